@@ -1,0 +1,84 @@
+"""What the agent adds to a firmware, on every target.     make size
+
+Each row compiles dumpulse.c with -Os and links it as a firmware would, so that
+everything it needs of libgcc is in the total. SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from elftools.elf.elffile import ELFFile
+
+from bench import budgets
+from sim.targets import BUILD, ROOT, TARGETS, Target, run
+
+AGENT = "dumpulse_process_packet"
+SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR = 1, 2, 4
+
+
+def sections(file: Path) -> dict[str, int]:
+    """Bytes by kind of everything that takes memory, unwind tables apart."""
+    sizes = dict.fromkeys(("code", "rodata", "data", "bss"), 0)
+    with file.open("rb") as stream:
+        for section in ELFFile(stream).iter_sections():
+            flags = section["sh_flags"]
+            if not flags & SHF_ALLOC or section.name.startswith((".eh_frame", ".note", ".ARM")):
+                continue
+            if section["sh_type"] == "SHT_NOBITS":
+                kind = "bss"
+            elif flags & SHF_WRITE:
+                kind = "data"
+            elif flags & SHF_EXECINSTR:
+                kind = "code"
+            else:
+                kind = "rodata"
+            sizes[kind] += section["sh_size"]
+    return sizes
+
+
+def stack(report: Path) -> int:
+    """The deepest frame in a compiler's stack report; each must have a bound."""
+    frames = [line.split("\t") for line in report.read_text().splitlines()]
+    if not frames or any(kind == "dynamic" for _, _, kind in frames):
+        raise SystemExit(f"{report}: no bound on the stack:\n{report.read_text()}")
+    return max(int(size) for _, size, _ in frames)
+
+
+def compiler(target: Target) -> str:
+    version = run([target.compiler, "-dumpfullversion", "-dumpversion"]).strip()
+    return re.sub(r"-(elf|unknown|none|eabi|linux|gnu|gcc)", "", target.compiler) + " " + version
+
+
+def measure(target: Target) -> tuple[dict[str, int], int, int]:
+    """Sections of the object, bytes when linked, bytes of stack."""
+    place = BUILD / "size" / target.name.replace(" ", "-")
+    object_file, image = place / "dumpulse.o", place / "agent.elf"
+    target.compile(ROOT / "dumpulse.c", object_file, "-fstack-usage")
+    hooks = [f"-Wl,--defsym={hook}=0x1f00" for hook in
+             ("dumpulse_get_timestamp", "dumpulse_send_packet")]
+    target.link([object_file], image, f"-Wl,-e,{AGENT}", "-Wl,-Ttext=0x0", *hooks)
+    return sections(object_file), sum(sections(image).values()), stack(object_file.with_suffix(".su"))
+
+
+def main() -> None:
+    allowed = budgets.load()
+    measured: budgets.Budgets = {}
+    row = "{:<13}{:<20}{:>4}{:>7}{:>5}{:>4}{:>5}{:>6}{:>7}{:>6}"
+    print(row.format("target", "gcc for", "code", "rodata", "data", "bss", "link",
+                     "total", "budget", "stack"))
+    for target in TARGETS.values():
+        parts, total, depth = measure(target)
+        measured[target.name] = {"bytes": total, "stack": depth}
+        print(row.format(target.name, compiler(target), *parts.values(),
+                         f"{total - sum(parts.values()):+d}", total,
+                         allowed.get(target.name, {}).get("bytes", "-"), depth))
+        if parts["data"] or parts["bss"]:
+            raise SystemExit(f"{target.name}: the library must have no data and no bss")
+    print("Bytes, -Os. link: what libgcc adds, less what the linker's relaxation saves.")
+    budgets.enforce(measured)
+
+
+if __name__ == "__main__":
+    main()

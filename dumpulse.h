@@ -1,0 +1,250 @@
+/* Dumpulse: a heartbeat monitor that fits anywhere.   SPDX-License-Identifier: MIT
+ *
+ * Microcontrollers send 8-byte heartbeats over a fast local network. One of
+ * them, the agent, keeps the last heartbeat of each of 64 variables, and answers
+ * an 8-byte request with one 260-byte report. SPEC.md has every byte of the wire.
+ *
+ * WHO NEEDS WHAT
+ *   An agent compiles dumpulse.c, and links in two hooks: a clock and a way to
+ *   send. A node that only sends, and a reader of reports, include this header
+ *   and compile nothing else; they need no hook.
+ *
+ * TRUST
+ *   `packet` and `length` come from the network: any bytes, any length, are
+ *   safe. Everything else comes from the firmware and is trusted: pointers are
+ *   valid and not null, `agent` points to a whole dumpulse that starts out as
+ *   zeros, and a packet does not lie inside the agent. `context` is only ever
+ *   passed on. A variable out of range is safe everywhere.
+ *
+ * LIFETIME
+ *   The firmware owns every object; nothing is allocated or kept. `packet` and
+ *   `context` are used until the call returns. The bytes that the send hook gets
+ *   are the agent itself: they must be sent, or copied, before the hook returns,
+ *   because the next heartbeat changes them.
+ *
+ * INTERRUPTS AND THREADS
+ *   There is no lock and no static data: agents do not know of each other. For
+ *   one agent, one call at a time: call it from the main loop only, or from one
+ *   interrupt only, or mask that interrupt around the call. A hook must not call
+ *   back into its agent.
+ *   Should a heartbeat be taken while a report is being sent after all (by an
+ *   interrupt, or by DMA that still reads after the hook returned), nothing
+ *   breaks in memory, but that report's checksum no longer fits its bytes. A
+ *   reader refuses such a report and asks again.
+ *
+ * TIME
+ *   A timestamp has 16 bits and wraps around. In whatever unit the clock counts,
+ *       age = (uint16_t)(now - timestamp)
+ *   is right up to 65535 units and 65536 too small after that, so choose a unit
+ *   that makes 65535 of them longer than a dead node may go unnoticed: in
+ *   seconds, 18 hours. A reader learns the agent's "now" from a variable that
+ *   the agent records for itself, best just before each packet it processes.
+ *
+ * ZEROS
+ *   Four zero bytes are a variable that was never set. A heartbeat of value 0
+ *   from sender 0 at time 0 looks the same: let no node be sender 0, and the
+ *   doubt is gone. Zeroing an agent forgets everything; it is never needed.
+ *
+ * ATTACKERS
+ *   There is no authentication and no secrecy. Whoever can send on the network
+ *   can set any variable to any value in anybody's name, replay old heartbeats,
+ *   ask for reports (32.5 bytes out for each byte in) and forge them; the
+ *   checksum stops accidents only. No packet can write outside the agent, touch
+ *   more than one entry of it, or make a call exceed the bounds below. Put the
+ *   network, or the gateway to it, behind something that authenticates.
+ */
+#ifndef DUMPULSE_H
+#define DUMPULSE_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define DUMPULSE_VERSION "1.0.0" /* of this library; the wire's is in SPEC.md */
+
+#define DUMPULSE_MAGIC 0xF1u         /* the fifth byte of every heartbeat */
+#define DUMPULSE_REQUEST {'A', 'r', 'e', 'y', 'o', 'u', 'O', 'K'} /* to initialise an array */
+#define DUMPULSE_VARIABLES 64u       /* numbered from 0 */
+#define DUMPULSE_PACKET_SIZE 8u      /* bytes of a heartbeat, and of a request */
+#define DUMPULSE_REPORT_SIZE 260u    /* 4 bytes of checksum, 64 entries of 4 */
+
+/* An agent's whole state, which is the report as it is sent. Starts as zeros. */
+typedef struct dumpulse {
+    uint8_t report[DUMPULSE_REPORT_SIZE];
+} dumpulse;
+
+/* What became of a packet. */
+enum {
+    DUMPULSE_REFUSED = 0,   /* not for us or damaged; nothing has changed */
+    DUMPULSE_HEARTBEAT = 1, /* one entry has been written */
+    DUMPULSE_REPORT = 2     /* the checksum has been written, the report sent */
+};
+typedef uint8_t dumpulse_result;
+
+/* Hook, written by the user: the time now, in any unit. Called once for each
+ * heartbeat that is recorded, and never otherwise. */
+uint16_t dumpulse_get_timestamp(void);
+
+/* Hook, written by the user: sends the report to whoever `context` stands for.
+ * Called once for each request, with the agent's own bytes and
+ * DUMPULSE_REPORT_SIZE. A transport that fails may drop it: the reader asks again. */
+void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length);
+
+/* Takes a packet from the network, and does what it asks for. The context is
+ * handed to the send hook if the packet is a request.
+ * Work: at most 8 bytes compared; then 4 summed, a hook and 4 bytes written for a
+ * heartbeat, or 256 summed, 4 bytes written and a hook for a request. */
+dumpulse_result dumpulse_process_packet(dumpulse *agent, const uint8_t *packet,
+                                        size_t length, void *context);
+
+/* Records a variable of the agent's own, as if its heartbeat had come in.
+ * DUMPULSE_REFUSED if and only if `variable` is out of range: nothing has changed.
+ * Work: a hook and 4 bytes written. */
+static inline dumpulse_result dumpulse_record(dumpulse *agent, uint8_t variable,
+                                              uint8_t sender, uint8_t value);
+
+/* For a node: builds the heartbeat to send. A variable out of range gives a
+ * packet that every agent refuses. Work: 4 bytes summed, 8 written. */
+static inline void dumpulse_make_heartbeat(uint8_t packet[DUMPULSE_PACKET_SIZE],
+                                           uint8_t variable, uint8_t sender, uint8_t value);
+
+/* For a reader: is this a report, whole and undamaged? Any bytes of any length
+ * may be asked about. Work: 256 bytes summed. */
+static inline bool dumpulse_check_report(const uint8_t *report, size_t length);
+
+/* For a reader: one entry of a report that has been checked. A variable out of
+ * range reads as one that was never set. */
+typedef struct dumpulse_entry {
+    uint16_t timestamp;
+    uint8_t sender;
+    uint8_t value;
+} dumpulse_entry;
+
+static inline dumpulse_entry dumpulse_read_entry(const uint8_t report[DUMPULSE_REPORT_SIZE],
+                                                 uint8_t variable);
+
+/* ------------------------------------------------------------------------------
+ * The manual ends here. What follows is the code of the inline functions; names
+ * that end in an underscore are not for users.
+ */
+
+/* Where things lie, in bytes. The checksum comes first, in a packet and in a report
+ * alike. A report's entry lies like the end of a packet: counted from 4 bytes before
+ * the entry, its sender and value stand where a packet has them. */
+enum {
+    DUMPULSE_SUM_SIZE_ = 4,
+    DUMPULSE_MAGIC_AT_ = 4,
+    DUMPULSE_VARIABLE_AT_ = 5,
+    DUMPULSE_TIME_AT_ = 4,
+    DUMPULSE_SENDER_AT_ = 6,
+    DUMPULSE_VALUE_AT_ = 7,
+    DUMPULSE_ENTRY_SIZE_ = 4
+};
+
+static inline unsigned dumpulse_read16_(const uint8_t *bytes)
+{
+    return (unsigned)bytes[0] << 8 | bytes[1];
+}
+
+static inline void dumpulse_write16_(uint8_t *bytes, unsigned value)
+{
+    bytes[0] = (uint8_t)(value >> 8);
+    bytes[1] = (uint8_t)(value & 0xFFu);
+}
+
+/* The two sums of Adler-32 (RFC 1950) over 1 to 256 bytes; a count of 256 may be
+ * given as 0. The checksum is b, then a, 16 bits each.
+ *
+ * a <= 1 + 256 * 255 = 65281: less than 65521, so it never needs reducing.
+ * b <= 256 * 257 / 2 * 255 + 256 = 8388736 before it is reduced modulo 65521. */
+static inline void dumpulse_sum_(const uint8_t *bytes, uint_fast8_t count,
+                                 unsigned *sum_a, unsigned *sum_b)
+{
+    const bool narrow = UINT_MAX == 0xFFFF;
+    unsigned a = 1;
+    unsigned b = narrow ? 15 : 0;
+
+    do {
+        a += *bytes++;
+        b += a;
+        /* 16-bit sums: b is kept 15 too high, in 15..65535, so that it overflows
+         * exactly when it should be reduced. Losing 65536 then, it lost 15 more
+         * than 65521. */
+        if (narrow && b < a)
+            b += 15u;
+    } while (--count != 0);
+    if (narrow) {
+        b -= 15u;
+    } else { /* wider: b is reduced once, in at most 129 steps */
+        int32_t rest = (int32_t)b;
+        while ((rest -= 65521) >= 0) {
+        }
+        b = (unsigned)(rest + 65521);
+    }
+    *sum_a = a;
+    *sum_b = b;
+}
+
+static inline dumpulse_result dumpulse_record(dumpulse *agent, uint8_t variable,
+                                              uint8_t sender, uint8_t value)
+{
+    if (variable >= DUMPULSE_VARIABLES)
+        return DUMPULSE_REFUSED;
+    /* At most 4 * 63 = 252: one byte holds it. */
+    const uint_fast8_t offset = (uint_fast8_t)(variable * DUMPULSE_ENTRY_SIZE_);
+    uint8_t *entry = agent->report + offset;
+    entry[DUMPULSE_SENDER_AT_] = sender;
+    entry[DUMPULSE_VALUE_AT_] = value;
+    dumpulse_write16_(entry + DUMPULSE_TIME_AT_, dumpulse_get_timestamp());
+    return DUMPULSE_HEARTBEAT;
+}
+
+static inline void dumpulse_make_heartbeat(uint8_t packet[DUMPULSE_PACKET_SIZE],
+                                           uint8_t variable, uint8_t sender, uint8_t value)
+{
+    unsigned a, b;
+
+    packet[DUMPULSE_MAGIC_AT_] = DUMPULSE_MAGIC;
+    packet[DUMPULSE_VARIABLE_AT_] = variable;
+    packet[DUMPULSE_SENDER_AT_] = sender;
+    packet[DUMPULSE_VALUE_AT_] = value;
+    dumpulse_sum_(packet + DUMPULSE_SUM_SIZE_, DUMPULSE_PACKET_SIZE - DUMPULSE_SUM_SIZE_, &a, &b);
+    dumpulse_write16_(packet, b);
+    dumpulse_write16_(packet + 2, a);
+}
+
+static inline bool dumpulse_check_report(const uint8_t *report, size_t length)
+{
+    unsigned a, b;
+
+    if (length != DUMPULSE_REPORT_SIZE)
+        return false;
+    dumpulse_sum_(report + DUMPULSE_SUM_SIZE_,
+                  (uint_fast8_t)(DUMPULSE_REPORT_SIZE - DUMPULSE_SUM_SIZE_), &a, &b);
+    return dumpulse_read16_(report) == b && dumpulse_read16_(report + 2) == a;
+}
+
+static inline dumpulse_entry dumpulse_read_entry(const uint8_t report[DUMPULSE_REPORT_SIZE],
+                                                 uint8_t variable)
+{
+    dumpulse_entry entry = {0, 0, 0};
+
+    if (variable < DUMPULSE_VARIABLES) {
+        const uint8_t *bytes = report + (size_t)variable * DUMPULSE_ENTRY_SIZE_;
+        entry.timestamp = (uint16_t)dumpulse_read16_(bytes + DUMPULSE_TIME_AT_);
+        entry.sender = bytes[DUMPULSE_SENDER_AT_];
+        entry.value = bytes[DUMPULSE_VALUE_AT_];
+    }
+    return entry;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* DUMPULSE_H */

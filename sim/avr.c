@@ -1,0 +1,160 @@
+/* Calls functions of an AVR image, one at a time, on simavr.   SPDX-License-Identifier: MIT
+ *
+ *     avr MCU IMAGE TIME_HOOK SEND_HOOK
+ *
+ * The hooks are byte addresses in flash with no code behind them: a call that
+ * reaches one is answered here, in no cycles. All numbers are hexadecimal.
+ * After a line "ready RAMSTART", one command a line on standard input, answered on
+ * standard output:
+ *
+ *     w ADDRESS BYTES    write data memory (registers are 0 to 1f)
+ *     r ADDRESS COUNT    read data memory: the bytes
+ *     t TIME             what the clock hook will answer
+ *     c ADDRESS          call a function: a line for each hook it calls ("time",
+ *                        or "send CONTEXT POINTER LENGTH BYTES"), then
+ *                        "done CYCLES STACK", or "lost PC" if it does not return
+ *
+ * CYCLES count from the function's first instruction to the end of its return.
+ * STACK is the bytes pushed below the caller's stack pointer, the return address
+ * of the call itself included.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <simavr/sim_avr.h>
+#include <simavr/sim_core.h>
+#include <simavr/sim_elf.h>
+
+enum { CYCLES_MAX = 1000000, LINE_MAX_BYTES = 4096, R24 = 24, R22 = 22, R20 = 20 };
+
+static avr_t *avr;
+static unsigned time_hook, send_hook;
+static uint16_t now;
+
+static void fail(const char *what)
+{
+    fprintf(stderr, "avr: %s\n", what);
+    exit(2);
+}
+
+static uint16_t stack_pointer(void)
+{
+    return (uint16_t)(avr->data[R_SPL] | avr->data[R_SPH] << 8);
+}
+
+static void set_stack_pointer(unsigned value)
+{
+    avr->data[R_SPL] = (uint8_t)value;
+    avr->data[R_SPH] = (uint8_t)(value >> 8);
+}
+
+/* Return addresses are words, pushed low byte first, so they lie big-endian. */
+static void push_return(unsigned words)
+{
+    unsigned sp = stack_pointer();
+    for (int i = 0; i < avr->address_size; i++, words >>= 8)
+        avr->data[sp--] = (uint8_t)words;
+    set_stack_pointer(sp);
+}
+
+static unsigned pop_return(void)
+{
+    unsigned sp = stack_pointer(), words = 0;
+    for (int i = 0; i < avr->address_size; i++)
+        words = words << 8 | avr->data[++sp];
+    set_stack_pointer(sp);
+    return words;
+}
+
+static unsigned pair(unsigned reg)
+{
+    return avr->data[reg] | (unsigned)avr->data[reg + 1] << 8;
+}
+
+static void print_bytes(unsigned address, unsigned count)
+{
+    for (unsigned i = 0; i < count && address + i <= avr->ramend; i++)
+        printf("%02x", avr->data[address + i]);
+    putchar('\n');
+}
+
+static void call(unsigned function)
+{
+    const unsigned home = avr->flashend - 1; /* the last word: no code there */
+    const unsigned top = avr->ramend;
+    unsigned lowest = top;
+
+    set_stack_pointer(top);
+    push_return(home / 2);
+    avr->data[1] = 0; /* the compiler's zero register */
+    avr->pc = function;
+    avr->state = cpu_Running;
+    const avr_cycle_count_t start = avr->cycle;
+    while (avr->pc != home) {
+        if (avr->cycle - start > CYCLES_MAX || avr->state != cpu_Running) {
+            printf("lost %x\n", (unsigned)avr->pc);
+            return;
+        }
+        if (avr->pc == time_hook) {
+            puts("time");
+            avr->data[R24] = (uint8_t)now;
+            avr->data[R24 + 1] = (uint8_t)(now >> 8);
+            avr->pc = pop_return() * 2;
+        } else if (avr->pc == send_hook) {
+            printf("send %x %x %x ", pair(R24), pair(R22), pair(R20));
+            print_bytes(pair(R22), pair(R20));
+            avr->pc = pop_return() * 2;
+        } else {
+            avr->pc = avr_run_one(avr);
+        }
+        if (stack_pointer() < lowest)
+            lowest = stack_pointer();
+    }
+    printf("done %x %x\n", (unsigned)(avr->cycle - start), top - lowest);
+}
+
+static void write_bytes(unsigned address, const char *hex)
+{
+    unsigned byte;
+    for (; sscanf(hex, "%2x", &byte) == 1; hex += 2) {
+        if (address > avr->ramend)
+            fail("write beyond the end of RAM");
+        avr->data[address++] = (uint8_t)byte;
+    }
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 5)
+        fail("usage: avr MCU IMAGE TIME_HOOK SEND_HOOK");
+    elf_firmware_t firmware;
+    memset(&firmware, 0, sizeof firmware);
+    if (elf_read_firmware(argv[2], &firmware) != 0)
+        fail("cannot read the image");
+    avr = avr_make_mcu_by_name(argv[1]);
+    if (avr == NULL)
+        fail("simavr does not know this MCU");
+    avr_init(avr);
+    avr->log = LOG_ERROR;
+    avr_load_firmware(avr, &firmware);
+    time_hook = (unsigned)strtoul(argv[3], NULL, 16);
+    send_hook = (unsigned)strtoul(argv[4], NULL, 16);
+
+    printf("ready %x\n", avr->ioend + 1u); /* simavr itself has printed while it loaded */
+    fflush(stdout);
+    char line[LINE_MAX_BYTES];
+    while (fgets(line, sizeof line, stdin) != NULL) {
+        char *rest;
+        const unsigned first = (unsigned)strtoul(line + 1, &rest, 16);
+        switch (line[0]) {
+        case 'w': write_bytes(first, rest + 1); break;
+        case 'r': print_bytes(first, (unsigned)strtoul(rest, NULL, 16)); break;
+        case 't': now = (uint16_t)first; break;
+        case 'c': call(first); break;
+        default: fail("unknown command");
+        }
+        fflush(stdout);
+    }
+    return 0;
+}

@@ -1,0 +1,275 @@
+"""The compiled library in a simulator: call its functions, see everything they do.
+
+    machine = load("Cortex-M0+")
+    machine.write(machine.agent, bytes(260))
+    call = machine.call("dumpulse_process_packet", agent, packet, 8, context)
+    call.result, call.cost, call.stack, call.hooks
+
+The hooks are addresses with no code of the library's: a call to one is recorded
+and answered at once, so that costs are net of them. SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import unicorn
+from elftools.elf.elffile import ELFFile
+from unicorn import arm_const, riscv_const
+
+from sim.targets import BUILD, ROOT, TARGETS, Target, run
+
+TIME, SEND = "dumpulse_get_timestamp", "dumpulse_send_packet"
+
+
+@dataclass
+class Call:
+    """What one call did. The cost is cycles on AVR and instructions elsewhere."""
+
+    result: int
+    cost: int
+    stack: int  # bytes, the return address included where a call pushes it
+    # ("time",) and ("send", context, pointer, length, bytes), in order
+    hooks: list[tuple[object, ...]] = field(default_factory=list)
+
+
+class Machine:
+    """What every simulator offers. Addresses are those of the machine."""
+
+    ram: int  # where it begins
+    cost_unit = "instructions"
+
+    def __init__(self, target: Target, image: Path, symbols: dict[str, int]) -> None:
+        self.target = target
+        self.symbols = symbols
+        self.now = 0
+        self.start(image)
+        self.agent = self.ram
+        self.packet = self.ram + 264
+
+    def start(self, image: Path) -> None:
+        raise NotImplementedError
+
+    def write(self, address: int, data: bytes) -> None:
+        raise NotImplementedError
+
+    def read(self, address: int, size: int) -> bytes:
+        raise NotImplementedError
+
+    def call(self, function: str, *arguments: int) -> Call:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Ends whatever start() began."""
+
+
+class Avr(Machine):
+    """An AVR in simavr, through the command protocol of avr.c."""
+
+    cost_unit = "cycles"
+
+    def start(self, image: Path) -> None:
+        hooks = (f"{self.symbols[hook]:x}" for hook in (TIME, SEND))
+        assert self.target.model is not None
+        self.process = subprocess.Popen(
+            [simavr_host(), self.target.model, image, *hooks],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        while (words := self.answer())[0] != "ready":
+            pass
+        self.ram = int(words[1], 16)
+
+    def tell(self, line: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def answer(self) -> list[str]:
+        assert self.process.stdout is not None
+        words = self.process.stdout.readline().split()
+        if not words:
+            raise RuntimeError(f"simavr ended, status {self.process.wait()}")
+        return words
+
+    def write(self, address: int, data: bytes) -> None:
+        if data:
+            self.tell(f"w {address:x} {data.hex()}")
+
+    def read(self, address: int, size: int) -> bytes:
+        self.tell(f"r {address:x} {size:x}")
+        return bytes.fromhex(self.answer()[0])
+
+    def call(self, function: str, *arguments: int) -> Call:
+        registers = b"".join(  # the first argument is in r25:r24, the second in r23:r22 …
+            value.to_bytes(2, "little") for value in reversed(arguments))
+        self.write(26 - len(registers), registers)
+        self.tell(f"t {self.now:x}")
+        self.tell(f"c {self.symbols[function]:x}")
+        hooks: list[tuple[object, ...]] = []
+        while (words := self.answer())[0] != "done":
+            if words[0] == "lost":
+                raise RuntimeError(f"{function} did not return: at {words[1]}")
+            if words[0] == "time":
+                hooks.append(("time",))
+            else:
+                context, pointer, length = (int(word, 16) for word in words[1:4])
+                hooks.append(("send", context, pointer, length, bytes.fromhex(words[4])))
+        return Call(self.read(24, 1)[0], int(words[1], 16), int(words[2], 16), hooks)
+
+    def close(self) -> None:
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.process.wait()
+
+
+class Unicorn(Machine):
+    """A core of the Unicorn emulator. Its memory: code at 0, then RAM."""
+
+    ram = 0x2000_0000
+    RAM_SIZE = 0x4000
+    HOME = 0xF000  # where calls return to: nothing there is run
+    PAINT = 0xA5
+
+    engine: unicorn.Uc
+    arguments: tuple[int, ...]
+    link: int
+    stack_pointer: int
+    hook_code: bytes  # a bare return
+
+    def open(self) -> unicorn.Uc:
+        raise NotImplementedError
+
+    def instructions(self, code: bytes) -> int:
+        """How many instructions a run of code holds."""
+        raise NotImplementedError
+
+    def entry(self, address: int) -> int:
+        return address
+
+    def start(self, image: Path) -> None:
+        self.engine = engine = self.open()
+        engine.mem_map(0, 0x10000)
+        engine.mem_map(self.ram, self.RAM_SIZE)
+        with image.open("rb") as file:
+            for segment in ELFFile(file).iter_segments("PT_LOAD"):
+                engine.mem_write(segment["p_paddr"], segment.data())
+        for hook in (TIME, SEND):
+            engine.mem_write(self.symbols[hook], self.hook_code)
+        engine.hook_add(unicorn.UC_HOOK_BLOCK, self.on_block)
+
+    def on_block(self, engine: unicorn.Uc, address: int, size: int, _: object) -> None:
+        if address == self.symbols[TIME]:
+            self.hooks.append(("time",))
+            engine.reg_write(self.arguments[0], self.now)
+        elif address == self.symbols[SEND]:
+            context, pointer, length = (engine.reg_read(r) for r in self.arguments[:3])
+            data = bytes(engine.mem_read(pointer, min(length, 300)))
+            self.hooks.append(("send", context, pointer, length, data))
+        else:
+            self.cost += self.instructions(bytes(engine.mem_read(address, size)))
+
+    def write(self, address: int, data: bytes) -> None:
+        self.engine.mem_write(address, data)
+
+    def read(self, address: int, size: int) -> bytes:
+        return bytes(self.engine.mem_read(address, size))
+
+    def call(self, function: str, *arguments: int) -> Call:
+        self.cost, self.hooks = 0, []
+        top = self.ram + self.RAM_SIZE - 256
+        floor = self.ram + 0x1000
+        self.write(floor, bytes([self.PAINT]) * (top - floor))
+        for register, value in zip(self.arguments, arguments, strict=False):
+            self.engine.reg_write(register, value)
+        self.engine.reg_write(self.link, self.entry(self.HOME))
+        self.engine.reg_write(self.stack_pointer, top)
+        self.engine.emu_start(self.entry(self.symbols[function]), self.HOME, count=1_000_000)
+        if self.engine.reg_read(self.stack_pointer) != top:
+            raise RuntimeError(f"{function} did not return")
+        untouched = self.read(floor, top - floor)
+        stack = len(untouched.lstrip(bytes([self.PAINT])))
+        return Call(self.engine.reg_read(self.arguments[0]) & 0xFF, self.cost, stack, self.hooks)
+
+
+class Thumb(Unicorn):
+    arguments = (arm_const.UC_ARM_REG_R0, arm_const.UC_ARM_REG_R1,
+                 arm_const.UC_ARM_REG_R2, arm_const.UC_ARM_REG_R3)
+    link = arm_const.UC_ARM_REG_LR
+    stack_pointer = arm_const.UC_ARM_REG_SP
+    hook_code = bytes.fromhex("7047")  # bx lr
+
+    def open(self) -> unicorn.Uc:
+        engine = unicorn.Uc(unicorn.UC_ARCH_ARM, unicorn.UC_MODE_THUMB | unicorn.UC_MODE_MCLASS)
+        engine.ctl_set_cpu_model(getattr(arm_const, f"UC_CPU_ARM_{self.target.model}"))
+        return engine
+
+    def entry(self, address: int) -> int:
+        return address | 1
+
+    def instructions(self, code: bytes) -> int:
+        count = at = 0
+        while at < len(code):
+            at += 4 if code[at + 1] >> 3 in (0b11101, 0b11110, 0b11111) else 2
+            count += 1
+        return count
+
+
+class Riscv(Unicorn):
+    arguments = (riscv_const.UC_RISCV_REG_A0, riscv_const.UC_RISCV_REG_A1,
+                 riscv_const.UC_RISCV_REG_A2, riscv_const.UC_RISCV_REG_A3)
+    link = riscv_const.UC_RISCV_REG_RA
+    stack_pointer = riscv_const.UC_RISCV_REG_SP
+    hook_code = bytes.fromhex("8280")  # ret
+
+    def open(self) -> unicorn.Uc:
+        return unicorn.Uc(unicorn.UC_ARCH_RISCV, unicorn.UC_MODE_RISCV32)
+
+    def instructions(self, code: bytes) -> int:
+        count = at = 0
+        while at < len(code):
+            at += 4 if code[at] & 3 == 3 else 2
+            count += 1
+        return count
+
+
+@functools.cache
+def simavr_host() -> Path:
+    """Builds the host program of the AVR simulator."""
+    program = BUILD / "sim" / "avr"
+    program.parent.mkdir(parents=True, exist_ok=True)
+    run(["gcc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", ROOT / "sim" / "avr.c",
+         "-lsimavr", "-lelf", "-o", program])
+    return program
+
+
+def load(name: str) -> Machine:
+    """Compiles the library for a target and puts it in its simulator.
+
+    DUMPULSE_SOURCE in the environment names another folder to take the library from:
+    that of a mutant.
+    """
+    target = TARGETS[name]
+    assert target.machine is not None, f"nothing here runs {name}"
+    source = Path(os.environ.get("DUMPULSE_SOURCE", ROOT))
+    place = (BUILD / "sim" if source == ROOT else source) / name.replace(" ", "-")
+    objects = []
+    for file in (source / "dumpulse.c", ROOT / "tests" / "exports.c"):
+        objects.append(place / f"{file.stem}.o")
+        target.compile(file, objects[-1], include=source)
+    image = place / "image.elf"
+    hooks = (0x1F00, 0x1F80) if target.machine == "Avr" else (0xE000, 0xE080)
+    keep = [f"-Wl,-u,{name}" for name in (
+        "dumpulse_process_packet", "export_record", "export_make_heartbeat",
+        "export_check_report", "export_read_entry")]
+    target.link(objects, image, "-Wl,-Ttext=0", "-Wl,-e,dumpulse_process_packet", *keep,
+                f"-Wl,--defsym={TIME}={hooks[0]:#x}", f"-Wl,--defsym={SEND}={hooks[1]:#x}")
+    with image.open("rb") as file:
+        table = ELFFile(file).get_section_by_name(".symtab")
+        symbols = {symbol.name: symbol["st_value"] & ~1 for symbol in table.iter_symbols()}
+    symbols |= dict(zip((TIME, SEND), hooks, strict=True))
+    classes = {cls.__name__: cls for cls in (Avr, Thumb, Riscv)}
+    return classes[target.machine](target, image, symbols)

@@ -1,0 +1,234 @@
+"""Property tests: the C library against the model in tests/model.py.
+
+    python3 -m pytest test_dumpulse.py
+
+Hypothesis prints the falsifying steps of a failure, and a line that replays it. The
+examples are the same in every run; HYPOTHESIS_PROFILE=explore draws others, and many
+more of them. SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import random
+import subprocess
+import zlib
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from tests.model import HEARTBEAT, REFUSED, REPORT, REQUEST, VARIABLES, Agent, heartbeat
+
+ROOT = Path(__file__).resolve().parent
+GUARD = b"\xe7" * 64
+CALLS_MAX, TIME, SEND = 16, 1, 2
+
+settings.register_profile("default", max_examples=300, stateful_step_count=40, deadline=None,
+                          derandomize=True, database=None, print_blob=True)
+settings.register_profile("explore", max_examples=20_000, stateful_step_count=80, deadline=None,
+                          database=None, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+class RecordedCall(ctypes.Structure):
+    _fields_ = [("kind", ctypes.c_uint32), ("context", ctypes.c_void_p),
+                ("packet", ctypes.c_void_p), ("length", ctypes.c_size_t),
+                ("bytes", ctypes.c_uint8 * 260)]
+
+
+class Recorder(ctypes.Structure):
+    """As in tests/recorder.c: what the hooks were called with."""
+
+    _fields_ = [("count", ctypes.c_uint32), ("now", ctypes.c_uint32),
+                ("call", RecordedCall * CALLS_MAX)]
+
+
+def load_library() -> ctypes.CDLL:
+    path = ROOT / "build" / "libdumpulse-test.so"
+    path.parent.mkdir(exist_ok=True)
+    sources = [ROOT / "dumpulse.c", ROOT / "tests" / "exports.c", ROOT / "tests" / "recorder.c"]
+    subprocess.run(["gcc", "-std=c99", "-Os", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror",
+                    f"-I{ROOT}", *sources, "-o", path], check=True)
+    return ctypes.CDLL(str(path))
+
+
+C = load_library()
+RECORDER = Recorder.in_dll(C, "recorded")
+C.dumpulse_process_packet.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t,
+                                      ctypes.c_void_p]
+C.export_record.argtypes = [ctypes.c_void_p, ctypes.c_uint8, ctypes.c_uint8, ctypes.c_uint8]
+C.export_make_heartbeat.argtypes = [ctypes.c_void_p, ctypes.c_uint8, ctypes.c_uint8, ctypes.c_uint8]
+C.export_check_report.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
+C.export_read_entry.argtypes = [ctypes.c_char_p, ctypes.c_uint8, ctypes.c_void_p]
+C.dumpulse_process_packet.restype = C.export_record.restype = ctypes.c_uint8
+C.export_make_heartbeat.restype = C.export_read_entry.restype = None
+C.export_check_report.restype = ctypes.c_bool
+
+bytes_ = st.integers(0, 255)
+times = st.integers(0, 65535)
+tables = st.one_of(
+    st.just(bytes(260)), st.just(b"\xff" * 260), st.binary(min_size=260, max_size=260),
+    st.integers(0, 2**64).map(lambda seed: random.Random(seed).randbytes(260)))
+heartbeats = st.builds(heartbeat, bytes_, bytes_, bytes_)
+off_by_one = st.builds(heartbeat, st.sampled_from((63, 64, 65, 127, 128, 255)), bytes_, bytes_)
+
+
+@st.composite
+def near_misses(draw: st.DrawFn) -> bytes:
+    """A good packet with some of its bytes changed, cut short, or made longer."""
+    packet = bytearray(draw(st.one_of(heartbeats, st.just(REQUEST))))
+    for _ in range(draw(st.integers(0, 2))):
+        packet[draw(st.integers(0, 7))] ^= draw(bytes_)
+    tail = draw(st.one_of(st.just(b""), st.binary(max_size=292)))
+    return (bytes(packet) + tail)[:draw(st.integers(0, 300))] if draw(st.booleans()) else bytes(packet)
+
+
+packets = st.one_of(heartbeats, off_by_one, st.just(REQUEST), near_misses(), st.binary(max_size=300),
+                    st.binary(min_size=8, max_size=8))
+
+
+class Real:
+    """An agent in C, with a guard on both sides of its memory."""
+
+    def __init__(self, table: bytes = bytes(260)) -> None:
+        self.memory = ctypes.create_string_buffer(GUARD + table + GUARD, 260 + 2 * len(GUARD))
+        self.address = ctypes.addressof(self.memory) + len(GUARD)
+
+    def table(self) -> bytes:
+        raw = self.memory.raw
+        assert raw.startswith(GUARD) and raw.endswith(GUARD), "written outside the agent"
+        return raw[len(GUARD):-len(GUARD)]
+
+    def process(self, now: int, packet: bytes, context: int) -> int:
+        RECORDER.count, RECORDER.now = 0, now
+        return C.dumpulse_process_packet(self.address, packet, len(packet), context)
+
+    def record(self, now: int, *values: int) -> int:
+        RECORDER.count, RECORDER.now = 0, now
+        return C.export_record(self.address, *values)
+
+    def expect_hooks(self, result: int, context: int) -> None:
+        """The hooks that go with the result were called, each once, and no other."""
+        calls = RECORDER.call[:min(RECORDER.count, CALLS_MAX)]
+        if result == REPORT:
+            assert RECORDER.count == 1 and calls[0].kind == SEND
+            assert (calls[0].context or 0) == context
+            assert calls[0].packet == self.address and calls[0].length == 260
+            sent = bytes(calls[0].bytes)
+            assert sent == self.table()
+            assert int.from_bytes(sent[:4], "big") == zlib.adler32(sent[4:])
+        elif result == HEARTBEAT:
+            assert RECORDER.count == 1 and calls[0].kind == TIME
+        else:
+            assert RECORDER.count == 0
+
+
+class AgainstModel(RuleBasedStateMachine):
+    """Any sequence of calls leaves the C and the model with the same table."""
+
+    @initialize(table=tables)
+    def start(self, table: bytes) -> None:
+        self.real, self.model = Real(table), Agent.of_table(table)
+
+    @rule(now=times, packet=packets, context=st.integers(0, 2**32))
+    def packet(self, now: int, packet: bytes, context: int) -> None:
+        expected = self.model.process(now, packet)
+        assert self.real.process(now, packet, context) == expected
+        self.real.expect_hooks(expected, context)
+
+    @rule(now=times, variable=bytes_, sender=bytes_, value=bytes_)
+    def record(self, now: int, variable: int, sender: int, value: int) -> None:
+        expected = self.model.record(now, variable, sender, value)
+        assert self.real.record(now, variable, sender, value) == expected
+        self.real.expect_hooks(expected, 0)
+
+    @rule(fill=st.sampled_from((0, 1, 254, 255)), now=times, data=st.data())
+    def fill_whole_table(self, fill: int, now: int, data: st.DataObject) -> None:
+        entry = data.draw(st.one_of(st.just((fill, fill)), st.tuples(bytes_, bytes_)))
+        for variable in range(VARIABLES):
+            self.packet(now, heartbeat(variable, *entry), 0)
+        self.packet(now, REQUEST, 1)
+
+    @rule(variable=bytes_)
+    def read(self, variable: int) -> None:
+        entry = ctypes.create_string_buffer(4)
+        C.export_read_entry(self.real.table(), variable, entry)
+        assert entry.raw == (self.model.entries[variable] if variable < VARIABLES else bytes(4))
+
+    @invariant()
+    def same_table(self) -> None:
+        if hasattr(self, "real"):
+            assert self.real.table() == self.model.table()
+
+
+TestAgainstModel = AgainstModel.TestCase
+
+
+def refused(real: Real, packet: bytes) -> None:
+    before = real.table()
+    assert real.process(7, packet, 7) == REFUSED, packet.hex()
+    real.expect_hooks(REFUSED, 7)
+    assert real.table() == before, packet.hex()
+
+
+@given(variable=st.integers(0, 63), sender=bytes_, value=bytes_, table=tables)
+@settings(max_examples=20)
+def test_every_changed_byte_is_refused(variable: int, sender: int, value: int, table: bytes) -> None:
+    real = Real(table)
+    for good in (heartbeat(variable, sender, value), REQUEST):
+        for at in range(8):
+            for byte in set(range(256)) - {good[at]}:
+                refused(real, good[:at] + bytes((byte,)) + good[at + 1:])
+
+
+@given(good=st.one_of(heartbeats, st.just(REQUEST)), tail=st.binary(min_size=292, max_size=292))
+@settings(max_examples=20)
+def test_every_other_length_is_refused(good: bytes, tail: bytes) -> None:
+    real = Real()
+    for length in set(range(301)) - {8}:
+        refused(real, (good + tail)[:length])
+
+
+@given(sender=bytes_, value=bytes_)
+@settings(max_examples=20)
+def test_exactly_64_variables(sender: int, value: int) -> None:
+    real = Real()
+    for variable in range(256):
+        expected = HEARTBEAT if variable < VARIABLES else REFUSED
+        assert real.process(1, heartbeat(variable, sender, value), 0) == expected
+
+
+@given(variable=bytes_, sender=bytes_, value=bytes_)
+def test_heartbeats_are_built_as_the_model_builds_them(variable: int, sender: int, value: int) -> None:
+    packet = ctypes.create_string_buffer(8)
+    C.export_make_heartbeat(packet, variable, sender, value)
+    assert packet.raw == heartbeat(variable, sender, value)
+
+
+@given(table=tables, at=st.integers(0, 259), change=st.integers(1, 255), other=st.binary(max_size=600))
+def test_reports_are_checked(table: bytes, at: int, change: int, other: bytes) -> None:
+    report = zlib.adler32(table[4:]).to_bytes(4, "big") + table[4:]
+    assert C.export_check_report(report, 260)
+    damaged = report[:at] + bytes((report[at] ^ change,)) + report[at + 1:]
+    assert not C.export_check_report(damaged, 260)
+    good = len(other) == 260 and int.from_bytes(other[:4], "big") == zlib.adler32(other[4:])
+    assert C.export_check_report(other, len(other)) == good
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_100000_full_tables(seed: int) -> None:
+    """Random full tables, a quarter here, every report's checksum as zlib's."""
+    rng = random.Random(seed)
+    real = Real()
+    assert Real(b"\xff" * 260).process(0, REQUEST, 0) == REPORT
+    assert RECORDER.call[0].bytes[:4] == list(zlib.adler32(b"\xff" * 256).to_bytes(4, "big"))
+    for count in range(25_000):
+        rest = rng.randbytes(256)
+        ctypes.memmove(real.address + 4, rest, 256)
+        assert real.process(0, REQUEST, 0) == REPORT
+        sent = bytes(RECORDER.call[0].bytes)
+        assert sent == zlib.adler32(rest).to_bytes(4, "big") + rest, f"seed {seed}, table {count}"

@@ -1,0 +1,58 @@
+"""The protocol of SPEC.md, told a second time, without a line of the C.
+
+Everything the C is compared with comes from here; the checksum is zlib's.
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+
+MAGIC = 0xF1
+VARIABLES = 64
+REQUEST = b"AreyouOK"
+REFUSED, HEARTBEAT, REPORT = range(3)
+NAMES = ("refused", "heartbeat", "report")
+
+
+def checksummed(rest: bytes) -> bytes:
+    """The bytes with their Adler-32 in front."""
+    return struct.pack(">L", zlib.adler32(rest)) + rest
+
+
+def heartbeat(variable: int, sender: int, value: int, magic: int = MAGIC) -> bytes:
+    return checksummed(bytes((magic, variable, sender, value)))
+
+
+class Agent:
+    """An agent as a list of entries; its report is made when somebody asks."""
+
+    def __init__(self) -> None:
+        self.entries = [bytes(4)] * VARIABLES
+        self.checksum = bytes(4)  # of the last report: zeros until there is one
+
+    @classmethod
+    def of_table(cls, table: bytes) -> Agent:
+        agent = cls()
+        agent.checksum = table[:4]
+        agent.entries = [table[at:at + 4] for at in range(4, len(table), 4)]
+        return agent
+
+    def table(self) -> bytes:
+        """What the C's `dumpulse` holds in memory."""
+        return self.checksum + b"".join(self.entries)
+
+    def record(self, now: int, variable: int, sender: int, value: int) -> int:
+        if not 0 <= variable < VARIABLES:
+            return REFUSED
+        self.entries[variable] = struct.pack(">HBB", now, sender, value)
+        return HEARTBEAT
+
+    def process(self, now: int, packet: bytes) -> int:
+        if packet == REQUEST:
+            self.checksum = checksummed(b"".join(self.entries))[:4]
+            return REPORT
+        if len(packet) != 8 or packet != checksummed(packet[4:]) or packet[4] != MAGIC:
+            return REFUSED
+        return self.record(now, *packet[5:])

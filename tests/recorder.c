@@ -1,0 +1,42 @@
+/* Hooks that write down what they are called with, for a test to read afterwards:
+ * nothing is decided in a callback, where a failure could get lost.
+ * SPDX-License-Identifier: MIT */
+#include <string.h>
+
+#include "dumpulse.h"
+
+enum { CALLS_MAX = 16, TIME = 1, SEND = 2 };
+
+typedef struct recorder {
+    uint32_t count; /* goes on beyond CALLS_MAX; only that many are kept */
+    uint32_t now;   /* what the clock answers; the test sets it */
+    struct {
+        uint32_t kind;
+        const void *context, *packet;
+        size_t length;
+        uint8_t bytes[DUMPULSE_REPORT_SIZE];
+    } call[CALLS_MAX];
+} recorder;
+
+recorder recorded;
+
+uint16_t dumpulse_get_timestamp(void)
+{
+    if (recorded.count < CALLS_MAX)
+        recorded.call[recorded.count].kind = TIME;
+    recorded.count++;
+    return (uint16_t)recorded.now;
+}
+
+void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
+{
+    if (recorded.count < CALLS_MAX) {
+        recorded.call[recorded.count].kind = SEND;
+        recorded.call[recorded.count].context = context;
+        recorded.call[recorded.count].packet = packet;
+        recorded.call[recorded.count].length = length;
+        if (length == DUMPULSE_REPORT_SIZE)
+            memcpy(recorded.call[recorded.count].bytes, packet, length);
+    }
+    recorded.count++;
+}

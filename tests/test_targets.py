@@ -1,0 +1,108 @@
+"""The compiled library on AVR, Thumb and RISC-V, in simulators: every vector, and
+what a firmware relies on. SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sim.machine import Call, Machine, load
+from sim.targets import TARGETS
+from tests.model import HEARTBEAT, REFUSED, REPORT, REQUEST, heartbeat
+
+VECTORS = Path(__file__).with_name("vectors.tsv")
+SIMULATED = [target.name for target in TARGETS.values() if target.machine is not None]
+CONTEXT = 0x1234
+# A packet of another length is never read, so more than this need not be in the
+# 512 bytes of RAM of the smallest AVR.
+PACKET_ROOM = 64
+
+
+@pytest.fixture(scope="module", params=SIMULATED)
+def machine(request: pytest.FixtureRequest) -> Iterator[Machine]:
+    machine = load(request.param)
+    yield machine
+    machine.close()
+
+
+def data(cell: str) -> bytes:
+    return bytes.fromhex("" if cell == "-" else cell)
+
+
+def process(machine: Machine, now: int, packet: bytes) -> Call:
+    machine.now = now
+    machine.write(machine.packet, packet[:PACKET_ROOM])
+    return machine.call("dumpulse_process_packet", machine.agent, machine.packet,
+                        len(packet), CONTEXT)
+
+
+def test_vectors(machine: Machine) -> None:
+    table = bytes(260)
+    sent = ("send", CONTEXT, machine.agent, 260)
+    count = 0
+    for number, line in enumerate(VECTORS.read_text().splitlines(), 1):
+        if line.startswith("#"):
+            continue
+        kind, *cell = line.split("\t")
+        if kind == "table":
+            table = data(cell[0])
+            machine.write(machine.agent, table)
+        elif kind == "refused":
+            call = process(machine, int(cell[0]), data(cell[1]))
+            assert (call.result, call.hooks) == (REFUSED, []), f"line {number}"
+        elif kind == "heartbeat":
+            call = process(machine, int(cell[0]), data(cell[1]))
+            assert (call.result, call.hooks) == (HEARTBEAT, [("time",)]), f"line {number}"
+            at = 4 + 4 * int(cell[2])
+            table = table[:at] + data(cell[3]) + table[at + 4:]
+        elif kind == "report":
+            call = process(machine, int(cell[0]), data(cell[1]))
+            table = data(cell[2])
+            assert (call.result, call.hooks) == (REPORT, [(*sent, table)]), f"line {number}"
+        elif kind == "record":
+            machine.now, variable, sender, value = map(int, cell[:4])
+            call = machine.call("export_record", machine.agent, variable, sender, value)
+            entry = data(cell[4])
+            expected = (HEARTBEAT, [("time",)]) if entry else (REFUSED, [])
+            assert (call.result, call.hooks) == expected, f"line {number}"
+            if entry:
+                at = 4 + 4 * variable
+                table = table[:at] + entry + table[at + 4:]
+        elif kind == "make":
+            machine.call("export_make_heartbeat", machine.packet, *map(int, cell[:3]))
+            assert machine.read(machine.packet, 8) == data(cell[3]), f"line {number}"
+        elif kind == "check":  # in the agent's place: small RAMs hold no second report
+            report = data(cell[0])
+            machine.write(machine.agent, report[:260])
+            call = machine.call("export_check_report", machine.agent, len(report))
+            assert call.result == (cell[1] == "yes"), f"line {number}"
+            machine.write(machine.agent, table)
+        elif kind == "read":
+            machine.call("export_read_entry", machine.agent, int(cell[0]), machine.packet)
+            assert machine.read(machine.packet, 4) == data(cell[1]), f"line {number}"
+        else:
+            raise AssertionError(f"line {number}: unknown step {kind}")
+        assert machine.read(machine.agent, 260) == table, f"line {number}"
+        count += 1
+    assert count > 5000
+    print(f"{machine.target.name}: {count} vectors")
+
+
+def test_length_is_not_cut(machine: Machine) -> None:
+    """256 + 8, and 65536 + 8 where a length can be that large, are not 8."""
+    machine.write(machine.agent, bytes(260))
+    machine.write(machine.packet, heartbeat(3, 76, 9))
+    lengths = [256 + 8] if machine.cost_unit == "cycles" else [256 + 8, 65536 + 8, 2**32 - 8]
+    for length in lengths:
+        call = machine.call("dumpulse_process_packet", machine.agent, machine.packet, length, 0)
+        assert (call.result, call.hooks) == (REFUSED, [])
+
+
+def test_stack_on_avr(machine: Machine) -> None:
+    """20 bytes at most on AVR, every return address included, hooks apart."""
+    if machine.cost_unit == "cycles":
+        for packet in (heartbeat(3, 76, 9), REQUEST, bytes(8)):
+            assert process(machine, 1, packet).stack <= 20

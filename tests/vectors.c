@@ -1,0 +1,208 @@
+/* Runs vectors.tsv against the library, on any machine with a C library: the
+ * format is in the file's own head.   SPDX-License-Identifier: MIT
+ *
+ *     vectors FILE
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dumpulse.h"
+
+enum { LINE_SIZE = 2048, FIELDS_MAX = 6, BYTES_MAX = 512 };
+
+typedef struct bytes {
+    size_t length;
+    uint8_t *data; /* a block of exactly `length` bytes, so that a sanitizer sees the end */
+} bytes;
+
+static dumpulse agent;
+static uint16_t now;
+static unsigned long line_number, passed, failed;
+
+/* What the hooks saw since the last step. */
+static struct {
+    unsigned times, sends;
+    void *context;
+    const uint8_t *pointer;
+    size_t length;
+    uint8_t sent[DUMPULSE_REPORT_SIZE];
+} seen;
+
+uint16_t dumpulse_get_timestamp(void)
+{
+    seen.times++;
+    return now;
+}
+
+void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
+{
+    seen.sends++;
+    seen.context = context;
+    seen.pointer = packet;
+    seen.length = length;
+    if (length == sizeof seen.sent)
+        memcpy(seen.sent, packet, length);
+}
+
+static void quit(const char *why)
+{
+    fprintf(stderr, "vectors: line %lu: %s\n", line_number, why);
+    exit(2);
+}
+
+static void expect(bool holds, const char *what)
+{
+    if (holds)
+        return;
+    failed++;
+    printf("vectors: line %lu: %s\n", line_number, what);
+}
+
+static bytes bytes_of(const char *hex)
+{
+    bytes result = {0, NULL};
+    const size_t digits = strcmp(hex, "-") == 0 ? 0 : strlen(hex);
+    if (digits % 2 != 0 || digits / 2 > BYTES_MAX)
+        quit("bad bytes");
+    result.length = digits / 2;
+    result.data = (uint8_t *)malloc(result.length);
+    if (result.data == NULL && result.length != 0)
+        quit("out of memory");
+    for (size_t i = 0; i < result.length; i++) {
+        unsigned byte;
+        if (sscanf(hex + 2 * i, "%2x", &byte) != 1)
+            quit("bad bytes");
+        result.data[i] = (uint8_t)byte;
+    }
+    return result;
+}
+
+static uint8_t byte_of(const char *number)
+{
+    const long value = strtol(number, NULL, 10);
+    if (value < 0 || value > 255)
+        quit("not a byte");
+    return (uint8_t)value;
+}
+
+/* The hooks must have been called just so, and the table must be `table`. */
+static void expect_state(const dumpulse *table, unsigned times, unsigned sends)
+{
+    expect(seen.times == times, "clock hook called more or less often than it should be");
+    expect(seen.sends == sends, "send hook called more or less often than it should be");
+    expect(memcmp(&agent, table, sizeof agent) == 0, "table is not what it should be");
+}
+
+/* The table as it should become when one entry is written. */
+static dumpulse with_entry(const char *variable, const char *entry)
+{
+    dumpulse table = agent;
+    const bytes four = bytes_of(entry);
+    if (four.length != 0)
+        memcpy(table.report + 4 + 4 * (size_t)byte_of(variable), four.data, 4);
+    free(four.data);
+    return table;
+}
+
+static void process(const char **field, dumpulse_result result, const dumpulse *table)
+{
+    const bytes packet = bytes_of(field[2]);
+    int context;
+
+    now = (uint16_t)strtol(field[1], NULL, 10);
+    expect(dumpulse_process_packet(&agent, packet.data, packet.length, &context) == result,
+           "wrong result");
+    expect_state(table, result == DUMPULSE_HEARTBEAT, result == DUMPULSE_REPORT);
+    if (result == DUMPULSE_REPORT) {
+        expect(seen.context == &context, "context not passed on");
+        expect(seen.pointer == agent.report, "report not sent from the table");
+        expect(seen.length == DUMPULSE_REPORT_SIZE, "report of another length");
+        expect(memcmp(seen.sent, table, sizeof seen.sent) == 0, "report not right when sent");
+    }
+    free(packet.data);
+}
+
+static void step(const char **field, int fields)
+{
+    const char *kind = field[0];
+    dumpulse table = agent;
+
+    memset(&seen, 0, sizeof seen);
+    if (strcmp(kind, "table") == 0 && fields == 2) {
+        const bytes whole = bytes_of(field[1]);
+        memcpy(&agent, whole.data, sizeof agent);
+        free(whole.data);
+    } else if (strcmp(kind, "refused") == 0 && fields == 3) {
+        process(field, DUMPULSE_REFUSED, &table);
+    } else if (strcmp(kind, "heartbeat") == 0 && fields == 5) {
+        table = with_entry(field[3], field[4]);
+        process(field, DUMPULSE_HEARTBEAT, &table);
+    } else if (strcmp(kind, "report") == 0 && fields == 4) {
+        const bytes whole = bytes_of(field[3]);
+        memcpy(&table, whole.data, sizeof table);
+        free(whole.data);
+        process(field, DUMPULSE_REPORT, &table);
+    } else if (strcmp(kind, "record") == 0 && fields == 6) {
+        const bool taken = strcmp(field[5], "-") != 0;
+        table = with_entry(field[2], field[5]);
+        now = (uint16_t)strtol(field[1], NULL, 10);
+        expect(dumpulse_record(&agent, byte_of(field[2]), byte_of(field[3]), byte_of(field[4])) ==
+                   (taken ? DUMPULSE_HEARTBEAT : DUMPULSE_REFUSED),
+               "wrong result");
+        expect_state(&table, taken, 0);
+    } else if (strcmp(kind, "make") == 0 && fields == 5) {
+        const bytes packet = bytes_of(field[4]);
+        uint8_t made[DUMPULSE_PACKET_SIZE];
+        dumpulse_make_heartbeat(made, byte_of(field[1]), byte_of(field[2]), byte_of(field[3]));
+        expect(memcmp(made, packet.data, sizeof made) == 0, "made another packet");
+        free(packet.data);
+    } else if (strcmp(kind, "check") == 0 && fields == 3) {
+        const bytes report = bytes_of(field[1]);
+        expect(dumpulse_check_report(report.data, report.length) == (strcmp(field[2], "yes") == 0),
+               "wrong answer");
+        free(report.data);
+    } else if (strcmp(kind, "read") == 0 && fields == 3) {
+        const bytes four = bytes_of(field[2]);
+        const dumpulse_entry entry = dumpulse_read_entry(agent.report, byte_of(field[1]));
+        expect(entry.timestamp == four.data[0] * 256u + four.data[1], "wrong timestamp");
+        expect(entry.sender == four.data[2], "wrong sender");
+        expect(entry.value == four.data[3], "wrong value");
+        free(four.data);
+    } else {
+        quit("unknown step");
+    }
+}
+
+int main(int argc, char **argv)
+{
+    char line[LINE_SIZE];
+    FILE *file = argc == 2 ? fopen(argv[1], "r") : NULL;
+
+    if (file == NULL) {
+        fprintf(stderr, "usage: vectors FILE, a file that can be read\n");
+        return 2;
+    }
+    while (fgets(line, sizeof line, file) != NULL) {
+        const char *field[FIELDS_MAX] = {""};
+        int fields = 0;
+        const unsigned long failed_before = failed;
+
+        line_number++;
+        if (strchr(line, '\n') == NULL)
+            quit("line too long");
+        if (line[0] == '#')
+            continue;
+        for (char *word = strtok(line, "\t\n"); word != NULL; word = strtok(NULL, "\t\n")) {
+            if (fields == FIELDS_MAX)
+                quit("too many fields");
+            field[fields++] = word;
+        }
+        step(field, fields);
+        if (failed == failed_before)
+            passed++;
+    }
+    fclose(file);
+    printf("vectors: %lu passed, %lu failed\n", passed, failed);
+    return failed != 0 || passed == 0;
+}
