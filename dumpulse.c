@@ -22,20 +22,23 @@ static bool is_request(const uint8_t *packet)
  * bytes where an int has 16 bits: either is the smaller code there. */
 static bool starts_with(const uint8_t *packet, unsigned b, unsigned a)
 {
-    if (UINT_MAX > 0xFFFF)
+    if (!DUMPULSE_NARROW_)
         return ((uint32_t)packet[0] << 24) + ((uint32_t)packet[1] << 16) +
                    ((uint32_t)packet[2] << 8) + packet[3] ==
                ((uint32_t)b << 16) + a;
     const uint8_t b_high = (uint8_t)(b >> 8), b_low = (uint8_t)b;
     const uint8_t a_high = (uint8_t)(a >> 8), a_low = (uint8_t)a;
-    if (packet[0] != b_high) return false;
-    if (packet[1] != b_low) return false;
-    if (packet[2] != a_high) return false;
+    if (packet[0] != b_high)
+        return false;
+    if (packet[1] != b_low)
+        return false;
+    if (packet[2] != a_high)
+        return false;
     return packet[3] == a_low;
 }
 
-dumpulse_result dumpulse_process_packet(dumpulse *agent, const uint8_t *packet,
-                                        size_t length, void *context)
+dumpulse_result dumpulse_process_packet(dumpulse *agent, const uint8_t *packet, size_t length,
+                                        void *context)
 {
     if (length != DUMPULSE_PACKET_SIZE)
         return DUMPULSE_REFUSED;

@@ -67,11 +67,15 @@ extern "C" {
 
 #define DUMPULSE_VERSION "1.0.0" /* of this library; the wire's is in SPEC.md */
 
-#define DUMPULSE_MAGIC 0xF1u         /* the fifth byte of every heartbeat */
-#define DUMPULSE_REQUEST {'A', 'r', 'e', 'y', 'o', 'u', 'O', 'K'} /* to initialise an array */
-#define DUMPULSE_VARIABLES 64u       /* numbered from 0 */
-#define DUMPULSE_PACKET_SIZE 8u      /* bytes of a heartbeat, and of a request */
-#define DUMPULSE_REPORT_SIZE 260u    /* 4 bytes of checksum, 64 entries of 4 */
+#define DUMPULSE_MAGIC 0xF1U      /* the fifth byte of every heartbeat */
+#define DUMPULSE_VARIABLES 64U    /* numbered from 0 */
+#define DUMPULSE_PACKET_SIZE 8U   /* bytes of a heartbeat, and of a request */
+#define DUMPULSE_REPORT_SIZE 260U /* 4 bytes of checksum, 64 entries of 4 */
+
+/* The request: const uint8_t request[DUMPULSE_PACKET_SIZE] = DUMPULSE_REQUEST; */
+/* clang-format off */
+#define DUMPULSE_REQUEST {'A', 'r', 'e', 'y', 'o', 'u', 'O', 'K'}
+/* clang-format on */
 
 /* An agent's whole state, which is the report as it is sent. Starts as zeros. */
 typedef struct dumpulse {
@@ -99,19 +103,19 @@ void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length);
  * handed to the send hook if the packet is a request.
  * Work: at most 8 bytes compared; then 4 summed, a hook and 4 bytes written for a
  * heartbeat, or 256 summed, 4 bytes written and a hook for a request. */
-dumpulse_result dumpulse_process_packet(dumpulse *agent, const uint8_t *packet,
-                                        size_t length, void *context);
+dumpulse_result dumpulse_process_packet(dumpulse *agent, const uint8_t *packet, size_t length,
+                                        void *context);
 
 /* Records a variable of the agent's own, as if its heartbeat had come in.
  * DUMPULSE_REFUSED if and only if `variable` is out of range: nothing has changed.
  * Work: a hook and 4 bytes written. */
-static inline dumpulse_result dumpulse_record(dumpulse *agent, uint8_t variable,
-                                              uint8_t sender, uint8_t value);
+static inline dumpulse_result dumpulse_record(dumpulse *agent, uint8_t variable, uint8_t sender,
+                                              uint8_t value);
 
 /* For a node: builds the heartbeat to send. A variable out of range gives a
  * packet that every agent refuses. Work: 4 bytes summed, 8 written. */
-static inline void dumpulse_make_heartbeat(uint8_t packet[DUMPULSE_PACKET_SIZE],
-                                           uint8_t variable, uint8_t sender, uint8_t value);
+static inline void dumpulse_make_heartbeat(uint8_t packet[DUMPULSE_PACKET_SIZE], uint8_t variable,
+                                           uint8_t sender, uint8_t value);
 
 /* For a reader: is this a report, whole and undamaged? Any bytes of any length
  * may be asked about. Work: 256 bytes summed. */
@@ -146,6 +150,8 @@ enum {
     DUMPULSE_ENTRY_SIZE_ = 4
 };
 
+enum { DUMPULSE_NARROW_ = UINT_MAX == 0xFFFF }; /* is an int 16 bits wide? */
+
 static inline unsigned dumpulse_read16_(const uint8_t *bytes)
 {
     return (unsigned)bytes[0] << 8 | bytes[1];
@@ -154,7 +160,7 @@ static inline unsigned dumpulse_read16_(const uint8_t *bytes)
 static inline void dumpulse_write16_(uint8_t *bytes, unsigned value)
 {
     bytes[0] = (uint8_t)(value >> 8);
-    bytes[1] = (uint8_t)(value & 0xFFu);
+    bytes[1] = (uint8_t)(value & 0xFFU);
 }
 
 /* The two sums of Adler-32 (RFC 1950) over 1 to 256 bytes; a count of 256 may be
@@ -162,12 +168,11 @@ static inline void dumpulse_write16_(uint8_t *bytes, unsigned value)
  *
  * a <= 1 + 256 * 255 = 65281: less than 65521, so it never needs reducing.
  * b <= 256 * 257 / 2 * 255 + 256 = 8388736 before it is reduced modulo 65521. */
-static inline void dumpulse_sum_(const uint8_t *bytes, uint_fast8_t count,
-                                 unsigned *sum_a, unsigned *sum_b)
+static inline void dumpulse_sum_(const uint8_t *bytes, uint_fast8_t count, unsigned *sum_a,
+                                 unsigned *sum_b)
 {
-    const bool narrow = UINT_MAX == 0xFFFF;
     unsigned a = 1;
-    unsigned b = narrow ? 15 : 0;
+    unsigned b = DUMPULSE_NARROW_ ? 15 : 0;
 
     do {
         a += *bytes++;
@@ -175,11 +180,11 @@ static inline void dumpulse_sum_(const uint8_t *bytes, uint_fast8_t count,
         /* 16-bit sums: b is kept 15 too high, in 15..65535, so that it overflows
          * exactly when it should be reduced. Losing 65536 then, it lost 15 more
          * than 65521. */
-        if (narrow && b < a)
-            b += 15u;
+        if (DUMPULSE_NARROW_ && b < a)
+            b += 15U;
     } while (--count != 0);
-    if (narrow) {
-        b -= 15u;
+    if (DUMPULSE_NARROW_) {
+        b -= 15U;
     } else { /* wider: b is reduced once, in at most 129 steps */
         int32_t rest = (int32_t)b;
         while ((rest -= 65521) >= 0) {
@@ -190,8 +195,8 @@ static inline void dumpulse_sum_(const uint8_t *bytes, uint_fast8_t count,
     *sum_b = b;
 }
 
-static inline dumpulse_result dumpulse_record(dumpulse *agent, uint8_t variable,
-                                              uint8_t sender, uint8_t value)
+static inline dumpulse_result dumpulse_record(dumpulse *agent, uint8_t variable, uint8_t sender,
+                                              uint8_t value)
 {
     if (variable >= DUMPULSE_VARIABLES)
         return DUMPULSE_REFUSED;
@@ -204,8 +209,8 @@ static inline dumpulse_result dumpulse_record(dumpulse *agent, uint8_t variable,
     return DUMPULSE_HEARTBEAT;
 }
 
-static inline void dumpulse_make_heartbeat(uint8_t packet[DUMPULSE_PACKET_SIZE],
-                                           uint8_t variable, uint8_t sender, uint8_t value)
+static inline void dumpulse_make_heartbeat(uint8_t packet[DUMPULSE_PACKET_SIZE], uint8_t variable,
+                                           uint8_t sender, uint8_t value)
 {
     unsigned a, b;
 

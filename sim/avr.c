@@ -141,7 +141,7 @@ int main(int argc, char **argv)
     time_hook = (unsigned)strtoul(argv[3], NULL, 16);
     send_hook = (unsigned)strtoul(argv[4], NULL, 16);
 
-    printf("ready %x\n", avr->ioend + 1u); /* simavr itself has printed while it loaded */
+    printf("ready %x\n", avr->ioend + 1U); /* simavr itself has printed while it loaded */
     fflush(stdout);
     char line[LINE_MAX_BYTES];
     while (fgets(line, sizeof line, stdin) != NULL) {

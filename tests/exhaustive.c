@@ -43,14 +43,19 @@ int main(void)
     dumpulse agent = before;
     unsigned long taken = 0, refused = 0;
 
-    for (uint32_t payload = 0; payload < 1ul << 24; payload++) {
+    for (uint32_t payload = 0; payload < 1UL << 24; payload++) {
         const uint8_t variable = (uint8_t)(payload >> 16), sender = (uint8_t)(payload >> 8);
         const uint8_t value = (uint8_t)payload;
         const uint32_t right = sum_of_four(0xF1, variable, sender, value);
-        const uint32_t wrong = right ^ 1ul << payload % 32; /* another bit each time */
-        uint8_t packet[8] = {(uint8_t)(wrong >> 24), (uint8_t)(wrong >> 16),
-                             (uint8_t)(wrong >> 8), (uint8_t)wrong,
-                             0xF1, variable, sender, value};
+        const uint32_t wrong = right ^ 1UL << payload % 32; /* another bit each time */
+        uint8_t packet[8] = {(uint8_t)(wrong >> 24),
+                             (uint8_t)(wrong >> 16),
+                             (uint8_t)(wrong >> 8),
+                             (uint8_t)wrong,
+                             0xF1,
+                             variable,
+                             sender,
+                             value};
 
         if (dumpulse_process_packet(&agent, packet, 8, NULL) != DUMPULSE_REFUSED)
             fail(packet, "taken with a wrong checksum");
@@ -78,10 +83,12 @@ int main(void)
         if (memcmp(&agent, &before, sizeof agent) != 0)
             fail(packet, "more than its entry has changed");
     }
-    if (taken != 1ul << 22 || times != taken || sends != 0) {
-        printf("exhaustive: %lu taken, clock hook called %lu times, send hook %lu\n", taken, times, sends);
+    if (taken != 1UL << 22 || times != taken || sends != 0) {
+        printf("exhaustive: %lu taken, clock hook called %lu times, send hook %lu\n", taken, times,
+               sends);
         return 1;
     }
-    printf("exhaustive: %lu heartbeats taken, %lu packets refused, 1 passed, 0 failed\n", taken, refused);
+    printf("exhaustive: %lu heartbeats taken, %lu packets refused, 1 passed, 0 failed\n", taken,
+           refused);
     return 0;
 }

@@ -27,7 +27,7 @@ void export_read_entry(const uint8_t *report, uint8_t variable, uint8_t *entry)
 {
     const dumpulse_entry found = dumpulse_read_entry(report, variable);
     entry[0] = (uint8_t)(found.timestamp >> 8);
-    entry[1] = (uint8_t)(found.timestamp & 0xFFu);
+    entry[1] = (uint8_t)(found.timestamp & 0xFFU);
     entry[2] = found.sender;
     entry[3] = found.value;
 }

@@ -19,12 +19,12 @@ static dumpulse agent, model;
 static uint16_t now;
 static unsigned times, sends;
 
-#define CHECK(condition)                                       \
-    do {                                                       \
-        if (!(condition)) {                                    \
-            fprintf(stderr, "fuzz: not so: %s\n", #condition); \
-            abort();                                           \
-        }                                                      \
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "fuzz: not so: %s\n", #condition);                                     \
+            abort();                                                                               \
+        }                                                                                          \
     } while (0)
 
 uint16_t dumpulse_get_timestamp(void)
@@ -106,9 +106,7 @@ static void step(unsigned kind, const uint8_t *bytes, size_t length)
         dumpulse_make_heartbeat(packet, variable, sender, value);
         process(packet, sizeof packet);
         break;
-    case REQUEST:
-        process(request_bytes, sizeof request_bytes);
-        break;
+    case REQUEST: process(request_bytes, sizeof request_bytes); break;
     case RECORD: {
         const dumpulse_result expected = model_record(variable, sender, value);
         CHECK(dumpulse_record(&agent, variable, sender, value) == expected);
@@ -125,8 +123,7 @@ static void step(unsigned kind, const uint8_t *bytes, size_t length)
         CHECK(entry.value == expected[3]);
         break;
     }
-    default:
-        process(bytes, length);
+    default: process(bytes, length);
     }
     CHECK(memcmp(&agent, &model, sizeof agent) == 0);
 }
@@ -140,7 +137,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     while (size >= 2) {
         const unsigned kind = data[0] % KINDS;
         size_t length = data[0] / KINDS; /* 0 to 51 */
-        now = (uint16_t)(data[1] * 257u);
+        now = (uint16_t)(data[1] * 257U);
         data += 2;
         size -= 2;
         if (length > size)

@@ -92,7 +92,7 @@ static void test_full_report(void **state)
     expect_report(&agent, NULL);
     assert_int_equal(dumpulse_process_packet(&agent, REQUEST, 8, NULL), DUMPULSE_REPORT);
     /* a = 1 + 256 * 255, b = (256 + 255 * 256 * 257 / 2) % 65521 */
-    assert_int_equal(sum_in(sent), 8388736ul % 65521ul << 16 | 65281ul);
+    assert_int_equal(sum_in(sent), 8388736UL % 65521UL << 16 | 65281UL);
     for (size_t i = 4; i < sizeof sent; i++)
         assert_int_equal(sent[i], 0xFF);
 }
@@ -237,7 +237,7 @@ static void test_make_heartbeat(void **state)
     assert_int_equal(packet[0], 0x99);
     assert_int_equal(packet[9], 0x99);
     dumpulse_make_heartbeat(packet, 255, 255, 255); /* the largest sums */
-    assert_int_equal(sum_in(packet), 0x09c203efu);
+    assert_int_equal(sum_in(packet), 0x09c203efU);
 }
 
 static void test_check_report(void **state)

@@ -165,7 +165,7 @@ static void step(const char **field, int fields)
     } else if (strcmp(kind, "read") == 0 && fields == 3) {
         const bytes four = bytes_of(field[2]);
         const dumpulse_entry entry = dumpulse_read_entry(agent.report, byte_of(field[1]));
-        expect(entry.timestamp == four.data[0] * 256u + four.data[1], "wrong timestamp");
+        expect(entry.timestamp == four.data[0] * 256U + four.data[1], "wrong timestamp");
         expect(entry.sender == four.data[2], "wrong sender");
         expect(entry.value == four.data[3], "wrong value");
         free(four.data);

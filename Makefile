@@ -1,0 +1,133 @@
+# Dumpulse: `make help` lists what can be made. Everything made goes into build/.
+# SPDX-License-Identifier: MIT
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+SHELL := /bin/bash
+
+PYTHON := build/venv/bin/python
+PYTEST := $(PYTHON) -m pytest -q -p no:cacheprovider
+LIBRARY := dumpulse.c dumpulse.h
+WARNINGS := -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wcast-align \
+            -Wcast-qual -Wshadow -Werror
+SANITIZERS := -fsanitize=address,undefined -fno-sanitize-recover=all
+COMPILER := gcc
+HOST := -std=c99 -O1 -g $(WARNINGS) -I.
+FUZZ_SECONDS := 20
+# A new seed each time; a failing run prints the input that replays it.
+FUZZ := build/fuzz/fuzz -max_len=1024 -print_final_stats=1 -artifact_prefix=build/fuzz/
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
+
+demo: ## build the library and see it at work
+	@tools/setup gcc libc6-dev
+	@mkdir -p build
+	@gcc $(HOST) examples/demo.c dumpulse.c -o build/demo
+	@build/demo
+
+# Each of these is a part of `make test`, and prints how it went.
+TESTS := check-vectors lint unit vectors exhaustive python fuzz-short coverage mutants size cost
+
+test: setup ## install what is missing, then run every test
+	@for part in $(TESTS); do \
+	    echo "== $$part"; \
+	    $(MAKE) --no-print-directory $$part || { echo "== $$part FAILED" >&2; exit 1; }; \
+	done; echo "== all of: $(TESTS)"
+
+setup: ## install the packages that the tests need (root), or say which are missing
+	@tools/setup
+
+size: ## bytes of code and stack on every target, against their budgets
+	@$(PYTHON) -m bench.size
+
+cost: ## cycles and instructions of every kind of packet, against their budgets
+	@$(PYTHON) -m bench.cost
+
+vectors-file: ## write tests/vectors.tsv again, from the Python model
+	@$(PYTHON) -m tests.make_vectors
+
+check-vectors: ## is tests/vectors.tsv what its script writes?
+	@$(PYTHON) -m tests.make_vectors --check && echo "vectors.tsv: 1 passed, 0 failed"
+
+lint: ## warnings of gcc and clang, clang-tidy, cppcheck, formatting, the header alone
+	@tests/lint
+
+unit: build/unit ## cmocka tests of the C interface
+	@build/unit
+
+VECTOR_RUNS := amd64 i386 powerpc sanitized gcc-sanitized valgrind
+vectors: $(VECTOR_RUNS:%=vectors-%) ## the vectors on amd64, i386, big-endian PowerPC, with sanitizers and valgrind
+
+vectors-amd64 vectors-i386 vectors-sanitized vectors-gcc-sanitized: vectors-%: build/vectors-%
+	@echo -n "$*: "; $< tests/vectors.tsv
+
+vectors-powerpc: build/vectors-powerpc
+	@echo -n "powerpc: "; qemu-ppc $< tests/vectors.tsv
+
+vectors-valgrind: build/vectors-amd64 build/unit
+	@for program in "build/unit" "build/vectors-amd64 tests/vectors.tsv"; do \
+	    echo -n "valgrind: "; \
+	    valgrind --quiet --leak-check=full --error-exitcode=1 $$program 2>&1 | tail -1; \
+	    test $${PIPESTATUS[0]} = 0 || exit 1; \
+	done
+
+exhaustive: build/exhaustive ## all 2^24 heartbeats, with a right and with a wrong checksum
+	@build/exhaustive
+
+python: ## Hypothesis against the C; the vectors on simulated AVR, Thumb, RISC-V; the README
+	@$(PYTEST) test_dumpulse.py tests
+
+fuzz-short: build/fuzz/fuzz ## libFuzzer for 20 seconds, from the corpus
+	@mkdir -p build/fuzz/corpus
+	@$(FUZZ) -max_total_time=$(FUZZ_SECONDS) build/fuzz/corpus tests/corpus 2>build/fuzz/log \
+	    || { tail -40 build/fuzz/log; exit 1; }
+	@sed -n 's/^Done \([0-9]*\) runs.*/fuzz: \1 inputs, 1 passed, 0 failed/p' build/fuzz/log
+
+fuzz: build/fuzz/fuzz ## libFuzzer until interrupted; new finds go to build/fuzz/corpus
+	@mkdir -p build/fuzz/corpus
+	$(FUZZ) -jobs=0 build/fuzz/corpus tests/corpus
+
+fuzz-replay: build/fuzz/fuzz ## run one input again: make fuzz-replay INPUT=build/fuzz/crash-…
+	@test -n "$(INPUT)" || { echo "make fuzz-replay needs INPUT=FILE" >&2; exit 2; }
+	build/fuzz/fuzz "$(INPUT)"
+
+coverage: ## lines, branches and conditions that the unit tests alone reach
+	@$(PYTHON) -m tests.coverage
+
+mutants: ## break the library in every small way: does a test notice?
+	@$(PYTHON) -m tests.mutants
+
+explore: ## Hypothesis with new and many more examples; takes minutes
+	@HYPOTHESIS_PROFILE=explore $(PYTEST) test_dumpulse.py
+
+clean: ## remove what was made, but for the Python packages
+	@find build -mindepth 1 -maxdepth 1 ! -name venv -exec rm -rf {} + 2>/dev/null || true
+
+# Every program of the tests: its compiler, its sources and what else it needs.
+VECTOR_PROGRAMS := $(addprefix build/vectors-,amd64 i386 powerpc sanitized gcc-sanitized)
+PROGRAMS := build/unit build/exhaustive build/fuzz/fuzz $(VECTOR_PROGRAMS)
+build/unit: tests/unit.c
+build/unit: LINK := -lcmocka
+build/exhaustive: tests/exhaustive.c
+build/exhaustive: MORE := -O2
+build/fuzz/fuzz: tests/fuzz.c
+build/fuzz/fuzz: COMPILER := clang
+build/fuzz/fuzz: MORE := $(SANITIZERS) -fsanitize=fuzzer
+$(VECTOR_PROGRAMS): tests/vectors.c
+build/vectors-i386: COMPILER := i686-linux-gnu-gcc
+build/vectors-i386: MORE := -static
+build/vectors-powerpc: COMPILER := powerpc-linux-gnu-gcc
+build/vectors-powerpc: MORE := -static
+build/vectors-sanitized: COMPILER := clang
+build/vectors-sanitized build/vectors-gcc-sanitized: MORE := $(SANITIZERS)
+$(PROGRAMS): $(LIBRARY) | $(PYTHON)
+	@mkdir -p $(@D)
+	@$(COMPILER) $(HOST) $(MORE) $(filter %.c,$^) $(LINK) -o $@
+
+# Made by tools/setup, last of all: where it is, everything is.
+$(PYTHON):
+	@tools/setup
+size cost vectors-file check-vectors lint python coverage mutants explore: | $(PYTHON)
+
+.PHONY: help demo test setup $(TESTS) $(VECTOR_RUNS:%=vectors-%) vectors-file fuzz fuzz-replay \
+        explore clean
