@@ -26,7 +26,8 @@ demo: ## build the library and see it at work
 	@build/demo
 
 # Each of these is a part of `make test`, and prints how it went.
-TESTS := check-vectors lint unit vectors exhaustive python fuzz-short coverage mutants size cost
+TESTS := check-vectors lint unit vectors exhaustive python fuzz-short coverage mutants size cost \
+         check-pages
 
 test: setup ## install what is missing, then run every test
 	@for part in $(TESTS); do \
@@ -48,6 +49,12 @@ vectors-file: ## write tests/vectors.tsv again, from the Python model
 
 check-vectors: ## is tests/vectors.tsv what its script writes?
 	@$(PYTHON) -m tests.make_vectors --check && echo "vectors.tsv: 1 passed, 0 failed"
+
+pages: ## put what the commands print today into README.md and performance.md
+	@$(PYTHON) -m bench.pages
+
+check-pages: ## do README.md and performance.md show what the commands print?
+	@$(PYTHON) -m bench.pages --check
 
 lint: ## warnings of gcc and clang, clang-tidy, cppcheck, formatting, the header alone
 	@tests/lint
@@ -127,7 +134,7 @@ $(PROGRAMS): $(LIBRARY) | $(PYTHON)
 # Made by tools/setup, last of all: where it is, everything is.
 $(PYTHON):
 	@tools/setup
-size cost vectors-file check-vectors lint python coverage mutants explore: | $(PYTHON)
+size cost vectors-file check-vectors lint python coverage mutants explore pages check-pages: | $(PYTHON)
 
-.PHONY: help demo test setup $(TESTS) $(VECTOR_RUNS:%=vectors-%) vectors-file fuzz fuzz-replay \
-        explore clean
+.PHONY: help demo test setup $(TESTS) $(VECTOR_RUNS:%=vectors-%) vectors-file pages fuzz \
+        fuzz-replay explore clean

@@ -45,15 +45,15 @@ dumpulse_result dumpulse_process_packet(dumpulse *agent, const uint8_t *packet, 
 
     /* Either way a checksum is due: a heartbeat's own, or the report's. */
     const uint8_t *summed = packet;
-    uint_fast8_t count = DUMPULSE_PACKET_SIZE - DUMPULSE_SUM_SIZE_;
+    uint_fast8_t last = DUMPULSE_PACKET_LAST_;
     if (packet[DUMPULSE_MAGIC_AT_] != DUMPULSE_MAGIC) {
         if (!is_request(packet))
             return DUMPULSE_REFUSED;
         summed = agent->report;
-        count = (uint_fast8_t)(DUMPULSE_REPORT_SIZE - DUMPULSE_SUM_SIZE_);
+        last = DUMPULSE_REPORT_LAST_;
     }
     unsigned a, b;
-    dumpulse_sum_(summed + DUMPULSE_SUM_SIZE_, count, &a, &b);
+    dumpulse_sum_(summed + DUMPULSE_SUM_SIZE_, last, &a, &b);
 
     if (summed == agent->report) {
         dumpulse_write16_(agent->report, b);

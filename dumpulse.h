@@ -122,7 +122,7 @@ static inline void dumpulse_make_heartbeat(uint8_t packet[DUMPULSE_PACKET_SIZE],
 static inline bool dumpulse_check_report(const uint8_t *report, size_t length);
 
 /* For a reader: one entry of a report that has been checked. A variable out of
- * range reads as one that was never set. */
+ * range reads as one that was never set. Work: 4 bytes read. */
 typedef struct dumpulse_entry {
     uint16_t timestamp;
     uint8_t sender;
@@ -147,10 +147,12 @@ enum {
     DUMPULSE_TIME_AT_ = 4,
     DUMPULSE_SENDER_AT_ = 6,
     DUMPULSE_VALUE_AT_ = 7,
-    DUMPULSE_ENTRY_SIZE_ = 4
+    DUMPULSE_ENTRY_SIZE_ = 4,
+    DUMPULSE_PACKET_LAST_ = 8 - 4 - 1,  /* the last byte under a checksum, */
+    DUMPULSE_REPORT_LAST_ = 260 - 4 - 1 /* counted from the first one */
 };
 
-enum { DUMPULSE_NARROW_ = UINT_MAX == 0xFFFF }; /* is an int 16 bits wide? */
+#define DUMPULSE_NARROW_ (UINT_MAX == 0xFFFFU) /* is an int 16 bits wide? */
 
 static inline unsigned dumpulse_read16_(const uint8_t *bytes)
 {
@@ -163,12 +165,12 @@ static inline void dumpulse_write16_(uint8_t *bytes, unsigned value)
     bytes[1] = (uint8_t)(value & 0xFFU);
 }
 
-/* The two sums of Adler-32 (RFC 1950) over 1 to 256 bytes; a count of 256 may be
- * given as 0. The checksum is b, then a, 16 bits each.
+/* The two sums of Adler-32 (RFC 1950) over bytes[0] to bytes[last]; the checksum
+ * is b, then a, 16 bits each.
  *
  * a <= 1 + 256 * 255 = 65281: less than 65521, so it never needs reducing.
- * b <= 256 * 257 / 2 * 255 + 256 = 8388736 before it is reduced modulo 65521. */
-static inline void dumpulse_sum_(const uint8_t *bytes, uint_fast8_t count, unsigned *sum_a,
+ * b <= 256 + 256 * 257 / 2 * 255 = 8388736 before it is reduced modulo 65521. */
+static inline void dumpulse_sum_(const uint8_t *bytes, uint_fast8_t last, unsigned *sum_a,
                                  unsigned *sum_b)
 {
     unsigned a = 1;
@@ -176,16 +178,19 @@ static inline void dumpulse_sum_(const uint8_t *bytes, uint_fast8_t count, unsig
 
     do {
         a += *bytes++;
-        b += a;
-        /* 16-bit sums: b is kept 15 too high, in 15..65535, so that it overflows
-         * exactly when it should be reduced. Losing 65536 then, it lost 15 more
-         * than 65521. */
-        if (DUMPULSE_NARROW_ && b < a)
-            b += 15U;
-    } while (--count != 0);
+        if (DUMPULSE_NARROW_) {
+            /* b is kept 15 too high, in 15..65535, so that it overflows exactly when
+             * it is to be reduced. Losing 65536 then, it lost 15 more than 65521. */
+            b = (unsigned)(((uint32_t)b + a) % 65536U);
+            if (b < a)
+                b += 15U;
+        } else {
+            b += a;
+        }
+    } while (last-- != 0);
     if (DUMPULSE_NARROW_) {
         b -= 15U;
-    } else { /* wider: b is reduced once, in at most 129 steps */
+    } else { /* reduced once, in at most 129 steps */
         int32_t rest = (int32_t)b;
         while ((rest -= 65521) >= 0) {
         }
@@ -218,7 +223,7 @@ static inline void dumpulse_make_heartbeat(uint8_t packet[DUMPULSE_PACKET_SIZE],
     packet[DUMPULSE_VARIABLE_AT_] = variable;
     packet[DUMPULSE_SENDER_AT_] = sender;
     packet[DUMPULSE_VALUE_AT_] = value;
-    dumpulse_sum_(packet + DUMPULSE_SUM_SIZE_, DUMPULSE_PACKET_SIZE - DUMPULSE_SUM_SIZE_, &a, &b);
+    dumpulse_sum_(packet + DUMPULSE_SUM_SIZE_, DUMPULSE_PACKET_LAST_, &a, &b);
     dumpulse_write16_(packet, b);
     dumpulse_write16_(packet + 2, a);
 }
@@ -229,8 +234,7 @@ static inline bool dumpulse_check_report(const uint8_t *report, size_t length)
 
     if (length != DUMPULSE_REPORT_SIZE)
         return false;
-    dumpulse_sum_(report + DUMPULSE_SUM_SIZE_,
-                  (uint_fast8_t)(DUMPULSE_REPORT_SIZE - DUMPULSE_SUM_SIZE_), &a, &b);
+    dumpulse_sum_(report + DUMPULSE_SUM_SIZE_, DUMPULSE_REPORT_LAST_, &a, &b);
     return dumpulse_read16_(report) == b && dumpulse_read16_(report + 2) == a;
 }
 

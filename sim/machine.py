@@ -76,7 +76,7 @@ class Avr(Machine):
         hooks = (f"{self.symbols[hook]:x}" for hook in (TIME, SEND))
         assert self.target.model is not None
         self.process = subprocess.Popen(
-            [simavr_host(), self.target.model, image, *hooks],
+            [simavr_program("avr"), self.target.model, image, *hooks],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         while (words := self.answer())[0] != "ready":
             pass
@@ -237,11 +237,11 @@ class Riscv(Unicorn):
 
 
 @functools.cache
-def simavr_host() -> Path:
-    """Builds the host program of the AVR simulator."""
-    program = BUILD / "sim" / "avr"
+def simavr_program(name: str) -> Path:
+    """Builds one of the programs here that host an AVR in simavr: avr, avr_uart."""
+    program = BUILD / "sim" / name
     program.parent.mkdir(parents=True, exist_ok=True)
-    run(["gcc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", ROOT / "sim" / "avr.c",
+    run(["gcc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", ROOT / "sim" / f"{name}.c",
          "-lsimavr", "-lelf", "-o", program])
     return program
 

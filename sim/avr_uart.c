@@ -1,0 +1,87 @@
+/* Runs an AVR firmware on simavr with its serial line on standard input and output.
+ *                                                       SPDX-License-Identifier: MIT
+ *     avr_uart MCU HERTZ IMAGE
+ *
+ * Sends all of the input, a byte each 100 microseconds, as soon as the firmware
+ * has enabled its receiver. Ends when the input is used up and the firmware has
+ * been silent for 50 milliseconds of its own time.
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <simavr/avr_uart.h>
+#include <simavr/sim_avr.h>
+#include <simavr/sim_elf.h>
+#include <simavr/sim_time.h>
+
+enum { BYTE_US = 100, SILENCE_US = 50000, ENABLE_US = 1000000 };
+enum { UCSR0B = 0xC1, RXEN0 = 0x10 }; /* of an ATmega328P; its data sheet, section 20.11 */
+
+static avr_t *avr;
+static FILE *line_out;
+static avr_cycle_count_t last_output;
+
+static void fail(const char *what)
+{
+    fprintf(stderr, "avr_uart: %s\n", what);
+    exit(2);
+}
+
+static void on_output(struct avr_irq_t *irq, uint32_t byte, void *unused)
+{
+    (void)irq, (void)unused;
+    last_output = avr->cycle;
+    putc((int)byte, line_out);
+}
+
+static void run_for(uint32_t microseconds)
+{
+    const avr_cycle_count_t end = avr->cycle + avr_usec_to_cycles(avr, microseconds);
+    while (avr->cycle < end) {
+        const int state = avr_run(avr);
+        if (state == cpu_Done || state == cpu_Crashed)
+            fail("the firmware has stopped");
+    }
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 4)
+        fail("usage: avr_uart MCU HERTZ IMAGE");
+    line_out = fdopen(dup(STDOUT_FILENO), "wb");
+    if (line_out == NULL || dup2(STDERR_FILENO, STDOUT_FILENO) < 0) /* what simavr itself prints */
+        fail("cannot set up the output");
+    elf_firmware_t firmware;
+    memset(&firmware, 0, sizeof firmware);
+    if (elf_read_firmware(argv[3], &firmware) != 0)
+        fail("cannot read the image");
+    avr = avr_make_mcu_by_name(argv[1]);
+    if (avr == NULL)
+        fail("simavr does not know this MCU");
+    avr_init(avr);
+    avr->log = LOG_ERROR;
+    avr_load_firmware(avr, &firmware);
+    avr->frequency = (uint32_t)strtoul(argv[2], NULL, 10);
+    uint32_t flags = 0; /* neither print lines nor sleep when polled */
+    avr_ioctl(avr, AVR_IOCTL_UART_SET_FLAGS('0'), &flags);
+    avr_irq_t *const input = avr_io_getirq(avr, AVR_IOCTL_UART_GETIRQ('0'), UART_IRQ_INPUT);
+    avr_irq_register_notify(avr_io_getirq(avr, AVR_IOCTL_UART_GETIRQ('0'), UART_IRQ_OUTPUT),
+                            on_output, NULL);
+
+    for (int waited = 0; !(avr->data[UCSR0B] & RXEN0); waited += BYTE_US) {
+        if (waited >= ENABLE_US)
+            fail("the firmware does not enable its receiver");
+        run_for(BYTE_US);
+    }
+    for (int byte; (byte = getchar()) != EOF;) {
+        avr_raise_irq(input, (uint32_t)byte);
+        run_for(BYTE_US);
+    }
+    do
+        run_for(SILENCE_US);
+    while (avr->cycle - last_output < avr_usec_to_cycles(avr, SILENCE_US));
+    return fflush(line_out) != 0;
+}
