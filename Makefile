@@ -5,6 +5,7 @@
 SHELL := /bin/bash
 
 PYTHON := build/venv/bin/python
+READY := build/venv/ready
 PYTEST := $(PYTHON) -m pytest -q -p no:cacheprovider
 LIBRARY := dumpulse.c dumpulse.h
 WARNINGS := -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wcast-align \
@@ -48,7 +49,7 @@ vectors-file: ## write tests/vectors.tsv again, from the Python model
 	@$(PYTHON) -m tests.make_vectors
 
 check-vectors: ## is tests/vectors.tsv what its script writes?
-	@$(PYTHON) -m tests.make_vectors --check && echo "vectors.tsv: 1 passed, 0 failed"
+	@$(PYTHON) -m tests.make_vectors --check
 
 pages: ## put what the commands print today into README.md and performance.md
 	@$(PYTHON) -m bench.pages
@@ -73,12 +74,12 @@ vectors-powerpc: build/vectors-powerpc
 
 vectors-valgrind: build/vectors-amd64 build/unit
 	@for program in "build/unit" "build/vectors-amd64 tests/vectors.tsv"; do \
-	    echo -n "valgrind: "; \
-	    valgrind --quiet --leak-check=full --error-exitcode=1 $$program 2>&1 | tail -1; \
-	    test $${PIPESTATUS[0]} = 0 || exit 1; \
+	    valgrind --quiet --leak-check=full --error-exitcode=1 $$program >build/valgrind.log 2>&1 \
+	        || { cat build/valgrind.log; exit 1; }; \
+	    echo "valgrind: $$(tail -1 build/valgrind.log)"; \
 	done
 
-exhaustive: build/exhaustive ## all 2^24 heartbeats, with a right and with a wrong checksum
+exhaustive: build/exhaustive ## all 2^24 packets with the magic number and a right or a wrong checksum
 	@build/exhaustive
 
 python: ## Hypothesis against the C; the vectors on simulated AVR, Thumb, RISC-V; the README
@@ -88,14 +89,16 @@ fuzz-short: build/fuzz/fuzz ## libFuzzer for 20 seconds, from the corpus
 	@mkdir -p build/fuzz/corpus
 	@$(FUZZ) -max_total_time=$(FUZZ_SECONDS) build/fuzz/corpus tests/corpus 2>build/fuzz/log \
 	    || { tail -40 build/fuzz/log; exit 1; }
-	@sed -n 's/^Done \([0-9]*\) runs.*/fuzz: \1 inputs, 1 passed, 0 failed/p' build/fuzz/log
+	@grep -q '^Done [1-9]' build/fuzz/log || { cat build/fuzz/log; exit 1; }
+	@sed -n 's/^Done \([0-9]*\) runs.*/fuzz: \1 passed, 0 failed/p' build/fuzz/log
 
 fuzz: build/fuzz/fuzz ## libFuzzer until interrupted; new finds go to build/fuzz/corpus
 	@mkdir -p build/fuzz/corpus
 	$(FUZZ) -jobs=0 build/fuzz/corpus tests/corpus
 
-fuzz-replay: build/fuzz/fuzz ## run one input again: make fuzz-replay INPUT=build/fuzz/crash-…
-	@test -n "$(INPUT)" || { echo "make fuzz-replay needs INPUT=FILE" >&2; exit 2; }
+fuzz-replay: ## run one input again: make fuzz-replay INPUT=build/fuzz/crash-…
+	@test -f "$(INPUT)" || { echo "make fuzz-replay needs INPUT=FILE, a file that exists" >&2; exit 2; }
+	@$(MAKE) --no-print-directory build/fuzz/fuzz
 	build/fuzz/fuzz "$(INPUT)"
 
 coverage: ## lines, branches and conditions that the unit tests alone reach
@@ -107,8 +110,11 @@ mutants: ## break the library in every small way: does a test notice?
 explore: ## Hypothesis with new and many more examples; takes minutes
 	@HYPOTHESIS_PROFILE=explore $(PYTEST) test_dumpulse.py
 
-clean: ## remove what was made, but for the Python packages
-	@find build -mindepth 1 -maxdepth 1 ! -name venv -exec rm -rf {} + 2>/dev/null || true
+clean: ## remove what was made, the fuzzer's finds too, but for the Python packages
+	@[ ! -d build ] || find build -mindepth 1 -maxdepth 1 ! -name venv -exec rm -rf {} +
+
+.DEFAULT:
+	@echo "there is no '$@' to make: make help lists what there is" >&2; exit 2
 
 # Every program of the tests: its compiler, its sources and what else it needs.
 VECTOR_PROGRAMS := $(addprefix build/vectors-,amd64 i386 powerpc sanitized gcc-sanitized)
@@ -127,14 +133,14 @@ build/vectors-powerpc: COMPILER := powerpc-linux-gnu-gcc
 build/vectors-powerpc: MORE := -static
 build/vectors-sanitized: COMPILER := clang
 build/vectors-sanitized build/vectors-gcc-sanitized: MORE := $(SANITIZERS)
-$(PROGRAMS): $(LIBRARY) | $(PYTHON)
+$(PROGRAMS): $(LIBRARY) | $(READY)
 	@mkdir -p $(@D)
 	@$(COMPILER) $(HOST) $(MORE) $(filter %.c,$^) $(LINK) -o $@
 
-# Made by tools/setup, last of all: where it is, everything is.
-$(PYTHON):
+# What tools/setup makes last of all: where it is up to date, everything is there.
+$(READY): tools/packages.txt tools/requirements.txt
 	@tools/setup
-size cost vectors-file check-vectors lint python coverage mutants explore pages check-pages: | $(PYTHON)
+size cost vectors-file check-vectors lint python coverage mutants explore pages check-pages: | $(READY)
 
 .PHONY: help demo test setup $(TESTS) $(VECTOR_RUNS:%=vectors-%) vectors-file pages fuzz \
         fuzz-replay explore clean

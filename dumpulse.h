@@ -1,4 +1,4 @@
-/* Dumpulse: a heartbeat monitor that fits anywhere.   SPDX-License-Identifier: MIT
+/* Dumpulse: a small heartbeat monitor.   SPDX-License-Identifier: MIT
  *
  * Microcontrollers send 8-byte heartbeats over a fast local network. One of
  * them, the agent, keeps the last heartbeat of each of 64 variables, and answers
@@ -8,6 +8,9 @@
  *   An agent compiles dumpulse.c, and links in two hooks: a clock and a way to
  *   send. A node that only sends, and a reader of reports, include this header
  *   and compile nothing else; they need no hook.
+ *   C99 or later, or C++; an int of 16 bits, or of 32 and more. On an AVR with more
+ *   than 64 KB of flash, the linker must leave constants in the first 64 KB, as it
+ *   does unless told otherwise.
  *
  * TRUST
  *   `packet` and `length` come from the network: any bytes, any length, are
@@ -27,18 +30,28 @@
  *   one agent, one call at a time: call it from the main loop only, or from one
  *   interrupt only, or mask that interrupt around the call. A hook must not call
  *   back into its agent.
- *   Should a heartbeat be taken while a report is being sent after all (by an
- *   interrupt, or by DMA that still reads after the hook returned), nothing
- *   breaks in memory, but that report's checksum no longer fits its bytes. A
- *   reader refuses such a report and asks again.
+ *   Should two calls meet after all (a heartbeat taken in an interrupt while a
+ *   report is summed or sent, or DMA that still reads after the hook returned),
+ *   nothing breaks in memory, but a report may hold an entry that is half old and
+ *   half new. Its checksum is then nearly always wrong, and a reader asks again;
+ *   but a request served amid a heartbeat's recording gets a right one.
  *
  * TIME
  *   A timestamp has 16 bits and wraps around. In whatever unit the clock counts,
  *       age = (uint16_t)(now - timestamp)
- *   is right up to 65535 units and 65536 too small after that, so choose a unit
- *   that makes 65535 of them longer than a dead node may go unnoticed: in
- *   seconds, 18 hours. A reader learns the agent's "now" from a variable that
- *   the agent records for itself, best just before each packet it processes.
+ *   is right up to 65535 units; after that it is too small by a multiple of 65536,
+ *   and a dead node looks alive again. So choose a unit that makes 65535 of them
+ *   longer than a dead node may go unnoticed: in seconds, 18 hours. A reader learns
+ *   the agent's "now" from a variable that the agent records for itself, best just
+ *   before each packet it processes.
+ *   Let nodes send several times within the age that you call dead: a heartbeat may
+ *   get lost.
+ *
+ * WORK
+ *   Nothing loops beyond fixed bounds: a heartbeat sums 4 bytes, calls the clock hook
+ *   and writes 4; a request sums 256 bytes, writes 4 and calls the send hook; checking a
+ *   report sums 256. A sum is reduced in at most 129 subtractions. Each function below
+ *   says which of these it does, and performance.md what they cost.
  *
  * ZEROS
  *   Four zero bytes are a variable that was never set. A heartbeat of value 0
@@ -50,7 +63,7 @@
  *   can set any variable to any value in anybody's name, replay old heartbeats,
  *   ask for reports (32.5 bytes out for each byte in) and forge them; the
  *   checksum stops accidents only. No packet can write outside the agent, touch
- *   more than one entry of it, or make a call exceed the bounds below. Put the
+ *   more than one entry of it, or make a call exceed the bounds above. Put the
  *   network, or the gateway to it, behind something that authenticates.
  */
 #ifndef DUMPULSE_H
@@ -65,7 +78,7 @@
 extern "C" {
 #endif
 
-#define DUMPULSE_VERSION "1.0.0" /* of this library; the wire's is in SPEC.md */
+#define DUMPULSE_VERSION "1.0.0-dev" /* of this library; the wire's is in SPEC.md */
 
 #define DUMPULSE_MAGIC 0xF1U      /* the fifth byte of every heartbeat */
 #define DUMPULSE_VARIABLES 64U    /* numbered from 0 */
@@ -86,7 +99,7 @@ typedef struct dumpulse {
 enum {
     DUMPULSE_REFUSED = 0,   /* not for us or damaged; nothing has changed */
     DUMPULSE_HEARTBEAT = 1, /* one entry has been written */
-    DUMPULSE_REPORT = 2     /* the checksum has been written, the report sent */
+    DUMPULSE_REPORT = 2     /* the checksum has been written, the send hook called */
 };
 typedef uint8_t dumpulse_result;
 
@@ -96,13 +109,13 @@ uint16_t dumpulse_get_timestamp(void);
 
 /* Hook, written by the user: sends the report to whoever `context` stands for.
  * Called once for each request, with the agent's own bytes and
- * DUMPULSE_REPORT_SIZE. A transport that fails may drop it: the reader asks again. */
+ * DUMPULSE_REPORT_SIZE. It may drop the report, because the transport fails or to
+ * limit how many are sent: the reader asks again. */
 void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length);
 
 /* Takes a packet from the network, and does what it asks for. The context is
  * handed to the send hook if the packet is a request.
- * Work: at most 8 bytes compared; then 4 summed, a hook and 4 bytes written for a
- * heartbeat, or 256 summed, 4 bytes written and a hook for a request. */
+ * Work: 8 bytes compared at most; then that of a heartbeat or of a request. */
 dumpulse_result dumpulse_process_packet(dumpulse *agent, const uint8_t *packet, size_t length,
                                         void *context);
 
@@ -118,11 +131,12 @@ static inline void dumpulse_make_heartbeat(uint8_t packet[DUMPULSE_PACKET_SIZE],
                                            uint8_t sender, uint8_t value);
 
 /* For a reader: is this a report, whole and undamaged? Any bytes of any length
- * may be asked about. Work: 256 bytes summed. */
+ * may be asked about. Work: 256 bytes summed at most. */
 static inline bool dumpulse_check_report(const uint8_t *report, size_t length);
 
 /* For a reader: one entry of a report that has been checked. A variable out of
- * range reads as one that was never set. Work: 4 bytes read. */
+ * range reads as one that was never set. The agent may read its own `report` like
+ * this at any time; only the checksum in it is stale. Work: 4 bytes read. */
 typedef struct dumpulse_entry {
     uint16_t timestamp;
     uint8_t sender;

@@ -193,6 +193,17 @@ def test_every_other_length_is_refused(good: bytes, tail: bytes) -> None:
         refused(real, (good + tail)[:length])
 
 
+def test_a_length_is_not_cut_to_fewer_bits() -> None:
+    real = Real()
+    before = real.table()
+    for length in (2**8 + 8, 2**16 + 8, 2**32 + 8, 2**64 - 8):
+        RECORDER.count = 0
+        packet = heartbeat(3, 76, 9)
+        assert C.dumpulse_process_packet(real.address, packet, length, None) == REFUSED
+        real.expect_hooks(REFUSED, 0)
+        assert real.table() == before
+
+
 @given(sender=bytes_, value=bytes_)
 @settings(max_examples=20)
 def test_exactly_64_variables(sender: int, value: int) -> None:

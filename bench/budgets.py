@@ -9,20 +9,23 @@ import subprocess
 from pathlib import Path
 
 FILE = Path(__file__).with_name("budgets.tsv")
-COLUMNS = ("bytes", "stack", "heartbeat", "report")
+HEAD = "# target\t"  # then the names of the columns
 Budgets = dict[str, dict[str, int]]
 
 
 def parse(text: str) -> Budgets:
     """A number for each target and column; "-" is no budget."""
     budgets: Budgets = {}
+    columns: list[str] = []
     for line in text.splitlines():
+        if line.startswith(HEAD):
+            columns = line.removeprefix(HEAD).split("\t")
         if line.startswith("#") or not line.strip():
             continue
         name, *cells = line.split("\t")
-        if len(cells) != len(COLUMNS):
-            raise SystemExit(f"{FILE.name}: {name} needs {len(COLUMNS)} numbers")
-        budgets[name] = {column: int(cell) for column, cell in zip(COLUMNS, cells, strict=True)
+        if len(cells) != len(columns):
+            raise SystemExit(f"{FILE.name}: {name} needs {len(columns)} numbers")
+        budgets[name] = {column: int(cell) for column, cell in zip(columns, cells, strict=True)
                          if cell != "-"}
     return budgets
 
@@ -31,14 +34,19 @@ def load() -> Budgets:
     return parse(FILE.read_text())
 
 
-def over(measured: Budgets) -> list[str]:
-    """A line for each figure over its budget, or without one."""
+def over(measured: Budgets, columns: tuple[str, ...]) -> list[str]:
+    """A line for each figure over its budget, or without one, or not measured."""
     budgets = load()
     lines = []
-    for name, figures in measured.items():
-        for column, figure in figures.items():
+    for name in budgets | measured:
+        for column in columns:
+            figure = measured.get(name, {}).get(column)
             budget = budgets.get(name, {}).get(column)
-            if budget is None:
+            if figure is None and budget is None:
+                continue
+            if figure is None:
+                lines.append(f"{name}: {column} has a budget, and was not measured")
+            elif budget is None:
                 lines.append(f"{name}: {column} {figure} has no budget in {FILE.name}")
             elif figure > budget:
                 lines.append(f"{name}: {column} {figure}, over its budget of {budget}")
@@ -47,27 +55,35 @@ def over(measured: Budgets) -> list[str]:
     return lines
 
 
-def raised() -> list[str]:
-    """A line for each budget that a commit, or the work tree, raised or dropped."""
-    def git(*words: str) -> str:
-        return subprocess.run(["git", *words], cwd=FILE.parent, capture_output=True,
-                              text=True, check=False).stdout
+def git(*words: str) -> str:
+    done = subprocess.run(["git", *words], cwd=FILE.parent, capture_output=True, text=True,
+                          check=False)
+    if done.returncode:
+        raise SystemExit(f"budgets: git {words[0]} failed:\n{done.stderr}")
+    return done.stdout
 
+
+def raised() -> list[str]:
+    """A line for each budget that is above the lowest that it has ever been, or gone."""
+    if not (FILE.parent.parent / ".git").exists():
+        print("budgets: their history was not checked: this is not a git checkout")
+        return []
+    if git("rev-parse", "--is-shallow-repository").strip() == "true":
+        print("budgets: their history was not checked: this is a shallow clone")
+        return []
+    now = load()
     lines = []
-    commits = git("log", "--reverse", "--format=%h", "--", FILE.name).split()
-    versions = [(commit, parse(git("show", f"{commit}:./{FILE.name}"))) for commit in commits]
-    versions.append(("the work tree", load()))
-    for (_, before), (commit, after) in zip(versions, versions[1:], strict=False):
-        for name, figures in before.items():
+    for commit in git("log", "--format=%h", "--", FILE.name).split():
+        for name, figures in parse(git("show", f"{commit}:./{FILE.name}")).items():
             for column, figure in figures.items():
-                now = after.get(name, {}).get(column)
-                if now is None or now > figure:
-                    lines.append(f"{name}: {column} went from {figure} to {now} in {commit}")
+                if now.get(name, {}).get(column, figure + 1) > figure:
+                    lines.append(f"{name}: the budget for {column} was {figure} in {commit}: "
+                                 "budgets only go down")
     return lines
 
 
-def enforce(measured: Budgets) -> None:
+def enforce(measured: Budgets, columns: tuple[str, ...]) -> None:
     """Ends the program, saying why, if a figure or a budget is not as it should be."""
-    faults = over(measured) + raised()
+    faults = over(measured, columns) + raised()
     if faults:
         raise SystemExit("\n".join(faults))

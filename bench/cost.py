@@ -65,9 +65,9 @@ def main() -> None:
         depth = max(call.stack for made in calls.values() for call in made)
         print(row.format(target.name, *cells, depth))
         measured[target.name] = {kind: cost[kind][1] for kind in ("heartbeat", "report")}
-    print("AVR: cycles; others: instructions. Hooks apart. stack: bytes seen in use, return\n"
-          "addresses included. request: like one, but for one byte.")
-    budgets.enforce(measured)
+    print("AVR: cycles; others: instructions. Hooks apart. request: like one, but for one byte.\n"
+          "stack: bytes from the caller's down to the lowest that was written.")
+    budgets.enforce(measured, ("heartbeat", "report"))
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ static void show_packet(const uint8_t *packet, dumpulse_result result, const cha
 {
     static const char *const results[] = {"refused", "heartbeat", "report"};
 
-    printf("%4us  ", (unsigned)now);
+    printf("%5us  ", (unsigned)now);
     for (size_t i = 0; i < DUMPULSE_PACKET_SIZE; i++)
         printf("%02x ", packet[i]);
     printf(" %-10s %s\n", results[result], what);
@@ -71,7 +71,7 @@ int main(void)
     dumpulse agent = {{0}};
     uint8_t damaged[DUMPULSE_PACKET_SIZE];
 
-    printf("time   packet                    the agent sees\n");
+    printf("time    packet                    the agent sees\n");
     beat(&agent, 65530, 1, 90); /* the clock wraps around during this demonstration */
     beat(&agent, 65531, 2, 7);
     beat(&agent, 65532, 3, 126);

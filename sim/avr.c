@@ -111,6 +111,10 @@ static void call(unsigned function)
         if (stack_pointer() < lowest)
             lowest = stack_pointer();
     }
+    if (stack_pointer() != top) {
+        printf("lost %x\n", (unsigned)avr->pc);
+        return;
+    }
     printf("done %x %x\n", (unsigned)(avr->cycle - start), top - lowest);
 }
 

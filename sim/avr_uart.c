@@ -2,9 +2,10 @@
  *                                                       SPDX-License-Identifier: MIT
  *     avr_uart MCU HERTZ IMAGE
  *
- * Sends all of the input, a byte each 100 microseconds, as soon as the firmware
- * has enabled its receiver. Ends when the input is used up and the firmware has
- * been silent for 50 milliseconds of its own time.
+ * The input is a script: "send HEX" sends bytes, one each 100 microseconds of the
+ * firmware's time, and "wait MICROSECONDS" sends nothing for so long. It begins as soon
+ * as the firmware has enabled its receiver. Output is what the firmware sends, as it is;
+ * the end is when the script is used up and nothing has come for 50 milliseconds.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -76,9 +77,23 @@ int main(int argc, char **argv)
             fail("the firmware does not enable its receiver");
         run_for(BYTE_US);
     }
-    for (int byte; (byte = getchar()) != EOF;) {
-        avr_raise_irq(input, (uint32_t)byte);
-        run_for(BYTE_US);
+    char word[8];
+    while (scanf(" %7s", word) == 1) {
+        unsigned number;
+        if (strcmp(word, "wait") == 0 && scanf("%u", &number) == 1) {
+            run_for(number);
+        } else if (strcmp(word, "send") == 0) {
+            for (getchar(); scanf("%2x", &number) == 1;) {
+                avr_raise_irq(input, number);
+                run_for(BYTE_US);
+                const int next = getchar();
+                if (next == '\n' || next == EOF)
+                    break;
+                ungetc(next, stdin);
+            }
+        } else {
+            fail("bad script");
+        }
     }
     do
         run_for(SILENCE_US);

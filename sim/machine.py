@@ -41,6 +41,7 @@ class Machine:
     """What every simulator offers. Addresses are those of the machine."""
 
     ram: int  # where it begins
+    GUARD = 16  # bytes on both sides of the agent that nothing else uses
     cost_unit = "instructions"
 
     def __init__(self, target: Target, image: Path, symbols: dict[str, int]) -> None:
@@ -48,8 +49,8 @@ class Machine:
         self.symbols = symbols
         self.now = 0
         self.start(image)
-        self.agent = self.ram
-        self.packet = self.ram + 264
+        self.agent = self.ram + self.GUARD
+        self.packet = self.agent + 260 + self.GUARD
 
     def start(self, image: Path) -> None:
         raise NotImplementedError
@@ -89,10 +90,10 @@ class Avr(Machine):
 
     def answer(self) -> list[str]:
         assert self.process.stdout is not None
-        words = self.process.stdout.readline().split()
-        if not words:
+        line = self.process.stdout.readline()
+        if not line:
             raise RuntimeError(f"simavr ended, status {self.process.wait()}")
-        return words
+        return line.split()
 
     def write(self, address: int, data: bytes) -> None:
         if data:
@@ -100,7 +101,7 @@ class Avr(Machine):
 
     def read(self, address: int, size: int) -> bytes:
         self.tell(f"r {address:x} {size:x}")
-        return bytes.fromhex(self.answer()[0])
+        return bytes.fromhex("".join(self.answer()))
 
     def call(self, function: str, *arguments: int) -> Call:
         registers = b"".join(  # the first argument is in r25:r24, the second in r23:r22 …
@@ -137,6 +138,7 @@ class Unicorn(Machine):
     engine: unicorn.Uc
     arguments: tuple[int, ...]
     link: int
+    program_counter: int
     stack_pointer: int
     hook_code: bytes  # a bare return
 
@@ -188,8 +190,9 @@ class Unicorn(Machine):
         self.engine.reg_write(self.link, self.entry(self.HOME))
         self.engine.reg_write(self.stack_pointer, top)
         self.engine.emu_start(self.entry(self.symbols[function]), self.HOME, count=1_000_000)
-        if self.engine.reg_read(self.stack_pointer) != top:
-            raise RuntimeError(f"{function} did not return")
+        at = self.engine.reg_read(self.program_counter)
+        if at != self.HOME or self.engine.reg_read(self.stack_pointer) != top:
+            raise RuntimeError(f"{function} did not return: at {at:x}")
         untouched = self.read(floor, top - floor)
         stack = len(untouched.lstrip(bytes([self.PAINT])))
         return Call(self.engine.reg_read(self.arguments[0]) & 0xFF, self.cost, stack, self.hooks)
@@ -199,6 +202,7 @@ class Thumb(Unicorn):
     arguments = (arm_const.UC_ARM_REG_R0, arm_const.UC_ARM_REG_R1,
                  arm_const.UC_ARM_REG_R2, arm_const.UC_ARM_REG_R3)
     link = arm_const.UC_ARM_REG_LR
+    program_counter = arm_const.UC_ARM_REG_PC
     stack_pointer = arm_const.UC_ARM_REG_SP
     hook_code = bytes.fromhex("7047")  # bx lr
 
@@ -222,6 +226,7 @@ class Riscv(Unicorn):
     arguments = (riscv_const.UC_RISCV_REG_A0, riscv_const.UC_RISCV_REG_A1,
                  riscv_const.UC_RISCV_REG_A2, riscv_const.UC_RISCV_REG_A3)
     link = riscv_const.UC_RISCV_REG_RA
+    program_counter = riscv_const.UC_RISCV_REG_PC
     stack_pointer = riscv_const.UC_RISCV_REG_SP
     hook_code = bytes.fromhex("8280")  # ret
 
@@ -239,10 +244,13 @@ class Riscv(Unicorn):
 @functools.cache
 def simavr_program(name: str) -> Path:
     """Builds one of the programs here that host an AVR in simavr: avr, avr_uart."""
-    program = BUILD / "sim" / name
-    program.parent.mkdir(parents=True, exist_ok=True)
-    run(["gcc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", ROOT / "sim" / f"{name}.c",
-         "-lsimavr", "-lelf", "-o", program])
+    source, program = ROOT / "sim" / f"{name}.c", BUILD / "sim" / name
+    if not program.exists() or program.stat().st_mtime < source.stat().st_mtime:
+        program.parent.mkdir(parents=True, exist_ok=True)
+        fresh = program.with_name(f"{name}.{os.getpid()}")  # others may be running the old one
+        run(["gcc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", source,
+             "-lsimavr", "-lelf", "-o", fresh])
+        fresh.replace(program)
     return program
 
 

@@ -39,10 +39,10 @@ class Target:
              "-Wl,--gc-sections", *more, *objects, "-lgcc", "-o", output])
 
 
-def run(command: list[object]) -> str:
+def run(command: list[object], cwd: Path | None = None) -> str:
     """Runs a command; its output. A failure shows the command and what it said."""
     words = [str(word) for word in command]
-    done = subprocess.run(words, capture_output=True, text=True)
+    done = subprocess.run(words, cwd=cwd, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"failed: {' '.join(words)}\n{done.stdout}{done.stderr}")
     return done.stdout

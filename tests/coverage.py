@@ -3,8 +3,8 @@
 Every line that this machine can run, and both ways out of every condition, or it
 fails. Each decision of the library is one condition, or a chain of `&&` or `||`
 alone: there, both outcomes of each condition are MC/DC, since the earlier ones
-must have let it be evaluated. What only a 16-bit int runs is compiled out here: the
-vectors on simulated AVRs, and the mutants, account for it.
+must have let it be evaluated. What only an int of 16 bits runs is measured in a copy
+of the header that claims to have one: its arithmetic is right for wider ones, too.
 SPDX-License-Identifier: MIT
 """
 
@@ -18,25 +18,33 @@ from collections import defaultdict
 from sim.targets import BUILD, ROOT, run
 
 FILES = ("dumpulse.c", "dumpulse.h")
+WIDTH = "#define DUMPULSE_NARROW_ (UINT_MAX == 0xFFFFU)"
+WIDTHS = {"wide": WIDTH, "narrow": "#define DUMPULSE_NARROW_ (UINT_MAX != 0xFFFFU)"}
+
+Lines = dict[tuple[str, int], int]
+Branches = dict[tuple[str, int, int], int]
 
 
-def measure() -> tuple[dict[tuple[str, int], int], dict[tuple[str, int, int], int]]:
-    """How often each line, and each way out of a condition of it, was taken."""
-    place = BUILD / "coverage"
+def measure(width: str, lines: Lines, branches: Branches) -> None:
+    """Adds up how often each line, and each way out of a condition of it, was taken."""
+    place = BUILD / "coverage" / width
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
-    compile_one = ["gcc", "-std=c99", "-O0", "--coverage", f"-I{ROOT}", "-c"]
+    for name in FILES:
+        text = (ROOT / name).read_text()
+        assert name != "dumpulse.h" or text.count(WIDTH) == 1
+        (place / name).write_text(text.replace(WIDTH, WIDTHS[width]))
+    # Inline functions are kept though nobody calls them, so that they are seen to be missed.
+    compile_one = ["gcc", "-std=c99", "-O0", "--coverage", "-fkeep-inline-functions",
+                   f"-I{place}", "-c"]
     objects = []
-    for source in (ROOT / "dumpulse.c", ROOT / "tests" / "unit.c"):
+    for source in (place / "dumpulse.c", ROOT / "tests" / "unit.c"):
         objects.append(place / f"{source.stem}.o")
         run([*compile_one, source, "-o", objects[-1]])
     run(["gcc", "--coverage", *objects, "-lcmocka", "-o", place / "unit"])
     run([place / "unit"])
-
-    lines: dict[tuple[str, int], int] = defaultdict(int)
-    branches: dict[tuple[str, int, int], int] = defaultdict(int)
     for built in objects:
-        run(["sh", "-c", f"cd {place} && gcov --json-format --branch-probabilities {built.name}"])
+        run(["gcov", "--json-format", "--branch-probabilities", built.name], cwd=place)
         report = json.loads(gzip.decompress((place / f"{built.stem}.gcov.json.gz").read_bytes()))
         for file in report["files"]:
             name = file["file"].rsplit("/", 1)[-1]
@@ -46,11 +54,13 @@ def measure() -> tuple[dict[tuple[str, int], int], dict[tuple[str, int, int], in
                 lines[name, line["line_number"]] += line["count"]
                 for index, branch in enumerate(line["branches"]):
                     branches[name, line["line_number"], index] += branch["count"]
-    return lines, branches
 
 
 def main() -> None:
-    lines, branches = measure()
+    lines: Lines = defaultdict(int)
+    branches: Branches = defaultdict(int)
+    for width in WIDTHS:
+        measure(width, lines, branches)
     text = {name: (ROOT / name).read_text().splitlines() for name in FILES}
     missed = [f"{name}:{number}: never run: {text[name][number - 1].strip()}"
               for (name, number), count in sorted(lines.items()) if count == 0]
@@ -62,7 +72,7 @@ def main() -> None:
         print(f"{name}: {total} lines, {ways} outcomes of conditions")
     if missed or not branches:
         raise SystemExit("\n".join(missed))
-    print("coverage: all of them reached by the unit tests; 1 passed, 0 failed")
+    print(f"coverage: {len(lines) + len(branches)} passed, 0 failed")
 
 
 if __name__ == "__main__":

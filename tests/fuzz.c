@@ -2,7 +2,7 @@
  * written another way.   SPDX-License-Identifier: MIT
  *
  * An input is a sequence of commands: a byte that says what (see below) and how many
- * bytes follow, a timestamp byte, the bytes. A failure prints its replay:
+ * bytes follow (0 to 50, or 51 for all that are left), two bytes of timestamp, the bytes. A failure prints its replay:
  *     make fuzz-replay INPUT=build/fuzz/crash-…
  */
 #include <stdbool.h>
@@ -134,13 +134,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     memset(&agent, 0, sizeof agent);
     memset(&model, 0, sizeof model);
-    while (size >= 2) {
+    while (size >= 3) {
         const unsigned kind = data[0] % KINDS;
         size_t length = data[0] / KINDS; /* 0 to 51 */
-        now = (uint16_t)(data[1] * 257U);
-        data += 2;
-        size -= 2;
-        if (length > size)
+        now = (uint16_t)(data[1] * 256U + data[2]);
+        data += 3;
+        size -= 3;
+        if (length > size || length == 51)
             length = size;
         step(kind, data, length);
         data += length;

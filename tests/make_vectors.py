@@ -151,7 +151,8 @@ def text() -> str:
 def main() -> None:
     if sys.argv[1:] == ["--check"]:
         if FILE.read_text() != text():
-            raise SystemExit(f"{FILE.name} is not what make_vectors.py writes: run `make vectors`")
+            raise SystemExit(f"{FILE.name} is not what make_vectors.py writes: run `make vectors-file`")
+        print(f"{FILE.name}: {sum(1 for _ in steps())} passed, 0 failed")
     elif not sys.argv[1:]:
         FILE.write_text(text())
     else:

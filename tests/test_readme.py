@@ -1,4 +1,4 @@
-"""The README's firmware, taken from the page, compiled, and talked to.
+"""The README's firmware, taken from the page, compiled, and talked to; its figures.
 
 SPDX-License-Identifier: MIT
 """
@@ -8,7 +8,9 @@ from __future__ import annotations
 import re
 import subprocess
 import zlib
+from pathlib import Path
 
+from bench import budgets
 from sim.machine import simavr_program
 from sim.targets import BUILD, ROOT, run
 from tests.model import REQUEST, heartbeat
@@ -20,26 +22,66 @@ def firmware_of_the_page() -> str:
     return program
 
 
-def test_the_firmware_of_the_readme_works() -> None:
+def run_firmware(*pauses_and_packets: float | bytes) -> bytes:
+    """What the firmware answers to packets, with pauses of so many seconds between them."""
     place = BUILD / "readme"
     place.mkdir(parents=True, exist_ok=True)
-    source, image = place / "agent.c", place / "agent.elf"
+    source, image, script = place / "agent.c", place / "agent.elf", place / "line.txt"
     source.write_text(firmware_of_the_page())
     run(["avr-gcc", "-mmcu=atmega328p", "-Os", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}",
          source, ROOT / "dumpulse.c", "-o", image])
+    script.write_text("".join(
+        f"send {step.hex()}\n" if isinstance(step, bytes) else f"wait {int(step * 1e6)}\n"
+        for step in pauses_and_packets))
+    with script.open() as line:
+        return subprocess.run([simavr_program("avr_uart"), "atmega328p", "16000000", image],
+                              stdin=line, capture_output=True, timeout=60, check=True).stdout
 
-    damaged = heartbeat(5, 6, 7)[:7] + b"\x08"
-    sent = heartbeat(3, 76, 9) + damaged + heartbeat(63, 255, 128) + REQUEST
-    done = subprocess.run([simavr_program("avr_uart"), "atmega328p", "16000000", image],
-                          input=sent, capture_output=True, timeout=60, check=True)
-    report = done.stdout
-    assert len(report) == 260, done.stderr
+
+def entries_of(report: bytes) -> list[bytes]:
+    assert len(report) == 260
     assert int.from_bytes(report[:4], "big") == zlib.adler32(report[4:])
-    entries = [report[at:at + 4] for at in range(4, 260, 4)]
-    assert entries[0][2:] == bytes((1, 0))
-    assert entries[3][2:] == bytes((76, 9))
-    assert entries[63][2:] == bytes((255, 128))
+    return [report[at:at + 4] for at in range(4, 260, 4)]
+
+
+def test_the_firmware_of_the_readme_works() -> None:
+    damaged = heartbeat(5, 6, 7)[:7] + b"\x08"
+    entries = entries_of(run_firmware(
+        heartbeat(3, 76, 9) + damaged, 2.0, heartbeat(63, 255, 128), 1.0, REQUEST))
+    assert entries[3] == bytes((0, 0, 76, 9))  # in the first second
+    assert entries[63] == bytes((0, 2, 255, 128))
+    assert entries[0] == bytes((0, 3, 1, 0))  # the agent's own, when it was asked
     assert all(entry == bytes(4) for number, entry in enumerate(entries) if number not in (0, 3, 63))
-    # 8 bytes at 100 microseconds each: 12 or 13 counts of the clock between two packets.
-    times = [int.from_bytes(entries[number][:2], "big") for number in (3, 63, 0)]
-    assert times[0] < times[1] < times[2] < times[0] + 100
+
+
+def test_it_finds_its_place_again() -> None:
+    """After a byte too few, one too many, and heartbeats in the midst of a report."""
+    for nuisance in (b"\x04", heartbeat(9, 9, 9)[:7], bytes(9), b"AreyouO"):
+        assert entries_of(run_firmware(nuisance, 0.02, heartbeat(3, 76, 9), REQUEST))[3][2:] == b"\x4c\x09"
+    flood = b"".join(heartbeat(variable, 1, 1) for variable in range(40))
+    answers = run_firmware(REQUEST, flood, 0.05, heartbeat(3, 76, 9), 0.05, REQUEST)
+    assert len(answers) == 2 * 260
+    assert entries_of(answers[260:])[3][2:] == b"\x4c\x09"
+
+
+def test_the_figures_in_the_prose() -> None:
+    text = (ROOT / "README.md").read_text()
+    allowed = budgets.load()
+    (code,) = re.findall(r"(\d+) bytes of code on an ATmega328P", text)
+    assert int(code) == allowed["ATmega328P"]["bytes"]
+    (sizes, costs) = re.findall(r"size on (\d+) targets and\s+the cost of every kind of packet on (\d+)", text)[0]
+    assert int(sizes) == sum("bytes" in row for row in allowed.values())
+    assert int(costs) == sum("heartbeat" in row for row in allowed.values())
+
+
+def test_a_node_that_only_sends_fits_the_smallest(tmp_path: Path) -> None:
+    """As the README says: an ATtiny13A has 1024 bytes of flash and 64 of RAM."""
+    node = tmp_path / "node.c"
+    node.write_text('#include <avr/io.h>\n#include "dumpulse.h"\n'
+                    "int main(void) { uint8_t packet[DUMPULSE_PACKET_SIZE]; for (;;) {\n"
+                    "dumpulse_make_heartbeat(packet, 7, PINB, PINB);\n"
+                    "for (uint8_t i = 0; i < sizeof packet; i++) PORTB = packet[i]; } }\n")
+    run(["avr-gcc", "-mmcu=attiny13a", "-Os", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}", node,
+         "-o", tmp_path / "node.elf"])
+    text, data, bss = map(int, run(["avr-size", tmp_path / "node.elf"]).splitlines()[1].split()[:3])
+    assert text + data <= 1024 and data + bss == 0

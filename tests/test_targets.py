@@ -21,6 +21,10 @@ CONTEXT = 0x1234
 PACKET_ROOM = 64
 
 
+AVRS = [name for name in SIMULATED if TARGETS[name].machine == "Avr"]
+GUARDS = bytes(range(1, 1 + Machine.GUARD))
+
+
 @pytest.fixture(scope="module", params=SIMULATED)
 def machine(request: pytest.FixtureRequest) -> Iterator[Machine]:
     machine = load(request.param)
@@ -42,6 +46,9 @@ def process(machine: Machine, now: int, packet: bytes) -> Call:
 def test_vectors(machine: Machine) -> None:
     table = bytes(260)
     sent = ("send", CONTEXT, machine.agent, 260)
+    before, behind = machine.agent - Machine.GUARD, machine.agent + 260
+    machine.write(before, GUARDS)
+    machine.write(behind, GUARDS)
     count = 0
     for number, line in enumerate(VECTORS.read_text().splitlines(), 1):
         if line.startswith("#"):
@@ -85,7 +92,11 @@ def test_vectors(machine: Machine) -> None:
             assert machine.read(machine.packet, 4) == data(cell[1]), f"line {number}"
         else:
             raise AssertionError(f"line {number}: unknown step {kind}")
-        assert machine.read(machine.agent, 260) == table, f"line {number}"
+        memory = machine.read(before, len(GUARDS) + 260 + len(GUARDS))
+        assert memory == GUARDS + table + GUARDS, f"line {number}"
+        if kind in ("refused", "heartbeat", "report"):
+            packet = data(cell[1])[:PACKET_ROOM]
+            assert machine.read(machine.packet, len(packet)) == packet, f"line {number}"
         count += 1
     assert count > 5000
     print(f"{machine.target.name}: {count} vectors")
@@ -101,8 +112,13 @@ def test_length_is_not_cut(machine: Machine) -> None:
         assert (call.result, call.hooks) == (REFUSED, [])
 
 
+@pytest.mark.parametrize("machine", AVRS, indirect=True)
 def test_stack_on_avr(machine: Machine) -> None:
-    """20 bytes at most on AVR, every return address included, hooks apart."""
-    if machine.cost_unit == "cycles":
-        for packet in (heartbeat(3, 76, 9), REQUEST, bytes(8)):
-            assert process(machine, 1, packet).stack <= 20
+    """20 bytes at most, every return address included, hooks apart."""
+    good = heartbeat(3, 76, 9)
+    packets = [good, REQUEST, heartbeat(64, 0, 0), bytes(8), good[:3]]
+    packets += [packet[:at] + b"!" + packet[at + 1:] for packet in (good, REQUEST) for at in range(8)]
+    for packet in packets:
+        assert process(machine, 1, packet).stack <= 20
+    for variable in (0, 64):
+        assert machine.call("export_record", machine.agent, variable, 1, 2).stack <= 20

@@ -16,7 +16,12 @@ typedef struct bytes {
     uint8_t *data; /* a block of exactly `length` bytes, so that a sanitizer sees the end */
 } bytes;
 
-static dumpulse agent;
+/* The agent, between guards that nothing may change. */
+static struct {
+    uint8_t before[16];
+    dumpulse agent;
+    uint8_t after[16];
+} memory;
 static uint16_t now;
 static unsigned long line_number, passed, failed;
 
@@ -91,13 +96,15 @@ static void expect_state(const dumpulse *table, unsigned times, unsigned sends)
 {
     expect(seen.times == times, "clock hook called more or less often than it should be");
     expect(seen.sends == sends, "send hook called more or less often than it should be");
-    expect(memcmp(&agent, table, sizeof agent) == 0, "table is not what it should be");
+    expect(memcmp(&memory.agent, table, sizeof *table) == 0, "table is not what it should be");
+    for (size_t i = 0; i < sizeof memory.before; i++)
+        expect(memory.before[i] == 0 && memory.after[i] == 0, "written outside the agent");
 }
 
 /* The table as it should become when one entry is written. */
 static dumpulse with_entry(const char *variable, const char *entry)
 {
-    dumpulse table = agent;
+    dumpulse table = memory.agent;
     const bytes four = bytes_of(entry);
     if (four.length != 0)
         memcpy(table.report + 4 + 4 * (size_t)byte_of(variable), four.data, 4);
@@ -111,12 +118,12 @@ static void process(const char **field, dumpulse_result result, const dumpulse *
     int context;
 
     now = (uint16_t)strtol(field[1], NULL, 10);
-    expect(dumpulse_process_packet(&agent, packet.data, packet.length, &context) == result,
+    expect(dumpulse_process_packet(&memory.agent, packet.data, packet.length, &context) == result,
            "wrong result");
     expect_state(table, result == DUMPULSE_HEARTBEAT, result == DUMPULSE_REPORT);
     if (result == DUMPULSE_REPORT) {
         expect(seen.context == &context, "context not passed on");
-        expect(seen.pointer == agent.report, "report not sent from the table");
+        expect(seen.pointer == memory.agent.report, "report not sent from the table");
         expect(seen.length == DUMPULSE_REPORT_SIZE, "report of another length");
         expect(memcmp(seen.sent, table, sizeof seen.sent) == 0, "report not right when sent");
     }
@@ -126,12 +133,12 @@ static void process(const char **field, dumpulse_result result, const dumpulse *
 static void step(const char **field, int fields)
 {
     const char *kind = field[0];
-    dumpulse table = agent;
+    dumpulse table = memory.agent;
 
     memset(&seen, 0, sizeof seen);
     if (strcmp(kind, "table") == 0 && fields == 2) {
         const bytes whole = bytes_of(field[1]);
-        memcpy(&agent, whole.data, sizeof agent);
+        memcpy(&memory.agent, whole.data, sizeof memory.agent);
         free(whole.data);
     } else if (strcmp(kind, "refused") == 0 && fields == 3) {
         process(field, DUMPULSE_REFUSED, &table);
@@ -147,7 +154,8 @@ static void step(const char **field, int fields)
         const bool taken = strcmp(field[5], "-") != 0;
         table = with_entry(field[2], field[5]);
         now = (uint16_t)strtol(field[1], NULL, 10);
-        expect(dumpulse_record(&agent, byte_of(field[2]), byte_of(field[3]), byte_of(field[4])) ==
+        expect(dumpulse_record(&memory.agent, byte_of(field[2]), byte_of(field[3]),
+                               byte_of(field[4])) ==
                    (taken ? DUMPULSE_HEARTBEAT : DUMPULSE_REFUSED),
                "wrong result");
         expect_state(&table, taken, 0);
@@ -164,7 +172,7 @@ static void step(const char **field, int fields)
         free(report.data);
     } else if (strcmp(kind, "read") == 0 && fields == 3) {
         const bytes four = bytes_of(field[2]);
-        const dumpulse_entry entry = dumpulse_read_entry(agent.report, byte_of(field[1]));
+        const dumpulse_entry entry = dumpulse_read_entry(memory.agent.report, byte_of(field[1]));
         expect(entry.timestamp == four.data[0] * 256U + four.data[1], "wrong timestamp");
         expect(entry.sender == four.data[2], "wrong sender");
         expect(entry.value == four.data[3], "wrong value");
