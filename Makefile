@@ -28,7 +28,7 @@ demo: ## build the library and see it at work
 
 # Each of these is a part of `make test`, and prints how it went.
 TESTS := check-vectors lint unit vectors exhaustive python fuzz-short coverage mutants size cost \
-         check-pages
+         check-pages proof
 
 test: setup ## install what is missing, then run every test
 	@for part in $(TESTS); do \
@@ -101,6 +101,12 @@ fuzz-replay: ## run one input again: make fuzz-replay INPUT=build/fuzz/crash-…
 	@$(MAKE) --no-print-directory build/fuzz/fuzz
 	build/fuzz/fuzz "$(INPUT)"
 
+proof: ## prove that the library does what proof/spec.h says; about three minutes
+	@proof/prove
+
+proof-mutants: ## break the library in a dozen ways: does the proof notice? ten minutes
+	@proof/mutants
+
 coverage: ## lines, branches and conditions that the unit tests alone reach
 	@$(PYTHON) -m tests.coverage
 
@@ -140,7 +146,7 @@ $(PROGRAMS): $(LIBRARY) | $(READY)
 # What tools/setup makes last of all: where it is up to date, everything is there.
 $(READY): tools/packages.txt tools/requirements.txt
 	@tools/setup
-size cost vectors-file check-vectors lint python coverage mutants explore pages check-pages: | $(READY)
+size cost vectors-file check-vectors lint python coverage mutants explore pages check-pages proof proof-mutants: | $(READY)
 
-.PHONY: help demo test setup $(TESTS) $(VECTOR_RUNS:%=vectors-%) vectors-file pages fuzz \
+.PHONY: help demo test setup $(TESTS) $(VECTOR_RUNS:%=vectors-%) vectors-file pages fuzz proof-mutants \
         fuzz-replay explore clean

@@ -148,7 +148,8 @@ static inline dumpulse_entry dumpulse_read_entry(const uint8_t report[DUMPULSE_R
 
 /* ------------------------------------------------------------------------------
  * The manual ends here. What follows is the code of the inline functions; names
- * that end in an underscore are not for users.
+ * that end in an underscore are not for users. Comments that begin with an at sign
+ * are read by a prover: see proof/README.md.
  */
 
 /* Where things lie, in bytes. The checksum comes first, in a packet and in a report
@@ -170,13 +171,13 @@ enum {
 
 static inline unsigned dumpulse_read16_(const uint8_t *bytes)
 {
-    return (unsigned)bytes[0] << 8 | bytes[1];
+    return bytes[0] * 256U + bytes[1];
 }
 
 static inline void dumpulse_write16_(uint8_t *bytes, unsigned value)
 {
-    bytes[0] = (uint8_t)(value >> 8);
-    bytes[1] = (uint8_t)(value & 0xFFU);
+    bytes[0] = (uint8_t)(value / 256U);
+    bytes[1] = (uint8_t)(value % 256U);
 }
 
 /* The two sums of Adler-32 (RFC 1950) over bytes[0] to bytes[last]; the checksum
@@ -190,6 +191,15 @@ static inline void dumpulse_sum_(const uint8_t *bytes, uint_fast8_t last, unsign
     unsigned a = 1;
     unsigned b = DUMPULSE_NARROW_ ? 15 : 0;
 
+    /*@ ghost unsigned done = 0; */
+    /*@ loop invariant done == \at(last, Pre) - last && done <= 255;
+        loop invariant bytes == \at(bytes, Pre) + done;
+        loop invariant a == adler_a(\at(bytes, Pre), done) && 1 <= a <= 1 + 255 * done;
+        loop invariant DUMPULSE_NARROW_ ==> 15 <= b == 15 + adler_b(\at(bytes, Pre), done) <= 65535;
+        loop invariant !DUMPULSE_NARROW_ ==> b <= 65281 * done;
+        loop invariant !DUMPULSE_NARROW_ ==> b % 65521 == adler_b(\at(bytes, Pre), done);
+        loop assigns done, a, b, bytes, last;
+        loop variant last; */
     do {
         a += *bytes++;
         if (DUMPULSE_NARROW_) {
@@ -201,11 +211,20 @@ static inline void dumpulse_sum_(const uint8_t *bytes, uint_fast8_t last, unsign
         } else {
             b += a;
         }
+        /*@ assert a == adler_a(\at(bytes, Pre), done + 1); */
+        /*@ assert adler_b(\at(bytes, Pre), done + 1) ==
+                   (adler_b(\at(bytes, Pre), done) + a) % 65521; */
+        /*@ assert DUMPULSE_NARROW_ ==> b - 15 == (\at(b, LoopCurrent) - 15 + a) % 65521; */
+        /*@ assert !DUMPULSE_NARROW_ ==> b % 65521 == (\at(b, LoopCurrent) % 65521 + a) % 65521; */
+        /*@ ghost done++; */
     } while (last-- != 0);
     if (DUMPULSE_NARROW_) {
         b -= 15U;
     } else { /* reduced once, in at most 129 steps */
         int32_t rest = (int32_t)b;
+        /*@ loop invariant 0 <= rest <= 65281 * 256 && rest % 65521 == b % 65521;
+            loop assigns rest;
+            loop variant rest; */
         while ((rest -= 65521) >= 0) {
         }
         b = (unsigned)(rest + 65521);

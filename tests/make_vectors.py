@@ -8,6 +8,7 @@ They come from model.py and zlib; the C has no part in them. SPDX-License-Identi
 
 from __future__ import annotations
 
+import itertools
 import random
 import sys
 from collections.abc import Iterator
@@ -98,6 +99,13 @@ def steps() -> Iterator[tuple[object, ...]]:
     for now in (0, 1, 255, 256, 32767, 32768, 65535):
         yield packet(now, heartbeat(63, 0, 0))
         yield packet(now, heartbeat(0, 255, 255))
+    for low in (0, 255):  # sums whose low byte is at either end, where its high byte turns
+        for at in (1, 3):
+            wanted = (good for good in iter(lambda: heartbeat(rng.randrange(64), rng.randrange(256),
+                                                              rng.randrange(256)), b"")
+                      if good[at] == low)
+            for good in itertools.islice(wanted, 4):
+                yield packet(rng.randrange(65536), good)
     for variable in (0, 1, 62, 63, 64, 65, 127, 128, 191, 192, 255):
         yield record(rng.randrange(65536), variable, rng.randrange(256), rng.randrange(256))
     yield from report_and_checks()
