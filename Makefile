@@ -36,13 +36,13 @@ test: setup ## install what is missing, then run every test
 	    $(MAKE) --no-print-directory $$part || { echo "== $$part FAILED" >&2; exit 1; }; \
 	done; echo "== all of: $(TESTS)"
 
-setup: ## install the packages that the tests need (root), or say which are missing
+setup: ## install what the tests need (root), or say what is missing
 	@tools/setup
 
-size: ## bytes of code and stack on every target, against their budgets
+size: ## bytes on every target, against their budgets
 	@$(PYTHON) -m bench.size
 
-cost: ## cycles and instructions of every kind of packet, against their budgets
+cost: ## cycles and instructions of every packet, against budgets
 	@$(PYTHON) -m bench.cost
 
 vectors-file: ## write tests/vectors.tsv again, from the Python model
@@ -51,20 +51,20 @@ vectors-file: ## write tests/vectors.tsv again, from the Python model
 check-vectors: ## is tests/vectors.tsv what its script writes?
 	@$(PYTHON) -m tests.make_vectors --check
 
-pages: ## put what the commands print today into README.md and performance.md
+pages: ## put what the commands print today into the pages
 	@$(PYTHON) -m bench.pages
 
-check-pages: ## do README.md and performance.md show what the commands print?
+check-pages: ## do the pages show what the commands print?
 	@$(PYTHON) -m bench.pages --check
 
-lint: ## warnings of gcc and clang, clang-tidy, cppcheck, formatting, the header alone
+lint: ## compiler warnings, clang-tidy, cppcheck, formatting
 	@tests/lint
 
 unit: build/unit ## cmocka tests of the C interface
 	@build/unit
 
 VECTOR_RUNS := amd64 i386 powerpc sanitized gcc-sanitized valgrind
-vectors: $(VECTOR_RUNS:%=vectors-%) ## the vectors on amd64, i386, big-endian PowerPC, with sanitizers and valgrind
+vectors: $(VECTOR_RUNS:%=vectors-%) ## the vectors on 32-bit, big-endian, sanitized programs
 
 vectors-amd64 vectors-i386 vectors-sanitized vectors-gcc-sanitized: vectors-%: build/vectors-%
 	@echo -n "$*: "; $< tests/vectors.tsv
@@ -79,10 +79,10 @@ vectors-valgrind: build/vectors-amd64 build/unit
 	    echo "valgrind: $$(tail -1 build/valgrind.log)"; \
 	done
 
-exhaustive: build/exhaustive ## all 2^24 packets with the magic number and a right or a wrong checksum
+exhaustive: build/exhaustive ## all 2^24 packets with the magic number, right and wrong
 	@build/exhaustive
 
-python: ## Hypothesis against the C; the vectors on simulated AVR, Thumb, RISC-V; the README
+python: ## Hypothesis; the vectors on AVR, Thumb, RISC-V; the README
 	@$(PYTEST) test_dumpulse.py tests
 
 fuzz-short: build/fuzz/fuzz ## libFuzzer for 20 seconds, from the corpus
@@ -92,31 +92,31 @@ fuzz-short: build/fuzz/fuzz ## libFuzzer for 20 seconds, from the corpus
 	@grep -q '^Done [1-9]' build/fuzz/log || { cat build/fuzz/log; exit 1; }
 	@sed -n 's/^Done \([0-9]*\) runs.*/fuzz: \1 passed, 0 failed/p' build/fuzz/log
 
-fuzz: build/fuzz/fuzz ## libFuzzer until interrupted; new finds go to build/fuzz/corpus
+fuzz: build/fuzz/fuzz ## libFuzzer until interrupted; finds go to build/fuzz/corpus
 	@mkdir -p build/fuzz/corpus
 	$(FUZZ) -jobs=0 build/fuzz/corpus tests/corpus
 
-fuzz-replay: ## run one input again: make fuzz-replay INPUT=build/fuzz/crash-…
+fuzz-replay: ## run one input again: INPUT=build/fuzz/crash-…
 	@test -f "$(INPUT)" || { echo "make fuzz-replay needs INPUT=FILE, a file that exists" >&2; exit 2; }
 	@$(MAKE) --no-print-directory build/fuzz/fuzz
 	build/fuzz/fuzz "$(INPUT)"
 
-proof: ## prove that the library does what proof/spec.h says; about three minutes
+proof: ## prove the library against proof/spec.h; 3 minutes
 	@proof/prove
 
-proof-mutants: ## break the library in sixteen ways: does the proof notice? about four minutes
+proof-mutants: ## break the library: does the proof notice? 4 minutes
 	@proof/mutants
 
-coverage: ## lines, branches and conditions that the unit tests alone reach
+coverage: ## what the unit tests alone reach
 	@$(PYTHON) -m tests.coverage
 
-mutants: ## break the library in every small way: does a test notice?
+mutants: ## break the library: does a test notice?
 	@$(PYTHON) -m tests.mutants
 
-explore: ## Hypothesis with new and many more examples; takes minutes
+explore: ## Hypothesis with new and many more examples; minutes
 	@HYPOTHESIS_PROFILE=explore $(PYTEST) test_dumpulse.py
 
-clean: ## remove what was made, the fuzzer's finds too, but for the Python packages
+clean: ## remove what was made, but for the Python packages
 	@[ ! -d build ] || find build -mindepth 1 -maxdepth 1 ! -name venv -exec rm -rf {} +
 
 .DEFAULT:
