@@ -29,7 +29,8 @@
  *   There is no lock and no static data: agents do not know of each other. For
  *   one agent, one call at a time: call it from the main loop only, or from one
  *   interrupt only, or mask that interrupt around the call. A hook must not call
- *   back into its agent.
+ *   back into its agent. The functions for nodes and readers touch nothing but what
+ *   they are given, and may be called anywhere.
  *   Should two calls meet after all (a heartbeat taken in an interrupt while a
  *   report is summed or sent, or DMA that still reads after the hook returned),
  *   nothing breaks in memory, but a report may hold an entry that is half old and
