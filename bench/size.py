@@ -48,7 +48,7 @@ def stack(report: Path) -> int:
 
 def record(target: Target) -> int:
     """Bytes of a function that calls dumpulse_record once, and does nothing else."""
-    object_file = BUILD / "size" / target.name.replace(" ", "-") / "exports.o"
+    object_file = BUILD / "size" / target.folder / "exports.o"
     target.compile(ROOT / "tests" / "exports.c", object_file)
     with object_file.open("rb") as stream:
         return ELFFile(stream).get_section_by_name(".text.export_record")["sh_size"]
@@ -61,7 +61,7 @@ def compiler(target: Target) -> str:
 
 def measure(target: Target) -> tuple[dict[str, int], int, int]:
     """Sections of the object, bytes when linked, bytes of stack."""
-    place = BUILD / "size" / target.name.replace(" ", "-")
+    place = BUILD / "size" / target.folder
     object_file, image = place / "dumpulse.o", place / "agent.elf"
     target.compile(ROOT / "dumpulse.c", object_file, "-fstack-usage")
     hooks = [f"-Wl,--defsym={hook}=0x1f00" for hook in

@@ -18,25 +18,19 @@
  * STACK is the bytes pushed below the caller's stack pointer, the return address
  * of the call itself included.
  */
+#include "avr_host.h" /* first: simavr's other headers need what it includes */
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <simavr/sim_avr.h>
 #include <simavr/sim_core.h>
-#include <simavr/sim_elf.h>
 
 enum { CYCLES_MAX = 1000000, LINE_MAX_BYTES = 4096, R24 = 24, R22 = 22, R20 = 20 };
 
 static avr_t *avr;
 static unsigned time_hook, send_hook;
 static uint16_t now;
-
-static void fail(const char *what)
-{
-    fprintf(stderr, "avr: %s\n", what);
-    exit(2);
-}
 
 static uint16_t stack_pointer(void)
 {
@@ -132,16 +126,7 @@ int main(int argc, char **argv)
 {
     if (argc != 5)
         fail("usage: avr MCU IMAGE TIME_HOOK SEND_HOOK");
-    elf_firmware_t firmware;
-    memset(&firmware, 0, sizeof firmware);
-    if (elf_read_firmware(argv[2], &firmware) != 0)
-        fail("cannot read the image");
-    avr = avr_make_mcu_by_name(argv[1]);
-    if (avr == NULL)
-        fail("simavr does not know this MCU");
-    avr_init(avr);
-    avr->log = LOG_ERROR;
-    avr_load_firmware(avr, &firmware);
+    avr = load_chip(argv[1], argv[2]);
     time_hook = (unsigned)strtoul(argv[3], NULL, 16);
     send_hook = (unsigned)strtoul(argv[4], NULL, 16);
 

@@ -7,6 +7,8 @@
  * as the firmware has enabled its receiver. Output is what the firmware sends, as it is;
  * the end is when the script is used up and nothing has come for 50 milliseconds.
  */
+#include "avr_host.h" /* first: simavr's other headers need what it includes */
+
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,8 +16,6 @@
 #include <unistd.h>
 
 #include <simavr/avr_uart.h>
-#include <simavr/sim_avr.h>
-#include <simavr/sim_elf.h>
 #include <simavr/sim_time.h>
 
 enum { BYTE_US = 100, SILENCE_US = 50000, ENABLE_US = 1000000 };
@@ -24,12 +24,6 @@ enum { UCSR0B = 0xC1, RXEN0 = 0x10 }; /* of an ATmega328P; its data sheet, secti
 static avr_t *avr;
 static FILE *line_out;
 static avr_cycle_count_t last_output;
-
-static void fail(const char *what)
-{
-    fprintf(stderr, "avr_uart: %s\n", what);
-    exit(2);
-}
 
 static void on_output(struct avr_irq_t *irq, uint32_t byte, void *unused)
 {
@@ -55,16 +49,7 @@ int main(int argc, char **argv)
     line_out = fdopen(dup(STDOUT_FILENO), "wb");
     if (line_out == NULL || dup2(STDERR_FILENO, STDOUT_FILENO) < 0) /* what simavr itself prints */
         fail("cannot set up the output");
-    elf_firmware_t firmware;
-    memset(&firmware, 0, sizeof firmware);
-    if (elf_read_firmware(argv[3], &firmware) != 0)
-        fail("cannot read the image");
-    avr = avr_make_mcu_by_name(argv[1]);
-    if (avr == NULL)
-        fail("simavr does not know this MCU");
-    avr_init(avr);
-    avr->log = LOG_ERROR;
-    avr_load_firmware(avr, &firmware);
+    avr = load_chip(argv[1], argv[3]);
     avr->frequency = (uint32_t)strtoul(argv[2], NULL, 10);
     uint32_t flags = 0; /* neither print lines nor sleep when polled */
     avr_ioctl(avr, AVR_IOCTL_UART_SET_FLAGS('0'), &flags);

@@ -245,7 +245,8 @@ class Riscv(Unicorn):
 def simavr_program(name: str) -> Path:
     """Builds one of the programs here that host an AVR in simavr: avr, avr_uart."""
     source, program = ROOT / "sim" / f"{name}.c", BUILD / "sim" / name
-    if not program.exists() or program.stat().st_mtime < source.stat().st_mtime:
+    changed = max(file.stat().st_mtime for file in (source, source.with_name("avr_host.h")))
+    if not program.exists() or program.stat().st_mtime < changed:
         program.parent.mkdir(parents=True, exist_ok=True)
         fresh = program.with_name(f"{name}.{os.getpid()}")  # others may be running the old one
         run(["gcc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", source,
@@ -263,7 +264,7 @@ def load(name: str) -> Machine:
     target = TARGETS[name]
     assert target.machine is not None, f"nothing here runs {name}"
     source = Path(os.environ.get("DUMPULSE_SOURCE", ROOT))
-    place = (BUILD / "sim" if source == ROOT else source) / name.replace(" ", "-")
+    place = (BUILD / "sim" if source == ROOT else source) / target.folder
     objects = []
     for file in (source / "dumpulse.c", ROOT / "tests" / "exports.c"):
         objects.append(place / f"{file.stem}.o")

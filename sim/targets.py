@@ -28,6 +28,11 @@ class Target:
     machine: str | None = None  # the machine.py class that runs it
     model: str | None = None  # and the chip or core it models
 
+    @property
+    def folder(self) -> str:
+        """The name without spaces, for the folder of what is built for it."""
+        return self.name.replace(" ", "-")
+
     def compile(self, source: Path, output: Path, *more: str, include: Path = ROOT) -> None:
         """Compiles one C file of the project to an object file."""
         output.parent.mkdir(parents=True, exist_ok=True)

@@ -5,6 +5,7 @@ SPDX-License-Identifier: MIT
 
 from __future__ import annotations
 
+import functools
 import re
 import subprocess
 import zlib
@@ -22,14 +23,21 @@ def firmware_of_the_page() -> str:
     return program
 
 
-def run_firmware(*pauses_and_packets: float | bytes) -> bytes:
-    """What the firmware answers to packets, with pauses of so many seconds between them."""
+@functools.cache
+def firmware_image() -> Path:
     place = BUILD / "readme"
     place.mkdir(parents=True, exist_ok=True)
-    source, image, script = place / "agent.c", place / "agent.elf", place / "line.txt"
+    source, image = place / "agent.c", place / "agent.elf"
     source.write_text(firmware_of_the_page())
     run(["avr-gcc", "-mmcu=atmega328p", "-Os", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}",
          source, ROOT / "dumpulse.c", "-o", image])
+    return image
+
+
+def run_firmware(*pauses_and_packets: float | bytes) -> bytes:
+    """What the firmware answers to packets, with pauses of so many seconds between them."""
+    image = firmware_image()
+    script = image.with_name("line.txt")
     script.write_text("".join(
         f"send {step.hex()}\n" if isinstance(step, bytes) else f"wait {int(step * 1e6)}\n"
         for step in pauses_and_packets))
