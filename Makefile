@@ -28,7 +28,7 @@ demo: ## build the library and see it at work
 
 # Each of these is a part of `make test`, and prints how it went.
 TESTS := check-vectors lint unit vectors exhaustive python fuzz-short coverage mutants size cost \
-         check-pages proof proof-mutants
+         check-pages proof proof-smoke proof-mutants
 
 test: setup ## install what is missing, then run every test
 	@for part in $(TESTS); do \
@@ -101,8 +101,11 @@ fuzz-replay: ## run one input again: INPUT=build/fuzz/crash-…
 	@$(MAKE) --no-print-directory build/fuzz/fuzz
 	build/fuzz/fuzz "$(INPUT)"
 
-proof: ## prove the library against proof/spec.h; 3 minutes
+proof: ## prove the library against proof/spec.h; 4 minutes
 	@proof/prove
+
+proof-smoke: ## do no assumptions of the proof contradict each other?
+	@proof/prove --smoke
 
 proof-mutants: ## break the library: does the proof notice? 4 minutes
 	@proof/mutants
@@ -146,7 +149,7 @@ $(PROGRAMS): $(LIBRARY) | $(READY)
 # What tools/setup makes last of all: where it is up to date, everything is there.
 $(READY): tools/packages.txt tools/requirements.txt
 	@tools/setup
-size cost vectors-file check-vectors lint python coverage mutants explore pages check-pages proof proof-mutants: | $(READY)
+size cost vectors-file check-vectors lint python coverage mutants explore pages check-pages proof proof-smoke proof-mutants: | $(READY)
 
 .PHONY: help demo test setup $(TESTS) $(VECTOR_RUNS:%=vectors-%) vectors-file pages fuzz \
         fuzz-replay explore clean
