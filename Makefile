@@ -27,8 +27,8 @@ demo: ## build the library and see it at work
 	@build/demo
 
 # Each of these is a part of `make test`, and prints how it went.
-TESTS := check-vectors lint unit vectors exhaustive python fuzz-short coverage mutants size cost \
-         check-pages proof proof-smoke proof-mutants
+TESTS := check-vectors lint unit vectors exhaustive python differential fuzz-short coverage \
+         mutants size cost check-pages proof proof-smoke proof-eva paths proof-mutants
 
 test: setup ## install what is missing, then run every test
 	@for part in $(TESTS); do \
@@ -79,6 +79,12 @@ vectors-valgrind: build/vectors-amd64 build/unit
 	    echo "valgrind: $$(tail -1 build/valgrind.log)"; \
 	done
 
+differential: ## AVR, Thumb, RISC-V against the model; ARGS="--count N …"
+	@$(PYTHON) -m tests.differential $(ARGS)
+
+paths: ## every path of the AVR code, with all 2^64 packets at once
+	@$(PYTHON) -m proof.avr
+
 exhaustive: build/exhaustive ## all 2^24 packets with the magic number, right and wrong
 	@build/exhaustive
 
@@ -106,6 +112,9 @@ proof: ## prove the library against proof/spec.h; 4 minutes
 
 proof-smoke: ## do no assumptions of the proof contradict each other?
 	@proof/prove --smoke
+
+proof-eva: ## a second opinion on undefined behaviour
+	@proof/prove --eva
 
 proof-mutants: ## break the library: does the proof notice? 4 minutes
 	@proof/mutants
@@ -149,7 +158,7 @@ $(PROGRAMS): $(LIBRARY) | $(READY)
 # What tools/setup makes last of all: where it is up to date, everything is there.
 $(READY): tools/packages.txt tools/requirements.txt
 	@tools/setup
-size cost vectors-file check-vectors lint python coverage mutants explore pages check-pages proof proof-smoke proof-mutants: | $(READY)
+size cost vectors-file check-vectors lint python differential coverage mutants explore pages check-pages proof proof-smoke proof-eva paths proof-mutants: | $(READY)
 
 .PHONY: help demo test setup $(TESTS) $(VECTOR_RUNS:%=vectors-%) vectors-file pages fuzz \
         fuzz-replay explore clean

@@ -46,6 +46,7 @@ class Machine:
 
     def __init__(self, target: Target, image: Path, symbols: dict[str, int]) -> None:
         self.target = target
+        self.image = image
         self.symbols = symbols
         self.now = 0
         self.start(image)

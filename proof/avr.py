@@ -1,0 +1,670 @@
+"""Follows every path of the compiled agent on AVR, with all 2^64 packets at once.     make paths
+
+The machine code that the tests run in simavr is executed here on symbols instead of
+numbers: a packet is eight unknown bytes of unknown length, the table 260, the clock's answer
+two, the context two. At a branch that can go both ways, both are followed; z3 says which
+ways there are. Of each path to the function's return it is then proved that
+
+  - the result is what SPEC.md says for exactly the packets that take this path,
+  - the table has changed as it says and nowhere else, and no other memory was written but
+    the stack's, none read but packet, table, stack and the library's own constant,
+  - the hooks were called with what they should be, and what they may clobber is not used,
+  - the stack pointer and the registers that a function must keep are as before,
+
+and of all paths together that they cover every packet and every length. So the cycles and
+the stack of the longest path are bounds for any input. The report's checksum is Adler-32 for
+every table by induction: see check_sum_loop. SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+import re
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field, replace
+
+import z3
+from elftools.elf.elffile import ELFFile
+
+from bench import budgets
+from sim.machine import SEND, TIME, Machine, load
+from sim.targets import TARGETS, run
+from tests import model
+
+AGENT = "dumpulse_process_packet"
+KINDS = ("refused", "heartbeat", "report", "record")  # the first three by result
+RAM_BYTES = 512  # of the smallest of the chips
+HOME = 0x1FFE  # where the function returns to: no code is there, nor a hook
+
+Byte = int | z3.BitVecRef
+Flag = bool | z3.BoolRef
+
+# Cycles from the data sheets; + 1 where the program counter has three bytes and is pushed or
+# popped. Branches and skips that are taken cost more: see branch() and skip().
+CYCLES = dict.fromkeys(("add adc sub subi sbc sbci and andi or eor cp cpc cpi mov movw ldi "
+                        "brne breq brcc brcs cpse").split(), 1)
+CYCLES |= dict.fromkeys("adiw sbiw ld ldd st std push pop rjmp mul".split(), 2)
+CYCLES |= {"lpm": 3, "jmp": 3, "rcall": 3, "call": 4, "ret": 4}
+POINTERS = {"X": 26, "Y": 28, "Z": 30}
+KEPT = (*range(2, 18), 28, 29)  # a function leaves them as they were, says avr-gcc's ABI
+CLOBBERED = (0, *range(18, 28), 30, 31)  # it may leave anything in these; 1 holds zero
+
+# The second sum grows to 256 + 256 * 257 / 2 * 255, and each time that a path through the loop
+# takes 65521 off it, it has grown by that much before.
+REDUCTIONS_MAX = (256 + 256 * 257 // 2 * 255) // 65521
+# So many loads are followed by asking z3; after that, in the sum of the report, a short
+# forward branch is taken to go both ways.
+LOADS_ASKED = 8
+
+
+@dataclass
+class Instruction:
+    name: str
+    operands: list[str]
+    size: int
+    target: int = 0
+
+
+@dataclass
+class State:
+    pc: int
+    sp: int
+    registers: list[Byte]
+    memory: dict[int, Byte]
+    carry: Flag = False
+    zero: Flag = False
+    conditions: list[z3.BoolRef] = field(default_factory=list)
+    cycles: int = 0
+    longer: list[int] = field(default_factory=list)  # cycles of each branch that was merged
+    loads: int = 0
+    lowest: int = 0xFFFF  # of the stack pointer
+    hooks: list[tuple[object, ...]] = field(default_factory=list)
+
+    def fork(self) -> State:
+        other = copy.copy(self)
+        other.registers, other.memory = self.registers.copy(), self.memory.copy()
+        other.conditions, other.longer = self.conditions.copy(), self.longer.copy()
+        other.hooks = self.hooks.copy()
+        return other
+
+
+def vector(value: Byte) -> z3.BitVecRef:
+    return z3.BitVecVal(value, 8) if isinstance(value, int) else value
+
+
+def add(a: Byte, b: Byte, carry: Flag = False) -> tuple[Byte, Flag]:
+    if isinstance(a, int) and isinstance(b, int) and isinstance(carry, bool):
+        return (a + b + carry) & 0xFF, a + b + carry > 0xFF
+    one = z3.If(carry, z3.BitVecVal(1, 9), z3.BitVecVal(0, 9))
+    total = z3.ZeroExt(1, vector(a)) + z3.ZeroExt(1, vector(b)) + one
+    return z3.Extract(7, 0, total), z3.Extract(8, 8, total) == 1
+
+
+def subtract(a: Byte, b: Byte, borrow: Flag = False) -> tuple[Byte, Flag]:
+    if isinstance(a, int) and isinstance(b, int) and isinstance(borrow, bool):
+        return (a - b - borrow) & 0xFF, a - b - borrow < 0
+    one = z3.If(borrow, z3.BitVecVal(1, 9), z3.BitVecVal(0, 9))
+    total = z3.ZeroExt(1, vector(a)) - z3.ZeroExt(1, vector(b)) - one
+    return z3.Extract(7, 0, total), z3.Extract(8, 8, total) == 1
+
+
+def is_zero(a: Byte) -> Flag:
+    return a == 0
+
+
+def both(a: Flag, b: Flag) -> Flag:
+    if isinstance(a, bool):
+        return b if a else False
+    if isinstance(b, bool):
+        return a if b else False
+    return z3.And(a, b)
+
+
+def negated(a: Flag) -> Flag:
+    return not a if isinstance(a, bool) else z3.Not(a)
+
+
+def chosen(when: z3.BoolRef, a: Byte, b: Byte) -> Byte:
+    same = a == b if isinstance(a, int) and isinstance(b, int) else a is b
+    return a if same else z3.If(when, vector(a), vector(b))
+
+
+def feasible(*conditions: Flag) -> bool:
+    solver = z3.SolverFor("QF_BV")
+    solver.add(*conditions)
+    answer = solver.check()
+    if answer == z3.unknown:
+        raise SystemExit(f"z3 cannot say: {solver.reason_unknown()}")
+    return bool(answer == z3.sat)
+
+
+def proved(claim: Flag, state: State) -> bool:
+    return not feasible(*state.conditions, negated(claim))
+
+
+def must(true: bool, message: str) -> None:
+    if not true:
+        raise SystemExit(f"paths: {message}")
+
+
+class Code:
+    """The machine code of an image, as objdump reads it, and a step of it."""
+
+    def __init__(self, machine: Machine, pushed: int) -> None:
+        self.hooks = {machine.symbols[TIME]: self.time, machine.symbols[SEND]: self.send}
+        self.pushed = pushed  # bytes of a return address
+        with machine.image.open("rb") as file:
+            text = ELFFile(file).get_section_by_name(".text")
+            self.flash: bytes = text.data()
+            self.sizes = {symbol["st_value"]: symbol["st_size"] for symbol in
+                          ELFFile(file).get_section_by_name(".symtab").iter_symbols()
+                          if symbol["st_info"]["type"] == "STT_FUNC"}
+        self.instructions: dict[int, Instruction] = {}
+        for line in run(["avr-objdump", "-d", machine.image]).splitlines():
+            found = re.fullmatch(r" *([0-9a-f]+):\t((?:[0-9a-f]{2} )+)\s*\t(\w+)(?:\t([^;]*))?.*", line)
+            if found:
+                at, code, name, operands = found.groups()
+                words = [word.strip() for word in (operands or "").split(",") if word.strip()]
+                one = Instruction(name, words, len(code.split()))
+                if words and words[-1].startswith("."):
+                    one.target = int(at, 16) + 2 + int(words[-1][1:]) & 0x1FFF  # 8 KB of flash wrap
+                elif name in ("call", "jmp"):
+                    one.target = int(words[0], 16)
+                self.instructions[int(at, 16)] = one
+        self.clock: list[Byte] = [z3.BitVec("time_low", 8), z3.BitVec("time_high", 8)]  # its answer
+        self.visited: set[int] = set()
+        self.loops: Counter[int] = Counter()  # by the instruction that a branch goes back to
+        self.clobbers = 0
+
+    def of(self, function: int) -> Iterator[int]:
+        """Where the instructions of a function are."""
+        end = function + self.sizes[function]
+        return (at for at in self.instructions if function <= at < end)
+
+    # -- the hooks: answered here, and they clobber whatever they may
+
+    def time(self, state: State) -> None:
+        state.hooks.append(("time",))
+        self.clobber(state)
+        state.registers[24:26] = self.clock
+
+    def send(self, state: State) -> None:
+        r = state.registers
+        state.hooks.append(("send", r[24:26], r[22:24], r[20:22], state.memory.copy()))
+        self.clobber(state)
+
+    def clobber(self, state: State) -> None:
+        self.clobbers += 1
+        for number in CLOBBERED:
+            state.registers[number] = z3.BitVec(f"clobbered_{self.clobbers}_{number}", 8)
+        state.carry = z3.Bool(f"clobbered_{self.clobbers}_c")
+        state.zero = z3.Bool(f"clobbered_{self.clobbers}_z")
+
+    # -- memory
+
+    def push(self, state: State, value: Byte) -> None:
+        state.memory[state.sp] = value
+        state.sp -= 1
+        state.lowest = min(state.lowest, state.sp)
+
+    def pop(self, state: State) -> Byte:
+        state.sp += 1
+        return state.memory[state.sp]
+
+    def push_return(self, state: State, address: int) -> None:
+        for byte in range(self.pushed):
+            self.push(state, address // 2 >> 8 * byte & 0xFF)
+
+    def pop_return(self, state: State) -> int:
+        words = 0
+        for _ in range(self.pushed):
+            byte = self.pop(state)
+            must(isinstance(byte, int), "a return address was overwritten")
+            words = words << 8 | int(byte)
+        return words * 2
+
+    def pointed(self, state: State, low: int) -> list[State]:
+        """The states, one for each address that a pair of registers may hold."""
+        pair = state.registers[low:low + 2]
+        if all(isinstance(byte, int) for byte in pair):
+            return [state]
+        address = z3.Concat(vector(pair[1]), vector(pair[0]))
+        solver, states = z3.SolverFor("QF_BV"), []
+        solver.add(*state.conditions)
+        while solver.check() == z3.sat:
+            value = solver.model().eval(address, model_completion=True).as_long()
+            other = state.fork()
+            other.conditions.append(address == value)
+            other.registers[low:low + 2] = [value & 0xFF, value >> 8]
+            states.append(other)
+            solver.add(address != value)
+            must(len(states) <= 256, f"{state.pc:x}: a pointer may point anywhere")
+        return states
+
+    # -- control flow
+
+    def step(self, state: State) -> list[State]:
+        """The state after one instruction, or the states, where there are several."""
+        if state.pc in self.hooks:
+            self.hooks[state.pc](state)
+            state.pc = self.pop_return(state)
+            return [state]
+        self.visited.add(state.pc)
+        one = self.instructions[state.pc]
+        state.cycles += CYCLES[one.name]
+        if one.name in ("brne", "breq", "brcc", "brcs"):
+            flag = state.zero if one.name in ("brne", "breq") else state.carry
+            return self.branch(state, flag if one.name in ("breq", "brcs") else negated(flag), one)
+        if one.name == "cpse":
+            return self.skip(state, one)
+        at, state.pc = state.pc, state.pc + one.size
+        if one.name in ("ld", "ldd", "st", "std"):
+            return self.move(state, one, at)
+        if one.name in ("rjmp", "jmp"):
+            state.pc = one.target
+        elif one.name in ("rcall", "call"):
+            state.cycles += self.pushed - 2
+            self.push_return(state, state.pc)
+            state.pc = one.target
+        elif one.name == "ret":
+            state.cycles += self.pushed - 2
+            state.pc = self.pop_return(state)
+        else:
+            self.compute(state, one)
+        return [state]
+
+    def ways(self, state: State, condition: Flag) -> tuple[bool, bool]:
+        if isinstance(condition, bool):
+            return condition, not condition
+        return (feasible(*state.conditions, condition),
+                feasible(*state.conditions, z3.Not(condition)))
+
+    def parted(self, state: State, condition: Flag, ways: tuple[bool, bool],
+               then: int, then_cycles: int, otherwise: int) -> list[State]:
+        """Forks where both ways are open; goes on where one is."""
+        states = []
+        for way, here, pc, cycles in ((ways[0], condition, then, then_cycles),
+                                      (ways[1], negated(condition), otherwise, 0)):
+            if way:
+                other = state.fork() if all(ways) else state
+                other.pc = pc
+                other.cycles += cycles
+                if not isinstance(here, bool):
+                    other.conditions.append(here)
+                states.append(other)
+        return states
+
+    def branch(self, state: State, taken: Flag, one: Instruction) -> list[State]:
+        after = state.pc + one.size
+        if one.target < state.pc:
+            self.loops[one.target] += 1
+        if state.loads > LOADS_ASKED and not isinstance(taken, bool) and self.is_straight(after, one.target):
+            return [self.merged(state, taken, after, one.target)]
+        return self.parted(state, taken, self.ways(state, taken), one.target, 1, after)
+
+    def skip(self, state: State, one: Instruction) -> list[State]:
+        first, second = (state.registers[int(word[1:])] for word in one.operands)
+        after = state.pc + one.size
+        skipped = self.instructions[after].size
+        equal = is_zero(subtract(first, second)[0])
+        return self.parted(state, equal, self.ways(state, equal), after + skipped, skipped // 2, after)
+
+    def is_straight(self, start: int, end: int) -> bool:
+        """Do only sums stand between two places?"""
+        return start < end <= start + 8 and all(
+            self.instructions[at].name in ("add", "adc", "subi", "sbci", "adiw", "sbiw")
+            for at in range(start, end, 2))
+
+    def merged(self, state: State, taken: z3.BoolRef, start: int, end: int) -> State:
+        """One state for both ways of a short forward branch."""
+        other = state.fork()
+        other.pc = start
+        while other.pc != end:
+            [other] = self.step(other)
+        state.pc = end
+        state.cycles += 1  # taken
+        state.registers = [chosen(taken, a, b) for a, b in
+                           zip(state.registers, other.registers, strict=True)]
+        state.carry = z3.If(taken, state.carry, other.carry)
+        state.zero = z3.If(taken, state.zero, other.zero)
+        must(other.cycles >= state.cycles, "a branch costs more when it is taken")
+        state.longer.append(other.cycles - state.cycles)
+        return state
+
+    # -- what computes
+
+    def move(self, state: State, one: Instruction, at: int) -> list[State]:
+        """Loads and stores."""
+        register, where = one.operands if one.name.startswith("ld") else one.operands[::-1]
+        found = re.fullmatch(r"([XYZ])(\+?)([0-9]*)", where)
+        assert found, f"{at:x}: {one}"
+        low, number = POINTERS[found[1]], int(register[1:])
+        states = self.pointed(state, low)
+        for each in states:
+            pair = each.registers[low:low + 2]
+            pointer = int(pair[0]) | int(pair[1]) << 8  # pointed() has made them numbers
+            address = (pointer + int(found[3] or 0)) & 0xFFFF
+            if one.name.startswith("ld"):
+                must(address in each.memory, f"{at:x}: reads {address:x}, which is nobody's")
+                each.registers[number] = each.memory[address]
+                each.loads += 1
+            else:
+                each.memory[address] = each.registers[number]
+            if found[2] and not found[3]:
+                each.registers[low:low + 2] = [pointer + 1 & 0xFF, pointer + 1 >> 8 & 0xFF]
+        return states
+
+    def compute(self, state: State, one: Instruction) -> None:
+        r, words, name = state.registers, one.operands, one.name
+        d = int(words[0][1:]) if words else 0
+        if name in ("add", "adc", "sub", "subi", "sbc", "sbci", "cp", "cpc", "cpi"):
+            second = r[int(words[1][1:])] if words[1].startswith("r") else int(words[1], 0)
+            with_carry = name in ("adc", "sbc", "sbci", "cpc")
+            operate = add if name.startswith("ad") else subtract
+            result, carry = operate(r[d], second, state.carry if with_carry else False)
+            keeps_zero = name in ("sbc", "sbci", "cpc")  # zero only if it was so before
+            state.zero = both(state.zero, is_zero(result)) if keeps_zero else is_zero(result)
+            state.carry = carry
+            if not name.startswith("cp"):
+                r[d] = result
+        elif name in ("adiw", "sbiw"):
+            operate = add if name == "adiw" else subtract
+            low, carry = operate(r[d], int(words[1], 0))
+            high, carry = operate(r[d + 1], 0, carry)
+            r[d:d + 2] = [low, high]
+            state.carry, state.zero = carry, both(is_zero(low), is_zero(high))
+        elif name in ("mov", "movw"):
+            source, count = int(words[1][1:]), 1 if name == "mov" else 2
+            r[d:d + count] = r[source:source + count]
+        elif name == "ldi":
+            r[d] = int(words[1], 0)
+        elif name == "eor" and words[0] == words[1]:
+            r[d], state.zero = 0, True
+        elif name == "lpm":
+            address = r[30:32]
+            must(all(isinstance(byte, int) for byte in address), "reads any place in flash")
+            r[d] = self.flash[int(address[0]) | int(address[1]) << 8]
+        elif name == "push":
+            self.push(state, r[d])
+        elif name == "pop":
+            r[d] = self.pop(state)
+        else:
+            raise SystemExit(f"proof/avr.py does not know {one}")
+
+
+# ---- What is asked of it.
+
+@dataclass
+class World:
+    """Unknown bytes, and where they lie."""
+
+    agent: int
+    packet: int
+    top: int  # of the stack
+    table: list[Byte]
+    bytes: list[Byte]
+    length: list[Byte]  # low byte first, as in registers
+    context: list[Byte]
+
+    def call(self, code: Code, function: int, *arguments: list[Byte]) -> State:
+        registers: list[Byte] = list(z3.BitVecs([f"r{n}" for n in range(32)], 8))
+        registers[1] = 0
+        for number, pair in zip((24, 22, 20, 18), arguments, strict=False):
+            registers[number:number + 2] = pair
+        memory = dict(zip(range(self.agent, self.agent + 260), self.table, strict=True))
+        memory |= dict(zip(range(self.packet, self.packet + 8), self.bytes, strict=True))
+        state = State(function, self.top, registers, memory)
+        code.push_return(state, HOME)
+        return state
+
+    def process(self, code: Code, function: int) -> State:
+        return self.call(code, function, split(self.agent), split(self.packet), self.length, self.context)
+
+
+def split(number: int) -> list[Byte]:
+    return [number & 0xFF, number >> 8]
+
+
+def unknown(prefix: str, count: int) -> list[Byte]:
+    return [z3.BitVec(f"{prefix}{n}", 8) for n in range(count)]
+
+
+def explore(code: Code, start: State) -> Iterator[State]:
+    """Every path from there to the return."""
+    states = [start.fork()]
+    while states:
+        state = states.pop()
+        if state.pc == HOME:
+            yield state
+        else:
+            states += code.step(state)
+
+
+def wide(byte: Byte) -> z3.BitVecRef:
+    return z3.ZeroExt(24, vector(byte))
+
+
+def specified(world: World) -> tuple[z3.BoolRef, z3.BoolRef]:
+    """Is the packet a heartbeat, is it a request? SPEC.md, once more. Over 4 bytes
+    the sums are at most 4 + 10 * 255, so nothing is ever reduced."""
+    p = world.bytes
+    eight = z3.Concat(vector(world.length[1]), vector(world.length[0])) == 8
+    a: z3.BitVecRef = z3.BitVecVal(1, 32)
+    b: z3.BitVecRef = z3.BitVecVal(0, 32)
+    for byte in p[4:]:
+        a = a + wide(byte)
+        b = b + a
+    checksum = wide(p[0]) << 24 | wide(p[1]) << 16 | wide(p[2]) << 8 | wide(p[3])
+    heartbeat = z3.And(eight, vector(p[4]) == model.MAGIC, z3.ULT(vector(p[5]), 64), checksum == (b << 16 | a))
+    return heartbeat, z3.And(eight, *(vector(x) == y for x, y in zip(p, model.REQUEST, strict=True)))
+
+
+def check_frame(state: State, start: State, world: World) -> list[int]:
+    """What every path must leave alone. Returns the offsets of the table that were written."""
+    must(state.sp == world.top, "the stack pointer is not back")
+    must(state.registers[1] == 0, "r1 is not zero")
+    for number in KEPT:
+        must(state.registers[number] is start.registers[number], f"r{number} is not kept")
+    written = {at for at, byte in state.memory.items() if start.memory.get(at) is not byte}
+    outside = [at for at in written if not (world.agent <= at < world.agent + 260
+                                            or state.lowest < at <= world.top)]
+    must(not outside, f"writes where it should not: {sorted(map(hex, outside))}")
+    return sorted(at - world.agent for at in written if at < world.agent + 260)
+
+
+def check_entry(code: Code, state: State, world: World, written: list[int], *said: Byte) -> None:
+    variable, sender, value = said
+    entry = (written[0] - 4) // 4
+    must(written == list(range(4 + 4 * entry, 8 + 4 * entry)), f"writes {written}")
+    stored = [state.memory[world.agent + at] for at in written]
+    must(state.hooks == [("time",)], "the clock hook is not called once")
+    must(proved(z3.And(vector(variable) == entry, *(
+        vector(a) == vector(b) for a, b in zip(stored, [*code.clock[::-1], sender, value], strict=True))), state),
+        f"the entry of variable {entry} is not as it should be")
+
+
+def check_packet(code: Code, state: State, start: State, world: World) -> int:
+    """One path through dumpulse_process_packet. Returns its result."""
+    heartbeat, request = specified(world)
+    written, result = check_frame(state, start, world), state.registers[24]
+    must(result in (0, 1, 2), f"the result may be {result}")
+    claim = (z3.Not(z3.Or(heartbeat, request)), heartbeat, request)[int(result)]
+    must(proved(claim, state), f"result {result} for packets that are no such thing")
+    if result == 1:
+        check_entry(code, state, world, written, *world.bytes[5:])
+    elif result == 2:
+        must(written == [0, 1, 2, 3], f"a request writes {written}")
+        must(len(state.hooks) == 1, "the send hook is not called once")
+        context, pointer, length, memory = state.hooks[0][1:]
+        must((pointer, length) == (split(world.agent), split(260)), "sends something else")
+        must(all(a is b for a, b in zip(context, world.context, strict=True)), "loses the context")
+        must(all(memory[at] is state.memory[at] for at in range(world.agent, world.agent + 260)),
+             "what was sent is not what the table holds")
+    else:
+        must(not written and not state.hooks, "a refused packet leaves a trace")
+    return int(result)
+
+
+def check_record(code: Code, state: State, start: State, world: World) -> int:
+    """One path through dumpulse_record."""
+    variable, sender, value = (vector(start.registers[number]) for number in (22, 20, 18))
+    written, result = check_frame(state, start, world), state.registers[24]
+    must(result in (0, 1), f"dumpulse_record may say {result}")
+    valid = z3.ULT(variable, 64)
+    must(proved(valid if result else z3.Not(valid), state), "dumpulse_record: wrong result")
+    if result:
+        check_entry(code, state, world, written, variable, sender, value)
+    else:
+        must(not written and not state.hooks, "dumpulse_record leaves a trace")
+    return int(result)
+
+
+def check_sum_loop(code: Code, world: World, function: int) -> None:
+    """The long sum is Adler-32, by induction over the turns of its loop.
+
+    A run on numbers shows which registers hold the two sums at the head of the loop; the
+    second is 15 too high there. The first turn begins with sums of 1 and 0; a turn on
+    unknown sums and an unknown byte takes them one step of RFC 1950 further; after the last
+    turn they are stored, big-endian. That all turns run the same code over the 256
+    bytes in order is what the paths on symbols have shown.
+    """
+    head = max(code.loops, key=lambda at: code.loops[at])
+    numbers = random.Random(1).randbytes(256)
+    sums = [(1, 0)]
+    for byte in numbers:
+        a = (sums[-1][0] + byte) % 65521
+        sums.append((a, (sums[-1][1] + a) % 65521))
+    concrete = replace(world, table=[*bytes(4), *numbers], bytes=[*model.REQUEST], length=split(8),
+                       context=split(0))
+    state = concrete.process(code, function)
+    heads = []
+    while not state.hooks:
+        if state.pc == head:
+            heads.append(state.fork())
+        [state] = code.step(state)
+    must(len(heads) == 256, f"the loop of the sum turns {len(heads)} times")
+
+    def holder(values: list[int]) -> int:
+        """The lower of the two registers that hold these, turn by turn."""
+        found = [low for low in range(0, 31) if all(
+            turn.registers[low:low + 2] == split(number) for turn, number in zip(heads, values, strict=True))]
+        must(len(found) == 1, "the registers of the sums were not found")
+        return found[0]
+
+    first = holder([a for a, _ in sums[:-1]])
+    second = holder([b + 15 for _, b in sums[:-1]])
+
+    a, b = z3.BitVecs("a b", 16)
+    byte = z3.BitVec("byte", 8)
+    long_a, long_b = z3.ZeroExt(16, a), z3.ZeroExt(16, b) - 15
+    next_a = long_a + z3.ZeroExt(24, byte)
+    total = long_b + next_a  # less than twice 65521: one subtraction reduces it
+    next_b = z3.If(z3.UGE(total, 65521), total - 65521, total)
+
+    def pair(state: State, low: int) -> z3.BitVecRef:
+        return z3.ZeroExt(16, z3.Concat(vector(state.registers[low + 1]), vector(state.registers[low])))
+
+    for turn in (heads[0], heads[-1]):
+        start = turn.fork()
+        start.registers[first:first + 2] = [z3.Extract(7, 0, a), z3.Extract(15, 8, a)]
+        start.registers[second:second + 2] = [z3.Extract(7, 0, b), z3.Extract(15, 8, b)]
+        pointer = start.registers[26:28]
+        start.memory[int(pointer[0]) | int(pointer[1]) << 8] = byte
+        # Before the last byte a is at most 1 + 255 * 255; b is kept in 15..65535.
+        start.conditions = [a >= 1, z3.ULE(a, 1 + 255 * 255), z3.UGE(b, 15)]
+        states, ended = code.step(start), []
+        while states:
+            one = states.pop()
+            if one.pc == head or one.hooks:
+                ended.append(one)
+            else:
+                states += code.step(one)
+        for one in ended:
+            if turn is heads[0]:
+                claim = z3.And(pair(one, first) == next_a, pair(one, second) - 15 == next_b)
+            else:
+                stored = [wide(one.memory[world.agent + at]) for at in range(4)]
+                claim = z3.And(stored[0] << 8 | stored[1] == next_b, stored[2] << 8 | stored[3] == next_a)
+            must(proved(claim, one), "a turn of the loop is not a step of Adler-32")
+
+
+def check_executor(code: Code, world: World, machine: Machine) -> None:
+    """Is an instruction here what it is in simavr? Numbers through both."""
+    chance = random.Random(2)
+    for number in range(100):
+        packet = chance.choice([model.REQUEST, model.heartbeat(chance.randrange(80), chance.randrange(256), number & 0xFF)])
+        if number % 3 == 0:
+            packet = bytearray(packet)
+            packet[chance.randrange(8)] ^= 1 << chance.randrange(8)
+        table = chance.choice([bytes(260), b"\xff" * 260, chance.randbytes(260)])
+        machine.now = chance.randrange(65536)
+        machine.write(world.agent, table)
+        machine.write(world.packet, bytes(packet))
+        call = machine.call("dumpulse_process_packet", world.agent, world.packet, 8, 0x1234)
+        code.clock = split(machine.now)
+        state = replace(world, table=[*table], bytes=[*packet], length=split(8), context=split(0x1234)
+                        ).process(code, machine.symbols[AGENT])
+        while state.pc != HOME:
+            [state] = code.step(state)
+        after = bytes(int(state.memory[world.agent + at]) for at in range(260))
+        must((state.registers[24], state.cycles, world.top - state.lowest, after) ==
+             (call.result, call.cost, call.stack, machine.read(world.agent, 260)),
+             f"{machine.target.name}: {bytes(packet).hex()} runs otherwise in simavr: {call}")
+
+
+def bounds(states: list[State]) -> tuple[int, int]:
+    """The fewest and the most cycles; of a merged branch at most REDUCTIONS_MAX are long."""
+    return (min(state.cycles for state in states),
+            max(state.cycles + sum(sorted(state.longer)[-REDUCTIONS_MAX:]) for state in states))
+
+
+def follow(name: str) -> tuple[int, list[tuple[int, int]], int]:
+    """Every path on one chip: how many, cycles by kind, bytes of stack."""
+    machine = load(name)
+    code = Code(machine, pushed=3 if name == "ATmega2560" else 2)
+    agent_code, record_code = machine.symbols[AGENT], machine.symbols["export_record"]
+    found: dict[str, list[State]] = {kind: [] for kind in KINDS}
+    for agent, packet in ((machine.agent, machine.packet), (machine.ram + 0x7F, machine.ram + 1)):
+        world = World(agent, packet, machine.ram + RAM_BYTES - 1, unknown("table", 260),
+                      unknown("packet", 8), unknown("length", 2), unknown("context", 2))
+        start = world.process(code, agent_code)
+        states = list(explore(code, start))
+        for state in states:
+            found[KINDS[check_packet(code, state, start, world)]].append(state)
+        must(not feasible(*(z3.Not(z3.And(state.conditions)) for state in states)),
+             "some packets take no path")
+        check_sum_loop(code, world, agent_code)
+        start = world.call(code, record_code, split(agent),
+                           *(unknown(argument, 2) for argument in ("variable", "sender", "value")))
+        for state in explore(code, start):
+            check_record(code, state, start, world)
+            found["record"].append(state)
+    unreached = {at for function in (agent_code, record_code) for at in code.of(function)} - code.visited
+    must(not unreached, f"code that no packet reaches: {sorted(map(hex, unreached))}")
+    check_executor(code, replace(world, agent=machine.agent, packet=machine.packet), machine)
+    machine.close()
+    limits = {kind: bounds(states) for kind, states in found.items()}
+    for kind, budget in budgets.load()[name].items():
+        must(kind not in ("heartbeat", "report") or limits[kind][1] == budget,
+             f"{name}: a {kind} may take {limits.get(kind)} cycles; its budget is {budget}")
+    states = [state for each in found.values() for state in each]
+    return len(states), [*limits.values()], max(world.top - state.lowest for state in states)
+
+
+def main() -> None:
+    names = [target.name for target in TARGETS.values() if target.machine == "Avr"]
+    row = "{:<11}{:>7}" + "{:>11}" * len(KINDS) + "{:>7}"
+    print(row.format("target", "paths", *KINDS, "stack"), flush=True)
+    with ProcessPoolExecutor() as pool:
+        for name, (paths, limits, stack) in zip(names, pool.map(follow, names), strict=True):
+            cells = (f"{low}-{high}" if low < high else str(low) for low, high in limits)
+            print(row.format(name, paths, *cells, stack), flush=True)
+    print("Cycles, hooks apart: the least and the most of any packet on any table. stack: the most\n"
+          "bytes, return addresses included. Each path is proved to do what SPEC.md says.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,37 @@
+"""Does `make paths` notice when the compiled agent is wrong?   SPDX-License-Identifier: MIT"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from proof.avr import follow
+from sim.targets import ROOT
+
+
+@pytest.mark.parametrize(("file", "before", "after", "complaint"), [
+    ("dumpulse.c", "length != DUMPULSE_PACKET_SIZE", "length < DUMPULSE_PACKET_SIZE", "no such thing"),
+    ("dumpulse.h", "DUMPULSE_MAGIC 0xF1U", "DUMPULSE_MAGIC 0xF3U", "no such thing"),
+    ("dumpulse.h", "variable >= DUMPULSE_VARIABLES", "variable > DUMPULSE_VARIABLES", "no such thing"),
+    ("dumpulse.c", "return packet[3] == a_low", "return packet[3] >= a_low", "no such thing"),
+    ("dumpulse.c", "i != DUMPULSE_PACKET_SIZE", "i != 7", "no such thing"),
+    ("dumpulse.h", "entry[DUMPULSE_VALUE_AT_] = value", "entry[8] = entry[DUMPULSE_VALUE_AT_] = value", "write"),
+    ("dumpulse.h", "entry[DUMPULSE_SENDER_AT_] = sender", "entry[DUMPULSE_SENDER_AT_] = value", "should be"),
+    ("dumpulse.h", "b += 15U", "b += 14U", "registers of the sums"),
+    ("dumpulse.c", "dumpulse_write16_(agent->report + 2, a)", "dumpulse_write16_(agent->report + 2, b)",
+     "not a step"),
+    ("dumpulse.c", "a, context);", "a, agent);", "context"),
+    ("dumpulse.c", "return DUMPULSE_REPORT;", "dumpulse_get_timestamp(); return DUMPULSE_REPORT;", "once"),
+])
+def test_a_wrong_agent_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, before: str,
+                                  after: str, complaint: str) -> None:
+    for name in ("dumpulse.c", "dumpulse.h"):
+        shutil.copy(ROOT / name, tmp_path)
+    text = (tmp_path / file).read_text()
+    assert before in text
+    (tmp_path / file).write_text(text.replace(before, after))
+    monkeypatch.setenv("DUMPULSE_SOURCE", str(tmp_path))
+    with pytest.raises(SystemExit, match=complaint):
+        follow("ATmega328P")
