@@ -26,9 +26,10 @@ demo: ## build the library and see it at work
 	@gcc $(HOST) examples/demo.c dumpulse.c -o build/demo
 	@build/demo
 
-# Each of these is a part of `make test`, and prints how it went.
+# Each of these is a part of `make test`, and prints how it went; check-pages makes size,
+# cost and paths, too.
 TESTS := check-vectors lint unit vectors exhaustive python differential fuzz-short coverage \
-         mutants size cost check-pages proof proof-smoke proof-eva paths proof-mutants
+         mutants check-pages proof proof-smoke proof-eva proof-mutants
 
 test: setup ## install what is missing, then run every test
 	@for part in $(TESTS); do \
@@ -158,7 +159,7 @@ $(PROGRAMS): $(LIBRARY) | $(READY)
 # What tools/setup makes last of all: where it is up to date, everything is there.
 $(READY): tools/packages.txt tools/requirements.txt
 	@tools/setup
-size cost vectors-file check-vectors lint python differential coverage mutants explore pages check-pages proof proof-smoke proof-eva paths proof-mutants: | $(READY)
+$(TESTS) size cost paths vectors-file explore pages: | $(READY)
 
-.PHONY: help demo test setup $(TESTS) $(VECTOR_RUNS:%=vectors-%) vectors-file pages fuzz \
+.PHONY: help demo test setup size cost paths $(TESTS) $(VECTOR_RUNS:%=vectors-%) vectors-file pages fuzz \
         fuzz-replay explore clean
