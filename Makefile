@@ -26,6 +26,13 @@ demo: ## build the library and see it at work
 	@gcc $(HOST) examples/demo.c dumpulse.c -o build/demo
 	@build/demo
 
+udpserver: build/udpserver ## the agent for Linux: build/udpserver
+
+build/udpserver: udpserver.c $(LIBRARY)
+	@tools/setup gcc libc6-dev
+	@mkdir -p $(@D)
+	@gcc -std=c99 -O2 -g $(WARNINGS) udpserver.c dumpulse.c -o $@
+
 # Each of these is a part of `make test`, and prints how it went.
 TESTS := check-vectors lint unit vectors exhaustive python fuzz-short coverage mutants size cost \
          check-pages proof proof-mutants
@@ -148,5 +155,5 @@ $(READY): tools/packages.txt tools/requirements.txt
 	@tools/setup
 size cost vectors-file check-vectors lint python coverage mutants explore pages check-pages proof proof-mutants: | $(READY)
 
-.PHONY: help demo test setup $(TESTS) $(VECTOR_RUNS:%=vectors-%) vectors-file pages fuzz \
+.PHONY: help demo udpserver test setup $(TESTS) $(VECTOR_RUNS:%=vectors-%) vectors-file pages fuzz \
         fuzz-replay explore clean
