@@ -283,8 +283,8 @@ static const struct {
     bool (*set)(const char *text); /* false: options.wrong says why */
     const char *help;
 } known[] = {
-    {"--bind", "ADDRESS", set_bind, "listen there; may be repeated; :: is all of IPv4 and IPv6"},
-    {"--allow", "CIDR", set_allow, "who may ask for reports; may be repeated"},
+    {"--bind", "ADDRESS", set_bind, "listen there (repeatable); :: is IPv4 and IPv6"},
+    {"--allow", "CIDR", set_allow, "who may ask for reports (repeatable)"},
     {"--rate", "N", set_rate, "reports a second for one source (10)"},
     {"--rate-total", "N", set_rate_total, "reports a second for all of them (1000)"},
     {"--self", "VARIABLE[:SENDER]", set_self, "stamp this variable before every report"},
@@ -968,13 +968,13 @@ static unsigned take_batch(size_t socket)
 }
 
 /* One round: from each socket what it has, in bounds; only from those that are said to be
- * ready, if `known`. Returns the number of packets. */
-static unsigned take_packets(bool known)
+ * ready, if they were `polled`. Returns the number of packets. */
+static unsigned take_packets(bool polled)
 {
     unsigned taken = 0, batch;
 
     for (size_t socket = 0; socket < socket_count; socket++) {
-        if (known && sockets[socket].revents == 0)
+        if (polled && sockets[socket].revents == 0)
             continue;
         for (unsigned i = 0; i < ROUND; i++) {
             taken += batch = take_batch(socket);
