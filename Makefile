@@ -35,6 +35,15 @@ build/udpserver: udpserver.c $(LIBRARY)
 	@mkdir -p $(@D)
 	@gcc -std=c99 $(SERVER_OPTIMISATION) -g $(WARNINGS) udpserver.c dumpulse.c -o $@
 
+# What `make bench` measures it against, and what floods both.
+build/recvfrom_loop: bench/recvfrom_loop.c $(LIBRARY)
+	@mkdir -p $(@D)
+	@gcc -std=c99 $(SERVER_OPTIMISATION) -g $(WARNINGS) -I. bench/recvfrom_loop.c dumpulse.c -o $@
+
+build/flood: bench/flood.c dumpulse.h
+	@mkdir -p $(@D)
+	@gcc -std=c99 -O2 -g $(WARNINGS) -I. bench/flood.c -o $@
+
 PREFIX ?= /usr/local
 UNITS := dumpulse.service dumpulse.socket
 
@@ -109,6 +118,16 @@ exhaustive: build/exhaustive ## all 2^24 packets with the magic number, right an
 python: ## Hypothesis; the vectors on AVR, Thumb, RISC-V; the README
 	@$(PYTEST) test_dumpulse.py tests
 
+# The same tests against other builds of it. ASan and valgrind fail a test by the exit status.
+server-checked: server-sanitized server-valgrind ## the server's tests, sanitized and in valgrind
+
+server-sanitized: build/udpserver-sanitized
+	@DUMPULSE_SERVER=$(CURDIR)/$< $(PYTEST) tests/test_udpserver.py
+
+server-valgrind: build/udpserver
+	@DUMPULSE_SERVER="valgrind --quiet --leak-check=full --error-exitcode=99 $(CURDIR)/$<" \
+	    $(PYTEST) tests/test_udpserver.py
+
 fuzz-short: build/fuzz/fuzz ## libFuzzer for 20 seconds, from the corpus
 	@mkdir -p build/fuzz/corpus
 	@$(FUZZ) -max_total_time=$(FUZZ_SECONDS) build/fuzz/corpus tests/corpus 2>build/fuzz/log \
@@ -148,7 +167,10 @@ clean: ## remove what was made, but for the Python packages
 
 # Every program of the tests: its compiler, its sources and what else it needs.
 VECTOR_PROGRAMS := $(addprefix build/vectors-,amd64 i386 powerpc sanitized gcc-sanitized)
-PROGRAMS := build/unit build/exhaustive build/fuzz/fuzz $(VECTOR_PROGRAMS)
+PROGRAMS := build/udpserver-sanitized build/unit build/exhaustive build/fuzz/fuzz $(VECTOR_PROGRAMS)
+build/udpserver-sanitized: udpserver.c
+build/udpserver-sanitized: COMPILER := clang
+build/udpserver-sanitized: MORE := $(SANITIZERS)
 build/unit: tests/unit.c
 build/unit: LINK := -lcmocka
 build/exhaustive: tests/exhaustive.c

@@ -205,7 +205,7 @@ static bool add_rule(const char *text)
     rule->bits += before;
     for (size_t bit = rule->bits; bit < 8 * ADDRESS_SIZE; bit++)
         if ((rule->address[bit / 8] & (0x80U >> bit % 8)) != 0)
-            return wrong("--allow %.60s: the address has bits set behind the first %u", text,
+            return wrong("--allow %.60s: the address has bits set beyond the first %u", text,
                          (unsigned)(rule->bits - before));
     rule->text = text;
     options.rule_count++;
@@ -678,28 +678,35 @@ static uint64_t environment_number(const char *name, uint64_t high)
     return text != NULL && read_number(text, '\0', 0, high, &number) ? number : 0;
 }
 
+/* A failure is said once, and tried again at the next sign of life. */
 static void notify(const char *message)
 {
+    static bool told;
     const char *path = getenv("NOTIFY_SOCKET");
     struct sockaddr_un manager = {.sun_family = AF_UNIX};
+    const size_t length = path == NULL ? 0 : strlen(path);
 
     if (path == NULL)
         return;
-    const size_t length = strlen(path);
-    if ((path[0] != '/' && path[0] != '@') || length >= sizeof manager.sun_path) {
-        say("NOTIFY_SOCKET is neither a path nor @ and a name, of %u bytes at most: '%.60s'",
-            (unsigned)sizeof manager.sun_path - 1, path);
-        return;
+    errno = EINVAL;
+    if ((path[0] == '/' || path[0] == '@') && length < sizeof manager.sun_path) {
+        memcpy(manager.sun_path, path, length);
+        if (path[0] == '@') /* a name that is in no directory */
+            manager.sun_path[0] = '\0';
+        const int descriptor = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+        const ssize_t sent = sendto(descriptor, message, strlen(message),
+                                    MSG_DONTWAIT | MSG_NOSIGNAL, (const struct sockaddr *)&manager,
+                                    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length));
+        const int reason = errno;
+        if (descriptor >= 0)
+            (void)close(descriptor);
+        if (sent >= 0)
+            return;
+        errno = reason;
     }
-    memcpy(manager.sun_path, path, length);
-    if (path[0] == '@') /* a name that is in no directory */
-        manager.sun_path[0] = '\0';
-    const int descriptor = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (sendto(descriptor, message, strlen(message), MSG_DONTWAIT | MSG_NOSIGNAL,
-               (const struct sockaddr *)&manager,
-               (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length)) < 0)
-        say("cannot notify %.100s: %s", path, strerror(errno));
-    (void)close(descriptor);
+    if (!told)
+        say("cannot notify NOTIFY_SOCKET=%.110s: %s", path, strerror(errno));
+    told = true;
 }
 
 /* Nanoseconds between two signs of life that the manager wants, or 0. */

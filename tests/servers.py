@@ -18,7 +18,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO
@@ -30,13 +30,15 @@ Counters = dict[str, int]
 
 
 @functools.cache
+def built(program: str) -> str:
+    """Where a program of the Makefile is, up to date."""
+    subprocess.run(["make", "--no-print-directory", "-s", "-C", ROOT, program], check=True)
+    return str(ROOT / program)
+
+
 def command() -> list[str]:
-    """What runs the server: built first, if it is ours."""
-    named = os.environ.get("DUMPULSE_SERVER")
-    if named:
-        return shlex.split(named)
-    subprocess.run(["make", "--no-print-directory", "-s", "-C", ROOT, "udpserver"], check=True)
-    return [str(ROOT / "build" / "udpserver")]
+    """What runs the server."""
+    return shlex.split(os.environ.get("DUMPULSE_SERVER", "")) or [built("build/udpserver")]
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:
@@ -69,8 +71,9 @@ class Lines:
 class Server:
     """A running udpserver. Leaving the context kills it, if it has not been stopped."""
 
-    def __init__(self, *options: str, port: int | None = 0, **popen: object) -> None:
-        argv = [*command(), "--stats-json", *options]
+    def __init__(self, *options: str, port: int | None = 0, wrap: Sequence[str] = (),
+                 **popen: object) -> None:
+        argv = [*wrap, *command(), "--stats-json", *options]
         if port is not None:  # None: systemd's sockets, which know their own
             argv.append(str(port))
         self.process = subprocess.Popen(  # type: ignore[call-overload]
