@@ -60,7 +60,8 @@ uninstall: ## remove what make install put there
 	    $(UNITS:%="$(DESTDIR)$(PREFIX)/lib/systemd/system/%")
 
 # Each of these is a part of `make test`, and prints how it went.
-TESTS := check-vectors lint unit vectors exhaustive python fuzz-short coverage mutants size cost \
+TESTS := check-vectors lint unit vectors exhaustive python server-checked \
+         fuzz-short fuzz-server coverage mutants size cost \
          check-pages proof proof-mutants
 
 test: setup ## install what is missing, then run every test
@@ -135,14 +136,24 @@ fuzz-short: build/fuzz/fuzz ## libFuzzer for 20 seconds, from the corpus
 	@grep -q '^Done [1-9]' build/fuzz/log || { cat build/fuzz/log; exit 1; }
 	@sed -n 's/^Done \([0-9]*\) runs.*/fuzz: \1 passed, 0 failed/p' build/fuzz/log
 
+fuzz-server: build/fuzz/server ## libFuzzer for 10 seconds: the server's arguments and state
+	@mkdir -p build/fuzz/server-corpus
+	@build/fuzz/server -max_len=512 -print_final_stats=1 -artifact_prefix=build/fuzz/server- \
+	    -dict=tests/fuzz_udpserver.dict -max_total_time=10 build/fuzz/server-corpus \
+	    2>build/fuzz/server-log || { tail -40 build/fuzz/server-log; exit 1; }
+	@grep -q '^Done [1-9]' build/fuzz/server-log || { cat build/fuzz/server-log; exit 1; }
+	@sed -n 's/^Done \([0-9]*\) runs.*/fuzz-server: \1 passed, 0 failed/p' build/fuzz/server-log
+
 fuzz: build/fuzz/fuzz ## libFuzzer until interrupted; finds go to build/fuzz/corpus
 	@mkdir -p build/fuzz/corpus
 	$(FUZZ) -jobs=0 build/fuzz/corpus tests/corpus
 
-fuzz-replay: ## run one input again: INPUT=build/fuzz/crash-…
-	@test -f "$(INPUT)" || { echo "make fuzz-replay needs INPUT=FILE, a file that exists" >&2; exit 2; }
-	@$(MAKE) --no-print-directory build/fuzz/fuzz
-	build/fuzz/fuzz "$(INPUT)"
+fuzz-replay fuzz-server-replay: ## run one input again: INPUT=build/fuzz/crash-…
+	@test -f "$(INPUT)" || { echo "make $@ needs INPUT=FILE, a file that exists" >&2; exit 2; }
+	@$(MAKE) --no-print-directory build/fuzz/$(REPLAYER)
+	build/fuzz/$(REPLAYER) "$(INPUT)"
+fuzz-replay: REPLAYER := fuzz
+fuzz-server-replay: REPLAYER := server
 
 proof: ## prove the library against proof/spec.h; 3 minutes
 	@proof/prove
@@ -167,7 +178,8 @@ clean: ## remove what was made, but for the Python packages
 
 # Every program of the tests: its compiler, its sources and what else it needs.
 VECTOR_PROGRAMS := $(addprefix build/vectors-,amd64 i386 powerpc sanitized gcc-sanitized)
-PROGRAMS := build/udpserver-sanitized build/unit build/exhaustive build/fuzz/fuzz $(VECTOR_PROGRAMS)
+SOURCES = $(filter %.c,$^)
+PROGRAMS := build/udpserver-sanitized build/unit build/exhaustive build/fuzz/fuzz build/fuzz/server $(VECTOR_PROGRAMS)
 build/udpserver-sanitized: udpserver.c
 build/udpserver-sanitized: COMPILER := clang
 build/udpserver-sanitized: MORE := $(SANITIZERS)
@@ -176,8 +188,10 @@ build/unit: LINK := -lcmocka
 build/exhaustive: tests/exhaustive.c
 build/exhaustive: MORE := -O2
 build/fuzz/fuzz: tests/fuzz.c
-build/fuzz/fuzz: COMPILER := clang
-build/fuzz/fuzz: MORE := $(SANITIZERS) -fsanitize=fuzzer
+build/fuzz/server: tests/fuzz_udpserver.c udpserver.c
+build/fuzz/server: SOURCES = $(filter-out udpserver.c,$(filter %.c,$^)) # which includes it
+build/fuzz/fuzz build/fuzz/server: COMPILER := clang
+build/fuzz/fuzz build/fuzz/server: MORE := $(SANITIZERS) -fsanitize=fuzzer
 $(VECTOR_PROGRAMS): tests/vectors.c
 build/vectors-i386: COMPILER := i686-linux-gnu-gcc
 build/vectors-i386: MORE := -static
@@ -187,7 +201,7 @@ build/vectors-sanitized: COMPILER := clang
 build/vectors-sanitized build/vectors-gcc-sanitized: MORE := $(SANITIZERS)
 $(PROGRAMS): $(LIBRARY) | $(READY)
 	@mkdir -p $(@D)
-	@$(COMPILER) $(HOST) $(MORE) $(filter %.c,$^) $(LINK) -o $@
+	@$(COMPILER) $(HOST) $(MORE) $(SOURCES) $(LINK) -o $@
 
 # What tools/setup makes last of all: where it is up to date, everything is there.
 $(READY): tools/packages.txt tools/requirements.txt
@@ -195,4 +209,4 @@ $(READY): tools/packages.txt tools/requirements.txt
 size cost vectors-file check-vectors lint python coverage mutants explore pages check-pages proof proof-mutants: | $(READY)
 
 .PHONY: help demo udpserver install uninstall test setup $(TESTS) $(VECTOR_RUNS:%=vectors-%) vectors-file pages fuzz \
-        fuzz-replay explore clean
+        fuzz-replay fuzz-server-replay server-sanitized server-valgrind soak bench explore clean

@@ -1252,7 +1252,6 @@ static void serve(const sigset_t *waiting)
     } while (!ending);
 }
 
-#ifndef UDPSERVER_WITHOUT_MAIN /* for tests/fuzz_udpserver.c */
 int main(int argc, char **argv)
 {
     if (!read_arguments(argc, argv)) {
@@ -1281,4 +1280,3 @@ int main(int argc, char **argv)
     print_counters();
     return options.state == NULL || save_state() ? EXIT_SUCCESS : EXIT_FAILURE;
 }
-#endif
