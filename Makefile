@@ -139,7 +139,7 @@ fuzz-short: build/fuzz/fuzz ## libFuzzer for 20 seconds, from the corpus
 fuzz-server: build/fuzz/server ## libFuzzer for 10 seconds: the server's arguments and state
 	@mkdir -p build/fuzz/server-corpus
 	@build/fuzz/server -max_len=512 -print_final_stats=1 -artifact_prefix=build/fuzz/server- \
-	    -dict=tests/fuzz_udpserver.dict -max_total_time=10 build/fuzz/server-corpus \
+	    -dict=tests/fuzz_udpserver.dict -max_total_time=10 build/fuzz/server-corpus tests/corpus_udpserver \
 	    2>build/fuzz/server-log || { tail -40 build/fuzz/server-log; exit 1; }
 	@grep -q '^Done [1-9]' build/fuzz/server-log || { cat build/fuzz/server-log; exit 1; }
 	@sed -n 's/^Done \([0-9]*\) runs.*/fuzz-server: \1 passed, 0 failed/p' build/fuzz/server-log
