@@ -136,6 +136,12 @@ fuzz-short: build/fuzz/fuzz ## libFuzzer for 20 seconds, from the corpus
 	@grep -q '^Done [1-9]' build/fuzz/log || { cat build/fuzz/log; exit 1; }
 	@sed -n 's/^Done \([0-9]*\) runs.*/fuzz: \1 passed, 0 failed/p' build/fuzz/log
 
+soak: ## a million heartbeats and junk at full speed
+	@$(PYTHON) -m tests.soak
+
+bench: ## udpserver against a recvfrom loop: CPU per packet
+	@$(PYTHON) -m bench.udp
+
 fuzz-server: build/fuzz/server ## libFuzzer for 10 seconds: the server's arguments and state
 	@mkdir -p build/fuzz/server-corpus
 	@build/fuzz/server -max_len=512 -print_final_stats=1 -artifact_prefix=build/fuzz/server- \
@@ -206,7 +212,7 @@ $(PROGRAMS): $(LIBRARY) | $(READY)
 # What tools/setup makes last of all: where it is up to date, everything is there.
 $(READY): tools/packages.txt tools/requirements.txt
 	@tools/setup
-size cost vectors-file check-vectors lint python coverage mutants explore pages check-pages proof proof-mutants: | $(READY)
+size cost vectors-file check-vectors lint python coverage mutants explore pages check-pages proof proof-mutants soak bench: | $(READY)
 
 .PHONY: help demo udpserver install uninstall test setup $(TESTS) $(VECTOR_RUNS:%=vectors-%) vectors-file pages fuzz \
         fuzz-replay fuzz-server-replay server-sanitized server-valgrind soak bench explore clean
