@@ -47,23 +47,17 @@ static void write_line(int descriptor, const char *line, size_t length)
         return; /* there is nobody to tell */
 }
 
-/* A line on stderr: at most 1 KB of it. */
+/* A line on stderr, cut off at 1 KB. */
 __attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
 {
-    static const char who[] = "udpserver: ";
-    enum { WHO = sizeof who - 1, ROOM = 1024 };
-    char line[ROOM + 1] = "udpserver: ";
+    char text[1024], line[sizeof text + 16];
     va_list arguments;
 
     va_start(arguments, format);
-    int length = vsnprintf(line + WHO, ROOM - WHO, format, arguments);
+    (void)vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    if (length < 0)
-        return;
-    if (length >= ROOM - WHO)
-        length = ROOM - WHO - 1;
-    line[WHO + length] = '\n';
-    write_line(STDERR_FILENO, line, (size_t)(WHO + length + 1));
+    const int length = snprintf(line, sizeof line, "udpserver: %s\n", text);
+    write_line(STDERR_FILENO, line, (size_t)length);
 }
 
 /* ---- Options ---------------------------------------------------------------------------- */
@@ -72,7 +66,9 @@ enum {
     MAX_BINDS = 16,
     MAX_RULES = 64,
     ADDRESS_SIZE = 16, /* every address is kept as IPv6: IPv4's a.b.c.d as ::ffff:a.b.c.d */
-    MAPPED = 12,       /* bytes before an IPv4 address in there */
+    ADDRESS_BITS = 128,
+    MAPPED = 12, /* bytes before an IPv4 address in there, */
+    MAPPED_BITS = 96,
     LONGEST_PATH = PATH_MAX - (int)sizeof ".damaged"
 };
 
@@ -197,13 +193,13 @@ static bool add_rule(const char *text)
     if (!read_address(text, (size_t)(slash - text), rule->address))
         return wrong("--allow wants an address like 192.0.2.0/24 or 2001:db8::/32, not '%.60s'",
                      text);
-    const uint64_t before = is_ipv4(rule->address) ? 8 * MAPPED : 0;
-    rule->bits = 8 * ADDRESS_SIZE - before;
+    const uint64_t before = is_ipv4(rule->address) ? MAPPED_BITS : 0;
+    rule->bits = ADDRESS_BITS - before;
     if (*slash != '\0' && !read_number(slash + 1, '\0', 0, rule->bits, &rule->bits))
         return wrong("--allow %.60s: after the slash goes a number from 0 to %u", text,
                      (unsigned)rule->bits);
     rule->bits += before;
-    for (size_t bit = rule->bits; bit < 8 * ADDRESS_SIZE; bit++)
+    for (size_t bit = rule->bits; bit < ADDRESS_BITS; bit++)
         if ((rule->address[bit / 8] & (0x80U >> bit % 8)) != 0)
             return wrong("--allow %.60s: the address has bits set beyond the first %u", text,
                          (unsigned)(rule->bits - before));
@@ -216,16 +212,6 @@ static bool set_allow(const char *text)
 {
     options.allow = true;
     return add_rule(text);
-}
-
-static bool set_rate(const char *text)
-{
-    return set_number("--rate", text, 1, 1000000, &options.rate);
-}
-
-static bool set_rate_total(const char *text)
-{
-    return set_number("--rate-total", text, 1, 1000000, &options.rate_total);
 }
 
 static bool set_self(const char *text)
@@ -242,11 +228,6 @@ static bool set_self(const char *text)
                  text);
 }
 
-static bool set_tick(const char *text)
-{
-    return set_number("--tick", text, 1, 3600000, &options.tick);
-}
-
 static bool set_state(const char *text)
 {
     if (*text == '\0' || strlen(text) > LONGEST_PATH)
@@ -255,45 +236,26 @@ static bool set_state(const char *text)
     return true;
 }
 
-static bool set_state_every(const char *text)
-{
-    return set_number("--state-every", text, 1, 86400, &options.state_every);
-}
-
-static bool set_json(const char *text)
-{
-    (void)text; /* it has no value */
-    return options.json = true;
-}
-
-static bool set_help(const char *text)
-{
-    (void)text;
-    return options.help = true;
-}
-
-static bool set_version(const char *text)
-{
-    (void)text;
-    return options.version = true;
-}
-
 static const struct {
-    const char *name, *value;      /* value: NULL if the option takes none */
-    bool (*set)(const char *text); /* false: options.wrong says why */
-    const char *help;
+    const char *name, *value, *help;
+    bool (*set)(const char *text); /* false: options.wrong says why; or NULL, and then */
+    bool *flag;                    /* what to set if there is no value, or else */
+    uint64_t *number, low, high;   /* a number in that range */
 } known[] = {
-    {"--bind", "ADDRESS", set_bind, "listen there (repeatable); :: is IPv4 and IPv6"},
-    {"--allow", "CIDR", set_allow, "who may ask for reports (repeatable)"},
-    {"--rate", "N", set_rate, "reports a second for one source (10)"},
-    {"--rate-total", "N", set_rate_total, "reports a second for all of them (1000)"},
-    {"--self", "VARIABLE[:SENDER]", set_self, "stamp this variable before every report"},
-    {"--tick", "MS", set_tick, "unit of the timestamps in milliseconds (1000)"},
-    {"--state", "FILE", set_state, "keep the table there over a restart"},
-    {"--state-every", "S", set_state_every, "seconds between two writes of it (10)"},
-    {"--stats-json", NULL, set_json, "print the counters as JSON"},
-    {"--help", NULL, set_help, "print this"},
-    {"--version", NULL, set_version, "print the version"},
+    {"--bind", "ADDRESS", "listen there (repeatable); :: is IPv4 and IPv6", .set = set_bind},
+    {"--allow", "CIDR", "who may ask for reports (repeatable)", .set = set_allow},
+    {"--rate", "N", "reports a second for one source (10)", NULL, NULL, &options.rate, 1, 1000000},
+    {"--rate-total", "N", "reports a second for all of them (1000)", NULL, NULL,
+     &options.rate_total, 1, 1000000},
+    {"--self", "VARIABLE[:SENDER]", "stamp this variable before every report", .set = set_self},
+    {"--tick", "MS", "unit of the timestamps in milliseconds (1000)", NULL, NULL, &options.tick, 1,
+     3600000},
+    {"--state", "FILE", "keep the table there over a restart", .set = set_state},
+    {"--state-every", "S", "seconds between two writes of it (10)", NULL, NULL,
+     &options.state_every, 1, 86400},
+    {"--stats-json", NULL, "print the counters as JSON", .flag = &options.json},
+    {"--help", NULL, "print this", .flag = &options.help},
+    {"--version", NULL, "print the version", .flag = &options.version},
 };
 enum { KNOWN = sizeof known / sizeof known[0] };
 
@@ -317,6 +279,20 @@ static void print_help(void)
                  "Exit status: 0 ended by a signal, 1 cannot run, 2 wrong arguments.\n");
 }
 
+/* Takes the value of an option (NULL: none was given). */
+static bool set_option(size_t i, const char *text)
+{
+    if (known[i].flag != NULL) {
+        *known[i].flag = true;
+        return text == NULL || wrong("%s takes no value", known[i].name);
+    }
+    if (text == NULL)
+        return wrong("%s needs a value: %s", known[i].name, known[i].value);
+    if (known[i].set != NULL)
+        return known[i].set(text);
+    return set_number(known[i].name, text, known[i].low, known[i].high, known[i].number);
+}
+
 /* One argument, and the one after it (or NULL) in case that is its value. Returns how many
  * were used: 0 if something is wrong with them. */
 static int read_argument(const char *argument, const char *next)
@@ -329,16 +305,9 @@ static int read_argument(const char *argument, const char *next)
     for (size_t i = 0; i < KNOWN; i++) {
         if (strlen(known[i].name) != length || memcmp(argument, known[i].name, length) != 0)
             continue;
-        if (known[i].value == NULL) {
-            if (*equals != '\0')
-                return wrong("%s takes no value", known[i].name);
-            return known[i].set(NULL) ? 1 : 0;
-        }
-        if (*equals != '\0')
-            return known[i].set(equals + 1) ? 1 : 0;
-        if (next == NULL)
-            return wrong("%s needs a value: %s", known[i].name, known[i].value);
-        return known[i].set(next) ? 2 : 0;
+        if (*equals == '=' || known[i].flag != NULL)
+            return set_option(i, *equals == '=' ? equals + 1 : NULL) ? 1 : 0;
+        return set_option(i, next) ? 2 : 0;
     }
     return wrong("there is no option '%.40s': --help lists them", argument);
 }
@@ -571,7 +540,7 @@ static bool write_state(int file)
         return false;
 
     /* The new name lasts once its directory is on the disk; some file systems cannot say. */
-    char *slash = strrchr(strcpy(path, options.state), '/');
+    char *slash = strrchr(path, '/');
     if (slash != NULL)
         slash[1] = '\0';
     const int directory = open(slash == NULL ? "." : path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -601,7 +570,7 @@ static bool save_state(void)
         return true;
     }
     if (!save_failed)
-        say("cannot write state to %s.new: %s; trying on", options.state, state_error());
+        say("cannot write state to %s.new: %s", options.state, state_error());
     if (file >= 0)
         (void)close(file);
     counters[FAILED_SAVES]++;
@@ -624,44 +593,42 @@ static bool set_state_aside(const char *why)
     return true;
 }
 
-/* Reads what the last run has left. False, and has said why, if the server must not start. */
-static bool load_state(void)
+/* Takes the table from an open file, or sets that aside. False, and has said why, if the server
+ * must not start. */
+static bool read_state(int file)
 {
     uint8_t state[STATE_SIZE + 1]; /* one more, to see a longer file */
-    unsigned forgotten;
+    unsigned forgotten = 0;
+    const ssize_t size = read(file, state, sizeof state);
 
+    if (size < 0) {
+        say("cannot read %s: %s", options.state, strerror(errno));
+        return false;
+    }
+    switch (decode_state(state, (size_t)size, unix_ms(), &agent, &forgotten)) {
+    case STATE_DAMAGED: return set_state_aside("is damaged");
+    case STATE_OTHER_VERSION: return set_state_aside("is of another version");
+    case STATE_OTHER_TICK: {
+        const unsigned tick = (unsigned)get_number(state + TICK_AT, 4);
+        say("%s has ticks of %u ms: give --tick %u, or move it away", options.state, tick, tick);
+        return false;
+    }
+    default: break; /* it is good */
+    }
+    if (forgotten != 0)
+        say("%u variables of %s are too old to tell how old: forgotten", forgotten, options.state);
+    return true;
+}
+
+/* What the last run has left, if it has; and that it can be written is found out now. */
+static bool load_state(void)
+{
     state_lock = open_state(options.state, O_RDONLY);
     if (state_lock < 0 && errno != ENOENT) {
         say("cannot use --state %s: %s", options.state, state_error());
         return false;
     }
-    if (state_lock >= 0) {
-        const ssize_t size = read(state_lock, state, sizeof state);
-        if (size < 0) {
-            say("cannot read %s: %s", options.state, strerror(errno));
-            return false;
-        }
-        switch (decode_state(state, (size_t)size, unix_ms(), &agent, &forgotten)) {
-        case STATE_GOOD:
-            if (forgotten != 0)
-                say("%u variables of %s are too old to tell how old: forgotten", forgotten,
-                    options.state);
-            break;
-        case STATE_DAMAGED:
-            if (!set_state_aside("is damaged"))
-                return false;
-            break;
-        case STATE_OTHER_VERSION:
-            if (!set_state_aside("is of another version"))
-                return false;
-            break;
-        case STATE_OTHER_TICK:
-            say("%s has ticks of %u ms: give --tick %u, or move it away", options.state,
-                (unsigned)get_number(state + TICK_AT, 4), (unsigned)get_number(state + TICK_AT, 4));
-            return false;
-        }
-    }
-    return save_state(); /* that it can be written is found out now */
+    return (state_lock < 0 || read_state(state_lock)) && save_state();
 }
 
 /* ---- The service manager ---------------------------------------------------------------- */
@@ -1139,7 +1106,7 @@ static bool open_sockets(void)
 static void say_what_is_served(void)
 {
     char text[MAX_SOCKETS * (INET6_ADDRSTRLEN + IF_NAMESIZE + 16)];
-    union source bound;
+    union source bound = {.any = {0}};
     size_t length = 0;
 
     for (size_t i = 0; i < socket_count; i++) {
