@@ -6,6 +6,7 @@
  */
 #define _GNU_SOURCE /* NOLINT: for recvmmsg and sendmmsg */
 #include <arpa/inet.h>
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -47,7 +48,7 @@ static void write_line(int descriptor, const char *line, size_t length)
         return; /* there is nobody to tell */
 }
 
-/* A line on stderr, cut off at 1 KB. */
+/* One line on stderr, cut off at 1 KB, whatever an argument had in it. */
 __attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
 {
     char text[1024], line[sizeof text + 16];
@@ -56,6 +57,9 @@ __attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
     va_start(arguments, format);
     (void)vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
+    for (char *at = text; *at != '\0'; at++)
+        if (iscntrl((unsigned char)*at))
+            *at = '?';
     const int length = snprintf(line, sizeof line, "udpserver: %s\n", text);
     write_line(STDERR_FILENO, line, (size_t)length);
 }
@@ -496,19 +500,24 @@ static enum state_kind decode_state(const uint8_t *state, size_t size, uint64_t 
     return STATE_GOOD;
 }
 
-/* A regular file, locked for this server alone; never waits, whatever the path is. */
+/* A regular file, locked for this server alone; never waits, whatever the path is. Another server
+ * may have put a new file in its place just before it was locked: then the path has another. */
 static int open_state(const char *path, int flags)
 {
-    struct stat status;
+    struct stat status, now;
     const int file = open(path, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0644);
 
     if (file < 0)
         return -1;
-    if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode))
-        errno = EINVAL;
-    else if (flock(file, LOCK_EX | LOCK_NB) == 0)
-        return file;
-    const int reason = errno;
+    int reason = EINVAL;
+    if (fstat(file, &status) == 0 && S_ISREG(status.st_mode)) {
+        reason = EWOULDBLOCK;
+        if (flock(file, LOCK_EX | LOCK_NB) != 0)
+            reason = errno;
+        else if (lstat(path, &now) == 0 && now.st_ino == status.st_ino &&
+                 now.st_dev == status.st_dev)
+            return file;
+    }
     (void)close(file);
     errno = reason;
     return -1;
@@ -909,9 +918,9 @@ static size_t take_heartbeat(const uint8_t *packet)
                : VARIABLE;
 }
 
-/* Takes the packets that have come, BATCH at most; returns how many. The clock is read once,
- * when they are all here: no stamp is earlier than its packet, nor later than when
- * the packet was taken by more than it takes to go through a batch, some µs. */
+/* Takes the packets that have come, BATCH at most; returns how many. The clock is read once, when
+ * they are all here: no stamp is earlier than its packet's coming, and a clock that was read for
+ * each packet would show another time only if it ticked in the few µs that a batch takes. */
 static unsigned take_batch(size_t socket)
 {
     static const uint8_t request[DUMPULSE_PACKET_SIZE] = DUMPULSE_REQUEST;
