@@ -902,8 +902,8 @@ static void take_request(const uint8_t *packet, struct msghdr *from)
 }
 
 /* What to count for 8 bytes that are no request: HEARTBEATS, or the first thing that is wrong.
- * dumpulse_process_packet() would decide the same, but not say why; and the compiler makes two
- * thirds of the instructions of the inline functions, knowing how many bytes are summed. */
+ * dumpulse_process_packet() would decide the same, but not say why; and a heartbeat would take
+ * half as many instructions again, as the compiler does not know there how many bytes are summed. */
 static size_t take_heartbeat(const uint8_t *packet)
 {
     uint8_t right[DUMPULSE_PACKET_SIZE];

@@ -5,6 +5,7 @@ DUMPULSE_SERVER names another command to test: a sanitized build, or valgrind.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import re
@@ -25,16 +26,17 @@ from tests.model import REQUEST, Agent, checksummed, heartbeat
 from tests.servers import PATIENCE, ROOT, Counters, Server, built, command, wait_until
 
 UNSET = bytes(4)
-DAMAGED = heartbeat(3, 76, 9)[:7] + b"\x08"
+GOOD = heartbeat(3, 76, 9)
 EVERY_CAUSE = [  # packets, and what each is refused for
-    (b"", "length"), (b"\xf1", "length"), (heartbeat(3, 76, 9)[:7], "length"),
-    (heartbeat(3, 76, 9) + b"\0", "length"), (heartbeat(3, 76, 9) * 2, "length"),
-    (REQUEST + b"!", "length"), (heartbeat(3, 76, 9) + bytes(492), "length"),
+    (b"", "length"), (b"\xf1", "length"), (GOOD[:7], "length"),
+    (GOOD + b"\0", "length"), (GOOD * 2, "length"),
+    (REQUEST + b"!", "length"), (GOOD + bytes(492), "length"),
     (bytes(65507), "length"),
     (b"AreyouOk", "magic"), (bytes(8), "magic"), (heartbeat(3, 76, 9, magic=0xF0), "magic"),
     (heartbeat(64, 76, 9, magic=0xF0), "magic"), (b"areyouOK", "magic"),
-    (DAMAGED, "checksum"), (b"Areyo\xf1OK"[:4] + b"\xf1\x03\x4c\x09", "checksum"),
-    (bytes(4) + heartbeat(64, 76, 9)[4:], "checksum"), (bytes(4) + b"\xf1\x03\x4c\x09", "checksum"),
+    (REQUEST[:4] + GOOD[4:], "checksum"),
+    *[(GOOD[:at] + bytes((GOOD[at] ^ 1,)) + GOOD[at + 1:], "checksum") for at in (0, 1, 2, 3, 5, 6, 7)],
+    (bytes(4) + heartbeat(64, 76, 9)[4:], "checksum"), (bytes(4) + GOOD[4:], "checksum"),
     (heartbeat(64, 76, 9), "variable"), (heartbeat(255, 0, 0), "variable"),
 ]
 
@@ -670,6 +672,18 @@ def test_socket_activation() -> None:
             assert server.stop()["reports"] == 2
         with Activated(one, pid="1", port=0) as server:  # they are for somebody else
             assert server.port != one.getsockname()[1]
+
+
+def test_a_report_that_cannot_be_sent_is_counted_and_not_waited_for() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as deaf:
+        deaf.bind(("127.0.0.1", 0))
+        with contextlib.suppress(OSError):  # it says "not connected", and does it
+            deaf.shutdown(socket.SHUT_WR)
+        with Activated(deaf) as server, Peer(server) as peer:
+            peer.send(REQUEST, heartbeat(1, 2, 3), REQUEST)
+            counters = settled(server, 3)
+            assert (counters["unsent"], counters["reports"], counters["heartbeats"]) == (2, 0, 1)
+            assert not peer.has_answer()
 
 
 def test_sockets_that_cannot_be_used() -> None:
