@@ -404,13 +404,12 @@ def test_a_reader_that_does_not_read_stops_nothing() -> None:
     """Neither a full pipe for the counters nor one that is closed."""
     for close in (False, True):
         reading, writing = os.pipe()
-        os.set_blocking(writing, False)
-        try:
-            while os.write(writing, bytes(65536)):
-                pass
-        except BlockingIOError:
-            pass
-        os.set_blocking(writing, True)
+        if not close:
+            os.set_blocking(writing, False)
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    os.write(writing, bytes(65536))
+            os.set_blocking(writing, True)
         process = subprocess.Popen([*command(), "0"], stdout=writing, stderr=subprocess.PIPE, text=True)
         os.close(writing)
         if close:
@@ -542,6 +541,19 @@ def test_what_is_no_file_is_an_error_at_start(tmp_path: Path) -> None:
         assert done.returncode == 1 and len(said(done)) >= 1, name
         assert str(tmp_path / name) in said(done)[-1]
     assert not (tmp_path / "nothing").exists()
+
+
+def test_it_is_written_after_changes_and_only_then(tmp_path: Path) -> None:
+    file = tmp_path / "table"
+    with Server("--state", str(file), "--state-every", "1") as server, Peer(server) as peer:
+        for value in range(2):
+            peer.send(heartbeat(0, 1, value))
+            wait_until(lambda v=value: file.read_bytes()[26:28] == bytes((1, v)), "the change is written")  # type: ignore[misc]
+        written = file.stat().st_ino, file.stat().st_mtime_ns
+        time.sleep(2.2)
+        peer.send(bytes(8), REQUEST)
+        peer.answer()
+        assert (file.stat().st_ino, file.stat().st_mtime_ns) == written
 
 
 def test_two_servers_cannot_share_a_file(tmp_path: Path) -> None:
