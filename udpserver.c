@@ -1226,6 +1226,9 @@ static void serve(const sigset_t *waiting)
         }
         now = nanoseconds(CLOCK_MONOTONIC);
     } while (!ending);
+    /* What had come before the signal is taken: at most what a buffer holds. */
+    for (uint64_t last = 0; taken != 0 && last < capacity; last += taken)
+        taken = take_packets(false);
 }
 
 int main(int argc, char **argv)

@@ -169,9 +169,15 @@ def test_it_listens_on_loopback_unless_told_otherwise(server: Server) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signals_end_it_cleanly(number: int) -> None:
+    """What has come before the signal is still taken, though it is many rounds' worth."""
     with Server() as server, Peer(server) as peer:
-        peer.send(*[heartbeat(1, 2, 3)] * 50)  # taken, though the signal comes at once
-        assert server.stop(number)["heartbeats"] == 50
+        server.process.send_signal(signal.SIGSTOP)
+        for _ in range(100):
+            peer.send(*[heartbeat(1, 2, 3)] * 90)
+        server.process.send_signal(number)
+        server.process.send_signal(signal.SIGCONT)
+        counters = server.stop(number)
+        assert counters["heartbeats"] + counters["drops"] == 9000
 
 
 # ---- Packets ------------------------------------------------------------------------------
