@@ -1,0 +1,1316 @@
+#!/usr/bin/env python3
+"""Talks to Dumpulse agents: a command and a module in one file.   SPDX-License-Identifier: MIT
+
+Needs Python 3.9 or later and nothing else. `client.py --help` is the command's manual. As a
+module, with bytes and text checked wherever they come from:
+
+    import client
+
+    agent = client.Agent("localhost:9060")          # BadAddress, NoAnswer: no such host
+    agent.beat(variable=3, sender=76, value=9)      # ValueError: out of range
+    entries = agent.ask(timeout=3.0)                # 64 of them; NoAnswer, BadReport
+    now = client.clock(tick_ms=1000)                # or entries[0].timestamp, if the agent
+    if not entries[3].never:                        # stamps itself as variable 0
+        print(entries[3].value, client.age(now, entries[3].timestamp))
+
+`heartbeat` and `parse_report` are the packets alone, for other transports.
+
+WHAT AN AGE CANNOT TELL
+  A timestamp has 16 bits: after 65536 ticks without a heartbeat an age starts again from 0,
+  and a dead node looks alive for a while. So no deadline may be longer than the wrap, and
+  nobody should look less often than that.
+  Ages of the last SKEW ticks before the wrap are taken to be 0: the agent's clock, or that
+  of the variable which stands for it, may be so much ahead of ours. A clock that differs by
+  more makes everything look dead, or dead things alive; --now-from has no such problem.
+  Never heard is four zero bytes; value 0 from sender 0 at tick 0 is the same four.
+"""
+
+from __future__ import annotations
+
+import argparse
+import configparser
+import dataclasses
+import difflib
+import errno
+import heapq
+import itertools
+import json
+import math
+import os
+import random
+import re
+import select
+import selectors
+import shutil
+import signal
+import socket
+import struct
+import sys
+import threading
+import time
+import unicodedata
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, NoReturn, Optional
+
+try:
+    import termios
+except ImportError:  # Windows: `watch` writes plain text there
+    termios = None  # type: ignore[assignment]
+
+VERSION = "1.0.0-dev"
+PORT = 9060
+MAGIC = 0xF1
+VARIABLES = 64
+REQUEST = b"AreyouOK"
+REPORT_SIZE = 4 + VARIABLES * 4
+WRAP = 65536  # ticks, after which a timestamp comes again
+SKEW = 64     # ticks that a timestamp may be ahead of "now": see above
+
+# ---------------------------------------------------------------- the packets
+
+
+class Error(Exception):
+    """What can go wrong with an agent; the text is one line for a human."""
+
+
+class BadAddress(Error):
+    """Not the address of an agent."""
+
+
+class NoAnswer(Error):
+    """Silence, or the network said that nobody is there."""
+
+
+class BadReport(Error):
+    """What came is not a report of the agent's: `cause` is length, checksum or address."""
+
+    def __init__(self, cause: str, text: str) -> None:
+        super().__init__(text)
+        self.cause = cause
+
+
+class Entry(NamedTuple):
+    """What a report says about a variable."""
+
+    timestamp: int
+    sender: int
+    value: int
+
+    @property
+    def never(self) -> bool:
+        return self == (0, 0, 0)
+
+
+Entries = tuple[Entry, ...]
+
+
+def heartbeat(variable: int, sender: int, value: int) -> bytes:
+    """The 8 bytes that a node sends."""
+    if not 0 <= variable < VARIABLES:
+        raise ValueError(f"a variable is 0 to {VARIABLES - 1}, not {variable}")
+    for what, number in (("sender", sender), ("value", value)):
+        if not 0 <= number <= 255:
+            raise ValueError(f"a {what} is 0 to 255, not {number}")
+    said = bytes((MAGIC, variable, sender, value))
+    return struct.pack(">L", zlib.adler32(said)) + said
+
+
+def parse_report(packet: bytes) -> Entries:
+    """The 64 entries of a report that is whole and undamaged."""
+    if len(packet) != REPORT_SIZE:
+        raise BadReport("length", f"it is {len(packet)} bytes long, not {REPORT_SIZE}")
+    (claimed,) = struct.unpack_from(">L", packet)
+    right = zlib.adler32(packet[4:])
+    if claimed != right:
+        raise BadReport("checksum", f"its checksum is {claimed:08x}, not {right:08x}")
+    return tuple(Entry(*fields) for fields in struct.iter_unpack(">HBB", packet[4:]))
+
+
+def age(now: int, timestamp: int) -> int:
+    """Ticks since a timestamp, right up to WRAP - SKEW - 1 of them."""
+    ticks = (now - timestamp) % WRAP
+    return ticks if ticks < WRAP - SKEW else 0
+
+
+def clock(tick_ms: int) -> int:
+    """This machine's time as agents on Linux count it: Unix time in ticks, 16 bits of it."""
+    return time.time_ns() // (tick_ms * 1_000_000) % WRAP
+
+
+# ---------------------------------------------------------------- the network
+
+LOOKUP_SECONDS = 3.0
+FIRST_WAIT, LAST_WAIT = 0.2, 2.0  # seconds until the request is repeated: doubled each time
+# Linux only: errors that routers and hosts report, on sockets that are not connected.
+ERRORS_WANTED = {socket.AF_INET: (socket.IPPROTO_IP, 11), socket.AF_INET6: (socket.IPPROTO_IPV6, 25)}
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """HOST, HOST:PORT, [IPv6]:PORT or a bare IPv6 address."""
+    host, port = text, None
+    if text.startswith("["):
+        host, closed, rest = text[1:].partition("]")
+        if not closed or rest[:1] not in ("", ":"):
+            raise BadAddress(f"{text!r} is not an address: write [IPV6]:PORT")
+        port = rest[1:] if rest else None
+    elif text.count(":") == 1:
+        host, port = text.split(":")
+    if not host:
+        raise BadAddress(f"{text!r} names no host: write HOST or HOST:PORT")
+    return host, PORT if port is None else parse_port(port)
+
+
+def parse_port(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,5}", text) or not 1 <= int(text) <= 65535:
+        raise BadAddress(f"{text!r} is not a port: it must be 1 to 65535")
+    return int(text)
+
+
+def waits(draw: Callable[[float, float], float] = random.uniform) -> Iterator[float]:
+    """Seconds to wait for an answer: they grow, and readers that started together drift apart."""
+    for doubled in itertools.count():
+        yield min(FIRST_WAIT * 2 ** min(doubled, 16), LAST_WAIT) * draw(0.75, 1.25)
+
+
+class Udp:
+    """Carries packets to an agent and back.
+
+    Its sockets are not connected: a connected one would hide datagrams from elsewhere, and
+    a reader would not learn why its agent seems to be silent.
+    """
+
+    def __init__(self, host: str, port: int) -> None:
+        self.name = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self._places = self._look_up(host, port)
+        self._at = 0
+        self._sockets: list[socket.socket] = []
+
+    def _look_up(self, host: str, port: int) -> list[tuple[socket.AddressFamily, Any]]:
+        """In a thread, as a name service may be silent for longer than anybody waits."""
+        answer: list[Any] = []
+
+        def ask() -> None:
+            try:
+                answer.append(socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM))
+            except (OSError, ValueError) as error:
+                answer.append(error)
+
+        thread = threading.Thread(target=ask, daemon=True)
+        thread.start()
+        thread.join(LOOKUP_SECONDS)
+        if not answer or isinstance(answer[0], Exception):
+            why = (answer[0].args[-1] if isinstance(answer[0], OSError) else "it is not a name") \
+                if answer else f"the name service was silent for {LOOKUP_SECONDS:g} s"
+            raise NoAnswer(f"cannot find the host {host!r}: {why}")
+        return [(family, place) for family, _, _, _, place in answer[0]]
+
+    def __len__(self) -> int:
+        """How many addresses the host has."""
+        return len(self._places)
+
+    def open(self) -> None:
+        """New sockets, so that nothing which was asked for earlier can come."""
+        self.close()
+        for family, _ in self._places:
+            try:
+                new = socket.socket(family, socket.SOCK_DGRAM)
+            except OSError as error:  # no IPv6 in this kernel, or no descriptor left
+                self.close()
+                raise NoAnswer(f"cannot open a socket: {error.strerror}") from error
+            new.setblocking(False)
+            self._sockets.append(new)
+            if sys.platform == "linux":
+                new.setsockopt(*ERRORS_WANTED[family], 1)
+
+    def close(self) -> None:
+        while self._sockets:
+            self._sockets.pop().close()
+
+    def turn(self) -> None:
+        """On to the host's next address."""
+        self._at = (self._at + 1) % len(self._places)
+
+    def send(self, packet: bytes) -> None:
+        """NoAnswer if the network says that it cannot get there."""
+        if not self._sockets:
+            self.open()
+        place = self._places[self._at][1]
+        try:
+            self._sockets[self._at].sendto(packet, place)
+        except BlockingIOError:
+            pass  # the interface is busy: as good as lost on the way
+        except OSError as error:
+            raise self._unreachable(error, self._at) from error
+
+    def receive(self, seconds: float) -> Optional[bytes]:
+        """A datagram from one of the addresses, or nothing for (nearly) so long."""
+        with selectors.DefaultSelector() as ready:
+            for index, waiting in enumerate(self._sockets):
+                ready.register(waiting, selectors.EVENT_READ, index)
+            for key, _ in ready.select(max(0.0, seconds)):
+                try:
+                    packet: bytes
+                    packet, source = self._sockets[key.data].recvfrom(65536)
+                except BlockingIOError:
+                    continue  # it was damaged, and the kernel has dropped it
+                except OSError as error:
+                    raise self._unreachable(error, key.data) from error
+                place = self._places[key.data][1]
+                if self._key(source) != self._key(place):
+                    raise BadReport("address", f"it came from {self._spoken(source)}, "
+                                               f"not from {self._spoken(place)}")
+                return packet
+        return None
+
+    @staticmethod
+    def _key(place: Any) -> Any:
+        """An IPv6 address without its flow label and the name of its scope."""
+        return (place[0].partition("%")[0], place[1], *place[3:])
+
+    @staticmethod
+    def _spoken(place: Any) -> str:
+        return f"[{place[0]}]:{place[1]}" if ":" in place[0] else f"{place[0]}:{place[1]}"
+
+    def _unreachable(self, error: OSError, index: int) -> NoAnswer:
+        """Also empties the socket's queue of errors: it would be ready for ever."""
+        try:
+            while sys.platform == "linux":
+                self._sockets[index].recvmsg(0, 0, socket.MSG_ERRQUEUE)
+        except OSError:
+            pass  # now it is empty
+        why = "nothing listens there" if error.errno == errno.ECONNREFUSED else error.strerror
+        return NoAnswer(f"{self._spoken(self._places[index][1])}: {why}")
+
+
+class Agent:
+    """An agent at an address."""
+
+    def __init__(self, address: str) -> None:
+        self._link = Udp(*parse_address(address))
+        self.name = self._link.name
+
+    def ask(self, timeout: float = 3.0) -> Entries:
+        """The entries of the first good report within so many seconds.
+
+        A bad one does not end the waiting, or whoever can send one could hide the good one.
+        """
+        end = time.monotonic() + timeout
+        bad: Optional[BadReport] = None
+        silence = ""
+        self._link.open()
+        try:
+            for wait in waits():
+                again = min(end, time.monotonic() + wait)
+                untried = len(self._link)
+                asking = True
+                while asking or time.monotonic() < again:
+                    try:
+                        if asking:
+                            asking = False
+                            self._link.send(REQUEST)
+                        packet = self._link.receive(again - time.monotonic())
+                        if packet is not None:
+                            return parse_report(packet)
+                    except BadReport as error:
+                        bad = error
+                    except NoAnswer as error:
+                        silence = f": {error}"
+                        untried -= 1
+                        asking = untried > 0
+                        if asking:
+                            self._link.turn()
+                if again >= end:
+                    break
+                self._link.turn()
+            if bad is not None:
+                raise BadReport(bad.cause, f"bad report from {self.name}: {bad}")
+            raise NoAnswer(f"no answer from {self.name} in {timeout:g} s{silence}")
+        finally:
+            self._link.close()
+
+    def beat(self, variable: int, sender: int, value: int) -> None:
+        """Sends one heartbeat. Nobody says whether it arrives; NoAnswer if it cannot."""
+        self.send(heartbeat(variable, sender, value), 0.1)
+
+    def send(self, packet: bytes, listen: float) -> None:
+        """Sends to the first of the host's addresses that does not refuse it within so many
+        seconds, and returns after them."""
+        end = time.monotonic() + listen
+        refused = ""
+        for _ in range(len(self._link)):
+            try:
+                self._link.send(packet)
+                while True:
+                    try:
+                        self._link.receive(end - time.monotonic())
+                    except BadReport:
+                        pass  # whatever it was, it was no refusal
+                    if time.monotonic() >= end:
+                        return
+            except NoAnswer as error:
+                refused = str(error)
+                self._link.turn()
+        raise NoAnswer(f"cannot send to {self.name}: {refused}")
+
+
+# ---------------------------------------------------------------- names and deadlines
+
+WARN_MS, CRIT_MS = 5_000, 30_000  # deadlines when nobody names any
+TICK_MS_MAX = 3_600_000
+UNITS_MS = {"ms": 1, "s": 1_000, "": 1_000, "min": 60_000, "m": 60_000, "h": 3_600_000}
+FILE_MAX = 65536  # bytes of a file of names
+
+
+class Wrong(Error):
+    """A setting that cannot be right."""
+
+
+@dataclasses.dataclass
+class Variable:
+    """What is known beforehand about a variable."""
+
+    number: int
+    name: str = ""
+    warn_ms: int = WARN_MS
+    crit_ms: int = CRIT_MS
+    low: int = 0
+    high: int = 255
+    every_ms: int = 1_000  # only `simulate` uses it
+    listed: bool = False
+    expected: bool = False
+
+    @property
+    def spoken(self) -> str:
+        return f"{self.number} {self.name}".strip()
+
+
+class Settings(NamedTuple):
+    variables: list[Variable]
+    tick_ms: int
+    now_from: Optional[int]
+
+    def now(self, entries: Entries) -> Optional[int]:
+        """The time now in ticks, if it is known."""
+        if self.now_from is None:
+            return clock(self.tick_ms)
+        stamp = entries[self.now_from]
+        return None if stamp.never else stamp.timestamp
+
+
+def parse_number(text: str, low: int, high: int) -> int:
+    if not re.fullmatch(r"[0-9]{1,9}|0[xX][0-9a-fA-F]{1,8}", text):
+        raise Wrong(f"{text!r} is not a number from {low} to {high}")
+    number = int(text, 16 if text[:2] in ("0x", "0X") else 10)
+    if not low <= number <= high:
+        raise Wrong(f"{text} is out of range: it must be {low} to {high}")
+    return number
+
+
+def parse_variable(text: str) -> int:
+    return parse_number(text, 0, VARIABLES - 1)
+
+
+def parse_byte(text: str) -> int:
+    return parse_number(text, 0, 255)
+
+
+def parse_duration(text: str) -> int:
+    """In milliseconds."""
+    match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,6})?) ?(ms|s|min|m|h|)", text)
+    duration = round(float(match[1]) * UNITS_MS[match[2]]) if match else 0
+    if duration < 1:
+        raise Wrong(f"{text!r} is not a time: write it like 500ms, 5s, 2min or 1h")
+    return duration
+
+
+def parse_tick(text: str) -> int:
+    tick_ms = parse_duration(text)
+    if tick_ms > TICK_MS_MAX:
+        raise Wrong(f"{text} is too long for a tick: it must be 1 ms to 1 h")
+    return tick_ms
+
+
+def parse_range(text: str) -> tuple[int, int]:
+    low, dots, high = text.partition("..")
+    if not dots:
+        raise Wrong(f"{text!r} is not a range of values: write it like 0..80")
+    limits = parse_byte(low.strip()), parse_byte(high.strip())
+    if limits[0] > limits[1]:
+        raise Wrong(f"no value is in {text}: write the lower one first")
+    return limits
+
+
+def parse_yes(text: str) -> bool:
+    if text not in ("yes", "no"):
+        raise Wrong(f"{text!r} is neither yes nor no")
+    return text == "yes"
+
+
+def parse_name(text: str) -> str:
+    """Names go to terminals, into lists and into performance data: nothing that means
+    something there, and one column for each character."""
+    for character in text:
+        if not (character.isalnum() or character in " ._-/+()") \
+                or unicodedata.east_asian_width(character) in "WF":
+            raise Wrong(f"{text!r} has {character!r} in it: use letters, digits, spaces and ._-/+()")
+    if not 1 <= len(text) <= 24 or re.fullmatch(r"[0-9-]+", text):
+        raise Wrong(f"{text!r} is not a name: it needs a letter, and at most 24 characters")
+    return text
+
+
+def parse_variables(text: str, variables: Sequence[Variable]) -> list[int]:
+    """Numbers, ranges of them and names: 3,7-12,engine."""
+    found: list[int] = []
+    for part in (part.strip() for part in text.split(",")):
+        named = [variable.number for variable in variables if variable.name == part != ""]
+        match = re.fullmatch(r"([0-9]{1,9})-([0-9]{1,9})", part)
+        if named:
+            found += named
+        elif match:
+            first, last = parse_variable(match[1]), parse_variable(match[2])
+            if first > last:
+                raise Wrong(f"{part} is empty: write the lower one first")
+            found += range(first, last + 1)
+        elif re.match("[0-9]", part):
+            found.append(parse_variable(part))
+        else:
+            raise Wrong(f"{part!r} is no variable: write it like 3,7-12, or a name from --names")
+    return found
+
+
+GENERAL: dict[str, Callable[[str], Any]] = {
+    "tick": parse_tick, "now-from": parse_variable, "warn": parse_duration, "crit": parse_duration}
+OF_A_VARIABLE: dict[str, Callable[[str], Any]] = {
+    "name": parse_name, "warn": parse_duration, "crit": parse_duration, "value": parse_range,
+    "every": parse_duration, "expect": parse_yes}
+
+
+def read_names(path: str) -> tuple[dict[str, Any], dict[int, dict[str, Any]]]:
+    """A file's section [dumpulse], and those of variables, each of their keys checked."""
+    try:
+        with open(path, "rb") as file:
+            content = file.read(FILE_MAX + 1)
+    except (OSError, ValueError) as error:
+        raise Wrong(f"cannot read {path!r}: {getattr(error, 'strerror', error)}") from error
+    if len(content) > FILE_MAX:
+        raise Wrong(f"{path!r} is not a file of names: it is longer than {FILE_MAX} bytes")
+    parser = configparser.ConfigParser(interpolation=None, delimiters=("=",), default_section="",
+                                       empty_lines_in_values=False)
+    try:
+        parser.read_string(content.decode("utf-8-sig"), path)
+    except UnicodeDecodeError as error:
+        raise Wrong(f"{path!r}: byte {error.start} is not UTF-8") from error
+    except configparser.Error as error:
+        raise Wrong(" ".join(f"{error}".split())) from error
+    general: dict[str, Any] = {}
+    sections: dict[int, dict[str, Any]] = {}
+    for section in parser.sections():
+        at = f"{path!r}, [{section}]"
+        into, known = general, GENERAL
+        if section != "dumpulse":
+            try:
+                number = parse_variable(section)
+            except Wrong as error:
+                raise Wrong(f"{at}: a section is [dumpulse] or a variable's number") from error
+            if number in sections:
+                raise Wrong(f"{at}: variable {number} has a section already")
+            into, known = sections.setdefault(number, {}), OF_A_VARIABLE
+        for key, text in parser[section].items():
+            if key not in known:
+                raise Wrong(f"{at}: {key!r} is not known there: use {', '.join(known)}")
+            try:
+                into[key] = known[key](text)
+            except Wrong as error:
+                raise Wrong(f"{at}: {key}: {error}") from error
+    names = [keys["name"] for keys in sections.values() if "name" in keys]
+    for name in names:
+        if names.count(name) > 1:
+            raise Wrong(f"{path!r}: two variables have the name {name!r}")
+    return general, sections
+
+
+def settle(options: argparse.Namespace) -> Settings:
+    """What the file of names says, and over it what the command line says."""
+    given = {key: value for key, value in vars(options).items() if value is not None}
+    general, sections = read_names(given["names"]) if "names" in given else ({}, {})
+    variables = [Variable(number) for number in range(VARIABLES)]
+    for number, keys in sections.items():
+        variable = variables[number]
+        variable.listed = True
+        variable.expected = keys.get("expect", True)
+        variable.name = keys.get("name", "")
+        variable.low, variable.high = keys.get("value", (0, 255))
+        variable.every_ms = keys.get("every", variable.every_ms)
+    if "expect" in given:
+        expected = parse_variables(given["expect"], variables)
+        for variable in variables:
+            variable.expected = variable.number in expected
+    for text in given.get("value_ranges", ()):
+        which, colon, limits = text.rpartition(":")
+        if not colon:
+            raise Wrong(f"{text!r} is not a variable and a range: write it like 4:0..80")
+        for number in parse_variables(which, variables):
+            variables[number].low, variables[number].high = parse_range(limits)
+            variables[number].expected = True
+    tick_ms: int = {**general, **given}.get("tick", 1_000)
+    for variable in variables:
+        keys = {**general, **sections.get(variable.number, {}), **given}
+        set_deadlines(variable, keys.get("warn"), keys.get("crit"), tick_ms)
+    now_from: Optional[int] = general.get("now-from")
+    if "now_from" in given:
+        now_from, *more = parse_variables(given["now_from"], variables)
+        if more:
+            raise Wrong(f"{given['now_from']!r} is more than one variable: only one is the clock")
+    return Settings(variables, tick_ms, now_from)
+
+
+def set_deadlines(variable: Variable, warn_ms: Optional[int], crit_ms: Optional[int],
+                  tick_ms: int) -> None:
+    """A deadline that nobody gave makes way for the one that somebody gave."""
+    variable.warn_ms = min(WARN_MS, crit_ms or WARN_MS) if warn_ms is None else warn_ms
+    variable.crit_ms = max(CRIT_MS, variable.warn_ms) if crit_ms is None else crit_ms
+    longest = (WRAP - SKEW - 1) * tick_ms
+    if crit_ms is None:
+        variable.crit_ms = min(variable.crit_ms, longest)
+    if variable.warn_ms > variable.crit_ms:
+        raise Wrong(f"variable {variable.spoken}: warn, {seconds(variable.warn_ms)}, is longer than "
+                    f"crit, {seconds(variable.crit_ms)}")
+    if variable.crit_ms > longest:
+        raise Wrong(f"variable {variable.spoken}: crit, {seconds(variable.crit_ms)}, can never be "
+                    f"seen: with this tick, ages end at {seconds(longest)}")
+
+
+# ---------------------------------------------------------------- what a report means
+
+NEVER, OK, LATE, DEAD, UNKNOWN = "never", "ok", "late", "dead", "?"
+
+
+class Reading(NamedTuple):
+    """An entry of a report, and what it means."""
+
+    variable: Variable
+    entry: Entry
+    age_ms: Optional[int]  # unknown if never heard, or if the time now is
+    state: str
+
+    @property
+    def bad_value(self) -> bool:
+        return self.state != NEVER \
+            and not self.variable.low <= self.entry.value <= self.variable.high
+
+    @property
+    def value(self) -> str:
+        return "-" if self.state == NEVER else f"{self.entry.value}{'!' if self.bad_value else ''}"
+
+    @property
+    def sender(self) -> str:
+        return "-" if self.state == NEVER else str(self.entry.sender)
+
+    @property
+    def age(self) -> str:
+        return "-" if self.state == NEVER else "?" if self.age_ms is None else seconds(self.age_ms)
+
+    def for_json(self) -> dict[str, Any]:
+        never = self.state == NEVER
+        return {"variable": self.variable.number, "name": self.variable.name or None,
+                "state": self.state if self.state != UNKNOWN else "unknown",
+                "age": None if self.age_ms is None else self.age_ms / 1000,
+                "value": None if never else self.entry.value,
+                "value_ok": None if never else not self.bad_value,
+                "sender": None if never else self.entry.sender,
+                "timestamp": None if never else self.entry.timestamp}
+
+
+def read(entries: Entries, settings: Settings) -> list[Reading]:
+    """All 64 variables."""
+    now = settings.now(entries)
+    readings = []
+    for variable, entry in zip(settings.variables, entries):
+        age_ms = None
+        if entry.never:
+            state = NEVER
+        elif now is None:
+            state = UNKNOWN
+        else:
+            age_ms = age(now, entry.timestamp) * settings.tick_ms
+            state = DEAD if age_ms > variable.crit_ms else LATE if age_ms > variable.warn_ms else OK
+        readings.append(Reading(variable, entry, age_ms, state))
+    return readings
+
+
+def seconds(duration_ms: int) -> str:
+    """Eight characters at most for an age, whatever the tick."""
+    if duration_ms < 100_000_000:
+        return f"{duration_ms / 1000:.8g} s"
+    return f"{duration_ms / 3_600_000:.6g} h"
+
+
+def worth_showing(readings: Sequence[Reading], wanted: Sequence[int]) -> list[Reading]:
+    """Those asked for; or those that are heard or that somebody has named or expects."""
+    return [reading for reading in readings if (
+        reading.variable.number in wanted if wanted else
+        reading.state != NEVER or reading.variable.listed or reading.variable.expected)]
+
+
+def counts(readings: Sequence[Reading]) -> str:
+    """`7 ok, 1 dead, 2 never`: those that somebody has named or expects, or that are heard."""
+    shown = worth_showing(readings, ())
+    states = [reading.state for reading in shown]
+    parts = [f"{states.count(state)} {state}" for state in (OK, LATE, DEAD, NEVER, UNKNOWN)
+             if state in states]
+    bad = sum(reading.bad_value for reading in shown)
+    return ", ".join(parts + [f"{bad} with a bad value"] * (bad > 0)) or "nothing heard"
+
+
+def whose_clock(settings: Settings, entries: Entries) -> str:
+    if settings.now_from is None:
+        return "ages by this machine's clock"
+    if settings.now(entries) is None:
+        return f"no ages: variable {settings.now_from}, the agent's clock, was never heard"
+    return f"ages by variable {settings.now_from}"
+
+
+# ---------------------------------------------------------------- get and set
+
+
+def run_get(options: argparse.Namespace) -> int:
+    settings = settle(options)
+    wanted = parse_variables(",".join(options.variables), settings.variables) \
+        if options.variables else []
+    agent = Agent(options.address)
+    entries = agent.ask(options.timeout / 1000)
+    shown = worth_showing(read(entries, settings), wanted)
+    if options.json:
+        print(json.dumps({"agent": agent.name, "tick": settings.tick_ms / 1000,
+                          "now": settings.now(entries),
+                          "variables": [reading.for_json() for reading in shown]}))
+        return 0
+    heard = sum(not entry.never for entry in entries)
+    print(f"{agent.name}: report verified, {heard} of {VARIABLES} variables heard, "
+          f"{whose_clock(settings, entries)}")
+    if shown:
+        print(f"{'variable':27} value  sender  last heard")
+    for reading in shown:
+        when = {NEVER: "never", UNKNOWN: "?"}.get(reading.state, f"{reading.age} ago")
+        print(f"{reading.variable.spoken:27} {reading.value:>5}  {reading.sender:>6}  {when}")
+    return 0
+
+
+def run_set(options: argparse.Namespace) -> int:
+    (variable, *more) = parse_variables(options.variable, settle(options).variables)
+    if more:
+        raise Wrong(f"{options.variable!r} is more than one variable: set one at a time")
+    agent = Agent(options.address)
+    agent.beat(variable, options.sender, options.value)
+    if options.confirm:
+        entry = agent.ask(options.timeout / 1000)[variable]
+        if (entry.sender, entry.value) != (options.sender, options.value):
+            says = f"value {entry.value} from sender {entry.sender}"
+            print(f"client.py: not confirmed: variable {variable} "
+                  f"{'was never heard' if entry.never else 'has ' + says}", file=sys.stderr)
+            return 1
+    return 0
+
+
+# ---------------------------------------------------------------- check
+
+STATES = ("OK", "WARNING", "CRITICAL", "UNKNOWN")  # by exit status
+
+
+def judge(reading: Reading) -> tuple[int, list[str]]:
+    """The status of an expected variable, and what is wrong with it. Silence and a bad value
+    are two things, and both may be wrong at once."""
+    variable = reading.variable
+    status, wrong = 0, []
+    if reading.state == NEVER:
+        status, wrong = 2, ["never heard"]
+    elif reading.state == DEAD:
+        status, wrong = 2, [f"dead: silent for {reading.age}, crit {seconds(variable.crit_ms)}"]
+    elif reading.state == LATE:
+        status, wrong = 1, [f"late: silent for {reading.age}, warn {seconds(variable.warn_ms)}"]
+    elif reading.state == UNKNOWN:
+        status, wrong = 3, ["age unknown"]
+    if reading.bad_value:
+        status = 2
+        wrong.append(f"bad value: {reading.entry.value} is not in {variable.low}..{variable.high}")
+    return status, [f"{variable.spoken} {what}" for what in wrong]
+
+
+def performance(reading: Reading) -> str:
+    """'label'=value[unit];warn;crit;min;max, U for what is not known."""
+    variable = reading.variable
+    label = variable.name or f"variable {variable.number}"
+    silence = "U" if reading.age_ms is None else f"{reading.age_ms / 1000:.8g}s"
+    value = "U" if reading.state == NEVER else str(reading.entry.value)
+    return (f"'{label} age'={silence};{variable.warn_ms / 1000:.8g};{variable.crit_ms / 1000:.8g};0; "
+            f"'{label} value'={value};;{variable.low}:{variable.high};0;255")
+
+
+def check(options: argparse.Namespace) -> tuple[int, str, list[Reading]]:
+    """The status, what is wrong, and what was expected."""
+    try:
+        settings = settle(options)
+        if not any(variable.expected for variable in settings.variables):
+            raise Wrong("nothing is expected: name variables with --expect or in --names FILE")
+        agent = Agent(options.address)
+        entries = agent.ask(options.timeout / 1000)
+    except (Wrong, BadAddress) as error:
+        return 3, str(error), []
+    except Error as error:
+        return 2, str(error), []
+    expected = [reading for reading in read(entries, settings) if reading.variable.expected]
+    verdicts = sorted(map(judge, expected), key=lambda verdict: (2, 1, 3, 0).index(verdict[0]))
+    wrong = list(itertools.chain.from_iterable(what for _, what in verdicts))
+    if any(reading.state == UNKNOWN for reading in expected):
+        wrong.append(whose_clock(settings, entries))
+    return verdicts[0][0], "; ".join(wrong) or f"{len(expected)} alive at {agent.name}", expected
+
+
+def run_check(options: argparse.Namespace) -> int:
+    status, text, expected = check(options)
+    if options.json:
+        print(json.dumps({"status": STATES[status], "text": text,
+                          "variables": [reading.for_json() for reading in expected]}))
+    else:
+        data = " ".join(map(performance, expected))
+        print(f"DUMPULSE {STATES[status]} - {text}".replace("|", "/") + (f" | {data}" if data else ""))
+    return status
+
+
+# ---------------------------------------------------------------- watch
+
+FIELDS = ("timestamp", "sender", "value", "state")
+JUMP_MS = 5_000  # what the agent's clock may seem to jump by, as answers take time
+
+
+class Watched:
+    """What is known of an agent that is asked again and again."""
+
+    def __init__(self, settings: Settings, wanted: Sequence[int], name: str) -> None:
+        self.settings = settings
+        self.wanted = wanted
+        self.name = name
+        self.entries: Entries = ()
+        self.readings: list[Reading] = []
+        self.changed: dict[int, set[str]] = {}  # by variable, since the report before
+        self.trouble: Optional[Error] = None  # why there was no report this time
+        self.restart = ""  # the last one
+        self.heard_at = self.begun_at = time.monotonic()
+
+    def ask(self, agent: Agent, timeout: float) -> None:
+        try:
+            self.take(agent.ask(timeout), time.monotonic())
+        except (NoAnswer, BadReport) as error:
+            self.trouble = error
+            self.changed = {}
+
+    def take(self, entries: Entries, at: float) -> None:
+        """A report that came at that time, in seconds."""
+        readings = read(entries, self.settings)
+        if self.entries:
+            restart = self._restart(entries, at)
+            if restart:
+                self.restart = f"{time.strftime('%H:%M:%S')} {restart}"
+        self.changed = {
+            new.variable.number: {field for field, before, after in zip(
+                FIELDS, (*old.entry, old.state), (*new.entry, new.state)) if before != after}
+            for old, new in zip(self.readings, readings)}
+        self.entries, self.readings, self.heard_at, self.trouble = entries, readings, at, None
+
+    def _restart(self, entries: Entries, at: float) -> str:
+        """What tells that the agent has restarted, if anything does: it forgot variables, or
+        its clock has not gone on as ours has."""
+        forgotten = sum(new.never and not old.never for old, new in zip(self.entries, entries))
+        if forgotten:
+            return f"the agent restarted: it forgot {forgotten} variable{'s' * (forgotten > 1)}"
+        before, now = self.settings.now(self.entries), self.settings.now(entries)
+        if self.settings.now_from is None or before is None or now is None:
+            return ""
+        tick_ms = self.settings.tick_ms
+        passed = round((at - self.heard_at) * 1000 / tick_ms)
+        jump = (now - before - passed + WRAP // 2) % WRAP - WRAP // 2
+        if abs(jump) <= max(SKEW, JUMP_MS // tick_ms):
+            return ""
+        return f"the agent's clock jumped by {seconds(jump * tick_ms)}: it restarted, or was set"
+
+    def silence(self) -> str:
+        """What to say when there was no report."""
+        since = "" if self.readings else " yet"
+        return f"no report{since} for {time.monotonic() - self.heard_at:.0f} s: {self.trouble}"
+
+
+def paint(text: str, *codes: str) -> str:
+    """Colours (30 and up) only where the user has not refused them: see no-color.org."""
+    shown = [code for code in codes if code and (len(code) == 1 or not os.environ.get("NO_COLOR"))]
+    return f"\x1b[{';'.join(shown)}m{text}\x1b[0m" if shown else text
+
+
+RED, YELLOW, REVERSE, BOLD, DIM = "31", "33", "7", "1", "2"
+
+
+def screen(watched: Watched, columns: int, rows: int) -> list[str]:
+    """The lines of a terminal of that size."""
+    shown = worth_showing(watched.readings, watched.wanted)
+    room = max(1, rows - 5)  # beside a title, two lines of events, headings and the last line
+    wide = len(shown) <= room or columns < 80
+    stacks = 1 if wide else 2
+    hidden = max(0, len(shown) - stacks * room)
+    if hidden:  # those in order are the first to go
+        order = (DEAD, LATE, NEVER, UNKNOWN, OK)
+        shown = sorted(shown, key=lambda reading: (not reading.bad_value, order.index(reading.state)))
+        shown = sorted(shown[:stacks * room], key=lambda reading: reading.variable.number)
+    name, sender = (max(10, min(24, columns - 31)), "sender") if wide else (10, "from")
+    heading = f" # {'name':{name}} value {sender}      age state"
+    lines = [row(reading, watched, name, len(sender)) for reading in shown]
+    height = math.ceil(len(lines) / stacks)
+    table = [f"{lines[at]}  {lines[at + height]}" if at + height < len(lines) else lines[at]
+             for at in range(height)]
+    title = f"{watched.name}  {time.strftime('%H:%M:%S')}  {counts(watched.readings)}"
+    trouble = watched.silence() if watched.trouble else whose_clock(watched.settings, watched.entries)
+    last = "q or Ctrl-C ends" + (f"; ... and {hidden} more, in order or nearly so" if hidden else "")
+    return [paint(title[:columns], BOLD), paint(trouble[:columns], *[REVERSE] * bool(watched.trouble)),
+            paint(watched.restart[:columns], BOLD), paint("  ".join([heading] * stacks)[:columns], DIM),
+            *table[:room], *[""] * (room - len(table)), last[:columns]]
+
+
+def row(reading: Reading, watched: Watched, name_width: int, sender_width: int) -> str:
+    """A variable's cells: what has changed since the last report stands out."""
+    changed = watched.changed.get(reading.variable.number, set())
+    stale = DIM if watched.trouble else ""
+    alarm = {DEAD: RED, NEVER: RED if reading.variable.expected else "", LATE: YELLOW}
+
+    def cell(text: str, field: str, *codes: str) -> str:
+        return paint(text, stale, *codes, REVERSE if field in changed else "")
+
+    return " ".join((
+        cell(f"{reading.variable.number:2}", ""),
+        cell(f"{reading.variable.name[:name_width]:{name_width}}", ""),
+        cell(f"{reading.value:>5}", "value", RED if reading.bad_value else ""),
+        cell(f"{reading.sender:>{sender_width}}", "sender"),
+        paint(f"{reading.age:>8}", stale, BOLD if "timestamp" in changed else ""),
+        cell(f"{reading.state:5}", "state", alarm.get(reading.state, ""))))
+
+
+class Terminal:
+    """The terminal's second screen, and the way back from it whatever happens."""
+
+    def __init__(self) -> None:
+        self._input = sys.stdin.fileno() if sys.stdin and sys.stdin.isatty() else None
+        self._saved: list[Any] = []
+
+    def __enter__(self) -> Terminal:
+        if self._input is not None:  # what is typed must not appear in the table
+            self._saved = termios.tcgetattr(self._input)
+            quiet = termios.tcgetattr(self._input)
+            quiet[3] &= ~(termios.ECHO | termios.ICANON)
+            termios.tcsetattr(self._input, termios.TCSADRAIN, quiet)
+        self._write("\x1b[?1049h\x1b[?25l\x1b[?7l")  # second screen, no cursor, no wrapping
+        signal.signal(signal.SIGTSTP, self._pause)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        self._write("\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l")
+        if self._input is not None:
+            termios.tcsetattr(self._input, termios.TCSADRAIN, self._saved)
+
+    def _pause(self, *_: object) -> None:
+        """Ctrl-Z."""
+        self.__exit__()
+        os.kill(os.getpid(), signal.SIGSTOP)
+        self.__enter__()
+
+    @staticmethod
+    def _write(text: str) -> None:
+        """Past Python's buffers, as a signal may come while they are in use."""
+        left = text.encode(sys.stdout.encoding, "replace")
+        while left:
+            left = left[os.write(sys.stdout.fileno(), left):]
+
+    def show(self, watched: Watched) -> None:
+        size = shutil.get_terminal_size()
+        lines = screen(watched, size.columns, size.lines)[:size.lines]
+        self._write("\x1b[H" + "\x1b[K\r\n".join(lines) + "\x1b[K\x1b[J")
+
+    def wait(self, pause: float) -> bool:
+        """False if somebody pressed q."""
+        end = time.monotonic() + pause
+        while self._input is not None and (left := end - time.monotonic()) > 0:
+            if select.select([self._input], [], [], left)[0] \
+                    and os.read(self._input, 64)[:1] in (b"q", b"Q", b""):
+                return False
+        time.sleep(max(0.0, end - time.monotonic()))
+        return True
+
+
+class Lines:
+    """For files, pipes and scripts: a line for each thing that has changed, or one of JSON."""
+
+    def __init__(self, as_json: bool) -> None:
+        self._as_json = as_json
+        self._restart = self._said = ""
+
+    def __enter__(self) -> Lines:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def show(self, watched: Watched) -> None:
+        shown = worth_showing(watched.readings, watched.wanted)
+        restarted = watched.restart != self._restart
+        self._restart = watched.restart
+        if self._as_json:
+            print(json.dumps({"time": round(time.time(), 3), "agent": watched.name,
+                              "error": str(watched.trouble) if watched.trouble else None,
+                              "restarted": restarted,
+                              "variables": [reading.for_json() for reading in shown]}), flush=True)
+            return
+        now = time.strftime("%H:%M:%S")
+        lines = [watched.restart] if restarted else []
+        said = watched.silence() if watched.trouble else counts(watched.readings)
+        if watched.trouble or said != self._said:
+            lines.append(f"{now} {said}")
+        self._said = said
+        for reading in [] if watched.trouble else shown:
+            changed = watched.changed.get(reading.variable.number, set(FIELDS))
+            if changed - {"timestamp"}:
+                marks = {field: "*" if field in changed and watched.changed else "" for field in FIELDS}
+                lines.append(f"{now} {reading.variable.spoken}: value {reading.value}{marks['value']}, "
+                             f"sender {reading.sender}{marks['sender']}, age {reading.age}, "
+                             f"{reading.state}{marks['state']}")
+        print("".join(f"{line}\n" for line in lines), end="", flush=True)
+
+    def wait(self, pause: float) -> bool:
+        """An error when nobody reads any more: otherwise it would be noticed only at the next
+        change."""
+        if hasattr(select, "poll"):
+            reader = select.poll()
+            reader.register(sys.stdout.fileno(), 0)
+            for _, event in reader.poll(int(pause * 1000)):
+                if event & select.POLLERR:
+                    raise BrokenPipeError
+        else:
+            time.sleep(pause)
+        return True
+
+
+def run_watch(options: argparse.Namespace) -> int:
+    settings = settle(options)
+    wanted = parse_variables(",".join(options.variables), settings.variables) \
+        if options.variables else []
+    agent = Agent(options.address)
+    watched = Watched(settings, wanted, agent.name)
+    interval = options.interval / 1000
+    timeout = min(options.timeout / 1000, max(1.0, interval))
+    fancy = termios and not options.json and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    try:
+        with Terminal() if fancy else Lines(options.json) as view:
+            for done in itertools.count(1):
+                begun = time.monotonic()
+                watched.ask(agent, timeout)
+                view.show(watched)
+                if done == options.count:
+                    break
+                if not view.wait(max(0.0, begun + interval - time.monotonic())):
+                    break
+    except KeyboardInterrupt:
+        pass
+    if fancy:
+        print(f"{agent.name}: {counts(watched.readings)}")
+    return exit_status(watched.trouble) if options.count and watched.trouble else 0
+
+
+# ---------------------------------------------------------------- simulate
+
+RATES_MS = (250, 500, 1_000)
+FIRST_SENDER = 10
+DAMAGED = 0.5  # of the heartbeats of a corrupt node
+
+
+@dataclasses.dataclass
+class Node:
+    """A node that is not there."""
+
+    variable: Variable
+    period: float
+    value: int
+    corrupt: bool
+    dies_at: float
+    sent: int = 0
+    damaged: int = 0
+    unsent: int = 0
+
+    def next_heartbeat(self, chance: random.Random) -> bytes:
+        low, high = self.variable.low, self.variable.high
+        self.value = min(high, max(low, self.value + chance.randint(-3, 3)))
+        packet = heartbeat(self.variable.number,
+                           (FIRST_SENDER + self.variable.number) % 256, self.value)
+        if not self.corrupt or chance.random() >= DAMAGED:
+            return packet
+        self.damaged += 1
+        bit = chance.randrange(64)  # no agent takes a heartbeat with one flipped bit
+        return (int.from_bytes(packet, "big") ^ 1 << bit).to_bytes(8, "big")
+
+
+def make_nodes(options: argparse.Namespace, settings: Settings, chance: random.Random) -> list[Node]:
+    listed = [variable for variable in settings.variables
+              if variable.listed and variable.number != settings.now_from]
+    if not listed:
+        listed = [variable for variable in settings.variables if variable.number != settings.now_from]
+        listed = listed[1:] + listed[:1]  # variable 0 is usually the agent's own
+        for variable in listed:
+            variable.every_ms = RATES_MS[variable.number % len(RATES_MS)]
+        listed = listed[:options.nodes or 8]
+    elif options.nodes and options.nodes > len(listed):
+        raise Wrong(f"there are only {len(listed)} nodes in {options.names!r}, not {options.nodes}")
+    nodes = [Node(variable, variable.every_ms / 1000, (variable.low + variable.high) // 2, False,
+                  math.inf) for variable in listed[:options.nodes]]
+    of_variable = {node.variable.number: node for node in nodes}
+
+    def chosen(text: str) -> list[Node]:
+        numbers = parse_variables(text, settings.variables)
+        for number in numbers:
+            if number not in of_variable:
+                raise Wrong(f"{text}: variable {number} has no node: they have "
+                            f"{','.join(map(str, of_variable))}")
+        return [of_variable[number] for number in numbers]
+
+    for text in options.die or ():
+        which, sign, when = text.rpartition("@")
+        if not sign:
+            raise Wrong(f"{text!r} does not say who dies when: write it like 5@8s")
+        for node in chosen(which):
+            node.dies_at = parse_duration(when) / 1000
+    for node in chosen(options.late) if options.late else ():
+        node.period = node.variable.crit_ms * 0.9 / 1000  # which is late, and not quite dead
+    for node in chosen(options.corrupt) if options.corrupt else ():
+        node.corrupt = True
+    return nodes
+
+
+def run_simulate(options: argparse.Namespace) -> int:
+    settings = settle(options)
+    seed = random.randrange(1_000_000) if options.seed is None else options.seed
+    chance = random.Random(seed)
+    nodes = make_nodes(options, settings, chance)
+    agent = Agent(options.address)
+    print(f"simulate: {len(nodes)} nodes beat at {agent.name}, --seed {seed}", flush=True)
+    begun = time.monotonic()
+    try:
+        beat_all(agent, nodes, chance, begun, (options.seconds or math.inf) / 1000)
+    except KeyboardInterrupt:
+        pass
+    for node in nodes:
+        died = f", dead since {node.dies_at:g} s" if time.monotonic() - begun > node.dies_at else ""
+        unsent = f", {node.unsent} could not be sent" if node.unsent else ""
+        print(f"simulate: {node.variable.spoken}: {node.sent} heartbeats, {node.damaged} of them "
+              f"damaged{unsent}{died}")
+    return 3 if all(node.sent == 0 for node in nodes) else 0
+
+
+def beat_all(agent: Agent, nodes: Sequence[Node], chance: random.Random, begun: float,
+             duration: float) -> None:
+    """Every node in its turn, for so many seconds."""
+    turns = [(begun + chance.uniform(0, min(1, node.period)), index) for index, node in enumerate(nodes)]
+    turns.append((begun + duration, len(nodes)))
+    heapq.heapify(turns)
+    failed = False
+    while (turn := heapq.heappop(turns))[1] < len(nodes):
+        due, node = turn[0], nodes[turn[1]]
+        time.sleep(max(0.0, due - time.monotonic()))
+        if due - begun >= node.dies_at:
+            continue
+        heapq.heappush(turns, (due + node.period * chance.uniform(0.9, 1.1), turn[1]))
+        try:
+            agent.send(node.next_heartbeat(chance), max(0.0, turns[0][0] - time.monotonic()))
+            node.sent += 1
+            failed = False
+        except NoAnswer as error:
+            node.unsent += 1
+            if not failed:
+                print(f"simulate: {error}", file=sys.stderr, flush=True)
+            failed = True
+
+
+# ---------------------------------------------------------------- the command line
+
+ABOUT = """\
+Talks to Dumpulse agents, which tell who is alive.
+
+  client.py get HOST[:PORT] [VARIABLE...]     show the report
+  client.py set HOST[:PORT] VARIABLE VALUE    send one heartbeat
+  client.py watch HOST[:PORT] [VARIABLE...]   a live table
+  client.py check HOST[:PORT] ...             for Nagios, Icinga, cron, scripts
+  client.py simulate HOST[:PORT] ...          nodes that beat, die, are late
+
+  client.py HOST [PORT]                       show the report
+  client.py HOST [PORT] -v VALUE [-n VARIABLE] [-s SENDER]
+                                              send one heartbeat
+
+Each has its own --help. The port is 9060 unless given; IPv6 is [::1]:9060.
+A first word that is a command's name is the command."""
+
+STATUSES = """\
+exit status: 0 fine; 1 not confirmed (set --confirm), or the output could not
+be written; 2 bad usage; 3 no answer; 4 a report that cannot be believed; of
+check: 0 OK, 1 WARNING, 2 CRITICAL (so is no answer), 3 UNKNOWN (bad usage)"""
+
+AGES = """\
+A timestamp has 16 bits: an age ends at 65471 ticks, and a node that is silent
+for longer looks alive again. Ages reckoned from this machine's clock need it to
+agree with the agent's to 64 ticks; --now-from needs nothing but an agent that
+stamps a variable of its own (udpserver --self 0)."""
+
+
+def exit_status(error: Error) -> int:
+    return 3 if isinstance(error, NoAnswer) else 4 if isinstance(error, BadReport) else 2
+
+
+class Parser(argparse.ArgumentParser):
+    """One line for what is wrong, and one place where to read on."""
+
+    def error(self, message: str) -> NoReturn:
+        raise Wrong(f"{message} (see {self.prog} --help)")
+
+
+def checked(parse: Callable[[str], Any]) -> Callable[[str], Any]:
+    """For argparse, which asks for an exception of its own."""
+    def convert(text: str) -> Any:
+        try:
+            return parse(text)
+        except Error as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+    return convert
+
+
+def build_parser(command: str) -> Parser:
+    """That of a command, or of the older command line if it is none."""
+    run, about, epilog = COMMANDS.get(command, (run_older, ABOUT, STATUSES))
+    plain = argparse.RawDescriptionHelpFormatter
+    parser = Parser(prog=f"client.py {command}".strip(), description=about, epilog=epilog,
+                    formatter_class=plain, allow_abbrev=False,
+                    usage=None if command else "client.py COMMAND ... | HOST [PORT] [OPTION]...")
+    parser.set_defaults(run=run)
+
+    def option(name: str, parse: Callable[[str], Any], metavar: str, about: str, **more: Any) -> None:
+        parser.add_argument(name, type=checked(parse), metavar=metavar, help=about, **more)
+
+    if command:
+        parser.add_argument("address", metavar="HOST[:PORT]", help="the agent; port 9060 if none is given")
+    else:
+        parser.add_argument("--version", action="version", version=f"client.py {VERSION}")
+        parser.add_argument("host", metavar="HOST", help=argparse.SUPPRESS)
+        parser.add_argument("port", metavar="PORT", nargs="?", default=str(PORT), help=argparse.SUPPRESS)
+        option("-v", parse_byte, "VALUE", "send this value, 0 to 255", dest="value")
+        option("-n", str, "VARIABLE", "as this variable, 0 to 63 (0)", dest="variable")
+        option("-s", parse_byte, "SENDER", "from this sender, 0 to 255 (1)", dest="sender")
+    if command == "set":
+        parser.add_argument("variable", metavar="VARIABLE", help="0 to 63, or its name")
+        parser.add_argument("value", metavar="VALUE", type=checked(parse_byte), help="0 to 255")
+        option("--sender", parse_byte, "SENDER", "who says so, 0 to 255 (1)", default=1)
+        parser.add_argument("--confirm", action="store_true", help="ask the agent whether it has it now")
+    if command in ("get", "watch"):
+        parser.add_argument("variables", metavar="VARIABLE", nargs="*",
+                            help="only these: 3,7-12 or names (all that were heard or named)")
+    if command != "simulate":
+        option("--timeout", parse_duration, "TIME", "give up after so long (3s)", default=3_000)
+    parser.add_argument("--names", metavar="FILE", help="names, deadlines and values: see examples/vehicle.ini")
+    if command in ("", "get", "watch", "check"):
+        option("--tick", parse_tick, "TIME", "unit of the agent's timestamps (1s)")
+        parser.add_argument("--now-from", metavar="VARIABLE",
+                            help="the variable that the agent stamps (this machine's clock)")
+    if command in ("", "get", "watch", "check"):
+        parser.add_argument("--json", action="store_true", help="for scripts")
+    if command in ("watch", "check", "simulate"):
+        option("--warn", parse_duration, "TIME", "silent for longer is late (5s)")
+        option("--crit", parse_duration, "TIME", "silent for longer is dead (30s)")
+    if command == "check":
+        parser.add_argument("--expect", metavar="VARIABLES", help="who must be alive: 3,7-12 or names")
+        parser.add_argument("--value", metavar="VARIABLES:LOW..HIGH", action="append", dest="value_ranges",
+                            help="expect these, with a value in that range; may be repeated")
+    if command == "watch":
+        option("--interval", parse_duration, "TIME", "ask so often (1s)", default=1_000)
+        option("--count", lambda text: parse_number(text, 1, 10**8), "N", "end after so many times")
+    if command == "simulate":
+        option("--nodes", lambda text: parse_number(text, 1, VARIABLES - 1), "N",
+               "how many nodes (all of the file, or 8)")
+        parser.add_argument("--die", metavar="NODES@TIME", action="append",
+                            help="they fall silent then: 5@8s; may be repeated")
+        parser.add_argument("--late", metavar="NODES", help="they beat too seldom")
+        parser.add_argument("--corrupt", metavar="NODES", help="half of their heartbeats are damaged")
+        option("--seconds", parse_duration, "TIME", "end after so long (on Ctrl-C)")
+        option("--seed", lambda text: parse_number(text, 0, 10**9 - 1), "N", "repeat an earlier run")
+    return parser
+
+
+def run_older(options: argparse.Namespace) -> int:
+    """HOST PORT, as the command line has always been."""
+    options.address = f"[{options.host}]:{options.port}"
+    parse_port(options.port)
+    options.variables, options.confirm = [], False
+    if options.value is not None:
+        options.variable = options.variable or "0"
+        options.sender = 1 if options.sender is None else options.sender
+        return run_set(options)
+    if options.variable is not None or options.sender is not None:
+        raise Wrong("-n and -s go with -v VALUE (see client.py --help)")
+    return run_get(options)
+
+
+COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], str, str]] = {
+    "get": (run_get, "Show an agent's report, once it is verified.", AGES),
+    "set": (run_set, "Send one heartbeat. Nobody says whether it arrives, but for --confirm.", ""),
+    "watch": (run_watch, "Show who is alive, over and over. What has changed since the last\n"
+              "report stands out; a value out of its range has a !.", AGES),
+    "check": (run_check, "Print one line that says who is not alive, and performance data. Expected\n"
+              "are those of --expect and --value, or all that --names does not except.", AGES),
+    "simulate": (run_simulate, "Be a number of nodes that beat, until Ctrl-C: the variables of --names,\n"
+                 "or 1 to 8.", "Senders are the variables plus 10.")}
+
+
+def ended(*_: object) -> NoReturn:
+    """SIGTERM and SIGHUP: the terminal is put in order on the way out."""
+    raise SystemExit(128 + signal.SIGTERM)
+
+
+def command(arguments: Sequence[str]) -> int:
+    name = arguments[0] if arguments and arguments[0] in COMMANDS else ""
+    try:
+        options = build_parser(name).parse_args(arguments[bool(name):])
+        return int(options.run(options))
+    except Error as error:
+        if name == "check":  # what runs it reads the standard output and the status alone
+            print(f"DUMPULSE UNKNOWN - {error}")
+            return 3
+        near = difflib.get_close_matches(arguments[0], COMMANDS, 1) if arguments and not name else []
+        hint = f" (is it the command {near[0]!r} that you mean?)" if near else ""
+        print(f"client.py: {error}{hint}", file=sys.stderr)
+        return exit_status(error)
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+
+
+def main() -> NoReturn:
+    for number in ("SIGTERM", "SIGHUP"):
+        if hasattr(signal, number):  # Windows has no SIGHUP
+            signal.signal(getattr(signal, number), ended)
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="replace")  # one column for each character, whatever the locale
+    try:
+        status = command(sys.argv[1:])
+        sys.stdout.flush()
+    except BrokenPipeError:
+        status = 128 + 13  # as if SIGPIPE had ended it
+    except OSError as error:
+        print(f"client.py: cannot write: {error.strerror}", file=sys.stderr)
+        status = 3 if sys.argv[1:2] == ["check"] else 1
+    else:
+        sys.exit(status)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or Python would try to write again
+    sys.exit(status)
+
+
+if __name__ == "__main__":
+    main()
