@@ -22,11 +22,15 @@ FUZZ := build/fuzz/fuzz -max_len=1024 -print_final_stats=1 -artifact_prefix=buil
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
 
-demo: ## build the library and see it at work
+demo: build/udpserver ## an agent, eight nodes, and a live table of them
+	@tools/setup python3
+	@python3 examples/demo.py build/udpserver
+
+tour: ## the library at work, packet by packet
 	@tools/setup gcc libc6-dev
 	@mkdir -p build
-	@gcc $(HOST) examples/demo.c dumpulse.c -o build/demo
-	@build/demo
+	@gcc $(HOST) examples/tour.c dumpulse.c -o build/tour
+	@build/tour
 
 udpserver: build/udpserver ## the agent for Linux: build/udpserver
 
@@ -214,5 +218,5 @@ $(READY): tools/packages.txt tools/requirements.txt
 	@tools/setup
 size cost vectors-file check-vectors lint python coverage mutants explore pages check-pages proof proof-mutants soak bench: | $(READY)
 
-.PHONY: help demo udpserver install uninstall test setup $(TESTS) $(VECTOR_RUNS:%=vectors-%) vectors-file pages fuzz \
+.PHONY: help demo tour udpserver install uninstall test setup $(TESTS) $(VECTOR_RUNS:%=vectors-%) vectors-file pages fuzz \
         fuzz-replay fuzz-server-replay server-sanitized server-valgrind soak bench explore clean

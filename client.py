@@ -502,11 +502,11 @@ def read_names(path: str) -> tuple[dict[str, Any], dict[int, dict[str, Any]]]:
     except UnicodeDecodeError as error:
         raise Wrong(f"{path!r}: byte {error.start} is not UTF-8") from error
     except configparser.Error as error:
-        raise Wrong(" ".join(f"{error}".split())) from error
+        raise Wrong(" ".join(f"{error}".split())[:300]) from error
     general: dict[str, Any] = {}
     sections: dict[int, dict[str, Any]] = {}
     for section in parser.sections():
-        at = f"{path!r}, [{section}]"
+        at = f"{path!r}, " + f"[{section!r}]".replace("'", "")
         into, known = general, GENERAL
         if section != "dumpulse":
             try:
