@@ -1278,7 +1278,7 @@ def ended(*_: object) -> NoReturn:
 def command(arguments: Sequence[str]) -> int:
     name = arguments[0] if arguments and arguments[0] in COMMANDS else ""
     try:
-        options = build_parser(name).parse_args(arguments[bool(name):])
+        options = build_parser(name).parse_intermixed_args(arguments[bool(name):])
         return int(options.run(options))
     except Error as error:
         if name == "check":  # what runs it reads the standard output and the status alone

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import IO, NoReturn
+from typing import IO, Any, NoReturn
 
 EXAMPLES = Path(__file__).resolve().parent
 CLIENT = [sys.executable, str(EXAMPLES.parent / "client.py")]
@@ -41,7 +41,7 @@ def start_agent(stack: contextlib.ExitStack, server: str, said: IO[str]) -> tupl
     return agent, found[1]
 
 
-def end(process: subprocess.Popen[str]) -> None:
+def end(process: subprocess.Popen[Any]) -> None:
     """As Ctrl-C would. Ctrl-C in a terminal has done so already."""
     if process.poll() is None:
         process.send_signal(signal.SIGINT)

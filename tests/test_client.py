@@ -13,7 +13,6 @@ import signal
 import socket
 import struct
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -25,86 +24,13 @@ from hypothesis import strategies as st
 
 import client
 from tests import model
-from tests.servers import PATIENCE, ROOT, Server, wait_until
+from tests.agents import COMMAND, GOOD, STRANGER, VEHICLE, WRONG_SUM, FakeAgent, report, run, unused_port
+from tests.servers import PATIENCE, ROOT, Server
 
-VEHICLE = str(ROOT / "examples" / "vehicle.ini")
 LOOPBACKS = ["127.0.0.1", "::1"]
-# Milliseconds, and a time long past: whoever needs it fast says how fast.
-COMMAND = [sys.executable, str(ROOT / "client.py")]
 
 bytes_ = st.integers(0, 255)
 examples = settings(max_examples=200, deadline=None, derandomize=True, database=None, print_blob=True)
-
-
-def report(**heard: tuple[int, int, int]) -> bytes:
-    """A report with entries like v3=(timestamp, sender, value)."""
-    agent = model.Agent()
-    for variable, (timestamp, sender, value) in heard.items():
-        assert agent.record(timestamp, int(variable[1:]), sender, value) == model.HEARTBEAT
-    assert agent.process(0, model.REQUEST) == model.REPORT
-    return agent.table()
-
-
-GOOD = report(v3=(0x1234, 76, 9))
-
-
-class FakeAgent:
-    """Answers the first request with script[0], the next one with script[1], the last for ever.
-
-    An answer is a list of datagrams; STRANGER before one has it sent from another port.
-    """
-
-    def __init__(self, *script: list[bytes], host: str = "127.0.0.1") -> None:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._socket, self._stranger = (socket.socket(family, socket.SOCK_DGRAM) for _ in range(2))
-        self._socket.bind((host, 0))
-        self._stranger.bind((host, 0))
-        self.port = self._socket.getsockname()[1]
-        self.address = f"[{host}]:{self.port}"
-        self.asked: list[float] = []  # when
-        self.askers: list[object] = []
-        self.script = list(script)
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        while True:
-            packet, asker = self._socket.recvfrom(1000)
-            if packet == b"end":
-                return
-            if packet != model.REQUEST:
-                continue  # a heartbeat: this agent knows better
-            self.asked.append(time.monotonic())
-            self.askers.append(asker)
-            for answer in self.script[min(len(self.asked), len(self.script)) - 1]:
-                sender = self._stranger if answer.startswith(STRANGER) else self._socket
-                sender.sendto(answer.removeprefix(STRANGER), asker)
-
-    def __enter__(self) -> FakeAgent:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stranger.sendto(b"end", self._socket.getsockname())
-        self._thread.join(PATIENCE)
-        assert not self._thread.is_alive()
-        self._socket.close()
-        self._stranger.close()
-
-
-STRANGER = b"from elsewhere: "
-WRONG_SUM = GOOD[:200] + b"\x01" + GOOD[201:]
-
-
-def unused_port() -> int:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
-
-
-def run(*arguments: str, **more: object) -> subprocess.CompletedProcess[str]:
-    """The command, as a process of its own."""
-    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True,  # type: ignore
-                          timeout=PATIENCE, **more)
 
 
 class Result:
@@ -256,7 +182,7 @@ def test_a_late_report_is_not_taken_for_the_next() -> None:
         asking = client.Agent(agent.address)
         with pytest.raises(client.NoAnswer):
             asking.ask(0.05)
-        agent._socket.sendto(GOOD, agent.askers[0])  # type: ignore[arg-type]
+        agent._socket.sendto(GOOD, agent.askers[0])
         assert asking.ask(PATIENCE)[3].value == 2
 
 
@@ -550,3 +476,158 @@ def test_the_command_line_wins(typed: str, warn: int, crit: int) -> None:
 def test_a_deadline_nobody_gave_makes_way(typed: str, warn: int, crit: int) -> None:
     found = client.settle(client.build_parser("check").parse_args(["x", *typed.split()])).variables[0]
     assert (found.warn_ms, found.crit_ms) == (warn, crit)
+
+
+# ---------------------------------------------------------------- check
+
+NOW = 40_000  # the agent's, as variable 0 says
+CHECKED = report(v0=(NOW, 1, 0), v1=(NOW - 2, 11, 90), v2=(NOW - 7, 12, 8), v3=(NOW - 31, 13, 126),
+                 v4=(NOW - 3, 14, 81), v5=(NOW - 40, 15, 200), v6=((NOW + 3), 16, 1))
+
+# What is typed after `check HERE --now-from 0`, the status, and all of the line up to the |.
+CHECKS = [
+    ("--expect 1", 0, "OK - 1 alive at HERE"),
+    ("--expect 0-1,6", 0, "OK - 3 alive at HERE"),
+    ("--expect 2", 1, "WARNING - 2 late: silent for 7 s, warn 5 s"),
+    ("--expect 2 --warn 7s", 0, "OK - 1 alive at HERE"),
+    ("--expect 2 --warn 6.9s", 1, "WARNING - 2 late: silent for 7 s, warn 6.9 s"),
+    ("--expect 2 --crit 6s", 2, "CRITICAL - 2 dead: silent for 7 s, crit 6 s"),
+    ("--expect 3", 2, "CRITICAL - 3 dead: silent for 31 s, crit 30 s"),
+    ("--expect 3 --crit 31s", 1, "WARNING - 3 late: silent for 31 s, warn 5 s"),
+    ("--expect 63", 2, "CRITICAL - 63 never heard"),
+    ("--expect 1,2,3,63", 2, "CRITICAL - 3 dead: silent for 31 s, crit 30 s; 63 never heard; "
+                             "2 late: silent for 7 s, warn 5 s"),
+    ("--value 1:0..90", 0, "OK - 1 alive at HERE"),
+    ("--value 4:0..80", 2, "CRITICAL - 4 bad value: 81 is not in 0..80"),
+    ("--value 4:82..90", 2, "CRITICAL - 4 bad value: 81 is not in 82..90"),
+    ("--value 2:9..9", 2, "CRITICAL - 2 late: silent for 7 s, warn 5 s; 2 bad value: 8 is not in 9..9"),
+    ("--value 5:0..80", 2, "CRITICAL - 5 dead: silent for 40 s, crit 30 s; 5 bad value: 200 is not in 0..80"),
+    ("--value 9:0..80", 2, "CRITICAL - 9 never heard"),
+    ("--value 1,4:0..100 --value 6:1..1", 0, "OK - 3 alive at HERE"),
+    ("--expect 1 --now-from 9", 3, "UNKNOWN - 1 age unknown; no ages: variable 9, the agent's clock, "
+                                   "was never heard"),
+    ("--expect 1,10 --now-from 9", 2, "CRITICAL - 10 never heard; 1 age unknown; no ages: variable 9, the "
+                                      "agent's clock, was never heard"),
+    ("", 3, "UNKNOWN - nothing is expected: name variables with --expect or in --names FILE"),
+    ("--expect 64", 3, "UNKNOWN - 64 is out of range: it must be 0 to 63"),
+    ("--value 4", 3, "UNKNOWN - '4' is not a variable and a range: write it like 4:0..80"),
+    ("--names /nonexistent", 3, "UNKNOWN - cannot read '/nonexistent': No such file or directory"),
+    ("--expect 1 --tick 1ms --crit 70s", 3, "UNKNOWN - variable 0: crit, 70 s, can never be seen: with this "
+                                            "tick, ages end at 65.471 s"),
+    ("--expcet 1", 3, "UNKNOWN - unrecognized arguments: --expcet 1 (see client.py check --help)"),
+]
+
+# The guideline: 'label'=value[UOM];[warn];[crit];[min];[max], and U for an unknown value; a
+# range is [@][start:][end].
+DATUM = re.compile(r"'(?P<label>[^'=]+)'=(?P<value>-?[0-9.]+|U)(?P<unit>s|)"
+                   r";(?P<warn>@?(?:~|[-0-9.]*:)?[-0-9.]*);(?P<crit>@?(?:~|[-0-9.]*:)?[-0-9.]*)"
+                   r";(?P<min>[-0-9.]*);(?P<max>[-0-9.]*)(?: |$)")
+
+
+def performance_data(line: str) -> dict[str, dict[str, str]]:
+    data = line.partition(" | ")[2]
+    found = list(DATUM.finditer(data))
+    assert "".join(datum[0] for datum in found) == data
+    return {datum["label"]: datum.groupdict() for datum in found}
+
+
+@pytest.mark.parametrize("typed, status, text", CHECKS, ids=[row[0] for row in CHECKS])
+def test_checks(typed: str, status: int, text: str, call: Call) -> None:
+    with FakeAgent([CHECKED]) as agent:
+        result = call("check", agent.address, "--now-from", "0", *typed.split())
+        assert (result.status, result.err) == (status, "")
+        assert result.out.count("\n") == 1
+        line = result.out.rstrip("\n")
+        assert line.partition(" | ")[0] == "DUMPULSE " + text.replace("HERE", agent.address)
+        assert bool(performance_data(line)) == (status != 3 or "age unknown" in text)
+        as_json = call("check", agent.address, "--now-from", "0", "--json", *typed.split())
+        assert as_json.status == status
+        if "--expcet" not in typed:
+            assert json.loads(as_json.out)["status"] == text.partition(" ")[0]
+
+
+def test_performance_data(tmp_path: Path, call: Call) -> None:
+    names = tmp_path / "names.ini"
+    names.write_text("[1]\nname = left engine\nvalue = 10..120\nwarn = 1500ms\n[9]\n")
+    with FakeAgent([CHECKED]) as agent:
+        data = performance_data(call("check", agent.address, "--now-from", "0", "--names", str(names)).out.strip())
+    assert [tuple(datum.values()) for datum in data.values()] == [
+        ("left engine age", "2", "s", "1.5", "30", "0", ""), ("left engine value", "90", "", "", "10:120", "0", "255"),
+        ("variable 9 age", "U", "", "5", "30", "0", ""), ("variable 9 value", "U", "", "", "0:255", "0", "255")]
+
+
+def test_check_of_an_agent_that_is_not_there(places: dict[str, str], call: Call) -> None:
+    for where, text in (("NOBODY", "nothing listens there"), ("SHORT", "8 bytes long"), ("SUM", "its checksum")):
+        result = call("check", places[where], "--expect", "1", "--timeout", "200ms")
+        assert result.status == 2 and not result.err
+        assert result.out.startswith("DUMPULSE CRITICAL - ") and text in result.out
+    assert call("check", "nosuch.invalid", "--expect", "1").status == 2
+
+
+def test_check_by_this_machines_clock(call: Call) -> None:
+    """A beat of a moment ago, and the agent's clock a minute ahead of ours."""
+    with Server() as server:
+        address = f"127.0.0.1:{server.port}"
+        client.Agent(address).beat(3, 76, 9)
+        assert call("check", address, "--expect", "3").status == 0
+    with FakeAgent([report(v3=((client.clock(1000) + 55) % 65536, 76, 9))]) as agent:
+        assert "'variable 3 age'=0s;" in call("check", agent.address, "--expect", "3").out
+
+
+# ---------------------------------------------------------------- simulate
+
+
+def test_simulate_says_what_it_sent() -> None:
+    """Counted by the server: what was damaged is refused, and the rest is taken."""
+    with Server("--self", "0", "--tick", "100") as server:
+        result = run("simulate", f"127.0.0.1:{server.port}", "--names", VEHICLE, "--seconds", "2500ms",
+                     "--die", "1,2@1s", "--late", "lights", "--corrupt", "steering", "--seed", "7")
+        assert result.returncode == 0 and not result.stderr
+        counters = server.stop()
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith("simulate: 8 nodes beat at 127.0.0.1:") and lines[0].endswith("--seed 7")
+    said = {}
+    for line in lines[1:]:
+        match = re.fullmatch(r"simulate: (\d+) (\w+): (\d+) heartbeats, (\d+) of them damaged(, dead since 1 s)?", line)
+        assert match
+        said[match[2]] = (int(match[3]), int(match[4]), bool(match[5]))
+    sent = sum(count for count, _, _ in said.values())
+    damaged = sum(count for _, count, _ in said.values())
+    assert counters["heartbeats"] == sent - damaged and counters["packets"] == sent
+    assert damaged == counters["checksum"] + counters["magic"] + counters["variable"]
+    assert damaged == said["steering"][1] > 0
+    assert [name for name, (_, _, dead) in said.items() if dead] == ["engine", "brakes"]
+    assert 2 <= said["engine"][0] <= 6 < said["steering"][0] <= 13
+    assert said["lights"][0] == 1 and said["doors"][0] >= 3
+
+
+def test_simulate_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same seed gives the same packets; a damaged one is never taken for another."""
+    def packets(seed: int) -> list[bytes]:
+        options = client.build_parser("simulate").parse_args(["x", "--corrupt", "1-4"])
+        chance = random.Random(seed)
+        nodes = client.make_nodes(options, client.settle(options), chance)
+        assert [node.variable.number for node in nodes] == list(range(1, 9))
+        made = [(node, node.next_heartbeat(chance)) for _ in range(500) for node in nodes]
+        agent = model.Agent()
+        taken = [agent.process(0, packet) == model.HEARTBEAT for _, packet in made]
+        assert taken.count(False) == sum(node.damaged for node in nodes) > 0
+        assert all(node.damaged == 0 for node in nodes[4:])
+        return [packet for _, packet in made]
+    assert packets(3) == packets(3) != packets(4)
+
+
+def test_simulate_outlives_its_agent() -> None:
+    port = unused_port()
+    process = subprocess.Popen([*COMMAND, "simulate", f"127.0.0.1:{port}"], text=True, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE)
+    try:
+        assert process.stderr and "nothing listens there" in process.stderr.readline()
+        with Server(port=port) as server:
+            server.wait_for(lambda counters: counters["heartbeats"] >= 8, "it beats once there is an agent")
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 0 and "could not be sent" in out
+    finally:
+        process.kill()
+        process.wait()
