@@ -6,8 +6,8 @@ module, with bytes and text checked wherever they come from:
 
     import client
 
-    agent = client.Agent("localhost:9060")          # BadAddress, NoAnswer: no such host
-    agent.beat(variable=3, sender=76, value=9)      # ValueError: out of range
+    agent = client.Agent("localhost:9060")          # BadUsage: not an address
+    agent.beat(variable=3, sender=76, value=9)      # ValueError: out of range; NoAnswer
     entries = agent.ask(timeout=3.0)                # 64 of them; NoAnswer, BadReport
     now = client.clock(tick_ms=1000)                # or entries[0].timestamp, if the agent
     if not entries[3].never:                        # stamps itself as variable 0
@@ -74,8 +74,8 @@ class Error(Exception):
     """What can go wrong with an agent; the text is one line for a human."""
 
 
-class BadAddress(Error):
-    """Not the address of an agent."""
+class BadUsage(Error):
+    """An address or a setting that cannot be right."""
 
 
 class NoAnswer(Error):
@@ -140,10 +140,11 @@ def clock(tick_ms: int) -> int:
 
 # ---------------------------------------------------------------- the network
 
-LOOKUP_SECONDS = 3.0
+LOOKUP_SECONDS = 3.0  # for a heartbeat; a question has a time limit of its own
 FIRST_WAIT, LAST_WAIT = 0.2, 2.0  # seconds until the request is repeated: doubled each time
 # Linux only: errors that routers and hosts report, on sockets that are not connected.
-ERRORS_WANTED = {socket.AF_INET: (socket.IPPROTO_IP, 11), socket.AF_INET6: (socket.IPPROTO_IPV6, 25)}
+ERRORS_WANTED: dict[int, tuple[int, int]] = {
+    socket.AF_INET: (socket.IPPROTO_IP, 11), socket.AF_INET6: (socket.IPPROTO_IPV6, 25)}  # IP_RECVERR
 
 
 def parse_address(text: str) -> tuple[str, int]:
@@ -152,18 +153,18 @@ def parse_address(text: str) -> tuple[str, int]:
     if text.startswith("["):
         host, closed, rest = text[1:].partition("]")
         if not closed or rest[:1] not in ("", ":"):
-            raise BadAddress(f"{text!r} is not an address: write [IPV6]:PORT")
+            raise BadUsage(f"{text!r} is not an address: write [IPV6]:PORT")
         port = rest[1:] if rest else None
     elif text.count(":") == 1:
         host, port = text.split(":")
     if not host:
-        raise BadAddress(f"{text!r} names no host: write HOST or HOST:PORT")
+        raise BadUsage(f"{text!r} names no host: write HOST or HOST:PORT")
     return host, PORT if port is None else parse_port(port)
 
 
 def parse_port(text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,5}", text) or not 1 <= int(text) <= 65535:
-        raise BadAddress(f"{text!r} is not a port: it must be 1 to 65535")
+        raise BadUsage(f"{text!r} is not a port: it must be 1 to 65535")
     return int(text)
 
 
@@ -171,6 +172,31 @@ def waits(draw: Callable[[float, float], float] = random.uniform) -> Iterator[fl
     """Seconds to wait for an answer: they grow, and readers that started together drift apart."""
     for doubled in itertools.count():
         yield min(FIRST_WAIT * 2 ** min(doubled, 16), LAST_WAIT) * draw(0.75, 1.25)
+
+
+def spoken(place: Any) -> str:
+    """A socket's address."""
+    return f"[{place[0]}]:{place[1]}" if ":" in place[0] else f"{place[0]}:{place[1]}"
+
+
+def look_up(host: str, port: int, seconds: float) -> list[tuple[int, Any]]:
+    """In a thread, as a name service may be silent for longer than anybody waits."""
+    found: list[tuple[int, Any]] = []
+    why = [f"no answer from the name service in {seconds:.3g} s"]
+
+    def ask() -> None:
+        try:
+            found.extend((family, place) for family, _, _, _, place in
+                         socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM))
+        except (OSError, ValueError) as error:  # ValueError: what cannot be a name
+            why[0] = str(error.args[-1])
+
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if not found:
+        raise NoAnswer(f"cannot find the host {host!r}: {why[0]}")
+    return found
 
 
 class Udp:
@@ -181,114 +207,96 @@ class Udp:
     """
 
     def __init__(self, host: str, port: int) -> None:
-        self.name = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        self._places = self._look_up(host, port)
+        self._host, self._port = host, port
+        self._found: list[tuple[int, Any]] = []
+        self._ways: list[tuple[Any, socket.socket]] = []  # one for each address of the host
         self._at = 0
-        self._sockets: list[socket.socket] = []
 
-    def _look_up(self, host: str, port: int) -> list[tuple[socket.AddressFamily, Any]]:
-        """In a thread, as a name service may be silent for longer than anybody waits."""
-        answer: list[Any] = []
-
-        def ask() -> None:
+    def open(self, seconds: float) -> None:
+        """New sockets, so that nothing which was asked for earlier can come."""
+        self.close()
+        self._found = self._found or look_up(self._host, self._port, seconds)
+        why = ""
+        for family, place in self._found:
             try:
-                answer.append(socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM))
-            except (OSError, ValueError) as error:
-                answer.append(error)
+                new = socket.socket(family, socket.SOCK_DGRAM)
+            except OSError as error:  # this kernel has no IPv6, or no descriptor is left
+                why = f"cannot open a socket: {error.strerror}"
+                continue
+            self._ways.append((place, new))
+            new.setblocking(False)
+            if sys.platform == "linux":
+                new.setsockopt(*ERRORS_WANTED[family], 1)
+        if not self._ways:
+            raise NoAnswer(why)
 
-        thread = threading.Thread(target=ask, daemon=True)
-        thread.start()
-        thread.join(LOOKUP_SECONDS)
-        if not answer or isinstance(answer[0], Exception):
-            why = (answer[0].args[-1] if isinstance(answer[0], OSError) else "it is not a name") \
-                if answer else f"the name service was silent for {LOOKUP_SECONDS:g} s"
-            raise NoAnswer(f"cannot find the host {host!r}: {why}")
-        return [(family, place) for family, _, _, _, place in answer[0]]
+    def close(self) -> None:
+        while self._ways:
+            self._ways.pop()[1].close()
+
+    def forget(self) -> None:
+        """The host may have moved: look it up again."""
+        self._found = []
 
     def __len__(self) -> int:
         """How many addresses the host has."""
-        return len(self._places)
-
-    def open(self) -> None:
-        """New sockets, so that nothing which was asked for earlier can come."""
-        self.close()
-        for family, _ in self._places:
-            try:
-                new = socket.socket(family, socket.SOCK_DGRAM)
-            except OSError as error:  # no IPv6 in this kernel, or no descriptor left
-                self.close()
-                raise NoAnswer(f"cannot open a socket: {error.strerror}") from error
-            new.setblocking(False)
-            self._sockets.append(new)
-            if sys.platform == "linux":
-                new.setsockopt(*ERRORS_WANTED[family], 1)
-
-    def close(self) -> None:
-        while self._sockets:
-            self._sockets.pop().close()
+        return len(self._ways)
 
     def turn(self) -> None:
-        """On to the host's next address."""
-        self._at = (self._at + 1) % len(self._places)
+        """On to the next of them."""
+        self._at += 1
 
     def send(self, packet: bytes) -> None:
         """NoAnswer if the network says that it cannot get there."""
-        if not self._sockets:
-            self.open()
-        place = self._places[self._at][1]
+        place, way = self._ways[self._at % len(self)]
         try:
-            self._sockets[self._at].sendto(packet, place)
+            way.sendto(packet, place)
         except BlockingIOError:
             pass  # the interface is busy: as good as lost on the way
         except OSError as error:
-            raise self._unreachable(error, self._at) from error
+            raise self._unreachable(place, way, error) from error
 
     def receive(self, seconds: float) -> Optional[bytes]:
         """A datagram from one of the addresses, or nothing for (nearly) so long."""
         with selectors.DefaultSelector() as ready:
-            for index, waiting in enumerate(self._sockets):
-                ready.register(waiting, selectors.EVENT_READ, index)
+            for place, way in self._ways:
+                ready.register(way, selectors.EVENT_READ, (place, way))
             for key, _ in ready.select(max(0.0, seconds)):
+                place, way = key.data
+                packet: bytes
                 try:
-                    packet: bytes
-                    packet, source = self._sockets[key.data].recvfrom(65536)
+                    packet, source = way.recvfrom(65536)
                 except BlockingIOError:
                     continue  # it was damaged, and the kernel has dropped it
                 except OSError as error:
-                    raise self._unreachable(error, key.data) from error
-                place = self._places[key.data][1]
-                if self._key(source) != self._key(place):
-                    raise BadReport("address", f"it came from {self._spoken(source)}, "
-                                               f"not from {self._spoken(place)}")
+                    raise self._unreachable(place, way, error) from error
+                # IPv6 has a flow label at 2, which means nothing here, and a scope at 3.
+                if (source[:2], source[3:]) != (place[:2], place[3:]):
+                    raise BadReport("address", f"it came from {spoken(source)}, not from {spoken(place)}")
                 return packet
         return None
 
     @staticmethod
-    def _key(place: Any) -> Any:
-        """An IPv6 address without its flow label and the name of its scope."""
-        return (place[0].partition("%")[0], place[1], *place[3:])
-
-    @staticmethod
-    def _spoken(place: Any) -> str:
-        return f"[{place[0]}]:{place[1]}" if ":" in place[0] else f"{place[0]}:{place[1]}"
-
-    def _unreachable(self, error: OSError, index: int) -> NoAnswer:
+    def _unreachable(place: Any, way: socket.socket, error: OSError) -> NoAnswer:
         """Also empties the socket's queue of errors: it would be ready for ever."""
-        try:
-            while sys.platform == "linux":
-                self._sockets[index].recvmsg(0, 0, socket.MSG_ERRQUEUE)
-        except OSError:
-            pass  # now it is empty
-        why = "nothing listens there" if error.errno == errno.ECONNREFUSED else error.strerror
-        return NoAnswer(f"{self._spoken(self._places[index][1])}: {why}")
+        if sys.platform == "linux":
+            try:
+                while True:
+                    way.recvmsg(0, 0, socket.MSG_ERRQUEUE)
+            except OSError:
+                pass  # now it is empty
+        if error.errno == errno.ECONNREFUSED:
+            return NoAnswer(f"nothing listens at {spoken(place)}")
+        return NoAnswer(f"{spoken(place)}: {error.strerror}")
 
 
 class Agent:
-    """An agent at an address."""
+    """An agent at an address. Nothing is looked up or sent until it is asked for."""
 
     def __init__(self, address: str) -> None:
-        self._link = Udp(*parse_address(address))
-        self.name = self._link.name
+        host, port = parse_address(address)
+        self.name = spoken((host, port))
+        self._link = Udp(host, port)
 
     def ask(self, timeout: float = 3.0) -> Entries:
         """The entries of the first good report within so many seconds.
@@ -297,9 +305,9 @@ class Agent:
         """
         end = time.monotonic() + timeout
         bad: Optional[BadReport] = None
-        silence = ""
-        self._link.open()
+        silence = f" from {self.name}"
         try:
+            self._link.open(timeout)
             for wait in waits():
                 again = min(end, time.monotonic() + wait)
                 untried = len(self._link)
@@ -323,20 +331,26 @@ class Agent:
                 if again >= end:
                     break
                 self._link.turn()
+            self._link.forget()
             if bad is not None:
                 raise BadReport(bad.cause, f"bad report from {self.name}: {bad}")
-            raise NoAnswer(f"no answer from {self.name} in {timeout:g} s{silence}")
+            raise NoAnswer(f"no answer in {timeout:g} s{silence}")
         finally:
             self._link.close()
 
     def beat(self, variable: int, sender: int, value: int) -> None:
         """Sends one heartbeat. Nobody says whether it arrives; NoAnswer if it cannot."""
-        self.send(heartbeat(variable, sender, value), 0.1)
+        try:
+            self.send(heartbeat(variable, sender, value), 0.1)
+        finally:
+            self._link.close()
 
     def send(self, packet: bytes, listen: float) -> None:
         """Sends to the first of the host's addresses that does not refuse it within so many
         seconds, and returns after them."""
         end = time.monotonic() + listen
+        if not len(self._link):
+            self._link.open(LOOKUP_SECONDS)
         refused = ""
         for _ in range(len(self._link)):
             try:
@@ -360,10 +374,6 @@ WARN_MS, CRIT_MS = 5_000, 30_000  # deadlines when nobody names any
 TICK_MS_MAX = 3_600_000
 UNITS_MS = {"ms": 1, "s": 1_000, "": 1_000, "min": 60_000, "m": 60_000, "h": 3_600_000}
 FILE_MAX = 65536  # bytes of a file of names
-
-
-class Wrong(Error):
-    """A setting that cannot be right."""
 
 
 @dataclasses.dataclass
@@ -400,10 +410,10 @@ class Settings(NamedTuple):
 
 def parse_number(text: str, low: int, high: int) -> int:
     if not re.fullmatch(r"[0-9]{1,9}|0[xX][0-9a-fA-F]{1,8}", text):
-        raise Wrong(f"{text!r} is not a number from {low} to {high}")
+        raise BadUsage(f"{text!r} is not a number from {low} to {high}")
     number = int(text, 16 if text[:2] in ("0x", "0X") else 10)
     if not low <= number <= high:
-        raise Wrong(f"{text} is out of range: it must be {low} to {high}")
+        raise BadUsage(f"{text} is out of range: it must be {low} to {high}")
     return number
 
 
@@ -420,30 +430,30 @@ def parse_duration(text: str) -> int:
     match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,6})?) ?(ms|s|min|m|h|)", text)
     duration = round(float(match[1]) * UNITS_MS[match[2]]) if match else 0
     if duration < 1:
-        raise Wrong(f"{text!r} is not a time: write it like 500ms, 5s, 2min or 1h")
+        raise BadUsage(f"{text!r} is not a time: write it like 500ms, 5s, 2min or 1h")
     return duration
 
 
 def parse_tick(text: str) -> int:
     tick_ms = parse_duration(text)
     if tick_ms > TICK_MS_MAX:
-        raise Wrong(f"{text} is too long for a tick: it must be 1 ms to 1 h")
+        raise BadUsage(f"{text} is too long for a tick: it must be 1 ms to 1 h")
     return tick_ms
 
 
 def parse_range(text: str) -> tuple[int, int]:
     low, dots, high = text.partition("..")
     if not dots:
-        raise Wrong(f"{text!r} is not a range of values: write it like 0..80")
+        raise BadUsage(f"{text!r} is not a range of values: write it like 0..80")
     limits = parse_byte(low.strip()), parse_byte(high.strip())
     if limits[0] > limits[1]:
-        raise Wrong(f"no value is in {text}: write the lower one first")
+        raise BadUsage(f"no value is in {text}: write the lower one first")
     return limits
 
 
 def parse_yes(text: str) -> bool:
     if text not in ("yes", "no"):
-        raise Wrong(f"{text!r} is neither yes nor no")
+        raise BadUsage(f"{text!r} is neither yes nor no")
     return text == "yes"
 
 
@@ -453,9 +463,9 @@ def parse_name(text: str) -> str:
     for character in text:
         if not (character.isalnum() or character in " ._-/+()") \
                 or unicodedata.east_asian_width(character) in "WF":
-            raise Wrong(f"{text!r} has {character!r} in it: use letters, digits, spaces and ._-/+()")
+            raise BadUsage(f"{text!r} has {character!r} in it: use letters, digits, spaces and ._-/+()")
     if not 1 <= len(text) <= 24 or re.fullmatch(r"[0-9-]+", text):
-        raise Wrong(f"{text!r} is not a name: it needs a letter, and at most 24 characters")
+        raise BadUsage(f"{text!r} is not a name: it needs a letter, and at most 24 characters")
     return text
 
 
@@ -470,12 +480,12 @@ def parse_variables(text: str, variables: Sequence[Variable]) -> list[int]:
         elif match:
             first, last = parse_variable(match[1]), parse_variable(match[2])
             if first > last:
-                raise Wrong(f"{part} is empty: write the lower one first")
+                raise BadUsage(f"{part} is empty: write the lower one first")
             found += range(first, last + 1)
         elif re.match("[0-9]", part):
             found.append(parse_variable(part))
         else:
-            raise Wrong(f"{part!r} is no variable: write it like 3,7-12, or a name from --names")
+            raise BadUsage(f"{part!r} is no variable: write it like 3,7-12, or a name from --names")
     return found
 
 
@@ -492,17 +502,17 @@ def read_names(path: str) -> tuple[dict[str, Any], dict[int, dict[str, Any]]]:
         with open(path, "rb") as file:
             content = file.read(FILE_MAX + 1)
     except (OSError, ValueError) as error:
-        raise Wrong(f"cannot read {path!r}: {getattr(error, 'strerror', error)}") from error
+        raise BadUsage(f"cannot read {path!r}: {getattr(error, 'strerror', error)}") from error
     if len(content) > FILE_MAX:
-        raise Wrong(f"{path!r} is not a file of names: it is longer than {FILE_MAX} bytes")
+        raise BadUsage(f"{path!r} is not a file of names: it is longer than {FILE_MAX} bytes")
     parser = configparser.ConfigParser(interpolation=None, delimiters=("=",), default_section="",
                                        empty_lines_in_values=False)
     try:
         parser.read_string(content.decode("utf-8-sig"), path)
     except UnicodeDecodeError as error:
-        raise Wrong(f"{path!r}: byte {error.start} is not UTF-8") from error
+        raise BadUsage(f"{path!r}: byte {error.start} is not UTF-8") from error
     except configparser.Error as error:
-        raise Wrong(" ".join(f"{error}".split())[:300]) from error
+        raise BadUsage(" ".join(f"{error}".split())[:300]) from error
     general: dict[str, Any] = {}
     sections: dict[int, dict[str, Any]] = {}
     for section in parser.sections():
@@ -511,22 +521,22 @@ def read_names(path: str) -> tuple[dict[str, Any], dict[int, dict[str, Any]]]:
         if section != "dumpulse":
             try:
                 number = parse_variable(section)
-            except Wrong as error:
-                raise Wrong(f"{at}: a section is [dumpulse] or a variable's number") from error
+            except BadUsage as error:
+                raise BadUsage(f"{at}: a section is [dumpulse] or a variable's number") from error
             if number in sections:
-                raise Wrong(f"{at}: variable {number} has a section already")
+                raise BadUsage(f"{at}: variable {number} has a section already")
             into, known = sections.setdefault(number, {}), OF_A_VARIABLE
         for key, text in parser[section].items():
             if key not in known:
-                raise Wrong(f"{at}: {key!r} is not known there: use {', '.join(known)}")
+                raise BadUsage(f"{at}: {key!r} is not known there: use {', '.join(known)}")
             try:
                 into[key] = known[key](text)
-            except Wrong as error:
-                raise Wrong(f"{at}: {key}: {error}") from error
+            except BadUsage as error:
+                raise BadUsage(f"{at}: {key}: {error}") from error
     names = [keys["name"] for keys in sections.values() if "name" in keys]
     for name in names:
         if names.count(name) > 1:
-            raise Wrong(f"{path!r}: two variables have the name {name!r}")
+            raise BadUsage(f"{path!r}: two variables have the name {name!r}")
     return general, sections
 
 
@@ -549,7 +559,7 @@ def settle(options: argparse.Namespace) -> Settings:
     for text in given.get("value_ranges", ()):
         which, colon, limits = text.rpartition(":")
         if not colon:
-            raise Wrong(f"{text!r} is not a variable and a range: write it like 4:0..80")
+            raise BadUsage(f"{text!r} is not a variable and a range: write it like 4:0..80")
         for number in parse_variables(which, variables):
             variables[number].low, variables[number].high = parse_range(limits)
             variables[number].expected = True
@@ -561,7 +571,7 @@ def settle(options: argparse.Namespace) -> Settings:
     if "now_from" in given:
         now_from, *more = parse_variables(given["now_from"], variables)
         if more:
-            raise Wrong(f"{given['now_from']!r} is more than one variable: only one is the clock")
+            raise BadUsage(f"{given['now_from']!r} is more than one variable: only one is the clock")
     return Settings(variables, tick_ms, now_from)
 
 
@@ -574,10 +584,10 @@ def set_deadlines(variable: Variable, warn_ms: Optional[int], crit_ms: Optional[
     if crit_ms is None:
         variable.crit_ms = min(variable.crit_ms, longest)
     if variable.warn_ms > variable.crit_ms:
-        raise Wrong(f"variable {variable.spoken}: warn, {seconds(variable.warn_ms)}, is longer than "
+        raise BadUsage(f"variable {variable.spoken}: warn, {seconds(variable.warn_ms)}, is longer than "
                     f"crit, {seconds(variable.crit_ms)}")
     if variable.crit_ms > longest:
-        raise Wrong(f"variable {variable.spoken}: crit, {seconds(variable.crit_ms)}, can never be "
+        raise BadUsage(f"variable {variable.spoken}: crit, {seconds(variable.crit_ms)}, can never be "
                     f"seen: with this tick, ages end at {seconds(longest)}")
 
 
@@ -676,8 +686,8 @@ def whose_clock(settings: Settings, entries: Entries) -> str:
 
 def run_get(options: argparse.Namespace) -> int:
     settings = settle(options)
-    wanted = parse_variables(",".join(options.variables), settings.variables) \
-        if options.variables else []
+    wanted = [number for text in options.variables
+              for number in parse_variables(text, settings.variables)]
     agent = Agent(options.address)
     entries = agent.ask(options.timeout / 1000)
     shown = worth_showing(read(entries, settings), wanted)
@@ -700,7 +710,7 @@ def run_get(options: argparse.Namespace) -> int:
 def run_set(options: argparse.Namespace) -> int:
     (variable, *more) = parse_variables(options.variable, settle(options).variables)
     if more:
-        raise Wrong(f"{options.variable!r} is more than one variable: set one at a time")
+        raise BadUsage(f"{options.variable!r} is more than one variable: set one at a time")
     agent = Agent(options.address)
     agent.beat(variable, options.sender, options.value)
     if options.confirm:
@@ -752,10 +762,10 @@ def check(options: argparse.Namespace) -> tuple[int, str, list[Reading]]:
     try:
         settings = settle(options)
         if not any(variable.expected for variable in settings.variables):
-            raise Wrong("nothing is expected: name variables with --expect or in --names FILE")
+            raise BadUsage("nothing is expected: name variables with --expect or in --names FILE")
         agent = Agent(options.address)
         entries = agent.ask(options.timeout / 1000)
-    except (Wrong, BadAddress) as error:
+    except BadUsage as error:
         return 3, str(error), []
     except Error as error:
         return 2, str(error), []
@@ -837,7 +847,7 @@ class Watched:
     def silence(self) -> str:
         """What to say when there was no report."""
         since = "" if self.readings else " yet"
-        return f"no report{since} for {time.monotonic() - self.heard_at:.0f} s: {self.trouble}"
+        return f"no report{since} for {time.monotonic() - self.heard_at:.0f} s; {self.trouble}"
 
 
 def paint(text: str, *codes: str) -> str:
@@ -998,8 +1008,8 @@ class Lines:
 
 def run_watch(options: argparse.Namespace) -> int:
     settings = settle(options)
-    wanted = parse_variables(",".join(options.variables), settings.variables) \
-        if options.variables else []
+    wanted = [number for text in options.variables
+              for number in parse_variables(text, settings.variables)]
     agent = Agent(options.address)
     watched = Watched(settings, wanted, agent.name)
     interval = options.interval / 1000
@@ -1064,7 +1074,7 @@ def make_nodes(options: argparse.Namespace, settings: Settings, chance: random.R
             variable.every_ms = RATES_MS[variable.number % len(RATES_MS)]
         listed = listed[:options.nodes or 8]
     elif options.nodes and options.nodes > len(listed):
-        raise Wrong(f"there are only {len(listed)} nodes in {options.names!r}, not {options.nodes}")
+        raise BadUsage(f"there are only {len(listed)} nodes in {options.names!r}, not {options.nodes}")
     nodes = [Node(variable, variable.every_ms / 1000, (variable.low + variable.high) // 2, False,
                   math.inf) for variable in listed[:options.nodes]]
     of_variable = {node.variable.number: node for node in nodes}
@@ -1073,14 +1083,14 @@ def make_nodes(options: argparse.Namespace, settings: Settings, chance: random.R
         numbers = parse_variables(text, settings.variables)
         for number in numbers:
             if number not in of_variable:
-                raise Wrong(f"{text}: variable {number} has no node: they have "
+                raise BadUsage(f"{text}: variable {number} has no node: they have "
                             f"{','.join(map(str, of_variable))}")
         return [of_variable[number] for number in numbers]
 
     for text in options.die or ():
         which, sign, when = text.rpartition("@")
         if not sign:
-            raise Wrong(f"{text!r} does not say who dies when: write it like 5@8s")
+            raise BadUsage(f"{text!r} does not say who dies when: write it like 5@8s")
         for node in chosen(which):
             node.dies_at = parse_duration(when) / 1000
     for node in chosen(options.late) if options.late else ():
@@ -1172,7 +1182,7 @@ class Parser(argparse.ArgumentParser):
     """One line for what is wrong, and one place where to read on."""
 
     def error(self, message: str) -> NoReturn:
-        raise Wrong(f"{message} (see {self.prog} --help)")
+        raise BadUsage(f"{message} (see {self.prog} --help)")
 
 
 def checked(parse: Callable[[str], Any]) -> Callable[[str], Any]:
@@ -1185,77 +1195,75 @@ def checked(parse: Callable[[str], Any]) -> Callable[[str], Any]:
     return convert
 
 
+READERS = ("", "get", "watch", "check")  # "" is the older command line
+ASKERS = (*READERS, "set")
+JUDGES = ("watch", "check", "simulate")
+
+# Which command lines have it, its name, how its value is read (True: it has none), what stands
+# for the value in the help, and what it means.
+OPTIONS: list[tuple[Sequence[str], str, Any, str, str]] = [
+    (("",), "host", str, "HOST", argparse.SUPPRESS),
+    (("",), "port", parse_port, "PORT", argparse.SUPPRESS),
+    (("get", "set", "watch", "check", "simulate"), "address", str, "HOST[:PORT]", "the agent (port 9060)"),
+    (("get", "watch"), "variables", str, "VARIABLE", "only these: 3,7-12 or names (all heard or named)"),
+    (("set",), "variable", str, "VARIABLE", "0 to 63, or its name"),
+    (("set",), "value", parse_byte, "VALUE", "0 to 255"),
+    (("",), "-v", parse_byte, "VALUE", "send this value, 0 to 255"),
+    (("",), "-n", str, "VARIABLE", "as this variable, 0 to 63 (0)"),
+    (("",), "-s", parse_byte, "SENDER", "from this sender, 0 to 255 (1)"),
+    (("set",), "--sender", parse_byte, "SENDER", "who says so, 0 to 255 (1)"),
+    (("set",), "--confirm", True, "", "ask the agent whether it has it now"),
+    (("check",), "--expect", str, "VARIABLES", "who must be alive: 3,7-12 or names"),
+    (("check",), "--value", str, "VARIABLES:LOW..HIGH", "expect these, with a value in that range"),
+    (JUDGES, "--warn", parse_duration, "TIME", "silent for longer is late (5s)"),
+    (JUDGES, "--crit", parse_duration, "TIME", "silent for longer is dead (30s)"),
+    (("watch",), "--interval", parse_duration, "TIME", "ask so often (1s)"),
+    (("watch",), "--count", lambda text: parse_number(text, 1, 10**8), "N", "end after so many times"),
+    (("simulate",), "--nodes", lambda text: parse_number(text, 1, VARIABLES - 1), "N",
+     "how many nodes (all of --names, or 8)"),
+    (("simulate",), "--die", str, "NODES@TIME", "they fall silent then: 5@8s"),
+    (("simulate",), "--late", str, "NODES", "they beat too seldom"),
+    (("simulate",), "--corrupt", str, "NODES", "half of their heartbeats are damaged"),
+    (("simulate",), "--seconds", parse_duration, "TIME", "end after so long (on Ctrl-C)"),
+    (("simulate",), "--seed", lambda text: parse_number(text, 0, 10**9), "N", "repeat an earlier run"),
+    (READERS, "--tick", parse_tick, "TIME", "unit of the agent's timestamps (1s)"),
+    (READERS, "--now-from", str, "VARIABLE", "the one that the agent stamps (the clock here)"),
+    ((*ASKERS, "simulate"), "--names", str, "FILE", "names and deadlines: see examples/vehicle.ini"),
+    (ASKERS, "--timeout", parse_duration, "TIME", "give up after so long (3s)"),
+    (READERS, "--json", True, "", "for scripts"),
+]
+MORE: dict[str, dict[str, Any]] = {  # what argparse must know besides
+    "port": {"nargs": "?", "default": PORT}, "variables": {"nargs": "*"}, "--sender": {"default": 1},
+    "--interval": {"default": 1_000}, "--timeout": {"default": 3_000}, "-s": {"dest": "sender"},
+    "-v": {"dest": "value"}, "-n": {"dest": "variable"}, "--die": {"action": "append"},
+    "--value": {"action": "append", "dest": "value_ranges"}}
+
+
 def build_parser(command: str) -> Parser:
-    """That of a command, or of the older command line if it is none."""
+    """That of a command, or of the older command line."""
     run, about, epilog = COMMANDS.get(command, (run_older, ABOUT, STATUSES))
-    plain = argparse.RawDescriptionHelpFormatter
     parser = Parser(prog=f"client.py {command}".strip(), description=about, epilog=epilog,
-                    formatter_class=plain, allow_abbrev=False,
+                    formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
                     usage=None if command else "client.py COMMAND ... | HOST [PORT] [OPTION]...")
     parser.set_defaults(run=run)
-
-    def option(name: str, parse: Callable[[str], Any], metavar: str, about: str, **more: Any) -> None:
-        parser.add_argument(name, type=checked(parse), metavar=metavar, help=about, **more)
-
-    if command:
-        parser.add_argument("address", metavar="HOST[:PORT]", help="the agent; port 9060 if none is given")
-    else:
+    if not command:
         parser.add_argument("--version", action="version", version=f"client.py {VERSION}")
-        parser.add_argument("host", metavar="HOST", help=argparse.SUPPRESS)
-        parser.add_argument("port", metavar="PORT", nargs="?", default=str(PORT), help=argparse.SUPPRESS)
-        option("-v", parse_byte, "VALUE", "send this value, 0 to 255", dest="value")
-        option("-n", str, "VARIABLE", "as this variable, 0 to 63 (0)", dest="variable")
-        option("-s", parse_byte, "SENDER", "from this sender, 0 to 255 (1)", dest="sender")
-    if command == "set":
-        parser.add_argument("variable", metavar="VARIABLE", help="0 to 63, or its name")
-        parser.add_argument("value", metavar="VALUE", type=checked(parse_byte), help="0 to 255")
-        option("--sender", parse_byte, "SENDER", "who says so, 0 to 255 (1)", default=1)
-        parser.add_argument("--confirm", action="store_true", help="ask the agent whether it has it now")
-    if command in ("get", "watch"):
-        parser.add_argument("variables", metavar="VARIABLE", nargs="*",
-                            help="only these: 3,7-12 or names (all that were heard or named)")
-    if command != "simulate":
-        option("--timeout", parse_duration, "TIME", "give up after so long (3s)", default=3_000)
-    parser.add_argument("--names", metavar="FILE", help="names, deadlines and values: see examples/vehicle.ini")
-    if command in ("", "get", "watch", "check"):
-        option("--tick", parse_tick, "TIME", "unit of the agent's timestamps (1s)")
-        parser.add_argument("--now-from", metavar="VARIABLE",
-                            help="the variable that the agent stamps (this machine's clock)")
-    if command in ("", "get", "watch", "check"):
-        parser.add_argument("--json", action="store_true", help="for scripts")
-    if command in ("watch", "check", "simulate"):
-        option("--warn", parse_duration, "TIME", "silent for longer is late (5s)")
-        option("--crit", parse_duration, "TIME", "silent for longer is dead (30s)")
-    if command == "check":
-        parser.add_argument("--expect", metavar="VARIABLES", help="who must be alive: 3,7-12 or names")
-        parser.add_argument("--value", metavar="VARIABLES:LOW..HIGH", action="append", dest="value_ranges",
-                            help="expect these, with a value in that range; may be repeated")
-    if command == "watch":
-        option("--interval", parse_duration, "TIME", "ask so often (1s)", default=1_000)
-        option("--count", lambda text: parse_number(text, 1, 10**8), "N", "end after so many times")
-    if command == "simulate":
-        option("--nodes", lambda text: parse_number(text, 1, VARIABLES - 1), "N",
-               "how many nodes (all of the file, or 8)")
-        parser.add_argument("--die", metavar="NODES@TIME", action="append",
-                            help="they fall silent then: 5@8s; may be repeated")
-        parser.add_argument("--late", metavar="NODES", help="they beat too seldom")
-        parser.add_argument("--corrupt", metavar="NODES", help="half of their heartbeats are damaged")
-        option("--seconds", parse_duration, "TIME", "end after so long (on Ctrl-C)")
-        option("--seed", lambda text: parse_number(text, 0, 10**9 - 1), "N", "repeat an earlier run")
+    for commands, name, parse, metavar, meaning in OPTIONS:
+        if command in commands:
+            how = {"action": "store_true"} if parse is True else {"type": checked(parse), "metavar": metavar}
+            parser.add_argument(name, help=meaning, **{**how, **MORE.get(name, {})})
     return parser
 
 
 def run_older(options: argparse.Namespace) -> int:
     """HOST PORT, as the command line has always been."""
-    options.address = f"[{options.host}]:{options.port}"
-    parse_port(options.port)
-    options.variables, options.confirm = [], False
+    options.address, options.variables, options.confirm = f"[{options.host}]:{options.port}", [], False
     if options.value is not None:
         options.variable = options.variable or "0"
         options.sender = 1 if options.sender is None else options.sender
         return run_set(options)
     if options.variable is not None or options.sender is not None:
-        raise Wrong("-n and -s go with -v VALUE (see client.py --help)")
+        raise BadUsage("-n and -s go with -v VALUE (see client.py --help)")
     return run_get(options)
 
 

@@ -142,7 +142,7 @@ def test_silence_is_asked_again_and_ends() -> None:
     """At 0, 0.2, 0.6 and 1.4 s, each wait a quarter more or less."""
     with FakeAgent([]) as agent:
         begun = time.monotonic()
-        with pytest.raises(client.NoAnswer, match="no answer from .* in 1.2 s"):
+        with pytest.raises(client.NoAnswer, match="no answer in 1.2 s from 127.0.0.1"):
             client.Agent(agent.address).ask(1.2)
         passed = time.monotonic() - begun
         assert 1.2 <= passed < 1.2 + 5
@@ -188,7 +188,7 @@ def test_a_late_report_is_not_taken_for_the_next() -> None:
 
 def test_nobody_listens_and_no_processor_is_wasted() -> None:
     before = time.process_time()
-    with pytest.raises(client.NoAnswer, match="in 1 s: 127.0.0.1:.*nothing listens there"):
+    with pytest.raises(client.NoAnswer, match="in 1 s: nothing listens at 127.0.0.1:"):
         client.Agent(f"127.0.0.1:{unused_port()}").ask(1)
     assert time.process_time() - before < 0.5
 
@@ -227,10 +227,9 @@ def test_a_beat_goes_to_the_address_that_listens(monkeypatch: pytest.MonkeyPatch
 
 def test_a_silent_name_service_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     ended = threading.Event()
-    monkeypatch.setattr(client, "LOOKUP_SECONDS", 0.1)
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: ended.wait())
-    with pytest.raises(client.NoAnswer, match="name service was silent"):
-        client.Agent("slow")
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [][:ended.wait()])
+    with pytest.raises(client.NoAnswer, match="no answer from the name service in 0.1 s"):
+        client.Agent("slow").ask(0.1)
     ended.set()
 
 
@@ -245,7 +244,7 @@ def test_addresses(text: str, host: str, port: int) -> None:
     "", ":9060", "here:", "here:0", "here:65536", "here:-1", "here:1e3", "here:٣", "[::1", "[::1]9060",
     "[]:1", "[::1]:x", "serial:/dev/ttyACM0"])
 def test_wrong_addresses(text: str) -> None:
-    with pytest.raises(client.BadAddress):
+    with pytest.raises(client.BadUsage):
         client.parse_address(text)
 
 
@@ -280,7 +279,7 @@ TYPED = [
     ("localhost 9060 9061", 2, "9061"),
     ("gte localhost", 2, "'get' that you mean"),
     ("wacth localhost", 2, "'watch' that you mean"),
-    ("OLD_NOBODY --timeout 300ms", 3, "nothing listens there"),
+    ("OLD_NOBODY --timeout 300ms", 3, "nothing listens at"),
     ("get", 2, "HOST[:PORT]"),
     ("get HERE 3 --now-from 4", 0, "variable 4, the agent's clock, was never heard"),
     ("get HERE 3,9", 0, "never"),
@@ -290,7 +289,7 @@ TYPED = [
     ("get HERE 3,,4", 2, "'' is no variable"),
     ("get [::1 3", 2, "is not an address"),
     ("get nosuch.invalid", 3, "cannot find the host 'nosuch.invalid'"),
-    ("get NOBODY --timeout 0.2", 3, "no answer from"),
+    ("get NOBODY --timeout 0.2", 3, "no answer in"),
     ("get SHORT --timeout 200ms", 4, "8 bytes long, not 260"),
     ("get SUM --timeout 200ms", 4, "its checksum is"),
     ("get STRANGER --timeout 200ms", 4, "it came from"),
@@ -301,6 +300,7 @@ TYPED = [
     ("set HERE 4 8 --confirm", 1, "variable 4 was never heard"),
     ("set HERE 3,4 8", 2, "one at a time"),
     ("set HERE 3 300", 2, "must be 0 to 255"),
+    ("set nosuch.invalid 3 1", 3, "cannot find the host"),
     ("set NOBODY 3 1", 3, "cannot send to"),
     ("set SUM 3 1 --confirm --timeout 200ms", 4, "its checksum is"),
     ("watch HERE --interval 0", 2, "is not a time"),
@@ -442,7 +442,7 @@ def test_any_file_is_read_or_refused_in_one_line(content: bytes) -> None:
         options = client.build_parser("watch").parse_args(["x", "--names", str(path)])
         try:
             client.settle(options)
-        except client.Wrong as error:
+        except client.BadUsage as error:
             assert "\n" not in str(error) and "\x1b" not in str(error)
     finally:
         path.unlink()
@@ -557,7 +557,7 @@ def test_performance_data(tmp_path: Path, call: Call) -> None:
 
 
 def test_check_of_an_agent_that_is_not_there(places: dict[str, str], call: Call) -> None:
-    for where, text in (("NOBODY", "nothing listens there"), ("SHORT", "8 bytes long"), ("SUM", "its checksum")):
+    for where, text in (("NOBODY", "nothing listens at"), ("SHORT", "8 bytes long"), ("SUM", "its checksum")):
         result = call("check", places[where], "--expect", "1", "--timeout", "200ms")
         assert result.status == 2 and not result.err
         assert result.out.startswith("DUMPULSE CRITICAL - ") and text in result.out
@@ -622,7 +622,7 @@ def test_simulate_outlives_its_agent() -> None:
     process = subprocess.Popen([*COMMAND, "simulate", f"127.0.0.1:{port}"], text=True, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE)
     try:
-        assert process.stderr and "nothing listens there" in process.stderr.readline()
+        assert process.stderr and "nothing listens at" in process.stderr.readline()
         with Server(port=port) as server:
             server.wait_for(lambda counters: counters["heartbeats"] >= 8, "it beats once there is an agent")
         process.send_signal(signal.SIGINT)
