@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import argparse
 import configparser
+import contextlib
 import dataclasses
 import difflib
 import errno
@@ -651,9 +652,12 @@ def read(entries: Entries, settings: Settings) -> list[Reading]:
 
 def seconds(duration_ms: int) -> str:
     """Eight characters at most for an age, whatever the tick."""
-    if duration_ms < 100_000_000:
-        return f"{duration_ms / 1000:.8g} s"
-    return f"{duration_ms / 3_600_000:.6g} h"
+    return f"{decimal(duration_ms)} s" if duration_ms < 100_000_000 else f"{duration_ms / 3_600_000:.6g} h"
+
+
+def decimal(duration_ms: int) -> str:
+    """In seconds, and never with an exponent."""
+    return f"{duration_ms / 1000:.3f}".rstrip("0").rstrip(".")
 
 
 def worth_showing(readings: Sequence[Reading], wanted: Sequence[int]) -> list[Reading]:
@@ -732,15 +736,11 @@ def judge(reading: Reading) -> tuple[int, list[str]]:
     """The status of an expected variable, and what is wrong with it. Silence and a bad value
     are two things, and both may be wrong at once."""
     variable = reading.variable
-    status, wrong = 0, []
-    if reading.state == NEVER:
-        status, wrong = 2, ["never heard"]
-    elif reading.state == DEAD:
-        status, wrong = 2, [f"dead: silent for {reading.age}, crit {seconds(variable.crit_ms)}"]
-    elif reading.state == LATE:
-        status, wrong = 1, [f"late: silent for {reading.age}, warn {seconds(variable.warn_ms)}"]
-    elif reading.state == UNKNOWN:
-        status, wrong = 3, ["age unknown"]
+    status, silence = {
+        OK: (0, ""), NEVER: (2, "never heard"), UNKNOWN: (3, "age unknown"),
+        DEAD: (2, f"dead: silent for {reading.age}, crit {seconds(variable.crit_ms)}"),
+        LATE: (1, f"late: silent for {reading.age}, warn {seconds(variable.warn_ms)}")}[reading.state]
+    wrong = [silence] if silence else []
     if reading.bad_value:
         status = 2
         wrong.append(f"bad value: {reading.entry.value} is not in {variable.low}..{variable.high}")
@@ -751,9 +751,9 @@ def performance(reading: Reading) -> str:
     """'label'=value[unit];warn;crit;min;max, U for what is not known."""
     variable = reading.variable
     label = variable.name or f"variable {variable.number}"
-    silence = "U" if reading.age_ms is None else f"{reading.age_ms / 1000:.8g}s"
+    silence = "U" if reading.age_ms is None else f"{decimal(reading.age_ms)}s"
     value = "U" if reading.state == NEVER else str(reading.entry.value)
-    return (f"'{label} age'={silence};{variable.warn_ms / 1000:.8g};{variable.crit_ms / 1000:.8g};0; "
+    return (f"'{label} age'={silence};{decimal(variable.warn_ms)};{decimal(variable.crit_ms)};0; "
             f"'{label} value'={value};;{variable.low}:{variable.high};0;255")
 
 
@@ -842,7 +842,7 @@ class Watched:
         jump = (now - before - passed + WRAP // 2) % WRAP - WRAP // 2
         if abs(jump) <= max(SKEW, JUMP_MS // tick_ms):
             return ""
-        return f"the agent's clock jumped by {seconds(jump * tick_ms)}: it restarted, or was set"
+        return f"the agent's clock jumped by {seconds(jump * tick_ms)}: it restarted, or was set, or we slept"
 
     def silence(self) -> str:
         """What to say when there was no report."""
@@ -909,27 +909,27 @@ class Terminal:
         self._input = sys.stdin.fileno() if sys.stdin and sys.stdin.isatty() else None
         self._saved: list[Any] = []
 
-    def __enter__(self) -> Terminal:
+    def begin(self) -> None:
         if self._input is not None:  # what is typed must not appear in the table
             self._saved = termios.tcgetattr(self._input)
             quiet = termios.tcgetattr(self._input)
             quiet[3] &= ~(termios.ECHO | termios.ICANON)
-            termios.tcsetattr(self._input, termios.TCSADRAIN, quiet)
+            termios.tcsetattr(self._input, termios.TCSANOW, quiet)
         self._write("\x1b[?1049h\x1b[?25l\x1b[?7l")  # second screen, no cursor, no wrapping
         signal.signal(signal.SIGTSTP, self._pause)
-        return self
 
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """As it was, however far begin() has come."""
         signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         self._write("\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l")
-        if self._input is not None:
-            termios.tcsetattr(self._input, termios.TCSADRAIN, self._saved)
+        if self._input is not None and self._saved:
+            termios.tcsetattr(self._input, termios.TCSANOW, self._saved)
 
     def _pause(self, *_: object) -> None:
         """Ctrl-Z."""
-        self.__exit__()
+        self.close()
         os.kill(os.getpid(), signal.SIGSTOP)
-        self.__enter__()
+        self.begin()
 
     @staticmethod
     def _write(text: str) -> None:
@@ -961,11 +961,10 @@ class Lines:
         self._as_json = as_json
         self._restart = self._said = ""
 
-    def __enter__(self) -> Lines:
-        return self
+    def begin(self) -> None:
+        """Nothing to prepare, and nothing to close."""
 
-    def __exit__(self, *_: object) -> None:
-        pass
+    close = begin
 
     def show(self, watched: Watched) -> None:
         shown = worth_showing(watched.readings, watched.wanted)
@@ -1016,14 +1015,13 @@ def run_watch(options: argparse.Namespace) -> int:
     timeout = min(options.timeout / 1000, max(1.0, interval))
     fancy = termios and not options.json and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
     try:
-        with Terminal() if fancy else Lines(options.json) as view:
+        with contextlib.closing(Terminal() if fancy else Lines(options.json)) as view:
+            view.begin()
             for done in itertools.count(1):
                 begun = time.monotonic()
                 watched.ask(agent, timeout)
                 view.show(watched)
-                if done == options.count:
-                    break
-                if not view.wait(max(0.0, begun + interval - time.monotonic())):
+                if done == options.count or not view.wait(max(0.0, begun + interval - time.monotonic())):
                     break
     except KeyboardInterrupt:
         pass
@@ -1046,8 +1044,8 @@ class Node:
     variable: Variable
     period: float
     value: int
-    corrupt: bool
-    dies_at: float
+    corrupt: bool = False
+    dies_at: float = math.inf
     sent: int = 0
     damaged: int = 0
     unsent: int = 0
@@ -1064,47 +1062,43 @@ class Node:
         return (int.from_bytes(packet, "big") ^ 1 << bit).to_bytes(8, "big")
 
 
-def make_nodes(options: argparse.Namespace, settings: Settings, chance: random.Random) -> list[Node]:
-    listed = [variable for variable in settings.variables
+def make_nodes(options: argparse.Namespace, settings: Settings) -> list[Node]:
+    """One for each variable that --names lists, or for 1, 2, 3 and so on."""
+    chosen = [variable for variable in settings.variables
               if variable.listed and variable.number != settings.now_from]
-    if not listed:
-        listed = [variable for variable in settings.variables if variable.number != settings.now_from]
-        listed = listed[1:] + listed[:1]  # variable 0 is usually the agent's own
-        for variable in listed:
+    if not chosen:
+        chosen = settings.variables[1:1 + (options.nodes or 8)]
+        for variable in chosen:
             variable.every_ms = RATES_MS[variable.number % len(RATES_MS)]
-        listed = listed[:options.nodes or 8]
-    elif options.nodes and options.nodes > len(listed):
-        raise BadUsage(f"there are only {len(listed)} nodes in {options.names!r}, not {options.nodes}")
-    nodes = [Node(variable, variable.every_ms / 1000, (variable.low + variable.high) // 2, False,
-                  math.inf) for variable in listed[:options.nodes]]
-    of_variable = {node.variable.number: node for node in nodes}
+    if len(chosen) < (options.nodes or 1):
+        raise BadUsage(f"there are only {len(chosen)} nodes in {options.names!r}, not {options.nodes}")
+    nodes = {variable.number: Node(variable, variable.every_ms / 1000, (variable.low + variable.high) // 2)
+             for variable in chosen[:options.nodes]}
 
-    def chosen(text: str) -> list[Node]:
-        numbers = parse_variables(text, settings.variables)
+    def named(text: Optional[str]) -> list[Node]:
+        numbers = parse_variables(text, settings.variables) if text is not None else []
         for number in numbers:
-            if number not in of_variable:
-                raise BadUsage(f"{text}: variable {number} has no node: they have "
-                            f"{','.join(map(str, of_variable))}")
-        return [of_variable[number] for number in numbers]
+            if number not in nodes:
+                raise BadUsage(f"{text}: there is no node {number}, only {', '.join(map(str, nodes))}")
+        return [nodes[number] for number in numbers]
 
     for text in options.die or ():
         which, sign, when = text.rpartition("@")
         if not sign:
             raise BadUsage(f"{text!r} does not say who dies when: write it like 5@8s")
-        for node in chosen(which):
+        for node in named(which):
             node.dies_at = parse_duration(when) / 1000
-    for node in chosen(options.late) if options.late else ():
+    for node in named(options.late):
         node.period = node.variable.crit_ms * 0.9 / 1000  # which is late, and not quite dead
-    for node in chosen(options.corrupt) if options.corrupt else ():
+    for node in named(options.corrupt):
         node.corrupt = True
-    return nodes
+    return list(nodes.values())
 
 
 def run_simulate(options: argparse.Namespace) -> int:
-    settings = settle(options)
     seed = random.randrange(1_000_000) if options.seed is None else options.seed
     chance = random.Random(seed)
-    nodes = make_nodes(options, settings, chance)
+    nodes = make_nodes(options, settle(options))
     agent = Agent(options.address)
     print(f"simulate: {len(nodes)} nodes beat at {agent.name}, --seed {seed}", flush=True)
     begun = time.monotonic()
@@ -1132,7 +1126,7 @@ def beat_all(agent: Agent, nodes: Sequence[Node], chance: random.Random, begun: 
         time.sleep(max(0.0, due - time.monotonic()))
         if due - begun >= node.dies_at:
             continue
-        heapq.heappush(turns, (due + node.period * chance.uniform(0.9, 1.1), turn[1]))
+        heapq.heappush(turns, (max(due, time.monotonic()) + node.period * chance.uniform(0.9, 1.1), turn[1]))
         try:
             agent.send(node.next_heartbeat(chance), max(0.0, turns[0][0] - time.monotonic()))
             node.sent += 1
@@ -1271,7 +1265,8 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], str, str]] = {
     "get": (run_get, "Show an agent's report, once it is verified.", AGES),
     "set": (run_set, "Send one heartbeat. Nobody says whether it arrives, but for --confirm.", ""),
     "watch": (run_watch, "Show who is alive, over and over. What has changed since the last\n"
-              "report stands out; a value out of its range has a !.", AGES),
+              "report stands out; a value out of its range has a !. An answer is waited for for\n"
+              "one interval, or 1 s, but never longer than --timeout.", AGES),
     "check": (run_check, "Print one line that says who is not alive, and performance data. Expected\n"
               "are those of --expect and --value, or all that --names does not except.", AGES),
     "simulate": (run_simulate, "Be a number of nodes that beat, until Ctrl-C: the variables of --names,\n"

@@ -313,7 +313,7 @@ TYPED = [
     ("watch HERE --tick 1ms --crit 65.472s", 2, "ages end at 65.471 s"),
     ("simulate HERE --nodes 0", 2, "must be 1 to 63"),
     ("simulate HERE --die 5", 2, "does not say who dies when"),
-    ("simulate HERE --die 9@1s", 2, "variable 9 has no node"),
+    ("simulate HERE --die 9@1s", 2, "there is no node 9, only 1, 2, 3, 4, 5, 6, 7, 8"),
     ("simulate HERE --late x", 2, "'x' is no variable"),
     ("simulate HERE --nodes 9 --names VEHICLE", 2, "only 8 nodes"),
     ("simulate NOBODY --seconds 1200ms", 3, "cannot send to"),
@@ -556,6 +556,14 @@ def test_performance_data(tmp_path: Path, call: Call) -> None:
         ("variable 9 age", "U", "", "5", "30", "0", ""), ("variable 9 value", "U", "", "", "0:255", "0", "255")]
 
 
+def test_performance_data_of_a_long_tick(call: Call) -> None:
+    """Years, and no exponent."""
+    with FakeAgent([report(v0=(NOW, 1, 0), v1=((NOW - 65000) % 65536, 1, 1))]) as agent:
+        line = call("check", agent.address, "--now-from", "0", "--expect", "1", "--tick", "1h", "--crit", "65471h").out
+    assert performance_data(line.strip())["variable 1 age"]["value"] == str(65000 * 3600)
+    assert "late: silent for 65000 h" in line
+
+
 def test_check_of_an_agent_that_is_not_there(places: dict[str, str], call: Call) -> None:
     for where, text in (("NOBODY", "nothing listens at"), ("SHORT", "8 bytes long"), ("SUM", "its checksum")):
         result = call("check", places[where], "--expect", "1", "--timeout", "200ms")
@@ -606,7 +614,7 @@ def test_simulate_again(monkeypatch: pytest.MonkeyPatch) -> None:
     def packets(seed: int) -> list[bytes]:
         options = client.build_parser("simulate").parse_args(["x", "--corrupt", "1-4"])
         chance = random.Random(seed)
-        nodes = client.make_nodes(options, client.settle(options), chance)
+        nodes = client.make_nodes(options, client.settle(options))
         assert [node.variable.number for node in nodes] == list(range(1, 9))
         made = [(node, node.next_heartbeat(chance)) for _ in range(500) for node in nodes]
         agent = model.Agent()

@@ -158,6 +158,23 @@ def test_signals_leave_the_terminal_as_it_was(number: int) -> None:
         assert terminal.end() == 143
 
 
+@pytest.mark.parametrize("moment", range(12))
+def test_an_interrupt_at_any_moment(moment: int) -> None:
+    """Around the change to the second screen, above all."""
+    with FakeAgent([CHECKED]) as agent, watch(agent.address) as terminal:
+        if moment < 6:
+            wait_until(lambda: termios.tcgetattr(terminal._theirs) != terminal.attributes, "it begins")
+        else:
+            wait_until(lambda: b"\x1b[?1049h" in terminal.raw, "the second screen shows")
+        time.sleep(moment % 6 * 0.0003)
+        terminal.process.send_signal(signal.SIGINT)
+        assert terminal.process.wait(PATIENCE) == 0
+        wait_until(lambda: terminal.raw.endswith(b"\r\n"), "all is read")
+        assert termios.tcgetattr(terminal._theirs) == terminal.attributes
+        assert terminal.raw.count(b"\x1b[?1049h") <= terminal.raw.count(b"\x1b[?1049l")
+        assert b"Traceback" not in terminal.raw
+
+
 def test_q_ends_and_other_keys_do_not_show() -> None:
     with FakeAgent([CHECKED]) as agent, watch(agent.address) as terminal:
         terminal.wait_for(lambda text: " 3 " in text[7])
