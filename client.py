@@ -34,6 +34,7 @@ import dataclasses
 import difflib
 import errno
 import heapq
+import io
 import itertools
 import json
 import math
@@ -806,7 +807,7 @@ class Watched:
         self.changed: dict[int, set[str]] = {}  # by variable, since the report before
         self.trouble: Optional[Error] = None  # why there was no report this time
         self.restart = ""  # the last one
-        self.heard_at = self.begun_at = time.monotonic()
+        self.heard_at = time.monotonic()
 
     def ask(self, agent: Agent, timeout: float) -> None:
         try:
@@ -996,10 +997,9 @@ class Lines:
         change."""
         if hasattr(select, "poll"):
             reader = select.poll()
-            reader.register(sys.stdout.fileno(), 0)
-            for _, event in reader.poll(int(pause * 1000)):
-                if event & select.POLLERR:
-                    raise BrokenPipeError
+            reader.register(sys.stdout.fileno(), 0)  # which leaves errors and hang-ups
+            if reader.poll(math.ceil(pause * 1000)):
+                raise BrokenPipeError
         else:
             time.sleep(pause)
         return True
@@ -1251,7 +1251,7 @@ def build_parser(command: str) -> Parser:
 
 def run_older(options: argparse.Namespace) -> int:
     """HOST PORT, as the command line has always been."""
-    options.address, options.variables, options.confirm = f"[{options.host}]:{options.port}", [], False
+    options.address, options.variables, options.confirm = f"[{options.host.strip('[]')}]:{options.port}", [], False
     if options.value is not None:
         options.variable = options.variable or "0"
         options.sender = 1 if options.sender is None else options.sender
@@ -1299,7 +1299,8 @@ def main() -> NoReturn:
     for number in ("SIGTERM", "SIGHUP"):
         if hasattr(signal, number):  # Windows has no SIGHUP
             signal.signal(getattr(signal, number), ended)
-    if hasattr(sys.stdout, "reconfigure"):
+    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # somebody has closed it
+    if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # one column for each character, whatever the locale
     try:
         status = command(sys.argv[1:])

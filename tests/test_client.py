@@ -260,6 +260,7 @@ TYPED = [
     ("OLD -v 5", 0, ""),
     ("OLD -v 5 -n 63 -s 255", 0, ""),
     ("-v 0x10 OLD -n 0", 0, ""),
+    ("[::1] 1 -v 1 --timeout 1s", 3, "nothing listens at [::1]:1"),
     ("OLD -v 256", 2, "must be 0 to 255"),
     ("OLD -v five", 2, "'five' is not a number"),
     ("OLD -v 5 -n 64", 2, "must be 0 to 63"),

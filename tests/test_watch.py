@@ -330,6 +330,15 @@ def test_a_full_disk() -> None:
                 status, "client.py: cannot write: No space left on device\n")
 
 
+@pytest.mark.parametrize("command", ["get", "watch --count 2 --interval 10ms", "check --expect 1 --now-from 1"])
+def test_a_closed_output(command: str) -> None:
+    with FakeAgent([CHECKED]) as agent:
+        word, *options = command.split()
+        result = subprocess.run(["sh", "-c", '"$@" >&-', "sh", *COMMAND, word, agent.address, *options],
+                                stderr=subprocess.PIPE, timeout=PATIENCE, check=False)
+        assert (result.returncode, result.stderr) == (0, b"")
+
+
 @pytest.mark.parametrize("environment", [{"LC_ALL": "C"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
                                          {"PYTHONIOENCODING": "ascii"}])
 def test_other_locales(environment: dict[str, str], tmp_path: Any) -> None:
