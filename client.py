@@ -146,7 +146,8 @@ LOOKUP_SECONDS = 3.0  # for a heartbeat; a question has a time limit of its own
 FIRST_WAIT, LAST_WAIT = 0.2, 2.0  # seconds until the request is repeated: doubled each time
 # Linux only: errors that routers and hosts report, on sockets that are not connected.
 ERRORS_WANTED: dict[int, tuple[int, int]] = {
-    socket.AF_INET: (socket.IPPROTO_IP, 11), socket.AF_INET6: (socket.IPPROTO_IPV6, 25)}  # IP_RECVERR
+    socket.AF_INET: (socket.IPPROTO_IP, 11),  # IP_RECVERR
+    socket.AF_INET6: (socket.IPPROTO_IPV6, 25)}  # IPV6_RECVERR
 
 
 def parse_address(text: str) -> tuple[str, int]:
@@ -274,7 +275,8 @@ class Udp:
                     raise self._unreachable(place, way, error) from error
                 # IPv6 has a flow label at 2, which means nothing here, and a scope at 3.
                 if (source[:2], source[3:]) != (place[:2], place[3:]):
-                    raise BadReport("address", f"it came from {spoken(source)}, not from {spoken(place)}")
+                    raise BadReport("address", f"it came from {spoken(source)}, "
+                                               f"not from {spoken(place)}")
                 return packet
         return None
 
@@ -465,7 +467,8 @@ def parse_name(text: str) -> str:
     for character in text:
         if not (character.isalnum() or character in " ._-/+()") \
                 or unicodedata.east_asian_width(character) in "WF":
-            raise BadUsage(f"{text!r} has {character!r} in it: use letters, digits, spaces and ._-/+()")
+            raise BadUsage(f"{text!r} has {character!r} in it: "
+                           "use letters, digits, spaces and ._-/+()")
     if not 1 <= len(text) <= 24 or re.fullmatch(r"[0-9-]+", text):
         raise BadUsage(f"{text!r} is not a name: it needs a letter, and at most 24 characters")
     return text
@@ -573,7 +576,8 @@ def settle(options: argparse.Namespace) -> Settings:
     if "now_from" in given:
         now_from, *more = parse_variables(given["now_from"], variables)
         if more:
-            raise BadUsage(f"{given['now_from']!r} is more than one variable: only one is the clock")
+            raise BadUsage(f"{given['now_from']!r} is more than one variable: "
+                           "only one is the clock")
     return Settings(variables, tick_ms, now_from)
 
 
@@ -586,11 +590,11 @@ def set_deadlines(variable: Variable, warn_ms: Optional[int], crit_ms: Optional[
     if crit_ms is None:
         variable.crit_ms = min(variable.crit_ms, longest)
     if variable.warn_ms > variable.crit_ms:
-        raise BadUsage(f"variable {variable.spoken}: warn, {seconds(variable.warn_ms)}, is longer than "
-                    f"crit, {seconds(variable.crit_ms)}")
+        raise BadUsage(f"variable {variable.spoken}: warn, {seconds(variable.warn_ms)}, "
+                       f"is longer than crit, {seconds(variable.crit_ms)}")
     if variable.crit_ms > longest:
-        raise BadUsage(f"variable {variable.spoken}: crit, {seconds(variable.crit_ms)}, can never be "
-                    f"seen: with this tick, ages end at {seconds(longest)}")
+        raise BadUsage(f"variable {variable.spoken}: crit, {seconds(variable.crit_ms)}, can never "
+                       f"be seen: with this tick, ages end at {seconds(longest)}")
 
 
 # ---------------------------------------------------------------- what a report means
@@ -653,7 +657,9 @@ def read(entries: Entries, settings: Settings) -> list[Reading]:
 
 def seconds(duration_ms: int) -> str:
     """Eight characters at most for an age, whatever the tick."""
-    return f"{decimal(duration_ms)} s" if duration_ms < 100_000_000 else f"{duration_ms / 3_600_000:.6g} h"
+    if duration_ms < 100_000_000:
+        return f"{decimal(duration_ms)} s"
+    return f"{duration_ms / 3_600_000:.6g} h"
 
 
 def decimal(duration_ms: int) -> str:
@@ -740,7 +746,8 @@ def judge(reading: Reading) -> tuple[int, list[str]]:
     status, silence = {
         OK: (0, ""), NEVER: (2, "never heard"), UNKNOWN: (3, "age unknown"),
         DEAD: (2, f"dead: silent for {reading.age}, crit {seconds(variable.crit_ms)}"),
-        LATE: (1, f"late: silent for {reading.age}, warn {seconds(variable.warn_ms)}")}[reading.state]
+        LATE: (1, f"late: silent for {reading.age}, warn {seconds(variable.warn_ms)}"),
+    }[reading.state]
     wrong = [silence] if silence else []
     if reading.bad_value:
         status = 2
@@ -784,8 +791,8 @@ def run_check(options: argparse.Namespace) -> int:
         print(json.dumps({"status": STATES[status], "text": text,
                           "variables": [reading.for_json() for reading in expected]}))
     else:
-        data = " ".join(map(performance, expected))
-        print(f"DUMPULSE {STATES[status]} - {text}".replace("|", "/") + (f" | {data}" if data else ""))
+        data = " | " + " ".join(map(performance, expected)) if expected else ""
+        print(f"DUMPULSE {STATES[status]} - {text}".replace("|", "/") + data)
     return status
 
 
@@ -843,7 +850,8 @@ class Watched:
         jump = (now - before - passed + WRAP // 2) % WRAP - WRAP // 2
         if abs(jump) <= max(SKEW, JUMP_MS // tick_ms):
             return ""
-        return f"the agent's clock jumped by {seconds(jump * tick_ms)}: it restarted, or was set, or we slept"
+        return (f"the agent's clock jumped by {seconds(jump * tick_ms)}: it restarted, or was set, "
+                "or we slept")
 
     def silence(self) -> str:
         """What to say when there was no report."""
@@ -869,7 +877,7 @@ def screen(watched: Watched, columns: int, rows: int) -> list[str]:
     hidden = max(0, len(shown) - stacks * room)
     if hidden:  # those in order are the first to go
         order = (DEAD, LATE, NEVER, UNKNOWN, OK)
-        shown = sorted(shown, key=lambda reading: (not reading.bad_value, order.index(reading.state)))
+        shown.sort(key=lambda reading: (not reading.bad_value, order.index(reading.state)))
         shown = sorted(shown[:stacks * room], key=lambda reading: reading.variable.number)
     name, sender = (max(10, min(24, columns - 31)), "sender") if wide else (10, "from")
     heading = f" # {'name':{name}} value {sender}      age state"
@@ -878,11 +886,12 @@ def screen(watched: Watched, columns: int, rows: int) -> list[str]:
     table = [f"{lines[at]}  {lines[at + height]}" if at + height < len(lines) else lines[at]
              for at in range(height)]
     title = f"{watched.name}  {time.strftime('%H:%M:%S')}  {counts(watched.readings)}"
-    trouble = watched.silence() if watched.trouble else whose_clock(watched.settings, watched.entries)
-    last = "q or Ctrl-C ends" + (f"; ... and {hidden} more, in order or nearly so" if hidden else "")
-    return [paint(title[:columns], BOLD), paint(trouble[:columns], *[REVERSE] * bool(watched.trouble)),
-            paint(watched.restart[:columns], BOLD), paint("  ".join([heading] * stacks)[:columns], DIM),
-            *table[:room], *[""] * (room - len(table)), last[:columns]]
+    news = watched.silence() if watched.trouble else whose_clock(watched.settings, watched.entries)
+    more = f"; ... and {hidden} more, in order or nearly so" if hidden else ""
+    return [paint(title[:columns], BOLD), paint(news[:columns], REVERSE if watched.trouble else ""),
+            paint(watched.restart[:columns], BOLD),
+            paint("  ".join([heading] * stacks)[:columns], DIM),
+            *table[:room], *[""] * (room - len(table)), f"q or Ctrl-C ends{more}"[:columns]]
 
 
 def row(reading: Reading, watched: Watched, name_width: int, sender_width: int) -> str:
@@ -986,10 +995,11 @@ class Lines:
         for reading in [] if watched.trouble else shown:
             changed = watched.changed.get(reading.variable.number, set(FIELDS))
             if changed - {"timestamp"}:
-                marks = {field: "*" if field in changed and watched.changed else "" for field in FIELDS}
-                lines.append(f"{now} {reading.variable.spoken}: value {reading.value}{marks['value']}, "
-                             f"sender {reading.sender}{marks['sender']}, age {reading.age}, "
-                             f"{reading.state}{marks['state']}")
+                marks = {field: "*" * (field in watched.changed.get(reading.variable.number, ()))
+                         for field in FIELDS}
+                lines.append(f"{now} {reading.variable.spoken}: value {reading.value}{marks['value']},"
+                             f" sender {reading.sender}{marks['sender']}, age {reading.age},"
+                             f" {reading.state}{marks['state']}")
         print("".join(f"{line}\n" for line in lines), end="", flush=True)
 
     def wait(self, pause: float) -> bool:
@@ -1013,7 +1023,8 @@ def run_watch(options: argparse.Namespace) -> int:
     watched = Watched(settings, wanted, agent.name)
     interval = options.interval / 1000
     timeout = min(options.timeout / 1000, max(1.0, interval))
-    fancy = termios and not options.json and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    fancy = termios and not options.json and sys.stdout.isatty() \
+        and os.environ.get("TERM") != "dumb"
     try:
         with contextlib.closing(Terminal() if fancy else Lines(options.json)) as view:
             view.begin()
@@ -1021,7 +1032,8 @@ def run_watch(options: argparse.Namespace) -> int:
                 begun = time.monotonic()
                 watched.ask(agent, timeout)
                 view.show(watched)
-                if done == options.count or not view.wait(max(0.0, begun + interval - time.monotonic())):
+                left = max(0.0, begun + interval - time.monotonic())
+                if done == options.count or not view.wait(left):
                     break
     except KeyboardInterrupt:
         pass
@@ -1071,15 +1083,17 @@ def make_nodes(options: argparse.Namespace, settings: Settings) -> list[Node]:
         for variable in chosen:
             variable.every_ms = RATES_MS[variable.number % len(RATES_MS)]
     if len(chosen) < (options.nodes or 1):
-        raise BadUsage(f"there are only {len(chosen)} nodes in {options.names!r}, not {options.nodes}")
-    nodes = {variable.number: Node(variable, variable.every_ms / 1000, (variable.low + variable.high) // 2)
+        raise BadUsage(f"there are only {len(chosen)} nodes in {options.names!r}")
+    nodes = {variable.number: Node(variable, variable.every_ms / 1000,
+                                   (variable.low + variable.high) // 2)
              for variable in chosen[:options.nodes]}
 
     def named(text: Optional[str]) -> list[Node]:
         numbers = parse_variables(text, settings.variables) if text is not None else []
         for number in numbers:
             if number not in nodes:
-                raise BadUsage(f"{text}: there is no node {number}, only {', '.join(map(str, nodes))}")
+                raise BadUsage(f"{text}: there is no node {number}, only "
+                               f"{', '.join(map(str, nodes))}")
         return [nodes[number] for number in numbers]
 
     for text in options.die or ():
@@ -1117,7 +1131,8 @@ def run_simulate(options: argparse.Namespace) -> int:
 def beat_all(agent: Agent, nodes: Sequence[Node], chance: random.Random, begun: float,
              duration: float) -> None:
     """Every node in its turn, for so many seconds."""
-    turns = [(begun + chance.uniform(0, min(1, node.period)), index) for index, node in enumerate(nodes)]
+    turns = [(begun + chance.uniform(0, min(1, node.period)), index)
+             for index, node in enumerate(nodes)]
     turns.append((begun + duration, len(nodes)))
     heapq.heapify(turns)
     failed = False
@@ -1126,7 +1141,8 @@ def beat_all(agent: Agent, nodes: Sequence[Node], chance: random.Random, begun: 
         time.sleep(max(0.0, due - time.monotonic()))
         if due - begun >= node.dies_at:
             continue
-        heapq.heappush(turns, (max(due, time.monotonic()) + node.period * chance.uniform(0.9, 1.1), turn[1]))
+        pause = node.period * chance.uniform(0.9, 1.1)
+        heapq.heappush(turns, (max(due, time.monotonic()) + pause, turn[1]))
         try:
             agent.send(node.next_heartbeat(chance), max(0.0, turns[0][0] - time.monotonic()))
             node.sent += 1
@@ -1244,14 +1260,17 @@ def build_parser(command: str) -> Parser:
         parser.add_argument("--version", action="version", version=f"client.py {VERSION}")
     for commands, name, parse, metavar, meaning in OPTIONS:
         if command in commands:
-            how = {"action": "store_true"} if parse is True else {"type": checked(parse), "metavar": metavar}
+            how = {"type": checked(parse), "metavar": metavar}
+            if parse is True:
+                how = {"action": "store_true"}
             parser.add_argument(name, help=meaning, **{**how, **MORE.get(name, {})})
     return parser
 
 
 def run_older(options: argparse.Namespace) -> int:
     """HOST PORT, as the command line has always been."""
-    options.address, options.variables, options.confirm = f"[{options.host.strip('[]')}]:{options.port}", [], False
+    options.address = f"[{options.host.strip('[]')}]:{options.port}"
+    options.variables, options.confirm = [], False
     if options.value is not None:
         options.variable = options.variable or "0"
         options.sender = 1 if options.sender is None else options.sender
@@ -1287,7 +1306,7 @@ def command(arguments: Sequence[str]) -> int:
         if name == "check":  # what runs it reads the standard output and the status alone
             print(f"DUMPULSE UNKNOWN - {error}")
             return 3
-        near = difflib.get_close_matches(arguments[0], COMMANDS, 1) if arguments and not name else []
+        near = [] if name else difflib.get_close_matches("".join(arguments[:1]), COMMANDS, 1)
         hint = f" (is it the command {near[0]!r} that you mean?)" if near else ""
         print(f"client.py: {error}{hint}", file=sys.stderr)
         return exit_status(error)
@@ -1301,7 +1320,7 @@ def main() -> NoReturn:
             signal.signal(getattr(signal, number), ended)
     sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # somebody has closed it
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # one column for each character, whatever the locale
+        sys.stdout.reconfigure(errors="replace")  # one column each, whatever the locale
     try:
         status = command(sys.argv[1:])
         sys.stdout.flush()

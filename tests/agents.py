@@ -5,6 +5,7 @@ SPDX-License-Identifier: MIT
 
 from __future__ import annotations
 
+import signal
 import socket
 import subprocess
 import sys
@@ -17,6 +18,9 @@ from tests.servers import PATIENCE, ROOT
 
 COMMAND = [sys.executable, str(ROOT / "client.py")]
 VEHICLE = str(ROOT / "examples" / "vehicle.ini")
+
+# A job in the background of a script ignores Ctrl-C, and so would all that it starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def report(**heard: tuple[int, int, int]) -> bytes:
