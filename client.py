@@ -837,8 +837,8 @@ class Watched:
         self.entries, self.readings, self.heard_at, self.trouble = entries, readings, at, None
 
     def _restart(self, entries: Entries, at: float) -> str:
-        """What tells that the agent has restarted, if anything does: it forgot variables, or
-        its clock has not gone on as ours has."""
+        """What tells that the agent has restarted: it forgot variables, or its clock has not
+        gone on as ours has. Nothing does if it has kept its table and counts Unix time."""
         forgotten = sum(new.never and not old.never for old, new in zip(self.entries, entries))
         if forgotten:
             return f"the agent restarted: it forgot {forgotten} variable{'s' * (forgotten > 1)}"
@@ -1181,7 +1181,8 @@ AGES = """\
 A timestamp has 16 bits: an age ends at 65471 ticks, and a node that is silent
 for longer looks alive again. Ages reckoned from this machine's clock need it to
 agree with the agent's to 64 ticks; --now-from needs nothing but an agent that
-stamps a variable of its own (udpserver --self 0)."""
+stamps a variable of its own (udpserver --self 0). Never heard is four zero
+bytes; value 0 from sender 0 at tick 0 looks the same."""
 
 
 def exit_status(error: Error) -> int:
@@ -1284,8 +1285,9 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], str, str]] = {
     "get": (run_get, "Show an agent's report, once it is verified.", AGES),
     "set": (run_set, "Send one heartbeat. Nobody says whether it arrives, but for --confirm.", ""),
     "watch": (run_watch, "Show who is alive, over and over. What has changed since the last\n"
-              "report stands out; a value out of its range has a !. An answer is waited for for\n"
-              "one interval, or 1 s, but never longer than --timeout.", AGES),
+              "report stands out; a value out of its range has a !. It waits for an answer for\n"
+              "one interval, or 1 s, but never longer than --timeout. A restart of the agent is\n"
+              "seen if it forgot a variable, or if the clock of --now-from jumped.", AGES),
     "check": (run_check, "Print one line that says who is not alive, and performance data. Expected\n"
               "are those of --expect and --value, or all that --names does not except.", AGES),
     "simulate": (run_simulate, "Be a number of nodes that beat, until Ctrl-C: the variables of --names,\n"

@@ -193,6 +193,17 @@ def test_nobody_listens_and_no_processor_is_wasted() -> None:
     assert time.process_time() - before < 0.5
 
 
+def test_no_descriptor_is_kept() -> None:
+    with FakeAgent([GOOD], [WRONG_SUM]) as agent:
+        asking = client.Agent(agent.address)
+        before = os.listdir("/proc/self/fd")
+        asking.ask(PATIENCE)
+        with pytest.raises(client.BadReport):
+            asking.ask(0.05)
+        asking.beat(1, 2, 3)
+        assert os.listdir("/proc/self/fd") == before
+
+
 def test_an_agent_that_comes_up_meanwhile() -> None:
     port = unused_port()
     servers: list[Server] = []
