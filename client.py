@@ -144,6 +144,7 @@ def clock(tick_ms: int) -> int:
 
 LOOKUP_SECONDS = 3.0  # for a heartbeat; a question has a time limit of its own
 FIRST_WAIT, LAST_WAIT = 0.2, 2.0  # seconds until the request is repeated: doubled each time
+LONGEST_WAIT = 1e6  # seconds; poll() and its like count milliseconds in 31 bits
 # Linux only: errors that routers and hosts report, on sockets that are not connected.
 ERRORS_WANTED: dict[int, tuple[int, int]] = {
     socket.AF_INET: (socket.IPPROTO_IP, 11),  # IP_RECVERR
@@ -264,7 +265,7 @@ class Udp:
         with selectors.DefaultSelector() as ready:
             for place, way in self._ways:
                 ready.register(way, selectors.EVENT_READ, (place, way))
-            for key, _ in ready.select(max(0.0, seconds)):
+            for key, _ in ready.select(min(max(0.0, seconds), LONGEST_WAIT)):
                 place, way = key.data
                 packet: bytes
                 try:
@@ -376,6 +377,7 @@ class Agent:
 
 WARN_MS, CRIT_MS = 5_000, 30_000  # deadlines when nobody names any
 TICK_MS_MAX = 3_600_000
+DURATION_MS_MAX = 100_000 * 3_600_000  # longer than the wrap with the longest tick
 UNITS_MS = {"ms": 1, "s": 1_000, "": 1_000, "min": 60_000, "m": 60_000, "h": 3_600_000}
 FILE_MAX = 65536  # bytes of a file of names
 
@@ -433,7 +435,7 @@ def parse_duration(text: str) -> int:
     """In milliseconds."""
     match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,6})?) ?(ms|s|min|m|h|)", text)
     duration = round(float(match[1]) * UNITS_MS[match[2]]) if match else 0
-    if duration < 1:
+    if not 1 <= duration <= DURATION_MS_MAX:
         raise BadUsage(f"{text!r} is not a time: write it like 500ms, 5s, 2min or 1h")
     return duration
 
@@ -1008,7 +1010,7 @@ class Lines:
         if hasattr(select, "poll"):
             reader = select.poll()
             reader.register(sys.stdout.fileno(), 0)  # which leaves errors and hang-ups
-            if reader.poll(math.ceil(pause * 1000)):
+            if reader.poll(math.ceil(min(pause, LONGEST_WAIT) * 1000)):
                 raise BrokenPipeError
         else:
             time.sleep(pause)

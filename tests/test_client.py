@@ -301,6 +301,8 @@ TYPED = [
     ("get HERE 3,,4", 2, "'' is no variable"),
     ("get [::1 3", 2, "is not an address"),
     ("get nosuch.invalid", 3, "cannot find the host 'nosuch.invalid'"),
+    ("get NOBODY --timeout 100001h", 2, "is not a time"),
+    ("get HERE --timeout 100000h", 0, "report verified"),
     ("get NOBODY --timeout 0.2", 3, "no answer in"),
     ("get SHORT --timeout 200ms", 4, "8 bytes long, not 260"),
     ("get SUM --timeout 200ms", 4, "its checksum is"),
@@ -635,6 +637,23 @@ def test_simulate_again(monkeypatch: pytest.MonkeyPatch) -> None:
         assert all(node.damaged == 0 for node in nodes[4:])
         return [packet for _, packet in made]
     assert packets(3) == packets(3) != packets(4)
+
+
+def test_long_waits(tmp_path: Path) -> None:
+    """Nothing overflows: a node that beats every eleven years."""
+    names = tmp_path / "names.ini"
+    names.write_text("[1]\nevery = 99999h\n")
+    with Server() as server:
+        process = subprocess.Popen([*COMMAND, "simulate", f"127.0.0.1:{server.port}", "--names", str(names)],
+                                   text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        try:
+            server.wait_for(lambda counters: counters["heartbeats"] == 1, "the first beat")
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=PATIENCE)
+            assert (process.returncode, err) == (0, "") and "1: 1 heartbeats" in out
+        finally:
+            process.kill()
+            process.wait()
 
 
 def test_simulate_outlives_its_agent() -> None:

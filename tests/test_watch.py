@@ -152,7 +152,7 @@ def test_no_color() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_signals_leave_the_terminal_as_it_was(number: int) -> None:
-    with FakeAgent([CHECKED]) as agent, watch(agent.address) as terminal:
+    with FakeAgent([CHECKED]) as agent, watch(agent.address, "--interval", "99999h") as terminal:
         terminal.wait_for(lambda text: " 3 " in text[7])
         terminal.process.send_signal(number)
         assert terminal.end() == 143
@@ -308,7 +308,7 @@ def test_json() -> None:
     assert abs(third["time"] - time.time()) < PATIENCE
 
 
-@pytest.mark.parametrize("options", [["--json"], []])
+@pytest.mark.parametrize("options", [["--json"], [], ["--interval", "99999h"]])
 def test_nobody_reads_any_more(options: list[str]) -> None:
     """Like `| head -1`: it ends although nothing changes any more."""
     with FakeAgent([CHECKED]) as agent:
