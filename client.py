@@ -1145,11 +1145,12 @@ def beat_all(agent: Agent, nodes: Sequence[Node], chance: random.Random, begun: 
             continue
         pause = node.period * chance.uniform(0.9, 1.1)
         heapq.heappush(turns, (max(due, time.monotonic()) + pause, turn[1]))
+        node.sent += 1  # before Ctrl-C can come, while send() listens
         try:
             agent.send(node.next_heartbeat(chance), max(0.0, turns[0][0] - time.monotonic()))
-            node.sent += 1
             failed = False
         except NoAnswer as error:
+            node.sent -= 1
             node.unsent += 1
             if not failed:
                 print(f"simulate: {error}", file=sys.stderr, flush=True)
