@@ -142,7 +142,7 @@ def clock(tick_ms: int) -> int:
 
 # ---------------------------------------------------------------- the network
 
-LOOKUP_SECONDS = 3.0  # for a heartbeat; a question has a time limit of its own
+TIMEOUT = 3.0  # seconds, unless told otherwise
 FIRST_WAIT, LAST_WAIT = 0.2, 2.0  # seconds until the request is repeated: doubled each time
 LONGEST_WAIT = 1e6  # seconds; poll() and its like count milliseconds in 31 bits
 # Linux only: errors that routers and hosts report, on sockets that are not connected.
@@ -186,7 +186,7 @@ def spoken(place: Any) -> str:
 def look_up(host: str, port: int, seconds: float) -> list[tuple[int, Any]]:
     """In a thread, as a name service may be silent for longer than anybody waits."""
     found: list[tuple[int, Any]] = []
-    why = [f"no answer from the name service in {seconds:.3g} s"]
+    why = [f"no answer from the name service in {decimal(round(seconds * 1000))} s"]
 
     def ask() -> None:
         try:
@@ -303,7 +303,7 @@ class Agent:
         self.name = spoken((host, port))
         self._link = Udp(host, port)
 
-    def ask(self, timeout: float = 3.0) -> Entries:
+    def ask(self, timeout: float = TIMEOUT) -> Entries:
         """The entries of the first good report within so many seconds.
 
         A bad one does not end the waiting, or whoever can send one could hide the good one.
@@ -339,14 +339,17 @@ class Agent:
             self._link.forget()
             if bad is not None:
                 raise BadReport(bad.cause, f"bad report from {self.name}: {bad}")
-            raise NoAnswer(f"no answer in {timeout:g} s{silence}")
+            raise NoAnswer(f"no answer in {decimal(round(timeout * 1000))} s{silence}")
         finally:
             self._link.close()
 
-    def beat(self, variable: int, sender: int, value: int) -> None:
+    def beat(self, variable: int, sender: int, value: int, timeout: float = TIMEOUT) -> None:
         """Sends one heartbeat. Nobody says whether it arrives; NoAnswer if it cannot."""
+        packet = heartbeat(variable, sender, value)
+        end = time.monotonic() + timeout
         try:
-            self.send(heartbeat(variable, sender, value), 0.1)
+            self._link.open(timeout)
+            self.send(packet, min(0.1, max(0.0, end - time.monotonic())))
         finally:
             self._link.close()
 
@@ -355,7 +358,7 @@ class Agent:
         seconds, and returns after them."""
         end = time.monotonic() + listen
         if not len(self._link):
-            self._link.open(LOOKUP_SECONDS)
+            self._link.open(TIMEOUT)
         refused = ""
         for _ in range(len(self._link)):
             try:
@@ -725,9 +728,10 @@ def run_set(options: argparse.Namespace) -> int:
     if more:
         raise BadUsage(f"{options.variable!r} is more than one variable: set one at a time")
     agent = Agent(options.address)
-    agent.beat(variable, options.sender, options.value)
+    end = time.monotonic() + options.timeout / 1000
+    agent.beat(variable, options.sender, options.value, options.timeout / 1000)
     if options.confirm:
-        entry = agent.ask(options.timeout / 1000)[variable]
+        entry = agent.ask(max(0.0, end - time.monotonic()))[variable]
         if (entry.sender, entry.value) != (options.sender, options.value):
             says = f"value {entry.value} from sender {entry.sender}"
             print(f"client.py: not confirmed: variable {variable} "
@@ -1127,7 +1131,7 @@ def run_simulate(options: argparse.Namespace) -> int:
         unsent = f", {node.unsent} could not be sent" if node.unsent else ""
         print(f"simulate: {node.variable.spoken}: {node.sent} heartbeats, {node.damaged} of them "
               f"damaged{unsent}{died}")
-    return 3 if all(node.sent == 0 for node in nodes) else 0
+    return 3 if 0 < sum(node.sent for node in nodes) == sum(node.unsent for node in nodes) else 0
 
 
 def beat_all(agent: Agent, nodes: Sequence[Node], chance: random.Random, begun: float,
@@ -1150,7 +1154,6 @@ def beat_all(agent: Agent, nodes: Sequence[Node], chance: random.Random, begun: 
             agent.send(node.next_heartbeat(chance), max(0.0, turns[0][0] - time.monotonic()))
             failed = False
         except NoAnswer as error:
-            node.sent -= 1
             node.unsent += 1
             if not failed:
                 print(f"simulate: {error}", file=sys.stderr, flush=True)

@@ -241,6 +241,8 @@ def test_a_silent_name_service_is_not_waited_for(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [][:ended.wait()])
     with pytest.raises(client.NoAnswer, match="no answer from the name service in 0.1 s"):
         client.Agent("slow").ask(0.1)
+    with pytest.raises(client.NoAnswer, match="no answer from the name service in 0.2 s"):
+        client.Agent("slow").beat(1, 2, 3, timeout=0.2)
     ended.set()
 
 
