@@ -29,7 +29,8 @@ def ended(*_: object) -> NoReturn:
     raise SystemExit(128 + signal.SIGTERM)
 
 
-def start_agent(stack: contextlib.ExitStack, server: str, said: IO[str]) -> tuple[subprocess.Popen[str], str]:
+def start_agent(stack: contextlib.ExitStack, server: str,
+                said: IO[str]) -> tuple[subprocess.Popen[str], str]:
     """The agent, and where it listens: its first line says that."""
     agent = subprocess.Popen([server, "--bind", "127.0.0.1", "--self", "0", "--tick", "100", "0"],
                              stdout=said, stderr=subprocess.PIPE, text=True)
@@ -60,17 +61,19 @@ def main() -> int:
     with contextlib.ExitStack() as stack:
         said = stack.enter_context(tempfile.TemporaryFile("w+"))
         agent, address = start_agent(stack, sys.argv[1], said)
-        nodes = subprocess.Popen([*CLIENT, "simulate", address, *NAMES, "--late", "radio", "--corrupt", "tank",
-                                  "--die", "doors@8s" if interactive else "doors@1s", "--seconds", LONGEST],
-                                 stdout=said)
+        nodes = subprocess.Popen(
+            [*CLIENT, "simulate", address, *NAMES, "--late", "radio", "--corrupt", "tank",
+             "--die", "doors@8s" if interactive else "doors@1s", "--seconds", LONGEST], stdout=said)
         stack.callback(end, nodes)
         watch = [*CLIENT, "watch", address, *NAMES]
         watcher = subprocess.Popen(watch if interactive else [*watch, "--count", str(UPDATES)])
         stack.callback(end, watcher)
         status = watcher.wait()
+        if status != 0:
+            return status  # nobody reads, or it has said what is wrong
         if not interactive:
             print("\nThe report:\n", flush=True)
-            status = status or subprocess.run([*CLIENT, "get", address, *NAMES], check=False).returncode
+            status = subprocess.run([*CLIENT, "get", address, *NAMES], check=False).returncode
             print()
         end(nodes)
         end(agent)
@@ -80,4 +83,9 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    if len(sys.argv) != 2:
+        sys.exit("usage: python3 examples/demo.py UDPSERVER")
+    try:
+        sys.exit(main())
+    except OSError as error:
+        sys.exit(f"demo: {error}")

@@ -398,6 +398,16 @@ def test_demo_in_a_pipe() -> None:
     assert re.search(r"^packets \d+: heartbeats \d+, reports \d+; refused", result.stdout, re.M)
 
 
+def test_demo_that_nobody_reads(server_is_built: None) -> None:
+    demo = subprocess.Popen(DEMO, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert demo.stdout and demo.stderr and demo.stdout.readline()
+    started = children(demo.pid)
+    demo.stdout.close()
+    assert demo.wait(PATIENCE) == 141 and demo.stderr.read() == b""
+    demo.stderr.close()
+    assert len(started) == 3 and not any((ROOT / f"/proc/{pid}").exists() for pid in started)
+
+
 def test_demo_in_a_terminal(server_is_built: None) -> None:
     with Terminal(*DEMO) as terminal:
         text = terminal.wait_for(lambda text: any(" doors " in line and line.endswith("ok") for line in text))
