@@ -42,10 +42,10 @@ def start_agent(stack: contextlib.ExitStack, server: str,
     return agent, found[1]
 
 
-def end(process: subprocess.Popen[Any]) -> None:
-    """As Ctrl-C would. Ctrl-C in a terminal has done so already."""
+def end(process: subprocess.Popen[Any], how: signal.Signals = signal.SIGTERM) -> None:
+    """If it has not ended already, as after Ctrl-C in a terminal."""
     if process.poll() is None:
-        process.send_signal(signal.SIGINT)
+        process.send_signal(how)
     try:
         process.wait(5)
     except subprocess.TimeoutExpired:
@@ -75,8 +75,8 @@ def main() -> int:
             print("\nThe report:\n", flush=True)
             status = subprocess.run([*CLIENT, "get", address, *NAMES], check=False).returncode
             print()
-        end(nodes)
-        end(agent)
+        end(nodes, signal.SIGINT)  # after which they say what they have done
+        end(agent, signal.SIGINT)
         said.seek(0)
         print(said.read(), end="")
         return status
