@@ -227,6 +227,19 @@ def test_a_host_with_several_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(silent.asked) == 1
 
 
+def test_a_host_that_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Silence has its address looked up again; an answer does not."""
+    with FakeAgent([GOOD]) as agent:
+        ports = iter([unused_port(), agent.port])
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [
+            (socket.AF_INET, socket.SOCK_DGRAM, 17, "", ("127.0.0.1", next(ports)))])
+        asking = client.Agent("moving")
+        with pytest.raises(client.NoAnswer):
+            asking.ask(0.05)
+        for _ in range(2):
+            assert asking.ask(PATIENCE)[3].value == 9
+
+
 def test_a_beat_goes_to_the_address_that_listens(monkeypatch: pytest.MonkeyPatch) -> None:
     with Server("--bind", "127.0.0.1") as server:
         places = [(socket.AF_INET6, ("::1", server.port, 0, 0)), (socket.AF_INET, ("127.0.0.1", server.port))]
