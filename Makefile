@@ -11,6 +11,8 @@ LIBRARY := dumpulse.c dumpulse.h
 WARNINGS := -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wcast-align \
             -Wcast-qual -Wshadow -Werror
 SANITIZERS := -fsanitize=address,undefined -fno-sanitize-recover=all
+# Unrolled, the sum over a report makes that a third cheaper, in instructions.
+SERVER_OPTIMISATION := -O2 -funroll-loops
 COMPILER := gcc
 HOST := -std=c99 -O1 -g $(WARNINGS) -I.
 FUZZ_SECONDS := 20
@@ -20,16 +22,51 @@ FUZZ := build/fuzz/fuzz -max_len=1024 -print_final_stats=1 -artifact_prefix=buil
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
 
-demo: ## build the library and see it at work
+demo: build/udpserver ## an agent, eight nodes, and a live table of them
+	@tools/setup python3
+	@python3 examples/demo.py build/udpserver
+
+tour: ## the library at work, packet by packet
 	@tools/setup gcc libc6-dev
 	@mkdir -p build
-	@gcc $(HOST) examples/demo.c dumpulse.c -o build/demo
-	@build/demo
+	@gcc $(HOST) examples/tour.c dumpulse.c -o build/tour
+	@build/tour
+
+udpserver: build/udpserver ## the agent for Linux: build/udpserver
+
+build/udpserver: udpserver.c $(LIBRARY)
+	@tools/setup gcc libc6-dev
+	@mkdir -p $(@D)
+	@gcc -std=c99 $(SERVER_OPTIMISATION) -g $(WARNINGS) udpserver.c dumpulse.c -o $@
+
+# What `make bench` measures it against, and what floods both.
+build/recvfrom_loop: bench/recvfrom_loop.c $(LIBRARY)
+	@mkdir -p $(@D)
+	@gcc -std=c99 $(SERVER_OPTIMISATION) -g $(WARNINGS) -I. bench/recvfrom_loop.c dumpulse.c -o $@
+
+build/flood: bench/flood.c dumpulse.h
+	@mkdir -p $(@D)
+	@gcc -std=c99 -O2 -g $(WARNINGS) -I. bench/flood.c -o $@
+
+PREFIX ?= /usr/local
+UNITS := dumpulse.service dumpulse.socket
+
+install: build/udpserver ## the server, its manual and units, to DESTDIR and PREFIX
+	@install -D build/udpserver "$(DESTDIR)$(PREFIX)/sbin/udpserver"
+	@install -D -m 644 udpserver.8 "$(DESTDIR)$(PREFIX)/share/man/man8/udpserver.8"
+	@for unit in $(UNITS); do \
+	    sed 's|/usr/local|$(PREFIX)|' systemd/$$unit | install -D -m 644 /dev/stdin \
+	        "$(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit" || exit 1; \
+	done
+
+uninstall: ## remove what make install put there
+	@rm -f "$(DESTDIR)$(PREFIX)/sbin/udpserver" "$(DESTDIR)$(PREFIX)/share/man/man8/udpserver.8" \
+	    $(UNITS:%="$(DESTDIR)$(PREFIX)/lib/systemd/system/%")
 
 # Each of these is a part of `make test`, and prints how it went; check-pages makes size,
 # cost and paths, too.
-TESTS := check-vectors lint unit vectors exhaustive python differential fuzz-short coverage \
-         mutants check-pages proof proof-smoke proof-eva proof-mutants
+TESTS := check-vectors lint unit vectors exhaustive python server-checked differential fuzz-short \
+         fuzz-server coverage mutants check-pages proof proof-smoke proof-eva proof-mutants
 
 test: setup ## install what is missing, then run every test
 	@for part in $(TESTS); do \
@@ -89,8 +126,18 @@ paths: ## every path of the AVR code, with all 2^64 packets at once
 exhaustive: build/exhaustive ## all 2^24 packets with the magic number, right and wrong
 	@build/exhaustive
 
-python: ## Hypothesis; the vectors on AVR, Thumb, RISC-V; the README
+python: ## Hypothesis; AVR, Thumb, RISC-V; the README; udpserver
 	@$(PYTEST) test_dumpulse.py tests
+
+# The same tests against other builds of it. ASan and valgrind fail a test by the exit status.
+server-checked: server-sanitized server-valgrind ## the server's tests, sanitized and in valgrind
+
+server-sanitized: build/udpserver-sanitized
+	@DUMPULSE_SERVER=$(CURDIR)/$< $(PYTEST) tests/test_udpserver.py
+
+server-valgrind: build/udpserver
+	@DUMPULSE_SERVER="valgrind --quiet --leak-check=full --error-exitcode=99 $(CURDIR)/$<" \
+	    $(PYTEST) tests/test_udpserver.py
 
 fuzz-short: build/fuzz/fuzz ## libFuzzer for 20 seconds, from the corpus
 	@mkdir -p build/fuzz/corpus
@@ -99,14 +146,30 @@ fuzz-short: build/fuzz/fuzz ## libFuzzer for 20 seconds, from the corpus
 	@grep -q '^Done [1-9]' build/fuzz/log || { cat build/fuzz/log; exit 1; }
 	@sed -n 's/^Done \([0-9]*\) runs.*/fuzz: \1 passed, 0 failed/p' build/fuzz/log
 
+soak: ## a million heartbeats and junk at full speed
+	@$(PYTHON) -m tests.soak
+
+bench: ## udpserver against a recvfrom loop: CPU per packet
+	@$(PYTHON) -m bench.udp
+
+fuzz-server: build/fuzz/server ## libFuzzer for 10 seconds: the server's arguments and state
+	@mkdir -p build/fuzz/server-corpus
+	@build/fuzz/server -max_len=512 -print_final_stats=1 -artifact_prefix=build/fuzz/server- \
+	    -dict=tests/fuzz_udpserver.dict -max_total_time=10 build/fuzz/server-corpus tests/corpus_udpserver \
+	    2>build/fuzz/server-log || { tail -40 build/fuzz/server-log; exit 1; }
+	@grep -q '^Done [1-9]' build/fuzz/server-log || { cat build/fuzz/server-log; exit 1; }
+	@sed -n 's/^Done \([0-9]*\) runs.*/fuzz-server: \1 passed, 0 failed/p' build/fuzz/server-log
+
 fuzz: build/fuzz/fuzz ## libFuzzer until interrupted; finds go to build/fuzz/corpus
 	@mkdir -p build/fuzz/corpus
 	$(FUZZ) -jobs=0 build/fuzz/corpus tests/corpus
 
-fuzz-replay: ## run one input again: INPUT=build/fuzz/crash-…
-	@test -f "$(INPUT)" || { echo "make fuzz-replay needs INPUT=FILE, a file that exists" >&2; exit 2; }
-	@$(MAKE) --no-print-directory build/fuzz/fuzz
-	build/fuzz/fuzz "$(INPUT)"
+fuzz-replay fuzz-server-replay: ## run one input again: INPUT=build/fuzz/crash-…
+	@test -f "$(INPUT)" || { echo "make $@ needs INPUT=FILE, a file that exists" >&2; exit 2; }
+	@$(MAKE) --no-print-directory build/fuzz/$(REPLAYER)
+	build/fuzz/$(REPLAYER) "$(INPUT)"
+fuzz-replay: REPLAYER := fuzz
+fuzz-server-replay: REPLAYER := server
 
 proof: ## prove the library against proof/spec.h; 4 minutes
 	@proof/prove
@@ -137,14 +200,20 @@ clean: ## remove what was made, but for the Python packages
 
 # Every program of the tests: its compiler, its sources and what else it needs.
 VECTOR_PROGRAMS := $(addprefix build/vectors-,amd64 i386 powerpc sanitized gcc-sanitized)
-PROGRAMS := build/unit build/exhaustive build/fuzz/fuzz $(VECTOR_PROGRAMS)
+SOURCES = $(filter %.c,$^)
+PROGRAMS := build/udpserver-sanitized build/unit build/exhaustive build/fuzz/fuzz build/fuzz/server $(VECTOR_PROGRAMS)
+build/udpserver-sanitized: udpserver.c
+build/udpserver-sanitized: COMPILER := clang
+build/udpserver-sanitized: MORE := $(SANITIZERS)
 build/unit: tests/unit.c
 build/unit: LINK := -lcmocka
 build/exhaustive: tests/exhaustive.c
 build/exhaustive: MORE := -O2
 build/fuzz/fuzz: tests/fuzz.c
-build/fuzz/fuzz: COMPILER := clang
-build/fuzz/fuzz: MORE := $(SANITIZERS) -fsanitize=fuzzer
+build/fuzz/server: tests/fuzz_udpserver.c udpserver.c
+build/fuzz/server: SOURCES = $(filter-out udpserver.c,$(filter %.c,$^)) # which includes it
+build/fuzz/fuzz build/fuzz/server: COMPILER := clang
+build/fuzz/fuzz build/fuzz/server: MORE := $(SANITIZERS) -fsanitize=fuzzer
 $(VECTOR_PROGRAMS): tests/vectors.c
 build/vectors-i386: COMPILER := i686-linux-gnu-gcc
 build/vectors-i386: MORE := -static
@@ -154,12 +223,13 @@ build/vectors-sanitized: COMPILER := clang
 build/vectors-sanitized build/vectors-gcc-sanitized: MORE := $(SANITIZERS)
 $(PROGRAMS): $(LIBRARY) | $(READY)
 	@mkdir -p $(@D)
-	@$(COMPILER) $(HOST) $(MORE) $(filter %.c,$^) $(LINK) -o $@
+	@$(COMPILER) $(HOST) $(MORE) $(SOURCES) $(LINK) -o $@
 
 # What tools/setup makes last of all: where it is up to date, everything is there.
 $(READY): tools/packages.txt tools/requirements.txt
 	@tools/setup
-$(TESTS) size cost paths vectors-file explore pages: | $(READY)
+$(TESTS) size cost paths vectors-file explore pages soak bench: | $(READY)
 
-.PHONY: help demo test setup size cost paths $(TESTS) $(VECTOR_RUNS:%=vectors-%) vectors-file pages fuzz \
-        fuzz-replay explore clean
+.PHONY: help demo tour udpserver install uninstall test setup size cost paths $(TESTS) \
+        $(VECTOR_RUNS:%=vectors-%) vectors-file pages fuzz fuzz-replay fuzz-server-replay \
+        server-sanitized server-valgrind soak bench explore clean

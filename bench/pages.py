@@ -16,7 +16,7 @@ import sys
 
 from sim.targets import ROOT, run
 
-PAGES = {"README.md": ["demo"], "performance.md": ["size", "cost", "paths"]}  # and what each shows
+PAGES = {"README.md": ["tour"], "performance.md": ["size", "cost", "paths"]}  # and what each shows
 BLOCK = re.compile(r"^```text\n\$ make (?P<target>[a-z-]+)\n.*?^```$", re.S | re.M)
 
 

@@ -1,0 +1,102 @@
+"""udpserver against a plain recvfrom loop around the same library.     make bench
+
+Both run on this machine's loopback at full load, in turns: one core sends heartbeats as fast as
+it can, another runs the server. CPU time is the kernel's account of the server's process; what
+was taken is what was sent, less what the kernel says it dropped.
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import statistics
+import subprocess
+import time
+from dataclasses import dataclass
+
+from tests.servers import built, wait_until
+
+ROUNDS = 9
+MILLISECONDS = 1000
+SENDER_CORE, SERVER_CORE = 0, (os.cpu_count() or 1) - 1
+SERVERS = {"recvfrom loop": "build/recvfrom_loop", "udpserver": "build/udpserver"}
+
+
+@dataclass(frozen=True)
+class Round:
+    sent: int
+    dropped: int
+    cpu: float  # seconds, the user's and the system's
+
+    @property
+    def taken(self) -> int:
+        return self.sent - self.dropped
+
+    @property
+    def nanoseconds(self) -> float:
+        return self.cpu / self.taken * 1e9
+
+
+def free_port() -> int:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as unused:
+        unused.bind(("127.0.0.1", 0))
+        port: int = unused.getsockname()[1]
+        return port
+
+
+def queued_and_dropped(port: int) -> tuple[int, int] | None:
+    """Of the socket at that port, if there is one: bytes that wait, and packets lost."""
+    with open("/proc/net/udp") as table:
+        for line in table:
+            cells = line.split()
+            if cells[1] == f"0100007F:{port:04X}":
+                return int(cells[4].split(":")[1], 16), int(cells[-1])
+    return None
+
+
+def pinned(core: int, *command: str) -> subprocess.Popen[str]:
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    os.sched_setaffinity(process.pid, {core})
+    return process
+
+
+def measure(program: str) -> Round:
+    port = free_port()
+    server = pinned(SERVER_CORE, built(program), str(port))
+    try:
+        wait_until(lambda: queued_and_dropped(port) is not None, f"{program} listens")
+        sent = int(pinned(SENDER_CORE, built("build/flood"), str(port), str(MILLISECONDS)).communicate()[0])
+        wait_until(lambda: (queued_and_dropped(port) or (1, 0))[0] == 0, f"{program} has taken all")
+        state = queued_and_dropped(port)
+        assert state is not None, f"{program} has ended"
+    finally:
+        server.kill()
+        _, _, usage = os.wait4(server.pid, 0)
+        server.returncode = 0  # it has been waited for
+    return Round(sent, state[1], usage.ru_utime + usage.ru_stime)
+
+
+def spread(values: list[float]) -> str:
+    return f"{statistics.median(values):.2f}, from {min(values):.2f} to {max(values):.2f}"
+
+
+def main() -> None:
+    rounds: dict[str, list[Round]] = {name: [] for name in SERVERS}
+    for _ in range(ROUNDS):
+        for name, program in SERVERS.items():
+            rounds[name].append(measure(program))
+            time.sleep(0.1)
+    print(f"{ROUNDS} rounds of {MILLISECONDS / 1000:g} s, medians   ns of CPU/packet  packets taken  dropped")
+    for name, made in rounds.items():
+        print(f"{name:<28}{statistics.median(one.nanoseconds for one in made):>17.0f}"
+              f"{statistics.median(one.taken for one in made):>15.0f}"
+              f"{statistics.median(one.dropped for one in made):>9.0f}")
+    pairs = list(zip(*rounds.values(), strict=True))
+    print("udpserver to the recvfrom loop, per round:")
+    print("  CPU per packet  ", spread([ours.nanoseconds / plain.nanoseconds for plain, ours in pairs]))
+    print("  packets taken   ", spread([ours.taken / plain.taken for plain, ours in pairs]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1347 @@
+#!/usr/bin/env python3
+"""Talks to Dumpulse agents: a command and a module in one file.   SPDX-License-Identifier: MIT
+
+Needs Python 3.9 or later and nothing else. `client.py --help` is the command's manual. As a
+module, with bytes and text checked wherever they come from:
+
+    import client
+
+    agent = client.Agent("localhost:9060")          # BadUsage: not an address
+    agent.beat(variable=3, sender=76, value=9)      # ValueError: out of range; NoAnswer
+    entries = agent.ask(timeout=3.0)                # 64 of them; NoAnswer, BadReport
+    now = client.clock(tick_ms=1000)                # or entries[0].timestamp, if the agent
+    if not entries[3].never:                        # stamps itself as variable 0
+        print(entries[3].value, client.age(now, entries[3].timestamp))
+
+`heartbeat` and `parse_report` are the packets alone, for other transports.
+
+WHAT AN AGE CANNOT TELL
+  A timestamp has 16 bits: after 65536 ticks without a heartbeat an age starts again from 0,
+  and a dead node looks alive for a while. So no deadline may be longer than the wrap, and
+  nobody should look less often than that.
+  Ages of the last SKEW ticks before the wrap are taken to be 0: the agent's clock, or that
+  of the variable which stands for it, may be so much ahead of ours. A clock that differs by
+  more makes everything look dead, or dead things alive; --now-from has no such problem.
+  Never heard is four zero bytes; value 0 from sender 0 at tick 0 is the same four.
+"""
+
+from __future__ import annotations
+
+import argparse
+import configparser
+import contextlib
+import dataclasses
+import difflib
+import errno
+import heapq
+import io
+import itertools
+import json
+import math
+import os
+import random
+import re
+import select
+import selectors
+import shutil
+import signal
+import socket
+import struct
+import sys
+import threading
+import time
+import unicodedata
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, NoReturn, Optional
+
+try:
+    import termios
+except ImportError:  # Windows: `watch` writes plain text there
+    termios = None  # type: ignore[assignment]
+
+VERSION = "1.0.0-dev"
+PORT = 9060
+MAGIC = 0xF1
+VARIABLES = 64
+REQUEST = b"AreyouOK"
+REPORT_SIZE = 4 + VARIABLES * 4
+WRAP = 65536  # ticks, after which a timestamp comes again
+SKEW = 64     # ticks that a timestamp may be ahead of "now": see above
+
+# ---------------------------------------------------------------- the packets
+
+
+class Error(Exception):
+    """What can go wrong with an agent; the text is one line for a human."""
+
+
+class BadUsage(Error):
+    """An address or a setting that cannot be right."""
+
+
+class NoAnswer(Error):
+    """Silence, or the network said that nobody is there."""
+
+
+class BadReport(Error):
+    """What came is not a report of the agent's: `cause` is length, checksum or address."""
+
+    def __init__(self, cause: str, text: str) -> None:
+        super().__init__(text)
+        self.cause = cause
+
+
+class Entry(NamedTuple):
+    """What a report says about a variable."""
+
+    timestamp: int
+    sender: int
+    value: int
+
+    @property
+    def never(self) -> bool:
+        return self == (0, 0, 0)
+
+
+Entries = tuple[Entry, ...]
+
+
+def heartbeat(variable: int, sender: int, value: int) -> bytes:
+    """The 8 bytes that a node sends."""
+    if not 0 <= variable < VARIABLES:
+        raise ValueError(f"a variable is 0 to {VARIABLES - 1}, not {variable}")
+    for what, number in (("sender", sender), ("value", value)):
+        if not 0 <= number <= 255:
+            raise ValueError(f"a {what} is 0 to 255, not {number}")
+    said = bytes((MAGIC, variable, sender, value))
+    return struct.pack(">L", zlib.adler32(said)) + said
+
+
+def parse_report(packet: bytes) -> Entries:
+    """The 64 entries of a report that is whole and undamaged."""
+    if len(packet) != REPORT_SIZE:
+        raise BadReport("length", f"it is {len(packet)} bytes long, not {REPORT_SIZE}")
+    (claimed,) = struct.unpack_from(">L", packet)
+    right = zlib.adler32(packet[4:])
+    if claimed != right:
+        raise BadReport("checksum", f"its checksum is {claimed:08x}, not {right:08x}")
+    return tuple(Entry(*fields) for fields in struct.iter_unpack(">HBB", packet[4:]))
+
+
+def age(now: int, timestamp: int) -> int:
+    """Ticks since a timestamp, right up to WRAP - SKEW - 1 of them."""
+    ticks = (now - timestamp) % WRAP
+    return ticks if ticks < WRAP - SKEW else 0
+
+
+def clock(tick_ms: int) -> int:
+    """This machine's time as agents on Linux count it: Unix time in ticks, 16 bits of it."""
+    return time.time_ns() // (tick_ms * 1_000_000) % WRAP
+
+
+# ---------------------------------------------------------------- the network
+
+TIMEOUT = 3.0  # seconds, unless told otherwise
+FIRST_WAIT, LAST_WAIT = 0.2, 2.0  # seconds until the request is repeated: doubled each time
+LONGEST_WAIT = 1e6  # seconds; poll() and its like count milliseconds in 31 bits
+# Linux only: errors that routers and hosts report, on sockets that are not connected.
+ERRORS_WANTED: dict[int, tuple[int, int]] = {
+    socket.AF_INET: (socket.IPPROTO_IP, 11),  # IP_RECVERR
+    socket.AF_INET6: (socket.IPPROTO_IPV6, 25)}  # IPV6_RECVERR
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """HOST, HOST:PORT, [IPv6]:PORT or a bare IPv6 address."""
+    host, port = text, None
+    if text.startswith("["):
+        host, closed, rest = text[1:].partition("]")
+        if not closed or rest[:1] not in ("", ":"):
+            raise BadUsage(f"{text!r} is not an address: write [IPV6]:PORT")
+        port = rest[1:] if rest else None
+    elif text.count(":") == 1:
+        host, port = text.split(":")
+    if not host:
+        raise BadUsage(f"{text!r} names no host: write HOST or HOST:PORT")
+    return host, PORT if port is None else parse_port(port)
+
+
+def parse_port(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,5}", text) or not 1 <= int(text) <= 65535:
+        raise BadUsage(f"{text!r} is not a port: it must be 1 to 65535")
+    return int(text)
+
+
+def waits(draw: Callable[[float, float], float] = random.uniform) -> Iterator[float]:
+    """Seconds to wait for an answer: they grow, and readers that started together drift apart."""
+    for doubled in itertools.count():
+        yield min(FIRST_WAIT * 2 ** min(doubled, 16), LAST_WAIT) * draw(0.75, 1.25)
+
+
+def spoken(place: Any) -> str:
+    """A socket's address."""
+    return f"[{place[0]}]:{place[1]}" if ":" in place[0] else f"{place[0]}:{place[1]}"
+
+
+def look_up(host: str, port: int, seconds: float) -> list[tuple[int, Any]]:
+    """In a thread, as a name service may be silent for longer than anybody waits."""
+    found: list[tuple[int, Any]] = []
+    why = [f"no answer from the name service in {decimal(round(seconds * 1000))} s"]
+
+    def ask() -> None:
+        try:
+            found.extend((family, place) for family, _, _, _, place in
+                         socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM))
+        except (OSError, ValueError) as error:  # ValueError: what cannot be a name
+            why[0] = str(error.args[-1])
+
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if not found:
+        raise NoAnswer(f"cannot find the host {host!r}: {why[0]}")
+    return found
+
+
+class Udp:
+    """Carries packets to an agent and back.
+
+    Its sockets are not connected: a connected one would hide datagrams from elsewhere, and
+    a reader would not learn why its agent seems to be silent.
+    """
+
+    def __init__(self, host: str, port: int) -> None:
+        self._host, self._port = host, port
+        self._found: list[tuple[int, Any]] = []
+        self._ways: list[tuple[Any, socket.socket]] = []  # one for each address of the host
+        self._at = 0
+
+    def open(self, seconds: float) -> None:
+        """New sockets, so that nothing which was asked for earlier can come."""
+        self.close()
+        self._found = self._found or look_up(self._host, self._port, seconds)
+        why = ""
+        for family, place in self._found:
+            try:
+                new = socket.socket(family, socket.SOCK_DGRAM)
+            except OSError as error:  # this kernel has no IPv6, or no descriptor is left
+                why = f"cannot open a socket: {error.strerror}"
+                continue
+            self._ways.append((place, new))
+            new.setblocking(False)
+            if sys.platform == "linux":
+                new.setsockopt(*ERRORS_WANTED[family], 1)
+        if not self._ways:
+            raise NoAnswer(why)
+
+    def close(self) -> None:
+        while self._ways:
+            self._ways.pop()[1].close()
+
+    def forget(self) -> None:
+        """The host may have moved: look it up again."""
+        self._found = []
+
+    def __len__(self) -> int:
+        """How many addresses the host has."""
+        return len(self._ways)
+
+    def turn(self) -> None:
+        """On to the next of them."""
+        self._at += 1
+
+    def send(self, packet: bytes) -> None:
+        """NoAnswer if the network says that it cannot get there."""
+        place, way = self._ways[self._at % len(self)]
+        try:
+            way.sendto(packet, place)
+        except BlockingIOError:
+            pass  # the interface is busy: as good as lost on the way
+        except OSError as error:
+            raise self._unreachable(place, way, error) from error
+
+    def receive(self, seconds: float) -> Optional[bytes]:
+        """A datagram from one of the addresses, or nothing for (nearly) so long."""
+        with selectors.DefaultSelector() as ready:
+            for place, way in self._ways:
+                ready.register(way, selectors.EVENT_READ, (place, way))
+            for key, _ in ready.select(min(max(0.0, seconds), LONGEST_WAIT)):
+                place, way = key.data
+                packet: bytes
+                try:
+                    packet, source = way.recvfrom(65536)
+                except BlockingIOError:
+                    continue  # it was damaged, and the kernel has dropped it
+                except OSError as error:
+                    raise self._unreachable(place, way, error) from error
+                # IPv6 has a flow label at 2, which means nothing here, and a scope at 3.
+                if (source[:2], source[3:]) != (place[:2], place[3:]):
+                    raise BadReport("address", f"it came from {spoken(source)}, "
+                                               f"not from {spoken(place)}")
+                return packet
+        return None
+
+    @staticmethod
+    def _unreachable(place: Any, way: socket.socket, error: OSError) -> NoAnswer:
+        """Also empties the socket's queue of errors: it would be ready for ever."""
+        if sys.platform == "linux":
+            try:
+                while True:
+                    way.recvmsg(0, 0, socket.MSG_ERRQUEUE)
+            except OSError:
+                pass  # now it is empty
+        if error.errno == errno.ECONNREFUSED:
+            return NoAnswer(f"nothing listens at {spoken(place)}")
+        return NoAnswer(f"{spoken(place)}: {error.strerror}")
+
+
+class Agent:
+    """An agent at an address. Nothing is looked up or sent until it is asked for."""
+
+    def __init__(self, address: str) -> None:
+        host, port = parse_address(address)
+        self.name = spoken((host, port))
+        self._link = Udp(host, port)
+
+    def ask(self, timeout: float = TIMEOUT) -> Entries:
+        """The entries of the first good report within so many seconds.
+
+        A bad one does not end the waiting, or whoever can send one could hide the good one.
+        """
+        end = time.monotonic() + timeout
+        bad: Optional[BadReport] = None
+        silence = f" from {self.name}"
+        try:
+            self._link.open(timeout)
+            for wait in waits():
+                again = min(end, time.monotonic() + wait)
+                untried = len(self._link)
+                asking = True
+                while asking or time.monotonic() < again:
+                    try:
+                        if asking:
+                            asking = False
+                            self._link.send(REQUEST)
+                        packet = self._link.receive(again - time.monotonic())
+                        if packet is not None:
+                            return parse_report(packet)
+                    except BadReport as error:
+                        bad = error
+                    except NoAnswer as error:
+                        silence = f": {error}"
+                        untried -= 1
+                        asking = untried > 0
+                        if asking:
+                            self._link.turn()
+                if again >= end:
+                    break
+                self._link.turn()
+            self._link.forget()
+            if bad is not None:
+                raise BadReport(bad.cause, f"bad report from {self.name}: {bad}")
+            raise NoAnswer(f"no answer in {decimal(round(timeout * 1000))} s{silence}")
+        finally:
+            self._link.close()
+
+    def beat(self, variable: int, sender: int, value: int, timeout: float = TIMEOUT) -> None:
+        """Sends one heartbeat. Nobody says whether it arrives; NoAnswer if it cannot."""
+        packet = heartbeat(variable, sender, value)
+        end = time.monotonic() + timeout
+        try:
+            self._link.open(timeout)
+            self.send(packet, min(0.1, max(0.0, end - time.monotonic())))
+        finally:
+            self._link.close()
+
+    def send(self, packet: bytes, listen: float) -> None:
+        """Sends to the first of the host's addresses that does not refuse it within so many
+        seconds, and returns after them."""
+        end = time.monotonic() + listen
+        if not len(self._link):
+            self._link.open(TIMEOUT)
+        refused = ""
+        for _ in range(len(self._link)):
+            try:
+                self._link.send(packet)
+                while True:
+                    try:
+                        self._link.receive(end - time.monotonic())
+                    except BadReport:
+                        pass  # whatever it was, it was no refusal
+                    if time.monotonic() >= end:
+                        return
+            except NoAnswer as error:
+                refused = str(error)
+                self._link.turn()
+        raise NoAnswer(f"cannot send to {self.name}: {refused}")
+
+
+# ---------------------------------------------------------------- names and deadlines
+
+WARN_MS, CRIT_MS = 5_000, 30_000  # deadlines when nobody names any
+TICK_MS_MAX = 3_600_000
+DURATION_MS_MAX = 100_000 * 3_600_000  # longer than the wrap with the longest tick
+UNITS_MS = {"ms": 1, "s": 1_000, "": 1_000, "min": 60_000, "m": 60_000, "h": 3_600_000}
+FILE_MAX = 65536  # bytes of a file of names
+
+
+@dataclasses.dataclass
+class Variable:
+    """What is known beforehand about a variable."""
+
+    number: int
+    name: str = ""
+    warn_ms: int = WARN_MS
+    crit_ms: int = CRIT_MS
+    low: int = 0
+    high: int = 255
+    every_ms: int = 1_000  # only `simulate` uses it
+    listed: bool = False
+    expected: bool = False
+
+    @property
+    def spoken(self) -> str:
+        return f"{self.number} {self.name}".strip()
+
+
+class Settings(NamedTuple):
+    variables: list[Variable]
+    tick_ms: int
+    now_from: Optional[int]
+
+    def now(self, entries: Entries) -> Optional[int]:
+        """The time now in ticks, if it is known."""
+        if self.now_from is None:
+            return clock(self.tick_ms)
+        stamp = entries[self.now_from]
+        return None if stamp.never else stamp.timestamp
+
+
+def parse_number(text: str, low: int, high: int) -> int:
+    if not re.fullmatch(r"[0-9]{1,9}|0[xX][0-9a-fA-F]{1,8}", text):
+        raise BadUsage(f"{text!r} is not a number from {low} to {high}")
+    number = int(text, 16 if text[:2] in ("0x", "0X") else 10)
+    if not low <= number <= high:
+        raise BadUsage(f"{text} is out of range: it must be {low} to {high}")
+    return number
+
+
+def parse_variable(text: str) -> int:
+    return parse_number(text, 0, VARIABLES - 1)
+
+
+def parse_byte(text: str) -> int:
+    return parse_number(text, 0, 255)
+
+
+def parse_duration(text: str) -> int:
+    """In milliseconds."""
+    match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,6})?) ?(ms|s|min|m|h|)", text)
+    duration = round(float(match[1]) * UNITS_MS[match[2]]) if match else 0
+    if not 1 <= duration <= DURATION_MS_MAX:
+        raise BadUsage(f"{text!r} is not a time: write it like 500ms, 5s, 2min or 1h")
+    return duration
+
+
+def parse_tick(text: str) -> int:
+    tick_ms = parse_duration(text)
+    if tick_ms > TICK_MS_MAX:
+        raise BadUsage(f"{text} is too long for a tick: it must be 1 ms to 1 h")
+    return tick_ms
+
+
+def parse_range(text: str) -> tuple[int, int]:
+    low, dots, high = text.partition("..")
+    if not dots:
+        raise BadUsage(f"{text!r} is not a range of values: write it like 0..80")
+    limits = parse_byte(low.strip()), parse_byte(high.strip())
+    if limits[0] > limits[1]:
+        raise BadUsage(f"no value is in {text}: write the lower one first")
+    return limits
+
+
+def parse_yes(text: str) -> bool:
+    if text not in ("yes", "no"):
+        raise BadUsage(f"{text!r} is neither yes nor no")
+    return text == "yes"
+
+
+def parse_name(text: str) -> str:
+    """Names go to terminals, into lists and into performance data: nothing that means
+    something there, and one column for each character."""
+    for character in text:
+        if not (character.isalnum() or character in " ._-/+()") \
+                or unicodedata.east_asian_width(character) in "WF":
+            raise BadUsage(f"{text!r} has {character!r} in it: "
+                           "use letters, digits, spaces and ._-/+()")
+    if not 1 <= len(text) <= 24 or re.fullmatch(r"[0-9-]+", text):
+        raise BadUsage(f"{text!r} is not a name: it needs a letter, and at most 24 characters")
+    return text
+
+
+def parse_variables(text: str, variables: Sequence[Variable]) -> list[int]:
+    """Numbers, ranges of them and names: 3,7-12,engine."""
+    found: list[int] = []
+    for part in (part.strip() for part in text.split(",")):
+        named = [variable.number for variable in variables if variable.name == part != ""]
+        match = re.fullmatch(r"([0-9]{1,9})-([0-9]{1,9})", part)
+        if named:
+            found += named
+        elif match:
+            first, last = parse_variable(match[1]), parse_variable(match[2])
+            if first > last:
+                raise BadUsage(f"{part} is empty: write the lower one first")
+            found += range(first, last + 1)
+        elif re.match("[0-9]", part):
+            found.append(parse_variable(part))
+        else:
+            raise BadUsage(f"{part!r} is no variable: write it like 3,7-12, or a name from --names")
+    return found
+
+
+GENERAL: dict[str, Callable[[str], Any]] = {
+    "tick": parse_tick, "now-from": parse_variable, "warn": parse_duration, "crit": parse_duration}
+OF_A_VARIABLE: dict[str, Callable[[str], Any]] = {
+    "name": parse_name, "warn": parse_duration, "crit": parse_duration, "value": parse_range,
+    "every": parse_duration, "expect": parse_yes}
+
+
+def read_names(path: str) -> tuple[dict[str, Any], dict[int, dict[str, Any]]]:
+    """A file's section [dumpulse], and those of variables, each of their keys checked."""
+    try:
+        with open(path, "rb") as file:
+            content = file.read(FILE_MAX + 1)
+    except (OSError, ValueError) as error:
+        raise BadUsage(f"cannot read {path!r}: {getattr(error, 'strerror', error)}") from error
+    if len(content) > FILE_MAX:
+        raise BadUsage(f"{path!r} is not a file of names: it is longer than {FILE_MAX} bytes")
+    parser = configparser.ConfigParser(interpolation=None, delimiters=("=",), default_section="",
+                                       empty_lines_in_values=False)
+    try:
+        parser.read_string(content.decode("utf-8-sig"), path)
+    except UnicodeDecodeError as error:
+        raise BadUsage(f"{path!r}: byte {error.start} is not UTF-8") from error
+    except configparser.Error as error:
+        raise BadUsage(" ".join(f"{error}".split())[:300]) from error
+    general: dict[str, Any] = {}
+    sections: dict[int, dict[str, Any]] = {}
+    for section in parser.sections():
+        at = f"{path!r}, " + f"[{section!r}]".replace("'", "")
+        into, known = general, GENERAL
+        if section != "dumpulse":
+            try:
+                number = parse_variable(section)
+            except BadUsage as error:
+                raise BadUsage(f"{at}: a section is [dumpulse] or a variable's number") from error
+            if number in sections:
+                raise BadUsage(f"{at}: variable {number} has a section already")
+            into, known = sections.setdefault(number, {}), OF_A_VARIABLE
+        for key, text in parser[section].items():
+            if key not in known:
+                raise BadUsage(f"{at}: {key!r} is not known there: use {', '.join(known)}")
+            try:
+                into[key] = known[key](text)
+            except BadUsage as error:
+                raise BadUsage(f"{at}: {key}: {error}") from error
+    names = [keys["name"] for keys in sections.values() if "name" in keys]
+    for name in names:
+        if names.count(name) > 1:
+            raise BadUsage(f"{path!r}: two variables have the name {name!r}")
+    return general, sections
+
+
+def settle(options: argparse.Namespace) -> Settings:
+    """What the file of names says, and over it what the command line says."""
+    given = {key: value for key, value in vars(options).items() if value is not None}
+    general, sections = read_names(given["names"]) if "names" in given else ({}, {})
+    variables = [Variable(number) for number in range(VARIABLES)]
+    for number, keys in sections.items():
+        variable = variables[number]
+        variable.listed = True
+        variable.expected = keys.get("expect", True)
+        variable.name = keys.get("name", "")
+        variable.low, variable.high = keys.get("value", (0, 255))
+        variable.every_ms = keys.get("every", variable.every_ms)
+    if "expect" in given:
+        expected = parse_variables(given["expect"], variables)
+        for variable in variables:
+            variable.expected = variable.number in expected
+    for text in given.get("value_ranges", ()):
+        which, colon, limits = text.rpartition(":")
+        if not colon:
+            raise BadUsage(f"{text!r} is not a variable and a range: write it like 4:0..80")
+        for number in parse_variables(which, variables):
+            variables[number].low, variables[number].high = parse_range(limits)
+            variables[number].expected = True
+    tick_ms: int = {**general, **given}.get("tick", 1_000)
+    for variable in variables:
+        keys = {**general, **sections.get(variable.number, {}), **given}
+        set_deadlines(variable, keys.get("warn"), keys.get("crit"), tick_ms)
+    now_from: Optional[int] = general.get("now-from")
+    if "now_from" in given:
+        now_from, *more = parse_variables(given["now_from"], variables)
+        if more:
+            raise BadUsage(f"{given['now_from']!r} is more than one variable: "
+                           "only one is the clock")
+    return Settings(variables, tick_ms, now_from)
+
+
+def set_deadlines(variable: Variable, warn_ms: Optional[int], crit_ms: Optional[int],
+                  tick_ms: int) -> None:
+    """A deadline that nobody gave makes way for the one that somebody gave."""
+    variable.warn_ms = min(WARN_MS, crit_ms or WARN_MS) if warn_ms is None else warn_ms
+    variable.crit_ms = max(CRIT_MS, variable.warn_ms) if crit_ms is None else crit_ms
+    longest = (WRAP - SKEW - 1) * tick_ms
+    if crit_ms is None:
+        variable.crit_ms = min(variable.crit_ms, longest)
+    if variable.warn_ms > variable.crit_ms:
+        raise BadUsage(f"variable {variable.spoken}: warn, {seconds(variable.warn_ms)}, "
+                       f"is longer than crit, {seconds(variable.crit_ms)}")
+    if variable.crit_ms > longest:
+        raise BadUsage(f"variable {variable.spoken}: crit, {seconds(variable.crit_ms)}, can never "
+                       f"be seen: with this tick, ages end at {seconds(longest)}")
+
+
+# ---------------------------------------------------------------- what a report means
+
+NEVER, OK, LATE, DEAD, UNKNOWN = "never", "ok", "late", "dead", "?"
+
+
+class Reading(NamedTuple):
+    """An entry of a report, and what it means."""
+
+    variable: Variable
+    entry: Entry
+    age_ms: Optional[int]  # unknown if never heard, or if the time now is
+    state: str
+
+    @property
+    def bad_value(self) -> bool:
+        return self.state != NEVER \
+            and not self.variable.low <= self.entry.value <= self.variable.high
+
+    @property
+    def value(self) -> str:
+        return "-" if self.state == NEVER else f"{self.entry.value}{'!' if self.bad_value else ''}"
+
+    @property
+    def sender(self) -> str:
+        return "-" if self.state == NEVER else str(self.entry.sender)
+
+    @property
+    def age(self) -> str:
+        return "-" if self.state == NEVER else "?" if self.age_ms is None else seconds(self.age_ms)
+
+    def for_json(self) -> dict[str, Any]:
+        never = self.state == NEVER
+        return {"variable": self.variable.number, "name": self.variable.name or None,
+                "state": self.state if self.state != UNKNOWN else "unknown",
+                "age": None if self.age_ms is None else self.age_ms / 1000,
+                "value": None if never else self.entry.value,
+                "value_ok": None if never else not self.bad_value,
+                "sender": None if never else self.entry.sender,
+                "timestamp": None if never else self.entry.timestamp}
+
+
+def read(entries: Entries, settings: Settings) -> list[Reading]:
+    """All 64 variables."""
+    now = settings.now(entries)
+    readings = []
+    for variable, entry in zip(settings.variables, entries):
+        age_ms = None
+        if entry.never:
+            state = NEVER
+        elif now is None:
+            state = UNKNOWN
+        else:
+            age_ms = age(now, entry.timestamp) * settings.tick_ms
+            state = DEAD if age_ms > variable.crit_ms else LATE if age_ms > variable.warn_ms else OK
+        readings.append(Reading(variable, entry, age_ms, state))
+    return readings
+
+
+def seconds(duration_ms: int) -> str:
+    """Eight characters at most for an age, whatever the tick."""
+    if duration_ms < 100_000_000:
+        return f"{decimal(duration_ms)} s"
+    return f"{duration_ms / 3_600_000:.6g} h"
+
+
+def decimal(duration_ms: int) -> str:
+    """In seconds, and never with an exponent."""
+    return f"{duration_ms / 1000:.3f}".rstrip("0").rstrip(".")
+
+
+def worth_showing(readings: Sequence[Reading], wanted: Sequence[int]) -> list[Reading]:
+    """Those asked for; or those that are heard or that somebody has named or expects."""
+    return [reading for reading in readings if (
+        reading.variable.number in wanted if wanted else
+        reading.state != NEVER or reading.variable.listed or reading.variable.expected)]
+
+
+def counts(readings: Sequence[Reading]) -> str:
+    """`7 ok, 1 dead, 2 never`: those that somebody has named or expects, or that are heard."""
+    shown = worth_showing(readings, ())
+    states = [reading.state for reading in shown]
+    parts = [f"{states.count(state)} {state}" for state in (OK, LATE, DEAD, NEVER, UNKNOWN)
+             if state in states]
+    bad = sum(reading.bad_value for reading in shown)
+    return ", ".join(parts + [f"{bad} with a bad value"] * (bad > 0)) or "nothing heard"
+
+
+def whose_clock(settings: Settings, entries: Entries) -> str:
+    if settings.now_from is None:
+        return "ages by this machine's clock"
+    if settings.now(entries) is None:
+        return f"no ages: variable {settings.now_from}, the agent's clock, was never heard"
+    return f"ages by variable {settings.now_from}"
+
+
+# ---------------------------------------------------------------- get and set
+
+
+def run_get(options: argparse.Namespace) -> int:
+    settings = settle(options)
+    wanted = [number for text in options.variables
+              for number in parse_variables(text, settings.variables)]
+    agent = Agent(options.address)
+    entries = agent.ask(options.timeout / 1000)
+    shown = worth_showing(read(entries, settings), wanted)
+    if options.json:
+        print(json.dumps({"agent": agent.name, "tick": settings.tick_ms / 1000,
+                          "now": settings.now(entries),
+                          "variables": [reading.for_json() for reading in shown]}))
+        return 0
+    heard = sum(not entry.never for entry in entries)
+    print(f"{agent.name}: report verified, {heard} of {VARIABLES} variables heard, "
+          f"{whose_clock(settings, entries)}")
+    if shown:
+        print(f"{'variable':27} value  sender  last heard")
+    for reading in shown:
+        when = {NEVER: "never", UNKNOWN: "?"}.get(reading.state, f"{reading.age} ago")
+        print(f"{reading.variable.spoken:27} {reading.value:>5}  {reading.sender:>6}  {when}")
+    return 0
+
+
+def run_set(options: argparse.Namespace) -> int:
+    (variable, *more) = parse_variables(options.variable, settle(options).variables)
+    if more:
+        raise BadUsage(f"{options.variable!r} is more than one variable: set one at a time")
+    agent = Agent(options.address)
+    end = time.monotonic() + options.timeout / 1000
+    agent.beat(variable, options.sender, options.value, options.timeout / 1000)
+    if options.confirm:
+        entry = agent.ask(max(0.0, end - time.monotonic()))[variable]
+        if (entry.sender, entry.value) != (options.sender, options.value):
+            says = f"value {entry.value} from sender {entry.sender}"
+            print(f"client.py: not confirmed: variable {variable} "
+                  f"{'was never heard' if entry.never else 'has ' + says}", file=sys.stderr)
+            return 1
+    return 0
+
+
+# ---------------------------------------------------------------- check
+
+STATES = ("OK", "WARNING", "CRITICAL", "UNKNOWN")  # by exit status
+
+
+def judge(reading: Reading) -> tuple[int, list[str]]:
+    """The status of an expected variable, and what is wrong with it. Silence and a bad value
+    are two things, and both may be wrong at once."""
+    variable = reading.variable
+    status, silence = {
+        OK: (0, ""), NEVER: (2, "never heard"), UNKNOWN: (3, "age unknown"),
+        DEAD: (2, f"dead: silent for {reading.age}, crit {seconds(variable.crit_ms)}"),
+        LATE: (1, f"late: silent for {reading.age}, warn {seconds(variable.warn_ms)}"),
+    }[reading.state]
+    wrong = [silence] if silence else []
+    if reading.bad_value:
+        status = 2
+        wrong.append(f"bad value: {reading.entry.value} is not in {variable.low}..{variable.high}")
+    return status, [f"{variable.spoken} {what}" for what in wrong]
+
+
+def performance(reading: Reading) -> str:
+    """'label'=value[unit];warn;crit;min;max, U for what is not known."""
+    variable = reading.variable
+    label = variable.name or f"variable {variable.number}"
+    silence = "U" if reading.age_ms is None else f"{decimal(reading.age_ms)}s"
+    value = "U" if reading.state == NEVER else str(reading.entry.value)
+    return (f"'{label} age'={silence};{decimal(variable.warn_ms)};{decimal(variable.crit_ms)};0; "
+            f"'{label} value'={value};;{variable.low}:{variable.high};0;255")
+
+
+def check(options: argparse.Namespace) -> tuple[int, str, list[Reading]]:
+    """The status, what is wrong, and what was expected."""
+    try:
+        settings = settle(options)
+        if not any(variable.expected for variable in settings.variables):
+            raise BadUsage("nothing is expected: name variables with --expect or in --names FILE")
+        agent = Agent(options.address)
+        entries = agent.ask(options.timeout / 1000)
+    except BadUsage as error:
+        return 3, str(error), []
+    except Error as error:
+        return 2, str(error), []
+    expected = [reading for reading in read(entries, settings) if reading.variable.expected]
+    verdicts = sorted(map(judge, expected), key=lambda verdict: (2, 1, 3, 0).index(verdict[0]))
+    wrong = list(itertools.chain.from_iterable(what for _, what in verdicts))
+    if any(reading.state == UNKNOWN for reading in expected):
+        wrong.append(whose_clock(settings, entries))
+    return verdicts[0][0], "; ".join(wrong) or f"{len(expected)} alive at {agent.name}", expected
+
+
+def run_check(options: argparse.Namespace) -> int:
+    status, text, expected = check(options)
+    if options.json:
+        print(json.dumps({"status": STATES[status], "text": text,
+                          "variables": [reading.for_json() for reading in expected]}))
+    else:
+        data = " | " + " ".join(map(performance, expected)) if expected else ""
+        print(f"DUMPULSE {STATES[status]} - {text}".replace("|", "/") + data)
+    return status
+
+
+# ---------------------------------------------------------------- watch
+
+FIELDS = ("timestamp", "sender", "value", "state")
+JUMP_MS = 5_000  # what the agent's clock may seem to jump by, as answers take time
+
+
+class Watched:
+    """What is known of an agent that is asked again and again."""
+
+    def __init__(self, settings: Settings, wanted: Sequence[int], name: str) -> None:
+        self.settings = settings
+        self.wanted = wanted
+        self.name = name
+        self.entries: Entries = ()
+        self.readings: list[Reading] = []
+        self.changed: dict[int, set[str]] = {}  # by variable, since the report before
+        self.trouble: Optional[Error] = None  # why there was no report this time
+        self.restart = ""  # the last one
+        self.heard_at = time.monotonic()
+
+    def ask(self, agent: Agent, timeout: float) -> None:
+        try:
+            self.take(agent.ask(timeout), time.monotonic())
+        except (NoAnswer, BadReport) as error:
+            self.trouble = error
+            self.changed = {}
+
+    def take(self, entries: Entries, at: float) -> None:
+        """A report that came at that time, in seconds."""
+        readings = read(entries, self.settings)
+        if self.entries:
+            restart = self._restart(entries, at)
+            if restart:
+                self.restart = f"{time.strftime('%H:%M:%S')} {restart}"
+        self.changed = {
+            new.variable.number: {field for field, before, after in zip(
+                FIELDS, (*old.entry, old.state), (*new.entry, new.state)) if before != after}
+            for old, new in zip(self.readings, readings)}
+        self.entries, self.readings, self.heard_at, self.trouble = entries, readings, at, None
+
+    def _restart(self, entries: Entries, at: float) -> str:
+        """What tells that the agent has restarted: it forgot variables, or its clock has not
+        gone on as ours has. Nothing does if it has kept its table and counts Unix time."""
+        forgotten = sum(new.never and not old.never for old, new in zip(self.entries, entries))
+        if forgotten:
+            return f"the agent restarted: it forgot {forgotten} variable{'s' * (forgotten > 1)}"
+        before, now = self.settings.now(self.entries), self.settings.now(entries)
+        if self.settings.now_from is None or before is None or now is None:
+            return ""
+        tick_ms = self.settings.tick_ms
+        passed = round((at - self.heard_at) * 1000 / tick_ms)
+        jump = (now - before - passed + WRAP // 2) % WRAP - WRAP // 2
+        if abs(jump) <= max(SKEW, JUMP_MS // tick_ms):
+            return ""
+        return (f"the agent's clock jumped by {seconds(jump * tick_ms)}: it restarted, or was set, "
+                "or we slept")
+
+    def silence(self) -> str:
+        """What to say when there was no report."""
+        since = "" if self.readings else " yet"
+        return f"no report{since} for {time.monotonic() - self.heard_at:.0f} s; {self.trouble}"
+
+
+def paint(text: str, *codes: str) -> str:
+    """Colours (30 and up) only where the user has not refused them: see no-color.org."""
+    shown = [code for code in codes if code and (len(code) == 1 or not os.environ.get("NO_COLOR"))]
+    return f"\x1b[{';'.join(shown)}m{text}\x1b[0m" if shown else text
+
+
+RED, YELLOW, REVERSE, BOLD, DIM = "31", "33", "7", "1", "2"
+
+
+def screen(watched: Watched, columns: int, rows: int) -> list[str]:
+    """The lines of a terminal of that size."""
+    shown = worth_showing(watched.readings, watched.wanted)
+    room = max(1, rows - 5)  # beside a title, two lines of events, headings and the last line
+    wide = len(shown) <= room or columns < 80
+    stacks = 1 if wide else 2
+    hidden = max(0, len(shown) - stacks * room)
+    if hidden:  # those in order are the first to go
+        order = (DEAD, LATE, NEVER, UNKNOWN, OK)
+        shown.sort(key=lambda reading: (not reading.bad_value, order.index(reading.state)))
+        shown = sorted(shown[:stacks * room], key=lambda reading: reading.variable.number)
+    name, sender = (max(10, min(24, columns - 31)), "sender") if wide else (10, "from")
+    heading = f" # {'name':{name}} value {sender}      age state"
+    lines = [row(reading, watched, name, len(sender)) for reading in shown]
+    height = math.ceil(len(lines) / stacks)
+    table = [f"{lines[at]}  {lines[at + height]}" if at + height < len(lines) else lines[at]
+             for at in range(height)]
+    title = f"{watched.name}  {time.strftime('%H:%M:%S')}  {counts(watched.readings)}"
+    news = watched.silence() if watched.trouble else whose_clock(watched.settings, watched.entries)
+    more = f"; ... and {hidden} more, in order or nearly so" if hidden else ""
+    return [paint(title[:columns], BOLD), paint(news[:columns], REVERSE if watched.trouble else ""),
+            paint(watched.restart[:columns], BOLD),
+            paint("  ".join([heading] * stacks)[:columns], DIM),
+            *table[:room], *[""] * (room - len(table)), f"q or Ctrl-C ends{more}"[:columns]]
+
+
+def row(reading: Reading, watched: Watched, name_width: int, sender_width: int) -> str:
+    """A variable's cells: what has changed since the last report stands out."""
+    changed = watched.changed.get(reading.variable.number, set())
+    stale = DIM if watched.trouble else ""
+    alarm = {DEAD: RED, NEVER: RED if reading.variable.expected else "", LATE: YELLOW}
+
+    def cell(text: str, field: str, *codes: str) -> str:
+        return paint(text, stale, *codes, REVERSE if field in changed else "")
+
+    return " ".join((
+        cell(f"{reading.variable.number:2}", ""),
+        cell(f"{reading.variable.name[:name_width]:{name_width}}", ""),
+        cell(f"{reading.value:>5}", "value", RED if reading.bad_value else ""),
+        cell(f"{reading.sender:>{sender_width}}", "sender"),
+        paint(f"{reading.age:>8}", stale, BOLD if "timestamp" in changed else ""),
+        cell(f"{reading.state:5}", "state", alarm.get(reading.state, ""))))
+
+
+class Terminal:
+    """The terminal's second screen, and the way back from it whatever happens."""
+
+    def __init__(self) -> None:
+        self._input = sys.stdin.fileno() if sys.stdin and sys.stdin.isatty() else None
+        self._saved: list[Any] = []
+
+    def begin(self) -> None:
+        if self._input is not None:  # what is typed must not appear in the table
+            self._saved = termios.tcgetattr(self._input)
+            quiet = termios.tcgetattr(self._input)
+            quiet[3] &= ~(termios.ECHO | termios.ICANON)
+            termios.tcsetattr(self._input, termios.TCSANOW, quiet)
+        self._write("\x1b[?1049h\x1b[?25l\x1b[?7l")  # second screen, no cursor, no wrapping
+        signal.signal(signal.SIGTSTP, self._pause)
+
+    def close(self) -> None:
+        """As it was, however far begin() has come."""
+        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        self._write("\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l")
+        if self._input is not None and self._saved:
+            termios.tcsetattr(self._input, termios.TCSANOW, self._saved)
+
+    def _pause(self, *_: object) -> None:
+        """Ctrl-Z."""
+        self.close()
+        os.kill(os.getpid(), signal.SIGSTOP)
+        self.begin()
+
+    @staticmethod
+    def _write(text: str) -> None:
+        """Past Python's buffers, as a signal may come while they are in use."""
+        left = text.encode(sys.stdout.encoding, "replace")
+        while left:
+            left = left[os.write(sys.stdout.fileno(), left):]
+
+    def show(self, watched: Watched) -> None:
+        size = shutil.get_terminal_size()
+        lines = screen(watched, size.columns, size.lines)[:size.lines]
+        self._write("\x1b[H" + "\x1b[K\r\n".join(lines) + "\x1b[K\x1b[J")
+
+    def wait(self, pause: float) -> bool:
+        """False if somebody pressed q."""
+        end = time.monotonic() + pause
+        while self._input is not None and (left := end - time.monotonic()) > 0:
+            if select.select([self._input], [], [], left)[0] \
+                    and os.read(self._input, 64)[:1] in (b"q", b"Q", b""):
+                return False
+        time.sleep(max(0.0, end - time.monotonic()))
+        return True
+
+
+class Lines:
+    """For files, pipes and scripts: a line for each thing that has changed, or one of JSON."""
+
+    def __init__(self, as_json: bool) -> None:
+        self._as_json = as_json
+        self._restart = self._said = ""
+
+    def begin(self) -> None:
+        """Nothing to prepare, and nothing to close."""
+
+    close = begin
+
+    def show(self, watched: Watched) -> None:
+        shown = worth_showing(watched.readings, watched.wanted)
+        restarted = watched.restart != self._restart
+        self._restart = watched.restart
+        if self._as_json:
+            print(json.dumps({"time": round(time.time(), 3), "agent": watched.name,
+                              "error": str(watched.trouble) if watched.trouble else None,
+                              "restarted": restarted,
+                              "variables": [reading.for_json() for reading in shown]}), flush=True)
+            return
+        now = time.strftime("%H:%M:%S")
+        lines = [watched.restart] if restarted else []
+        said = watched.silence() if watched.trouble else counts(watched.readings)
+        if watched.trouble or said != self._said:
+            lines.append(f"{now} {said}")
+        self._said = said
+        for reading in [] if watched.trouble else shown:
+            changed = watched.changed.get(reading.variable.number, set(FIELDS))
+            if changed - {"timestamp"}:
+                marks = {field: "*" * (field in watched.changed.get(reading.variable.number, ()))
+                         for field in FIELDS}
+                lines.append(f"{now} {reading.variable.spoken}: value {reading.value}{marks['value']},"
+                             f" sender {reading.sender}{marks['sender']}, age {reading.age},"
+                             f" {reading.state}{marks['state']}")
+        print("".join(f"{line}\n" for line in lines), end="", flush=True)
+
+    def wait(self, pause: float) -> bool:
+        """An error when nobody reads any more: otherwise it would be noticed only at the next
+        change."""
+        if hasattr(select, "poll"):
+            reader = select.poll()
+            reader.register(sys.stdout.fileno(), 0)  # which leaves errors and hang-ups
+            if reader.poll(math.ceil(min(pause, LONGEST_WAIT) * 1000)):
+                raise BrokenPipeError
+        else:
+            time.sleep(pause)
+        return True
+
+
+def run_watch(options: argparse.Namespace) -> int:
+    settings = settle(options)
+    wanted = [number for text in options.variables
+              for number in parse_variables(text, settings.variables)]
+    agent = Agent(options.address)
+    watched = Watched(settings, wanted, agent.name)
+    interval = options.interval / 1000
+    timeout = min(options.timeout / 1000, max(1.0, interval))
+    fancy = termios and not options.json and sys.stdout.isatty() \
+        and os.environ.get("TERM") != "dumb"
+    try:
+        with contextlib.closing(Terminal() if fancy else Lines(options.json)) as view:
+            view.begin()
+            for done in itertools.count(1):
+                begun = time.monotonic()
+                watched.ask(agent, timeout)
+                view.show(watched)
+                left = max(0.0, begun + interval - time.monotonic())
+                if done == options.count or not view.wait(left):
+                    break
+    except KeyboardInterrupt:
+        pass
+    if fancy:
+        print(f"{agent.name}: {counts(watched.readings)}")
+    return exit_status(watched.trouble) if options.count and watched.trouble else 0
+
+
+# ---------------------------------------------------------------- simulate
+
+RATES_MS = (250, 500, 1_000)
+FIRST_SENDER = 10
+DAMAGED = 0.5  # of the heartbeats of a corrupt node
+
+
+@dataclasses.dataclass
+class Node:
+    """A node that is not there."""
+
+    variable: Variable
+    period: float
+    value: int
+    corrupt: bool = False
+    dies_at: float = math.inf
+    sent: int = 0
+    damaged: int = 0
+    unsent: int = 0
+
+    def next_heartbeat(self, chance: random.Random) -> bytes:
+        low, high = self.variable.low, self.variable.high
+        self.value = min(high, max(low, self.value + chance.randint(-3, 3)))
+        packet = heartbeat(self.variable.number,
+                           (FIRST_SENDER + self.variable.number) % 256, self.value)
+        if not self.corrupt or chance.random() >= DAMAGED:
+            return packet
+        self.damaged += 1
+        bit = chance.randrange(64)  # no agent takes a heartbeat with one flipped bit
+        return (int.from_bytes(packet, "big") ^ 1 << bit).to_bytes(8, "big")
+
+
+def make_nodes(options: argparse.Namespace, settings: Settings) -> list[Node]:
+    """One for each variable that --names lists, or for 1, 2, 3 and so on."""
+    chosen = [variable for variable in settings.variables
+              if variable.listed and variable.number != settings.now_from]
+    if not chosen:
+        chosen = settings.variables[1:1 + (options.nodes or 8)]
+        for variable in chosen:
+            variable.every_ms = RATES_MS[variable.number % len(RATES_MS)]
+    if len(chosen) < (options.nodes or 1):
+        raise BadUsage(f"there are only {len(chosen)} nodes in {options.names!r}")
+    nodes = {variable.number: Node(variable, variable.every_ms / 1000,
+                                   (variable.low + variable.high) // 2)
+             for variable in chosen[:options.nodes]}
+
+    def named(text: Optional[str]) -> list[Node]:
+        numbers = parse_variables(text, settings.variables) if text is not None else []
+        for number in numbers:
+            if number not in nodes:
+                raise BadUsage(f"{text}: there is no node {number}, only "
+                               f"{', '.join(map(str, nodes))}")
+        return [nodes[number] for number in numbers]
+
+    for text in options.die or ():
+        which, sign, when = text.rpartition("@")
+        if not sign:
+            raise BadUsage(f"{text!r} does not say who dies when: write it like 5@8s")
+        for node in named(which):
+            node.dies_at = parse_duration(when) / 1000
+    for node in named(options.late):
+        node.period = node.variable.crit_ms * 0.9 / 1000  # which is late, and not quite dead
+    for node in named(options.corrupt):
+        node.corrupt = True
+    return list(nodes.values())
+
+
+def run_simulate(options: argparse.Namespace) -> int:
+    seed = random.randrange(1_000_000) if options.seed is None else options.seed
+    chance = random.Random(seed)
+    nodes = make_nodes(options, settle(options))
+    agent = Agent(options.address)
+    print(f"simulate: {len(nodes)} nodes beat at {agent.name}, --seed {seed}", flush=True)
+    begun = time.monotonic()
+    try:
+        beat_all(agent, nodes, chance, begun, (options.seconds or math.inf) / 1000)
+    except KeyboardInterrupt:
+        pass
+    for node in nodes:
+        died = f", dead since {node.dies_at:g} s" if time.monotonic() - begun > node.dies_at else ""
+        unsent = f", {node.unsent} could not be sent" if node.unsent else ""
+        print(f"simulate: {node.variable.spoken}: {node.sent} heartbeats, {node.damaged} of them "
+              f"damaged{unsent}{died}")
+    return 3 if 0 < sum(node.sent for node in nodes) == sum(node.unsent for node in nodes) else 0
+
+
+def beat_all(agent: Agent, nodes: Sequence[Node], chance: random.Random, begun: float,
+             duration: float) -> None:
+    """Every node in its turn, for so many seconds."""
+    turns = [(begun + chance.uniform(0, min(1, node.period)), index)
+             for index, node in enumerate(nodes)]
+    turns.append((begun + duration, len(nodes)))
+    heapq.heapify(turns)
+    failed = False
+    while (turn := heapq.heappop(turns))[1] < len(nodes):
+        due, node = turn[0], nodes[turn[1]]
+        time.sleep(max(0.0, due - time.monotonic()))
+        if due - begun >= node.dies_at:
+            continue
+        pause = node.period * chance.uniform(0.9, 1.1)
+        heapq.heappush(turns, (max(due, time.monotonic()) + pause, turn[1]))
+        node.sent += 1  # before Ctrl-C can come, while send() listens
+        try:
+            agent.send(node.next_heartbeat(chance), max(0.0, turns[0][0] - time.monotonic()))
+            failed = False
+        except NoAnswer as error:
+            node.unsent += 1
+            if not failed:
+                print(f"simulate: {error}", file=sys.stderr, flush=True)
+            failed = True
+
+
+# ---------------------------------------------------------------- the command line
+
+ABOUT = """\
+Talks to Dumpulse agents, which tell who is alive.
+
+  client.py get HOST[:PORT] [VARIABLE...]     show the report
+  client.py set HOST[:PORT] VARIABLE VALUE    send one heartbeat
+  client.py watch HOST[:PORT] [VARIABLE...]   a live table
+  client.py check HOST[:PORT] ...             for Nagios, Icinga, cron, scripts
+  client.py simulate HOST[:PORT] ...          nodes that beat, die, are late
+
+  client.py HOST [PORT]                       show the report
+  client.py HOST [PORT] -v VALUE [-n VARIABLE] [-s SENDER]
+                                              send one heartbeat
+
+Each has its own --help. The port is 9060 unless given; IPv6 is [::1]:9060.
+A first word that is a command's name is the command."""
+
+STATUSES = """\
+exit status: 0 fine; 1 not confirmed (set --confirm), or the output could not
+be written; 2 bad usage; 3 no answer; 4 a report that cannot be believed; of
+check: 0 OK, 1 WARNING, 2 CRITICAL (so is no answer), 3 UNKNOWN (bad usage)"""
+
+AGES = """\
+A timestamp has 16 bits: an age ends at 65471 ticks, and a node that is silent
+for longer looks alive again. Ages reckoned from this machine's clock need it to
+agree with the agent's to 64 ticks; --now-from needs nothing but an agent that
+stamps a variable of its own (udpserver --self 0). Never heard is four zero
+bytes; value 0 from sender 0 at tick 0 looks the same."""
+
+
+def exit_status(error: Error) -> int:
+    return 3 if isinstance(error, NoAnswer) else 4 if isinstance(error, BadReport) else 2
+
+
+class Parser(argparse.ArgumentParser):
+    """One line for what is wrong, and one place where to read on."""
+
+    def error(self, message: str) -> NoReturn:
+        raise BadUsage(f"{message} (see {self.prog} --help)")
+
+
+def checked(parse: Callable[[str], Any]) -> Callable[[str], Any]:
+    """For argparse, which asks for an exception of its own."""
+    def convert(text: str) -> Any:
+        try:
+            return parse(text)
+        except Error as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+    return convert
+
+
+READERS = ("", "get", "watch", "check")  # "" is the older command line
+ASKERS = (*READERS, "set")
+JUDGES = ("watch", "check", "simulate")
+
+# Which command lines have it, its name, how its value is read (True: it has none), what stands
+# for the value in the help, and what it means.
+OPTIONS: list[tuple[Sequence[str], str, Any, str, str]] = [
+    (("",), "host", str, "HOST", argparse.SUPPRESS),
+    (("",), "port", parse_port, "PORT", argparse.SUPPRESS),
+    (("get", "set", "watch", "check", "simulate"), "address", str, "HOST[:PORT]", "the agent (port 9060)"),
+    (("get", "watch"), "variables", str, "VARIABLE", "only these: 3,7-12 or names (all heard or named)"),
+    (("set",), "variable", str, "VARIABLE", "0 to 63, or its name"),
+    (("set",), "value", parse_byte, "VALUE", "0 to 255"),
+    (("",), "-v", parse_byte, "VALUE", "send this value, 0 to 255"),
+    (("",), "-n", str, "VARIABLE", "as this variable, 0 to 63 (0)"),
+    (("",), "-s", parse_byte, "SENDER", "from this sender, 0 to 255 (1)"),
+    (("set",), "--sender", parse_byte, "SENDER", "who says so, 0 to 255 (1)"),
+    (("set",), "--confirm", True, "", "ask the agent whether it has it now"),
+    (("check",), "--expect", str, "VARIABLES", "who must be alive: 3,7-12 or names"),
+    (("check",), "--value", str, "VARIABLES:LOW..HIGH", "expect these, with a value in that range"),
+    (JUDGES, "--warn", parse_duration, "TIME", "silent for longer is late (5s)"),
+    (JUDGES, "--crit", parse_duration, "TIME", "silent for longer is dead (30s)"),
+    (("watch",), "--interval", parse_duration, "TIME", "ask so often (1s)"),
+    (("watch",), "--count", lambda text: parse_number(text, 1, 10**8), "N", "end after so many times"),
+    (("simulate",), "--nodes", lambda text: parse_number(text, 1, VARIABLES - 1), "N",
+     "how many nodes (all of --names, or 8)"),
+    (("simulate",), "--die", str, "NODES@TIME", "they fall silent then: 5@8s"),
+    (("simulate",), "--late", str, "NODES", "they beat too seldom"),
+    (("simulate",), "--corrupt", str, "NODES", "half of their heartbeats are damaged"),
+    (("simulate",), "--seconds", parse_duration, "TIME", "end after so long (on Ctrl-C)"),
+    (("simulate",), "--seed", lambda text: parse_number(text, 0, 10**9), "N", "repeat an earlier run"),
+    (READERS, "--tick", parse_tick, "TIME", "unit of the agent's timestamps (1s)"),
+    (READERS, "--now-from", str, "VARIABLE", "the one that the agent stamps (the clock here)"),
+    ((*ASKERS, "simulate"), "--names", str, "FILE", "names and deadlines: see examples/vehicle.ini"),
+    (ASKERS, "--timeout", parse_duration, "TIME", "give up after so long (3s)"),
+    (READERS, "--json", True, "", "for scripts"),
+]
+MORE: dict[str, dict[str, Any]] = {  # what argparse must know besides
+    "port": {"nargs": "?", "default": PORT}, "variables": {"nargs": "*"}, "--sender": {"default": 1},
+    "--interval": {"default": 1_000}, "--timeout": {"default": 3_000}, "-s": {"dest": "sender"},
+    "-v": {"dest": "value"}, "-n": {"dest": "variable"}, "--die": {"action": "append"},
+    "--value": {"action": "append", "dest": "value_ranges"}}
+
+
+def build_parser(command: str) -> Parser:
+    """That of a command, or of the older command line."""
+    run, about, epilog = COMMANDS.get(command, (run_older, ABOUT, STATUSES))
+    parser = Parser(prog=f"client.py {command}".strip(), description=about, epilog=epilog,
+                    formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
+                    usage=None if command else "client.py COMMAND ... | HOST [PORT] [OPTION]...")
+    parser.set_defaults(run=run)
+    if not command:
+        parser.add_argument("--version", action="version", version=f"client.py {VERSION}")
+    for commands, name, parse, metavar, meaning in OPTIONS:
+        if command in commands:
+            how = {"type": checked(parse), "metavar": metavar}
+            if parse is True:
+                how = {"action": "store_true"}
+            parser.add_argument(name, help=meaning, **{**how, **MORE.get(name, {})})
+    return parser
+
+
+def run_older(options: argparse.Namespace) -> int:
+    """HOST PORT, as the command line has always been."""
+    options.address = f"[{options.host.strip('[]')}]:{options.port}"
+    options.variables, options.confirm = [], False
+    if options.value is not None:
+        options.variable = options.variable or "0"
+        options.sender = 1 if options.sender is None else options.sender
+        return run_set(options)
+    if options.variable is not None or options.sender is not None:
+        raise BadUsage("-n and -s go with -v VALUE (see client.py --help)")
+    return run_get(options)
+
+
+COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], str, str]] = {
+    "get": (run_get, "Show an agent's report, once it is verified.", AGES),
+    "set": (run_set, "Send one heartbeat. Nobody says whether it arrives, but for --confirm.", ""),
+    "watch": (run_watch, "Show who is alive, over and over. What has changed since the last\n"
+              "report stands out; a value out of its range has a !. It waits for an answer for\n"
+              "one interval, or 1 s, but never longer than --timeout. A restart of the agent is\n"
+              "seen if it forgot a variable, or if the clock of --now-from jumped.", AGES),
+    "check": (run_check, "Print one line that says who is not alive, and performance data. Expected\n"
+              "are those of --expect and --value, or all that --names does not except.", AGES),
+    "simulate": (run_simulate, "Be a number of nodes that beat, until Ctrl-C: the variables of --names,\n"
+                 "or 1 to 8.", "Senders are the variables plus 10.")}
+
+
+def ended(*_: object) -> NoReturn:
+    """SIGTERM and SIGHUP: the terminal is put in order on the way out."""
+    raise SystemExit(128 + signal.SIGTERM)
+
+
+def command(arguments: Sequence[str]) -> int:
+    name = arguments[0] if arguments and arguments[0] in COMMANDS else ""
+    try:
+        options = build_parser(name).parse_intermixed_args(arguments[bool(name):])
+        return int(options.run(options))
+    except Error as error:
+        if name == "check":  # what runs it reads the standard output and the status alone
+            print(f"DUMPULSE UNKNOWN - {error}")
+            return 3
+        near = [] if name else difflib.get_close_matches("".join(arguments[:1]), COMMANDS, 1)
+        hint = f" (is it the command {near[0]!r} that you mean?)" if near else ""
+        print(f"client.py: {error}{hint}", file=sys.stderr)
+        return exit_status(error)
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+
+
+def main() -> NoReturn:
+    for number in ("SIGTERM", "SIGHUP"):
+        if hasattr(signal, number):  # Windows has no SIGHUP
+            signal.signal(getattr(signal, number), ended)
+    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # somebody has closed it
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # one column each, whatever the locale
+    try:
+        status = command(sys.argv[1:])
+        sys.stdout.flush()
+    except BrokenPipeError:
+        status = 128 + 13  # as if SIGPIPE had ended it
+    except OSError as error:
+        print(f"client.py: cannot write: {error.strerror}", file=sys.stderr)
+        status = 3 if sys.argv[1:2] == ["check"] else 1
+    else:
+        sys.exit(status)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or Python would try to write again
+    sys.exit(status)
+
+
+if __name__ == "__main__":
+    main()

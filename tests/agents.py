@@ -1,0 +1,92 @@
+"""Agents that misbehave on purpose, and client.py as a process, for tests.
+
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from typing import Any
+
+from tests import model
+from tests.servers import PATIENCE, ROOT
+
+COMMAND = [sys.executable, str(ROOT / "client.py")]
+VEHICLE = str(ROOT / "examples" / "vehicle.ini")
+
+# A job in the background of a script ignores Ctrl-C, and so would all that it starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def report(**heard: tuple[int, int, int]) -> bytes:
+    """A report with entries like v3=(timestamp, sender, value)."""
+    agent = model.Agent()
+    for variable, (timestamp, sender, value) in heard.items():
+        assert agent.record(timestamp, int(variable[1:]), sender, value) == model.HEARTBEAT
+    assert agent.process(0, model.REQUEST) == model.REPORT
+    return agent.table()
+
+
+GOOD = report(v3=(0x1234, 76, 9))
+WRONG_SUM = GOOD[:200] + b"\x01" + GOOD[201:]
+STRANGER = b"from elsewhere: "
+
+
+class FakeAgent:
+    """Answers the first request with script[0], the next one with script[1], the last for ever.
+
+    An answer is a list of datagrams; STRANGER before one has it sent from another port.
+    """
+
+    def __init__(self, *script: list[bytes], host: str = "127.0.0.1") -> None:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._socket, self._stranger = (socket.socket(family, socket.SOCK_DGRAM) for _ in range(2))
+        self._socket.bind((host, 0))
+        self._stranger.bind((host, 0))
+        self.port = self._socket.getsockname()[1]
+        self.address = f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
+        self.asked: list[float] = []  # when
+        self.askers: list[Any] = []
+        self.script = list(script)
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            packet, asker = self._socket.recvfrom(1000)
+            if packet == b"end":
+                return
+            if packet != model.REQUEST:
+                continue  # a heartbeat: this agent knows better
+            self.asked.append(time.monotonic())
+            self.askers.append(asker)
+            for answer in self.script[min(len(self.asked), len(self.script)) - 1]:
+                sender = self._stranger if answer.startswith(STRANGER) else self._socket
+                sender.sendto(answer.removeprefix(STRANGER), asker)
+
+    def __enter__(self) -> FakeAgent:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stranger.sendto(b"end", self._socket.getsockname())
+        self._thread.join(PATIENCE)
+        assert not self._thread.is_alive()
+        self._socket.close()
+        self._stranger.close()
+
+
+def unused_port() -> int:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def run(*arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
+    """The command, as a process of its own."""
+    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True,
+                          timeout=PATIENCE, **more)

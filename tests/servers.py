@@ -1,0 +1,142 @@
+"""The real udpserver on loopback, for tests.     SPDX-License-Identifier: MIT
+
+    with Server("--tick", "100") as server:
+        ... server.port ...
+        counters = server.stop()
+
+DUMPULSE_SERVER names another command to run in its place: a sanitized build, or valgrind.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+ROOT = Path(__file__).resolve().parent.parent
+PATIENCE = 30.0  # seconds until a test gives up waiting: generous, as machines may be busy
+
+Counters = dict[str, int]
+
+
+@functools.cache
+def built(program: str) -> str:
+    """Where a program of the Makefile is, up to date."""
+    subprocess.run(["make", "--no-print-directory", "-s", "-C", ROOT, program], check=True)
+    return str(ROOT / program)
+
+
+def command() -> list[str]:
+    """What runs the server."""
+    return shlex.split(os.environ.get("DUMPULSE_SERVER", "")) or [built("build/udpserver")]
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {PATIENCE:.0f} s in vain: {what}"
+        time.sleep(0.005)
+
+
+class Lines:
+    """The lines that a program has written so far, read by a thread."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self.lines: list[str] = []
+        self._stream = stream
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        for line in self._stream:
+            self.lines.append(line.rstrip("\n"))
+
+    def all(self) -> list[str]:
+        """Every line, once the program has ended."""
+        self._reader.join(PATIENCE)
+        assert not self._reader.is_alive()
+        return self.lines
+
+
+class Server:
+    """A running udpserver. Leaving the context kills it, if it has not been stopped."""
+
+    def __init__(self, *options: str, port: int | None = 0, wrap: Sequence[str] = (),
+                 **popen: object) -> None:
+        argv = [*wrap, *command(), "--stats-json", *options]
+        if port is not None:  # None: systemd's sockets, which know their own
+            argv.append(str(port))
+        self.process = subprocess.Popen(  # type: ignore[call-overload]
+            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            text=True, **popen)
+        self.stdout = Lines(self.process.stdout)
+        self.stderr = Lines(self.process.stderr)
+        try:
+            wait_until(lambda: self.process.poll() is not None or self._started(),
+                       "the server starts")
+            if not self._started():
+                raise AssertionError(
+                    f"exit status {self.process.wait()}: {argv}: {self.stderr.all()}")
+        except BaseException:
+            self.kill()
+            raise
+        self.port = int(re.findall(r"listening on .*?:(\d+)(?: |$)",
+                                   "\n".join(self.stderr.lines), re.M)[0])
+
+    def _started(self) -> bool:
+        """The last line of the start has been said, after which packets are taken."""
+        return any("udpserver: reports to " in line for line in self.stderr.lines)
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.kill()
+
+    def kill(self) -> None:
+        """SIGKILL, if it still runs."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(PATIENCE)
+
+    def stats(self) -> Counters:
+        """The counters now: SIGUSR1, and the line that it prints."""
+        before = len(self.stdout.lines)
+        self.process.send_signal(signal.SIGUSR1)
+        wait_until(lambda: len(self.stdout.lines) > before, "the counters are printed")
+        return self._counters(self.stdout.lines[before])
+
+    def wait_for(self, condition: Callable[[Counters], bool], what: str) -> Counters:
+        """The counters, once they are like this."""
+        counters = self.stats()
+        deadline = time.monotonic() + PATIENCE
+        while not condition(counters):
+            assert time.monotonic() < deadline, f"{what}: waited in vain: {counters}"
+            time.sleep(0.02)
+            counters = self.stats()
+        return counters
+
+    def stop(self, number: int = signal.SIGTERM, status: int = 0) -> Counters:
+        """Ends it, and returns the last counters that it printed."""
+        self.process.send_signal(number)
+        assert self.process.wait(PATIENCE) == status, self.stderr.all()
+        return self._counters(self.stdout.all()[-1])
+
+    @staticmethod
+    def _counters(line: str) -> Counters:
+        counters: Counters = json.loads(line)
+        refused = ("length", "magic", "checksum", "variable", "not_allowed", "rate")
+        assert counters["packets"] == counters["heartbeats"] + counters["reports"] + \
+            counters["unsent"] + sum(counters[cause] for cause in refused), counters
+        return counters

@@ -1,0 +1,698 @@
+"""client.py: against the model, an agent that misbehaves on purpose, and the real udpserver.
+
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import signal
+import socket
+import struct
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import client
+from tests import model
+from tests.agents import COMMAND, GOOD, STRANGER, VEHICLE, WRONG_SUM, FakeAgent, report, run, unused_port
+from tests.servers import PATIENCE, ROOT, Server
+
+LOOPBACKS = ["127.0.0.1", "::1"]
+
+bytes_ = st.integers(0, 255)
+examples = settings(max_examples=200, deadline=None, derandomize=True, database=None, print_blob=True)
+
+
+class Result:
+    def __init__(self, status: int, out: str, err: str) -> None:
+        self.status, self.out, self.err = status, out, err
+
+
+Call = Callable[..., Result]
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str]) -> Call:
+    """The command, in this process: quicker."""
+    def called(*arguments: str) -> Result:
+        try:
+            status = client.command(arguments)
+        except SystemExit as end:  # argparse, after --help and --version
+            status = int(end.code or 0)
+        return Result(status, *capsys.readouterr())
+    return called
+
+
+# ---------------------------------------------------------------- packets and ages
+
+
+def test_the_worked_heartbeat() -> None:
+    assert client.heartbeat(3, 76, 9) == bytes.fromhex("0472014af1034c09")
+
+
+@examples
+@given(st.integers(-2, 66), st.integers(-2, 258), st.integers(-2, 258))
+def test_heartbeats_are_the_models(variable: int, sender: int, value: int) -> None:
+    if 0 <= variable < 64 and 0 <= sender < 256 and 0 <= value < 256:
+        assert client.heartbeat(variable, sender, value) == model.heartbeat(variable, sender, value)
+    else:
+        with pytest.raises(ValueError, match="is 0 to"):
+            client.heartbeat(variable, sender, value)
+
+
+@examples
+@given(st.integers(0, 2**64))
+def test_reports_are_read(seed: int) -> None:
+    table = random.Random(seed).randbytes(256)
+    entries = client.parse_report(model.checksummed(table))
+    assert entries == tuple(struct.unpack_from(">HBB", table, 4 * index) for index in range(64))
+    assert [entry.never for entry in entries] == [table[at:at + 4] == bytes(4) for at in range(0, 256, 4)]
+
+
+def test_one_zero_byte_less_is_not_never() -> None:
+    entries = client.parse_report(report(v0=(1, 0, 0), v1=(0, 1, 0), v2=(0, 0, 1)))
+    assert [entry.never for entry in entries] == [False] * 3 + [True] * 61
+
+
+@examples
+@given(st.integers(0, 260 * 8 - 1))
+def test_a_flipped_bit_is_noticed(bit: int) -> None:
+    flipped = (int.from_bytes(GOOD, "big") ^ 1 << bit).to_bytes(260, "big")
+    with pytest.raises(client.BadReport) as caught:
+        client.parse_report(flipped)
+    assert caught.value.cause == "checksum"
+
+
+@pytest.mark.parametrize("packet", [b"", GOOD[:8], GOOD[:259], GOOD + b"\0", GOOD * 2])
+def test_other_lengths_are_not_reports(packet: bytes) -> None:
+    with pytest.raises(client.BadReport, match=f"{len(packet)} bytes long, not 260") as caught:
+        client.parse_report(packet)
+    assert caught.value.cause == "length"
+
+
+@settings(examples, max_examples=1000)
+@given(st.integers(0, 10**6), st.integers(0, 65536 - 64 - 1))
+def test_ages_over_the_wrap(heard: int, passed: int) -> None:
+    """The clocks count on without end here; the wire carries 16 bits of them."""
+    assert client.age((heard + passed) % 65536, heard % 65536) == passed
+
+
+@examples
+@given(st.integers(0, 65535), st.integers(1, 64))
+def test_a_clock_that_is_a_little_ahead(now: int, ahead: int) -> None:
+    assert client.age(now, (now + ahead) % 65536) == 0
+
+
+@pytest.mark.parametrize("tick_ms", [1, 100, 1000, 3_600_000])
+def test_the_clock_is_unix_time(tick_ms: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "time_ns", lambda: 1_700_000_123_456_789_012)
+    assert client.clock(tick_ms) == 1_700_000_123_456 // tick_ms & 0xFFFF
+
+
+# ---------------------------------------------------------------- asking
+
+
+def test_waits_grow_and_vary() -> None:
+    at_most = [wait for wait, _ in zip(client.waits(lambda low, high: high), range(8))]
+    at_least = [wait for wait, _ in zip(client.waits(lambda low, high: low), range(8))]
+    assert at_most == [0.25, 0.5, 1.0, 2.0, 2.5, 2.5, 2.5, 2.5]
+    assert at_least == pytest.approx([0.15, 0.3, 0.6, 1.2, 1.5, 1.5, 1.5, 1.5])
+    assert len({wait for wait, _ in zip(client.waits(), range(20))}) > 10
+
+
+@pytest.mark.parametrize("host", LOOPBACKS)
+def test_an_agent_answers(host: str) -> None:
+    with FakeAgent([GOOD, GOOD, GOOD], host=host) as agent:
+        entries = client.Agent(agent.address).ask(PATIENCE)
+        assert entries[3] == (0x1234, 76, 9) and sum(not entry.never for entry in entries) == 1
+        assert len(agent.asked) == 1
+
+
+def test_silence_is_asked_again_and_ends() -> None:
+    """At 0, 0.2, 0.6 and 1.4 s, each wait a quarter more or less."""
+    with FakeAgent([]) as agent:
+        begun = time.monotonic()
+        with pytest.raises(client.NoAnswer, match="no answer in 1.2 s from 127.0.0.1"):
+            client.Agent(agent.address).ask(1.2)
+        passed = time.monotonic() - begun
+        assert 1.2 <= passed < 1.2 + 5
+        assert 3 <= len(agent.asked) <= 4
+
+
+def test_a_lost_answer_is_asked_for_again() -> None:
+    with FakeAgent([], [], [GOOD]) as agent:
+        assert client.Agent(agent.address).ask(PATIENCE)[3].value == 9
+        assert len(agent.asked) == 3
+
+
+BAD = {
+    "length": ([b"", GOOD[:259], GOOD + b"\0"], "bytes long, not 260"),
+    "checksum": ([WRONG_SUM], "its checksum is [0-9a-f]{8}, not [0-9a-f]{8}"),
+    "address": ([STRANGER + GOOD], r"it came from \S+:\d+, not from \S+:\d+"),
+}
+
+
+@pytest.mark.parametrize("host", LOOPBACKS)
+@pytest.mark.parametrize("cause", BAD)
+def test_bad_reports(cause: str, host: str) -> None:
+    """Each says what was wrong, when no better one comes; and none hides the good one."""
+    answers, text = BAD[cause]
+    with FakeAgent(answers, host=host) as agent:
+        with pytest.raises(client.BadReport, match=text) as caught:
+            client.Agent(agent.address).ask(0.5)
+        assert caught.value.cause == cause
+    with FakeAgent([*answers * 20, GOOD], host=host) as agent:
+        assert client.Agent(agent.address).ask(PATIENCE)[3].value == 9
+        assert len(agent.asked) == 1
+
+
+def test_a_late_report_is_not_taken_for_the_next() -> None:
+    """What comes after a reader has given up is old when it asks again."""
+    with FakeAgent([], [report(v3=(1, 1, 2))]) as agent:
+        asking = client.Agent(agent.address)
+        with pytest.raises(client.NoAnswer):
+            asking.ask(0.05)
+        agent._socket.sendto(GOOD, agent.askers[0])
+        assert asking.ask(PATIENCE)[3].value == 2
+
+
+def test_nobody_listens_and_no_processor_is_wasted() -> None:
+    before = time.process_time()
+    with pytest.raises(client.NoAnswer, match="in 1 s: nothing listens at 127.0.0.1:"):
+        client.Agent(f"127.0.0.1:{unused_port()}").ask(1)
+    assert time.process_time() - before < 0.5
+
+
+def test_no_descriptor_is_kept() -> None:
+    with FakeAgent([GOOD], [WRONG_SUM]) as agent:
+        asking = client.Agent(agent.address)
+        before = os.listdir("/proc/self/fd")
+        asking.ask(PATIENCE)
+        with pytest.raises(client.BadReport):
+            asking.ask(0.05)
+        asking.beat(1, 2, 3)
+        assert os.listdir("/proc/self/fd") == before
+
+
+def test_an_agent_that_comes_up_meanwhile() -> None:
+    port = unused_port()
+    servers: list[Server] = []
+    timer = threading.Timer(0.4, lambda: servers.append(Server("--self", "0", port=port)))
+    timer.start()
+    try:
+        assert client.Agent(f"127.0.0.1:{port}").ask(PATIENCE)[0].sender == 1
+    finally:
+        timer.join()
+        servers[0].kill()
+
+
+def test_a_host_with_several_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first refuses, the second is silent, the third answers."""
+    with FakeAgent([]) as silent, FakeAgent([GOOD]) as agent:
+        places = [(socket.AF_INET6, ("::1", unused_port(), 0, 0)), (socket.AF_INET, ("127.0.0.1", silent.port)),
+                  (socket.AF_INET, ("127.0.0.1", agent.port))]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [
+            (family, socket.SOCK_DGRAM, 17, "", place) for family, place in places])
+        assert client.Agent("several").ask(PATIENCE)[3].value == 9
+        assert len(silent.asked) == 1
+
+
+def test_a_host_that_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Silence has its address looked up again; an answer does not."""
+    with FakeAgent([GOOD]) as agent:
+        ports = iter([unused_port(), agent.port])
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [
+            (socket.AF_INET, socket.SOCK_DGRAM, 17, "", ("127.0.0.1", next(ports)))])
+        asking = client.Agent("moving")
+        with pytest.raises(client.NoAnswer):
+            asking.ask(0.05)
+        for _ in range(2):
+            assert asking.ask(PATIENCE)[3].value == 9
+
+
+def test_a_beat_goes_to_the_address_that_listens(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Server("--bind", "127.0.0.1") as server:
+        places = [(socket.AF_INET6, ("::1", server.port, 0, 0)), (socket.AF_INET, ("127.0.0.1", server.port))]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [
+            (family, socket.SOCK_DGRAM, 17, "", place) for family, place in places])
+        client.Agent("several").beat(3, 76, 9)
+        assert server.wait_for(lambda counters: counters["packets"] == 1, "it arrives")["heartbeats"] == 1
+
+
+def test_a_silent_name_service_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [][:ended.wait()])
+    with pytest.raises(client.NoAnswer, match="no answer from the name service in 0.1 s"):
+        client.Agent("slow").ask(0.1)
+    with pytest.raises(client.NoAnswer, match="no answer from the name service in 0.2 s"):
+        client.Agent("slow").beat(1, 2, 3, timeout=0.2)
+    ended.set()
+
+
+@pytest.mark.parametrize("text, host, port", [
+    ("here", "here", 9060), ("here:1", "here", 1), ("[::1]:65535", "::1", 65535), ("[::1]", "::1", 9060),
+    ("fe80::1%lo", "fe80::1%lo", 9060), ("10.0.0.1:9061", "10.0.0.1", 9061)])
+def test_addresses(text: str, host: str, port: int) -> None:
+    assert client.parse_address(text) == (host, port)
+
+
+@pytest.mark.parametrize("text", [
+    "", ":9060", "here:", "here:0", "here:65536", "here:-1", "here:1e3", "here:٣", "[::1", "[::1]9060",
+    "[]:1", "[::1]:x", "serial:/dev/ttyACM0"])
+def test_wrong_addresses(text: str) -> None:
+    with pytest.raises(client.BadUsage):
+        client.parse_address(text)
+
+
+# ---------------------------------------------------------------- the command line
+
+# What is typed, the exit status and what must be said. HERE is an agent that answers,
+# NOBODY a port where none is, SHORT, SUM and STRANGER agents whose reports are bad; OLD and
+# OLD_NOBODY are the first two as the older command line has them.
+TYPED = [
+    ("", 2, "HOST"),
+    ("--version", 0, "client.py 1.0.0"),
+    ("OLD", 0, "report verified, 1 of 64"),
+    ("OLD -v 5", 0, ""),
+    ("OLD -v 5 -n 63 -s 255", 0, ""),
+    ("-v 0x10 OLD -n 0", 0, ""),
+    ("[::1] 1 -v 1 --timeout 1s", 3, "nothing listens at [::1]:1"),
+    ("OLD -v 256", 2, "must be 0 to 255"),
+    ("OLD -v five", 2, "'five' is not a number"),
+    ("OLD -v 5 -n 64", 2, "must be 0 to 63"),
+    ("OLD -v 5 -s 256", 2, "must be 0 to 255"),
+    ("OLD -n 5", 2, "go with -v"),
+    ("OLD --timeout 0", 2, "is not a time"),
+    ("OLD --timeout forever", 2, "write it like 500ms"),
+    ("OLD --tick 0.1ms", 2, "is not a time"),
+    ("OLD --tick 2h", 2, "too long for a tick"),
+    ("OLD --now-from 64", 2, "must be 0 to 63"),
+    ("OLD --now-from 3,4", 2, "only one is the clock"),
+    ("OLD --names /nonexistent", 2, "cannot read '/nonexistent': No such file"),
+    ("OLD --names /", 2, "Is a directory"),
+    ("OLD --names /dev/zero", 2, "longer than 65536 bytes"),
+    ("OLD --nmaes x", 2, "--nmaes"),
+    ("localhost 0", 2, "must be 1 to 65535"),
+    ("localhost 9060 9061", 2, "9061"),
+    ("gte localhost", 2, "'get' that you mean"),
+    ("wacth localhost", 2, "'watch' that you mean"),
+    ("OLD_NOBODY --timeout 300ms", 3, "nothing listens at"),
+    ("get", 2, "HOST[:PORT]"),
+    ("get HERE 3 --now-from 4", 0, "variable 4, the agent's clock, was never heard"),
+    ("get HERE 3,9", 0, "never"),
+    ("get HERE 64", 2, "must be 0 to 63"),
+    ("get HERE 9-3", 2, "lower one first"),
+    ("get HERE engine", 2, "'engine' is no variable"),
+    ("get HERE 3,,4", 2, "'' is no variable"),
+    ("get [::1 3", 2, "is not an address"),
+    ("get nosuch.invalid", 3, "cannot find the host 'nosuch.invalid'"),
+    ("get NOBODY --timeout 100001h", 2, "is not a time"),
+    ("get HERE --timeout 100000h", 0, "report verified"),
+    ("get NOBODY --timeout 0.2", 3, "no answer in"),
+    ("get SHORT --timeout 200ms", 4, "8 bytes long, not 260"),
+    ("get SUM --timeout 200ms", 4, "its checksum is"),
+    ("get STRANGER --timeout 200ms", 4, "it came from"),
+    ("set HERE 3", 2, "VALUE"),
+    ("set HERE 3 9 --sender 76", 0, ""),
+    ("set HERE 3 9 --sender 76 --confirm", 0, ""),
+    ("set HERE 3 8 --confirm", 1, "variable 3 has value 9 from sender 76"),
+    ("set HERE 4 8 --confirm", 1, "variable 4 was never heard"),
+    ("set HERE 3,4 8", 2, "one at a time"),
+    ("set HERE 3 300", 2, "must be 0 to 255"),
+    ("set nosuch.invalid 3 1", 3, "cannot find the host"),
+    ("set NOBODY 3 1", 3, "cannot send to"),
+    ("set SUM 3 1 --confirm --timeout 200ms", 4, "its checksum is"),
+    ("watch HERE --interval 0", 2, "is not a time"),
+    ("watch HERE --count 0", 2, "must be 1 to"),
+    ("watch HERE --count 1", 0, "3: value 9, sender 76"),
+    ("watch NOBODY --count 1 --timeout 100ms", 3, "no report yet"),
+    ("watch SUM --count 1 --timeout 100ms", 4, "its checksum is"),
+    ("watch HERE --warn 40s --crit 30s", 2, "warn, 40 s, is longer than crit, 30 s"),
+    ("watch HERE --crit 18.2h", 2, "can never be seen"),
+    ("watch HERE --tick 1ms --crit 65.472s", 2, "ages end at 65.471 s"),
+    ("simulate HERE --nodes 0", 2, "must be 1 to 63"),
+    ("simulate HERE --die 5", 2, "does not say who dies when"),
+    ("simulate HERE --die 9@1s", 2, "there is no node 9, only 1, 2, 3, 4, 5, 6, 7, 8"),
+    ("simulate HERE --late x", 2, "'x' is no variable"),
+    ("simulate HERE --nodes 9 --names VEHICLE", 2, "only 8 nodes"),
+    ("simulate NOBODY --seconds 1200ms", 3, "cannot send to"),
+]
+
+
+@pytest.fixture(scope="module")
+def places() -> Iterator[dict[str, str]]:
+    with FakeAgent([GOOD]) as here, FakeAgent([GOOD[:8]]) as short, FakeAgent([WRONG_SUM]) as wrong_sum, \
+            FakeAgent([STRANGER + GOOD]) as stranger:
+        nobody = unused_port()
+        yield {"HERE": here.address, "SHORT": short.address, "SUM": wrong_sum.address,
+               "STRANGER": stranger.address, "NOBODY": f"127.0.0.1:{nobody}", "VEHICLE": VEHICLE,
+               "OLD": f"127.0.0.1 {here.port}", "OLD_NOBODY": f"127.0.0.1 {nobody}"}
+
+
+@pytest.mark.parametrize("typed, status, text", TYPED, ids=[row[0] for row in TYPED])
+def test_typed(typed: str, status: int, text: str, places: dict[str, str], call: Call) -> None:
+    words = " ".join(places.get(word, word) for word in typed.split()).split()
+    result = call(*words)
+    assert result.status == status, (result.out, result.err)
+    assert text in (result.err if status in (1, 2) else result.out + result.err), (result.out, result.err)
+    if status == 2:
+        assert result.err.startswith("client.py: ") and result.err.count("\n") == 1 and not result.out
+
+
+@pytest.mark.parametrize("command", ["", *client.COMMANDS])
+def test_help_fits(command: str) -> None:
+    result = run(*command.split(), "--help", env={**os.environ, "COLUMNS": "80"})
+    assert result.returncode == 0 and not result.stderr
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    assert len(result.stdout.splitlines()) <= 40
+
+
+# ---------------------------------------------------------------- against the real server
+
+
+@pytest.mark.parametrize("host", LOOPBACKS)
+def test_set_and_get_the_real_server(host: str, call: Call) -> None:
+    with Server("--self", "0", "--bind", host) as server:
+        address, port = f"[{host}]:{server.port}", str(server.port)
+        assert call("set", address, "7", "70", "--sender", "77", "--confirm").status == 0
+        assert call(host, port, "-v", "30", "-n", "3", "-s", "33").status == 0
+        assert call(host, port, "-v", "44", "-n", "radio", "--names", VEHICLE).status == 0
+        server.wait_for(lambda counters: counters["heartbeats"] == 3, "three arrive")
+        shown = call(host, port, "--now-from", "0").out.splitlines()
+        assert "4 of 64 variables heard, ages by variable 0" in shown[0]
+        assert [line.split()[:3] for line in shown[2:]] == [
+            ["0", "0", "1"], ["3", "30", "33"], ["7", "70", "77"], ["8", "44", "1"]]
+        assert all(re.search(r" [0-9]+ s ago$", line) for line in shown[2:])
+        document = json.loads(call("get", address, "3,5", "--json", "--tick", "1s").out)
+        three, five = document["variables"]
+        assert (three["value"], three["sender"], three["state"], three["variable"]) == (30, 33, "ok", 3)
+        assert 0 <= three["age"] < PATIENCE and 0 <= (document["now"] - int(time.time())) % 65536 <= 65535
+        assert five == {"variable": 5, "name": None, "state": "never", "age": None, "value": None,
+                        "value_ok": None, "sender": None, "timestamp": None}
+
+
+def test_localhost_as_a_newcomer_types_it() -> None:
+    with Server("--self", "0") as server:
+        result = run("localhost", str(server.port))
+        assert result.returncode == 0 and "report verified, 1 of 64 variables heard" in result.stdout
+
+
+# ---------------------------------------------------------------- files of names
+
+WRONG_FILES = [
+    ("[dumpulse]\nwran = 5s\n", "[dumpulse]: 'wran' is not known there: use tick"),
+    ("[3]\ntick = 5s\n", "[3]: 'tick' is not known there: use name"),
+    ("[64]\nname = x\n", "[64]: a section is [dumpulse] or a variable's number"),
+    ("[engine]\n", "[engine]: a section is"),
+    ("[3]\n[03]\n", "[03]: variable 3 has a section already"),
+    ("[3]\nname=a\n[3]\n", "line 3]"),
+    ("[3]\nname=a\nname=b\n", "line 3]"),
+    ("name = x\n", "line: 1"),
+    ("[3]\nname\n", "line 2]"),
+    ("[3]\nname = \x1b[31m\n", "'\\x1b[31m' has '\\x1b' in it"),
+    ("[3]\nname = a|b\n", "has '|' in it"),
+    ("[3]\nname = a=b\n", "has '=' in it"),
+    ("[3]\nname = 漢\n", "in it: use letters"),
+    ("[3]\nname = 12\n", "needs a letter"),
+    ("[3]\nname = " + "a" * 25 + "\n", "at most 24"),
+    ("[3]\nname =\n", "is not a name"),
+    ("[3]\nname = a\n  b\n", "has '\\n' in it"),
+    ("[3]\nname = a\n[4]\nname = a\n", "two variables have the name 'a'"),
+    ("[3]\nvalue = 5\n", "write it like 0..80"),
+    ("[3]\nvalue = 5..4\n", "lower one first"),
+    ("[3]\nvalue = 5..256\n", "must be 0 to 255"),
+    ("[3]\nexpect = maybe\n", "neither yes nor no"),
+    ("[3]\nwarn = 50s\n", "variable 3: warn, 50 s, is longer than crit, 40 s"),
+    ("[dumpulse]\ntick = 1ms\n[3]\ncrit = 70s\n", "can never be seen"),
+    ("[dumpulse]\nnow-from = 64\n", "[dumpulse]: now-from: 64 is out of range"),
+]
+
+
+@pytest.mark.parametrize("content, text", WRONG_FILES)
+def test_wrong_files_of_names(content: str, text: str, tmp_path: Path, call: Call) -> None:
+    path = tmp_path / "names.ini"
+    path.write_text(content, encoding="utf-8")
+    result = call("get", "127.0.0.1:1", "--names", str(path)) if "warn = 50s" not in content else \
+        call("watch", "127.0.0.1:1", "--crit", "40s", "--names", str(path))
+    assert result.status == 2 and text in result.err
+    assert result.err.count("\n") == 1 and ("names.ini" in result.err or "variable 3" in result.err)
+    assert result.err.isprintable() or result.err.rstrip("\n").isprintable()
+
+
+def test_bytes_that_are_no_text(tmp_path: Path, call: Call) -> None:
+    path = tmp_path / "names.ini"
+    path.write_bytes(b"[3]\nname = \xff\n")
+    assert "byte 11 is not UTF-8" in call("get", "127.0.0.1:1", "--names", str(path)).err
+
+
+lines = st.one_of(st.sampled_from([
+    "[3]", "[dumpulse]", "[64]", "[]", "[[", "name = a", "name", " b", "= x", "warn = 1s", "crit=", "tick = 0",
+    "value = 1..2", "expect = no", "now-from = 0", "# x", "; x", "", "\t", "%(x)s = %(x)s", "[\x1b]", "\x1b = 1", "name = \x1b", "\x1b", "name = %(name)s"]),
+    st.text(max_size=12))
+
+
+@settings(examples, max_examples=500)
+@given(st.one_of(st.lists(lines, max_size=8).map("\n".join).map(lambda text: text.encode("utf-8", "surrogatepass")),
+                 st.binary(max_size=60)))
+def test_any_file_is_read_or_refused_in_one_line(content: bytes) -> None:
+    path = ROOT / "build" / f"fuzzed-{os.getpid()}.ini"
+    path.write_bytes(content)
+    try:
+        options = client.build_parser("watch").parse_args(["x", "--names", str(path)])
+        try:
+            client.settle(options)
+        except client.BadUsage as error:
+            assert "\n" not in str(error) and "\x1b" not in str(error)
+    finally:
+        path.unlink()
+
+
+def test_the_vehicle() -> None:
+    settings_ = client.settle(client.build_parser("watch").parse_args(["x", "--names", VEHICLE]))
+    assert settings_.tick_ms == 100 and settings_.now_from == 0
+    variables = settings_.variables
+    assert [(variable.name, variable.expected, variable.warn_ms, variable.crit_ms) for variable in
+            (variables[0], variables[1], variables[7], variables[9])] == [
+        ("agent", False, 1500, 3000), ("engine", True, 1500, 3000), ("tank", True, 4000, 6000),
+        ("", False, 1500, 3000)]
+    assert (variables[1].low, variables[1].high, variables[1].every_ms) == (10, 120, 250)
+
+
+@pytest.mark.parametrize("typed, warn, crit", [
+    ("", 1500, 3000), ("--warn 2s", 2000, 3000), ("--crit 2min", 1500, 120_000),
+    ("--warn 1s --crit 1s", 1000, 1000)])
+def test_the_command_line_wins(typed: str, warn: int, crit: int) -> None:
+    words = ["x", "--names", VEHICLE, *typed.split()]
+    for number in (1, 9) if "warn" not in typed or "crit" not in typed else (1, 7, 8, 9):
+        found = client.settle(client.build_parser("check").parse_args(
+            words if "crit" in typed or not typed else [*words, "--crit", "3s"])).variables[number]
+        assert (found.warn_ms, found.crit_ms) == (warn, crit)
+
+
+@pytest.mark.parametrize("typed, warn, crit", [
+    ("", 5000, 30_000), ("--crit 3s", 3000, 3000), ("--warn 1min", 60_000, 60_000),
+    ("--tick 0.25s", 5000, 30_000), ("--tick 1ms", 5000, 30_000)])
+def test_a_deadline_nobody_gave_makes_way(typed: str, warn: int, crit: int) -> None:
+    found = client.settle(client.build_parser("check").parse_args(["x", *typed.split()])).variables[0]
+    assert (found.warn_ms, found.crit_ms) == (warn, crit)
+
+
+# ---------------------------------------------------------------- check
+
+NOW = 40_000  # the agent's, as variable 0 says
+CHECKED = report(v0=(NOW, 1, 0), v1=(NOW - 2, 11, 90), v2=(NOW - 7, 12, 8), v3=(NOW - 31, 13, 126),
+                 v4=(NOW - 3, 14, 81), v5=(NOW - 40, 15, 200), v6=((NOW + 3), 16, 1))
+
+# What is typed after `check HERE --now-from 0`, the status, and all of the line up to the |.
+CHECKS = [
+    ("--expect 1", 0, "OK - 1 alive at HERE"),
+    ("--expect 0-1,6", 0, "OK - 3 alive at HERE"),
+    ("--expect 2", 1, "WARNING - 2 late: silent for 7 s, warn 5 s"),
+    ("--expect 2 --warn 7s", 0, "OK - 1 alive at HERE"),
+    ("--expect 2 --warn 6.9s", 1, "WARNING - 2 late: silent for 7 s, warn 6.9 s"),
+    ("--expect 2 --crit 6s", 2, "CRITICAL - 2 dead: silent for 7 s, crit 6 s"),
+    ("--expect 3", 2, "CRITICAL - 3 dead: silent for 31 s, crit 30 s"),
+    ("--expect 3 --crit 31s", 1, "WARNING - 3 late: silent for 31 s, warn 5 s"),
+    ("--expect 63", 2, "CRITICAL - 63 never heard"),
+    ("--expect 1,2,3,63", 2, "CRITICAL - 3 dead: silent for 31 s, crit 30 s; 63 never heard; "
+                             "2 late: silent for 7 s, warn 5 s"),
+    ("--value 1:0..90", 0, "OK - 1 alive at HERE"),
+    ("--value 4:0..80", 2, "CRITICAL - 4 bad value: 81 is not in 0..80"),
+    ("--value 4:82..90", 2, "CRITICAL - 4 bad value: 81 is not in 82..90"),
+    ("--value 2:9..9", 2, "CRITICAL - 2 late: silent for 7 s, warn 5 s; 2 bad value: 8 is not in 9..9"),
+    ("--value 5:0..80", 2, "CRITICAL - 5 dead: silent for 40 s, crit 30 s; 5 bad value: 200 is not in 0..80"),
+    ("--value 9:0..80", 2, "CRITICAL - 9 never heard"),
+    ("--value 1,4:0..100 --value 6:1..1", 0, "OK - 3 alive at HERE"),
+    ("--expect 1 --now-from 9", 3, "UNKNOWN - 1 age unknown; no ages: variable 9, the agent's clock, "
+                                   "was never heard"),
+    ("--expect 1,10 --now-from 9", 2, "CRITICAL - 10 never heard; 1 age unknown; no ages: variable 9, the "
+                                      "agent's clock, was never heard"),
+    ("", 3, "UNKNOWN - nothing is expected: name variables with --expect or in --names FILE"),
+    ("--expect 64", 3, "UNKNOWN - 64 is out of range: it must be 0 to 63"),
+    ("--value 4", 3, "UNKNOWN - '4' is not a variable and a range: write it like 4:0..80"),
+    ("--names /nonexistent", 3, "UNKNOWN - cannot read '/nonexistent': No such file or directory"),
+    ("--expect 1 --tick 1ms --crit 70s", 3, "UNKNOWN - variable 0: crit, 70 s, can never be seen: with this "
+                                            "tick, ages end at 65.471 s"),
+    ("--expcet 1", 3, "UNKNOWN - unrecognized arguments: --expcet 1 (see client.py check --help)"),
+]
+
+# The guideline: 'label'=value[UOM];[warn];[crit];[min];[max], and U for an unknown value; a
+# range is [@][start:][end].
+DATUM = re.compile(r"'(?P<label>[^'=]+)'=(?P<value>-?[0-9.]+|U)(?P<unit>s|)"
+                   r";(?P<warn>@?(?:~|[-0-9.]*:)?[-0-9.]*);(?P<crit>@?(?:~|[-0-9.]*:)?[-0-9.]*)"
+                   r";(?P<min>[-0-9.]*);(?P<max>[-0-9.]*)(?: |$)")
+
+
+def performance_data(line: str) -> dict[str, dict[str, str]]:
+    data = line.partition(" | ")[2]
+    found = list(DATUM.finditer(data))
+    assert "".join(datum[0] for datum in found) == data
+    return {datum["label"]: datum.groupdict() for datum in found}
+
+
+@pytest.mark.parametrize("typed, status, text", CHECKS, ids=[row[0] for row in CHECKS])
+def test_checks(typed: str, status: int, text: str, call: Call) -> None:
+    with FakeAgent([CHECKED]) as agent:
+        result = call("check", agent.address, "--now-from", "0", *typed.split())
+        assert (result.status, result.err) == (status, "")
+        assert result.out.count("\n") == 1
+        line = result.out.rstrip("\n")
+        assert line.partition(" | ")[0] == "DUMPULSE " + text.replace("HERE", agent.address)
+        assert bool(performance_data(line)) == (status != 3 or "age unknown" in text)
+        as_json = call("check", agent.address, "--now-from", "0", "--json", *typed.split())
+        assert as_json.status == status
+        if "--expcet" not in typed:
+            assert json.loads(as_json.out)["status"] == text.partition(" ")[0]
+
+
+def test_performance_data(tmp_path: Path, call: Call) -> None:
+    names = tmp_path / "names.ini"
+    names.write_text("[1]\nname = left engine\nvalue = 10..120\nwarn = 1500ms\n[9]\n")
+    with FakeAgent([CHECKED]) as agent:
+        data = performance_data(call("check", agent.address, "--now-from", "0", "--names", str(names)).out.strip())
+    assert [tuple(datum.values()) for datum in data.values()] == [
+        ("left engine age", "2", "s", "1.5", "30", "0", ""), ("left engine value", "90", "", "", "10:120", "0", "255"),
+        ("variable 9 age", "U", "", "5", "30", "0", ""), ("variable 9 value", "U", "", "", "0:255", "0", "255")]
+
+
+def test_performance_data_of_a_long_tick(call: Call) -> None:
+    """Years, and no exponent."""
+    with FakeAgent([report(v0=(NOW, 1, 0), v1=((NOW - 65000) % 65536, 1, 1))]) as agent:
+        line = call("check", agent.address, "--now-from", "0", "--expect", "1", "--tick", "1h", "--crit", "65471h").out
+    assert performance_data(line.strip())["variable 1 age"]["value"] == str(65000 * 3600)
+    assert "late: silent for 65000 h" in line
+
+
+def test_check_of_an_agent_that_is_not_there(places: dict[str, str], call: Call) -> None:
+    for where, text in (("NOBODY", "nothing listens at"), ("SHORT", "8 bytes long"), ("SUM", "its checksum")):
+        result = call("check", places[where], "--expect", "1", "--timeout", "200ms")
+        assert result.status == 2 and not result.err
+        assert result.out.startswith("DUMPULSE CRITICAL - ") and text in result.out
+    assert call("check", "nosuch.invalid", "--expect", "1").status == 2
+
+
+def test_check_by_this_machines_clock(call: Call) -> None:
+    """A beat of a moment ago, and the agent's clock a minute ahead of ours."""
+    with Server() as server:
+        address = f"127.0.0.1:{server.port}"
+        client.Agent(address).beat(3, 76, 9)
+        assert call("check", address, "--expect", "3").status == 0
+    with FakeAgent([report(v3=((client.clock(1000) + 55) % 65536, 76, 9))]) as agent:
+        assert "'variable 3 age'=0s;" in call("check", agent.address, "--expect", "3").out
+
+
+# ---------------------------------------------------------------- simulate
+
+
+def test_simulate_says_what_it_sent() -> None:
+    """Counted by the server: what was damaged is refused, and the rest is taken."""
+    with Server("--self", "0", "--tick", "100") as server:
+        result = run("simulate", f"127.0.0.1:{server.port}", "--names", VEHICLE, "--seconds", "2500ms",
+                     "--die", "1,2@1s", "--late", "lights", "--corrupt", "steering", "--seed", "7")
+        assert result.returncode == 0 and not result.stderr
+        counters = server.stop()
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith("simulate: 8 nodes beat at 127.0.0.1:") and lines[0].endswith("--seed 7")
+    said = {}
+    for line in lines[1:]:
+        match = re.fullmatch(r"simulate: (\d+) (\w+): (\d+) heartbeats, (\d+) of them damaged(, dead since 1 s)?", line)
+        assert match
+        said[match[2]] = (int(match[3]), int(match[4]), bool(match[5]))
+    sent = sum(count for count, _, _ in said.values())
+    damaged = sum(count for _, count, _ in said.values())
+    assert counters["heartbeats"] == sent - damaged and counters["packets"] == sent
+    assert damaged == counters["checksum"] + counters["magic"] + counters["variable"]
+    assert damaged == said["steering"][1] > 0
+    assert [name for name, (_, _, dead) in said.items() if dead] == ["engine", "brakes"]
+    assert 2 <= said["engine"][0] <= 6 < said["steering"][0] <= 13
+    assert said["lights"][0] == 1 and said["doors"][0] >= 3
+
+
+def test_simulate_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same seed gives the same packets; a damaged one is never taken for another."""
+    def packets(seed: int) -> list[bytes]:
+        options = client.build_parser("simulate").parse_args(["x", "--corrupt", "1-4"])
+        chance = random.Random(seed)
+        nodes = client.make_nodes(options, client.settle(options))
+        assert [node.variable.number for node in nodes] == list(range(1, 9))
+        made = [(node, node.next_heartbeat(chance)) for _ in range(500) for node in nodes]
+        agent = model.Agent()
+        taken = [agent.process(0, packet) == model.HEARTBEAT for _, packet in made]
+        assert taken.count(False) == sum(node.damaged for node in nodes) > 0
+        assert all(node.damaged == 0 for node in nodes[4:])
+        return [packet for _, packet in made]
+    assert packets(3) == packets(3) != packets(4)
+
+
+def test_long_waits(tmp_path: Path) -> None:
+    """Nothing overflows: a node that beats every eleven years."""
+    names = tmp_path / "names.ini"
+    names.write_text("[1]\nevery = 99999h\n")
+    with Server() as server:
+        process = subprocess.Popen([*COMMAND, "simulate", f"127.0.0.1:{server.port}", "--names", str(names)],
+                                   text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        try:
+            server.wait_for(lambda counters: counters["heartbeats"] == 1, "the first beat")
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=PATIENCE)
+            assert (process.returncode, err) == (0, "") and "1: 1 heartbeats" in out
+        finally:
+            process.kill()
+            process.wait()
+
+
+def test_simulate_outlives_its_agent() -> None:
+    port = unused_port()
+    process = subprocess.Popen([*COMMAND, "simulate", f"127.0.0.1:{port}"], text=True, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE)
+    try:
+        assert process.stderr and "nothing listens at" in process.stderr.readline()
+        with Server(port=port) as server:
+            server.wait_for(lambda counters: counters["heartbeats"] >= 8, "it beats once there is an agent")
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 0 and "could not be sent" in out
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_the_commands_of_the_readme() -> None:
+    lines = re.findall(r"^    \./client\.py ([^#\n]+)", (ROOT / "README.md").read_text(), re.M)
+    assert len(lines) == 5 and os.access(ROOT / "client.py", os.X_OK)
+    for words in map(str.split, lines):
+        name = words[0] if words[0] in client.COMMANDS else ""
+        options = client.build_parser(name).parse_intermixed_args(words[bool(name):])
+        assert client.settle(options)
+        if name == "simulate":
+            client.make_nodes(options, client.settle(options))

@@ -1,0 +1,743 @@
+"""The real udpserver, over real sockets on loopback.     SPDX-License-Identifier: MIT
+
+DUMPULSE_SERVER names another command to test: a sanitized build, or valgrind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import re
+import select
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import time
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.model import REQUEST, Agent, checksummed, heartbeat
+from tests.servers import PATIENCE, ROOT, Counters, Server, built, command, wait_until
+
+UNSET = bytes(4)
+GOOD = heartbeat(3, 76, 9)
+EVERY_CAUSE = [  # packets, and what each is refused for
+    (b"", "length"), (b"\xf1", "length"), (GOOD[:7], "length"),
+    (GOOD + b"\0", "length"), (GOOD * 2, "length"),
+    (REQUEST + b"!", "length"), (GOOD + bytes(492), "length"),
+    (bytes(65507), "length"),
+    (b"AreyouOk", "magic"), (bytes(8), "magic"), (heartbeat(3, 76, 9, magic=0xF0), "magic"),
+    (heartbeat(64, 76, 9, magic=0xF0), "magic"), (b"areyouOK", "magic"),
+    (REQUEST[:4] + GOOD[4:], "checksum"),
+    *[(GOOD[:at] + bytes((GOOD[at] ^ 1,)) + GOOD[at + 1:], "checksum") for at in (0, 1, 2, 3, 5, 6, 7)],
+    (bytes(4) + heartbeat(64, 76, 9)[4:], "checksum"), (bytes(4) + GOOD[4:], "checksum"),
+    (heartbeat(64, 76, 9), "variable"), (heartbeat(255, 0, 0), "variable"),
+]
+
+
+class Peer:
+    """A socket that talks to the server."""
+
+    def __init__(self, server: Server, host: str = "127.0.0.1", source: str = "") -> None:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self.socket = socket.socket(family, socket.SOCK_DGRAM)
+        if source:
+            self.socket.bind((source, 0))
+        self.socket.settimeout(PATIENCE)
+        self.there = (host, server.port)
+
+    def __enter__(self) -> Peer:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.socket.close()
+
+    def send(self, *packets: bytes) -> None:
+        for packet in packets:
+            self.socket.sendto(packet, self.there)
+
+    def answer(self) -> bytes:
+        """The next report: whole, right, and from the address that was asked."""
+        report, source = self.socket.recvfrom(1000)
+        assert source[:2] == self.there
+        assert len(report) == 260 and zlib.adler32(report[4:]) == int.from_bytes(report[:4], "big")
+        return report
+
+    def ask(self) -> list[bytes]:
+        """The entries of a report, without its stale predecessors."""
+        self.send(REQUEST)
+        report = self.answer()
+        return [report[at:at + 4] for at in range(4, 260, 4)]
+
+    def has_answer(self) -> bool:
+        return bool(select.select([self.socket], [], [], 0)[0])
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server() as server:
+        yield server
+
+
+@pytest.fixture
+def peer(server: Server) -> Iterator[Peer]:
+    with Peer(server) as peer:
+        yield peer
+
+
+def settled(server: Server, packets: int) -> Counters:
+    return server.wait_for(lambda now: now["packets"] + now["drops"] >= packets,
+                           f"{packets} packets are counted")
+
+
+def run(*arguments: str, **more: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # type: ignore[call-overload, no-any-return]
+        [*command(), *arguments], capture_output=True, text=True, timeout=PATIENCE, check=False,
+        **more)
+
+
+def said(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """Its own lines on stderr: valgrind says others."""
+    return [line for line in done.stderr.splitlines() if line.startswith("udpserver: ")]
+
+
+def unix_stamp(tick_ms: int) -> int:
+    return int(time.time() * 1000) // tick_ms % 65536
+
+
+# ---- Arguments ----------------------------------------------------------------------------
+
+@pytest.mark.parametrize("arguments, mention", [
+    (["port"], "PORT"), (["65536"], "PORT"), (["-1"], "no option '-1'"), (["90 60"], "PORT"),
+    ([""], "PORT"), (["9060", "9061"], "too many"), (["+1"], "PORT"), (["0x10"], "PORT"),
+    (["99999999999999999999999"], "PORT"), (["--"], "no option '--'"), (["-"], "no option"),
+    (["--bnid", "::"], "no option '--bnid'"), (["--bind"], "needs a value"),
+    (["--bind", "localhost"], "--bind"), (["--bind", "1.2.3"], "--bind"), (["--bind="], "--bind"),
+    (["--bind", "1.2.3.4.5"], "--bind"), (["--bind", "fe80::1%nosuch0"], "interface"),
+    (["--bind", "9" * 5000], "--bind"), (["--bind=::"] * 17, "16 times"),
+    (["--allow", "1.2.3.4/33"], "0 to 32"), (["--allow", "::/129"], "0 to 128"),
+    (["--allow", "1.2.3.4/8"], "beyond"), (["--allow", "/8"], "--allow"), (["--allow", "x"], "--allow"),
+    (["--allow", "::1/"], "--allow"), (["--allow", "1.2.3.4/ 8"], "--allow"), (["--allow=::"] * 65, "64 times"),
+    (["--rate", "0"], "1 to 1000000"), (["--rate", "1.5"], "--rate"), (["--rate-total", "x"], "--rate-total"),
+    (["--self", "64"], "0 to 63"), (["--self", "1:0"], "1 to 255"), (["--self", "1:256"], "--self"),
+    (["--self", "1:"], "--self"), (["--self", ":1"], "--self"), (["--self", "1:2:3"], "--self"),
+    (["--tick", "0"], "--tick"), (["--tick", "3600001"], "--tick"), (["--state", ""], "--state"),
+    (["--state", "x" * 5000], "--state"), (["--state-every", "0"], "--state-every"),
+    (["--bind", "a\nb\x1b[2J"], "--bind"), (["--stats-json=1"], "no value"), (["--help=me"], "no value"),
+])
+def test_wrong_arguments_get_one_line_and_status_2(arguments: list[str], mention: str) -> None:
+    done = run(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = said(done)
+    assert len(done.stderr.splitlines()) == 1 or "DUMPULSE_SERVER" in os.environ
+    assert mention in line and line.isprintable() and len(line) < 200
+
+
+def test_help_fits_the_terminal_and_the_manual_has_every_option() -> None:
+    done = run("--help")
+    assert done.returncode == 0 and not said(done)
+    assert max(map(len, done.stdout.splitlines())) < 80 and len(done.stdout.splitlines()) < 24
+    options = re.findall(r"^  (--[a-z-]+)", done.stdout, re.M)
+    assert len(options) == 11
+    manual = (ROOT / "udpserver.8").read_text().replace("\\-", "-")
+    assert set(options) == set(re.findall(r"^\.BI? (--[a-z-]+)", manual, re.M))
+    tests = Path(__file__).read_text() + Path(__file__).with_name("servers.py").read_text()
+    assert all(f'"{option}"' in tests for option in options)
+    assert run("--version").stdout.startswith("udpserver ")
+
+
+def test_a_port_in_use_is_said(server: Server) -> None:
+    done = run(str(server.port))
+    assert done.returncode == 1
+    (line,) = said(done)
+    assert f"127.0.0.1:{server.port}: the port is in use" in line
+    done = run("--bind", "192.0.2.77", "0")  # not of this machine
+    assert done.returncode == 1 and "cannot listen on 192.0.2.77:0" in said(done)[0]
+
+
+def test_it_listens_on_loopback_unless_told_otherwise(server: Server) -> None:
+    listening = server.stderr.lines[0].split(" on ")[1].split()
+    assert listening[0] == f"127.0.0.1:{server.port}"
+    assert listening[1:] in ([f"[::1]:{server.port}"], [])
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signals_end_it_cleanly(number: int) -> None:
+    """What has come before the signal is still taken, though it is many rounds' worth."""
+    with Server() as server, Peer(server) as peer:
+        server.process.send_signal(signal.SIGSTOP)
+        for _ in range(100):
+            peer.send(*[heartbeat(1, 2, 3)] * 90)
+        server.process.send_signal(number)
+        server.process.send_signal(signal.SIGCONT)
+        counters = server.stop(number)
+        assert counters["heartbeats"] + counters["drops"] == 9000
+
+
+# ---- Packets ------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_every_refusal_changes_nothing_and_is_counted(server: Server, host: str) -> None:
+    with Peer(server, host) as peer:
+        peer.send(heartbeat(3, 1, 2))
+        before = peer.ask()
+        expected = dict.fromkeys(("length", "magic", "checksum", "variable"), 0)
+        for number, (packet, cause) in enumerate(EVERY_CAUSE, 3):
+            expected[cause] += 1
+            peer.send(packet)
+            counters = settled(server, number)
+            assert {name: counters[name] for name in expected} == expected, packet[:20]
+        assert peer.ask() == before and not peer.has_answer()
+        counters = server.stop()
+    assert (counters["heartbeats"], counters["reports"]) == (1, 2)
+    assert counters["packets"] == len(EVERY_CAUSE) + 3
+
+
+def test_a_stream_of_everything_leaves_what_the_model_has(server: Server, peer: Peer) -> None:
+    """Good, damaged, cut, padded, repeated and reordered packets, from two peers."""
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")
+    source = random.Random(seed)
+    model = Agent()
+    sent = 0
+    with Peer(server, source="127.9.9.9") as other:
+        for _ in range(30):
+            packets = []
+            for _ in range(100):
+                good = heartbeat(source.randrange(66), source.randrange(256), source.randrange(256))
+                at = source.randrange(8)
+                packets.append(source.choice([
+                    good, good, good, good[:at], good + source.randbytes(at + 1),
+                    good[:at] + bytes((good[at] ^ 1 << source.randrange(8),)) + good[at + 1:],
+                    checksummed(source.randbytes(4)), source.randbytes(8)]))
+            packets += source.choices(packets, k=20)
+            source.shuffle(packets)
+            for packet in packets:
+                model.process(0, packet)
+                source.choice((peer, other)).send(packet)
+            sent += len(packets)
+            settled(server, sent)
+        before = unix_stamp(1000)
+        entries = peer.ask()
+    for entry, expected in zip(entries, model.entries, strict=True):
+        assert entry[2:] == expected[2:]
+        age = (before - int.from_bytes(entry[:2], "big")) % 65536
+        assert (entry == UNSET) if expected == UNSET else age < PATIENCE
+    assert server.stop()["packets"] == sent + 1
+
+
+def test_two_clients_at_once_each_get_their_own(server: Server) -> None:
+    with Peer(server) as one, Peer(server, source="127.0.0.2") as other, Peer(server, "::1") as third:
+        for number in range(8):
+            one.send(heartbeat(1, 1, number), REQUEST)
+            other.send(heartbeat(2, 2, number), REQUEST)
+            third.send(heartbeat(3, 3, number), REQUEST)
+            for peer in (one, other, third):
+                peer.answer()
+        assert [entry[2:] for entry in one.ask()[1:4]] == [b"\1\7", b"\2\7", b"\3\7"]
+        assert not (one.has_answer() or other.has_answer() or third.has_answer())
+    assert server.stop()["reports"] == 25
+
+
+@pytest.mark.parametrize("wildcard, hosts", [
+    ("0.0.0.0", ["127.0.0.1", "127.0.0.2", "127.5.6.7"]),
+    ("::", ["127.0.0.1", "127.0.0.2", "::1"]),
+])
+def test_a_report_leaves_from_the_address_that_was_asked(wildcard: str, hosts: list[str]) -> None:
+    with Server("--bind", wildcard) as server:
+        for host in hosts:
+            with Peer(server, host) as peer:
+                peer.send(heartbeat(1, 1, 1))
+                assert peer.ask()[1][2:] == b"\1\1"
+        assert server.stop()["reports"] == len(hosts)
+
+
+def test_several_addresses() -> None:
+    with Server("--bind", "127.0.0.3", "--bind=127.0.0.4", "--bind", "::1") as server:
+        for host in ("127.0.0.3", "127.0.0.4", "::1"):
+            with Peer(server, host) as peer:
+                peer.ask()
+        with Peer(server, "127.0.0.1") as nobody:
+            nobody.send(REQUEST)
+        assert server.stop()["packets"] == 3
+
+
+# ---- Who gets a report --------------------------------------------------------------------
+
+@pytest.mark.parametrize("wildcard", ["0.0.0.0", "::"])  # there, IPv4 comes in mapped addresses
+def test_who_may_ask(wildcard: str) -> None:
+    with Server("--bind", wildcard, "--allow", "127.1.2.0/23", "--allow", "127.9.9.9",
+                "--allow=127.128.0.0/9") as server:
+        answered = ["127.1.2.0", "127.1.3.255", "127.9.9.9", "127.128.0.1", "127.255.0.1"]
+        refused = ["127.1.1.255", "127.1.4.0", "127.9.9.8", "127.127.255.254", "127.0.0.1"]
+        for source in answered:
+            with Peer(server, source=source) as peer:
+                peer.ask()
+        for number, source in enumerate(refused, 1):
+            with Peer(server, source=source) as peer:
+                peer.send(REQUEST)
+                server.wait_for(lambda now, n=number: now["not_allowed"] == n, source)  # type: ignore[misc]
+                assert not peer.has_answer()
+                peer.send(heartbeat(1, 2, 3))  # is taken from anybody
+        server.wait_for(lambda now: now["heartbeats"] == len(refused), "heartbeats")
+        assert server.stop()["reports"] == len(answered)
+
+
+def test_ipv6_rules() -> None:
+    with Server("--bind", "::", "--allow", "::1", "--allow", "2001:db8::/32") as server:
+        with Peer(server, "::1") as peer:
+            peer.ask()
+        with Peer(server) as peer:
+            peer.send(REQUEST)
+            server.wait_for(lambda now: now["not_allowed"] == 1, "IPv4 is not allowed")
+    with Server("--bind", "::", "--allow", "::/0") as server, Peer(server) as peer:
+        peer.ask()  # every address, IPv4's as well
+
+
+def test_each_source_has_its_rate() -> None:
+    with Server("--rate", "5") as server, Peer(server) as greedy:
+        started = time.monotonic()
+        greedy.send(*[REQUEST] * 50)
+        with Peer(server, source="127.0.0.2") as other:
+            other.ask()
+        counters = settled(server, 51)
+        passed = time.monotonic() - started
+        assert 6 <= counters["reports"] <= 6 + int(passed * 5) and counters["rate"] > 0
+        for _ in range(counters["reports"] - 1):
+            greedy.answer()
+        assert not greedy.has_answer()
+        before = counters["packets"]
+        while not greedy.has_answer():  # one is due each fifth of a second
+            assert time.monotonic() - started < PATIENCE
+            greedy.send(REQUEST)
+            time.sleep(0.05)
+            before += 1
+        assert server.stop()["packets"] == before
+
+
+def test_a_flood_from_forged_sources_meets_the_limit_for_all() -> None:
+    """2000 sources of 127.0.0.0/8, each well within its own limit."""
+    with Server("--rate-total", "20", "--rate", "10") as server:
+        started = time.monotonic()
+        for number in range(2000):
+            with Peer(server, source=f"127.{number % 250}.{number // 250}.7") as peer:
+                peer.send(REQUEST)
+        counters = settled(server, 2000)
+        passed = time.monotonic() - started
+        assert 20 <= counters["reports"] <= 20 + 20 * passed
+        assert counters["rate"] == 2000 - counters["reports"] - counters["drops"]
+
+
+def test_no_source_gets_more_though_thousands_ask() -> None:
+    """More sources than are remembered at a time: nobody's account is forgotten early."""
+    with Server("--rate-total", "1000000", "--rate", "1", "--tick", "1") as server:
+        with Peer(server, source="127.77.77.77") as victim:
+            victim.ask()
+            started = time.monotonic()
+            for number in range(6000):
+                with Peer(server, source=f"127.{number % 250}.{number // 250}.9") as peer:
+                    peer.send(REQUEST)
+                victim.send(REQUEST)
+            settled(server, 12001)
+            passed = time.monotonic() - started
+            answers = 0
+            while victim.has_answer():
+                victim.answer()
+                answers += 1
+        assert answers <= passed + 1
+
+
+# ---- Time ---------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("tick", [1, 7, 250, 1000, 60000])
+def test_the_tick_and_the_agents_own_variable(tick: int) -> None:
+    with Server("--tick", str(tick), "--self", "63:200") as server, Peer(server) as peer:
+        before = unix_stamp(tick)
+        peer.send(heartbeat(5, 6, 7), heartbeat(63, 1, 1))
+        entries = peer.ask()
+        after = unix_stamp(tick)
+        for variable, rest in ((5, b"\6\7"), (63, b"\xc8\0")):
+            assert entries[variable][2:] == rest
+            stamp = int.from_bytes(entries[variable][:2], "big")
+            assert (stamp - before) % 65536 <= (after - before) % 65536
+        time.sleep(0.01)
+        again = peer.ask()
+        assert again[5] == entries[5]
+        if tick == 1:  # its own is new for each report
+            assert again[63] != entries[63]
+
+
+def test_the_sender_of_its_own_variable_is_1_unless_told() -> None:
+    with Server("--self", "0") as server, Peer(server) as peer:
+        assert peer.ask()[0][2:] == b"\1\0"
+
+
+# ---- Counters -----------------------------------------------------------------------------
+
+def test_counters_can_be_read_by_people() -> None:
+    process = subprocess.Popen([*command(), "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               text=True)
+    assert process.stderr is not None and process.stdout is not None
+    while "reports to" not in process.stderr.readline():
+        pass
+    process.send_signal(signal.SIGUSR1)
+    line = process.stdout.readline()
+    assert line == ("packets 0: heartbeats 0, reports 0; refused for length 0, magic 0, checksum 0, "
+                    "variable 0, not allowed 0, rate 0; reports unsent 0; dropped by the kernel 0; "
+                    "failed saves 0\n")
+    process.terminate()
+    assert process.communicate(timeout=PATIENCE)[0] == line and process.returncode == 0
+
+
+def test_the_kernels_drops_are_counted(server: Server, peer: Peer) -> None:
+    """A server that is stopped for a while: its buffer overflows, and nothing is lost count of."""
+    server.process.send_signal(signal.SIGSTOP)
+    sent = 20000  # the buffer holds about 11,000
+    for _ in range(sent // 100):
+        peer.send(*[heartbeat(1, 2, 3)] * 100)
+    server.process.send_signal(signal.SIGCONT)
+    counters = settled(server, sent)
+    assert counters["heartbeats"] + counters["drops"] == sent and counters["drops"] > 1000
+
+
+def test_a_reader_that_does_not_read_stops_nothing() -> None:
+    """Neither a full pipe for the counters nor one that is closed."""
+    for close in (False, True):
+        reading, writing = os.pipe()
+        if not close:
+            os.set_blocking(writing, False)
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    os.write(writing, bytes(65536))
+            os.set_blocking(writing, True)
+        process = subprocess.Popen([*command(), "0"], stdout=writing, stderr=subprocess.PIPE, text=True)
+        os.close(writing)
+        if close:
+            os.close(reading)
+        assert process.stderr is not None
+        listening = process.stderr.readline()
+        while "listening" not in listening:
+            listening = process.stderr.readline()
+        for _ in range(20):
+            process.send_signal(signal.SIGUSR1)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
+            asker.settimeout(PATIENCE)
+            asker.sendto(REQUEST, ("127.0.0.1", int(re.findall(r"1:(\d+)", listening)[0])))
+            assert len(asker.recv(999)) == 260
+        process.terminate()
+        assert process.wait(PATIENCE) == 0
+        process.stderr.close()
+        if not close:
+            os.close(reading)
+
+
+def test_a_report_during_a_flood(server: Server, peer: Peer) -> None:
+    """Reports arrive and are whole; a request that the full buffer loses is sent again."""
+    flood = subprocess.Popen([built("build/flood"), str(server.port), "2000"],
+                             stdout=subprocess.PIPE, text=True)
+    asked = answered = 0
+    peer.socket.settimeout(0.5)
+    while flood.poll() is None or not answered:
+        time.sleep(0.11)
+        peer.send(REQUEST)
+        asked += 1
+        try:
+            peer.answer()
+            answered += 1
+        except TimeoutError:
+            assert asked < 50
+    assert flood.stdout is not None
+    sent = int(flood.stdout.read()) + asked
+    counters = settled(server, sent)
+    assert counters["packets"] + counters["drops"] == sent
+    assert answered <= counters["reports"] <= asked and counters["heartbeats"] > 10000
+
+
+# ---- The state file -----------------------------------------------------------------------
+
+def state_bytes(entries: bytes, tick: int = 1000, written_ms: int | None = None,
+                version: int = 1) -> bytes:
+    """A state file, as its comment describes it."""
+    written = int(time.time() * 1000) if written_ms is None else written_ms
+    body = struct.pack(">8sLLQ256s", b"Dumpulse", version, tick, written, entries)
+    return body + struct.pack(">L", zlib.crc32(body))
+
+
+def stamped(ages: dict[int, int], now: int) -> bytes:
+    entries = bytearray(256)
+    for variable, age in ages.items():
+        struct.pack_into(">HBB", entries, 4 * variable, (now - age) % 65536, 7, variable)
+    return bytes(entries)
+
+
+def test_the_table_survives_a_restart_only_with_state(tmp_path: Path) -> None:
+    file = tmp_path / "table"
+    packets = [heartbeat(variable, 255 - variable, variable * 3) for variable in range(64)]
+    for options in ([], ["--state", str(file)]):
+        with Server(*options) as server, Peer(server) as peer:
+            peer.send(*packets)
+            before = peer.ask()
+            server.stop()
+        with Server(*options) as server, Peer(server) as peer:
+            assert peer.ask() == (before if options else [UNSET] * 64)
+    assert zlib.crc32(file.read_bytes()[:-4]) == int.from_bytes(file.read_bytes()[-4:], "big")
+    assert len(file.read_bytes()) == 284
+    assert os.listdir(tmp_path) == ["table"]
+
+
+@pytest.mark.parametrize("damage", [
+    b"", b"x", bytes(284), bytes(1 << 20), state_bytes(bytes(256))[:-1], state_bytes(bytes(256)) + b"\0",
+    state_bytes(bytes(256), version=2), *[
+        bytes(byte ^ (0x40 if place == at else 0) for place, byte in enumerate(state_bytes(b"\5" * 256)))
+        for at in (0, 8, 12, 20, 24, 100, 279, 280, 283)]])
+def test_a_damaged_file_is_set_aside_and_never_served(tmp_path: Path, damage: bytes) -> None:
+    file = tmp_path / "table"
+    aside = tmp_path / "table.damaged"
+    for round_number in range(2):
+        file.write_bytes(damage)
+        with Server("--state", str(file)) as server, Peer(server) as peer:
+            assert peer.ask() == [UNSET] * 64
+            (line,) = (line for line in server.stderr.lines if "set aside" in line)
+            assert str(aside) in line and ("older one" in line) == bool(round_number)
+        assert aside.read_bytes() == damage
+
+
+def test_another_tick_is_no_damage(tmp_path: Path) -> None:
+    file = tmp_path / "table"
+    content = state_bytes(b"\5" * 256, tick=500)
+    file.write_bytes(content)
+    done = run("--state", str(file), "0")
+    assert done.returncode == 1 and "--tick 500" in said(done)[0]
+    assert file.read_bytes() == content and os.listdir(tmp_path) == ["table"]
+    with Server("--state", str(file), "--tick", "500") as server, Peer(server) as peer:
+        assert peer.ask()[0][2:] == b"\5\5"
+
+
+def test_entries_that_grew_too_old_meanwhile_are_forgotten(tmp_path: Path) -> None:
+    """An age beyond 16 bits would wrap: a dead node would look alive."""
+    file = tmp_path / "table"
+    now_ms = int(time.time() * 1000)
+    hour = 3600
+    written_ms = now_ms - 10 * hour * 1000
+    entries = stamped({1: 0, 2: 8 * hour, 3: 9 * hour, 4: 18 * hour}, written_ms // 1000)
+    file.write_bytes(state_bytes(entries, written_ms=written_ms))
+    with Server("--state", str(file)) as server, Peer(server) as peer:
+        report = peer.ask()
+        assert "2 variables" in "\n".join(server.stderr.lines)
+    kept = [entries[at:at + 4] for at in range(0, 256, 4)]
+    assert report == [UNSET, kept[1], kept[2], *[UNSET] * 61]
+    file.write_bytes(state_bytes(entries, written_ms=now_ms + hour * 1000))  # a clock set back
+    with Server("--state", str(file)) as server, Peer(server) as peer:
+        assert peer.ask() == kept
+
+
+def test_what_is_no_file_is_an_error_at_start(tmp_path: Path) -> None:
+    (tmp_path / "directory").mkdir()
+    os.mkfifo(tmp_path / "fifo")
+    os.mkfifo(tmp_path / "plain.new")
+    (tmp_path / "link").symlink_to(tmp_path / "nothing")
+    for name in ("directory", "fifo", "link", "no/such/directory", "plain", "directory/", "fifo/x"):
+        done = run("--state", str(tmp_path / name), "0")
+        assert done.returncode == 1 and len(said(done)) >= 1, name
+        assert str(tmp_path / name) in said(done)[-1]
+    assert not (tmp_path / "nothing").exists()
+
+
+def test_it_is_written_after_changes_and_only_then(tmp_path: Path) -> None:
+    file = tmp_path / "table"
+    with Server("--state", str(file), "--state-every", "1") as server, Peer(server) as peer:
+        for value in range(2):
+            peer.send(heartbeat(0, 1, value))
+            wait_until(lambda v=value: file.read_bytes()[26:28] == bytes((1, v)), "the change is written")  # type: ignore[misc]
+        written = file.stat().st_ino, file.stat().st_mtime_ns
+        time.sleep(2.2)
+        peer.send(bytes(8), REQUEST)
+        peer.answer()
+        assert (file.stat().st_ino, file.stat().st_mtime_ns) == written
+
+
+def test_two_servers_cannot_share_a_file(tmp_path: Path) -> None:
+    options = ("--state", str(tmp_path / "table"))
+    with Server(*options) as first, Peer(first) as peer:
+        done = run(*options, "0")
+        assert done.returncode == 1 and "another server uses it" in said(done)[0]
+        peer.send(heartbeat(1, 2, 3))
+        first.stop()
+    with Server(*options) as second, Peer(second) as peer:
+        assert peer.ask()[1][2:] == b"\2\3"
+
+
+def test_a_disk_that_fails_later_stops_nothing(tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    with Server("--state", str(place / "table"), "--state-every", "1") as server, Peer(server) as peer:
+        shutil.rmtree(place)
+        peer.send(heartbeat(1, 2, 3))
+        server.wait_for(lambda now: now["failed_saves"] >= 2, "two failed saves")
+        assert peer.ask()[1][2:] == b"\2\3"
+        assert sum("cannot write state" in line for line in server.stderr.lines) == 1
+        place.mkdir()
+        wait_until(lambda: (place / "table").exists(), "the state is written again")
+        server.stop()
+    assert any("again" in line for line in server.stderr.all())
+    with Server("--state", str(place / "table")) as server:
+        shutil.rmtree(place)
+        assert server.stop(status=1)["failed_saves"] == 0  # counted after the counters
+
+
+def test_a_hundred_kills_amid_writes_leave_a_whole_file(tmp_path: Path) -> None:
+    """SIGKILL while the new file is there under its other name: what is found is always a whole
+    table, the old one or the new, and the server starts with it. In a file system in memory a
+    write is too short for most kills: there 300 must do, amid one or not."""
+    file, unfinished = tmp_path / "table", tmp_path / "table.new"
+    source = random.Random(1)
+    content = b""
+    amid = kills = 0
+    while amid < 100 and kills < 300:
+        kills += 1
+        with Server("--state", str(file)) as server, Peer(server) as peer:
+            assert not any("set aside" in line for line in server.stderr.lines)
+            if content:
+                assert b"".join(peer.ask()) == content[24:280]
+            peer.send(heartbeat(source.randrange(64), 2, kills % 256))
+            server.process.terminate()  # at the end it writes
+            while not unfinished.exists() and server.process.poll() is None:
+                pass
+            server.kill()
+        content = file.read_bytes()
+        assert len(content) == 284
+        assert zlib.crc32(content[:-4]) == int.from_bytes(content[-4:], "big")
+        amid += unfinished.exists()
+    assert set(os.listdir(tmp_path)) <= {"table", "table.new"}
+    print(f"{amid} of {kills} kills fell amid a write")
+
+
+# ---- The service manager ------------------------------------------------------------------
+
+@pytest.mark.parametrize("abstract", [False, True])
+def test_readiness_and_watchdog(tmp_path: Path, abstract: bool) -> None:
+    name = f"@dumpulse-{os.getpid()}" if abstract else str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind("\0" + name[1:] if abstract else name)
+        manager.settimeout(PATIENCE)
+        environment = {**os.environ, "NOTIFY_SOCKET": name, "WATCHDOG_USEC": "200000"}
+        environment.pop("WATCHDOG_PID", None)
+        with Server(env=environment) as server:
+            messages = [manager.recv(100) for _ in range(4)]
+            server.stop()
+        assert messages == [b"READY=1", *[b"WATCHDOG=1"] * 3]
+        last = b""
+        while last != b"STOPPING=1":
+            last = manager.recv(100)
+            assert last in (b"WATCHDOG=1", b"STOPPING=1")
+
+
+@pytest.mark.parametrize("watchdog", [{"WATCHDOG_USEC": "50000", "WATCHDOG_PID": "1"}, {"WATCHDOG_USEC": "0"},
+                                      {"WATCHDOG_USEC": "-5"}, {"WATCHDOG_USEC": "9" * 30}])
+def test_a_watchdog_for_others_or_of_nonsense_gets_nothing(tmp_path: Path, watchdog: dict[str, str]) -> None:
+    name = str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(name)
+        manager.settimeout(PATIENCE)
+        with Server(env={**os.environ, "NOTIFY_SOCKET": name, **watchdog}) as server:
+            assert manager.recv(100) == b"READY=1"
+            time.sleep(0.1)
+            server.stop()
+        assert manager.recv(100) == b"STOPPING=1"
+
+
+@pytest.mark.parametrize("name", ["relative", "/nowhere/at/all", "@" + "x" * 200, ""])
+def test_a_manager_that_is_not_there_stops_nothing(name: str) -> None:
+    environment = {**os.environ, "NOTIFY_SOCKET": name, "WATCHDOG_USEC": "1000"}
+    with Server(env=environment) as server, Peer(server) as peer:
+        peer.ask()
+        server.stop()
+        assert sum("notify" in line.lower() for line in server.stderr.all()) == 1
+
+
+class Activated(Server):
+    """A server that gets sockets as systemd passes them."""
+
+    def __init__(self, *sockets: socket.socket, pid: str = "$$", port: int | None = None) -> None:
+        passing = " ".join(f"{3 + number}<&{held.fileno() + 100}" for number, held in enumerate(sockets))
+        for held in sockets:
+            os.dup2(held.fileno(), held.fileno() + 100)
+        try:
+            super().__init__(port=port, pass_fds=[held.fileno() + 100 for held in sockets], wrap=[
+                "bash", "-c", f'LISTEN_PID={pid} LISTEN_FDS={len(sockets)} exec "$@" {passing}', "bash"])
+        finally:
+            for held in sockets:
+                os.close(held.fileno() + 100)
+
+
+def test_socket_activation() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one, \
+            socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as other:
+        one.bind(("0.0.0.0", 0))
+        other.bind(("::1", 0))
+        with Activated(one, other) as server:
+            with Peer(server, "127.0.0.5") as peer:
+                peer.ask()
+            with Peer(server, "::1") as peer:
+                peer.there = ("::1", other.getsockname()[1])
+                peer.ask()
+            assert server.stop()["reports"] == 2
+        with Activated(one, pid="1", port=0) as server:  # they are for somebody else
+            assert server.port != one.getsockname()[1]
+
+
+def test_a_report_that_cannot_be_sent_is_counted_and_not_waited_for() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as deaf:
+        deaf.bind(("127.0.0.1", 0))
+        with contextlib.suppress(OSError):  # it says "not connected", and does it
+            deaf.shutdown(socket.SHUT_WR)
+        with Activated(deaf) as server, Peer(server) as peer:
+            peer.send(REQUEST, heartbeat(1, 2, 3), REQUEST)
+            counters = settled(server, 3)
+            assert (counters["unsent"], counters["reports"], counters["heartbeats"]) == (2, 0, 1)
+            assert not peer.has_answer()
+
+
+def test_sockets_that_cannot_be_used() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as held, pytest.raises(AssertionError, match="neither PORT"):
+        Activated(held, port=0)
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as held, pytest.raises(AssertionError, match="no UDP"):
+        Activated(held)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as held, pytest.raises(AssertionError, match="no UDP"):
+        Activated(held)
+
+
+def test_install_units_and_uninstall(tmp_path: Path) -> None:
+    """Everything lands below DESTDIR and PREFIX, systemd likes the units, and it all goes again."""
+    def make(target: str, prefix: Path, destination: str = "") -> None:
+        subprocess.run(["make", "-s", "-C", ROOT, target, f"PREFIX={prefix}", f"DESTDIR={destination}"],
+                       check=True)
+
+    def files(place: Path) -> list[str]:
+        return sorted(str(path.relative_to(place)) for path in place.rglob("*") if path.is_file())
+
+    expected = ["lib/systemd/system/dumpulse.service", "lib/systemd/system/dumpulse.socket",
+                "sbin/udpserver", "share/man/man8/udpserver.8"]
+    make("install", Path("/opt/x"), str(tmp_path / "stage"))
+    assert files(tmp_path / "stage" / "opt" / "x") == expected
+    service = (tmp_path / "stage" / "opt" / "x" / expected[0]).read_text()
+    assert "ExecStart=/opt/x/sbin/udpserver" in service and "/usr/local" not in service
+    make("uninstall", Path("/opt/x"), str(tmp_path / "stage"))
+    assert files(tmp_path / "stage") == []
+
+    prefix = tmp_path / "prefix"
+    make("install", prefix)
+    units = [str(prefix / name) for name in expected[:2]]
+    environment = {**os.environ, "MANPATH": str(prefix / "share" / "man")}
+    subprocess.run(["systemd-analyze", "verify", *units], check=True, env=environment, capture_output=True)
+    rated = subprocess.run(["systemd-analyze", "security", "--offline=true", "--threshold=15", units[0]],
+                           check=False, env=environment, capture_output=True, text=True)
+    assert rated.returncode == 0, rated.stdout[-300:]  # an exposure of at most 1.5 in 10
+    make("uninstall", prefix)
+    assert files(prefix) == []

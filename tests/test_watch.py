@@ -1,0 +1,430 @@
+"""`client.py watch` and `make demo`, in a terminal of their own and in a pipe.
+
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, Callable
+
+import pyte
+import pytest
+
+import client
+from tests import model
+from tests.agents import COMMAND, GOOD, VEHICLE, WRONG_SUM, FakeAgent, report, run, unused_port
+from tests.servers import PATIENCE, ROOT, Server, wait_until
+
+NOW = 40_000
+
+
+class Terminal:
+    """A program on a terminal of its own, which is emulated by pyte."""
+
+    def __init__(self, *argv: str, columns: int = 80, lines: int = 24, **environment: str) -> None:
+        self.screen = pyte.Screen(columns, lines)
+        self.raw = b""
+        self._lock = threading.Lock()
+        self._stream = pyte.ByteStream(self.screen)
+        self._ours, theirs = os.openpty()
+        self.resize(columns, lines)
+        self.attributes = termios.tcgetattr(theirs)
+        self.process = subprocess.Popen(
+            argv, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # so that Ctrl-C is a signal
+            env={**{name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")},
+                 "TERM": "xterm", **environment})
+        self._theirs = theirs
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        with contextlib.suppress(OSError):  # closed
+            while piece := os.read(self._ours, 65536):
+                with self._lock:
+                    self.raw += piece
+                    self._stream.feed(piece)
+
+    def resize(self, columns: int, lines: int) -> None:
+        fcntl.ioctl(self._ours, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+        with self._lock:
+            self.screen.resize(lines, columns)
+
+    def text(self) -> list[str]:
+        with self._lock:
+            return [line.rstrip() for line in self.screen.display]
+
+    def cell(self, line: int, text: str) -> Any:
+        """The first character of that text, with its attributes."""
+        with self._lock:
+            return self.screen.buffer[line][self.screen.display[line].index(text)]
+
+    def wait_for(self, condition: Callable[[list[str]], object]) -> list[str]:
+        """The screen, once it is like this, and nothing of it is still under way."""
+        deadline = time.monotonic() + PATIENCE
+        while not condition(text := self.text()) or not self.raw.endswith(b"\x1b[J"):
+            assert time.monotonic() < deadline, "\n".join(text)
+            time.sleep(0.02)
+        return text
+
+    def type(self, keys: bytes) -> None:
+        os.write(self._ours, keys)
+
+    def end(self) -> int:
+        """Waits for its end, and checks that the terminal is as it was found."""
+        status = self.process.wait(PATIENCE)
+        for on, off in ((b"\x1b[?1049h", b"\x1b[?1049l"), (b"\x1b[?25l", b"\x1b[?25h"), (b"\x1b[?7l", b"\x1b[?7h")):
+            wait_until(lambda: self.raw.count(on) == self.raw.count(off) >= 1, f"{off!r} is read")
+            assert self.raw.rindex(on) < self.raw.rindex(off)
+        assert termios.tcgetattr(self._theirs) == self.attributes
+        return status
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(PATIENCE)
+        os.close(self._theirs)
+        os.close(self._ours)
+        self._reader.join(PATIENCE)
+
+
+def watch(address: str, *options: str, **more: Any) -> Terminal:
+    return Terminal(*COMMAND, "watch", address, "--interval", "100ms", *options, **more)
+
+
+def line_of(text: Sequence[str], start: str) -> str:
+    return next((line for line in text if line.startswith(start)), "")
+
+
+CHECKED = report(v0=(NOW, 1, 0), v1=(NOW - 2, 11, 90), v2=(NOW - 7, 12, 8), v3=(NOW - 40, 13, 126))
+LATER = report(v0=(NOW, 1, 0), v1=(NOW - 2, 11, 91), v2=(NOW, 12, 8), v3=(NOW - 40, 13, 126))
+
+
+def test_the_table() -> None:
+    with FakeAgent([CHECKED]) as agent, watch(agent.address, "--now-from", "0") as terminal:
+        text = terminal.wait_for(lambda text: "dead" in text[7])
+        assert re.fullmatch(rf"{agent.address}  \d\d:\d\d:\d\d  2 ok, 1 late, 1 dead", text[0])
+        assert text[1] == "ages by variable 0"
+        assert text[3].split() == ["#", "name", "value", "sender", "age", "state"]
+        assert [line.split() for line in text[4:8]] == [
+            ["0", "0", "1", "0", "s", "ok"], ["1", "90", "11", "2", "s", "ok"],
+            ["2", "8", "12", "7", "s", "late"], ["3", "126", "13", "40", "s", "dead"]]
+        assert text[8:23] == [""] * 15 and text[23] == "q or Ctrl-C ends"
+        assert terminal.cell(7, "dead").fg == "red" and terminal.cell(6, "late").fg != "default"
+        assert terminal.cell(5, "ok").fg == "default"
+        terminal.type(b"\x03")
+        assert terminal.end() == 0
+        last = f"{agent.address}: 2 ok, 1 late, 1 dead\r\n".encode()
+        wait_until(lambda: terminal.raw.endswith(last), "the last line")
+
+
+def test_changed_cells_stand_out() -> None:
+    with FakeAgent([CHECKED], [LATER]) as agent, watch(agent.address, "--now-from", "0", "--interval", "3s") as terminal:
+        terminal.wait_for(lambda text: "90" in line_of(text, " 1"))
+        assert not terminal.cell(5, "90").reverse
+        text = terminal.wait_for(lambda text: "91" in line_of(text, " 1"))
+        assert terminal.cell(5, "91").reverse and not terminal.cell(5, "11").reverse
+        assert not terminal.cell(5, "2 s").bold and terminal.cell(6, "0 s").bold
+        assert terminal.cell(6, "ok").reverse and not terminal.cell(5, "ok").reverse, text
+
+
+def test_no_color() -> None:
+    with FakeAgent([CHECKED]) as agent, watch(agent.address, "--now-from", "0", NO_COLOR="1") as terminal:
+        terminal.wait_for(lambda text: "dead" in text[7])
+        assert terminal.cell(7, "dead").fg == "default" and not re.search(rb"\x1b\[[0-9;]*3\d", terminal.raw)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_signals_leave_the_terminal_as_it_was(number: int) -> None:
+    with FakeAgent([CHECKED]) as agent, watch(agent.address, "--interval", "99999h") as terminal:
+        terminal.wait_for(lambda text: " 3 " in text[7])
+        terminal.process.send_signal(number)
+        assert terminal.end() == 143
+
+
+@pytest.mark.parametrize("moment", range(12))
+def test_an_interrupt_at_any_moment(moment: int) -> None:
+    """Around the change to the second screen, above all."""
+    with FakeAgent([CHECKED]) as agent, watch(agent.address) as terminal:
+        if moment < 6:
+            wait_until(lambda: termios.tcgetattr(terminal._theirs) != terminal.attributes, "it begins")
+        else:
+            wait_until(lambda: b"\x1b[?1049h" in terminal.raw, "the second screen shows")
+        time.sleep(moment % 6 * 0.0003)
+        terminal.process.send_signal(signal.SIGINT)
+        assert terminal.process.wait(PATIENCE) == 0
+        wait_until(lambda: terminal.raw.endswith(b"\r\n"), "all is read")
+        assert termios.tcgetattr(terminal._theirs) == terminal.attributes
+        assert terminal.raw.count(b"\x1b[?1049h") <= terminal.raw.count(b"\x1b[?1049l")
+        assert b"Traceback" not in terminal.raw
+
+
+def test_q_ends_and_other_keys_do_not_show() -> None:
+    with FakeAgent([CHECKED]) as agent, watch(agent.address) as terminal:
+        terminal.wait_for(lambda text: " 3 " in text[7])
+        terminal.type(b"xyz\r\n")
+        asked = len(agent.asked)
+        wait_until(lambda: len(agent.asked) > asked + 2, "it goes on")
+        assert b"xyz" not in terminal.raw
+        terminal.type(b"q")
+        assert terminal.end() == 0
+
+
+def test_ctrl_z() -> None:
+    with FakeAgent([CHECKED]) as agent, watch(agent.address) as terminal:
+        terminal.wait_for(lambda text: " 3 " in text[7])
+        terminal.process.send_signal(signal.SIGTSTP)  # what Ctrl-Z does in a shell
+        wait_until(lambda: b"\x1b[?1049l" in terminal.raw, "the first screen is back")
+        wait_until(lambda: " T" in (ROOT / f"/proc/{terminal.process.pid}/stat").read_text(), "it has stopped")
+        assert termios.tcgetattr(terminal._theirs) == terminal.attributes
+        terminal.process.send_signal(signal.SIGCONT)
+        wait_until(lambda: terminal.raw.count(b"\x1b[?1049h") == 2, "the second screen is back")
+        terminal.type(b"q")
+        assert terminal.end() == 0
+
+
+def test_64_variables_and_other_sizes() -> None:
+    """38 lines of 64 fit 80x24, those in trouble first; a window that grows shows all."""
+    agent_ = model.Agent()
+    for variable in range(64):
+        agent_.record(NOW if variable < 60 else NOW - 100, variable, 200, 255)
+    agent_.process(0, model.REQUEST)
+    with FakeAgent([agent_.table()]) as agent, watch(
+            agent.address, "--now-from", "0", "--names", VEHICLE, "--tick", "1s") as terminal:
+        text = terminal.wait_for(lambda text: "63" in "".join(text))
+        assert text[0].endswith("60 ok, 4 dead, 3 with a bad value")
+        assert max(map(len, text)) <= 80 and text[23] == "q or Ctrl-C ends; ... and 26 more, in order or nearly so"
+        assert re.fullmatch(r" 0 agent        255  200      0 s ok     19              255  200      0 s ok", text[4])
+        assert [int(line[41:43]) for line in text[19:23]] == [60, 61, 62, 63]
+        assert len([line for line in text[4:23] if line]) == 19
+        terminal.resize(100, 70)
+        text = terminal.wait_for(lambda text: text[67].startswith("63"))
+        assert text[69] == "q or Ctrl-C ends"
+        for columns, lines in ((20, 4), (1, 1), (40, 24)):
+            terminal.resize(columns, lines)
+            asked = len(agent.asked)
+            wait_until(lambda: len(agent.asked) > asked + 2, "it goes on")
+        terminal.type(b"q")
+        assert terminal.end() == 0
+
+
+def test_it_survives_the_agents_restart() -> None:
+    port = unused_port()
+    with watch(f"127.0.0.1:{port}", "--now-from", "0", "3") as terminal:
+        text = terminal.wait_for(lambda text: "no report yet for" in text[1])
+        assert "nothing listens at" in text[1]
+        with Server("--self", "0", "--rate", "1000", port=port) as server:
+            client.Agent(f"127.0.0.1:{port}").beat(3, 76, 9)
+            terminal.wait_for(lambda text: text[4].split()[:3] == ["3", "9", "76"] and text[1] == "ages by variable 0")
+            server.stop()
+        text = terminal.wait_for(lambda text: "no report for" in text[1])
+        assert text[4].split()[:3] == ["3", "9", "76"]  # the last table stays
+        assert "restart" not in text[2]
+        with Server("--self", "0", "--rate", "1000", port=port):
+            text = terminal.wait_for(lambda text: "restarted" in text[2])
+            assert re.fullmatch(r"\d\d:\d\d:\d\d the agent restarted: it forgot 1 variable", text[2])
+            assert text[4].split() == ["3", "-", "-", "-", "never"]
+        terminal.type(b"\x03")
+        assert terminal.end() == 0
+
+
+def test_bad_reports_are_shown() -> None:
+    with FakeAgent([CHECKED], [WRONG_SUM]) as agent, watch(agent.address, "--timeout", "200ms") as terminal:
+        text = terminal.wait_for(lambda text: "its checksum is" in text[1])
+        assert text[5].split()[:3] == ["1", "90", "11"]
+
+
+# ---------------------------------------------------------------- what tells of a restart
+
+
+def watched(*options: str) -> client.Watched:
+    settings = client.settle(client.build_parser("watch").parse_args(["x", *options]))
+    return client.Watched(settings, [], "x")
+
+
+@pytest.mark.parametrize("before, after, passed, says", [
+    (dict(v0=(5000, 1, 0), v3=(5000, 76, 9)), dict(v0=(5001, 1, 0), v3=(5000, 76, 9)), 1, ""),
+    (dict(v0=(5000, 1, 0), v3=(5000, 76, 9)), dict(v0=(5001, 1, 0)), 1, "it forgot 1 variable"),
+    (dict(v0=(5000, 1, 0)), dict(v0=(3, 1, 0)), 1, "jumped by -4998 s"),
+    (dict(v0=(65000, 1, 0)), dict(v0=(464, 1, 0)), 1000, ""),  # the wrap
+    (dict(v0=(5000, 1, 0)), dict(v0=(5000, 1, 0)), 65536, ""),
+    (dict(v0=(5000, 1, 0)), dict(v0=(5064, 1, 0)), 0, ""),  # as much as clocks may differ
+    (dict(v0=(5000, 1, 0)), dict(v0=(5065, 1, 0)), 0, "jumped by 65 s"),
+    (dict(v0=(5000, 1, 0), v1=(1, 1, 1), v2=(1, 1, 1)), dict(v0=(3, 1, 0)), 1, "it forgot 2 variables"),
+])
+def test_restarts(before: dict[str, Any], after: dict[str, Any], passed: float, says: str) -> None:
+    state = watched("--now-from", "0")
+    state.take(client.parse_report(report(**before)), 100.0)
+    state.take(client.parse_report(report(**after)), 100.0 + passed)
+    assert says in state.restart and bool(says) == bool(state.restart)
+
+
+# ---------------------------------------------------------------- in a pipe
+
+
+def test_plain_text() -> None:
+    """One line for each change, and not a byte of control."""
+    with FakeAgent([CHECKED], [CHECKED], [LATER]) as agent:
+        result = run("watch", agent.address, "--now-from", "0", "--count", "3", "--interval", "10ms")
+    assert result.returncode == 0 and not result.stderr and "\x1b" not in result.stdout
+    assert [re.sub(r"^\d\d:\d\d:\d\d ", "", line) for line in result.stdout.splitlines()] == [
+        "2 ok, 1 late, 1 dead",
+        "0: value 0, sender 1, age 0 s, ok", "1: value 90, sender 11, age 2 s, ok",
+        "2: value 8, sender 12, age 7 s, late", "3: value 126, sender 13, age 40 s, dead",
+        "3 ok, 1 dead", "1: value 91*, sender 11, age 2 s, ok", "2: value 8, sender 12, age 0 s, ok*"]
+
+
+def test_plain_text_on_a_dumb_terminal() -> None:
+    with FakeAgent([CHECKED]) as agent, watch(agent.address, "--count", "2", TERM="dumb") as terminal:
+        assert terminal.process.wait(PATIENCE) == 0
+        wait_until(lambda: b"sender 13" in terminal.raw, "all is read")
+        assert b"\x1b" not in terminal.raw
+
+
+def test_json() -> None:
+    with FakeAgent([CHECKED], [], [GOOD]) as agent:
+        result = run("watch", agent.address, "3", "--now-from", "0", "--json", "--count", "3", "--interval", "10ms",
+                     "--timeout", "50ms")
+    first, second, third = map(json.loads, result.stdout.splitlines())
+    assert first["variables"][0]["state"] == "dead" and not first["error"] and not first["restarted"]
+    assert second["error"].startswith("no answer in") and second["variables"] == first["variables"]
+    assert third["restarted"] and third["variables"][0]["age"] is None
+    assert abs(third["time"] - time.time()) < PATIENCE
+
+
+@pytest.mark.parametrize("options", [["--json"], [], ["--interval", "99999h"]])
+def test_nobody_reads_any_more(options: list[str]) -> None:
+    """Like `| head -1`: it ends although nothing changes any more."""
+    with FakeAgent([CHECKED]) as agent:
+        process = subprocess.Popen([*COMMAND, "watch", agent.address, "--interval", "50ms", *options],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        assert process.stdout and process.stderr
+        assert process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(PATIENCE) == 141 and process.stderr.read() == b""
+        process.stderr.close()
+
+
+def test_a_full_disk() -> None:
+    with FakeAgent([CHECKED]) as agent, open("/dev/full", "w") as full:
+        for command, status in (("get", 1), ("watch", 1), ("check", 3)):
+            result = subprocess.run([*COMMAND, command, agent.address, *(["--expect", "1"] * (command == "check"))],
+                                    stdout=full, stderr=subprocess.PIPE, text=True, timeout=PATIENCE, check=False)
+            assert (result.returncode, result.stderr) == (
+                status, "client.py: cannot write: No space left on device\n")
+
+
+@pytest.mark.parametrize("command", ["get", "watch --count 2 --interval 10ms", "check --expect 1 --now-from 1"])
+def test_a_closed_output(command: str) -> None:
+    with FakeAgent([CHECKED]) as agent:
+        word, *options = command.split()
+        result = subprocess.run(["sh", "-c", '"$@" >&-', "sh", *COMMAND, word, agent.address, *options],
+                                stderr=subprocess.PIPE, timeout=PATIENCE, check=False)
+        assert (result.returncode, result.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("environment", [{"LC_ALL": "C"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+                                         {"PYTHONIOENCODING": "ascii"}])
+def test_other_locales(environment: dict[str, str], tmp_path: Any) -> None:
+    names = tmp_path / "names.ini"
+    names.write_text("[1]\nname = Türen\n", encoding="utf-8")
+    with FakeAgent([CHECKED]) as agent:
+        for command in (["get"], ["watch", "--count", "1"]):
+            result = subprocess.run([*COMMAND, *command[:1], agent.address, *command[1:], "--names", str(names)],
+                                    capture_output=True, timeout=PATIENCE, env={**os.environ, **environment}, check=False)
+            assert result.returncode == 0 and not result.stderr
+            assert re.search("1 T(ü|\\?)ren".encode(), result.stdout)
+
+
+def test_an_interrupt_is_not_a_traceback() -> None:
+    with FakeAgent([]) as agent:
+        for command, status in (("get", 130), ("watch", 0)):
+            before = len(agent.asked)
+            process = subprocess.Popen([*COMMAND, command, agent.address, "--timeout", "1min"],
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            wait_until(lambda: len(agent.asked) > before, "it asks")
+            process.send_signal(signal.SIGINT)
+            _, said = process.communicate(timeout=PATIENCE)
+            assert (process.returncode, said) == (status, b"")
+
+
+# ---------------------------------------------------------------- make demo
+
+DEMO = [sys.executable, str(ROOT / "examples" / "demo.py"), str(ROOT / "build" / "udpserver")]
+
+
+@pytest.fixture
+def server_is_built() -> Iterator[None]:
+    subprocess.run(["make", "-s", "--no-print-directory", "-C", ROOT, "build/udpserver"], check=True)
+    yield
+
+
+def children(pid: int) -> list[int]:
+    found = []
+    for process in (ROOT / "/proc").iterdir():
+        if process.name.isdigit():
+            with contextlib.suppress(OSError):
+                if int((process / "stat").read_text().rpartition(")")[2].split()[1]) == pid:
+                    found.append(int(process.name))
+    return found
+
+
+def test_demo_in_a_pipe() -> None:
+    begun = time.monotonic()
+    result = subprocess.run(["make", "--no-print-directory", "-s", "-C", ROOT, "demo"], capture_output=True, text=True,
+                            stdin=subprocess.DEVNULL, timeout=2 * PATIENCE, check=False)
+    assert result.returncode == 0 and not result.stderr
+    assert time.monotonic() - begun < PATIENCE
+    assert re.search(r"^\S+ 5 doors: .*, dead\*$", result.stdout, re.M)
+    assert re.search(r"^\S+ 8 radio: .*, late\*$", result.stdout, re.M)
+    assert "9 of 64 variables heard, ages by variable 0" in result.stdout
+    assert re.search(r"^simulate: 7 tank: \d+ heartbeats, \d+ of them damaged$", result.stdout, re.M)
+    assert re.search(r"^packets \d+: heartbeats \d+, reports \d+; refused", result.stdout, re.M)
+
+
+def test_demo_that_nobody_reads(server_is_built: None) -> None:
+    demo = subprocess.Popen(DEMO, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert demo.stdout and demo.stderr and demo.stdout.readline()
+    started = children(demo.pid)
+    demo.stdout.close()
+    assert demo.wait(PATIENCE) == 141 and demo.stderr.read() == b""
+    demo.stderr.close()
+    assert len(started) == 3 and not any((ROOT / f"/proc/{pid}").exists() for pid in started)
+
+
+def test_demo_in_a_terminal(server_is_built: None) -> None:
+    with Terminal(*DEMO) as terminal:
+        text = terminal.wait_for(lambda text: any(" doors " in line and line.endswith("ok") for line in text))
+        assert len(line_of(text, " 5")) <= 80
+        assert len(children(terminal.process.pid)) == 3
+        terminal.type(b"\x03")
+        assert terminal.end() == 0
+        wait_until(lambda: b"dropped by the kernel" in terminal.raw, "the report is read")
+        assert b"Traceback" not in terminal.raw and b"simulate: 5 doors:" in terminal.raw
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_demo_leaves_nobody_behind(number: int, server_is_built: None) -> None:
+    with Terminal(*DEMO) as terminal:
+        terminal.wait_for(lambda text: any(" doors " in line for line in text))
+        started = children(terminal.process.pid)
+        assert len(started) == 3
+        terminal.process.send_signal(number)
+        assert terminal.end() == 143
+        assert not any((ROOT / f"/proc/{pid}").exists() for pid in started)
