@@ -154,12 +154,11 @@ fuzz: build/fuzz/fuzz ## libFuzzer until interrupted; finds go to build/fuzz/cor
 	@mkdir -p build/fuzz/corpus
 	$(FUZZ) -jobs=0 build/fuzz/corpus tests/corpus
 
-fuzz-replay fuzz-server-replay: ## run one input again: INPUT=build/fuzz/crash-…
+fuzz-replay: build/fuzz/fuzz ## run one input again: INPUT=build/fuzz/crash-…
+fuzz-server-replay: build/fuzz/server ## the same, of fuzz-server
+fuzz-replay fuzz-server-replay:
 	@test -f "$(INPUT)" || { echo "make $@ needs INPUT=FILE, a file that exists" >&2; exit 2; }
-	@$(MAKE) --no-print-directory build/fuzz/$(REPLAYER)
-	build/fuzz/$(REPLAYER) "$(INPUT)"
-fuzz-replay: REPLAYER := fuzz
-fuzz-server-replay: REPLAYER := server
+	$< "$(INPUT)"
 
 proof: ## prove the library against proof/spec.h; 3 minutes
 	@proof/prove

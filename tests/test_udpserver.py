@@ -70,7 +70,7 @@ class Peer:
         return report
 
     def ask(self) -> list[bytes]:
-        """The entries of a report, without its stale predecessors."""
+        """The entries of a report."""
         self.send(REQUEST)
         report = self.answer()
         return [report[at:at + 4] for at in range(4, 260, 4)]
