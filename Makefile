@@ -155,8 +155,8 @@ fuzz: build/fuzz/fuzz ## libFuzzer until interrupted; finds go to build/fuzz/cor
 	$(FUZZ) -jobs=0 build/fuzz/corpus tests/corpus
 
 fuzz-replay: build/fuzz/fuzz ## run one input again: INPUT=build/fuzz/crash-…
-fuzz-server-replay: build/fuzz/server ## the same, of fuzz-server
-fuzz-replay fuzz-server-replay:
+replay-server: build/fuzz/server ## the same, of fuzz-server
+fuzz-replay replay-server:
 	@test -f "$(INPUT)" || { echo "make $@ needs INPUT=FILE, a file that exists" >&2; exit 2; }
 	$< "$(INPUT)"
 
@@ -214,4 +214,4 @@ $(READY): tools/packages.txt tools/requirements.txt
 size cost vectors-file check-vectors lint python coverage mutants explore pages check-pages proof proof-mutants soak bench: | $(READY)
 
 .PHONY: help demo udpserver install uninstall test setup $(TESTS) $(VECTOR_RUNS:%=vectors-%) vectors-file pages fuzz \
-        fuzz-replay fuzz-server-replay server-sanitized server-valgrind soak bench explore clean
+        fuzz-replay replay-server server-sanitized server-valgrind soak bench explore clean
