@@ -164,12 +164,11 @@ fuzz: build/fuzz/fuzz ## libFuzzer until interrupted; finds go to build/fuzz/cor
 	@mkdir -p build/fuzz/corpus
 	$(FUZZ) -jobs=0 build/fuzz/corpus tests/corpus
 
-fuzz-replay fuzz-server-replay: ## run one input again: INPUT=build/fuzz/crash-…
+fuzz-replay: build/fuzz/fuzz ## run one input again: INPUT=build/fuzz/crash-…
+replay-server: build/fuzz/server ## the same, of fuzz-server
+fuzz-replay replay-server:
 	@test -f "$(INPUT)" || { echo "make $@ needs INPUT=FILE, a file that exists" >&2; exit 2; }
-	@$(MAKE) --no-print-directory build/fuzz/$(REPLAYER)
-	build/fuzz/$(REPLAYER) "$(INPUT)"
-fuzz-replay: REPLAYER := fuzz
-fuzz-server-replay: REPLAYER := server
+	$< "$(INPUT)"
 
 proof: ## prove the library against proof/spec.h; 4 minutes
 	@proof/prove
@@ -231,5 +230,5 @@ $(READY): tools/packages.txt tools/requirements.txt
 $(TESTS) size cost paths vectors-file explore pages soak bench: | $(READY)
 
 .PHONY: help demo tour udpserver install uninstall test setup size cost paths $(TESTS) \
-        $(VECTOR_RUNS:%=vectors-%) vectors-file pages fuzz fuzz-replay fuzz-server-replay \
+        $(VECTOR_RUNS:%=vectors-%) vectors-file pages fuzz fuzz-replay replay-server \
         server-sanitized server-valgrind soak bench explore clean

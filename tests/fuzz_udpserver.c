@@ -2,7 +2,7 @@
  * file.   SPDX-License-Identifier: MIT
  *
  * The first byte of an input says which; a failure prints its replay:
- *     make fuzz-server-replay INPUT=build/fuzz/server-crash-…
+ *     make replay-server INPUT=build/fuzz/server-crash-…
  */
 #define main udpserver_main
 #include "../udpserver.c" /* NOLINT: its functions are static */

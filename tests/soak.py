@@ -80,6 +80,7 @@ def soak(seed: int, server: Server) -> Counters:
         for source in range(1, SOURCES + 1):  # every path once, before memory is looked at
             for packet, _ in cycle_of(source, seed):
                 peer.send(packet)
+        server.wait_for(lambda now: now["packets"] + now["drops"] >= EACH * SOURCES, "that is taken")
         peer.ask()
         requests = 1
         before = memory_and_descriptors(server)
