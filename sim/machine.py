@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 import os
 import subprocess
+import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -41,6 +42,7 @@ class Machine:
     """What every simulator offers. Addresses are those of the machine."""
 
     ram: int  # where it begins
+    folder: tempfile.TemporaryDirectory[str]
     GUARD = 16  # bytes on both sides of the agent that nothing else uses
     cost_unit = "instructions"
 
@@ -265,7 +267,10 @@ def load(name: str) -> Machine:
     target = TARGETS[name]
     assert target.machine is not None, f"nothing here runs {name}"
     source = Path(os.environ.get("DUMPULSE_SOURCE", ROOT))
-    place = (BUILD / "sim" if source == ROOT else source) / target.folder
+    # A folder of its own, as several tests may load the same target at the same time.
+    (BUILD / "sim").mkdir(parents=True, exist_ok=True)
+    folder = tempfile.TemporaryDirectory(prefix=target.folder, dir=BUILD / "sim")
+    place = Path(folder.name)
     objects = []
     for file in (source / "dumpulse.c", ROOT / "tests" / "exports.c"):
         objects.append(place / f"{file.stem}.o")
@@ -282,4 +287,6 @@ def load(name: str) -> Machine:
         symbols = {symbol.name: symbol["st_value"] & ~1 for symbol in table.iter_symbols()}
     symbols |= dict(zip((TIME, SEND), hooks, strict=True))
     classes = {cls.__name__: cls for cls in (Avr, Thumb, Riscv)}
-    return classes[target.machine](target, image, symbols)
+    machine = classes[target.machine](target, image, symbols)
+    machine.folder = folder  # goes when the machine does
+    return machine
