@@ -69,16 +69,20 @@ uninstall: ## remove what make install put there
 TESTS := proof-mutants server-checked proof python check-pages proof-smoke mutants differential \
          coverage fuzz-short fuzz-server lint exhaustive vectors proof-eva check-vectors unit
 
-# Two at a time: most of them leave a core idle. What several need is built beforehand, and
-# what they print comes when they are done.
+# Two at a time, as most of them leave a core idle. What several need is built beforehand;
+# what one prints stays together, and in build/log.
 test: setup ## install what is missing, then run every test
+	@mkdir -p build/log
 	@$(MAKE) --no-print-directory -j2 $(PROGRAMS) $(SERVER_PROGRAMS)
-	@$(MAKE) --no-print-directory -j2 -Orecurse $(TESTS:%=part-%)
+	@$(MAKE) --no-print-directory -j2 $(TESTS:%=part-%)
 	@echo "== all of: $(TESTS)"
 
 part-%:
-	@begun=$$SECONDS; if MAKEFLAGS= $(MAKE) --no-print-directory $*; then \
-	    echo "== $*: $$((SECONDS - begun)) s"; else echo "== $* FAILED" >&2; exit 1; fi
+	@echo "== $* begins"; begun=$$SECONDS; status=0; \
+	MAKEFLAGS= $(MAKE) --no-print-directory $* >build/log/$* 2>&1 || status=$$?; \
+	cat build/log/$*; \
+	if [ $$status = 0 ]; then echo "== $* passed in $$((SECONDS - begun)) s"; \
+	else echo "== $* FAILED" >&2; exit 1; fi
 
 setup: ## install what the tests need (root), or say what is missing
 	@tools/setup
