@@ -13,11 +13,12 @@ ways there are. Of each path to the function's return it is then proved that
 
 and of all paths together that they cover every packet and every length. So the cycles and
 the stack of the longest path are bounds for any input. The report's checksum is Adler-32 for
-every table by induction: see check_sum_loop. SPDX-License-Identifier: MIT
+every table by induction over the turns of its loop: see check_sums. SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
 
+import argparse
 import copy
 import random
 import re
@@ -82,12 +83,13 @@ class State:
     loads: int = 0
     lowest: int = 0xFFFF  # of the stack pointer
     hooks: list[tuple[object, ...]] = field(default_factory=list)
+    heads: list[State] = field(default_factory=list)  # as it was at each turn of the loop
 
     def fork(self) -> State:
         other = copy.copy(self)
         other.registers, other.memory = self.registers.copy(), self.memory.copy()
         other.conditions, other.longer = self.conditions.copy(), self.longer.copy()
-        other.hooks = self.hooks.copy()
+        other.hooks, other.heads = self.hooks.copy(), self.heads.copy()
         return other
 
 
@@ -132,22 +134,29 @@ def chosen(when: z3.BoolRef, a: Byte, b: Byte) -> Byte:
     return a if same else z3.If(when, vector(a), vector(b))
 
 
+def must(true: bool, message: str) -> None:
+    if not true:
+        raise SystemExit(f"paths: {message}")
+
+
+ANSWERS: dict[tuple[int, ...], tuple[bool, tuple[Flag, ...]]] = {}
+
+
 def feasible(*conditions: Flag) -> bool:
-    solver = z3.SolverFor("QF_BV")
-    solver.add(*conditions)
-    answer = solver.check()
-    if answer == z3.unknown:
-        raise SystemExit(f"z3 cannot say: {solver.reason_unknown()}")
-    return bool(answer == z3.sat)
+    """Can they all be true? The turns of a loop ask the same again and again: z3 keeps one copy
+    of each expression as long as somebody holds it, so its number says which it is."""
+    key = tuple(c if isinstance(c, bool) else c.get_id() for c in conditions)
+    if key not in ANSWERS:
+        solver = z3.SolverFor("QF_BV")
+        solver.add(*conditions)
+        answer = solver.check()
+        must(answer != z3.unknown, f"z3 cannot say: {solver.reason_unknown()}")
+        ANSWERS[key] = bool(answer == z3.sat), conditions
+    return ANSWERS[key][0]
 
 
 def proved(claim: Flag, state: State) -> bool:
     return not feasible(*state.conditions, negated(claim))
-
-
-def must(true: bool, message: str) -> None:
-    if not true:
-        raise SystemExit(f"paths: {message}")
 
 
 class Code:
@@ -175,6 +184,8 @@ class Code:
                     one.target = int(words[0], 16)
                 self.instructions[int(at, 16)] = one
         self.clock: list[Byte] = [z3.BitVec("time_low", 8), z3.BitVec("time_high", 8)]  # its answer
+        self.constant = range(machine.symbols["request"], machine.symbols["request"] + 8)
+        self.head = -1  # where a turn of the sum's loop begins
         self.visited: set[int] = set()
         self.loops: Counter[int] = Counter()  # by the instruction that a branch goes back to
         self.clobbers = 0
@@ -212,7 +223,7 @@ class Code:
 
     def pop(self, state: State) -> Byte:
         state.sp += 1
-        return state.memory[state.sp]
+        return state.memory.pop(state.sp)  # whoever interrupts may write there now
 
     def push_return(self, state: State, address: int) -> None:
         for byte in range(self.pushed):
@@ -242,6 +253,7 @@ class Code:
             states.append(other)
             solver.add(address != value)
             must(len(states) <= 256, f"{state.pc:x}: a pointer may point anywhere")
+        must(solver.check() == z3.unsat, "z3 cannot say where a pointer points")
         return states
 
     # -- control flow
@@ -254,6 +266,9 @@ class Code:
             return [state]
         self.visited.add(state.pc)
         one = self.instructions[state.pc]
+        must(one.name in CYCLES, f"{state.pc:x}: {one.name} is an instruction that is not known here")
+        if state.pc == self.head:
+            state.heads = [*state.heads, state.fork()]
         state.cycles += CYCLES[one.name]
         if one.name in ("brne", "breq", "brcc", "brcs"):
             flag = state.zero if one.name in ("brne", "breq") else state.carry
@@ -384,9 +399,11 @@ class Code:
         elif name == "eor" and words[0] == words[1]:
             r[d], state.zero = 0, True
         elif name == "lpm":
-            address = r[30:32]
-            must(all(isinstance(byte, int) for byte in address), "reads any place in flash")
-            r[d] = self.flash[int(address[0]) | int(address[1]) << 8]
+            must(words[1:] == ["Z"] and all(isinstance(byte, int) for byte in r[30:32]),
+                 "reads flash in a way that is not known here")
+            address = int(r[30]) | int(r[31]) << 8
+            must(address in self.constant, f"reads flash at {address:x}, which is not the request")
+            r[d] = self.flash[address]
         elif name == "push":
             self.push(state, r[d])
         elif name == "pop":
@@ -436,6 +453,7 @@ def explore(code: Code, start: State) -> Iterator[State]:
     """Every path from there to the return."""
     states = [start.fork()]
     while states:
+        must(len(states) < 1000, "there is no end of paths: a loop depends on unknown bytes")
         state = states.pop()
         if state.pc == HOME:
             yield state
@@ -522,103 +540,142 @@ def check_record(code: Code, state: State, start: State, world: World) -> int:
     return int(result)
 
 
-def check_sum_loop(code: Code, world: World, function: int) -> None:
-    """The long sum is Adler-32, by induction over the turns of its loop.
+def run_on_numbers(code: Code, world: World, function: int) -> State:
+    """The one path that known bytes take."""
+    [state] = explore(code, world.process(code, function))
+    return state
 
-    A run on numbers shows which registers hold the two sums at the head of the loop; the
-    second is 15 too high there. The first turn begins with sums of 1 and 0; a turn on
-    unknown sums and an unknown byte takes them one step of RFC 1950 further; after the last
-    turn they are stored, big-endian. That all turns run the same code over the 256
-    bytes in order is what the paths on symbols have shown.
-    """
-    head = max(code.loops, key=lambda at: code.loops[at])
+
+def find_sums(code: Code, world: World, function: int) -> tuple[int, int]:
+    """Sets code.head to where a turn of the sum's loop begins, and returns the lower of the two
+    registers that hold a there, and b + 15. A report of known bytes shows them."""
     numbers = random.Random(1).randbytes(256)
-    sums = [(1, 0)]
-    for byte in numbers:
-        a = (sums[-1][0] + byte) % 65521
-        sums.append((a, (sums[-1][1] + a) % 65521))
-    concrete = replace(world, table=[*bytes(4), *numbers], bytes=[*model.REQUEST], length=split(8),
-                       context=split(0))
-    state = concrete.process(code, function)
-    heads = []
-    while not state.hooks:
-        if state.pc == head:
-            heads.append(state.fork())
-        [state] = code.step(state)
-    must(len(heads) == 256, f"the loop of the sum turns {len(heads)} times")
+    known = replace(world, table=[*bytes(4), *numbers], bytes=[*model.REQUEST], length=split(8))
+    run_on_numbers(code, known, function)
+    code.head = max(code.loops, key=lambda at: code.loops[at])
+    turns = run_on_numbers(code, known, function).heads
+    must(len(turns) == 256, f"the loop of the sum turns {len(turns)} times")
 
     def holder(values: list[int]) -> int:
-        """The lower of the two registers that hold these, turn by turn."""
-        found = [low for low in range(0, 31) if all(
-            turn.registers[low:low + 2] == split(number) for turn, number in zip(heads, values, strict=True))]
+        found = [low for low in range(31) if all(turn.registers[low:low + 2] == split(number) for
+                                                 turn, number in zip(turns, values, strict=True))]
         must(len(found) == 1, "the registers of the sums were not found")
         return found[0]
 
-    first = holder([a for a, _ in sums[:-1]])
-    second = holder([b + 15 for _, b in sums[:-1]])
+    sums = [(1, 0)]
+    for byte in numbers[:-1]:
+        a = (sums[-1][0] + byte) % 65521
+        sums.append((a, (sums[-1][1] + a) % 65521))
+    return holder([a for a, _ in sums]), holder([b + 15 for _, b in sums])
 
-    a, b = z3.BitVecs("a b", 16)
-    byte = z3.BitVec("byte", 8)
-    long_a, long_b = z3.ZeroExt(16, a), z3.ZeroExt(16, b) - 15
-    next_a = long_a + z3.ZeroExt(24, byte)
-    total = long_b + next_a  # less than twice 65521: one subtraction reduces it
+
+def check_sums(code: Code, report: State, world: World, places: tuple[int, int]) -> int:
+    """The report's checksum is Adler-32 of its table, by induction over the turns of the loop.
+
+    The first turn begins with the sums 1 and 0. A turn that begins as on this path, but with any
+    two sums, takes them one step of RFC 1950 further, with the byte that is next, and ends as the
+    next turn begins. After the last one they are stored, big-endian. Returns how many cycles a turn is
+    longer when it reduces b, which is shown to be the only difference there is.
+    """
+    must(not any("table" in condition.sexpr() for condition in report.conditions),
+         "what a report does depends on the table")
+    turns, (first, second) = report.heads, places
+    must(len(turns) == 256, f"the loop of the sum turns {len(turns)} times")
+    must(turns[0].registers[first:first + 2] == split(1) and
+         turns[0].registers[second:second + 2] == split(15), "the sums do not begin with 1 and 0")
+    a, b, byte = z3.BitVec("a", 16), z3.BitVec("b", 16), z3.BitVec("byte", 8)
+    next_a = z3.ZeroExt(16, a) + z3.ZeroExt(24, byte)
+    total = z3.ZeroExt(16, b) - 15 + next_a  # less than twice 65521: one subtraction reduces it
     next_b = z3.If(z3.UGE(total, 65521), total - 65521, total)
-
-    def pair(state: State, low: int) -> z3.BitVecRef:
-        return z3.ZeroExt(16, z3.Concat(vector(state.registers[low + 1]), vector(state.registers[low])))
-
-    for turn in (heads[0], heads[-1]):
+    longest = 0
+    for number, turn in enumerate(turns):
         start = turn.fork()
-        start.registers[first:first + 2] = [z3.Extract(7, 0, a), z3.Extract(15, 8, a)]
-        start.registers[second:second + 2] = [z3.Extract(7, 0, b), z3.Extract(15, 8, b)]
-        pointer = start.registers[26:28]
-        start.memory[int(pointer[0]) | int(pointer[1]) << 8] = byte
+        start.registers = [known if isinstance(known, int) else z3.BitVec(f"any_{at}", 8)
+                           for at, known in enumerate(turn.registers)]
+        start.carry, start.zero = z3.Bool("any_carry"), z3.Bool("any_zero")
+        for low, value in ((first, a), (second, b)):
+            start.registers[low:low + 2] = [z3.Extract(7, 0, value), z3.Extract(15, 8, value)]
+        start.memory[world.agent + 4 + number] = byte
+        start.loads = 0  # no branch is merged
+        start.cycles = 0
         # Before the last byte a is at most 1 + 255 * 255; b is kept in 15..65535.
         start.conditions = [a >= 1, z3.ULE(a, 1 + 255 * 255), z3.UGE(b, 15)]
-        states, ended = code.step(start), []
-        while states:
-            one = states.pop()
-            if one.pc == head or one.hooks:
-                ended.append(one)
-            else:
-                states += code.step(one)
-        for one in ended:
-            if turn is heads[0]:
-                claim = z3.And(pair(one, first) == next_a, pair(one, second) - 15 == next_b)
-            else:
+        ends = [one for one in turned(code, start)]
+        shortest = min(one.cycles for one in ends)
+        for one in ends:
+            if one.cycles > shortest:
+                must(proved(z3.UGE(total, 65521), one), "a turn is longer and reduces nothing")
+                longest = max(longest, one.cycles - shortest)
+            if one.hooks:
+                must(number == 255, "the loop ends early")
                 stored = [wide(one.memory[world.agent + at]) for at in range(4)]
-                claim = z3.And(stored[0] << 8 | stored[1] == next_b, stored[2] << 8 | stored[3] == next_a)
-            must(proved(claim, one), "a turn of the loop is not a step of Adler-32")
+                now_b, now_a = stored[0] << 8 | stored[1], stored[2] << 8 | stored[3]
+            else:
+                must(number < 255, "the loop ends late")
+                must(all(known == one.registers[at] for at, known in enumerate(turns[number + 1].registers)
+                         if isinstance(known, int) and at not in (first, first + 1, second, second + 1)),
+                     "a turn does not end as the next one begins")
+                now_b, now_a = ((wide(one.registers[low + 1]) << 8 | wide(one.registers[low])) - less
+                                for low, less in ((second, 15), (first, 0)))
+            must(proved(z3.And(now_a == next_a, now_b == next_b), one),
+                 "a turn of the loop is not a step of Adler-32")
+    must(len(report.longer) <= 256 and set(report.longer) <= {longest}, "a branch was merged elsewhere")
+    return longest
 
 
-def check_executor(code: Code, world: World, machine: Machine) -> None:
-    """Is an instruction here what it is in simavr? Numbers through both."""
+def turned(code: Code, start: State) -> Iterator[State]:
+    """The ends of a turn: at the head of the loop again, or at the report's hook."""
+    states = code.step(start)
+    while states:
+        must(len(states) < 100, "a turn of the loop has no end")
+        state = states.pop()
+        if state.pc == code.head or state.hooks:
+            yield state
+        else:
+            states += code.step(state)
+
+
+def check_executor(code: Code, world: World, machine: Machine, found: list[State], extra: int) -> None:
+    """Is an instruction here what it is in simavr? Packets through both: through the simulator,
+    and through the path on symbols that they take, whose symbols then get their values."""
     chance = random.Random(2)
-    for number in range(100):
-        packet = chance.choice([model.REQUEST, model.heartbeat(chance.randrange(80), chance.randrange(256), number & 0xFF)])
+    for number in range(60):
+        packet = bytearray(chance.choice([model.REQUEST, model.heartbeat(
+            chance.randrange(80), chance.randrange(256), chance.randrange(256))]))
         if number % 3 == 0:
-            packet = bytearray(packet)
             packet[chance.randrange(8)] ^= 1 << chance.randrange(8)
+        length = 8 if number % 10 else chance.choice([0, 7, 9, 264])
         table = chance.choice([bytes(260), b"\xff" * 260, chance.randbytes(260)])
         machine.now = chance.randrange(65536)
         machine.write(world.agent, table)
         machine.write(world.packet, bytes(packet))
-        call = machine.call("dumpulse_process_packet", world.agent, world.packet, 8, 0x1234)
-        code.clock = split(machine.now)
-        state = replace(world, table=[*table], bytes=[*packet], length=split(8), context=split(0x1234)
-                        ).process(code, machine.symbols[AGENT])
-        while state.pc != HOME:
-            [state] = code.step(state)
-        after = bytes(int(state.memory[world.agent + at]) for at in range(260))
-        must((state.registers[24], state.cycles, world.top - state.lowest, after) ==
-             (call.result, call.cost, call.stack, machine.read(world.agent, 260)),
-             f"{machine.target.name}: {bytes(packet).hex()} runs otherwise in simavr: {call}")
+        call = machine.call("dumpulse_process_packet", world.agent, world.packet, length, 0x1234)
+        solver = z3.SolverFor("QF_BV")
+        for symbols, numbers in ((world.table, table), (world.bytes, packet), (world.length, split(length)),
+                                 (world.context, split(0x1234)), (code.clock, split(machine.now))):
+            solver.add(*(symbol == number for symbol, number in zip(symbols, numbers, strict=True)))
+        solver.check()
+        known = solver.model()
+
+        def value(byte: Byte) -> int:
+            return byte if isinstance(byte, int) else known.eval(byte).as_long()
+
+        taken = [state for state in found if all(map(z3.is_true, map(known.eval, state.conditions)))]
+        must(len(taken) == 1, f"{packet.hex()} takes {len(taken)} paths")
+        [state] = taken
+        after = bytes(value(state.memory[world.agent + at]) for at in range(260))
+        stack, depth = world.top - state.lowest, call.stack
+        least, most = bounds(taken, extra)
+        must((value(state.registers[24]), after, stack) == (call.result, machine.read(world.agent, 260), depth)
+             and least <= call.cost <= most and len(call.hooks) == len(state.hooks),
+             f"{machine.target.name}: {packet.hex()}, length {length}, runs otherwise in simavr: {call}")
 
 
-def bounds(states: list[State]) -> tuple[int, int]:
-    """The fewest and the most cycles; of a merged branch at most REDUCTIONS_MAX are long."""
+def bounds(states: list[State], extra: int) -> tuple[int, int]:
+    """The fewest and the most cycles. Turns of the loop are counted as short, and at most
+    REDUCTIONS_MAX of them are longer by `extra`."""
     return (min(state.cycles for state in states),
-            max(state.cycles + sum(sorted(state.longer)[-REDUCTIONS_MAX:]) for state in states))
+            max(state.cycles + extra * min(len(state.longer), REDUCTIONS_MAX) for state in states))
 
 
 def follow(name: str) -> tuple[int, list[tuple[int, int]], int]:
@@ -627,35 +684,48 @@ def follow(name: str) -> tuple[int, list[tuple[int, int]], int]:
     code = Code(machine, pushed=3 if name == "ATmega2560" else 2)
     agent_code, record_code = machine.symbols[AGENT], machine.symbols["export_record"]
     found: dict[str, list[State]] = {kind: [] for kind in KINDS}
-    for agent, packet in ((machine.agent, machine.packet), (machine.ram + 0x7F, machine.ram + 1)):
+    extra = 0
+    for agent, packet in ((machine.ram + 0x7F, machine.ram + 1), (machine.agent, machine.packet)):
         world = World(agent, packet, machine.ram + RAM_BYTES - 1, unknown("table", 260),
                       unknown("packet", 8), unknown("length", 2), unknown("context", 2))
+        places = find_sums(code, world, agent_code)
         start = world.process(code, agent_code)
         states = list(explore(code, start))
         for state in states:
-            found[KINDS[check_packet(code, state, start, world)]].append(state)
-        must(not feasible(*(z3.Not(z3.And(state.conditions)) for state in states)),
-             "some packets take no path")
-        check_sum_loop(code, world, agent_code)
+            kind = KINDS[check_packet(code, state, start, world)]
+            found[kind].append(state)
+            if kind == "report":
+                extra = max(extra, check_sums(code, state, world, places))
+        cover_all(states)
         start = world.call(code, record_code, split(agent),
                            *(unknown(argument, 2) for argument in ("variable", "sender", "value")))
-        for state in explore(code, start):
+        recorded = list(explore(code, start))
+        for state in recorded:
             check_record(code, state, start, world)
-            found["record"].append(state)
+        cover_all(recorded)
+        found["record"] += recorded
+    must(len(found["report"]) == 2, "there is more than one way to a report")
     unreached = {at for function in (agent_code, record_code) for at in code.of(function)} - code.visited
     must(not unreached, f"code that no packet reaches: {sorted(map(hex, unreached))}")
-    check_executor(code, replace(world, agent=machine.agent, packet=machine.packet), machine)
+    check_executor(code, world, machine, states, extra)
     machine.close()
-    limits = {kind: bounds(states) for kind, states in found.items()}
+    limits = {kind: bounds(states, extra) for kind, states in found.items()}
     for kind, budget in budgets.load()[name].items():
         must(kind not in ("heartbeat", "report") or limits[kind][1] == budget,
              f"{name}: a {kind} may take {limits.get(kind)} cycles; its budget is {budget}")
-    states = [state for each in found.values() for state in each]
-    return len(states), [*limits.values()], max(world.top - state.lowest for state in states)
+    every = [state for each in found.values() for state in each]
+    return len(every), [*limits.values()], max(world.top - state.lowest for state in every)
+
+
+def cover_all(states: list[State]) -> None:
+    must(not feasible(*(z3.Not(z3.And(state.conditions)) for state in states)), "something takes no path")
 
 
 def main() -> None:
     names = [target.name for target in TARGETS.values() if target.machine == "Avr"]
+    parser = argparse.ArgumentParser(prog="proof.avr", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--chip", action="append", choices=names, help="all of them unless given")
+    names = parser.parse_args().chip or names
     row = "{:<11}{:>7}" + "{:>11}" * len(KINDS) + "{:>7}"
     print(row.format("target", "paths", *KINDS, "stack"), flush=True)
     with ProcessPoolExecutor() as pool:

@@ -22,6 +22,10 @@ from sim.targets import ROOT
     ("dumpulse.h", "b += 15U", "b += 14U", "registers of the sums"),
     ("dumpulse.c", "dumpulse_write16_(agent->report + 2, a)", "dumpulse_write16_(agent->report + 2, b)",
      "not a step"),
+    ("dumpulse.h", "a += *bytes++;", "a += *bytes++; if (last == 100 && bytes[-1] == 0x77) a += 1;",
+     "reduces nothing"),
+    ("dumpulse.c", "last = DUMPULSE_REPORT_LAST_;",
+     "last = agent->report[77] == 0x55 ? 254 : DUMPULSE_REPORT_LAST_;", "depends on the table"),
     ("dumpulse.c", "a, context);", "a, agent);", "context"),
     ("dumpulse.c", "return DUMPULSE_REPORT;", "dumpulse_get_timestamp(); return DUMPULSE_REPORT;", "once"),
 ])
