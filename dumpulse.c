@@ -10,10 +10,6 @@
 
 static const uint8_t request[DUMPULSE_PACKET_SIZE] PROGMEM = DUMPULSE_REQUEST;
 
-/*@ requires \valid_read(packet + (0 .. 7));
-    assigns \nothing;
-    exits \false;
-    ensures \result <==> request(packet, 8); */
 static bool is_request(const uint8_t *packet)
 {
     /*@ loop invariant 0 <= i <= 8;
@@ -28,11 +24,6 @@ static bool is_request(const uint8_t *packet)
 
 /* Does the packet start with this checksum? One comparison of 32 bits, or four of
  * bytes where an int has 16 bits: either is the smaller code there. */
-/*@ requires \valid_read(packet + (0 .. 3));
-    requires b <= 65535 && a <= 65535;
-    assigns \nothing;
-    exits \false;
-    ensures \result <==> number(packet) == b && number(packet + 2) == a; */
 static bool starts_with(const uint8_t *packet, unsigned b, unsigned a)
 {
     /*@ assert !DUMPULSE_NARROW_ ==>
@@ -54,13 +45,6 @@ static bool starts_with(const uint8_t *packet, unsigned b, unsigned a)
 }
 
 /* Writes the report's checksum, and has the report sent. */
-/*@ requires \valid(agent);
-    requires a == adler_a(&agent->report[4], 256) && b == adler_b(&agent->report[4], 256);
-    assigns agent->report[0 .. 3], send_calls, sent_context, sent_packet, sent_length;
-    exits \false;
-    ensures \result == DUMPULSE_REPORT;
-    ensures summed(&agent->report[0], 256) && kept{Pre, Post}(agent, 4, 260);
-    ensures sent_once{Pre, Post}(agent, context); */
 static dumpulse_result report(dumpulse *agent, unsigned b, unsigned a, void *context)
 {
     dumpulse_write16_(agent->report, b);
@@ -99,7 +83,8 @@ dumpulse_result dumpulse_process_packet(dumpulse *agent, const uint8_t *packet, 
     unsigned a, b;
     dumpulse_sum_(summed + DUMPULSE_SUM_SIZE_, last, &a, &b);
 
-    /* A cast for the prover, which takes pointers of two types for unrelated. */
+    /* Was it the report that was summed? The cast is for the prover, to which pointers of two
+     * types are unrelated. */
     if (summed == (const uint8_t *)agent->report)
         return report(agent, b, a, context);
     /*@ assert summed == packet; */

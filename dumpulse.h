@@ -2,7 +2,8 @@
  *
  * Microcontrollers send 8-byte heartbeats over a fast local network. One of
  * them, the agent, keeps the last heartbeat of each of 64 variables, and answers
- * an 8-byte request with one 260-byte report. SPEC.md has every byte of the wire.
+ * an 8-byte request with one 260-byte report. SPEC.md, in the project's repository,
+ * has every byte of the wire.
  *
  * WHO NEEDS WHAT
  *   An agent compiles dumpulse.c, and links in two hooks: a clock and a way to
@@ -13,8 +14,8 @@
  *   does unless told otherwise.
  *
  * TRUST
- *   `packet` and `length` come from the network: any bytes, any length, are
- *   safe. Everything else comes from the firmware and is trusted: pointers are
+ *   `packet` points to `length` bytes that came from the network: any values of
+ *   them, and any length, are safe. Everything else comes from the firmware and is trusted: pointers are
  *   valid and not null, `agent` points to a whole dumpulse that starts out as
  *   zeros, and a packet does not lie inside the agent. `context` is only ever
  *   passed on. A variable out of range is safe everywhere.
@@ -35,7 +36,8 @@
  *   report is summed or sent, or DMA that still reads after the hook returned),
  *   nothing breaks in memory, but a report may hold an entry that is half old and
  *   half new. Its checksum is then nearly always wrong, and a reader asks again;
- *   but a request served amid a heartbeat's recording gets a right one.
+ *   but when the whole report is made while a heartbeat is being recorded, its checksum
+ *   is right, half an entry and all, and nobody can tell.
  *
  * TIME
  *   A timestamp has 16 bits and wraps around. In whatever unit the clock counts,
@@ -51,8 +53,9 @@
  * WORK
  *   Nothing loops beyond fixed bounds: a heartbeat sums 4 bytes, calls the clock hook
  *   and writes 4; a request sums 256 bytes, writes 4 and calls the send hook; checking a
- *   report sums 256. A sum is reduced in at most 129 subtractions. Each function below
- *   says which of these it does, and performance.md what they cost.
+ *   report sums 256. Where an int has 32 bits or more, a sum is reduced in at most 129
+ *   subtractions. Each function below says which of these it does, and performance.md,
+ *   in the project's repository, what they cost.
  *
  * ZEROS
  *   Four zero bytes are a variable that was never set. A heartbeat of value 0
@@ -105,12 +108,13 @@ enum {
 typedef uint8_t dumpulse_result;
 
 /* Hook, written by the user: the time now, in any unit. Called once for each
- * heartbeat that is recorded, and never otherwise. */
+ * heartbeat that is recorded, and never otherwise. The entry then has the new sender
+ * and value, and still the old time. */
 uint16_t dumpulse_get_timestamp(void);
 
 /* Hook, written by the user: sends the report to whoever `context` stands for.
- * Called once for each request, with the agent's own bytes and
- * DUMPULSE_REPORT_SIZE. It may drop the report, because the transport fails or to
+ * Called once for each request, and never otherwise, with the agent's own bytes
+ * and DUMPULSE_REPORT_SIZE. It may drop the report, because the transport fails or to
  * limit how many are sent: the reader asks again. */
 void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length);
 
@@ -150,7 +154,8 @@ static inline dumpulse_entry dumpulse_read_entry(const uint8_t report[DUMPULSE_R
 /* ------------------------------------------------------------------------------
  * The manual ends here. What follows is the code of the inline functions; names
  * that end in an underscore are not for users. Comments that begin with an at sign
- * are read by a prover: see proof/README.md.
+ * are for a prover; what they name is defined in proof/spec.h, in the project's
+ * repository.
  */
 
 /* Where things lie, in bytes. The checksum comes first, in a packet and in a report

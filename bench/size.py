@@ -54,7 +54,7 @@ def frames(report: Path) -> dict[str, int]:
 def calls(target: Target, image: Path) -> dict[str, set[str]]:
     """Who calls or jumps to whom in an image: by the addresses that its instructions name."""
     listing = run([target.compiler.replace("gcc", "objdump"), "-d", image])
-    entries = {int(at, 16): name for at, name in re.findall(r"^([0-9a-f]+) <(\w+)>:$", listing, re.M)}
+    entries = {int(at, 16): name for at, name in re.findall(r"^([0-9a-f]+) <([\w.]+)>:$", listing, re.M)}
     graph: dict[str, set[str]] = {name: set() for name in (*entries.values(), "literals")}
     entries |= HOOKS
     for line in listing.splitlines():
@@ -69,7 +69,8 @@ def calls(target: Target, image: Path) -> dict[str, set[str]]:
 
 
 def stack(name: str, graph: dict[str, set[str]], frame: dict[str, int], above: tuple[str, ...] = ()) -> int:
-    """The most bytes that a function and all that it calls take; the hooks' are not ours."""
+    """The most bytes that a function and all that it calls take; the hooks' are not ours. There is
+    no call through a pointer: an instruction would name no address, and none of ours does that."""
     if name in HOOKS.values() or name.startswith("_restgpr_"):  # libgcc's, on PowerPC: in its caller's frame
         return 0
     if name in above or name not in frame:

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ---- The protocol: SPEC.md, word for word. */
+/* ---- The protocol: SPEC.md; the checksum as RFC 1950 has it, byte by byte. */
 
 /*@ // Adler-32 of s[0] to s[n - 1], as RFC 1950 defines it.
     logic integer adler_a{L}(uint8_t *s, integer n) =
@@ -173,6 +173,28 @@ static inline unsigned dumpulse_read16_(const uint8_t *bytes);
     ensures number(bytes) == value;
 */
 static inline void dumpulse_write16_(uint8_t *bytes, unsigned value);
+
+/*@ requires \valid_read(packet + (0 .. 7));
+    assigns \nothing;
+    exits \false;
+    ensures \result <==> request(packet, 8); */
+static bool is_request(const uint8_t *packet);
+
+/*@ requires \valid_read(packet + (0 .. 3));
+    requires b <= 65535 && a <= 65535;
+    assigns \nothing;
+    exits \false;
+    ensures \result <==> number(packet) == b && number(packet + 2) == a; */
+static bool starts_with(const uint8_t *packet, unsigned b, unsigned a);
+
+/*@ requires \valid(agent);
+    requires a == adler_a(&agent->report[4], 256) && b == adler_b(&agent->report[4], 256);
+    assigns agent->report[0 .. 3], send_calls, sent_context, sent_packet, sent_length;
+    exits \false;
+    ensures \result == DUMPULSE_REPORT;
+    ensures summed(&agent->report[0], 256) && kept{Pre, Post}(agent, 4, 260);
+    ensures sent_once{Pre, Post}(agent, context); */
+static dumpulse_result report(dumpulse *agent, unsigned b, unsigned a, void *context);
 
 /* ---- Arithmetic that the provers are led to, each step proved like everything else. */
 

@@ -3,9 +3,9 @@
     python3 -m tests.differential [--seed N] [--count N] [--target NAME]…
 
 For each target: every variable of 8 bits, with a right checksum; every change of one byte of
-valid packets; and COUNT packets and tables made from the seed, which a failure prints.
-After each packet the result, the hooks' calls and all of the memory around the agent are
-compared. SPDX-License-Identifier: MIT
+valid packets; and COUNT packets made from the seed, which a failure prints, every tenth on a new
+table. After each packet the result, the hooks' calls, the packet, and the agent with the memory
+on both sides of it are compared. SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from sim.targets import TARGETS
 from tests.model import HEARTBEAT, NAMES, REPORT, REQUEST, Agent, heartbeat
 
 SIMULATED = [target.name for target in TARGETS.values() if target.machine is not None]
-CONTEXT = 0x1234
 RANDOM_LENGTHS = (0, 1, 4, 7, 9, 16, 255, 256 + 8, 260)
 ROOM = 64  # bytes of a longer packet that are put into memory: no more are read
 Step = tuple[bytes | None, int, bytes]  # a new table, the time, a packet
@@ -42,7 +41,7 @@ def chosen_by_chance(seed: int, count: int) -> Iterator[Step]:
     chance = random.Random(seed)
     for number in range(count):
         table = None
-        if number % 50 == 0:
+        if number % 10 == 0:
             table = chance.choice([bytes(260), b"\xff" * 260, chance.randbytes(260)])
         packet = chance.choice([REQUEST, *6 * [heartbeat(chance.randrange(66), *chance.randbytes(2))],
                                 heartbeat(*chance.randbytes(4)), chance.randbytes(8)])
@@ -70,17 +69,19 @@ def compare(machine: Machine, steps: Iterator[Step]) -> Counter[int]:
         if table is not None:
             agent = Agent.of_table(table)
             machine.write(machine.agent, table)
-        machine.now = now
+        machine.now = context = now  # which is any number, and so may the context be
         machine.write(machine.packet, packet[:ROOM])
         expected = agent.process(now, packet)
         hooks: list[tuple[object, ...]] = []
         if expected == HEARTBEAT:
             hooks = [("time",)]
         elif expected == REPORT:
-            hooks = [("send", CONTEXT, machine.agent, 260, agent.table())]
-        call = machine.call("dumpulse_process_packet", machine.agent, machine.packet, len(packet), CONTEXT)
+            hooks = [("send", context, machine.agent, 260, agent.table())]
+        call = machine.call("dumpulse_process_packet", machine.agent, machine.packet, len(packet), context)
         memory = machine.read(machine.agent - len(guard), 260 + 2 * len(guard))
-        if (call.result, call.hooks, memory) != (expected, hooks, guard + agent.table() + guard):
+        unread = machine.read(machine.packet, len(packet[:ROOM]))
+        if (call.result, call.hooks, memory, unread) != (
+                expected, hooks, guard + agent.table() + guard, packet[:ROOM]):
             raise SystemExit(
                 f"differential: {machine.target.name}: step {number}, {packet.hex() or 'an empty packet'} at {now}: "
                 f"should be {NAMES[expected]}, result {call.result}, hooks {call.hooks}\n"
@@ -89,10 +90,16 @@ def compare(machine: Machine, steps: Iterator[Step]) -> Counter[int]:
     return results
 
 
+def natural(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0")
+    return int(text)
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="differential", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="differential", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
-    parser.add_argument("--count", type=int, default=10_000)
+    parser.add_argument("--count", type=natural, default=10_000)
     parser.add_argument("--target", action="append", choices=SIMULATED)
     options = parser.parse_args()
     print(f"differential: --seed {options.seed} --count {options.count} replays this", flush=True)
