@@ -17,6 +17,9 @@ FUZZ_SECONDS := 20
 # A new seed each time; a failing run prints the input that replays it.
 FUZZ := build/fuzz/fuzz -max_len=1024 -print_final_stats=1 -artifact_prefix=build/fuzz/
 
+# What searches for mistaken heartbeats found.
+COUNTS := $(addprefix build/reliability/,fewbits.tsv adler.tsv crc.tsv)
+
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
 
@@ -45,6 +48,30 @@ size: ## bytes on every target, against their budgets
 
 cost: ## cycles and instructions of every packet, against budgets
 	@$(PYTHON) -m bench.cost
+
+accepted: build/reliability/accepted ## how many of the 2^64 packets are taken?
+	@$<
+
+bias: ## which checksums do heartbeats have?
+	@$(PYTHON) -m reliability.bias
+
+bits: $(COUNTS) ## flipped bits that turn a heartbeat into another
+	@$(PYTHON) -m reliability.bits
+
+bursts: $(COUNTS) ## bursts that do
+	@$(PYTHON) -m reliability.bursts
+
+moved: build/reliability/moved.txt ## swapped, doubled and dropped bytes that do
+	@cat $<
+
+report-damage: build/reliability/report ## damaged reports that pass; ARGS="SEED TRIALS"
+	@$(PYTHON) -m reliability.report_damage $(ARGS)
+
+channels: $(COUNTS) ## what that means over CAN, UART, I2C and UDP
+	@$(PYTHON) -m reliability.channels
+
+residual: $(COUNTS) ## does anybody see a wrong value before the next?
+	@$(PYTHON) -m reliability.residual
 
 vectors-file: ## write tests/vectors.tsv again, from the Python model
 	@$(PYTHON) -m tests.make_vectors
@@ -137,7 +164,8 @@ clean: ## remove what was made, but for the Python packages
 
 # Every program of the tests: its compiler, its sources and what else it needs.
 VECTOR_PROGRAMS := $(addprefix build/vectors-,amd64 i386 powerpc sanitized gcc-sanitized)
-PROGRAMS := build/unit build/exhaustive build/fuzz/fuzz $(VECTOR_PROGRAMS)
+PROGRAMS := build/unit build/exhaustive build/fuzz/fuzz $(VECTOR_PROGRAMS) \
+            build/reliability/accepted build/reliability/report
 build/unit: tests/unit.c
 build/unit: LINK := -lcmocka
 build/exhaustive: tests/exhaustive.c
@@ -152,14 +180,34 @@ build/vectors-powerpc: COMPILER := powerpc-linux-gnu-gcc
 build/vectors-powerpc: MORE := -static
 build/vectors-sanitized: COMPILER := clang
 build/vectors-sanitized build/vectors-gcc-sanitized: MORE := $(SANITIZERS)
+build/reliability/accepted: reliability/accepted.c
+build/reliability/report: reliability/report.c
+build/reliability/accepted build/reliability/report: MORE := -O2
 $(PROGRAMS): $(LIBRARY) | $(READY)
 	@mkdir -p $(@D)
 	@$(COMPILER) $(HOST) $(MORE) $(filter %.c,$^) $(LINK) -o $@
 
+
+# They need the header alone, and a speed.
+SEARCHES := $(addprefix build/reliability/,fewbits distances moved)
+$(SEARCHES): build/reliability/%: reliability/%.c reliability/heartbeats.h dumpulse.h | $(READY)
+	@mkdir -p $(@D)
+	@gcc $(HOST) -O3 $< -o $@
+build/reliability/fewbits.tsv: build/reliability/fewbits
+	@echo "trying all flips of up to 4 bits: 20 seconds" >&2
+	@$< >$@
+build/reliability/moved.txt: build/reliability/moved
+	@$< >$@
+build/reliability/adler.tsv: build/reliability/distances
+	@$< >$@
+build/reliability/crc.tsv: build/reliability/distances
+	@$< crc >$@
+
 # What tools/setup makes last of all: where it is up to date, everything is there.
 $(READY): tools/packages.txt tools/requirements.txt
 	@tools/setup
-$(TESTS) size cost paths vectors-file explore pages: | $(READY)
+RELIABILITY := accepted bias bits bursts moved report-damage channels residual
+$(TESTS) $(RELIABILITY) size cost paths vectors-file explore pages: | $(READY)
 
 .PHONY: help demo test setup size cost paths $(TESTS) $(VECTOR_RUNS:%=vectors-%) vectors-file pages fuzz \
-        fuzz-replay explore clean
+        $(RELIABILITY) fuzz-replay explore clean
