@@ -32,10 +32,11 @@ def main() -> None:
     print(f"Hamming distance: {distance}, of CRC-32 {min(count for count in crc if crc[count])}. "
           f"For example {one.hex(' ')}\n"
           f"{'and':>50} {other.hex(' ')}")
-    print("\nflips  another variable  parity of each byte kept  sum of UDP kept")
-    for count, (mistaken, same_variable, parities, words) in searched().items():
+    print("\n       speak for         sum of      flips in all, each byte with a parity bit\n"
+          "flips  another variable  UDP kept             2            4            6            8")
+    for count, (mistaken, same_variable, words, *parity) in searched().items():
         share = f"{(mistaken - same_variable) / mistaken:.0%}" if mistaken else "-"
-        print(f"{count:>5} {share:>17} {parities:>25} {words:>16}")
+        print(f"{count:>5}{share:>18}{words:>10}  " + "".join(f"{pairs:>13,}" for pairs in parity))
 
 
 if __name__ == "__main__":

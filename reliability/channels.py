@@ -1,7 +1,7 @@
 """What the counts mean over a line that flips bits: mistaken heartbeats in years.  make channels
 
-Assumed: bits flip independently of each other, all equally often, 64 bits of each heartbeat
-alike; all heartbeats equally likely; so many heartbeats a second. What a line's own check
+Assumed: bits flip independently of each other, all equally often: the 64 of a heartbeat, and
+those of a line's own check; the rest of headers, start and stop bits are spared. All heartbeats equally likely; so many heartbeats a second. What a line's own check
 refuses is gone. SPDX-License-Identifier: MIT
 """
 
@@ -26,13 +26,6 @@ def chance(rate: float, counts: Iterable[int]) -> float:
                for count in counts)
 
 
-def passing(column: int) -> int:
-    """The fewest flips that may pass a line's own check too: up to 4 were searched."""
-    if any(counts[column] for counts in searched().values()):
-        raise SystemExit("channels: an error of 4 bits or fewer passes: reckon with it")
-    return max(searched()) + 1
-
-
 def worst_share() -> float:
     """Of all errors of so many flips, for the number of flips that is worst."""
     return max(pairs / HEARTBEATS / comb(BITS, count) for count, pairs in by_flips(stored_rows("adler")).items())
@@ -42,14 +35,24 @@ def bare(rate: float) -> float:
     return chance(rate, range(1, BITS + 1))
 
 
+def beyond_search(rate: float, even: bool = False) -> float:
+    """At most, of more flips than were searched; one more where their number must be even."""
+    return sum(pairs / HEARTBEATS * rate**(count + (count % 2 if even else 0))
+               for count, pairs in by_flips(stored_rows("adler")).items() if count > max(searched()))
+
+
 def parity(rate: float) -> float:
-    """At most: each byte that is hit is hit an even number of times."""
-    return chance(rate, range(passing(2) + 1, BITS + 1, 2))
+    """At most: a parity bit must flip with each byte that has an odd number of flips."""
+    return beyond_search(rate, even=True) + sum(
+        pairs / HEARTBEATS * rate**flips for counts in searched().values()
+        for flips, pairs in zip((2, 4, 6, 8), counts[3:], strict=True))
 
 
 def udp(rate: float) -> float:
-    """At most."""
-    return chance(rate, range(passing(3), BITS + 1))
+    """At most: where the sum is not kept, one flip at least in its field must make up for it."""
+    return beyond_search(rate) + sum(
+        (words + (mistaken - words) * rate) / HEARTBEATS * rate**flips
+        for flips, (mistaken, _, words, *_) in searched().items())
 
 
 def can(rate: float) -> float:

@@ -4,8 +4,9 @@
  * Plain search: all 2^22 heartbeats, all 9108 ways to flip 1 to 4 of the 22 bits that can
  * differ between two heartbeats; the flipped bits of the checksum are then known. Prints a
  * line for each number of flipped bits: how many were mistaken; how many of them kept their
- * variable, kept the parity of each byte, and kept the ones' complement sum of 16-bit words
- * that UDP has.   SPDX-License-Identifier: MIT
+ * variable, and the ones' complement sum of 16-bit words that UDP has; and how many pass
+ * where each byte has a parity bit, if 2, 4, 6, 8 bits flip in all.
+ * SPDX-License-Identifier: MIT
  */
 #include <stdio.h>
 
@@ -14,7 +15,8 @@
 enum { MOST_FLIPS = 4 };
 
 typedef struct counts {
-    uint64_t mistaken, same_variable, same_parities, same_words;
+    uint64_t mistaken, same_variable, same_words;
+    uint64_t with_parity[MOST_FLIPS + 1]; /* by half of all flips: always an even number */
 } counts;
 
 static counts found[MOST_FLIPS + 1];
@@ -25,23 +27,26 @@ static uint64_t words(uint64_t packet)
     return packet % 65535;
 }
 
-static bool same_parities(uint64_t difference)
+/* How many bytes have an odd number of these bits? A parity bit of theirs must flip, too. */
+static unsigned odd_bytes(uint64_t difference)
 {
+    unsigned count = 0;
+
     for (; difference != 0; difference >>= 8)
-        if (bits_in(difference & 0xFF) % 2 != 0)
-            return false;
-    return true;
+        count += bits_in(difference & 0xFF) % 2;
+    return count;
 }
 
 static void record(uint64_t one, uint64_t other, uint64_t times)
 {
     const uint64_t difference = one ^ other;
-    counts *const count = &found[bits_in(difference)];
+    const unsigned flips = bits_in(difference);
+    counts *const count = &found[flips];
 
     count->mistaken += times;
     count->same_variable += (difference >> 16 & 0xFF) == 0 ? times : 0;
-    count->same_parities += same_parities(difference) ? times : 0;
     count->same_words += words(one) == words(other) ? times : 0;
+    count->with_parity[(flips + odd_bytes(difference)) / 2] += times;
 }
 
 /* The lowest bits of the checksums' difference are cleared as often as flips are left. */
@@ -88,10 +93,13 @@ int main(void)
         case 4: search(sums, mask, 0); break;
         default: break;
         }
-    for (int flips = 1; flips <= MOST_FLIPS; flips++)
-        printf("%d\t%llu\t%llu\t%llu\t%llu\n", flips, (unsigned long long)found[flips].mistaken,
+    for (int flips = 1; flips <= MOST_FLIPS; flips++) {
+        printf("%d\t%llu\t%llu\t%llu", flips, (unsigned long long)found[flips].mistaken,
                (unsigned long long)found[flips].same_variable,
-               (unsigned long long)found[flips].same_parities,
                (unsigned long long)found[flips].same_words);
+        for (int half = 1; half <= MOST_FLIPS; half++)
+            printf("\t%llu", (unsigned long long)found[flips].with_parity[half]);
+        printf("\n");
+    }
     return 0;
 }

@@ -182,7 +182,23 @@ def test_the_lines() -> None:
     assert channels.bare(0.5) == pytest.approx((HEARTBEATS - 1) / 2**64)
     assert channels.bare(1e-9) == pytest.approx(by_flips(stored_rows("adler"))[3] / HEARTBEATS * 1e-27)
     for rate in channels.RATES:
-        assert channels.parity(rate) < channels.udp(rate) < channels.bare(rate)
+        assert channels.parity(rate) < channels.bare(rate) and channels.udp(rate) < channels.bare(rate)
+    for flips, (mistaken, same_variable, words, *parity) in searched().items():
+        assert sum(parity) == mistaken and same_variable <= mistaken and words <= mistaken, flips
+
+
+def test_parity_of_some_errors_by_hand() -> None:
+    """Of three flips from a few heartbeats: what the search says of parity holds for each."""
+    counts = searched()[3][3:]
+    seen = Counter[int]()
+    for sender, value in product(range(0, 256, 51), repeat=2):
+        packet = number(heartbeat(17, sender, value))
+        for mask in (1 << i | 1 << j | 1 << k for i, j, k in combinations(range(BITS), 3)):
+            got = packet ^ mask
+            if got >> 22 & 0x3FF == 0xF1 << 2 and \
+                    zlib.adler32((got & 0xFFFFFFFF).to_bytes(4, "big")) == got >> 32:
+                seen[3 + sum(byte.bit_count() % 2 for byte in mask.to_bytes(8, "big"))] += 1
+    assert set(seen) == {flips for flips, pairs in zip((2, 4, 6, 8), counts, strict=True) if pairs}
 
 
 def test_the_model_and_its_formula() -> None:
