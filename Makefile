@@ -187,7 +187,6 @@ $(PROGRAMS): $(LIBRARY) | $(READY)
 	@mkdir -p $(@D)
 	@$(COMPILER) $(HOST) $(MORE) $(filter %.c,$^) $(LINK) -o $@
 
-
 # They need the header alone, and a speed.
 SEARCHES := $(addprefix build/reliability/,fewbits distances moved)
 $(SEARCHES): build/reliability/%: reliability/%.c reliability/heartbeats.h dumpulse.h | $(READY)

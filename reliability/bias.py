@@ -44,11 +44,12 @@ def main() -> None:
     published = {2: "2/3", 6: "1/3"}
     for byte in range(9):
         cells = "".join(f"{seen[byte] / HEARTBEATS:>9.3%}" for seen in at)
-        print(f"{byte:>4}{cells} {anywhere(counts, byte) / HEARTBEATS:>9.3%} {published.get(byte, ''):>10}")
-    for name, pick in (("least", min), ("most", max)):
-        figures = [pick(seen[byte] for byte in range(256)) for seen in at]
-        print(f"{name:>5}{''.join(f'{figure / HEARTBEATS:>{8 if i == 0 else 9}.3%}' for i, figure in enumerate(figures))}")
-    print("least, most: of any of the 256 bytes.\n")
+        cells += f"{anywhere(counts, byte) / HEARTBEATS:>10.3%}"
+        print(f"{byte:>4}{cells}{published.get(byte, ''):>11}".rstrip())
+    for name, pick in (("low", min), ("high", max)):
+        figures = (pick(seen[byte] for byte in range(256)) for seen in at)
+        print(f"{name:>4}{''.join(f'{figure / HEARTBEATS:>9.3%}' for figure in figures)}")
+    print("low, high: the least and the most of any of the 256 bytes.\n")
     alike = sum(heartbeats * (heartbeats - 1) for heartbeats in counts.values())
     chance = alike / (HEARTBEATS * (HEARTBEATS - 1))
     print(f"different checksums                          {len(counts):>9,}\n"

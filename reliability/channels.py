@@ -1,8 +1,9 @@
 """What the counts mean over a line that flips bits: mistaken heartbeats in years.  make channels
 
 Assumed: bits flip independently of each other, all equally often: the 64 of a heartbeat, and
-those of a line's own check; the rest of headers, start and stop bits are spared. All heartbeats equally likely; so many heartbeats a second. What a line's own check
-refuses is gone. SPDX-License-Identifier: MIT
+those of a line's own check; the rest of headers, start and stop bits are spared. All
+heartbeats are equally likely. What a line's own check refuses is gone.
+SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ def chance(rate: float, counts: Iterable[int]) -> float:
 
 def worst_share() -> float:
     """Of all errors of so many flips, for the number of flips that is worst."""
-    return max(pairs / HEARTBEATS / comb(BITS, count) for count, pairs in by_flips(stored_rows("adler")).items())
+    return max(pairs / HEARTBEATS / comb(BITS, count)
+               for count, pairs in by_flips(stored_rows("adler")).items())
 
 
 def bare(rate: float) -> float:
@@ -66,7 +68,8 @@ def years(probability: float) -> float:
 
 
 def main() -> None:
-    print(f"Years between two mistaken heartbeats, of {A_SECOND} sent a second:\n"
+    print(f"Years between two mistaken heartbeats, of {A_SECOND} sent a second, bits flipping "
+          "independently:\n"
           "bits that flip  I2C, UART 8N1  UART 8E1 over  UDP over  CAN over")
     for rate in RATES:
         print(f"{rate:>14.0e}{years(bare(rate)):>15.1e}{years(parity(rate)):>15.1e}"

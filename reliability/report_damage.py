@@ -53,9 +53,9 @@ def main() -> None:
             low, high = interval(count, trials)
             cells += f"{f'{count}: {low:.1e} to {high:.1e}' if count else f'0: below {high:.1e}':<24}"
         print(f"{kind} {amount:<6}{cells}".rstrip())
-    print(f"Taken of {trials:,} each, seed {arguments[0]}, and the share with {1 - DOUBT:.0%} confidence "
-          "(Clopper-Pearson).\nflips: so many different bits of 2080. burst: so many in a row, "
-          "the ends flipped, the rest at random.")
+    print(f"Taken of {trials:,} each, seed {arguments[0]}, and the share with {1 - DOUBT:.0%} "
+          "confidence (Clopper-Pearson).\nflips: so many different bits of 2080. burst: so many in "
+          "a row, the ends flipped, others at random.")
 
 
 if __name__ == "__main__":

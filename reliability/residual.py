@@ -51,8 +51,8 @@ def main() -> None:
             expected = formula(lost, every)
             print(f"{lost:>6.0%}{every:>9} periods{expected:>17.4%}{run(lost, every):>17.4%}"
                   f"{years(bare(RATE) * expected):>16.2g}")
-    print(f"run: {TRIALS:,} wrong values each, seed {SEED}. years: between two wrong values seen, over a "
-          f"line\nwith no check that flips {RATE:g} of its bits, of {A_SECOND} heartbeats a second.")
+    print(f"run: {TRIALS:,} wrong values each, seed {SEED}. years: between two wrong values seen, "
+          f"over a line\nwith no check that flips {RATE:g} of its bits, of {A_SECOND} heartbeats a second.")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,8 @@ from math import comb
 import pytest
 
 from reliability import bias, channels, report_damage, residual
-from reliability.programs import BITS, HEARTBEATS, by_burst, by_flips, program_rows, searched, stored_rows
+from reliability.programs import (BITS, HEARTBEATS, by_burst, by_flips, program_rows, searched,
+                                  stored_rows)
 from sim.targets import BUILD, ROOT, run
 from tests.model import heartbeat
 
@@ -62,7 +63,8 @@ def test_every_pair_is_counted_once() -> None:
 
 def test_both_counts_of_few_flips_agree() -> None:
     pairs = by_flips(stored_rows("adler"))
-    assert {flips: found[0] for flips, found in searched().items()} == {n: pairs[n] for n in (1, 2, 3, 4)}
+    found = {flips: mistaken for flips, (mistaken, *_) in searched().items()}
+    assert found == {flips: pairs[flips] for flips in (1, 2, 3, 4)}
 
 
 def test_few_flips_from_a_few_heartbeats_at_random() -> None:
@@ -138,6 +140,16 @@ def test_moved_bytes_against_plain_counting() -> None:
     lines = (FOLDER / "moved.txt").read_text().splitlines()
     (dropped,) = (line.split() for line in lines if line.startswith("a byte dropped"))
     assert int(dropped[-2]) == expected and int(dropped[-1]) == 0
+    # The end of one and the start of the next: variable, sender, value, the next one's sums, magic
+    # number. Its payload is of the next one alone, and tells what its checksum must be.
+    between = 0
+    for checksum, count in bias.checksums().items():
+        start = checksum.to_bytes(4, "big")
+        wanted = zlib.adler32(start[1:] + b"\xf1").to_bytes(4, "big")
+        if start[1] == 0xF1 and start[2] < 64 and wanted[0] < 64 and wanted[3] == start[0]:
+            between += count
+    (line,) = (line.split() for line in lines if "without the first 5 bytes" in line)
+    assert int(line[-4]) == between
     (swapped,) = (line.split() for line in lines if line.startswith("two bytes swapped"))
     assert swapped[-2:] == ["0", "0"]
 
@@ -163,8 +175,9 @@ def test_the_same_seed_gives_the_same_reports() -> None:
                if line.split("\t")[1:3] in (["flips", "1"], ["flips", "2"]))
 
 
-@pytest.mark.parametrize("arguments", [[], ["1"], ["x", "5"], ["1", "0"], ["1", "5x"], ["", "1"], ["-1", "5"],
-                                       ["18446744073709551616", "1"], ["1", "1", "1"]])
+@pytest.mark.parametrize("arguments", [
+    [], ["1"], ["x", "5"], ["1", "0"], ["1", "5x"], ["", "1"], ["-1", "5"],
+    ["18446744073709551616", "1"], ["1", "1", "1"]])
 def test_report_refuses_other_arguments(arguments: list[str]) -> None:
     done = subprocess.run([FOLDER / "report", *arguments], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (2, "") and done.stderr.count("\n") == 1
