@@ -19,6 +19,9 @@ FUZZ_SECONDS := 20
 # A new seed each time; a failing run prints the input that replays it.
 FUZZ := build/fuzz/fuzz -max_len=1024 -print_final_stats=1 -artifact_prefix=build/fuzz/
 
+# What searches for mistaken heartbeats found.
+COUNTS := $(addprefix build/reliability/,fewbits.tsv adler.tsv crc.tsv)
+
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
 
@@ -73,7 +76,7 @@ TESTS := proof-mutants server-checked proof python check-pages proof-smoke mutan
 # what one prints stays together, and in build/log.
 test: setup ## install what is missing, then run every test
 	@mkdir -p build/log
-	@$(MAKE) --no-print-directory -j2 $(PROGRAMS) $(SERVER_PROGRAMS)
+	@$(MAKE) --no-print-directory -j2 $(PROGRAMS) $(SERVER_PROGRAMS) $(SEARCHES) $(COUNTS)
 	@$(MAKE) --no-print-directory -j2 $(TESTS:%=part-%)
 	@echo "== all of: $(TESTS)"
 
@@ -92,6 +95,30 @@ size: ## bytes on every target, against their budgets
 
 cost: ## cycles and instructions of every packet, against budgets
 	@$(PYTHON) -m bench.cost
+
+accepted: build/reliability/accepted ## how many of the 2^64 packets are taken?
+	@$<
+
+bias: ## which checksums do heartbeats have?
+	@$(PYTHON) -m reliability.bias
+
+bits: $(COUNTS) ## flipped bits that turn a heartbeat into another
+	@$(PYTHON) -m reliability.bits
+
+bursts: $(COUNTS) ## bursts that do
+	@$(PYTHON) -m reliability.bursts
+
+moved: build/reliability/moved.txt ## swapped, doubled and dropped bytes that do
+	@cat $<
+
+report-damage: build/reliability/report ## damaged reports that pass; ARGS="SEED TRIALS"
+	@$(PYTHON) -m reliability.report_damage $(ARGS)
+
+channels: $(COUNTS) ## what that means over CAN, UART, I2C and UDP
+	@$(PYTHON) -m reliability.channels
+
+residual: $(COUNTS) ## does anybody see a wrong value before the next?
+	@$(PYTHON) -m reliability.residual
 
 vectors-file: ## write tests/vectors.tsv again, from the Python model
 	@$(PYTHON) -m tests.make_vectors
@@ -210,7 +237,8 @@ clean: ## remove what was made, but for the Python packages
 # Every program of the tests: its compiler, its sources and what else it needs.
 VECTOR_PROGRAMS := $(addprefix build/vectors-,amd64 i386 powerpc sanitized gcc-sanitized)
 SOURCES = $(filter %.c,$^)
-PROGRAMS := build/udpserver-sanitized build/unit build/exhaustive build/fuzz/fuzz build/fuzz/server $(VECTOR_PROGRAMS)
+PROGRAMS := build/udpserver-sanitized build/unit build/exhaustive build/fuzz/fuzz build/fuzz/server $(VECTOR_PROGRAMS) \
+            build/reliability/accepted build/reliability/report
 build/udpserver-sanitized: udpserver.c
 build/udpserver-sanitized: COMPILER := clang
 build/udpserver-sanitized: MORE := $(SANITIZERS)
@@ -230,15 +258,34 @@ build/vectors-powerpc: COMPILER := powerpc-linux-gnu-gcc
 build/vectors-powerpc: MORE := -static
 build/vectors-sanitized: COMPILER := clang
 build/vectors-sanitized build/vectors-gcc-sanitized: MORE := $(SANITIZERS)
+build/reliability/accepted: reliability/accepted.c
+build/reliability/report: reliability/report.c
+build/reliability/accepted build/reliability/report: MORE := -O2
 $(PROGRAMS): $(LIBRARY) | $(READY)
 	@mkdir -p $(@D)
 	@$(COMPILER) $(HOST) $(MORE) $(SOURCES) $(LINK) -o $@
 
+# They need the header alone, and a speed.
+SEARCHES := $(addprefix build/reliability/,fewbits distances moved)
+$(SEARCHES): build/reliability/%: reliability/%.c reliability/heartbeats.h dumpulse.h | $(READY)
+	@mkdir -p $(@D)
+	@gcc $(HOST) -O3 $< -o $@
+build/reliability/fewbits.tsv: build/reliability/fewbits
+	@echo "trying all flips of up to 4 bits: 20 seconds" >&2
+	@$< >$@
+build/reliability/moved.txt: build/reliability/moved
+	@$< >$@
+build/reliability/adler.tsv: build/reliability/distances
+	@$< >$@
+build/reliability/crc.tsv: build/reliability/distances
+	@$< crc >$@
+
 # What tools/setup makes last of all: where it is up to date, everything is there.
 $(READY): tools/packages.txt tools/requirements.txt
 	@tools/setup
-$(TESTS) size cost paths vectors-file explore pages soak bench: | $(READY)
+RELIABILITY := accepted bias bits bursts moved report-damage channels residual
+$(TESTS) $(RELIABILITY) size cost paths vectors-file explore pages soak bench: | $(READY)
 
 .PHONY: help demo tour udpserver install uninstall test setup size cost paths $(TESTS) \
-        $(VECTOR_RUNS:%=vectors-%) vectors-file pages fuzz fuzz-replay replay-server \
-        server-sanitized server-valgrind soak bench explore clean
+        $(VECTOR_RUNS:%=vectors-%) $(RELIABILITY) vectors-file pages fuzz fuzz-replay \
+        replay-server server-sanitized server-valgrind soak bench explore clean

@@ -1,0 +1,43 @@
+"""Of all ways to flip bits of a valid heartbeat, how many give another valid one?   make bits
+
+The counts are those of distances.c; up to 4 flips, fewbits.c finds them again by trying
+each. SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+from math import comb
+
+from reliability.programs import BITS, HEARTBEATS, by_flips, searched, stored_rows
+from tests.model import heartbeat
+
+SHOWN = 12  # flips: as many as it takes for CRC-32 to let some through
+ROW = "{:>5}{:>16,}{:>10.1e}{:>14,}{:>10.1e}"
+
+
+def main() -> None:
+    adler, crc = by_flips(stored_rows("adler")), by_flips(stored_rows("crc"))
+    for count, (mistaken, *_) in searched().items():
+        if adler[count] != mistaken:
+            raise SystemExit(f"{count} flips: {adler[count]} counted, but {mistaken} found")
+    print("flips        Adler-32     share        CRC-32     share")
+    for count in range(1, SHOWN + 1):
+        errors = comb(BITS, count) * HEARTBEATS
+        print(ROW.format(count, adler[count], adler[count] / errors, crc[count], crc[count] / errors))
+    print("share: of all the ways to flip so many of 64 bits of each of the 2^22 heartbeats\n")
+    distance = min(count for count in adler if adler[count])
+    one, other = heartbeat(2, 2, 2), heartbeat(3, 0, 3)
+    if (int.from_bytes(one) ^ int.from_bytes(other)).bit_count() != distance:
+        raise SystemExit("the example is none")
+    print(f"Hamming distance: {distance}, of CRC-32 {min(count for count in crc if crc[count])}. "
+          f"For example {one.hex(' ')}\n"
+          f"{'and':>50} {other.hex(' ')}")
+    print("\n       speak for         sum of      flips in all, each byte with a parity bit\n"
+          "flips  another variable  UDP kept             2            4            6            8")
+    for count, (mistaken, same_variable, words, *parity) in searched().items():
+        share = f"{(mistaken - same_variable) / mistaken:.0%}" if mistaken else "-"
+        print(f"{count:>5}{share:>18}{words:>10}  " + "".join(f"{pairs:>13,}" for pairs in parity))
+
+
+if __name__ == "__main__":
+    main()

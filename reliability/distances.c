@@ -1,0 +1,193 @@
+/* How many pairs of valid heartbeats differ in 1, 2, 3 … 64 bits, and in bursts of each length?
+ *
+ *     distances                                 under Adler-32, all 2^44 pairs
+ *     distances VARIABLE SENDER VALUE           of so many bits each only: for the tests
+ *     distances crc                             under CRC-32
+ *
+ * Prints "flips COUNT PAIRS" for each count, then "burst ORDER LENGTH PAIRS" for lengths up to
+ * 32: pairs whose first and last differing bits lie that far apart, in the order in which
+ * each byte's highest bit goes first (CAN, I2C), and its lowest (UART). A pair counts
+ * twice, once for either one to be turned into the other.
+ *
+ * Adler-32: the pairs are not listed but counted, as long addition goes, a binary place at a
+ * time from the lowest. Below 65521 both sums are plain sums of the payload, so that what the
+ * places done tell those to come is what both sums carry, for either of the pair:
+ *     a = 242 + variable + sender + value            carries at most 3
+ *     b = 968 + 3 variable + 2 sender + value        carries at most 6
+ * CRC-32: which bits differ depends on nothing but which bits of the payload do, so each
+ * difference counts for 2^22 pairs.   SPDX-License-Identifier: MIT
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "heartbeats.h"
+
+enum {
+    PLACES = 11, /* b <= 968 + 3 * 63 + 2 * 255 + 255 = 1922 < 2^11 */
+    A_CARRIES = 4,
+    B_CARRIES = 7,
+    STATES = A_CARRIES * B_CARRIES * A_CARRIES * B_CARRIES,
+    BITS = 64,
+    LONGEST_BURST = 32,
+    ORDERS = 2
+};
+
+/* The lowest bit of each field of a heartbeat as a number, its first byte highest. */
+enum { B_AT = 48, A_AT = 32, VARIABLE_AT = 16, SENDER_AT = 8, VALUE_AT = 0 };
+
+static unsigned widths[3] = {6, 8, 8}; /* of variable, sender and value */
+
+/* What became of one heartbeat's sums at one place. */
+typedef struct step {
+    unsigned carries;    /* to the next place: those of a times B_CARRIES, plus those of b */
+    uint64_t difference; /* bits of the heartbeat that are 1 at this place */
+} step;
+
+static step step_of(unsigned place, unsigned carries, unsigned bits)
+{
+    const unsigned variable = bits / 4, sender = bits / 2 % 2, value = bits % 2;
+    const unsigned a = (242U >> place) % 2 + variable + sender + value + carries / B_CARRIES;
+    const unsigned b =
+        (968U >> place) % 2 + 3 * variable + 2 * sender + value + carries % B_CARRIES;
+    const step result = {a / 2 * B_CARRIES + b / 2, (uint64_t)variable << (VARIABLE_AT + place) |
+                                                        (uint64_t)sender << (SENDER_AT + place) |
+                                                        (uint64_t)value << (VALUE_AT + place) |
+                                                        (uint64_t)(a % 2) << (A_AT + place) |
+                                                        (uint64_t)(b % 2) << (B_AT + place)};
+
+    return result;
+}
+
+/* May these bits of variable, sender and value be set at this place? */
+static bool exist(unsigned place, unsigned bits)
+{
+    return (bits / 4 == 0 || place < widths[0]) && (bits / 2 % 2 == 0 || place < widths[1]) &&
+           (bits % 2 == 0 || place < widths[2]);
+}
+
+/* Counts the pairs that differ nowhere but in `allowed`, by the number of bits. */
+static void count_pairs(uint64_t allowed, uint64_t by_flips[BITS + 1])
+{
+    static uint64_t now[STATES][BITS + 1], next[STATES][BITS + 1];
+
+    memset(now, 0, sizeof now);
+    now[0][0] = 1;
+    for (unsigned place = 0; place < PLACES; place++) {
+        memset(next, 0, sizeof next);
+        for (unsigned state = 0; state < STATES; state++) {
+            unsigned most = BITS + 1; /* flips so far, plus one; 0 if nothing is in this state */
+            while (most != 0 && now[state][most - 1] == 0)
+                most--;
+            for (unsigned both = 0; most != 0 && both < 64; both++) {
+                if (!exist(place, both / 8) || !exist(place, both % 8))
+                    continue;
+                const step one = step_of(place, state / (A_CARRIES * B_CARRIES), both / 8);
+                const step other = step_of(place, state % (A_CARRIES * B_CARRIES), both % 8);
+                const uint64_t difference = one.difference ^ other.difference;
+                if ((difference & ~allowed) != 0)
+                    continue;
+                const unsigned flips = bits_in(difference);
+                uint64_t *to = next[one.carries * A_CARRIES * B_CARRIES + other.carries];
+                for (unsigned before = 0; before < most; before++)
+                    to[before + flips] += now[state][before];
+            }
+        }
+        memcpy(now, next, sizeof now);
+    }
+    memcpy(by_flips, now[0], sizeof now[0]); /* nothing is carried beyond the last place */
+}
+
+/* Which bit is on the line at this time, the first at 0, in this order? */
+static unsigned bit_at(unsigned order, unsigned time)
+{
+    return BITS - 8 - time / 8 * 8 + (order == 0 ? 7 - time % 8 : time % 8);
+}
+
+/* Pairs that differ in bits between these times at most, and somewhere. */
+static uint64_t within(unsigned order, unsigned first, unsigned length)
+{
+    uint64_t by_flips[BITS + 1], allowed = 0, pairs = 0;
+
+    for (unsigned time = first; time < first + length; time++)
+        allowed |= 1ULL << bit_at(order, time);
+    count_pairs(allowed, by_flips);
+    for (unsigned flips = 1; flips <= BITS; flips++)
+        pairs += by_flips[flips];
+    return pairs;
+}
+
+static void adler32(uint64_t flips[BITS + 1], uint64_t bursts[ORDERS][BITS + 1])
+{
+    count_pairs(~0ULL, flips);
+    for (unsigned order = 0; order < ORDERS; order++) {
+        static uint64_t in[LONGEST_BURST + 1][BITS]; /* by length and first bit */
+        for (unsigned length = 1; length <= LONGEST_BURST; length++)
+            for (unsigned first = 0; first + length <= BITS; first++) {
+                in[length][first] = within(order, first, length);
+                /* Those that begin and end at the ends: less what begins later or ends
+                 * earlier, and what does both was taken off twice. */
+                bursts[order][length] += in[length][first];
+                if (length > 1)
+                    bursts[order][length] -= in[length - 1][first] + in[length - 1][first + 1];
+                if (length > 2)
+                    bursts[order][length] += in[length - 2][first + 1];
+            }
+    }
+}
+
+static unsigned length_of(unsigned order, uint64_t difference)
+{
+    unsigned first = 0, last = BITS - 1;
+
+    while ((difference >> bit_at(order, first)) % 2 == 0)
+        first++;
+    while ((difference >> bit_at(order, last)) % 2 == 0)
+        last--;
+    return last - first + 1;
+}
+
+static void crc32(uint64_t flips[BITS + 1], uint64_t bursts[ORDERS][BITS + 1])
+{
+    const uint32_t zero = crc32_of(PAYLOAD_OF(0));
+
+    for (uint32_t mask = 1; mask < HEARTBEATS; mask++) {
+        const uint64_t difference = (uint64_t)(crc32_of(PAYLOAD_OF(mask)) ^ zero) << 32 | mask;
+        flips[bits_in(difference)] += HEARTBEATS;
+        for (unsigned order = 0; order < ORDERS; order++)
+            bursts[order][length_of(order, difference)] += HEARTBEATS;
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const unsigned most[3] = {6, 8, 8};
+    static uint64_t flips[BITS + 1], bursts[ORDERS][BITS + 1];
+
+    if (argc == 2 && strcmp(argv[1], "crc") == 0) {
+        crc32(flips, bursts);
+    } else {
+        for (int i = 0; i < argc - 1 && argc == 4; i++) {
+            char *end;
+            const unsigned long width = strtoul(argv[i + 1], &end, 10);
+            if (*end != '\0' || argv[i + 1][0] < '0' || argv[i + 1][0] > '9' || width > most[i])
+                argc = 0;
+            else
+                widths[i] = (unsigned)width;
+        }
+        if (argc != 1 && argc != 4) {
+            (void)fputs("usage: distances [crc | BITS-OF-VARIABLE BITS-OF-SENDER BITS-OF-VALUE], "
+                        "at most 6 8 8\n",
+                        stderr);
+            return 2;
+        }
+        adler32(flips, bursts);
+    }
+    for (unsigned count = 1; count <= BITS; count++)
+        printf("flips\t%u\t%llu\n", count, (unsigned long long)flips[count]);
+    for (unsigned order = 0; order < ORDERS; order++)
+        for (unsigned length = 1; length <= LONGEST_BURST; length++)
+            printf("burst\t%s\t%u\t%llu\n", order == 0 ? "high" : "low", length,
+                   (unsigned long long)bursts[order][length]);
+    return 0;
+}

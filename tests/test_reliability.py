@@ -1,0 +1,221 @@
+"""The counts of reliability/ against plain counting where that is possible, and zlib.
+
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import zlib
+from collections import Counter
+from itertools import combinations, product
+from math import comb
+
+import pytest
+
+from reliability import bias, channels, report_damage, residual
+from reliability.programs import (BITS, HEARTBEATS, by_burst, by_flips, program_rows, searched,
+                                  stored_rows)
+from sim.targets import BUILD, ROOT, run
+from tests.model import heartbeat
+
+FOLDER = BUILD / "reliability"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def programs() -> None:
+    run(["make", "-s", "-C", ROOT, *(f"build/reliability/{name}" for name in (
+        "distances", "moved.txt", "report", "fewbits.tsv", "adler.tsv", "crc.tsv"))])
+
+
+def number(packet: bytes) -> int:
+    return int.from_bytes(packet, "big")
+
+
+def on_the_line(difference: int, order: str) -> int:
+    """The same bits, the one that is sent first highest."""
+    if order == "high":
+        return difference
+    return number(bytes(int(f"{byte:08b}"[::-1], 2) for byte in difference.to_bytes(8, "big")))
+
+
+@pytest.mark.parametrize("widths", [(6, 1, 2), (1, 8, 0), (1, 0, 8), (3, 3, 3), (0, 0, 0)])
+def test_distances_against_plain_counting(widths: tuple[int, int, int]) -> None:
+    """All pairs of the heartbeats whose fields have so few bits, by zlib's Adler-32."""
+    packets = [number(heartbeat(*fields)) for fields in product(*(range(2**width) for width in widths))]
+    differences = [one ^ other for one, other in combinations(packets, 2)]
+    rows = program_rows("distances", *map(str, widths))
+    flips = Counter(difference.bit_count() for difference in differences)
+    assert by_flips(rows) == {count: 2 * flips[count] for count in range(1, BITS + 1)}
+    for order in ("high", "low"):
+        lengths = Counter[int]()
+        for difference in differences:
+            line = on_the_line(difference, order)
+            lengths[line.bit_length() - (line & -line).bit_length() + 1] += 1
+        assert by_burst(rows, order) == {length: 2 * lengths[length] for length in range(1, 33)}
+
+
+def test_every_pair_is_counted_once() -> None:
+    for code in ("adler", "crc"):
+        assert sum(by_flips(stored_rows(code)).values()) == HEARTBEATS * (HEARTBEATS - 1)
+
+
+def test_both_counts_of_few_flips_agree() -> None:
+    pairs = by_flips(stored_rows("adler"))
+    found = {flips: mistaken for flips, (mistaken, *_) in searched().items()}
+    assert found == {flips: pairs[flips] for flips in (1, 2, 3, 4)}
+
+
+def test_few_flips_from_a_few_heartbeats_at_random() -> None:
+    """The share of 3 flips, from all 41,664 errors of each of some heartbeats, by zlib."""
+    seed = random.randrange(2**32)
+    print(f"replay with seed {seed}")
+    numbers = random.Random(seed)
+    masks = [1 << i | 1 << j | 1 << k for i, j, k in combinations(range(BITS), 3)]
+    shares = []
+    for _ in range(40):
+        packet = number(heartbeat(*(numbers.randrange(limit) for limit in (64, 256, 256))))
+        taken = 0
+        for mask in masks:
+            got = packet ^ mask
+            if got >> 22 & 0x3FF == 0xF1 << 2:  # the magic number, a variable below 64
+                taken += zlib.adler32((got & 0xFFFFFFFF).to_bytes(4, "big")) == got >> 32
+        shares.append(taken)
+    mean = by_flips(stored_rows("adler"))[3] / HEARTBEATS
+    # No heartbeat has fewer than none or more than 90, so the mean of 40 of them is within
+    # 40 of the true one but once in a hundred million runs (Hoeffding).
+    assert max(shares) <= 90 and abs(sum(shares) / len(shares) - mean) < 40
+    assert sum(shares) > 0
+
+
+def test_crc_is_zlibs() -> None:
+    """CRC-32's weights, from zlib's CRC of each mask of few bits, and of all in the value."""
+    zero = zlib.crc32(bytes((0xF1, 0, 0, 0)))
+
+    def weight(mask: int) -> int:
+        return (zlib.crc32((0xF1 << 24 | mask).to_bytes(4, "big")) ^ zero).bit_count() + mask.bit_count()
+
+    weights = Counter(weight(mask) for mask in range(1, HEARTBEATS) if mask.bit_count() <= 10)
+    counted = by_flips(stored_rows("crc"))
+    # Ten flips or fewer have ten or fewer in the payload, so that all of them are seen here.
+    assert all(counted[count] == HEARTBEATS * weights[count] for count in range(1, 11))
+    assert not any(counted[count] for count in range(1, 10)) and counted[10]
+
+
+def test_burst_of_crc_never_passes() -> None:
+    rows = stored_rows("crc")
+    assert not any([*by_burst(rows, "high").values(), *by_burst(rows, "low").values()])
+
+
+def test_the_checksums() -> None:
+    counts = bias.checksums()
+    seed = random.randrange(2**32)
+    print(f"replay with seed {seed}")
+    numbers = random.Random(seed)
+    assert counts.total() == HEARTBEATS
+    for _ in range(20):  # all heartbeats with the checksum of one at random, found another way
+        fields = tuple(numbers.randrange(limit) for limit in (64, 256, 256))
+        wanted = number(heartbeat(*fields)[:4])
+        alike = sum(number(heartbeat(variable, sender, value)[:4]) == wanted
+                    for variable in range(64)
+                    for sender in range(max(0, fields[1] - 130), min(256, fields[1] + 131))
+                    for value in (sum(fields) - variable - sender,) if 0 <= value < 256)
+        assert counts[wanted] == alike
+
+
+def test_moved_bytes_against_plain_counting() -> None:
+    """The one way a dropped byte gets through: solved for here, with zlib as the judge."""
+    firsts = Counter(checksum >> 24 for checksum in bias.checksums().elements())
+    expected = 0
+    for variable, sender in product(range(64), range(64)):
+        # Without its variable, and with the next one's first byte: sender, value, first. The first
+        # sums agree if that byte is the variable, the second if value is as follows.
+        value = 2 * variable - sender
+        if sender != variable and 0 <= value < 256 and firsts[variable]:
+            sent = heartbeat(variable, sender, value)
+            got = sent[:5] + sent[6:] + bytes((variable,))
+            assert zlib.adler32(got[4:]) == number(got[:4])
+            expected += firsts[variable]
+    lines = (FOLDER / "moved.txt").read_text().splitlines()
+    (dropped,) = (line.split() for line in lines if line.startswith("a byte dropped"))
+    assert int(dropped[-2]) == expected and int(dropped[-1]) == 0
+    # The end of one and the start of the next: variable, sender, value, the next one's sums, magic
+    # number. Its payload is of the next one alone, and tells what its checksum must be.
+    between = 0
+    for checksum, count in bias.checksums().items():
+        start = checksum.to_bytes(4, "big")
+        wanted = zlib.adler32(start[1:] + b"\xf1").to_bytes(4, "big")
+        if start[1] == 0xF1 and start[2] < 64 and wanted[0] < 64 and wanted[3] == start[0]:
+            between += count
+    (line,) = (line.split() for line in lines if "without the first 5 bytes" in line)
+    assert int(line[-4]) == between
+    (swapped,) = (line.split() for line in lines if line.startswith("two bytes swapped"))
+    assert swapped[-2:] == ["0", "0"]
+
+
+@pytest.mark.parametrize("trials", [7, 20])
+def test_intervals(trials: int) -> None:
+    """They hold the truth often enough, and their ends are where the binomial's tails are 2.5 %."""
+    for taken in range(trials):
+        low, high = report_damage.interval(taken, trials)
+        tail = sum(comb(trials, i) * high**i * (1 - high)**(trials - i) for i in range(taken + 1))
+        assert tail == pytest.approx(0.025)
+        if taken:
+            tail = sum(comb(trials, i) * low**i * (1 - low)**(trials - i) for i in range(taken, trials + 1))
+            assert tail == pytest.approx(0.025)
+    assert report_damage.interval(0, trials)[0] == 0
+
+
+def test_the_same_seed_gives_the_same_reports() -> None:
+    first = run([FOLDER / "report", "5", "2000"])
+    assert first == run([FOLDER / "report", "5", "2000"])
+    assert len(first.splitlines()) == 36
+    assert all(line.split("\t")[3:] == ["0", "2000"] for line in first.splitlines()
+               if line.split("\t")[1:3] in (["flips", "1"], ["flips", "2"]))
+
+
+@pytest.mark.parametrize("arguments", [
+    [], ["1"], ["x", "5"], ["1", "0"], ["1", "5x"], ["", "1"], ["-1", "5"],
+    ["18446744073709551616", "1"], ["1", "1", "1"]])
+def test_report_refuses_other_arguments(arguments: list[str]) -> None:
+    done = subprocess.run([FOLDER / "report", *arguments], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (2, "") and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", [["7", "8", "8"], ["1", "2"], ["a", "1", "1"], ["-1", "1", "1"],
+                                       ["", "1", "1"], ["adler"]])
+def test_distances_refuses_other_arguments(arguments: list[str]) -> None:
+    done = subprocess.run([FOLDER / "distances", *arguments], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (2, "") and done.stderr.count("\n") == 1
+
+
+def test_the_lines() -> None:
+    """Flips at random, one in two: any packet may come of it, one of 2^42 another heartbeat."""
+    assert channels.bare(0.5) == pytest.approx((HEARTBEATS - 1) / 2**64)
+    assert channels.bare(1e-9) == pytest.approx(by_flips(stored_rows("adler"))[3] / HEARTBEATS * 1e-27)
+    for rate in channels.RATES:
+        assert channels.parity(rate) < channels.bare(rate) and channels.udp(rate) < channels.bare(rate)
+    for flips, (mistaken, same_variable, words, *parity) in searched().items():
+        assert sum(parity) == mistaken and same_variable <= mistaken and words <= mistaken, flips
+
+
+def test_parity_of_some_errors_by_hand() -> None:
+    """Of three flips from a few heartbeats: what the search says of parity holds for each."""
+    counts = searched()[3][3:]
+    seen = Counter[int]()
+    for sender, value in product(range(0, 256, 51), repeat=2):
+        packet = number(heartbeat(17, sender, value))
+        for mask in (1 << i | 1 << j | 1 << k for i, j, k in combinations(range(BITS), 3)):
+            got = packet ^ mask
+            if got >> 22 & 0x3FF == 0xF1 << 2 and \
+                    zlib.adler32((got & 0xFFFFFFFF).to_bytes(4, "big")) == got >> 32:
+                seen[3 + sum(byte.bit_count() % 2 for byte in mask.to_bytes(8, "big"))] += 1
+    assert set(seen) == {flips for flips, pairs in zip((2, 4, 6, 8), counts, strict=True) if pairs}
+
+
+def test_the_model_and_its_formula() -> None:
+    assert residual.formula(0.0, 60) == 1 / 60
+    assert residual.formula(0.5, 2) == 0.75  # half the wrong values last one period, the others two
+    assert residual.formula(0.9, 1) == pytest.approx(1)
+    residual.run(0.25, 7)  # ends the program if the two differ
