@@ -75,13 +75,12 @@ TESTS := proof-mutants server-checked proof python check-pages proof-smoke mutan
 # Two at a time, as most of them leave a core idle. What several need is built beforehand;
 # what one prints stays together, and in build/log.
 test: setup ## install what is missing, then run every test
-	@mkdir -p build/log
 	@$(MAKE) --no-print-directory -j2 $(PROGRAMS) $(SERVER_PROGRAMS) $(SEARCHES) $(COUNTS)
 	@$(MAKE) --no-print-directory -j2 $(TESTS:%=part-%)
 	@echo "== all of: $(TESTS)"
 
 part-%:
-	@echo "== $* begins"; begun=$$SECONDS; status=0; \
+	@echo "== $* begins"; begun=$$SECONDS; status=0; mkdir -p build/log; \
 	MAKEFLAGS= $(MAKE) --no-print-directory $* >build/log/$* 2>&1 || status=$$?; \
 	cat build/log/$*; \
 	if [ $$status = 0 ]; then echo "== $* passed in $$((SECONDS - begun)) s"; \
