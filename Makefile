@@ -39,6 +39,10 @@ build/udpserver: udpserver.c $(LIBRARY)
 	@mkdir -p $(@D)
 	@gcc -std=c99 $(SERVER_OPTIMISATION) -g $(WARNINGS) udpserver.c dumpulse.c -o $@
 
+build/udpserver-i386: udpserver.c $(LIBRARY)
+	@mkdir -p $(@D)
+	@i686-linux-gnu-gcc -static -std=c99 $(SERVER_OPTIMISATION) -g udpserver.c dumpulse.c -o $@
+
 # What `make bench` measures it against, and what floods both.
 build/recvfrom_loop: bench/recvfrom_loop.c $(LIBRARY)
 	@mkdir -p $(@D)
