@@ -67,8 +67,8 @@ uninstall: ## remove what make install put there
 	@rm -f "$(DESTDIR)$(PREFIX)/sbin/udpserver" "$(DESTDIR)$(PREFIX)/share/man/man8/udpserver.8" \
 	    $(UNITS:%="$(DESTDIR)$(PREFIX)/lib/systemd/system/%")
 
-# Each of these is a part of `make test`, and prints how it went; check-pages makes size,
-# cost and paths, too.
+# Each of these is a part of `make test`, and prints how it went; check-pages makes whatever
+# fills performance.md, too, but for what is noisy.
 TESTS := check-vectors lint unit vectors exhaustive python server-checked differential fuzz-short \
          fuzz-server coverage mutants check-pages proof proof-smoke proof-eva proof-mutants
 
@@ -86,6 +86,30 @@ size: ## bytes on every target, against their budgets
 
 cost: ## cycles and instructions of every packet, against budgets
 	@$(PYTHON) -m bench.cost
+
+worst: ## the least and the most that any packet may cost
+	@$(PYTHON) -m bench.worst
+
+energy: ## µs and nJ of a packet on AVR
+	@$(PYTHON) -m bench.energy
+
+instructions: ## what valgrind counts in udpserver, for packets
+	@$(PYTHON) -m bench.instructions
+
+startup: ## and from its start to its end, with none
+	@$(PYTHON) -m bench.instructions --startup
+
+functions: ## instructions of each function, on amd64 and i386
+	@$(PYTHON) -m bench.functions
+
+growth: ## cost by packets, variables and senders; bench/growth.svg
+	@$(PYTHON) -m bench.growth
+
+loopbench: ## ns a packet at -Os, -O2, -O3 and LTO; PACKETS=1000000000
+	@$(PYTHON) -m bench.loop $(PACKETS)
+
+performance: ## measure all, noisy or not, and rewrite performance.md
+	@$(PYTHON) -m bench.pages --noisy
 
 vectors-file: ## write tests/vectors.tsv again, from the Python model
 	@$(PYTHON) -m tests.make_vectors
@@ -231,8 +255,9 @@ $(PROGRAMS): $(LIBRARY) | $(READY)
 # What tools/setup makes last of all: where it is up to date, everything is there.
 $(READY): tools/packages.txt tools/requirements.txt
 	@tools/setup
-$(TESTS) size cost paths vectors-file explore pages soak bench: | $(READY)
+FIGURES := size cost paths worst energy instructions startup functions growth loopbench bench performance
+$(TESTS) $(FIGURES) vectors-file explore pages soak: | $(READY)
 
-.PHONY: help demo tour udpserver install uninstall test setup size cost paths $(TESTS) \
+.PHONY: help demo tour udpserver install uninstall test setup $(FIGURES) $(TESTS) \
         $(VECTOR_RUNS:%=vectors-%) vectors-file pages fuzz fuzz-replay replay-server \
         server-sanitized server-valgrind soak bench explore clean

@@ -7,7 +7,7 @@
 #define CASE __attribute__((noinline)) static void
 
 static dumpulse agent;
-static uint8_t heartbeat[DUMPULSE_PACKET_SIZE], packet[DUMPULSE_PACKET_SIZE] = DUMPULSE_REQUEST;
+static uint8_t heartbeat[DUMPULSE_PACKET_SIZE], other[DUMPULSE_PACKET_SIZE] = DUMPULSE_REQUEST;
 static volatile unsigned got; /* keeps every result needed */
 
 __attribute__((noinline)) uint16_t dumpulse_get_timestamp(void)
@@ -15,11 +15,11 @@ __attribute__((noinline)) uint16_t dumpulse_get_timestamp(void)
     return (uint16_t)got;
 }
 
-__attribute__((noinline)) void dumpulse_send_packet(void *context, const uint8_t *bytes,
+__attribute__((noinline)) void dumpulse_send_packet(void *context, const uint8_t *packet,
                                                     size_t length)
 {
     (void)context;
-    got = bytes[length - 1];
+    got = packet[length - 1];
 }
 
 __attribute__((always_inline)) static inline void process(const uint8_t *bytes, size_t length)
@@ -34,12 +34,12 @@ CASE case_heartbeat(void)
 
 CASE case_report_of_zeros(void)
 {
-    process(packet, sizeof packet);
+    process(other, sizeof other);
 }
 
 CASE case_report_of_ff(void)
 {
-    process(packet, sizeof packet);
+    process(other, sizeof other);
 }
 
 CASE case_refused_length(void)
@@ -49,17 +49,17 @@ CASE case_refused_length(void)
 
 CASE case_refused_magic(void)
 {
-    process(packet, sizeof packet);
+    process(other, sizeof other);
 }
 
 CASE case_refused_sum(void)
 {
-    process(packet, sizeof packet);
+    process(other, sizeof other);
 }
 
 CASE case_refused_variable(void)
 {
-    process(packet, sizeof packet);
+    process(other, sizeof other);
 }
 
 /* These are inline: all of their cost is the case's own, with the call's. */
@@ -70,7 +70,7 @@ CASE case_record(void)
 
 CASE case_make_heartbeat(void)
 {
-    dumpulse_make_heartbeat(packet, (uint8_t)got, (uint8_t)got, (uint8_t)got);
+    dumpulse_make_heartbeat(other, (uint8_t)got, (uint8_t)got, (uint8_t)got);
 }
 
 CASE case_check_report(void)
@@ -97,13 +97,13 @@ int main(void)
     if (got != DUMPULSE_HEARTBEAT)
         return 1;
     case_refused_length();
-    dumpulse_make_heartbeat(packet, 3, 76, 9);
-    packet[DUMPULSE_MAGIC_AT_] ^= 1U;
+    dumpulse_make_heartbeat(other, 3, 76, 9);
+    other[DUMPULSE_MAGIC_AT_] ^= 1U;
     case_refused_magic();
-    dumpulse_make_heartbeat(packet, 3, 76, 9);
-    packet[3] ^= 1U; /* the last byte of the checksum: found last */
+    dumpulse_make_heartbeat(other, 3, 76, 9);
+    other[3] ^= 1U; /* the last byte of the checksum: found last */
     case_refused_sum();
-    dumpulse_make_heartbeat(packet, DUMPULSE_VARIABLES, 76, 9);
+    dumpulse_make_heartbeat(other, DUMPULSE_VARIABLES, 76, 9);
     case_refused_variable();
     if (got != DUMPULSE_REFUSED)
         return 1;

@@ -175,6 +175,7 @@ def extremes(flow: Flow, kind: str, turns: dict[int, int], own: set[Edge],
                 ways.append((cost_here + more[0], cost_here + more[1]))
         return (min(low for low, _ in ways), max(high for _, high in ways)) if ways else None
 
+    sys.setrecursionlimit(max(DEPTH, sys.getrecursionlimit()))
     found = rest(START, (0,) * len(heads), (), False)
     if found is None:
         raise SystemExit(f"no way through the code for a {kind}")
@@ -262,7 +263,6 @@ def main() -> None:
     row = "{:<11}{:<13}{:>8}{:>9}{:>9}{:>10}{:>11}{:>11}"
     print(f"{'':<24}{'|':>2}{'refused for its':^34}|")
     print(row.format("target", "", *KINDS))
-    sys.setrecursionlimit(DEPTH)
     table: dict[str, dict[str, str]] = {}
     for target in TARGETS.values():
         if target.machine is None:
