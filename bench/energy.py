@@ -29,15 +29,16 @@ def main() -> None:
         if target.machine != "Avr":
             continue
         cycles = bounds(target.name)["cycles"]
-        table[f"{target.name} µs"] = {kind: interval(low / MHZ, high / MHZ, 2) for kind, (low, high) in cycles.items()}
+        table[f"{target.name} µs"] = {kind: interval(low / MHZ, high / MHZ, 2)
+                                       for kind, (low, high) in cycles.items()}
         if target.name == "ATmega328P":
             table["ATmega328P nJ"] = {kind: interval(low * TYPICAL * NJ, high * MOST * NJ, 0)
                                       for kind, (low, high) in cycles.items()}
     for name, cells in table.items():
         print(row.format(name, *(cells[kind] for kind in KINDS)))
     figures.keep("energy", table)
-    print(f"µs at {MHZ} MHz. nJ, a model: the fewest cycles at {TYPICAL * NJ:.2f} nJ (5.2 mA at 8 MHz and 5 V, typical\n"
-          f"at 25 °C) to the most at {MOST * NJ:.3f} (9 mA, the most of any chip), the core alone.")
+    print(f"µs at {MHZ} MHz. nJ, a model: the fewest cycles at {TYPICAL * NJ:.2f} nJ (5.2 mA at 8 MHz and 5 V,\n"
+          f"typical at 25 °C) to the most at {MOST * NJ:.3f} (9 mA, the most of any chip), the core alone.")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from bench import callgrind, figures
 from sim.targets import BUILD, ROOT, run
 
 COMPILERS = {"amd64": "x86_64-linux-gnu-gcc", "i386": "i686-linux-gnu-gcc"}
-LEVELS = {"-Os": ["-Os"], "-O2": ["-O2"], "server's": ["-O2", "-funroll-loops"]}  # the last: of the Makefile
+LEVELS = {"-Os": ["-Os"], "-O2": ["-O2"], "server": ["-O2", "-funroll-loops"]}  # the last: of the Makefile
 AGENT, HOOKS = "dumpulse_process_packet", ("dumpulse_get_timestamp", "dumpulse_send_packet")
 
 
@@ -49,11 +49,11 @@ def main() -> None:
                 table.setdefault(name, {})[f"{architecture} {level}"] = cost
     figures.keep("functions", table)
     columns = next(iter(table.values()))
-    print(f"{'instructions':<18}" + "".join(f"{column:>15}" for column in columns))
+    print(f"{'instructions':<18}" + "".join(f"{column:>13}" for column in columns))
     for name in sorted(table):
-        print(f"{name:<18}" + "".join(f"{table[name][column]:>15}" for column in columns))
+        print(f"{name:<18}" + "".join(f"{table[name][column]:>13}" for column in columns))
     print("Of dumpulse_process_packet for each kind of packet, and of the inline functions with the\n"
-          "return of a function around each. Hooks apart. server's: -O2 -funroll-loops.")
+          "return of a function around each. Hooks apart. server: -O2 -funroll-loops.")
 
 
 if __name__ == "__main__":

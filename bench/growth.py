@@ -83,8 +83,9 @@ def main() -> None:
     panels = {("udpserver, instructions", "heartbeats"): by_packets(),
               ("ATmega328P, cycles", "variables set"): by_variables(),
               ("ATmega328P, cycles", "senders"): by_senders()}
-    table = {f"{title}: {name}, by {axis}": dict(curve)
-             for (title, axis), curves in panels.items() for name, curve in curves.items()}
+    table: dict[str, dict[str, object]] = {
+        f"{title}: {name}, by {axis}": {str(x): y for x, y in curve}
+        for (title, axis), curves in panels.items() for name, curve in curves.items()}
     for name, curve in table.items():
         print(f"{name}:\n   " + "".join(f"{f'{x}: {y}':>14}" for x, y in curve.items()))
     figures.keep("growth", table)

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import functools
 import math
+import socket
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from bench import budgets, callgrind, figures, noisy
-from bench.callgrind import ROOM, TUNABLES, Counts, serve
+from bench.callgrind import ROOM, Counts, serve
 from bench.udp import free_port, queued_and_dropped
 from sim.targets import BUILD
 from tests.model import REQUEST, heartbeat
@@ -54,22 +54,21 @@ def another(architecture: str, queued: bool) -> dict[str, int]:
     return {"heartbeat": third, "report": math.ceil(eight / 8)}
 
 
-def plain_loop(packets: int, *environment: str) -> Counts:
+def plain_loop(packets: int, **environment: str) -> Counts:
     """The plain recvfrom loop with so many heartbeats, ended as it waits for the next."""
     port, output = free_port(), BUILD / "recvfrom_loop.callgrind"
     words = callgrind.command(output, built("build/recvfrom_loop"), f"{port}")
-    process = subprocess.Popen(["env", "-i", TUNABLES, *environment, *words], stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(words, env=environment, stderr=subprocess.DEVNULL)
 
     def idle() -> bool:
         call = Path(f"/proc/{process.pid}/syscall").read_text().split()[0]
         return (queued_and_dropped(port) or (1, 0))[0] == 0 and call == RECVFROM
 
-    peer = callgrind.socket.socket(callgrind.socket.AF_INET, callgrind.socket.SOCK_DGRAM)
+    peer = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     try:
         wait_until(idle, "the recvfrom loop listens")
         for _ in range(packets):
             peer.sendto(heartbeat(3, 76, 9), (HERE, port))
-            time.sleep(0)
             wait_until(idle, "the recvfrom loop has taken a heartbeat")
     finally:
         peer.close()
@@ -81,9 +80,9 @@ def plain_loop(packets: int, *environment: str) -> Counts:
     return counts
 
 
-def once(*environment: str) -> tuple[int, int]:
+def once(**environment: str) -> tuple[int, int]:
     """What the first heartbeat takes more than the third in the plain loop, and symbols it binds."""
-    runs = [plain_loop(packets, *environment) for packets in (0, 1, 2, 3)]
+    runs = [plain_loop(packets, **environment) for packets in (0, 1, 2, 3)]
     return (runs[1].total - runs[0].total - (runs[3].total - runs[2].total),
             runs[1].calls["_dl_fixup"] - runs[0].calls["_dl_fixup"])
 
@@ -110,7 +109,7 @@ def main() -> None:
     with ThreadPoolExecutor(2) as pool:  # two at a time; what follows finds them done
         list(pool.map(lambda one: measure(*one), [(*way, *packets) for packets in
                       ((0, 1000), (1, 1000), (0, 100), (0, 10), (0, 3), (0, 2), (10, 0), (2, 0)) for way in ways]))
-    table: dict[str, dict[str, int | str]] = {}
+    table: dict[str, dict[str, object]] = {}
     for (reports, heartbeats), total in PUBLISHED.items():
         if reports + heartbeats:
             table[name(reports, heartbeats)] = {"published": total - PUBLISHED[0, 0]} | {
@@ -118,12 +117,12 @@ def main() -> None:
     each = {head: another(*way) for head, way in zip(heads, ways, strict=True)}
     table["another heartbeat"] = {"published": 128} | {head: each[head]["heartbeat"] for head in heads}
     table["another report"] = {"published": "-"} | {head: each[head]["report"] for head in heads}
-    row = "{:<26}{:>10}" + "{:>17}" * 4
-    print(row.format("instructions more than", "published", *heads))
+    row = "{:<24}{:>10}" + "{:>17}" * 4
+    print(row.format("more than with none", "published", *heads))
     for number, (what, cells) in enumerate(table.items()):
         print(row.format(what, *cells.values()))
     extra, bound = once()
-    extra_now, bound_now = once("LD_BIND_NOW=1")
+    extra_now, bound_now = once(LD_BIND_NOW="1")
     print(f"Once, for the first heartbeat in a plain recvfrom loop: {extra}, as {bound} function is bound\n"
           f"then; with LD_BIND_NOW=1, {extra_now}, as {bound_now} are. udpserver binds all that it uses before.")
     figures.keep("instructions", table | {"once": {"lazy": extra, "LD_BIND_NOW": extra_now}})

@@ -29,10 +29,10 @@ def main() -> None:
         made.append(json.loads(done.stdout))
     print(noisy.stamp())
     print(f"{made[0]['compiler']}; {made[0]['packets']} packets of each stream, {made[0]['rounds']} rounds\n")
-    print(f"{'ns a packet':<21}" + "".join(f"{one['flags']:>18}" for one in made))
+    print(f"{'ns a packet':<21}" + "".join(f"{one['flags']:>20}" for one in made))
     for rows in zip(*(one["streams"] for one in made), strict=True):
         print(f"{rows[0]['name']:<21}" + "".join(
-            f"{row['median']:.2f} {row['least']:.2f}-{row['most']:.2f}".rjust(18) for row in rows))
+            f"{row['median']:.2f} {row['least']:.1f}-{row['most']:.1f}".rjust(20) for row in rows))
     print("Each: the median of the rounds, the least and the most, net of the loop itself.")
 
 

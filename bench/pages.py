@@ -34,7 +34,8 @@ def output(target: str) -> str:
     try:
         return run(["make", "--no-print-directory", "-s", "-C", ROOT, target])
     except SystemExit:
-        print("\n".join(moved([target])), file=sys.stderr)
+        if kept.exists():
+            print("\n".join(moved([target])), file=sys.stderr)
         raise
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import callgrind, cost, figures, pages, worst
+from bench import callgrind, figures, pages, worst
 from sim.machine import load
 from sim.targets import ROOT, run
 
@@ -58,12 +58,11 @@ def test_a_bound_that_does_not_hold_is_noticed() -> None:
     machine = load("rv32imc")
     limits = worst.by_flow(machine)
     worst.check("rv32imc", limits)
+    machine.close()
     for kind, (low, high) in limits["instructions"].items():
         wrong = {"instructions": limits["instructions"] | {kind: (low, high - 1)}}
-        with pytest.raises(SystemExit, match=f"which is not from {low} to {high - 1}"):
+        with pytest.raises(SystemExit, match=f"where the bounds are {low} and {high - 1}"):
             worst.check("rv32imc", wrong)
-    assert {kind: high for kind, (_, high) in limits["instructions"].items() if kind in ("heartbeat", "report")} == {
-        kind: max(call.cost for call in cost.measure(machine)[kind]) for kind in ("heartbeat", "report")}
 
 
 def test_a_loop_that_nobody_argued_about_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
