@@ -43,6 +43,10 @@ build/udpserver: udpserver.c $(LIBRARY)
 	@mkdir -p $(@D)
 	@gcc -std=c99 $(SERVER_OPTIMISATION) -g $(WARNINGS) udpserver.c dumpulse.c -o $@
 
+build/udpserver-i386: udpserver.c $(LIBRARY)
+	@mkdir -p $(@D)
+	@i686-linux-gnu-gcc -static -std=c99 $(SERVER_OPTIMISATION) -g udpserver.c dumpulse.c -o $@
+
 # What `make bench` measures it against, and what floods both.
 build/recvfrom_loop: bench/recvfrom_loop.c $(LIBRARY)
 	@mkdir -p $(@D)
@@ -67,8 +71,8 @@ uninstall: ## remove what make install put there
 	@rm -f "$(DESTDIR)$(PREFIX)/sbin/udpserver" "$(DESTDIR)$(PREFIX)/share/man/man8/udpserver.8" \
 	    $(UNITS:%="$(DESTDIR)$(PREFIX)/lib/systemd/system/%")
 
-# Each of these is a part of `make test`, and prints how it went; check-pages makes size,
-# cost and paths, too.
+# Each of these is a part of `make test`, and prints how it went; check-pages makes whatever
+# fills performance.md, too, but for what is noisy.
 TESTS := proof-mutants server-checked proof python check-pages proof-smoke mutants differential \
          coverage fuzz-short fuzz-server lint exhaustive vectors proof-eva check-vectors unit
 
@@ -118,6 +122,30 @@ channels: $(COUNTS) ## what that means over CAN, UART, I2C and UDP
 
 residual: $(COUNTS) ## does anybody see a wrong value before the next?
 	@$(PYTHON) -m reliability.residual
+
+worst: ## the least and the most that any packet may cost
+	@$(PYTHON) -m bench.worst
+
+energy: ## µs and nJ of a packet on AVR
+	@$(PYTHON) -m bench.energy
+
+instructions: ## what valgrind counts in udpserver, for packets
+	@$(PYTHON) -m bench.instructions
+
+startup: ## and from its start to its end, with none
+	@$(PYTHON) -m bench.instructions --startup
+
+functions: ## instructions of each function, on amd64 and i386
+	@$(PYTHON) -m bench.functions
+
+growth: ## cost by packets, variables and senders; bench/growth.svg
+	@$(PYTHON) -m bench.growth
+
+loopbench: ## ns a packet at -Os, -O2, -O3 and LTO; PACKETS=1000000000
+	@$(PYTHON) -m bench.loop $(PACKETS)
+
+performance: ## measure all, noisy or not, and rewrite performance.md
+	@$(PYTHON) -m bench.pages --noisy
 
 vectors-file: ## write tests/vectors.tsv again, from the Python model
 	@$(PYTHON) -m tests.make_vectors
@@ -282,9 +310,10 @@ build/reliability/crc.tsv: build/reliability/distances
 # What tools/setup makes last of all: where it is up to date, everything is there.
 $(READY): tools/packages.txt tools/requirements.txt
 	@tools/setup
+FIGURES := size cost paths worst energy instructions startup functions growth loopbench bench performance
 RELIABILITY := accepted bias bits bursts moved report-damage channels residual
-$(TESTS) $(RELIABILITY) size cost paths vectors-file explore pages soak bench: | $(READY)
+$(TESTS) $(FIGURES) $(RELIABILITY) vectors-file explore pages soak: | $(READY)
 
-.PHONY: help demo tour udpserver install uninstall test setup size cost paths $(TESTS) \
-        $(VECTOR_RUNS:%=vectors-%) $(RELIABILITY) vectors-file pages fuzz fuzz-replay \
-        replay-server server-sanitized server-valgrind soak bench explore clean
+.PHONY: help demo tour udpserver install uninstall test setup $(FIGURES) $(RELIABILITY) $(TESTS) \
+        $(VECTOR_RUNS:%=vectors-%) vectors-file pages fuzz fuzz-replay replay-server \
+        server-sanitized server-valgrind soak explore clean

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 
-from bench import budgets
+from bench import budgets, figures
 from sim.machine import Call, Machine, load
 from sim.targets import TARGETS
 from tests.model import REQUEST, heartbeat
@@ -49,6 +49,7 @@ def measure(machine: Machine) -> dict[str, list[Call]]:
 
 def main() -> None:
     measured: budgets.Budgets = {}
+    table: dict[str, dict[str, object]] = {}
     row = "{:<12}{:>10}{:>12}" + "{:>9}" * 5 + "{:>6}"
     print("                               |               refused for its             |")
     print(row.format("target", "heartbeat", "report", "length", "magic", "sum", "variable",
@@ -61,12 +62,14 @@ def main() -> None:
         machine.close()
         cost = {kind: (min(call.cost for call in made), max(call.cost for call in made))
                 for kind, made in calls.items()}
-        cells = (str(low) if low == high else f"{low}-{high}" for low, high in cost.values())
+        cells = [str(low) if low == high else f"{low}-{high}" for low, high in cost.values()]
         depth = max(call.stack for made in calls.values() for call in made)
         print(row.format(target.name, *cells, depth))
+        table[target.name] = dict(zip((*cost, "stack"), (*cells, depth), strict=True))
         measured[target.name] = {kind: cost[kind][1] for kind in ("heartbeat", "report")}
     print("AVR: cycles; others: instructions. Hooks apart. request: like one, but for one byte.\n"
           "stack: bytes from the caller's down to the lowest that was written.")
+    figures.keep("cost", table)
     budgets.enforce(measured, ("heartbeat", "report"))
 
 

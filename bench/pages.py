@@ -1,7 +1,8 @@
 """Keeps what commands printed in the pages true.
 
     python3 -m bench.pages           puts today's output into README.md and performance.md
-    python3 -m bench.pages --check   fails, and shows the difference, where a page differs
+    python3 -m bench.pages --check   fails where a page differs, and says which figure has moved
+    python3 -m bench.pages --noisy   puts in the noisy measurements, too, with their date
 
 A fenced block of a page whose first line is `$ make TARGET` holds what that prints.
 SPDX-License-Identifier: MIT
@@ -12,39 +13,79 @@ from __future__ import annotations
 import difflib
 import functools
 import re
+import subprocess
 import sys
 
+from bench import figures
 from sim.targets import ROOT, run
 
 PAGES = {  # and what each shows
     "README.md": ["tour"],
-    "performance.md": ["size", "cost", "paths", "accepted", "bias", "bits", "bursts", "moved",
+    "performance.md": ["size", "cost", "paths", "worst", "energy", "loopbench", "instructions", "startup",
+                       "functions", "bench", "growth", "accepted", "bias", "bits", "bursts", "moved",
                        "report-damage", "channels", "residual"],
 }
+NOISY = ("loopbench", "startup", "bench")  # of another day or machine: never compared
 BLOCK = re.compile(r"^```text\n\$ make (?P<target>[a-z-]+)\n.*?^```$", re.S | re.M)
 
 
 @functools.cache
 def output(target: str) -> str:
-    return run(["make", "--no-print-directory", "-s", "-C", ROOT, target])
+    """What it prints. Where it fails, the figures that have moved are said first."""
+    kept = figures.kept(target)
+    kept.unlink(missing_ok=True)
+    try:
+        return run(["make", "--no-print-directory", "-s", "-C", ROOT, target])
+    except SystemExit:
+        if kept.exists():
+            print("\n".join(moved([target])), file=sys.stderr)
+        raise
+
+
+def measured(targets: list[str]) -> figures.Figures:
+    files = [figures.kept(target) for target in targets]
+    return figures.parse("".join(file.read_text() for file in files if file.exists()))
+
+
+def moved(targets: list[str]) -> list[str]:
+    before = figures.parse(figures.FILE.read_text() if figures.FILE.exists() else "")
+    return figures.moved({key: figure for key, figure in before.items() if key[0] in targets}, measured(targets))
 
 
 def main() -> None:
-    if sys.argv[1:] not in ([], ["--check"]):
-        raise SystemExit("usage: python3 -m bench.pages [--check]")
+    if sys.argv[1:] not in ([], ["--check"], ["--noisy"]):
+        raise SystemExit("usage: python3 -m bench.pages [--check | --noisy]")
+    check, noisy = sys.argv[1:] == ["--check"], sys.argv[1:] == ["--noisy"]
+    faults: list[str] = []
+    if not check:
+        subprocess.run([sys.executable, "-m", "bench.growth", "--draw"], cwd=ROOT, check=True,
+                       stdout=subprocess.DEVNULL)
     for name, targets in PAGES.items():
         page = ROOT / name
         before = page.read_text()
         if [match["target"] for match in BLOCK.finditer(before)] != targets:
             raise SystemExit(f"{name} must show what these print: {targets}")
-        after = BLOCK.sub(
-            lambda match: f"```text\n$ make {match['target']}\n{output(match['target'])}```", before)
-        if not sys.argv[1:]:
+
+        def block(match: re.Match[str]) -> str:
+            target = match["target"]
+            if target in NOISY and not noisy:
+                return match[0]
+            print(f"pages: make {target}", file=sys.stderr)
+            return f"```text\n$ make {target}\n{output(target)}```"
+
+        after = BLOCK.sub(block, before)
+        if not check:
             page.write_text(after)
-        elif before != after:
-            raise SystemExit("".join(difflib.unified_diff(
-                before.splitlines(True), after.splitlines(True), name, "what the commands print")))
-    print(f"pages: {sum(map(len, PAGES.values()))} passed, 0 failed")
+        else:
+            faults += moved(targets) + list(difflib.unified_diff(
+                before.splitlines(), after.splitlines(), name, "what the commands print", lineterm=""))
+    if faults:
+        raise SystemExit("\n".join(faults))
+    if not check:
+        every = measured([target for targets in PAGES.values() for target in targets])
+        figures.FILE.write_text(figures.HEAD + "".join("\t".join((*key, figure)) + "\n"
+                                                       for key, figure in every.items()))
+    print(f"pages: {sum(map(len, PAGES.values())) - len(NOISY) * (not noisy)} passed, 0 failed")
 
 
 if __name__ == "__main__":

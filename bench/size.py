@@ -11,7 +11,7 @@ from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
 
-from bench import budgets
+from bench import budgets, figures
 from sim.targets import BUILD, ROOT, TARGETS, Target, run
 
 AGENT = "dumpulse_process_packet"
@@ -119,6 +119,7 @@ def main() -> None:
     print("Bytes, -Os. link: what libgcc adds, less what the linker's relaxation saves. record: what\n"
           "a call of dumpulse_record adds. stack: a bound, the compiler's for each\n"
           "function, summed along the deepest chain of calls, hooks apart; none is recursive.")
+    figures.keep("size", measured)
     budgets.enforce(measured, ("bytes", "record", "stack"))
 
 

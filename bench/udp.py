@@ -15,6 +15,7 @@ import subprocess
 import time
 from dataclasses import dataclass
 
+from bench import noisy
 from tests.servers import built, wait_until
 
 ROUNDS = 9
@@ -87,6 +88,7 @@ def main() -> None:
         for name, program in SERVERS.items():
             rounds[name].append(measure(program))
             time.sleep(0.1)
+    print(noisy.stamp())
     print(f"{ROUNDS} rounds of {MILLISECONDS / 1000:g} s, medians   ns of CPU/packet  packets taken  dropped")
     for name, made in rounds.items():
         print(f"{name:<28}{statistics.median(one.nanoseconds for one in made):>17.0f}"

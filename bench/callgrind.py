@@ -1,0 +1,171 @@
+"""Counts the instructions of a program in valgrind's callgrind.     SPDX-License-Identifier: MIT
+
+What could differ from one machine to another is fixed: the environment is empty but for what
+is given here, the sockets are passed as a service manager would, and libc does not choose
+among its routines by the processor. The kernel's instructions are not counted.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import socket
+import struct
+import subprocess
+import tempfile
+import termios
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sim.targets import BUILD, ROOT
+
+PATIENCE = 60.0  # seconds
+ATTEMPTS = 3
+ROOM = 250  # packets: an ordinary user's socket holds 277
+TUNABLES = "GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX2,-AVX,-ERMS,-FSRM,-AVX_Fast_Unaligned_Load"
+
+
+@dataclass
+class Counts:
+    total: int = 0
+    main: int = 0  # of which within main(): the loader's and libc's start varies by a few
+    own: Counter[str] = field(default_factory=Counter)  # by function, those it calls apart
+    calls: Counter[str] = field(default_factory=Counter)  # by callee
+    within: Counter[tuple[str, str]] = field(default_factory=Counter)  # caller, callee: all of it
+
+
+def parse(text: str) -> Counts:
+    """The file that callgrind writes. It gives a name once, and then its number only."""
+    counts, names = Counts(), dict[str, str]()
+    caller = callee = ""
+    for line in text.splitlines():
+        if found := re.match(r"(c?fn)=(\(\d+\))(?: (.*))?$", line):
+            name = names.setdefault(found[2], found[3])
+            caller, callee = (caller, name) if found[1] == "cfn" else (name, "")
+        elif line.startswith("calls="):
+            counts.calls[callee] += int(line.split()[0].removeprefix("calls="))
+        elif found := re.match(r"(?:[+-]?\d+|\*) (\d+)$", line):
+            if callee:
+                counts.within[caller, callee] += int(found[1])
+                counts.main += int(found[1]) if callee == "main" else 0
+                callee = ""
+            else:
+                counts.own[caller] += int(found[1])
+        elif line.startswith(("summary: ", "totals: ")):
+            counts.total = int(line.split()[1])
+    if not counts.total or sum(counts.own.values()) != counts.total:
+        raise SystemExit("callgrind: its file does not add up")
+    return counts
+
+
+def command(output: Path, *words: str | Path) -> list[str]:
+    return ["valgrind", "--tool=callgrind", f"--callgrind-out-file={output}", *map(str, words)]
+
+
+def count(program: Path) -> Counts:
+    """A program that ends by itself."""
+    with tempfile.TemporaryDirectory(dir=BUILD) as place:
+        output = Path(place) / "out"
+        done = subprocess.run(command(output, program), env={}, capture_output=True, text=True,
+                              timeout=PATIENCE, check=False)
+        if done.returncode:
+            raise SystemExit(f"callgrind: {program} failed:\n{done.stderr}")
+        return parse(output.read_text())
+
+
+def waiting(held: socket.socket) -> int:
+    """Bytes of the first packet that waits in a socket, or 0."""
+    number: int = struct.unpack("i", fcntl.ioctl(held, termios.FIONREAD, bytes(4)))[0]
+    return number
+
+
+class Server:
+    """A server in callgrind with sockets that this process holds, too.
+
+    The packets are queued before it starts, or sent to it one by one: each when the one before
+    has been taken and the server sleeps.
+    """
+
+    def __init__(self, program: str, *options: str, sockets: int = 1) -> None:
+        self.program, self.options = program, options
+        self.place = tempfile.TemporaryDirectory(dir=BUILD)
+        self.sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(sockets)]
+        for one in self.sockets:
+            one.bind(("127.0.0.1", 0))
+        self.peers: dict[str, socket.socket] = {}
+
+    def send(self, packet: bytes, number: int = 0, source: str = "127.0.0.1") -> None:
+        """The number-th packet: each socket gets ROOM of them."""
+        if source not in self.peers:
+            self.peers[source] = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            self.peers[source].bind((source, 0))
+        self.peers[source].sendto(packet, self.sockets[number // ROOM].getsockname())
+
+    def start(self) -> None:
+        """The numbers of the process have ten digits, as reading more of them would cost more."""
+        copies = [fcntl.fcntl(one, fcntl.F_DUPFD, 100) for one in self.sockets]
+        passing = " ".join(f"{3 + i}<&{copy}" for i, copy in enumerate(copies))
+        script = (f'exec env -i {TUNABLES} LISTEN_PID=$(printf %010d $$) LISTEN_FDS={len(copies)} '
+                  f'"$@" {passing}')
+        words = command(Path(self.place.name) / "out", self.program, *self.options)
+        self.process = subprocess.Popen(["bash", "-c", script, "bash", *words], pass_fds=copies, cwd=ROOT,
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        for copy in copies:
+            os.close(copy)
+        assert self.process.stderr is not None
+        said = []
+        for line in self.process.stderr:
+            said.append(line)
+            if "reports to" in line:
+                return
+        raise SystemExit(f"callgrind: {self.program} did not start:\n{''.join(said)}")
+
+    def wait(self) -> None:
+        """Until it has taken all, and waits for packets: ppoll (its number depends on the
+        architecture) with at least one socket, not the nap that udpserver takes under load."""
+        deadline = time.monotonic() + PATIENCE
+        while any(map(waiting, self.sockets)) or not self.sleeps():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                self.process.kill()
+                raise SystemExit(f"callgrind: {self.program} does not take its packets")
+            time.sleep(0.0002)
+
+    def sleeps(self) -> bool:
+        words = Path(f"/proc/{self.process.pid}/syscall").read_text().split()
+        return words[0] in ("271", "309", "414") and int(words[2], 16) > 0
+
+    def stop(self) -> Counts:
+        self.process.terminate()
+        assert self.process.stderr is not None
+        said = self.process.stderr.read()
+        if self.process.wait(PATIENCE):
+            raise SystemExit(f"callgrind: {self.program} failed:\n{said}")
+        counts = parse((Path(self.place.name) / "out").read_text())
+        for one in (*self.sockets, *self.peers.values()):
+            one.close()
+        self.place.cleanup()
+        return counts
+
+
+def serve(program: str, packets: list[tuple[bytes, str]], *, queued: bool, sockets: int = 1) -> Counts:
+    """What a server takes for these packets from these addresses, its start and its end included."""
+    for _ in range(ATTEMPTS):
+        server = Server(program, "--rate", "100", "--rate-total", "100", "--allow", "127.0.0.0/8",
+                        sockets=sockets)
+        if queued:
+            for number, (packet, source) in enumerate(packets):
+                server.send(packet, number, source)
+        server.start()
+        server.wait()
+        if not queued:
+            for packet, source in packets:
+                server.send(packet, 0, source)
+                server.wait()
+        counts = server.stop()
+        # One call for each packet, and one of each socket as it ends; a busy kernel may have delivered two at once.
+        if queued or counts.calls["recvmmsg"] == len(packets) + sockets:
+            return counts
+    raise SystemExit(f"callgrind: {program} was not given its packets one by one: is the machine too busy?")

@@ -1,0 +1,45 @@
+"""Time and energy of a packet on AVR, from the bounds of `make worst`.     make energy
+
+A model, not a measurement: cycles times a current per MHz of the data sheet, for the core
+alone. SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+from bench import figures
+from bench.worst import KINDS, bounds
+from sim.targets import TARGETS
+
+MHZ = 16
+# ATmega328P, active at 8 MHz and 5 V, by its DC characteristics: mA, typical and the most.
+TYPICAL, MOST = 5.2, 9.0
+NJ = 5 / 8  # a cycle, for each mA
+
+
+def interval(low: float, high: float, digits: int) -> str:
+    ends = f"{low:.{digits}f}", f"{high:.{digits}f}"
+    return ends[0] if ends[0] == ends[1] else "-".join(ends)
+
+
+def main() -> None:
+    row = "{:<15}" + "{:>9}{:>11}{:>11}{:>10}{:>11}{:>15}"
+    print(row.format("", *KINDS))
+    table: dict[str, dict[str, str]] = {}
+    for target in TARGETS.values():
+        if target.machine != "Avr":
+            continue
+        cycles = bounds(target.name)["cycles"]
+        table[f"{target.name} µs"] = {kind: interval(low / MHZ, high / MHZ, 2)
+                                       for kind, (low, high) in cycles.items()}
+        if target.name == "ATmega328P":
+            table["ATmega328P nJ"] = {kind: interval(low * TYPICAL * NJ, high * MOST * NJ, 0)
+                                      for kind, (low, high) in cycles.items()}
+    for name, cells in table.items():
+        print(row.format(name, *(cells[kind] for kind in KINDS)))
+    figures.keep("energy", table)
+    print(f"µs at {MHZ} MHz. nJ, a model: the fewest cycles at {TYPICAL * NJ:.2f} nJ (5.2 mA at 8 MHz and 5 V,\n"
+          f"typical at 25 °C) to the most at {MOST * NJ:.3f} (9 mA, the most of any chip), the core alone.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""figures.tsv: every deterministic figure of performance.md, one a line.
+
+A script that prints a table keeps its figures, too; `make check-pages` compares them with
+those of the file, and says which has moved from what to what. SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from sim.targets import BUILD
+
+FILE = Path(__file__).with_name("figures.tsv")
+HEAD = "# What the commands of performance.md print: make pages writes it.\n# make\trow\tcolumn\tfigure\n"
+Figures = dict[tuple[str, str, str], str]  # by command, row and column
+
+
+def kept(command: str) -> Path:
+    return BUILD / "figures" / f"{command}.tsv"
+
+
+def keep(command: str, table: Mapping[str, Mapping[str, object]]) -> None:
+    """What a command has just measured."""
+    file = kept(command)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("".join(f"{command}\t{row}\t{column}\t{figure}\n"
+                            for row, cells in table.items() for column, figure in cells.items()))
+
+
+def parse(text: str) -> Figures:
+    rows = (line.split("\t") for line in text.splitlines() if not line.startswith("#"))
+    return {(command, row, column): figure for command, row, column, figure in rows}
+
+
+def moved(before: Figures, now: Figures) -> list[str]:
+    """A line for each figure that is another one now."""
+    return [f"make {command}: {row}: {column} was {before.get(key, 'not there')} "
+            f"and is {now.get(key, 'not there')}"
+            for key in before | now if before.get(key) != now.get(key)
+            for command, row, column in [key]]

@@ -1,0 +1,60 @@
+"""The library alone: instructions of each function on amd64 and i386.     make functions
+
+bench/driver.c calls each once in callgrind, statically linked. SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bench import callgrind, figures
+from sim.targets import BUILD, ROOT, run
+
+COMPILERS = {"amd64": "x86_64-linux-gnu-gcc", "i386": "i686-linux-gnu-gcc"}
+LEVELS = {"-Os": ["-Os"], "-O2": ["-O2"], "server": ["-O2", "-funroll-loops"]}  # the last: of the Makefile
+AGENT, HOOKS = "dumpulse_process_packet", ("dumpulse_get_timestamp", "dumpulse_send_packet")
+
+
+def measure(architecture: str, level: str) -> dict[str, int]:
+    """By case: what the library takes, its hooks apart."""
+    program: Path = BUILD / "functions" / f"driver-{architecture}{level}"
+    program.parent.mkdir(parents=True, exist_ok=True)
+    words = [COMPILERS[architecture], "-std=c99", *LEVELS[level], f"-I{ROOT}"]
+    driver, library = program.with_suffix(".driver.o"), program.with_suffix(".library.o")
+    # Each case is to stay a function of its own that calls, and does not jump.
+    run([*words, "-fno-ipa-icf", "-fno-optimize-sibling-calls", "-c", ROOT / "bench" / "driver.c", "-o", driver])
+    run([*words, "-c", ROOT / "dumpulse.c", "-o", library])
+    run([words[0], "-static", driver, library, "-o", program])
+    counts = callgrind.count(program)
+    costs = {}
+    for case in (name for name in counts.own if name.startswith("case_")):
+        name = case.removeprefix("case_").replace("_", " ")
+        if (case, AGENT) in counts.within:
+            costs[name] = counts.within[case, AGENT]
+        else:
+            costs[name] = counts.own[case] + sum(
+                cost for (caller, callee), cost in counts.within.items() if caller == case and callee not in HOOKS)
+    hooks = {hook: counts.own[hook] // counts.calls[hook] for hook in HOOKS}
+    costs["heartbeat"] -= hooks[HOOKS[0]]
+    for name in ("report of zeros", "report of ff"):
+        costs[name] -= hooks[HOOKS[1]]
+    return costs
+
+
+def main() -> None:
+    table: dict[str, dict[str, int]] = {}
+    for architecture in COMPILERS:
+        for level in LEVELS:
+            for name, cost in measure(architecture, level).items():
+                table.setdefault(name, {})[f"{architecture} {level}"] = cost
+    figures.keep("functions", table)
+    columns = next(iter(table.values()))
+    print(f"{'instructions':<18}" + "".join(f"{column:>13}" for column in columns))
+    for name in sorted(table):
+        print(f"{name:<18}" + "".join(f"{table[name][column]:>13}" for column in columns))
+    print("Of dumpulse_process_packet for each kind of packet, and of the inline functions with the\n"
+          "return of a function around each. Hooks apart. server: -O2 -funroll-loops.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""What valgrind counts in udpserver for packets, on amd64 and i386.     make instructions
+
+    --startup    what it takes from start to end with no packet: depends on libc and the machine
+
+Packets come one by one, each when the server sleeps, or all wait when it starts, in as many
+sockets as hold them. A report is asked for first, while the table is empty: afterwards its
+checksum depends on the time. SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import socket
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from bench import budgets, callgrind, figures, noisy
+from bench.callgrind import ROOM, Counts, serve
+from bench.udp import free_port, queued_and_dropped
+from sim.targets import BUILD
+from tests.model import REQUEST, heartbeat
+from tests.servers import built, wait_until
+
+PROGRAMS = {"amd64": "build/udpserver", "i386": "build/udpserver-i386"}
+# (reports, heartbeats): what was published for the first implementation, on amd64
+PUBLISHED = {(0, 0): 159_931, (0, 1): 161_006, (0, 2): 161_134, (0, 3): 161_262, (0, 10): 162_158,
+             (0, 100): 173_678, (0, 1000): 288_878, (1, 0): 165_158, (1, 1): 166_233, (1, 1000): 294_105}
+HERE = "127.0.0.1"
+RECVFROM = "45"  # the system call on amd64
+
+
+@functools.cache
+def measure(architecture: str, queued: bool, reports: int, heartbeats: int, sockets: int = 0) -> int:
+    """Instructions of main()."""
+    packets = [(REQUEST, HERE)] * reports + [(heartbeat(i % 64, 76, i % 256), HERE) for i in range(heartbeats)]
+    return serve(built(PROGRAMS[architecture]), packets, queued=queued,
+                 sockets=sockets or math.ceil(max(1, len(packets) if queued else 1) / ROOM)).main
+
+
+def more_than_none(architecture: str, queued: bool, reports: int, heartbeats: int) -> int:
+    sockets = math.ceil((reports + heartbeats) / ROOM) if queued else 1
+    return (measure(architecture, queued, reports, heartbeats)
+            - measure(architecture, False, 0, 0, sockets))
+
+
+def another(architecture: str, queued: bool) -> dict[str, int]:
+    """What one more heartbeat, or report, takes once there has been one: counted for the third, and of
+    reports, whose place in memory makes some dearer to copy, the mean of eight, rounded up."""
+    third = measure(architecture, queued, 0, 3) - measure(architecture, queued, 0, 2)
+    eight = measure(architecture, queued, 10, 0) - measure(architecture, queued, 2, 0)
+    return {"heartbeat": third, "report": math.ceil(eight / 8)}
+
+
+def plain_loop(packets: int, **environment: str) -> Counts:
+    """The plain recvfrom loop with so many heartbeats, ended as it waits for the next."""
+    port, output = free_port(), BUILD / "recvfrom_loop.callgrind"
+    words = callgrind.command(output, built("build/recvfrom_loop"), f"{port}")
+    process = subprocess.Popen(words, env=environment, stderr=subprocess.DEVNULL)
+
+    def idle() -> bool:
+        call = Path(f"/proc/{process.pid}/syscall").read_text().split()[0]
+        return (queued_and_dropped(port) or (1, 0))[0] == 0 and call == RECVFROM
+
+    peer = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    try:
+        wait_until(idle, "the recvfrom loop listens")
+        for _ in range(packets):
+            peer.sendto(heartbeat(3, 76, 9), (HERE, port))
+            wait_until(idle, "the recvfrom loop has taken a heartbeat")
+    finally:
+        peer.close()
+        process.terminate()
+        process.wait()
+    counts = callgrind.parse(output.read_text())
+    if counts.calls["recvfrom"] != packets + 1:
+        raise SystemExit("the recvfrom loop has not taken what it was sent")
+    return counts
+
+
+def once(**environment: str) -> tuple[int, int]:
+    """What the first heartbeat takes more than the third in the plain loop, and symbols it binds."""
+    runs = [plain_loop(packets, **environment) for packets in (0, 1, 2, 3)]
+    return (runs[1].total - runs[0].total - (runs[3].total - runs[2].total),
+            runs[1].calls["_dl_fixup"] - runs[0].calls["_dl_fixup"])
+
+
+def startup() -> None:
+    print(noisy.stamp())
+    for architecture, program in PROGRAMS.items():
+        counts = serve(built(program), [], queued=False)
+        print(f"{architecture}: {counts.total} instructions with no packet, of which {counts.main} in main()")
+    print(f"published, on amd64: {PUBLISHED[0, 0]}")
+
+
+def name(reports: int, heartbeats: int) -> str:
+    parts = [(reports, "report"), (heartbeats, "heartbeat")]
+    return " + ".join(f"{count} {what}{'s' * (count > 1)}" for count, what in parts if count)
+
+
+def main() -> None:
+    if sys.argv[1:] == ["--startup"]:
+        startup()
+        return
+    ways = [(architecture, queued) for architecture in PROGRAMS for queued in (False, True)]
+    heads = [f"{architecture} {'queued' if queued else 'one by one'}" for architecture, queued in ways]
+    with ThreadPoolExecutor(2) as pool:  # two at a time; what follows finds them done
+        list(pool.map(lambda one: measure(*one), [(*way, *packets) for packets in
+                      ((0, 1000), (1, 1000), (0, 100), (0, 10), (0, 3), (0, 2), (10, 0), (2, 0)) for way in ways]))
+    table: dict[str, dict[str, object]] = {}
+    for (reports, heartbeats), total in PUBLISHED.items():
+        if reports + heartbeats:
+            table[name(reports, heartbeats)] = {"published": total - PUBLISHED[0, 0]} | {
+                head: more_than_none(*way, reports, heartbeats) for head, way in zip(heads, ways, strict=True)}
+    each = {head: another(*way) for head, way in zip(heads, ways, strict=True)}
+    table["another heartbeat"] = {"published": 128} | {head: each[head]["heartbeat"] for head in heads}
+    table["another report"] = {"published": "-"} | {head: each[head]["report"] for head in heads}
+    row = "{:<24}{:>10}" + "{:>17}" * 4
+    print(row.format("more than with none", "published", *heads))
+    for number, (what, cells) in enumerate(table.items()):
+        print(row.format(what, *cells.values()))
+    extra, bound = once()
+    extra_now, bound_now = once(LD_BIND_NOW="1")
+    print(f"Once, for the first heartbeat in a plain recvfrom loop: {extra}, as {bound} function is bound\n"
+          f"then; with LD_BIND_NOW=1, {extra_now}, as {bound_now} are. udpserver binds all that it uses before.")
+    figures.keep("instructions", table | {"once": {"lazy": extra, "LD_BIND_NOW": extra_now}})
+    budgets.enforce({architecture: {"udp_heartbeat": each[f"{architecture} queued"]["heartbeat"],
+                                    "udp_report": each[f"{architecture} queued"]["report"]}
+                     for architecture in PROGRAMS}, ("udp_heartbeat", "udp_report"))
+
+
+if __name__ == "__main__":
+    main()

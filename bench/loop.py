@@ -1,0 +1,40 @@
+"""loopbench at four ways of compiling, side by side.     make loopbench
+
+    python3 -m bench.loop [PACKETS]
+
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+from bench import noisy
+from sim.targets import BUILD, ROOT, run
+
+FLAGS = ("-Os", "-O2", "-O3", "-O2 -flto")
+
+
+def main() -> None:
+    made = []
+    for flags in FLAGS:
+        program = BUILD / f"loopbench{flags.replace(' ', '')}"
+        run(["gcc", "-std=c99", *flags.split(), f'-DFLAGS="{flags}"', ROOT / "loopbench.c", ROOT / "dumpulse.c",
+             "-o", program])
+        done = subprocess.run([program, "--json", *sys.argv[1:]], stdout=subprocess.PIPE, text=True, check=False)
+        if done.returncode:
+            raise SystemExit(done.returncode)  # it has said why
+        made.append(json.loads(done.stdout))
+    print(noisy.stamp())
+    print(f"{made[0]['compiler']}; {made[0]['packets']} packets of each stream, {made[0]['rounds']} rounds\n")
+    print(f"{'ns a packet':<21}" + "".join(f"{one['flags']:>20}" for one in made))
+    for rows in zip(*(one["streams"] for one in made), strict=True):
+        print(f"{rows[0]['name']:<21}" + "".join(
+            f"{row['median']:.2f} {row['least']:.1f}-{row['most']:.1f}".rjust(20) for row in rows))
+    print("Each: the median of the rounds, the least and the most, net of the loop itself.")
+
+
+if __name__ == "__main__":
+    main()

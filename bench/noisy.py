@@ -1,0 +1,19 @@
+"""When and where a figure was measured that another day or machine would change.
+
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+from pathlib import Path
+
+
+def stamp() -> str:
+    found = [line.split(":", 1)[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
+             if line.startswith(("model name", "Model"))]
+    load = os.getloadavg()[0]
+    return (f"{datetime.date.today()}, {os.cpu_count()} cores of {found[0] if found else platform.machine()}, "
+            f"Linux {platform.release()},\nload {load:.1f}: noisy, and no test depends on it")

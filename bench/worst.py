@@ -1,0 +1,285 @@
+"""The least and the most that any packet costs, on every target with a simulator.     make worst
+
+On AVR the paths of `make paths` give it: every path, with all packets and tables at once.
+Elsewhere the control flow of the machine code does. Its loops are found in it, and recognised
+by how often a request makes them turn: 8 times to compare it, 256 to sum a table, 129
+to reduce the sum of a table of ff. What no packet can exceed follows from dumpulse.c:
+
+    packet                     compares    sums    reduces
+    of another length                 0       0          0
+    without the magic number     1 to 8       0          0    refused at the first other byte
+    with the magic number             0       4          1    the sum is below 4 + 10 * 255
+    a request                         8     256   1 to 129    and below 129 * 65521
+
+The least and the most are those of all ways through the code that turn its loops that often. Ways
+that no packet takes may be among them, so these are bounds. Packets that are run show that their
+ways are in the control flow, and their costs within the bounds. SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import unicorn
+import z3
+
+from bench import budgets, cost, figures
+from proof import avr
+from sim.machine import SEND, TIME, Machine, Unicorn, load
+from sim.targets import TARGETS, run
+from tests import model
+
+AGENT = "dumpulse_process_packet"
+KINDS = ("length", "magic", "sum", "variable", "heartbeat", "report")
+RUN = {"length": "length", "magic": "magic", "request": "magic", "sum": "sum", "variable": "variable",
+       "heartbeat": "heartbeat", "report": "report"}  # kinds of cost.py
+COMPARE, SUM, REDUCE = 8, 256, 129  # turns of the loops for a request, and a table of ff
+TURNS = {"length": {COMPARE: (0, 0), SUM: (0, 0), REDUCE: (0, 0)},
+         "magic": {COMPARE: (1, 8), SUM: (0, 0), REDUCE: (0, 0)},
+         "sum": {COMPARE: (0, 0), SUM: (4, 4), REDUCE: (1, 1)},
+         "report": {COMPARE: (8, 8), SUM: (256, 256), REDUCE: (1, 129)}}
+TURNS["variable"] = TURNS["heartbeat"] = TURNS["sum"]
+START, END = -1, -2
+DEPTH = 20000  # of the recursion along a way: a report's is of 2,200 instructions
+Edge = tuple[int, int]
+Range = tuple[int, int]
+
+
+@dataclass
+class Flow:
+    """Which instruction may follow which."""
+
+    names: dict[int, str] = field(default_factory=dict)
+    operands: dict[int, str] = field(default_factory=dict)
+    edges: set[Edge] = field(default_factory=set)
+    hooks: dict[str, set[int]] = field(default_factory=lambda: {TIME: set(), SEND: set()})
+
+    def into(self, at: int) -> list[Edge]:
+        return [edge for edge in self.edges if edge[1] == at]
+
+    def out_of(self, at: int) -> list[Edge]:
+        return [edge for edge in self.edges if edge[0] == at]
+
+    def reaches(self, start: int, goal: int) -> bool:
+        seen, open_ = {start}, [start]
+        while open_:
+            open_ += (new := {to for _, to in self.out_of(open_.pop())} - seen)
+            seen |= new
+        return goal in seen
+
+    def heads(self) -> set[int]:
+        """Where loops begin."""
+        return {to for at, to in self.edges if 0 <= to <= at and self.reaches(to, at)}
+
+
+def read(machine: Machine) -> Flow:
+    """The agent's function, from the listing of objdump."""
+    listing = run([machine.target.compiler.replace("gcc", "objdump"), "-d", "-M", "no-aliases", machine.image]
+                  if machine.target.machine == "Riscv" else
+                  [machine.target.compiler.replace("gcc", "objdump"), "-d", machine.image])
+    body = listing.split(f"<{AGENT}>:\n")[1].split("\n\n")[0]
+    found = [(int(at, 16), name, rest) for at, name, rest in
+             re.findall(r"^ *([0-9a-f]+):\t[0-9a-f ]+\t(\S+)(?:\t(.*))?$", body, re.M) if not name.startswith(".")]
+    flow, hooks = Flow(), {machine.symbols[hook]: hook for hook in (TIME, SEND)}
+    flow.edges.add((START, machine.symbols[AGENT]))
+    for (at, name, rest), after in zip(found, [*(at for at, _, _ in found[1:]), END], strict=True):
+        flow.names[at], flow.operands[at] = name, rest
+        plain = name.removeprefix("c.").split(".")[0]
+        goal = int(target[1], 16) if (target := re.search(r"([0-9a-f]+) <", rest)) else None
+        if plain in ("bl", "jal") and goal in hooks:
+            flow.hooks[hooks[goal]].add(at)
+            goal = None
+        elif plain in ("bx", "jr", "jalr") or (plain in ("pop", "ldmia") and "pc" in rest):
+            after = END
+            if not re.match(r"lr|ra|zero,0\(ra\)|.*pc", rest):
+                raise SystemExit(f"{machine.target.name}: {name} {rest} at {at:x}: goes who knows where")
+        elif plain in ("b", "j") or (plain == "jal" and rest.startswith("zero,")):
+            after = END if goal is None else goal
+        elif goal is None or not re.match(r"b(?!ic)|cb|c\.b", name):
+            goal = None
+            if re.match(r"b|cb|j|bl", plain) and plain not in ("bic", "bics", "bfi", "bfc"):
+                raise SystemExit(f"{machine.target.name}: {name} {rest} at {at:x}: unknown here")
+        flow.edges.add((at, after))
+        if goal is not None:
+            flow.edges.add((at, goal))
+    return flow
+
+
+# Cortex-M0+, by table 3-1 of its technical reference manual, with memory that needs no waiting;
+# where the table leaves a choice, a load or a store is not to the single-cycle port.
+M0_CYCLES = dict.fromkeys("movs mov adds add subs cmp orrs lsls lsrs rev uxtb uxth nop".split(), 1)
+M0_CYCLES |= dict.fromkeys("ldr ldrb strb b".split(), 2) | {"bl": 3}
+
+
+def m0_cycles(flow: Flow, edge: Edge) -> int:
+    """Of an instruction, when that one follows it."""
+    at, to = edge
+    name, operands = flow.names[at].split(".")[0], flow.operands[at]
+    if name in ("push", "pop"):  # 1 + N; 3 + N where it returns
+        return 1 + len(operands.split(",")) + (2 if "pc" in operands else 0)
+    if name in M0_CYCLES:
+        return M0_CYCLES[name]
+    if len(name) == 3 and name[0] == "b":  # on a condition: 2 if taken
+        return 1 + (to != min(following for following in flow.names if following > at))
+    raise SystemExit(f"Cortex-M0+: {name} is in no table here")
+
+
+def edges_of(machine: Unicorn, packet: bytes, length: int = 8) -> Counter[Edge]:
+    """How often a packet takes each step; the hooks' instructions do not count."""
+    seen: list[int] = [START]
+
+    def step(_engine: unicorn.Uc, address: int, _size: int, _: object) -> None:
+        if address not in (machine.symbols[TIME], machine.symbols[SEND]):
+            seen.append(address)
+
+    hook = machine.engine.hook_add(unicorn.UC_HOOK_CODE, step)
+    cost.process(machine, packet, length)
+    machine.engine.hook_del(hook)
+    seen.append(END)
+    return Counter(zip(seen, seen[1:], strict=False))
+
+
+def extremes(flow: Flow, kind: str, turns: dict[int, int], own: set[Edge],
+             weight: Callable[[Edge], int]) -> Range:
+    """The cheapest and the dearest way through the code that a packet of a kind may take."""
+    after = {at: flow.out_of(at) for at in (START, *flow.names)}
+    heads = list(turns)
+    allowed = [TURNS[kind][turns[head]] for head in heads]
+    called = {at: hook for hook, callers in flow.hooks.items() for at in callers}
+    wanted = {"heartbeat": (TIME,), "report": (SEND,)}.get(kind, ())
+
+    @functools.cache
+    def rest(at: int, made: tuple[int, ...], hooks: tuple[str, ...], out: bool) -> Range | None:
+        """From an instruction on, after so many turns of each loop, and these calls."""
+        if at == END:
+            enough = all(low <= count for count, (low, _) in zip(made, allowed, strict=True))
+            return (0, 0) if enough and hooks == wanted and out == (kind == "variable") else None
+        ways = []
+        for edge in after[at]:
+            to = edge[1]
+            now = tuple(count + (to == head) for count, head in zip(made, heads, strict=True))
+            if any(count > high for count, (_, high) in zip(now, allowed, strict=True)):
+                continue
+            # Where another loop begins, one that has turned is behind: it has turned enough.
+            if sum(map(bool, now)) > sum(map(bool, made)) and any(
+                    0 < count < low for count, (low, _) in zip(made, allowed, strict=True)):
+                continue
+            calls = (*hooks, called[at]) if at in called else hooks
+            if len(calls) <= 1 and (more := rest(to, now, calls, out or edge in own)):
+                cost_here = 0 if at == START else weight(edge)
+                ways.append((cost_here + more[0], cost_here + more[1]))
+        return (min(low for low, _ in ways), max(high for _, high in ways)) if ways else None
+
+    sys.setrecursionlimit(max(DEPTH, sys.getrecursionlimit()))
+    found = rest(START, (0,) * len(heads), (), False)
+    if found is None:
+        raise SystemExit(f"no way through the code for a {kind}")
+    return found
+
+
+def by_flow(machine: Unicorn) -> dict[str, dict[str, Range]]:
+    """By unit and kind: the bounds."""
+    flow = read(machine)
+    machine.write(machine.agent, b"\xff" * 260)
+    good = model.heartbeat(3, 76, 9)
+    runs = {"report": edges_of(machine, model.REQUEST), "heartbeat": edges_of(machine, good),
+            "length": edges_of(machine, good, 7), "magic": edges_of(machine, b"AreyouO!"),
+            "sum": edges_of(machine, good[:7] + b"!"), "variable": edges_of(machine, model.heartbeat(64, 76, 9))}
+    for kind, steps in runs.items():
+        if strange := steps.keys() - flow.edges:
+            raise SystemExit(f"{machine.target.name}: a {kind} takes steps that the listing does not have: {strange}")
+    turns = {head: sum(runs["report"][edge] for edge in flow.into(head)) for head in flow.heads()}
+    if sorted(turns.values()) != sorted((COMPARE, SUM, REDUCE)):
+        raise SystemExit(f"{machine.target.name}: loops that nobody has argued about: {turns}")
+    # A variable out of range is refused by a step of its own, which no wrong checksum takes.
+    own = set(runs["variable"]) - set(runs["sum"]) - set(runs["heartbeat"])
+    weigh: dict[str, Callable[[Edge], int]] = {"instructions": lambda edge: 1}
+    if machine.target.name == "Cortex-M0+":
+        weigh["cycles"] = lambda edge: m0_cycles(flow, edge)
+    return {unit: {kind: extremes(flow, kind, turns, own, weight) for kind in KINDS}
+            for unit, weight in weigh.items()}
+
+
+def by_paths(name: str) -> dict[str, dict[str, Range]]:
+    """The same on AVR, in cycles: of each path, what the packets that take it can be."""
+    machine = load(name)
+    code = avr.Code(machine, pushed=3 if name == "ATmega2560" else 2)
+    world = avr.World(machine.agent, machine.packet, machine.ram + avr.RAM_BYTES - 1, avr.unknown("table", 260),
+                      avr.unknown("packet", 8), avr.unknown("length", 2), avr.unknown("context", 2))
+    start = world.process(code, machine.symbols[AGENT])
+    eight = z3.And(avr.vector(world.length[0]) == 8, avr.vector(world.length[1]) == 0)
+    magic = avr.vector(world.bytes[4]) == model.MAGIC
+    known = z3.ULT(avr.vector(world.bytes[5]), model.VARIABLES)
+    # A heartbeat of a known variable can only be refused for its checksum.
+    refused = {"length": [z3.Not(eight)], "magic": [eight, z3.Not(magic)], "sum": [eight, magic, known]}
+    found: dict[str, list[avr.State]] = {kind: [] for kind in KINDS}
+    for state in avr.explore(code, start):
+        kind = {model.HEARTBEAT: "heartbeat", model.REPORT: "report"}.get(state.registers[24])
+        kinds = [kind] if kind else [kind for kind, meaning in refused.items()
+                                     if avr.feasible(*state.conditions, *meaning)]
+        for kind in kinds or ["variable"]:
+            found[kind].append(state)
+    machine.close()
+    extra = max(longer for state in found["report"] for longer in state.longer)  # as `make paths` proves
+    return {"cycles": {kind: avr.bounds(states, extra) for kind, states in found.items()}}
+
+
+def bounds(name: str) -> dict[str, dict[str, Range]]:
+    """By unit and kind of packet."""
+    if TARGETS[name].machine == "Avr":
+        return by_paths(name)
+    machine = load(name)
+    assert isinstance(machine, Unicorn)
+    return by_flow(machine)
+
+
+def check(name: str, units: dict[str, dict[str, Range]]) -> None:
+    """What was run reaches the bounds and does not exceed them; no bound is over its budget."""
+    machine = load(name)
+    limits = units[machine.cost_unit]
+    reached: dict[str, set[int]] = {kind: set() for kind in KINDS}
+    for kind, calls in cost.measure(machine).items():
+        reached[RUN[kind]].update(call.cost for call in calls)
+    for kind, costs in reached.items():
+        if (min(costs), max(costs)) != limits[kind]:
+            raise SystemExit(f"{name}: a {kind} took {min(costs)} to {max(costs)} {machine.cost_unit}, "
+                             f"where the bounds are {limits[kind][0]} and {limits[kind][1]}")
+    machine.close()
+    for kind in ("heartbeat", "report"):
+        budget = budgets.load()[name][kind]
+        if limits[kind][1] > budget:
+            raise SystemExit(f"{name}: a {kind} may take {limits[kind][1]} {machine.cost_unit}; "
+                             f"its budget is {budget}")
+
+
+def show(limits: Range) -> str:
+    return str(limits[0]) if limits[0] == limits[1] else f"{limits[0]}-{limits[1]}"
+
+
+def main() -> None:
+    row = "{:<11}{:<13}{:>8}{:>9}{:>9}{:>10}{:>11}{:>11}"
+    print(f"{'':<24}{'|':>2}{'refused for its':^34}|")
+    print(row.format("target", "", *KINDS))
+    table: dict[str, dict[str, str]] = {}
+    for target in TARGETS.values():
+        if target.machine is None:
+            continue
+        units = bounds(target.name)
+        check(target.name, units)
+        for unit, kinds in units.items():
+            cells = {kind: show(kinds[kind]) for kind in KINDS}
+            table[f"{target.name} {unit}"] = cells
+            print(row.format(target.name, unit, *cells.values()), flush=True)
+    figures.keep("worst", table)
+    print("The least and the most that any packet on any table may take, hooks apart. magic: 8 bytes\n"
+          "without the magic number that are no request. On AVR every path; elsewhere a bound, from the\n"
+          "control flow and the turns of its loops. Cortex-M0+ cycles: by Arm's table, no wait states.")
+
+
+if __name__ == "__main__":
+    main()

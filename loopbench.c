@@ -1,0 +1,306 @@
+/* How long a packet takes on this machine, in a loop.   SPDX-License-Identifier: MIT
+ *
+ * loopbench [--json] [PACKETS]; `make loopbench` builds it four ways, and runs them.
+ *
+ * Each stream of packets goes through dumpulse_process_packet again and again, in rounds;
+ * every result is compared with what it should be. The same loop without the library is
+ * timed before each round and subtracted. Assembler that does nothing, but may have changed
+ * anything, keeps the compiler from knowing a packet or dropping a call, also where it
+ * optimises across files.
+ */
+#define _POSIX_C_SOURCE 199309L /* NOLINT: for clock_gettime */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "dumpulse.h"
+
+#ifndef FLAGS
+#define FLAGS "flags unknown"
+#endif
+
+enum {
+    EXIT_USAGE = 2,
+    ROUNDS = 9,
+    SLOTS = 65536,        /* packets of the longest stream: a power of two */
+    REPORT_SHARE = 50,    /* a report takes that many times as long as a heartbeat, about */
+    DEFAULT = 30000000,   /* packets of each stream: a second, about */
+    PACKETS_MIN = 450,    /* one report in each round */
+    PROGRESS_SECONDS = 3, /* between two lines that say how far it is */
+    STREAMS = 6
+};
+static const uint64_t PACKETS_MAX = UINT64_C(1000000000000000); /* no sum here overflows */
+
+static dumpulse agent;
+static uint8_t packets[SLOTS][DUMPULSE_PACKET_SIZE];
+static dumpulse_result expected[SLOTS];
+static uint64_t clock_calls, send_calls;
+
+uint16_t dumpulse_get_timestamp(void)
+{
+    return (uint16_t)clock_calls++;
+}
+
+void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
+{
+    (void)context;
+    __asm__ volatile("" : : "r"(packet), "r"(length) : "memory");
+    send_calls++;
+}
+
+/* ---- Streams: each fills the first packets, and says how many there are ----------------- */
+
+static uint64_t random_state;
+
+static uint64_t next_random(void) /* xorshift, of Marsaglia */
+{
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+    return random_state;
+}
+
+static size_t fill_one(void)
+{
+    dumpulse_make_heartbeat(packets[0], 3, 76, 9);
+    expected[0] = DUMPULSE_HEARTBEAT;
+    return 1;
+}
+
+static size_t fill_variables(void)
+{
+    for (size_t i = 0; i < DUMPULSE_VARIABLES; i++) {
+        dumpulse_make_heartbeat(packets[i], (uint8_t)i, 76, 9);
+        expected[i] = DUMPULSE_HEARTBEAT;
+    }
+    return DUMPULSE_VARIABLES;
+}
+
+static size_t fill_distinct(void) /* each pair of sender and value, once */
+{
+    for (size_t i = 0; i < SLOTS; i++) {
+        dumpulse_make_heartbeat(packets[i], i % DUMPULSE_VARIABLES, (uint8_t)(i / 256),
+                                (uint8_t)(i % 256));
+        expected[i] = DUMPULSE_HEARTBEAT;
+    }
+    return SLOTS;
+}
+
+static size_t fill_half_corrupt(void) /* by one bit: no other heartbeat is so near */
+{
+    (void)fill_distinct();
+    for (size_t i = 0; i < SLOTS; i++) {
+        const uint64_t chance = next_random();
+        if ((chance >> 40) % 2 == 0)
+            continue;
+        packets[i][(chance >> 32) % DUMPULSE_PACKET_SIZE] ^= (uint8_t)(1U << (chance >> 24) % 8);
+        expected[i] = DUMPULSE_REFUSED;
+    }
+    return SLOTS;
+}
+
+static size_t fill_nonsense(void) /* the seed is fixed: none of these is a heartbeat */
+{
+    for (size_t i = 0; i < SLOTS; i++) {
+        const uint64_t bytes = next_random();
+        memcpy(packets[i], &bytes, DUMPULSE_PACKET_SIZE);
+        expected[i] = DUMPULSE_REFUSED;
+    }
+    return SLOTS;
+}
+
+static size_t fill_reports(void) /* of a table of random bytes */
+{
+    static const uint8_t request[DUMPULSE_PACKET_SIZE] = DUMPULSE_REQUEST;
+
+    memcpy(packets[0], request, sizeof request);
+    expected[0] = DUMPULSE_REPORT;
+    for (size_t i = 0; i < DUMPULSE_REPORT_SIZE; i++)
+        agent.report[i] = (uint8_t)(next_random() >> 32);
+    return 1;
+}
+
+static const struct {
+    const char *name;
+    size_t (*fill)(void);
+    unsigned share; /* one packet for so many that were asked for */
+} streams[STREAMS] = {
+    {"one packet", fill_one, 1},           {"64 variables in turn", fill_variables, 1},
+    {"65,536 distinct", fill_distinct, 1}, {"half corrupt", fill_half_corrupt, 1},
+    {"nonsense", fill_nonsense, 1},        {"reports", fill_reports, REPORT_SHARE},
+};
+
+/* ---- Rounds ----------------------------------------------------------------------------- */
+
+static double seconds(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* Both loops read a packet's address and what is expected of it; how many results were wrong. */
+static uint64_t run_loop(uint64_t count, size_t mask)
+{
+    uint64_t wrong = 0;
+
+    for (uint64_t i = 0; i < count; i++) {
+        const uint8_t *packet = packets[i & mask];
+        __asm__ volatile("" : "+r"(packet) : : "memory");
+        wrong += dumpulse_process_packet(&agent, packet, DUMPULSE_PACKET_SIZE, NULL) !=
+                 expected[i & mask];
+    }
+    return wrong;
+}
+
+static uint64_t run_empty_loop(uint64_t count, size_t mask)
+{
+    uint64_t wrong = 0;
+
+    for (uint64_t i = 0; i < count; i++) {
+        const uint8_t *packet = packets[i & mask];
+        dumpulse_result result = expected[i & mask];
+        __asm__ volatile("" : "+r"(packet), "+r"(result) : : "memory");
+        wrong += result != expected[i & mask]; /* cppcheck-suppress knownConditionTrueFalse */
+    }
+    return wrong;
+}
+
+struct times {
+    double least, median, most; /* ns a packet */
+};
+
+static int compare(const void *a, const void *b)
+{
+    const double one = *(const double *)a, other = *(const double *)b;
+    return (one > other) - (one < other);
+}
+
+static struct times summarise(double rounds[ROUNDS])
+{
+    qsort(rounds, ROUNDS, sizeof rounds[0], compare);
+    return (struct times){rounds[0], rounds[ROUNDS / 2], rounds[ROUNDS - 1]};
+}
+
+static void show_progress(size_t stream, unsigned round)
+{
+    static double said;
+    const double now = seconds();
+
+    if (said == 0)
+        said = now;
+    if (now - said < PROGRESS_SECONDS)
+        return;
+    said = now;
+    (void)fprintf(stderr, "loopbench: %s: round %u of %u; stream %u of %u\n", streams[stream].name,
+                  round + 1, (unsigned)ROUNDS, (unsigned)stream + 1, (unsigned)STREAMS);
+}
+
+/* False, and a line on stderr, if the library did not do what it should. */
+static bool measure(size_t stream, uint64_t count, struct times *times, struct times *empty)
+{
+    double with[ROUNDS], without[ROUNDS];
+    uint64_t wrong = 0;
+
+    random_state = UINT64_C(0x9E3779B97F4A7C15);
+    const size_t mask = streams[stream].fill() - 1;
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        /* The first rounds take the rest of the division. */
+        const uint64_t packets_now = count / ROUNDS + (round < count % ROUNDS);
+        show_progress(stream, round);
+        uint64_t heartbeats = clock_calls, reports = send_calls;
+        const double start = seconds();
+        wrong += run_empty_loop(packets_now, mask);
+        const double middle = seconds();
+        wrong += run_loop(packets_now, mask);
+        const double end = seconds();
+        /* The hooks are called for what is expected, and for nothing else. */
+        for (size_t i = 0; i <= mask; i++) {
+            const uint64_t times_fed = packets_now / (mask + 1) + (i < packets_now % (mask + 1));
+            heartbeats += expected[i] == DUMPULSE_HEARTBEAT ? times_fed : 0;
+            reports += expected[i] == DUMPULSE_REPORT ? times_fed : 0;
+        }
+        wrong += heartbeats != clock_calls || reports != send_calls;
+        without[round] = (middle - start) / (double)packets_now * 1e9;
+        with[round] = (end - middle) / (double)packets_now * 1e9 - without[round];
+    }
+    if (expected[0] == DUMPULSE_REPORT)
+        wrong += !dumpulse_check_report(agent.report, sizeof agent.report);
+    if (wrong != 0)
+        (void)fprintf(stderr, "loopbench: %s: %" PRIu64 " results are wrong: run make test\n",
+                      streams[stream].name, wrong);
+    *times = summarise(with);
+    *empty = summarise(without);
+    return wrong == 0;
+}
+
+/* ---- Arguments and output ---------------------------------------------------------------- */
+
+static int print_help(void)
+{
+    (void)printf("usage: loopbench [--json] [PACKETS]\n\n"
+                 "Times dumpulse_process_packet in a loop, net of the loop, in %u rounds.\n\n"
+                 "  PACKETS   of each stream, %u to 10^15; default %u, which takes\n"
+                 "            about a second; of the reports, one for each %u of them\n"
+                 "  --json    print one line of JSON instead of a table\n"
+                 "  --help    print this\n",
+                 (unsigned)ROUNDS, (unsigned)PACKETS_MIN, (unsigned)DEFAULT,
+                 (unsigned)REPORT_SHARE);
+    return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+static bool read_count(const char *text, uint64_t *count)
+{
+    uint64_t value = 0;
+
+    for (; *text >= '0' && *text <= '9' && value <= PACKETS_MAX; text++)
+        value = value * 10 + (uint64_t)(*text - '0'); /* no overflow: below 10^17 */
+    *count = value;
+    return *text == '\0' && value >= PACKETS_MIN && value <= PACKETS_MAX;
+}
+
+static const char *const formats[2][3] = {
+    {"loopbench: GCC %s, %s; %" PRIu64 " packets of each stream, %u rounds\n"
+     "ns a packet              median   least    most   empty loop\n",
+     "%s%-22s%9.2f%8.2f%8.2f%13.2f\n", ""},
+    {"{\"compiler\":\"GCC %s\",\"flags\":\"%s\",\"packets\":%" PRIu64
+     ",\"rounds\":%u,\"unit\":\"ns a packet\",\"streams\":[",
+     "%s{\"name\":\"%s\",\"median\":%.3f,\"least\":%.3f,\"most\":%.3f,\"empty\":%.3f}", "]}\n"},
+};
+
+int main(int argc, char **argv)
+{
+    uint64_t count = DEFAULT;
+    bool json = false, counted = false;
+
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0)
+            return print_help();
+        if (strcmp(argv[i], "--json") == 0) {
+            json = true;
+        } else if (!counted && read_count(argv[i], &count)) {
+            counted = true;
+        } else {
+            (void)fprintf(stderr,
+                          "loopbench: '%.40s': give --json, or one number of packets from %u to "
+                          "10^15; --help has more\n",
+                          argv[i], (unsigned)PACKETS_MIN);
+            return EXIT_USAGE;
+        }
+    }
+    const char *const *format = formats[json];
+    (void)printf(format[0], __VERSION__, FLAGS, count, (unsigned)ROUNDS); /* NOLINT */
+    for (size_t i = 0; i < STREAMS; i++) {
+        struct times times, empty;
+        if (!measure(i, count / streams[i].share, &times, &empty))
+            return EXIT_FAILURE;
+        (void)printf(format[1], json && i != 0 ? "," : "", streams[i].name,
+                     times.median, /* NOLINT */
+                     times.least, times.most, empty.median);
+    }
+    (void)printf("%s", format[2]);
+    return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,116 @@
+"""Does performance.md stay true? A figure that moves is named, a bound holds, and loopbench notices a
+library that is wrong.     SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from bench import callgrind, figures, pages, worst
+from sim.machine import load
+from sim.targets import ROOT, run
+
+
+def library_with(place: Path, before: str, after: str) -> Path:
+    """A copy of the library with another line in dumpulse.c."""
+    for name in ("dumpulse.c", "dumpulse.h"):
+        shutil.copy(ROOT / name, place)
+    text = (place / "dumpulse.c").read_text()
+    assert text.count(before) == 1
+    (place / "dumpulse.c").write_text(text.replace(before, after))
+    return place
+
+
+CHECK = "    if (length != DUMPULSE_PACKET_SIZE)\n"
+
+
+def test_a_cycle_more_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                               capsys: pytest.CaptureFixture[str]) -> None:
+    slower = library_with(tmp_path, CHECK, '    __asm__ volatile("nop");\n' + CHECK)
+    monkeypatch.setenv("DUMPULSE_SOURCE", str(slower))
+    kept = figures.kept("cost")
+    try:
+        with pytest.raises(SystemExit):  # a budget is exceeded, which ends make cost itself
+            pages.output.__wrapped__("cost")
+        now = figures.parse(kept.read_text())
+    finally:
+        kept.unlink(missing_ok=True)
+    key = "cost", "ATmega328P", "heartbeat"
+    was = int(figures.parse(figures.FILE.read_text())[key])
+    assert now[key] == str(was + 1)
+    assert f"make cost: ATmega328P: heartbeat was {was} and is {was + 1}\n" in capsys.readouterr().err
+
+
+def test_what_has_moved() -> None:
+    before = {("cost", "AVR", "report"): "10", ("cost", "AVR", "gone"): "1", ("cost", "AVR", "same"): "3"}
+    now = {("cost", "AVR", "report"): "11", ("cost", "AVR", "new"): "2", ("cost", "AVR", "same"): "3"}
+    assert figures.moved(before, now) == ["make cost: AVR: report was 10 and is 11",
+                                          "make cost: AVR: gone was 1 and is not there",
+                                          "make cost: AVR: new was not there and is 2"]
+
+
+def test_a_bound_that_does_not_hold_is_noticed() -> None:
+    machine = load("rv32imc")
+    limits = worst.by_flow(machine)
+    worst.check("rv32imc", limits)
+    machine.close()
+    for kind, (low, high) in limits["instructions"].items():
+        wrong = {"instructions": limits["instructions"] | {kind: (low, high - 1)}}
+        with pytest.raises(SystemExit, match=f"where the bounds are {low} and {high - 1}"):
+            worst.check("rv32imc", wrong)
+
+
+def test_a_loop_that_nobody_argued_about_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits = '    for (size_t i = length; i != 0; i--)\n        __asm__ volatile("nop");\n'
+    monkeypatch.setenv("DUMPULSE_SOURCE", str(library_with(tmp_path, CHECK, waits + CHECK)))
+    with pytest.raises(SystemExit, match="loops that nobody has argued about"):
+        worst.by_flow(load("Cortex-M0+"))
+
+
+def test_counts_that_do_not_add_up_are_noticed() -> None:
+    text = "fn=(1) main\n1 5\ncfn=(2) sum\ncalls=3 1\n1 7\nfn=(2)\n1 7\nsummary: 12\n"
+    counts = callgrind.parse(text)
+    assert (counts.total, counts.own, counts.calls["sum"], counts.within["main", "sum"]) == (
+        12, {"main": 5, "sum": 7}, 3, 7)
+    for wrong in ("", text.replace("summary: 12", "summary: 13")):
+        with pytest.raises(SystemExit, match="does not add up"):
+            callgrind.parse(wrong)
+
+
+def loopbench(place: Path, source: Path = ROOT) -> Path:
+    program = place / "loopbench"
+    run(["gcc", "-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", '-DFLAGS="-O2"', f"-I{source}", "-iquote", source,
+         "-x", "c", ROOT / "loopbench.c", source / "dumpulse.c", "-o", program])
+    return program
+
+
+def test_loopbench(tmp_path: Path) -> None:
+    program = loopbench(tmp_path)
+    done = subprocess.run([program, "--json", "100000"], capture_output=True, text=True, timeout=60, check=True)
+    made = json.loads(done.stdout)
+    assert (made["flags"], made["packets"], made["rounds"], done.stderr) == ("-O2", 100000, 9, "")
+    assert [row["name"] for row in made["streams"]] == [
+        "one packet", "64 variables in turn", "65,536 distinct", "half corrupt", "nonsense", "reports"]
+    assert all(row["least"] <= row["median"] <= row["most"] for row in made["streams"])
+    for arguments in (["449"], ["1e9"], ["-5"], [""], ["5000 "], ["5000", "5000"], ["--jsn"], ["9" * 30],
+                      ["1000000000000001"]):
+        done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=60, check=False)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), arguments
+    said = run([program, "--help"])
+    assert said.startswith("usage: loopbench") and max(map(len, said.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(("before", "after"), [
+    (CHECK, "    if (length == DUMPULSE_PACKET_SIZE)\n"),
+    ("               ((uint32_t)b << 16) + a;\n", "               ((uint32_t)b << 16) + a || b != 0;\n"),
+    ("    dumpulse_write16_(agent->report, b);\n", "    dumpulse_write16_(agent->report, b + 1);\n"),
+])
+def test_loopbench_notices_a_wrong_library(tmp_path: Path, before: str, after: str) -> None:
+    program = loopbench(tmp_path, library_with(tmp_path, before, after))
+    done = subprocess.run([program, "10000"], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1 and "results are wrong" in done.stderr, done
