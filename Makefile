@@ -210,10 +210,12 @@ clean: ## remove what was made, but for the Python packages
 # Every program of the tests: its compiler, its sources and what else it needs.
 VECTOR_PROGRAMS := $(addprefix build/vectors-,amd64 i386 powerpc sanitized gcc-sanitized)
 SOURCES = $(filter %.c,$^)
-PROGRAMS := build/udpserver-sanitized build/unit build/exhaustive build/fuzz/fuzz build/fuzz/server $(VECTOR_PROGRAMS)
+PROGRAMS := build/udpserver-sanitized build/udpserver-calls build/unit build/exhaustive build/fuzz/fuzz build/fuzz/server $(VECTOR_PROGRAMS)
 build/udpserver-sanitized: udpserver.c
 build/udpserver-sanitized: COMPILER := clang
 build/udpserver-sanitized: MORE := $(SANITIZERS)
+build/udpserver-calls: tests/calls.c udpserver.c
+build/udpserver-calls: SOURCES = $(filter-out udpserver.c,$(filter %.c,$^)) # which includes it
 build/unit: tests/unit.c
 build/unit: LINK := -lcmocka
 build/exhaustive: tests/exhaustive.c
