@@ -507,7 +507,8 @@ def test_a_report_during_a_flood(server: Server, peer: Peer) -> None:
         except TimeoutError:
             assert asked < 50
     assert flood.stdout is not None
-    sent = int(flood.stdout.read()) + asked
+    with flood:
+        sent = int(flood.stdout.read()) + asked
     counters = settled(server, sent)
     assert counters["packets"] + counters["drops"] == sent
     assert answered <= counters["reports"] <= asked and counters["heartbeats"] > 10000
@@ -866,18 +867,20 @@ def test_install_units_and_uninstall(tmp_path: Path) -> None:
     def files(place: Path) -> list[str]:
         return sorted(str(path.relative_to(place)) for path in place.rglob("*") if path.is_file())
 
-    expected = ["lib/systemd/system/dumpulse.service", "lib/systemd/system/dumpulse.socket",
+    expected = ["bin/dumpulse", "lib/systemd/system/dumpulse.service", "lib/systemd/system/dumpulse.socket",
                 "sbin/udpserver", "share/man/man8/udpserver.8"]
     make("install", Path("/opt/x"), str(tmp_path / "stage"))
     assert files(tmp_path / "stage" / "opt" / "x") == expected
-    service = (tmp_path / "stage" / "opt" / "x" / expected[0]).read_text()
+    client = tmp_path / "stage" / "opt" / "x" / expected[0]
+    assert subprocess.run([client, "--version"], check=True, capture_output=True).stdout.startswith(b"client.py ")
+    service = (tmp_path / "stage" / "opt" / "x" / expected[1]).read_text()
     assert "ExecStart=/opt/x/sbin/udpserver" in service and "/usr/local" not in service
     make("uninstall", Path("/opt/x"), str(tmp_path / "stage"))
     assert files(tmp_path / "stage") == []
 
     prefix = tmp_path / "prefix"
     make("install", prefix)
-    units = [str(prefix / name) for name in expected[:2]]
+    units = [str(prefix / name) for name in expected[1:3]]
     environment = {**os.environ, "MANPATH": str(prefix / "share" / "man")}
     subprocess.run(["systemd-analyze", "verify", *units], check=True, env=environment, capture_output=True)
     rated = subprocess.run(["systemd-analyze", "security", "--offline=true", "--threshold=15", units[0]],
