@@ -685,6 +685,15 @@ def test_two_servers_that_start_at_once(tmp_path: Path, content: str | None, mom
     assert not (tmp_path / "table.new").exists()
 
 
+def test_a_new_file_that_is_another_one_once_it_is_locked(tmp_path: Path) -> None:
+    """Another server's, unfinished: it must not be renamed."""
+    new = tmp_path / "table.new"
+    (tmp_path / "other").write_bytes(b"unfinished")
+    status, lines = calls("--state", str(tmp_path / "table"), BEFORE=f"flock mv {tmp_path / 'other'} {new}")
+    assert status == 1 and "another server uses it" in lines[-1]
+    assert new.read_bytes() == b"unfinished" and not (tmp_path / "table").exists()
+
+
 def test_the_state_is_on_the_disk_before_it_has_its_name(tmp_path: Path) -> None:
     status, _ = calls("--state", str(tmp_path / "table"), CALLS=str(tmp_path / "calls"))
     noted = (tmp_path / "calls").read_text().splitlines()
