@@ -975,8 +975,7 @@ static unsigned take_batch(size_t socket)
 
     for (size_t i = 0; i < used; i++) {
         incoming[i].msg_hdr.msg_namelen = sizeof sources[i];
-        incoming[i].msg_hdr.msg_controllen =
-            CONTROL_ROOM; /* for sockets that are bound to no address */
+        incoming[i].msg_hdr.msg_controllen = CONTROL_ROOM; /* whatever socket used it last */
     }
     const int count = recvmmsg(sockets[socket].fd, incoming, BATCH, MSG_DONTWAIT, NULL);
     used = count > 0 ? (unsigned)count : 0;
@@ -1068,8 +1067,7 @@ static bool add_socket(int descriptor)
         (void)setsockopt(descriptor, IPPROTO_IPV6, IPV6_RECVPKTINFO, &everywhere,
                          sizeof everywhere);
     }
-    drops[socket_count] =
-        drops_of(descriptor); /* those of another server before, if it was passed */
+    drops[socket_count] = drops_of(descriptor); /* a passed one may have some from before */
     sockets[socket_count++] = (struct pollfd){.fd = descriptor, .events = POLLIN};
     return true;
 }
@@ -1213,10 +1211,11 @@ static sigset_t catch_signals(void)
     (void)signal(SIGPIPE, SIG_IGN);
     (void)sigemptyset(&blocked);
     for (size_t i = 0; i < sizeof caught / sizeof caught[0]; i++) {
+        (void)sigaction(caught[i], NULL, &before);
+        if (caught[i] == SIGHUP && before.sa_handler == SIG_IGN)
+            continue; /* as nohup wants it */
         (void)sigaddset(&blocked, caught[i]);
-        (void)sigaction(caught[i], &action, &before);
-        if (caught[i] == SIGHUP && before.sa_handler == SIG_IGN) /* as nohup wants it */
-            (void)sigaction(SIGHUP, &before, NULL);
+        (void)sigaction(caught[i], &action, NULL);
     }
     (void)sigprocmask(SIG_BLOCK, &blocked, &waiting);
     for (size_t i = 0; i < sizeof caught / sizeof caught[0]; i++)
