@@ -84,6 +84,10 @@ class NoAnswer(Error):
     """Silence, or the network said that nobody is there."""
 
 
+class Refused(NoAnswer):
+    """The agent's machine is there and said that nothing listens."""
+
+
 class BadReport(Error):
     """What came is not a report of the agent's: `cause` is length, checksum or address."""
 
@@ -161,6 +165,9 @@ def parse_address(text: str) -> tuple[str, int]:
         port = rest[1:] if rest else None
     elif text.count(":") == 1:
         host, port = text.split(":")
+    elif text.endswith(f":{PORT}"):
+        raise BadUsage(f"{text!r} can be read in two ways: write [{text.rpartition(':')[0]}]:{PORT}"
+                       f", or [{text}] if all of it is the address")
     if not host:
         raise BadUsage(f"{text!r} names no host: write HOST or HOST:PORT")
     return host, PORT if port is None else parse_port(port)
@@ -291,7 +298,7 @@ class Udp:
             except OSError:
                 pass  # now it is empty
         if error.errno == errno.ECONNREFUSED:
-            return NoAnswer(f"nothing listens at {spoken(place)}")
+            return Refused(f"nothing listens at {spoken(place)}")
         return NoAnswer(f"{spoken(place)}: {error.strerror}")
 
 
@@ -311,6 +318,7 @@ class Agent:
         end = time.monotonic() + timeout
         bad: Optional[BadReport] = None
         silence = f" from {self.name}"
+        kind = NoAnswer
         try:
             self._link.open(timeout)
             for wait in waits():
@@ -333,13 +341,15 @@ class Agent:
                         asking = untried > 0
                         if asking:
                             self._link.turn()
+                        else:
+                            kind = type(error)  # that of all addresses
                 if again >= end:
                     break
                 self._link.turn()
             self._link.forget()
             if bad is not None:
                 raise BadReport(bad.cause, f"bad report from {self.name}: {bad}")
-            raise NoAnswer(f"no answer in {decimal(round(timeout * 1000))} s{silence}")
+            raise kind(f"no answer in {decimal(round(timeout * 1000))} s{silence}")
         finally:
             self._link.close()
 
@@ -349,7 +359,7 @@ class Agent:
         end = time.monotonic() + timeout
         try:
             self._link.open(timeout)
-            self.send(packet, min(0.1, max(0.0, end - time.monotonic())))
+            self.send(packet, min(0.1, timeout / 4, max(0.0, end - time.monotonic())))
         finally:
             self._link.close()
 
@@ -417,17 +427,17 @@ class Settings(NamedTuple):
         return None if stamp.never else stamp.timestamp
 
 
-def parse_number(text: str, low: int, high: int) -> int:
+def parse_number(text: str, low: int, high: int, what: str = "") -> int:
     if not re.fullmatch(r"[0-9]{1,9}|0[xX][0-9a-fA-F]{1,8}", text):
-        raise BadUsage(f"{text!r} is not a number from {low} to {high}")
+        raise BadUsage(f"{what}{text!r} is not a number from {low} to {high}")
     number = int(text, 16 if text[:2] in ("0x", "0X") else 10)
     if not low <= number <= high:
-        raise BadUsage(f"{text} is out of range: it must be {low} to {high}")
+        raise BadUsage(f"{what}{text} is out of range: it must be {low} to {high}")
     return number
 
 
 def parse_variable(text: str) -> int:
-    return parse_number(text, 0, VARIABLES - 1)
+    return parse_number(text, 0, VARIABLES - 1, "variable ")
 
 
 def parse_byte(text: str) -> int:
@@ -566,17 +576,26 @@ def settle(options: argparse.Namespace) -> Settings:
         expected = parse_variables(given["expect"], variables)
         for variable in variables:
             variable.expected = variable.number in expected
+    ranged: set[int] = set()
     for text in given.get("value_ranges", ()):
         which, colon, limits = text.rpartition(":")
         if not colon:
             raise BadUsage(f"{text!r} is not a variable and a range: write it like 4:0..80")
         for number in parse_variables(which, variables):
+            if number in ranged:
+                raise BadUsage(f"--value gives variable {number} a range twice")
+            ranged.add(number)
             variables[number].low, variables[number].high = parse_range(limits)
             variables[number].expected = True
     tick_ms: int = {**general, **given}.get("tick", 1_000)
     for variable in variables:
-        keys = {**general, **sections.get(variable.number, {}), **given}
-        set_deadlines(variable, keys.get("warn"), keys.get("crit"), tick_ms)
+        own = sections.get(variable.number, {})
+        keys = {**general, **own, **given}
+        try:
+            set_deadlines(variable, keys.get("warn"), keys.get("crit"), tick_ms)
+        except BadUsage as error:  # that of all variables, unless this one has deadlines of its own
+            who = f"variable {variable.spoken}: " if {"warn", "crit"} & {*own} else ""
+            raise BadUsage(f"{who}{error}") from error
     now_from: Optional[int] = general.get("now-from")
     if "now_from" in given:
         now_from, *more = parse_variables(given["now_from"], variables)
@@ -595,11 +614,11 @@ def set_deadlines(variable: Variable, warn_ms: Optional[int], crit_ms: Optional[
     if crit_ms is None:
         variable.crit_ms = min(variable.crit_ms, longest)
     if variable.warn_ms > variable.crit_ms:
-        raise BadUsage(f"variable {variable.spoken}: warn, {seconds(variable.warn_ms)}, "
-                       f"is longer than crit, {seconds(variable.crit_ms)}")
+        raise BadUsage(f"warn, {seconds(variable.warn_ms)}, is longer than crit, "
+                       f"{seconds(variable.crit_ms)}")
     if variable.crit_ms > longest:
-        raise BadUsage(f"variable {variable.spoken}: crit, {seconds(variable.crit_ms)}, can never "
-                       f"be seen: with this tick, ages end at {seconds(longest)}")
+        raise BadUsage(f"crit, {seconds(variable.crit_ms)}, can never be seen: with this tick, "
+                       f"ages end at {seconds(longest)}")
 
 
 # ---------------------------------------------------------------- what a report means
@@ -700,10 +719,21 @@ def whose_clock(settings: Settings, entries: Entries) -> str:
 # ---------------------------------------------------------------- get and set
 
 
+def parse_wanted(options: argparse.Namespace, settings: Settings) -> list[int]:
+    """The variables after HOST, where the older command line has a port."""
+    wanted: list[int] = []
+    for text in options.variables:
+        try:
+            wanted += parse_variables(text, settings.variables)
+        except BadUsage as error:
+            hint = "; a port is written HOST:PORT" if text.isdecimal() else ""
+            raise BadUsage(f"{error}{hint}") from error
+    return wanted
+
+
 def run_get(options: argparse.Namespace) -> int:
     settings = settle(options)
-    wanted = [number for text in options.variables
-              for number in parse_variables(text, settings.variables)]
+    wanted = parse_wanted(options, settings)
     agent = Agent(options.address)
     entries = agent.ask(options.timeout / 1000)
     shown = worth_showing(read(entries, settings), wanted)
@@ -819,7 +849,9 @@ class Watched:
         self.readings: list[Reading] = []
         self.changed: dict[int, set[str]] = {}  # by variable, since the report before
         self.trouble: Optional[Error] = None  # why there was no report this time
-        self.restart = ""  # the last one
+        self.refused = False  # since the last report
+        self.restarted = False  # between the last two
+        self.event = ""  # the last one
         self.heard_at = time.monotonic()
 
     def ask(self, agent: Agent, timeout: float) -> None:
@@ -827,27 +859,35 @@ class Watched:
             self.take(agent.ask(timeout), time.monotonic())
         except (NoAnswer, BadReport) as error:
             self.trouble = error
+            self.refused = self.refused or isinstance(error, Refused)
+            self.restarted = False
             self.changed = {}
 
     def take(self, entries: Entries, at: float) -> None:
         """A report that came at that time, in seconds."""
         readings = read(entries, self.settings)
-        if self.entries:
-            restart = self._restart(entries, at)
-            if restart:
-                self.restart = f"{time.strftime('%H:%M:%S')} {restart}"
+        restart = self._restart(entries, at) if self.entries else ""
+        self.restarted = bool(restart)
+        if self.entries and self.trouble:
+            restart = restart or f"no report came for {at - self.heard_at:.0f} s"
+        if restart:
+            self.event = f"{time.strftime('%H:%M:%S')} {restart}"
         self.changed = {
             new.variable.number: {field for field, before, after in zip(
                 FIELDS, (*old.entry, old.state), (*new.entry, new.state)) if before != after}
             for old, new in zip(self.readings, readings)}
-        self.entries, self.readings, self.heard_at, self.trouble = entries, readings, at, None
+        self.entries, self.readings, self.heard_at = entries, readings, at
+        self.trouble, self.refused = None, False
 
     def _restart(self, entries: Entries, at: float) -> str:
-        """What tells that the agent has restarted: it forgot variables, or its clock has not
-        gone on as ours has. Nothing does if it has kept its table and counts Unix time."""
+        """What tells that the agent has restarted: it forgot variables, nothing listened there
+        for a while, or its clock has not gone on as ours has. Nothing does if it was quick, has
+        kept its table and counts Unix time."""
         forgotten = sum(new.never and not old.never for old, new in zip(self.entries, entries))
         if forgotten:
             return f"the agent restarted: it forgot {forgotten} variable{'s' * (forgotten > 1)}"
+        if self.refused:
+            return f"the agent restarted: it was away for {at - self.heard_at:.0f} s"
         before, now = self.settings.now(self.entries), self.settings.now(entries)
         if self.settings.now_from is None or before is None or now is None:
             return ""
@@ -895,7 +935,7 @@ def screen(watched: Watched, columns: int, rows: int) -> list[str]:
     news = watched.silence() if watched.trouble else whose_clock(watched.settings, watched.entries)
     more = f"; ... and {hidden} more, in order or nearly so" if hidden else ""
     return [paint(title[:columns], BOLD), paint(news[:columns], REVERSE if watched.trouble else ""),
-            paint(watched.restart[:columns], BOLD),
+            paint(watched.event[:columns], BOLD),
             paint("  ".join([heading] * stacks)[:columns], DIM),
             *table[:room], *[""] * (room - len(table)), f"q or Ctrl-C ends{more}"[:columns]]
 
@@ -975,7 +1015,7 @@ class Lines:
 
     def __init__(self, as_json: bool) -> None:
         self._as_json = as_json
-        self._restart = self._said = ""
+        self._event = self._said = ""
 
     def begin(self) -> None:
         """Nothing to prepare, and nothing to close."""
@@ -984,28 +1024,27 @@ class Lines:
 
     def show(self, watched: Watched) -> None:
         shown = worth_showing(watched.readings, watched.wanted)
-        restarted = watched.restart != self._restart
-        self._restart = watched.restart
         if self._as_json:
             print(json.dumps({"time": round(time.time(), 3), "agent": watched.name,
                               "error": str(watched.trouble) if watched.trouble else None,
-                              "restarted": restarted,
+                              "restarted": watched.restarted,
                               "variables": [reading.for_json() for reading in shown]}), flush=True)
             return
         now = time.strftime("%H:%M:%S")
-        lines = [watched.restart] if restarted else []
+        lines = [watched.event] if watched.event != self._event else []
         said = watched.silence() if watched.trouble else counts(watched.readings)
         if watched.trouble or said != self._said:
             lines.append(f"{now} {said}")
-        self._said = said
+        self._said, self._event = said, watched.event
         for reading in [] if watched.trouble else shown:
             changed = watched.changed.get(reading.variable.number, set(FIELDS))
             if changed - {"timestamp"}:
                 marks = {field: "*" * (field in watched.changed.get(reading.variable.number, ()))
                          for field in FIELDS}
-                lines.append(f"{now} {reading.variable.spoken}: value {reading.value}{marks['value']},"
-                             f" sender {reading.sender}{marks['sender']}, age {reading.age},"
-                             f" {reading.state}{marks['state']}")
+                lines.append(f"{now} {reading.variable.spoken}: "
+                             f"value {reading.value}{marks['value']}, "
+                             f"sender {reading.sender}{marks['sender']}, "
+                             f"age {reading.age}, {reading.state}{marks['state']}")
         print("".join(f"{line}\n" for line in lines), end="", flush=True)
 
     def wait(self, pause: float) -> bool:
@@ -1023,8 +1062,7 @@ class Lines:
 
 def run_watch(options: argparse.Namespace) -> int:
     settings = settle(options)
-    wanted = [number for text in options.variables
-              for number in parse_variables(text, settings.variables)]
+    wanted = parse_wanted(options, settings)
     agent = Agent(options.address)
     watched = Watched(settings, wanted, agent.name)
     interval = options.interval / 1000
@@ -1221,8 +1259,10 @@ JUDGES = ("watch", "check", "simulate")
 OPTIONS: list[tuple[Sequence[str], str, Any, str, str]] = [
     (("",), "host", str, "HOST", argparse.SUPPRESS),
     (("",), "port", parse_port, "PORT", argparse.SUPPRESS),
-    (("get", "set", "watch", "check", "simulate"), "address", str, "HOST[:PORT]", "the agent (port 9060)"),
-    (("get", "watch"), "variables", str, "VARIABLE", "only these: 3,7-12 or names (all heard or named)"),
+    (("get", "set", "watch", "check", "simulate"), "address", str, "HOST[:PORT]",
+     "the agent (port 9060)"),
+    (("get", "watch"), "variables", str, "VARIABLE",
+     "only these: 3,7-12 or names (all heard or named)"),
     (("set",), "variable", str, "VARIABLE", "0 to 63, or its name"),
     (("set",), "value", parse_byte, "VALUE", "0 to 255"),
     (("",), "-v", parse_byte, "VALUE", "send this value, 0 to 255"),
@@ -1235,22 +1275,25 @@ OPTIONS: list[tuple[Sequence[str], str, Any, str, str]] = [
     (JUDGES, "--warn", parse_duration, "TIME", "silent for longer is late (5s)"),
     (JUDGES, "--crit", parse_duration, "TIME", "silent for longer is dead (30s)"),
     (("watch",), "--interval", parse_duration, "TIME", "ask so often (1s)"),
-    (("watch",), "--count", lambda text: parse_number(text, 1, 10**8), "N", "end after so many times"),
+    (("watch",), "--count", lambda text: parse_number(text, 1, 10**8), "N",
+     "end after so many times"),
     (("simulate",), "--nodes", lambda text: parse_number(text, 1, VARIABLES - 1), "N",
      "how many nodes (all of --names, or 8)"),
     (("simulate",), "--die", str, "NODES@TIME", "they fall silent then: 5@8s"),
     (("simulate",), "--late", str, "NODES", "they beat too seldom"),
     (("simulate",), "--corrupt", str, "NODES", "half of their heartbeats are damaged"),
     (("simulate",), "--seconds", parse_duration, "TIME", "end after so long (on Ctrl-C)"),
-    (("simulate",), "--seed", lambda text: parse_number(text, 0, 10**9), "N", "repeat an earlier run"),
+    (("simulate",), "--seed", lambda text: parse_number(text, 0, 10**9), "N",
+     "repeat an earlier run"),
     (READERS, "--tick", parse_tick, "TIME", "unit of the agent's timestamps (1s)"),
     (READERS, "--now-from", str, "VARIABLE", "the one that the agent stamps (the clock here)"),
-    ((*ASKERS, "simulate"), "--names", str, "FILE", "names and deadlines: see examples/vehicle.ini"),
+    ((*ASKERS, "simulate"), "--names", str, "FILE",
+     "names and deadlines: see examples/vehicle.ini"),
     (ASKERS, "--timeout", parse_duration, "TIME", "give up after so long (3s)"),
     (READERS, "--json", True, "", "for scripts"),
 ]
 MORE: dict[str, dict[str, Any]] = {  # what argparse must know besides
-    "port": {"nargs": "?", "default": PORT}, "variables": {"nargs": "*"}, "--sender": {"default": 1},
+    "port": {"nargs": "?"}, "variables": {"nargs": "*", "default": []}, "--sender": {"default": 1},
     "--interval": {"default": 1_000}, "--timeout": {"default": 3_000}, "-s": {"dest": "sender"},
     "-v": {"dest": "value"}, "-n": {"dest": "variable"}, "--die": {"action": "append"},
     "--value": {"action": "append", "dest": "value_ranges"}}
@@ -1276,7 +1319,9 @@ def build_parser(command: str) -> Parser:
 
 def run_older(options: argparse.Namespace) -> int:
     """HOST PORT, as the command line has always been."""
-    options.address = f"[{options.host.strip('[]')}]:{options.port}"
+    options.address = options.host
+    if options.port is not None:
+        options.address = f"[{options.host.strip('[]')}]:{options.port}"
     options.variables, options.confirm = [], False
     if options.value is not None:
         options.variable = options.variable or "0"
@@ -1293,15 +1338,17 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], str, str]] = {
     "watch": (run_watch, "Show who is alive, over and over. What has changed since the last\n"
               "report stands out; a value out of its range has a !. It waits for an answer for\n"
               "one interval, or 1 s, but never longer than --timeout. A restart of the agent is\n"
-              "seen if it forgot a variable, or if the clock of --now-from jumped.", AGES),
-    "check": (run_check, "Print one line that says who is not alive, and performance data. Expected\n"
-              "are those of --expect and --value, or all that --names does not except.", AGES),
-    "simulate": (run_simulate, "Be a number of nodes that beat, until Ctrl-C: the variables of --names,\n"
-                 "or 1 to 8.", "Senders are the variables plus 10.")}
+              "seen if it forgot a variable, if nothing listened there for a while, or if the\n"
+              "clock of --now-from jumped.", AGES),
+    "check": (run_check, "Print one line that says who is not alive, and performance data.\n"
+              "Expected are those of --expect and --value, or all that --names does not except.",
+              AGES),
+    "simulate": (run_simulate, "Be a number of nodes that beat, until Ctrl-C: the variables of\n"
+                 "--names, or 1 to 8.", "Senders are the variables plus 10.")}
 
 
 def ended(*_: object) -> NoReturn:
-    """SIGTERM and SIGHUP: the terminal is put in order on the way out."""
+    """SIGTERM, SIGHUP, Ctrl-\\: the terminal is put in order on the way out."""
     raise SystemExit(128 + signal.SIGTERM)
 
 
@@ -1323,9 +1370,10 @@ def command(arguments: Sequence[str]) -> int:
 
 
 def main() -> NoReturn:
-    for number in ("SIGTERM", "SIGHUP"):
-        if hasattr(signal, number):  # Windows has no SIGHUP
-            signal.signal(getattr(signal, number), ended)
+    for name in ("SIGTERM", "SIGHUP", "SIGQUIT"):
+        number = getattr(signal, name, None)  # Windows has only the first
+        if number is not None and signal.getsignal(number) != signal.SIG_IGN:  # as nohup wants it
+            signal.signal(number, ended)
     sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # somebody has closed it
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # one column each, whatever the locale

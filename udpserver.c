@@ -171,6 +171,18 @@ static bool is_ipv4(const uint8_t address[ADDRESS_SIZE])
     return memcmp(address, mapped, MAPPED) == 0;
 }
 
+/* Does the first one take in what the other listens on? */
+static bool covers(const struct place *all, const struct place *one)
+{
+    static const uint8_t zeros[ADDRESS_SIZE];
+    const size_t prefix = is_ipv4(all->address) ? MAPPED : 0; /* :: has IPv4, too */
+
+    if (memcmp(all, one, sizeof *all) == 0)
+        return true;
+    return memcmp(all->address, one->address, prefix) == 0 &&
+           memcmp(all->address + prefix, zeros, ADDRESS_SIZE - prefix) == 0;
+}
+
 static bool set_bind(const char *text)
 {
     const char *percent = strchrnul(text, '%');
@@ -183,6 +195,11 @@ static bool set_bind(const char *text)
                      text);
     if (*percent != '\0' && (place->scope = if_nametoindex(percent + 1)) == 0)
         return wrong("--bind %.60s: there is no such interface", text);
+    for (const struct place *earlier = options.binds; earlier != place; earlier++)
+        if (covers(place, earlier) || covers(earlier, place))
+            return wrong("--bind %.60s has what another --bind has: :: is all of IPv4 and IPv6, "
+                         "0.0.0.0 all of IPv4; give it alone",
+                         text);
     options.bind_count++;
     return true;
 }
@@ -200,8 +217,9 @@ static bool add_rule(const char *text)
     const uint64_t before = is_ipv4(rule->address) ? MAPPED_BITS : 0;
     rule->bits = ADDRESS_BITS - before;
     if (*slash != '\0' && !read_number(slash + 1, '\0', 0, rule->bits, &rule->bits))
-        return wrong("--allow %.60s: after the slash goes a number from 0 to %u", text,
-                     (unsigned)rule->bits);
+        return wrong(
+            "--allow %.60s: after the slash of an IPv%c network goes a number from 0 to %u", text,
+            before != 0 ? '4' : '6', (unsigned)rule->bits);
     rule->bits += before;
     for (size_t bit = rule->bits; bit < ADDRESS_BITS; bit++)
         if ((rule->address[bit / 8] & (0x80U >> bit % 8)) != 0)
@@ -500,8 +518,14 @@ static enum state_kind decode_state(const uint8_t *state, size_t size, uint64_t 
     return STATE_GOOD;
 }
 
+static bool is_same(const struct stat *one, const struct stat *other)
+{
+    return one->st_ino == other->st_ino && one->st_dev == other->st_dev;
+}
+
 /* A regular file, locked for this server alone; never waits, whatever the path is. Another server
- * may have put a new file in its place just before it was locked: then the path has another. */
+ * may have put a new file in its place just before it was locked: then the path has another. What
+ * is to be written must not be somebody else's file by another name. */
 static int open_state(const char *path, int flags)
 {
     struct stat status, now;
@@ -512,10 +536,11 @@ static int open_state(const char *path, int flags)
     int reason = EINVAL;
     if (fstat(file, &status) == 0 && S_ISREG(status.st_mode)) {
         reason = EWOULDBLOCK;
-        if (flock(file, LOCK_EX | LOCK_NB) != 0)
+        if (flags != O_RDONLY && status.st_nlink > 1)
+            reason = EMLINK;
+        else if (flock(file, LOCK_EX | LOCK_NB) != 0)
             reason = errno;
-        else if (lstat(path, &now) == 0 && now.st_ino == status.st_ino &&
-                 now.st_dev == status.st_dev)
+        else if (lstat(path, &now) == 0 && is_same(&now, &status))
             return file;
     }
     (void)close(file);
@@ -530,6 +555,7 @@ static const char *state_error(void)
     case ENXIO:
     case EISDIR: return "it is not a regular file";
     case ELOOP: return "it is a symbolic link: name the file itself";
+    case EMLINK: return "it is a file of several names: remove it";
     case EWOULDBLOCK: return "another server uses it: give each its own";
     default: return strerror(errno);
     }
@@ -561,15 +587,31 @@ static bool write_state(int file)
     return true;
 }
 
-/* Under another name first: at any moment FILE is a whole one, the old or the new. Packets
- * wait in the sockets' buffers meanwhile. */
+/* Is there a FILE that this server has neither read nor written? Another has, then, which was
+ * started at the same time, or after FILE was removed. */
+static bool is_taken(void)
+{
+    struct stat mine, now;
+
+    return lstat(options.state, &now) == 0 &&
+           (state_lock < 0 || fstat(state_lock, &mine) != 0 || !is_same(&now, &mine));
+}
+
+/* Under another name first: at any moment FILE is a whole one, the old or the new. Whoever has
+ * locked that name is the only one to put a FILE in place. Packets wait in the sockets' buffers
+ * meanwhile. */
 static bool save_state(void)
 {
     char path[PATH_MAX];
 
     (void)snprintf(path, sizeof path, "%s.new", options.state);
     const int file = open_state(path, O_WRONLY | O_CREAT);
-    if (file >= 0 && write_state(file)) {
+    const bool taken = file >= 0 && is_taken();
+    if (taken) {
+        (void)unlink(path);
+        errno = EWOULDBLOCK;
+    }
+    if (file >= 0 && !taken && write_state(file)) {
         if (save_failed)
             say("state is written to %s again", options.state);
         if (state_lock >= 0)
@@ -744,12 +786,14 @@ static void address_of(const union source *from, uint8_t address[ADDRESS_SIZE])
     }
 }
 
+/* IPv4 has rules of its own: ::/0 is all of IPv6 alone. */
 static bool is_allowed(const uint8_t address[ADDRESS_SIZE])
 {
     for (size_t i = 0; i < options.rule_count; i++) {
         const struct rule *rule = &options.rules[i];
         const size_t bytes = rule->bits / 8, bits = rule->bits % 8;
-        if (memcmp(address, rule->address, bytes) == 0 &&
+        if (is_ipv4(address) == is_ipv4(rule->address) &&
+            memcmp(address, rule->address, bytes) == 0 &&
             (bits == 0 || (address[bytes] ^ rule->address[bytes]) >> (8 - bits) == 0))
             return true;
     }
@@ -803,10 +847,7 @@ enum {
 };
 
 static struct pollfd sockets[MAX_SOCKETS];
-static struct {
-    bool everywhere; /* bound to no address: its packets tell where they were sent to */
-    uint32_t drops;  /* as the kernel counted them when it was asked last */
-} details[MAX_SOCKETS];
+static uint32_t drops[MAX_SOCKETS]; /* as the kernel counted them when it was asked last */
 static size_t socket_count;
 static uint64_t capacity = UINT64_MAX; /* packets that the smallest buffer holds */
 
@@ -831,8 +872,8 @@ static void prepare_batches(void)
     }
 }
 
-/* Has the report leave from the address that was asked, of all that this machine has, by
- * whatever route: a reader believes no other. A multicast address cannot send. */
+/* Has the report leave from the address that was asked, of all that this machine has, by whatever
+ * route: a reader believes no other. A link-local address means nothing without its interface. */
 static void answer_from_there(struct msghdr *reply, struct msghdr *request)
 {
     struct cmsghdr *header = CMSG_FIRSTHDR(request);
@@ -846,9 +887,8 @@ static void answer_from_there(struct msghdr *reply, struct msghdr *request)
         memset(CMSG_DATA(header) + offsetof(struct in_pktinfo, ipi_ifindex), 0, sizeof(int));
     } else if (header->cmsg_level == IPPROTO_IPV6 && header->cmsg_type == IPV6_PKTINFO) {
         memcpy(&info, CMSG_DATA(header), sizeof info);
-        if (IN6_IS_ADDR_MULTICAST(&info.ipi6_addr))
-            return;
-        info.ipi6_ifindex = 0;
+        if (!IN6_IS_ADDR_LINKLOCAL(&info.ipi6_addr))
+            info.ipi6_ifindex = 0;
         memcpy(CMSG_DATA(header), &info, sizeof info);
     } else {
         return;
@@ -871,15 +911,22 @@ void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
     outgoing_count++;
 }
 
-/* What the kernel does not take at once is lost, and counted. */
+/* What the kernel does not take at once is lost, and counted. An error is that of the first one
+ * alone. Where it was sent to may be no address to send from, but one of a group or of everybody:
+ * then it leaves from any. */
 static void send_reports(int descriptor)
 {
     unsigned done = 0;
 
     while (done < outgoing_count) {
+        struct msghdr *first = &outgoing[done].msg_hdr;
         const int sent = sendmmsg(descriptor, outgoing + done, outgoing_count - done, MSG_DONTWAIT);
+        if (sent <= 0 && errno != EAGAIN && first->msg_controllen != 0) {
+            first->msg_controllen = 0;
+            continue;
+        }
         counters[sent > 0 ? REPORTS : UNSENT] += sent > 0 ? (unsigned)sent : 1;
-        done += sent > 0 ? (unsigned)sent : 1; /* an error is that of the first one alone */
+        done += sent > 0 ? (unsigned)sent : 1;
     }
     outgoing_count = 0;
 }
@@ -928,7 +975,7 @@ static unsigned take_batch(size_t socket)
 
     for (size_t i = 0; i < used; i++) {
         incoming[i].msg_hdr.msg_namelen = sizeof sources[i];
-        incoming[i].msg_hdr.msg_controllen = details[socket].everywhere ? CONTROL_ROOM : 0;
+        incoming[i].msg_hdr.msg_controllen = CONTROL_ROOM; /* whatever socket used it last */
     }
     const int count = recvmmsg(sockets[socket].fd, incoming, BATCH, MSG_DONTWAIT, NULL);
     used = count > 0 ? (unsigned)count : 0;
@@ -968,19 +1015,24 @@ static unsigned take_packets(bool polled)
     return taken;
 }
 
-/* The kernel's counters, of 32 bits, are those that SO_RXQ_OVFL attaches to packets; here
- * they are read when they are wanted, at no cost for the packets, and tell of the last ones,
- * too. To be called before any has grown by 2^32. */
+/* The kernel's counter, of 32 bits, is the one that SO_RXQ_OVFL attaches to packets; here it is
+ * read when it is wanted, at no cost for the packets, and tells of the last ones, too. */
+static uint32_t drops_of(int descriptor)
+{
+    uint32_t memory[SK_MEMINFO_VARS] = {0};
+    socklen_t size = sizeof memory;
+
+    (void)getsockopt(descriptor, SOL_SOCKET, SO_MEMINFO, memory, &size);
+    return memory[SK_MEMINFO_DROPS];
+}
+
+/* To be called before any has grown by 2^32. */
 static void count_drops(void)
 {
-    uint32_t memory[SK_MEMINFO_VARS];
-
     for (size_t i = 0; i < socket_count; i++) {
-        socklen_t size = sizeof memory;
-        if (getsockopt(sockets[i].fd, SOL_SOCKET, SO_MEMINFO, memory, &size) != 0)
-            continue;
-        counters[DROPS] += (uint32_t)(memory[SK_MEMINFO_DROPS] - details[i].drops);
-        details[i].drops = memory[SK_MEMINFO_DROPS];
+        const uint32_t now = drops_of(sockets[i].fd);
+        counters[DROPS] += (uint32_t)(now - drops[i]);
+        drops[i] = now;
     }
 }
 
@@ -1015,7 +1067,7 @@ static bool add_socket(int descriptor)
         (void)setsockopt(descriptor, IPPROTO_IPV6, IPV6_RECVPKTINFO, &everywhere,
                          sizeof everywhere);
     }
-    details[socket_count].everywhere = everywhere;
+    drops[socket_count] = drops_of(descriptor); /* a passed one may have some from before */
     sockets[socket_count++] = (struct pollfd){.fd = descriptor, .events = POLLIN};
     return true;
 }
@@ -1151,13 +1203,17 @@ static void on_signal(int number)
 /* Signals come only while the loop waits, with the mask that this returns. */
 static sigset_t catch_signals(void)
 {
-    static const int caught[] = {SIGTERM, SIGINT, SIGUSR1};
+    static const int caught[] = {SIGTERM, SIGINT, SIGUSR1, SIGHUP};
     const struct sigaction action = {.sa_handler = on_signal};
+    struct sigaction before;
     sigset_t blocked, waiting;
 
     (void)signal(SIGPIPE, SIG_IGN);
     (void)sigemptyset(&blocked);
     for (size_t i = 0; i < sizeof caught / sizeof caught[0]; i++) {
+        (void)sigaction(caught[i], NULL, &before);
+        if (caught[i] == SIGHUP && before.sa_handler == SIG_IGN)
+            continue; /* as nohup wants it */
         (void)sigaddset(&blocked, caught[i]);
         (void)sigaction(caught[i], &action, NULL);
     }
@@ -1205,19 +1261,22 @@ static uint64_t run_tasks(uint64_t now)
 /* Under load, to be woken for every packet costs more than to take it: at BUSY packets in a
  * round (32,000 a second, if it slept before) the server sleeps on for NAP and lets them queue up,
  * unless those of a nap might fill a quarter of a buffer. Packets and signals wait no longer than
- * that. */
+ * that. It also sleeps when a socket was ready and had nothing: one that was passed may have errors
+ * queued, or be shut down, and would be ready for ever. */
 enum { BUSY = 16, NAP = 500000 /* ns */ };
 
 static void serve(const sigset_t *waiting)
 {
     uint64_t taken = 0, now = nanoseconds(CLOCK_MONOTONIC);
+    int ready = 0;
 
     do {
         const uint64_t next = run_tasks(now);
-        const bool behind = taken >= capacity / 4, busy = taken >= BUSY;
+        const bool behind = taken >= capacity / 4;
+        const bool busy = taken >= BUSY || (ready > 0 && taken == 0);
         const uint64_t wait = behind ? 0 : busy ? NAP : next - now;
         const struct timespec timeout = {(time_t)(wait / SECOND), (long)(wait % SECOND)};
-        const int ready = ppoll(sockets, busy ? 0 : socket_count, &timeout, waiting);
+        ready = ppoll(sockets, busy ? 0 : socket_count, &timeout, waiting);
         taken = take_packets(ready > 0);
         if (asked) {
             asked = 0;
@@ -1231,8 +1290,21 @@ static void serve(const sigset_t *waiting)
         taken = take_packets(false);
 }
 
+/* Descriptors 0 to 2 that somebody has closed would be given to the first files that are opened,
+ * and messages be written there. Those from 3 are left alone: they may be passed sockets. */
+static void keep_standard_descriptors(void)
+{
+    int descriptor = STDIN_FILENO;
+
+    while (descriptor >= 0 && descriptor <= STDERR_FILENO)
+        descriptor = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (descriptor >= 0)
+        (void)close(descriptor);
+}
+
 int main(int argc, char **argv)
 {
+    keep_standard_descriptors();
     if (!read_arguments(argc, argv)) {
         say("%s", options.wrong);
         return EXIT_USAGE;

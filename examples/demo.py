@@ -21,7 +21,8 @@ from typing import IO, Any, NoReturn
 EXAMPLES = Path(__file__).resolve().parent
 CLIENT = [sys.executable, str(EXAMPLES.parent / "client.py")]
 NAMES = ["--names", str(EXAMPLES / "vehicle.ini")]
-UPDATES = 6        # of the table, one a second, when nobody sits there to end it
+READING = [*NAMES, "--tick", "100ms"]  # the agent's, so that ages show tenths of a second
+UPDATES = 7        # of the table, one a second, when nobody sits there to end it
 LONGEST = "1h"     # the nodes end then, should this program be killed without a chance to end them
 
 
@@ -65,7 +66,7 @@ def main() -> int:
             [*CLIENT, "simulate", address, *NAMES, "--late", "radio", "--corrupt", "tank",
              "--die", "doors@8s" if interactive else "doors@1s", "--seconds", LONGEST], stdout=said)
         stack.callback(end, nodes)
-        watch = [*CLIENT, "watch", address, *NAMES]
+        watch = [*CLIENT, "watch", address, *READING]
         watcher = subprocess.Popen(watch if interactive else [*watch, "--count", str(UPDATES)])
         stack.callback(end, watcher)
         status = watcher.wait()
@@ -73,7 +74,7 @@ def main() -> int:
             return status  # nobody reads, or it has said what is wrong
         if not interactive:
             print("\nThe report:\n", flush=True)
-            status = subprocess.run([*CLIENT, "get", address, *NAMES], check=False).returncode
+            status = subprocess.run([*CLIENT, "get", address, *READING], check=False).returncode
             print()
         end(nodes, signal.SIGINT)  # after which they say what they have done
         end(agent, signal.SIGINT)

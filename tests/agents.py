@@ -19,8 +19,9 @@ from tests.servers import PATIENCE, ROOT
 COMMAND = [sys.executable, str(ROOT / "client.py")]
 VEHICLE = str(ROOT / "examples" / "vehicle.ini")
 
-# A job in the background of a script ignores Ctrl-C, and so would all that it starts.
+# A job in the background of a script ignores these, and so would all that it starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 
 def report(**heard: tuple[int, int, int]) -> bytes:

@@ -1,7 +1,8 @@
 /* libFuzzer target: what udpserver reads that is not a packet, its arguments and its state
  * file.   SPDX-License-Identifier: MIT
  *
- * The first byte of an input says which; a failure prints its replay:
+ * Before that, without any chance, who gets a report. The first byte of an input says what it
+ * is; a failure prints its replay:
  *     make replay-server INPUT=build/fuzz/server-crash-…
  */
 #define main udpserver_main
@@ -90,13 +91,113 @@ static void try_time(const uint8_t *bytes, uint64_t written, uint64_t passed)
     CHECK(gone == forgotten);
 }
 
+static void set_arguments(char *option, char *value)
+{
+    char *arguments[] = {"udpserver", option, value, NULL};
+
+    CHECK(read_arguments(option == NULL ? 1 : 3, arguments));
+}
+
+static bool is_allowed_text(const char *text)
+{
+    uint8_t address[ADDRESS_SIZE];
+
+    CHECK(read_address(text, strlen(text), address));
+    return is_allowed(address);
+}
+
+/* Rules of every length, and addresses that differ from them in every bit. */
+static void try_rule(const char *text)
+{
+    uint8_t whole[ADDRESS_SIZE], address[ADDRESS_SIZE];
+    char host[INET6_ADDRSTRLEN], rule[INET6_ADDRSTRLEN + 8];
+
+    CHECK(read_address(text, strlen(text), whole));
+    const unsigned before = is_ipv4(whole) ? MAPPED_BITS : 0;
+    for (unsigned bits = before; bits <= ADDRESS_BITS; bits++) {
+        memcpy(address, whole, sizeof address);
+        for (unsigned bit = bits; bit < ADDRESS_BITS; bit++)
+            address[bit / 8] &= (uint8_t) ~(0x80U >> bit % 8);
+        CHECK(inet_ntop(AF_INET6, address, host, sizeof host) != NULL);
+        (void)snprintf(rule, sizeof rule, "%s/%u", host, bits - before);
+        set_arguments("--allow", rule);
+        CHECK(is_allowed(whole));
+        for (unsigned bit = 0; bit < ADDRESS_BITS; bit++) {
+            memcpy(address, whole, sizeof address);
+            address[bit / 8] ^= (uint8_t)(0x80U >> bit % 8);
+            CHECK(is_allowed(address) == (bit >= bits));
+        }
+    }
+}
+
+static bool is_within(const char *text)
+{
+    uint8_t address[ADDRESS_SIZE];
+
+    CHECK(read_address(text, strlen(text), address));
+    return is_within_rate(address);
+}
+
+/* One report a second for each source: it takes a few µs to ask for these. */
+static void try_sources(void)
+{
+    char newcomer[] = "2001:db8:0:0::";
+
+    set_arguments("--rate", "1");
+    set_secret = 1; /* what starts with the same 10 bits belongs to one set */
+    CHECK(is_within("192.0.2.1") && is_within("192.0.2.0") && is_within("192.0.3.1"));
+    CHECK(!is_within("192.0.2.1"));
+    CHECK(is_within("2001:db8:0:1::") && !is_within("2001:db8:0:1:8000::"));
+    for (newcomer[11] = '2'; newcomer[11] <= '4'; newcomer[11]++)
+        CHECK(is_within(newcomer));      /* the 64th bit is another source, too */
+    CHECK(!is_within("2001:db8:0:5::")); /* the set is full, */
+    for (newcomer[11] = '1'; newcomer[11] <= '4'; newcomer[11]++)
+        CHECK(!is_within(newcomer)); /* and nobody was forgotten for it */
+}
+
+/* The interface that a report leaves by, if the request came by the first. */
+static unsigned interface_of_answer(const char *text)
+{
+    size_t control[CONTROL_ROOM / sizeof(size_t)] = {0};
+    struct msghdr reply, request = {.msg_control = control, .msg_controllen = CONTROL_ROOM};
+    struct in6_pktinfo info = {.ipi6_ifindex = 1};
+
+    CHECK(inet_pton(AF_INET6, text, &info.ipi6_addr) == 1);
+    *CMSG_FIRSTHDR(&request) = (struct cmsghdr){
+        .cmsg_len = CMSG_LEN(sizeof info), .cmsg_level = IPPROTO_IPV6, .cmsg_type = IPV6_PKTINFO};
+    memcpy(CMSG_DATA(CMSG_FIRSTHDR(&request)), &info, sizeof info);
+    answer_from_there(&reply, &request);
+    CHECK(reply.msg_control == control && reply.msg_controllen == CONTROL_ROOM);
+    memcpy(&info, CMSG_DATA(CMSG_FIRSTHDR(&reply)), sizeof info);
+    return info.ipi6_ifindex;
+}
+
+static void try_who_gets_a_report(void)
+{
+    set_arguments(NULL, NULL);
+    CHECK(is_allowed_text("127.0.0.1") && is_allowed_text("127.255.255.255"));
+    CHECK(!is_allowed_text("126.255.255.255") && !is_allowed_text("128.0.0.0"));
+    CHECK(is_allowed_text("::1") && !is_allowed_text("::") && !is_allowed_text("8000::1"));
+    try_rule("2001:db8:1234:5678:9abc:def0:f:ffff");
+    try_rule("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff");
+    try_rule("255.255.255.255");
+    try_rule("192.0.2.1");
+    set_arguments("--allow", "::/0");
+    CHECK(is_allowed_text("::1") && !is_allowed_text("192.0.2.1"));
+    try_sources();
+    CHECK(interface_of_answer("fe80::1") == 1 && interface_of_answer("2001:db8::1") == 0);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     enum { TIMES = 1 + 4 + 3 };
-    char *none[] = {"udpserver", NULL};
+    static bool begun;
 
+    if (!begun)
+        try_who_gets_a_report();
+    begun = true;
     if (size == 0)
         return 0;
     /* A block of its own, so that AddressSanitizer sees a read past its end. */
@@ -107,13 +208,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     switch (data[0] % 3) {
     case 0: try_arguments(copy, size); break;
     case 1:
-        CHECK(read_arguments(1, none));
+        set_arguments(NULL, NULL);
         if (size > STATE_SIZE && data[0] >= 128) /* a right sum, which it would seldom find */
             put_number((uint8_t *)copy + CRC_AT, 4, crc32_of((uint8_t *)copy, CRC_AT));
         try_state((uint8_t *)copy, size - 1);
         break;
     default:
-        CHECK(read_arguments(1, none));
+        set_arguments(NULL, NULL);
         if (size >= TIMES + ENTRIES_SIZE)
             try_time(data + TIMES, get_number(data + 1, 4), get_number(data + 5, 3));
     }

@@ -62,9 +62,10 @@ class Lines:
             self.lines.append(line.rstrip("\n"))
 
     def all(self) -> list[str]:
-        """Every line, once the program has ended."""
+        """Every line, once the program has ended; its pipe is closed."""
         self._reader.join(PATIENCE)
         assert not self._reader.is_alive()
+        self._stream.close()
         return self.lines
 
 
@@ -109,6 +110,8 @@ class Server:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait(PATIENCE)
+        for lines in (self.stdout, self.stderr):
+            lines.all()
 
     def stats(self) -> Counters:
         """The counters now: SIGUSR1, and the line that it prints."""

@@ -120,8 +120,12 @@ def unix_stamp(tick_ms: int) -> int:
     (["--bnid", "::"], "no option '--bnid'"), (["--bind"], "needs a value"),
     (["--bind", "localhost"], "--bind"), (["--bind", "1.2.3"], "--bind"), (["--bind="], "--bind"),
     (["--bind", "1.2.3.4.5"], "--bind"), (["--bind", "fe80::1%nosuch0"], "interface"),
-    (["--bind", "9" * 5000], "--bind"), (["--bind=::"] * 17, "16 times"),
-    (["--allow", "1.2.3.4/33"], "0 to 32"), (["--allow", "::/129"], "0 to 128"),
+    (["--bind", "9" * 5000], "--bind"),
+    ([f"--bind=127.0.0.{number}" for number in range(17)], "16 times"),
+    (["--bind", "0.0.0.0", "--bind", "::"], "--bind ::"), (["--bind", "::", "--bind", "::1"], "--bind ::1"),
+    (["--bind", "127.0.0.1", "--bind", "0.0.0.0"], "--bind 0.0.0.0"), (["--bind=::1", "--bind=::1"], "give it alone"),
+    (["--allow", "1.2.3.4/33"], "IPv4 network goes a number from 0 to 32"),
+    (["--allow", "::ffff:0:0/96"], "IPv4 network goes"), (["--allow", "::/129"], "IPv6 network goes a number from 0 to 128"),
     (["--allow", "1.2.3.4/8"], "beyond"), (["--allow", "/8"], "--allow"), (["--allow", "x"], "--allow"),
     (["--allow", "::1/"], "--allow"), (["--allow", "1.2.3.4/ 8"], "--allow"), (["--allow=::"] * 65, "64 times"),
     (["--rate", "0"], "1 to 1000000"), (["--rate", "1.5"], "--rate"), (["--rate-total", "x"], "--rate-total"),
@@ -167,7 +171,7 @@ def test_it_listens_on_loopback_unless_told_otherwise(server: Server) -> None:
     assert listening[1:] in ([f"[::1]:{server.port}"], [])
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_signals_end_it_cleanly(number: int) -> None:
     """What has come before the signal is still taken, though it is many rounds' worth."""
     with Server() as server, Peer(server) as peer:
@@ -178,6 +182,19 @@ def test_signals_end_it_cleanly(number: int) -> None:
         server.process.send_signal(signal.SIGCONT)
         counters = server.stop(number)
         assert counters["heartbeats"] + counters["drops"] == 9000
+
+
+def test_nohup() -> None:
+    with Server(preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)) as server, Peer(server) as peer:
+        server.process.send_signal(signal.SIGHUP)
+        peer.ask()
+        server.stop()
+
+
+def test_one_port_is_found_for_all_addresses() -> None:
+    """The first port that is free for one of them is in use for the next."""
+    status, lines = calls("--bind", "127.0.0.1", "--bind", "127.0.0.2", IN_USE="2")
+    assert status == 0 and re.search(r"listening on 127\.0\.0\.1:(\d+) 127\.0\.0\.2:\1$", lines[0])
 
 
 # ---- Packets ------------------------------------------------------------------------------
@@ -258,6 +275,28 @@ def test_a_report_leaves_from_the_address_that_was_asked(wildcard: str, hosts: l
         assert server.stop()["reports"] == len(hosts)
 
 
+def test_the_address_that_was_asked_on_the_second_socket() -> None:
+    """Where each packet was sent to is known although another socket's batch went before."""
+    with Server("--bind", "::1", "--bind", "0.0.0.0") as server, Peer(server, "127.0.0.2") as peer:
+        with Peer(server, "::1") as other:
+            other.ask()
+        server.process.send_signal(signal.SIGSTOP)
+        peer.send(heartbeat(1, 1, 1), REQUEST)
+        server.process.send_signal(signal.SIGCONT)
+        peer.answer()
+
+
+@pytest.mark.parametrize("wildcard", ["0.0.0.0", "::"])
+def test_asked_by_broadcast(wildcard: str) -> None:
+    """A report cannot leave from that address."""
+    with Server("--bind", wildcard) as server, Peer(server, "127.255.255.255") as peer:
+        peer.socket.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+        peer.send(heartbeat(1, 2, 3), REQUEST)
+        peer.there = ("127.0.0.1", server.port)
+        peer.answer()
+        assert server.stop()["reports"] == 1
+
+
 def test_several_addresses() -> None:
     with Server("--bind", "127.0.0.3", "--bind=127.0.0.4", "--bind", "::1") as server:
         for host in ("127.0.0.3", "127.0.0.4", "::1"):
@@ -289,15 +328,15 @@ def test_who_may_ask(wildcard: str) -> None:
         assert server.stop()["reports"] == len(answered)
 
 
-def test_ipv6_rules() -> None:
-    with Server("--bind", "::", "--allow", "::1", "--allow", "2001:db8::/32") as server:
-        with Peer(server, "::1") as peer:
+@pytest.mark.parametrize("rule, answered, refused", [
+    ("::1", "::1", "127.0.0.1"), ("::/0", "::1", "127.0.0.1"), ("0.0.0.0/0", "127.0.0.1", "::1")])
+def test_ipv4_and_ipv6_have_rules_of_their_own(rule: str, answered: str, refused: str) -> None:
+    with Server("--bind", "::", "--allow", rule) as server:
+        with Peer(server, answered) as peer:
             peer.ask()
-        with Peer(server) as peer:
+        with Peer(server, refused) as peer:
             peer.send(REQUEST)
-            server.wait_for(lambda now: now["not_allowed"] == 1, "IPv4 is not allowed")
-    with Server("--bind", "::", "--allow", "::/0") as server, Peer(server) as peer:
-        peer.ask()  # every address, IPv4's as well
+            server.wait_for(lambda now: now["not_allowed"] == 1, "it is refused")
 
 
 def test_each_source_has_its_rate() -> None:
@@ -404,6 +443,21 @@ def test_the_kernels_drops_are_counted(server: Server, peer: Peer) -> None:
     server.process.send_signal(signal.SIGCONT)
     counters = settled(server, sent)
     assert counters["heartbeats"] + counters["drops"] == sent and counters["drops"] > 1000
+    assert server.stats() == counters  # they are not counted again
+    room = re.findall(r"buffers (\d+) packets only", "\n".join(server.stderr.lines)) or ["10000"]
+    assert counters["heartbeats"] >= 0.9 * int(room[0])  # as the manual says, or the server itself
+
+
+def test_a_passed_sockets_earlier_drops_are_not_ours() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as passed:
+        passed.bind(("127.0.0.1", 0))
+        passed.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2000)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            for _ in range(100):
+                sender.sendto(GOOD, passed.getsockname())
+        with Activated(passed) as server:
+            counters = server.stop()
+            assert 0 < counters["heartbeats"] < 100 and counters["drops"] == 0
 
 
 def test_a_reader_that_does_not_read_stops_nothing() -> None:
@@ -453,7 +507,8 @@ def test_a_report_during_a_flood(server: Server, peer: Peer) -> None:
         except TimeoutError:
             assert asked < 50
     assert flood.stdout is not None
-    sent = int(flood.stdout.read()) + asked
+    with flood:
+        sent = int(flood.stdout.read()) + asked
     counters = settled(server, sent)
     assert counters["packets"] + counters["drops"] == sent
     assert answered <= counters["reports"] <= asked and counters["heartbeats"] > 10000
@@ -549,6 +604,31 @@ def test_what_is_no_file_is_an_error_at_start(tmp_path: Path) -> None:
     assert not (tmp_path / "nothing").exists()
 
 
+def test_a_new_file_of_several_names_is_not_written_to(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("precious")
+    os.link(tmp_path / "precious", tmp_path / "table.new")
+    done = run("--state", str(tmp_path / "table"), "0")
+    assert done.returncode == 1 and "several names: remove it" in said(done)[0]
+    assert (tmp_path / "precious").read_text() == "precious"
+
+
+def test_nothing_is_said_into_the_state_file(tmp_path: Path) -> None:
+    """Whoever starts it may have closed the standard descriptors."""
+    file = tmp_path / "table"
+    process = subprocess.Popen(["bash", "-c", 'exec "$@" <&- >&- 2>&-', "bash", built("build/udpserver"), "--state",
+                                str(file), "--state-every", "1", "0"])
+    try:
+        wait_until(file.exists, "it has started")
+        process.send_signal(signal.SIGUSR1)
+        standard = [os.readlink(f"/proc/{process.pid}/fd/{number}") for number in range(3)]
+        assert standard == ["/dev/null"] * 3
+        process.terminate()
+        assert process.wait(PATIENCE) == 0 and len(file.read_bytes()) == 284
+    finally:
+        process.kill()
+        process.wait()
+
+
 def test_it_is_written_after_changes_and_only_then(tmp_path: Path) -> None:
     file = tmp_path / "table"
     with Server("--state", str(file), "--state-every", "1") as server, Peer(server) as peer:
@@ -571,6 +651,55 @@ def test_two_servers_cannot_share_a_file(tmp_path: Path) -> None:
         first.stop()
     with Server(*options) as second, Peer(second) as peer:
         assert peer.ask()[1][2:] == b"\2\3"
+
+
+def calls(*arguments: str, **environment: str) -> tuple[int, list[str]]:
+    """The server with calls.c around it, ended once it listens: its exit status, and its lines."""
+    process = subprocess.Popen([built("build/udpserver-calls"), *arguments, "0"], text=True, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.PIPE, env={**os.environ, **environment})
+    lines = []
+    with process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            lines.append(line)
+            if "reports to " in line:
+                process.terminate()
+    return process.returncode, lines
+
+
+@pytest.mark.parametrize("content, moment", [
+    (None, "table.new"), (None, "flock"), ("good", "table"), ("good", "flock"), ("good", "table.new"),
+    ("damaged", "table"), ("damaged", "flock"), ("damaged", "table.new")])
+def test_two_servers_that_start_at_once(tmp_path: Path, content: str | None, moment: str) -> None:
+    """Before any step of the one the other puts its file in place: it is never overwritten."""
+    file, other = tmp_path / "table", tmp_path / "other"
+    other.write_bytes(state_bytes(b"\7" * 256))
+    if content is not None:
+        file.write_bytes(state_bytes(b"\5" * 256) if content == "good" else b"damaged")
+    status, lines = calls("--state", str(file), BEFORE=f"{moment} mv {other} {file}")
+    kept = file.read_bytes()[24:280] == b"\7" * 256
+    if moment == "table":  # that was early enough to be read
+        assert status == 0 and kept
+    else:
+        assert status == 1 and kept and "another server uses it" in lines[-1]
+    assert not (tmp_path / "table.new").exists()
+
+
+def test_a_new_file_that_is_another_one_once_it_is_locked(tmp_path: Path) -> None:
+    """Another server's, unfinished: it must not be renamed."""
+    new = tmp_path / "table.new"
+    (tmp_path / "other").write_bytes(b"unfinished")
+    status, lines = calls("--state", str(tmp_path / "table"), BEFORE=f"flock mv {tmp_path / 'other'} {new}")
+    assert status == 1 and "another server uses it" in lines[-1]
+    assert new.read_bytes() == b"unfinished" and not (tmp_path / "table").exists()
+
+
+def test_the_state_is_on_the_disk_before_it_has_its_name(tmp_path: Path) -> None:
+    status, _ = calls("--state", str(tmp_path / "table"), CALLS=str(tmp_path / "calls"))
+    noted = (tmp_path / "calls").read_text().splitlines()
+    assert status == 0
+    start = noted.index("table.new")
+    assert noted[start:start + 7] == ["table.new", "flock", "write-file", "fsync-file", "rename", "", "fsync-directory"]
 
 
 def test_a_disk_that_fails_later_stops_nothing(tmp_path: Path) -> None:
@@ -626,12 +755,13 @@ def test_readiness_and_watchdog(tmp_path: Path, abstract: bool) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind("\0" + name[1:] if abstract else name)
         manager.settimeout(PATIENCE)
-        environment = {**os.environ, "NOTIFY_SOCKET": name, "WATCHDOG_USEC": "200000"}
+        environment = {**os.environ, "NOTIFY_SOCKET": name, "WATCHDOG_USEC": "600000"}
         environment.pop("WATCHDOG_PID", None)
         with Server(env=environment) as server:
-            messages = [manager.recv(100) for _ in range(4)]
+            messages, times = zip(*[(manager.recv(100), time.monotonic()) for _ in range(5)])
             server.stop()
-        assert messages == [b"READY=1", *[b"WATCHDOG=1"] * 3]
+        assert messages == (b"READY=1", *[b"WATCHDOG=1"] * 4)
+        assert min(later - sooner for sooner, later in zip(times[1:], times[2:])) < 0.45
         last = b""
         while last != b"STOPPING=1":
             last = manager.recv(100)
@@ -704,6 +834,28 @@ def test_a_report_that_cannot_be_sent_is_counted_and_not_waited_for() -> None:
             assert not peer.has_answer()
 
 
+@pytest.mark.parametrize("shut", [True, False])
+def test_a_passed_socket_that_is_always_ready_wastes_no_processor(shut: bool) -> None:
+    """Shut down, or with an error in a queue that nobody empties."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as passed:
+        passed.bind(("127.0.0.1", 0))
+        if shut:
+            with contextlib.suppress(OSError):  # it says "not connected", and does it
+                passed.shutdown(socket.SHUT_RD)
+        passed.setsockopt(socket.IPPROTO_IP, 11, 1)  # IP_RECVERR
+        with Activated(passed) as server:
+            with Peer(server, source="127.0.0.1") as peer:
+                peer.send(REQUEST)
+            wait_until(lambda: bool(select.select([passed], [], [], 0)[0]) or shut, "the answer is refused")
+
+            def used() -> int:
+                return sum(map(int, Path(f"/proc/{server.process.pid}/stat").read_text().split()[13:15]))
+
+            before = used()
+            time.sleep(1)
+            assert used() - before < 30  # of 100 ticks
+
+
 @pytest.mark.parametrize("family, kind, port, said", [
     (socket.AF_INET, socket.SOCK_DGRAM, 0, "neither PORT"),
     (socket.AF_INET, socket.SOCK_STREAM, None, "no UDP"),
@@ -724,18 +876,20 @@ def test_install_units_and_uninstall(tmp_path: Path) -> None:
     def files(place: Path) -> list[str]:
         return sorted(str(path.relative_to(place)) for path in place.rglob("*") if path.is_file())
 
-    expected = ["lib/systemd/system/dumpulse.service", "lib/systemd/system/dumpulse.socket",
+    expected = ["bin/dumpulse", "lib/systemd/system/dumpulse.service", "lib/systemd/system/dumpulse.socket",
                 "sbin/udpserver", "share/man/man8/udpserver.8"]
     make("install", Path("/opt/x"), str(tmp_path / "stage"))
     assert files(tmp_path / "stage" / "opt" / "x") == expected
-    service = (tmp_path / "stage" / "opt" / "x" / expected[0]).read_text()
+    client = tmp_path / "stage" / "opt" / "x" / expected[0]
+    assert subprocess.run([client, "--version"], check=True, capture_output=True).stdout.startswith(b"client.py ")
+    service = (tmp_path / "stage" / "opt" / "x" / expected[1]).read_text()
     assert "ExecStart=/opt/x/sbin/udpserver" in service and "/usr/local" not in service
     make("uninstall", Path("/opt/x"), str(tmp_path / "stage"))
     assert files(tmp_path / "stage") == []
 
     prefix = tmp_path / "prefix"
     make("install", prefix)
-    units = [str(prefix / name) for name in expected[:2]]
+    units = [str(prefix / name) for name in expected[1:3]]
     subprocess.run(["systemd-analyze", "verify", "--man=no", *units], check=True, capture_output=True)
     rated = subprocess.run(["systemd-analyze", "security", "--offline=true", "--threshold=15", units[0]],
                            check=False, capture_output=True, text=True)

@@ -104,8 +104,8 @@ class Terminal:
         self._reader.join(PATIENCE)
 
 
-def watch(address: str, *options: str, **more: Any) -> Terminal:
-    return Terminal(*COMMAND, "watch", address, "--interval", "100ms", *options, **more)
+def watch(address: str, *options: str, command: Sequence[str] = COMMAND, **more: Any) -> Terminal:
+    return Terminal(*command, "watch", address, "--interval", "100ms", *options, **more)
 
 
 def line_of(text: Sequence[str], start: str) -> str:
@@ -150,7 +150,7 @@ def test_no_color() -> None:
         assert terminal.cell(7, "dead").fg == "default" and not re.search(rb"\x1b\[[0-9;]*3\d", terminal.raw)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
 def test_signals_leave_the_terminal_as_it_was(number: int) -> None:
     with FakeAgent([CHECKED]) as agent, watch(agent.address, "--interval", "99999h") as terminal:
         terminal.wait_for(lambda text: " 3 " in text[7])
@@ -173,6 +173,17 @@ def test_an_interrupt_at_any_moment(moment: int) -> None:
         assert termios.tcgetattr(terminal._theirs) == terminal.attributes
         assert terminal.raw.count(b"\x1b[?1049h") <= terminal.raw.count(b"\x1b[?1049l")
         assert b"Traceback" not in terminal.raw
+
+
+def test_nohup() -> None:
+    with FakeAgent([CHECKED]) as agent, watch(
+            agent.address, command=["sh", "-c", 'trap "" HUP; exec "$@"', "sh", *COMMAND]) as terminal:
+        terminal.wait_for(lambda text: " 3 " in text[7])
+        terminal.process.send_signal(signal.SIGHUP)
+        asked = len(agent.asked)
+        wait_until(lambda: len(agent.asked) > asked + 2, "it goes on")
+        terminal.type(b"q")
+        assert terminal.end() == 0
 
 
 def test_q_ends_and_other_keys_do_not_show() -> None:
@@ -244,6 +255,19 @@ def test_it_survives_the_agents_restart() -> None:
         assert terminal.end() == 0
 
 
+def test_a_restart_that_forgets_nothing(tmp_path: Any) -> None:
+    """The agent keeps its table, and counts Unix time: only that nothing listened tells."""
+    port = unused_port()
+    options = ("--self", "0", "--rate", "1000", "--state", str(tmp_path / "table"))
+    with watch(f"127.0.0.1:{port}", "--now-from", "0") as terminal:
+        for event in ("", r"\d\d:\d\d:\d\d the agent restarted: it was away for \d+ s"):
+            with Server(*options, port=port) as server:
+                text = terminal.wait_for(lambda text: text[1] == "ages by variable 0")
+                assert re.fullmatch(event, text[2])
+                server.stop()
+            terminal.wait_for(lambda text: "no report for" in text[1])
+
+
 def test_bad_reports_are_shown() -> None:
     with FakeAgent([CHECKED], [WRONG_SUM]) as agent, watch(agent.address, "--timeout", "200ms") as terminal:
         text = terminal.wait_for(lambda text: "its checksum is" in text[1])
@@ -272,7 +296,31 @@ def test_restarts(before: dict[str, Any], after: dict[str, Any], passed: float, 
     state = watched("--now-from", "0")
     state.take(client.parse_report(report(**before)), 100.0)
     state.take(client.parse_report(report(**after)), 100.0 + passed)
-    assert says in state.restart and bool(says) == bool(state.restart)
+    assert says in state.event and bool(says) == bool(state.event) == state.restarted
+
+
+@pytest.mark.parametrize("trouble, refused", [
+    (client.NoAnswer("silence"), False), (client.BadReport("length", "short"), False),
+    (client.Refused("nothing listens"), True)])
+def test_what_is_said_after_trouble(trouble: client.Error, refused: bool) -> None:
+    class Link:
+        script: list[Any] = [trouble, client.NoAnswer("silence"), client.parse_report(GOOD), client.parse_report(GOOD)]
+
+        def ask(self, timeout: float) -> client.Entries:
+            step = self.script.pop(0)
+            if isinstance(step, client.Error):
+                raise step
+            entries: client.Entries = step
+            return entries
+
+    state, link = watched(), Link()
+    state.take(client.parse_report(GOOD), time.monotonic() - 70)
+    said = []
+    while link.script:
+        state.ask(link, 1)  # type: ignore[arg-type]
+        said.append((state.event[9:], state.restarted))
+    what = "the agent restarted: it was away for 70 s" if refused else "no report came for 70 s"
+    assert said == [("", False), ("", False), (what, refused), (what, False)]
 
 
 # ---------------------------------------------------------------- in a pipe

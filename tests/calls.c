@@ -1,0 +1,99 @@
+/* udpserver for tests: it writes down the calls that a state file depends on, and has something
+ * happen just before one of them.   SPDX-License-Identifier: MIT
+ *
+ * CALLS names a file that gets a line for each. BEFORE is such a line, a space and a command for
+ * the shell, which is run when that call comes for the first time. IN_USE is the number of the
+ * call of bind() that fails because its port is in use.
+ */
+#define _GNU_SOURCE /* NOLINT: as udpserver.c has it */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void note(const char *call, int descriptor)
+{
+    static int done;
+    const char *before = getenv("BEFORE"), *path = getenv("CALLS");
+    struct stat status = {0};
+    char line[64];
+
+    (void)fstat(descriptor, &status);
+    (void)snprintf(line, sizeof line, "%.40s%s", call,
+                   S_ISDIR(status.st_mode)   ? "-directory"
+                   : S_ISREG(status.st_mode) ? "-file"
+                                             : "");
+    FILE *calls = path == NULL ? NULL : fopen(path, "a");
+    if (calls != NULL) {
+        (void)fprintf(calls, "%s\n", line);
+        (void)fclose(calls);
+    }
+    const size_t length = strlen(line);
+    if (done || before == NULL || strncmp(before, line, length) != 0 || before[length] != ' ')
+        return;
+    done = 1;
+    if (system(before + length + 1) != 0) /* NOLINT: the test's own command */
+        abort();
+}
+
+static int noted_open(const char *path, int flags, ...)
+{
+    const char *slash = strrchr(path, '/');
+    va_list arguments;
+
+    va_start(arguments, flags);
+    const mode_t mode = (flags & O_CREAT) != 0 ? va_arg(arguments, mode_t) : 0;
+    va_end(arguments);
+    note(slash == NULL ? path : slash + 1, -1);
+    return open(path, flags, mode);
+}
+
+static int noted_flock(int descriptor, int operation)
+{
+    note("flock", -1);
+    return flock(descriptor, operation);
+}
+
+static ssize_t noted_write(int descriptor, const void *bytes, size_t size)
+{
+    note("write", descriptor);
+    return write(descriptor, bytes, size);
+}
+
+static int noted_fsync(int descriptor)
+{
+    note("fsync", descriptor);
+    return fsync(descriptor);
+}
+
+static int noted_rename(const char *from, const char *to)
+{
+    note("rename", -1);
+    return rename(from, to);
+}
+
+static int noted_bind(int descriptor, const struct sockaddr *address, socklen_t length)
+{
+    static long count;
+    const char *in_use = getenv("IN_USE");
+
+    errno = EADDRINUSE;
+    return in_use != NULL && ++count == strtol(in_use, NULL, 10)
+               ? -1
+               : bind(descriptor, address, length);
+}
+
+#define open noted_open
+#define flock noted_flock
+#define write noted_write
+#define fsync noted_fsync
+#define rename noted_rename
+#define bind noted_bind
+#undef _GNU_SOURCE
+#include "../udpserver.c" /* NOLINT: the calls are in there */
