@@ -7,6 +7,7 @@
 #define _GNU_SOURCE /* NOLINT: for recvmmsg and sendmmsg */
 #include <arpa/inet.h>
 #include <ctype.h>
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -83,9 +84,8 @@ struct place { /* where to listen */
     uint32_t scope; /* the interface of a link-local address */
 };
 
-struct rule { /* who may ask: the first `bits` of the address must be these */
-    uint8_t address[ADDRESS_SIZE];
-    uint64_t bits;
+struct rule { /* who may ask: where the mask has a bit, the address must have this one */
+    uint8_t address[ADDRESS_SIZE], mask[ADDRESS_SIZE];
     const char *text;
 };
 
@@ -215,16 +215,18 @@ static bool add_rule(const char *text)
         return wrong("--allow wants an address like 192.0.2.0/24 or 2001:db8::/32, not '%.60s'",
                      text);
     const uint64_t before = is_ipv4(rule->address) ? MAPPED_BITS : 0;
-    rule->bits = ADDRESS_BITS - before;
-    if (*slash != '\0' && !read_number(slash + 1, '\0', 0, rule->bits, &rule->bits))
+    uint64_t bits = ADDRESS_BITS - before;
+    if (*slash != '\0' && !read_number(slash + 1, '\0', 0, bits, &bits))
         return wrong(
             "--allow %.60s: after the slash of an IPv%c network goes a number from 0 to %u", text,
-            before != 0 ? '4' : '6', (unsigned)rule->bits);
-    rule->bits += before;
-    for (size_t bit = rule->bits; bit < ADDRESS_BITS; bit++)
-        if ((rule->address[bit / 8] & (0x80U >> bit % 8)) != 0)
+            before != 0 ? '4' : '6', (unsigned)bits);
+    memset(rule->mask, 0, sizeof rule->mask);
+    for (size_t bit = 0; bit < before + bits; bit++)
+        rule->mask[bit / 8] |= (uint8_t)(0x80U >> bit % 8);
+    for (size_t i = 0; i < ADDRESS_SIZE; i++)
+        if ((rule->address[i] & ~rule->mask[i]) != 0)
             return wrong("--allow %.60s: the address has bits set beyond the first %u", text,
-                         (unsigned)(rule->bits - before));
+                         (unsigned)bits);
     rule->text = text;
     options.rule_count++;
     return true;
@@ -789,12 +791,14 @@ static void address_of(const union source *from, uint8_t address[ADDRESS_SIZE])
 /* IPv4 has rules of its own: ::/0 is all of IPv6 alone. */
 static bool is_allowed(const uint8_t address[ADDRESS_SIZE])
 {
+    uint64_t from[2], rule[2], mask[2]; /* in whatever order of bytes: nothing is carried */
+
+    memcpy(from, address, sizeof from);
     for (size_t i = 0; i < options.rule_count; i++) {
-        const struct rule *rule = &options.rules[i];
-        const size_t bytes = rule->bits / 8, bits = rule->bits % 8;
-        if (is_ipv4(address) == is_ipv4(rule->address) &&
-            memcmp(address, rule->address, bytes) == 0 &&
-            (bits == 0 || (address[bytes] ^ rule->address[bytes]) >> (8 - bits) == 0))
+        memcpy(rule, options.rules[i].address, sizeof rule);
+        memcpy(mask, options.rules[i].mask, sizeof mask);
+        if ((((from[0] ^ rule[0]) & mask[0]) | ((from[1] ^ rule[1]) & mask[1])) == 0 &&
+            is_ipv4(address) == is_ipv4(options.rules[i].address))
             return true;
     }
     return false;
@@ -816,7 +820,10 @@ static void take_one(struct bucket *bucket, uint64_t rate, uint64_t now)
 static bool is_within_rate(const uint8_t address[ADDRESS_SIZE])
 {
     const uint64_t now = nanoseconds(CLOCK_MONOTONIC);
-    const uint64_t source = is_ipv4(address) ? get_number(address + 8, 8) : get_number(address, 8);
+    uint64_t source;
+
+    memcpy(&source, is_ipv4(address) ? address + 8 : address, sizeof source);
+    source = be64toh(source);
     struct bucket *set = buckets[source * set_secret >> (64 - SET_BITS)];
     struct bucket *mine = NULL;
 

@@ -34,8 +34,8 @@ static void try_arguments(char *text, size_t size)
     CHECK(options.bind_count <= MAX_BINDS);
     CHECK(options.rule_count >= 1 && options.rule_count <= MAX_RULES);
     for (size_t i = 0; i < options.rule_count; i++) {
-        CHECK(options.rules[i].bits <= 128);
-        CHECK(!is_ipv4(options.rules[i].address) || options.rules[i].bits >= 96);
+        CHECK(is_allowed(options.rules[i].address));
+        CHECK(!is_ipv4(options.rules[i].address) || options.rules[i].mask[11] == 0xFF);
     }
     CHECK(options.rate >= 1 && options.rate <= 1000000);
     CHECK(options.rate_total >= 1 && options.rate_total <= 1000000);
