@@ -49,6 +49,9 @@ build/flood: bench/flood.c dumpulse.h
 	@mkdir -p $(@D)
 	@gcc -std=c99 -O2 -g $(WARNINGS) -I. bench/flood.c -o $@
 
+include firmware/serial.mk
+firmware: $(FIRMWARE) ## the images for boards: build/firmware
+
 PREFIX ?= /usr/local
 UNITS := dumpulse.service dumpulse.socket
 

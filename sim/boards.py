@@ -1,0 +1,122 @@
+"""The firmware images with a serial line, and what runs each: simavr or QEMU.
+
+    with Line(BOARDS["uart_atmega328p"]) as line:
+        line.send(packets)
+        report = line.receive(260)
+        stats = line.end()              # simavr alone counts: cycles, asleep, boots …
+
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import socket
+import subprocess
+import time
+import tty
+from dataclasses import dataclass
+from pathlib import Path
+
+from sim.machine import simavr_program
+from sim.targets import ROOT, run
+
+PATIENCE = 60.0  # seconds until something has failed: generous, as machines may be busy
+
+
+@dataclass(frozen=True)
+class Board:
+    name: str  # of the image: firmware/NAME.c, or its part before a "-"
+    baud: int
+    hertz: int = 0
+    mcu: str = ""  # simavr's, or none: QEMU
+    qemu: tuple[str, ...] = ()
+    deaf: bool = False  # while it sends a report
+    ticks: int = 1  # of its timestamps, in a second
+
+    def image(self, folder: str = "") -> Path:
+        """Built, if it is not up to date. The folder "hanging" has those that tests can hang."""
+        made = Path("build", "firmware", folder, f"{self.name}.elf")
+        run(["make", "--no-print-directory", "-s", "-C", ROOT, made])
+        return ROOT / made
+
+    def command(self, image: Path) -> list[str]:
+        if self.mcu:
+            program = simavr_program("serial_board")
+            return [str(word) for word in (program, self.mcu, self.hertz, self.baud, image)]
+        return [*self.qemu, "-nographic", "-monitor", "none", "-nodefaults", "-serial", "stdio",
+                "-kernel", str(image)]
+
+
+BOARDS = {board.name: board for board in (
+    Board("uart_atmega328p", 115_200, 16_000_000, "atmega328p"),
+)}
+
+
+class Line:
+    """A board that runs, and the other end of its serial line: a socket, or with pty=True the
+    path of a terminal for somebody else to open."""
+
+    def __init__(self, board: Board, image: Path | None = None, pty: bool = False) -> None:
+        self.path = ""
+        if pty:
+            end, self._here = os.openpty()
+            tty.setraw(self._here)  # as it was made, it would echo reports back as packets
+            self.path = os.ttyname(self._here)
+        else:
+            pair = socket.socketpair()
+            end, self._here = (one.detach() for one in pair)
+        self.process = subprocess.Popen(board.command(image or board.image()), stdin=end, stdout=end,
+                                        stderr=subprocess.PIPE)
+        os.close(end)
+
+    def __enter__(self) -> Line:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(PATIENCE)
+        assert self.process.stderr is not None
+        self.process.stderr.close()
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        if self._here >= 0:
+            os.close(self._here)
+        self._here = -1
+
+    def send(self, data: bytes) -> None:
+        """All of it, as fast as the board's line takes it."""
+        end = time.monotonic() + PATIENCE
+        while data:
+            assert select.select([], [self._here], [], end - time.monotonic())[1], "it takes no more"
+            data = data[os.write(self._here, data[:4096]):]
+
+    def receive(self, length: int, patience: float = PATIENCE) -> bytes:
+        """So many bytes, once they have come."""
+        end = time.monotonic() + patience
+        got = b""
+        while len(got) < length:
+            if not select.select([self._here], [], [], max(0, end - time.monotonic()))[0]:
+                raise TimeoutError(f"{len(got)} of {length} bytes came")
+            fresh = os.read(self._here, length - len(got))
+            assert fresh, "the board has ended"
+            got += fresh
+        return got
+
+    def end(self) -> dict[str, int]:
+        """Lets the board finish what it has got; what simavr counted."""
+        os.set_blocking(self._here, True)
+        with socket.socket(fileno=os.dup(self._here)) as here:
+            here.shutdown(socket.SHUT_WR)
+        assert self.process.stderr is not None
+        self.process.wait(PATIENCE)
+        said = self.process.stderr.read().decode(errors="replace")
+        counted = re.findall(r"^cycles .*$", said, re.M)
+        assert self.process.returncode == 0 and counted, said
+        assert "overrun" not in said, said  # simavr's UART lost a byte
+        words = counted[0].split()
+        return dict(zip(words[::2], map(int, words[1::2]), strict=True))
