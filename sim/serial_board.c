@@ -76,10 +76,10 @@ static void on_output(struct avr_irq_t *irq, uint32_t byte, void *unused)
 }
 
 /* The line to the firmware: one bit a call on a pin, one byte a call on the UART. */
+static unsigned frame, bits_left; /* start bit 0, data, stop bit 1; lowest first */
+static double due;
 static avr_cycle_count_t on_input(avr_t *chip, avr_cycle_count_t when, void *unused)
 {
-    static unsigned frame, bits_left; /* start bit 0, data, stop bit 1; lowest first */
-    static double due;
     (void)unused;
     if (bits_left == 0) {
         const int byte = next_byte(0);
@@ -132,6 +132,17 @@ static void on_pin(struct avr_irq_t *irq, uint32_t value, void *unused)
     }
 }
 
+/* The firmware begins at address 0: a reset, the watchdog's too, has stopped all timers. What
+ * comes before a receiver is enabled would be lost: 10 ms are enough to begin. */
+static void on_boot(void)
+{
+    boots++;
+    frame = bits_left = bits_seen = 0;
+    due = 0;
+    last_event = avr->cycle;
+    avr_cycle_timer_register_usec(avr, 10 * IDLE_US, on_input, NULL);
+}
+
 /* The firmware sleeps for so many cycles: until the next timer, ours or its own. */
 static void on_sleep(avr_t *chip, avr_cycle_count_t cycles)
 {
@@ -167,11 +178,10 @@ int main(int argc, char **argv)
         avr_irq_register_notify(avr_io_getirq(avr, AVR_IOCTL_UART_GETIRQ('0'), UART_IRQ_OUTPUT),
                                 on_output, NULL);
     }
-    /* Bytes before a receiver is enabled would be lost: 10 ms are enough to begin. */
-    avr_cycle_timer_register_usec(avr, 10 * IDLE_US, on_input, NULL);
     const avr_cycle_count_t silence = (avr_cycle_count_t)(SILENCE * avr->frequency);
     while (!(ended && taken == filled && avr->cycle - last_event > silence)) {
-        boots += avr->pc == 0 && avr->state == cpu_Running;
+        if (avr->pc == 0 && avr->state == cpu_Running)
+            on_boot();
         const int state = avr_run(avr);
         if (state == cpu_Done || state == cpu_Crashed)
             fail("the firmware has stopped");
