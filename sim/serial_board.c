@@ -28,7 +28,7 @@
 
 enum { BITS = 10, PIN_IN = 2, PIN_OUT = 1 }; /* of a byte on the line; of port B */
 enum { IDLE_US = 1000, PATIENCE_MS = 1000 }; /* how often an idle line is looked at; with a reader */
-static const double SILENCE = 0.5;
+static const double SILENCE = 2.0;
 
 static avr_t *avr;
 static int line_out;
