@@ -14,20 +14,22 @@ enum { SERIAL_SELF = 0, SERIAL_SELF_SENDER = 1 };
 /* The last 8 bytes of the line; starts as zeros. */
 typedef struct serial_window {
     uint8_t bytes[DUMPULSE_PACKET_SIZE];
+    uint8_t length; /* how many of them, the last ones, are in no packet yet */
 } serial_window;
 
-/* Takes a byte from the line. A packet that was accepted leaves zeros behind, so that
- * none of its bytes is looked at twice: no packet starts with a zero. A heartbeat's first
- * byte is 3 to 7, as 4 + 4 * 241 <= b <= 968 + 3 * 63 + 2 * 255 + 255 = 1922 = 0x0782. */
+/* Takes a byte from the line. None is looked at again once it was in a packet that was
+ * accepted: until 8 more have come, the length has the window refused. */
 static inline dumpulse_result serial_take(dumpulse *agent, serial_window *window, uint8_t byte)
 {
     for (uint8_t i = 0; i != DUMPULSE_PACKET_SIZE - 1; i++)
         window->bytes[i] = window->bytes[i + 1];
     window->bytes[DUMPULSE_PACKET_SIZE - 1] = byte;
+    if (window->length != DUMPULSE_PACKET_SIZE)
+        window->length++;
     const dumpulse_result result =
-        dumpulse_process_packet(agent, window->bytes, DUMPULSE_PACKET_SIZE, NULL);
+        dumpulse_process_packet(agent, window->bytes, window->length, NULL);
     if (result != DUMPULSE_REFUSED)
-        *window = (serial_window){{0}};
+        window->length = 0;
     return result;
 }
 

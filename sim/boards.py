@@ -55,6 +55,10 @@ BOARDS = {board.name: board for board in (
     Board("uart_atmega328p", 115_200, 16_000_000, "atmega328p"),
     # simavr 1.6 forgets a timer's overflow that is pending while another flag is cleared.
     Board("uart_attiny85", 19_200, 8_000_000, "attiny85", deaf=True, ticks=2, drift=0.01),
+    # QEMU has no Cortex-M0+ on this board; its Cortex-M3 runs all that a Cortex-M0+ does.
+    Board("uart_mps2-m0plus", 115_200, qemu=("qemu-system-arm", "-M", "mps2-an385")),
+    Board("uart_mps2-m4", 115_200, qemu=("qemu-system-arm", "-M", "mps2-an386")),
+    Board("uart_virt", 115_200, qemu=("qemu-system-riscv32", "-M", "virt", "-bios", "none")),
 )}
 SENDER = Board("sender_attiny13", 9_600, 1_200_000, "attiny13a")
 SILENCE = 2.0  # seconds of the firmware's time until serial_board ends, as serial_board.c says
