@@ -53,14 +53,19 @@ static inline bool serial_empty(const serial_ring *ring)
     return ring->written == ring->read;
 }
 
+static inline bool serial_full(const serial_ring *ring)
+{
+    return (uint8_t)(ring->written - ring->read) == SERIAL_RING_SIZE;
+}
+
 /* From the interrupt. */
 static inline void serial_put(serial_ring *ring, uint8_t byte)
 {
-    const uint8_t at = ring->written;
-    if ((uint8_t)(at - ring->read) == SERIAL_RING_SIZE) {
+    if (serial_full(ring)) {
         serial_lose(ring);
         return;
     }
+    const uint8_t at = ring->written;
     ring->bytes[at % SERIAL_RING_SIZE] = byte;
     ring->written = (uint8_t)(at + 1U);
 }

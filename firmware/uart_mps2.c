@@ -17,7 +17,8 @@
 #define DOG_CONTROL REGISTER(0x40008008)
 #define TICK_CONTROL REGISTER(0xE000E010) /* the core's SysTick */
 #define TICK_LOAD REGISTER(0xE000E014)
-#define INTERRUPT_ENABLE REGISTER(0xE000E100)
+#define INTERRUPT_ENABLE REGISTER(0xE000E100) /* bit 0: received, bit 1: sent */
+#define INTERRUPT_DISABLE REGISTER(0xE000E180)
 
 enum { CLOCK = 25000000, BAUD = 115200 };
 enum { RECEIVED = 2, SENT = 1, OVERRUN = 8 }; /* bits of UART_INTERRUPT, and of UART_STATE */
@@ -41,6 +42,10 @@ static void on_tick(void)
 
 static void on_received(void)
 {
+    if (serial_full(&ring)) { /* the next byte waits in the UART, which says if it loses one */
+        INTERRUPT_DISABLE = 1;
+        return;
+    }
     UART_INTERRUPT = RECEIVED;
     if (UART_STATE & OVERRUN) {
         UART_STATE = OVERRUN;
@@ -82,9 +87,9 @@ static void start(void)
     TICK_CONTROL = 7;
     UART_DIVIDER = (CLOCK + BAUD / 2) / BAUD;
     UART_CONTROL = 0xF; /* both directions, and their interrupts */
-    INTERRUPT_ENABLE = 3;
     for (;;) {
         DOG_LOAD = CLOCK; /* here alone: a loop that hangs, or a clock that does not tick, ends in a reset */
+        INTERRUPT_ENABLE = 3; /* there is room in the ring again */
         __asm__ volatile("cpsid i" ::: "memory");
         if (serial_empty(&ring))
             __asm__ volatile("wfi"); /* an interrupt ends it, though it is served after cpsie only */

@@ -68,12 +68,14 @@ static void on_uart(void)
     const uint8_t state = UART_STATE;
     if (state & OVERRUN)
         serial_lose(&ring);
-    if (state & READY)
+    if (serial_full(&ring)) /* the next byte waits in the UART, which says if it loses one */
+        UART_INTERRUPTS &= (uint8_t)~RECEIVED;
+    else if (state & READY)
         serial_put(&ring, UART_DATA);
     if ((state & ROOM) && left != 0) {
         UART_DATA = outgoing[sizeof outgoing - left];
         if (--left == 0)
-            UART_INTERRUPTS = RECEIVED;
+            UART_INTERRUPTS &= (uint8_t)~EMPTY;
     }
     PLIC_CLAIM = source;
 }
@@ -123,14 +125,14 @@ void begin(void)
         *word = 0;
     __asm__ volatile("csrw mtvec, %0" ::"r"(trap));
     set_alarm();
-    UART_FORMAT = 3; /* 8 data bits, no parity, 1 stop bit */
-    UART_INTERRUPTS = RECEIVED;
     PLIC_PRIORITY = 1;
     PLIC_ENABLE = 1U << UART_SOURCE;
     __asm__ volatile("csrw mie, %0" ::"r"(TIMER | EXTERNAL));
+    UART_FORMAT = 3; /* 8 data bits, no parity, 1 stop bit */
     for (;;) {
         hungry = 0; /* here alone: a loop that hangs ends in a reset */
         __asm__ volatile("csrc mstatus, %0" ::"r"(ENABLE) : "memory");
+        UART_INTERRUPTS |= RECEIVED; /* there is room in the ring again */
         if (serial_empty(&ring))
             __asm__ volatile("wfi"); /* an interrupt ends it, though it is served once enabled only */
         __asm__ volatile("csrs mstatus, %0" ::"r"(ENABLE) : "memory");
