@@ -51,6 +51,13 @@ build/flood: bench/flood.c dumpulse.h
 
 include firmware/serial.mk
 firmware: $(FIRMWARE) ## the images for boards: build/firmware
+$(FIRMWARE): | $(READY)
+
+test-firmware: firmware ## boot every image: packets, noise, floods, the real client
+	@$(PYTEST) $(TEST_FIRMWARE)
+
+soak-firmware: firmware ## the same with 100,000 packets on each board; 4 minutes
+	@DUMPULSE_SOAK=100000 $(PYTEST) $(TEST_FIRMWARE) -k soak
 
 PREFIX ?= /usr/local
 UNITS := dumpulse.service dumpulse.socket
@@ -69,14 +76,14 @@ uninstall: ## remove what make install put there
 
 # Each of these is a part of `make test`, and prints how it went; check-pages makes size,
 # cost and paths, too.
-TESTS := proof-mutants server-checked proof python check-pages proof-smoke mutants differential \
+TESTS := proof-mutants test-firmware server-checked proof python check-pages proof-smoke mutants differential \
          coverage fuzz-short fuzz-server lint exhaustive vectors proof-eva check-vectors unit
 
 # Two at a time, as most of them leave a core idle. What several need is built beforehand;
 # what one prints stays together, and in build/log.
 test: setup ## install what is missing, then run every test
 	@mkdir -p build/log
-	@$(MAKE) --no-print-directory -j2 $(PROGRAMS) $(SERVER_PROGRAMS)
+	@$(MAKE) --no-print-directory -j2 $(PROGRAMS) $(SERVER_PROGRAMS) $(FIRMWARE)
 	@$(MAKE) --no-print-directory -j2 $(TESTS:%=part-%)
 	@echo "== all of: $(TESTS)"
 
@@ -140,7 +147,7 @@ exhaustive: build/exhaustive ## all 2^24 packets with the magic number, right an
 	@build/exhaustive
 
 python: ## Hypothesis; AVR, Thumb, RISC-V; the README; udpserver
-	@$(PYTEST) test_dumpulse.py tests
+	@$(PYTEST) test_dumpulse.py tests $(TEST_FIRMWARE:%=--ignore=%)
 
 # The same tests against other builds of it. ASan and valgrind fail a test by the exit status.
 server-checked: server-sanitized server-valgrind ## the server's tests, sanitized and in valgrind
@@ -244,4 +251,4 @@ $(TESTS) size cost paths vectors-file explore pages soak bench: | $(READY)
 
 .PHONY: help demo tour udpserver install uninstall test setup size cost paths $(TESTS) \
         $(VECTOR_RUNS:%=vectors-%) vectors-file pages fuzz fuzz-replay replay-server \
-        server-sanitized server-valgrind soak bench explore clean
+        server-sanitized server-valgrind soak bench explore clean firmware soak-firmware firmware-size

@@ -3,9 +3,9 @@ SERIAL_IMAGES := uart_atmega328p uart_attiny85 sender_attiny13 uart_mps2-m0plus 
 FIRMWARE += $(SERIAL_IMAGES:%=build/firmware/%.elf)
 
 AVR_CC := avr-gcc
-ARM_CC := arm-none-eabi-gcc -mthumb -ffreestanding -nostdlib -T firmware/uart_mps2.ld
+ARM_CC := arm-none-eabi-gcc -mthumb -ffreestanding -nostdlib -fstack-usage -T firmware/uart_mps2.ld
 RISCV_CC := riscv64-unknown-elf-gcc -march=rv32imac_zicsr -mabi=ilp32 -ffreestanding -nostdlib \
-            -mno-relax -T firmware/uart_virt.ld
+            -mno-relax -fstack-usage -T firmware/uart_virt.ld
 CC_uart_atmega328p := $(AVR_CC) -mmcu=atmega328p -DF_CPU=16000000UL
 CC_uart_attiny85 := $(AVR_CC) -mmcu=attiny85 -DF_CPU=8000000UL
 CC_sender_attiny13 := $(AVR_CC) -mmcu=attiny13a -DF_CPU=1200000UL
@@ -27,3 +27,8 @@ $(SERIAL_IMAGES:%=build/firmware/hanging/%.elf): build/firmware/hanging/%.elf: \
         firmware/$$(firstword $$(subst -, ,$$*)).c tests/firmware_hang.c $(FIRMWARE_SHARED)
 	@mkdir -p $(@D)
 	@$(CC_$*) $(FIRMWARE_FLAGS) -Wl,--wrap=dumpulse_process_packet $(filter %.c,$^) -lgcc -o $@
+
+TEST_FIRMWARE += tests/test_serial_firmware.py
+
+firmware-size: $(FIRMWARE) | $(READY) ## flash, RAM, stack, cycles of each image, against budgets
+	@$(PYTHON) -m bench.firmware

@@ -19,8 +19,8 @@
 #ifndef BAUD
 #define BAUD 115200UL
 #endif
-enum { UBRR = (F_CPU / 8 + BAUD / 2) / BAUD - 1 };     /* the nearest, at double speed */
-enum { SECOND = F_CPU / 1024 - 1 };                    /* counts of timer 1: 15,625 less 1 */
+enum { UBRR = (F_CPU / 8 + BAUD / 2) / BAUD - 1 }; /* the nearest, at double speed */
+enum { SECOND = F_CPU / 1024 - 1 };                /* counts of timer 1: 15,625 less 1 */
 _Static_assert(UBRR <= 4095, "the baud rate is too low for this clock");
 _Static_assert(SECOND <= 65535, "the clock is too fast for timer 1");
 
@@ -28,7 +28,8 @@ static dumpulse agent; /* zeros: nobody has been heard yet */
 static serial_window window;
 static serial_ring ring;
 static uint8_t outgoing[DUMPULSE_REPORT_SIZE];
-static const uint8_t *volatile next; /* the byte of it to send; of the interrupt, while that is on */
+static const uint8_t
+    *volatile next; /* the byte of it to send; of the interrupt, while that is on */
 static volatile uint16_t seconds;
 
 ISR(TIMER1_COMPA_vect)

@@ -19,11 +19,11 @@
 #ifndef BAUD
 #define BAUD 19200UL
 #endif
-enum { IN = PB2, OUT = PB1 };                            /* INT0 is on PB2 */
-enum { BIT = (F_CPU / 8 + BAUD / 2) / BAUD };            /* counts of timer 0: 52 */
-enum { LATE = 4 };                                       /* since the edge, when we read the timer */
-enum { FIRST = BIT + BIT / 2 - LATE };                   /* from the edge to the middle of bit 0 */
-enum { HALF_SECOND = F_CPU / 2 / 8 / 256 };              /* overflows of timer 0: 1953 */
+enum { IN = PB2, OUT = PB1 };                 /* INT0 is on PB2 */
+enum { BIT = (F_CPU / 8 + BAUD / 2) / BAUD }; /* counts of timer 0: 52 */
+enum { LATE = 4 };                            /* since the edge, when we read the timer */
+enum { FIRST = BIT + BIT / 2 - LATE };        /* from the edge to the middle of bit 0 */
+enum { HALF_SECOND = F_CPU / 2 / 8 / 256 };   /* overflows of timer 0: 1953 */
 _Static_assert(FIRST <= 255 && BIT >= 40, "timer 0 cannot do this baud rate at this clock");
 
 static dumpulse agent; /* zeros: nobody has been heard yet */

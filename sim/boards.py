@@ -66,9 +66,11 @@ SILENCE = 2.0  # seconds of the firmware's time until serial_board ends, as seri
 
 class Line:
     """A board that runs, and the other end of its serial line: a socket, or with pty=True the
-    path of a terminal for somebody else to open."""
+    path of a terminal for somebody else to open. A script is all that is ever sent, and there
+    before the board starts: on simavr, such a run repeats to the cycle."""
 
-    def __init__(self, board: Board, image: Path | None = None, pty: bool = False) -> None:
+    def __init__(self, board: Board, image: Path | None = None, pty: bool = False,
+                 script: bytes | None = None) -> None:
         self.path = ""
         if pty:
             end, self._here = os.openpty()
@@ -77,6 +79,9 @@ class Line:
         else:
             pair = socket.socketpair()
             end, self._here = (one.detach() for one in pair)
+            if script is not None:
+                self.send(script)
+                self.send_no_more()
         self.process = subprocess.Popen(board.command(image or board.image()), stdin=end, stdout=end,
                                         stderr=subprocess.PIPE)
         os.close(end)
@@ -121,9 +126,12 @@ class Line:
         with socket.socket(fileno=os.dup(self._here)) as here:
             here.shutdown(socket.SHUT_WR)
 
-    def end(self) -> dict[str, int]:
-        """Lets the board finish what it has got; what simavr counted."""
-        self.send_no_more()
+    def end(self, at_once: bool = False) -> dict[str, int]:
+        """Lets the board finish what it has got, or not; what simavr counted."""
+        if at_once:
+            self.process.terminate()
+        else:
+            self.send_no_more()  # twice is no harm
         assert self.process.stderr is not None
         self.process.wait(PATIENCE)
         said = self.process.stderr.read().decode(errors="replace")

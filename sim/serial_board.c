@@ -6,7 +6,7 @@
  * the firmware's time; that passes as fast as it can be simulated, or as real time does
  * while the firmware sleeps and nothing comes. The line is the UART, or, on chips without one,
  * a pin in and a pin out. After the end of the input and a silence of SILENCE seconds of
- * the firmware's time it prints on descriptor 2 what became of it:
+ * the firmware's time, or on SIGTERM, it prints on descriptor 2 what became of it:
  *     cycles N asleep N bytes N boots N stack N
  * all cycles, those of them asleep, bytes received, times that it began at address 0,
  * and the deepest that its stack has been.
@@ -15,6 +15,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -27,7 +28,10 @@
 #include <simavr/sim_time.h>
 
 enum { BITS = 10, PIN_IN = 2, PIN_OUT = 1 }; /* of a byte on the line; of port B */
-enum { IDLE_US = 1000, PATIENCE_MS = 1000 }; /* how often an idle line is looked at; with a reader */
+enum {
+    IDLE_US = 1000,
+    PATIENCE_MS = 1000
+}; /* how often an idle line is looked at; with a reader */
 static const double SILENCE = 2.0;
 
 static avr_t *avr;
@@ -39,6 +43,12 @@ static uint64_t asleep, bytes_in, boots;
 static uint16_t deepest = UINT16_MAX;
 static avr_cycle_count_t last_event; /* on the line, either way */
 static bool ended;
+
+static volatile sig_atomic_t told; /* to end */
+static void on_term(int number)
+{
+    told = number;
+}
 
 static uint8_t buffer[4096];
 static size_t filled, taken;
@@ -171,7 +181,8 @@ int main(int argc, char **argv)
     if (uart == NULL) {
         input = avr_io_getirq(avr, AVR_IOCTL_IOPORT_GETIRQ('B'), PIN_IN);
         avr_raise_irq(input, 1);
-        avr_irq_register_notify(avr_io_getirq(avr, AVR_IOCTL_IOPORT_GETIRQ('B'), PIN_OUT), on_pin, NULL);
+        avr_irq_register_notify(avr_io_getirq(avr, AVR_IOCTL_IOPORT_GETIRQ('B'), PIN_OUT), on_pin,
+                                NULL);
     } else {
         uint32_t flags = 0; /* neither print lines nor sleep when polled */
         avr_ioctl(avr, AVR_IOCTL_UART_SET_FLAGS('0'), &flags);
@@ -179,7 +190,8 @@ int main(int argc, char **argv)
                                 on_output, NULL);
     }
     const avr_cycle_count_t silence = (avr_cycle_count_t)(SILENCE * avr->frequency);
-    while (!(ended && taken == filled && avr->cycle - last_event > silence)) {
+    signal(SIGTERM, on_term);
+    while (!told && !(ended && taken == filled && avr->cycle - last_event > silence)) {
         if (avr->pc == 0 && avr->state == cpu_Running)
             on_boot();
         const int state = avr_run(avr);
@@ -190,7 +202,7 @@ int main(int argc, char **argv)
             deepest = stack;
     }
     fprintf(stderr, "cycles %llu asleep %llu bytes %llu boots %llu stack %u\n",
-            (unsigned long long)avr->cycle, (unsigned long long)asleep, (unsigned long long)bytes_in,
-            (unsigned long long)boots, avr->ramend - deepest);
+            (unsigned long long)avr->cycle, (unsigned long long)asleep,
+            (unsigned long long)bytes_in, (unsigned long long)boots, avr->ramend - deepest);
     return 0;
 }

@@ -1,13 +1,13 @@
 /* Linked into an image with --wrap, so that a test can hang its loop.   SPDX-License-Identifier: MIT */
 #include "dumpulse.h"
 
-dumpulse_result __real_dumpulse_process_packet(dumpulse *agent, const uint8_t *packet, size_t length,
-                                               void *context);
-dumpulse_result __wrap_dumpulse_process_packet(dumpulse *agent, const uint8_t *packet, size_t length,
-                                               void *context);
+dumpulse_result __real_dumpulse_process_packet(dumpulse *agent, const uint8_t *packet,
+                                               size_t length, void *context);
+dumpulse_result __wrap_dumpulse_process_packet(dumpulse *agent, const uint8_t *packet,
+                                               size_t length, void *context);
 
-dumpulse_result __wrap_dumpulse_process_packet(dumpulse *agent, const uint8_t *packet, size_t length,
-                                               void *context)
+dumpulse_result __wrap_dumpulse_process_packet(dumpulse *agent, const uint8_t *packet,
+                                               size_t length, void *context)
 {
     static volatile bool hangs; /* interrupts go on: only the loop is stuck */
     hangs = packet[0] == 'H' && packet[1] == 'a' && packet[2] == 'n' && packet[3] == 'g' &&
