@@ -1,6 +1,7 @@
 /* Linked into an image with --wrap, so that a test can hang its loop.   SPDX-License-Identifier: MIT */
 #include "dumpulse.h"
 
+/* The names are the linker's: NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 dumpulse_result __real_dumpulse_process_packet(dumpulse *agent, const uint8_t *packet,
                                                size_t length, void *context);
 dumpulse_result __wrap_dumpulse_process_packet(dumpulse *agent, const uint8_t *packet,
@@ -16,3 +17,4 @@ dumpulse_result __wrap_dumpulse_process_packet(dumpulse *agent, const uint8_t *p
     }
     return __real_dumpulse_process_packet(agent, packet, length, context);
 }
+/* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
