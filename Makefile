@@ -20,7 +20,7 @@ FUZZ_SECONDS := 20
 FUZZ := build/fuzz/fuzz -max_len=1024 -print_final_stats=1 -artifact_prefix=build/fuzz/
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 
 demo: build/udpserver ## an agent, eight nodes, and a live table of them
 	@tools/setup python3
@@ -251,4 +251,4 @@ $(TESTS) size cost paths vectors-file explore pages soak bench: | $(READY)
 
 .PHONY: help demo tour udpserver install uninstall test setup size cost paths $(TESTS) \
         $(VECTOR_RUNS:%=vectors-%) vectors-file pages fuzz fuzz-replay replay-server \
-        server-sanitized server-valgrind soak bench explore clean firmware soak-firmware firmware-size
+        server-sanitized server-valgrind soak bench explore clean firmware soak-firmware

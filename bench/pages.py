@@ -16,7 +16,8 @@ import sys
 
 from sim.targets import ROOT, run
 
-PAGES = {"README.md": ["tour"], "performance.md": ["size", "cost", "paths"]}  # and what each shows
+PAGES = {"README.md": ["tour"],  # and what each shows
+         "performance.md": ["size", "cost", "paths", "firmware-size"]}
 BLOCK = re.compile(r"^```text\n\$ make (?P<target>[a-z-]+)\n.*?^```$", re.S | re.M)
 
 

@@ -32,3 +32,8 @@ TEST_FIRMWARE += tests/test_serial_firmware.py
 
 firmware-size: $(FIRMWARE) | $(READY) ## flash, RAM, stack, cycles of each image, against budgets
 	@$(PYTHON) -m bench.firmware
+
+try: $(FIRMWARE) | $(READY) ## simulate a board, and ask it: BOARD=uart_atmega328p
+	@$(PYTHON) -m sim.boards "$(BOARD)"
+
+.PHONY: try firmware-size

@@ -15,6 +15,7 @@ import re
 import select
 import socket
 import subprocess
+import sys
 import time
 import tty
 from dataclasses import dataclass
@@ -140,3 +141,25 @@ class Line:
         assert "overrun" not in said, said  # simavr's UART lost a byte
         words = counted[0].split()
         return dict(zip(words[::2], map(int, words[1::2]), strict=True))
+
+
+def show(board: Board) -> None:
+    """The real client, and a board that it takes for a real one."""
+    with Line(board, pty=board is not SENDER) as line:
+        if board is SENDER:
+            for _ in range(5):
+                print(line.receive(8).hex(" "), flush=True)
+            return
+        address = f"serial:{line.path}@{board.baud}"
+        tick = f"{1000 // board.ticks}ms"
+        for words in (["set", address, "3", "126"], ["set", address, "7", "9", "--sender", "12"],
+                      ["get", address, "--now-from", "0", "--tick", tick]):
+            print("$ ./client.py", *words, flush=True)
+            subprocess.run([sys.executable, ROOT / "client.py", *words], check=True)
+
+
+if __name__ == "__main__":
+    known = BOARDS | {SENDER.name: SENDER}
+    if sys.argv[1:2] == [] or sys.argv[1] not in known:
+        raise SystemExit(f"make try needs BOARD=NAME, one of: {', '.join(known)}")
+    show(known[sys.argv[1]])

@@ -156,10 +156,18 @@ static void on_boot(void)
 /* The firmware sleeps for so many cycles: until the next timer, ours or its own. */
 static void on_sleep(avr_t *chip, avr_cycle_count_t cycles)
 {
+    static avr_cycle_count_t ahead; /* of real time */
     asleep += cycles + 1;
-    if (taken == filled && !ended && chip->cycle - last_event > avr_usec_to_cycles(chip, IDLE_US)) {
+    if (taken < filled || ended || chip->cycle - last_event <= avr_usec_to_cycles(chip, IDLE_US)) {
+        ahead = 0;
+        return;
+    }
+    ahead += cycles;
+    const int ahead_ms = (int)(avr_cycles_to_usec(chip, ahead) / 1000);
+    if (ahead_ms > 0) {
         struct pollfd in = {.fd = 0, .events = POLLIN};
-        poll(&in, 1, (int)((avr_cycles_to_usec(chip, cycles) + 999) / 1000));
+        poll(&in, 1, ahead_ms);
+        ahead = 0;
     }
 }
 

@@ -113,14 +113,14 @@ def test_no_packet_within_two_others() -> None:
             for a_high in range(4):
                 # a heartbeat of f1 b_high b_low a_high: its sums must begin a_low f1 variable sender
                 packet = heartbeat(b_high, b_low, a_high)
-                first = heartbeat(packet[2], packet[3], 0xF1)
-                count += packet[1] == 0xF1 and packet[0] == first[3] and packet[2] < 64
+                before = heartbeat(packet[2], packet[3], 0xF1)
+                count += packet[1] == 0xF1 and packet[0] == before[3] and packet[2] < 64
     for variable in range(64):  # shift 5: variable sender value b_high | f1 a_high a_low f1
         for sender in range(256):
             value = (0xF1 - (968 + 3 * variable + 2 * sender)) % 256  # so that b_low is f1
-            second = heartbeat(variable, sender, value)
-            packet = heartbeat(second[2], second[3], 0xF1)
-            count += packet[3] == second[0] and packet[0] < 64  # and one first heartbeat fits
+            behind = heartbeat(variable, sender, value)
+            packet = heartbeat(behind[2], behind[3], 0xF1)
+            count += packet[3] == behind[0] and packet[0] < 64  # and one first heartbeat fits
     assert count == 64
 
 
