@@ -23,7 +23,7 @@ FUZZ := build/fuzz/fuzz -max_len=1024 -print_final_stats=1 -artifact_prefix=buil
 COUNTS := $(addprefix build/reliability/,fewbits.tsv adler.tsv crc.tsv)
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 
 demo: build/udpserver ## an agent, eight nodes, and a live table of them
 	@tools/setup python3
@@ -56,6 +56,16 @@ build/flood: bench/flood.c dumpulse.h
 	@mkdir -p $(@D)
 	@gcc -std=c99 -O2 -g $(WARNINGS) -I. bench/flood.c -o $@
 
+include firmware/serial.mk
+firmware: $(FIRMWARE) ## the images for boards: build/firmware
+$(FIRMWARE): | $(READY)
+
+test-firmware: firmware ## boot every image: packets, noise, floods, the real client
+	@$(PYTEST) $(TEST_FIRMWARE)
+
+soak-firmware: firmware ## the same with 100,000 packets on each board; 4 minutes
+	@DUMPULSE_SOAK=100000 $(PYTEST) $(TEST_FIRMWARE) -k soak
+
 PREFIX ?= /usr/local
 UNITS := dumpulse.service dumpulse.socket
 
@@ -75,13 +85,13 @@ uninstall: ## remove what make install put there
 
 # Each of these is a part of `make test`, and prints how it went; check-pages makes whatever
 # fills performance.md, too, but for what is noisy.
-TESTS := proof-mutants server-checked proof python check-pages proof-smoke mutants differential \
+TESTS := proof-mutants test-firmware server-checked proof python check-pages proof-smoke mutants differential \
          coverage fuzz-short fuzz-server lint exhaustive vectors proof-eva check-vectors unit
 
 # Two at a time, as most of them leave a core idle. What several need is built beforehand;
 # what one prints stays together, and in build/log.
 test: setup ## install what is missing, then run every test
-	@$(MAKE) --no-print-directory -j2 $(PROGRAMS) $(SERVER_PROGRAMS) $(SEARCHES) $(COUNTS) build/reliability/moved.txt
+	@$(MAKE) --no-print-directory -j2 $(PROGRAMS) $(SERVER_PROGRAMS) $(SEARCHES) $(COUNTS) build/reliability/moved.txt $(FIRMWARE)
 	@$(MAKE) --no-print-directory -j2 $(TESTS:%=part-%)
 	@echo "== all of: $(TESTS)"
 
@@ -193,7 +203,7 @@ exhaustive: build/exhaustive ## all 2^24 packets with the magic number, right an
 	@build/exhaustive
 
 python: ## Hypothesis; AVR, Thumb, RISC-V; the README; udpserver
-	@$(PYTEST) test_dumpulse.py tests
+	@$(PYTEST) test_dumpulse.py tests $(TEST_FIRMWARE:%=--ignore=%)
 
 # The same tests against other builds of it. ASan and valgrind fail a test by the exit status.
 server-checked: server-sanitized server-valgrind ## the server's tests, sanitized and in valgrind
@@ -324,4 +334,4 @@ $(TESTS) $(FIGURES) $(RELIABILITY) vectors-file explore pages soak: | $(READY)
 
 .PHONY: help demo tour udpserver install uninstall test setup $(FIGURES) $(RELIABILITY) $(TESTS) \
         $(VECTOR_RUNS:%=vectors-%) vectors-file pages fuzz fuzz-replay replay-server \
-        server-sanitized server-valgrind soak explore clean
+        server-sanitized server-valgrind soak explore clean firmware soak-firmware

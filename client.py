@@ -7,6 +7,7 @@ module, with bytes and text checked wherever they come from:
     import client
 
     agent = client.Agent("localhost:9060")          # BadUsage: not an address
+                                                    # or "serial:/dev/ttyACM0@115200"
     agent.beat(variable=3, sender=76, value=9)      # ValueError: out of range; NoAnswer
     entries = agent.ask(timeout=3.0)                # 64 of them; NoAnswer, BadReport
     now = client.clock(tick_ms=1000)                # or entries[0].timestamp, if the agent
@@ -53,11 +54,12 @@ import time
 import unicodedata
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, NoReturn, Optional
+from typing import Any, NamedTuple, NoReturn, Optional, Union
 
 try:
+    import fcntl
     import termios
-except ImportError:  # Windows: `watch` writes plain text there
+except ImportError:  # Windows: `watch` writes plain text there, and no serial line can be asked
     termios = None  # type: ignore[assignment]
 
 VERSION = "1.0.0-dev"
@@ -302,13 +304,152 @@ class Udp:
         return NoAnswer(f"{spoken(place)}: {error.strerror}")
 
 
+SERIAL = "serial:"  # what such an address begins with
+BAUD = 115_200
+
+
+def parse_serial(text: str) -> tuple[str, int]:
+    """serial:/PATH or serial:/PATH@BAUD."""
+    path, sign, baud = text[len(SERIAL):].rpartition("@")
+    if not sign:
+        path, baud = baud, str(BAUD)
+    if not path.startswith("/") or "\0" in path:
+        raise BadUsage(f"{text!r} is not a serial line: write it like serial:/dev/ttyACM0@{BAUD}")
+    if termios is None:
+        raise BadUsage("this system has no termios: serial lines cannot be asked from here")
+    known = sorted(int(name[1:]) for name in dir(termios) if re.fullmatch("B[1-9][0-9]*", name))
+    if not re.fullmatch(r"[0-9]{1,8}", baud) or int(baud) not in known:
+        common = ", ".join(str(rate) for rate in known if 9600 <= rate <= BAUD)
+        raise BadUsage(f"{baud!r} is not a baud rate: it may be {common} or others of this system")
+    return path, int(baud)
+
+
+class Serial:
+    """Carries packets over a serial line, where nothing says where one ends: a report is what
+    has the right checksum in any 260 bytes in a row, whatever comes before."""
+
+    RETRY = 0.01  # seconds until a line that is in use is tried again
+
+    def __init__(self, path: str, baud: int) -> None:
+        self._path, self._baud = path, baud
+        self._device = -1
+        self._bytes = b""  # the last of what came: fewer than a report
+        self._came = 0  # how many in all since the last complaint
+
+    def open(self, seconds: float) -> None:
+        """The line, raw and to ourselves. What came before is dropped."""
+        self.close()
+        try:
+            self._device = os.open(self._path, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
+            if not os.isatty(self._device):
+                raise BadUsage(f"{self._path} is not a serial line")
+            self._lock(time.monotonic() + seconds)
+            settings: list[Any] = termios.tcgetattr(self._device)
+            # Without HUPCL the line stays up between two runs: an Arduino resets when it rises.
+            settings[:4] = [0, 0, termios.CS8 | termios.CREAD | termios.CLOCAL, 0]
+            settings[4] = settings[5] = getattr(termios, f"B{self._baud}")
+            settings[6][termios.VMIN], settings[6][termios.VTIME] = 1, 0
+            termios.tcsetattr(self._device, termios.TCSANOW, settings)
+            termios.tcflush(self._device, termios.TCIFLUSH)
+        except (OSError, termios.error) as error:
+            raise self._lost(error) from error
+        except Error:
+            self.close()
+            raise
+
+    def _lock(self, end: float) -> None:
+        """Two readers would take bytes from each other."""
+        while True:
+            try:
+                return fcntl.flock(self._device, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() >= end:
+                    raise NoAnswer(f"{self._path} is in use by another program") from None
+            time.sleep(self.RETRY)
+
+    def close(self) -> None:
+        if self._device >= 0:
+            os.close(self._device)
+        self._device, self._bytes, self._came = -1, b"", 0
+
+    def forget(self) -> None:
+        """A path leads where it leads."""
+
+    def __len__(self) -> int:
+        return int(self._device >= 0)
+
+    def turn(self) -> None:
+        """There is one way only."""
+
+    def send(self, packet: bytes) -> None:
+        """NoAnswer if the device is not there (any more)."""
+        if self._device < 0:  # it was pulled out: is it back?
+            self.open(0)
+        try:
+            os.write(self._device, packet)
+        except BlockingIOError:
+            pass  # as good as lost on the way
+        except OSError as error:
+            raise self._lost(error) from error
+
+    def receive(self, seconds: float) -> Optional[bytes]:
+        """The next report, or nothing for so long; BadReport if what came was none."""
+        end = time.monotonic() + min(max(0.0, seconds), LONGEST_WAIT)
+        if self._device < 0:
+            time.sleep(end - time.monotonic() if time.monotonic() < end else 0)
+            return None
+        while True:
+            left = max(0.0, end - time.monotonic())
+            if not select.select([self._device], [], [], left)[0]:
+                break
+            try:
+                fresh = os.read(self._device, 4096)
+            except BlockingIOError:
+                continue
+            except OSError as error:
+                raise self._lost(error) from error
+            if not fresh:
+                raise self._lost(OSError(errno.EIO, "it has hung up"))
+            self._came += len(fresh)
+            self._bytes += fresh
+            for at in range(len(self._bytes) - REPORT_SIZE + 1):
+                found = self._bytes[at:at + REPORT_SIZE]
+                if int.from_bytes(found[:4], "big") == zlib.adler32(found[4:]):
+                    self._bytes, self._came = self._bytes[at + REPORT_SIZE:], 0
+                    return found
+            self._bytes = self._bytes[1 - REPORT_SIZE:]
+            if not left:
+                break
+        came, self._came = self._came, 0
+        if came:
+            raise BadReport("length" if came < REPORT_SIZE else "checksum",
+                            f"{came} bytes came, and no report among them")
+        return None
+
+    def _lost(self, error: Any) -> NoAnswer:
+        """What went wrong with the device, and what to do; it is closed."""
+        self.close()
+        number, said = error.args[0], error.args[-1]
+        advice = {errno.ENOENT: "there is no such device: is it plugged in?",
+                  errno.EACCES: "no permission: join the group that owns it, often dialout",
+                  errno.EIO: "it is gone: was it pulled out?"}
+        return NoAnswer(f"{self._path}: {advice.get(number, said)}")
+
+
 class Agent:
     """An agent at an address. Nothing is looked up or sent until it is asked for."""
 
+    _link: Union[Udp, Serial]
+
     def __init__(self, address: str) -> None:
-        host, port = parse_address(address)
-        self.name = spoken((host, port))
-        self._link = Udp(host, port)
+        if address.startswith(SERIAL):
+            path, baud = parse_serial(address)
+            self.name = f"{SERIAL}{path}@{baud}"
+            self._link = Serial(path, baud)
+        else:
+            host, port = parse_address(address)
+            self.name = spoken((host, port))
+            self._link = Udp(host, port)
 
     def ask(self, timeout: float = TIMEOUT) -> Entries:
         """The entries of the first good report within so many seconds.
@@ -1214,6 +1355,7 @@ Talks to Dumpulse agents, which tell who is alive.
                                               send one heartbeat
 
 Each has its own --help. The port is 9060 unless given; IPv6 is [::1]:9060.
+An agent on a serial line is serial:/dev/ttyACM0 or serial:/dev/ttyUSB0@9600.
 A first word that is a command's name is the command."""
 
 STATUSES = """\
@@ -1260,7 +1402,7 @@ OPTIONS: list[tuple[Sequence[str], str, Any, str, str]] = [
     (("",), "host", str, "HOST", argparse.SUPPRESS),
     (("",), "port", parse_port, "PORT", argparse.SUPPRESS),
     (("get", "set", "watch", "check", "simulate"), "address", str, "HOST[:PORT]",
-     "the agent (port 9060)"),
+     "the agent (port 9060), or serial:/DEVICE[@BAUD]"),
     (("get", "watch"), "variables", str, "VARIABLE",
      "only these: 3,7-12 or names (all heard or named)"),
     (("set",), "variable", str, "VARIABLE", "0 to 63, or its name"),

@@ -1,4 +1,4 @@
-"""budgets.tsv: read, compared with what was measured, and kept from rising.
+"""budgets.tsv and its like: read, compared with what was measured, and kept from rising.
 
 SPDX-License-Identifier: MIT
 """
@@ -24,19 +24,19 @@ def parse(text: str) -> Budgets:
             continue
         name, *cells = line.split("\t")
         if len(cells) != len(columns):
-            raise SystemExit(f"{FILE.name}: {name} needs {len(columns)} numbers")
+            raise SystemExit(f"budgets: {name} needs {len(columns)} numbers")
         budgets[name] = {column: int(cell) for column, cell in zip(columns, cells, strict=True)
                          if cell != "-"}
     return budgets
 
 
-def load() -> Budgets:
-    return parse(FILE.read_text())
+def load(file: Path = FILE) -> Budgets:
+    return parse(file.read_text())
 
 
-def over(measured: Budgets, columns: tuple[str, ...]) -> list[str]:
+def over(measured: Budgets, columns: tuple[str, ...], file: Path) -> list[str]:
     """A line for each figure over its budget, or without one, or not measured."""
-    budgets = load()
+    budgets = load(file)
     lines = []
     for name in budgets | measured:
         for column in columns:
@@ -47,7 +47,7 @@ def over(measured: Budgets, columns: tuple[str, ...]) -> list[str]:
             if figure is None:
                 lines.append(f"{name}: {column} has a budget, and was not measured")
             elif budget is None:
-                lines.append(f"{name}: {column} {figure} has no budget in {FILE.name}")
+                lines.append(f"{name}: {column} {figure} has no budget in {file.name}")
             elif figure > budget:
                 lines.append(f"{name}: {column} {figure}, over its budget of {budget}")
             elif figure < budget:
@@ -63,7 +63,7 @@ def git(*words: str) -> str:
     return done.stdout
 
 
-def raised() -> list[str]:
+def raised(file: Path) -> list[str]:
     """A line for each budget that is above the lowest that it has ever been, or gone."""
     if not (FILE.parent.parent / ".git").exists():
         print("budgets: their history was not checked: this is not a git checkout")
@@ -71,10 +71,10 @@ def raised() -> list[str]:
     if git("rev-parse", "--is-shallow-repository").strip() == "true":
         print("budgets: their history was not checked: this is a shallow clone")
         return []
-    now = load()
+    now = load(file)
     lines = []
-    for commit in git("log", "--format=%h", "--", FILE.name).split():
-        for name, figures in parse(git("show", f"{commit}:./{FILE.name}")).items():
+    for commit in git("log", "--format=%h", "--", file.name).split():
+        for name, figures in parse(git("show", f"{commit}:./{file.name}")).items():
             for column, figure in figures.items():
                 if now.get(name, {}).get(column, figure + 1) > figure:
                     lines.append(f"{name}: the budget for {column} was {figure} in {commit}: "
@@ -82,8 +82,8 @@ def raised() -> list[str]:
     return lines
 
 
-def enforce(measured: Budgets, columns: tuple[str, ...]) -> None:
+def enforce(measured: Budgets, columns: tuple[str, ...], file: Path = FILE) -> None:
     """Ends the program, saying why, if a figure or a budget is not as it should be."""
-    faults = over(measured, columns) + raised()
+    faults = over(measured, columns, file) + raised(file)
     if faults:
         raise SystemExit("\n".join(faults))

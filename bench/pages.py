@@ -21,7 +21,7 @@ from sim.targets import ROOT, run
 
 PAGES = {  # and what each shows
     "README.md": ["tour"],
-    "performance.md": ["size", "cost", "paths", "worst", "energy", "loopbench", "instructions", "startup",
+    "performance.md": ["size", "cost", "paths", "worst", "energy", "loopbench", "firmware-size", "instructions", "startup",
                        "functions", "bench", "growth", "accepted", "bias", "bits", "bursts", "moved",
                        "report-damage", "channels", "residual"],
 }

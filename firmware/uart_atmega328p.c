@@ -1,0 +1,96 @@
+/* The agent on an ATmega328P's UART, as on an Arduino Uno.   SPDX-License-Identifier: MIT
+ *
+ * uart_atmega328p.md says how to wire, flash and try it. 8 data bits, no parity, 1 stop bit.
+ *
+ * Nothing is lost at full speed, not even while a report goes out: bytes come and go in
+ * interrupts, and reports leave from a copy. A byte takes 10 bits: 1,360 cycles at 16 MHz
+ * and 115,200 baud. The longest that the loop leaves the ring alone is a request: 3,621
+ * cycles to sum the report (performance.md), 2,600 at most to copy it, and interrupts: fewer
+ * than 8 byte times; the ring holds 32.
+ */
+#include <avr/interrupt.h>
+#include <avr/io.h>
+#include <avr/sleep.h>
+#include <avr/wdt.h>
+#include <util/atomic.h>
+
+#include "serial.h"
+
+#ifndef BAUD
+#define BAUD 115200UL
+#endif
+enum { UBRR = (F_CPU / 8 + BAUD / 2) / BAUD - 1 }; /* the nearest, at double speed */
+enum { SECOND = F_CPU / 1024 - 1 };                /* counts of timer 1: 15,625 less 1 */
+_Static_assert(UBRR <= 4095, "the baud rate is too low for this clock");
+_Static_assert(SECOND <= 65535, "the clock is too fast for timer 1");
+
+static dumpulse agent; /* zeros: nobody has been heard yet */
+static serial_window window;
+static serial_ring ring;
+static uint8_t outgoing[DUMPULSE_REPORT_SIZE];
+static const uint8_t
+    *volatile next; /* the byte of it to send; of the interrupt, while that is on */
+static volatile uint16_t seconds;
+
+ISR(TIMER1_COMPA_vect)
+{
+    seconds++;
+}
+
+ISR(USART_RX_vect)
+{
+    if (UCSR0A & _BV(DOR0)) /* to be read before the byte is */
+        serial_lose(&ring);
+    serial_put(&ring, UDR0);
+}
+
+ISR(USART_UDRE_vect)
+{
+    UDR0 = *next++;
+    if (next == outgoing + sizeof outgoing)
+        UCSR0B &= (uint8_t)~_BV(UDRIE0);
+}
+
+uint16_t dumpulse_get_timestamp(void)
+{
+    uint16_t now;
+    ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
+    {
+        now = seconds;
+    }
+    return now;
+}
+
+void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
+{
+    (void)context; /* there is one line only */
+    if (UCSR0B & _BV(UDRIE0))
+        return; /* the last report is still going out: whoever wants another asks again */
+    for (size_t i = 0; i != length; i++)
+        outgoing[i] = packet[i];
+    next = outgoing;
+    UCSR0B |= _BV(UDRIE0);
+}
+
+int main(void)
+{
+    MCUSR = 0; /* or the watchdog stays at its shortest after it has bitten */
+    wdt_enable(WDTO_2S);
+    OCR1A = SECOND;
+    TCCR1B = _BV(WGM12) | _BV(CS12) | _BV(CS10); /* starts over at SECOND; clock / 1024 */
+    TIMSK1 = _BV(OCIE1A);
+    UCSR0A = _BV(U2X0);
+    UBRR0 = UBRR;
+    UCSR0B = _BV(RXCIE0) | _BV(RXEN0) | _BV(TXEN0);
+    SMCR = _BV(SE); /* sleep may be entered, and is idle: the UART and the timer go on */
+    for (;;) {
+        wdt_reset(); /* here alone: a loop that hangs, or a clock that does not tick, ends in a reset */
+        cli();
+        if (serial_empty(&ring)) {
+            sei(); /* takes effect after the next instruction: no byte can come in between */
+            sleep_cpu();
+        }
+        sei();
+        serial_serve(&agent, &window, &ring);
+    }
+}

@@ -1,0 +1,129 @@
+/* The agent on a Cortex-M0+ or M4, on Arm's MPS2 board.   SPDX-License-Identifier: MIT
+ *
+ * uart_mps2.md says how to try it. One source, two images: the FPGA images AN383 (Cortex-M0+)
+ * and AN386 (Cortex-M4) have the same peripherals at the same places. 25 MHz, UART 0 at 115,200
+ * baud, 8 data bits, no parity, 1 stop bit. Bytes come and go in interrupts, reports leave from
+ * a copy, so that nothing is lost at full speed. The linker script is uart_mps2.ld.
+ */
+#include "serial.h"
+
+#define REGISTER(address) (*(volatile uint32_t *)(address))
+#define UART_DATA REGISTER(0x40004000)
+#define UART_STATE REGISTER(0x40004004) /* bit 3: a byte was lost; written, cleared */
+#define UART_CONTROL REGISTER(0x40004008)
+#define UART_INTERRUPT REGISTER(0x4000400C) /* written, cleared */
+#define UART_DIVIDER REGISTER(0x40004010)
+#define DOG_LOAD REGISTER(0x40008000) /* the watchdog; counts down, and starts over if written */
+#define DOG_CONTROL REGISTER(0x40008008)
+#define TICK_CONTROL REGISTER(0xE000E010) /* the core's SysTick */
+#define TICK_LOAD REGISTER(0xE000E014)
+#define INTERRUPT_ENABLE REGISTER(0xE000E100) /* bit 0: received, bit 1: sent */
+#define INTERRUPT_DISABLE REGISTER(0xE000E180)
+
+enum { CLOCK = 25000000, BAUD = 115200 };
+enum { RECEIVED = 2, SENT = 1, OVERRUN = 8 }; /* bits of UART_INTERRUPT, and of UART_STATE */
+enum { TICKS = 2 };                           /* SysTick in a second: it has 24 bits */
+
+static dumpulse agent; /* zeros: nobody has been heard yet */
+static serial_window window;
+static serial_ring ring;
+static uint8_t outgoing[DUMPULSE_REPORT_SIZE];
+static volatile uint16_t left; /* bytes of it to send, the one in the UART included */
+static volatile uint16_t seconds;
+
+static void on_tick(void)
+{
+    static uint8_t ticks;
+    if (++ticks == TICKS) {
+        ticks = 0;
+        seconds++;
+    }
+}
+
+static void on_received(void)
+{
+    if (serial_full(&ring)) { /* the next byte waits in the UART, which says if it loses one */
+        INTERRUPT_DISABLE = 1;
+        return;
+    }
+    UART_INTERRUPT = RECEIVED;
+    if (UART_STATE & OVERRUN) {
+        UART_STATE = OVERRUN;
+        serial_lose(&ring);
+    }
+    serial_put(&ring, (uint8_t)UART_DATA);
+}
+
+static void on_sent(void)
+{
+    UART_INTERRUPT = SENT;
+    if (--left != 0)
+        UART_DATA = outgoing[sizeof outgoing - left];
+}
+
+uint16_t dumpulse_get_timestamp(void)
+{
+    return seconds;
+}
+
+void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
+{
+    (void)context; /* there is one line only */
+    if (left != 0)
+        return; /* the last report is still going out: whoever wants another asks again */
+    for (size_t i = 0; i != length; i++)
+        outgoing[i] = packet[i];
+    left = (uint16_t)length;
+    UART_DATA = outgoing[0];
+}
+
+static void start(void)
+{
+    /* At its first end the watchdog asks, by an interrupt that is never served, and at its
+     * second it resets the chip: after 2 s in all. */
+    DOG_LOAD = CLOCK;
+    DOG_CONTROL = 3;
+    TICK_LOAD = CLOCK / TICKS - 1;
+    TICK_CONTROL = 7;
+    UART_DIVIDER = (CLOCK + BAUD / 2) / BAUD;
+    UART_CONTROL = 0xF; /* both directions, and their interrupts */
+    for (;;) {
+        DOG_LOAD =
+            CLOCK; /* here alone: a loop that hangs, or a clock that does not tick, ends in a reset */
+        INTERRUPT_ENABLE = 3; /* there is room in the ring again */
+        __asm__ volatile("cpsid i" ::: "memory");
+        if (serial_empty(&ring))
+            __asm__ volatile(
+                "wfi"); /* an interrupt ends it, though it is served after cpsie only */
+        __asm__ volatile("cpsie i" ::: "memory");
+        serial_serve(&agent, &window, &ring);
+    }
+}
+
+/* ---------------------------------------------------------------- how it starts */
+
+extern uint32_t zeros_begin[], zeros_end[], stack_top[]; /* of the linker script */
+
+static void reset(void)
+{
+    for (uint32_t *word = zeros_begin; word != zeros_end; word++)
+        *word = 0;
+    start();
+}
+
+static void fault(void) /* also the watchdog's first call: its second resets */
+{
+    for (;;) {
+    }
+}
+
+/* The core reads it at a reset: where the stack begins, and what to call for each exception. */
+__attribute__((section(".vectors"), used)) const struct {
+    uint32_t *stack;
+    void (*exceptions[15])(void);
+    void (*interrupts[2])(void);
+} vectors = {
+    stack_top,
+    {reset, fault, fault, fault, fault, fault, 0, 0, 0, 0, fault, fault, 0, fault, on_tick},
+    {on_received, on_sent},
+};

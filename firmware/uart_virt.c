@@ -1,0 +1,142 @@
+/* The agent on RISC-V, rv32imac, on QEMU's machine "virt".   SPDX-License-Identifier: MIT
+ *
+ * uart_virt.md says how to try it. The UART is a 16550's, as on many chips; the timer and the
+ * interrupt controller are what RISC-V specifies. Bytes come and go in interrupts, reports leave
+ * from a copy, so that nothing is lost at full speed. The linker script is uart_virt.ld.
+ */
+#include "serial.h"
+
+#define REGISTER8(address) (*(volatile uint8_t *)(address))
+#define REGISTER(address) (*(volatile uint32_t *)(address))
+#define UART_DATA REGISTER8(0x10000000)
+#define UART_INTERRUPTS REGISTER8(0x10000001)
+#define UART_FORMAT REGISTER8(0x10000003)
+#define UART_STATE REGISTER8(0x10000005)
+#define TIME_LOW REGISTER(0x0200BFF8) /* at 10 MHz */
+#define TIME_HIGH REGISTER(0x0200BFFC)
+#define ALARM_LOW REGISTER(0x02004000)
+#define ALARM_HIGH REGISTER(0x02004004)
+#define PLIC_PRIORITY REGISTER(0x0C000000 + 4 * UART_SOURCE)
+#define PLIC_ENABLE REGISTER(0x0C002000)
+#define PLIC_CLAIM REGISTER(0x0C200004)
+#define RESET REGISTER(0x00100000)
+
+enum { UART_SOURCE = 10, TICK = 1000000, TICKS = 10 }; /* in a second; a tick has 100 ms */
+enum { RECEIVED = 1, EMPTY = 2 };                      /* bits of UART_INTERRUPTS */
+enum { READY = 0x01, OVERRUN = 0x02, ROOM = 0x20 };    /* and of UART_STATE */
+enum { DOG_TICKS = 20, RESET_MAGIC = 0x7777 };         /* 2 s */
+enum { TIMER = 0x80, EXTERNAL = 0x800, ENABLE = 8 };   /* bits of mie and of mstatus */
+
+static dumpulse agent; /* zeros: nobody has been heard yet */
+static serial_window window;
+static serial_ring ring;
+static uint8_t outgoing[DUMPULSE_REPORT_SIZE];
+static volatile uint16_t left; /* bytes of it to send */
+static volatile uint16_t seconds;
+static volatile uint8_t hungry; /* ticks since the loop was last seen */
+
+static void set_alarm(void) /* for the next tick, all 64 bits */
+{
+    static uint32_t low, high;
+    if (low == 0 && high == 0) {
+        low = TIME_LOW;
+        high = TIME_HIGH;
+    }
+    low += TICK;
+    high += low < TICK;
+    ALARM_HIGH = UINT32_MAX; /* not early, in between */
+    ALARM_LOW = low;
+    ALARM_HIGH = high;
+}
+
+/* The machine has no watchdog, so its clock is one: it resets unless the loop is alive. */
+static void on_tick(void)
+{
+    static uint8_t ticks;
+    set_alarm();
+    if (++ticks == TICKS) {
+        ticks = 0;
+        seconds++;
+    }
+    if (++hungry == DOG_TICKS)
+        RESET = RESET_MAGIC;
+}
+
+static void on_uart(void)
+{
+    const uint32_t source = PLIC_CLAIM;
+    const uint8_t state = UART_STATE;
+    if (state & OVERRUN)
+        serial_lose(&ring);
+    if (serial_full(&ring)) /* the next byte waits in the UART, which says if it loses one */
+        UART_INTERRUPTS &= (uint8_t)~RECEIVED;
+    else if (state & READY)
+        serial_put(&ring, UART_DATA);
+    if ((state & ROOM) && left != 0) {
+        UART_DATA = outgoing[sizeof outgoing - left];
+        if (--left == 0)
+            UART_INTERRUPTS &= (uint8_t)~EMPTY;
+    }
+    PLIC_CLAIM = source;
+}
+
+__attribute__((interrupt, aligned(4))) static void trap(void)
+{
+    uint32_t cause;
+    __asm__ volatile("csrr %0, mcause" : "=r"(cause));
+    if (cause == 0x80000007)
+        on_tick();
+    else if (cause == 0x8000000B)
+        on_uart();
+    else
+        RESET = RESET_MAGIC; /* a fault: better start over */
+}
+
+uint16_t dumpulse_get_timestamp(void)
+{
+    return seconds;
+}
+
+void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
+{
+    (void)context; /* there is one line only */
+    if (left != 0)
+        return; /* the last report is still going out: whoever wants another asks again */
+    for (size_t i = 0; i != length; i++)
+        outgoing[i] = packet[i];
+    left = (uint16_t)length;
+    UART_INTERRUPTS = RECEIVED | EMPTY;
+}
+
+/* ---------------------------------------------------------------- how it starts */
+
+extern uint32_t zeros_begin[], zeros_end[]; /* of the linker script, as is stack_top */
+
+__attribute__((naked, section(".start"), used)) void start(void);
+void start(void)
+{
+    __asm__ volatile("la sp, stack_top\n j begin");
+}
+
+__attribute__((used)) void begin(void);
+void begin(void)
+{
+    for (uint32_t *word = zeros_begin; word != zeros_end; word++)
+        *word = 0;
+    __asm__ volatile("csrw mtvec, %0" ::"r"(trap));
+    set_alarm();
+    PLIC_PRIORITY = 1;
+    PLIC_ENABLE = 1U << UART_SOURCE;
+    __asm__ volatile("csrw mie, %0" ::"r"(TIMER | EXTERNAL));
+    UART_FORMAT = 3; /* 8 data bits, no parity, 1 stop bit */
+    for (;;) {
+        hungry = 0; /* here alone: a loop that hangs ends in a reset */
+        __asm__ volatile("csrc mstatus, %0" ::"r"(ENABLE) : "memory");
+        UART_INTERRUPTS |= RECEIVED; /* there is room in the ring again */
+        if (serial_empty(&ring))
+            __asm__ volatile(
+                "wfi"); /* an interrupt ends it, though it is served once enabled only */
+        __asm__ volatile("csrs mstatus, %0" ::"r"(ENABLE) : "memory");
+        serial_serve(&agent, &window, &ring);
+    }
+}

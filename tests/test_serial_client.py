@@ -1,0 +1,164 @@
+"""client.py on a serial line, a pty here, whose other end misbehaves on purpose.
+
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import threading
+import time
+import tty
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import client
+from tests import model
+from tests.agents import GOOD, WRONG_SUM, run
+from tests.servers import PATIENCE, wait_until
+
+
+class FakeLine:
+    """Answers the first request with script[0], the next one with script[1], the last for ever."""
+
+    def __init__(self) -> None:
+        self.end, self.kept = os.openpty()
+        tty.setraw(self.kept)
+        self.path = os.ttyname(self.kept)
+        self.address = f"serial:{self.path}"
+        self.script: list[list[bytes]] = [[GOOD]]
+        self.heard = b""
+        self._asked = 0
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            while fresh := os.read(self.end, 1000):
+                self.heard += fresh
+                while self.heard.count(model.REQUEST) > self._asked:
+                    for answer in self.script[min(self._asked, len(self.script) - 1)]:
+                        os.write(self.end, answer)
+                    self._asked += 1
+        except OSError as error:
+            assert error.errno == errno.EIO  # it has been pulled out
+
+    def pull_out(self) -> None:
+        os.close(self.kept)
+        self._thread.join(PATIENCE)
+        os.close(self.end)
+
+
+@pytest.fixture
+def line() -> Iterator[FakeLine]:
+    made = FakeLine()
+    yield made
+    made.pull_out()
+    assert not made._thread.is_alive()
+
+
+NOISE = b"\xff\x00 booting...\r\n" + GOOD[:100]
+
+
+@pytest.mark.parametrize("answers", [
+    [GOOD], [NOISE + GOOD], [NOISE, GOOD + NOISE], [GOOD[:1], GOOD[1:259], GOOD[259:]],
+    [WRONG_SUM + GOOD], [GOOD[1:] + GOOD], [b"\x01" + GOOD], [model.REQUEST + GOOD]])
+def test_a_report_is_found_among_anything(line: FakeLine, answers: list[bytes]) -> None:
+    line.script = [answers]
+    assert client.Agent(line.address).ask(PATIENCE)[3] == (0x1234, 76, 9)
+
+
+def test_it_asks_again(line: FakeLine) -> None:
+    line.script = [[], [WRONG_SUM], [GOOD[:259]], [GOOD]]
+    assert client.Agent(line.address).ask(PATIENCE)[3].value == 9
+    assert line.heard.count(model.REQUEST) == 4
+
+
+@pytest.mark.parametrize("answer, cause, text", [
+    (WRONG_SUM, "checksum", "260 bytes came, and no report among them"),
+    (GOOD[:259], "length", "259 bytes came")])
+def test_a_bad_report(line: FakeLine, answer: bytes, cause: str, text: str) -> None:
+    line.script = [[answer], []]
+    with pytest.raises(client.BadReport, match=text) as caught:
+        client.Agent(line.address).ask(1)
+    assert caught.value.cause == cause
+    line.script = [[answer], []]
+
+
+def test_silence(line: FakeLine) -> None:
+    line.script = [[]]
+    with pytest.raises(client.NoAnswer, match=f"no answer in 0.5 s from serial:{line.path}@115200"):
+        client.Agent(line.address).ask(0.5)
+
+
+def test_a_heartbeat_and_the_line_as_it_is_set(line: FakeLine) -> None:
+    client.Agent(line.address + "@9600").beat(3, 76, 9)
+    wait_until(lambda: line.heard == model.heartbeat(3, 76, 9), "the heartbeat arrives")
+    import termios
+    iflag, oflag, cflag, lflag, ispeed, ospeed, _ = termios.tcgetattr(line.kept)
+    assert (iflag, oflag, lflag) == (0, 0, 0)
+    assert ispeed == ospeed == termios.B9600
+    assert cflag & (termios.CSIZE | termios.PARENB | termios.CSTOPB | termios.HUPCL) == termios.CS8
+
+
+def test_what_came_before_is_dropped(line: FakeLine) -> None:
+    os.write(line.end, GOOD)  # nobody has asked for it
+    line.script = [[model.checksummed(bytes(256))]]
+    assert client.Agent(line.address).ask(PATIENCE)[3].never
+
+
+def test_a_line_in_use(line: FakeLine) -> None:
+    with open(line.path, "rb", buffering=0) as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        with pytest.raises(client.NoAnswer, match="in use by another program"):
+            client.Agent(line.address).ask(0.2)
+        release = threading.Timer(0.2, fcntl.flock, (other, fcntl.LOCK_UN))
+        release.start()
+        assert client.Agent(line.address).ask(PATIENCE)[3].value == 9  # it waits for its turn
+        release.join()
+
+
+def test_a_line_that_is_pulled_out() -> None:
+    end, kept = os.openpty()
+    path = os.ttyname(kept)
+    os.close(kept)
+    threading.Timer(0.3, os.close, (end,)).start()
+    begun = time.process_time()
+    with pytest.raises(client.NoAnswer, match="no answer in 1.5 s: .*(is gone|no such device)"):
+        client.Agent(f"serial:{path}").ask(1.5)
+    assert time.process_time() - begun < 0.7  # it does not spin
+
+
+@pytest.mark.parametrize("address, status, text", [
+    ("serial:/dev/no such", 3, "there is no such device: is it plugged in?"),
+    ("serial:/dev/null", 2, "/dev/null is not a serial line"),
+    ("serial:ttyACM0", 2, "is not a serial line: write it like serial:/dev/ttyACM0@115200"),
+    ("serial:", 2, "is not a serial line"),
+    ("serial:/dev/ttyACM0@", 2, "'' is not a baud rate: it may be 9600"),
+    ("serial:/dev/ttyACM0@115201", 2, "'115201' is not a baud rate"),
+    ("serial:/dev/ttyACM0@0", 2, "'0' is not a baud rate")])
+def test_what_cannot_be_opened(address: str, status: int, text: str) -> None:
+    for words in (["get", address], [address]):
+        done = run(*words)
+        assert (done.returncode, done.stdout) == (status, "")
+        assert text in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_no_permission(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root may open everything, so the kernel's answer is made up."""
+    def refused(*_: object) -> int:
+        raise PermissionError(errno.EACCES, "Permission denied")
+    monkeypatch.setattr(os, "open", refused)
+    with pytest.raises(client.NoAnswer, match="no permission: join the group that owns it"):
+        client.Agent("serial:/dev/ttyACM0").ask(1)
+
+
+def test_the_command(line: FakeLine, tmp_path: Path) -> None:
+    done = run("get", line.address)
+    assert done.returncode == 0 and f"serial:{line.path}@115200: report verified" in done.stdout
+    assert run(line.address).stdout == done.stdout  # the older command line
+    assert run("check", "serial:/dev/null").returncode == 3
