@@ -8,7 +8,7 @@
 
 #include "dumpulse.h"
 
-/* An agent asks itself what it lost: its own variable, whose value counts lost bytes. */
+/* The agent's own variable: its timestamp is the time now, its value counts lost bytes. */
 enum { SERIAL_SELF = 0, SERIAL_SELF_SENDER = 1 };
 
 /* The last 8 bytes of the line; starts as zeros. */
