@@ -64,7 +64,8 @@ def panel(left: int, title: str, axis: str, curves: dict[str, Curve]) -> list[st
         lines.append('<polyline points="' + " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
                      + f'" stroke="{colour}" stroke-width="2" fill="none"/>')
         x, y = points[-2]
-        lines.append(f'<text x="{x:.1f}" y="{y - 8:.1f}" text-anchor="end" fill="{colour}">{name}</text>')
+        y += 18 if y < TOP + 20 else -8  # beneath the line where the title is near
+        lines.append(f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="end" fill="{colour}">{name}</text>')
     return lines
 
 
