@@ -91,9 +91,8 @@ static void start(void)
         DOG_LOAD = CLOCK;     /* here alone: if the loop hangs, the chip resets */
         INTERRUPT_ENABLE = 3; /* there is room in the ring again */
         __asm__ volatile("cpsid i" ::: "memory");
-        if (serial_empty(
-                &ring)) /* an interrupt ends the wait, and is served once they are enabled */
-            __asm__ volatile("wfi");
+        if (serial_empty(&ring))
+            __asm__ volatile("wfi"); /* interrupts end it; they are served once enabled */
         __asm__ volatile("cpsie i" ::: "memory");
         serial_serve(&agent, &window, &ring);
     }

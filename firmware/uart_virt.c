@@ -133,9 +133,8 @@ void begin(void)
         hungry = 0; /* here alone: a loop that hangs ends in a reset */
         __asm__ volatile("csrc mstatus, %0" ::"r"(ENABLE) : "memory");
         UART_INTERRUPTS |= RECEIVED; /* there is room in the ring again */
-        if (serial_empty(
-                &ring)) /* an interrupt ends the wait, and is served once they are enabled */
-            __asm__ volatile("wfi");
+        if (serial_empty(&ring))
+            __asm__ volatile("wfi"); /* interrupts end it; they are served once enabled */
         __asm__ volatile("csrs mstatus, %0" ::"r"(ENABLE) : "memory");
         serial_serve(&agent, &window, &ring);
     }
