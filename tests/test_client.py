@@ -689,7 +689,7 @@ def test_simulate_outlives_its_agent() -> None:
 
 def test_the_commands_of_the_readme() -> None:
     lines = re.findall(r"^    \./client\.py ([^#\n]+)", (ROOT / "README.md").read_text(), re.M)
-    assert len(lines) == 5 and os.access(ROOT / "client.py", os.X_OK)
+    assert len(lines) == 6 and os.access(ROOT / "client.py", os.X_OK)
     for words in map(str.split, lines):
         name = words[0] if words[0] in client.COMMANDS else ""
         options = client.build_parser(name).parse_intermixed_args(words[bool(name):])
