@@ -84,7 +84,7 @@ int main(void)
     UCSR0B = _BV(RXCIE0) | _BV(RXEN0) | _BV(TXEN0);
     SMCR = _BV(SE); /* sleep may be entered, and is idle: the UART and the timer go on */
     for (;;) {
-        wdt_reset(); /* here alone: a loop that hangs, or a clock that does not tick, ends in a reset */
+        wdt_reset(); /* here alone: if the loop hangs, the chip resets */
         cli();
         if (serial_empty(&ring)) {
             sei(); /* takes effect after the next instruction: no byte can come in between */

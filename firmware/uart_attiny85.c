@@ -111,7 +111,7 @@ int main(void)
     MCUCR = _BV(SE) | _BV(ISC01); /* sleep may be entered, and is idle; INT0 on a falling edge */
     listen();
     for (;;) {
-        wdt_reset(); /* here alone: a loop that hangs, or a clock that does not tick, ends in a reset */
+        wdt_reset(); /* here alone: if the loop hangs, the chip resets */
         cli();
         if (serial_empty(&ring)) {
             sei(); /* takes effect after the next instruction: no byte can come in between */

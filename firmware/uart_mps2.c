@@ -88,13 +88,11 @@ static void start(void)
     UART_DIVIDER = (CLOCK + BAUD / 2) / BAUD;
     UART_CONTROL = 0xF; /* both directions, and their interrupts */
     for (;;) {
-        DOG_LOAD =
-            CLOCK; /* here alone: a loop that hangs, or a clock that does not tick, ends in a reset */
+        DOG_LOAD = CLOCK;     /* here alone: if the loop hangs, the chip resets */
         INTERRUPT_ENABLE = 3; /* there is room in the ring again */
         __asm__ volatile("cpsid i" ::: "memory");
         if (serial_empty(&ring))
-            __asm__ volatile(
-                "wfi"); /* an interrupt ends it, though it is served after cpsie only */
+            __asm__ volatile("wfi"); /* interrupts end it; they are served once enabled */
         __asm__ volatile("cpsie i" ::: "memory");
         serial_serve(&agent, &window, &ring);
     }

@@ -134,8 +134,7 @@ void begin(void)
         __asm__ volatile("csrc mstatus, %0" ::"r"(ENABLE) : "memory");
         UART_INTERRUPTS |= RECEIVED; /* there is room in the ring again */
         if (serial_empty(&ring))
-            __asm__ volatile(
-                "wfi"); /* an interrupt ends it, though it is served once enabled only */
+            __asm__ volatile("wfi"); /* interrupts end it; they are served once enabled */
         __asm__ volatile("csrs mstatus, %0" ::"r"(ENABLE) : "memory");
         serial_serve(&agent, &window, &ring);
     }

@@ -736,7 +736,7 @@ def test_the_commands_of_the_readme() -> None:
     page = (ROOT / "README.md").read_text()
     (server_options,) = re.findall(r"^    build/udpserver ([^#\n]*)$", page, re.M)
     lines = re.findall(r"^    \./client\.py ([^#\n]+)", page, re.M)
-    assert len(lines) == 5
+    assert len(lines) == 6
     endings = {"watch": ["--count", "1"], "simulate": ["--seconds", "1s"]}
     commands = {words[0]: words for words in map(str.split, lines)}
     with Server(*server_options.split(), "--rate", "1000") as server:
