@@ -35,10 +35,11 @@ tour: ## the library at work, packet by packet
 udpserver: build/udpserver ## the agent for Linux: build/udpserver
 
 SERVER_PROGRAMS := build/udpserver build/recvfrom_loop build/flood
-build/udpserver: udpserver.c $(LIBRARY)
+SERVICE := agent/service.c agent/service.h
+build/udpserver: udpserver.c $(SERVICE) $(LIBRARY)
 	@tools/setup gcc libc6-dev
 	@mkdir -p $(@D)
-	@gcc -std=c99 $(SERVER_OPTIMISATION) -g $(WARNINGS) udpserver.c dumpulse.c -o $@
+	@gcc -std=c99 $(SERVER_OPTIMISATION) -g $(WARNINGS) -I. $(filter %.c,$^) -o $@
 
 # What `make bench` measures it against, and what floods both.
 build/recvfrom_loop: bench/recvfrom_loop.c $(LIBRARY)
@@ -211,7 +212,7 @@ clean: ## remove what was made, but for the Python packages
 VECTOR_PROGRAMS := $(addprefix build/vectors-,amd64 i386 powerpc sanitized gcc-sanitized)
 SOURCES = $(filter %.c,$^)
 PROGRAMS := build/udpserver-sanitized build/unit build/exhaustive build/fuzz/fuzz build/fuzz/server $(VECTOR_PROGRAMS)
-build/udpserver-sanitized: udpserver.c
+build/udpserver-sanitized: udpserver.c $(SERVICE)
 build/udpserver-sanitized: COMPILER := clang
 build/udpserver-sanitized: MORE := $(SANITIZERS)
 build/unit: tests/unit.c
@@ -219,8 +220,8 @@ build/unit: LINK := -lcmocka
 build/exhaustive: tests/exhaustive.c
 build/exhaustive: MORE := -O2
 build/fuzz/fuzz: tests/fuzz.c
-build/fuzz/server: tests/fuzz_udpserver.c udpserver.c
-build/fuzz/server: SOURCES = $(filter-out udpserver.c,$(filter %.c,$^)) # which includes it
+build/fuzz/server: tests/fuzz_udpserver.c udpserver.c $(SERVICE)
+build/fuzz/server: SOURCES = tests/fuzz_udpserver.c dumpulse.c # the first includes the others
 build/fuzz/fuzz build/fuzz/server: COMPILER := clang
 build/fuzz/fuzz build/fuzz/server: MORE := $(SANITIZERS) -fsanitize=fuzzer
 $(VECTOR_PROGRAMS): tests/vectors.c
