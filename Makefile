@@ -35,8 +35,15 @@ tour: ## the library at work, packet by packet
 udpserver: build/udpserver ## the agent for Linux: build/udpserver
 
 SERVER_PROGRAMS := build/udpserver build/recvfrom_loop build/flood
-SERVICE := agent/service.c agent/service.h
+SERVICE := $(addprefix agent/,service.c service.h can.c can.h)
 build/udpserver: udpserver.c $(SERVICE) $(LIBRARY)
+	@tools/setup gcc libc6-dev
+	@mkdir -p $(@D)
+	@gcc -std=c99 $(SERVER_OPTIMISATION) -g $(WARNINGS) -I. $(filter %.c,$^) -o $@
+
+canserver: build/canserver ## the same for a CAN interface: build/canserver
+
+build/canserver: canserver.c $(SERVICE) $(LIBRARY)
 	@tools/setup gcc libc6-dev
 	@mkdir -p $(@D)
 	@gcc -std=c99 $(SERVER_OPTIMISATION) -g $(WARNINGS) -I. $(filter %.c,$^) -o $@
@@ -221,7 +228,7 @@ build/exhaustive: tests/exhaustive.c
 build/exhaustive: MORE := -O2
 build/fuzz/fuzz: tests/fuzz.c
 build/fuzz/server: tests/fuzz_udpserver.c udpserver.c $(SERVICE)
-build/fuzz/server: SOURCES = tests/fuzz_udpserver.c dumpulse.c # the first includes the others
+build/fuzz/server: SOURCES = tests/fuzz_udpserver.c agent/can.c dumpulse.c # the first includes the others
 build/fuzz/fuzz build/fuzz/server: COMPILER := clang
 build/fuzz/fuzz build/fuzz/server: MORE := $(SANITIZERS) -fsanitize=fuzzer
 $(VECTOR_PROGRAMS): tests/vectors.c
@@ -240,6 +247,6 @@ $(READY): tools/packages.txt tools/requirements.txt
 	@tools/setup
 $(TESTS) size cost paths vectors-file explore pages soak bench: | $(READY)
 
-.PHONY: help demo tour udpserver install uninstall test setup size cost paths $(TESTS) \
+.PHONY: help demo tour udpserver canserver install uninstall test setup size cost paths $(TESTS) \
         $(VECTOR_RUNS:%=vectors-%) vectors-file pages fuzz fuzz-replay replay-server \
         server-sanitized server-valgrind soak bench explore clean

@@ -2,12 +2,11 @@
  *
  * udpserver.8 is its manual, dumpulse.h that of the library. One thread and one loop run
  * everything; what has nothing to do with UDP (options, counters, the state file, the service
- * manager, the loop) is in agent/service.c.
+ * manager, the loop) is in agent/service.c, and the CAN side of a gateway in agent/can.c.
  */
 #define _GNU_SOURCE /* NOLINT: for recvmmsg and sendmmsg */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <linux/sock_diag.h>
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -18,7 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/service.h"
+#include "agent/can.h"
 
 /* ---- Options ---------------------------------------------------------------------------- */
 
@@ -135,6 +134,8 @@ static const struct option own_options[] = {
     {"--rate", "N", "reports a second for one source (10)", NULL, NULL, &network.rate, 1, 1000000},
     {"--rate-total", "N", "reports a second for all of them (1000)", NULL, NULL,
      &network.rate_total, 1, 1000000},
+    {"--can", "INTERFACE", "serve this CAN interface, too: a gateway", .set = set_can_interface},
+    {"--can-id", "ID", "first of its 128 identifiers (680)", .set = set_can_id},
 };
 
 static void set_defaults(void)
@@ -143,6 +144,7 @@ static void set_defaults(void)
     network.port = 9060;
     network.rate = 10;
     network.rate_total = 1000;
+    set_can_defaults();
 }
 
 static bool finish_arguments(void)
@@ -243,15 +245,12 @@ enum {
     BATCH = 64,       /* packets that are taken at once: what belongs to them fits in 16 KB */
     ROUND = 64,       /* batches from one socket, before the next one gets its turn */
     PACKET_ROOM = 16, /* more than 8: a longer datagram is seen to be longer */
-    CONTROL_ROOM = CMSG_SPACE(sizeof(struct in6_pktinfo)),
-    BUFFER = 4096 * 1024, /* bytes asked for; the kernel doubles it, and counts */
-    PACKET_COST = 768     /* that many for a packet */
+    CONTROL_ROOM = CMSG_SPACE(sizeof(struct in6_pktinfo))
 };
 
-static struct {
-    bool everywhere; /* bound to no address: its packets tell where they were sent to */
-    uint32_t drops;  /* as the kernel counted them when it was asked last */
-} details[MAX_SOCKETS];
+static bool
+    is_everywhere[MAX_BINDS]; /* bound to no address: packets tell where they were sent to */
+static size_t udp_count;      /* the first of all sockets are UDP */
 
 static struct mmsghdr incoming[BATCH], outgoing[BATCH];
 static struct iovec incoming_bytes[BATCH], outgoing_bytes[BATCH];
@@ -307,6 +306,10 @@ void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
     struct msghdr *request = (struct msghdr *)context;
     struct msghdr *reply = &outgoing[outgoing_count].msg_hdr;
 
+    if (request == NULL) { /* somebody on the CAN bus has asked */
+        keep_can_report(packet);
+        return;
+    }
     memcpy(reports[outgoing_count], packet, length);
     reply->msg_name = request->msg_name;
     reply->msg_namelen = request->msg_namelen;
@@ -337,9 +340,7 @@ static void take_request(const uint8_t *packet, struct msghdr *from)
     } else if (!is_within_rate(address)) {
         counters[RATE]++;
     } else {
-        if (options.self)
-            (void)dumpulse_record(&agent, (uint8_t)options.self_variable,
-                                  (uint8_t)options.self_sender, 0);
+        stamp_self();
         (void)dumpulse_process_packet(&agent, packet, DUMPULSE_PACKET_SIZE, from);
     }
 }
@@ -354,7 +355,7 @@ static unsigned take_batch(size_t socket)
 
     for (size_t i = 0; i < used; i++) {
         incoming[i].msg_hdr.msg_namelen = sizeof sources[i];
-        incoming[i].msg_hdr.msg_controllen = details[socket].everywhere ? CONTROL_ROOM : 0;
+        incoming[i].msg_hdr.msg_controllen = is_everywhere[socket] ? CONTROL_ROOM : 0;
     }
     const int count = recvmmsg(sockets[socket].fd, incoming, BATCH, MSG_DONTWAIT, NULL);
     used = count > 0 ? (unsigned)count : 0;
@@ -382,7 +383,7 @@ static unsigned take_packets(bool polled)
 {
     unsigned taken = 0, batch;
 
-    for (size_t socket = 0; socket < socket_count; socket++) {
+    for (size_t socket = 0; socket < udp_count; socket++) {
         if (polled && sockets[socket].revents == 0)
             continue;
         for (unsigned i = 0; i < ROUND; i++) {
@@ -391,47 +392,23 @@ static unsigned take_packets(bool polled)
                 break;
         }
     }
-    return taken;
+    return taken + take_can(polled);
 }
 
-/* The kernel's counters, of 32 bits, are those that SO_RXQ_OVFL attaches to packets; here
- * they are read when they are wanted, at no cost for the packets, and tell of the last ones,
- * too. To be called before any has grown by 2^32. */
-static void count_drops(void)
-{
-    uint32_t memory[SK_MEMINFO_VARS];
-
-    for (size_t i = 0; i < socket_count; i++) {
-        socklen_t size = sizeof memory;
-        if (getsockopt(sockets[i].fd, SOL_SOCKET, SO_MEMINFO, memory, &size) != 0)
-            continue;
-        counters[DROPS] += (uint32_t)(memory[SK_MEMINFO_DROPS] - details[i].drops);
-        details[i].drops = memory[SK_MEMINFO_DROPS];
-    }
-}
 /* ---- Sockets ---------------------------------------------------------------------------- */
 
 /* Takes a bound socket into service. */
-static bool add_socket(int descriptor)
+static bool add_udp_socket(int descriptor)
 {
     union source bound = {.any = {0}};
     socklen_t size = sizeof bound;
-    const int wanted = BUFFER;
-    int type = 0, granted = 0, everywhere;
+    int type = 0, everywhere;
     socklen_t int_size = sizeof type;
 
-    if (socket_count == MAX_SOCKETS || getsockname(descriptor, &bound.any, &size) != 0 ||
+    if (udp_count == MAX_BINDS || getsockname(descriptor, &bound.any, &size) != 0 ||
         getsockopt(descriptor, SOL_SOCKET, SO_TYPE, &type, &int_size) != 0 || type != SOCK_DGRAM ||
         (bound.any.sa_family != AF_INET && bound.any.sa_family != AF_INET6))
         return false;
-    (void)getsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &granted, &int_size);
-    if (granted < 2 * wanted) { /* the service manager may have had the right to set more */
-        if (setsockopt(descriptor, SOL_SOCKET, SO_RCVBUFFORCE, &wanted, sizeof wanted) != 0)
-            (void)setsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &wanted, sizeof wanted);
-        (void)getsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &granted, &int_size);
-    }
-    if ((uint64_t)granted / PACKET_COST < capacity)
-        capacity = (uint64_t)granted / PACKET_COST;
     if (bound.any.sa_family == AF_INET) {
         everywhere = bound.v4.sin_addr.s_addr == htonl(INADDR_ANY);
         (void)setsockopt(descriptor, IPPROTO_IP, IP_PKTINFO, &everywhere, sizeof everywhere);
@@ -440,9 +417,8 @@ static bool add_socket(int descriptor)
         (void)setsockopt(descriptor, IPPROTO_IPV6, IPV6_RECVPKTINFO, &everywhere,
                          sizeof everywhere);
     }
-    details[socket_count].everywhere = everywhere;
-    sockets[socket_count++] = (struct pollfd){.fd = descriptor, .events = POLLIN};
-    return true;
+    is_everywhere[udp_count++] = everywhere;
+    return add_socket(descriptor);
 }
 
 static const char *describe(const union source *place)
@@ -483,7 +459,7 @@ static int open_socket(const struct place *place, union source *here)
     }
     (void)getsockname(made, &here->any, &size);
     network.port = ntohs(here->v4.sin_port); /* IPv6 has it in the same place */
-    (void)add_socket(made);
+    (void)add_udp_socket(made);
     return 0;
 }
 
@@ -511,6 +487,7 @@ static bool open_own_sockets(void)
         }
         while (socket_count != 0)
             (void)close(sockets[--socket_count].fd);
+        udp_count = 0;
         network.port = 0;
         i = SIZE_MAX; /* begin again */
     }
@@ -529,7 +506,7 @@ static bool open_sockets(void)
         return false;
     }
     for (size_t i = 0; i < passed; i++)
-        if (!add_socket(FIRST_PASSED + (int)i)) {
+        if (!add_udp_socket(FIRST_PASSED + (int)i)) {
             say("descriptor %d, passed by the service manager, is no UDP socket, or one too many",
                 FIRST_PASSED + (int)i);
             return false;
@@ -541,24 +518,24 @@ static bool open_all(void)
 {
     choose_set_secret();
     prepare_batches();
-    return open_sockets();
+    return open_sockets() && (can_interface == NULL || open_can());
 }
 
 static void say_what_is_served(void)
 {
-    char text[MAX_SOCKETS * (INET6_ADDRSTRLEN + IF_NAMESIZE + 16)];
+    char text[MAX_BINDS * (INET6_ADDRSTRLEN + IF_NAMESIZE + 16)];
     union source bound = {.any = {0}};
     size_t length = 0;
 
-    for (size_t i = 0; i < socket_count; i++) {
+    for (size_t i = 0; i < udp_count; i++) {
         socklen_t size = sizeof bound;
         (void)getsockname(sockets[i].fd, &bound.any, &size);
         length += (size_t)snprintf(text + length, sizeof text - length, " %s", describe(&bound));
     }
     say("listening on%s", text);
-    if (capacity < BUFFER / PACKET_COST)
-        say("the kernel buffers %u packets only: for bursts raise net.core.rmem_max to %d",
-            (unsigned)capacity, BUFFER);
+    if (can_interface != NULL)
+        say("and on %s; %u reports a second", describe_can(), (unsigned)can_rate);
+    say_if_buffers_are_small();
     length = 0;
     for (size_t i = 0; i < network.rule_count; i++)
         if (length < sizeof text)
@@ -584,5 +561,4 @@ const struct program program = {
     .open = open_all,
     .say_what_is_served = say_what_is_served,
     .take_packets = take_packets,
-    .count_drops = count_drops,
 };

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/sock_diag.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -20,7 +21,11 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { EXIT_USAGE = 2 };
+enum {
+    EXIT_USAGE = 2,
+    BUFFER = 4096 * 1024, /* bytes asked for; the kernel doubles it, and counts */
+    PACKET_COST = 768     /* that many for a packet */
+};
 
 dumpulse agent;
 uint16_t stamp;
@@ -28,6 +33,7 @@ struct options options;
 struct pollfd sockets[MAX_SOCKETS];
 size_t socket_count;
 uint64_t capacity = UINT64_MAX;
+size_t counted = ERROR_FRAMES;
 
 /* ---- Saying things ---------------------------------------------------------------------- */
 
@@ -202,7 +208,7 @@ bool read_arguments(int count, char *const *arguments)
             return false;
         i += used;
     }
-    return program.finish_arguments();
+    return options.help || options.version || program.finish_arguments();
 }
 /* ---- Counters --------------------------------------------------------------------------- */
 
@@ -223,6 +229,8 @@ static const struct {
     [UNSENT] = {"; reports unsent", "unsent"},
     [DROPS] = {"; dropped by the kernel", "drops"},
     [FAILED_SAVES] = {"; failed saves", "failed_saves"},
+    [ERROR_FRAMES] = {"; error frames", "error_frames"},
+    [BUS_OFFS] = {", bus-offs", "bus_offs"},
 };
 
 static void print_counters(void)
@@ -230,7 +238,7 @@ static void print_counters(void)
     char line[COUNTERS * 48]; /* a name is below 26 characters, a number below 21 */
     size_t length = 0;
 
-    for (size_t i = 0; i < COUNTERS; i++) {
+    for (size_t i = 0; i < counted; i++) {
         const char *format = options.json ? "%s\"%s\":%llu" : "%s%s %llu";
         const char *before = !options.json ? "" : i == 0 ? "{" : ",";
         const char *name = options.json ? names[i].key : names[i].readable;
@@ -263,6 +271,13 @@ uint16_t dumpulse_get_timestamp(void)
 void read_clock(void)
 {
     stamp = (uint16_t)(unix_ms() / options.tick);
+}
+
+void stamp_self(void)
+{
+    if (options.self)
+        (void)dumpulse_record(&agent, (uint8_t)options.self_variable, (uint8_t)options.self_sender,
+                              0);
 }
 
 /* ---- The state file --------------------------------------------------------------------- */
@@ -552,6 +567,60 @@ size_t passed_sockets(void)
         return 0;
     return (size_t)environment_number("LISTEN_FDS", INT_MAX);
 }
+/* ---- Sockets ---------------------------------------------------------------------------- */
+
+static uint32_t drops[MAX_SOCKETS]; /* as the kernel counted them when it was asked last */
+
+bool add_socket(int descriptor)
+{
+    if (socket_count == MAX_SOCKETS)
+        return false;
+    sockets[socket_count++].events = POLLIN;
+    replace_socket(socket_count - 1, descriptor);
+    return true;
+}
+
+void replace_socket(size_t socket, int descriptor)
+{
+    const int wanted = BUFFER;
+    int granted = 0;
+    socklen_t int_size = sizeof granted;
+
+    (void)getsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &granted, &int_size);
+    if (granted < 2 * wanted) { /* the service manager may have had the right to set more */
+        if (setsockopt(descriptor, SOL_SOCKET, SO_RCVBUFFORCE, &wanted, sizeof wanted) != 0)
+            (void)setsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &wanted, sizeof wanted);
+        (void)getsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &granted, &int_size);
+    }
+    if ((uint64_t)granted / PACKET_COST < capacity)
+        capacity = (uint64_t)granted / PACKET_COST;
+    sockets[socket].fd = descriptor;
+    drops[socket] = 0;
+}
+
+void say_if_buffers_are_small(void)
+{
+    if (capacity < BUFFER / PACKET_COST)
+        say("the kernel buffers %u packets only: for bursts raise net.core.rmem_max to %d",
+            (unsigned)capacity, BUFFER);
+}
+
+/* The kernel's counters, of 32 bits, are those that SO_RXQ_OVFL attaches to packets; here
+ * they are read when they are wanted, at no cost for the packets, and tell of the last ones,
+ * too. To be called before any has grown by 2^32. */
+static void count_drops(void)
+{
+    uint32_t memory[SK_MEMINFO_VARS];
+
+    for (size_t i = 0; i < socket_count; i++) {
+        socklen_t size = sizeof memory;
+        if (getsockopt(sockets[i].fd, SOL_SOCKET, SO_MEMINFO, memory, &size) != 0)
+            continue;
+        counters[DROPS] += (uint32_t)(memory[SK_MEMINFO_DROPS] - drops[i]);
+        drops[i] = memory[SK_MEMINFO_DROPS];
+    }
+}
+
 /* ---- The loop --------------------------------------------------------------------------- */
 
 static volatile sig_atomic_t ending, asked;
@@ -583,11 +652,6 @@ static sigset_t catch_signals(void)
     return waiting;
 }
 
-static void ask_for_drops(void)
-{
-    program.count_drops();
-}
-
 static void show_life(void)
 {
     notify("WATCHDOG=1");
@@ -599,11 +663,9 @@ static void save_if_changed(void)
         (void)save_state();
 }
 
-static struct {
-    void (*run)(void);
-    uint64_t every, at; /* ns; every 0: never */
-} tasks[] = {{ask_for_drops, 60 * 1000000000ULL, 0}, {show_life, 0, 0}, {save_if_changed, 0, 0}};
-enum { WATCHDOG = 1, SAVING = 2, TASKS = 3 };
+struct task tasks[TASKS] = {[DROPS_TASK] = {count_drops, 60 * 1000000000ULL, 0},
+                            [WATCHDOG_TASK] = {show_life, 0, 0},
+                            [SAVING_TASK] = {save_if_changed, 0, 0}};
 
 /* Runs what is due, and returns when there will be something next. */
 static uint64_t run_tasks(uint64_t now)
@@ -642,7 +704,7 @@ static void serve(const sigset_t *waiting)
         taken = program.take_packets(ready > 0);
         if (asked) {
             asked = 0;
-            ask_for_drops();
+            count_drops();
             print_counters();
         }
         now = nanoseconds(CLOCK_MONOTONIC);
@@ -668,13 +730,13 @@ int main(int argc, char **argv)
     const sigset_t waiting = catch_signals();
     if (!program.open() || (options.state != NULL && !load_state()))
         return EXIT_FAILURE;
-    tasks[WATCHDOG].every = watchdog_interval();
-    tasks[SAVING].every = options.state == NULL ? 0 : options.state_every * SECOND;
+    tasks[WATCHDOG_TASK].every = watchdog_interval();
+    tasks[SAVING_TASK].every = options.state == NULL ? 0 : options.state_every * SECOND;
     program.say_what_is_served();
     notify("READY=1");
     serve(&waiting);
     notify("STOPPING=1");
-    ask_for_drops();
+    count_drops();
     print_counters();
     return options.state == NULL || save_state() ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -33,7 +33,6 @@ struct program {
     bool (*open)(void);                    /* false: cannot run, and it has said why */
     void (*say_what_is_served)(void);
     unsigned (*take_packets)(bool polled); /* from those sockets that are ready, if polled */
-    void (*count_drops)(void);             /* at least once a minute */
 };
 extern const struct program program;
 
@@ -61,7 +60,7 @@ bool set_number(const char *name, const char *text, uint64_t low, uint64_t high,
 bool read_arguments(int count, char *const *arguments);
 
 /* Every packet is counted once more after PACKETS, up to UNSENT; the rest are no packets
- * that were taken. */
+ * that were taken. Those from ERROR_FRAMES on are printed if there is a CAN interface. */
 enum {
     PACKETS,
     HEARTBEATS,
@@ -75,10 +74,13 @@ enum {
     UNSENT,
     DROPS,
     FAILED_SAVES,
+    ERROR_FRAMES,
+    BUS_OFFS,
     COUNTERS
 };
 
 extern uint64_t counters[COUNTERS];
+extern size_t counted; /* how many of them are printed */
 
 static const uint64_t SECOND = UINT64_C(1000000000); /* ns */
 uint64_t nanoseconds(clockid_t clock);
@@ -89,15 +91,29 @@ enum { FIRST_PASSED = 3 }; /* descriptor of the first socket that the service ma
 size_t passed_sockets(void);
 
 /* What the loop waits for, and how many packets the smallest buffer of them holds. */
-enum { MAX_SOCKETS = 16 };
+enum { MAX_SOCKETS = 17 };
 extern struct pollfd sockets[MAX_SOCKETS];
 extern size_t socket_count;
 extern uint64_t capacity;
+
+/* Takes a bound socket into service, with a large buffer, as the last one or in the place of one
+ * that is gone. False: there are MAX_SOCKETS already. */
+bool add_socket(int descriptor);
+void replace_socket(size_t socket, int descriptor);
+void say_if_buffers_are_small(void);
+
+/* What the loop runs each so many ns, when it is due or, for the transport's, just armed. */
+enum { DROPS_TASK, WATCHDOG_TASK, SAVING_TASK, TRANSPORT_TASK, TASKS };
+extern struct task {
+    void (*run)(void);
+    uint64_t every, at; /* ns; every 0: never */
+} tasks[TASKS];
 
 extern dumpulse agent;
 extern uint16_t stamp; /* the time now in ticks: what the clock hook returns */
 
 void read_clock(void); /* sets the stamp */
+void stamp_self(void); /* before a report, if --self is given */
 
 /* What to count for 8 bytes that are no request: HEARTBEATS, or the first thing that is wrong.
  * dumpulse_process_packet() would decide the same, but not say why; and a heartbeat would take
