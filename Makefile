@@ -57,6 +57,9 @@ build/flood: bench/flood.c dumpulse.h
 	@mkdir -p $(@D)
 	@gcc -std=c99 -O2 -g $(WARNINGS) -I. bench/flood.c -o $@
 
+include firmware/can.mk
+firmware: $(FIRMWARE) ## the images for boards: build/firmware
+
 PREFIX ?= /usr/local
 UNITS := dumpulse.service dumpulse.socket
 
@@ -247,6 +250,6 @@ $(READY): tools/packages.txt tools/requirements.txt
 	@tools/setup
 $(TESTS) size cost paths vectors-file explore pages soak bench: | $(READY)
 
-.PHONY: help demo tour udpserver canserver install uninstall test setup size cost paths $(TESTS) \
+.PHONY: help demo tour udpserver canserver firmware install uninstall test setup size cost paths $(TESTS) \
         $(VECTOR_RUNS:%=vectors-%) vectors-file pages fuzz fuzz-replay replay-server \
         server-sanitized server-valgrind soak bench explore clean
