@@ -34,7 +34,7 @@ tour: ## the library at work, packet by packet
 
 udpserver: build/udpserver ## the agent for Linux: build/udpserver
 
-SERVER_PROGRAMS := build/udpserver build/recvfrom_loop build/flood
+SERVER_PROGRAMS := build/udpserver build/canserver build/recvfrom_loop build/flood
 SERVICE := $(addprefix agent/,service.c service.h can.c can.h)
 build/udpserver: udpserver.c $(SERVICE) $(LIBRARY)
 	@tools/setup gcc libc6-dev
@@ -61,18 +61,22 @@ include firmware/can.mk
 firmware: $(FIRMWARE) ## the images for boards: build/firmware
 
 PREFIX ?= /usr/local
-UNITS := dumpulse.service dumpulse.socket
+SERVERS := udpserver canserver
+UNITS := dumpulse.service dumpulse.socket dumpulse-can@.service
 
-install: build/udpserver ## the server, its manual and units, to DESTDIR and PREFIX
-	@install -D build/udpserver "$(DESTDIR)$(PREFIX)/sbin/udpserver"
-	@install -D -m 644 udpserver.8 "$(DESTDIR)$(PREFIX)/share/man/man8/udpserver.8"
+install: $(SERVERS:%=build/%) ## the servers, their manuals and units, to DESTDIR and PREFIX
+	@for server in $(SERVERS); do \
+	    install -D build/$$server "$(DESTDIR)$(PREFIX)/sbin/$$server" && \
+	    install -D -m 644 $$server.8 "$(DESTDIR)$(PREFIX)/share/man/man8/$$server.8" || exit 1; \
+	done
 	@for unit in $(UNITS); do \
 	    sed 's|/usr/local|$(PREFIX)|' systemd/$$unit | install -D -m 644 /dev/stdin \
 	        "$(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit" || exit 1; \
 	done
 
 uninstall: ## remove what make install put there
-	@rm -f "$(DESTDIR)$(PREFIX)/sbin/udpserver" "$(DESTDIR)$(PREFIX)/share/man/man8/udpserver.8" \
+	@rm -f $(SERVERS:%="$(DESTDIR)$(PREFIX)/sbin/%") \
+	    $(SERVERS:%="$(DESTDIR)$(PREFIX)/share/man/man8/%.8") \
 	    $(UNITS:%="$(DESTDIR)$(PREFIX)/lib/systemd/system/%")
 
 # Each of these is a part of `make test`, and prints how it went; check-pages makes size,

@@ -1,8 +1,8 @@
 /* The agent on a CAN bus: an ATmega328P at 16 MHz with an MCP2515.   SPDX-License-Identifier: MIT
  *
  * SPEC.md, "Over CAN", has the identifiers; firmware/can_avr.md the wiring. The controller's filters
- * keep other traffic away. Its interrupt moves frames into a queue and the report out, and is
- * the only code that speaks to it while it runs; the loop takes packets from the queue.
+ * keep other traffic away. Its interrupt moves frames into a queue, and the report out one by one;
+ * the loop takes packets from the queue, and sleeps.
  * Variable 0 is the agent's own: its time is now, its value how often the bus was off, up to 255.
  */
 #include <avr/interrupt.h>
@@ -197,19 +197,16 @@ static void send_frame(void)
     end();
 }
 
-/* The controller's INT is low, and stays so until all that it means has been done: then this comes
- * again. With a full queue it is off, until the loop has made room: so the loop always runs. */
-ISR(INT0_vect)
+/* One round of what the controller wants: its INT is low until all has been done. With a full
+ * queue frames stay in its buffers, and then get lost there. Interrupts are off. */
+static void serve_controller(void)
 {
     const uint8_t flags = read_register(CANINTF);
+    const bool room = queued <= QUEUE - 2;
 
-    if (queued > QUEUE - 2) {
-        EIMSK = 0;
-        return;
-    }
-    if ((flags & RX0IF) != 0)
+    if (room && (flags & RX0IF) != 0)
         take_frame(READ_RX0);
-    if ((flags & RX1IF) != 0)
+    if (room && (flags & RX1IF) != 0)
         take_frame(READ_RX1);
     if ((flags & TX0IF) != 0) {
         modify(CANINTF, TX0IF, 0);
@@ -222,6 +219,12 @@ ISR(INT0_vect)
         modify(EFLG, OVERFLOWS, 0);
         modify(CANINTF, ERRIF, 0);
     }
+}
+
+/* Comes when INT falls. While it stays low, the loop goes on, and has its turn in between. */
+ISR(INT0_vect)
+{
+    serve_controller();
 }
 
 ISR(TIMER1_COMPA_vect)
@@ -293,6 +296,7 @@ int main(void)
     OCR1A = 15624; /* 16 MHz / 1024 / 15,625: once a second */
     TIMSK1 = _BV(OCIE1A);
     start_controller();
+    EICRA = _BV(ISC01);
     EIMSK = _BV(INT0);
     sei();
     for (;;) {
@@ -312,8 +316,9 @@ int main(void)
             process(request);
         wdt_reset(); /* the loop has come round: it does at least once a second */
         cli();
-        if (queued == 0) {
-            EIMSK = _BV(INT0);
+        if (bit_is_clear(PIND, INTERRUPT)) {
+            serve_controller();
+        } else if (queued == 0) {
             sleep_enable();
             sei(); /* takes effect after the next instruction: no interrupt is slept through */
             sleep_cpu();

@@ -420,3 +420,47 @@ def test_the_gateway(serve: Callable[..., Program]) -> None:
     over_can.beat(5, 6, 7)
     wait_until(lambda: over_udp.ask(PATIENCE)[5][1:] == (6, 7), "CAN again")
     assert server.stop()["heartbeats"] == 3
+
+
+def test_the_firmware_answers_the_real_client(programs: list[Program]) -> None:
+    """An ATmega328P in simavr, whose bus is joined to vcan0; and client.py."""
+    chip = subprocess.Popen([ROOT / "build/avr_can", ROOT / "build/firmware/can_avr.elf"], text=True,
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert chip.stdin is not None and chip.stdout is not None
+    bus = opened("vcan0")
+    bus.settimeout(0.01)
+    ending = threading.Event()
+
+    def to_chip() -> None:
+        while not ending.is_set():
+            try:
+                number, length, data = FRAME.unpack(bus.recv(FRAME.size))
+                chip.stdin.write(f"{number:03X}#{text(data[:length])}\n")
+            except TimeoutError:
+                chip.stdin.write("wait 20000\n")
+            chip.stdin.flush()
+        chip.stdin.close()
+
+    def to_bus() -> None:
+        for line in chip.stdout:
+            if "#" in line:
+                number, data = line.strip().split("#")
+                send(bus, int(number, 16), bytes.fromhex(data))
+
+    threads = [threading.Thread(target=run, daemon=True) for run in (to_chip, to_bus)]
+    for thread in threads:
+        thread.start()
+    try:
+        agent = client.Agent("can:vcan0")
+        agent.beat(3, 76, 9)
+        cansend("vcan0", "684#" + text(heartbeat(4, 5, 6)))
+        wait_until(lambda: agent.ask(PATIENCE)[4][1:] == (5, 6), "both have come")
+        table = agent.ask(PATIENCE)
+        assert table[3][1:] == (76, 9) and table[0][1:] == (1, 0)
+    finally:
+        ending.set()
+        for thread in threads:
+            thread.join(PATIENCE)
+        chip.kill()
+        chip.wait(PATIENCE)
+        bus.close()
