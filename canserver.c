@@ -32,11 +32,10 @@ const struct program program = {
     .usage = "usage: canserver [OPTION]... INTERFACE\n"
              "\n"
              "A Dumpulse agent: takes heartbeats and answers requests on a CAN bus.\n",
-    .notes =
-        "The interface must be there; while it is down, canserver waits for it. To have the\n"
-        "reports over UDP: udpserver --can INTERFACE. Whoever is on the bus can set variables.\n"
-        "SIGUSR1 prints the counters, SIGTERM and SIGINT end it.\n"
-        "Exit status: 0 ended by a signal, 1 cannot run, 2 wrong arguments.\n",
+    .notes = "The interface must be there; while it is down, canserver waits for it.\n"
+             "Whoever is on the bus can set variables. Reports over UDP: udpserver --can.\n"
+             "SIGUSR1 prints the counters, SIGTERM and SIGINT end it.\n"
+             "Exit status: 0 ended by a signal, 1 cannot run, 2 wrong arguments.\n",
     .options = own_options,
     .option_count = sizeof own_options / sizeof own_options[0],
     .set_defaults = set_can_defaults,

@@ -7,6 +7,7 @@ module, with bytes and text checked wherever they come from:
     import client
 
     agent = client.Agent("localhost:9060")          # BadUsage: not an address
+                                                    # or "can:can0", "can:can0:680"
     agent.beat(variable=3, sender=76, value=9)      # ValueError: out of range; NoAnswer
     entries = agent.ask(timeout=3.0)                # 64 of them; NoAnswer, BadReport
     now = client.clock(tick_ms=1000)                # or entries[0].timestamp, if the agent
@@ -1312,6 +1313,8 @@ Talks to Dumpulse agents, which tell who is alive.
                                               send one heartbeat
 
 Each has its own --help. The port is 9060 unless given; IPv6 is [::1]:9060.
+HOST may be a CAN interface of Linux: can:can0, or can:can0:700 for other
+identifiers than those from 680 on.
 A first word that is a command's name is the command."""
 
 STATUSES = """\

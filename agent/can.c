@@ -278,12 +278,13 @@ static unsigned take_batch(void)
 
 unsigned take_can(bool polled)
 {
-    unsigned taken = 0, batch;
+    unsigned taken = 0;
 
     if (!is_open || (polled && sockets[socket_at].revents == 0))
         return 0;
     for (unsigned i = 0; i < ROUND && is_open; i++) {
-        taken += batch = take_batch();
+        const unsigned batch = take_batch();
+        taken += batch;
         if (batch < BATCH)
             break;
     }

@@ -15,9 +15,9 @@ bool set_can_interface(const char *text);
 bool set_can_id(const char *text);
 extern uint64_t can_rate; /* reports a second */
 
-bool open_can(void);                         /* false: cannot run, and it has said why */
-const char *describe_can(void);              /* interface and identifiers, for a human */
-unsigned take_can(bool polled);              /* what has come, in bounds; the number of packets */
-void keep_can_report(const uint8_t *report); /* for the send hook: it leaves frame by frame */
+bool open_can(void);                        /* false: cannot run, and it has said why */
+const char *describe_can(void);             /* interface and identifiers, for a human */
+unsigned take_can(bool polled);             /* what has come, in bounds; the number of packets */
+void keep_can_report(const uint8_t *bytes); /* for the send hook: it leaves frame by frame */
 
 #endif

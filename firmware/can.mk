@@ -15,4 +15,4 @@ build/avr_can: firmware/sim/avr_can.c $(CAN_SIM) sim/avr_host.h
 build/mcp2515: tests/mcp2515.c $(CAN_SIM)
 	@mkdir -p $(@D)
 	@gcc -std=c99 -O1 -g $(WARNINGS) -fsanitize=address,undefined -fno-sanitize-recover=all \
-	    -Ifirmware/sim $(filter %.c,$^) -lcmocka -o $@
+	    $(filter %.c,$^) -lcmocka -o $@

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import subprocess
 
-from tests.servers import built
+from tests.servers import ROOT, built
 from tests.vm import run_in_vm
 
 # Without plugins and rewritten assertions: Python is slow in an emulated machine.
@@ -20,3 +21,19 @@ def test_in_a_machine_with_can() -> None:
     assert status == 0, output
     passed = re.findall(r"^(\d+) passed in ", output, re.M)  # and none is skipped
     assert passed and int(passed[0]) >= 26, output
+
+
+def test_help_fits_the_terminal_and_the_manual_has_every_option() -> None:
+    help_text = subprocess.run([built("build/canserver"), "--help"], check=True, capture_output=True,
+                               text=True).stdout
+    assert max(map(len, help_text.splitlines())) < 80 and len(help_text.splitlines()) < 24
+    manual = (ROOT / "canserver.8").read_text().replace("\\-", "-")
+    options = re.findall(r"^  (--[a-z-]+)", help_text, re.M)
+    assert len(options) == 9 and all(option in manual for option in options)
+
+
+def test_without_can_it_says_so() -> None:
+    done = subprocess.run([built("build/canserver"), "nocan0"], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert re.fullmatch("canserver: cannot use nocan0: (this kernel has no CAN; modprobe can-raw may load "
+                        "it|there is no such CAN interface; ip link lists them)\n", done.stderr)

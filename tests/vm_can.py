@@ -426,7 +426,8 @@ def test_the_firmware_answers_the_real_client(programs: list[Program]) -> None:
     """An ATmega328P in simavr, whose bus is joined to vcan0; and client.py."""
     chip = subprocess.Popen([ROOT / "build/avr_can", ROOT / "build/firmware/can_avr.elf"], text=True,
                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    assert chip.stdin is not None and chip.stdout is not None
+    script, output = chip.stdin, chip.stdout
+    assert script is not None and output is not None
     bus = opened("vcan0")
     bus.settimeout(0.01)
     ending = threading.Event()
@@ -435,14 +436,14 @@ def test_the_firmware_answers_the_real_client(programs: list[Program]) -> None:
         while not ending.is_set():
             try:
                 number, length, data = FRAME.unpack(bus.recv(FRAME.size))
-                chip.stdin.write(f"{number:03X}#{text(data[:length])}\n")
+                script.write(f"{number:03X}#{text(data[:length])}\n")
             except TimeoutError:
-                chip.stdin.write("wait 20000\n")
-            chip.stdin.flush()
-        chip.stdin.close()
+                script.write("wait 20000\n")
+            script.flush()
+        script.close()
 
     def to_bus() -> None:
-        for line in chip.stdout:
+        for line in output:
             if "#" in line:
                 number, data = line.strip().split("#")
                 send(bus, int(number, 16), bytes.fromhex(data))
