@@ -13,7 +13,7 @@ void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
 }
 
 static const struct option own_options[] = {
-    {"--can-id", "ID", "first of 128 identifiers: 680, or 29 bits in 8 digits", .set = set_can_id},
+    {"--can-id", "ID", "first of 128 identifiers (680); 8 digits: 29 bits", .set = set_can_id},
     {"--rate", "N", "reports a second (10)", NULL, NULL, &can_rate, 1, 1000},
 };
 
