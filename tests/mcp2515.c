@@ -109,7 +109,8 @@ static void test_modes(void **state)
         }
     }
     SPI(0x02, 0x1C, 9, 9); /* counters of errors cannot be written */
-    assert_int_equal(get(0x1C) | get(0x1D), 0);
+    SPI(0x02, 0x2D, 0x3F); /* nor states of errors */
+    assert_int_equal(get(0x1C) | get(0x1D) | get(0x2D), 0);
 }
 
 /* LOAD TX BUFFER has six places to begin, RTS any of three buffers; READ STATUS shows both. */
@@ -253,6 +254,18 @@ static void test_filters(void **state)
     assert_int_equal(get(0x2C), 0);
     bring(0x80, false, false, 2, "xz");
     assert_int_equal(get(0x2C), 1);
+    SPI(0x02, 0x2C, 0);
+    mode(0x80); /* and EID 17 and 16 with nothing */
+    SPI(0x02, 0x20, 0xFF, 0xE3, 0, 0);
+    SPI(0x02, 0x00, 0x10, 0x03, 0, 0);
+    SPI(0x02, 0x04, 0x10, 0x03, 0, 0);
+    SPI(0x02, 0x24, 0, 0, 0, 0); /* mask 1 lets everything through to buffer 1, by filter 2 */
+    mode(0);
+    bring(0x80, false, false, 0, "");
+    assert_int_equal(get(0x2C), 1);
+    bring(0x81, false, false, 0, "");
+    assert_int_equal(get(0x2C), 3);
+    assert_int_equal(get(0x70) & 0x07, 2);
 }
 
 /* Without BUKT a second frame is lost; with it, it rolls over, and only a third is. */

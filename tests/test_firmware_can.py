@@ -85,7 +85,8 @@ def test_identifiers_of_29_bits() -> None:
 def test_what_it_refuses() -> None:
     """Damaged and short packets, remote frames, and other traffic, which its filters keep away."""
     good = heartbeat(3, 76, 9)
-    refused = [frame(BASE, good[:-1]), frame(BASE, b""), frame(BASE, good[:-1] + b"\x08"),
+    refused = [frame(BASE, heartbeat(3, 76, 0)[:-1]),  # a zero more, and it would be good
+               frame(BASE, good[:-1]), frame(BASE, b""), frame(BASE, good[:-1] + b"\x08"),
                frame(BASE, heartbeat(64, 1, 1)), frame(BASE, heartbeat(3, 1, 1, magic=0xF0)),
                f"{BASE:03X}#R8", f"{BASE + REQUEST_AT:03X}#R8", frame(BASE + REQUEST_AT, REQUEST[:7]),
                frame(BASE + REQUEST_AT, b"AreyouOk"), frame(BASE - 1, good), frame(BASE + 64, good),
@@ -93,6 +94,12 @@ def test_what_it_refuses() -> None:
                frame(BASE << 18, good, 8)]
     (table,) = reports(["gap 20000", *refused, ASK])
     assert table[1:] == [bytes(4)] * 63
+
+
+def test_two_frames_without_a_gap() -> None:
+    """Faster than any interrupt: the controller's second buffer takes the second one."""
+    (table,) = reports(["gap 0", beat(1, 2, 3), beat(4, 5, 6), "wait 20000", ASK])
+    assert (table[1][2:], table[4][2:]) == (b"\x02\x03", b"\x05\x06")
 
 
 def test_who_asks_meanwhile_gets_the_next_report() -> None:
