@@ -19,7 +19,8 @@ static const struct option own_options[] = {
 
 static bool finish_arguments(void)
 {
-    return can_interface != NULL || wrong("which CAN interface? Like: canserver can0");
+    return can_interface != NULL || options.help || options.version ||
+           wrong("which CAN interface? Like: canserver can0");
 }
 
 static void say_what_is_served(void)

@@ -208,7 +208,7 @@ bool read_arguments(int count, char *const *arguments)
             return false;
         i += used;
     }
-    return options.help || options.version || program.finish_arguments();
+    return program.finish_arguments();
 }
 /* ---- Counters --------------------------------------------------------------------------- */
 

@@ -39,6 +39,7 @@ static void try_arguments(char *text, size_t size)
     }
     CHECK(network.rate >= 1 && network.rate <= 1000000);
     CHECK(network.rate_total >= 1 && network.rate_total <= 1000000);
+    CHECK(can_interface == NULL || (can_interface[0] != '\0' && strlen(can_interface) < IFNAMSIZ));
     CHECK(options.tick >= 1 && options.tick <= 3600000);
     CHECK(options.state_every >= 1 && options.state_every <= 86400);
     CHECK(!options.self ||
