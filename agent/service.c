@@ -586,6 +586,10 @@ void replace_socket(size_t socket, int descriptor)
     int granted = 0;
     socklen_t int_size = sizeof granted;
 
+    sockets[socket].fd = descriptor;
+    drops[socket] = 0;
+    if (descriptor < 0)
+        return;
     (void)getsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &granted, &int_size);
     if (granted < 2 * wanted) { /* the service manager may have had the right to set more */
         if (setsockopt(descriptor, SOL_SOCKET, SO_RCVBUFFORCE, &wanted, sizeof wanted) != 0)
@@ -594,8 +598,6 @@ void replace_socket(size_t socket, int descriptor)
     }
     if ((uint64_t)granted / PACKET_COST < capacity)
         capacity = (uint64_t)granted / PACKET_COST;
-    sockets[socket].fd = descriptor;
-    drops[socket] = 0;
 }
 
 void say_if_buffers_are_small(void)

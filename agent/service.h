@@ -97,7 +97,7 @@ extern size_t socket_count;
 extern uint64_t capacity;
 
 /* Takes a bound socket into service, with a large buffer, as the last one or in the place of one
- * that is gone. False: there are MAX_SOCKETS already. */
+ * that is gone; -1 keeps its place. False: there are MAX_SOCKETS already. */
 bool add_socket(int descriptor);
 void replace_socket(size_t socket, int descriptor);
 void say_if_buffers_are_small(void);

@@ -22,7 +22,8 @@ from pathlib import Path
 from sim.targets import BUILD, ROOT, run
 
 SECONDS = 150.0  # until it is ended from outside; it needs a tenth of that on an idle machine
-MODULES = ("virtio_pci", "9p", "9pnet_virtio", "vcan", "kvaser_pci", "can-raw")
+MODULES = ("virtio_pci", "9p", "9pnet_virtio", "vcan", "vxcan", "kvaser_pci", "can-raw",
+           "sch_tbf")
 BEGINS, STATUS = "vm: begins\n", "vm: exit status "
 
 # /run is the only place that can be written, and goes when the machine does.

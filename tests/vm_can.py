@@ -7,6 +7,7 @@ candump, of can-utils, are peers that share no code with ours.     SPDX-License-
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 import signal
@@ -69,6 +70,11 @@ class Program:
         self.process.send_signal(signal.SIGUSR1)
         wait_until(lambda: any(line.startswith("{") for line in self.lines[before:]), "counters")
         return self._checked(next(line for line in self.lines[before:] if line.startswith("{")))
+
+    def processor_time(self) -> float:
+        """Seconds that it has used so far."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def stop(self) -> dict[str, int]:
         self.process.terminate()
@@ -340,13 +346,17 @@ def test_the_interface_comes_and_goes(serve: Callable[..., Program]) -> None:
     run("ip", "link", "add", "vcan7", "type", "vcan")
     assert "vcan7 is down: ip link set vcan7 up" in failing("can:vcan7")
     server = serve("vcan7", "--rate", "100", ready="is down: waiting")  # a start while it is down
+    server.wait_for("listening on vcan7")
+    before = server.processor_time()
+    time.sleep(0.5)
+    assert server.processor_time() - before < 0.2  # it waits, and does not spin
     run("ip", "link", "set", "vcan7", "up")
     server.wait_for("vcan7 is back")
     agent = client.Agent("can:vcan7")
     agent.beat(1, 2, 3)
     assert agent.ask(PATIENCE)[1][1:] == (2, 3)
     run("ip", "link", "del", "vcan7")
-    server.wait_for("vcan7 is gone: waiting")
+    wait_until(lambda: sum("waiting for it" in line for line in server.lines) == 2, "it is missed")
     run("ip", "link", "add", "vcan7", "type", "vcan")
     run("ip", "link", "set", "vcan7", "up")
     wait_until(lambda: sum("is back" in line for line in server.lines) == 2, "back again")
@@ -384,6 +394,29 @@ def test_controllers_on_a_bus(serve: Callable[..., Program]) -> None:
         wait_until(lambda: agent.ask(PATIENCE)[9].value == value, "the value")
     counters = server.stop()
     assert counters["unsent"] == 0 and counters["reports"] >= 20
+
+
+def test_a_slow_bus_and_one_that_is_stuck(serve: Callable[..., Program]) -> None:
+    """A queue of 10 frames that leave at 500 a second, and then hardly ever."""
+    run("ip", "link", "add", "slow0", "type", "vxcan", "peer", "name", "slow1")
+    shape = ("dev", "slow0", "root", "tbf", "burst", "32", "limit", "160", "rate")
+    run("tc", "qdisc", "add", *shape, "64kbit")
+    for interface in ("slow0", "slow1"):
+        run("ip", "link", "set", interface, "up")
+    server = serve("slow0", "--rate", "1000")
+    agent = client.Agent("can:slow1")
+    agent.beat(1, 2, 3)
+    assert agent.ask(PATIENCE)[1][1:] == (2, 3)
+    wait_until(lambda: server.stats()["heartbeats"] == 1, "it is counted")
+    assert server.stats()["unsent"] == 0
+    run("tc", "qdisc", "change", *shape, "8bit")
+    bus = opened("slow1")
+    send(bus, BASE + REQUEST_AT, REQUEST)
+    wait_until(lambda: server.stats()["unsent"] == 1, "the report is given up")
+    run("tc", "qdisc", "del", "dev", "slow0", "root")
+    assert agent.ask(PATIENCE)[1][1:] == (2, 3)
+    server.stop()
+    run("ip", "link", "del", "slow0")
 
 
 def test_errors_of_the_bus(serve: Callable[..., Program]) -> None:
