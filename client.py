@@ -402,11 +402,13 @@ class Can:
 
     def _add(self, at: int, part: bytes) -> Optional[bytes]:
         """The report that this frame completes, if it does."""
+        if 8 * at >= REPORT_SIZE:
+            return None  # somebody else's request, or what a later version may send
         if at == 0:
             self._parts = []
         due = len(self._parts)
         if at != due and not due:
-            return None  # of a report that began before we listened, or of a later version
+            return None  # of a report that began before we listened
         if at != due or len(part) != min(8, REPORT_SIZE - 8 * due):
             self._parts = []
             raise BadReport("length", f"its frame {due + 1} of 33 did not come")
