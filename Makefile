@@ -64,7 +64,7 @@ PREFIX ?= /usr/local
 SERVERS := udpserver canserver
 UNITS := dumpulse.service dumpulse.socket dumpulse-can@.service
 
-install: $(SERVERS:%=build/%) ## the servers, their manuals and units, to DESTDIR and PREFIX
+install: $(SERVERS:%=build/%) ## servers, manuals and units, to DESTDIR and PREFIX
 	@for server in $(SERVERS); do \
 	    install -D build/$$server "$(DESTDIR)$(PREFIX)/sbin/$$server" && \
 	    install -D -m 644 $$server.8 "$(DESTDIR)$(PREFIX)/share/man/man8/$$server.8" || exit 1; \
