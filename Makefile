@@ -13,6 +13,8 @@ WARNINGS := -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wcast-align
 SANITIZERS := -fsanitize=address,undefined -fno-sanitize-recover=all
 # Unrolled, the sum over a report makes that a third cheaper, in instructions.
 SERVER_OPTIMISATION := -O2 -funroll-loops
+# Across files: what they share is called once for each packet or report.
+SERVER_LINK := $(SERVER_OPTIMISATION) -flto
 COMPILER := gcc
 HOST := -std=c99 -O1 -g $(WARNINGS) -I.
 FUZZ_SECONDS := 20
@@ -37,15 +39,23 @@ tour: ## the library at work, packet by packet
 
 udpserver: build/udpserver ## the agent for Linux: build/udpserver
 
-SERVER_PROGRAMS := build/udpserver build/recvfrom_loop build/flood
-build/udpserver: udpserver.c $(LIBRARY)
+SERVER_PROGRAMS := build/udpserver build/canserver build/recvfrom_loop build/flood
+SERVICE := $(addprefix agent/,service.c service.h can.c can.h)
+build/udpserver: udpserver.c $(SERVICE) $(LIBRARY)
 	@tools/setup gcc libc6-dev
 	@mkdir -p $(@D)
-	@gcc -std=c99 $(SERVER_OPTIMISATION) -g $(WARNINGS) udpserver.c dumpulse.c -o $@
+	@gcc -std=c99 $(SERVER_LINK) -g $(WARNINGS) -I. $(filter %.c,$^) -o $@
 
-build/udpserver-i386: udpserver.c $(LIBRARY)
+canserver: build/canserver ## the same for a CAN interface: build/canserver
+
+build/canserver: canserver.c $(SERVICE) $(LIBRARY)
+	@tools/setup gcc libc6-dev
 	@mkdir -p $(@D)
-	@i686-linux-gnu-gcc -static -std=c99 $(SERVER_OPTIMISATION) -g udpserver.c dumpulse.c -o $@
+	@gcc -std=c99 $(SERVER_LINK) -g $(WARNINGS) -I. $(filter %.c,$^) -o $@
+
+build/udpserver-i386: udpserver.c $(SERVICE) $(LIBRARY)
+	@mkdir -p $(@D)
+	@i686-linux-gnu-gcc -static -std=c99 $(SERVER_LINK) -g -I. $(filter %.c,$^) -o $@
 
 # What `make bench` measures it against, and what floods both.
 build/recvfrom_loop: bench/recvfrom_loop.c $(LIBRARY)
@@ -57,6 +67,7 @@ build/flood: bench/flood.c dumpulse.h
 	@gcc -std=c99 -O2 -g $(WARNINGS) -I. bench/flood.c -o $@
 
 include firmware/serial.mk
+include firmware/can.mk
 firmware: $(FIRMWARE) ## the images for boards: build/firmware
 $(FIRMWARE): | $(READY)
 
@@ -67,20 +78,23 @@ soak-firmware: firmware ## the same with 100,000 packets on each board; 4 minute
 	@DUMPULSE_SOAK=100000 $(PYTEST) $(TEST_FIRMWARE) -k soak
 
 PREFIX ?= /usr/local
-UNITS := dumpulse.service dumpulse.socket
+SERVERS := udpserver canserver
+UNITS := dumpulse.service dumpulse.socket dumpulse-can@.service
 
-install: build/udpserver ## the server and `dumpulse`, the client, to DESTDIR, PREFIX
-	@install -D build/udpserver "$(DESTDIR)$(PREFIX)/sbin/udpserver"
+install: $(SERVERS:%=build/%) ## servers and `dumpulse`, the client, to DESTDIR, PREFIX
+	@for server in $(SERVERS); do \
+	    install -D build/$$server "$(DESTDIR)$(PREFIX)/sbin/$$server" && \
+	    install -D -m 644 $$server.8 "$(DESTDIR)$(PREFIX)/share/man/man8/$$server.8" || exit 1; \
+	done
 	@install -D client.py "$(DESTDIR)$(PREFIX)/bin/dumpulse"
-	@install -D -m 644 udpserver.8 "$(DESTDIR)$(PREFIX)/share/man/man8/udpserver.8"
 	@for unit in $(UNITS); do \
 	    sed 's|/usr/local|$(PREFIX)|' systemd/$$unit | install -D -m 644 /dev/stdin \
 	        "$(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit" || exit 1; \
 	done
 
 uninstall: ## remove what make install put there
-	@rm -f "$(DESTDIR)$(PREFIX)/sbin/udpserver" "$(DESTDIR)$(PREFIX)/bin/dumpulse" \
-	    "$(DESTDIR)$(PREFIX)/share/man/man8/udpserver.8" \
+	@rm -f $(SERVERS:%="$(DESTDIR)$(PREFIX)/sbin/%") "$(DESTDIR)$(PREFIX)/bin/dumpulse" \
+	    $(SERVERS:%="$(DESTDIR)$(PREFIX)/share/man/man8/%.8") \
 	    $(UNITS:%="$(DESTDIR)$(PREFIX)/lib/systemd/system/%")
 
 # Each of these is a part of `make test`, and prints how it went; check-pages makes whatever
@@ -91,7 +105,7 @@ TESTS := proof-mutants test-firmware server-checked proof python check-pages pro
 # Two at a time, as most of them leave a core idle. What several need is built beforehand;
 # what one prints stays together, and in build/log.
 test: setup ## install what is missing, then run every test
-	@$(MAKE) --no-print-directory -j2 $(PROGRAMS) $(SERVER_PROGRAMS) $(SEARCHES) $(COUNTS) build/reliability/moved.txt $(FIRMWARE)
+	@$(MAKE) --no-print-directory -j2 $(PROGRAMS) $(SERVER_PROGRAMS) $(SEARCHES) $(COUNTS) build/reliability/moved.txt $(FIRMWARE) $(CAN_PROGRAMS)
 	@$(MAKE) --no-print-directory -j2 $(TESTS:%=part-%)
 	@echo "== all of: $(TESTS)"
 
@@ -282,18 +296,18 @@ VECTOR_PROGRAMS := $(addprefix build/vectors-,amd64 i386 powerpc sanitized gcc-s
 SOURCES = $(filter %.c,$^)
 PROGRAMS := build/udpserver-sanitized build/udpserver-calls build/unit build/exhaustive build/fuzz/fuzz \
             build/fuzz/server $(VECTOR_PROGRAMS) build/reliability/accepted build/reliability/report
-build/udpserver-sanitized: udpserver.c
+build/udpserver-sanitized: udpserver.c $(SERVICE)
 build/udpserver-sanitized: COMPILER := clang
 build/udpserver-sanitized: MORE := $(SANITIZERS)
-build/udpserver-calls: tests/calls.c udpserver.c
-build/udpserver-calls: SOURCES = $(filter-out udpserver.c,$(filter %.c,$^)) # which includes it
+build/udpserver-calls: tests/calls.c udpserver.c $(SERVICE)
+build/udpserver-calls: SOURCES = tests/calls.c agent/can.c dumpulse.c # the first includes the others
 build/unit: tests/unit.c
 build/unit: LINK := -lcmocka
 build/exhaustive: tests/exhaustive.c
 build/exhaustive: MORE := -O2
 build/fuzz/fuzz: tests/fuzz.c
-build/fuzz/server: tests/fuzz_udpserver.c udpserver.c
-build/fuzz/server: SOURCES = $(filter-out udpserver.c,$(filter %.c,$^)) # which includes it
+build/fuzz/server: tests/fuzz_udpserver.c udpserver.c $(SERVICE)
+build/fuzz/server: SOURCES = tests/fuzz_udpserver.c agent/can.c dumpulse.c # the first includes the others
 build/fuzz/fuzz build/fuzz/server: COMPILER := clang
 build/fuzz/fuzz build/fuzz/server: MORE := $(SANITIZERS) -fsanitize=fuzzer
 $(VECTOR_PROGRAMS): tests/vectors.c
@@ -332,6 +346,6 @@ FIGURES := size cost paths worst energy instructions startup functions growth lo
 RELIABILITY := accepted bias bits bursts moved report-damage channels residual
 $(TESTS) $(FIGURES) $(RELIABILITY) vectors-file explore pages soak: | $(READY)
 
-.PHONY: help demo tour udpserver install uninstall test setup $(FIGURES) $(RELIABILITY) $(TESTS) \
+.PHONY: help demo tour udpserver canserver install uninstall test setup $(FIGURES) $(RELIABILITY) $(TESTS) \
         $(VECTOR_RUNS:%=vectors-%) vectors-file pages fuzz fuzz-replay replay-server \
         server-sanitized server-valgrind soak explore clean firmware soak-firmware

@@ -8,6 +8,7 @@ module, with bytes and text checked wherever they come from:
 
     agent = client.Agent("localhost:9060")          # BadUsage: not an address
                                                     # or "serial:/dev/ttyACM0@115200"
+                                                    # or "can:can0", "can:can0:680"
     agent.beat(variable=3, sender=76, value=9)      # ValueError: out of range; NoAnswer
     entries = agent.ask(timeout=3.0)                # 64 of them; NoAnswer, BadReport
     now = client.clock(tick_ms=1000)                # or entries[0].timestamp, if the agent
@@ -436,16 +437,152 @@ class Serial:
         return NoAnswer(f"{self._path}: {advice.get(number, said)}")
 
 
+CAN = "can:"  # what such an address begins with
+CAN_BLOCK = 128  # identifiers, of which
+CAN_REPORT, CAN_REQUEST = 64, 127  # are for reports from 64 on, and the last one for requests
+CAN_BASE = 0x680
+CAN_FRAME = struct.Struct("=LB3x8s")  # Linux's struct can_frame; its first number has flags:
+CAN_EXTENDED, CAN_REMOTE, CAN_ERROR, CAN_BUS_OFF = 1 << 31, 1 << 30, 1 << 29, 0x40
+CAN_RAW_ERR_FILTER = 2  # of linux/can/raw.h; not every Python has it
+
+
+def parse_can(text: str) -> tuple[str, int]:
+    """can:INTERFACE or can:INTERFACE:ID, an identifier as cansend writes it."""
+    interface, colon, digits = text[len(CAN):].partition(":")
+    if not re.fullmatch(r"[^\s/:\0]{1,15}", interface):
+        raise BadUsage(f"{text!r} is not a CAN interface: write it like can:can0")
+    if sys.platform != "linux" or not hasattr(socket, "AF_CAN"):
+        raise BadUsage("this system has no SocketCAN: CAN can be asked from Linux only")
+    if not colon:
+        return interface, CAN_BASE
+    if not re.fullmatch(r"[0-9a-fA-F]{3}|[0-9a-fA-F]{8}", digits):
+        raise BadUsage(f"{digits!r} is not a CAN identifier: it has 3 hexadecimal digits, or 8")
+    base, extended = int(digits, 16), len(digits) == 8
+    if base % CAN_BLOCK or base > (0x1FFFFFFF if extended else 0x7FF):
+        raise BadUsage(f"{digits!r} cannot be the first of {CAN_BLOCK} identifiers: "
+                       f"it must be a multiple of {CAN_BLOCK:x} hexadecimal, like {CAN_BASE:x}")
+    return interface, base | (CAN_EXTENDED if extended else 0)
+
+
+class Can:
+    """Carries packets over a CAN interface of Linux, and puts reports together from frames."""
+
+    def __init__(self, interface: str, base: int) -> None:
+        self._interface, self._base = interface, base
+        self._way: Optional[socket.socket] = None
+        self._parts: list[bytes] = []  # of a report, those that have come
+
+    def open(self, seconds: float) -> None:
+        """A new socket, which gets nothing that was sent earlier."""
+        self.close()
+        if sys.platform != "linux":
+            return  # parse_can() has refused it
+        try:
+            self._way = socket.socket(socket.AF_CAN, socket.SOCK_RAW, socket.CAN_RAW)
+            self._way.setblocking(False)
+            every_bit = CAN_EXTENDED | CAN_REMOTE | 0x1FFFFFFF
+            self._way.setsockopt(socket.SOL_CAN_RAW, socket.CAN_RAW_FILTER, struct.pack(
+                "=LL", self._base + CAN_REPORT, every_bit & ~(VARIABLES - 1)))
+            self._way.setsockopt(socket.SOL_CAN_RAW, CAN_RAW_ERR_FILTER,
+                                 struct.pack("=L", CAN_BUS_OFF))
+            self._way.bind((self._interface,))
+        except OSError as error:
+            raise self._lost(error) from error
+
+    def close(self) -> None:
+        if self._way is not None:
+            self._way.close()
+        self._way, self._parts = None, []
+
+    def forget(self) -> None:
+        """A name of an interface is looked up each time."""
+
+    def __len__(self) -> int:
+        return int(self._way is not None)
+
+    def turn(self) -> None:
+        """There is one way only."""
+
+    def send(self, packet: bytes) -> None:
+        """NoAnswer if the interface is down or gone."""
+        if self._way is None:
+            self.open(0)
+        if self._way is None:
+            return
+        # Nodes must not share an identifier, so a heartbeat has that of its variable.
+        here = CAN_REQUEST if packet == REQUEST else packet[5] % VARIABLES
+        try:
+            self._way.send(CAN_FRAME.pack(self._base + here, len(packet), packet))
+        except BlockingIOError:
+            pass  # the queue is full: as good as lost on the way
+        except OSError as error:
+            if error.errno != errno.ENOBUFS:
+                raise self._lost(error) from error
+
+    def receive(self, seconds: float) -> Optional[bytes]:
+        """The next whole report, or nothing for so long; BadReport if a frame is missing."""
+        end = time.monotonic() + min(max(0.0, seconds), LONGEST_WAIT)
+        while True:
+            left = max(0.0, end - time.monotonic())
+            if self._way is None:  # lost: until the next request opens it again
+                time.sleep(left)
+                return None
+            if not select.select([self._way], [], [], left)[0]:
+                return None
+            try:
+                number, length, data = CAN_FRAME.unpack(self._way.recv(CAN_FRAME.size))
+            except BlockingIOError:
+                continue
+            except OSError as error:
+                raise self._lost(error) from error
+            if number & CAN_ERROR:
+                raise NoAnswer(f"{self._interface} is off the bus: check wiring and bit rate")
+            report = self._add(number - self._base - CAN_REPORT, data[:length])
+            if report is not None:
+                return report
+
+    def _add(self, at: int, part: bytes) -> Optional[bytes]:
+        """The report that this frame completes, if it does."""
+        if 8 * at >= REPORT_SIZE:
+            return None  # somebody else's request, or what a later version may send
+        if at == 0:
+            self._parts = []
+        due = len(self._parts)
+        if at != due and not due:
+            return None  # of a report that began before we listened
+        if at != due or len(part) != min(8, REPORT_SIZE - 8 * due):
+            self._parts = []
+            raise BadReport("length", f"its frame {due + 1} of 33 did not come")
+        self._parts.append(part)
+        if 8 * (due + 1) < REPORT_SIZE:
+            return None
+        parts, self._parts = self._parts, []
+        return b"".join(parts)
+
+    def _lost(self, error: OSError) -> NoAnswer:
+        self.close()
+        if error.errno in (errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT):
+            return NoAnswer("this kernel has no CAN: modprobe can-raw may load it")
+        if error.errno == errno.ENODEV:
+            return NoAnswer(f"there is no CAN interface {self._interface}: ip link lists them")
+        if error.errno == errno.ENETDOWN:
+            return NoAnswer(f"{self._interface} is down: ip link set {self._interface} up")
+        return NoAnswer(f"{self._interface}: {error.strerror}")
+
+
 class Agent:
     """An agent at an address. Nothing is looked up or sent until it is asked for."""
 
-    _link: Union[Udp, Serial]
+    _link: Union[Udp, Serial, Can]
 
     def __init__(self, address: str) -> None:
         if address.startswith(SERIAL):
             path, baud = parse_serial(address)
             self.name = f"{SERIAL}{path}@{baud}"
             self._link = Serial(path, baud)
+        elif address.startswith(CAN):
+            self.name = address
+            self._link = Can(*parse_can(address))
         else:
             host, port = parse_address(address)
             self.name = spoken((host, port))
@@ -1356,6 +1493,8 @@ Talks to Dumpulse agents, which tell who is alive.
 
 Each has its own --help. The port is 9060 unless given; IPv6 is [::1]:9060.
 An agent on a serial line is serial:/dev/ttyACM0 or serial:/dev/ttyUSB0@9600.
+HOST may be a CAN interface of Linux: can:can0, or can:can0:700 for other
+identifiers than those from 680 on.
 A first word that is a command's name is the command."""
 
 STATUSES = """\
@@ -1462,7 +1601,7 @@ def build_parser(command: str) -> Parser:
 def run_older(options: argparse.Namespace) -> int:
     """HOST PORT, as the command line has always been."""
     options.address = options.host
-    if options.port is not None:
+    if options.port is not None and not options.host.startswith(CAN):
         options.address = f"[{options.host.strip('[]')}]:{options.port}"
     options.variables, options.confirm = [], False
     if options.value is not None:

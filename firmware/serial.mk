@@ -18,7 +18,7 @@ FIRMWARE_SHARED := firmware/serial.h firmware/serial.mk $(wildcard firmware/*.ld
 
 # Of uart_mps2-m4, the source is uart_mps2.c.
 .SECONDEXPANSION:
-$(FIRMWARE): build/firmware/%.elf: firmware/$$(firstword $$(subst -, ,$$*)).c $(FIRMWARE_SHARED)
+$(SERIAL_IMAGES:%=build/firmware/%.elf): build/firmware/%.elf: firmware/$$(firstword $$(subst -, ,$$*)).c $(FIRMWARE_SHARED)
 	@mkdir -p $(@D)
 	@$(CC_$*) $(FIRMWARE_FLAGS) $(filter %.c,$^) -lgcc -o $@
 

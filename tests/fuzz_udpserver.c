@@ -6,7 +6,8 @@
  *     make replay-server INPUT=build/fuzz/server-crash-…
  */
 #define main udpserver_main
-#include "../udpserver.c" /* NOLINT: its functions are static */
+#include "../agent/service.c" /* NOLINT: its functions are static */
+#include "../udpserver.c"     /* NOLINT: so are these */
 #undef main
 
 #define CHECK(condition)                                                                           \
@@ -30,15 +31,16 @@ static void try_arguments(char *text, size_t size)
         return;
     }
     CHECK(options.wrong[0] == '\0');
-    CHECK(options.port <= UINT16_MAX);
-    CHECK(options.bind_count <= MAX_BINDS);
-    CHECK(options.rule_count >= 1 && options.rule_count <= MAX_RULES);
-    for (size_t i = 0; i < options.rule_count; i++) {
-        CHECK(is_allowed(options.rules[i].address));
-        CHECK(!is_ipv4(options.rules[i].address) || options.rules[i].mask[11] == 0xFF);
+    CHECK(network.port <= UINT16_MAX);
+    CHECK(network.bind_count <= MAX_BINDS);
+    CHECK(network.rule_count >= 1 && network.rule_count <= MAX_RULES);
+    for (size_t i = 0; i < network.rule_count; i++) {
+        CHECK(is_allowed(network.rules[i].address));
+        CHECK(!is_ipv4(network.rules[i].address) || network.rules[i].mask[11] == 0xFF);
     }
-    CHECK(options.rate >= 1 && options.rate <= 1000000);
-    CHECK(options.rate_total >= 1 && options.rate_total <= 1000000);
+    CHECK(network.rate >= 1 && network.rate <= 1000000);
+    CHECK(network.rate_total >= 1 && network.rate_total <= 1000000);
+    CHECK(can_interface == NULL || (can_interface[0] != '\0' && strlen(can_interface) < IFNAMSIZ));
     CHECK(options.tick >= 1 && options.tick <= 3600000);
     CHECK(options.state_every >= 1 && options.state_every <= 86400);
     CHECK(!options.self ||

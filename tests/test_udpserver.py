@@ -148,12 +148,19 @@ def test_help_fits_the_terminal_and_the_manual_has_every_option() -> None:
     assert done.returncode == 0 and not said(done)
     assert max(map(len, done.stdout.splitlines())) < 80 and len(done.stdout.splitlines()) < 24
     options = re.findall(r"^  (--[a-z-]+)", done.stdout, re.M)
-    assert len(options) == 11
+    assert len(options) == 13
     manual = (ROOT / "udpserver.8").read_text().replace("\\-", "-")
     assert set(options) == set(re.findall(r"^\.BI? (--[a-z-]+)", manual, re.M))
     tests = Path(__file__).read_text() + Path(__file__).with_name("servers.py").read_text()
     assert all(f'"{option}"' in tests for option in options)
     assert run("--version").stdout.startswith("udpserver ")
+
+
+def test_a_gateway_needs_a_can_interface() -> None:
+    """What it does with one is for the machine that test_can.py starts."""
+    done = run("--can", "nocan0", "--can-id", "18FF5080", "0")
+    assert done.returncode == 1 and re.search("this kernel has no CAN|no such CAN interface", done.stderr)
+    assert run("--can-id", "681", "0").returncode == 2
 
 
 def test_a_port_in_use_is_said(server: Server) -> None:
@@ -876,23 +883,26 @@ def test_install_units_and_uninstall(tmp_path: Path) -> None:
     def files(place: Path) -> list[str]:
         return sorted(str(path.relative_to(place)) for path in place.rglob("*") if path.is_file())
 
-    expected = ["bin/dumpulse", "lib/systemd/system/dumpulse.service", "lib/systemd/system/dumpulse.socket",
-                "sbin/udpserver", "share/man/man8/udpserver.8"]
+    expected = ["bin/dumpulse", "lib/systemd/system/dumpulse-can@.service", "lib/systemd/system/dumpulse.service",
+                "lib/systemd/system/dumpulse.socket", "sbin/canserver", "sbin/udpserver",
+                "share/man/man8/canserver.8", "share/man/man8/udpserver.8"]
     make("install", Path("/opt/x"), str(tmp_path / "stage"))
     assert files(tmp_path / "stage" / "opt" / "x") == expected
     client = tmp_path / "stage" / "opt" / "x" / expected[0]
     assert subprocess.run([client, "--version"], check=True, capture_output=True).stdout.startswith(b"client.py ")
-    service = (tmp_path / "stage" / "opt" / "x" / expected[1]).read_text()
-    assert "ExecStart=/opt/x/sbin/udpserver" in service and "/usr/local" not in service
+    for unit, server in zip(expected[1:], ("canserver", "udpserver")):
+        service = (tmp_path / "stage" / "opt" / "x" / unit).read_text()
+        assert f"ExecStart=/opt/x/sbin/{server}" in service and "/usr/local" not in service
     make("uninstall", Path("/opt/x"), str(tmp_path / "stage"))
     assert files(tmp_path / "stage") == []
 
     prefix = tmp_path / "prefix"
     make("install", prefix)
-    units = [str(prefix / name) for name in expected[1:3]]
+    units = [str(prefix / name) for name in expected[1:4]]
     subprocess.run(["systemd-analyze", "verify", "--man=no", *units], check=True, capture_output=True)
-    rated = subprocess.run(["systemd-analyze", "security", "--offline=true", "--threshold=15", units[0]],
-                           check=False, capture_output=True, text=True)
-    assert rated.returncode == 0, rated.stdout[-300:]  # an exposure of at most 1.5 in 10
+    for unit in units[:2]:
+        rated = subprocess.run(["systemd-analyze", "security", "--offline=true", "--threshold=15", unit],
+                               check=False, capture_output=True, text=True)
+        assert rated.returncode == 0, rated.stdout[-300:]  # an exposure of at most 1.5 in 10
     make("uninstall", prefix)
     assert files(prefix) == []

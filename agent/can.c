@@ -1,0 +1,329 @@
+/* Dumpulse over a Linux CAN interface; can.h tells more.   SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE /* NOLINT: for recvmmsg */
+#include "can.h"
+
+#include <errno.h>
+#include <linux/can.h>
+#include <linux/can/error.h>
+#include <linux/can/raw.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* SPEC.md, "Transport: CAN": a block of 128 identifiers. */
+enum {
+    HEARTBEATS_FROM = 0, /* 64 of them */
+    REPORT_FROM = 64,    /* 33 of them, one for each frame of a report */
+    REQUEST_AT = 127,
+    BLOCK = 128,
+    DEFAULT_BASE = 0x680,
+    FRAMES = (DUMPULSE_REPORT_SIZE + CAN_MAX_DLEN - 1) / CAN_MAX_DLEN
+};
+
+enum { BATCH = 64, ROUND = 64 }; /* frames taken at once; batches before others get their turn */
+static const uint64_t RETRY =
+    1000000; /* ns until a full queue is tried again: 8 frames of 500 kbit/s */
+static const uint64_t REOPEN =
+    200000000; /* ns until an interface that is gone is looked for again */
+static const uint64_t GIVE_UP =
+    1000000000; /* ns for a report to leave, or nobody takes it any more */
+static const uint64_t QUIET = 10000000000; /* ns between two lines about a bus that is off */
+
+const char *can_interface;
+uint64_t can_rate;
+static canid_t base;
+static size_t socket_at;
+static bool is_open;
+
+static struct {
+    bool leaving;
+    unsigned frame;   /* the next one */
+    unsigned waiting; /* requests that the next one answers; 0: none is asked for */
+    unsigned answers; /* and that the one that is leaving answers */
+    uint64_t begun, next_allowed;
+    uint8_t bytes[DUMPULSE_REPORT_SIZE];
+} report;
+
+/* ---- Options ---------------------------------------------------------------------------- */
+
+void set_can_defaults(void)
+{
+    can_interface = NULL;
+    can_rate = 10;
+    base = DEFAULT_BASE;
+}
+
+bool set_can_interface(const char *text)
+{
+    if (can_interface != NULL)
+        return wrong("one CAN interface is enough: '%.40s' is too many", text);
+    if (*text == '\0' || strlen(text) >= IFNAMSIZ)
+        return wrong("a CAN interface has a name like can0, not '%.40s'", text);
+    can_interface = text;
+    return true;
+}
+
+/* As cansend writes identifiers: three hexadecimal digits are 11 bits, eight are 29. */
+bool set_can_id(const char *text)
+{
+    const size_t length = strlen(text);
+    char *end;
+
+    if ((length == 3 || length == 8) && strspn(text, "0123456789abcdefABCDEF") == length) {
+        const canid_t id = (canid_t)strtoul(text, &end, 16); /* at most 32 bits */
+        if (id % BLOCK == 0 && id <= (length == 3 ? CAN_SFF_MASK : CAN_EFF_MASK)) {
+            base = id | (length == 3 ? 0 : CAN_EFF_FLAG);
+            return true;
+        }
+    }
+    return wrong("--can-id wants the first of 128 identifiers, a multiple of 80 hexadecimal like "
+                 "680 or 18ff5080, not '%.40s'",
+                 text);
+}
+
+const char *describe_can(void)
+{
+    static char text[IFNAMSIZ + 80];
+    const canid_t id = base & CAN_EFF_MASK;
+    const int digits = (base & CAN_EFF_FLAG) != 0 ? 8 : 3;
+
+    (void)snprintf(text, sizeof text, "%s, identifiers %0*x to %0*x", can_interface, digits, id,
+                   digits, id + BLOCK - 1);
+    return text;
+}
+
+/* ---- The socket ------------------------------------------------------------------------- */
+
+static bool is_up(const struct ifreq *interface)
+{
+    errno = ENETDOWN;
+    return (interface->ifr_flags & IFF_UP) != 0;
+}
+
+/* A bound socket, or -1 and errno: ENETDOWN if the interface is there but down. */
+static int open_socket(void)
+{
+    static const can_err_mask_t errors = CAN_ERR_MASK;
+    /* Heartbeats and requests of ours, in data frames only. */
+    const canid_t all = CAN_EFF_FLAG | CAN_RTR_FLAG | CAN_EFF_MASK;
+    const struct can_filter filters[] = {
+        {base + HEARTBEATS_FROM, all & ~(canid_t)(REPORT_FROM - 1)}, {base + REQUEST_AT, all}};
+    struct sockaddr_can here = {.can_family = AF_CAN};
+    struct ifreq status = {0};
+
+    const int made = socket(AF_CAN, SOCK_RAW | SOCK_CLOEXEC, CAN_RAW);
+    if (made < 0)
+        return -1;
+    memcpy(status.ifr_name, can_interface, strlen(can_interface) + 1);
+    here.can_ifindex = (int)if_nametoindex(can_interface); /* 0, with ENODEV, if there is none */
+    if (here.can_ifindex == 0 ||
+        setsockopt(made, SOL_CAN_RAW, CAN_RAW_FILTER, filters, sizeof filters) != 0 ||
+        setsockopt(made, SOL_CAN_RAW, CAN_RAW_ERR_FILTER, &errors, sizeof errors) != 0 ||
+        bind(made, (const struct sockaddr *)&here, sizeof here) != 0 ||
+        ioctl(made, SIOCGIFFLAGS, &status) != 0 || !is_up(&status)) {
+        const int reason = errno;
+        (void)close(made);
+        errno = reason;
+        return -1;
+    }
+    return made;
+}
+
+/* Requests that were counted as answered, and were not after all. */
+static void give_up(unsigned *requests)
+{
+    counters[REPORTS] -= *requests;
+    counters[UNSENT] += *requests;
+    *requests = 0;
+}
+
+static void lose_interface(const char *why)
+{
+    say("%s %s: waiting for it", can_interface, why);
+    (void)close(sockets[socket_at].fd);
+    sockets[socket_at].fd = -1; /* poll ignores it */
+    is_open = false;
+    give_up(&report.answers);
+    give_up(&report.waiting);
+    report.leaving = false;
+    tasks[TRANSPORT_TASK].every = REOPEN;
+}
+
+/* ---- Reports ---------------------------------------------------------------------------- */
+
+void keep_can_report(const uint8_t *bytes)
+{
+    memcpy(report.bytes, bytes, sizeof report.bytes);
+}
+
+/* The table as it is now, for all who asked so far. */
+static void begin_report(void)
+{
+    static const uint8_t request[DUMPULSE_PACKET_SIZE] = DUMPULSE_REQUEST;
+
+    read_clock();
+    stamp_self();
+    (void)dumpulse_process_packet(&agent, request, sizeof request, NULL);
+    report.answers = report.waiting;
+    report.waiting = 0;
+    report.leaving = true;
+    report.frame = 0;
+    report.begun = nanoseconds(CLOCK_MONOTONIC);
+}
+
+/* As many frames as the interface takes: its queue is short, and the bus slow. */
+static void send_frames(void)
+{
+    if (!report.leaving)
+        begin_report();
+    while (report.frame < FRAMES) {
+        const size_t at = (size_t)report.frame * CAN_MAX_DLEN, left = sizeof report.bytes - at;
+        struct can_frame frame = {.can_id = base + REPORT_FROM + report.frame,
+                                  .can_dlc = left < CAN_MAX_DLEN ? (uint8_t)left : CAN_MAX_DLEN};
+        memcpy(frame.data, report.bytes + at, frame.can_dlc);
+        if (send(sockets[socket_at].fd, &frame, sizeof frame, MSG_DONTWAIT) != sizeof frame) {
+            const bool full = errno == ENOBUFS || errno == EAGAIN;
+            if (full && nanoseconds(CLOCK_MONOTONIC) - report.begun < GIVE_UP)
+                return; /* the task comes again */
+            give_up(&report.answers);
+            break;
+        }
+        report.frame++;
+    }
+    report.leaving = false;
+    tasks[TRANSPORT_TASK].every = report.waiting != 0 ? RETRY : 0;
+}
+
+/* One report is for everybody on the bus: whoever asks before it has begun waits for it; later
+ * ones, for the next, which begins when this one has left. */
+static void take_request(void)
+{
+    const uint64_t now = nanoseconds(CLOCK_MONOTONIC);
+
+    if (report.waiting == 0) {
+        if (report.next_allowed > now + SECOND - SECOND / can_rate) {
+            counters[RATE]++;
+            return;
+        }
+        report.next_allowed =
+            (report.next_allowed < now ? now : report.next_allowed) + SECOND / can_rate;
+        tasks[TRANSPORT_TASK].every = RETRY;
+        tasks[TRANSPORT_TASK].at = 0;
+    }
+    report.waiting++;
+    counters[REPORTS]++;
+}
+
+/* ---- Frames ----------------------------------------------------------------------------- */
+
+static void take_error(canid_t id)
+{
+    static uint64_t told;
+    const uint64_t now = nanoseconds(CLOCK_MONOTONIC);
+
+    counters[ERROR_FRAMES]++;
+    if ((id & CAN_ERR_BUSOFF) == 0)
+        return;
+    counters[BUS_OFFS]++;
+    if (told == 0 || now - told >= QUIET)
+        say("%s is off the bus after too many errors: check wiring and bit rate; a restart is "
+            "ip link set %s type can restart-ms 100",
+            can_interface, can_interface);
+    told = now;
+}
+
+static void take_frame(const struct can_frame *frame)
+{
+    static const uint8_t request[DUMPULSE_PACKET_SIZE] = DUMPULSE_REQUEST;
+
+    if ((frame->can_id & CAN_ERR_FLAG) != 0) {
+        take_error(frame->can_id);
+        return;
+    }
+    counters[PACKETS]++;
+    if (frame->can_dlc != DUMPULSE_PACKET_SIZE)
+        counters[LENGTH]++;
+    else if (memcmp(frame->data, request, sizeof request) == 0)
+        take_request();
+    else
+        counters[take_heartbeat(frame->data)]++;
+}
+
+static unsigned take_batch(void)
+{
+    static struct can_frame frames[BATCH];
+    static struct iovec rooms[BATCH];
+    static struct mmsghdr incoming[BATCH];
+
+    for (size_t i = 0; i < BATCH; i++) {
+        rooms[i] = (struct iovec){&frames[i], sizeof frames[i]};
+        incoming[i].msg_hdr = (struct msghdr){.msg_iov = &rooms[i], .msg_iovlen = 1};
+    }
+    const int count = recvmmsg(sockets[socket_at].fd, incoming, BATCH, MSG_DONTWAIT, NULL);
+    if (count <= 0) {
+        if (errno == ENETDOWN)
+            lose_interface("is down");
+        else if (errno == ENODEV)
+            lose_interface("is gone");
+        return 0;
+    }
+    read_clock();
+    for (int i = 0; i < count; i++)
+        take_frame(&frames[i]);
+    return (unsigned)count;
+}
+
+unsigned take_can(bool polled)
+{
+    unsigned taken = 0;
+
+    if (!is_open || (polled && sockets[socket_at].revents == 0))
+        return 0;
+    for (unsigned i = 0; i < ROUND && is_open; i++) {
+        const unsigned batch = take_batch();
+        taken += batch;
+        if (batch < BATCH)
+            break;
+    }
+    return taken;
+}
+
+static void tend_can(void)
+{
+    if (is_open) {
+        send_frames();
+        return;
+    }
+    const int made = open_socket();
+    if (made < 0)
+        return;
+    replace_socket(socket_at, made);
+    is_open = true;
+    tasks[TRANSPORT_TASK].every = 0;
+    say("%s is back", can_interface);
+}
+
+bool open_can(void)
+{
+    const int made = open_socket();
+
+    if (made < 0 && errno != ENETDOWN) {
+        say("cannot use %s: %s", can_interface,
+            errno == EAFNOSUPPORT || errno == EPROTONOSUPPORT
+                ? "this kernel has no CAN; modprobe can-raw may load it"
+            : errno == ENODEV ? "there is no such CAN interface; ip link lists them"
+                              : strerror(errno));
+        return false;
+    }
+    socket_at = socket_count;
+    is_open = true;
+    counted = COUNTERS;
+    tasks[TRANSPORT_TASK].run = tend_can;
+    (void)add_socket(made); /* there is room: MAX_SOCKETS has a place for it */
+    if (made < 0)
+        lose_interface("is down");
+    return true;
+}

@@ -1,0 +1,185 @@
+/* Runs an AVR firmware on simavr with an MCP2515 on a CAN bus.     SPDX-License-Identifier: MIT
+ *     avr_can IMAGE
+ *
+ * Chip select is PB2, INT is PD2, the clock 16 MHz. The input is a script; what the firmware sends
+ * is printed as `candump -L` writes frames. A line of the script is one of
+ *     683#0472014AF1034C09    a frame comes; 683#R8 a remote one; 8 digits: 29 bits
+ *     wait MICROSECONDS
+ *     gap MICROSECONDS        between two frames from now on (250)
+ *     alone                   nobody acknowledges from now on; `together` ends that
+ *     fail                    each sending fails from now on, but for bus-off; `together` ends that
+ *     idle                    the bus is idle as long as ends bus-off
+ *     reset                   the controller loses its power
+ * At the end, when the firmware has been silent for 100 ms, it prints the stack's greatest depth.
+ */
+#include "avr_host.h" /* first: simavr's other headers need what it includes */
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <simavr/avr_ioport.h>
+#include <simavr/avr_spi.h>
+#include <simavr/sim_time.h>
+
+#include "mcp2515.h"
+
+enum { FRAME_US = 250, TICK_US = 50, SILENCE_US = 100000, STACK_POINTER = 0x5D, RAM_END = 0x8FF };
+
+static avr_t *avr;
+static mcp2515 chip;
+static avr_irq_t *spi_input, *interrupt_pin;
+static FILE *frames_out;
+static avr_cycle_count_t last_sent, sending_since;
+static unsigned lowest_stack = RAM_END;
+static enum { TOGETHER, ALONE, FAILING } bus;
+
+static void show_interrupt(void)
+{
+    avr_raise_irq(interrupt_pin, !mcp2515_interrupt(&chip));
+}
+
+static void on_spi(struct avr_irq_t *irq, uint32_t byte, void *unused)
+{
+    (void)irq, (void)unused;
+    avr_raise_irq(spi_input, mcp2515_spi(&chip, (uint8_t)byte));
+    show_interrupt();
+}
+
+static void on_select(struct avr_irq_t *irq, uint32_t level, void *unused)
+{
+    (void)irq, (void)unused;
+    mcp2515_select(&chip, level == 0);
+    show_interrupt();
+}
+
+static void print_frame(const mcp2515_frame *frame)
+{
+    fprintf(frames_out, frame->extended ? "%08X#" : "%03X#", (unsigned)frame->id);
+    if (frame->remote)
+        fprintf(frames_out, "R");
+    for (unsigned i = 0; !frame->remote && i < frame->length; i++)
+        fprintf(frames_out, "%02X", frame->data[i]);
+    fprintf(frames_out, "\n");
+}
+
+/* A frame on its way has left, or failed, after FRAME_US. Looked at each TICK_US, as a
+ * sleeping chip's time goes on to the next event. */
+static avr_cycle_count_t run_bus(avr_t *unused, avr_cycle_count_t when, void *context)
+{
+    mcp2515_frame frame;
+
+    (void)unused, (void)context;
+    if (!mcp2515_pending(&chip, &frame)) {
+        sending_since = 0;
+    } else if (sending_since == 0) {
+        sending_since = avr->cycle;
+    } else if (avr->cycle - sending_since >= avr_usec_to_cycles(avr, FRAME_US)) {
+        sending_since = 0;
+        if (bus == TOGETHER) {
+            print_frame(&frame);
+            mcp2515_sent(&chip);
+            last_sent = avr->cycle;
+        } else {
+            mcp2515_send_failed(&chip, bus == ALONE);
+        }
+        show_interrupt();
+    }
+    return when + avr_usec_to_cycles(avr, TICK_US);
+}
+
+/* Or simavr would sleep as long as the firmware does. */
+static void do_not_wait(avr_t *unused, avr_cycle_count_t cycles)
+{
+    (void)unused, (void)cycles;
+}
+
+static void run_for(uint32_t microseconds)
+{
+    const avr_cycle_count_t end = avr->cycle + avr_usec_to_cycles(avr, microseconds);
+
+    while (avr->cycle < end) {
+        const int state = avr_run(avr);
+        if (state == cpu_Done || state == cpu_Crashed)
+            fail("the firmware has stopped");
+        const unsigned stack = avr->data[STACK_POINTER] + avr->data[STACK_POINTER + 1] * 256U;
+        if (stack > 0xFF && stack < lowest_stack) /* 0 until the start-up code has set it */
+            lowest_stack = stack;
+    }
+}
+
+static void receive(const char *text)
+{
+    mcp2515_frame frame = {0};
+    char *end;
+    const char *hash = strchr(text, '#');
+
+    if (hash == NULL)
+        fail("bad script");
+    frame.extended = hash - text == 8;
+    frame.id = (uint32_t)strtoul(text, NULL, 16);
+    frame.remote = hash[1] == 'R';
+    if (frame.remote)
+        frame.length = (uint8_t)strtoul(hash + 2, &end, 10);
+    unsigned byte;
+    for (const char *at = hash + 1;
+         !frame.remote && frame.length < 8 && sscanf(at, "%2x", &byte) == 1; at += 2)
+        frame.data[frame.length++] = (uint8_t)byte;
+    mcp2515_receive(&chip, &frame);
+    show_interrupt();
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 2)
+        fail("usage: avr_can IMAGE");
+    frames_out = fdopen(dup(STDOUT_FILENO), "w");
+    if (frames_out == NULL ||
+        dup2(STDERR_FILENO, STDOUT_FILENO) < 0) /* what simavr itself prints */
+        fail("cannot set up the output");
+    setvbuf(frames_out, NULL, _IOLBF, BUFSIZ); /* the script may depend on it */
+    avr = load_chip("atmega328p", argv[1]);
+    avr->frequency = 16000000;
+    avr->sleep = do_not_wait;
+    avr_cycle_timer_register_usec(avr, TICK_US, run_bus, NULL);
+    spi_input = avr_io_getirq(avr, AVR_IOCTL_SPI_GETIRQ(0), SPI_IRQ_INPUT);
+    interrupt_pin = avr_io_getirq(avr, AVR_IOCTL_IOPORT_GETIRQ('D'), 2);
+    avr_irq_register_notify(avr_io_getirq(avr, AVR_IOCTL_SPI_GETIRQ(0), SPI_IRQ_OUTPUT), on_spi,
+                            NULL);
+    avr_irq_register_notify(avr_io_getirq(avr, AVR_IOCTL_IOPORT_GETIRQ('B'), 2), on_select, NULL);
+    mcp2515_reset(&chip);
+    show_interrupt();
+
+    char line[64];
+    uint32_t gap = FRAME_US;
+    run_for(20000); /* it starts */
+    while (scanf(" %63[^\n]", line) == 1) {
+        unsigned number;
+        if (sscanf(line, "wait %u", &number) == 1) {
+            run_for(number);
+        } else if (sscanf(line, "gap %u", &number) == 1) {
+            gap = number;
+        } else if (strcmp(line, "alone") == 0) {
+            bus = ALONE;
+        } else if (strcmp(line, "fail") == 0) {
+            bus = FAILING;
+        } else if (strcmp(line, "together") == 0) {
+            bus = TOGETHER;
+        } else if (strcmp(line, "idle") == 0) {
+            mcp2515_bus_idle(&chip);
+        } else if (strcmp(line, "reset") == 0) {
+            mcp2515_reset(&chip);
+            show_interrupt();
+        } else {
+            receive(line);
+            run_for(gap);
+        }
+    }
+    do
+        run_for(SILENCE_US);
+    while (avr->cycle - last_sent < avr_usec_to_cycles(avr, SILENCE_US));
+    fprintf(frames_out, "stack %u\n", RAM_END - lowest_stack);
+    return fflush(frames_out) != 0;
+}

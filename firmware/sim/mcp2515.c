@@ -1,0 +1,486 @@
+/* A model of the MCP2515; mcp2515.h tells more.   SPDX-License-Identifier: MIT
+ *
+ * Registers and bits have the data sheet's names.
+ */
+#include "mcp2515.h"
+
+#include <string.h>
+
+enum {
+    RXF0 = 0x00,
+    RXF3 = 0x10,
+    BFPCTRL = 0x0C,
+    TXRTSCTRL = 0x0D,
+    CANSTAT = 0x0E,
+    CANCTRL = 0x0F,
+    TEC = 0x1C,
+    REC = 0x1D,
+    RXM0 = 0x20,
+    RXM1 = 0x24,
+    CNF3 = 0x28,
+    CNF1 = 0x2A,
+    CANINTE = 0x2B,
+    CANINTF = 0x2C,
+    EFLG = 0x2D,
+    TXB0 = 0x30,
+    RXB0 = 0x60,
+    RXB1 = 0x70,
+    BUFFER = 0x10
+};
+enum { /* of CANCTRL, CANINTF, EFLG, TXBnCTRL, RXBnCTRL, and of a buffer's SIDL and DLC */
+       REQOP = 0xE0,
+       NORMAL = 0x00,
+       SLEEP = 0x20,
+       LOOPBACK = 0x40,
+       CONFIGURATION = 0x80,
+       ABAT = 0x10,
+       OSM = 0x08,
+       MERRF = 0x80,
+       ERRIF = 0x20,
+       TX0IF = 0x04,
+       RX1IF = 0x02,
+       RX0IF = 0x01,
+       RX1OVR = 0x80,
+       RX0OVR = 0x40,
+       TXBO = 0x20,
+       TXEP = 0x10,
+       RXEP = 0x08,
+       TXWAR = 0x04,
+       RXWAR = 0x02,
+       EWARN = 0x01,
+       ABTF = 0x40,
+       TXERR = 0x10,
+       TXREQ = 0x08,
+       TXP = 0x03,
+       RXM = 0x60,
+       RXRTR = 0x08,
+       BUKT = 0x04,
+       BUKT1 = 0x02,
+       SRR = 0x10,
+       IDE = 0x08,
+       RTR = 0x40
+};
+enum {
+    I_RESET = 0xC0,
+    I_WRITE = 0x02,
+    I_READ = 0x03,
+    I_MODIFY = 0x05,
+    I_STATUS = 0xA0,
+    I_RX_STATUS = 0xB0,
+    I_READ_RX = 0x90,
+    I_LOAD_TX = 0x40,
+    I_RTS = 0x80
+};
+
+static uint8_t mode_of(const mcp2515 *chip)
+{
+    return chip->registers[CANSTAT] & REQOP;
+}
+
+/* ---- Registers -------------------------------------------------------------------------- */
+
+void mcp2515_reset(mcp2515 *chip)
+{
+    memset(chip, 0, sizeof *chip);
+    chip->registers[CANSTAT] = CONFIGURATION;
+    chip->registers[CANCTRL] = CONFIGURATION | 0x07; /* CLKEN, CLKPRE 1:8 */
+}
+
+/* CANSTAT and CANCTRL are seen in every row of 16. */
+static uint8_t row_of(uint8_t address)
+{
+    address %= MCP2515_REGISTERS;
+    return (address & 0x0E) == 0x0E ? address & 0x0F : address;
+}
+
+/* ICOD: the number of the most urgent interrupt that is enabled and set. */
+static uint8_t interrupt_code(const mcp2515 *chip)
+{
+    static const uint8_t urgency[] = {ERRIF, 0x40, TX0IF, 0x08, 0x10, RX0IF, RX1IF};
+    const uint8_t set = chip->registers[CANINTF] & chip->registers[CANINTE];
+
+    for (unsigned i = 0; i < sizeof urgency; i++)
+        if ((set & urgency[i]) != 0)
+            return (uint8_t)(i + 1);
+    return 0;
+}
+
+static uint8_t read_register(const mcp2515 *chip, uint8_t address)
+{
+    const uint8_t at = row_of(address);
+
+    if (at == CANSTAT)
+        return (uint8_t)(mode_of(chip) | interrupt_code(chip) << 1);
+    return at == TEC ? (uint8_t)chip->tec : chip->registers[at];
+}
+
+static bool only_configured(uint8_t at)
+{
+    return at <= RXF0 + 0x0B || at == TXRTSCTRL || (at >= RXF3 && at <= RXF3 + 0x0B) ||
+           (at >= RXM0 && at <= CNF1);
+}
+
+/* Which bits of a register an instruction may change. */
+static uint8_t writable(const mcp2515 *chip, uint8_t at)
+{
+    if (only_configured(at) && mode_of(chip) != CONFIGURATION)
+        return 0;
+    switch (at) {
+    case CANSTAT:
+    case TEC:
+    case REC: return 0;
+    case EFLG: return RX1OVR | RX0OVR;
+    case RXB0: return RXM | BUKT;
+    case RXB1: return RXM;
+    case TXB0:
+    case TXB0 + BUFFER:
+    case TXB0 + 2 * BUFFER: return TXREQ | TXP;
+    default: break;
+    }
+    return at > RXB0 ? 0 : 0xFF; /* what was received can only be read */
+}
+
+static void write_register(mcp2515 *chip, uint8_t address, uint8_t value, uint8_t mask)
+{
+    const uint8_t at = row_of(address);
+    uint8_t *bits = chip->registers;
+
+    mask &= writable(chip, at);
+    const uint8_t old = bits[at];
+    bits[at] = (uint8_t)((old & ~mask) | (value & mask));
+    if (at == CANCTRL) {
+        bits[CANSTAT] = bits[at] & REQOP;
+        for (unsigned i = 0; (bits[at] & ABAT) != 0 && i < 3; i++) {
+            uint8_t *control = &bits[TXB0 + i * BUFFER];
+            if ((*control & TXREQ) != 0)
+                *control = (uint8_t)((*control & ~TXREQ) | ABTF);
+        }
+    } else if (at == RXB0) {
+        bits[at] = (uint8_t)((bits[at] & ~BUKT1) | (bits[at] & BUKT) >> 1); /* a copy */
+    } else if (at >= TXB0 && at < RXB0 && at % BUFFER == 0) {
+        if ((bits[at] & ~old & TXREQ) != 0)
+            bits[at] &= (uint8_t) ~(ABTF | TXERR | 0x20); /* 0x20: MLOA */
+        else if ((old & ~bits[at] & TXREQ) != 0)
+            bits[at] |= ABTF;
+    }
+}
+
+/* Elsewhere the mask of BIT MODIFY does not count. */
+static bool takes_masks(uint8_t at)
+{
+    return at == BFPCTRL || at == TXRTSCTRL || at == CANCTRL || (at >= CNF3 && at <= EFLG) ||
+           (at >= TXB0 && at % BUFFER == 0);
+}
+
+/* ---- SPI -------------------------------------------------------------------------------- */
+
+static uint8_t read_status(const mcp2515 *chip)
+{
+    const uint8_t *bits = chip->registers;
+    uint8_t status = bits[CANINTF] & (RX0IF | RX1IF);
+
+    for (unsigned i = 0; i < 3; i++) {
+        if ((bits[TXB0 + i * BUFFER] & TXREQ) != 0)
+            status |= (uint8_t)(4U << 2 * i);
+        if ((bits[CANINTF] & TX0IF << i) != 0)
+            status |= (uint8_t)(8U << 2 * i);
+    }
+    return status;
+}
+
+static uint8_t rx_status(const mcp2515 *chip)
+{
+    const uint8_t *bits = chip->registers;
+    const uint8_t full = bits[CANINTF] & (RX0IF | RX1IF);
+    const uint8_t at = (full & RX0IF) != 0 ? RXB0 : RXB1;
+    const bool extended = (bits[at + 2] & IDE) != 0;
+    const uint8_t hit = at == RXB0 ? bits[at] & 1 : bits[at] & 7;
+
+    if (full == 0)
+        return 0;
+    /* What has rolled over came by filter 0 or 1, and is told apart as 6 or 7. */
+    return (uint8_t)(full << 6 | extended << 4 | ((bits[at] & RXRTR) != 0) << 3 |
+                     (at == RXB1 && hit < 2 ? hit + 6 : hit));
+}
+
+void mcp2515_select(mcp2515 *chip, bool selected)
+{
+    if (!selected && chip->count != 0 && (chip->instruction & 0xF9) == I_READ_RX)
+        chip->registers[CANINTF] &= (uint8_t) ~((chip->instruction & 0x04) != 0 ? RX1IF : RX0IF);
+    chip->count = 0;
+}
+
+/* The first byte of an instruction. */
+static void begin(mcp2515 *chip, uint8_t byte)
+{
+    chip->instruction = byte;
+    if (byte == I_RESET) {
+        mcp2515_reset(chip);
+        chip->instruction = byte;
+    } else if ((byte & 0xF9) == I_READ_RX) { /* buffer, and whether its identifier or its data */
+        chip->address =
+            (uint8_t)(((byte & 0x04) != 0 ? RXB1 : RXB0) + ((byte & 0x02) != 0 ? 6 : 1));
+    } else if ((byte & 0xF8) == I_LOAD_TX && byte < I_LOAD_TX + 6) {
+        const uint8_t buffer = (uint8_t)((byte & 7) / 2);
+        chip->address = (uint8_t)(TXB0 + buffer * BUFFER + ((byte & 1) != 0 ? 6 : 1));
+    } else if ((byte & 0xF8) == I_RTS) {
+        for (unsigned i = 0; i < 3; i++)
+            if ((byte & 1U << i) != 0)
+                write_register(chip, (uint8_t)(TXB0 + i * BUFFER), TXREQ, TXREQ);
+    }
+}
+
+uint8_t mcp2515_spi(mcp2515 *chip, uint8_t byte)
+{
+    const unsigned at = chip->count++;
+
+    if (at == 0) {
+        begin(chip, byte);
+        return 0xFF;
+    }
+    if ((chip->instruction & 0xF9) == I_READ_RX)
+        return read_register(chip, chip->address++);
+    if ((chip->instruction & 0xF8) == I_LOAD_TX) {
+        write_register(chip, chip->address++, byte, 0xFF);
+        return 0xFF;
+    }
+    switch (chip->instruction) {
+    case I_READ:
+        if (at > 1)
+            return read_register(chip, chip->address++);
+        chip->address = byte;
+        break;
+    case I_WRITE:
+        if (at > 1)
+            write_register(chip, chip->address++, byte, 0xFF);
+        else
+            chip->address = byte;
+        break;
+    case I_MODIFY:
+        if (at == 1)
+            chip->address = byte;
+        else if (at == 2)
+            chip->mask = byte;
+        else if (at == 3)
+            write_register(chip, chip->address, byte,
+                           takes_masks(row_of(chip->address)) ? chip->mask : 0xFF);
+        break;
+    case I_STATUS: return read_status(chip);
+    case I_RX_STATUS: return rx_status(chip);
+    default: break;
+    }
+    return 0xFF;
+}
+
+bool mcp2515_interrupt(const mcp2515 *chip)
+{
+    return (chip->registers[CANINTF] & chip->registers[CANINTE]) != 0;
+}
+
+/* ---- Errors ----------------------------------------------------------------------------- */
+
+/* EFLG follows the counters; a state that has begun is an interrupt. */
+static void count_errors(mcp2515 *chip, unsigned tec, unsigned rec)
+{
+    uint8_t *bits = chip->registers;
+    uint8_t flags = bits[EFLG] & (RX1OVR | RX0OVR);
+
+    chip->tec = tec > 256 ? 256 : tec;
+    bits[REC] = (uint8_t)(rec > 255 ? 255 : rec);
+    flags |= tec > 255 ? TXBO : 0;
+    flags |= tec > 127 ? TXEP : 0;
+    flags |= rec > 127 ? RXEP : 0;
+    flags |= tec > 95 ? TXWAR | EWARN : 0;
+    flags |= rec > 95 ? RXWAR | EWARN : 0;
+    if ((flags & ~bits[EFLG]) != 0)
+        bits[CANINTF] |= ERRIF;
+    bits[EFLG] = flags;
+}
+
+static bool on_bus(const mcp2515 *chip)
+{
+    return mode_of(chip) == NORMAL && (chip->registers[EFLG] & TXBO) == 0;
+}
+
+void mcp2515_receive_failed(mcp2515 *chip)
+{
+    if (!on_bus(chip))
+        return;
+    chip->registers[CANINTF] |= MERRF;
+    count_errors(chip, chip->tec, chip->registers[REC] + 1U);
+}
+
+void mcp2515_bus_idle(mcp2515 *chip)
+{
+    if (mode_of(chip) == NORMAL && (chip->registers[EFLG] & TXBO) != 0)
+        count_errors(chip, 0, 0);
+}
+
+/* ---- Sending ---------------------------------------------------------------------------- */
+
+/* Of those that are requested the one with the highest TXP, and of equals the last; -1: none. */
+static int next_buffer(const mcp2515 *chip)
+{
+    int best = -1, priority = -1;
+
+    for (int i = 0; i < 3; i++) {
+        const uint8_t control = chip->registers[TXB0 + i * BUFFER];
+        if ((control & TXREQ) != 0 && (control & TXP) >= priority) {
+            best = i;
+            priority = control & TXP;
+        }
+    }
+    return best;
+}
+
+bool mcp2515_pending(const mcp2515 *chip, mcp2515_frame *frame)
+{
+    const int buffer = next_buffer(chip);
+
+    if (buffer < 0 || (!on_bus(chip) && mode_of(chip) != LOOPBACK))
+        return false;
+    const uint8_t *bytes = &chip->registers[TXB0 + buffer * BUFFER + 1];
+    memset(frame, 0, sizeof *frame);
+    frame->id = (uint32_t)bytes[0] << 3 | bytes[1] >> 5;
+    frame->extended = (bytes[1] & IDE) != 0;
+    if (frame->extended)
+        frame->id =
+            frame->id << 18 | (uint32_t)(bytes[1] & 3) << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
+    frame->remote = (bytes[4] & RTR) != 0;
+    frame->length = (bytes[4] & 0x0F) > 8 ? 8 : bytes[4] & 0x0F;
+    if (!frame->remote)
+        memcpy(frame->data, bytes + 5, frame->length);
+    return true;
+}
+
+void mcp2515_sent(mcp2515 *chip)
+{
+    mcp2515_frame frame;
+    const int buffer = next_buffer(chip);
+
+    if (!mcp2515_pending(chip, &frame))
+        return;
+    chip->registers[TXB0 + buffer * BUFFER] &= (uint8_t) ~(TXREQ | TXERR);
+    chip->registers[CANINTF] |= (uint8_t)(TX0IF << buffer);
+    if (mode_of(chip) == LOOPBACK)
+        mcp2515_receive(chip, &frame);
+    else
+        count_errors(chip, chip->tec == 0 ? 0 : chip->tec - 1, chip->registers[REC]);
+}
+
+/* It tries again by itself, unless for one-shot mode. Who is passive does not count frames that
+ * nobody acknowledges: a node that is alone never gets off the bus. */
+void mcp2515_send_failed(mcp2515 *chip, bool unacknowledged)
+{
+    mcp2515_frame frame;
+    const int buffer = next_buffer(chip);
+
+    if (!mcp2515_pending(chip, &frame) || mode_of(chip) == LOOPBACK)
+        return;
+    uint8_t *control = &chip->registers[TXB0 + buffer * BUFFER];
+    *control |= TXERR;
+    if ((chip->registers[CANCTRL] & OSM) != 0)
+        *control &= (uint8_t)~TXREQ;
+    chip->registers[CANINTF] |= MERRF;
+    const bool counts = !unacknowledged || chip->tec < 128;
+    count_errors(chip, chip->tec + (counts ? 8U : 0U), chip->registers[REC]);
+}
+
+/* ---- Receiving -------------------------------------------------------------------------- */
+
+/* An identifier as four registers; of a standard frame, the last two are compared with its
+ * first two bytes of data. */
+static uint32_t four(const uint8_t *bytes)
+{
+    return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
+}
+
+static void store_identifier(uint8_t bytes[4], const mcp2515_frame *frame)
+{
+    const uint32_t standard = frame->extended ? frame->id >> 18 : frame->id;
+
+    bytes[0] = (uint8_t)(standard >> 3);
+    bytes[1] = (uint8_t)(standard << 5);
+    if (frame->extended) {
+        bytes[1] |= (uint8_t)(IDE | (frame->id >> 16 & 3));
+        bytes[2] = (uint8_t)(frame->id >> 8);
+        bytes[3] = (uint8_t)frame->id;
+    } else {
+        bytes[1] |= frame->remote ? SRR : 0;
+        bytes[2] = bytes[3] = 0;
+    }
+}
+
+static bool passes(const mcp2515 *chip, unsigned filter, const mcp2515_frame *frame)
+{
+    const uint8_t *wanted =
+        &chip->registers[filter < 3 ? RXF0 + 4 * filter : RXF3 + 4 * (filter - 3)];
+    uint32_t mask = four(&chip->registers[filter < 2 ? RXM0 : RXM1]) & 0xFFE3FFFFU;
+    uint8_t identifier[4];
+
+    store_identifier(identifier, frame);
+    if (!frame->extended) {
+        mask &= 0xFFE0FFFFU;
+        memcpy(identifier + 2, frame->data, 2);
+        for (unsigned i = frame->length; i < 2; i++) /* a byte that is not there is not compared */
+            mask &= ~(0xFF00U >> 8 * i);
+    }
+    return ((wanted[1] & IDE) != 0) == frame->extended &&
+           ((four(identifier) ^ four(wanted)) & mask) == 0;
+}
+
+/* The first filter of a buffer's that a frame passes; -1: none. */
+static int hit(const mcp2515 *chip, unsigned first, unsigned last, const mcp2515_frame *frame)
+{
+    if ((chip->registers[first == 0 ? RXB0 : RXB1] & RXM) == RXM) /* filters are off */
+        return (int)first;
+    for (unsigned i = first; i <= last; i++)
+        if (passes(chip, i, frame))
+            return (int)i;
+    return -1;
+}
+
+static void store(mcp2515 *chip, uint8_t at, int filter, const mcp2515_frame *frame)
+{
+    uint8_t *bytes = &chip->registers[at];
+
+    bytes[0] = (uint8_t)((bytes[0] & (at == RXB0 ? RXM | BUKT | BUKT1 : RXM)) |
+                         (frame->remote ? RXRTR : 0) | filter);
+    store_identifier(bytes + 1, frame);
+    bytes[5] = (uint8_t)(frame->length | (frame->extended && frame->remote ? RTR : 0));
+    memcpy(bytes + 6, frame->data, 8);
+    chip->registers[CANINTF] |= at == RXB0 ? RX0IF : RX1IF;
+}
+
+static void overflow(mcp2515 *chip, uint8_t which)
+{
+    chip->registers[EFLG] |= which;
+    chip->registers[CANINTF] |= ERRIF;
+}
+
+void mcp2515_receive(mcp2515 *chip, const mcp2515_frame *frame)
+{
+    const uint8_t mode = mode_of(chip), *bits = chip->registers;
+
+    if (mode == CONFIGURATION || mode == SLEEP || (bits[EFLG] & TXBO) != 0)
+        return;
+    if (mode == NORMAL && bits[REC] != 0)
+        count_errors(chip, chip->tec, bits[REC] > 127 ? 127U : bits[REC] - 1U);
+    const int first = hit(chip, 0, 1, frame);
+    if (first >= 0) {
+        if ((bits[CANINTF] & RX0IF) == 0)
+            store(chip, RXB0, first, frame);
+        else if ((bits[RXB0] & BUKT) == 0)
+            overflow(chip, RX0OVR);
+        else if ((bits[CANINTF] & RX1IF) == 0)
+            store(chip, RXB1, first, frame);
+        else
+            overflow(chip, RX1OVR);
+        return;
+    }
+    const int second = hit(chip, 2, 5, frame);
+    if (second >= 0 && (bits[CANINTF] & RX1IF) == 0)
+        store(chip, RXB1, second, frame);
+    else if (second >= 0)
+        overflow(chip, RX1OVR);
+}

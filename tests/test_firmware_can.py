@@ -1,0 +1,166 @@
+"""The firmware for an ATmega328P on a CAN bus, booted in simavr with a model of its controller.
+
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import subprocess
+import time
+from collections.abc import Sequence
+
+import pytest
+
+from sim.targets import ROOT, run
+from tests.model import REQUEST, Agent, checksummed, heartbeat
+from tests.servers import built
+
+BASE, EXTENDED_BASE = 0x680, 0x18FF5080
+REPORT_AT, REQUEST_AT = 64, 127
+IMAGE, EXTENDED_IMAGE = "build/firmware/can_avr.elf", "build/firmware/can_avr_29.elf"
+
+
+def test_the_model_of_the_controller() -> None:
+    done = subprocess.run([built("build/mcp2515")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "[  PASSED  ] 12 test" in done.stdout + done.stderr
+
+
+def frame(number: int, data: bytes, digits: int = 3) -> str:
+    return f"{number:0{digits}X}#{data.hex().upper()}"
+
+
+ASK = frame(BASE + REQUEST_AT, REQUEST)
+STACK = 48  # bytes, every return address and interrupt included
+ENOUGH = "wait 150000"  # microseconds in which a report leaves
+
+
+def beat(variable: int, sender: int, value: int) -> str:
+    return frame(BASE + variable % 64, heartbeat(variable, sender, value))
+
+
+def play(script: Sequence[str], image: str = IMAGE) -> list[tuple[str, str]]:
+    """The frames that the firmware sends on a bus where that happens."""
+    done = subprocess.run([built("build/avr_can"), built(image)], input="\n".join(script) + "\n",
+                          capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    *lines, last = done.stdout.splitlines()
+    frames = [(number, data) for number, _, data in (line.partition("#") for line in lines)]
+    assert int(last.removeprefix("stack ")) <= STACK
+    return frames
+
+
+def reports(script: Sequence[str], image: str = IMAGE, base: int = BASE, digits: int = 3) -> list[list[bytes]]:
+    """The entries of every report; and it sends nothing else."""
+    found = []
+    frames = play(script, image)
+    while frames:
+        one, frames = frames[:33], frames[33:]
+        assert [number for number, _ in one] == [f"{base + REPORT_AT + at:0{digits}X}" for at in range(33)]
+        packet = bytes.fromhex("".join(data for _, data in one))
+        assert len(packet) == 260 and packet == checksummed(packet[4:])
+        found.append([packet[at:at + 4] for at in range(4, 260, 4)])
+    return found
+
+
+def test_it_boots_takes_heartbeats_and_answers() -> None:
+    (table,) = reports([beat(3, 76, 9), "wait 2100000", beat(63, 255, 128), "wait 20000", ASK])
+    assert table[3] == bytes((0, 0, 76, 9))
+    assert table[63] == bytes((0, 2, 255, 128))
+    assert table[0] == bytes((0, 2, 1, 0))  # its own: the time now, and never off the bus
+    assert table.count(bytes(4)) == 61
+
+
+def test_identifiers_of_29_bits() -> None:
+    other = frame(EXTENDED_BASE + 3, heartbeat(3, 1, 1), 8)
+    script = [frame(EXTENDED_BASE + 9, heartbeat(9, 76, 9), 8), beat(4, 1, 1), "gap 20000",
+              frame(EXTENDED_BASE - 1, heartbeat(5, 1, 1), 8), other.replace("18FF", "17FF"),
+              f"{EXTENDED_BASE + 3:08X}#R8", frame(EXTENDED_BASE + REQUEST_AT, REQUEST, 8)]
+    (table,) = reports(script, EXTENDED_IMAGE, EXTENDED_BASE, 8)
+    assert table[9][2:] == b"\x4c\x09" and table.count(bytes(4)) == 62
+
+
+def test_what_it_refuses() -> None:
+    """Damaged and short packets, remote frames, and other traffic, which its filters keep away."""
+    good = heartbeat(3, 76, 9)
+    refused = [frame(BASE, heartbeat(3, 76, 0)[:-1]),  # a zero more, and it would be good
+               frame(BASE, good[:-1]), frame(BASE, b""), frame(BASE, good[:-1] + b"\x08"),
+               frame(BASE, heartbeat(64, 1, 1)), frame(BASE, heartbeat(3, 1, 1, magic=0xF0)),
+               f"{BASE:03X}#R8", f"{BASE + REQUEST_AT:03X}#R8", frame(BASE + REQUEST_AT, REQUEST[:7]),
+               frame(BASE + REQUEST_AT, b"AreyouOk"), frame(BASE - 1, good), frame(BASE + 64, good),
+               frame(BASE + 126, REQUEST), frame(0x7FF, good), frame(0, good), frame(BASE, good, 8),
+               frame(BASE << 18, good, 8)]
+    (table,) = reports(["gap 20000", *refused, ASK])
+    assert table[1:] == [bytes(4)] * 63
+
+
+def test_two_frames_without_a_gap() -> None:
+    """Faster than any interrupt: the controller's second buffer takes the second one."""
+    (table,) = reports(["gap 0", beat(1, 2, 3), beat(4, 5, 6), "wait 20000", ASK])
+    assert (table[1][2:], table[4][2:]) == (b"\x02\x03", b"\x05\x06")
+
+
+def test_who_asks_meanwhile_gets_the_next_report() -> None:
+    tables = reports([ASK, "wait 20000", beat(7, 8, 9), ASK, "wait 10000", ASK, ENOUGH, ENOUGH, ASK])
+    assert [table[7][2:] for table in tables] == [bytes(2), b"\x08\x09", b"\x08\x09"]
+
+
+def test_alone_on_the_bus() -> None:
+    """Nobody acknowledges: the report is given up, heartbeats are taken later as ever."""
+    script = ["alone", ASK, "wait 4000000", "together", beat(7, 8, 9), "wait 20000", ASK]
+    (table,) = reports(script)
+    assert table[7][2:] == b"\x08\x09" and table[0][3] == 0
+
+
+def test_bus_off_and_back() -> None:
+    """It says how often: as the value of its own variable."""
+    script = [beat(1, 2, 3), "wait 20000"]
+    for _ in range(2):
+        script += ["fail", ASK, "wait 3000000", "idle", "wait 20000", "together", ENOUGH]
+    tables = reports([*script, "wait 3000000", beat(7, 8, 9), "wait 20000", ASK])
+    assert tables[-1][0][3] == 2
+    assert (tables[-1][1][2:], tables[-1][7][2:]) == (b"\x02\x03", b"\x08\x09")
+
+
+def test_a_controller_that_has_lost_its_settings() -> None:
+    script = [beat(1, 2, 3), "wait 20000", "reset", beat(4, 5, 6), "wait 2100000", beat(7, 8, 9),
+              "wait 20000", ASK]
+    (table,) = reports(script)
+    assert [table[at][2:] for at in (1, 4, 7)] == [b"\x02\x03", bytes(2), b"\x08\x09"]
+
+
+def test_a_hundred_thousand_frames_at_full_speed() -> None:
+    """25 s of a bus without a pause, a tenth of it requests. What comes faster than the emulated SPI
+    takes it is lost, but the watchdog, which would empty the table after 2 s, is fed; and after
+    it the table is as it should be."""
+    seed = time.time_ns()
+    print(f"replay: random.Random({seed})")
+    chance = random.Random(seed)
+    script = [beat(62, 5, 6), "wait 20000"]
+    for _ in range(100_000):
+        what = chance.randrange(10)
+        packet = heartbeat(chance.randrange(1, 62), chance.randrange(256), chance.randrange(256))
+        script.append(ASK if what == 0 else
+                      frame(BASE + chance.randrange(64), packet[:7] if what < 3 else
+                            packet[:6] + bytes([packet[6] ^ 1]) + packet[7:] if what < 5 else packet))
+    model = Agent()
+    model.record(0, 62, 5, 6)
+    model.record(0, 0, 1, 0)
+    script += ["gap 10000", ENOUGH, ENOUGH]
+    for variable in range(1, 62):
+        sender, value = chance.randrange(256), chance.randrange(256)
+        script.append(beat(variable, sender, value))
+        model.record(0, variable, sender, value)
+    tables = reports([*script, ENOUGH, ASK])
+    assert len(tables) > 50
+    assert all(table[62] == b"\0\0\5\6" for table in tables)
+    assert [entry[2:] for entry in tables[-1]] == [entry[2:] for entry in model.entries]
+
+
+def test_the_page_has_its_size() -> None:
+    text, data, bss = map(int, run(["avr-size", built(IMAGE)]).splitlines()[1].split()[:3])
+    page = (ROOT / "firmware" / "can_avr.md").read_text()
+    (row,) = re.findall(r"\| flash, RAM, stack \| ([\d,]+), (\d+), (\d+) bytes \|", page)
+    assert tuple(int(number.replace(",", "")) for number in row) == (text + data, data + bss, STACK)

@@ -1,0 +1,139 @@
+"""A virtual machine with Debian's own kernel and its CAN modules, in software emulation.
+
+    python3 -m tests.vm COMMAND...      runs it there, as root, in this directory
+
+The machine that tests run on may have no CAN in its kernel, so they bring one: the kernel of
+Debian's linux-image-amd64, started by QEMU with this machine's files beneath it, which it cannot
+write. There are vcan0, and can0 and can1: two SJA1000 controllers on one bus. What is fetched and
+unpacked stays in build/vm.     SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import functools
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import zlib
+from pathlib import Path
+
+from sim.targets import BUILD, ROOT, run
+
+SECONDS = 150.0  # until it is ended from outside; it needs a tenth of that on an idle machine
+MODULES = ("virtio_pci", "9p", "9pnet_virtio", "vcan", "vxcan", "kvaser_pci", "can-raw",
+           "sch_tbf")
+BEGINS, STATUS = "vm: begins\n", "vm: exit status "
+
+# /run is the only place that can be written, and goes when the machine does.
+INIT = """#!/bin/busybox sh
+export PATH=/bin
+/bin/busybox --install -s /bin
+echo "vm: begins"
+mount -t proc proc /proc
+for module in $(cat /modules/order); do insmod /modules/$module || echo "vm: no $module"; done
+mount -t 9p -o trans=virtio,version=9p2000.L,msize=262144,cache=loose,ro root /root || echo "vm: no files"
+mount -t proc proc /root/proc
+mount -t sysfs sys /root/sys
+mount -t devtmpfs dev /root/dev
+mount -t tmpfs run /root/run
+cp /command /root/run/
+chroot /root /bin/bash /run/command
+echo "vm: exit status $?"
+poweroff -f
+"""
+COMMAND = """
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/run TMPDIR=/run LC_ALL=C.UTF-8
+export PYTHONDONTWRITEBYTECODE=1
+ip link set lo up
+ip link add vcan0 type vcan && ip link set vcan0 up
+for can in can0 can1; do ip link set $can up type can bitrate 500000 restart-ms 100; done
+cd {directory} && {command}
+"""
+
+
+@functools.cache
+def kernel() -> tuple[Path, Path]:
+    """The kernel and an initial file system, fetched if they are not here yet."""
+    names = [line.split()[1] for line in run(["apt-cache", "depends", "linux-image-amd64"]).splitlines()
+             if "Depends: linux-image-" in line]
+    if not names:
+        raise SystemExit("vm: apt knows no linux-image-amd64: run apt-get update")
+    place = BUILD / "vm" / f"{names[0]}-{zlib.crc32(' '.join(MODULES).encode()):08x}"
+    if not place.exists():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=place.parent) as work:
+            print(f"vm: fetching {names[0]}, 70 MB, once", file=sys.stderr)
+            unpack(Path(work), names[0])
+            (Path(work) / "out").replace(place)
+    return place / "vmlinuz", place / "initrd"
+
+
+def unpack(work: Path, package: str) -> None:
+    run(["apt-get", "-q", "download", package], cwd=work)
+    (archive,) = work.glob("*.deb")
+    files, out, first = work / "files", work / "out", work / "first"
+    run(["dpkg-deb", "-x", archive, files])
+    (image,) = files.glob("boot/vmlinuz-*")
+    version = image.name.removeprefix("vmlinuz-")
+    run(["/sbin/depmod", "-b", files, version])
+    for folder in ("bin", "modules", "proc", "root"):
+        (first / folder).mkdir(parents=True)
+    order: list[str] = []
+    for module in MODULES:
+        for line in run(["/sbin/modprobe", "-d", files, "-S", version, "-D", module]).splitlines():
+            file = Path(line.split()[1]) if line.startswith("insmod") else None
+            if file is not None and file.name not in order:
+                order.append(file.name)
+                shutil.copy(file, first / "modules")
+    (first / "modules" / "order").write_text("\n".join(order) + "\n")
+    shutil.copy("/bin/busybox", first / "bin")
+    out.mkdir()
+    image.replace(out / "vmlinuz")
+    (out / "initrd").write_bytes(packed(first))
+
+
+def packed(folder: Path) -> bytes:
+    """What is in the folder as a cpio archive, of which a kernel takes several in a row."""
+    names = "".join(f"{path.relative_to(folder)}\n" for path in sorted(folder.rglob("*")))
+    return subprocess.run(["cpio", "--quiet", "-o", "-H", "newc", "-R", "0:0"], cwd=folder,
+                          input=names.encode(), stdout=subprocess.PIPE, check=True).stdout
+
+
+def run_in_vm(command: str, directory: Path = ROOT) -> tuple[int, str]:
+    """The exit status of a shell command, and all that it wrote."""
+    vmlinuz, initrd = kernel()
+    with tempfile.TemporaryDirectory() as work:
+        folder = Path(work) / "more"
+        folder.mkdir()
+        (folder / "init").write_text(INIT)
+        (folder / "init").chmod(0o755)
+        (folder / "command").write_text(
+            COMMAND.format(directory=shlex.quote(str(directory)), command=command))
+        both = Path(work) / "initrd"
+        both.write_bytes(initrd.read_bytes() + packed(folder))
+        try:
+            done = subprocess.run(
+                ["qemu-system-x86_64", "-accel", "tcg", "-cpu", "max", "-m", "512", "-nographic",
+                 "-no-reboot", "-nodefaults", "-serial", "stdio", "-monitor", "none", "-net", "none",
+                 "-object", "can-bus,id=bus", "-device", "kvaser_pci,canbus=bus",
+                 "-device", "kvaser_pci,canbus=bus",
+                 "-virtfs", "local,path=/,mount_tag=root,security_model=none,readonly=on,multidevs=remap",
+                 "-kernel", vmlinuz, "-initrd", both, "-append", "console=ttyS0 quiet panic=-1"],
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                timeout=SECONDS)
+        except subprocess.TimeoutExpired as late:
+            said = (late.stdout or b"").decode(errors="replace")
+            raise AssertionError(f"the VM did not end in {SECONDS:.0f} s:\n{said}") from late
+    said = done.stdout.decode(errors="replace").replace("\r\n", "\n")
+    output, found, status = said.rpartition(STATUS)
+    if not found:
+        raise AssertionError(f"the VM ended without a word:\n{said}")
+    return int(status.split()[0]), output.partition(BEGINS)[2]
+
+
+if __name__ == "__main__":
+    status, output = run_in_vm(shlex.join(sys.argv[1:]))
+    print(output, end="")
+    raise SystemExit(status)

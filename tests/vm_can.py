@@ -1,0 +1,507 @@
+"""Dumpulse on Linux's own CAN stack. tests/test_can.py runs this in a virtual machine.
+
+vcan0 is a bus of software; can0 and can1 are two SJA1000 controllers on one bus. cansend and
+candump, of can-utils, are peers that share no code with ours.     SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import client
+from tests.model import REQUEST, Agent, checksummed, heartbeat
+
+ROOT = Path(__file__).resolve().parent.parent
+PATIENCE = 30.0  # seconds: it is an emulated machine on a busy one
+FRAME = struct.Struct("=LB3x8s")
+BASE, REPORT_AT, REQUEST_AT = 0x680, 64, 127
+ERROR, BUS_OFF = 0x20000000, 0x40
+
+
+def run(*command: str) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE).stdout
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, f"waited in vain: {what}"
+        time.sleep(0.01)
+
+
+class Program:
+    """A server, or candump, and the lines that it has written."""
+
+    def __init__(self, *command: str) -> None:
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                        text=True)
+        self.lines: list[str] = []
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.append(line.rstrip("\n"))
+
+    def wait_for(self, what: str) -> str:
+        wait_until(lambda: any(what in line for line in self.lines) or self.process.poll() is not None,
+                   f"{what}: {self.lines}")
+        found = [line for line in self.lines if what in line]
+        assert found, self.lines
+        return found[-1]
+
+    def stats(self) -> dict[str, int]:
+        before = len(self.lines)
+        self.process.send_signal(signal.SIGUSR1)
+        wait_until(lambda: any(line.startswith("{") for line in self.lines[before:]), "counters")
+        return self._checked(next(line for line in self.lines[before:] if line.startswith("{")))
+
+    def processor_time(self) -> float:
+        """Seconds that it has used so far."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def stop(self) -> dict[str, int]:
+        self.process.terminate()
+        assert self.process.wait(PATIENCE) == 0, self.lines
+        self._reader.join(PATIENCE)
+        return self._checked(self.lines[-1])
+
+    @staticmethod
+    def _checked(line: str) -> dict[str, int]:
+        counters: dict[str, int] = json.loads(line)
+        names = ("heartbeats", "reports", "length", "magic", "checksum", "variable", "not_allowed",
+                 "rate", "unsent")
+        assert counters["packets"] == sum(counters[name] for name in names), counters
+        return counters
+
+
+@pytest.fixture
+def programs() -> Iterator[list[Program]]:
+    started: list[Program] = []
+    yield started
+    for program in started:
+        if program.process.poll() is None:
+            program.process.kill()
+        program.process.wait(PATIENCE)
+
+
+@pytest.fixture
+def serve(programs: list[Program]) -> Callable[..., Program]:
+    def start(*options: str, name: str = "canserver", ready: str = "listening on") -> Program:
+        program = Program(str(ROOT / "build" / name), "--stats-json", *options)
+        programs.append(program)
+        program.wait_for(ready)
+        return program
+    return start
+
+
+def opened(interface: str) -> socket.socket:
+    """Sees every frame of the bus, error frames included, but its own."""
+    bus = socket.socket(socket.AF_CAN, socket.SOCK_RAW, socket.CAN_RAW)
+    bus.setsockopt(socket.SOL_CAN_RAW, client.CAN_RAW_ERR_FILTER, struct.pack("=L", 0x1FFFFFFF))
+    bus.bind((interface,))
+    bus.settimeout(PATIENCE)
+    return bus
+
+
+def send(bus: socket.socket, number: int, data: bytes) -> None:
+    """Waits for room in the queue of a slow interface."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            bus.send(FRAME.pack(number, len(data), data))
+            return
+        except OSError:
+            assert time.monotonic() < end
+            time.sleep(0.002)
+
+
+def cansend(interface: str, frame: str) -> None:
+    run("cansend", interface, frame)
+
+
+def text(packet: bytes) -> str:
+    return packet.hex().upper()
+
+
+def report_on(bus: socket.socket, base: int = BASE) -> bytes:
+    """The next report, put together by what SPEC.md says."""
+    parts: list[bytes] = []
+    while True:
+        number, length, data = FRAME.unpack(bus.recv(FRAME.size))
+        at = number - base - REPORT_AT
+        if number & ERROR or not 0 <= at < 33:
+            continue
+        assert at == len(parts), f"frame {at} where {len(parts)} was due"
+        parts.append(data[:length])
+        assert length == (4 if at == 32 else 8)
+        if at == 32:
+            return b"".join(parts)
+
+
+def entries(report: bytes) -> list[bytes]:
+    assert report == checksummed(report[4:]) and len(report) == 260
+    return [report[at:at + 4] for at in range(4, 260, 4)]
+
+
+def test_the_worked_example_with_can_utils(serve: Callable[..., Program], programs: list[Program]) -> None:
+    """Frames as SPEC.md shows them: cansend asks, candump sees the answer."""
+    server = serve("vcan0", "--rate", "1000")
+    dump = Program("candump", "-L", "vcan0")
+    programs.append(dump)
+
+    def dump_has_begun() -> bool:
+        cansend("vcan0", "001#")
+        return bool(dump.lines)
+
+    wait_until(dump_has_begun, "candump sees something")
+    cansend("vcan0", "683#0472014AF1034C09")
+    cansend("vcan0", "6FF#417265796F754F4B")
+    dump.wait_for(" 6E0#")
+    frames = [re.findall(r"vcan0 (\w+)#(\w*)", line)[0] for line in dump.lines]
+    answer = [frame for frame in frames if 0x6C0 <= int(frame[0], 16) < 0x6FF]
+    assert [int(number, 16) for number, _ in answer] == list(range(0x6C0, 0x6E1))
+    assert [len(data) for _, data in answer] == [16] * 32 + [8]
+    table = entries(bytes.fromhex("".join(data for _, data in answer)))
+    assert table[3][2:] == b"\x4c\x09" and table.count(bytes(4)) == 63
+    assert server.stop()["heartbeats"] == 1
+
+
+def test_the_client_in_and_out(serve: Callable[..., Program]) -> None:
+    """client.py as a process, on the command line."""
+    serve("vcan0", "--self", "0")
+    python = [sys.executable, str(ROOT / "client.py")]
+    run(*python, "set", "can:vcan0", "7", "230", "--confirm")
+    shown = json.loads(run(*python, "can:vcan0", "--json"))
+    assert [entry["value"] for entry in shown["variables"] if entry["variable"] == 7] == [230], shown
+
+
+@pytest.mark.parametrize("digits", ["700", "18FF5080"])
+def test_identifiers_are_options(serve: Callable[..., Program], digits: str) -> None:
+    server = serve("vcan0", "--can-id", digits)
+    agent = client.Agent(f"can:vcan0:{digits}")
+    agent.beat(5, 6, 7)
+    assert agent.ask(PATIENCE)[5][1:] == (6, 7)
+    other = client.Agent("can:vcan0")
+    with pytest.raises(client.NoAnswer):
+        other.ask(0.3)
+    assert server.stop()["packets"] >= 2  # and not those of the others
+
+
+def test_what_is_refused(serve: Callable[..., Program]) -> None:
+    """The kernel keeps other traffic away; what remains is counted for the first thing wrong."""
+    server = serve("vcan0")
+    good = heartbeat(3, 76, 9)
+    for frame in ("683#", f"683#{text(good[:7])}", f"683#{text(good[:7])}08", f"683#{text(b'12345678')}",
+                  f"683#{text(heartbeat(64, 1, 1))}"):
+        cansend("vcan0", frame)
+    other_traffic = ("683#R", "683#R8", "00000683#" + text(good), "67F#" + text(good),
+                     "6C0#" + text(good), "6FE#" + text(REQUEST), "7FF#" + text(good), "683##1" + text(good))
+    for frame in other_traffic[:-1]:
+        cansend("vcan0", frame)
+    run("ip", "link", "set", "vcan0", "down")
+    run("ip", "link", "set", "vcan0", "mtu", "72", "up")
+    server.wait_for("is back")
+    cansend("vcan0", other_traffic[-1])  # CAN FD
+    cansend("vcan0", "6BF#" + text(heartbeat(63, 1, 2)))
+    wait_until(lambda: server.stats()["heartbeats"] == 1, "the good one")
+    counters = server.stop()
+    assert {key: counters[key] for key in ("length", "checksum", "magic", "variable")} == \
+        {"length": 2, "checksum": 1, "magic": 1, "variable": 1}
+    assert counters["packets"] == 6
+
+
+def test_many_senders_against_the_model(serve: Callable[..., Program]) -> None:
+    """Heartbeats of every variable, junk between them; three reports, each a whole table."""
+    seed = time.time_ns()
+    print(f"replay: random.Random({seed})")
+
+    chance = random.Random(seed)
+    server = serve("vcan0", "--rate", "1000", "--tick", "3600000")
+    model, bus = Agent(), opened("vcan0")
+    for _ in range(3):
+        for _ in range(1000):
+            packet = heartbeat(*(chance.randrange(256) for _ in range(3)))
+            if chance.random() < 0.2:
+                packet = packet[:chance.randrange(8)]
+            elif chance.random() < 0.2:
+                packet = bytes(chance.randrange(256) for _ in range(8))
+            send(bus, BASE + chance.randrange(64), packet)
+            model.process(0, packet)
+        send(bus, BASE + REQUEST_AT, REQUEST)
+        seen = entries(report_on(bus))
+        assert [entry[2:] for entry in seen] == [entry[2:] for entry in model.entries]
+    counters = server.stop()
+    assert (counters["packets"], counters["drops"]) == (3003, 0)
+
+
+def test_readers_share_reports(serve: Callable[..., Program]) -> None:
+    """However many ask before a report begins, or while one leaves: one or two are enough."""
+    server = serve("vcan0")
+    bus = opened("vcan0")
+    for _ in range(20):
+        send(bus, BASE + REQUEST_AT, REQUEST)
+    wait_until(lambda: server.stats()["reports"] == 20, "all are answered")
+    entries(report_on(bus))
+    server.stop()
+
+
+def test_the_rate_is_kept(serve: Callable[..., Program]) -> None:
+    server = serve("vcan0", "--rate", "1")
+    bus = opened("vcan0")
+    begun = time.monotonic()
+    for count in range(1, 11):
+        send(bus, BASE + REQUEST_AT, REQUEST)
+        wait_until(lambda: server.stats()["packets"] == count, "it is taken")
+    counters = server.stop()
+    assert 1 <= counters["reports"] <= 1 + (time.monotonic() - begun)
+    assert counters["rate"] == 10 - counters["reports"]
+
+
+class Fake(threading.Thread):
+    """Answers a request with the frames that it is given, then with the good ones."""
+
+    def __init__(self, frames: list[tuple[int, bytes]], good: list[tuple[int, bytes]]) -> None:
+        super().__init__(daemon=True)
+        self._bus, self._answers = opened("vcan0"), [frames, good]
+        self._bus.settimeout(0.05)
+        self._ending = False
+        self.start()
+
+    def __enter__(self) -> Fake:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ending = True
+        self.join(PATIENCE)
+        self._bus.close()
+
+    def run(self) -> None:
+        for answer in self._answers:
+            if not self._wait_for_request():
+                return
+            for number, data in answer:
+                send(self._bus, number, data)
+
+    def _wait_for_request(self) -> bool:
+        while not self._ending:
+            try:
+                number, _, data = FRAME.unpack(self._bus.recv(FRAME.size))
+            except TimeoutError:
+                continue
+            if number == BASE + REQUEST_AT and data == REQUEST:
+                return True
+        return False
+
+
+def frames_of(report: bytes) -> list[tuple[int, bytes]]:
+    return [(BASE + REPORT_AT + at, report[8 * at:8 * at + 8]) for at in range(33)]
+
+
+GOOD = checksummed(bytes(range(256)))
+OTHER = checksummed(bytes(reversed(range(256))))
+
+
+@pytest.mark.parametrize("name, frames", [
+    ("whole", frames_of(GOOD)),
+    ("the end of another before it", frames_of(OTHER)[9:] + frames_of(GOOD)),
+    ("broken off, then whole", frames_of(OTHER)[:9] + frames_of(GOOD)),
+    ("one is missing", frames_of(OTHER)[:9] + frames_of(OTHER)[10:]),
+    ("one comes twice", frames_of(OTHER)[:9] + frames_of(OTHER)[8:]),
+    ("two interleaved", [frame for two in zip(frames_of(OTHER), frames_of(OTHER)) for frame in two]),
+    ("one is short", [(number, data[:7] if number == BASE + 70 else data)
+                      for number, data in frames_of(OTHER)]),
+    ("the last is too long", [*frames_of(OTHER)[:32], (BASE + 96, OTHER[256:] + b"more")]),
+    ("a flipped bit", frames_of(OTHER[:99] + bytes([OTHER[99] ^ 1]) + OTHER[100:])),
+    ("halves of two", frames_of(OTHER)[:16] + frames_of(GOOD)[16:]),
+    ("other identifiers and requests between",
+     [more for frame in frames_of(GOOD) for more in (frame, (BASE + 110, b"x"), (BASE + REQUEST_AT, REQUEST),
+      (frame[0] | 0x40000000, b""), (frame[0] | 0x80000000, bytes(8)))])])
+def test_a_reader_believes_whole_reports_only(name: str, frames: list[tuple[int, bytes]]) -> None:
+    """The good one is the first answer, or comes when the client has not believed that and asks again."""
+    at_once = name in ("whole", "the end of another before it", "broken off, then whole",
+                       "other identifiers and requests between")
+    with Fake(frames, frames_of(OTHER if at_once else GOOD)):
+        seen = client.Agent("can:vcan0").ask(PATIENCE)
+    assert b"".join(struct.pack(">HBB", *entry) for entry in seen) == GOOD[4:]
+
+
+def test_a_broken_report_is_named(programs: list[Program]) -> None:
+    missing = frames_of(GOOD)[:9] + frames_of(GOOD)[10:]
+    with Fake(missing, missing), \
+            pytest.raises(client.BadReport, match="frame 10 of 33 did not come"):
+        client.Agent("can:vcan0").ask(3.0)
+
+
+def test_the_interface_comes_and_goes(serve: Callable[..., Program]) -> None:
+    run("ip", "link", "add", "vcan7", "type", "vcan")
+    assert "vcan7 is down: ip link set vcan7 up" in failing("can:vcan7")
+    server = serve("vcan7", "--rate", "100", ready="is down: waiting")  # a start while it is down
+    server.wait_for("listening on vcan7")
+    before = server.processor_time()
+    time.sleep(0.5)
+    assert server.processor_time() - before < 0.2  # it waits, and does not spin
+    run("ip", "link", "set", "vcan7", "up")
+    server.wait_for("vcan7 is back")
+    agent = client.Agent("can:vcan7")
+    agent.beat(1, 2, 3)
+    assert agent.ask(PATIENCE)[1][1:] == (2, 3)
+    run("ip", "link", "del", "vcan7")
+    wait_until(lambda: sum("waiting for it" in line for line in server.lines) == 2, "it is missed")
+    run("ip", "link", "add", "vcan7", "type", "vcan")
+    run("ip", "link", "set", "vcan7", "up")
+    wait_until(lambda: sum("is back" in line for line in server.lines) == 2, "back again")
+    assert agent.ask(PATIENCE)[1][1:] == (2, 3)  # the table is kept
+    server.stop()
+    run("ip", "link", "del", "vcan7")
+
+
+def failing(address: str) -> str:
+    with pytest.raises(client.NoAnswer) as caught:
+        client.Agent(address).ask(0.3)
+    return str(caught.value)
+
+
+def test_errors_that_say_what_to_do() -> None:
+    assert "there is no CAN interface can9: ip link lists them" in failing("can:can9")
+    assert "there is no CAN interface lo: ip link lists them" in failing("can:lo")
+    for interface in ("can9", "lo"):
+        done = subprocess.run([ROOT / "build/canserver", interface], capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (1, f"canserver: cannot use {interface}: there is "
+                                                  "no such CAN interface; ip link lists them\n")
+    for arguments in ([], ["can0", "can1"], ["--can-id", "681", "can0"], ["--can-id", "880", "can0"],
+                      ["--can-id", "20000000", "can0"], ["--can-id", "0x680", "can0"], ["x" * 16],
+                      [""], ["--rate", "0", "can0"], ["--nonsense"]):
+        done = subprocess.run([ROOT / "build/canserver", *arguments], capture_output=True, text=True)
+        assert done.returncode == 2 and done.stderr.count("\n") == 1, arguments
+
+
+def test_controllers_on_a_bus(serve: Callable[..., Program]) -> None:
+    """Two SJA1000, 500 kbit/s: their queue takes 10 frames, a report has 33."""
+    server = serve("can0", "--rate", "1000")
+    agent = client.Agent("can:can1")
+    for value in range(20):
+        agent.beat(9, 8, value)
+        wait_until(lambda: agent.ask(PATIENCE)[9].value == value, "the value")
+    counters = server.stop()
+    assert counters["unsent"] == 0 and counters["reports"] >= 20
+
+
+def test_a_slow_bus_and_one_that_is_stuck(serve: Callable[..., Program]) -> None:
+    """A queue of 10 frames that leave at 500 a second, and then hardly ever."""
+    run("ip", "link", "add", "slow0", "type", "vxcan", "peer", "name", "slow1")
+    shape = ("dev", "slow0", "root", "tbf", "burst", "32", "limit", "160", "rate")
+    run("tc", "qdisc", "add", *shape, "64kbit")
+    for interface in ("slow0", "slow1"):
+        run("ip", "link", "set", interface, "up")
+    server = serve("slow0", "--rate", "1000")
+    agent = client.Agent("can:slow1")
+    agent.beat(1, 2, 3)
+    assert agent.ask(PATIENCE)[1][1:] == (2, 3)
+    wait_until(lambda: server.stats()["heartbeats"] == 1, "it is counted")
+    assert server.stats()["unsent"] == 0
+    run("tc", "qdisc", "change", *shape, "8bit")
+    bus = opened("slow1")
+    send(bus, BASE + REQUEST_AT, REQUEST)
+    wait_until(lambda: server.stats()["unsent"] == 1, "the report is given up")
+    run("tc", "qdisc", "del", "dev", "slow0", "root")
+    assert agent.ask(PATIENCE)[1][1:] == (2, 3)
+    server.stop()
+    run("ip", "link", "del", "slow0")
+
+
+def test_errors_of_the_bus(serve: Callable[..., Program]) -> None:
+    """As a driver reports them: by frames that no other program on the bus can send. Here the
+    kernel's loop-back delivers them."""
+    server = serve("vcan0")
+    bus = opened("vcan0")
+    bus.send(FRAME.pack(ERROR | 0x4, 8, bytes((0, 8, 0, 0, 0, 0, 0, 0))))  # controller warning
+    bus.send(FRAME.pack(ERROR | BUS_OFF, 8, bytes(8)))
+    bus.send(FRAME.pack(ERROR | BUS_OFF, 8, bytes(8)))
+    server.wait_for("vcan0 is off the bus")
+    wait_until(lambda: server.stats()["error_frames"] == 3, "three error frames")
+    client.Agent("can:vcan0").beat(1, 2, 3)
+    wait_until(lambda: server.stats()["heartbeats"] == 1, "it goes on")
+    counters = server.stop()
+    assert (counters["bus_offs"], counters["packets"]) == (2, 1)
+    assert sum("off the bus" in line for line in server.lines) == 1  # said once
+
+
+def test_the_gateway(serve: Callable[..., Program]) -> None:
+    """Heartbeats on CAN, the report over UDP, and either way round."""
+    server = serve("--can", "vcan0", "--self", "0", "0", name="udpserver", ready="reports to")
+    port = re.findall(r"127\.0\.0\.1:(\d+)", server.wait_for("listening on"))[0]
+    over_can, over_udp = client.Agent("can:vcan0"), client.Agent(f"127.0.0.1:{port}")
+    cansend("vcan0", "683#0472014AF1034C09")
+    wait_until(lambda: over_udp.ask(PATIENCE)[3][1:] == (76, 9), "from CAN to UDP")
+    over_udp.beat(4, 5, 6)
+    wait_until(lambda: over_can.ask(PATIENCE)[4][1:] == (5, 6), "from UDP to CAN")
+    run("ip", "link", "set", "vcan0", "down")
+    server.wait_for("vcan0 is down")
+    assert over_udp.ask(PATIENCE)[3][1:] == (76, 9)  # the rest of the gateway goes on
+    run("ip", "link", "set", "vcan0", "up")
+    server.wait_for("vcan0 is back")
+    over_can.beat(5, 6, 7)
+    wait_until(lambda: over_udp.ask(PATIENCE)[5][1:] == (6, 7), "CAN again")
+    assert server.stop()["heartbeats"] == 3
+
+
+def test_the_firmware_answers_the_real_client(programs: list[Program]) -> None:
+    """An ATmega328P in simavr, whose bus is joined to vcan0; and client.py."""
+    chip = subprocess.Popen([ROOT / "build/avr_can", ROOT / "build/firmware/can_avr.elf"], text=True,
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    script, output = chip.stdin, chip.stdout
+    assert script is not None and output is not None
+    bus = opened("vcan0")
+    bus.settimeout(0.01)
+    ending = threading.Event()
+
+    def to_chip() -> None:
+        while not ending.is_set():
+            try:
+                number, length, data = FRAME.unpack(bus.recv(FRAME.size))
+                script.write(f"{number:03X}#{text(data[:length])}\n")
+            except TimeoutError:
+                script.write("wait 20000\n")
+            script.flush()
+        script.close()
+
+    def to_bus() -> None:
+        for line in output:
+            if "#" in line:
+                number, data = line.strip().split("#")
+                send(bus, int(number, 16), bytes.fromhex(data))
+
+    threads = [threading.Thread(target=run, daemon=True) for run in (to_chip, to_bus)]
+    for thread in threads:
+        thread.start()
+    try:
+        agent = client.Agent("can:vcan0")
+        agent.beat(3, 76, 9)
+        cansend("vcan0", "684#" + text(heartbeat(4, 5, 6)))
+        wait_until(lambda: agent.ask(PATIENCE)[4][1:] == (5, 6), "both have come")
+        table = agent.ask(PATIENCE)
+        assert table[3][1:] == (76, 9) and table[0][1:] == (1, 0)
+    finally:
+        ending.set()
+        for thread in threads:
+            thread.join(PATIENCE)
+        chip.kill()
+        chip.wait(PATIENCE)
+        bus.close()
