@@ -305,8 +305,8 @@ build/unit: tests/unit.c
 build/unit: LINK := -lcmocka
 build/exhaustive: tests/exhaustive.c
 build/exhaustive: MORE := -O2
-build/fuzz/fuzz: tests/fuzz.c
-build/fuzz/server: tests/fuzz_udpserver.c udpserver.c $(SERVICE)
+build/fuzz/fuzz: tests/fuzz.c tests/fuzz_check.h
+build/fuzz/server: tests/fuzz_udpserver.c tests/fuzz_check.h udpserver.c $(SERVICE)
 build/fuzz/server: SOURCES = tests/fuzz_udpserver.c agent/can.c dumpulse.c # the first includes the others
 build/fuzz/fuzz build/fuzz/server: COMPILER := clang
 build/fuzz/fuzz build/fuzz/server: MORE := $(SANITIZERS) -fsanitize=fuzzer

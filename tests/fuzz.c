@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "dumpulse.h"
+#include "fuzz_check.h"
 
 enum { PACKET, HEARTBEAT, REQUEST, RECORD, READ, KINDS };
 
@@ -18,14 +19,6 @@ static const uint8_t request_bytes[DUMPULSE_PACKET_SIZE] = DUMPULSE_REQUEST;
 static dumpulse agent, model;
 static uint16_t now;
 static unsigned times, sends;
-
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "fuzz: not so: %s\n", #condition);                                     \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
 
 uint16_t dumpulse_get_timestamp(void)
 {

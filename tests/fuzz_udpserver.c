@@ -10,13 +10,7 @@
 #include "../udpserver.c"     /* NOLINT: so are these */
 #undef main
 
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "fuzz: not so: %s\n", #condition);                                     \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
+#include "fuzz_check.h"
 
 /* Arguments are what stands between zero bytes. */
 static void try_arguments(char *text, size_t size)
