@@ -195,10 +195,13 @@ enum { SET_BITS = 10, WAYS = 4 };
 
 static struct bucket buckets[1U << SET_BITS][WAYS];
 static struct bucket everybody;
+static uint64_t each_interval, total_interval; /* ns from one report to the next, by the rates */
 static uint64_t set_secret;
 
-static void choose_set_secret(void)
+static void prepare_limits(void)
 {
+    each_interval = SECOND / network.rate;
+    total_interval = SECOND / network.rate_total;
     if (getrandom(&set_secret, sizeof set_secret, GRND_NONBLOCK) != sizeof set_secret)
         set_secret = nanoseconds(CLOCK_REALTIME);
     set_secret |= 1U;
@@ -230,17 +233,23 @@ static bool is_allowed(const uint8_t address[ADDRESS_SIZE])
     return false;
 }
 
-/* Is another one due, of so many a second? */
-static bool has_left(const struct bucket *bucket, uint64_t rate, uint64_t now)
+/* Has that time come? Times are ns since the machine started, and differ by less than 2^63. */
+static bool has_come(uint64_t time, uint64_t now)
 {
-    return bucket->free_at <= now + SECOND - SECOND / rate;
+    return (int64_t)(now - time) >= 0;
 }
 
-static void take_one(struct bucket *bucket, uint64_t rate, uint64_t now)
+/* Is another one due, of one each `interval` ns? */
+static bool has_left(const struct bucket *bucket, uint64_t interval, uint64_t now)
 {
-    if (bucket->free_at < now)
+    return has_come(bucket->free_at + interval, now + SECOND);
+}
+
+static void take_one(struct bucket *bucket, uint64_t interval, uint64_t now)
+{
+    if (has_come(bucket->free_at, now))
         bucket->free_at = now;
-    bucket->free_at += SECOND / rate;
+    bucket->free_at += interval;
 }
 
 static bool is_within_rate(const uint8_t address[ADDRESS_SIZE])
@@ -254,18 +263,19 @@ static bool is_within_rate(const uint8_t address[ADDRESS_SIZE])
     struct bucket *mine = NULL;
 
     for (size_t i = 0; i < WAYS && (mine == NULL || mine->source != source); i++)
-        if (set[i].source == source || set[i].free_at <= now)
+        if (set[i].source == source || has_come(set[i].free_at, now))
             mine = &set[i];
     if (mine == NULL)
         return false;
     if (mine->source != source)
         *mine = (struct bucket){source, now};
-    if (!has_left(mine, network.rate, now) || !has_left(&everybody, network.rate_total, now))
+    if (!has_left(mine, each_interval, now) || !has_left(&everybody, total_interval, now))
         return false;
-    take_one(mine, network.rate, now);
-    take_one(&everybody, network.rate_total, now);
+    take_one(mine, each_interval, now);
+    take_one(&everybody, total_interval, now);
     return true;
 }
+
 /* ---- Packets ---------------------------------------------------------------------------- */
 
 enum {
@@ -548,7 +558,7 @@ static bool open_sockets(void)
 
 static bool open_all(void)
 {
-    choose_set_secret();
+    prepare_limits();
     prepare_batches();
     return open_sockets() && (can_interface == NULL || open_can());
 }

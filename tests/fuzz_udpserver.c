@@ -140,6 +140,7 @@ static void try_sources(void)
     char newcomer[] = "2001:db8:0:0::";
 
     set_arguments("--rate", "1");
+    prepare_limits();
     set_secret = 1; /* what starts with the same 10 bits belongs to one set */
     CHECK(is_within("192.0.2.1") && is_within("192.0.2.0") && is_within("192.0.3.1"));
     CHECK(!is_within("192.0.2.1"));

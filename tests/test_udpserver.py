@@ -851,8 +851,10 @@ def test_a_passed_socket_that_is_always_ready_wastes_no_processor(shut: bool) ->
                 passed.shutdown(socket.SHUT_RD)
         passed.setsockopt(socket.IPPROTO_IP, 11, 1)  # IP_RECVERR
         with Activated(passed) as server:
+            server.process.send_signal(signal.SIGSTOP)  # until the peer is gone, for its port to refuse the answer
             with Peer(server, source="127.0.0.1") as peer:
                 peer.send(REQUEST)
+            server.process.send_signal(signal.SIGCONT)
             wait_until(lambda: bool(select.select([passed], [], [], 0)[0]) or shut, "the answer is refused")
 
             def used() -> int:
