@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from bench import budgets, callgrind, figures, noisy
-from bench.callgrind import ROOM, Counts, serve
+from bench.callgrind import ROOM, Counts, agreed, serve
 from bench.udp import free_port, queued_and_dropped
 from sim.targets import BUILD
 from tests.model import REQUEST, heartbeat
@@ -36,8 +36,8 @@ RECVFROM = "45"  # the system call on amd64
 def measure(architecture: str, queued: bool, reports: int, heartbeats: int, sockets: int = 0) -> int:
     """Instructions of main()."""
     packets = [(REQUEST, HERE)] * reports + [(heartbeat(i % 64, 76, i % 256), HERE) for i in range(heartbeats)]
-    return serve(built(PROGRAMS[architecture]), packets, queued=queued,
-                 sockets=sockets or math.ceil(max(1, len(packets) if queued else 1) / ROOM)).main
+    sockets = sockets or math.ceil(max(1, len(packets) if queued else 1) / ROOM)
+    return agreed(lambda: serve(built(PROGRAMS[architecture]), packets, queued=queued, sockets=sockets).main)
 
 
 def more_than_none(architecture: str, queued: bool, reports: int, heartbeats: int) -> int:
@@ -82,9 +82,9 @@ def plain_loop(packets: int, **environment: str) -> Counts:
 
 def once(**environment: str) -> tuple[int, int]:
     """What the first heartbeat takes more than the third in the plain loop, and symbols it binds."""
-    runs = [plain_loop(packets, **environment) for packets in (0, 1, 2, 3)]
-    return (runs[1].total - runs[0].total - (runs[3].total - runs[2].total),
-            runs[1].calls["_dl_fixup"] - runs[0].calls["_dl_fixup"])
+    none, one, two, three = (agreed(lambda: plain_loop(packets, **environment).total) for packets in range(4))
+    bound = [plain_loop(packets, **environment).calls["_dl_fixup"] for packets in range(2)]
+    return one - none - (three - two), bound[1] - bound[0]
 
 
 def startup() -> None:
