@@ -30,8 +30,8 @@ import z3
 
 from bench import budgets, cost, figures
 from proof import avr
-from sim.machine import SEND, TIME, Machine, Unicorn, load
-from sim.targets import TARGETS, run
+from sim.machine import SEND, TIME, Unicorn, load
+from sim.targets import TARGETS
 from tests import model
 
 AGENT = "dumpulse_process_packet"
@@ -77,36 +77,59 @@ class Flow:
         return {to for at, to in self.edges if 0 <= to <= at and self.reaches(to, at)}
 
 
-def read(machine: Machine) -> Flow:
-    """The agent's function, from the listing of objdump."""
-    listing = run([machine.target.compiler.replace("gcc", "objdump"), "-d", "-M", "no-aliases", machine.image]
-                  if machine.target.machine == "Riscv" else
-                  [machine.target.compiler.replace("gcc", "objdump"), "-d", machine.image])
-    body = listing.split(f"<{AGENT}>:\n")[1].split("\n\n")[0]
-    found = [(int(at, 16), name, rest) for at, name, rest in
-             re.findall(r"^ *([0-9a-f]+):\t[0-9a-f ]+\t(\S+)(?:\t(.*))?$", body, re.M) if not name.startswith(".")]
+@dataclass(frozen=True)
+class Jumps:
+    """What an instruction, as objdump writes it, starts with if it does not just lead to the next one."""
+
+    call: str
+    always: str
+    maybe: str
+    home: str  # a return
+
+
+JUMPS = {
+    "Thumb": Jumps(r"bl ", r"b(\.[nw])? ", r"(b[a-z]{2}|cbn?z)(\.[nw])? ", r"bx lr|pop .*pc|ldmia.* .*pc"),
+    "Riscv": Jumps(r"jal ra,|c\.jal ", r"c\.j |jal zero,", r"(c\.)?b[a-z]+ ", r"c\.jr ra|jalr zero,0\(ra\)"),
+    "Amd64": Jumps(r"call ", r"jmp ", r"j[a-z]+ ", r"ret"),
+    "PowerPC": Jumps(r"bl ", r"b ", r"b(dnz|[a-z]{2})[+-]? ", r"blr"),
+}
+JUMPS["I386"] = JUMPS["Amd64"]
+PLAIN = r"bic|bf[ic]|bswap"  # no jumps, for all their names
+# Always made, as the second sum is below 2^31: the compiler tests whether it is negative.
+CERTAIN = {"PowerPC": r"bge "}
+GOAL = re.compile(r"\b([0-9a-f]+) <")
+
+
+def read(machine: Unicorn) -> Flow:
+    """The agent's function, and what of libgcc it ends in."""
     flow, hooks = Flow(), {machine.symbols[hook]: hook for hook in (TIME, SEND)}
+    following = dict(zip(machine.code, [*list(machine.code)[1:], END], strict=True))
+    jumps = JUMPS[machine.target.machine or ""]
     flow.edges.add((START, machine.symbols[AGENT]))
-    for (at, name, rest), after in zip(found, [*(at for at, _, _ in found[1:]), END], strict=True):
-        flow.names[at], flow.operands[at] = name, rest
-        plain = name.removeprefix("c.").split(".")[0]
-        goal = int(target[1], 16) if (target := re.search(r"([0-9a-f]+) <", rest)) else None
-        if plain in ("bl", "jal") and goal in hooks:
+    open_ = [machine.symbols[AGENT]]
+    while open_:
+        at = open_.pop()
+        if at in flow.names or at == END:
+            continue
+        words = machine.code[at]
+        flow.names[at], _, flow.operands[at] = words.partition(" ")
+        goal = int(found[1], 16) if (found := GOAL.search(words)) else None
+        if re.match(jumps.call, words) and goal in hooks:
             flow.hooks[hooks[goal]].add(at)
-            goal = None
-        elif plain in ("bx", "jr", "jalr") or (plain in ("pop", "ldmia") and "pc" in rest):
-            after = END
-            if not re.match(r"lr|ra|zero,0\(ra\)|.*pc", rest):
-                raise SystemExit(f"{machine.target.name}: {name} {rest} at {at:x}: goes who knows where")
-        elif plain in ("b", "j") or (plain == "jal" and rest.startswith("zero,")):
-            after = END if goal is None else goal
-        elif goal is None or not re.match(r"b(?!ic)|cb|c\.b", name):
-            goal = None
-            if re.match(r"b|cb|j|bl", plain) and plain not in ("bic", "bics", "bfi", "bfc"):
-                raise SystemExit(f"{machine.target.name}: {name} {rest} at {at:x}: unknown here")
-        flow.edges.add((at, after))
-        if goal is not None:
-            flow.edges.add((at, goal))
+            ways = [following[at]]
+        elif re.match(jumps.home, words):
+            ways = [END]
+        elif re.match(jumps.always, words) and goal is not None:
+            ways = [goal]
+        elif re.match(jumps.maybe, words) and not re.match(PLAIN, words) and goal is not None:
+            certain = re.match(CERTAIN.get(machine.target.name, "$"), words)
+            ways = [goal] if certain else [following[at], goal]
+        elif re.match(r"b|cb|j|tb|call|c\.j|c\.b", words) and not re.match(PLAIN, words):
+            raise SystemExit(f"{machine.target.name}: {words} at {at:x}: goes who knows where")
+        else:
+            ways = [following[at]]
+        flow.edges.update((at, way) for way in ways)
+        open_ += ways
     return flow
 
 

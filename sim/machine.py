@@ -13,14 +13,16 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import subprocess
 import tempfile
+from bisect import bisect_left
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import unicorn
 from elftools.elf.elffile import ELFFile
-from unicorn import arm_const, riscv_const
+from unicorn import arm_const, ppc_const, riscv_const, x86_const
 
 from sim.targets import BUILD, ROOT, TARGETS, Target, run
 
@@ -139,8 +141,8 @@ class Unicorn(Machine):
     PAINT = 0xA5
 
     engine: unicorn.Uc
-    arguments: tuple[int, ...]
-    link: int
+    arguments: tuple[int, ...]  # registers, as are all these:
+    result: int
     program_counter: int
     stack_pointer: int
     hook_code: bytes  # a bare return
@@ -148,12 +150,21 @@ class Unicorn(Machine):
     def open(self) -> unicorn.Uc:
         raise NotImplementedError
 
-    def instructions(self, code: bytes) -> int:
-        """How many instructions a run of code holds."""
+    def go_home(self, top: int) -> None:
+        """Has the function return to HOME, and leave the stack at top."""
         raise NotImplementedError
 
     def entry(self, address: int) -> int:
         return address
+
+    def pass_arguments(self, arguments: tuple[int, ...]) -> None:
+        for register, value in zip(self.arguments, arguments, strict=False):
+            self.engine.reg_write(register, value)
+
+    def argument(self, number: int) -> int:
+        """That of the hook that has just been called."""
+        value: int = self.engine.reg_read(self.arguments[number])
+        return value
 
     def start(self, image: Path) -> None:
         self.engine = engine = self.open()
@@ -166,16 +177,29 @@ class Unicorn(Machine):
             engine.mem_write(self.symbols[hook], self.hook_code)
         engine.hook_add(unicorn.UC_HOOK_BLOCK, self.on_block)
 
+    @functools.cached_property
+    def code(self) -> dict[int, str]:
+        """Every instruction by its address, in order, as objdump writes it: name, blank, operands."""
+        objdump = self.target.compiler.replace("gcc", "objdump")
+        raw = ["-M", "no-aliases"] if self.target.machine == "Riscv" else []
+        listing = run([objdump, "-d", "--no-show-raw-insn", *raw, self.image])
+        return {int(at, 16): " ".join(words.split()) for at, words in
+                re.findall(r"^ *([0-9a-f]+):\t(.*)$", listing, re.M)}
+
+    @functools.cached_property
+    def starts(self) -> list[int]:
+        return list(self.code)
+
     def on_block(self, engine: unicorn.Uc, address: int, size: int, _: object) -> None:
         if address == self.symbols[TIME]:
             self.hooks.append(("time",))
-            engine.reg_write(self.arguments[0], self.now)
+            engine.reg_write(self.result, self.now)
         elif address == self.symbols[SEND]:
-            context, pointer, length = (engine.reg_read(r) for r in self.arguments[:3])
+            context, pointer, length = (self.argument(number) for number in range(3))
             data = bytes(engine.mem_read(pointer, min(length, 300)))
             self.hooks.append(("send", context, pointer, length, data))
         else:
-            self.cost += self.instructions(bytes(engine.mem_read(address, size)))
+            self.cost += bisect_left(self.starts, address + size) - bisect_left(self.starts, address)
 
     def write(self, address: int, data: bytes) -> None:
         self.engine.mem_write(address, data)
@@ -188,22 +212,31 @@ class Unicorn(Machine):
         top = self.ram + self.RAM_SIZE - 256
         floor = self.ram + 0x1000
         self.write(floor, bytes([self.PAINT]) * (top - floor))
-        for register, value in zip(self.arguments, arguments, strict=False):
-            self.engine.reg_write(register, value)
-        self.engine.reg_write(self.link, self.entry(self.HOME))
         self.engine.reg_write(self.stack_pointer, top)
+        self.pass_arguments(arguments)
+        self.go_home(top)
         self.engine.emu_start(self.entry(self.symbols[function]), self.HOME, count=1_000_000)
         at = self.engine.reg_read(self.program_counter)
         if at != self.HOME or self.engine.reg_read(self.stack_pointer) != top:
             raise RuntimeError(f"{function} did not return: at {at:x}")
         untouched = self.read(floor, top - floor)
         stack = len(untouched.lstrip(bytes([self.PAINT])))
-        return Call(self.engine.reg_read(self.arguments[0]) & 0xFF, self.cost, stack, self.hooks)
+        return Call(self.engine.reg_read(self.result) & 0xFF, self.cost, stack, self.hooks)
 
 
-class Thumb(Unicorn):
+class Linked(Unicorn):
+    """One that has the return address in a register."""
+
+    link: int
+
+    def go_home(self, top: int) -> None:
+        self.engine.reg_write(self.link, self.entry(self.HOME))
+
+
+class Thumb(Linked):
     arguments = (arm_const.UC_ARM_REG_R0, arm_const.UC_ARM_REG_R1,
                  arm_const.UC_ARM_REG_R2, arm_const.UC_ARM_REG_R3)
+    result = arguments[0]
     link = arm_const.UC_ARM_REG_LR
     program_counter = arm_const.UC_ARM_REG_PC
     stack_pointer = arm_const.UC_ARM_REG_SP
@@ -217,17 +250,11 @@ class Thumb(Unicorn):
     def entry(self, address: int) -> int:
         return address | 1
 
-    def instructions(self, code: bytes) -> int:
-        count = at = 0
-        while at < len(code):
-            at += 4 if code[at + 1] >> 3 in (0b11101, 0b11110, 0b11111) else 2
-            count += 1
-        return count
 
-
-class Riscv(Unicorn):
+class Riscv(Linked):
     arguments = (riscv_const.UC_RISCV_REG_A0, riscv_const.UC_RISCV_REG_A1,
                  riscv_const.UC_RISCV_REG_A2, riscv_const.UC_RISCV_REG_A3)
+    result = arguments[0]
     link = riscv_const.UC_RISCV_REG_RA
     program_counter = riscv_const.UC_RISCV_REG_PC
     stack_pointer = riscv_const.UC_RISCV_REG_SP
@@ -236,12 +263,54 @@ class Riscv(Unicorn):
     def open(self) -> unicorn.Uc:
         return unicorn.Uc(unicorn.UC_ARCH_RISCV, unicorn.UC_MODE_RISCV32)
 
-    def instructions(self, code: bytes) -> int:
-        count = at = 0
-        while at < len(code):
-            at += 4 if code[at] & 3 == 3 else 2
-            count += 1
-        return count
+
+class PowerPC(Linked):
+    arguments = (ppc_const.UC_PPC_REG_3, ppc_const.UC_PPC_REG_4, ppc_const.UC_PPC_REG_5, ppc_const.UC_PPC_REG_6)
+    result = arguments[0]
+    link = ppc_const.UC_PPC_REG_LR
+    program_counter = ppc_const.UC_PPC_REG_PC
+    stack_pointer = ppc_const.UC_PPC_REG_1
+    hook_code = bytes.fromhex("4e800020")  # blr
+
+    def open(self) -> unicorn.Uc:
+        return unicorn.Uc(unicorn.UC_ARCH_PPC, unicorn.UC_MODE_PPC32 | unicorn.UC_MODE_BIG_ENDIAN)
+
+
+class Amd64(Unicorn):
+    arguments = (x86_const.UC_X86_REG_RDI, x86_const.UC_X86_REG_RSI,
+                 x86_const.UC_X86_REG_RDX, x86_const.UC_X86_REG_RCX)
+    result = x86_const.UC_X86_REG_RAX
+    program_counter = x86_const.UC_X86_REG_RIP
+    stack_pointer = x86_const.UC_X86_REG_RSP
+    hook_code = bytes.fromhex("c3")  # ret
+    WORD = 8
+
+    def open(self) -> unicorn.Uc:
+        return unicorn.Uc(unicorn.UC_ARCH_X86, unicorn.UC_MODE_64)
+
+    def go_home(self, top: int) -> None:
+        """The return address is on the stack, as if the caller had pushed it."""
+        self.write(top - self.WORD, self.HOME.to_bytes(self.WORD, "little"))
+        self.engine.reg_write(self.stack_pointer, top - self.WORD)
+
+
+class I386(Amd64):
+    result = x86_const.UC_X86_REG_EAX
+    program_counter = x86_const.UC_X86_REG_EIP
+    stack_pointer = x86_const.UC_X86_REG_ESP
+    WORD = 4
+
+    def open(self) -> unicorn.Uc:
+        return unicorn.Uc(unicorn.UC_ARCH_X86, unicorn.UC_MODE_32)
+
+    def pass_arguments(self, arguments: tuple[int, ...]) -> None:
+        """Those are on the stack, too: the first lowest."""
+        self.write(self.engine.reg_read(self.stack_pointer),
+                   b"".join(value.to_bytes(self.WORD, "little") for value in arguments))
+
+    def argument(self, number: int) -> int:
+        at = self.engine.reg_read(self.stack_pointer) + (1 + number) * self.WORD
+        return int.from_bytes(self.read(at, self.WORD), "little")
 
 
 @functools.cache
@@ -284,9 +353,10 @@ def load(name: str) -> Machine:
                 f"-Wl,--defsym={TIME}={hooks[0]:#x}", f"-Wl,--defsym={SEND}={hooks[1]:#x}")
     with image.open("rb") as file:
         table = ELFFile(file).get_section_by_name(".symtab")
-        symbols = {symbol.name: symbol["st_value"] & ~1 for symbol in table.iter_symbols()}
+        thumb = target.machine == "Thumb"  # the lowest bit of its functions says so
+        symbols = {symbol.name: symbol["st_value"] & ~thumb for symbol in table.iter_symbols()}
     symbols |= dict(zip((TIME, SEND), hooks, strict=True))
-    classes = {cls.__name__: cls for cls in (Avr, Thumb, Riscv)}
+    classes = {cls.__name__: cls for cls in (Avr, Thumb, Riscv, Amd64, I386, PowerPC)}
     machine = classes[target.machine](target, image, symbols)
     machine.folder = folder  # goes when the machine does
     return machine

@@ -72,8 +72,8 @@ TARGETS = {target.name: target for target in (
     thumb("Cortex-M33", "cortex-m33", "CORTEX_M33"),
     Target("rv32imc", "riscv64-unknown-elf-gcc", ("-march=rv32imc", "-mabi=ilp32"), "Riscv"),
     Target("rv32ec", "riscv64-unknown-elf-gcc", ("-march=rv32ec", "-mabi=ilp32e"), "Riscv"),
-    Target("amd64", "x86_64-linux-gnu-gcc", BARE),
-    Target("i386", "i686-linux-gnu-gcc", BARE),
+    Target("amd64", "x86_64-linux-gnu-gcc", BARE, "Amd64"),
+    Target("i386", "i686-linux-gnu-gcc", BARE, "I386"),
     Target("Xtensa lx106", "xtensa-lx106-elf-gcc", ()),
-    Target("PowerPC", "powerpc-linux-gnu-gcc", BARE),
+    Target("PowerPC", "powerpc-linux-gnu-gcc", BARE, "PowerPC"),
 )}

@@ -1,4 +1,4 @@
-"""The compiled library on AVR, Thumb and RISC-V, in simulators: every vector, and
+"""The compiled library in simulators, on every target that has one: every vector, and
 what a firmware relies on. SPDX-License-Identifier: MIT
 """
 
