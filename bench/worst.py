@@ -1,4 +1,4 @@
-"""The least and the most that any packet costs, on every target with a simulator.     make worst
+"""The least and the most that any packet costs, on every target.     make worst
 
 On AVR the paths of `make paths` give it: every path, with all packets and tables at once.
 Elsewhere the control flow of the machine code does. Its loops are found in it, and recognised
@@ -25,12 +25,11 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import unicorn
 import z3
 
 from bench import budgets, cost, figures
 from proof import avr
-from sim.machine import SEND, TIME, Unicorn, load
+from sim.machine import SEND, TIME, Machine, load
 from sim.targets import TARGETS
 from tests import model
 
@@ -91,6 +90,7 @@ JUMPS = {
     "Thumb": Jumps(r"bl ", r"b(\.[nw])? ", r"(b[a-z]{2}|cbn?z)(\.[nw])? ", r"bx lr|pop .*pc|ldmia.* .*pc"),
     "Riscv": Jumps(r"jal ra,|c\.jal ", r"c\.j |jal zero,", r"(c\.)?b[a-z]+ ", r"c\.jr ra|jalr zero,0\(ra\)"),
     "Amd64": Jumps(r"call ", r"jmp ", r"j[a-z]+ ", r"ret"),
+    "Xtensa": Jumps(r"call0 ", r"j ", r"b[a-z]+[0-9]?[a-z]*(\.n)? ", r"ret"),
     "PowerPC": Jumps(r"bl ", r"b ", r"b(dnz|[a-z]{2})[+-]? ", r"blr"),
 }
 JUMPS["I386"] = JUMPS["Amd64"]
@@ -100,11 +100,11 @@ CERTAIN = {"PowerPC": r"bge "}
 GOAL = re.compile(r"\b([0-9a-f]+) <")
 
 
-def read(machine: Unicorn) -> Flow:
+def read(machine: Machine) -> Flow:
     """The agent's function, and what of libgcc it ends in."""
     flow, hooks = Flow(), {machine.symbols[hook]: hook for hook in (TIME, SEND)}
     following = dict(zip(machine.code, [*list(machine.code)[1:], END], strict=True))
-    jumps = JUMPS[machine.target.machine or ""]
+    jumps = JUMPS[machine.target.machine]
     flow.edges.add((START, machine.symbols[AGENT]))
     open_ = [machine.symbols[AGENT]]
     while open_:
@@ -152,18 +152,10 @@ def m0_cycles(flow: Flow, edge: Edge) -> int:
     raise SystemExit(f"Cortex-M0+: {name} is in no table here")
 
 
-def edges_of(machine: Unicorn, packet: bytes, length: int = 8) -> Counter[Edge]:
+def edges_of(machine: Machine, packet: bytes, length: int = 8) -> Counter[Edge]:
     """How often a packet takes each step; the hooks' instructions do not count."""
-    seen: list[int] = [START]
-
-    def step(_engine: unicorn.Uc, address: int, _size: int, _: object) -> None:
-        if address not in (machine.symbols[TIME], machine.symbols[SEND]):
-            seen.append(address)
-
-    hook = machine.engine.hook_add(unicorn.UC_HOOK_CODE, step)
-    cost.process(machine, packet, length)
-    machine.engine.hook_del(hook)
-    seen.append(END)
+    machine.write(machine.packet, packet)
+    seen = [START, *machine.steps(AGENT, machine.agent, machine.packet, length, 0), END]
     return Counter(zip(seen, seen[1:], strict=False))
 
 
@@ -205,7 +197,7 @@ def extremes(flow: Flow, kind: str, turns: dict[int, int], own: set[Edge],
     return found
 
 
-def by_flow(machine: Unicorn) -> dict[str, dict[str, Range]]:
+def by_flow(machine: Machine) -> dict[str, dict[str, Range]]:
     """By unit and kind: the bounds."""
     flow = read(machine)
     machine.write(machine.agent, b"\xff" * 260)
@@ -257,8 +249,9 @@ def bounds(name: str) -> dict[str, dict[str, Range]]:
     if TARGETS[name].machine == "Avr":
         return by_paths(name)
     machine = load(name)
-    assert isinstance(machine, Unicorn)
-    return by_flow(machine)
+    units = by_flow(machine)
+    machine.close()
+    return units
 
 
 def check(name: str, units: dict[str, dict[str, Range]]) -> None:
@@ -285,13 +278,11 @@ def show(limits: Range) -> str:
 
 
 def main() -> None:
-    row = "{:<11}{:<13}{:>8}{:>9}{:>9}{:>10}{:>11}{:>11}"
-    print(f"{'':<24}{'|':>2}{'refused for its':^34}|")
+    row = "{:<13}{:<13}{:>8}{:>9}{:>9}{:>10}{:>11}{:>11}"
+    print(f"{'':<26}{'|':>2}{'refused for its':^34}|")
     print(row.format("target", "", *KINDS))
     table: dict[str, dict[str, str]] = {}
     for target in TARGETS.values():
-        if target.machine is None:
-            continue
         units = bounds(target.name)
         check(target.name, units)
         for unit, kinds in units.items():

@@ -24,6 +24,7 @@ import unicorn
 from elftools.elf.elffile import ELFFile
 from unicorn import arm_const, ppc_const, riscv_const, x86_const
 
+from sim.gdb import Debugged
 from sim.targets import BUILD, ROOT, TARGETS, Target, run
 
 TIME, SEND = "dumpulse_get_timestamp", "dumpulse_send_packet"
@@ -46,7 +47,12 @@ class Machine:
     ram: int  # where it begins
     folder: tempfile.TemporaryDirectory[str]
     GUARD = 16  # bytes on both sides of the agent that nothing else uses
+    TEXT = 0  # where the code begins
+    HOOKS = (0xE000, 0xE080)  # where nothing is
+    HOME = 0xF000  # where calls return to: nothing there is run
+    PAINT = 0xA5
     cost_unit = "instructions"
+    counted = True  # False: nobody asks for costs, which take some machines long
 
     def __init__(self, target: Target, image: Path, symbols: dict[str, int]) -> None:
         self.target = target
@@ -69,13 +75,27 @@ class Machine:
     def call(self, function: str, *arguments: int) -> Call:
         raise NotImplementedError
 
+    def steps(self, function: str, *arguments: int) -> list[int]:
+        """The addresses of all instructions of a call, hooks apart."""
+        raise NotImplementedError
+
     def close(self) -> None:
         """Ends whatever start() began."""
+
+    @functools.cached_property
+    def code(self) -> dict[int, str]:
+        """Every instruction by its address, in order, as objdump writes it: name, blank, operands."""
+        objdump = self.target.compiler.replace("gcc", "objdump")
+        raw = ["-M", "no-aliases"] if self.target.machine == "Riscv" else []
+        listing = run([objdump, "-d", "--no-show-raw-insn", *raw, self.image])
+        return {int(at, 16): " ".join(words.split()) for at, words in
+                re.findall(r"^ *([0-9a-f]+):\t(.*)$", listing, re.M)}
 
 
 class Avr(Machine):
     """An AVR in simavr, through the command protocol of avr.c."""
 
+    HOOKS = (0x1F00, 0x1F80)
     cost_unit = "cycles"
 
     def start(self, image: Path) -> None:
@@ -137,8 +157,6 @@ class Unicorn(Machine):
 
     ram = 0x2000_0000
     RAM_SIZE = 0x4000
-    HOME = 0xF000  # where calls return to: nothing there is run
-    PAINT = 0xA5
 
     engine: unicorn.Uc
     arguments: tuple[int, ...]  # registers, as are all these:
@@ -178,15 +196,6 @@ class Unicorn(Machine):
         engine.hook_add(unicorn.UC_HOOK_BLOCK, self.on_block)
 
     @functools.cached_property
-    def code(self) -> dict[int, str]:
-        """Every instruction by its address, in order, as objdump writes it: name, blank, operands."""
-        objdump = self.target.compiler.replace("gcc", "objdump")
-        raw = ["-M", "no-aliases"] if self.target.machine == "Riscv" else []
-        listing = run([objdump, "-d", "--no-show-raw-insn", *raw, self.image])
-        return {int(at, 16): " ".join(words.split()) for at, words in
-                re.findall(r"^ *([0-9a-f]+):\t(.*)$", listing, re.M)}
-
-    @functools.cached_property
     def starts(self) -> list[int]:
         return list(self.code)
 
@@ -222,6 +231,19 @@ class Unicorn(Machine):
         untouched = self.read(floor, top - floor)
         stack = len(untouched.lstrip(bytes([self.PAINT])))
         return Call(self.engine.reg_read(self.result) & 0xFF, self.cost, stack, self.hooks)
+
+
+    def steps(self, function: str, *arguments: int) -> list[int]:
+        seen: list[int] = []
+
+        def step(_engine: unicorn.Uc, address: int, _size: int, _: object) -> None:
+            if address not in (self.symbols[TIME], self.symbols[SEND]):
+                seen.append(address)
+
+        hook = self.engine.hook_add(unicorn.UC_HOOK_CODE, step)
+        self.call(function, *arguments)
+        self.engine.hook_del(hook)
+        return seen
 
 
 class Linked(Unicorn):
@@ -313,6 +335,76 @@ class I386(Amd64):
         return int.from_bytes(self.read(at, self.WORD), "little")
 
 
+class Xtensa(Machine):
+    """An lx106 in QEMU, which Unicorn does not know. It stops at each breakpoint, or, if costs
+    are wanted, after each instruction. Its RAM is a part of the stack that QEMU gives a program."""
+
+    TEXT = 0x10000
+    HOOKS = (0x10F00, 0x10F80)  # in the page of the code, as QEMU wants it
+    HOME = 0x10FC0
+    STACK_SIZE = 0x200
+    LINK, STACK_POINTER, RESULT, PROGRAM_COUNTER = 0, 1, 2, 16  # among the registers
+
+    def start(self, image: Path) -> None:
+        self.program = Debugged("qemu-xtensa", "-cpu", "lx106", "-g", image)
+        self.registers = self.program.registers()
+        self.top = self.registers[self.STACK_POINTER] & ~0xF
+        self.floor = self.top - self.STACK_SIZE
+        self.ram = self.floor - 0x800
+        for stop in (self.HOME, *self.HOOKS):
+            self.program.break_at(stop)
+
+    def write(self, address: int, data: bytes) -> None:
+        if data:
+            self.program.write(address, data)
+
+    def read(self, address: int, size: int) -> bytes:
+        return self.program.read(address, size) if size else b""
+
+    def run(self, registers: list[int], seen: list[int]) -> list[int]:
+        """Until it is at a hook or back: the registers then."""
+        self.program.set_registers(registers)
+        while self.counted:
+            seen.append(registers[self.PROGRAM_COUNTER])
+            self.program.step()
+            registers = self.program.registers()
+            if registers[self.PROGRAM_COUNTER] in (self.HOME, *self.HOOKS):
+                return registers
+        self.program.go_on()
+        return self.program.registers()
+
+    def trace(self, function: str, *arguments: int) -> tuple[Call, list[int]]:
+        seen: list[int] = []
+        hooks: list[tuple[object, ...]] = []
+        self.write(self.floor, bytes([self.PAINT]) * self.STACK_SIZE)
+        now = self.registers.copy()
+        now[self.LINK], now[self.STACK_POINTER], now[self.PROGRAM_COUNTER] = self.HOME, self.top, self.symbols[function]
+        now[self.RESULT:self.RESULT + len(arguments)] = arguments
+        while (now := self.run(now, seen))[self.PROGRAM_COUNTER] != self.HOME:
+            context, pointer, length = now[self.RESULT:self.RESULT + 3]
+            if now[self.PROGRAM_COUNTER] == self.symbols[SEND]:
+                hooks.append(("send", context, pointer, length, self.read(pointer, min(length, 300))))
+            elif now[self.PROGRAM_COUNTER] == self.symbols[TIME]:
+                hooks.append(("time",))
+                now[self.RESULT] = self.now
+            else:
+                raise RuntimeError(f"{function} did not return: at {now[self.PROGRAM_COUNTER]:x}")
+            now[self.PROGRAM_COUNTER] = now[self.LINK]
+        if now[self.STACK_POINTER] != self.top:
+            raise RuntimeError(f"{function} left its stack")
+        stack = len(self.read(self.floor, self.STACK_SIZE).lstrip(bytes([self.PAINT])))
+        return Call(now[self.RESULT] & 0xFF, len(seen), stack, hooks), seen
+
+    def call(self, function: str, *arguments: int) -> Call:
+        return self.trace(function, *arguments)[0]
+
+    def steps(self, function: str, *arguments: int) -> list[int]:
+        return self.trace(function, *arguments)[1]
+
+    def close(self) -> None:
+        self.program.close()
+
+
 @functools.cache
 def simavr_program(name: str) -> Path:
     """Builds one of the programs here that host an AVR in simavr: avr, avr_uart."""
@@ -334,7 +426,6 @@ def load(name: str) -> Machine:
     that of a mutant.
     """
     target = TARGETS[name]
-    assert target.machine is not None, f"nothing here runs {name}"
     source = Path(os.environ.get("DUMPULSE_SOURCE", ROOT))
     # A folder of its own, as several tests may load the same target at the same time.
     (BUILD / "sim").mkdir(parents=True, exist_ok=True)
@@ -345,18 +436,18 @@ def load(name: str) -> Machine:
         objects.append(place / f"{file.stem}.o")
         target.compile(file, objects[-1], include=source)
     image = place / "image.elf"
-    hooks = (0x1F00, 0x1F80) if target.machine == "Avr" else (0xE000, 0xE080)
+    machines = {cls.__name__: cls for cls in (Avr, Thumb, Riscv, Amd64, I386, PowerPC, Xtensa)}
+    kind = machines[target.machine]
     keep = [f"-Wl,-u,{name}" for name in (
         "dumpulse_process_packet", "export_record", "export_make_heartbeat",
         "export_check_report", "export_read_entry")]
-    target.link(objects, image, "-Wl,-Ttext=0", "-Wl,-e,dumpulse_process_packet", *keep,
-                f"-Wl,--defsym={TIME}={hooks[0]:#x}", f"-Wl,--defsym={SEND}={hooks[1]:#x}")
+    target.link(objects, image, f"-Wl,-Ttext={kind.TEXT:#x}", "-Wl,-e,dumpulse_process_packet", *keep,
+                f"-Wl,--defsym={TIME}={kind.HOOKS[0]:#x}", f"-Wl,--defsym={SEND}={kind.HOOKS[1]:#x}")
     with image.open("rb") as file:
         table = ELFFile(file).get_section_by_name(".symtab")
         thumb = target.machine == "Thumb"  # the lowest bit of its functions says so
         symbols = {symbol.name: symbol["st_value"] & ~thumb for symbol in table.iter_symbols()}
-    symbols |= dict(zip((TIME, SEND), hooks, strict=True))
-    classes = {cls.__name__: cls for cls in (Avr, Thumb, Riscv, Amd64, I386, PowerPC)}
-    machine = classes[target.machine](target, image, symbols)
+    symbols |= dict(zip((TIME, SEND), kind.HOOKS, strict=True))
+    machine = kind(target, image, symbols)
     machine.folder = folder  # goes when the machine does
     return machine

@@ -25,7 +25,7 @@ class Target:
     name: str
     compiler: str
     flags: tuple[str, ...]
-    machine: str | None = None  # the machine.py class that runs it
+    machine: str  # the machine.py class that runs it
     model: str | None = None  # and the chip or core it models
 
     @property
@@ -74,6 +74,6 @@ TARGETS = {target.name: target for target in (
     Target("rv32ec", "riscv64-unknown-elf-gcc", ("-march=rv32ec", "-mabi=ilp32e"), "Riscv"),
     Target("amd64", "x86_64-linux-gnu-gcc", BARE, "Amd64"),
     Target("i386", "i686-linux-gnu-gcc", BARE, "I386"),
-    Target("Xtensa lx106", "xtensa-lx106-elf-gcc", ()),
+    Target("Xtensa lx106", "xtensa-lx106-elf-gcc", (), "Xtensa"),
     Target("PowerPC", "powerpc-linux-gnu-gcc", BARE, "PowerPC"),
 )}
