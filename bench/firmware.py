@@ -6,7 +6,8 @@ SPDX-License-Identifier: MIT
 from __future__ import annotations
 
 from bench import budgets
-from bench.size import frames, sections
+from bench.size import sections
+from bench.stack import frames
 from sim.boards import BOARDS, SENDER, Board, Line
 from sim.targets import ROOT
 from tests.model import REQUEST, heartbeat

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.size import AGENT, HOOKS, calls, frames, stack
+from bench.size import AGENT, HOOKS, bound
+from bench.stack import frames
 from sim.targets import TARGETS
 
 CHAIN = """
@@ -29,8 +30,7 @@ def depth(folder: Path, name: str, inside: str) -> tuple[int, dict[str, int]]:
     target.compile(source, folder / "chain.o", "-fstack-usage")
     target.link([folder / "chain.o"], image, f"-Wl,-e,{AGENT}", "-Wl,-Ttext=0x0",
                 *(f"-Wl,--defsym={hook}={at:#x}" for at, hook in HOOKS.items()))
-    frame = frames(folder / "chain.su")
-    return stack(AGENT, calls(target, image), frame), frame
+    return bound(target, folder / "chain.o", image), frames(folder / "chain.su")
 
 
 @pytest.mark.parametrize("name", ["ATmega328P", "Cortex-M0+", "rv32imc", "amd64", "i386"])
