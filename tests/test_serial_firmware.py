@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import time
 import zlib
 
@@ -158,11 +159,11 @@ def test_the_window_of_the_model(chance: random.Random) -> None:
 
 
 @pytest.mark.parametrize(("name", "core"), [
-    ("uart_mps2-m0plus", "  Tag_CPU_arch: v6S-M\n"), ("uart_mps2-m4", "  Tag_CPU_arch: v7E-M\n"),
-    ("uart_virt", '  Tag_RISCV_arch: "rv32i2p1_m2p0_a2p1_c2p0_zicsr2p0_zmmul1p0"\n')])
+    ("uart_mps2-m0plus", r"Tag_CPU_arch: v6S-M$"), ("uart_mps2-m4", r"Tag_CPU_arch: v7E-M$"),
+    ("uart_virt", r'Tag_RISCV_arch: "rv32i\dp\d_m\dp\d_a\dp\d_c\dp\d(_z\w+)*"$')])
 def test_an_image_is_for_its_core(name: str, core: str) -> None:
     """All that is linked into it: QEMU's board for the Cortex-M0+ runs what a Cortex-M3 does."""
-    assert core in run(["readelf", "-A", BOARDS[name].image()])
+    assert re.search(core, run(["readelf", "-A", BOARDS[name].image()]), re.M)
 
 
 def test_packets_junk_and_short_ones(board: Board, chance: random.Random) -> None:
