@@ -66,7 +66,7 @@ build/flood: bench/flood.c dumpulse.h
 	@mkdir -p $(@D)
 	@gcc -std=c99 -O2 -g $(WARNINGS) -I. bench/flood.c -o $@
 
-include firmware/serial.mk
+include firmware/images.mk
 include firmware/can.mk
 firmware: $(FIRMWARE) ## the images for boards: build/firmware
 $(FIRMWARE): | $(READY)
@@ -74,7 +74,7 @@ $(FIRMWARE): | $(READY)
 test-firmware: firmware ## boot every image: packets, noise, floods, the real client
 	@$(PYTEST) $(TEST_FIRMWARE)
 
-soak-firmware: firmware ## the same with 100,000 packets on each board; 4 minutes
+soak-firmware: firmware ## 100,000 packets or frames on each board, at full speed; 4 minutes
 	@DUMPULSE_SOAK=100000 $(PYTEST) $(TEST_FIRMWARE) -k soak
 
 PREFIX ?= /usr/local
@@ -119,8 +119,10 @@ part-%:
 setup: ## install what the tests need (root), or say what is missing
 	@tools/setup
 
-size: ## bytes on every target, against their budgets
+size: ## bytes on every target, and of each image, against budgets
 	@$(PYTHON) -m bench.size
+	@echo
+	@$(PYTHON) -m bench.firmware --size
 
 cost: ## cycles and instructions of every packet, against budgets
 	@$(PYTHON) -m bench.cost

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
 
-from bench import budgets, figures
+from bench import budgets, figures, stack
 from sim.targets import BUILD, ROOT, TARGETS, Target, run
 
 AGENT = "dumpulse_process_packet"
@@ -40,42 +40,14 @@ def sections(file: Path) -> dict[str, int]:
     return sizes
 
 
-def frames(report: Path) -> dict[str, int]:
-    """Each function's stack in bytes, as the compiler reports it."""
-    found = {}
-    for line in report.read_text().splitlines():
-        where, size, kind = line.split("\t")
-        if kind == "dynamic":
-            raise SystemExit(f"{report}: no bound on the stack:\n{line}")
-        found[where.rsplit(":", 1)[1]] = int(size)
-    return found
-
-
-def calls(target: Target, image: Path) -> dict[str, set[str]]:
-    """Who calls or jumps to whom in an image: by the addresses that its instructions name."""
-    listing = run([target.compiler.replace("gcc", "objdump"), "-d", image])
-    entries = {int(at, 16): name for at, name in re.findall(r"^([0-9a-f]+) <([\w.]+)>:$", listing, re.M)}
-    graph: dict[str, set[str]] = {name: set() for name in (*entries.values(), "literals")}
-    entries |= HOOKS
-    for line in listing.splitlines():
-        if head := re.match(r"([0-9a-f]+) <", line):
-            name = entries.get(int(head[1], 16), "literals")  # which Xtensa keeps before its functions
-        elif goal := re.search(r"\b(?:0x)?([0-9a-f]+) <\S+>", line):
-            if int(goal[1], 16) in entries:
-                graph[name].add(entries[int(goal[1], 16)])
+def bound(target: Target, object_file: Path, image: Path) -> int:
+    """The agent's stack in bytes, hooks apart. It calls nothing through a pointer."""
+    graph = stack.calls(stack.code(target.compiler.replace("gcc", "objdump"), image), HOOKS)
     if not set(HOOKS.values()) <= set().union(*graph.values()):
         raise SystemExit(f"{image}: the calls of the hooks were not found")
-    return graph
-
-
-def stack(name: str, graph: dict[str, set[str]], frame: dict[str, int], above: tuple[str, ...] = ()) -> int:
-    """The most bytes that a function and all that it calls take; the hooks' are not ours. There is
-    no call through a pointer: an instruction would name no address, and none of ours does that."""
-    if name in HOOKS.values() or name.startswith("_restgpr_"):  # libgcc's, on PowerPC: in its caller's frame
-        return 0
-    if name in above or name not in frame:
-        raise SystemExit(f"no bound on the stack: {' calls '.join((*above, name))}")
-    return frame[name] + max((stack(to, graph, frame, (*above, name)) for to in graph[name]), default=0)
+    # libgcc's, on PowerPC: they work in their caller's frame.
+    restores = {name for name in graph if name.startswith("_restgpr_")}
+    return stack.depth(AGENT, graph, stack.frames(object_file.with_suffix(".su")), restores | set(HOOKS.values()))
 
 
 def record(target: Target) -> int:
@@ -98,8 +70,7 @@ def measure(target: Target) -> tuple[dict[str, int], int, int]:
     target.compile(ROOT / "dumpulse.c", object_file, "-fstack-usage")
     hooks = [f"-Wl,--defsym={hook}={at:#x}" for at, hook in HOOKS.items()]
     target.link([object_file], image, f"-Wl,-e,{AGENT}", "-Wl,-Ttext=0x0", *hooks)
-    depth = stack(AGENT, calls(target, image), frames(object_file.with_suffix(".su")))
-    return sections(object_file), sum(sections(image).values()), depth
+    return sections(object_file), sum(sections(image).values()), bound(target, object_file, image)
 
 
 def main() -> None:

@@ -188,7 +188,7 @@ static void send_frame(void)
     const uint8_t length = at == FRAMES - 1 ? DUMPULSE_REPORT_SIZE % FRAME : FRAME;
 
     begin(LOAD);
-    put_identifier(CAN_BASE + REPORT_AT + at);
+    put_identifier((uint32_t)(CAN_BASE + REPORT_AT + at));
     exchange(length);
     for (uint8_t i = 0; i < length; i++)
         exchange(report[(uint16_t)at * FRAME + i]);

@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #include <simavr/avr_uart.h>
-#include <simavr/sim_time.h>
 
 enum { BYTE_US = 100, SILENCE_US = 50000, ENABLE_US = 1000000 };
 enum { UCSR0B = 0xC1, RXEN0 = 0x10 }; /* of an ATmega328P; its data sheet, section 20.11 */
@@ -30,16 +29,6 @@ static void on_output(struct avr_irq_t *irq, uint32_t byte, void *unused)
     (void)irq, (void)unused;
     last_output = avr->cycle;
     putc((int)byte, line_out);
-}
-
-static void run_for(uint32_t microseconds)
-{
-    const avr_cycle_count_t end = avr->cycle + avr_usec_to_cycles(avr, microseconds);
-    while (avr->cycle < end) {
-        const int state = avr_run(avr);
-        if (state == cpu_Done || state == cpu_Crashed)
-            fail("the firmware has stopped");
-    }
 }
 
 int main(int argc, char **argv)
@@ -60,17 +49,17 @@ int main(int argc, char **argv)
     for (int waited = 0; !(avr->data[UCSR0B] & RXEN0); waited += BYTE_US) {
         if (waited >= ENABLE_US)
             fail("the firmware does not enable its receiver");
-        run_for(BYTE_US);
+        run_for(avr, BYTE_US);
     }
     char word[8];
     while (scanf(" %7s", word) == 1) {
         unsigned number;
         if (strcmp(word, "wait") == 0 && scanf("%u", &number) == 1) {
-            run_for(number);
+            run_for(avr, number);
         } else if (strcmp(word, "send") == 0) {
             for (getchar(); scanf("%2x", &number) == 1;) {
                 avr_raise_irq(input, number);
-                run_for(BYTE_US);
+                run_for(avr, BYTE_US);
                 const int next = getchar();
                 if (next == '\n' || next == EOF)
                     break;
@@ -81,7 +70,7 @@ int main(int argc, char **argv)
         }
     }
     do
-        run_for(SILENCE_US);
+        run_for(avr, SILENCE_US);
     while (avr->cycle - last_output < avr_usec_to_cycles(avr, SILENCE_US));
     return fflush(line_out) != 0;
 }

@@ -18,8 +18,10 @@ import subprocess
 import sys
 import time
 import tty
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from sim.machine import simavr_program
 from sim.targets import ROOT, run
@@ -68,10 +70,11 @@ SILENCE = 2.0  # seconds of the firmware's time until serial_board ends, as seri
 class Line:
     """A board that runs, and the other end of its serial line: a socket, or with pty=True the
     path of a terminal for somebody else to open. A script is all that is ever sent, and there
-    before the board starts: on simavr, such a run repeats to the cycle."""
+    before the board starts: on simavr, such a run repeats to the cycle. More are further arguments of
+    the simulator's, which keeps these descriptors open."""
 
     def __init__(self, board: Board, image: Path | None = None, pty: bool = False,
-                 script: bytes | None = None) -> None:
+                 script: bytes | None = None, more: Sequence[str] = (), keep: Sequence[int] = ()) -> None:
         self.path = ""
         if pty:
             end, self._here = os.openpty()
@@ -83,11 +86,11 @@ class Line:
             if script is not None:
                 self.send(script)
                 self.send_no_more()
-        self.process = subprocess.Popen(board.command(image or board.image()), stdin=end, stdout=end,
-                                        stderr=subprocess.PIPE)
+        self.process = subprocess.Popen([*board.command(image or board.image()), *more], stdin=end, stdout=end,
+                                        stderr=subprocess.PIPE, pass_fds=keep)
         os.close(end)
 
-    def __enter__(self) -> Line:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -7,9 +7,9 @@
  * while the firmware sleeps and nothing comes. The line is the UART, or, on chips without one,
  * a pin in and a pin out. After the end of the input and a silence of SILENCE seconds of
  * the firmware's time, or on SIGTERM, it prints on descriptor 2 what became of it:
- *     cycles N asleep N bytes N boots N stack N
- * all cycles, those of them asleep, bytes received, times that it began at address 0,
- * and the deepest that its stack has been.
+ *     cycles N asleep N boots N stack N bytes N
+ * all cycles, those of them asleep, times that it began at address 0, the deepest that its stack
+ * has been, and bytes received.
  */
 #include "avr_host.h" /* first: simavr's other headers need what it includes */
 
@@ -25,7 +25,6 @@
 
 #include <simavr/avr_ioport.h>
 #include <simavr/avr_uart.h>
-#include <simavr/sim_time.h>
 
 enum { BITS = 10, PIN_IN = 2, PIN_OUT = 1 }; /* of a byte on the line; of port B */
 enum {
@@ -39,8 +38,7 @@ static int line_out;
 static avr_irq_t *input;
 static avr_uart_t *uart; /* none: by pins */
 static double cycles_per_bit;
-static uint64_t asleep, bytes_in, boots;
-static uint16_t deepest = UINT16_MAX;
+static uint64_t bytes_in;
 static avr_cycle_count_t last_event; /* on the line, either way */
 static bool ended;
 
@@ -142,11 +140,9 @@ static void on_pin(struct avr_irq_t *irq, uint32_t value, void *unused)
     }
 }
 
-/* The firmware begins at address 0: a reset, the watchdog's too, has stopped all timers. What
- * comes before a receiver is enabled would be lost: 10 ms are enough to begin. */
-static void on_boot(void)
+/* What comes before a receiver is enabled would be lost: 10 ms are enough to begin. */
+static void start_line(void)
 {
-    boots++;
     frame = bits_left = bits_seen = 0;
     due = 0;
     last_event = avr->cycle;
@@ -181,6 +177,7 @@ int main(int argc, char **argv)
     avr = load_chip(argv[1], argv[4]);
     avr->frequency = (uint32_t)strtoul(argv[2], NULL, 10);
     avr->sleep = on_sleep;
+    on_boot = start_line;
     cycles_per_bit = avr->frequency / strtod(argv[3], NULL);
     input = avr_io_getirq(avr, AVR_IOCTL_UART_GETIRQ('0'), UART_IRQ_INPUT);
     for (avr_io_t *io = avr->io_port; io != NULL; io = io->next)
@@ -199,18 +196,9 @@ int main(int argc, char **argv)
     }
     const avr_cycle_count_t silence = (avr_cycle_count_t)(SILENCE * avr->frequency);
     signal(SIGTERM, on_term);
-    while (!told && !(ended && taken == filled && avr->cycle - last_event > silence)) {
-        if (avr->pc == 0 && avr->state == cpu_Running)
-            on_boot();
-        const int state = avr_run(avr);
-        if (state == cpu_Done || state == cpu_Crashed)
-            fail("the firmware has stopped");
-        const uint16_t stack = (uint16_t)(avr->data[R_SPL] | avr->data[R_SPH] << 8);
-        if (stack < deepest)
-            deepest = stack;
-    }
-    fprintf(stderr, "cycles %llu asleep %llu bytes %llu boots %llu stack %u\n",
-            (unsigned long long)avr->cycle, (unsigned long long)asleep,
-            (unsigned long long)bytes_in, (unsigned long long)boots, avr->ramend - deepest);
+    while (!told && !(ended && taken == filled && avr->cycle - last_event > silence))
+        step(avr);
+    print_counts(stderr, avr);
+    fprintf(stderr, " bytes %llu\n", (unsigned long long)bytes_in);
     return 0;
 }

@@ -10,7 +10,11 @@
  *     fail                    each sending fails from now on, but for bus-off; `together` ends that
  *     idle                    the bus is idle as long as ends bus-off
  *     reset                   the controller loses its power
- * At the end, when the firmware has been silent for 100 ms, it prints the stack's greatest depth.
+ * A byte on SPI takes 8 periods of its clock, as the firmware has set it. At the end, when the
+ * firmware has been silent for 100 ms, it prints
+ *     cycles N asleep N boots N stack N errors N
+ * all cycles, those of them asleep, times that it began at address 0, the deepest that its stack has
+ * been, and the controller's EFLG.
  */
 #include "avr_host.h" /* first: simavr's other headers need what it includes */
 
@@ -22,18 +26,19 @@
 
 #include <simavr/avr_ioport.h>
 #include <simavr/avr_spi.h>
-#include <simavr/sim_time.h>
 
 #include "mcp2515.h"
 
-enum { FRAME_US = 250, TICK_US = 50, SILENCE_US = 100000, STACK_POINTER = 0x5D, RAM_END = 0x8FF };
+enum { FRAME_US = 250, TICK_US = 50, SILENCE_US = 100000, EFLG = 0x2D };
+enum { SPCR = 0x4C, SPSR = 0x4D, SPDR = 0x4E, SPR = 3, SPI2X = 1 }; /* of an ATmega328P */
 
 static avr_t *avr;
 static mcp2515 chip;
 static avr_irq_t *spi_input, *interrupt_pin;
 static FILE *frames_out;
 static avr_cycle_count_t last_sent, sending_since;
-static unsigned lowest_stack = RAM_END;
+static avr_spi_t *spi;
+static avr_io_write_t write_spi; /* simavr's own */
 static enum { TOGETHER, ALONE, FAILING } bus;
 
 static void show_interrupt(void)
@@ -46,6 +51,24 @@ static void on_spi(struct avr_irq_t *irq, uint32_t byte, void *unused)
     (void)irq, (void)unused;
     avr_raise_irq(spi_input, mcp2515_spi(&chip, (uint8_t)byte));
     show_interrupt();
+}
+
+/* simavr 1.6 has every byte take 100 microseconds: its timer is set again. */
+static void on_spi_write(avr_t *unused, avr_io_addr_t address, uint8_t byte, void *context)
+{
+    static const unsigned dividers[] = {4, 16, 64, 128};
+
+    (void)unused;
+    write_spi(avr, address, byte, context);
+    const avr_cycle_timer_slot_t *slot = avr->cycle_timers.timer;
+    while (slot != NULL && slot->param != spi)
+        slot = slot->next;
+    if (slot == NULL)
+        return; /* SPI is off */
+    const avr_cycle_timer_t at_end = slot->timer;
+    const unsigned divider = dividers[avr->data[SPCR] & SPR] >> (avr->data[SPSR] & SPI2X);
+    avr_cycle_timer_cancel(avr, at_end, spi);
+    avr_cycle_timer_register(avr, 8 * divider, at_end, spi);
 }
 
 static void on_select(struct avr_irq_t *irq, uint32_t level, void *unused)
@@ -90,24 +113,17 @@ static avr_cycle_count_t run_bus(avr_t *unused, avr_cycle_count_t when, void *co
     return when + avr_usec_to_cycles(avr, TICK_US);
 }
 
-/* Or simavr would sleep as long as the firmware does. */
-static void do_not_wait(avr_t *unused, avr_cycle_count_t cycles)
+static void start_bus(void)
 {
-    (void)unused, (void)cycles;
+    avr_cycle_timer_register_usec(avr, TICK_US, run_bus, NULL);
+    show_interrupt();
 }
 
-static void run_for(uint32_t microseconds)
+/* Or simavr would sleep as long as the firmware does. */
+static void on_sleep(avr_t *unused, avr_cycle_count_t cycles)
 {
-    const avr_cycle_count_t end = avr->cycle + avr_usec_to_cycles(avr, microseconds);
-
-    while (avr->cycle < end) {
-        const int state = avr_run(avr);
-        if (state == cpu_Done || state == cpu_Crashed)
-            fail("the firmware has stopped");
-        const unsigned stack = avr->data[STACK_POINTER] + avr->data[STACK_POINTER + 1] * 256U;
-        if (stack > 0xFF && stack < lowest_stack) /* 0 until the start-up code has set it */
-            lowest_stack = stack;
-    }
+    (void)unused;
+    asleep += cycles + 1;
 }
 
 static void receive(const char *text)
@@ -142,23 +158,29 @@ int main(int argc, char **argv)
     setvbuf(frames_out, NULL, _IOLBF, BUFSIZ); /* the script may depend on it */
     avr = load_chip("atmega328p", argv[1]);
     avr->frequency = 16000000;
-    avr->sleep = do_not_wait;
-    avr_cycle_timer_register_usec(avr, TICK_US, run_bus, NULL);
+    avr->sleep = on_sleep;
+    on_boot = start_bus;
+    for (avr_io_t *io = avr->io_port; io != NULL; io = io->next)
+        if (strcmp(io->kind, "spi") == 0)
+            spi = (avr_spi_t *)io; /* its first member */
+    write_spi = avr->io[AVR_DATA_TO_IO(SPDR)].w.c;
+    if (spi == NULL || avr->io[AVR_DATA_TO_IO(SPDR)].w.param != spi)
+        fail("SPI is not where it was");
+    avr->io[AVR_DATA_TO_IO(SPDR)].w.c = on_spi_write;
     spi_input = avr_io_getirq(avr, AVR_IOCTL_SPI_GETIRQ(0), SPI_IRQ_INPUT);
     interrupt_pin = avr_io_getirq(avr, AVR_IOCTL_IOPORT_GETIRQ('D'), 2);
     avr_irq_register_notify(avr_io_getirq(avr, AVR_IOCTL_SPI_GETIRQ(0), SPI_IRQ_OUTPUT), on_spi,
                             NULL);
     avr_irq_register_notify(avr_io_getirq(avr, AVR_IOCTL_IOPORT_GETIRQ('B'), 2), on_select, NULL);
     mcp2515_reset(&chip);
-    show_interrupt();
 
     char line[64];
     uint32_t gap = FRAME_US;
-    run_for(20000); /* it starts */
+    run_for(avr, 20000); /* it starts */
     while (scanf(" %63[^\n]", line) == 1) {
         unsigned number;
         if (sscanf(line, "wait %u", &number) == 1) {
-            run_for(number);
+            run_for(avr, number);
         } else if (sscanf(line, "gap %u", &number) == 1) {
             gap = number;
         } else if (strcmp(line, "alone") == 0) {
@@ -174,12 +196,13 @@ int main(int argc, char **argv)
             show_interrupt();
         } else {
             receive(line);
-            run_for(gap);
+            run_for(avr, gap);
         }
     }
     do
-        run_for(SILENCE_US);
+        run_for(avr, SILENCE_US);
     while (avr->cycle - last_sent < avr_usec_to_cycles(avr, SILENCE_US));
-    fprintf(frames_out, "stack %u\n", RAM_END - lowest_stack);
+    print_counts(frames_out, avr);
+    fprintf(frames_out, " errors %u\n", chip.registers[EFLG]);
     return fflush(frames_out) != 0;
 }
