@@ -177,10 +177,12 @@ def test_one_frame_is_wrong(bus: tuple[client.Can, socket.socket], at: int) -> N
 
 
 def test_two_reports_at_once(bus: tuple[client.Can, socket.socket]) -> None:
-    """Those of two agents that were given the same identifiers, or of one that broke off."""
+    """Of two agents that were given the same identifiers, or of one that broke off."""
     frames, other = frames_of(GOOD), frames_of(checksummed(bytes(256)))
     mixed = [frame for pair in zip(frames, other) for frame in pair]
     assert heard(bus, mixed) == [lost(2)]
+    asked = FRAME.pack(BASE + 127, 8, REQUEST)  # others' requests belong to no report
+    assert heard(bus, [one for frame in frames for one in (asked, frame)]) == [GOOD]
     assert heard(bus, [*other[:20], *frames]) == [GOOD]
     assert heard(bus, [*other[20:], *frames]) == [GOOD]
     halves = heard(bus, [*other[:16], *frames[16:]])

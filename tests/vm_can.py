@@ -76,6 +76,9 @@ class Program:
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
+    def open_files(self) -> int:
+        return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
+
     def stop(self, number: int = signal.SIGTERM) -> dict[str, int]:
         self.process.send_signal(number)
         assert self.process.wait(PATIENCE) == 0, self.lines
@@ -417,6 +420,7 @@ def test_the_interface_comes_and_goes(serve: Callable[..., Program]) -> None:
     assert server.processor_time() - before < 0.2  # it waits, and does not spin
     run("ip", "link", "set", "vcan7", "up")
     server.wait_for("vcan7 is back")
+    open_files = server.open_files()
     agent = client.Agent("can:vcan7")
     agent.beat(1, 2, 3)
     assert agent.ask(PATIENCE)[1][1:] == (2, 3)
@@ -429,6 +433,7 @@ def test_the_interface_comes_and_goes(serve: Callable[..., Program]) -> None:
     run("ip", "link", "add", "vcan7", "type", "vcan")
     run("ip", "link", "set", "vcan7", "up")
     wait_until(lambda: sum("is back" in line for line in server.lines) == 2, "back again")
+    assert server.open_files() == open_files
     assert agent.ask(PATIENCE)[1][1:] == (2, 3)  # the table is kept
     server.stats()  # what was asked for before it is taken, and then has left before the next
     server.stats()
