@@ -192,7 +192,7 @@ def test_the_client_in_and_out(serve: Callable[..., Program]) -> None:
     server = serve("vcan0", "--self", "0")
     run(sys.executable, str(ROOT / "client.py"), "set", "can:vcan0", "7", "230", "--confirm")
     counters = server.stop()
-    assert counters["heartbeats"] == 1 and counters["reports"] >= 1
+    assert counters["heartbeats"] >= 1 and counters["reports"] >= 1
 
 
 @pytest.mark.parametrize("digits", ["700", "18FF5080"])
@@ -478,13 +478,13 @@ def test_a_slow_bus_and_one_that_is_stuck(serve: Callable[..., Program]) -> None
     for interface in ("slow0", "slow1"):
         run("ip", "link", "set", interface, "up")
     server = serve("slow0", "--rate", "1000")
-    agent = client.Agent("can:slow1")
-    agent.beat(1, 2, 3)
-    assert agent.ask(PATIENCE)[1][1:] == (2, 3)
-    wait_until(lambda: server.stats()["heartbeats"] == 1, "it is counted")
-    assert server.stats()["unsent"] == 0
-    run("tc", "qdisc", "change", *shape, "8bit")
     bus = opened("slow1")
+    send(bus, BASE + 1, heartbeat(1, 2, 3))
+    send(bus, BASE + REQUEST_AT, REQUEST)
+    assert entries(report_on(bus))[1][2:] == b"\2\3"
+    counters = server.stats()
+    assert (counters["packets"], counters["reports"], counters["unsent"]) == (2, 1, 0)
+    run("tc", "qdisc", "change", *shape, "8bit")
     send(bus, BASE + REQUEST_AT, REQUEST)
     wait_until(lambda: server.stats()["unsent"] == 1, "the report is given up")
     send(bus, BASE + REQUEST_AT, REQUEST)
@@ -493,9 +493,10 @@ def test_a_slow_bus_and_one_that_is_stuck(serve: Callable[..., Program]) -> None
     wait_until(lambda: server.stats()["bus_offs"] == 1, "the bus is off")
     assert server.stats()["unsent"] == 2  # at once: what was queued is lost then
     send(bus, BASE + REQUEST_AT, REQUEST)
-    assert server.stop()["unsent"] == 3  # it ends, though that cannot leave
+    counters = server.stop()  # it ends, though that cannot leave
+    assert (counters["packets"], counters["reports"], counters["unsent"]) == (5, 1, 3)
     run("tc", "qdisc", "del", "dev", "slow0", "root")
-    run("tc", "qdisc", "add", *shape, "16kbit")
+    run("tc", "qdisc", "add", *shape, "64kbit")
     server, bus = serve("slow0"), opened("slow1")
     send(bus, BASE + REQUEST_AT, REQUEST)
     server.process.terminate()
