@@ -34,9 +34,7 @@ const struct program program = {
              "\n"
              "A Dumpulse agent: takes heartbeats and answers requests on a CAN bus.\n",
     .notes = "The interface must be there; while it is down, canserver waits for it.\n"
-             "Whoever is on the bus can set variables. Reports over UDP: udpserver --can.\n"
-             "SIGUSR1 prints the counters, SIGTERM and SIGINT end it.\n"
-             "Exit status: 0 ended by a signal, 1 cannot run, 2 wrong arguments.\n",
+             "Whoever is on the bus can set variables. Reports over UDP: udpserver --can.\n",
     .options = own_options,
     .option_count = sizeof own_options / sizeof own_options[0],
     .set_defaults = set_can_defaults,
@@ -45,4 +43,5 @@ const struct program program = {
     .open = open_can,
     .say_what_is_served = say_what_is_served,
     .take_packets = take_can,
+    .finish = finish_can,
 };

@@ -449,7 +449,7 @@ CAN_RAW_ERR_FILTER = 2  # of linux/can/raw.h; not every Python has it
 def parse_can(text: str) -> tuple[str, int]:
     """can:INTERFACE or can:INTERFACE:ID, an identifier as cansend writes it."""
     interface, colon, digits = text[len(CAN):].partition(":")
-    if not re.fullmatch(r"[^\s/:\0]{1,15}", interface):
+    if not re.fullmatch(r"[^\s/:\0]+", interface) or len(interface.encode(errors="replace")) > 15:
         raise BadUsage(f"{text!r} is not a CAN interface: write it like can:can0")
     if sys.platform != "linux" or not hasattr(socket, "AF_CAN"):
         raise BadUsage("this system has no SocketCAN: CAN can be asked from Linux only")
@@ -520,7 +520,10 @@ class Can:
                 raise self._lost(error) from error
 
     def receive(self, seconds: float) -> Optional[bytes]:
-        """The next whole report, or nothing for so long; BadReport if a frame is missing."""
+        """The next whole report, or nothing for so long; BadReport if a frame is missing.
+
+        When time is up, one frame is still taken, however many there are.
+        """
         end = time.monotonic() + min(max(0.0, seconds), LONGEST_WAIT)
         while True:
             left = max(0.0, end - time.monotonic())
@@ -538,7 +541,7 @@ class Can:
             if number & CAN_ERROR:
                 raise NoAnswer(f"{self._interface} is off the bus: check wiring and bit rate")
             report = self._add(number - self._base - CAN_REPORT, data[:length])
-            if report is not None:
+            if report is not None or left == 0:
                 return report
 
     def _add(self, at: int, part: bytes) -> Optional[bytes]:
@@ -563,7 +566,7 @@ class Can:
         self.close()
         if error.errno in (errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT):
             return NoAnswer("this kernel has no CAN: modprobe can-raw may load it")
-        if error.errno == errno.ENODEV:
+        if error.errno in (errno.ENODEV, errno.ENXIO):  # ENXIO: it has gone since it was opened
             return NoAnswer(f"there is no CAN interface {self._interface}: ip link lists them")
         if error.errno == errno.ENETDOWN:
             return NoAnswer(f"{self._interface} is down: ip link set {self._interface} up")

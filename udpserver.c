@@ -586,6 +586,7 @@ static void say_what_is_served(void)
     say("reports to%s; %u a second each, %u in all%s", text, (unsigned)network.rate,
         (unsigned)network.rate_total, network.allow ? "" : "; --allow CIDR names others");
 }
+
 const struct program program = {
     .name = "udpserver",
     .usage = "usage: udpserver [OPTION]... [PORT]\n"
@@ -593,8 +594,7 @@ const struct program program = {
              "A Dumpulse agent: takes heartbeats and answers requests over UDP, at port 9060\n"
              "of 127.0.0.1 and ::1 unless told otherwise. Port 0 is any that is free.\n",
     .notes = "Whoever reaches it can set variables. Only loopback may ask for reports unless\n"
-             "--allow names others. SIGUSR1 prints the counters, SIGTERM and SIGINT end it.\n"
-             "Exit status: 0 ended by a signal, 1 cannot run, 2 wrong arguments.\n",
+             "--allow names others.\n",
     .options = own_options,
     .option_count = sizeof own_options / sizeof own_options[0],
     .set_defaults = set_defaults,
@@ -603,4 +603,5 @@ const struct program program = {
     .open = open_all,
     .say_what_is_served = say_what_is_served,
     .take_packets = take_packets,
+    .finish = finish_can,
 };

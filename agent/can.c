@@ -132,6 +132,8 @@ static int open_socket(void)
     return made;
 }
 
+/* ---- Reports ---------------------------------------------------------------------------- */
+
 /* Requests that were counted as answered, and were not after all. */
 static void give_up(unsigned *requests)
 {
@@ -140,19 +142,14 @@ static void give_up(unsigned *requests)
     *requests = 0;
 }
 
-static void lose_interface(const char *why)
+/* Nothing can leave now: who has asked so far gets nothing. */
+static void give_up_reports(void)
 {
-    say("%s %s: waiting for it", can_interface, why);
-    (void)close(sockets[socket_at].fd);
-    sockets[socket_at].fd = -1; /* poll ignores it */
-    is_open = false;
     give_up(&report.answers);
     give_up(&report.waiting);
     report.leaving = false;
-    tasks[TRANSPORT_TASK].every = REOPEN;
+    tasks[TRANSPORT_TASK].every = 0;
 }
-
-/* ---- Reports ---------------------------------------------------------------------------- */
 
 void keep_can_report(const uint8_t *bytes)
 {
@@ -174,9 +171,12 @@ static void begin_report(void)
     report.begun = nanoseconds(CLOCK_MONOTONIC);
 }
 
-/* As many frames as the interface takes: its queue is short, and the bus slow. */
-static void send_frames(void)
+/* As many frames as the interface takes: its queue is short, and the bus slow. Returns 0, or the
+ * number of the error that has ended the report. */
+static int send_frames(void)
 {
+    int reason = 0;
+
     if (!report.leaving)
         begin_report();
     while (report.frame < FRAMES) {
@@ -187,14 +187,17 @@ static void send_frames(void)
         if (send(sockets[socket_at].fd, &frame, sizeof frame, MSG_DONTWAIT) != sizeof frame) {
             const bool full = errno == ENOBUFS || errno == EAGAIN;
             if (full && nanoseconds(CLOCK_MONOTONIC) - report.begun < GIVE_UP)
-                return; /* the task comes again */
+                return 0; /* the task comes again */
+            reason = errno;
             give_up(&report.answers);
             break;
         }
         report.frame++;
     }
+    report.answers = 0; /* who has got one keeps it, whatever happens next */
     report.leaving = false;
     tasks[TRANSPORT_TASK].every = report.waiting != 0 ? RETRY : 0;
+    return reason;
 }
 
 /* One report is for everybody on the bus: whoever asks before it has begun waits for it; later
@@ -228,6 +231,7 @@ static void take_error(canid_t id)
     if ((id & CAN_ERR_BUSOFF) == 0)
         return;
     counters[BUS_OFFS]++;
+    give_up_reports(); /* the frames that were queued are lost, and sending may not fail */
     if (told == 0 || now - told >= QUIET)
         say("%s is off the bus after too many errors: check wiring and bit rate; a restart is "
             "ip link set %s type can restart-ms 100",
@@ -252,6 +256,7 @@ static void take_frame(const struct can_frame *frame)
         counters[take_heartbeat(frame->data)]++;
 }
 
+/* Returns their number; with 0, errno has the reason. */
 static unsigned take_batch(void)
 {
     static struct can_frame frames[BATCH];
@@ -263,17 +268,40 @@ static unsigned take_batch(void)
         incoming[i].msg_hdr = (struct msghdr){.msg_iov = &rooms[i], .msg_iovlen = 1};
     }
     const int count = recvmmsg(sockets[socket_at].fd, incoming, BATCH, MSG_DONTWAIT, NULL);
-    if (count <= 0) {
-        if (errno == ENETDOWN)
-            lose_interface("is down");
-        else if (errno == ENODEV)
-            lose_interface("is gone");
+    if (count <= 0)
         return 0;
-    }
     read_clock();
     for (int i = 0; i < count; i++)
         take_frame(&frames[i]);
     return (unsigned)count;
+}
+
+/* ---- An interface that comes and goes --------------------------------------------------- */
+
+/* Packets that came before are still taken: the kernel tells of the end first. */
+static void lose_interface(const char *why)
+{
+    uint64_t taken = 0;
+    unsigned batch;
+
+    say("%s %s: waiting for it", can_interface, why);
+    is_open = false;
+    do {
+        taken += batch = take_batch();
+    } while (batch != 0 && taken < capacity);
+    give_up_reports();
+    replace_socket(socket_at, -1);
+    tasks[TRANSPORT_TASK].every = REOPEN;
+}
+
+/* The kernel tells once that an interface is down, to whoever calls first, be it for sending;
+ * ENXIO is what sending gives when the interface is gone. */
+static void heed_error(int reason)
+{
+    if (reason == ENETDOWN)
+        lose_interface("is down");
+    else if (reason == ENODEV || reason == ENXIO)
+        lose_interface("is gone");
 }
 
 unsigned take_can(bool polled)
@@ -282,9 +310,11 @@ unsigned take_can(bool polled)
 
     if (!is_open || (polled && sockets[socket_at].revents == 0))
         return 0;
-    for (unsigned i = 0; i < ROUND && is_open; i++) {
+    for (unsigned i = 0; i < ROUND; i++) {
         const unsigned batch = take_batch();
         taken += batch;
+        if (batch == 0)
+            heed_error(errno);
         if (batch < BATCH)
             break;
     }
@@ -294,7 +324,7 @@ unsigned take_can(bool polled)
 static void tend_can(void)
 {
     if (is_open) {
-        send_frames();
+        heed_error(send_frames());
         return;
     }
     const int made = open_socket();
@@ -304,6 +334,16 @@ static void tend_can(void)
     is_open = true;
     tasks[TRANSPORT_TASK].every = 0;
     say("%s is back", can_interface);
+}
+
+void finish_can(void)
+{
+    const struct timespec pause = {0, (long)RETRY};
+
+    while (report.leaving || report.waiting != 0) {
+        heed_error(send_frames());
+        (void)nanosleep(&pause, NULL);
+    }
 }
 
 bool open_can(void)

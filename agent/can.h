@@ -18,6 +18,7 @@ extern uint64_t can_rate; /* reports a second */
 bool open_can(void);                        /* false: cannot run, and it has said why */
 const char *describe_can(void);             /* interface and identifiers, for a human */
 unsigned take_can(bool polled);             /* what has come, in bounds; the number of packets */
+void finish_can(void);                      /* what was asked for leaves, in 2 s, or is given up */
 void keep_can_report(const uint8_t *bytes); /* for the send hook: it leaves frame by frame */
 
 #endif

@@ -62,6 +62,7 @@ void say(const char *format, ...)
     const int length = snprintf(line, sizeof line, "%s: %s\n", program.name, text);
     write_line(STDERR_FILENO, line, (size_t)length);
 }
+
 /* ---- Options ---------------------------------------------------------------------------- */
 
 enum { LONGEST_PATH = PATH_MAX - (int)sizeof ".damaged" };
@@ -158,7 +159,10 @@ static void print_help(void)
                        option->value == NULL ? "" : option->value);
         (void)printf("  %-24s %s\n", text, option->help);
     }
-    (void)printf("\n%s", program.notes);
+    (void)printf("\n%s"
+                 "SIGUSR1 prints the counters; SIGTERM, SIGINT and SIGHUP save FILE and end it.\n"
+                 "Exit status: 0 ended by a signal, 1 cannot run, 2 wrong arguments.\n",
+                 program.notes);
 }
 
 /* Takes the value of an option (NULL: none was given). */
@@ -210,6 +214,7 @@ bool read_arguments(int count, char *const *arguments)
     }
     return program.finish_arguments();
 }
+
 /* ---- Counters --------------------------------------------------------------------------- */
 
 uint64_t counters[COUNTERS];
@@ -248,6 +253,7 @@ static void print_counters(void)
     length += (size_t)snprintf(line + length, sizeof line - length, options.json ? "}\n" : "\n");
     write_line(STDOUT_FILENO, line, length);
 }
+
 /* ---- Time ------------------------------------------------------------------------------- */
 
 uint64_t nanoseconds(clockid_t clock)
@@ -532,6 +538,7 @@ static bool load_state(void)
     }
     return (state_lock < 0 || read_state(state_lock)) && save_state();
 }
+
 /* ---- The service manager ---------------------------------------------------------------- */
 
 /* systemd's notification and socket activation: see sd_notify(3), sd_watchdog_enabled(3) and
@@ -591,6 +598,7 @@ size_t passed_sockets(void)
         return 0;
     return (size_t)environment_number("LISTEN_FDS", INT_MAX);
 }
+
 /* ---- Sockets ---------------------------------------------------------------------------- */
 
 static uint32_t drops[MAX_SOCKETS]; /* as the kernel counted them when it was asked last */
@@ -606,11 +614,27 @@ static uint32_t drops_of(int descriptor)
     return memory[SK_MEMINFO_DROPS];
 }
 
+/* To be called before it has dropped 2^32. */
+static void count_drops_of(size_t socket)
+{
+    const uint32_t now = drops_of(sockets[socket].fd);
+
+    counters[DROPS] += (uint32_t)(now - drops[socket]);
+    drops[socket] = now;
+}
+
+static void count_drops(void)
+{
+    for (size_t i = 0; i < socket_count; i++)
+        if (sockets[i].fd >= 0)
+            count_drops_of(i);
+}
+
 bool add_socket(int descriptor)
 {
     if (socket_count == MAX_SOCKETS)
         return false;
-    sockets[socket_count++].events = POLLIN;
+    sockets[socket_count++] = (struct pollfd){.fd = -1, .events = POLLIN};
     replace_socket(socket_count - 1, descriptor);
     return true;
 }
@@ -621,6 +645,10 @@ void replace_socket(size_t socket, int descriptor)
     int granted = 0;
     socklen_t int_size = sizeof granted;
 
+    if (sockets[socket].fd >= 0) {
+        count_drops_of(socket);
+        (void)close(sockets[socket].fd);
+    }
     sockets[socket].fd = descriptor;
     if (descriptor < 0)
         return;
@@ -640,18 +668,6 @@ void say_if_buffers_are_small(void)
     if (capacity < BUFFER / PACKET_COST)
         say("the kernel buffers %u packets only: for bursts raise net.core.rmem_max to %d",
             (unsigned)capacity, BUFFER);
-}
-
-/* To be called before any has grown by 2^32. */
-static void count_drops(void)
-{
-    for (size_t i = 0; i < socket_count; i++) {
-        if (sockets[i].fd < 0)
-            continue;
-        const uint32_t now = drops_of(sockets[i].fd);
-        counters[DROPS] += (uint32_t)(now - drops[i]);
-        drops[i] = now;
-    }
 }
 
 /* ---- The loop --------------------------------------------------------------------------- */
@@ -791,6 +807,7 @@ int main(int argc, char **argv)
     notify("READY=1");
     serve(&waiting);
     notify("STOPPING=1");
+    program.finish();
     count_drops();
     print_counters();
     return options.state == NULL || save_state() ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -33,6 +33,7 @@ struct program {
     bool (*open)(void);                    /* false: cannot run, and it has said why */
     void (*say_what_is_served)(void);
     unsigned (*take_packets)(bool polled); /* from those sockets that are ready, if polled */
+    void (*finish)(void);                  /* at the end: what still has to leave */
 };
 extern const struct program program;
 
@@ -97,7 +98,7 @@ extern size_t socket_count;
 extern uint64_t capacity;
 
 /* Takes a bound socket into service, with a large buffer, as the last one or in the place of one
- * that is gone; -1 keeps its place. False: there are MAX_SOCKETS already. */
+ * that is then closed; -1 keeps its place. False: there are MAX_SOCKETS already. */
 bool add_socket(int descriptor);
 void replace_socket(size_t socket, int descriptor);
 void say_if_buffers_are_small(void);

@@ -28,7 +28,6 @@ enum {
     READ = 0x03,
     WRITE = 0x02,
     MODIFY = 0x05,
-    STATUS = 0xA0,
     LOAD = 0x40,
     SEND = 0x81,
     READ_RX0 = 0x90,

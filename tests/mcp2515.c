@@ -101,13 +101,18 @@ static void test_modes(void **state)
         mode(modes[i]);
         assert_int_equal(get(0x0E) & 0xE0, modes[i]);
         const bool configuring = modes[i] == 0x80;
-        const uint8_t only[] = {0x00, 0x0B, 0x0D, 0x10, 0x1B, 0x20, 0x27, 0x28, 0x2A};
-        for (size_t j = 0; j < sizeof only;
-             j++) { /* these can be written in configuration mode only */
-            SPI(0x02, only[j], 0x5A);
-            assert_int_equal(get(only[j]), configuring ? 0x5A : 0);
+        /* These can be written in configuration mode only, and only the bits that they have. */
+        static const uint8_t only[][2] = {{0x00, 0xFF}, {0x01, 0xEB}, {0x0B, 0xFF}, {0x0D, 0x07},
+                                          {0x10, 0xFF}, {0x19, 0xEB}, {0x1B, 0xFF}, {0x20, 0xFF},
+                                          {0x21, 0xE3}, {0x25, 0xE3}, {0x27, 0xFF}, {0x28, 0xC7},
+                                          {0x29, 0xFF}, {0x2A, 0xFF}};
+        for (size_t j = 0; j < sizeof only / sizeof only[0]; j++) {
+            SPI(0x02, only[j][0], 0xFF);
+            assert_int_equal(get(only[j][0]), configuring ? only[j][1] : 0);
         }
     }
+    SPI(0x02, 0x0C, 0xFF);
+    assert_int_equal(get(0x0C), 0x3F);
     SPI(0x02, 0x1C, 9, 9); /* counters of errors cannot be written */
     SPI(0x02, 0x2D, 0x3F); /* nor states of errors */
     assert_int_equal(get(0x1C) | get(0x1D) | get(0x2D), 0);

@@ -56,8 +56,10 @@ enum { /* of CANCTRL, CANINTF, EFLG, TXBnCTRL, RXBnCTRL, and of a buffer's SIDL 
        RXRTR = 0x08,
        BUKT = 0x04,
        BUKT1 = 0x02,
+       SID_LOW = 0xE0,
        SRR = 0x10,
        IDE = 0x08,
+       EID_HIGH = 0x03,
        RTR = 0x40
 };
 enum {
@@ -120,7 +122,7 @@ static bool only_configured(uint8_t at)
            (at >= RXM0 && at <= CNF1);
 }
 
-/* Which bits of a register an instruction may change. */
+/* Which bits of a register an instruction may change; those that are not there read as 0. */
 static uint8_t writable(const mcp2515 *chip, uint8_t at)
 {
     if (only_configured(at) && mode_of(chip) != CONFIGURATION)
@@ -129,6 +131,9 @@ static uint8_t writable(const mcp2515 *chip, uint8_t at)
     case CANSTAT:
     case TEC:
     case REC: return 0;
+    case BFPCTRL: return 0x3F;
+    case TXRTSCTRL: return 0x07;
+    case CNF3: return 0xC7;
     case EFLG: return RX1OVR | RX0OVR;
     case RXB0: return RXM | BUKT;
     case RXB1: return RXM;
@@ -137,6 +142,8 @@ static uint8_t writable(const mcp2515 *chip, uint8_t at)
     case TXB0 + 2 * BUFFER: return TXREQ | TXP;
     default: break;
     }
+    if (at < CNF3 && at % 4 == 1) /* the SIDL of a filter, or of a mask, which has no EXIDE */
+        return at < RXM0 ? SID_LOW | IDE | EID_HIGH : SID_LOW | EID_HIGH;
     return at > RXB0 ? 0 : 0xFF; /* what was received can only be read */
 }
 
@@ -415,7 +422,7 @@ static bool passes(const mcp2515 *chip, unsigned filter, const mcp2515_frame *fr
 {
     const uint8_t *wanted =
         &chip->registers[filter < 3 ? RXF0 + 4 * filter : RXF3 + 4 * (filter - 3)];
-    uint32_t mask = four(&chip->registers[filter < 2 ? RXM0 : RXM1]) & 0xFFE3FFFFU;
+    uint32_t mask = four(&chip->registers[filter < 2 ? RXM0 : RXM1]);
     uint8_t identifier[4];
 
     store_identifier(identifier, frame);
