@@ -51,7 +51,7 @@ static struct {
     struct rule rules[MAX_RULES];
     size_t rule_count;
     uint64_t rate, rate_total; /* reports a second, for one source and for all */
-    bool allow;
+    bool allow, can_id;
 } network;
 
 static bool set_port(const char *text)
@@ -148,6 +148,12 @@ static bool set_allow(const char *text)
     return add_rule(text);
 }
 
+static bool set_gateway_id(const char *text)
+{
+    network.can_id = true;
+    return set_can_id(text);
+}
+
 static const struct option own_options[] = {
     {"--bind", "ADDRESS", "listen there (repeatable); :: is IPv4 and IPv6", .set = set_bind},
     {"--allow", "CIDR", "who may ask for reports (repeatable)", .set = set_allow},
@@ -155,7 +161,7 @@ static const struct option own_options[] = {
     {"--rate-total", "N", "reports a second for all of them (1000)", NULL, NULL,
      &network.rate_total, 1, 1000000},
     {"--can", "INTERFACE", "serve this CAN interface, too: a gateway", .set = set_can_interface},
-    {"--can-id", "ID", "first of its 128 identifiers (680)", .set = set_can_id},
+    {"--can-id", "ID", "first of its 128 identifiers (680)", .set = set_gateway_id},
 };
 
 static void set_defaults(void)
@@ -169,6 +175,8 @@ static void set_defaults(void)
 
 static bool finish_arguments(void)
 {
+    if (network.can_id && can_interface == NULL)
+        return wrong("--can-id is for a gateway: give --can INTERFACE, too");
     return network.allow || (add_rule("127.0.0.0/8") && add_rule("::1"));
 }
 

@@ -768,8 +768,6 @@ static void serve(const sigset_t *waiting)
     /* What had come before the signal is taken: at most what a buffer holds. */
     for (uint64_t last = 0; taken != 0 && last < capacity; last += taken)
         taken = program.take_packets(false);
-    if (tasks[TRANSPORT_TASK].every != 0) /* a last report, if it can leave at once */
-        tasks[TRANSPORT_TASK].run();
 }
 
 /* Descriptors 0 to 2 that somebody has closed would be given to the first files that are opened,
