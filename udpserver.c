@@ -303,6 +303,13 @@ static union source sources[BATCH];
 static size_t controls[BATCH][CONTROL_ROOM / sizeof(size_t)]; /* aligned as control messages are */
 static unsigned outgoing_count;
 
+/* For the next packet: the kernel has put the lengths of what it wrote there. */
+static void make_room(struct msghdr *message)
+{
+    message->msg_namelen = sizeof sources[0];
+    message->msg_controllen = CONTROL_ROOM;
+}
+
 static void prepare_batches(void)
 {
     for (size_t i = 0; i < BATCH; i++) {
@@ -311,6 +318,7 @@ static void prepare_batches(void)
                                               .msg_iov = &incoming_bytes[i],
                                               .msg_iovlen = 1,
                                               .msg_control = &controls[i]};
+        make_room(&incoming[i].msg_hdr);
         outgoing_bytes[i] = (struct iovec){reports[i], DUMPULSE_REPORT_SIZE};
         outgoing[i].msg_hdr = (struct msghdr){.msg_iov = &outgoing_bytes[i], .msg_iovlen = 1};
     }
@@ -401,30 +409,25 @@ static void take_request(const uint8_t *packet, struct msghdr *from)
 __attribute__((noinline)) static unsigned take_batch(size_t socket)
 {
     static const uint8_t request[DUMPULSE_PACKET_SIZE] = DUMPULSE_REQUEST;
-    static unsigned used = BATCH; /* slots that the kernel has written to */
-
-    for (size_t i = 0; i < used; i++) {
-        incoming[i].msg_hdr.msg_namelen = sizeof sources[i];
-        incoming[i].msg_hdr.msg_controllen = CONTROL_ROOM; /* whatever socket used it last */
-    }
     const int count = recvmmsg(sockets[socket].fd, incoming, BATCH, MSG_DONTWAIT, NULL);
-    used = count > 0 ? (unsigned)count : 0;
-    if (used == 0)
+
+    if (count <= 0)
         return 0;
     read_clock();
-    counters[PACKETS] += used;
-    for (size_t i = 0; i < used; i++) {
-        const uint8_t *packet = packets[i];
-        const size_t length = incoming[i].msg_len;
-        if (length != DUMPULSE_PACKET_SIZE)
+    counters[PACKETS] += (unsigned)count;
+    const uint8_t *packet = packets[0];
+    for (struct mmsghdr *message = incoming; message != incoming + count; message++) {
+        if (message->msg_len != DUMPULSE_PACKET_SIZE)
             counters[LENGTH]++;
         else if (memcmp(packet, request, sizeof request) == 0)
-            take_request(packet, &incoming[i].msg_hdr);
+            take_request(packet, &message->msg_hdr);
         else
             counters[take_heartbeat(packet)]++;
+        make_room(&message->msg_hdr);
+        packet += PACKET_ROOM;
     }
     send_reports(sockets[socket].fd);
-    return used;
+    return (unsigned)count;
 }
 
 /* One round: from each socket what it has, in bounds; only from those that are said to be
