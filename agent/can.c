@@ -213,8 +213,7 @@ static void take_request(void)
         }
         report.next_allowed =
             (report.next_allowed < now ? now : report.next_allowed) + SECOND / can_rate;
-        tasks[TRANSPORT_TASK].every = RETRY;
-        tasks[TRANSPORT_TASK].at = 0;
+        start_task(TRANSPORT_TASK, RETRY);
     }
     report.waiting++;
     counters[REPORTS]++;
@@ -291,7 +290,7 @@ static void lose_interface(const char *why)
     } while (batch != 0 && taken < capacity);
     give_up_reports();
     replace_socket(socket_at, -1);
-    tasks[TRANSPORT_TASK].every = REOPEN;
+    start_task(TRANSPORT_TASK, REOPEN);
 }
 
 /* The kernel tells once that an interface is down, to whoever calls first, be it for sending;

@@ -720,22 +720,28 @@ struct task tasks[TASKS] = {[DROPS_TASK] = {count_drops, 60 * 1000000000ULL, 0},
                             [WATCHDOG_TASK] = {show_life, 0, 0},
                             [SAVING_TASK] = {save_if_changed, 0, 0}};
 
-/* Runs what is due, and returns when there will be something next. */
-static uint64_t run_tasks(uint64_t now)
+static uint64_t due; /* when the next task is */
+
+void start_task(size_t task, uint64_t every)
+{
+    tasks[task].every = every;
+    tasks[task].at = due = 0;
+}
+
+/* Runs what is due, and finds out when there will be something next. */
+static void run_tasks(uint64_t now)
 {
     uint64_t next = UINT64_MAX;
 
     for (size_t i = 0; i < TASKS; i++) {
-        if (tasks[i].every == 0)
-            continue;
-        if (tasks[i].at <= now) {
+        if (tasks[i].every != 0 && tasks[i].at <= now) {
             tasks[i].run();
             tasks[i].at = now + tasks[i].every;
         }
-        if (tasks[i].at < next)
+        if (tasks[i].every != 0 && tasks[i].at < next)
             next = tasks[i].at;
     }
-    return next;
+    due = next;
 }
 
 /* Under load, to be woken for every packet costs more than to take it: at BUSY packets in a
@@ -751,10 +757,11 @@ static void serve(const sigset_t *waiting)
     int ready = 0;
 
     do {
-        const uint64_t next = run_tasks(now);
+        if (due <= now)
+            run_tasks(now);
         const bool behind = taken >= capacity / 4;
         const bool busy = taken >= BUSY || (ready > 0 && taken == 0);
-        const uint64_t wait = behind ? 0 : busy ? NAP : next - now;
+        const uint64_t wait = behind ? 0 : busy ? NAP : due - now;
         const struct timespec timeout = {(time_t)(wait / SECOND), (long)(wait % SECOND)};
         ready = ppoll(sockets, busy ? 0 : socket_count, &timeout, waiting);
         taken = program.take_packets(ready > 0);

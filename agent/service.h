@@ -103,12 +103,15 @@ bool add_socket(int descriptor);
 void replace_socket(size_t socket, int descriptor);
 void say_if_buffers_are_small(void);
 
-/* What the loop runs each so many ns, when it is due or, for the transport's, just armed. */
+/* What the loop runs each so many ns. */
 enum { DROPS_TASK, WATCHDOG_TASK, SAVING_TASK, TRANSPORT_TASK, TASKS };
 extern struct task {
     void (*run)(void);
     uint64_t every, at; /* ns; every 0: never */
 } tasks[TASKS];
+
+/* From now on: at once, and then each so many ns. */
+void start_task(size_t task, uint64_t every);
 
 extern dumpulse agent;
 extern uint16_t stamp; /* the time now in ticks: what the clock hook returns */
