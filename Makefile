@@ -24,20 +24,24 @@ FUZZ := build/fuzz/fuzz -max_len=1024 -print_final_stats=1 -artifact_prefix=buil
 # What searches for mistaken heartbeats found.
 COUNTS := $(addprefix build/reliability/,fewbits.tsv adler.tsv crc.tsv)
 
-help: ## this list
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
+# A newcomer's targets have ##! and what they do, all others ##.
+help: ##! this list
+	@sed -n 's/^\([a-z-]*\):.*##! \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 
-demo: build/udpserver ## an agent, eight nodes, and a live table of them
+help-all: ##! the same and more: every test, every table, the fuzzers
+	@sed -n 's/^\([a-z-]*\):.*##!* \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
+
+demo: build/udpserver ##! an agent, eight nodes, and a live table of them
 	@tools/setup python3
 	@python3 examples/demo.py build/udpserver
 
-tour: ## the library at work, packet by packet
+tour: ##! the library at work, packet by packet
 	@tools/setup gcc libc6-dev
 	@mkdir -p build
 	@gcc $(HOST) examples/tour.c dumpulse.c -o build/tour
 	@build/tour
 
-udpserver: build/udpserver ## the agent for Linux: build/udpserver
+udpserver: build/udpserver ##! the agent for Linux: build/udpserver
 
 SERVER_PROGRAMS := build/udpserver build/canserver build/recvfrom_loop build/flood
 SERVICE := $(addprefix agent/,service.c service.h can.c can.h)
@@ -46,7 +50,7 @@ build/udpserver: udpserver.c $(SERVICE) $(LIBRARY)
 	@mkdir -p $(@D)
 	@gcc -std=c99 $(SERVER_LINK) -g $(WARNINGS) -I. $(filter %.c,$^) -o $@
 
-canserver: build/canserver ## the same for a CAN interface: build/canserver
+canserver: build/canserver ##! the same for a CAN interface: build/canserver
 
 build/canserver: canserver.c $(SERVICE) $(LIBRARY)
 	@tools/setup gcc libc6-dev
@@ -68,20 +72,20 @@ build/flood: bench/flood.c dumpulse.h
 
 include firmware/images.mk
 include firmware/can.mk
-firmware: $(FIRMWARE) ## the images for boards: build/firmware
+firmware: $(FIRMWARE) ##! the images for boards: build/firmware
 $(FIRMWARE): | $(READY)
 
-test-firmware: firmware ## boot every image: packets, noise, floods, the real client
+test-firmware: firmware ##! boot every image: packets, noise, floods, the real client
 	@$(PYTEST) $(TEST_FIRMWARE)
 
-soak-firmware: firmware ## 100,000 packets or frames on each board, at full speed; 4 minutes
+soak-firmware: firmware ## 100,000 packets on each board, full speed; 4 minutes
 	@DUMPULSE_SOAK=100000 $(PYTEST) $(TEST_FIRMWARE) -k soak
 
 PREFIX ?= /usr/local
 SERVERS := udpserver canserver
 UNITS := dumpulse.service dumpulse.socket dumpulse-can@.service
 
-install: $(SERVERS:%=build/%) ## servers and `dumpulse`, the client, to DESTDIR, PREFIX
+install: $(SERVERS:%=build/%) ##! servers and `dumpulse`, the client, to DESTDIR, PREFIX
 	@for server in $(SERVERS); do \
 	    install -D build/$$server "$(DESTDIR)$(PREFIX)/sbin/$$server" && \
 	    install -D -m 644 $$server.8 "$(DESTDIR)$(PREFIX)/share/man/man8/$$server.8" || exit 1; \
@@ -92,7 +96,7 @@ install: $(SERVERS:%=build/%) ## servers and `dumpulse`, the client, to DESTDIR,
 	        "$(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit" || exit 1; \
 	done
 
-uninstall: ## remove what make install put there
+uninstall: ##! remove what make install put there
 	@rm -f $(SERVERS:%="$(DESTDIR)$(PREFIX)/sbin/%") "$(DESTDIR)$(PREFIX)/bin/dumpulse" \
 	    $(SERVERS:%="$(DESTDIR)$(PREFIX)/share/man/man8/%.8") \
 	    $(UNITS:%="$(DESTDIR)$(PREFIX)/lib/systemd/system/%")
@@ -104,7 +108,7 @@ TESTS := proof-mutants test-firmware server-checked proof python check-pages pro
 
 # Two at a time, as most of them leave a core idle. What several need is built beforehand;
 # what one prints stays together, and in build/log.
-test: setup ## install what is missing, then run every test
+test: setup ##! install what is missing, then run every test
 	@$(MAKE) --no-print-directory -j2 $(PROGRAMS) $(SERVER_PROGRAMS) $(SEARCHES) $(COUNTS) build/reliability/moved.txt $(FIRMWARE) $(CAN_PROGRAMS)
 	@$(MAKE) --no-print-directory -j2 $(TESTS:%=part-%)
 	@echo "== all of: $(TESTS)"
@@ -116,15 +120,15 @@ part-%:
 	if [ $$status = 0 ]; then echo "== $* passed in $$((SECONDS - begun)) s"; \
 	else echo "== $* FAILED" >&2; exit 1; fi
 
-setup: ## install what the tests need (root), or say what is missing
+setup: ##! install what the tests need (root), or say what is missing
 	@tools/setup
 
-size: ## bytes on every target, and of each image, against budgets
+size: ##! bytes on every target, and of each image, against budgets
 	@$(PYTHON) -m bench.size
 	@echo
 	@$(PYTHON) -m bench.firmware --size
 
-cost: ## cycles and instructions of every packet, against budgets
+cost: ##! cycles and instructions of every packet, against budgets
 	@$(PYTHON) -m bench.cost
 
 accepted: build/reliability/accepted ## how many of the 2^64 packets are taken?
@@ -169,10 +173,10 @@ functions: ## instructions of each function, on amd64 and i386
 growth: ## cost by packets, variables and senders; bench/growth.svg
 	@$(PYTHON) -m bench.growth
 
-loopbench: ## ns a packet at -Os, -O2, -O3 and LTO; PACKETS=1000000000
+loopbench: ##! ns a packet at -Os, -O2, -O3 and LTO; PACKETS=1000000000
 	@$(PYTHON) -m bench.loop $(PACKETS)
 
-performance: ## measure all, noisy or not, and rewrite performance.md
+performance: ##! measure all, noisy or not, and rewrite performance.md
 	@$(PYTHON) -m bench.pages --noisy
 
 vectors-file: ## write tests/vectors.tsv again, from the Python model
@@ -209,7 +213,7 @@ vectors-valgrind: build/vectors-amd64 build/unit
 	    echo "valgrind: $$(tail -1 build/valgrind.log)"; \
 	done
 
-differential: ## code for 14 targets against the model; ARGS="--count N …"
+differential: ## code for 14 targets against the model; ARGS="--count N"
 	@$(PYTHON) -m tests.differential $(ARGS)
 
 paths: ## every path of the AVR code, with all 2^64 packets at once
@@ -242,10 +246,10 @@ fuzz-short: build/fuzz/fuzz ## libFuzzer for 20 seconds, from the corpus
 	@grep -q '^Done [1-9]' build/fuzz/log || { cat build/fuzz/log; exit 1; }
 	@sed -n 's/^Done \([0-9]*\) runs.*/fuzz: \1 passed, 0 failed/p' build/fuzz/log
 
-soak: ## a million heartbeats and junk at full speed
+soak: ##! a million heartbeats and junk at full speed
 	@$(PYTHON) -m tests.soak
 
-bench: ## udpserver against a recvfrom loop: CPU per packet
+bench: ##! udpserver against a recvfrom loop: CPU per packet
 	@$(PYTHON) -m bench.udp
 
 fuzz-server: build/fuzz/server ## libFuzzer for 10 seconds: the server's arguments and state
@@ -266,7 +270,7 @@ fuzz-replay replay-server:
 	@test -f "$(INPUT)" || { echo "make $@ needs INPUT=FILE, a file that exists" >&2; exit 2; }
 	$< "$(INPUT)"
 
-proof: ## prove the library against proof/spec.h; 4 minutes
+proof: ##! prove the library against proof/spec.h; 4 minutes
 	@proof/prove
 
 proof-smoke: ## do no assumptions of the proof contradict each other?
@@ -275,7 +279,7 @@ proof-smoke: ## do no assumptions of the proof contradict each other?
 proof-eva: ## a second opinion on undefined behaviour
 	@proof/prove --eva
 
-proof-mutants: ## break the library: does the proof notice? 4 minutes
+proof-mutants: ## break the library: does the proof notice? 5 minutes
 	@proof/mutants
 
 coverage: ## what the unit tests alone reach
@@ -287,7 +291,7 @@ mutants: ## break the library: does a test notice?
 explore: ## Hypothesis with new and many more examples; minutes
 	@HYPOTHESIS_PROFILE=explore $(PYTEST) test_dumpulse.py
 
-clean: ## remove what was made, but for the Python packages
+clean: ##! remove what was made, but for the Python packages
 	@[ ! -d build ] || find build -mindepth 1 -maxdepth 1 ! -name venv -exec rm -rf {} +
 
 .DEFAULT:
@@ -348,6 +352,6 @@ FIGURES := size cost paths worst energy instructions startup functions growth lo
 RELIABILITY := accepted bias bits bursts moved report-damage channels residual
 $(TESTS) $(FIGURES) $(RELIABILITY) vectors-file explore pages soak: | $(READY)
 
-.PHONY: help demo tour udpserver canserver install uninstall test setup $(FIGURES) $(RELIABILITY) $(TESTS) \
+.PHONY: help help-all demo tour udpserver canserver install uninstall test setup $(FIGURES) $(RELIABILITY) $(TESTS) \
         $(VECTOR_RUNS:%=vectors-%) vectors-file pages fuzz fuzz-replay replay-server \
         server-sanitized server-valgrind soak explore clean firmware soak-firmware

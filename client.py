@@ -1283,9 +1283,10 @@ class Terminal:
     def wait(self, pause: float) -> bool:
         """False if somebody pressed q."""
         end = time.monotonic() + pause
-        while self._input is not None and (left := end - time.monotonic()) > 0:
-            if select.select([self._input], [], [], left)[0] \
-                    and os.read(self._input, 64)[:1] in (b"q", b"Q", b""):
+        # Looked at once at least: what is asked may take all the time until it is asked again.
+        while self._input is not None and select.select(
+                [self._input], [], [], max(0.0, end - time.monotonic()))[0]:
+            if os.read(self._input, 64)[:1] in (b"q", b"Q", b""):
                 return False
         time.sleep(max(0.0, end - time.monotonic()))
         return True
@@ -1448,8 +1449,8 @@ def run_simulate(options: argparse.Namespace) -> int:
     for node in nodes:
         died = f", dead since {node.dies_at:g} s" if time.monotonic() - begun > node.dies_at else ""
         unsent = f", {node.unsent} could not be sent" if node.unsent else ""
-        print(f"simulate: {node.variable.spoken}: {node.sent} heartbeats, {node.damaged} of them "
-              f"damaged{unsent}{died}")
+        print(f"simulate: {node.variable.spoken}: {node.sent} heartbeat{'s' * (node.sent != 1)}, "
+              f"{node.damaged} damaged{unsent}{died}")
     return 3 if 0 < sum(node.sent for node in nodes) == sum(node.unsent for node in nodes) else 0
 
 
@@ -1544,7 +1545,7 @@ OPTIONS: list[tuple[Sequence[str], str, Any, str, str]] = [
     (("",), "host", str, "HOST", argparse.SUPPRESS),
     (("",), "port", parse_port, "PORT", argparse.SUPPRESS),
     (("get", "set", "watch", "check", "simulate"), "address", str, "HOST[:PORT]",
-     "the agent (port 9060), or serial:/DEVICE[@BAUD]"),
+     "the agent (port 9060), or serial:/DEVICE[@BAUD], or can:INTERFACE[:ID]"),
     (("get", "watch"), "variables", str, "VARIABLE",
      "only these: 3,7-12 or names (all heard or named)"),
     (("set",), "variable", str, "VARIABLE", "0 to 63, or its name"),

@@ -79,9 +79,10 @@ bool set_can_id(const char *text)
             return true;
         }
     }
-    return wrong("--can-id wants the first of 128 identifiers, a multiple of 80 hexadecimal like "
-                 "680 or 18ff5080, not '%.40s'",
-                 text);
+    return wrong(
+        "--can-id wants three hexadecimal digits, or eight for 29 bits, that are a multiple "
+        "of 80, like 680 or 18ff5080: not '%.40s'",
+        text);
 }
 
 const char *describe_can(void)

@@ -56,7 +56,8 @@ def end(process: subprocess.Popen[Any], how: signal.Signals = signal.SIGTERM) ->
 
 def main() -> int:
     interactive = sys.stdout.isatty()
-    signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C is for those who are started here
+    interrupted: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, _: interrupted.append(number))  # those started here get it, too
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, ended)
     with contextlib.ExitStack() as stack:
@@ -72,7 +73,7 @@ def main() -> int:
         status = watcher.wait()
         if status != 0:
             return status  # nobody reads, or it has said what is wrong
-        if not interactive:
+        if not interactive and not interrupted:
             print("\nThe report:\n", flush=True)
             status = subprocess.run([*CLIENT, "get", address, *READING], check=False).returncode
             print()

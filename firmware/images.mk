@@ -45,10 +45,10 @@ $(IMAGES:%=build/firmware/hanging/%.elf): build/firmware/hanging/%.elf: tests/fi
 
 TEST_FIRMWARE += tests/test_serial_firmware.py
 
-firmware-size: $(FIRMWARE) | $(READY) ## flash, RAM, stack, cycles of each image, against budgets
+firmware-size: $(FIRMWARE) | $(READY) ##! flash, RAM, stack, cycles of each image, against budgets
 	@$(PYTHON) -m bench.firmware
 
-try: $(FIRMWARE) | $(READY) ## simulate a board, and ask it: BOARD=uart_atmega328p
+try: $(FIRMWARE) | $(READY) ##! simulate a board, and ask it: BOARD=uart_atmega328p
 	@$(PYTHON) -m sim.boards "$(BOARD)"
 
 .PHONY: try firmware-size

@@ -1,4 +1,4 @@
-/* Reports of 260 bytes, damaged at random: how many does a reader take?     make report-bits
+/* Reports of 260 bytes, damaged at random: how many does a reader take?     make report-damage
  *
  *     report SEED TRIALS
  *

@@ -163,6 +163,9 @@ def show(board: Board) -> None:
 
 if __name__ == "__main__":
     known = BOARDS | {SENDER.name: SENDER}
-    if sys.argv[1:2] == [] or sys.argv[1] not in known:
-        raise SystemExit(f"make try needs BOARD=NAME, one of: {', '.join(known)}")
-    show(known[sys.argv[1]])
+    name = sys.argv[1] if sys.argv[1:] else ""
+    if name not in known:
+        why = f"there is no board {name!r} to try" if name else "make try needs BOARD=NAME"
+        print(f"{why}, one of: {', '.join(known)}; firmware/can_avr.md says how to try that on CAN", file=sys.stderr)
+        raise SystemExit(2)
+    show(known[name])

@@ -154,7 +154,10 @@ def test_help_fits_the_terminal_and_the_manual_has_every_option() -> None:
     assert set(options) == set(re.findall(r"^\.BI? (--[a-z-]+)", manual, re.M))
     tests = Path(__file__).read_text() + Path(__file__).with_name("servers.py").read_text()
     assert all(f'"{option}"' in tests for option in options)
-    assert run("--version").stdout.startswith("udpserver ")
+    (version,) = re.findall(r'^#define DUMPULSE_VERSION "(.*?)"', (ROOT / "dumpulse.h").read_text(), re.M)
+    assert run("--version").stdout == f"udpserver {version}\n"
+    for page in ("udpserver.8", "canserver.8"):
+        assert f' "Dumpulse {version}" ' in (ROOT / page).read_text().splitlines()[1]
 
 
 def test_a_gateway_needs_a_can_interface() -> None:
