@@ -1440,7 +1440,8 @@ def run_simulate(options: argparse.Namespace) -> int:
     chance = random.Random(seed)
     nodes = make_nodes(options, settle(options))
     agent = Agent(options.address)
-    print(f"simulate: {len(nodes)} nodes beat at {agent.name}, --seed {seed}", flush=True)
+    beat = "node beats" if len(nodes) == 1 else "nodes beat"
+    print(f"simulate: {len(nodes)} {beat} at {agent.name}, --seed {seed}", flush=True)
     begun = time.monotonic()
     try:
         beat_all(agent, nodes, chance, begun, (options.seconds or math.inf) / 1000)

@@ -134,6 +134,38 @@ static bool is_within(const char *text)
     return is_within_rate(address);
 }
 
+/* How many reports a source gets when it asks and asks, all at that time. */
+static unsigned taken_at(struct bucket *bucket, uint64_t interval, uint64_t now)
+{
+    unsigned taken = 0;
+
+    for (; has_left(bucket, interval, now); taken++)
+        take_one(bucket, interval, now);
+    return taken;
+}
+
+/* A second's worth at once, then one each interval; however long it was silent, no more. */
+static void try_limit(unsigned rate, uint64_t start)
+{
+    const uint64_t each = SECOND / rate, hour = 3600 * SECOND;
+    struct bucket bucket = {0, 0};
+
+    CHECK(taken_at(&bucket, each, start) == rate);
+    CHECK(taken_at(&bucket, each, start + each - 1) == 0);
+    CHECK(taken_at(&bucket, each, start + each) == 1);
+    CHECK(taken_at(&bucket, each, start + hour) == rate);
+    CHECK(taken_at(&bucket, each, start + hour + SECOND / 2) == rate / 2);
+}
+
+static void try_limits(void)
+{
+    static const unsigned rates[] = {1, 2, 10, 1000}; /* a second divides by them */
+
+    for (size_t i = 0; i < sizeof rates / sizeof rates[0]; i++)
+        for (uint64_t start = SECOND; start < 64 * SECOND; start += SECOND / 3)
+            try_limit(rates[i], start);
+}
+
 /* One report a second for each source: it takes a few µs to ask for these. */
 static void try_sources(void)
 {
@@ -181,6 +213,7 @@ static void try_who_gets_a_report(void)
     try_rule("192.0.2.1");
     set_arguments("--allow", "::/0");
     CHECK(is_allowed_text("::1") && !is_allowed_text("192.0.2.1"));
+    try_limits();
     try_sources();
     CHECK(interface_of_answer("fe80::1") == 1 && interface_of_answer("2001:db8::1") == 0);
 }

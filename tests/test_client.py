@@ -709,7 +709,7 @@ def test_long_waits(tmp_path: Path) -> None:
             server.wait_for(lambda counters: counters["heartbeats"] == 1, "the first beat")
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=PATIENCE)
-            assert (process.returncode, err) == (0, "") and "1: 1 heartbeats" in out
+            assert (process.returncode, err) == (0, "") and "1: 1 heartbeat, 0 damaged" in out
         finally:
             process.kill()
             process.wait()
