@@ -42,6 +42,7 @@ tour: ##! the library at work, packet by packet
 	@build/tour
 
 udpserver: build/udpserver ##! the agent for Linux: build/udpserver
+	@echo $<
 
 SERVER_PROGRAMS := build/udpserver build/canserver build/recvfrom_loop build/flood
 SERVICE := $(addprefix agent/,service.c service.h can.c can.h)
@@ -51,6 +52,7 @@ build/udpserver: udpserver.c $(SERVICE) $(LIBRARY)
 	@gcc -std=c99 $(SERVER_LINK) -g $(WARNINGS) -I. $(filter %.c,$^) -o $@
 
 canserver: build/canserver ##! the same for a CAN interface: build/canserver
+	@echo $<
 
 build/canserver: canserver.c $(SERVICE) $(LIBRARY)
 	@tools/setup gcc libc6-dev
@@ -73,12 +75,13 @@ build/flood: bench/flood.c dumpulse.h
 include firmware/images.mk
 include firmware/can.mk
 firmware: $(FIRMWARE) ##! the images for boards: build/firmware
+	@printf '%s\n' $(FIRMWARE)
 $(FIRMWARE): | $(READY)
 
-test-firmware: firmware ##! boot every image: packets, noise, floods, the real client
+test-firmware: $(FIRMWARE) ##! boot every image: packets, noise, floods, the real client
 	@$(PYTEST) $(TEST_FIRMWARE)
 
-soak-firmware: firmware ## 100,000 packets on each board, full speed; 4 minutes
+soak-firmware: $(FIRMWARE) ## 100,000 packets on each board, full speed; 4 minutes
 	@DUMPULSE_SOAK=100000 $(PYTEST) $(TEST_FIRMWARE) -k soak
 
 PREFIX ?= /usr/local

@@ -1619,7 +1619,7 @@ def run_older(options: argparse.Namespace) -> int:
 
 
 COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], str, str]] = {
-    "get": (run_get, "Show an agent's report, once it is verified.", AGES),
+    "get": (run_get, "Show an agent's report, once it is verified. A value out of its range has a !.", AGES),
     "set": (run_set, "Send one heartbeat. Nobody says whether it arrives, but for --confirm.", ""),
     "watch": (run_watch, "Show who is alive, over and over. What has changed since the last\n"
               "report stands out; a value out of its range has a !. It waits for an answer for\n"

@@ -16,4 +16,4 @@ def stamp() -> str:
              if line.startswith(("model name", "Model"))]
     load = os.getloadavg()[0]
     return (f"{datetime.date.today()}, {os.cpu_count()} cores of {found[0] if found else platform.machine()}, "
-            f"Linux {platform.release()},\nload {load:.1f}: noisy, and no test depends on it")
+            f"Linux {platform.release().split('-')[0]},\nload {load:.1f}: noisy, and no test depends on it")
