@@ -197,8 +197,9 @@ check-pages: ## do the pages show what the commands print?
 lint: ## compiler warnings, clang-tidy, cppcheck, formatting
 	@tests/lint
 
-unit: build/unit ## cmocka tests of the C interface
+unit: build/unit build/unit-can ## cmocka tests of the C interface, and of agent/can.c
 	@build/unit
+	@build/unit-can
 
 VECTOR_RUNS := amd64 i386 powerpc sanitized gcc-sanitized valgrind
 vectors: $(VECTOR_RUNS:%=vectors-%) ## the vectors on 32-bit, big-endian, sanitized programs
@@ -303,15 +304,18 @@ clean: ##! remove what was made, but for the Python packages
 # Every program of the tests: its compiler, its sources and what else it needs.
 VECTOR_PROGRAMS := $(addprefix build/vectors-,amd64 i386 powerpc sanitized gcc-sanitized)
 SOURCES = $(filter %.c,$^)
-PROGRAMS := build/udpserver-sanitized build/udpserver-calls build/unit build/exhaustive build/fuzz/fuzz \
-            build/fuzz/server $(VECTOR_PROGRAMS) build/reliability/accepted build/reliability/report
+PROGRAMS := build/udpserver-sanitized build/udpserver-calls build/unit build/unit-can build/exhaustive \
+            build/fuzz/fuzz build/fuzz/server $(VECTOR_PROGRAMS) build/reliability/accepted build/reliability/report
 build/udpserver-sanitized: udpserver.c $(SERVICE)
 build/udpserver-sanitized: COMPILER := clang
 build/udpserver-sanitized: MORE := $(SANITIZERS)
 build/udpserver-calls: tests/calls.c udpserver.c $(SERVICE)
 build/udpserver-calls: SOURCES = tests/calls.c agent/can.c dumpulse.c # the first includes the others
 build/unit: tests/unit.c
-build/unit: LINK := -lcmocka
+build/unit-can: tests/unit_can.c $(SERVICE)
+build/unit-can: SOURCES = tests/unit_can.c dumpulse.c # the first includes agent/can.c
+build/unit-can: MORE := $(SANITIZERS)
+build/unit build/unit-can: LINK := -lcmocka
 build/exhaustive: tests/exhaustive.c
 build/exhaustive: MORE := -O2
 build/fuzz/fuzz: tests/fuzz.c tests/fuzz_check.h

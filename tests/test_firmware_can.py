@@ -61,8 +61,11 @@ def play(script: Sequence[str], image: str = IMAGE, boots: int = 1) -> list[tupl
 def reports(script: Sequence[str], image: str = IMAGE, base: int = BASE, digits: int = 3,
             boots: int = 1) -> list[list[bytes]]:
     """The entries of every report; and it sends nothing else."""
+    return tables_of(play(script, image, boots), base, digits)
+
+
+def tables_of(frames: Sequence[tuple[str, str]], base: int = BASE, digits: int = 3) -> list[list[bytes]]:
     found = []
-    frames = play(script, image, boots)
     while frames:
         one, frames = frames[:33], frames[33:]
         assert [number for number, _ in one] == [f"{base + REPORT_AT + at:0{digits}X}" for at in range(33)]
@@ -131,11 +134,26 @@ def test_bus_off_and_back() -> None:
     assert (tables[-1][1][2:], tables[-1][7][2:]) == (b"\x02\x03", b"\x08\x09")
 
 
+def test_bus_off_is_counted_up_to_255() -> None:
+    """Of 300 times, each as soon as it is back and somebody asks."""
+    tables = reports(["fail", *[ASK, "wait 20000", "idle"] * 300, "together", "wait 3000000", ASK])
+    assert tables[-1][0][3] == 255
+
+
 def test_a_controller_that_has_lost_its_settings() -> None:
     script = [beat(1, 2, 3), "wait 20000", "reset", beat(4, 5, 6), "wait 2100000", beat(7, 8, 9),
               "wait 20000", ASK]
     (table,) = reports(script)
     assert [table[at][2:] for at in (1, 4, 7)] == [b"\x02\x03", bytes(2), b"\x08\x09"]
+
+
+def test_settings_are_lost_while_a_report_leaves() -> None:
+    """The next one does not wait until that one is given up, after 2 s: it begins before a heartbeat
+    that comes 1.1 s later."""
+    sent = play([ASK, "wait 2000", "reset", "wait 1100000", ASK, ENOUGH, beat(7, 8, 9), "wait 2000000"])
+    broken_off, (table,) = sent[:-33], tables_of(sent[-33:])
+    assert 0 < len(broken_off) < 33
+    assert table[7] == bytes(4)
 
 
 def test_more_than_the_queue_holds() -> None:

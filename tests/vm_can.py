@@ -6,6 +6,7 @@ candump, of can-utils, are peers that share no code with ours.     SPDX-License-
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import random
@@ -70,6 +71,11 @@ class Program:
         self.process.send_signal(signal.SIGUSR1)
         wait_until(lambda: any(line.startswith("{") for line in self.lines[before:]), "counters")
         return self._checked(next(line for line in self.lines[before:] if line.startswith("{")))
+
+    def freeze(self) -> None:
+        """Until SIGCONT."""
+        self.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED)
 
     def processor_time(self) -> float:
         """Seconds that it has used so far."""
@@ -398,7 +404,7 @@ def test_the_last_that_came_over_an_interface(serve: Callable[..., Program]) -> 
     run("ip", "link", "add", "vcan8", "type", "vcan")
     run("ip", "link", "set", "vcan8", "up")
     server = serve("vcan8", wrap=("setpriv", "--bounding-set", "-net_admin"))
-    server.process.send_signal(signal.SIGSTOP)
+    server.freeze()
     bus = opened("vcan8")
     for _ in range(1000):
         send(bus, BASE, heartbeat(1, 2, 3))
@@ -469,14 +475,25 @@ def test_controllers_on_a_bus(serve: Callable[..., Program]) -> None:
     assert counters["unsent"] == 0 and counters["reports"] >= 8
 
 
-def test_a_slow_bus_and_one_that_is_stuck(serve: Callable[..., Program]) -> None:
-    """A queue of 10 frames that leave at 500 a second, and then hardly ever. Whoever asks before
-    the server ends gets the report."""
+SLOW = "64kbit"  # 500 frames a second
+STUCK = "8bit"  # hardly ever one
+
+
+def slow_bus(change: str, rate: str) -> None:
+    """From slow0, whose queue holds 10 frames, to slow1."""
+    run("tc", "qdisc", change, "dev", "slow0", "root", "tbf", "burst", "32", "limit", "160", "rate", rate)
+
+
+def add_slow_bus(rate: str) -> None:
     run("ip", "link", "add", "slow0", "type", "vxcan", "peer", "name", "slow1")
-    shape = ("dev", "slow0", "root", "tbf", "burst", "32", "limit", "160", "rate")
-    run("tc", "qdisc", "add", *shape, "64kbit")
+    slow_bus("add", rate)
     for interface in ("slow0", "slow1"):
         run("ip", "link", "set", interface, "up")
+
+
+def test_a_slow_bus_and_one_that_is_stuck(serve: Callable[..., Program]) -> None:
+    """Whoever asks before the server ends gets the report, unless the bus is stuck."""
+    add_slow_bus(SLOW)
     server = serve("slow0", "--rate", "1000")
     bus = opened("slow1")
     send(bus, BASE + 1, heartbeat(1, 2, 3))
@@ -484,7 +501,7 @@ def test_a_slow_bus_and_one_that_is_stuck(serve: Callable[..., Program]) -> None
     assert entries(report_on(bus))[1][2:] == b"\2\3"
     counters = server.stats()
     assert (counters["packets"], counters["reports"], counters["unsent"]) == (2, 1, 0)
-    run("tc", "qdisc", "change", *shape, "8bit")
+    slow_bus("change", STUCK)
     send(bus, BASE + REQUEST_AT, REQUEST)
     wait_until(lambda: server.stats()["unsent"] == 1, "the report is given up")
     send(bus, BASE + REQUEST_AT, REQUEST)
@@ -495,14 +512,74 @@ def test_a_slow_bus_and_one_that_is_stuck(serve: Callable[..., Program]) -> None
     send(bus, BASE + REQUEST_AT, REQUEST)
     counters = server.stop()  # it ends, though that cannot leave
     assert (counters["packets"], counters["reports"], counters["unsent"]) == (5, 1, 3)
-    run("tc", "qdisc", "del", "dev", "slow0", "root")
-    run("tc", "qdisc", "add", *shape, "64kbit")
-    server, bus = serve("slow0"), opened("slow1")
-    send(bus, BASE + REQUEST_AT, REQUEST)
-    server.process.terminate()
-    assert entries(report_on(bus)) == [bytes(4)] * 64
-    assert server.stop()["unsent"] == 0
     run("ip", "link", "del", "slow0")
+    add_slow_bus(SLOW)
+    bus = opened("slow1")
+    for name, arguments in (("canserver", ["slow0"]), ("udpserver", ["--can", "slow0", "0"])):
+        server = serve(*arguments, name=name)
+        server.freeze()
+        send(bus, BASE + REQUEST_AT, REQUEST)  # nothing of the report leaves before the server ends
+        server.process.terminate()
+        server.process.send_signal(signal.SIGCONT)
+        assert entries(report_on(bus)) == [bytes(4)] * 64
+        assert server.stop()["unsent"] == 0
+    run("ip", "link", "del", "slow0")
+
+
+@pytest.mark.parametrize("leave, how", [(("set", "slow0", "down"), "down"), (("del", "slow0"), "gone")])
+def test_an_interface_that_goes_while_a_report_leaves(serve: Callable[..., Program], leave: tuple[str, ...],
+                                                      how: str) -> None:
+    """Neither it nor the next one, which somebody waits for, leaves; nor do they later."""
+    add_slow_bus(STUCK)
+    server, bus = serve("slow0"), opened("slow1")
+    for packets in (1, 2):
+        send(bus, BASE + REQUEST_AT, REQUEST)
+        wait_until(lambda: server.stats()["packets"] == packets, "it is taken")
+    server.freeze()  # while an interface is about to go, its queue takes and loses whatever comes
+    run("ip", "link", *leave)
+    server.process.send_signal(signal.SIGCONT)
+    server.wait_for(f"slow0 is {how}: waiting for it")
+    counters = server.stats()
+    assert (counters["reports"], counters["unsent"]) == (0, 2), counters
+    if how == "gone":
+        add_slow_bus(SLOW)
+    else:
+        slow_bus("change", SLOW)
+        run("ip", "link", "set", "slow0", "up")
+    server.wait_for("slow0 is back")
+    bus = opened("slow1")  # in which nothing of the first report waits
+    send(bus, BASE + REQUEST_AT, REQUEST)
+    assert entries(report_on(bus)) == [bytes(4)] * 64
+    assert server.stop()["unsent"] == 2
+    run("ip", "link", "del", "slow0")
+
+
+def test_how_the_kernel_tells_that_an_interface_goes() -> None:
+    """Down: once, to whoever calls first. Gone: to who receives, also after sending has failed.
+    tests/unit_can.c takes that for granted."""
+    run("ip", "link", "add", "vcan9", "type", "vcan")
+    run("ip", "link", "set", "vcan9", "up")
+    bus = opened("vcan9")
+    bus.setblocking(False)
+
+    def failure(call: Callable[[], object]) -> int | None:
+        with pytest.raises(OSError) as caught:
+            call()
+        return caught.value.errno
+
+    def sending() -> int | None:
+        return failure(lambda: bus.send(FRAME.pack(BASE, 0, b"")))
+
+    def receiving() -> int | None:
+        return failure(lambda: bus.recv(FRAME.size))
+
+    run("ip", "link", "set", "vcan9", "down")
+    assert (sending(), receiving(), sending()) == (errno.ENETDOWN, errno.EAGAIN, errno.ENETDOWN)
+    run("ip", "link", "set", "vcan9", "up")
+    run("ip", "link", "set", "vcan9", "down")
+    assert (receiving(), receiving()) == (errno.ENETDOWN, errno.EAGAIN)
+    run("ip", "link", "del", "vcan9")
+    assert (sending(), receiving(), receiving()) == (errno.ENXIO, errno.ENODEV, errno.EAGAIN)
 
 
 def test_errors_of_the_bus(serve: Callable[..., Program]) -> None:

@@ -1,0 +1,358 @@
+/* Unit tests of agent/can.c, with a kernel and a clock that do as a test says.
+ *                                                             SPDX-License-Identifier: MIT
+ * What becomes of reports when an interface goes while they leave, and at the end: on a real
+ * one it is chance whether sending or receiving learns of it. tests/vm_can.py has the rest, and
+ * the real kernel. What agent/service.c does for it is here in its simplest form.
+ */
+#define _GNU_SOURCE /* NOLINT: as agent/can.c has it */
+#include <errno.h>
+#include <linux/can.h>
+#include <net/if.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "agent/service.h"
+
+/* ---- The kernel: one interface, its socket, and the time --------------------------------- */
+
+enum { SOCKET = 7, REPORT_FRAMES = 33 };
+
+static struct {
+    enum { UP, DOWN, GONE } state;
+    int untold;             /* an error that the next call gets, once; 0: none */
+    unsigned room;          /* frames that its queue takes */
+    bool drains;            /* it takes one more each time that somebody sleeps */
+    unsigned sent, reports; /* frames of a report that has not left as a whole; those that have */
+    struct can_frame coming;
+    unsigned times; /* so often it comes */
+} can0;
+
+static uint64_t clock_now;
+
+static void become(int state)
+{
+    can0.state = state;
+    can0.untold = state == DOWN ? ENETDOWN : state == GONE ? ENODEV : 0;
+    can0.sent = 0; /* what has left so far is no part of another report */
+}
+
+static int fail_with(int reason)
+{
+    errno = reason;
+    return -1;
+}
+
+static int fail_as_told(void)
+{
+    const int reason = can0.untold;
+
+    can0.untold = 0;
+    return fail_with(reason);
+}
+
+static ssize_t fake_send(int descriptor, const void *bytes, size_t size, int flags)
+{
+    const struct can_frame *frame = bytes;
+
+    assert_int_equal(descriptor, SOCKET);
+    assert_int_equal(flags, MSG_DONTWAIT);
+    if (can0.state == GONE)
+        return fail_with(ENXIO);
+    if (can0.untold != 0)
+        return fail_as_told();
+    if (can0.state == DOWN)
+        return fail_with(ENETDOWN);
+    if (can0.room == 0)
+        return fail_with(ENOBUFS);
+    assert_int_equal(frame->can_id, 0x680 + 64 + can0.sent);
+    can0.room--;
+    if (++can0.sent == REPORT_FRAMES) {
+        can0.sent = 0;
+        can0.reports++;
+    }
+    return (ssize_t)size;
+}
+
+static int fake_recvmmsg(int descriptor, struct mmsghdr *messages, unsigned count)
+{
+    unsigned taken = 0;
+
+    assert_int_equal(descriptor, SOCKET);
+    if (can0.untold != 0)
+        return fail_as_told();
+    while (taken < count && can0.times > 0) {
+        memcpy(messages[taken++].msg_hdr.msg_iov->iov_base, &can0.coming, sizeof can0.coming);
+        can0.times--;
+    }
+    return taken == 0 ? fail_with(EAGAIN) : (int)taken;
+}
+
+static int fake_ioctl(struct ifreq *interface)
+{
+    interface->ifr_flags = can0.state == UP ? IFF_UP : 0;
+    return 0;
+}
+
+static int fake_nanosleep(const struct timespec *time)
+{
+    clock_now += (uint64_t)time->tv_nsec;
+    can0.room += can0.drains ? 1 : 0;
+    if (clock_now > 60 * SECOND)
+        fail_msg("it sleeps for ever");
+    return 0;
+}
+
+#define send fake_send
+#define recvmmsg(descriptor, messages, count, flags, timeout)                                      \
+    fake_recvmmsg(descriptor, messages, count)
+#define socket(family, type, protocol) SOCKET
+#define setsockopt(descriptor, level, name, value, size) ((void)(value), 0)
+#define bind(descriptor, address, size) 0
+#define if_nametoindex(name) (can0.state == GONE ? (errno = ENODEV, 0U) : 1U)
+#define ioctl(descriptor, request, interface) fake_ioctl(interface)
+#define nanosleep(time, left) fake_nanosleep(time)
+#define close(descriptor) 0
+#undef _GNU_SOURCE
+#include "../agent/can.c" /* NOLINT: it calls these */
+
+/* ---- The service ------------------------------------------------------------------------ */
+
+dumpulse agent;
+uint64_t counters[COUNTERS], capacity;
+size_t counted, socket_count;
+struct pollfd sockets[MAX_SOCKETS];
+struct task tasks[TASKS];
+static char said[200];
+
+void say(const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    (void)vsnprintf(said, sizeof said, format, arguments);
+    va_end(arguments);
+}
+
+bool wrong(const char *format, ...)
+{
+    fail_msg("%s", format);
+    return false;
+}
+
+uint64_t nanoseconds(clockid_t clock)
+{
+    assert_int_equal(clock, CLOCK_MONOTONIC);
+    return clock_now;
+}
+
+void start_task(size_t task, uint64_t every)
+{
+    tasks[task].every = every;
+}
+
+bool add_socket(int descriptor)
+{
+    sockets[socket_count++].fd = descriptor;
+    return true;
+}
+
+void replace_socket(size_t socket, int descriptor)
+{
+    sockets[socket].fd = descriptor;
+}
+
+void read_clock(void)
+{
+}
+
+void stamp_self(void)
+{
+}
+
+uint16_t dumpulse_get_timestamp(void)
+{
+    return 0;
+}
+
+void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
+{
+    (void)context, (void)length;
+    keep_can_report(packet);
+}
+
+/* ---- The tests -------------------------------------------------------------------------- */
+
+static const struct can_frame REQUEST = {0x680 + 127, .can_dlc = 8, .data = DUMPULSE_REQUEST};
+
+static void come_round(void)
+{
+    if (tasks[TRANSPORT_TASK].every != 0)
+        tasks[TRANSPORT_TASK].run();
+}
+
+static void come(struct can_frame frame, unsigned times)
+{
+    can0.coming = frame;
+    can0.times = times;
+    (void)take_can(false);
+}
+
+/* One report is under way, and the interface's queue is full; two more have asked since then. */
+static int stuck(void **state)
+{
+    (void)state;
+    memset(&can0, 0, sizeof can0);
+    memset(&report, 0, sizeof report);
+    memset(counters, 0, sizeof counters);
+    socket_count = 0;
+    capacity = 1000;
+    clock_now = SECOND;
+    set_can_defaults();
+    assert_true(set_can_interface("can0") && open_can());
+    can0.room = 10;
+    come(REQUEST, 1);
+    come_round();
+    come(REQUEST, 2);
+    assert_int_equal(can0.sent, 10);
+    assert_int_equal(counters[REPORTS], 3);
+    return 0;
+}
+
+static void assert_all_unsent(void)
+{
+    assert_int_equal(counters[REPORTS], 0);
+    assert_int_equal(counters[UNSENT], 3);
+}
+
+/* And nothing of one from before. */
+static void assert_that_the_next_report_leaves(void)
+{
+    can0.room = 100;
+    come_round();
+    assert_int_equal(can0.sent, 0);
+    come(REQUEST, 1);
+    come_round();
+    assert_int_equal(can0.reports, 1);
+    assert_int_equal(counters[REPORTS], 1);
+    assert_int_equal(counters[UNSENT], 3);
+}
+
+/* Whichever of sending and receiving is first. */
+static void lose(int how, bool sending_first, const char *message)
+{
+    become(how);
+    if (sending_first)
+        come_round();
+    (void)take_can(false);
+    assert_string_equal(said, message);
+    assert_int_equal(sockets[0].fd, -1);
+    assert_all_unsent();
+    come_round();
+    assert_int_equal(sockets[0].fd, -1);
+    become(UP);
+    come_round();
+    assert_string_equal(said, "can0 is back");
+    assert_that_the_next_report_leaves();
+}
+
+static void test_sending_learns_that_it_is_down(void **state)
+{
+    (void)state;
+    lose(DOWN, true, "can0 is down: waiting for it");
+}
+
+static void test_receiving_learns_that_it_is_down(void **state)
+{
+    (void)state;
+    lose(DOWN, false, "can0 is down: waiting for it");
+}
+
+static void test_sending_learns_that_it_is_gone(void **state)
+{
+    (void)state;
+    lose(GONE, true, "can0 is gone: waiting for it");
+}
+
+static void test_receiving_learns_that_it_is_gone(void **state)
+{
+    (void)state;
+    lose(GONE, false, "can0 is gone: waiting for it");
+}
+
+/* It is up again before all that came has been taken. */
+static void test_a_flood_does_not_keep_a_lost_interface(void **state)
+{
+    static const struct can_frame empty;
+
+    (void)state;
+    become(DOWN);
+    come(empty, 1000 * 1000);
+    assert_int_equal(sockets[0].fd, -1);
+    assert_in_range(counters[LENGTH], capacity, capacity + BATCH - 1);
+}
+
+static void test_a_bus_that_is_off(void **state)
+{
+    static const struct can_frame off = {CAN_ERR_FLAG | CAN_ERR_BUSOFF, .can_dlc = 8};
+
+    (void)state;
+    come(off, 1);
+    assert_all_unsent();
+    can0.sent = 0;
+    assert_that_the_next_report_leaves();
+}
+
+static void test_at_the_end_all_that_was_asked_for_leaves(void **state)
+{
+    (void)state;
+    can0.drains = true;
+    finish_can();
+    assert_int_equal(can0.reports, 2);
+    assert_int_equal(counters[REPORTS], 3);
+    assert_int_equal(counters[UNSENT], 0);
+}
+
+static void test_the_end_takes_two_seconds_at_most(void **state)
+{
+    const uint64_t begun = clock_now;
+
+    (void)state;
+    finish_can();
+    assert_all_unsent();
+    assert_in_range(clock_now - begun, 0, 2 * SECOND + 2 * RETRY);
+}
+
+static void test_the_end_while_it_is_down(void **state)
+{
+    const uint64_t begun = clock_now;
+
+    (void)state;
+    become(DOWN);
+    finish_can();
+    assert_all_unsent();
+    assert_in_range(clock_now - begun, 0, 2 * RETRY);
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, stuck)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_sending_learns_that_it_is_down),
+        TEST(test_receiving_learns_that_it_is_down),
+        TEST(test_sending_learns_that_it_is_gone),
+        TEST(test_receiving_learns_that_it_is_gone),
+        TEST(test_a_flood_does_not_keep_a_lost_interface),
+        TEST(test_a_bus_that_is_off),
+        TEST(test_at_the_end_all_that_was_asked_for_leaves),
+        TEST(test_the_end_takes_two_seconds_at_most),
+        TEST(test_the_end_while_it_is_down),
+    };
+    return cmocka_run_group_tests_name("unit-can", tests, NULL, NULL);
+}
