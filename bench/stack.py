@@ -55,14 +55,15 @@ def goal(operands: str) -> int | None:
 
 
 def calls(functions: Code, hooks: Mapping[int, str] | None = None) -> Graph:
-    """Who calls or jumps to whom: by the addresses that instructions name. Hooks are elsewhere."""
-    entries = {body[0][0]: name for name, body in functions.items()} | dict(hooks or {})
+    """Who calls or jumps to whom, even to its midst: by the addresses that instructions name. Hooks are
+    elsewhere."""
+    owner = {at: name for name, body in functions.items() for at, _, _ in body} | dict(hooks or {})
     graph: Graph = {name: set() for name in functions}
     for name, body in functions.items():
         for _, what, operands in body:
             at = goal(operands)
-            to = entries.get(at) if at is not None and what not in ADDRESSES else None
-            if to is not None and not (to == name and what in JUMPS):
+            to = owner.get(at) if at is not None and what not in ADDRESSES else None
+            if to is not None and not (to == name and (what in JUMPS or at != body[0][0])):
                 graph[name].add(to)
     return graph
 

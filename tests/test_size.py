@@ -130,6 +130,7 @@ SERVANT = "__attribute__((noinline)) static void servant(void) { %s; }"
     ({"LOOP": "pointer()"}, "main calls by a pointer"),
     ({"MORE": SERVANT % "volatile char a[to[0]]; a[to[1]] = 1", "LOOP": "servant()"}, "servant\t.*\tdynamic"),
     ({"MORE": 'asm("hidden: push r24\\n pop r24\\n ret");', "LOOP": 'asm("call hidden")'}, "main calls hidden"),
+    ({"SERVED": 'asm("call main + 4")'}, "main lets in other interrupts"),
     ({"LOOP": 'asm("call __vector_1")'}, "main calls __vector_1, an interrupt"),
     ({"SERVED": 'asm("call __vector_2")'}, "__vector_1 calls __vector_2, an interrupt"),
     ({"KIND": ", ISR_NOBLOCK"}, "__vector_2 lets in other interrupts"),
