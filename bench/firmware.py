@@ -28,7 +28,7 @@ EXCEPTION = 32  # bytes that a Cortex-M pushes, aligned to 8, beyond what the in
 
 def bound(image: Path, report: Path) -> int:
     """The most bytes of stack: of the loop, at its deepest, and of the interrupt that takes most, as
-    none of them lets in another. What ends in a reset is not in it."""
+    none of them lets in another. What ends in a reset is not in it: bench/interrupts.py says what."""
     chip = chip_of(image)
     code, frame = stack.code(chip.objdump, image), stack.frames(report)
     stack.refuse_pointers(image, code, code)
