@@ -8,10 +8,12 @@ SPDX-License-Identifier: MIT
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from contextlib import closing
 
-from bench import budgets, figures
+from bench import budgets, figures, size
 from sim.machine import Call, Machine, load
-from sim.targets import TARGETS
+from sim.targets import TARGETS, Target
 from tests.model import REQUEST, heartbeat
 
 EDGES = (0, 1, 127, 128, 255)  # senders and values to try with each variable
@@ -24,27 +26,34 @@ def process(machine: Machine, packet: bytes, length: int = 8) -> Call:
     return machine.call("dumpulse_process_packet", machine.agent, machine.packet, length, 0)
 
 
-def measure(machine: Machine) -> dict[str, list[Call]]:
+def measure(machine: Machine, run: Callable[..., Call] = process) -> dict[str, list[Call]]:
     good = heartbeat(3, 76, 9)
     calls: dict[str, list[Call]] = {
-        "heartbeat": [process(machine, heartbeat(variable, edge, 255 - edge))
+        "heartbeat": [run(machine, heartbeat(variable, edge, 255 - edge))
                       for variable in range(64) for edge in EDGES],
         "report": [],
-        "length": [process(machine, good, 7)],
-        "magic": [process(machine, heartbeat(3, 76, 9, magic=0xF0))],
-        "sum": [process(machine, good[:at] + bytes((good[at] ^ 1,)) + good[at + 1:])
+        "length": [run(machine, good, 7)],
+        "magic": [run(machine, heartbeat(3, 76, 9, magic=0xF0))],
+        "sum": [run(machine, good[:at] + bytes((good[at] ^ 1,)) + good[at + 1:])
                 for at in (0, 1, 2, 3, 6, 7)],
-        "variable": [process(machine, heartbeat(64, 76, 9))],
-        "request": [process(machine, REQUEST[:at] + b"!" + REQUEST[at + 1:]) for at in range(8)],
+        "variable": [run(machine, heartbeat(64, 76, 9))],
+        "request": [run(machine, REQUEST[:at] + b"!" + REQUEST[at + 1:]) for at in range(8)],
     }
     for table in TABLES:
         machine.write(machine.agent, table)
-        calls["report"].append(process(machine, REQUEST))
+        calls["report"].append(run(machine, REQUEST))
     for kind, expected in (("heartbeat", 1), ("report", 2), ("length", 0), ("magic", 0),
                            ("sum", 0), ("variable", 0), ("request", 0)):
         if any(call.result != expected for call in calls[kind]):
             raise SystemExit(f"{machine.target.name}: wrong result for a {kind}")
     return calls
+
+
+def check_stack(target: Target, seen: int) -> None:
+    """The bound of `make size`, and the return address that a call of a hook pushes, are as deep as it gets."""
+    limit = size.measure(target)[2] + target.return_address
+    if seen > limit:
+        raise SystemExit(f"{target.name}: its stack was {seen} bytes deep, where the bound is {limit}")
 
 
 def main() -> None:
@@ -55,13 +64,13 @@ def main() -> None:
     print(row.format("target", "heartbeat", "report", "length", "magic", "sum", "variable",
                      "request", "stack"))
     for target in TARGETS.values():
-        machine = load(target.name)
-        calls = measure(machine)
-        machine.close()
+        with closing(load(target.name)) as machine:
+            calls = measure(machine)
         cost = {kind: (min(call.cost for call in made), max(call.cost for call in made))
                 for kind, made in calls.items()}
         cells = [str(low) if low == high else f"{low}-{high}" for low, high in cost.values()]
         depth = max(call.stack for made in calls.values() for call in made)
+        check_stack(target, depth)
         print(row.format(target.name, *cells, depth))
         table[target.name] = dict(zip((*cost, "stack"), (*cells, depth), strict=True))
         measured[target.name] = {kind: cost[kind][1] for kind in ("heartbeat", "report")}

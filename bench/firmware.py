@@ -11,9 +11,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from elftools.elf.elffile import ELFFile
-
-from bench import awake, budgets, figures, stack
+from bench import awake, budgets, figures, interrupts, stack
+from bench.interrupts import AVR, CORTEX_M, chip_of
 from bench.size import sections
 from sim.boards import BOARDS, SENDER, Line
 from sim.targets import ROOT
@@ -22,54 +21,26 @@ from tests.servers import built
 BUDGETS = ROOT / "bench" / "firmware.tsv"
 SIZES = {"flash": "{:>6}", "ram": "{:>6}", "bound": "{:>7}"}  # the columns, and their widths
 COLUMNS = SIZES | {"stack": "{:>7}", "heartbeat": "{:>11}", "junk": "{:>8}", "report": "{:>10}"}
-CAN = "can_avr"
-# By ELF's name of the machine: what shows its code, where an image begins, and the bytes that an
-# interrupt itself pushes beyond what its function reports.
-MACHINES = {"EM_AVR": ("avr-objdump", "main", 0),
-            "EM_ARM": ("arm-none-eabi-objdump", "reset", 32),
-            "EM_RISCV": ("riscv64-unknown-elf-objdump", "start", 0)}
+CAN, CAN_29 = "can_avr", "can_avr-29"  # the second with identifiers of 29 bits; its runs are the tests'
 RETURN = 2  # bytes that a call pushes on these AVRs, and an interrupt
-
-
-def machine(image: Path) -> tuple[str, str, int]:
-    with image.open("rb") as stream:
-        return MACHINES[ELFFile(stream)["e_machine"]]
-
-
-def by_pointer(what: str, operands: str) -> bool:
-    """Does it go where no instruction says? A return does not count."""
-    return (what in ("icall", "ijmp") or what in ("bx", "blx") and operands != "lr"
-            or what in ("jr", "jalr") and "<" not in operands or operands.startswith("pc,"))
-
-
-def leaves_stack_alone(body: list[tuple[int, str, str]]) -> bool:
-    """Does a function of an AVR neither push nor call, nor write to the stack pointer?"""
-    return not any(what in ("push", "call", "rcall") or what == "out" and operands.startswith(("0x3d", "0x3e"))
-                   for _, what, operands in body)
+EXCEPTION = 32  # bytes that a Cortex-M pushes, aligned to 8, beyond what the interrupt's function reports
 
 
 def bound(image: Path, report: Path) -> int:
     """The most bytes of stack: of the loop, at its deepest, and of the interrupt that takes most, as
-    none of them lets in another."""
-    objdump, begin, pushed = machine(image)
-    code, frame = stack.code(objdump, image), stack.frames(report)
-    for name, body in code.items():
-        if any(by_pointer(what, operands) for _, what, operands in body):
-            raise SystemExit(f"{image}: no bound on the stack: {name} calls by a pointer")
+    none of them lets in another. What ends in a reset is not in it: bench/interrupts.py says what."""
+    chip = chip_of(image)
+    code, frame = stack.code(chip.objdump, image), stack.frames(report)
+    stack.refuse_pointers(image, code, code)
     graph = stack.calls(code)
-    if objdump == "avr-objdump":  # avr-libc's functions, and those that are naked, have no report
-        needed = {name for caller in frame.keys() & graph.keys() for name in graph[caller]} - frame.keys()
-        vectors = {name for name in code if name.startswith("__vector_")} - frame.keys()
-        frame |= {name: RETURN for name in needed | vectors if not graph[name] and leaves_stack_alone(code[name])}
-    called = {name for caller in frame.keys() & graph.keys() for name in graph[caller]}
-    interrupts = (frame.keys() & graph.keys()) - called - {begin}
-    for name in sorted(interrupts):
-        if any(what == "sei" for _, what, _ in code[name]):
-            raise SystemExit(f"{image}: no bound on the stack: {name} lets in other interrupts")
-    loop = stack.depth(begin, graph, frame)
-    if pushed:
-        loop += -loop % 8  # to which a Cortex-M aligns what it pushes
-    return loop + pushed + max(stack.depth(name, graph, frame) for name in interrupts)
+    found = interrupts.found(image, code)
+    interrupts.refuse_nesting(image, code, graph, found, stack.reached([chip.begin], graph))
+    if chip is AVR:  # avr-libc's functions, and those that are naked, have no report
+        frame = {name: RETURN for name, body in code.items() if interrupts.leaves_stack_alone(body)} | frame
+    loop = stack.depth(chip.begin, graph, frame)
+    if chip is CORTEX_M:
+        loop += EXCEPTION + -loop % 8
+    return loop + max(stack.depth(name, graph, frame) for name in found)
 
 
 def sizes(name: str) -> dict[str, int]:
@@ -83,6 +54,8 @@ def ran(name: str) -> dict[str, int]:
     """What was seen while it ran."""
     if name == CAN:
         return awake.cycles(awake.on_bus)
+    if name == CAN_29:
+        return {}
     if name == SENDER.name:
         with Line(SENDER) as line:
             line.receive(2 * 8)
@@ -90,7 +63,7 @@ def ran(name: str) -> dict[str, int]:
     board = BOARDS[name]
     if board.mcu:
         return awake.cycles(awake.on_line(board))
-    return awake.instructions(board, machine(board.image())[0])
+    return awake.instructions(board, chip_of(board.image()).objdump)
 
 
 def main() -> None:
@@ -98,7 +71,7 @@ def main() -> None:
     measured: budgets.Budgets = {}
     row = "{:<18}" + "".join(COLUMNS[column] for column in columns)
     print(row.format("image", *columns))
-    for name in (*BOARDS, SENDER.name, CAN):
+    for name in (*BOARDS, SENDER.name, CAN, CAN_29):
         measured[name] = sizes(name)
         if columns is COLUMNS:
             measured[name] |= ran(name)

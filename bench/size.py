@@ -41,8 +41,10 @@ def sections(file: Path) -> dict[str, int]:
 
 
 def bound(target: Target, object_file: Path, image: Path) -> int:
-    """The agent's stack in bytes, hooks apart. It calls nothing through a pointer."""
-    graph = stack.calls(stack.code(target.compiler.replace("gcc", "objdump"), image), HOOKS)
+    """The agent's stack in bytes, hooks apart."""
+    code = stack.code(target.compiler.replace("gcc", "objdump"), image)
+    graph = stack.calls(code, HOOKS)
+    stack.refuse_pointers(image, code, stack.reached([AGENT], graph) & code.keys())
     if not set(HOOKS.values()) <= set().union(*graph.values()):
         raise SystemExit(f"{image}: the calls of the hooks were not found")
     # libgcc's, on PowerPC: they work in their caller's frame.

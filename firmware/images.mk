@@ -28,14 +28,14 @@ $(FIRMWARE) $(VARIANTS:%=build/firmware/%.elf): build/firmware/%.elf: $(IMAGE_SO
 
 # What the compiler reports of each function's stack, for bench/firmware.py. It warns that it says
 # nothing of a naked function, which -w alone silences.
-STACKS := $(IMAGES:%=build/firmware/%.su)
+STACKS := $(patsubst %,build/firmware/%.su,$(IMAGES) $(VARIANTS))
 $(STACKS): build/firmware/%.su: $(IMAGE_SOURCES)
 	@mkdir -p build/firmware/$*
 	@for source in $(filter %.c,$^); do \
 	    $(CC_$*) $(FIRMWARE_FLAGS) -w -fstack-usage -c $$source -o build/firmware/$*/$$(basename $$source .c).o \
 	        || exit 1; \
 	done
-	@cat build/firmware/$*/*.su >$@
+	@cat $(patsubst %.c,build/firmware/$*/%.su,$(notdir $(filter %.c,$^))) >$@
 $(STACKS): | $(READY)
 
 # The same, but for a packet that hangs the loop: a test of the watchdog.

@@ -681,7 +681,7 @@ def bounds(states: list[State], extra: int) -> tuple[int, int]:
 def follow(name: str) -> tuple[int, list[tuple[int, int]], int]:
     """Every path on one chip: how many, cycles by kind, bytes of stack."""
     machine = load(name)
-    code = Code(machine, pushed=3 if name == "ATmega2560" else 2)
+    code = Code(machine, pushed=machine.target.return_address)
     agent_code, record_code = machine.symbols[AGENT], machine.symbols["export_record"]
     found: dict[str, list[State]] = {kind: [] for kind in KINDS}
     extra = 0

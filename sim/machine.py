@@ -51,6 +51,7 @@ class Machine:
     HOOKS = (0xE000, 0xE080)  # where nothing is
     HOME = 0xF000  # where calls return to: nothing there is run
     PAINT = 0xA5
+    STACK_SIZE: int  # bytes, where calls are watched by painting the stack
     cost_unit = "instructions"
     counted = True  # False: nobody asks for costs, which take some machines long
 
@@ -78,6 +79,14 @@ class Machine:
     def steps(self, function: str, *arguments: int) -> list[int]:
         """The addresses of all instructions of a call, hooks apart."""
         raise NotImplementedError
+
+    def depth(self, top: int) -> int:
+        """How deep a call's stack was, whose paint ends at the top."""
+        painted = self.read(top - self.STACK_SIZE, self.STACK_SIZE)
+        deep = len(painted.lstrip(bytes([self.PAINT])))
+        if deep == self.STACK_SIZE:
+            raise RuntimeError(f"a call took {deep} bytes of stack or more: all that there are")
+        return deep
 
     def close(self) -> None:
         """Ends whatever start() began."""
@@ -157,6 +166,7 @@ class Unicorn(Machine):
 
     ram = 0x2000_0000
     RAM_SIZE = 0x4000
+    STACK_SIZE = 0x2F00
 
     engine: unicorn.Uc
     arguments: tuple[int, ...]  # registers, as are all these:
@@ -219,8 +229,7 @@ class Unicorn(Machine):
     def call(self, function: str, *arguments: int) -> Call:
         self.cost, self.hooks = 0, []
         top = self.ram + self.RAM_SIZE - 256
-        floor = self.ram + 0x1000
-        self.write(floor, bytes([self.PAINT]) * (top - floor))
+        self.write(top - self.STACK_SIZE, bytes([self.PAINT]) * self.STACK_SIZE)
         self.engine.reg_write(self.stack_pointer, top)
         self.pass_arguments(arguments)
         self.go_home(top)
@@ -228,10 +237,7 @@ class Unicorn(Machine):
         at = self.engine.reg_read(self.program_counter)
         if at != self.HOME or self.engine.reg_read(self.stack_pointer) != top:
             raise RuntimeError(f"{function} did not return: at {at:x}")
-        untouched = self.read(floor, top - floor)
-        stack = len(untouched.lstrip(bytes([self.PAINT])))
-        return Call(self.engine.reg_read(self.result) & 0xFF, self.cost, stack, self.hooks)
-
+        return Call(self.engine.reg_read(self.result) & 0xFF, self.cost, self.depth(top), self.hooks)
 
     def steps(self, function: str, *arguments: int) -> list[int]:
         seen: list[int] = []
@@ -241,6 +247,7 @@ class Unicorn(Machine):
                 seen.append(address)
 
         hook = self.engine.hook_add(unicorn.UC_HOOK_CODE, step)
+        self.engine.ctl_flush_tb()  # or code that ran before, without the hook, would not be seen
         self.call(function, *arguments)
         self.engine.hook_del(hook)
         return seen
@@ -349,8 +356,7 @@ class Xtensa(Machine):
         self.program = Debugged("qemu-xtensa", "-cpu", "lx106", "-g", image)
         self.registers = self.program.registers()
         self.top = self.registers[self.STACK_POINTER] & ~0xF
-        self.floor = self.top - self.STACK_SIZE
-        self.ram = self.floor - 0x800
+        self.ram = self.top - self.STACK_SIZE - 0x800
         for stop in (self.HOME, *self.HOOKS):
             self.program.break_at(stop)
 
@@ -376,7 +382,7 @@ class Xtensa(Machine):
     def trace(self, function: str, *arguments: int) -> tuple[Call, list[int]]:
         seen: list[int] = []
         hooks: list[tuple[object, ...]] = []
-        self.write(self.floor, bytes([self.PAINT]) * self.STACK_SIZE)
+        self.write(self.top - self.STACK_SIZE, bytes([self.PAINT]) * self.STACK_SIZE)
         now = self.registers.copy()
         now[self.LINK], now[self.STACK_POINTER], now[self.PROGRAM_COUNTER] = self.HOME, self.top, self.symbols[function]
         now[self.RESULT:self.RESULT + len(arguments)] = arguments
@@ -392,8 +398,7 @@ class Xtensa(Machine):
             now[self.PROGRAM_COUNTER] = now[self.LINK]
         if now[self.STACK_POINTER] != self.top:
             raise RuntimeError(f"{function} left its stack")
-        stack = len(self.read(self.floor, self.STACK_SIZE).lstrip(bytes([self.PAINT])))
-        return Call(now[self.RESULT] & 0xFF, len(seen), stack, hooks), seen
+        return Call(now[self.RESULT] & 0xFF, len(seen), self.depth(self.top), hooks), seen
 
     def call(self, function: str, *arguments: int) -> Call:
         return self.trace(function, *arguments)[0]

@@ -33,6 +33,12 @@ class Target:
         """The name without spaces, for the folder of what is built for it."""
         return self.name.replace(" ", "-")
 
+    @property
+    def return_address(self) -> int:
+        """The bytes of stack that a call pushes."""
+        wide = self.name == "ATmega2560"  # of AVRs, one with more code than 16 bits can name
+        return {"Avr": 3 if wide else 2, "Amd64": 8, "I386": 4}.get(self.machine, 0)
+
     def compile(self, source: Path, output: Path, *more: str, include: Path = ROOT) -> None:
         """Compiles one C file of the project to an object file."""
         output.parent.mkdir(parents=True, exist_ok=True)

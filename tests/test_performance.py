@@ -7,13 +7,15 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
-from bench import callgrind, figures, pages, worst
-from sim.machine import load
-from sim.targets import ROOT, run
+from bench import callgrind, cost, figures, functions, pages, size, worst
+from sim.machine import Machine
+from sim.targets import ROOT, TARGETS, run
 
 
 def library_with(place: Path, before: str, after: str) -> Path:
@@ -51,22 +53,75 @@ def test_what_has_moved() -> None:
                                           "make cost: AVR: new was not there and is 2"]
 
 
-def test_a_bound_that_does_not_hold_is_noticed() -> None:
-    machine = load("rv32imc")
-    limits = worst.by_flow(machine)
-    worst.check("rv32imc", limits)
-    machine.close()
-    for kind, (low, high) in limits["instructions"].items():
-        wrong = {"instructions": limits["instructions"] | {kind: (low, high - 1)}}
+@pytest.mark.parametrize(("name", "unit", "kinds"), [
+    ("rv32imc", "instructions", worst.KINDS), ("Cortex-M0+", "cycles", ("magic", "report"))])
+def test_a_bound_that_does_not_hold_is_noticed(name: str, unit: str, kinds: tuple[str, ...]) -> None:
+    units = worst.bounds(name)
+    worst.check(name, units)
+    for kind in kinds:
+        low, high = units[unit][kind]
         with pytest.raises(SystemExit, match=f"where the bounds are {low} and {high - 1}"):
-            worst.check("rv32imc", wrong)
+            worst.check(name, {unit: units[unit] | {kind: (low, high - 1)}})
+
+
+@pytest.mark.parametrize("wrong", [lambda head: [], lambda head: [head, head], lambda head: [head + 4]])
+def test_a_certain_jump_that_nobody_argued_about_is_noticed(monkeypatch: pytest.MonkeyPatch,
+                                                            wrong: Callable[[int], list[int]]) -> None:
+    def read(machine: Machine) -> worst.Flow:
+        flow = original(machine)
+        (head,) = flow.certain
+        flow.certain = wrong(head)
+        return flow
+
+    original = worst.read
+    monkeypatch.setattr(worst, "read", read)
+    with pytest.raises(SystemExit, match="jumps that nobody has argued about"):
+        worst.bounds("PowerPC")
+
+
+def test_a_machine_is_closed_whatever_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An Xtensa that is not closed crashes, and says so after the message."""
+    def fail(*_: object) -> NoReturn:
+        raise SystemExit("wrong")
+
+    closed: list[Machine] = []
+    monkeypatch.setattr("sim.machine.Xtensa.close", lambda machine: closed.append(machine))
+    monkeypatch.setattr("sim.machine.Xtensa.start", lambda machine, image: setattr(machine, "ram", 0))
+    monkeypatch.setattr(worst, "read", fail)
+    monkeypatch.setattr(worst.cost, "measure", fail)
+    for number, work in enumerate((lambda: worst.bounds("Xtensa lx106"),
+                                   lambda: worst.check("Xtensa lx106", {"instructions": {}})), 1):
+        with pytest.raises(SystemExit, match="wrong"):
+            work()
+        assert len(closed) == number
+
+
+@pytest.mark.parametrize(("name", "pushed"), [
+    ("ATmega328P", 2), ("ATmega2560", 3), ("i386", 4), ("amd64", 8), ("rv32imc", 0)])
+def test_a_stack_deeper_than_the_bound_is_noticed(name: str, pushed: int) -> None:
+    target = TARGETS[name]
+    limit = size.measure(target)[2] + pushed
+    cost.check_stack(target, limit)
+    with pytest.raises(SystemExit, match=f"was {limit + 1} bytes deep, where the bound is {limit}"):
+        cost.check_stack(target, limit + 1)
+
+
+@pytest.mark.parametrize("name", functions.COMPILERS)
+def test_valgrind_counts_what_unicorn_does(name: str) -> None:
+    counted = functions.measure(name, "-Os")
+    figure = {column: cell for (command, row, column), cell in figures.parse(figures.FILE.read_text()).items()
+              if (command, row) == ("cost", name)}
+    for kind in ("length", "sum", "variable"):
+        assert str(counted[f"refused {kind}"]) == figure[kind]
+    assert str(counted["heartbeat"]) == figure["heartbeat"]
+    assert f"{counted['report of zeros']}-{counted['report of ff']}" == figure["report"]
 
 
 def test_a_loop_that_nobody_argued_about_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     waits = '    for (size_t i = length; i != 0; i--)\n        __asm__ volatile("nop");\n'
     monkeypatch.setenv("DUMPULSE_SOURCE", str(library_with(tmp_path, CHECK, waits + CHECK)))
     with pytest.raises(SystemExit, match="loops that nobody has argued about"):
-        worst.by_flow(load("Cortex-M0+"))
+        worst.bounds("Cortex-M0+")
 
 
 def test_counts_that_do_not_add_up_are_noticed() -> None:

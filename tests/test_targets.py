@@ -122,3 +122,20 @@ def test_stack_on_avr(machine: Machine) -> None:
         assert process(machine, 1, packet).stack <= 20
     for variable in (0, 64):
         assert machine.call("export_record", machine.agent, variable, 1, 2).stack <= 20
+
+
+@pytest.mark.parametrize("machine", ["Cortex-M0+", "Xtensa lx106"], indirect=True)
+def test_a_stack_that_is_used_up_is_noticed(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    deepest = process(machine, 1, REQUEST).stack
+    monkeypatch.setattr(machine, "STACK_SIZE", deepest + 1)
+    assert process(machine, 1, REQUEST).stack == deepest
+    monkeypatch.setattr(machine, "STACK_SIZE", deepest)
+    with pytest.raises(RuntimeError, match="all that there are"):
+        process(machine, 1, REQUEST)
+
+
+@pytest.mark.parametrize("machine", ["Cortex-M0+"], indirect=True)
+def test_steps_are_seen_of_code_that_ran_before(machine: Machine) -> None:
+    call = process(machine, 1, REQUEST)
+    steps = machine.steps("dumpulse_process_packet", machine.agent, machine.packet, len(REQUEST), CONTEXT)
+    assert len(steps) == call.cost
