@@ -745,11 +745,11 @@ static void run_tasks(uint64_t now)
 }
 
 /* Under load, to be woken for every packet costs more than to take it: at BUSY packets in a
- * round (32,000 a second, if it slept before) the server sleeps on for NAP and lets them queue up,
+ * round (16,000 a second, if it slept before) the server sleeps on for NAP and lets them queue up,
  * unless those of a nap might fill a quarter of a buffer. Packets and signals wait no longer than
  * that. It also sleeps when a socket was ready and had nothing: one that was passed may have errors
  * queued, or be shut down, and would be ready for ever. */
-enum { BUSY = 16, NAP = 500000 /* ns */ };
+enum { BUSY = 16, NAP = 1000000 /* ns */ };
 
 static void serve(const sigset_t *waiting)
 {
