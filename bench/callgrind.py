@@ -13,7 +13,6 @@ import re
 import socket
 import struct
 import subprocess
-import tempfile
 import termios
 import time
 from collections import Counter
@@ -21,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sim.targets import BUILD, ROOT
+from sim.targets import ROOT, scratch
 
 PATIENCE = 60.0  # seconds
 ATTEMPTS = 3
@@ -68,7 +67,7 @@ def command(output: Path, *words: str | Path) -> list[str]:
 
 def count(program: Path) -> Counts:
     """A program that ends by itself."""
-    with tempfile.TemporaryDirectory(dir=BUILD) as place:
+    with scratch() as place:
         output = Path(place) / "out"
         done = subprocess.run(command(output, program), env={}, capture_output=True, text=True,
                               timeout=PATIENCE, check=False)
@@ -102,7 +101,7 @@ class Server:
 
     def __init__(self, program: str, *options: str, sockets: int = 1) -> None:
         self.program, self.options = program, options
-        self.place = tempfile.TemporaryDirectory(dir=BUILD)
+        self.place = scratch()
         self.sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(sockets)]
         for one in self.sockets:
             one.bind(("127.0.0.1", 0))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from bench import callgrind, figures
-from sim.targets import BARE, BUILD, ROOT, run
+from sim.targets import BARE, ROOT, run, scratch
 
 COMPILERS = {"amd64": "x86_64-linux-gnu-gcc", "i386": "i686-linux-gnu-gcc"}
 # As firmware is compiled; and as the Makefile compiles the servers, but for -flto.
@@ -16,17 +16,21 @@ LEVELS = {"-Os": ["-Os", *BARE], "-O2": ["-O2", *BARE], "server": ["-O2", "-funr
 AGENT, HOOKS = "dumpulse_process_packet", ("dumpulse_get_timestamp", "dumpulse_send_packet")
 
 
+def run_cases(architecture: str, level: str) -> callgrind.Counts:
+    """The driver with the library, compiled at that level."""
+    words = [COMPILERS[architecture], "-std=c99", *LEVELS[level], f"-I{ROOT}"]
+    with scratch() as place:
+        driver, library, program = (Path(place) / name for name in ("driver.o", "library.o", "program"))
+        # Each case is to stay a function of its own that calls, and does not jump.
+        run([*words, "-fno-ipa-icf", "-fno-optimize-sibling-calls", "-c", ROOT / "bench" / "driver.c", "-o", driver])
+        run([*words, "-c", ROOT / "dumpulse.c", "-o", library])
+        run([words[0], "-static", driver, library, "-o", program])
+        return callgrind.count(program)
+
+
 def measure(architecture: str, level: str) -> dict[str, int]:
     """By case: what the library takes, its hooks apart."""
-    program: Path = BUILD / "functions" / f"driver-{architecture}{level}"
-    program.parent.mkdir(parents=True, exist_ok=True)
-    words = [COMPILERS[architecture], "-std=c99", *LEVELS[level], f"-I{ROOT}"]
-    driver, library = program.with_suffix(".driver.o"), program.with_suffix(".library.o")
-    # Each case is to stay a function of its own that calls, and does not jump.
-    run([*words, "-fno-ipa-icf", "-fno-optimize-sibling-calls", "-c", ROOT / "bench" / "driver.c", "-o", driver])
-    run([*words, "-c", ROOT / "dumpulse.c", "-o", library])
-    run([words[0], "-static", driver, library, "-o", program])
-    counts = callgrind.count(program)
+    counts = run_cases(architecture, level)
     costs = {}
     for case in (name for name in counts.own if name.startswith("case_")):
         name = case.removeprefix("case_").replace("_", " ")

@@ -12,7 +12,7 @@ from pathlib import Path
 from elftools.elf.elffile import ELFFile
 
 from bench import budgets, figures, stack
-from sim.targets import BUILD, ROOT, TARGETS, Target, run
+from sim.targets import ROOT, TARGETS, Target, run, scratch
 
 AGENT = "dumpulse_process_packet"
 # Beyond the reach of the shortest calls of RISC-V, within that of an ATtiny85.
@@ -54,10 +54,11 @@ def bound(target: Target, object_file: Path, image: Path) -> int:
 
 def record(target: Target) -> int:
     """Bytes of a function that calls dumpulse_record once, and does nothing else."""
-    object_file = BUILD / "size" / target.folder / "exports.o"
-    target.compile(ROOT / "tests" / "exports.c", object_file)
-    with object_file.open("rb") as stream:
-        return ELFFile(stream).get_section_by_name(".text.export_record")["sh_size"]
+    with scratch() as place:
+        object_file = Path(place) / "exports.o"
+        target.compile(ROOT / "tests" / "exports.c", object_file)
+        with object_file.open("rb") as stream:
+            return ELFFile(stream).get_section_by_name(".text.export_record")["sh_size"]
 
 
 def compiler(target: Target) -> str:
@@ -67,12 +68,12 @@ def compiler(target: Target) -> str:
 
 def measure(target: Target) -> tuple[dict[str, int], int, int]:
     """Sections of the object, bytes when linked, bytes of stack."""
-    place = BUILD / "size" / target.folder
-    object_file, image = place / "dumpulse.o", place / "agent.elf"
-    target.compile(ROOT / "dumpulse.c", object_file, "-fstack-usage")
-    hooks = [f"-Wl,--defsym={hook}={at:#x}" for at, hook in HOOKS.items()]
-    target.link([object_file], image, f"-Wl,-e,{AGENT}", "-Wl,-Ttext=0x0", *hooks)
-    return sections(object_file), sum(sections(image).values()), bound(target, object_file, image)
+    with scratch() as place:
+        object_file, image = Path(place) / "dumpulse.o", Path(place) / "agent.elf"
+        target.compile(ROOT / "dumpulse.c", object_file, "-fstack-usage")
+        hooks = [f"-Wl,--defsym={hook}={at:#x}" for at, hook in HOOKS.items()]
+        target.link([object_file], image, f"-Wl,-e,{AGENT}", "-Wl,-Ttext=0x0", *hooks)
+        return sections(object_file), sum(sections(image).values()), bound(target, object_file, image)
 
 
 def main() -> None:

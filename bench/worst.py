@@ -28,7 +28,7 @@ from dataclasses import dataclass, field, replace
 
 import z3
 
-from bench import budgets, cost, figures
+from bench import budgets, cost, figures, stack
 from proof import avr
 from sim.machine import SEND, TIME, Call, Machine, load
 from sim.targets import TARGETS
@@ -100,7 +100,6 @@ PLAIN = r"bic|bf[ic]|bswap"  # no jumps, for all their names
 # Always made, as the second sum is below 2^31: the compiler tests whether it is negative. There is one,
 # and it leads to where that sum is reduced.
 CERTAIN = {"PowerPC": r"bge "}
-GOAL = re.compile(r"\b([0-9a-f]+) <")
 
 
 def read(machine: Machine) -> Flow:
@@ -116,7 +115,7 @@ def read(machine: Machine) -> Flow:
             continue
         words = machine.code[at]
         flow.names[at], _, flow.operands[at] = words.partition(" ")
-        goal = int(found[1], 16) if (found := GOAL.search(words)) else None
+        goal = stack.goal(words)
         if re.match(jumps.call, words) and goal in hooks:
             flow.hooks[hooks[goal]].add(at)
             ways = [following[at]]

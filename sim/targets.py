@@ -7,6 +7,7 @@ compiler's flags. SPDX-License-Identifier: MIT
 from __future__ import annotations
 
 import subprocess
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,6 +49,12 @@ class Target:
         """Links objects without any start-up code, but with libgcc."""
         run([self.compiler, *self.flags, "-nostdlib", "-static", "-Wl,--build-id=none",
              "-Wl,--gc-sections", *more, *objects, "-lgcc", "-o", output])
+
+
+def scratch() -> tempfile.TemporaryDirectory[str]:
+    """A folder that nobody else uses: the same may be measured by two at a time."""
+    BUILD.mkdir(exist_ok=True)
+    return tempfile.TemporaryDirectory(dir=BUILD)
 
 
 def run(command: list[object], cwd: Path | None = None) -> str:
