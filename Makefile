@@ -45,7 +45,9 @@ udpserver: build/udpserver ##! the agent for Linux: build/udpserver
 	@echo $<
 
 SERVER_PROGRAMS := build/udpserver build/canserver build/recvfrom_loop build/flood
-SERVICE := $(addprefix agent/,service.c service.h can.c can.h)
+# What both agents for Linux are made of; some tests include a part of it, and link the rest.
+AGENT_PARTS := log options counters timing table state manager sockets loop can main
+SERVICE := $(AGENT_PARTS:%=agent/%.c) $(filter-out agent/main.h,$(AGENT_PARTS:%=agent/%.h)) agent/program.h
 build/udpserver: udpserver.c $(SERVICE) $(LIBRARY)
 	@tools/setup gcc libc6-dev
 	@mkdir -p $(@D)
@@ -310,7 +312,7 @@ build/udpserver-sanitized: udpserver.c $(SERVICE)
 build/udpserver-sanitized: COMPILER := clang
 build/udpserver-sanitized: MORE := $(SANITIZERS)
 build/udpserver-calls: tests/calls.c udpserver.c $(SERVICE)
-build/udpserver-calls: SOURCES = tests/calls.c agent/can.c dumpulse.c # the first includes the others
+build/udpserver-calls: SOURCES = $(filter-out udpserver.c agent/state.c,$(filter %.c,$^)) # calls.c includes these
 build/unit: tests/unit.c
 build/unit-can: tests/unit_can.c $(SERVICE)
 build/unit-can: SOURCES = tests/unit_can.c dumpulse.c # the first includes agent/can.c
@@ -320,7 +322,7 @@ build/exhaustive: tests/exhaustive.c
 build/exhaustive: MORE := -O2
 build/fuzz/fuzz: tests/fuzz.c tests/fuzz_check.h
 build/fuzz/server: tests/fuzz_udpserver.c tests/fuzz_check.h udpserver.c $(SERVICE)
-build/fuzz/server: SOURCES = tests/fuzz_udpserver.c agent/can.c dumpulse.c # the first includes the others
+build/fuzz/server: SOURCES = $(filter-out udpserver.c agent/options.c agent/state.c agent/main.c,$(filter %.c,$^))
 build/fuzz/fuzz build/fuzz/server: COMPILER := clang
 build/fuzz/fuzz build/fuzz/server: MORE := $(SANITIZERS) -fsanitize=fuzzer
 $(VECTOR_PROGRAMS): tests/vectors.c

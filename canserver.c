@@ -1,31 +1,35 @@
 /* An agent for Linux: takes heartbeats and answers requests on a CAN bus.   SPDX-License-Identifier: MIT
  *
- * canserver.8 is its manual. All that it does is done by agent/can.c, which udpserver uses, too,
- * and agent/service.c.
+ * canserver.8 is its manual. agent/can.c does the work, for udpserver, too; agent/program.h names
+ * the other parts.
  */
-#define _GNU_SOURCE /* NOLINT: for clockid_t in service.h */
+#include "dumpulse.h"
+
 #include "agent/can.h"
+#include "agent/log.h"
+#include "agent/options.h"
+#include "agent/program.h"
 
 void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
 {
     (void)context, (void)length; /* there is one bus only, and one length */
-    keep_can_report(packet);
+    can_keep_report(packet);
 }
 
-static const struct option own_options[] = {
-    {"--can-id", "ID", "first of 128 identifiers (680); 8 digits: 29 bits", .set = set_can_id},
+static const struct option_spec own_options[] = {
+    {"--can-id", "ID", "first of 128 identifiers (680); 8 digits: 29 bits", .set = can_set_id},
     {"--rate", "N", "reports a second (10)", NULL, NULL, &can_rate, 1, 1000},
 };
 
 static bool finish_arguments(void)
 {
     return can_interface != NULL || options.help || options.version ||
-           wrong("which CAN interface? Like: canserver can0");
+           options_wrong("which CAN interface? Like: canserver can0");
 }
 
 static void say_what_is_served(void)
 {
-    say("listening on %s; %u reports a second", describe_can(), (unsigned)can_rate);
+    log_say("listening on %s; %u reports a second", can_describe(), (unsigned)can_rate);
 }
 
 const struct program program = {
@@ -37,11 +41,11 @@ const struct program program = {
              "Whoever is on the bus can set variables. Reports over UDP: udpserver --can.\n",
     .options = own_options,
     .option_count = sizeof own_options / sizeof own_options[0],
-    .set_defaults = set_can_defaults,
-    .set_operand = set_can_interface,
+    .set_defaults = can_set_defaults,
+    .set_operand = can_set_interface,
     .finish_arguments = finish_arguments,
-    .open = open_can,
+    .open = can_open,
     .say_what_is_served = say_what_is_served,
-    .take_packets = take_can,
-    .finish = finish_can,
+    .take_packets = can_take,
+    .finish = can_finish,
 };

@@ -1,8 +1,7 @@
 /* An agent for Linux: takes heartbeats and answers requests over UDP.   SPDX-License-Identifier: MIT
  *
- * udpserver.8 is its manual, dumpulse.h that of the library. One thread and one loop run
- * everything; what has nothing to do with UDP (options, counters, the state file, the service
- * manager, the loop) is in agent/service.c, and the CAN side of a gateway in agent/can.c.
+ * udpserver.8 is its manual, dumpulse.h that of the library. This file has what is about UDP.
+ * agent/ has the rest: agent/program.h names its parts.
  */
 #define _GNU_SOURCE /* NOLINT: for recvmmsg and sendmmsg */
 #include <arpa/inet.h>
@@ -19,6 +18,14 @@
 #include <unistd.h>
 
 #include "agent/can.h"
+#include "agent/counters.h"
+#include "agent/log.h"
+#include "agent/manager.h"
+#include "agent/options.h"
+#include "agent/program.h"
+#include "agent/sockets.h"
+#include "agent/table.h"
+#include "agent/timing.h"
 
 /* ---- Options ---------------------------------------------------------------------------- */
 
@@ -57,9 +64,9 @@ static struct {
 static bool set_port(const char *text)
 {
     if (network.port_text != NULL)
-        return wrong("one PORT is enough: '%.40s' is too many", text);
+        return options_wrong("one PORT is enough: '%.40s' is too many", text);
     network.port_text = text;
-    return set_number("PORT", text, 0, UINT16_MAX, &network.port);
+    return options_set_number("PORT", text, 0, UINT16_MAX, &network.port);
 }
 
 /* An address in numbers, of so many characters. */
@@ -99,17 +106,18 @@ static bool set_bind(const char *text)
     struct place *place = &network.binds[network.bind_count];
 
     if (network.bind_count == MAX_BINDS)
-        return wrong("--bind may be given %d times, no more", MAX_BINDS);
+        return options_wrong("--bind may be given %d times, no more", MAX_BINDS);
     if (!read_address(text, (size_t)(percent - text), place->address))
-        return wrong("--bind wants an address in numbers like 192.0.2.1 or :: and not '%.60s'",
-                     text);
+        return options_wrong(
+            "--bind wants an address in numbers like 192.0.2.1 or :: and not '%.60s'", text);
     if (*percent != '\0' && (place->scope = if_nametoindex(percent + 1)) == 0)
-        return wrong("--bind %.60s: there is no such interface", text);
+        return options_wrong("--bind %.60s: there is no such interface", text);
     for (const struct place *earlier = network.binds; earlier != place; earlier++)
         if (covers(place, earlier) || covers(earlier, place))
-            return wrong("--bind %.60s has what another --bind has: :: is all of IPv4 and IPv6, "
-                         "0.0.0.0 all of IPv4; give it alone",
-                         text);
+            return options_wrong(
+                "--bind %.60s has what another --bind has: :: is all of IPv4 and IPv6, "
+                "0.0.0.0 all of IPv4; give it alone",
+                text);
     network.bind_count++;
     return true;
 }
@@ -120,14 +128,14 @@ static bool add_rule(const char *text)
     const char *slash = strchrnul(text, '/');
 
     if (network.rule_count == MAX_RULES)
-        return wrong("--allow may be given %d times, no more", MAX_RULES);
+        return options_wrong("--allow may be given %d times, no more", MAX_RULES);
     if (!read_address(text, (size_t)(slash - text), rule->address))
-        return wrong("--allow wants an address like 192.0.2.0/24 or 2001:db8::/32, not '%.60s'",
-                     text);
+        return options_wrong(
+            "--allow wants an address like 192.0.2.0/24 or 2001:db8::/32, not '%.60s'", text);
     const uint64_t before = is_ipv4(rule->address) ? MAPPED_BITS : 0;
     uint64_t bits = ADDRESS_BITS - before;
-    if (*slash != '\0' && !read_number(slash + 1, '\0', 0, bits, &bits))
-        return wrong(
+    if (*slash != '\0' && !options_read_number(slash + 1, '\0', 0, bits, &bits))
+        return options_wrong(
             "--allow %.60s: after the slash of an IPv%c network goes a number from 0 to %u", text,
             before != 0 ? '4' : '6', (unsigned)bits);
     memset(rule->mask, 0, sizeof rule->mask);
@@ -135,8 +143,8 @@ static bool add_rule(const char *text)
         rule->mask[bit / 8] |= (uint8_t)(0x80U >> bit % 8);
     for (size_t i = 0; i < ADDRESS_SIZE; i++)
         if ((rule->address[i] & ~rule->mask[i]) != 0)
-            return wrong("--allow %.60s: the address has bits set beyond the first %u", text,
-                         (unsigned)bits);
+            return options_wrong("--allow %.60s: the address has bits set beyond the first %u",
+                                 text, (unsigned)bits);
     rule->text = text;
     network.rule_count++;
     return true;
@@ -151,16 +159,16 @@ static bool set_allow(const char *text)
 static bool set_gateway_id(const char *text)
 {
     network.can_id = true;
-    return set_can_id(text);
+    return can_set_id(text);
 }
 
-static const struct option own_options[] = {
+static const struct option_spec own_options[] = {
     {"--bind", "ADDRESS", "listen there (repeatable); :: is IPv4 and IPv6", .set = set_bind},
     {"--allow", "CIDR", "who may ask for reports (repeatable)", .set = set_allow},
     {"--rate", "N", "reports a second for one source (10)", NULL, NULL, &network.rate, 1, 1000000},
     {"--rate-total", "N", "reports a second for all of them (1000)", NULL, NULL,
      &network.rate_total, 1, 1000000},
-    {"--can", "INTERFACE", "serve this CAN interface, too: a gateway", .set = set_can_interface},
+    {"--can", "INTERFACE", "serve this CAN interface, too: a gateway", .set = can_set_interface},
     {"--can-id", "ID", "first of its 128 identifiers (680)", .set = set_gateway_id},
 };
 
@@ -170,13 +178,13 @@ static void set_defaults(void)
     network.port = 9060;
     network.rate = 10;
     network.rate_total = 1000;
-    set_can_defaults();
+    can_set_defaults();
 }
 
 static bool finish_arguments(void)
 {
     if (network.can_id && can_interface == NULL)
-        return wrong("--can-id is for a gateway: give --can INTERFACE, too");
+        return options_wrong("--can-id is for a gateway: give --can INTERFACE, too");
     return network.allow || (add_rule("127.0.0.0/8") && add_rule("::1"));
 }
 
@@ -208,10 +216,10 @@ static uint64_t set_secret;
 
 static void prepare_limits(void)
 {
-    each_interval = SECOND / network.rate;
-    total_interval = SECOND / network.rate_total;
+    each_interval = TIMING_SECOND / network.rate;
+    total_interval = TIMING_SECOND / network.rate_total;
     if (getrandom(&set_secret, sizeof set_secret, GRND_NONBLOCK) != sizeof set_secret)
-        set_secret = nanoseconds(CLOCK_REALTIME);
+        set_secret = timing_unix_ms();
     set_secret |= 1U;
 }
 
@@ -250,7 +258,7 @@ static bool has_come(uint64_t time, uint64_t now)
 /* Is another one due, of one each `interval` ns? */
 static bool has_left(const struct bucket *bucket, uint64_t interval, uint64_t now)
 {
-    return has_come(bucket->free_at + interval, now + SECOND);
+    return has_come(bucket->free_at + interval, now + TIMING_SECOND);
 }
 
 static void take_one(struct bucket *bucket, uint64_t interval, uint64_t now)
@@ -262,7 +270,7 @@ static void take_one(struct bucket *bucket, uint64_t interval, uint64_t now)
 
 static bool is_within_rate(const uint8_t address[ADDRESS_SIZE])
 {
-    const uint64_t now = nanoseconds(CLOCK_MONOTONIC);
+    const uint64_t now = timing_ns();
     uint64_t source;
 
     memcpy(&source, is_ipv4(address) ? address + 8 : address, sizeof source);
@@ -357,7 +365,7 @@ void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
     struct msghdr *reply = &outgoing[outgoing_count].msg_hdr;
 
     if (request == NULL) { /* somebody on the CAN bus has asked */
-        keep_can_report(packet);
+        can_keep_report(packet);
         return;
     }
     memcpy(reports[outgoing_count], packet, length);
@@ -381,7 +389,7 @@ static void send_reports(int descriptor)
             first->msg_controllen = 0;
             continue;
         }
-        counters[sent > 0 ? REPORTS : UNSENT] += sent > 0 ? (unsigned)sent : 1;
+        counters[sent > 0 ? COUNT_REPORTS : COUNT_UNSENT] += sent > 0 ? (unsigned)sent : 1;
         done += sent > 0 ? (unsigned)sent : 1;
     }
     outgoing_count = 0;
@@ -393,12 +401,12 @@ static void take_request(const uint8_t *packet, struct msghdr *from)
 
     address_of((const union source *)from->msg_name, address);
     if (!is_allowed(address)) {
-        counters[NOT_ALLOWED]++;
+        counters[COUNT_NOT_ALLOWED]++;
     } else if (!is_within_rate(address)) {
-        counters[RATE]++;
+        counters[COUNT_RATE]++;
     } else {
-        stamp_self();
-        (void)dumpulse_process_packet(&agent, packet, DUMPULSE_PACKET_SIZE, from);
+        table_stamp_self();
+        (void)dumpulse_process_packet(&table_agent, packet, DUMPULSE_PACKET_SIZE, from);
     }
 }
 
@@ -413,16 +421,16 @@ __attribute__((noinline)) static unsigned take_batch(size_t socket)
 
     if (count <= 0)
         return 0;
-    read_clock();
-    counters[PACKETS] += (unsigned)count;
+    table_read_clock();
+    counters[COUNT_PACKETS] += (unsigned)count;
     const uint8_t *packet = packets[0];
     for (struct mmsghdr *message = incoming; message != incoming + count; message++) {
         if (message->msg_len != DUMPULSE_PACKET_SIZE)
-            counters[LENGTH]++;
+            counters[COUNT_LENGTH]++;
         else if (memcmp(packet, request, sizeof request) == 0)
             take_request(packet, &message->msg_hdr);
         else
-            counters[take_heartbeat(packet)]++;
+            counters[table_take_heartbeat(packet)]++;
         make_room(&message->msg_hdr);
         packet += PACKET_ROOM;
     }
@@ -445,7 +453,7 @@ static unsigned take_packets(bool polled)
                 break;
         }
     }
-    return taken + take_can(polled);
+    return taken + can_take(polled);
 }
 
 /* ---- Sockets ---------------------------------------------------------------------------- */
@@ -471,7 +479,7 @@ static bool add_udp_socket(int descriptor)
                          sizeof everywhere);
     }
     udp_count++;
-    return add_socket(descriptor);
+    return sockets_add(descriptor);
 }
 
 static const char *describe(const union source *place)
@@ -532,14 +540,14 @@ static bool open_own_sockets(void)
         if (reason == 0 || (unasked && i == 1 && reason != EADDRINUSE))
             continue; /* a machine may have no IPv6 */
         if (reason != EADDRINUSE || !any_port || i == 0 || --tries == 0) {
-            say("cannot listen on %s: %s", describe(&here),
-                reason == EADDRINUSE
-                    ? "the port is in use; stop what listens there, or give another PORT"
-                    : strerror(reason));
+            log_say("cannot listen on %s: %s", describe(&here),
+                    reason == EADDRINUSE
+                        ? "the port is in use; stop what listens there, or give another PORT"
+                        : strerror(reason));
             return false;
         }
-        while (socket_count != 0)
-            (void)close(sockets[--socket_count].fd);
+        while (sockets_count != 0)
+            (void)close(sockets[--sockets_count].fd);
         udp_count = 0;
         network.port = 0;
         i = SIZE_MAX; /* begin again */
@@ -550,18 +558,19 @@ static bool open_own_sockets(void)
 /* Those of the service manager, if it passes any. */
 static bool open_sockets(void)
 {
-    const size_t passed = passed_sockets();
+    const size_t passed = manager_passed_sockets();
 
     if (passed == 0)
         return open_own_sockets();
     if (network.port_text != NULL || network.bind_count != 0) {
-        say("sockets were passed by the service manager: give neither PORT nor --bind");
+        log_say("sockets were passed by the service manager: give neither PORT nor --bind");
         return false;
     }
     for (size_t i = 0; i < passed; i++)
-        if (!add_udp_socket(FIRST_PASSED + (int)i)) {
-            say("descriptor %d, passed by the service manager, is no UDP socket, or one too many",
-                FIRST_PASSED + (int)i);
+        if (!add_udp_socket(MANAGER_FIRST_SOCKET + (int)i)) {
+            log_say(
+                "descriptor %d, passed by the service manager, is no UDP socket, or one too many",
+                MANAGER_FIRST_SOCKET + (int)i);
             return false;
         }
     return true;
@@ -571,7 +580,7 @@ static bool open_all(void)
 {
     prepare_limits();
     prepare_batches();
-    return open_sockets() && (can_interface == NULL || open_can());
+    return open_sockets() && (can_interface == NULL || can_open());
 }
 
 static void say_what_is_served(void)
@@ -585,17 +594,17 @@ static void say_what_is_served(void)
         (void)getsockname(sockets[i].fd, &bound.any, &size);
         length += (size_t)snprintf(text + length, sizeof text - length, " %s", describe(&bound));
     }
-    say("listening on%s", text);
+    log_say("listening on%s", text);
     if (can_interface != NULL)
-        say("and on %s; %u reports a second", describe_can(), (unsigned)can_rate);
-    say_if_buffers_are_small();
+        log_say("and on %s; %u reports a second", can_describe(), (unsigned)can_rate);
+    sockets_say_if_small();
     length = 0;
     for (size_t i = 0; i < network.rule_count; i++)
         if (length < sizeof text)
             length +=
                 (size_t)snprintf(text + length, sizeof text - length, " %s", network.rules[i].text);
-    say("reports to%s; %u a second each, %u in all%s", text, (unsigned)network.rate,
-        (unsigned)network.rate_total, network.allow ? "" : "; --allow CIDR names others");
+    log_say("reports to%s; %u a second each, %u in all%s", text, (unsigned)network.rate,
+            (unsigned)network.rate_total, network.allow ? "" : "; --allow CIDR names others");
 }
 
 const struct program program = {
@@ -614,5 +623,5 @@ const struct program program = {
     .open = open_all,
     .say_what_is_served = say_what_is_served,
     .take_packets = take_packets,
-    .finish = finish_can,
+    .finish = can_finish,
 };

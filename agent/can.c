@@ -11,7 +11,16 @@
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
+
+#include "counters.h"
+#include "log.h"
+#include "loop.h"
+#include "options.h"
+#include "sockets.h"
+#include "table.h"
+#include "timing.h"
 
 /* SPEC.md, "Transport: CAN": a block of 128 identifiers. */
 enum {
@@ -49,25 +58,25 @@ static struct {
 
 /* ---- Options ---------------------------------------------------------------------------- */
 
-void set_can_defaults(void)
+void can_set_defaults(void)
 {
     can_interface = NULL;
     can_rate = 10;
     base = DEFAULT_BASE;
 }
 
-bool set_can_interface(const char *text)
+bool can_set_interface(const char *text)
 {
     if (can_interface != NULL)
-        return wrong("one CAN interface is enough: '%.40s' is too many", text);
+        return options_wrong("one CAN interface is enough: '%.40s' is too many", text);
     if (*text == '\0' || strlen(text) >= IFNAMSIZ)
-        return wrong("a CAN interface has a name like can0, not '%.40s'", text);
+        return options_wrong("a CAN interface has a name like can0, not '%.40s'", text);
     can_interface = text;
     return true;
 }
 
 /* As cansend writes identifiers: three hexadecimal digits are 11 bits, eight are 29. */
-bool set_can_id(const char *text)
+bool can_set_id(const char *text)
 {
     const size_t length = strlen(text);
     char *end;
@@ -79,13 +88,13 @@ bool set_can_id(const char *text)
             return true;
         }
     }
-    return wrong(
+    return options_wrong(
         "--can-id wants three hexadecimal digits, or eight for 29 bits, that are a multiple "
         "of 80, like 680 or 18ff5080: not '%.40s'",
         text);
 }
 
-const char *describe_can(void)
+const char *can_describe(void)
 {
     static char text[IFNAMSIZ + 80];
     const canid_t id = base & CAN_EFF_MASK;
@@ -138,8 +147,8 @@ static int open_socket(void)
 /* Requests that were counted as answered, and were not after all. */
 static void give_up(unsigned *requests)
 {
-    counters[REPORTS] -= *requests;
-    counters[UNSENT] += *requests;
+    counters[COUNT_REPORTS] -= *requests;
+    counters[COUNT_UNSENT] += *requests;
     *requests = 0;
 }
 
@@ -149,10 +158,10 @@ static void give_up_reports(void)
     give_up(&report.answers);
     give_up(&report.waiting);
     report.leaving = false;
-    tasks[TRANSPORT_TASK].every = 0;
+    loop_pace_task(LOOP_TRANSPORT, 0);
 }
 
-void keep_can_report(const uint8_t *bytes)
+void can_keep_report(const uint8_t *bytes)
 {
     memcpy(report.bytes, bytes, sizeof report.bytes);
 }
@@ -162,14 +171,14 @@ static void begin_report(void)
 {
     static const uint8_t request[DUMPULSE_PACKET_SIZE] = DUMPULSE_REQUEST;
 
-    read_clock();
-    stamp_self();
-    (void)dumpulse_process_packet(&agent, request, sizeof request, NULL);
+    table_read_clock();
+    table_stamp_self();
+    (void)dumpulse_process_packet(&table_agent, request, sizeof request, NULL);
     report.answers = report.waiting;
     report.waiting = 0;
     report.leaving = true;
     report.frame = 0;
-    report.begun = nanoseconds(CLOCK_MONOTONIC);
+    report.begun = timing_ns();
 }
 
 /* As many frames as the interface takes: its queue is short, and the bus slow. Returns 0, or the
@@ -187,7 +196,7 @@ static int send_frames(void)
         memcpy(frame.data, report.bytes + at, frame.can_dlc);
         if (send(sockets[socket_at].fd, &frame, sizeof frame, MSG_DONTWAIT) != sizeof frame) {
             const bool full = errno == ENOBUFS || errno == EAGAIN;
-            if (full && nanoseconds(CLOCK_MONOTONIC) - report.begun < GIVE_UP)
+            if (full && timing_ns() - report.begun < GIVE_UP)
                 return 0; /* the task comes again */
             reason = errno;
             give_up(&report.answers);
@@ -197,7 +206,7 @@ static int send_frames(void)
     }
     report.answers = 0; /* who has got one keeps it, whatever happens next */
     report.leaving = false;
-    tasks[TRANSPORT_TASK].every = report.waiting != 0 ? RETRY : 0;
+    loop_pace_task(LOOP_TRANSPORT, report.waiting != 0 ? RETRY : 0);
     return reason;
 }
 
@@ -205,19 +214,19 @@ static int send_frames(void)
  * ones, for the next, which begins when this one has left. */
 static void take_request(void)
 {
-    const uint64_t now = nanoseconds(CLOCK_MONOTONIC);
+    const uint64_t now = timing_ns();
 
     if (report.waiting == 0) {
-        if (report.next_allowed > now + SECOND - SECOND / can_rate) {
-            counters[RATE]++;
+        if (report.next_allowed > now + TIMING_SECOND - TIMING_SECOND / can_rate) {
+            counters[COUNT_RATE]++;
             return;
         }
         report.next_allowed =
-            (report.next_allowed < now ? now : report.next_allowed) + SECOND / can_rate;
-        start_task(TRANSPORT_TASK, RETRY);
+            (report.next_allowed < now ? now : report.next_allowed) + TIMING_SECOND / can_rate;
+        loop_start_task(LOOP_TRANSPORT, RETRY);
     }
     report.waiting++;
-    counters[REPORTS]++;
+    counters[COUNT_REPORTS]++;
 }
 
 /* ---- Frames ----------------------------------------------------------------------------- */
@@ -225,17 +234,17 @@ static void take_request(void)
 static void take_error(canid_t id)
 {
     static uint64_t told;
-    const uint64_t now = nanoseconds(CLOCK_MONOTONIC);
+    const uint64_t now = timing_ns();
 
-    counters[ERROR_FRAMES]++;
+    counters[COUNT_ERROR_FRAMES]++;
     if ((id & CAN_ERR_BUSOFF) == 0)
         return;
-    counters[BUS_OFFS]++;
+    counters[COUNT_BUS_OFFS]++;
     give_up_reports(); /* the frames that were queued are lost, and sending may not fail */
     if (told == 0 || now - told >= QUIET)
-        say("%s is off the bus after too many errors: check wiring and bit rate; a restart is "
-            "ip link set %s type can restart-ms 100",
-            can_interface, can_interface);
+        log_say("%s is off the bus after too many errors: check wiring and bit rate; a restart is "
+                "ip link set %s type can restart-ms 100",
+                can_interface, can_interface);
     told = now;
 }
 
@@ -247,13 +256,13 @@ static void take_frame(const struct can_frame *frame)
         take_error(frame->can_id);
         return;
     }
-    counters[PACKETS]++;
+    counters[COUNT_PACKETS]++;
     if (frame->can_dlc != DUMPULSE_PACKET_SIZE)
-        counters[LENGTH]++;
+        counters[COUNT_LENGTH]++;
     else if (memcmp(frame->data, request, sizeof request) == 0)
         take_request();
     else
-        counters[take_heartbeat(frame->data)]++;
+        counters[table_take_heartbeat(frame->data)]++;
 }
 
 /* Returns their number; with 0, errno has the reason. */
@@ -270,7 +279,7 @@ static unsigned take_batch(void)
     const int count = recvmmsg(sockets[socket_at].fd, incoming, BATCH, MSG_DONTWAIT, NULL);
     if (count <= 0)
         return 0;
-    read_clock();
+    table_read_clock();
     for (int i = 0; i < count; i++)
         take_frame(&frames[i]);
     return (unsigned)count;
@@ -284,14 +293,14 @@ static void lose_interface(const char *why)
     uint64_t taken = 0;
     unsigned batch;
 
-    say("%s %s: waiting for it", can_interface, why);
+    log_say("%s %s: waiting for it", can_interface, why);
     is_open = false;
     do {
         taken += batch = take_batch();
-    } while (batch != 0 && taken < capacity);
+    } while (batch != 0 && taken < sockets_capacity);
     give_up_reports();
-    replace_socket(socket_at, -1);
-    start_task(TRANSPORT_TASK, REOPEN);
+    sockets_replace(socket_at, -1);
+    loop_start_task(LOOP_TRANSPORT, REOPEN);
 }
 
 /* The kernel tells once that an interface is down, to whoever calls first, be it for sending.
@@ -304,7 +313,7 @@ static void heed_error(int reason)
         lose_interface("is gone");
 }
 
-unsigned take_can(bool polled)
+unsigned can_take(bool polled)
 {
     unsigned taken = 0;
 
@@ -330,13 +339,13 @@ static void tend_can(void)
     const int made = open_socket();
     if (made < 0)
         return;
-    replace_socket(socket_at, made);
+    sockets_replace(socket_at, made);
     is_open = true;
-    tasks[TRANSPORT_TASK].every = 0;
-    say("%s is back", can_interface);
+    loop_pace_task(LOOP_TRANSPORT, 0);
+    log_say("%s is back", can_interface);
 }
 
-void finish_can(void)
+void can_finish(void)
 {
     const struct timespec pause = {0, (long)RETRY};
 
@@ -346,23 +355,23 @@ void finish_can(void)
     }
 }
 
-bool open_can(void)
+bool can_open(void)
 {
     const int made = open_socket();
 
     if (made < 0 && errno != ENETDOWN) {
-        say("cannot use %s: %s", can_interface,
-            errno == EAFNOSUPPORT || errno == EPROTONOSUPPORT
-                ? "this kernel has no CAN; modprobe can-raw may load it"
-            : errno == ENODEV ? "there is no such CAN interface; ip link lists them"
-                              : strerror(errno));
+        log_say("cannot use %s: %s", can_interface,
+                errno == EAFNOSUPPORT || errno == EPROTONOSUPPORT
+                    ? "this kernel has no CAN; modprobe can-raw may load it"
+                : errno == ENODEV ? "there is no such CAN interface; ip link lists them"
+                                  : strerror(errno));
         return false;
     }
-    socket_at = socket_count;
+    socket_at = sockets_count;
     is_open = true;
-    counted = COUNTERS;
-    tasks[TRANSPORT_TASK].run = tend_can;
-    (void)add_socket(made); /* there is room: MAX_SOCKETS has a place for it */
+    counters_shown = COUNTERS;
+    loop_define_task(LOOP_TRANSPORT, tend_can, 0);
+    (void)sockets_add(made); /* there is room: MAX_SOCKETS has a place for it */
     if (made < 0)
         lose_interface("is down");
     return true;

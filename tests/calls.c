@@ -96,5 +96,5 @@ static int noted_bind(int descriptor, const struct sockaddr *address, socklen_t 
 #define rename noted_rename
 #define bind noted_bind
 #undef _GNU_SOURCE
-#include "../agent/service.c" /* NOLINT: most of the calls are in there, */
-#include "../udpserver.c"     /* NOLINT: and bind() here */
+#include "../agent/state.c" /* NOLINT: most of the calls are in there, */
+#include "../udpserver.c"   /* NOLINT: and bind() here */

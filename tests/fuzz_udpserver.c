@@ -5,10 +5,10 @@
  * is; a failure prints its replay:
  *     make replay-server INPUT=build/fuzz/server-crash-…
  */
-#define main udpserver_main
-#include "../agent/service.c" /* NOLINT: its functions are static */
-#include "../udpserver.c"     /* NOLINT: so are these */
-#undef main
+#define _GNU_SOURCE           /* NOLINT: as udpserver.c has it */
+#include "../agent/options.c" /* NOLINT: its functions are static */
+#include "../agent/state.c"   /* NOLINT: so are these */
+#include "../udpserver.c"     /* NOLINT: and these */
 
 #include "fuzz_check.h"
 
@@ -20,7 +20,7 @@ static void try_arguments(char *text, size_t size)
 
     for (size_t i = 0; i < size && count < 100; i += strlen(text + i) + 1)
         arguments[count++] = text + i;
-    if (!read_arguments(count, arguments)) {
+    if (!options_read(count, arguments)) {
         CHECK(options.wrong[0] != '\0' && strlen(options.wrong) < sizeof options.wrong);
         return;
     }
@@ -39,7 +39,7 @@ static void try_arguments(char *text, size_t size)
     CHECK(options.state_every >= 1 && options.state_every <= 86400);
     CHECK(!options.self ||
           (options.self_variable < 64 && options.self_sender >= 1 && options.self_sender <= 255));
-    CHECK(options.state == NULL || strlen(options.state) <= LONGEST_PATH);
+    CHECK(options.state == NULL || strlen(options.state) <= OPTIONS_LONGEST_PATH);
 }
 
 /* Any bytes: good ones are those that the server itself would have written. */
@@ -91,7 +91,7 @@ static void set_arguments(char *option, char *value)
 {
     char *arguments[] = {"udpserver", option, value, NULL};
 
-    CHECK(read_arguments(option == NULL ? 1 : 3, arguments));
+    CHECK(options_read(option == NULL ? 1 : 3, arguments));
 }
 
 static bool is_allowed_text(const char *text)
@@ -147,14 +147,14 @@ static unsigned taken_at(struct bucket *bucket, uint64_t interval, uint64_t now)
 /* A second's worth at once, then one each interval; however long it was silent, no more. */
 static void try_limit(unsigned rate, uint64_t start)
 {
-    const uint64_t each = SECOND / rate, hour = 3600 * SECOND;
+    const uint64_t each = TIMING_SECOND / rate, hour = 3600 * TIMING_SECOND;
     struct bucket bucket = {0, 0};
 
     CHECK(taken_at(&bucket, each, start) == rate);
     CHECK(taken_at(&bucket, each, start + each - 1) == 0);
     CHECK(taken_at(&bucket, each, start + each) == 1);
     CHECK(taken_at(&bucket, each, start + hour) == rate);
-    CHECK(taken_at(&bucket, each, start + hour + SECOND / 2) == rate / 2);
+    CHECK(taken_at(&bucket, each, start + hour + TIMING_SECOND / 2) == rate / 2);
 }
 
 static void try_limits(void)
@@ -162,7 +162,7 @@ static void try_limits(void)
     static const unsigned rates[] = {1, 2, 10, 1000}; /* a second divides by them */
 
     for (size_t i = 0; i < sizeof rates / sizeof rates[0]; i++)
-        for (uint64_t start = SECOND; start < 64 * SECOND; start += SECOND / 3)
+        for (uint64_t start = TIMING_SECOND; start < 64 * TIMING_SECOND; start += TIMING_SECOND / 3)
             try_limit(rates[i], start);
 }
 

@@ -2,7 +2,7 @@
  *                                                             SPDX-License-Identifier: MIT
  * What becomes of reports when an interface goes while they leave, and at the end: on a real
  * one it is chance whether sending or receiving learns of it. tests/vm_can.py has the rest, and
- * the real kernel. What agent/service.c does for it is here in its simplest form.
+ * the real kernel. What other files of agent/ do for it is here in its simplest form.
  */
 #define _GNU_SOURCE /* NOLINT: as agent/can.c has it */
 #include <errno.h>
@@ -17,7 +17,13 @@
 
 #include <cmocka.h>
 
-#include "agent/service.h"
+#include "agent/counters.h"
+#include "agent/log.h"
+#include "agent/loop.h"
+#include "agent/options.h"
+#include "agent/sockets.h"
+#include "agent/table.h"
+#include "agent/timing.h"
 
 /* ---- The kernel: one interface, its socket, and the time --------------------------------- */
 
@@ -103,7 +109,7 @@ static int fake_nanosleep(const struct timespec *time)
 {
     clock_now += (uint64_t)time->tv_nsec;
     can0.room += can0.drains ? 1 : 0;
-    if (clock_now > 60 * SECOND)
+    if (clock_now > 60 * TIMING_SECOND)
         fail_msg("it sleeps for ever");
     return 0;
 }
@@ -123,14 +129,15 @@ static int fake_nanosleep(const struct timespec *time)
 
 /* ---- The service ------------------------------------------------------------------------ */
 
-dumpulse agent;
-uint64_t counters[COUNTERS], capacity;
-size_t counted, socket_count;
-struct pollfd sockets[MAX_SOCKETS];
-struct task tasks[TASKS];
+dumpulse table_agent;
+uint64_t counters[COUNTERS], sockets_capacity;
+size_t counters_shown, sockets_count;
+struct pollfd sockets[SOCKETS_MAX];
+static void (*task_run)(void); /* of LOOP_TRANSPORT, */
+static uint64_t task_every;    /* and how often it comes, in ns */
 static char said[200];
 
-void say(const char *format, ...)
+void log_say(const char *format, ...)
 {
     va_list arguments;
 
@@ -139,39 +146,50 @@ void say(const char *format, ...)
     va_end(arguments);
 }
 
-bool wrong(const char *format, ...)
+bool options_wrong(const char *format, ...)
 {
     fail_msg("%s", format);
     return false;
 }
 
-uint64_t nanoseconds(clockid_t clock)
+uint64_t timing_ns(void)
 {
-    assert_int_equal(clock, CLOCK_MONOTONIC);
     return clock_now;
 }
 
-void start_task(size_t task, uint64_t every)
+void loop_define_task(size_t task, void (*run)(void), uint64_t every)
 {
-    tasks[task].every = every;
+    task_run = run;
+    loop_pace_task(task, every);
 }
 
-bool add_socket(int descriptor)
+void loop_start_task(size_t task, uint64_t every)
 {
-    sockets[socket_count++].fd = descriptor;
+    loop_pace_task(task, every);
+}
+
+void loop_pace_task(size_t task, uint64_t every)
+{
+    assert_int_equal(task, LOOP_TRANSPORT);
+    task_every = every;
+}
+
+bool sockets_add(int descriptor)
+{
+    sockets[sockets_count++].fd = descriptor;
     return true;
 }
 
-void replace_socket(size_t socket, int descriptor)
+void sockets_replace(size_t socket, int descriptor)
 {
     sockets[socket].fd = descriptor;
 }
 
-void read_clock(void)
+void table_read_clock(void)
 {
 }
 
-void stamp_self(void)
+void table_stamp_self(void)
 {
 }
 
@@ -183,7 +201,7 @@ uint16_t dumpulse_get_timestamp(void)
 void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
 {
     (void)context, (void)length;
-    keep_can_report(packet);
+    can_keep_report(packet);
 }
 
 /* ---- The tests -------------------------------------------------------------------------- */
@@ -192,15 +210,15 @@ static const struct can_frame REQUEST = {0x680 + 127, .can_dlc = 8, .data = DUMP
 
 static void come_round(void)
 {
-    if (tasks[TRANSPORT_TASK].every != 0)
-        tasks[TRANSPORT_TASK].run();
+    if (task_every != 0)
+        task_run();
 }
 
 static void come(struct can_frame frame, unsigned times)
 {
     can0.coming = frame;
     can0.times = times;
-    (void)take_can(false);
+    (void)can_take(false);
 }
 
 /* One report is under way, and the interface's queue is full; two more have asked since then. */
@@ -210,24 +228,24 @@ static int stuck(void **state)
     memset(&can0, 0, sizeof can0);
     memset(&report, 0, sizeof report);
     memset(counters, 0, sizeof counters);
-    socket_count = 0;
-    capacity = 1000;
-    clock_now = SECOND;
-    set_can_defaults();
-    assert_true(set_can_interface("can0") && open_can());
+    sockets_count = 0;
+    sockets_capacity = 1000;
+    clock_now = TIMING_SECOND;
+    can_set_defaults();
+    assert_true(can_set_interface("can0") && can_open());
     can0.room = 10;
     come(REQUEST, 1);
     come_round();
     come(REQUEST, 2);
     assert_int_equal(can0.sent, 10);
-    assert_int_equal(counters[REPORTS], 3);
+    assert_int_equal(counters[COUNT_REPORTS], 3);
     return 0;
 }
 
 static void assert_all_unsent(void)
 {
-    assert_int_equal(counters[REPORTS], 0);
-    assert_int_equal(counters[UNSENT], 3);
+    assert_int_equal(counters[COUNT_REPORTS], 0);
+    assert_int_equal(counters[COUNT_UNSENT], 3);
 }
 
 /* And nothing of one from before. */
@@ -239,8 +257,8 @@ static void assert_that_the_next_report_leaves(void)
     come(REQUEST, 1);
     come_round();
     assert_int_equal(can0.reports, 1);
-    assert_int_equal(counters[REPORTS], 1);
-    assert_int_equal(counters[UNSENT], 3);
+    assert_int_equal(counters[COUNT_REPORTS], 1);
+    assert_int_equal(counters[COUNT_UNSENT], 3);
 }
 
 /* Whichever of sending and receiving is first. */
@@ -249,7 +267,7 @@ static void lose(int how, bool sending_first, const char *message)
     become(how);
     if (sending_first)
         come_round();
-    (void)take_can(false);
+    (void)can_take(false);
     assert_string_equal(said, message);
     assert_int_equal(sockets[0].fd, -1);
     assert_all_unsent();
@@ -294,7 +312,7 @@ static void test_a_flood_does_not_keep_a_lost_interface(void **state)
     become(DOWN);
     come(empty, 1000 * 1000);
     assert_int_equal(sockets[0].fd, -1);
-    assert_in_range(counters[LENGTH], capacity, capacity + BATCH - 1);
+    assert_in_range(counters[COUNT_LENGTH], sockets_capacity, sockets_capacity + BATCH - 1);
 }
 
 static void test_a_bus_that_is_off(void **state)
@@ -312,10 +330,10 @@ static void test_at_the_end_all_that_was_asked_for_leaves(void **state)
 {
     (void)state;
     can0.drains = true;
-    finish_can();
+    can_finish();
     assert_int_equal(can0.reports, 2);
-    assert_int_equal(counters[REPORTS], 3);
-    assert_int_equal(counters[UNSENT], 0);
+    assert_int_equal(counters[COUNT_REPORTS], 3);
+    assert_int_equal(counters[COUNT_UNSENT], 0);
 }
 
 static void test_the_end_takes_two_seconds_at_most(void **state)
@@ -323,9 +341,9 @@ static void test_the_end_takes_two_seconds_at_most(void **state)
     const uint64_t begun = clock_now;
 
     (void)state;
-    finish_can();
+    can_finish();
     assert_all_unsent();
-    assert_in_range(clock_now - begun, 0, 2 * SECOND + 2 * RETRY);
+    assert_in_range(clock_now - begun, 0, 2 * TIMING_SECOND + 2 * RETRY);
 }
 
 static void test_the_end_while_it_is_down(void **state)
@@ -334,7 +352,7 @@ static void test_the_end_while_it_is_down(void **state)
 
     (void)state;
     become(DOWN);
-    finish_can();
+    can_finish();
     assert_all_unsent();
     assert_in_range(clock_now - begun, 0, 2 * RETRY);
 }

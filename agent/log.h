@@ -1,0 +1,14 @@
+/* What an agent for Linux says.   SPDX-License-Identifier: MIT */
+#ifndef DUMPULSE_LOG_H
+#define DUMPULSE_LOG_H
+
+#include <stddef.h>
+
+/* One line on stderr, cut off at 1 KB, whatever an argument had in it. */
+__attribute__((format(printf, 1, 2))) void log_say(const char *format, ...);
+
+/* One line to a descriptor, or none: a reader that has stopped reading must not stop the
+ * agent. A pipe that polls as writable takes 4096 bytes without blocking. */
+void log_write(int descriptor, const char *line, size_t length);
+
+#endif

@@ -1,0 +1,67 @@
+/* main() of the agents for Linux, which program.h describes.   SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE /* NOLINT: for O_CLOEXEC */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "counters.h"
+#include "dumpulse.h"
+#include "log.h"
+#include "loop.h"
+#include "manager.h"
+#include "options.h"
+#include "program.h"
+#include "sockets.h"
+#include "state.h"
+#include "timing.h"
+
+enum { EXIT_USAGE = 2 };
+
+/* Descriptors 0 to 2 that somebody has closed would be given to the first files that are opened,
+ * and messages be written there. Those from 3 are left alone: they may be passed sockets. */
+static void keep_standard_descriptors(void)
+{
+    int descriptor = STDIN_FILENO;
+
+    while (descriptor >= 0 && descriptor <= STDERR_FILENO)
+        descriptor = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (descriptor >= 0)
+        (void)close(descriptor);
+}
+
+static void show_life(void)
+{
+    manager_notify("WATCHDOG=1");
+}
+
+int main(int argc, char **argv)
+{
+    keep_standard_descriptors();
+    if (!options_read(argc, argv)) {
+        log_say("%s", options.wrong);
+        return EXIT_USAGE;
+    }
+    if (options.help || options.version) {
+        if (options.help)
+            options_print_help();
+        else
+            (void)printf("%s %s\n", program.name, DUMPULSE_VERSION);
+        return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    }
+    const sigset_t waiting = loop_catch_signals();
+    loop_define_task(LOOP_DROPS, sockets_count_drops, 60 * TIMING_SECOND);
+    if (!program.open() || (options.state != NULL && !state_load()))
+        return EXIT_FAILURE;
+    loop_define_task(LOOP_WATCHDOG, show_life, manager_watchdog_interval());
+    loop_define_task(LOOP_SAVING, state_save_if_changed,
+                     options.state == NULL ? 0 : options.state_every * TIMING_SECOND);
+    program.say_what_is_served();
+    manager_notify("READY=1");
+    loop_serve(&waiting);
+    manager_notify("STOPPING=1");
+    program.finish();
+    sockets_count_drops();
+    counters_print();
+    return options.state == NULL || state_save() ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,162 @@
+/* The options of an agent for Linux: options.h tells more.   SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE /* NOLINT: for strchrnul */
+#include "options.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "dumpulse.h"
+#include "program.h"
+
+struct options options;
+
+bool options_wrong(const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    (void)vsnprintf(options.wrong, sizeof options.wrong, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+bool options_read_number(const char *text, char end, uint64_t low, uint64_t high, uint64_t *number)
+{
+    uint64_t value = 0;
+
+    if (*text == end)
+        return false;
+    for (; *text != end; text++) {
+        if (*text < '0' || *text > '9')
+            return false;
+        value = value * 10 + (uint64_t)(*text - '0'); /* no overflow: high <= 10^18 */
+        if (value > high)
+            return false;
+    }
+    *number = value;
+    return value >= low;
+}
+
+bool options_set_number(const char *name, const char *text, uint64_t low, uint64_t high,
+                        uint64_t *number)
+{
+    if (options_read_number(text, '\0', low, high, number))
+        return true;
+    return options_wrong("%s must be a number from %llu to %llu, not '%.40s'", name,
+                         (unsigned long long)low, (unsigned long long)high, text);
+}
+
+static bool set_self(const char *text)
+{
+    const char *colon = strchrnul(text, ':');
+
+    options.self = true;
+    options.self_sender = 1;
+    if (options_read_number(text, *colon, 0, DUMPULSE_VARIABLES - 1, &options.self_variable) &&
+        (*colon == '\0' ||
+         options_read_number(colon + 1, '\0', 1, UINT8_MAX, &options.self_sender)))
+        return true;
+    return options_wrong("--self wants a variable from 0 to 63, or one and a sender from 1 to 255 "
+                         "like 0:1, not '%.40s'",
+                         text);
+}
+
+static bool set_state(const char *text)
+{
+    if (*text == '\0' || strlen(text) > OPTIONS_LONGEST_PATH)
+        return options_wrong("--state wants the name of a file, of %d bytes at most",
+                             OPTIONS_LONGEST_PATH);
+    options.state = text;
+    return true;
+}
+
+static const struct option_spec common[] = {
+    {"--self", "VARIABLE[:SENDER]", "stamp this variable before every report", .set = set_self},
+    {"--tick", "MS", "unit of the timestamps in milliseconds (1000)", NULL, NULL, &options.tick, 1,
+     3600000},
+    {"--state", "FILE", "keep the table there over a restart", .set = set_state},
+    {"--state-every", "S", "seconds between two writes of it (10)", NULL, NULL,
+     &options.state_every, 1, 86400},
+    {"--stats-json", NULL, "print the counters as JSON", .flag = &options.json},
+    {"--help", NULL, "print this", .flag = &options.help},
+    {"--version", NULL, "print the version", .flag = &options.version},
+};
+enum { COMMON = sizeof common / sizeof common[0] };
+
+/* The program's own options come first. */
+static const struct option_spec *known(size_t i)
+{
+    return i < program.option_count ? &program.options[i] : &common[i - program.option_count];
+}
+
+static size_t known_count(void)
+{
+    return program.option_count + COMMON;
+}
+
+void options_print_help(void)
+{
+    char text[40];
+
+    (void)printf("%s\n", program.usage);
+    for (size_t i = 0; i < known_count(); i++) {
+        const struct option_spec *option = known(i);
+        (void)snprintf(text, sizeof text, "%s %s", option->name,
+                       option->value == NULL ? "" : option->value);
+        (void)printf("  %-24s %s\n", text, option->help);
+    }
+    (void)printf("\n%s"
+                 "SIGUSR1 prints the counters; SIGTERM, SIGINT and SIGHUP save FILE and end it.\n"
+                 "Exit status: 0 ended by a signal, 1 cannot run, 2 wrong arguments.\n",
+                 program.notes);
+}
+
+/* Takes the value of an option (NULL: none was given). */
+static bool set_option(const struct option_spec *option, const char *text)
+{
+    if (option->flag != NULL) {
+        *option->flag = true;
+        return text == NULL || options_wrong("%s takes no value", option->name);
+    }
+    if (text == NULL)
+        return options_wrong("%s needs a value: %s", option->name, option->value);
+    if (option->set != NULL)
+        return option->set(text);
+    return options_set_number(option->name, text, option->low, option->high, option->number);
+}
+
+/* One argument, and the one after it (or NULL) in case that is its value. Returns how many
+ * were used: 0 if something is wrong with them. */
+static int read_argument(const char *argument, const char *next)
+{
+    const char *equals = strchrnul(argument, '=');
+    const size_t length = (size_t)(equals - argument);
+
+    if (argument[0] != '-')
+        return program.set_operand(argument) ? 1 : 0;
+    for (size_t i = 0; i < known_count(); i++) {
+        const struct option_spec *option = known(i);
+        if (strlen(option->name) != length || memcmp(argument, option->name, length) != 0)
+            continue;
+        if (*equals == '=' || option->flag != NULL)
+            return set_option(option, *equals == '=' ? equals + 1 : NULL) ? 1 : 0;
+        return set_option(option, next) ? 2 : 0;
+    }
+    return options_wrong("there is no option '%.40s': --help lists them", argument);
+}
+
+bool options_read(int count, char *const *arguments)
+{
+    memset(&options, 0, sizeof options);
+    options.tick = 1000;
+    options.state_every = 10;
+    program.set_defaults();
+    for (int i = 1; i < count;) {
+        const int used = read_argument(arguments[i], i + 1 < count ? arguments[i + 1] : NULL);
+        if (used == 0)
+            return false;
+        i += used;
+    }
+    return program.finish_arguments();
+}

@@ -1,0 +1,87 @@
+/* The sockets of an agent for Linux: sockets.h tells more.   SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE /* NOLINT: for SO_RCVBUFFORCE */
+#include "sockets.h"
+
+#include <linux/sock_diag.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "counters.h"
+#include "log.h"
+
+enum {
+    BUFFER = 4096 * 1024, /* bytes asked for; the kernel doubles it, and counts */
+    PACKET_COST = 768     /* that many for a packet */
+};
+
+struct pollfd sockets[SOCKETS_MAX];
+size_t sockets_count;
+uint64_t sockets_capacity = UINT64_MAX;
+static uint32_t drops[SOCKETS_MAX]; /* as the kernel counted them when it was asked last */
+
+/* The kernel's counter, of 32 bits, is the one that SO_RXQ_OVFL attaches to packets; here it is
+ * read when it is wanted, at no cost for the packets, and tells of the last ones, too. */
+static uint32_t drops_of(int descriptor)
+{
+    uint32_t memory[SK_MEMINFO_VARS] = {0};
+    socklen_t size = sizeof memory;
+
+    (void)getsockopt(descriptor, SOL_SOCKET, SO_MEMINFO, memory, &size);
+    return memory[SK_MEMINFO_DROPS];
+}
+
+/* To be called before it has dropped 2^32. */
+static void count_drops_of(size_t socket)
+{
+    const uint32_t now = drops_of(sockets[socket].fd);
+
+    counters[COUNT_DROPS] += (uint32_t)(now - drops[socket]);
+    drops[socket] = now;
+}
+
+void sockets_count_drops(void)
+{
+    for (size_t i = 0; i < sockets_count; i++)
+        if (sockets[i].fd >= 0)
+            count_drops_of(i);
+}
+
+bool sockets_add(int descriptor)
+{
+    if (sockets_count == SOCKETS_MAX)
+        return false;
+    sockets[sockets_count++] = (struct pollfd){.fd = -1, .events = POLLIN};
+    sockets_replace(sockets_count - 1, descriptor);
+    return true;
+}
+
+void sockets_replace(size_t socket, int descriptor)
+{
+    const int wanted = BUFFER;
+    int granted = 0;
+    socklen_t int_size = sizeof granted;
+
+    if (sockets[socket].fd >= 0) {
+        count_drops_of(socket);
+        (void)close(sockets[socket].fd);
+    }
+    sockets[socket].fd = descriptor;
+    if (descriptor < 0)
+        return;
+    drops[socket] = drops_of(descriptor); /* a passed one may have some from before */
+    (void)getsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &granted, &int_size);
+    if (granted < 2 * wanted) { /* the service manager may have had the right to set more */
+        if (setsockopt(descriptor, SOL_SOCKET, SO_RCVBUFFORCE, &wanted, sizeof wanted) != 0)
+            (void)setsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &wanted, sizeof wanted);
+        (void)getsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &granted, &int_size);
+    }
+    if ((uint64_t)granted / PACKET_COST < sockets_capacity)
+        sockets_capacity = (uint64_t)granted / PACKET_COST;
+}
+
+void sockets_say_if_small(void)
+{
+    if (sockets_capacity < BUFFER / PACKET_COST)
+        log_say("the kernel buffers %u packets only: for bursts raise net.core.rmem_max to %d",
+                (unsigned)sockets_capacity, BUFFER);
+}

@@ -1,0 +1,12 @@
+/* Clocks of an agent for Linux.   SPDX-License-Identifier: MIT */
+#ifndef DUMPULSE_TIMING_H
+#define DUMPULSE_TIMING_H
+
+#include <stdint.h>
+
+static const uint64_t TIMING_SECOND = UINT64_C(1000000000); /* ns */
+
+uint64_t timing_ns(void); /* since the machine was started; nobody can set it */
+uint64_t timing_unix_ms(void);
+
+#endif
