@@ -10,6 +10,7 @@ from pathlib import Path
 
 FILE = Path(__file__).with_name("budgets.tsv")
 HEAD = "# target\t"  # then the names of the columns
+RISE = "# rise\t"  # then target, column, the most that it may be now, and why it had to rise
 Budgets = dict[str, dict[str, int]]
 
 
@@ -28,6 +29,18 @@ def parse(text: str) -> Budgets:
         budgets[name] = {column: int(cell) for column, cell in zip(columns, cells, strict=True)
                          if cell != "-"}
     return budgets
+
+
+def rises(text: str) -> dict[tuple[str, str], int]:
+    """The budgets that had to rise, by target and column: how far."""
+    found = {}
+    for line in text.splitlines():
+        if line.startswith(RISE):
+            name, column, figure, why = [*line.removeprefix(RISE).split("\t", 3), "", "", ""][:4]
+            if not figure.isdigit() or not why.strip():
+                raise SystemExit(f"budgets: a rise needs target, column, figure and why: {line}")
+            found[name, column] = int(figure)
+    return found
 
 
 def load(file: Path = FILE) -> Budgets:
@@ -64,19 +77,23 @@ def git(*words: str) -> str:
 
 
 def raised(file: Path) -> list[str]:
-    """A line for each budget that is above the lowest that it has ever been, or gone."""
+    """A line for each budget that is above the lowest that it has ever been, or gone; a rise, with its reason,
+    excuses it from what came before that."""
     if not (FILE.parent.parent / ".git").exists():
         print("budgets: their history was not checked: this is not a git checkout")
         return []
     if git("rev-parse", "--is-shallow-repository").strip() == "true":
         print("budgets: their history was not checked: this is a shallow clone")
         return []
-    now = load(file)
+    now, risen = load(file), rises(file.read_text())
     lines = []
     for commit in git("log", "--format=%h", "--", file.name).split():
-        for name, figures in parse(git("show", f"{commit}:./{file.name}")).items():
+        then = git("show", f"{commit}:./{file.name}")
+        later = dict(risen.items() - rises(then).items())
+        for name, figures in parse(then).items():
             for column, figure in figures.items():
-                if now.get(name, {}).get(column, figure + 1) > figure:
+                limit = max(figure, later.get((name, column), 0))
+                if now.get(name, {}).get(column, limit + 1) > limit:
                     lines.append(f"{name}: the budget for {column} was {figure} in {commit}: "
                                  "budgets only go down")
     return lines

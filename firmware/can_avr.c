@@ -7,10 +7,12 @@
  */
 #include <avr/interrupt.h>
 #include <avr/io.h>
+#include <avr/pgmspace.h>
 #include <avr/sleep.h>
 #include <avr/wdt.h>
 #include <string.h>
 #include <util/atomic.h>
+#include <util/delay.h>
 
 #include "dumpulse.h"
 
@@ -22,7 +24,12 @@
 #endif
 
 enum { SELECT = PB2, MOSI = PB3, SCK = PB5, INTERRUPT = PD2 };
-enum { QUEUE = 16, FRAME = 8, FRAMES = 33, REPORT_AT = 64, REQUEST_AT = 127, GIVE_UP = 2 /* s */ };
+enum { QUEUE = 16, FRAME = 8, FRAMES = 33, GIVEN_UP = 34, REPORT_AT = 64, REQUEST_AT = 127 };
+enum { GIVE_UP = 2, REFRESH = 60 }; /* s */
+/* After a RESET the controller takes no SPI for 128 periods of its oscillator (its data sheet,
+ * 8.1): 8 us at 16 MHz. We wait twice as long, so it does not matter if both oscillators are wrong
+ * by 1 %. */
+enum { HOLD_US = 16 };
 enum {
     RESET = 0xC0,
     READ = 0x03,
@@ -34,21 +41,13 @@ enum {
     READ_RX1 = 0x94
 }; /* instructions */
 enum {
-    RXF0 = 0x00,
-    RXF1 = 0x04,
-    RXF2 = 0x08,
-    RXF3 = 0x10,
-    RXF4 = 0x14,
-    RXF5 = 0x18,
-    RXM0 = 0x20,
-    RXM1 = 0x24,
-    CNF3 = 0x28,
     CANSTAT = 0x0E,
     CANCTRL = 0x0F,
     CANINTF = 0x2C,
     EFLG = 0x2D,
     TXB0CTRL = 0x30,
-    RXB0CTRL = 0x60
+    RXB0CTRL = 0x60,
+    RXB1CTRL = 0x70
 }; /* registers */
 enum {
     RX0IF = 0x01,
@@ -57,7 +56,9 @@ enum {
     ERRIF = 0x20,
     TXREQ = 0x08,
     TXBO = 0x20,
+    UNWELL = 0x38, /* off the bus, or passive */
     OVERFLOWS = 0xC0,
+    RXM = 0x60,
     BUKT = 0x04,
     SRR = 0x10,
     IDE = 0x08,
@@ -73,9 +74,12 @@ static uint8_t queue[QUEUE][FRAME];
 static volatile uint8_t first, queued;
 
 static uint8_t report[DUMPULSE_REPORT_SIZE]; /* a copy: the table changes while it leaves */
-static volatile uint8_t next_frame = FRAMES; /* FRAMES: none is leaving */
+static volatile uint8_t next_frame = FRAMES; /* FRAMES: none leaves; GIVEN_UP: one may still */
 static volatile uint16_t begun;
 static bool asked_again;
+
+static uint16_t started;      /* when the controller got its settings */
+static volatile bool foreign; /* its filters have let other traffic through since */
 
 /* ---- The controller --------------------------------------------------------------------- */
 
@@ -115,49 +119,73 @@ static void modify(uint8_t address, uint8_t mask, uint8_t value)
     end();
 }
 
-static void put_identifier(uint32_t id)
-{
-    const uint16_t standard = (uint16_t)(CAN_EXTENDED ? id >> 18 : id);
+/* An identifier as the registers SIDH, SIDL, EID8 and EID0 have it. A mask has no IDE. */
+#define STANDARD(id) ((id) >> (CAN_EXTENDED ? 18 : 0))
+#define EXTENSION(id) (CAN_EXTENDED ? (id)&0x3FFFF : 0)
+#define REGISTERS(id, ide)                                                                         \
+    (uint8_t)(STANDARD(id) >> 3), (uint8_t)(STANDARD(id) << 5 | (ide) | EXTENSION(id) >> 16),      \
+        (uint8_t)(EXTENSION(id) >> 8), (uint8_t)EXTENSION(id)
+#define FILTER(id) REGISTERS(id, CAN_EXTENDED ? IDE : 0)
+#define MASK(id) REGISTERS(id, 0)
 
-    exchange((uint8_t)(standard >> 3));
-    exchange((uint8_t)((standard << 5) | (CAN_EXTENDED ? IDE | (id >> 16 & 3) : 0)));
-    exchange(CAN_EXTENDED ? (uint8_t)(id >> 8) : 0);
-    exchange(CAN_EXTENDED ? (uint8_t)id : 0);
-}
+static const uint8_t base[] = {FILTER(CAN_BASE)};
 
-static void set_identifier(uint8_t address, uint32_t id)
+/* Row R is what the registers from 16 * R on are set to. Heartbeats go to buffer 0, which rolls
+ * over; requests to buffer 1. */
+enum { ROWS = 3, ROW = 12 };
+/* The column of the last row from which on registers can be read in all modes. What is before,
+ * masks and filters, reads as 0 but in configuration mode. */
+enum { CNF3 = 8 };
+static const uint8_t settings[ROWS][ROW] PROGMEM = {
+    {FILTER(CAN_BASE), FILTER(CAN_BASE), FILTER(CAN_BASE + REQUEST_AT)}, /* RXF0 to RXF2 */
+    {FILTER(CAN_BASE + REQUEST_AT), FILTER(CAN_BASE + REQUEST_AT),
+     FILTER(CAN_BASE + REQUEST_AT)},                           /* RXF3 to RXF5 */
+    {MASK(0x1FFFFFFFUL - (REPORT_AT - 1)), MASK(0x1FFFFFFFUL), /* RXM0, RXM1 */
+     0x01, 0xB5, 0x00,               /* CNF3 to CNF1: 500 kbit/s of 16 MHz, sampled at 87.5 % */
+     RX0IF | RX1IF | TX0IF | ERRIF}, /* CANINTE */
+};
+
+/* Are the registers of a row, from a column on, as they were set? */
+static bool row_is_set(uint8_t row, uint8_t column)
 {
-    begin(WRITE);
-    exchange(address);
-    put_identifier(id);
+    bool same = true;
+
+    begin(READ);
+    exchange((uint8_t)(row * 16 + column));
+    for (; column < ROW; column++)
+        if (exchange(0) != pgm_read_byte(&settings[row][column]))
+            same = false;
     end();
+    return same;
 }
 
+/* Is all as it was set that can be read in all modes? */
+static bool is_set(void)
+{
+    return row_is_set(ROWS - 1, CNF3) && (read_register(RXB0CTRL) & (RXM | BUKT)) == BUKT &&
+           (read_register(RXB1CTRL) & RXM) == 0;
+}
+
+/* It goes to the bus only with all its settings; or else the loop starts it again a second later.
+ * */
 static void start_controller(void)
 {
-    static const uint8_t request_filters[] = {RXF2, RXF3, RXF4, RXF5};
-    static const uint8_t settings[] = {
-        0x01, 0xB5, 0x00,             /* CNF3 to CNF1: 500 kbit/s of 16 MHz, sampled at 87.5 % */
-        RX0IF | RX1IF | TX0IF | ERRIF /* CANINTE */
-    };
-
     begin(RESET);
     end();
-    /* Heartbeats to buffer 0, which rolls over; requests to buffer 1. */
-    set_identifier(RXM0, 0x1FFFFFFFUL - (REPORT_AT - 1));
-    set_identifier(RXF0, CAN_BASE);
-    set_identifier(RXF1, CAN_BASE);
-    set_identifier(RXM1, 0x1FFFFFFFUL);
-    for (uint8_t i = 0; i < sizeof request_filters; i++)
-        set_identifier(request_filters[i], CAN_BASE + REQUEST_AT);
+    _delay_us(HOLD_US);
+    for (uint8_t row = 0; row < ROWS; row++) {
+        begin(WRITE);
+        exchange((uint8_t)(row * 16));
+        for (uint8_t column = 0; column < ROW; column++)
+            exchange(pgm_read_byte(&settings[row][column]));
+        end();
+    }
     modify(RXB0CTRL, BUKT, BUKT);
-    begin(WRITE);
-    exchange(CNF3);
-    for (uint8_t i = 0; i < sizeof settings; i++)
-        exchange(settings[i]);
-    end();
-    modify(CANCTRL, MODE, 0); /* normal */
+    if (row_is_set(0, 0) && row_is_set(1, 0) && row_is_set(2, 0) && is_set())
+        modify(CANCTRL, MODE, 0); /* normal */
     next_frame = FRAMES;
+    started = seconds;
+    foreign = false;
 }
 
 /* ---- The interrupt ---------------------------------------------------------------------- */
@@ -168,16 +196,22 @@ static void take_frame(uint8_t instruction)
     uint8_t *packet = queue[(uint8_t)(first + queued) % QUEUE];
 
     begin(instruction);
-    exchange(0);
-    const uint8_t low = exchange(0);
-    exchange(0);
-    exchange(0);
+    const uint8_t sidh = exchange(0);
+    const uint8_t sidl = exchange(0);
+    const uint8_t eid8 = exchange(0);
+    const uint8_t eid0 = exchange(0);
     const uint8_t length = exchange(0);
     for (uint8_t i = 0; i < FRAME; i++)
         packet[i] = exchange(0);
     end();
-    const bool remote = CAN_EXTENDED ? (length & RTR) != 0 : (low & SRR) != 0;
-    if (!remote && (length & 0x0F) == FRAME)
+    const bool based = CAN_EXTENDED ? sidh == base[0] && (sidl & ~SRR) == base[1] &&
+                                          eid8 == base[2] && (eid0 & 0x80) == base[3]
+                                    : (sidh & 0xF0) == base[0] && (sidl & IDE) == 0;
+    const uint8_t offset = (CAN_EXTENDED ? eid0 : sidh << 3 | sidl >> 5) & 0x7F;
+    const bool remote = CAN_EXTENDED ? (length & RTR) != 0 : (sidl & SRR) != 0;
+    if (!based || (offset >= REPORT_AT && offset != REQUEST_AT))
+        foreign = true; /* no filter lets it through */
+    else if (!remote && (length & 0x0F) == FRAME)
         queued++;
 }
 
@@ -185,9 +219,13 @@ static void send_frame(void)
 {
     const uint8_t at = next_frame;
     const uint8_t length = at == FRAMES - 1 ? DUMPULSE_REPORT_SIZE % FRAME : FRAME;
+    const uint8_t offset = (uint8_t)(REPORT_AT + at);
 
     begin(LOAD);
-    put_identifier((uint32_t)(CAN_BASE + REPORT_AT + at));
+    exchange((uint8_t)(base[0] | (CAN_EXTENDED ? 0 : offset >> 3)));
+    exchange((uint8_t)(base[1] | (CAN_EXTENDED ? 0 : offset << 5)));
+    exchange(base[2]);
+    exchange((uint8_t)(base[3] | (CAN_EXTENDED ? offset : 0)));
     exchange(length);
     for (uint8_t i = 0; i < length; i++)
         exchange(report[(uint16_t)at * FRAME + i]);
@@ -265,17 +303,32 @@ static void process(const uint8_t *packet)
     dumpulse_process_packet(&agent, packet, FRAME, NULL);
 }
 
+/* Whether masks and filters are still as they were set cannot be read while the controller is on
+ * the bus. If they let too much through, `foreign` shows it. In case they let too little through,
+ * they are set again each minute: that takes the controller off the bus for 0.3 ms, and its error
+ * counters start at 0. So it waits for a time when the controller has nothing to give or to send,
+ * and is not passive. */
+static bool needs_refresh(void)
+{
+    return (uint16_t)(seconds - started) >= REFRESH && next_frame == FRAMES &&
+           bit_is_set(PIND, INTERRUPT) && (read_register(EFLG) & UNWELL) == 0;
+}
+
 /* Once a second: a report that nobody takes is given up, and a controller that has lost its
- * settings (a short loss of its power) gets them again. */
+ * settings (a short loss of its power, a disturbance) gets them again. A frame that is on the bus
+ * when it is given up goes on to its end, and its buffer may not be written until then: the next
+ * report waits for the next second. */
 static void look_after_controller(void)
 {
     ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
     {
+        if (next_frame == GIVEN_UP)
+            next_frame = FRAMES;
         if (next_frame != FRAMES && (uint16_t)(seconds - begun) >= GIVE_UP) {
             modify(TXB0CTRL, TXREQ, 0);
-            next_frame = FRAMES;
+            next_frame = GIVEN_UP;
         }
-        if ((read_register(CANSTAT) & MODE) != 0)
+        if (foreign || (read_register(CANSTAT) & MODE) != 0 || !is_set() || needs_refresh())
             start_controller();
     }
 }

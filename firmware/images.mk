@@ -12,7 +12,7 @@ CC_sender_attiny13 := $(AVR_CC) -mmcu=attiny13a -DF_CPU=1200000UL
 CC_uart_mps2-m0plus := $(ARM_CC) -mcpu=cortex-m0plus
 CC_uart_mps2-m4 := $(ARM_CC) -mcpu=cortex-m4
 CC_uart_virt := $(RISCV_CC)
-CC_can_avr := $(AVR_CC) -mmcu=atmega328p
+CC_can_avr := $(AVR_CC) -mmcu=atmega328p -DF_CPU=16000000UL
 CC_can_avr-29 := $(CC_can_avr) -DCAN_BASE=0x18FF5080 -DCAN_EXTENDED=1
 FIRMWARE_FLAGS := -std=c11 -Os -g -ffunction-sections -fdata-sections -Wl,--gc-sections \
                   -Wl,--build-id=none $(WARNINGS) -I. -Ifirmware

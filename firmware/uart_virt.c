@@ -34,14 +34,11 @@ static uint8_t outgoing[DUMPULSE_REPORT_SIZE];
 static volatile uint16_t left; /* bytes of it to send */
 static volatile uint16_t seconds;
 static volatile uint8_t hungry; /* ticks since the loop was last seen */
+static uint8_t ticks;           /* of this second */
 
-static void set_alarm(void) /* for the next tick, all 64 bits */
+static uint32_t low, high; /* when the next tick is due, 64 bits */
+static void set_alarm(void)
 {
-    static uint32_t low, high;
-    if (low == 0 && high == 0) {
-        low = TIME_LOW;
-        high = TIME_HIGH;
-    }
     low += TICK;
     high += low < TICK;
     ALARM_HIGH = UINT32_MAX; /* not early, in between */
@@ -49,16 +46,23 @@ static void set_alarm(void) /* for the next tick, all 64 bits */
     ALARM_HIGH = high;
 }
 
-/* The machine has no watchdog, so its clock is one: it resets unless the loop is alive. */
+static bool is_late(void)
+{
+    const uint32_t now_high = TIME_HIGH;
+    return now_high > high || (now_high == high && TIME_LOW >= low);
+}
+
+/* The machine has no watchdog, so its clock is one: it resets unless the loop is alive. If the
+ * machine stood still, the clock catches up, tick by tick, before the loop has a turn: those ticks
+ * do not count for the watchdog. */
 static void on_tick(void)
 {
-    static uint8_t ticks;
     set_alarm();
     if (++ticks == TICKS) {
         ticks = 0;
         seconds++;
     }
-    if (++hungry == DOG_TICKS)
+    if (!is_late() && ++hungry == DOG_TICKS)
         RESET = RESET_MAGIC;
 }
 
@@ -124,6 +128,8 @@ void begin(void)
     for (uint32_t *word = zeros_begin; word != zeros_end; word++)
         *word = 0;
     __asm__ volatile("csrw mtvec, %0" ::"r"(trap));
+    low = TIME_LOW;
+    high = TIME_HIGH;
     set_alarm();
     PLIC_PRIORITY = 1;
     PLIC_ENABLE = 1U << UART_SOURCE;

@@ -1,15 +1,17 @@
 /* Runs an AVR firmware on simavr, its serial line on descriptors 0 and 1.
  *                                                       SPDX-License-Identifier: MIT
- *     serial_board MCU HERTZ BAUD IMAGE
+ *     serial_board MCU HERTZ BAUD IMAGE [REST]
  *
  * What is there to read goes to the firmware back to back, at the line's full speed in
  * the firmware's time; that passes as fast as it can be simulated, or as real time does
- * while the firmware sleeps and nothing comes. The line is the UART, or, on chips without one,
+ * while the firmware sleeps and nothing comes. With REST, the line rests for so many cycles after
+ * the first 8 bytes. The line is the UART, or, on chips without one,
  * a pin in and a pin out. After the end of the input and a silence of SILENCE seconds of
  * the firmware's time, or on SIGTERM, it prints on descriptor 2 what became of it:
- *     cycles N asleep N boots N stack N bytes N
+ *     cycles N asleep N boots N stack N bytes N resumed N answered N jitter N
  * all cycles, those of them asleep, times that it began at address 0, the deepest that its stack
- * has been, and bytes received.
+ * has been, bytes received, and in which cycle the 9th began. Of a pin out also in which cycle the
+ * first byte began, and how many cycles an edge was away at most from its place within its byte.
  */
 #include "avr_host.h" /* first: simavr's other headers need what it includes */
 
@@ -41,6 +43,8 @@ static double cycles_per_bit;
 static uint64_t bytes_in;
 static avr_cycle_count_t last_event; /* on the line, either way */
 static bool ended;
+static avr_cycle_count_t rest, resumed, answered;
+static double jitter;
 
 static volatile sig_atomic_t told; /* to end */
 static void on_term(int number)
@@ -95,7 +99,8 @@ static avr_cycle_count_t on_input(avr_t *chip, avr_cycle_count_t when, void *unu
             due = 0;
             return when + avr_usec_to_cycles(chip, IDLE_US);
         }
-        bytes_in++;
+        if (++bytes_in == 9)
+            resumed = when;
         if (uart != NULL) /* simavr 1.6 takes 11 bits for what are 10 */
             uart->cycles_per_byte = (avr_cycle_count_t)(BITS * cycles_per_bit);
         frame = (1U << 9) | ((unsigned)byte << 1);
@@ -109,6 +114,8 @@ static avr_cycle_count_t on_input(avr_t *chip, avr_cycle_count_t when, void *unu
     bits_left--;
     last_event = when;
     due = (due == 0 ? (double)when : due) + cycles_per_bit * (uart == NULL ? 1 : BITS);
+    if (bytes_in == 8 && bits_left == 0)
+        due += (double)rest;
     return (avr_cycle_count_t)due;
 }
 
@@ -131,11 +138,20 @@ static avr_cycle_count_t on_middle(avr_t *chip, avr_cycle_count_t when, void *le
 static void on_pin(struct avr_irq_t *irq, uint32_t value, void *unused)
 {
     static bool level = true;
+    static avr_cycle_count_t began;
     (void)irq, (void)unused;
     const bool fell = level && !value;
+    if (level != value && avr_cycle_timer_status(avr, on_middle, &level) != 0) {
+        const double bits = (double)(avr->cycle - began) / cycles_per_bit;
+        const double off = (bits - (double)(unsigned)(bits + 0.5)) * cycles_per_bit;
+        jitter = off > jitter ? off : -off > jitter ? -off : jitter;
+    }
     level = value;
     if (fell && bits_seen == 0 && avr_cycle_timer_status(avr, on_middle, &level) == 0) {
         frame_out = 0;
+        began = avr->cycle;
+        if (answered == 0)
+            answered = began;
         avr_cycle_timer_register(avr, (avr_cycle_count_t)(cycles_per_bit / 2), on_middle, &level);
     }
 }
@@ -169,8 +185,9 @@ static void on_sleep(avr_t *chip, avr_cycle_count_t cycles)
 
 int main(int argc, char **argv)
 {
-    if (argc != 5)
-        fail("usage: serial_board MCU HERTZ BAUD IMAGE");
+    if (argc != 5 && argc != 6)
+        fail("usage: serial_board MCU HERTZ BAUD IMAGE [REST]");
+    rest = argc == 6 ? strtoul(argv[5], NULL, 10) : 0;
     line_out = dup(STDOUT_FILENO);
     if (line_out < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0) /* what simavr itself prints */
         fail("cannot set up the output");
@@ -199,6 +216,8 @@ int main(int argc, char **argv)
     while (!told && !(ended && taken == filled && avr->cycle - last_event > silence))
         step(avr);
     print_counts(stderr, avr);
-    fprintf(stderr, " bytes %llu\n", (unsigned long long)bytes_in);
+    fprintf(stderr, " bytes %llu resumed %llu answered %llu jitter %.0f\n",
+            (unsigned long long)bytes_in, (unsigned long long)resumed, (unsigned long long)answered,
+            jitter);
     return 0;
 }

@@ -36,6 +36,7 @@ static uint8_t get(uint8_t address)
 static void mode(uint8_t bits)
 {
     SPI(0x05, 0x0F, 0xE0, bits);
+    mcp2515_bus_rests(&chip);
 }
 
 static void bring(uint32_t id, bool extended, bool remote, uint8_t length, const char *data)
@@ -50,7 +51,39 @@ static int fresh(void **state)
     (void)state;
     memset(&chip, 0xA5, sizeof chip);
     mcp2515_reset(&chip);
+    mcp2515_pass(&chip, 128);
     return 0;
+}
+
+/* Section 8.1: it takes no SPI for 128 periods of its oscillator after power-on, and after a
+ * RESET, whose end is that chip select rises. An instruction that began meanwhile does not count,
+ * either. */
+static void test_hold(void **state)
+{
+    (void)state;
+    for (int by = 0; by < 2; by++) {
+        if (by == 0) {
+            mcp2515_reset(&chip);
+        } else {
+            mcp2515_select(&chip, true);
+            mcp2515_spi(&chip, 0xC0);
+            mcp2515_pass(&chip, 1000);
+            mcp2515_select(&chip, false);
+        }
+        SPI(0x02, 0x2B, 0x11);
+        mcp2515_pass(&chip, 127);
+        SPI(0x02, 0x2B, 0x22);
+        assert_int_equal(get(0x0E), 0xFF); /* nothing drives the line */
+        mcp2515_select(&chip, true);
+        mcp2515_pass(&chip, 1);
+        mcp2515_spi(&chip, 0x02);
+        mcp2515_spi(&chip, 0x2B);
+        mcp2515_spi(&chip, 0x33);
+        mcp2515_select(&chip, false);
+        assert_int_equal(get(0x2B), 0);
+        SPI(0x02, 0x2B, 0x44);
+        assert_int_equal(get(0x2B), 0x44);
+    }
 }
 
 /* Table 11-1 and section 10: after a reset. */
@@ -66,6 +99,7 @@ static void test_reset(void **state)
             assert_int_equal(get(zeros[i]), 0);
         SPI(0x02, 0x28, 1, 2, 3);
         SPI(0xC0);
+        mcp2515_pass(&chip, 128);
     }
 }
 
@@ -101,6 +135,9 @@ static void test_modes(void **state)
         mode(modes[i]);
         assert_int_equal(get(0x0E) & 0xE0, modes[i]);
         const bool configuring = modes[i] == 0x80;
+        for (uint8_t at = 0; configuring && at < 0x2B; at++) /* what was written before */
+            if ((at & 0x0F) < 0x0C)
+                assert_int_equal(get(at), 0);
         /* These can be written in configuration mode only, and only the bits that they have. */
         static const uint8_t only[][2] = {{0x00, 0xFF}, {0x01, 0xEB}, {0x0B, 0xFF}, {0x0D, 0x07},
                                           {0x10, 0xFF}, {0x19, 0xEB}, {0x1B, 0xFF}, {0x20, 0xFF},
@@ -116,6 +153,82 @@ static void test_modes(void **state)
     SPI(0x02, 0x1C, 9, 9); /* counters of errors cannot be written */
     SPI(0x02, 0x2D, 0x3F); /* nor states of errors */
     assert_int_equal(get(0x1C) | get(0x1D) | get(0x2D), 0);
+}
+
+/* Masks and filters read as 0 unless in configuration mode, whatever they hold; CNF1 to 3 do not.
+ * */
+static void test_what_modes_hide(void **state)
+{
+    (void)state;
+    for (uint8_t row = 0; row < 0x30; row += 0x10)
+        SPI(0x02, row, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1);
+    for (uint8_t at = 0; at < 0x2B; at++)
+        if ((at & 0x0F) < 0x0B) {
+            mode(0x80);
+            assert_int_equal(get(at), 1);
+            mode(0);
+            assert_int_equal(get(at), at < 0x28 ? 0 : 1);
+        }
+}
+
+/* Section 10.0: a mode begins once all that was requested is sent, and OPMOD says when. The normal
+ * one also waits until the bus has rested. Errors are forgotten in configuration mode. */
+static void test_when_a_mode_begins(void **state)
+{
+    (void)state;
+    SPI(0x05, 0x0F, 0xE0, 0);
+    assert_int_equal(get(0x0E) & 0xE0, 0x80);
+    assert_int_equal(get(0x0F) & 0xE0, 0);
+    mcp2515_bus_rests(&chip);
+    assert_int_equal(get(0x0E) & 0xE0, 0);
+    SPI(0x83);
+    mcp2515_begin(&chip);
+    mode(0x80);
+    mcp2515_sent(&chip);
+    mcp2515_bus_rests(&chip);
+    assert_int_equal(get(0x0E) & 0xE0, 0);
+    mcp2515_send_failed(&chip, false);
+    assert_int_equal(get(0x1C), 8);
+    mcp2515_sent(&chip);
+    assert_int_equal(get(0x0E) & 0xE0, 0x80);
+    assert_int_equal(get(0x1C), 0);
+}
+
+/* Section 3.6: what is on the bus goes on although its request is taken back, by TXREQ or by ABAT;
+ * its buffer cannot be written until then. If it fails, it is not tried again. */
+static void test_taken_back(void **state)
+{
+    mcp2515_frame frame;
+
+    (void)state;
+    mode(0);
+    for (int i = 0; i < 4; i++) {
+        const bool fails = i % 2 == 1;
+        SPI(0x40, 0xD0, 0x60, 0, 0, 1, 'a');
+        SPI(0x81);
+        mcp2515_begin(&chip);
+        if (i < 2)
+            SPI(0x05, 0x30, 0x08, 0);
+        else
+            SPI(0x05, 0x0F, 0x10, 0x10);
+        assert_int_equal(get(0x30) & 0x08, 0x08);
+        SPI(0x40, 0xD0, 0x60, 0, 0, 1, 'b');
+        assert_true(mcp2515_pending(&chip, &frame));
+        assert_int_equal(frame.data[0], 'a');
+        if (fails)
+            mcp2515_send_failed(&chip, true);
+        else
+            mcp2515_sent(&chip);
+        assert_false(mcp2515_pending(&chip, &frame));
+        assert_int_equal(get(0x30) & 0x48, fails ? 0x40 : 0);
+        assert_int_equal(get(0x2C) & 0x04, fails ? 0 : 0x04);
+        SPI(0x02, 0x2C, 0);
+        SPI(0x05, 0x0F, 0x10, 0);
+    }
+    SPI(0x40, 0xD0, 0x60, 0, 0, 1, 'b');
+    SPI(0x81);
+    assert_true(mcp2515_pending(&chip, &frame));
+    assert_int_equal(frame.data[0], 'b');
 }
 
 /* LOAD TX BUFFER has six places to begin, RTS any of three buffers; READ STATUS shows both. */
@@ -402,11 +515,15 @@ static void test_loop_back_and_sleep(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_hold, fresh),
         cmocka_unit_test_setup(test_reset, fresh),
         cmocka_unit_test_setup(test_read_and_write_in_a_row, fresh),
         cmocka_unit_test_setup(test_bit_modify, fresh),
         cmocka_unit_test_setup(test_modes, fresh),
+        cmocka_unit_test_setup(test_what_modes_hide, fresh),
+        cmocka_unit_test_setup(test_when_a_mode_begins, fresh),
         cmocka_unit_test_setup(test_sending, fresh),
+        cmocka_unit_test_setup(test_taken_back, fresh),
         cmocka_unit_test_setup(test_priorities, fresh),
         cmocka_unit_test_setup(test_receiving, fresh),
         cmocka_unit_test_setup(test_filters, fresh),

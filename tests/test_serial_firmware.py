@@ -9,13 +9,14 @@ import json
 import os
 import random
 import re
+import signal
 import time
 import zlib
 
 import pytest
 
 from sim.boards import BOARDS, SENDER, SILENCE, Board, Line
-from sim.targets import run
+from sim.targets import ROOT, run
 from tests import model
 from tests.agents import run as client
 from tests.model import REQUEST, heartbeat
@@ -166,6 +167,15 @@ def test_an_image_is_for_its_core(name: str, core: str) -> None:
     assert re.search(core, run(["readelf", "-A", BOARDS[name].image()]), re.M)
 
 
+def test_every_page_says_what_was_tried() -> None:
+    """And no image is without a page."""
+    pages = {page.stem: page.read_text() for page in (ROOT / "firmware").glob("*.md") if page.stem != "README"}
+    assert set(pages) == {source.stem for source in (ROOT / "firmware").glob("*.c")}
+    for name, text in pages.items():
+        (tried,) = re.findall(r"^\*\*Tried\.\*\* (.*?)\n(?:\n|\Z)", text + "\n", re.M | re.S)
+        assert re.fullmatch(r"On a simulator: \w.*\. On\shardware: \w.*\.", tried, re.S), name
+
+
 def test_packets_junk_and_short_ones(board: Board, chance: random.Random) -> None:
     good = [heartbeat(3, 76, 9), heartbeat(63, 255, 128), heartbeat(7, 1, 255)]
     refused = [heartbeat(5, 6, 7)[:7] + b"\x08", heartbeat(64, 1, 1), heartbeat(5, 1, 1)[:7],
@@ -226,6 +236,28 @@ def test_a_flood_while_reports_go_out(board: Board, chance: random.Random) -> No
         assert table[9][2:] == b"\x01\x02"
 
 
+def test_the_edges_of_a_report_while_bytes_come(chance: random.Random) -> None:
+    """Bits in software are in their places, to 12 of their 416 cycles, whatever comes when the report begins: as
+    above all the end of a byte, when the receiver goes on to listen for the next. Of each byte here the end comes
+    at any time from 17 counts of the timer before that moment to 8 after it, as the first two runs find it."""
+    board = BOARDS["uart_attiny85"]
+    bit = board.hertz / board.baud
+
+    def counted(value: int, rest: int) -> dict[str, int]:
+        with Line(board, script=REQUEST + bytes([value]) + b"\x55" * 20, more=[str(rest)]) as line:
+            line.receive(25)  # of the report; as many bytes come meanwhile
+            return line.end(at_once=True)
+
+    for value in (0x00, 0x01, 0x0F, 0x1F, chance.randrange(256)):
+        rest = 100
+        for _ in range(2):
+            seen = counted(value, rest)
+            rest += round(seen["answered"] - bit - (seen["resumed"] + 8.5 * bit))
+            rest %= round(10 * bit)
+        for later in range(-136, 72, 8):
+            assert counted(value, max(0, rest + later))["jitter"] <= 12, (value, later)
+
+
 def test_the_watchdog_bites_a_loop_that_hangs(board: Board) -> None:
     with Line(board, board.image("hanging")) as line:
         line.send(heartbeat(3, 76, 9))
@@ -241,6 +273,21 @@ def test_the_watchdog_bites_a_loop_that_hangs(board: Board) -> None:
                 assert time.monotonic() < end, "the watchdog has not bitten"
         table = entries(begun + line.receive(259))
         assert table[3] == bytes(4)
+
+
+def test_a_machine_that_stood_still() -> None:
+    """Its loop had no turn, but does not hang: the table stays, and the clock has gone on."""
+    with Line(BOARDS["uart_virt"]) as line:
+        line.send(heartbeat(3, 76, 9))
+        before = ask(line)
+        line.process.send_signal(signal.SIGSTOP)
+        time.sleep(3)  # longer than the watchdog waits, 2 s
+        line.process.send_signal(signal.SIGCONT)
+        time.sleep(0.5)  # the watchdog would have its turn
+        after = ask(line)
+        assert after[3] == before[3] and after[3][2:] == b"\x4c\x09"
+        then, now = (int.from_bytes(table[SELF][:2], "big") for table in (before, after))
+        assert now >= then + 3
 
 
 def test_soak(board: Board, chance: random.Random) -> None:

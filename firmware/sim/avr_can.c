@@ -6,12 +6,17 @@
  *     683#0472014AF1034C09    a frame comes; 683#R8 a remote one; 8 digits: 29 bits
  *     wait MICROSECONDS
  *     gap MICROSECONDS        between two frames from now on (250)
+ *     frame MICROSECONDS      a frame that it sends takes from now on (250)
  *     alone                   nobody acknowledges from now on; `together` ends that
  *     fail                    each sending fails from now on, but for bus-off; `together` ends that
  *     idle                    the bus is idle as long as ends bus-off
+ *     stuck                   the bus does not rest from now on; `together` ends that
  *     reset                   the controller loses its power
- * A byte on SPI takes 8 periods of its clock, as the firmware has set it. At the end, when the
- * firmware has been silent for 100 ms, it prints
+ *     set ADDRESS VALUE       a disturbance changes one of its registers; both are hexadecimal
+ *     show ADDRESS            is answered with ADDRESS#VALUE, as a frame is written
+ * The controller's oscillator has the AVR's 16 MHz: one period is one cycle. A byte on SPI takes
+ * 8 periods of SPI's clock, as the firmware has set it. At the end, when the firmware has been
+ * silent for 100 ms, it prints
  *     cycles N asleep N boots N stack N errors N
  * all cycles, those of them asleep, times that it began at address 0, the deepest that its stack has
  * been, and the controller's EFLG.
@@ -39,7 +44,16 @@ static FILE *frames_out;
 static avr_cycle_count_t last_sent, sending_since;
 static avr_spi_t *spi;
 static avr_io_write_t write_spi; /* simavr's own */
-static enum { TOGETHER, ALONE, FAILING } bus;
+static uint32_t frame_us = FRAME_US;
+static enum { TOGETHER, ALONE, FAILING, STUCK } bus;
+
+/* The controller's time goes on as far as the AVR's. */
+static void catch_up(void)
+{
+    static avr_cycle_count_t seen;
+    mcp2515_pass(&chip, avr->cycle - seen);
+    seen = avr->cycle;
+}
 
 static void show_interrupt(void)
 {
@@ -49,6 +63,7 @@ static void show_interrupt(void)
 static void on_spi(struct avr_irq_t *irq, uint32_t byte, void *unused)
 {
     (void)irq, (void)unused;
+    catch_up();
     avr_raise_irq(spi_input, mcp2515_spi(&chip, (uint8_t)byte));
     show_interrupt();
 }
@@ -74,6 +89,7 @@ static void on_spi_write(avr_t *unused, avr_io_addr_t address, uint8_t byte, voi
 static void on_select(struct avr_irq_t *irq, uint32_t level, void *unused)
 {
     (void)irq, (void)unused;
+    catch_up();
     mcp2515_select(&chip, level == 0);
     show_interrupt();
 }
@@ -88,7 +104,7 @@ static void print_frame(const mcp2515_frame *frame)
     fprintf(frames_out, "\n");
 }
 
-/* A frame on its way has left, or failed, after FRAME_US. Looked at each TICK_US, as a
+/* A frame on its way has left, or failed, after frame_us. Looked at each TICK_US, as a
  * sleeping chip's time goes on to the next event. */
 static avr_cycle_count_t run_bus(avr_t *unused, avr_cycle_count_t when, void *context)
 {
@@ -97,9 +113,12 @@ static avr_cycle_count_t run_bus(avr_t *unused, avr_cycle_count_t when, void *co
     (void)unused, (void)context;
     if (!mcp2515_pending(&chip, &frame)) {
         sending_since = 0;
+        if (bus != STUCK)
+            mcp2515_bus_rests(&chip);
     } else if (sending_since == 0) {
         sending_since = avr->cycle;
-    } else if (avr->cycle - sending_since >= avr_usec_to_cycles(avr, FRAME_US)) {
+        mcp2515_begin(&chip);
+    } else if (avr->cycle - sending_since >= avr_usec_to_cycles(avr, frame_us)) {
         sending_since = 0;
         if (bus == TOGETHER) {
             print_frame(&frame);
@@ -178,11 +197,13 @@ int main(int argc, char **argv)
     uint32_t gap = FRAME_US;
     run_for(avr, 20000); /* it starts */
     while (scanf(" %63[^\n]", line) == 1) {
-        unsigned number;
+        unsigned number, address;
         if (sscanf(line, "wait %u", &number) == 1) {
             run_for(avr, number);
         } else if (sscanf(line, "gap %u", &number) == 1) {
             gap = number;
+        } else if (sscanf(line, "frame %u", &number) == 1) {
+            frame_us = number;
         } else if (strcmp(line, "alone") == 0) {
             bus = ALONE;
         } else if (strcmp(line, "fail") == 0) {
@@ -191,7 +212,15 @@ int main(int argc, char **argv)
             bus = TOGETHER;
         } else if (strcmp(line, "idle") == 0) {
             mcp2515_bus_idle(&chip);
+        } else if (strcmp(line, "stuck") == 0) {
+            bus = STUCK;
+        } else if (sscanf(line, "set %x %x", &address, &number) == 2 &&
+                   address < MCP2515_REGISTERS) {
+            chip.registers[address] = (uint8_t)number;
+        } else if (sscanf(line, "show %x", &address) == 1 && address < MCP2515_REGISTERS) {
+            fprintf(frames_out, "%02X#%02X\n", address, chip.registers[address]);
         } else if (strcmp(line, "reset") == 0) {
+            catch_up();
             mcp2515_reset(&chip);
             show_interrupt();
         } else {

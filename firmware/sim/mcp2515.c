@@ -86,6 +86,12 @@ void mcp2515_reset(mcp2515 *chip)
     memset(chip, 0, sizeof *chip);
     chip->registers[CANSTAT] = CONFIGURATION;
     chip->registers[CANCTRL] = CONFIGURATION | 0x07; /* CLKEN, CLKPRE 1:8 */
+    chip->held = MCP2515_HOLD;
+}
+
+void mcp2515_pass(mcp2515 *chip, uint64_t periods)
+{
+    chip->held -= periods < chip->held ? periods : chip->held;
 }
 
 /* CANSTAT and CANCTRL are seen in every row of 16. */
@@ -107,19 +113,25 @@ static uint8_t interrupt_code(const mcp2515 *chip)
     return 0;
 }
 
+static bool is_filter(uint8_t at) /* or a mask */
+{
+    return at <= RXF0 + 0x0B || (at >= RXF3 && at <= RXF3 + 0x0B) || (at >= RXM0 && at < CNF3);
+}
+
 static uint8_t read_register(const mcp2515 *chip, uint8_t address)
 {
     const uint8_t at = row_of(address);
 
     if (at == CANSTAT)
         return (uint8_t)(mode_of(chip) | interrupt_code(chip) << 1);
+    if (is_filter(at) && mode_of(chip) != CONFIGURATION)
+        return 0; /* whatever it holds: the note below registers 4-10 to 4-17 */
     return at == TEC ? (uint8_t)chip->tec : chip->registers[at];
 }
 
 static bool only_configured(uint8_t at)
 {
-    return at <= RXF0 + 0x0B || at == TXRTSCTRL || (at >= RXF3 && at <= RXF3 + 0x0B) ||
-           (at >= RXM0 && at <= CNF1);
+    return is_filter(at) || at == TXRTSCTRL || (at >= CNF3 && at <= CNF1);
 }
 
 /* Which bits of a register an instruction may change; those that are not there read as 0. */
@@ -127,6 +139,9 @@ static uint8_t writable(const mcp2515 *chip, uint8_t at)
 {
     if (only_configured(at) && mode_of(chip) != CONFIGURATION)
         return 0;
+    if (at > TXB0 && at < RXB0 && at % BUFFER != 0 &&
+        (chip->registers[at - at % BUFFER] & TXREQ) != 0)
+        return 0; /* the buffer of a frame that is requested */
     switch (at) {
     case CANSTAT:
     case TEC:
@@ -147,6 +162,84 @@ static uint8_t writable(const mcp2515 *chip, uint8_t at)
     return at > RXB0 ? 0 : 0xFF; /* what was received can only be read */
 }
 
+static bool on_bus(const mcp2515 *chip)
+{
+    return mode_of(chip) == NORMAL && (chip->registers[EFLG] & TXBO) == 0;
+}
+
+static bool can_send(const mcp2515 *chip)
+{
+    return on_bus(chip) || mode_of(chip) == LOOPBACK;
+}
+
+/* Of those that are requested the one with the highest TXP, and of equals the last, but first that
+ * which is being sent; -1: none. */
+static int next_buffer(const mcp2515 *chip)
+{
+    int best = -1, priority = -1;
+
+    if (chip->sending)
+        return chip->buffer;
+    for (int i = 0; i < 3; i++) {
+        const uint8_t control = chip->registers[TXB0 + i * BUFFER];
+        if ((control & TXREQ) != 0 && (control & TXP) >= priority) {
+            best = i;
+            priority = control & TXP;
+        }
+    }
+    return best;
+}
+
+/* EFLG follows the counters; a state that has begun is an interrupt. */
+static void count_errors(mcp2515 *chip, unsigned tec, unsigned rec)
+{
+    uint8_t *bits = chip->registers;
+    uint8_t flags = bits[EFLG] & (RX1OVR | RX0OVR);
+
+    chip->tec = tec > 256 ? 256 : tec;
+    bits[REC] = (uint8_t)(rec > 255 ? 255 : rec);
+    flags |= tec > 255 ? TXBO : 0;
+    flags |= tec > 127 ? TXEP : 0;
+    flags |= rec > 127 ? RXEP : 0;
+    flags |= tec > 95 ? TXWAR | EWARN : 0;
+    flags |= rec > 95 ? RXWAR | EWARN : 0;
+    if ((flags & ~bits[EFLG]) != 0)
+        bits[CANINTF] |= ERRIF;
+    bits[EFLG] = flags;
+}
+
+/* A request to send. What is on the bus goes on, and its TXREQ stays, until it is sent or fails. */
+static void take_back(mcp2515 *chip, int buffer)
+{
+    uint8_t *control = &chip->registers[TXB0 + buffer * BUFFER];
+
+    if (chip->sending && chip->buffer == buffer) {
+        chip->aborted = true;
+        *control |= TXREQ;
+    } else {
+        *control = (uint8_t)((*control & ~TXREQ) | ABTF);
+    }
+}
+
+/* To the one that was asked for, once that may begin. */
+static void change_mode(mcp2515 *chip, bool bus_rests)
+{
+    uint8_t *bits = chip->registers;
+    const uint8_t wanted = bits[CANCTRL] & REQOP;
+
+    if (wanted == mode_of(chip) || (can_send(chip) && next_buffer(chip) >= 0) ||
+        (wanted == NORMAL && !bus_rests))
+        return;
+    bits[CANSTAT] = wanted;
+    if (wanted == CONFIGURATION)
+        count_errors(chip, 0, 0);
+}
+
+void mcp2515_bus_rests(mcp2515 *chip)
+{
+    change_mode(chip, true);
+}
+
 static void write_register(mcp2515 *chip, uint8_t address, uint8_t value, uint8_t mask)
 {
     const uint8_t at = row_of(address);
@@ -156,19 +249,17 @@ static void write_register(mcp2515 *chip, uint8_t address, uint8_t value, uint8_
     const uint8_t old = bits[at];
     bits[at] = (uint8_t)((old & ~mask) | (value & mask));
     if (at == CANCTRL) {
-        bits[CANSTAT] = bits[at] & REQOP;
-        for (unsigned i = 0; (bits[at] & ABAT) != 0 && i < 3; i++) {
-            uint8_t *control = &bits[TXB0 + i * BUFFER];
-            if ((*control & TXREQ) != 0)
-                *control = (uint8_t)((*control & ~TXREQ) | ABTF);
-        }
+        for (int i = 0; (bits[at] & ABAT) != 0 && i < 3; i++)
+            if ((bits[TXB0 + i * BUFFER] & TXREQ) != 0)
+                take_back(chip, i);
+        change_mode(chip, false);
     } else if (at == RXB0) {
         bits[at] = (uint8_t)((bits[at] & ~BUKT1) | (bits[at] & BUKT) >> 1); /* a copy */
     } else if (at >= TXB0 && at < RXB0 && at % BUFFER == 0) {
         if ((bits[at] & ~old & TXREQ) != 0)
             bits[at] &= (uint8_t) ~(ABTF | TXERR | 0x20); /* 0x20: MLOA */
         else if ((old & ~bits[at] & TXREQ) != 0)
-            bits[at] |= ABTF;
+            take_back(chip, (at - TXB0) / BUFFER);
     }
 }
 
@@ -212,6 +303,9 @@ static uint8_t rx_status(const mcp2515 *chip)
 
 void mcp2515_select(mcp2515 *chip, bool selected)
 {
+    chip->deaf = selected && chip->held != 0;
+    if (!selected && chip->count != 0 && chip->instruction == I_RESET)
+        chip->held = MCP2515_HOLD; /* counted from the end of the instruction */
     if (!selected && chip->count != 0 && (chip->instruction & 0xF9) == I_READ_RX)
         chip->registers[CANINTF] &= (uint8_t) ~((chip->instruction & 0x04) != 0 ? RX1IF : RX0IF);
     chip->count = 0;
@@ -224,6 +318,7 @@ static void begin(mcp2515 *chip, uint8_t byte)
     if (byte == I_RESET) {
         mcp2515_reset(chip);
         chip->instruction = byte;
+        chip->count = 1;
     } else if ((byte & 0xF9) == I_READ_RX) { /* buffer, and whether its identifier or its data */
         chip->address =
             (uint8_t)(((byte & 0x04) != 0 ? RXB1 : RXB0) + ((byte & 0x02) != 0 ? 6 : 1));
@@ -239,6 +334,8 @@ static void begin(mcp2515 *chip, uint8_t byte)
 
 uint8_t mcp2515_spi(mcp2515 *chip, uint8_t byte)
 {
+    if (chip->deaf)
+        return 0xFF;
     const unsigned at = chip->count++;
 
     if (at == 0) {
@@ -286,29 +383,6 @@ bool mcp2515_interrupt(const mcp2515 *chip)
 
 /* ---- Errors ----------------------------------------------------------------------------- */
 
-/* EFLG follows the counters; a state that has begun is an interrupt. */
-static void count_errors(mcp2515 *chip, unsigned tec, unsigned rec)
-{
-    uint8_t *bits = chip->registers;
-    uint8_t flags = bits[EFLG] & (RX1OVR | RX0OVR);
-
-    chip->tec = tec > 256 ? 256 : tec;
-    bits[REC] = (uint8_t)(rec > 255 ? 255 : rec);
-    flags |= tec > 255 ? TXBO : 0;
-    flags |= tec > 127 ? TXEP : 0;
-    flags |= rec > 127 ? RXEP : 0;
-    flags |= tec > 95 ? TXWAR | EWARN : 0;
-    flags |= rec > 95 ? RXWAR | EWARN : 0;
-    if ((flags & ~bits[EFLG]) != 0)
-        bits[CANINTF] |= ERRIF;
-    bits[EFLG] = flags;
-}
-
-static bool on_bus(const mcp2515 *chip)
-{
-    return mode_of(chip) == NORMAL && (chip->registers[EFLG] & TXBO) == 0;
-}
-
 void mcp2515_receive_failed(mcp2515 *chip)
 {
     if (!on_bus(chip))
@@ -325,26 +399,11 @@ void mcp2515_bus_idle(mcp2515 *chip)
 
 /* ---- Sending ---------------------------------------------------------------------------- */
 
-/* Of those that are requested the one with the highest TXP, and of equals the last; -1: none. */
-static int next_buffer(const mcp2515 *chip)
-{
-    int best = -1, priority = -1;
-
-    for (int i = 0; i < 3; i++) {
-        const uint8_t control = chip->registers[TXB0 + i * BUFFER];
-        if ((control & TXREQ) != 0 && (control & TXP) >= priority) {
-            best = i;
-            priority = control & TXP;
-        }
-    }
-    return best;
-}
-
 bool mcp2515_pending(const mcp2515 *chip, mcp2515_frame *frame)
 {
     const int buffer = next_buffer(chip);
 
-    if (buffer < 0 || (!on_bus(chip) && mode_of(chip) != LOOPBACK))
+    if (buffer < 0 || !can_send(chip))
         return false;
     const uint8_t *bytes = &chip->registers[TXB0 + buffer * BUFFER + 1];
     memset(frame, 0, sizeof *frame);
@@ -360,6 +419,16 @@ bool mcp2515_pending(const mcp2515 *chip, mcp2515_frame *frame)
     return true;
 }
 
+void mcp2515_begin(mcp2515 *chip)
+{
+    mcp2515_frame frame;
+
+    if (chip->sending || !mcp2515_pending(chip, &frame))
+        return;
+    chip->buffer = next_buffer(chip);
+    chip->sending = true;
+}
+
 void mcp2515_sent(mcp2515 *chip)
 {
     mcp2515_frame frame;
@@ -367,12 +436,14 @@ void mcp2515_sent(mcp2515 *chip)
 
     if (!mcp2515_pending(chip, &frame))
         return;
+    chip->sending = chip->aborted = false;
     chip->registers[TXB0 + buffer * BUFFER] &= (uint8_t) ~(TXREQ | TXERR);
     chip->registers[CANINTF] |= (uint8_t)(TX0IF << buffer);
     if (mode_of(chip) == LOOPBACK)
         mcp2515_receive(chip, &frame);
     else
         count_errors(chip, chip->tec == 0 ? 0 : chip->tec - 1, chip->registers[REC]);
+    change_mode(chip, false);
 }
 
 /* It tries again by itself, unless for one-shot mode. Who is passive does not count frames that
@@ -386,11 +457,15 @@ void mcp2515_send_failed(mcp2515 *chip, bool unacknowledged)
         return;
     uint8_t *control = &chip->registers[TXB0 + buffer * BUFFER];
     *control |= TXERR;
+    if (chip->aborted)
+        *control = (uint8_t)((*control & ~TXREQ) | ABTF);
     if ((chip->registers[CANCTRL] & OSM) != 0)
         *control &= (uint8_t)~TXREQ;
+    chip->sending = chip->aborted = false;
     chip->registers[CANINTF] |= MERRF;
     const bool counts = !unacknowledged || chip->tec < 128;
     count_errors(chip, chip->tec + (counts ? 8U : 0U), chip->registers[REC]);
+    change_mode(chip, false);
 }
 
 /* ---- Receiving -------------------------------------------------------------------------- */
