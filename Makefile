@@ -126,7 +126,7 @@ uninstall: ##! remove what make install put there
 	    $(UNITS:%="$(DESTDIR)$(PREFIX)/lib/systemd/system/%")
 	@rmdir "$(DESTDIR)$(EXAMPLES_DIR)" "$(DESTDIR)$(PREFIX)/share/doc/dumpulse" 2>/dev/null || true # others may use them
 
-completion: ## write completion/ and the OPTIONS of man/dumpulse.1 from the parser of client.py
+completion: ## make completion/ and OPTIONS in man/dumpulse.1 from client.py's parser
 	@$(PYTHON) -m tools.completion
 
 # Each of these is a part of `make test`, and prints how it went; check-pages makes whatever

@@ -2,7 +2,8 @@
 """Talks to Dumpulse agents: a command and a module in one file.   SPDX-License-Identifier: MIT
 
 Needs Python 3.9 or later and nothing else. `client.py --help` is the command's manual. As a
-module, with bytes and text checked wherever they come from:
+module, with bytes and text checked wherever they come from (once it is installed, that is
+`import dumpulse as client`):
 
     import client
 
