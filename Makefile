@@ -90,7 +90,7 @@ UNITS := dumpulse.service dumpulse.socket dumpulse-can@.service
 
 # The system's Python, whatever else is first in the PATH: where it looks for modules below PREFIX.
 PYTHON3 ?= $(firstword $(wildcard /usr/bin/python3) python3)
-PYTHONDIR ?= $(shell $(PYTHON3) -c 'import site, sys, sysconfig; prefix = sys.argv[1]; \
+PYTHONDIR ?= $(shell $(PYTHON3) -c 'import site, sys, sysconfig; prefix = sys.argv[1].rstrip("/"); \
     places = [place for place in site.getsitepackages() if place.startswith(prefix + "/lib")]; \
     print((places + [sysconfig.get_path("purelib", "posix_prefix", {"base": prefix})])[0])' '$(PREFIX)')
 EXAMPLES := vehicle.ini nagios.cfg icinga2.conf

@@ -25,7 +25,7 @@ from tools import completion
 SYSTEM_PYTHON = "/usr/bin/python3"
 
 
-def make(target: str, prefix: Path, *more: str) -> subprocess.CompletedProcess[str]:
+def make(target: str, prefix: str | Path, *more: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["make", "-s", "--no-print-directory", "-C", ROOT, target, f"PREFIX={prefix}", *more],
                           check=False, capture_output=True, text=True, timeout=4 * PATIENCE)
 
@@ -83,14 +83,14 @@ def test_the_module_can_be_imported(prefix: Path) -> None:
     assert shown.stdout.split() == [str(module), "0472014af1034c09"], shown.stderr
 
 
-@pytest.mark.parametrize("place", ["/usr", "/usr/local"])
+@pytest.mark.parametrize("place", ["/usr", "/usr/local", "/usr/local/"])
 def test_the_systems_python_looks_where_it_is_put(place: str, tmp_path: Path) -> None:
-    assert make("install", Path(place), f"DESTDIR={tmp_path}").returncode == 0
+    assert make("install", place, f"DESTDIR={tmp_path}").returncode == 0
     (module,) = tmp_path.rglob("dumpulse.py")
     searched = run(SYSTEM_PYTHON, "-I", "-c", "import sys; print(*sys.path, sep='\\n')").stdout.splitlines()
     folder = "/" + str(module.parent.relative_to(tmp_path))
-    assert folder in searched and folder.startswith(f"{place}/lib/")
-    assert make("uninstall", Path(place), f"DESTDIR={tmp_path}").returncode == 0
+    assert folder in searched and folder.startswith(f"{place.rstrip('/')}/lib/")
+    assert make("uninstall", place, f"DESTDIR={tmp_path}").returncode == 0
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
