@@ -1240,7 +1240,6 @@ def paint(text: str, *codes: str) -> str:
 
 RED, YELLOW, REVERSE, BOLD, DIM = "31", "33", "7", "1", "2"
 WIDTHS = {"#": 2, "name": 10, "value": 5, "from": 4, "age": 8, "state": 5}  # of a row's cells
-NARROWEST = sum(WIDTHS.values()) + len(WIDTHS) - 1  # of a row, with all of them
 GAP = "  "  # between two stacks of rows
 
 
@@ -1253,12 +1252,12 @@ def screen(watched: Watched, columns: int, rows: int) -> list[str]:
     more_news = watched.event or news[columns:].lstrip()
     head = [paint(title[:columns], BOLD), paint(news[:columns], REVERSE if watched.trouble else ""),
             paint(more_news[:columns], BOLD)]
-    if rows < 6:  # in a low window, what is in trouble is worth more than all but the title
+    if rows < 6:  # in a low window, a variable in trouble is worth more than all but the title
         del head[max(1, rows - 3):]
     shown = worth_showing(watched.readings, watched.wanted)
     headings = rows >= 5
     room = max(1, rows - len(head) - headings - 1)
-    stacks = max(1, min((columns + len(GAP)) // (NARROWEST + len(GAP)),
+    stacks = max(1, min((columns + len(GAP)) // (whole_width(WIDTHS) + len(GAP)),
                         math.ceil(len(shown) / room)))
     hidden = max(0, len(shown) - stacks * room)
     if hidden:  # those in order are the first to go
@@ -1280,13 +1279,15 @@ def screen(watched: Watched, columns: int, rows: int) -> list[str]:
 def fit(columns: int) -> dict[str, int]:
     """The cells that a row has room for, and how wide they are: a longer name first of all."""
     widths = dict(WIDTHS)
-    for spare in ("from", "value", "age", ""):
-        room = columns - sum(widths.values()) - len(widths) + 1
-        if room >= 0 or not spare:
-            break
-        del widths[spare]
-    widths["name"] = max(1, min(24, widths["name"] + room))
+    for spare in ("from", "value", "age"):
+        if whole_width(widths) > columns:
+            del widths[spare]
+    widths["name"] = max(1, min(24, widths["name"] + columns - whole_width(widths)))
     return widths
+
+
+def whole_width(widths: dict[str, int]) -> int:
+    return sum(widths.values()) + len(widths) - 1  # with a space between each two
 
 
 def shortened(name: str, width: int) -> str:
