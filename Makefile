@@ -90,21 +90,46 @@ PREFIX ?= /usr/local
 SERVERS := udpserver canserver
 UNITS := dumpulse.service dumpulse.socket dumpulse-can@.service
 
+# The system's Python, whatever else is first in the PATH: where it looks for modules below PREFIX.
+PYTHON3 ?= $(firstword $(wildcard /usr/bin/python3) python3)
+PYTHONDIR ?= $(shell $(PYTHON3) -c 'import site, sys, sysconfig; prefix = sys.argv[1].rstrip("/"); \
+    places = [place for place in site.getsitepackages() if place.startswith(prefix + "/lib")]; \
+    print((places + [sysconfig.get_path("purelib", "posix_prefix", {"base": prefix})])[0])' '$(PREFIX)')
+EXAMPLES := vehicle.ini nagios.cfg icinga2.conf
+EXAMPLES_DIR = $(PREFIX)/share/doc/dumpulse/examples
+INSTALL_WITH_PREFIX = sed 's|/usr/local|$(PREFIX)|' $(1) | install -D -m 644 /dev/stdin
+COMPLETE_BASH = $(PREFIX)/share/bash-completion/completions/dumpulse
+COMPLETE_ZSH = $(PREFIX)/share/zsh/site-functions/_dumpulse
+
 install: $(SERVERS:%=build/%) ##! servers and `dumpulse`, the client, to DESTDIR, PREFIX
 	@for server in $(SERVERS); do \
 	    install -D build/$$server "$(DESTDIR)$(PREFIX)/sbin/$$server" && \
-	    install -D -m 644 $$server.8 "$(DESTDIR)$(PREFIX)/share/man/man8/$$server.8" || exit 1; \
+	    install -D -m 644 man/$$server.8 "$(DESTDIR)$(PREFIX)/share/man/man8/$$server.8" || exit 1; \
 	done
 	@install -D client.py "$(DESTDIR)$(PREFIX)/bin/dumpulse"
+	@install -D -m 644 man/dumpulse.1 "$(DESTDIR)$(PREFIX)/share/man/man1/dumpulse.1"
+	@[ -n "$(PYTHONDIR)" ] || { echo "no Python 3 was found: PYTHONDIR=FOLDER says where modules go" >&2; exit 2; }
+	@install -D -m 644 client.py "$(DESTDIR)$(PYTHONDIR)/dumpulse.py"
+	@install -D -m 644 completion/dumpulse.bash "$(DESTDIR)$(COMPLETE_BASH)"
+	@install -D -m 644 completion/_dumpulse "$(DESTDIR)$(COMPLETE_ZSH)"
 	@for unit in $(UNITS); do \
-	    sed 's|/usr/local|$(PREFIX)|' systemd/$$unit | install -D -m 644 /dev/stdin \
-	        "$(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit" || exit 1; \
+	    $(call INSTALL_WITH_PREFIX,systemd/$$unit) "$(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit" || exit 1; \
+	done
+	@for example in $(EXAMPLES); do \
+	    $(call INSTALL_WITH_PREFIX,examples/$$example) "$(DESTDIR)$(EXAMPLES_DIR)/$$example" || exit 1; \
 	done
 
 uninstall: ##! remove what make install put there
 	@rm -f $(SERVERS:%="$(DESTDIR)$(PREFIX)/sbin/%") "$(DESTDIR)$(PREFIX)/bin/dumpulse" \
+	    "$(DESTDIR)$(PREFIX)/share/man/man1/dumpulse.1" "$(DESTDIR)$(PYTHONDIR)/dumpulse.py" \
+	    "$(DESTDIR)$(PYTHONDIR)"/__pycache__/dumpulse.cpython-*.pyc $(EXAMPLES:%="$(DESTDIR)$(EXAMPLES_DIR)/%") \
+	    "$(DESTDIR)$(COMPLETE_BASH)" "$(DESTDIR)$(COMPLETE_ZSH)" \
 	    $(SERVERS:%="$(DESTDIR)$(PREFIX)/share/man/man8/%.8") \
 	    $(UNITS:%="$(DESTDIR)$(PREFIX)/lib/systemd/system/%")
+	@rmdir "$(DESTDIR)$(EXAMPLES_DIR)" "$(DESTDIR)$(PREFIX)/share/doc/dumpulse" 2>/dev/null || true # others may use them
+
+completion: ## make completion/ and OPTIONS in man/dumpulse.1 from client.py's parser
+	@$(PYTHON) -m tools.completion
 
 # Each of these is a part of `make test`, and prints how it went; check-pages makes whatever
 # fills performance.md, too, but for what is noisy.
@@ -359,8 +384,8 @@ $(READY): tools/packages.txt tools/requirements.txt
 	@tools/setup
 FIGURES := size cost paths worst energy instructions startup functions growth loopbench bench performance
 RELIABILITY := accepted bias bits bursts moved report-damage channels residual
-$(TESTS) $(FIGURES) $(RELIABILITY) vectors-file explore pages soak: | $(READY)
+$(TESTS) $(FIGURES) $(RELIABILITY) vectors-file explore pages soak completion: | $(READY)
 
 .PHONY: help help-all demo tour udpserver canserver install uninstall test setup $(FIGURES) $(RELIABILITY) $(TESTS) \
         $(VECTOR_RUNS:%=vectors-%) vectors-file pages fuzz fuzz-replay replay-server \
-        server-sanitized server-valgrind soak explore clean firmware soak-firmware
+        server-sanitized server-valgrind soak explore completion clean firmware soak-firmware

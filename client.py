@@ -2,7 +2,8 @@
 """Talks to Dumpulse agents: a command and a module in one file.   SPDX-License-Identifier: MIT
 
 Needs Python 3.9 or later and nothing else. `client.py --help` is the command's manual. As a
-module, with bytes and text checked wherever they come from:
+module, with bytes and text checked wherever they come from (once it is installed, that is
+`import dumpulse as client`):
 
     import client
 
@@ -64,6 +65,7 @@ except ImportError:  # Windows: `watch` writes plain text there, and no serial l
     termios = None  # type: ignore[assignment]
 
 VERSION = "1.0.0-dev"
+PROGRAM = "client.py"  # the name it is called by: see main()
 PORT = 9060
 MAGIC = 0xF1
 VARIABLES = 64
@@ -686,6 +688,8 @@ class Variable:
     crit_ms: int = CRIT_MS
     low: int = 0
     high: int = 255
+    warn_low: int = 0  # a range within low to high, or the same
+    warn_high: int = 255
     every_ms: int = 1_000  # only `simulate` uses it
     listed: bool = False
     expected: bool = False
@@ -794,7 +798,7 @@ GENERAL: dict[str, Callable[[str], Any]] = {
     "tick": parse_tick, "now-from": parse_variable, "warn": parse_duration, "crit": parse_duration}
 OF_A_VARIABLE: dict[str, Callable[[str], Any]] = {
     "name": parse_name, "warn": parse_duration, "crit": parse_duration, "value": parse_range,
-    "every": parse_duration, "expect": parse_yes}
+    "value-warn": parse_range, "every": parse_duration, "expect": parse_yes}
 
 
 def read_names(path: str) -> tuple[dict[str, Any], dict[int, dict[str, Any]]]:
@@ -851,23 +855,20 @@ def settle(options: argparse.Namespace) -> Settings:
         variable.listed = True
         variable.expected = keys.get("expect", True)
         variable.name = keys.get("name", "")
-        variable.low, variable.high = keys.get("value", (0, 255))
         variable.every_ms = keys.get("every", variable.every_ms)
     if "expect" in given:
         expected = parse_variables(given["expect"], variables)
         for variable in variables:
             variable.expected = variable.number in expected
-    ranged: set[int] = set()
-    for text in given.get("value_ranges", ()):
-        which, colon, limits = text.rpartition(":")
-        if not colon:
-            raise BadUsage(f"{text!r} is not a variable and a range: write it like 4:0..80")
-        for number in parse_variables(which, variables):
-            if number in ranged:
-                raise BadUsage(f"--value gives variable {number} a range twice")
-            ranged.add(number)
-            variables[number].low, variables[number].high = parse_range(limits)
+    ranges = {option: {number: keys[option] for number, keys in sections.items() if option in keys}
+              for option in ("value", "value-warn")}
+    for option, of_file in ranges.items():
+        typed = parse_value_ranges(option, given.get(f"{option}_ranges", ()), variables)
+        for number in typed:
             variables[number].expected = True
+        ranges[option] = {**of_file, **typed}
+    for variable in variables:
+        set_ranges(variable, *(of.get(variable.number) for of in ranges.values()))
     tick_ms: int = {**general, **given}.get("tick", 1_000)
     for variable in variables:
         own = sections.get(variable.number, {})
@@ -884,6 +885,31 @@ def settle(options: argparse.Namespace) -> Settings:
             raise BadUsage(f"{given['now_from']!r} is more than one variable: "
                            "only one is the clock")
     return Settings(variables, tick_ms, now_from)
+
+
+def parse_value_ranges(option: str, texts: Sequence[str],
+                       variables: Sequence[Variable]) -> dict[int, tuple[int, int]]:
+    """What --value or --value-warn says, each time that it is given."""
+    found: dict[int, tuple[int, int]] = {}
+    for text in texts:
+        which, colon, limits = text.rpartition(":")
+        if not colon:
+            raise BadUsage(f"{text!r} is not a variable and a range: write it like 4:0..80")
+        for number in parse_variables(which, variables):
+            if number in found:
+                raise BadUsage(f"--{option} gives variable {number} a range twice")
+            found[number] = parse_range(limits)
+    return found
+
+
+def set_ranges(variable: Variable, value: Optional[tuple[int, int]],
+               warn: Optional[tuple[int, int]]) -> None:
+    variable.low, variable.high = value or (0, 255)
+    variable.warn_low, variable.warn_high = warn or (variable.low, variable.high)
+    if variable.warn_low < variable.low or variable.warn_high > variable.high:
+        raise BadUsage(f"variable {variable.spoken}: value-warn, "
+                       f"{variable.warn_low}..{variable.warn_high}, is not within value, "
+                       f"{variable.low}..{variable.high}")
 
 
 def set_deadlines(variable: Variable, warn_ms: Optional[int], crit_ms: Optional[int],
@@ -921,8 +947,15 @@ class Reading(NamedTuple):
             and not self.variable.low <= self.entry.value <= self.variable.high
 
     @property
+    def unusual_value(self) -> bool:
+        """Not bad, and worth a warning."""
+        return self.state != NEVER and not self.bad_value \
+            and not self.variable.warn_low <= self.entry.value <= self.variable.warn_high
+
+    @property
     def value(self) -> str:
-        return "-" if self.state == NEVER else f"{self.entry.value}{'!' if self.bad_value else ''}"
+        mark = "!" if self.bad_value or self.unusual_value else ""
+        return "-" if self.state == NEVER else f"{self.entry.value}{mark}"
 
     @property
     def sender(self) -> str:
@@ -939,6 +972,7 @@ class Reading(NamedTuple):
                 "age": None if self.age_ms is None else self.age_ms / 1000,
                 "value": None if never else self.entry.value,
                 "value_ok": None if never else not self.bad_value,
+                "value_unusual": None if never else self.unusual_value,
                 "sender": None if never else self.entry.sender,
                 "timestamp": None if never else self.entry.timestamp}
 
@@ -979,14 +1013,16 @@ def worth_showing(readings: Sequence[Reading], wanted: Sequence[int]) -> list[Re
         reading.state != NEVER or reading.variable.listed or reading.variable.expected)]
 
 
-def counts(readings: Sequence[Reading]) -> str:
-    """`7 ok, 1 dead, 2 never`: those that somebody has named or expects, or that are heard."""
-    shown = worth_showing(readings, ())
+def counts(readings: Sequence[Reading], wanted: Sequence[int]) -> str:
+    """`7 ok, 1 dead, 2 never`, of those that are worth showing."""
+    shown = worth_showing(readings, wanted)
     states = [reading.state for reading in shown]
     parts = [f"{states.count(state)} {state}" for state in (OK, LATE, DEAD, NEVER, UNKNOWN)
              if state in states]
-    bad = sum(reading.bad_value for reading in shown)
-    return ", ".join(parts + [f"{bad} with a bad value"] * (bad > 0)) or "nothing heard"
+    for what, number in (("a bad", sum(reading.bad_value for reading in shown)),
+                         ("an unusual", sum(reading.unusual_value for reading in shown))):
+        parts += [f"{number} with {what} value"] * (number > 0)
+    return ", ".join(parts) or "nothing heard"
 
 
 def whose_clock(settings: Settings, entries: Entries) -> str:
@@ -1045,7 +1081,7 @@ def run_set(options: argparse.Namespace) -> int:
         entry = agent.ask(max(0.0, end - time.monotonic()))[variable]
         if (entry.sender, entry.value) != (options.sender, options.value):
             says = f"value {entry.value} from sender {entry.sender}"
-            print(f"client.py: not confirmed: variable {variable} "
+            print(f"{PROGRAM}: not confirmed: variable {variable} "
                   f"{'was never heard' if entry.never else 'has ' + says}", file=sys.stderr)
             return 1
     return 0
@@ -1069,6 +1105,10 @@ def judge(reading: Reading) -> tuple[int, list[str]]:
     if reading.bad_value:
         status = 2
         wrong.append(f"bad value: {reading.entry.value} is not in {variable.low}..{variable.high}")
+    if reading.unusual_value:
+        status = status or 1
+        wrong.append(f"unusual value: {reading.entry.value} is not in "
+                     f"{variable.warn_low}..{variable.warn_high}")
     return status, [f"{variable.spoken} {what}" for what in wrong]
 
 
@@ -1078,17 +1118,20 @@ def performance(reading: Reading) -> str:
     label = variable.name or f"variable {variable.number}"
     silence = "U" if reading.age_ms is None else f"{decimal(reading.age_ms)}s"
     value = "U" if reading.state == NEVER else str(reading.entry.value)
+    warn, crit = (f"{variable.warn_low}:{variable.warn_high}", f"{variable.low}:{variable.high}")
     return (f"'{label} age'={silence};{decimal(variable.warn_ms)};{decimal(variable.crit_ms)};0; "
-            f"'{label} value'={value};;{variable.low}:{variable.high};0;255")
+            f"'{label} value'={value};{warn if warn != crit else ''};{crit};0;255")
 
 
 def check(options: argparse.Namespace) -> tuple[int, str, list[Reading]]:
     """The status, what is wrong, and what was expected."""
     try:
+        if (options.address is None) == (options.plugin_host is None):
+            raise BadUsage("name one agent, as HOST[:PORT] or -H HOST[:PORT]")
         settings = settle(options)
         if not any(variable.expected for variable in settings.variables):
             raise BadUsage("nothing is expected: name variables with --expect or in --names FILE")
-        agent = Agent(options.address)
+        agent = Agent(options.address or options.plugin_host)
         entries = agent.ask(options.timeout / 1000)
     except BadUsage as error:
         return 3, str(error), []
@@ -1102,15 +1145,18 @@ def check(options: argparse.Namespace) -> tuple[int, str, list[Reading]]:
     return verdicts[0][0], "; ".join(wrong) or f"{len(expected)} alive at {agent.name}", expected
 
 
-def run_check(options: argparse.Namespace) -> int:
-    status, text, expected = check(options)
-    if options.json:
+def print_check(as_json: bool, status: int, text: str, expected: Sequence[Reading]) -> int:
+    if as_json:
         print(json.dumps({"status": STATES[status], "text": text,
                           "variables": [reading.for_json() for reading in expected]}))
     else:
         data = " | " + " ".join(map(performance, expected)) if expected else ""
         print(f"DUMPULSE {STATES[status]} - {text}".replace("|", "/") + data)
     return status
+
+
+def run_check(options: argparse.Namespace) -> int:
+    return print_check(options.json, *check(options))
 
 
 # ---------------------------------------------------------------- watch
@@ -1193,50 +1239,81 @@ def paint(text: str, *codes: str) -> str:
 
 
 RED, YELLOW, REVERSE, BOLD, DIM = "31", "33", "7", "1", "2"
+WIDTHS = {"#": 2, "name": 10, "value": 5, "from": 4, "age": 8, "state": 5}  # of a row's cells
+GAP = "  "  # between two stacks of rows
 
 
 def screen(watched: Watched, columns: int, rows: int) -> list[str]:
     """The lines of a terminal of that size."""
+    tally = counts(watched.readings, watched.wanted)
+    titles = [f"{watched.name}  {time.strftime('%H:%M:%S')}  {tally}", f"{watched.name}  {tally}"]
+    title = next((title for title in titles if len(title) <= columns), tally)
+    news = watched.silence() if watched.trouble else whose_clock(watched.settings, watched.entries)
+    more_news = watched.event or news[columns:].lstrip()
+    head = [paint(title[:columns], BOLD), paint(news[:columns], REVERSE if watched.trouble else ""),
+            paint(more_news[:columns], BOLD)]
+    if rows < 6:  # in a low window, a variable in trouble is worth more than all but the title
+        del head[max(1, rows - 3):]
     shown = worth_showing(watched.readings, watched.wanted)
-    room = max(1, rows - 5)  # beside a title, two lines of events, headings and the last line
-    wide = len(shown) <= room or columns < 80
-    stacks = 1 if wide else 2
+    headings = rows >= 5
+    room = max(1, rows - len(head) - headings - 1)
+    stacks = max(1, min((columns + len(GAP)) // (whole_width(WIDTHS) + len(GAP)),
+                        math.ceil(len(shown) / room)))
     hidden = max(0, len(shown) - stacks * room)
     if hidden:  # those in order are the first to go
         order = (DEAD, LATE, NEVER, UNKNOWN, OK)
-        shown.sort(key=lambda reading: (not reading.bad_value, order.index(reading.state)))
+        shown.sort(key=lambda reading: (not reading.bad_value, order.index(reading.state),
+                                        not reading.unusual_value))
         shown = sorted(shown[:stacks * room], key=lambda reading: reading.variable.number)
-    name, sender = (max(10, min(24, columns - 31)), "sender") if wide else (10, "from")
-    heading = f" # {'name':{name}} value {sender}      age state"
-    lines = [row(reading, watched, name, len(sender)) for reading in shown]
+    widths = fit((columns + len(GAP)) // stacks - len(GAP))
+    heading = " ".join(f"{what:>{width}}" if what in ("#", "age") else f"{what:{width}}"
+                       for what, width in widths.items())
+    lines = [row(reading, watched, widths) for reading in shown]
     height = math.ceil(len(lines) / stacks)
-    table = [f"{lines[at]}  {lines[at + height]}" if at + height < len(lines) else lines[at]
-             for at in range(height)]
-    title = f"{watched.name}  {time.strftime('%H:%M:%S')}  {counts(watched.readings)}"
-    news = watched.silence() if watched.trouble else whose_clock(watched.settings, watched.entries)
-    more = f"; ... and {hidden} more, in order or nearly so" if hidden else ""
-    return [paint(title[:columns], BOLD), paint(news[:columns], REVERSE if watched.trouble else ""),
-            paint(watched.event[:columns], BOLD),
-            paint("  ".join([heading] * stacks)[:columns], DIM),
-            *table[:room], *[""] * (room - len(table)), f"q or Ctrl-C ends{more}"[:columns]]
+    table = [GAP.join(lines[at::height]) for at in range(height)]
+    more = f"; {hidden} hidden, the worst are shown" if hidden else ""
+    return [*head, *[paint(GAP.join([heading] * stacks)[:columns], DIM)] * headings,
+            *table, *[""] * (room - len(table)), f"q or Ctrl-C ends{more}"[:columns]]
 
 
-def row(reading: Reading, watched: Watched, name_width: int, sender_width: int) -> str:
+def fit(columns: int) -> dict[str, int]:
+    """The cells that a row has room for, and how wide they are: a longer name first of all."""
+    widths = dict(WIDTHS)
+    for spare in ("from", "value", "age"):
+        if whole_width(widths) > columns:
+            del widths[spare]
+    widths["name"] = max(1, min(24, widths["name"] + columns - whole_width(widths)))
+    return widths
+
+
+def whole_width(widths: dict[str, int]) -> int:
+    return sum(widths.values()) + len(widths) - 1  # with a space between each two
+
+
+def shortened(name: str, width: int) -> str:
+    """Names often differ at one of their ends: cut in the middle, where no name has a ~."""
+    if len(name) <= width:
+        return name
+    end = width // 2
+    return f"{name[:width - end - 1]}~{name[len(name) - end:]}"
+
+
+def row(reading: Reading, watched: Watched, widths: dict[str, int]) -> str:
     """A variable's cells: what has changed since the last report stands out."""
     changed = watched.changed.get(reading.variable.number, set())
     stale = DIM if watched.trouble else ""
     alarm = {DEAD: RED, NEVER: RED if reading.variable.expected else "", LATE: YELLOW}
-
-    def cell(text: str, field: str, *codes: str) -> str:
-        return paint(text, stale, *codes, REVERSE if field in changed else "")
-
-    return " ".join((
-        cell(f"{reading.variable.number:2}", ""),
-        cell(f"{reading.variable.name[:name_width]:{name_width}}", ""),
-        cell(f"{reading.value:>5}", "value", RED if reading.bad_value else ""),
-        cell(f"{reading.sender:>{sender_width}}", "sender"),
-        paint(f"{reading.age:>8}", stale, BOLD if "timestamp" in changed else ""),
-        cell(f"{reading.state:5}", "state", alarm.get(reading.state, ""))))
+    value = RED if reading.bad_value else YELLOW if reading.unusual_value else ""
+    name = widths["name"]
+    cells = {  # the text, and how it is painted
+        "#": (f"{reading.variable.number:2}", ""),
+        "name": (f"{shortened(reading.variable.name, name):{name}}", ""),
+        "value": (f"{reading.value:>5}", value, REVERSE if "value" in changed else ""),
+        "from": (f"{reading.sender:>4}", REVERSE if "sender" in changed else ""),
+        "age": (f"{reading.age:>8}", BOLD if "timestamp" in changed else ""),
+        "state": (f"{reading.state:5}", alarm.get(reading.state, ""),
+                  REVERSE if "state" in changed else "")}
+    return " ".join(paint(text, stale, *codes) for text, *codes in map(cells.__getitem__, widths))
 
 
 class Terminal:
@@ -1278,7 +1355,10 @@ class Terminal:
     def show(self, watched: Watched) -> None:
         size = shutil.get_terminal_size()
         lines = screen(watched, size.columns, size.lines)[:size.lines]
-        self._write("\x1b[H" + "\x1b[K\r\n".join(lines) + "\x1b[K\x1b[J")
+        # Erased before it is written: after the last column, the cursor is still on it. Terminals
+        # that know mode 2026 show nothing of this until all is done.
+        self._write("\x1b[?2026h\x1b[H\x1b[K" + "\r\n\x1b[K".join(lines[:-1])
+                    + ("\r\n" if lines[1:] else "") + "\x1b[J" + lines[-1] + "\x1b[?2026l")
 
     def wait(self, pause: float) -> bool:
         """False if somebody pressed q."""
@@ -1314,7 +1394,7 @@ class Lines:
             return
         now = time.strftime("%H:%M:%S")
         lines = [watched.event] if watched.event != self._event else []
-        said = watched.silence() if watched.trouble else counts(watched.readings)
+        said = watched.silence() if watched.trouble else counts(watched.readings, watched.wanted)
         if watched.trouble or said != self._said:
             lines.append(f"{now} {said}")
         self._said, self._event = said, watched.event
@@ -1364,7 +1444,8 @@ def run_watch(options: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         pass
     if fancy:
-        print(f"{agent.name}: {counts(watched.readings)}")
+        said = watched.silence() if watched.trouble else counts(watched.readings, wanted)
+        print(f"{agent.name}: {said}")
     return exit_status(watched.trouble) if options.count and watched.trouble else 0
 
 
@@ -1389,7 +1470,7 @@ class Node:
     unsent: int = 0
 
     def next_heartbeat(self, chance: random.Random) -> bytes:
-        low, high = self.variable.low, self.variable.high
+        low, high = self.variable.warn_low, self.variable.warn_high
         self.value = min(high, max(low, self.value + chance.randint(-3, 3)))
         packet = heartbeat(self.variable.number,
                            (FIRST_SENDER + self.variable.number) % 256, self.value)
@@ -1411,7 +1492,7 @@ def make_nodes(options: argparse.Namespace, settings: Settings) -> list[Node]:
     if len(chosen) < (options.nodes or 1):
         raise BadUsage(f"there are only {len(chosen)} nodes in {options.names!r}")
     nodes = {variable.number: Node(variable, variable.every_ms / 1000,
-                                   (variable.low + variable.high) // 2)
+                                   (variable.warn_low + variable.warn_high) // 2)
              for variable in chosen[:options.nodes]}
 
     def named(text: Optional[str]) -> list[Node]:
@@ -1486,15 +1567,14 @@ def beat_all(agent: Agent, nodes: Sequence[Node], chance: random.Random, begun: 
 ABOUT = """\
 Talks to Dumpulse agents, which tell who is alive.
 
-  client.py get HOST[:PORT] [VARIABLE...]     show the report
-  client.py set HOST[:PORT] VARIABLE VALUE    send one heartbeat
-  client.py watch HOST[:PORT] [VARIABLE...]   a live table
-  client.py check HOST[:PORT] ...             for Nagios, Icinga, cron, scripts
-  client.py simulate HOST[:PORT] ...          nodes that beat, die, are late
+  %(prog)s get HOST[:PORT] [VARIABLE...]     show the report
+  %(prog)s set HOST[:PORT] VARIABLE VALUE    send one heartbeat
+  %(prog)s watch HOST[:PORT] [VARIABLE...]   a live table
+  %(prog)s check HOST[:PORT] ...             for Nagios, Icinga, cron, scripts
+  %(prog)s simulate HOST[:PORT] ...          nodes that beat, die, are late
 
-  client.py HOST [PORT]                       show the report
-  client.py HOST [PORT] -v VALUE [-n VARIABLE] [-s SENDER]
-                                              send one heartbeat
+  %(prog)s HOST [PORT]                       show the report
+  %(prog)s HOST [PORT] -v VALUE [-n VARIABLE] [-s SENDER]   send one heartbeat
 
 Each has its own --help. The port is 9060 unless given; IPv6 is [::1]:9060.
 An agent on a serial line is serial:/dev/ttyACM0 or serial:/dev/ttyUSB0@9600.
@@ -1506,6 +1586,13 @@ STATUSES = """\
 exit status: 0 fine; 1 not confirmed (set --confirm), or the output could not
 be written; 2 bad usage; 3 no answer; 4 a report that cannot be believed; of
 check: 0 OK, 1 WARNING, 2 CRITICAL (so is no answer), 3 UNKNOWN (bad usage)"""
+
+CHECK_STATUSES = """\
+exit status: 0 OK; 1 WARNING: one is late, or has an unusual value; 2 CRITICAL:
+one is dead, was never heard or has a bad value, or no good report came;
+3 UNKNOWN: bad usage, an unknown age, no output; also after --help, --version
+
+"""
 
 AGES = """\
 A timestamp has 16 bits: an age ends at 65471 ticks, and a node that is silent
@@ -1522,8 +1609,15 @@ def exit_status(error: Error) -> int:
 class Parser(argparse.ArgumentParser):
     """One line for what is wrong, and one place where to read on."""
 
+    told = 0  # the exit status after --help and --version
+
     def error(self, message: str) -> NoReturn:
-        raise BadUsage(f"{message} (see {self.prog} --help)")
+        line = "".join(character if character.isprintable() else ascii(character)[1:-1]
+                       for character in message)  # argparse repeats arguments as they are
+        raise BadUsage(f"{line} (see {self.prog} --help)")
+
+    def exit(self, status: int = 0, message: Optional[str] = None) -> NoReturn:
+        super().exit(status or self.told, message)
 
 
 def checked(parse: Callable[[str], Any]) -> Callable[[str], Any]:
@@ -1547,6 +1641,7 @@ OPTIONS: list[tuple[Sequence[str], str, Any, str, str]] = [
     (("",), "port", parse_port, "PORT", argparse.SUPPRESS),
     (("get", "set", "watch", "check", "simulate"), "address", str, "HOST[:PORT]",
      "the agent (port 9060), or serial:/DEVICE[@BAUD], or can:INTERFACE[:ID]"),
+    (("check",), "-H", str, "HOST[:PORT]", "the agent, instead of an argument without -H"),
     (("get", "watch"), "variables", str, "VARIABLE",
      "only these: 3,7-12 or names (all heard or named)"),
     (("set",), "variable", str, "VARIABLE", "0 to 63, or its name"),
@@ -1558,6 +1653,7 @@ OPTIONS: list[tuple[Sequence[str], str, Any, str, str]] = [
     (("set",), "--confirm", True, "", "ask the agent whether it has it now"),
     (("check",), "--expect", str, "VARIABLES", "who must be alive: 3,7-12 or names"),
     (("check",), "--value", str, "VARIABLES:LOW..HIGH", "expect these, with a value in that range"),
+    (("check",), "--value-warn", str, "VARIABLES:LOW..HIGH", "warn of a value out of that range"),
     (JUDGES, "--warn", parse_duration, "TIME", "silent for longer is late (5s)"),
     (JUDGES, "--crit", parse_duration, "TIME", "silent for longer is dead (30s)"),
     (("watch",), "--interval", parse_duration, "TIME", "ask so often (1s)"),
@@ -1582,24 +1678,30 @@ MORE: dict[str, dict[str, Any]] = {  # what argparse must know besides
     "port": {"nargs": "?"}, "variables": {"nargs": "*", "default": []}, "--sender": {"default": 1},
     "--interval": {"default": 1_000}, "--timeout": {"default": 3_000}, "-s": {"dest": "sender"},
     "-v": {"dest": "value"}, "-n": {"dest": "variable"}, "--die": {"action": "append"},
-    "--value": {"action": "append", "dest": "value_ranges"}}
+    "--value": {"action": "append", "dest": "value_ranges"},
+    "--value-warn": {"action": "append", "dest": "value-warn_ranges"},
+    "-H": {"dest": "plugin_host"}, "check address": {"nargs": "?"}}
+PLUGIN_OPTIONS = {"--warn": ["-w"], "--crit": ["-c"], "--timeout": ["-t"]}  # of check
 
 
 def build_parser(command: str) -> Parser:
     """That of a command, or of the older command line."""
     run, about, epilog = COMMANDS.get(command, (run_older, ABOUT, STATUSES))
-    parser = Parser(prog=f"client.py {command}".strip(), description=about, epilog=epilog,
+    parser = Parser(prog=f"{PROGRAM} {command}".strip(), description=about, epilog=epilog,
                     formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
-                    usage=None if command else "client.py COMMAND ... | HOST [PORT] [OPTION]...")
+                    usage=None if command else "%(prog)s COMMAND ... | HOST [PORT] [OPTION]...")
     parser.set_defaults(run=run)
-    if not command:
-        parser.add_argument("--version", action="version", version=f"client.py {VERSION}")
+    parser.add_argument("-V", "--version", action="version", version=f"{PROGRAM} {VERSION}",
+                        help="show the version and exit")
+    parser.told = 3 if command == "check" else 0
     for commands, name, parse, metavar, meaning in OPTIONS:
         if command in commands:
-            how = {"type": checked(parse), "metavar": metavar}
+            how: dict[str, Any] = {"type": checked(parse), "metavar": metavar}
             if parse is True:
                 how = {"action": "store_true"}
-            parser.add_argument(name, help=meaning, **{**how, **MORE.get(name, {})})
+            short = PLUGIN_OPTIONS.get(name, []) if command == "check" else []
+            how.update(MORE.get(f"{command} {name}", MORE.get(name, {})))
+            parser.add_argument(*short, name, help=meaning, **how)
     return parser
 
 
@@ -1614,7 +1716,7 @@ def run_older(options: argparse.Namespace) -> int:
         options.sender = 1 if options.sender is None else options.sender
         return run_set(options)
     if options.variable is not None or options.sender is not None:
-        raise BadUsage("-n and -s go with -v VALUE (see client.py --help)")
+        raise BadUsage(f"-n and -s go with -v VALUE (see {PROGRAM} --help)")
     return run_get(options)
 
 
@@ -1628,7 +1730,7 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], str, str]] = {
               "clock of --now-from jumped.", AGES),
     "check": (run_check, "Print one line that says who is not alive, and performance data.\n"
               "Expected are those of --expect and --value, or all that --names does not except.",
-              AGES),
+              CHECK_STATUSES + AGES),
     "simulate": (run_simulate, "Be a number of nodes that beat, until Ctrl-C: the variables of\n"
                  "--names, or 1 to 8.", "Senders are the variables plus 10.")}
 
@@ -1645,17 +1747,19 @@ def command(arguments: Sequence[str]) -> int:
         return int(options.run(options))
     except Error as error:
         if name == "check":  # what runs it reads the standard output and the status alone
-            print(f"DUMPULSE UNKNOWN - {error}")
-            return 3
+            return print_check("--json" in arguments, 3, str(error), [])
         near = [] if name else difflib.get_close_matches("".join(arguments[:1]), COMMANDS, 1)
         hint = f" (is it the command {near[0]!r} that you mean?)" if near else ""
-        print(f"client.py: {error}{hint}", file=sys.stderr)
+        print(f"{PROGRAM}: {error}{hint}", file=sys.stderr)
         return exit_status(error)
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
 
 
 def main() -> NoReturn:
+    global PROGRAM
+    called = os.path.basename(sys.argv[0])
+    PROGRAM = called if called.isprintable() and called else PROGRAM
     for name in ("SIGTERM", "SIGHUP", "SIGQUIT"):
         number = getattr(signal, name, None)  # Windows has only the first
         if number is not None and signal.getsignal(number) != signal.SIG_IGN:  # as nohup wants it
@@ -1669,7 +1773,7 @@ def main() -> NoReturn:
     except BrokenPipeError:
         status = 128 + 13  # as if SIGPIPE had ended it
     except OSError as error:
-        print(f"client.py: cannot write: {error.strerror}", file=sys.stderr)
+        print(f"{PROGRAM}: cannot write: {error.strerror}", file=sys.stderr)
         status = 3 if sys.argv[1:2] == ["check"] else 1
     else:
         sys.exit(status)

@@ -37,7 +37,7 @@ def test_help_fits_the_terminal_and_the_manual_has_every_option() -> None:
     help_text = subprocess.run([built("build/canserver"), "--help"], check=True, capture_output=True,
                                text=True).stdout
     assert max(map(len, help_text.splitlines())) < 80 and len(help_text.splitlines()) < 24
-    manual = (ROOT / "canserver.8").read_text().replace("\\-", "-")
+    manual = (ROOT / "man" / "canserver.8").read_text().replace("\\-", "-")
     options = re.findall(r"^  (--[a-z-]+)", help_text, re.M)
     assert len(options) == 9 and all(option in manual for option in options)
 

@@ -150,14 +150,14 @@ def test_help_fits_the_terminal_and_the_manual_has_every_option() -> None:
     assert max(map(len, done.stdout.splitlines())) < 80 and len(done.stdout.splitlines()) < 24
     options = re.findall(r"^  (--[a-z-]+)", done.stdout, re.M)
     assert len(options) == 13
-    manual = (ROOT / "udpserver.8").read_text().replace("\\-", "-")
+    manual = (ROOT / "man" / "udpserver.8").read_text().replace("\\-", "-")
     assert set(options) == set(re.findall(r"^\.BI? (--[a-z-]+)", manual, re.M))
     tests = Path(__file__).read_text() + Path(__file__).with_name("servers.py").read_text()
     assert all(f'"{option}"' in tests for option in options)
     (version,) = re.findall(r'^#define DUMPULSE_VERSION "(.*?)"', (ROOT / "dumpulse.h").read_text(), re.M)
     assert run("--version").stdout == f"udpserver {version}\n"
-    for page in ("udpserver.8", "canserver.8"):
-        assert f' "Dumpulse {version}" ' in (ROOT / page).read_text().splitlines()[1]
+    for page in ("udpserver.8", "canserver.8", "dumpulse.1"):
+        assert f' "Dumpulse {version}" ' in (ROOT / "man" / page).read_text().splitlines()[1]
 
 
 def test_a_gateway_needs_a_can_interface() -> None:
@@ -888,14 +888,21 @@ def test_install_units_and_uninstall(tmp_path: Path) -> None:
     def files(place: Path) -> list[str]:
         return sorted(str(path.relative_to(place)) for path in place.rglob("*") if path.is_file())
 
-    expected = ["bin/dumpulse", "lib/systemd/system/dumpulse-can@.service", "lib/systemd/system/dumpulse.service",
-                "lib/systemd/system/dumpulse.socket", "sbin/canserver", "sbin/udpserver",
-                "share/man/man8/canserver.8", "share/man/man8/udpserver.8"]
+    def lib_python(names: list[str]) -> list[str]:
+        """Wherever the system's Python has its modules."""
+        return [re.sub(r"^(local/)?lib/python[^/]*/[a-z]+-packages/", "lib/PYTHON/", name) for name in names]
+
+    expected = ["bin/dumpulse", "lib/PYTHON/dumpulse.py", "lib/systemd/system/dumpulse-can@.service",
+                "lib/systemd/system/dumpulse.service", "lib/systemd/system/dumpulse.socket", "sbin/canserver",
+                "sbin/udpserver", "share/bash-completion/completions/dumpulse",
+                "share/doc/dumpulse/examples/icinga2.conf", "share/doc/dumpulse/examples/nagios.cfg",
+                "share/doc/dumpulse/examples/vehicle.ini", "share/man/man1/dumpulse.1", "share/man/man8/canserver.8",
+                "share/man/man8/udpserver.8", "share/zsh/site-functions/_dumpulse"]
     make("install", Path("/opt/x"), str(tmp_path / "stage"))
-    assert files(tmp_path / "stage" / "opt" / "x") == expected
+    assert lib_python(files(tmp_path / "stage" / "opt" / "x")) == expected
     client = tmp_path / "stage" / "opt" / "x" / expected[0]
-    assert subprocess.run([client, "--version"], check=True, capture_output=True).stdout.startswith(b"client.py ")
-    for unit, server in zip(expected[1:], ("canserver", "udpserver")):
+    assert subprocess.run([client, "--version"], check=True, capture_output=True).stdout.startswith(b"dumpulse ")
+    for unit, server in zip(expected[2:], ("canserver", "udpserver")):
         service = (tmp_path / "stage" / "opt" / "x" / unit).read_text()
         assert f"ExecStart=/opt/x/sbin/{server}" in service and "/usr/local" not in service
     make("uninstall", Path("/opt/x"), str(tmp_path / "stage"))
@@ -903,7 +910,7 @@ def test_install_units_and_uninstall(tmp_path: Path) -> None:
 
     prefix = tmp_path / "prefix"
     make("install", prefix)
-    units = [str(prefix / name) for name in expected[1:4]]
+    units = [str(prefix / name) for name in expected[2:5]]
     subprocess.run(["systemd-analyze", "verify", "--man=no", *units], check=True, capture_output=True)
     for unit in units[:2]:
         rated = subprocess.run(["systemd-analyze", "security", "--offline=true", "--threshold=15", unit],

@@ -10,6 +10,7 @@ import fcntl
 import json
 import os
 import re
+import shlex
 import signal
 import struct
 import subprocess
@@ -17,7 +18,8 @@ import sys
 import termios
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from pathlib import Path
 from typing import Any, Callable
 
 import pyte
@@ -29,6 +31,7 @@ from tests.agents import COMMAND, GOOD, VEHICLE, WRONG_SUM, FakeAgent, report, r
 from tests.servers import PATIENCE, ROOT, Server, wait_until
 
 NOW = 40_000
+UNSIZED = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
 
 
 class Terminal:
@@ -45,8 +48,7 @@ class Terminal:
         self.process = subprocess.Popen(
             argv, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # so that Ctrl-C is a signal
-            env={**{name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")},
-                 "TERM": "xterm", **environment})
+            env={**UNSIZED, "TERM": "xterm", **environment})
         self._theirs = theirs
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -75,7 +77,7 @@ class Terminal:
     def wait_for(self, condition: Callable[[list[str]], object]) -> list[str]:
         """The screen, once it is like this, and nothing of it is still under way."""
         deadline = time.monotonic() + PATIENCE
-        while not condition(text := self.text()) or not self.raw.endswith(b"\x1b[J"):
+        while not condition(text := self.text()) or not self.raw.endswith(b"\x1b[?2026l"):
             assert time.monotonic() < deadline, "\n".join(text)
             time.sleep(0.02)
         return text
@@ -121,7 +123,7 @@ def test_the_table() -> None:
         text = terminal.wait_for(lambda text: "dead" in text[7])
         assert re.fullmatch(rf"{agent.address}  \d\d:\d\d:\d\d  2 ok, 1 late, 1 dead", text[0])
         assert text[1] == "ages by variable 0"
-        assert text[3].split() == ["#", "name", "value", "sender", "age", "state"]
+        assert text[3].split() == ["#", "name", "value", "from", "age", "state"]
         assert [line.split() for line in text[4:8]] == [
             ["0", "0", "1", "0", "s", "ok"], ["1", "90", "11", "2", "s", "ok"],
             ["2", "8", "12", "7", "s", "late"], ["3", "126", "13", "40", "s", "dead"]]
@@ -227,7 +229,7 @@ def test_64_variables_and_other_sizes() -> None:
             agent.address, "--now-from", "0", "--names", VEHICLE, "--tick", "1s") as terminal:
         text = terminal.wait_for(lambda text: "63" in "".join(text))
         assert text[0].endswith("60 ok, 4 dead, 3 with a bad value")
-        assert max(map(len, text)) <= 80 and text[23] == "q or Ctrl-C ends; ... and 26 more, in order or nearly so"
+        assert max(map(len, text)) <= 80 and text[23] == "q or Ctrl-C ends; 26 hidden, the worst are shown"
         assert re.fullmatch(r" 0 agent        255  200      0 s ok     19              255  200      0 s ok", text[4])
         assert [int(line[41:43]) for line in text[19:23]] == [60, 61, 62, 63]
         assert len([line for line in text[4:23] if line]) == 19
@@ -240,6 +242,80 @@ def test_64_variables_and_other_sizes() -> None:
             wait_until(lambda: len(agent.asked) > asked + 2, "it goes on")
         terminal.type(b"q")
         assert terminal.end() == 0
+
+
+def in_tmux(socket: Path, columns: int, lines: int, *argv: str) -> Generator[list[str], None, None]:
+    """What a screen of tmux shows, each time that one looks. Unlike pyte, tmux and xterm leave the
+    cursor on the last column once that is written."""
+    def tmux(*words: str) -> str:
+        return subprocess.run(["tmux", "-S", str(socket), "-f", "/dev/null", *words], check=True,
+                              capture_output=True, text=True, timeout=PATIENCE, env=UNSIZED).stdout
+
+    tmux("new-session", "-d", "-x", str(columns), "-y", str(lines), shlex.join(argv))
+    try:
+        while True:
+            yield tmux("capture-pane", "-p").splitlines()
+    finally:
+        tmux("kill-server")
+
+
+# For each size of a window: which variables show, what each of them is like (# is its number), and
+# the headings.
+SIZES = [
+    (80, 24, [*range(19), *range(26, 45)], r"node~er-#  +\d+ +\d+ +\d+ s (ok|dead)",
+     " # name       value from      age state   # name       value from      age state"),
+    (40, 24, [*range(26, 45)], r"node-~er-# +\d+ +\d+ +\d+ s dead", " # name        value from      age state"),
+    (200, 50, [*range(64)], r"node-number-# +\d+ +\d+ +\d+ s (ok|dead)",
+     "  ".join([" # name                     value from      age state"] * 2)),
+    (20, 5, [26], r"node-~er-# dead", " # name        state"),
+]
+
+
+@pytest.mark.parametrize("columns, lines, variables, cells, heading", SIZES, ids=[str(size[0]) for size in SIZES])
+def test_screens_in_tmux(columns: int, lines: int, variables: list[int], cells: str, heading: str,
+                         tmp_path: Path) -> None:
+    """Nothing of the last column is lost, and no two names look alike."""
+    names = tmp_path / "names.ini"
+    names.write_text("[dumpulse]\nnow-from = 63\n" + "".join(
+        f"[{number}]\nname = node-number-{number:02}\n" for number in range(64)))
+    nodes = {f"v{number}": (NOW - 40 * (26 <= number < 45), number, number) for number in range(64)}
+    with FakeAgent([report(**nodes)]) as agent, contextlib.closing(in_tmux(
+            tmp_path / "tmux", columns, lines, *COMMAND, "watch", agent.address, "--names", str(names))) as shown:
+        deadline = time.monotonic() + PATIENCE
+        while not (text := next(shown)) or not text[-1].startswith("q or Ctrl-C") or "report" in "".join(text):
+            assert time.monotonic() < deadline, "\n".join(text)
+    assert heading in text and text[0].endswith("45 ok, 19 dead")
+    rows = "\n".join(text[text.index(heading) + 1:-1])
+    assert [number for number in range(64) if re.search(
+        f"(?m)(^|  ){number:2} {cells.replace('#', f'{number:02}')}(  |$)", rows)] == variables, rows
+
+
+@pytest.mark.parametrize("columns, said", [(80, "no report yet for 0 s; no answer in 1 s: nothing listens at "),
+                                           (40, "no report yet for 0 s; no answer in 1 s:")])
+def test_why_there_is_no_report_stays(columns: int, said: str) -> None:
+    """On the second screen in any window, and on the first one when it has ended."""
+    address = f"127.0.0.1:{unused_port()}"
+    with watch(address, columns=columns) as terminal:
+        text = terminal.wait_for(lambda text: "no report yet" in text[1])
+        assert re.sub(r"for \d+ s", "for 0 s", text[1]).startswith(said)
+        assert f"nothing listens at {address}" in (text[1] if columns == 80 else text[2])
+        terminal.type(b"q")
+        assert terminal.end() == 0
+    with watch(address, "--count", "1", columns=columns) as terminal:
+        assert terminal.end() == 3
+        wait_until(lambda: terminal.raw.endswith(b"\n"), "the last line")
+        last = terminal.raw.rpartition(b"\x1b[?1049l")[2].decode()
+        assert re.fullmatch(rf"{address}: no report yet for \d+ s; no answer in 1 s: nothing listens at {address}\r\n", last)
+
+
+def test_only_those_that_were_asked_for_are_counted() -> None:
+    with FakeAgent([CHECKED]) as agent:
+        with watch(agent.address, "2-3,9", "--now-from", "0", "--count", "1") as terminal:
+            assert terminal.end() == 0
+            wait_until(lambda: terminal.raw.endswith(b"\n"), "the last line")
+        assert terminal.raw.count(b"1 late, 1 dead, 1 never") == 2 and b" ok" not in terminal.raw
+        plain = run("watch", agent.address, "2-3,9", "--now-from", "0", "--count", "1").stdout
+        assert plain.splitlines()[0][9:] == "1 late, 1 dead, 1 never"
 
 
 def test_it_survives_the_agents_restart() -> None:

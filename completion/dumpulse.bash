@@ -1,0 +1,64 @@
+# Completion for bash.   Made by `make completion` from the parser of client.py.   SPDX-License-Identifier: MIT
+_dumpulse()
+{
+    local command= options= hosts= files= values= at=2
+    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
+    if [[ $word == "=" ]]; then # bash makes three words of --names=FILE
+        word=
+    elif [[ $before == "=" ]]; then
+        before=${COMP_WORDS[COMP_CWORD - 2]}
+    fi
+    case ${COMP_WORDS[1]} in
+    get | set | watch | check | simulate) command=${COMP_WORDS[1]} ;;
+    *) at=1 ;;
+    esac
+    case $command in
+    get)
+        options="-h --help -V --version --tick --now-from --names --timeout --json"
+        files="--names"
+        values="--tick --now-from --timeout"
+        ;;
+    set)
+        options="-h --help -V --version --sender --confirm --names --timeout"
+        files="--names"
+        values="--sender --timeout"
+        ;;
+    watch)
+        options="-h --help -V --version --warn --crit --interval --count --tick --now-from --names --timeout --json"
+        files="--names"
+        values="--warn --crit --interval --count --tick --now-from --timeout"
+        ;;
+    check)
+        options="-h --help -V --version -H --expect --value --value-warn -w --warn -c --crit --tick --now-from --names -t --timeout --json"
+        hosts="-H"
+        files="--names"
+        values="--expect --value --value-warn -w --warn -c --crit --tick --now-from -t --timeout"
+        ;;
+    simulate)
+        options="-h --help -V --version --warn --crit --nodes --die --late --corrupt --seconds --seed --names"
+        files="--names"
+        values="--warn --crit --nodes --die --late --corrupt --seconds --seed"
+        ;;
+    *)
+        options="-h --help -V --version -v -n -s --tick --now-from --names --timeout --json"
+        files="--names"
+        values="-v -n -s --tick --now-from --timeout"
+        ;;
+    esac
+    COMPREPLY=()
+    if [[ " $files " == *" $before "* ]]; then
+        compopt -o filenames 2>/dev/null # not there when a script calls this function
+        mapfile -t COMPREPLY < <(compgen -f -- "$word")
+    elif [[ " $hosts " == *" $before "* ]]; then
+        mapfile -t COMPREPLY < <(compgen -A hostname -- "$word")
+    elif [[ " $values " == *" $before "* ]]; then
+        : # a value that nobody but the user knows
+    elif [[ $word == -* ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$options" -- "$word")
+    elif ((COMP_CWORD == 1)); then
+        mapfile -t COMPREPLY < <(compgen -W "get set watch check simulate" -A hostname -- "$word")
+    elif ((COMP_CWORD == at)); then
+        mapfile -t COMPREPLY < <(compgen -A hostname -- "$word")
+    fi
+}
+complete -F _dumpulse dumpulse client.py

@@ -1,0 +1,213 @@
+"""What is made from the parser of client.py: the files of completion/ for bash and zsh, and the
+OPTIONS of its manual.   SPDX-License-Identifier: MIT
+
+    python3 -m tools.completion    # or make completion
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+
+import client
+
+ROOT = Path(__file__).resolve().parent.parent
+MANUAL = ROOT / "man" / "dumpulse.1"
+NAMES = ("dumpulse", "client.py")  # what is typed
+MADE = "Made by `make completion` from the parser of client.py.   SPDX-License-Identifier: MIT"
+HOSTS = ("host", "address", "plugin_host")  # what an agent's address is called there
+COMMANDS = ("", *client.COMMANDS)  # "" is the older command line
+
+
+def actions(command: str) -> list[argparse.Action]:
+    return client.build_parser(command)._actions
+
+
+def options(command: str) -> list[argparse.Action]:
+    return [action for action in actions(command) if action.option_strings]
+
+
+def metavar(action: argparse.Action) -> str:
+    """What stands for the option's value, or nothing if it has none."""
+    return str(action.metavar) if action.nargs != 0 else ""
+
+
+# ---------------------------------------------------------------- bash
+
+BASH = r"""# Completion for bash.   {made}
+_dumpulse()
+{{
+    local command= options= hosts= files= values= at=2
+    local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD - 1]}}
+    if [[ $word == "=" ]]; then # bash makes three words of --names=FILE
+        word=
+    elif [[ $before == "=" ]]; then
+        before=${{COMP_WORDS[COMP_CWORD - 2]}}
+    fi
+    case ${{COMP_WORDS[1]}} in
+    {commands}) command=${{COMP_WORDS[1]}} ;;
+    *) at=1 ;;
+    esac
+    case $command in
+{cases}
+    esac
+    COMPREPLY=()
+    if [[ " $files " == *" $before "* ]]; then
+        compopt -o filenames 2>/dev/null # not there when a script calls this function
+        mapfile -t COMPREPLY < <(compgen -f -- "$word")
+    elif [[ " $hosts " == *" $before "* ]]; then
+        mapfile -t COMPREPLY < <(compgen -A hostname -- "$word")
+    elif [[ " $values " == *" $before "* ]]; then
+        : # a value that nobody but the user knows
+    elif [[ $word == -* ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$options" -- "$word")
+    elif ((COMP_CWORD == 1)); then
+        mapfile -t COMPREPLY < <(compgen -W "{words}" -A hostname -- "$word")
+    elif ((COMP_CWORD == at)); then
+        mapfile -t COMPREPLY < <(compgen -A hostname -- "$word")
+    fi
+}}
+complete -F _dumpulse {names}
+"""
+
+
+def bash() -> str:
+    cases = []
+    for command in COMMANDS:
+        lists: dict[str, list[str]] = {"options": [], "hosts": [], "files": [], "values": []}
+        for action in options(command):
+            lists["options"] += action.option_strings
+            if metavar(action):
+                kind = "files" if metavar(action) == "FILE" else \
+                    "hosts" if action.dest in HOSTS else "values"
+                lists[kind] += action.option_strings
+        cases.append(f"    {command or '*'})")
+        cases += [f'        {what}="{" ".join(words)}"' for what, words in lists.items() if words]
+        cases.append("        ;;")
+    cases = cases[cases.index("    get)"):] + cases[:cases.index("    get)")]  # * comes last
+    return BASH.format(made=MADE, cases="\n".join(cases), commands=" | ".join(client.COMMANDS),
+                       words=" ".join(client.COMMANDS), names=" ".join(NAMES))
+
+
+# ---------------------------------------------------------------- zsh
+
+ZSH = r"""#compdef {names}
+# Completion for zsh.   {made}
+
+_dumpulse_first() {{
+    local -a commands=(
+{described}
+    )
+    _describe -t commands command commands
+    _hosts
+}}
+
+_dumpulse() {{
+    case $words[2] in
+{cases}
+    esac
+}}
+
+_dumpulse "$@"
+"""
+
+
+def quoted(text: str) -> str:
+    """For the shell, in single quotes."""
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+def zsh_escaped(text: str) -> str:
+    return re.sub(r"([\[\]:\\])", r"\\\1", text)
+
+
+def zsh_value(action: argparse.Action) -> str:
+    """`:what is wanted:how to complete it`, or nothing for an option without a value.
+
+    ( ) offers nothing. A space would do the same, but zsh then inserts no option there, either.
+    """
+    if not metavar(action):
+        return ""
+    how = "_files" if metavar(action) == "FILE" else "_hosts" if action.dest in HOSTS else "( )"
+    return f":{zsh_escaped(metavar(action))}:{how}"
+
+
+def zsh_specification(action: argparse.Action, first: bool) -> str:
+    """An argument of zsh's function _arguments."""
+    if not action.option_strings:
+        how = ": :_dumpulse_first" if first else zsh_value(action)
+        return quoted(("*" if action.nargs == "*" else "") + how)
+    *short, long = action.option_strings
+    assert len(short) < 2
+    many = isinstance(action, argparse._AppendAction)
+    exclusive = f"({' '.join(action.option_strings)})" if short else ""
+    text = f"[{zsh_escaped(action.help or '')}]{zsh_value(action)}"
+    if not short:
+        return quoted(f"{'*' * many}{long}{text}")
+    return f"{quoted(exclusive)}{{{','.join(action.option_strings)}}}{quoted(text)}"
+
+
+def zsh() -> str:
+    cases = []
+    for command in [*client.COMMANDS, ""]:
+        cases.append(f"    {command or '*'})")
+        if command:  # which is a word that _arguments must not see
+            cases.append("        shift words")
+            cases.append("        ((CURRENT--))")
+        arguments = [zsh_specification(action, not command and action.dest == "host")
+                     for action in actions(command)]
+        cases.append(" \\\n            ".join(["        _arguments", *arguments]))
+        cases.append("        ;;")
+    described = "\n".join("        " + quoted(f"{command}:{summary(command)}")
+                          for command in client.COMMANDS)
+    return ZSH.format(made=MADE, cases="\n".join(cases), names=" ".join(NAMES), described=described)
+
+
+def summary(command: str) -> str:
+    """A command's line in the help."""
+    (line,) = re.findall(rf"^  %\(prog\)s {command} .*?   +(.*)$", client.ABOUT, re.M)
+    return str(line)
+
+
+# ---------------------------------------------------------------- the manual
+
+BEGIN = '.\\" Made by `make completion`, from here'
+END = '.\\" to here'
+
+
+def roff(text: str) -> str:
+    return re.sub(r"^([.'])", r"\\&\1", text.replace("\\", "\\e").replace("-", "\\-"))
+
+
+def manual_options() -> str:
+    """Each option once, with the commands that have it."""
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for command in [*client.COMMANDS, ""]:
+        for action in options(command):
+            if action.dest not in ("help", "version"):
+                key = ", ".join(action.option_strings), metavar(action), str(action.help)
+                found.setdefault(key, []).append(command or "the older form")
+    lines = []
+    for (flags, value, meaning), commands in found.items():
+        named = f'.BI "{roff(flags)}" " {roff(value)}"' if value else f'.B "{roff(flags)}"'
+        sentence = roff(meaning[0].upper() + meaning[1:])
+        lines += [".TP", named, f"{sentence}.", f"({', '.join(commands)})"]
+    return "\n".join(lines)
+
+
+def manual() -> str:
+    before, begin, rest = MANUAL.read_text().partition(BEGIN)
+    _, end, after = rest.partition(END)
+    assert begin and end
+    return f"{before}{BEGIN}\n{manual_options()}\n{END}{after}"
+
+
+def made() -> dict[Path, str]:
+    return {ROOT / "completion" / "dumpulse.bash": bash(), ROOT / "completion" / "_dumpulse": zsh(),
+            MANUAL: manual()}
+
+
+if __name__ == "__main__":
+    for path, text in made().items():
+        path.write_text(text)
