@@ -1,20 +1,28 @@
 # Dumpulse: `make help` lists what can be made. Everything made goes into build/.
 # SPDX-License-Identifier: MIT
-.DEFAULT_GOAL := help
+.DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
-SHELL := /bin/bash
+ifneq ($(filter-out 0,$(V)),) # `make V=1` shows every command
+.SHELLFLAGS := -xc
+endif
+
+# Yours to set, on the command line or in the environment: CC, AR, CPPFLAGS, CFLAGS, LDFLAGS,
+# PREFIX, DESTDIR. CFLAGS replaces the optimisation that is chosen here. Unrolled, the sum over a
+# report takes a third fewer instructions; across files, what the servers share is called once for
+# each packet.
+MACHINE := $(shell uname -s)
+CLANG := $(findstring clang,$(shell $(CC) --version 2>&1))
+CFLAGS ?= -O2 -g $(if $(CLANG),,-funroll-loops -flto)
+ALL_CFLAGS = -std=c99 $(CPPFLAGS) $(CFLAGS) -I.
 
 PYTHON := build/venv/bin/python
 READY := build/venv/ready
 PYTEST := $(PYTHON) -m pytest -q -p no:cacheprovider
 LIBRARY := dumpulse.c dumpulse.h
+# For the tests alone: another compiler may warn of more.
 WARNINGS := -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wcast-align \
             -Wcast-qual -Wshadow -Werror
 SANITIZERS := -fsanitize=address,undefined -fno-sanitize-recover=all
-# Unrolled, the sum over a report makes that a third cheaper, in instructions.
-SERVER_OPTIMISATION := -O2 -funroll-loops
-# Across files: what they share is called once for each packet or report.
-SERVER_LINK := $(SERVER_OPTIMISATION) -flto
 COMPILER := gcc
 HOST := -std=c99 -O1 -g $(WARNINGS) -I.
 FUZZ_SECONDS := 20
@@ -26,53 +34,80 @@ COUNTS := $(addprefix build/reliability/,fewbits.tsv adler.tsv crc.tsv)
 
 # A newcomer's targets have ##! and what they do, all others ##.
 help: ##! this list
-	@sed -n 's/^\([a-z-]*\):.*##! \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
+	@awk -F ':.*##! ' '/^[a-z-]+:.*##! /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 help-all: ##! the same and more: every test, every table, the fuzzers
-	@sed -n 's/^\([a-z-]*\):.*##!* \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
+	@awk -F ':.*##!? ' '/^[a-z-]+:.*##!? /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: build/udpserver ##! an agent, eight nodes, and a live table of them
-	@tools/setup python3
+# The servers are for Linux; the library is for everything.
+SERVERS := $(if $(filter Linux,$(MACHINE)),udpserver canserver)
+all: $(SERVERS:%=build/%) build/libdumpulse.a ##! the agents for Linux and libdumpulse.a, in build
+
+demo: ##! an agent, eight nodes, and a live table of them
+	@tools/setup gcc libc6-dev python3
+	@$(MAKE) --no-print-directory build/udpserver
 	@python3 examples/demo.py build/udpserver
 
 tour: ##! the library at work, packet by packet
 	@tools/setup gcc libc6-dev
-	@mkdir -p build
-	@gcc $(HOST) examples/tour.c dumpulse.c -o build/tour
+	@$(MAKE) --no-print-directory build/tour
 	@build/tour
 
 udpserver: build/udpserver ##! the agent for Linux: build/udpserver
 	@echo $<
 
-SERVER_PROGRAMS := build/udpserver build/canserver build/recvfrom_loop build/flood
-# What both agents for Linux are made of; some tests include a part of it, and link the rest.
-AGENT_PARTS := log options counters timing table state manager sockets loop can main
-SERVICE := $(AGENT_PARTS:%=agent/%.c) $(filter-out agent/main.h,$(AGENT_PARTS:%=agent/%.h)) agent/program.h
-build/udpserver: udpserver.c $(SERVICE) $(LIBRARY)
-	@tools/setup gcc libc6-dev
-	@mkdir -p $(@D)
-	@gcc -std=c99 $(SERVER_LINK) -g $(WARNINGS) -I. $(filter %.c,$^) -o $@
-
 canserver: build/canserver ##! the same for a CAN interface: build/canserver
 	@echo $<
 
-build/canserver: canserver.c $(SERVICE) $(LIBRARY)
-	@tools/setup gcc libc6-dev
-	@mkdir -p $(@D)
-	@gcc -std=c99 $(SERVER_LINK) -g $(WARNINGS) -I. $(filter %.c,$^) -o $@
+# What was built last with other flags is built again.
+build/flags: export FLAGS = $(CC) $(ALL_CFLAGS) $(LDFLAGS)
+build/flags: FORCE
+	@mkdir -p build
+	@printf '%s\n' "$$FLAGS" | cmp -s - $@ || printf '%s\n' "$$FLAGS" >$@
+FORCE:
+
+# What both agents for Linux are made of; some tests include a part of it, and link the rest.
+AGENT_PARTS := log options counters timing table state manager sockets loop can main
+SERVICE := $(AGENT_PARTS:%=agent/%.c) $(filter-out agent/main.h,$(AGENT_PARTS:%=agent/%.h)) agent/program.h
+SERVER_PROGRAMS := build/udpserver build/canserver build/recvfrom_loop build/flood
+build/udpserver build/canserver: build/%: %.c $(SERVICE) $(LIBRARY) build/flags
+	@$(CC) $(ALL_CFLAGS) $(filter %.c,$^) $(LDFLAGS) -o $@
+
+build/tour: examples/tour.c $(LIBRARY) build/flags
+	@$(CC) $(ALL_CFLAGS) $(filter %.c,$^) $(LDFLAGS) -o $@
+
+# Without -flto: an archive of such objects is of use to one compiler only.
+build/libdumpulse.a: $(LIBRARY) build/flags
+	@$(CC) $(filter-out -flto%,$(ALL_CFLAGS)) -c dumpulse.c -o build/dumpulse.o
+	@rm -f $@ && $(AR) rcs $@ build/dumpulse.o
 
 build/udpserver-i386: udpserver.c $(SERVICE) $(LIBRARY)
 	@mkdir -p $(@D)
-	@i686-linux-gnu-gcc -static -std=c99 $(SERVER_LINK) -g -I. $(filter %.c,$^) -o $@
+	@i686-linux-gnu-gcc -static -std=c99 -O2 -funroll-loops -flto -g -I. $(filter %.c,$^) -o $@
 
 # What `make bench` measures it against, and what floods both.
 build/recvfrom_loop: bench/recvfrom_loop.c $(LIBRARY)
 	@mkdir -p $(@D)
-	@gcc -std=c99 $(SERVER_OPTIMISATION) -g $(WARNINGS) -I. bench/recvfrom_loop.c dumpulse.c -o $@
+	@gcc -std=c99 -O2 -funroll-loops -g $(WARNINGS) -I. bench/recvfrom_loop.c dumpulse.c -o $@
 
 build/flood: bench/flood.c dumpulse.h
 	@mkdir -p $(@D)
 	@gcc -std=c99 -O2 -g $(WARNINGS) -I. bench/flood.c -o $@
+
+# ---- `make check`: nothing but a C compiler and Python 3.9 -----------------------------------
+
+build/check/unit: tests/unit.c tests/runner/cmocka.h
+build/check/vectors: tests/vectors.c
+build/check/exhaustive: tests/exhaustive.c
+build/check/%: $(LIBRARY) build/flags
+	@mkdir -p $(@D)
+	@$(CC) $(ALL_CFLAGS) -Itests/runner $(filter %.c,$^) $(LDFLAGS) -o $@
+
+check: build/check/unit build/check/vectors build/check/exhaustive $(SERVERS:%=build/%) ##! quick: needs a C compiler and Python 3.9 alone
+	@build/check/unit
+	@build/check/vectors tests/vectors.tsv
+	@build/check/exhaustive
+	@$(if $(SERVERS),python3 -m unittest -q tests.check,python3 client.py --version)
 
 include firmware/images.mk
 include firmware/can.mk
@@ -118,6 +153,7 @@ test: setup ##! install what is missing, then run every test
 	@$(MAKE) --no-print-directory -j2 $(TESTS:%=part-%)
 	@echo "== all of: $(TESTS)"
 
+part-%: SHELL := /bin/bash
 part-%:
 	@echo "== $* begins"; begun=$$SECONDS; status=0; mkdir -p build/log; \
 	MAKEFLAGS= $(MAKE) --no-print-directory $* >build/log/$* 2>&1 || status=$$?; \
@@ -299,6 +335,9 @@ explore: ## Hypothesis with new and many more examples; minutes
 
 clean: ##! remove what was made, but for the Python packages
 	@[ ! -d build ] || find build -mindepth 1 -maxdepth 1 ! -name venv -exec rm -rf {} +
+
+distclean: ##! remove all that was made
+	@rm -rf build
 
 .DEFAULT:
 	@echo "there is no '$@' to make: make help lists what there is" >&2; exit 2
