@@ -336,6 +336,12 @@ explore: ## Hypothesis with new and many more examples; minutes
 clean: ##! remove what was made, but for the Python packages
 	@[ ! -d build ] || find build -mindepth 1 -maxdepth 1 ! -name venv -exec rm -rf {} +
 
+layers: ## the layers of the house, as a picture
+	@python3 -m tests.layers
+
+check-debian13: ## all of it in a fresh Debian 13; root, half an hour
+	@tools/debian13
+
 distclean: ##! remove all that was made
 	@rm -rf build
 

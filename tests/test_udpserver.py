@@ -22,8 +22,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.model import REQUEST, Agent, checksummed, heartbeat
-from tests.servers import PATIENCE, ROOT, Counters, Server, built, command, wait_until
+from sim.model import REQUEST, Agent, checksummed, heartbeat
+from sim.programs import PATIENCE, built, wait_until
+from sim.targets import ROOT
+from tests.servers import Counters, Server, command
 
 UNSET = bytes(4)
 GOOD = heartbeat(3, 76, 9)
