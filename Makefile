@@ -1,20 +1,28 @@
 # Dumpulse: `make help` lists what can be made. Everything made goes into build/.
 # SPDX-License-Identifier: MIT
-.DEFAULT_GOAL := help
+.DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
-SHELL := /bin/bash
+ifneq ($(filter-out 0,$(V)),) # `make V=1` shows every command
+.SHELLFLAGS := -xc
+endif
+
+# Yours to set, on the command line or in the environment: CC, AR, CPPFLAGS, CFLAGS, LDFLAGS,
+# PREFIX, DESTDIR. CFLAGS replaces the optimisation that is chosen here. Unrolled, the sum over a
+# report takes a third fewer instructions; across files, what the servers share is called once for
+# each packet.
+MACHINE := $(shell uname -s)
+CLANG := $(findstring clang,$(shell $(CC) --version 2>&1))
+CFLAGS ?= -O2 -g $(if $(CLANG),,-funroll-loops -flto)
+ALL_CFLAGS = -std=c99 $(CPPFLAGS) $(CFLAGS) -I.
 
 PYTHON := build/venv/bin/python
 READY := build/venv/ready
 PYTEST := $(PYTHON) -m pytest -q -p no:cacheprovider
 LIBRARY := dumpulse.c dumpulse.h
+# For the tests alone: another compiler may warn of more.
 WARNINGS := -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wcast-align \
             -Wcast-qual -Wshadow -Werror
 SANITIZERS := -fsanitize=address,undefined -fno-sanitize-recover=all
-# Unrolled, the sum over a report makes that a third cheaper, in instructions.
-SERVER_OPTIMISATION := -O2 -funroll-loops
-# Across files: what they share is called once for each packet or report.
-SERVER_LINK := $(SERVER_OPTIMISATION) -flto
 COMPILER := gcc
 HOST := -std=c99 -O1 -g $(WARNINGS) -I.
 FUZZ_SECONDS := 20
@@ -26,53 +34,80 @@ COUNTS := $(addprefix build/reliability/,fewbits.tsv adler.tsv crc.tsv)
 
 # A newcomer's targets have ##! and what they do, all others ##.
 help: ##! this list
-	@sed -n 's/^\([a-z-]*\):.*##! \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
+	@awk -F ':.*##! ' '/^[a-z-]+:.*##! /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 help-all: ##! the same and more: every test, every table, the fuzzers
-	@sed -n 's/^\([a-z-]*\):.*##!* \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
+	@awk -F ':.*##!? ' '/^[a-z-]+:.*##!? /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: build/udpserver ##! an agent, eight nodes, and a live table of them
-	@tools/setup python3
+# The servers are for Linux; the library is for everything.
+SERVERS := $(if $(filter Linux,$(MACHINE)),udpserver canserver)
+all: $(SERVERS:%=build/%) build/libdumpulse.a ##! the agents for Linux and libdumpulse.a, in build
+
+demo: ##! an agent, eight nodes, and a live table of them
+	@tools/setup gcc libc6-dev python3
+	@$(MAKE) --no-print-directory build/udpserver
 	@python3 examples/demo.py build/udpserver
 
 tour: ##! the library at work, packet by packet
 	@tools/setup gcc libc6-dev
-	@mkdir -p build
-	@gcc $(HOST) examples/tour.c dumpulse.c -o build/tour
+	@$(MAKE) --no-print-directory build/tour
 	@build/tour
 
 udpserver: build/udpserver ##! the agent for Linux: build/udpserver
 	@echo $<
 
-SERVER_PROGRAMS := build/udpserver build/canserver build/recvfrom_loop build/flood
-# What both agents for Linux are made of; some tests include a part of it, and link the rest.
-AGENT_PARTS := log options counters timing table state manager sockets loop can main
-SERVICE := $(AGENT_PARTS:%=agent/%.c) $(filter-out agent/main.h,$(AGENT_PARTS:%=agent/%.h)) agent/program.h
-build/udpserver: udpserver.c $(SERVICE) $(LIBRARY)
-	@tools/setup gcc libc6-dev
-	@mkdir -p $(@D)
-	@gcc -std=c99 $(SERVER_LINK) -g $(WARNINGS) -I. $(filter %.c,$^) -o $@
-
 canserver: build/canserver ##! the same for a CAN interface: build/canserver
 	@echo $<
 
-build/canserver: canserver.c $(SERVICE) $(LIBRARY)
-	@tools/setup gcc libc6-dev
-	@mkdir -p $(@D)
-	@gcc -std=c99 $(SERVER_LINK) -g $(WARNINGS) -I. $(filter %.c,$^) -o $@
+# What was built last with other flags is built again.
+build/flags: export FLAGS = $(CC) $(ALL_CFLAGS) $(LDFLAGS)
+build/flags: FORCE
+	@mkdir -p build
+	@printf '%s\n' "$$FLAGS" | cmp -s - $@ || printf '%s\n' "$$FLAGS" >$@
+FORCE:
+
+# What both agents for Linux are made of; some tests include a part of it, and link the rest.
+AGENT_PARTS := log options counters timing table state manager sockets loop can main
+SERVICE := $(AGENT_PARTS:%=agent/%.c) $(filter-out agent/main.h,$(AGENT_PARTS:%=agent/%.h)) agent/program.h
+SERVER_PROGRAMS := build/udpserver build/canserver build/recvfrom_loop build/flood
+build/udpserver build/canserver: build/%: %.c $(SERVICE) $(LIBRARY) build/flags
+	@$(CC) $(ALL_CFLAGS) $(filter %.c,$^) $(LDFLAGS) -o $@
+
+build/tour: examples/tour.c $(LIBRARY) build/flags
+	@$(CC) $(ALL_CFLAGS) $(filter %.c,$^) $(LDFLAGS) -o $@
+
+# Without -flto: an archive of such objects is of use to one compiler only.
+build/libdumpulse.a: $(LIBRARY) build/flags
+	@$(CC) $(filter-out -flto%,$(ALL_CFLAGS)) -c dumpulse.c -o build/dumpulse.o
+	@rm -f $@ && $(AR) rcs $@ build/dumpulse.o
 
 build/udpserver-i386: udpserver.c $(SERVICE) $(LIBRARY)
 	@mkdir -p $(@D)
-	@i686-linux-gnu-gcc -static -std=c99 $(SERVER_LINK) -g -I. $(filter %.c,$^) -o $@
+	@i686-linux-gnu-gcc -static -std=c99 -O2 -funroll-loops -flto -g -I. $(filter %.c,$^) -o $@
 
 # What `make bench` measures it against, and what floods both.
 build/recvfrom_loop: bench/recvfrom_loop.c $(LIBRARY)
 	@mkdir -p $(@D)
-	@gcc -std=c99 $(SERVER_OPTIMISATION) -g $(WARNINGS) -I. bench/recvfrom_loop.c dumpulse.c -o $@
+	@gcc -std=c99 -O2 -funroll-loops -g $(WARNINGS) -I. bench/recvfrom_loop.c dumpulse.c -o $@
 
 build/flood: bench/flood.c dumpulse.h
 	@mkdir -p $(@D)
 	@gcc -std=c99 -O2 -g $(WARNINGS) -I. bench/flood.c -o $@
+
+# ---- `make check`: nothing but a C compiler and Python 3.9 -----------------------------------
+
+build/check/unit: tests/unit.c tests/runner/cmocka.h
+build/check/vectors: tests/vectors.c
+build/check/exhaustive: tests/exhaustive.c
+build/check/%: $(LIBRARY) build/flags
+	@mkdir -p $(@D)
+	@$(CC) $(ALL_CFLAGS) -Itests/runner $(filter %.c,$^) $(LDFLAGS) -o $@
+
+check: build/check/unit build/check/vectors build/check/exhaustive $(SERVERS:%=build/%) ##! quick: needs a C compiler and Python 3.9 alone
+	@build/check/unit
+	@build/check/vectors tests/vectors.tsv
+	@build/check/exhaustive
+	@$(if $(SERVERS),python3 -m unittest -q tests.check,python3 client.py --version)
 
 include firmware/images.mk
 include firmware/can.mk
@@ -87,49 +122,41 @@ soak-firmware: $(FIRMWARE) ## 100,000 packets on each board, full speed; 4 minut
 	@DUMPULSE_SOAK=100000 $(PYTEST) $(TEST_FIRMWARE) -k soak
 
 PREFIX ?= /usr/local
-SERVERS := udpserver canserver
-UNITS := dumpulse.service dumpulse.socket dumpulse-can@.service
-
 # The system's Python, whatever else is first in the PATH: where it looks for modules below PREFIX.
 PYTHON3 ?= $(firstword $(wildcard /usr/bin/python3) python3)
 PYTHONDIR ?= $(shell $(PYTHON3) -c 'import site, sys, sysconfig; prefix = sys.argv[1].rstrip("/"); \
     places = [place for place in site.getsitepackages() if place.startswith(prefix + "/lib")]; \
     print((places + [sysconfig.get_path("purelib", "posix_prefix", {"base": prefix})])[0])' '$(PREFIX)')
-EXAMPLES := vehicle.ini nagios.cfg icinga2.conf
 EXAMPLES_DIR = $(PREFIX)/share/doc/dumpulse/examples
-INSTALL_WITH_PREFIX = sed 's|/usr/local|$(PREFIX)|' $(1) | install -D -m 644 /dev/stdin
-COMPLETE_BASH = $(PREFIX)/share/bash-completion/completions/dumpulse
-COMPLETE_ZSH = $(PREFIX)/share/zsh/site-functions/_dumpulse
 
-install: $(SERVERS:%=build/%) ##! servers and `dumpulse`, the client, to DESTDIR, PREFIX
-	@for server in $(SERVERS); do \
-	    install -D build/$$server "$(DESTDIR)$(PREFIX)/sbin/$$server" && \
-	    install -D -m 644 man/$$server.8 "$(DESTDIR)$(PREFIX)/share/man/man8/$$server.8" || exit 1; \
-	done
-	@install -D client.py "$(DESTDIR)$(PREFIX)/bin/dumpulse"
-	@install -D -m 644 man/dumpulse.1 "$(DESTDIR)$(PREFIX)/share/man/man1/dumpulse.1"
+# What is installed, as MODE:FILE:WHERE. In a file of the mode "text", /usr/local becomes PREFIX.
+INSTALLED = \
+    $(foreach name,$(SERVERS),755:build/$(name):$(PREFIX)/sbin/$(name) \
+        644:man/$(name).8:$(PREFIX)/share/man/man8/$(name).8) \
+    $(if $(SERVERS),$(foreach name,dumpulse.service dumpulse.socket dumpulse-can@.service, \
+        text:systemd/$(name):$(PREFIX)/lib/systemd/system/$(name))) \
+    644:build/libdumpulse.a:$(PREFIX)/lib/libdumpulse.a \
+    644:dumpulse.h:$(PREFIX)/include/dumpulse.h \
+    755:client.py:$(PREFIX)/bin/dumpulse \
+    644:man/dumpulse.1:$(PREFIX)/share/man/man1/dumpulse.1 \
+    644:client.py:$(PYTHONDIR)/dumpulse.py \
+    644:completion/dumpulse.bash:$(PREFIX)/share/bash-completion/completions/dumpulse \
+    644:completion/_dumpulse:$(PREFIX)/share/zsh/site-functions/_dumpulse \
+    $(foreach name,vehicle.ini nagios.cfg icinga2.conf,text:examples/$(name):$(EXAMPLES_DIR)/$(name))
+
+install: all ##! servers, library and `dumpulse`, the client, to DESTDIR, PREFIX
 	@[ -n "$(PYTHONDIR)" ] || { echo "no Python 3 was found: PYTHONDIR=FOLDER says where modules go" >&2; exit 2; }
-	@install -D -m 644 client.py "$(DESTDIR)$(PYTHONDIR)/dumpulse.py"
-	@install -D -m 644 completion/dumpulse.bash "$(DESTDIR)$(COMPLETE_BASH)"
-	@install -D -m 644 completion/_dumpulse "$(DESTDIR)$(COMPLETE_ZSH)"
-	@for unit in $(UNITS); do \
-	    $(call INSTALL_WITH_PREFIX,systemd/$$unit) "$(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit" || exit 1; \
-	done
-	@for example in $(EXAMPLES); do \
-	    $(call INSTALL_WITH_PREFIX,examples/$$example) "$(DESTDIR)$(EXAMPLES_DIR)/$$example" || exit 1; \
+	@for entry in $(INSTALLED); do \
+	    mode=$${entry%%:*}; rest=$${entry#*:}; file=$${rest%%:*}; to="$(DESTDIR)$${rest#*:}"; \
+	    mkdir -p "$${to%/*}" && rm -f "$$to" && case $$mode in \
+	    text) sed 's|/usr/local|$(PREFIX)|' $$file >"$$to" && chmod 644 "$$to" ;; \
+	    *) cp $$file "$$to" && chmod $$mode "$$to" ;; esac || exit 1; \
 	done
 
 uninstall: ##! remove what make install put there
-	@rm -f $(SERVERS:%="$(DESTDIR)$(PREFIX)/sbin/%") "$(DESTDIR)$(PREFIX)/bin/dumpulse" \
-	    "$(DESTDIR)$(PREFIX)/share/man/man1/dumpulse.1" "$(DESTDIR)$(PYTHONDIR)/dumpulse.py" \
-	    "$(DESTDIR)$(PYTHONDIR)"/__pycache__/dumpulse.cpython-*.pyc $(EXAMPLES:%="$(DESTDIR)$(EXAMPLES_DIR)/%") \
-	    "$(DESTDIR)$(COMPLETE_BASH)" "$(DESTDIR)$(COMPLETE_ZSH)" \
-	    $(SERVERS:%="$(DESTDIR)$(PREFIX)/share/man/man8/%.8") \
-	    $(UNITS:%="$(DESTDIR)$(PREFIX)/lib/systemd/system/%")
+	@for entry in $(INSTALLED); do rm -f "$(DESTDIR)$${entry##*:}"; done
+	@rm -f "$(DESTDIR)$(PYTHONDIR)"/__pycache__/dumpulse.cpython-*.pyc
 	@rmdir "$(DESTDIR)$(EXAMPLES_DIR)" "$(DESTDIR)$(PREFIX)/share/doc/dumpulse" 2>/dev/null || true # others may use them
-
-completion: ## make completion/ and OPTIONS in man/dumpulse.1 from client.py's parser
-	@$(PYTHON) -m tools.completion
 
 # Each of these is a part of `make test`, and prints how it went; check-pages makes whatever
 # fills performance.md, too, but for what is noisy.
@@ -143,9 +170,10 @@ test: setup ##! install what is missing, then run every test
 	@$(MAKE) --no-print-directory -j2 $(TESTS:%=part-%)
 	@echo "== all of: $(TESTS)"
 
+part-%: SHELL := /bin/bash
 part-%:
 	@echo "== $* begins"; begun=$$SECONDS; status=0; mkdir -p build/log; \
-	MAKEFLAGS= $(MAKE) --no-print-directory $* >build/log/$* 2>&1 || status=$$?; \
+	MAKEFLAGS= $(MAKE_COMMAND) --no-print-directory $* >build/log/$* 2>&1 || status=$$?; \
 	cat build/log/$*; \
 	if [ $$status = 0 ]; then echo "== $* passed in $$((SECONDS - begun)) s"; \
 	else echo "== $* FAILED" >&2; exit 1; fi
@@ -324,6 +352,15 @@ explore: ## Hypothesis with new and many more examples; minutes
 
 clean: ##! remove what was made, but for the Python packages
 	@[ ! -d build ] || find build -mindepth 1 -maxdepth 1 ! -name venv -exec rm -rf {} +
+
+layers: ## the layers of the house, as a picture
+	@python3 -m tests.layers
+
+check-debian13: ## all of it in a fresh Debian 13; root, half an hour
+	@tools/debian13
+
+distclean: ##! remove all that was made
+	@rm -rf build
 
 .DEFAULT:
 	@echo "there is no '$@' to make: make help lists what there is" >&2; exit 2

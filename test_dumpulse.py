@@ -1,4 +1,4 @@
-"""Property tests: the C library against the model in tests/model.py.
+"""Property tests: the C library against the model in sim/model.py.
 
     python3 -m pytest test_dumpulse.py
 
@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from tests.model import HEARTBEAT, REFUSED, REPORT, REQUEST, VARIABLES, Agent, heartbeat
+from sim.model import HEARTBEAT, REFUSED, REPORT, REQUEST, VARIABLES, Agent, heartbeat
 
 ROOT = Path(__file__).resolve().parent
 GUARD = b"\xe7" * 64

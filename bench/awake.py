@@ -20,8 +20,8 @@ from elftools.elf.sections import SymbolTableSection
 
 from bench import stack
 from sim.boards import PATIENCE, Board, Line
-from tests.model import REQUEST, heartbeat
-from tests.servers import built
+from sim.model import REQUEST, heartbeat
+from sim.programs import built
 
 FEW, MANY = 200, 1000  # packets on simavr; the difference of two runs has no start-up in it
 PAINT = 0xA5  # there, the stack has never been

@@ -13,8 +13,8 @@ from contextlib import closing
 
 from bench import budgets, figures, size
 from sim.machine import Call, Machine, load
+from sim.model import REQUEST, heartbeat
 from sim.targets import TARGETS, Target
-from tests.model import REQUEST, heartbeat
 
 EDGES = (0, 1, 127, 128, 255)  # senders and values to try with each variable
 # The second sum is reduced most often where it grows fastest: in a table of 0xFF.

@@ -15,8 +15,8 @@ from bench import awake, budgets, figures, interrupts, stack
 from bench.interrupts import AVR, CORTEX_M, chip_of
 from bench.size import sections
 from sim.boards import BOARDS, SENDER, Line
+from sim.programs import built
 from sim.targets import ROOT
-from tests.servers import built
 
 BUDGETS = ROOT / "bench" / "firmware.tsv"
 SIZES = {"flash": "{:>6}", "ram": "{:>6}", "bound": "{:>7}"}  # the columns, and their widths

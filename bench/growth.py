@@ -14,7 +14,7 @@ from pathlib import Path
 
 from bench import cost, figures, instructions
 from sim.machine import load
-from tests.model import REQUEST, heartbeat
+from sim.model import REQUEST, heartbeat
 
 PICTURE = Path(__file__).with_name("growth.svg")
 POINTS = (0, 16, 32, 48, 64)

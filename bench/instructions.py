@@ -20,9 +20,9 @@ from pathlib import Path
 from bench import budgets, callgrind, figures, noisy
 from bench.callgrind import ROOM, Counts, agreed, serve
 from bench.udp import free_port, queued_and_dropped
+from sim.model import REQUEST, heartbeat
+from sim.programs import built, wait_until
 from sim.targets import BUILD
-from tests.model import REQUEST, heartbeat
-from tests.servers import built, wait_until
 
 PROGRAMS = {"amd64": "build/udpserver", "i386": "build/udpserver-i386"}
 # (reports, heartbeats): what was published for the first implementation, on amd64

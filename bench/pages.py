@@ -1,6 +1,6 @@
 """Keeps what commands printed in the pages true.
 
-    python3 -m bench.pages           puts today's output into README.md and performance.md
+    python3 -m bench.pages           puts today's output into the pages
     python3 -m bench.pages --check   fails where a page differs, and says which figure has moved
     python3 -m bench.pages --noisy   puts in the noisy measurements, too, with their date
 
@@ -21,6 +21,7 @@ from sim.targets import ROOT, run
 
 PAGES = {  # and what each shows
     "README.md": ["tour"],
+    "CONTRIBUTING.md": ["layers"],
     "performance.md": ["size", "cost", "paths", "worst", "energy", "loopbench", "firmware-size", "instructions", "startup",
                        "functions", "bench", "growth", "accepted", "bias", "bits", "bursts", "moved",
                        "report-damage", "channels", "residual"],

@@ -16,7 +16,7 @@ import time
 from dataclasses import dataclass
 
 from bench import noisy
-from tests.servers import built, wait_until
+from sim.programs import built, wait_until
 
 ROUNDS = 9
 MILLISECONDS = 1000

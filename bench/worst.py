@@ -30,9 +30,9 @@ import z3
 
 from bench import budgets, cost, figures, stack
 from proof import avr
+from sim import model
 from sim.machine import SEND, TIME, Call, Machine, load
 from sim.targets import TARGETS
-from tests import model
 
 AGENT = "dumpulse_process_packet"
 KINDS = ("length", "magic", "sum", "variable", "heartbeat", "report")

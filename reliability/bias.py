@@ -10,7 +10,7 @@ from collections import Counter
 from math import log2
 
 from reliability.programs import HEARTBEATS
-from tests.model import MAGIC, VARIABLES
+from sim.model import MAGIC, VARIABLES
 
 
 def checksums() -> Counter[int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import comb
 
 from reliability.programs import BITS, HEARTBEATS, by_flips, searched, stored_rows
-from tests.model import heartbeat
+from sim.model import heartbeat
 
 SHOWN = 12  # flips: as many as it takes for CRC-32 to let some through
 ROW = "{:>5}{:>16,}{:>10.1e}{:>14,}{:>10.1e}"

@@ -13,8 +13,9 @@ import threading
 import time
 from typing import Any
 
-from tests import model
-from tests.servers import PATIENCE, ROOT
+from sim import model
+from sim.programs import PATIENCE
+from sim.targets import ROOT
 
 COMMAND = [sys.executable, str(ROOT / "client.py")]
 VEHICLE = str(ROOT / "examples" / "vehicle.ini")

@@ -16,8 +16,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from sim.machine import Machine, load
+from sim.model import HEARTBEAT, NAMES, REPORT, REQUEST, Agent, heartbeat
 from sim.targets import TARGETS
-from tests.model import HEARTBEAT, NAMES, REPORT, REQUEST, Agent, heartbeat
 
 RANDOM_LENGTHS = (0, 1, 4, 7, 9, 16, 255, 256 + 8, 260)
 ROOM = 64  # bytes of a longer packet that are put into memory: no more are read

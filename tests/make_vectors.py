@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.model import HEARTBEAT, REPORT, REQUEST, VARIABLES, Agent, checksummed, heartbeat
+from sim.model import HEARTBEAT, REPORT, REQUEST, VARIABLES, Agent, checksummed, heartbeat
 
 FILE = Path(__file__).with_name("vectors.tsv")
 

@@ -9,7 +9,6 @@ DUMPULSE_SERVER names another command to run in its place: a sanitized build, or
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import re
@@ -19,33 +18,17 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from types import TracebackType
 from typing import IO
 
-ROOT = Path(__file__).resolve().parent.parent
-PATIENCE = 30.0  # seconds until a test gives up waiting: generous, as machines may be busy
+from sim.programs import PATIENCE, built, wait_until
 
 Counters = dict[str, int]
-
-
-@functools.cache
-def built(program: str) -> str:
-    """Where a program of the Makefile is, up to date."""
-    subprocess.run(["make", "--no-print-directory", "-s", "-C", ROOT, program], check=True)
-    return str(ROOT / program)
 
 
 def command() -> list[str]:
     """What runs the server."""
     return shlex.split(os.environ.get("DUMPULSE_SERVER", "")) or [built("build/udpserver")]
-
-
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, f"waited {PATIENCE:.0f} s in vain: {what}"
-        time.sleep(0.005)
 
 
 class Lines:

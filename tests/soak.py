@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from tests.model import Agent, checksummed, heartbeat
+from sim.model import Agent, checksummed, heartbeat
 from tests.servers import Counters, Server
 from tests.test_udpserver import Peer
 

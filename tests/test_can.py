@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 import client
-from sim.targets import run
+from sim.model import REQUEST, checksummed
+from sim.programs import PATIENCE, built
+from sim.targets import ROOT, run
 from tests import vm
-from tests.model import REQUEST, checksummed
-from tests.servers import PATIENCE, ROOT, built
 
 # Without plugins and rewritten assertions: Python is slow in an emulated machine.
 GUEST = ("PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 build/venv/bin/python -m pytest -q -p no:cacheprovider "

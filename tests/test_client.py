@@ -24,9 +24,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import client
-from tests import model
+from sim import model
+from sim.programs import PATIENCE
+from sim.targets import ROOT
 from tests.agents import COMMAND, GOOD, STRANGER, VEHICLE, WRONG_SUM, FakeAgent, report, run, unused_port
-from tests.servers import PATIENCE, ROOT, Server
+from tests.servers import Server
 
 LOOPBACKS = ["127.0.0.1", "::1"]
 

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from bench import figures
+from sim.model import REQUEST, Agent, checksummed, heartbeat
+from sim.programs import built
 from sim.targets import ROOT
-from tests.model import REQUEST, Agent, checksummed, heartbeat
-from tests.servers import built
 
 BASE, EXTENDED_BASE = 0x680, 0x18FF5080
 REPORT_AT, REQUEST_AT = 64, 127

@@ -17,8 +17,9 @@ from pathlib import Path
 import pytest
 
 import client
+from sim.programs import PATIENCE
+from sim.targets import ROOT
 from tests.agents import GOOD, FakeAgent
-from tests.servers import PATIENCE, ROOT
 from tests.test_watch import in_tmux
 from tools import completion
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from bench import budgets
 from sim.machine import simavr_program
+from sim.model import REQUEST, heartbeat
 from sim.targets import BUILD, ROOT, run
-from tests.model import REQUEST, heartbeat
 
 
 def firmware_of_the_page() -> str:

@@ -17,8 +17,8 @@ import pytest
 from reliability import bias, channels, report_damage, residual
 from reliability.programs import (BITS, HEARTBEATS, by_burst, by_flips, program_rows, searched,
                                   stored_rows)
+from sim.model import heartbeat
 from sim.targets import BUILD, ROOT, run
-from tests.model import heartbeat
 
 FOLDER = BUILD / "reliability"
 

@@ -18,9 +18,9 @@ from pathlib import Path
 import pytest
 
 import client
-from tests import model
+from sim import model
+from sim.programs import PATIENCE, wait_until
 from tests.agents import GOOD, WRONG_SUM, run
-from tests.servers import PATIENCE, wait_until
 
 
 class FakeLine:

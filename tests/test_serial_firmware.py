@@ -15,11 +15,11 @@ import zlib
 
 import pytest
 
+from sim import model
 from sim.boards import BOARDS, SENDER, SILENCE, Board, Line
+from sim.model import REQUEST, heartbeat
 from sim.targets import ROOT, run
-from tests import model
 from tests.agents import run as client
-from tests.model import REQUEST, heartbeat
 
 SEED = int(os.environ.get("DUMPULSE_SEED") or random.randrange(10**6))
 SOAK = int(os.environ.get("DUMPULSE_SOAK") or 0)  # packets; or else as many as are quick

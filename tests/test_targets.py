@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from sim.machine import Call, Machine, load
+from sim.model import HEARTBEAT, REFUSED, REPORT, REQUEST, heartbeat
 from sim.targets import TARGETS
-from tests.model import HEARTBEAT, REFUSED, REPORT, REQUEST, heartbeat
 
 VECTORS = Path(__file__).with_name("vectors.tsv")
 CONTEXT = 0x1234

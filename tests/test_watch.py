@@ -26,9 +26,11 @@ import pyte
 import pytest
 
 import client
-from tests import model
+from sim import model
+from sim.programs import PATIENCE, wait_until
+from sim.targets import ROOT
 from tests.agents import COMMAND, GOOD, VEHICLE, WRONG_SUM, FakeAgent, report, run, unused_port
-from tests.servers import PATIENCE, ROOT, Server, wait_until
+from tests.servers import Server
 
 NOW = 40_000
 UNSIZED = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}

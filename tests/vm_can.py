@@ -24,7 +24,7 @@ from pathlib import Path
 import pytest
 
 import client
-from tests.model import REQUEST, Agent, checksummed, heartbeat
+from sim.model import REQUEST, Agent, checksummed, heartbeat
 
 ROOT = Path(__file__).resolve().parent.parent
 PATIENCE = 30.0  # seconds: it is an emulated machine on a busy one

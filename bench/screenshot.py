@@ -1,0 +1,99 @@
+"""Draws the live table of `make demo` as it is on a real terminal.    make screenshot
+
+It runs the demonstration on a terminal of 64 by 15, which pyte emulates, until one node is dead
+and one late, and writes what stands there to examples/watch.svg. SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from html import escape
+
+import pyte
+
+from sim.targets import ROOT
+
+PICTURE = ROOT / "examples" / "watch.svg"
+COLUMNS, LINES = 64, 15
+PATIENCE = 90.0  # seconds until both are there, which takes some 20
+WIDE, HIGH, MARGIN = 8.4, 19, 14  # of a character and around them all, in pixels
+PAPER, INK = "#1e2127", "#dcdfe4"  # a terminal's own: good on a page of any colour
+COLOURS = {"red": "#ff7b72", "brown": "#e3b341"}  # pyte calls yellow brown
+
+
+def run_demonstration() -> pyte.Screen:
+    """The screen of the demonstration, when the table shows a dead node and a late one."""
+    screen = pyte.Screen(COLUMNS, LINES)
+    stream = pyte.ByteStream(screen)
+    ours, theirs = os.openpty()
+    fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
+    environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
+    demo = subprocess.Popen([sys.executable, "examples/demo.py", "build/udpserver"], cwd=ROOT, stdin=theirs,
+                            stdout=theirs, stderr=theirs, start_new_session=True,
+                            env={**environment, "TERM": "xterm"})
+    os.close(theirs)
+    end = time.monotonic() + PATIENCE
+    try:
+        while not all(any(line.rstrip().endswith(state) for line in screen.display) for state in (" dead", " late")):
+            if time.monotonic() > end or not select.select([ours], [], [], PATIENCE)[0]:
+                raise SystemExit("screenshot: the demonstration shows no dead and no late node after "
+                                 f"{PATIENCE:.0f} s:\n" + "\n".join(screen.display))
+            stream.feed(os.read(ours, 65536))
+    finally:
+        os.killpg(demo.pid, signal.SIGTERM)
+        demo.wait()
+        os.close(ours)
+    return screen
+
+
+def runs(screen: pyte.Screen, line: int) -> list[tuple[int, str, pyte.screens.Char]]:
+    """The parts of a line that look alike: column, text and one of its characters."""
+    found: list[tuple[int, str, pyte.screens.Char]] = []
+    for column in range(screen.columns):
+        cell = screen.buffer[line][column]
+        look = cell._replace(data="")
+        if found and found[-1][2] == look:
+            found[-1] = (found[-1][0], found[-1][1] + cell.data, look)
+        else:
+            found.append((column, cell.data, look))
+    return found
+
+
+def draw(screen: pyte.Screen) -> str:
+    width, height = MARGIN * 2 + COLUMNS * WIDE, MARGIN * 2 + LINES * HIGH
+    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height}" '
+             f'viewBox="0 0 {width:.0f} {height}" role="img" aria-label="the live table of make demo" '
+             'font-family="ui-monospace,Menlo,Consolas,\'DejaVu Sans Mono\',monospace" font-size="14">',
+             f'<rect width="100%" height="100%" rx="8" fill="{PAPER}"/>']
+    for line in range(screen.lines):
+        for column, text, look in runs(screen, line):
+            x, y = MARGIN + column * WIDE, MARGIN + line * HIGH
+            ink, paper = COLOURS.get(look.fg, INK), PAPER
+            if look.reverse:
+                ink, paper = paper, ink
+                lines.append(f'<rect x="{x:.1f}" y="{y}" width="{len(text) * WIDE:.1f}" height="{HIGH}" fill="{paper}"/>')
+            if text.strip():
+                weight = ' font-weight="bold"' if look.bold else ""
+                x += (len(text) - len(text.lstrip())) * WIDE
+                text = text.strip()
+                lines.append(f'<text x="{x:.1f}" y="{y + 14}" textLength="{len(text) * WIDE:.1f}" '
+                             f'xml:space="preserve" fill="{ink}"{weight}>{escape(text)}</text>')
+    return "\n".join([*lines, "</svg>", ""])
+
+
+def main() -> None:
+    print("screenshot: running the demonstration until a node is dead and one is late: 30 seconds", file=sys.stderr)
+    PICTURE.write_text(draw(run_demonstration()), encoding="utf-8")
+    print(PICTURE.relative_to(ROOT))
+
+
+if __name__ == "__main__":
+    main()

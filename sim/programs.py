@@ -1,0 +1,26 @@
+"""Programs of the Makefile, for whatever runs them.   SPDX-License-Identifier: MIT"""
+
+from __future__ import annotations
+
+import functools
+import subprocess
+import time
+from collections.abc import Callable
+
+from sim.targets import ROOT
+
+PATIENCE = 30.0  # seconds until something that is waited for has failed: machines may be busy
+
+
+@functools.cache
+def built(program: str) -> str:
+    """Where a program of the Makefile is, up to date."""
+    subprocess.run(["make", "--no-print-directory", "-s", "-C", ROOT, program], check=True)
+    return str(ROOT / program)
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {PATIENCE:.0f} s in vain: {what}"
+        time.sleep(0.005)

@@ -1,0 +1,138 @@
+"""`make check`: do the server and the client work on this machine?   SPDX-License-Identifier: MIT
+
+Needs Python 3.9 and nothing else, where `make test` needs Debian and its packages. Everything
+happens on loopback, at a port that is free. SERVER in the environment is the program.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import zlib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SERVER = os.environ.get("SERVER", str(ROOT / "build" / "udpserver"))
+PATIENCE = 20.0  # seconds until something has failed: generous, as machines may be busy
+REQUEST = b"AreyouOK"
+# The worked heartbeat of SPEC.md: variable 3, sender 76, value 9.
+HEARTBEAT = bytes.fromhex("0472014af1034c09")
+
+
+class Server:
+    """A udpserver that was started here, and a socket that speaks to it."""
+
+    def __init__(self, *options: str) -> None:
+        self.process = subprocess.Popen([SERVER, "--stats-json", *options, "0"], text=True,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        assert self.process.stderr is not None
+        self.said = ""
+        while "reports to" not in self.said:  # the last line of its start
+            line = self.process.stderr.readline()
+            assert line, f"the server did not start: {self.said}"
+            self.said += line
+        found = re.search(r"listening on 127\.0\.0\.1:(\d+)", self.said)
+        assert found, self.said
+        self.port = int(found[1])
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.settimeout(PATIENCE)
+        self.socket.connect(("127.0.0.1", self.port))
+
+    def ask(self) -> bytes:
+        self.socket.send(REQUEST)
+        return self.socket.recv(1000)
+
+    def stop(self) -> dict[str, int]:
+        """Ends it, and returns what it counted."""
+        self.process.send_signal(signal.SIGTERM)
+        counted, _ = self.process.communicate(timeout=PATIENCE)
+        assert self.process.returncode == 0, self.process.returncode
+        counters: dict[str, int] = json.loads(counted.splitlines()[-1])
+        return counters
+
+    def close(self) -> None:
+        self.socket.close()
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+
+def client(*words: str, status: int = 0) -> str:
+    """What client.py prints; both streams."""
+    done = subprocess.run([sys.executable, str(ROOT / "client.py"), *words], text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=PATIENCE)
+    assert done.returncode == status, f"{words}: exit status {done.returncode}: {done.stdout}"
+    return done.stdout
+
+
+class Check(unittest.TestCase):
+    def serve(self, *options: str) -> Server:
+        server = Server(*options)
+        self.addCleanup(server.close)
+        return server
+
+    def test_a_report_has_what_was_sent(self) -> None:
+        server = self.serve()
+        before = int(time.time()) % 65536
+        server.socket.send(HEARTBEAT)
+        report = server.ask()
+        self.assertEqual(len(report), 260)
+        self.assertEqual(int.from_bytes(report[:4], "big"), zlib.adler32(report[4:]))
+        stamp, sender, value = struct.unpack_from(">HBB", report, 4 + 4 * 3)
+        self.assertLess((stamp - before) % 65536, 60)
+        self.assertEqual((sender, value), (76, 9))
+        self.assertEqual(report[4:16] + report[20:], bytes(252))
+
+    def test_what_is_no_packet_is_refused_and_counted(self) -> None:
+        server = self.serve()
+        for bit in range(64):
+            damaged = int.from_bytes(HEARTBEAT, "big") ^ 1 << bit
+            server.socket.send(damaged.to_bytes(8, "big"))
+        for length in (0, 1, 7, 9, 100):
+            server.socket.send(bytes(length))
+        self.assertEqual(server.ask()[4:], bytes(256))
+        counted = server.stop()
+        self.assertEqual((counted["packets"], counted["length"], counted["reports"]), (70, 5, 1))
+        self.assertEqual(counted["magic"] + counted["checksum"], 64)
+
+    def test_the_table_survives_a_restart(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            state = os.path.join(folder, "table")
+            server = self.serve("--state", state)
+            server.socket.send(HEARTBEAT)
+            entry = server.ask()[16:20]
+            server.stop()
+            self.assertEqual(self.serve("--state", state).ask()[16:20], entry)
+
+    def test_bad_arguments_are_refused(self) -> None:
+        for words in (["99999"], ["--rate", "0"], ["--typo"], ["1", "2"]):
+            done = subprocess.run([SERVER, *words], stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.PIPE, text=True, timeout=PATIENCE)
+            self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
+
+    def test_the_client(self) -> None:
+        server = self.serve()
+        address = f"127.0.0.1:{server.port}"
+        client("set", address, "7", "230", "--sender", "12", "--confirm")
+        self.assertRegex(client(address), r"\n7 +230 +12 +\d")
+        [variable] = json.loads(client("get", address, "--json"))["variables"]
+        self.assertEqual((variable["variable"], variable["value"]), (7, 230))
+        self.assertIn("DUMPULSE OK", client("check", address, "--expect", "7"))
+        self.assertIn("8 never heard", client("check", address, "--expect", "7-8", status=2))
+        self.assertIn("seed", client("simulate", address, "--seconds", "1s", "--nodes", "2"))
+        client("set", address, "64", "0", status=2)
+        server.stop()
+        self.assertIn("no answer", client("get", address, "--timeout", "500ms", status=3))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,122 @@
+"""The layers of the house, drawn from the imports of its Python files and the includes of its C files.
+
+    python3 -m tests.layers    prints the picture
+
+A folder stands only on folders beneath it, in the order of LAYERS. tests/test_layers.py holds every
+import against that. SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import textwrap
+from collections import defaultdict
+from pathlib import Path
+
+from sim.targets import ROOT
+
+# From top to bottom: what each may stand on is whatever comes after it. `client` is client.py.
+LAYERS = {
+    "tests": "say whether all of it is right",
+    "bench": "measures, and writes the figures into the pages",
+    "reliability": "counts the damage that the checksum does not see",
+    "proof": "proves, and bounds",
+    "sim": "the targets, what runs their code, and a model of the protocol",
+    "tools": "set up a machine, and make what is made from the client",
+    "client": "asks agents: one file, which stands on nothing",
+    "examples": "show how to begin",
+}
+# The same for C. What has no .c file beside it is a header alone.
+C_LAYERS = {
+    "udpserver.c canserver.c": "what is about UDP, and about CAN alone",
+    "agent": "what both agents for Linux share",
+    "firmware": "images for boards",
+    "dumpulse.c dumpulse.h": "the library, which stands on nothing",
+}
+WIDTH = 92  # columns of the picture
+
+
+def layer_of(module: str) -> str:
+    """The folder that a module is in; a test at the root belongs to the tests."""
+    first = module.partition(".")[0]
+    return "tests" if first == "test_dumpulse" else first
+
+
+def python_imports() -> dict[tuple[str, str], set[str]]:
+    """Which layer uses which, and the files that do."""
+    found: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for path in sorted(ROOT.glob("*.py")) + sorted(ROOT.glob("*/*.py")):
+        name = str(path.relative_to(ROOT))
+        own = layer_of(path.stem if path.parent == ROOT else path.parent.name)
+        if own not in LAYERS:
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else \
+                [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
+            for module in names:
+                if layer_of(module) in LAYERS and layer_of(module) != own:
+                    found[own, layer_of(module)].add(name)
+    return found
+
+
+def c_layer_of(path: str) -> str:
+    """The row of C_LAYERS that a file belongs to, or nothing."""
+    for row in C_LAYERS:
+        if path in row.split() or path.startswith(f"{row}/"):
+            return row
+    return ""
+
+
+def c_includes() -> dict[tuple[str, str], set[str]]:
+    found: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for path in sorted([*ROOT.glob("*.[ch]"), *ROOT.glob("agent/*.[ch]"), *ROOT.glob("firmware/*.[ch]")]):
+        name = str(path.relative_to(ROOT))
+        for included in re.findall(r'^#include "([^"]+)"', path.read_text(), re.M):
+            beside = path.parent / included
+            target = str((beside if beside.exists() else ROOT / included).resolve().relative_to(ROOT))
+            own, other = c_layer_of(name), c_layer_of(target)
+            if own and other and own != other:
+                found[own, other].add(name)
+    return found
+
+
+def modules(layer: str) -> list[str]:
+    return sorted(path.stem for path in (ROOT / layer).glob("*.py")
+                  if path.stem != "__init__" and not path.stem.startswith("test_"))
+
+
+def box(name: str, meaning: str, more: str, uses: list[str]) -> list[str]:
+    lines = [f"{name}: {meaning}", *textwrap.wrap(more, WIDTH - 8, initial_indent="  ", subsequent_indent="  "),
+             f"  uses: {', '.join(uses)}" if uses else "  uses nothing of the others"]
+    assert all(len(line) <= WIDTH - 4 for line in lines), lines
+    return [f"│ {line:{WIDTH - 4}} │" for line in lines]
+
+
+def picture() -> str:
+    """Two towers of boxes; each box stands on those beneath it."""
+    lines: list[str] = []
+    for rows, used in ((LAYERS, python_imports()), (C_LAYERS, c_includes())):
+        lines.append(("Python" if rows is LAYERS else "C") + ", each on what is beneath it:")
+        lines.append(f"┌{'─' * (WIDTH - 2)}┐")
+        for at, (row, meaning) in enumerate(rows.items()):
+            if at:
+                lines.append(f"├{'─' * (WIDTH - 2)}┤")
+            names = " ".join(modules(row)) if rows is LAYERS and (ROOT / row).is_dir() else \
+                " ".join(sorted(path.name for path in (ROOT / row).glob("*.h"))) if (ROOT / row).is_dir() else ""
+            lines += box(row, meaning, names, [other for other in rows if (row, other) in used])
+        lines += [f"└{'─' * (WIDTH - 2)}┘", ""]
+    return "\n".join(lines[:-1])
+
+
+def faults() -> list[str]:
+    """A line for each folder without a layer, and for each import or include that goes upwards."""
+    unknown = {path.parent.name for path in ROOT.glob("*/*.py")} - {*LAYERS, "build"}
+    return [f"{folder}: it has no layer" for folder in sorted(unknown)] + [f"{', '.join(sorted(files))}: {own} must not use {other}"
+            for rows, used in ((LAYERS, python_imports()), (C_LAYERS, c_includes()))
+            for (own, other), files in used.items()
+            if list(rows).index(own) > list(rows).index(other)]
+
+
+if __name__ == "__main__":
+    print(picture())
