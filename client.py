@@ -20,11 +20,12 @@ module, with bytes and text checked wherever they come from (once it is installe
 
 WHAT AN AGE CANNOT TELL
   A timestamp has 16 bits: after 65536 ticks without a heartbeat an age starts again from 0,
-  and a dead node looks alive for a while. So no deadline may be longer than the wrap, and
-  nobody should look less often than that.
+  and a dead node looks alive for a while. So no deadline may be longer than the wrap. Who
+  looks again and again knows more: see `Silences`, which `watch` and `check --memory` use.
   Ages of the last SKEW ticks before the wrap are taken to be 0: the agent's clock, or that
   of the variable which stands for it, may be so much ahead of ours. A clock that differs by
-  more makes everything look dead, or dead things alive; --now-from has no such problem.
+  more makes everything look dead, or dead things alive. `Clock` finds that out if a node beats
+  while it looks; --now-from has no such problem.
   Never heard is four zero bytes; value 0 from sender 0 at tick 0 is the same four.
 """
 
@@ -49,8 +50,10 @@ import selectors
 import shutil
 import signal
 import socket
+import stat
 import struct
 import sys
+import tempfile
 import threading
 import time
 import unicodedata
@@ -73,12 +76,22 @@ REQUEST = b"AreyouOK"
 REPORT_SIZE = 4 + VARIABLES * 4
 WRAP = 65536  # ticks, after which a timestamp comes again
 SKEW = 64     # ticks that a timestamp may be ahead of "now": see above
+JUMP_MS = 5_000  # what a clock may seem to jump by, as answers take time
 
 # ---------------------------------------------------------------- the packets
 
 
 class Error(Exception):
-    """What can go wrong with an agent; the text is one line for a human."""
+    """What can go wrong with an agent; the text is one line for a human.
+
+    It may repeat what somebody has typed: of a text that is too long, both ends are shown.
+    """
+
+    LONGEST = 600  # characters
+
+    def __init__(self, text: str) -> None:
+        half = self.LONGEST // 2
+        super().__init__(text if len(text) <= self.LONGEST else f"{text[:half]} ... {text[-half:]}")
 
 
 class BadUsage(Error):
@@ -135,6 +148,11 @@ def parse_report(packet: bytes) -> Entries:
     right = zlib.adler32(packet[4:])
     if claimed != right:
         raise BadReport("checksum", f"its checksum is {claimed:08x}, not {right:08x}")
+    return entries_of(packet)
+
+
+def entries_of(packet: bytes) -> Entries:
+    """Of a report that somebody believes already."""
     return tuple(Entry(*fields) for fields in struct.iter_unpack(">HBB", packet[4:]))
 
 
@@ -149,10 +167,27 @@ def clock(tick_ms: int) -> int:
     return time.time_ns() // (tick_ms * 1_000_000) % WRAP
 
 
+def jump(before: int, now: int, passed_ms: int, tick_ms: int) -> int:
+    """Ticks by which a clock went on more than it should have; 0 for as much as clocks differ."""
+    ticks = (now - before - round(passed_ms / tick_ms) + WRAP // 2) % WRAP - WRAP // 2
+    return ticks if abs(ticks) > max(SKEW, JUMP_MS // tick_ms) else 0
+
+
+def uptime() -> float:
+    """Seconds of a clock that nobody sets, and that goes on while this machine sleeps."""
+    if sys.platform == "win32":
+        return time.monotonic()
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
 # ---------------------------------------------------------------- the network
 
 TIMEOUT = 3.0  # seconds, unless told otherwise
-FIRST_WAIT, LAST_WAIT = 0.2, 2.0  # seconds until the request is repeated: doubled each time
+# Seconds until the request is repeated. The first waits double, as a packet may be lost. Then
+# they are a quarter of the time that has passed, but at least MIDDLE_WAIT: an agent that gets
+# too many requests refuses some, and answers those that come again later. So an agent is asked
+# 7 times in 3 s, and at most 5 times in 8 s more.
+FIRST_WAIT, MIDDLE_WAIT, LAST_WAIT = 0.2, 0.5, 2.0
 LONGEST_WAIT = 1e6  # seconds; poll() and its like count milliseconds in 31 bits
 # Linux only: errors that routers and hosts report, on sockets that are not connected.
 ERRORS_WANTED: dict[int, tuple[int, int]] = {
@@ -186,8 +221,12 @@ def parse_port(text: str) -> int:
 
 def waits(draw: Callable[[float, float], float] = random.uniform) -> Iterator[float]:
     """Seconds to wait for an answer: they grow, and readers that started together drift apart."""
+    passed = 0.0
     for doubled in itertools.count():
-        yield min(FIRST_WAIT * 2 ** min(doubled, 16), LAST_WAIT) * draw(0.75, 1.25)
+        longest = min(max(MIDDLE_WAIT, passed / 4), LAST_WAIT)
+        wait = min(FIRST_WAIT * 2 ** min(doubled, 16), longest) * draw(0.75, 1.25)
+        passed += wait
+        yield wait
 
 
 def spoken(place: Any) -> str:
@@ -221,6 +260,8 @@ class Udp:
     Its sockets are not connected: a connected one would hide datagrams from elsewhere, and
     a reader would not learn why its agent seems to be silent.
     """
+
+    SILENT = "; an agent does not answer those it does not allow, or who ask too often"
 
     def __init__(self, host: str, port: int) -> None:
         self._host, self._port = host, port
@@ -307,6 +348,17 @@ class Udp:
         return NoAnswer(f"{spoken(place)}: {error.strerror}")
 
 
+def lock(descriptor: int, end: float) -> None:
+    """For ourselves alone: BlockingIOError if somebody else has it until the end."""
+    while True:
+        try:
+            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= end:
+                raise
+        time.sleep(0.01)
+
+
 SERIAL = "serial:"  # what such an address begins with
 BAUD = 115_200
 
@@ -331,7 +383,7 @@ class Serial:
     """Carries packets over a serial line, where nothing says where one ends: a report is what
     has the right checksum in any 260 bytes in a row, whatever comes before."""
 
-    RETRY = 0.01  # seconds until a line that is in use is tried again
+    SILENT = "; is that its baud rate?"
 
     def __init__(self, path: str, baud: int) -> None:
         self._path, self._baud = path, baud
@@ -346,7 +398,7 @@ class Serial:
             self._device = os.open(self._path, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
             if not os.isatty(self._device):
                 raise BadUsage(f"{self._path} is not a serial line")
-            self._lock(time.monotonic() + seconds)
+            lock(self._device, time.monotonic() + seconds)
             settings: list[Any] = termios.tcgetattr(self._device)
             # Without HUPCL the line stays up between two runs: an Arduino resets when it rises.
             settings[:4] = [0, 0, termios.CS8 | termios.CREAD | termios.CLOCAL, 0]
@@ -359,16 +411,6 @@ class Serial:
         except Error:
             self.close()
             raise
-
-    def _lock(self, end: float) -> None:
-        """Two readers would take bytes from each other."""
-        while True:
-            try:
-                return fcntl.flock(self._device, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if time.monotonic() >= end:
-                    raise NoAnswer(f"{self._path} is in use by another program") from None
-            time.sleep(self.RETRY)
 
     def close(self) -> None:
         if self._device >= 0:
@@ -435,6 +477,7 @@ class Serial:
         number, said = error.args[0], error.args[-1]
         advice = {errno.ENOENT: "there is no such device: is it plugged in?",
                   errno.EACCES: "no permission: join the group that owns it, often dialout",
+                  errno.EAGAIN: "it is in use by another program",
                   errno.EIO: "it is gone: was it pulled out?"}
         return NoAnswer(f"{self._path}: {advice.get(number, said)}")
 
@@ -468,6 +511,8 @@ def parse_can(text: str) -> tuple[str, int]:
 
 class Can:
     """Carries packets over a CAN interface of Linux, and puts reports together from frames."""
+
+    SILENT = ""
 
     def __init__(self, interface: str, base: int) -> None:
         self._interface, self._base = interface, base
@@ -576,11 +621,20 @@ class Can:
 
 
 class Agent:
-    """An agent at an address. Nothing is looked up or sent until it is asked for."""
+    """An agent at an address. Nothing is looked up or sent until it is asked for.
+
+    `accept_bad_sum` believes reports whose checksum is wrong, as some agents send them: see
+    SPEC.md. `bad_sum` says what was wrong with the last one.
+    """
 
     _link: Union[Udp, Serial, Can]
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, accept_bad_sum: bool = False) -> None:
+        self.bad_sum = ""
+        self._accept_bad_sum = accept_bad_sum
+        if accept_bad_sum and address.startswith(SERIAL):
+            raise BadUsage("--accept-bad-sum is not for serial lines: nothing but the checksum "
+                           "tells there where a report begins")
         if address.startswith(SERIAL):
             path, baud = parse_serial(address)
             self.name = f"{SERIAL}{path}@{baud}"
@@ -600,7 +654,8 @@ class Agent:
         """
         end = time.monotonic() + timeout
         bad: Optional[BadReport] = None
-        silence = f" from {self.name}"
+        asked = 0
+        silence = ""
         kind = NoAnswer
         try:
             self._link.open(timeout)
@@ -612,10 +667,11 @@ class Agent:
                     try:
                         if asking:
                             asking = False
+                            asked += 1
                             self._link.send(REQUEST)
                         packet = self._link.receive(again - time.monotonic())
                         if packet is not None:
-                            return parse_report(packet)
+                            return self._entries(packet)
                     except BadReport as error:
                         bad = error
                     except NoAnswer as error:
@@ -632,9 +688,20 @@ class Agent:
             self._link.forget()
             if bad is not None:
                 raise BadReport(bad.cause, f"bad report from {self.name}: {bad}")
+            silence = silence or f" from {self.name}, asked {asked} times{self._link.SILENT}"
             raise kind(f"no answer in {decimal(round(timeout * 1000))} s{silence}")
         finally:
             self._link.close()
+
+    def _entries(self, packet: bytes) -> Entries:
+        self.bad_sum = ""
+        try:
+            return parse_report(packet)
+        except BadReport as error:
+            if error.cause != "checksum" or not self._accept_bad_sum:
+                raise
+            self.bad_sum = str(error)
+            return entries_of(packet)
 
     def beat(self, variable: int, sender: int, value: int, timeout: float = TIMEOUT) -> None:
         """Sends one heartbeat. Nobody says whether it arrives; NoAnswer if it cannot."""
@@ -703,6 +770,7 @@ class Settings(NamedTuple):
     variables: list[Variable]
     tick_ms: int
     now_from: Optional[int]
+    tick_given: bool = True
 
     def now(self, entries: Entries) -> Optional[int]:
         """The time now in ticks, if it is known."""
@@ -884,7 +952,7 @@ def settle(options: argparse.Namespace) -> Settings:
         if more:
             raise BadUsage(f"{given['now_from']!r} is more than one variable: "
                            "only one is the clock")
-    return Settings(variables, tick_ms, now_from)
+    return Settings(variables, tick_ms, now_from, "tick" in {**general, **given})
 
 
 def parse_value_ranges(option: str, texts: Sequence[str],
@@ -928,6 +996,251 @@ def set_deadlines(variable: Variable, warn_ms: Optional[int], crit_ms: Optional[
                        f"ages end at {seconds(longest)}")
 
 
+# ---------------------------------------------------------------- what several reports tell
+
+FRESH_TICKS, FRESH_MS = 5, 2_000  # "just now" is the longer of both
+LOOKS = (1.25, 0.75)  # ticks, or seconds if they are longer, until a second and a third look
+LONGEST_LOOK = 5.0  # seconds
+UNLIKE = 1.8  # times: a tick that differs by less may be the rhythm of an ordinary node
+TICKS_MS = (1, 2, 5, 10, 20, 50, 100, 200, 250, 500, 1_000, 2_000, 5_000, 10_000, 60_000, 3_600_000)
+
+
+class Stamp(NamedTuple):
+    """A timestamp, and between which times (of uptime) it was in a report."""
+
+    ticks: int
+    asked: float
+    received: float
+
+
+class Clock:
+    """The agent's clock, as far as its reports tell it.
+
+    A report does not carry it. But an entry that has changed between two reports was stamped
+    after we asked for the first. So at the second, the agent's clock is at that stamp, or after it
+    by no more than the time since. If our clock is elsewhere, then it is not the agent's.
+    """
+
+    def __init__(self, settings: Settings, enough: int = 2) -> None:
+        self.settings = settings
+        self._enough = enough  # times in a row that a tick must seem to be another one
+        self.source = "here" if settings.now_from is None else "now-from"  # or "seen"
+        self.variable = settings.now_from  # whose stamps tell it
+        self.now: Optional[int] = None  # in ticks, at the last report, if it is known
+        self.agreed = False  # with ours, or there is nothing to compare
+        self.entries: Entries = ()
+        self.asked = self.received = 0.0  # of the last report, by uptime()
+        self._anchor = (0, 0.0)  # ticks, and when: at that time, it was there or after it
+        self._span = 0  # ticks by which it may have been after it
+        self._first: Optional[Stamp] = None  # from which ticks are counted
+        self._last = (-1, 0)  # a variable, and its last timestamp
+        self._tick = (0.0, math.inf)  # ms: how long it is, if the agent stamps that variable itself
+        self._measured = 0  # how often in a row that has been found
+        self._typical = 0.0  # ms, in the middle
+
+    def ask(self, agent: Agent, timeout: float) -> Entries:
+        asked = uptime()
+        entries = agent.ask(timeout)
+        self.take(entries, asked, uptime())
+        return entries
+
+    def take(self, entries: Entries, asked: float, received: float) -> None:
+        changed = [number for number, (old, new) in enumerate(zip(self.entries, entries))
+                   if old != new and not new.never]
+        newest = self._newest(entries, changed)
+        if newest is not None:
+            self._measure(newest, entries, asked, received)
+        if self.source == "now-from":
+            self.now = self.settings.now(entries)
+        else:
+            self.now = self._compare(newest, entries, asked, received)
+        if self.wrong_tick and not self.settings.tick_given:
+            self.now = None
+        self.entries, self.asked, self.received = entries, asked, received
+
+    def _newest(self, entries: Entries, changed: Sequence[int]) -> Optional[int]:
+        """Of those that changed; the one of last time if there are several."""
+        if self.source == "now-from":
+            return self.variable if self.variable in changed else None
+        ahead = [number for number in changed if all(
+            (entries[number].timestamp - entries[other].timestamp) % WRAP < WRAP // 2
+            for other in changed)]
+        return self.variable if self.variable in ahead else ahead[0] if ahead else None
+
+    def _measure(self, newest: int, entries: Entries, asked: float, received: float) -> None:
+        """How long a tick is, if the agent stamps this variable itself at each report."""
+        stamp, old = entries[newest].timestamp, self.entries[newest]
+        first = self._first
+        if first is None or self._last != (newest, old.timestamp):
+            first = Stamp(old.timestamp, self.asked, self.received)
+            self._tick, self._measured = (0.0, math.inf), 0
+        ticks = (stamp - first.ticks) % WRAP
+        self._first, self._last = first, (newest, stamp)
+        if stamp == old.timestamp:
+            return
+        # Timestamps are rounded down: between two of them are up to a tick more, or less.
+        low = (asked - first.received) * 1000 / (ticks + 1)
+        high = (received - first.asked) * 1000 / (ticks - 1) if ticks > 1 else math.inf
+        low, high = max(low, self._tick[0]), min(high, self._tick[1])
+        if low > high or old.never:  # the agent restarted; or this is an ordinary node's rhythm
+            self._first = None
+            return
+        self._tick, self._measured = (low, high), self._measured + 1
+        self._typical = (received - first.asked) * 1000 / max(1, ticks)
+        if ticks > WRAP // 2:
+            self._first = Stamp(stamp, asked, received)
+
+    def _compare(self, newest: Optional[int], entries: Entries, asked: float,
+                 received: float) -> Optional[int]:
+        """The time now, by our clock if it can be the agent's."""
+        tick_ms = self.settings.tick_ms
+        here = clock(tick_ms)
+        fresh = max(FRESH_TICKS, FRESH_MS // tick_ms)
+        span = math.ceil((received - self.asked) * 1000 / tick_ms) + 1
+
+        def may_be_ours(stamp: int, ticks: int) -> bool:
+            return (here - stamp + SKEW) % WRAP <= SKEW + fresh + ticks
+
+        ticks, since = self._anchor
+        guess = (ticks + int((asked - since) * 1000) // tick_ms) % WRAP
+        if newest is not None and span < WRAP // 2:
+            stamp = entries[newest].timestamp
+            self.agreed = may_be_ours(stamp, span)
+            if not self.agreed and (self.source == "here" or (guess - stamp) % WRAP > span):
+                self._anchor, self._span, guess = (stamp, received), span, stamp
+            self.source = "here" if self.agreed else "seen"
+            self.variable = None if self.agreed else newest
+        elif self.source == "here" and not self.agreed:
+            stamps = [entry.timestamp for entry in entries if not entry.never]
+            self.agreed = not stamps or any(may_be_ours(stamp, 0) for stamp in stamps)
+        if self.source == "seen":
+            return guess
+        return here if self.agreed or self.entries else None
+
+    @property
+    def _unlike(self) -> bool:
+        """Whether the tick that we were told can hardly be the agent's."""
+        tick_ms, (low, high) = self.settings.tick_ms, self._tick
+        return self.source != "here" and (tick_ms > high * UNLIKE or tick_ms * UNLIKE < low)
+
+    @property
+    def wrong_tick(self) -> str:
+        """What to say about the tick, once it has seemed to be another one often enough."""
+        if self._measured < self._enough or not self._unlike:
+            return ""
+        fits = min((tick for tick in TICKS_MS if self._tick[0] <= tick <= self._tick[1]),
+                   key=lambda tick: abs(math.log(tick / self._typical)),
+                   default=max(1, round(self._typical)))
+        return f"--tick {seconds(self.settings.tick_ms)} seems to be wrong: {seconds(fits)} fits"
+
+    @property
+    def undecided(self) -> bool:
+        """Whether another look may tell more."""
+        first_look = self.source == "here" and self.now is None
+        return first_look or (self.source == "seen" and self._unlike
+                              and self._measured < self._enough)
+
+    @property
+    def how_near(self) -> str:
+        """What to say about a variable that was chosen as the clock."""
+        if self._measured and self._tick[0] <= self.settings.tick_ms <= self._tick[1]:
+            return "which the agent seems to stamp itself"
+        return f"the newest: up to {seconds(self._span * self.settings.tick_ms)} too short"
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether it may be another one than the user thinks."""
+        return bool(self.wrong_tick) or self.source == "seen" or (
+            self.source == "here" and not self.agreed)
+
+    def for_json(self) -> dict[str, Any]:
+        return {"from": self.source, "variable": self.variable, "says": whose_clock(self)}
+
+
+def look(agent: Agent, settings: Settings, timeout: float) -> Clock:
+    """One report, or as many as are needed to know whose clock it is by."""
+    end = uptime() + timeout
+    known = Clock(settings)
+    known.ask(agent, timeout)
+    for ticks in LOOKS:
+        if not known.undecided:
+            break
+        pause = ticks * min(LONGEST_LOOK, max(1.0, settings.tick_ms / 1000))
+        time.sleep(max(0.0, min(pause, (end - uptime()) / 2)))
+        try:
+            known.ask(agent, end - uptime())
+        except (NoAnswer, BadReport):
+            break
+    if known.undecided and known.source == "here":
+        known.now = clock(settings.tick_ms)
+    return known
+
+
+class Seen(NamedTuple):
+    """An entry, and since when it has been like this."""
+
+    entry: Entry
+    at_ms: int  # when it was first seen, by uptime()
+    age_ms: Optional[int]  # how old it was then; unknown if the clock was another one
+
+
+class Silences:
+    """How long entries have not changed, which 16 bits of a timestamp cannot tell.
+
+    What does not change gets older by the time that passes here, whatever the agent's clock
+    does meanwhile. An entry that is heard again with the same timestamp, a whole number of wraps
+    later, does not seem to change: once in 65536 times, if nobody looked meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self.seen: dict[int, Seen] = {}  # by variable
+        self.basis = ""  # the clock by which the ages were reckoned,
+        self.now: Optional[int] = None  # what it said at the last report,
+        self.at_ms = 0  # and when that came
+
+    def ages(self, known: Clock) -> list[Optional[int]]:
+        """Those of the clock's last report, in ms."""
+        tick_ms, now = known.settings.tick_ms, known.now
+        asked_ms, received_ms = int(known.asked * 1000), int(known.received * 1000)
+        basis = f"{known.source} {known.settings.now_from} {tick_ms}"
+        if basis != self.basis:
+            self.now = None
+            self.seen = {number: seen._replace(age_ms=None) for number, seen in self.seen.items()}
+        if self._restarted(known, received_ms):
+            self.seen = {}
+        close = max(SKEW * tick_ms, JUMP_MS)  # as much as clocks may differ
+        found: list[Optional[int]] = []
+        before, self.seen = self.seen, {}
+        for number, entry in enumerate(known.entries):
+            told = None if entry.never or now is None else age(now, entry.timestamp) * tick_ms
+            seen = before.get(number)
+            if seen is None or seen.entry != entry:
+                seen = Seen(entry, received_ms, told)
+            passed = max(0, asked_ms - seen.at_ms) // tick_ms * tick_ms
+            if seen.age_ms is None and told is not None:
+                seen = seen._replace(age_ms=max(0, told - passed))
+            least = (seen.age_ms or 0) + passed
+            if told is not None and not least <= told <= least + close:
+                told = least  # it has wrapped, or a clock was set
+            if not entry.never:
+                self.seen[number] = seen
+            found.append(told)
+        self.basis, self.now, self.at_ms = basis, now, received_ms
+        return found
+
+    def _restarted(self, known: Clock, received_ms: int) -> bool:
+        """Whether the agent forgot its table: then what looks unchanged was heard again at the
+        same time after its start. Sender 0 does not tell, as its entry may be four zeros."""
+        if any(known.entries[number].never and seen.entry.sender
+               for number, seen in self.seen.items()):
+            return True
+        if self.now is None or known.now is None:
+            return False
+        passed_ms, tick_ms = received_ms - self.at_ms, known.settings.tick_ms
+        return jump(self.now, known.now, passed_ms, tick_ms) != 0 \
+            and known.now <= passed_ms // tick_ms + 2
+
+
 # ---------------------------------------------------------------- what a report means
 
 NEVER, OK, LATE, DEAD, UNKNOWN = "never", "ok", "late", "dead", "?"
@@ -940,6 +1253,7 @@ class Reading(NamedTuple):
     entry: Entry
     age_ms: Optional[int]  # unknown if never heard, or if the time now is
     state: str
+    at_least: bool = False  # it may be older: the age is more than a timestamp can tell
 
     @property
     def bad_value(self) -> bool:
@@ -963,13 +1277,16 @@ class Reading(NamedTuple):
 
     @property
     def age(self) -> str:
-        return "-" if self.state == NEVER else "?" if self.age_ms is None else seconds(self.age_ms)
+        if self.age_ms is None:
+            return "-" if self.state == NEVER else "?"
+        return at_least(self.age_ms) if self.at_least else seconds(self.age_ms)
 
     def for_json(self) -> dict[str, Any]:
         never = self.state == NEVER
         return {"variable": self.variable.number, "name": self.variable.name or None,
                 "state": self.state if self.state != UNKNOWN else "unknown",
                 "age": None if self.age_ms is None else self.age_ms / 1000,
+                "age_at_least": self.at_least,
                 "value": None if never else self.entry.value,
                 "value_ok": None if never else not self.bad_value,
                 "value_unusual": None if never else self.unusual_value,
@@ -977,20 +1294,16 @@ class Reading(NamedTuple):
                 "timestamp": None if never else self.entry.timestamp}
 
 
-def read(entries: Entries, settings: Settings) -> list[Reading]:
-    """All 64 variables."""
-    now = settings.now(entries)
+def read(known: Clock, silences: Silences) -> list[Reading]:
+    """All 64 variables of the clock's last report."""
+    settings = known.settings
+    longest = (WRAP - SKEW) * settings.tick_ms
     readings = []
-    for variable, entry in zip(settings.variables, entries):
-        age_ms = None
-        if entry.never:
-            state = NEVER
-        elif now is None:
-            state = UNKNOWN
-        else:
-            age_ms = age(now, entry.timestamp) * settings.tick_ms
+    for variable, entry, age_ms in zip(settings.variables, known.entries, silences.ages(known)):
+        state = NEVER if entry.never else UNKNOWN
+        if age_ms is not None:
             state = DEAD if age_ms > variable.crit_ms else LATE if age_ms > variable.warn_ms else OK
-        readings.append(Reading(variable, entry, age_ms, state))
+        readings.append(Reading(variable, entry, age_ms, state, (age_ms or 0) >= longest))
     return readings
 
 
@@ -999,6 +1312,13 @@ def seconds(duration_ms: int) -> str:
     if duration_ms < 100_000_000:
         return f"{decimal(duration_ms)} s"
     return f"{duration_ms / 3_600_000:.6g} h"
+
+
+def at_least(duration_ms: int) -> str:
+    """Eight characters at most, too: so it is rounded, and down."""
+    if duration_ms < 100_000_000:
+        return f">{duration_ms // 1000} s"
+    return f">{duration_ms // 3_600_000} h"
 
 
 def decimal(duration_ms: int) -> str:
@@ -1025,12 +1345,19 @@ def counts(readings: Sequence[Reading], wanted: Sequence[int]) -> str:
     return ", ".join(parts) or "nothing heard"
 
 
-def whose_clock(settings: Settings, entries: Entries) -> str:
-    if settings.now_from is None:
-        return "ages by this machine's clock"
-    if settings.now(entries) is None:
-        return f"no ages: variable {settings.now_from}, the agent's clock, was never heard"
-    return f"ages by variable {settings.now_from}"
+def whose_clock(known: Clock) -> str:
+    ages = "no ages" if known.now is None else "ages"
+    if known.wrong_tick:
+        return f"{ages} by variable {known.variable}; {known.wrong_tick}"
+    if known.source == "now-from":
+        return f"{ages} by variable {known.variable}" if known.now is not None else \
+            f"{ages}: variable {known.variable}, the agent's clock, was never heard"
+    if known.source == "seen":
+        return f"ages by variable {known.variable}, {known.how_near}"
+    if known.now is None:
+        return "no ages yet: by this machine's clock, nothing is new"
+    doubt = "" if known.agreed else ", wrong if the agent has another"
+    return f"ages by this machine's clock{doubt}"
 
 
 # ---------------------------------------------------------------- get and set
@@ -1048,20 +1375,30 @@ def parse_wanted(options: argparse.Namespace, settings: Settings) -> list[int]:
     return wanted
 
 
+def unverified(agent: Agent) -> str:
+    return f"report NOT verified: {agent.bad_sum}" if agent.bad_sum else ""
+
+
+def belief(agent: Agent, known: Clock) -> dict[str, Any]:
+    """For JSON: what the rest of a report depends on."""
+    return {"checksum_ok": not agent.bad_sum, "clock": known.for_json()}
+
+
 def run_get(options: argparse.Namespace) -> int:
     settings = settle(options)
     wanted = parse_wanted(options, settings)
-    agent = Agent(options.address)
-    entries = agent.ask(options.timeout / 1000)
-    shown = worth_showing(read(entries, settings), wanted)
+    agent = Agent(options.address, options.accept_bad_sum)
+    known = look(agent, settings, options.timeout / 1000)
+    shown = worth_showing(read(known, Silences()), wanted)
     if options.json:
         print(json.dumps({"agent": agent.name, "tick": settings.tick_ms / 1000,
-                          "now": settings.now(entries),
+                          "now": known.now, **belief(agent, known),
                           "variables": [reading.for_json() for reading in shown]}))
         return 0
-    heard = sum(not entry.never for entry in entries)
-    print(f"{agent.name}: report verified, {heard} of {VARIABLES} variables heard, "
-          f"{whose_clock(settings, entries)}")
+    heard = sum(not entry.never for entry in known.entries)
+    verified = unverified(agent) or "report verified"
+    print(f"{agent.name}: {verified}, {heard} of {VARIABLES} variables heard, "
+          f"{whose_clock(known)}")
     if shown:
         print(f"{'variable':27} value  sender  last heard")
     for reading in shown:
@@ -1123,31 +1460,41 @@ def performance(reading: Reading) -> str:
             f"'{label} value'={value};{warn if warn != crit else ''};{crit};0;255")
 
 
-def check(options: argparse.Namespace) -> tuple[int, str, list[Reading]]:
-    """The status, what is wrong, and what was expected."""
+def check(options: argparse.Namespace) -> tuple[int, str, list[Reading], dict[str, Any]]:
+    """The status, what is wrong, what was expected, and for JSON on what it depends."""
+    end = uptime() + options.timeout / 1000
     try:
         if (options.address is None) == (options.plugin_host is None):
             raise BadUsage("name one agent, as HOST[:PORT] or -H HOST[:PORT]")
         settings = settle(options)
         if not any(variable.expected for variable in settings.variables):
             raise BadUsage("nothing is expected: name variables with --expect or in --names FILE")
-        agent = Agent(options.address or options.plugin_host)
-        entries = agent.ask(options.timeout / 1000)
+        agent = Agent(options.address or options.plugin_host, options.accept_bad_sum)
+        known = look(agent, settings, options.timeout / 1000)
+        readings, trouble = remember(options.memory, agent, known, end)
     except BadUsage as error:
-        return 3, str(error), []
+        return 3, str(error), [], {}
     except Error as error:
-        return 2, str(error), []
-    expected = [reading for reading in read(entries, settings) if reading.variable.expected]
+        return 2, str(error), [], {}
+    expected = [reading for reading in readings if reading.variable.expected]
     verdicts = sorted(map(judge, expected), key=lambda verdict: (2, 1, 3, 0).index(verdict[0]))
-    wrong = list(itertools.chain.from_iterable(what for _, what in verdicts))
-    if any(reading.state == UNKNOWN for reading in expected):
-        wrong.append(whose_clock(settings, entries))
-    return verdicts[0][0], "; ".join(wrong) or f"{len(expected)} alive at {agent.name}", expected
+    status = verdicts[0][0]
+    notes = list(itertools.chain.from_iterable(what for _, what in verdicts))
+    if not notes:
+        notes.append(f"{len(expected)} alive at {agent.name}")
+    unknown = any(reading.state == UNKNOWN for reading in expected)
+    if unknown or known.wrong_tick or known.source == "seen" or (status and known.doubtful):
+        notes.append(whose_clock(known))
+    if (known.wrong_tick or trouble) and status == 0:
+        status = 3
+    notes += filter(None, (unverified(agent), trouble))
+    return status, "; ".join(notes), expected, belief(agent, known)
 
 
-def print_check(as_json: bool, status: int, text: str, expected: Sequence[Reading]) -> int:
+def print_check(as_json: bool, status: int, text: str, expected: Sequence[Reading],
+                facts: dict[str, Any]) -> int:
     if as_json:
-        print(json.dumps({"status": STATES[status], "text": text,
+        print(json.dumps({"status": STATES[status], "text": text, **facts,
                           "variables": [reading.for_json() for reading in expected]}))
     else:
         data = " | " + " ".join(map(performance, expected)) if expected else ""
@@ -1159,10 +1506,136 @@ def run_check(options: argparse.Namespace) -> int:
     return print_check(options.json, *check(options))
 
 
+# ---------------------------------------------------------------- check --memory
+
+MEMORY_MAX = 65536  # bytes
+MEMORY = re.compile(r"""dumpulse memory 1 ([0-9a-f]{8})
+(agent (".{1,8000}")
+boot ([0-9a-f-]{1,40})
+clock ([ -~]{1,40})
+at (-?[0-9]{1,15})
+now ([0-9]{1,5}|-)
+((?:(?:[0-9]|[1-5][0-9]|6[0-3])(?: [0-9]{1,5}){3} -?[0-9]{1,15} (?:[0-9]{1,15}|-)
+){0,64}))""", re.ASCII)
+
+
+def boot() -> str:
+    """Which start of this machine uptime() counts from, where the system tells."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read(40).strip()
+    except OSError:
+        return "-"
+
+
+def remember(path: Optional[str], agent: Agent, known: Clock,
+             end: float) -> tuple[list[Reading], str]:
+    """What a report means to somebody who remembers the ones before; and what is wrong with the
+    file if it could not be written. BadUsage: the file is not ours, and stays as it is."""
+    if path is None:
+        return read(known, Silences()), ""
+    trouble = ""
+    with contextlib.ExitStack() as held:
+        try:
+            held.enter_context(locked(f"{path}.lock", max(end, uptime() + 1) - uptime()))
+        except (OSError, ValueError) as error:
+            trouble = getattr(error, "strerror", None) or str(error)
+        silences = recall(path, agent.name, int(known.received * 1000))
+        late = silences.at_ms > known.received * 1000  # somebody has asked and written since
+        readings = read(known, silences)
+        if not trouble and not late:
+            try:
+                write_memory(path, agent.name, silences)
+            except OSError as error:
+                trouble = error.strerror or str(error)
+    return readings, f"cannot keep {path!r}: {trouble}" if trouble else ""
+
+
+@contextlib.contextmanager
+def locked(path: str, seconds_: float) -> Iterator[None]:
+    """A file beside the memory, as that is replaced while others wait for it. It stays."""
+    if termios is None:
+        raise OSError(errno.ENOSYS, "this system has no locks for files")
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+    try:
+        try:
+            lock(descriptor, time.monotonic() + seconds_)
+        except BlockingIOError:
+            raise OSError(errno.EAGAIN, f"others keep {path!r} locked") from None
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def recall(path: str, name: str, received_ms: int) -> Silences:
+    silences = Silences()
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | getattr(os, "O_NOFOLLOW", 0))
+    except FileNotFoundError:
+        return silences
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        if getattr(error, "errno", 0) == errno.ELOOP:
+            why = "it is a symbolic link"
+        raise BadUsage(f"cannot use {path!r}: {why}") from error
+    try:
+        about = os.fstat(descriptor)
+        if not stat.S_ISREG(about.st_mode):
+            raise BadUsage(f"cannot use {path!r}: it is no ordinary file")
+        if hasattr(os, "geteuid") and about.st_uid != os.geteuid():
+            raise BadUsage(f"cannot use {path!r}: it belongs to another user")
+        content = os.read(descriptor, MEMORY_MAX)
+    finally:
+        os.close(descriptor)
+    found = MEMORY.fullmatch(content.decode("ascii", "replace"))
+    if not found or int(found[1], 16) != zlib.adler32(found[2].encode()):
+        raise BadUsage(f"{path!r} is no file of --memory, or is damaged: "
+                       "remove it, or name another")
+    if found[3] != json.dumps(name):
+        raise BadUsage(f"{path!r} is of the agent {found[3]}: each agent needs its own --memory")
+    silences.basis, silences.at_ms = found[5], int(found[6])
+    silences.now = None if found[7] == "-" else int(found[7])
+    # After another start, no time is known to have passed; nor can an answer be ten minutes old.
+    another = found[4] != boot() or silences.at_ms > received_ms + 600_000
+    for row_ in found[8].splitlines():
+        number, ticks, sender, value, at_ms, age_ms = (
+            None if word == "-" else int(word) for word in row_.split())
+        seen = Seen(Entry(ticks or 0, sender or 0, value or 0), at_ms or 0, age_ms)
+        if another:
+            old_ms = (seen.age_ms or 0) + max(0, silences.at_ms - seen.at_ms)
+            seen = Seen(seen.entry, received_ms - old_ms, None)
+        silences.seen[number or 0] = seen
+    if another:
+        silences.at_ms, silences.now = received_ms, None
+    return silences
+
+
+def write_memory(path: str, name: str, silences: Silences) -> None:
+    """All of it or nothing, whatever happens meanwhile."""
+    rows = "".join(
+        f"{number} {seen.entry.timestamp} {seen.entry.sender} {seen.entry.value} {seen.at_ms} "
+        f"{'-' if seen.age_ms is None else seen.age_ms}\n"
+        for number, seen in silences.seen.items())
+    now = "-" if silences.now is None else silences.now
+    rest = (f"agent {json.dumps(name)}\nboot {boot()}\nclock {silences.basis}\n"
+            f"at {silences.at_ms}\nnow {now}\n{rows}")
+    content = f"dumpulse memory 1 {zlib.adler32(rest.encode()):08x}\n{rest}"
+    descriptor, new = tempfile.mkstemp(prefix=f"{os.path.basename(path)}.",
+                                       dir=os.path.dirname(path) or ".")
+    try:
+        with open(descriptor, "w", encoding="ascii") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(descriptor)
+        os.replace(new, path)
+    except BaseException:
+        os.unlink(new)
+        raise
+
+
 # ---------------------------------------------------------------- watch
 
 FIELDS = ("timestamp", "sender", "value", "state")
-JUMP_MS = 5_000  # what the agent's clock may seem to jump by, as answers take time
 
 
 class Watched:
@@ -1179,20 +1652,26 @@ class Watched:
         self.refused = False  # since the last report
         self.restarted = False  # between the last two
         self.event = ""  # the last one
-        self.heard_at = time.monotonic()
+        self.heard_at = uptime()
+        self.clock = Clock(settings, enough=5)  # in no hurry
+        self.silences = Silences()
+        self.bad_sum = ""
 
     def ask(self, agent: Agent, timeout: float) -> None:
+        asked = uptime()
         try:
-            self.take(agent.ask(timeout), time.monotonic())
+            self.take(agent.ask(timeout), uptime(), asked)
+            self.bad_sum = unverified(agent)
         except (NoAnswer, BadReport) as error:
             self.trouble = error
             self.refused = self.refused or isinstance(error, Refused)
             self.restarted = False
             self.changed = {}
 
-    def take(self, entries: Entries, at: float) -> None:
-        """A report that came at that time, in seconds."""
-        readings = read(entries, self.settings)
+    def take(self, entries: Entries, at: float, asked: Optional[float] = None) -> None:
+        """A report that came at that time, in seconds of uptime()."""
+        self.clock.take(entries, at if asked is None else asked, at)
+        readings = read(self.clock, self.silences)
         restart = self._restart(entries, at) if self.entries else ""
         self.restarted = bool(restart)
         if self.entries and self.trouble:
@@ -1219,17 +1698,23 @@ class Watched:
         if self.settings.now_from is None or before is None or now is None:
             return ""
         tick_ms = self.settings.tick_ms
-        passed = round((at - self.heard_at) * 1000 / tick_ms)
-        jump = (now - before - passed + WRAP // 2) % WRAP - WRAP // 2
-        if abs(jump) <= max(SKEW, JUMP_MS // tick_ms):
-            return ""
-        return (f"the agent's clock jumped by {seconds(jump * tick_ms)}: it restarted, or was set, "
-                "or we slept")
+        ticks = jump(before, now, round((at - self.heard_at) * 1000), tick_ms)
+        return f"the agent's clock jumped by {seconds(ticks * tick_ms)}: it restarted, or was set" \
+            if ticks else ""
+
+    @property
+    def remarkable(self) -> bool:
+        """Whether there is more to say about the clock than what was asked for."""
+        return bool(self.readings and (self.bad_sum or self.clock.doubtful))
+
+    def news(self) -> str:
+        """What the table depends on."""
+        return "; ".join(filter(None, (self.bad_sum, whose_clock(self.clock))))
 
     def silence(self) -> str:
         """What to say when there was no report."""
         since = "" if self.readings else " yet"
-        return f"no report{since} for {time.monotonic() - self.heard_at:.0f} s; {self.trouble}"
+        return f"no report{since} for {uptime() - self.heard_at:.0f} s; {self.trouble}"
 
 
 def paint(text: str, *codes: str) -> str:
@@ -1248,7 +1733,7 @@ def screen(watched: Watched, columns: int, rows: int) -> list[str]:
     tally = counts(watched.readings, watched.wanted)
     titles = [f"{watched.name}  {time.strftime('%H:%M:%S')}  {tally}", f"{watched.name}  {tally}"]
     title = next((title for title in titles if len(title) <= columns), tally)
-    news = watched.silence() if watched.trouble else whose_clock(watched.settings, watched.entries)
+    news = watched.silence() if watched.trouble else watched.news()
     more_news = watched.event or news[columns:].lstrip()
     head = [paint(title[:columns], BOLD), paint(news[:columns], REVERSE if watched.trouble else ""),
             paint(more_news[:columns], BOLD)]
@@ -1377,7 +1862,7 @@ class Lines:
 
     def __init__(self, as_json: bool) -> None:
         self._as_json = as_json
-        self._event = self._said = ""
+        self._event = self._said = self._news = ""
 
     def begin(self) -> None:
         """Nothing to prepare, and nothing to close."""
@@ -1390,10 +1875,14 @@ class Lines:
             print(json.dumps({"time": round(time.time(), 3), "agent": watched.name,
                               "error": str(watched.trouble) if watched.trouble else None,
                               "restarted": watched.restarted,
+                              "checksum_ok": not watched.bad_sum, "clock": watched.clock.for_json(),
                               "variables": [reading.for_json() for reading in shown]}), flush=True)
             return
         now = time.strftime("%H:%M:%S")
         lines = [watched.event] if watched.event != self._event else []
+        if watched.remarkable and watched.news() != self._news:
+            self._news = watched.news()
+            lines.append(f"{now} {self._news}")
         said = watched.silence() if watched.trouble else counts(watched.readings, watched.wanted)
         if watched.trouble or said != self._said:
             lines.append(f"{now} {said}")
@@ -1425,7 +1914,7 @@ class Lines:
 def run_watch(options: argparse.Namespace) -> int:
     settings = settle(options)
     wanted = parse_wanted(options, settings)
-    agent = Agent(options.address)
+    agent = Agent(options.address, options.accept_bad_sum)
     watched = Watched(settings, wanted, agent.name)
     interval = options.interval / 1000
     timeout = min(options.timeout / 1000, max(1.0, interval))
@@ -1596,10 +2085,12 @@ one is dead, was never heard or has a bad value, or no good report came;
 
 AGES = """\
 A timestamp has 16 bits: an age ends at 65471 ticks, and a node that is silent
-for longer looks alive again. Ages reckoned from this machine's clock need it to
-agree with the agent's to 64 ticks; --now-from needs nothing but an agent that
-stamps a variable of its own (udpserver --self 0). Never heard is four zero
-bytes; value 0 from sender 0 at tick 0 looks the same."""
+for longer looks alive again, but to `watch` and `check --memory FILE`.
+Ages come from this machine's clock, if the agent's agrees with it to 64 ticks.
+If it does not, they come from the newest heartbeat between two requests.
+--now-from needs no guess, but an agent that stamps a variable of its own
+(udpserver --self 0). Never heard is four zero bytes; value 0 from sender 0 at
+tick 0 looks the same."""
 
 
 def exit_status(error: Error) -> int:
@@ -1646,9 +2137,9 @@ OPTIONS: list[tuple[Sequence[str], str, Any, str, str]] = [
      "only these: 3,7-12 or names (all heard or named)"),
     (("set",), "variable", str, "VARIABLE", "0 to 63, or its name"),
     (("set",), "value", parse_byte, "VALUE", "0 to 255"),
-    (("",), "-v", parse_byte, "VALUE", "send this value, 0 to 255"),
-    (("",), "-n", str, "VARIABLE", "as this variable, 0 to 63 (0)"),
-    (("",), "-s", parse_byte, "SENDER", "from this sender, 0 to 255 (1)"),
+    (("",), "-v --value", parse_byte, "VALUE", "send this value, 0 to 255"),
+    (("",), "-n --variable", str, "VARIABLE", "as this variable, 0 to 63 (0)"),
+    (("",), "-s --sender", parse_byte, "SENDER", "from this sender, 0 to 255 (1)"),
     (("set",), "--sender", parse_byte, "SENDER", "who says so, 0 to 255 (1)"),
     (("set",), "--confirm", True, "", "ask the agent whether it has it now"),
     (("check",), "--expect", str, "VARIABLES", "who must be alive: 3,7-12 or names"),
@@ -1672,12 +2163,13 @@ OPTIONS: list[tuple[Sequence[str], str, Any, str, str]] = [
     ((*ASKERS, "simulate"), "--names", str, "FILE",
      "names and deadlines: see examples/vehicle.ini"),
     (ASKERS, "--timeout", parse_duration, "TIME", "give up after so long (3s)"),
+    (("check",), "--memory", str, "FILE", "keep ages there: no dead node gets young again"),
+    (READERS, "--accept-bad-sum", True, "", "believe an old agent's wrong checksums"),
     (READERS, "--json", True, "", "for scripts"),
 ]
 MORE: dict[str, dict[str, Any]] = {  # what argparse must know besides
     "port": {"nargs": "?"}, "variables": {"nargs": "*", "default": []}, "--sender": {"default": 1},
-    "--interval": {"default": 1_000}, "--timeout": {"default": 3_000}, "-s": {"dest": "sender"},
-    "-v": {"dest": "value"}, "-n": {"dest": "variable"}, "--die": {"action": "append"},
+    "--interval": {"default": 1_000}, "--timeout": {"default": 3_000}, "--die": {"action": "append"},
     "--value": {"action": "append", "dest": "value_ranges"},
     "--value-warn": {"action": "append", "dest": "value-warn_ranges"},
     "-H": {"dest": "plugin_host"}, "check address": {"nargs": "?"}}
@@ -1701,14 +2193,18 @@ def build_parser(command: str) -> Parser:
                 how = {"action": "store_true"}
             short = PLUGIN_OPTIONS.get(name, []) if command == "check" else []
             how.update(MORE.get(f"{command} {name}", MORE.get(name, {})))
-            parser.add_argument(*short, name, help=meaning, **how)
+            parser.add_argument(*short, *name.split(), help=meaning, **how)
     return parser
 
 
 def run_older(options: argparse.Namespace) -> int:
     """HOST PORT, as the command line has always been."""
     options.address = options.host
-    if options.port is not None and not options.host.startswith(CAN):
+    if options.port is not None:
+        if options.host.startswith((SERIAL, CAN)):
+            raise BadUsage(f"{options.host!r} has no port, and {options.port} is one too many")
+        if re.fullmatch(r"\[.*\]:.*|[^:]*:[^:]*", options.host):
+            raise BadUsage(f"{options.host!r} names a port, and {options.port} is one too many")
         options.address = f"[{options.host.strip('[]')}]:{options.port}"
     options.variables, options.confirm = [], False
     if options.value is not None:
@@ -1747,7 +2243,7 @@ def command(arguments: Sequence[str]) -> int:
         return int(options.run(options))
     except Error as error:
         if name == "check":  # what runs it reads the standard output and the status alone
-            return print_check("--json" in arguments, 3, str(error), [])
+            return print_check("--json" in arguments, 3, str(error), [], {})
         near = [] if name else difflib.get_close_matches("".join(arguments[:1]), COMMANDS, 1)
         hint = f" (is it the command {near[0]!r} that you mean?)" if near else ""
         print(f"{PROGRAM}: {error}{hint}", file=sys.stderr)

@@ -11,7 +11,8 @@ import subprocess
 import sys
 import threading
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Union
 
 from sim import model
 from sim.programs import PATIENCE
@@ -37,15 +38,17 @@ def report(**heard: tuple[int, int, int]) -> bytes:
 GOOD = report(v3=(0x1234, 76, 9))
 WRONG_SUM = GOOD[:200] + b"\x01" + GOOD[201:]
 STRANGER = b"from elsewhere: "
+Answer = Union[list[bytes], Callable[[], list[bytes]]]
 
 
 class FakeAgent:
     """Answers the first request with script[0], the next one with script[1], the last for ever.
 
-    An answer is a list of datagrams; STRANGER before one has it sent from another port.
+    An answer is a list of datagrams, or a function that makes one; STRANGER before a datagram has it sent
+    from another port.
     """
 
-    def __init__(self, *script: list[bytes], host: str = "127.0.0.1") -> None:
+    def __init__(self, *script: Answer, host: str = "127.0.0.1") -> None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._socket, self._stranger = (socket.socket(family, socket.SOCK_DGRAM) for _ in range(2))
         self._socket.bind((host, 0))
@@ -67,7 +70,8 @@ class FakeAgent:
                 continue  # a heartbeat: this agent knows better
             self.asked.append(time.monotonic())
             self.askers.append(asker)
-            for answer in self.script[min(len(self.asked), len(self.script)) - 1]:
+            step = self.script[min(len(self.asked), len(self.script)) - 1]
+            for answer in step() if callable(step) else step:
                 sender = self._stranger if answer.startswith(STRANGER) else self._socket
                 sender.sendto(answer.removeprefix(STRANGER), asker)
 

@@ -20,7 +20,7 @@ import pytest
 import client
 from sim import model
 from sim.programs import PATIENCE, wait_until
-from tests.agents import GOOD, WRONG_SUM, run
+from tests.agents import GOOD, WRONG_SUM, Answer, run
 
 
 class FakeLine:
@@ -31,7 +31,7 @@ class FakeLine:
         tty.setraw(self.kept)
         self.path = os.ttyname(self.kept)
         self.address = f"serial:{self.path}"
-        self.script: list[list[bytes]] = [[GOOD]]
+        self.script: list[Answer] = [[GOOD]]
         self.heard = b""
         self._asked = 0
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -42,7 +42,8 @@ class FakeLine:
             while fresh := os.read(self.end, 1000):
                 self.heard += fresh
                 while self.heard.count(model.REQUEST) > self._asked:
-                    for answer in self.script[min(self._asked, len(self.script) - 1)]:
+                    step = self.script[min(self._asked, len(self.script) - 1)]
+                    for answer in step() if callable(step) else step:
                         os.write(self.end, answer)
                     self._asked += 1
         except OSError as error:

@@ -390,6 +390,7 @@ def test_restarts(before: dict[str, Any], after: dict[str, Any], passed: float, 
 def test_what_is_said_after_trouble(trouble: client.Error, refused: bool) -> None:
     class Link:
         script: list[Any] = [trouble, client.NoAnswer("silence"), client.parse_report(GOOD), client.parse_report(GOOD)]
+        bad_sum = ""
 
         def ask(self, timeout: float) -> client.Entries:
             step = self.script.pop(0)
@@ -399,7 +400,7 @@ def test_what_is_said_after_trouble(trouble: client.Error, refused: bool) -> Non
             return entries
 
     state, link = watched(), Link()
-    state.take(client.parse_report(GOOD), time.monotonic() - 70)
+    state.take(client.parse_report(GOOD), client.uptime() - 70)
     said = []
     while link.script:
         state.ask(link, 1)  # type: ignore[arg-type]

@@ -1,0 +1,697 @@
+"""client.py and time: whose clock it is, and what gets older though a timestamp does not tell.
+
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import random
+import re
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Optional
+
+import pytest
+
+import client
+from sim import model
+from sim.programs import PATIENCE
+from sim.targets import ROOT
+from tests.agents import COMMAND, WRONG_SUM, FakeAgent, report, run
+from tests.test_serial_client import FakeLine
+
+UNIX = 1_700_000_000.0  # when these tests begin, by this machine's clock
+HOUR = 3600.0
+
+
+class World:
+    """A time that passes only when told to: of this machine, and of an agent with its nodes."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, tick: float = 1.0, boots: bool = False,
+                 self_: Optional[int] = None) -> None:
+        self.passed = 0.0  # by which this machine's clocks are read
+        self.set = 0.0  # by which this machine's clock was set
+        self.tick, self.self_ = tick, self_
+        self.offset = 3.0 if boots else UNIX  # of the agent's clock
+        self.agent = model.Agent()
+        monkeypatch.setattr(time, "time_ns", lambda: int((UNIX + self.passed + self.set) * 1e9))
+        monkeypatch.setattr(client, "uptime", lambda: 1000.0 + self.passed)
+        monkeypatch.setattr(time, "sleep", self.sleep)
+
+    def sleep(self, duration: float) -> None:
+        self.passed += duration
+
+    def ticks(self) -> int:
+        return int((self.passed + self.offset) / self.tick) % 65536
+
+    def beat(self, variable: int, value: int = 9, sender: int = 76) -> None:
+        self.agent.record(self.ticks(), variable, sender, value)
+
+    def answer(self) -> bytes:
+        if self.self_ is not None:
+            self.beat(self.self_, 0, 1)
+        assert self.agent.process(0, model.REQUEST) == model.REPORT
+        return self.agent.table()
+
+    def restart(self) -> None:
+        """Of an agent that counts from its start."""
+        self.agent, self.offset = model.Agent(), -self.passed
+
+    def ask(self, timeout: float = 3.0) -> client.Entries:
+        """What client.Agent does, in no time."""
+        return client.parse_report(self.answer())
+
+
+def settings(command: str, *options: str) -> client.Settings:
+    return client.settle(client.build_parser(command).parse_args(["x", *options]))
+
+
+def watched(*options: str) -> client.Watched:
+    return client.Watched(settings("watch", *options), [], "x")
+
+
+def look(watch: client.Watched, world: World) -> list[client.Reading]:
+    now = client.uptime() if hasattr(client, "uptime") else world.passed
+    watch.take(world.ask(), now)
+    return watch.readings
+
+
+# ---------------------------------------------------------------- what is watched never gets younger
+
+
+@pytest.mark.parametrize("options", [[], ["--now-from", "0"]])
+def test_a_dead_node_stays_dead_over_the_wrap(options: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    world, watch = World(monkeypatch, self_=0), watched(*options)
+    world.beat(3)
+    ages = []
+    for _ in range(4 * 50):
+        reading = look(watch, world)[3]
+        assert reading.age_ms is not None
+        ages.append(reading.age_ms)
+        assert reading.state == (client.OK if len(ages) == 1 else client.DEAD)
+        world.passed += HOUR / 4
+    assert ages == sorted(ages) and ages[-1] >= 49 * HOUR * 1000
+    assert reading.age == ">49 h" and reading.for_json()["age_at_least"]
+    assert reading.for_json()["age"] == ages[-1] / 1000
+    world.beat(3)
+    alive = look(watch, world)[3]
+    assert alive.state == client.OK and alive.age == "0 s" and not alive.for_json()["age_at_least"]
+
+
+def test_how_an_age_beyond_the_wrap_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, watch = World(monkeypatch, self_=0), watched()
+    world.beat(3)
+    said = set()
+    for seconds in (0, 65_471, 1, 64, 34_463, 1):
+        world.passed += seconds
+        said.add(look(watch, world)[3].age)
+    assert said == {"0 s", "65471 s", ">65472 s", ">65536 s", ">99999 s", ">27 h"}
+    assert max(map(len, said)) <= 8
+
+
+@pytest.mark.parametrize("set_by", [-HOUR, HOUR, 30 * HOUR])
+@pytest.mark.parametrize("whose", ["ours", "the agent's"])
+def test_a_clock_that_is_set_changes_no_age_that_is_watched(whose: str, set_by: float,
+                                                           monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, self_=0)
+    watch = watched(*["--now-from", "0"][:2 * (whose == "the agent's")])
+    world.beat(3)
+    look(watch, world)
+    world.passed += 10
+    world.beat(4)
+    look(watch, world)
+    if whose == "ours":
+        world.set += set_by
+    else:
+        world.offset += set_by
+    for _ in range(3):
+        world.passed += 5
+        readings = look(watch, world)
+    assert (readings[3].age, readings[4].age) == ("25 s", "15 s")
+
+
+def test_our_sleep_is_time_that_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """uptime() goes on while the machine sleeps; Linux has such a clock."""
+    assert client.uptime() == pytest.approx(time.clock_gettime(time.CLOCK_BOOTTIME), abs=PATIENCE)
+
+
+@pytest.mark.parametrize("forgotten", [True, False])
+def test_a_restarted_agents_table_is_new(forgotten: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All begins at the same time after each start, so an entry may look like the one before."""
+    world, watch = World(monkeypatch, boots=True, self_=0), watched("--now-from", "0", "--crit", "40s")
+    for _ in range(2):
+        world.restart()
+        world.beat(3)
+        if forgotten:
+            world.beat(4, value=int(world.passed) // 100)
+        world.passed += 2
+        reading = look(watch, world)[3]
+        assert (reading.state, reading.age) == (client.OK, "2 s")
+        world.passed += 100
+        if forgotten:
+            world.agent.entries[4] = bytes(4)
+
+
+def test_sender_0_at_tick_0_is_no_restart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its entry is four zeros for a second; a node that has long been dead stays so."""
+    world, watch = World(monkeypatch), watched()
+    world.offset = UNIX
+    world.beat(3)
+    dead = world.ticks()
+    look(watch, world)
+    while world.ticks() != 0:
+        world.passed += 1
+    for _ in range(2):
+        world.beat(5, 0, 0)
+        assert look(watch, world)[5].state == client.NEVER
+        world.passed += 1
+        world.beat(5, 0, 0)
+        assert look(watch, world)[3].state == client.DEAD
+        while world.ticks() != dead:
+            world.passed += 1
+        assert look(watch, world)[3].state == client.DEAD
+        while world.ticks() != 0:
+            world.passed += 1
+
+
+# ---------------------------------------------------------------- whose clock
+
+
+def known_after(world: World, *options: str, timeout: float = 3.0) -> tuple[client.Clock, list[client.Reading]]:
+    known = client.look(world, settings("get", *options), timeout)  # type: ignore[arg-type]
+    return known, client.read(known, client.Silences())
+
+
+def beats(monkeypatch: pytest.MonkeyPatch, world: World, period: float, *variables: int) -> None:
+    """From now on, whenever this machine sleeps."""
+    due = world.passed + period
+
+    def sleep(duration: float) -> None:
+        nonlocal due
+        end = world.passed + duration
+        while due <= end:
+            world.passed = due
+            due += period
+            for variable in variables:
+                world.beat(variable)
+        world.passed = end
+    world.sleep = sleep  # type: ignore[method-assign]
+    monkeypatch.setattr(time, "sleep", sleep)
+
+
+def test_an_agent_that_counts_from_its_start_and_stamps_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """README's agent."""
+    world = World(monkeypatch, boots=True, self_=0)
+    world.passed = 1000
+    world.beat(4)
+    world.passed += 3619
+    world.beat(3)
+    world.passed += 1
+    known, readings = known_after(world)
+    assert client.whose_clock(known) == "ages by variable 0, which the agent seems to stamp itself"
+    assert known.for_json() == {"from": "seen", "variable": 0, "says": client.whose_clock(known)}
+    assert readings[0].age_ms == 0 and readings[3].age in ("2 s", "3 s") and readings[3].state == client.OK
+    assert readings[4].age in ("3621 s", "3622 s") and readings[4].state == client.DEAD
+
+
+def test_an_agent_on_our_clock_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch)
+    world.beat(4)
+    world.passed += 3600
+    world.beat(3)
+    known, readings = known_after(world)
+    assert client.whose_clock(known) == "ages by this machine's clock" and world.passed == 3600
+    assert (readings[3].age, readings[4].age) == ("0 s", "3600 s")
+
+
+def test_an_agent_on_another_clock_that_does_not_stamp_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, boots=True)
+    world.beat(3)
+    world.passed += 100
+    beats(monkeypatch, world, 0.9, 7)
+    known, readings = known_after(world)
+    assert known.source == "seen" and known.variable == 7
+    assert (readings[7].state, readings[3].state) == (client.OK, client.DEAD)
+
+
+def test_a_dead_variable_0_is_not_taken_for_a_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is an ordinary node here; and nothing else is alive."""
+    for boots in (True, False):
+        world = World(monkeypatch, boots=boots)
+        world.beat(0)
+        world.passed += 40
+        world.beat(1)
+        world.passed += 100
+        known, readings = known_after(world)
+        assert known.source == "here" and readings[0].state == readings[1].state == client.DEAD
+        assert client.whose_clock(known) == "ages by this machine's clock, wrong if the agent has another"
+
+
+@pytest.mark.parametrize("tick, told, fits", [
+    (0.1, "1s", "0.1 s"), (1.0, "100ms", "1 s"), (0.5, "1s", "0.5 s"), (0.001, "1s", "0.001 s"), (1.0, "1ms", "1 s"),
+    (0.1, "10ms", "0.1 s")])
+def test_a_wrong_tick_is_found(tick: float, told: str, fits: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And it is said, not changed: ages are shown only if --tick was given."""
+    says = rf"--tick {float(told.removesuffix('ms').removesuffix('s')) / (1000 if 'ms' in told else 1):g} s " \
+           rf"seems to be wrong: {fits} fits"
+    for boots in (True, False):
+        for options in ([], ["--tick", told]):
+            if not options and told != "1s":
+                continue
+            world = World(monkeypatch, tick=tick, boots=boots, self_=0)
+            world.passed += 12.3
+            world.beat(3)
+            if tick != 0.5:  # which is too near, for so short a time
+                known, readings = known_after(world, *options)
+                assert client.whose_clock(known) == f"{'' if options else 'no '}ages by variable 0; {says}"
+                assert (readings[3].age_ms is None) == (not options)
+            watch = watched(*options, "--now-from", "0", "--interval", "1s", "--warn", "1s", "--crit", "1s")
+            for _ in range(9):
+                look(watch, world)
+                world.passed += 1
+            assert watch.news() == client.whose_clock(watch.clock) == \
+                f"{'' if options else 'no '}ages by variable 0; {says}"
+
+
+def test_ordinary_nodes_are_no_proof_of_a_wrong_tick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever their rhythm, alone or several, on an agent whose clock is not ours."""
+    wrong = 0
+    chance = random.Random(1)
+    for _ in range(400):
+        tick = chance.choice((0.1, 0.5, 1.0))
+        world = World(monkeypatch, tick=tick, boots=True)
+        world.passed = chance.uniform(100, 5000)
+        beats(monkeypatch, world, chance.uniform(0.1, 5), *chance.sample(range(64), chance.randint(1, 3)))
+        world.sleep(10)
+        known, _ = known_after(world, "--tick", f"{tick}s")
+        wrong += bool(known.wrong_tick)
+    assert wrong == 0
+
+
+def test_the_second_look_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, boots=True, self_=0)
+    world.passed += 500
+    answers = [world.ask()]
+
+    def ask(timeout: float = 3.0) -> client.Entries:
+        if not answers:
+            raise client.NoAnswer("silence")
+        return answers.pop()
+    world.ask = ask  # type: ignore[method-assign]
+    known, readings = known_after(world)
+    assert client.whose_clock(known).endswith("wrong if the agent has another") and readings[0].age_ms is not None
+
+
+@pytest.mark.parametrize("tick, timeout", [("1s", 3.0), ("1s", 0.2), ("1h", 3.0), ("1h", 1e8), ("1ms", 3.0)])
+def test_looks_take_a_bounded_time(tick: str, timeout: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, boots=True)
+    world.beat(3)
+    world.passed += 7 * HOUR
+    before = world.passed
+    known_after(world, "--tick", tick, timeout=timeout)
+    assert 0 < world.passed - before <= min(timeout, 12)
+
+
+def test_watch_asks_no_more_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ages are unknown at first, and right from the second report on, through the agent's restart."""
+    world, watch = World(monkeypatch, boots=True, self_=0), watched()
+    world.passed += 5000
+    world.beat(3)
+    assert look(watch, world)[3].state == client.UNKNOWN
+    assert watch.news() == "no ages yet: by this machine's clock, nothing is new"
+    for _ in range(5):
+        world.passed += 1
+        age = look(watch, world)[3].age_ms
+    assert age == 5000 and watch.news() == "ages by variable 0, which the agent seems to stamp itself"
+    world.restart()
+    for _ in range(3):
+        world.passed += 1
+        world.beat(3)
+        world.passed += 1
+        reading = look(watch, world)[3]
+    assert reading.age == "1 s" and not watch.clock.wrong_tick
+
+
+def test_watch_goes_on_when_the_variable_it_reckons_by_dies(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, watch = World(monkeypatch, boots=True), watched()
+    world.passed += 5000
+    for second in range(100):
+        world.passed += 1
+        if second < 20:
+            world.beat(0)
+        if second < 30:
+            world.beat(5)
+        readings = look(watch, world)
+    assert watch.clock.source == "seen"
+    assert [(readings[at].state, readings[at].age) for at in (0, 5)] == [(client.DEAD, "80 s"), (client.DEAD, "70 s")]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_dead_node_looks_alive_and_no_live_one_dead(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Agents of all kinds, whose nodes die, come back and lose heartbeats, and which restart."""
+    chance = random.Random(seed)
+    tick = chance.choice((0.1, 1.0, 1.0, 2.0))
+    boots = chance.random() < 0.7
+    world = World(monkeypatch, tick, boots, chance.choice((None, 0, 63)))
+    world.passed = chance.uniform(0, 50_000)
+    interval = chance.choice((0.5, 1.0, 3.0))
+    watch = watched("--tick", f"{tick}s", "--warn", "12s", "--crit", "30s")
+    periods = {variable: chance.uniform(0.2, 4) for variable in chance.sample(range(1, 63), 4)}
+    due = {variable: world.passed + chance.uniform(0, 4) for variable in periods}
+    heard: dict[int, float] = {}
+    dies = {variable: world.passed + chance.uniform(20, 120) for variable in [*periods][:2]}
+    restart = world.passed + chance.uniform(20, 200) if boots and chance.random() < 0.5 else float("inf")
+    restarted = -1e9
+    begun = world.passed
+    slack = 2 * interval + 2 * tick + 1
+    while world.passed < begun + 200:
+        end = world.passed + interval * chance.uniform(1, 1.5)
+        for variable in sorted(due, key=lambda variable: due[variable]):
+            while due[variable] <= end:
+                world.passed = max(world.passed, due[variable])
+                if chance.random() > 0.2 and world.passed < dies.get(variable, float("inf")):
+                    world.beat(variable)
+                    heard[variable] = world.passed
+                due[variable] += periods[variable]
+        world.passed = end
+        if end > restart:
+            restart, restarted = float("inf"), end
+            world.restart()
+            heard.clear()
+        readings = look(watch, world)
+        if world.passed < begun + 10 or world.passed < restarted + 10:
+            continue
+        assert not watch.clock.wrong_tick
+        for variable, when in heard.items():
+            silent = world.passed - when
+            if silent > 30 + slack:
+                assert readings[variable].state == client.DEAD, (variable, silent, watch.news())
+            if silent < 30 - slack:
+                assert readings[variable].state in (client.OK, client.LATE), (variable, silent, watch.news())
+
+
+def boot_agent(*stale: int) -> Callable[[], list[bytes]]:
+    """README's agent, an hour after its start, in real time: variable 3 beat a second ago."""
+    begun = time.monotonic()
+
+    def answer() -> list[bytes]:
+        agent, now = model.Agent(), 3620 + int(time.monotonic() - begun)
+        agent.record(now - 1, 3, 76, 9)
+        for variable in stale:
+            agent.record(1, variable, 76, 9)
+        agent.record(now, 0, 1, 0)
+        agent.process(0, model.REQUEST)
+        return [agent.table()]
+    return answer
+
+
+def test_the_serial_line_of_the_readme() -> None:
+    """As it stands there, on README's agent, but for the device."""
+    (words,) = re.findall(r"^    \./client\.py (serial:[^#\n]+?) *#", (ROOT / "README.md").read_text(), re.M)
+    line = FakeLine()
+    try:
+        line.script = [boot_agent(9)]
+        done = run(words.replace("/dev/ttyACM0", line.path))
+    finally:
+        line.pull_out()
+    assert done.returncode == 0 and not done.stderr
+    assert "ages by variable 0, which the agent seems to stamp itself" in done.stdout
+    assert re.search(r"^3 .* [1-3] s ago$", done.stdout, re.M) and re.search(r"^9 .* 36\d\d s ago$", done.stdout, re.M)
+
+
+def test_check_says_by_which_clock() -> None:
+    with FakeAgent(boot_agent(9)) as agent:
+        done = run("check", agent.address, "--expect", "3,9")
+        assert done.returncode == 2 and re.match(
+            r"DUMPULSE CRITICAL - 9 dead: silent for 36\d\d s, crit 30 s; ages by variable 0, which the agent seems to "
+            r"stamp itself \|", done.stdout)
+        told = json.loads(run("check", agent.address, "--expect", "3", "--json").stdout)
+        assert told["status"] == "OK" and told["checksum_ok"]
+        assert (told["clock"]["from"], told["clock"]["variable"]) == ("seen", 0)
+        seen = run("watch", agent.address, "--count", "4", "--interval", "700ms").stdout
+        assert "ages by variable 0" in seen and re.search(r"3: value 9, sender 76, age \d s, ok\*$", seen, re.M)
+
+
+# ---------------------------------------------------------------- check --memory
+
+
+Check = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def check(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Check:
+    """`check --memory` of a world's agent, in this process."""
+    def done(world: World, *options: str, name: str = "127.0.0.1:9060", file: str = "memory") -> tuple[int, str]:
+        monkeypatch.setattr(client.Agent, "ask", lambda self, timeout: world.ask(timeout))
+        parsed = client.build_parser("check").parse_args(
+            [name, "--expect", "3", "--memory", str(tmp_path / file), *options])
+        return client.check(parsed)[:2]
+    return done
+
+
+def test_check_remembers_a_dead_node(check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, self_=0)
+    world.beat(3)
+    assert check(world)[0] == 0
+    for _ in range(3 * 24):
+        world.passed += HOUR
+        assert check(world)[0] == 2
+    assert check(world)[1] == "3 dead: silent for >72 h, crit 30 s"
+    world.beat(3)
+    assert check(world)[0] == 0
+
+
+def test_without_a_memory_it_does_not(check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What --memory is for: this is what 16 bits say."""
+    world = World(monkeypatch, self_=0)
+    world.beat(3)
+    world.passed += 65536
+    _, readings = known_after(world)
+    assert readings[3].state == client.OK
+
+
+def test_a_memory_outlives_this_machines_restart(check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+    """uptime() begins again; what is remembered gets no younger, nor older than is known."""
+    world = World(monkeypatch, self_=0)
+    world.beat(3)
+    for _ in range(20):
+        check(world)
+        world.passed += HOUR
+    monkeypatch.setattr(client, "boot", lambda: "0-0")
+    start = world.passed - 60
+    monkeypatch.setattr(client, "uptime", lambda: world.passed - start)
+    for _ in range(3):
+        status, text = check(world)
+        age = int(re.findall(r"silent for >?(\d+) s", text)[0])
+        assert status == 2 and 19 * 3600 <= age <= world.passed
+        world.passed += 1800
+
+
+def test_a_memory_and_two_clocks(check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checks that differ in their clocks may share a memory."""
+    world = World(monkeypatch, self_=0)
+    world.beat(3)
+    for turn in range(80):
+        status, _ = check(world, *["--now-from", "0"][:turn % 2 * 2])
+        assert status == (0 if turn == 0 else 2)
+        world.passed += HOUR / 2
+
+
+def test_a_memory_and_an_agent_that_forgets(check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, boots=True, self_=0)
+    for _ in range(3):
+        world.restart()
+        world.beat(3)
+        world.passed += 2
+        assert check(world, "--now-from", "0")[0] == 0
+        world.passed += 300
+
+
+def written(tmp_path: Path, check: Check, monkeypatch: pytest.MonkeyPatch) -> tuple[World, Path]:
+    world = World(monkeypatch, self_=0)
+    world.beat(3)
+    world.beat(63)
+    assert check(world)[0] == 0
+    return world, tmp_path / "memory"
+
+
+FOREIGN: list[bytes] = [
+    b"", b"\0" * 300, b"hello\n", b"[" * 65536, b"x" * 10**6, b"dumpulse memory 1 00000001\n", b"\xff" * 300]
+
+
+def test_a_damaged_or_foreign_file_is_refused(tmp_path: Path, check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+    world, path = written(tmp_path, check, monkeypatch)
+    good = path.read_bytes()
+    chance = random.Random(5)
+    damaged = [good[:at] for at in range(0, len(good), 7)] + [good + b"\n", good + good]
+    for _ in range(300):
+        at = chance.randrange(len(good))
+        damaged.append(good[:at] + bytes((good[at] ^ 1 << chance.randrange(8),)) + good[at + 1:])
+    for content in FOREIGN + damaged:
+        path.write_bytes(content)
+        status, text = check(world)
+        assert status == 3 and text.endswith("is no file of --memory, or is damaged: remove it, or name another")
+        assert "\n" not in text and path.read_bytes() == content
+    path.write_bytes(good)
+    assert check(world)[0] == 0
+
+
+def test_hostile_numbers_with_a_right_checksum(tmp_path: Path, check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever they are, there is one line and no crash, and the next file is a good one."""
+    world, path = written(tmp_path, check, monkeypatch)
+    head, rest = path.read_text().split("\n", 1)
+    chance = random.Random(6)
+    for _ in range(80):
+        words = re.split(r"(\d+)", rest)
+        for _ in range(3):
+            words[chance.randrange(len(words) // 2) * 2 + 1] = str(chance.choice(
+                (0, 63, 64, 65535, 65536, 99999, 10**15 - 1, 10**15, 10**400)))
+        path.write_text(model_memory("".join(words)))
+        status, text = check(world)
+        assert status in (0, 2, 3) and "\n" not in text
+        if status == 3:
+            path.write_text(model_memory(rest))
+        assert check(world)[0] in (0, 2)
+
+
+def model_memory(rest: str) -> str:
+    return f"dumpulse memory 1 {model.checksummed(rest.encode())[:4].hex()}\n{rest}"
+
+
+def test_a_memory_is_of_one_agent(tmp_path: Path, check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+    world, path = written(tmp_path, check, monkeypatch)
+    before = path.read_bytes()
+    status, text = check(world, name="127.0.0.1:9061")
+    assert status == 3 and text.endswith('is of the agent "127.0.0.1:9060": each agent needs its own --memory')
+    assert path.read_bytes() == before
+
+
+def test_files_that_are_none(tmp_path: Path, check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+    world, path = written(tmp_path, check, monkeypatch)
+    (tmp_path / "link").symlink_to(path)
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "folder").mkdir()
+    for file, why in (("link", "it is a symbolic link"), ("dangling", "it is a symbolic link"),
+                      ("fifo", "it is no ordinary file"), ("folder", "")):
+        status, text = check(world, file=file)
+        assert status == 3 and text.startswith("cannot use ") and why in text, text
+    assert not (tmp_path / "nowhere").exists() and (tmp_path / "link").is_symlink()
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    assert check(world)[1].endswith("it belongs to another user")
+
+
+def test_a_memory_that_cannot_be_written(tmp_path: Path, check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is said; an OK becomes UNKNOWN, and a dead node is still CRITICAL."""
+    world, path = written(tmp_path, check, monkeypatch)
+    status, text = check(world, file="no/such")
+    assert status == 3 and text.startswith("1 alive at ") and "cannot keep " in text
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+    monkeypatch.setattr(os, "fsync", full)
+    before = path.read_bytes()
+    assert check(world)[0] == 3 and "No space left on device" in check(world)[1]
+    world.passed += HOUR
+    assert check(world)[0] == 2 and path.read_bytes() == before
+    assert sorted(os.listdir(tmp_path)) == ["memory", "memory.lock"]
+
+
+def test_a_locked_memory_is_not_waited_for_long(tmp_path: Path) -> None:
+    memory = tmp_path / "memory"
+    with FakeAgent(boot_agent()) as agent, open(f"{memory}.lock", "w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        begun = time.monotonic()
+        done = run("check", agent.address, "--expect", "3", "--now-from", "0", "--memory", str(memory),
+                   "--timeout", "1s")
+        assert done.returncode == 3 and "others keep " in done.stdout and time.monotonic() - begun < PATIENCE / 2
+        assert "'variable 3 age'=1s" in done.stdout and not memory.exists()
+
+
+def test_many_checks_at_once_share_a_memory(tmp_path: Path) -> None:
+    memory = tmp_path / "memory"
+    with FakeAgent(boot_agent(9)) as agent:
+        words = [*COMMAND, "check", agent.address, "--expect", "3", "--now-from", "0", "--timeout", "20s", "--memory"]
+        checks = [subprocess.Popen([*words, str(memory)], stdout=subprocess.PIPE, text=True) for _ in range(10)]
+        for process in checks:
+            out, _ = process.communicate(timeout=2 * PATIENCE)
+            assert process.returncode == 0, out
+    silences = client.recall(str(memory), agent.address, int(client.uptime() * 1000))
+    assert set(silences.seen) == {0, 3, 9} and silences.seen[9].entry == (1, 76, 9)
+    assert sorted(os.listdir(tmp_path)) == ["memory", "memory.lock"]
+
+
+def test_an_older_report_does_not_replace_a_newer_one(tmp_path: Path, check: Check,
+                                                      monkeypatch: pytest.MonkeyPatch) -> None:
+    world, path = written(tmp_path, check, monkeypatch)
+    world.passed += 5
+    check(world)
+    before = path.read_bytes()
+    world.passed -= 2
+    assert check(world)[0] == 0 and path.read_bytes() == before
+
+
+# ---------------------------------------------------------------- wrong checksums, believed
+
+
+def test_a_wrong_checksum_is_believed_only_if_told_to() -> None:
+    said = "report NOT verified: its checksum is "
+    with FakeAgent([WRONG_SUM]) as agent:
+        short = ("--timeout", "300ms", "--now-from", "3")
+        assert run("get", agent.address, *short).returncode == 4
+        done = run("get", agent.address, *short, "--accept-bad-sum")
+        assert done.returncode == 0 and said in done.stdout and "report verified" not in done.stdout
+        told = json.loads(run("get", agent.address, *short, "--accept-bad-sum", "--json").stdout)
+        assert told["checksum_ok"] is False
+        host, port = agent.address.split(":")
+        assert said in run(host, port, *short, "--accept-bad-sum").stdout
+        done = run("check", agent.address, *short, "--expect", "3", "--accept-bad-sum")
+        assert done.returncode == 0 and said in done.stdout.partition(" | ")[0]
+        done = run("watch", agent.address, *short, "--count", "1", "--accept-bad-sum")
+        assert done.returncode == 0 and said in done.stdout
+        assert json.loads(run("watch", agent.address, *short, "--count", "1", "--accept-bad-sum", "--json")
+                          .stdout)["checksum_ok"] is False
+
+
+def test_nothing_else_is_believed() -> None:
+    with FakeAgent([WRONG_SUM[:259], WRONG_SUM + b"\0"]) as agent:
+        assert run("get", agent.address, "--timeout", "300ms", "--accept-bad-sum").returncode == 4
+    good = report(v3=(1, 76, 9))
+    with FakeAgent([good]) as agent:
+        assert "report verified" in run("get", agent.address, "--now-from", "3", "--accept-bad-sum").stdout
+
+
+def test_no_wrong_checksum_on_a_serial_line() -> None:
+    for words, status in ((["get"], 2), ([], 2), (["watch"], 2), (["check"], 3)):
+        done = run(*words, "serial:/dev/ttyACM0", "--accept-bad-sum", *(["--expect", "3"] * (words == ["check"])))
+        assert done.returncode == status and "not for serial lines" in done.stdout + done.stderr
+
+
+# ---------------------------------------------------------------- an agent that refuses some
+
+
+def test_requests_that_are_refused_are_repeated_in_time() -> None:
+    """63 readers and 20 reports a second: all are answered in 3 s, by waits that differ."""
+    chance = random.Random(2)
+    for _ in range(20):
+        turns = sorted((chance.uniform(0, 0.1), reader) for reader in range(63))
+        waits = [client.waits(chance.uniform) for _ in turns]
+        begun = {reader: at for at, reader in turns}
+        allowed, last, requests = 20.0, 0.0, 0
+        while turns:
+            at, reader = turns.pop(0)
+            requests += 1
+            allowed, last = min(20.0, allowed + (at - last) * 20), at
+            if allowed >= 1:
+                allowed -= 1
+                continue
+            at += next(waits[reader])
+            assert at < begun[reader] + 3, "it has given up"
+            turns = sorted([*turns, (at, reader)])
+        assert requests < 63 * 5
