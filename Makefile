@@ -423,6 +423,6 @@ FIGURES := size cost paths worst energy instructions startup functions growth lo
 RELIABILITY := accepted bias bits bursts moved report-damage channels residual
 $(TESTS) $(FIGURES) $(RELIABILITY) vectors-file explore pages soak completion: | $(READY)
 
-.PHONY: help help-all demo tour udpserver canserver install uninstall test setup $(FIGURES) $(RELIABILITY) $(TESTS) \
+.PHONY: all check completion layers check-debian13 distclean help help-all demo tour udpserver canserver install uninstall test setup $(FIGURES) $(RELIABILITY) $(TESTS) \
         $(VECTOR_RUNS:%=vectors-%) vectors-file pages fuzz fuzz-replay replay-server \
         server-sanitized server-valgrind soak explore completion clean firmware soak-firmware
