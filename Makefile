@@ -158,6 +158,9 @@ uninstall: ##! remove what make install put there
 	@rm -f "$(DESTDIR)$(PYTHONDIR)"/__pycache__/dumpulse.cpython-*.pyc
 	@rmdir "$(DESTDIR)$(EXAMPLES_DIR)" "$(DESTDIR)$(PREFIX)/share/doc/dumpulse" 2>/dev/null || true # others may use them
 
+completion: ## make completion/ and OPTIONS in man/dumpulse.1 from client.py's parser
+	@python3 -m tools.completion
+
 # Each of these is a part of `make test`, and prints how it went; check-pages makes whatever
 # fills performance.md, too, but for what is noisy.
 TESTS := proof-mutants test-firmware server-checked proof python check-pages proof-smoke mutants differential \

@@ -14,7 +14,7 @@ _dumpulse()
     esac
     case $command in
     get)
-        options="-h --help -V --version --tick --now-from --names --timeout --json"
+        options="-h --help -V --version --tick --now-from --names --timeout --accept-bad-sum --json"
         files="--names"
         values="--tick --now-from --timeout"
         ;;
@@ -24,14 +24,14 @@ _dumpulse()
         values="--sender --timeout"
         ;;
     watch)
-        options="-h --help -V --version --warn --crit --interval --count --tick --now-from --names --timeout --json"
+        options="-h --help -V --version --warn --crit --interval --count --tick --now-from --names --timeout --accept-bad-sum --json"
         files="--names"
         values="--warn --crit --interval --count --tick --now-from --timeout"
         ;;
     check)
-        options="-h --help -V --version -H --expect --value --value-warn -w --warn -c --crit --tick --now-from --names -t --timeout --json"
+        options="-h --help -V --version -H --expect --value --value-warn -w --warn -c --crit --tick --now-from --names -t --timeout --memory --accept-bad-sum --json"
         hosts="-H"
-        files="--names"
+        files="--names --memory"
         values="--expect --value --value-warn -w --warn -c --crit --tick --now-from -t --timeout"
         ;;
     simulate)
@@ -40,9 +40,9 @@ _dumpulse()
         values="--warn --crit --nodes --die --late --corrupt --seconds --seed"
         ;;
     *)
-        options="-h --help -V --version -v -n -s --tick --now-from --names --timeout --json"
+        options="-h --help -V --version -v --value -n --variable -s --sender --tick --now-from --names --timeout --accept-bad-sum --json"
         files="--names"
-        values="-v -n -s --tick --now-from --timeout"
+        values="-v --value -n --variable -s --sender --tick --now-from --timeout"
         ;;
     esac
     COMPREPLY=()
