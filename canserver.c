@@ -29,7 +29,8 @@ static bool finish_arguments(void)
 
 static void say_what_is_served(void)
 {
-    log_say("listening on %s; %u reports a second", can_describe(), (unsigned)can_rate);
+    if (options.log >= OPTIONS_LOG_NORMAL)
+        log_say("listening on %s; %u reports a second", can_describe(), (unsigned)can_rate);
 }
 
 const struct program program = {

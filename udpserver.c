@@ -5,7 +5,6 @@
  */
 #define _GNU_SOURCE /* NOLINT: for recvmmsg and sendmmsg */
 #include <arpa/inet.h>
-#include <endian.h>
 #include <errno.h>
 #include <net/if.h>
 #include <netdb.h>
@@ -13,41 +12,29 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "agent/address.h"
 #include "agent/can.h"
 #include "agent/counters.h"
+#include "agent/limits.h"
 #include "agent/log.h"
 #include "agent/manager.h"
 #include "agent/options.h"
 #include "agent/program.h"
 #include "agent/sockets.h"
+#include "agent/sources.h"
 #include "agent/table.h"
 #include "agent/timing.h"
 
 /* ---- Options ---------------------------------------------------------------------------- */
 
-enum {
-    MAX_BINDS = 16,
-    MAX_RULES = 64,
-    ADDRESS_SIZE = 16, /* every address is kept as IPv6: IPv4's a.b.c.d as ::ffff:a.b.c.d */
-    ADDRESS_BITS = 128,
-    MAPPED = 12, /* bytes before an IPv4 address in there, */
-    MAPPED_BITS = 96
-};
-
-static const uint8_t mapped[MAPPED] = {[10] = 0xFF, [11] = 0xFF};
+enum { MAX_BINDS = 16 };
 
 struct place { /* where to listen */
     uint8_t address[ADDRESS_SIZE];
     uint32_t scope; /* the interface of a link-local address */
-};
-
-struct rule { /* who may ask: where the mask has a bit, the address must have this one */
-    uint8_t address[ADDRESS_SIZE], mask[ADDRESS_SIZE];
-    const char *text;
 };
 
 static struct {
@@ -55,9 +42,10 @@ static struct {
     uint64_t port;
     struct place binds[MAX_BINDS];
     size_t bind_count;
-    struct rule rules[MAX_RULES];
-    size_t rule_count;
-    uint64_t rate, rate_total; /* reports a second, for one source and for all */
+    struct address_networks readers; /* who may ask */
+    struct address_networks senders; /* who may send heartbeats: everybody, if there are none */
+    uint64_t burst, rate;            /* reports for one source: at once, and a second */
+    uint64_t rate_total;             /* reports a second for all */
     bool allow, can_id;
 } network;
 
@@ -69,30 +57,11 @@ static bool set_port(const char *text)
     return options_set_number("PORT", text, 0, UINT16_MAX, &network.port);
 }
 
-/* An address in numbers, of so many characters. */
-static bool read_address(const char *text, size_t length, uint8_t address[ADDRESS_SIZE])
-{
-    char copy[INET6_ADDRSTRLEN];
-
-    if (length >= sizeof copy)
-        return false;
-    memcpy(copy, text, length);
-    copy[length] = '\0';
-    memcpy(address, mapped, MAPPED);
-    return inet_pton(AF_INET, copy, address + MAPPED) == 1 ||
-           inet_pton(AF_INET6, copy, address) == 1;
-}
-
-static bool is_ipv4(const uint8_t address[ADDRESS_SIZE])
-{
-    return memcmp(address, mapped, MAPPED) == 0;
-}
-
 /* Does the first one take in what the other listens on? */
 static bool covers(const struct place *all, const struct place *one)
 {
     static const uint8_t zeros[ADDRESS_SIZE];
-    const size_t prefix = is_ipv4(all->address) ? MAPPED : 0; /* :: has IPv4, too */
+    const size_t prefix = address_is_ipv4(all->address) ? ADDRESS_MAPPED : 0; /* :: has IPv4, too */
 
     if (memcmp(all, one, sizeof *all) == 0)
         return true;
@@ -107,7 +76,7 @@ static bool set_bind(const char *text)
 
     if (network.bind_count == MAX_BINDS)
         return options_wrong("--bind may be given %d times, no more", MAX_BINDS);
-    if (!read_address(text, (size_t)(percent - text), place->address))
+    if (!address_read(text, (size_t)(percent - text), place->address))
         return options_wrong(
             "--bind wants an address in numbers like 192.0.2.1 or :: and not '%.60s'", text);
     if (*percent != '\0' && (place->scope = if_nametoindex(percent + 1)) == 0)
@@ -122,38 +91,15 @@ static bool set_bind(const char *text)
     return true;
 }
 
-static bool add_rule(const char *text)
-{
-    struct rule *rule = &network.rules[network.rule_count];
-    const char *slash = strchrnul(text, '/');
-
-    if (network.rule_count == MAX_RULES)
-        return options_wrong("--allow may be given %d times, no more", MAX_RULES);
-    if (!read_address(text, (size_t)(slash - text), rule->address))
-        return options_wrong(
-            "--allow wants an address like 192.0.2.0/24 or 2001:db8::/32, not '%.60s'", text);
-    const uint64_t before = is_ipv4(rule->address) ? MAPPED_BITS : 0;
-    uint64_t bits = ADDRESS_BITS - before;
-    if (*slash != '\0' && !options_read_number(slash + 1, '\0', 0, bits, &bits))
-        return options_wrong(
-            "--allow %.60s: after the slash of an IPv%c network goes a number from 0 to %u", text,
-            before != 0 ? '4' : '6', (unsigned)bits);
-    memset(rule->mask, 0, sizeof rule->mask);
-    for (size_t bit = 0; bit < before + bits; bit++)
-        rule->mask[bit / 8] |= (uint8_t)(0x80U >> bit % 8);
-    for (size_t i = 0; i < ADDRESS_SIZE; i++)
-        if ((rule->address[i] & ~rule->mask[i]) != 0)
-            return options_wrong("--allow %.60s: the address has bits set beyond the first %u",
-                                 text, (unsigned)bits);
-    rule->text = text;
-    network.rule_count++;
-    return true;
-}
-
 static bool set_allow(const char *text)
 {
     network.allow = true;
-    return add_rule(text);
+    return address_add_network(&network.readers, "--allow", text);
+}
+
+static bool set_allow_heartbeats(const char *text)
+{
+    return address_add_network(&network.senders, "--allow-heartbeats", text);
 }
 
 static bool set_gateway_id(const char *text)
@@ -165,7 +111,11 @@ static bool set_gateway_id(const char *text)
 static const struct option_spec own_options[] = {
     {"--bind", "ADDRESS", "listen there (repeatable); :: is IPv4 and IPv6", .set = set_bind},
     {"--allow", "CIDR", "who may ask for reports (repeatable)", .set = set_allow},
-    {"--rate", "N", "reports a second for one source (10)", NULL, NULL, &network.rate, 1, 1000000},
+    {"--allow-heartbeats", "CIDR", "who may send heartbeats (repeatable; all)",
+     .set = set_allow_heartbeats},
+    {"--burst", "N", "reports at once for one source (128), and then", NULL, NULL, &network.burst,
+     1, 1000000},
+    {"--rate", "N", "reports a second for it (10)", NULL, NULL, &network.rate, 1, 1000000},
     {"--rate-total", "N", "reports a second for all of them (1000)", NULL, NULL,
      &network.rate_total, 1, 1000000},
     {"--can", "INTERFACE", "serve this CAN interface, too: a gateway", .set = can_set_interface},
@@ -176,6 +126,7 @@ static void set_defaults(void)
 {
     memset(&network, 0, sizeof network);
     network.port = 9060;
+    network.burst = 128; /* 64 checks of one host, one for each variable, and each asks again */
     network.rate = 10;
     network.rate_total = 1000;
     can_set_defaults();
@@ -185,10 +136,9 @@ static bool finish_arguments(void)
 {
     if (network.can_id && can_interface == NULL)
         return options_wrong("--can-id is for a gateway: give --can INTERFACE, too");
-    return network.allow || (add_rule("127.0.0.0/8") && add_rule("::1"));
+    return network.allow || (address_add_network(&network.readers, "--allow", "127.0.0.0/8") &&
+                             address_add_network(&network.readers, "--allow", "::1"));
 }
-
-/* ---- Who gets a report ------------------------------------------------------------------ */
 
 union source {
     struct sockaddr any;
@@ -196,109 +146,27 @@ union source {
     struct sockaddr_in6 v6;
 };
 
-/* Each source may have `rate` reports at once, and one more each 1/rate s. `free_at` is when
- * all of them are owed again: the later, the fewer are left. A source is an IPv4 address,
- * or 64 bits of an IPv6 one, as whoever has one such address has them all. */
-struct bucket {
-    uint64_t source, free_at; /* ns */
-};
-
-/* Sources that are known at a time. Where a source belongs is secret, so that nobody can
- * choose addresses that share a set. When all of its set are in use, a newcomer is refused:
- * forged sources can keep others from being answered, as --rate-total does, too, but nobody
- * gets more than --rate. */
-enum { SET_BITS = 10, WAYS = 4 };
-
-static struct bucket buckets[1U << SET_BITS][WAYS];
-static struct bucket everybody;
-static uint64_t each_interval, total_interval; /* ns from one report to the next, by the rates */
-static uint64_t set_secret;
-
-static void prepare_limits(void)
-{
-    each_interval = TIMING_SECOND / network.rate;
-    total_interval = TIMING_SECOND / network.rate_total;
-    if (getrandom(&set_secret, sizeof set_secret, GRND_NONBLOCK) != sizeof set_secret)
-        set_secret = timing_unix_ms();
-    set_secret |= 1U;
-}
-
 static void address_of(const union source *from, uint8_t address[ADDRESS_SIZE])
 {
     if (from->any.sa_family == AF_INET6) {
         memcpy(address, &from->v6.sin6_addr, ADDRESS_SIZE);
     } else {
-        memcpy(address, mapped, MAPPED);
-        memcpy(address + MAPPED, &from->v4.sin_addr, ADDRESS_SIZE - MAPPED);
+        memcpy(address, address_mapped, ADDRESS_MAPPED);
+        memcpy(address + ADDRESS_MAPPED, &from->v4.sin_addr, ADDRESS_SIZE - ADDRESS_MAPPED);
     }
-}
-
-/* IPv4 has rules of its own: ::/0 is all of IPv6 alone. */
-static bool is_allowed(const uint8_t address[ADDRESS_SIZE])
-{
-    uint64_t from[2], rule[2], mask[2]; /* in whatever order of bytes: nothing is carried */
-
-    memcpy(from, address, sizeof from);
-    for (size_t i = 0; i < network.rule_count; i++) {
-        memcpy(rule, network.rules[i].address, sizeof rule);
-        memcpy(mask, network.rules[i].mask, sizeof mask);
-        if ((((from[0] ^ rule[0]) & mask[0]) | ((from[1] ^ rule[1]) & mask[1])) == 0 &&
-            is_ipv4(address) == is_ipv4(network.rules[i].address))
-            return true;
-    }
-    return false;
-}
-
-/* Has that time come? Times are ns since the machine started, and differ by less than 2^63. */
-static bool has_come(uint64_t time, uint64_t now)
-{
-    return (int64_t)(now - time) >= 0;
-}
-
-/* Is another one due, of one each `interval` ns? */
-static bool has_left(const struct bucket *bucket, uint64_t interval, uint64_t now)
-{
-    return has_come(bucket->free_at + interval, now + TIMING_SECOND);
-}
-
-static void take_one(struct bucket *bucket, uint64_t interval, uint64_t now)
-{
-    if (has_come(bucket->free_at, now))
-        bucket->free_at = now;
-    bucket->free_at += interval;
-}
-
-static bool is_within_rate(const uint8_t address[ADDRESS_SIZE])
-{
-    const uint64_t now = timing_ns();
-    uint64_t source;
-
-    memcpy(&source, is_ipv4(address) ? address + 8 : address, sizeof source);
-    source = be64toh(source);
-    struct bucket *set = buckets[source * set_secret >> (64 - SET_BITS)];
-    struct bucket *mine = NULL;
-
-    for (size_t i = 0; i < WAYS && (mine == NULL || mine->source != source); i++)
-        if (set[i].source == source || has_come(set[i].free_at, now))
-            mine = &set[i];
-    if (mine == NULL)
-        return false;
-    if (mine->source != source)
-        *mine = (struct bucket){source, now};
-    if (!has_left(mine, each_interval, now) || !has_left(&everybody, total_interval, now))
-        return false;
-    take_one(mine, each_interval, now);
-    take_one(&everybody, total_interval, now);
-    return true;
 }
 
 /* ---- Packets ---------------------------------------------------------------------------- */
 
 enum {
-    BATCH = 64,       /* packets that are taken at once: what belongs to them fits in 16 KB */
+    BATCH = 64,       /* packets that are taken at once */
     ROUND = 64,       /* batches from one socket, before the next one gets its turn */
     PACKET_ROOM = 16, /* more than 8: a longer datagram is seen to be longer */
-    CONTROL_ROOM = CMSG_SPACE(sizeof(struct in6_pktinfo))
+    /* For where a packet was sent to, after all that the options of a passed socket may have the
+     * kernel put before it: times of three kinds, and at most six numbers. */
+    CONTROL_ROOM = CMSG_SPACE(2 * sizeof(int64_t)) + CMSG_SPACE(6 * sizeof(int64_t)) +
+                   CMSG_SPACE(4 * sizeof(int32_t)) + 6 * CMSG_SPACE(sizeof(int32_t)) +
+                   CMSG_SPACE(sizeof(struct in6_pktinfo))
 };
 
 static size_t udp_count; /* the first of all sockets are UDP */
@@ -333,28 +201,35 @@ static void prepare_batches(void)
 }
 
 /* Has the report leave from the address that was asked, of all that this machine has, by whatever
- * route: a reader believes no other. A link-local address means nothing without its interface. */
-static void answer_from_there(struct msghdr *reply, struct msghdr *request)
+ * route: a reader believes no other. A link-local address means nothing without its interface.
+ * False: that address is among what the kernel had no room to tell. */
+static bool answer_from_there(struct msghdr *reply, struct msghdr *request)
 {
-    struct cmsghdr *header = CMSG_FIRSTHDR(request);
     struct in6_pktinfo info;
 
     reply->msg_control = NULL;
     reply->msg_controllen = 0;
-    if (header == NULL)
-        return;
-    if (header->cmsg_level == IPPROTO_IP && header->cmsg_type == IP_PKTINFO) {
-        memset(CMSG_DATA(header) + offsetof(struct in_pktinfo, ipi_ifindex), 0, sizeof(int));
-    } else if (header->cmsg_level == IPPROTO_IPV6 && header->cmsg_type == IPV6_PKTINFO) {
-        memcpy(&info, CMSG_DATA(header), sizeof info);
-        if (!IN6_IS_ADDR_LINKLOCAL(&info.ipi6_addr))
-            info.ipi6_ifindex = 0;
-        memcpy(CMSG_DATA(header), &info, sizeof info);
-    } else {
-        return;
+    if (request->msg_controllen == 0)
+        return true;
+    for (struct cmsghdr *header = CMSG_FIRSTHDR(request); header != NULL;
+         header = CMSG_NXTHDR(request, header)) {
+        if (header->cmsg_level == IPPROTO_IP && header->cmsg_type == IP_PKTINFO &&
+            header->cmsg_len == CMSG_LEN(sizeof(struct in_pktinfo))) {
+            memset(CMSG_DATA(header) + offsetof(struct in_pktinfo, ipi_ifindex), 0, sizeof(int));
+        } else if (header->cmsg_level == IPPROTO_IPV6 && header->cmsg_type == IPV6_PKTINFO &&
+                   header->cmsg_len == CMSG_LEN(sizeof info)) {
+            memcpy(&info, CMSG_DATA(header), sizeof info);
+            if (!IN6_IS_ADDR_LINKLOCAL(&info.ipi6_addr))
+                info.ipi6_ifindex = 0;
+            memcpy(CMSG_DATA(header), &info, sizeof info);
+        } else {
+            continue;
+        }
+        reply->msg_control = header;
+        reply->msg_controllen = header->cmsg_len;
+        return true;
     }
-    reply->msg_control = header;
-    reply->msg_controllen = request->msg_controllen;
+    return (request->msg_flags & MSG_CTRUNC) == 0;
 }
 
 /* The agent's bytes change with the next heartbeat: they are copied. There is room, as a
@@ -371,7 +246,6 @@ void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
     memcpy(reports[outgoing_count], packet, length);
     reply->msg_name = request->msg_name;
     reply->msg_namelen = request->msg_namelen;
-    answer_from_there(reply, request);
     outgoing_count++;
 }
 
@@ -389,32 +263,61 @@ static void send_reports(int descriptor)
             first->msg_controllen = 0;
             continue;
         }
-        counters[sent > 0 ? COUNT_REPORTS : COUNT_UNSENT] += sent > 0 ? (unsigned)sent : 1;
+        if (sent <= 0) { /* it was counted as a report */
+            counters[COUNT_REPORTS]--;
+            counters[COUNT_UNSENT]++;
+        }
         done += sent > 0 ? (unsigned)sent : 1;
     }
     outgoing_count = 0;
 }
 
-static void take_request(const uint8_t *packet, struct msghdr *from)
+/* Returns what to count. */
+static size_t take_request(const uint8_t *packet, struct msghdr *from)
+{
+    static uint64_t now; /* of the batch: the first report of one reads the clock */
+    uint8_t address[ADDRESS_SIZE];
+
+    address_of((const union source *)from->msg_name, address);
+    if (!address_is_in(&network.readers, address))
+        return COUNT_NOT_ALLOWED;
+    if (outgoing_count == 0)
+        now = timing_ns();
+    /* A source is an IPv4 address, or 64 bits of an IPv6 one, as whoever has one such address
+     * has them all. */
+    if (!limits_allow(address_is_ipv4(address) ? address + 8 : address, now))
+        return COUNT_RATE;
+    if (!answer_from_there(&outgoing[outgoing_count].msg_hdr, from))
+        return COUNT_UNSENT;
+    table_stamp_self();
+    (void)dumpulse_process_packet(&table_agent, packet, DUMPULSE_PACKET_SIZE, from);
+    return COUNT_REPORTS;
+}
+
+static bool may_send_heartbeats(const struct msghdr *from)
 {
     uint8_t address[ADDRESS_SIZE];
 
     address_of((const union source *)from->msg_name, address);
-    if (!is_allowed(address)) {
-        counters[COUNT_NOT_ALLOWED]++;
-    } else if (!is_within_rate(address)) {
-        counters[COUNT_RATE]++;
-    } else {
-        table_stamp_self();
-        (void)dumpulse_process_packet(&table_agent, packet, DUMPULSE_PACKET_SIZE, from);
-    }
+    return network.senders.count == 0 || address_is_in(&network.senders, address);
+}
+
+static void note_source(const struct msghdr *from, size_t outcome, const uint8_t *packet,
+                        uint64_t now)
+{
+    uint8_t address[ADDRESS_SIZE];
+
+    if (options.log < OPTIONS_LOG_CHANGES)
+        return;
+    address_of((const union source *)from->msg_name, address);
+    sources_note(address, outcome, packet, now);
 }
 
 /* Takes the packets that have come, BATCH at most; returns how many. The clock is read once, when
  * they are all here: no stamp is earlier than its packet's coming, and a clock that was read for
- * each packet would show another time only if it ticked in the few µs that a batch takes. Inlined
- * into its caller, it has too few registers, and a heartbeat takes 2 instructions more. */
-__attribute__((noinline)) static unsigned take_batch(size_t socket)
+ * each packet would show another time only if it ticked in the few µs that a batch takes. If it
+ * minds sources, it looks where heartbeats come from, too. */
+__attribute__((always_inline)) static inline unsigned take_batch(size_t socket, bool minds_sources)
 {
     static const uint8_t request[DUMPULSE_PACKET_SIZE] = DUMPULSE_REQUEST;
     const int count = recvmmsg(sockets[socket].fd, incoming, BATCH, MSG_DONTWAIT, NULL);
@@ -422,21 +325,40 @@ __attribute__((noinline)) static unsigned take_batch(size_t socket)
     if (count <= 0)
         return 0;
     table_read_clock();
+    const uint64_t now = minds_sources ? timing_ns() : 0;
     counters[COUNT_PACKETS] += (unsigned)count;
     const uint8_t *packet = packets[0];
     for (struct mmsghdr *message = incoming; message != incoming + count; message++) {
+        size_t outcome;
         if (message->msg_len != DUMPULSE_PACKET_SIZE)
-            counters[COUNT_LENGTH]++;
+            outcome = COUNT_LENGTH;
         else if (memcmp(packet, request, sizeof request) == 0)
-            take_request(packet, &message->msg_hdr);
+            outcome = take_request(packet, &message->msg_hdr);
+        else if (minds_sources && !may_send_heartbeats(&message->msg_hdr))
+            outcome = COUNT_NOT_ALLOWED;
         else
-            counters[table_take_heartbeat(packet)]++;
+            outcome = table_take_heartbeat(packet);
+        counters[outcome]++;
+        if (minds_sources)
+            note_source(&message->msg_hdr, outcome, packet, now);
         make_room(&message->msg_hdr);
         packet += PACKET_ROOM;
     }
-    send_reports(sockets[socket].fd);
     return (unsigned)count;
 }
+
+/* Inlined into its caller, it has too few registers, and a heartbeat takes 2 instructions more. */
+__attribute__((noinline)) static unsigned take_from_all(size_t socket)
+{
+    return take_batch(socket, false);
+}
+
+__attribute__((noinline)) static unsigned take_from_some(size_t socket)
+{
+    return take_batch(socket, true);
+}
+
+static unsigned (*take_from)(size_t socket);
 
 /* One round: from each socket what it has, in bounds; only from those that are said to be
  * ready, if they were `polled`. Returns the number of packets. */
@@ -448,7 +370,9 @@ static unsigned take_packets(bool polled)
         if (polled && sockets[socket].revents == 0)
             continue;
         for (unsigned i = 0; i < ROUND; i++) {
-            taken += batch = take_batch(socket);
+            taken += batch = take_from(socket);
+            if (outgoing_count != 0)
+                send_reports(sockets[socket].fd);
             if (batch < BATCH)
                 break;
         }
@@ -458,18 +382,22 @@ static unsigned take_packets(bool polled)
 
 /* ---- Sockets ---------------------------------------------------------------------------- */
 
-/* Takes a bound socket into service. */
-static bool add_udp_socket(int descriptor)
+/* Takes a bound socket into service, and returns NULL, or what is wrong with it. */
+static const char *add_udp_socket(int descriptor)
 {
     union source bound = {.any = {0}};
     socklen_t size = sizeof bound;
-    int type = 0, everywhere;
-    socklen_t int_size = sizeof type;
+    int protocol = 0, everywhere;
+    socklen_t int_size = sizeof protocol;
 
-    if (udp_count == MAX_BINDS || getsockname(descriptor, &bound.any, &size) != 0 ||
-        getsockopt(descriptor, SOL_SOCKET, SO_TYPE, &type, &int_size) != 0 || type != SOCK_DGRAM ||
-        (bound.any.sa_family != AF_INET && bound.any.sa_family != AF_INET6))
-        return false;
+    if (getsockname(descriptor, &bound.any, &size) != 0 ||
+        getsockopt(descriptor, SOL_SOCKET, SO_PROTOCOL, &protocol, &int_size) != 0 ||
+        protocol != IPPROTO_UDP)
+        return "is no UDP socket";
+    if (bound.v4.sin_port == 0) /* IPv6 has it in the same place */
+        return "has no address and port: it has to be bound first";
+    if (udp_count == MAX_BINDS)
+        return "is one too many";
     if (bound.any.sa_family == AF_INET) {
         everywhere = bound.v4.sin_addr.s_addr == htonl(INADDR_ANY);
         (void)setsockopt(descriptor, IPPROTO_IP, IP_PKTINFO, &everywhere, sizeof everywhere);
@@ -479,7 +407,8 @@ static bool add_udp_socket(int descriptor)
                          sizeof everywhere);
     }
     udp_count++;
-    return sockets_add(descriptor);
+    (void)sockets_add(descriptor); /* there is room: SOCKETS_MAX is more than MAX_BINDS */
+    return NULL;
 }
 
 static const char *describe(const union source *place)
@@ -504,9 +433,9 @@ static int open_socket(const struct place *place, union source *here)
     *here = (union source){.v6 = {.sin6_family = AF_INET6, .sin6_port = port}};
     memcpy(&here->v6.sin6_addr, place->address, ADDRESS_SIZE);
     here->v6.sin6_scope_id = place->scope;
-    if (is_ipv4(place->address)) {
+    if (address_is_ipv4(place->address)) {
         here->v4 = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = port};
-        memcpy(&here->v4.sin_addr, place->address + MAPPED, ADDRESS_SIZE - MAPPED);
+        memcpy(&here->v4.sin_addr, place->address + ADDRESS_MAPPED, ADDRESS_SIZE - ADDRESS_MAPPED);
     }
     const int made = socket(here->any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (made < 0)
@@ -566,21 +495,40 @@ static bool open_sockets(void)
         log_say("sockets were passed by the service manager: give neither PORT nor --bind");
         return false;
     }
-    for (size_t i = 0; i < passed; i++)
-        if (!add_udp_socket(MANAGER_FIRST_SOCKET + (int)i)) {
-            log_say(
-                "descriptor %d, passed by the service manager, is no UDP socket, or one too many",
-                MANAGER_FIRST_SOCKET + (int)i);
+    for (size_t i = 0; i < passed; i++) {
+        const int descriptor = MANAGER_FIRST_SOCKET + (int)i;
+        const char *wrong = add_udp_socket(descriptor);
+        if (wrong != NULL) {
+            log_say("descriptor %d, passed by the service manager, %s", descriptor, wrong);
             return false;
         }
+    }
     return true;
 }
 
 static bool open_all(void)
 {
-    prepare_limits();
+    if (!limits_choose_secret()) {
+        log_say("the kernel gives no random numbers: %s", strerror(errno));
+        return false;
+    }
+    limits_set(network.rate, network.burst, network.rate_total);
     prepare_batches();
+    take_from = options.log >= OPTIONS_LOG_CHANGES || network.senders.count != 0 ? take_from_some
+                                                                                 : take_from_all;
     return open_sockets() && (can_interface == NULL || can_open());
+}
+
+/* Their texts, as many as fit. */
+static const char *describe_networks(const struct address_networks *networks)
+{
+    static char text[800]; /* of a line of 1 KB */
+    size_t length = 0;
+
+    for (size_t i = 0; i < networks->count && length < sizeof text; i++)
+        length +=
+            (size_t)snprintf(text + length, sizeof text - length, " %s", networks->list[i].text);
+    return text;
 }
 
 static void say_what_is_served(void)
@@ -589,6 +537,9 @@ static void say_what_is_served(void)
     union source bound = {.any = {0}};
     size_t length = 0;
 
+    sockets_say_if_small();
+    if (options.log < OPTIONS_LOG_NORMAL)
+        return;
     for (size_t i = 0; i < udp_count; i++) {
         socklen_t size = sizeof bound;
         (void)getsockname(sockets[i].fd, &bound.any, &size);
@@ -597,14 +548,17 @@ static void say_what_is_served(void)
     log_say("listening on%s", text);
     if (can_interface != NULL)
         log_say("and on %s; %u reports a second", can_describe(), (unsigned)can_rate);
-    sockets_say_if_small();
-    length = 0;
-    for (size_t i = 0; i < network.rule_count; i++)
-        if (length < sizeof text)
-            length +=
-                (size_t)snprintf(text + length, sizeof text - length, " %s", network.rules[i].text);
-    log_say("reports to%s; %u a second each, %u in all%s", text, (unsigned)network.rate,
+    if (network.senders.count != 0)
+        log_say("heartbeats from%s", describe_networks(&network.senders));
+    log_say("reports to%s; for each %u at once and %u a second, in all %u a second%s",
+            describe_networks(&network.readers), (unsigned)network.burst, (unsigned)network.rate,
             (unsigned)network.rate_total, network.allow ? "" : "; --allow CIDR names others");
+}
+
+static void finish(void)
+{
+    can_finish();
+    sources_finish();
 }
 
 const struct program program = {
@@ -623,5 +577,5 @@ const struct program program = {
     .open = open_all,
     .say_what_is_served = say_what_is_served,
     .take_packets = take_packets,
-    .finish = can_finish,
+    .finish = finish,
 };

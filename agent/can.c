@@ -248,6 +248,17 @@ static void take_error(canid_t id)
     told = now;
 }
 
+/* For --log changes: 256 lines at most, as that is how many senders there are. */
+static void name_sender(const uint8_t *heartbeat)
+{
+    static bool named[UINT8_MAX + 1];
+    const uint8_t variable = heartbeat[5], sender = heartbeat[6];
+
+    if (options.log >= OPTIONS_LOG_CHANGES && !named[sender])
+        log_say("%s: first heartbeat from sender %u, variable %u", can_interface, sender, variable);
+    named[sender] = true;
+}
+
 static void take_frame(const struct can_frame *frame)
 {
     static const uint8_t request[DUMPULSE_PACKET_SIZE] = DUMPULSE_REQUEST;
@@ -257,12 +268,16 @@ static void take_frame(const struct can_frame *frame)
         return;
     }
     counters[COUNT_PACKETS]++;
-    if (frame->can_dlc != DUMPULSE_PACKET_SIZE)
+    if (frame->can_dlc != DUMPULSE_PACKET_SIZE) {
         counters[COUNT_LENGTH]++;
-    else if (memcmp(frame->data, request, sizeof request) == 0)
+    } else if (memcmp(frame->data, request, sizeof request) == 0) {
         take_request();
-    else
-        counters[table_take_heartbeat(frame->data)]++;
+    } else {
+        const size_t outcome = table_take_heartbeat(frame->data);
+        counters[outcome]++;
+        if (outcome == COUNT_HEARTBEATS)
+            name_sender(frame->data);
+    }
 }
 
 /* Returns their number; with 0, errno has the reason. */

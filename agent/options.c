@@ -71,6 +71,16 @@ static bool set_state(const char *text)
     return true;
 }
 
+static bool set_log(const char *text)
+{
+    static const char *const levels[] = {"errors", "normal", "changes"};
+
+    for (options.log = OPTIONS_LOG_ERRORS; options.log <= OPTIONS_LOG_CHANGES; options.log++)
+        if (strcmp(text, levels[options.log]) == 0)
+            return true;
+    return options_wrong("--log wants errors, normal or changes, not '%.40s'", text);
+}
+
 static const struct option_spec common[] = {
     {"--self", "VARIABLE[:SENDER]", "stamp this variable before every report", .set = set_self},
     {"--tick", "MS", "unit of the timestamps in milliseconds (1000)", NULL, NULL, &options.tick, 1,
@@ -78,6 +88,7 @@ static const struct option_spec common[] = {
     {"--state", "FILE", "keep the table there over a restart", .set = set_state},
     {"--state-every", "S", "seconds between two writes of it (10)", NULL, NULL,
      &options.state_every, 1, 86400},
+    {"--log", "LEVEL", "say errors, normal, or changes, too (normal)", .set = set_log},
     {"--stats-json", NULL, "print the counters as JSON", .flag = &options.json},
     {"--help", NULL, "print this", .flag = &options.help},
     {"--version", NULL, "print the version", .flag = &options.version},
@@ -151,6 +162,7 @@ bool options_read(int count, char *const *arguments)
     memset(&options, 0, sizeof options);
     options.tick = 1000;
     options.state_every = 10;
+    options.log = OPTIONS_LOG_NORMAL;
     program.set_defaults();
     for (int i = 1; i < count;) {
         const int used = read_argument(arguments[i], i + 1 < count ? arguments[i + 1] : NULL);

@@ -13,12 +13,16 @@ struct option_spec {
     uint64_t *number, low, high;   /* a number in that range */
 };
 
+/* What goes to the log: with each of these, more. */
+enum { OPTIONS_LOG_ERRORS, OPTIONS_LOG_NORMAL, OPTIONS_LOG_CHANGES };
+
 /* Those that all programs have. */
 extern struct options {
     uint64_t tick; /* ms */
     uint64_t self_variable, self_sender;
     const char *state;    /* a path, or NULL */
     uint64_t state_every; /* s */
+    unsigned log;         /* how much to say */
     bool self, json, help, version;
     char wrong[256]; /* what is wrong with the arguments */
 } options;

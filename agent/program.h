@@ -5,6 +5,9 @@
  *
  *     log       what it says
  *     options   what it was told
+ *     address   Internet addresses, and networks of them
+ *     limits    how many reports leave
+ *     sources   names in the log who has sent something
  *     counters  what it counts
  *     timing    the clocks
  *     table     the library's table, and what a packet is

@@ -39,7 +39,7 @@ def test_help_fits_the_terminal_and_the_manual_has_every_option() -> None:
     assert max(map(len, help_text.splitlines())) < 80 and len(help_text.splitlines()) < 24
     manual = (ROOT / "man" / "canserver.8").read_text().replace("\\-", "-")
     options = re.findall(r"^  (--[a-z-]+)", help_text, re.M)
-    assert len(options) == 9 and all(option in manual for option in options)
+    assert len(options) == 10 and all(option in manual for option in options)
 
 
 def canserver(*arguments: str, before: str = "") -> subprocess.CompletedProcess[str]:
@@ -61,6 +61,7 @@ def canserver(*arguments: str, before: str = "") -> subprocess.CompletedProcess[
     (["--tick", "0", "can0"], "--tick must be a number from 1 to 3600000, not '0'"),
     (["--self", "64", "can0"], "--self wants a variable from 0 to 63"),
     (["--state", "", "can0"], "--state wants the name of a file"),
+    (["--log", "everything", "can0"], "--log wants errors, normal or changes, not 'everything'"),
     (["--help=yes"], "--help takes no value"),
     (["--bind", "::", "can0"], "there is no option '--bind': --help lists them"),
     (["can0", "-x"], "there is no option '-x': --help lists them")])

@@ -15,6 +15,7 @@ import signal
 import socket
 import struct
 import subprocess
+import sys
 import time
 import zlib
 from collections.abc import Iterator
@@ -129,6 +130,10 @@ def unix_stamp(tick_ms: int) -> int:
     (["--allow", "1.2.3.4/33"], "IPv4 network goes a number from 0 to 32"),
     (["--allow", "::ffff:0:0/96"], "IPv4 network goes"), (["--allow", "::/129"], "IPv6 network goes a number from 0 to 128"),
     (["--allow", "1.2.3.4/8"], "beyond"), (["--allow", "/8"], "--allow"), (["--allow", "x"], "--allow"),
+    (["--allow-heartbeats", "1.2.3.4/8"], "--allow-heartbeats 1.2.3.4/8: the address has bits set beyond"),
+    (["--allow-heartbeats=::"] * 65, "--allow-heartbeats may be given 64 times"),
+    (["--burst", "0"], "--burst must be a number from 1 to 1000000"), (["--burst", "1000001"], "--burst"),
+    (["--log", "all"], "--log wants errors, normal or changes, not 'all'"), (["--log="], "--log wants"),
     (["--allow", "::1/"], "--allow"), (["--allow", "1.2.3.4/ 8"], "--allow"), (["--allow=::"] * 65, "64 times"),
     (["--rate", "0"], "1 to 1000000"), (["--rate", "1.5"], "--rate"), (["--rate-total", "x"], "--rate-total"),
     (["--self", "64"], "0 to 63"), (["--self", "1:0"], "1 to 255"), (["--self", "1:256"], "--self"),
@@ -149,11 +154,16 @@ def test_wrong_arguments_get_one_line_and_status_2(arguments: list[str], mention
 def test_help_fits_the_terminal_and_the_manual_has_every_option() -> None:
     done = run("--help")
     assert done.returncode == 0 and not said(done)
-    assert max(map(len, done.stdout.splitlines())) < 80 and len(done.stdout.splitlines()) < 24
+    assert max(map(len, done.stdout.splitlines())) < 80 and len(done.stdout.splitlines()) < 30
     options = re.findall(r"^  (--[a-z-]+)", done.stdout, re.M)
-    assert len(options) == 13
+    assert len(options) == 16
     manual = (ROOT / "man" / "udpserver.8").read_text().replace("\\-", "-")
     assert set(options) == set(re.findall(r"^\.BI? (--[a-z-]+)", manual, re.M))
+    burst, rate, total = (int(re.findall(rf"^  {option} .*\((\d+)\)", done.stdout, re.M)[0])
+                          for option in ("--burst N", "--rate N", "--rate-total N"))
+    text = " ".join(re.sub(r"^\.BR? |\\f.", "", manual, flags=re.M).split())  # its sums are those of the defaults
+    assert f"at most {burst + rate} reports within any second, {(burst + rate) * 288:,} bytes" in text
+    assert f"at most {2 * total} within any second, {2 * total * 288:,} bytes" in text
     tests = Path(__file__).read_text() + Path(__file__).with_name("servers.py").read_text()
     assert all(f'"{option}"' in tests for option in options)
     (version,) = re.findall(r'^#define DUMPULSE_VERSION "(.*?)"', (ROOT / "dumpulse.h").read_text(), re.M)
@@ -352,7 +362,7 @@ def test_ipv4_and_ipv6_have_rules_of_their_own(rule: str, answered: str, refused
 
 
 def test_each_source_has_its_rate() -> None:
-    with Server("--rate", "5") as server, Peer(server) as greedy:
+    with Server("--burst", "5", "--rate", "5") as server, Peer(server) as greedy:
         started = time.monotonic()
         greedy.send(*[REQUEST] * 50)
         with Peer(server, source="127.0.0.2") as other:
@@ -387,7 +397,7 @@ def test_a_flood_from_forged_sources_meets_the_limit_for_all() -> None:
 
 def test_no_source_gets_more_though_thousands_ask() -> None:
     """More sources than are remembered at a time: nobody's account is forgotten early."""
-    with Server("--rate-total", "1000000", "--rate", "1", "--tick", "1") as server:
+    with Server("--rate-total", "1000000", "--burst", "1", "--rate", "1", "--tick", "1") as server:
         with Peer(server, source="127.77.77.77") as victim:
             victim.ask()
             started = time.monotonic()
@@ -402,6 +412,112 @@ def test_no_source_gets_more_though_thousands_ask() -> None:
                 victim.answer()
                 answers += 1
         assert answers <= passed + 1
+
+
+CHECKS = """
+import os, sys
+sys.path.insert(0, sys.argv[1])
+import client
+waiting, go = os.pipe()
+checks = []
+for variable in range(1, 64):
+    checks.append(os.fork())
+    if checks[-1] == 0:
+        os.close(go)
+        os.read(waiting, 1)  # returns when the parent has closed its end: for all at once
+        sys.argv = ["client.py", "check", "127.0.0.1:" + sys.argv[2], "--expect", str(variable),
+                    "--timeout", "25s", "--warn", "100s", "--crit", "200s"]
+        client.main()  # it ends the process
+os.close(go)
+print(*(os.waitstatus_to_exitcode(os.waitpid(check, 0)[1]) for check in checks))
+"""
+
+
+def test_a_monitoring_host_may_check_every_variable_at_once() -> None:
+    """63 processes, started beforehand: all of them are answered at their first request."""
+    with Server("--self", "0") as server, Peer(server) as peer:
+        peer.send(*(heartbeat(variable, 1, 1) for variable in range(1, 64)))
+        settled(server, 63)
+        done = subprocess.run([sys.executable, "-S", "-I", "-c", CHECKS, str(ROOT), str(server.port)],
+                              capture_output=True, text=True, timeout=2 * PATIENCE, check=True)
+        assert done.stdout.splitlines()[-1].split() == ["0"] * 63, done.stdout
+        counters = server.stop()
+    assert counters["rate"] == 0 and counters["reports"] >= 63
+
+
+@pytest.mark.parametrize("rule, taken, refused", [
+    ("127.1.2.0/24", "127.1.2.3", "127.1.3.3"), ("::/0", "::1", "127.0.0.1"), ("0.0.0.0/0", "127.0.0.1", "::1")])
+@pytest.mark.parametrize("log", ["normal", "changes"])
+def test_who_may_send_heartbeats(rule: str, taken: str, refused: str, log: str) -> None:
+    with Server("--bind", "::", "--allow-heartbeats", "192.0.2.7", "--allow-heartbeats", rule,
+                "--allow", "0.0.0.0/0", "--allow", "::/0", "--log", log) as server:
+        assert any(line.endswith(f"heartbeats from 192.0.2.7 {rule}") for line in server.stderr.lines)
+        for number, source in enumerate((taken, refused)):
+            with Peer(server, "::1" if ":" in source else "127.0.0.1", source=source) as peer:
+                peer.send(heartbeat(number + 1, 2, 3), GOOD[:7])
+                peer.ask()
+        with Peer(server, "::1") as peer:
+            entries = peer.ask()
+        assert entries[1][2:] == b"\2\3" and entries[2] == UNSET
+        counters = server.stop()
+        assert (counters["heartbeats"], counters["not_allowed"], counters["length"]) == (1, 1, 2)
+        assert any(f"{refused}: refused: not allowed; --allow" in line for line in server.stderr.all()) == \
+            (log == "changes")
+
+
+# ---- The log ------------------------------------------------------------------------------
+
+def test_changes_names_each_source_once() -> None:
+    with Server("--log", "changes", "--burst", "1", "--rate", "1", "--bind", "127.0.0.1", "--bind", "::1") as server:
+        begun = len(server.stderr.lines)
+        with Peer(server) as one, Peer(server, source="127.0.0.2") as other, Peer(server, "::1") as third:
+            for _ in range(3):
+                one.send(heartbeat(7, 3, 1), heartbeat(8, 4, 1))
+                other.send(GOOD[:7], bytes(8), bytes(4) + GOOD[4:], heartbeat(64, 1, 1))
+                third.send(*[REQUEST] * 10)
+            settled(server, 48)
+        server.stop()
+        lines = [line.removeprefix("udpserver: ") for line in server.stderr.all()[begun:]]
+    assert sorted(lines) == [
+        "127.0.0.1: first heartbeat, variable 7 from sender 3",
+        "127.0.0.2: refused: a heartbeat for a variable above 63",
+        "127.0.0.2: refused: a heartbeat with a wrong checksum",
+        "127.0.0.2: refused: neither a heartbeat nor a request",
+        "127.0.0.2: refused: not 8 bytes",
+        "::1: first report",
+        "::1: refused: too many requests for --burst and --rate, or --rate-total",
+    ]
+
+
+def test_a_flood_of_forged_sources_does_not_flood_the_log() -> None:
+    with Server("--log", "changes") as server:
+        begun, started = len(server.stderr.lines), time.monotonic()
+        for number in range(2000):
+            with Peer(server, source=f"127.{number % 250}.{number // 250}.7") as peer:
+                peer.send(heartbeat(1, 2, 3))
+        counters = settled(server, 2000)
+        server.stop()
+        passed = time.monotonic() - started
+        lines = server.stderr.all()[begun:]
+    named = [line for line in lines if "first heartbeat" in line]
+    (full,) = (line for line in lines if "1024 sources are known" in line)
+    unnamed = sum(int(number) for number in re.findall(r"(\d+) more were not named", "\n".join(lines)))
+    assert 100 <= len(named) <= 101 + passed and len(named) + unnamed == 1024 and counters["drops"] == 0
+    assert len(lines) <= 2 * (len(named) - 100) + 102
+
+
+def test_errors_alone_are_said_on_request(tmp_path: Path) -> None:
+    done = run("--log", "errors", "--bind", "192.0.2.77", "0")  # not of this machine
+    assert done.returncode == 1 and "cannot listen" in said(done)[0]
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(PATIENCE)
+        process = subprocess.Popen([*command(), "--log", "errors", "0"], stdout=subprocess.DEVNULL, text=True,
+                                   stderr=subprocess.PIPE, env={**os.environ, "NOTIFY_SOCKET": str(tmp_path / "notify")})
+        assert manager.recv(100) == b"READY=1"
+        process.terminate()
+        lines = process.communicate(timeout=PATIENCE)[1].splitlines()
+    assert process.returncode == 0 and not [line for line in lines if "packets only" not in line]
 
 
 # ---- Time ---------------------------------------------------------------------------------
@@ -834,6 +950,29 @@ def test_socket_activation() -> None:
             assert server.port != one.getsockname()[1]
 
 
+@pytest.mark.parametrize("wildcard", ["0.0.0.0", "::"])
+@pytest.mark.parametrize("options", [
+    [(socket.SOL_SOCKET, 29)], [(socket.SOL_SOCKET, 35)], [(socket.SOL_SOCKET, 63)], [(socket.SOL_SOCKET, 40)],
+    [(socket.SOL_SOCKET, 29), (socket.SOL_SOCKET, 37), (socket.SOL_SOCKET, 40), (socket.SOL_SOCKET, 75),
+     (socket.SOL_SOCKET, 41), (socket.IPPROTO_IP, socket.IP_RECVTOS), (socket.IPPROTO_IP, 12),
+     (socket.IPPROTO_UDP, 104)],
+], ids=["SO_TIMESTAMP", "SO_TIMESTAMPNS", "SO_TIMESTAMP_NEW", "SO_RXQ_OVFL", "all"])
+def test_a_passed_socket_with_options_answers_from_the_address_that_was_asked(
+        wildcard: str, options: list[tuple[int, int]]) -> None:
+    """What they have the kernel tell comes before where the packet was sent to."""
+    with socket.socket(socket.AF_INET6 if ":" in wildcard else socket.AF_INET, socket.SOCK_DGRAM) as passed:
+        if ":" in wildcard:
+            passed.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        passed.bind((wildcard, 0))
+        for level, number in options:
+            with contextlib.suppress(OSError):  # an older kernel may not have it
+                passed.setsockopt(level, number, 0b1111111 if number == 37 else 1)  # 37: SO_TIMESTAMPING
+        with Activated(passed) as server, Peer(server, "127.0.0.5") as peer:
+            peer.send(heartbeat(1, 2, 3))
+            assert peer.ask()[1][2:] == b"\2\3"
+            assert server.stop()["reports"] == 1
+
+
 def test_a_report_that_cannot_be_sent_is_counted_and_not_waited_for() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as deaf:
         deaf.bind(("127.0.0.1", 0))
@@ -879,6 +1018,32 @@ def test_sockets_that_cannot_be_used(family: int, kind: int, port: int | None, s
     with socket.socket(family, kind) as held, pytest.raises(AssertionError, match=said), \
             Activated(held, port=port):
         pass  # it did start, and is ended
+
+
+@pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6])
+def test_a_socket_that_is_not_bound_is_refused(family: int) -> None:
+    with socket.socket(family, socket.SOCK_DGRAM) as held, \
+            pytest.raises(AssertionError, match="descriptor 3, .* has no address and port: it has to be bound first"), \
+            Activated(held):
+        pass
+
+
+def test_the_unit_reads_options_from_a_file(tmp_path: Path) -> None:
+    """As systemd would: ${X} is one word, $X as many as there are, and a file that is not there is no error."""
+    unit = (ROOT / "systemd" / "dumpulse.service").read_text()
+    assert re.findall("^EnvironmentFile=(.*)", unit, re.M) == ["-/etc/default/dumpulse"]
+    (line,) = re.findall("^ExecStart=(.*)", unit, re.M)
+    variables = {"DUMPULSE_OPTIONS": "--tick 7 --allow-heartbeats 192.0.2.0/24", "STATE_DIRECTORY": str(tmp_path)}
+    program, *words = line.split()
+    for number, word in enumerate(words):
+        words[number:number + 1] = variables[word[1:]].split() if re.fullmatch(r"\$\w+", word) else [
+            re.sub(r"\$\{(\w+)\}", lambda found: variables[found[1]], word)]
+    assert program == "/usr/local/sbin/udpserver"
+    with Server(*words) as server, Peer(server) as peer:
+        assert any("heartbeats from 192.0.2.0/24" in line for line in server.stderr.lines)
+        peer.ask()
+    content = (tmp_path / "table").read_bytes()
+    assert int.from_bytes(content[12:16], "big") == 7
 
 
 def test_install_units_and_uninstall(tmp_path: Path) -> None:

@@ -136,6 +136,8 @@ struct pollfd sockets[SOCKETS_MAX];
 static void (*task_run)(void); /* of LOOP_TRANSPORT, */
 static uint64_t task_every;    /* and how often it comes, in ns */
 static char said[200];
+static unsigned said_count;
+struct options options;
 
 void log_say(const char *format, ...)
 {
@@ -144,6 +146,7 @@ void log_say(const char *format, ...)
     va_start(arguments, format);
     (void)vsnprintf(said, sizeof said, format, arguments);
     va_end(arguments);
+    said_count++;
 }
 
 bool options_wrong(const char *format, ...)
@@ -357,6 +360,25 @@ static void test_the_end_while_it_is_down(void **state)
     assert_in_range(clock_now - begun, 0, 2 * RETRY);
 }
 
+static void test_each_sender_is_named_once_on_request(void **state)
+{
+    struct can_frame heartbeat = {0x680, .can_dlc = 8};
+
+    (void)state;
+    for (options.log = OPTIONS_LOG_NORMAL; options.log <= OPTIONS_LOG_CHANGES; options.log++) {
+        said_count = 0;
+        for (uint8_t sender = 1; sender <= 2; sender++)
+            for (uint8_t variable = 62; variable <= 64; variable++) { /* of which 64 is refused */
+                const uint8_t from = (uint8_t)(10 * options.log + sender);
+                dumpulse_make_heartbeat(heartbeat.data, variable, from, 5);
+                come(heartbeat, 2);
+            }
+        assert_int_equal(said_count, options.log == OPTIONS_LOG_CHANGES ? 2 : 0);
+    }
+    options.log = OPTIONS_LOG_NORMAL;
+    assert_string_equal(said, "can0: first heartbeat from sender 22, variable 62");
+}
+
 #define TEST(name) cmocka_unit_test_setup(name, stuck)
 
 int main(void)
@@ -371,6 +393,7 @@ int main(void)
         TEST(test_at_the_end_all_that_was_asked_for_leaves),
         TEST(test_the_end_takes_two_seconds_at_most),
         TEST(test_the_end_while_it_is_down),
+        TEST(test_each_sender_is_named_once_on_request),
     };
     return cmocka_run_group_tests_name("unit-can", tests, NULL, NULL);
 }

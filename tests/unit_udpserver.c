@@ -1,0 +1,283 @@
+/* Unit tests of what udpserver alone has of agent/: who gets how many reports, and who is named in
+ * the log, at times and with secrets that a test chooses.   SPDX-License-Identifier: MIT
+ */
+#define _GNU_SOURCE /* NOLINT: as agent/address.c has it */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#undef _GNU_SOURCE
+#include "../agent/address.c" /* NOLINT: all that it needs is here */
+#include "../agent/limits.c"  /* NOLINT: the test empties its buckets */
+#include "../agent/sources.c" /* NOLINT: and its list */
+
+/* ---- What other files do for these ------------------------------------------------------- */
+
+static char said[2048][128];
+static size_t said_count;
+
+void log_say(const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    (void)vsnprintf(said[said_count++ % 2048], sizeof said[0], format, arguments);
+    va_end(arguments);
+}
+
+bool options_wrong(const char *format, ...)
+{
+    fail_msg("%s", format);
+    return false;
+}
+
+bool options_read_number(const char *text, char end, uint64_t low, uint64_t high, uint64_t *number)
+{
+    *number = (uint64_t)strtol(text, NULL, 10);
+    return end == '\0' && *number >= low && *number <= high;
+}
+
+/* ---- Secrets, sources and times ---------------------------------------------------------- */
+
+/* splitmix64: the same numbers in each run. */
+static uint64_t random_number(void)
+{
+    static uint64_t state;
+    uint64_t mixed = state += UINT64_C(0x9E3779B97F4A7C15);
+
+    mixed = (mixed ^ mixed >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
+    mixed = (mixed ^ mixed >> 27) * UINT64_C(0x94D049BB133111EB);
+    return mixed ^ mixed >> 31;
+}
+
+/* As after a start, with a new secret. */
+static void start(uint64_t rate, uint64_t burst)
+{
+    for (size_t i = 0; i < LIMITS_HASHED; i++)
+        for (size_t byte = 0; byte < 256; byte++)
+            limits_secret[i][byte] = (uint16_t)random_number();
+    memset(buckets, 0, sizeof buckets);
+    memset(&everybody, 0, sizeof everybody);
+    limits_set(rate, burst, 1000000);
+}
+
+/* The 8 bytes by which the source of that number is known, one after the other, or by chance. */
+enum kind { IPV4_NEIGHBOURS, IPV6_NEIGHBOURS, IPV4_BY_CHANCE, SOURCE_KINDS };
+
+static const uint8_t *source_of(enum kind kind, unsigned number)
+{
+    static uint8_t source[SOURCE_SIZE];
+    static const uint8_t ipv4[SOURCE_SIZE] = {[2] = 0xFF, [3] = 0xFF, 192, 0, 2, 0};
+    static const uint8_t ipv6[SOURCE_SIZE] = {0x20, 0x01, 0x0d, 0xb8};
+
+    memcpy(source, kind == IPV6_NEIGHBOURS ? ipv6 : ipv4, sizeof source);
+    if (kind == IPV4_BY_CHANCE)
+        number = number * 2654435761U; /* odd: no two are the same */
+    if (kind == IPV4_BY_CHANCE)
+        source[4] = (uint8_t)(number >> 24), source[5] = (uint8_t)(number >> 16);
+    source[6] = (uint8_t)(source[6] + (uint8_t)(number >> 8));
+    source[7] = (uint8_t)number;
+    return source;
+}
+
+/* In how many of so many starts is one of the sources refused, if all ask at once? */
+static unsigned starts_that_refuse(enum kind kind, unsigned sources, unsigned starts)
+{
+    unsigned refusing = 0;
+
+    for (unsigned i = 0; i < starts; i++) {
+        bool refused = false;
+        start(10, 128);
+        for (unsigned number = 0; number < sources; number++)
+            refused = !limits_allow(source_of(kind, number), TIMING_SECOND) || refused;
+        refusing += refused ? 1 : 0;
+    }
+    return refusing;
+}
+
+/* ---- Who gets a report ------------------------------------------------------------------- */
+
+/* By chance, of 1000 sources more than 8 share one of 1024 sets in 0.1 % of starts. The manual
+ * says 1 %. */
+static void test_how_many_sources_are_served_at_once(void **state)
+{
+    (void)state;
+    for (enum kind kind = IPV4_NEIGHBOURS; kind < SOURCE_KINDS; kind++) {
+        assert_int_equal(starts_that_refuse(kind, 64, 5000), 0);
+        assert_in_range(starts_that_refuse(kind, 1000, 1000), 0, 10);
+    }
+}
+
+static void test_a_full_set_refuses_newcomers_and_forgets_nobody(void **state)
+{
+    const uint64_t now = TIMING_SECOND;
+
+    (void)state;
+    start(1, 1);
+    memset(limits_secret, 0, sizeof limits_secret); /* all belong to one set */
+    for (unsigned i = 0; i < WAYS; i++)
+        assert_true(limits_allow(source_of(i % SOURCE_KINDS, i), now));
+    assert_false(limits_allow(source_of(IPV4_NEIGHBOURS, 100), now));
+    for (unsigned i = 0; i < WAYS; i++)
+        assert_false(limits_allow(source_of(i % SOURCE_KINDS, i), now + TIMING_SECOND - 1));
+    assert_true(limits_allow(source_of(IPV4_NEIGHBOURS, 100), now + TIMING_SECOND));
+}
+
+static unsigned taken_at(uint64_t now)
+{
+    unsigned taken = 0;
+
+    while (limits_allow(source_of(IPV4_NEIGHBOURS, 1), now))
+        taken++;
+    return taken;
+}
+
+/* A burst at once, then one each interval; however long it was silent, no more than a burst. */
+static void test_a_burst_and_then_the_rate(void **state)
+{
+    static const struct {
+        unsigned rate, burst;
+    } limits[] = {{1, 1}, {1, 10}, {10, 1}, {10, 128}, {2, 1000}, {1000, 64}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+        const unsigned burst = limits[i].burst;
+        const uint64_t interval = TIMING_SECOND / limits[i].rate, whole = burst * interval;
+        for (uint64_t now = TIMING_SECOND; now < 32 * TIMING_SECOND; now += TIMING_SECOND / 3) {
+            start(limits[i].rate, burst);
+            assert_int_equal(taken_at(now), burst);
+            assert_int_equal(taken_at(now + interval - 1), 0);
+            assert_int_equal(taken_at(now + interval), 1);
+            assert_int_equal(taken_at(now + interval + whole), burst);
+            assert_int_equal(taken_at(now + interval + whole + whole / 2), burst / 2);
+            assert_int_equal(taken_at(now + 3600 * TIMING_SECOND), burst);
+        }
+    }
+}
+
+/* A source that asks all the time. As long as it is silent before, it gets the most of all in the
+ * second after: the burst and, up to the last moment of that second, the rate. */
+static void test_the_most_that_one_source_gets_within_a_second(void **state)
+{
+    static const struct {
+        unsigned rate, burst, most;
+    } limits[] = {{10, 128, 138}, {1, 1, 2}, {3, 5, 7}, {7, 1, 7}, {1000, 1, 1001}};
+    static uint64_t times[8192];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+        unsigned count = 0, most = 0;
+        uint64_t now = TIMING_SECOND;
+        start(limits[i].rate, limits[i].burst);
+        for (unsigned asked = 0; asked < 2500; asked++) {
+            for (unsigned taken = taken_at(now); taken > 0; taken--)
+                times[count++] = now;
+            assert_int_equal(taken_at(now + each.interval - 1), 0);
+            now += asked % 1250 == 1249 ? 60 * TIMING_SECOND : each.interval; /* or it is silent */
+        }
+        for (unsigned first = 0, last = 0; last < count; last++) {
+            while (times[last] - times[first] > TIMING_SECOND)
+                first++;
+            if (last - first + 1 > most)
+                most = last - first + 1;
+        }
+        assert_int_equal(most, limits[i].most);
+        assert_true(most <= limits[i].rate + limits[i].burst);
+    }
+}
+
+static void test_the_limit_for_all(void **state)
+{
+    unsigned taken = 0;
+
+    (void)state;
+    start(10, 128);
+    limits_set(10, 128, 1000);
+    for (unsigned number = 0; number < 3000; number++)
+        taken += limits_allow(source_of(IPV4_BY_CHANCE, number), TIMING_SECOND) ? 1 : 0;
+    assert_int_equal(taken, 1000);
+    assert_true(limits_allow(source_of(IPV4_BY_CHANCE, 0), TIMING_SECOND + TIMING_SECOND / 1000));
+}
+
+/* ---- Who is named in the log ------------------------------------------------------------- */
+
+static const uint8_t packet[] = {0, 0, 0, 0, 0xF1, 7, 3, 0};
+
+static void note(unsigned number, size_t outcome, uint64_t now)
+{
+    uint8_t address[ADDRESS_SIZE] = {[10] = 0xFF, [11] = 0xFF, 10, 0, 0, 0};
+
+    address[13] = (uint8_t)(number >> 16);
+    address[14] = (uint8_t)(number >> 8);
+    address[15] = (uint8_t)number;
+    sources_note(address, outcome, packet, now);
+}
+
+static void test_each_kind_of_packet_is_said_once_for_each_source(void **state)
+{
+    static const uint8_t ipv6[ADDRESS_SIZE] = {0x20, 0x01, 0x0d, 0xb8, [15] = 1};
+    size_t outcomes = 0;
+
+    (void)state;
+    start(10, 128);
+    for (unsigned round = 0; round < 3; round++)
+        for (size_t outcome = COUNT_HEARTBEATS; outcome < KINDS; outcome++)
+            note(1, outcome, TIMING_SECOND);
+    outcomes = KINDS - COUNT_HEARTBEATS;
+    assert_int_equal(said_count, outcomes);
+    assert_string_equal(said[0], "10.0.0.1: first heartbeat, variable 7 from sender 3");
+    assert_string_equal(said[1], "10.0.0.1: first report");
+    for (size_t i = 2; i < outcomes; i++)
+        assert_ptr_equal(strstr(said[i], "10.0.0.1: refused: "), said[i]);
+    sources_note(ipv6, COUNT_REPORTS, packet, TIMING_SECOND);
+    assert_string_equal(said[outcomes], "2001:db8::1: first report");
+}
+
+/* A hundred lines, then one a second; the list is full, and begins anew when a day has passed. */
+static void test_forged_sources_fill_neither_the_log_nor_the_memory(void **state)
+{
+    const uint64_t day = 86400 * TIMING_SECOND;
+    uint64_t now = 1000 * TIMING_SECOND;
+    size_t before;
+
+    (void)state;
+    memset(list, 0, sizeof list);
+    known = said_count = 0;
+    for (unsigned number = 0; number < 500; number++)
+        note(number, COUNT_HEARTBEATS, now);
+    assert_int_equal(said_count, LINES);
+    note(0, COUNT_HEARTBEATS, now + TIMING_SECOND); /* a known one: time has passed */
+    assert_int_equal(said_count, LINES + 1);
+    assert_string_equal(said[LINES], "400 more were not named: too many came at once");
+    for (unsigned number = 500; number < 1000000; number++)
+        note(number, COUNT_HEARTBEATS, now + TIMING_SECOND);
+    assert_int_equal(said_count, LINES + 3); /* one is due, and the list is full */
+    assert_non_null(strstr(said[LINES + 2], "1024 sources are known"));
+    before = said_count;
+    note(2000000, COUNT_MAGIC, now + day - 1);
+    assert_int_equal(said_count, before + 1); /* that of those left out; no name */
+    assert_non_null(strstr(said[before], "523 more were not named"));
+    note(2000000, COUNT_MAGIC, now + day);
+    assert_int_equal(said_count, before + 2);
+    assert_non_null(strstr(said[before + 1], "10.30.132.128: refused: neither"));
+    sources_finish();
+    assert_int_equal(said_count, before + 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_how_many_sources_are_served_at_once),
+        cmocka_unit_test(test_a_full_set_refuses_newcomers_and_forgets_nobody),
+        cmocka_unit_test(test_a_burst_and_then_the_rate),
+        cmocka_unit_test(test_the_most_that_one_source_gets_within_a_second),
+        cmocka_unit_test(test_the_limit_for_all),
+        cmocka_unit_test(test_each_kind_of_packet_is_said_once_for_each_source),
+        cmocka_unit_test(test_forged_sources_fill_neither_the_log_nor_the_memory),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
