@@ -174,6 +174,17 @@ enum {
 };
 
 #define DUMPULSE_NARROW_ (UINT_MAX == 0xFFFFU) /* is an int 16 bits wide? */
+#if UINT_MAX != 0xFFFFU && UINT_MAX < 0xFFFFFFFFU
+#error "dumpulse.h needs an int of 16 bits, or of 32 and more (avr-gcc: without -mint8)"
+#endif
+
+/* Has it an instruction that divides? Elsewhere `%` would be a routine of 300 bytes. */
+#if defined __ARM_FEATURE_IDIV || defined __riscv_div || defined __i386__ || \
+    defined __x86_64__ || defined __powerpc__
+#define DUMPULSE_DIVIDES_ true
+#else
+#define DUMPULSE_DIVIDES_ false
+#endif
 
 static inline unsigned dumpulse_read16_(const uint8_t *bytes)
 {
@@ -182,8 +193,16 @@ static inline unsigned dumpulse_read16_(const uint8_t *bytes)
 
 static inline void dumpulse_write16_(uint8_t *bytes, unsigned value)
 {
-    bytes[0] = (uint8_t)(value / 256U);
-    bytes[1] = (uint8_t)(value % 256U);
+    if (DUMPULSE_NARROW_) {
+        /* Volatile for the size alone: else avr-gcc 14 and clang swap the bytes of a 16-bit
+         * number that they store, though AVR stores byte by byte. */
+        volatile uint8_t *each = bytes;
+        each[0] = (uint8_t)(value / 256U);
+        each[1] = (uint8_t)(value % 256U);
+    } else {
+        bytes[1] = (uint8_t)(value % 256U);
+        bytes[0] = (uint8_t)(value / 256U);
+    }
 }
 
 /* The two sums of Adler-32 (RFC 1950) over bytes[0] to bytes[last]; the checksum
@@ -226,14 +245,19 @@ static inline void dumpulse_sum_(const uint8_t *bytes, uint_fast8_t last, unsign
     } while (last-- != 0);
     if (DUMPULSE_NARROW_) {
         b -= 15U;
-    } else { /* reduced once, in at most 129 steps */
-        int32_t rest = (int32_t)b;
-        /*@ loop invariant 0 <= rest <= 65281 * 256 && rest % 65521 == b % 65521;
-            loop assigns rest;
-            loop variant rest; */
-        while ((rest -= 65521) >= 0) {
-        }
-        b = (unsigned)(rest + 65521);
+    } else if (DUMPULSE_DIVIDES_) {
+        b %= 65521U;
+    } else {
+        /* The same without a division, which clang makes of a loop of subtractions, too.
+         * high <= 128, so b = high * 65521 + rest, and rest = b % 65536 + high * 15 is below
+         * 2 * 65521: the quotient is high, and one more where rest + 15 reaches 65536. Less
+         * quotient * 65521 is plus quotient * 15, modulo 65536. */
+        const unsigned high = b / 65536U;
+        const unsigned quotient = (b + high * 15U + 15U) / 65536U;
+        /*@ assert b == high * 65521 + (b % 65536 + high * 15); */
+        /*@ assert quotient == (b % 65536 + high * 15 < 65521 ? high : high + 1); */
+        /*@ assert quotient == b / 65521; */
+        b = (b + quotient * 15U) % 65536U;
     }
     *sum_a = a;
     *sum_b = b;
