@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sim.machine import Call, Machine, load
-from sim.targets import TARGETS
+from sim.targets import EVERY
 from tests.model import HEARTBEAT, REFUSED, REPORT, REQUEST, heartbeat
 
 VECTORS = Path(__file__).with_name("vectors.tsv")
@@ -20,11 +20,11 @@ CONTEXT = 0x1234
 PACKET_ROOM = 64
 
 
-AVRS = [name for name in TARGETS if TARGETS[name].machine == "Avr"]
+AVRS = [name for name in EVERY if EVERY[name].machine == "Avr"]
 GUARDS = bytes(range(1, 1 + Machine.GUARD))
 
 
-@pytest.fixture(scope="module", params=TARGETS)
+@pytest.fixture(scope="module", params=EVERY)
 def machine(request: pytest.FixtureRequest) -> Iterator[Machine]:
     machine = load(request.param)
     machine.counted = False
