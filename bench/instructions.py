@@ -20,7 +20,7 @@ from pathlib import Path
 from bench import budgets, callgrind, figures, noisy
 from bench.callgrind import ROOM, Counts, agreed, serve
 from bench.udp import free_port, queued_and_dropped
-from sim.targets import BUILD
+from sim.targets import BUILD, TARGETS
 from tests.model import REQUEST, heartbeat
 from tests.servers import built, wait_until
 
@@ -128,7 +128,7 @@ def main() -> None:
     print(f"Once, for the first heartbeat in a plain recvfrom loop: {extra}, as {bound} function is bound\n"
           f"then; with LD_BIND_NOW=1, {extra_now}, as {bound_now} are. udpserver binds all that it uses before.")
     figures.keep("instructions", table | {"once": {"lazy": extra, "LD_BIND_NOW": extra_now}})
-    budgets.enforce({architecture: {"udp_heartbeat": each[f"{architecture} queued"]["heartbeat"],
+    budgets.enforce({TARGETS[architecture].key: {"udp_heartbeat": each[f"{architecture} queued"]["heartbeat"],
                                     "udp_report": each[f"{architecture} queued"]["report"]}
                      for architecture in PROGRAMS}, ("udp_heartbeat", "udp_report"))
 

@@ -398,6 +398,10 @@ class Code:
             r[d] = int(words[1], 0)
         elif name == "eor" and words[0] == words[1]:
             r[d], state.zero = 0, True
+        elif name in ("eor", "or"):
+            second = r[int(words[1][1:])]
+            r[d] = r[d] ^ second if name == "eor" else r[d] | second
+            state.zero = is_zero(r[d])
         elif name == "lpm":
             must(words[1:] == ["Z"] and all(isinstance(byte, int) for byte in r[30:32]),
                  "reads flash in a way that is not known here")
@@ -710,7 +714,7 @@ def follow(name: str) -> tuple[int, list[tuple[int, int]], int]:
     check_executor(code, world, machine, states, extra)
     machine.close()
     limits = {kind: bounds(states, extra) for kind, states in found.items()}
-    for kind, budget in budgets.load()[name].items():
+    for kind, budget in budgets.load()[TARGETS[name].key].items():
         must(kind not in ("heartbeat", "report") or limits[kind][1] == budget,
              f"{name}: a {kind} may take {limits.get(kind)} cycles; its budget is {budget}")
     every = [state for each in found.values() for state in each]

@@ -64,21 +64,6 @@ def test_a_bound_that_does_not_hold_is_noticed(name: str, unit: str, kinds: tupl
             worst.check(name, {unit: units[unit] | {kind: (low, high - 1)}})
 
 
-@pytest.mark.parametrize("wrong", [lambda head: [], lambda head: [head, head], lambda head: [head + 4]])
-def test_a_certain_jump_that_nobody_argued_about_is_noticed(monkeypatch: pytest.MonkeyPatch,
-                                                            wrong: Callable[[int], list[int]]) -> None:
-    def read(machine: Machine) -> worst.Flow:
-        flow = original(machine)
-        (head,) = flow.certain
-        flow.certain = wrong(head)
-        return flow
-
-    original = worst.read
-    monkeypatch.setattr(worst, "read", read)
-    with pytest.raises(SystemExit, match="jumps that nobody has argued about"):
-        worst.bounds("PowerPC")
-
-
 def test_a_machine_is_closed_whatever_happens(monkeypatch: pytest.MonkeyPatch) -> None:
     """An Xtensa that is not closed crashes, and says so after the message."""
     def fail(*_: object) -> NoReturn:
@@ -110,11 +95,11 @@ def test_a_stack_deeper_than_the_bound_is_noticed(name: str, pushed: int) -> Non
 def test_valgrind_counts_what_unicorn_does(name: str) -> None:
     counted = functions.measure(name, "-Os")
     figure = {column: cell for (command, row, column), cell in figures.parse(figures.FILE.read_text()).items()
-              if (command, row) == ("cost", name)}
+              if (command, row) == ("cost", TARGETS[name].key)}
     for kind in ("length", "sum", "variable"):
         assert str(counted[f"refused {kind}"]) == figure[kind]
     assert str(counted["heartbeat"]) == figure["heartbeat"]
-    assert f"{counted['report of zeros']}-{counted['report of ff']}" == figure["report"]
+    assert str(counted["report of zeros"]) == str(counted["report of ff"]) == figure["report"]
 
 
 def test_a_loop_that_nobody_argued_about_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
