@@ -27,9 +27,11 @@ static bool is_request(const uint8_t *packet)
         loop invariant \forall integer k; 0 <= k < i ==> packet[k] == request[k];
         loop assigns i;
         loop variant 8 - i; */
-    for (; i != DUMPULSE_PACKET_SIZE; i++)
-        if (packet[i] != pgm_read_byte(&request[i]))
+    for (; i != DUMPULSE_PACKET_SIZE; i++) {
+        if (packet[i] != pgm_read_byte(&request[i])) {
             break;
+        }
+    }
     return i == DUMPULSE_PACKET_SIZE;
 }
 
@@ -40,24 +42,27 @@ static bool starts_with(const uint8_t *packet, unsigned b, unsigned a)
     /*@ assert !DUMPULSE_NARROW_ ==>
           ((uint32_t)packet[0] << 24) + ((uint32_t)packet[1] << 16) + ((uint32_t)packet[2] << 8) +
           packet[3] == number(packet) * 65536 + number(packet + 2); */
-    if (!DUMPULSE_NARROW_ && LOADS_ANYWHERE)
+    if (!DUMPULSE_NARROW_ && LOADS_ANYWHERE) {
         return ((uint32_t)packet[0] << 24) + ((uint32_t)packet[1] << 16) +
                    ((uint32_t)packet[2] << 8) + packet[3] ==
                ((uint32_t)b << 16) + a;
-    if (!DUMPULSE_NARROW_)
+    }
+    if (!DUMPULSE_NARROW_) {
         return dumpulse_read16_(packet) == b && dumpulse_read16_(packet + 2) == a;
+    }
     uint8_t differ = (uint8_t)(packet[0] ^ (b / 256U));
     /*@ assert differ == (packet[0] ^ (b / 256)); */
     differ |= (uint8_t)(packet[1] ^ (b % 256U));
     /*@ assert differ == ((packet[0] ^ (b / 256)) | (packet[1] ^ (b % 256))); */
     /*@ assert differ == 0 <==> packet[0] == b / 256 && packet[1] == b % 256; */
-    if (differ != 0)
+    if (differ != 0U) {
         return false;
+    }
     differ = (uint8_t)(packet[2] ^ (a / 256U));
     differ |= (uint8_t)(packet[3] ^ (a % 256U));
     /*@ assert differ == ((packet[2] ^ (a / 256)) | (packet[3] ^ (a % 256))); */
     /*@ assert differ == 0 <==> packet[2] == a / 256 && packet[3] == a % 256; */
-    return differ == 0;
+    return differ == 0U;
 }
 
 /* Writes the report's checksum, and has the report sent. */
@@ -84,8 +89,9 @@ static dumpulse_result report(dumpulse *agent, unsigned b, unsigned a, void *con
 dumpulse_result dumpulse_process_packet(dumpulse *agent, const uint8_t *packet, size_t length,
                                         void *context)
 {
-    if (length != DUMPULSE_PACKET_SIZE)
+    if (length != DUMPULSE_PACKET_SIZE) {
         return DUMPULSE_REFUSED;
+    }
 
     /* Either way a checksum is due, the report's or a heartbeat's own, and one call makes it: two
      * would take 38 bytes more on AVR, and 24 on a Cortex-M0+. So what a packet is gets decided
@@ -95,19 +101,24 @@ dumpulse_result dumpulse_process_packet(dumpulse *agent, const uint8_t *packet, 
     if (packet[DUMPULSE_MAGIC_AT_] == DUMPULSE_MAGIC) {
         summed = packet;
         last = DUMPULSE_PACKET_LAST_;
-    } else if (!is_request(packet)) {
-        return DUMPULSE_REFUSED;
+    } else {
+        if (!is_request(packet)) {
+            return DUMPULSE_REFUSED;
+        }
     }
-    unsigned a, b;
+    unsigned a;
+    unsigned b;
     dumpulse_sum_(summed + DUMPULSE_SUM_SIZE_, last, &a, &b);
 
     /* Was it the report that was summed? The cast is for the prover, to which pointers of two
      * types are unrelated. */
-    if (summed == (const uint8_t *)agent->report)
+    if (summed == (const uint8_t *)agent->report) {
         return report(agent, b, a, context);
+    }
     /*@ assert summed == packet; */
-    if (!starts_with(summed, b, a))
+    if (!starts_with(summed, b, a)) {
         return DUMPULSE_REFUSED;
+    }
     return dumpulse_record(agent, summed[DUMPULSE_VARIABLE_AT_], summed[DUMPULSE_SENDER_AT_],
                            summed[DUMPULSE_VALUE_AT_]);
 }

@@ -178,9 +178,9 @@ enum {
 };
 
 #define DUMPULSE_NARROW_ (UINT_MAX == 0xFFFFU) /* is an int 16 bits wide? */
-#if UINT_MAX != 0xFFFFU && UINT_MAX < 0xFFFFFFFFU
-#error "dumpulse.h needs an int of 16 bits, or of 32 and more (avr-gcc: without -mint8)"
-#endif
+/* An int of 8 bits, as avr-gcc has it with -mint8, or of 24 does not compile. */
+typedef char dumpulse_needs_an_int_of_16_bits_or_of_32_and_more_
+    [(UINT_MAX == 0xFFFFU || UINT_MAX >= 0xFFFFFFFFU) ? 1 : -1];
 
 /* Has it an instruction that divides? Elsewhere `%` would be a routine of 300 bytes. */
 #if defined __ARM_FEATURE_IDIV || defined __riscv_div || defined __i386__ || defined __x86_64__ || \
@@ -218,7 +218,10 @@ static inline void dumpulse_sum_(const uint8_t *bytes, uint_fast8_t last, unsign
                                  unsigned *sum_b)
 {
     unsigned a = 1;
-    unsigned b = DUMPULSE_NARROW_ ? 15 : 0;
+    unsigned b = 0;
+    if (DUMPULSE_NARROW_) {
+        b = 15;
+    }
 
     /*@ ghost unsigned done = 0; */
     /*@ loop invariant done == \at(last, Pre) - last && done <= 255;
@@ -235,8 +238,9 @@ static inline void dumpulse_sum_(const uint8_t *bytes, uint_fast8_t last, unsign
             /* b is kept 15 too high, in 15..65535, so that it overflows exactly when
              * it is to be reduced. Losing 65536 then, it lost 15 more than 65521. */
             b = (unsigned)(((uint32_t)b + a) % 65536U);
-            if (b < a)
+            if (b < a) {
                 b += 15U;
+            }
         } else {
             b += a;
         }
@@ -270,8 +274,9 @@ static inline void dumpulse_sum_(const uint8_t *bytes, uint_fast8_t last, unsign
 static inline dumpulse_result dumpulse_record(dumpulse *agent, uint8_t variable, uint8_t sender,
                                               uint8_t value)
 {
-    if (variable >= DUMPULSE_VARIABLES)
+    if (variable >= DUMPULSE_VARIABLES) {
         return DUMPULSE_REFUSED;
+    }
     /* At most 4 * 63 = 252: one byte holds it. The pointer is 4 bytes before the entry, so that
      * nothing but this is added to the agent's: to add 4 would take 6 bytes more on AVR. */
     const uint_fast8_t offset = (uint_fast8_t)(variable * DUMPULSE_ENTRY_SIZE_);
@@ -285,7 +290,8 @@ static inline dumpulse_result dumpulse_record(dumpulse *agent, uint8_t variable,
 static inline void dumpulse_make_heartbeat(uint8_t packet[DUMPULSE_PACKET_SIZE], uint8_t variable,
                                            uint8_t sender, uint8_t value)
 {
-    unsigned a, b;
+    unsigned a;
+    unsigned b;
 
     packet[DUMPULSE_MAGIC_AT_] = DUMPULSE_MAGIC;
     packet[DUMPULSE_VARIABLE_AT_] = variable;
@@ -298,10 +304,12 @@ static inline void dumpulse_make_heartbeat(uint8_t packet[DUMPULSE_PACKET_SIZE],
 
 static inline bool dumpulse_check_report(const uint8_t *report, size_t length)
 {
-    unsigned a, b;
+    unsigned a;
+    unsigned b;
 
-    if (length != DUMPULSE_REPORT_SIZE)
+    if (length != DUMPULSE_REPORT_SIZE) {
         return false;
+    }
     dumpulse_sum_(report + DUMPULSE_SUM_SIZE_, DUMPULSE_REPORT_LAST_, &a, &b);
     return dumpulse_read16_(report) == b && dumpulse_read16_(report + 2) == a;
 }

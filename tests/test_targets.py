@@ -141,7 +141,7 @@ def test_what_link_time_optimisation_may_cost(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_an_int_of_8_bits_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SystemExit, match="needs an int of 16 bits, or of 32 and more"):
+    with pytest.raises(SystemExit, match="needs_an_int_of_16_bits_or_of_32_and_more"):
         EVERY["ATmega328P"].compile(ROOT / "dumpulse.c", tmp_path / "dumpulse.o", "-mint8")
 
 
