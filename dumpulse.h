@@ -260,12 +260,12 @@ static inline void dumpulse_sum_(const uint8_t *bytes, uint_fast8_t last, unsign
          * high <= 128, so b = high * 65521 + rest, and rest = b % 65536 + high * 15 is below
          * 2 * 65521: the quotient is high, and one more where rest + 15 reaches 65536. Less
          * quotient * 65521 is plus quotient * 15, modulo 65536. */
-        const unsigned high = b / 65536U;
-        const unsigned quotient = (b + high * 15U + 15U) / 65536U;
+        const unsigned high = (unsigned)(b / 65536U);
+        const unsigned quotient = (unsigned)((b + high * 15U + 15U) / 65536U);
         /*@ assert b == high * 65521 + (b % 65536 + high * 15); */
         /*@ assert quotient == (b % 65536 + high * 15 < 65521 ? high : high + 1); */
         /*@ assert quotient == b / 65521; */
-        b = (b + quotient * 15U) % 65536U;
+        b = (unsigned)((b + quotient * 15U) % 65536U);
     }
     *sum_a = a;
     *sum_b = b;

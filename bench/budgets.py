@@ -120,7 +120,11 @@ def raised(file: Path) -> list[str]:
 
 
 def enforce(measured: Budgets, columns: tuple[str, ...], file: Path = FILE) -> None:
-    """Ends the program, saying why, if a figure or a budget is not as it should be."""
+    """Says which budgets have gone up, and why. Ends the program, saying why, if a figure or a
+    budget is not as it should be."""
+    for (name, column), (before, after, why) in parse_reasons(file.read_text()).items():
+        if column in columns:
+            print(f"raised: {name}: {column} from {before} to {after}: {why}")
     faults = over(measured, columns, file) + raised(file)
     if faults:
         raise SystemExit("\n".join(faults))

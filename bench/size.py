@@ -92,8 +92,6 @@ def main() -> None:
           "clang on AVR, start-up code that most firmware has anyway. record: what a call of\n"
           "dumpulse_record adds. stack: a bound, the compiler's for each function, summed along the\n"
           "deepest chain of calls, hooks apart; none is recursive.")
-    for (name, column), (before, after, why) in budgets.parse_reasons(budgets.FILE.read_text()).items():
-        print(f"{name}: {column} {before} -> {after}: {why}")
     figures.keep("size", measured)
     budgets.enforce(measured, ("bytes", "record", "stack"))
 
