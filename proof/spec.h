@@ -202,8 +202,6 @@ static dumpulse_result report(dumpulse *agent, unsigned b, unsigned a, void *con
       x % 65521 == (x < 65521 ? x : x - 65521);
     lemma mod_of_sum: \forall integer x, y; 0 <= x && 0 <= y ==>
       (x % 65521 + y) % 65521 == (x + y) % 65521;
-    lemma same_bits: \forall integer x, y; (x ^ y) == 0 <==> x == y;
-    lemma no_bits: \forall integer x, y; (x | y) == 0 <==> x == 0 && y == 0;
     lemma halves: \forall integer x, y, u, v; 0 <= y < 65536 && 0 <= v < 65536 ==>
       (x * 65536 + y == u * 65536 + v <==> x == u && y == v);
 
