@@ -12,6 +12,7 @@ from __future__ import annotations
 import struct
 import sys
 from pathlib import Path
+from typing import Any
 
 from elftools.elf.elffile import ELFFile
 
@@ -30,7 +31,7 @@ def elf_hash(name: str) -> int:
     return value
 
 
-def versions(image: bytes, start: int) -> list[int]:
+def versions(image: bytearray, start: int) -> list[int]:
     """Where the versions stand that a program needs, of all libraries."""
     found = []
     while True:
@@ -48,7 +49,7 @@ def mended(file: Path) -> bytes | None:
     """The program with old names, if it needs any."""
     image = bytearray(file.read_bytes())
     with file.open("rb") as stream:
-        elf = ELFFile(stream)
+        elf: Any = ELFFile(stream)  # of which pyelftools' types say too little
         symbols, needs = elf.get_section_by_name(".dynsym"), elf.get_section_by_name(".gnu.version_r")
         if elf["e_machine"] != "EM_X86_64" or symbols is None or needs is None:
             return None
