@@ -355,8 +355,8 @@ mutants: ## break the library: does a test notice?
 explore: ## Hypothesis with new and many more examples; minutes
 	@HYPOTHESIS_PROFILE=explore $(PYTEST) test_dumpulse.py
 
-clean: ##! remove what was made, but for the Python packages
-	@[ ! -d build ] || find build -mindepth 1 -maxdepth 1 ! -name venv -exec rm -rf {} +
+clean: ##! remove what was made, but for Python packages and compilers
+	@[ ! -d build ] || find build -mindepth 1 -maxdepth 1 ! -name venv ! -name toolchains -exec rm -rf {} +
 
 layers: ## the layers of the house, as a picture
 	@python3 -m tests.layers
@@ -425,7 +425,7 @@ build/reliability/crc.tsv: build/reliability/distances
 	@$< crc >$@
 
 # What tools/setup makes last of all: where it is up to date, everything is there.
-$(READY): tools/packages.txt tools/requirements.txt
+$(READY): tools/packages.txt tools/requirements.txt tools/toolchains.txt
 	@tools/setup
 FIGURES := size cost paths worst energy instructions startup functions growth loopbench bench performance
 RELIABILITY := accepted bias bits bursts moved report-damage channels residual

@@ -10,37 +10,42 @@ from pathlib import Path
 
 FILE = Path(__file__).with_name("budgets.tsv")
 HEAD = "# target\t"  # then the names of the columns
-RISE = "# rise\t"  # then target, column, the most that it may be now, and why it had to rise
+RAISED = "raised"
 Budgets = dict[str, dict[str, int]]
+Reasons = dict[tuple[str, str], tuple[int, str, str]]  # by name and column: from, to, why
 
 
 def parse(text: str) -> Budgets:
-    """A number for each target and column; "-" is no budget."""
+    """A number for each name and column; "-" is no budget. A name is "target, compiler" where
+    there is a column for the compiler."""
     budgets: Budgets = {}
     columns: list[str] = []
     for line in text.splitlines():
         if line.startswith(HEAD):
             columns = line.removeprefix(HEAD).split("\t")
-        if line.startswith("#") or not line.strip():
+        if line.startswith(("#", RAISED)) or not line.strip():
             continue
         name, *cells = line.split("\t")
         if len(cells) != len(columns):
-            raise SystemExit(f"budgets: {name} needs {len(columns)} numbers")
-        budgets[name] = {column: int(cell) for column, cell in zip(columns, cells, strict=True)
+            raise SystemExit(f"budgets: {name} needs {len(columns)} cells")
+        if columns[0] == "compiler":
+            name, cells = f"{name}, {cells[0]}", cells[1:]
+        budgets[name] = {column: int(cell) for column, cell in zip(columns[-len(cells):], cells, strict=True)
                          if cell != "-"}
     return budgets
 
 
-def rises(text: str) -> dict[tuple[str, str], int]:
-    """The budgets that had to rise, by target and column: how far."""
-    found = {}
+def parse_reasons(text: str) -> Reasons:
+    """Why a budget is above the lowest that it has been: lines "raised, name, column, from, to, why"."""
+    reasons: Reasons = {}
     for line in text.splitlines():
-        if line.startswith(RISE):
-            name, column, figure, why = [*line.removeprefix(RISE).split("\t", 3), "", "", ""][:4]
-            if not figure.isdigit() or not why.strip():
-                raise SystemExit(f"budgets: a rise needs target, column, figure and why: {line}")
-            found[name, column] = int(figure)
-    return found
+        if line.startswith(RAISED):
+            cells = line.split("\t")
+            if len(cells) != 6 or not cells[3].isdecimal() or not cells[5].strip():
+                raise SystemExit(f"budgets: a line of a raised budget needs a name, a column, from, to and why:\n{line}")
+            _, name, column, before, after, why = cells
+            reasons[name, column] = int(before), after, why
+    return reasons
 
 
 def load(file: Path = FILE) -> Budgets:
@@ -76,31 +81,50 @@ def git(*words: str) -> str:
     return done.stdout
 
 
+def lowest(file: Path) -> dict[tuple[str, str], tuple[int, str]]:
+    """By name and column: the lowest budget in the history of the file, and the commit that has it."""
+    found: dict[tuple[str, str], tuple[int, str]] = {}
+    now = load(file)
+    for commit in git("log", "--format=%h", "--", file.name).split():
+        for name, figures in parse(git("show", f"{commit}:./{file.name}")).items():
+            if name not in now:  # before budgets were a compiler's, they were those of the first one
+                name = next((key for key in now if key.startswith(f"{name}, ")), name)
+            for column, figure in figures.items():
+                if figure < found.get((name, column), (figure + 1, ""))[0]:
+                    found[name, column] = figure, commit
+    return found
+
+
 def raised(file: Path) -> list[str]:
-    """A line for each budget that is above the lowest that it has ever been, or gone; a rise, with its reason,
-    excuses it from what came before that."""
+    """A line for each budget that is above the lowest that it has been, or gone, without a reason
+    beside it; and for each reason that is not of such a one."""
     if not (FILE.parent.parent / ".git").exists():
         print("budgets: their history was not checked: this is not a git checkout")
         return []
     if git("rev-parse", "--is-shallow-repository").strip() == "true":
         print("budgets: their history was not checked: this is a shallow clone")
         return []
-    now, risen = load(file), rises(file.read_text())
+    now, reasons = load(file), parse_reasons(file.read_text())
     lines = []
-    for commit in git("log", "--format=%h", "--", file.name).split():
-        then = git("show", f"{commit}:./{file.name}")
-        later = dict(risen.items() - rises(then).items())
-        for name, figures in parse(then).items():
-            for column, figure in figures.items():
-                limit = max(figure, later.get((name, column), 0))
-                if now.get(name, {}).get(column, limit + 1) > limit:
-                    lines.append(f"{name}: the budget for {column} was {figure} in {commit}: "
-                                 "budgets only go down")
-    return lines
+    for (name, column), (figure, commit) in lowest(file).items():
+        today = now.get(name, {}).get(column)
+        before, after, _ = reasons.pop((name, column), (None, None, None))
+        if (today is None or today > figure) != (before is not None):
+            lines.append(f"{name}: the budget for {column} was {figure} in {commit}: it may only go up, or "
+                         f"away, with a line of reason in {file.name}" if before is None else
+                         f"{name}: {column} has not gone up: its reason in {file.name} can go")
+        elif before is not None and (before, after) != (figure, "-" if today is None else str(today)):
+            lines.append(f"{name}: {column} went from {figure} to {today}: the reason in {file.name} says "
+                         f"from {before} to {after}")
+    return lines + [f"{name}: {column} has a reason in {file.name}, and never had a budget" for name, column in reasons]
 
 
 def enforce(measured: Budgets, columns: tuple[str, ...], file: Path = FILE) -> None:
-    """Ends the program, saying why, if a figure or a budget is not as it should be."""
+    """Says which budgets have gone up, and why. Ends the program, saying why, if a figure or a
+    budget is not as it should be."""
+    for (name, column), (before, after, why) in parse_reasons(file.read_text()).items():
+        if column in columns:
+            print(f"raised: {name}: {column} from {before} to {after}: {why}")
     faults = over(measured, columns, file) + raised(file)
     if faults:
         raise SystemExit("\n".join(faults))

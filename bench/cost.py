@@ -14,7 +14,7 @@ from contextlib import closing
 from bench import budgets, figures, size
 from sim.machine import Call, Machine, load
 from sim.model import REQUEST, heartbeat
-from sim.targets import TARGETS, Target
+from sim.targets import EVERY, Target
 
 EDGES = (0, 1, 127, 128, 255)  # senders and values to try with each variable
 # The second sum is reduced most often where it grows fastest: in a table of 0xFF.
@@ -45,7 +45,7 @@ def measure(machine: Machine, run: Callable[..., Call] = process) -> dict[str, l
     for kind, expected in (("heartbeat", 1), ("report", 2), ("length", 0), ("magic", 0),
                            ("sum", 0), ("variable", 0), ("request", 0)):
         if any(call.result != expected for call in calls[kind]):
-            raise SystemExit(f"{machine.target.name}: wrong result for a {kind}")
+            raise SystemExit(f"{machine.target.key}: wrong result for a {kind}")
     return calls
 
 
@@ -53,27 +53,27 @@ def check_stack(target: Target, seen: int) -> None:
     """The bound of `make size`, and the return address that a call of a hook pushes, are as deep as it gets."""
     limit = size.measure(target)[2] + target.return_address
     if seen > limit:
-        raise SystemExit(f"{target.name}: its stack was {seen} bytes deep, where the bound is {limit}")
+        raise SystemExit(f"{target.key}: its stack was {seen} bytes deep, where the bound is {limit}")
 
 
 def main() -> None:
     measured: budgets.Budgets = {}
     table: dict[str, dict[str, object]] = {}
-    row = "{:<12}{:>10}{:>12}" + "{:>9}" * 5 + "{:>6}"
-    print("                               |               refused for its             |")
-    print(row.format("target", "heartbeat", "report", "length", "magic", "sum", "variable",
+    row = "{:<13}{:<10}{:>10}{:>11}" + "{:>9}" * 5 + "{:>6}"
+    print(f"{'':<44}|{'refused for its':^45}|")
+    print(row.format("target", "compiler", "heartbeat", "report", "length", "magic", "sum", "variable",
                      "request", "stack"))
-    for target in TARGETS.values():
-        with closing(load(target.name)) as machine:
+    for name, target in EVERY.items():
+        with closing(load(name)) as machine:
             calls = measure(machine)
         cost = {kind: (min(call.cost for call in made), max(call.cost for call in made))
                 for kind, made in calls.items()}
         cells = [str(low) if low == high else f"{low}-{high}" for low, high in cost.values()]
         depth = max(call.stack for made in calls.values() for call in made)
         check_stack(target, depth)
-        print(row.format(target.name, *cells, depth))
-        table[target.name] = dict(zip((*cost, "stack"), (*cells, depth), strict=True))
-        measured[target.name] = {kind: cost[kind][1] for kind in ("heartbeat", "report")}
+        print(row.format(target.name, target.by, *cells, depth))
+        table[target.key] = dict(zip((*cost, "stack"), (*cells, depth), strict=True))
+        measured[target.key] = {kind: cost[kind][1] for kind in ("heartbeat", "report")}
     print("AVR: cycles; others: instructions. Hooks apart. request: like one, but for one byte.\n"
           "stack: bytes from the caller's down to the lowest that was written.")
     figures.keep("cost", table)

@@ -22,7 +22,7 @@ from bench.callgrind import ROOM, Counts, agreed, serve
 from bench.udp import free_port, queued_and_dropped
 from sim.model import REQUEST, heartbeat
 from sim.programs import built, wait_until
-from sim.targets import BUILD
+from sim.targets import BUILD, TARGETS
 
 PROGRAMS = {"amd64": "build/udpserver", "i386": "build/udpserver-i386"}
 # (reports, heartbeats): what was published for the first implementation, on amd64
@@ -128,7 +128,7 @@ def main() -> None:
     print(f"Once, for the first heartbeat in a plain recvfrom loop: {extra}, as {bound} function is bound\n"
           f"then; with LD_BIND_NOW=1, {extra_now}, as {bound_now} are. udpserver binds all that it uses before.")
     figures.keep("instructions", table | {"once": {"lazy": extra, "LD_BIND_NOW": extra_now}})
-    budgets.enforce({architecture: {"udp_heartbeat": each[f"{architecture} queued"]["heartbeat"],
+    budgets.enforce({TARGETS[architecture].key: {"udp_heartbeat": each[f"{architecture} queued"]["heartbeat"],
                                     "udp_report": each[f"{architecture} queued"]["report"]}
                      for architecture in PROGRAMS}, ("udp_heartbeat", "udp_report"))
 

@@ -2,14 +2,14 @@
 
 On AVR the paths of `make paths` give it: every path, with all packets and tables at once.
 Elsewhere the control flow of the machine code does. Its loops are found in it, and recognised
-by how often a request makes them turn: 8 times to compare it, 256 to sum a table, 129
-to reduce the sum of a table of ff. What no packet can exceed follows from dumpulse.c:
+by how often a request makes them turn: 8 times to compare it, 256 to sum a table.
+What no packet can exceed follows from dumpulse.c:
 
-    packet                     compares    sums    reduces
-    of another length                 0       0          0
-    without the magic number     1 to 8       0          0    refused at the first other byte
-    with the magic number             0       4          1    the sum is below 4 + 10 * 255
-    a request                         8     256   1 to 129    and below 129 * 65521
+    packet                     compares    sums
+    of another length                 0       0
+    without the magic number     1 to 8       0    refused at the first other byte
+    with the magic number             0       4
+    a request                         8     256
 
 The least and the most are those of all ways through the code that turn its loops that often. Ways
 that no packet takes may be among them, so these are bounds. Packets that are run show that their
@@ -38,11 +38,9 @@ AGENT = "dumpulse_process_packet"
 KINDS = ("length", "magic", "sum", "variable", "heartbeat", "report")
 RUN = {"length": "length", "magic": "magic", "request": "magic", "sum": "sum", "variable": "variable",
        "heartbeat": "heartbeat", "report": "report"}  # kinds of cost.py
-COMPARE, SUM, REDUCE = 8, 256, 129  # turns of the loops for a request, and a table of ff
-TURNS = {"length": {COMPARE: (0, 0), SUM: (0, 0), REDUCE: (0, 0)},
-         "magic": {COMPARE: (1, 8), SUM: (0, 0), REDUCE: (0, 0)},
-         "sum": {COMPARE: (0, 0), SUM: (4, 4), REDUCE: (1, 1)},
-         "report": {COMPARE: (8, 8), SUM: (256, 256), REDUCE: (1, 129)}}
+COMPARE, SUM = 8, 256  # turns of the loops for a request
+TURNS = {"length": {COMPARE: (0, 0), SUM: (0, 0)}, "magic": {COMPARE: (1, 8), SUM: (0, 0)},
+         "sum": {COMPARE: (0, 0), SUM: (4, 4)}, "report": {COMPARE: (8, 8), SUM: (256, 256)}}
 TURNS["variable"] = TURNS["heartbeat"] = TURNS["sum"]
 START, END = -1, -2
 DEPTH = 20000  # of the recursion along a way: a report's is of 2,200 instructions
@@ -57,7 +55,6 @@ class Flow:
     names: dict[int, str] = field(default_factory=dict)
     operands: dict[int, str] = field(default_factory=dict)
     edges: set[Edge] = field(default_factory=set)
-    certain: list[int] = field(default_factory=list)  # where jumps lead that are always made
     hooks: dict[str, set[int]] = field(default_factory=lambda: {TIME: set(), SEND: set()})
 
     def into(self, at: int) -> list[Edge]:
@@ -97,9 +94,6 @@ JUMPS = {
 }
 JUMPS["I386"] = JUMPS["Amd64"]
 PLAIN = r"bic|bf[ic]|bswap"  # no jumps, for all their names
-# Always made, as the second sum is below 2^31: the compiler tests whether it is negative. There is one,
-# and it leads to where that sum is reduced.
-CERTAIN = {"PowerPC": r"bge "}
 
 
 def read(machine: Machine) -> Flow:
@@ -125,9 +119,6 @@ def read(machine: Machine) -> Flow:
             ways = [goal]
         elif re.match(jumps.maybe, words) and not re.match(PLAIN, words) and goal is not None:
             ways = [following[at], goal]
-            if re.match(CERTAIN.get(machine.target.name, "$"), words):
-                ways = [goal]
-                flow.certain.append(goal)
         elif re.match(r"b|cb|j|tb|call|c\.j|c\.b", words) and not re.match(PLAIN, words):
             raise SystemExit(f"{machine.target.name}: {words} at {at:x}: goes who knows where")
         else:
@@ -138,8 +129,9 @@ def read(machine: Machine) -> Flow:
 
 
 # Cortex-M0+, by table 3-1 of its technical reference manual, with memory that needs no waiting;
-# where the table leaves a choice, a load or a store is not to the single-cycle port.
-M0_CYCLES = dict.fromkeys("movs mov adds add subs cmp orrs lsls lsrs rev uxtb uxth nop".split(), 1)
+# where the table leaves a choice, a load or a store is not to the single-cycle port, and the
+# multiplier is the fast one: the small one takes 32.
+M0_CYCLES = dict.fromkeys("movs mov adds add subs muls cmp orrs lsls lsrs rev uxtb uxth nop".split(), 1)
 M0_CYCLES |= dict.fromkeys("ldr ldrb strb b".split(), 2) | {"bl": 3}
 
 
@@ -213,11 +205,8 @@ def by_flow(machine: Machine) -> dict[str, dict[str, Range]]:
         if strange := steps.keys() - flow.edges:
             raise SystemExit(f"{machine.target.name}: a {kind} takes steps that the listing does not have: {strange}")
     turns = {head: sum(runs["report"][edge] for edge in flow.into(head)) for head in flow.heads()}
-    if sorted(turns.values()) != sorted((COMPARE, SUM, REDUCE)):
+    if sorted(turns.values()) != sorted((COMPARE, SUM)):
         raise SystemExit(f"{machine.target.name}: loops that nobody has argued about: {turns}")
-    reducing = [head for head, count in turns.items() if count == REDUCE]
-    if flow.certain != (reducing if machine.target.name in CERTAIN else []):
-        raise SystemExit(f"{machine.target.name}: jumps that nobody has argued about lead to {flow.certain}")
     # A variable out of range is refused by a step of its own, which no wrong checksum takes.
     own = set(runs["variable"]) - set(runs["sum"]) - set(runs["heartbeat"])
     weigh: dict[str, Callable[[Edge], int]] = {"instructions": lambda edge: 1}
@@ -284,7 +273,7 @@ def check(name: str, units: dict[str, dict[str, Range]]) -> None:
                 raise SystemExit(f"{name}: a {kind} took {min(costs)} to {max(costs)} {unit}, "
                                  f"where the bounds are {limits[kind][0]} and {limits[kind][1]}")
     for kind in ("heartbeat", "report"):
-        budget, most = budgets.load()[name][kind], units[machine.cost_unit][kind][1]
+        budget, most = budgets.load()[TARGETS[name].key][kind], units[machine.cost_unit][kind][1]
         if most > budget:
             raise SystemExit(f"{name}: a {kind} may take {most} {machine.cost_unit}; its budget is {budget}")
 

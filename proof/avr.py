@@ -397,6 +397,10 @@ class Code:
             r[d] = int(words[1], 0)
         elif name == "eor" and words[0] == words[1]:
             r[d], state.zero = 0, True
+        elif name in ("eor", "or"):
+            second = r[int(words[1][1:])]
+            r[d] = r[d] ^ second if name == "eor" else r[d] | second
+            state.zero = is_zero(r[d])
         elif name == "lpm":
             must(words[1:] == ["Z"] and all(isinstance(byte, int) for byte in r[30:32]),
                  "reads flash in a way that is not known here")

