@@ -36,20 +36,25 @@ static volatile uint16_t seconds;
 static volatile uint8_t hungry; /* ticks since the loop was last seen */
 static uint8_t ticks;           /* of this second */
 
-static uint32_t low, high; /* when the next tick is due, 64 bits */
-static void set_alarm(void)
+/* The clock has 64 bits, and is read in two halves. If its low half wraps between the two reads,
+ * the halves do not belong together: then the high half has changed, and we read both again. */
+static uint64_t now(void)
 {
-    low += TICK;
-    high += low < TICK;
-    ALARM_HIGH = UINT32_MAX; /* not early, in between */
-    ALARM_LOW = low;
-    ALARM_HIGH = high;
+    uint32_t high, low;
+    do {
+        high = TIME_HIGH;
+        low = TIME_LOW;
+    } while (high != TIME_HIGH);
+    return (uint64_t)high << 32 | low;
 }
 
-static bool is_late(void)
+static uint64_t due; /* the time of the next tick */
+static void set_alarm(void)
 {
-    const uint32_t now_high = TIME_HIGH;
-    return now_high > high || (now_high == high && TIME_LOW >= low);
+    due += TICK;
+    ALARM_HIGH = UINT32_MAX; /* no alarm while only one half is new */
+    ALARM_LOW = (uint32_t)due;
+    ALARM_HIGH = (uint32_t)(due >> 32);
 }
 
 /* The machine has no watchdog, so its clock is one: it resets unless the loop is alive. If the
@@ -62,7 +67,7 @@ static void on_tick(void)
         ticks = 0;
         seconds++;
     }
-    if (!is_late() && ++hungry == DOG_TICKS)
+    if (now() < due && ++hungry == DOG_TICKS)
         RESET = RESET_MAGIC;
 }
 
@@ -128,8 +133,7 @@ void begin(void)
     for (uint32_t *word = zeros_begin; word != zeros_end; word++)
         *word = 0;
     __asm__ volatile("csrw mtvec, %0" ::"r"(trap));
-    low = TIME_LOW;
-    high = TIME_HIGH;
+    due = now();
     set_alarm();
     PLIC_PRIORITY = 1;
     PLIC_ENABLE = 1U << UART_SOURCE;
