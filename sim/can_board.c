@@ -11,7 +11,7 @@
  *                             of 8 digits has 29 bits.
  *     wait MICROSECONDS       nothing comes for so long
  *     gap MICROSECONDS        from now on, so long after each frame that comes (at first 250)
- *     frame MICROSECONDS      from now on, a frame that the board sends takes so long (at first 250)
+ *     frame MICROSECONDS      from now on, a frame from the board takes so long (at first 250)
  *     alone                   from now on, nobody acknowledges what the board sends
  *     fail                    from now on, every frame that the board sends fails
  *     stuck                   from now on, the bus does not rest
@@ -22,14 +22,15 @@
  *     show ADDRESS            prints ADDRESS#VALUE for this register (hexadecimal)
  *
  * The program prints every frame that the firmware sends as `candump -L` does. It ends when the
- * script is at its end and the firmware has been silent for 100 ms. Then it prints on the standard
- * error:
- *     cycles N     all cycles
- *     asleep N     the cycles during which the AVR was asleep
- *     boots N      how often the firmware began at address 0
- *     stack N      the most bytes that the stack had
- *     errors N     the controller's register EFLG
- * all on one line.
+ * script is at its end and the firmware has been silent for 100 ms. Then it prints one line on the
+ * standard error:
+ *     cycles N asleep N boots N stack N errors N
+ *
+ *     cycles    all cycles
+ *     asleep    the cycles during which the AVR was asleep
+ *     boots     how often the firmware began at address 0
+ *     stack     the most bytes that the stack had
+ *     errors    the controller's register EFLG
  */
 #include "avr_host.h" /* first: simavr's other headers need what it includes */
 
