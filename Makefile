@@ -110,10 +110,8 @@ check: build/check/unit build/check/vectors build/check/exhaustive $(SERVERS:%=b
 	@$(if $(SERVERS),python3 -m unittest -q tests.check,python3 client.py --version)
 
 include firmware/images.mk
-include firmware/can.mk
 firmware: $(FIRMWARE) ##! the images for boards: build/firmware
 	@printf '%s\n' $(FIRMWARE)
-$(FIRMWARE): | $(READY)
 
 test-firmware: $(FIRMWARE) ##! boot every image: packets, noise, floods, the real client
 	@$(PYTEST) $(TEST_FIRMWARE)
@@ -169,7 +167,7 @@ TESTS := proof-mutants test-firmware server-checked proof python check-pages pro
 # Two at a time, as most of them leave a core idle. What several need is built beforehand;
 # what one prints stays together, and in build/log.
 test: setup ##! install what is missing, then run every test
-	@$(MAKE) --no-print-directory -j2 $(PROGRAMS) $(SERVER_PROGRAMS) $(SEARCHES) $(COUNTS) build/reliability/moved.txt $(FIRMWARE) $(CAN_PROGRAMS)
+	@$(MAKE) --no-print-directory -j2 $(PROGRAMS) $(SERVER_PROGRAMS) $(SEARCHES) $(COUNTS) build/reliability/moved.txt $(FIRMWARE) $(SIMULATORS)
 	@$(MAKE) --no-print-directory -j2 $(TESTS:%=part-%)
 	@echo "== all of: $(TESTS)"
 
@@ -373,7 +371,8 @@ distclean: ##! remove all that was made
 # Every program of the tests: its compiler, its sources and what else it needs.
 VECTOR_PROGRAMS := $(addprefix build/vectors-,amd64 i386 powerpc sanitized gcc-sanitized)
 SOURCES = $(filter %.c,$^)
-PROGRAMS := build/udpserver-sanitized build/udpserver-calls build/unit build/unit-can build/unit-udpserver build/exhaustive \
+PROGRAMS := build/udpserver-sanitized build/udpserver-calls build/unit build/unit-can build/unit-udpserver build/unit-mcp2515 \
+            build/exhaustive \
             build/fuzz/fuzz build/fuzz/server $(VECTOR_PROGRAMS) build/reliability/accepted build/reliability/report
 build/udpserver-sanitized: udpserver.c $(SERVICE)
 build/udpserver-sanitized: COMPILER := clang
@@ -383,11 +382,12 @@ build/udpserver-calls: SOURCES = $(filter-out udpserver.c agent/state.c,$(filter
 build/unit: tests/unit.c
 build/unit-can: tests/unit_can.c $(SERVICE)
 build/unit-can: SOURCES = tests/unit_can.c dumpulse.c # the first includes agent/can.c
-build/unit-can: MORE := $(SANITIZERS)
 build/unit-udpserver: tests/unit_udpserver.c $(SERVICE)
 build/unit-udpserver: SOURCES = tests/unit_udpserver.c # which includes what it tests
-build/unit-udpserver: MORE := $(SANITIZERS)
-build/unit build/unit-can build/unit-udpserver: LINK := -lcmocka
+build/unit-mcp2515: tests/mcp2515.c sim/mcp2515.c sim/mcp2515.h
+build/unit-mcp2515: SOURCES = tests/mcp2515.c sim/mcp2515.c # and no library
+build/unit-can build/unit-udpserver build/unit-mcp2515: MORE := $(SANITIZERS)
+build/unit build/unit-can build/unit-udpserver build/unit-mcp2515: LINK := -lcmocka
 build/exhaustive: tests/exhaustive.c
 build/exhaustive: MORE := -O2
 build/fuzz/fuzz: tests/fuzz.c tests/fuzz_check.h

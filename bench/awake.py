@@ -1,6 +1,6 @@
-"""What an image does for a packet while it is awake, interrupts and waking up included: cycles that
-simavr counts, or instructions that QEMU counts.
+"""What a packet costs while an image runs, interrupts and waking up included.
 
+simavr counts cycles, QEMU counts instructions. The time in which the image sleeps does not count.
 SPDX-License-Identifier: MIT
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 import socket
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable
@@ -19,13 +18,12 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
 from bench import stack
-from sim.boards import PATIENCE, Board, Line
+from sim.boards import PATIENCE, REPORT_SIZE, REQUEST_AT, Board, Bus, Line, frame
 from sim.model import REQUEST, heartbeat
-from sim.programs import built
 
-FEW, MANY = 200, 1000  # packets on simavr; the difference of two runs has no start-up in it
-PAINT = 0xA5  # there, the stack has never been
-READ = 33  # where serial.h's ring counts, in its last byte, the bytes that the loop has taken
+FEW, MANY = 200, 1000  # packets in simavr; the start-up cancels out in the difference of two runs
+PAINT = 0xA5  # the bytes of the stack before they are used
+READ = 33  # offset of the member `read` in serial.h's ring: how many bytes the loop has taken
 
 
 def beats(count: int) -> list[bytes]:
@@ -42,50 +40,52 @@ Counts = dict[str, int]
 
 
 def on_line(board: Board) -> Callable[[list[bytes]], Counts]:
-    """What serial_board counts when these packets come, at full speed."""
+    """A run in which packets come at full speed: what serial_board counts."""
     def run(packets: list[bytes]) -> Counts:
         with Line(board, script=b"".join(packets)) as line:
-            line.receive(260 * packets.count(REQUEST))
+            line.receive(REPORT_SIZE * packets.count(REQUEST))
             return line.end()
     return run
 
 
-def on_bus(packets: list[bytes]) -> Counts:
-    """What avr_can counts when these come as frames, 250 us apart."""
-    script = "".join(f"{0x6FF if packet == REQUEST else 0x680:03X}#{packet.hex()}\n" for packet in packets)
-    done = subprocess.run([built("build/avr_can"), built("build/firmware/can_avr.elf")], input=script,
-                          capture_output=True, text=True, timeout=PATIENCE, check=True)
-    *frames, last = done.stdout.splitlines()
-    assert len(frames) == 33 * packets.count(REQUEST), "a report is missing"
-    words = last.split()
-    return dict(zip(words[::2], map(int, words[1::2]), strict=True))
+def on_bus(board: Board) -> Callable[[list[bytes]], Counts]:
+    """A run in which packets come as frames, 250 us apart: what can_board counts."""
+    def run(packets: list[bytes]) -> Counts:
+        script = [frame(board.can_id + (REQUEST_AT if packet == REQUEST else 0), packet,
+                        board.digits) for packet in packets]
+        with Bus(board, script) as bus:
+            counts = bus.end()
+            assert len(bus.frames()) == 33 * packets.count(REQUEST), "a report is missing"
+            return counts
+    return run
 
 
 def cycles(run: Callable[[list[bytes]], Counts]) -> Counts:
-    """Of a packet of each kind; and the deepest stack in these runs, in bytes."""
+    """What a packet of each kind takes, and the deepest stack in these runs, in bytes."""
     def awake(packets: list[bytes]) -> int:
-        counted = run(packets)
-        deepest.append(counted["stack"])
-        return counted["cycles"] - counted["asleep"]
+        counts = run(packets)
+        deepest.append(counts["stack"])
+        return counts["cycles"] - counts["asleep"]
 
     deepest: list[int] = []
-    found = {kind: round((awake(packets) - awake(packets[:FEW])) / (MANY - FEW))
+    taken = {kind: round((awake(packets) - awake(packets[:FEW])) / (MANY - FEW))
              for kind, packets in (("heartbeat", beats(MANY)), ("junk", junk(MANY)))}
-    asked = awake([*beats(MANY), REQUEST]) - awake(beats(MANY))
-    return found | {"report": asked, "stack": max(deepest)}
+    report = awake([*beats(MANY), REQUEST]) - awake(beats(MANY))
+    return taken | {"report": report, "stack": max(deepest)}
 
 
 # ---------------------------------------------------------------- QEMU: instructions
 
 class Counted(Line):
-    """A board on QEMU that counts its instructions, and is asked for them through QEMU's monitor."""
+    """A board in QEMU, which counts instructions. QEMU's monitor tells how many."""
 
     def __init__(self, board: Board, objdump: str) -> None:
         image = board.image()
         with image.open("rb") as stream:
             table = ELFFile(stream).get_section_by_name(".symtab")
             assert isinstance(table, SymbolTableSection)
-            at = {symbol.name.partition(".")[0]: symbol["st_value"] for symbol in table.iter_symbols()}
+            at = {symbol.name.partition(".")[0]: symbol["st_value"]
+                  for symbol in table.iter_symbols()}
         self._read, self._ticks = at["ring"] + READ, at["ticks"]
         self._free, self._top = at["zeros_end"], at["stack_top"]
         self._asleep = after_wfi(objdump, image)
@@ -95,15 +95,17 @@ class Counted(Line):
         with tempfile.NamedTemporaryFile() as paint:
             paint.write(bytes([PAINT]) * (self._top - self._free))
             paint.flush()
-            super().__init__(board, keep=[number], more=[
-                "-icount", "shift=0", "-device", f"loader,file={paint.name},addr={self._free},force-raw=on",
-                "-chardev", f"socket,id=monitor,fd={number}", "-mon", "chardev=monitor,mode=control"])
+            super().__init__(board, keep_open=[number], arguments=[
+                "-icount", "shift=0",
+                "-device", f"loader,file={paint.name},addr={self._free},force-raw=on",
+                "-chardev", f"socket,id=monitor,fd={number}",
+                "-mon", "chardev=monitor,mode=control"])
             theirs.close()
             ours.settimeout(PATIENCE)
             self._monitor = ours.makefile("rw")
             ours.close()
             self._monitor.readline()  # its greeting
-            self.ask("qmp_capabilities")  # answered once the board is there, the paint too
+            self.ask("qmp_capabilities")  # the answer comes when the board and the paint are there
         self.settle()
 
     def hang_up(self) -> None:
@@ -125,18 +127,18 @@ class Counted(Line):
         return bytes(int(byte, 16) for byte in re.findall(r" 0x([0-9a-f]{2})\b", shown))
 
     def deepest(self) -> int:
-        """Bytes of stack that were ever written."""
+        """How many bytes of the stack have ever been written."""
         return len(self.read(self._free, self._top - self._free).lstrip(bytes([PAINT])))
 
     def settle(self) -> None:
-        """Until the loop has taken all that was sent, and sleeps."""
-        end = time.monotonic() + PATIENCE
+        """Waits until the loop has taken all bytes that were sent, and sleeps."""
+        deadline = time.monotonic() + PATIENCE
         while True:
             (taken,) = self.read(self._read)
             at = re.findall(r"(?:R15=| pc +)([0-9a-f]+)", self.show("info registers"))
             if taken == self._taken and int(at[0], 16) == self._asleep:
                 return
-            assert time.monotonic() < end, "it does not sleep"
+            assert time.monotonic() < deadline, "it does not sleep"
 
     def instructions(self) -> int:
         answer = self.ask("query-replay")
@@ -144,8 +146,8 @@ class Counted(Line):
         return int(answer["icount"])
 
     def one_byte(self, value: int, answer: int) -> int | None:
-        """How many instructions a byte takes, and what is sent as an answer; none if the clock ticked
-        meanwhile, which takes some, too."""
+        """How many instructions a byte and its answer take. None if the clock has ticked meanwhile,
+        because a tick takes instructions, too."""
         ticks = self.read(self._ticks)
         self.settle()
         before = self.instructions()
@@ -157,33 +159,34 @@ class Counted(Line):
         return taken if self.read(self._ticks) == ticks else None
 
     def one_packet(self, packet: bytes) -> dict[int, int]:
-        """They come one by one, as on a real line: each wakes it up. What they take, by their places."""
+        """What each byte of a packet takes, by its index. The bytes come one by one, as on a real
+        line, so each wakes the board."""
         last = len(packet) - 1
-        found = {at: self.one_byte(value, 260 if packet == REQUEST and at == last else 0)
+        taken = {at: self.one_byte(value, REPORT_SIZE if packet == REQUEST and at == last else 0)
                  for at, value in enumerate(packet)}
-        return {at: taken for at, taken in found.items() if taken is not None}
+        return {at: count for at, count in taken.items() if count is not None}
 
     def packet(self, packet: bytes) -> int:
-        """How many instructions it takes when another of its kind came before."""
-        end = time.monotonic() + PATIENCE
+        """How many instructions a packet takes after another one of its kind."""
+        deadline = time.monotonic() + PATIENCE
         self.one_packet(packet)
-        found: dict[int, int] = {}
-        while len(found) < len(packet):
-            assert time.monotonic() < end, "the clock ticks each time"
-            found |= self.one_packet(packet)
-        return sum(found.values())
+        taken: dict[int, int] = {}
+        while len(taken) < len(packet):
+            assert time.monotonic() < deadline, "the clock ticks each time"
+            taken |= self.one_packet(packet)
+        return sum(taken.values())
 
 
 def after_wfi(objdump: str, image: Path) -> int:
-    """Where the core is while it sleeps: behind the only instruction of its kind."""
-    every = [line for body in stack.code(objdump, image).values() for line in body]
-    (at,) = (at for at, (_, what, _) in enumerate(every) if what == "wfi")
-    return every[at + 1][0]
+    """The address of the core while it sleeps: after the only instruction "wfi"."""
+    lines = [line for body in stack.code(objdump, image).values() for line in body]
+    (at,) = (at for at, (_, instruction, _) in enumerate(lines) if instruction == "wfi")
+    return lines[at + 1][0]
 
 
 def instructions(board: Board, objdump: str) -> Counts:
     with Counted(board, objdump) as line:
-        found = {kind: round(sum(map(line.packet, packets)) / len(packets))
+        taken = {kind: round(sum(map(line.packet, packets)) / len(packets))
                  for kind, packets in (("heartbeat", beats(64)[::16]), ("junk", junk(64)[::16]))}
-        found["report"] = line.packet(REQUEST)
-        return found | {"stack": line.deepest()}
+        taken["report"] = line.packet(REQUEST)
+        return taken | {"stack": line.deepest()}

@@ -1,7 +1,7 @@
-"""What each firmware image takes of its chip, and of its time.
+"""How much flash, RAM, stack and time each firmware image takes.
 
     make size             flash, RAM and the bound on the stack: python3 -m bench.firmware --size
-    make firmware-size    these, and what was seen while it ran
+    make firmware-size    the same, and what a packet costs while the image runs
 
 SPDX-License-Identifier: MIT
 """
@@ -14,56 +14,55 @@ from pathlib import Path
 from bench import awake, budgets, figures, interrupts, stack
 from bench.interrupts import AVR, CORTEX_M, chip_of
 from bench.size import sections
-from sim.boards import BOARDS, SENDER, Line
+from sim.boards import BOARDS, Board, Line
 from sim.programs import built
 from sim.targets import ROOT
 
 BUDGETS = ROOT / "bench" / "firmware.tsv"
 SIZES = {"flash": "{:>6}", "ram": "{:>6}", "bound": "{:>7}"}  # the columns, and their widths
 COLUMNS = SIZES | {"stack": "{:>7}", "heartbeat": "{:>11}", "junk": "{:>8}", "report": "{:>10}"}
-CAN, CAN_29 = "can_avr", "can_avr-29"  # the second with identifiers of 29 bits; its runs are the tests'
-RETURN = 2  # bytes that a call pushes on these AVRs, and an interrupt
-EXCEPTION = 32  # bytes that a Cortex-M pushes, aligned to 8, beyond what the interrupt's function reports
+RETURN = 2  # bytes that these AVRs push at a call and at an interrupt
+# Bytes that a Cortex-M pushes at an interrupt, at an address divisible by 8. The compiler's report
+# of the interrupt's function does not contain them.
+EXCEPTION = 32
 
 
 def bound(image: Path, report: Path) -> int:
-    """The most bytes of stack: of the loop, at its deepest, and of the interrupt that takes most, as
-    none of them lets in another. What ends in a reset is not in it: bench/interrupts.py says what."""
+    """The most bytes of stack: the loop's at its deepest, and those of the interrupt that takes
+    most, as no interrupt lets in another. This leaves out what ends in a reset;
+    bench/interrupts.py lists it."""
     chip = chip_of(image)
     code, frame = stack.code(chip.objdump, image), stack.frames(report)
     stack.refuse_pointers(image, code, code)
     graph = stack.calls(code)
-    found = interrupts.found(image, code)
-    interrupts.refuse_nesting(image, code, graph, found, stack.reached([chip.begin], graph))
-    if chip is AVR:  # avr-libc's functions, and those that are naked, have no report
-        frame = {name: RETURN for name, body in code.items() if interrupts.leaves_stack_alone(body)} | frame
+    served = interrupts.found(image, code)
+    interrupts.refuse_nesting(image, code, graph, served, stack.reached([chip.begin], graph))
+    if chip is AVR:  # the compiler does not report avr-libc's functions and naked ones
+        frame = {name: RETURN for name, body in code.items()
+                 if interrupts.leaves_stack_alone(body)} | frame
     loop = stack.depth(chip.begin, graph, frame)
     if chip is CORTEX_M:
         loop += EXCEPTION + -loop % 8
-    return loop + max(stack.depth(name, graph, frame) for name in found)
+    return loop + max(stack.depth(name, graph, frame) for name in served)
 
 
-def sizes(name: str) -> dict[str, int]:
-    image = Path(built(f"build/firmware/{name}.elf"))
+def sizes(board: Board) -> dict[str, int]:
+    image = board.image()
     parts = sections(image)
-    return {"flash": parts["code"] + parts["rodata"] + parts["data"], "ram": parts["data"] + parts["bss"],
-            "bound": bound(image, Path(built(f"build/firmware/{name}.su")))}
+    return {"flash": parts["code"] + parts["rodata"] + parts["data"],
+            "ram": parts["data"] + parts["bss"],
+            "bound": bound(image, Path(built(f"build/firmware/{board.name}.su")))}
 
 
-def ran(name: str) -> dict[str, int]:
-    """What was seen while it ran."""
-    if name == CAN:
-        return awake.cycles(awake.on_bus)
-    if name == CAN_29:
-        return {}
-    if name == SENDER.name:
-        with Line(SENDER) as line:
+def costs(board: Board) -> dict[str, int]:
+    """What a packet takes of the running image, and the deepest stack meanwhile."""
+    if board.only_sends:
+        with Line(board) as line:
             line.receive(2 * 8)
             return {"stack": line.end(at_once=True)["stack"]}
-    board = BOARDS[name]
-    if board.mcu:
-        return awake.cycles(awake.on_line(board))
-    return awake.instructions(board, chip_of(board.image()).objdump)
+    if board.qemu:
+        return awake.instructions(board, chip_of(board.image()).objdump)
+    return awake.cycles(awake.on_line(board) if board.baud else awake.on_bus(board))
 
 
 def main() -> None:
@@ -71,19 +70,19 @@ def main() -> None:
     measured: budgets.Budgets = {}
     row = "{:<18}" + "".join(COLUMNS[column] for column in columns)
     print(row.format("image", *columns))
-    for name in (*BOARDS, SENDER.name, CAN, CAN_29):
-        measured[name] = sizes(name)
+    for name, board in BOARDS.items():
+        measured[name] = sizes(board)
         if columns is COLUMNS:
-            measured[name] |= ran(name)
+            measured[name] |= costs(board)
         print(row.format(name, *(measured[name].get(column, "-") for column in columns)))
         if measured[name].get("stack", 0) > measured[name]["bound"]:
             raise SystemExit(f"{name}: its stack was deeper than the bound")
-    print("Bytes; ram without the stack. bound: of the stack, the compiler's for each function, summed\n"
-          "along the deepest chain of calls, and that of the interrupt that takes most.")
+    print("Bytes; ram is without the stack. bound is the most stack that there can be: that of the\n"
+          "deepest chain of calls, and of the interrupt that takes most.")
     if columns is COLUMNS:
-        print("stack: the deepest in these runs. heartbeat, junk, report: what 8 bytes take, at full speed,\n"
-              "awake, interrupts and waking up included: AVR cycles, else instructions; a report's are all\n"
-              "until it is out.")
+        print("stack is the deepest that was seen. heartbeat, junk, report: what 8 bytes cost at\n"
+              "full speed, with interrupts and waking up, in cycles of an AVR or instructions of\n"
+              "the others. The cost of a report ends when its last byte is out.")
         figures.keep("firmware-size", measured)
     budgets.enforce(measured, tuple(columns), BUDGETS)
 

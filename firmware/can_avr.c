@@ -1,9 +1,10 @@
 /* The agent on a CAN bus: an ATmega328P at 16 MHz with an MCP2515.   SPDX-License-Identifier: MIT
  *
- * SPEC.md, "Transport: CAN", has the identifiers; firmware/can_avr.md the wiring. The controller's filters
- * keep other traffic away. Its interrupt moves frames into a queue, and the report out one by one;
- * the loop takes packets from the queue, and sleeps.
- * Variable 0 is the agent's own: its time is now, its value how often the bus was off, up to 255.
+ * SPEC.md, "Transport: CAN", has the identifiers. can_avr.md has the wiring. The controller's
+ * filters stop the frames of others. The controller's interrupt puts frames into a queue, and sends
+ * the report frame by frame. The loop takes packets from the queue, and sleeps when there are none.
+ * Variable 0 is the agent's own: its timestamp is the current time, its value says how often the
+ * controller was off the bus, up to 255.
  */
 #include <avr/interrupt.h>
 #include <avr/io.h>
@@ -26,9 +27,9 @@
 enum { SELECT = PB2, MOSI = PB3, SCK = PB5, INTERRUPT = PD2 };
 enum { QUEUE = 16, FRAME = 8, FRAMES = 33, GIVEN_UP = 34, REPORT_AT = 64, REQUEST_AT = 127 };
 enum { GIVE_UP = 2, REFRESH = 60 }; /* s */
-/* After a RESET the controller takes no SPI for 128 periods of its oscillator (its data sheet,
- * 8.1): 8 us at 16 MHz. We wait twice as long, so it does not matter if both oscillators are wrong
- * by 1 %. */
+/* After a RESET the controller takes no SPI for 128 periods of its oscillator (data sheet, section
+ * 8.1): 8 us at 16 MHz. We wait twice as long, in case the oscillators are wrong by some
+ * percent. */
 enum { HOLD_US = 16 };
 enum {
     RESET = 0xC0,
@@ -56,7 +57,7 @@ enum {
     ERRIF = 0x20,
     TXREQ = 0x08,
     TXBO = 0x20,
-    UNWELL = 0x38, /* off the bus, or passive */
+    UNWELL = 0x38, /* the controller is off the bus, or passive */
     OVERFLOWS = 0xC0,
     RXM = 0x60,
     BUKT = 0x04,
@@ -74,12 +75,14 @@ static uint8_t queue[QUEUE][FRAME];
 static volatile uint8_t first, queued;
 
 static uint8_t report[DUMPULSE_REPORT_SIZE]; /* a copy: the table changes while it leaves */
-static volatile uint8_t next_frame = FRAMES; /* FRAMES: none leaves; GIVEN_UP: one may still */
-static volatile uint16_t begun;
+/* FRAMES: no report leaves. GIVEN_UP: the last frame of a report that was given up may still
+ * leave. */
+static volatile uint8_t next_frame = FRAMES;
+static volatile uint16_t report_began; /* seconds */
 static bool asked_again;
 
-static uint16_t started;      /* when the controller got its settings */
-static volatile bool foreign; /* its filters have let other traffic through since */
+static uint16_t settings_written; /* seconds */
+static volatile bool foreign;     /* since then, the filters have let a foreign frame through */
 
 /* ---- The controller --------------------------------------------------------------------- */
 
@@ -119,7 +122,7 @@ static void modify(uint8_t address, uint8_t mask, uint8_t value)
     end();
 }
 
-/* An identifier as the registers SIDH, SIDL, EID8 and EID0 have it. A mask has no IDE. */
+/* An identifier in the form of the registers SIDH, SIDL, EID8 and EID0. A mask has no IDE. */
 #define STANDARD(id) ((id) >> (CAN_EXTENDED ? 18 : 0))
 #define EXTENSION(id) (CAN_EXTENDED ? (id)&0x3FFFF : 0)
 #define REGISTERS(id, ide)                                                                         \
@@ -130,22 +133,22 @@ static void modify(uint8_t address, uint8_t mask, uint8_t value)
 
 static const uint8_t base[] = {FILTER(CAN_BASE)};
 
-/* Row R is what the registers from 16 * R on are set to. Heartbeats go to buffer 0, which rolls
- * over; requests to buffer 1. */
+/* Row R has the values of the registers from 16 * R on. Heartbeats go to buffer 0, and from there
+ * to buffer 1 if buffer 0 is full. Requests go to buffer 1. */
 enum { ROWS = 3, ROW = 12 };
-/* The column of the last row from which on registers can be read in all modes. What is before,
- * masks and filters, reads as 0 but in configuration mode. */
+/* From this column of the last row on, registers can be read in all modes. Masks and filters come
+ * before it; they read as 0, except in configuration mode. */
 enum { CNF3 = 8 };
 static const uint8_t settings[ROWS][ROW] PROGMEM = {
     {FILTER(CAN_BASE), FILTER(CAN_BASE), FILTER(CAN_BASE + REQUEST_AT)}, /* RXF0 to RXF2 */
     {FILTER(CAN_BASE + REQUEST_AT), FILTER(CAN_BASE + REQUEST_AT),
      FILTER(CAN_BASE + REQUEST_AT)},                           /* RXF3 to RXF5 */
     {MASK(0x1FFFFFFFUL - (REPORT_AT - 1)), MASK(0x1FFFFFFFUL), /* RXM0, RXM1 */
-     0x01, 0xB5, 0x00,               /* CNF3 to CNF1: 500 kbit/s of 16 MHz, sampled at 87.5 % */
+     0x01, 0xB5, 0x00,               /* CNF3 to CNF1: 500 kbit/s at 16 MHz, sampled at 87.5 % */
      RX0IF | RX1IF | TX0IF | ERRIF}, /* CANINTE */
 };
 
-/* Are the registers of a row, from a column on, as they were set? */
+/* Do the registers of a row, from a column on, have their right values? */
 static bool row_is_set(uint8_t row, uint8_t column)
 {
     bool same = true;
@@ -159,15 +162,15 @@ static bool row_is_set(uint8_t row, uint8_t column)
     return same;
 }
 
-/* Is all as it was set that can be read in all modes? */
+/* Do all registers that can be read in all modes have their right values? */
 static bool is_set(void)
 {
     return row_is_set(ROWS - 1, CNF3) && (read_register(RXB0CTRL) & (RXM | BUKT)) == BUKT &&
            (read_register(RXB1CTRL) & RXM) == 0;
 }
 
-/* It goes to the bus only with all its settings; or else the loop starts it again a second later.
- * */
+/* The controller goes to the bus only if all its settings are right. If not, the loop starts it
+ * again a second later. */
 static void start_controller(void)
 {
     begin(RESET);
@@ -184,13 +187,13 @@ static void start_controller(void)
     if (row_is_set(0, 0) && row_is_set(1, 0) && row_is_set(2, 0) && is_set())
         modify(CANCTRL, MODE, 0); /* normal */
     next_frame = FRAMES;
-    started = seconds;
+    settings_written = seconds;
     foreign = false;
 }
 
 /* ---- The interrupt ---------------------------------------------------------------------- */
 
-/* From a receive buffer to the queue, if it is a packet. Reading it frees the buffer. */
+/* Moves a frame from a receive buffer to the queue, if it is a packet. Reading frees the buffer. */
 static void take_frame(uint8_t instruction)
 {
     uint8_t *packet = queue[(uint8_t)(first + queued) % QUEUE];
@@ -210,7 +213,7 @@ static void take_frame(uint8_t instruction)
     const uint8_t offset = (CAN_EXTENDED ? eid0 : sidh << 3 | sidl >> 5) & 0x7F;
     const bool remote = CAN_EXTENDED ? (length & RTR) != 0 : (sidl & SRR) != 0;
     if (!based || (offset >= REPORT_AT && offset != REQUEST_AT))
-        foreign = true; /* no filter lets it through */
+        foreign = true; /* right filters would have stopped it */
     else if (!remote && (length & 0x0F) == FRAME)
         queued++;
 }
@@ -234,8 +237,9 @@ static void send_frame(void)
     end();
 }
 
-/* One round of what the controller wants: its INT is low until all has been done. With a full
- * queue frames stay in its buffers, and then get lost there. Interrupts are off. */
+/* Does what the controller asks for, each thing once. Its INT stays low until all is done. If the
+ * queue is full, frames stay in the controller's buffers, and later ones are lost there. Interrupts
+ * are off. */
 static void serve_controller(void)
 {
     const uint8_t flags = read_register(CANINTF);
@@ -250,7 +254,7 @@ static void serve_controller(void)
         if (next_frame < FRAMES && ++next_frame < FRAMES)
             send_frame();
     }
-    if ((flags & ERRIF) != 0) { /* the controller comes back to the bus by itself */
+    if ((flags & ERRIF) != 0) { /* the controller returns to the bus by itself */
         if ((read_register(EFLG) & TXBO) != 0 && bus_offs < UINT8_MAX)
             bus_offs++;
         modify(EFLG, OVERFLOWS, 0);
@@ -258,7 +262,7 @@ static void serve_controller(void)
     }
 }
 
-/* Comes when INT falls. While it stays low, the loop goes on, and has its turn in between. */
+/* Runs when INT falls. If INT stays low, the loop goes on with the work, between its own tasks. */
 ISR(INT0_vect)
 {
     serve_controller();
@@ -281,7 +285,7 @@ uint16_t dumpulse_get_timestamp(void)
     return now;
 }
 
-/* One report leaves at a time; who asks meanwhile gets the next one. */
+/* One report leaves at a time. A request that comes meanwhile gets the next one. */
 void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
 {
     (void)context;
@@ -289,7 +293,7 @@ void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
     if (asked_again)
         return;
     memcpy(report, packet, length);
-    begun = dumpulse_get_timestamp();
+    report_began = dumpulse_get_timestamp();
     ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
     {
         next_frame = 0;
@@ -303,28 +307,27 @@ static void process(const uint8_t *packet)
     dumpulse_process_packet(&agent, packet, FRAME, NULL);
 }
 
-/* Whether masks and filters are still as they were set cannot be read while the controller is on
- * the bus. If they let too much through, `foreign` shows it. In case they let too little through,
- * they are set again each minute: that takes the controller off the bus for 0.3 ms, and its error
- * counters start at 0. So it waits for a time when the controller has nothing to give or to send,
- * and is not passive. */
+/* Masks and filters cannot be read while the controller is on the bus. If they let too much
+ * through, `foreign` shows it. In case they let too little through, we set them again each minute.
+ * Then the controller is off the bus for 0.3 ms, and its error counters start at 0. So we wait
+ * until the controller has nothing received and nothing to send, and is not passive. */
 static bool needs_refresh(void)
 {
-    return (uint16_t)(seconds - started) >= REFRESH && next_frame == FRAMES &&
+    return (uint16_t)(seconds - settings_written) >= REFRESH && next_frame == FRAMES &&
            bit_is_set(PIND, INTERRUPT) && (read_register(EFLG) & UNWELL) == 0;
 }
 
-/* Once a second: a report that nobody takes is given up, and a controller that has lost its
- * settings (a short loss of its power, a disturbance) gets them again. A frame that is on the bus
- * when it is given up goes on to its end, and its buffer may not be written until then: the next
- * report waits for the next second. */
+/* Runs once a second. It gives up a report that nobody acknowledges. It starts the controller again
+ * if that has lost its settings, after a short loss of power or a disturbance. A frame that is on
+ * the bus when its report is given up goes on to its end. Its buffer may not be written until then,
+ * so the next report waits for the next second. */
 static void look_after_controller(void)
 {
     ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
     {
         if (next_frame == GIVEN_UP)
             next_frame = FRAMES;
-        if (next_frame != FRAMES && (uint16_t)(seconds - begun) >= GIVE_UP) {
+        if (next_frame != FRAMES && (uint16_t)(seconds - report_began) >= GIVE_UP) {
             modify(TXB0CTRL, TXREQ, 0);
             next_frame = GIVEN_UP;
         }
@@ -366,13 +369,13 @@ int main(void)
         }
         if (asked_again && next_frame == FRAMES)
             process(request);
-        wdt_reset(); /* the loop has come round: it does at least once a second */
+        wdt_reset(); /* only here; the loop runs at least once a second */
         cli();
         if (bit_is_clear(PIND, INTERRUPT)) {
             serve_controller();
         } else if (queued == 0) {
             sleep_enable();
-            sei(); /* takes effect after the next instruction: no interrupt is slept through */
+            sei(); /* works after the next instruction, so no interrupt can come in between */
             sleep_cpu();
             sleep_disable();
         }

@@ -1,11 +1,12 @@
 /* A node that only sends, on an ATtiny13A.   SPDX-License-Identifier: MIT
  *
- * A heartbeat each second, whose value counts them; replace it by what you measure.
- * sender_attiny13.md says how to wire, flash and try it. 9600 baud, 8 data bits, no parity,
- * 1 stop bit, with the fuses as they come: 1.2 MHz.
+ * It sends a heartbeat each second. The value counts the heartbeats; replace it by what you
+ * measure. sender_attiny13.md says how to wire, flash and try it. The line has 9600 baud, 8 data
+ * bits, no parity, 1 stop bit. The clock has 1.2 MHz with the fuses from the factory.
  *
- * It sleeps in power-down, where the watchdog alone goes on, and wakes by its interrupt. The
- * chip turns that off each time, and the loop on again: a loop that hangs ends in a reset.
+ * Between heartbeats the chip sleeps in power-down. There, only the watchdog goes on. Its interrupt
+ * wakes the chip. The chip then turns this interrupt off, and the loop turns it on again: if the
+ * loop hangs, the watchdog resets the chip.
  */
 #include <avr/interrupt.h>
 #include <avr/io.h>
@@ -27,20 +28,20 @@ enum { OUT = PB1, BIT = F_CPU / BAUD }; /* cycles: 125 */
 _Static_assert(BIT >= 40 && BIT <= 256, "timer 0 cannot do this baud rate at this clock");
 _Static_assert(VARIABLE < DUMPULSE_VARIABLES, "there are 64 variables, from 0");
 
-EMPTY_INTERRUPT(WDT_vect) /* only to wake up */
+EMPTY_INTERRUPT(WDT_vect) /* it only wakes the chip */
 
 int main(void)
 {
     uint8_t packet[DUMPULSE_PACKET_SIZE];
 
-    MCUSR = 0; /* or the watchdog stays at its shortest after it has bitten */
+    MCUSR = 0; /* or the watchdog keeps its shortest time after it has reset the chip */
     wdt_enable(WDTO_1S);
-    PORTB = (uint8_t)~0U; /* the line rests high; pull-ups keep open pins quiet */
+    PORTB = (uint8_t)~0U; /* the line rests high; open pins have pull-ups */
     DDRB = _BV(OUT);
-    TCCR0A = _BV(WGM01); /* starts over after a bit */
+    TCCR0A = _BV(WGM01); /* the timer starts again after each bit */
     TCCR0B = _BV(CS00);
     OCR0A = BIT - 1;
-    MCUCR = _BV(SE) | _BV(SM1); /* sleep may be entered, and is power-down */
+    MCUCR = _BV(SE) | _BV(SM1); /* enables sleep; its mode is power-down */
     sei();
     for (uint8_t beat = 0;; beat++) {
         dumpulse_make_heartbeat(packet, VARIABLE, SENDER, beat);

@@ -1,24 +1,25 @@
-/* What the images with a serial line share.   SPDX-License-Identifier: MIT
+/* What the agents on serial lines share.   SPDX-License-Identifier: MIT
  *
- * The framing of SPEC.md: there is none but the checksum. An agent looks at the last 8
- * bytes after each one that comes. Also a ring, from the receive interrupt to the loop.
+ * The packets on a line have no frame (SPEC.md). After each byte that comes, an agent checks
+ * whether the last 8 bytes are a packet. Here is also a ring: it carries bytes from the receive
+ * interrupt to the loop.
  */
 #ifndef SERIAL_H
 #define SERIAL_H
 
 #include "dumpulse.h"
 
-/* The agent's own variable: its timestamp is the time now, its value counts lost bytes. */
+/* The agent's own variable: its timestamp is the current time, its value counts lost bytes. */
 enum { SERIAL_SELF = 0, SERIAL_SELF_SENDER = 1 };
 
-/* The last 8 bytes of the line; starts as zeros. */
+/* The last 8 bytes from the line. All members start as zero. */
 typedef struct serial_window {
     uint8_t bytes[DUMPULSE_PACKET_SIZE];
-    uint8_t length; /* how many of them, the last ones, are in no packet yet */
+    uint8_t length; /* how many of the last bytes belong to no packet yet */
 } serial_window;
 
-/* Takes a byte from the line. None is looked at again once it was in a packet that was
- * accepted: until 8 more have come, the length has the window refused. */
+/* Takes a byte from the line. A byte can be in one accepted packet only: after a packet, the length
+ * starts again at 0, and the agent refuses the window until its length is 8. */
 static inline dumpulse_result serial_take(dumpulse *agent, serial_window *window, uint8_t byte)
 {
     for (uint8_t i = 0; i != DUMPULSE_PACKET_SIZE - 1; i++)
@@ -33,13 +34,13 @@ static inline dumpulse_result serial_take(dumpulse *agent, serial_window *window
     return result;
 }
 
-/* Bytes on their way from one interrupt to the loop: each index has one writer, so that
- * neither waits for the other. The indices run on and wrap at 256, which the size divides. */
+/* Bytes on their way from an interrupt to the loop. Each index has one writer, so neither waits for
+ * the other. The indices count on and wrap at 256, which is a multiple of the size. */
 enum { SERIAL_RING_SIZE = 32 };
 typedef struct serial_ring {
     volatile uint8_t bytes[SERIAL_RING_SIZE];
     volatile uint8_t written, read;
-    volatile uint8_t lost; /* bytes that found it full, or the UART overrun; 255 and more */
+    volatile uint8_t lost; /* bytes that came while the ring or the UART was full; 255: or more */
 } serial_ring;
 
 static inline void serial_lose(serial_ring *ring)
@@ -58,7 +59,7 @@ static inline bool serial_full(const serial_ring *ring)
     return (uint8_t)(ring->written - ring->read) == SERIAL_RING_SIZE;
 }
 
-/* From the interrupt. */
+/* Only the interrupt calls this. */
 static inline void serial_put(serial_ring *ring, uint8_t byte)
 {
     if (serial_full(ring)) {
@@ -70,7 +71,7 @@ static inline void serial_put(serial_ring *ring, uint8_t byte)
     ring->written = (uint8_t)(at + 1U);
 }
 
-/* From the loop, unless it is empty. */
+/* Only the loop calls this, and only if the ring is not empty. */
 static inline uint8_t serial_get(serial_ring *ring)
 {
     const uint8_t at = ring->read;
@@ -79,12 +80,12 @@ static inline uint8_t serial_get(serial_ring *ring)
     return byte;
 }
 
-/* The agent's turn: at most one byte of the ring. */
+/* Gives the agent one byte of the ring, if there is one. */
 static inline void serial_serve(dumpulse *agent, serial_window *window, serial_ring *ring)
 {
     if (serial_empty(ring))
         return;
-    /* A reader learns from it what the time is here. */
+    /* This tells the reader of a report the agent's time. */
     (void)dumpulse_record(agent, SERIAL_SELF, SERIAL_SELF_SENDER, ring->lost);
     (void)serial_take(agent, window, serial_get(ring));
 }

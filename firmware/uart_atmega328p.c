@@ -2,11 +2,11 @@
  *
  * uart_atmega328p.md says how to wire, flash and try it. 8 data bits, no parity, 1 stop bit.
  *
- * Nothing is lost at full speed, not even while a report goes out: bytes come and go in
- * interrupts, and reports leave from a copy. A byte takes 10 bits: 1,360 cycles at 16 MHz
- * and 115,200 baud. The longest that the loop leaves the ring alone is a request: 3,621
- * cycles to sum the report (performance.md), 2,600 at most to copy it, and interrupts: fewer
- * than 8 byte times; the ring holds 32.
+ * Nothing is lost at full speed, not even while a report goes out: interrupts receive and send the
+ * bytes, and a report is sent from a copy. A byte has 10 bits on the line, which is 1,360 cycles at
+ * 16 MHz and 115,200 baud. The loop leaves the ring alone for the longest time after a request:
+ * 3,621 cycles to sum the report (performance.md), 2,600 at most to copy it, and the interrupts.
+ * That is less than the time of 8 bytes, and the ring holds 32.
  */
 #include <avr/interrupt.h>
 #include <avr/io.h>
@@ -19,17 +19,17 @@
 #ifndef BAUD
 #define BAUD 115200UL
 #endif
-enum { UBRR = (F_CPU / 8 + BAUD / 2) / BAUD - 1 }; /* the nearest, at double speed */
-enum { SECOND = F_CPU / 1024 - 1 };                /* counts of timer 1: 15,625 less 1 */
+enum { UBRR = (F_CPU / 8 + BAUD / 2) / BAUD - 1 }; /* the nearest divider, at double speed */
+enum { SECOND = F_CPU / 1024 - 1 };                /* the last count of timer 1: 15,625 - 1 */
 _Static_assert(UBRR <= 4095, "the baud rate is too low for this clock");
 _Static_assert(SECOND <= 65535, "the clock is too fast for timer 1");
 
-static dumpulse agent; /* zeros: nobody has been heard yet */
+static dumpulse agent; /* zeros: no heartbeat has come yet */
 static serial_window window;
 static serial_ring ring;
 static uint8_t outgoing[DUMPULSE_REPORT_SIZE];
 static const uint8_t
-    *volatile next; /* the byte of it to send; of the interrupt, while that is on */
+    *volatile next; /* of outgoing; while the interrupt is on, only it writes this */
 static volatile uint16_t seconds;
 
 ISR(TIMER1_COMPA_vect)
@@ -39,7 +39,7 @@ ISR(TIMER1_COMPA_vect)
 
 ISR(USART_RX_vect)
 {
-    if (UCSR0A & _BV(DOR0)) /* to be read before the byte is */
+    if (UCSR0A & _BV(DOR0)) /* must be read before the byte */
         serial_lose(&ring);
     serial_put(&ring, UDR0);
 }
@@ -63,9 +63,9 @@ uint16_t dumpulse_get_timestamp(void)
 
 void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
 {
-    (void)context; /* there is one line only */
+    (void)context; /* there is only one line */
     if (UCSR0B & _BV(UDRIE0))
-        return; /* the last report is still going out: whoever wants another asks again */
+        return; /* the last report is still going out, so the reader must ask again */
     for (size_t i = 0; i != length; i++)
         outgoing[i] = packet[i];
     next = outgoing;
@@ -74,20 +74,20 @@ void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
 
 int main(void)
 {
-    MCUSR = 0; /* or the watchdog stays at its shortest after it has bitten */
+    MCUSR = 0; /* or the watchdog keeps its shortest time after it has reset the chip */
     wdt_enable(WDTO_2S);
     OCR1A = SECOND;
-    TCCR1B = _BV(WGM12) | _BV(CS12) | _BV(CS10); /* starts over at SECOND; clock / 1024 */
+    TCCR1B = _BV(WGM12) | _BV(CS12) | _BV(CS10); /* starts again after SECOND; clock / 1024 */
     TIMSK1 = _BV(OCIE1A);
     UCSR0A = _BV(U2X0);
     UBRR0 = UBRR;
     UCSR0B = _BV(RXCIE0) | _BV(RXEN0) | _BV(TXEN0);
-    SMCR = _BV(SE); /* sleep may be entered, and is idle: the UART and the timer go on */
+    SMCR = _BV(SE); /* enables sleep; in its mode, idle, the UART and the timer go on */
     for (;;) {
-        wdt_reset(); /* here alone: if the loop hangs, the chip resets */
+        wdt_reset(); /* only here: if the loop hangs, the watchdog resets the chip */
         cli();
         if (serial_empty(&ring)) {
-            sei(); /* takes effect after the next instruction: no byte can come in between */
+            sei(); /* works after the next instruction, so no byte can come in between */
             sleep_cpu();
         }
         sei();

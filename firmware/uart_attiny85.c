@@ -1,12 +1,12 @@
 /* The agent on an ATtiny85, with a serial line in software.   SPDX-License-Identifier: MIT
  *
- * The smallest AVR that can be an agent: of those with 512 bytes of RAM (the next have 256, fewer
- * than a report) it has the fewest pins, 8, and no UART. uart_attiny85.md says how to wire,
- * flash and try it. 8 data bits, no parity, 1 stop bit.
+ * It is the smallest AVR that can be an agent. It has 512 bytes of RAM; smaller AVRs have 256,
+ * fewer than a report. It has 8 pins and no UART. uart_attiny85.md says how to wire, flash and
+ * try it. The line has 8 data bits, no parity, 1 stop bit.
  *
- * Timer 0 counts microseconds, and times the bits; in interrupts for those that come, so that the
- * loop can work meanwhile. There is no room for a copy of the report, so it is sent at once, and
- * nothing is heard until it is out: 260 * 10 bits, 135 ms at 19,200 baud.
+ * Timer 0 counts microseconds and times the bits. Interrupts receive bits, so that the loop can
+ * work meanwhile. RAM has no room for a copy of the report. So the loop sends the report itself,
+ * and the agent hears nothing until it is out: 260 * 10 bits, 135 ms at 19,200 baud.
  */
 #include <avr/interrupt.h>
 #include <avr/io.h>
@@ -21,17 +21,18 @@
 #endif
 enum { IN = PB2, OUT = PB1 };                 /* INT0 is on PB2 */
 enum { BIT = (F_CPU / 8 + BAUD / 2) / BAUD }; /* counts of timer 0: 52 */
-enum { LATE = 4 };                            /* since the edge, when we read the timer */
+enum { LATE = 4 };                            /* counts from an edge until we read the timer */
 enum { FIRST = BIT + BIT / 2 - LATE };        /* from the edge to the middle of bit 0 */
 enum { HALF_SECOND = F_CPU / 2 / 8 / 256 };   /* overflows of timer 0: 1953 */
 _Static_assert(FIRST <= 255 && BIT >= 40, "timer 0 cannot do this baud rate at this clock");
 
-static dumpulse agent; /* zeros: nobody has been heard yet */
+static dumpulse agent; /* zeros: no heartbeat has come yet */
 static serial_window window;
 static serial_ring ring;
 static volatile uint16_t half_seconds;
 
-/* Each 256 microseconds. Inlined, as a call from the interrupt would save 12 registers more. */
+/* Runs each 256 microseconds. Inlined, because an interrupt that calls a function must save 12 more
+ * registers. */
 static inline __attribute__((always_inline)) void tick(void)
 {
     static uint16_t overflows;
@@ -48,11 +49,11 @@ ISR(TIMER0_OVF_vect)
 
 static void listen(void)
 {
-    GIFR = _BV(INTF0); /* edges within the last byte, or while we were deaf */
+    GIFR = _BV(INTF0); /* forgets edges within the last byte, or while we were deaf */
     GIMSK = _BV(INT0);
 }
 
-static uint8_t arriving, bits_left; /* of the interrupts alone */
+static uint8_t arriving, bits_left; /* only the interrupts use these */
 
 ISR(INT0_vect) /* a start bit */
 {
@@ -88,14 +89,15 @@ uint16_t dumpulse_get_timestamp(void)
 
 void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
 {
-    (void)context;                    /* there is one line only */
-    ATOMIC_BLOCK(ATOMIC_RESTORESTATE) /* or the end of a byte, in between, would listen again */
+    (void)context;                    /* there is only one line */
+    ATOMIC_BLOCK(ATOMIC_RESTORESTATE) /* or a byte that ends in between would call listen() */
     {
         GIMSK = 0;
         TIMSK = 0;
     }
-    /* No interrupt makes an edge late: the clock is looked at here, and overflows each 5 bits. An
-     * edge comes at most a turn of the inner loop late, 5 cycles of a bit's 416. */
+    /* Interrupts would make edges late. So the timer's interrupt is off, and we call tick() here;
+     * the timer overflows every 5 bits. An edge is late by one turn of the inner loop at most,
+     * which is 5 of the 416 cycles of a bit. */
     OCR0B = (uint8_t)(TCNT0 + BIT);
     TIFR = _BV(OCF0B);
     for (; length != 0; length--, packet++)
@@ -108,7 +110,7 @@ void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
                 PORTB |= _BV(OUT);
             else
                 PORTB &= (uint8_t)~_BV(OUT);
-            TIFR = flags; /* clears those that were seen, and no other */
+            TIFR = flags; /* clears the flags that we have read, and no other */
             OCR0B = (uint8_t)(OCR0B + BIT);
             if (flags & _BV(TOV0))
                 tick();
@@ -119,19 +121,19 @@ void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
 
 int main(void)
 {
-    MCUSR = 0; /* or the watchdog stays at its shortest after it has bitten */
+    MCUSR = 0; /* or the watchdog keeps its shortest time after it has reset the chip */
     wdt_enable(WDTO_2S);
-    PORTB = _BV(IN) | _BV(OUT); /* a line that nobody drives rests high */
+    PORTB = _BV(IN) | _BV(OUT); /* an input that nothing drives is high */
     DDRB = _BV(OUT);
     TCCR0B = _BV(CS01); /* clock / 8 */
     TIMSK = _BV(TOIE0);
-    MCUCR = _BV(SE) | _BV(ISC01); /* sleep may be entered, and is idle; INT0 on a falling edge */
+    MCUCR = _BV(SE) | _BV(ISC01); /* enables sleep, mode idle; INT0 at a falling edge */
     listen();
     for (;;) {
-        wdt_reset(); /* here alone: if the loop hangs, the chip resets */
+        wdt_reset(); /* only here: if the loop hangs, the watchdog resets the chip */
         cli();
         if (serial_empty(&ring)) {
-            sei(); /* takes effect after the next instruction: no byte can come in between */
+            sei(); /* works after the next instruction, so no byte can come in between */
             sleep_cpu();
         }
         sei();

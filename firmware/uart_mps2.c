@@ -1,19 +1,19 @@
 /* The agent on a Cortex-M0+ or M4, on Arm's MPS2 board.   SPDX-License-Identifier: MIT
  *
- * uart_mps2.md says how to try it. One source, two images: the FPGA images AN383 (Cortex-M0+)
- * and AN386 (Cortex-M4) have the same peripherals at the same places. 25 MHz, UART 0 at 115,200
- * baud, 8 data bits, no parity, 1 stop bit. Bytes come and go in interrupts, reports leave from
- * a copy, so that nothing is lost at full speed. The linker script is uart_mps2.ld.
+ * uart_mps2.md says how to try it. One source makes two images: the FPGA images AN383 (Cortex-M0+)
+ * and AN386 (Cortex-M4) have the same peripherals at the same addresses. The clock has 25 MHz. UART
+ * 0 has 115,200 baud, 8 data bits, no parity, 1 stop bit. Nothing is lost at full speed: interrupts
+ * receive and send the bytes, and a report is sent from a copy. The linker script is uart_mps2.ld.
  */
 #include "serial.h"
 
 #define REGISTER(address) (*(volatile uint32_t *)(address))
 #define UART_DATA REGISTER(0x40004000)
-#define UART_STATE REGISTER(0x40004004) /* bit 3: a byte was lost; written, cleared */
+#define UART_STATE REGISTER(0x40004004) /* bit 3: a byte was lost; writing it clears it */
 #define UART_CONTROL REGISTER(0x40004008)
-#define UART_INTERRUPT REGISTER(0x4000400C) /* written, cleared */
+#define UART_INTERRUPT REGISTER(0x4000400C) /* writing a bit clears it */
 #define UART_DIVIDER REGISTER(0x40004010)
-#define DOG_LOAD REGISTER(0x40008000) /* the watchdog; counts down, and starts over if written */
+#define DOG_LOAD REGISTER(0x40008000) /* the watchdog counts down from it, again if it is written */
 #define DOG_CONTROL REGISTER(0x40008008)
 #define TICK_CONTROL REGISTER(0xE000E010) /* the core's SysTick */
 #define TICK_LOAD REGISTER(0xE000E014)
@@ -22,13 +22,13 @@
 
 enum { CLOCK = 25000000, BAUD = 115200 };
 enum { RECEIVED = 2, SENT = 1, OVERRUN = 8 }; /* bits of UART_INTERRUPT, and of UART_STATE */
-enum { TICKS = 2 };                           /* SysTick in a second: it has 24 bits */
+enum { TICKS = 2 };                           /* of SysTick in a second, as it has only 24 bits */
 
-static dumpulse agent; /* zeros: nobody has been heard yet */
+static dumpulse agent; /* zeros: no heartbeat has come yet */
 static serial_window window;
 static serial_ring ring;
 static uint8_t outgoing[DUMPULSE_REPORT_SIZE];
-static volatile uint16_t left; /* bytes of it to send, the one in the UART included */
+static volatile uint16_t left; /* bytes of outgoing to send, with the one in the UART */
 static volatile uint16_t seconds;
 
 static void on_tick(void)
@@ -42,7 +42,7 @@ static void on_tick(void)
 
 static void on_received(void)
 {
-    if (serial_full(&ring)) { /* the next byte waits in the UART, which says if it loses one */
+    if (serial_full(&ring)) { /* the byte waits in the UART, which reports bytes that it loses */
         INTERRUPT_DISABLE = 1;
         return;
     }
@@ -68,9 +68,9 @@ uint16_t dumpulse_get_timestamp(void)
 
 void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
 {
-    (void)context; /* there is one line only */
+    (void)context; /* there is only one line */
     if (left != 0)
-        return; /* the last report is still going out: whoever wants another asks again */
+        return; /* the last report is still going out, so the reader must ask again */
     for (size_t i = 0; i != length; i++)
         outgoing[i] = packet[i];
     left = (uint16_t)length;
@@ -79,28 +79,28 @@ void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
 
 static void start(void)
 {
-    /* At its first end the watchdog asks, by an interrupt that is never served, and at its
-     * second it resets the chip: after 2 s in all. */
+    /* When the watchdog reaches 0 for the first time, it causes an NMI, which does not return. At
+     * the second time, after 2 s in all, it resets the chip. */
     DOG_LOAD = CLOCK;
     DOG_CONTROL = 3;
     TICK_LOAD = CLOCK / TICKS - 1;
     TICK_CONTROL = 7;
     UART_DIVIDER = (CLOCK + BAUD / 2) / BAUD;
-    UART_CONTROL = 0xF; /* both directions, and their interrupts */
+    UART_CONTROL = 0xF; /* receives and sends, with interrupts */
     for (;;) {
-        DOG_LOAD = CLOCK;     /* here alone: if the loop hangs, the chip resets */
-        INTERRUPT_ENABLE = 3; /* there is room in the ring again */
+        DOG_LOAD = CLOCK;     /* only here: if the loop hangs, the watchdog resets the chip */
+        INTERRUPT_ENABLE = 3; /* the ring has room again */
         __asm__ volatile("cpsid i" ::: "memory");
         if (serial_empty(&ring))
-            __asm__ volatile("wfi"); /* interrupts end it; they are served once enabled */
+            __asm__ volatile("wfi"); /* an interrupt ends it, and runs when enabled */
         __asm__ volatile("cpsie i" ::: "memory");
         serial_serve(&agent, &window, &ring);
     }
 }
 
-/* ---------------------------------------------------------------- how it starts */
+/* ---------------------------------------------------------------- start-up */
 
-extern uint32_t zeros_begin[], zeros_end[], stack_top[]; /* of the linker script */
+extern uint32_t zeros_begin[], zeros_end[], stack_top[]; /* from the linker script */
 
 static void reset(void)
 {
@@ -109,13 +109,13 @@ static void reset(void)
     start();
 }
 
-static void fault(void) /* also the watchdog's first call: its second resets */
+static void fault(void) /* also for the watchdog's NMI; the watchdog then resets the chip */
 {
     for (;;) {
     }
 }
 
-/* The core reads it at a reset: where the stack begins, and what to call for each exception. */
+/* The core reads this table: where the stack begins, and what to call for each exception. */
 __attribute__((section(".vectors"), used)) const struct {
     uint32_t *stack;
     void (*exceptions[15])(void);

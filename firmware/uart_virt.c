@@ -1,8 +1,8 @@
 /* The agent on RISC-V, rv32imac, on QEMU's machine "virt".   SPDX-License-Identifier: MIT
  *
- * uart_virt.md says how to try it. The UART is a 16550's, as on many chips; the timer and the
- * interrupt controller are what RISC-V specifies. Bytes come and go in interrupts, reports leave
- * from a copy, so that nothing is lost at full speed. The linker script is uart_virt.ld.
+ * uart_virt.md says how to try it. The UART is a 16550, as on many chips. The timer and the
+ * interrupt controller are those that RISC-V specifies. Nothing is lost at full speed: interrupts
+ * receive and send the bytes, and a report is sent from a copy. The linker script is uart_virt.ld.
  */
 #include "serial.h"
 
@@ -21,40 +21,45 @@
 #define PLIC_CLAIM REGISTER(0x0C200004)
 #define RESET REGISTER(0x00100000)
 
-enum { UART_SOURCE = 10, TICK = 1000000, TICKS = 10 }; /* in a second; a tick has 100 ms */
+enum { UART_SOURCE = 10, TICK = 1000000, TICKS = 10 }; /* a tick is 100 ms; 10 in a second */
 enum { RECEIVED = 1, EMPTY = 2 };                      /* bits of UART_INTERRUPTS */
-enum { READY = 0x01, OVERRUN = 0x02, ROOM = 0x20 };    /* and of UART_STATE */
+enum { READY = 0x01, OVERRUN = 0x02, ROOM = 0x20 };    /* bits of UART_STATE */
 enum { DOG_TICKS = 20, RESET_MAGIC = 0x7777 };         /* 2 s */
 enum { TIMER = 0x80, EXTERNAL = 0x800, ENABLE = 8 };   /* bits of mie and of mstatus */
 
-static dumpulse agent; /* zeros: nobody has been heard yet */
+static dumpulse agent; /* zeros: no heartbeat has come yet */
 static serial_window window;
 static serial_ring ring;
 static uint8_t outgoing[DUMPULSE_REPORT_SIZE];
-static volatile uint16_t left; /* bytes of it to send */
+static volatile uint16_t left; /* bytes of outgoing to send */
 static volatile uint16_t seconds;
-static volatile uint8_t hungry; /* ticks since the loop was last seen */
-static uint8_t ticks;           /* of this second */
+static volatile uint8_t ticks_since_loop; /* what the watchdog counts */
+static uint8_t ticks;           /* in this second */
 
-static uint32_t low, high; /* when the next tick is due, 64 bits */
+/* The clock has 64 bits, and is read in two halves. If its low half wraps between the two reads,
+ * the halves do not belong together: then the high half has changed, and we read both again. */
+static uint64_t now(void)
+{
+    uint32_t high, low;
+    do {
+        high = TIME_HIGH;
+        low = TIME_LOW;
+    } while (high != TIME_HIGH);
+    return (uint64_t)high << 32 | low;
+}
+
+static uint64_t due; /* the time of the next tick */
 static void set_alarm(void)
 {
-    low += TICK;
-    high += low < TICK;
-    ALARM_HIGH = UINT32_MAX; /* not early, in between */
-    ALARM_LOW = low;
-    ALARM_HIGH = high;
+    due += TICK;
+    ALARM_HIGH = UINT32_MAX; /* no alarm while only one half is new */
+    ALARM_LOW = (uint32_t)due;
+    ALARM_HIGH = (uint32_t)(due >> 32);
 }
 
-static bool is_late(void)
-{
-    const uint32_t now_high = TIME_HIGH;
-    return now_high > high || (now_high == high && TIME_LOW >= low);
-}
-
-/* The machine has no watchdog, so its clock is one: it resets unless the loop is alive. If the
- * machine stood still, the clock catches up, tick by tick, before the loop has a turn: those ticks
- * do not count for the watchdog. */
+/* The machine has no watchdog, so the clock does its work: it resets the machine if the loop hangs.
+ * If the machine stood still, all ticks that it has missed come one after another before the loop
+ * can run. Those ticks do not count for the watchdog. */
 static void on_tick(void)
 {
     set_alarm();
@@ -62,7 +67,7 @@ static void on_tick(void)
         ticks = 0;
         seconds++;
     }
-    if (!is_late() && ++hungry == DOG_TICKS)
+    if (now() < due && ++ticks_since_loop == DOG_TICKS)
         RESET = RESET_MAGIC;
 }
 
@@ -72,7 +77,7 @@ static void on_uart(void)
     const uint8_t state = UART_STATE;
     if (state & OVERRUN)
         serial_lose(&ring);
-    if (serial_full(&ring)) /* the next byte waits in the UART, which says if it loses one */
+    if (serial_full(&ring)) /* the byte waits in the UART, which reports bytes that it loses */
         UART_INTERRUPTS &= (uint8_t)~RECEIVED;
     else if (state & READY)
         serial_put(&ring, UART_DATA);
@@ -93,7 +98,7 @@ __attribute__((interrupt, aligned(4))) static void trap(void)
     else if (cause == 0x8000000B)
         on_uart();
     else
-        RESET = RESET_MAGIC; /* a fault: better start over */
+        RESET = RESET_MAGIC; /* a fault: start again */
 }
 
 uint16_t dumpulse_get_timestamp(void)
@@ -103,18 +108,18 @@ uint16_t dumpulse_get_timestamp(void)
 
 void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
 {
-    (void)context; /* there is one line only */
+    (void)context; /* there is only one line */
     if (left != 0)
-        return; /* the last report is still going out: whoever wants another asks again */
+        return; /* the last report is still going out, so the reader must ask again */
     for (size_t i = 0; i != length; i++)
         outgoing[i] = packet[i];
     left = (uint16_t)length;
     UART_INTERRUPTS = RECEIVED | EMPTY;
 }
 
-/* ---------------------------------------------------------------- how it starts */
+/* ---------------------------------------------------------------- start-up */
 
-extern uint32_t zeros_begin[], zeros_end[]; /* of the linker script, as is stack_top */
+extern uint32_t zeros_begin[], zeros_end[]; /* from the linker script, like stack_top */
 
 __attribute__((naked, section(".start"), used)) void start(void);
 void start(void)
@@ -128,19 +133,18 @@ void begin(void)
     for (uint32_t *word = zeros_begin; word != zeros_end; word++)
         *word = 0;
     __asm__ volatile("csrw mtvec, %0" ::"r"(trap));
-    low = TIME_LOW;
-    high = TIME_HIGH;
+    due = now();
     set_alarm();
     PLIC_PRIORITY = 1;
     PLIC_ENABLE = 1U << UART_SOURCE;
     __asm__ volatile("csrw mie, %0" ::"r"(TIMER | EXTERNAL));
     UART_FORMAT = 3; /* 8 data bits, no parity, 1 stop bit */
     for (;;) {
-        hungry = 0; /* here alone: a loop that hangs ends in a reset */
+        ticks_since_loop = 0; /* only here: if the loop hangs, on_tick() resets the machine */
         __asm__ volatile("csrc mstatus, %0" ::"r"(ENABLE) : "memory");
-        UART_INTERRUPTS |= RECEIVED; /* there is room in the ring again */
+        UART_INTERRUPTS |= RECEIVED; /* the ring has room again */
         if (serial_empty(&ring))
-            __asm__ volatile("wfi"); /* interrupts end it; they are served once enabled */
+            __asm__ volatile("wfi"); /* an interrupt ends it, and runs when enabled */
         __asm__ volatile("csrs mstatus, %0" ::"r"(ENABLE) : "memory");
         serial_serve(&agent, &window, &ring);
     }

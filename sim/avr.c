@@ -2,21 +2,19 @@
  *
  *     avr MCU IMAGE TIME_HOOK SEND_HOOK
  *
- * The hooks are byte addresses in flash with no code behind them: a call that
- * reaches one is answered here, in no cycles. All numbers are hexadecimal.
- * After a line "ready RAMSTART", one command a line on standard input, answered on
- * standard output:
+ * The hooks are byte addresses in flash without code. A call to one of them is answered here, in no
+ * cycles. All numbers are hexadecimal. The program prints "ready RAMSTART". Then each line of the
+ * standard input is a command, and the answer goes to the standard output:
  *
  *     w ADDRESS BYTES    write data memory (registers are 0 to 1f)
  *     r ADDRESS COUNT    read data memory: the bytes
- *     t TIME             what the clock hook will answer
- *     c ADDRESS          call a function: a line for each hook it calls ("time",
+ *     t TIME             set the time that the time hook returns
+ *     c ADDRESS          call a function: prints a line for each hook that it calls ("time",
  *                        or "send CONTEXT POINTER LENGTH BYTES"), then
  *                        "done CYCLES STACK", or "lost PC" if it does not return
  *
- * CYCLES count from the function's first instruction to the end of its return.
- * STACK is the bytes pushed below the caller's stack pointer, the return address
- * of the call itself included.
+ * CYCLES counts from the function's first instruction to the end of its return. STACK is how many
+ * bytes are pushed below the caller's stack pointer, with the return address of the call itself.
  */
 #include "avr_host.h" /* first: simavr's other headers need what it includes */
 
@@ -43,7 +41,7 @@ static void set_stack_pointer(unsigned value)
     avr->data[R_SPH] = (uint8_t)(value >> 8);
 }
 
-/* Return addresses are words, pushed low byte first, so they lie big-endian. */
+/* A return address is a word address. Its low byte is pushed first, so it lies big-endian. */
 static void push_return(unsigned words)
 {
     unsigned sp = stack_pointer();
@@ -75,7 +73,7 @@ static void print_bytes(unsigned address, unsigned count)
 
 static void call(unsigned function)
 {
-    const unsigned home = avr->flashend - 1; /* the last word: no code there */
+    const unsigned home = avr->flashend - 1; /* the last word of the flash, where no code is */
     const unsigned top = avr->ramend;
     unsigned lowest = top;
 
@@ -130,7 +128,7 @@ int main(int argc, char **argv)
     time_hook = (unsigned)strtoul(argv[3], NULL, 16);
     send_hook = (unsigned)strtoul(argv[4], NULL, 16);
 
-    printf("ready %x\n", avr->ioend + 1U); /* simavr itself has printed while it loaded */
+    printf("ready %x\n", avr->ioend + 1U); /* after what simavr itself has printed */
     fflush(stdout);
     char line[LINE_MAX_BYTES];
     while (fgets(line, sizeof line, stdin) != NULL) {

@@ -1,4 +1,4 @@
-/* What the programs that host an AVR in simavr share.   SPDX-License-Identifier: MIT */
+/* What the programs share that run an AVR in simavr.   SPDX-License-Identifier: MIT */
 #ifndef AVR_HOST_H
 #define AVR_HOST_H
 
@@ -11,9 +11,10 @@
 #include <simavr/sim_elf.h>
 #include <simavr/sim_time.h>
 
-static uint64_t asleep, boots;        /* cycles, and times that it began at address 0 */
-static uint16_t deepest = UINT16_MAX; /* the lowest that the stack pointer has been */
-static void (*on_boot)(void) = NULL;  /* a reset, the watchdog's too, has stopped all timers */
+static uint64_t asleep;               /* cycles */
+static uint64_t boots;                /* how often the firmware began at address 0 */
+static uint16_t deepest = UINT16_MAX; /* the lowest value that the stack pointer has had */
+static void (*on_boot)(void) = NULL;  /* every reset stops all timers; this starts ours again */
 
 static void fail(const char *what)
 {
@@ -21,7 +22,7 @@ static void fail(const char *what)
     exit(2);
 }
 
-/* A chip with an image in its flash, about to run. */
+/* A chip that is ready to run, with an image in its flash. */
 static avr_t *load_chip(const char *mcu, const char *image)
 {
     elf_firmware_t firmware;
@@ -37,7 +38,7 @@ static avr_t *load_chip(const char *mcu, const char *image)
     return chip;
 }
 
-/* The firmware goes on: by an instruction or, asleep, to the next timer, ours or its own. */
+/* Runs one instruction. If the firmware sleeps, goes on to its own next timer, or to ours. */
 static inline void step(avr_t *chip)
 {
     if (chip->pc == 0 && chip->state == cpu_Running) {

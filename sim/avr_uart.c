@@ -1,11 +1,11 @@
-/* Runs an AVR firmware on simavr with its serial line on standard input and output.
+/* Runs the firmware of an AVR in simavr. A script says what comes on its serial line.
  *                                                       SPDX-License-Identifier: MIT
  *     avr_uart MCU HERTZ IMAGE
  *
- * The input is a script: "send HEX" sends bytes, one each 100 microseconds of the
- * firmware's time, and "wait MICROSECONDS" sends nothing for so long. It begins as soon
- * as the firmware has enabled its receiver. Output is what the firmware sends, as it is;
- * the end is when the script is used up and nothing has come for 50 milliseconds.
+ * The input is a script. "send HEX" sends bytes, one each 100 microseconds of the firmware's time.
+ * "wait MICROSECONDS" sends nothing for so long. The script begins when the firmware has enabled its
+ * receiver. The output is the bytes that the firmware sends. The program ends when the script is at
+ * its end and the firmware has been silent for 50 milliseconds.
  */
 #include "avr_host.h" /* first: simavr's other headers need what it includes */
 
@@ -36,11 +36,12 @@ int main(int argc, char **argv)
     if (argc != 4)
         fail("usage: avr_uart MCU HERTZ IMAGE");
     line_out = fdopen(dup(STDOUT_FILENO), "wb");
-    if (line_out == NULL || dup2(STDERR_FILENO, STDOUT_FILENO) < 0) /* what simavr itself prints */
+    /* simavr itself prints on the standard output: that goes to the standard error. */
+    if (line_out == NULL || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
         fail("cannot set up the output");
     avr = load_chip(argv[1], argv[3]);
     avr->frequency = (uint32_t)strtoul(argv[2], NULL, 10);
-    uint32_t flags = 0; /* neither print lines nor sleep when polled */
+    uint32_t flags = 0; /* simavr does not print lines, nor sleep when it is polled */
     avr_ioctl(avr, AVR_IOCTL_UART_SET_FLAGS('0'), &flags);
     avr_irq_t *const input = avr_io_getirq(avr, AVR_IOCTL_UART_GETIRQ('0'), UART_IRQ_INPUT);
     avr_irq_register_notify(avr_io_getirq(avr, AVR_IOCTL_UART_GETIRQ('0'), UART_IRQ_OUTPUT),

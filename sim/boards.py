@@ -1,9 +1,17 @@
-"""The firmware images with a serial line, and what runs each: simavr or QEMU.
+"""The boards of firmware/, and how each is simulated: simavr runs the AVRs, QEMU the others.
+
+A board on a serial line:
 
     with Line(BOARDS["uart_atmega328p"]) as line:
         line.send(packets)
         report = line.receive(260)
-        stats = line.end()              # simavr alone counts: cycles, asleep, boots …
+        counts = line.end()  # simavr alone counts: cycles, asleep, boots …
+
+A board on a CAN bus:
+
+    with Bus(BOARDS["can_avr"], [frame(0x683, heartbeat(3, 76, 9)), "wait 20000"]) as bus:
+        counts = bus.end()
+        answer = bus.frames()
 
 SPDX-License-Identifier: MIT
 """
@@ -16,79 +24,79 @@ import select
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import tty
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from sim.machine import simavr_program
-from sim.targets import ROOT, run
+from sim.model import REQUEST, checksummed, heartbeat
+from sim.programs import built
+from sim.targets import ROOT
 
-PATIENCE = 60.0  # seconds until something has failed: generous, as machines may be busy
+PATIENCE = 120.0  # seconds until something has failed; long, as a machine may be busy
+REPORT_SIZE = 260  # bytes
+REPORT_AT, REQUEST_AT = 64, 127  # identifiers on a CAN bus, counted from an agent's first
 
 
 @dataclass(frozen=True)
 class Board:
-    name: str  # of the image: firmware/NAME.c, or its part before a "-"
-    baud: int
+    name: str  # of its image; the source is firmware/NAME.c, without a "-" and what follows it
+    baud: int = 0  # of its serial line; 0: it is on a CAN bus
+    can_id: int = 0  # the first of its identifiers on a CAN bus
+    mcu: str = ""  # simavr's name of its chip; none: it runs in QEMU
     hertz: int = 0
-    mcu: str = ""  # simavr's, or none: QEMU
     qemu: tuple[str, ...] = ()
-    deaf: bool = False  # while it sends a report
+    only_sends: bool = False  # it is no agent
+    deaf: bool = False  # it hears nothing while it sends a report
     ticks: int = 1  # of its timestamps, in a second
-    drift: float = 0.002  # how wrong its clock may be
+    drift: float = 0.002  # the largest relative error of its clock
+
+    @property
+    def digits(self) -> int:
+        """How many digits candump shows of its identifiers: 3 for 11 bits, 8 for 29 bits."""
+        return 3 if self.can_id < 1 << 11 else 8
 
     def image(self, folder: str = "") -> Path:
-        """Built, if it is not up to date. The folder "hanging" has those that tests can hang."""
-        made = Path("build", "firmware", folder, f"{self.name}.elf")
-        run(["make", "--no-print-directory", "-s", "-C", ROOT, made])
-        return ROOT / made
+        """Builds the image first if it is not up to date. The folder "hanging" has images whose
+        loop a test can make hang."""
+        return Path(built(str(Path("build/firmware", folder, f"{self.name}.elf"))))
 
     def command(self, image: Path) -> list[str]:
-        if self.mcu:
-            program = simavr_program("serial_board")
-            return [str(word) for word in (program, self.mcu, self.hertz, self.baud, image)]
-        return [*self.qemu, "-nographic", "-monitor", "none", "-nodefaults", "-serial", "stdio",
-                "-kernel", str(image)]
+        if self.qemu:
+            return [*self.qemu, "-nographic", "-monitor", "none", "-nodefaults", "-serial", "stdio",
+                    "-kernel", str(image)]
+        program = "serial_board" if self.baud else "can_board"
+        baud = [str(self.baud)] if self.baud else []
+        return [built(f"build/sim/{program}"), self.mcu, str(self.hertz), *baud, str(image)]
 
 
 BOARDS = {board.name: board for board in (
-    Board("uart_atmega328p", 115_200, 16_000_000, "atmega328p"),
-    # simavr 1.6 forgets a timer's overflow that is pending while another flag is cleared.
-    Board("uart_attiny85", 19_200, 8_000_000, "attiny85", deaf=True, ticks=2, drift=0.01),
-    # QEMU has no Cortex-M0+ on this board; its Cortex-M3 runs all that a Cortex-M0+ does.
+    Board("uart_atmega328p", 115_200, mcu="atmega328p", hertz=16_000_000),
+    # Its clock drifts in simavr 1.6, which forgets that a timer has overflowed if the firmware
+    # clears another flag at that moment.
+    Board("uart_attiny85", 19_200, mcu="attiny85", hertz=8_000_000, deaf=True, ticks=2, drift=0.01),
+    # QEMU has no Cortex-M0+ on this board. Its Cortex-M3 runs all instructions of a Cortex-M0+.
     Board("uart_mps2-m0plus", 115_200, qemu=("qemu-system-arm", "-M", "mps2-an385")),
     Board("uart_mps2-m4", 115_200, qemu=("qemu-system-arm", "-M", "mps2-an386")),
     Board("uart_virt", 115_200, qemu=("qemu-system-riscv32", "-M", "virt", "-bios", "none")),
+    Board("sender_attiny13", 9_600, mcu="attiny13a", hertz=1_200_000, only_sends=True),
+    Board("can_avr", can_id=0x680, mcu="atmega328p", hertz=16_000_000),
+    Board("can_avr-29", can_id=0x18FF5080, mcu="atmega328p", hertz=16_000_000),
 )}
-SENDER = Board("sender_attiny13", 9_600, 1_200_000, "attiny13a")
 SILENCE = 2.0  # seconds of the firmware's time until serial_board ends, as serial_board.c says
 
 
-class Line:
-    """A board that runs, and the other end of its serial line: a socket, or with pty=True the
-    path of a terminal for somebody else to open. A script is all that is ever sent, and there
-    before the board starts: on simavr, such a run repeats to the cycle. More are further arguments of
-    the simulator's, which keeps these descriptors open."""
+class Simulated:
+    """A board that runs until its simulator ends, or until this object is left."""
 
-    def __init__(self, board: Board, image: Path | None = None, pty: bool = False,
-                 script: bytes | None = None, more: Sequence[str] = (), keep: Sequence[int] = ()) -> None:
-        self.path = ""
-        if pty:
-            end, self._here = os.openpty()
-            tty.setraw(self._here)  # as it was made, it would echo reports back as packets
-            self.path = os.ttyname(self._here)
-        else:
-            pair = socket.socketpair()
-            end, self._here = (one.detach() for one in pair)
-            if script is not None:
-                self.send(script)
-                self.send_no_more()
-        self.process = subprocess.Popen([*board.command(image or board.image()), *more], stdin=end, stdout=end,
-                                        stderr=subprocess.PIPE, pass_fds=keep)
-        os.close(end)
+    def __init__(self, board: Board, image: Path | None, stdin: int, stdout: int,
+                 arguments: Sequence[str] = (), keep_open: Sequence[int] = ()) -> None:
+        self.process = subprocess.Popen(
+            [*board.command(image or board.image()), *arguments], stdin=stdin, stdout=stdout,
+            stderr=subprocess.PIPE, pass_fds=keep_open)
 
     def __enter__(self) -> Self:
         return self
@@ -102,28 +110,69 @@ class Line:
         self.hang_up()
 
     def hang_up(self) -> None:
+        """Closes what is here of its line or its bus."""
+
+    def end(self) -> dict[str, int]:
+        """Waits until simavr ends: what it has counted."""
+        assert self.process.stderr is not None
+        self.process.wait(PATIENCE)
+        messages = self.process.stderr.read().decode(errors="replace")
+        counts = re.findall(r"^cycles .*$", messages, re.M)
+        assert self.process.returncode == 0 and counts, messages
+        assert "overrun" not in messages, messages  # simavr's UART has lost a byte
+        words = counts[0].split()
+        return dict(zip(words[::2], map(int, words[1::2]), strict=True))
+
+
+class Line(Simulated):
+    """A board that runs, and the other end of its serial line.
+
+    That end is a socket. With pty=True it is a terminal, which another program can open by its
+    path. With a script, the script is there before the board starts, and nothing can be sent
+    later: in simavr, every such run takes the same cycles. The simulator gets the arguments in
+    addition to its own, and these file descriptors stay open in it.
+    """
+
+    def __init__(self, board: Board, image: Path | None = None, pty: bool = False,
+                 script: bytes | None = None, arguments: Sequence[str] = (),
+                 keep_open: Sequence[int] = ()) -> None:
+        self.path = ""
+        if pty:
+            board_end, self._here = os.openpty()
+            tty.setraw(self._here)  # a new terminal would echo reports back as packets
+            self.path = os.ttyname(self._here)
+        else:
+            board_end, self._here = (end.detach() for end in socket.socketpair())
+            if script is not None:
+                self.send(script)
+                self.send_no_more()
+        super().__init__(board, image, board_end, board_end, arguments, keep_open)
+        os.close(board_end)
+
+    def hang_up(self) -> None:
         if self._here >= 0:
             os.close(self._here)
         self._here = -1
 
     def send(self, data: bytes) -> None:
-        """All of it, as fast as the board's line takes it."""
-        end = time.monotonic() + PATIENCE
+        """Sends all of it, as fast as the board's line takes it."""
+        deadline = time.monotonic() + PATIENCE
         while data:
-            assert select.select([], [self._here], [], end - time.monotonic())[1], "it takes no more"
+            left = deadline - time.monotonic()
+            assert select.select([], [self._here], [], left)[1], "it takes no more"
             data = data[os.write(self._here, data[:4096]):]
 
     def receive(self, length: int, patience: float = PATIENCE) -> bytes:
-        """So many bytes, once they have come."""
-        end = time.monotonic() + patience
-        got = b""
-        while len(got) < length:
-            if not select.select([self._here], [], [], max(0, end - time.monotonic()))[0]:
-                raise TimeoutError(f"{len(got)} of {length} bytes came")
-            fresh = os.read(self._here, length - len(got))
+        """Waits for so many bytes."""
+        deadline = time.monotonic() + patience
+        received = b""
+        while len(received) < length:
+            if not select.select([self._here], [], [], max(0, deadline - time.monotonic()))[0]:
+                raise TimeoutError(f"{len(received)} of {length} bytes came")
+            fresh = os.read(self._here, length - len(received))
             assert fresh, "the board has ended"
-            got += fresh
-        return got
+            received += fresh
+        return received
 
     def send_no_more(self) -> None:
         """From now on simavr's time passes as fast as it can."""
@@ -131,28 +180,51 @@ class Line:
             here.shutdown(socket.SHUT_WR)
 
     def end(self, at_once: bool = False) -> dict[str, int]:
-        """Lets the board finish what it has got, or not; what simavr counted."""
+        """The board works on what it has received, or ends at once: what simavr has counted."""
         if at_once:
             self.process.terminate()
         else:
-            self.send_no_more()  # twice is no harm
-        assert self.process.stderr is not None
-        self.process.wait(PATIENCE)
-        said = self.process.stderr.read().decode(errors="replace")
-        counted = re.findall(r"^cycles .*$", said, re.M)
-        assert self.process.returncode == 0 and counted, said
-        assert "overrun" not in said, said  # simavr's UART lost a byte
-        words = counted[0].split()
-        return dict(zip(words[::2], map(int, words[1::2]), strict=True))
+            self.send_no_more()  # it does no harm to say this twice
+        return super().end()
 
 
-def show(board: Board) -> None:
-    """The real client, and a board that it takes for a real one."""
-    with Line(board, pty=board is not SENDER) as line:
-        if board is SENDER:
-            for _ in range(5):
-                print(line.receive(8).hex(" "), flush=True)
-            return
+class Bus(Simulated):
+    """A board that runs, and its CAN bus. The lines of the script say what happens on the bus:
+    frames that come, pauses, and faults. sim/can_board.c has the list."""
+
+    def __init__(self, board: Board, script: Iterable[str], image: Path | None = None) -> None:
+        self._frames = tempfile.TemporaryFile("w+")
+        with tempfile.TemporaryFile("w+") as lines:
+            lines.writelines(f"{line}\n" for line in script)
+            lines.seek(0)
+            super().__init__(board, image, lines.fileno(), self._frames.fileno())
+
+    def hang_up(self) -> None:
+        self._frames.close()
+
+    def frames(self) -> list[str]:
+        """What the board has sent until its end()."""
+        self._frames.seek(0)
+        return self._frames.read().splitlines()
+
+
+def frame(number: int, data: bytes, digits: int = 3) -> str:
+    """A CAN frame as `candump -L` writes it. An identifier of 29 bits has 8 digits."""
+    return f"{number:0{digits}X}#{data.hex().upper()}"
+
+
+# ---------------------------------------------------------------- make try
+
+def listen(board: Board) -> None:
+    """Shows the first heartbeats of a board that only sends."""
+    with Line(board) as line:
+        for _ in range(5):
+            print(line.receive(8).hex(" "), flush=True)
+
+
+def ask_on_line(board: Board) -> None:
+    """The real client.py talks to the board. It cannot see that the board is simulated."""
+    with Line(board, pty=True) as line:
         address = f"serial:{line.path}@{board.baud}"
         tick = f"{1000 // board.ticks}ms"
         for words in (["set", address, "3", "126"], ["set", address, "7", "9", "--sender", "12"],
@@ -161,11 +233,44 @@ def show(board: Board) -> None:
             subprocess.run([sys.executable, ROOT / "client.py", *words], check=True)
 
 
-if __name__ == "__main__":
-    known = BOARDS | {SENDER.name: SENDER}
-    name = sys.argv[1] if sys.argv[1:] else ""
-    if name not in known:
-        why = f"there is no board {name!r} to try" if name else "make try needs BOARD=NAME"
-        print(f"{why}, one of: {', '.join(known)}; firmware/can_avr.md says how to try that on CAN", file=sys.stderr)
+def candump(line: str) -> str:
+    """A frame as candump shows it."""
+    number, _, data = line.partition("#")
+    return f"  can0  {number}   [{len(data) // 2}]  {bytes.fromhex(data).hex(' ').upper()}"
+
+
+def ask_on_bus(board: Board) -> None:
+    """Shows frames to the board and from it. client.py would need a CAN interface of Linux."""
+    first, second = (frame(board.can_id + variable, heartbeat(variable, sender, value), board.digits)
+                     for variable, sender, value in ((3, 1, 126), (7, 12, 9)))
+    request = frame(board.can_id + REQUEST_AT, REQUEST, board.digits)
+    with Bus(board, [first, "wait 2000000", second, "wait 20000", request]) as bus:
+        bus.end()
+        answer = bus.frames()
+    print("Two heartbeats, 2 seconds apart, and a request go to the board:")
+    print(*map(candump, (first, second, request)), sep="\n")
+    print("The board answers with a report:")
+    print(*map(candump, answer), sep="\n")
+    report = b"".join(bytes.fromhex(line.partition("#")[2]) for line in answer)
+    if len(report) != REPORT_SIZE or report != checksummed(report[4:]):
+        raise SystemExit("this is not a report")
+    print("The report says:")
+    for variable in range(64):
+        entry = report[4 + 4 * variable:8 + 4 * variable]
+        if entry != bytes(4):
+            print(f"  variable {variable}: sender {entry[2]}, value {entry[3]},"
+                  f" timestamp {int.from_bytes(entry[:2], 'big')}")
+
+
+def main(name: str) -> None:
+    if name not in BOARDS:
+        problem = f"there is no board {name!r}" if name else "make try needs BOARD=NAME"
+        print(f"{problem}; the boards are: {', '.join(BOARDS)}", file=sys.stderr)
         raise SystemExit(2)
-    show(known[name])
+    board = BOARDS[name]
+    show = listen if board.only_sends else ask_on_line if board.baud else ask_on_bus
+    show(board)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1] if sys.argv[1:] else "")

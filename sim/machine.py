@@ -25,6 +25,7 @@ from elftools.elf.elffile import ELFFile
 from unicorn import arm_const, ppc_const, riscv_const, x86_const
 
 from sim.gdb import Debugged
+from sim.programs import built
 from sim.targets import BUILD, EVERY, ROOT, Target, run
 
 TIME, SEND = "dumpulse_get_timestamp", "dumpulse_send_packet"
@@ -110,7 +111,7 @@ class Avr(Machine):
         hooks = (f"{self.symbols[hook]:x}" for hook in (TIME, SEND))
         assert self.target.model is not None
         self.process = subprocess.Popen(
-            [simavr_program("avr"), self.target.model, image, *hooks],
+            [built("build/sim/avr"), self.target.model, image, *hooks],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         while (words := self.answer())[0] != "ready":
             pass
@@ -407,20 +408,6 @@ class Xtensa(Machine):
 
     def close(self) -> None:
         self.program.close()
-
-
-@functools.cache
-def simavr_program(name: str) -> Path:
-    """Builds one of the programs here that host an AVR in simavr: avr, avr_uart."""
-    source, program = ROOT / "sim" / f"{name}.c", BUILD / "sim" / name
-    changed = max(file.stat().st_mtime for file in (source, source.with_name("avr_host.h")))
-    if not program.exists() or program.stat().st_mtime < changed:
-        program.parent.mkdir(parents=True, exist_ok=True)
-        fresh = program.with_name(f"{name}.{os.getpid()}")  # others may be running the old one
-        run(["gcc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", source,
-             "-lsimavr", "-lelf", "-o", fresh])
-        fresh.replace(program)
-    return program
 
 
 def load(name: str) -> Machine:

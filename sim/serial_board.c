@@ -1,17 +1,26 @@
-/* Runs an AVR firmware on simavr, its serial line on descriptors 0 and 1.
+/* Runs the firmware of an AVR in simavr. Its serial line is the standard input and output.
  *                                                       SPDX-License-Identifier: MIT
  *     serial_board MCU HERTZ BAUD IMAGE [REST]
  *
- * What is there to read goes to the firmware back to back, at the line's full speed in
- * the firmware's time; that passes as fast as it can be simulated, or as real time does
- * while the firmware sleeps and nothing comes. With REST, the line rests for so many cycles after
- * the first 8 bytes. The line is the UART, or, on chips without one,
- * a pin in and a pin out. After the end of the input and a silence of SILENCE seconds of
- * the firmware's time, or on SIGTERM, it prints on descriptor 2 what became of it:
+ * The bytes of the input go to the firmware without a pause, at the full speed of the line in the
+ * firmware's time. With REST, the line rests for so many cycles after the first 8 bytes. The line is
+ * the UART. A chip that has none has an input pin and an output pin instead.
+ *
+ * The firmware's time passes as fast as the program can simulate it. Only while the firmware sleeps
+ * and no input comes, it passes like real time.
+ *
+ * The program ends after SIGTERM, or when the input is at its end and the line has been silent for
+ * SILENCE seconds of the firmware's time. Then it prints one line on the standard error:
  *     cycles N asleep N boots N stack N bytes N resumed N answered N jitter N
- * all cycles, those of them asleep, times that it began at address 0, the deepest that its stack
- * has been, bytes received, and in which cycle the 9th began. Of a pin out also in which cycle the
- * first byte began, and how many cycles an edge was away at most from its place within its byte.
+ *
+ *     cycles      all cycles
+ *     asleep      the cycles during which the AVR was asleep
+ *     boots       how often the firmware began at address 0
+ *     stack       the most bytes that the stack had
+ *     bytes       the bytes that went to the firmware
+ *     resumed     the cycle in which the 9th of them began
+ *     answered    the cycle in which the first byte from the output pin began
+ *     jitter      by how many cycles an edge at the output pin was early or late at most
  */
 #include "avr_host.h" /* first: simavr's other headers need what it includes */
 
@@ -28,44 +37,43 @@
 #include <simavr/avr_ioport.h>
 #include <simavr/avr_uart.h>
 
-enum { BITS = 10, PIN_IN = 2, PIN_OUT = 1 }; /* of a byte on the line; of port B */
-enum {
-    IDLE_US = 1000,
-    PATIENCE_MS = 1000
-}; /* how often an idle line is looked at; with a reader */
+enum { BITS = 10 };               /* of a byte on the line */
+enum { PIN_IN = 2, PIN_OUT = 1 }; /* of port B */
+enum { IDLE_US = 1000 };          /* how often an idle line is checked for input */
+enum { PATIENCE_MS = 1000 };      /* how long a reader may take for a byte */
 static const double SILENCE = 2.0;
 
 static avr_t *avr;
 static int line_out;
 static avr_irq_t *input;
-static avr_uart_t *uart; /* none: by pins */
+static avr_uart_t *uart; /* NULL: the line has pins */
 static double cycles_per_bit;
 static uint64_t bytes_in;
-static avr_cycle_count_t last_event; /* on the line, either way */
-static bool ended;
+static avr_cycle_count_t last_event; /* when a byte began or ended on the line, in or out */
+static bool input_ended;
 static avr_cycle_count_t rest, resumed, answered;
 static double jitter;
 
-static volatile sig_atomic_t told; /* to end */
+static volatile sig_atomic_t told_to_end;
 static void on_term(int number)
 {
-    told = number;
+    told_to_end = number;
 }
 
 static uint8_t buffer[4096];
 static size_t filled, taken;
 
-/* The next byte to the firmware, or -1: nothing is there for now. */
+/* The next byte to the firmware. -1: there is none at the moment. */
 static int next_byte(int patience_ms)
 {
-    if (taken == filled && !ended) {
+    if (taken == filled && !input_ended) {
         struct pollfd in = {.fd = 0, .events = POLLIN};
         if (poll(&in, 1, patience_ms) <= 0)
             return -1;
         const ssize_t got = read(0, buffer, sizeof buffer);
         if (got < 0 && (errno == EINTR || errno == EAGAIN))
             return -1;
-        ended = got <= 0; /* a pty that nobody holds open any more is an end, too */
+        input_ended = got <= 0; /* also if nobody has the terminal open any more */
         filled = got > 0 ? (size_t)got : 0;
         taken = 0;
     }
@@ -76,9 +84,9 @@ static void output(uint8_t byte)
 {
     struct pollfd out = {.fd = line_out, .events = POLLOUT};
     last_event = avr->cycle;
-    if (poll(&out, 1, PATIENCE_MS) > 0 && (out.revents & POLLOUT)) /* or nobody reads: it is lost */
+    if (poll(&out, 1, PATIENCE_MS) > 0 && (out.revents & POLLOUT)) /* if nobody reads, it is lost */
         if (write(line_out, &byte, 1) < 0 && errno != EAGAIN)
-            ended = true;
+            input_ended = true;
 }
 
 static void on_output(struct avr_irq_t *irq, uint32_t byte, void *unused)
@@ -87,7 +95,7 @@ static void on_output(struct avr_irq_t *irq, uint32_t byte, void *unused)
     output((uint8_t)byte);
 }
 
-/* The line to the firmware: one bit a call on a pin, one byte a call on the UART. */
+/* The line to the firmware: each call sends one bit to the pin, or one byte to the UART. */
 static unsigned frame, bits_left; /* start bit 0, data, stop bit 1; lowest first */
 static double due;
 static avr_cycle_count_t on_input(avr_t *chip, avr_cycle_count_t when, void *unused)
@@ -101,7 +109,7 @@ static avr_cycle_count_t on_input(avr_t *chip, avr_cycle_count_t when, void *unu
         }
         if (++bytes_in == 9)
             resumed = when;
-        if (uart != NULL) /* simavr 1.6 takes 11 bits for what are 10 */
+        if (uart != NULL) /* simavr 1.6 takes the time of 11 bits, not 10 */
             uart->cycles_per_byte = (avr_cycle_count_t)(BITS * cycles_per_bit);
         frame = (1U << 9) | ((unsigned)byte << 1);
         bits_left = uart == NULL ? BITS : 1;
@@ -119,7 +127,7 @@ static avr_cycle_count_t on_input(avr_t *chip, avr_cycle_count_t when, void *unu
     return (avr_cycle_count_t)due;
 }
 
-/* The line from the firmware's pin: each bit is read at its middle. */
+/* The line from the firmware's pin: reads each bit at its middle. */
 static unsigned bits_seen, frame_out;
 static avr_cycle_count_t on_middle(avr_t *chip, avr_cycle_count_t when, void *level)
 {
@@ -156,7 +164,7 @@ static void on_pin(struct avr_irq_t *irq, uint32_t value, void *unused)
     }
 }
 
-/* What comes before a receiver is enabled would be lost: 10 ms are enough to begin. */
+/* The firmware loses bytes that come before its receiver is enabled. 10 ms are enough for that. */
 static void start_line(void)
 {
     frame = bits_left = bits_seen = 0;
@@ -165,12 +173,13 @@ static void start_line(void)
     avr_cycle_timer_register_usec(avr, 10 * IDLE_US, on_input, NULL);
 }
 
-/* The firmware sleeps for so many cycles: until the next timer, ours or its own. */
+/* The firmware sleeps for so many cycles: until its own next timer, or ours. */
 static void on_sleep(avr_t *chip, avr_cycle_count_t cycles)
 {
-    static avr_cycle_count_t ahead; /* of real time */
+    static avr_cycle_count_t ahead; /* how far the firmware's time is ahead of real time */
     asleep += cycles + 1;
-    if (taken < filled || ended || chip->cycle - last_event <= avr_usec_to_cycles(chip, IDLE_US)) {
+    if (taken < filled || input_ended ||
+        chip->cycle - last_event <= avr_usec_to_cycles(chip, IDLE_US)) {
         ahead = 0;
         return;
     }
@@ -189,7 +198,8 @@ int main(int argc, char **argv)
         fail("usage: serial_board MCU HERTZ BAUD IMAGE [REST]");
     rest = argc == 6 ? strtoul(argv[5], NULL, 10) : 0;
     line_out = dup(STDOUT_FILENO);
-    if (line_out < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0) /* what simavr itself prints */
+    /* simavr itself prints on the standard output: that goes to the standard error. */
+    if (line_out < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
         fail("cannot set up the output");
     avr = load_chip(argv[1], argv[4]);
     avr->frequency = (uint32_t)strtoul(argv[2], NULL, 10);
@@ -199,21 +209,21 @@ int main(int argc, char **argv)
     input = avr_io_getirq(avr, AVR_IOCTL_UART_GETIRQ('0'), UART_IRQ_INPUT);
     for (avr_io_t *io = avr->io_port; io != NULL; io = io->next)
         if (strcmp(io->kind, "uart") == 0)
-            uart = (avr_uart_t *)io; /* its first member */
+            uart = (avr_uart_t *)io; /* the io is its first member */
     if (uart == NULL) {
         input = avr_io_getirq(avr, AVR_IOCTL_IOPORT_GETIRQ('B'), PIN_IN);
         avr_raise_irq(input, 1);
         avr_irq_register_notify(avr_io_getirq(avr, AVR_IOCTL_IOPORT_GETIRQ('B'), PIN_OUT), on_pin,
                                 NULL);
     } else {
-        uint32_t flags = 0; /* neither print lines nor sleep when polled */
+        uint32_t flags = 0; /* simavr does not print lines, nor sleep when it is polled */
         avr_ioctl(avr, AVR_IOCTL_UART_SET_FLAGS('0'), &flags);
         avr_irq_register_notify(avr_io_getirq(avr, AVR_IOCTL_UART_GETIRQ('0'), UART_IRQ_OUTPUT),
                                 on_output, NULL);
     }
     const avr_cycle_count_t silence = (avr_cycle_count_t)(SILENCE * avr->frequency);
     signal(SIGTERM, on_term);
-    while (!told && !(ended && taken == filled && avr->cycle - last_event > silence))
+    while (!told_to_end && !(input_ended && taken == filled && avr->cycle - last_event > silence))
         step(avr);
     print_counts(stderr, avr);
     fprintf(stderr, " bytes %llu resumed %llu answered %llu jitter %.0f\n",

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "../firmware/sim/mcp2515.h"
+#include "../sim/mcp2515.h"
 
 static mcp2515 chip;
 

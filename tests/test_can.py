@@ -24,7 +24,7 @@ GUEST = ("PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 build/venv/bin/python -m pytest -q -p
 
 
 def test_in_a_machine_with_can() -> None:
-    for program in ("canserver", "udpserver", "avr_can", "firmware/can_avr.elf"):
+    for program in ("canserver", "udpserver", "sim/can_board", "firmware/can_avr.elf"):
         built(f"build/{program}")
     status, output = vm.run_in_vm(GUEST)
     print(output)

@@ -12,8 +12,8 @@ import zlib
 from pathlib import Path
 
 from bench import budgets
-from sim.machine import simavr_program
 from sim.model import REQUEST, heartbeat
+from sim.programs import built
 from sim.targets import BUILD, ROOT, TARGETS, run
 
 
@@ -42,7 +42,7 @@ def run_firmware(*pauses_and_packets: float | bytes) -> bytes:
         f"send {step.hex()}\n" if isinstance(step, bytes) else f"wait {int(step * 1e6)}\n"
         for step in pauses_and_packets))
     with script.open() as line:
-        return subprocess.run([simavr_program("avr_uart"), "atmega328p", "16000000", image],
+        return subprocess.run([built("build/sim/avr_uart"), "atmega328p", "16000000", image],
                               stdin=line, capture_output=True, timeout=60, check=True).stdout
 
 

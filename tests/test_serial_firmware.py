@@ -1,4 +1,4 @@
-"""The firmware on serial lines, booted in simulators: packets, noise, floods, the real client.
+"""The firmware for serial lines, in simulators: packets, noise, floods, the real client.
 
 SPDX-License-Identifier: MIT
 """
@@ -10,28 +10,35 @@ import os
 import random
 import re
 import signal
+import subprocess
+import sys
 import time
 import zlib
+from pathlib import Path
 
 import pytest
+import unicorn
+from elftools.elf.elffile import ELFFile
 
 from sim import model
-from sim.boards import BOARDS, SENDER, SILENCE, Board, Line
+from sim.boards import BOARDS, SILENCE, Board, Line
 from sim.model import REQUEST, heartbeat
 from sim.targets import ROOT, run
 from tests.agents import run as client
 
 SEED = int(os.environ.get("DUMPULSE_SEED") or random.randrange(10**6))
-SOAK = int(os.environ.get("DUMPULSE_SOAK") or 0)  # packets; or else as many as are quick
-SELF = 0  # the variable that the agent stamps; its value counts bytes that it lost
+SOAK = int(os.environ.get("DUMPULSE_SOAK") or 0)  # packets; 0: as many as take little time
+SELF = 0  # the agent's own variable; its value counts the bytes that the agent has lost
+ON_LINES = [board for board in BOARDS.values() if board.baud]
+AGENTS = [board for board in ON_LINES if not board.only_sends]
 
-Placed = list[tuple[int, bytes]]  # packets, and where in a stream they begin
+Found = list[tuple[int, bytes]]  # packets, each with the index in a stream where it begins
 
 
-@pytest.fixture(params=BOARDS.values(), ids=lambda board: board.name)
+@pytest.fixture(params=AGENTS, ids=lambda board: board.name)
 def board(request: pytest.FixtureRequest) -> Board:
-    found: Board = request.param
-    return found
+    agent: Board = request.param
+    return agent
 
 
 @pytest.fixture
@@ -41,13 +48,14 @@ def chance() -> random.Random:
 
 
 def packets(chance: random.Random, count: int) -> list[bytes]:
-    """From nodes 1 to 63, but not 0: that is the agent's own."""
+    """Heartbeats for all variables but 0, which is the agent's own."""
     return [heartbeat(chance.randrange(1, 64), chance.randrange(256), chance.randrange(256))
             for _ in range(count)]
 
 
-def taken(stream: bytes) -> Placed:
-    """What SPEC.md has an agent accept: the leftmost packet, then the leftmost behind it."""
+def accepted(stream: bytes) -> Found:
+    """What an agent accepts by SPEC.md: the first packet in the stream, then the first one after
+    its end, and so on."""
     found, at = [], 0
     while at + 8 <= len(stream):
         packet = stream[at:at + 8]
@@ -59,9 +67,9 @@ def taken(stream: bytes) -> Placed:
     return found
 
 
-def noisy(chance: random.Random, sent: list[bytes], rate: float) -> tuple[bytes, Placed]:
-    """The packets on a line that drops, doubles and flips bytes, and puts some between packets;
-    and which of them are whole."""
+def noisy(chance: random.Random, sent: list[bytes], rate: float) -> tuple[bytes, Found]:
+    """Sends packets over a bad line: it drops and doubles bytes, flips bits, and adds bytes between
+    packets. Returns what comes out, and the packets in it that are whole."""
     stream, whole = bytearray(), []
     for packet in sent:
         if chance.random() < rate:
@@ -78,9 +86,10 @@ def noisy(chance: random.Random, sent: list[bytes], rate: float) -> tuple[bytes,
     return bytes(stream), whole
 
 
-def check_cost(whole: Placed, found: Placed) -> None:
-    """A damaged packet costs one: itself or, where the next begins with the very bytes that it
-    lost from its end, so that it was accepted with them, that next one."""
+def check_cost(whole: Found, found: Found) -> None:
+    """Each damaged packet costs one packet at most. Usually it costs itself. But if it has lost bytes
+    from its end, and the next packet begins with the same bytes, the agent accepts the damaged one
+    with these bytes, and the next one is lost."""
     for at, _ in set(whole) - set(found):
         assert any(at - 8 < other < at for other, _ in found), f"missed at {at}"
     assert len(found) >= len(whole)
@@ -91,8 +100,8 @@ def entries(report: bytes) -> list[bytes]:
     return [report[at:at + 4] for at in range(4, 260, 4)]
 
 
-def said(heartbeats: list[bytes]) -> list[bytes]:
-    """Sender and value of every variable, after these; the agent's own is left out."""
+def after(heartbeats: list[bytes]) -> list[bytes]:
+    """Sender and value of every variable after these heartbeats, without the agent's own."""
     agent = model.Agent()
     for packet in heartbeats:
         agent.process(1, packet)
@@ -105,8 +114,8 @@ def ask(line: Line, quiet: bytes = b"") -> list[bytes]:
 
 
 def straddled() -> list[tuple[bytes, bytes]]:
-    """Pairs of heartbeats with a third within, 5 bytes into the first:
-    variable sender value b_high | f1 a_high a_low f1."""
+    """Pairs of heartbeats, one after the other, that contain a third one. It begins with byte 5 of
+    the first: variable sender value b_high | f1 a_high a_low f1."""
     pairs = []
     for variable in range(64):
         for sender in range(256):
@@ -119,24 +128,26 @@ def straddled() -> list[tuple[bytes, bytes]]:
 
 
 def test_no_packet_within_two_others() -> None:
-    """The 64 of 2^44 in SPEC.md, counted: windows that straddle two heartbeats."""
-    every = [{sum_ >> 8 for sum_ in range(968, 1923)}, set(range(256)), set(range(4)), set(range(256)),
-             {0xF1}, set(range(64)), set(range(256)), set(range(256))]  # what a byte can be, or more
+    """SPEC.md says that 64 of 2^44 pairs of heartbeats contain a third one. This counts them."""
+    # All values that each byte of a heartbeat can have, and perhaps some more.
+    every = [{sum_ >> 8 for sum_ in range(968, 1923)}, set(range(256)), set(range(4)),
+             set(range(256)), {0xF1}, set(range(64)), set(range(256)), set(range(256))]
     possible = [shift for shift in range(1, 8)
                 if all(every[at] & every[(at + shift) % 8] for at in range(8))]
     assert possible == [3, 5]
     ask_bytes = [{byte} for byte in REQUEST]
-    for first, second in ((every, every), (every, ask_bytes), (ask_bytes, every), (ask_bytes, ask_bytes)):
+    for first, second in ((every, every), (every, ask_bytes), (ask_bytes, every),
+                          (ask_bytes, ask_bytes)):
         for shift in range(1, 8):
             window = (first + second)[shift:shift + 8]
-            assert not all(a & b for a, b in zip(window, ask_bytes, strict=True))  # is no request
-            if (first, second) != (every, every):  # nor, with a request's bytes, a heartbeat
+            assert not all(a & b for a, b in zip(window, ask_bytes, strict=True))  # no request
+            if (first, second) != (every, every):  # bytes of a request make no heartbeat, either
                 assert not all(a & b for a, b in zip(window, every, strict=True))
     count = 0
     for b_high in range(3, 8):  # shift 3: a_low f1 variable sender | f1 b_high b_low a_high
         for b_low in range(256):
             for a_high in range(4):
-                # a heartbeat of f1 b_high b_low a_high: its sums must begin a_low f1 variable sender
+                # A heartbeat of f1 b_high b_low a_high. Its sums must be a_low f1 variable sender.
                 packet = heartbeat(b_high, b_low, a_high)
                 before = heartbeat(packet[2], packet[3], 0xF1)
                 count += packet[1] == 0xF1 and packet[0] == before[3] and packet[2] < 64
@@ -149,28 +160,39 @@ def test_no_packet_within_two_others() -> None:
 def test_a_lost_byte_that_the_next_packet_has() -> None:
     first, second, third = heartbeat(3, 76, 4), heartbeat(7, 1, 255), heartbeat(9, 1, 1)
     assert first[-1] == second[0]
-    assert taken(first[:-1] + second + third) == [(0, first), (15, third)]
+    assert accepted(first[:-1] + second + third) == [(0, first), (15, third)]
 
 
 def test_the_window_of_the_model(chance: random.Random) -> None:
-    """No more packets are lost than are damaged: the rule of SPEC.md."""
+    """The rule of SPEC.md: no more packets are lost than are damaged."""
     for rate in (0.001, 0.02, 0.2):
         stream, whole = noisy(chance, packets(chance, 2000), rate)
-        check_cost(whole, taken(stream))
+        check_cost(whole, accepted(stream))
 
 
 @pytest.mark.parametrize(("name", "core"), [
     ("uart_mps2-m0plus", r"Tag_CPU_arch: v6S-M$"), ("uart_mps2-m4", r"Tag_CPU_arch: v7E-M$"),
     ("uart_virt", r'Tag_RISCV_arch: "rv32i\dp\d_m\dp\d_a\dp\d_c\dp\d(_z\w+)*"$')])
 def test_an_image_is_for_its_core(name: str, core: str) -> None:
-    """All that is linked into it: QEMU's board for the Cortex-M0+ runs what a Cortex-M3 does."""
+    """QEMU would not notice: it runs the image for the Cortex-M0+ on a Cortex-M3."""
     assert re.search(core, run(["readelf", "-A", BOARDS[name].image()]), re.M)
 
 
-def test_every_page_says_what_was_tried() -> None:
-    """And no image is without a page."""
-    pages = {page.stem: page.read_text() for page in (ROOT / "firmware").glob("*.md") if page.stem != "README"}
-    assert set(pages) == {source.stem for source in (ROOT / "firmware").glob("*.c")}
+def test_every_image_is_a_board() -> None:
+    """The Makefile knows how each image is made, BOARDS how each is simulated."""
+    images = run(["make", "--no-print-directory", "-s", "-C", ROOT, "firmware"]).split()
+    assert images == [f"build/firmware/{name}.elf" for name in BOARDS]
+    sources = {source.stem for source in (ROOT / "firmware").glob("*.c")}
+    assert sources == {name.partition("-")[0] for name in BOARDS}
+
+
+def test_every_page_says_what_was_tried_and_how_to_try_the_board() -> None:
+    """There is a page for every image."""
+    pages = {page.stem: page.read_text() for page in (ROOT / "firmware").glob("*.md")
+             if page.stem != "README"}
+    assert set(pages) == {name.partition("-")[0] for name in BOARDS}
+    for name in BOARDS:
+        assert f"BOARD={name}`" in pages[name.partition("-")[0]], name
     for name, text in pages.items():
         (tried,) = re.findall(r"^\*\*Tried\.\*\* (.*?)\n(?:\n|\Z)", text + "\n", re.M | re.S)
         assert re.fullmatch(r"On a simulator: \w.*\. On\shardware: \w.*\.", tried, re.S), name
@@ -183,136 +205,200 @@ def test_packets_junk_and_short_ones(board: Board, chance: random.Random) -> Non
     with Line(board) as line:
         line.send(b"".join(junk + packet for junk, packet in zip(refused, good * 3, strict=False)))
         table = ask(line)
-        assert [entry[2:] for entry in table[1:]] == said(good)
-        assert table[SELF][2:] == b"\x01\x00"  # nothing was lost
+        assert [entry[2:] for entry in table[1:]] == after(good)
+        assert table[SELF][2:] == b"\x01\x00"  # no byte was lost
 
 
 def test_no_byte_is_in_two_packets(board: Board) -> None:
     pairs = straddled()
     with Line(board) as line:
         line.send(b"".join(first + second for first, second in pairs))
-        assert [entry[2:] for entry in ask(line)[1:]] == said([beat for pair in pairs for beat in pair])
+        assert [entry[2:] for entry in ask(line)[1:]] == after(
+            [beat for pair in pairs for beat in pair])
 
 
 def test_a_noisy_line(board: Board, chance: random.Random) -> None:
     with Line(board) as line:
-        heard: list[bytes] = []
+        heartbeats: list[bytes] = []
         for rate in (0.003, 0.03, 0.3):
             stream, whole = noisy(chance, packets(chance, 1000), rate)
-            stream += bytes(8)  # so that the end of it and a request are not one packet
-            found = taken(stream)
+            stream += bytes(8)  # or the end of the stream and a request might be one packet
+            found = accepted(stream)
             check_cost(whole, found)
-            heard += [packet for _, packet in found]
+            heartbeats += [packet for _, packet in found]
             line.send(stream)
-            assert [entry[2:] for entry in ask(line)[1:]] == said(heard)
+            assert [entry[2:] for entry in ask(line)[1:]] == after(heartbeats)
 
 
 def test_the_real_client(board: Board) -> None:
     with Line(board, pty=True) as line:
         address = f"serial:{line.path}@{board.baud}"
         for variable, sender, value in ((3, 76, 9), (5, 12, 200), (63, 255, 255)):
-            done = client("set", address, str(variable), str(value), "--sender", str(sender), "--confirm",
-                          "--timeout", "20s")
+            done = client("set", address, str(variable), str(value), "--sender", str(sender),
+                          "--confirm", "--timeout", "20s")
             assert done.returncode == 0, done.stderr
         done = client("get", address, "--json", "--now-from", "0", "--timeout", "20s")
         assert done.returncode == 0, done.stderr
-        told = {entry["variable"]: (entry["sender"], entry["value"])
-                for entry in json.loads(done.stdout)["variables"]}
-        assert told[3] == (76, 9) and told[5] == (12, 200) and told[63] == (255, 255)
-        assert told[SELF] == (1, 0)
+        shown = {entry["variable"]: (entry["sender"], entry["value"])
+                 for entry in json.loads(done.stdout)["variables"]}
+        assert shown[3] == (76, 9) and shown[5] == (12, 200) and shown[63] == (255, 255)
+        assert shown[SELF] == (1, 0)
 
 
 def test_a_flood_while_reports_go_out(board: Board, chance: random.Random) -> None:
-    """At the line's full speed. A board that is deaf meanwhile is in order again afterwards."""
+    """At the line's full speed. A board that is deaf meanwhile works again afterwards."""
     with Line(board) as line:
         flood = packets(chance, 100)
         line.send(REQUEST + b"".join(flood))
         entries(line.receive(260))
-        # ones: a receiver that woke in the midst of a byte finds the next start bit after them
+        # After these bytes of ones, a receiver that woke up in the middle of a byte finds the next
+        # start bit.
         table = ask(line, b"\xff" * 4 + heartbeat(9, 1, 2))
         if not board.deaf:
-            assert [entry[2:] for entry in table[1:]] == said([*flood, heartbeat(9, 1, 2)])
+            assert [entry[2:] for entry in table[1:]] == after([*flood, heartbeat(9, 1, 2)])
             assert table[SELF][3] == 0
         assert table[9][2:] == b"\x01\x02"
 
 
 def test_the_edges_of_a_report_while_bytes_come(chance: random.Random) -> None:
-    """Bits in software are in their places, to 12 of their 416 cycles, whatever comes when the report begins: as
-    above all the end of a byte, when the receiver goes on to listen for the next. Of each byte here the end comes
-    at any time from 17 counts of the timer before that moment to 8 after it, as the first two runs find it."""
+    """The bits that software sends are on time, within 12 of their 416 cycles, whatever comes when
+    the report begins. The hardest case is a byte that ends at that moment, because the receiver
+    then listens for the next byte. So each byte here ends at a time from 17 counts of the timer
+    before that moment to 8 counts after it. The first two runs find the moment."""
     board = BOARDS["uart_attiny85"]
     bit = board.hertz / board.baud
 
     def counted(value: int, rest: int) -> dict[str, int]:
-        with Line(board, script=REQUEST + bytes([value]) + b"\x55" * 20, more=[str(rest)]) as line:
-            line.receive(25)  # of the report; as many bytes come meanwhile
+        script = REQUEST + bytes([value]) + b"\x55" * 20
+        with Line(board, script=script, arguments=[str(rest)]) as line:
+            line.receive(25)  # bytes of the report, while the 21 bytes come
             return line.end(at_once=True)
 
     for value in (0x00, 0x01, 0x0F, 0x1F, chance.randrange(256)):
         rest = 100
         for _ in range(2):
-            seen = counted(value, rest)
-            rest += round(seen["answered"] - bit - (seen["resumed"] + 8.5 * bit))
+            counts = counted(value, rest)
+            rest += round(counts["answered"] - bit - (counts["resumed"] + 8.5 * bit))
             rest %= round(10 * bit)
         for later in range(-136, 72, 8):
             assert counted(value, max(0, rest + later))["jitter"] <= 12, (value, later)
 
 
-def test_the_watchdog_bites_a_loop_that_hangs(board: Board) -> None:
+def test_the_watchdog_resets_a_loop_that_hangs(board: Board) -> None:
     with Line(board, board.image("hanging")) as line:
         line.send(heartbeat(3, 76, 9))
         assert ask(line)[3][2:] == b"\x4c\x09"
         line.send(b"HangHere")
-        end = time.monotonic() + 60
-        while True:  # what comes while it hangs is lost; then it has forgotten everything
+        deadline = time.monotonic() + 60
+        while True:  # a board that hangs does not hear the request
             line.send(bytes(8) + REQUEST)
             try:
-                begun = line.receive(1, 1.0)  # the rest of a report may take longer
+                first_byte = line.receive(1, 1.0)  # the other bytes of a report may take longer
                 break
             except TimeoutError:
-                assert time.monotonic() < end, "the watchdog has not bitten"
-        table = entries(begun + line.receive(259))
+                assert time.monotonic() < deadline, "the watchdog has not reset the board"
+        table = entries(first_byte + line.receive(259))
         assert table[3] == bytes(4)
 
 
 def test_a_machine_that_stood_still() -> None:
-    """Its loop had no turn, but does not hang: the table stays, and the clock has gone on."""
+    """Its loop did not run meanwhile, but it does not hang. So the table stays, and the clock has
+    gone on."""
     with Line(BOARDS["uart_virt"]) as line:
         line.send(heartbeat(3, 76, 9))
         before = ask(line)
         line.process.send_signal(signal.SIGSTOP)
         time.sleep(3)  # longer than the watchdog waits, 2 s
         line.process.send_signal(signal.SIGCONT)
-        time.sleep(0.5)  # the watchdog would have its turn
-        after = ask(line)
-        assert after[3] == before[3] and after[3][2:] == b"\x4c\x09"
-        then, now = (int.from_bytes(table[SELF][:2], "big") for table in (before, after))
+        time.sleep(0.5)  # time for the watchdog
+        later = ask(line)
+        assert later[3] == before[3] and later[3][2:] == b"\x4c\x09"
+        then, now = (int.from_bytes(table[SELF][:2], "big") for table in (before, later))
         assert now >= then + 3
 
 
+def first_tick(image: Path, time_at_reset: int) -> tuple[int, int]:
+    """Boots the image for RISC-V with a clock that goes on by one count each time it is read. Returns
+    the last time that was read, and the time for which the first tick is set."""
+    clock, timer = time_at_reset, {0x4000: 0, 0x4004: 0}  # the registers of the alarm
+
+    def read(_engine: object, offset: int, _size: int, _: object) -> int:
+        nonlocal clock
+        clock += 1
+        return {0xBFF8: clock & 0xFFFFFFFF, 0xBFFC: clock >> 32}[offset]
+
+    def write(_engine: object, offset: int, _size: int, value: int, _: object) -> None:
+        timer[offset] = value
+
+    engine = unicorn.Uc(unicorn.UC_ARCH_RISCV, unicorn.UC_MODE_RISCV32)
+    engine.mmio_map(0x02000000, 0x10000, read, None, write, None)
+    for address, size in ((0x80000000, 0x20000), (0x0C000000, 0x400000), (0x10000000, 0x1000)):
+        engine.mem_map(address, size)  # memory, the interrupt controller, the UART
+    with image.open("rb") as stream:
+        file = ELFFile(stream)
+        for segment in file.iter_segments("PT_LOAD"):
+            engine.mem_write(segment["p_paddr"], segment.data())
+        engine.emu_start(file["e_entry"], 0, count=3000)  # instructions; the start takes about 900
+    return clock, timer[0x4000] | timer[0x4004] << 32
+
+
+@pytest.mark.parametrize("counts", range(6))
+def test_the_clock_wraps_while_it_is_read(counts: int) -> None:
+    """The low half of the clock wraps after so many reads of one of the halves. The first tick
+    still comes 0.1 s later, which is a million counts."""
+    now, tick = first_tick(BOARDS["uart_virt"].image(), (1 << 32) - 1 - counts)
+    assert now < tick <= now + 1_000_000
+
+
 def test_soak(board: Board, chance: random.Random) -> None:
-    """At full speed, with junk between, a report now and then; the watchdog never bites."""
+    """Packets at full speed, with some junk, and ten reports. The watchdog never resets the chip."""
     count = SOAK or (100_000 if board.mcu else 10_000)
     with Line(board) as line:
-        heard: list[bytes] = []
+        latest: list[bytes] = []
         for _ in range(10):
             fresh = packets(chance, count // 10)
             line.send(b"".join(fresh) + chance.randbytes(3) + bytes(8))
-            heard = [*heard[-2000:], *fresh]
+            latest = [*latest[-2000:], *fresh]
             table = ask(line)
-            assert [entry[2:] for entry in table[1:]] == said(heard)
+            assert [entry[2:] for entry in table[1:]] == after(latest)
             assert table[SELF][3] == 0
         if board.mcu:
-            stats = line.end()
-            assert stats["boots"] == 1 and stats["bytes"] >= 8 * count
-            # The clock: a little over SILENCE seconds have passed since the last report.
-            then = stats["cycles"] / board.hertz - SILENCE
+            counts = line.end()
+            assert counts["boots"] == 1 and counts["bytes"] >= 8 * count
+            # The clock is right: a little more than SILENCE seconds ago, the last report left.
+            then = counts["cycles"] / board.hertz - SILENCE
             now = int.from_bytes(table[SELF][:2], "big") / board.ticks
             assert -board.drift * then <= then - now <= 1 / board.ticks + 0.5 + board.drift * then
 
 
 def test_the_sender() -> None:
-    """An ATtiny13A that says nothing but heartbeats, one a second."""
-    with Line(SENDER) as line:
+    """An ATtiny13A that sends one heartbeat a second, and nothing else."""
+    with Line(BOARDS["sender_attiny13"]) as line:
         line.send_no_more()
-        assert line.receive(8 * 300) == b"".join(heartbeat(7, 7, beat % 256) for beat in range(300))
+        assert line.receive(8 * 300) == b"".join(
+            heartbeat(7, 7, beat % 256) for beat in range(300))
+
+
+def make_try(name: str) -> subprocess.CompletedProcess[str]:
+    """Runs what `make try BOARD=name` runs."""
+    return subprocess.run([sys.executable, "-m", "sim.boards", name], cwd=ROOT,
+                          capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.parametrize("board", ON_LINES, ids=lambda board: board.name)
+def test_make_try(board: Board) -> None:
+    done = make_try(board.name)
+    assert done.returncode == 0, done.stderr
+    if board.only_sends:
+        assert done.stdout.splitlines() == [heartbeat(7, 7, beat).hex(" ") for beat in range(5)]
+    else:
+        assert done.stdout.count("$ ./client.py") == 3
+        assert re.search(r"^ *3\b.*\b126\b", done.stdout, re.M)
+
+
+@pytest.mark.parametrize("name", ["nonsense", ""])
+def test_make_try_lists_the_boards(name: str) -> None:
+    done = make_try(name)
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert line.endswith(f"the boards are: {', '.join(BOARDS)}")

@@ -1,25 +1,36 @@
-/* Runs an AVR firmware on simavr with an MCP2515 on a CAN bus.     SPDX-License-Identifier: MIT
- *     avr_can IMAGE
+/* Runs the firmware of an ATmega328P in simavr, with an MCP2515 on a CAN bus.
+ *                                                       SPDX-License-Identifier: MIT
+ *     can_board MCU HERTZ IMAGE
  *
- * Chip select is PB2, INT is PD2, the clock 16 MHz. The input is a script; what the firmware sends
- * is printed as `candump -L` writes frames. A line of the script is one of
- *     683#0472014AF1034C09    a frame comes; 683#R8 a remote one; 8 digits: 29 bits
- *     wait MICROSECONDS
- *     gap MICROSECONDS        between two frames from now on (250)
- *     frame MICROSECONDS      a frame that it sends takes from now on (250)
- *     alone                   nobody acknowledges from now on; `together` ends that
- *     fail                    each sending fails from now on, but for bus-off; `together` ends that
- *     idle                    the bus is idle as long as ends bus-off
- *     stuck                   the bus does not rest from now on; `together` ends that
- *     reset                   the controller loses its power
- *     set ADDRESS VALUE       a disturbance changes one of its registers; both are hexadecimal
- *     show ADDRESS            is answered with ADDRESS#VALUE, as a frame is written
- * The controller's oscillator has the AVR's 16 MHz: one period is one cycle. A byte on SPI takes
- * 8 periods of SPI's clock, as the firmware has set it. At the end, when the firmware has been
- * silent for 100 ms, it prints
+ * The MCP2515's chip select is at pin PB2, its INT at PD2. Its oscillator has the frequency of the
+ * AVR's clock: one period is one cycle. A byte on SPI takes 8 periods of the SPI clock that the
+ * firmware has set.
+ *
+ * The standard input is a script. Each of its lines is one of these:
+ *     683#0472014AF1034C09    this frame comes. 683#R8 is a remote frame of length 8. An identifier
+ *                             of 8 digits has 29 bits.
+ *     wait MICROSECONDS       nothing comes for so long
+ *     gap MICROSECONDS        from now on, so long after each frame that comes (at first 250)
+ *     frame MICROSECONDS      from now on, a frame from the board takes so long (at first 250)
+ *     alone                   from now on, nobody acknowledges what the board sends
+ *     fail                    from now on, every frame that the board sends fails
+ *     stuck                   from now on, the bus does not rest
+ *     together                ends `alone`, `fail` and `stuck`
+ *     idle                    the bus is idle for so long that it ends bus-off
+ *     reset                   the controller loses its power for a moment
+ *     set ADDRESS VALUE       a disturbance changes a register of the controller (hexadecimal)
+ *     show ADDRESS            prints ADDRESS#VALUE for this register (hexadecimal)
+ *
+ * The program prints every frame that the firmware sends as `candump -L` does. It ends when the
+ * script is at its end and the firmware has been silent for 100 ms. Then it prints one line on the
+ * standard error:
  *     cycles N asleep N boots N stack N errors N
- * all cycles, those of them asleep, times that it began at address 0, the deepest that its stack has
- * been, and the controller's EFLG.
+ *
+ *     cycles    all cycles
+ *     asleep    the cycles during which the AVR was asleep
+ *     boots     how often the firmware began at address 0
+ *     stack     the most bytes that the stack had
+ *     errors    the controller's register EFLG
  */
 #include "avr_host.h" /* first: simavr's other headers need what it includes */
 
@@ -41,18 +52,19 @@ static avr_t *avr;
 static mcp2515 chip;
 static avr_irq_t *spi_input, *interrupt_pin;
 static FILE *frames_out;
-static avr_cycle_count_t last_sent, sending_since;
+static avr_cycle_count_t last_sent;
+static avr_cycle_count_t sending_since; /* 0: nothing is being sent */
 static avr_spi_t *spi;
 static avr_io_write_t write_spi; /* simavr's own */
 static uint32_t frame_us = FRAME_US;
 static enum { TOGETHER, ALONE, FAILING, STUCK } bus;
 
-/* The controller's time goes on as far as the AVR's. */
+/* Lets the controller's time go on as far as the AVR's. */
 static void catch_up(void)
 {
-    static avr_cycle_count_t seen;
-    mcp2515_pass(&chip, avr->cycle - seen);
-    seen = avr->cycle;
+    static avr_cycle_count_t passed;
+    mcp2515_pass(&chip, avr->cycle - passed);
+    passed = avr->cycle;
 }
 
 static void show_interrupt(void)
@@ -68,7 +80,7 @@ static void on_spi(struct avr_irq_t *irq, uint32_t byte, void *unused)
     show_interrupt();
 }
 
-/* simavr 1.6 has every byte take 100 microseconds: its timer is set again. */
+/* In simavr 1.6 every byte takes 100 microseconds. So we set its timer again. */
 static void on_spi_write(avr_t *unused, avr_io_addr_t address, uint8_t byte, void *context)
 {
     static const unsigned dividers[] = {4, 16, 64, 128};
@@ -104,8 +116,8 @@ static void print_frame(const mcp2515_frame *frame)
     fprintf(frames_out, "\n");
 }
 
-/* A frame on its way has left, or failed, after frame_us. Looked at each TICK_US, as a
- * sleeping chip's time goes on to the next event. */
+/* simavr calls this every TICK_US, also while the AVR sleeps. A frame that has been on its way for
+ * frame_us has been sent, or has failed. */
 static avr_cycle_count_t run_bus(avr_t *unused, avr_cycle_count_t when, void *context)
 {
     mcp2515_frame frame;
@@ -138,13 +150,14 @@ static void start_bus(void)
     show_interrupt();
 }
 
-/* Or simavr would sleep as long as the firmware does. */
+/* Replaces simavr's own function, which really sleeps. */
 static void on_sleep(avr_t *unused, avr_cycle_count_t cycles)
 {
     (void)unused;
     asleep += cycles + 1;
 }
 
+/* A frame of the script comes. */
 static void receive(const char *text)
 {
     mcp2515_frame frame = {0};
@@ -168,23 +181,23 @@ static void receive(const char *text)
 
 int main(int argc, char **argv)
 {
-    if (argc != 2)
-        fail("usage: avr_can IMAGE");
+    if (argc != 4)
+        fail("usage: can_board MCU HERTZ IMAGE");
     frames_out = fdopen(dup(STDOUT_FILENO), "w");
     if (frames_out == NULL ||
-        dup2(STDERR_FILENO, STDOUT_FILENO) < 0) /* what simavr itself prints */
+        dup2(STDERR_FILENO, STDOUT_FILENO) < 0) /* simavr itself prints on the standard output */
         fail("cannot set up the output");
-    setvbuf(frames_out, NULL, _IOLBF, BUFSIZ); /* the script may depend on it */
-    avr = load_chip("atmega328p", argv[1]);
-    avr->frequency = 16000000;
+    setvbuf(frames_out, NULL, _IOLBF, BUFSIZ); /* whoever writes the script may wait for a frame */
+    avr = load_chip(argv[1], argv[3]);
+    avr->frequency = (uint32_t)strtoul(argv[2], NULL, 10);
     avr->sleep = on_sleep;
     on_boot = start_bus;
     for (avr_io_t *io = avr->io_port; io != NULL; io = io->next)
         if (strcmp(io->kind, "spi") == 0)
-            spi = (avr_spi_t *)io; /* its first member */
+            spi = (avr_spi_t *)io; /* the io is its first member */
     write_spi = avr->io[AVR_DATA_TO_IO(SPDR)].w.c;
     if (spi == NULL || avr->io[AVR_DATA_TO_IO(SPDR)].w.param != spi)
-        fail("SPI is not where it was");
+        fail("this MCU has no SPI at the addresses of an ATmega328P");
     avr->io[AVR_DATA_TO_IO(SPDR)].w.c = on_spi_write;
     spi_input = avr_io_getirq(avr, AVR_IOCTL_SPI_GETIRQ(0), SPI_IRQ_INPUT);
     interrupt_pin = avr_io_getirq(avr, AVR_IOCTL_IOPORT_GETIRQ('D'), 2);
@@ -195,7 +208,7 @@ int main(int argc, char **argv)
 
     char line[64];
     uint32_t gap = FRAME_US;
-    run_for(avr, 20000); /* it starts */
+    run_for(avr, 20000); /* time to start */
     while (scanf(" %63[^\n]", line) == 1) {
         unsigned number, address;
         if (sscanf(line, "wait %u", &number) == 1) {
@@ -231,7 +244,7 @@ int main(int argc, char **argv)
     do
         run_for(avr, SILENCE_US);
     while (avr->cycle - last_sent < avr_usec_to_cycles(avr, SILENCE_US));
-    print_counts(frames_out, avr);
-    fprintf(frames_out, " errors %u\n", chip.registers[EFLG]);
+    print_counts(stderr, avr);
+    fprintf(stderr, " errors %u\n", chip.registers[EFLG]);
     return fflush(frames_out) != 0;
 }
