@@ -46,7 +46,7 @@ udpserver: build/udpserver ##! the agent for Linux: build/udpserver
 
 SERVER_PROGRAMS := build/udpserver build/canserver build/recvfrom_loop build/flood
 # What both agents for Linux are made of; some tests include a part of it, and link the rest.
-AGENT_PARTS := log options counters timing table state manager sockets loop can main
+AGENT_PARTS := log options counters stats timing table state manager sockets loop can main
 SERVICE := $(AGENT_PARTS:%=agent/%.c) $(filter-out agent/main.h,$(AGENT_PARTS:%=agent/%.h)) agent/program.h
 build/udpserver: udpserver.c $(SERVICE) $(LIBRARY)
 	@tools/setup gcc libc6-dev
@@ -199,9 +199,10 @@ check-pages: ## do the pages show what the commands print?
 lint: ## compiler warnings, clang-tidy, cppcheck, formatting
 	@tests/lint
 
-unit: build/unit build/unit-can ## cmocka tests of the C interface, and of agent/can.c
+unit: build/unit build/unit-can build/unit-table ## cmocka tests: C interface, agent/can.c, agent/table.c
 	@build/unit
 	@build/unit-can
+	@build/unit-table
 
 VECTOR_RUNS := amd64 i386 powerpc sanitized gcc-sanitized valgrind
 vectors: $(VECTOR_RUNS:%=vectors-%) ## the vectors on 32-bit, big-endian, sanitized programs
@@ -240,7 +241,8 @@ server-sanitized: build/udpserver-sanitized
 # To start in valgrind takes half a second: arguments, packets, state and sockets, some of each.
 IN_VALGRIND := arguments3 or every_refusal or stream_of_everything or second_socket or who_may_ask or \
     each_source or tick_and_the_agents or counters_can_be_read or table_survives or damage1 or too_old or \
-    disk_that_fails or readiness or socket_activation or several_addresses or cannot_share
+    disk_that_fails or readiness or socket_activation or several_addresses or cannot_share or \
+    counters_on_a_socket or left_is_taken_over or somebody_elses_stays or restored or busy_is_told or no_control
 server-valgrind: build/udpserver
 	@DUMPULSE_SERVER="valgrind --quiet --leak-check=full --error-exitcode=99 $(CURDIR)/$<" \
 	    $(PYTEST) tests/test_udpserver.py -k "$(IN_VALGRIND)"
@@ -306,7 +308,7 @@ clean: ##! remove what was made, but for the Python packages
 # Every program of the tests: its compiler, its sources and what else it needs.
 VECTOR_PROGRAMS := $(addprefix build/vectors-,amd64 i386 powerpc sanitized gcc-sanitized)
 SOURCES = $(filter %.c,$^)
-PROGRAMS := build/udpserver-sanitized build/udpserver-calls build/unit build/unit-can build/exhaustive \
+PROGRAMS := build/udpserver-sanitized build/udpserver-calls build/unit build/unit-can build/unit-table build/exhaustive \
             build/fuzz/fuzz build/fuzz/server $(VECTOR_PROGRAMS) build/reliability/accepted build/reliability/report
 build/udpserver-sanitized: udpserver.c $(SERVICE)
 build/udpserver-sanitized: COMPILER := clang
@@ -316,8 +318,10 @@ build/udpserver-calls: SOURCES = $(filter-out udpserver.c agent/state.c,$(filter
 build/unit: tests/unit.c
 build/unit-can: tests/unit_can.c $(SERVICE)
 build/unit-can: SOURCES = tests/unit_can.c dumpulse.c # the first includes agent/can.c
-build/unit-can: MORE := $(SANITIZERS)
-build/unit build/unit-can: LINK := -lcmocka
+build/unit-table: tests/unit_table.c $(SERVICE)
+build/unit-table: SOURCES = tests/unit_table.c # which includes agent/table.c
+build/unit-can build/unit-table: MORE := $(SANITIZERS)
+build/unit build/unit-can build/unit-table: LINK := -lcmocka
 build/exhaustive: tests/exhaustive.c
 build/exhaustive: MORE := -O2
 build/fuzz/fuzz: tests/fuzz.c tests/fuzz_check.h

@@ -19,7 +19,8 @@ extern struct options {
     uint64_t self_variable, self_sender;
     const char *state;    /* a path, or NULL */
     uint64_t state_every; /* s */
-    bool self, json, help, version;
+    const char *stats;    /* a path, or NULL */
+    bool self, keep_old, json, help, version;
     char wrong[256]; /* what is wrong with the arguments */
 } options;
 

@@ -6,6 +6,7 @@
  *     log       what it says
  *     options   what it was told
  *     counters  what it counts
+ *     stats     the same, for programs that connect
  *     timing    the clocks
  *     table     the library's table, and what a packet is
  *     state     the file that keeps the table over a restart
