@@ -242,7 +242,7 @@ server-sanitized: build/udpserver-sanitized
 IN_VALGRIND := arguments3 or every_refusal or stream_of_everything or second_socket or who_may_ask or \
     each_source or tick_and_the_agents or counters_can_be_read or table_survives or damage1 or too_old or \
     disk_that_fails or readiness or socket_activation or several_addresses or cannot_share or \
-    counters_on_a_socket or left_is_taken_over or somebody_elses_stays or restored or busy_is_told or no_control
+    counters_on_a_socket or left_is_taken_over or restored or busy_is_told
 server-valgrind: build/udpserver
 	@DUMPULSE_SERVER="valgrind --quiet --leak-check=full --error-exitcode=99 $(CURDIR)/$<" \
 	    $(PYTEST) tests/test_udpserver.py -k "$(IN_VALGRIND)"
