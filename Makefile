@@ -67,7 +67,7 @@ build/flags: FORCE
 FORCE:
 
 # What both agents for Linux are made of; some tests include a part of it, and link the rest.
-AGENT_PARTS := log options address limits sources counters timing table state manager sockets loop can main
+AGENT_PARTS := log options address limits sources counters stats timing table state manager sockets loop can main
 SERVICE := $(AGENT_PARTS:%=agent/%.c) $(filter-out agent/main.h,$(AGENT_PARTS:%=agent/%.h)) agent/program.h
 SERVER_PROGRAMS := build/udpserver build/canserver build/recvfrom_loop build/flood
 build/udpserver build/canserver: build/%: %.c $(SERVICE) $(LIBRARY) build/flags
@@ -253,10 +253,10 @@ check-pages: ## do the pages show what the commands print?
 lint: ## compiler warnings, clang-tidy, cppcheck, formatting
 	@tests/lint
 
-unit: build/unit build/unit-can build/unit-udpserver ## cmocka tests of the C interface, and of agent/
-	@build/unit
-	@build/unit-can
-	@build/unit-udpserver
+# Unit tests of one part each; tests/unit_NAME.c says what of it.
+UNITS := build/unit build/unit-can build/unit-table build/unit-udpserver
+unit: $(UNITS) ## cmocka tests of the C interface, and of agent/
+	@set -e; for unit in $(UNITS); do $$unit; done
 
 VECTOR_RUNS := amd64 i386 powerpc sanitized gcc-sanitized valgrind
 vectors: $(VECTOR_RUNS:%=vectors-%) ## the vectors on 32-bit, big-endian, sanitized programs
@@ -296,7 +296,8 @@ server-sanitized: build/udpserver-sanitized
 IN_VALGRIND := arguments3 or every_refusal or stream_of_everything or second_socket or who_may_ask or \
     each_source or tick_and_the_agents or counters_can_be_read or table_survives or damage1 or too_old or \
     disk_that_fails or readiness or socket_activation or several_addresses or cannot_share or \
-    changes_names or may_send_heartbeats or with_options
+    changes_names or may_send_heartbeats or with_options or counters_on_a_socket or left_is_taken_over or \
+    restored or busy_is_told
 server-valgrind: build/udpserver
 	@DUMPULSE_SERVER="valgrind --quiet --leak-check=full --error-exitcode=99 $(CURDIR)/$<" \
 	    $(PYTEST) tests/test_udpserver.py -k "$(IN_VALGRIND)"
@@ -371,8 +372,7 @@ distclean: ##! remove all that was made
 # Every program of the tests: its compiler, its sources and what else it needs.
 VECTOR_PROGRAMS := $(addprefix build/vectors-,amd64 i386 powerpc sanitized gcc-sanitized)
 SOURCES = $(filter %.c,$^)
-PROGRAMS := build/udpserver-sanitized build/udpserver-calls build/unit build/unit-can build/unit-udpserver build/unit-mcp2515 \
-            build/exhaustive \
+PROGRAMS := build/udpserver-sanitized build/udpserver-calls $(UNITS) build/unit-mcp2515 build/exhaustive \
             build/fuzz/fuzz build/fuzz/server $(VECTOR_PROGRAMS) build/reliability/accepted build/reliability/report
 build/udpserver-sanitized: udpserver.c $(SERVICE)
 build/udpserver-sanitized: COMPILER := clang
@@ -382,12 +382,14 @@ build/udpserver-calls: SOURCES = $(filter-out udpserver.c agent/state.c,$(filter
 build/unit: tests/unit.c
 build/unit-can: tests/unit_can.c $(SERVICE)
 build/unit-can: SOURCES = tests/unit_can.c dumpulse.c # the first includes agent/can.c
+build/unit-table: tests/unit_table.c $(SERVICE)
+build/unit-table: SOURCES = tests/unit_table.c # which includes agent/table.c
 build/unit-udpserver: tests/unit_udpserver.c $(SERVICE)
 build/unit-udpserver: SOURCES = tests/unit_udpserver.c # which includes what it tests
 build/unit-mcp2515: tests/mcp2515.c sim/mcp2515.c sim/mcp2515.h
 build/unit-mcp2515: SOURCES = tests/mcp2515.c sim/mcp2515.c # and no library
-build/unit-can build/unit-udpserver build/unit-mcp2515: MORE := $(SANITIZERS)
-build/unit build/unit-can build/unit-udpserver build/unit-mcp2515: LINK := -lcmocka
+build/unit-can build/unit-table build/unit-udpserver build/unit-mcp2515: MORE := $(SANITIZERS)
+$(UNITS) build/unit-mcp2515: LINK := -lcmocka
 build/exhaustive: tests/exhaustive.c
 build/exhaustive: MORE := -O2
 build/fuzz/fuzz: tests/fuzz.c tests/fuzz_check.h

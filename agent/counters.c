@@ -1,12 +1,19 @@
 /* What an agent for Linux counts: counters.h tells more.   SPDX-License-Identifier: MIT */
 #include "counters.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <unistd.h>
 
+#include "dumpulse.h"
 #include "log.h"
 #include "options.h"
+#include "program.h"
+#include "sockets.h"
+#include "table.h"
+#include "timing.h"
 
+static uint64_t begun; /* ns, of the clock that nobody sets */
 size_t counters_shown = COUNT_ERROR_FRAMES;
 uint64_t counters[COUNTERS];
 
@@ -29,18 +36,41 @@ static const struct {
     [COUNT_BUS_OFFS] = {", bus-offs", "bus_offs"},
 };
 
-void counters_print(void)
+/* After so many characters that are there; returns the length then. */
+static size_t write_counters(char line[COUNTERS_LINE], size_t length, bool json)
 {
-    char line[COUNTERS * 48]; /* a name is below 26 characters, a number below 21 */
-    size_t length = 0;
-
     for (size_t i = 0; i < counters_shown; i++) {
-        const char *format = options.json ? "%s\"%s\":%llu" : "%s%s %llu";
-        const char *before = !options.json ? "" : i == 0 ? "{" : ",";
-        const char *name = options.json ? names[i].key : names[i].readable;
-        length += (size_t)snprintf(line + length, sizeof line - length, format, before, name,
+        const char *format = json ? "%s\"%s\":%llu" : "%s%s %llu";
+        const char *before = json && i != 0 ? "," : "";
+        const char *name = json ? names[i].key : names[i].readable;
+        length += (size_t)snprintf(line + length, COUNTERS_LINE - length, format, before, name,
                                    (unsigned long long)counters[i]);
     }
-    length += (size_t)snprintf(line + length, sizeof line - length, options.json ? "}\n" : "\n");
-    log_write(STDOUT_FILENO, line, length);
+    return length + (size_t)snprintf(line + length, COUNTERS_LINE - length, json ? "}\n" : "\n");
+}
+
+void counters_print(void)
+{
+    char line[COUNTERS_LINE] = "{";
+
+    sockets_count_drops();
+    log_write(STDOUT_FILENO, line, write_counters(line, options.json ? 1 : 0, options.json));
+}
+
+void counters_begin(void)
+{
+    begun = timing_ns();
+}
+
+size_t counters_write_all(char line[COUNTERS_LINE])
+{
+    const uint64_t up = (timing_ns() - begun) / TIMING_SECOND;
+
+    sockets_count_drops();
+    const int length = snprintf(
+        line, COUNTERS_LINE,
+        "{\"program\":\"%s\",\"version\":\"%s\",\"started\":%llu,\"uptime\":%llu,\"variables\":%u,",
+        program.name, DUMPULSE_VERSION, (unsigned long long)(timing_unix_ms() / 1000 - up),
+        (unsigned long long)up, (unsigned)table_count());
+    return write_counters(line, (size_t)length, true);
 }

@@ -29,6 +29,12 @@ enum {
 extern uint64_t counters[COUNTERS];
 extern size_t counters_shown; /* how many of them are printed */
 
-void counters_print(void);
+enum { COUNTERS_LINE = (COUNTERS + 5) * 48 }; /* a name is below 26 characters, a number below 21 */
+
+void counters_begin(void); /* from now on, it is up */
+void counters_print(void); /* on stdout */
+
+/* As a line of JSON, with what is known besides. Returns its length. */
+size_t counters_write_all(char line[COUNTERS_LINE]);
 
 #endif

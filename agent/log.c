@@ -1,9 +1,9 @@
 /* What an agent for Linux says: log.h tells more.   SPDX-License-Identifier: MIT */
 #include "log.h"
 
-#include <ctype.h>
 #include <poll.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -18,6 +18,34 @@ void log_write(int descriptor, const char *line, size_t length)
         return; /* there is nobody to tell */
 }
 
+/* How many bytes has the UTF-8 character that begins here? 0 if it must not be shown: if it is
+ * none, or a control character, C0 (below 20), DEL or C1 (80 to 9F), or if it breaks a line or
+ * turns the direction of writing (2028 to 202E, 2066 to 2069). The zero byte at the text's end is
+ * no later byte of a character, so nothing behind it is read. */
+static size_t shown(const char *text)
+{
+    /* The least with so many later bytes. What is below could be written with fewer, or is C1. */
+    static const uint32_t least[] = {0, 0xA0, 0x800, 0x10000};
+    const uint8_t first = (uint8_t)*text;
+
+    if (first < 0x80)
+        return first >= 0x20 && first != 0x7F ? 1 : 0;
+    if (first < 0xC0 || first >= 0xF8)
+        return 0;
+    const unsigned later = first >= 0xF0 ? 3 : first >= 0xE0 ? 2 : 1;
+    uint32_t character = first & (0x3FU >> later);
+    for (unsigned i = 1; i <= later; i++) {
+        const uint8_t next = (uint8_t)text[i];
+        if ((next & 0xC0U) != 0x80)
+            return 0;
+        character = character << 6 | (next & 0x3FU);
+    }
+    const bool surrogate = character >= 0xD800 && character <= 0xDFFF;
+    const bool layout = (character >= 0x2028 && character <= 0x202E) ||
+                        (character >= 0x2066 && character <= 0x2069);
+    return character < least[later] || character > 0x10FFFF || surrogate || layout ? 0 : 1 + later;
+}
+
 void log_say(const char *format, ...)
 {
     char text[1024], line[sizeof text + 16];
@@ -26,9 +54,12 @@ void log_say(const char *format, ...)
     va_start(arguments, format);
     (void)vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    for (char *at = text; *at != '\0'; at++)
-        if (iscntrl((unsigned char)*at))
+    for (char *at = text; *at != '\0';) {
+        const size_t length = shown(at);
+        if (length == 0)
             *at = '?';
+        at += length == 0 ? 1 : length;
+    }
     const int length = snprintf(line, sizeof line, "%s: %s\n", program.name, text);
     log_write(STDERR_FILENO, line, (size_t)length);
 }

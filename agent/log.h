@@ -4,7 +4,8 @@
 
 #include <stddef.h>
 
-/* One line on stderr, cut off at 1 KB, whatever an argument had in it. */
+/* One line on stderr, cut off at 1 KB, whatever an argument had in it: each byte that is not part
+ * of a printable UTF-8 character becomes a question mark. */
 __attribute__((format(printf, 1, 2))) void log_say(const char *format, ...);
 
 /* One line to a descriptor, or none: a reader that has stopped reading must not stop the

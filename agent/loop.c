@@ -9,21 +9,40 @@
 #include "counters.h"
 #include "program.h"
 #include "sockets.h"
+#include "stats.h"
 #include "timing.h"
 
-static volatile sig_atomic_t ending, asked;
+/* The last of them: any of the others is set, so that the loop looks at one only. */
+static volatile sig_atomic_t ending, asked, connected, signalled;
 
 static void on_signal(int number)
 {
     if (number == SIGUSR1)
         asked = 1;
+    else if (number == SIGIO)
+        connected = 1;
     else
         ending = 1;
+    signalled = 1;
+}
+
+/* Shows the counters to whoever wants them; false: it shall end. Signals are let in only while the
+ * loop waits, and so not between these lines. */
+__attribute__((noinline, cold)) static bool heed_signals(void)
+{
+    signalled = 0;
+    if (asked)
+        counters_print();
+    asked = 0;
+    if (connected)
+        stats_answer();
+    connected = 0;
+    return !ending;
 }
 
 sigset_t loop_catch_signals(void)
 {
-    static const int caught[] = {SIGTERM, SIGINT, SIGUSR1, SIGHUP};
+    static const int caught[] = {SIGTERM, SIGINT, SIGUSR1, SIGIO, SIGHUP};
     const struct sigaction action = {.sa_handler = on_signal};
     struct sigaction before;
     sigset_t blocked, waiting;
@@ -67,8 +86,9 @@ void loop_pace_task(size_t task, uint64_t every)
     tasks[task].every = every;
 }
 
-/* Runs what is due, and finds out when there will be something next. */
-static void run_tasks(uint64_t now)
+/* Runs what is due, and finds out when there will be something next. Inlined, it would take the loop's
+ * registers. */
+__attribute__((noinline)) static void run_tasks(uint64_t now)
 {
     uint64_t next = UINT64_MAX;
 
@@ -98,20 +118,16 @@ void loop_serve(const sigset_t *waiting)
     do {
         if (due <= now)
             run_tasks(now);
-        const bool behind = taken >= sockets_capacity / 4;
         const bool busy = taken >= BUSY || (ready > 0 && taken == 0);
-        const uint64_t wait = behind ? 0 : busy ? NAP : due - now;
+        uint64_t wait = due - now;
+        if (busy)
+            wait = taken >= sockets_capacity / 4 ? 0 : NAP;
         const struct timespec timeout = {(time_t)(wait / TIMING_SECOND),
                                          (long)(wait % TIMING_SECOND)};
         ready = ppoll(sockets, busy ? 0 : sockets_count, &timeout, waiting);
         taken = program.take_packets(ready > 0);
-        if (asked) {
-            asked = 0;
-            sockets_count_drops();
-            counters_print();
-        }
         now = timing_ns();
-    } while (!ending);
+    } while (!signalled || heed_signals());
     /* What had come before the signal is taken: at most what a buffer holds. */
     for (uint64_t last = 0; taken != 0 && last < sockets_capacity; last += taken)
         taken = program.take_packets(false);

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { LOOP_DROPS, LOOP_WATCHDOG, LOOP_SAVING, LOOP_TRANSPORT, LOOP_TASKS };
+enum { LOOP_READY, LOOP_TABLE, LOOP_DROPS, LOOP_WATCHDOG, LOOP_SAVING, LOOP_TRANSPORT, LOOP_TASKS };
 
 /* What the loop runs: at once, and then each so many ns; 0: never, until it is started. */
 void loop_define_task(size_t task, void (*run)(void), uint64_t every);

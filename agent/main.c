@@ -14,6 +14,8 @@
 #include "program.h"
 #include "sockets.h"
 #include "state.h"
+#include "stats.h"
+#include "table.h"
 #include "timing.h"
 
 enum { EXIT_USAGE = 2 };
@@ -28,11 +30,6 @@ static void keep_standard_descriptors(void)
         descriptor = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (descriptor >= 0)
         (void)close(descriptor);
-}
-
-static void show_life(void)
-{
-    manager_notify("WATCHDOG=1");
 }
 
 int main(int argc, char **argv)
@@ -51,17 +48,19 @@ int main(int argc, char **argv)
     }
     const sigset_t waiting = loop_catch_signals();
     loop_define_task(LOOP_DROPS, sockets_count_drops, 60 * TIMING_SECOND);
-    if (!program.open() || (options.state != NULL && !state_load()))
+    table_begin();
+    if (!program.open() || (options.state != NULL && !state_load()) ||
+        (options.stats != NULL && !stats_open()))
         return EXIT_FAILURE;
-    loop_define_task(LOOP_WATCHDOG, show_life, manager_watchdog_interval());
+    counters_begin();
     loop_define_task(LOOP_SAVING, state_save_if_changed,
                      options.state == NULL ? 0 : options.state_every * TIMING_SECOND);
     program.say_what_is_served();
-    manager_notify("READY=1");
+    manager_begin();
     loop_serve(&waiting);
-    manager_notify("STOPPING=1");
+    manager_end();
     program.finish();
-    sockets_count_drops();
+    stats_close();
     counters_print();
     return options.state == NULL || state_save() ? EXIT_SUCCESS : EXIT_FAILURE;
 }

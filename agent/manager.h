@@ -5,12 +5,9 @@
 #define DUMPULSE_MANAGER_H
 
 #include <stddef.h>
-#include <stdint.h>
 
-void manager_notify(const char *message);
-
-/* Nanoseconds between two signs of life that the manager wants, or 0. */
-uint64_t manager_watchdog_interval(void);
+void manager_begin(void); /* "ready", as soon as it is taken; signs of life, if they are wanted */
+void manager_end(void);   /* "stopping" */
 
 enum { MANAGER_FIRST_SOCKET = 3 }; /* descriptor of the first socket that it passes */
 size_t manager_passed_sockets(void);

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/un.h>
 
 #include "dumpulse.h"
 #include "program.h"
@@ -81,16 +82,28 @@ static bool set_log(const char *text)
     return options_wrong("--log wants errors, normal or changes, not '%.40s'", text);
 }
 
+static bool set_stats(const char *text)
+{
+    enum { LONGEST = sizeof((struct sockaddr_un *)NULL)->sun_path - 1 };
+
+    if (*text == '\0' || strlen(text) > LONGEST)
+        return options_wrong("--stats wants a path for a socket, of %d bytes at most", LONGEST);
+    options.stats = text;
+    return true;
+}
+
 static const struct option_spec common[] = {
     {"--self", "VARIABLE[:SENDER]", "stamp this variable before every report", .set = set_self},
     {"--tick", "MS", "unit of the timestamps in milliseconds (1000)", NULL, NULL, &options.tick, 1,
      3600000},
+    {"--keep-old", NULL, "do not forget what is 64992 ticks old", .flag = &options.keep_old},
     {"--state", "FILE", "keep the table there over a restart", .set = set_state},
     {"--state-every", "S", "seconds between two writes of it (10)", NULL, NULL,
      &options.state_every, 1, 86400},
     {"--log", "LEVEL", "say errors, normal, or changes, too (normal)", .set = set_log},
+    {"--stats", "PATH", "a socket that has the counters in JSON", .set = set_stats},
     {"--stats-json", NULL, "print the counters as JSON", .flag = &options.json},
-    {"--help", NULL, "print this", .flag = &options.help},
+    {"--help", NULL, "print this (-h, too)", .flag = &options.help},
     {"--version", NULL, "print the version", .flag = &options.version},
 };
 enum { COMMON = sizeof common / sizeof common[0] };
@@ -139,8 +152,9 @@ static bool set_option(const struct option_spec *option, const char *text)
 
 /* One argument, and the one after it (or NULL) in case that is its value. Returns how many
  * were used: 0 if something is wrong with them. */
-static int read_argument(const char *argument, const char *next)
+static int read_argument(const char *given, const char *next)
 {
+    const char *argument = strcmp(given, "-h") == 0 ? "--help" : given;
     const char *equals = strchrnul(argument, '=');
     const size_t length = (size_t)(equals - argument);
 
@@ -161,7 +175,6 @@ bool options_read(int count, char *const *arguments)
 {
     memset(&options, 0, sizeof options);
     options.tick = 1000;
-    options.state_every = 10;
     options.log = OPTIONS_LOG_NORMAL;
     program.set_defaults();
     for (int i = 1; i < count;) {
@@ -170,5 +183,9 @@ bool options_read(int count, char *const *arguments)
             return false;
         i += used;
     }
+    if (options.state == NULL && options.state_every != 0)
+        return options_wrong("--state-every is for a state file: give --state FILE, too");
+    if (options.state_every == 0)
+        options.state_every = 10;
     return program.finish_arguments();
 }

@@ -23,7 +23,8 @@ extern struct options {
     const char *state;    /* a path, or NULL */
     uint64_t state_every; /* s */
     unsigned log;         /* how much to say */
-    bool self, json, help, version;
+    const char *stats;    /* a path, or NULL */
+    bool self, keep_old, json, help, version;
     char wrong[256]; /* what is wrong with the arguments */
 } options;
 

@@ -9,6 +9,7 @@
  *     limits    how many reports leave
  *     sources   names in the log who has sent something
  *     counters  what it counts
+ *     stats     the same, for programs that connect
  *     timing    the clocks
  *     table     the library's table, and what a packet is
  *     state     the file that keeps the table over a restart

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-/* What the last run has left, if it has; and that it can be written is found out now. False, and
+/* What the last run has left, if it has; and whether it can be written is found out now. False, and
  * has said why, if the server must not start. */
 bool state_load(void);
 

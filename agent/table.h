@@ -6,12 +6,38 @@
 
 #include "counters.h"
 #include "dumpulse.h"
+#include "options.h"
+#include "timing.h"
 
 extern dumpulse table_agent;
-extern uint16_t table_stamp; /* the time now in ticks: what the clock hook returns */
+extern uint16_t table_stamp;     /* the time now in ticks: what the clock hook returns */
+extern uint64_t table_next_look; /* for entries that are too old: due then, in ticks since 1970 */
 
-void table_read_clock(void); /* sets the stamp */
+void table_begin(void);      /* before the table is used */
+void table_look(void);       /* forgets what is too old, and says so */
 void table_stamp_self(void); /* before a report, if --self is given */
+size_t table_count(void);    /* of the variables that are set */
+
+static inline uint64_t table_ticks(void)
+{
+    return timing_unix_ms() / options.tick;
+}
+
+/* Sets the stamp. The machine may have slept, or its clock been set forward: no packet is taken, and
+ * so nobody is answered, before the look that is due then. */
+static inline void table_read_clock(void)
+{
+    const uint64_t now = table_ticks();
+
+    if (now >= table_next_look)
+        table_look();
+    table_stamp = (uint16_t)now;
+}
+
+/* Makes those entries zeros whose age will soon be too much for 16 bits, and would look young again.
+ * The table was right at `then`, but for what was set soon after; both times are in ticks since
+ * 1970. Returns how many. A clock that was set back makes nothing older. */
+unsigned table_forget_old(dumpulse *table, uint64_t then, uint64_t now);
 
 /* What to count for 8 bytes that are no request: a heartbeat, or the first thing that is wrong.
  * dumpulse_process_packet() would decide the same, but not say why; and a heartbeat would take

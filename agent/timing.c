@@ -4,20 +4,25 @@
 
 #include <time.h>
 
-static uint64_t read_ns(clockid_t clock)
+static struct timespec read_clock(clockid_t clock)
 {
     struct timespec now;
 
     (void)clock_gettime(clock, &now); /* these clocks cannot fail */
-    return (uint64_t)now.tv_sec * TIMING_SECOND + (uint64_t)now.tv_nsec;
+    return now;
 }
 
 uint64_t timing_ns(void)
 {
-    return read_ns(CLOCK_MONOTONIC);
+    const struct timespec now = read_clock(CLOCK_MONOTONIC);
+
+    return (uint64_t)now.tv_sec * TIMING_SECOND + (uint64_t)now.tv_nsec;
 }
 
+/* It is read for each batch of packets: a number of 64 bits is divided nowhere. */
 uint64_t timing_unix_ms(void)
 {
-    return read_ns(CLOCK_REALTIME) / 1000000;
+    const struct timespec now = read_clock(CLOCK_REALTIME);
+
+    return (uint64_t)now.tv_sec * 1000 + (uint32_t)now.tv_nsec / 1000000;
 }

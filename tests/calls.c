@@ -3,7 +3,7 @@
  *
  * CALLS names a file that gets a line for each. BEFORE is such a line, a space and a command for
  * the shell, which is run when that call comes for the first time. IN_USE is the number of the
- * call of bind() that fails because its port is in use.
+ * call of bind() that fails because its port is in use. While there is a file FULL, the disk is full.
  */
 #define _GNU_SOURCE /* NOLINT: as udpserver.c has it */
 #include <errno.h>
@@ -60,10 +60,13 @@ static int noted_flock(int descriptor, int operation)
     return flock(descriptor, operation);
 }
 
-static ssize_t noted_write(int descriptor, const void *bytes, size_t size)
+static ssize_t noted_pwrite(int descriptor, const void *bytes, size_t size, off_t at)
 {
+    const char *full = getenv("FULL");
+
     note("write", descriptor);
-    return write(descriptor, bytes, size);
+    errno = ENOSPC;
+    return full != NULL && access(full, F_OK) == 0 ? -1 : pwrite(descriptor, bytes, size, at);
 }
 
 static int noted_fsync(int descriptor)
@@ -91,7 +94,7 @@ static int noted_bind(int descriptor, const struct sockaddr *address, socklen_t 
 
 #define open noted_open
 #define flock noted_flock
-#define write noted_write
+#define pwrite noted_pwrite
 #define fsync noted_fsync
 #define rename noted_rename
 #define bind noted_bind

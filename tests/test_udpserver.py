@@ -6,9 +6,12 @@ DUMPULSE_SERVER names another command to test: a sanitized build, or valgrind.
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import json
 import os
 import random
 import re
+import resource
 import select
 import shutil
 import signal
@@ -141,6 +144,8 @@ def unix_stamp(tick_ms: int) -> int:
     (["--tick", "0"], "--tick"), (["--tick", "3600001"], "--tick"), (["--state", ""], "--state"),
     (["--state", "x" * 5000], "--state"), (["--state-every", "0"], "--state-every"),
     (["--bind", "a\nb\x1b[2J"], "--bind"), (["--stats-json=1"], "no value"), (["--help=me"], "no value"),
+    (["--state-every", "5"], "--state FILE"), (["-help"], "no option"),
+    (["--stats", ""], "107 bytes at most"), (["--stats", "x" * 108], "107 bytes at most"), (["--stats"], "needs a value"),
     (["--can-id", "680"], "--can INTERFACE"), (["--can", "vcan0", "--can-id", "681"], "not '681'"),
 ])
 def test_wrong_arguments_get_one_line_and_status_2(arguments: list[str], mention: str) -> None:
@@ -151,12 +156,24 @@ def test_wrong_arguments_get_one_line_and_status_2(arguments: list[str], mention
     assert mention in line and line.isprintable() and len(line) < 200
 
 
+@pytest.mark.parametrize("given, said_of_it", [
+    ("\u00e9\u20ac\U0001f600\u00a0", None), ("\x80\x9b31m", "????31m"), ("\u2028\u202e\u2069", "?" * 9), ("\ud800", "???"),
+    *[(os.fsdecode(raw), "?" * len(raw)) for raw in (
+        b"\x80", b"\x9b", b"\xc2", b"\xc1\x81", b"\xe0\x82\x81", b"\xe2\x82", b"\xf0\x82\x82\xac", b"\xf4\x90\x80\x80",
+        b"\xf8\x88\x80\x80\x80", b"\xff\xfe", b"\x7f\x1b\t")]])
+def test_no_control_character_is_said(given: str, said_of_it: str | None) -> None:
+    """What is shown is UTF-8 without the controls of C0 and C1, and without what turns a line round."""
+    raw = given.encode("utf-8", "surrogatepass") if given == "\ud800" else os.fsencode(given)  # 3 bytes, or those meant
+    done = subprocess.run([*command(), b"--bind", raw], capture_output=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 2 and f"and not '{said_of_it or given}'\n".encode() in done.stderr
+
+
 def test_help_fits_the_terminal_and_the_manual_has_every_option() -> None:
     done = run("--help")
-    assert done.returncode == 0 and not said(done)
-    assert max(map(len, done.stdout.splitlines())) < 80 and len(done.stdout.splitlines()) < 30
+    assert done.returncode == 0 and not said(done) and run("-h").stdout == done.stdout
+    assert max(map(len, done.stdout.splitlines())) < 80 and len(done.stdout.splitlines()) < 32
     options = re.findall(r"^  (--[a-z-]+)", done.stdout, re.M)
-    assert len(options) == 16
+    assert len(options) == 18
     manual = (ROOT / "man" / "udpserver.8").read_text().replace("\\-", "-")
     assert set(options) == set(re.findall(r"^\.BI? (--[a-z-]+)", manual, re.M))
     burst, rate, total = (int(re.findall(rf"^  {option} .*\((\d+)\)", done.stdout, re.M)[0])
@@ -562,6 +579,118 @@ def test_counters_can_be_read_by_people() -> None:
     assert process.communicate(timeout=PATIENCE)[0] == line and process.returncode == 0
 
 
+def connect(path: Path) -> socket.socket:
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    made.connect(str(path))  # without a time limit: with one, it fails when too many wait
+    made.settimeout(PATIENCE)
+    return made
+
+
+def read_stats(path: Path) -> dict[str, int]:
+    """The line that a connection gets, which is all."""
+    with connect(path) as reader, reader.makefile() as lines:
+        (line,) = lines.readlines()
+    stats: dict[str, int] = json.loads(line)
+    return stats
+
+
+def test_the_counters_on_a_socket(tmp_path: Path) -> None:
+    path = tmp_path / "stats"
+    before = int(time.time())
+    with Server("--stats", str(path)) as server, Peer(server) as peer:
+        assert path.stat().st_mode == 0o140666
+        peer.send(heartbeat(1, 2, 3), heartbeat(1, 2, 4), heartbeat(63, 2, 4), b"")
+        counters = settled(server, 4)
+        stats = read_stats(path)
+        assert list(stats)[:5] == ["program", "version", "started", "uptime", "variables"]
+        assert (stats.pop("program"), stats.pop("variables")) == ("udpserver", 2)
+        assert f"udpserver {stats.pop('version')}\n" == run("--version").stdout
+        assert before <= stats.pop("started") <= time.time() and 0 <= stats.pop("uptime") <= time.time() - before
+        assert stats == counters and list(stats) == list(counters)
+        with connect(path) as early:  # who hangs up, and who asks as a browser does
+            early.close()
+        with connect(path) as talker:
+            with contextlib.suppress(BrokenPipeError):  # the answer may have come already
+                talker.sendall(bytes(1000))
+            assert talker.recv(2000).startswith(b'{"program":"udpserver"')
+        assert peer.ask()[63] != UNSET
+        server.stop()
+    assert not path.exists()
+
+
+def test_nobody_who_connects_stops_the_server(tmp_path: Path) -> None:
+    """Not those who do not read, and not more than it has descriptors for."""
+    path = tmp_path / "stats"
+    with Server("--stats", str(path), preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))) as server, \
+            Peer(server) as peer, contextlib.ExitStack() as opened:
+        server.process.send_signal(signal.SIGSTOP)
+        waiting = [opened.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) for _ in range(300)]
+        for one in waiting:
+            one.setblocking(False)
+        accepted = [one for one in waiting if not one.connect_ex(str(path))]
+        assert 100 <= len(accepted) < 300
+        peer.send(heartbeat(1, 2, 3))
+        server.process.send_signal(signal.SIGCONT)
+        peer.ask()
+        for one in accepted:
+            one.settimeout(PATIENCE)
+            assert one.recv(2000).endswith(b"}\n") and one.recv(1) == b""
+        late = [opened.enter_context(connect(path)) for _ in range(200)]  # they keep their ends
+        assert all(one.recv(2000).endswith(b"}\n") for one in late)
+        assert len(os.listdir(f"/proc/{server.process.pid}/fd")) < 30
+        assert read_stats(path)["heartbeats"] == 1
+
+
+def test_the_counters_on_a_socket_under_load(server_load: tuple[Server, Path]) -> None:
+    """It naps, and looks at no socket then."""
+    server, path = server_load
+    flood = subprocess.Popen([built("build/flood"), str(server.port), "1000"], stdout=subprocess.DEVNULL)
+    seen = []
+    while flood.poll() is None:
+        seen.append(read_stats(path)["packets"])
+    assert len(seen) > 3 and seen == sorted(seen) and seen[-1] > seen[0]
+
+
+@pytest.fixture
+def server_load(tmp_path: Path) -> Iterator[tuple[Server, Path]]:
+    with Server("--stats", str(tmp_path / "stats")) as server:
+        yield server, tmp_path / "stats"
+
+
+def test_a_socket_that_a_killed_server_has_left_is_taken_over(tmp_path: Path) -> None:
+    path = tmp_path / "stats"
+    with Server("--stats", str(path)) as server:
+        server.kill()
+    assert path.is_socket()
+    with Server("--stats", str(path)) as server:
+        assert read_stats(path)["packets"] == 0
+        done = run("--stats", str(path), "0")
+        assert done.returncode == 1 and "another program listens there" in said(done)[-1]
+        assert read_stats(path)["packets"] == 0
+        path.unlink()
+        path.write_bytes(b"another's")  # at the end it removes its own only
+        server.stop()
+    assert path.read_bytes() == b"another's"
+
+
+def test_what_is_no_socket_stays(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    (tmp_path / "directory").mkdir()
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "link").symlink_to(tmp_path / "nothing")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as held:
+        held.bind(str(tmp_path / "socket"))
+        held.listen()
+        (tmp_path / "link-to-socket").symlink_to(tmp_path / "socket")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other_kind:
+            other_kind.bind(str(tmp_path / "datagrams"))
+            before = sorted(os.listdir(tmp_path))
+            for name in (*before, "no/directory"):
+                done = run("--stats", str(tmp_path / name), "0")
+                assert done.returncode == 1 and f"cannot use --stats {tmp_path / name}: " in said(done)[-1], name
+    assert sorted(os.listdir(tmp_path)) == before
+
+
 def test_the_kernels_drops_are_counted(server: Server, peer: Peer) -> None:
     """A server that is stopped for a while: its buffer overflows, and nothing is lost count of."""
     server.process.send_signal(signal.SIGSTOP)
@@ -671,14 +800,14 @@ def test_the_table_survives_a_restart_only_with_state(tmp_path: Path) -> None:
             assert peer.ask() == (before if options else [UNSET] * 64)
     assert zlib.crc32(file.read_bytes()[:-4]) == int.from_bytes(file.read_bytes()[-4:], "big")
     assert len(file.read_bytes()) == 284
-    assert os.listdir(tmp_path) == ["table"]
+    assert sorted(os.listdir(tmp_path)) == ["table", "table.lock"]
 
 
 @pytest.mark.parametrize("damage", [
-    b"", b"x", bytes(284), bytes(1 << 20), state_bytes(bytes(256))[:-1], state_bytes(bytes(256)) + b"\0",
+    b"", b"D", b"Dumpuls", bytes(7), bytes(284), bytes(1024), b"Dumpulse" + b"\n" * 1016, state_bytes(bytes(256))[:-1], state_bytes(bytes(256)) + b"\0",
     state_bytes(bytes(256), version=2), *[
         bytes(byte ^ (0x40 if place == at else 0) for place, byte in enumerate(state_bytes(b"\5" * 256)))
-        for at in (0, 8, 12, 20, 24, 100, 279, 280, 283)]])
+        for at in (8, 12, 20, 24, 100, 279, 280, 283)]])
 def test_a_damaged_file_is_set_aside_and_never_served(tmp_path: Path, damage: bytes) -> None:
     file = tmp_path / "table"
     aside = tmp_path / "table.damaged"
@@ -697,7 +826,7 @@ def test_another_tick_is_no_damage(tmp_path: Path) -> None:
     file.write_bytes(content)
     done = run("--state", str(file), "0")
     assert done.returncode == 1 and "--tick 500" in said(done)[0]
-    assert file.read_bytes() == content and os.listdir(tmp_path) == ["table"]
+    assert file.read_bytes() == content and sorted(os.listdir(tmp_path)) == ["table", "table.lock"]
     with Server("--state", str(file), "--tick", "500") as server, Peer(server) as peer:
         assert peer.ask()[0][2:] == b"\5\5"
 
@@ -718,6 +847,35 @@ def test_entries_that_grew_too_old_meanwhile_are_forgotten(tmp_path: Path) -> No
     file.write_bytes(state_bytes(entries, written_ms=now_ms + hour * 1000))  # a clock set back
     with Server("--state", str(file)) as server, Peer(server) as peer:
         assert peer.ask() == kept
+
+
+@pytest.mark.parametrize("options", [[], ["--keep-old"]])
+def test_an_entry_that_grows_too_old_is_forgotten_while_it_runs(tmp_path: Path, options: list[str]) -> None:
+    """Its age would wrap a second and a half from now: a dead node would look alive again."""
+    file = tmp_path / "table"
+    now_ms = int(time.time() * 1000)
+    file.write_bytes(state_bytes(stamped({1: 61000, 2: 60900, 3: 30000, 4: 0}, now_ms), tick=1, written_ms=now_ms))
+    with Server("--state", str(file), "--tick", "1", "--self", "0", *options) as server, Peer(server) as peer:
+        begun = time.monotonic()
+        kept = set()
+        while time.monotonic() < begun + 6:
+            asked = int(time.time() * 1000)
+            entries = peer.ask()
+            now = int.from_bytes(entries[0][:2], "big")
+            for variable, least in ((1, 61000), (2, 60900), (3, 30000), (4, 0)):
+                if entries[variable] != UNSET:
+                    age = (now - int.from_bytes(entries[variable][:2], "big")) % 65536
+                    if not options:
+                        assert age >= least
+                    kept.add((variable, asked - now_ms > 5000))
+            time.sleep(0.11)
+        assert {variable for variable, late in kept if late} == ({1, 2, 3, 4} if options else {3, 4})
+        lines = "\n".join(server.stderr.lines)
+        forgotten = sum(map(int, re.findall(r"forgot (\d+) variable", lines)))
+        assert forgotten == (0 if options else 2) and "1 variables" not in lines
+    file.write_bytes(state_bytes(stamped({9: 60000}, now_ms), tick=1, written_ms=now_ms - 60000))
+    with Server("--state", str(file), "--tick", "1") as server:
+        assert f"udpserver: forgot 1 variable of {file}: too old for a timestamp to tell" in server.stderr.lines
 
 
 def test_what_is_no_file_is_an_error_at_start(tmp_path: Path) -> None:
@@ -795,39 +953,150 @@ def calls(*arguments: str, **environment: str) -> tuple[int, list[str]]:
     return process.returncode, lines
 
 
-@pytest.mark.parametrize("content, moment", [
-    (None, "table.new"), (None, "flock"), ("good", "table"), ("good", "flock"), ("good", "table.new"),
-    ("damaged", "table"), ("damaged", "flock"), ("damaged", "table.new")])
-def test_two_servers_that_start_at_once(tmp_path: Path, content: str | None, moment: str) -> None:
-    """Before any step of the one the other puts its file in place: it is never overwritten."""
-    file, other = tmp_path / "table", tmp_path / "other"
-    other.write_bytes(state_bytes(b"\7" * 256))
+@pytest.mark.parametrize("moment, first", [("table", True), ("table.lock", True), ("flock", True), ("table.new", False),
+                                           ("write-file", False), ("fsync-file", False), ("rename", False)])
+@pytest.mark.parametrize("content", [None, state_bytes(b"\5" * 256), bytes(9)])
+def test_two_servers_that_start_at_once(tmp_path: Path, content: bytes | None, moment: str, first: bool) -> None:
+    """Before any step of the one, another is started: before the lock it is the one that serves."""
+    file, log = tmp_path / "table", tmp_path / "log"
     if content is not None:
-        file.write_bytes(state_bytes(b"\5" * 256) if content == "good" else b"damaged")
-    status, lines = calls("--state", str(file), BEFORE=f"{moment} mv {other} {file}")
-    kept = file.read_bytes()[24:280] == b"\7" * 256
-    if moment == "table":  # that was early enough to be read
-        assert status == 0 and kept
-    else:
-        assert status == 1 and kept and "another server uses it" in lines[-1]
-    assert not (tmp_path / "table.new").exists()
+        file.write_bytes(content)
+    other = f"{built('build/udpserver')} --self 5 --state {file} 0 >{log} 2>&1 & echo $! >{tmp_path / 'pid'}"
+    status, lines = calls("--state", str(file),
+                          BEFORE=f"{moment} {other}; until grep -Eq 'reports to|another server' {log}; do sleep 0.01; done")
+    with contextlib.suppress(ProcessLookupError):  # if it has refused to start
+        os.kill(int((tmp_path / "pid").read_text()), signal.SIGTERM)
+    assert status == int(first) and ("another server uses it: give each its own" in lines[-1]) == first
+    assert ("another server uses it" in log.read_text()) != first
+    wait_until(lambda: "packets 0" in log.read_text() or not first, "the other has ended")
+    assert file.read_bytes()[24:280] == (b"\5" if content and content[0] else b"\0") * 256
 
 
-def test_a_new_file_that_is_another_one_once_it_is_locked(tmp_path: Path) -> None:
-    """Another server's, unfinished: it must not be renamed."""
-    new = tmp_path / "table.new"
-    (tmp_path / "other").write_bytes(b"unfinished")
-    status, lines = calls("--state", str(tmp_path / "table"), BEFORE=f"flock mv {tmp_path / 'other'} {new}")
-    assert status == 1 and "another server uses it" in lines[-1]
-    assert new.read_bytes() == b"unfinished" and not (tmp_path / "table").exists()
+def test_a_lock_that_somebody_removes_is_made_again(tmp_path: Path) -> None:
+    """And if another server has made it meanwhile, that one's file is not written over."""
+    file, locks = tmp_path / "table", tmp_path / "table.lock"
+    with Server("--state", str(file), "--state-every", "1") as server, Peer(server) as peer:
+        locks.unlink()
+        peer.send(heartbeat(1, 2, 3))
+        wait_until(lambda: file.read_bytes()[30:32] == b"\2\3", "it has saved")
+        assert locks.exists()
+        assert "another server uses it" in said(run("--state", str(file), "0"))[0]
+        locks.unlink()
+        with Server("--state", str(file)) as other:
+            peer.send(heartbeat(1, 2, 4))
+            server.wait_for(lambda now: now["failed_saves"] >= 1, "it does not save")
+            other.stop()
+        assert file.read_bytes()[30:32] == b"\2\3"
+        server.wait_for(lambda now: file.read_bytes()[30:32] == b"\2\4", "it saves again")
+        server.stop()
+
+
+def test_whoever_may_read_the_state_cannot_stop_the_server(tmp_path: Path) -> None:
+    file = tmp_path / "table"
+    with Server("--state", str(file)):
+        pass
+    (tmp_path / "table.new").write_bytes(b"")
+    with file.open("rb") as reading, (tmp_path / "table.new").open("rb") as unfinished:
+        for held in (reading, unfinished):
+            fcntl.flock(held, fcntl.LOCK_SH)
+        with Server("--state", str(file)) as server:
+            server.stop()
+    assert (tmp_path / "table.lock").stat().st_mode == 0o100600
+    (tmp_path / "table.lock").chmod(0o666)
+    with Server("--state", str(file)):
+        assert (tmp_path / "table.lock").stat().st_mode == 0o100600
+
+
+FOREIGN = [b"127.0.0.1 localhost\n", b"x", b"\0\0\1", b"dumpulse", bytes(1025), state_bytes(bytes(256)) + bytes(1000)]
+
+
+@pytest.mark.parametrize("content", FOREIGN)
+@pytest.mark.parametrize("suffix", ["", ".new", ".lock", ".damaged"])
+def test_what_is_somebody_elses_stays(tmp_path: Path, suffix: str, content: bytes) -> None:
+    """FILE may be a typing error."""
+    (tmp_path / "table").write_bytes(b"Dumpulse, damaged")
+    file = tmp_path / f"table{suffix}"
+    file.write_bytes(content)
+    before = file.stat()
+    done = run("--state", str(tmp_path / "table"), "0")
+    assert done.returncode == 1 and f"{file}: it is somebody else's, and begins with '" in said(done)[-1]
+    assert content[:1] != b"1" or "'127.0.0.1 localhost?'" in said(done)[-1]
+    assert file.read_bytes() == content and file.stat().st_mode == before.st_mode
+    if not suffix:
+        assert os.listdir(tmp_path) == ["table"]
+
+
+@pytest.mark.parametrize("unfinished", [b"", b"Dump", state_bytes(b"\1" * 256)[:100], bytes(284), state_bytes(b"\1" * 256)])
+def test_what_a_crash_has_left_is_written_over(tmp_path: Path, unfinished: bytes) -> None:
+    file = tmp_path / "table"
+    file.write_bytes(state_bytes(b"\5" * 256))
+    (tmp_path / "table.new").write_bytes(unfinished)
+    with Server("--state", str(file)) as server, Peer(server) as peer:
+        assert peer.ask()[0][2:] == b"\5\5"
+        server.stop()
+    assert sorted(os.listdir(tmp_path)) == ["table", "table.lock"]
+
+
+def changed_to(file: Path) -> bytes:
+    """Sender and value of variable 0, or nothing between two names of the file."""
+    with contextlib.suppress(FileNotFoundError):
+        return file.read_bytes()[26:28]
+    return b""
+
+
+@pytest.mark.parametrize("way", ["cp", "mv"])
+def test_a_state_that_is_restored_while_it_runs(tmp_path: Path, way: str) -> None:
+    """It is not read, and not lost, and nothing is said of another server."""
+    file, backup, changed = tmp_path / "table", tmp_path / "backup", tmp_path / "table.changed"
+    with Server("--state", str(file), "--state-every", "1") as server, Peer(server) as peer:
+        for value in range(2):
+            restored = state_bytes(bytes((7, value)) * 128)
+            backup.write_bytes(restored)
+            subprocess.run([way, backup, file], check=True)
+            peer.send(heartbeat(0, 1, value))
+            wait_until(lambda v=value: changed_to(file) == bytes((1, v)), "it saves")  # type: ignore[misc]
+            assert changed.read_bytes() == restored
+        file.write_bytes(b"somebody else's")
+        peer.send(heartbeat(0, 1, 9))
+        server.wait_for(lambda now: now["failed_saves"] >= 2, "two failed saves")
+        assert file.read_bytes() == b"somebody else's"
+        file.unlink()
+        wait_until(file.exists, "it saves again")
+        assert file.read_bytes()[26:28] == b"\1\11"
+        assert server.stop()["failed_saves"] >= 2
+        lines = server.stderr.all()
+    assert sum("stop the server first" in line and str(changed) in line for line in lines) == 2
+    assert sum("cannot write state" in line and "somebody else's" in line for line in lines) == 1
+    assert not any("another server" in line for line in lines)
+
+
+def test_a_disk_that_is_full_at_the_start_stops_nothing(tmp_path: Path) -> None:
+    """The table is read all the same, and written as soon as there is room."""
+    file, full = tmp_path / "table", tmp_path / "full"
+    file.write_bytes(state_bytes(b"\5" * 256))
+    full.write_bytes(b"")
+    with Server("--state", str(file), "--state-every", "1", binary=built("build/udpserver-calls"),
+                env={**os.environ, "FULL": str(full)}) as server, Peer(server) as peer:
+        assert peer.ask()[0][2:] == b"\5\5"
+        server.wait_for(lambda now: now["failed_saves"] >= 2, "it tries again")
+        full.unlink()
+        wait_until(lambda: file.read_bytes()[:280] != state_bytes(b"\5" * 256)[:280], "it saves")
+        server.stop()
+        lines = server.stderr.all()
+    assert sum("No space left" in line for line in lines) == 1 == sum("serving all the same" in line for line in lines)
+    full.write_bytes(b"")
+    with Server("--state", str(file), binary=built("build/udpserver-calls"),
+                env={**os.environ, "FULL": str(full)}) as server:
+        server.stop(status=1)  # what was not saved at the end is said by the status
 
 
 def test_the_state_is_on_the_disk_before_it_has_its_name(tmp_path: Path) -> None:
     status, _ = calls("--state", str(tmp_path / "table"), CALLS=str(tmp_path / "calls"))
     noted = (tmp_path / "calls").read_text().splitlines()
     assert status == 0
-    start = noted.index("table.new")
-    assert noted[start:start + 7] == ["table.new", "flock", "write-file", "fsync-file", "rename", "", "fsync-directory"]
+    start = noted.index("table.lock")
+    assert noted[start:start + 8] == ["table.lock", "flock", "table", "table.new", "write-file", "fsync-file", "table", "rename"]
+    assert noted[start + 8:start + 10] == ["", "fsync-directory"]
 
 
 def test_a_disk_that_fails_later_stops_nothing(tmp_path: Path) -> None:
@@ -871,7 +1140,7 @@ def test_a_hundred_kills_amid_writes_leave_a_whole_file(tmp_path: Path) -> None:
         assert len(content) == 284
         assert zlib.crc32(content[:-4]) == int.from_bytes(content[-4:], "big")
         amid += unfinished.exists()
-    assert set(os.listdir(tmp_path)) <= {"table", "table.new"}
+    assert set(os.listdir(tmp_path)) <= {"table", "table.lock", "table.new"}
     print(f"{amid} of {kills} kills fell amid a write")
 
 
@@ -894,6 +1163,40 @@ def test_readiness_and_watchdog(tmp_path: Path, abstract: bool) -> None:
         while last != b"STOPPING=1":
             last = manager.recv(100)
             assert last in (b"WATCHDOG=1", b"STOPPING=1")
+
+
+def test_a_manager_that_is_busy_is_told_later(tmp_path: Path) -> None:
+    """Its queue is full when the server is ready, and again when it ends: nothing is lost."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager, \
+            socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as others:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(PATIENCE)
+        others.setblocking(False)
+
+        def fill() -> None:
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    others.sendto(b"others", str(tmp_path / "notify"))
+
+        def next_message() -> bytes:
+            while (message := manager.recv(100)) == b"others":
+                pass
+            return message
+
+        environment = {**os.environ, "NOTIFY_SOCKET": str(tmp_path / "notify")}
+        fill()
+        with Server(env=environment) as server, Peer(server) as peer:
+            peer.ask()  # it serves meanwhile
+            assert next_message() == b"READY=1"
+            fill()
+            server.process.terminate()
+            assert server.process.wait(PATIENCE) == 0  # it does not wait for ever
+        with Server(env=environment) as server:
+            assert next_message() == b"READY=1"
+            fill()
+            server.process.terminate()
+            time.sleep(0.02)
+            assert next_message() == b"STOPPING=1"
 
 
 @pytest.mark.parametrize("watchdog", [{"WATCHDOG_USEC": "50000", "WATCHDOG_PID": "1"}, {"WATCHDOG_USEC": "0"},
@@ -1073,6 +1376,9 @@ def test_install_units_and_uninstall(tmp_path: Path) -> None:
     for unit, server in zip((name for name in expected if name.endswith(".service")), ("canserver", "udpserver"), strict=True):
         service = (tmp_path / "stage" / "opt" / "x" / unit).read_text()
         assert f"ExecStart=/opt/x/sbin/{server}" in service and "/usr/local" not in service
+        for setting in ("StartLimitIntervalSec=0", "RestartSec=5", "RestartPreventExitStatus=2"):  # it is never given up
+            assert f"\n{setting}\n" in service
+        assert " --stats ${RUNTIME_DIRECTORY}/stats " in service
     make("uninstall", Path("/opt/x"), str(tmp_path / "stage"))
     assert files(tmp_path / "stage") == []
 

@@ -1,0 +1,207 @@
+/* Unit tests of agent/table.c, with a clock that does as a test says.     SPDX-License-Identifier: MIT
+ *
+ * Does an entry that is old ever look young again to whoever reads it?
+ */
+#define _GNU_SOURCE /* NOLINT: as agent/table.c has it */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "../agent/table.c" /* NOLINT: what it keeps is static */
+
+struct options options;
+uint64_t counters[COUNTERS];
+static uint64_t unix_ms;
+static unsigned lines;
+
+void log_say(const char *format, ...)
+{
+    (void)format;
+    lines++;
+}
+
+uint64_t timing_unix_ms(void)
+{
+    return unix_ms;
+}
+
+void loop_define_task(size_t task, void (*run)(void), uint64_t every)
+{
+    assert_int_equal(task, LOOP_TABLE);
+    assert_ptr_equal(run, table_look);
+    assert_int_equal(every, LOOK * options.tick * 1000000);
+}
+
+static void start(uint64_t now, uint64_t tick)
+{
+    options = (struct options){.tick = tick};
+    memset(&table_agent, 0, sizeof table_agent);
+    lines = 0;
+    unix_ms = now * tick;
+    table_begin();
+}
+
+static void beat(uint8_t variable)
+{
+    table_read_clock();
+    assert_int_equal(dumpulse_record(&table_agent, variable, 7, 1), DUMPULSE_HEARTBEAT);
+}
+
+static bool is_there(uint8_t variable)
+{
+    return dumpulse_read_entry(table_agent.report, variable).sender != 0;
+}
+
+/* What a reader takes its age to be: as client.py does it. */
+static unsigned seen_age(uint8_t variable)
+{
+    const uint16_t age =
+        (uint16_t)(table_stamp - dumpulse_read_entry(table_agent.report, variable).timestamp);
+
+    return age >= 65536 - 64 ? 0 : age;
+}
+
+/* A tick passes after a clock was set back, the `passed`-th: the task comes as ever. */
+static void wait_a_tick(unsigned passed)
+{
+    unix_ms += options.tick;
+    if (passed % LOOK == LOOK - 1)
+        table_look();
+    table_read_clock();
+}
+
+/* Whatever is looked at has the right age; it is there for 64,000 ticks at least. */
+static void wait_and_look(uint64_t wait, const uint64_t set_at[DUMPULSE_VARIABLES])
+{
+    unix_ms += wait * options.tick;
+    table_read_clock();
+    for (uint8_t variable = 0; variable < DUMPULSE_VARIABLES; variable++) {
+        const uint64_t age = unix_ms / options.tick - set_at[variable];
+        if (set_at[variable] == 0)
+            assert_false(is_there(variable));
+        else if (is_there(variable))
+            assert_true(age < 65536 - 64 - LOOK && seen_age(variable) == age);
+        else
+            assert_true(age >= 64000);
+    }
+}
+
+static void nothing_old_looks_young(void **state)
+{
+    static const uint64_t units[] = {1, 7, 1000, 3600000};
+    (void)state;
+
+    srandom(1);
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        uint64_t set_at[DUMPULSE_VARIABLES] = {0};
+        start(UINT64_C(1800000000000) / units[i] + 65536, units[i]);
+        for (unsigned step = 0; step < 20000; step++) {
+            const uint8_t variable = (uint8_t)(random() % DUMPULSE_VARIABLES);
+            if (variable % 8 == 0 || random() % 500 == 0) { /* the others are silent for long */
+                beat(variable);
+                set_at[variable] = unix_ms / options.tick;
+            }
+            /* Mostly as the task has it, sometimes by hours: asleep, or the clock was set forward. */
+            wait_and_look((uint64_t)random() % (random() % 200 == 0 ? 300000 : LOOK + 1), set_at);
+        }
+        assert_true(lines > 10);
+    }
+}
+
+/* A leap second, or a clock that is put right: who was just heard is kept. */
+static void a_small_step_back_forgets_nobody(void **state)
+{
+    (void)state;
+    start(1000000, 1000);
+    beat(3);
+    unix_ms -= UINT64_C(64) * 1000;
+    for (unsigned passed = 0; passed < 1000; passed++) {
+        wait_a_tick(passed);
+        assert_true(is_there(3));
+        assert_true(seen_age(3) == (passed < 63 ? 0 : passed - 63));
+    }
+}
+
+/* An hour back: silent, it seems very old from then on; it is gone before it seems new. */
+static void a_large_step_back_revives_nobody(void **state)
+{
+    unsigned age = 0;
+    (void)state;
+
+    start(1000000, 1000);
+    beat(3);
+    table_read_clock();
+    unix_ms -= UINT64_C(3600) * 1000;
+    for (unsigned passed = 0; passed < 200000; passed++) {
+        wait_a_tick(passed);
+        assert_true(!is_there(3) || seen_age(3) > age);
+        age = is_there(3) ? seen_age(3) : UINT16_MAX;
+    }
+    assert_false(is_there(3));
+}
+
+static void unless_told_otherwise(void **state)
+{
+    (void)state;
+    start(1000000, 1000);
+    options.keep_old = true;
+    beat(3);
+    unix_ms += UINT64_C(65536) * 1000;
+    table_read_clock();
+    assert_true(is_there(3) && seen_age(3) == 0);
+    assert_int_equal(lines, 0);
+    assert_int_equal(table_count(), 1);
+}
+
+/* As of a state that is read. */
+static void the_limit_is_exact(void **state)
+{
+    dumpulse table = {{0}};
+    (void)state;
+
+    options = (struct options){.tick = 1};
+    table.report[6] = 1; /* variable 0, set at time 0 */
+    assert_int_equal(table_forget_old(&table, 500, TOO_OLD - 1), 0);
+    assert_int_equal(table_forget_old(&table, 500, 400), 0);
+    options.keep_old = true;
+    assert_int_equal(table_forget_old(&table, 500, 65535), 0);
+    options.keep_old = false;
+    assert_int_equal(table_forget_old(&table, 500, TOO_OLD), 1);
+    assert_int_equal(table_forget_old(&table, 500, TOO_OLD), 0);
+    table.report[6] = 1;
+    options.keep_old = true;
+    assert_int_equal(table_forget_old(&table, 500, 65536), 1);
+    assert_int_equal(TOO_OLD, 64992); /* as the help and the manual say */
+}
+
+/* A day back and more, with a node that is heard: it is kept, and one that is silent is not. */
+static void a_day_back(void **state)
+{
+    (void)state;
+    start(1000000, 1000);
+    beat(3);
+    beat(4);
+    unix_ms -= UINT64_C(100000) * 1000;
+    for (unsigned passed = 0; passed < 65536; passed++) {
+        wait_a_tick(passed);
+        beat(4);
+        assert_true(seen_age(4) == 0);
+    }
+    assert_true(is_there(4) && !is_there(3));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_old_looks_young),
+        cmocka_unit_test(a_small_step_back_forgets_nobody),
+        cmocka_unit_test(a_large_step_back_revives_nobody),
+        cmocka_unit_test(a_day_back),
+        cmocka_unit_test(unless_told_otherwise),
+        cmocka_unit_test(the_limit_is_exact),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
