@@ -24,7 +24,8 @@ from types import TracebackType
 from typing import IO
 
 ROOT = Path(__file__).resolve().parent.parent
-PATIENCE = 30.0  # seconds until a test gives up waiting: generous, as machines may be busy
+# Seconds until a test gives up waiting: generous, as machines may be busy.
+PATIENCE = float(os.environ.get("DUMPULSE_PATIENCE", "30"))
 
 Counters = dict[str, int]
 
@@ -130,9 +131,15 @@ class Server:
             counters = self.stats()
         return counters
 
-    def stop(self, number: int = signal.SIGTERM, status: int = 0) -> Counters:
-        """Ends it, and returns the last counters that it printed."""
-        self.process.send_signal(number)
+    def stop(self, status: int = 0) -> Counters:
+        """Ends it by SIGTERM, and returns the last counters that it printed. It must still run: a server that
+        has ended by itself is none that was stopped."""
+        assert self.process.poll() is None, f"it has ended already: {self.stderr.all()}"
+        self.process.terminate()
+        return self.ended(status)
+
+    def ended(self, status: int = 0) -> Counters:
+        """The last counters that it printed, once it has ended after a signal that it has got."""
         assert self.process.wait(PATIENCE) == status, self.stderr.all()
         return self._counters(self.stdout.all()[-1])
 

@@ -190,15 +190,26 @@ def test_signals_end_it_cleanly(number: int) -> None:
             peer.send(*[heartbeat(1, 2, 3)] * 90)
         server.process.send_signal(number)
         server.process.send_signal(signal.SIGCONT)
-        counters = server.stop(number)
+        counters = server.ended()
         assert counters["heartbeats"] + counters["drops"] == 9000
 
 
 def test_nohup() -> None:
+    """The signal that it must not heed is delivered before it is seen to go on."""
     with Server(preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)) as server, Peer(server) as peer:
         server.process.send_signal(signal.SIGHUP)
-        peer.ask()
+        for _ in range(3):  # each time the loop goes round, so that a signal would have ended it
+            peer.ask()
         server.stop()
+
+
+def test_a_server_that_has_ended_cannot_be_stopped() -> None:
+    """Or a test might take its own end for the one that it asked for."""
+    with Server() as server:
+        server.process.terminate()
+        server.process.wait(PATIENCE)
+        with pytest.raises(AssertionError, match="has ended already"):
+            server.stop()
 
 
 def test_one_port_is_found_for_all_addresses() -> None:

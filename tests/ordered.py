@@ -1,0 +1,56 @@
+"""A plugin of pytest, for tests/mutants.py: the tests that may soon tell something come first.
+
+DUMPULSE_ORDER names a file, in JSON: `seconds` of each test, without any change to the program,
+and the tests that come `first` of all. The rest follows, the fastest first. A test that takes ten
+times as long, and half a minute more, ends everything with status 99. If the file is not there
+yet, it is written, with the seconds. What fails first is written to the file DUMPULSE_FAILED.
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.mutation import LATE_STATUS, SLACK
+
+FLOOR = 30.0  # seconds
+
+_order = Path(os.environ["DUMPULSE_ORDER"])
+_learning = not _order.exists()
+_known = {"seconds": {}, "first": []} if _learning else json.loads(_order.read_text())
+_taken: dict[str, float] = defaultdict(float)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    first = {test: number for number, test in enumerate(_known["first"])}
+    items.sort(key=lambda item: (first.get(item.nodeid, len(first)), _known["seconds"].get(item.nodeid, 0.0)))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    limit = FLOOR + SLACK * _known["seconds"].get(item.nodeid, FLOOR)
+    watchdog = threading.Timer(limit, os._exit, [LATE_STATUS])
+    watchdog.daemon = True
+    watchdog.start()
+    try:
+        return (yield)
+    finally:
+        watchdog.cancel()
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    _taken[report.nodeid] += report.duration
+    if report.failed and "DUMPULSE_FAILED" in os.environ:
+        Path(os.environ["DUMPULSE_FAILED"]).write_text(report.nodeid)
+
+
+def pytest_sessionfinish(exitstatus: int) -> None:
+    if _learning and exitstatus == 0:
+        _order.write_text(json.dumps({"seconds": _taken, "first": []}))
