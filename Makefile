@@ -312,7 +312,7 @@ build/udpserver-sanitized: udpserver.c $(SERVICE)
 build/udpserver-sanitized: COMPILER := clang
 build/udpserver-sanitized: MORE := $(SANITIZERS)
 build/udpserver-calls: tests/calls.c udpserver.c $(SERVICE)
-build/udpserver-calls: SOURCES = $(filter-out udpserver.c agent/state.c,$(filter %.c,$^)) # calls.c includes these
+build/udpserver-calls: SOURCES = $(filter-out udpserver.c agent/loop.c agent/state.c,$(filter %.c,$^)) # calls.c includes these
 build/unit: tests/unit.c
 build/unit-can: tests/unit_can.c $(SERVICE)
 build/unit-can: SOURCES = tests/unit_can.c dumpulse.c # the first includes agent/can.c

@@ -184,7 +184,70 @@ static void try_sources(void)
         CHECK(!is_within(newcomer)); /* and nobody was forgotten for it */
 }
 
-/* The interface that a report leaves by, if the request came by the first. */
+/* Who is refused of so many sources that ask once, because others are where it belongs. */
+enum { MANY = 3000 };
+
+static unsigned refused_of_many(bool refused[MANY])
+{
+    uint8_t address[ADDRESS_SIZE] = {0};
+    uint64_t chance = 1;
+    unsigned count = 0;
+
+    set_arguments("--rate-total", "1000000");
+    memset(buckets, 0, sizeof buckets);
+    everybody = (struct bucket){0, 0};
+    prepare_limits();
+    for (unsigned i = 0; i < MANY; i++) {
+        chance = chance * UINT64_C(6364136223846793005) + 1442695040888963407U; /* Knuth's */
+        put_number(address, 8, chance >> 3); /* below 2000::, so none is an IPv4 one */
+        refused[i] = !is_within_rate(address);
+        count += refused[i];
+    }
+    return count;
+}
+
+/* Nobody can know who that is: each start has its own secret. */
+static void try_secret(void)
+{
+    static bool once[MANY], again[MANY];
+
+    CHECK(refused_of_many(once) > 0);
+    CHECK(refused_of_many(again) > 0);
+    CHECK(memcmp(once, again, sizeof once) != 0);
+}
+
+/* Who gets no report because all together have had theirs is not charged for it. */
+static void try_total(void)
+{
+    set_arguments("--rate", "1");
+    memset(buckets, 0, sizeof buckets);
+    prepare_limits();
+    everybody.free_at = timing_ns() + 3600 * TIMING_SECOND;
+    CHECK(!is_within("192.0.2.1"));
+    everybody.free_at = 0;
+    CHECK(is_within("192.0.2.1"));
+    CHECK(!is_within("192.0.2.1"));
+}
+
+/* The interface that a report leaves by, if the request came to that IPv4 address by the first. */
+static int interface_of_ipv4_answer(void)
+{
+    size_t control[CONTROL_ROOM / sizeof(size_t)] = {0};
+    struct msghdr reply,
+        request = {.msg_control = control, .msg_controllen = CMSG_SPACE(sizeof(struct in_pktinfo))};
+    struct in_pktinfo info = {.ipi_ifindex = 1, .ipi_spec_dst = {htonl(INADDR_LOOPBACK)}};
+
+    *CMSG_FIRSTHDR(&request) = (struct cmsghdr){
+        .cmsg_len = CMSG_LEN(sizeof info), .cmsg_level = IPPROTO_IP, .cmsg_type = IP_PKTINFO};
+    memcpy(CMSG_DATA(CMSG_FIRSTHDR(&request)), &info, sizeof info);
+    answer_from_there(&reply, &request);
+    CHECK(reply.msg_control == control && reply.msg_controllen == request.msg_controllen);
+    memcpy(&info, CMSG_DATA(CMSG_FIRSTHDR(&reply)), sizeof info);
+    CHECK(info.ipi_spec_dst.s_addr == htonl(INADDR_LOOPBACK));
+    return info.ipi_ifindex;
+}
+
+/* The same for IPv6. */
 static unsigned interface_of_answer(const char *text)
 {
     size_t control[CONTROL_ROOM / sizeof(size_t)] = {0};
@@ -215,6 +278,9 @@ static void try_who_gets_a_report(void)
     CHECK(is_allowed_text("::1") && !is_allowed_text("192.0.2.1"));
     try_limits();
     try_sources();
+    try_secret();
+    try_total();
+    CHECK(interface_of_ipv4_answer() == 0); /* by whatever route there is */
     CHECK(interface_of_answer("fe80::1") == 1 && interface_of_answer("2001:db8::1") == 0);
 }
 

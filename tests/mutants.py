@@ -35,6 +35,7 @@ WORK = ROOT / "build" / "mutants"
 SURVIVORS = Path(__file__).with_name("survivors.tsv")
 CODE_OF_HEADER = "#define DUMPULSE_MAGIC"  # before it there is only the manual
 COMPILING = 120.0  # seconds: the longest takes 2 on an idle machine
+FLOOR = 30.0  # seconds that a test may take more than ten times as long as without any change
 IMPATIENCE = "8"  # seconds for tests of a mutant that wait for what may never come
 
 
@@ -112,7 +113,7 @@ class PythonTests:
         else:
             with self._lock:
                 first = list(self._noticed[mutant.file])
-            order.write_text(json.dumps({"seconds": self._seconds, "first": first}))
+            order.write_text(json.dumps({"seconds": self._seconds, "first": first, "floor": FLOOR}))
         more = {} if patient or mutant is None else {"DUMPULSE_PATIENCE": IMPATIENCE}
         with tempfile.TemporaryDirectory(prefix="mutant-") as scratch:
             verdict = run_step(
@@ -154,13 +155,22 @@ class Client:
 
 SERVER_FLAGS = ["-std=c99", "-O1", "-g", "-w", "-I."]
 AGENT = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "agent").glob("*.c"))
-# Each program: what it is linked of. calls.c includes two of the sources.
+IN_CALLS = ("udpserver.c", "agent/loop.c", "agent/state.c")  # tests/calls.c includes these
+# Each program: what it is linked of.
 SERVER_PROGRAMS = {
     "udpserver": ["udpserver.c", *AGENT, "dumpulse.c"],
     "canserver": ["canserver.c", *AGENT, "dumpulse.c"],
-    "udpserver-calls": ["tests/calls.c", *(source for source in AGENT if source != "agent/state.c"), "dumpulse.c"],
+    "udpserver-calls": ["tests/calls.c", *(source for source in AGENT if source not in IN_CALLS), "dumpulse.c"],
 }
-INCLUDED = {"udpserver.c": "tests/calls.c", "agent/state.c": "tests/calls.c"}
+# Tests in C, of some of the sources, which they include: these, the compiler, the command.
+SERVER_STEPS = {
+    "unit-can": (["agent/can.c"], ["gcc", "-fsanitize=address,undefined", "-fno-sanitize-recover=all",
+                                   "tests/unit_can.c"], ["build/unit-can"]),
+    "fuzz": (["udpserver.c", "agent/options.c", "agent/state.c"],
+             ["clang", "-fsanitize=fuzzer", "tests/fuzz_udpserver.c"],
+             ["build/fuzz", "-runs=2000", "-seed=1", "-max_len=512", "-artifact_prefix=build/",
+              "-dict=tests/fuzz_udpserver.dict", "tests/corpus_udpserver"]),
+}
 HEADERS_WITH_CODE = ("agent/table.h",)
 
 
@@ -198,7 +208,7 @@ class Server:
     def _built_and_tested(self, mutant: Mutant | None, place: Path, patient: bool) -> Verdict:
         sources = {source for program in SERVER_PROGRAMS.values() for source in program}
         changed = sources if mutant is None or mutant.file.endswith(".h") else {
-            mutant.file, INCLUDED.get(mutant.file, mutant.file)} & sources
+            mutant.file, "tests/calls.c" if mutant.file in IN_CALLS else mutant.file} & sources
         objects = {source: f"build/objects/{source.replace('/', '-')}.o" for source in sources}
         for source in changed:
             made = objects[source]
@@ -207,12 +217,15 @@ class Server:
             compiled(["gcc", *SERVER_FLAGS, "-c", source, "-o", made], COMPILING, place)
         for program, parts in SERVER_PROGRAMS.items():
             compiled(["gcc", *(objects[source] for source in parts), "-o", f"build/{program}"], COMPILING, place)
-        if mutant is None or mutant.file in ("agent/can.c", *HEADERS_WITH_CODE):
-            compiled(["gcc", *SERVER_FLAGS, "-fsanitize=address,undefined", "-fno-sanitize-recover=all",
-                      "tests/unit_can.c", "dumpulse.c", "-lcmocka", "-o", "build/unit-can"], COMPILING, place)
-            verdict = run_step("unit-can", ["build/unit-can"], self._limits, place, learn=mutant is None)
+        for step, (files, compiler, command) in SERVER_STEPS.items():
+            if mutant is not None and mutant.file not in (*files, *HEADERS_WITH_CODE):
+                continue
+            rest = [objects[source] for source in SERVER_PROGRAMS["udpserver"]
+                    if source not in (*files, "agent/main.c")] if step == "fuzz" else ["dumpulse.c", "-lcmocka"]
+            compiled([*compiler, *SERVER_FLAGS, *rest, "-o", f"build/{step}"], COMPILING, place)
+            verdict = run_step(step, command, self._limits, place, learn=mutant is None)
             if verdict != SURVIVED:
-                return verdict, "unit-can"
+                return verdict, step
         return self._tests.test(mutant, place, patient), "tests"
 
 
@@ -254,7 +267,8 @@ def main() -> None:
         verdict = subject.test(None, place, True)
         if verdict[0] != SURVIVED:
             raise SystemExit(f"{name}: without any change it does not pass: {verdict[1]}: mend that first")
-    faults = mutation.campaign(name, every, chosen, known, places, subject.test, subject.least)
+    faults = mutation.campaign(name, every, chosen, known, places, subject.test,
+                               subject.least if len(chosen) == len(every) else 0.0)
     shutil.rmtree(work)
     if faults:
         raise SystemExit("\n".join(faults))

@@ -93,7 +93,7 @@ TOKEN = re.compile(
 # An assignment, a call, a count or a jump: no declaration, whose name stands after a type.
 STATEMENT = re.compile(
     r"^ +(?:\(void\))?[*+-]*(?!(?:return|case|default|else|goto|if|while|for|do)\b)\w+"
-    r"(?:\[[^\]\n]*\]|\.\w+|->\w+)*(?: [-+*/|&]?= |\+\+|--|\(|;)[^;{}]*;?$", re.M)
+    r"(?:\[[^\]\n]*\]|\.\w+|->\w+)*(?: [-+*/|&]?= |\+\+|--|\(|;)(?:\"[^\"\n]*\"|[^;{}\"])*;?$", re.M)
 CONDITION = re.compile(r"\b(?:if|while) (?=\()")
 FLAG = re.compile(r"(?<=[(, ])[A-Z][A-Z0-9_]+ \| | \| [A-Z][A-Z0-9_]+\b")
 

@@ -2,7 +2,7 @@
 
 DUMPULSE_ORDER names a file, in JSON: `seconds` of each test, without any change to the program,
 and the tests that come `first` of all. The rest follows, the fastest first. A test that takes ten
-times as long, and half a minute more, ends everything with status 99. If the file is not there
+times as long, and `floor` seconds more, ends everything with status 99. If the file is not there
 yet, it is written, with the seconds. What fails first is written to the file DUMPULSE_FAILED.
 SPDX-License-Identifier: MIT
 """
@@ -20,11 +20,9 @@ import pytest
 
 from tests.mutation import LATE_STATUS, SLACK
 
-FLOOR = 30.0  # seconds
-
 _order = Path(os.environ["DUMPULSE_ORDER"])
 _learning = not _order.exists()
-_known = {"seconds": {}, "first": []} if _learning else json.loads(_order.read_text())
+_known = {"seconds": {}, "first": [], "floor": 300.0} if _learning else json.loads(_order.read_text())
 _taken: dict[str, float] = defaultdict(float)
 
 
@@ -35,7 +33,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    limit = FLOOR + SLACK * _known["seconds"].get(item.nodeid, FLOOR)
+    limit = _known["floor"] + SLACK * _known["seconds"].get(item.nodeid, 0.0)
     watchdog = threading.Timer(limit, os._exit, [LATE_STATUS])
     watchdog.daemon = True
     watchdog.start()
@@ -53,4 +51,4 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 def pytest_sessionfinish(exitstatus: int) -> None:
     if _learning and exitstatus == 0:
-        _order.write_text(json.dumps({"seconds": _taken, "first": []}))
+        _order.write_text(json.dumps({"seconds": _taken}))

@@ -74,8 +74,8 @@ class Server:
     """A running udpserver. Leaving the context kills it, if it has not been stopped."""
 
     def __init__(self, *options: str, port: int | None = 0, wrap: Sequence[str] = (),
-                 **popen: object) -> None:
-        argv = [*wrap, *command(), "--stats-json", *options]
+                 program: Sequence[str] = (), **popen: object) -> None:
+        argv = [*wrap, *(program or command()), "--stats-json", *options]
         if port is not None:  # None: systemd's sockets, which know their own
             argv.append(str(port))
         self.process = subprocess.Popen(  # type: ignore[call-overload]

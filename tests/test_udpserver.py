@@ -469,6 +469,54 @@ def test_the_kernels_drops_are_counted(server: Server, peer: Peer) -> None:
     assert counters["heartbeats"] >= 0.9 * int(room[0])  # as the manual says, or the server itself
 
 
+class Noting(Server):
+    """The server with calls.c around it."""
+
+    def __init__(self, *options: str, **environment: str) -> None:
+        super().__init__(*options, env={**os.environ, **environment}, program=[built("build/udpserver-calls")])
+
+
+@pytest.mark.parametrize("rest", [1, 15, 16, 17, 60])
+def test_a_nap_after_many_packets(tmp_path: Path, rest: int) -> None:
+    """From 16 on in one round it sleeps for a millisecond, and is not woken by packets. With fewer,
+    or none, it waits for its sockets."""
+    noted = tmp_path / "calls"
+    with Noting("--bind", "127.0.0.1", CALLS=str(noted)) as server, Peer(server) as peer:
+        server.stats()
+        server.process.send_signal(signal.SIGSTOP)
+        before = noted.read_text()
+        peer.send(*[heartbeat(1, 2, 3)] * rest)
+        server.process.send_signal(signal.SIGCONT)
+        settled(server, rest)
+        naps = noted.read_text().removeprefix(before).splitlines().count("ppoll 0 0.001000000")
+        assert naps == (rest >= 16)
+
+
+def test_no_nap_while_it_is_behind(tmp_path: Path) -> None:
+    """When a round took a quarter of what the buffer holds, the next one follows at once."""
+    noted = tmp_path / "calls"
+    with Noting("--bind", "127.0.0.1", CALLS=str(noted)) as server, Peer(server) as peer:
+        room = int((re.findall(r"buffers (\d+) packets only", "\n".join(server.stderr.lines)) or ["10922"])[0])
+        for packets, naps, behind in ((room // 4 - 1, 1, 0), (room // 4, 0, 1)):
+            count = server.stats()["packets"]
+            server.process.send_signal(signal.SIGSTOP)
+            before = noted.read_text()
+            peer.send(*[heartbeat(1, 2, 3)] * packets)
+            server.process.send_signal(signal.SIGCONT)
+            settled(server, count + packets)
+            since = noted.read_text().removeprefix(before).splitlines()
+            assert [since.count(f"ppoll 0 {wait}") for wait in ("0.001000000", "0.000000000")] == [naps, behind]
+
+
+def test_a_socket_that_always_has_more_does_not_hold_up_the_others() -> None:
+    """Nor a signal, at the end of which only so much is taken as a buffer holds."""
+    with Noting("--bind", "127.0.0.1", "--bind", "127.0.0.2", ENDLESS="1") as server, \
+            Peer(server, "127.0.0.2") as peer:
+        peer.send(heartbeat(1, 2, 3))
+        assert peer.ask()[1][2:] == b"\2\3"
+        assert server.stop()["length"] > 0
+
+
 def test_a_passed_sockets_earlier_drops_are_not_ours() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as passed:
         passed.bind(("127.0.0.1", 0))
@@ -672,6 +720,34 @@ def test_two_servers_cannot_share_a_file(tmp_path: Path) -> None:
         first.stop()
     with Server(*options) as second, Peer(second) as peer:
         assert peer.ask()[1][2:] == b"\2\3"
+
+
+def test_who_may_read_and_write_the_file(tmp_path: Path) -> None:
+    """Whoever started the server may write it, everybody read it: whatever umask it was given."""
+    for umask, mode in ((0, 0o644), (0o77, 0o600)):
+        file = tmp_path / f"table{umask}"
+        with Server("--state", str(file), preexec_fn=lambda mask=umask: os.umask(mask)):
+            assert file.stat().st_mode & 0o7777 == mode
+
+
+def test_a_symbolic_link_is_not_followed(tmp_path: Path) -> None:
+    """Neither to a table, nor to where the new file would go: whose it is, nobody knows."""
+    content = state_bytes(b"\5" * 256)
+    (tmp_path / "elsewhere").write_bytes(content)
+    for link, target, option in (("link", "elsewhere", "link"), ("table.new", "elsewhere", "table"),
+                                 ("other.new", "nothing", "other")):
+        (tmp_path / link).symlink_to(tmp_path / target)
+        done = run("--state", str(tmp_path / option), "0")
+        assert done.returncode == 1 and "it is a symbolic link" in said(done)[0]
+    assert (tmp_path / "elsewhere").read_bytes() == content and not (tmp_path / "nothing").exists()
+
+
+def test_no_program_would_inherit_its_descriptors(tmp_path: Path) -> None:
+    with Server("--bind", "127.0.0.1", "--bind", "::1", "--state", str(tmp_path / "table")) as server:
+        place = Path(f"/proc/{server.process.pid}/fdinfo")
+        flags = {file.name: int(re.findall(r"^flags:\s*(\d+)", file.read_text(), re.M)[0], 8)
+                 for file in place.iterdir() if int(file.name) > 2}
+        assert len(flags) == 3 and all(flag & os.O_CLOEXEC for flag in flags.values())
 
 
 def calls(*arguments: str, **environment: str) -> tuple[int, list[str]]:
