@@ -108,7 +108,7 @@ uninstall: ##! remove what make install put there
 
 # Each of these is a part of `make test`, and prints how it went; check-pages makes whatever
 # fills performance.md, too, but for what is noisy.
-TESTS := proof-mutants test-firmware server-checked proof python check-pages proof-smoke mutants differential \
+TESTS := proof-mutants test-firmware server-checked proof python check-pages proof-smoke mutants mutants-sample differential \
          coverage fuzz-short fuzz-server lint exhaustive vectors proof-eva check-vectors unit
 
 # Two at a time, as most of them leave a core idle. What several need is built beforehand;
@@ -292,7 +292,20 @@ coverage: ## what the unit tests alone reach
 	@$(PYTHON) -m tests.coverage
 
 mutants: ## break the library: does a test notice?
-	@$(PYTHON) -m tests.mutants
+	@$(PYTHON) -m tests.mutants library $(ARGS)
+
+# What they need is built there. ARGS="--seed N --count N --file NAME --jobs N --list" choose.
+mutants-server: ## break udpserver, too: an hour and a half; ARGS="--count 100"
+	@$(PYTHON) -m tests.mutants server $(ARGS)
+
+mutants-client: ## break client.py, too: an hour and a half; ARGS="--count 100"
+	@$(PYTHON) -m tests.mutants client $(ARGS)
+
+# Always the same ones, until the code changes: a new survivor is a failure, or is explained.
+mutants-sample: ## a few of each, the same every time: a minute and a half
+	@$(PYTHON) -m tests.mutants server --quick --count $(SAMPLE)
+	@$(PYTHON) -m tests.mutants client --quick --count $(SAMPLE)
+SAMPLE := 20
 
 explore: ## Hypothesis with new and many more examples; minutes
 	@HYPOTHESIS_PROFILE=explore $(PYTEST) test_dumpulse.py
@@ -359,8 +372,8 @@ $(READY): tools/packages.txt tools/requirements.txt
 	@tools/setup
 FIGURES := size cost paths worst energy instructions startup functions growth loopbench bench performance
 RELIABILITY := accepted bias bits bursts moved report-damage channels residual
-$(TESTS) $(FIGURES) $(RELIABILITY) vectors-file explore pages soak: | $(READY)
+$(TESTS) $(FIGURES) $(RELIABILITY) vectors-file explore pages soak mutants-server mutants-client: | $(READY)
 
 .PHONY: help help-all demo tour udpserver canserver install uninstall test setup $(FIGURES) $(RELIABILITY) $(TESTS) \
         $(VECTOR_RUNS:%=vectors-%) vectors-file pages fuzz fuzz-replay replay-server \
-        server-sanitized server-valgrind soak explore clean firmware soak-firmware
+        server-sanitized server-valgrind soak explore clean firmware soak-firmware mutants-server mutants-client

@@ -94,6 +94,11 @@ TOKEN = re.compile(
 STATEMENT = re.compile(
     r"^ +(?:\(void\))?[*+-]*(?!(?:return|case|default|else|goto|if|while|for|do)\b)\w+"
     r"(?:\[[^\]\n]*\]|\.\w+|->\w+)*(?: [-+*/|&]?= |\+\+|--|\(|;)(?:\"[^\"\n]*\"|[^;{}\"])*;?$", re.M)
+# Left alone, but for the library: how much room something gets, which is enough or more; and a
+# number that is compared, if another operator there says the same.
+DECLARATION = re.compile(r"^ *(?:static |const )*(?:char|u?int\d+_t|size_t|struct \w+|union \w+) \**\w+\[.*$", re.M)
+BRACKETS = re.compile(r"(?<=\w)\[[^\]\n]*\]|(?<=\])\[[^\]\n]*\]")
+COMPARED = re.compile(r"[<>]=? \d\w*|[!=]= 0\b|\bsizeof [\w.]+\[0")
 CONDITION = re.compile(r"\b(?:if|while) (?=\()")
 FLAG = re.compile(r"(?<=[(, ])[A-Z][A-Z0-9_]+ \| | \| [A-Z][A-Z0-9_]+\b")
 
@@ -125,7 +130,8 @@ def c_changes(text: str, numbers: Callable[[int], Iterable[int]]) -> Iterator[Ch
             digits = match["number"].rstrip("uUlL")
             is_octal = len(digits) > 1 and digits[0] == "0" and digits.isdigit()
             value = int(digits, 8 if is_octal else 0)
-            new = (f"{'0' if is_octal else ''}{other:{'o' if is_octal else 'd'}}{match['suffix']}" for other in numbers(value) if other >= 0)
+            new = (f"{'0' if is_octal else ''}{other:{'o' if is_octal else 'd'}}{match['suffix']}"
+                   for other in numbers(value) if other >= 0)
         elif match["word"]:
             new = ("false",) if match["word"] == "true" else ("true",)
         elif match["operator"] and not is_type(text, match):
@@ -152,11 +158,15 @@ def c_mutants(file: str, text: str, begin: int = 0, thorough: bool = False) -> l
     """Of what comes from `begin` on. `thorough`: constants one larger and one smaller."""
     changes = set(c_changes(text, (lambda value: (value + 1, value - 1)) if thorough else
                             (lambda value: (other_number(value),))))
+    alone = [match.span() for match in re.finditer(r"/\*.*?\*/", text, re.S)]
     if not thorough:
         changes |= set(more_c_changes(text))
-    comments = [match.span() for match in re.finditer(r"/\*.*?\*/", text, re.S)]
+        for line in DECLARATION.finditer(text):
+            alone += [match.span() for match in BRACKETS.finditer(text, *line.span())]
+        alone += [(match.end() - 1, match.end()) for match in COMPARED.finditer(text)]
+        changes = {change for change in changes if not any(start < change[1] <= end for start, end in alone)}
     return made(file, text, (change for change in changes if change[0] >= begin and not any(
-        start <= change[0] < end for start, end in comments)))
+        start <= change[0] < end for start, end in alone)))
 
 
 # ---- Python -------------------------------------------------------------------------------
@@ -186,7 +196,7 @@ class Places:
                 self.at(node.end_lineno, node.end_col_offset))  # type: ignore[attr-defined]
 
 
-def annotations(tree: ast.AST) -> Iterator[ast.AST]:
+def annotation_nodes(tree: ast.AST) -> Iterator[ast.AST]:
     for node in ast.walk(tree):
         for name in ("annotation", "returns"):
             if getattr(node, name, None) is not None:
@@ -246,7 +256,7 @@ def node_changes(text: str, tree: ast.Module, places: Places) -> Iterator[Change
 def python_mutants(file: str, text: str) -> list[Mutant]:
     tree = ast.parse(text)
     places = Places(text)
-    left_alone = [places.span(node) for node in annotations(tree)]
+    left_alone = [places.span(node) for node in annotation_nodes(tree)]
     changes = [*token_changes(text, left_alone),
                *(change for change in node_changes(text, tree, places)
                  if not any(first <= change[0] < last for first, last in left_alone))]
@@ -283,17 +293,18 @@ class Limits:
 
 
 def run_step(step: str, command: Sequence[object], limits: Limits, cwd: Path, *, learn: bool = False,
-             failed: Sequence[int] | None = None, **environment: str) -> str:
-    """SURVIVED, KILLED or LATE. `failed`: the only statuses that are a failed test, if not all are;
+             no_verdict: Sequence[int] = (), **environment: str) -> str:
+    """SURVIVED, KILLED or LATE. `no_verdict`: the statuses that say that nothing was tested;
     `learn`: what it takes now is what it takes without any change."""
     processor, wall = limits.of(step)
 
     def limit() -> None:
+        os.setpgid(0, 0)  # no session of its own: a terminal that a test opens would become its
         resource.setrlimit(resource.RLIMIT_CPU, (processor, processor + 5))
 
     begun = time.monotonic()
     process = subprocess.Popen([str(word) for word in command], cwd=cwd, text=True, stdin=subprocess.DEVNULL,
-                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                env={**os.environ, **environment}, preexec_fn=limit)
     try:
         said, _ = process.communicate(timeout=wall)
@@ -314,7 +325,7 @@ def run_step(step: str, command: Sequence[object], limits: Limits, cwd: Path, *,
             # No more than this of it can have been the processor's, on one core or on two.
             limits.taken[step] = (time.monotonic() - begun,) * 2
         return SURVIVED
-    if failed is not None and status not in failed:
+    if status in no_verdict:
         raise SystemExit(f"mutants: {step} could not be run: status {status}\n{said}")
     return KILLED
 

@@ -15,6 +15,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ from tests.mutation import LATE_STATUS, SLACK
 
 _order = Path(os.environ["DUMPULSE_ORDER"])
 _learning = not _order.exists()
-_known = {"seconds": {}, "first": [], "floor": 300.0} if _learning else json.loads(_order.read_text())
+_known: dict[str, Any] = {"seconds": {}, "first": [], "floor": 300.0} if _learning else json.loads(_order.read_text())
 _taken: dict[str, float] = defaultdict(float)
 
 

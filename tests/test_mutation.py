@@ -165,8 +165,9 @@ def test_one_that_waits_for_ever_is_late_and_leaves_nobody_behind(
 
 def test_a_step_that_cannot_be_run_is_no_verdict(limits: Limits, tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="status 3"):
-        mutation.run_step("toy", ["bash", "-c", "exit 3"], limits, tmp_path, failed=[1])
-    assert mutation.run_step("toy", ["bash", "-c", "exit 1"], limits, tmp_path, failed=[1]) == KILLED
+        mutation.run_step("toy", ["bash", "-c", "exit 3"], limits, tmp_path, no_verdict=[3])
+    assert mutation.run_step("toy", ["bash", "-c", "exit 1"], limits, tmp_path, no_verdict=[3]) == KILLED
+    assert mutation.run_step("toy", ["bash", "-c", "kill $$"], limits, tmp_path, no_verdict=[3]) == KILLED
 
 
 def test_a_compiler_that_is_slow_or_ill_is_no_stillbirth(tmp_path: Path) -> None:

@@ -175,6 +175,19 @@ def test_a_port_in_use_is_said(server: Server) -> None:
     assert done.returncode == 1 and "cannot listen on 192.0.2.77:0" in said(done)[0]
 
 
+def test_an_interface_goes_with_an_address() -> None:
+    """A link-local address means nothing without; it is told where it cannot be used, too."""
+    with Server("--bind", "::1%lo") as server, Peer(server, "::1") as peer:
+        peer.ask()
+    done = run("--bind", "fe80::1%lo", "0")  # loopback has no such one
+    assert done.returncode == 1 and "cannot listen on [fe80::1%lo]:0: " in said(done)[0]
+
+
+def test_what_is_taken_for_granted_is_said(server: Server) -> None:
+    assert server.stderr.lines[-1] == (
+        "udpserver: reports to 127.0.0.0/8 ::1; 10 a second each, 1000 in all; --allow CIDR names others")
+
+
 def test_it_listens_on_loopback_unless_told_otherwise(server: Server) -> None:
     listening = server.stderr.lines[0].split(" on ")[1].split()
     assert listening[0] == f"127.0.0.1:{server.port}"
