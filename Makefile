@@ -305,7 +305,7 @@ mutants-client: ## break client.py, too: an hour and a half; ARGS="--count 100"
 mutants-sample: ## a few of each, the same every time: a minute and a half
 	@$(PYTHON) -m tests.mutants server --quick --count $(SAMPLE)
 	@$(PYTHON) -m tests.mutants client --quick --count $(SAMPLE)
-SAMPLE := 20
+SAMPLE := 16
 
 explore: ## Hypothesis with new and many more examples; minutes
 	@HYPOTHESIS_PROFILE=explore $(PYTEST) test_dumpulse.py

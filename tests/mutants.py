@@ -5,8 +5,9 @@
 The library: each comparison, operator, constant and statement of dumpulse.c and dumpulse.h, and
 the unit tests and the vectors, on this machine or, if a mutant lives only where an int has 16
 bits, on a simulated AVR. The server: udpserver.c and agent/. The client: client.py. Of these two
-the tests are the Python ones, and of agent/can.c its unit tests, too: in a copy of the project
-for each job, the fastest and those that noticed the last mutants first.
+the tests are the Python ones, in a copy of the project for each job: the fastest, and those that
+noticed the last mutants, first. Before them come the unit tests and the deterministic part of
+the fuzzer, with the sources that these include, and after them the virtual machine with CAN.
 
 What survives stands in survivors.tsv with the reason, or is a failure; so is a line there that is
 noticed after all, or that no mutant has. A sample is always the same for a seed.
@@ -28,7 +29,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from tests import mutation
+from tests import mutation, vm
 from tests.mutation import STILLBORN, SURVIVED, Limits, Mutant, Stillborn, Verdict, compiled, run_step
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -159,7 +160,7 @@ class Client:
 
     def prepare(self, place: Path) -> None:
         copy_of_the_project(place)
-        subprocess.run(["make", "-s", "build/udpserver", "build/canserver", "build/udpserver-calls"], cwd=place,
+        subprocess.run(["make", "-s", "SERVER_LINK=-O1", "build/udpserver", "build/canserver"], cwd=place,
                        check=True)
 
     def test(self, mutant: Mutant | None, place: Path, patient: bool, with_slow: bool) -> Verdict:
@@ -185,6 +186,7 @@ SERVER_STEPS = {
              ["build/fuzz", "-runs=2000", "-seed=1", "-max_len=512", "-artifact_prefix=build/",
               "-dict=tests/fuzz_udpserver.dict", "tests/corpus_udpserver"]),
 }
+IN_VM = ("agent/can.c", "canserver.c")  # what only a machine with CAN tells all of
 HEADERS_WITH_CODE = ("agent/table.h",)
 
 
@@ -205,6 +207,8 @@ class Server:
     def prepare(self, place: Path) -> None:
         copy_of_the_project(place)
         (place / "build" / "objects").mkdir()
+        vm.kernel()  # fetched, if it is not here yet
+        (place / "build" / "vm").symlink_to(ROOT / "build" / "vm")
         subprocess.run(["make", "-s", "build/flood"], cwd=place, check=True)
 
     def test(self, mutant: Mutant | None, place: Path, patient: bool, with_slow: bool) -> Verdict:
@@ -242,7 +246,14 @@ class Server:
             verdict = run_step(step, command, self._limits, place, learn=mutant is None)
             if verdict != SURVIVED:
                 return verdict, step
-        return self._tests.test(mutant, place, patient, with_slow)
+        verdict, step = self._tests.test(mutant, place, patient, with_slow)
+        if verdict == SURVIVED and with_slow and (mutant is None or mutant.file in IN_VM):
+            step = "VM"
+            verdict = run_step(step, [place / "build/venv/bin/python", "-m", "tests.vm", "env",
+                                      "PYTEST_DISABLE_PLUGIN_AUTOLOAD=1", "build/venv/bin/python", "-m", "pytest", "-q",
+                                      "-x", "-p", "no:cacheprovider", "--assert=plain", "-k", "not firmware",
+                                      "tests/vm_can.py"], self._limits, place, learn=mutant is None)
+        return verdict, step
 
 
 SUBJECTS: dict[str, type[Library] | type[Server] | type[Client]] = {
