@@ -251,7 +251,10 @@ def test_the_command_lists_the_same_for_a_seed() -> None:
 
 
 TESTS = """\
-import time
+import pathlib, time
+once = pathlib.Path(__file__).with_name("once")
+def test_busy(tmp_path):
+    assert once.exists() or once.touch()
 def test_slow(): time.sleep(0.3)
 def test_quick(): pass
 def test_noticed(): assert {good}
@@ -260,6 +263,7 @@ def test_hangs(): time.sleep({hang})
 
 
 def ordered(place: Path, good: bool = True, hang: float = 0.0) -> tuple[int, list[str]]:
+    (place / "once").unlink(missing_ok=True)
     (place / "test_toy.py").write_text(TESTS.format(good=good, hang=hang))
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-v", "-x", "-p", "no:cacheprovider", "-p", "tests.ordered", f"--rootdir={place}",
@@ -274,11 +278,11 @@ def test_the_order_of_tests_and_their_limits(tmp_path: Path) -> None:
     assert 0.3 <= order["seconds"]["test_toy.py::test_slow"] < 10
     order |= {"first": [], "floor": 30.0}
     order["seconds"] |= {"test_toy.py::test_quick": 0.001, "test_toy.py::test_noticed": 0.002,
-                         "test_toy.py::test_hangs": 0.003}
+                         "test_toy.py::test_hangs": 0.003, "test_toy.py::test_busy": 0.004}
     (tmp_path / "order").write_text(json.dumps(order))
-    assert ordered(tmp_path) == (0, ["test_quick", "test_noticed", "test_hangs", "test_slow"])
+    assert ordered(tmp_path) == (0, ["test_quick", "test_noticed", "test_hangs", "test_busy", "test_slow"])
     assert ordered(tmp_path, good=False) == (1, ["test_quick", "test_noticed"])
     assert (tmp_path / "failed").read_text() == "test_toy.py::test_noticed"
-    (tmp_path / "order").write_text(json.dumps({**order, "first": ["test_toy.py::test_slow"], "floor": 5.0}))
+    (tmp_path / "order").write_text(json.dumps({**order, "first": ["test_toy.py::test_slow"], "floor": 3.0}))
     assert ordered(tmp_path, hang=1000)[0] == mutation.LATE_STATUS
     assert ordered(tmp_path)[1][0] == "test_slow"
