@@ -216,6 +216,15 @@ def test_nohup() -> None:
         server.stop()
 
 
+def test_signals_that_its_parent_has_blocked() -> None:
+    def block() -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGUSR1])
+
+    with Server(preexec_fn=block) as server:
+        server.stats()
+        server.stop()
+
+
 def test_a_server_that_has_ended_cannot_be_stopped() -> None:
     """Or a test might take its own end for the one that it asked for."""
     with Server() as server:
