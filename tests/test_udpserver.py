@@ -910,6 +910,17 @@ def test_a_manager_that_is_not_there_stops_nothing(name: str) -> None:
         assert sum("notify" in line.lower() for line in server.stderr.all()) == 1
 
 
+def test_a_manager_that_does_not_read_is_not_waited_for(tmp_path: Path) -> None:
+    """Its socket takes a few signs of life, and then no more."""
+    name = str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(name)
+        with Server(env={**os.environ, "NOTIFY_SOCKET": name, "WATCHDOG_USEC": "1000"}) as server, Peer(server) as peer:
+            wait_until(lambda: any("cannot notify" in line for line in server.stderr.lines), "it is full")
+            peer.ask()
+            server.stop()
+
+
 class Activated(Server):
     """A server that gets sockets as systemd passes them."""
 
