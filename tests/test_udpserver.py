@@ -723,6 +723,7 @@ def test_nothing_is_said_into_the_state_file(tmp_path: Path) -> None:
 def test_it_is_written_after_changes_and_only_then(tmp_path: Path) -> None:
     file = tmp_path / "table"
     with Server("--state", str(file), "--state-every", "1") as server, Peer(server) as peer:
+        descriptors = os.listdir(f"/proc/{server.process.pid}/fd")
         for value in range(2):
             peer.send(heartbeat(0, 1, value))
             wait_until(lambda v=value: file.read_bytes()[26:28] == bytes((1, v)), "the change is written")  # type: ignore[misc]
@@ -731,6 +732,7 @@ def test_it_is_written_after_changes_and_only_then(tmp_path: Path) -> None:
         peer.send(bytes(8), REQUEST)
         peer.answer()
         assert (file.stat().st_ino, file.stat().st_mtime_ns) == written
+        assert len(os.listdir(f"/proc/{server.process.pid}/fd")) == len(descriptors)  # none is left open
 
 
 def test_two_servers_cannot_share_a_file(tmp_path: Path) -> None:
