@@ -9,6 +9,7 @@ import contextlib
 import os
 import random
 import re
+import resource
 import select
 import shutil
 import signal
@@ -752,6 +753,19 @@ def test_who_may_read_and_write_the_file(tmp_path: Path) -> None:
         file = tmp_path / f"table{umask}"
         with Server("--state", str(file), preexec_fn=lambda mask=umask: os.umask(mask)):
             assert file.stat().st_mode & 0o7777 == mode
+
+
+def test_a_file_that_is_written_in_part_is_none(tmp_path: Path) -> None:
+    """As on a disk that is full: the old one stays."""
+    def limit() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+
+    file, content = tmp_path / "table", state_bytes(b"\5" * 256)
+    file.write_bytes(content)
+    done = run("--state", str(file), "0", preexec_fn=limit)
+    assert done.returncode == 1 and "cannot write state to" in said(done)[0]
+    assert file.read_bytes() == content
 
 
 def test_a_symbolic_link_is_not_followed(tmp_path: Path) -> None:
