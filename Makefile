@@ -161,7 +161,7 @@ completion: ## make completion/ and OPTIONS in man/dumpulse.1 from client.py's p
 
 # Each of these is a part of `make test`, and prints how it went; check-pages makes whatever
 # fills performance.md, too, but for what is noisy.
-TESTS := proof-mutants test-firmware server-checked proof python check-pages proof-smoke mutants differential \
+TESTS := proof-mutants test-firmware server-checked proof python check-pages proof-smoke mutants mutants-sample differential \
          coverage fuzz-short fuzz-server lint exhaustive vectors proof-eva check-vectors unit
 
 # Two at a time, as most of them leave a core idle. What several need is built beforehand;
@@ -349,7 +349,20 @@ coverage: ## what the unit tests alone reach
 	@$(PYTHON) -m tests.coverage
 
 mutants: ## break the library: does a test notice?
-	@$(PYTHON) -m tests.mutants
+	@$(PYTHON) -m tests.mutants library $(ARGS)
+
+# What they need is built there. ARGS="--seed N --count N --file NAME --jobs N --list" choose.
+mutants-server: ## break udpserver, too: an hour and a half; ARGS="--count 100"
+	@$(PYTHON) -m tests.mutants server $(ARGS)
+
+mutants-client: ## break client.py, too: an hour and a half; ARGS="--count 100"
+	@$(PYTHON) -m tests.mutants client $(ARGS)
+
+# Always the same ones, until the code changes: a new survivor is a failure, or is explained.
+mutants-sample: ## a few of each, the same every time: a minute and a half
+	@$(PYTHON) -m tests.mutants server --quick --count $(SAMPLE)
+	@$(PYTHON) -m tests.mutants client --quick --count $(SAMPLE)
+SAMPLE := 16
 
 explore: ## Hypothesis with new and many more examples; minutes
 	@HYPOTHESIS_PROFILE=explore $(PYTEST) test_dumpulse.py
@@ -378,7 +391,7 @@ build/udpserver-sanitized: udpserver.c $(SERVICE)
 build/udpserver-sanitized: COMPILER := clang
 build/udpserver-sanitized: MORE := $(SANITIZERS)
 build/udpserver-calls: tests/calls.c udpserver.c $(SERVICE)
-build/udpserver-calls: SOURCES = $(filter-out udpserver.c agent/state.c,$(filter %.c,$^)) # calls.c includes these
+build/udpserver-calls: SOURCES = $(filter-out udpserver.c agent/loop.c agent/state.c,$(filter %.c,$^)) # calls.c includes these
 build/unit: tests/unit.c
 build/unit-can: tests/unit_can.c $(SERVICE)
 build/unit-can: SOURCES = tests/unit_can.c dumpulse.c # the first includes agent/can.c
@@ -431,8 +444,8 @@ $(READY): tools/packages.txt tools/requirements.txt tools/toolchains.txt
 	@tools/setup
 FIGURES := size cost paths worst energy instructions startup functions growth loopbench bench performance
 RELIABILITY := accepted bias bits bursts moved report-damage channels residual
-$(TESTS) $(FIGURES) $(RELIABILITY) vectors-file explore pages soak completion: | $(READY)
+$(TESTS) $(FIGURES) $(RELIABILITY) vectors-file explore pages soak completion mutants-server mutants-client: | $(READY)
 
 .PHONY: all check completion layers check-debian13 distclean help help-all demo tour udpserver canserver install uninstall test setup $(FIGURES) $(RELIABILITY) $(TESTS) \
         $(VECTOR_RUNS:%=vectors-%) vectors-file pages fuzz fuzz-replay replay-server \
-        server-sanitized server-valgrind soak explore completion clean firmware soak-firmware
+        server-sanitized server-valgrind soak explore completion clean firmware soak-firmware mutants-server mutants-client

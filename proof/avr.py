@@ -197,7 +197,7 @@ class Code:
     # -- the hooks: answered here, and they clobber whatever they may
 
     def time(self, state: State) -> None:
-        state.hooks.append(("time",))
+        state.hooks.append(("time", state.memory.copy()))
         self.clobber(state)
         state.registers[24:26] = self.clock
 
@@ -496,12 +496,15 @@ def check_frame(state: State, start: State, world: World) -> list[int]:
     return sorted(at - world.agent for at in written if at < world.agent + 260)
 
 
-def check_entry(code: Code, state: State, world: World, written: list[int], *said: Byte) -> None:
+def check_entry(code: Code, state: State, start: State, world: World, written: list[int], *said: Byte) -> None:
     variable, sender, value = said
     entry = (written[0] - 4) // 4
     must(written == list(range(4 + 4 * entry, 8 + 4 * entry)), f"writes {written}")
     stored = [state.memory[world.agent + at] for at in written]
-    must(state.hooks == [("time",)], "the clock hook is not called once")
+    must([hook[0] for hook in state.hooks] == ["time"], "the clock hook is not called once")
+    then = state.hooks[0][1]
+    must(all(then[world.agent + at] is (state if at in written[2:] else start).memory[world.agent + at]
+             for at in range(260)), "the entry is not as promised when the clock is read")
     must(proved(z3.And(vector(variable) == entry, *(
         vector(a) == vector(b) for a, b in zip(stored, [*code.clock[::-1], sender, value], strict=True))), state),
         f"the entry of variable {entry} is not as it should be")
@@ -515,7 +518,7 @@ def check_packet(code: Code, state: State, start: State, world: World) -> int:
     claim = (z3.Not(z3.Or(heartbeat, request)), heartbeat, request)[int(result)]
     must(proved(claim, state), f"result {result} for packets that are no such thing")
     if result == 1:
-        check_entry(code, state, world, written, *world.bytes[5:])
+        check_entry(code, state, start, world, written, *world.bytes[5:])
     elif result == 2:
         must(written == [0, 1, 2, 3], f"a request writes {written}")
         must(len(state.hooks) == 1, "the send hook is not called once")
@@ -537,7 +540,7 @@ def check_record(code: Code, state: State, start: State, world: World) -> int:
     valid = z3.ULT(variable, 64)
     must(proved(valid if result else z3.Not(valid), state), "dumpulse_record: wrong result")
     if result:
-        check_entry(code, state, world, written, variable, sender, value)
+        check_entry(code, state, start, world, written, variable, sender, value)
     else:
         must(not written and not state.hooks, "dumpulse_record leaves a trace")
     return int(result)

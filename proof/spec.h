@@ -41,6 +41,11 @@
 
 #include "dumpulse.h"
 
+/* The clock hook looks at the table when it is called, and keeps what it sees. At which agent's is
+ * for the proof to choose: it chooses the one that is being proved something of. */
+/*@ ghost dumpulse *watched; */
+/*@ ghost uint8_t clock_saw[260]; */
+
 /*@ predicate kept{L1, L2}(dumpulse *agent, integer from, integer to) =
       \forall integer i; from <= i < to ==>
         \at(agent->report[i], L1) == \at(agent->report[i], L2);
@@ -50,15 +55,23 @@
       number(&agent->report[4 + 4 * v]) == time &&
       agent->report[6 + 4 * v] == sender && agent->report[7 + 4 * v] == value;
 
+    // When the clock was read, the entry had the new sender and value, and all else was old.
+    predicate stamped_last{L1, L2}(dumpulse *agent, integer v, integer sender, integer value) =
+      \at(clock_saw[6 + 4 * v], L2) == sender && \at(clock_saw[7 + 4 * v], L2) == value &&
+      \forall integer i; 0 <= i < 260 && i != 6 + 4 * v && i != 7 + 4 * v ==>
+        \at(clock_saw[i], L2) == \at(agent->report[i], L1);
+
     predicate sent_once{L1, L2}(dumpulse *agent, void *context) =
       \at(send_calls, L2) == \at(send_calls, L1) + 1 &&
       \at(sent_context, L2) == context && \at(sent_packet == &agent->report[0], L2) &&
       \at(sent_length, L2) == 260;
 */
 
-/*@ assigns clock_calls, clock_time;
+/*@ requires \valid_read(watched);
+    assigns clock_calls, clock_time, clock_saw[0 .. 259];
     exits \false;
     ensures clock_calls == \old(clock_calls) + 1 && \result == clock_time;
+    ensures \forall integer i; 0 <= i < 260 ==> clock_saw[i] == \old(watched->report[i]);
 */
 uint16_t dumpulse_get_timestamp(void);
 
@@ -73,17 +86,18 @@ void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length);
 
 /* ---- The library. */
 
-/*@ requires \valid(agent);
+/*@ requires \valid(agent) && watched == agent && \separated(agent, &clock_saw[0 .. 259]);
     requires length == 8 ==>
       \valid_read(packet + (0 .. 7)) && \separated(agent, packet + (0 .. 7));
-    assigns agent->report[0 .. 259], clock_calls, clock_time, send_calls, sent_context,
-      sent_packet, sent_length;
+    assigns agent->report[0 .. 259], clock_calls, clock_time, clock_saw[0 .. 259], send_calls,
+      sent_context, sent_packet, sent_length;
     exits \false;
     behavior heartbeat:
       assumes heartbeat(packet, length);
       ensures \result == DUMPULSE_HEARTBEAT;
       ensures clock_calls == \old(clock_calls) + 1 && send_calls == \old(send_calls);
       ensures entry_is(agent, \old(packet[5]), clock_time, \old(packet[6]), \old(packet[7]));
+      ensures stamped_last{Pre, Post}(agent, \old(packet[5]), \old(packet[6]), \old(packet[7]));
       ensures kept{Pre, Post}(agent, 0, 4 + 4 * \old(packet[5]));
       ensures kept{Pre, Post}(agent, 8 + 4 * \old(packet[5]), 260);
     behavior request:
@@ -102,13 +116,14 @@ void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length);
 dumpulse_result dumpulse_process_packet(dumpulse *agent, const uint8_t *packet, size_t length,
                                         void *context);
 
-/*@ requires \valid(agent);
-    assigns agent->report[4 .. 259], clock_calls, clock_time;
+/*@ requires \valid(agent) && watched == agent && \separated(agent, &clock_saw[0 .. 259]);
+    assigns agent->report[4 .. 259], clock_calls, clock_time, clock_saw[0 .. 259];
     exits \false;
     behavior recorded:
       assumes variable < 64;
       ensures \result == DUMPULSE_HEARTBEAT && clock_calls == \old(clock_calls) + 1;
       ensures entry_is(agent, variable, clock_time, sender, value);
+      ensures stamped_last{Pre, Post}(agent, variable, sender, value);
       ensures kept{Pre, Post}(agent, 0, 4 + 4 * variable);
       ensures kept{Pre, Post}(agent, 8 + 4 * variable, 260);
     behavior refused:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import functools
+import os
 import subprocess
 import time
 from collections.abc import Callable
 
 from sim.targets import ROOT
 
-PATIENCE = 30.0  # seconds until something that is waited for has failed: machines may be busy
+# Seconds until something that is waited for has failed: generous, as machines may be busy.
+PATIENCE = float(os.environ.get("DUMPULSE_PATIENCE", "30"))
 
 
 @functools.cache

@@ -1,13 +1,15 @@
-/* udpserver for tests: it writes down the calls that a state file depends on, and has something
- * happen just before one of them.   SPDX-License-Identifier: MIT
+/* udpserver for tests: it writes down the calls that a state file depends on, and how long it waits,
+ * and has something happen just before one of them.   SPDX-License-Identifier: MIT
  *
  * CALLS names a file that gets a line for each. BEFORE is such a line, a space and a command for
  * the shell, which is run when that call comes for the first time. IN_USE is the number of the
  * call of bind() that fails because its port is in use. While there is a file FULL, the disk is full.
+ * With ENDLESS set, the first socket has more packets whenever it is asked.
  */
 #define _GNU_SOURCE /* NOLINT: as udpserver.c has it */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,15 +83,42 @@ static int noted_rename(const char *from, const char *to)
     return rename(from, to);
 }
 
+static int first_bound = -1;
+
 static int noted_bind(int descriptor, const struct sockaddr *address, socklen_t length)
 {
     static long count;
     const char *in_use = getenv("IN_USE");
 
+    if (first_bound < 0)
+        first_bound = descriptor;
     errno = EADDRINUSE;
     return in_use != NULL && ++count == strtol(in_use, NULL, 10)
                ? -1
                : bind(descriptor, address, length);
+}
+
+/* For how many sockets it waits, and for how long. */
+static int noted_ppoll(struct pollfd *sockets, nfds_t count, const struct timespec *timeout,
+                       const sigset_t *signals)
+{
+    char line[64];
+
+    (void)snprintf(line, sizeof line, "ppoll %lu %ld.%09ld", (unsigned long)count,
+                   (long)timeout->tv_sec, timeout->tv_nsec);
+    note(line, -1);
+    return ppoll(sockets, count, timeout, signals);
+}
+
+/* Empty packets are told by their length, and make no answer. */
+static int noted_recvmmsg(int descriptor, struct mmsghdr *messages, unsigned count, int flags,
+                          struct timespec *timeout)
+{
+    if (descriptor != first_bound || getenv("ENDLESS") == NULL)
+        return recvmmsg(descriptor, messages, count, flags, timeout);
+    for (unsigned i = 0; i < count; i++)
+        messages[i].msg_len = 0;
+    return (int)count;
 }
 
 #define open noted_open
@@ -98,6 +127,9 @@ static int noted_bind(int descriptor, const struct sockaddr *address, socklen_t 
 #define fsync noted_fsync
 #define rename noted_rename
 #define bind noted_bind
+#define ppoll noted_ppoll
+#define recvmmsg noted_recvmmsg
 #undef _GNU_SOURCE
+#include "../agent/loop.c"  /* NOLINT: it waits in there, */
 #include "../agent/state.c" /* NOLINT: most of the calls are in there, */
-#include "../udpserver.c"   /* NOLINT: and bind() here */
+#include "../udpserver.c"   /* NOLINT: and the others here */

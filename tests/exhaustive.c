@@ -1,6 +1,10 @@
 /* All 2^24 heartbeats, each with its right checksum and with a wrong one: the first
  * is taken exactly when its variable is below 64, the second is refused, and
- * nothing but the one entry ever changes.   SPDX-License-Identifier: MIT
+ * nothing but the one entry ever changes. What dumpulse_make_heartbeat() makes is the right one,
+ * byte by byte, and what dumpulse_read_entry() reads then is what was sent.
+ * All 2^16 sums that a report may begin with, for each half of the checksum: of a few tables
+ * dumpulse_check_report() believes the right one alone, and so it does with every change of one byte.
+ *                                                                 SPDX-License-Identifier: MIT
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,6 +41,58 @@ static uint32_t sum_of_four(unsigned p, unsigned q, unsigned r, unsigned s)
     return (4 + 4 * p + 3 * q + 2 * r + s) << 16 | (1 + p + q + r + s);
 }
 
+/* Adler-32 as RFC 1950 has it, each sum reduced at every byte. */
+static void put_sum(uint8_t report[DUMPULSE_REPORT_SIZE])
+{
+    uint32_t a = 1, b = 0;
+
+    for (size_t i = 4; i < DUMPULSE_REPORT_SIZE; i++) {
+        a = (a + report[i]) % 65521;
+        b = (b + a) % 65521;
+    }
+    report[0] = (uint8_t)(b >> 8);
+    report[1] = (uint8_t)b;
+    report[2] = (uint8_t)(a >> 8);
+    report[3] = (uint8_t)a;
+}
+
+static void must(const uint8_t *report, bool answer, const char *what)
+{
+    if (dumpulse_check_report(report, DUMPULSE_REPORT_SIZE) != answer)
+        fail(report, what);
+}
+
+/* How many reports were asked about. */
+static unsigned long check_reports(void)
+{
+    unsigned long asked = 0;
+
+    for (unsigned table = 0; table < 4; table++) {
+        uint8_t report[DUMPULSE_REPORT_SIZE], right[4];
+        for (unsigned i = 0; i < sizeof report; i++) /* zeros, ones, and two mixtures */
+            report[i] = (uint8_t)(table == 0 ? 0 : table == 1 ? 0xFF : i * table * 37 ^ i >> 2);
+        put_sum(report);
+        memcpy(right, report, 4);
+        for (unsigned half = 0; half < 4; half += 2) {
+            for (unsigned sum = 0; sum < 1U << 16; sum++) {
+                report[half] = (uint8_t)(sum >> 8);
+                report[half + 1] = (uint8_t)sum;
+                must(report, memcmp(report, right, 4) == 0, "a report's checksum is taken wrongly");
+                asked++;
+            }
+            memcpy(report, right, 4);
+        }
+        for (unsigned at = 0; at < sizeof report; at++)
+            for (unsigned change = 0; change < 256; change++) {
+                report[at] ^= (uint8_t)change;
+                must(report, change == 0, "a report with a changed byte is taken wrongly");
+                report[at] ^= (uint8_t)change;
+                asked++;
+            }
+    }
+    return asked;
+}
+
 int main(void)
 {
     /* Three agents: the one that is used, between two that nothing may change. */
@@ -69,9 +125,16 @@ int main(void)
         packet[1] = (uint8_t)(right >> 16);
         packet[2] = (uint8_t)(right >> 8);
         packet[3] = (uint8_t)right;
+        uint8_t made[8];
+        dumpulse_make_heartbeat(made, variable, sender, value);
+        if (memcmp(made, packet, 8) != 0)
+            fail(packet, "made otherwise");
         if (variable >= 64) {
             if (dumpulse_process_packet(agent, packet, 8, NULL) != DUMPULSE_REFUSED)
                 fail(packet, "taken with a variable out of range");
+            const dumpulse_entry none = dumpulse_read_entry(agent->report, variable);
+            if (none.timestamp != 0 || none.sender != 0 || none.value != 0)
+                fail(packet, "read though out of range");
             refused++;
         } else {
             uint8_t *entry = agent->report + 4 + 4 * variable;
@@ -80,6 +143,9 @@ int main(void)
                 fail(packet, "refused");
             if (memcmp(entry, expected, 4) != 0)
                 fail(packet, "entry not written");
+            const dumpulse_entry read = dumpulse_read_entry(agent->report, variable);
+            if (read.timestamp != 0x7E57 || read.sender != sender || read.value != value)
+                fail(packet, "entry read otherwise");
             memcpy(entry, before[1].report + 4 + 4 * variable, 4);
             taken++;
         }
@@ -91,7 +157,8 @@ int main(void)
                sends);
         return 1;
     }
-    printf("exhaustive: %lu taken, %lu refused: %lu passed, 0 failed\n", taken, refused,
-           taken + refused);
+    const unsigned long reports = check_reports();
+    printf("exhaustive: %lu taken, %lu refused, %lu reports: %lu passed, 0 failed\n", taken,
+           refused, reports, taken + refused + reports);
     return 0;
 }

@@ -1,194 +1,315 @@
-"""Breaks the library in every small way and sees that the tests notice.    make mutants
+"""Breaks the programs in small ways and sees that the tests notice.
 
-Each comparison, operator and constant of dumpulse.c and dumpulse.h is changed, and each
-statement that assigns or calls is left out, one at a time. A mutant must fail the unit tests or the vectors, on this
-machine or, if it lives only where an int has 16 bits or nothing divides, on a simulated AVR or Cortex-M0+. One that
-cannot be told from the original stands in equivalent.tsv with the reason.
+    python -m tests.mutants library|server|client [--seed N] [--count N] [--file NAME] [--jobs N]
+
+The library: each comparison, operator, constant and statement of dumpulse.c and dumpulse.h, and
+the unit tests and the vectors, on this machine or, if a mutant lives only where an int has 16
+bits, on a simulated AVR. The server: udpserver.c and agent/. The client: client.py. Of these two
+the tests are the Python ones, in a copy of the project for each job: the fastest, and those that
+noticed the last mutants, first. Before them come the unit tests and the deterministic part of
+the fuzzer, with the sources that these include, and after them the virtual machine with CAN.
+
+What survives stands in survivors.tsv with the reason, or is a failure; so is a line there that is
+noticed after all, or that no mutant has. A sample is always the same for a seed.
 SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import os
-import re
 import shutil
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+import tempfile
+import threading
+from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
+
+from tests import mutation, vm
+from tests.mutation import STILLBORN, SURVIVED, Limits, Mutant, Stillborn, Verdict, compiled, run_step
 
 ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / "build" / "mutants"
-EQUIVALENT = Path(__file__).with_name("equivalent.tsv")
+SURVIVORS = Path(__file__).with_name("survivors.tsv")
 CODE_OF_HEADER = "#define DUMPULSE_MAGIC"  # before it there is only the manual
-TIMEOUT = 20  # seconds; a mutant that loops for ever is caught, too
+NOT_TESTED = (3, 4, 5)  # of pytest's statuses: an error of its own, or of how it was called
+COMPILING = 120.0  # seconds: the longest takes 2 on an idle machine
+FLOOR = 30.0  # seconds that a test may take more than ten times as long as without any change
+IMPATIENCE = "8"  # seconds for tests of a mutant that wait for what may never come
 
-# What each operator may become. Longer ones first: `<<` is not two `<`.
-OPERATORS = {
-    "<<": (">>",), ">>": ("<<",), "++": ("--",), "--": ("++",),
-    "+=": ("-=", "="), "-=": ("+=", "="), "&&": ("||",), "||": ("&&",),
-    "==": ("!=",), "!=": ("==",), "<=": ("<", ">"), ">=": (">", "<"),
-    "->": (), "<": ("<=", ">"), ">": (">=", "<"), "+": ("-",), "-": ("+",),
-    "*": ("+",), "|": ("&",), "&": ("|",), "!": ("",), "=": (),
+
+class Subject(Protocol):
+    least: float  # the share that must be noticed
+
+    def mutants(self) -> list[Mutant]: ...
+
+    def prepare(self, place: Path) -> None:
+        """Makes it a place to test in, where the program is as it is."""
+
+    def test(self, mutant: Mutant | None, place: Path, patient: bool, with_slow: bool) -> Verdict:
+        """None: the program as it is, which must survive, and whose time counts."""
+
+
+class Library:
+    least = 0.98
+
+    def __init__(self) -> None:
+        self._limits = Limits()
+
+    def mutants(self) -> list[Mutant]:
+        header = (ROOT / "dumpulse.h").read_text()
+        return [*mutation.c_mutants("dumpulse.c", (ROOT / "dumpulse.c").read_text(), thorough=True),
+                *mutation.c_mutants("dumpulse.h", header, header.index(CODE_OF_HEADER), thorough=True)]
+
+    def prepare(self, place: Path) -> None:
+        place.mkdir(parents=True)
+
+    def test(self, mutant: Mutant | None, place: Path, patient: bool, with_slow: bool) -> Verdict:
+        for name in ("dumpulse.c", "dumpulse.h"):
+            shutil.copy(ROOT / name, place)
+        if mutant is not None:
+            (place / mutant.file).write_text(mutant.text)
+        build = ["gcc", "-std=c99", "-O1", "-w", f"-I{place}", place / "dumpulse.c"]
+        try:
+            compiled([*build, "tests/unit.c", "-lcmocka", "-o", place / "unit"], COMPILING, ROOT)
+            compiled([*build, "tests/vectors.c", "-o", place / "vectors"], COMPILING, ROOT)
+        except Stillborn:
+            return STILLBORN, "gcc"
+        pytest = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider",
+                  "tests/test_targets.py", "-k", "[ATmega328P] or [Cortex-M0+]"]
+        for step, command in (("unit", [place / "unit"]), ("vectors", [place / "vectors", "tests/vectors.tsv"]),
+                              ("AVR", pytest)):
+            verdict = run_step(step, command, self._limits, ROOT, learn=mutant is None,
+                               no_verdict=[2, *NOT_TESTED] if command is pytest else (), DUMPULSE_SOURCE=str(place))
+            if verdict != SURVIVED:
+                return verdict, step
+        return SURVIVED, ""
+
+
+def copy_of_the_project(place: Path) -> None:
+    shutil.copytree(ROOT, place, symlinks=True,
+                    ignore=lambda folder, names: {"build", ".git", "__pycache__", ".library"} & set(names))
+    (place / "build").mkdir()
+    (place / "build" / "venv").symlink_to(ROOT / "build" / "venv")
+
+
+class PythonTests:
+    """Some of the Python tests, in copies of the project: the fast ones, then the slow ones."""
+
+    def __init__(self, files: Sequence[str], without: str, slow: str) -> None:
+        self._steps = {"tests": [*files, "-k", f"not ({without}) and not ({slow})"],
+                       "slow tests": [*files, "-k", f"not ({without}) and ({slow})"]}
+        self._limits = Limits()
+        self._seconds: dict[str, dict[str, float]] = {}
+        self._noticed: dict[str, list[str]] = defaultdict(list)  # the tests of a file's last mutants
+        self._lock = threading.Lock()
+
+    def test(self, mutant: Mutant | None, place: Path, patient: bool, with_slow: bool) -> Verdict:
+        for step in self._steps:
+            if step == "tests" or with_slow:
+                verdict = self._run(step, mutant, place, patient)
+                if mutant is None and verdict != SURVIVED:  # a busy machine? No mutant is hidden by it
+                    verdict = self._run(step, mutant, place, patient)
+                if verdict != SURVIVED:
+                    return verdict, step
+        return SURVIVED, ""
+
+    def _run(self, step: str, mutant: Mutant | None, place: Path, patient: bool) -> str:
+        order, failed = place / "build" / "order.json", place / "build" / "failed"
+        failed.unlink(missing_ok=True)
+        order.unlink(missing_ok=True)
+        if mutant is not None:
+            with self._lock:
+                first = list(self._noticed[mutant.file])
+            order.write_text(json.dumps({"seconds": self._seconds.get(step, {}), "first": first, "floor": FLOOR}))
+        more = {} if patient or mutant is None else {"DUMPULSE_PATIENCE": IMPATIENCE}
+        with tempfile.TemporaryDirectory(prefix="mutant-") as scratch:
+            verdict = run_step(
+                step, [place / "build/venv/bin/python", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider",
+                       "-p", "tests.ordered", *self._steps[step]],
+                self._limits, place, learn=mutant is None, no_verdict=NOT_TESTED, DUMPULSE_ORDER=str(order),
+                DUMPULSE_FAILED=str(failed), PYTEST_DISABLE_PLUGIN_AUTOLOAD="1", TMPDIR=scratch, **more)
+        if mutant is None and verdict == SURVIVED:
+            self._seconds[step] = json.loads(order.read_text())["seconds"]
+        elif mutant is None:
+            test = failed.read_text() if failed.exists() else "no test could be run"
+            print(f"without any change, this does not pass: {test}", file=sys.stderr)
+        elif failed.exists():
+            with self._lock:
+                self._noticed[mutant.file] = list(dict.fromkeys(
+                    [failed.read_text(), *self._noticed[mutant.file]]))[:8]
+        return verdict
+
+
+class Client:
+    least = 0.9
+
+    def __init__(self) -> None:
+        self._tests = PythonTests(
+            ["tests/test_client.py", "tests/test_watch.py", "tests/test_serial_client.py", "tests/test_can.py"],
+            without="machine_with_can or cannot_be_fetched",
+            slow="commands_of_the_readme or demo or says_what_it_sent or any_file or changed_cells or over_the_wrap"
+                 " or restart or nobody_answers or pulled_out or asks_again or 64_variables or long_waits")
+
+    def mutants(self) -> list[Mutant]:
+        return mutation.python_mutants("client.py", (ROOT / "client.py").read_text())
+
+    def prepare(self, place: Path) -> None:
+        copy_of_the_project(place)
+        subprocess.run(["make", "-s", "CFLAGS=-O1", "build/udpserver", "build/canserver"], cwd=place,
+                       check=True)
+
+    def test(self, mutant: Mutant | None, place: Path, patient: bool, with_slow: bool) -> Verdict:
+        (place / "client.py").write_text((ROOT / "client.py").read_text() if mutant is None else mutant.text)
+        return self._tests.test(mutant, place, patient, with_slow)
+
+
+SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+SERVER_FLAGS = ["-std=c99", "-O1", "-g1", "-w", "-I.", *SANITIZERS]
+AGENT = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "agent").glob("*.c"))
+IN_CALLS = ("udpserver.c", "agent/loop.c", "agent/state.c")  # tests/calls.c includes these
+# Each program: what it is linked of.
+SERVER_PROGRAMS = {
+    "udpserver": ["udpserver.c", *AGENT, "dumpulse.c"],
+    "canserver": ["canserver.c", *AGENT, "dumpulse.c"],
+    "udpserver-calls": ["tests/calls.c", *(source for source in AGENT if source not in IN_CALLS), "dumpulse.c"],
 }
-TOKEN = re.compile(
-    r"(?P<comment>/\*.*?\*/)|(?P<directive>^[ \t]*#(?!define DUMPULSE_[A-Z])[^\n]*)|(?P<text>\"[^\"\n]*\"|'[^'\n]*')"
-    r"|(?P<assertion>\btypedef char [^;]*;)"  # no code: tests/test_targets.py has it fail
-    r"|(?P<number>\b(?:0[xX][0-9A-Fa-f]+|\d+)(?P<suffix>[uUlL]*)\b)"
-    r"|(?P<word>\b(?:true|false)\b)"
-    r"|(?P<operator>"
-    + "|".join(re.escape(operator) for operator in OPERATORS) + ")", re.S | re.M)
-
-STATEMENT = re.compile(
-    r"^ +(?:\*?\w+(?:\[\w+\]|\.\w+)? [-+]?= [^;]*|dumpulse_\w+\([^;{}]*\));$", re.M)
-
-
-@dataclass(frozen=True)
-class Mutant:
-    file: str
-    line: int
-    before: str  # the line, without its indentation
-    after: str
-    text: str  # the whole file
-
-    @property
-    def key(self) -> tuple[str, str, str]:
-        return self.file, self.before, self.after
+# Tests in C, of some of the sources, which they include: these, the compiler, the command.
+SERVER_STEPS = {
+    "unit-can": (["agent/can.c"], ["gcc", "tests/unit_can.c", "dumpulse.c", "-lcmocka"], ["build/unit-can"]),
+    "unit-table": (["agent/table.c"], ["gcc", "tests/unit_table.c", "-lcmocka"], ["build/unit-table"]),
+    "unit-udpserver": (["agent/address.c", "agent/limits.c", "agent/sources.c"],
+                       ["gcc", "tests/unit_udpserver.c", "-lcmocka"], ["build/unit-udpserver"]),
+    "fuzz": (["udpserver.c", "agent/options.c", "agent/state.c"],
+             ["clang", "-fsanitize=fuzzer", "-Wno-everything", "tests/fuzz_udpserver.c"],
+             ["build/fuzz", "-runs=2000", "-seed=1", "-max_len=512", "-artifact_prefix=build/",
+              "-dict=tests/fuzz_udpserver.dict", "tests/corpus_udpserver"]),
+}
+IN_VM = ("agent/can.c", "agent/sockets.c", "canserver.c")  # what only a machine with CAN tells all of
+HEADERS_WITH_CODE = ("agent/address.h", "agent/limits.h", "agent/table.h")
 
 
-def replacements(match: re.Match[str]) -> tuple[str, ...]:
-    if match["number"]:
-        digits = match["number"].rstrip("uUlL")
-        value = int(digits, 0)
-        return tuple(f"{new}{match['suffix']}" for new in (value + 1, value - 1) if new >= 0)
-    if match["word"]:
-        return ("false",) if match["word"] == "true" else ("true",)
-    return OPERATORS[match["operator"]] if match["operator"] else ()
+class Server:
+    least = 0.9
+
+    def __init__(self) -> None:
+        self._limits = Limits()
+        self._tests = PythonTests(
+            ["tests/test_udpserver.py", "tests/test_can.py"],
+            without="machine_with_can or install_units or addresses_that_cannot or cannot_be_fetched",
+            slow="only_then or kills_amid or fails_later or during_a_flood or wastes_no_processor or watchdog")
+
+    def mutants(self) -> list[Mutant]:
+        return [mutant for file in ("udpserver.c", "canserver.c", *AGENT, *HEADERS_WITH_CODE)
+                for mutant in mutation.c_mutants(file, (ROOT / file).read_text())]
+
+    def prepare(self, place: Path) -> None:
+        copy_of_the_project(place)
+        (place / "build" / "objects").mkdir()
+        vm.kernel()  # fetched, if it is not here yet
+        (place / "build" / "vm").symlink_to(ROOT / "build" / "vm")
+        subprocess.run(["make", "-s", "build/flood"], cwd=place, check=True)
+
+    def test(self, mutant: Mutant | None, place: Path, patient: bool, with_slow: bool) -> Verdict:
+        original = None if mutant is None else (place / mutant.file).read_text()
+        try:
+            if mutant is not None:
+                (place / mutant.file).write_text(mutant.text)
+            return self._built_and_tested(mutant, place, patient, with_slow)
+        except Stillborn:
+            if mutant is None:
+                raise
+            return STILLBORN, "gcc"
+        finally:
+            if mutant is not None and original is not None:
+                (place / mutant.file).write_text(original)
+
+    def _built_and_tested(self, mutant: Mutant | None, place: Path, patient: bool, with_slow: bool) -> Verdict:
+        sources = {source for program in SERVER_PROGRAMS.values() for source in program}
+        changed = sources if mutant is None or mutant.file.endswith(".h") else {
+            mutant.file, "tests/calls.c" if mutant.file in IN_CALLS else mutant.file} & sources
+        objects = {source: f"build/objects/{source.replace('/', '-')}.o" for source in sources}
+        for source in changed:
+            made = objects[source]
+            if mutant is not None:  # the others are of the program as it is, and stay so
+                objects[source] = made = made.replace(".o", ".mutant.o")
+            compiled(["gcc", *SERVER_FLAGS, "-c", source, "-o", made], COMPILING, place)
+        for program, parts in SERVER_PROGRAMS.items():
+            compiled(["gcc", *SANITIZERS, *(objects[source] for source in parts), "-o", f"build/{program}"], COMPILING, place)
+        for step, (files, compiler, command) in SERVER_STEPS.items():
+            if mutant is not None and mutant.file not in (*files, *HEADERS_WITH_CODE):
+                continue
+            rest = [objects[source] for source in SERVER_PROGRAMS["udpserver"]
+                    if source not in (*files, "agent/main.c")] if step == "fuzz" else []
+            compiled([*compiler, *SERVER_FLAGS, *rest, "-o", f"build/{step}"], COMPILING, place)
+            verdict = run_step(step, command, self._limits, place, learn=mutant is None)
+            if verdict != SURVIVED:
+                return verdict, step
+        verdict, step = self._tests.test(mutant, place, patient, with_slow)
+        if verdict == SURVIVED and with_slow and (mutant is None or mutant.file in IN_VM):
+            step = "VM"
+            verdict = run_step(step, [place / "build/venv/bin/python", "-m", "tests.vm", "env",
+                                      "PYTEST_DISABLE_PLUGIN_AUTOLOAD=1", "build/venv/bin/python", "-m", "pytest", "-q",
+                                      "-x", "-p", "no:cacheprovider", "--assert=plain", "-k", "not firmware",
+                                      "tests/vm_can.py"], self._limits, place, learn=mutant is None)
+        return verdict, step
 
 
-def is_type(text: str, match: re.Match[str]) -> bool:
-    """A `*` or `&` that belongs to a type or takes an address is no operator here."""
-    before, after = text[:match.start()].rstrip(), text[match.end():]
-    if match["operator"] == "*":
-        return not after[:1].isspace()
-    if match["operator"] == "&":
-        return before[-1:] in "(,=" or after[:1].isalpha()
-    return False
-
-
-def mutants(name: str) -> list[Mutant]:
-    text = (ROOT / name).read_text()
-    start = text.index(CODE_OF_HEADER) if name.endswith(".h") else 0
-    found = []
-
-    def add(match: re.Match[str], new: str) -> None:
-        if match.start() >= start:
-            mutated = text[:match.start()] + new + text[match.end():]
-            number = text.count("\n", 0, match.start())
-            found.append(Mutant(name, number + 1, text.split("\n")[number].strip(),
-                                mutated.split("\n")[number].strip(), mutated))
-
-    for match in TOKEN.finditer(text):
-        if not is_type(text, match):
-            for new in replacements(match):
-                add(match, new)
-    for match in STATEMENT.finditer(text):
-        add(match, "    ;" + "\n" * match[0].count("\n"))
-    return found
-
-
-def passes(command: list[object]) -> bool:
-    """Whether a program of a mutant ends well, and in time."""
-    try:
-        return subprocess.run([str(word) for word in command], cwd=ROOT, timeout=TIMEOUT,
-                              capture_output=True, check=False).returncode == 0
-    except subprocess.TimeoutExpired:
-        return False
-
-
-def passes_simulated(place: Path) -> bool:
-    """Whether the vectors pass on a simulated AVR and Cortex-M0+; anything but a failed test is an error."""
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider",
-         "tests/test_targets.py", "-k", "[ATmega328P] or [Cortex-M0+]"], cwd=ROOT, capture_output=True, text=True,
-        env=os.environ | {"DUMPULSE_SOURCE": str(place)}, timeout=120, check=False)
-    if done.returncode == 0:
-        return True
-    if done.returncode == 1 and re.search(r"^1 failed", done.stdout, re.M):
-        return False
-    raise SystemExit(f"mutants: the tests in simulators could not be run:\n{done.stdout}{done.stderr}")
-
-
-def verdict(job: tuple[int, Mutant]) -> str:
-    """stillborn, native, simulated or survived."""
-    number, mutant = job
-    place = WORK / str(number)
-    place.mkdir(parents=True)
-    for name in ("dumpulse.c", "dumpulse.h"):
-        shutil.copy(ROOT / name, place)
-    (place / mutant.file).write_text(mutant.text)
-    result = test(place)
-    shutil.rmtree(place)
-    return result
-
-
-def test(place: Path) -> str:
-    build = ["gcc", "-std=c99", "-O1", "-w", f"-I{place}", place / "dumpulse.c"]
-    unit, vectors = place / "unit", place / "vectors"
-    if not passes([*build, "tests/unit.c", "-lcmocka", "-o", unit]):
-        return "stillborn"
-    if not passes([unit]):
-        return "native"
-    if not passes([*build, "tests/vectors.c", "-o", vectors]):
-        return "stillborn"
-    if not passes([vectors, "tests/vectors.tsv"]):
-        return "native"
-    if not passes_simulated(place):
-        return "simulated"
-    return "survived"
+SUBJECTS: dict[str, type[Library] | type[Server] | type[Client]] = {
+    "library": Library, "server": Server, "client": Client}
 
 
 def main() -> None:
-    known = {}
-    for line in EQUIVALENT.read_text().splitlines():
-        if line and not line.startswith("#"):
-            file, before, after, reason = line.split("\t")
-            known[file, before, after] = reason
-    shutil.rmtree(WORK, ignore_errors=True)
-    WORK.mkdir(parents=True)
-    original = WORK / "original"
-    shutil.copytree(ROOT, original, ignore=lambda folder, names:
-                    [name for name in names if name not in ("dumpulse.c", "dumpulse.h")])
-    if test(original) != "survived":
-        raise SystemExit("mutants: the tests fail without any mutation: mend that first")
+    parser = argparse.ArgumentParser(prog="mutants", description="Breaks a program; do its tests notice?")
+    parser.add_argument("subject", choices=SUBJECTS)
+    parser.add_argument("--seed", type=int, default=1, help="of the sample")
+    parser.add_argument("--count", type=int, help="how large a sample; all unless given")
+    parser.add_argument("--file", action="append", help="mutants of this file alone (repeatable)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="so many at a time")
+    parser.add_argument("--quick", action="store_true",
+                        help="without the slow tests, for what is explained in survivors.tsv or noticed by others")
+    parser.add_argument("--list", action="store_true", help="only list what would be tested")
+    options = parser.parse_args()
+    name = "mutants" if options.subject == "library" else f"mutants-{options.subject}"
+    subject: Subject = SUBJECTS[options.subject]()
+    every = subject.mutants()
+    files = {mutant.file for mutant in every}
+    for file in options.file or ():
+        if file not in files:
+            parser.error(f"no mutant is of {file}: they are of {', '.join(sorted(files))}")
+    chosen = mutation.sample([mutant for mutant in every if not options.file or mutant.file in options.file],
+                             options.seed, options.count)
+    if options.list:
+        for mutant in chosen:
+            print(f"{mutant.file}:{mutant.line}\t{mutant.before}\t{mutant.after}")
+        return
+    known = {key: reason for key, reason in mutation.explained(SURVIVORS).items() if key[0] in files}
+    print(f"{name}: {len(chosen)} of {len(every)} mutants; the same again with "
+          f"--seed {options.seed} --count {len(chosen)}", flush=True)
 
-    every = mutants("dumpulse.c") + mutants("dumpulse.h")
-    counts = dict.fromkeys(("native", "simulated", "stillborn", "survived"), 0)
-    faults = []
-    survivors = set()
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for done, (mutant, result) in enumerate(
-                zip(every, pool.map(verdict, enumerate(every)), strict=True), 1):
-            counts[result] += 1
-            if sys.stderr.isatty():
-                print(f"\rmutants: {done} of {len(every)}", end="", file=sys.stderr)
-            if result == "survived":
-                survivors.add(mutant.key)
-                if mutant.key not in known:
-                    faults.append(f"{mutant.file}:{mutant.line}: no test notices\n"
-                                  f"    {mutant.before}\n    {mutant.after}")
-    if sys.stderr.isatty():
-        print(file=sys.stderr)
-    faults += [f"{EQUIVALENT.name}: no such survivor any more: {' '.join(key)}"
-               for key in known.keys() - survivors]
-    live = len(every) - counts["stillborn"]
-    print(f"mutants: {counts['native'] + counts['simulated']} of {live} killed, {counts['simulated']} of them "
-          f"only in simulators; {counts['survived']} survived, {len(survivors & known.keys())} of them "
-          f"equivalent by {EQUIVALENT.name}; {counts['stillborn']} did not compile")
+    work = WORK / options.subject
+    shutil.rmtree(work, ignore_errors=True)
+    places = [work / str(number) for number in range(options.jobs)]
+    subject.prepare(places[0])
+    verdict = subject.test(None, places[0], True, not options.quick)
+    if verdict[0] != SURVIVED:
+        raise SystemExit(f"{name}: without any change it does not pass: {verdict[1]}: mend that first")
+    for place in places[1:]:
+        shutil.copytree(places[0], place, symlinks=True)
+
+    def tested(mutant: Mutant, place: Path, patient: bool) -> Verdict:
+        return subject.test(mutant, place, patient, not options.quick or mutant.key not in known)
+
+    faults = mutation.campaign(name, every, chosen, known, places, tested,
+                               subject.least if len(chosen) == len(every) else 0.0)
+    shutil.rmtree(work)
     if faults:
         raise SystemExit("\n".join(faults))
-    print(f"mutants: {live} passed, 0 failed")
+    print(f"{name}: {len(chosen)} passed, 0 failed")
 
 
 if __name__ == "__main__":

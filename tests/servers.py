@@ -56,8 +56,8 @@ class Server:
     """A running udpserver. Leaving the context kills it, if it has not been stopped."""
 
     def __init__(self, *options: str, port: int | None = 0, wrap: Sequence[str] = (),
-                 binary: str = "", **popen: object) -> None:
-        argv = [*wrap, *([binary] if binary else command()), "--stats-json", *options]
+                 program: Sequence[str] = (), **popen: object) -> None:
+        argv = [*wrap, *(program or command()), "--stats-json", *options]
         if port is not None:  # None: systemd's sockets, which know their own
             argv.append(str(port))
         self.process = subprocess.Popen(  # type: ignore[call-overload]
@@ -113,9 +113,15 @@ class Server:
             counters = self.stats()
         return counters
 
-    def stop(self, number: int = signal.SIGTERM, status: int = 0) -> Counters:
-        """Ends it, and returns the last counters that it printed."""
-        self.process.send_signal(number)
+    def stop(self, status: int = 0) -> Counters:
+        """Ends it by SIGTERM, and returns the last counters that it printed. It must still run: a server that
+        has ended by itself is none that was stopped."""
+        assert self.process.poll() is None, f"it has ended already: {self.stderr.all()}"
+        self.process.terminate()
+        return self.ended(status)
+
+    def ended(self, status: int = 0) -> Counters:
+        """The last counters that it printed, once it has ended after a signal that it has got."""
         assert self.process.wait(PATIENCE) == status, self.stderr.all()
         return self._counters(self.stdout.all()[-1])
 

@@ -103,6 +103,14 @@ def test_addresses_that_cannot_be(address: str, why: str) -> None:
         client.Agent(address)
 
 
+@pytest.mark.parametrize("address, interface, base", [
+    ("can:can0", "can0", 0x680), ("can:" + "x" * 15, "x" * 15, 0x680), ("can:can0:000", "can0", 0),
+    ("can:can0:780", "can0", 0x780), ("can:can0:00000680", "can0", 0x80000680),
+    ("can:can0:1FFFFF80", "can0", 0x9FFFFF80), ("can:can0:1fffff80", "can0", 0x9FFFFF80)])
+def test_addresses_that_can_be(address: str, interface: str, base: int) -> None:
+    assert client.parse_can(address) == (interface, base)
+
+
 def test_a_kernel_that_cannot_be_fetched_is_a_failure(monkeypatch: pytest.MonkeyPatch,
                                                       tmp_path: Path) -> None:
     """And says why, from apt; no test is skipped."""

@@ -204,6 +204,19 @@ def test_a_port_in_use_is_said(server: Server) -> None:
     assert done.returncode == 1 and "cannot listen on 192.0.2.77:0" in said(done)[0]
 
 
+def test_an_interface_goes_with_an_address() -> None:
+    """A link-local address means nothing without; it is told where it cannot be used, too."""
+    with Server("--bind", "::1%lo") as server, Peer(server, "::1") as peer:
+        peer.ask()
+    done = run("--bind", "fe80::1%lo", "0")  # loopback has no such one
+    assert done.returncode == 1 and "cannot listen on [fe80::1%lo]:0: " in said(done)[0]
+
+
+def test_what_is_taken_for_granted_is_said(server: Server) -> None:
+    assert server.stderr.lines[-1] == (
+        "udpserver: reports to 127.0.0.0/8 ::1; 10 a second each, 1000 in all; --allow CIDR names others")
+
+
 def test_it_listens_on_loopback_unless_told_otherwise(server: Server) -> None:
     listening = server.stderr.lines[0].split(" on ")[1].split()
     assert listening[0] == f"127.0.0.1:{server.port}"
@@ -219,15 +232,35 @@ def test_signals_end_it_cleanly(number: int) -> None:
             peer.send(*[heartbeat(1, 2, 3)] * 90)
         server.process.send_signal(number)
         server.process.send_signal(signal.SIGCONT)
-        counters = server.stop(number)
+        counters = server.ended()
         assert counters["heartbeats"] + counters["drops"] == 9000
 
 
 def test_nohup() -> None:
+    """The signal that it must not heed is delivered before it is seen to go on."""
     with Server(preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)) as server, Peer(server) as peer:
         server.process.send_signal(signal.SIGHUP)
-        peer.ask()
+        for _ in range(3):  # each time the loop goes round, so that a signal would have ended it
+            peer.ask()
         server.stop()
+
+
+def test_signals_that_its_parent_has_blocked() -> None:
+    def block() -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGUSR1])
+
+    with Server(preexec_fn=block) as server:
+        server.stats()
+        server.stop()
+
+
+def test_a_server_that_has_ended_cannot_be_stopped() -> None:
+    """Or a test might take its own end for the one that it asked for."""
+    with Server() as server:
+        server.process.terminate()
+        server.process.wait(PATIENCE)
+        with pytest.raises(AssertionError, match="has ended already"):
+            server.stop()
 
 
 def test_one_port_is_found_for_all_addresses() -> None:
@@ -705,6 +738,54 @@ def test_the_kernels_drops_are_counted(server: Server, peer: Peer) -> None:
     assert counters["heartbeats"] >= 0.9 * int(room[0])  # as the manual says, or the server itself
 
 
+class Noting(Server):
+    """The server with calls.c around it."""
+
+    def __init__(self, *options: str, **environment: str) -> None:
+        super().__init__(*options, env={**os.environ, **environment}, program=[built("build/udpserver-calls")])
+
+
+@pytest.mark.parametrize("rest", [1, 15, 16, 17, 60])
+def test_a_nap_after_many_packets(tmp_path: Path, rest: int) -> None:
+    """From 16 on in one round it sleeps for a millisecond, and is not woken by packets. With fewer,
+    or none, it waits for its sockets."""
+    noted = tmp_path / "calls"
+    with Noting("--bind", "127.0.0.1", CALLS=str(noted)) as server, Peer(server) as peer:
+        server.stats()
+        server.process.send_signal(signal.SIGSTOP)
+        before = noted.read_text()
+        peer.send(*[heartbeat(1, 2, 3)] * rest)
+        server.process.send_signal(signal.SIGCONT)
+        settled(server, rest)
+        naps = noted.read_text().removeprefix(before).splitlines().count("ppoll 0 0.001000000")
+        assert naps == (rest >= 16)
+
+
+def test_no_nap_while_it_is_behind(tmp_path: Path) -> None:
+    """When a round took a quarter of what the buffer holds, the next one follows at once."""
+    noted = tmp_path / "calls"
+    with Noting("--bind", "127.0.0.1", CALLS=str(noted)) as server, Peer(server) as peer:
+        room = int((re.findall(r"buffers (\d+) packets only", "\n".join(server.stderr.lines)) or ["10922"])[0])
+        for packets, naps, behind in ((room // 4 - 1, 1, 0), (room // 4, 0, 1)):
+            count = server.stats()["packets"]
+            server.process.send_signal(signal.SIGSTOP)
+            before = noted.read_text()
+            peer.send(*[heartbeat(1, 2, 3)] * packets)
+            server.process.send_signal(signal.SIGCONT)
+            settled(server, count + packets)
+            since = noted.read_text().removeprefix(before).splitlines()
+            assert [since.count(f"ppoll 0 {wait}") for wait in ("0.001000000", "0.000000000")] == [naps, behind]
+
+
+def test_a_socket_that_always_has_more_does_not_hold_up_the_others() -> None:
+    """Nor a signal, at the end of which only so much is taken as a buffer holds."""
+    with Noting("--bind", "127.0.0.1", "--bind", "127.0.0.2", ENDLESS="1") as server, \
+            Peer(server, "127.0.0.2") as peer:
+        peer.send(heartbeat(1, 2, 3))
+        assert peer.ask()[1][2:] == b"\2\3"
+        assert server.stop()["length"] > 0
+
+
 def test_a_passed_sockets_earlier_drops_are_not_ours() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as passed:
         passed.bind(("127.0.0.1", 0))
@@ -918,6 +999,7 @@ def test_nothing_is_said_into_the_state_file(tmp_path: Path) -> None:
 def test_it_is_written_after_changes_and_only_then(tmp_path: Path) -> None:
     file = tmp_path / "table"
     with Server("--state", str(file), "--state-every", "1") as server, Peer(server) as peer:
+        descriptors = os.listdir(f"/proc/{server.process.pid}/fd")
         for value in range(2):
             peer.send(heartbeat(0, 1, value))
             wait_until(lambda v=value: file.read_bytes()[26:28] == bytes((1, v)), "the change is written")  # type: ignore[misc]
@@ -926,6 +1008,7 @@ def test_it_is_written_after_changes_and_only_then(tmp_path: Path) -> None:
         peer.send(bytes(8), REQUEST)
         peer.answer()
         assert (file.stat().st_ino, file.stat().st_mtime_ns) == written
+        assert len(os.listdir(f"/proc/{server.process.pid}/fd")) == len(descriptors)  # none is left open
 
 
 def test_two_servers_cannot_share_a_file(tmp_path: Path) -> None:
@@ -937,6 +1020,47 @@ def test_two_servers_cannot_share_a_file(tmp_path: Path) -> None:
         first.stop()
     with Server(*options) as second, Peer(second) as peer:
         assert peer.ask()[1][2:] == b"\2\3"
+
+
+def test_who_may_read_and_write_the_file(tmp_path: Path) -> None:
+    """Whoever started the server may write it, everybody read it: whatever umask it was given."""
+    for umask, mode in ((0, 0o644), (0o77, 0o600)):
+        file = tmp_path / f"table{umask}"
+        with Server("--state", str(file), preexec_fn=lambda mask=umask: os.umask(mask)):
+            assert file.stat().st_mode & 0o7777 == mode
+
+
+def test_a_file_that_is_written_in_part_is_none(tmp_path: Path) -> None:
+    """As on a disk that is full: the old one stays."""
+    def limit() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+
+    file, content = tmp_path / "table", state_bytes(b"\5" * 256)
+    file.write_bytes(content)
+    done = run("--state", str(file), "0", preexec_fn=limit)
+    assert done.returncode == 1 and "cannot write state to" in said(done)[0]
+    assert file.read_bytes() == content
+
+
+def test_a_symbolic_link_is_not_followed(tmp_path: Path) -> None:
+    """Neither to a table, nor to where the new file would go: whose it is, nobody knows."""
+    content = state_bytes(b"\5" * 256)
+    (tmp_path / "elsewhere").write_bytes(content)
+    for link, target, option in (("link", "elsewhere", "link"), ("table.new", "elsewhere", "table"),
+                                 ("other.new", "nothing", "other")):
+        (tmp_path / link).symlink_to(tmp_path / target)
+        done = run("--state", str(tmp_path / option), "0")
+        assert done.returncode == 1 and "it is a symbolic link" in said(done)[0]
+    assert (tmp_path / "elsewhere").read_bytes() == content and not (tmp_path / "nothing").exists()
+
+
+def test_no_program_would_inherit_its_descriptors(tmp_path: Path) -> None:
+    with Server("--bind", "127.0.0.1", "--bind", "::1", "--state", str(tmp_path / "table")) as server:
+        place = Path(f"/proc/{server.process.pid}/fdinfo")
+        flags = {file.name: int(re.findall(r"^flags:\s*(\d+)", file.read_text(), re.M)[0], 8)
+                 for file in place.iterdir() if int(file.name) > 2}
+        assert len(flags) == 3 and all(flag & os.O_CLOEXEC for flag in flags.values())
 
 
 def calls(*arguments: str, **environment: str) -> tuple[int, list[str]]:
@@ -1075,7 +1199,7 @@ def test_a_disk_that_is_full_at_the_start_stops_nothing(tmp_path: Path) -> None:
     file, full = tmp_path / "table", tmp_path / "full"
     file.write_bytes(state_bytes(b"\5" * 256))
     full.write_bytes(b"")
-    with Server("--state", str(file), "--state-every", "1", binary=built("build/udpserver-calls"),
+    with Server("--state", str(file), "--state-every", "1", program=[built("build/udpserver-calls")],
                 env={**os.environ, "FULL": str(full)}) as server, Peer(server) as peer:
         assert peer.ask()[0][2:] == b"\5\5"
         server.wait_for(lambda now: now["failed_saves"] >= 2, "it tries again")
@@ -1085,7 +1209,7 @@ def test_a_disk_that_is_full_at_the_start_stops_nothing(tmp_path: Path) -> None:
         lines = server.stderr.all()
     assert sum("No space left" in line for line in lines) == 1 == sum("serving all the same" in line for line in lines)
     full.write_bytes(b"")
-    with Server("--state", str(file), binary=built("build/udpserver-calls"),
+    with Server("--state", str(file), program=[built("build/udpserver-calls")],
                 env={**os.environ, "FULL": str(full)}) as server:
         server.stop(status=1)  # what was not saved at the end is said by the status
 
@@ -1220,6 +1344,17 @@ def test_a_manager_that_is_not_there_stops_nothing(name: str) -> None:
         peer.ask()
         server.stop()
         assert sum("notify" in line.lower() for line in server.stderr.all()) == 1
+
+
+def test_a_manager_that_does_not_read_is_not_waited_for(tmp_path: Path) -> None:
+    """Its socket takes a few signs of life, and then no more."""
+    name = str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(name)
+        with Server(env={**os.environ, "NOTIFY_SOCKET": name, "WATCHDOG_USEC": "1000"}) as server, Peer(server) as peer:
+            wait_until(lambda: any("cannot notify" in line for line in server.stderr.lines), "it is full")
+            peer.ask()
+            server.stop()
 
 
 class Activated(Server):

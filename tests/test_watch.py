@@ -434,7 +434,7 @@ def test_plain_text_on_a_dumb_terminal() -> None:
 def test_json() -> None:
     with FakeAgent([CHECKED], [], [GOOD]) as agent:
         result = run("watch", agent.address, "3", "--now-from", "0", "--json", "--count", "3", "--interval", "10ms",
-                     "--timeout", "50ms")
+                     "--timeout", "200ms")
     first, second, third = map(json.loads, result.stdout.splitlines())
     assert first["variables"][0]["state"] == "dead" and not first["error"] and not first["restarted"]
     assert second["error"].startswith("no answer in") and second["variables"] == first["variables"]

@@ -18,10 +18,14 @@ static const uint8_t REQUEST[DUMPULSE_PACKET_SIZE] = DUMPULSE_REQUEST;
 static const uint8_t HEARTBEAT[DUMPULSE_PACKET_SIZE] = {0x04, 0x72, 0x01, 0x4a, 0xf1, 3, 76, 9};
 
 static uint8_t sent[DUMPULSE_REPORT_SIZE];
+static const dumpulse *watched; /* the agent that the clock hook looks at, or NULL */
+static dumpulse at_the_clock;   /* what it held then */
 
 uint16_t dumpulse_get_timestamp(void)
 {
     function_called();
+    if (watched != NULL)
+        at_the_clock = *watched;
     return mock_type(uint16_t);
 }
 
@@ -197,6 +201,31 @@ static void test_record(void **state)
     }
 }
 
+/* When the clock is read, the entry has the new sender and value, and still the old time: so it
+ * is promised to whoever writes the hook, for a heartbeat and for a record of the agent's own. */
+static void test_the_entry_while_the_clock_is_read(void **state)
+{
+    dumpulse agent, expected;
+    uint8_t packet[DUMPULSE_PACKET_SIZE];
+
+    (void)state;
+    for (uint8_t variable = 0; variable < DUMPULSE_VARIABLES; variable++)
+        for (int own = 0; own < 2; own++) {
+            memset(&agent, 0x96, sizeof agent);
+            expected = agent;
+            memcpy(expected.report + 4 + 4 * (size_t)variable + 2, "\x77\x88", 2);
+            dumpulse_make_heartbeat(packet, variable, 0x77, 0x88);
+            expect_clock(0x1234);
+            watched = &agent;
+            if (own != 0)
+                (void)dumpulse_record(&agent, variable, 0x77, 0x88);
+            else
+                (void)dumpulse_process_packet(&agent, packet, sizeof packet, NULL);
+            watched = NULL;
+            assert_memory_equal(&at_the_clock, &expected, sizeof expected);
+        }
+}
+
 /* An agent stamps itself and reports: the clock is asked before the report is sent,
  * and the report, as sent, holds the stamp under a right checksum. */
 static void test_stamp_then_report(void **state)
@@ -290,6 +319,7 @@ int main(void)
         cmocka_unit_test(test_lengths),
         cmocka_unit_test(test_changed_bytes),
         cmocka_unit_test(test_record),
+        cmocka_unit_test(test_the_entry_while_the_clock_is_read),
         cmocka_unit_test(test_stamp_then_report),
         cmocka_unit_test(test_agents_are_independent),
         cmocka_unit_test(test_make_heartbeat),

@@ -1,6 +1,6 @@
 """A virtual machine with Debian's own kernel and its CAN modules, in software emulation.
 
-    python3 -m tests.vm COMMAND...      runs it there, as root, in this directory
+    python3 -m tests.vm COMMAND...      runs it there, as root, in this directory; 99: it took too long
 
 The machine that tests run on may have no CAN in its kernel, so they bring one: the kernel of
 Debian's linux-image-amd64, started by QEMU with this machine's files beneath it, which it cannot
@@ -101,6 +101,10 @@ def packed(folder: Path) -> bytes:
                           input=names.encode(), stdout=subprocess.PIPE, check=True).stdout
 
 
+class TooLong(AssertionError):
+    """The machine had to be ended from outside."""
+
+
 def run_in_vm(command: str, directory: Path = ROOT) -> tuple[int, str]:
     """The exit status of a shell command, and all that it wrote."""
     vmlinuz, initrd = kernel()
@@ -125,7 +129,7 @@ def run_in_vm(command: str, directory: Path = ROOT) -> tuple[int, str]:
                 timeout=SECONDS)
         except subprocess.TimeoutExpired as late:
             said = (late.stdout or b"").decode(errors="replace")
-            raise AssertionError(f"the VM did not end in {SECONDS:.0f} s:\n{said}") from late
+            raise TooLong(f"the VM did not end in {SECONDS:.0f} s:\n{said}") from late
     said = done.stdout.decode(errors="replace").replace("\r\n", "\n")
     output, found, status = said.rpartition(STATUS)
     if not found:
@@ -134,6 +138,9 @@ def run_in_vm(command: str, directory: Path = ROOT) -> tuple[int, str]:
 
 
 if __name__ == "__main__":
-    status, output = run_in_vm(shlex.join(sys.argv[1:]))
+    try:
+        status, output = run_in_vm(shlex.join(sys.argv[1:]))
+    except TooLong as late:
+        status, output = 99, f"{late}\n"
     print(output, end="")
     raise SystemExit(status)

@@ -6,6 +6,7 @@ candump, of can-utils, are peers that share no code with ours.     SPDX-License-
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -81,6 +82,12 @@ class Program:
         """Seconds that it has used so far."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def inherited(self) -> list[str]:
+        """Descriptors that a program which it starts would get, beside the standard ones."""
+        files = Path(f"/proc/{self.process.pid}/fdinfo").iterdir()
+        return [file.name for file in files if int(file.name) > 2 and not
+                int(re.findall(r"^flags:\s*(\d+)", file.read_text(), re.M)[0], 8) & os.O_CLOEXEC]
 
     def open_files(self) -> int:
         return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
@@ -197,6 +204,7 @@ def test_the_client_in_and_out(serve: Callable[..., Program]) -> None:
     """client.py as a process, on the command line: it sets, and ends well if a report shows it."""
     server = serve("vcan0", "--self", "0")
     run(sys.executable, str(ROOT / "client.py"), "set", "can:vcan0", "7", "230", "--confirm")
+    assert server.inherited() == []
     counters = server.stop()
     assert counters["heartbeats"] >= 1 and counters["reports"] >= 1
 
@@ -260,15 +268,41 @@ def test_many_senders_against_the_model(serve: Callable[..., Program]) -> None:
     assert (counters["packets"], counters["drops"]) == (3003, 0)
 
 
+def reports_begun(bus: socket.socket) -> int:
+    """How many reports have begun on the bus since it was opened, once nothing more comes."""
+    begun = 0
+    bus.settimeout(0.5)
+    with contextlib.suppress(TimeoutError):
+        while True:
+            number, _, _ = FRAME.unpack(bus.recv(FRAME.size))
+            begun += number == BASE + REPORT_AT
+    return begun
+
+
 def test_readers_share_reports(serve: Callable[..., Program]) -> None:
-    """However many ask before a report begins, or while one leaves: one or two are enough."""
+    """However many ask before a report begins, one is enough; for all who ask while it leaves, one more."""
     server = serve("vcan0")
     bus = opened("vcan0")
+    server.freeze()
     for _ in range(20):
         send(bus, BASE + REQUEST_AT, REQUEST)
+    server.process.send_signal(signal.SIGCONT)
     wait_until(lambda: server.stats()["reports"] == 20, "all are answered")
-    entries(report_on(bus))
-    server.stop()
+    assert (server.stop()["reports"], reports_begun(bus)) == (20, 1)
+
+    add_slow_bus(SLOW)
+    server = serve("slow0")
+    bus = opened("slow1")
+    send(bus, BASE + REQUEST_AT, REQUEST)
+    while FRAME.unpack(bus.recv(FRAME.size))[0] != BASE + REPORT_AT:
+        pass
+    server.freeze()  # its queue holds 10 frames: no more of the 33 can leave now
+    for _ in range(20):
+        send(bus, BASE + REQUEST_AT, REQUEST)
+    server.process.send_signal(signal.SIGCONT)
+    wait_until(lambda: server.stats()["reports"] == 21, "all are answered")
+    assert (server.stop()["reports"], reports_begun(bus)) == (21, 1)  # the first was seen above
+    run("ip", "link", "del", "slow0")
 
 
 def test_the_rate_is_kept(serve: Callable[..., Program]) -> None:

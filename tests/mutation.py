@@ -1,0 +1,426 @@
+"""Mutation: small changes to a program, and what its tests say to each.
+
+A mutant is a source file with one change: an operator, a constant, a flag or a statement that is
+gone, a condition that is turned round. Whatever passes a list of steps with it, survives.
+tests/mutants.py says what is changed and by which steps it is tested.
+
+A step may use a multiple of the processor time and of the time that it takes without any change.
+What needs more is no failed test: it has a verdict of its own. A compiler that takes so long, or
+that fails without naming an error in the source, is an error of the machine, and ends everything.
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import io
+import keyword
+import math
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import time
+import tokenize
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from queue import SimpleQueue
+
+KILLED, LATE, STILLBORN, SURVIVED = VERDICTS = ("killed", "timed out", "stillborn", "survived")
+SLACK = 10  # a step may take so many times as long as without any change,
+PROCESSOR_FLOOR = 2  # and so many seconds of the processor more,
+WALL_FLOOR = 60  # or of the clock, while others use the machine
+LATE_STATUS = 99  # by which a step itself may say that it took too long
+
+
+@dataclass(frozen=True)
+class Mutant:
+    file: str
+    line: int
+    before: str  # the line, without its indentation
+    after: str
+    text: str = field(repr=False)  # the whole file
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return self.file, self.before, self.after
+
+
+Change = tuple[int, int, str]  # from where to where in the text, and what comes there
+
+
+def made(file: str, text: str, changes: Iterable[Change]) -> list[Mutant]:
+    """A mutant for each change that makes a difference, in the order of the text."""
+    lines = text.split("\n")
+    found = []
+    for start, end, new in sorted(set(changes)):
+        if text[start:end] == new:
+            continue
+        changed = text[:start] + new + text[end:]
+        number = text.count("\n", 0, start)
+        after = changed[sum(len(line) + 1 for line in lines[:number]):].split("\n", 1)[0]
+        found.append(Mutant(file, number + 1, lines[number].strip(), after.strip(), changed))
+    return found
+
+
+def other_number(value: int) -> int:
+    """One that a test should tell from it: the next one, or twice as many."""
+    return value ^ 1 if value < 256 else 2 * value
+
+
+# ---- C ------------------------------------------------------------------------------------
+
+# What each operator may become. Longer ones first: `<<` is not two `<`.
+OPERATORS = {
+    "<<": (">>",), ">>": ("<<",), "++": ("--",), "--": ("++",),
+    "+=": ("-=", "="), "-=": ("+=", "="), "&&": ("||",), "||": ("&&",),
+    "==": ("!=",), "!=": ("==",), "<=": ("<", ">"), ">=": (">", "<"),
+    "->": (), "<": ("<=", ">"), ">": (">=", "<"), "+": ("-",), "-": ("+",),
+    "*": ("+",), "|": ("&",), "&": ("|",), "!": ("",), "=": (),
+}
+TOKEN = re.compile(
+    r"(?P<comment>/\*.*?\*/)|(?P<directive>^[ \t]*#(?!define DUMPULSE_[A-Z])[^\n]*)|(?P<text>\"[^\"\n]*\"|'[^'\n]*')"
+    r"|(?P<assertion>\btypedef char [^;]*;)"  # no code: tests/test_targets.py has it fail
+    r"|(?P<number>\b(?:0[xX][0-9A-Fa-f]+|\d+)(?P<suffix>[uUlL]*)\b)"
+    r"|(?P<word>\b(?:true|false)\b)"
+    r"|(?P<operator>"
+    + "|".join(re.escape(operator) for operator in OPERATORS) + ")", re.S | re.M)
+# An assignment, a call, a count or a jump: no declaration, whose name stands after a type.
+STATEMENT = re.compile(
+    r"^ +(?:\(void\))?[*+-]*(?!(?:return|case|default|else|goto|if|while|for|do)\b)\w+"
+    r"(?:\[[^\]\n]*\]|\.\w+|->\w+)*(?: [-+*/|&]?= |\+\+|--|\(|;)(?:\"[^\"\n]*\"|[^;{}\"])*;?$", re.M)
+# Left alone, but for the library: how much room something gets, which is enough or more; and a
+# number that is compared, if another operator there says the same.
+DECLARATION = re.compile(r"^ *(?:static |const )*(?:char|u?int\d+_t|size_t|struct \w+|union \w+) \**\w+\[.*$", re.M)
+BRACKETS = re.compile(r"(?<=\w)\[[^\]\n]*\]|(?<=\])\[[^\]\n]*\]")
+COMPARED = re.compile(r"[<>]=? \d\w*|[!=]= 0\b|\bsizeof [\w.]+\[0")
+CONDITION = re.compile(r"\b(?:if|while) (?=\()")
+FLAG = re.compile(r"(?<=[(, ])[A-Z][A-Z0-9_]+ \| | \| [A-Z][A-Z0-9_]+\b")
+
+
+def is_type(text: str, match: re.Match[str]) -> bool:
+    """A `*` or `&` that belongs to a type or takes an address is no operator here."""
+    before, after = text[:match.start()].rstrip(), text[match.end():]
+    if match["operator"] == "*":
+        return not after[:1].isspace()
+    if match["operator"] == "&":
+        return before[-1:] in "(,=" or after[:1].isalpha()
+    return False
+
+
+def closing(text: str, at: int) -> int:
+    """Where the parenthesis that opens there is closed."""
+    depth = 0
+    for match in re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|[()]').finditer(text, at):
+        depth += {"(": 1, ")": -1}.get(match[0], 0)
+        if depth == 0:
+            return match.start()
+    raise ValueError(f"no parenthesis closes: {text[at:at + 40]}")
+
+
+def c_changes(text: str, numbers: Callable[[int], Iterable[int]]) -> Iterator[Change]:
+    for match in TOKEN.finditer(text):
+        new: Iterable[str] = ()
+        if match["number"]:
+            digits = match["number"].rstrip("uUlL")
+            is_octal = len(digits) > 1 and digits[0] == "0" and digits.isdigit()
+            value = int(digits, 8 if is_octal else 0)
+            new = (f"{'0' if is_octal else ''}{other:{'o' if is_octal else 'd'}}{match['suffix']}"
+                   for other in numbers(value) if other >= 0)
+        elif match["word"]:
+            new = ("false",) if match["word"] == "true" else ("true",)
+        elif match["operator"] and not is_type(text, match):
+            new = OPERATORS[match["operator"]]
+        for one in new:
+            yield match.start(), match.end(), one
+    for match in STATEMENT.finditer(text):
+        if match[0].endswith(";"):
+            indentation = len(match[0]) - len(match[0].lstrip())
+            yield match.start() + indentation, match.end(), ";" + "\n" * match[0].count("\n")
+
+
+def more_c_changes(text: str) -> Iterator[Change]:
+    """Conditions turned round, unless one operator does that anyway; and flags that are gone."""
+    for match in CONDITION.finditer(text):
+        end = closing(text, match.end())
+        if re.search(r"&&|\|\|", text[match.end():end]) or not re.search(r"[!=<>]=|[<>!]", text[match.end():end]):
+            yield match.end(), end, "(!" + text[match.end():end] + ")"
+    for match in FLAG.finditer(text):
+        yield match.start(), match.end(), ""
+
+
+def c_mutants(file: str, text: str, begin: int = 0, thorough: bool = False) -> list[Mutant]:
+    """Of what comes from `begin` on. `thorough`: constants one larger and one smaller."""
+    changes = set(c_changes(text, (lambda value: (value + 1, value - 1)) if thorough else
+                            (lambda value: (other_number(value),))))
+    alone = [match.span() for match in re.finditer(r"/\*.*?\*/", text, re.S)]
+    if not thorough:
+        changes |= set(more_c_changes(text))
+        for line in DECLARATION.finditer(text):
+            alone += [match.span() for match in BRACKETS.finditer(text, *line.span())]
+        alone += [(match.end() - 1, match.end()) for match in COMPARED.finditer(text)]
+        changes = {change for change in changes if not any(start < change[1] <= end for start, end in alone)}
+    return made(file, text, (change for change in changes if change[0] >= begin and not any(
+        start <= change[0] < end for start, end in alone)))
+
+
+# ---- Python -------------------------------------------------------------------------------
+
+PYTHON_OPERATORS = {
+    "==": "!=", "!=": "==", "<": "<=", "<=": "<", ">": ">=", ">=": ">", "+": "-", "-": "+", "*": "+",
+    "/": "*", "//": "*", "%": "+", "<<": ">>", ">>": "<<", "+=": "-=", "-=": "+=", "&": "|",
+    "and": "or", "or": "and", "True": "False", "False": "True",
+}
+FOR_READERS = {"help", "metavar", "description", "epilog", "usage", "prog"}  # no test reads all of it
+
+
+class Places:
+    """Where the parser's lines and columns, which count bytes, are in the text."""
+
+    def __init__(self, text: str) -> None:
+        self._lines = text.splitlines(keepends=True)
+        self._starts = [0]
+        for line in self._lines:
+            self._starts.append(self._starts[-1] + len(line))
+
+    def at(self, line: int, column: int) -> int:
+        return self._starts[line - 1] + len(self._lines[line - 1].encode()[:column].decode())
+
+    def span(self, node: ast.AST) -> tuple[int, int]:
+        return (self.at(node.lineno, node.col_offset),  # type: ignore[attr-defined]
+                self.at(node.end_lineno, node.end_col_offset))  # type: ignore[attr-defined]
+
+
+def annotation_nodes(tree: ast.AST) -> Iterator[ast.AST]:
+    for node in ast.walk(tree):
+        for name in ("annotation", "returns"):
+            if getattr(node, name, None) is not None:
+                yield getattr(node, name)
+
+
+def token_changes(text: str, left_alone: Sequence[tuple[int, int]]) -> Iterator[Change]:
+    lines = text.splitlines(keepends=True)
+    starts = [0]
+    for line in lines:
+        starts.append(starts[-1] + len(line))
+    before = ""
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        start, end = (starts[line - 1] + column for line, column in (token.start, token.end))
+        new = None
+        if token.type == tokenize.NUMBER and token.string.isdigit():
+            new = str(other_number(int(token.string)))
+        elif token.type == tokenize.NUMBER and re.fullmatch(r"[\d.]+", token.string):
+            new = str(2 * float(token.string) or 1.0)
+        elif token.string in PYTHON_OPERATORS and token.type in (tokenize.OP, tokenize.NAME):
+            is_binary = before[-1:].isalnum() or before[-1:] in tuple(")]}_\"'")
+            if is_binary and not keyword.iskeyword(before) or token.string[0] not in "+-*":
+                new = PYTHON_OPERATORS[token.string]
+        if new is not None and not any(first <= start < last for first, last in left_alone):
+            yield start, end, new
+        before = token.string
+
+
+def node_changes(text: str, tree: ast.Module, places: Places) -> Iterator[Change]:
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.If, ast.While, ast.IfExp)) and not (
+                isinstance(node.test, ast.Compare) and len(node.test.ops) == 1
+                and not isinstance(node.test.ops[0], (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Is, ast.IsNot, ast.In))):
+            if not isinstance(node.test, ast.Constant):
+                start, end = places.span(node.test)
+                yield start, end, f"not ({text[start:end]})"
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            yield (*places.span(node), text[slice(*places.span(node.operand))])
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+            for side in (node.left, node.right):
+                yield (*places.span(node), text[slice(*places.span(side))])
+        if isinstance(node, ast.keyword) and node.arg is not None and node.arg not in FOR_READERS:
+            start, end = places.span(node)
+            comma = re.compile(r",\s*").match(text, end)
+            earlier = re.search(r",\s*$", text[:start])
+            if comma is not None:
+                yield start, comma.end(), ""
+            elif earlier is not None:
+                yield earlier.start(), end, ""
+        if isinstance(node, (ast.Raise, ast.Delete, ast.Continue, ast.Break, ast.AugAssign)) \
+                or isinstance(node, ast.Return) and node.value is None \
+                or isinstance(node, ast.Expr) and not isinstance(node.value, (ast.Constant, ast.Yield)) \
+                or isinstance(node, ast.Assign) and isinstance(node.targets[0], (ast.Attribute, ast.Subscript)):
+            yield (*places.span(node), "pass")
+
+
+def python_mutants(file: str, text: str) -> list[Mutant]:
+    tree = ast.parse(text)
+    places = Places(text)
+    left_alone = [places.span(node) for node in annotation_nodes(tree)]
+    changes = [*token_changes(text, left_alone),
+               *(change for change in node_changes(text, tree, places)
+                 if not any(first <= change[0] < last for first, last in left_alone))]
+    return made(file, text, changes)
+
+
+# ---- Steps --------------------------------------------------------------------------------
+
+class Stillborn(Exception):
+    """It does not compile."""
+
+
+def compiled(command: Sequence[object], seconds: float, cwd: Path | None = None) -> None:
+    """Stillborn only if the compiler names an error in the source."""
+    try:
+        done = subprocess.run([str(word) for word in command], cwd=cwd, timeout=seconds,
+                              capture_output=True, text=True, check=False)
+    except subprocess.TimeoutExpired:
+        raise SystemExit(f"mutants: not compiled in {seconds:.0f} s: {command}") from None
+    if done.returncode != 0:
+        if not re.search(r"\berror:|undefined reference", done.stderr):
+            raise SystemExit(f"mutants: the compiler failed: {command}\n{done.stderr}")
+        raise Stillborn(done.stderr)
+
+
+@dataclass
+class Limits:
+    """What each step took without any change, in seconds of the processor and of the clock."""
+    taken: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    def of(self, step: str) -> tuple[int, float]:
+        processor, wall = self.taken.get(step, (PROCESSOR_FLOOR * 100.0, WALL_FLOOR * 10.0))
+        return math.ceil(SLACK * processor) + PROCESSOR_FLOOR, SLACK * wall + WALL_FLOOR
+
+
+def run_step(step: str, command: Sequence[object], limits: Limits, cwd: Path, *, learn: bool = False,
+             no_verdict: Sequence[int] = (), **environment: str) -> str:
+    """SURVIVED, KILLED or LATE. `no_verdict`: the statuses that say that nothing was tested;
+    `learn`: what it takes now is what it takes without any change."""
+    processor, wall = limits.of(step)
+
+    def limit() -> None:
+        os.setpgid(0, 0)  # no session of its own: a terminal that a test opens would become its
+        resource.setrlimit(resource.RLIMIT_CPU, (processor, processor + 5))
+
+    begun = time.monotonic()
+    process = subprocess.Popen([str(word) for word in command], cwd=cwd, text=True, stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               env={**os.environ, **environment}, preexec_fn=limit)
+    try:
+        said, _ = process.communicate(timeout=wall)
+    except subprocess.TimeoutExpired:
+        said = ""
+    finally:  # what it has left running goes, too
+        is_late = process.poll() is None
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        process.communicate()
+    status = process.returncode
+    if is_late or status in (-signal.SIGXCPU, LATE_STATUS):
+        return LATE
+    if status == 0:
+        if learn:
+            # No more than this of it can have been the processor's, on one core or on two.
+            limits.taken[step] = (time.monotonic() - begun,) * 2
+        return SURVIVED
+    if status in no_verdict:
+        raise SystemExit(f"mutants: {step} could not be run: status {status}\n{said}")
+    return KILLED
+
+
+# ---- A campaign ---------------------------------------------------------------------------
+
+Verdict = tuple[str, str]  # one of VERDICTS, and the step that said so
+
+
+def sample(every: Sequence[Mutant], seed: int, count: int | None) -> list[Mutant]:
+    """So many of them. A change of the source that makes none of these leaves the others chosen."""
+    def rank(numbered: tuple[int, Mutant]) -> bytes:
+        earlier = sum(mutant.key == numbered[1].key for mutant in every[:numbered[0]])
+        return hashlib.sha256(repr((seed, numbered[1].key, earlier)).encode()).digest()
+
+    if count is None or count >= len(every):
+        return list(every)
+    chosen = sorted(enumerate(every), key=rank)[:count]
+    return [mutant for _, mutant in sorted(chosen, key=lambda one: one[0])]
+
+
+def explained(path: Path) -> dict[tuple[str, str, str], str]:
+    """The survivors of a list: file, line, changed line, why."""
+    known = {}
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        if line and not line.startswith("#"):
+            fields = line.split("\t")
+            if len(fields) != 4 or not fields[3].strip():
+                raise SystemExit(f"{path.name}:{number}: file, line, changed line and a reason, with tabs between")
+            if tuple(fields[:3]) in known:
+                raise SystemExit(f"{path.name}:{number}: is there twice")
+            known[fields[0], fields[1], fields[2]] = fields[3]
+    return known
+
+
+def campaign(name: str, every: Sequence[Mutant], chosen: Sequence[Mutant],
+             known: dict[tuple[str, str, str], str], places: Sequence[Path],
+             verdict: Callable[[Mutant, Path, bool], Verdict], least: float = 0.0) -> list[str]:
+    """Tests the chosen ones, one in each place at a time; prints what came out, and returns what is
+    wrong with it. `every` is all that there could have been, `least` the share that must be killed. What contradicts the
+    list is tested once more, with patience: verdict(mutant, place, patient)."""
+    free: SimpleQueue[Path] = SimpleQueue()
+    for place in places:
+        free.put(place)
+
+    def tested(mutant: Mutant) -> Verdict:
+        place = free.get()
+        try:
+            result = verdict(mutant, place, False)
+            if result[0] in (KILLED, LATE) and mutant.key in known:
+                result = verdict(mutant, place, True)
+            return result
+        finally:
+            free.put(place)
+
+    results: list[tuple[Mutant, Verdict]] = []
+    begun = shown = time.monotonic()
+    with ThreadPoolExecutor(len(places)) as pool:
+        for mutant, result in zip(chosen, pool.map(tested, chosen)):
+            results.append((mutant, result))
+            if result[0] == SURVIVED and mutant.key not in known:
+                print(f"{mutant.file}:{mutant.line}: no test notices\n    {mutant.before}\n    {mutant.after}",
+                      file=sys.stderr, flush=True)
+            now = time.monotonic()
+            if now - shown > (1 if sys.stderr.isatty() else 60) or len(results) == len(chosen):
+                shown = now
+                print(f"{name}: {len(results)} of {len(chosen)} in {now - begun:.0f} s, "
+                      f"{sum(result == SURVIVED for _, (result, _) in results)} survived",
+                      end="\r" if sys.stderr.isatty() and len(results) != len(chosen) else "\n",
+                      file=sys.stderr, flush=True)
+
+    faults = []
+    survivors = {mutant.key for mutant, (result, _) in results if result == SURVIVED}
+    unexplained = sum(result == SURVIVED and mutant.key not in known for mutant, (result, _) in results)
+    if unexplained:
+        faults.append(f"{name}: {unexplained} survivors above are not explained")
+    noticed = {mutant.key for mutant in chosen} - survivors
+    possible = {mutant.key for mutant in every}
+    faults += [f"a listed survivor is noticed now: {' | '.join(key)}" for key in known if key in noticed]
+    faults += [f"a listed survivor is none any more: {' | '.join(key)}" for key in known if key not in possible]
+
+    total = Counter(result for _, (result, _) in results)
+    for file in sorted({mutant.file for mutant in chosen}):
+        of_file = Counter(result for mutant, (result, _) in results if mutant.file == file)
+        live = sum(of_file.values()) - of_file[STILLBORN]
+        print(f"  {file:20} {of_file[KILLED] + of_file[LATE]:4} of {live:4} noticed, {of_file[LATE]} of them by a "
+              f"time-out; {of_file[STILLBORN]} did not compile")
+    steps = Counter(step for _, (result, step) in results if result in (KILLED, LATE))
+    live = len(results) - total[STILLBORN]
+    share = (total[KILLED] + total[LATE]) / live if live else 0.0
+    print(f"{name}: of {live} mutants {total[KILLED]} killed and {total[LATE]} timed out "
+          f"({', '.join(f'{step} {count}' for step, count in steps.most_common())}); {total[SURVIVED]} survived, "
+          f"of which {len(survivors & known.keys())} are explained: {share:.1%} noticed; "
+          f"{total[STILLBORN]} did not compile")
+    if share < least:
+        faults.append(f"{name}: {share:.1%} noticed, where {least:.0%} should be")
+    return faults
