@@ -397,12 +397,24 @@ def test_the_table_survives(serve: Callable[..., Program], tmp_path: Path) -> No
         send(bus, BASE + 9, heartbeat(9, *kept))
         assert server.stop(number)["heartbeats"] == 1
         assert file.read_bytes()[24 + 4 * 9 + 2:][:2] == kept
-    file.write_bytes(b"damaged")
+    file.write_bytes(b"Dumpulse, damaged")
     server = serve("vcan0", "--state", str(file))
     server.wait_for(f"{file} is damaged: set aside as {file}.damaged")
     send(bus, BASE + REQUEST_AT, REQUEST)
     assert entries(report_on(bus)) == [bytes(4)] * 64
     server.stop()
+
+
+def test_the_counters_on_a_socket(serve: Callable[..., Program], tmp_path: Path) -> None:
+    server = serve("vcan0", "--stats", str(tmp_path / "stats"))
+    send(opened("vcan0"), BASE + 9, heartbeat(9, 1, 2))
+    wait_until(lambda: server.stats()["heartbeats"] == 1, "it is taken")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as reader:
+        reader.connect(str(tmp_path / "stats"))
+        stats = json.loads(reader.makefile().read())
+    assert (stats["program"], stats["variables"], stats["heartbeats"], stats["bus_offs"]) == ("canserver", 1, 1, 0)
+    server.stop()
+    assert not (tmp_path / "stats").exists()
 
 
 def test_the_service_manager_is_told(serve: Callable[..., Program], tmp_path: Path) -> None:
