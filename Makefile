@@ -223,6 +223,12 @@ energy: ## µs and nJ of a packet on AVR
 instructions: ## what valgrind counts in udpserver, for packets
 	@$(PYTHON) -m bench.instructions
 
+summary: $(COUNTS) ##! what a packet costs, in one table and a picture
+	@$(PYTHON) -m bench.summary
+
+screenshot: build/udpserver ## draw the live table again: examples/watch.svg
+	@$(PYTHON) -m bench.screenshot
+
 startup: ## and from its start to its end, with none
 	@$(PYTHON) -m bench.instructions --startup
 
@@ -442,7 +448,7 @@ build/reliability/crc.tsv: build/reliability/distances
 # What tools/setup makes last of all: where it is up to date, everything is there.
 $(READY): tools/packages.txt tools/requirements.txt tools/toolchains.txt
 	@tools/setup
-FIGURES := size cost paths worst energy instructions startup functions growth loopbench bench performance
+FIGURES := summary screenshot size cost paths worst energy instructions startup functions growth loopbench bench performance
 RELIABILITY := accepted bias bits bursts moved report-damage channels residual
 $(TESTS) $(FIGURES) $(RELIABILITY) vectors-file explore pages soak completion mutants-server mutants-client: | $(READY)
 

@@ -22,10 +22,11 @@ from sim.targets import ROOT, run
 PAGES = {  # and what each shows
     "README.md": ["tour"],
     "CONTRIBUTING.md": ["layers"],
-    "performance.md": ["size", "cost", "paths", "worst", "energy", "loopbench", "firmware-size", "instructions", "startup",
+    "performance.md": ["summary", "size", "cost", "paths", "worst", "energy", "loopbench", "firmware-size", "instructions", "startup",
                        "functions", "bench", "growth", "accepted", "bias", "bits", "bursts", "moved",
                        "report-damage", "channels", "residual"],
 }
+LAST = "summary"  # shows what the others have measured
 NOISY = ("loopbench", "startup", "bench")  # of another day or machine: never compared
 BLOCK = re.compile(r"^```text\n\$ make (?P<target>[a-z-]+)\n.*?^```$", re.S | re.M)
 
@@ -35,12 +36,18 @@ def output(target: str) -> str:
     """What it prints. Where it fails, the figures that have moved are said first."""
     kept = figures.kept(target)
     kept.unlink(missing_ok=True)
+    print(f"pages: make {target}", file=sys.stderr)
     try:
         return run(["make", "--no-print-directory", "-s", "-C", ROOT, target])
     except SystemExit:
         if kept.exists():
             print("\n".join(moved([target])), file=sys.stderr)
         raise
+
+
+def draw(command: str) -> None:
+    subprocess.run([sys.executable, "-m", f"bench.{command}", "--draw"], cwd=ROOT, check=True,
+                   stdout=subprocess.DEVNULL)
 
 
 def measured(targets: list[str]) -> figures.Figures:
@@ -59,8 +66,14 @@ def main() -> None:
     check, noisy = sys.argv[1:] == ["--check"], sys.argv[1:] == ["--noisy"]
     faults: list[str] = []
     if not check:
-        subprocess.run([sys.executable, "-m", "bench.growth", "--draw"], cwd=ROOT, check=True,
-                       stdout=subprocess.DEVNULL)
+        draw("growth")
+        every = [target for targets in PAGES.values() for target in targets if target != LAST]
+        for target in every:
+            if noisy or target not in NOISY:
+                output(target)
+        figures.FILE.write_text(figures.HEAD + "".join("\t".join((*key, figure)) + "\n"
+                                                       for key, figure in measured(every).items()))
+        draw(LAST)
     for name, targets in PAGES.items():
         page = ROOT / name
         before = page.read_text()
@@ -71,7 +84,6 @@ def main() -> None:
             target = match["target"]
             if target in NOISY and not noisy:
                 return match[0]
-            print(f"pages: make {target}", file=sys.stderr)
             return f"```text\n$ make {target}\n{output(target)}```"
 
         after = BLOCK.sub(block, before)
@@ -82,10 +94,6 @@ def main() -> None:
                 before.splitlines(), after.splitlines(), name, "what the commands print", lineterm=""))
     if faults:
         raise SystemExit("\n".join(faults))
-    if not check:
-        every = measured([target for targets in PAGES.values() for target in targets])
-        figures.FILE.write_text(figures.HEAD + "".join("\t".join((*key, figure)) + "\n"
-                                                       for key, figure in every.items()))
     print(f"pages: {sum(map(len, PAGES.values())) - len(NOISY) * (not noisy)} passed, 0 failed")
 
 
