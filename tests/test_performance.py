@@ -13,7 +13,7 @@ from typing import NoReturn
 
 import pytest
 
-from bench import budgets, callgrind, cost, figures, functions, pages, size, worst
+from bench import callgrind, cost, figures, functions, pages, size, worst
 from sim.machine import Machine
 from sim.targets import ROOT, TARGETS, run
 
@@ -51,29 +51,6 @@ def test_what_has_moved() -> None:
     assert figures.moved(before, now) == ["make cost: AVR: report was 10 and is 11",
                                           "make cost: AVR: gone was 1 and is not there",
                                           "make cost: AVR: new was not there and is 2"]
-
-
-def test_a_budget_that_rises_needs_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The reason excuses it from what was before, up to one figure; once it is there, it only goes down again."""
-    def told(now: str, *then: str) -> list[str]:
-        file.write_text(head + now)
-        monkeypatch.setattr(budgets, "git", lambda *words: {
-            "log": " ".join(map(str, range(len(then)))), "rev-parse": "false",
-            "show": head + then[int(words[1].partition(":")[0])] if words[0] == "show" else ""}[words[0]])
-        return budgets.raised(file)
-
-    head, file = "# target\tflash\n", tmp_path / "budgets.tsv"
-    rise = "# rise\timage\tflash\t12\tit waits\n"
-    monkeypatch.setattr(budgets, "FILE", ROOT / "bench" / "budgets.tsv")
-    assert told("image\t10\n", "image\t10\n", "image\t11\n") == []
-    assert len(told("image\t12\n", "image\t10\n")) == 1
-    assert told(rise + "image\t12\n", "image\t10\n") == []
-    assert len(told(rise + "image\t13\n", "image\t10\n")) == 1
-    assert len(told(rise + "image\t12\n", rise + "image\t11\n", "image\t10\n")) == 1
-    assert len(told(rise, "image\t10\n")) == 1
-    for wrong in ("# rise\timage\tflash\t12\n", "# rise\timage\tflash\tmuch\twhy\n"):
-        with pytest.raises(SystemExit, match="a rise needs"):
-            told(wrong + "image\t12\n", "image\t10\n")
 
 
 @pytest.mark.parametrize(("name", "unit", "kinds"), [
