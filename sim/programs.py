@@ -1,4 +1,4 @@
-"""Programs of the Makefile, for whatever runs them.   SPDX-License-Identifier: MIT"""
+"""Builds programs with the Makefile for scripts.   SPDX-License-Identifier: MIT"""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections.abc import Callable
 
 from sim.targets import ROOT
 
-PATIENCE = 30.0  # seconds until something that is waited for has failed: machines may be busy
+PATIENCE = 30.0  # seconds until something has failed that we wait for; machines may be busy
 
 
 @functools.cache
 def built(program: str) -> str:
-    """Where a program of the Makefile is, up to date."""
+    """Builds a file of the Makefile if it is not up to date: its path."""
     subprocess.run(["make", "--no-print-directory", "-s", "-C", ROOT, program], check=True)
     return str(ROOT / program)
 
