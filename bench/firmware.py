@@ -77,8 +77,8 @@ def main() -> None:
         print(row.format(name, *(measured[name].get(column, "-") for column in columns)))
         if measured[name].get("stack", 0) > measured[name]["bound"]:
             raise SystemExit(f"{name}: its stack was deeper than the bound")
-    print("Bytes; ram is without the stack. bound is the most stack that there can be: that of the\n"
-          "deepest chain of calls, and of the interrupt that takes most.")
+    print("Bytes; ram is without the stack. bound is the most stack that there can be: that of "
+          "the\ndeepest chain of calls, and of the interrupt that takes most.")
     if columns is COLUMNS:
         print("stack is the deepest that was seen. heartbeat, junk, report: what 8 bytes cost at\n"
               "full speed, with interrupts and waking up, in cycles of an AVR or instructions of\n"

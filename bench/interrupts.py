@@ -1,9 +1,11 @@
-"""The interrupts of a firmware image, by its table of them; and may one come while another is served?
+"""Finds the interrupts of a firmware image, and refuses an image in which one interrupt can come
+while another is served.
 
-What ends in a reset is no interrupt here, as the firmware is lost by then and its memory is made anew:
-an interrupt of an AVR that has no function; a Cortex-M's faults and its NMI, the watchdog's first call, of
-which each must be an endless loop; a fault within the trap of the RISC-V. Where one of these comes
-within an interrupt, it may write below the bound on the stack.
+What ends in a reset does not count as an interrupt here, because a reset clears the memory:
+- an interrupt of an AVR that has no function
+- the faults and the NMI of a Cortex-M; each must be an endless loop
+- a fault within the trap of the RISC-V
+If one of these comes within an interrupt, it may write below the bound on the stack.
 
 SPDX-License-Identifier: MIT
 """
@@ -27,21 +29,22 @@ Words = list[tuple[str, str]]  # instructions and their operands
 @dataclass(frozen=True)
 class Chip:
     objdump: str
-    begin: str  # the function in which an image begins, when the stack is empty
+    begin: str  # the function in which an image begins, with an empty stack
 
 
 AVR = Chip("avr-objdump", "main")
 CORTEX_M = Chip("arm-none-eabi-objdump", "reset")
 RISCV = Chip("riscv64-unknown-elf-objdump", "start")
 CHIPS = {"EM_AVR": AVR, "EM_ARM": CORTEX_M, "EM_RISCV": RISCV}
-# How gcc begins and ends an AVR's interrupt, and how a function makes and leaves a frame: SREG becomes what
-# it was, with interrupts off.
+# How gcc begins and ends an interrupt of an AVR, and how a function changes the stack pointer. Both
+# write to SREG only what it was before, and interrupts are off until then.
 SAVES = [("push", "r1"), ("push", "r0"), ("in", "r0, 0x3f"), ("push", "r0")]
 RESTORES = [("pop", "r0"), ("out", "0x3f, r0"), ("pop", "r0"), ("pop", "r1"), ("reti", "")]
 FRAMES = [("in", "r0, 0x3f"), ("cli", ""), ("out", "0x3e, r29"), ("out", "0x3f, r0")]
 SREG, STACK_POINTER = ("0x3f", "0x005f"), ("0x3d", "0x3e", "0x005d", "0x005e")  # of out, and of sts
-FIRST_INTERRUPT = 15  # in a Cortex-M's table: SysTick. Before it are what a fault calls, and the NMI
-# Where a Cortex-M keeps priorities; all are alike after a reset, and then none comes within another.
+FIRST_INTERRUPT = 15  # in a Cortex-M's table: SysTick. The faults and the NMI come before it
+# The registers of a Cortex-M's priorities. After a reset all are equal, so no interrupt comes
+# within another.
 SYSTEM = range(0xE000E000, 0xE000F000)
 PRIORITIES = (*range(0xE000E400, 0xE000E800), *range(0xE000ED18, 0xE000ED24))
 
@@ -52,20 +55,21 @@ def chip_of(image: Path) -> Chip:
 
 
 def words_of(body: list[tuple[int, str, str]]) -> Words:
-    """Without addresses and objdump's comments."""
+    """Instructions without addresses and without objdump's comments."""
     return [(what, operands.partition(";")[0].strip().lower()) for _, what, operands in body]
 
 
 def writes(what: str, operands: str, registers: tuple[str, ...]) -> bool:
-    """Does an AVR's instruction write to one of these?"""
+    """Does an instruction of an AVR write to one of these registers?"""
     return what in ("out", "sts") and operands.startswith(registers)
 
 
 def leaves_stack_alone(body: list[tuple[int, str, str]]) -> bool:
-    """Does a function of an AVR do no more with the stack than to return, nor leave itself in another way?"""
+    """Does a function of an AVR use the stack only to return, and is returning its only way out?"""
     goals = {stack.goal(operands) for _, _, operands in body} - {None}
     return (body[-1][1] in ("ret", "reti") and goals <= {at for at, _, _ in body}
-            and not any(what in ("push", "pop", "call", "rcall") or writes(what, operands, STACK_POINTER)
+            and not any(what in ("push", "pop", "call", "rcall")
+                        or writes(what, operands, STACK_POINTER)
                         for what, operands in words_of(body)))
 
 
@@ -74,7 +78,7 @@ def no_bound(image: Path, why: str) -> SystemExit:
 
 
 def in_table(image: Path) -> list[int]:
-    """The addresses in a Cortex-M's table; 0 where there is none."""
+    """The addresses in a Cortex-M's table of interrupts. 0: no function."""
     with image.open("rb") as stream:
         file = ELFFile(stream)
         symbols = file.get_section_by_name(".symtab")
@@ -89,48 +93,56 @@ def in_table(image: Path) -> list[int]:
 def found(image: Path, code: Code) -> set[str]:
     """The functions that interrupts call."""
     chip = chip_of(image)
-    if chip is RISCV:  # its trap may be anywhere, but nothing else ends in mret
-        names: set[str | None] = {name for name, body in code.items() if any(what == "mret" for _, what, _ in body)}
+    names: set[str | None]
+    if chip is RISCV:  # its trap may be anywhere, but no other function has an mret
+        names = {name for name, body in code.items() if any(what == "mret" for _, what, _ in body)}
     else:
         entries: dict[int | None, str] = {body[0][0]: name for name, body in code.items()}
-        if chip is AVR:  # the first is the reset's
-            names = {entries.get(stack.goal(operands)) for _, what, operands in code["__vectors"][1:]
+        if chip is AVR:  # the first vector is the reset's
+            names = {entries.get(stack.goal(operands))
+                     for _, what, operands in code["__vectors"][1:]
                      if what in ("jmp", "rjmp")} - {"__bad_interrupt"}
         else:
             table = in_table(image)
             for name in {entries[at] for at in table[2:FIRST_INTERRUPT] if at}:
                 begin = code[name][0][0]
-                if not all(what in stack.JUMPS and stack.goal(operands) == begin for _, what, operands in code[name]):
-                    raise no_bound(image, f"{name} comes within interrupts, and is not an endless loop")
+                if not all(what in stack.JUMPS and stack.goal(operands) == begin
+                           for _, what, operands in code[name]):
+                    raise no_bound(
+                        image, f"{name} comes within interrupts, and is not an endless loop")
             names = {entries.get(at) for at in table[FIRST_INTERRUPT:] if at}
-    known = {name for name in names if name}
-    if not known or known != names:
+    functions = {name for name in names if name}
+    if not functions or functions != names:
         raise no_bound(image, "its interrupts were not found")
-    return known
+    return functions
 
 
 def lets_in(chip: Chip, body: list[tuple[int, str, str]], interrupt: bool) -> bool:
-    """May interrupts be on after this function of an interrupt has changed something?"""
+    """Can this function, which an interrupt calls or is, turn interrupts on?"""
     words = words_of(body)
     if chip is RISCV:
-        return any(what.startswith("csr") and what != "csrr" and "mstatus" in operands for what, operands in words)
+        return any(what.startswith("csr") and what != "csrr" and "mstatus" in operands
+                   for what, operands in words)
     if chip is CORTEX_M:
         return any(what.startswith(("cpsie", "msr")) for what, _ in words)
     saved = interrupt and words[:len(SAVES)] == SAVES
     return any(what == "sei" or writes(what, operands, SREG)
-               and words[max(at - 3, 0):at + 1] != FRAMES and not (saved and words[at - 1:] == RESTORES)
+               and words[max(at - 3, 0):at + 1] != FRAMES
+               and not (saved and words[at - 1:] == RESTORES)
                for at, (what, operands) in enumerate(words))
 
 
 def sets_priorities(body: list[tuple[int, str, str]]) -> bool:
-    """Does a constant of a Cortex-M's function, or the sum of two, name where a priority is?"""
+    """Is a constant in a Cortex-M's function, or the sum of two, the address of a priority?"""
     numbers = {int(number, 0) for _, _, operands in body
                for number in re.findall(r"(?:#|^)(0x[0-9a-f]+|\d+)", operands)} | {0}
     return any(base + offset in PRIORITIES for base in numbers & set(SYSTEM) for offset in numbers)
 
 
-def refuse_nesting(image: Path, code: Code, graph: Graph, interrupts: set[str], loop: set[str]) -> None:
-    """No interrupt may call another, nor anything that lets one in. Loop: all that the image's loop calls."""
+def refuse_nesting(image: Path, code: Code, graph: Graph, interrupts: set[str],
+                   loop: set[str]) -> None:
+    """An interrupt must not call another one, and no function that it calls may turn interrupts on.
+    loop: all functions that the loop calls."""
     chip = chip_of(image)
     served = stack.reached(interrupts, graph)
     for name in sorted(served | loop):

@@ -1,4 +1,5 @@
-"""A bound on the stack: what the compiler reports of each function, along the deepest chain of calls.
+"""A bound on the stack: the sum of the functions' stacks along the deepest chain of calls. The
+compiler reports the stack of each function.
 
 SPDX-License-Identifier: MIT
 """
@@ -14,9 +15,9 @@ from sim.targets import run
 Graph = dict[str, set[str]]
 Code = dict[str, list[tuple[int, str, str]]]  # of each function: address, instruction, operands
 
-# One that leads to the beginning of its own function is a loop, and no recursion.
+# A jump to the beginning of its own function is a loop, not a recursion.
 JUMPS = {"rjmp", "jmp", "b", "b.n", "b.w", "j"}
-# RISC-V's take an address, and go nowhere.
+# These instructions of RISC-V name an address, but do not jump.
 ADDRESSES = {"add", "addi"}
 
 
@@ -35,14 +36,16 @@ def frames(report: Path) -> dict[str, int]:
 
 
 def code(objdump: str, image: Path) -> Code:
-    """What an image runs, function by function; "literals" is what Xtensa keeps before its first."""
+    """The instructions of an image, by function. "literals" has Xtensa's constants before the first
+    function."""
     found: Code = {}
     name = "literals"
     for line in run([objdump, "-d", image]).splitlines():
         if head := re.match(r"[0-9a-f]+ <(.+)>:$", line):
             name = head[1] if re.fullmatch(r"[\w.]+", head[1]) else "literals"
             if name in found and name != "literals":
-                raise SystemExit(f"{image}: no bound on the stack: two functions have the name {name}")
+                raise SystemExit(
+                    f"{image}: no bound on the stack: two functions have the name {name}")
         elif at := re.match(r" *([0-9a-f]+):\t[^\t]*\t(\S+)\s*(.*)$", line):
             found.setdefault(name, []).append((int(at[1], 16), at[2], at[3]))
     return found
@@ -55,8 +58,8 @@ def goal(operands: str) -> int | None:
 
 
 def calls(functions: Code, hooks: Mapping[int, str] | None = None) -> Graph:
-    """Who calls or jumps to whom, even to its midst: by the addresses that instructions name. Hooks are
-    elsewhere."""
+    """Which function calls or jumps to which others, also into the middle of one. It follows the
+    addresses that instructions name. The hooks are outside of the functions."""
     owner = {at: name for name, body in functions.items() for at, _, _ in body} | dict(hooks or {})
     graph: Graph = {name: set() for name in functions}
     for name, body in functions.items():
@@ -69,7 +72,7 @@ def calls(functions: Code, hooks: Mapping[int, str] | None = None) -> Graph:
 
 
 def reached(names: Iterable[str], graph: Graph) -> set[str]:
-    """These and all that they call, and that those call."""
+    """These functions, and all that they call, directly or not."""
     found, open_ = set(names), list(names)
     while open_:
         open_ += (new := graph.get(open_.pop(), set()) - found)
@@ -77,15 +80,19 @@ def reached(names: Iterable[str], graph: Graph) -> set[str]:
     return found
 
 
-# On AVR; Cortex-M, conditional ones too; RISC-V; Xtensa; PowerPC. Returns are none of these.
-BY_POINTER = re.compile(r"e?i(call|jmp)|bl?x([a-z]{2})?|(c\.)?(jalr|jr)|callx\d+|jx|b\w*(ctrl?|lrl)[+-]?")
+# Calls and jumps by a pointer on AVR; Cortex-M, also conditional ones; RISC-V; Xtensa; PowerPC.
+# Returns are none of these.
+BY_POINTER = re.compile(r"e?i(call|jmp)|bl?x([a-z]{2})?|(c\.)?(jalr|jr)|callx\d+|jx"
+                        r"|b\w*(ctrl?|lrl)[+-]?")
 
 
 def by_pointer(what: str, operands: str) -> bool:
-    """Does it go where no instruction says?"""
+    """Does this instruction go to an address that it does not name?"""
     if what.startswith("bx") and operands == "lr" or what in ("jr", "jalr") and "<" in operands:
         return False
-    return bool(BY_POINTER.fullmatch(what)) or operands.startswith("pc,") or "*" in operands  # Cortex-M, x86
+    if operands.startswith("pc,") or "*" in operands:  # Cortex-M, x86
+        return True
+    return bool(BY_POINTER.fullmatch(what))
 
 
 def refuse_pointers(image: Path, functions: Code, names: Iterable[str]) -> None:
@@ -96,10 +103,12 @@ def refuse_pointers(image: Path, functions: Code, names: Iterable[str]) -> None:
 
 def depth(name: str, graph: Graph, frame: Mapping[str, int], apart: Collection[str] = (),
           above: tuple[str, ...] = ()) -> int:
-    """The most bytes that a function and all that it calls take, but for those that are apart. None of them
-    may call by a pointer, where an instruction names no address: see refuse_pointers."""
+    """The most bytes of stack of a function and all that it calls, without those that are apart.
+    None of them may call by a pointer, because no instruction names the function that is called:
+    see refuse_pointers."""
     if name in apart:
         return 0
     if name in above or name not in frame:
         raise SystemExit(f"no bound on the stack: {' calls '.join((*above, name))}")
-    return frame[name] + max((depth(to, graph, frame, apart, (*above, name)) for to in graph[name]), default=0)
+    return frame[name] + max(
+        (depth(to, graph, frame, apart, (*above, name)) for to in graph[name]), default=0)

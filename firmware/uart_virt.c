@@ -34,7 +34,7 @@ static uint8_t outgoing[DUMPULSE_REPORT_SIZE];
 static volatile uint16_t left; /* bytes of outgoing to send */
 static volatile uint16_t seconds;
 static volatile uint8_t ticks_since_loop; /* what the watchdog counts */
-static uint8_t ticks;           /* in this second */
+static uint8_t ticks;                     /* in this second */
 
 /* The clock has 64 bits, and is read in two halves. If its low half wraps between the two reads,
  * the halves do not belong together: then the high half has changed, and we read both again. */

@@ -3,9 +3,9 @@
  *     avr_uart MCU HERTZ IMAGE
  *
  * The input is a script. "send HEX" sends bytes, one each 100 microseconds of the firmware's time.
- * "wait MICROSECONDS" sends nothing for so long. The script begins when the firmware has enabled its
- * receiver. The output is the bytes that the firmware sends. The program ends when the script is at
- * its end and the firmware has been silent for 50 milliseconds.
+ * "wait MICROSECONDS" sends nothing for so long. The script begins when the firmware has enabled
+ * its receiver. The output is the bytes that the firmware sends. The program ends when the script
+ * is at its end and the firmware has been silent for 50 milliseconds.
  */
 #include "avr_host.h" /* first: simavr's other headers need what it includes */
 

@@ -241,7 +241,8 @@ def candump(line: str) -> str:
 
 def ask_on_bus(board: Board) -> None:
     """Shows frames to the board and from it. client.py would need a CAN interface of Linux."""
-    first, second = (frame(board.can_id + variable, heartbeat(variable, sender, value), board.digits)
+    first, second = (frame(board.can_id + variable, heartbeat(variable, sender, value),
+                           board.digits)
                      for variable, sender, value in ((3, 1, 126), (7, 12, 9)))
     request = frame(board.can_id + REQUEST_AT, REQUEST, board.digits)
     with Bus(board, [first, "wait 2000000", second, "wait 20000", request]) as bus:

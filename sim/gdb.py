@@ -1,7 +1,7 @@
-"""A program in QEMU's emulation of a user, through gdb's remote protocol.     SPDX-License-Identifier: MIT
+"""Runs a program in QEMU's user emulation, and controls it by gdb's remote protocol.
 
-Of that protocol, what a debugger needs to call a function: registers, breakpoints, steps, and
-memory, at most 1 KB at a time.
+It has the parts of that protocol that are needed to call a function: registers, breakpoints,
+steps, and memory, at most 1 KB at a time. SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ class Debugged:
     """A process that has stopped before its first instruction."""
 
     def __init__(self, *command: str | Path) -> None:
-        """The command ends where the name of a socket belongs, and the program after it."""
-        self.place = tempfile.TemporaryDirectory()
-        name = str(Path(self.place.name) / "gdb")
+        """The last word of the command is the program. The name of a socket goes before it."""
+        self.folder = tempfile.TemporaryDirectory()
+        name = str(Path(self.folder.name) / "gdb")
         *emulator, program = command
         self.process = subprocess.Popen([*emulator, name, program])
         self.socket = socket.socket(socket.AF_UNIX)
@@ -78,7 +78,7 @@ class Debugged:
             raise RuntimeError(f"the program did not stop as it should: {answer}")
 
     def close(self) -> None:
-        self.process.kill()  # first: without its debugger the program would run, and crash
+        self.process.kill()  # first, as the program would run on without its debugger, and crash
         self.process.wait()
         self.socket.close()
-        self.place.cleanup()
+        self.folder.cleanup()

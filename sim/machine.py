@@ -1,12 +1,12 @@
-"""The compiled library in a simulator: call its functions, see everything they do.
+"""Runs the compiled library in a simulator: calls its functions, and shows what they do.
 
     machine = load("Cortex-M0+")
     machine.write(machine.agent, bytes(260))
     call = machine.call("dumpulse_process_packet", agent, packet, 8, context)
     call.result, call.cost, call.stack, call.hooks
 
-The hooks are addresses with no code of the library's: a call to one is recorded
-and answered at once, so that costs are net of them. SPDX-License-Identifier: MIT
+The hooks are addresses outside of the library's code. A call to a hook is recorded and answered at
+once, so the costs do not include the hooks. SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ class Call:
 
     result: int
     cost: int
-    stack: int  # bytes, the return address included where a call pushes it
+    stack: int  # bytes, with the return address if a call pushes it
     # ("time",) and ("send", context, pointer, length, bytes), in order
     hooks: list[tuple[object, ...]] = field(default_factory=list)
 
 
 class Machine:
-    """What every simulator offers. Addresses are those of the machine."""
+    """What every simulator can do. All addresses are the machine's."""
 
     ram: int  # where it begins
     folder: tempfile.TemporaryDirectory[str]
     GUARD = 16  # bytes on both sides of the agent that nothing else uses
     TEXT = 0  # where the code begins
-    HOOKS = (0xE000, 0xE080)  # where nothing is
-    HOME = 0xF000  # where calls return to: nothing there is run
+    HOOKS = (0xE000, 0xE080)  # where no code is
+    HOME = 0xF000  # where calls return to; nothing runs there
     PAINT = 0xA5
-    STACK_SIZE: int  # bytes, where calls are watched by painting the stack
+    STACK_SIZE: int  # bytes that are painted before a call, to see how many it uses
     cost_unit = "instructions"
-    counted = True  # False: nobody asks for costs, which take some machines long
+    counted = True  # False: costs are not needed; some machines take long to count them
 
     def __init__(self, target: Target, image: Path, symbols: dict[str, int]) -> None:
         self.target = target
@@ -78,11 +78,11 @@ class Machine:
         raise NotImplementedError
 
     def steps(self, function: str, *arguments: int) -> list[int]:
-        """The addresses of all instructions of a call, hooks apart."""
+        """The addresses of all instructions of a call, without the hooks."""
         raise NotImplementedError
 
     def depth(self, top: int) -> int:
-        """How deep a call's stack was, whose paint ends at the top."""
+        """How many bytes of stack a call has used. The painted part ends at the top."""
         painted = self.read(top - self.STACK_SIZE, self.STACK_SIZE)
         deep = len(painted.lstrip(bytes([self.PAINT])))
         if deep == self.STACK_SIZE:
@@ -90,11 +90,12 @@ class Machine:
         return deep
 
     def close(self) -> None:
-        """Ends whatever start() began."""
+        """Ends the simulator, if start() has begun one."""
 
     @functools.cached_property
     def code(self) -> dict[int, str]:
-        """Every instruction by its address, in order, as objdump writes it: name, blank, operands."""
+        """Every instruction by its address, in order, as objdump writes it: name, space,
+        operands."""
         raw = ["-M", "no-aliases"] if self.target.machine == "Riscv" else []
         listing = run([self.target.objdump, "-d", "--no-show-raw-insn", *raw, self.image])
         return {int(at, 16): " ".join(words.split()) for at, words in
@@ -179,7 +180,7 @@ class Unicorn(Machine):
         raise NotImplementedError
 
     def go_home(self, top: int) -> None:
-        """Has the function return to HOME, and leave the stack at top."""
+        """Makes the function return to HOME, with the stack pointer at top."""
         raise NotImplementedError
 
     def entry(self, address: int) -> int:
@@ -190,7 +191,7 @@ class Unicorn(Machine):
             self.engine.reg_write(register, value)
 
     def argument(self, number: int) -> int:
-        """That of the hook that has just been called."""
+        """An argument of the hook that has just been called."""
         value: int = self.engine.reg_read(self.arguments[number])
         return value
 
@@ -218,7 +219,8 @@ class Unicorn(Machine):
             data = bytes(engine.mem_read(pointer, min(length, 300)))
             self.hooks.append(("send", context, pointer, length, data))
         else:
-            self.cost += bisect_left(self.starts, address + size) - bisect_left(self.starts, address)
+            first, end = (bisect_left(self.starts, at) for at in (address, address + size))
+            self.cost += end - first
 
     def write(self, address: int, data: bytes) -> None:
         self.engine.mem_write(address, data)
@@ -237,7 +239,8 @@ class Unicorn(Machine):
         at = self.engine.reg_read(self.program_counter)
         if at != self.HOME or self.engine.reg_read(self.stack_pointer) != top:
             raise RuntimeError(f"{function} did not return: at {at:x}")
-        return Call(self.engine.reg_read(self.result) & 0xFF, self.cost, self.depth(top), self.hooks)
+        result = self.engine.reg_read(self.result) & 0xFF
+        return Call(result, self.cost, self.depth(top), self.hooks)
 
     def steps(self, function: str, *arguments: int) -> list[int]:
         seen: list[int] = []
@@ -247,14 +250,14 @@ class Unicorn(Machine):
                 seen.append(address)
 
         hook = self.engine.hook_add(unicorn.UC_HOOK_CODE, step)
-        self.engine.ctl_flush_tb()  # or code that ran before, without the hook, would not be seen
+        self.engine.ctl_flush_tb()  # or the hook would not see code that has run without it
         self.call(function, *arguments)
         self.engine.hook_del(hook)
         return seen
 
 
 class Linked(Unicorn):
-    """One that has the return address in a register."""
+    """A core that has the return address in a register."""
 
     link: int
 
@@ -294,7 +297,8 @@ class Riscv(Linked):
 
 
 class PowerPC(Linked):
-    arguments = (ppc_const.UC_PPC_REG_3, ppc_const.UC_PPC_REG_4, ppc_const.UC_PPC_REG_5, ppc_const.UC_PPC_REG_6)
+    arguments = (ppc_const.UC_PPC_REG_3, ppc_const.UC_PPC_REG_4,
+                 ppc_const.UC_PPC_REG_5, ppc_const.UC_PPC_REG_6)
     result = arguments[0]
     link = ppc_const.UC_PPC_REG_LR
     program_counter = ppc_const.UC_PPC_REG_PC
@@ -333,7 +337,7 @@ class I386(Amd64):
         return unicorn.Uc(unicorn.UC_ARCH_X86, unicorn.UC_MODE_32)
 
     def pass_arguments(self, arguments: tuple[int, ...]) -> None:
-        """Those are on the stack, too: the first lowest."""
+        """The arguments are on the stack, too, the first one at the lowest address."""
         self.write(self.engine.reg_read(self.stack_pointer),
                    b"".join(value.to_bytes(self.WORD, "little") for value in arguments))
 
@@ -343,8 +347,9 @@ class I386(Amd64):
 
 
 class Xtensa(Machine):
-    """An lx106 in QEMU, which Unicorn does not know. It stops at each breakpoint, or, if costs
-    are wanted, after each instruction. Its RAM is a part of the stack that QEMU gives a program."""
+    """An lx106 in QEMU, as Unicorn does not know it. If costs are wanted, it stops after each
+    instruction, or else only at breakpoints. Its RAM is a part of the stack that QEMU gives a
+    program."""
 
     TEXT = 0x10000
     HOOKS = (0x10F00, 0x10F80)  # in the page of the code, as QEMU wants it
@@ -368,7 +373,7 @@ class Xtensa(Machine):
         return self.program.read(address, size) if size else b""
 
     def run(self, registers: list[int], seen: list[int]) -> list[int]:
-        """Until it is at a hook or back: the registers then."""
+        """Runs until it is at a hook or has returned: the registers."""
         self.program.set_registers(registers)
         while self.counted:
             seen.append(registers[self.PROGRAM_COUNTER])
@@ -384,12 +389,14 @@ class Xtensa(Machine):
         hooks: list[tuple[object, ...]] = []
         self.write(self.top - self.STACK_SIZE, bytes([self.PAINT]) * self.STACK_SIZE)
         now = self.registers.copy()
-        now[self.LINK], now[self.STACK_POINTER], now[self.PROGRAM_COUNTER] = self.HOME, self.top, self.symbols[function]
+        now[self.LINK], now[self.STACK_POINTER] = self.HOME, self.top
+        now[self.PROGRAM_COUNTER] = self.symbols[function]
         now[self.RESULT:self.RESULT + len(arguments)] = arguments
         while (now := self.run(now, seen))[self.PROGRAM_COUNTER] != self.HOME:
             context, pointer, length = now[self.RESULT:self.RESULT + 3]
             if now[self.PROGRAM_COUNTER] == self.symbols[SEND]:
-                hooks.append(("send", context, pointer, length, self.read(pointer, min(length, 300))))
+                packet = self.read(pointer, min(length, 300))
+                hooks.append(("send", context, pointer, length, packet))
             elif now[self.PROGRAM_COUNTER] == self.symbols[TIME]:
                 hooks.append(("time",))
                 now[self.RESULT] = self.now
@@ -418,27 +425,28 @@ def load(name: str) -> Machine:
     """
     target = EVERY[name]
     source = Path(os.environ.get("DUMPULSE_SOURCE", ROOT))
-    # A folder of its own, as several tests may load the same target at the same time.
+    # A new folder, as several tests may load the same target at the same time.
     (BUILD / "sim").mkdir(parents=True, exist_ok=True)
     folder = tempfile.TemporaryDirectory(prefix=target.folder, dir=BUILD / "sim")
-    place = Path(folder.name)
+    path = Path(folder.name)
     objects = []
     for file in (source / "dumpulse.c", ROOT / "tests" / "exports.c"):
-        objects.append(place / f"{file.stem}.o")
+        objects.append(path / f"{file.stem}.o")
         target.compile(file, objects[-1], include=source)
-    image = place / "image.elf"
+    image = path / "image.elf"
     machines = {cls.__name__: cls for cls in (Avr, Thumb, Riscv, Amd64, I386, PowerPC, Xtensa)}
     kind = machines[target.machine]
     keep = [f"-Wl,-u,{name}" for name in (
         "dumpulse_process_packet", "export_record", "export_make_heartbeat",
         "export_check_report", "export_read_entry")]
-    target.link(objects, image, f"-Wl,-Ttext={kind.TEXT:#x}", "-Wl,-e,dumpulse_process_packet", *keep,
-                f"-Wl,--defsym={TIME}={kind.HOOKS[0]:#x}", f"-Wl,--defsym={SEND}={kind.HOOKS[1]:#x}")
+    hooks = dict(zip((TIME, SEND), kind.HOOKS, strict=True))
+    target.link(objects, image, f"-Wl,-Ttext={kind.TEXT:#x}", "-Wl,-e,dumpulse_process_packet",
+                *keep, *(f"-Wl,--defsym={hook}={at:#x}" for hook, at in hooks.items()))
     with image.open("rb") as file:
         table = ELFFile(file).get_section_by_name(".symtab")
-        thumb = target.machine == "Thumb"  # the lowest bit of its functions says so
+        thumb = target.machine == "Thumb"  # then the lowest bit of a function's address is set
         symbols = {symbol.name: symbol["st_value"] & ~thumb for symbol in table.iter_symbols()}
-    symbols |= dict(zip((TIME, SEND), kind.HOOKS, strict=True))
+    symbols |= hooks
     machine = kind(target, image, symbols)
-    machine.folder = folder  # goes when the machine does
+    machine.folder = folder  # it is removed with the machine
     return machine

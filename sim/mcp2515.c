@@ -1,6 +1,6 @@
-/* A model of the MCP2515; mcp2515.h tells more.   SPDX-License-Identifier: MIT
+/* A model of the MCP2515; mcp2515.h describes it.   SPDX-License-Identifier: MIT
  *
- * Registers and bits have the data sheet's names.
+ * Registers and bits have the names of the data sheet.
  */
 #include "mcp2515.h"
 
@@ -27,7 +27,7 @@ enum {
     RXB1 = 0x70,
     BUFFER = 0x10
 };
-enum { /* of CANCTRL, CANINTF, EFLG, TXBnCTRL, RXBnCTRL, and of a buffer's SIDL and DLC */
+enum { /* bits of CANCTRL, CANINTF, EFLG, TXBnCTRL, RXBnCTRL, and of a buffer's SIDL and DLC */
        REQOP = 0xE0,
        NORMAL = 0x00,
        SLEEP = 0x20,
@@ -94,14 +94,14 @@ void mcp2515_pass(mcp2515 *chip, uint64_t periods)
     chip->held -= periods < chip->held ? periods : chip->held;
 }
 
-/* CANSTAT and CANCTRL are seen in every row of 16. */
+/* CANSTAT and CANCTRL appear in every row of 16. */
 static uint8_t row_of(uint8_t address)
 {
     address %= MCP2515_REGISTERS;
     return (address & 0x0E) == 0x0E ? address & 0x0F : address;
 }
 
-/* ICOD: the number of the most urgent interrupt that is enabled and set. */
+/* ICOD: the number of the most urgent interrupt among those that are enabled and set. */
 static uint8_t interrupt_code(const mcp2515 *chip)
 {
     static const uint8_t urgency[] = {ERRIF, 0x40, TX0IF, 0x08, 0x10, RX0IF, RX1IF};
@@ -125,7 +125,7 @@ static uint8_t read_register(const mcp2515 *chip, uint8_t address)
     if (at == CANSTAT)
         return (uint8_t)(mode_of(chip) | interrupt_code(chip) << 1);
     if (is_filter(at) && mode_of(chip) != CONFIGURATION)
-        return 0; /* whatever it holds: the note below registers 4-10 to 4-17 */
+        return 0; /* by the note below registers 4-10 to 4-17 */
     return at == TEC ? (uint8_t)chip->tec : chip->registers[at];
 }
 
@@ -134,14 +134,14 @@ static bool only_configured(uint8_t at)
     return is_filter(at) || at == TXRTSCTRL || (at >= CNF3 && at <= CNF1);
 }
 
-/* Which bits of a register an instruction may change; those that are not there read as 0. */
+/* Which bits of a register an instruction may change. Bits that do not exist read as 0. */
 static uint8_t writable(const mcp2515 *chip, uint8_t at)
 {
     if (only_configured(at) && mode_of(chip) != CONFIGURATION)
         return 0;
     if (at > TXB0 && at < RXB0 && at % BUFFER != 0 &&
         (chip->registers[at - at % BUFFER] & TXREQ) != 0)
-        return 0; /* the buffer of a frame that is requested */
+        return 0; /* this buffer's frame is requested */
     switch (at) {
     case CANSTAT:
     case TEC:
@@ -157,9 +157,9 @@ static uint8_t writable(const mcp2515 *chip, uint8_t at)
     case TXB0 + 2 * BUFFER: return TXREQ | TXP;
     default: break;
     }
-    if (at < CNF3 && at % 4 == 1) /* the SIDL of a filter, or of a mask, which has no EXIDE */
+    if (at < CNF3 && at % 4 == 1) /* SIDL of a filter or a mask; only a filter has EXIDE */
         return at < RXM0 ? SID_LOW | IDE | EID_HIGH : SID_LOW | EID_HIGH;
-    return at > RXB0 ? 0 : 0xFF; /* what was received can only be read */
+    return at > RXB0 ? 0 : 0xFF; /* a received frame can only be read */
 }
 
 static bool on_bus(const mcp2515 *chip)
@@ -172,8 +172,8 @@ static bool can_send(const mcp2515 *chip)
     return on_bus(chip) || mode_of(chip) == LOOPBACK;
 }
 
-/* Of those that are requested the one with the highest TXP, and of equals the last, but first that
- * which is being sent; -1: none. */
+/* The buffer that is being sent, or else the requested one with the highest TXP. If several have
+ * the same TXP, the last of them. -1: none. */
 static int next_buffer(const mcp2515 *chip)
 {
     int best = -1, priority = -1;
@@ -190,7 +190,7 @@ static int next_buffer(const mcp2515 *chip)
     return best;
 }
 
-/* EFLG follows the counters; a state that has begun is an interrupt. */
+/* Sets the counters, and EFLG by them. A new error state is an interrupt. */
 static void count_errors(mcp2515 *chip, unsigned tec, unsigned rec)
 {
     uint8_t *bits = chip->registers;
@@ -208,7 +208,8 @@ static void count_errors(mcp2515 *chip, unsigned tec, unsigned rec)
     bits[EFLG] = flags;
 }
 
-/* A request to send. What is on the bus goes on, and its TXREQ stays, until it is sent or fails. */
+/* Takes back a request to send. If its frame is on the bus, that goes on, and TXREQ stays until the
+ * frame is sent or fails. */
 static void take_back(mcp2515 *chip, int buffer)
 {
     uint8_t *control = &chip->registers[TXB0 + buffer * BUFFER];
@@ -221,7 +222,7 @@ static void take_back(mcp2515 *chip, int buffer)
     }
 }
 
-/* To the one that was asked for, once that may begin. */
+/* Begins the mode that CANCTRL asks for, if it can begin now. */
 static void change_mode(mcp2515 *chip, bool bus_rests)
 {
     uint8_t *bits = chip->registers;
@@ -263,7 +264,7 @@ static void write_register(mcp2515 *chip, uint8_t address, uint8_t value, uint8_
     }
 }
 
-/* Elsewhere the mask of BIT MODIFY does not count. */
+/* For other registers, BIT MODIFY ignores its mask. */
 static bool takes_masks(uint8_t at)
 {
     return at == BFPCTRL || at == TXRTSCTRL || at == CANCTRL || (at >= CNF3 && at <= EFLG) ||
@@ -296,7 +297,7 @@ static uint8_t rx_status(const mcp2515 *chip)
 
     if (full == 0)
         return 0;
-    /* What has rolled over came by filter 0 or 1, and is told apart as 6 or 7. */
+    /* A frame that has rolled over has passed filter 0 or 1; these are shown as 6 and 7. */
     return (uint8_t)(full << 6 | extended << 4 | ((bits[at] & RXRTR) != 0) << 3 |
                      (at == RXB1 && hit < 2 ? hit + 6 : hit));
 }
@@ -319,7 +320,7 @@ static void begin(mcp2515 *chip, uint8_t byte)
         mcp2515_reset(chip);
         chip->instruction = byte;
         chip->count = 1;
-    } else if ((byte & 0xF9) == I_READ_RX) { /* buffer, and whether its identifier or its data */
+    } else if ((byte & 0xF9) == I_READ_RX) { /* from a buffer's identifier or data on */
         chip->address =
             (uint8_t)(((byte & 0x04) != 0 ? RXB1 : RXB0) + ((byte & 0x02) != 0 ? 6 : 1));
     } else if ((byte & 0xF8) == I_LOAD_TX && byte < I_LOAD_TX + 6) {
@@ -446,8 +447,8 @@ void mcp2515_sent(mcp2515 *chip)
     change_mode(chip, false);
 }
 
-/* It tries again by itself, unless for one-shot mode. Who is passive does not count frames that
- * nobody acknowledges: a node that is alone never gets off the bus. */
+/* The controller tries again by itself, except in one-shot mode. While it is passive, it does not
+ * count frames that nobody acknowledges. So a node that is alone never goes off the bus. */
 void mcp2515_send_failed(mcp2515 *chip, bool unacknowledged)
 {
     mcp2515_frame frame;
@@ -470,7 +471,7 @@ void mcp2515_send_failed(mcp2515 *chip, bool unacknowledged)
 
 /* ---- Receiving -------------------------------------------------------------------------- */
 
-/* An identifier as four registers; of a standard frame, the last two are compared with its
+/* The four registers of an identifier. For a standard frame, the last two are compared with the
  * first two bytes of data. */
 static uint32_t four(const uint8_t *bytes)
 {
@@ -504,14 +505,14 @@ static bool passes(const mcp2515 *chip, unsigned filter, const mcp2515_frame *fr
     if (!frame->extended) {
         mask &= 0xFFE0FFFFU;
         memcpy(identifier + 2, frame->data, 2);
-        for (unsigned i = frame->length; i < 2; i++) /* a byte that is not there is not compared */
+        for (unsigned i = frame->length; i < 2; i++) /* bytes that the frame does not have */
             mask &= ~(0xFF00U >> 8 * i);
     }
     return ((wanted[1] & IDE) != 0) == frame->extended &&
            ((four(identifier) ^ four(wanted)) & mask) == 0;
 }
 
-/* The first filter of a buffer's that a frame passes; -1: none. */
+/* The first of a buffer's filters that the frame passes. -1: none. */
 static int hit(const mcp2515 *chip, unsigned first, unsigned last, const mcp2515_frame *frame)
 {
     if ((chip->registers[first == 0 ? RXB0 : RXB1] & RXM) == RXM) /* filters are off */

@@ -1,15 +1,15 @@
 /* A model of Microchip's MCP2515, a CAN controller on SPI.   SPDX-License-Identifier: MIT
  *
- * From its data sheet, DS20001801: the nine SPI instructions, modes, masks and filters, both
- * receive buffers with roll-over, three transmit buffers with priorities, interrupts, and the
- * error states. Its waits, too:
+ * It follows the data sheet, DS20001801. It has the nine SPI instructions, the modes, masks and
+ * filters, two receive buffers with roll-over, three transmit buffers with priorities, interrupts,
+ * and the error states. It also has the waits of the data sheet:
  * - After power-on and RESET it takes no SPI for 128 periods of its oscillator (section 8.1).
  * - A mode begins when nothing is left to send (section 10.0). The normal mode also waits until the
- *   bus has rested for 11 bits, as every node does that joins a CAN bus.
- * - A frame that is being sent goes on although it was taken back, and until it is over its buffer
- *   cannot be written (section 3.6).
- * The host says how much time passes, and when the bus takes or brings a frame.
- * Left out: bit timing, the RXnBF and TXnRTS pins, start of frame, wake-up by the bus.
+ *   bus has rested for 11 bits, like every node that joins a CAN bus.
+ * - If a frame is taken back while it is being sent, it still goes on to its end. Until then its
+ *   buffer cannot be written (section 3.6). The program that uses the model says how much time
+ *   passes, and what happens on the bus. The model has no bit timing, no RXnBF and TXnRTS pins, no
+ *   start of frame, and no wake-up by the bus.
  */
 #ifndef MCP2515_H
 #define MCP2515_H
@@ -29,32 +29,33 @@ typedef struct mcp2515_frame {
 typedef struct mcp2515 {
     uint8_t registers[MCP2515_REGISTERS];
     uint8_t instruction, address, mask;
-    unsigned count; /* bytes since chip select fell */
-    unsigned tec;   /* up to 256, which the register does not show */
+    unsigned count; /* bytes on SPI since chip select fell */
+    unsigned tec;   /* up to 256; its register goes up to 255 */
     uint64_t held;  /* periods of its oscillator until it leaves reset */
     bool deaf;      /* it was in reset when chip select fell */
-    bool sending;   /* a frame is on the bus: that of `buffer` */
-    bool aborted;   /* and was taken back meanwhile */
+    bool sending;   /* the frame in `buffer` is on the bus */
+    bool aborted;   /* that frame was taken back meanwhile */
     int buffer;
 } mcp2515;
 
-/* Time, in periods of its oscillator. */
+/* Time passes: so many periods of its oscillator. */
 void mcp2515_pass(mcp2515 *chip, uint64_t periods);
 
 /* The pins. */
 void mcp2515_reset(mcp2515 *chip);
 void mcp2515_select(mcp2515 *chip, bool selected);
-uint8_t mcp2515_spi(mcp2515 *chip, uint8_t byte); /* the byte that comes back meanwhile */
+uint8_t mcp2515_spi(mcp2515 *chip, uint8_t byte); /* returns the byte that comes back */
 bool mcp2515_interrupt(const mcp2515 *chip);      /* INT is low */
 
-/* The bus. Which frame would it send now? False: none. It begins, and then what became of it. */
+/* The bus. mcp2515_pending gives the frame that the controller wants to send; false: none. The
+ * frame begins, and then it is sent, or fails. */
 bool mcp2515_pending(const mcp2515 *chip, mcp2515_frame *frame);
 void mcp2515_begin(mcp2515 *chip);
 void mcp2515_sent(mcp2515 *chip);
 void mcp2515_send_failed(mcp2515 *chip, bool unacknowledged);
 void mcp2515_receive(mcp2515 *chip, const mcp2515_frame *frame);
 void mcp2515_receive_failed(mcp2515 *chip);
-void mcp2515_bus_rests(mcp2515 *chip); /* 11 recessive bits: ends the wait for the normal mode */
-void mcp2515_bus_idle(mcp2515 *chip);  /* 128 times 11 recessive bits: ends bus-off */
+void mcp2515_bus_rests(mcp2515 *chip); /* for 11 bits: ends the wait for the normal mode */
+void mcp2515_bus_idle(mcp2515 *chip);  /* for 128 times 11 bits: ends bus-off */
 
 #endif

@@ -1,6 +1,6 @@
-"""The protocol of SPEC.md, told a second time, without a line of the C.
+"""The protocol of SPEC.md, written a second time, without any of the C code.
 
-Everything the C is compared with comes from here; the checksum is zlib's.
+The tests compare the C code with this. The checksum is zlib's.
 SPDX-License-Identifier: MIT
 """
 
@@ -26,11 +26,11 @@ def heartbeat(variable: int, sender: int, value: int, magic: int = MAGIC) -> byt
 
 
 class Agent:
-    """An agent as a list of entries; its report is made when somebody asks."""
+    """An agent as a list of entries. It makes its report when somebody asks."""
 
     def __init__(self) -> None:
         self.entries = [bytes(4)] * VARIABLES
-        self.checksum = bytes(4)  # of the last report: zeros until there is one
+        self.checksum = bytes(4)  # of the last report; zeros before the first
 
     @classmethod
     def of_table(cls, table: bytes) -> Agent:
@@ -40,7 +40,7 @@ class Agent:
         return agent
 
     def table(self) -> bytes:
-        """What the C's `dumpulse` holds in memory."""
+        """The bytes of the C structure `dumpulse` in memory."""
         return self.checksum + b"".join(self.entries)
 
     def record(self, now: int, variable: int, sender: int, value: int) -> int:

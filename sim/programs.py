@@ -1,4 +1,4 @@
-"""Programs of the Makefile, for whatever runs them.   SPDX-License-Identifier: MIT"""
+"""Builds programs with the Makefile for scripts.   SPDX-License-Identifier: MIT"""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from collections.abc import Callable
 
 from sim.targets import ROOT
 
-# Seconds until something that is waited for has failed: generous, as machines may be busy.
+# Seconds until something that we wait for has failed. Machines may be busy.
 PATIENCE = float(os.environ.get("DUMPULSE_PATIENCE", "30"))
 
 
 @functools.cache
 def built(program: str) -> str:
-    """Where a program of the Makefile is, up to date."""
+    """Builds a file of the Makefile if it is not up to date: its path."""
     subprocess.run(["make", "--no-print-directory", "-s", "-C", ROOT, program], check=True)
     return str(ROOT / program)
 

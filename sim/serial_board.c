@@ -3,8 +3,8 @@
  *     serial_board MCU HERTZ BAUD IMAGE [REST]
  *
  * The bytes of the input go to the firmware without a pause, at the full speed of the line in the
- * firmware's time. With REST, the line rests for so many cycles after the first 8 bytes. The line is
- * the UART. A chip that has none has an input pin and an output pin instead.
+ * firmware's time. With REST, the line rests for so many cycles after the first 8 bytes. The line
+ * is the UART. A chip that has none has an input pin and an output pin instead.
  *
  * The firmware's time passes as fast as the program can simulate it. Only while the firmware sleeps
  * and no input comes, it passes like real time.

@@ -1,7 +1,7 @@
-"""The targets: how each is compiled for, by which compilers, and what can run it.
+"""The targets: how to compile for each, with which compilers, and what can run its code.
 
-Every script that compiles for a target reads this table; nothing else knows a
-compiler's flags. SPDX-License-Identifier: MIT
+Every script that compiles for a target uses this table. The flags of a compiler are only here.
+SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
 
-# What everything is compiled with. Size comes from -Os alone; the sections let
-# the linker drop what a firmware does not use.
+# The flags of all targets. With sections, the linker can leave out what a firmware does not use.
 COMMON = ("-std=c99", "-Os", "-ffreestanding", "-ffunction-sections", "-fdata-sections")
-# A hosted compiler's extras that no firmware has.
+# These turn off what a compiler for Linux adds and no firmware has.
 BARE = ("-fno-asynchronous-unwind-tables", "-fno-pic", "-fno-pie", "-fno-stack-protector")
 
 
@@ -59,8 +58,8 @@ class Target:
 
     @property
     def return_address(self) -> int:
-        """The bytes of stack that a call pushes."""
-        wide = self.name == "ATmega2560"  # of AVRs, one with more code than 16 bits can name
+        """How many bytes of stack a call pushes."""
+        wide = self.name == "ATmega2560"  # its code needs addresses of more than 16 bits
         return {"Avr": 3 if wide else 2, "Amd64": 8, "I386": 4}.get(self.machine, 0)
 
     def compile(self, source: Path, output: Path, *more: str, include: Path = ROOT) -> None:
@@ -78,13 +77,13 @@ class Target:
 
 
 def scratch() -> tempfile.TemporaryDirectory[str]:
-    """A folder that nobody else uses: the same may be measured by two at a time."""
+    """A new folder, as two processes may measure the same thing at the same time."""
     BUILD.mkdir(exist_ok=True)
     return tempfile.TemporaryDirectory(dir=BUILD)
 
 
 def run(command: list[object], cwd: Path | None = None) -> str:
-    """Runs a command; its output. A failure shows the command and what it said."""
+    """Runs a command, and returns its output. A failure shows the command and its messages."""
     words = [str(word) for word in command]
     done = subprocess.run(words, cwd=cwd, capture_output=True, text=True)
     if done.returncode:

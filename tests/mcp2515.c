@@ -1,7 +1,7 @@
-/* The model of the MCP2515, against what its data sheet (DS20001801) says.
+/* Compares the model of the MCP2515 with its data sheet, DS20001801.
  *                                                             SPDX-License-Identifier: MIT
- * Addresses and bits are written as numbers here, read from the data sheet's tables a second
- * time: a wrong name in the model cannot agree with itself.
+ * Addresses and bits are numbers here. They were read from the tables of the data sheet a second
+ * time, so a wrong constant in the model cannot agree with itself.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +15,7 @@
 
 static mcp2515 chip;
 
-/* One instruction: sends bytes, and keeps what came back for each. */
+/* One instruction: sends bytes, and keeps the bytes that come back. */
 static uint8_t back[32];
 static void transfer(const uint8_t *out, size_t count)
 {
@@ -55,9 +55,9 @@ static int fresh(void **state)
     return 0;
 }
 
-/* Section 8.1: it takes no SPI for 128 periods of its oscillator after power-on, and after a
- * RESET, whose end is that chip select rises. An instruction that began meanwhile does not count,
- * either. */
+/* Section 8.1: the controller takes no SPI for 128 periods of its oscillator after power-on, and
+ * after a RESET, which ends when chip select rises. It also ignores an instruction that began
+ * before the end of this time. */
 static void test_hold(void **state)
 {
     (void)state;
@@ -121,7 +121,7 @@ static void test_bit_modify(void **state)
     SPI(0x02, 0x2B, 0xF0);
     SPI(0x05, 0x2B, 0x3C, 0x0F);
     assert_int_equal(get(0x2B), 0xCC);
-    SPI(0x02, 0x00, 0xF0); /* elsewhere its mask is 0xFF, whatever is given */
+    SPI(0x02, 0x00, 0xF0); /* for other registers the mask is always 0xFF */
     SPI(0x05, 0x00, 0x3C, 0x0F);
     assert_int_equal(get(0x00), 0x0F);
 }
@@ -135,7 +135,7 @@ static void test_modes(void **state)
         mode(modes[i]);
         assert_int_equal(get(0x0E) & 0xE0, modes[i]);
         const bool configuring = modes[i] == 0x80;
-        for (uint8_t at = 0; configuring && at < 0x2B; at++) /* what was written before */
+        for (uint8_t at = 0; configuring && at < 0x2B; at++) /* as they were written before */
             if ((at & 0x0F) < 0x0C)
                 assert_int_equal(get(at), 0);
         /* These can be written in configuration mode only, and only the bits that they have. */
@@ -155,8 +155,7 @@ static void test_modes(void **state)
     assert_int_equal(get(0x1C) | get(0x1D) | get(0x2D), 0);
 }
 
-/* Masks and filters read as 0 unless in configuration mode, whatever they hold; CNF1 to 3 do not.
- * */
+/* Masks and filters read as 0, except in configuration mode. CNF1 to CNF3 can always be read. */
 static void test_what_modes_hide(void **state)
 {
     (void)state;
@@ -171,8 +170,8 @@ static void test_what_modes_hide(void **state)
         }
 }
 
-/* Section 10.0: a mode begins once all that was requested is sent, and OPMOD says when. The normal
- * one also waits until the bus has rested. Errors are forgotten in configuration mode. */
+/* Section 10.0: a mode begins when all requested frames are sent; OPMOD shows it. The normal mode
+ * also waits until the bus has rested. Configuration mode clears the error counters. */
 static void test_when_a_mode_begins(void **state)
 {
     (void)state;
@@ -194,8 +193,8 @@ static void test_when_a_mode_begins(void **state)
     assert_int_equal(get(0x1C), 0);
 }
 
-/* Section 3.6: what is on the bus goes on although its request is taken back, by TXREQ or by ABAT;
- * its buffer cannot be written until then. If it fails, it is not tried again. */
+/* Section 3.6: a frame on the bus goes on although its request is taken back, by TXREQ or by ABAT.
+ * Its buffer cannot be written until the frame ends. If it fails, it is not tried again. */
 static void test_taken_back(void **state)
 {
     mcp2515_frame frame;
@@ -231,7 +230,8 @@ static void test_taken_back(void **state)
     assert_int_equal(frame.data[0], 'b');
 }
 
-/* LOAD TX BUFFER has six places to begin, RTS any of three buffers; READ STATUS shows both. */
+/* LOAD TX BUFFER can begin at six addresses. RTS can request three buffers. READ STATUS shows
+ * requested and sent buffers. */
 static void test_sending(void **state)
 {
     mcp2515_frame frame;
@@ -260,8 +260,8 @@ static void test_sending(void **state)
         assert_int_equal(back[1], 8 << 2 * buffer);
         SPI(0x02, 0x2C, 0);
     }
-    SPI(0x40, 0xC7, 0xEA, 0x50, 0x83, 0x48,
-        0); /* 18FF5080... as SID 10..0, EXIDE, EID 17..0; RTR */
+    /* 18FE5083 as SID 10..0, EXIDE, EID 17..0; and RTR */
+    SPI(0x40, 0xC7, 0xEA, 0x50, 0x83, 0x48, 0);
     SPI(0x81);
     assert_true(mcp2515_pending(&chip, &frame));
     assert_true(frame.extended && frame.remote);
@@ -298,7 +298,7 @@ static void test_priorities(void **state)
     assert_false(mcp2515_pending(&chip, &frame));
 }
 
-/* How a frame lies in a receive buffer, and what RX STATUS and READ RX BUFFER make of it. */
+/* The bytes of a frame in a receive buffer, and what RX STATUS and READ RX BUFFER give. */
 static void test_receiving(void **state)
 {
     static const struct {
@@ -363,7 +363,7 @@ static void test_filters(void **state)
     bring(0x18FE5183, true, false, 0, "");
     bring(0x18FE5083 >> 18, false, false, 0, "");
     assert_int_equal(get(0x2C), 0);
-    mode(0x80); /* of a standard frame, EID 15 to 0 are compared with two bytes of data */
+    mode(0x80); /* in a standard frame, EID 15 to 0 are compared with two bytes of data */
     SPI(0x02, 0x20, 0xFF, 0xE0, 0xFF, 0x00);
     SPI(0x02, 0x00, 0x10, 0, 'x', 0);
     SPI(0x02, 0x04, 0x10, 0, 'x', 0);

@@ -54,7 +54,8 @@ def play(script: Sequence[str], board: Board = CAN, image: Path | None = None,
         counts = bus.end()
         assert counts["boots"] == boots and counts["stack"] <= measured(board)["bound"]
         assert counts["errors"] & OVERFLOWS == 0  # the firmware has told the controller: seen
-        return [(number, data) for number, _, data in (line.partition("#") for line in bus.frames())]
+        lines = [line.partition("#") for line in bus.frames()]
+        return [(number, data) for number, _, data in lines]
 
 
 def reports(script: Sequence[str], board: Board = CAN, image: Path | None = None,
@@ -79,7 +80,8 @@ def test_make_try_shows_a_conversation() -> None:
     done = subprocess.run([sys.executable, "-m", "sim.boards", CAN.name], cwd=ROOT,
                           capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    shown = re.findall(r"^  can0  ([0-9A-F]{3})   \[([48])\]  ((?:[0-9A-F]{2} ?)+)$", done.stdout, re.M)
+    shown = re.findall(r"^  can0  ([0-9A-F]{3})   \[([48])\]  ((?:[0-9A-F]{2} ?)+)$",
+                       done.stdout, re.M)
     assert [number for number, _, _ in shown[:3]] == ["683", "687", "6FF"]
     assert all(len(bytes.fromhex(data)) == int(length) for _, length, data in shown)
     (table,) = tables_of([(number, data) for number, _, data in shown[3:]])
@@ -92,7 +94,7 @@ def test_it_boots_takes_heartbeats_and_answers() -> None:
     (table,) = reports([beat(3, 76, 9), "wait 2100000", beat(63, 255, 128), "wait 20000", ASK])
     assert table[3] == bytes((0, 0, 76, 9))
     assert table[63] == bytes((0, 2, 255, 128))
-    assert table[0] == bytes((0, 2, 1, 0))  # the agent's own: the time, and that it was never off the bus
+    assert table[0] == bytes((0, 2, 1, 0))  # the agent's own: 2 s, never off the bus
     assert table.count(bytes(4)) == 61
 
 
@@ -107,12 +109,13 @@ def test_identifiers_of_29_bits() -> None:
 
 
 def test_what_it_refuses() -> None:
-    """Damaged and short packets, remote frames, and the frames of others, which its filters stop."""
+    """Damaged and short packets, remote frames, and foreign frames, which its filters stop."""
     good = heartbeat(3, 76, 9)
     refused = [frame(BASE, heartbeat(3, 76, 0)[:-1]),  # one zero more makes it valid
                frame(BASE, good[:-1]), frame(BASE, b""), frame(BASE, good[:-1] + b"\x08"),
                frame(BASE, heartbeat(64, 1, 1)), frame(BASE, heartbeat(3, 1, 1, magic=0xF0)),
-               f"{BASE:03X}#R8", f"{BASE + REQUEST_AT:03X}#R8", frame(BASE + REQUEST_AT, REQUEST[:7]),
+               f"{BASE:03X}#R8", f"{BASE + REQUEST_AT:03X}#R8",
+               frame(BASE + REQUEST_AT, REQUEST[:7]),
                frame(BASE + REQUEST_AT, b"AreyouOk"), frame(BASE - 1, good), frame(BASE + 64, good),
                frame(BASE + 126, REQUEST), frame(0x7FF, good), frame(0, good), frame(BASE, good, 8),
                frame(BASE << 18, good, 8)]
@@ -149,8 +152,8 @@ def test_bus_off_and_back() -> None:
 
 
 def test_bus_off_is_counted_up_to_255() -> None:
-    """450 times, somebody asks, every frame fails, and the controller comes back. Not each of them
-    counts: nothing is sent in the second after a report was given up."""
+    """450 times, somebody asks, every frame fails, and the controller comes back. One in
+    three does not count: nothing is sent for a second after a report was given up."""
     tables = reports(["fail", *[ASK, "wait 20000", "idle"] * 450, "together", "wait 3000000", ASK])
     assert tables[-1][0][3] == 255
 
@@ -164,7 +167,8 @@ def test_a_controller_that_has_lost_its_settings() -> None:
 
 SETTINGS = [  # registers, and their right values
     *((at, 0xD0) for at in (0x00, 0x04)), (0x08, 0xDF), (0x10, 0xDF), (0x14, 0xDF), (0x18, 0xDF),
-    *((at, 0xE0) for at in (0x09, 0x11, 0x15, 0x19, 0x25)), (0x20, 0xF8), (0x21, 0x00), (0x24, 0xFF),
+    *((at, 0xE0) for at in (0x09, 0x11, 0x15, 0x19, 0x25)),
+    (0x20, 0xF8), (0x21, 0x00), (0x24, 0xFF),
     (0x28, 0x01), (0x29, 0xB5), (0x2A, 0x00), (0x2B, 0x27), (0x60, 0x06), (0x70, 0x00)]
 
 
@@ -175,7 +179,8 @@ def test_all_settings_are_taken_at_the_start() -> None:
 
 
 @pytest.mark.parametrize(("at", "value"), [
-    (0x28, 0x41), (0x29, 0x00), (0x2A, 0x3F), (0x2B, 0x00), (0x60, 0x00), (0x60, 0x66), (0x70, 0x60)])
+    (0x28, 0x41), (0x29, 0x00), (0x2A, 0x3F), (0x2B, 0x00),
+    (0x60, 0x00), (0x60, 0x66), (0x70, 0x60)])
 def test_a_disturbed_setting_is_set_again(at: int, value: int) -> None:
     """These settings can be read at any time, so a wrong one lasts a second. The table stays."""
     shown = play([beat(1, 2, 3), f"set {at:X} {value:X}", "wait 1100000", f"show {at:X}", ASK])
@@ -192,7 +197,8 @@ def test_a_disturbed_mask_lets_nothing_in(board: Board) -> None:
     base, digits = board.can_id, board.digits
     good = heartbeat(3, 76, 9)
     foreign = [frame(number % (1 << 11 if digits == 3 else 1 << 29), good, digits)
-               for number in (base + 64, base + 126, base - 1, base + 128, base ^ 0x400, base ^ 0x700)]
+               for number in (base + 64, base + 126, base - 1, base + 128,
+                              base ^ 0x400, base ^ 0x700)]
     foreign += [frame(base >> 18, good) if digits == 8 else frame(base << 18, good, 8)]
     for mask in (0x20, 0x24):
         ask, four = frame(base + REQUEST_AT, REQUEST, digits), range(mask, mask + 4)
@@ -227,7 +233,7 @@ def test_how_many_frames_are_lost_each_minute() -> None:
 
 
 def test_a_bus_that_does_not_rest() -> None:
-    """The controller cannot join this bus. The firmware starts it again each second until it can."""
+    """The controller cannot join it. The firmware starts the controller again each second."""
     script = [beat(1, 2, 3), "stuck", "reset", "wait 3300000", beat(4, 5, 6), "together",
               "wait 1100000", beat(7, 8, 9), "wait 20000", ASK]
     (table,) = reports(script)
@@ -286,8 +292,8 @@ def test_the_watchdog_resets_a_loop_that_hangs() -> None:
 
 
 def test_soak() -> None:
-    """100,000 frames in 25 s, without a pause. A tenth are requests, a fifth are damaged. Nothing is
-    lost, and the watchdog never resets the chip."""
+    """100,000 frames in 25 s, without a pause. A tenth are requests, a fifth are damaged. Nothing
+    is lost, and the watchdog never resets the chip."""
     seed = time.time_ns()
     print(f"replay: random.Random({seed})")
     chance = random.Random(seed)
@@ -313,7 +319,8 @@ def test_soak() -> None:
 
 def test_the_page_has_its_size() -> None:
     page = (ROOT / "firmware" / "can_avr.md").read_text()
-    rows = re.findall(r"\| flash, RAM, stack(?:; of 29 bits)? \| ([\d,]+), (\d+), (\d+) bytes \|", page)
+    rows = re.findall(r"\| flash, RAM, stack(?:; of 29 bits)? \| ([\d,]+), (\d+), (\d+) bytes \|",
+                      page)
     said = [[int(number.replace(",", "")) for number in row] for row in rows]
     assert said == [[measured(board)[column] for column in ("flash", "ram", "bound")]
                     for board in (CAN, CAN_29)]

@@ -87,9 +87,9 @@ def noisy(chance: random.Random, sent: list[bytes], rate: float) -> tuple[bytes,
 
 
 def check_cost(whole: Found, found: Found) -> None:
-    """Each damaged packet costs one packet at most. Usually it costs itself. But if it has lost bytes
-    from its end, and the next packet begins with the same bytes, the agent accepts the damaged one
-    with these bytes, and the next one is lost."""
+    """Each damaged packet costs one packet at most. Usually it costs itself. But if it has lost
+    bytes from its end, and the next packet begins with the same bytes, the agent accepts the
+    damaged one with these bytes, and the next one is lost."""
     for at, _ in set(whole) - set(found):
         assert any(at - 8 < other < at for other, _ in found), f"missed at {at}"
     assert len(found) >= len(whole)
@@ -195,7 +195,7 @@ def test_every_page_says_what_was_tried_and_how_to_try_the_board() -> None:
         assert f"BOARD={name}`" in pages[name.partition("-")[0]], name
     for name, text in pages.items():
         (tried,) = re.findall(r"^\*\*Tried\.\*\* (.*?)\n(?:\n|\Z)", text + "\n", re.M | re.S)
-        assert re.fullmatch(r"On a simulator: \w.*\. On\shardware: \w.*\.", tried, re.S), name
+        assert re.fullmatch(r"On a simulator: \w.*\. On\shardware:\s\w.*\.", tried, re.S), name
 
 
 def test_packets_junk_and_short_ones(board: Board, chance: random.Random) -> None:
@@ -318,8 +318,8 @@ def test_a_machine_that_stood_still() -> None:
 
 
 def first_tick(image: Path, time_at_reset: int) -> tuple[int, int]:
-    """Boots the image for RISC-V with a clock that goes on by one count each time it is read. Returns
-    the last time that was read, and the time for which the first tick is set."""
+    """Boots the image for RISC-V with a clock that goes on by one count each time it is read.
+    Returns the last time that was read, and the time for which the first tick is set."""
     clock, timer = time_at_reset, {0x4000: 0, 0x4004: 0}  # the registers of the alarm
 
     def read(_engine: object, offset: int, _size: int, _: object) -> int:
@@ -351,7 +351,7 @@ def test_the_clock_wraps_while_it_is_read(counts: int) -> None:
 
 
 def test_soak(board: Board, chance: random.Random) -> None:
-    """Packets at full speed, with some junk, and ten reports. The watchdog never resets the chip."""
+    """Packets at full speed, some junk, and ten reports. The watchdog never resets the chip."""
     count = SOAK or (100_000 if board.mcu else 10_000)
     with Line(board) as line:
         latest: list[bytes] = []

@@ -209,8 +209,8 @@ def test_reports_of_sources_that_are_gone_do_not_count() -> None:
 
 
 def test_a_stack_deeper_than_the_bound_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(firmware, "sizes", lambda name: {"flash": 1, "ram": 1, "bound": 7})
-    monkeypatch.setattr(firmware, "ran", lambda name: {"stack": 8})
+    monkeypatch.setattr(firmware, "sizes", lambda _: {"flash": 1, "ram": 1, "bound": 7})
+    monkeypatch.setattr(firmware, "costs", lambda _: {"stack": 8})
     monkeypatch.setattr("sys.argv", ["firmware"])
     with pytest.raises(SystemExit, match="uart_atmega328p: its stack was deeper than the bound"):
         firmware.main()

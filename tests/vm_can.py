@@ -667,7 +667,9 @@ def test_the_gateway(serve: Callable[..., Program]) -> None:
 def test_the_firmware_answers_the_real_client(programs: list[Program]) -> None:
     """An ATmega328P in simavr, whose bus is joined to vcan0; and client.py."""
     chip = subprocess.Popen([ROOT / "build/sim/can_board", "atmega328p", "16000000",
-                             ROOT / "build/firmware/can_avr.elf"], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+                             ROOT / "build/firmware/can_avr.elf"], text=True,
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                            stderr=subprocess.DEVNULL)
     script, output = chip.stdin, chip.stdout
     assert script is not None and output is not None
     bus = opened("vcan0")
