@@ -42,12 +42,12 @@ static bool starts_with(const uint8_t *packet, unsigned b, unsigned a)
     /*@ assert !DUMPULSE_NARROW_ ==>
           ((uint32_t)packet[0] << 24) + ((uint32_t)packet[1] << 16) + ((uint32_t)packet[2] << 8) +
           packet[3] == number(packet) * 65536 + number(packet + 2); */
-    if (!DUMPULSE_NARROW_ && LOADS_ANYWHERE) {
-        return ((uint32_t)packet[0] << 24) + ((uint32_t)packet[1] << 16) +
-                   ((uint32_t)packet[2] << 8) + packet[3] ==
-               ((uint32_t)b << 16) + a;
-    }
     if (!DUMPULSE_NARROW_) {
+        if (LOADS_ANYWHERE) {
+            return ((uint32_t)packet[0] << 24) + ((uint32_t)packet[1] << 16) +
+                       ((uint32_t)packet[2] << 8) + packet[3] ==
+                   ((uint32_t)b << 16) + a;
+        }
         return dumpulse_read16_(packet) == b && dumpulse_read16_(packet + 2) == a;
     }
     uint8_t differ = (uint8_t)(packet[0] ^ (b / 256U));
