@@ -105,11 +105,11 @@ class Real:
 
     def process(self, now: int, packet: bytes, context: int) -> int:
         RECORDER.count, RECORDER.now = 0, now
-        return C.dumpulse_process_packet(self.address, packet, len(packet), context)
+        return int(C.dumpulse_process_packet(self.address, packet, len(packet), context))
 
     def record(self, now: int, *values: int) -> int:
         RECORDER.count, RECORDER.now = 0, now
-        return C.export_record(self.address, *values)
+        return int(C.export_record(self.address, *values))
 
     def expect_hooks(self, result: int, context: int) -> None:
         """The hooks that go with the result were called, each once, and no other."""

@@ -114,11 +114,11 @@ def main() -> None:
     table: dict[str, dict[str, object]] = {}
     for (reports, heartbeats), total in PUBLISHED.items():
         if reports + heartbeats:
-            table[name(reports, heartbeats)] = {"published": total - PUBLISHED[0, 0]} | {
-                head: more_than_none(*way, reports, heartbeats) for head, way in zip(heads, ways, strict=True)}
+            table[name(reports, heartbeats)] = {"published": total - PUBLISHED[0, 0], **{
+                head: more_than_none(*way, reports, heartbeats) for head, way in zip(heads, ways, strict=True)}}
     each = {head: another(*way) for head, way in zip(heads, ways, strict=True)}
-    table["another heartbeat"] = {"published": 128} | {head: each[head]["heartbeat"] for head in heads}
-    table["another report"] = {"published": "-"} | {head: each[head]["report"] for head in heads}
+    table["another heartbeat"] = {"published": 128, **{head: each[head]["heartbeat"] for head in heads}}
+    table["another report"] = {"published": "-", **{head: each[head]["report"] for head in heads}}
     row = "{:<24}{:>10}" + "{:>17}" * 4
     print(row.format("more than with none", "published", *heads))
     for number, (what, cells) in enumerate(table.items()):

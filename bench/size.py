@@ -60,7 +60,7 @@ def record(target: Target) -> int:
         object_file = Path(place) / "exports.o"
         target.compile(ROOT / "tests" / "exports.c", object_file)
         with object_file.open("rb") as stream:
-            return ELFFile(stream).get_section_by_name(".text.export_record")["sh_size"]
+            return int(ELFFile(stream).get_section_by_name(".text.export_record")["sh_size"])
 
 
 def measure(target: Target) -> tuple[dict[str, int], int, int]:

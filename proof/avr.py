@@ -26,6 +26,7 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
 
 import z3
 from elftools.elf.elffile import ELFFile
@@ -39,8 +40,8 @@ KINDS = ("refused", "heartbeat", "report", "record")  # the first three by resul
 RAM_BYTES = 512  # of the smallest of the chips
 HOME = 0x1FFE  # where the function returns to: no code is there, nor a hook
 
-Byte = int | z3.BitVecRef
-Flag = bool | z3.BoolRef
+Byte: TypeAlias = "int | z3.BitVecRef"
+Flag: TypeAlias = "bool | z3.BoolRef"
 
 # Cycles from the data sheets; + 1 where the program counter has three bytes and is pushed or
 # popped. Branches and skips that are taken cost more: see branch() and skip().
@@ -81,7 +82,7 @@ class State:
     longer: list[int] = field(default_factory=list)  # cycles of each branch that was merged
     loads: int = 0
     lowest: int = 0xFFFF  # of the stack pointer
-    hooks: list[tuple[object, ...]] = field(default_factory=list)
+    hooks: list[tuple[Any, ...]] = field(default_factory=list)
     heads: list[State] = field(default_factory=list)  # as it was at each turn of the loop
 
     def fork(self) -> State:

@@ -229,7 +229,8 @@ class Unicorn(Machine):
         return bytes(self.engine.mem_read(address, size))
 
     def call(self, function: str, *arguments: int) -> Call:
-        self.cost, self.hooks = 0, []
+        self.cost = 0
+        self.hooks: list[tuple[object, ...]] = []
         top = self.ram + self.RAM_SIZE - 256
         self.write(top - self.STACK_SIZE, bytes([self.PAINT]) * self.STACK_SIZE)
         self.engine.reg_write(self.stack_pointer, top)
@@ -442,8 +443,8 @@ def load(name: str) -> Machine:
     hooks = dict(zip((TIME, SEND), kind.HOOKS, strict=True))
     target.link(objects, image, f"-Wl,-Ttext={kind.TEXT:#x}", "-Wl,-e,dumpulse_process_packet",
                 *keep, *(f"-Wl,--defsym={hook}={at:#x}" for hook, at in hooks.items()))
-    with image.open("rb") as file:
-        table = ELFFile(file).get_section_by_name(".symtab")
+    with image.open("rb") as elf:
+        table = ELFFile(elf).get_section_by_name(".symtab")
         thumb = target.machine == "Thumb"  # then the lowest bit of a function's address is set
         symbols = {symbol.name: symbol["st_value"] & ~thumb for symbol in table.iter_symbols()}
     symbols |= hooks

@@ -11,11 +11,12 @@ from __future__ import annotations
 import itertools
 import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from sim.model import HEARTBEAT, REPORT, REQUEST, VARIABLES, Agent, checksummed, heartbeat
 
+Step = tuple[object, ...]
 FILE = Path(__file__).with_name("vectors.tsv")
 
 HEADER = """\
@@ -59,16 +60,16 @@ def near_misses() -> Iterator[bytes]:
     yield b"\xff" * 8
 
 
-def steps() -> Iterator[tuple[object, ...]]:
+def steps() -> Iterator[Step]:
     agent = Agent()
     rng = random.Random("dumpulse")
 
-    def table(data: bytes) -> tuple[object, ...]:
+    def table(data: bytes) -> Step:
         nonlocal agent
         agent = Agent.of_table(data)
         return "table", data
 
-    def packet(now: int, data: bytes) -> tuple[object, ...]:
+    def packet(now: int, data: bytes) -> Step:
         result = agent.process(now, data)
         if result == REPORT:
             return "report", now, data, agent.table()
@@ -76,12 +77,12 @@ def steps() -> Iterator[tuple[object, ...]]:
             return "heartbeat", now, data, data[5], agent.entries[data[5]]
         return "refused", now, data
 
-    def record(now: int, variable: int, sender: int, value: int) -> tuple[object, ...]:
+    def record(now: int, variable: int, sender: int, value: int) -> Step:
         if agent.record(now, variable, sender, value):
             return "record", now, variable, sender, value, agent.entries[variable]
         return "record", now, variable, sender, value, b""
 
-    def report_and_checks() -> Iterator[tuple[object, ...]]:
+    def report_and_checks() -> Iterator[Step]:
         yield packet(0, REQUEST)
         good = agent.table()
         yield "check", good, "yes"
@@ -134,7 +135,7 @@ def steps() -> Iterator[tuple[object, ...]]:
     yield "check", checksummed(bytes(252)), "no"
 
 
-def extreme_sums(table, packet, rng: random.Random) -> Iterator[tuple[object, ...]]:
+def extreme_sums(table: Callable[[bytes], Step], packet: Callable[[int, bytes], Step], rng: random.Random) -> Iterator[Step]:
     """Tables whose second sum ends on 0, 1, 65519 and 65520, the ends of its range."""
     for wanted in (0, 1, 65519, 65520):
         while True:

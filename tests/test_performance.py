@@ -73,9 +73,10 @@ def test_a_machine_is_closed_whatever_happens(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("sim.machine.Xtensa.close", lambda machine: closed.append(machine))
     monkeypatch.setattr("sim.machine.Xtensa.start", lambda machine, image: setattr(machine, "ram", 0))
     monkeypatch.setattr(worst, "read", fail)
-    monkeypatch.setattr(worst.cost, "measure", fail)
-    for number, work in enumerate((lambda: worst.bounds("Xtensa lx106"),
-                                   lambda: worst.check("Xtensa lx106", {"instructions": {}})), 1):
+    monkeypatch.setattr(cost, "measure", fail)
+    works: tuple[Callable[[], object], ...] = (lambda: worst.bounds("Xtensa lx106"),
+                                               lambda: worst.check("Xtensa lx106", {"instructions": {}}))
+    for number, work in enumerate(works, 1):
         with pytest.raises(SystemExit, match="wrong"):
             work()
         assert len(closed) == number

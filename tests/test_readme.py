@@ -19,7 +19,7 @@ from sim.targets import BUILD, ROOT, TARGETS, run
 
 def firmware_of_the_page() -> str:
     blocks = re.findall(r"^```c\n(.*?)^```$", (ROOT / "README.md").read_text(), re.S | re.M)
-    (program,) = (block for block in blocks if "int main" in block)
+    (program,) = (str(block) for block in blocks if "int main" in block)
     return program
 
 

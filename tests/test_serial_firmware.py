@@ -152,9 +152,9 @@ def test_no_packet_within_two_others() -> None:
                 before = heartbeat(packet[2], packet[3], 0xF1)
                 count += packet[1] == 0xF1 and packet[0] == before[3] and packet[2] < 64
     assert count == 0 and len(straddled()) == 64
-    for first, second in straddled():  # shift 5
-        window = (first + second)[5:13]
-        assert window == heartbeat(*window[5:])
+    for one, other in straddled():  # shift 5
+        packet = (one + other)[5:13]
+        assert packet == heartbeat(*packet[5:])
 
 
 def test_a_lost_byte_that_the_next_packet_has() -> None:
