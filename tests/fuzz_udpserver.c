@@ -173,6 +173,25 @@ static unsigned interface_of_answer(const char *text, size_t room, bool expected
     return info.ipi6_ifindex;
 }
 
+/* The same for IPv4, where the kernel's message stands alone. */
+static int interface_of_ipv4_answer(void)
+{
+    size_t control[CONTROL_ROOM / sizeof(size_t)] = {0};
+    struct msghdr reply,
+        request = {.msg_control = control, .msg_controllen = CMSG_SPACE(sizeof(struct in_pktinfo))};
+    struct in_pktinfo info = {.ipi_ifindex = 1, .ipi_spec_dst = {htonl(INADDR_LOOPBACK)}};
+    struct cmsghdr *header = CMSG_FIRSTHDR(&request);
+
+    *header = (struct cmsghdr){
+        .cmsg_len = CMSG_LEN(sizeof info), .cmsg_level = IPPROTO_IP, .cmsg_type = IP_PKTINFO};
+    memcpy(CMSG_DATA(header), &info, sizeof info);
+    CHECK(answer_from_there(&reply, &request));
+    CHECK(reply.msg_control == header && reply.msg_controllen == CMSG_LEN(sizeof info));
+    memcpy(&info, CMSG_DATA(header), sizeof info);
+    CHECK(info.ipi_spec_dst.s_addr == htonl(INADDR_LOOPBACK));
+    return info.ipi_ifindex;
+}
+
 static void try_who_gets_a_report(void)
 {
     set_arguments(NULL, NULL);
@@ -188,6 +207,7 @@ static void try_who_gets_a_report(void)
     const size_t room = CMSG_SPACE(sizeof(struct in6_pktinfo));
     CHECK(interface_of_answer("fe80::1", room, true) == 1);
     CHECK(interface_of_answer("2001:db8::1", room, true) == 0);
+    CHECK(interface_of_ipv4_answer() == 0); /* by whatever route there is */
     for (size_t less = sizeof(struct cmsghdr); less < CMSG_LEN(sizeof(struct in6_pktinfo)); less++)
         (void)interface_of_answer("2001:db8::1", less, false);
 }

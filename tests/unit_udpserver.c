@@ -202,6 +202,36 @@ static void test_the_limit_for_all(void **state)
     assert_true(limits_allow(source_of(IPV4_BY_CHANCE, 0), TIMING_SECOND + TIMING_SECOND / 1000));
 }
 
+/* Who gets no report because all together have had theirs is not charged for it. */
+static void test_who_is_refused_for_all_is_not_charged(void **state)
+{
+    (void)state;
+    start(1, 1);
+    limits_set(1, 1, 1);
+    assert_true(limits_allow(source_of(IPV4_NEIGHBOURS, 1), TIMING_SECOND));
+    assert_false(limits_allow(source_of(IPV4_NEIGHBOURS, 2), TIMING_SECOND));
+    memset(&everybody, 0, sizeof everybody);
+    assert_true(limits_allow(source_of(IPV4_NEIGHBOURS, 2), TIMING_SECOND));
+    assert_false(limits_allow(source_of(IPV4_NEIGHBOURS, 2), TIMING_SECOND));
+}
+
+/* Nobody can know which sources share a set: each start has its own numbers, all of them. */
+static void test_each_start_has_its_own_secret(void **state)
+{
+    static uint16_t earlier[LIMITS_HASHED][256];
+    size_t same = 0;
+
+    (void)state;
+    memset(limits_secret, 0, sizeof limits_secret);
+    assert_true(limits_choose_secret());
+    memcpy(earlier, limits_secret, sizeof earlier);
+    assert_true(limits_choose_secret());
+    for (size_t i = 0; i < LIMITS_HASHED; i++)
+        for (size_t byte = 0; byte < 256; byte++)
+            same += earlier[i][byte] == limits_secret[i][byte] ? 1 : 0;
+    assert_in_range(same, 0, 20); /* by chance 0 or 1 of the 4096, and never so many */
+}
+
 /* ---- Who is named in the log ------------------------------------------------------------- */
 
 static const uint8_t packet[] = {0, 0, 0, 0, 0xF1, 7, 3, 0};
@@ -275,6 +305,8 @@ int main(void)
         cmocka_unit_test(test_a_burst_and_then_the_rate),
         cmocka_unit_test(test_the_most_that_one_source_gets_within_a_second),
         cmocka_unit_test(test_the_limit_for_all),
+        cmocka_unit_test(test_who_is_refused_for_all_is_not_charged),
+        cmocka_unit_test(test_each_start_has_its_own_secret),
         cmocka_unit_test(test_each_kind_of_packet_is_said_once_for_each_source),
         cmocka_unit_test(test_forged_sources_fill_neither_the_log_nor_the_memory),
     };
