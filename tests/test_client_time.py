@@ -69,7 +69,7 @@ class World:
 
 
 def settings(command: str, *options: str) -> client.Settings:
-    return client.settle(client.build_parser(command).parse_args(["x", *options]))
+    return client.make_settings(client.build_parser(command).parse_args(["x", *options]))
 
 
 def watched(*options: str) -> client.Watched:
@@ -184,8 +184,8 @@ def test_sender_0_at_tick_0_is_no_restart(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def known_after(world: World, *options: str, timeout: float = 3.0) -> tuple[client.Clock, list[client.Reading]]:
-    known = client.look(world, settings("get", *options), timeout)  # type: ignore[arg-type]
-    return known, client.read(known, client.Silences())
+    known = client.find_clock(world, settings("get", *options), timeout)  # type: ignore[arg-type]
+    return known, client.interpret(known, client.History())
 
 
 def beats(monkeypatch: pytest.MonkeyPatch, world: World, period: float, *variables: int) -> None:
@@ -214,8 +214,8 @@ def test_an_agent_that_counts_from_its_start_and_stamps_itself(monkeypatch: pyte
     world.beat(3)
     world.passed += 1
     known, readings = known_after(world)
-    assert client.whose_clock(known) == "ages by variable 0, which the agent seems to stamp itself"
-    assert known.for_json() == {"from": "seen", "variable": 0, "says": client.whose_clock(known)}
+    assert str(known) == "ages by variable 0, which the agent seems to stamp itself"
+    assert known.for_json() == {"from": "seen", "variable": 0, "says": str(known)}
     assert readings[0].age_ms == 0 and readings[3].age in ("2 s", "3 s") and readings[3].state == client.OK
     assert readings[4].age in ("3621 s", "3622 s") and readings[4].state == client.DEAD
 
@@ -226,7 +226,7 @@ def test_an_agent_on_our_clock_is_asked_once(monkeypatch: pytest.MonkeyPatch) ->
     world.passed += 3600
     world.beat(3)
     known, readings = known_after(world)
-    assert client.whose_clock(known) == "ages by this machine's clock" and world.passed == 3600
+    assert str(known) == "ages by this machine's clock" and world.passed == 3600
     assert (readings[3].age, readings[4].age) == ("0 s", "3600 s")
 
 
@@ -250,7 +250,7 @@ def test_a_dead_variable_0_is_not_taken_for_a_clock(monkeypatch: pytest.MonkeyPa
         world.passed += 100
         known, readings = known_after(world)
         assert known.source == "here" and readings[0].state == readings[1].state == client.DEAD
-        assert client.whose_clock(known) == "ages by this machine's clock, wrong if the agent has another"
+        assert str(known) == "ages by this machine's clock, wrong if the agent has another"
 
 
 @pytest.mark.parametrize("tick, told, fits", [
@@ -269,13 +269,13 @@ def test_a_wrong_tick_is_found(tick: float, told: str, fits: str, monkeypatch: p
             world.beat(3)
             if tick != 0.5:  # which is too near, for so short a time
                 known, readings = known_after(world, *options)
-                assert client.whose_clock(known) == f"{'' if options else 'no '}ages by variable 0; {says}"
+                assert str(known) == f"{'' if options else 'no '}ages by variable 0; {says}"
                 assert (readings[3].age_ms is None) == (not options)
             watch = watched(*options, "--now-from", "0", "--interval", "1s", "--warn", "1s", "--crit", "1s")
             for _ in range(9):
                 look(watch, world)
                 world.passed += 1
-            assert watch.news() == client.whose_clock(watch.clock) == \
+            assert watch.trust() == str(watch.clock) == \
                 f"{'' if options else 'no '}ages by variable 0; {says}"
 
 
@@ -305,7 +305,7 @@ def test_the_second_look_fails(monkeypatch: pytest.MonkeyPatch) -> None:
         return answers.pop()
     world.ask = ask  # type: ignore[method-assign]
     known, readings = known_after(world)
-    assert client.whose_clock(known).endswith("wrong if the agent has another") and readings[0].age_ms is not None
+    assert str(known).endswith("wrong if the agent has another") and readings[0].age_ms is not None
 
 
 @pytest.mark.parametrize("tick, timeout", [("1s", 3.0), ("1s", 0.2), ("1h", 3.0), ("1h", 1e8), ("1ms", 3.0)])
@@ -324,11 +324,11 @@ def test_watch_asks_no_more_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     world.passed += 5000
     world.beat(3)
     assert look(watch, world)[3].state == client.UNKNOWN
-    assert watch.news() == "no ages yet: by this machine's clock, nothing is new"
+    assert watch.trust() == "no ages yet: by this machine's clock, nothing is new"
     for _ in range(5):
         world.passed += 1
         age = look(watch, world)[3].age_ms
-    assert age == 5000 and watch.news() == "ages by variable 0, which the agent seems to stamp itself"
+    assert age == 5000 and watch.trust() == "ages by variable 0, which the agent seems to stamp itself"
     world.restart()
     for _ in range(3):
         world.passed += 1
@@ -391,9 +391,9 @@ def test_no_dead_node_looks_alive_and_no_live_one_dead(seed: int, monkeypatch: p
         for variable, when in heard.items():
             silent = world.passed - when
             if silent > 30 + slack:
-                assert readings[variable].state == client.DEAD, (variable, silent, watch.news())
+                assert readings[variable].state == client.DEAD, (variable, silent, watch.trust())
             if silent < 30 - slack:
-                assert readings[variable].state in (client.OK, client.LATE), (variable, silent, watch.news())
+                assert readings[variable].state in (client.OK, client.LATE), (variable, silent, watch.trust())
 
 
 def boot_agent(*stale: int) -> Callable[[], list[bytes]]:
@@ -622,8 +622,8 @@ def test_many_checks_at_once_share_a_memory(tmp_path: Path) -> None:
         for process in checks:
             out, _ = process.communicate(timeout=2 * PATIENCE)
             assert process.returncode == 0, out
-    silences = client.recall(str(memory), agent.address, int(client.uptime() * 1000))
-    assert set(silences.seen) == {0, 3, 9} and silences.seen[9].entry == (1, 76, 9)
+    history = client.load_history(str(memory), agent.address, int(client.uptime() * 1000))
+    assert set(history.entries) == {0, 3, 9} and history.entries[9].entry == (1, 76, 9)
     assert sorted(os.listdir(tmp_path)) == ["memory", "memory.lock"]
 
 

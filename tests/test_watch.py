@@ -363,7 +363,7 @@ def test_bad_reports_are_shown() -> None:
 
 
 def watched(*options: str) -> client.Watched:
-    settings = client.settle(client.build_parser("watch").parse_args(["x", *options]))
+    settings = client.make_settings(client.build_parser("watch").parse_args(["x", *options]))
     return client.Watched(settings, [], "x")
 
 
