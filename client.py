@@ -179,6 +179,20 @@ def uptime() -> float:
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
+def complain(text: str, who: str = "") -> None:
+    """On the standard error, if there is one and it can be written."""
+    if sys.stderr:
+        try:
+            print(f"{who or PROGRAM}: {text}", file=sys.stderr, flush=True)
+        except OSError:
+            discard(sys.stderr)
+
+
+def discard(stream: Any) -> None:
+    """What is still in the buffer goes nowhere. Otherwise Python tries to write it at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
 # ---------------------------------------------------------------- transports
 
 TIMEOUT = 3.0  # seconds, unless the user says otherwise
@@ -1814,8 +1828,12 @@ class Terminal:
     def __init__(self) -> None:
         self._input = sys.stdin.fileno() if sys.stdin and sys.stdin.isatty() else None
         self._saved: list[Any] = []
+        self._ending = False
 
     def begin(self) -> None:
+        for number in (signal.SIGINT, *ENDING):
+            if signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, self._end)
         if self._input is not None:  # keys that the user types must not appear in the table
             self._saved = termios.tcgetattr(self._input)
             quiet = termios.tcgetattr(self._input)
@@ -1824,16 +1842,26 @@ class Terminal:
         self._write("\x1b[?1049h\x1b[?25l\x1b[?7l")  # second screen, no cursor, no wrapping
         signal.signal(signal.SIGTSTP, self._pause)
 
-    def close(self) -> None:
+    def _restore(self) -> None:
         """Works after any part of begin()."""
         signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         self._write("\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l")
         if self._input is not None and self._saved:
             termios.tcsetattr(self._input, termios.TCSANOW, self._saved)
 
+    def close(self) -> None:
+        self._ending = True
+        self._restore()
+
+    def _end(self, number: int, _: object) -> None:
+        """Only the first signal counts: a second one must not interrupt close()."""
+        if not self._ending:
+            self._ending = True
+            on_signal(number)
+
     def _pause(self, *_: object) -> None:
         """Ctrl-Z."""
-        self.close()
+        self._restore()
         os.kill(os.getpid(), signal.SIGSTOP)
         self.begin()
 
@@ -2052,7 +2080,7 @@ def beat_all(agent: Agent, nodes: Sequence[Node], chance: random.Random, begun: 
         except NoAnswer as error:
             node.unsent += 1
             if not failed:
-                print(f"simulate: {error}", file=sys.stderr, flush=True)
+                complain(str(error), "simulate")
             failed = True
 
 
@@ -2159,7 +2187,8 @@ OPTIONS = [
     Option(("",), "port", "PORT", argparse.SUPPRESS, parse_port, {"nargs": "?"}),
     Option(("get", "set", "watch", "simulate"), "address", "HOST[:PORT]", HOST_HELP),
     Option(("check",), "address", "HOST[:PORT]", HOST_HELP, more={"nargs": "?"}),
-    Option(("check",), "-H", "HOST[:PORT]", "the agent, as other plugins have it", more={"dest": "plugin_host"}),
+    Option(("check",), "-H", "HOST[:PORT]", "the agent, as other plugins have it",
+           more={"dest": "plugin_host"}),
     Option(("get", "watch"), "variables", "VARIABLE", "3,7-12 or names (all heard or named)",
            more={"nargs": "*", "default": []}),
     Option(("set",), "variable", "VARIABLE", "0 to 63, or its name"),
@@ -2212,6 +2241,9 @@ class Parser(argparse.ArgumentParser):
                        for character in message)  # argparse repeats arguments as they are
         raise BadUsage(f"{line} (see {self.prog} --help)")
 
+    def _print_message(self, message: str, file: object = None) -> None:
+        print(message, end="")  # the original hides that nobody can read the help
+
     def exit(self, status: int = 0, message: Optional[str] = None) -> NoReturn:
         super().exit(status or self.status_of_help, message)
 
@@ -2236,13 +2268,6 @@ def build_parser(name: str) -> Parser:
     return parser
 
 
-def complain(text: str) -> None:
-    """On the standard error, if there is one and it can be written."""
-    with contextlib.suppress(OSError):
-        if sys.stderr:
-            print(f"{PROGRAM}: {text}", file=sys.stderr, flush=True)
-
-
 def run_command(arguments: Sequence[str]) -> int:
     name = arguments[0] if arguments and arguments[0] in COMMANDS else ""
     try:
@@ -2258,18 +2283,22 @@ def run_command(arguments: Sequence[str]) -> int:
         return 128 + signal.SIGINT
 
 
-def on_signal(*_: object) -> NoReturn:
-    """SIGTERM, SIGHUP and Ctrl-\\ end the program, and it restores the terminal."""
-    raise SystemExit(128 + signal.SIGTERM)
+# Windows has only the first of these.
+ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGQUIT")
+          if hasattr(signal, name)]
+
+
+def on_signal(number: int, *_: object) -> NoReturn:
+    """Ends the program as an exception does, so that everything is closed on the way."""
+    raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + signal.SIGTERM)
 
 
 def main() -> NoReturn:
     global PROGRAM
     called = os.path.basename(sys.argv[0])
     PROGRAM = called if called.isprintable() and called else PROGRAM
-    for name in ("SIGTERM", "SIGHUP", "SIGQUIT"):
-        number = getattr(signal, name, None)  # Windows has only the first
-        if number is not None and signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores it
+    for number in ENDING:
+        if signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores it
             signal.signal(number, on_signal)
     sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # it may be closed
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -2287,7 +2316,7 @@ def main() -> NoReturn:
         status = 3 if sys.argv[1:2] == ["check"] else 1
     else:
         sys.exit(status)
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # otherwise Python tries to write again
+    discard(sys.stdout)
     sys.exit(status)
 
 

@@ -318,6 +318,30 @@ def test_wrong_addresses(text: str) -> None:
         client.parse_udp(text)
 
 
+def test_one_table_of_prefixes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new transport needs a row there, and nothing else."""
+    class Morse:
+        SILENCE, NEEDS_CHECKSUM, addresses, name = "", False, 1, "morse:key"
+        opened = ""
+
+        def __init__(self, key: str, speed: int) -> None:
+            self.opened = f"{key} {speed}"
+        open = send = next_address = forget_addresses = close = lambda self, *_: None
+
+        def receive(self, seconds: float) -> Optional[bytes]:
+            return GOOD
+
+    monkeypatch.setattr(client, "TRANSPORTS", {
+        "morse:": (lambda text: (text.partition(":")[2], 25), Morse), **client.TRANSPORTS})
+    agent = client.Agent("morse:key")
+    assert agent.name == "morse:key" and agent.ask(1)[3].value == 9
+    assert client.Agent("host").name == "host:9060"  # and the others are still there
+    with pytest.raises(client.BadUsage, match="'morse:key' has no port"):
+        client.run_older(client.build_parser("").parse_args(["morse:key", "9060"]))
+    for transport in (client.Udp, client.Serial, client.Can):
+        assert transport.FORM in " ".join(client.build_parser("get").format_help().split())
+
+
 # ---------------------------------------------------------------- the command line
 
 # What is typed, the exit status and what must be said. HERE is an agent that answers,
@@ -444,7 +468,7 @@ def test_help_fits(command: str) -> None:
     result = run(*command.split(), "--help", env={**os.environ, "COLUMNS": "80"})
     assert result.returncode == (3 if command == "check" else 0) and not result.stderr  # 3: no service is OK by it
     assert max(map(len, result.stdout.splitlines())) <= 80
-    assert len(result.stdout.splitlines()) <= 46
+    assert len(result.stdout.splitlines()) <= 40
 
 
 # ---------------------------------------------------------------- against the real server
@@ -520,6 +544,46 @@ def test_wrong_files_of_names(content: str, text: str, tmp_path: Path, call: Cal
     assert result.status == 2 and text in result.err
     assert result.err.count("\n") == 1 and ("names.ini" in result.err or "variable 3" in result.err)
     assert result.err.isprintable() or result.err.rstrip("\n").isprintable()
+
+
+def test_a_pipe_that_nobody_writes_to(tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not waited for without end; one that somebody writes to is read."""
+    monkeypatch.setattr(client, "TIMEOUT", 0.2)
+    path, other = tmp_path / "pipe", tmp_path / "other"
+    os.mkfifo(path)
+    os.mkfifo(other)
+    result = call("get", "127.0.0.1:1", "--names", str(path))
+    assert result.status == 2 and result.err == f"client.py: cannot read '{path}': nothing comes from it in 0.2 s\n"
+    path.write_text("[3]\nname = late\n")  # so that the thread which waits there ends
+    monkeypatch.setattr(client, "TIMEOUT", PATIENCE)
+    writer = threading.Thread(target=other.write_text, args=("[64]\n",))
+    writer.start()
+    assert "[64]: a section is" in call("get", "127.0.0.1:1", "--names", str(other)).err
+    writer.join()
+
+
+@pytest.mark.parametrize("words", [
+    ["get", "serial:/dev/a\nb"], ["a\nb"], ["watch", "\x1b[31m"], ["set", "a\x85b", "1", "2"], ["get", "\udcff"],
+    ["simulate", "\u202ehost"]], ids=ascii)
+def test_an_address_is_printable(words: list[str], call: Call) -> None:
+    """It appears in errors of one line, and in the table of `watch`."""
+    result = call(*words)
+    assert result.status == 2 and result.err.count("\n") == 1 and result.err.rstrip("\n").isprintable()
+
+
+def test_a_file_without_a_name(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "the name of the file is empty" in call("get", "127.0.0.1:1", "--names", "").err
+    with FakeAgent([GOOD]) as agent:
+        result = call("check", agent.address, "--expect", "3", "--now-from", "3", "--memory", "")
+    assert result.status == 3 and "the name of the file is empty" in result.out
+    assert not list(tmp_path.iterdir())  # no lock, either
+
+
+@pytest.mark.parametrize("columns", ["0", "1", "-5", "x", "9" * 30])
+def test_help_in_any_terminal(columns: str) -> None:
+    result = run("check", "--help", env={**os.environ, "COLUMNS": columns})
+    assert result.returncode == 3 and not result.stderr and "--now-from" in result.stdout
 
 
 def test_bytes_that_are_no_text(tmp_path: Path, call: Call) -> None:
