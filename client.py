@@ -30,7 +30,6 @@ import contextlib
 import dataclasses
 import difflib
 import errno
-import functools
 import heapq
 import io
 import itertools
@@ -53,6 +52,7 @@ import time
 import unicodedata
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple, NoReturn, Optional, Protocol, TypeVar
 
 try:
@@ -76,10 +76,8 @@ JUMP_MS = 5_000  # a clock may seem to jump by this much, because answers take t
 
 
 class Error(Exception):
-    """A problem with an agent, as one line for the user.
-
-    The line may repeat what the user typed. A line that is too long loses its middle.
-    """
+    """A problem with an agent, as one line for the user. The line may repeat what the user typed.
+    A line that is too long loses its middle."""
 
     LONGEST = 600  # characters
     STATUS = 2  # the exit status of the command
@@ -95,7 +93,6 @@ class BadUsage(Error, argparse.ArgumentTypeError):
 
 class NoAnswer(Error):
     """Nothing came, or the network said that nobody is there."""
-
     STATUS = 3
 
 
@@ -105,7 +102,6 @@ class Refused(NoAnswer):
 
 class BadReport(Error):
     """What came is not a report of this agent. `cause` is length, checksum or address."""
-
     STATUS = 4
 
     def __init__(self, cause: str, text: str) -> None:
@@ -201,14 +197,12 @@ Result = TypeVar("Result")
 
 
 class Transport(Protocol):
-    """Carries packets to one agent and back.
-
-    A new transport is such a class, a function that parses its addresses, and a row in TRANSPORTS.
-    """
+    """Carries packets to one agent and back. A new transport is such a class, a function that
+    parses its addresses, and a row in TRANSPORTS."""
 
     FORM: str  # how users write its addresses
-    SILENCE: str  # what may be the reason if nothing comes
-    NEEDS_CHECKSUM: bool  # whether only the checksum shows where a report begins
+    SILENCE: str = ""  # what may be the reason if nothing comes
+    NEEDS_CHECKSUM: bool = False  # whether only the checksum shows where a report begins
     name: str  # the agent's address in full
 
     def open(self, seconds: float) -> None:
@@ -221,20 +215,21 @@ class Transport(Protocol):
         """Opens it if it is closed. NoAnswer: cannot send. A packet that gets lost is no error."""
 
     def receive(self, seconds: float) -> Optional[bytes]:
-        """The next report, or None if nothing comes in (nearly) this time.
-
-        BadReport: what came is damaged. NoAnswer: the network says that nobody is there.
-        """
+        """The next report, or None if nothing comes in (nearly) this time. BadReport: what came
+        is damaged. NoAnswer: the network says that nobody is there."""
 
     @property
     def addresses(self) -> int:
         """How many addresses the host has."""
+        return 1
 
     def next_address(self) -> None:
         """From now on, sends to the next of them."""
+        return
 
     def forget_addresses(self) -> None:
         """The host may have moved: the next open() looks it up again."""
+        return
 
 
 def within(seconds: float, work: Callable[[], Result]) -> Optional[Result]:
@@ -291,13 +286,12 @@ RECEIVE_ERRORS: dict[int, tuple[int, int]] = {
     socket.AF_INET6: (socket.IPPROTO_IPV6, 25)}  # IPV6_RECVERR
 
 
-class Udp:
+class Udp(Transport):
     """The sockets are not connected. A connected socket hides datagrams from other addresses,
     and the user would not learn why the agent seems to be silent."""
 
     FORM = "HOST[:PORT]"
     SILENCE = "; an agent does not answer those it does not allow, or who ask too often"
-    NEEDS_CHECKSUM = False
 
     def __init__(self, host: str, port: int) -> None:
         self.name = host_and_port((host, port))
@@ -391,26 +385,15 @@ class Udp:
         return NoAnswer(f"{host_and_port(address)}: {error.strerror}")
 
 
-class Device:
+class Device(Transport):
     """A serial line or a CAN interface: a descriptor whose device may be lost at any time."""
 
-    SILENCE = ""
-    NEEDS_CHECKSUM = False
     ADVICE: dict[int, str] = {}  # by errno: what is wrong, and what to do
-    addresses = 1
 
     def __init__(self, device: str, name: str) -> None:
         self.name = name
         self._device = device
         self._descriptor = -1
-
-    def next_address(self) -> None:
-        """There is only one."""
-
-    forget_addresses = next_address
-
-    def open(self, seconds: float) -> None:
-        raise NotImplementedError
 
     def close(self) -> None:
         if self._descriptor >= 0:
@@ -831,8 +814,8 @@ def parse_number(text: str, low: int, high: int, what: str = "") -> int:
     return number
 
 
-parse_variable = functools.partial(parse_number, low=0, high=VARIABLES - 1, what="variable ")
-parse_byte = functools.partial(parse_number, low=0, high=255)
+parse_variable = partial(parse_number, low=0, high=VARIABLES - 1, what="variable ")
+parse_byte = partial(parse_number, low=0, high=255)
 
 
 def parse_duration(text: str) -> int:
@@ -907,6 +890,7 @@ def parse_variables(text: str, variables: Sequence[Variable]) -> list[int]:
 
 
 Keys = dict[str, Any]
+Range = tuple[int, int]
 GENERAL: dict[str, Callable[[str], Any]] = {
     "tick": parse_tick, "now-from": parse_variable, "warn": parse_duration, "crit": parse_duration}
 OF_A_VARIABLE: dict[str, Callable[[str], Any]] = {
@@ -914,15 +898,14 @@ OF_A_VARIABLE: dict[str, Callable[[str], Any]] = {
     "value-warn": parse_range, "every": parse_duration, "expect": parse_yes}
 
 
-def read_start(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read(FILE_MAX + 1)
-
-
 def read_names(path: str) -> tuple[Keys, dict[int, Keys]]:
     """The section [dumpulse] of a file of names, and the sections of variables, all checked."""
+    def read_start() -> bytes:
+        with open(path, "rb") as file:
+            return file.read(FILE_MAX + 1)
+
     try:
-        content = within(TIMEOUT, lambda: read_start(path))  # a pipe may wait for a writer
+        content = within(TIMEOUT, read_start)  # a pipe may wait for a writer
     except (OSError, ValueError) as error:
         raise BadUsage(f"cannot read {path!r}: {getattr(error, 'strerror', error)}") from error
     if content is None:
@@ -985,8 +968,12 @@ def make_settings(options: argparse.Namespace) -> Settings:
     tick_ms: int = {**general, **typed}.get("tick", 1_000)
     for variable in variables:
         own = sections.get(variable.number, {})
-        set_ranges(variable, values.get(variable.number, own.get("value")),
-                   value_warns.get(variable.number, own.get("value-warn")))
+        value: Range = values.get(variable.number) or own.get("value", (0, 255))
+        warn: Range = value_warns.get(variable.number) or own.get("value-warn", value)
+        (variable.low, variable.high), (variable.warn_low, variable.warn_high) = value, warn
+        if not value[0] <= warn[0] <= warn[1] <= value[1]:
+            raise BadUsage(f"variable {variable.label}: value-warn, {warn[0]}..{warn[1]}, "
+                           f"is not within value, {value[0]}..{value[1]}")
         keys = {**general, **own, **typed}
         try:
             set_deadlines(variable, keys.get("warn"), keys.get("crit"), tick_ms)
@@ -1003,9 +990,9 @@ def make_settings(options: argparse.Namespace) -> Settings:
 
 
 def parse_ranges(option: str, texts: Sequence[str],
-                 variables: Sequence[Variable]) -> dict[int, tuple[int, int]]:
+                 variables: Sequence[Variable]) -> dict[int, Range]:
     """Ranges by variable, from all uses of an option."""
-    found: dict[int, tuple[int, int]] = {}
+    found: dict[int, Range] = {}
     for text in texts:
         which, colon, limits = text.rpartition(":")
         if not colon:
@@ -1015,15 +1002,6 @@ def parse_ranges(option: str, texts: Sequence[str],
                 raise BadUsage(f"{option} gives variable {number} a range twice")
             found[number] = parse_range(limits)
     return found
-
-
-def set_ranges(variable: Variable, value: Optional[tuple[int, int]],
-               warn: Optional[tuple[int, int]]) -> None:
-    low, high = variable.low, variable.high = value or (0, 255)
-    warn_low, warn_high = variable.warn_low, variable.warn_high = warn or (low, high)
-    if not low <= warn_low <= warn_high <= high:
-        raise BadUsage(f"variable {variable.label}: value-warn, {warn_low}..{warn_high}, "
-                       f"is not within value, {low}..{high}")
 
 
 def set_deadlines(variable: Variable, warn_ms: Optional[int], crit_ms: Optional[int],
@@ -1213,8 +1191,10 @@ class Clock:
         doubt = "" if self.agreed else ", wrong if the agent has another"
         return f"ages by this machine's clock{doubt}"
 
-    def for_json(self) -> Keys:
-        return {"from": self.source, "variable": self.variable, "says": str(self)}
+    def for_json(self, bad_sum: str) -> Keys:
+        """What the rest of a report depends on."""
+        return {"checksum_ok": not bad_sum, "clock": {
+            "from": self.source, "variable": self.variable, "says": str(self)}}
 
 
 def find_clock(agent: Agent, settings: Settings, timeout: float) -> Clock:
@@ -1267,9 +1247,8 @@ class History:
         asked_ms, received_ms = int(known.asked * 1000), int(known.received * 1000)
         basis = f"{known.source} {known.settings.now_from} {tick_ms}"
         if basis != self.basis:
-            self.now = None
-            self.entries = {number: old._replace(age_ms=None)
-                            for number, old in self.entries.items()}
+            self.now, self.entries = None, {number: old._replace(age_ms=None)
+                                            for number, old in self.entries.items()}
         if self._restarted(known, received_ms):
             self.entries = {}
         close = max(SKEW * tick_ms, JUMP_MS)  # clocks may differ by this much
@@ -1320,8 +1299,8 @@ class Reading(NamedTuple):
 
     @property
     def bad_value(self) -> bool:
-        return self.state != NEVER \
-            and not self.variable.low <= self.entry.value <= self.variable.high
+        variable = self.variable
+        return self.state != NEVER and not variable.low <= self.entry.value <= variable.high
 
     @property
     def unusual_value(self) -> bool:
@@ -1415,11 +1394,6 @@ def parse_wanted(options: argparse.Namespace, settings: Settings) -> list[int]:
     return wanted
 
 
-def trust_for_json(bad_sum: str, known: Clock) -> Keys:
-    """What the rest of a report depends on."""
-    return {"checksum_ok": not bad_sum, "clock": known.for_json()}
-
-
 def run_get(options: argparse.Namespace) -> int:
     settings = make_settings(options)
     wanted = parse_wanted(options, settings)
@@ -1428,7 +1402,7 @@ def run_get(options: argparse.Namespace) -> int:
     shown = worth_showing(interpret(known, History()), wanted)
     if options.json:
         print(json.dumps({"agent": agent.name, "tick": settings.tick_ms / 1000,
-                          "now": known.now, **trust_for_json(agent.bad_sum, known),
+                          "now": known.now, **known.for_json(agent.bad_sum),
                           "variables": [reading.for_json() for reading in shown]}))
         return 0
     heard = sum(not entry.never for entry in known.entries)
@@ -1522,7 +1496,7 @@ def check(options: argparse.Namespace) -> tuple[int, str, list[Reading], Keys]:
     if (known.wrong_tick or trouble) and status == 0:
         status = 3
     notes += filter(None, (agent.bad_sum, trouble))
-    return status, "; ".join(notes), expected, trust_for_json(agent.bad_sum, known)
+    return status, "; ".join(notes), expected, known.for_json(agent.bad_sum)
 
 
 def print_check(as_json: bool, status: int, text: str, expected: Sequence[Reading],
@@ -1900,7 +1874,7 @@ class Lines:
         self._event = self._summary = self._trust = ""  # the last that were printed
 
     def begin(self) -> None:
-        """Does nothing, unlike that of Terminal."""
+        """Only Terminal has something to do."""
 
     close = begin
 
@@ -1908,7 +1882,7 @@ class Lines:
         lines = [json.dumps({
             "time": round(time.time(), 3), "agent": watched.name,
             "error": str(watched.trouble) if watched.trouble else None,
-            "restarted": watched.restarted, **trust_for_json(watched.bad_sum, watched.clock),
+            "restarted": watched.restarted, **watched.clock.for_json(watched.bad_sum),
             "variables": [reading.for_json() for reading in watched.shown()]})] \
             if self._as_json else self._changes(watched)
         print("".join(f"{line}\n" for line in lines), end="", flush=True)
@@ -2124,10 +2098,7 @@ COMMANDS = {
                    "Send one heartbeat. Only --confirm finds out whether it arrives."),
     "watch": Command(run_watch, "HOST[:PORT] [VARIABLE]...", "show a live table", """\
 Show again and again who is alive. What has changed since the last report
-stands out. ! marks a value that is out of its range. watch waits for an answer
-for one interval, but at least 1 s, and never longer than --timeout. It reports
-a restart of the agent if the agent forgot a variable, if nothing listened for
-a while, or if the clock of --now-from jumped.""", AGES),
+stands out. ! marks a value that is out of its range.""", AGES),
     "check": Command(run_check, "HOST[:PORT]", "for Nagios, Icinga, cron, scripts", """\
 Print one line: who is not alive, and performance data. These must be alive:
 the variables of --expect, --value and --value-warn, or all in the file of
@@ -2209,19 +2180,19 @@ OPTIONS = [
     Option(("watch",), "--interval", "TIME", "from one request to the next (1s)", parse_duration,
            {"default": 1_000}),
     Option(("watch",), "--count", "N", "end after so many reports or failures",
-           functools.partial(parse_number, low=1, high=10**8)),
+           partial(parse_number, low=1, high=10**8)),
     Option(("simulate",), "--nodes", "N", "how many nodes (all of --names, or 8)",
-           functools.partial(parse_number, low=1, high=VARIABLES - 1)),
+           partial(parse_number, low=1, high=VARIABLES - 1)),
     Option(("simulate",), "--die", "NODES@TIME", "these stop at that time: 5@8s",
            more={"action": "append"}),
     Option(("simulate",), "--late", "NODES", "these beat too rarely"),
     Option(("simulate",), "--corrupt", "NODES", "half of their heartbeats are damaged"),
     Option(("simulate",), "--seconds", "TIME", "end after this time (at Ctrl-C)", parse_duration),
     Option(("simulate",), "--seed", "N", "repeat an earlier run",
-           functools.partial(parse_number, low=0, high=10**9)),
+           partial(parse_number, low=0, high=10**9)),
     Option(READERS, "--tick", "TIME", "unit of the agent's timestamps (1s)", parse_tick),
-    Option(READERS, "--now-from", "VARIABLE", "the one that the agent stamps (the clock here)"),
-    Option((*ASKERS, "simulate"), "--names", "FILE", "names and deadlines: see vehicle.ini",
+    Option(READERS, "--now-from", "VARIABLE", "count ages from this variable (the clock here)"),
+    Option((*ASKERS, "simulate"), "--names", "FILE", "names and deadlines, as in vehicle.ini",
            parse_file),
     Option(ASKERS, "-t --timeout", "TIME", "give up after this time (3s)", parse_duration,
            {"default": 3_000}),

@@ -215,7 +215,8 @@ def test_an_agent_that_counts_from_its_start_and_stamps_itself(monkeypatch: pyte
     world.passed += 1
     known, readings = known_after(world)
     assert str(known) == "ages by variable 0, which the agent seems to stamp itself"
-    assert known.for_json() == {"from": "seen", "variable": 0, "says": str(known)}
+    assert known.for_json("") == {
+        "checksum_ok": True, "clock": {"from": "seen", "variable": 0, "says": str(known)}}
     assert readings[0].age_ms == 0 and readings[3].age in ("2 s", "3 s") and readings[3].state == client.OK
     assert readings[4].age in ("3621 s", "3622 s") and readings[4].state == client.DEAD
 
