@@ -266,13 +266,7 @@ def parse_udp(text: str) -> tuple[str, int]:
                        f", or [{text}] if all of it is the address")
     if not host:
         raise BadUsage(f"{text!r} names no host: write HOST or HOST:PORT")
-    return host, PORT if port is None else parse_port(port)
-
-
-def parse_port(text: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,5}", text) or not 1 <= int(text) <= 65535:
-        raise BadUsage(f"{text!r} is not a port: it must be 1 to 65535")
-    return int(text)
+    return host, PORT if port is None else parse_number(port, 1, 65535, "port ")
 
 
 def host_and_port(address: Any) -> str:
@@ -1310,7 +1304,7 @@ class Reading(NamedTuple):
 
     @property
     def value(self) -> str:
-        mark = "!" if self.bad_value or self.unusual_value else ""
+        mark = "!" * (self.bad_value or self.unusual_value)
         return "-" if self.state == NEVER else f"{self.entry.value}{mark}"
 
     @property
@@ -2061,10 +2055,9 @@ def beat_all(agent: Agent, nodes: Sequence[Node], chance: random.Random, begun: 
 # ---------------------------------------------------------------- the command line
 
 STATUSES = """\
-Each command has its own --help. IPv6 is [::1]:9060. The port is 9060 unless
-given. A serial line is serial:/dev/ttyACM0 or serial:/dev/ttyUSB0@9600.
-A CAN interface of Linux is can:can0, or can:can0:700 if the identifiers do
-not begin at 680.
+Each command has its own --help. The port is 9060 unless given. With IPv6, write
+[::1]:9060. Other agents are serial:/dev/ttyACM0, serial:/dev/ttyUSB0@9600,
+can:can0, or can:can0:700 if the identifiers do not begin at 680.
 
 exit status: 0 fine; 1 not confirmed (set --confirm), or the output could not
 be written; 2 bad usage; 3 no answer; 4 a bad report. check has its own."""
@@ -2155,7 +2148,8 @@ HOST_HELP = f"the agent: {ADDRESS_FORMS}"
 
 OPTIONS = [
     Option(("",), "host", "HOST", argparse.SUPPRESS),
-    Option(("",), "port", "PORT", argparse.SUPPRESS, parse_port, {"nargs": "?"}),
+    Option(("",), "port", "PORT", argparse.SUPPRESS,
+           partial(parse_number, low=1, high=65535, what="port "), {"nargs": "?"}),
     Option(("get", "set", "watch", "simulate"), "address", "HOST[:PORT]", HOST_HELP),
     Option(("check",), "address", "HOST[:PORT]", HOST_HELP, more={"nargs": "?"}),
     Option(("check",), "-H", "HOST[:PORT]", "the agent, as other plugins have it",
