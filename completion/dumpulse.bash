@@ -14,19 +14,19 @@ _dumpulse()
     esac
     case $command in
     get)
-        options="-h --help -V --version --tick --now-from --names --timeout --accept-bad-sum --json"
+        options="-h --help -V --version --tick --now-from --names -t --timeout --accept-bad-sum --json"
         files="--names"
-        values="--tick --now-from --timeout"
+        values="--tick --now-from -t --timeout"
         ;;
     set)
-        options="-h --help -V --version --sender --confirm --names --timeout"
+        options="-h --help -V --version --sender --confirm --names -t --timeout"
         files="--names"
-        values="--sender --timeout"
+        values="--sender -t --timeout"
         ;;
     watch)
-        options="-h --help -V --version --warn --crit --interval --count --tick --now-from --names --timeout --accept-bad-sum --json"
+        options="-h --help -V --version -w --warn -c --crit --interval --count --tick --now-from --names -t --timeout --accept-bad-sum --json"
         files="--names"
-        values="--warn --crit --interval --count --tick --now-from --timeout"
+        values="-w --warn -c --crit --interval --count --tick --now-from -t --timeout"
         ;;
     check)
         options="-h --help -V --version -H --expect --value --value-warn -w --warn -c --crit --tick --now-from --names -t --timeout --memory --accept-bad-sum --json"
@@ -35,14 +35,14 @@ _dumpulse()
         values="--expect --value --value-warn -w --warn -c --crit --tick --now-from -t --timeout"
         ;;
     simulate)
-        options="-h --help -V --version --warn --crit --nodes --die --late --corrupt --seconds --seed --names"
+        options="-h --help -V --version -w --warn -c --crit --nodes --die --late --corrupt --seconds --seed --names"
         files="--names"
-        values="--warn --crit --nodes --die --late --corrupt --seconds --seed"
+        values="-w --warn -c --crit --nodes --die --late --corrupt --seconds --seed"
         ;;
     *)
-        options="-h --help -V --version -v --value -n --variable -s --sender --tick --now-from --names --timeout --accept-bad-sum --json"
+        options="-h --help -V --version -v --value -n --variable -s --sender --tick --now-from --names -t --timeout --accept-bad-sum --json"
         files="--names"
-        values="-v --value -n --variable -s --sender --tick --now-from --timeout"
+        values="-v --value -n --variable -s --sender --tick --now-from -t --timeout"
         ;;
     esac
     COMPREPLY=()

@@ -1,10 +1,10 @@
-"""An agent, a vehicle of eight nodes, and somebody who watches.   SPDX-License-Identifier: MIT
+"""An agent, a vehicle of eight nodes, and a live table.   SPDX-License-Identifier: MIT
 
     python3 examples/demo.py build/udpserver
 
-All of it on loopback, on a port that is free. In a terminal it goes on until Ctrl-C or q;
-otherwise it ends by itself after a few seconds, with a report. The doors fall silent soon,
-the radio is late, and half of what the tank sends is damaged on its way.
+Everything runs on loopback, on a free port. In a terminal it runs until Ctrl-C or q. In a pipe
+it ends after a few seconds and prints a report. The doors soon stop, the radio is late, and half
+of the tank's heartbeats are damaged.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ EXAMPLES = Path(__file__).resolve().parent
 CLIENT = [sys.executable, str(EXAMPLES.parent / "client.py")]
 NAMES = ["--names", str(EXAMPLES / "vehicle.ini")]
 READING = [*NAMES, "--tick", "100ms"]  # the agent's, so that ages show tenths of a second
-UPDATES = 7        # of the table, one a second, when nobody sits there to end it
-LONGEST = "1h"     # the nodes end then, should this program be killed without a chance to end them
+UPDATES = 7        # of the table in a pipe, one per second
+LONGEST = "1h"     # then the nodes end, even if this program was killed and could not end them
 
 
-def ended(*_: object) -> NoReturn:
+def on_signal(*_: object) -> NoReturn:
     raise SystemExit(128 + signal.SIGTERM)
 
 
 def start_agent(stack: contextlib.ExitStack, server: str,
                 said: IO[str]) -> tuple[subprocess.Popen[str], str]:
-    """The agent, and where it listens: its first line says that."""
+    """The agent and its address, which is in its first line."""
     agent = subprocess.Popen([server, "--bind", "127.0.0.1", "--self", "0", "--tick", "100", "0"],
                              stdout=said, stderr=subprocess.PIPE, text=True)
     stack.callback(end, agent)
@@ -44,7 +44,7 @@ def start_agent(stack: contextlib.ExitStack, server: str,
 
 
 def end(process: subprocess.Popen[Any], how: signal.Signals = signal.SIGTERM) -> None:
-    """If it has not ended already, as after Ctrl-C in a terminal."""
+    """Ends a process. After Ctrl-C in a terminal, it has ended already."""
     if process.poll() is None:
         process.send_signal(how)
     try:
@@ -57,9 +57,10 @@ def end(process: subprocess.Popen[Any], how: signal.Signals = signal.SIGTERM) ->
 def main() -> int:
     interactive = sys.stdout.isatty()
     interrupted: list[int] = []
-    signal.signal(signal.SIGINT, lambda number, _: interrupted.append(number))  # those started here get it, too
+    # Ctrl-C goes to the processes that this program starts, too. They end, and then it goes on.
+    signal.signal(signal.SIGINT, lambda number, _: interrupted.append(number))
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, ended)
+        signal.signal(number, on_signal)
     with contextlib.ExitStack() as stack:
         said = stack.enter_context(tempfile.TemporaryFile("w+"))
         agent, address = start_agent(stack, sys.argv[1], said)
@@ -72,12 +73,12 @@ def main() -> int:
         stack.callback(end, watcher)
         status = watcher.wait()
         if status != 0:
-            return status  # nobody reads, or it has said what is wrong
+            return status  # nobody reads, or an error was printed
         if not interactive and not interrupted:
             print("\nThe report:\n", flush=True)
             status = subprocess.run([*CLIENT, "get", address, *READING], check=False).returncode
             print()
-        end(nodes, signal.SIGINT)  # after which they say what they have done
+        end(nodes, signal.SIGINT)  # then they print what they have done
         end(agent, signal.SIGINT)
         said.seek(0)
         print(said.read(), end="")

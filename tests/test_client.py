@@ -47,10 +47,10 @@ Call = Callable[..., Result]
 @pytest.fixture
 def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Call:
     """The command, in this process: quicker, and with a quick second look."""
-    monkeypatch.setattr(client, "LOOKS", (0.01,))
+    monkeypatch.setattr(client, "CLOCK_PAUSES", (0.01,))
     def called(*arguments: str) -> Result:
         try:
-            status = client.command(arguments)
+            status = client.run_command(arguments)
         except SystemExit as end:  # argparse, after --help and --version
             status = int(end.code or 0)
         return Result(status, *capsys.readouterr())
@@ -307,7 +307,7 @@ def test_a_silent_name_service_is_not_waited_for(monkeypatch: pytest.MonkeyPatch
     ("here", "here", 9060), ("here:1", "here", 1), ("[::1]:65535", "::1", 65535), ("[::1]", "::1", 9060),
     ("fe80::1%lo", "fe80::1%lo", 9060), ("10.0.0.1:9061", "10.0.0.1", 9061)])
 def test_addresses(text: str, host: str, port: int) -> None:
-    assert client.parse_address(text) == (host, port)
+    assert client.parse_udp(text) == (host, port)
 
 
 @pytest.mark.parametrize("text", [
@@ -315,7 +315,31 @@ def test_addresses(text: str, host: str, port: int) -> None:
     "[]:1", "[::1]:x", "serial:/dev/ttyACM0", "::1:9060"])
 def test_wrong_addresses(text: str) -> None:
     with pytest.raises(client.BadUsage):
-        client.parse_address(text)
+        client.parse_udp(text)
+
+
+def test_one_table_of_prefixes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new transport needs a row there, and nothing else."""
+    class Morse:
+        SILENCE, NEEDS_CHECKSUM, addresses, name = "", False, 1, "morse:key"
+        opened = ""
+
+        def __init__(self, key: str, speed: int) -> None:
+            self.opened = f"{key} {speed}"
+        open = send = next_address = forget_addresses = close = lambda self, *_: None
+
+        def receive(self, seconds: float) -> Optional[bytes]:
+            return GOOD
+
+    monkeypatch.setattr(client, "TRANSPORTS", {
+        "morse:": (lambda text: (text.partition(":")[2], 25), Morse), **client.TRANSPORTS})
+    agent = client.Agent("morse:key")
+    assert agent.name == "morse:key" and agent.ask(1)[3].value == 9
+    assert client.Agent("host").name == "host:9060"  # and the others are still there
+    with pytest.raises(client.BadUsage, match="'morse:key' has no port"):
+        client.run_older(client.build_parser("").parse_args(["morse:key", "9060"]))
+    for transport in (client.Udp, client.Serial, client.Can):
+        assert transport.FORM in " ".join(client.build_parser("get").format_help().split())
 
 
 # ---------------------------------------------------------------- the command line
@@ -354,8 +378,8 @@ TYPED = [
     ("OLD --nmaes x", 2, "--nmaes"),
     ("localhost 0", 2, "must be 1 to 65535"),
     ("localhost 9060 9061", 2, "9061"),
-    ("gte localhost", 2, "'get' that you mean"),
-    ("wacth localhost", 2, "'watch' that you mean"),
+    ("gte localhost", 2, "mean the command 'get'"),
+    ("wacth localhost", 2, "mean the command 'watch'"),
     ("OLD_NOBODY --timeout 300ms", 3, "nothing listens at"),
     ("get", 2, "required: HOST[:PORT] (see"),
     ("watch", 2, "required: HOST[:PORT] (see"),
@@ -444,7 +468,7 @@ def test_help_fits(command: str) -> None:
     result = run(*command.split(), "--help", env={**os.environ, "COLUMNS": "80"})
     assert result.returncode == (3 if command == "check" else 0) and not result.stderr  # 3: no service is OK by it
     assert max(map(len, result.stdout.splitlines())) <= 80
-    assert len(result.stdout.splitlines()) <= 46
+    assert len(result.stdout.splitlines()) <= 40
 
 
 # ---------------------------------------------------------------- against the real server
@@ -522,6 +546,46 @@ def test_wrong_files_of_names(content: str, text: str, tmp_path: Path, call: Cal
     assert result.err.isprintable() or result.err.rstrip("\n").isprintable()
 
 
+def test_a_pipe_that_nobody_writes_to(tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not waited for without end; one that somebody writes to is read."""
+    monkeypatch.setattr(client, "TIMEOUT", 0.2)
+    path, other = tmp_path / "pipe", tmp_path / "other"
+    os.mkfifo(path)
+    os.mkfifo(other)
+    result = call("get", "127.0.0.1:1", "--names", str(path))
+    assert result.status == 2 and result.err == f"client.py: cannot read '{path}': nothing comes from it in 0.2 s\n"
+    path.write_text("[3]\nname = late\n")  # so that the thread which waits there ends
+    monkeypatch.setattr(client, "TIMEOUT", PATIENCE)
+    writer = threading.Thread(target=other.write_text, args=("[64]\n",))
+    writer.start()
+    assert "[64]: a section is" in call("get", "127.0.0.1:1", "--names", str(other)).err
+    writer.join()
+
+
+@pytest.mark.parametrize("words", [
+    ["get", "serial:/dev/a\nb"], ["a\nb"], ["watch", "\x1b[31m"], ["set", "a\x85b", "1", "2"], ["get", "\udcff"],
+    ["simulate", "\u202ehost"]], ids=ascii)
+def test_an_address_is_printable(words: list[str], call: Call) -> None:
+    """It appears in errors of one line, and in the table of `watch`."""
+    result = call(*words)
+    assert result.status == 2 and result.err.count("\n") == 1 and result.err.rstrip("\n").isprintable()
+
+
+def test_a_file_without_a_name(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "the name of the file is empty" in call("get", "127.0.0.1:1", "--names", "").err
+    with FakeAgent([GOOD]) as agent:
+        result = call("check", agent.address, "--expect", "3", "--now-from", "3", "--memory", "")
+    assert result.status == 3 and "the name of the file is empty" in result.out
+    assert not list(tmp_path.iterdir())  # no lock, either
+
+
+@pytest.mark.parametrize("columns", ["0", "1", "-5", "x", "9" * 30])
+def test_help_in_any_terminal(columns: str) -> None:
+    result = run("check", "--help", env={**os.environ, "COLUMNS": columns})
+    assert result.returncode == 3 and not result.stderr and "--now-from" in result.stdout
+
+
 def test_bytes_that_are_no_text(tmp_path: Path, call: Call) -> None:
     path = tmp_path / "names.ini"
     path.write_bytes(b"[3]\nname = \xff\n")
@@ -543,7 +607,7 @@ def test_any_file_is_read_or_refused_in_one_line(content: bytes) -> None:
     try:
         options = client.build_parser("watch").parse_args(["x", "--names", str(path)])
         try:
-            client.settle(options)
+            client.make_settings(options)
         except client.BadUsage as error:
             assert "\n" not in str(error) and "\x1b" not in str(error)
     finally:
@@ -551,7 +615,7 @@ def test_any_file_is_read_or_refused_in_one_line(content: bytes) -> None:
 
 
 def test_the_vehicle() -> None:
-    settings_ = client.settle(client.build_parser("watch").parse_args(["x", "--names", VEHICLE]))
+    settings_ = client.make_settings(client.build_parser("watch").parse_args(["x", "--names", VEHICLE]))
     assert settings_.tick_ms == 1000 and settings_.now_from == 0
     variables = settings_.variables
     assert [(variable.name, variable.expected, variable.warn_ms, variable.crit_ms) for variable in
@@ -567,7 +631,7 @@ def test_the_vehicle() -> None:
 def test_the_command_line_wins(typed: str, warn: int, crit: int) -> None:
     words = ["x", "--names", VEHICLE, *typed.split()]
     for number in (1, 9) if "warn" not in typed or "crit" not in typed else (1, 7, 8, 9):
-        found = client.settle(client.build_parser("check").parse_args(
+        found = client.make_settings(client.build_parser("check").parse_args(
             words if "crit" in typed or not typed else [*words, "--crit", "3s"])).variables[number]
         assert (found.warn_ms, found.crit_ms) == (warn, crit)
 
@@ -576,7 +640,7 @@ def test_the_command_line_wins(typed: str, warn: int, crit: int) -> None:
     ("", 5000, 30_000), ("--crit 3s", 3000, 3000), ("--warn 1min", 60_000, 60_000),
     ("--tick 0.25s", 5000, 30_000), ("--tick 1ms", 5000, 30_000)])
 def test_a_deadline_nobody_gave_makes_way(typed: str, warn: int, crit: int) -> None:
-    found = client.settle(client.build_parser("check").parse_args(["x", *typed.split()])).variables[0]
+    found = client.make_settings(client.build_parser("check").parse_args(["x", *typed.split()])).variables[0]
     assert (found.warn_ms, found.crit_ms) == (warn, crit)
 
 
@@ -726,7 +790,7 @@ def test_unusual_values_elsewhere(tmp_path: Path, call: Call) -> None:
         watched = call("watch", agent.address, *options, "--count", "1").out
         assert ", 1 with a bad value, 1 with an unusual value\n" in watched
     nodes = client.build_parser("simulate").parse_args(["x", "--names", str(names)])
-    (node, _) = client.make_nodes(nodes, client.settle(nodes))
+    (node, _) = client.make_nodes(nodes, client.make_settings(nodes))
     chance = random.Random(1)
     assert {node.next_heartbeat(chance)[7] for _ in range(1000)} == set(range(91, 101))
 
@@ -773,7 +837,7 @@ def test_simulate_again(monkeypatch: pytest.MonkeyPatch) -> None:
     def packets(seed: int) -> list[bytes]:
         options = client.build_parser("simulate").parse_args(["x", "--corrupt", "1-4"])
         chance = random.Random(seed)
-        nodes = client.make_nodes(options, client.settle(options))
+        nodes = client.make_nodes(options, client.make_settings(options))
         assert [node.variable.number for node in nodes] == list(range(1, 9))
         made = [(node, node.next_heartbeat(chance)) for _ in range(500) for node in nodes]
         agent = model.Agent()

@@ -140,7 +140,7 @@ def checked(words: list[str]) -> tuple[client.Settings, str]:
     """What `check` makes of a command line of a monitor, from its third word on."""
     assert Path(words[0]).name == "dumpulse" and words[1] == "check"
     options = client.build_parser("check").parse_intermixed_args(words[2:])
-    return client.settle(options), options.plugin_host
+    return client.make_settings(options), options.plugin_host
 
 
 def test_the_commands_for_nagios(prefix: Path) -> None:

@@ -179,6 +179,19 @@ def test_an_interrupt_at_any_moment(moment: int) -> None:
         assert b"Traceback" not in terminal.raw
 
 
+def test_many_signals_at_once() -> None:
+    """Only the first one counts. Another must not interrupt the way back to the first screen."""
+    for moment in range(6):
+        with FakeAgent([CHECKED]) as agent, watch(agent.address) as terminal:
+            wait_until(lambda: b"\x1b[?1049h" in terminal.raw, "the second screen shows")
+            time.sleep(moment * 0.02)
+            first = (signal.SIGINT, signal.SIGTERM)[moment % 2]
+            for number in [first, signal.SIGINT, signal.SIGTERM] * 60:
+                terminal.process.send_signal(number)
+            assert terminal.end() in (0, 143)
+            assert b"Traceback" not in terminal.raw and b"race condition" not in terminal.raw
+
+
 def test_nohup() -> None:
     with FakeAgent([CHECKED]) as agent, watch(
             agent.address, command=["sh", "-c", 'trap "" HUP; exec "$@"', "sh", *COMMAND]) as terminal:
@@ -363,7 +376,7 @@ def test_bad_reports_are_shown() -> None:
 
 
 def watched(*options: str) -> client.Watched:
-    settings = client.settle(client.build_parser("watch").parse_args(["x", *options]))
+    settings = client.make_settings(client.build_parser("watch").parse_args(["x", *options]))
     return client.Watched(settings, [], "x")
 
 
@@ -431,6 +444,23 @@ def test_plain_text_on_a_dumb_terminal() -> None:
         assert b"\x1b" not in terminal.raw
 
 
+def test_plain_text_if_nobody_knows_the_terminal() -> None:
+    with FakeAgent([CHECKED]) as agent, watch(
+            agent.address, "--count", "1", command=["env", "-u", "TERM", *COMMAND]) as terminal:
+        assert terminal.process.wait(PATIENCE) == 0
+        wait_until(lambda: b"sender 13" in terminal.raw, "all is read")
+        assert b"\x1b" not in terminal.raw
+
+
+def test_a_size_that_no_terminal_has() -> None:
+    """LINES and COLUMNS of the environment may be any numbers."""
+    with FakeAgent([CHECKED]) as agent:
+        for size in ("0", "1", "-1", "x", "99999999999"):
+            with watch(agent.address, "--count", "1", LINES=size, COLUMNS=size) as terminal:
+                assert terminal.end() == 0
+                assert b"Traceback" not in terminal.raw and b"Error" not in terminal.raw
+
+
 def test_json() -> None:
     with FakeAgent([CHECKED], [], [GOOD]) as agent:
         result = run("watch", agent.address, "3", "--now-from", "0", "--json", "--count", "3", "--interval", "10ms",
@@ -462,6 +492,24 @@ def test_a_full_disk() -> None:
                                     stdout=full, stderr=subprocess.PIPE, text=True, timeout=PATIENCE, check=False)
             assert (result.returncode, result.stderr) == (
                 status, "client.py: cannot write: No space left on device\n")
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("command, status", [
+    ("--help >/dev/full", 1), ("check --help >/dev/full", 3), ("--version >/dev/full", 1), ("get 2>/dev/full", 2),
+    ("get 2>&-", 2), ("get NOBODY --timeout 0.1 2>/dev/full", 3), ("get NOBODY --timeout 0.1 2>&- <&-", 3),
+    ("simulate NOBODY --seconds 0.2 2>/dev/full", 3), ("simulate NOBODY --seconds 0.2 2>&-", 3),
+    ("check NOBODY --expect 1 --timeout 0.1 2>&- <&-", 2), ("get 2>&- >&- <&-", 2)])
+def test_descriptors_that_are_closed_or_full(command: str, status: int, unbuffered: str) -> None:
+    """Each status is the same as without them, but for a help that nobody can read."""
+    command = command.replace("NOBODY", f"127.0.0.1:{unused_port()}")
+    # The interpreter itself, because a wrapper in a shell may open descriptors 0 to 2.
+    program = os.path.realpath(sys.executable)
+    done = subprocess.run(["sh", "-c", f'"$0" "$1" {command}', program, COMMAND[1]], capture_output=True, text=True,
+                          timeout=PATIENCE, env={**os.environ, "PYTHONUNBUFFERED": unbuffered}, check=False)
+    assert done.returncode == status and "Traceback" not in done.stderr and "Exception" not in done.stderr
+    if "2>&-" in command and not command.startswith(("check", "simulate")):
+        assert done.stdout == ""  # errors do not go there instead
 
 
 @pytest.mark.parametrize("command", ["get", "watch --count 2 --interval 10ms", "check --expect 1 --now-from 1"])

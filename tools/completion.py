@@ -159,15 +159,9 @@ def zsh() -> str:
                      for action in actions(command)]
         cases.append(" \\\n            ".join(["        _arguments", *arguments]))
         cases.append("        ;;")
-    described = "\n".join("        " + quoted(f"{command}:{summary(command)}")
+    described = "\n".join("        " + quoted(f"{command}:{client.COMMANDS[command].summary}")
                           for command in client.COMMANDS)
     return ZSH.format(made=MADE, cases="\n".join(cases), names=" ".join(NAMES), described=described)
-
-
-def summary(command: str) -> str:
-    """A command's line in the help."""
-    (line,) = re.findall(rf"^  %\(prog\)s {command} .*?   +(.*)$", client.ABOUT, re.M)
-    return str(line)
 
 
 # ---------------------------------------------------------------- the manual
