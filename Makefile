@@ -364,11 +364,10 @@ mutants-server: ## break udpserver, too: an hour and a half; ARGS="--count 100"
 mutants-client: ## break client.py, too: an hour and a half; ARGS="--count 100"
 	@$(PYTHON) -m tests.mutants client $(ARGS)
 
-# Always the same ones, until the code changes: a new survivor is a failure, or is explained.
-mutants-sample: ## a few of each, the same every time: a minute and a half
-	@$(PYTHON) -m tests.mutants server --quick --count $(SAMPLE)
-	@$(PYTHON) -m tests.mutants client --quick --count $(SAMPLE)
-SAMPLE := 16
+# Those of tests/mutants_sample.tsv, each with the one test that notices it.
+mutants-sample: ## a few of each, the same every time: a minute
+	@$(PYTHON) -m tests.mutants server --sample
+	@$(PYTHON) -m tests.mutants client --sample
 
 explore: ## Hypothesis with new and many more examples; minutes
 	@HYPOTHESIS_PROFILE=explore $(PYTEST) test_dumpulse.py

@@ -192,6 +192,15 @@ static int interface_of_ipv4_answer(void)
     return info.ipi_ifindex;
 }
 
+/* Where the kernel tells nothing, the report leaves from any address: no option is sent with it. */
+static void try_answer_from_anywhere(void)
+{
+    struct msghdr reply = {.msg_control = &reply, .msg_controllen = 99}, request = {0};
+
+    CHECK(answer_from_there(&reply, &request));
+    CHECK(reply.msg_control == NULL && reply.msg_controllen == 0);
+}
+
 static void try_who_gets_a_report(void)
 {
     set_arguments(NULL, NULL);
@@ -207,6 +216,7 @@ static void try_who_gets_a_report(void)
     const size_t room = CMSG_SPACE(sizeof(struct in6_pktinfo));
     CHECK(interface_of_answer("fe80::1", room, true) == 1);
     CHECK(interface_of_answer("2001:db8::1", room, true) == 0);
+    try_answer_from_anywhere();
     CHECK(interface_of_ipv4_answer() == 0); /* by whatever route there is */
     for (size_t less = sizeof(struct cmsghdr); less < CMSG_LEN(sizeof(struct in6_pktinfo)); less++)
         (void)interface_of_answer("2001:db8::1", less, false);

@@ -1,6 +1,7 @@
 """Breaks the programs in small ways and sees that the tests notice.
 
     python -m tests.mutants library|server|client [--seed N] [--count N] [--file NAME] [--jobs N]
+    python -m tests.mutants server|client --sample
 
 The library: each comparison, operator, constant and statement of dumpulse.c and dumpulse.h, and
 the unit tests and the vectors, on this machine or, if a mutant lives only where an int has 16
@@ -10,7 +11,11 @@ noticed the last mutants, first. Before them come the unit tests and the determi
 the fuzzer, with the sources that these include, and after them the virtual machine with CAN.
 
 What survives stands in survivors.tsv with the reason, or is a failure; so is a line there that is
-noticed after all, or that no mutant has. A sample is always the same for a seed.
+noticed after all, or that no mutant has. What --count chooses is the same for the same --seed.
+
+--sample: a few mutants that stand in mutants_sample.tsv, each with the step or the test that
+notices it. Only that is run, so that it takes a minute. A mutant that is not there, or that its
+test does not notice, is a failure. To choose others: --record FILE writes what noticed each.
 SPDX-License-Identifier: MIT
 """
 
@@ -35,11 +40,15 @@ from tests.mutation import STILLBORN, SURVIVED, Limits, Mutant, Stillborn, Verdi
 ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / "build" / "mutants"
 SURVIVORS = Path(__file__).with_name("survivors.tsv")
+SAMPLE = Path(__file__).with_name("mutants_sample.tsv")
 CODE_OF_HEADER = "#define DUMPULSE_MAGIC"  # before it there is only the manual
 NOT_TESTED = (3, 4, 5)  # of pytest's statuses: an error of its own, or of how it was called
 COMPILING = 120.0  # seconds: the longest takes 2 on an idle machine
 FLOOR = 30.0  # seconds that a test may take more than ten times as long as without any change
 IMPATIENCE = "8"  # seconds for tests of a mutant that wait for what may never come
+
+
+Only = Sequence[str]  # the names of these steps and tests; of none: all
 
 
 class Subject(Protocol):
@@ -50,7 +59,7 @@ class Subject(Protocol):
     def prepare(self, place: Path) -> None:
         """Makes it a place to test in, where the program is as it is."""
 
-    def test(self, mutant: Mutant | None, place: Path, patient: bool, with_slow: bool) -> Verdict:
+    def test(self, mutant: Mutant | None, place: Path, patient: bool, only: Only) -> Verdict:
         """None: the program as it is, which must survive, and whose time counts."""
 
 
@@ -68,7 +77,7 @@ class Library:
     def prepare(self, place: Path) -> None:
         place.mkdir(parents=True)
 
-    def test(self, mutant: Mutant | None, place: Path, patient: bool, with_slow: bool) -> Verdict:
+    def test(self, mutant: Mutant | None, place: Path, patient: bool, only: Only) -> Verdict:
         for name in ("dumpulse.c", "dumpulse.h"):
             shutil.copy(ROOT / name, place)
         if mutant is not None:
@@ -108,17 +117,18 @@ class PythonTests:
         self._noticed: dict[str, list[str]] = defaultdict(list)  # the tests of a file's last mutants
         self._lock = threading.Lock()
 
-    def test(self, mutant: Mutant | None, place: Path, patient: bool, with_slow: bool) -> Verdict:
-        for step in self._steps:
-            if step == "tests" or with_slow:
-                verdict = self._run(step, mutant, place, patient)
-                if mutant is None and verdict != SURVIVED:  # a busy machine? No mutant is hidden by it
-                    verdict = self._run(step, mutant, place, patient)
-                if verdict != SURVIVED:
-                    return verdict, step
+    def test(self, mutant: Mutant | None, place: Path, patient: bool, only: Only) -> Verdict:
+        steps = {"these tests": [name for name in only if "::" in name]} if only else self._steps
+        for step, tests in steps.items():
+            if tests:
+                verdict = self._run(step, tests, mutant, place, patient)
+                if mutant is None and verdict[0] != SURVIVED:  # a busy machine? No mutant is hidden by it
+                    verdict = self._run(step, tests, mutant, place, patient)
+                if verdict[0] != SURVIVED:
+                    return verdict
         return SURVIVED, ""
 
-    def _run(self, step: str, mutant: Mutant | None, place: Path, patient: bool) -> str:
+    def _run(self, step: str, tests: Sequence[str], mutant: Mutant | None, place: Path, patient: bool) -> Verdict:
         order, failed = place / "build" / "order.json", place / "build" / "failed"
         failed.unlink(missing_ok=True)
         order.unlink(missing_ok=True)
@@ -130,19 +140,18 @@ class PythonTests:
         with tempfile.TemporaryDirectory(prefix="mutant-") as scratch:
             verdict = run_step(
                 step, [place / "build/venv/bin/python", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider",
-                       "-p", "tests.ordered", *self._steps[step]],
+                       "-p", "tests.ordered", *tests],
                 self._limits, place, learn=mutant is None, no_verdict=NOT_TESTED, DUMPULSE_ORDER=str(order),
                 DUMPULSE_FAILED=str(failed), PYTEST_DISABLE_PLUGIN_AUTOLOAD="1", TMPDIR=scratch, **more)
+        test = failed.read_text() if failed.exists() else step
         if mutant is None and verdict == SURVIVED:
             self._seconds[step] = json.loads(order.read_text())["seconds"]
         elif mutant is None:
-            test = failed.read_text() if failed.exists() else "no test could be run"
             print(f"without any change, this does not pass: {test}", file=sys.stderr)
         elif failed.exists():
             with self._lock:
-                self._noticed[mutant.file] = list(dict.fromkeys(
-                    [failed.read_text(), *self._noticed[mutant.file]]))[:8]
-        return verdict
+                self._noticed[mutant.file] = list(dict.fromkeys([test, *self._noticed[mutant.file]]))[:8]
+        return verdict, test
 
 
 class Client:
@@ -150,7 +159,7 @@ class Client:
 
     def __init__(self) -> None:
         self._tests = PythonTests(
-            ["tests/test_client.py", "tests/test_watch.py", "tests/test_serial_client.py", "tests/test_can.py"],
+            ["tests/test_client.py", "tests/test_client_time.py", "tests/test_watch.py", "tests/test_serial_client.py", "tests/test_can.py"],
             without="machine_with_can or cannot_be_fetched",
             slow="commands_of_the_readme or demo or says_what_it_sent or any_file or changed_cells or over_the_wrap"
                  " or restart or nobody_answers or pulled_out or asks_again or 64_variables or long_waits")
@@ -163,28 +172,30 @@ class Client:
         subprocess.run(["make", "-s", "CFLAGS=-O1", "build/udpserver", "build/canserver"], cwd=place,
                        check=True)
 
-    def test(self, mutant: Mutant | None, place: Path, patient: bool, with_slow: bool) -> Verdict:
+    def test(self, mutant: Mutant | None, place: Path, patient: bool, only: Only) -> Verdict:
         (place / "client.py").write_text((ROOT / "client.py").read_text() if mutant is None else mutant.text)
-        return self._tests.test(mutant, place, patient, with_slow)
+        return self._tests.test(mutant, place, patient, only)
 
 
 SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 SERVER_FLAGS = ["-std=c99", "-O1", "-g1", "-w", "-I.", *SANITIZERS]
 AGENT = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "agent").glob("*.c"))
 IN_CALLS = ("udpserver.c", "agent/loop.c", "agent/state.c")  # tests/calls.c includes these
+IN_FUZZ = ("udpserver.c", "agent/options.c", "agent/state.c")  # tests/fuzz_udpserver.c includes these
 # Each program: what it is linked of.
 SERVER_PROGRAMS = {
     "udpserver": ["udpserver.c", *AGENT, "dumpulse.c"],
     "canserver": ["canserver.c", *AGENT, "dumpulse.c"],
     "udpserver-calls": ["tests/calls.c", *(source for source in AGENT if source not in IN_CALLS), "dumpulse.c"],
 }
-# Tests in C, of some of the sources, which they include: these, the compiler, the command.
+# Tests in C, of some of the sources: these, the compiler, the command. They include what they
+# test; the fuzzer is linked with the rest.
 SERVER_STEPS = {
     "unit-can": (["agent/can.c"], ["gcc", "tests/unit_can.c", "dumpulse.c", "-lcmocka"], ["build/unit-can"]),
     "unit-table": (["agent/table.c"], ["gcc", "tests/unit_table.c", "-lcmocka"], ["build/unit-table"]),
     "unit-udpserver": (["agent/address.c", "agent/limits.c", "agent/sources.c"],
                        ["gcc", "tests/unit_udpserver.c", "-lcmocka"], ["build/unit-udpserver"]),
-    "fuzz": (["udpserver.c", "agent/options.c", "agent/state.c"],
+    "fuzz": ([*IN_FUZZ, "agent/address.c"],
              ["clang", "-fsanitize=fuzzer", "-Wno-everything", "tests/fuzz_udpserver.c"],
              ["build/fuzz", "-runs=2000", "-seed=1", "-max_len=512", "-artifact_prefix=build/",
               "-dict=tests/fuzz_udpserver.dict", "tests/corpus_udpserver"]),
@@ -210,16 +221,15 @@ class Server:
     def prepare(self, place: Path) -> None:
         copy_of_the_project(place)
         (place / "build" / "objects").mkdir()
-        vm.kernel()  # fetched, if it is not here yet
         (place / "build" / "vm").symlink_to(ROOT / "build" / "vm")
         subprocess.run(["make", "-s", "build/flood"], cwd=place, check=True)
 
-    def test(self, mutant: Mutant | None, place: Path, patient: bool, with_slow: bool) -> Verdict:
+    def test(self, mutant: Mutant | None, place: Path, patient: bool, only: Only) -> Verdict:
         original = None if mutant is None else (place / mutant.file).read_text()
         try:
             if mutant is not None:
                 (place / mutant.file).write_text(mutant.text)
-            return self._built_and_tested(mutant, place, patient, with_slow)
+            return self._built_and_tested(mutant, place, patient, only)
         except Stillborn:
             if mutant is None:
                 raise
@@ -228,7 +238,7 @@ class Server:
             if mutant is not None and original is not None:
                 (place / mutant.file).write_text(original)
 
-    def _built_and_tested(self, mutant: Mutant | None, place: Path, patient: bool, with_slow: bool) -> Verdict:
+    def _built_and_tested(self, mutant: Mutant | None, place: Path, patient: bool, only: Only) -> Verdict:
         sources = {source for program in SERVER_PROGRAMS.values() for source in program}
         changed = sources if mutant is None or mutant.file.endswith(".h") else {
             mutant.file, "tests/calls.c" if mutant.file in IN_CALLS else mutant.file} & sources
@@ -241,16 +251,18 @@ class Server:
         for program, parts in SERVER_PROGRAMS.items():
             compiled(["gcc", *SANITIZERS, *(objects[source] for source in parts), "-o", f"build/{program}"], COMPILING, place)
         for step, (files, compiler, command) in SERVER_STEPS.items():
-            if mutant is not None and mutant.file not in (*files, *HEADERS_WITH_CODE):
+            if step not in only if only else mutant is not None and mutant.file not in (*files, *HEADERS_WITH_CODE):
                 continue
             rest = [objects[source] for source in SERVER_PROGRAMS["udpserver"]
-                    if source not in (*files, "agent/main.c")] if step == "fuzz" else []
+                    if source not in (*IN_FUZZ, "agent/main.c")] if step == "fuzz" else []
             compiled([*compiler, *SERVER_FLAGS, *rest, "-o", f"build/{step}"], COMPILING, place)
             verdict = run_step(step, command, self._limits, place, learn=mutant is None)
             if verdict != SURVIVED:
                 return verdict, step
-        verdict, step = self._tests.test(mutant, place, patient, with_slow)
-        if verdict == SURVIVED and with_slow and (mutant is None or mutant.file in IN_VM):
+        verdict, step = self._tests.test(mutant, place, patient, only)
+        if verdict == SURVIVED and not only and (mutant is None or mutant.file in IN_VM):
+            if mutant is None:
+                vm.kernel()  # fetched, if it is not here yet
             step = "VM"
             verdict = run_step(step, [place / "build/venv/bin/python", "-m", "tests.vm", "env",
                                       "PYTEST_DISABLE_PLUGIN_AUTOLOAD=1", "build/venv/bin/python", "-m", "pytest", "-q",
@@ -270,8 +282,8 @@ def main() -> None:
     parser.add_argument("--count", type=int, help="how large a sample; all unless given")
     parser.add_argument("--file", action="append", help="mutants of this file alone (repeatable)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="so many at a time")
-    parser.add_argument("--quick", action="store_true",
-                        help="without the slow tests, for what is explained in survivors.tsv or noticed by others")
+    parser.add_argument("--sample", action="store_true", help="those of mutants_sample.tsv, each with its own test alone")
+    parser.add_argument("--record", type=Path, metavar="FILE", help="add a line to it for each: what noticed it")
     parser.add_argument("--list", action="store_true", help="only list what would be tested")
     options = parser.parse_args()
     name = "mutants" if options.subject == "library" else f"mutants-{options.subject}"
@@ -281,28 +293,40 @@ def main() -> None:
     for file in options.file or ():
         if file not in files:
             parser.error(f"no mutant is of {file}: they are of {', '.join(sorted(files))}")
-    chosen = mutation.sample([mutant for mutant in every if not options.file or mutant.file in options.file],
-                             options.seed, options.count)
+    only: dict[tuple[str, str, str], str] = {}
+    if options.sample:
+        only = {key: test for key, test in mutation.rows(SAMPLE).items() if key[0] in files}
+        chosen = [mutant for mutant in every if mutant.key in only]
+        missing = [" | ".join(key) for key in only.keys() - {mutant.key for mutant in chosen}]
+        if missing:
+            raise SystemExit("\n".join(f"{SAMPLE.name}: no mutant is this; choose another: {one}" for one in missing))
+    else:
+        chosen = mutation.sample([mutant for mutant in every if not options.file or mutant.file in options.file],
+                                 options.seed, options.count)
     if options.list:
         for mutant in chosen:
             print(f"{mutant.file}:{mutant.line}\t{mutant.before}\t{mutant.after}")
         return
-    known = {key: reason for key, reason in mutation.explained(SURVIVORS).items() if key[0] in files}
-    print(f"{name}: {len(chosen)} of {len(every)} mutants; the same again with "
-          f"--seed {options.seed} --count {len(chosen)}", flush=True)
+    known = {key: reason for key, reason in mutation.rows(SURVIVORS).items() if key[0] in files}
+    again = "--sample" if options.sample else f"--seed {options.seed} --count {len(chosen)}"
+    print(f"{name}: {len(chosen)} of {len(every)} mutants; the same again with {again}", flush=True)
 
     work = WORK / options.subject
     shutil.rmtree(work, ignore_errors=True)
     places = [work / str(number) for number in range(options.jobs)]
     subject.prepare(places[0])
-    verdict = subject.test(None, places[0], True, not options.quick)
+    verdict = subject.test(None, places[0], True, sorted(set(only.values())))
     if verdict[0] != SURVIVED:
         raise SystemExit(f"{name}: without any change it does not pass: {verdict[1]}: mend that first")
     for place in places[1:]:
         shutil.copytree(places[0], place, symlinks=True)
 
     def tested(mutant: Mutant, place: Path, patient: bool) -> Verdict:
-        return subject.test(mutant, place, patient, not options.quick or mutant.key not in known)
+        verdict = subject.test(mutant, place, patient, [only[mutant.key]] if only else [])
+        if options.record is not None:
+            with options.record.open("a") as record:
+                record.write("\t".join([*mutant.key, *verdict]) + "\n")
+        return verdict
 
     faults = mutation.campaign(name, every, chosen, known, places, tested,
                                subject.least if len(chosen) == len(every) else 0.0)

@@ -348,14 +348,14 @@ def sample(every: Sequence[Mutant], seed: int, count: int | None) -> list[Mutant
     return [mutant for _, mutant in sorted(chosen, key=lambda one: one[0])]
 
 
-def explained(path: Path) -> dict[tuple[str, str, str], str]:
-    """The survivors of a list: file, line, changed line, why."""
+def rows(path: Path) -> dict[tuple[str, str, str], str]:
+    """A list of mutants: file, line, changed line, and why it survives or what notices it."""
     known = {}
     for number, line in enumerate(path.read_text().splitlines(), 1):
         if line and not line.startswith("#"):
             fields = line.split("\t")
             if len(fields) != 4 or not fields[3].strip():
-                raise SystemExit(f"{path.name}:{number}: file, line, changed line and a reason, with tabs between")
+                raise SystemExit(f"{path.name}:{number}: file, line, changed line and one more field, with tabs between")
             if tuple(fields[:3]) in known:
                 raise SystemExit(f"{path.name}:{number}: is there twice")
             known[fields[0], fields[1], fields[2]] = fields[3]
@@ -414,7 +414,7 @@ def campaign(name: str, every: Sequence[Mutant], chosen: Sequence[Mutant],
         live = sum(of_file.values()) - of_file[STILLBORN]
         print(f"  {file:20} {of_file[KILLED] + of_file[LATE]:4} of {live:4} noticed, {of_file[LATE]} of them by a "
               f"time-out; {of_file[STILLBORN]} did not compile")
-    steps = Counter(step for _, (result, step) in results if result in (KILLED, LATE))
+    steps = Counter(step.split("::")[0] for _, (result, step) in results if result in (KILLED, LATE))
     live = len(results) - total[STILLBORN]
     share = (total[KILLED] + total[LATE]) / live if live else 0.0
     print(f"{name}: of {live} mutants {total[KILLED]} killed and {total[LATE]} timed out "

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from sim.targets import ROOT
-from tests import mutation
+from tests import mutants, mutation
 from tests.mutation import KILLED, LATE, STILLBORN, SURVIVED, Limits, Mutant, Stillborn, Verdict
 
 C_SOURCE = """\
@@ -225,13 +225,13 @@ def test_samples() -> None:
 
 
 @pytest.mark.parametrize("row, complaint", [
-    ("a.c\tb\tc", ":2: file, line, changed line and a reason"), ("a.c\tb\tc\t ", ":2: file"),
+    ("a.c\tb\tc", ":2: file, line, changed line and one more field"), ("a.c\tb\tc\t ", ":2: file"),
     ("a.c\tb\tc\td\ta.c", ":2: file"), ("a.c\tx\ty\tagain", ":2: is there twice")])
 def test_a_list_that_is_no_list(tmp_path: Path, row: str, complaint: str) -> None:
     file = tmp_path / "list.tsv"
     file.write_text(f"a.c\tx\ty\twhy\n{row}\n")
     with pytest.raises(SystemExit, match=complaint):
-        mutation.explained(file)
+        mutation.rows(file)
 
 
 # ---- Commands -----------------------------------------------------------------------------
@@ -247,7 +247,27 @@ def test_the_command_lists_the_same_for_a_seed() -> None:
         assert len(lines) == 5 and all(re.fullmatch(rf"({files}):\d+\t.+\t.+", line) for line in lines)
         assert lines == listed(subject, "--list", "--count", "5", "--seed", "1").stdout.splitlines()
     done = listed("server", "--file", "client.py")
-    assert done.returncode == 2 and "no mutant is of client.py: they are of agent/can.c" in done.stderr
+    assert done.returncode == 2 and "no mutant is of client.py: they are of agent/address.c, " in done.stderr
+
+
+def test_a_sample_names_mutants_that_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                         capsys: pytest.CaptureFixture[str]) -> None:
+    """Each row has a mutant: a row of a line that has changed is an error, not one mutant less."""
+    for subject in ("server", "client"):
+        monkeypatch.setattr(sys, "argv", ["mutants", subject, "--sample", "--list"])
+        mutants.main()
+    assert len(capsys.readouterr().out.splitlines()) >= len(mutation.rows(mutants.SAMPLE))
+    file = tmp_path / "sample.tsv"
+    file.write_text("client.py\tPORT = 9060\tPORT = 9061\ttests/test_client.py\n")
+    monkeypatch.setattr(mutants, "SAMPLE", file)
+    with pytest.raises(SystemExit, match="no mutant is this; choose another: client.py | PORT = 9060 | PORT = 9061"):
+        mutants.main()
+
+
+def test_no_row_of_the_survivors_is_stale() -> None:
+    """So that whoever changes a line learns it from `make test`, not from a campaign of an hour."""
+    keys = {mutant.key for subject in mutants.SUBJECTS.values() for mutant in subject().mutants()}
+    assert not [key for key in mutation.rows(mutants.SURVIVORS) if key not in keys]
 
 
 TESTS = """\

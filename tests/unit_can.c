@@ -35,6 +35,7 @@ static struct {
     unsigned room;          /* frames that its queue takes */
     bool drains;            /* it takes one more each time that somebody sleeps */
     unsigned sent, reports; /* frames of a report that has not left as a whole; those that have */
+    uint8_t bytes[REPORT_FRAMES][CAN_MAX_DLEN]; /* of the last one */
     struct can_frame coming;
     unsigned times; /* so often it comes */
 } can0;
@@ -77,6 +78,8 @@ static ssize_t fake_send(int descriptor, const void *bytes, size_t size, int fla
     if (can0.room == 0)
         return fail_with(ENOBUFS);
     assert_int_equal(frame->can_id, 0x680 + 64 + can0.sent);
+    assert_int_equal(frame->can_dlc, can0.sent == REPORT_FRAMES - 1 ? 4 : 8);
+    memcpy(can0.bytes[can0.sent], frame->data, sizeof can0.bytes[0]);
     can0.room--;
     if (++can0.sent == REPORT_FRAMES) {
         can0.sent = 0;
@@ -315,6 +318,23 @@ static void test_receiving_learns_that_it_is_gone(void **state)
     lose(GONE, false, "can0 is gone: waiting for it");
 }
 
+static void test_a_report_is_the_table(void **state)
+{
+    (void)state;
+    memset(&table_agent, 0, sizeof table_agent);
+    for (uint8_t variable = 0; variable < 64; variable++) {
+        struct can_frame heartbeat = {0x680U + variable, .can_dlc = 8};
+        dumpulse_make_heartbeat(heartbeat.data, variable, (uint8_t)(variable + 1), 5);
+        come(heartbeat, 1);
+    }
+    can0.drains = true;
+    can_finish(); /* the second report that leaves is of the table as it is now */
+    assert_int_equal(can0.reports, 2);
+    assert_memory_equal(can0.bytes, table_agent.report, DUMPULSE_REPORT_SIZE);
+    for (unsigned variable = 0; variable < 64; variable++)
+        assert_int_equal(((const uint8_t *)can0.bytes)[4 + 4 * variable + 2], variable + 1);
+}
+
 /* It is up again before all that came has been taken. */
 static void test_a_flood_does_not_keep_a_lost_interface(void **state)
 {
@@ -334,6 +354,14 @@ static void test_a_bus_that_is_off(void **state)
     (void)state;
     come(off, 1);
     assert_all_unsent();
+    assert_ptr_equal(strstr(said, "can0 is off the bus after too many errors"), said);
+    said_count = 0;
+    clock_now += QUIET - 1;
+    come(off, 1);
+    assert_int_equal(said_count, 0);
+    clock_now += QUIET;
+    come(off, 1);
+    assert_int_equal(said_count, 1);
     can0.sent = 0;
     assert_that_the_next_report_leaves();
 }
@@ -388,6 +416,16 @@ static void test_each_sender_is_named_once_on_request(void **state)
     assert_string_equal(said, "can0: first heartbeat from sender 22, variable 62");
 }
 
+static void test_which_identifiers_it_says(void **state)
+{
+    (void)state;
+    assert_string_equal(can_describe(), "can0, identifiers 680 to 6ff");
+    base = CAN_EFF_FLAG | 0x1FFFFF80;
+    assert_string_equal(can_describe(), "can0, identifiers 1fffff80 to 1fffffff");
+    base = CAN_EFF_FLAG | 0x80;
+    assert_string_equal(can_describe(), "can0, identifiers 00000080 to 000000ff");
+}
+
 #define TEST(name) cmocka_unit_test_setup(name, stuck)
 
 int main(void)
@@ -403,6 +441,8 @@ int main(void)
         TEST(test_the_end_takes_two_seconds_at_most),
         TEST(test_the_end_while_it_is_down),
         TEST(test_each_sender_is_named_once_on_request),
+        TEST(test_a_report_is_the_table), /* it uses the names of all senders */
+        TEST(test_which_identifiers_it_says),
     };
     return cmocka_run_group_tests_name("unit-can", tests, NULL, NULL);
 }

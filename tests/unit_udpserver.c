@@ -293,8 +293,11 @@ static void test_forged_sources_fill_neither_the_log_nor_the_memory(void **state
     note(2000000, COUNT_MAGIC, now + day);
     assert_int_equal(said_count, before + 2);
     assert_non_null(strstr(said[before + 1], "10.30.132.128: refused: neither"));
+    note(0, COUNT_HEARTBEATS, now + day); /* it was named a day ago, */
+    note(0, COUNT_HEARTBEATS, now + day); /* and is now */
+    assert_int_equal(said_count, before + 3);
     sources_finish();
-    assert_int_equal(said_count, before + 2);
+    assert_int_equal(said_count, before + 3);
 }
 
 int main(void)
