@@ -162,7 +162,7 @@ completion: ## make completion/ and OPTIONS in man/dumpulse.1 from client.py's p
 # Each of these is a part of `make test`, and prints how it went; check-pages makes whatever
 # fills performance.md, too, but for what is noisy.
 TESTS := proof-mutants test-firmware server-checked proof python check-pages proof-smoke mutants mutants-sample differential \
-         coverage fuzz-short fuzz-server lint exhaustive vectors proof-eva check-vectors unit
+         coverage fuzz-short fuzz-server lint exhaustive vectors proof-eva check-vectors unit builds
 
 # Two at a time, as most of them leave a core idle. What several need is built beforehand;
 # what one prints stays together, and in build/log.
@@ -261,6 +261,9 @@ lint: ## compiler warnings, clang-tidy, cppcheck, formatting
 
 # Unit tests of one part each; tests/unit_NAME.c says what of it.
 UNITS := build/unit build/unit-can build/unit-table build/unit-udpserver
+builds: ## make check by gcc and clang, with hardening flags, and make install
+	@tests/builds
+
 unit: $(UNITS) ## cmocka tests of the C interface, and of agent/
 	@set -e; for unit in $(UNITS); do $$unit; done
 
@@ -384,8 +387,9 @@ check-debian13: ## all of it in a fresh Debian 13; root, half an hour
 distclean: ##! remove all that was made
 	@rm -rf build
 
+# With -B, make asks for the sources, too.
 .DEFAULT:
-	@echo "there is no '$@' to make: make help lists what there is" >&2; exit 2
+	@[ -e "$@" ] || { echo "there is no '$@' to make: make help lists what there is" >&2; exit 2; }
 
 # Every program of the tests: its compiler, its sources and what else it needs.
 VECTOR_PROGRAMS := $(addprefix build/vectors-,amd64 i386 powerpc sanitized gcc-sanitized)
