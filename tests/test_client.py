@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 
 import client
 from sim import model
-from sim.programs import PATIENCE
+from sim.programs import PATIENCE, wait_until
 from sim.targets import ROOT
 from tests.agents import COMMAND, GOOD, STRANGER, VEHICLE, WRONG_SUM, FakeAgent, report, run, unused_port
 from tests.servers import Server
@@ -213,6 +213,7 @@ def test_a_late_report_is_not_taken_for_the_next() -> None:
         asking = client.Agent(agent.address)
         with pytest.raises(client.NoAnswer):
             asking.ask(0.05)
+        wait_until(lambda: len(agent.askers) > 0, "the agent has been asked")
         agent._socket.sendto(GOOD, agent.askers[0])
         assert asking.ask(PATIENCE)[3].value == 2
 

@@ -5,6 +5,7 @@
 #define _GNU_SOURCE /* NOLINT: as agent/table.c has it */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <cmocka.h>
@@ -15,10 +16,15 @@ struct options options;
 uint64_t counters[COUNTERS];
 static uint64_t unix_ms;
 static unsigned lines;
+static char said[200];
 
 void log_say(const char *format, ...)
 {
-    (void)format;
+    va_list arguments;
+
+    va_start(arguments, format);
+    (void)vsnprintf(said, sizeof said, format, arguments);
+    va_end(arguments);
     lines++;
 }
 
@@ -41,6 +47,7 @@ static void start(uint64_t now, uint64_t tick)
     lines = 0;
     unix_ms = now * tick;
     table_begin();
+    assert_int_equal(table_next_look, now + LOOK);
 }
 
 static void beat(uint8_t variable)
@@ -155,6 +162,22 @@ static void unless_told_otherwise(void **state)
     assert_int_equal(table_count(), 1);
 }
 
+static void the_log_has_the_number(void **state)
+{
+    (void)state;
+    for (uint8_t count = 1; count <= 2; count++) {
+        start(1000000, 1000);
+        for (uint8_t variable = 0; variable < count; variable++)
+            beat(variable);
+        unix_ms += UINT64_C(65536) * 1000;
+        table_read_clock();
+        assert_int_equal(lines, 1);
+        assert_string_equal(said, count == 1
+                                      ? "forgot 1 variable: too old for a timestamp to tell"
+                                      : "forgot 2 variables: too old for a timestamp to tell");
+    }
+}
+
 /* As of a state that is read. */
 static void the_limit_is_exact(void **state)
 {
@@ -200,6 +223,7 @@ int main(void)
         cmocka_unit_test(a_large_step_back_revives_nobody),
         cmocka_unit_test(a_day_back),
         cmocka_unit_test(unless_told_otherwise),
+        cmocka_unit_test(the_log_has_the_number),
         cmocka_unit_test(the_limit_is_exact),
     };
 
