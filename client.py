@@ -1822,9 +1822,11 @@ class Terminal:
         self._restore()
 
     def _end(self, number: int, _: object) -> None:
-        """Only the first signal counts: a second one must not interrupt close()."""
+        """Only the first signal counts: a second one must not interrupt close(), nor the exit."""
         if not self._ending:
             self._ending = True
+            for other in (signal.SIGINT, *ENDING):
+                signal.signal(other, signal.SIG_IGN)
             on_signal(number)
 
     def _pause(self, *_: object) -> None:
