@@ -1825,8 +1825,7 @@ class Terminal:
         """Only the first signal counts: a second one must not interrupt close(), nor the exit."""
         if not self._ending:
             self._ending = True
-            for other in (signal.SIGINT, *ENDING):
-                signal.signal(other, signal.SIG_IGN)
+            signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, *ENDING))
             on_signal(number)
 
     def _pause(self, *_: object) -> None:
