@@ -142,7 +142,7 @@ INSTALLED = \
     644:completion/_dumpulse:$(PREFIX)/share/zsh/site-functions/_dumpulse \
     $(foreach name,vehicle.ini nagios.cfg icinga2.conf,text:examples/$(name):$(EXAMPLES_DIR)/$(name))
 
-install: all ##! servers, library and `dumpulse`, the client, to DESTDIR, PREFIX
+install: all ##! servers, library and client, to DESTDIR and PREFIX
 	@[ -n "$(PYTHONDIR)" ] || { echo "no Python 3 was found: PYTHONDIR=FOLDER says where modules go" >&2; exit 2; }
 	@for entry in $(INSTALLED); do \
 	    mode=$${entry%%:*}; rest=$${entry#*:}; file=$${rest%%:*}; to="$(DESTDIR)$${rest#*:}"; \
@@ -179,7 +179,7 @@ part-%:
 	if [ $$status = 0 ]; then echo "== $* passed in $$((SECONDS - begun)) s"; \
 	else echo "== $* FAILED" >&2; exit 1; fi
 
-setup: ##! install what the tests need (root), or say what is missing
+setup: ##! install what the tests need (as root), or name it
 	@tools/setup
 
 size: ##! bytes on every target, and of each image, against budgets
@@ -375,7 +375,7 @@ mutants-sample: ## a few of each, the same every time: a minute
 explore: ## Hypothesis with new and many more examples; minutes
 	@HYPOTHESIS_PROFILE=explore $(PYTEST) test_dumpulse.py
 
-clean: ##! remove what was made, but for Python packages and compilers
+clean: ##! remove what was made, but for packages and compilers
 	@[ ! -d build ] || find build -mindepth 1 -maxdepth 1 ! -name venv ! -name toolchains -exec rm -rf {} +
 
 layers: ## the layers of the house, as a picture
