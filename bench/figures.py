@@ -30,6 +30,14 @@ def keep(command: str, table: Mapping[str, Mapping[str, object]]) -> None:
                             for row, cells in table.items() for column, figure in cells.items()))
 
 
+def keep_picture(file: Path, picture: str, again: bool) -> None:
+    """Draws a picture of figures again, or ends the program if the file shows others."""
+    if again:
+        file.write_text(picture)
+    elif not file.exists() or file.read_text() != picture:
+        raise SystemExit(f"{file.name} does not show these figures: make pages draws it again")
+
+
 def parse(text: str) -> Figures:
     rows = (line.split("\t") for line in text.splitlines() if not line.startswith("#"))
     return {(command, row, column): figure for command, row, column, figure in rows}

@@ -90,11 +90,7 @@ def main() -> None:
     for name, curve in table.items():
         print(f"{name}:\n   " + "".join(f"{f'{x}: {y}':>14}" for x, y in curve.items()))
     figures.keep("growth", table)
-    picture = draw(panels)
-    if sys.argv[1:]:
-        PICTURE.write_text(picture)
-    elif not PICTURE.exists() or PICTURE.read_text() != picture:
-        raise SystemExit(f"{PICTURE.name} does not show these figures: make pages draws it again")
+    figures.keep_picture(PICTURE, draw(panels), again=bool(sys.argv[1:]))
 
 
 if __name__ == "__main__":

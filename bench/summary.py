@@ -115,11 +115,7 @@ def main() -> None:
         raise SystemExit("usage: python3 -m bench.summary [--draw]")
     known = figures.parse(figures.FILE.read_text())
     print("\n".join(table(known)))
-    picture = draw(known)
-    if sys.argv[1:]:
-        PICTURE.write_text(picture)
-    elif not PICTURE.exists() or PICTURE.read_text() != picture:
-        raise SystemExit(f"{PICTURE.name} does not show these figures: make pages draws it again")
+    figures.keep_picture(PICTURE, draw(known), again=bool(sys.argv[1:]))
 
 
 if __name__ == "__main__":

@@ -34,11 +34,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
+from sim.targets import BUILD, ROOT
 from tests import mutation, vm
 from tests.mutation import STILLBORN, SURVIVED, Limits, Mutant, Stillborn, Verdict, compiled, run_step
 
-ROOT = Path(__file__).resolve().parent.parent
-WORK = ROOT / "build" / "mutants"
+WORK = BUILD / "mutants"
 SURVIVORS = Path(__file__).with_name("survivors.tsv")
 SAMPLE = Path(__file__).with_name("mutants_sample.tsv")
 CODE_OF_HEADER = "#define DUMPULSE_MAGIC"  # before it there is only the manual
