@@ -451,10 +451,16 @@ build/reliability/crc.tsv: build/reliability/distances
 # What tools/setup makes last of all: where it is up to date, everything is there.
 $(READY): tools/packages.txt tools/requirements.txt tools/toolchains.txt
 	@tools/setup
+lab-counts: ## what each scheme costs on each machine; ARGS="--only WORDS"
+	@$(PYTHON) -m lab.counts $(ARGS)
+
+lab-sources: ## fetch the code of the schemes into build/lab/sources
+	@$(PYTHON) -m lab.sources
+
 FIGURES := summary screenshot size cost paths worst energy instructions startup functions growth loopbench bench performance
 RELIABILITY := accepted bias bits bursts moved report-damage channels residual
-$(TESTS) $(FIGURES) $(RELIABILITY) vectors-file explore pages soak completion mutants-server mutants-client: | $(READY)
+$(TESTS) $(FIGURES) $(RELIABILITY) vectors-file explore pages soak completion mutants-server mutants-client lab-counts lab-sources: | $(READY)
 
 .PHONY: all check completion layers check-debian13 distclean help help-all demo tour udpserver canserver install uninstall test setup $(FIGURES) $(RELIABILITY) $(TESTS) \
         $(VECTOR_RUNS:%=vectors-%) vectors-file pages fuzz fuzz-replay replay-server \
-        server-sanitized server-valgrind soak explore completion clean firmware soak-firmware mutants-server mutants-client
+        server-sanitized server-valgrind soak explore completion clean firmware soak-firmware mutants-server mutants-client lab-counts lab-sources

@@ -19,6 +19,7 @@ from sim.targets import ROOT
 # From top to bottom: what each may stand on is whatever comes after it. `client` is client.py.
 LAYERS = {
     "tests": "say whether all of it is right",
+    "lab": "asks what a verified message costs; nothing stands on it",
     "bench": "measures, and writes the figures into the pages",
     "reliability": "counts the damage that the checksum does not see",
     "proof": "proves, and bounds",
