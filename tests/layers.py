@@ -18,8 +18,8 @@ from sim.targets import ROOT
 
 # From top to bottom: what each may stand on is whatever comes after it. `client` is client.py.
 LAYERS = {
-    "tests": "say whether all of it is right",
     "lab": "asks what a verified message costs; nothing stands on it",
+    "tests": "say whether all of it is right",
     "bench": "measures, and writes the figures into the pages",
     "reliability": "counts the damage that the checksum does not see",
     "proof": "proves, and bounds",
@@ -30,6 +30,7 @@ LAYERS = {
 }
 # The same for C. What has no .c file beside it is a header alone.
 C_LAYERS = {
+    "lab": "asks what a verified message costs; nothing stands on it",
     "udpserver.c canserver.c": "what is about UDP, and about CAN alone",
     "agent": "what both agents for Linux share",
     "firmware": "images for boards",
