@@ -162,7 +162,7 @@ completion: ## make completion/ and OPTIONS in man/dumpulse.1 from client.py's p
 # Each of these is a part of `make test`, and prints how it went; check-pages makes whatever
 # fills performance.md, too, but for what is noisy.
 TESTS := proof-mutants test-firmware server-checked proof python check-pages proof-smoke mutants mutants-sample differential \
-         coverage fuzz-short fuzz-server lint exhaustive vectors proof-eva check-vectors unit builds
+         coverage fuzz-short fuzz-server lint exhaustive vectors proof-eva check-vectors unit builds lab-short
 
 # Two at a time, as most of them leave a core idle. What several need is built beforehand;
 # what one prints stays together, and in build/log.
@@ -293,7 +293,7 @@ exhaustive: build/exhaustive ## all 2^24 packets with the magic number, right an
 	@build/exhaustive
 
 python: ## Hypothesis; code for 14 targets; the README; udpserver
-	@$(PYTEST) test_dumpulse.py tests $(TEST_FIRMWARE:%=--ignore=%)
+	@$(PYTEST) test_dumpulse.py tests lab $(TEST_FIRMWARE:%=--ignore=%)
 
 # The same tests against other builds of it. ASan and valgrind fail a test by the exit status.
 server-checked: server-sanitized server-valgrind ## the server's tests, sanitized and in valgrind
@@ -451,16 +451,12 @@ build/reliability/crc.tsv: build/reliability/distances
 # What tools/setup makes last of all: where it is up to date, everything is there.
 $(READY): tools/packages.txt tools/requirements.txt tools/toolchains.txt
 	@tools/setup
-lab-counts: ## what each scheme costs on each machine; ARGS="--only WORDS"
-	@$(PYTHON) -m lab.counts $(ARGS)
-
-lab-sources: ## fetch the code of the schemes into build/lab/sources
-	@$(PYTHON) -m lab.sources
+include lab/lab.mk
 
 FIGURES := summary screenshot size cost paths worst energy instructions startup functions growth loopbench bench performance
 RELIABILITY := accepted bias bits bursts moved report-damage channels residual
-$(TESTS) $(FIGURES) $(RELIABILITY) vectors-file explore pages soak completion mutants-server mutants-client lab-counts lab-sources: | $(READY)
+$(TESTS) $(FIGURES) $(RELIABILITY) vectors-file explore pages soak completion mutants-server mutants-client $(LAB): | $(READY)
 
 .PHONY: all check completion layers check-debian13 distclean help help-all demo tour udpserver canserver install uninstall test setup $(FIGURES) $(RELIABILITY) $(TESTS) \
         $(VECTOR_RUNS:%=vectors-%) vectors-file pages fuzz fuzz-replay replay-server \
-        server-sanitized server-valgrind soak explore completion clean firmware soak-firmware mutants-server mutants-client lab-counts lab-sources
+        server-sanitized server-valgrind soak explore completion clean firmware soak-firmware mutants-server mutants-client $(LAB)

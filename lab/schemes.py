@@ -13,9 +13,10 @@ from sim.targets import ROOT
 
 HEARTBEAT, REPORT, KILOBYTE = 4, 256, 1024  # bytes: a heartbeat and a report without their checksums
 RANDOM = 100  # runs of a step whose work depends on random numbers
+# What a scheme protects a message from. A MAC's key is shared: who can verify can forge.
 ACCIDENT = "accidents"
-FORGERY = "accidents and forgery, by a shared key"
-SIGNED = "accidents and forgery, by a public key"
+FORGERY = "forgery"
+SIGNED = "forgery by all"
 
 BARE_CHIPS = ("Cortex-M4", "Cortex-M0+", "ATmega328P")
 EVERYWHERE = ("amd64", *BARE_CHIPS)
@@ -67,6 +68,11 @@ class Scheme:
     @property
     def key(self) -> str:
         return f"{self.name}, {self.by}"
+
+    @property
+    def title(self) -> str:
+        """For tables: what is ours needs no name."""
+        return self.name if self.by == "ours" else self.key
 
     def options(self, target: str) -> list[str]:
         return [f"-I{ROOT}", *self.flags, *self.by_target.get(target, ()), *(word for code in self.code for word in code.options())]

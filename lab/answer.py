@@ -1,0 +1,139 @@
+"""What does a verified message cost a node? Schemes ranked, by years of battery.     make lab-answer
+
+    python -m lab.answer [--target NAME] [--every TIME] [--battery NAME] [--sleep µA] [--bitrate N]
+    python -m lab.answer --fits
+
+The counts are those of counts.tsv. The energy is a model. SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable
+
+from bench import figures
+from lab import counts
+from lab.counts import Count
+from lab.energy import BATTERIES, MODELS, Model, years
+from lab.schemes import HEARTBEAT, SCHEMES, Scheme
+from lab.targets import MACHINES, Machine
+
+MAKES = ("make", "sign")  # what a node does for each message
+VERIFIES = ("accept", "verify")  # and who hears it
+UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0}
+AGENT = "ATmega328P, gcc 5.4"  # of bench/figures.tsv
+
+
+def seconds(text: str) -> float:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|min|h)", text)
+    if not found or float(found[1]) <= 0:
+        raise argparse.ArgumentTypeError(f"{text}: a time is wanted, like 100ms, 1s, 10min or 2h")
+    return float(found[1]) * UNITS[found[2]]
+
+
+def target(text: str) -> str:
+    for name in MODELS:
+        if text.casefold() == name.casefold():
+            return name
+    raise argparse.ArgumentTypeError(f"{text}: there is a model of the energy of {' and '.join(MODELS)}")
+
+
+def positive(kind: Callable[[str], float]) -> Callable[[str], float]:
+    def number(text: str) -> float:
+        try:
+            value = kind(text)
+        except ValueError:
+            value = 0
+        if not 0 < value < float("inf"):
+            raise argparse.ArgumentTypeError(f"{text}: a number above 0 is wanted")
+        return value
+    return number
+
+
+def can_bits(message: int) -> int:
+    """On the bus: frames of at most 8 bytes with short identifiers, the most bits that stuffing can
+    add, and 3 bits between frames."""
+    whole, rest = divmod(message, 8)
+    return sum(47 + 8 * size + (33 + 8 * size) // 4 for size in [8] * whole + [rest] * (rest > 0))
+
+
+def of_heartbeat(scheme: Scheme, name: str, steps: tuple[str, ...], known: dict[tuple[str, ...], Count]) -> Count | None:
+    for step in steps:
+        if count := known.get((scheme.name, scheme.by, step, str(HEARTBEAT), name)):
+            return count
+    return None
+
+
+def missing(count: Count, machine: Machine, flash: int = 0, ram: int = 0) -> str:
+    """By how much it does not fit beside what has so much flash and RAM already; "" if it fits."""
+    assert machine.flash is not None and machine.ram is not None
+    over = {"flash": count.flash + flash - machine.flash, "RAM": count.ram + count.stack + ram - machine.ram}
+    return ", ".join(f"{what} +{by:,}" for what, by in over.items() if by > 0)
+
+
+def answer(name: str, every: float, battery: str, sleep: float, bitrate: float) -> list[str]:
+    model, known = MODELS[name], counts.read()
+    rows: list[tuple[float, str]] = []
+    for scheme in SCHEMES:
+        count = of_heartbeat(scheme, name, MAKES, known)
+        if count is not None:
+            rows.append(row(scheme, count, model, every, battery, sleep, bitrate))
+    unit = MACHINES[name].unit
+    head = [f"{name}, a heartbeat every {every:g} s, {BATTERIES[battery].name}, {sleep:g} µA asleep.", "",
+            f"{'':<33}{'bytes':>5}{unit:>13}{'ms':>10}{'bus':>8}{'µJ':>10}{'years':>6}  against"]
+    return head + [line for _, line in sorted(rows, key=lambda pair: -pair[0])]
+
+
+def row(scheme: Scheme, count: Count, model: Model, every: float, battery: str, sleep: float,
+        bitrate: float) -> tuple[float, str]:
+    message = HEARTBEAT + scheme.adds
+    joules = count.mean * model.nanojoules * 1e-9
+    took = count.mean * model.per_count / model.hertz
+    lasts = years(BATTERIES[battery], joules, every, sleep)
+    share = can_bits(message) / bitrate / every
+    over = missing(count, MACHINES[count.target])
+    notes = "too slow" if took > every else f"no room: {over}" if over else scheme.against
+    return lasts, (f"{scheme.title:<33}{message:>5}{count.mean:>13,}{took * 1e3:>10,.2f}{share:>8.3%}"
+                   f"{joules * 1e6:>10,.2f}{lasts:>6.2f}  {notes}")
+
+
+def fits() -> list[str]:
+    """What an ATmega328P has room for beside the agent: its 260 bytes of RAM and its own stack."""
+    known = counts.read()
+    own = figures.parse(figures.FILE.read_text())
+    flash = int(own["size", AGENT, "bytes"])
+    ram = 260 + int(own["cost", AGENT, "stack"])
+    machine = MACHINES["ATmega328P"]
+    lines = [f"Beside the agent, which takes {flash} bytes of flash and {ram} of RAM, on an ATmega328P:",
+             f"{'':<33}{'step':<9}{'flash':>8}{'RAM':>7}{'stack':>7}"]
+    for scheme in SCHEMES:
+        count = of_heartbeat(scheme, machine.name, VERIFIES, known)
+        if count is not None:
+            over = missing(count, machine, flash, ram)
+            lines.append(f"{scheme.title:<33}{count.step:<9}{count.flash:>8,}{count.ram:>7,}{count.stack:>7,}  "
+                         + (f"no room: {over}" if over else "fits"))
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="make lab-answer", description=__doc__.partition("\n")[0])
+    parser.add_argument("--target", type=target, default="ATmega328P", help="atmega328p or cortex-m4")
+    parser.add_argument("--every", type=seconds, default=1.0, metavar="TIME", help="100ms, 1s, 10min, 2h")
+    parser.add_argument("--battery", choices=BATTERIES, default="cr2032")
+    parser.add_argument("--sleep", type=positive(float), metavar="µA", help="between messages; else the data sheet's")
+    parser.add_argument("--bitrate", type=positive(float), default=500_000.0, help="of the CAN bus")
+    parser.add_argument("--fits", action="store_true", help="what an ATmega328P has room for beside the agent")
+    options = parser.parse_args()
+    if options.fits:
+        print("\n".join(fits()))
+        return
+    sleep = MODELS[options.target].sleep if options.sleep is None else options.sleep
+    print("\n".join(answer(options.target, options.every, options.battery, sleep, options.bitrate)))
+    print(f"\nms and µJ are a model: {MODELS[options.target].source}.\n"
+          "The bus and its transceiver take energy, too; it is not in these figures. Forgery: by anybody\n"
+          "who has not the key. Forgery by all: by those who can verify, too.")
+
+
+if __name__ == "__main__":
+    main()

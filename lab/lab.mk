@@ -1,0 +1,26 @@
+# The lab's targets; lab/README.md is its page.   SPDX-License-Identifier: MIT
+LAB := lab lab-sources lab-counts lab-short lab-table lab-answer lab-fits lab-energy
+
+lab: lab-counts lab-energy ##! what a verified message costs: count all again, and print the page
+	@$(MAKE) --no-print-directory -s lab-table lab-answer lab-fits
+
+lab-sources: ## fetch the code of the lab's schemes
+	@$(PYTHON) -m lab.sources
+
+lab-counts: ## count all, and compare; ARGS="--only WORDS --target NAME --write"
+	@$(PYTHON) -m lab.counts $(ARGS)
+
+lab-short: ## the schemes that are quick to count, compared with lab/counts.tsv
+	@$(PYTHON) -m lab.counts --quick
+
+lab-table: ## the counts, in one table for each family
+	@$(PYTHON) -m lab.table
+
+lab-answer: ## what a message costs a node; ARGS="--target cortex-m4 --every 10s"
+	@$(PYTHON) -m lab.answer $(ARGS)
+
+lab-fits: ## what an ATmega328P has room for beside the agent
+	@$(PYTHON) -m lab.answer --fits
+
+lab-energy: ## published joules beside the lab's model
+	@$(PYTHON) -m lab.published
