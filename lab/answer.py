@@ -2,6 +2,7 @@
 
     python -m lab.answer [--target NAME] [--every TIME] [--battery NAME] [--sleep µA] [--bitrate N]
     python -m lab.answer --fits
+    python -m lab.answer --draw
 
 The counts are those of counts.tsv. The energy is a model. SPDX-License-Identifier: MIT
 """
@@ -10,9 +11,12 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 from bench import figures
+from bench.summary import FIRST, GREY, LEFT, OURS, ROW_HEIGHT, TOP, WIDTH, bars
 from lab import counts
 from lab.counts import Count
 from lab.energy import BATTERIES, MODELS, Model, years
@@ -22,6 +26,8 @@ from lab.targets import MACHINES, Machine
 MAKES = ("make", "sign")  # what a node does for each message
 VERIFIES = ("accept", "verify")  # and who hears it
 UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0}
+PICTURE = Path(__file__).with_name("answer.svg")
+MARGIN = 110  # pixels right of the longest bar, for its number
 AGENT = "ATmega328P, gcc 5.4"  # of bench/figures.tsv
 
 
@@ -72,21 +78,37 @@ def missing(count: Count, machine: Machine, flash: int = 0, ram: int = 0) -> str
     return ", ".join(f"{what} +{by:,}" for what, by in over.items() if by > 0)
 
 
+def ranked(name: str, every: float, battery: str, sleep: float, bitrate: float) -> list[tuple[float, str, str]]:
+    """By years of battery: these, the scheme, its line."""
+    known = counts.read()
+    rows = [row(scheme, count, MODELS[name], every, battery, sleep, bitrate) for scheme in SCHEMES
+            if scheme.against and (count := of_heartbeat(scheme, name, MAKES, known)) is not None]
+    return sorted(rows, key=lambda row: -row[0])
+
+
 def answer(name: str, every: float, battery: str, sleep: float, bitrate: float) -> list[str]:
-    model, known = MODELS[name], counts.read()
-    rows: list[tuple[float, str]] = []
-    for scheme in SCHEMES:
-        count = of_heartbeat(scheme, name, MAKES, known)
-        if count is not None:
-            rows.append(row(scheme, count, model, every, battery, sleep, bitrate))
     unit = MACHINES[name].unit
     head = [f"{name}, a heartbeat every {every:g} s, {BATTERIES[battery].name}, {sleep:g} µA asleep.", "",
             f"{'':<33}{'bytes':>5}{unit:>13}{'ms':>10}{'bus':>8}{'µJ':>10}{'years':>6}  against"]
-    return head + [line for _, line in sorted(rows, key=lambda pair: -pair[0])]
+    return head + [line for _, _, line in ranked(name, every, battery, sleep, bitrate)]
+
+
+def picture() -> str:
+    """The years, on the machine and with the battery that are asked for if nothing is said."""
+    colours = {scheme.title: FIRST if scheme.family == "signature" else OURS if scheme.family == "MAC" else GREY
+               for scheme in SCHEMES}
+    rows = ranked("ATmega328P", 1.0, "cr2032", MODELS["ATmega328P"].sleep, 500_000)
+    shown = [(title, lasts, f"{lasts:.2f}" if lasts >= 0.01 else "below 0.01", colours[title]) for lasts, title, _ in rows]
+    height = TOP + len(shown) * ROW_HEIGHT + 12
+    lines = bars("Years of a CR2032: an ATmega328P sends a heartbeat each second, checked in these ways", shown, TOP,
+                 (WIDTH - LEFT - MARGIN) / max(lasts for _, lasts, _, _ in shown))
+    head = (f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" '
+            f'font-family="sans-serif" font-size="13" fill="{GREY}">')
+    return "\n".join([head, *lines, "</svg>", ""])
 
 
 def row(scheme: Scheme, count: Count, model: Model, every: float, battery: str, sleep: float,
-        bitrate: float) -> tuple[float, str]:
+        bitrate: float) -> tuple[float, str, str]:
     message = HEARTBEAT + scheme.adds
     joules = count.mean * model.nanojoules * 1e-9
     took = count.mean * model.per_count / model.hertz
@@ -94,7 +116,8 @@ def row(scheme: Scheme, count: Count, model: Model, every: float, battery: str, 
     share = can_bits(message) / bitrate / every
     over = missing(count, MACHINES[count.target])
     notes = "too slow" if took > every else f"no room: {over}" if over else scheme.against
-    return lasts, (f"{scheme.title:<33}{message:>5}{count.mean:>13,}{took * 1e3:>10,.2f}{share:>8.3%}"
+    return lasts, scheme.title, (
+        f"{scheme.title:<33}{message:>5}{count.mean:>13,}{took * 1e3:>10,.2f}{share:>8.3%}"
                    f"{joules * 1e6:>10,.2f}{lasts:>6.2f}  {notes}")
 
 
@@ -124,6 +147,7 @@ def main() -> None:
     parser.add_argument("--sleep", type=positive(float), metavar="µA", help="between messages; else the data sheet's")
     parser.add_argument("--bitrate", type=positive(float), default=500_000.0, help="of the CAN bus")
     parser.add_argument("--fits", action="store_true", help="what an ATmega328P has room for beside the agent")
+    parser.add_argument("--draw", action="store_true", help="draw answer.svg again")
     options = parser.parse_args()
     if options.fits:
         print("\n".join(fits()))
@@ -133,6 +157,8 @@ def main() -> None:
     print(f"\nms and µJ are a model: {MODELS[options.target].source}.\n"
           "The bus and its transceiver take energy, too; it is not in these figures. Forgery: by anybody\n"
           "who has not the key. Forgery by all: by those who can verify, too.")
+    if sys.argv[1:] in ([], ["--draw"]):
+        figures.keep_picture(PICTURE, picture(), again=options.draw)
 
 
 if __name__ == "__main__":

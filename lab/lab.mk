@@ -1,7 +1,7 @@
 # The lab's targets; lab/README.md is its page.   SPDX-License-Identifier: MIT
-LAB := lab lab-sources lab-counts lab-short lab-table lab-answer lab-fits lab-energy
+LAB := lab lab-sources lab-counts lab-short lab-table lab-answer lab-fits lab-energy lab-wire lab-sent lab-studies
 
-lab: lab-counts lab-energy ##! what a verified message costs: count all again, and print the page
+lab: lab-counts lab-wire lab-energy ##! what a verified message costs: count all again, and print the page
 	@$(MAKE) --no-print-directory -s lab-table lab-answer lab-fits
 
 lab-sources: ## fetch the code of the lab's schemes
@@ -24,3 +24,12 @@ lab-fits: ## what an ATmega328P has room for beside the agent
 
 lab-energy: ## published joules beside the lab's model
 	@$(PYTHON) -m lab.published
+
+lab-wire: ## what sending costs: bytes, packets, instructions, round trips; as root
+	@$(PYTHON) -m lab.wire $(ARGS)
+
+lab-sent: ## the counts of lab-wire, as they are kept
+	@$(PYTHON) -m lab.wire --kept
+
+lab-studies: ## what an older study asked of a laptop, answered by counts
+	@$(PYTHON) -m lab.studies
