@@ -36,6 +36,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from bench import callgrind, figures
+from lab.energy import NETWORK_MILLIJOULES_A_BYTE
 from sim.targets import BUILD, ROOT, run
 
 FILE = Path(__file__).with_name("wire.tsv")
@@ -267,7 +268,10 @@ def table(found: dict[str, Row]) -> list[str]:
     for name, row in found.items():
         cells = [f"{row[column]:,}" if column in row else "-" for column in COLUMNS]
         lines.append(f"{name:<42}" + "".join(f"{cell:>{width}}" for cell, width in zip(cells, WIDTHS, strict=True)))
-    return lines
+    way = "1 kB, TCP, with its connection"
+    sent = found[way]["bytes there"] + found[way]["bytes back"]
+    low, high = (sent * each for each in NETWORK_MILLIJOULES_A_BYTE)
+    return [*lines, f"A model: for {way}, the Internet between takes {low:.0f} to {high:.0f} mJ."]
 
 
 def main() -> None:
