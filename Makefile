@@ -283,7 +283,7 @@ vectors-valgrind: build/vectors-amd64 build/unit
 	    echo "valgrind: $$(tail -1 build/valgrind.log)"; \
 	done
 
-differential: ## code for 14 targets against the model; ARGS="--count N"
+differential: ## code for every target against the model; ARGS="--count N"
 	@$(PYTHON) -m tests.differential $(ARGS)
 
 paths: ## every path of the AVR code, with all 2^64 packets at once
@@ -292,7 +292,7 @@ paths: ## every path of the AVR code, with all 2^64 packets at once
 exhaustive: build/exhaustive ## all 2^24 packets with the magic number, right and wrong
 	@build/exhaustive
 
-python: ## Hypothesis; code for 14 targets; the README; udpserver
+python: ## Hypothesis; code for every target; the README; udpserver
 	@$(PYTEST) test_dumpulse.py tests $(TEST_FIRMWARE:%=--ignore=%)
 
 # The same tests against other builds of it. ASan and valgrind fail a test by the exit status.
