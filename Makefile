@@ -1,4 +1,4 @@
-# Dumpulse: `make help` lists what can be made. Everything made goes into build/.
+# Dumpulse: `make help` lists the targets. All that is built goes into build/.
 # SPDX-License-Identifier: MIT
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
@@ -6,10 +6,10 @@ ifneq ($(filter-out 0,$(V)),) # `make V=1` shows every command
 .SHELLFLAGS := -xc
 endif
 
-# Yours to set, on the command line or in the environment: CC, AR, CPPFLAGS, CFLAGS, LDFLAGS,
-# PREFIX, DESTDIR. CFLAGS replaces the optimisation that is chosen here. Unrolled, the sum over a
-# report takes a third fewer instructions; across files, what the servers share is called once for
-# each packet.
+# You may set these, on the command line or in the environment: CC, AR, CPPFLAGS, CFLAGS, LDFLAGS,
+# PREFIX, DESTDIR. CFLAGS replaces the optimisation that is chosen here. With unrolled loops, the sum
+# over a report takes a third fewer instructions. With -flto, a packet costs one call into the code
+# that the servers share.
 MACHINE := $(shell uname -s)
 CLANG := $(findstring clang,$(shell $(CC) --version 2>&1))
 CFLAGS ?= -O2 -g $(if $(CLANG),,-funroll-loops -flto)
@@ -19,27 +19,27 @@ PYTHON := build/venv/bin/python
 READY := build/venv/ready
 PYTEST := $(PYTHON) -m pytest -q -p no:cacheprovider
 LIBRARY := dumpulse.c dumpulse.h
-# For the tests alone: another compiler may warn of more.
+# Only for the tests, as another compiler may warn of more.
 WARNINGS := -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wcast-align \
             -Wcast-qual -Wshadow -Werror
 SANITIZERS := -fsanitize=address,undefined -fno-sanitize-recover=all
 COMPILER := gcc
 HOST := -std=c99 -O1 -g $(WARNINGS) -I.
 FUZZ_SECONDS := 20
-# A new seed each time; a failing run prints the input that replays it.
+# Each run has a new seed. A run that fails prints the input that repeats it.
 FUZZ := build/fuzz/fuzz -max_len=1024 -print_final_stats=1 -artifact_prefix=build/fuzz/
 
-# What searches for mistaken heartbeats found.
+# The results of the searches for mistaken heartbeats.
 COUNTS := $(addprefix build/reliability/,fewbits.tsv adler.tsv crc.tsv)
 
-# A newcomer's targets have ##! and what they do, all others ##.
-help: ##! this list
+# The targets for newcomers have ##! and what they do. All others have ##.
+help: ##! print this list
 	@awk -F ':.*##! ' '/^[a-z-]+:.*##! /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-help-all: ##! the same and more: every test, every table, the fuzzers
+help-all: ##! print all targets: every test, every table, the fuzzers
 	@awk -F ':.*##!? ' '/^[a-z-]+:.*##!? /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-# The servers are for Linux; the library is for everything.
+# The servers are only for Linux, and the library is for every system.
 SERVERS := $(if $(filter Linux,$(MACHINE)),udpserver canserver)
 all: $(SERVERS:%=build/%) build/libdumpulse.a ##! the agents for Linux and libdumpulse.a, in build
 
@@ -59,14 +59,14 @@ udpserver: build/udpserver ##! the agent for Linux: build/udpserver
 canserver: build/canserver ##! the same for a CAN interface: build/canserver
 	@echo $<
 
-# What was built last with other flags is built again.
+# If the flags have changed, the programs are built again.
 build/flags: export FLAGS = $(CC) $(ALL_CFLAGS) $(LDFLAGS)
 build/flags: FORCE
 	@mkdir -p build
 	@printf '%s\n' "$$FLAGS" | cmp -s - $@ || printf '%s\n' "$$FLAGS" >$@
 FORCE:
 
-# What both agents for Linux are made of; some tests include a part of it, and link the rest.
+# The parts of both agents for Linux. Some tests include one part, and link the others.
 AGENT_PARTS := log options address limits sources counters stats timing table state manager sockets loop can main
 SERVICE := $(AGENT_PARTS:%=agent/%.c) $(filter-out agent/main.h,$(AGENT_PARTS:%=agent/%.h)) agent/program.h
 SERVER_PROGRAMS := build/udpserver build/canserver build/recvfrom_loop build/flood
@@ -76,7 +76,7 @@ build/udpserver build/canserver: build/%: %.c $(SERVICE) $(LIBRARY) build/flags
 build/tour: examples/tour.c $(LIBRARY) build/flags
 	@$(CC) $(ALL_CFLAGS) $(filter %.c,$^) $(LDFLAGS) -o $@
 
-# Without -flto: an archive of such objects is of use to one compiler only.
+# This is without -flto, because only one compiler could use an archive of such objects.
 build/libdumpulse.a: $(LIBRARY) build/flags
 	@$(CC) $(filter-out -flto%,$(ALL_CFLAGS)) -c dumpulse.c -o build/dumpulse.o
 	@rm -f $@ && $(AR) rcs $@ build/dumpulse.o
@@ -85,7 +85,7 @@ build/udpserver-i386: udpserver.c $(SERVICE) $(LIBRARY)
 	@mkdir -p $(@D)
 	@i686-linux-gnu-gcc -static -std=c99 -O2 -funroll-loops -flto -g -I. $(filter %.c,$^) -o $@
 
-# What `make bench` measures it against, and what floods both.
+# `make bench` compares udpserver with the first. The second floods both.
 build/recvfrom_loop: bench/recvfrom_loop.c $(LIBRARY)
 	@mkdir -p $(@D)
 	@gcc -std=c99 -O2 -funroll-loops -g $(WARNINGS) -I. bench/recvfrom_loop.c dumpulse.c -o $@
@@ -103,7 +103,7 @@ build/check/%: $(LIBRARY) build/flags
 	@mkdir -p $(@D)
 	@$(CC) $(ALL_CFLAGS) -Itests/runner $(filter %.c,$^) $(LDFLAGS) -o $@
 
-check: build/check/unit build/check/vectors build/check/exhaustive $(SERVERS:%=build/%) ##! quick: needs a C compiler and Python 3.9 alone
+check: build/check/unit build/check/vectors build/check/exhaustive $(SERVERS:%=build/%) ##! quick tests: need only a C compiler and Python 3.9
 	@build/check/unit
 	@build/check/vectors tests/vectors.tsv
 	@build/check/exhaustive
@@ -120,7 +120,8 @@ soak-firmware: $(FIRMWARE) ## 100,000 packets on each board, full speed; 4 minut
 	@DUMPULSE_SOAK=100000 $(PYTEST) $(TEST_FIRMWARE) -k soak
 
 PREFIX ?= /usr/local
-# The system's Python, whatever else is first in the PATH: where it looks for modules below PREFIX.
+# The system's Python, even if another is first in the PATH, and where it looks for modules below
+# PREFIX.
 PYTHON3 ?= $(firstword $(wildcard /usr/bin/python3) python3)
 PYTHONDIR ?= $(shell $(PYTHON3) -c 'import site, sys, sysconfig; prefix = sys.argv[1].rstrip("/"); \
     places = [place for place in site.getsitepackages() if place.startswith(prefix + "/lib")]; \
@@ -156,16 +157,16 @@ uninstall: ##! remove what make install put there
 	@rm -f "$(DESTDIR)$(PYTHONDIR)"/__pycache__/dumpulse.cpython-*.pyc
 	@rmdir "$(DESTDIR)$(EXAMPLES_DIR)" "$(DESTDIR)$(PREFIX)/share/doc/dumpulse" 2>/dev/null || true # others may use them
 
-completion: ## make completion/ and OPTIONS in man/dumpulse.1 from client.py's parser
+completion: ## write completion/ and the manual's OPTIONS from client.py
 	@python3 -m tools.completion
 
-# Each of these is a part of `make test`, and prints how it went; check-pages makes whatever
-# fills performance.md, too, but for what is noisy.
+# The parts of `make test`. Each prints how it went. check-pages also runs all that fills
+# performance.md, except what is noisy.
 TESTS := proof-mutants test-firmware server-checked proof python check-pages proof-smoke mutants mutants-sample differential \
          coverage fuzz-short fuzz-server lint exhaustive vectors proof-eva check-vectors unit builds lab-short
 
-# Two at a time, as most of them leave a core idle. What several need is built beforehand;
-# what one prints stays together, and in build/log.
+# Two run at a time, as most of them leave a core idle. What several need is built first. The output
+# of each stays together, and is also in build/log.
 test: setup ##! install what is missing, then run every test
 	@$(MAKE) --no-print-directory -j2 $(PROGRAMS) $(SERVER_PROGRAMS) $(SEARCHES) $(COUNTS) build/reliability/moved.txt $(FIRMWARE) $(SIMULATORS)
 	@$(MAKE) --no-print-directory -j2 $(TESTS:%=part-%)
@@ -179,7 +180,7 @@ part-%:
 	if [ $$status = 0 ]; then echo "== $* passed in $$((SECONDS - begun)) s"; \
 	else echo "== $* FAILED" >&2; exit 1; fi
 
-setup: ##! install what the tests need (as root), or name it
+setup: ##! install what the tests need (as root), or say what it is
 	@tools/setup
 
 size: ##! bytes on every target, and of each image, against budgets
@@ -199,19 +200,19 @@ bias: ## which checksums do heartbeats have?
 bits: $(COUNTS) ## flipped bits that turn a heartbeat into another
 	@$(PYTHON) -m reliability.bits
 
-bursts: $(COUNTS) ## bursts that do
+bursts: $(COUNTS) ## bursts that turn a heartbeat into another
 	@$(PYTHON) -m reliability.bursts
 
-moved: build/reliability/moved.txt ## swapped, doubled and dropped bytes that do
+moved: build/reliability/moved.txt ## swapped, doubled and dropped bytes that do the same
 	@cat $<
 
 report-damage: build/reliability/report ## damaged reports that pass; ARGS="SEED TRIALS"
 	@$(PYTHON) -m reliability.report_damage $(ARGS)
 
-channels: $(COUNTS) ## what that means over CAN, UART, I2C and UDP
+channels: $(COUNTS) ## how often that happens over CAN, UART, I2C and UDP
 	@$(PYTHON) -m reliability.channels
 
-residual: $(COUNTS) ## does anybody see a wrong value before the next?
+residual: $(COUNTS) ## is a wrong value seen before the next heartbeat?
 	@$(PYTHON) -m reliability.residual
 
 worst: ## the least and the most that any packet may cost
@@ -229,7 +230,7 @@ summary: $(COUNTS) ##! what a packet costs, in one table and a picture
 screenshot: build/udpserver ## draw the live table again: examples/watch.svg
 	@$(PYTHON) -m bench.screenshot
 
-startup: ## and from its start to its end, with none
+startup: ## what valgrind counts in udpserver, with no packet
 	@$(PYTHON) -m bench.instructions --startup
 
 functions: ## instructions of each function, on amd64 and i386
@@ -261,7 +262,7 @@ lint: ## compiler warnings, clang-tidy, cppcheck, formatting
 
 # Unit tests of one part each; tests/unit_NAME.c says what of it.
 UNITS := build/unit build/unit-can build/unit-table build/unit-udpserver
-builds: ## make check by gcc and clang, with hardening flags, and make install
+builds: ## make check by gcc, clang, with hardening; make install
 	@tests/builds
 
 unit: $(UNITS) ## cmocka tests of the C interface, and of agent/
@@ -283,7 +284,7 @@ vectors-valgrind: build/vectors-amd64 build/unit
 	    echo "valgrind: $$(tail -1 build/valgrind.log)"; \
 	done
 
-differential: ## code for 14 targets against the model; ARGS="--count N"
+differential: ## code for every target against the model; ARGS="--count N"
 	@$(PYTHON) -m tests.differential $(ARGS)
 
 paths: ## every path of the AVR code, with all 2^64 packets at once
@@ -292,7 +293,7 @@ paths: ## every path of the AVR code, with all 2^64 packets at once
 exhaustive: build/exhaustive ## all 2^24 packets with the magic number, right and wrong
 	@build/exhaustive
 
-python: ## Hypothesis; code for 14 targets; the README; udpserver
+python: ## pytest: every target, the README, udpserver, client
 	@$(PYTEST) test_dumpulse.py tests lab $(TEST_FIRMWARE:%=--ignore=%)
 
 # The same tests against other builds of it. ASan and valgrind fail a test by the exit status.
@@ -301,7 +302,8 @@ server-checked: server-sanitized server-valgrind ## the server's tests, sanitize
 server-sanitized: build/udpserver-sanitized
 	@DUMPULSE_SERVER=$(CURDIR)/$< $(PYTEST) tests/test_udpserver.py
 
-# To start in valgrind takes half a second: arguments, packets, state and sockets, some of each.
+# A start in valgrind takes half a second, so this runs only some tests of arguments, packets, state
+# and sockets.
 IN_VALGRIND := arguments3 or every_refusal or stream_of_everything or second_socket or who_may_ask or \
     each_source or tick_and_the_agents or counters_can_be_read or table_survives or damage1 or too_old or \
     disk_that_fails or readiness or socket_activation or several_addresses or cannot_share or \
@@ -324,7 +326,7 @@ soak: ##! a million heartbeats and junk at full speed
 bench: ##! udpserver against a recvfrom loop: CPU per packet
 	@$(PYTHON) -m bench.udp
 
-fuzz-server: build/fuzz/server ## libFuzzer for 10 seconds: the server's arguments and state
+fuzz-server: build/fuzz/server ## libFuzzer for 10 s: the server's arguments and state
 	@mkdir -p build/fuzz/server-corpus
 	@build/fuzz/server -max_len=512 -print_final_stats=1 -artifact_prefix=build/fuzz/server- \
 	    -dict=tests/fuzz_udpserver.dict -max_total_time=10 build/fuzz/server-corpus tests/corpus_udpserver \
@@ -332,12 +334,12 @@ fuzz-server: build/fuzz/server ## libFuzzer for 10 seconds: the server's argumen
 	@grep -q '^Done [1-9]' build/fuzz/server-log || { cat build/fuzz/server-log; exit 1; }
 	@sed -n 's/^Done \([0-9]*\) runs.*/fuzz-server: \1 passed, 0 failed/p' build/fuzz/server-log
 
-fuzz: build/fuzz/fuzz ## libFuzzer until interrupted; finds go to build/fuzz/corpus
+fuzz: build/fuzz/fuzz ## libFuzzer until Ctrl-C; inputs go to build/fuzz/corpus
 	@mkdir -p build/fuzz/corpus
 	$(FUZZ) -jobs=0 build/fuzz/corpus tests/corpus
 
 fuzz-replay: build/fuzz/fuzz ## run one input again: INPUT=build/fuzz/crash-…
-replay-server: build/fuzz/server ## the same, of fuzz-server
+replay-server: build/fuzz/server ## run one input of fuzz-server again
 fuzz-replay replay-server:
 	@test -f "$(INPUT)" || { echo "make $@ needs INPUT=FILE, a file that exists" >&2; exit 2; }
 	$< "$(INPUT)"
@@ -360,31 +362,31 @@ coverage: ## what the unit tests alone reach
 mutants: ## break the library: does a test notice?
 	@$(PYTHON) -m tests.mutants library $(ARGS)
 
-# What they need is built there. ARGS="--seed N --count N --file NAME --jobs N --list" choose.
-mutants-server: ## break udpserver, too: an hour and a half; ARGS="--count 100"
+# The tool builds what they need. ARGS="--seed N --count N --file NAME --jobs N --list" choose.
+mutants-server: ## break udpserver: an hour and a half; ARGS="--count 100"
 	@$(PYTHON) -m tests.mutants server $(ARGS)
 
-mutants-client: ## break client.py, too: an hour and a half; ARGS="--count 100"
+mutants-client: ## break client.py: an hour and a half; ARGS="--count 100"
 	@$(PYTHON) -m tests.mutants client $(ARGS)
 
-# Those of tests/mutants_sample.tsv, each with the one test that notices it.
+# The mutants of tests/mutants_sample.tsv, each with the one test that notices it.
 mutants-sample: ## a few of each, the same every time: a minute
 	@$(PYTHON) -m tests.mutants server --sample
 	@$(PYTHON) -m tests.mutants client --sample
 
-explore: ## Hypothesis with new and many more examples; minutes
+explore: ## Hypothesis with many new examples; minutes
 	@HYPOTHESIS_PROFILE=explore $(PYTEST) test_dumpulse.py
 
-clean: ##! remove what was made, but for packages and compilers
+clean: ##! remove what was built, except packages and compilers
 	@[ ! -d build ] || find build -mindepth 1 -maxdepth 1 ! -name venv ! -name toolchains -exec rm -rf {} +
 
-layers: ## the layers of the house, as a picture
+layers: ## which folder uses which, as a picture
 	@python3 -m tests.layers
 
-check-debian13: ## all of it in a fresh Debian 13; root, half an hour
+check-debian13: ## all tests in a fresh Debian 13; root, half an hour
 	@tools/debian13
 
-distclean: ##! remove all that was made
+distclean: ##! remove all that was built or fetched
 	@rm -rf build
 
 # With -B, make asks for the sources, too.
@@ -433,7 +435,7 @@ $(PROGRAMS): $(LIBRARY) | $(READY)
 	@mkdir -p $(@D)
 	@$(COMPILER) $(HOST) $(MORE) $(SOURCES) $(LINK) -o $@
 
-# They need the header alone, and a speed.
+# They need only the header, and high optimisation.
 SEARCHES := $(addprefix build/reliability/,fewbits distances moved)
 $(SEARCHES): build/reliability/%: reliability/%.c reliability/heartbeats.h dumpulse.h | $(READY)
 	@mkdir -p $(@D)
@@ -448,7 +450,7 @@ build/reliability/adler.tsv: build/reliability/distances
 build/reliability/crc.tsv: build/reliability/distances
 	@$< crc >$@
 
-# What tools/setup makes last of all: where it is up to date, everything is there.
+# tools/setup makes this last. If it is up to date, everything is there.
 $(READY): tools/packages.txt tools/requirements.txt tools/toolchains.txt
 	@tools/setup
 include lab/lab.mk

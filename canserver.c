@@ -18,7 +18,7 @@ void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
 
 static const struct option_spec own_options[] = {
     {"--can-id", "ID", "first of 128 identifiers (680); 8 digits: 29 bits", .set = can_set_id},
-    {"--rate", "N", "reports a second (10)", NULL, NULL, &can_rate, 1, 1000},
+    {"--rate", "N", "reports a second at most (10)", NULL, NULL, &can_rate, 1, 1000},
 };
 
 static bool finish_arguments(void)
@@ -38,8 +38,8 @@ const struct program program = {
     .usage = "usage: canserver [OPTION]... INTERFACE\n"
              "\n"
              "A Dumpulse agent: takes heartbeats and answers requests on a CAN bus.\n",
-    .notes = "The interface must be there; while it is down, canserver waits for it.\n"
-             "Whoever is on the bus can set variables. Reports over UDP: udpserver --can.\n",
+    .notes = "The interface must exist. While it is down, canserver waits for it.\n"
+             "Everything on the bus can set variables. udpserver --can answers over UDP.\n",
     .options = own_options,
     .option_count = sizeof own_options / sizeof own_options[0],
     .set_defaults = can_set_defaults,

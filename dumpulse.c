@@ -1,8 +1,8 @@
 /* The agent. dumpulse.h is the manual.   SPDX-License-Identifier: MIT */
 #include "dumpulse.h"
 
-/* On AVR a plain constant takes RAM, too. This one stays in flash, where the linker keeps
- * PROGMEM's: by the name of the section, as clang has nothing for PROGMEM but a warning. */
+/* On AVR a plain constant takes RAM, too. This one stays in flash, in the section that PROGMEM
+ * uses. PROGMEM itself does not work with clang, which only warns. */
 #ifdef __AVR__
 #include <avr/pgmspace.h>
 #define IN_FLASH __attribute__((section(".progmem.data")))
@@ -11,7 +11,7 @@
 #define pgm_read_byte(address) (*(address))
 #endif
 
-/* Can it load 32 bits from any address? Then compilers make one load of four bytes. */
+/* Can the processor load 32 bits from any address? Then compilers make one load of four bytes. */
 #if defined __ARM_FEATURE_UNALIGNED || defined __i386__ || defined __x86_64__ || defined __powerpc__
 #define LOADS_ANYWHERE true
 #else
@@ -35,8 +35,8 @@ static bool is_request(const uint8_t *packet)
     return i == DUMPULSE_PACKET_SIZE;
 }
 
-/* Does the packet start with this checksum? Each way is the smallest where it is taken: one
- * comparison of 32 bits, two of 16, or, where an int has 16, the bytes by two. */
+/* Does the packet start with this checksum? Each target takes the way that is smallest there: one
+ * comparison of 32 bits, two of 16 bits, or, if an int has 16 bits, two bytes at a time. */
 static bool starts_with(const uint8_t *packet, unsigned b, unsigned a)
 {
     /*@ assert !DUMPULSE_NARROW_ ==>
@@ -70,7 +70,7 @@ static dumpulse_result report(dumpulse *agent, unsigned b, unsigned a, void *con
 {
     dumpulse_write16_(agent->report, b);
     dumpulse_write16_(agent->report + 2, a);
-    /* Writing the checksum has not changed what it is the checksum of: by induction. */
+    /* By induction: writing the checksum has not changed the bytes under it. */
     /*@ ghost
         int k = 0;
         /@ loop invariant 0 <= k <= 256;
@@ -93,9 +93,9 @@ dumpulse_result dumpulse_process_packet(dumpulse *agent, const uint8_t *packet, 
         return DUMPULSE_REFUSED;
     }
 
-    /* Either way a checksum is due, the report's or a heartbeat's own, and one call makes it: two
-     * would take 38 bytes more on AVR, and 24 on a Cortex-M0+. So what a packet is gets decided
-     * here, and below `summed` says what was decided: no variable more is kept for it. */
+    /* A request needs the checksum of the report, and a heartbeat needs its own. One call computes
+     * either: two calls would take 38 bytes more on AVR, and 24 on a Cortex-M0+. So the kind of
+     * packet is decided here. Below, `summed` tells the kind, without another variable. */
     const uint8_t *summed = agent->report;
     uint_fast8_t last = DUMPULSE_REPORT_LAST_;
     if (packet[DUMPULSE_MAGIC_AT_] == DUMPULSE_MAGIC) {
@@ -110,8 +110,8 @@ dumpulse_result dumpulse_process_packet(dumpulse *agent, const uint8_t *packet, 
     unsigned b;
     dumpulse_sum_(summed + DUMPULSE_SUM_SIZE_, last, &a, &b);
 
-    /* Was it the report that was summed? The cast is for the prover, to which pointers of two
-     * types are unrelated. */
+    /* Is it the report that was summed? The cast is for the prover, which knows no relation between
+     * pointers of two types. */
     if (summed == (const uint8_t *)agent->report) {
         return report(agent, b, a, context);
     }

@@ -1,78 +1,79 @@
 /* Dumpulse: a small heartbeat monitor.   SPDX-License-Identifier: MIT
  *
- * Microcontrollers send 8-byte heartbeats over a fast local network. One of
+ * Microcontrollers send heartbeats of 8 bytes over a fast local network. One of
  * them, the agent, keeps the last heartbeat of each of 64 variables, and answers
- * an 8-byte request with one 260-byte report. SPEC.md, in the project's repository,
- * has every byte of the wire.
+ * a request of 8 bytes with one report of 260 bytes. SPEC.md, in the project's
+ * repository, has every byte of the packets.
  *
  * WHO NEEDS WHAT
- *   An agent compiles dumpulse.c, and links in two hooks: a clock and a way to
- *   send. A node that only sends, and a reader of reports, include this header
- *   and compile nothing else; they need no hook.
- *   C99 or later, or C++; an int of 16 bits, or of 32 and more. On an AVR with more
- *   than 64 KB of flash, the linker must leave constants in the first 64 KB, as it
- *   does unless told otherwise.
+ *   An agent compiles dumpulse.c, and has two hooks: a clock and a way to send.
+ *   A node that only sends, and a reader of reports, include this header and
+ *   compile nothing else. They need no hook.
+ *   The compiler must be for C99 or later, or C++, with an int of 16 bits, or of
+ *   32 and more. On an AVR with more than 64 KB of flash, the linker must leave
+ *   constants in the first 64 KB, as it does by default.
  *
  * TRUST
- *   `packet` points to `length` bytes that came from the network: any values of
- *   them, and any length, are safe. Everything else comes from the firmware and is trusted: pointers are
- *   valid and not null, `agent` points to a whole dumpulse that starts out as
- *   zeros, and a packet does not lie inside the agent. `context` is only ever
- *   passed on. A variable out of range is safe everywhere.
+ *   `packet` points to `length` bytes that came from the network. They are safe,
+ *   whatever their values and their length. Everything else comes from the firmware
+ *   and is trusted: pointers are valid and not null, `agent` points to a whole
+ *   dumpulse that starts out as zeros, and a packet does not lie inside the agent.
+ *   `context` is only passed on. A variable out of range is safe everywhere.
  *
  * LIFETIME
- *   The firmware owns every object; nothing is allocated or kept. `packet` and
- *   `context` are used until the call returns. The bytes that the send hook gets
- *   are the agent itself: they must be sent, or copied, before the hook returns,
- *   because the next heartbeat changes them.
+ *   The firmware owns every object. The library allocates nothing and keeps no
+ *   pointer: it uses `packet` and `context` until the call returns. The bytes that
+ *   the send hook gets are the agent itself. The hook must send or copy them before
+ *   it returns, because the next heartbeat changes them.
  *
  * INTERRUPTS AND THREADS
- *   There is no lock and no static data: agents do not know of each other. For
- *   one agent, one call at a time: call it from the main loop only, or from one
- *   interrupt only, or mask that interrupt around the call. A hook must not call
- *   back into its agent. The functions for nodes and readers touch nothing but what
- *   they are given, and may be called anywhere.
- *   Should two calls meet after all (a heartbeat taken in an interrupt while a
- *   report is summed or sent, or DMA that still reads after the hook returned),
- *   nothing breaks in memory, but a report may hold an entry that is half old and
- *   half new. Its checksum is then nearly always wrong, and a reader asks again;
- *   but when the whole report is made while a heartbeat is being recorded, its checksum
- *   is right, half an entry and all, and nobody can tell.
+ *   There is no lock and no static data: agents do not know of each other. Make
+ *   only one call at a time for one agent: call it from the main loop only, or from
+ *   one interrupt only, or mask that interrupt around the call. A hook must not call
+ *   back into its agent. The functions for nodes and readers touch only what they
+ *   are given, and may be called anywhere.
+ *   Two calls may meet by mistake: an interrupt takes a heartbeat while a report is
+ *   summed or sent, or DMA still reads after the hook returned. Then nothing breaks
+ *   in memory, but a report may have an entry that is half old and half new. Its
+ *   checksum is nearly always wrong, and a reader asks again. But if the whole report
+ *   is made while a heartbeat is being recorded, the checksum of the report is right,
+ *   and nobody can see that half of an entry is old.
  *
  * TIME
- *   A timestamp has 16 bits and wraps around. In whatever unit the clock counts,
+ *   A timestamp has 16 bits and wraps around. You choose the unit of the clock. Then
  *       age = (uint16_t)(now - timestamp)
- *   is right up to 65535 units; after that it is too small by a multiple of 65536,
- *   and a dead node looks alive again. So choose a unit that makes 65535 of them
- *   longer than a dead node may go unnoticed: in seconds, 18 hours. A reader learns
- *   the agent's "now" from a variable that the agent records for itself, best just
- *   before each packet it processes.
+ *   is right up to 65535 units. After that it is too small by a multiple of 65536,
+ *   and a dead node looks alive again. So choose a unit of which 65535 are longer
+ *   than a dead node may go unnoticed: with seconds, that is 18 hours. A reader
+ *   learns the agent's "now" from a variable that the agent records for itself, best
+ *   just before each packet it processes.
  *   Let nodes send several times within the age that you call dead: a heartbeat may
  *   get lost.
  *
  * WORK
- *   Nothing loops beyond fixed bounds: a heartbeat sums 4 bytes, calls the clock hook
- *   and writes 4; a request sums 256 bytes, writes 4 and calls the send hook; checking a
- *   report sums 256. Where an int has 16 bits, a report's sum takes up to 128 additions
- *   more, by what the table holds; elsewhere always as many steps. Each function below says
- *   which of these it does, and performance.md, in the project's repository, what they cost.
- *   With link-time optimisation a compiler may share the code of the sum between the agent and
- *   dumpulse_make_heartbeat or dumpulse_check_report in the same image. The image gets smaller,
- *   and a heartbeat takes longer: by avr-gcc 5.4 on an ATmega328P 224 cycles and 18 bytes of
- *   stack, not 131 and 6.
+ *   Every loop has a fixed bound. A heartbeat sums 4 bytes, calls the clock hook and
+ *   writes 4 bytes. A request sums 256 bytes, writes 4 and calls the send hook.
+ *   Checking a report sums 256 bytes. If an int has 16 bits, a report's sum takes up
+ *   to 128 additions more, depending on the table. Otherwise it always takes the same
+ *   number of steps. Each function below says which of these it does. performance.md,
+ *   in the project's repository, says what they cost.
+ *   With link-time optimisation a compiler may share the code of the sum between the
+ *   agent and dumpulse_make_heartbeat or dumpulse_check_report in the same image. The
+ *   image gets smaller, and a heartbeat takes longer: by avr-gcc 5.4 on an ATmega328P,
+ *   224 cycles and 18 bytes of stack instead of 131 and 6.
  *
  * ZEROS
  *   Four zero bytes are a variable that was never set. A heartbeat of value 0
- *   from sender 0 at time 0 looks the same: let no node be sender 0, and the
- *   doubt is gone. Zeroing an agent forgets everything; it is never needed.
+ *   from sender 0 at time 0 looks the same. So let no node be sender 0. If you set an
+ *   agent to zeros again, it forgets everything. This is never needed.
  *
  * ATTACKERS
- *   There is no authentication and no secrecy. Whoever can send on the network
- *   can set any variable to any value in anybody's name, replay old heartbeats,
- *   ask for reports (32.5 bytes out for each byte in) and forge them; the
- *   checksum stops accidents only. No packet can write outside the agent, touch
- *   more than one entry of it, or make a call exceed the bounds above. Put the
- *   network, or the gateway to it, behind something that authenticates.
+ *   There is no authentication and no secrecy. Everybody who can send on the network
+ *   can set any variable to any value in the name of any sender, replay old heartbeats,
+ *   ask for reports (32.5 bytes out for each byte in) and forge reports. The checksum
+ *   stops accidents only. No packet can write outside the agent, change more than one
+ *   entry of it, or make a call exceed the bounds above. Put the network, or the gateway
+ *   to it, behind something that authenticates.
  */
 #ifndef DUMPULSE_H
 #define DUMPULSE_H
@@ -86,7 +87,7 @@
 extern "C" {
 #endif
 
-#define DUMPULSE_VERSION "1.0.0-dev" /* of this library; the wire's is in SPEC.md */
+#define DUMPULSE_VERSION "1.0.0-dev" /* of this library; SPEC.md has the protocol's */
 
 #define DUMPULSE_MAGIC 0xF1U      /* the fifth byte of every heartbeat */
 #define DUMPULSE_VARIABLES 64U    /* numbered from 0 */
@@ -112,25 +113,25 @@ enum {
 typedef uint8_t dumpulse_result;
 
 /* Hook, written by the user: the time now, in any unit. Called once for each
- * heartbeat that is recorded, and never otherwise. The entry then has the new sender
- * and value, and still the old time. */
+ * heartbeat that is recorded, and never otherwise. At that moment the entry has the new
+ * sender and value, and still the old time. */
 uint16_t dumpulse_get_timestamp(void);
 
-/* Hook, written by the user: sends the report to whoever `context` stands for.
+/* Hook, written by the user: sends the report to the reader that `context` stands for.
  * Called once for each request, and never otherwise, with the agent's own bytes
- * and DUMPULSE_REPORT_SIZE. It may drop the report, because the transport fails or to
- * limit how many are sent: the reader asks again. */
+ * and DUMPULSE_REPORT_SIZE. It may drop the report if the transport fails, or to limit
+ * how many are sent: the reader asks again. */
 void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length);
 
-/* Takes a packet from the network, and does what it asks for. The context is
- * handed to the send hook if the packet is a request.
- * Work: 8 bytes compared at most; then that of a heartbeat or of a request. */
+/* Takes a packet from the network, and does what it asks for. If the packet is a
+ * request, the send hook gets the context.
+ * Work: 8 bytes compared at most; then the work of a heartbeat or of a request. */
 dumpulse_result dumpulse_process_packet(dumpulse *agent, const uint8_t *packet, size_t length,
                                         void *context);
 
 /* Records a variable of the agent's own, as if its heartbeat had come in.
- * DUMPULSE_REFUSED if and only if `variable` is out of range: nothing has changed.
- * Work: a hook and 4 bytes written. */
+ * Returns DUMPULSE_REFUSED if and only if `variable` is out of range. Then nothing has
+ * changed. Work: the clock hook, and 4 bytes written. */
 static inline dumpulse_result dumpulse_record(dumpulse *agent, uint8_t variable, uint8_t sender,
                                               uint8_t value);
 
@@ -139,13 +140,13 @@ static inline dumpulse_result dumpulse_record(dumpulse *agent, uint8_t variable,
 static inline void dumpulse_make_heartbeat(uint8_t packet[DUMPULSE_PACKET_SIZE], uint8_t variable,
                                            uint8_t sender, uint8_t value);
 
-/* For a reader: is this a report, whole and undamaged? Any bytes of any length
- * may be asked about. Work: 256 bytes summed at most. */
+/* For a reader: is this a report, whole and undamaged? Any bytes of any length are
+ * safe. Work: 256 bytes summed at most. */
 static inline bool dumpulse_check_report(const uint8_t *report, size_t length);
 
 /* For a reader: one entry of a report that has been checked. A variable out of
  * range reads as one that was never set. The agent may read its own `report` like
- * this at any time; only the checksum in it is stale. Work: 4 bytes read. */
+ * this at any time, but the checksum in it is old. Work: 4 bytes read. */
 typedef struct dumpulse_entry {
     uint16_t timestamp;
     uint8_t sender;
@@ -162,9 +163,9 @@ static inline dumpulse_entry dumpulse_read_entry(const uint8_t report[DUMPULSE_R
  * repository.
  */
 
-/* Where things lie, in bytes. The checksum comes first, in a packet and in a report
- * alike. A report's entry lies like the end of a packet: counted from 4 bytes before
- * the entry, its sender and value stand where a packet has them. */
+/* Where things lie, in bytes. The checksum comes first, in a packet and in a report.
+ * A report's entry is like the end of a packet: counted from 4 bytes before the entry,
+ * its sender and value are where a packet has them. */
 enum {
     DUMPULSE_SUM_SIZE_ = 4,
     DUMPULSE_MAGIC_AT_ = 4,
@@ -178,11 +179,11 @@ enum {
 };
 
 #define DUMPULSE_NARROW_ (UINT_MAX == 0xFFFFU) /* is an int 16 bits wide? */
-/* An int of 8 bits, as avr-gcc has it with -mint8, or of 24 does not compile. */
+/* This does not compile with an int of 8 bits, as by avr-gcc -mint8, or of 24. */
 typedef char dumpulse_needs_an_int_of_16_bits_or_of_32_and_more_
     [(UINT_MAX == 0xFFFFU || UINT_MAX >= 0xFFFFFFFFU) ? 1 : -1];
 
-/* Has it an instruction that divides? Elsewhere `%` would be a routine of 300 bytes. */
+/* Does the processor have an instruction that divides? If not, `%` is a routine of 300 bytes. */
 #if defined __ARM_FEATURE_IDIV || defined __riscv_div || defined __i386__ || defined __x86_64__ || \
     defined __powerpc__
 #define DUMPULSE_DIVIDES_ true
@@ -198,8 +199,8 @@ static inline unsigned dumpulse_read16_(const uint8_t *bytes)
 static inline void dumpulse_write16_(uint8_t *bytes, unsigned value)
 {
     if (DUMPULSE_NARROW_) {
-        /* Volatile for the size alone: else avr-gcc 14 and clang swap the bytes of a 16-bit
-         * number that they store, though AVR stores byte by byte. */
+        /* Volatile makes the code smaller. Without it, avr-gcc 14 and clang swap the bytes of a
+         * 16-bit number that they store, though AVR stores byte by byte. */
         volatile uint8_t *each = bytes;
         each[0] = (uint8_t)(value / 256U);
         each[1] = (uint8_t)(value % 256U);
@@ -209,8 +210,8 @@ static inline void dumpulse_write16_(uint8_t *bytes, unsigned value)
     }
 }
 
-/* The two sums of Adler-32 (RFC 1950) over bytes[0] to bytes[last]; the checksum
- * is b, then a, 16 bits each.
+/* The two sums of Adler-32 (RFC 1950) over bytes[0] to bytes[last]. The checksum is
+ * b, then a, 16 bits each.
  *
  * a <= 1 + 256 * 255 = 65281: less than 65521, so it never needs reducing.
  * b <= 256 + 256 * 257 / 2 * 255 = 8388736 before it is reduced modulo 65521. */
@@ -235,8 +236,8 @@ static inline void dumpulse_sum_(const uint8_t *bytes, uint_fast8_t last, unsign
     do {
         a += *bytes++;
         if (DUMPULSE_NARROW_) {
-            /* b is kept 15 too high, in 15..65535, so that it overflows exactly when
-             * it is to be reduced. Losing 65536 then, it lost 15 more than 65521. */
+            /* b is kept 15 too high, in 15..65535, so that it overflows exactly when it must be
+             * reduced. The overflow subtracts 65536, which is 15 more than 65521. */
             b = (unsigned)(((uint32_t)b + a) % 65536U);
             if (b < a) {
                 b += 15U;
@@ -256,10 +257,11 @@ static inline void dumpulse_sum_(const uint8_t *bytes, uint_fast8_t last, unsign
     } else if (DUMPULSE_DIVIDES_) {
         b %= 65521U;
     } else {
-        /* The same without a division, which clang makes of a loop of subtractions, too.
-         * high <= 128, so b = high * 65521 + rest, and rest = b % 65536 + high * 15 is below
-         * 2 * 65521: the quotient is high, and one more where rest + 15 reaches 65536. Less
-         * quotient * 65521 is plus quotient * 15, modulo 65536. */
+        /* The same without a division. (A loop of subtractions does not help: clang makes a
+         * division of it.) high <= 128, so b = high * 65521 + rest, where
+         * rest = b % 65536 + high * 15 is below 2 * 65521. The quotient is high, or high + 1 if
+         * rest + 15 reaches 65536. To subtract quotient * 65521 is to add quotient * 15, modulo
+         * 65536. */
         const unsigned high = (unsigned)(b / 65536U);
         const unsigned quotient = (unsigned)((b + high * 15U + 15U) / 65536U);
         /*@ assert b == high * 65521 + (b % 65536 + high * 15); */
@@ -277,8 +279,8 @@ static inline dumpulse_result dumpulse_record(dumpulse *agent, uint8_t variable,
     if (variable >= DUMPULSE_VARIABLES) {
         return DUMPULSE_REFUSED;
     }
-    /* At most 4 * 63 = 252: one byte holds it. The pointer is 4 bytes before the entry, so that
-     * nothing but this is added to the agent's: to add 4 would take 6 bytes more on AVR. */
+    /* At most 4 * 63 = 252: one byte holds it. The pointer is 4 bytes before the entry, so only
+     * this offset is added to the agent's address. To add 4 would take 6 bytes more on AVR. */
     const uint_fast8_t offset = (uint_fast8_t)(variable * DUMPULSE_ENTRY_SIZE_);
     uint8_t *entry = agent->report + offset;
     entry[DUMPULSE_SENDER_AT_] = sender;

@@ -109,17 +109,18 @@ static bool set_gateway_id(const char *text)
 }
 
 static const struct option_spec own_options[] = {
-    {"--bind", "ADDRESS", "listen there (repeatable); :: is IPv4 and IPv6", .set = set_bind},
+    {"--bind", "ADDRESS", "listen here (repeatable); :: is all IPv4 and IPv6", .set = set_bind},
     {"--allow", "CIDR", "who may ask for reports (repeatable)", .set = set_allow},
-    {"--allow-heartbeats", "CIDR", "who may send heartbeats (repeatable; all)",
+    {"--allow-heartbeats", "CIDR", "who may send heartbeats (repeatable; default: all)",
      .set = set_allow_heartbeats},
-    {"--burst", "N", "reports at once for one source (128), and then", NULL, NULL, &network.burst,
-     1, 1000000},
-    {"--rate", "N", "reports a second for it (10)", NULL, NULL, &network.rate, 1, 1000000},
-    {"--rate-total", "N", "reports a second for all of them (1000)", NULL, NULL,
+    {"--burst", "N", "reports at once for one source (128)", NULL, NULL, &network.burst, 1,
+     1000000},
+    {"--rate", "N", "reports a second for it after these (10)", NULL, NULL, &network.rate, 1,
+     1000000},
+    {"--rate-total", "N", "reports a second for all sources (1000)", NULL, NULL,
      &network.rate_total, 1, 1000000},
-    {"--can", "INTERFACE", "serve this CAN interface, too: a gateway", .set = can_set_interface},
-    {"--can-id", "ID", "first of its 128 identifiers (680)", .set = set_gateway_id},
+    {"--can", "INTERFACE", "be a gateway: serve this CAN interface, too", .set = can_set_interface},
+    {"--can-id", "ID", "first of 128 CAN identifiers (680)", .set = set_gateway_id},
 };
 
 static void set_defaults(void)
@@ -565,10 +566,10 @@ const struct program program = {
     .name = "udpserver",
     .usage = "usage: udpserver [OPTION]... [PORT]\n"
              "\n"
-             "A Dumpulse agent: takes heartbeats and answers requests over UDP, at port 9060\n"
-             "of 127.0.0.1 and ::1 unless told otherwise. Port 0 is any that is free.\n",
-    .notes = "Whoever reaches it can set variables. Only loopback may ask for reports unless\n"
-             "--allow names others.\n",
+             "A Dumpulse agent: takes heartbeats and answers requests over UDP. By default it\n"
+             "listens at port 9060 of 127.0.0.1 and ::1. Port 0 means any free port.\n",
+    .notes = "Everybody who reaches it can set variables. Only this machine may ask for\n"
+             "reports, unless --allow names others.\n",
     .options = own_options,
     .option_count = sizeof own_options / sizeof own_options[0],
     .set_defaults = set_defaults,

@@ -93,17 +93,18 @@ static bool set_stats(const char *text)
 }
 
 static const struct option_spec common[] = {
-    {"--self", "VARIABLE[:SENDER]", "stamp this variable before every report", .set = set_self},
+    {"--self", "VARIABLE[:SENDER]", "record this variable before every report", .set = set_self},
     {"--tick", "MS", "unit of the timestamps in milliseconds (1000)", NULL, NULL, &options.tick, 1,
      3600000},
-    {"--keep-old", NULL, "do not forget what is 64992 ticks old", .flag = &options.keep_old},
-    {"--state", "FILE", "keep the table there over a restart", .set = set_state},
-    {"--state-every", "S", "seconds between two writes of it (10)", NULL, NULL,
+    {"--keep-old", NULL, "do not forget entries that are 64992 ticks old",
+     .flag = &options.keep_old},
+    {"--state", "FILE", "keep the table in this file over a restart", .set = set_state},
+    {"--state-every", "S", "seconds between two writes of FILE (10)", NULL, NULL,
      &options.state_every, 1, 86400},
-    {"--log", "LEVEL", "say errors, normal, or changes, too (normal)", .set = set_log},
-    {"--stats", "PATH", "a socket that has the counters in JSON", .set = set_stats},
+    {"--log", "LEVEL", "what to say: errors, normal or changes (normal)", .set = set_log},
+    {"--stats", "PATH", "make a socket that tells the counters as JSON", .set = set_stats},
     {"--stats-json", NULL, "print the counters as JSON", .flag = &options.json},
-    {"--help", NULL, "print this (-h, too)", .flag = &options.help},
+    {"--help", NULL, "print this help; so does -h", .flag = &options.help},
     {"--version", NULL, "print the version", .flag = &options.version},
 };
 enum { COMMON = sizeof common / sizeof common[0] };
@@ -131,8 +132,8 @@ void options_print_help(void)
         (void)printf("  %-24s %s\n", text, option->help);
     }
     (void)printf("\n%s"
-                 "SIGUSR1 prints the counters; SIGTERM, SIGINT and SIGHUP save FILE and end it.\n"
-                 "Exit status: 0 ended by a signal, 1 cannot run, 2 wrong arguments.\n",
+                 "SIGUSR1 prints the counters. SIGTERM, SIGINT and SIGHUP save FILE and end it.\n"
+                 "Exit status: 0 ended by a signal; 1 cannot run; 2 wrong arguments.\n",
                  program.notes);
 }
 

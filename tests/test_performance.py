@@ -5,6 +5,7 @@ library that is wrong.     SPDX-License-Identifier: MIT
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from typing import NoReturn
 
 import pytest
 
-from bench import callgrind, cost, figures, functions, pages, size, worst
+from bench import budgets, callgrind, cost, figures, functions, pages, size, worst
 from sim.machine import Machine
 from sim.targets import ROOT, TARGETS, run
 
@@ -51,6 +52,17 @@ def test_what_has_moved() -> None:
     assert figures.moved(before, now) == ["make cost: AVR: report was 10 and is 11",
                                           "make cost: AVR: gone was 1 and is not there",
                                           "make cost: AVR: new was not there and is 2"]
+
+
+def test_the_distance_to_assembly() -> None:
+    """The page compares figures of its tables with those of a trial. It must name today's figures."""
+    text = " ".join((ROOT / "performance.md").read_text().split())  # wherever its lines end
+    ((least, fewest, least_m0),) = re.findall(r"the agent takes (\d+) bytes on an ATmega328P \((\d+) cycles a heartbeat\) "
+                                              r"and (\d+) bytes on a Cortex-M0\+", text)
+    now, now_m0 = budgets.load()["ATmega328P, gcc 5.4"], budgets.load()["Cortex-M0+, gcc 12.2"]
+    assert (f"the C code takes {now['bytes']} bytes ({now['heartbeat']} cycles a heartbeat) and {now_m0['bytes']} bytes."
+            f" So the distance that is left is {now['bytes'] - int(least)} bytes and {now['heartbeat'] - int(fewest)} cycles"
+            f" on the ATmega328P, and {now_m0['bytes'] - int(least_m0)} bytes on the Cortex-M0+") in text
 
 
 @pytest.mark.parametrize(("name", "unit", "kinds"), [
