@@ -165,7 +165,7 @@ static unsigned interface_of_answer(const char *text, size_t room, bool expected
         request.msg_flags = MSG_CTRUNC;
     }
     request.msg_controllen = CMSG_SPACE(sizeof(struct timeval)) + room;
-    CHECK(answer_from_there(&reply, &request) == expected);
+    CHECK(set_reply_address(&reply, &request) == expected);
     if (!expected)
         return 0;
     CHECK(reply.msg_control == header && reply.msg_controllen == CMSG_LEN(sizeof info));
@@ -185,7 +185,7 @@ static int interface_of_ipv4_answer(void)
     *header = (struct cmsghdr){
         .cmsg_len = CMSG_LEN(sizeof info), .cmsg_level = IPPROTO_IP, .cmsg_type = IP_PKTINFO};
     memcpy(CMSG_DATA(header), &info, sizeof info);
-    CHECK(answer_from_there(&reply, &request));
+    CHECK(set_reply_address(&reply, &request));
     CHECK(reply.msg_control == header && reply.msg_controllen == CMSG_LEN(sizeof info));
     memcpy(&info, CMSG_DATA(header), sizeof info);
     CHECK(info.ipi_spec_dst.s_addr == htonl(INADDR_LOOPBACK));
@@ -197,7 +197,7 @@ static void try_answer_from_anywhere(void)
 {
     struct msghdr reply = {.msg_control = &reply, .msg_controllen = 99}, request = {0};
 
-    CHECK(answer_from_there(&reply, &request));
+    CHECK(set_reply_address(&reply, &request));
     CHECK(reply.msg_control == NULL && reply.msg_controllen == 0);
 }
 

@@ -166,15 +166,15 @@ uint64_t timing_ns(void)
 void loop_define_task(size_t task, void (*run)(void), uint64_t every)
 {
     task_run = run;
-    loop_pace_task(task, every);
+    loop_set_interval(task, every);
 }
 
 void loop_start_task(size_t task, uint64_t every)
 {
-    loop_pace_task(task, every);
+    loop_set_interval(task, every);
 }
 
-void loop_pace_task(size_t task, uint64_t every)
+void loop_set_interval(size_t task, uint64_t every)
 {
     assert_int_equal(task, LOOP_TRANSPORT);
     task_every = every;
@@ -192,10 +192,10 @@ void sockets_replace(size_t socket, int descriptor)
 }
 
 uint16_t table_stamp;
-uint64_t table_next_look = UINT64_MAX;
+uint64_t table_next_check = UINT64_MAX;
 struct options options = {.tick = 1};
 
-void table_look(void)
+void table_check_ages(void)
 {
 }
 

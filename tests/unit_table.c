@@ -36,8 +36,8 @@ uint64_t timing_unix_ms(void)
 void loop_define_task(size_t task, void (*run)(void), uint64_t every)
 {
     assert_int_equal(task, LOOP_TABLE);
-    assert_ptr_equal(run, table_look);
-    assert_int_equal(every, LOOK * options.tick * 1000000);
+    assert_ptr_equal(run, table_check_ages);
+    assert_int_equal(every, INTERVAL * options.tick * 1000000);
 }
 
 static void start(uint64_t now, uint64_t tick)
@@ -47,7 +47,7 @@ static void start(uint64_t now, uint64_t tick)
     lines = 0;
     unix_ms = now * tick;
     table_begin();
-    assert_int_equal(table_next_look, now + LOOK);
+    assert_int_equal(table_next_check, now + INTERVAL);
 }
 
 static void beat(uint8_t variable)
@@ -74,8 +74,8 @@ static unsigned seen_age(uint8_t variable)
 static void wait_a_tick(unsigned passed)
 {
     unix_ms += options.tick;
-    if (passed % LOOK == LOOK - 1)
-        table_look();
+    if (passed % INTERVAL == INTERVAL - 1)
+        table_check_ages();
     table_read_clock();
 }
 
@@ -89,7 +89,7 @@ static void wait_and_look(uint64_t wait, const uint64_t set_at[DUMPULSE_VARIABLE
         if (set_at[variable] == 0)
             assert_false(is_there(variable));
         else if (is_there(variable))
-            assert_true(age < 65536 - 64 - LOOK && seen_age(variable) == age);
+            assert_true(age < 65536 - 64 - INTERVAL && seen_age(variable) == age);
         else
             assert_true(age >= 64000);
     }
@@ -111,7 +111,8 @@ static void nothing_old_looks_young(void **state)
                 set_at[variable] = unix_ms / options.tick;
             }
             /* Mostly as the task has it, sometimes by hours: asleep, or the clock was set forward. */
-            wait_and_look((uint64_t)random() % (random() % 200 == 0 ? 300000 : LOOK + 1), set_at);
+            wait_and_look((uint64_t)random() % (random() % 200 == 0 ? 300000 : INTERVAL + 1),
+                          set_at);
         }
         assert_true(lines > 10);
     }

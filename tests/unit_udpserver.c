@@ -118,10 +118,10 @@ static void test_a_full_set_refuses_newcomers_and_forgets_nobody(void **state)
     (void)state;
     start(1, 1);
     memset(limits_secret, 0, sizeof limits_secret); /* all belong to one set */
-    for (unsigned i = 0; i < WAYS; i++)
+    for (unsigned i = 0; i < SET_SIZE; i++)
         assert_true(limits_allow(source_of(i % SOURCE_KINDS, i), now));
     assert_false(limits_allow(source_of(IPV4_NEIGHBOURS, 100), now));
-    for (unsigned i = 0; i < WAYS; i++)
+    for (unsigned i = 0; i < SET_SIZE; i++)
         assert_false(limits_allow(source_of(i % SOURCE_KINDS, i), now + TIMING_SECOND - 1));
     assert_true(limits_allow(source_of(IPV4_NEIGHBOURS, 100), now + TIMING_SECOND));
 }
@@ -275,7 +275,7 @@ static void test_forged_sources_fill_neither_the_log_nor_the_memory(void **state
 
     (void)state;
     memset(list, 0, sizeof list);
-    known = said_count = 0;
+    source_count = said_count = 0;
     for (unsigned number = 0; number < 500; number++)
         note(number, COUNT_HEARTBEATS, now);
     assert_int_equal(said_count, LINES);
