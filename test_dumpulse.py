@@ -84,10 +84,12 @@ def near_misses(draw: st.DrawFn) -> bytes:
     for _ in range(draw(st.integers(0, 2))):
         packet[draw(st.integers(0, 7))] ^= draw(bytes_)
     tail = draw(st.one_of(st.just(b""), st.binary(max_size=292)))
-    return (bytes(packet) + tail)[:draw(st.integers(0, 300))] if draw(st.booleans()) else bytes(packet)
+    return (bytes(packet)
+            + tail)[:draw(st.integers(0, 300))] if draw(st.booleans()) else bytes(packet)
 
 
-packets = st.one_of(heartbeats, off_by_one, st.just(REQUEST), near_misses(), st.binary(max_size=300),
+packets = st.one_of(heartbeats, off_by_one, st.just(REQUEST), near_misses(),
+                    st.binary(max_size=300),
                     st.binary(min_size=8, max_size=8))
 
 
@@ -177,7 +179,8 @@ def refused(real: Real, packet: bytes) -> None:
 
 @given(variable=st.integers(0, 63), sender=bytes_, value=bytes_, table=tables)
 @settings(max_examples=20)
-def test_every_changed_byte_is_refused(variable: int, sender: int, value: int, table: bytes) -> None:
+def test_every_changed_byte_is_refused(variable: int, sender: int, value: int,
+                                       table: bytes) -> None:
     real = Real(table)
     for good in (heartbeat(variable, sender, value), REQUEST):
         for at in range(8):
@@ -214,13 +217,15 @@ def test_exactly_64_variables(sender: int, value: int) -> None:
 
 
 @given(variable=bytes_, sender=bytes_, value=bytes_)
-def test_heartbeats_are_built_as_the_model_builds_them(variable: int, sender: int, value: int) -> None:
+def test_heartbeats_are_built_as_the_model_builds_them(variable: int, sender: int,
+                                                       value: int) -> None:
     packet = ctypes.create_string_buffer(8)
     C.export_make_heartbeat(packet, variable, sender, value)
     assert packet.raw == heartbeat(variable, sender, value)
 
 
-@given(table=tables, at=st.integers(0, 259), change=st.integers(1, 255), other=st.binary(max_size=600))
+@given(table=tables, at=st.integers(0, 259), change=st.integers(1, 255),
+       other=st.binary(max_size=600))
 def test_reports_are_checked(table: bytes, at: int, change: int, other: bytes) -> None:
     report = zlib.adler32(table[4:]).to_bytes(4, "big") + table[4:]
     assert C.export_check_report(report, 260)

@@ -30,7 +30,8 @@ def parse(text: str) -> Budgets:
             raise SystemExit(f"budgets: {name} needs {len(columns)} cells")
         if columns[0] == "compiler":
             name, cells = f"{name}, {cells[0]}", cells[1:]
-        budgets[name] = {column: int(cell) for column, cell in zip(columns[-len(cells):], cells, strict=True)
+        budgets[name] = {column: int(cell) for column, cell in zip(columns[-len(cells):], cells,
+                                                                   strict=True)
                          if cell != "-"}
     return budgets
 
@@ -42,7 +43,9 @@ def parse_reasons(text: str) -> Reasons:
         if line.startswith(RAISED):
             cells = line.split("\t")
             if len(cells) != 6 or not cells[3].isdecimal() or not cells[5].strip():
-                raise SystemExit(f"budgets: a line of a raised budget needs a name, a column, from, to and why:\n{line}")
+                raise SystemExit(
+                    "budgets: a line of a raised budget needs a name, a column, from, to and "
+                    f"why:\n{line}")
             _, name, column, before, after, why = cells
             reasons[name, column] = int(before), after, why
     return reasons
@@ -87,7 +90,8 @@ def lowest(file: Path) -> dict[tuple[str, str], tuple[int, str]]:
     now = load(file)
     for commit in git("log", "--format=%h", "--", file.name).split():
         for name, figures in parse(git("show", f"{commit}:./{file.name}")).items():
-            if name not in now:  # before budgets were a compiler's, they were those of the first one
+            # Before budgets were a compiler's, they were those of the first one
+            if name not in now:
                 name = next((key for key in now if key.startswith(f"{name}, ")), name)
             for column, figure in figures.items():
                 if figure < found.get((name, column), (figure + 1, ""))[0]:
@@ -110,13 +114,17 @@ def raised(file: Path) -> list[str]:
         today = now.get(name, {}).get(column)
         before, after, _ = reasons.pop((name, column), (None, None, None))
         if (today is None or today > figure) != (before is not None):
-            lines.append(f"{name}: the budget for {column} was {figure} in {commit}: it may only go up, or "
+            lines.append(
+                f"{name}: the budget for {column} was {figure} in {commit}: it may only go up, or "
                          f"away, with a line of reason in {file.name}" if before is None else
                          f"{name}: {column} has not gone up: its reason in {file.name} can go")
-        elif before is not None and (before, after) != (figure, "-" if today is None else str(today)):
-            lines.append(f"{name}: {column} went from {figure} to {today}: the reason in {file.name} says "
+        elif before is not None and (before, after) != (figure,
+                                                        "-" if today is None else str(today)):
+            lines.append(
+                f"{name}: {column} went from {figure} to {today}: the reason in {file.name} says "
                          f"from {before} to {after}")
-    return lines + [f"{name}: {column} has a reason in {file.name}, and never had a budget" for name, column in reasons]
+    return lines + [f"{name}: {column} has a reason in {file.name}, and never had a budget"
+                    for name, column in reasons]
 
 
 def enforce(measured: Budgets, columns: tuple[str, ...], file: Path = FILE) -> None:

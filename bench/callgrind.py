@@ -121,8 +121,10 @@ class Server:
         script = (f'exec env -i {TUNABLES} LISTEN_PID=$(printf %010d $$) LISTEN_FDS={len(copies)} '
                   f'"$@" {passing}')
         words = command(Path(self.place.name) / "out", self.program, *self.options)
-        self.process = subprocess.Popen(["bash", "-c", script, "bash", *words], pass_fds=copies, cwd=ROOT,
-                                        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(["bash", "-c", script, "bash", *words], pass_fds=copies,
+                                        cwd=ROOT,
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                        text=True)
         for copy in copies:
             os.close(copy)
         assert self.process.stderr is not None
@@ -160,11 +162,13 @@ class Server:
         return counts
 
 
-def serve(program: str, packets: list[tuple[bytes, str]], *, queued: bool, sockets: int = 1) -> Counts:
+def serve(program: str, packets: list[tuple[bytes, str]], *, queued: bool,
+          sockets: int = 1) -> Counts:
     """What a server takes for these packets from these addresses, its start and its end included."""
     for _ in range(ATTEMPTS):
         # A report each µs: the next one is always due, however fast or slow this machine is.
-        server = Server(program, "--rate", "1000000", "--rate-total", "1000000", "--allow", "127.0.0.0/8",
+        server = Server(program, "--rate", "1000000", "--rate-total", "1000000", "--allow",
+                        "127.0.0.0/8",
                         sockets=sockets)
         if queued:
             for number, (packet, source) in enumerate(packets):
@@ -179,4 +183,5 @@ def serve(program: str, packets: list[tuple[bytes, str]], *, queued: bool, socke
         # One call for each packet, and one of each socket as it ends; a busy kernel may have delivered two at once.
         if queued or counts.calls["recvmmsg"] == len(packets) + sockets:
             return counts
-    raise SystemExit(f"callgrind: {program} was not given its packets one by one: is the machine too busy?")
+    raise SystemExit(
+        f"callgrind: {program} was not given its packets one by one: is the machine too busy?")

@@ -53,7 +53,8 @@ def check_stack(target: Target, seen: int) -> None:
     """The bound of `make size`, and the return address that a call of a hook pushes, are as deep as it gets."""
     limit = size.measure(target)[2] + target.return_address
     if seen > limit:
-        raise SystemExit(f"{target.key}: its stack was {seen} bytes deep, where the bound is {limit}")
+        raise SystemExit(
+            f"{target.key}: its stack was {seen} bytes deep, where the bound is {limit}")
 
 
 def main() -> None:
@@ -61,7 +62,8 @@ def main() -> None:
     table: dict[str, dict[str, object]] = {}
     row = "{:<13}{:<10}{:>10}{:>11}" + "{:>9}" * 5 + "{:>6}"
     print(f"{'':<44}|{'refused for its':^45}|")
-    print(row.format("target", "compiler", "heartbeat", "report", "length", "magic", "sum", "variable",
+    print(row.format("target", "compiler", "heartbeat", "report", "length", "magic", "sum",
+                     "variable",
                      "request", "stack"))
     for name, target in EVERY.items():
         with closing(load(name)) as machine:

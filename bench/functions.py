@@ -12,7 +12,8 @@ from sim.targets import BARE, ROOT, run, scratch
 
 COMPILERS = {"amd64": "x86_64-linux-gnu-gcc", "i386": "i686-linux-gnu-gcc"}
 # As firmware is compiled; and as the Makefile compiles the servers, but for -flto.
-LEVELS = {"-Os": ["-Os", *BARE], "-O2": ["-O2", *BARE], "server": ["-O2", "-funroll-loops", "-fpie"]}
+LEVELS = {"-Os": ["-Os", *BARE], "-O2": ["-O2", *BARE],
+          "server": ["-O2", "-funroll-loops", "-fpie"]}
 AGENT, HOOKS = "dumpulse_process_packet", ("dumpulse_get_timestamp", "dumpulse_send_packet")
 
 
@@ -20,9 +21,11 @@ def run_cases(architecture: str, level: str) -> callgrind.Counts:
     """The driver with the library, compiled at that level."""
     words = [COMPILERS[architecture], "-std=c99", *LEVELS[level], f"-I{ROOT}"]
     with scratch() as place:
-        driver, library, program = (Path(place) / name for name in ("driver.o", "library.o", "program"))
+        driver, library, program = (Path(place) / name
+                                    for name in ("driver.o", "library.o", "program"))
         # Each case is to stay a function of its own that calls, and does not jump.
-        run([*words, "-fno-ipa-icf", "-fno-optimize-sibling-calls", "-c", ROOT / "bench" / "driver.c", "-o", driver])
+        run([*words, "-fno-ipa-icf", "-fno-optimize-sibling-calls", "-c",
+             ROOT / "bench" / "driver.c", "-o", driver])
         run([*words, "-c", ROOT / "dumpulse.c", "-o", library])
         run([words[0], "-static", driver, library, "-o", program])
         return callgrind.count(program)
@@ -38,7 +41,8 @@ def measure(architecture: str, level: str) -> dict[str, int]:
             costs[name] = counts.within[case, AGENT]
         else:
             costs[name] = counts.own[case] + sum(
-                cost for (caller, callee), cost in counts.within.items() if caller == case and callee not in HOOKS)
+                cost for (caller, callee), cost in counts.within.items() if caller == case
+                and callee not in HOOKS)
     hooks = {hook: counts.own[hook] // counts.calls[hook] for hook in HOOKS}
     costs["heartbeat"] -= hooks[HOOKS[0]]
     for name in ("report of zeros", "report of ff"):
@@ -58,8 +62,10 @@ def main() -> None:
     print(f"{'instructions':<18}" + "".join(f"{column:>13}" for column in columns))
     for name in table:
         print(f"{name:<18}" + "".join(f"{table[name][column]:>13}" for column in columns))
-    print("Of dumpulse_process_packet for each kind of packet, and of the inline functions with the\n"
-          "return of a function around each. Hooks apart. -Os, -O2: not position-independent, as in\n"
+    print("Of dumpulse_process_packet for each kind of packet, and of the inline "
+          "functions with the\n"
+          "return of a function around each. Hooks apart. -Os, -O2: not "
+          "position-independent, as in\n"
           "make cost; server: -O2 -funroll-loops -fpie, as udpserver but for -flto.")
 
 

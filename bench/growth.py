@@ -26,7 +26,8 @@ COLOURS = ("#2f81f7", "#d9822b")  # seen on white and on black
 
 def by_packets() -> dict[str, Curve]:
     return {name: [(count, instructions.more_than_none("amd64", queued, 0, count) if count else 0)
-                   for count in PACKETS] for name, queued in (("one by one", False), ("queued", True))}
+                   for count in PACKETS] for name, queued in (("one by one", False),
+                                                              ("queued", True))}
 
 
 def by_variables() -> dict[str, Curve]:
@@ -65,7 +66,8 @@ def panel(left: int, title: str, axis: str, curves: dict[str, Curve]) -> list[st
                      + f'" stroke="{colour}" stroke-width="2" fill="none"/>')
         x, y = points[-2]
         y += 18 if y < TOP + 20 else -8  # beneath the line where the title is near
-        lines.append(f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="end" fill="{colour}">{name}</text>')
+        lines.append(
+            f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="end" fill="{colour}">{name}</text>')
     return lines
 
 

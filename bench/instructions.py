@@ -27,17 +27,21 @@ from sim.targets import BUILD, TARGETS
 PROGRAMS = {"amd64": "build/udpserver", "i386": "build/udpserver-i386"}
 # (reports, heartbeats): what was published for the first implementation, on amd64
 PUBLISHED = {(0, 0): 159_931, (0, 1): 161_006, (0, 2): 161_134, (0, 3): 161_262, (0, 10): 162_158,
-             (0, 100): 173_678, (0, 1000): 288_878, (1, 0): 165_158, (1, 1): 166_233, (1, 1000): 294_105}
+             (0, 100): 173_678, (0, 1000): 288_878, (1, 0): 165_158, (1, 1): 166_233,
+             (1, 1000): 294_105}
 HERE = "127.0.0.1"
 RECVFROM = "45"  # the system call on amd64
 
 
 @functools.cache
-def measure(architecture: str, queued: bool, reports: int, heartbeats: int, sockets: int = 0) -> int:
+def measure(architecture: str, queued: bool, reports: int, heartbeats: int,
+            sockets: int = 0) -> int:
     """Instructions of main()."""
-    packets = [(REQUEST, HERE)] * reports + [(heartbeat(i % 64, 76, i % 256), HERE) for i in range(heartbeats)]
+    packets = [(REQUEST, HERE)] * reports + [(heartbeat(i % 64, 76, i % 256), HERE)
+                                             for i in range(heartbeats)]
     sockets = sockets or math.ceil(max(1, len(packets) if queued else 1) / ROOM)
-    return agreed(lambda: serve(built(PROGRAMS[architecture]), packets, queued=queued, sockets=sockets).main)
+    return agreed(lambda: serve(built(PROGRAMS[architecture]), packets, queued=queued,
+                                sockets=sockets).main)
 
 
 def more_than_none(architecture: str, queued: bool, reports: int, heartbeats: int) -> int:
@@ -82,7 +86,8 @@ def plain_loop(packets: int, **environment: str) -> Counts:
 
 def once(**environment: str) -> tuple[int, int]:
     """What the first heartbeat takes more than the third in the plain loop, and symbols it binds."""
-    none, one, two, three = (agreed(lambda: plain_loop(packets, **environment).total) for packets in range(4))
+    none, one, two, three = (agreed(lambda: plain_loop(packets, **environment).total)
+                             for packets in range(4))
     bound = [plain_loop(packets, **environment).calls["_dl_fixup"] for packets in range(2)]
     return one - none - (three - two), bound[1] - bound[0]
 
@@ -91,7 +96,8 @@ def startup() -> None:
     print(noisy.stamp())
     for architecture, program in PROGRAMS.items():
         counts = serve(built(program), [], queued=False)
-        print(f"{architecture}: {counts.total} instructions with no packet, of which {counts.main} in main()")
+        print(f"{architecture}: {counts.total} instructions with no packet, of which "
+              f"{counts.main} in main()")
     print(f"published, on amd64: {PUBLISHED[0, 0]}")
 
 
@@ -105,19 +111,23 @@ def main() -> None:
         startup()
         return
     ways = [(architecture, queued) for architecture in PROGRAMS for queued in (False, True)]
-    heads = [f"{architecture} {'queued' if queued else 'one by one'}" for architecture, queued in ways]
+    heads = [f"{architecture} {'queued' if queued else 'one by one'}"
+             for architecture, queued in ways]
     for program in PROGRAMS.values():
         built(program)  # once: not by two threads at a time
     with ThreadPoolExecutor(2) as pool:  # two at a time; what follows finds them done
         list(pool.map(lambda one: measure(*one), [(*way, *packets) for packets in
-                      ((0, 1000), (1, 1000), (0, 100), (0, 10), (0, 3), (0, 2), (10, 0), (2, 0)) for way in ways]))
+                      ((0, 1000), (1, 1000), (0, 100), (0, 10), (0, 3), (0, 2), (10, 0), (2, 0))
+                                                  for way in ways]))
     table: dict[str, dict[str, object]] = {}
     for (reports, heartbeats), total in PUBLISHED.items():
         if reports + heartbeats:
             table[name(reports, heartbeats)] = {"published": total - PUBLISHED[0, 0], **{
-                head: more_than_none(*way, reports, heartbeats) for head, way in zip(heads, ways, strict=True)}}
+                head: more_than_none(*way, reports, heartbeats)
+                for head, way in zip(heads, ways, strict=True)}}
     each = {head: another(*way) for head, way in zip(heads, ways, strict=True)}
-    table["another heartbeat"] = {"published": 128, **{head: each[head]["heartbeat"] for head in heads}}
+    table["another heartbeat"] = {"published": 128,
+                                  **{head: each[head]["heartbeat"] for head in heads}}
     table["another report"] = {"published": "-", **{head: each[head]["report"] for head in heads}}
     row = "{:<24}{:>10}" + "{:>17}" * 4
     print(row.format("more than with none", "published", *heads))
@@ -125,10 +135,13 @@ def main() -> None:
         print(row.format(what, *cells.values()))
     extra, bound = once()
     extra_now, bound_now = once(LD_BIND_NOW="1")
-    print(f"Once, for the first heartbeat in a plain recvfrom loop: {extra}, as {bound} function is bound\n"
-          f"then; with LD_BIND_NOW=1, {extra_now}, as {bound_now} are. udpserver binds all that it uses before.")
+    print(f"Once, for the first heartbeat in a plain recvfrom loop: {extra}, as {bound} function "
+          "is bound\n"
+          f"then; with LD_BIND_NOW=1, {extra_now}, as {bound_now} are. udpserver binds all that "
+          "it uses before.")
     figures.keep("instructions", table | {"once": {"lazy": extra, "LD_BIND_NOW": extra_now}})
-    budgets.enforce({TARGETS[architecture].key: {"udp_heartbeat": each[f"{architecture} queued"]["heartbeat"],
+    budgets.enforce(
+        {TARGETS[architecture].key: {"udp_heartbeat": each[f"{architecture} queued"]["heartbeat"],
                                     "udp_report": each[f"{architecture} queued"]["report"]}
                      for architecture in PROGRAMS}, ("udp_heartbeat", "udp_report"))
 

@@ -21,14 +21,17 @@ def main() -> None:
     made = []
     for flags in FLAGS:
         program = BUILD / f"loopbench{flags.replace(' ', '')}"
-        run(["gcc", "-std=c99", *flags.split(), f'-DFLAGS="{flags}"', ROOT / "loopbench.c", ROOT / "dumpulse.c",
+        run(["gcc", "-std=c99", *flags.split(), f'-DFLAGS="{flags}"', ROOT / "loopbench.c",
+             ROOT / "dumpulse.c",
              "-o", program])
-        done = subprocess.run([program, "--json", *sys.argv[1:]], stdout=subprocess.PIPE, text=True, check=False)
+        done = subprocess.run([program, "--json", *sys.argv[1:]], stdout=subprocess.PIPE,
+                              text=True, check=False)
         if done.returncode:
             raise SystemExit(done.returncode)  # it has said why
         made.append(json.loads(done.stdout))
     print(noisy.stamp())
-    print(f"{made[0]['compiler']}; {made[0]['packets']} packets of each stream, {made[0]['rounds']} rounds\n")
+    print(f"{made[0]['compiler']}; {made[0]['packets']} packets of each stream, "
+          f"{made[0]['rounds']} rounds\n")
     print(f"{'ns a packet':<21}" + "".join(f"{one['flags']:>20}" for one in made))
     for rows in zip(*(one["streams"] for one in made), strict=True):
         print(f"{rows[0]['name']:<21}" + "".join(

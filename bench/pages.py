@@ -22,8 +22,10 @@ from sim.targets import ROOT, run
 PAGES = {  # and what each shows
     "README.md": ["tour"],
     "CONTRIBUTING.md": ["layers"],
-    "performance.md": ["summary", "size", "cost", "paths", "worst", "energy", "loopbench", "firmware-size", "instructions", "startup",
-                       "functions", "bench", "growth", "accepted", "bias", "bits", "bursts", "moved",
+    "performance.md": ["summary", "size", "cost", "paths", "worst", "energy", "loopbench",
+                       "firmware-size", "instructions", "startup",
+                       "functions", "bench", "growth", "accepted", "bias", "bits", "bursts",
+                       "moved",
                        "report-damage", "channels", "residual"],
 }
 LAST = "summary"  # shows what the others have measured
@@ -57,7 +59,8 @@ def measured(targets: list[str]) -> figures.Figures:
 
 def moved(targets: list[str]) -> list[str]:
     before = figures.parse(figures.FILE.read_text() if figures.FILE.exists() else "")
-    return figures.moved({key: figure for key, figure in before.items() if key[0] in targets}, measured(targets))
+    return figures.moved({key: figure for key, figure in before.items() if key[0] in targets},
+                         measured(targets))
 
 
 def main() -> None:
@@ -91,7 +94,8 @@ def main() -> None:
             page.write_text(after)
         else:
             faults += moved(targets) + list(difflib.unified_diff(
-                before.splitlines(), after.splitlines(), name, "what the commands print", lineterm=""))
+                before.splitlines(), after.splitlines(), name, "what the commands print",
+                lineterm=""))
     if faults:
         raise SystemExit("\n".join(faults))
     print(f"pages: {sum(map(len, PAGES.values())) - len(NOISY) * (not noisy)} passed, 0 failed")

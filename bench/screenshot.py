@@ -35,16 +35,20 @@ def run_demonstration() -> pyte.Screen:
     stream = pyte.ByteStream(screen)
     ours, theirs = os.openpty()
     fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
-    environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
-    demo = subprocess.Popen([sys.executable, "examples/demo.py", "build/udpserver"], cwd=ROOT, stdin=theirs,
+    environment = {name: value for name, value in os.environ.items()
+                   if name not in ("COLUMNS", "LINES", "NO_COLOR")}
+    demo = subprocess.Popen([sys.executable, "examples/demo.py", "build/udpserver"], cwd=ROOT,
+                            stdin=theirs,
                             stdout=theirs, stderr=theirs, start_new_session=True,
                             env={**environment, "TERM": "xterm"})
     os.close(theirs)
     end = time.monotonic() + PATIENCE
     try:
-        while not all(any(line.rstrip().endswith(state) for line in screen.display) for state in (" dead", " late")):
+        while not all(any(line.rstrip().endswith(state) for line in screen.display)
+                      for state in (" dead", " late")):
             if time.monotonic() > end or not select.select([ours], [], [], PATIENCE)[0]:
-                raise SystemExit("screenshot: the demonstration shows no dead and no late node after "
+                raise SystemExit(
+                    "screenshot: the demonstration shows no dead and no late node after "
                                  f"{PATIENCE:.0f} s:\n" + "\n".join(screen.display))
             stream.feed(os.read(ours, 65536))
     finally:
@@ -70,8 +74,10 @@ def runs(screen: pyte.Screen, line: int) -> list[tuple[int, str, pyte.screens.Ch
 def draw(screen: pyte.Screen) -> str:
     width, height = MARGIN * 2 + COLUMNS * WIDE, MARGIN * 2 + LINES * HIGH
     lines = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height}" '
-             f'viewBox="0 0 {width:.0f} {height}" role="img" aria-label="the live table of make demo" '
-             'font-family="ui-monospace,Menlo,Consolas,\'DejaVu Sans Mono\',monospace" font-size="14">',
+             f'viewBox="0 0 {width:.0f} {height}" role="img" aria-label="the live '
+             'table of make demo" '
+             'font-family="ui-monospace,Menlo,Consolas,\'DejaVu Sans Mono\',monospace" '
+             'font-size="14">',
              f'<rect width="100%" height="100%" rx="8" fill="{PAPER}"/>']
     for line in range(screen.lines):
         for column, text, look in runs(screen, line):
@@ -79,7 +85,9 @@ def draw(screen: pyte.Screen) -> str:
             ink, paper = COLOURS.get(look.fg, INK), PAPER
             if look.reverse:
                 ink, paper = paper, ink
-                lines.append(f'<rect x="{x:.1f}" y="{y}" width="{len(text) * WIDE:.1f}" height="{HIGH}" fill="{paper}"/>')
+                lines.append(
+                    f'<rect x="{x:.1f}" y="{y}" width="{len(text) * WIDE:.1f}" height="{HIGH}" '
+                    f'fill="{paper}"/>')
             if text.strip():
                 weight = ' font-weight="bold"' if look.bold else ""
                 x += (len(text) - len(text.lstrip())) * WIDE
@@ -90,7 +98,8 @@ def draw(screen: pyte.Screen) -> str:
 
 
 def main() -> None:
-    print("screenshot: running the demonstration until a node is dead and one is late: 30 seconds", file=sys.stderr)
+    print("screenshot: running the demonstration until a node is dead and one is late: 30 seconds",
+          file=sys.stderr)
     PICTURE.write_text(draw(run_demonstration()), encoding="utf-8")
     print(PICTURE.relative_to(ROOT))
 

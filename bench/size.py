@@ -70,7 +70,8 @@ def measure(target: Target) -> tuple[dict[str, int], int, int]:
         target.compile(ROOT / "dumpulse.c", object_file, "-fstack-usage")
         hooks = [f"-Wl,--defsym={hook}={at:#x}" for at, hook in HOOKS.items()]
         target.link([object_file], image, f"-Wl,-e,{AGENT}", "-Wl,-Ttext=0x0", *hooks)
-        return sections(object_file), sum(sections(image).values()), bound(target, object_file, image)
+        return sections(object_file), sum(sections(image).values()), bound(target, object_file,
+                                                                           image)
 
 
 def main() -> None:
@@ -84,13 +85,17 @@ def main() -> None:
             raise SystemExit(f"{target.key}: the budgets are of {target.by}; this is {version}")
         parts, total, depth = measure(target)
         measured[target.key] = {"bytes": total, "record": record(target), "stack": depth}
-        print(row.format(target.name, version, *parts.values(), f"{total - sum(parts.values()):+d}", total,
-                         allowed.get(target.key, {}).get("bytes", "-"), measured[target.key]["record"], depth))
+        print(row.format(target.name, version, *parts.values(),
+                         f"{total - sum(parts.values()):+d}", total,
+                         allowed.get(target.key, {}).get("bytes", "-"),
+                         measured[target.key]["record"], depth))
         if parts["data"] or parts["bss"]:
             raise SystemExit(f"{target.key}: the library must have no data and no bss")
-    print("Bytes; gcc -Os, clang -Oz. link: what libgcc adds, less what the linker's relaxation saves; by\n"
+    print("Bytes; gcc -Os, clang -Oz. link: what libgcc adds, less what the linker's "
+          "relaxation saves; by\n"
           "clang on AVR, start-up code that most firmware has anyway. record: what a call of\n"
-          "dumpulse_record adds. stack: a bound, the compiler's for each function, summed along the\n"
+          "dumpulse_record adds. stack: a bound, the compiler's for each function, "
+          "summed along the\n"
           "deepest chain of calls, hooks apart; none is recursive.")
     figures.keep("size", measured)
     budgets.enforce(measured, ("bytes", "record", "stack"))

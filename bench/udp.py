@@ -57,7 +57,8 @@ def queued_and_dropped(port: int) -> tuple[int, int] | None:
 
 
 def pinned(core: int, *command: str) -> subprocess.Popen[str]:
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                               text=True)
     os.sched_setaffinity(process.pid, {core})
     return process
 
@@ -67,7 +68,8 @@ def measure(program: str) -> Round:
     server = pinned(SERVER_CORE, built(program), str(port))
     try:
         wait_until(lambda: queued_and_dropped(port) is not None, f"{program} listens")
-        sent = int(pinned(SENDER_CORE, built("build/flood"), str(port), str(MILLISECONDS)).communicate()[0])
+        sent = int(pinned(SENDER_CORE, built("build/flood"), str(port),
+                          str(MILLISECONDS)).communicate()[0])
         wait_until(lambda: (queued_and_dropped(port) or (1, 0))[0] == 0, f"{program} has taken all")
         state = queued_and_dropped(port)
         assert state is not None, f"{program} has ended"
@@ -89,14 +91,16 @@ def main() -> None:
             rounds[name].append(measure(program))
             time.sleep(0.1)
     print(noisy.stamp())
-    print(f"{ROUNDS} rounds of {MILLISECONDS / 1000:g} s, medians   ns of CPU/packet  packets taken  dropped")
+    print(f"{ROUNDS} rounds of {MILLISECONDS / 1000:g} s, medians   ns of CPU/packet  packets "
+          "taken  dropped")
     for name, made in rounds.items():
         print(f"{name:<28}{statistics.median(one.nanoseconds for one in made):>17.0f}"
               f"{statistics.median(one.taken for one in made):>15.0f}"
               f"{statistics.median(one.dropped for one in made):>9.0f}")
     pairs = list(zip(*rounds.values(), strict=True))
     print("udpserver to the recvfrom loop, per round:")
-    print("  CPU per packet  ", spread([ours.nanoseconds / plain.nanoseconds for plain, ours in pairs]))
+    print("  CPU per packet  ",
+          spread([ours.nanoseconds / plain.nanoseconds for plain, ours in pairs]))
     print("  packets taken   ", spread([ours.taken / plain.taken for plain, ours in pairs]))
 
 

@@ -36,7 +36,8 @@ from sim.targets import TARGETS
 
 AGENT = "dumpulse_process_packet"
 KINDS = ("length", "magic", "sum", "variable", "heartbeat", "report")
-RUN = {"length": "length", "magic": "magic", "request": "magic", "sum": "sum", "variable": "variable",
+RUN = {"length": "length", "magic": "magic", "request": "magic", "sum": "sum",
+       "variable": "variable",
        "heartbeat": "heartbeat", "report": "report"}  # kinds of cost.py
 COMPARE, SUM = 8, 256  # turns of the loops for a request
 TURNS = {"length": {COMPARE: (0, 0), SUM: (0, 0)}, "magic": {COMPARE: (1, 8), SUM: (0, 0)},
@@ -86,8 +87,10 @@ class Jumps:
 
 
 JUMPS = {
-    "Thumb": Jumps(r"bl ", r"b(\.[nw])? ", r"(b[a-z]{2}|cbn?z)(\.[nw])? ", r"bx lr|pop .*pc|ldmia.* .*pc"),
-    "Riscv": Jumps(r"jal ra,|c\.jal ", r"c\.j |jal zero,", r"(c\.)?b[a-z]+ ", r"c\.jr ra|jalr zero,0\(ra\)"),
+    "Thumb": Jumps(r"bl ", r"b(\.[nw])? ", r"(b[a-z]{2}|cbn?z)(\.[nw])? ",
+                   r"bx lr|pop .*pc|ldmia.* .*pc"),
+    "Riscv": Jumps(r"jal ra,|c\.jal ", r"c\.j |jal zero,", r"(c\.)?b[a-z]+ ",
+                   r"c\.jr ra|jalr zero,0\(ra\)"),
     "Amd64": Jumps(r"call ", r"jmp ", r"j[a-z]+ ", r"ret"),
     "Xtensa": Jumps(r"call0 ", r"j ", r"b[a-z]+[0-9]?[a-z]*(\.n)? ", r"ret"),
     "PowerPC": Jumps(r"bl ", r"b ", r"b(dnz|[a-z]{2})[+-]? ", r"blr"),
@@ -131,7 +134,8 @@ def read(machine: Machine) -> Flow:
 # Cortex-M0+, by table 3-1 of its technical reference manual, with memory that needs no waiting;
 # where the table leaves a choice, a load or a store is not to the single-cycle port, and the
 # multiplier is the fast one: the small one takes 32.
-M0_CYCLES = dict.fromkeys("movs mov adds add subs muls cmp orrs lsls lsrs rev uxtb uxth nop".split(), 1)
+M0_CYCLES = dict.fromkeys(
+    "movs mov adds add subs muls cmp orrs lsls lsrs rev uxtb uxth nop".split(), 1)
 M0_CYCLES |= dict.fromkeys("ldr ldrb strb b".split(), 2) | {"bl": 3}
 
 
@@ -200,10 +204,13 @@ def by_flow(machine: Machine) -> dict[str, dict[str, Range]]:
     good = model.heartbeat(3, 76, 9)
     runs = {"report": edges_of(machine, model.REQUEST), "heartbeat": edges_of(machine, good),
             "length": edges_of(machine, good, 7), "magic": edges_of(machine, b"AreyouO!"),
-            "sum": edges_of(machine, good[:7] + b"!"), "variable": edges_of(machine, model.heartbeat(64, 76, 9))}
+            "sum": edges_of(machine, good[:7] + b"!"),
+            "variable": edges_of(machine, model.heartbeat(64, 76, 9))}
     for kind, steps in runs.items():
         if strange := steps.keys() - flow.edges:
-            raise SystemExit(f"{machine.target.name}: a {kind} takes steps that the listing does not have: {strange}")
+            raise SystemExit(
+                f"{machine.target.name}: a {kind} takes steps that the listing does not have: "
+                f"{strange}")
     turns = {head: sum(runs["report"][edge] for edge in flow.into(head)) for head in flow.heads()}
     if sorted(turns.values()) != sorted((COMPARE, SUM)):
         raise SystemExit(f"{machine.target.name}: loops that nobody has argued about: {turns}")
@@ -219,14 +226,16 @@ def by_flow(machine: Machine) -> dict[str, dict[str, Range]]:
 def by_paths(machine: Machine) -> dict[str, dict[str, Range]]:
     """The same on AVR, in cycles: of each path, what the packets that take it can be."""
     code = avr.Code(machine, pushed=machine.target.return_address)
-    world = avr.World(machine.agent, machine.packet, machine.ram + avr.RAM_BYTES - 1, avr.unknown("table", 260),
+    world = avr.World(machine.agent, machine.packet, machine.ram + avr.RAM_BYTES - 1,
+                      avr.unknown("table", 260),
                       avr.unknown("packet", 8), avr.unknown("length", 2), avr.unknown("context", 2))
     start = world.process(code, machine.symbols[AGENT])
     eight = z3.And(avr.vector(world.length[0]) == 8, avr.vector(world.length[1]) == 0)
     magic = avr.vector(world.bytes[4]) == model.MAGIC
     known = z3.ULT(avr.vector(world.bytes[5]), model.VARIABLES)
     # A heartbeat of a known variable can only be refused for its checksum.
-    refused = {"length": [z3.Not(eight)], "magic": [eight, z3.Not(magic)], "sum": [eight, magic, known]}
+    refused = {"length": [z3.Not(eight)], "magic": [eight, z3.Not(magic)],
+               "sum": [eight, magic, known]}
     found: dict[str, list[avr.State]] = {kind: [] for kind in KINDS}
     for state in avr.explore(code, start):
         kind = {model.HEARTBEAT: "heartbeat", model.REPORT: "report"}.get(state.registers[24])
@@ -234,7 +243,8 @@ def by_paths(machine: Machine) -> dict[str, dict[str, Range]]:
                                      if avr.feasible(*state.conditions, *meaning)]
         for kind in kinds or ["variable"]:
             found[kind].append(state)
-    extra = max(longer for state in found["report"] for longer in state.longer)  # as `make paths` proves
+    # As `make paths` proves
+    extra = max(longer for state in found["report"] for longer in state.longer)
     return {"cycles": {kind: avr.bounds(states, extra) for kind, states in found.items()}}
 
 
@@ -250,7 +260,9 @@ def in_cycles(flow: Flow, machine: Machine, packet: bytes, length: int = 8) -> C
     cycles = sum(m0_cycles(flow, edge) * count for edge, count in steps.items() if edge[0] != START)
     call = cost.process(machine, packet, length)
     if steps.total() - 1 != call.cost:
-        raise SystemExit(f"{machine.target.name}: {steps.total() - 1} steps of {call.cost} instructions were seen")
+        raise SystemExit(
+            f"{machine.target.name}: {steps.total() - 1} steps of {call.cost} "
+            "instructions were seen")
     return replace(call, cost=cycles)
 
 
@@ -275,7 +287,8 @@ def check(name: str, units: dict[str, dict[str, Range]]) -> None:
     for kind in ("heartbeat", "report"):
         budget, most = budgets.load()[TARGETS[name].key][kind], units[machine.cost_unit][kind][1]
         if most > budget:
-            raise SystemExit(f"{name}: a {kind} may take {most} {machine.cost_unit}; its budget is {budget}")
+            raise SystemExit(
+                f"{name}: a {kind} may take {most} {machine.cost_unit}; its budget is {budget}")
 
 
 def show(limits: Range) -> str:
@@ -295,9 +308,12 @@ def main() -> None:
             table[f"{target.name} {unit}"] = cells
             print(row.format(target.name, unit, *cells.values()), flush=True)
     figures.keep("worst", table)
-    print("The least and the most that any packet on any table may take, hooks apart. magic: 8 bytes\n"
-          "without the magic number that are no request. On AVR every path; elsewhere a bound, from the\n"
-          "control flow and the turns of its loops. Cortex-M0+ cycles: by Arm's table, no wait states.")
+    print("The least and the most that any packet on any table may take, hooks "
+          "apart. magic: 8 bytes\n"
+          "without the magic number that are no request. On AVR every path; "
+          "elsewhere a bound, from the\n"
+          "control flow and the turns of its loops. Cortex-M0+ cycles: by Arm's "
+          "table, no wait states.")
 
 
 if __name__ == "__main__":

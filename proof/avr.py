@@ -173,7 +173,8 @@ class Code:
                           if symbol["st_info"]["type"] == "STT_FUNC"}
         self.instructions: dict[int, Instruction] = {}
         for line in run(["avr-objdump", "-d", machine.image]).splitlines():
-            found = re.fullmatch(r" *([0-9a-f]+):\t((?:[0-9a-f]{2} )+)\s*\t(\w+)(?:\t([^;]*))?.*", line)
+            found = re.fullmatch(r" *([0-9a-f]+):\t((?:[0-9a-f]{2} )+)\s*\t(\w+)(?:\t([^;]*))?.*",
+                                 line)
             if found:
                 at, code, name, operands = found.groups()
                 words = [word.strip() for word in (operands or "").split(",") if word.strip()]
@@ -266,7 +267,8 @@ class Code:
             return [state]
         self.visited.add(state.pc)
         one = self.instructions[state.pc]
-        must(one.name in CYCLES, f"{state.pc:x}: {one.name} is an instruction that is not known here")
+        must(one.name in CYCLES,
+             f"{state.pc:x}: {one.name} is an instruction that is not known here")
         if state.pc == self.head:
             state.heads = [*state.heads, state.fork()]
         state.cycles += CYCLES[one.name]
@@ -316,7 +318,8 @@ class Code:
         after = state.pc + one.size
         if one.target < state.pc:
             self.loops[one.target] += 1
-        if state.loads > LOADS_ASKED and not isinstance(taken, bool) and self.is_straight(after, one.target):
+        if state.loads > LOADS_ASKED and not isinstance(taken, bool) \
+                and self.is_straight(after, one.target):
             return [self.merged(state, taken, after, one.target)]
         return self.parted(state, taken, self.ways(state, taken), one.target, 1, after)
 
@@ -325,7 +328,8 @@ class Code:
         after = state.pc + one.size
         skipped = self.instructions[after].size
         equal = is_zero(subtract(first, second)[0])
-        return self.parted(state, equal, self.ways(state, equal), after + skipped, skipped // 2, after)
+        return self.parted(state, equal, self.ways(state, equal), after + skipped, skipped // 2,
+                           after)
 
     def is_straight(self, start: int, end: int) -> bool:
         """Do only sums stand between two places?"""
@@ -442,7 +446,8 @@ class World:
         return state
 
     def process(self, code: Code, function: int) -> State:
-        return self.call(code, function, split(self.agent), split(self.packet), self.length, self.context)
+        return self.call(code, function, split(self.agent), split(self.packet), self.length,
+                         self.context)
 
 
 def split(number: int) -> list[Byte]:
@@ -480,8 +485,10 @@ def specified(world: World) -> tuple[z3.BoolRef, z3.BoolRef]:
         a = a + wide(byte)
         b = b + a
     checksum = wide(p[0]) << 24 | wide(p[1]) << 16 | wide(p[2]) << 8 | wide(p[3])
-    heartbeat = z3.And(eight, vector(p[4]) == model.MAGIC, z3.ULT(vector(p[5]), 64), checksum == (b << 16 | a))
-    return heartbeat, z3.And(eight, *(vector(x) == y for x, y in zip(p, model.REQUEST, strict=True)))
+    heartbeat = z3.And(eight, vector(p[4]) == model.MAGIC, z3.ULT(vector(p[5]), 64),
+                       checksum == (b << 16 | a))
+    return heartbeat, z3.And(eight,
+                             *(vector(x) == y for x, y in zip(p, model.REQUEST, strict=True)))
 
 
 def check_frame(state: State, start: State, world: World) -> list[int]:
@@ -497,17 +504,20 @@ def check_frame(state: State, start: State, world: World) -> list[int]:
     return sorted(at - world.agent for at in written if at < world.agent + 260)
 
 
-def check_entry(code: Code, state: State, start: State, world: World, written: list[int], *said: Byte) -> None:
+def check_entry(code: Code, state: State, start: State, world: World, written: list[int],
+                *said: Byte) -> None:
     variable, sender, value = said
     entry = (written[0] - 4) // 4
     must(written == list(range(4 + 4 * entry, 8 + 4 * entry)), f"writes {written}")
     stored = [state.memory[world.agent + at] for at in written]
     must([hook[0] for hook in state.hooks] == ["time"], "the clock hook is not called once")
     then = state.hooks[0][1]
-    must(all(then[world.agent + at] is (state if at in written[2:] else start).memory[world.agent + at]
+    must(all(then[world.agent + at] is (state if at in written[2:]
+                                        else start).memory[world.agent + at]
              for at in range(260)), "the entry is not as promised when the clock is read")
     must(proved(z3.And(vector(variable) == entry, *(
-        vector(a) == vector(b) for a, b in zip(stored, [*code.clock[::-1], sender, value], strict=True))), state),
+        vector(a) == vector(b) for a, b in zip(stored, [*code.clock[::-1], sender, value],
+                                               strict=True))), state),
         f"the entry of variable {entry} is not as it should be")
 
 
@@ -619,14 +629,18 @@ def check_sums(code: Code, report: State, world: World, places: tuple[int, int])
                 now_b, now_a = stored[0] << 8 | stored[1], stored[2] << 8 | stored[3]
             else:
                 must(number < 255, "the loop ends late")
-                must(all(known == one.registers[at] for at, known in enumerate(turns[number + 1].registers)
-                         if isinstance(known, int) and at not in (first, first + 1, second, second + 1)),
+                must(all(known == one.registers[at]
+                         for at, known in enumerate(turns[number + 1].registers)
+                         if isinstance(known, int)
+                         and at not in (first, first + 1, second, second + 1)),
                      "a turn does not end as the next one begins")
-                now_b, now_a = ((wide(one.registers[low + 1]) << 8 | wide(one.registers[low])) - less
+                now_b, now_a = ((wide(one.registers[low + 1]) << 8
+                                 | wide(one.registers[low])) - less
                                 for low, less in ((second, 15), (first, 0)))
             must(proved(z3.And(now_a == next_a, now_b == next_b), one),
                  "a turn of the loop is not a step of Adler-32")
-    must(len(report.longer) <= 256 and set(report.longer) <= {longest}, "a branch was merged elsewhere")
+    must(len(report.longer) <= 256 and set(report.longer) <= {longest},
+         "a branch was merged elsewhere")
     return longest
 
 
@@ -642,7 +656,8 @@ def turned(code: Code, start: State) -> Iterator[State]:
             states += code.step(state)
 
 
-def check_executor(code: Code, world: World, machine: Machine, found: list[State], extra: int) -> None:
+def check_executor(code: Code, world: World, machine: Machine, found: list[State],
+                   extra: int) -> None:
     """Is an instruction here what it is in simavr? Packets through both: through the simulator,
     and through the path on symbols that they take, whose symbols then get their values."""
     chance = random.Random(2)
@@ -658,7 +673,8 @@ def check_executor(code: Code, world: World, machine: Machine, found: list[State
         machine.write(world.packet, bytes(packet))
         call = machine.call("dumpulse_process_packet", world.agent, world.packet, length, 0x1234)
         solver = z3.SolverFor("QF_BV")
-        for symbols, numbers in ((world.table, table), (world.bytes, packet), (world.length, split(length)),
+        for symbols, numbers in ((world.table, table), (world.bytes, packet),
+                                 (world.length, split(length)),
                                  (world.context, split(0x1234)), (code.clock, split(machine.now))):
             solver.add(*(symbol == number for symbol, number in zip(symbols, numbers, strict=True)))
         solver.check()
@@ -667,15 +683,18 @@ def check_executor(code: Code, world: World, machine: Machine, found: list[State
         def value(byte: Byte) -> int:
             return byte if isinstance(byte, int) else known.eval(byte).as_long()
 
-        taken = [state for state in found if all(map(z3.is_true, map(known.eval, state.conditions)))]
+        taken = [state for state in found
+                 if all(map(z3.is_true, map(known.eval, state.conditions)))]
         must(len(taken) == 1, f"{packet.hex()} takes {len(taken)} paths")
         [state] = taken
         after = bytes(value(state.memory[world.agent + at]) for at in range(260))
         stack, depth = world.top - state.lowest, call.stack
         least, most = bounds(taken, extra)
-        must((value(state.registers[24]), after, stack) == (call.result, machine.read(world.agent, 260), depth)
+        must((value(state.registers[24]), after, stack) ==
+             (call.result, machine.read(world.agent, 260), depth)
              and least <= call.cost <= most and len(call.hooks) == len(state.hooks),
-             f"{machine.target.name}: {packet.hex()}, length {length}, runs otherwise in simavr: {call}")
+             f"{machine.target.name}: {packet.hex()}, length {length}, runs otherwise in simavr: "
+             f"{call}")
 
 
 def bounds(states: list[State], extra: int) -> tuple[int, int]:
@@ -712,7 +731,8 @@ def follow(name: str) -> tuple[int, list[tuple[int, int]], int]:
         cover_all(recorded)
         found["record"] += recorded
     must(len(found["report"]) == 2, "there is more than one way to a report")
-    unreached = {at for function in (agent_code, record_code) for at in code.of(function)} - code.visited
+    unreached = {at for function in (agent_code, record_code)
+                 for at in code.of(function)} - code.visited
     must(not unreached, f"code that no packet reaches: {sorted(map(hex, unreached))}")
     check_executor(code, world, machine, states, extra)
     machine.close()
@@ -722,7 +742,8 @@ def follow(name: str) -> tuple[int, list[tuple[int, int]], int]:
 
 
 def cover_all(states: list[State]) -> None:
-    must(not feasible(*(z3.Not(z3.And(state.conditions)) for state in states)), "something takes no path")
+    must(not feasible(*(z3.Not(z3.And(state.conditions)) for state in states)),
+         "something takes no path")
 
 
 def main() -> None:
@@ -736,7 +757,8 @@ def main() -> None:
         for name, (paths, limits, stack) in zip(names, pool.map(follow, names), strict=True):
             cells = (f"{low}-{high}" if low < high else str(low) for low, high in limits)
             print(row.format(name, paths, *cells, stack), flush=True)
-    print("Cycles, hooks apart: the least and the most of any packet on any table. stack: the most\n"
+    print("Cycles, hooks apart: the least and the most of any packet on any table. "
+          "stack: the most\n"
           "bytes, return addresses included. Each path is proved to do what SPEC.md says.")
 
 

@@ -23,7 +23,8 @@ def main() -> None:
     print("flips        Adler-32     share        CRC-32     share")
     for count in range(1, SHOWN + 1):
         errors = comb(BITS, count) * HEARTBEATS
-        print(ROW.format(count, adler[count], adler[count] / errors, crc[count], crc[count] / errors))
+        print(ROW.format(count, adler[count], adler[count] / errors, crc[count],
+                         crc[count] / errors))
     print("share: of all the ways to flip so many of 64 bits of each of the 2^22 heartbeats\n")
     distance = min(count for count in adler if adler[count])
     one, other = heartbeat(2, 2, 2), heartbeat(3, 0, 3)

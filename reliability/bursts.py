@@ -21,7 +21,8 @@ def main() -> None:
         if length in nothing and length + 1 in nothing:
             continue  # the last of them tells of all
         bursts_of_it = (BITS - length + 1) * 2 ** max(length - 2, 0) * HEARTBEATS
-        cells = "".join(f"{table[length]:>14,} {table[length] / bursts_of_it:>8.1e}" for table in adler)
+        cells = "".join(f"{table[length]:>14,} {table[length] / bursts_of_it:>8.1e}"
+                        for table in adler)
         name = f"1-{length}" if length == nothing[-1] else str(length)
         print(f"{name:>6}{cells}{sum(table[length] for table in crc):>12,}")
     print("share: of all bursts of that length that hit any of the 2^22 heartbeats\n"

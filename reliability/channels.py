@@ -40,7 +40,8 @@ def bare(rate: float) -> float:
 def beyond_search(rate: float, even: bool = False) -> float:
     """At most, of more flips than were searched; one more where their number must be even."""
     return sum(pairs / HEARTBEATS * rate**(count + (count % 2 if even else 0))
-               for count, pairs in by_flips(stored_rows("adler")).items() if count > max(searched()))
+               for count, pairs in by_flips(stored_rows("adler")).items()
+               if count > max(searched()))
 
 
 def parity(rate: float) -> float:
@@ -74,7 +75,8 @@ def main() -> None:
     for rate in RATES:
         print(f"{rate:>14.0e}{years(bare(rate)):>15.1e}{years(parity(rate)):>15.1e}"
               f"{years(udp(rate)):>10.1e}{years(can(rate)):>10.1e}")
-    print(f"CAN: {CAN_MISSES} of damaged frames pass its own check, as its specification bounds it, "
+    print(f"CAN: {CAN_MISSES} of damaged frames pass its own check, as its "
+          "specification bounds it, "
           f"and\n{worst_share():.1e} of those ours, as of 3 flips, the worst number. "
           "over: a bound, not an estimate.")
 

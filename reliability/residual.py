@@ -40,7 +40,8 @@ def run(lost: float, every: int) -> float:
     seen = sum(is_seen(numbers, lost, every) for _ in range(TRIALS)) / TRIALS
     expected = formula(lost, every)
     if abs(seen - expected) > SIGMAS * (expected * (1 - expected) / TRIALS)**0.5 + 1e-12:
-        raise SystemExit(f"lost {lost}, every {every}: {seen} were seen, the formula says {expected}")
+        raise SystemExit(
+            f"lost {lost}, every {every}: {seen} were seen, the formula says {expected}")
     return seen
 
 
@@ -52,7 +53,8 @@ def main() -> None:
             print(f"{lost:>6.0%}{every:>9} periods{expected:>17.4%}{run(lost, every):>17.4%}"
                   f"{years(bare(RATE) * expected):>16.2g}")
     print(f"run: {TRIALS:,} wrong values each, seed {SEED}. years: between two wrong values seen, "
-          f"over a line\nwith no check that flips {RATE:g} of its bits, of {A_SECOND} heartbeats a second.")
+          f"over a line\nwith no check that flips {RATE:g} of its bits, of {A_SECOND} "
+          "heartbeats a second.")
 
 
 if __name__ == "__main__":

@@ -42,7 +42,8 @@ def chosen_by_chance(seed: int, count: int) -> Iterator[Step]:
         table = None
         if number % 10 == 0:
             table = chance.choice([bytes(260), b"\xff" * 260, chance.randbytes(260)])
-        packet = chance.choice([REQUEST, *6 * [heartbeat(chance.randrange(66), *chance.randbytes(2))],
+        packet = chance.choice([REQUEST,
+                                *6 * [heartbeat(chance.randrange(66), *chance.randbytes(2))],
                                 heartbeat(*chance.randbytes(4)), chance.randbytes(8)])
         fate = chance.randrange(10)
         if fate == 0:
@@ -76,13 +77,15 @@ def compare(machine: Machine, steps: Iterator[Step]) -> Counter[int]:
             hooks = [("time",)]
         elif expected == REPORT:
             hooks = [("send", context, machine.agent, 260, agent.table())]
-        call = machine.call("dumpulse_process_packet", machine.agent, machine.packet, len(packet), context)
+        call = machine.call("dumpulse_process_packet", machine.agent, machine.packet, len(packet),
+                            context)
         memory = machine.read(machine.agent - len(guard), 260 + 2 * len(guard))
         unread = machine.read(machine.packet, len(packet[:ROOM]))
         if (call.result, call.hooks, memory, unread) != (
                 expected, hooks, guard + agent.table() + guard, packet[:ROOM]):
             raise SystemExit(
-                f"differential: {machine.target.name}: step {number}, {packet.hex() or 'an empty packet'} at {now}: "
+                f"differential: {machine.target.name}: step {number}, "
+                f"{packet.hex() or 'an empty packet'} at {now}: "
                 f"should be {NAMES[expected]}, result {call.result}, hooks {call.hooks}\n"
                 f"table  {memory[len(guard):-len(guard)].hex()}\nshould {agent.table().hex()}")
         results[expected] += 1
@@ -96,7 +99,8 @@ def natural(text: str) -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="differential", description=(__doc__ or "").split("\n")[0])
+    parser = argparse.ArgumentParser(prog="differential",
+                                     description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
     parser.add_argument("--count", type=natural, default=10_000)
     parser.add_argument("--target", action="append", choices=TARGETS)
@@ -106,7 +110,8 @@ def main() -> None:
         machine = load(name)
         machine.counted = False
         results: Counter[int] = Counter()
-        for steps in (every_variable(), every_byte_changed(), chosen_by_chance(options.seed, options.count)):
+        for steps in (every_variable(), every_byte_changed(),
+                      chosen_by_chance(options.seed, options.count)):
             results += compare(machine, steps)
         machine.close()
         counts = ", ".join(f"{results[kind]} {word}" for kind, word in enumerate(NAMES))

@@ -70,11 +70,13 @@ def c_layer_of(path: str) -> str:
 
 def c_includes() -> dict[tuple[str, str], set[str]]:
     found: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for path in sorted([*ROOT.glob("*.[ch]"), *ROOT.glob("agent/*.[ch]"), *ROOT.glob("firmware/*.[ch]")]):
+    for path in sorted([*ROOT.glob("*.[ch]"), *ROOT.glob("agent/*.[ch]"),
+                        *ROOT.glob("firmware/*.[ch]")]):
         name = str(path.relative_to(ROOT))
         for included in re.findall(r'^#include "([^"]+)"', path.read_text(), re.M):
             beside = path.parent / included
-            target = str((beside if beside.exists() else ROOT / included).resolve().relative_to(ROOT))
+            target = str((beside if beside.exists()
+                          else ROOT / included).resolve().relative_to(ROOT))
             own, other = c_layer_of(name), c_layer_of(target)
             if own and other and own != other:
                 found[own, other].add(name)
@@ -87,7 +89,8 @@ def modules(layer: str) -> list[str]:
 
 
 def box(name: str, meaning: str, more: str, uses: list[str]) -> list[str]:
-    lines = [f"{name}: {meaning}", *textwrap.wrap(more, WIDTH - 8, initial_indent="  ", subsequent_indent="  "),
+    lines = [f"{name}: {meaning}", *textwrap.wrap(more, WIDTH - 8, initial_indent="  ",
+                                                  subsequent_indent="  "),
              f"  uses: {', '.join(uses)}" if uses else "  uses nothing of the others"]
     assert all(len(line) <= WIDTH - 4 for line in lines), lines
     return [f"│ {line:{WIDTH - 4}} │" for line in lines]
@@ -103,7 +106,8 @@ def picture() -> str:
             if at:
                 lines.append(f"├{'─' * (WIDTH - 2)}┤")
             names = " ".join(modules(row)) if rows is LAYERS and (ROOT / row).is_dir() else \
-                " ".join(sorted(path.name for path in (ROOT / row).glob("*.h"))) if (ROOT / row).is_dir() else ""
+                " ".join(sorted(path.name for path in (ROOT / row).glob("*.h"))) if (
+                    ROOT / row).is_dir() else ""
             lines += box(row, meaning, names, [other for other in rows if (row, other) in used])
         lines += [f"└{'─' * (WIDTH - 2)}┘", ""]
     return "\n".join(lines[:-1])
@@ -112,7 +116,8 @@ def picture() -> str:
 def faults() -> list[str]:
     """A line for each folder without a layer, and for each import or include that goes upwards."""
     unknown = {path.parent.name for path in ROOT.glob("*/*.py")} - {*LAYERS, "build"}
-    return [f"{folder}: it has no layer" for folder in sorted(unknown)] + [f"{', '.join(sorted(files))}: {own} must not use {other}"
+    return [f"{folder}: it has no layer" for folder in sorted(unknown)] + [
+        f"{', '.join(sorted(files))}: {own} must not use {other}"
             for rows, used in ((LAYERS, python_imports()), (C_LAYERS, c_includes()))
             for (own, other), files in used.items()
             if list(rows).index(own) > list(rows).index(other)]

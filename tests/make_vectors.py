@@ -96,7 +96,8 @@ def steps() -> Iterator[Step]:
     yield from report_and_checks()
 
     for variable in range(VARIABLES):  # every variable, with its clock, sender and value
-        yield packet(rng.randrange(65536), heartbeat(variable, rng.randrange(256), rng.randrange(256)))
+        yield packet(rng.randrange(65536), heartbeat(variable, rng.randrange(256),
+                                                     rng.randrange(256)))
     for now in (0, 1, 255, 256, 32767, 32768, 65535):
         yield packet(now, heartbeat(63, 0, 0))
         yield packet(now, heartbeat(0, 255, 255))
@@ -111,7 +112,8 @@ def steps() -> Iterator[Step]:
         yield record(rng.randrange(65536), variable, rng.randrange(256), rng.randrange(256))
     yield from report_and_checks()
 
-    for variable, sender, value in ((0, 0, 0), (3, 76, 9), (63, 255, 255), (64, 0, 1), (255, 255, 255)):
+    for variable, sender, value in ((0, 0, 0), (3, 76, 9), (63, 255, 255), (64, 0, 1),
+                                    (255, 255, 255)):
         yield "make", variable, sender, value, heartbeat(variable, sender, value)
     for variable in (0, 1, 3, 62, 63, 64, 255):
         yield "read", variable, agent.entries[variable] if variable < VARIABLES else bytes(4)
@@ -135,7 +137,8 @@ def steps() -> Iterator[Step]:
     yield "check", checksummed(bytes(252)), "no"
 
 
-def extreme_sums(table: Callable[[bytes], Step], packet: Callable[[int, bytes], Step], rng: random.Random) -> Iterator[Step]:
+def extreme_sums(table: Callable[[bytes], Step], packet: Callable[[int, bytes], Step],
+                 rng: random.Random) -> Iterator[Step]:
     """Tables whose second sum ends on 0, 1, 65519 and 65520, the ends of its range."""
     for wanted in (0, 1, 65519, 65520):
         while True:
@@ -160,7 +163,8 @@ def text() -> str:
 def main() -> None:
     if sys.argv[1:] == ["--check"]:
         if FILE.read_text() != text():
-            raise SystemExit(f"{FILE.name} is not what make_vectors.py writes: run `make vectors-file`")
+            raise SystemExit(
+                f"{FILE.name} is not what make_vectors.py writes: run `make vectors-file`")
         print(f"{FILE.name}: {sum(1 for _ in steps())} passed, 0 failed")
     elif not sys.argv[1:]:
         FILE.write_text(text())

@@ -72,7 +72,8 @@ class Library:
     def mutants(self) -> list[Mutant]:
         header = (ROOT / "dumpulse.h").read_text()
         return [*mutation.c_mutants("dumpulse.c", (ROOT / "dumpulse.c").read_text(), thorough=True),
-                *mutation.c_mutants("dumpulse.h", header, header.index(CODE_OF_HEADER), thorough=True)]
+                *mutation.c_mutants("dumpulse.h", header, header.index(CODE_OF_HEADER),
+                                    thorough=True)]
 
     def prepare(self, place: Path) -> None:
         place.mkdir(parents=True)
@@ -90,10 +91,12 @@ class Library:
             return STILLBORN, "gcc"
         pytest = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider",
                   "tests/test_targets.py", "-k", "[ATmega328P] or [Cortex-M0+]"]
-        for step, command in (("unit", [place / "unit"]), ("vectors", [place / "vectors", "tests/vectors.tsv"]),
+        for step, command in (("unit", [place / "unit"]),
+                              ("vectors", [place / "vectors", "tests/vectors.tsv"]),
                               ("AVR", pytest)):
             verdict = run_step(step, command, self._limits, ROOT, learn=mutant is None,
-                               no_verdict=[2, *NOT_TESTED] if command is pytest else (), DUMPULSE_SOURCE=str(place))
+                               no_verdict=[2, *NOT_TESTED] if command is pytest else (),
+                               DUMPULSE_SOURCE=str(place))
             if verdict != SURVIVED:
                 return verdict, step
         return SURVIVED, ""
@@ -101,7 +104,8 @@ class Library:
 
 def copy_of_the_project(place: Path) -> None:
     shutil.copytree(ROOT, place, symlinks=True,
-                    ignore=lambda folder, names: {"build", ".git", "__pycache__", ".library"} & set(names))
+                    ignore=lambda folder, names: {"build", ".git", "__pycache__",
+                                                  ".library"} & set(names))
     (place / "build").mkdir()
     (place / "build" / "venv").symlink_to(ROOT / "build" / "venv")
 
@@ -114,7 +118,8 @@ class PythonTests:
                        "slow tests": [*files, "-k", f"not ({without}) and ({slow})"]}
         self._limits = Limits()
         self._seconds: dict[str, dict[str, float]] = {}
-        self._noticed: dict[str, list[str]] = defaultdict(list)  # the tests of a file's last mutants
+        # The tests of a file's last mutants
+        self._noticed: dict[str, list[str]] = defaultdict(list)
         self._lock = threading.Lock()
 
     def test(self, mutant: Mutant | None, place: Path, patient: bool, only: Only) -> Verdict:
@@ -122,27 +127,33 @@ class PythonTests:
         for step, tests in steps.items():
             if tests:
                 verdict = self._run(step, tests, mutant, place, patient)
-                if mutant is None and verdict[0] != SURVIVED:  # a busy machine? No mutant is hidden by it
+                # A busy machine? No mutant is hidden by it
+                if mutant is None and verdict[0] != SURVIVED:
                     verdict = self._run(step, tests, mutant, place, patient)
                 if verdict[0] != SURVIVED:
                     return verdict
         return SURVIVED, ""
 
-    def _run(self, step: str, tests: Sequence[str], mutant: Mutant | None, place: Path, patient: bool) -> Verdict:
+    def _run(self, step: str, tests: Sequence[str], mutant: Mutant | None, place: Path,
+             patient: bool) -> Verdict:
         order, failed = place / "build" / "order.json", place / "build" / "failed"
         failed.unlink(missing_ok=True)
         order.unlink(missing_ok=True)
         if mutant is not None:
             with self._lock:
                 first = list(self._noticed[mutant.file])
-            order.write_text(json.dumps({"seconds": self._seconds.get(step, {}), "first": first, "floor": FLOOR}))
+            order.write_text(json.dumps({"seconds": self._seconds.get(step, {}), "first": first,
+                                         "floor": FLOOR}))
         more = {} if patient or mutant is None else {"DUMPULSE_PATIENCE": IMPATIENCE}
         with tempfile.TemporaryDirectory(prefix="mutant-") as scratch:
             verdict = run_step(
-                step, [place / "build/venv/bin/python", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider",
+                step, [place / "build/venv/bin/python", "-m", "pytest", "-q", "-x", "-p",
+                       "no:cacheprovider",
                        "-p", "tests.ordered", *tests],
-                self._limits, place, learn=mutant is None, no_verdict=NOT_TESTED, DUMPULSE_ORDER=str(order),
-                DUMPULSE_FAILED=str(failed), PYTEST_DISABLE_PLUGIN_AUTOLOAD="1", TMPDIR=scratch, **more)
+                self._limits, place, learn=mutant is None, no_verdict=NOT_TESTED,
+                DUMPULSE_ORDER=str(order),
+                DUMPULSE_FAILED=str(failed), PYTEST_DISABLE_PLUGIN_AUTOLOAD="1", TMPDIR=scratch,
+                **more)
         test = failed.read_text() if failed.exists() else step
         if mutant is None and verdict == SURVIVED:
             self._seconds[step] = json.loads(order.read_text())["seconds"]
@@ -150,7 +161,8 @@ class PythonTests:
             print(f"without any change, this does not pass: {test}", file=sys.stderr)
         elif failed.exists():
             with self._lock:
-                self._noticed[mutant.file] = list(dict.fromkeys([test, *self._noticed[mutant.file]]))[:8]
+                self._noticed[mutant.file] = list(dict.fromkeys([test,
+                                                                 *self._noticed[mutant.file]]))[:8]
         return verdict, test
 
 
@@ -159,21 +171,26 @@ class Client:
 
     def __init__(self) -> None:
         self._tests = PythonTests(
-            ["tests/test_client.py", "tests/test_client_time.py", "tests/test_watch.py", "tests/test_serial_client.py", "tests/test_can.py"],
+            ["tests/test_client.py", "tests/test_client_time.py", "tests/test_watch.py",
+             "tests/test_serial_client.py", "tests/test_can.py"],
             without="machine_with_can or cannot_be_fetched",
-            slow="commands_of_the_readme or demo or says_what_it_sent or any_file or changed_cells or over_the_wrap"
-                 " or restart or nobody_answers or pulled_out or asks_again or 64_variables or long_waits")
+            slow="commands_of_the_readme or demo or says_what_it_sent or any_file or "
+                 "changed_cells or over_the_wrap"
+                 " or restart or nobody_answers or pulled_out or asks_again or "
+                 "64_variables or long_waits")
 
     def mutants(self) -> list[Mutant]:
         return mutation.python_mutants("client.py", (ROOT / "client.py").read_text())
 
     def prepare(self, place: Path) -> None:
         copy_of_the_project(place)
-        subprocess.run(["make", "-s", "CFLAGS=-O1", "build/udpserver", "build/canserver"], cwd=place,
+        subprocess.run(["make", "-s", "CFLAGS=-O1", "build/udpserver", "build/canserver"],
+                       cwd=place,
                        check=True)
 
     def test(self, mutant: Mutant | None, place: Path, patient: bool, only: Only) -> Verdict:
-        (place / "client.py").write_text((ROOT / "client.py").read_text() if mutant is None else mutant.text)
+        (place / "client.py").write_text((ROOT / "client.py").read_text() if mutant is None
+                                         else mutant.text)
         return self._tests.test(mutant, place, patient, only)
 
 
@@ -181,18 +198,22 @@ SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 SERVER_FLAGS = ["-std=c99", "-O1", "-g1", "-w", "-I.", *SANITIZERS]
 AGENT = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "agent").glob("*.c"))
 IN_CALLS = ("udpserver.c", "agent/loop.c", "agent/state.c")  # tests/calls.c includes these
-IN_FUZZ = ("udpserver.c", "agent/options.c", "agent/state.c")  # tests/fuzz_udpserver.c includes these
+# These are included by tests/fuzz_udpserver.c.
+IN_FUZZ = ("udpserver.c", "agent/options.c", "agent/state.c")
 # Each program: what it is linked of.
 SERVER_PROGRAMS = {
     "udpserver": ["udpserver.c", *AGENT, "dumpulse.c"],
     "canserver": ["canserver.c", *AGENT, "dumpulse.c"],
-    "udpserver-calls": ["tests/calls.c", *(source for source in AGENT if source not in IN_CALLS), "dumpulse.c"],
+    "udpserver-calls": ["tests/calls.c", *(source for source in AGENT if source not in IN_CALLS),
+                        "dumpulse.c"],
 }
 # Tests in C, of some of the sources: these, the compiler, the command. They include what they
 # test; the fuzzer is linked with the rest.
 SERVER_STEPS = {
-    "unit-can": (["agent/can.c"], ["gcc", "tests/unit_can.c", "dumpulse.c", "-lcmocka"], ["build/unit-can"]),
-    "unit-table": (["agent/table.c"], ["gcc", "tests/unit_table.c", "-lcmocka"], ["build/unit-table"]),
+    "unit-can": (["agent/can.c"], ["gcc", "tests/unit_can.c", "dumpulse.c", "-lcmocka"],
+                 ["build/unit-can"]),
+    "unit-table": (["agent/table.c"], ["gcc", "tests/unit_table.c", "-lcmocka"],
+                   ["build/unit-table"]),
     "unit-udpserver": (["agent/address.c", "agent/limits.c", "agent/sources.c"],
                        ["gcc", "tests/unit_udpserver.c", "-lcmocka"], ["build/unit-udpserver"]),
     "fuzz": ([*IN_FUZZ, "agent/address.c"],
@@ -200,7 +221,8 @@ SERVER_STEPS = {
              ["build/fuzz", "-runs=2000", "-seed=1", "-max_len=512", "-artifact_prefix=build/",
               "-dict=tests/fuzz_udpserver.dict", "tests/corpus_udpserver"]),
 }
-IN_VM = ("agent/can.c", "agent/sockets.c", "canserver.c")  # what only a machine with CAN tells all of
+# What only a machine with CAN tells all of
+IN_VM = ("agent/can.c", "agent/sockets.c", "canserver.c")
 HEADERS_WITH_CODE = ("agent/address.h", "agent/limits.h", "agent/table.h")
 
 
@@ -211,8 +233,10 @@ class Server:
         self._limits = Limits()
         self._tests = PythonTests(
             ["tests/test_udpserver.py", "tests/test_can.py"],
-            without="machine_with_can or install_units or addresses_that_cannot or cannot_be_fetched",
-            slow="only_then or kills_amid or fails_later or during_a_flood or wastes_no_processor or watchdog")
+            without="machine_with_can or install_units or addresses_that_cannot or "
+                    "cannot_be_fetched",
+            slow="only_then or kills_amid or fails_later or during_a_flood or "
+                 "wastes_no_processor or watchdog")
 
     def mutants(self) -> list[Mutant]:
         return [mutant for file in ("udpserver.c", "canserver.c", *AGENT, *HEADERS_WITH_CODE)
@@ -238,7 +262,8 @@ class Server:
             if mutant is not None and original is not None:
                 (place / mutant.file).write_text(original)
 
-    def _built_and_tested(self, mutant: Mutant | None, place: Path, patient: bool, only: Only) -> Verdict:
+    def _built_and_tested(self, mutant: Mutant | None, place: Path, patient: bool,
+                          only: Only) -> Verdict:
         sources = {source for program in SERVER_PROGRAMS.values() for source in program}
         changed = sources if mutant is None or mutant.file.endswith(".h") else {
             mutant.file, "tests/calls.c" if mutant.file in IN_CALLS else mutant.file} & sources
@@ -249,9 +274,11 @@ class Server:
                 objects[source] = made = made.replace(".o", ".mutant.o")
             compiled(["gcc", *SERVER_FLAGS, "-c", source, "-o", made], COMPILING, place)
         for program, parts in SERVER_PROGRAMS.items():
-            compiled(["gcc", *SANITIZERS, *(objects[source] for source in parts), "-o", f"build/{program}"], COMPILING, place)
+            compiled(["gcc", *SANITIZERS, *(objects[source] for source in parts), "-o",
+                      f"build/{program}"], COMPILING, place)
         for step, (files, compiler, command) in SERVER_STEPS.items():
-            if step not in only if only else mutant is not None and mutant.file not in (*files, *HEADERS_WITH_CODE):
+            if step not in only if only else mutant is not None \
+                    and mutant.file not in (*files, *HEADERS_WITH_CODE):
                 continue
             rest = [objects[source] for source in SERVER_PROGRAMS["udpserver"]
                     if source not in (*IN_FUZZ, "agent/main.c")] if step == "fuzz" else []
@@ -265,8 +292,10 @@ class Server:
                 vm.kernel()  # fetched, if it is not here yet
             step = "VM"
             verdict = run_step(step, [place / "build/venv/bin/python", "-m", "tests.vm", "env",
-                                      "PYTEST_DISABLE_PLUGIN_AUTOLOAD=1", "build/venv/bin/python", "-m", "pytest", "-q",
-                                      "-x", "-p", "no:cacheprovider", "--assert=plain", "-k", "not firmware",
+                                      "PYTEST_DISABLE_PLUGIN_AUTOLOAD=1", "build/venv/bin/python",
+                                      "-m", "pytest", "-q",
+                                      "-x", "-p", "no:cacheprovider", "--assert=plain", "-k",
+                                      "not firmware",
                                       "tests/vm_can.py"], self._limits, place, learn=mutant is None)
         return verdict, step
 
@@ -276,14 +305,17 @@ SUBJECTS: dict[str, type[Library] | type[Server] | type[Client]] = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="mutants", description="Breaks a program; do its tests notice?")
+    parser = argparse.ArgumentParser(prog="mutants",
+                                     description="Breaks a program; do its tests notice?")
     parser.add_argument("subject", choices=SUBJECTS)
     parser.add_argument("--seed", type=int, default=1, help="of the sample")
     parser.add_argument("--count", type=int, help="how large a sample; all unless given")
     parser.add_argument("--file", action="append", help="mutants of this file alone (repeatable)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="so many at a time")
-    parser.add_argument("--sample", action="store_true", help="those of mutants_sample.tsv, each with its own test alone")
-    parser.add_argument("--record", type=Path, metavar="FILE", help="add a line to it for each: what noticed it")
+    parser.add_argument("--sample", action="store_true",
+                        help="those of mutants_sample.tsv, each with its own test alone")
+    parser.add_argument("--record", type=Path, metavar="FILE",
+                        help="add a line to it for each: what noticed it")
     parser.add_argument("--list", action="store_true", help="only list what would be tested")
     options = parser.parse_args()
     name = "mutants" if options.subject == "library" else f"mutants-{options.subject}"
@@ -299,9 +331,11 @@ def main() -> None:
         chosen = [mutant for mutant in every if mutant.key in only]
         missing = [" | ".join(key) for key in only.keys() - {mutant.key for mutant in chosen}]
         if missing:
-            raise SystemExit("\n".join(f"{SAMPLE.name}: no mutant is this; choose another: {one}" for one in missing))
+            raise SystemExit("\n".join(f"{SAMPLE.name}: no mutant is this; choose another: {one}"
+                                       for one in missing))
     else:
-        chosen = mutation.sample([mutant for mutant in every if not options.file or mutant.file in options.file],
+        chosen = mutation.sample([mutant for mutant in every if not options.file
+                                  or mutant.file in options.file],
                                  options.seed, options.count)
     if options.list:
         for mutant in chosen:
@@ -317,7 +351,8 @@ def main() -> None:
     subject.prepare(places[0])
     verdict = subject.test(None, places[0], True, sorted(set(only.values())))
     if verdict[0] != SURVIVED:
-        raise SystemExit(f"{name}: without any change it does not pass: {verdict[1]}: mend that first")
+        raise SystemExit(
+            f"{name}: without any change it does not pass: {verdict[1]}: mend that first")
     for place in places[1:]:
         shutil.copytree(places[0], place, symlinks=True)
 

@@ -85,7 +85,8 @@ OPERATORS = {
     "*": ("+",), "|": ("&",), "&": ("|",), "!": ("",), "=": (),
 }
 TOKEN = re.compile(
-    r"(?P<comment>/\*.*?\*/)|(?P<directive>^[ \t]*#(?!define DUMPULSE_[A-Z])[^\n]*)|(?P<text>\"[^\"\n]*\"|'[^'\n]*')"
+    r"(?P<comment>/\*.*?\*/)|(?P<directive>^[ \t]*#(?!define "
+    r"DUMPULSE_[A-Z])[^\n]*)|(?P<text>\"[^\"\n]*\"|'[^'\n]*')"
     r"|(?P<assertion>\btypedef char [^;]*;)"  # no code: tests/test_targets.py has it fail
     r"|(?P<number>\b(?:0[xX][0-9A-Fa-f]+|\d+)(?P<suffix>[uUlL]*)\b)"
     r"|(?P<word>\b(?:true|false)\b)"
@@ -94,10 +95,12 @@ TOKEN = re.compile(
 # An assignment, a call, a count or a jump: no declaration, whose name stands after a type.
 STATEMENT = re.compile(
     r"^ +(?:\(void\))?[*+-]*(?!(?:return|case|default|else|goto|if|while|for|do)\b)\w+"
-    r"(?:\[[^\]\n]*\]|\.\w+|->\w+)*(?: [-+*/|&]?= |\+\+|--|\(|;)(?:\"[^\"\n]*\"|[^;{}\"])*;?$", re.M)
+    r"(?:\[[^\]\n]*\]|\.\w+|->\w+)*(?: [-+*/|&]?= |\+\+|--|\(|;)(?:\"[^\"\n]*\"|[^;{}\"])*;?$",
+    re.M)
 # Left alone, but for the library: how much room something gets, which is enough or more; and a
 # number that is compared, if another operator there says the same.
-DECLARATION = re.compile(r"^ *(?:static |const )*(?:char|u?int\d+_t|size_t|struct \w+|union \w+) \**\w+\[.*$", re.M)
+DECLARATION = re.compile(
+    r"^ *(?:static |const )*(?:char|u?int\d+_t|size_t|struct \w+|union \w+) \**\w+\[.*$", re.M)
 BRACKETS = re.compile(r"(?<=\w)\[[^\]\n]*\]|(?<=\])\[[^\]\n]*\]")
 COMPARED = re.compile(r"[<>]=? \d\w*|[!=]= 0\b|\bsizeof [\w.]+\[0")
 CONDITION = re.compile(r"\b(?:if|while) (?=\()")
@@ -149,7 +152,8 @@ def more_c_changes(text: str) -> Iterator[Change]:
     """Conditions turned round, unless one operator does that anyway; and flags that are gone."""
     for match in CONDITION.finditer(text):
         end = closing(text, match.end())
-        if re.search(r"&&|\|\|", text[match.end():end]) or not re.search(r"[!=<>]=|[<>!]", text[match.end():end]):
+        if re.search(r"&&|\|\|", text[match.end():end]) or not re.search(r"[!=<>]=|[<>!]",
+                                                                         text[match.end():end]):
             yield match.end(), end, "(!" + text[match.end():end] + ")"
     for match in FLAG.finditer(text):
         yield match.start(), match.end(), ""
@@ -165,7 +169,8 @@ def c_mutants(file: str, text: str, begin: int = 0, thorough: bool = False) -> l
         for line in DECLARATION.finditer(text):
             alone += [match.span() for match in BRACKETS.finditer(text, *line.span())]
         alone += [(match.end() - 1, match.end()) for match in COMPARED.finditer(text)]
-        changes = {change for change in changes if not any(start < change[1] <= end for start, end in alone)}
+        changes = {change for change in changes
+                   if not any(start < change[1] <= end for start, end in alone)}
     return made(file, text, (change for change in changes if change[0] >= begin and not any(
         start <= change[0] < end for start, end in alone)))
 
@@ -173,11 +178,13 @@ def c_mutants(file: str, text: str, begin: int = 0, thorough: bool = False) -> l
 # ---- Python -------------------------------------------------------------------------------
 
 PYTHON_OPERATORS = {
-    "==": "!=", "!=": "==", "<": "<=", "<=": "<", ">": ">=", ">=": ">", "+": "-", "-": "+", "*": "+",
+    "==": "!=", "!=": "==", "<": "<=", "<=": "<", ">": ">=", ">=": ">", "+": "-", "-": "+",
+    "*": "+",
     "/": "*", "//": "*", "%": "+", "<<": ">>", ">>": "<<", "+=": "-=", "-=": "+=", "&": "|",
     "and": "or", "or": "and", "True": "False", "False": "True",
 }
-FOR_READERS = {"help", "metavar", "description", "epilog", "usage", "prog"}  # no test reads all of it
+# No test reads all of it
+FOR_READERS = {"help", "metavar", "description", "epilog", "usage", "prog"}
 
 
 class Places:
@@ -230,7 +237,8 @@ def node_changes(text: str, tree: ast.Module, places: Places) -> Iterator[Change
     for node in ast.walk(tree):
         if isinstance(node, (ast.If, ast.While, ast.IfExp)) and not (
                 isinstance(node.test, ast.Compare) and len(node.test.ops) == 1
-                and not isinstance(node.test.ops[0], (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Is, ast.IsNot, ast.In))):
+                and not isinstance(node.test.ops[0],
+                                   (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Is, ast.IsNot, ast.In))):
             if not isinstance(node.test, ast.Constant):
                 start, end = places.span(node.test)
                 yield start, end, f"not ({text[start:end]})"
@@ -249,8 +257,10 @@ def node_changes(text: str, tree: ast.Module, places: Places) -> Iterator[Change
                 yield earlier.start(), end, ""
         if isinstance(node, (ast.Raise, ast.Delete, ast.Continue, ast.Break, ast.AugAssign)) \
                 or isinstance(node, ast.Return) and node.value is None \
-                or isinstance(node, ast.Expr) and not isinstance(node.value, (ast.Constant, ast.Yield)) \
-                or isinstance(node, ast.Assign) and isinstance(node.targets[0], (ast.Attribute, ast.Subscript)):
+                or isinstance(node, ast.Expr) and not isinstance(node.value,
+                                                                 (ast.Constant, ast.Yield)) \
+                or isinstance(node, ast.Assign) and isinstance(node.targets[0],
+                                                               (ast.Attribute, ast.Subscript)):
             yield (*places.span(node), "pass")
 
 
@@ -293,7 +303,8 @@ class Limits:
         return math.ceil(SLACK * processor) + PROCESSOR_FLOOR, SLACK * wall + WALL_FLOOR
 
 
-def run_step(step: str, command: Sequence[object], limits: Limits, cwd: Path, *, learn: bool = False,
+def run_step(step: str, command: Sequence[object], limits: Limits, cwd: Path, *,
+             learn: bool = False,
              no_verdict: Sequence[int] = (), **environment: str) -> str:
     """SURVIVED, KILLED or LATE. `no_verdict`: the statuses that say that nothing was tested;
     `learn`: what it takes now is what it takes without any change."""
@@ -304,7 +315,8 @@ def run_step(step: str, command: Sequence[object], limits: Limits, cwd: Path, *,
         resource.setrlimit(resource.RLIMIT_CPU, (processor, processor + 5))
 
     begun = time.monotonic()
-    process = subprocess.Popen([str(word) for word in command], cwd=cwd, text=True, stdin=subprocess.DEVNULL,
+    process = subprocess.Popen([str(word) for word in command], cwd=cwd, text=True,
+                               stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                env={**os.environ, **environment}, preexec_fn=limit)
     try:
@@ -355,7 +367,9 @@ def rows(path: Path) -> dict[tuple[str, str, str], str]:
         if line and not line.startswith("#"):
             fields = line.split("\t")
             if len(fields) != 4 or not fields[3].strip():
-                raise SystemExit(f"{path.name}:{number}: file, line, changed line and one more field, with tabs between")
+                raise SystemExit(
+                    f"{path.name}:{number}: file, line, changed line and one more field, with "
+                    "tabs between")
             if tuple(fields[:3]) in known:
                 raise SystemExit(f"{path.name}:{number}: is there twice")
             known[fields[0], fields[1], fields[2]] = fields[3]
@@ -388,7 +402,8 @@ def campaign(name: str, every: Sequence[Mutant], chosen: Sequence[Mutant],
         for mutant, result in zip(chosen, pool.map(tested, chosen)):
             results.append((mutant, result))
             if result[0] == SURVIVED and mutant.key not in known:
-                print(f"{mutant.file}:{mutant.line}: no test notices\n    {mutant.before}\n    {mutant.after}",
+                print(f"{mutant.file}:{mutant.line}: no test notices\n    {mutant.before}\n    "
+                      f"{mutant.after}",
                       file=sys.stderr, flush=True)
             now = time.monotonic()
             if now - shown > (1 if sys.stderr.isatty() else 60) or len(results) == len(chosen):
@@ -400,25 +415,31 @@ def campaign(name: str, every: Sequence[Mutant], chosen: Sequence[Mutant],
 
     faults = []
     survivors = {mutant.key for mutant, (result, _) in results if result == SURVIVED}
-    unexplained = sum(result == SURVIVED and mutant.key not in known for mutant, (result, _) in results)
+    unexplained = sum(result == SURVIVED and mutant.key not in known
+                      for mutant, (result, _) in results)
     if unexplained:
         faults.append(f"{name}: {unexplained} survivors above are not explained")
     noticed = {mutant.key for mutant in chosen} - survivors
     possible = {mutant.key for mutant in every}
-    faults += [f"a listed survivor is noticed now: {' | '.join(key)}" for key in known if key in noticed]
-    faults += [f"a listed survivor is none any more: {' | '.join(key)}" for key in known if key not in possible]
+    faults += [f"a listed survivor is noticed now: {' | '.join(key)}" for key in known
+               if key in noticed]
+    faults += [f"a listed survivor is none any more: {' | '.join(key)}" for key in known
+               if key not in possible]
 
     total = Counter(result for _, (result, _) in results)
     for file in sorted({mutant.file for mutant in chosen}):
         of_file = Counter(result for mutant, (result, _) in results if mutant.file == file)
         live = sum(of_file.values()) - of_file[STILLBORN]
-        print(f"  {file:20} {of_file[KILLED] + of_file[LATE]:4} of {live:4} noticed, {of_file[LATE]} of them by a "
+        print(f"  {file:20} {of_file[KILLED] + of_file[LATE]:4} of {live:4} noticed, "
+              f"{of_file[LATE]} of them by a "
               f"time-out; {of_file[STILLBORN]} did not compile")
-    steps = Counter(step.split("::")[0] for _, (result, step) in results if result in (KILLED, LATE))
+    steps = Counter(step.split("::")[0] for _, (result, step) in results
+                    if result in (KILLED, LATE))
     live = len(results) - total[STILLBORN]
     share = (total[KILLED] + total[LATE]) / live if live else 0.0
     print(f"{name}: of {live} mutants {total[KILLED]} killed and {total[LATE]} timed out "
-          f"({', '.join(f'{step} {count}' for step, count in steps.most_common())}); {total[SURVIVED]} survived, "
+          f"({', '.join(f'{step} {count}' for step, count in steps.most_common())}); "
+          f"{total[SURVIVED]} survived, "
           f"of which {len(survivors & known.keys())} are explained: {share:.1%} noticed; "
           f"{total[STILLBORN]} did not compile")
     if share < least:

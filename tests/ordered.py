@@ -24,13 +24,15 @@ from tests.mutation import LATE_STATUS, SLACK
 
 _order = Path(os.environ["DUMPULSE_ORDER"])
 _learning = not _order.exists()
-_known: dict[str, Any] = {"seconds": {}, "first": [], "floor": 300.0} if _learning else json.loads(_order.read_text())
+_known: dict[str, Any] = {"seconds": {}, "first": [],
+                          "floor": 300.0} if _learning else json.loads(_order.read_text())
 _taken: dict[str, float] = defaultdict(float)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     first = {test: number for number, test in enumerate(_known["first"])}
-    items.sort(key=lambda item: (first.get(item.nodeid, len(first)), _known["seconds"].get(item.nodeid, 0.0)))
+    items.sort(key=lambda item: (first.get(item.nodeid, len(first)),
+                                 _known["seconds"].get(item.nodeid, 0.0)))
 
 
 @pytest.hookimpl(tryfirst=True)

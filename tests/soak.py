@@ -42,7 +42,8 @@ def cycle_of(source: int, seed: int) -> list[tuple[bytes, str]]:
         wrong = (value_of(variable, source) + chance.randrange(1, 256)) % 256
         bad = heartbeat(variable, source, wrong)
         cycle.append(chance.choice([
-            (bad[:chance.randrange(8)], "length"), (bad + chance.randbytes(chance.randrange(1, 500)), "length"),
+            (bad[:chance.randrange(8)], "length"),
+            (bad + chance.randbytes(chance.randrange(1, 500)), "length"),
             (heartbeat(variable, source, wrong, magic=chance.randrange(0xF1)), "magic"),
             (bytes((bad[0] ^ 1 << chance.randrange(8),)) + bad[1:], "checksum"),
             (checksummed(bytes((0xF1, chance.randrange(64, 256), source, wrong))), "variable")]))
@@ -71,7 +72,8 @@ def check_table(entries: list[bytes]) -> None:
     """Every entry is unset, or what one of the sources says when it says something good."""
     for variable, entry in enumerate(entries):
         source, value = entry[2:]
-        assert entry == bytes(4) or 1 <= source <= SOURCES and value == value_of(variable, source), \
+        assert entry == bytes(4) or 1 <= source <= SOURCES \
+            and value == value_of(variable, source), \
             f"variable {variable} has {entry.hex()}, which no good heartbeat said"
 
 
@@ -80,7 +82,8 @@ def soak(seed: int, server: Server) -> Counters:
         for source in range(1, SOURCES + 1):  # every path once, before memory is looked at
             for packet, _ in cycle_of(source, seed):
                 peer.send(packet)
-        server.wait_for(lambda now: now["packets"] + now["drops"] >= EACH * SOURCES, "that is taken")
+        server.wait_for(lambda now: now["packets"] + now["drops"] >= EACH * SOURCES,
+                        "that is taken")
         peer.ask()
         requests = 1
         before = memory_and_descriptors(server)
@@ -100,17 +103,21 @@ def soak(seed: int, server: Server) -> Counters:
             sender.join()
             assert sender.exitcode == 0
         sent = (CYCLES + 1) * EACH * SOURCES + requests
-        server.wait_for(lambda now: now["packets"] + now["drops"] >= sent, "every packet is counted")
+        server.wait_for(lambda now: now["packets"] + now["drops"] >= sent,
+                        "every packet is counted")
         model = Agent()
         for variable in range(64):  # at rest again, the table is the model's, byte for byte
-            last = heartbeat(variable, 1 + variable % SOURCES, value_of(variable, 1 + variable % SOURCES))
+            last = heartbeat(variable, 1 + variable % SOURCES,
+                             value_of(variable, 1 + variable % SOURCES))
             model.process(0, last)
             peer.send(last)
-        server.wait_for(lambda now: now["packets"] + now["drops"] >= sent + 64, "the last are counted")
+        server.wait_for(lambda now: now["packets"] + now["drops"] >= sent + 64,
+                        "the last are counted")
         assert [entry[2:] for entry in peer.ask()] == [entry[2:] for entry in model.entries]
         after = memory_and_descriptors(server)
         assert after[1] == before[1], f"{after[1] - before[1]} descriptors leaked"
-        assert after[0] <= before[0] + MEMORY_SLACK, f"memory grew from {before[0]} to {after[0]} KB"
+        assert after[0] <= before[
+            0] + MEMORY_SLACK, f"memory grew from {before[0]} to {after[0]} KB"
         counters = server.stop()
     assert counters["packets"] + counters["drops"] == sent + 64 + 1
     expected = Counter({"heartbeats": 64})
@@ -124,7 +131,8 @@ def soak(seed: int, server: Server) -> Counters:
     assert missing <= counters["drops"]
     assert counters["not_allowed"] == counters["rate"] == 0
     print(f"soak: {counters['heartbeats']} heartbeats and "
-          f"{sum(counters[kind] for kind in expected) - counters['heartbeats']} junk packets of {SOURCES} sources "
+          f"{sum(counters[kind] for kind in expected) - counters['heartbeats']} junk packets of "
+          f"{SOURCES} sources "
           f"taken, {counters['drops']} dropped by the kernel, {after[0]} KB of memory")
     return counters
 

@@ -35,7 +35,8 @@ def test_in_a_machine_with_can() -> None:
 
 
 def test_help_fits_the_terminal_and_the_manual_has_every_option() -> None:
-    help_text = subprocess.run([built("build/canserver"), "--help"], check=True, capture_output=True,
+    help_text = subprocess.run([built("build/canserver"), "--help"], check=True,
+                               capture_output=True,
                                text=True).stdout
     assert max(map(len, help_text.splitlines())) < 80 and len(help_text.splitlines()) < 24
     manual = (ROOT / "man" / "canserver.8").read_text().replace("\\-", "-")
@@ -45,7 +46,8 @@ def test_help_fits_the_terminal_and_the_manual_has_every_option() -> None:
 
 def canserver(*arguments: str, before: str = "") -> subprocess.CompletedProcess[str]:
     """What it says to these; `before` is shell that may turn its descriptors."""
-    return subprocess.run(["bash", "-c", f'{before} "$@"', "bash", built("build/canserver"), *arguments],
+    return subprocess.run(["bash", "-c", f'{before} "$@"', "bash", built("build/canserver"),
+                           *arguments],
                           capture_output=True, text=True, timeout=PATIENCE)
 
 
@@ -75,7 +77,8 @@ def test_wrong_arguments(arguments: list[str], why: str) -> None:
 def test_help_and_version() -> None:
     """Neither needs an interface, and both notice that nobody could read them."""
     assert canserver("--version").stdout == subprocess.run(
-        [built("build/udpserver"), "--version"], capture_output=True, text=True).stdout.replace("udp", "can")
+        [built("build/udpserver"), "--version"], capture_output=True,
+        text=True).stdout.replace("udp", "can")
     for option, begins in (("--help", "usage: canserver "), ("--version", "canserver 1.")):
         done = canserver(option)
         assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith(begins)
@@ -85,7 +88,8 @@ def test_help_and_version() -> None:
 def test_without_can_it_says_so() -> None:
     done = canserver("nocan0")
     assert done.returncode == 1
-    assert re.fullmatch("canserver: cannot use nocan0: (this kernel has no CAN; modprobe can-raw may load "
+    assert re.fullmatch(
+        "canserver: cannot use nocan0: (this kernel has no CAN; modprobe can-raw may load "
                         "it|there is no such CAN interface; ip link lists them)\n", done.stderr)
 
 
@@ -95,7 +99,8 @@ def test_without_can_it_says_so() -> None:
     ("can:" + "é" * 8, "is not a CAN interface"),  # 16 bytes
     ("can:" + "\udcff" * 16, "is not a CAN interface"),  # so do bytes arrive that are no UTF-8
     ("can:can0:", "'' is not a CAN identifier: it has 3 hexadecimal digits, or 8"),
-    ("can:can0:0x680", "'0x680' is not a CAN identifier"), ("can:can0:1680", "is not a CAN identifier"),
+    ("can:can0:0x680", "'0x680' is not a CAN identifier"),
+    ("can:can0:1680", "is not a CAN identifier"),
     ("can:can0:681", "it must be a multiple of 80 hexadecimal, like 680"),
     ("can:can0:880", "'880' cannot be the first of 128 identifiers"),
     ("can:can0:20000000", "cannot be the first"), ("can:can0:680:1", "is not a CAN identifier")])
@@ -116,7 +121,8 @@ def test_a_kernel_that_cannot_be_fetched_is_a_failure(monkeypatch: pytest.Monkey
                                                       tmp_path: Path) -> None:
     """And says why, from apt; no test is skipped."""
     monkeypatch.setattr(vm, "BUILD", tmp_path)
-    monkeypatch.setattr(vm, "unpack", lambda work, package: run(["apt-get", "download", "no-such-kernel"]))
+    monkeypatch.setattr(vm, "unpack",
+                        lambda work, package: run(["apt-get", "download", "no-such-kernel"]))
     with pytest.raises(SystemExit, match="no-such-kernel"):
         vm.kernel.__wrapped__()
 
@@ -146,7 +152,8 @@ def bus() -> Iterator[tuple[client.Can, socket.socket]]:
     other.close()
 
 
-def test_the_client_sends_what_the_specification_shows(bus: tuple[client.Can, socket.socket]) -> None:
+def test_the_client_sends_what_the_specification_shows(bus: tuple[client.Can,
+                                                                  socket.socket]) -> None:
     reader, other = bus
     reader.send(REQUEST)
     reader.send(client.heartbeat(3, 76, 9))
@@ -182,9 +189,11 @@ def test_one_frame_is_wrong(bus: tuple[client.Can, socket.socket], at: int) -> N
     # Without the first, none has begun; without the last, the next one begins.
     assert heard(bus, [*before, *after, *frames]) == [*([lost(at)] if 0 < at < 32 else []), GOOD]
     # The first one again begins anew; the last one again belongs to nothing.
-    assert heard(bus, [*before, one, one, *after, *frames]) == [lost(at + 1) if 0 < at < 32 else GOOD, GOOD]
+    assert heard(bus, [*before, one, one, *after, *frames]) == [lost(at + 1) if 0 < at < 32
+                                                                else GOOD, GOOD]
     for size in {0, 4, 7, 8} - {length}:
-        assert heard(bus, [*before, FRAME.pack(number, size, part), *after, *frames]) == [lost(at), GOOD]
+        assert heard(bus, [*before, FRAME.pack(number, size, part), *after,
+                           *frames]) == [lost(at), GOOD]
 
 
 def test_two_reports_at_once(bus: tuple[client.Can, socket.socket]) -> None:

@@ -43,7 +43,8 @@ def on_the_line(difference: int, order: str) -> int:
 @pytest.mark.parametrize("widths", [(6, 1, 2), (1, 8, 0), (1, 0, 8), (3, 3, 3), (0, 0, 0)])
 def test_distances_against_plain_counting(widths: tuple[int, int, int]) -> None:
     """All pairs of the heartbeats whose fields have so few bits, by zlib's Adler-32."""
-    packets = [number(heartbeat(*fields)) for fields in product(*(range(2**width) for width in widths))]
+    packets = [number(heartbeat(*fields))
+               for fields in product(*(range(2**width) for width in widths))]
     differences = [one ^ other for one, other in combinations(packets, 2)]
     rows = program_rows("distances", *map(str, widths))
     flips = Counter(difference.bit_count() for difference in differences)
@@ -94,7 +95,8 @@ def test_crc_is_zlibs() -> None:
     zero = zlib.crc32(bytes((0xF1, 0, 0, 0)))
 
     def weight(mask: int) -> int:
-        return (zlib.crc32((0xF1 << 24 | mask).to_bytes(4, "big")) ^ zero).bit_count() + mask.bit_count()
+        return (zlib.crc32((0xF1 << 24 | mask).to_bytes(4,
+                                                        "big")) ^ zero).bit_count() + mask.bit_count()
 
     weights = Counter(weight(mask) for mask in range(1, HEARTBEATS) if mask.bit_count() <= 10)
     counted = by_flips(stored_rows("crc"))
@@ -162,7 +164,8 @@ def test_intervals(trials: int) -> None:
         tail = sum(comb(trials, i) * high**i * (1 - high)**(trials - i) for i in range(taken + 1))
         assert tail == pytest.approx(0.025)
         if taken:
-            tail = sum(comb(trials, i) * low**i * (1 - low)**(trials - i) for i in range(taken, trials + 1))
+            tail = sum(comb(trials, i) * low**i * (1 - low)**(trials - i)
+                       for i in range(taken, trials + 1))
             assert tail == pytest.approx(0.025)
     assert report_damage.interval(0, trials)[0] == 0
 
@@ -179,23 +182,28 @@ def test_the_same_seed_gives_the_same_reports() -> None:
     [], ["1"], ["x", "5"], ["1", "0"], ["1", "5x"], ["", "1"], ["-1", "5"],
     ["18446744073709551616", "1"], ["1", "1", "1"]])
 def test_report_refuses_other_arguments(arguments: list[str]) -> None:
-    done = subprocess.run([FOLDER / "report", *arguments], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([FOLDER / "report", *arguments], capture_output=True, text=True,
+                          timeout=60)
     assert (done.returncode, done.stdout) == (2, "") and done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("arguments", [["7", "8", "8"], ["1", "2"], ["a", "1", "1"], ["-1", "1", "1"],
+@pytest.mark.parametrize("arguments", [["7", "8", "8"], ["1", "2"], ["a", "1", "1"],
+                                       ["-1", "1", "1"],
                                        ["", "1", "1"], ["adler"]])
 def test_distances_refuses_other_arguments(arguments: list[str]) -> None:
-    done = subprocess.run([FOLDER / "distances", *arguments], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([FOLDER / "distances", *arguments], capture_output=True, text=True,
+                          timeout=60)
     assert (done.returncode, done.stdout) == (2, "") and done.stderr.count("\n") == 1
 
 
 def test_the_lines() -> None:
     """Flips at random, one in two: any packet may come of it, one of 2^42 another heartbeat."""
     assert channels.bare(0.5) == pytest.approx((HEARTBEATS - 1) / 2**64)
-    assert channels.bare(1e-9) == pytest.approx(by_flips(stored_rows("adler"))[3] / HEARTBEATS * 1e-27)
+    assert channels.bare(1e-9) == pytest.approx(
+        by_flips(stored_rows("adler"))[3] / HEARTBEATS * 1e-27)
     for rate in channels.RATES:
-        assert channels.parity(rate) < channels.bare(rate) and channels.udp(rate) < channels.bare(rate)
+        assert channels.parity(rate) < channels.bare(rate) \
+            and channels.udp(rate) < channels.bare(rate)
     for flips, (mistaken, same_variable, words, *parity) in searched().items():
         assert sum(parity) == mistaken and same_variable <= mistaken and words <= mistaken, flips
 

@@ -120,7 +120,8 @@ def test_stack_on_avr(machine: Machine) -> None:
     """20 bytes at most, every return address included, hooks apart."""
     good = heartbeat(3, 76, 9)
     packets = [good, REQUEST, heartbeat(64, 0, 0), bytes(8), good[:3]]
-    packets += [packet[:at] + b"!" + packet[at + 1:] for packet in (good, REQUEST) for at in range(8)]
+    packets += [packet[:at] + b"!" + packet[at + 1:] for packet in (good, REQUEST)
+                for at in range(8)]
     for packet in packets:
         assert process(machine, 1, packet).stack <= 20
     for variable in (0, 64):
@@ -151,12 +152,14 @@ def test_the_request_lies_in_flash_whoever_compiles(tmp_path: Path) -> None:
         compiled = tmp_path / "dumpulse.o"
         EVERY[name].compile(ROOT / "dumpulse.c", compiled)
         with compiled.open("rb") as file:
-            places = {section.name for section in ELFFile(file).iter_sections() if REQUEST in section.data()}
+            places = {section.name for section in ELFFile(file).iter_sections()
+                      if REQUEST in section.data()}
         assert places == {".progmem.data"}, name
 
 
 @pytest.mark.parametrize("machine", ["Cortex-M0+", "Xtensa lx106"], indirect=True)
-def test_a_stack_that_is_used_up_is_noticed(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stack_that_is_used_up_is_noticed(machine: Machine,
+                                            monkeypatch: pytest.MonkeyPatch) -> None:
     deepest = process(machine, 1, REQUEST).stack
     monkeypatch.setattr(machine, "STACK_SIZE", deepest + 1)
     assert process(machine, 1, REQUEST).stack == deepest
@@ -168,5 +171,6 @@ def test_a_stack_that_is_used_up_is_noticed(machine: Machine, monkeypatch: pytes
 @pytest.mark.parametrize("machine", ["Cortex-M0+"], indirect=True)
 def test_steps_are_seen_of_code_that_ran_before(machine: Machine) -> None:
     call = process(machine, 1, REQUEST)
-    steps = machine.steps("dumpulse_process_packet", machine.agent, machine.packet, len(REQUEST), CONTEXT)
+    steps = machine.steps("dumpulse_process_packet", machine.agent, machine.packet, len(REQUEST),
+                          CONTEXT)
     assert len(steps) == call.cost

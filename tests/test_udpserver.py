@@ -42,7 +42,8 @@ EVERY_CAUSE = [  # packets, and what each is refused for
     (b"AreyouOk", "magic"), (bytes(8), "magic"), (heartbeat(3, 76, 9, magic=0xF0), "magic"),
     (heartbeat(64, 76, 9, magic=0xF0), "magic"), (b"areyouOK", "magic"),
     (REQUEST[:4] + GOOD[4:], "checksum"),
-    *[(GOOD[:at] + bytes((GOOD[at] ^ 1,)) + GOOD[at + 1:], "checksum") for at in (0, 1, 2, 3, 5, 6, 7)],
+    *[(GOOD[:at] + bytes((GOOD[at] ^ 1,)) + GOOD[at + 1:], "checksum")
+      for at in (0, 1, 2, 3, 5, 6, 7)],
     (bytes(4) + heartbeat(64, 76, 9)[4:], "checksum"), (bytes(4) + GOOD[4:], "checksum"),
     (heartbeat(64, 76, 9), "variable"), (heartbeat(255, 0, 0), "variable"),
 ]
@@ -129,24 +130,35 @@ def unix_stamp(tick_ms: int) -> int:
     (["--bind", "1.2.3.4.5"], "--bind"), (["--bind", "fe80::1%nosuch0"], "interface"),
     (["--bind", "9" * 5000], "--bind"),
     ([f"--bind=127.0.0.{number}" for number in range(17)], "16 times"),
-    (["--bind", "0.0.0.0", "--bind", "::"], "--bind ::"), (["--bind", "::", "--bind", "::1"], "--bind ::1"),
-    (["--bind", "127.0.0.1", "--bind", "0.0.0.0"], "--bind 0.0.0.0"), (["--bind=::1", "--bind=::1"], "give it alone"),
+    (["--bind", "0.0.0.0", "--bind", "::"], "--bind ::"),
+    (["--bind", "::", "--bind", "::1"], "--bind ::1"),
+    (["--bind", "127.0.0.1", "--bind", "0.0.0.0"], "--bind 0.0.0.0"),
+    (["--bind=::1", "--bind=::1"], "give it alone"),
     (["--allow", "1.2.3.4/33"], "IPv4 network goes a number from 0 to 32"),
-    (["--allow", "::ffff:0:0/96"], "IPv4 network goes"), (["--allow", "::/129"], "IPv6 network goes a number from 0 to 128"),
-    (["--allow", "1.2.3.4/8"], "beyond"), (["--allow", "/8"], "--allow"), (["--allow", "x"], "--allow"),
-    (["--allow-heartbeats", "1.2.3.4/8"], "--allow-heartbeats 1.2.3.4/8: the address has bits set beyond"),
+    (["--allow", "::ffff:0:0/96"], "IPv4 network goes"),
+    (["--allow", "::/129"], "IPv6 network goes a number from 0 to 128"),
+    (["--allow", "1.2.3.4/8"], "beyond"), (["--allow", "/8"], "--allow"),
+    (["--allow", "x"], "--allow"),
+    (["--allow-heartbeats", "1.2.3.4/8"],
+     "--allow-heartbeats 1.2.3.4/8: the address has bits set beyond"),
     (["--allow-heartbeats=::"] * 65, "--allow-heartbeats may be given 64 times"),
-    (["--burst", "0"], "--burst must be a number from 1 to 1000000"), (["--burst", "1000001"], "--burst"),
-    (["--log", "all"], "--log wants errors, normal or changes, not 'all'"), (["--log="], "--log wants"),
-    (["--allow", "::1/"], "--allow"), (["--allow", "1.2.3.4/ 8"], "--allow"), (["--allow=::"] * 65, "64 times"),
-    (["--rate", "0"], "1 to 1000000"), (["--rate", "1.5"], "--rate"), (["--rate-total", "x"], "--rate-total"),
+    (["--burst", "0"], "--burst must be a number from 1 to 1000000"),
+    (["--burst", "1000001"], "--burst"),
+    (["--log", "all"], "--log wants errors, normal or changes, not 'all'"),
+    (["--log="], "--log wants"),
+    (["--allow", "::1/"], "--allow"), (["--allow", "1.2.3.4/ 8"], "--allow"),
+    (["--allow=::"] * 65, "64 times"),
+    (["--rate", "0"], "1 to 1000000"), (["--rate", "1.5"], "--rate"),
+    (["--rate-total", "x"], "--rate-total"),
     (["--self", "64"], "0 to 63"), (["--self", "1:0"], "1 to 255"), (["--self", "1:256"], "--self"),
     (["--self", "1:"], "--self"), (["--self", ":1"], "--self"), (["--self", "1:2:3"], "--self"),
     (["--tick", "0"], "--tick"), (["--tick", "3600001"], "--tick"), (["--state", ""], "--state"),
     (["--state", "x" * 5000], "--state"), (["--state-every", "0"], "--state-every"),
-    (["--bind", "a\nb\x1b[2J"], "--bind"), (["--stats-json=1"], "no value"), (["--help=me"], "no value"),
+    (["--bind", "a\nb\x1b[2J"], "--bind"), (["--stats-json=1"], "no value"),
+    (["--help=me"], "no value"),
     (["--state-every", "5"], "--state FILE"), (["-help"], "no option"),
-    (["--stats", ""], "107 bytes at most"), (["--stats", "x" * 108], "107 bytes at most"), (["--stats"], "needs a value"),
+    (["--stats", ""], "107 bytes at most"), (["--stats", "x" * 108], "107 bytes at most"),
+    (["--stats"], "needs a value"),
     (["--can-id", "680"], "--can INTERFACE"), (["--can", "vcan0", "--can-id", "681"], "not '681'"),
 ])
 def test_wrong_arguments_get_one_line_and_status_2(arguments: list[str], mention: str) -> None:
@@ -158,14 +170,18 @@ def test_wrong_arguments_get_one_line_and_status_2(arguments: list[str], mention
 
 
 @pytest.mark.parametrize("given, said_of_it", [
-    ("\u00e9\u20ac\U0001f600\u00a0", None), ("\x80\x9b31m", "????31m"), ("\u2028\u202e\u2069", "?" * 9), ("\ud800", "???"),
+    ("\u00e9\u20ac\U0001f600\u00a0", None), ("\x80\x9b31m", "????31m"),
+    ("\u2028\u202e\u2069", "?" * 9), ("\ud800", "???"),
     *[(os.fsdecode(raw), "?" * len(raw)) for raw in (
-        b"\x80", b"\x9b", b"\xc2", b"\xc1\x81", b"\xe0\x82\x81", b"\xe2\x82", b"\xf0\x82\x82\xac", b"\xf4\x90\x80\x80",
+        b"\x80", b"\x9b", b"\xc2", b"\xc1\x81", b"\xe0\x82\x81", b"\xe2\x82", b"\xf0\x82\x82\xac",
+        b"\xf4\x90\x80\x80",
         b"\xf8\x88\x80\x80\x80", b"\xff\xfe", b"\x7f\x1b\t")]])
 def test_no_control_character_is_said(given: str, said_of_it: str | None) -> None:
     """What is shown is UTF-8 without the controls of C0 and C1, and without what turns a line round."""
-    raw = given.encode("utf-8", "surrogatepass") if given == "\ud800" else os.fsencode(given)  # 3 bytes, or those meant
-    done = subprocess.run([*command(), b"--bind", raw], capture_output=True, timeout=PATIENCE, check=False)
+    # 3 bytes, or those meant
+    raw = given.encode("utf-8", "surrogatepass") if given == "\ud800" else os.fsencode(given)
+    done = subprocess.run([*command(), b"--bind", raw], capture_output=True, timeout=PATIENCE,
+                          check=False)
     assert done.returncode == 2 and f"and not '{said_of_it or given}'\n".encode() in done.stderr
 
 
@@ -179,12 +195,14 @@ def test_help_fits_the_terminal_and_the_manual_has_every_option() -> None:
     assert set(options) == set(re.findall(r"^\.BI? (--[a-z-]+)", manual, re.M))
     burst, rate, total = (int(re.findall(rf"^  {option} .*\((\d+)\)", done.stdout, re.M)[0])
                           for option in ("--burst N", "--rate N", "--rate-total N"))
-    text = " ".join(re.sub(r"^\.BR? |\\f.", "", manual, flags=re.M).split())  # its sums are those of the defaults
+    # Its sums are those of the defaults
+    text = " ".join(re.sub(r"^\.BR? |\\f.", "", manual, flags=re.M).split())
     assert f"at most {burst + rate} reports within any second, {(burst + rate) * 288:,} bytes" in text
     assert f"at most {2 * total} within any second, {2 * total * 288:,} bytes" in text
     tests = Path(__file__).read_text() + Path(__file__).with_name("servers.py").read_text()
     assert all(f'"{option}"' in tests for option in options)
-    (version,) = re.findall(r'^#define DUMPULSE_VERSION "(.*?)"', (ROOT / "dumpulse.h").read_text(), re.M)
+    (version,) = re.findall(r'^#define DUMPULSE_VERSION "(.*?)"',
+                            (ROOT / "dumpulse.h").read_text(), re.M)
     assert run("--version").stdout == f"udpserver {version}\n"
     for page in ("udpserver.8", "canserver.8", "dumpulse.1"):
         assert f' "Dumpulse {version}" ' in (ROOT / "man" / page).read_text().splitlines()[1]
@@ -193,7 +211,8 @@ def test_help_fits_the_terminal_and_the_manual_has_every_option() -> None:
 def test_a_gateway_needs_a_can_interface() -> None:
     """What it does with one is for the machine that test_can.py starts."""
     done = run("--can", "nocan0", "--can-id", "18FF5080", "0")
-    assert done.returncode == 1 and re.search("this kernel has no CAN|no such CAN interface", done.stderr)
+    assert done.returncode == 1 and re.search("this kernel has no CAN|no such CAN interface",
+                                              done.stderr)
 
 
 def test_a_port_in_use_is_said(server: Server) -> None:
@@ -215,7 +234,8 @@ def test_an_interface_goes_with_an_address() -> None:
 
 def test_what_is_taken_for_granted_is_said(server: Server) -> None:
     assert server.stderr.lines[-1] == (
-        "udpserver: reports to 127.0.0.0/8 ::1; for each 128 at once and 10 a second, in all 1000 a second; "
+        "udpserver: reports to 127.0.0.0/8 ::1; for each 128 at once and 10 a second, "
+        "in all 1000 a second; "
         "--allow CIDR names others")
 
 
@@ -240,7 +260,8 @@ def test_signals_end_it_cleanly(number: int) -> None:
 
 def test_nohup() -> None:
     """The signal that it must not heed is delivered before it is seen to go on."""
-    with Server(preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)) as server, Peer(server) as peer:
+    with Server(preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)) as server, \
+            Peer(server) as peer:
         server.process.send_signal(signal.SIGHUP)
         for _ in range(3):  # each time the loop goes round, so that a signal would have ended it
             peer.ask()
@@ -324,7 +345,8 @@ def test_a_stream_of_everything_leaves_what_the_model_has(server: Server, peer: 
 
 
 def test_two_clients_at_once_each_get_their_own(server: Server) -> None:
-    with Peer(server) as one, Peer(server, source="127.0.0.2") as other, Peer(server, "::1") as third:
+    with Peer(server) as one, Peer(server, source="127.0.0.2") as other, \
+            Peer(server, "::1") as third:
         for number in range(8):
             one.send(heartbeat(1, 1, number), REQUEST)
             other.send(heartbeat(2, 2, number), REQUEST)
@@ -395,7 +417,8 @@ def test_who_may_ask(wildcard: str) -> None:
         for number, source in enumerate(refused, 1):
             with Peer(server, source=source) as peer:
                 peer.send(REQUEST)
-                server.wait_for(lambda now, n=number: now["not_allowed"] == n, source)  # type: ignore[misc]
+                server.wait_for(lambda now, n=number: now["not_allowed"] == n,  # type: ignore[misc]
+                                source)
                 assert not peer.has_answer()
                 peer.send(heartbeat(1, 2, 3))  # is taken from anybody
         server.wait_for(lambda now: now["heartbeats"] == len(refused), "heartbeats")
@@ -490,7 +513,8 @@ def test_a_monitoring_host_may_check_every_variable_at_once() -> None:
     with Server("--self", "0") as server, Peer(server) as peer:
         peer.send(*(heartbeat(variable, 1, 1) for variable in range(1, 64)))
         settled(server, 63)
-        done = subprocess.run([sys.executable, "-S", "-I", "-c", CHECKS, str(ROOT), str(server.port)],
+        done = subprocess.run([sys.executable, "-S", "-I", "-c", CHECKS, str(ROOT),
+                               str(server.port)],
                               capture_output=True, text=True, timeout=2 * PATIENCE, check=True)
         assert done.stdout.splitlines()[-1].split() == ["0"] * 63, done.stdout
         counters = server.stop()
@@ -498,12 +522,14 @@ def test_a_monitoring_host_may_check_every_variable_at_once() -> None:
 
 
 @pytest.mark.parametrize("rule, taken, refused", [
-    ("127.1.2.0/24", "127.1.2.3", "127.1.3.3"), ("::/0", "::1", "127.0.0.1"), ("0.0.0.0/0", "127.0.0.1", "::1")])
+    ("127.1.2.0/24", "127.1.2.3", "127.1.3.3"), ("::/0", "::1", "127.0.0.1"),
+    ("0.0.0.0/0", "127.0.0.1", "::1")])
 @pytest.mark.parametrize("log", ["normal", "changes"])
 def test_who_may_send_heartbeats(rule: str, taken: str, refused: str, log: str) -> None:
     with Server("--bind", "::", "--allow-heartbeats", "192.0.2.7", "--allow-heartbeats", rule,
                 "--allow", "0.0.0.0/0", "--allow", "::/0", "--log", log) as server:
-        assert any(line.endswith(f"heartbeats from 192.0.2.7 {rule}") for line in server.stderr.lines)
+        assert any(line.endswith(f"heartbeats from 192.0.2.7 {rule}")
+                   for line in server.stderr.lines)
         for number, source in enumerate((taken, refused)):
             with Peer(server, "::1" if ":" in source else "127.0.0.1", source=source) as peer:
                 peer.send(heartbeat(number + 1, 2, 3), GOOD[:7])
@@ -513,16 +539,19 @@ def test_who_may_send_heartbeats(rule: str, taken: str, refused: str, log: str) 
         assert entries[1][2:] == b"\2\3" and entries[2] == UNSET
         counters = server.stop()
         assert (counters["heartbeats"], counters["not_allowed"], counters["length"]) == (1, 1, 2)
-        assert any(f"{refused}: refused: not allowed; --allow" in line for line in server.stderr.all()) == \
+        assert any(f"{refused}: refused: not allowed; --allow" in line
+                   for line in server.stderr.all()) == \
             (log == "changes")
 
 
 # ---- The log ------------------------------------------------------------------------------
 
 def test_changes_names_each_source_once() -> None:
-    with Server("--log", "changes", "--burst", "1", "--rate", "1", "--bind", "127.0.0.1", "--bind", "::1") as server:
+    with Server("--log", "changes", "--burst", "1", "--rate", "1", "--bind", "127.0.0.1", "--bind",
+                "::1") as server:
         begun = len(server.stderr.lines)
-        with Peer(server) as one, Peer(server, source="127.0.0.2") as other, Peer(server, "::1") as third:
+        with Peer(server) as one, Peer(server, source="127.0.0.2") as other, \
+                Peer(server, "::1") as third:
             for _ in range(3):
                 one.send(heartbeat(7, 3, 1), heartbeat(8, 4, 1))
                 other.send(GOOD[:7], bytes(8), bytes(4) + GOOD[4:], heartbeat(64, 1, 1))
@@ -553,8 +582,10 @@ def test_a_flood_of_forged_sources_does_not_flood_the_log() -> None:
         lines = server.stderr.all()[begun:]
     named = [line for line in lines if "first heartbeat" in line]
     (full,) = (line for line in lines if "1024 sources are known" in line)
-    unnamed = sum(int(number) for number in re.findall(r"(\d+) more were not named", "\n".join(lines)))
-    assert 100 <= len(named) <= 101 + passed and len(named) + unnamed == 1024 and counters["drops"] == 0
+    unnamed = sum(int(number) for number in re.findall(r"(\d+) more were not named",
+                                                       "\n".join(lines)))
+    assert 100 <= len(named) <= 101 + passed and len(named) + unnamed == 1024 \
+        and counters["drops"] == 0
     assert len(lines) <= 2 * (len(named) - 100) + 102
 
 
@@ -564,8 +595,10 @@ def test_errors_alone_are_said_on_request(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(tmp_path / "notify"))
         manager.settimeout(PATIENCE)
-        process = subprocess.Popen([*command(), "--log", "errors", "0"], stdout=subprocess.DEVNULL, text=True,
-                                   stderr=subprocess.PIPE, env={**os.environ, "NOTIFY_SOCKET": str(tmp_path / "notify")})
+        process = subprocess.Popen([*command(), "--log", "errors", "0"], stdout=subprocess.DEVNULL,
+                                   text=True,
+                                   stderr=subprocess.PIPE,
+                                   env={**os.environ, "NOTIFY_SOCKET": str(tmp_path / "notify")})
         assert manager.recv(100) == b"READY=1"
         process.terminate()
         lines = process.communicate(timeout=PATIENCE)[1].splitlines()
@@ -607,7 +640,8 @@ def test_counters_can_be_read_by_people() -> None:
         pass
     process.send_signal(signal.SIGUSR1)
     line = process.stdout.readline()
-    assert line == ("packets 0: heartbeats 0, reports 0; refused for length 0, magic 0, checksum 0, "
+    assert line == (
+        "packets 0: heartbeats 0, reports 0; refused for length 0, magic 0, checksum 0, "
                     "variable 0, not allowed 0, rate 0; reports unsent 0; dropped by the kernel 0; "
                     "failed saves 0\n")
     process.terminate()
@@ -640,7 +674,8 @@ def test_the_counters_on_a_socket(tmp_path: Path) -> None:
         assert list(stats)[:5] == ["program", "version", "started", "uptime", "variables"]
         assert (stats.pop("program"), stats.pop("variables")) == ("udpserver", 2)
         assert f"udpserver {stats.pop('version')}\n" == run("--version").stdout
-        assert before <= stats.pop("started") <= time.time() and 0 <= stats.pop("uptime") <= time.time() - before
+        assert before <= stats.pop("started") <= time.time() \
+            and 0 <= stats.pop("uptime") <= time.time() - before
         assert stats == counters and list(stats) == list(counters)
         with connect(path) as early:  # who hangs up, and who asks as a browser does
             early.close()
@@ -656,10 +691,12 @@ def test_the_counters_on_a_socket(tmp_path: Path) -> None:
 def test_nobody_who_connects_stops_the_server(tmp_path: Path) -> None:
     """Not those who do not read, and not more than it has descriptors for."""
     path = tmp_path / "stats"
-    with Server("--stats", str(path), preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))) as server, \
+    with Server("--stats", str(path), preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE,
+                                                                            (40, 40))) as server, \
             Peer(server) as peer, contextlib.ExitStack() as opened:
         server.process.send_signal(signal.SIGSTOP)
-        waiting = [opened.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) for _ in range(300)]
+        waiting = [opened.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+                   for _ in range(300)]
         for one in waiting:
             one.setblocking(False)
         accepted = [one for one in waiting if not one.connect_ex(str(path))]
@@ -679,7 +716,8 @@ def test_nobody_who_connects_stops_the_server(tmp_path: Path) -> None:
 def test_the_counters_on_a_socket_under_load(server_load: tuple[Server, Path]) -> None:
     """It naps, and looks at no socket then."""
     server, path = server_load
-    flood = subprocess.Popen([built("build/flood"), str(server.port), "1000"], stdout=subprocess.DEVNULL)
+    flood = subprocess.Popen([built("build/flood"), str(server.port), "1000"],
+                             stdout=subprocess.DEVNULL)
     seen = []
     while flood.poll() is None:
         seen.append(read_stats(path)["packets"])
@@ -722,7 +760,8 @@ def test_what_is_no_socket_stays(tmp_path: Path) -> None:
             before = sorted(os.listdir(tmp_path))
             for name in (*before, "no/directory"):
                 done = run("--stats", str(tmp_path / name), "0")
-                assert done.returncode == 1 and f"cannot use --stats {tmp_path / name}: " in said(done)[-1], name
+                assert done.returncode == 1 \
+                    and f"cannot use --stats {tmp_path / name}: " in said(done)[-1], name
     assert sorted(os.listdir(tmp_path)) == before
 
 
@@ -744,7 +783,8 @@ class Noting(Server):
     """The server with calls.c around it."""
 
     def __init__(self, *options: str, **environment: str) -> None:
-        super().__init__(*options, env={**os.environ, **environment}, program=[built("build/udpserver-calls")])
+        super().__init__(*options, env={**os.environ, **environment},
+                         program=[built("build/udpserver-calls")])
 
 
 @pytest.mark.parametrize("rest", [1, 15, 16, 17, 60])
@@ -767,7 +807,8 @@ def test_no_nap_while_it_is_behind(tmp_path: Path) -> None:
     """When a round took a quarter of what the buffer holds, the next one follows at once."""
     noted = tmp_path / "calls"
     with Noting("--bind", "127.0.0.1", CALLS=str(noted)) as server, Peer(server) as peer:
-        room = int((re.findall(r"buffers (\d+) packets only", "\n".join(server.stderr.lines)) or ["10922"])[0])
+        room = int((re.findall(r"buffers (\d+) packets only", "\n".join(server.stderr.lines))
+                    or ["10922"])[0])
         for packets, naps, behind in ((room // 4 - 1, 1, 0), (room // 4, 0, 1)):
             count = server.stats()["packets"]
             server.process.send_signal(signal.SIGSTOP)
@@ -776,7 +817,8 @@ def test_no_nap_while_it_is_behind(tmp_path: Path) -> None:
             server.process.send_signal(signal.SIGCONT)
             settled(server, count + packets)
             since = noted.read_text().removeprefix(before).splitlines()
-            assert [since.count(f"ppoll 0 {wait}") for wait in ("0.001000000", "0.000000000")] == [naps, behind]
+            assert [since.count(f"ppoll 0 {wait}")
+                    for wait in ("0.001000000", "0.000000000")] == [naps, behind]
 
 
 def test_a_socket_that_always_has_more_does_not_hold_up_the_others() -> None:
@@ -785,7 +827,8 @@ def test_a_socket_that_always_has_more_does_not_hold_up_the_others() -> None:
     with Noting("--bind", "127.0.0.1", "--bind", "127.0.0.2", ENDLESS="1") as server, \
             Peer(server) as first, Peer(server, "127.0.0.2") as peer:
         first.send(b"")
-        server.wait_for(lambda counters: counters["length"] > 0, "the first socket has packets without end")
+        server.wait_for(lambda counters: counters["length"] > 0,
+                        "the first socket has packets without end")
         peer.send(heartbeat(1, 2, 3))
         assert peer.ask()[1][2:] == b"\2\3"
         assert server.stop()["length"] > 0
@@ -813,7 +856,8 @@ def test_a_reader_that_does_not_read_stops_nothing() -> None:
                 while True:
                     os.write(writing, bytes(65536))
             os.set_blocking(writing, True)
-        process = subprocess.Popen([*command(), "0"], stdout=writing, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen([*command(), "0"], stdout=writing, stderr=subprocess.PIPE,
+                                   text=True)
         os.close(writing)
         if close:
             os.close(reading)
@@ -890,9 +934,11 @@ def test_the_table_survives_a_restart_only_with_state(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [
-    b"", b"D", b"Dumpuls", bytes(7), bytes(284), bytes(1024), b"Dumpulse" + b"\n" * 1016, state_bytes(bytes(256))[:-1], state_bytes(bytes(256)) + b"\0",
+    b"", b"D", b"Dumpuls", bytes(7), bytes(284), bytes(1024), b"Dumpulse" + b"\n" * 1016,
+    state_bytes(bytes(256))[:-1], state_bytes(bytes(256)) + b"\0",
     state_bytes(bytes(256), version=2), *[
-        bytes(byte ^ (0x40 if place == at else 0) for place, byte in enumerate(state_bytes(b"\5" * 256)))
+        bytes(byte ^ (0x40 if place == at else 0)
+              for place, byte in enumerate(state_bytes(b"\5" * 256)))
         for at in (8, 12, 20, 24, 100, 279, 280, 283)]])
 def test_a_damaged_file_is_set_aside_and_never_served(tmp_path: Path, damage: bytes) -> None:
     file = tmp_path / "table"
@@ -936,12 +982,15 @@ def test_entries_that_grew_too_old_meanwhile_are_forgotten(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("options", [[], ["--keep-old"]])
-def test_an_entry_that_grows_too_old_is_forgotten_while_it_runs(tmp_path: Path, options: list[str]) -> None:
+def test_an_entry_that_grows_too_old_is_forgotten_while_it_runs(tmp_path: Path,
+                                                                options: list[str]) -> None:
     """Its age would wrap a second and a half from now: a dead node would look alive again."""
     file = tmp_path / "table"
     now_ms = int(time.time() * 1000)
-    file.write_bytes(state_bytes(stamped({1: 61000, 2: 60900, 3: 30000, 4: 0}, now_ms), tick=1, written_ms=now_ms))
-    with Server("--state", str(file), "--tick", "1", "--self", "0", *options) as server, Peer(server) as peer:
+    file.write_bytes(state_bytes(stamped({1: 61000, 2: 60900, 3: 30000, 4: 0}, now_ms), tick=1,
+                                 written_ms=now_ms))
+    with Server("--state", str(file), "--tick", "1", "--self", "0", *options) as server, \
+            Peer(server) as peer:
         begun = time.monotonic()
         kept = set()
         while time.monotonic() < begun + 6:
@@ -955,7 +1004,8 @@ def test_an_entry_that_grows_too_old_is_forgotten_while_it_runs(tmp_path: Path, 
                         assert age >= least
                     kept.add((variable, asked - now_ms > 5000))
             time.sleep(0.11)
-        assert {variable for variable, late in kept if late} == ({1, 2, 3, 4} if options else {3, 4})
+        assert {variable for variable, late in kept if late} == ({1, 2, 3, 4} if options
+                                                                 else {3, 4})
         lines = "\n".join(server.stderr.lines)
         forgotten = sum(map(int, re.findall(r"forgot (\d+) variable", lines)))
         assert forgotten == (0 if options else 2) and "1 variables" not in lines
@@ -987,7 +1037,8 @@ def test_a_new_file_of_several_names_is_not_written_to(tmp_path: Path) -> None:
 def test_nothing_is_said_into_the_state_file(tmp_path: Path) -> None:
     """Whoever starts it may have closed the standard descriptors."""
     file = tmp_path / "table"
-    process = subprocess.Popen(["bash", "-c", 'exec "$@" <&- >&- 2>&-', "bash", built("build/udpserver"), "--state",
+    process = subprocess.Popen(["bash", "-c", 'exec "$@" <&- >&- 2>&-', "bash",
+                                built("build/udpserver"), "--state",
                                 str(file), "--state-every", "1", "0"])
     try:
         wait_until(file.exists, "it has started")
@@ -1007,13 +1058,16 @@ def test_it_is_written_after_changes_and_only_then(tmp_path: Path) -> None:
         descriptors = os.listdir(f"/proc/{server.process.pid}/fd")
         for value in range(2):
             peer.send(heartbeat(0, 1, value))
-            wait_until(lambda v=value: file.read_bytes()[26:28] == bytes((1, v)), "the change is written")  # type: ignore[misc]
+            wait_until(lambda v=value: file.read_bytes()[26:28] ==  # type: ignore[misc]
+                       bytes((1, v)),
+                       "the change is written")
         written = file.stat().st_ino, file.stat().st_mtime_ns
         time.sleep(2.2)
         peer.send(bytes(8), REQUEST)
         peer.answer()
         assert (file.stat().st_ino, file.stat().st_mtime_ns) == written
-        assert len(os.listdir(f"/proc/{server.process.pid}/fd")) == len(descriptors)  # none is left open
+        # None is left open
+        assert len(os.listdir(f"/proc/{server.process.pid}/fd")) == len(descriptors)
 
 
 def test_two_servers_cannot_share_a_file(tmp_path: Path) -> None:
@@ -1064,7 +1118,8 @@ def test_a_symbolic_link_is_not_followed(tmp_path: Path) -> None:
 
 
 def test_no_program_would_inherit_its_descriptors(tmp_path: Path) -> None:
-    with Server("--bind", "127.0.0.1", "--bind", "::1", "--state", str(tmp_path / "table")) as server:
+    with Server("--bind", "127.0.0.1", "--bind", "::1", "--state",
+                str(tmp_path / "table")) as server:
         place = Path(f"/proc/{server.process.pid}/fdinfo")
         flags = {file.name: int(re.findall(r"^flags:\s*(\d+)", file.read_text(), re.M)[0], 8)
                  for file in place.iterdir() if int(file.name) > 2}
@@ -1073,7 +1128,8 @@ def test_no_program_would_inherit_its_descriptors(tmp_path: Path) -> None:
 
 def calls(*arguments: str, **environment: str) -> tuple[int, list[str]]:
     """The server with calls.c around it, ended once it listens: its exit status, and its lines."""
-    process = subprocess.Popen([built("build/udpserver-calls"), *arguments, "0"], text=True, stdout=subprocess.DEVNULL,
+    process = subprocess.Popen([built("build/udpserver-calls"), *arguments, "0"], text=True,
+                               stdout=subprocess.DEVNULL,
                                stderr=subprocess.PIPE, env={**os.environ, **environment})
     lines = []
     with process:
@@ -1085,20 +1141,25 @@ def calls(*arguments: str, **environment: str) -> tuple[int, list[str]]:
     return process.returncode, lines
 
 
-@pytest.mark.parametrize("moment, first", [("table", True), ("table.lock", True), ("flock", True), ("table.new", False),
-                                           ("write-file", False), ("fsync-file", False), ("rename", False)])
+@pytest.mark.parametrize("moment, first", [("table", True), ("table.lock", True), ("flock", True),
+                                           ("table.new", False),
+                                           ("write-file", False), ("fsync-file", False),
+                                           ("rename", False)])
 @pytest.mark.parametrize("content", [None, state_bytes(b"\5" * 256), bytes(9)])
-def test_two_servers_that_start_at_once(tmp_path: Path, content: bytes | None, moment: str, first: bool) -> None:
+def test_two_servers_that_start_at_once(tmp_path: Path, content: bytes | None, moment: str,
+                                        first: bool) -> None:
     """Before any step of the one, another is started: before the lock it is the one that serves."""
     file, log = tmp_path / "table", tmp_path / "log"
     if content is not None:
         file.write_bytes(content)
     other = f"{built('build/udpserver')} --self 5 --state {file} 0 >{log} 2>&1 & echo $! >{tmp_path / 'pid'}"
     status, lines = calls("--state", str(file),
-                          BEFORE=f"{moment} {other}; until grep -Eq 'reports to|another server' {log}; do sleep 0.01; done")
+                          BEFORE=f"{moment} {other}; until grep -Eq 'reports to|another server' "
+                                 f"{log}; do sleep 0.01; done")
     with contextlib.suppress(ProcessLookupError):  # if it has refused to start
         os.kill(int((tmp_path / "pid").read_text()), signal.SIGTERM)
-    assert status == int(first) and ("another server uses it: give each its own" in lines[-1]) == first
+    assert status == int(first) \
+        and ("another server uses it: give each its own" in lines[-1]) == first
     assert ("another server uses it" in log.read_text()) != first
     wait_until(lambda: "packets 0" in log.read_text() or not first, "the other has ended")
     assert file.read_bytes()[24:280] == (b"\5" if content and content[0] else b"\0") * 256
@@ -1139,7 +1200,8 @@ def test_whoever_may_read_the_state_cannot_stop_the_server(tmp_path: Path) -> No
         assert (tmp_path / "table.lock").stat().st_mode == 0o100600
 
 
-FOREIGN = [b"127.0.0.1 localhost\n", b"x", b"\0\0\1", b"dumpulse", bytes(1025), state_bytes(bytes(256)) + bytes(1000)]
+FOREIGN = [b"127.0.0.1 localhost\n", b"x", b"\0\0\1", b"dumpulse", bytes(1025),
+           state_bytes(bytes(256)) + bytes(1000)]
 
 
 @pytest.mark.parametrize("content", FOREIGN)
@@ -1151,14 +1213,16 @@ def test_what_is_somebody_elses_stays(tmp_path: Path, suffix: str, content: byte
     file.write_bytes(content)
     before = file.stat()
     done = run("--state", str(tmp_path / "table"), "0")
-    assert done.returncode == 1 and f"{file}: it is somebody else's, and begins with '" in said(done)[-1]
+    assert done.returncode == 1 \
+        and f"{file}: it is somebody else's, and begins with '" in said(done)[-1]
     assert content[:1] != b"1" or "'127.0.0.1 localhost?'" in said(done)[-1]
     assert file.read_bytes() == content and file.stat().st_mode == before.st_mode
     if not suffix:
         assert os.listdir(tmp_path) == ["table"]
 
 
-@pytest.mark.parametrize("unfinished", [b"", b"Dump", state_bytes(b"\1" * 256)[:100], bytes(284), state_bytes(b"\1" * 256)])
+@pytest.mark.parametrize("unfinished", [b"", b"Dump", state_bytes(b"\1" * 256)[:100], bytes(284),
+                                        state_bytes(b"\1" * 256)])
 def test_what_a_crash_has_left_is_written_over(tmp_path: Path, unfinished: bytes) -> None:
     file = tmp_path / "table"
     file.write_bytes(state_bytes(b"\5" * 256))
@@ -1186,7 +1250,8 @@ def test_a_state_that_is_restored_while_it_runs(tmp_path: Path, way: str) -> Non
             backup.write_bytes(restored)
             subprocess.run([way, backup, file], check=True)
             peer.send(heartbeat(0, 1, value))
-            wait_until(lambda v=value: changed_to(file) == bytes((1, v)), "it saves")  # type: ignore[misc]
+            wait_until(lambda v=value: changed_to(file) == bytes((1, v)),  # type: ignore[misc]
+                       "it saves")
             assert changed.read_bytes() == restored
         file.write_bytes(b"somebody else's")
         peer.send(heartbeat(0, 1, 9))
@@ -1207,7 +1272,8 @@ def test_a_disk_that_is_full_at_the_start_stops_nothing(tmp_path: Path) -> None:
     file, full = tmp_path / "table", tmp_path / "full"
     file.write_bytes(state_bytes(b"\5" * 256))
     full.write_bytes(b"")
-    with Server("--state", str(file), "--state-every", "1", program=[built("build/udpserver-calls")],
+    with Server("--state", str(file), "--state-every", "1",
+                program=[built("build/udpserver-calls")],
                 env={**os.environ, "FULL": str(full)}) as server, Peer(server) as peer:
         assert peer.ask()[0][2:] == b"\5\5"
         server.wait_for(lambda now: now["failed_saves"] >= 2, "it tries again")
@@ -1215,7 +1281,8 @@ def test_a_disk_that_is_full_at_the_start_stops_nothing(tmp_path: Path) -> None:
         wait_until(lambda: file.read_bytes()[:280] != state_bytes(b"\5" * 256)[:280], "it saves")
         server.stop()
         lines = server.stderr.all()
-    assert sum("No space left" in line for line in lines) == 1 == sum("serving all the same" in line for line in lines)
+    assert sum("No space left" in line
+               for line in lines) == 1 == sum("serving all the same" in line for line in lines)
     full.write_bytes(b"")
     with Server("--state", str(file), program=[built("build/udpserver-calls")],
                 env={**os.environ, "FULL": str(full)}) as server:
@@ -1227,14 +1294,16 @@ def test_the_state_is_on_the_disk_before_it_has_its_name(tmp_path: Path) -> None
     noted = (tmp_path / "calls").read_text().splitlines()
     assert status == 0
     start = noted.index("table.lock")
-    assert noted[start:start + 8] == ["table.lock", "flock", "table", "table.new", "write-file", "fsync-file", "table", "rename"]
+    assert noted[start:start + 8] == ["table.lock", "flock", "table", "table.new", "write-file",
+                                      "fsync-file", "table", "rename"]
     assert noted[start + 8:start + 10] == ["", "fsync-directory"]
 
 
 def test_a_disk_that_fails_later_stops_nothing(tmp_path: Path) -> None:
     place = tmp_path / "place"
     place.mkdir()
-    with Server("--state", str(place / "table"), "--state-every", "1") as server, Peer(server) as peer:
+    with Server("--state", str(place / "table"), "--state-every",
+                "1") as server, Peer(server) as peer:
         shutil.rmtree(place)
         peer.send(heartbeat(1, 2, 3))
         server.wait_for(lambda now: now["failed_saves"] >= 2, "two failed saves")
@@ -1331,9 +1400,11 @@ def test_a_manager_that_is_busy_is_told_later(tmp_path: Path) -> None:
             assert next_message() == b"STOPPING=1"
 
 
-@pytest.mark.parametrize("watchdog", [{"WATCHDOG_USEC": "50000", "WATCHDOG_PID": "1"}, {"WATCHDOG_USEC": "0"},
+@pytest.mark.parametrize("watchdog", [{"WATCHDOG_USEC": "50000", "WATCHDOG_PID": "1"},
+                                      {"WATCHDOG_USEC": "0"},
                                       {"WATCHDOG_USEC": "-5"}, {"WATCHDOG_USEC": "9" * 30}])
-def test_a_watchdog_for_others_or_of_nonsense_gets_nothing(tmp_path: Path, watchdog: dict[str, str]) -> None:
+def test_a_watchdog_for_others_or_of_nonsense_gets_nothing(tmp_path: Path,
+                                                           watchdog: dict[str, str]) -> None:
     name = str(tmp_path / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(name)
@@ -1359,8 +1430,10 @@ def test_a_manager_that_does_not_read_is_not_waited_for(tmp_path: Path) -> None:
     name = str(tmp_path / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(name)
-        with Server(env={**os.environ, "NOTIFY_SOCKET": name, "WATCHDOG_USEC": "1000"}) as server, Peer(server) as peer:
-            wait_until(lambda: any("cannot notify" in line for line in server.stderr.lines), "it is full")
+        with Server(env={**os.environ, "NOTIFY_SOCKET": name, "WATCHDOG_USEC": "1000"}) as server, \
+                Peer(server) as peer:
+            wait_until(lambda: any("cannot notify" in line for line in server.stderr.lines),
+                       "it is full")
             peer.ask()
             server.stop()
 
@@ -1369,12 +1442,14 @@ class Activated(Server):
     """A server that gets sockets as systemd passes them."""
 
     def __init__(self, *sockets: socket.socket, pid: str = "$$", port: int | None = None) -> None:
-        passing = " ".join(f"{3 + number}<&{held.fileno() + 100}" for number, held in enumerate(sockets))
+        passing = " ".join(f"{3 + number}<&{held.fileno() + 100}"
+                           for number, held in enumerate(sockets))
         for held in sockets:
             os.dup2(held.fileno(), held.fileno() + 100)
         try:
             super().__init__(port=port, pass_fds=[held.fileno() + 100 for held in sockets], wrap=[
-                "bash", "-c", f'LISTEN_PID={pid} LISTEN_FDS={len(sockets)} exec "$@" {passing}', "bash"])
+                "bash", "-c", f'LISTEN_PID={pid} LISTEN_FDS={len(sockets)} exec "$@" {passing}',
+                "bash"])
         finally:
             for held in sockets:
                 os.close(held.fileno() + 100)
@@ -1398,21 +1473,25 @@ def test_socket_activation() -> None:
 
 @pytest.mark.parametrize("wildcard", ["0.0.0.0", "::"])
 @pytest.mark.parametrize("options", [
-    [(socket.SOL_SOCKET, 29)], [(socket.SOL_SOCKET, 35)], [(socket.SOL_SOCKET, 63)], [(socket.SOL_SOCKET, 40)],
-    [(socket.SOL_SOCKET, 29), (socket.SOL_SOCKET, 37), (socket.SOL_SOCKET, 40), (socket.SOL_SOCKET, 75),
+    [(socket.SOL_SOCKET, 29)], [(socket.SOL_SOCKET, 35)], [(socket.SOL_SOCKET, 63)],
+    [(socket.SOL_SOCKET, 40)],
+    [(socket.SOL_SOCKET, 29), (socket.SOL_SOCKET, 37), (socket.SOL_SOCKET, 40),
+     (socket.SOL_SOCKET, 75),
      (socket.SOL_SOCKET, 41), (socket.IPPROTO_IP, socket.IP_RECVTOS), (socket.IPPROTO_IP, 12),
      (socket.IPPROTO_UDP, 104)],
 ], ids=["SO_TIMESTAMP", "SO_TIMESTAMPNS", "SO_TIMESTAMP_NEW", "SO_RXQ_OVFL", "all"])
 def test_a_passed_socket_with_options_answers_from_the_address_that_was_asked(
         wildcard: str, options: list[tuple[int, int]]) -> None:
     """What they have the kernel tell comes before where the packet was sent to."""
-    with socket.socket(socket.AF_INET6 if ":" in wildcard else socket.AF_INET, socket.SOCK_DGRAM) as passed:
+    with socket.socket(socket.AF_INET6 if ":" in wildcard else socket.AF_INET,
+                       socket.SOCK_DGRAM) as passed:
         if ":" in wildcard:
             passed.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         passed.bind((wildcard, 0))
         for level, number in options:
             with contextlib.suppress(OSError):  # an older kernel may not have it
-                passed.setsockopt(level, number, 0b1111111 if number == 37 else 1)  # 37: SO_TIMESTAMPING
+                # 37: SO_TIMESTAMPING
+                passed.setsockopt(level, number, 0b1111111 if number == 37 else 1)
         with Activated(passed) as server, Peer(server, "127.0.0.5") as peer:
             peer.send(heartbeat(1, 2, 3))
             assert peer.ask()[1][2:] == b"\2\3"
@@ -1441,14 +1520,17 @@ def test_a_passed_socket_that_is_always_ready_wastes_no_processor(shut: bool) ->
                 passed.shutdown(socket.SHUT_RD)
         passed.setsockopt(socket.IPPROTO_IP, 11, 1)  # IP_RECVERR
         with Activated(passed) as server:
-            server.process.send_signal(signal.SIGSTOP)  # until the peer is gone, for its port to refuse the answer
+            # Until the peer is gone, for its port to refuse the answer
+            server.process.send_signal(signal.SIGSTOP)
             with Peer(server, source="127.0.0.1") as peer:
                 peer.send(REQUEST)
             server.process.send_signal(signal.SIGCONT)
-            wait_until(lambda: bool(select.select([passed], [], [], 0)[0]) or shut, "the answer is refused")
+            wait_until(lambda: bool(select.select([passed], [], [], 0)[0]) or shut,
+                       "the answer is refused")
 
             def used() -> int:
-                return sum(map(int, Path(f"/proc/{server.process.pid}/stat").read_text().split()[13:15]))
+                return sum(map(int,
+                               Path(f"/proc/{server.process.pid}/stat").read_text().split()[13:15]))
 
             before = used()
             time.sleep(1)
@@ -1469,7 +1551,9 @@ def test_sockets_that_cannot_be_used(family: int, kind: int, port: int | None, s
 @pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6])
 def test_a_socket_that_is_not_bound_is_refused(family: int) -> None:
     with socket.socket(family, socket.SOCK_DGRAM) as held, \
-            pytest.raises(AssertionError, match="descriptor 3, .* has no address and port: it has to be bound first"), \
+            pytest.raises(AssertionError,
+                          match="descriptor 3, .* has no address and port: it has "
+                                "to be bound first"), \
             Activated(held):
         pass
 
@@ -1479,11 +1563,13 @@ def test_the_unit_reads_options_from_a_file(tmp_path: Path) -> None:
     unit = (ROOT / "systemd" / "dumpulse.service").read_text()
     assert re.findall("^EnvironmentFile=(.*)", unit, re.M) == ["-/etc/default/dumpulse"]
     (line,) = re.findall("^ExecStart=(.*)", unit, re.M)
-    variables = {"DUMPULSE_OPTIONS": "--tick 7 --allow-heartbeats 192.0.2.0/24", "STATE_DIRECTORY": str(tmp_path),
+    variables = {"DUMPULSE_OPTIONS": "--tick 7 --allow-heartbeats 192.0.2.0/24",
+                 "STATE_DIRECTORY": str(tmp_path),
                  "RUNTIME_DIRECTORY": str(tmp_path)}
     program, *words = line.split()
     for number, word in enumerate(words):
-        words[number:number + 1] = variables[word[1:]].split() if re.fullmatch(r"\$\w+", word) else [
+        words[number:number + 1] = variables[word[1:]].split() if re.fullmatch(r"\$\w+",
+                                                                               word) else [
             re.sub(r"\$\{(\w+)\}", lambda found: variables[found[1]], word)]
     assert program == "/usr/local/sbin/udpserver"
     with Server(*words) as server, Peer(server) as peer:
@@ -1496,7 +1582,8 @@ def test_the_unit_reads_options_from_a_file(tmp_path: Path) -> None:
 def test_install_units_and_uninstall(tmp_path: Path) -> None:
     """Everything lands below DESTDIR and PREFIX, systemd likes the units, and it all goes again."""
     def make(target: str, prefix: Path, destination: str = "") -> None:
-        subprocess.run(["make", "-s", "-C", ROOT, target, f"PREFIX={prefix}", f"DESTDIR={destination}"],
+        subprocess.run(["make", "-s", "-C", ROOT, target, f"PREFIX={prefix}",
+                        f"DESTDIR={destination}"],
                        check=True)
 
     def files(place: Path) -> list[str]:
@@ -1504,23 +1591,30 @@ def test_install_units_and_uninstall(tmp_path: Path) -> None:
 
     def lib_python(names: list[str]) -> list[str]:
         """Wherever the system's Python has its modules."""
-        return [re.sub(r"^(local/)?lib/python[^/]*/[a-z]+-packages/", "lib/PYTHON/", name) for name in names]
+        return [re.sub(r"^(local/)?lib/python[^/]*/[a-z]+-packages/", "lib/PYTHON/", name)
+                for name in names]
 
     expected = ["bin/dumpulse", "include/dumpulse.h", "lib/PYTHON/dumpulse.py", "lib/libdumpulse.a",
                 "lib/systemd/system/dumpulse-can@.service",
-                "lib/systemd/system/dumpulse.service", "lib/systemd/system/dumpulse.socket", "sbin/canserver",
+                "lib/systemd/system/dumpulse.service", "lib/systemd/system/dumpulse.socket",
+                "sbin/canserver",
                 "sbin/udpserver", "share/bash-completion/completions/dumpulse",
-                "share/doc/dumpulse/examples/icinga2.conf", "share/doc/dumpulse/examples/nagios.cfg",
-                "share/doc/dumpulse/examples/vehicle.ini", "share/man/man1/dumpulse.1", "share/man/man8/canserver.8",
+                "share/doc/dumpulse/examples/icinga2.conf",
+                "share/doc/dumpulse/examples/nagios.cfg",
+                "share/doc/dumpulse/examples/vehicle.ini", "share/man/man1/dumpulse.1",
+                "share/man/man8/canserver.8",
                 "share/man/man8/udpserver.8", "share/zsh/site-functions/_dumpulse"]
     make("install", Path("/opt/x"), str(tmp_path / "stage"))
     assert sorted(lib_python(files(tmp_path / "stage" / "opt" / "x"))) == expected
     client = tmp_path / "stage" / "opt" / "x" / expected[0]
-    assert subprocess.run([client, "--version"], check=True, capture_output=True).stdout.startswith(b"dumpulse ")
-    for unit, server in zip((name for name in expected if name.endswith(".service")), ("canserver", "udpserver"), strict=True):
+    assert subprocess.run([client, "--version"], check=True,
+                          capture_output=True).stdout.startswith(b"dumpulse ")
+    for unit, server in zip((name for name in expected if name.endswith(".service")),
+                            ("canserver", "udpserver"), strict=True):
         service = (tmp_path / "stage" / "opt" / "x" / unit).read_text()
         assert f"ExecStart=/opt/x/sbin/{server}" in service and "/usr/local" not in service
-        for setting in ("StartLimitIntervalSec=0", "RestartSec=5", "RestartPreventExitStatus=2"):  # it is never given up
+        # It is never given up
+        for setting in ("StartLimitIntervalSec=0", "RestartSec=5", "RestartPreventExitStatus=2"):
             assert f"\n{setting}\n" in service
         assert " --stats ${RUNTIME_DIRECTORY}/stats " in service
     make("uninstall", Path("/opt/x"), str(tmp_path / "stage"))
@@ -1529,9 +1623,11 @@ def test_install_units_and_uninstall(tmp_path: Path) -> None:
     prefix = tmp_path / "prefix"
     make("install", prefix)
     units = [str(prefix / name) for name in expected if "systemd" in name]
-    subprocess.run(["systemd-analyze", "verify", "--man=no", *units], check=True, capture_output=True)
+    subprocess.run(["systemd-analyze", "verify", "--man=no", *units], check=True,
+                   capture_output=True)
     for unit in units[:2]:
-        rated = subprocess.run(["systemd-analyze", "security", "--offline=true", "--threshold=15", unit],
+        rated = subprocess.run(["systemd-analyze", "security", "--offline=true", "--threshold=15",
+                                unit],
                                check=False, capture_output=True, text=True)
         assert rated.returncode == 0, rated.stdout[-300:]  # an exposure of at most 1.5 in 10
     make("uninstall", prefix)

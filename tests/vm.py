@@ -56,7 +56,8 @@ cd {directory} && {command}
 @functools.cache
 def kernel() -> tuple[Path, Path]:
     """The kernel and an initial file system, fetched if they are not here yet."""
-    names = [line.split()[1] for line in run(["apt-cache", "depends", "linux-image-amd64"]).splitlines()
+    names = [line.split()[1]
+             for line in run(["apt-cache", "depends", "linux-image-amd64"]).splitlines()
              if "Depends: linux-image-" in line]
     if not names:
         raise SystemExit("vm: apt knows no linux-image-amd64: run apt-get update")
@@ -120,10 +121,12 @@ def run_in_vm(command: str, directory: Path = ROOT) -> tuple[int, str]:
         try:
             done = subprocess.run(
                 ["qemu-system-x86_64", "-accel", "tcg", "-cpu", "max", "-m", "512", "-nographic",
-                 "-no-reboot", "-nodefaults", "-serial", "stdio", "-monitor", "none", "-net", "none",
+                 "-no-reboot", "-nodefaults", "-serial", "stdio", "-monitor", "none", "-net",
+                 "none",
                  "-object", "can-bus,id=bus", "-device", "kvaser_pci,canbus=bus",
                  "-device", "kvaser_pci,canbus=bus",
-                 "-virtfs", "local,path=/,mount_tag=root,security_model=none,readonly=on,multidevs=remap",
+                 "-virtfs",
+                 "local,path=/,mount_tag=root,security_model=none,readonly=on,multidevs=remap",
                  "-kernel", vmlinuz, "-initrd", both, "-append", "console=ttyS0 quiet panic=-1"],
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                 timeout=SECONDS)

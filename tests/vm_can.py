@@ -35,7 +35,8 @@ ERROR, BUS_OFF = 0x20000000, 0x40
 
 
 def run(*command: str) -> str:
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE).stdout
+    return subprocess.run(command, check=True, capture_output=True, text=True,
+                          timeout=PATIENCE).stdout
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:
@@ -61,7 +62,8 @@ class Program:
             self.lines.append(line.rstrip("\n"))
 
     def wait_for(self, what: str) -> str:
-        wait_until(lambda: any(what in line for line in self.lines) or self.process.poll() is not None,
+        wait_until(lambda: any(what in line for line in self.lines)
+                   or self.process.poll() is not None,
                    f"{what}: {self.lines}")
         found = [line for line in self.lines if what in line]
         assert found, self.lines
@@ -121,7 +123,8 @@ def programs() -> Iterator[list[Program]]:
 def serve(programs: list[Program]) -> Callable[..., Program]:
     def start(*options: str, name: str = "canserver", ready: str = "listening on",
               wrap: tuple[str, ...] = (), **environment: str) -> Program:
-        program = Program(*wrap, str(ROOT / "build" / name), "--stats-json", *options, **environment)
+        program = Program(*wrap, str(ROOT / "build" / name), "--stats-json", *options,
+                          **environment)
         programs.append(program)
         program.wait_for(ready)
         return program
@@ -177,7 +180,8 @@ def entries(report: bytes) -> list[bytes]:
     return [report[at:at + 4] for at in range(4, 260, 4)]
 
 
-def test_the_worked_example_with_can_utils(serve: Callable[..., Program], programs: list[Program]) -> None:
+def test_the_worked_example_with_can_utils(serve: Callable[..., Program],
+                                           programs: list[Program]) -> None:
     """Frames as SPEC.md shows them: cansend asks, candump sees the answer."""
     server = serve("vcan0", "--rate", "1000")
     dump = Program("candump", "-L", "vcan0")
@@ -225,11 +229,13 @@ def test_what_is_refused(serve: Callable[..., Program]) -> None:
     """The kernel keeps other traffic away; what remains is counted for the first thing wrong."""
     server = serve("vcan0")
     good = heartbeat(3, 76, 9)
-    for frame in ("683#", f"683#{text(good[:7])}", f"683#{text(good[:7])}08", f"683#{text(b'12345678')}",
+    for frame in ("683#", f"683#{text(good[:7])}", f"683#{text(good[:7])}08",
+                  f"683#{text(b'12345678')}",
                   f"683#{text(heartbeat(64, 1, 1))}"):
         cansend("vcan0", frame)
     other_traffic = ("683#R", "683#R8", "00000683#" + text(good), "67F#" + text(good),
-                     "6C0#" + text(good), "6FE#" + text(REQUEST), "7FF#" + text(good), "683##1" + text(good))
+                     "6C0#" + text(good), "6FE#" + text(REQUEST), "7FF#" + text(good),
+                     "683##1" + text(good))
     for frame in other_traffic[:-1]:
         cansend("vcan0", frame)
     run("ip", "link", "set", "vcan0", "down")
@@ -367,14 +373,16 @@ OTHER = checksummed(bytes(reversed(range(256))))
     ("broken off, then whole", frames_of(OTHER)[:9] + frames_of(GOOD)),
     ("one is missing", frames_of(OTHER)[:9] + frames_of(OTHER)[10:]),
     ("one comes twice", frames_of(OTHER)[:9] + frames_of(OTHER)[8:]),
-    ("two interleaved", [frame for two in zip(frames_of(OTHER), frames_of(OTHER)) for frame in two]),
+    ("two interleaved", [frame for two in zip(frames_of(OTHER), frames_of(OTHER))
+                         for frame in two]),
     ("one is short", [(number, data[:7] if number == BASE + 70 else data)
                       for number, data in frames_of(OTHER)]),
     ("the last is too long", [*frames_of(OTHER)[:32], (BASE + 96, OTHER[256:] + b"more")]),
     ("a flipped bit", frames_of(OTHER[:99] + bytes([OTHER[99] ^ 1]) + OTHER[100:])),
     ("halves of two", frames_of(OTHER)[:16] + frames_of(GOOD)[16:]),
     ("other identifiers and requests between",
-     [more for frame in frames_of(GOOD) for more in (frame, (BASE + 110, b"x"), (BASE + REQUEST_AT, REQUEST),
+     [more for frame in frames_of(GOOD) for more in (frame, (BASE + 110, b"x"),
+                                                     (BASE + REQUEST_AT, REQUEST),
       (frame[0] | 0x40000000, b""), (frame[0] | 0x80000000, bytes(8)))])])
 def test_a_reader_believes_whole_reports_only(name: str, frames: list[tuple[int, bytes]]) -> None:
     """The good one is the first answer, or comes when the client has not believed that and asks again."""
@@ -412,7 +420,8 @@ def test_the_counters_on_a_socket(serve: Callable[..., Program], tmp_path: Path)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as reader:
         reader.connect(str(tmp_path / "stats"))
         stats = json.loads(reader.makefile().read())
-    assert (stats["program"], stats["variables"], stats["heartbeats"], stats["bus_offs"]) == ("canserver", 1, 1, 0)
+    assert (stats["program"], stats["variables"], stats["heartbeats"],
+            stats["bus_offs"]) == ("canserver", 1, 1, 0)
     server.stop()
     assert not (tmp_path / "stats").exists()
 
@@ -527,7 +536,8 @@ STUCK = "8bit"  # hardly ever one
 
 def slow_bus(change: str, rate: str) -> None:
     """From slow0, whose queue holds 10 frames, to slow1."""
-    run("tc", "qdisc", change, "dev", "slow0", "root", "tbf", "burst", "32", "limit", "160", "rate", rate)
+    run("tc", "qdisc", change, "dev", "slow0", "root", "tbf", "burst", "32", "limit", "160",
+        "rate", rate)
 
 
 def add_slow_bus(rate: str) -> None:
@@ -572,8 +582,10 @@ def test_a_slow_bus_and_one_that_is_stuck(serve: Callable[..., Program]) -> None
     run("ip", "link", "del", "slow0")
 
 
-@pytest.mark.parametrize("leave, how", [(("set", "slow0", "down"), "down"), (("del", "slow0"), "gone")])
-def test_an_interface_that_goes_while_a_report_leaves(serve: Callable[..., Program], leave: tuple[str, ...],
+@pytest.mark.parametrize("leave, how", [(("set", "slow0", "down"), "down"),
+                                        (("del", "slow0"), "gone")])
+def test_an_interface_that_goes_while_a_report_leaves(serve: Callable[..., Program],
+                                                      leave: tuple[str, ...],
                                                       how: str) -> None:
     """Neither it nor the next one, which somebody waits for, leaves; nor do they later."""
     add_slow_bus(STUCK)

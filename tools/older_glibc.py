@@ -50,7 +50,8 @@ def mended(file: Path) -> bytes | None:
     image = bytearray(file.read_bytes())
     with file.open("rb") as stream:
         elf: Any = ELFFile(stream)  # of which pyelftools' types say too little
-        symbols, needs = elf.get_section_by_name(".dynsym"), elf.get_section_by_name(".gnu.version_r")
+        symbols, needs = elf.get_section_by_name(".dynsym"), elf.get_section_by_name(
+            ".gnu.version_r")
         if elf["e_machine"] != "EM_X86_64" or symbols is None or needs is None:
             return None
         names = elf.get_section_by_name(".dynstr")
