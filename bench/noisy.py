@@ -1,4 +1,4 @@
-"""When and where a figure was measured that another day or machine would change.
+"""Says when and where a figure was measured that is another one on another day or machine.
 
 SPDX-License-Identifier: MIT
 """

@@ -1,7 +1,7 @@
-"""Draws the live table of `make demo` as it is on a real terminal.    make screenshot
+"""Draws the live table of `make demo` as a terminal shows it.    make screenshot
 
 It runs the demonstration on a terminal of 64 by 15, which pyte emulates, until one node is dead
-and one late, and writes what stands there to examples/watch.svg. SPDX-License-Identifier: MIT
+and one is late. Then it draws the screen in examples/watch.svg. SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from sim.targets import ROOT
 
 PICTURE = ROOT / "examples" / "watch.svg"
 COLUMNS, LINES = 64, 15
-PATIENCE = 90.0  # seconds until both are there, which takes some 20
-WIDE, HIGH, MARGIN = 8.4, 19, 14  # of a character and around them all, in pixels
-PAPER, INK = "#1e2127", "#dcdfe4"  # a terminal's own: good on a page of any colour
+PATIENCE = 90.0  # seconds; normally it takes about 20
+WIDE, HIGH, MARGIN = 8.4, 19, 14  # of a character, and around all of them, in pixels
+PAPER, INK = "#1e2127", "#dcdfe4"  # the picture has its own background, for pages of any colour
 COLOURS = {"red": "#ff7b72", "brown": "#e3b341"}  # pyte calls yellow brown
 
 
 def run_demonstration() -> pyte.Screen:
-    """The screen of the demonstration, when the table shows a dead node and a late one."""
+    """Returns the screen of the demonstration when the table shows a dead node and a late one."""
     screen = pyte.Screen(COLUMNS, LINES)
     stream = pyte.ByteStream(screen)
     ours, theirs = os.openpty()
@@ -59,7 +59,7 @@ def run_demonstration() -> pyte.Screen:
 
 
 def runs(screen: pyte.Screen, line: int) -> list[tuple[int, str, pyte.screens.Char]]:
-    """The parts of a line that look alike: column, text and one of its characters."""
+    """Divides a line into parts of the same look: column, text and one of its characters."""
     found: list[tuple[int, str, pyte.screens.Char]] = []
     for column in range(screen.columns):
         cell = screen.buffer[line][column]

@@ -1,9 +1,9 @@
-"""The first screen of performance.md: what a packet costs, in one table and three pictures.
+"""Makes the first table and the three pictures of performance.md: what a packet costs.
 
-    make summary                       prints the table, and checks that summary.svg shows the figures
+    make summary                       prints the table; fails if summary.svg shows other figures
     python3 -m bench.summary --draw    draws summary.svg again
 
-Every figure of this library is one that another command of the page has measured.
+All figures of this library were measured by the other commands of the page.
 SPDX-License-Identifier: MIT
 """
 
@@ -20,8 +20,9 @@ PICTURE = Path(__file__).with_name("summary.svg")
 AVR, M0, M3, RV = ("ATmega328P, gcc 5.4", "Cortex-M0+, gcc 12.2", "Cortex-M3, gcc 12.2",
                    "rv32imc, gcc 12.2")
 
-# What is compared, the first implementation's figure, and where ours is. The first one's figures were
-# published or measured elsewhere, by the same compilers: no command here prints them.
+# What is compared, the first implementation's figure, and where to find ours. The figures of the
+# first implementation were published or measured elsewhere, with the same compilers. No command
+# here prints them.
 ROWS = (
     ("ATmega328P", "agent, bytes", 323, ("size", AVR, "bytes")),
     ("", "a heartbeat, cycles", 252, ("cost", AVR, "heartbeat")),
@@ -39,7 +40,7 @@ ROWS = (
     ("", "a report, instructions", 5227, ("instructions", "1 report", "amd64 queued")),
 )
 
-# In pixels. Grey and two colours that are readable on white and on black.
+# Lengths are in pixels. Grey and the two colours are readable on white and on black.
 WIDTH, LEFT, ROW_HEIGHT, TOP = 880, 190, 20, 34
 GREY, OURS, FIRST = "#808080", "#2f81f7", "#d9822b"
 PACKETS = ("heartbeat", "sum", "variable", "magic", "length")
@@ -50,7 +51,7 @@ Figures = figures.Figures
 
 
 def most(figure: str) -> int:
-    """Of a range like 3493-3621 the upper end."""
+    """Returns the upper end of a range like 3493-3621."""
     return int(figure.rpartition("-")[2])
 
 
@@ -63,7 +64,8 @@ def table(known: Figures) -> list[str]:
 
 
 def bars(title: str, rows: list[tuple[str, float, str, str]], top: int, scale: float) -> list[str]:
-    """A bar a row: what it is, its length, what is written behind it, its colour."""
+    """Draws a bar for each row. A row has a name, a length, the text after the bar, and a
+    colour."""
     lines = [f'<text x="{LEFT}" y="{top - 12}" font-weight="bold">{title}</text>']
     for at, (name, value, label, colour) in enumerate(rows):
         y, length = top + at * ROW_HEIGHT, value * scale
@@ -75,7 +77,7 @@ def bars(title: str, rows: list[tuple[str, float, str, str]], top: int, scale: f
 
 
 def sizes(known: Figures) -> list[tuple[str, float, str, str]]:
-    """One target after the other, and each by its compilers."""
+    """Rows for each target with each of its compilers."""
     first = {target: value for target, what, value, _ in ROWS if what == "agent, bytes"}
     rows: list[tuple[str, float, str, str]] = []
     for target in ("ATmega328P", "Cortex-M0+", "Cortex-M3", "Cortex-M4", "rv32imc", "amd64"):
@@ -93,8 +95,8 @@ def packets(known: Figures) -> list[tuple[str, float, str, str]]:
 
 
 def mistakes() -> list[tuple[str, float, str, str]]:
-    """With so many bits flipped, how many heartbeats until one is taken for another? A bar is as long as
-    that number has digits."""
+    """Rows for 1 to 8 flipped bits: how many damaged heartbeats come, on average, until one is
+    taken for another. The length of a bar is the number of digits."""
     found = by_flips(stored_rows("adler"))
     until = {flips: comb(BITS, flips) * HEARTBEATS / found[flips] if found[flips] else inf
              for flips in range(1, 9)}
