@@ -1,11 +1,11 @@
-"""The compiled agent against the Python model, on every target.     make differential
+"""Compares the compiled agent with the Python model, on every target.     make differential
 
     python3 -m tests.differential [--seed N] [--count N] [--target NAME]…
 
-For each target: every variable of 8 bits, with a right checksum; every change of one byte of
-valid packets; and COUNT packets made from the seed, which a failure prints, every tenth on a new
-table. After each packet the result, the hooks' calls, the packet, and the agent with the memory
-on both sides of it are compared. SPDX-License-Identifier: MIT
+Each target gets heartbeats for all 256 values of the variable, valid packets with every change of
+one byte, and COUNT random packets, every tenth on a new table. The random packets follow from the
+seed, which a failure prints. After each packet it compares the result, the calls of the hooks, the
+packet, the agent, and the memory on both sides of the agent. SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sim.model import HEARTBEAT, NAMES, REPORT, REQUEST, Agent, heartbeat
 from sim.targets import TARGETS
 
 RANDOM_LENGTHS = (0, 1, 4, 7, 9, 16, 255, 256 + 8, 260)
-ROOM = 64  # bytes of a longer packet that are put into memory: no more are read
+ROOM = 64  # bytes of a longer packet that are put into memory; the agent reads none of them
 Step = tuple[bytes | None, int, bytes]  # a new table, the time, a packet
 
 
@@ -61,7 +61,7 @@ def chosen_by_chance(seed: int, count: int) -> Iterator[Step]:
 
 
 def compare(machine: Machine, steps: Iterator[Step]) -> Counter[int]:
-    """How often each result came; ends the program at the first difference."""
+    """Returns how often each result came. Ends the program at the first difference."""
     guard = bytes(range(1, 1 + Machine.GUARD))
     agent, results = Agent(), Counter[int]()
     machine.write(machine.agent - len(guard), guard + agent.table() + guard)
@@ -69,7 +69,7 @@ def compare(machine: Machine, steps: Iterator[Step]) -> Counter[int]:
         if table is not None:
             agent = Agent.of_table(table)
             machine.write(machine.agent, table)
-        machine.now = context = now  # which is any number, and so may the context be
+        machine.now = context = now  # the context may be any number, so this one will do
         machine.write(machine.packet, packet[:ROOM])
         expected = agent.process(now, packet)
         hooks: list[tuple[object, ...]] = []

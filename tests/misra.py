@@ -1,6 +1,6 @@
-"""Does the library deviate from MISRA C:2012 as misra.tsv says, and nowhere else?     make lint
+"""Checks that the library deviates from MISRA C:2012 only as misra.tsv says.     make lint
 
-cppcheck's addon looks; it does not see every rule. SPDX-License-Identifier: MIT
+It uses cppcheck's addon, which does not check every rule. SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ TABLE = Path(__file__).with_name("misra.tsv")
 
 
 def deviations(folder: Path) -> Counter[str]:
-    """By rule: in how many places."""
+    """Returns the number of deviations by rule."""
     command = ["cppcheck", "--addon=misra", "--std=c99", "--enable=style", "--quiet",
                "--template={file}:{line}: {id}", f"-I{folder}", str(folder / "dumpulse.c")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

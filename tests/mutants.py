@@ -1,21 +1,25 @@
-"""Breaks the programs in small ways and sees that the tests notice.
+"""Breaks the programs in small ways, and checks that the tests notice.
 
     python -m tests.mutants library|server|client [--seed N] [--count N] [--file NAME] [--jobs N]
     python -m tests.mutants server|client --sample
 
-The library: each comparison, operator, constant and statement of dumpulse.c and dumpulse.h, and
-the unit tests and the vectors, on this machine or, if a mutant lives only where an int has 16
-bits, on a simulated AVR. The server: udpserver.c and agent/. The client: client.py. Of these two
-the tests are the Python ones, in a copy of the project for each job: the fastest, and those that
-noticed the last mutants, first. Before them come the unit tests and the deterministic part of
-the fuzzer, with the sources that these include, and after them the virtual machine with CAN.
+- library: it changes each comparison, operator, constant and statement of dumpulse.c and
+  dumpulse.h. The unit tests and the vectors must notice. They run on this machine. If a mutant makes a
+  difference only where an int has 16 bits, they run on a simulated AVR.
+- server: it changes udpserver.c, canserver.c and agent/. First the unit tests and the deterministic
+  part of the fuzzer run, if they include the changed source, then the Python tests, then the
+  virtual machine with CAN.
+- client: it changes client.py, and the Python tests run.
 
-What survives stands in survivors.tsv with the reason, or is a failure; so is a line there that is
-noticed after all, or that no mutant has. What --count chooses is the same for the same --seed.
+The Python tests run in a copy of the project for each job. The fastest come first, and before them
+those that have noticed the last mutants.
 
---sample: a few mutants that stand in mutants_sample.tsv, each with the step or the test that
-notices it. Only that is run, so that it takes a minute. A mutant that is not there, or that its
-test does not notice, is a failure. To choose others: --record FILE writes what noticed each.
+Each mutant that survives must be in survivors.tsv with the reason. It is a failure if a mutant in
+that file is noticed, or does not exist. The same --seed and --count choose the same mutants.
+
+--sample: takes only the mutants of mutants_sample.tsv. Each has the step or the test that notices
+it, and only that one runs, so this takes a minute. It is a failure if a mutant does not exist, or
+if its test does not notice it. To choose others: --record FILE writes what has noticed each mutant.
 SPDX-License-Identifier: MIT
 """
 
@@ -36,35 +40,37 @@ from typing import Protocol
 
 from sim.targets import BUILD, ROOT
 from tests import mutation, vm
-from tests.mutation import STILLBORN, SURVIVED, Limits, Mutant, Stillborn, Verdict, compiled, run_step
+from tests.mutation import (STILLBORN, SURVIVED, Limits, Mutant, Stillborn, Verdict, compiled,
+                            run_step)
 
 WORK = BUILD / "mutants"
 SURVIVORS = Path(__file__).with_name("survivors.tsv")
 SAMPLE = Path(__file__).with_name("mutants_sample.tsv")
-CODE_OF_HEADER = "#define DUMPULSE_MAGIC"  # before it there is only the manual
-NOT_TESTED = (3, 4, 5)  # of pytest's statuses: an error of its own, or of how it was called
-COMPILING = 120.0  # seconds: the longest takes 2 on an idle machine
-FLOOR = 30.0  # seconds that a test may take more than ten times as long as without any change
-IMPATIENCE = "8"  # seconds for tests of a mutant that wait for what may never come
+CODE_OF_HEADER = "#define DUMPULSE_MAGIC"  # the header has only its manual before this
+NOT_TESTED = (3, 4, 5)  # pytest's statuses for errors of its own, and of how it was called
+COMPILING = 120.0  # seconds; the longest takes 2 on an idle machine
+# A test may take ten times as long as without any change, and so many seconds more.
+FLOOR = 30.0
+IMPATIENCE = "8"  # seconds that a test of a mutant waits for something that may never come
 
 
-Only = Sequence[str]  # the names of these steps and tests; of none: all
+Only = Sequence[str]  # the names of steps and tests to run; if it is empty, all run
 
 
 class Subject(Protocol):
-    least: float  # the share that must be noticed
+    least: float  # the share of mutants that must be noticed
 
     def mutants(self) -> list[Mutant]: ...
 
     def prepare(self, place: Path) -> None:
-        """Makes it a place to test in, where the program is as it is."""
+        """Prepares a folder to test in, with the unchanged program."""
 
     def test(self, mutant: Mutant | None, place: Path, patient: bool, only: Only) -> Verdict:
-        """None: the program as it is, which must survive, and whose time counts."""
+        """Tests a mutant. None: the unchanged program, which must survive; its times are kept."""
 
 
 class Library:
-    least = 0.97  # what survives is explained, or an error; this notices many explanations
+    least = 0.97  # each survivor needs an explanation anyway; this limits how many there are
 
     def __init__(self) -> None:
         self._limits = Limits()
@@ -111,14 +117,15 @@ def copy_of_the_project(place: Path) -> None:
 
 
 class PythonTests:
-    """Some of the Python tests, in copies of the project: the fast ones, then the slow ones."""
+    """Runs some of the Python tests in copies of the project: first the fast ones, then the
+    slow."""
 
     def __init__(self, files: Sequence[str], without: str, slow: str) -> None:
         self._steps = {"tests": [*files, "-k", f"not ({without}) and not ({slow})"],
                        "slow tests": [*files, "-k", f"not ({without}) and ({slow})"]}
         self._limits = Limits()
         self._seconds: dict[str, dict[str, float]] = {}
-        # The tests of a file's last mutants
+        # By file: the tests that have noticed its last mutants.
         self._noticed: dict[str, list[str]] = defaultdict(list)
         self._lock = threading.Lock()
 
@@ -127,7 +134,7 @@ class PythonTests:
         for step, tests in steps.items():
             if tests:
                 verdict = self._run(step, tests, mutant, place, patient)
-                # A busy machine? No mutant is hidden by it
+                # The unchanged program may fail on a busy machine. A second try hides no mutant.
                 if mutant is None and verdict[0] != SURVIVED:
                     verdict = self._run(step, tests, mutant, place, patient)
                 if verdict[0] != SURVIVED:
@@ -200,15 +207,15 @@ AGENT = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "agent").gl
 IN_CALLS = ("udpserver.c", "agent/loop.c", "agent/state.c")  # tests/calls.c includes these
 # These are included by tests/fuzz_udpserver.c.
 IN_FUZZ = ("udpserver.c", "agent/options.c", "agent/state.c")
-# Each program: what it is linked of.
+# Each program, and the sources that it is linked from.
 SERVER_PROGRAMS = {
     "udpserver": ["udpserver.c", *AGENT, "dumpulse.c"],
     "canserver": ["canserver.c", *AGENT, "dumpulse.c"],
     "udpserver-calls": ["tests/calls.c", *(source for source in AGENT if source not in IN_CALLS),
                         "dumpulse.c"],
 }
-# Tests in C, of some of the sources: these, the compiler, the command. They include what they
-# test; the fuzzer is linked with the rest.
+# Tests in C of some sources: the sources, how to compile the test, how to run it. A test includes
+# the sources that it tests. The fuzzer is linked with the other ones.
 SERVER_STEPS = {
     "unit-can": (["agent/can.c"], ["gcc", "tests/unit_can.c", "dumpulse.c", "-lcmocka"],
                  ["build/unit-can"]),
@@ -221,7 +228,7 @@ SERVER_STEPS = {
              ["build/fuzz", "-runs=2000", "-seed=1", "-max_len=512", "-artifact_prefix=build/",
               "-dict=tests/fuzz_udpserver.dict", "tests/corpus_udpserver"]),
 }
-# What only a machine with CAN tells all of
+# Only a machine with CAN can test these completely.
 IN_VM = ("agent/can.c", "agent/sockets.c", "canserver.c")
 HEADERS_WITH_CODE = ("agent/address.h", "agent/limits.h", "agent/table.h")
 
@@ -270,7 +277,7 @@ class Server:
         objects = {source: f"build/objects/{source.replace('/', '-')}.o" for source in sources}
         for source in changed:
             made = objects[source]
-            if mutant is not None:  # the others are of the program as it is, and stay so
+            if mutant is not None:  # the other objects are those of the unchanged program
                 objects[source] = made = made.replace(".o", ".mutant.o")
             compiled(["gcc", *SERVER_FLAGS, "-c", source, "-o", made], COMPILING, place)
         for program, parts in SERVER_PROGRAMS.items():
@@ -289,7 +296,7 @@ class Server:
         verdict, step = self._tests.test(mutant, place, patient, only)
         if verdict == SURVIVED and not only and (mutant is None or mutant.file in IN_VM):
             if mutant is None:
-                vm.kernel()  # fetched, if it is not here yet
+                vm.kernel()  # fetches it, if it is not here yet
             step = "VM"
             verdict = run_step(step, [place / "build/venv/bin/python", "-m", "tests.vm", "env",
                                       "PYTEST_DISABLE_PLUGIN_AUTOLOAD=1", "build/venv/bin/python",

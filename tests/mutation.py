@@ -1,13 +1,13 @@
-"""Mutation: small changes to a program, and what its tests say to each.
+"""Makes small changes to a program, and finds out whether its tests notice each.
 
-A mutant is a source file with one change: an operator, a constant, a flag or a statement that is
-gone, a condition that is turned round. Whatever passes a list of steps with it, survives.
-tests/mutants.py says what is changed and by which steps it is tested.
+A mutant is a source file with one change: another operator or constant, a flag or a statement that
+is gone, or a condition that is reversed. A mutant that passes all steps of a list survives.
+tests/mutants.py says what is changed, and by which steps it is tested.
 
-A step may use a multiple of the processor time and of the time that it takes without any change.
-What needs more is no failed test: it has a verdict of its own. A compiler that takes so long, or
-that fails without naming an error in the source, is an error of the machine, and ends everything.
-SPDX-License-Identifier: MIT
+A step may take several times as long as without any change, on the processor and on the clock. If
+it takes longer, that is not a failed test: it has a verdict of its own. If a compiler takes so
+long, or fails without naming an error in the source, something is wrong with the machine, and
+everything ends. SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -33,10 +33,12 @@ from pathlib import Path
 from queue import SimpleQueue
 
 KILLED, LATE, STILLBORN, SURVIVED = VERDICTS = ("killed", "timed out", "stillborn", "survived")
-SLACK = 10  # a step may take so many times as long as without any change,
-PROCESSOR_FLOOR = 2  # and so many seconds of the processor more,
-WALL_FLOOR = 60  # or of the clock, while others use the machine
-LATE_STATUS = 99  # by which a step itself may say that it took too long
+# A step may take SLACK times as long as without any change, and so many seconds more, on the
+# processor and on the clock (others may use the machine, too).
+SLACK = 10
+PROCESSOR_FLOOR = 2
+WALL_FLOOR = 60
+LATE_STATUS = 99  # with this status, a step says itself that it took too long
 
 
 @dataclass(frozen=True)
@@ -52,11 +54,11 @@ class Mutant:
         return self.file, self.before, self.after
 
 
-Change = tuple[int, int, str]  # from where to where in the text, and what comes there
+Change = tuple[int, int, str]  # the begin and the end in the text, and the new text for this part
 
 
-def made(file: str, text: str, changes: Iterable[Change]) -> list[Mutant]:
-    """A mutant for each change that makes a difference, in the order of the text."""
+def mutants_of(file: str, text: str, changes: Iterable[Change]) -> list[Mutant]:
+    """Returns a mutant for each change that makes a difference, in the order of the text."""
     lines = text.split("\n")
     found = []
     for start, end, new in sorted(set(changes)):
@@ -70,13 +72,13 @@ def made(file: str, text: str, changes: Iterable[Change]) -> list[Mutant]:
 
 
 def other_number(value: int) -> int:
-    """One that a test should tell from it: the next one, or twice as many."""
+    """Returns a number that a test should notice: the next one, or twice as many."""
     return value ^ 1 if value < 256 else 2 * value
 
 
 # ---- C ------------------------------------------------------------------------------------
 
-# What each operator may become. Longer ones first: `<<` is not two `<`.
+# What each operator may become. Longer operators come first: `<<` is not two `<`.
 OPERATORS = {
     "<<": (">>",), ">>": ("<<",), "++": ("--",), "--": ("++",),
     "+=": ("-=", "="), "-=": ("+=", "="), "&&": ("||",), "||": ("&&",),
@@ -87,18 +89,19 @@ OPERATORS = {
 TOKEN = re.compile(
     r"(?P<comment>/\*.*?\*/)|(?P<directive>^[ \t]*#(?!define "
     r"DUMPULSE_[A-Z])[^\n]*)|(?P<text>\"[^\"\n]*\"|'[^'\n]*')"
-    r"|(?P<assertion>\btypedef char [^;]*;)"  # no code: tests/test_targets.py has it fail
+    r"|(?P<assertion>\btypedef char [^;]*;)"  # no code; tests/test_targets.py tests that it fails
     r"|(?P<number>\b(?:0[xX][0-9A-Fa-f]+|\d+)(?P<suffix>[uUlL]*)\b)"
     r"|(?P<word>\b(?:true|false)\b)"
     r"|(?P<operator>"
     + "|".join(re.escape(operator) for operator in OPERATORS) + ")", re.S | re.M)
-# An assignment, a call, a count or a jump: no declaration, whose name stands after a type.
+# An assignment, a call, a ++ or --, or a jump. It is no declaration: there a type comes first.
 STATEMENT = re.compile(
     r"^ +(?:\(void\))?[*+-]*(?!(?:return|case|default|else|goto|if|while|for|do)\b)\w+"
     r"(?:\[[^\]\n]*\]|\.\w+|->\w+)*(?: [-+*/|&]?= |\+\+|--|\(|;)(?:\"[^\"\n]*\"|[^;{}\"])*;?$",
     re.M)
-# Left alone, but for the library: how much room something gets, which is enough or more; and a
-# number that is compared, if another operator there says the same.
+# Two kinds of numbers are changed only in the library. One is the size of a buffer, which may be
+# more than enough. The other is a number in a comparison, if the change of an operator there does
+# the same.
 DECLARATION = re.compile(
     r"^ *(?:static |const )*(?:char|u?int\d+_t|size_t|struct \w+|union \w+) \**\w+\[.*$", re.M)
 BRACKETS = re.compile(r"(?<=\w)\[[^\]\n]*\]|(?<=\])\[[^\]\n]*\]")
@@ -108,7 +111,7 @@ FLAG = re.compile(r"(?<=[(, ])[A-Z][A-Z0-9_]+ \| | \| [A-Z][A-Z0-9_]+\b")
 
 
 def is_type(text: str, match: re.Match[str]) -> bool:
-    """A `*` or `&` that belongs to a type or takes an address is no operator here."""
+    """Does this `*` or `&` belong to a type, or take an address? Then it is not changed."""
     before, after = text[:match.start()].rstrip(), text[match.end():]
     if match["operator"] == "*":
         return not after[:1].isspace()
@@ -118,7 +121,7 @@ def is_type(text: str, match: re.Match[str]) -> bool:
 
 
 def closing(text: str, at: int) -> int:
-    """Where the parenthesis that opens there is closed."""
+    """Returns where the parenthesis is closed that opens there."""
     depth = 0
     for match in re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|[()]').finditer(text, at):
         depth += {"(": 1, ")": -1}.get(match[0], 0)
@@ -149,7 +152,7 @@ def c_changes(text: str, numbers: Callable[[int], Iterable[int]]) -> Iterator[Ch
 
 
 def more_c_changes(text: str) -> Iterator[Change]:
-    """Conditions turned round, unless one operator does that anyway; and flags that are gone."""
+    """Reverses conditions, unless the change of an operator does that anyway, and removes flags."""
     for match in CONDITION.finditer(text):
         end = closing(text, match.end())
         if re.search(r"&&|\|\|", text[match.end():end]) or not re.search(r"[!=<>]=|[<>!]",
@@ -160,7 +163,8 @@ def more_c_changes(text: str) -> Iterator[Change]:
 
 
 def c_mutants(file: str, text: str, begin: int = 0, thorough: bool = False) -> list[Mutant]:
-    """Of what comes from `begin` on. `thorough`: constants one larger and one smaller."""
+    """Makes mutants of the text from `begin` on. `thorough`: changes a constant twice, to one more
+    and one less."""
     changes = set(c_changes(text, (lambda value: (value + 1, value - 1)) if thorough else
                             (lambda value: (other_number(value),))))
     alone = [match.span() for match in re.finditer(r"/\*.*?\*/", text, re.S)]
@@ -171,7 +175,7 @@ def c_mutants(file: str, text: str, begin: int = 0, thorough: bool = False) -> l
         alone += [(match.end() - 1, match.end()) for match in COMPARED.finditer(text)]
         changes = {change for change in changes
                    if not any(start < change[1] <= end for start, end in alone)}
-    return made(file, text, (change for change in changes if change[0] >= begin and not any(
+    return mutants_of(file, text, (change for change in changes if change[0] >= begin and not any(
         start <= change[0] < end for start, end in alone)))
 
 
@@ -183,12 +187,12 @@ PYTHON_OPERATORS = {
     "/": "*", "//": "*", "%": "+", "<<": ">>", ">>": "<<", "+=": "-=", "-=": "+=", "&": "|",
     "and": "or", "or": "and", "True": "False", "False": "True",
 }
-# No test reads all of it
+# Arguments with texts for people, which no test reads completely.
 FOR_READERS = {"help", "metavar", "description", "epilog", "usage", "prog"}
 
 
 class Places:
-    """Where the parser's lines and columns, which count bytes, are in the text."""
+    """Finds the parser's lines and columns in the text. The columns count bytes."""
 
     def __init__(self, text: str) -> None:
         self._lines = text.splitlines(keepends=True)
@@ -271,17 +275,17 @@ def python_mutants(file: str, text: str) -> list[Mutant]:
     changes = [*token_changes(text, left_alone),
                *(change for change in node_changes(text, tree, places)
                  if not any(first <= change[0] < last for first, last in left_alone))]
-    return made(file, text, changes)
+    return mutants_of(file, text, changes)
 
 
 # ---- Steps --------------------------------------------------------------------------------
 
 class Stillborn(Exception):
-    """It does not compile."""
+    """The mutant does not compile."""
 
 
 def compiled(command: Sequence[object], seconds: float, cwd: Path | None = None) -> None:
-    """Stillborn only if the compiler names an error in the source."""
+    """Compiles. Raises Stillborn only if the compiler names an error in the source."""
     try:
         done = subprocess.run([str(word) for word in command], cwd=cwd, timeout=seconds,
                               capture_output=True, text=True, check=False)
@@ -295,7 +299,7 @@ def compiled(command: Sequence[object], seconds: float, cwd: Path | None = None)
 
 @dataclass
 class Limits:
-    """What each step took without any change, in seconds of the processor and of the clock."""
+    """How long each step took without any change, in seconds of the processor and of the clock."""
     taken: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def of(self, step: str) -> tuple[int, float]:
@@ -306,12 +310,14 @@ class Limits:
 def run_step(step: str, command: Sequence[object], limits: Limits, cwd: Path, *,
              learn: bool = False,
              no_verdict: Sequence[int] = (), **environment: str) -> str:
-    """SURVIVED, KILLED or LATE. `no_verdict`: the statuses that say that nothing was tested;
-    `learn`: what it takes now is what it takes without any change."""
+    """Runs a step. Returns SURVIVED, KILLED or LATE. `no_verdict`: the statuses which say that
+    nothing was tested. `learn`: the program is unchanged, so its times are kept."""
     processor, wall = limits.of(step)
 
     def limit() -> None:
-        os.setpgid(0, 0)  # no session of its own: a terminal that a test opens would become its
+        # It gets a group of its own, and no session: otherwise a terminal that a test opens would
+        # become the session's terminal.
+        os.setpgid(0, 0)
         resource.setrlimit(resource.RLIMIT_CPU, (processor, processor + 5))
 
     begun = time.monotonic()
@@ -323,7 +329,7 @@ def run_step(step: str, command: Sequence[object], limits: Limits, cwd: Path, *,
         said, _ = process.communicate(timeout=wall)
     except subprocess.TimeoutExpired:
         said = ""
-    finally:  # what it has left running goes, too
+    finally:  # ends all that the step has left running, too
         is_late = process.poll() is None
         try:
             os.killpg(process.pid, signal.SIGKILL)
@@ -335,7 +341,7 @@ def run_step(step: str, command: Sequence[object], limits: Limits, cwd: Path, *,
         return LATE
     if status == 0:
         if learn:
-            # No more than this of it can have been the processor's, on one core or on two.
+            # The processor time cannot be more than this, on one core or on two.
             limits.taken[step] = (time.monotonic() - begun,) * 2
         return SURVIVED
     if status in no_verdict:
@@ -345,11 +351,12 @@ def run_step(step: str, command: Sequence[object], limits: Limits, cwd: Path, *,
 
 # ---- A campaign ---------------------------------------------------------------------------
 
-Verdict = tuple[str, str]  # one of VERDICTS, and the step that said so
+Verdict = tuple[str, str]  # one of VERDICTS, and the step that gave it
 
 
 def sample(every: Sequence[Mutant], seed: int, count: int | None) -> list[Mutant]:
-    """So many of them. A change of the source that makes none of these leaves the others chosen."""
+    """Chooses `count` mutants by the seed. If the source changes elsewhere, the choice stays the
+    same."""
     def rank(numbered: tuple[int, Mutant]) -> bytes:
         earlier = sum(mutant.key == numbered[1].key for mutant in every[:numbered[0]])
         return hashlib.sha256(repr((seed, numbered[1].key, earlier)).encode()).digest()
@@ -361,7 +368,7 @@ def sample(every: Sequence[Mutant], seed: int, count: int | None) -> list[Mutant
 
 
 def rows(path: Path) -> dict[tuple[str, str, str], str]:
-    """A list of mutants: file, line, changed line, and why it survives or what notices it."""
+    """Reads a list of mutants: file, line, changed line, and why it survives or what notices it."""
     known = {}
     for number, line in enumerate(path.read_text().splitlines(), 1):
         if line and not line.startswith("#"):
@@ -379,9 +386,10 @@ def rows(path: Path) -> dict[tuple[str, str, str], str]:
 def campaign(name: str, every: Sequence[Mutant], chosen: Sequence[Mutant],
              known: dict[tuple[str, str, str], str], places: Sequence[Path],
              verdict: Callable[[Mutant, Path, bool], Verdict], least: float = 0.0) -> list[str]:
-    """Tests the chosen ones, one in each place at a time; prints what came out, and returns what is
-    wrong with it. `every` is all that there could have been, `least` the share that must be killed. What contradicts the
-    list is tested once more, with patience: verdict(mutant, place, patient)."""
+    """Tests the chosen mutants, in each place one at a time. Prints the results, and returns what
+    is wrong with them. `every`: all mutants that could have been chosen. `least`: the share that
+    must be killed. If a result contradicts the list, the mutant is tested once more, with patience:
+    verdict(mutant, place, patient)."""
     free: SimpleQueue[Path] = SimpleQueue()
     for place in places:
         free.put(place)
