@@ -1,4 +1,4 @@
-"""Do budgets hold, and only go up with a reason?   SPDX-License-Identifier: MIT"""
+"""Are the budgets kept, and does one go up only with a reason?   SPDX-License-Identifier: MIT"""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from bench import budgets
 from sim.targets import EVERY, TARGETS
 
 HEAD = "# target\tcompiler\tbytes\tstack\n"
-OLD = "# target\tbytes\tstack\nchip\t100\t4\n"  # before compilers were told apart
+OLD = "# target\tbytes\tstack\nchip\t100\t4\n"  # before there was a column for the compiler
 
 
 def commit(folder: Path, text: str) -> Path:
-    """Another version of the table in the folder's history."""
+    """Commits another version of the table to the folder's history."""
     file = folder / "bench" / "budgets.tsv"
     file.parent.mkdir(exist_ok=True)
     file.write_text(text)
@@ -27,7 +27,7 @@ def commit(folder: Path, text: str) -> Path:
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A table with a history: 100 bytes, then 90, then as a test says."""
+    """A table with a history: 100 bytes, then 90, then what a test commits."""
     commit(tmp_path, OLD)
     place = commit(tmp_path, HEAD + "chip\tgcc 5\t90\t4\nchip\tclang 1\t120\t4\n")
     monkeypatch.setattr(budgets, "FILE", place)
@@ -62,10 +62,10 @@ def test_a_budget_that_goes_up_needs_a_reason(file: Path, rows: str, fault: str)
 
 
 def test_a_budget_goes_up_with_a_reason(file: Path) -> None:
-    file.write_text(HEAD
-                    + "chip\tgcc 5\t91\t4\nraised\tchip, gcc 5\tbytes\t90\t91\ta byte was wrong\n"
-                    "raised\tchip, clang 1\tbytes\t120\t-\tnobody has it\nraised\tchip, clang "
-                    "1\tstack\t4\t-\tthe same\n")
+    file.write_text(HEAD + "chip\tgcc 5\t91\t4\n"
+                    "raised\tchip, gcc 5\tbytes\t90\t91\ta byte was wrong\n"
+                    "raised\tchip, clang 1\tbytes\t120\t-\tnobody has it\n"
+                    "raised\tchip, clang 1\tstack\t4\t-\tthe same\n")
     budgets.enforce({}, (), file)
     assert budgets.parse_reasons(file.read_text())["chip, gcc 5",
                                                    "bytes"] == (90, "91", "a byte was wrong")

@@ -1,4 +1,4 @@
-"""What `make install` puts in place for client.py: its name, module, manual, examples, completion.
+"""Tests what `make install` installs for client.py: name, module, manual, examples and completion.
 
 SPDX-License-Identifier: MIT
 """
@@ -45,7 +45,7 @@ def run(*argv: str | Path, **environment: str) -> subprocess.CompletedProcess[st
                           env={**os.environ, "COLUMNS": "80", **environment})
 
 
-# ---------------------------------------------------------------- the name it is called by
+# ---------------------------------------------------------------- its name
 
 
 @pytest.mark.parametrize("command", ["", *client.COMMANDS])
@@ -56,8 +56,8 @@ def test_its_help_and_errors_have_the_name_that_was_typed(command: str, prefix: 
     assert max(map(len, shown.splitlines())) <= 80
     assert run(called, *command.split(), "--version").stdout == f"dumpulse {client.VERSION}\n"
     wrong = run(called, *command.split(), "--nonsense")
-    assert "see dumpulse" in wrong.stdout + wrong.stderr \
-        and "client.py" not in wrong.stdout + wrong.stderr
+    output = wrong.stdout + wrong.stderr
+    assert "see dumpulse" in output and "client.py" not in output
 
 
 def test_other_errors_have_it_too(prefix: Path) -> None:
@@ -146,7 +146,8 @@ def test_the_manual_has_every_option_command_and_status(prefix: Path) -> None:
 
 
 def checked(words: list[str]) -> tuple[client.Settings, str]:
-    """What `check` makes of a command line of a monitor, from its third word on."""
+    """The settings that `check` reads from the command line of a monitor, from its third word
+    on."""
     assert Path(words[0]).name == "dumpulse" and words[1] == "check"
     options = client.build_parser("check").parse_intermixed_args(words[2:])
     return client.make_settings(options), options.plugin_host
@@ -221,7 +222,7 @@ OF_SET = "--confirm --help --names --sender --timeout --version"
     ("client.py sim", "simulate"),
 ])
 def test_bash_completes(typed: str, offered: str, prefix: Path, hosts: str, tmp_path: Path) -> None:
-    """As bash calls the function, which breaks words at = and :."""
+    """Calls the function like bash, which divides words at = and :."""
     for name in ("vehicle.ini", "a b.ini"):
         (tmp_path / name).touch()
     words = [word for word in re.split(r"(?<!\\) +|(=)", typed) if word is not None]
@@ -242,7 +243,7 @@ def test_bash_completes(typed: str, offered: str, prefix: Path, hosts: str, tmp_
 
 
 def test_zsh_completes(prefix: Path, tmp_path: Path) -> None:
-    """In a terminal, with the Tab key."""
+    """Presses the Tab key in a terminal."""
     place = prefix / "share" / "zsh" / "site-functions"
     assert run("zsh", "-n", place / "_dumpulse").returncode == 0
     (tmp_path / "vehicle.ini").touch()
@@ -275,5 +276,5 @@ def test_zsh_completes(prefix: Path, tmp_path: Path) -> None:
             type_(*([keys] if keys == "C-u" else [keys, "Tab"]))
             wait_for(f"> {line}".rstrip())
             if line and not line.endswith("value"):
-                type_("BSpace", "Space")  # there may be one already, which does not show
+                type_("BSpace", "Space")  # there may be a space already, which cannot be seen
                 wait_for(f"> {line}")

@@ -1,4 +1,4 @@
-"""Does every import go downwards, and does CONTRIBUTING.md show the layers as they are?
+"""Does every import go down to a lower layer, and does CONTRIBUTING.md show the right layers?
 
 SPDX-License-Identifier: MIT
 """

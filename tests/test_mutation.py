@@ -1,4 +1,4 @@
-"""Does the tool that breaks programs do so, and is what it says of them true?
+"""Does tests/mutants.py break programs as it says, and are its results true?
 
 SPDX-License-Identifier: MIT
 """
@@ -83,7 +83,7 @@ def changes_of(mutants: list[Mutant]) -> dict[str, set[str]]:
 def test_the_changes_of_c() -> None:
     mutants = mutation.c_mutants("toy.c", C_SOURCE)
     assert changes_of(mutants) == C_CHANGES
-    for mutant in mutants:  # the line is the one that it says, and the others are as they were
+    for mutant in mutants:  # its line is right, and all other lines are unchanged
         lines, before = mutant.text.split("\n"), C_SOURCE.split("\n")
         assert lines[mutant.line - 1].strip() == mutant.after and len(lines) == len(before)
         assert [line for number, line in enumerate(lines, 1) if number != mutant.line] == \
@@ -123,7 +123,7 @@ int main(void)
     return steps == 3 ? 0 : spare;
 }
 """
-TOY_MUTANTS = {  # each with the verdict that it must get
+TOY_MUTANTS = {  # mutants, and the verdict that each must get
     KILLED: ("left = 3,", "left = 4,"),
     SURVIVED: ("spare = 7", "spare = 8"),
     LATE: ("left -= 1;", ";"),
@@ -228,7 +228,8 @@ def test_what_contradicts_the_list_is_tested_again_with_patience(tmp_path: Path)
 
 
 def test_samples() -> None:
-    """The same for a seed, others for another; and a new line elsewhere changes none of them."""
+    """The same seed chooses the same mutants, another seed chooses others. A new line elsewhere in
+    the source does not change the choice."""
     every = mutation.c_mutants("toy.c", C_SOURCE)
     chosen = mutation.sample(every, 1, 6)
     assert len(chosen) == 6 and chosen == mutation.sample(every, 1,
@@ -273,7 +274,8 @@ def test_the_command_lists_the_same_for_a_seed() -> None:
 
 def test_a_sample_names_mutants_that_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                                          capsys: pytest.CaptureFixture[str]) -> None:
-    """Each row has a mutant: a row of a line that has changed is an error, not one mutant less."""
+    """Each row needs a mutant. If its line has changed, that is an error, and not one mutant
+    less."""
     for subject in ("server", "client"):
         monkeypatch.setattr(sys, "argv", ["mutants", subject, "--sample", "--list"])
         mutants.main()
@@ -288,7 +290,8 @@ def test_a_sample_names_mutants_that_are(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_no_row_of_the_survivors_is_stale() -> None:
-    """So that whoever changes a line learns it from `make test`, not from a campaign of an hour."""
+    """Who changes a line must learn that from `make test`, and not only after an hour of
+    mutants."""
     keys = {mutant.key for subject in mutants.SUBJECTS.values() for mutant in subject().mutants()}
     assert not [key for key in mutation.rows(mutants.SURVIVORS) if key not in keys]
 

@@ -1,5 +1,5 @@
-"""Does performance.md stay true? A figure that moves is named, a bound holds, and loopbench notices a
-library that is wrong.     SPDX-License-Identifier: MIT
+"""Does performance.md stay true? A changed figure must be named, bounds must hold, and loopbench
+must notice a wrong library.   SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sim.targets import ROOT, TARGETS, run
 
 
 def library_with(place: Path, before: str, after: str) -> Path:
-    """A copy of the library with another line in dumpulse.c."""
+    """Makes a copy of the library with a changed line in dumpulse.c."""
     for name in ("dumpulse.c", "dumpulse.h"):
         shutil.copy(ROOT / name, place)
     text = (place / "dumpulse.c").read_text()
@@ -36,13 +36,14 @@ def test_a_cycle_more_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     slower = library_with(tmp_path, CHECK, '    __asm__ volatile("nop");\n' + CHECK)
     monkeypatch.setenv("DUMPULSE_SOURCE", str(slower))
     monkeypatch.setenv("DUMPULSE_FIGURES", str(tmp_path))
-    with pytest.raises(SystemExit):  # a budget is exceeded, which ends make cost itself
+    with pytest.raises(SystemExit):  # a budget is exceeded, so make cost itself fails
         pages.output.__wrapped__("cost")
     now = figures.parse(figures.kept("cost").read_text())
     key = "cost", "ATmega328P, gcc 5.4", "heartbeat"
     was = int(figures.parse(figures.FILE.read_text())[key])
     assert now[key] == str(was + 1)
-    assert f"make cost: ATmega328P, gcc 5.4: heartbeat was {was} and is {was + 1}\n" in capsys.readouterr().err
+    assert f"make cost: ATmega328P, gcc 5.4: heartbeat was {was} and is {was + 1}\n" in \
+        capsys.readouterr().err
 
 
 def test_what_has_moved() -> None:
@@ -68,7 +69,7 @@ def test_a_bound_that_does_not_hold_is_noticed(name: str, unit: str,
 
 
 def test_a_machine_is_closed_whatever_happens(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An Xtensa that is not closed crashes, and says so after the message."""
+    """If an Xtensa machine is not closed, it crashes later and prints more after the message."""
     def fail(*_: object) -> NoReturn:
         raise SystemExit("wrong")
 

@@ -1,4 +1,4 @@
-"""Are the bounds on the stack any?   SPDX-License-Identifier: MIT"""
+"""Are the bounds on the stack true?   SPDX-License-Identifier: MIT"""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ CHAIN = """
 uint16_t dumpulse_get_timestamp(void);
 void dumpulse_send_packet(void *context, const uint8_t *packet, unsigned length);
 static int part(int i);
-__attribute__((noinline, noclone)) static int leaf(int i) { volatile int a[9]; a[i] = i; return a[0]; }
+__attribute__((noinline, noclone))
+static int leaf(int i) { volatile int a[9]; a[i] = i; return a[0]; }
 __attribute__((noinline, noclone)) static int part(int i)
 { volatile int a[5]; a[i] = leaf(%s); return a[1]; }
 int dumpulse_process_packet(int i)
@@ -90,7 +91,8 @@ IMAGE = """
 static volatile char from[300], to[300];
 static void (*volatile pointer)(void);
 static void nothing(void) { }
-__attribute__((noinline, noclone)) static char deep(char i) { volatile char a[20]; a[i] = VALUE; return a[0]; }
+__attribute__((noinline, noclone))
+static char deep(char i) { volatile char a[20]; a[i] = VALUE; return a[0]; }
 MORE
 ISR(INT0_vect) { volatile char a[10]; a[to[0]] = 1; SERVED; }
 ISR(INT1_vect KIND) { volatile char a[7]; a[to[0]] = 1; }
@@ -108,7 +110,8 @@ ORDINARY = {"VALUE": "1", "MORE": "", "SERVED": "", "KIND": "", "LOOP": "sei()"}
 
 
 def image_bound(folder: Path, **instead: str) -> int:
-    """Of an AVR's image: main calls deep and memcpy, which has no report, and has three interrupts."""
+    """Returns the bound for an image of an AVR. Its main() calls deep() and memcpy(), which has no
+    report. The image has three interrupts."""
     source, text = folder / "image.c", IMAGE
     for name, value in (ORDINARY | instead).items():
         text = text.replace(name, value)
@@ -167,7 +170,7 @@ CHIPS = {"m0plus": ("uart_mps2", ["arm-none-eabi-gcc", "-mthumb", "-mcpu=cortex-
 
 
 def changed_bound(folder: Path, chip: str, before: str, after: str) -> int:
-    """Of the firmware of that chip, with another line in it."""
+    """Returns the bound for the firmware of that chip with one changed line."""
     name, compiler = CHIPS[chip]
     text = (ROOT / "firmware" / f"{name}.c").read_text()
     assert text.count(before) == 1
@@ -182,7 +185,8 @@ def changed_bound(folder: Path, chip: str, before: str, after: str) -> int:
     return firmware.bound(folder / "image.elf", folder / "both.su")
 
 
-TICK, LOOP, ALARM = "    if (++ticks == TICKS) {", "    TICK_CONTROL = 7;\n", "    set_alarm();\n    if"
+TICK = "    if (++ticks == TICKS) {"
+LOOP, ALARM = "    TICK_CONTROL = 7;\n", "    set_alarm();\n    if"
 
 
 @pytest.mark.parametrize(("chip", "loop", "interrupt", "pushed"), [
