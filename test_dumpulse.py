@@ -1,10 +1,10 @@
-"""Property tests: the C library against the model in sim/model.py.
+"""Property tests: compares the C library with the model in sim/model.py.
 
     python3 -m pytest test_dumpulse.py
 
-Hypothesis prints the falsifying steps of a failure, and a line that replays it. The
-examples are the same in every run; HYPOTHESIS_PROFILE=explore draws others, and many
-more of them. SPDX-License-Identifier: MIT
+If a test fails, Hypothesis prints the steps that lead there, and a line that runs them again. The
+examples are the same in every run. HYPOTHESIS_PROFILE=explore tries new ones, and many more.
+SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class RecordedCall(ctypes.Structure):
 
 
 class Recorder(ctypes.Structure):
-    """As in tests/recorder.c: what the hooks were called with."""
+    """What the hooks were called with, as in tests/recorder.c."""
 
     _fields_ = [("count", ctypes.c_uint32), ("now", ctypes.c_uint32),
                 ("call", RecordedCall * CALLS_MAX)]
@@ -79,7 +79,7 @@ off_by_one = st.builds(heartbeat, st.sampled_from((63, 64, 65, 127, 128, 255)), 
 
 @st.composite
 def near_misses(draw: st.DrawFn) -> bytes:
-    """A good packet with some of its bytes changed, cut short, or made longer."""
+    """A good packet with some bytes changed, or shorter, or longer."""
     packet = bytearray(draw(st.one_of(heartbeats, st.just(REQUEST))))
     for _ in range(draw(st.integers(0, 2))):
         packet[draw(st.integers(0, 7))] ^= draw(bytes_)
@@ -114,7 +114,7 @@ class Real:
         return int(C.export_record(self.address, *values))
 
     def expect_hooks(self, result: int, context: int) -> None:
-        """The hooks that go with the result were called, each once, and no other."""
+        """Checks that the hooks that belong to the result were called once, and no others."""
         calls = RECORDER.call[:min(RECORDER.count, CALLS_MAX)]
         if result == REPORT:
             assert RECORDER.count == 1 and calls[0].kind == SEND
@@ -130,7 +130,7 @@ class Real:
 
 
 class AgainstModel(RuleBasedStateMachine):
-    """Any sequence of calls leaves the C and the model with the same table."""
+    """After any sequence of calls, the C library and the model have the same table."""
 
     @initialize(table=tables)
     def start(self, table: bytes) -> None:
@@ -237,7 +237,7 @@ def test_reports_are_checked(table: bytes, at: int, change: int, other: bytes) -
 
 @pytest.mark.parametrize("seed", range(4))
 def test_100000_full_tables(seed: int) -> None:
-    """Random full tables, a quarter here, every report's checksum as zlib's."""
+    """A quarter of 100,000 random full tables. Every report has the checksum that zlib computes."""
     rng = random.Random(seed)
     real = Real()
     assert Real(b"\xff" * 260).process(0, REQUEST, 0) == REPORT

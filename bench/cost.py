@@ -71,7 +71,7 @@ def main() -> None:
         cost = {kind: (min(call.cost for call in same), max(call.cost for call in same))
                 for kind, same in calls.items()}
         cells = [str(low) if low == high else f"{low}-{high}" for low, high in cost.values()]
-        depth = max(call.stack for made in calls.values() for call in same)
+        depth = max(call.stack for same in calls.values() for call in same)
         check_stack(target, depth)
         print(row.format(target.name, target.by, *cells, depth))
         table[target.key] = dict(zip((*cost, "stack"), (*cells, depth), strict=True))

@@ -4,8 +4,8 @@
     python -m tests.mutants server|client --sample
 
 - library: it changes each comparison, operator, constant and statement of dumpulse.c and
-  dumpulse.h. The unit tests and the vectors must notice. They run on this machine. If a mutant makes a
-  difference only where an int has 16 bits, they run on a simulated AVR.
+  dumpulse.h. The unit tests and the vectors must notice. They run on this machine. If a mutant
+  makes a difference only where an int has 16 bits, they run on a simulated AVR.
 - server: it changes udpserver.c, canserver.c and agent/. First the unit tests and the deterministic
   part of the fuzzer run, if they include the changed source, then the Python tests, then the
   virtual machine with CAN.

@@ -97,7 +97,7 @@ def unpack(work: Path, package: str) -> None:
 
 
 def packed(folder: Path) -> bytes:
-    """Returns the folder as a cpio archive. A kernel takes several of these, one after the other."""
+    """Returns the folder as a cpio archive. A kernel takes several of them, one after the other."""
     names = "".join(f"{path.relative_to(folder)}\n" for path in sorted(folder.rglob("*")))
     return subprocess.run(["cpio", "--quiet", "-o", "-H", "newc", "-R", "0:0"], cwd=folder,
                           input=names.encode(), stdout=subprocess.PIPE, check=True).stdout
