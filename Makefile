@@ -6,10 +6,10 @@ ifneq ($(filter-out 0,$(V)),) # `make V=1` shows every command
 .SHELLFLAGS := -xc
 endif
 
-# You may set these, on the command line or in the environment: CC, AR, CPPFLAGS, CFLAGS, LDFLAGS,
-# PREFIX, DESTDIR. CFLAGS replaces the optimisation that is chosen here. With unrolled loops, the sum
-# over a report takes a third fewer instructions. With -flto, a packet costs one call into the code
-# that the servers share.
+# You can set these on the command line or in the environment: CC, AR, CPPFLAGS, CFLAGS, LDFLAGS,
+# PREFIX, DESTDIR. CFLAGS replaces the optimisation that is chosen here. With -funroll-loops, the
+# sum over a report takes a third fewer instructions. Without -flto, each packet costs calls to
+# functions of other files that the servers share.
 MACHINE := $(shell uname -s)
 CLANG := $(findstring clang,$(shell $(CC) --version 2>&1))
 CFLAGS ?= -O2 -g $(if $(CLANG),,-funroll-loops -flto)
@@ -19,7 +19,7 @@ PYTHON := build/venv/bin/python
 READY := build/venv/ready
 PYTEST := $(PYTHON) -m pytest -q -p no:cacheprovider
 LIBRARY := dumpulse.c dumpulse.h
-# Only for the tests, as another compiler may warn of more.
+# Only the tests use these, because another compiler may have more warnings.
 WARNINGS := -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wcast-align \
             -Wcast-qual -Wshadow -Werror
 SANITIZERS := -fsanitize=address,undefined -fno-sanitize-recover=all
@@ -29,11 +29,11 @@ FUZZ_SECONDS := 20
 # Each run has a new seed. A run that fails prints the input that repeats it.
 FUZZ := build/fuzz/fuzz -max_len=1024 -print_final_stats=1 -artifact_prefix=build/fuzz/
 
-# The results of the searches for mistaken heartbeats.
+# The results of searches for mistaken heartbeats.
 COUNTS := $(addprefix build/reliability/,fewbits.tsv adler.tsv crc.tsv)
 
-# The targets for newcomers have ##! and what they do. All others have ##.
-help: ##! print this list
+# The text after ##! or ## says what a target does. `make help` shows only those with ##!.
+help: ##! this list
 	@awk -F ':.*##! ' '/^[a-z-]+:.*##! /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 help-all: ##! print all targets: every test, every table, the fuzzers
@@ -59,16 +59,18 @@ udpserver: build/udpserver ##! the agent for Linux: build/udpserver
 canserver: build/canserver ##! the same for a CAN interface: build/canserver
 	@echo $<
 
-# If the flags have changed, the programs are built again.
+# If the flags change, everything is built again.
 build/flags: export FLAGS = $(CC) $(ALL_CFLAGS) $(LDFLAGS)
 build/flags: FORCE
 	@mkdir -p build
 	@printf '%s\n' "$$FLAGS" | cmp -s - $@ || printf '%s\n' "$$FLAGS" >$@
 FORCE:
 
-# The parts of both agents for Linux. Some tests include one part, and link the others.
-AGENT_PARTS := log options address limits sources counters stats timing table state manager sockets loop can main
-SERVICE := $(AGENT_PARTS:%=agent/%.c) $(filter-out agent/main.h,$(AGENT_PARTS:%=agent/%.h)) agent/program.h
+# The parts of both agents for Linux. Some tests include some of them, and link the others.
+AGENT_PARTS := log options address limits sources counters stats timing table state manager \
+               sockets loop can main
+SERVICE := $(AGENT_PARTS:%=agent/%.c) $(filter-out agent/main.h,$(AGENT_PARTS:%=agent/%.h)) \
+           agent/program.h
 SERVER_PROGRAMS := build/udpserver build/canserver build/recvfrom_loop build/flood
 build/udpserver build/canserver: build/%: %.c $(SERVICE) $(LIBRARY) build/flags
 	@$(CC) $(ALL_CFLAGS) $(filter %.c,$^) $(LDFLAGS) -o $@
@@ -76,7 +78,7 @@ build/udpserver build/canserver: build/%: %.c $(SERVICE) $(LIBRARY) build/flags
 build/tour: examples/tour.c $(LIBRARY) build/flags
 	@$(CC) $(ALL_CFLAGS) $(filter %.c,$^) $(LDFLAGS) -o $@
 
-# This is without -flto, because only one compiler could use an archive of such objects.
+# It is compiled without -flto, because only the same compiler could use the objects.
 build/libdumpulse.a: $(LIBRARY) build/flags
 	@$(CC) $(filter-out -flto%,$(ALL_CFLAGS)) -c dumpulse.c -o build/dumpulse.o
 	@rm -f $@ && $(AR) rcs $@ build/dumpulse.o
@@ -85,7 +87,7 @@ build/udpserver-i386: udpserver.c $(SERVICE) $(LIBRARY)
 	@mkdir -p $(@D)
 	@i686-linux-gnu-gcc -static -std=c99 -O2 -funroll-loops -flto -g -I. $(filter %.c,$^) -o $@
 
-# `make bench` compares udpserver with the first. The second floods both.
+# `make bench` compares udpserver with the first program. The second one floods both.
 build/recvfrom_loop: bench/recvfrom_loop.c $(LIBRARY)
 	@mkdir -p $(@D)
 	@gcc -std=c99 -O2 -funroll-loops -g $(WARNINGS) -I. bench/recvfrom_loop.c dumpulse.c -o $@
@@ -94,7 +96,7 @@ build/flood: bench/flood.c dumpulse.h
 	@mkdir -p $(@D)
 	@gcc -std=c99 -O2 -g $(WARNINGS) -I. bench/flood.c -o $@
 
-# ---- `make check`: nothing but a C compiler and Python 3.9 -----------------------------------
+# ---- `make check`: it needs only a C compiler and Python 3.9 ----------------------------------
 
 build/check/unit: tests/unit.c tests/runner/cmocka.h
 build/check/vectors: tests/vectors.c
@@ -103,7 +105,8 @@ build/check/%: $(LIBRARY) build/flags
 	@mkdir -p $(@D)
 	@$(CC) $(ALL_CFLAGS) -Itests/runner $(filter %.c,$^) $(LDFLAGS) -o $@
 
-check: build/check/unit build/check/vectors build/check/exhaustive $(SERVERS:%=build/%) ##! quick tests: need only a C compiler and Python 3.9
+check: ##! quick: needs a C compiler and Python 3.9 alone
+check: build/check/unit build/check/vectors build/check/exhaustive $(SERVERS:%=build/%)
 	@build/check/unit
 	@build/check/vectors tests/vectors.tsv
 	@build/check/exhaustive
@@ -120,15 +123,17 @@ soak-firmware: $(FIRMWARE) ## 100,000 packets on each board, full speed; 4 minut
 	@DUMPULSE_SOAK=100000 $(PYTEST) $(TEST_FIRMWARE) -k soak
 
 PREFIX ?= /usr/local
-# The system's Python, even if another is first in the PATH, and where it looks for modules below
-# PREFIX.
+# PYTHONDIR is where the system's Python looks for modules below PREFIX. Another Python may be first
+# in the PATH.
 PYTHON3 ?= $(firstword $(wildcard /usr/bin/python3) python3)
 PYTHONDIR ?= $(shell $(PYTHON3) -c 'import site, sys, sysconfig; prefix = sys.argv[1].rstrip("/"); \
-    places = [place for place in site.getsitepackages() if place.startswith(prefix + "/lib")]; \
-    print((places + [sysconfig.get_path("purelib", "posix_prefix", {"base": prefix})])[0])' '$(PREFIX)')
+    folders = [each for each in site.getsitepackages() if each.startswith(prefix + "/lib")]; \
+    folders.append(sysconfig.get_path("purelib", "posix_prefix", {"base": prefix})); \
+    print(folders[0])' '$(PREFIX)')
 EXAMPLES_DIR = $(PREFIX)/share/doc/dumpulse/examples
 
-# What is installed, as MODE:FILE:WHERE. In a file of the mode "text", /usr/local becomes PREFIX.
+# The files to install, as MODE:FILE:DESTINATION. In a file with the mode "text", /usr/local becomes
+# PREFIX.
 INSTALLED = \
     $(foreach name,$(SERVERS),755:build/$(name):$(PREFIX)/sbin/$(name) \
         644:man/$(name).8:$(PREFIX)/share/man/man8/$(name).8) \
@@ -141,10 +146,12 @@ INSTALLED = \
     644:client.py:$(PYTHONDIR)/dumpulse.py \
     644:completion/dumpulse.bash:$(PREFIX)/share/bash-completion/completions/dumpulse \
     644:completion/_dumpulse:$(PREFIX)/share/zsh/site-functions/_dumpulse \
-    $(foreach name,vehicle.ini nagios.cfg icinga2.conf,text:examples/$(name):$(EXAMPLES_DIR)/$(name))
+    $(foreach name,vehicle.ini nagios.cfg icinga2.conf, \
+        text:examples/$(name):$(EXAMPLES_DIR)/$(name))
 
 install: all ##! servers, library and client, to DESTDIR and PREFIX
-	@[ -n "$(PYTHONDIR)" ] || { echo "no Python 3 was found: PYTHONDIR=FOLDER says where modules go" >&2; exit 2; }
+	@[ -n "$(PYTHONDIR)" ] || \
+	    { echo "no Python 3 was found: PYTHONDIR=FOLDER says where modules go" >&2; exit 2; }
 	@for entry in $(INSTALLED); do \
 	    mode=$${entry%%:*}; rest=$${entry#*:}; file=$${rest%%:*}; to="$(DESTDIR)$${rest#*:}"; \
 	    mkdir -p "$${to%/*}" && rm -f "$$to" && case $$mode in \
@@ -155,20 +162,23 @@ install: all ##! servers, library and client, to DESTDIR and PREFIX
 uninstall: ##! remove what make install put there
 	@for entry in $(INSTALLED); do rm -f "$(DESTDIR)$${entry##*:}"; done
 	@rm -f "$(DESTDIR)$(PYTHONDIR)"/__pycache__/dumpulse.cpython-*.pyc
-	@rmdir "$(DESTDIR)$(EXAMPLES_DIR)" "$(DESTDIR)$(PREFIX)/share/doc/dumpulse" 2>/dev/null || true # others may use them
+	@rmdir "$(DESTDIR)$(EXAMPLES_DIR)" "$(DESTDIR)$(PREFIX)/share/doc/dumpulse" 2>/dev/null || \
+	    true # other files may be in these folders
 
 completion: ## write completion/ and the manual's OPTIONS from client.py
 	@python3 -m tools.completion
 
-# The parts of `make test`. Each prints how it went. check-pages also runs all that fills
-# performance.md, except what is noisy.
-TESTS := proof-mutants test-firmware server-checked proof python check-pages proof-smoke mutants mutants-sample differential \
-         coverage fuzz-short fuzz-server lint exhaustive vectors proof-eva check-vectors unit builds lab-short
+# The parts of `make test`. Each prints its result. check-pages also runs all commands that fill
+# performance.md, except the noisy ones.
+TESTS := proof-mutants test-firmware server-checked proof python check-pages proof-smoke mutants \
+         mutants-sample differential coverage fuzz-short fuzz-server lint exhaustive vectors \
+         proof-eva check-vectors unit builds lab-short
 
-# Two run at a time, as most of them leave a core idle. What several need is built first. The output
-# of each stays together, and is also in build/log.
+# Two parts run at a time, because most of them leave a core idle. Files that several parts need are
+# built before. The output of each part is printed in one piece, and stays in build/log.
 test: setup ##! install what is missing, then run every test
-	@$(MAKE) --no-print-directory -j2 $(PROGRAMS) $(SERVER_PROGRAMS) $(SEARCHES) $(COUNTS) build/reliability/moved.txt $(FIRMWARE) $(SIMULATORS)
+	@$(MAKE) --no-print-directory -j2 $(PROGRAMS) $(SERVER_PROGRAMS) $(SEARCHES) $(COUNTS) \
+	    build/reliability/moved.txt $(FIRMWARE) $(SIMULATORS)
 	@$(MAKE) --no-print-directory -j2 $(TESTS:%=part-%)
 	@echo "== all of: $(TESTS)"
 
@@ -260,7 +270,7 @@ check-pages: ## do the pages show what the commands print?
 lint: ## compiler warnings, clang-tidy, cppcheck, formatting
 	@tests/lint
 
-# Unit tests of one part each; tests/unit_NAME.c says what of it.
+# Each of these has the unit tests of one part; tests/unit_NAME.c says which.
 UNITS := build/unit build/unit-can build/unit-table build/unit-udpserver
 builds: ## make check by gcc, clang, with hardening; make install
 	@tests/builds
@@ -296,19 +306,20 @@ exhaustive: build/exhaustive ## all 2^24 packets with the magic number, right an
 python: ## pytest: every target, the README, udpserver, client
 	@$(PYTEST) test_dumpulse.py tests lab $(TEST_FIRMWARE:%=--ignore=%)
 
-# The same tests against other builds of it. ASan and valgrind fail a test by the exit status.
+# The server's tests with other builds of it. If ASan or valgrind finds an error, the exit status of
+# the server makes the test fail.
 server-checked: server-sanitized server-valgrind ## the server's tests, sanitized and in valgrind
 
 server-sanitized: build/udpserver-sanitized
 	@DUMPULSE_SERVER=$(CURDIR)/$< $(PYTEST) tests/test_udpserver.py
 
-# A start in valgrind takes half a second, so this runs only some tests of arguments, packets, state
-# and sockets.
-IN_VALGRIND := arguments3 or every_refusal or stream_of_everything or second_socket or who_may_ask or \
-    each_source or tick_and_the_agents or counters_can_be_read or table_survives or damage1 or too_old or \
-    disk_that_fails or readiness or socket_activation or several_addresses or cannot_share or \
-    changes_names or may_send_heartbeats or with_options or counters_on_a_socket or left_is_taken_over or \
-    restored or busy_is_told
+# A start in valgrind takes half a second. So there are only some tests of each kind: arguments,
+# packets, state and sockets.
+IN_VALGRIND := arguments3 or every_refusal or stream_of_everything or second_socket or \
+    who_may_ask or each_source or tick_and_the_agents or counters_can_be_read or table_survives or \
+    damage1 or too_old or disk_that_fails or readiness or socket_activation or \
+    several_addresses or cannot_share or changes_names or may_send_heartbeats or with_options or \
+    counters_on_a_socket or left_is_taken_over or restored or busy_is_told
 server-valgrind: build/udpserver
 	@DUMPULSE_SERVER="valgrind --quiet --leak-check=full --error-exitcode=99 $(CURDIR)/$<" \
 	    $(PYTEST) tests/test_udpserver.py -k "$(IN_VALGRIND)"
@@ -329,7 +340,8 @@ bench: ##! udpserver against a recvfrom loop: CPU per packet
 fuzz-server: build/fuzz/server ## libFuzzer for 10 s: the server's arguments and state
 	@mkdir -p build/fuzz/server-corpus
 	@build/fuzz/server -max_len=512 -print_final_stats=1 -artifact_prefix=build/fuzz/server- \
-	    -dict=tests/fuzz_udpserver.dict -max_total_time=10 build/fuzz/server-corpus tests/corpus_udpserver \
+	    -dict=tests/fuzz_udpserver.dict -max_total_time=10 \
+	    build/fuzz/server-corpus tests/corpus_udpserver \
 	    2>build/fuzz/server-log || { tail -40 build/fuzz/server-log; exit 1; }
 	@grep -q '^Done [1-9]' build/fuzz/server-log || { cat build/fuzz/server-log; exit 1; }
 	@sed -n 's/^Done \([0-9]*\) runs.*/fuzz-server: \1 passed, 0 failed/p' build/fuzz/server-log
@@ -362,8 +374,8 @@ coverage: ## what the unit tests alone reach
 mutants: ## break the library: does a test notice?
 	@$(PYTHON) -m tests.mutants library $(ARGS)
 
-# The tool builds what they need. ARGS="--seed N --count N --file NAME --jobs N --list" choose.
-mutants-server: ## break udpserver: an hour and a half; ARGS="--count 100"
+# These build what they need. ARGS can have --seed N, --count N, --file NAME, --jobs N and --list.
+mutants-server: ## break udpserver, too: an hour and a half; ARGS="--count 100"
 	@$(PYTHON) -m tests.mutants server $(ARGS)
 
 mutants-client: ## break client.py: an hour and a half; ARGS="--count 100"
@@ -377,10 +389,11 @@ mutants-sample: ## a few of each, the same every time: a minute
 explore: ## Hypothesis with many new examples; minutes
 	@HYPOTHESIS_PROFILE=explore $(PYTEST) test_dumpulse.py
 
-clean: ##! remove what was built, except packages and compilers
-	@[ ! -d build ] || find build -mindepth 1 -maxdepth 1 ! -name venv ! -name toolchains -exec rm -rf {} +
+clean: ##! remove what was made, but for packages and compilers
+	@[ ! -d build ] || find build -mindepth 1 -maxdepth 1 ! -name venv ! -name toolchains \
+	    -exec rm -rf {} +
 
-layers: ## which folder uses which, as a picture
+layers: ## the layers of the project, as a picture
 	@python3 -m tests.layers
 
 check-debian13: ## all tests in a fresh Debian 13; root, half an hour
@@ -389,23 +402,26 @@ check-debian13: ## all tests in a fresh Debian 13; root, half an hour
 distclean: ##! remove all that was built or fetched
 	@rm -rf build
 
-# With -B, make asks for the sources, too.
+# With -B, make comes here for source files, too.
 .DEFAULT:
 	@[ -e "$@" ] || { echo "there is no '$@' to make: make help lists what there is" >&2; exit 2; }
 
-# Every program of the tests: its compiler, its sources and what else it needs.
+# The programs of the tests: compiler, sources, and what else each needs.
 VECTOR_PROGRAMS := $(addprefix build/vectors-,amd64 i386 powerpc sanitized gcc-sanitized)
 SOURCES = $(filter %.c,$^)
-PROGRAMS := build/udpserver-sanitized build/udpserver-calls $(UNITS) build/unit-mcp2515 build/exhaustive \
-            build/fuzz/fuzz build/fuzz/server $(VECTOR_PROGRAMS) build/reliability/accepted build/reliability/report
+PROGRAMS := build/udpserver-sanitized build/udpserver-calls $(UNITS) build/unit-mcp2515 \
+            build/exhaustive build/fuzz/fuzz build/fuzz/server $(VECTOR_PROGRAMS) \
+            build/reliability/accepted build/reliability/report
 build/udpserver-sanitized: udpserver.c $(SERVICE)
 build/udpserver-sanitized: COMPILER := clang
 build/udpserver-sanitized: MORE := $(SANITIZERS)
 build/udpserver-calls: tests/calls.c udpserver.c $(SERVICE)
-build/udpserver-calls: SOURCES = $(filter-out udpserver.c agent/loop.c agent/state.c,$(filter %.c,$^)) # calls.c includes these
+# tests/calls.c includes the sources that are left out.
+build/udpserver-calls: SOURCES = $(filter-out udpserver.c agent/loop.c agent/state.c,\
+                                              $(filter %.c,$^))
 build/unit: tests/unit.c
 build/unit-can: tests/unit_can.c $(SERVICE)
-build/unit-can: SOURCES = tests/unit_can.c dumpulse.c # the first includes agent/can.c
+build/unit-can: SOURCES = tests/unit_can.c dumpulse.c # the first one includes agent/can.c
 build/unit-table: tests/unit_table.c $(SERVICE)
 build/unit-table: SOURCES = tests/unit_table.c # which includes agent/table.c
 build/unit-udpserver: tests/unit_udpserver.c $(SERVICE)
@@ -418,7 +434,8 @@ build/exhaustive: tests/exhaustive.c
 build/exhaustive: MORE := -O2
 build/fuzz/fuzz: tests/fuzz.c tests/fuzz_check.h
 build/fuzz/server: tests/fuzz_udpserver.c tests/fuzz_check.h udpserver.c $(SERVICE)
-build/fuzz/server: SOURCES = $(filter-out udpserver.c agent/options.c agent/state.c agent/main.c,$(filter %.c,$^))
+build/fuzz/server: SOURCES = $(filter-out udpserver.c agent/options.c agent/state.c agent/main.c,\
+                                          $(filter %.c,$^))
 build/fuzz/fuzz build/fuzz/server: COMPILER := clang
 build/fuzz/fuzz build/fuzz/server: MORE := $(SANITIZERS) -fsanitize=fuzzer
 $(VECTOR_PROGRAMS): tests/vectors.c
@@ -435,7 +452,7 @@ $(PROGRAMS): $(LIBRARY) | $(READY)
 	@mkdir -p $(@D)
 	@$(COMPILER) $(HOST) $(MORE) $(SOURCES) $(LINK) -o $@
 
-# They need only the header, and high optimisation.
+# These need only the header, and must be fast.
 SEARCHES := $(addprefix build/reliability/,fewbits distances moved)
 $(SEARCHES): build/reliability/%: reliability/%.c reliability/heartbeats.h dumpulse.h | $(READY)
 	@mkdir -p $(@D)
@@ -450,15 +467,19 @@ build/reliability/adler.tsv: build/reliability/distances
 build/reliability/crc.tsv: build/reliability/distances
 	@$< crc >$@
 
-# tools/setup makes this last. If it is up to date, everything is there.
+# tools/setup makes this file last. If it is up to date, everything is installed.
 $(READY): tools/packages.txt tools/requirements.txt tools/toolchains.txt
 	@tools/setup
 include lab/lab.mk
 
-FIGURES := summary screenshot size cost paths worst energy instructions startup functions growth loopbench bench performance
+FIGURES := summary screenshot size cost paths worst energy instructions startup functions growth \
+           loopbench bench performance
 RELIABILITY := accepted bias bits bursts moved report-damage channels residual
-$(TESTS) $(FIGURES) $(RELIABILITY) vectors-file explore pages soak completion mutants-server mutants-client $(LAB): | $(READY)
+$(TESTS) $(FIGURES) $(RELIABILITY) vectors-file explore pages soak completion mutants-server \
+    mutants-client $(LAB): | $(READY)
 
-.PHONY: all check completion layers check-debian13 distclean help help-all demo tour udpserver canserver install uninstall test setup $(FIGURES) $(RELIABILITY) $(TESTS) \
+.PHONY: all check completion layers check-debian13 distclean help help-all demo tour udpserver \
+        canserver install uninstall test setup $(FIGURES) $(RELIABILITY) $(TESTS) \
         $(VECTOR_RUNS:%=vectors-%) vectors-file pages fuzz fuzz-replay replay-server \
-        server-sanitized server-valgrind soak explore completion clean firmware soak-firmware mutants-server mutants-client $(LAB)
+        server-sanitized server-valgrind soak explore completion clean firmware soak-firmware \
+        mutants-server mutants-client $(LAB)

@@ -1,7 +1,8 @@
-/* An agent for Linux: takes heartbeats and answers requests on a CAN bus.   SPDX-License-Identifier: MIT
+/* An agent for Linux that takes heartbeats and answers requests on a CAN bus.
+ * SPDX-License-Identifier: MIT
  *
- * canserver.8 is its manual. agent/can.c does the work, for udpserver, too; agent/program.h names
- * the other parts.
+ * canserver.8 is its manual. agent/can.c does the work; udpserver uses it, too. agent/program.h
+ * lists the other parts.
  */
 #include "dumpulse.h"
 
@@ -12,7 +13,7 @@
 
 void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
 {
-    (void)context, (void)length; /* there is one bus only, and one length */
+    (void)context, (void)length; /* there is only one bus, and all reports have the same length */
     can_keep_report(packet);
 }
 

@@ -1,11 +1,11 @@
-/* How long a packet takes on this machine, in a loop.   SPDX-License-Identifier: MIT
+/* Measures how long a packet takes on this machine, in a loop.   SPDX-License-Identifier: MIT
  *
- * loopbench [--json] [PACKETS]; `make loopbench` builds it four ways, and runs them.
+ * loopbench [--json] [PACKETS]; `make loopbench` builds it in four ways, and runs each.
  *
- * Each stream of packets goes through dumpulse_process_packet again and again, in rounds;
- * every result is compared with what it should be. The same loop without the library is
- * timed before each round and subtracted. Assembler that does nothing, but may have changed
- * anything, keeps the compiler from knowing a packet or dropping a call, also where it
+ * It gives each stream of packets to dumpulse_process_packet in rounds, and compares every result
+ * with the right one. Before each round it times the same loop without the library; this time is
+ * subtracted. The empty assembler statements do nothing, but the compiler must assume that they
+ * change memory. So it can neither know a packet in advance nor leave out a call, not even where it
  * optimises across files.
  */
 #define _POSIX_C_SOURCE 199309L /* NOLINT: for clock_gettime */
@@ -24,11 +24,11 @@
 enum {
     EXIT_USAGE = 2,
     ROUNDS = 9,
-    SLOTS = 65536,        /* packets of the longest stream: a power of two */
-    REPORT_SHARE = 50,    /* a report takes that many times as long as a heartbeat, about */
-    DEFAULT = 30000000,   /* packets of each stream: a second, about */
-    PACKETS_MIN = 450,    /* one report in each round */
-    PROGRESS_SECONDS = 3, /* between two lines that say how far it is */
+    SLOTS = 65536,        /* packets of the longest stream; must be a power of two */
+    REPORT_SHARE = 50,    /* a report takes about 50 times as long as a heartbeat */
+    DEFAULT = 30000000,   /* packets of each stream, which take about a second */
+    PACKETS_MIN = 450,    /* enough for one report in each round */
+    PROGRESS_SECONDS = 3, /* between two lines that show the progress */
     STREAMS = 6
 };
 static const uint64_t PACKETS_MAX = UINT64_C(1000000000000000); /* no sum here overflows */
@@ -50,11 +50,11 @@ void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
     send_calls++;
 }
 
-/* ---- Streams: each fills the first packets, and says how many there are ----------------- */
+/* ---- Streams: each function fills the first packets, and returns how many it has filled --- */
 
 static uint64_t random_state;
 
-static uint64_t next_random(void) /* xorshift, of Marsaglia */
+static uint64_t next_random(void) /* Marsaglia's xorshift */
 {
     random_state ^= random_state << 13;
     random_state ^= random_state >> 7;
@@ -88,7 +88,7 @@ static size_t fill_distinct(void) /* each pair of sender and value, once */
     return SLOTS;
 }
 
-static size_t fill_half_corrupt(void) /* by one bit: no other heartbeat is so near */
+static size_t fill_half_corrupt(void) /* one bit is wrong, which makes no other heartbeat */
 {
     (void)fill_distinct();
     for (size_t i = 0; i < SLOTS; i++) {
@@ -125,7 +125,7 @@ static size_t fill_reports(void) /* of a table of random bytes */
 static const struct {
     const char *name;
     size_t (*fill)(void);
-    unsigned share; /* one packet for so many that were asked for */
+    unsigned share; /* the count that was asked for is divided by this */
 } streams[STREAMS] = {
     {"one packet", fill_one, 1},           {"64 variables in turn", fill_variables, 1},
     {"65,536 distinct", fill_distinct, 1}, {"half corrupt", fill_half_corrupt, 1},
@@ -142,7 +142,7 @@ static double seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* Both loops read a packet's address and what is expected of it; how many results were wrong. */
+/* Returns how many results were wrong. Both loops read a packet's address and its right result. */
 static uint64_t run_loop(uint64_t count, size_t mask)
 {
     uint64_t wrong = 0;
@@ -199,7 +199,7 @@ static void show_progress(size_t stream, unsigned round)
                   round + 1, (unsigned)ROUNDS, (unsigned)stream + 1, (unsigned)STREAMS);
 }
 
-/* False, and a line on stderr, if the library did not do what it should. */
+/* Writes a line to stderr and returns false if a result is wrong. */
 static bool measure(size_t stream, uint64_t count, struct times *times, struct times *empty)
 {
     double with[ROUNDS], without[ROUNDS];
@@ -208,7 +208,7 @@ static bool measure(size_t stream, uint64_t count, struct times *times, struct t
     random_state = UINT64_C(0x9E3779B97F4A7C15);
     const size_t mask = streams[stream].fill() - 1;
     for (unsigned round = 0; round < ROUNDS; round++) {
-        /* The first rounds take the rest of the division. */
+        /* The remainder of the division goes to the first rounds, one packet each. */
         const uint64_t packets_now = count / ROUNDS + (round < count % ROUNDS);
         show_progress(stream, round);
         uint64_t heartbeats = clock_calls, reports = send_calls;
@@ -217,7 +217,7 @@ static bool measure(size_t stream, uint64_t count, struct times *times, struct t
         const double middle = seconds();
         wrong += run_loop(packets_now, mask);
         const double end = seconds();
-        /* The hooks are called for what is expected, and for nothing else. */
+        /* Each right heartbeat and report calls its hook once, and nothing else does. */
         for (size_t i = 0; i <= mask; i++) {
             const uint64_t times_fed = packets_now / (mask + 1) + (i < packets_now % (mask + 1));
             heartbeats += expected[i] == DUMPULSE_HEARTBEAT ? times_fed : 0;

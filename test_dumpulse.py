@@ -1,10 +1,10 @@
-"""Property tests: the C library against the model in sim/model.py.
+"""Property tests: compares the C library with the model in sim/model.py.
 
     python3 -m pytest test_dumpulse.py
 
-Hypothesis prints the falsifying steps of a failure, and a line that replays it. The
-examples are the same in every run; HYPOTHESIS_PROFILE=explore draws others, and many
-more of them. SPDX-License-Identifier: MIT
+If a test fails, Hypothesis prints the steps that lead there, and a line that runs them again. The
+examples are the same in every run. HYPOTHESIS_PROFILE=explore tries new ones, and many more.
+SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class RecordedCall(ctypes.Structure):
 
 
 class Recorder(ctypes.Structure):
-    """As in tests/recorder.c: what the hooks were called with."""
+    """What the hooks were called with, as in tests/recorder.c."""
 
     _fields_ = [("count", ctypes.c_uint32), ("now", ctypes.c_uint32),
                 ("call", RecordedCall * CALLS_MAX)]
@@ -79,15 +79,17 @@ off_by_one = st.builds(heartbeat, st.sampled_from((63, 64, 65, 127, 128, 255)), 
 
 @st.composite
 def near_misses(draw: st.DrawFn) -> bytes:
-    """A good packet with some of its bytes changed, cut short, or made longer."""
+    """A good packet with some bytes changed, or shorter, or longer."""
     packet = bytearray(draw(st.one_of(heartbeats, st.just(REQUEST))))
     for _ in range(draw(st.integers(0, 2))):
         packet[draw(st.integers(0, 7))] ^= draw(bytes_)
     tail = draw(st.one_of(st.just(b""), st.binary(max_size=292)))
-    return (bytes(packet) + tail)[:draw(st.integers(0, 300))] if draw(st.booleans()) else bytes(packet)
+    return (bytes(packet)
+            + tail)[:draw(st.integers(0, 300))] if draw(st.booleans()) else bytes(packet)
 
 
-packets = st.one_of(heartbeats, off_by_one, st.just(REQUEST), near_misses(), st.binary(max_size=300),
+packets = st.one_of(heartbeats, off_by_one, st.just(REQUEST), near_misses(),
+                    st.binary(max_size=300),
                     st.binary(min_size=8, max_size=8))
 
 
@@ -112,7 +114,7 @@ class Real:
         return int(C.export_record(self.address, *values))
 
     def expect_hooks(self, result: int, context: int) -> None:
-        """The hooks that go with the result were called, each once, and no other."""
+        """Checks that the hooks that belong to the result were called once, and no others."""
         calls = RECORDER.call[:min(RECORDER.count, CALLS_MAX)]
         if result == REPORT:
             assert RECORDER.count == 1 and calls[0].kind == SEND
@@ -128,7 +130,7 @@ class Real:
 
 
 class AgainstModel(RuleBasedStateMachine):
-    """Any sequence of calls leaves the C and the model with the same table."""
+    """After any sequence of calls, the C library and the model have the same table."""
 
     @initialize(table=tables)
     def start(self, table: bytes) -> None:
@@ -177,7 +179,8 @@ def refused(real: Real, packet: bytes) -> None:
 
 @given(variable=st.integers(0, 63), sender=bytes_, value=bytes_, table=tables)
 @settings(max_examples=20)
-def test_every_changed_byte_is_refused(variable: int, sender: int, value: int, table: bytes) -> None:
+def test_every_changed_byte_is_refused(variable: int, sender: int, value: int,
+                                       table: bytes) -> None:
     real = Real(table)
     for good in (heartbeat(variable, sender, value), REQUEST):
         for at in range(8):
@@ -214,13 +217,15 @@ def test_exactly_64_variables(sender: int, value: int) -> None:
 
 
 @given(variable=bytes_, sender=bytes_, value=bytes_)
-def test_heartbeats_are_built_as_the_model_builds_them(variable: int, sender: int, value: int) -> None:
+def test_heartbeats_are_built_as_the_model_builds_them(variable: int, sender: int,
+                                                       value: int) -> None:
     packet = ctypes.create_string_buffer(8)
     C.export_make_heartbeat(packet, variable, sender, value)
     assert packet.raw == heartbeat(variable, sender, value)
 
 
-@given(table=tables, at=st.integers(0, 259), change=st.integers(1, 255), other=st.binary(max_size=600))
+@given(table=tables, at=st.integers(0, 259), change=st.integers(1, 255),
+       other=st.binary(max_size=600))
 def test_reports_are_checked(table: bytes, at: int, change: int, other: bytes) -> None:
     report = zlib.adler32(table[4:]).to_bytes(4, "big") + table[4:]
     assert C.export_check_report(report, 260)
@@ -232,7 +237,7 @@ def test_reports_are_checked(table: bytes, at: int, change: int, other: bytes) -
 
 @pytest.mark.parametrize("seed", range(4))
 def test_100000_full_tables(seed: int) -> None:
-    """Random full tables, a quarter here, every report's checksum as zlib's."""
+    """A quarter of 100,000 random full tables. Every report has the checksum that zlib computes."""
     rng = random.Random(seed)
     real = Real()
     assert Real(b"\xff" * 260).process(0, REQUEST, 0) == REPORT

@@ -1,7 +1,8 @@
-/* An agent for Linux: takes heartbeats and answers requests over UDP.   SPDX-License-Identifier: MIT
+/* An agent for Linux that takes heartbeats and answers requests over UDP.
+ * SPDX-License-Identifier: MIT
  *
- * udpserver.8 is its manual, dumpulse.h that of the library. This file has what is about UDP.
- * agent/ has the rest: agent/program.h names its parts.
+ * udpserver.8 is its manual; dumpulse.h explains the library. This file has the parts that need
+ * UDP. agent/ has the other parts: agent/program.h lists them.
  */
 #define _GNU_SOURCE /* NOLINT: for recvmmsg and sendmmsg */
 #include <arpa/inet.h>
@@ -32,7 +33,7 @@
 
 enum { MAX_BINDS = 16 };
 
-struct place { /* where to listen */
+struct endpoint { /* where to listen */
     uint8_t address[ADDRESS_SIZE];
     uint32_t scope; /* the interface of a link-local address */
 };
@@ -40,12 +41,13 @@ struct place { /* where to listen */
 static struct {
     const char *port_text;
     uint64_t port;
-    struct place binds[MAX_BINDS];
+    struct endpoint binds[MAX_BINDS];
     size_t bind_count;
     struct address_networks readers; /* who may ask */
-    struct address_networks senders; /* who may send heartbeats: everybody, if there are none */
-    uint64_t burst, rate;            /* reports for one source: at once, and a second */
-    uint64_t rate_total;             /* reports a second for all */
+    struct address_networks senders; /* who may send heartbeats; none: everybody may */
+    uint64_t burst;                  /* reports at once for one source */
+    uint64_t rate;                   /* reports a second for one source */
+    uint64_t rate_total;             /* reports a second for all sources together */
     bool allow, can_id;
 } network;
 
@@ -57,11 +59,12 @@ static bool set_port(const char *text)
     return options_set_number("PORT", text, 0, UINT16_MAX, &network.port);
 }
 
-/* Does the first one take in what the other listens on? */
-static bool covers(const struct place *all, const struct place *one)
+/* Does the first endpoint get the packets for the other one, too? */
+static bool covers(const struct endpoint *all, const struct endpoint *one)
 {
     static const uint8_t zeros[ADDRESS_SIZE];
-    const size_t prefix = address_is_ipv4(all->address) ? ADDRESS_MAPPED : 0; /* :: has IPv4, too */
+    /* 0.0.0.0 covers all of IPv4; :: covers IPv4 and IPv6. */
+    const size_t prefix = address_is_ipv4(all->address) ? ADDRESS_MAPPED : 0;
 
     if (memcmp(all, one, sizeof *all) == 0)
         return true;
@@ -72,17 +75,17 @@ static bool covers(const struct place *all, const struct place *one)
 static bool set_bind(const char *text)
 {
     const char *percent = strchrnul(text, '%');
-    struct place *place = &network.binds[network.bind_count];
+    struct endpoint *endpoint = &network.binds[network.bind_count];
 
     if (network.bind_count == MAX_BINDS)
         return options_wrong("--bind may be given %d times, no more", MAX_BINDS);
-    if (!address_read(text, (size_t)(percent - text), place->address))
+    if (!address_read(text, (size_t)(percent - text), endpoint->address))
         return options_wrong(
             "--bind wants an address in numbers like 192.0.2.1 or :: and not '%.60s'", text);
-    if (*percent != '\0' && (place->scope = if_nametoindex(percent + 1)) == 0)
+    if (*percent != '\0' && (endpoint->scope = if_nametoindex(percent + 1)) == 0)
         return options_wrong("--bind %.60s: there is no such interface", text);
-    for (const struct place *earlier = network.binds; earlier != place; earlier++)
-        if (covers(place, earlier) || covers(earlier, place))
+    for (const struct endpoint *earlier = network.binds; earlier != endpoint; earlier++)
+        if (covers(endpoint, earlier) || covers(earlier, endpoint))
             return options_wrong(
                 "--bind %.60s has what another --bind has: :: is all of IPv4 and IPv6, "
                 "0.0.0.0 all of IPv4; give it alone",
@@ -127,7 +130,7 @@ static void set_defaults(void)
 {
     memset(&network, 0, sizeof network);
     network.port = 9060;
-    network.burst = 128; /* 64 checks of one host, one for each variable, and each asks again */
+    network.burst = 128; /* one host may check each of 64 variables, and each check may ask twice */
     network.rate = 10;
     network.rate_total = 1000;
     can_set_defaults();
@@ -160,28 +163,28 @@ static void address_of(const union source *from, uint8_t address[ADDRESS_SIZE])
 /* ---- Packets ---------------------------------------------------------------------------- */
 
 enum {
-    BATCH = 64,       /* packets that are taken at once */
+    BATCH = 64,       /* packets that one system call takes at most */
     ROUND = 64,       /* batches from one socket, before the next one gets its turn */
-    PACKET_ROOM = 16, /* more than 8: a longer datagram is seen to be longer */
-    /* For where a packet was sent to, after all that the options of a passed socket may have the
-     * kernel put before it: times of three kinds, and at most six numbers. */
+    PACKET_ROOM = 16, /* more than 8 bytes, to find datagrams that are too long */
+    /* Room for the address that a packet was sent to. A passed socket may have options that let the
+     * kernel write more in front of it: times of three kinds, and at most six numbers. */
     CONTROL_ROOM = CMSG_SPACE(2 * sizeof(int64_t)) + CMSG_SPACE(6 * sizeof(int64_t)) +
                    CMSG_SPACE(4 * sizeof(int32_t)) + 6 * CMSG_SPACE(sizeof(int32_t)) +
                    CMSG_SPACE(sizeof(struct in6_pktinfo))
 };
 
-static size_t udp_count; /* the first of all sockets are UDP */
+static size_t udp_count; /* so many of the sockets are for UDP; they come first */
 
 static struct mmsghdr incoming[BATCH], outgoing[BATCH];
 static struct iovec incoming_bytes[BATCH], outgoing_bytes[BATCH];
 static uint8_t packets[BATCH][PACKET_ROOM];
 static uint8_t reports[BATCH][DUMPULSE_REPORT_SIZE];
 static union source sources[BATCH];
-static size_t controls[BATCH][CONTROL_ROOM / sizeof(size_t)]; /* aligned as control messages are */
+static size_t controls[BATCH][CONTROL_ROOM / sizeof(size_t)]; /* size_t has the alignment needed */
 static unsigned outgoing_count;
 
-/* For the next packet: the kernel has put the lengths of what it wrote there. */
-static void make_room(struct msghdr *message)
+/* Prepares for the next packet: the kernel writes the lengths of its output into these fields. */
+static void reset_lengths(struct msghdr *message)
 {
     message->msg_namelen = sizeof sources[0];
     message->msg_controllen = CONTROL_ROOM;
@@ -195,16 +198,16 @@ static void prepare_batches(void)
                                               .msg_iov = &incoming_bytes[i],
                                               .msg_iovlen = 1,
                                               .msg_control = &controls[i]};
-        make_room(&incoming[i].msg_hdr);
+        reset_lengths(&incoming[i].msg_hdr);
         outgoing_bytes[i] = (struct iovec){reports[i], DUMPULSE_REPORT_SIZE};
         outgoing[i].msg_hdr = (struct msghdr){.msg_iov = &outgoing_bytes[i], .msg_iovlen = 1};
     }
 }
 
-/* Has the report leave from the address that was asked, of all that this machine has, by whatever
- * route: a reader believes no other. A link-local address means nothing without its interface.
- * False: that address is among what the kernel had no room to tell. */
-static bool answer_from_there(struct msghdr *reply, struct msghdr *request)
+/* Makes the report leave from the address that the request was sent to, because a reader believes
+ * no other. The kernel chooses the interface, except for a link-local address, which means nothing
+ * without its interface. False: the kernel had no room to write that address. */
+static bool set_reply_address(struct msghdr *reply, struct msghdr *request)
 {
     struct in6_pktinfo info;
 
@@ -233,14 +236,14 @@ static bool answer_from_there(struct msghdr *reply, struct msghdr *request)
     return (request->msg_flags & MSG_CTRUNC) == 0;
 }
 
-/* The agent's bytes change with the next heartbeat: they are copied. There is room, as a
- * batch of packets asks for a batch of reports at most. */
+/* The next heartbeat changes the agent's bytes, so they are copied. There is always room: a batch
+ * of packets asks for at most BATCH reports. */
 void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
 {
     struct msghdr *request = (struct msghdr *)context;
     struct msghdr *reply = &outgoing[outgoing_count].msg_hdr;
 
-    if (request == NULL) { /* somebody on the CAN bus has asked */
+    if (request == NULL) { /* the request came over CAN */
         can_keep_report(packet);
         return;
     }
@@ -250,9 +253,9 @@ void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
     outgoing_count++;
 }
 
-/* What the kernel does not take at once is lost, and counted. An error is that of the first one
- * alone. Where it was sent to may be no address to send from, but one of a group or of everybody:
- * then it leaves from any. */
+/* Sends the batch of reports. A report that the kernel does not take at once is lost, and counted.
+ * An error concerns only the first report of a call. A request may have been sent to a multicast or
+ * broadcast address, from which nothing can be sent: then the kernel chooses the address. */
 static void send_reports(int descriptor)
 {
     unsigned done = 0;
@@ -273,10 +276,10 @@ static void send_reports(int descriptor)
     outgoing_count = 0;
 }
 
-/* Returns what to count. */
+/* Returns which counter counts the packet. */
 static size_t take_request(const uint8_t *packet, struct msghdr *from)
 {
-    static uint64_t now; /* of the batch: the first report of one reads the clock */
+    static uint64_t now; /* ns; the clock is read for the first report of a batch */
     uint8_t address[ADDRESS_SIZE];
 
     address_of((const union source *)from->msg_name, address);
@@ -284,11 +287,11 @@ static size_t take_request(const uint8_t *packet, struct msghdr *from)
         return COUNT_NOT_ALLOWED;
     if (outgoing_count == 0)
         now = timing_ns();
-    /* A source is an IPv4 address, or 64 bits of an IPv6 one, as whoever has one such address
-     * has them all. */
+    /* A source is an IPv4 address, or the first 64 bits of an IPv6 address: whoever has one address
+     * of such a network has them all. */
     if (!limits_allow(address_is_ipv4(address) ? address + 8 : address, now))
         return COUNT_RATE;
-    if (!answer_from_there(&outgoing[outgoing_count].msg_hdr, from))
+    if (!set_reply_address(&outgoing[outgoing_count].msg_hdr, from))
         return COUNT_UNSENT;
     table_stamp_self();
     (void)dumpulse_process_packet(&table_agent, packet, DUMPULSE_PACKET_SIZE, from);
@@ -314,11 +317,11 @@ static void note_source(const struct msghdr *from, size_t outcome, const uint8_t
     sources_note(address, outcome, packet, now);
 }
 
-/* Takes the packets that have come, BATCH at most; returns how many. The clock is read once, when
- * they are all here: no stamp is earlier than its packet's coming, and a clock that was read for
- * each packet would show another time only if it ticked in the few µs that a batch takes. If it
- * minds sources, it looks where heartbeats come from, too. */
-__attribute__((always_inline)) static inline unsigned take_batch(size_t socket, bool minds_sources)
+/* Takes the packets that have come, BATCH at most, and returns how many. The clock is read once,
+ * when all packets of the batch are here. So no stamp is earlier than the arrival of its packet.
+ * Reading it for each packet would make a difference only if it ticked in the few µs that a batch
+ * takes. If `checks_sources`, this checks and logs the sources of heartbeats, too. */
+__attribute__((always_inline)) static inline unsigned take_batch(size_t socket, bool checks_sources)
 {
     static const uint8_t request[DUMPULSE_PACKET_SIZE] = DUMPULSE_REQUEST;
     const int count = recvmmsg(sockets[socket].fd, incoming, BATCH, MSG_DONTWAIT, NULL);
@@ -326,7 +329,7 @@ __attribute__((always_inline)) static inline unsigned take_batch(size_t socket, 
     if (count <= 0)
         return 0;
     table_read_clock();
-    const uint64_t now = minds_sources ? timing_ns() : 0;
+    const uint64_t now = checks_sources ? timing_ns() : 0;
     counters[COUNT_PACKETS] += (unsigned)count;
     const uint8_t *packet = packets[0];
     for (struct mmsghdr *message = incoming; message != incoming + count; message++) {
@@ -335,20 +338,20 @@ __attribute__((always_inline)) static inline unsigned take_batch(size_t socket, 
             outcome = COUNT_LENGTH;
         else if (memcmp(packet, request, sizeof request) == 0)
             outcome = take_request(packet, &message->msg_hdr);
-        else if (minds_sources && !may_send_heartbeats(&message->msg_hdr))
+        else if (checks_sources && !may_send_heartbeats(&message->msg_hdr))
             outcome = COUNT_NOT_ALLOWED;
         else
             outcome = table_take_heartbeat(packet);
         counters[outcome]++;
-        if (minds_sources)
+        if (checks_sources)
             note_source(&message->msg_hdr, outcome, packet, now);
-        make_room(&message->msg_hdr);
+        reset_lengths(&message->msg_hdr);
         packet += PACKET_ROOM;
     }
     return (unsigned)count;
 }
 
-/* Inlined into its caller, it has too few registers, and a heartbeat takes 2 instructions more. */
+/* Not inlined: it would have too few registers, and a heartbeat would take 2 instructions more. */
 __attribute__((noinline)) static unsigned take_from_all(size_t socket)
 {
     return take_batch(socket, false);
@@ -361,8 +364,8 @@ __attribute__((noinline)) static unsigned take_from_some(size_t socket)
 
 static unsigned (*take_from)(size_t socket);
 
-/* One round: from each socket what it has, in bounds; only from those that are said to be
- * ready, if they were `polled`. Returns the number of packets. */
+/* One round: takes packets from each socket, a bounded number of them, and returns how many. If
+ * `polled`, it takes them only from sockets that poll() has found ready. */
 static unsigned take_packets(bool polled)
 {
     unsigned taken = 0, batch;
@@ -383,7 +386,7 @@ static unsigned take_packets(bool polled)
 
 /* ---- Sockets ---------------------------------------------------------------------------- */
 
-/* Takes a bound socket into service, and returns NULL, or what is wrong with it. */
+/* Adds a bound socket. Returns NULL, or what is wrong with the socket. */
 static const char *add_udp_socket(int descriptor)
 {
     union source bound = {.any = {0}};
@@ -408,66 +411,70 @@ static const char *add_udp_socket(int descriptor)
                          sizeof everywhere);
     }
     udp_count++;
-    (void)sockets_add(descriptor); /* there is room: SOCKETS_MAX is more than MAX_BINDS */
+    (void)sockets_add(descriptor); /* cannot fail: SOCKETS_MAX is more than MAX_BINDS */
     return NULL;
 }
 
-static const char *describe(const union source *place)
+static const char *describe(const union source *address)
 {
     static char text[INET6_ADDRSTRLEN + IF_NAMESIZE + 16];
-    char address[INET6_ADDRSTRLEN + IF_NAMESIZE] = "?", port[8] = "?";
+    char host[INET6_ADDRSTRLEN + IF_NAMESIZE] = "?", port[8] = "?";
 
-    (void)getnameinfo(&place->any, sizeof *place, address, sizeof address, port, sizeof port,
+    (void)getnameinfo(&address->any, sizeof *address, host, sizeof host, port, sizeof port,
                       NI_NUMERICHOST | NI_NUMERICSERV | NI_DGRAM);
-    (void)snprintf(text, sizeof text, place->any.sa_family == AF_INET6 ? "[%s]:%s" : "%s:%s",
-                   address, port);
+    (void)snprintf(text, sizeof text, address->any.sa_family == AF_INET6 ? "[%s]:%s" : "%s:%s",
+                   host, port);
     return text;
 }
 
-/* Returns 0 or an error number; `here` is where. */
-static int open_socket(const struct place *place, union source *here)
+/* Opens a socket at the endpoint, and adds it. Returns 0 or an error number. `here` becomes the
+ * address that it is bound to, or was to be bound to. */
+static int open_socket(const struct endpoint *endpoint, union source *here)
 {
     const int off = 0;
     const in_port_t port = htons((uint16_t)network.port);
     socklen_t size = sizeof *here;
 
     *here = (union source){.v6 = {.sin6_family = AF_INET6, .sin6_port = port}};
-    memcpy(&here->v6.sin6_addr, place->address, ADDRESS_SIZE);
-    here->v6.sin6_scope_id = place->scope;
-    if (address_is_ipv4(place->address)) {
+    memcpy(&here->v6.sin6_addr, endpoint->address, ADDRESS_SIZE);
+    here->v6.sin6_scope_id = endpoint->scope;
+    if (address_is_ipv4(endpoint->address)) {
         here->v4 = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = port};
-        memcpy(&here->v4.sin_addr, place->address + ADDRESS_MAPPED, ADDRESS_SIZE - ADDRESS_MAPPED);
+        memcpy(&here->v4.sin_addr, endpoint->address + ADDRESS_MAPPED,
+               ADDRESS_SIZE - ADDRESS_MAPPED);
     }
-    const int made = socket(here->any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (made < 0)
+    const int descriptor = socket(here->any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (descriptor < 0)
         return errno;
     if (here->any.sa_family == AF_INET6) /* :: is for IPv4, too */
-        (void)setsockopt(made, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-    if (bind(made, &here->any, sizeof *here) != 0) {
+        (void)setsockopt(descriptor, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+    if (bind(descriptor, &here->any, sizeof *here) != 0) {
         const int reason = errno;
-        (void)close(made);
+        (void)close(descriptor);
         return reason;
     }
-    (void)getsockname(made, &here->any, &size);
+    (void)getsockname(descriptor, &here->any, &size);
     network.port = ntohs(here->v4.sin_port); /* IPv6 has it in the same place */
-    (void)add_udp_socket(made);
+    (void)add_udp_socket(descriptor);
     return 0;
 }
 
-/* All sockets have one port: one that the first finds free may be taken for the next. */
+/* Opens the sockets that the arguments ask for. All of them get the same port. With PORT 0, the
+ * first one gets a port that is free. That port may be in use at the next address: then all are
+ * closed, and it tries again. */
 static bool open_own_sockets(void)
 {
-    static const struct place loopback[] = {{.address = {[10] = 0xFF, [11] = 0xFF, 127, 0, 0, 1}},
-                                            {.address = {[15] = 1}}};
-    const bool unasked = network.bind_count == 0, any_port = network.port == 0;
-    const struct place *places = unasked ? loopback : network.binds;
-    const size_t count = unasked ? 2 : network.bind_count;
+    static const struct endpoint loopback[] = {
+        {.address = {[10] = 0xFF, [11] = 0xFF, 127, 0, 0, 1}}, {.address = {[15] = 1}}};
+    const bool by_default = network.bind_count == 0, any_port = network.port == 0;
+    const struct endpoint *endpoints = by_default ? loopback : network.binds;
+    const size_t count = by_default ? 2 : network.bind_count;
     unsigned tries = 16;
     union source here;
 
     for (size_t i = 0; i < count; i++) {
-        const int reason = open_socket(&places[i], &here);
-        if (reason == 0 || (unasked && i == 1 && reason != EADDRINUSE))
+        const int reason = open_socket(&endpoints[i], &here);
+        if (reason == 0 || (by_default && i == 1 && reason != EADDRINUSE))
             continue; /* a machine may have no IPv6 */
         if (reason != EADDRINUSE || !any_port || i == 0 || --tries == 0) {
             log_say("cannot listen on %s: %s", describe(&here),
@@ -485,7 +492,7 @@ static bool open_own_sockets(void)
     return true;
 }
 
-/* Those of the service manager, if it passes any. */
+/* Uses the sockets that the service manager passes, or opens its own ones. */
 static bool open_sockets(void)
 {
     const size_t passed = manager_passed_sockets();
@@ -520,10 +527,10 @@ static bool open_all(void)
     return open_sockets() && (can_interface == NULL || can_open());
 }
 
-/* Their texts, as many as fit. */
+/* Returns the texts of the networks, as many as fit. */
 static const char *describe_networks(const struct address_networks *networks)
 {
-    static char text[800]; /* of a line of 1 KB */
+    static char text[800]; /* so that the whole line stays below 1 KB */
     size_t length = 0;
 
     for (size_t i = 0; i < networks->count && length < sizeof text; i++)

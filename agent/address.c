@@ -1,4 +1,4 @@
-/* Internet addresses, and networks of them: address.h tells more.   SPDX-License-Identifier: MIT */
+/* Internet addresses, and networks of them; see address.h.   SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE /* NOLINT: for strchrnul */
 #include "address.h"
 

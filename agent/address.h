@@ -8,28 +8,30 @@
 #include <string.h>
 
 enum {
-    ADDRESS_SIZE = 16,  /* every address is kept as IPv6: IPv4's a.b.c.d as ::ffff:a.b.c.d */
-    ADDRESS_MAPPED = 12 /* bytes before an IPv4 address in there */
+    ADDRESS_SIZE = 16,  /* every address is kept as IPv6; IPv4's a.b.c.d is ::ffff:a.b.c.d */
+    ADDRESS_MAPPED = 12 /* bytes in front of an IPv4 address that is kept so */
 };
 
 static const uint8_t address_mapped[ADDRESS_MAPPED] = {[10] = 0xFF, [11] = 0xFF};
 
 static inline bool address_is_ipv4(const uint8_t address[ADDRESS_SIZE])
 {
-    uint32_t parts[4], mapped[4] = {0}; /* in whatever order of bytes */
+    uint32_t parts[4], mapped[4] = {0}; /* only compared, so the byte order does not matter */
 
     memcpy(parts, address, sizeof parts);
     memcpy(mapped, address_mapped, sizeof address_mapped);
     return (parts[0] | parts[1] | (parts[2] ^ mapped[2])) == 0;
 }
 
-/* An address in numbers, of so many characters. */
+/* Reads an address in numbers from the first `length` characters. False: they are no address. */
 bool address_read(const char *text, size_t length, uint8_t address[ADDRESS_SIZE]);
-const char *address_write(const uint8_t address[ADDRESS_SIZE]); /* until the next call */
+/* Returns the address as text. The next call overwrites it. */
+const char *address_write(const uint8_t address[ADDRESS_SIZE]);
 
 enum { ADDRESS_NETWORKS = 64 };
 
-struct address_network { /* where the mask has a bit, an address must have this one */
+/* An address is in the network if it has the same bits wherever the mask has a one. */
+struct address_network {
     uint8_t address[ADDRESS_SIZE], mask[ADDRESS_SIZE];
     bool ipv4;
     const char *text;
@@ -40,21 +42,23 @@ struct address_networks {
     size_t count;
 };
 
-/* One like 192.0.2.0/24, the value of that option. False: options.wrong says why. */
+/* Adds a network like 192.0.2.0/24, which is the value of `option`. False: options.wrong says
+ * why. */
 bool address_add_network(struct address_networks *networks, const char *option, const char *text);
-/* IPv4 has networks of its own: ::/0 is all of IPv6 alone. */
+/* An IPv4 address is only in IPv4 networks: ::/0 is all of IPv6 and nothing of IPv4. */
 static inline bool address_is_in(const struct address_networks *networks,
                                  const uint8_t address[ADDRESS_SIZE])
 {
     const bool ipv4 = address_is_ipv4(address);
-    uint64_t from[2], there[2], mask[2]; /* in whatever order of bytes: nothing is carried */
+    /* Bits are compared and nothing is added, so the byte order does not matter. */
+    uint64_t from[2], wanted[2], mask[2];
 
     memcpy(from, address, sizeof from);
     for (const struct address_network *one = networks->list; one < networks->list + networks->count;
          one++) {
-        memcpy(there, one->address, sizeof there);
+        memcpy(wanted, one->address, sizeof wanted);
         memcpy(mask, one->mask, sizeof mask);
-        if ((((from[0] ^ there[0]) & mask[0]) | ((from[1] ^ there[1]) & mask[1])) == 0 &&
+        if ((((from[0] ^ wanted[0]) & mask[0]) | ((from[1] ^ wanted[1]) & mask[1])) == 0 &&
             one->ipv4 == ipv4)
             return true;
     }

@@ -1,4 +1,4 @@
-/* Dumpulse over a Linux CAN interface; can.h tells more.   SPDX-License-Identifier: MIT */
+/* Dumpulse over a Linux CAN interface; see can.h.   SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE /* NOLINT: for recvmmsg */
 #include "can.h"
 
@@ -24,22 +24,23 @@
 
 /* SPEC.md, "Transport: CAN": a block of 128 identifiers. */
 enum {
-    HEARTBEATS_FROM = 0, /* 64 of them */
-    REPORT_FROM = 64,    /* 33 of them, one for each frame of a report */
+    HEARTBEATS_FROM = 0, /* 64 identifiers */
+    REPORT_FROM = 64,    /* 33 identifiers, one for each frame of a report */
     REQUEST_AT = 127,
     BLOCK = 128,
     DEFAULT_BASE = 0x680,
     FRAMES = (DUMPULSE_REPORT_SIZE + CAN_MAX_DLEN - 1) / CAN_MAX_DLEN
 };
 
-enum { BATCH = 64, ROUND = 64 }; /* frames taken at once; batches before others get their turn */
-static const uint64_t RETRY =
-    1000000; /* ns until a full queue is tried again: 8 frames of 500 kbit/s */
-static const uint64_t REOPEN =
-    200000000; /* ns until an interface that is gone is looked for again */
-static const uint64_t GIVE_UP =
-    1000000000; /* ns for a report to leave, or nobody takes it any more */
-static const uint64_t QUIET = 10000000000; /* ns between two lines about a bus that is off */
+enum {
+    BATCH = 64, /* frames that one system call takes at most */
+    ROUND = 64  /* batches, before other sockets get their turn */
+};
+static const uint64_t RETRY = 1000000;      /* ns until a full queue is tried again, in which
+                                               500 kbit/s carries 4 frames of 8 bytes */
+static const uint64_t REOPEN = 200000000;   /* ns until a lost interface is looked for again */
+static const uint64_t GIVE_UP = 1000000000; /* ns after which an unfinished report is given up */
+static const uint64_t QUIET = 10000000000;  /* ns between two lines about a bus that is off */
 
 const char *can_interface;
 uint64_t can_rate;
@@ -49,10 +50,11 @@ static bool is_open;
 
 static struct {
     bool leaving;
-    unsigned frame;   /* the next one */
-    unsigned waiting; /* requests that the next one answers; 0: none is asked for */
-    unsigned answers; /* and that the one that is leaving answers */
-    uint64_t begun, next_allowed;
+    unsigned frame;        /* which frame is sent next */
+    unsigned waiting;      /* requests that the next report will answer */
+    unsigned answers;      /* requests that the report which is leaving answers */
+    uint64_t begun;        /* ns: when this report began to leave */
+    uint64_t next_allowed; /* ns: when can_rate allows the next report */
     uint8_t bytes[DUMPULSE_REPORT_SIZE];
 } report;
 
@@ -75,7 +77,8 @@ bool can_set_interface(const char *text)
     return true;
 }
 
-/* As cansend writes identifiers: three hexadecimal digits are 11 bits, eight are 29. */
+/* Reads an identifier as cansend writes it: three hexadecimal digits are an identifier of 11 bits,
+ * eight digits one of 29 bits. */
 bool can_set_id(const char *text)
 {
     const size_t length = strlen(text);
@@ -113,38 +116,38 @@ static bool is_up(const struct ifreq *interface)
     return (interface->ifr_flags & IFF_UP) != 0;
 }
 
-/* A bound socket, or -1 and errno: ENETDOWN if the interface is there but down. */
+/* Returns a bound socket, or -1 and errno. ENETDOWN: the interface exists, but is down. */
 static int open_socket(void)
 {
     static const can_err_mask_t errors = CAN_ERR_MASK;
-    /* Heartbeats and requests of ours, in data frames only. */
+    /* Only heartbeats and requests with our identifiers pass, and only in data frames. */
     const canid_t all = CAN_EFF_FLAG | CAN_RTR_FLAG | CAN_EFF_MASK;
     const struct can_filter filters[] = {
         {base + HEARTBEATS_FROM, all & ~(canid_t)(REPORT_FROM - 1)}, {base + REQUEST_AT, all}};
     struct sockaddr_can here = {.can_family = AF_CAN};
     struct ifreq status = {0};
 
-    const int made = socket(AF_CAN, SOCK_RAW | SOCK_CLOEXEC, CAN_RAW);
-    if (made < 0)
+    const int descriptor = socket(AF_CAN, SOCK_RAW | SOCK_CLOEXEC, CAN_RAW);
+    if (descriptor < 0)
         return -1;
     memcpy(status.ifr_name, can_interface, strlen(can_interface) + 1);
     here.can_ifindex = (int)if_nametoindex(can_interface); /* 0, with ENODEV, if there is none */
     if (here.can_ifindex == 0 ||
-        setsockopt(made, SOL_CAN_RAW, CAN_RAW_FILTER, filters, sizeof filters) != 0 ||
-        setsockopt(made, SOL_CAN_RAW, CAN_RAW_ERR_FILTER, &errors, sizeof errors) != 0 ||
-        bind(made, (const struct sockaddr *)&here, sizeof here) != 0 ||
-        ioctl(made, SIOCGIFFLAGS, &status) != 0 || !is_up(&status)) {
+        setsockopt(descriptor, SOL_CAN_RAW, CAN_RAW_FILTER, filters, sizeof filters) != 0 ||
+        setsockopt(descriptor, SOL_CAN_RAW, CAN_RAW_ERR_FILTER, &errors, sizeof errors) != 0 ||
+        bind(descriptor, (const struct sockaddr *)&here, sizeof here) != 0 ||
+        ioctl(descriptor, SIOCGIFFLAGS, &status) != 0 || !is_up(&status)) {
         const int reason = errno;
-        (void)close(made);
+        (void)close(descriptor);
         errno = reason;
         return -1;
     }
-    return made;
+    return descriptor;
 }
 
 /* ---- Reports ---------------------------------------------------------------------------- */
 
-/* Requests that were counted as answered, and were not after all. */
+/* These requests were counted as answered. They get no answer, so they are counted as unsent. */
 static void give_up(unsigned *requests)
 {
     counters[COUNT_REPORTS] -= *requests;
@@ -152,13 +155,13 @@ static void give_up(unsigned *requests)
     *requests = 0;
 }
 
-/* Nothing can leave now: who has asked so far gets nothing. */
+/* Nothing can leave now: all requests so far get no report. */
 static void give_up_reports(void)
 {
     give_up(&report.answers);
     give_up(&report.waiting);
     report.leaving = false;
-    loop_pace_task(LOOP_TRANSPORT, 0);
+    loop_set_interval(LOOP_TRANSPORT, 0);
 }
 
 void can_keep_report(const uint8_t *bytes)
@@ -166,7 +169,7 @@ void can_keep_report(const uint8_t *bytes)
     memcpy(report.bytes, bytes, sizeof report.bytes);
 }
 
-/* The table as it is now, for all who asked so far. */
+/* Makes a report of the table as it is now. It answers all requests so far. */
 static void begin_report(void)
 {
     static const uint8_t request[DUMPULSE_PACKET_SIZE] = DUMPULSE_REQUEST;
@@ -181,8 +184,8 @@ static void begin_report(void)
     report.begun = timing_ns();
 }
 
-/* As many frames as the interface takes: its queue is short, and the bus slow. Returns 0, or the
- * number of the error that has ended the report. */
+/* Sends as many frames as the interface takes: its queue is short, and the bus is slow. Returns 0,
+ * or the number of the error that ended the report. */
 static int send_frames(void)
 {
     int reason = 0;
@@ -197,21 +200,21 @@ static int send_frames(void)
         if (send(sockets[socket_at].fd, &frame, sizeof frame, MSG_DONTWAIT) != sizeof frame) {
             const bool full = errno == ENOBUFS || errno == EAGAIN;
             if (full && timing_ns() - report.begun < GIVE_UP)
-                return 0; /* the task comes again */
+                return 0; /* the task runs again after RETRY */
             reason = errno;
             give_up(&report.answers);
             break;
         }
         report.frame++;
     }
-    report.answers = 0; /* who has got one keeps it, whatever happens next */
+    report.answers = 0; /* these requests are done: a later error does not take a report back */
     report.leaving = false;
-    loop_pace_task(LOOP_TRANSPORT, report.waiting != 0 ? RETRY : 0);
+    loop_set_interval(LOOP_TRANSPORT, report.waiting != 0 ? RETRY : 0);
     return reason;
 }
 
-/* One report is for everybody on the bus: whoever asks before it has begun waits for it; later
- * ones, for the next, which begins when this one has left. */
+/* Everybody on the bus sees each report. A request that comes before a report begins is answered by
+ * it. A later request is answered by the next report, which begins when this one has left. */
 static void take_request(void)
 {
     const uint64_t now = timing_ns();
@@ -233,22 +236,22 @@ static void take_request(void)
 
 static void take_error(canid_t id)
 {
-    static uint64_t told;
+    static uint64_t last_said; /* ns; 0: never */
     const uint64_t now = timing_ns();
 
     counters[COUNT_ERROR_FRAMES]++;
     if ((id & CAN_ERR_BUSOFF) == 0)
         return;
     counters[COUNT_BUS_OFFS]++;
-    give_up_reports(); /* the frames that were queued are lost, and sending may not fail */
-    if (told == 0 || now - told >= QUIET)
+    give_up_reports(); /* the queued frames are lost, and no call to send() needs to fail */
+    if (last_said == 0 || now - last_said >= QUIET)
         log_say("%s is off the bus after too many errors: check wiring and bit rate; a restart is "
                 "ip link set %s type can restart-ms 100",
                 can_interface, can_interface);
-    told = now;
+    last_said = now;
 }
 
-/* For --log changes: 256 lines at most, as that is how many senders there are. */
+/* For --log changes. There are 256 senders, so the log gets 256 such lines at most. */
 static void name_sender(const uint8_t *heartbeat)
 {
     static bool named[UINT8_MAX + 1];
@@ -280,16 +283,16 @@ static void take_frame(const struct can_frame *frame)
     }
 }
 
-/* Returns their number; with 0, errno has the reason. */
+/* Takes the frames that have come, at most BATCH. Returns how many; if 0, errno has the reason. */
 static unsigned take_batch(void)
 {
     static struct can_frame frames[BATCH];
-    static struct iovec rooms[BATCH];
+    static struct iovec buffers[BATCH];
     static struct mmsghdr incoming[BATCH];
 
     for (size_t i = 0; i < BATCH; i++) {
-        rooms[i] = (struct iovec){&frames[i], sizeof frames[i]};
-        incoming[i].msg_hdr = (struct msghdr){.msg_iov = &rooms[i], .msg_iovlen = 1};
+        buffers[i] = (struct iovec){&frames[i], sizeof frames[i]};
+        incoming[i].msg_hdr = (struct msghdr){.msg_iov = &buffers[i], .msg_iovlen = 1};
     }
     const int count = recvmmsg(sockets[socket_at].fd, incoming, BATCH, MSG_DONTWAIT, NULL);
     if (count <= 0)
@@ -302,7 +305,8 @@ static unsigned take_batch(void)
 
 /* ---- An interface that comes and goes --------------------------------------------------- */
 
-/* Packets that came before are still taken: the kernel tells of the end first. */
+/* The kernel reports the loss first, and then hands out the packets that came before it: these are
+ * still taken. */
 static void lose_interface(const char *why)
 {
     uint64_t taken = 0;
@@ -318,9 +322,9 @@ static void lose_interface(const char *why)
     loop_start_task(LOOP_TRANSPORT, REOPEN);
 }
 
-/* The kernel tells once that an interface is down, to whoever calls first, be it for sending.
- * That it is gone it tells take_batch() alone: sending gives ENXIO then. */
-static void heed_error(int reason)
+/* The kernel reports only once that an interface is down: to the first call, which may be one that
+ * sends. Only take_batch() learns that an interface is gone: send() fails with ENXIO then. */
+static void handle_error(int reason)
 {
     if (reason == ENETDOWN)
         lose_interface("is down");
@@ -338,25 +342,25 @@ unsigned can_take(bool polled)
         const unsigned batch = take_batch();
         taken += batch;
         if (batch == 0)
-            heed_error(errno);
+            handle_error(errno);
         if (batch < BATCH)
             break;
     }
     return taken;
 }
 
-static void tend_can(void)
+static void attend_interface(void)
 {
     if (is_open) {
-        heed_error(send_frames());
+        handle_error(send_frames());
         return;
     }
-    const int made = open_socket();
-    if (made < 0)
+    const int descriptor = open_socket();
+    if (descriptor < 0)
         return;
-    sockets_replace(socket_at, made);
+    sockets_replace(socket_at, descriptor);
     is_open = true;
-    loop_pace_task(LOOP_TRANSPORT, 0);
+    loop_set_interval(LOOP_TRANSPORT, 0);
     log_say("%s is back", can_interface);
 }
 
@@ -365,16 +369,16 @@ void can_finish(void)
     const struct timespec pause = {0, (long)RETRY};
 
     while (report.leaving || report.waiting != 0) {
-        (void)send_frames(); /* nobody waits for an interface any more */
+        (void)send_frames(); /* an error only ends the report: the program ends, too */
         (void)nanosleep(&pause, NULL);
     }
 }
 
 bool can_open(void)
 {
-    const int made = open_socket();
+    const int descriptor = open_socket();
 
-    if (made < 0 && errno != ENETDOWN) {
+    if (descriptor < 0 && errno != ENETDOWN) {
         log_say("cannot use %s: %s", can_interface,
                 errno == EAFNOSUPPORT || errno == EPROTONOSUPPORT
                     ? "this kernel has no CAN; modprobe can-raw may load it"
@@ -385,9 +389,9 @@ bool can_open(void)
     socket_at = sockets_count;
     is_open = true;
     counters_shown = COUNTERS;
-    loop_define_task(LOOP_TRANSPORT, tend_can, 0);
-    (void)sockets_add(made); /* there is room: MAX_SOCKETS has a place for it */
-    if (made < 0)
+    loop_define_task(LOOP_TRANSPORT, attend_interface, 0);
+    (void)sockets_add(descriptor); /* SOCKETS_MAX has room for it */
+    if (descriptor < 0)
         lose_interface("is down");
     return true;
 }

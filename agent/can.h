@@ -1,7 +1,7 @@
 /* Dumpulse over a Linux CAN interface.   SPDX-License-Identifier: MIT
  *
- * SPEC.md says which identifiers carry what. One interface; the socket filters in the kernel,
- * and comes back by itself when the interface does.
+ * SPEC.md says which identifiers carry what. There is one interface. The kernel drops frames with
+ * other identifiers. When the interface goes away and comes back, the socket is opened again.
  */
 #ifndef DUMPULSE_CAN_H
 #define DUMPULSE_CAN_H
@@ -16,10 +16,14 @@ bool can_set_interface(const char *text);
 bool can_set_id(const char *text);
 extern uint64_t can_rate; /* reports a second */
 
-bool can_open(void);                        /* false: cannot run, and it has said why */
-const char *can_describe(void);             /* interface and identifiers, for a human */
-unsigned can_take(bool polled);             /* what has come, in bounds; the number of packets */
-void can_finish(void);                      /* what was asked for leaves, in 2 s, or is given up */
-void can_keep_report(const uint8_t *bytes); /* for the send hook: it leaves frame by frame */
+bool can_open(void);            /* false: it cannot run, and it has logged why */
+const char *can_describe(void); /* interface and identifiers, for people to read */
+
+/* Takes packets that have come, a bounded number of them, and returns how many. If `polled`, it
+ * takes none unless poll() has found the socket ready. */
+unsigned can_take(bool polled);
+
+void can_finish(void);                      /* sends reports that were asked for, for 2 s at most */
+void can_keep_report(const uint8_t *bytes); /* the send hook gives it a report to send in frames */
 
 #endif

@@ -1,4 +1,4 @@
-/* What an agent for Linux counts: counters.h tells more.   SPDX-License-Identifier: MIT */
+/* What an agent for Linux counts; see counters.h.   SPDX-License-Identifier: MIT */
 #include "counters.h"
 
 #include <stdbool.h>
@@ -13,7 +13,7 @@
 #include "table.h"
 #include "timing.h"
 
-static uint64_t begun; /* ns, of the clock that nobody sets */
+static uint64_t begun; /* ns: timing_ns() at the start */
 size_t counters_shown = COUNT_ERROR_FRAMES;
 uint64_t counters[COUNTERS];
 
@@ -36,7 +36,7 @@ static const struct {
     [COUNT_BUS_OFFS] = {", bus-offs", "bus_offs"},
 };
 
-/* After so many characters that are there; returns the length then. */
+/* Appends the counters to a line that has `length` characters. Returns its new length. */
 static size_t write_counters(char line[COUNTERS_LINE], size_t length, bool json)
 {
     for (size_t i = 0; i < counters_shown; i++) {

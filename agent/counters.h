@@ -5,9 +5,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Every packet is counted once more after COUNT_PACKETS, up to COUNT_UNSENT; the rest are no
- * packets that were taken. Those from COUNT_ERROR_FRAMES on are shown if there is a CAN
- * interface. */
+/* Every packet is counted twice: in COUNT_PACKETS, and in one of the counters from COUNT_HEARTBEATS
+ * to COUNT_UNSENT. The counters after these do not count packets that were taken. Those from
+ * COUNT_ERROR_FRAMES on are shown only if there is a CAN interface. */
 enum {
     COUNT_PACKETS,
     COUNT_HEARTBEATS,
@@ -29,12 +29,14 @@ enum {
 extern uint64_t counters[COUNTERS];
 extern size_t counters_shown; /* how many of them are printed */
 
-enum { COUNTERS_LINE = (COUNTERS + 5) * 48 }; /* a name is below 26 characters, a number below 21 */
+/* A name has at most 25 characters, a number at most 20. */
+enum { COUNTERS_LINE = (COUNTERS + 5) * 48 };
 
-void counters_begin(void); /* from now on, it is up */
+void counters_begin(void); /* the uptime counts from now */
 void counters_print(void); /* on stdout */
 
-/* As a line of JSON, with what is known besides. Returns its length. */
+/* Writes a line of JSON: the program, its version, start and uptime, the number of variables that
+ * are set, and the counters. Returns its length. */
 size_t counters_write_all(char line[COUNTERS_LINE]);
 
 #endif

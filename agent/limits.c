@@ -1,4 +1,4 @@
-/* How many reports leave: limits.h tells more.   SPDX-License-Identifier: MIT */
+/* How many reports leave; see limits.h.   SPDX-License-Identifier: MIT */
 #include "limits.h"
 
 #include <string.h>
@@ -20,12 +20,13 @@ struct limit limits_make(uint64_t rate, uint64_t burst)
     return (struct limit){interval, interval * (burst - 1)}; /* below 10^9 * 10^6 */
 }
 
-/* Sources that are known at a time. When all buckets of a set are in use, a newcomer is refused:
- * forged sources can keep others from being answered, as the total limit does, too, but nobody
- * gets more than his limit. */
-enum { SETS = 1024, WAYS = 8, SOURCE_SIZE = 8 };
+/* A bucket for each of at most 8192 sources at a time. The hash of a source chooses its set. When
+ * all buckets of a set are in use, a new source is refused. So whoever forges many sources can stop
+ * others from getting answers (the total limit lets him do that, too), but no source gets more than
+ * its limit. */
+enum { SETS = 1024, SET_SIZE = 8, SOURCE_SIZE = 8 };
 
-static struct bucket buckets[SETS][WAYS];
+static struct bucket buckets[SETS][SET_SIZE];
 static struct bucket everybody;
 static struct limit each, total;
 
@@ -41,7 +42,7 @@ bool limits_allow(const uint8_t *source, uint64_t now)
     uint64_t name;
 
     memcpy(&name, source, sizeof name);
-    for (struct bucket *one = set; one < set + WAYS; one++) {
+    for (struct bucket *one = set; one < set + SET_SIZE; one++) {
         if (one->source == name) {
             mine = one;
             break;

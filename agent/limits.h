@@ -1,7 +1,7 @@
 /* How many reports leave.   SPDX-License-Identifier: MIT
  *
- * A limit lets so many pass at once, its burst, and then one each `interval`. Times are ns since
- * the machine started; any two differ by less than 2^63.
+ * A limit lets a number of reports pass at once (its burst), and then one every `interval`. Times
+ * are ns since the machine started; any two differ by less than 2^63.
  */
 #ifndef DUMPULSE_LIMITS_H
 #define DUMPULSE_LIMITS_H
@@ -11,12 +11,13 @@
 #include <stdint.h>
 
 struct limit {
-    uint64_t interval, ahead; /* ns from one to the next, and how far `full_at` may be ahead */
+    uint64_t interval; /* ns from one report to the next */
+    uint64_t ahead;    /* ns that `full_at` may be after now */
 };
 
-/* Whose limit it is, and when the whole burst is there again: the later, the less is left. */
 struct bucket {
-    uint64_t source, full_at;
+    uint64_t source;  /* whose reports are counted */
+    uint64_t full_at; /* when the whole burst is allowed again: each report makes it later */
 };
 
 static inline bool limits_has_come(uint64_t time, uint64_t now)
@@ -37,16 +38,16 @@ static inline void limits_take(struct bucket *bucket, const struct limit *limit,
     bucket->full_at += limit->interval;
 }
 
-/* At most `rate` a second in the long run, both at most a million. */
+/* A limit of `rate` a second in the long run, and of `burst` at once; both at most a million. */
 struct limit limits_make(uint64_t rate, uint64_t burst);
 
-/* Tabulation hashing: each byte chooses a random number, and the hash is all of them together.
- * Where sources differ in one byte only, as neighbours do, their hashes are as independent as
- * these numbers. Nobody outside knows the numbers, so nobody can choose sources that share a
+/* Tabulation hashing: each byte chooses a random number, and the hash is the XOR of these numbers.
+ * Sources that differ in one byte only, as neighbours do, have hashes as independent as these
+ * numbers. Nobody outside knows the numbers, so nobody can choose sources that have the same
  * hash. */
-enum { LIMITS_HASHED = 16 }; /* bytes at most */
+enum { LIMITS_HASHED = 16 }; /* bytes of a source at most */
 extern uint16_t limits_secret[LIMITS_HASHED][256];
-bool limits_choose_secret(void); /* false, and errno: the kernel gives no random numbers */
+bool limits_choose_secret(void); /* false: the kernel gives no random numbers; errno says why */
 
 static inline unsigned limits_hash(const uint8_t *bytes, size_t count)
 {
@@ -58,7 +59,7 @@ static inline unsigned limits_hash(const uint8_t *bytes, size_t count)
 }
 
 void limits_set(uint64_t rate, uint64_t burst, uint64_t rate_total);
-/* May this source, of 8 bytes, have a report now? If so, it is counted. */
+/* May this source of 8 bytes have a report now? If so, the report is counted. */
 bool limits_allow(const uint8_t *source, uint64_t now);
 
 #endif

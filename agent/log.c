@@ -1,4 +1,4 @@
-/* What an agent for Linux says: log.h tells more.   SPDX-License-Identifier: MIT */
+/* What an agent for Linux says; see log.h.   SPDX-License-Identifier: MIT */
 #include "log.h"
 
 #include <poll.h>
@@ -15,16 +15,19 @@ void log_write(int descriptor, const char *line, size_t length)
 
     if (poll(&room, 1, 0) == 1 && (room.revents & POLLOUT) != 0 &&
         write(descriptor, line, length) < 0)
-        return; /* there is nobody to tell */
+        return; /* there is nowhere else to write an error */
 }
 
-/* How many bytes has the UTF-8 character that begins here? 0 if it must not be shown: if it is
- * none, or a control character, C0 (below 20), DEL or C1 (80 to 9F), or if it breaks a line or
- * turns the direction of writing (2028 to 202E, 2066 to 2069). The zero byte at the text's end is
- * no later byte of a character, so nothing behind it is read. */
-static size_t shown(const char *text)
+/* Returns how many bytes the UTF-8 character has that begins here. Returns 0 if it must not be
+ * shown, because it is
+ *     no character at all,
+ *     a control character: C0 (below 20), DEL or C1 (80 to 9F), or
+ *     one that breaks a line or turns the direction of writing (2028 to 202E, 2066 to 2069).
+ * The zero byte at the end of the text cannot continue a character, so no byte after it is read. */
+static size_t printable_size(const char *text)
 {
-    /* The least with so many later bytes. What is below could be written with fewer, or is C1. */
+    /* The smallest character with 0, 1, 2 and 3 later bytes. A smaller one should have been written
+     * with fewer bytes, or is C1. */
     static const uint32_t least[] = {0, 0xA0, 0x800, 0x10000};
     const uint8_t first = (uint8_t)*text;
 
@@ -55,7 +58,7 @@ void log_say(const char *format, ...)
     (void)vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     for (char *at = text; *at != '\0';) {
-        const size_t length = shown(at);
+        const size_t length = printable_size(at);
         if (length == 0)
             *at = '?';
         at += length == 0 ? 1 : length;

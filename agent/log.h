@@ -4,12 +4,13 @@
 
 #include <stddef.h>
 
-/* One line on stderr, cut off at 1 KB, whatever an argument had in it: each byte that is not part
- * of a printable UTF-8 character becomes a question mark. */
+/* Writes one line to stderr, cut off at 1 KB. The arguments may contain anything: each byte that is
+ * not part of a printable UTF-8 character becomes a question mark. */
 __attribute__((format(printf, 1, 2))) void log_say(const char *format, ...);
 
-/* One line to a descriptor, or none: a reader that has stopped reading must not stop the
- * agent. A pipe that polls as writable takes 4096 bytes without blocking. */
+/* Writes one line to a descriptor, or nothing if it would have to wait: a reader that has stopped
+ * reading must not stop the agent. A pipe that poll() calls writable takes 4096 bytes without
+ * blocking. */
 void log_write(int descriptor, const char *line, size_t length);
 
 #endif

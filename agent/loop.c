@@ -1,4 +1,4 @@
-/* The loop of an agent for Linux: loop.h tells more.   SPDX-License-Identifier: MIT */
+/* The loop of an agent for Linux; see loop.h.   SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE /* NOLINT: for ppoll */
 #include "loop.h"
 
@@ -12,13 +12,13 @@
 #include "stats.h"
 #include "timing.h"
 
-/* The last of them: any of the others is set, so that the loop looks at one only. */
-static volatile sig_atomic_t ending, asked, connected, signalled;
+/* `signalled` is set with each of the others, so that the loop has to read only that one. */
+static volatile sig_atomic_t ending, counters_asked, connected, signalled;
 
 static void on_signal(int number)
 {
     if (number == SIGUSR1)
-        asked = 1;
+        counters_asked = 1;
     else if (number == SIGIO)
         connected = 1;
     else
@@ -26,14 +26,14 @@ static void on_signal(int number)
     signalled = 1;
 }
 
-/* Shows the counters to whoever wants them; false: it shall end. Signals are let in only while the
- * loop waits, and so not between these lines. */
-__attribute__((noinline, cold)) static bool heed_signals(void)
+/* Does what the signals ask for. Returns false if the program has to end. A signal can come only
+ * while the loop waits, so never between these lines. */
+__attribute__((noinline, cold)) static bool handle_signals(void)
 {
     signalled = 0;
-    if (asked)
+    if (counters_asked)
         counters_print();
-    asked = 0;
+    counters_asked = 0;
     if (connected)
         stats_answer();
     connected = 0;
@@ -52,7 +52,7 @@ sigset_t loop_catch_signals(void)
     for (size_t i = 0; i < sizeof caught / sizeof caught[0]; i++) {
         (void)sigaction(caught[i], NULL, &before);
         if (caught[i] == SIGHUP && before.sa_handler == SIG_IGN)
-            continue; /* as nohup wants it */
+            continue; /* nohup has set that, and it stays */
         (void)sigaddset(&blocked, caught[i]);
         (void)sigaction(caught[i], &action, NULL);
     }
@@ -64,10 +64,11 @@ sigset_t loop_catch_signals(void)
 
 static struct {
     void (*run)(void);
-    uint64_t every, at; /* ns; every 0: never */
+    uint64_t every; /* ns; 0: the task never runs */
+    uint64_t at;    /* ns: when it runs next */
 } tasks[LOOP_TASKS];
 
-static uint64_t due; /* when the next task is */
+static uint64_t due; /* ns: when the next task runs */
 
 void loop_define_task(size_t task, void (*run)(void), uint64_t every)
 {
@@ -81,13 +82,13 @@ void loop_start_task(size_t task, uint64_t every)
     tasks[task].at = due = 0;
 }
 
-void loop_pace_task(size_t task, uint64_t every)
+void loop_set_interval(size_t task, uint64_t every)
 {
     tasks[task].every = every;
 }
 
-/* Runs what is due, and finds out when there will be something next. Inlined, it would take the loop's
- * registers. */
+/* Runs the tasks that are due, and finds out when the next one is. If this were inlined, the loop
+ * would have too few registers. */
 __attribute__((noinline)) static void run_tasks(uint64_t now)
 {
     uint64_t next = UINT64_MAX;
@@ -103,11 +104,12 @@ __attribute__((noinline)) static void run_tasks(uint64_t now)
     due = next;
 }
 
-/* Under load, to be woken for every packet costs more than to take it: at BUSY packets in a
- * round (16,000 a second, if it slept before) the server sleeps on for NAP and lets them queue up,
- * unless those of a nap might fill a quarter of a buffer. Packets and signals wait no longer than
- * that. It also sleeps when a socket was ready and had nothing: one that was passed may have errors
- * queued, or be shut down, and would be ready for ever. */
+/* Under load, it costs more to wake up for a packet than to take it. So when a round had BUSY
+ * packets (16,000 a second, if the loop slept before), the server sleeps for NAP, and the packets
+ * queue up. It does not sleep if the last round had so many packets that those of one NAP might
+ * fill a quarter of a buffer. Packets and signals never wait longer than NAP.
+ * The server also sleeps when a socket was ready but had no packet. A socket that was passed to it
+ * may have errors queued, or be shut down: such a socket is always ready. */
 enum { BUSY = 16, NAP = 1000000 /* ns */ };
 
 void loop_serve(const sigset_t *waiting)
@@ -127,8 +129,8 @@ void loop_serve(const sigset_t *waiting)
         ready = ppoll(sockets, busy ? 0 : sockets_count, &timeout, waiting);
         taken = program.take_packets(ready > 0);
         now = timing_ns();
-    } while (!signalled || heed_signals());
-    /* What had come before the signal is taken: at most what a buffer holds. */
+    } while (!signalled || handle_signals());
+    /* Takes the packets that came before the signal: at most as many as a buffer holds. */
     for (uint64_t last = 0; taken != 0 && last < sockets_capacity; last += taken)
         taken = program.take_packets(false);
 }

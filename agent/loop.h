@@ -1,4 +1,4 @@
-/* The loop of an agent for Linux, and what it runs from time to time.   SPDX-License-Identifier: MIT */
+/* The loop of an agent for Linux, and its tasks.   SPDX-License-Identifier: MIT */
 #ifndef DUMPULSE_LOOP_H
 #define DUMPULSE_LOOP_H
 
@@ -8,12 +8,14 @@
 
 enum { LOOP_READY, LOOP_TABLE, LOOP_DROPS, LOOP_WATCHDOG, LOOP_SAVING, LOOP_TRANSPORT, LOOP_TASKS };
 
-/* What the loop runs: at once, and then each so many ns; 0: never, until it is started. */
+/* The loop runs the task at once, and then every `every` ns. 0: never, until it is started. */
 void loop_define_task(size_t task, void (*run)(void), uint64_t every);
-void loop_start_task(size_t task, uint64_t every); /* at once, and then each so many ns */
-void loop_pace_task(size_t task, uint64_t every);  /* from the task itself: when it comes again */
+void loop_start_task(size_t task, uint64_t every);   /* now, and then every `every` ns */
+void loop_set_interval(size_t task, uint64_t every); /* a task sets when it runs again */
 
-sigset_t loop_catch_signals(void); /* they come while it waits, with the mask that this returns */
+/* Blocks the signals that the program handles. Returns the mask that lets them in: the loop sets it
+ * only while it waits. */
+sigset_t loop_catch_signals(void);
 void loop_serve(const sigset_t *waiting);
 
 #endif

@@ -20,8 +20,9 @@
 
 enum { EXIT_USAGE = 2 };
 
-/* Descriptors 0 to 2 that somebody has closed would be given to the first files that are opened,
- * and messages be written there. Those from 3 are left alone: they may be passed sockets. */
+/* If descriptors 0 to 2 are closed, the first files that the program opens would get them, and
+ * messages would be written into these files. So /dev/null gets them first. Descriptors from 3 on
+ * are left alone: they may be sockets that the service manager passes. */
 static void keep_standard_descriptors(void)
 {
     int descriptor = STDIN_FILENO;

@@ -1,4 +1,4 @@
-/* The service manager of an agent for Linux: manager.h tells more.   SPDX-License-Identifier: MIT */
+/* The service manager of an agent for Linux; see manager.h.   SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE /* NOLINT: for SOCK_CLOEXEC */
 #include "manager.h"
 
@@ -26,11 +26,11 @@ static uint64_t environment_number(const char *name, uint64_t high)
     return text != NULL && options_read_number(text, '\0', 0, high, &number) ? number : 0;
 }
 
-/* Sends it, in `patience` µs at most (0: at once or not at all). A manager that is busy has a full
- * queue. A failure is said once. */
+/* Sends the message. If the manager is busy and its queue is full, waits for `patience` µs at most
+ * (0: it does not wait). Logs the first failure only. */
 static bool notify(const char *message, suseconds_t patience)
 {
-    static bool told;
+    static bool failure_said;
     const char *path = getenv("NOTIFY_SOCKET");
     const struct timeval longest = {.tv_usec = patience};
     struct sockaddr_un manager = {.sun_family = AF_UNIX};
@@ -41,7 +41,7 @@ static bool notify(const char *message, suseconds_t patience)
     errno = EINVAL;
     if ((path[0] == '/' || path[0] == '@') && length < sizeof manager.sun_path) {
         memcpy(manager.sun_path, path, length);
-        if (path[0] == '@') /* a name that is in no directory */
+        if (path[0] == '@') /* an abstract name, which is in no directory */
             manager.sun_path[0] = '\0';
         const int descriptor = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
         (void)setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &longest, sizeof longest);
@@ -56,20 +56,21 @@ static bool notify(const char *message, suseconds_t patience)
             return true;
         errno = reason;
     }
-    if (!told)
+    if (!failure_said)
         log_say("cannot notify NOTIFY_SOCKET=%.110s: %s", path, strerror(errno));
-    told = true;
+    failure_said = true;
     return false;
 }
 
-/* Until the manager has taken it: without it, it ends the server when its time to start is over. */
+/* Repeats until the manager has taken the message. If the manager never gets it, it ends the server
+ * when the time for starting is over. */
 static void say_ready(void)
 {
     if (notify("READY=1", 0))
-        loop_pace_task(LOOP_READY, 0);
+        loop_set_interval(LOOP_READY, 0);
 }
 
-static void show_life(void)
+static void feed_watchdog(void)
 {
     (void)notify("WATCHDOG=1", 0);
 }
@@ -86,14 +87,13 @@ static uint64_t watchdog_interval(void)
 void manager_begin(void)
 {
     loop_define_task(LOOP_READY, say_ready, TIMING_SECOND / 2);
-    loop_define_task(LOOP_WATCHDOG, show_life, watchdog_interval());
+    loop_define_task(LOOP_WATCHDOG, feed_watchdog, watchdog_interval());
 }
 
-/* The loop has ended, and the manager sees soon that the server has, too: it is not worth a long
- * wait. */
+/* The server ends soon, and the manager sees that, too. So the message is not worth a long wait. */
 void manager_end(void)
 {
-    enum { PATIENCE = 500000 };
+    enum { PATIENCE = 500000 }; /* µs */
 
     (void)notify("STOPPING=1", PATIENCE);
 }

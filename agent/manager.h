@@ -6,10 +6,10 @@
 
 #include <stddef.h>
 
-void manager_begin(void); /* "ready", as soon as it is taken; signs of life, if they are wanted */
-void manager_end(void);   /* "stopping" */
+void manager_begin(void); /* starts the tasks that send "ready" and, if wanted, signs of life */
+void manager_end(void);   /* sends "stopping" */
 
-enum { MANAGER_FIRST_SOCKET = 3 }; /* descriptor of the first socket that it passes */
-size_t manager_passed_sockets(void);
+enum { MANAGER_FIRST_SOCKET = 3 };   /* descriptor of the first socket that the manager passes */
+size_t manager_passed_sockets(void); /* how many sockets it passes */
 
 #endif

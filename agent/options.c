@@ -1,4 +1,4 @@
-/* The options of an agent for Linux: options.h tells more.   SPDX-License-Identifier: MIT */
+/* The options of an agent for Linux; see options.h.   SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE /* NOLINT: for strchrnul */
 #include "options.h"
 
@@ -109,13 +109,13 @@ static const struct option_spec common[] = {
 };
 enum { COMMON = sizeof common / sizeof common[0] };
 
-/* The program's own options come first. */
-static const struct option_spec *known(size_t i)
+/* The program's own options come before the common ones. */
+static const struct option_spec *option_at(size_t i)
 {
     return i < program.option_count ? &program.options[i] : &common[i - program.option_count];
 }
 
-static size_t known_count(void)
+static size_t option_count(void)
 {
     return program.option_count + COMMON;
 }
@@ -125,8 +125,8 @@ void options_print_help(void)
     char text[40];
 
     (void)printf("%s\n", program.usage);
-    for (size_t i = 0; i < known_count(); i++) {
-        const struct option_spec *option = known(i);
+    for (size_t i = 0; i < option_count(); i++) {
+        const struct option_spec *option = option_at(i);
         (void)snprintf(text, sizeof text, "%s %s", option->name,
                        option->value == NULL ? "" : option->value);
         (void)printf("  %-24s %s\n", text, option->help);
@@ -137,7 +137,7 @@ void options_print_help(void)
                  program.notes);
 }
 
-/* Takes the value of an option (NULL: none was given). */
+/* Sets an option to the value `text` (NULL: the option was given without a value). */
 static bool set_option(const struct option_spec *option, const char *text)
 {
     if (option->flag != NULL) {
@@ -151,8 +151,8 @@ static bool set_option(const struct option_spec *option, const char *text)
     return options_set_number(option->name, text, option->low, option->high, option->number);
 }
 
-/* One argument, and the one after it (or NULL) in case that is its value. Returns how many
- * were used: 0 if something is wrong with them. */
+/* Reads one argument. `next` is the argument after it, or NULL: it may be the value of an option.
+ * Returns how many of the two were used; 0: something is wrong with them. */
 static int read_argument(const char *given, const char *next)
 {
     const char *argument = strcmp(given, "-h") == 0 ? "--help" : given;
@@ -161,8 +161,8 @@ static int read_argument(const char *given, const char *next)
 
     if (argument[0] != '-')
         return program.set_operand(argument) ? 1 : 0;
-    for (size_t i = 0; i < known_count(); i++) {
-        const struct option_spec *option = known(i);
+    for (size_t i = 0; i < option_count(); i++) {
+        const struct option_spec *option = option_at(i);
         if (strlen(option->name) != length || memcmp(argument, option->name, length) != 0)
             continue;
         if (*equals == '=' || option->flag != NULL)

@@ -8,15 +8,16 @@
 
 struct option_spec {
     const char *name, *value, *help;
-    bool (*set)(const char *text); /* false: options.wrong says why; or NULL, and then */
-    bool *flag;                    /* what to set if there is no value, or else */
-    uint64_t *number, low, high;   /* a number in that range */
+    /* One of these three is not NULL. */
+    bool (*set)(const char *text); /* reads the value; false: options.wrong says why */
+    bool *flag;                    /* an option without a value: it makes this true */
+    uint64_t *number, low, high;   /* where a number goes, and its range */
 };
 
-/* What goes to the log: with each of these, more. */
+/* How much goes to the log: each level has more than the one before. */
 enum { OPTIONS_LOG_ERRORS, OPTIONS_LOG_NORMAL, OPTIONS_LOG_CHANGES };
 
-/* Those that all programs have. */
+/* The options that all agents have. */
 extern struct options {
     uint64_t tick; /* ms */
     uint64_t self_variable, self_sender;
@@ -28,14 +29,15 @@ extern struct options {
     char wrong[256]; /* what is wrong with the arguments */
 } options;
 
-/* Of a path, so that state.c can add to it. */
+/* The longest path of a state file: state.c appends suffixes like ".damaged". */
 enum { OPTIONS_LONGEST_PATH = PATH_MAX - (int)sizeof ".damaged" };
 
-/* Always false: for `return options_wrong(…)` in whatever reads an option. */
+/* Writes options.wrong. Returns false, so that a function which reads an option can
+ * `return options_wrong(…)`. */
 __attribute__((format(printf, 1, 2))) bool options_wrong(const char *format, ...);
 
-/* A decimal number up to the character `end`, digits alone. False if there is none, or it
- * is not in the range. */
+/* Reads a decimal number, of digits alone, that ends before the character `end`. False: there is no
+ * such number, or it is not in the range. */
 bool options_read_number(const char *text, char end, uint64_t low, uint64_t high, uint64_t *number);
 bool options_set_number(const char *name, const char *text, uint64_t low, uint64_t high,
                         uint64_t *number);

@@ -1,24 +1,23 @@
-/* What an agent for Linux is made of.   SPDX-License-Identifier: MIT
+/* The parts of an agent for Linux.   SPDX-License-Identifier: MIT
  *
- * A program defines `program`; agent/main.c has main(), which runs it. One thread and one loop
- * run everything.
+ * Each agent defines `program`. main() in agent/main.c runs it, in one thread with one loop.
  *
- *     log       what it says
- *     options   what it was told
- *     address   Internet addresses, and networks of them
- *     limits    how many reports leave
- *     sources   names in the log who has sent something
- *     counters  what it counts
- *     stats     the same, for programs that connect
- *     timing    the clocks
- *     table     the library's table, and what a packet is
- *     state     the file that keeps the table over a restart
- *     manager   systemd's protocols
- *     sockets   what it waits for
+ *     log       writes messages
+ *     options   reads the arguments
+ *     address   reads and compares Internet addresses and networks
+ *     limits    decides how many reports leave
+ *     sources   logs who has sent something
+ *     counters  counts packets and what became of them
+ *     stats     shows the counters to programs that connect
+ *     timing    reads the clocks
+ *     table     keeps the library's table, and gives it heartbeats
+ *     state     saves the table in a file, and loads it after a restart
+ *     manager   speaks systemd's protocols
+ *     sockets   keeps the sockets that the loop waits for
  *     loop      waits, and runs tasks
- *     can       a CAN interface
+ *     can       serves a CAN interface
  *
- * What a header offers begins with the header's name.
+ * All names that a header declares begin with the header's name.
  */
 #ifndef DUMPULSE_PROGRAM_H
 #define DUMPULSE_PROGRAM_H
@@ -29,16 +28,22 @@
 #include "options.h"
 
 struct program {
-    const char *name, *usage, *notes;  /* the help before and after the options */
-    const struct option_spec *options; /* its own ones */
+    const char *name;
+    const char *usage;                 /* the help before the options */
+    const char *notes;                 /* the help after the options */
+    const struct option_spec *options; /* options that only this agent has */
     size_t option_count;
     void (*set_defaults)(void);
-    bool (*set_operand)(const char *text); /* an argument that is no option */
-    bool (*finish_arguments)(void);        /* after the last one; false: options.wrong says why */
-    bool (*open)(void);                    /* false: cannot run, and it has said why */
+    bool (*set_operand)(const char *text); /* reads an argument that is no option */
+    bool (*finish_arguments)(void); /* checks them all; false: options.wrong says what is wrong */
+    bool (*open)(void);             /* false: it cannot run, and it has logged why */
     void (*say_what_is_served)(void);
-    unsigned (*take_packets)(bool polled); /* from those sockets that are ready, if polled */
-    void (*finish)(void);                  /* at the end: what still has to leave */
+
+    /* Takes packets that have come, a bounded number of them, and returns how many. If `polled`, it
+     * takes them only from sockets that poll() has found ready. */
+    unsigned (*take_packets)(bool polled);
+
+    void (*finish)(void); /* at the end: sends and logs what is left */
 };
 extern const struct program program;
 

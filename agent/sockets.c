@@ -1,4 +1,4 @@
-/* The sockets of an agent for Linux: sockets.h tells more.   SPDX-License-Identifier: MIT */
+/* The sockets of an agent for Linux; see sockets.h.   SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE /* NOLINT: for SO_RCVBUFFORCE */
 #include "sockets.h"
 
@@ -10,17 +10,18 @@
 #include "log.h"
 
 enum {
-    BUFFER = 4096 * 1024, /* bytes asked for; the kernel doubles it, and counts */
-    PACKET_COST = 768     /* that many for a packet */
+    BUFFER = 4096 * 1024, /* bytes asked for; the kernel grants twice as many */
+    PACKET_COST = 768     /* bytes of the buffer that the kernel counts for one packet */
 };
 
 struct pollfd sockets[SOCKETS_MAX];
 size_t sockets_count;
 uint64_t sockets_capacity = UINT64_MAX;
-static uint32_t drops[SOCKETS_MAX]; /* as the kernel counted them when it was asked last */
+static uint32_t drops[SOCKETS_MAX]; /* the kernel's counter of each socket when last read */
 
-/* The kernel's counter, of 32 bits, is the one that SO_RXQ_OVFL attaches to packets; here it is
- * read when it is wanted, at no cost for the packets, and tells of the last ones, too. */
+/* Reads the kernel's counter of dropped packets, which has 32 bits. SO_RXQ_OVFL would attach the
+ * same counter to each packet. To read it here costs nothing for a packet, and also counts drops
+ * after which no packet came. */
 static uint32_t drops_of(int descriptor)
 {
     uint32_t memory[SK_MEMINFO_VARS] = {0};
@@ -30,7 +31,6 @@ static uint32_t drops_of(int descriptor)
     return memory[SK_MEMINFO_DROPS];
 }
 
-/* To be called before it has dropped 2^32. */
 static void count_drops_of(size_t socket)
 {
     const uint32_t now = drops_of(sockets[socket].fd);
@@ -68,7 +68,7 @@ void sockets_replace(size_t socket, int descriptor)
     sockets[socket].fd = descriptor;
     if (descriptor < 0)
         return;
-    drops[socket] = drops_of(descriptor); /* a passed one may have some from before */
+    drops[socket] = drops_of(descriptor); /* a passed socket may have dropped packets before */
     (void)getsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &granted, &int_size);
     if (granted < 2 * wanted) { /* the service manager may have had the right to set more */
         if (setsockopt(descriptor, SOL_SOCKET, SO_RCVBUFFORCE, &wanted, sizeof wanted) != 0)

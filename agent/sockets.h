@@ -7,18 +7,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What the loop waits for, and how many packets the smallest buffer of them holds. */
+/* The sockets that the loop waits for. */
 enum { SOCKETS_MAX = 17 };
 extern struct pollfd sockets[SOCKETS_MAX];
 extern size_t sockets_count;
-extern uint64_t sockets_capacity;
+extern uint64_t sockets_capacity; /* packets that the smallest of their buffers holds */
 
-/* Takes a bound socket into service, with a large buffer, as the last one or in the place of one
- * that is then closed; -1 keeps its place. False: there are SOCKETS_MAX already. */
+/* Adds a bound socket at the end, and gives it a large buffer. The descriptor -1 reserves a place
+ * for a later socket. False: there are SOCKETS_MAX already. */
 bool sockets_add(int descriptor);
+/* Closes a socket, and puts another one or -1 in its place. */
 void sockets_replace(size_t socket, int descriptor);
 
-void sockets_say_if_small(void); /* the buffers, that is */
-void sockets_count_drops(void);  /* to be called before one has dropped 2^32 */
+void sockets_say_if_small(void); /* logs a line if the buffers are small */
+void sockets_count_drops(void);  /* must be called before a socket has dropped 2^32 packets more */
 
 #endif

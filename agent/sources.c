@@ -1,4 +1,4 @@
-/* Names in the log who has sent something: sources.h tells more.   SPDX-License-Identifier: MIT */
+/* Logs who has sent something; see sources.h.   SPDX-License-Identifier: MIT */
 #include "sources.h"
 
 #include <string.h>
@@ -9,13 +9,13 @@
 #include "log.h"
 #include "timing.h"
 
-/* Whoever forges addresses can fill the list, and no more: the log has at most as many lines a
- * day as the list has places, times the kinds of lines. */
+/* Whoever forges addresses can fill the list, but can do nothing else: in a day, the log gets at
+ * most SOURCES_MAX times KINDS lines. */
 enum {
-    KNOWN = 1024,       /* sources that are remembered */
-    PLACES = 2 * KNOWN, /* so that one is found after few others */
+    SOURCES_MAX = 1024,      /* sources that are remembered */
+    SLOTS = 2 * SOURCES_MAX, /* half of the slots stay empty, so that a search is short */
     KINDS = COUNT_RATE + 1,
-    LINES = 100 /* at once; then one each second */
+    LINES = 100 /* at once; then one a second */
 };
 static const uint64_t DAY = UINT64_C(86400000000000); /* ns */
 
@@ -32,12 +32,12 @@ static const char *const kinds[KINDS] = {
 
 static struct {
     uint8_t address[ADDRESS_SIZE];
-    uint32_t noted; /* one bit for each kind; 0: an empty place */
-} list[PLACES];
-static size_t known;
-static uint64_t begun; /* when the list was empty */
+    uint32_t noted; /* one bit for each kind that was logged; 0: an empty slot */
+} list[SLOTS];
+static size_t source_count;
+static uint64_t begun; /* ns: when the first source came into the list */
 static struct bucket lines;
-static uint64_t unnamed;
+static uint64_t unnamed; /* sources that got no line, because too many came at once */
 
 static void say_unnamed(void)
 {
@@ -46,31 +46,32 @@ static void say_unnamed(void)
     unnamed = 0;
 }
 
-/* Where it is, or where there is room for it; there always is, as half of the places are empty. */
-static size_t place_of(const uint8_t *address)
+/* The slot that has the address, or else an empty one. At least half of the slots are empty. */
+static size_t find_slot(const uint8_t *address)
 {
-    size_t place = limits_hash(address, ADDRESS_SIZE) % PLACES;
+    size_t slot = limits_hash(address, ADDRESS_SIZE) % SLOTS;
 
-    while (list[place].noted != 0 && memcmp(list[place].address, address, ADDRESS_SIZE) != 0)
-        place = (place + 1) % PLACES;
-    return place;
+    while (list[slot].noted != 0 && memcmp(list[slot].address, address, ADDRESS_SIZE) != 0)
+        slot = (slot + 1) % SLOTS;
+    return slot;
 }
 
-/* False: there is no room in the list today. */
-static bool remember(const uint8_t *address, size_t *place, uint64_t now)
+/* Puts a new source into its slot. If the list is full, empties it first, once a day: then the slot
+ * changes. False: the list is full today. */
+static bool remember(const uint8_t *address, size_t *slot, uint64_t now)
 {
-    if (known == KNOWN) {
+    if (source_count == SOURCES_MAX) {
         if (begun + DAY > now)
             return false;
         memset(list, 0, sizeof list);
-        known = 0;
-        *place = place_of(address);
+        source_count = 0;
+        *slot = find_slot(address);
     }
-    if (known == 0)
+    if (source_count == 0)
         begun = now;
-    if (++known == KNOWN)
-        log_say("%d sources are known by name: new ones are not named for a day", KNOWN);
-    memcpy(list[*place].address, address, ADDRESS_SIZE);
+    if (++source_count == SOURCES_MAX)
+        log_say("%d sources are known by name: new ones are not named for a day", SOURCES_MAX);
+    memcpy(list[*slot].address, address, ADDRESS_SIZE);
     return true;
 }
 
@@ -79,15 +80,15 @@ void sources_note(const uint8_t *address, size_t outcome, const uint8_t *packet,
     const struct limit limit = limits_make(1, LINES);
     const uint32_t bit = (uint32_t)1 << outcome;
     const bool may_say = limits_has_left(&lines, &limit, now);
-    size_t place = place_of(address);
+    size_t slot = find_slot(address);
 
     if (may_say)
         say_unnamed();
-    if ((list[place].noted & bit) != 0)
+    if ((list[slot].noted & bit) != 0)
         return;
-    if (list[place].noted == 0 && !remember(address, &place, now))
+    if (list[slot].noted == 0 && !remember(address, &slot, now))
         return;
-    list[place].noted |= bit;
+    list[slot].noted |= bit;
     if (!may_say) {
         unnamed++;
         return;

@@ -1,4 +1,4 @@
-/* The state file of an agent for Linux: state.h tells more.   SPDX-License-Identifier: MIT */
+/* The state file of an agent for Linux; see state.h.   SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE /* NOLINT: for O_NOFOLLOW, flock and lstat */
 #include "state.h"
 
@@ -19,8 +19,9 @@
 #include "table.h"
 #include "timing.h"
 
-/* Numbers are big-endian: 8 bytes "Dumpulse", 4 version, 4 tick in ms, 8 Unix time of the
- * writing in ms, 256 the entries as in a report, 4 CRC-32 (as zlib's) of all before. */
+/* The file has 8 bytes "Dumpulse", 4 bytes version, 4 bytes tick in ms, 8 bytes Unix time of the
+ * writing in ms, 256 bytes entries as in a report, and 4 bytes CRC-32 (the one that zlib has) of
+ * all bytes before it. Numbers are big-endian. */
 enum {
     STATE_VERSION = 1,
     VERSION_AT = 8,
@@ -32,20 +33,19 @@ enum {
     STATE_SIZE = CRC_AT + 4
 };
 
-/* A file of ours is no longer than this, one of a later version neither. */
+/* No state file is longer than this, not even one of a later version. */
 enum { LONGEST = 1024 };
 
 static struct {
-    uint8_t bytes[LONGEST + 1]; /* one more, to see a longer file */
+    uint8_t bytes[LONGEST + 1]; /* one more, to find a file that is too long */
     size_t size;
     bool exists;
 } content; /* of the file that was read last */
 
-static char path[PATH_MAX]; /* the file that was used last */
-static uint8_t
-    saved[STATE_SIZE]; /* what FILE holds, as far as this server has read or written it */
-static int lock = -1;  /* FILE.lock, locked, or -1 */
-static int failure;    /* why the last save has failed: an error number; 0: it has not */
+static char path[PATH_MAX];       /* the file that was used last */
+static uint8_t saved[STATE_SIZE]; /* what this server has last read from FILE, or written to it */
+static int lock = -1;             /* the descriptor of FILE.lock, which it has locked; or -1 */
+static int failure;               /* why the last save failed: an error number; 0: it succeeded */
 
 static void put_number(uint8_t *bytes, size_t size, uint64_t number)
 {
@@ -86,7 +86,7 @@ static void encode_state(uint8_t state[STATE_SIZE], const dumpulse *from, uint64
     put_number(state + CRC_AT, 4, crc32_of(state, CRC_AT));
 }
 
-/* What the bytes are: only after STATE_GOOD has `to` changed. */
+/* What decode_state() has found. It changes the table `to` only if it returns STATE_GOOD. */
 enum state_kind { STATE_GOOD, STATE_DAMAGED, STATE_OTHER_VERSION, STATE_OTHER_TICK };
 
 static enum state_kind decode_state(const uint8_t *state, size_t size, uint64_t now_ms,
@@ -108,9 +108,9 @@ static enum state_kind decode_state(const uint8_t *state, size_t size, uint64_t 
 
 /* ---- Files ------------------------------------------------------------------------------ */
 
-/* Is the content a state, if perhaps a damaged one? It begins as a state does, or has not a single
- * bit, as after a power failure. Anything else is somebody else's, and stays where it is: FILE may
- * be a typing error. */
+/* Is the content a state, perhaps a damaged one? It is if it begins like a state, or if all its
+ * bytes are zeros, as after a power failure. Any other file belongs to somebody else, and stays
+ * where it is: FILE may be a typing error. */
 static bool is_ours(void)
 {
     const size_t start = content.size < VERSION_AT ? content.size : VERSION_AT;
@@ -122,18 +122,19 @@ static bool is_ours(void)
            (zeros == content.size || memcmp(content.bytes, "Dumpulse", start) == 0);
 }
 
-static void name_file(const char *suffix)
+static void set_path(const char *suffix)
 {
     (void)snprintf(path, sizeof path, "%s%s", options.state, suffix);
 }
 
-/* Opens a regular file, FILE with that suffix; never waits, whatever it is. What is to be written
- * must not be somebody else's file by another name. */
+/* Opens FILE with that suffix if it is a regular file. It never waits, even if the file is of
+ * another kind. A file that is opened for writing must have one name only: with two, it may be
+ * somebody else's file. */
 static int open_file(const char *suffix, int flags, mode_t mode)
 {
     struct stat status;
 
-    name_file(suffix);
+    set_path(suffix);
     const int file = open(path, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, mode);
     if (file < 0)
         return -1;
@@ -148,7 +149,7 @@ static int open_file(const char *suffix, int flags, mode_t mode)
     return -1;
 }
 
-/* False with ENOMSG: the file is not ours. */
+/* Reads the file into `content`. False with ENOMSG: the file is not ours. */
 static bool read_content(int file)
 {
     const ssize_t size = read(file, content.bytes, sizeof content.bytes);
@@ -160,8 +161,9 @@ static bool read_content(int file)
     return size >= 0 && is_ours();
 }
 
-/* What has FILE with that suffix? False if it is there, and cannot be read or is not ours. */
-static bool look_at(const char *suffix)
+/* Reads FILE with that suffix into `content`, if it exists. False: it exists, but cannot be read or
+ * is not ours. */
+static bool read_if_exists(const char *suffix)
 {
     const int file = open_file(suffix, O_RDONLY, 0);
 
@@ -175,15 +177,15 @@ static bool look_at(const char *suffix)
     return usable;
 }
 
-/* No two servers have one FILE: each locks FILE.lock, which is empty and is never replaced. Whoever
- * can open a file can lock it, and keep a server from starting: so it is not FILE that is locked,
- * which anybody may read, but a file that is its owner's alone. Somebody may remove it, alone or
- * with its directory: so it is looked for before each save. */
+/* Two servers must not use the same FILE. So each server locks FILE.lock, which is empty and is
+ * never replaced. Whoever can open a file can also lock it, and so stop a server from starting.
+ * Anybody may read FILE; only its owner may open FILE.lock. Somebody may remove FILE.lock, or its
+ * directory: so this function looks for it before each save. */
 static bool hold_lock(void)
 {
     struct stat mine, now;
 
-    name_file(".lock");
+    set_path(".lock");
     if (lock >= 0) {
         if (fstat(lock, &mine) == 0 && lstat(path, &now) == 0 && mine.st_ino == now.st_ino &&
             mine.st_dev == now.st_dev)
@@ -196,7 +198,7 @@ static bool hold_lock(void)
     (void)read_content(lock);
     int reason = ENOMSG;
     if (content.size == 0) {
-        (void)fchmod(lock, 0600); /* if it is one that was opened to others meanwhile */
+        (void)fchmod(lock, 0600); /* somebody may have allowed others to open it */
         if (flock(lock, LOCK_EX | LOCK_NB) == 0)
             return true;
         reason = errno;
@@ -207,15 +209,16 @@ static bool hold_lock(void)
     return false;
 }
 
-/* The content of FILE gets another name; what has that name must be ours, too, and goes. */
+/* Renames FILE to FILE with that suffix. If a file has that name already, it must be ours, too, and
+ * is replaced. */
 static bool set_aside(const char *suffix, const char *why)
 {
     char aside[PATH_MAX];
 
-    if (!look_at(suffix))
+    if (!read_if_exists(suffix))
         return false;
     memcpy(aside, path, sizeof aside);
-    name_file("");
+    set_path("");
     if (rename(path, aside) != 0)
         return false;
     log_say("%s %s: set aside as %s%s", path, why, aside,
@@ -223,7 +226,7 @@ static bool set_aside(const char *suffix, const char *why)
     return true;
 }
 
-/* Why the file that was used last cannot be. */
+/* Says why the file that was used last cannot be used. */
 static const char *reason_text(int reason)
 {
     static char text[80];
@@ -243,8 +246,9 @@ static const char *reason_text(int reason)
     }
 }
 
-/* A disk that is full or fails may be better later. Other reasons need somebody to mend them. */
-static bool may_pass(int reason)
+/* A disk that is full or fails may work again later. Other errors stay until somebody repairs
+ * them. */
+static bool is_temporary(int reason)
 {
     return reason == ENOSPC || reason == EDQUOT || reason == EIO || reason == EROFS;
 }
@@ -259,7 +263,7 @@ static bool write_new(const uint8_t state[STATE_SIZE])
         return false;
     bool done = read_content(file) && ftruncate(file, 0) == 0;
     if (done) {
-        errno = EIO; /* should fewer bytes be written than asked, without an error */
+        errno = EIO; /* in case pwrite() writes too few bytes, which is no error */
         done = pwrite(file, state, STATE_SIZE, 0) == STATE_SIZE && fsync(file) == 0;
     }
     const int reason = errno;
@@ -268,10 +272,11 @@ static bool write_new(const uint8_t state[STATE_SIZE])
     return done;
 }
 
-/* A new name lasts once its directory is on the disk; some file systems cannot say. */
-static void keep_names(void)
+/* After a power failure, a renamed file has its new name only if the directory was on the disk.
+ * Some file systems cannot sync a directory: that is no error. */
+static void sync_directory(void)
 {
-    name_file("");
+    set_path("");
     char *slash = strrchr(path, '/');
     if (slash != NULL)
         slash[1] = '\0';
@@ -282,15 +287,15 @@ static void keep_names(void)
     }
 }
 
-/* Under another name first: at any moment FILE is a whole one, the old or the new. This server has
- * the lock: a FILE that is neither is what a person has put there, and not lost. Packets wait in the
- * sockets' buffers meanwhile. */
+/* Writes FILE.new, and renames it to FILE: so at any moment FILE is complete, the old one or the
+ * new one. As this server has the lock, a FILE with another content was put there by a person. It
+ * is not lost: it gets another name. Packets wait in the sockets' buffers meanwhile. */
 static bool save(void)
 {
     uint8_t state[STATE_SIZE];
 
     encode_state(state, &table_agent, timing_unix_ms());
-    if (!hold_lock() || !write_new(state) || !look_at(""))
+    if (!hold_lock() || !write_new(state) || !read_if_exists(""))
         return false;
     if (content.exists &&
         (content.size != STATE_SIZE || memcmp(content.bytes, saved, STATE_SIZE) != 0) &&
@@ -298,11 +303,11 @@ static bool save(void)
                    "was put there while this server used it (to restore a state, stop the "
                    "server first)"))
         return false;
-    name_file(".new");
+    set_path(".new");
     if (rename(path, options.state) != 0)
         return false;
     memcpy(saved, state, STATE_SIZE);
-    keep_names();
+    sync_directory();
     return true;
 }
 
@@ -334,16 +339,17 @@ static bool refuse(void)
     return false;
 }
 
-/* Takes the table from FILE's content, or sets FILE aside. False, and has said why, if the server
- * must not start. */
+/* Takes the table from FILE's content, or sets FILE aside. False: the server must not start, and
+ * the log has the reason. */
 static bool take_content(void)
 {
     unsigned forgotten = 0;
 
     switch (decode_state(content.bytes, content.size, timing_unix_ms(), &table_agent, &forgotten)) {
-    case STATE_DAMAGED: return set_aside(".damaged", "is damaged") || may_pass(errno) || refuse();
+    case STATE_DAMAGED:
+        return set_aside(".damaged", "is damaged") || is_temporary(errno) || refuse();
     case STATE_OTHER_VERSION:
-        return set_aside(".damaged", "is of another version") || may_pass(errno) || refuse();
+        return set_aside(".damaged", "is of another version") || is_temporary(errno) || refuse();
     case STATE_OTHER_TICK: {
         const unsigned tick = (unsigned)get_number(content.bytes + TICK_AT, 4);
         log_say("%s has ticks of %u ms: give --tick %u, or move it away", options.state, tick,
@@ -359,14 +365,14 @@ static bool take_content(void)
     return true;
 }
 
-/* FILE is looked at before there is a lock, too, so that a typing error leaves no FILE.lock. */
+/* FILE is read before the lock is taken, too, so that a typing error leaves no FILE.lock behind. */
 bool state_load(void)
 {
-    if (!look_at("") || (!hold_lock() && !may_pass(errno)) || !look_at(""))
+    if (!read_if_exists("") || (!hold_lock() && !is_temporary(errno)) || !read_if_exists(""))
         return refuse();
     if (content.exists && !take_content())
         return false;
-    if (!state_save() && !may_pass(failure))
+    if (!state_save() && !is_temporary(failure))
         return false;
     if (failure != 0)
         log_say("serving all the same; the state is written as soon as that is possible");

@@ -4,11 +4,11 @@
 
 #include <stdbool.h>
 
-/* What the last run has left, if it has; and whether it can be written is found out now. False, and
- * has said why, if the server must not start. */
+/* Loads what the last run has saved, if there is such a file. Then saves it again, to find out now
+ * whether that is possible. False: the server must not start, and the log has the reason. */
 bool state_load(void);
 
-bool state_save(void); /* false, and has said why once, if it failed: to be tried again */
+bool state_save(void); /* false: it failed, may be tried again, and has logged a new reason once */
 void state_save_if_changed(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* The counters, for programs: stats.h tells more.   SPDX-License-Identifier: MIT */
+/* The counters, for programs; see stats.h.   SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE /* NOLINT: for accept4 and O_ASYNC */
 #include "stats.h"
 
@@ -15,11 +15,13 @@
 #include "log.h"
 #include "options.h"
 
-/* Connections that the kernel keeps, and those that are answered before packets get their turn. */
-enum { WAITING = 128, AT_ONCE = 16 };
+enum {
+    WAITING = 128, /* connections that the kernel keeps */
+    AT_ONCE = 16   /* connections that are answered before packets get their turn */
+};
 
 static int listening = -1;
-static struct stat mine; /* what is at the path, as long as it is ours */
+static struct stat mine; /* the file of our socket, to recognise it at the end */
 
 static bool refuse(const char *why)
 {
@@ -27,18 +29,18 @@ static bool refuse(const char *why)
     return false;
 }
 
-/* A server that was killed has left its socket, which nobody listens to. That may go; nothing else
- * may. */
-static bool make_room(const struct sockaddr_un *place)
+/* A server that was killed leaves a socket behind that nobody listens to. That is removed, and
+ * nothing else. */
+static bool remove_stale_socket(const struct sockaddr_un *address)
 {
-    struct stat there;
+    struct stat found;
 
-    if (lstat(options.stats, &there) != 0)
+    if (lstat(options.stats, &found) != 0)
         return errno == ENOENT || refuse(strerror(errno));
-    if (!S_ISSOCK(there.st_mode))
+    if (!S_ISSOCK(found.st_mode))
         return refuse("there is something that is no socket: name another place");
     const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    const bool answered = connect(probe, (const struct sockaddr *)place, sizeof *place) == 0;
+    const bool answered = connect(probe, (const struct sockaddr *)address, sizeof *address) == 0;
     const int reason = errno;
     if (probe >= 0)
         (void)close(probe);
@@ -49,19 +51,19 @@ static bool make_room(const struct sockaddr_un *place)
     return unlink(options.stats) == 0 || refuse(strerror(errno));
 }
 
-/* Anybody may connect whom the directory lets: the numbers tell less than a report, which any local
- * user may have by default. The kernel sends SIGIO when somebody connects, so that the loop has
- * nothing more to look at for each packet, and sees it under load, too. */
+/* Every local user who can reach the directory may connect. The counters say less than a report,
+ * which any local user may have by default. The kernel sends SIGIO when somebody connects. So the
+ * loop needs no extra work for each packet, and a connection is seen under load, too. */
 bool stats_open(void)
 {
-    struct sockaddr_un place = {.sun_family = AF_UNIX};
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
 
-    memcpy(place.sun_path, options.stats, strlen(options.stats));
-    if (!make_room(&place))
+    memcpy(address.sun_path, options.stats, strlen(options.stats));
+    if (!remove_stale_socket(&address))
         return false;
     listening = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     const mode_t before = umask(0111);
-    const bool bound = bind(listening, (const struct sockaddr *)&place, sizeof place) == 0;
+    const bool bound = bind(listening, (const struct sockaddr *)&address, sizeof address) == 0;
     const int reason = errno;
     (void)umask(before);
     if (!bound)
@@ -72,8 +74,8 @@ bool stats_open(void)
     return true;
 }
 
-/* A line fits into the empty buffer of a new connection: nobody is waited for. If there may be more
- * of them, they get theirs when the loop waits next. */
+/* A line fits into the empty buffer of a new connection, so send() never has to wait. After AT_ONCE
+ * connections there may be more: a new SIGIO lets the loop answer them after the next packets. */
 void stats_answer(void)
 {
     char line[COUNTERS_LINE];
@@ -90,12 +92,12 @@ void stats_answer(void)
 
 void stats_close(void)
 {
-    struct stat there;
+    struct stat found;
 
     if (listening < 0)
         return;
     (void)close(listening);
-    if (lstat(options.stats, &there) == 0 && there.st_ino == mine.st_ino &&
-        there.st_dev == mine.st_dev)
+    if (lstat(options.stats, &found) == 0 && found.st_ino == mine.st_ino &&
+        found.st_dev == mine.st_dev)
         (void)unlink(options.stats);
 }

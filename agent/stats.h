@@ -6,8 +6,8 @@
 
 #include <stdbool.h>
 
-bool stats_open(void);   /* at options.stats; false, and has said why, if it cannot be */
-void stats_answer(void); /* whoever has connected: when SIGIO has come */
+bool stats_open(void);   /* listens at options.stats; false: it cannot, and has logged why */
+void stats_answer(void); /* after SIGIO: sends a line to everybody who has connected */
 void stats_close(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* The table of an agent for Linux: table.h tells more.   SPDX-License-Identifier: MIT */
+/* The table of an agent for Linux; see table.h.   SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE /* NOLINT: for sigset_t, in loop.h */
 #include "table.h"
 
@@ -7,16 +7,17 @@
 #include "options.h"
 #include "timing.h"
 
-/* All in ticks. A timestamp has 16 bits: 65536 ticks later, an entry would look new; to readers it
- * does up to 64 ticks before, as they take it for ahead of their clock: SKEW. The table is looked at
- * every LOOK, or before the next packet is taken, if that is later. An entry must be gone before it
- * looks new, be it seen just before a look, by a clock that is up to LOOK ahead of this one. */
-enum { WRAP = 65536, SKEW = 64, LOOK = 240, TOO_OLD = WRAP - SKEW - 2 * LOOK };
+/* All of these are ticks. A timestamp has 16 bits: WRAP ticks later, an old entry would look new.
+ * To readers it looks new up to SKEW ticks earlier, because they believe that it was set by a clock
+ * ahead of theirs. An entry must be forgotten before that. The ages are checked every INTERVAL, or
+ * before the next packet is taken, if that is later. So an entry may become INTERVAL older before
+ * it is forgotten; and a reader's clock may be up to INTERVAL ahead of this one. */
+enum { WRAP = 65536, SKEW = 64, INTERVAL = 240, TOO_OLD = WRAP - SKEW - 2 * INTERVAL };
 
 dumpulse table_agent;
 uint16_t table_stamp;
-uint64_t table_next_look;
-static uint64_t look; /* when the last one was: ticks since 1970 */
+uint64_t table_next_check;
+static uint64_t last_check; /* ticks since 1970 */
 
 uint16_t dumpulse_get_timestamp(void)
 {
@@ -32,10 +33,10 @@ unsigned table_forget_old(dumpulse *table, uint64_t then, uint64_t now)
     for (uint8_t i = 0; i < DUMPULSE_VARIABLES; i++) {
         static const uint8_t unset[4];
         uint8_t *entry = table->report + 4 + (size_t)4 * i;
-        /* Set since `then`, before the next look was due; or else, at most WRAP - LOOK before. */
+        /* It was set less than INTERVAL after `then`, or at most WRAP - INTERVAL before it. */
         const uint16_t ahead = (uint16_t)(dumpulse_read_entry(table->report, i).timestamp - then);
-        const uint64_t age = passed + (ahead < LOOK ? 0 : WRAP) - ahead;
-        if ((ahead < LOOK && ahead >= passed) || age < limit ||
+        const uint64_t age = passed + (ahead < INTERVAL ? 0 : WRAP) - ahead;
+        if ((ahead < INTERVAL && ahead >= passed) || age < limit ||
             memcmp(entry, unset, sizeof unset) == 0)
             continue;
         memcpy(entry, unset, sizeof unset);
@@ -44,25 +45,26 @@ unsigned table_forget_old(dumpulse *table, uint64_t then, uint64_t now)
     return forgotten;
 }
 
-/* Out of the way of what runs for every packet. */
-__attribute__((noinline)) void table_look(void)
+/* Not inlined, because its caller runs for every batch of packets. */
+__attribute__((noinline)) void table_check_ages(void)
 {
     const uint64_t now = table_ticks();
-    const unsigned forgotten = options.keep_old ? 0 : table_forget_old(&table_agent, look, now);
+    const unsigned forgotten =
+        options.keep_old ? 0 : table_forget_old(&table_agent, last_check, now);
 
     if (forgotten != 0)
         log_say("forgot %u variable%s: too old for a timestamp to tell", forgotten,
                 forgotten == 1 ? "" : "s");
-    look = now;
-    table_next_look = now + LOOK;
+    last_check = now;
+    table_next_check = now + INTERVAL;
 }
 
-/* A look comes in any case, should no packet come, or the clock be set back. */
+/* The task checks the ages even if no packet comes, or if the clock is set back. */
 void table_begin(void)
 {
-    look = table_ticks();
-    table_next_look = look + LOOK;
-    loop_define_task(LOOP_TABLE, table_look, LOOK * options.tick * 1000000);
+    last_check = table_ticks();
+    table_next_check = last_check + INTERVAL;
+    loop_define_task(LOOP_TABLE, table_check_ages, INTERVAL * options.tick * 1000000);
 }
 
 size_t table_count(void)

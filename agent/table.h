@@ -10,38 +10,39 @@
 #include "timing.h"
 
 extern dumpulse table_agent;
-extern uint16_t table_stamp;     /* the time now in ticks: what the clock hook returns */
-extern uint64_t table_next_look; /* for entries that are too old: due then, in ticks since 1970 */
+extern uint16_t table_stamp;      /* the time now, in ticks: the clock hook returns it */
+extern uint64_t table_next_check; /* when the ages are checked next, in ticks since 1970 */
 
-void table_begin(void);      /* before the table is used */
-void table_look(void);       /* forgets what is too old, and says so */
-void table_stamp_self(void); /* before a report, if --self is given */
-size_t table_count(void);    /* of the variables that are set */
+void table_begin(void);      /* must be called before the table is used */
+void table_check_ages(void); /* checks the ages, forgets entries that are too old, and logs that */
+void table_stamp_self(void); /* sets the variable of --self: called before each report */
+size_t table_count(void);    /* how many variables are set */
 
 static inline uint64_t table_ticks(void)
 {
     return timing_unix_ms() / options.tick;
 }
 
-/* Sets the stamp. The machine may have slept, or its clock been set forward: no packet is taken, and
- * so nobody is answered, before the look that is due then. */
+/* Sets the stamp. The machine may have slept, or somebody may have set its clock forward. So the
+ * ages are checked, if that is due, before a packet is taken or a request is answered. */
 static inline void table_read_clock(void)
 {
     const uint64_t now = table_ticks();
 
-    if (now >= table_next_look)
-        table_look();
+    if (now >= table_next_check)
+        table_check_ages();
     table_stamp = (uint16_t)now;
 }
 
-/* Makes those entries zeros whose age will soon be too much for 16 bits, and would look young again.
- * The table was right at `then`, but for what was set soon after; both times are in ticks since
- * 1970. Returns how many. A clock that was set back makes nothing older. */
+/* Makes entries zeros that are so old that they would soon look new. Returns how many. At `then`,
+ * no entry was too old; some may have been set soon after it. Both times are ticks since 1970. If
+ * the clock was set back (now < then), no entry counts as older than at `then`. */
 unsigned table_forget_old(dumpulse *table, uint64_t then, uint64_t now);
 
-/* What to count for 8 bytes that are no request: a heartbeat, or the first thing that is wrong.
- * dumpulse_process_packet() would decide the same, but not say why; and a heartbeat would take
- * half as many instructions again, as the compiler does not know there how many bytes are summed. */
+/* Takes 8 bytes that are no request. Returns which counter counts them: a heartbeat, or the first
+ * error. dumpulse_process_packet() decides the same, but does not say why. It also takes half as
+ * many instructions again for a heartbeat: there, the compiler does not know how many bytes are
+ * summed. */
 static inline size_t table_take_heartbeat(const uint8_t *packet)
 {
     uint8_t right[DUMPULSE_PACKET_SIZE];
@@ -49,7 +50,7 @@ static inline size_t table_take_heartbeat(const uint8_t *packet)
     if (packet[4] != DUMPULSE_MAGIC)
         return COUNT_MAGIC;
     dumpulse_make_heartbeat(right, packet[5], packet[6], packet[7]);
-    if (memcmp(packet, right, 4) != 0) /* of the rest they share every byte */
+    if (memcmp(packet, right, 4) != 0) /* the other bytes are the same in both */
         return COUNT_CHECKSUM;
     return dumpulse_record(&table_agent, packet[5], packet[6], packet[7]) == DUMPULSE_HEARTBEAT
                ? COUNT_HEARTBEATS

@@ -1,4 +1,4 @@
-/* Clocks of an agent for Linux: timing.h tells more.   SPDX-License-Identifier: MIT */
+/* Clocks of an agent for Linux; see timing.h.   SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE /* NOLINT: for clock_gettime */
 #include "timing.h"
 
@@ -19,7 +19,7 @@ uint64_t timing_ns(void)
     return (uint64_t)now.tv_sec * TIMING_SECOND + (uint64_t)now.tv_nsec;
 }
 
-/* It is read for each batch of packets: a number of 64 bits is divided nowhere. */
+/* This runs for each batch of packets, so it divides no number of 64 bits, which would be slow. */
 uint64_t timing_unix_ms(void)
 {
     const struct timespec now = read_clock(CLOCK_REALTIME);

@@ -6,7 +6,7 @@
 
 static const uint64_t TIMING_SECOND = UINT64_C(1000000000); /* ns */
 
-uint64_t timing_ns(void); /* since the machine was started; nobody can set it */
-uint64_t timing_unix_ms(void);
+uint64_t timing_ns(void);      /* since the machine was started; nobody can set this clock */
+uint64_t timing_unix_ms(void); /* since 1970; this clock can be set */
 
 #endif

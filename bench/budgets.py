@@ -1,4 +1,5 @@
-"""budgets.tsv and its like: read, compared with what was measured, and kept from rising.
+"""Reads budgets.tsv and files like it, compares them with the figures that were measured, and keeps
+the budgets from rising.
 
 SPDX-License-Identifier: MIT
 """
@@ -9,15 +10,15 @@ import subprocess
 from pathlib import Path
 
 FILE = Path(__file__).with_name("budgets.tsv")
-HEAD = "# target\t"  # then the names of the columns
+HEAD = "# target\t"  # this line continues with the names of the columns
 RAISED = "raised"
 Budgets = dict[str, dict[str, int]]
 Reasons = dict[tuple[str, str], tuple[int, str, str]]  # by name and column: from, to, why
 
 
 def parse(text: str) -> Budgets:
-    """A number for each name and column; "-" is no budget. A name is "target, compiler" where
-    there is a column for the compiler."""
+    """Returns a number for each name and column. A cell "-" means that there is no budget. If the
+    file has a column for the compiler, a name is "target, compiler"."""
     budgets: Budgets = {}
     columns: list[str] = []
     for line in text.splitlines():
@@ -30,19 +31,23 @@ def parse(text: str) -> Budgets:
             raise SystemExit(f"budgets: {name} needs {len(columns)} cells")
         if columns[0] == "compiler":
             name, cells = f"{name}, {cells[0]}", cells[1:]
-        budgets[name] = {column: int(cell) for column, cell in zip(columns[-len(cells):], cells, strict=True)
+        budgets[name] = {column: int(cell)
+                         for column, cell in zip(columns[-len(cells):], cells, strict=True)
                          if cell != "-"}
     return budgets
 
 
 def parse_reasons(text: str) -> Reasons:
-    """Why a budget is above the lowest that it has been: lines "raised, name, column, from, to, why"."""
+    """Reads the lines "raised, name, column, from, to, why". Each says why a budget is higher than
+    it has once been."""
     reasons: Reasons = {}
     for line in text.splitlines():
         if line.startswith(RAISED):
             cells = line.split("\t")
             if len(cells) != 6 or not cells[3].isdecimal() or not cells[5].strip():
-                raise SystemExit(f"budgets: a line of a raised budget needs a name, a column, from, to and why:\n{line}")
+                raise SystemExit(
+                    "budgets: a line of a raised budget needs a name, a column, from, to and "
+                    f"why:\n{line}")
             _, name, column, before, after, why = cells
             reasons[name, column] = int(before), after, why
     return reasons
@@ -53,7 +58,7 @@ def load(file: Path = FILE) -> Budgets:
 
 
 def over(measured: Budgets, columns: tuple[str, ...], file: Path) -> list[str]:
-    """A line for each figure over its budget, or without one, or not measured."""
+    """Returns a line for each figure that is over its budget, has none, or was not measured."""
     budgets = load(file)
     lines = []
     for name in budgets | measured:
@@ -82,12 +87,12 @@ def git(*words: str) -> str:
 
 
 def lowest(file: Path) -> dict[tuple[str, str], tuple[int, str]]:
-    """By name and column: the lowest budget in the history of the file, and the commit that has it."""
+    """Returns, by name and column, the lowest budget in the history of the file, and its commit."""
     found: dict[tuple[str, str], tuple[int, str]] = {}
     now = load(file)
     for commit in git("log", "--format=%h", "--", file.name).split():
         for name, figures in parse(git("show", f"{commit}:./{file.name}")).items():
-            if name not in now:  # before budgets were a compiler's, they were those of the first one
+            if name not in now:  # before there was a column for the compiler: the first one
                 name = next((key for key in now if key.startswith(f"{name}, ")), name)
             for column, figure in figures.items():
                 if figure < found.get((name, column), (figure + 1, ""))[0]:
@@ -96,8 +101,9 @@ def lowest(file: Path) -> dict[tuple[str, str], tuple[int, str]]:
 
 
 def raised(file: Path) -> list[str]:
-    """A line for each budget that is above the lowest that it has been, or gone, without a reason
-    beside it; and for each reason that is not of such a one."""
+    """Returns a line for each budget that is higher than it has once been, or is gone, and for
+    which the file gives no reason. Also returns a line for each reason that no such budget
+    needs."""
     if not (FILE.parent.parent / ".git").exists():
         print("budgets: their history was not checked: this is not a git checkout")
         return []
@@ -110,18 +116,22 @@ def raised(file: Path) -> list[str]:
         today = now.get(name, {}).get(column)
         before, after, _ = reasons.pop((name, column), (None, None, None))
         if (today is None or today > figure) != (before is not None):
-            lines.append(f"{name}: the budget for {column} was {figure} in {commit}: it may only go up, or "
-                         f"away, with a line of reason in {file.name}" if before is None else
-                         f"{name}: {column} has not gone up: its reason in {file.name} can go")
-        elif before is not None and (before, after) != (figure, "-" if today is None else str(today)):
-            lines.append(f"{name}: {column} went from {figure} to {today}: the reason in {file.name} says "
-                         f"from {before} to {after}")
-    return lines + [f"{name}: {column} has a reason in {file.name}, and never had a budget" for name, column in reasons]
+            lines.append(
+                f"{name}: the budget for {column} was {figure} in {commit}: it may only go up, or "
+                f"away, with a line of reason in {file.name}" if before is None else
+                f"{name}: {column} has not gone up: its reason in {file.name} can go")
+        elif before is not None and \
+                (before, after) != (figure, "-" if today is None else str(today)):
+            lines.append(
+                f"{name}: {column} went from {figure} to {today}: the reason in {file.name} says "
+                f"from {before} to {after}")
+    return lines + [f"{name}: {column} has a reason in {file.name}, and never had a budget"
+                    for name, column in reasons]
 
 
 def enforce(measured: Budgets, columns: tuple[str, ...], file: Path = FILE) -> None:
-    """Says which budgets have gone up, and why. Ends the program, saying why, if a figure or a
-    budget is not as it should be."""
+    """Prints which budgets have gone up, and why. Ends the program with a message if a figure or a
+    budget is wrong."""
     for (name, column), (before, after, why) in parse_reasons(file.read_text()).items():
         if column in columns:
             print(f"raised: {name}: {column} from {before} to {after}: {why}")

@@ -1,8 +1,8 @@
 """Counts the instructions of a program in valgrind's callgrind.     SPDX-License-Identifier: MIT
 
-What could differ from one machine to another is fixed: the environment is empty but for what
-is given here, the sockets are passed as a service manager would, and libc does not choose
-among its routines by the processor. The kernel's instructions are not counted.
+The counts must be the same on every machine. So the environment has only the variables that are set
+here, the server gets its sockets as from a service manager, and libc does not choose its routines
+by the processor. The kernel's instructions are not counted.
 """
 
 from __future__ import annotations
@@ -24,21 +24,22 @@ from sim.targets import ROOT, scratch
 
 PATIENCE = 60.0  # seconds
 ATTEMPTS = 3
-ROOM = 250  # packets: an ordinary user's socket holds 277
+ROOM = 250  # packets for one socket; an ordinary user's socket holds 277
 TUNABLES = "GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX2,-AVX,-ERMS,-FSRM,-AVX_Fast_Unaligned_Load"
 
 
 @dataclass
 class Counts:
     total: int = 0
-    main: int = 0  # of which within main(): the loader's and libc's start varies by a few
-    own: Counter[str] = field(default_factory=Counter)  # by function, those it calls apart
-    calls: Counter[str] = field(default_factory=Counter)  # by callee
-    within: Counter[tuple[str, str]] = field(default_factory=Counter)  # caller, callee: all of it
+    main: int = 0  # within main() only: the start of the loader and of libc varies by a few
+    own: Counter[str] = field(default_factory=Counter)  # by function, without those that it calls
+    calls: Counter[str] = field(default_factory=Counter)  # number of calls, by callee
+    # By caller and callee: instructions of the callee, with those that it calls.
+    within: Counter[tuple[str, str]] = field(default_factory=Counter)
 
 
 def parse(text: str) -> Counts:
-    """The file that callgrind writes. It gives a name once, and then its number only."""
+    """Reads the file that callgrind writes. After the first time, it gives a name's number only."""
     counts, names = Counts(), dict[str, str]()
     caller = callee = ""
     for line in text.splitlines():
@@ -66,7 +67,7 @@ def command(output: Path, *words: str | Path) -> list[str]:
 
 
 def count(program: Path) -> Counts:
-    """A program that ends by itself."""
+    """Counts a program that ends by itself."""
     with scratch() as place:
         output = Path(place) / "out"
         done = subprocess.run(command(output, program), env={}, capture_output=True, text=True,
@@ -77,7 +78,8 @@ def count(program: Path) -> Counts:
 
 
 def agreed(run: Callable[[], int]) -> int:
-    """What two runs count: one of several hundred differs by a few instructions, in libc's strlen."""
+    """Repeats a count until two runs agree. One run of several hundred differs by a few
+    instructions, in libc's strlen."""
     seen: list[int] = []
     while len(seen) < ATTEMPTS * 2:
         seen.append(run())
@@ -87,16 +89,16 @@ def agreed(run: Callable[[], int]) -> int:
 
 
 def waiting(held: socket.socket) -> int:
-    """Bytes of the first packet that waits in a socket, or 0."""
+    """Returns the bytes of the first packet that waits in a socket, or 0."""
     number: int = struct.unpack("i", fcntl.ioctl(held, termios.FIONREAD, bytes(4)))[0]
     return number
 
 
 class Server:
-    """A server in callgrind with sockets that this process holds, too.
+    """A server in callgrind. This process has its sockets open, too.
 
-    The packets are queued before it starts, or sent to it one by one: each when the one before
-    has been taken and the server sleeps.
+    The packets are either queued before the server starts, or sent one by one. Then each is sent
+    when the server has taken the one before, and sleeps.
     """
 
     def __init__(self, program: str, *options: str, sockets: int = 1) -> None:
@@ -108,21 +110,23 @@ class Server:
         self.peers: dict[str, socket.socket] = {}
 
     def send(self, packet: bytes, number: int = 0, source: str = "127.0.0.1") -> None:
-        """The number-th packet: each socket gets ROOM of them."""
+        """Sends a packet with this number to its socket: each socket gets ROOM packets."""
         if source not in self.peers:
             self.peers[source] = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
             self.peers[source].bind((source, 0))
         self.peers[source].sendto(packet, self.sockets[number // ROOM].getsockname())
 
     def start(self) -> None:
-        """The numbers of the process have ten digits, as reading more of them would cost more."""
+        """Starts the server. Its process number is written with ten digits, because the server
+        needs more instructions to read more digits."""
         copies = [fcntl.fcntl(one, fcntl.F_DUPFD, 100) for one in self.sockets]
         passing = " ".join(f"{3 + i}<&{copy}" for i, copy in enumerate(copies))
         script = (f'exec env -i {TUNABLES} LISTEN_PID=$(printf %010d $$) LISTEN_FDS={len(copies)} '
                   f'"$@" {passing}')
         words = command(Path(self.place.name) / "out", self.program, *self.options)
-        self.process = subprocess.Popen(["bash", "-c", script, "bash", *words], pass_fds=copies, cwd=ROOT,
-                                        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(["bash", "-c", script, "bash", *words], pass_fds=copies,
+                                        cwd=ROOT, stdout=subprocess.DEVNULL,
+                                        stderr=subprocess.PIPE, text=True)
         for copy in copies:
             os.close(copy)
         assert self.process.stderr is not None
@@ -134,8 +138,9 @@ class Server:
         raise SystemExit(f"callgrind: {self.program} did not start:\n{''.join(said)}")
 
     def wait(self) -> None:
-        """Until it has taken all, and waits for packets: ppoll (its number depends on the
-        architecture) with at least one socket, not the nap that udpserver takes under load."""
+        """Waits until the server has taken all packets, and waits for more. Then it is in ppoll
+        with at least one socket; in the nap that udpserver takes under load, there is none. The
+        number of ppoll depends on the architecture."""
         deadline = time.monotonic() + PATIENCE
         while any(map(waiting, self.sockets)) or not self.sleeps():
             if self.process.poll() is not None or time.monotonic() > deadline:
@@ -160,12 +165,13 @@ class Server:
         return counts
 
 
-def serve(program: str, packets: list[tuple[bytes, str]], *, queued: bool, sockets: int = 1) -> Counts:
-    """What a server takes for these packets from these addresses, its start and its end included."""
+def serve(program: str, packets: list[tuple[bytes, str]], *, queued: bool,
+          sockets: int = 1) -> Counts:
+    """Counts a server, from start to end, that gets these packets from these addresses."""
     for _ in range(ATTEMPTS):
-        # A report each µs: the next one is always due, however fast or slow this machine is.
-        server = Server(program, "--rate", "1000000", "--rate-total", "1000000", "--allow", "127.0.0.0/8",
-                        sockets=sockets)
+        # One report each µs is allowed, so no report has to wait, however fast this machine is.
+        server = Server(program, "--rate", "1000000", "--rate-total", "1000000",
+                        "--allow", "127.0.0.0/8", sockets=sockets)
         if queued:
             for number, (packet, source) in enumerate(packets):
                 server.send(packet, number, source)
@@ -176,7 +182,9 @@ def serve(program: str, packets: list[tuple[bytes, str]], *, queued: bool, socke
                 server.send(packet, 0, source)
                 server.wait()
         counts = server.stop()
-        # One call for each packet, and one of each socket as it ends; a busy kernel may have delivered two at once.
+        # There must be one call for each packet, and one for each socket at the end. If there are
+        # fewer, a busy kernel has delivered two packets at once: then it is tried again.
         if queued or counts.calls["recvmmsg"] == len(packets) + sockets:
             return counts
-    raise SystemExit(f"callgrind: {program} was not given its packets one by one: is the machine too busy?")
+    raise SystemExit(
+        f"callgrind: {program} was not given its packets one by one: is the machine too busy?")

@@ -1,7 +1,7 @@
-"""What a packet costs on every target.     make cost
+"""Measures what a packet costs on every target.     make cost
 
-Cycles on AVR (simavr counts them exactly), instructions elsewhere (Unicorn, QEMU); from
-the first instruction of dumpulse_process_packet to its return, hooks apart.
+On AVR it counts cycles (simavr's are exact), on other targets instructions (in Unicorn or QEMU).
+It counts from the first instruction of dumpulse_process_packet to its return, without the hooks.
 SPDX-License-Identifier: MIT
 """
 
@@ -17,7 +17,7 @@ from sim.model import REQUEST, heartbeat
 from sim.targets import EVERY, Target
 
 EDGES = (0, 1, 127, 128, 255)  # senders and values to try with each variable
-# The second sum is reduced most often where it grows fastest: in a table of 0xFF.
+# In a table of 0xFF, the second sum grows fastest, so it is reduced most often.
 TABLES = (bytes(260), b"\xff" * 260, random.Random(1).randbytes(260))
 
 
@@ -50,10 +50,12 @@ def measure(machine: Machine, run: Callable[..., Call] = process) -> dict[str, l
 
 
 def check_stack(target: Target, seen: int) -> None:
-    """The bound of `make size`, and the return address that a call of a hook pushes, are as deep as it gets."""
+    """Ends the program if the stack was deeper than the bound of `make size` plus the return
+    address that the call of a hook pushes."""
     limit = size.measure(target)[2] + target.return_address
     if seen > limit:
-        raise SystemExit(f"{target.key}: its stack was {seen} bytes deep, where the bound is {limit}")
+        raise SystemExit(
+            f"{target.key}: its stack was {seen} bytes deep, where the bound is {limit}")
 
 
 def main() -> None:
@@ -61,15 +63,15 @@ def main() -> None:
     table: dict[str, dict[str, object]] = {}
     row = "{:<13}{:<10}{:>10}{:>11}" + "{:>9}" * 5 + "{:>6}"
     print(f"{'':<44}|{'refused for its':^45}|")
-    print(row.format("target", "compiler", "heartbeat", "report", "length", "magic", "sum", "variable",
-                     "request", "stack"))
+    print(row.format("target", "compiler", "heartbeat", "report", "length", "magic", "sum",
+                     "variable", "request", "stack"))
     for name, target in EVERY.items():
         with closing(load(name)) as machine:
             calls = measure(machine)
-        cost = {kind: (min(call.cost for call in made), max(call.cost for call in made))
-                for kind, made in calls.items()}
+        cost = {kind: (min(call.cost for call in same), max(call.cost for call in same))
+                for kind, same in calls.items()}
         cells = [str(low) if low == high else f"{low}-{high}" for low, high in cost.values()]
-        depth = max(call.stack for made in calls.values() for call in made)
+        depth = max(call.stack for same in calls.values() for call in same)
         check_stack(target, depth)
         print(row.format(target.name, target.by, *cells, depth))
         table[target.key] = dict(zip((*cost, "stack"), (*cells, depth), strict=True))

@@ -1,4 +1,4 @@
-/* Calls each function of the library once, for callgrind to count: make functions.
+/* Calls each function of the library once, so that callgrind can count them: make functions.
  * SPDX-License-Identifier: MIT */
 #include <string.h>
 

@@ -1,6 +1,6 @@
-"""Time and energy of a packet on AVR, from the bounds of `make worst`.     make energy
+"""Computes the time and energy of a packet on AVR from the bounds of `make worst`.     make energy
 
-A model, not a measurement: cycles times a current per MHz of the data sheet, for the core
+This is a model, not a measurement: cycles times the data sheet's current per MHz, for the core
 alone. SPDX-License-Identifier: MIT
 """
 
@@ -11,9 +11,10 @@ from bench.worst import KINDS, bounds
 from sim.targets import TARGETS
 
 MHZ = 16
-# ATmega328P, active at 8 MHz and 5 V, by its DC characteristics: mA, typical and the most.
+# The current of an ATmega328P that is active at 8 MHz and 5 V, in mA: typical and the most. From
+# the DC characteristics in its data sheet.
 TYPICAL, MOST = 5.2, 9.0
-NJ = 5 / 8  # a cycle, for each mA
+NJ = 5 / 8  # nJ of a cycle for each mA
 
 
 def interval(low: float, high: float, digits: int) -> str:
@@ -37,8 +38,10 @@ def main() -> None:
     for name, cells in table.items():
         print(row.format(name, *(cells[kind] for kind in KINDS)))
     figures.keep("energy", table)
-    print(f"µs at {MHZ} MHz. nJ, a model: the fewest cycles at {TYPICAL * NJ:.2f} nJ (5.2 mA at 8 MHz and 5 V,\n"
-          f"typical at 25 °C) to the most at {MOST * NJ:.3f} (9 mA, the most of any chip), the core alone.")
+    print(f"µs at {MHZ} MHz. nJ, a model: the fewest cycles at {TYPICAL * NJ:.2f} nJ "
+          "(5.2 mA at 8 MHz and 5 V,\n"
+          f"typical at 25 °C) to the most at {MOST * NJ:.3f} "
+          "(9 mA, the most of any chip), the core alone.")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""figures.tsv: every deterministic figure of performance.md, one a line.
+"""Reads and writes figures.tsv. It has every deterministic figure of performance.md, one in a line.
 
-A script that prints a table keeps its figures, too; `make check-pages` compares them with
-those of the file, and says which has moved from what to what. DUMPULSE_FIGURES in the environment
-names another folder to keep them in: a test's. SPDX-License-Identifier: MIT
+A script that prints a table keeps its figures, too. `make check-pages` compares them with those of
+the file, and says which figure was what and is what now. If DUMPULSE_FIGURES is in the environment,
+it names another folder to keep the figures in: tests use that. SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from pathlib import Path
 from sim.targets import BUILD
 
 FILE = Path(__file__).with_name("figures.tsv")
-HEAD = "# What the commands of performance.md print: make pages writes it.\n# make\trow\tcolumn\tfigure\n"
+HEAD = ("# What the commands of performance.md print: make pages writes it.\n"
+        "# make\trow\tcolumn\tfigure\n")
 Figures = dict[tuple[str, str, str], str]  # by command, row and column
 
 
@@ -23,7 +24,7 @@ def kept(command: str) -> Path:
 
 
 def keep(command: str, table: Mapping[str, Mapping[str, object]]) -> None:
-    """What a command has just measured."""
+    """Keeps the figures that a command has just measured."""
     file = kept(command)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("".join(f"{command}\t{row}\t{column}\t{figure}\n"
@@ -31,7 +32,8 @@ def keep(command: str, table: Mapping[str, Mapping[str, object]]) -> None:
 
 
 def keep_picture(file: Path, picture: str, again: bool) -> None:
-    """Draws a picture of figures again, or ends the program if the file shows others."""
+    """If `again`, writes the picture to the file. Otherwise ends the program if the file shows
+    something else."""
     if again:
         file.write_text(picture)
     elif not file.exists() or file.read_text() != picture:
@@ -44,7 +46,7 @@ def parse(text: str) -> Figures:
 
 
 def moved(before: Figures, now: Figures) -> list[str]:
-    """A line for each figure that is another one now."""
+    """Returns a line for each figure that has changed."""
     return [f"make {command}: {row}: {column} was {before.get(key, 'not there')} "
             f"and is {now.get(key, 'not there')}"
             for key in before | now if before.get(key) != now.get(key)

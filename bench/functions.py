@@ -1,6 +1,7 @@
-"""The library alone: instructions of each function on amd64 and i386.     make functions
+"""Counts the instructions of each function of the library on amd64 and i386.     make functions
 
-bench/driver.c calls each once in callgrind, statically linked. SPDX-License-Identifier: MIT
+bench/driver.c, statically linked, calls each function once in callgrind.
+SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -11,25 +12,29 @@ from bench import callgrind, figures
 from sim.targets import BARE, ROOT, run, scratch
 
 COMPILERS = {"amd64": "x86_64-linux-gnu-gcc", "i386": "i686-linux-gnu-gcc"}
-# As firmware is compiled; and as the Makefile compiles the servers, but for -flto.
-LEVELS = {"-Os": ["-Os", *BARE], "-O2": ["-O2", *BARE], "server": ["-O2", "-funroll-loops", "-fpie"]}
+# The first two compile as for firmware; the last one as the Makefile compiles the servers, but
+# without -flto.
+LEVELS = {"-Os": ["-Os", *BARE], "-O2": ["-O2", *BARE],
+          "server": ["-O2", "-funroll-loops", "-fpie"]}
 AGENT, HOOKS = "dumpulse_process_packet", ("dumpulse_get_timestamp", "dumpulse_send_packet")
 
 
 def run_cases(architecture: str, level: str) -> callgrind.Counts:
-    """The driver with the library, compiled at that level."""
+    """Compiles the driver and the library at that level, and counts them."""
     words = [COMPILERS[architecture], "-std=c99", *LEVELS[level], f"-I{ROOT}"]
     with scratch() as place:
-        driver, library, program = (Path(place) / name for name in ("driver.o", "library.o", "program"))
-        # Each case is to stay a function of its own that calls, and does not jump.
-        run([*words, "-fno-ipa-icf", "-fno-optimize-sibling-calls", "-c", ROOT / "bench" / "driver.c", "-o", driver])
+        driver, library, program = (Path(place) / name
+                                    for name in ("driver.o", "library.o", "program"))
+        # These options keep each case a function of its own, which calls and does not jump.
+        run([*words, "-fno-ipa-icf", "-fno-optimize-sibling-calls", "-c",
+             ROOT / "bench" / "driver.c", "-o", driver])
         run([*words, "-c", ROOT / "dumpulse.c", "-o", library])
         run([words[0], "-static", driver, library, "-o", program])
         return callgrind.count(program)
 
 
 def measure(architecture: str, level: str) -> dict[str, int]:
-    """By case: what the library takes, its hooks apart."""
+    """Returns the library's instructions for each case, without the hooks."""
     counts = run_cases(architecture, level)
     costs = {}
     for case in (name for name in counts.own if name.startswith("case_")):
@@ -38,7 +43,8 @@ def measure(architecture: str, level: str) -> dict[str, int]:
             costs[name] = counts.within[case, AGENT]
         else:
             costs[name] = counts.own[case] + sum(
-                cost for (caller, callee), cost in counts.within.items() if caller == case and callee not in HOOKS)
+                cost for (caller, callee), cost in counts.within.items() if caller == case
+                and callee not in HOOKS)
     hooks = {hook: counts.own[hook] // counts.calls[hook] for hook in HOOKS}
     costs["heartbeat"] -= hooks[HOOKS[0]]
     for name in ("report of zeros", "report of ff"):
@@ -52,14 +58,16 @@ def main() -> None:
         for level in LEVELS:
             for name, cost in measure(architecture, level).items():
                 table.setdefault(name, {})[f"{architecture} {level}"] = cost
-    table = dict(sorted(table.items()))  # callgrind numbers its names in any order
+    table = dict(sorted(table.items()))  # callgrind's own order is arbitrary
     figures.keep("functions", table)
     columns = next(iter(table.values()))
     print(f"{'instructions':<18}" + "".join(f"{column:>13}" for column in columns))
     for name in table:
         print(f"{name:<18}" + "".join(f"{table[name][column]:>13}" for column in columns))
-    print("Of dumpulse_process_packet for each kind of packet, and of the inline functions with the\n"
-          "return of a function around each. Hooks apart. -Os, -O2: not position-independent, as in\n"
+    print("Of dumpulse_process_packet for each kind of packet, and of the inline functions "
+          "with the\n"
+          "return of a function around each. Hooks apart. -Os, -O2: not position-independent, "
+          "as in\n"
           "make cost; server: -O2 -funroll-loops -fpie, as udpserver but for -flto.")
 
 

@@ -1,10 +1,10 @@
-"""How cost grows with packets, with variables that are set and with senders: bench/growth.svg.
+"""Shows how the cost grows with packets, with variables that are set, and with senders.
 
-    make growth             the table; and fails if the picture is not that of the table
-    python3 -m bench.growth --draw    draws it again, as make pages does
+    make growth                       prints a table; fails if bench/growth.svg shows other figures
+    python3 -m bench.growth --draw    draws bench/growth.svg again, as make pages does
 
-The packets are udpserver's on amd64, in instructions; variables and senders are the library's
-on an ATmega328P, in cycles. SPDX-License-Identifier: MIT
+The cost of packets is in instructions of udpserver on amd64. The cost of variables and senders is
+in cycles of the library on an ATmega328P. SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -21,16 +21,18 @@ POINTS = (0, 16, 32, 48, 64)
 PACKETS = (0, 250, 500, 750, 1000)
 Curve = list[tuple[int, int]]
 WIDTH, HEIGHT, LEFT, TOP, GAP = 230, 170, 60, 40, 90  # of a panel, and around it, in px
-COLOURS = ("#2f81f7", "#d9822b")  # seen on white and on black
+COLOURS = ("#2f81f7", "#d9822b")  # readable on white and on black
 
 
 def by_packets() -> dict[str, Curve]:
     return {name: [(count, instructions.more_than_none("amd64", queued, 0, count) if count else 0)
-                   for count in PACKETS] for name, queued in (("one by one", False), ("queued", True))}
+                   for count in PACKETS]
+            for name, queued in (("one by one", False), ("queued", True))}
 
 
 def by_variables() -> dict[str, Curve]:
-    """A heartbeat and a report with so many variables set, each to ff at the time ffff."""
+    """The cost of a heartbeat and of a report while a number of variables are set, each to the
+    value ff at the time ffff."""
     machine, curves = load("ATmega328P"), {"report": Curve(), "heartbeat": Curve()}
     for count in POINTS:
         machine.write(machine.agent, bytes(4) + b"\xff" * 4 * count + bytes(4) * (64 - count))
@@ -41,7 +43,8 @@ def by_variables() -> dict[str, Curve]:
 
 
 def by_senders() -> dict[str, Curve]:
-    """The dearest of 64 heartbeats from so many senders in turn."""
+    """The cost of the most expensive of 64 heartbeats, which come from a number of senders in
+    turn."""
     machine, curve = load("ATmega328P"), Curve()
     for count in POINTS[1:]:
         curve.append((count, max(cost.process(machine, heartbeat(number, number % count, 9)).cost
@@ -64,8 +67,9 @@ def panel(left: int, title: str, axis: str, curves: dict[str, Curve]) -> list[st
         lines.append('<polyline points="' + " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
                      + f'" stroke="{colour}" stroke-width="2" fill="none"/>')
         x, y = points[-2]
-        y += 18 if y < TOP + 20 else -8  # beneath the line where the title is near
-        lines.append(f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="end" fill="{colour}">{name}</text>')
+        y += 18 if y < TOP + 20 else -8  # below the line if the title is near
+        lines.append(
+            f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="end" fill="{colour}">{name}</text>')
     return lines
 
 

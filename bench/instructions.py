@@ -1,10 +1,10 @@
-"""What valgrind counts in udpserver for packets, on amd64 and i386.     make instructions
+"""Counts udpserver's instructions for packets in valgrind, on amd64 and i386.     make instructions
 
-    --startup    what it takes from start to end with no packet: depends on libc and the machine
+    --startup    counts from start to end with no packet: this depends on libc and the machine
 
-Packets come one by one, each when the server sleeps, or all wait when it starts, in as many
-sockets as hold them. A report is asked for first, while the table is empty: afterwards its
-checksum depends on the time. SPDX-License-Identifier: MIT
+Packets come one by one, each when the server sleeps. Or all of them wait when the server starts, in
+as many sockets as are needed to hold them. Reports are asked for first, while the table is empty:
+later the checksum depends on the time. SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -25,19 +25,23 @@ from sim.programs import built, wait_until
 from sim.targets import BUILD, TARGETS
 
 PROGRAMS = {"amd64": "build/udpserver", "i386": "build/udpserver-i386"}
-# (reports, heartbeats): what was published for the first implementation, on amd64
+# By (reports, heartbeats): the figures published for the first implementation, on amd64.
 PUBLISHED = {(0, 0): 159_931, (0, 1): 161_006, (0, 2): 161_134, (0, 3): 161_262, (0, 10): 162_158,
-             (0, 100): 173_678, (0, 1000): 288_878, (1, 0): 165_158, (1, 1): 166_233, (1, 1000): 294_105}
+             (0, 100): 173_678, (0, 1000): 288_878, (1, 0): 165_158, (1, 1): 166_233,
+             (1, 1000): 294_105}
 HERE = "127.0.0.1"
 RECVFROM = "45"  # the system call on amd64
 
 
 @functools.cache
-def measure(architecture: str, queued: bool, reports: int, heartbeats: int, sockets: int = 0) -> int:
-    """Instructions of main()."""
-    packets = [(REQUEST, HERE)] * reports + [(heartbeat(i % 64, 76, i % 256), HERE) for i in range(heartbeats)]
+def measure(architecture: str, queued: bool, reports: int, heartbeats: int,
+            sockets: int = 0) -> int:
+    """Returns the instructions of main()."""
+    packets = [(REQUEST, HERE)] * reports + [(heartbeat(i % 64, 76, i % 256), HERE)
+                                             for i in range(heartbeats)]
     sockets = sockets or math.ceil(max(1, len(packets) if queued else 1) / ROOM)
-    return agreed(lambda: serve(built(PROGRAMS[architecture]), packets, queued=queued, sockets=sockets).main)
+    return agreed(lambda: serve(built(PROGRAMS[architecture]), packets, queued=queued,
+                                sockets=sockets).main)
 
 
 def more_than_none(architecture: str, queued: bool, reports: int, heartbeats: int) -> int:
@@ -47,15 +51,17 @@ def more_than_none(architecture: str, queued: bool, reports: int, heartbeats: in
 
 
 def another(architecture: str, queued: bool) -> dict[str, int]:
-    """What one more heartbeat, or report, takes once there has been one: counted for the third, and of
-    reports, whose place in memory makes some dearer to copy, the mean of eight, rounded up."""
+    """Returns what one more heartbeat or report costs. For heartbeats that is the third one's cost.
+    Some reports cost more to copy than others, because of their place in memory: so for reports it
+    is the mean of eight, rounded up."""
     third = measure(architecture, queued, 0, 3) - measure(architecture, queued, 0, 2)
     eight = measure(architecture, queued, 10, 0) - measure(architecture, queued, 2, 0)
     return {"heartbeat": third, "report": math.ceil(eight / 8)}
 
 
 def plain_loop(packets: int, **environment: str) -> Counts:
-    """The plain recvfrom loop with so many heartbeats, ended as it waits for the next."""
+    """Counts the plain recvfrom loop for a number of heartbeats. It is ended when it waits for the
+    next one."""
     port, output = free_port(), BUILD / "recvfrom_loop.callgrind"
     words = callgrind.command(output, built("build/recvfrom_loop"), f"{port}")
     process = subprocess.Popen(words, env=environment, stderr=subprocess.DEVNULL)
@@ -81,8 +87,10 @@ def plain_loop(packets: int, **environment: str) -> Counts:
 
 
 def once(**environment: str) -> tuple[int, int]:
-    """What the first heartbeat takes more than the third in the plain loop, and symbols it binds."""
-    none, one, two, three = (agreed(lambda: plain_loop(packets, **environment).total) for packets in range(4))
+    """Returns how much more the first heartbeat costs than the third in the plain loop, and how
+    many symbols it binds."""
+    none, one, two, three = (agreed(lambda: plain_loop(packets, **environment).total)
+                             for packets in range(4))
     bound = [plain_loop(packets, **environment).calls["_dl_fixup"] for packets in range(2)]
     return one - none - (three - two), bound[1] - bound[0]
 
@@ -91,7 +99,8 @@ def startup() -> None:
     print(noisy.stamp())
     for architecture, program in PROGRAMS.items():
         counts = serve(built(program), [], queued=False)
-        print(f"{architecture}: {counts.total} instructions with no packet, of which {counts.main} in main()")
+        print(f"{architecture}: {counts.total} instructions with no packet, of which "
+              f"{counts.main} in main()")
     print(f"published, on amd64: {PUBLISHED[0, 0]}")
 
 
@@ -105,19 +114,23 @@ def main() -> None:
         startup()
         return
     ways = [(architecture, queued) for architecture in PROGRAMS for queued in (False, True)]
-    heads = [f"{architecture} {'queued' if queued else 'one by one'}" for architecture, queued in ways]
+    heads = [f"{architecture} {'queued' if queued else 'one by one'}"
+             for architecture, queued in ways]
     for program in PROGRAMS.values():
-        built(program)  # once: not by two threads at a time
-    with ThreadPoolExecutor(2) as pool:  # two at a time; what follows finds them done
+        built(program)  # here, because two threads must not build it at the same time
+    with ThreadPoolExecutor(2) as pool:  # two at a time; measure() keeps the results for later
         list(pool.map(lambda one: measure(*one), [(*way, *packets) for packets in
-                      ((0, 1000), (1, 1000), (0, 100), (0, 10), (0, 3), (0, 2), (10, 0), (2, 0)) for way in ways]))
+                      ((0, 1000), (1, 1000), (0, 100), (0, 10), (0, 3), (0, 2), (10, 0), (2, 0))
+                      for way in ways]))
     table: dict[str, dict[str, object]] = {}
     for (reports, heartbeats), total in PUBLISHED.items():
         if reports + heartbeats:
             table[name(reports, heartbeats)] = {"published": total - PUBLISHED[0, 0], **{
-                head: more_than_none(*way, reports, heartbeats) for head, way in zip(heads, ways, strict=True)}}
+                head: more_than_none(*way, reports, heartbeats)
+                for head, way in zip(heads, ways, strict=True)}}
     each = {head: another(*way) for head, way in zip(heads, ways, strict=True)}
-    table["another heartbeat"] = {"published": 128, **{head: each[head]["heartbeat"] for head in heads}}
+    table["another heartbeat"] = {"published": 128,
+                                  **{head: each[head]["heartbeat"] for head in heads}}
     table["another report"] = {"published": "-", **{head: each[head]["report"] for head in heads}}
     row = "{:<24}{:>10}" + "{:>17}" * 4
     print(row.format("more than with none", "published", *heads))
@@ -125,10 +138,13 @@ def main() -> None:
         print(row.format(what, *cells.values()))
     extra, bound = once()
     extra_now, bound_now = once(LD_BIND_NOW="1")
-    print(f"Once, for the first heartbeat in a plain recvfrom loop: {extra}, as {bound} function is bound\n"
-          f"then; with LD_BIND_NOW=1, {extra_now}, as {bound_now} are. udpserver binds all that it uses before.")
+    print(f"Once, for the first heartbeat in a plain recvfrom loop: {extra}, as {bound} function "
+          "is bound\n"
+          f"then; with LD_BIND_NOW=1, {extra_now}, as {bound_now} are. udpserver binds all that "
+          "it uses before.")
     figures.keep("instructions", table | {"once": {"lazy": extra, "LD_BIND_NOW": extra_now}})
-    budgets.enforce({TARGETS[architecture].key: {"udp_heartbeat": each[f"{architecture} queued"]["heartbeat"],
+    budgets.enforce(
+        {TARGETS[architecture].key: {"udp_heartbeat": each[f"{architecture} queued"]["heartbeat"],
                                     "udp_report": each[f"{architecture} queued"]["report"]}
                      for architecture in PROGRAMS}, ("udp_heartbeat", "udp_report"))
 

@@ -1,4 +1,4 @@
-"""loopbench at four ways of compiling, side by side.     make loopbench
+"""Compiles loopbench in four ways, and shows the results side by side.     make loopbench
 
     python3 -m bench.loop [PACKETS]
 
@@ -18,19 +18,21 @@ FLAGS = ("-Os", "-O2", "-O3", "-O2 -flto")
 
 
 def main() -> None:
-    made = []
+    results = []
     for flags in FLAGS:
         program = BUILD / f"loopbench{flags.replace(' ', '')}"
-        run(["gcc", "-std=c99", *flags.split(), f'-DFLAGS="{flags}"', ROOT / "loopbench.c", ROOT / "dumpulse.c",
-             "-o", program])
-        done = subprocess.run([program, "--json", *sys.argv[1:]], stdout=subprocess.PIPE, text=True, check=False)
+        run(["gcc", "-std=c99", *flags.split(), f'-DFLAGS="{flags}"', ROOT / "loopbench.c",
+             ROOT / "dumpulse.c", "-o", program])
+        done = subprocess.run([program, "--json", *sys.argv[1:]], stdout=subprocess.PIPE,
+                              text=True, check=False)
         if done.returncode:
-            raise SystemExit(done.returncode)  # it has said why
-        made.append(json.loads(done.stdout))
+            raise SystemExit(done.returncode)  # loopbench has printed why
+        results.append(json.loads(done.stdout))
     print(noisy.stamp())
-    print(f"{made[0]['compiler']}; {made[0]['packets']} packets of each stream, {made[0]['rounds']} rounds\n")
-    print(f"{'ns a packet':<21}" + "".join(f"{one['flags']:>20}" for one in made))
-    for rows in zip(*(one["streams"] for one in made), strict=True):
+    print(f"{results[0]['compiler']}; {results[0]['packets']} packets of each stream, "
+          f"{results[0]['rounds']} rounds\n")
+    print(f"{'ns a packet':<21}" + "".join(f"{one['flags']:>20}" for one in results))
+    for rows in zip(*(one["streams"] for one in results), strict=True):
         print(f"{rows[0]['name']:<21}" + "".join(
             f"{row['median']:.2f} {row['least']:.1f}-{row['most']:.1f}".rjust(20) for row in rows))
     print("Each: the median of the rounds, the least and the most, net of the loop itself.")

@@ -1,4 +1,4 @@
-"""When and where a figure was measured that another day or machine would change.
+"""Says when and where a figure was measured that is another one on another day or machine.
 
 SPDX-License-Identifier: MIT
 """
@@ -12,8 +12,11 @@ from pathlib import Path
 
 
 def stamp() -> str:
-    found = [line.split(":", 1)[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
+    found = [line.split(":", 1)[1].strip()
+             for line in Path("/proc/cpuinfo").read_text().splitlines()
              if line.startswith(("model name", "Model"))]
     load = os.getloadavg()[0]
-    return (f"{datetime.date.today()}, {os.cpu_count()} cores of {found[0] if found else platform.machine()}, "
-            f"Linux {platform.release().split('-')[0]},\nload {load:.1f}: noisy, and no test depends on it")
+    return (f"{datetime.date.today()}, {os.cpu_count()} cores of "
+            f"{found[0] if found else platform.machine()}, "
+            f"Linux {platform.release().split('-')[0]},\nload {load:.1f}: noisy, and no test "
+            "depends on it")

@@ -1,11 +1,11 @@
-"""Keeps what commands printed in the pages true.
+"""Keeps the output of commands in the pages up to date.
 
     python3 -m bench.pages           puts today's output into the pages
-    python3 -m bench.pages --check   fails where a page differs, and says which figure has moved
+    python3 -m bench.pages --check   fails if a page differs, and says which figure has changed
     python3 -m bench.pages --noisy   puts in the noisy measurements, too, with their date
 
-A fenced block of a page whose first line is `$ make TARGET` holds what that prints.
-SPDX-License-Identifier: MIT
+If the first line of a fenced block in a page is `$ make TARGET`, the block has that target's
+output. SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -19,21 +19,22 @@ import sys
 from bench import figures
 from sim.targets import ROOT, run
 
-PAGES = {  # and what each shows
+PAGES = {  # each page and the targets whose output it shows
     "README.md": ["tour"],
     "CONTRIBUTING.md": ["layers"],
-    "performance.md": ["summary", "size", "cost", "paths", "worst", "energy", "loopbench", "firmware-size", "instructions", "startup",
-                       "functions", "bench", "growth", "accepted", "bias", "bits", "bursts", "moved",
+    "performance.md": ["summary", "size", "cost", "paths", "worst", "energy", "loopbench",
+                       "firmware-size", "instructions", "startup", "functions", "bench", "growth",
+                       "accepted", "bias", "bits", "bursts", "moved",
                        "report-damage", "channels", "residual"],
 }
-LAST = "summary"  # shows what the others have measured
-NOISY = ("loopbench", "startup", "bench")  # of another day or machine: never compared
+LAST = "summary"  # it shows figures that the other targets have measured
+NOISY = ("loopbench", "startup", "bench")  # they differ from day to day: never compared
 BLOCK = re.compile(r"^```text\n\$ make (?P<target>[a-z-]+)\n.*?^```$", re.S | re.M)
 
 
 @functools.cache
 def output(target: str) -> str:
-    """What it prints. Where it fails, the figures that have moved are said first."""
+    """Returns what the target prints. If it fails, this first prints which figures have changed."""
     kept = figures.kept(target)
     kept.unlink(missing_ok=True)
     print(f"pages: make {target}", file=sys.stderr)
@@ -57,7 +58,8 @@ def measured(targets: list[str]) -> figures.Figures:
 
 def moved(targets: list[str]) -> list[str]:
     before = figures.parse(figures.FILE.read_text() if figures.FILE.exists() else "")
-    return figures.moved({key: figure for key, figure in before.items() if key[0] in targets}, measured(targets))
+    return figures.moved({key: figure for key, figure in before.items() if key[0] in targets},
+                         measured(targets))
 
 
 def main() -> None:
@@ -91,7 +93,8 @@ def main() -> None:
             page.write_text(after)
         else:
             faults += moved(targets) + list(difflib.unified_diff(
-                before.splitlines(), after.splitlines(), name, "what the commands print", lineterm=""))
+                before.splitlines(), after.splitlines(), name, "what the commands print",
+                lineterm=""))
     if faults:
         raise SystemExit("\n".join(faults))
     print(f"pages: {sum(map(len, PAGES.values())) - len(NOISY) * (not noisy)} passed, 0 failed")

@@ -1,4 +1,4 @@
-/* What udpserver is measured against: the plainest loop around the same library.
+/* The simplest loop around the same library. `make bench` compares udpserver with it.
  * SPDX-License-Identifier: MIT
  */
 #include <netinet/in.h>

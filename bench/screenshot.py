@@ -1,7 +1,7 @@
-"""Draws the live table of `make demo` as it is on a real terminal.    make screenshot
+"""Draws the live table of `make demo` as a terminal shows it.    make screenshot
 
 It runs the demonstration on a terminal of 64 by 15, which pyte emulates, until one node is dead
-and one late, and writes what stands there to examples/watch.svg. SPDX-License-Identifier: MIT
+and one is late. Then it draws the screen in examples/watch.svg. SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -23,28 +23,32 @@ from sim.targets import ROOT
 
 PICTURE = ROOT / "examples" / "watch.svg"
 COLUMNS, LINES = 64, 15
-PATIENCE = 90.0  # seconds until both are there, which takes some 20
-WIDE, HIGH, MARGIN = 8.4, 19, 14  # of a character and around them all, in pixels
-PAPER, INK = "#1e2127", "#dcdfe4"  # a terminal's own: good on a page of any colour
+PATIENCE = 90.0  # seconds; normally it takes about 20
+WIDE, HIGH, MARGIN = 8.4, 19, 14  # of a character, and around all of them, in pixels
+PAPER, INK = "#1e2127", "#dcdfe4"  # the picture has its own background, for pages of any colour
 COLOURS = {"red": "#ff7b72", "brown": "#e3b341"}  # pyte calls yellow brown
 
 
 def run_demonstration() -> pyte.Screen:
-    """The screen of the demonstration, when the table shows a dead node and a late one."""
+    """Returns the screen of the demonstration when the table shows a dead node and a late one."""
     screen = pyte.Screen(COLUMNS, LINES)
     stream = pyte.ByteStream(screen)
     ours, theirs = os.openpty()
     fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
-    environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
-    demo = subprocess.Popen([sys.executable, "examples/demo.py", "build/udpserver"], cwd=ROOT, stdin=theirs,
+    environment = {name: value for name, value in os.environ.items()
+                   if name not in ("COLUMNS", "LINES", "NO_COLOR")}
+    demo = subprocess.Popen([sys.executable, "examples/demo.py", "build/udpserver"], cwd=ROOT,
+                            stdin=theirs,
                             stdout=theirs, stderr=theirs, start_new_session=True,
                             env={**environment, "TERM": "xterm"})
     os.close(theirs)
     end = time.monotonic() + PATIENCE
     try:
-        while not all(any(line.rstrip().endswith(state) for line in screen.display) for state in (" dead", " late")):
+        while not all(any(line.rstrip().endswith(state) for line in screen.display)
+                      for state in (" dead", " late")):
             if time.monotonic() > end or not select.select([ours], [], [], PATIENCE)[0]:
-                raise SystemExit("screenshot: the demonstration shows no dead and no late node after "
+                raise SystemExit(
+                    "screenshot: the demonstration shows no dead and no late node after "
                                  f"{PATIENCE:.0f} s:\n" + "\n".join(screen.display))
             stream.feed(os.read(ours, 65536))
     finally:
@@ -55,7 +59,7 @@ def run_demonstration() -> pyte.Screen:
 
 
 def runs(screen: pyte.Screen, line: int) -> list[tuple[int, str, pyte.screens.Char]]:
-    """The parts of a line that look alike: column, text and one of its characters."""
+    """Divides a line into parts of the same look: column, text and one of its characters."""
     found: list[tuple[int, str, pyte.screens.Char]] = []
     for column in range(screen.columns):
         cell = screen.buffer[line][column]
@@ -70,8 +74,10 @@ def runs(screen: pyte.Screen, line: int) -> list[tuple[int, str, pyte.screens.Ch
 def draw(screen: pyte.Screen) -> str:
     width, height = MARGIN * 2 + COLUMNS * WIDE, MARGIN * 2 + LINES * HIGH
     lines = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height}" '
-             f'viewBox="0 0 {width:.0f} {height}" role="img" aria-label="the live table of make demo" '
-             'font-family="ui-monospace,Menlo,Consolas,\'DejaVu Sans Mono\',monospace" font-size="14">',
+             f'viewBox="0 0 {width:.0f} {height}" role="img" aria-label="the live '
+             'table of make demo" '
+             'font-family="ui-monospace,Menlo,Consolas,\'DejaVu Sans Mono\',monospace" '
+             'font-size="14">',
              f'<rect width="100%" height="100%" rx="8" fill="{PAPER}"/>']
     for line in range(screen.lines):
         for column, text, look in runs(screen, line):
@@ -79,7 +85,9 @@ def draw(screen: pyte.Screen) -> str:
             ink, paper = COLOURS.get(look.fg, INK), PAPER
             if look.reverse:
                 ink, paper = paper, ink
-                lines.append(f'<rect x="{x:.1f}" y="{y}" width="{len(text) * WIDE:.1f}" height="{HIGH}" fill="{paper}"/>')
+                lines.append(
+                    f'<rect x="{x:.1f}" y="{y}" width="{len(text) * WIDE:.1f}" height="{HIGH}" '
+                    f'fill="{paper}"/>')
             if text.strip():
                 weight = ' font-weight="bold"' if look.bold else ""
                 x += (len(text) - len(text.lstrip())) * WIDE
@@ -90,7 +98,8 @@ def draw(screen: pyte.Screen) -> str:
 
 
 def main() -> None:
-    print("screenshot: running the demonstration until a node is dead and one is late: 30 seconds", file=sys.stderr)
+    print("screenshot: running the demonstration until a node is dead and one is late: 30 seconds",
+          file=sys.stderr)
     PICTURE.write_text(draw(run_demonstration()), encoding="utf-8")
     print(PICTURE.relative_to(ROOT))
 

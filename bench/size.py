@@ -1,7 +1,7 @@
-"""What the agent adds to a firmware, on every target.     make size
+"""Measures how many bytes the agent adds to a firmware, on every target.     make size
 
-Each row compiles dumpulse.c with -Os and links it as a firmware would, so that
-everything it needs of libgcc is in the total. SPDX-License-Identifier: MIT
+For each row it compiles dumpulse.c with -Os (clang: -Oz) and links it as for a firmware. So the
+total includes everything that the agent needs of libgcc. SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from bench import budgets, figures, stack
 from sim.targets import EVERY, ROOT, Target, scratch
 
 AGENT = "dumpulse_process_packet"
-# Beyond the reach of the shortest calls of RISC-V, within that of an ATtiny85.
+# An address that the shortest calls of RISC-V cannot reach, but those of an ATtiny85 can.
 HOOKS = {0xF00: "dumpulse_get_timestamp", 0xF10: "dumpulse_send_packet"}
 SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR = 1, 2, 4
 
 
 def sections(file: Path) -> dict[str, int]:
-    """Bytes by kind of everything that takes memory, unwind tables apart."""
+    """Returns the bytes of each kind of section that takes memory, without unwind tables."""
     sizes = dict.fromkeys(("code", "rodata", "data", "bss"), 0)
     with file.open("rb") as stream:
         for section in ELFFile(stream).iter_sections():
@@ -40,22 +40,22 @@ def sections(file: Path) -> dict[str, int]:
 
 
 def bound(target: Target, object_file: Path, image: Path) -> int:
-    """The agent's stack in bytes, hooks apart."""
+    """Returns the bound on the agent's stack in bytes, without the hooks."""
     code = stack.code(target.objdump, image)
     graph = stack.calls(code, HOOKS)
     stack.refuse_pointers(image, code, stack.reached([AGENT], graph) & code.keys())
     if not set(HOOKS.values()) <= set().union(*graph.values()):
         raise SystemExit(f"{image}: the calls of the hooks were not found")
-    # libgcc's, on PowerPC: they work in their caller's frame.
+    # libgcc's functions on PowerPC: they use their caller's frame.
     restores = {name for name in graph if name.startswith("_restgpr_")}
     frames = stack.frames(object_file.with_suffix(".su"))
-    if target.clang:  # GCC's reports have the return address that a call pushes, clang's have not
+    if target.clang:  # gcc's reports include the return address that a call pushes, clang's do not
         frames = {name: frame + target.return_address for name, frame in frames.items()}
     return stack.depth(AGENT, graph, frames, restores | set(HOOKS.values()))
 
 
 def record(target: Target) -> int:
-    """Bytes of a function that calls dumpulse_record once, and does nothing else."""
+    """Returns the bytes of a function that calls dumpulse_record once, and does nothing else."""
     with scratch() as place:
         object_file = Path(place) / "exports.o"
         target.compile(ROOT / "tests" / "exports.c", object_file)
@@ -64,13 +64,14 @@ def record(target: Target) -> int:
 
 
 def measure(target: Target) -> tuple[dict[str, int], int, int]:
-    """Sections of the object, bytes when linked, bytes of stack."""
+    """Returns the sections of the object file, the bytes when linked, and the bytes of stack."""
     with scratch() as place:
         object_file, image = Path(place) / "dumpulse.o", Path(place) / "agent.elf"
         target.compile(ROOT / "dumpulse.c", object_file, "-fstack-usage")
         hooks = [f"-Wl,--defsym={hook}={at:#x}" for at, hook in HOOKS.items()]
         target.link([object_file], image, f"-Wl,-e,{AGENT}", "-Wl,-Ttext=0x0", *hooks)
-        return sections(object_file), sum(sections(image).values()), bound(target, object_file, image)
+        linked = sum(sections(image).values())
+        return sections(object_file), linked, bound(target, object_file, image)
 
 
 def main() -> None:
@@ -84,13 +85,17 @@ def main() -> None:
             raise SystemExit(f"{target.key}: the budgets are of {target.by}; this is {version}")
         parts, total, depth = measure(target)
         measured[target.key] = {"bytes": total, "record": record(target), "stack": depth}
-        print(row.format(target.name, version, *parts.values(), f"{total - sum(parts.values()):+d}", total,
-                         allowed.get(target.key, {}).get("bytes", "-"), measured[target.key]["record"], depth))
+        print(row.format(target.name, version, *parts.values(),
+                         f"{total - sum(parts.values()):+d}", total,
+                         allowed.get(target.key, {}).get("bytes", "-"),
+                         measured[target.key]["record"], depth))
         if parts["data"] or parts["bss"]:
             raise SystemExit(f"{target.key}: the library must have no data and no bss")
-    print("Bytes; gcc -Os, clang -Oz. link: what libgcc adds, less what the linker's relaxation saves; by\n"
+    print("Bytes; gcc -Os, clang -Oz. link: what libgcc adds, less what the linker's "
+          "relaxation saves; by\n"
           "clang on AVR, start-up code that most firmware has anyway. record: what a call of\n"
-          "dumpulse_record adds. stack: a bound, the compiler's for each function, summed along the\n"
+          "dumpulse_record adds. stack: a bound, the compiler's for each function, "
+          "summed along the\n"
           "deepest chain of calls, hooks apart; none is recursive.")
     figures.keep("size", measured)
     budgets.enforce(measured, ("bytes", "record", "stack"))

@@ -1,9 +1,9 @@
-"""The first screen of performance.md: what a packet costs, in one table and three pictures.
+"""Makes the first table and the three pictures of performance.md: what a packet costs.
 
-    make summary                       prints the table, and checks that summary.svg shows the figures
+    make summary                       prints the table; fails if summary.svg shows other figures
     python3 -m bench.summary --draw    draws summary.svg again
 
-Every figure of this library is one that another command of the page has measured.
+All figures of this library were measured by the other commands of the page.
 SPDX-License-Identifier: MIT
 """
 
@@ -17,10 +17,12 @@ from bench import figures
 from reliability.programs import BITS, HEARTBEATS, by_flips, stored_rows
 
 PICTURE = Path(__file__).with_name("summary.svg")
-AVR, M0, M3, RV = ("ATmega328P, gcc 5.4", "Cortex-M0+, gcc 12.2", "Cortex-M3, gcc 12.2", "rv32imc, gcc 12.2")
+AVR, M0, M3, RV = ("ATmega328P, gcc 5.4", "Cortex-M0+, gcc 12.2", "Cortex-M3, gcc 12.2",
+                   "rv32imc, gcc 12.2")
 
-# What is compared, the first implementation's figure, and where ours is. The first one's figures were
-# published or measured elsewhere, by the same compilers: no command here prints them.
+# What is compared, the first implementation's figure, and where to find ours. The figures of the
+# first implementation were published or measured elsewhere, with the same compilers. No command
+# here prints them.
 ROWS = (
     ("ATmega328P", "agent, bytes", 323, ("size", AVR, "bytes")),
     ("", "a heartbeat, cycles", 252, ("cost", AVR, "heartbeat")),
@@ -33,21 +35,23 @@ ROWS = (
     ("", "a heartbeat, instructions", 72, ("cost", M3, "heartbeat")),
     ("RISC-V, rv32", "a heartbeat, instructions", 90, ("cost", RV, "heartbeat")),
     ("", "a report, instructions", 1955, ("cost", RV, "report")),
-    ("UDP, amd64", "a heartbeat, instructions", 128, ("instructions", "another heartbeat", "amd64 queued")),
+    ("UDP, amd64", "a heartbeat, instructions", 128,
+     ("instructions", "another heartbeat", "amd64 queued")),
     ("", "a report, instructions", 5227, ("instructions", "1 report", "amd64 queued")),
 )
 
-# In pixels. Grey and two colours that are readable on white and on black.
+# Lengths are in pixels. Grey and the two colours are readable on white and on black.
 WIDTH, LEFT, ROW_HEIGHT, TOP = 880, 190, 20, 34
 GREY, OURS, FIRST = "#808080", "#2f81f7", "#d9822b"
 PACKETS = ("heartbeat", "sum", "variable", "magic", "length")
-PACKET_NAMES = {"heartbeat": "a heartbeat", "sum": "a wrong checksum", "variable": "a variable above 63",
+PACKET_NAMES = {"heartbeat": "a heartbeat", "sum": "a wrong checksum",
+                "variable": "a variable above 63",
                 "magic": "something else, 8 bytes", "length": "another length"}
 Figures = figures.Figures
 
 
 def most(figure: str) -> int:
-    """Of a range like 3493-3621 the upper end."""
+    """Returns the upper end of a range like 3493-3621."""
     return int(figure.rpartition("-")[2])
 
 
@@ -60,53 +64,61 @@ def table(known: Figures) -> list[str]:
 
 
 def bars(title: str, rows: list[tuple[str, float, str, str]], top: int, scale: float) -> list[str]:
-    """A bar a row: what it is, its length, what is written behind it, its colour."""
+    """Draws a bar for each row. A row has a name, a length, the text after the bar, and a
+    colour."""
     lines = [f'<text x="{LEFT}" y="{top - 12}" font-weight="bold">{title}</text>']
     for at, (name, value, label, colour) in enumerate(rows):
         y, length = top + at * ROW_HEIGHT, value * scale
         lines += [f'<text x="{LEFT - 8}" y="{y + 12}" text-anchor="end">{name}</text>',
-                  f'<rect x="{LEFT}" y="{y + 1}" width="{length:.1f}" height="{ROW_HEIGHT - 6}" fill="{colour}"/>',
+                  f'<rect x="{LEFT}" y="{y + 1}" width="{length:.1f}" height="{ROW_HEIGHT - 6}" '
+                  f'fill="{colour}"/>',
                   f'<text x="{LEFT + length + 6:.1f}" y="{y + 12}">{label}</text>']
     return lines
 
 
 def sizes(known: Figures) -> list[tuple[str, float, str, str]]:
-    """One target after the other, and each by its compilers."""
+    """Rows for each target with each of its compilers."""
     first = {target: value for target, what, value, _ in ROWS if what == "agent, bytes"}
     rows: list[tuple[str, float, str, str]] = []
     for target in ("ATmega328P", "Cortex-M0+", "Cortex-M3", "Cortex-M4", "rv32imc", "amd64"):
         if target in first:
             rows.append((f"{target}, first one", first[target], str(first[target]), FIRST))
-        rows += [(row, int(figure), figure, OURS) for (command, row, column), figure in known.items()
+        rows += [(row, int(figure), figure, OURS)
+                 for (command, row, column), figure in known.items()
                  if (command, column) == ("size", "bytes") and row.startswith(f"{target}, ")]
     return rows
 
 
 def packets(known: Figures) -> list[tuple[str, float, str, str]]:
-    return [(PACKET_NAMES[kind], most(known["cost", M0, kind]), known["cost", M0, kind], OURS) for kind in PACKETS]
+    return [(PACKET_NAMES[kind], most(known["cost", M0, kind]), known["cost", M0, kind], OURS)
+            for kind in PACKETS]
 
 
 def mistakes() -> list[tuple[str, float, str, str]]:
-    """With so many bits flipped, how many heartbeats until one is taken for another? A bar is as long as
-    that number has digits."""
+    """Rows for 1 to 8 flipped bits: how many damaged heartbeats come, on average, until one is
+    taken for another. The length of a bar is the number of digits."""
     found = by_flips(stored_rows("adler"))
-    until = {flips: comb(BITS, flips) * HEARTBEATS / found[flips] if found[flips] else inf for flips in range(1, 9)}
+    until = {flips: comb(BITS, flips) * HEARTBEATS / found[flips] if found[flips] else inf
+             for flips in range(1, 9)}
     longest = max(log10(number) for number in until.values() if number < inf)
     return [(f"{flips} bit{'s' * (flips > 1)} flipped", min(log10(number), longest),
-             f"{number:,.0f}" if number < inf else "none ever is", OURS) for flips, number in until.items()]
+             f"{number:,.0f}" if number < inf else "none ever is", OURS)
+            for flips, number in until.items()]
 
 
 def draw(known: Figures) -> str:
     panels = [("What an agent adds to a firmware, in bytes", sizes(known)),
               ("What a packet takes on a Cortex-M0+, in instructions", packets(known)),
-              ("Damaged heartbeats until one is taken for another; a bar is as long as the number has digits", mistakes())]
+              ("Damaged heartbeats until one is taken for another; a bar is as long as "
+               "the number has digits", mistakes())]
     lines, top = [], TOP
     for title, rows in panels:
         longest = max(value for _, value, _, _ in rows)
         lines += bars(title, rows, top, (WIDTH - LEFT - 150) / longest)
         top += len(rows) * ROW_HEIGHT + TOP + 16
     head = (f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{top - TOP}" '
-            f'viewBox="0 0 {WIDTH} {top - TOP}" font-family="sans-serif" font-size="13" fill="{GREY}">')
+            f'viewBox="0 0 {WIDTH} {top - TOP}" font-family="sans-serif" font-size="13" '
+            f'fill="{GREY}">')
     return "\n".join([head, *lines, "</svg>", ""])
 
 

@@ -1,8 +1,8 @@
-"""udpserver against a plain recvfrom loop around the same library.     make bench
+"""Compares udpserver with a plain recvfrom loop around the same library.     make bench
 
-Both run on this machine's loopback at full load, in turns: one core sends heartbeats as fast as
-it can, another runs the server. CPU time is the kernel's account of the server's process; what
-was taken is what was sent, less what the kernel says it dropped.
+Both run in turns on this machine's loopback, at full load: one core sends heartbeats as fast as it
+can, another one runs the server. The kernel says how much CPU time the server's process has used.
+The packets taken are those sent less those that the kernel says it has dropped.
 SPDX-License-Identifier: MIT
 """
 
@@ -28,7 +28,7 @@ SERVERS = {"recvfrom loop": "build/recvfrom_loop", "udpserver": "build/udpserver
 class Round:
     sent: int
     dropped: int
-    cpu: float  # seconds, the user's and the system's
+    cpu: float  # seconds in user mode and in the kernel
 
     @property
     def taken(self) -> int:
@@ -47,7 +47,8 @@ def free_port() -> int:
 
 
 def queued_and_dropped(port: int) -> tuple[int, int] | None:
-    """Of the socket at that port, if there is one: bytes that wait, and packets lost."""
+    """Returns how many bytes wait in the socket at that port, and how many packets it has lost.
+    None: there is no such socket."""
     with open("/proc/net/udp") as table:
         for line in table:
             cells = line.split()
@@ -57,7 +58,8 @@ def queued_and_dropped(port: int) -> tuple[int, int] | None:
 
 
 def pinned(core: int, *command: str) -> subprocess.Popen[str]:
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                               text=True)
     os.sched_setaffinity(process.pid, {core})
     return process
 
@@ -67,14 +69,15 @@ def measure(program: str) -> Round:
     server = pinned(SERVER_CORE, built(program), str(port))
     try:
         wait_until(lambda: queued_and_dropped(port) is not None, f"{program} listens")
-        sent = int(pinned(SENDER_CORE, built("build/flood"), str(port), str(MILLISECONDS)).communicate()[0])
+        sent = int(pinned(SENDER_CORE, built("build/flood"), str(port),
+                          str(MILLISECONDS)).communicate()[0])
         wait_until(lambda: (queued_and_dropped(port) or (1, 0))[0] == 0, f"{program} has taken all")
         state = queued_and_dropped(port)
         assert state is not None, f"{program} has ended"
     finally:
         server.kill()
         _, _, usage = os.wait4(server.pid, 0)
-        server.returncode = 0  # it has been waited for
+        server.returncode = 0  # so that Popen does not wait for it again
     return Round(sent, state[1], usage.ru_utime + usage.ru_stime)
 
 
@@ -89,14 +92,16 @@ def main() -> None:
             rounds[name].append(measure(program))
             time.sleep(0.1)
     print(noisy.stamp())
-    print(f"{ROUNDS} rounds of {MILLISECONDS / 1000:g} s, medians   ns of CPU/packet  packets taken  dropped")
-    for name, made in rounds.items():
-        print(f"{name:<28}{statistics.median(one.nanoseconds for one in made):>17.0f}"
-              f"{statistics.median(one.taken for one in made):>15.0f}"
-              f"{statistics.median(one.dropped for one in made):>9.0f}")
+    print(f"{ROUNDS} rounds of {MILLISECONDS / 1000:g} s, medians   ns of CPU/packet  packets "
+          "taken  dropped")
+    for name, measured in rounds.items():
+        print(f"{name:<28}{statistics.median(one.nanoseconds for one in measured):>17.0f}"
+              f"{statistics.median(one.taken for one in measured):>15.0f}"
+              f"{statistics.median(one.dropped for one in measured):>9.0f}")
     pairs = list(zip(*rounds.values(), strict=True))
     print("udpserver to the recvfrom loop, per round:")
-    print("  CPU per packet  ", spread([ours.nanoseconds / plain.nanoseconds for plain, ours in pairs]))
+    print("  CPU per packet  ",
+          spread([ours.nanoseconds / plain.nanoseconds for plain, ours in pairs]))
     print("  packets taken   ", spread([ours.taken / plain.taken for plain, ours in pairs]))
 
 

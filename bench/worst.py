@@ -1,9 +1,9 @@
-"""The least and the most that any packet costs, on every target.     make worst
+"""Finds the least and the most that any packet costs, on every target.     make worst
 
-On AVR the paths of `make paths` give it: every path, with all packets and tables at once.
-Elsewhere the control flow of the machine code does. Its loops are found in it, and recognised
-by how often a request makes them turn: 8 times to compare it, 256 to sum a table.
-What no packet can exceed follows from dumpulse.c:
+On AVR, it takes the costs of all paths that `make paths` follows, with all packets and tables at
+once. On other targets it takes the control flow of the machine code. It finds the loops there, and
+recognises each by how often a request makes it turn: 8 times to compare the request, 256 times to
+sum a table. dumpulse.c limits how often any packet makes them turn:
 
     packet                     compares    sums
     of another length                 0       0
@@ -11,9 +11,10 @@ What no packet can exceed follows from dumpulse.c:
     with the magic number             0       4
     a request                         8     256
 
-The least and the most are those of all ways through the code that turn its loops that often. Ways
-that no packet takes may be among them, so these are bounds. Packets that are run show that their
-ways are in the control flow, and their costs within the bounds. SPDX-License-Identifier: MIT
+The least and the most are taken over all ways through the code that turn its loops that often.
+There may be ways among them that no packet takes, so these costs are bounds. Packets are run, too:
+this checks that their ways are in the control flow, and that they reach the bounds and do not
+exceed them. SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -36,21 +37,22 @@ from sim.targets import TARGETS
 
 AGENT = "dumpulse_process_packet"
 KINDS = ("length", "magic", "sum", "variable", "heartbeat", "report")
-RUN = {"length": "length", "magic": "magic", "request": "magic", "sum": "sum", "variable": "variable",
-       "heartbeat": "heartbeat", "report": "report"}  # kinds of cost.py
-COMPARE, SUM = 8, 256  # turns of the loops for a request
+RUN = {"length": "length", "magic": "magic", "request": "magic", "sum": "sum",
+       "variable": "variable",
+       "heartbeat": "heartbeat", "report": "report"}  # the kinds of cost.py
+COMPARE, SUM = 8, 256  # how often a request turns the two loops
 TURNS = {"length": {COMPARE: (0, 0), SUM: (0, 0)}, "magic": {COMPARE: (1, 8), SUM: (0, 0)},
          "sum": {COMPARE: (0, 0), SUM: (4, 4)}, "report": {COMPARE: (8, 8), SUM: (256, 256)}}
 TURNS["variable"] = TURNS["heartbeat"] = TURNS["sum"]
 START, END = -1, -2
-DEPTH = 20000  # of the recursion along a way: a report's is of 2,200 instructions
+DEPTH = 20000  # of the recursion along a way; a report has 2,200 instructions
 Edge = tuple[int, int]
 Range = tuple[int, int]
 
 
 @dataclass
 class Flow:
-    """Which instruction may follow which."""
+    """The control flow: which instruction may follow which."""
 
     names: dict[int, str] = field(default_factory=dict)
     operands: dict[int, str] = field(default_factory=dict)
@@ -71,13 +73,13 @@ class Flow:
         return goal in seen
 
     def heads(self) -> set[int]:
-        """Where loops begin."""
+        """The instructions at which loops begin."""
         return {to for at, to in self.edges if 0 <= to <= at and self.reaches(to, at)}
 
 
 @dataclass(frozen=True)
 class Jumps:
-    """What an instruction, as objdump writes it, starts with if it does not just lead to the next one."""
+    """How objdump writes the instructions that may be followed by another one than the next."""
 
     call: str
     always: str
@@ -86,18 +88,21 @@ class Jumps:
 
 
 JUMPS = {
-    "Thumb": Jumps(r"bl ", r"b(\.[nw])? ", r"(b[a-z]{2}|cbn?z)(\.[nw])? ", r"bx lr|pop .*pc|ldmia.* .*pc"),
-    "Riscv": Jumps(r"jal ra,|c\.jal ", r"c\.j |jal zero,", r"(c\.)?b[a-z]+ ", r"c\.jr ra|jalr zero,0\(ra\)"),
+    "Thumb": Jumps(r"bl ", r"b(\.[nw])? ", r"(b[a-z]{2}|cbn?z)(\.[nw])? ",
+                   r"bx lr|pop .*pc|ldmia.* .*pc"),
+    "Riscv": Jumps(r"jal ra,|c\.jal ", r"c\.j |jal zero,", r"(c\.)?b[a-z]+ ",
+                   r"c\.jr ra|jalr zero,0\(ra\)"),
     "Amd64": Jumps(r"call ", r"jmp ", r"j[a-z]+ ", r"ret"),
     "Xtensa": Jumps(r"call0 ", r"j ", r"b[a-z]+[0-9]?[a-z]*(\.n)? ", r"ret"),
     "PowerPC": Jumps(r"bl ", r"b ", r"b(dnz|[a-z]{2})[+-]? ", r"blr"),
 }
 JUMPS["I386"] = JUMPS["Amd64"]
-PLAIN = r"bic|bf[ic]|bswap"  # no jumps, for all their names
+PLAIN = r"bic|bf[ic]|bswap"  # these look like jumps, but are none
 
 
 def read(machine: Machine) -> Flow:
-    """The agent's function, and what of libgcc it ends in."""
+    """Reads the control flow of the agent's function, and of the function of libgcc that it may
+    jump to at its end."""
     flow, hooks = Flow(), {machine.symbols[hook]: hook for hook in (TIME, SEND)}
     following = dict(zip(machine.code, [*list(machine.code)[1:], END], strict=True))
     jumps = JUMPS[machine.target.machine]
@@ -120,7 +125,7 @@ def read(machine: Machine) -> Flow:
         elif re.match(jumps.maybe, words) and not re.match(PLAIN, words) and goal is not None:
             ways = [following[at], goal]
         elif re.match(r"b|cb|j|tb|call|c\.j|c\.b", words) and not re.match(PLAIN, words):
-            raise SystemExit(f"{machine.target.name}: {words} at {at:x}: goes who knows where")
+            raise SystemExit(f"{machine.target.name}: {words} at {at:x}: its target is not known")
         else:
             ways = [following[at]]
         flow.edges.update((at, way) for way in ways)
@@ -128,28 +133,29 @@ def read(machine: Machine) -> Flow:
     return flow
 
 
-# Cortex-M0+, by table 3-1 of its technical reference manual, with memory that needs no waiting;
-# where the table leaves a choice, a load or a store is not to the single-cycle port, and the
-# multiplier is the fast one: the small one takes 32.
-M0_CYCLES = dict.fromkeys("movs mov adds add subs muls cmp orrs lsls lsrs rev uxtb uxth nop".split(), 1)
+# The cycles of a Cortex-M0+ by table 3-1 of its technical reference manual, with memory that has no
+# wait states. Where the table leaves a choice, loads and stores do not use the single-cycle port,
+# and the multiplier is the fast one (the small one takes 32 cycles).
+M0_CYCLES = dict.fromkeys(
+    "movs mov adds add subs muls cmp orrs lsls lsrs rev uxtb uxth nop".split(), 1)
 M0_CYCLES |= dict.fromkeys("ldr ldrb strb b".split(), 2) | {"bl": 3}
 
 
 def m0_cycles(flow: Flow, edge: Edge) -> int:
-    """Of an instruction, when that one follows it."""
+    """The cycles of the first instruction when the second one follows it."""
     at, to = edge
     name, operands = flow.names[at].split(".")[0], flow.operands[at]
     if name in ("push", "pop"):  # 1 + N; 3 + N where it returns
         return 1 + len(operands.split(",")) + (2 if "pc" in operands else 0)
     if name in M0_CYCLES:
         return M0_CYCLES[name]
-    if len(name) == 3 and name[0] == "b":  # on a condition: 2 if taken
+    if len(name) == 3 and name[0] == "b":  # a conditional branch: 2 if it is taken
         return 1 + (to != min(following for following in flow.names if following > at))
     raise SystemExit(f"Cortex-M0+: {name} is in no table here")
 
 
 def edges_of(machine: Machine, packet: bytes, length: int = 8) -> Counter[Edge]:
-    """How often a packet takes each step; the hooks' instructions do not count."""
+    """How often a packet takes each step, without the steps in the hooks."""
     machine.write(machine.packet, packet)
     seen = [START, *machine.steps(AGENT, machine.agent, machine.packet, length, 0), END]
     return Counter(zip(seen, seen[1:], strict=False))
@@ -157,7 +163,8 @@ def edges_of(machine: Machine, packet: bytes, length: int = 8) -> Counter[Edge]:
 
 def extremes(flow: Flow, kind: str, turns: dict[int, int], own: set[Edge],
              weight: Callable[[Edge], int]) -> Range:
-    """The cheapest and the dearest way through the code that a packet of a kind may take."""
+    """The costs of the cheapest and of the most expensive way that a packet of this kind may
+    take."""
     after = {at: flow.out_of(at) for at in (START, *flow.names)}
     heads = list(turns)
     allowed = [TURNS[kind][turns[head]] for head in heads]
@@ -165,20 +172,21 @@ def extremes(flow: Flow, kind: str, turns: dict[int, int], own: set[Edge],
     wanted = {"heartbeat": (TIME,), "report": (SEND,)}.get(kind, ())
 
     @functools.cache
-    def rest(at: int, made: tuple[int, ...], hooks: tuple[str, ...], out: bool) -> Range | None:
-        """From an instruction on, after so many turns of each loop, and these calls."""
+    def rest(at: int, turned: tuple[int, ...], hooks: tuple[str, ...], out: bool) -> Range | None:
+        """The least and the most from an instruction to the end. `turned`: the turns of each loop
+        before it; `hooks`: the calls before it."""
         if at == END:
-            enough = all(low <= count for count, (low, _) in zip(made, allowed, strict=True))
+            enough = all(low <= count for count, (low, _) in zip(turned, allowed, strict=True))
             return (0, 0) if enough and hooks == wanted and out == (kind == "variable") else None
         ways = []
         for edge in after[at]:
             to = edge[1]
-            now = tuple(count + (to == head) for count, head in zip(made, heads, strict=True))
+            now = tuple(count + (to == head) for count, head in zip(turned, heads, strict=True))
             if any(count > high for count, (_, high) in zip(now, allowed, strict=True)):
                 continue
-            # Where another loop begins, one that has turned is behind: it has turned enough.
-            if sum(map(bool, now)) > sum(map(bool, made)) and any(
-                    0 < count < low for count, (low, _) in zip(made, allowed, strict=True)):
+            # Where a loop begins, the loops before it are finished: each must have turned enough.
+            if sum(map(bool, now)) > sum(map(bool, turned)) and any(
+                    0 < count < low for count, (low, _) in zip(turned, allowed, strict=True)):
                 continue
             calls = (*hooks, called[at]) if at in called else hooks
             if len(calls) <= 1 and (more := rest(to, now, calls, out or edge in own)):
@@ -194,20 +202,23 @@ def extremes(flow: Flow, kind: str, turns: dict[int, int], own: set[Edge],
 
 
 def by_flow(machine: Machine) -> dict[str, dict[str, Range]]:
-    """By unit and kind: the bounds."""
+    """The bounds by unit and kind, from the control flow."""
     flow = read(machine)
     machine.write(machine.agent, b"\xff" * 260)
     good = model.heartbeat(3, 76, 9)
     runs = {"report": edges_of(machine, model.REQUEST), "heartbeat": edges_of(machine, good),
             "length": edges_of(machine, good, 7), "magic": edges_of(machine, b"AreyouO!"),
-            "sum": edges_of(machine, good[:7] + b"!"), "variable": edges_of(machine, model.heartbeat(64, 76, 9))}
+            "sum": edges_of(machine, good[:7] + b"!"),
+            "variable": edges_of(machine, model.heartbeat(64, 76, 9))}
     for kind, steps in runs.items():
         if strange := steps.keys() - flow.edges:
-            raise SystemExit(f"{machine.target.name}: a {kind} takes steps that the listing does not have: {strange}")
+            raise SystemExit(
+                f"{machine.target.name}: a {kind} takes steps that the listing does not have: "
+                f"{strange}")
     turns = {head: sum(runs["report"][edge] for edge in flow.into(head)) for head in flow.heads()}
     if sorted(turns.values()) != sorted((COMPARE, SUM)):
-        raise SystemExit(f"{machine.target.name}: loops that nobody has argued about: {turns}")
-    # A variable out of range is refused by a step of its own, which no wrong checksum takes.
+        raise SystemExit(f"{machine.target.name}: loops that this program does not know: {turns}")
+    # These steps refuse a variable that is out of range; a wrong checksum takes none of them.
     own = set(runs["variable"]) - set(runs["sum"]) - set(runs["heartbeat"])
     weigh: dict[str, Callable[[Edge], int]] = {"instructions": lambda edge: 1}
     if machine.target.name == "Cortex-M0+":
@@ -217,16 +228,18 @@ def by_flow(machine: Machine) -> dict[str, dict[str, Range]]:
 
 
 def by_paths(machine: Machine) -> dict[str, dict[str, Range]]:
-    """The same on AVR, in cycles: of each path, what the packets that take it can be."""
+    """The bounds on AVR, in cycles. It finds out for each path which kinds of packets take it."""
     code = avr.Code(machine, pushed=machine.target.return_address)
-    world = avr.World(machine.agent, machine.packet, machine.ram + avr.RAM_BYTES - 1, avr.unknown("table", 260),
-                      avr.unknown("packet", 8), avr.unknown("length", 2), avr.unknown("context", 2))
+    world = avr.World(machine.agent, machine.packet, machine.ram + avr.RAM_BYTES - 1,
+                      avr.unknown("table", 260), avr.unknown("packet", 8), avr.unknown("length", 2),
+                      avr.unknown("context", 2))
     start = world.process(code, machine.symbols[AGENT])
     eight = z3.And(avr.vector(world.length[0]) == 8, avr.vector(world.length[1]) == 0)
     magic = avr.vector(world.bytes[4]) == model.MAGIC
     known = z3.ULT(avr.vector(world.bytes[5]), model.VARIABLES)
-    # A heartbeat of a known variable can only be refused for its checksum.
-    refused = {"length": [z3.Not(eight)], "magic": [eight, z3.Not(magic)], "sum": [eight, magic, known]}
+    # A heartbeat with a variable below 64 can only be refused for its checksum.
+    refused = {"length": [z3.Not(eight)], "magic": [eight, z3.Not(magic)],
+               "sum": [eight, magic, known]}
     found: dict[str, list[avr.State]] = {kind: [] for kind in KINDS}
     for state in avr.explore(code, start):
         kind = {model.HEARTBEAT: "heartbeat", model.REPORT: "report"}.get(state.registers[24])
@@ -234,28 +247,31 @@ def by_paths(machine: Machine) -> dict[str, dict[str, Range]]:
                                      if avr.feasible(*state.conditions, *meaning)]
         for kind in kinds or ["variable"]:
             found[kind].append(state)
-    extra = max(longer for state in found["report"] for longer in state.longer)  # as `make paths` proves
+    # `make paths` proves that all of them are equal.
+    extra = max(longer for state in found["report"] for longer in state.longer)
     return {"cycles": {kind: avr.bounds(states, extra) for kind, states in found.items()}}
 
 
 def bounds(name: str) -> dict[str, dict[str, Range]]:
-    """By unit and kind of packet."""
+    """The bounds by unit and kind of packet."""
     with closing(load(name)) as machine:
         return by_paths(machine) if TARGETS[name].machine == "Avr" else by_flow(machine)
 
 
 def in_cycles(flow: Flow, machine: Machine, packet: bytes, length: int = 8) -> Call:
-    """What a packet takes of a Cortex-M0+: of each instruction, as the next one followed it."""
+    """What a packet costs on a Cortex-M0+, in cycles: the sum over the steps that it takes."""
     steps = edges_of(machine, packet, length)
     cycles = sum(m0_cycles(flow, edge) * count for edge, count in steps.items() if edge[0] != START)
     call = cost.process(machine, packet, length)
     if steps.total() - 1 != call.cost:
-        raise SystemExit(f"{machine.target.name}: {steps.total() - 1} steps of {call.cost} instructions were seen")
+        raise SystemExit(
+            f"{machine.target.name}: {steps.total() - 1} steps of {call.cost} "
+            "instructions were seen")
     return replace(call, cost=cycles)
 
 
 def ran(machine: Machine, unit: str) -> dict[str, set[int]]:
-    """By kind: what the packets of `make cost` took."""
+    """The costs of the packets of `make cost`, by kind."""
     run = cost.process if unit == machine.cost_unit else functools.partial(in_cycles, read(machine))
     reached: dict[str, set[int]] = {kind: set() for kind in KINDS}
     for kind, calls in cost.measure(machine, run).items():
@@ -264,7 +280,8 @@ def ran(machine: Machine, unit: str) -> dict[str, set[int]]:
 
 
 def check(name: str, units: dict[str, dict[str, Range]]) -> None:
-    """What was run reaches the bounds and does not exceed them; no bound is over its budget."""
+    """Ends the program unless the packets that were run reach the bounds and do not exceed them,
+    and no bound is over its budget."""
     for unit, limits in units.items():
         with closing(load(name)) as machine:
             reached = ran(machine, unit)
@@ -275,7 +292,8 @@ def check(name: str, units: dict[str, dict[str, Range]]) -> None:
     for kind in ("heartbeat", "report"):
         budget, most = budgets.load()[TARGETS[name].key][kind], units[machine.cost_unit][kind][1]
         if most > budget:
-            raise SystemExit(f"{name}: a {kind} may take {most} {machine.cost_unit}; its budget is {budget}")
+            raise SystemExit(
+                f"{name}: a {kind} may take {most} {machine.cost_unit}; its budget is {budget}")
 
 
 def show(limits: Range) -> str:
@@ -295,9 +313,12 @@ def main() -> None:
             table[f"{target.name} {unit}"] = cells
             print(row.format(target.name, unit, *cells.values()), flush=True)
     figures.keep("worst", table)
-    print("The least and the most that any packet on any table may take, hooks apart. magic: 8 bytes\n"
-          "without the magic number that are no request. On AVR every path; elsewhere a bound, from the\n"
-          "control flow and the turns of its loops. Cortex-M0+ cycles: by Arm's table, no wait states.")
+    print("The least and the most that any packet on any table may take, hooks apart. magic: "
+          "8 bytes\n"
+          "without the magic number that are no request. On AVR every path; elsewhere a bound, "
+          "from the\n"
+          "control flow and the turns of its loops. Cortex-M0+ cycles: by Arm's table, no wait "
+          "states.")
 
 
 if __name__ == "__main__":

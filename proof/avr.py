@@ -1,19 +1,21 @@
 """Follows every path of the compiled agent on AVR, with all 2^64 packets at once.     make paths
 
-The machine code that the tests run in simavr is executed here on symbols instead of
-numbers: a packet is eight unknown bytes of unknown length, the table 260, the clock's answer
-two, the context two. At a branch that can go both ways, both are followed; z3 says which
-ways there are. Of each path to the function's return it is then proved that
+The tests run this machine code in simavr with numbers. Here it runs with symbols instead: the
+packet is 8 unknown bytes with an unknown length, the table is 260 unknown bytes, the clock's answer
+and the context are 2 unknown bytes each. z3 says which ways a branch can go. If it can go both
+ways, both are followed. For each path to the function's return, this program proves that
 
   - the result is what SPEC.md says for exactly the packets that take this path,
-  - the table has changed as it says and nowhere else, and no other memory was written but
-    the stack's, none read but packet, table, stack and the library's own constant,
-  - the hooks were called with what they should be, and what they may clobber is not used,
-  - the stack pointer and the registers that a function must keep are as before,
+  - the table has changed as SPEC.md says, and nowhere else,
+  - no other memory was written than the stack's,
+  - no other memory was read than packet, table, stack and the library's own constant,
+  - the hooks were called with the right arguments, and nothing that they may change is used later,
+  - the stack pointer and the registers that a function must keep are as before.
 
-and of all paths together that they cover every packet and every length. So the cycles and
-the stack of the longest path are bounds for any input. The report's checksum is Adler-32 for
-every table by induction over the turns of its loop: see check_sums. SPDX-License-Identifier: MIT
+It also proves that all paths together cover every packet and every length. So the cycles and the
+stack of the longest path are bounds for any input. That the report's checksum is Adler-32 for every
+table is proved by induction over the turns of its loop: see check_sums. SPDX-License-Identifier:
+MIT
 """
 
 from __future__ import annotations
@@ -36,28 +38,30 @@ from sim.machine import SEND, TIME, Machine, load
 from sim.targets import TARGETS, run
 
 AGENT = "dumpulse_process_packet"
-KINDS = ("refused", "heartbeat", "report", "record")  # the first three by result
-RAM_BYTES = 512  # of the smallest of the chips
-HOME = 0x1FFE  # where the function returns to: no code is there, nor a hook
+KINDS = ("refused", "heartbeat", "report", "record")  # the index of the first three is the result
+RAM_BYTES = 512  # of the smallest chip
+HOME = 0x1FFE  # the address that the function returns to; it has no code and is no hook
 
 Byte: TypeAlias = "int | z3.BitVecRef"
 Flag: TypeAlias = "bool | z3.BoolRef"
 
-# Cycles from the data sheets; + 1 where the program counter has three bytes and is pushed or
-# popped. Branches and skips that are taken cost more: see branch() and skip().
+# Cycles from the data sheets. Calls and returns take one more if the program counter has three
+# bytes. Branches and skips that are taken cost more: see branch() and skip().
 CYCLES = dict.fromkeys(("add adc sub subi sbc sbci and andi or eor cp cpc cpi mov movw ldi "
                         "brne breq brcc brcs cpse").split(), 1)
 CYCLES |= dict.fromkeys("adiw sbiw ld ldd st std push pop rjmp mul".split(), 2)
 CYCLES |= {"lpm": 3, "jmp": 3, "rcall": 3, "call": 4, "ret": 4}
 POINTERS = {"X": 26, "Y": 28, "Z": 30}
-KEPT = (*range(2, 18), 28, 29)  # a function leaves them as they were, says avr-gcc's ABI
-CLOBBERED = (0, *range(18, 28), 30, 31)  # it may leave anything in these; 1 holds zero
+# By avr-gcc's ABI, a function must keep the first registers and may change the others. Register 1
+# holds zero.
+KEPT = (*range(2, 18), 28, 29)
+CLOBBERED = (0, *range(18, 28), 30, 31)
 
-# The second sum grows to 256 + 256 * 257 / 2 * 255, and each time that a path through the loop
-# takes 65521 off it, it has grown by that much before.
+# All that is added to the second sum is at most 256 + 256 * 257 / 2 * 255. Each reduction takes
+# 65521 off again, so there are at most this many.
 REDUCTIONS_MAX = (256 + 256 * 257 // 2 * 255) // 65521
-# So many loads are followed by asking z3; after that, in the sum of the report, a short
-# forward branch is taken to go both ways.
+# Up to this number of loads, z3 is asked which ways a branch can go. After that, which is in the
+# sum of the report, a short forward branch counts as one that can go both ways.
 LOADS_ASKED = 8
 
 
@@ -143,8 +147,8 @@ ANSWERS: dict[tuple[int, ...], tuple[bool, tuple[Flag, ...]]] = {}
 
 
 def feasible(*conditions: Flag) -> bool:
-    """Can they all be true? The turns of a loop ask the same again and again: z3 keeps one copy
-    of each expression as long as somebody holds it, so its number says which it is."""
+    """Can all of them be true? The turns of a loop ask the same again and again, so answers are
+    kept. As long as an expression is in use, z3 has one copy of it: its number identifies it."""
     key = tuple(c if isinstance(c, bool) else c.get_id() for c in conditions)
     if key not in ANSWERS:
         solver = z3.SolverFor("QF_BV")
@@ -160,7 +164,7 @@ def proved(claim: Flag, state: State) -> bool:
 
 
 class Code:
-    """The machine code of an image, as objdump reads it, and a step of it."""
+    """The machine code of an image, as objdump reads it. It runs this code step by step."""
 
     def __init__(self, machine: Machine, pushed: int) -> None:
         self.hooks = {machine.symbols[TIME]: self.time, machine.symbols[SEND]: self.send}
@@ -173,7 +177,8 @@ class Code:
                           if symbol["st_info"]["type"] == "STT_FUNC"}
         self.instructions: dict[int, Instruction] = {}
         for line in run(["avr-objdump", "-d", machine.image]).splitlines():
-            found = re.fullmatch(r" *([0-9a-f]+):\t((?:[0-9a-f]{2} )+)\s*\t(\w+)(?:\t([^;]*))?.*", line)
+            found = re.fullmatch(r" *([0-9a-f]+):\t((?:[0-9a-f]{2} )+)\s*\t(\w+)(?:\t([^;]*))?.*",
+                                 line)
             if found:
                 at, code, name, operands = found.groups()
                 words = [word.strip() for word in (operands or "").split(",") if word.strip()]
@@ -183,11 +188,12 @@ class Code:
                 elif name in ("call", "jmp"):
                     one.target = int(words[0], 16)
                 self.instructions[int(at, 16)] = one
-        self.clock: list[Byte] = [z3.BitVec("time_low", 8), z3.BitVec("time_high", 8)]  # its answer
+        # The clock's answer.
+        self.clock: list[Byte] = [z3.BitVec("time_low", 8), z3.BitVec("time_high", 8)]
         self.constant = range(machine.symbols["request"], machine.symbols["request"] + 8)
         self.head = -1  # where a turn of the sum's loop begins
         self.visited: set[int] = set()
-        self.loops: Counter[int] = Counter()  # by the instruction that a branch goes back to
+        self.loops: Counter[int] = Counter()  # backward branches, by the address that they go to
         self.clobbers = 0
 
     def of(self, function: int) -> Iterator[int]:
@@ -195,7 +201,7 @@ class Code:
         end = function + self.sizes[function]
         return (at for at in self.instructions if function <= at < end)
 
-    # -- the hooks: answered here, and they clobber whatever they may
+    # -- the hooks: they are answered here, and change all registers that a function may change
 
     def time(self, state: State) -> None:
         state.hooks.append(("time", state.memory.copy()))
@@ -223,7 +229,7 @@ class Code:
 
     def pop(self, state: State) -> Byte:
         state.sp += 1
-        return state.memory.pop(state.sp)  # whoever interrupts may write there now
+        return state.memory.pop(state.sp)  # from now on, an interrupt may overwrite it
 
     def push_return(self, state: State, address: int) -> None:
         for byte in range(self.pushed):
@@ -238,7 +244,7 @@ class Code:
         return words * 2
 
     def pointed(self, state: State, low: int) -> list[State]:
-        """The states, one for each address that a pair of registers may hold."""
+        """Returns a state for each address that a pair of registers may hold."""
         pair = state.registers[low:low + 2]
         if all(isinstance(byte, int) for byte in pair):
             return [state]
@@ -259,14 +265,15 @@ class Code:
     # -- control flow
 
     def step(self, state: State) -> list[State]:
-        """The state after one instruction, or the states, where there are several."""
+        """Returns the states after one instruction: several, if there are several ways."""
         if state.pc in self.hooks:
             self.hooks[state.pc](state)
             state.pc = self.pop_return(state)
             return [state]
         self.visited.add(state.pc)
         one = self.instructions[state.pc]
-        must(one.name in CYCLES, f"{state.pc:x}: {one.name} is an instruction that is not known here")
+        must(one.name in CYCLES,
+             f"{state.pc:x}: {one.name} is an instruction that is not known here")
         if state.pc == self.head:
             state.heads = [*state.heads, state.fork()]
         state.cycles += CYCLES[one.name]
@@ -299,7 +306,7 @@ class Code:
 
     def parted(self, state: State, condition: Flag, ways: tuple[bool, bool],
                then: int, then_cycles: int, otherwise: int) -> list[State]:
-        """Forks where both ways are open; goes on where one is."""
+        """Returns a state for each way that is possible."""
         states = []
         for way, here, pc, cycles in ((ways[0], condition, then, then_cycles),
                                       (ways[1], negated(condition), otherwise, 0)):
@@ -316,7 +323,8 @@ class Code:
         after = state.pc + one.size
         if one.target < state.pc:
             self.loops[one.target] += 1
-        if state.loads > LOADS_ASKED and not isinstance(taken, bool) and self.is_straight(after, one.target):
+        if state.loads > LOADS_ASKED and not isinstance(taken, bool) \
+                and self.is_straight(after, one.target):
             return [self.merged(state, taken, after, one.target)]
         return self.parted(state, taken, self.ways(state, taken), one.target, 1, after)
 
@@ -325,16 +333,17 @@ class Code:
         after = state.pc + one.size
         skipped = self.instructions[after].size
         equal = is_zero(subtract(first, second)[0])
-        return self.parted(state, equal, self.ways(state, equal), after + skipped, skipped // 2, after)
+        return self.parted(state, equal, self.ways(state, equal), after + skipped, skipped // 2,
+                           after)
 
     def is_straight(self, start: int, end: int) -> bool:
-        """Do only sums stand between two places?"""
+        """Are there only additions and subtractions between two addresses?"""
         return start < end <= start + 8 and all(
             self.instructions[at].name in ("add", "adc", "subi", "sbci", "adiw", "sbiw")
             for at in range(start, end, 2))
 
     def merged(self, state: State, taken: z3.BoolRef, start: int, end: int) -> State:
-        """One state for both ways of a short forward branch."""
+        """Returns one state for both ways of a short forward branch."""
         other = state.fork()
         other.pc = start
         while other.pc != end:
@@ -349,7 +358,7 @@ class Code:
         state.longer.append(other.cycles - state.cycles)
         return state
 
-    # -- what computes
+    # -- loads, stores and arithmetic
 
     def move(self, state: State, one: Instruction, at: int) -> list[State]:
         """Loads and stores."""
@@ -360,7 +369,7 @@ class Code:
         states = self.pointed(state, low)
         for each in states:
             pair = each.registers[low:low + 2]
-            pointer = int(pair[0]) | int(pair[1]) << 8  # pointed() has made them numbers
+            pointer = int(pair[0]) | int(pair[1]) << 8  # pointed() has made these numbers
             address = (pointer + int(found[3] or 0)) & 0xFFFF
             if one.name.startswith("ld"):
                 must(address in each.memory, f"{at:x}: reads {address:x}, which is nobody's")
@@ -380,7 +389,7 @@ class Code:
             with_carry = name in ("adc", "sbc", "sbci", "cpc")
             operate = add if name.startswith("ad") else subtract
             result, carry = operate(r[d], second, state.carry if with_carry else False)
-            keeps_zero = name in ("sbc", "sbci", "cpc")  # zero only if it was so before
+            keeps_zero = name in ("sbc", "sbci", "cpc")  # they leave the zero flag, or clear it
             state.zero = both(state.zero, is_zero(result)) if keeps_zero else is_zero(result)
             state.carry = carry
             if not name.startswith("cp"):
@@ -416,11 +425,11 @@ class Code:
             raise SystemExit(f"proof/avr.py does not know {one}")
 
 
-# ---- What is asked of it.
+# ---- What is proved.
 
 @dataclass
 class World:
-    """Unknown bytes, and where they lie."""
+    """The unknown bytes, and their addresses."""
 
     agent: int
     packet: int
@@ -442,7 +451,8 @@ class World:
         return state
 
     def process(self, code: Code, function: int) -> State:
-        return self.call(code, function, split(self.agent), split(self.packet), self.length, self.context)
+        return self.call(code, function, split(self.agent), split(self.packet), self.length,
+                         self.context)
 
 
 def split(number: int) -> list[Byte]:
@@ -454,7 +464,7 @@ def unknown(prefix: str, count: int) -> list[Byte]:
 
 
 def explore(code: Code, start: State) -> Iterator[State]:
-    """Every path from there to the return."""
+    """Follows every path from `start` to the return. Yields the last state of each."""
     states = [start.fork()]
     while states:
         must(len(states) < 1000, "there is no end of paths: a loop depends on unknown bytes")
@@ -470,8 +480,8 @@ def wide(byte: Byte) -> z3.BitVecRef:
 
 
 def specified(world: World) -> tuple[z3.BoolRef, z3.BoolRef]:
-    """Is the packet a heartbeat, is it a request? SPEC.md, once more. Over 4 bytes
-    the sums are at most 4 + 10 * 255, so nothing is ever reduced."""
+    """Is the packet a heartbeat? Is it a request? This repeats SPEC.md. Over 4 bytes the sums are
+    at most 4 + 10 * 255, so they are never reduced."""
     p = world.bytes
     eight = z3.Concat(vector(world.length[1]), vector(world.length[0])) == 8
     a: z3.BitVecRef = z3.BitVecVal(1, 32)
@@ -480,12 +490,15 @@ def specified(world: World) -> tuple[z3.BoolRef, z3.BoolRef]:
         a = a + wide(byte)
         b = b + a
     checksum = wide(p[0]) << 24 | wide(p[1]) << 16 | wide(p[2]) << 8 | wide(p[3])
-    heartbeat = z3.And(eight, vector(p[4]) == model.MAGIC, z3.ULT(vector(p[5]), 64), checksum == (b << 16 | a))
-    return heartbeat, z3.And(eight, *(vector(x) == y for x, y in zip(p, model.REQUEST, strict=True)))
+    heartbeat = z3.And(eight, vector(p[4]) == model.MAGIC, z3.ULT(vector(p[5]), 64),
+                       checksum == (b << 16 | a))
+    return heartbeat, z3.And(eight,
+                             *(vector(x) == y for x, y in zip(p, model.REQUEST, strict=True)))
 
 
 def check_frame(state: State, start: State, world: World) -> list[int]:
-    """What every path must leave alone. Returns the offsets of the table that were written."""
+    """Proves that a path has changed nothing that it must keep. Returns the offsets of the table
+    that were written."""
     must(state.sp == world.top, "the stack pointer is not back")
     must(state.registers[1] == 0, "r1 is not zero")
     for number in KEPT:
@@ -497,22 +510,25 @@ def check_frame(state: State, start: State, world: World) -> list[int]:
     return sorted(at - world.agent for at in written if at < world.agent + 260)
 
 
-def check_entry(code: Code, state: State, start: State, world: World, written: list[int], *said: Byte) -> None:
+def check_entry(code: Code, state: State, start: State, world: World, written: list[int],
+                *said: Byte) -> None:
     variable, sender, value = said
     entry = (written[0] - 4) // 4
     must(written == list(range(4 + 4 * entry, 8 + 4 * entry)), f"writes {written}")
     stored = [state.memory[world.agent + at] for at in written]
     must([hook[0] for hook in state.hooks] == ["time"], "the clock hook is not called once")
     then = state.hooks[0][1]
-    must(all(then[world.agent + at] is (state if at in written[2:] else start).memory[world.agent + at]
+    must(all(then[world.agent + at] is
+             (state if at in written[2:] else start).memory[world.agent + at]
              for at in range(260)), "the entry is not as promised when the clock is read")
     must(proved(z3.And(vector(variable) == entry, *(
-        vector(a) == vector(b) for a, b in zip(stored, [*code.clock[::-1], sender, value], strict=True))), state),
+        vector(a) == vector(b) for a, b in zip(stored, [*code.clock[::-1], sender, value],
+                                               strict=True))), state),
         f"the entry of variable {entry} is not as it should be")
 
 
 def check_packet(code: Code, state: State, start: State, world: World) -> int:
-    """One path through dumpulse_process_packet. Returns its result."""
+    """Proves one path through dumpulse_process_packet. Returns its result."""
     heartbeat, request = specified(world)
     written, result = check_frame(state, start, world), state.registers[24]
     must(result in (0, 1, 2), f"the result may be {result}")
@@ -534,7 +550,7 @@ def check_packet(code: Code, state: State, start: State, world: World) -> int:
 
 
 def check_record(code: Code, state: State, start: State, world: World) -> int:
-    """One path through dumpulse_record."""
+    """Proves one path through dumpulse_record."""
     variable, sender, value = (vector(start.registers[number]) for number in (22, 20, 18))
     written, result = check_frame(state, start, world), state.registers[24]
     must(result in (0, 1), f"dumpulse_record may say {result}")
@@ -548,14 +564,15 @@ def check_record(code: Code, state: State, start: State, world: World) -> int:
 
 
 def run_on_numbers(code: Code, world: World, function: int) -> State:
-    """The one path that known bytes take."""
+    """Follows the one path that known bytes take."""
     [state] = explore(code, world.process(code, function))
     return state
 
 
 def find_sums(code: Code, world: World, function: int) -> tuple[int, int]:
-    """Sets code.head to where a turn of the sum's loop begins, and returns the lower of the two
-    registers that hold a there, and b + 15. A report of known bytes shows them."""
+    """Sets code.head to the address where a turn of the sum's loop begins. There, two registers
+    hold the first sum a, and two hold b + 15, where b is the second sum. Returns the lower register
+    of each pair. It finds them in a report of known bytes."""
     numbers = random.Random(1).randbytes(256)
     known = replace(world, table=[*bytes(4), *numbers], bytes=[*model.REQUEST], length=split(8))
     run_on_numbers(code, known, function)
@@ -577,12 +594,13 @@ def find_sums(code: Code, world: World, function: int) -> tuple[int, int]:
 
 
 def check_sums(code: Code, report: State, world: World, places: tuple[int, int]) -> int:
-    """The report's checksum is Adler-32 of its table, by induction over the turns of the loop.
+    """Proves by induction over the turns of the loop that the report's checksum is Adler-32.
 
-    The first turn begins with the sums 1 and 0. A turn that begins as on this path, but with any
-    two sums, takes them one step of RFC 1950 further, with the byte that is next, and ends as the
-    next turn begins. After the last one they are stored, big-endian. Returns how many cycles a turn is
-    longer when it reduces b, which is shown to be the only difference there is.
+    The first turn begins with the sums 1 and 0. Each turn is then followed from the state of this
+    path, but with any two sums: it takes them one step of RFC 1950 further, with the next byte, and
+    ends in the state in which the next turn begins. After the last turn the sums are stored,
+    big-endian. A turn takes longer when it reduces b; nothing else makes a difference. Returns how
+    many cycles longer.
     """
     must(not any("table" in condition.sexpr() for condition in report.conditions),
          "what a report does depends on the table")
@@ -592,7 +610,7 @@ def check_sums(code: Code, report: State, world: World, places: tuple[int, int])
          turns[0].registers[second:second + 2] == split(15), "the sums do not begin with 1 and 0")
     a, b, byte = z3.BitVec("a", 16), z3.BitVec("b", 16), z3.BitVec("byte", 8)
     next_a = z3.ZeroExt(16, a) + z3.ZeroExt(24, byte)
-    total = z3.ZeroExt(16, b) - 15 + next_a  # less than twice 65521: one subtraction reduces it
+    total = z3.ZeroExt(16, b) - 15 + next_a  # below 2 * 65521, so one subtraction reduces it
     next_b = z3.If(z3.UGE(total, 65521), total - 65521, total)
     longest = 0
     for number, turn in enumerate(turns):
@@ -603,9 +621,9 @@ def check_sums(code: Code, report: State, world: World, places: tuple[int, int])
         for low, value in ((first, a), (second, b)):
             start.registers[low:low + 2] = [z3.Extract(7, 0, value), z3.Extract(15, 8, value)]
         start.memory[world.agent + 4 + number] = byte
-        start.loads = 0  # no branch is merged
+        start.loads = 0  # so that no branch is merged
         start.cycles = 0
-        # Before the last byte a is at most 1 + 255 * 255; b is kept in 15..65535.
+        # Before the last byte, a is at most 1 + 255 * 255. b + 15 is always from 15 to 65535.
         start.conditions = [a >= 1, z3.ULE(a, 1 + 255 * 255), z3.UGE(b, 15)]
         ends = [one for one in turned(code, start)]
         shortest = min(one.cycles for one in ends)
@@ -619,19 +637,23 @@ def check_sums(code: Code, report: State, world: World, places: tuple[int, int])
                 now_b, now_a = stored[0] << 8 | stored[1], stored[2] << 8 | stored[3]
             else:
                 must(number < 255, "the loop ends late")
-                must(all(known == one.registers[at] for at, known in enumerate(turns[number + 1].registers)
-                         if isinstance(known, int) and at not in (first, first + 1, second, second + 1)),
+                must(all(known == one.registers[at]
+                         for at, known in enumerate(turns[number + 1].registers)
+                         if isinstance(known, int)
+                         and at not in (first, first + 1, second, second + 1)),
                      "a turn does not end as the next one begins")
-                now_b, now_a = ((wide(one.registers[low + 1]) << 8 | wide(one.registers[low])) - less
+                now_b, now_a = ((wide(one.registers[low + 1]) << 8 | wide(one.registers[low])) -
+                less
                                 for low, less in ((second, 15), (first, 0)))
             must(proved(z3.And(now_a == next_a, now_b == next_b), one),
                  "a turn of the loop is not a step of Adler-32")
-    must(len(report.longer) <= 256 and set(report.longer) <= {longest}, "a branch was merged elsewhere")
+    must(len(report.longer) <= 256 and set(report.longer) <= {longest},
+         "a branch was merged elsewhere")
     return longest
 
 
 def turned(code: Code, start: State) -> Iterator[State]:
-    """The ends of a turn: at the head of the loop again, or at the report's hook."""
+    """Follows a turn to its ends: at the beginning of the loop, or at the report's hook."""
     states = code.step(start)
     while states:
         must(len(states) < 100, "a turn of the loop has no end")
@@ -642,9 +664,10 @@ def turned(code: Code, start: State) -> Iterator[State]:
             states += code.step(state)
 
 
-def check_executor(code: Code, world: World, machine: Machine, found: list[State], extra: int) -> None:
-    """Is an instruction here what it is in simavr? Packets through both: through the simulator,
-    and through the path on symbols that they take, whose symbols then get their values."""
+def check_executor(code: Code, world: World, machine: Machine, found: list[State],
+                   extra: int) -> None:
+    """Checks that instructions do the same here and in simavr. Packets run in the simulator. Their
+    bytes are also put in place of the symbols, in the path that they take here."""
     chance = random.Random(2)
     for number in range(60):
         packet = bytearray(chance.choice([model.REQUEST, model.heartbeat(
@@ -658,7 +681,8 @@ def check_executor(code: Code, world: World, machine: Machine, found: list[State
         machine.write(world.packet, bytes(packet))
         call = machine.call("dumpulse_process_packet", world.agent, world.packet, length, 0x1234)
         solver = z3.SolverFor("QF_BV")
-        for symbols, numbers in ((world.table, table), (world.bytes, packet), (world.length, split(length)),
+        for symbols, numbers in ((world.table, table), (world.bytes, packet),
+                                 (world.length, split(length)),
                                  (world.context, split(0x1234)), (code.clock, split(machine.now))):
             solver.add(*(symbol == number for symbol, number in zip(symbols, numbers, strict=True)))
         solver.check()
@@ -667,26 +691,29 @@ def check_executor(code: Code, world: World, machine: Machine, found: list[State
         def value(byte: Byte) -> int:
             return byte if isinstance(byte, int) else known.eval(byte).as_long()
 
-        taken = [state for state in found if all(map(z3.is_true, map(known.eval, state.conditions)))]
+        taken = [state for state in found
+                 if all(map(z3.is_true, map(known.eval, state.conditions)))]
         must(len(taken) == 1, f"{packet.hex()} takes {len(taken)} paths")
         [state] = taken
         after = bytes(value(state.memory[world.agent + at]) for at in range(260))
         stack, depth = world.top - state.lowest, call.stack
         least, most = bounds(taken, extra)
-        must((value(state.registers[24]), after, stack) == (call.result, machine.read(world.agent, 260), depth)
+        must((value(state.registers[24]), after, stack) ==
+             (call.result, machine.read(world.agent, 260), depth)
              and least <= call.cost <= most and len(call.hooks) == len(state.hooks),
-             f"{machine.target.name}: {packet.hex()}, length {length}, runs otherwise in simavr: {call}")
+             f"{machine.target.name}: {packet.hex()}, length {length}, runs otherwise in simavr: "
+             f"{call}")
 
 
 def bounds(states: list[State], extra: int) -> tuple[int, int]:
-    """The fewest and the most cycles. Turns of the loop are counted as short, and at most
-    REDUCTIONS_MAX of them are longer by `extra`."""
+    """Returns the fewest and the most cycles. The paths count all turns of the loop as short; at
+    most REDUCTIONS_MAX turns are longer by `extra`."""
     return (min(state.cycles for state in states),
             max(state.cycles + extra * min(len(state.longer), REDUCTIONS_MAX) for state in states))
 
 
 def follow(name: str) -> tuple[int, list[tuple[int, int]], int]:
-    """Every path on one chip: how many, cycles by kind, bytes of stack."""
+    """Proves every path on one chip. Returns how many there are, cycles by kind, bytes of stack."""
     machine = load(name)
     code = Code(machine, pushed=machine.target.return_address)
     agent_code, record_code = machine.symbols[AGENT], machine.symbols["export_record"]
@@ -712,7 +739,8 @@ def follow(name: str) -> tuple[int, list[tuple[int, int]], int]:
         cover_all(recorded)
         found["record"] += recorded
     must(len(found["report"]) == 2, "there is more than one way to a report")
-    unreached = {at for function in (agent_code, record_code) for at in code.of(function)} - code.visited
+    unreached = {at for function in (agent_code, record_code)
+                 for at in code.of(function)} - code.visited
     must(not unreached, f"code that no packet reaches: {sorted(map(hex, unreached))}")
     check_executor(code, world, machine, states, extra)
     machine.close()
@@ -722,7 +750,8 @@ def follow(name: str) -> tuple[int, list[tuple[int, int]], int]:
 
 
 def cover_all(states: list[State]) -> None:
-    must(not feasible(*(z3.Not(z3.And(state.conditions)) for state in states)), "something takes no path")
+    must(not feasible(*(z3.Not(z3.And(state.conditions)) for state in states)),
+         "something takes no path")
 
 
 def main() -> None:
@@ -736,7 +765,8 @@ def main() -> None:
         for name, (paths, limits, stack) in zip(names, pool.map(follow, names), strict=True):
             cells = (f"{low}-{high}" if low < high else str(low) for low, high in limits)
             print(row.format(name, paths, *cells, stack), flush=True)
-    print("Cycles, hooks apart: the least and the most of any packet on any table. stack: the most\n"
+    print("Cycles, hooks apart: the least and the most of any packet on any table. stack: "
+          "the most\n"
           "bytes, return addresses included. Each path is proved to do what SPEC.md says.")
 
 

@@ -1,5 +1,5 @@
-/* Any sequence of calls, with any bytes, on any table: for Frama-C's Eva, which works by
- * another method than WP, to look for undefined behaviour in.   SPDX-License-Identifier: MIT */
+/* Calls the library in any order, with any bytes, on any table. In this program Frama-C's Eva looks
+ * for undefined behaviour; its method is another one than WP's.   SPDX-License-Identifier: MIT */
 #include "dumpulse.c"
 
 static dumpulse agent;
@@ -16,21 +16,21 @@ uint16_t dumpulse_get_timestamp(void)
 void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
 {
     const dumpulse *sender = context;
-    /* An index that is out of range where something is wrong. */
+    /* If an argument is wrong, the index is out of range, which Eva reports. */
     (void)sender->report[packet == agent.report && length == 260 ? 259 : 260];
 }
 
-static void fill(uint8_t *place, size_t count)
+static void fill(uint8_t *destination, size_t count)
 {
     for (size_t i = 0; i != count; i++)
-        place[i] = anything;
+        destination[i] = anything;
 }
 
 int main(void)
 {
     fill(agent.report, sizeof agent.report);
     while (anything) {
-        uint8_t packet[DUMPULSE_PACKET_SIZE]; /* and not a byte more, whatever the length says */
+        uint8_t packet[DUMPULSE_PACKET_SIZE]; /* it is never longer, even if the length says so */
         fill(packet, sizeof packet);
         dumpulse_process_packet(&agent, packet, any_length, &agent);
         dumpulse_record(&agent, anything, anything, anything);

@@ -1,7 +1,7 @@
-/* The types of <stdint.h> as the target's compiler has them, and whether Frama-C's data
- * model is that compiler's. prove has the compiler write the TARGET_ macros.
+/* Gives <stdint.h> the types of the target's compiler, and checks that Frama-C's data model is that
+ * of this compiler. proof/prove lets the compiler write the TARGET_ macros.
  * SPDX-License-Identifier: MIT */
-#include <__fc_machdep.h> /* where Frama-C's headers take their types from */
+#include <__fc_machdep.h> /* Frama-C's headers take their types from here */
 #undef __INT32_T
 #define __INT32_T TARGET_INT32_TYPE
 #undef __INTPTR_T

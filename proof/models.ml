@@ -1,5 +1,5 @@
-(* Two data models that Frama-C does not have, from two that it has; prove compares them
-   with what the compilers say.   SPDX-License-Identifier: MIT *)
+(* Defines two data models that Frama-C does not have, from two that it has. model.h compares them
+   with the compilers.   SPDX-License-Identifier: MIT *)
 open Cil_types
 
 let () =

@@ -1,13 +1,13 @@
-/* What dumpulse.c and dumpulse.h do: the whole claim, in ACSL.   SPDX-License-Identifier: MIT
+/* States in ACSL everything that dumpulse.c and dumpulse.h do.   SPDX-License-Identifier: MIT
  *
- * Frama-C reads this file before dumpulse.c, and joins each contract to the function of
- * that name. README.md beside this file says it in words. */
+ * Frama-C reads this file before dumpulse.c, and takes each contract for the function of the same
+ * name. README.md in this folder says the same in words. */
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* ---- The protocol: SPEC.md; the checksum as RFC 1950 has it, byte by byte. */
+/* ---- The protocol as in SPEC.md, with the checksum as in RFC 1950, byte by byte. */
 
 /*@ // Adler-32 of s[0] to s[n - 1], as RFC 1950 defines it.
     logic integer adler_a{L}(uint8_t *s, integer n) =
@@ -18,7 +18,7 @@
     // Two bytes, big-endian.
     logic integer number{L}(uint8_t *s) = s[0] * 256 + s[1];
 
-    // Do these bytes begin with the checksum of the n that follow?
+    // Do these bytes begin with the checksum of the next n bytes?
     predicate summed{L}(uint8_t *s, integer n) =
       number(s) == adler_b(s + 4, n) && number(s + 2) == adler_a(s + 4, n);
 
@@ -31,7 +31,7 @@
       packet[7] == 'K';
 */
 
-/* ---- The hooks: what they are called with is kept in ghost variables. */
+/* ---- The hooks. Ghost variables keep their arguments. */
 
 /*@ ghost int clock_calls, send_calls; */
 /*@ ghost uint16_t clock_time; */
@@ -41,8 +41,8 @@
 
 #include "dumpulse.h"
 
-/* The clock hook looks at the table when it is called, and keeps what it sees. At which agent's is
- * for the proof to choose: it chooses the one that is being proved something of. */
+/* When the clock hook is called, it keeps a copy of a table. The proof chooses whose table: that of
+ * the agent about which it proves something. */
 /*@ ghost dumpulse *watched; */
 /*@ ghost uint8_t clock_saw[260]; */
 
@@ -55,7 +55,7 @@
       number(&agent->report[4 + 4 * v]) == time &&
       agent->report[6 + 4 * v] == sender && agent->report[7 + 4 * v] == value;
 
-    // When the clock was read, the entry had the new sender and value, and all else was old.
+    // When the clock was read, the entry had its new sender and value; nothing else had changed.
     predicate stamped_last{L1, L2}(dumpulse *agent, integer v, integer sender, integer value) =
       \at(clock_saw[6 + 4 * v], L2) == sender && \at(clock_saw[7 + 4 * v], L2) == value &&
       \forall integer i; 0 <= i < 260 && i != 6 + 4 * v && i != 7 + 4 * v ==>
@@ -76,7 +76,7 @@
 uint16_t dumpulse_get_timestamp(void);
 
 /*@ requires length == 260 && \valid_read(packet + (0 .. 259));
-    requires summed(packet, 256); // the checksum is right at the moment of sending
+    requires summed(packet, 256); // the checksum is right when the report is sent
     assigns send_calls, sent_context, sent_packet, sent_length;
     exits \false;
     ensures send_calls == \old(send_calls) + 1;
@@ -163,7 +163,7 @@ static inline bool dumpulse_check_report(const uint8_t *report, size_t length);
 static inline dumpulse_entry dumpulse_read_entry(const uint8_t report[DUMPULSE_REPORT_SIZE],
                                                  uint8_t variable);
 
-/* ---- Its parts. */
+/* ---- The parts of the library. */
 
 /*@ requires last <= 255 && \valid_read(bytes + (0 .. last));
     requires \valid(sum_a) && \valid(sum_b) && \separated(sum_a, sum_b, bytes + (0 .. last));
@@ -211,7 +211,7 @@ static bool starts_with(const uint8_t *packet, unsigned b, unsigned a);
     ensures sent_once{Pre, Post}(agent, context); */
 static dumpulse_result report(dumpulse *agent, unsigned b, unsigned a, void *context);
 
-/* ---- Arithmetic that the provers are led to, each step proved like everything else. */
+/* ---- Arithmetic that helps the provers. Each lemma is proved, too. */
 
 /*@ lemma mod_one_turn: \forall integer x; 0 <= x < 2 * 65521 ==>
       x % 65521 == (x < 65521 ? x : x - 65521);

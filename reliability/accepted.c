@@ -1,10 +1,11 @@
-/* How many of the 2^64 packets of 8 bytes does an agent take?   make accepted
+/* Counts how many of the 2^64 packets of 8 bytes an agent takes.   make accepted
  *
- * Tried on the compiled library, with the right checksum: all 2^24 contents with the magic
- * number, and one in 61 of those with another. Then every value of either half of the
- * checksum, the other half right, before 1024 contents; and every byte of the
- * request changed to every other. That no checksum but one is taken is then what `make proof`
- * shows for every packet.   SPDX-License-Identifier: MIT
+ * It tries these packets on the compiled library:
+ * - with the right checksum, all 2^24 contents with the magic number, and one in 61 of the others
+ * - for 1024 contents, each half of the checksum with every value, while the other half is right
+ * - the request, with each byte changed to every other value
+ * `make proof` shows for all packets that no other checksum is taken.
+ * SPDX-License-Identifier: MIT
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +35,7 @@ static dumpulse_result try(uint32_t sum, uint32_t payload)
     return dumpulse_process_packet(&agent, packet, sizeof packet, NULL);
 }
 
-/* Adler-32 of four bytes, with each sum written out: another form than the library's. */
+/* Adler-32 of four bytes with each sum written out, so that it is not the library's code again. */
 static uint32_t sum_of(uint32_t payload)
 {
     const uint32_t p = payload >> 24, q = payload >> 16 & 255, r = payload >> 8 & 255,
@@ -71,7 +72,7 @@ int main(void)
     must_be("taken with another magic number", others, 0);
 
     for (uint32_t i = 0; i < contents; i++) {
-        /* An odd factor spreads them: no two are alike. */
+        /* The factor is odd, so all contents are different, and far from each other. */
         const uint32_t payload = 0xF1000000U | (i * 0x9E3779B1U) % (1U << 22);
         const uint32_t right = sum_of(payload);
         for (uint32_t half = 0; half < 65536; half++) {

@@ -1,4 +1,4 @@
-"""Which checksums do the valid heartbeats have?                            make bias
+"""Shows which checksums the valid heartbeats have.                         make bias
 
 SPDX-License-Identifier: MIT
 """
@@ -14,7 +14,8 @@ from sim.model import MAGIC, VARIABLES
 
 
 def checksums() -> Counter[int]:
-    """How many heartbeats have each checksum. One more in the value adds one to either sum."""
+    """How many heartbeats have each checksum. If the value is one higher, both sums are one
+    higher."""
     counts: Counter[int] = Counter()
     for variable in range(VARIABLES):
         for sender in range(256):

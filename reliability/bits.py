@@ -1,7 +1,7 @@
-"""Of all ways to flip bits of a valid heartbeat, how many give another valid one?   make bits
+"""Shows how many ways to flip bits of a valid heartbeat give another valid one.   make bits
 
-The counts are those of distances.c; up to 4 flips, fewbits.c finds them again by trying
-each. SPDX-License-Identifier: MIT
+distances.c computes the counts. For up to 4 flips, fewbits.c tries each way, and must find the
+same. SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from math import comb
 from reliability.programs import BITS, HEARTBEATS, by_flips, searched, stored_rows
 from sim.model import heartbeat
 
-SHOWN = 12  # flips: as many as it takes for CRC-32 to let some through
+SHOWN = 12  # flips: with so many, CRC-32 lets some through, too
 ROW = "{:>5}{:>16,}{:>10.1e}{:>14,}{:>10.1e}"
 
 
@@ -23,7 +23,8 @@ def main() -> None:
     print("flips        Adler-32     share        CRC-32     share")
     for count in range(1, SHOWN + 1):
         errors = comb(BITS, count) * HEARTBEATS
-        print(ROW.format(count, adler[count], adler[count] / errors, crc[count], crc[count] / errors))
+        print(ROW.format(count, adler[count], adler[count] / errors, crc[count],
+                         crc[count] / errors))
     print("share: of all the ways to flip so many of 64 bits of each of the 2^22 heartbeats\n")
     distance = min(count for count in adler if adler[count])
     one, other = heartbeat(2, 2, 2), heartbeat(3, 0, 3)

@@ -1,6 +1,6 @@
-"""Of all bursts of up to 32 bits that hit a valid heartbeat, how many give another?  make bursts
+"""Shows how many bursts of up to 32 bits turn a valid heartbeat into another.  make bursts
 
-A burst of n bits flips its first and its last one, and any of those between.
+A burst of n bits flips the first and the last of them, and any of those between.
 SPDX-License-Identifier: MIT
 """
 
@@ -19,9 +19,10 @@ def main() -> None:
           "length      Adler-32    share      Adler-32    share      CRC-32")
     for length in adler[0]:
         if length in nothing and length + 1 in nothing:
-            continue  # the last of them tells of all
+            continue  # only the last of these rows is printed
         bursts_of_it = (BITS - length + 1) * 2 ** max(length - 2, 0) * HEARTBEATS
-        cells = "".join(f"{table[length]:>14,} {table[length] / bursts_of_it:>8.1e}" for table in adler)
+        cells = "".join(f"{table[length]:>14,} {table[length] / bursts_of_it:>8.1e}"
+                        for table in adler)
         name = f"1-{length}" if length == nothing[-1] else str(length)
         print(f"{name:>6}{cells}{sum(table[length] for table in crc):>12,}")
     print("share: of all bursts of that length that hit any of the 2^22 heartbeats\n"

@@ -1,8 +1,9 @@
-"""What the counts mean over a line that flips bits: mistaken heartbeats in years.  make channels
+"""Computes how many years it takes on a line that flips bits until one heartbeat is mistaken for
+another.  make channels
 
-Assumed: bits flip independently of each other, all equally often: the 64 of a heartbeat, and
-those of a line's own check; the rest of headers, start and stop bits are spared. All
-heartbeats are equally likely. What a line's own check refuses is gone.
+It assumes that bits flip independently of each other, and all equally often. These are the 64 bits
+of a heartbeat, and the bits of the line's own check. Start bits, stop bits and all else in headers
+never flip. All heartbeats are equally likely. What the line's own check refuses is lost.
 SPDX-License-Identifier: MIT
 """
 
@@ -16,19 +17,19 @@ from reliability.programs import BITS, HEARTBEATS, by_flips, searched, stored_ro
 A_SECOND = 100
 YEAR = 365.25 * 86400  # seconds
 RATES = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9)  # of bits that flip
-CAN_BITS = 108  # of a frame of 8 bytes with a short identifier, before bits are stuffed
-CAN_MISSES = 4.7e-11  # of damaged frames: the bound that CAN's specification 2.0 gives
+CAN_BITS = 108  # of a frame of 8 bytes with a short identifier, without stuff bits
+CAN_MISSES = 4.7e-11  # the share of damaged frames that pass: the bound in CAN's specification 2.0
 
 
 def chance(rate: float, counts: Iterable[int]) -> float:
-    """That a heartbeat is turned into another by so many flips as `counts` names."""
+    """The probability that a heartbeat is turned into another by a number of flips in `counts`."""
     pairs = by_flips(stored_rows("adler"))
     return sum(pairs[count] / HEARTBEATS * rate**count * (1 - rate)**(BITS - count)
                for count in counts)
 
 
 def worst_share() -> float:
-    """Of all errors of so many flips, for the number of flips that is worst."""
+    """The largest share of errors that turn a heartbeat into another, over all numbers of flips."""
     return max(pairs / HEARTBEATS / comb(BITS, count)
                for count, pairs in by_flips(stored_rows("adler")).items())
 
@@ -38,32 +39,36 @@ def bare(rate: float) -> float:
 
 
 def beyond_search(rate: float, even: bool = False) -> float:
-    """At most, of more flips than were searched; one more where their number must be even."""
+    """A bound on the probability of more flips than were searched. If `even`, their number must be
+    even, so it is one more."""
     return sum(pairs / HEARTBEATS * rate**(count + (count % 2 if even else 0))
-               for count, pairs in by_flips(stored_rows("adler")).items() if count > max(searched()))
+               for count, pairs in by_flips(stored_rows("adler")).items()
+               if count > max(searched()))
 
 
 def parity(rate: float) -> float:
-    """At most: a parity bit must flip with each byte that has an odd number of flips."""
+    """A bound for a line with parity: a parity bit must flip, too, for each byte that has an odd
+    number of flips."""
     return beyond_search(rate, even=True) + sum(
         pairs / HEARTBEATS * rate**flips for counts in searched().values()
         for flips, pairs in zip((2, 4, 6, 8), counts[3:], strict=True))
 
 
 def udp(rate: float) -> float:
-    """At most: where the sum is not kept, one flip at least in its field must make up for it."""
+    """A bound for UDP: if the flips change UDP's checksum, a bit of its field must flip, too."""
     return beyond_search(rate) + sum(
         (words + (mistaken - words) * rate) / HEARTBEATS * rate**flips
         for flips, (mistaken, _, words, *_) in searched().items())
 
 
 def can(rate: float) -> float:
-    """At most, if what CAN lets through has the number of flips that is worst for us."""
+    """A bound for CAN: all frames that its own check lets through have the worst number of
+    flips."""
     return (1 - (1 - rate)**CAN_BITS) * CAN_MISSES * worst_share()
 
 
 def years(probability: float) -> float:
-    """Between two mistaken heartbeats."""
+    """The years between two mistaken heartbeats."""
     return 1 / (probability * A_SECOND * YEAR)
 
 
@@ -74,7 +79,8 @@ def main() -> None:
     for rate in RATES:
         print(f"{rate:>14.0e}{years(bare(rate)):>15.1e}{years(parity(rate)):>15.1e}"
               f"{years(udp(rate)):>10.1e}{years(can(rate)):>10.1e}")
-    print(f"CAN: {CAN_MISSES} of damaged frames pass its own check, as its specification bounds it, "
+    print(f"CAN: {CAN_MISSES} of damaged frames pass its own check, as its specification "
+          "bounds it, "
           f"and\n{worst_share():.1e} of those ours, as of 3 flips, the worst number. "
           "over: a bound, not an estimate.")
 

@@ -1,21 +1,21 @@
-/* How many pairs of valid heartbeats differ in 1, 2, 3 … 64 bits, and in bursts of each length?
+/* Counts the pairs of valid heartbeats that differ in 1, 2, 3 … 64 bits, and in bursts of each
+ * length.
  *
- *     distances                                 under Adler-32, all 2^44 pairs
- *     distances VARIABLE SENDER VALUE           of so many bits each only: for the tests
- *     distances crc                             under CRC-32
+ *     distances                                 with Adler-32, all 2^44 pairs
+ *     distances VARIABLE SENDER VALUE           the fields have only so many bits: for the tests
+ *     distances crc                             with CRC-32
  *
- * Prints "flips COUNT PAIRS" for each count, then "burst ORDER LENGTH PAIRS" for lengths up to
- * 32: pairs whose first and last differing bits lie that far apart, in the order in which
- * each byte's highest bit goes first (CAN, I2C), and its lowest (UART). A pair counts
- * twice, once for either one to be turned into the other.
+ * Prints "flips COUNT PAIRS" for each count, then "burst ORDER LENGTH PAIRS" for lengths up to 32.
+ * These are pairs whose differing bits span that length. There are two orders: each byte's highest
+ * bit goes first (CAN, I2C), or its lowest (UART). A pair counts twice, because each of the two may
+ * be turned into the other.
  *
- * Adler-32: the pairs are not listed but counted, as long addition goes, a binary place at a
- * time from the lowest. Below 65521 both sums are plain sums of the payload, so that what the
- * places done tell those to come is what both sums carry, for either of the pair:
- *     a = 242 + variable + sender + value            carries at most 3
- *     b = 968 + 3 variable + 2 sender + value        carries at most 6
- * CRC-32: which bits differ depends on nothing but which bits of the payload do, so each
- * difference counts for 2^22 pairs.   SPDX-License-Identifier: MIT
+ * With Adler-32, the pairs are not listed. They are counted as in addition by hand: one binary
+ * place after the other, from the lowest. Below 65521 both sums are plain sums of the payload. So
+ * the next places need to know only what both sums carry, for each heartbeat of the pair:     a =
+ * 242 + variable + sender + value            carries at most 3     b = 968 + 3 variable + 2 sender
+ * + value        carries at most 6 With CRC-32, the bits that differ depend only on those that
+ * differ in the payload. So each difference counts for 2^22 pairs.   SPDX-License-Identifier: MIT
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,14 +33,14 @@ enum {
     ORDERS = 2
 };
 
-/* The lowest bit of each field of a heartbeat as a number, its first byte highest. */
+/* Where the lowest bit of each field is if the heartbeat is a big-endian number. */
 enum { B_AT = 48, A_AT = 32, VARIABLE_AT = 16, SENDER_AT = 8, VALUE_AT = 0 };
 
 static unsigned widths[3] = {6, 8, 8}; /* of variable, sender and value */
 
-/* What became of one heartbeat's sums at one place. */
+/* What one heartbeat's sums do at one place. */
 typedef struct step {
-    unsigned carries;    /* to the next place: those of a times B_CARRIES, plus those of b */
+    unsigned carries;    /* to the next place: the carry of a times B_CARRIES, plus that of b */
     uint64_t difference; /* bits of the heartbeat that are 1 at this place */
 } step;
 
@@ -66,7 +66,7 @@ static bool exist(unsigned place, unsigned bits)
            (bits % 2 == 0 || place < widths[2]);
 }
 
-/* Counts the pairs that differ nowhere but in `allowed`, by the number of bits. */
+/* Counts, by the number of bits, the pairs that differ only in bits of `allowed`. */
 static void count_pairs(uint64_t allowed, uint64_t by_flips[BITS + 1])
 {
     static uint64_t now[STATES][BITS + 1], next[STATES][BITS + 1];
@@ -76,7 +76,7 @@ static void count_pairs(uint64_t allowed, uint64_t by_flips[BITS + 1])
     for (unsigned place = 0; place < PLACES; place++) {
         memset(next, 0, sizeof next);
         for (unsigned state = 0; state < STATES; state++) {
-            unsigned most = BITS + 1; /* flips so far, plus one; 0 if nothing is in this state */
+            unsigned most = BITS + 1; /* the most flips so far plus one; 0: no such pair */
             while (most != 0 && now[state][most - 1] == 0)
                 most--;
             for (unsigned both = 0; most != 0 && both < 64; both++) {
@@ -95,16 +95,16 @@ static void count_pairs(uint64_t allowed, uint64_t by_flips[BITS + 1])
         }
         memcpy(now, next, sizeof now);
     }
-    memcpy(by_flips, now[0], sizeof now[0]); /* nothing is carried beyond the last place */
+    memcpy(by_flips, now[0], sizeof now[0]); /* after the last place, no carry is left */
 }
 
-/* Which bit is on the line at this time, the first at 0, in this order? */
+/* Which bit is on the line at this time, in this order? The first bit is at time 0. */
 static unsigned bit_at(unsigned order, unsigned time)
 {
     return BITS - 8 - time / 8 * 8 + (order == 0 ? 7 - time % 8 : time % 8);
 }
 
-/* Pairs that differ in bits between these times at most, and somewhere. */
+/* Counts the pairs that differ, but only in bits between these times. */
 static uint64_t within(unsigned order, unsigned first, unsigned length)
 {
     uint64_t by_flips[BITS + 1], allowed = 0, pairs = 0;
@@ -125,8 +125,9 @@ static void adler32(uint64_t flips[BITS + 1], uint64_t bursts[ORDERS][BITS + 1])
         for (unsigned length = 1; length <= LONGEST_BURST; length++)
             for (unsigned first = 0; first + length <= BITS; first++) {
                 in[length][first] = within(order, first, length);
-                /* Those that begin and end at the ends: less what begins later or ends
-                 * earlier, and what does both was taken off twice. */
+                /* The pairs whose bursts begin and end exactly here: those within, less those that
+                 * begin later, less those that end earlier. The pairs that do both are taken off
+                 * twice, so they are added again. */
                 bursts[order][length] += in[length][first];
                 if (length > 1)
                     bursts[order][length] -= in[length - 1][first] + in[length - 1][first + 1];

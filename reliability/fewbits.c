@@ -1,11 +1,13 @@
-/* Every way to flip up to 4 of the 64 bits of every valid heartbeat: which give another
- * valid one?                                                                 make bits
+/* Flips up to 4 of the 64 bits of every valid heartbeat in every way, and counts which results are
+ * valid, too.                                                                make bits
  *
- * Plain search: all 2^22 heartbeats, all 9108 ways to flip 1 to 4 of the 22 bits that can
- * differ between two heartbeats; the flipped bits of the checksum are then known. Prints a
- * line for each number of flipped bits: how many were mistaken; how many of them kept their
- * variable, and the ones' complement sum of 16-bit words that UDP has; and how many pass
- * where each byte has a parity bit, if 2, 4, 6, 8 bits flip in all.
+ * This is a plain search. It takes all 2^22 heartbeats, and all 9108 ways to flip 1 to 4 of the 22
+ * bits that can differ between two heartbeats; from these follow the flipped bits of the checksum.
+ * Prints a line for each number of flipped bits:
+ * - how many heartbeats were mistaken for another one
+ * - how many of these kept their variable
+ * - how many of these kept UDP's checksum, the ones' complement sum of 16-bit words
+ * - how many pass if each byte has a parity bit, and 2, 4, 6 or 8 bits flip in all
  * SPDX-License-Identifier: MIT
  */
 #include <stdio.h>
@@ -16,18 +18,19 @@ enum { MOST_FLIPS = 4 };
 
 typedef struct counts {
     uint64_t mistaken, same_variable, same_words;
-    uint64_t with_parity[MOST_FLIPS + 1]; /* by half of all flips: always an even number */
+    uint64_t with_parity[MOST_FLIPS + 1]; /* by half the number of flips, which is always even */
 } counts;
 
 static counts found[MOST_FLIPS + 1];
 
-/* The sum of the four 16-bit words modulo 65535, as 0 to 65534: no heartbeat is all zeros. */
+/* The sum of the four 16-bit words modulo 65535, from 0 to 65534. 0 and 65535 are the same here,
+ * because no heartbeat is all zeros. */
 static uint64_t words(uint64_t packet)
 {
     return packet % 65535;
 }
 
-/* How many bytes have an odd number of these bits? A parity bit of theirs must flip, too. */
+/* How many bytes have an odd number of these bits? Each of these needs a flipped parity bit. */
 static unsigned odd_bytes(uint64_t difference)
 {
     unsigned count = 0;
@@ -49,7 +52,7 @@ static void record(uint64_t one, uint64_t other, uint64_t times)
     count->with_parity[(flips + odd_bytes(difference)) / 2] += times;
 }
 
-/* The lowest bits of the checksums' difference are cleared as often as flips are left. */
+/* Clears the lowest one of these bits, as often as `times` says. */
 static uint32_t without_lowest(uint32_t bits, unsigned times)
 {
     while (times-- != 0)
@@ -57,8 +60,8 @@ static uint32_t without_lowest(uint32_t bits, unsigned times)
     return bits;
 }
 
-/* All heartbeats against those that differ by this mask. Either of two tells of both, so
- * that only the lower is looked at; those that differ in the value alone are all seen. */
+/* Compares all heartbeats with those that differ by this mask. Each pair is looked at once, from
+ * its lower heartbeat. If the two differ only in the value, it is looked at from both. */
 static void search(const uint32_t *sums, uint32_t mask, unsigned flips_left)
 {
     for (uint32_t row = 0; row < HEARTBEATS; row += 256) {
@@ -86,7 +89,7 @@ int main(void)
     for (uint32_t number = 0; number < HEARTBEATS; number++)
         sums[number] = adler32_of(PAYLOAD_OF(number));
     for (uint32_t mask = 1; mask < HEARTBEATS; mask++)
-        switch (bits_in(mask)) { /* how often to clear a bit must be a constant to be quick */
+        switch (bits_in(mask)) { /* the loop is fast only with a constant number of times */
         case 1: search(sums, mask, 3); break;
         case 2: search(sums, mask, 2); break;
         case 3: search(sums, mask, 1); break;

@@ -1,5 +1,5 @@
-/* All 2^22 valid heartbeats as 64-bit numbers, first byte highest; under Adler-32 as the
- * library builds them, or under CRC-32 in its place.   SPDX-License-Identifier: MIT
+/* All 2^22 valid heartbeats as big-endian numbers of 64 bits: with Adler-32 as the library builds
+ * them, or with CRC-32 in its place.   SPDX-License-Identifier: MIT
  */
 #ifndef RELIABILITY_HEARTBEATS_H
 #define RELIABILITY_HEARTBEATS_H
@@ -22,7 +22,7 @@ static inline uint32_t adler32_of(uint32_t payload)
            packet[3];
 }
 
-/* CRC-32 as IEEE 802.3 and zlib have it, a bit at a time. */
+/* The CRC-32 of IEEE 802.3 and zlib, bit by bit. */
 static inline uint32_t crc32_of(uint32_t payload)
 {
     uint32_t crc = 0xFFFFFFFFU;
@@ -35,15 +35,15 @@ static inline uint32_t crc32_of(uint32_t payload)
     return ~crc;
 }
 
-/* Fills heartbeats[0 .. HEARTBEATS - 1], by variable, sender, value. */
+/* Fills heartbeats[0 .. HEARTBEATS - 1], sorted by variable, sender and value. */
 static inline void make_all(uint64_t *heartbeats, checksum *sum)
 {
     for (uint32_t number = 0; number < HEARTBEATS; number++)
         heartbeats[number] = (uint64_t)sum(PAYLOAD_OF(number)) << 32 | PAYLOAD_OF(number);
 }
 
-/* Is this one of them? The magic number and the two bits of the variable that must be 0 are
- * looked at first, because memory is slow. */
+/* Is this one of the heartbeats? It first checks the magic number and the two bits of the variable
+ * that must be 0, because memory is slow. */
 static inline bool is_heartbeat(const uint64_t *heartbeats, uint64_t packet)
 {
     return (uint32_t)packet >> FREE_BITS == PAYLOAD_OF(0) >> FREE_BITS &&

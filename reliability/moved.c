@@ -1,10 +1,10 @@
-/* Bytes that change places: which swaps, doubled and dropped bytes turn valid heartbeats into
- * one that nobody sent?                                                     make moved
+/* Counts which swapped, doubled and dropped bytes turn valid heartbeats into one that nobody sent.
+ *                                                                           make moved
  *
- * A receiver that cuts a stream every 8 bytes, with no framing, is shown: one heartbeat after
- * another, all equally likely, all 2^44 pairs counted. After a byte is doubled, the first 8
- * bytes lack the last one; after one is dropped, they end with the next heartbeat's first;
- * from then on each 8 bytes are the end of one heartbeat and the start of the next.
+ * The receiver has no framing: it cuts a stream of heartbeats every 8 bytes. All heartbeats are
+ * equally likely, and all 2^44 pairs are counted. When a byte is doubled, the last byte does not
+ * fit into the first 8 any more. When one is dropped, the first byte of the next heartbeat is the
+ * last of these 8. After that, each 8 bytes are the end of one heartbeat and the start of the next.
  * SPDX-License-Identifier: MIT
  */
 #include <stdio.h>
@@ -32,7 +32,7 @@ static int in_order(const void *left, const void *right)
     return (one > other) - (one < other);
 }
 
-/* The first of the sorted packets that is no less than this one. */
+/* The index of the first of the sorted packets that is not less than this one. */
 static size_t first_from(const uint64_t *sorted, uint64_t packet)
 {
     size_t low = 0, high = HEARTBEATS;
@@ -47,7 +47,7 @@ static size_t first_from(const uint64_t *sorted, uint64_t packet)
     return low;
 }
 
-/* All packets that start with the same bytes as this one: from `first` to before `end`. */
+/* All sorted packets that start with the same bytes: from `first` to before `end`. */
 typedef struct range {
     size_t first, end;
 } range;
@@ -116,10 +116,11 @@ static uint64_t drops(unsigned at, unsigned once)
     return mistaken;
 }
 
-/* Received: all but the first `lost` bytes of a heartbeat, and as many of the next. */
+/* Counts what happens if a heartbeat without its first `lost` bytes is received, and then as many
+ * bytes of the next one. */
 static uint64_t straddles(unsigned lost, unsigned once)
 {
-    /* One of the two magic numbers is among them, here: */
+    /* Where the magic number of one of the two heartbeats is. */
     const unsigned magic_at = lost <= 4 ? 4 - lost : 12 - lost;
     uint64_t mistaken = 0;
 
@@ -127,11 +128,11 @@ static uint64_t straddles(unsigned lost, unsigned once)
         const uint64_t got = heartbeats[i];
         if ((got >> 8 * (BYTES - 1 - magic_at) & 0xFF) != DUMPULSE_MAGIC)
             continue;
-        const uint64_t end = got >> 8 * lost;             /* of the one, */
-        const uint64_t start = got << 8 * (BYTES - lost); /* and of the other heartbeat */
+        const uint64_t end = got >> 8 * lost;             /* the end of one heartbeat, */
+        const uint64_t start = got << 8 * (BYTES - lost); /* and the start of the other one */
         const range ones = same_start(backwards, reversed(end), BYTES - lost);
         const range others = same_start(forwards, start, lost);
-        /* Less the pairs in which either is the very heartbeat that is received. */
+        /* Pairs in which one of the two is the heartbeat that is received do not count. */
         const bool is_one = (got ^ end) << 8 * lost == 0;
         const bool is_other = (got ^ start) >> 8 * (BYTES - lost) == 0;
         mistaken += (ones.end - ones.first - is_one) * (others.end - others.first - is_other);
@@ -139,9 +140,9 @@ static uint64_t straddles(unsigned lost, unsigned once)
     return mistaken;
 }
 
-/* A line for this way alone, where it gets anything through. */
-static void print_way(const char *each, unsigned first, unsigned second,
-                      const uint64_t mistaken[CODES], double cases)
+/* Prints a line for one case, if any mistaken heartbeat is accepted there. */
+static void print_case(const char *each, unsigned first, unsigned second,
+                       const uint64_t mistaken[CODES], double cases)
 {
     char what[64];
 
@@ -156,11 +157,11 @@ static void print_way(const char *each, unsigned first, unsigned second,
 int main(void)
 {
     static checksum *const sums[CODES] = {adler32_of, crc32_of};
-    /* Each way to move bytes, by its two numbers; a way that is none stays 0. */
+    /* Two numbers give a case of a move. If there is no such case, the count is 0. */
     static const struct {
         const char *name, *each;
         uint64_t (*count)(unsigned first, unsigned second);
-        double cases; /* for each way */
+        double cases; /* how many heartbeats or pairs there are for each case */
     } moves[] = {{"two bytes swapped, 28 ways", "bytes %u and %u", swaps, HEARTBEATS},
                  {"a byte doubled, 8 ways", "byte %u", doubles, HEARTBEATS},
                  {"a byte dropped, 8 ways", "byte %u", drops, (double)HEARTBEATS * HEARTBEATS},
@@ -191,8 +192,8 @@ int main(void)
                (unsigned long long)all[move][CRC32]);
         for (unsigned first = 0; first < BYTES; first++)
             for (unsigned second = 0; second < BYTES; second++)
-                print_way(moves[move].each, first, second, mistaken[move][first][second],
-                          moves[move].cases);
+                print_case(moves[move].each, first, second, mistaken[move][first][second],
+                           moves[move].cases);
     }
     printf("Shares: of all 2^22 heartbeats where swapped or doubled, else of all 2^44 pairs.\n");
     return 0;

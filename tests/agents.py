@@ -1,4 +1,4 @@
-"""Agents that misbehave on purpose, and client.py as a process, for tests.
+"""For tests: agents that do wrong things on purpose, and client.py as a process.
 
 SPDX-License-Identifier: MIT
 """
@@ -21,13 +21,13 @@ from sim.targets import ROOT
 COMMAND = [sys.executable, str(ROOT / "client.py")]
 VEHICLE = str(ROOT / "examples" / "vehicle.ini")
 
-# A job in the background of a script ignores these, and so would all that it starts.
+# A background job of a script ignores these signals. So would all programs that it starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 
 def report(**heard: tuple[int, int, int]) -> bytes:
-    """A report with entries like v3=(timestamp, sender, value)."""
+    """Makes a report with entries like v3=(timestamp, sender, value)."""
     agent = model.Agent()
     for variable, (timestamp, sender, value) in heard.items():
         assert agent.record(timestamp, int(variable[1:]), sender, value) == model.HEARTBEAT
@@ -42,10 +42,11 @@ Answer = Union[list[bytes], Callable[[], list[bytes]]]
 
 
 class FakeAgent:
-    """Answers the first request with script[0], the next one with script[1], the last for ever.
+    """Answers the first request with script[0], the next one with script[1], and so on. When the
+    script ends, it repeats the last answer.
 
-    An answer is a list of datagrams, or a function that makes one; STRANGER before a datagram has it sent
-    from another port.
+    An answer is a list of datagrams, or a function that makes one. If STRANGER comes before a
+    datagram, this datagram is sent from another port.
     """
 
     def __init__(self, *script: Answer, host: str = "127.0.0.1") -> None:
@@ -55,7 +56,7 @@ class FakeAgent:
         self._stranger.bind((host, 0))
         self.port = self._socket.getsockname()[1]
         self.address = f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
-        self.asked: list[float] = []  # when
+        self.asked: list[float] = []  # the times of the requests
         self.askers: list[Any] = []
         self.script = list(script)
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -67,7 +68,7 @@ class FakeAgent:
             if packet == b"end":
                 return
             if packet != model.REQUEST:
-                continue  # a heartbeat: this agent knows better
+                continue  # a heartbeat: this agent ignores it
             self.asked.append(time.monotonic())
             self.askers.append(asker)
             step = self.script[min(len(self.asked), len(self.script)) - 1]
@@ -93,6 +94,6 @@ def unused_port() -> int:
 
 
 def run(*arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
-    """The command, as a process of its own."""
+    """Runs the command as a process of its own."""
     return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True,
                           timeout=PATIENCE, **more)

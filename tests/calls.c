@@ -1,10 +1,12 @@
-/* udpserver for tests: it writes down the calls that a state file depends on, and how long it waits,
- * and has something happen just before one of them.   SPDX-License-Identifier: MIT
+/* udpserver for tests. It writes down the calls that matter for the state file, and how long it
+ * waits. It can also make something happen just before a call.   SPDX-License-Identifier: MIT
  *
- * CALLS names a file that gets a line for each. BEFORE is such a line, a space and a command for
- * the shell, which is run when that call comes for the first time. IN_USE is the number of the
- * call of bind() that fails because its port is in use. While there is a file FULL, the disk is full.
- * With ENDLESS set, the first socket has more packets whenever it is asked.
+ * The environment says what to do:
+ *     CALLS     names a file that gets a line for each call.
+ *     BEFORE    is such a line, a space, and a shell command that runs before the first such call.
+ *     IN_USE    is the number of the call of bind() that fails because its port is in use.
+ *     FULL      names a file: as long as it exists, the disk is full.
+ *     ENDLESS   if it is set, the first socket never runs out of packets.
  */
 #define _GNU_SOURCE /* NOLINT: as udpserver.c has it */
 #include <errno.h>
@@ -98,7 +100,7 @@ static int noted_bind(int descriptor, const struct sockaddr *address, socklen_t 
                : bind(descriptor, address, length);
 }
 
-/* For how many sockets it waits, and for how long. */
+/* Writes down for how many sockets it waits, and for how long. */
 static int noted_ppoll(struct pollfd *sockets, nfds_t count, const struct timespec *timeout,
                        const sigset_t *signals)
 {
@@ -110,7 +112,7 @@ static int noted_ppoll(struct pollfd *sockets, nfds_t count, const struct timesp
     return ppoll(sockets, count, timeout, signals);
 }
 
-/* Empty packets are told by their length, and make no answer. */
+/* The endless packets are empty: they are refused for their length, and get no answer. */
 static int noted_recvmmsg(int descriptor, struct mmsghdr *messages, unsigned count, int flags,
                           struct timespec *timeout)
 {
@@ -130,6 +132,6 @@ static int noted_recvmmsg(int descriptor, struct mmsghdr *messages, unsigned cou
 #define ppoll noted_ppoll
 #define recvmmsg noted_recvmmsg
 #undef _GNU_SOURCE
-#include "../agent/loop.c"  /* NOLINT: it waits in there, */
-#include "../agent/state.c" /* NOLINT: most of the calls are in there, */
-#include "../udpserver.c"   /* NOLINT: and the others here */
+#include "../agent/loop.c"  /* NOLINT: it calls ppoll() */
+#include "../agent/state.c" /* NOLINT: it has most of the calls */
+#include "../udpserver.c"   /* NOLINT: it has the others */

@@ -1,7 +1,7 @@
 """`make check`: do the server and the client work on this machine?   SPDX-License-Identifier: MIT
 
-Needs Python 3.9 and nothing else, where `make test` needs Debian and its packages. Everything
-happens on loopback, at a port that is free. SERVER in the environment is the program.
+It needs only Python 3.9, while `make test` needs Debian and its packages. Everything happens on
+loopback, at a free port. SERVER in the environment names the server's program.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SERVER = os.environ.get("SERVER", str(ROOT / "build" / "udpserver"))
-PATIENCE = 20.0  # seconds until something has failed: generous, as machines may be busy
+PATIENCE = 20.0  # seconds after which something has failed; machines may be busy
 REQUEST = b"AreyouOK"
 # The worked heartbeat of SPEC.md: variable 3, sender 76, value 9.
 HEARTBEAT = bytes.fromhex("0472014af1034c09")
 
 
 class Server:
-    """A udpserver that was started here, and a socket that speaks to it."""
+    """Starts a udpserver, and has a socket that talks to it."""
 
     def __init__(self, *options: str) -> None:
         self.process = subprocess.Popen([SERVER, "--stats-json", *options, "0"], text=True,
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         assert self.process.stderr is not None
         self.said = ""
-        while "reports to" not in self.said:  # the last line of its start
+        while "reports to" not in self.said:  # the last line that it prints at its start
             line = self.process.stderr.readline()
             assert line, f"the server did not start: {self.said}"
             self.said += line
@@ -67,7 +67,7 @@ class Server:
 
 
 def client(*words: str, status: int = 0) -> str:
-    """What client.py prints; both streams."""
+    """Returns what client.py prints to stdout and stderr."""
     done = subprocess.run([sys.executable, str(ROOT / "client.py"), *words], text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=PATIENCE)
     assert done.returncode == status, f"{words}: exit status {done.returncode}: {done.stdout}"

@@ -1,10 +1,10 @@
-"""What the unit tests alone reach in dumpulse.c and dumpulse.h.    make coverage
+"""Measures what the unit tests alone reach in dumpulse.c and dumpulse.h.    make coverage
 
-Every line that this machine can run, and both ways out of every condition, or it
-fails. Each decision of the library is one condition, or a chain of `&&` or `||`
-alone: there, both outcomes of each condition are MC/DC, since the earlier ones
-must have let it be evaluated. What only an int of 16 bits runs is measured in a copy
-of the header that claims to have one: its arithmetic is right for wider ones, too.
+They must reach every line that this machine can run, and both outcomes of every condition. Each
+decision of the library is one condition, or a chain of only `&&` or only `||`. In such a chain,
+both outcomes of each condition give MC/DC, because a condition is evaluated only if the earlier
+ones decide nothing. Some code is only for an int of 16 bits. It is measured in a copy of the header
+that claims to have such an int: its arithmetic is right for a wider int, too.
 SPDX-License-Identifier: MIT
 """
 
@@ -26,7 +26,7 @@ Branches = dict[tuple[str, int, int], int]
 
 
 def measure(width: str, lines: Lines, branches: Branches) -> None:
-    """Adds up how often each line, and each way out of a condition of it, was taken."""
+    """Adds up how often each line ran, and how often its conditions had each outcome."""
     place = BUILD / "coverage" / width
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
@@ -34,7 +34,7 @@ def measure(width: str, lines: Lines, branches: Branches) -> None:
         text = (ROOT / name).read_text()
         assert name != "dumpulse.h" or text.count(WIDTH) == 1
         (place / name).write_text(text.replace(WIDTH, WIDTHS[width]))
-    # Inline functions are kept though nobody calls them, so that they are seen to be missed.
+    # Inline functions that no test calls are kept, so that they are found to be missed.
     compile_one = ["gcc", "-std=c99", "-O0", "--coverage", "-fkeep-inline-functions",
                    f"-I{place}", "-c"]
     objects = []

@@ -1,11 +1,11 @@
-"""The compiled agent against the Python model, on every target.     make differential
+"""Compares the compiled agent with the Python model, on every target.     make differential
 
     python3 -m tests.differential [--seed N] [--count N] [--target NAME]…
 
-For each target: every variable of 8 bits, with a right checksum; every change of one byte of
-valid packets; and COUNT packets made from the seed, which a failure prints, every tenth on a new
-table. After each packet the result, the hooks' calls, the packet, and the agent with the memory
-on both sides of it are compared. SPDX-License-Identifier: MIT
+Each target gets heartbeats for all 256 values of the variable, valid packets with every change of
+one byte, and COUNT random packets, every tenth on a new table. The random packets follow from the
+seed, which a failure prints. After each packet it compares the result, the calls of the hooks, the
+packet, the agent, and the memory on both sides of the agent. SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sim.model import HEARTBEAT, NAMES, REPORT, REQUEST, Agent, heartbeat
 from sim.targets import TARGETS
 
 RANDOM_LENGTHS = (0, 1, 4, 7, 9, 16, 255, 256 + 8, 260)
-ROOM = 64  # bytes of a longer packet that are put into memory: no more are read
+ROOM = 64  # bytes of a longer packet that are put into memory; the agent reads none of them
 Step = tuple[bytes | None, int, bytes]  # a new table, the time, a packet
 
 
@@ -42,7 +42,8 @@ def chosen_by_chance(seed: int, count: int) -> Iterator[Step]:
         table = None
         if number % 10 == 0:
             table = chance.choice([bytes(260), b"\xff" * 260, chance.randbytes(260)])
-        packet = chance.choice([REQUEST, *6 * [heartbeat(chance.randrange(66), *chance.randbytes(2))],
+        packet = chance.choice([REQUEST,
+                                *6 * [heartbeat(chance.randrange(66), *chance.randbytes(2))],
                                 heartbeat(*chance.randbytes(4)), chance.randbytes(8)])
         fate = chance.randrange(10)
         if fate == 0:
@@ -60,7 +61,7 @@ def chosen_by_chance(seed: int, count: int) -> Iterator[Step]:
 
 
 def compare(machine: Machine, steps: Iterator[Step]) -> Counter[int]:
-    """How often each result came; ends the program at the first difference."""
+    """Returns how often each result came. Ends the program at the first difference."""
     guard = bytes(range(1, 1 + Machine.GUARD))
     agent, results = Agent(), Counter[int]()
     machine.write(machine.agent - len(guard), guard + agent.table() + guard)
@@ -68,7 +69,7 @@ def compare(machine: Machine, steps: Iterator[Step]) -> Counter[int]:
         if table is not None:
             agent = Agent.of_table(table)
             machine.write(machine.agent, table)
-        machine.now = context = now  # which is any number, and so may the context be
+        machine.now = context = now  # the context may be any number, so this one will do
         machine.write(machine.packet, packet[:ROOM])
         expected = agent.process(now, packet)
         hooks: list[tuple[object, ...]] = []
@@ -76,13 +77,15 @@ def compare(machine: Machine, steps: Iterator[Step]) -> Counter[int]:
             hooks = [("time",)]
         elif expected == REPORT:
             hooks = [("send", context, machine.agent, 260, agent.table())]
-        call = machine.call("dumpulse_process_packet", machine.agent, machine.packet, len(packet), context)
+        call = machine.call("dumpulse_process_packet", machine.agent, machine.packet, len(packet),
+                            context)
         memory = machine.read(machine.agent - len(guard), 260 + 2 * len(guard))
         unread = machine.read(machine.packet, len(packet[:ROOM]))
         if (call.result, call.hooks, memory, unread) != (
                 expected, hooks, guard + agent.table() + guard, packet[:ROOM]):
             raise SystemExit(
-                f"differential: {machine.target.name}: step {number}, {packet.hex() or 'an empty packet'} at {now}: "
+                f"differential: {machine.target.name}: step {number}, "
+                f"{packet.hex() or 'an empty packet'} at {now}: "
                 f"should be {NAMES[expected]}, result {call.result}, hooks {call.hooks}\n"
                 f"table  {memory[len(guard):-len(guard)].hex()}\nshould {agent.table().hex()}")
         results[expected] += 1
@@ -96,7 +99,8 @@ def natural(text: str) -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="differential", description=(__doc__ or "").split("\n")[0])
+    parser = argparse.ArgumentParser(prog="differential",
+                                     description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
     parser.add_argument("--count", type=natural, default=10_000)
     parser.add_argument("--target", action="append", choices=TARGETS)
@@ -106,7 +110,8 @@ def main() -> None:
         machine = load(name)
         machine.counted = False
         results: Counter[int] = Counter()
-        for steps in (every_variable(), every_byte_changed(), chosen_by_chance(options.seed, options.count)):
+        for steps in (every_variable(), every_byte_changed(),
+                      chosen_by_chance(options.seed, options.count)):
             results += compare(machine, steps)
         machine.close()
         counts = ", ".join(f"{results[kind]} {word}" for kind, word in enumerate(NAMES))

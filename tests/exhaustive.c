@@ -1,10 +1,11 @@
-/* All 2^24 heartbeats, each with its right checksum and with a wrong one: the first
- * is taken exactly when its variable is below 64, the second is refused, and
- * nothing but the one entry ever changes. What dumpulse_make_heartbeat() makes is the right one,
- * byte by byte, and what dumpulse_read_entry() reads then is what was sent.
- * All 2^16 sums that a report may begin with, for each half of the checksum: of a few tables
- * dumpulse_check_report() believes the right one alone, and so it does with every change of one byte.
- *                                                                 SPDX-License-Identifier: MIT
+/* Tries all 2^24 heartbeats, each with its right checksum and with a wrong one. With the right one,
+ * a heartbeat is taken if and only if its variable is below 64. With a wrong one it is refused. No
+ * byte outside of the one entry ever changes. dumpulse_make_heartbeat() makes the same bytes, and
+ * dumpulse_read_entry() reads what was sent.
+ *
+ * For a few tables, it also tries all 2^16 values of each half of a report's checksum, and every
+ * change of one byte. dumpulse_check_report() must accept only the right report.
+ * SPDX-License-Identifier: MIT
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,13 +36,13 @@ static void fail(const uint8_t *packet, const char *what)
     exit(1);
 }
 
-/* Adler-32 of four bytes, with each sum written out: another form than the library's. */
+/* Adler-32 of four bytes with each sum written out, so that it is not the library's code again. */
 static uint32_t sum_of_four(unsigned p, unsigned q, unsigned r, unsigned s)
 {
     return (4 + 4 * p + 3 * q + 2 * r + s) << 16 | (1 + p + q + r + s);
 }
 
-/* Adler-32 as RFC 1950 has it, each sum reduced at every byte. */
+/* Adler-32 as in RFC 1950: both sums are reduced at every byte. */
 static void put_sum(uint8_t report[DUMPULSE_REPORT_SIZE])
 {
     uint32_t a = 1, b = 0;
@@ -62,7 +63,7 @@ static void must(const uint8_t *report, bool answer, const char *what)
         fail(report, what);
 }
 
-/* How many reports were asked about. */
+/* Checks reports, and returns how many. */
 static unsigned long check_reports(void)
 {
     unsigned long asked = 0;
@@ -95,7 +96,7 @@ static unsigned long check_reports(void)
 
 int main(void)
 {
-    /* Three agents: the one that is used, between two that nothing may change. */
+    /* The agent that is used is between two others, which nothing may change. */
     static const dumpulse before[3] = {{{0x99}}, {{0x88}}, {{0x77}}};
     dumpulse agents[3];
     dumpulse *const agent = &agents[1];

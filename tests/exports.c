@@ -1,5 +1,5 @@
-/* The header's inline functions as symbols that a test can call, on a host and in
- * a simulator.   SPDX-License-Identifier: MIT */
+/* Gives the header's inline functions names that a test can call, on this machine and in a
+ * simulator.   SPDX-License-Identifier: MIT */
 #include "dumpulse.h"
 
 dumpulse_result export_record(dumpulse *agent, uint8_t variable, uint8_t sender, uint8_t value);
@@ -22,7 +22,7 @@ bool export_check_report(const uint8_t *report, size_t length)
     return dumpulse_check_report(report, length);
 }
 
-/* The entry as four bytes, time high byte first, whatever the machine's order. */
+/* The entry as four bytes, with the high byte of the time first on every machine. */
 void export_read_entry(const uint8_t *report, uint8_t variable, uint8_t *entry)
 {
     const dumpulse_entry found = dumpulse_read_entry(report, variable);

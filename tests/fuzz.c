@@ -1,8 +1,9 @@
-/* libFuzzer target: any sequence of packets and calls against a model that is
- * written another way.   SPDX-License-Identifier: MIT
+/* libFuzzer target: compares the library with a model that is written in another way, for any
+ * sequence of packets and calls.   SPDX-License-Identifier: MIT
  *
- * An input is a sequence of commands: a byte that says what (see below) and how many
- * bytes follow (0 to 50, or 51 for all that are left), two bytes of timestamp, the bytes. A failure prints its replay:
+ * An input is a sequence of commands. A command has a byte that says what to do (see below) and how
+ * many bytes follow (0 to 50; 51: all that are left), two bytes of timestamp, and these bytes. A
+ * failure prints a command that runs it again:
  *     make fuzz-replay INPUT=build/fuzz/crash-…
  */
 #include <stdbool.h>
@@ -35,7 +36,7 @@ void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
     CHECK(dumpulse_check_report(packet, length));
 }
 
-/* Adler-32 as RFC 1950 writes it: both sums reduced at every byte. */
+/* Adler-32 as in RFC 1950: both sums are reduced at every byte. */
 static void put_sum(uint8_t *sum, const uint8_t *bytes, size_t length)
 {
     uint32_t a = 1, b = 0;
@@ -75,7 +76,7 @@ static dumpulse_result model_process(const uint8_t *packet, size_t length)
 
 static void process(const uint8_t *bytes, size_t length)
 {
-    /* A block of its own, so that AddressSanitizer sees a read past its end. */
+    /* The packet gets a block of its own, so that AddressSanitizer finds a read past its end. */
     uint8_t *packet = (uint8_t *)malloc(length);
     CHECK(packet != NULL || length == 0);
     if (length != 0)
@@ -95,7 +96,7 @@ static void step(unsigned kind, const uint8_t *bytes, size_t length)
 
     times = sends = 0;
     switch (kind) {
-    case HEARTBEAT: /* a good one, which the fuzzer would seldom find by itself */
+    case HEARTBEAT: /* a right one, which the fuzzer would seldom find by itself */
         dumpulse_make_heartbeat(packet, variable, sender, value);
         process(packet, sizeof packet);
         break;

@@ -1,4 +1,4 @@
-/* What the fuzz targets assert with.   SPDX-License-Identifier: MIT */
+/* The assertion of the fuzz targets.   SPDX-License-Identifier: MIT */
 #include <stdio.h>
 #include <stdlib.h>
 

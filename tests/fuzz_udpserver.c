@@ -1,8 +1,8 @@
-/* libFuzzer target: what udpserver reads that is not a packet, its arguments and its state
- * file.   SPDX-License-Identifier: MIT
+/* libFuzzer target: what udpserver reads besides packets, which is its arguments and its state
+ * file. SPDX-License-Identifier: MIT
  *
- * Before that, without any chance, who may ask, and where a report leaves from. The first byte of an input says what it
- * is; a failure prints its replay:
+ * Before that, it checks with fixed data who may ask, and from which address a report leaves. The
+ * first byte of an input says what it is. A failure prints a command that runs it again:
  *     make replay-server INPUT=build/fuzz/server-crash-…
  */
 #define _GNU_SOURCE           /* NOLINT: as udpserver.c has it */
@@ -23,7 +23,7 @@ static void check_networks(const struct address_networks *networks)
     }
 }
 
-/* Arguments are what stands between zero bytes. */
+/* The arguments are separated by zero bytes. */
 static void try_arguments(char *text, size_t size)
 {
     char *arguments[100] = {"udpserver"};
@@ -55,8 +55,8 @@ static void try_arguments(char *text, size_t size)
     CHECK(options.stats == NULL || (options.stats[0] != '\0' && strlen(options.stats) < 108));
 }
 
-/* Any bytes: good ones are those that the server itself would have written. With --keep-old, as
- * otherwise some are too old at once. */
+/* A state of any bytes. If it is accepted, the server must write the same bytes again. It runs with
+ * --keep-old, because otherwise some entries are too old at once. */
 static void try_state(const uint8_t *bytes, size_t size)
 {
     dumpulse read = {{0}};
@@ -75,8 +75,9 @@ static void try_state(const uint8_t *bytes, size_t size)
     }
 }
 
-/* A table is written, and read some time later: each entry is whole, or gone because its age will
- * soon, or does, no longer fit in 16 bits. What is up to 240 ticks ahead of the writing is new. */
+/* A table is written, and read some time later. Then each entry is unchanged, or gone because its
+ * age does not fit into 16 bits, or will soon not fit. A time up to 240 ticks after the writing is
+ * new. */
 static void try_time(const uint8_t *bytes, uint64_t written, uint64_t passed, bool keep_old)
 {
     dumpulse table = {{0}}, read = {{0}};
@@ -119,7 +120,7 @@ static bool is_allowed_text(const char *text)
     return address_is_in(&network.readers, address);
 }
 
-/* Rules of every length, and addresses that differ from them in every bit. */
+/* Tries rules of every length, with addresses that differ from them in each single bit. */
 static void try_rule(const char *text)
 {
     uint8_t whole[ADDRESS_SIZE], address[ADDRESS_SIZE];
@@ -143,8 +144,8 @@ static void try_rule(const char *text)
     }
 }
 
-/* Where the report to a request leaves from: a message of the kernel's with a time, and then one
- * that says where the request went, if there is room for both. Returns the interface. */
+/* From where does the report leave? The kernel's control messages have a time first, and then the
+ * address that the request was sent to, if there is room for both. Returns the interface. */
 static unsigned interface_of_answer(const char *text, size_t room, bool expected)
 {
     size_t control[CONTROL_ROOM / sizeof(size_t)] = {0};
@@ -160,12 +161,12 @@ static unsigned interface_of_answer(const char *text, size_t room, bool expected
     *header = (struct cmsghdr){
         .cmsg_len = CMSG_LEN(sizeof info), .cmsg_level = IPPROTO_IPV6, .cmsg_type = IPV6_PKTINFO};
     memcpy(CMSG_DATA(header), &info, sizeof info);
-    if (room < CMSG_SPACE(sizeof info)) { /* as the kernel does it */
+    if (room < CMSG_SPACE(sizeof info)) { /* the kernel does the same */
         header->cmsg_len = room;
         request.msg_flags = MSG_CTRUNC;
     }
     request.msg_controllen = CMSG_SPACE(sizeof(struct timeval)) + room;
-    CHECK(answer_from_there(&reply, &request) == expected);
+    CHECK(set_reply_address(&reply, &request) == expected);
     if (!expected)
         return 0;
     CHECK(reply.msg_control == header && reply.msg_controllen == CMSG_LEN(sizeof info));
@@ -173,7 +174,7 @@ static unsigned interface_of_answer(const char *text, size_t room, bool expected
     return info.ipi6_ifindex;
 }
 
-/* The same for IPv4, where the kernel's message stands alone. */
+/* The same for IPv4, with no other control message. */
 static int interface_of_ipv4_answer(void)
 {
     size_t control[CONTROL_ROOM / sizeof(size_t)] = {0};
@@ -185,19 +186,20 @@ static int interface_of_ipv4_answer(void)
     *header = (struct cmsghdr){
         .cmsg_len = CMSG_LEN(sizeof info), .cmsg_level = IPPROTO_IP, .cmsg_type = IP_PKTINFO};
     memcpy(CMSG_DATA(header), &info, sizeof info);
-    CHECK(answer_from_there(&reply, &request));
+    CHECK(set_reply_address(&reply, &request));
     CHECK(reply.msg_control == header && reply.msg_controllen == CMSG_LEN(sizeof info));
     memcpy(&info, CMSG_DATA(header), sizeof info);
     CHECK(info.ipi_spec_dst.s_addr == htonl(INADDR_LOOPBACK));
     return info.ipi_ifindex;
 }
 
-/* Where the kernel tells nothing, the report leaves from any address: no option is sent with it. */
+/* If the kernel gives no address, the report leaves from any one: no control message goes with it.
+ * */
 static void try_answer_from_anywhere(void)
 {
     struct msghdr reply = {.msg_control = &reply, .msg_controllen = 99}, request = {0};
 
-    CHECK(answer_from_there(&reply, &request));
+    CHECK(set_reply_address(&reply, &request));
     CHECK(reply.msg_control == NULL && reply.msg_controllen == 0);
 }
 
@@ -217,7 +219,7 @@ static void try_who_gets_a_report(void)
     CHECK(interface_of_answer("fe80::1", room, true) == 1);
     CHECK(interface_of_answer("2001:db8::1", room, true) == 0);
     try_answer_from_anywhere();
-    CHECK(interface_of_ipv4_answer() == 0); /* by whatever route there is */
+    CHECK(interface_of_ipv4_answer() == 0); /* the kernel chooses the route */
     for (size_t less = sizeof(struct cmsghdr); less < CMSG_LEN(sizeof(struct in6_pktinfo)); less++)
         (void)interface_of_answer("2001:db8::1", less, false);
 }
@@ -234,7 +236,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     begun = true;
     if (size == 0)
         return 0;
-    /* A block of its own, so that AddressSanitizer sees a read past its end. */
+    /* The input gets a block of its own, so that AddressSanitizer finds a read past its end. */
     char *copy = (char *)malloc(size);
     CHECK(copy != NULL);
     memcpy(copy, data + 1, size - 1);
@@ -243,7 +245,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     case 0: try_arguments(copy, size); break;
     case 1:
         set_arguments(NULL, NULL);
-        if (size > STATE_SIZE && data[0] >= 128) /* a right sum, which it would seldom find */
+        if (size > STATE_SIZE && data[0] >= 128) /* writes the right CRC, which is seldom found */
             put_number((uint8_t *)copy + CRC_AT, 4, crc32_of((uint8_t *)copy, CRC_AT));
         try_state((uint8_t *)copy, size - 1);
         break;

@@ -1,9 +1,9 @@
-"""The layers of the house, drawn from the imports of its Python files and the includes of its C files.
+"""Draws the layers of the project, from the imports of Python files and the includes of C files.
 
     python3 -m tests.layers    prints the picture
 
-A folder stands only on folders beneath it, in the order of LAYERS. tests/test_layers.py holds every
-import against that. SPDX-License-Identifier: MIT
+A folder uses only folders below it, in the order of LAYERS. tests/test_layers.py checks every
+import. SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from sim.targets import ROOT
 
-# From top to bottom: what each may stand on is whatever comes after it. `client` is client.py.
+# From top to bottom: each may use those that come after it. `client` is client.py.
 LAYERS = {
     "lab": "asks what a verified message costs; nothing stands on it",
     "tests": "say whether all of it is right",
@@ -28,7 +28,7 @@ LAYERS = {
     "client": "asks agents: one file, which stands on nothing",
     "examples": "show how to begin",
 }
-# The same for C. What has no .c file beside it is a header alone.
+# The same for C. A name without a .c file is only a header.
 C_LAYERS = {
     "lab": "asks what a verified message costs; nothing stands on it",
     "udpserver.c canserver.c": "what is about UDP, and about CAN alone",
@@ -40,13 +40,13 @@ WIDTH = 92  # columns of the picture
 
 
 def layer_of(module: str) -> str:
-    """The folder that a module is in; a test at the root belongs to the tests."""
+    """Returns the folder of a module. A test in the root folder belongs to the tests."""
     first = module.partition(".")[0]
     return "tests" if first == "test_dumpulse" else first
 
 
 def python_imports() -> dict[tuple[str, str], set[str]]:
-    """Which layer uses which, and the files that do."""
+    """Returns which layer uses which, and in which files."""
     found: dict[tuple[str, str], set[str]] = defaultdict(set)
     for path in sorted(ROOT.glob("*.py")) + sorted(ROOT.glob("*/*.py")):
         name = str(path.relative_to(ROOT))
@@ -63,7 +63,7 @@ def python_imports() -> dict[tuple[str, str], set[str]]:
 
 
 def c_layer_of(path: str) -> str:
-    """The row of C_LAYERS that a file belongs to, or nothing."""
+    """Returns the row of C_LAYERS that a file belongs to, or nothing."""
     for row in C_LAYERS:
         if path in row.split() or path.startswith(f"{row}/"):
             return row
@@ -72,11 +72,13 @@ def c_layer_of(path: str) -> str:
 
 def c_includes() -> dict[tuple[str, str], set[str]]:
     found: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for path in sorted([*ROOT.glob("*.[ch]"), *ROOT.glob("agent/*.[ch]"), *ROOT.glob("firmware/*.[ch]")]):
+    for path in sorted([*ROOT.glob("*.[ch]"), *ROOT.glob("agent/*.[ch]"),
+                        *ROOT.glob("firmware/*.[ch]")]):
         name = str(path.relative_to(ROOT))
         for included in re.findall(r'^#include "([^"]+)"', path.read_text(), re.M):
             beside = path.parent / included
-            target = str((beside if beside.exists() else ROOT / included).resolve().relative_to(ROOT))
+            target = str((beside if beside.exists()
+                          else ROOT / included).resolve().relative_to(ROOT))
             own, other = c_layer_of(name), c_layer_of(target)
             if own and other and own != other:
                 found[own, other].add(name)
@@ -89,14 +91,15 @@ def modules(layer: str) -> list[str]:
 
 
 def box(name: str, meaning: str, more: str, uses: list[str]) -> list[str]:
-    lines = [f"{name}: {meaning}", *textwrap.wrap(more, WIDTH - 8, initial_indent="  ", subsequent_indent="  "),
+    lines = [f"{name}: {meaning}", *textwrap.wrap(more, WIDTH - 8, initial_indent="  ",
+                                                  subsequent_indent="  "),
              f"  uses: {', '.join(uses)}" if uses else "  uses nothing of the others"]
     assert all(len(line) <= WIDTH - 4 for line in lines), lines
     return [f"│ {line:{WIDTH - 4}} │" for line in lines]
 
 
 def picture() -> str:
-    """Two towers of boxes; each box stands on those beneath it."""
+    """Returns two towers of boxes. Each box stands on those that it may use."""
     lines: list[str] = []
     for rows, used in ((LAYERS, python_imports()), (C_LAYERS, c_includes())):
         lines.append(("Python" if rows is LAYERS else "C") + ", each on what is beneath it:")
@@ -104,17 +107,21 @@ def picture() -> str:
         for at, (row, meaning) in enumerate(rows.items()):
             if at:
                 lines.append(f"├{'─' * (WIDTH - 2)}┤")
-            names = " ".join(modules(row)) if rows is LAYERS and (ROOT / row).is_dir() else \
-                " ".join(sorted(path.name for path in (ROOT / row).glob("*.h"))) if (ROOT / row).is_dir() else ""
+            names = ""
+            if (ROOT / row).is_dir():
+                names = " ".join(modules(row) if rows is LAYERS else
+                                 sorted(path.name for path in (ROOT / row).glob("*.h")))
             lines += box(row, meaning, names, [other for other in rows if (row, other) in used])
         lines += [f"└{'─' * (WIDTH - 2)}┘", ""]
     return "\n".join(lines[:-1])
 
 
 def faults() -> list[str]:
-    """A line for each folder without a layer, and for each import or include that goes upwards."""
+    """Returns a line for each folder without a layer, and for each import or include that goes
+    up."""
     unknown = {path.parent.name for path in ROOT.glob("*/*.py")} - {*LAYERS, "build"}
-    return [f"{folder}: it has no layer" for folder in sorted(unknown)] + [f"{', '.join(sorted(files))}: {own} must not use {other}"
+    return [f"{folder}: it has no layer" for folder in sorted(unknown)] + [
+        f"{', '.join(sorted(files))}: {own} must not use {other}"
             for rows, used in ((LAYERS, python_imports()), (C_LAYERS, c_includes()))
             for (own, other), files in used.items()
             if list(rows).index(own) > list(rows).index(other)]

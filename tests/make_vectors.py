@@ -3,7 +3,7 @@
     python3 -m tests.make_vectors          writes the file
     python3 -m tests.make_vectors --check  fails if the file is not what this writes
 
-They come from model.py and zlib; the C has no part in them. SPDX-License-Identifier: MIT
+They come from model.py and zlib, and not from the C code. SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ HEADER = """\
 
 
 def near_misses() -> Iterator[bytes]:
-    """Packets that are nearly right, and wrong."""
+    """Packets that are nearly right."""
     good = heartbeat(3, 76, 9)
     for packet in (good, REQUEST):
         for at in range(8):
@@ -53,7 +53,7 @@ def near_misses() -> Iterator[bytes]:
     for magic in range(256):
         if magic != 0xF1:
             yield heartbeat(5, 6, 7, magic=magic)
-    for packet in (good, REQUEST):  # the checksum at the wrong end, everything reversed
+    for packet in (good, REQUEST):  # the checksum at the wrong end; all bytes reversed
         yield packet[4:] + packet[:4]
         yield packet[::-1]
     yield bytes(8)
@@ -95,12 +95,13 @@ def steps() -> Iterator[Step]:
     yield packet(0x1234, bytes.fromhex("0472014af1034c09"))
     yield from report_and_checks()
 
-    for variable in range(VARIABLES):  # every variable, with its clock, sender and value
-        yield packet(rng.randrange(65536), heartbeat(variable, rng.randrange(256), rng.randrange(256)))
+    for variable in range(VARIABLES):  # each with its own time, sender and value
+        yield packet(rng.randrange(65536), heartbeat(variable, rng.randrange(256),
+                                                     rng.randrange(256)))
     for now in (0, 1, 255, 256, 32767, 32768, 65535):
         yield packet(now, heartbeat(63, 0, 0))
         yield packet(now, heartbeat(0, 255, 255))
-    for low in (0, 255):  # sums whose low byte is at either end, where its high byte turns
+    for low in (0, 255):  # sums with a low byte of 0 or 255, where the high byte changes
         for at in (1, 3):
             wanted = (good for good in iter(lambda: heartbeat(rng.randrange(64), rng.randrange(256),
                                                               rng.randrange(256)), b"")
@@ -111,12 +112,14 @@ def steps() -> Iterator[Step]:
         yield record(rng.randrange(65536), variable, rng.randrange(256), rng.randrange(256))
     yield from report_and_checks()
 
-    for variable, sender, value in ((0, 0, 0), (3, 76, 9), (63, 255, 255), (64, 0, 1), (255, 255, 255)):
+    for variable, sender, value in ((0, 0, 0), (3, 76, 9), (63, 255, 255), (64, 0, 1),
+                                    (255, 255, 255)):
         yield "make", variable, sender, value, heartbeat(variable, sender, value)
     for variable in (0, 1, 3, 62, 63, 64, 255):
         yield "read", variable, agent.entries[variable] if variable < VARIABLES else bytes(4)
 
-    # Filling up with 0xFF: the second sum of Adler-32 wraps more and more often.
+    # Tables with more and more bytes 0xFF: the second sum of Adler-32 is reduced more and more
+    # often.
     for full in range(0, 257, 8):
         yield table(b"\xaa" * 4 + b"\xff" * full + bytes(256 - full))
         yield packet(0, REQUEST)
@@ -135,12 +138,13 @@ def steps() -> Iterator[Step]:
     yield "check", checksummed(bytes(252)), "no"
 
 
-def extreme_sums(table: Callable[[bytes], Step], packet: Callable[[int, bytes], Step], rng: random.Random) -> Iterator[Step]:
-    """Tables whose second sum ends on 0, 1, 65519 and 65520, the ends of its range."""
+def extreme_sums(table: Callable[[bytes], Step], packet: Callable[[int, bytes], Step],
+                 rng: random.Random) -> Iterator[Step]:
+    """Tables whose second sum is 0, 1, 65519 or 65520, at the ends of its range."""
     for wanted in (0, 1, 65519, 65520):
         while True:
             rest = bytearray(rng.randbytes(256))
-            # Raising byte k by one raises the sum by 256 - k: aim with the last ones.
+            # If byte k is one higher, the sum is 256 - k higher. So the last bytes set it exactly.
             for at in range(256):
                 lack = (wanted - (int.from_bytes(checksummed(bytes(rest))[:2], "big"))) % 65521
                 rest[at] = min(255, rest[at] + lack // (256 - at))
@@ -160,7 +164,8 @@ def text() -> str:
 def main() -> None:
     if sys.argv[1:] == ["--check"]:
         if FILE.read_text() != text():
-            raise SystemExit(f"{FILE.name} is not what make_vectors.py writes: run `make vectors-file`")
+            raise SystemExit(
+                f"{FILE.name} is not what make_vectors.py writes: run `make vectors-file`")
         print(f"{FILE.name}: {sum(1 for _ in steps())} passed, 0 failed")
     elif not sys.argv[1:]:
         FILE.write_text(text())

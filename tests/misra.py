@@ -1,6 +1,6 @@
-"""Does the library deviate from MISRA C:2012 as misra.tsv says, and nowhere else?     make lint
+"""Checks that the library deviates from MISRA C:2012 only as misra.tsv says.     make lint
 
-cppcheck's addon looks; it does not see every rule. SPDX-License-Identifier: MIT
+It uses cppcheck's addon, which does not check every rule. SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -16,22 +16,26 @@ TABLE = Path(__file__).with_name("misra.tsv")
 
 
 def deviations(folder: Path) -> Counter[str]:
-    """By rule: in how many places."""
+    """Returns the number of deviations by rule."""
     command = ["cppcheck", "--addon=misra", "--std=c99", "--enable=style", "--quiet",
                "--template={file}:{line}: {id}", f"-I{folder}", str(folder / "dumpulse.c")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode or "noValidConfiguration" in done.stderr:
         raise SystemExit(f"misra: cppcheck failed:\n{done.stdout}{done.stderr}")
-    return Counter(rule for _, rule in set(re.findall(r"^(.*): misra-c2012-([0-9.]+)$", done.stderr, re.M)))
+    return Counter(rule for _, rule in set(re.findall(r"^(.*): misra-c2012-([0-9.]+)$",
+                                                      done.stderr, re.M)))
 
 
 def main() -> None:
     rows = [line.split("\t") for line in TABLE.read_text().splitlines() if not line.startswith("#")]
     allowed = {rule: (int(places), reason) for rule, places, reason in rows}
     found = deviations(Path(sys.argv[1]) if sys.argv[1:] else ROOT)
-    faults = [f"misra: rule {rule}: {found[rule]} places deviate, and {TABLE.name} has {allowed.get(rule, (0, ''))[0]}"
+    faults = [
+        f"misra: rule {rule}: {found[rule]} places deviate, and {TABLE.name} has "
+        f"{allowed.get(rule, (0, ''))[0]}"
               for rule in found | allowed if found[rule] != allowed.get(rule, (0, ""))[0]]
-    faults += [f"misra: rule {rule} has no reason" for rule, (_, reason) in allowed.items() if not reason.strip()]
+    faults += [f"misra: rule {rule} has no reason" for rule, (_, reason) in allowed.items()
+               if not reason.strip()]
     if not found:
         faults = ["misra: nothing was found: has cppcheck its addon?"]
     if faults:

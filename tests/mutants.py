@@ -1,21 +1,25 @@
-"""Breaks the programs in small ways and sees that the tests notice.
+"""Breaks the programs in small ways, and checks that the tests notice.
 
     python -m tests.mutants library|server|client [--seed N] [--count N] [--file NAME] [--jobs N]
     python -m tests.mutants server|client --sample
 
-The library: each comparison, operator, constant and statement of dumpulse.c and dumpulse.h, and
-the unit tests and the vectors, on this machine or, if a mutant lives only where an int has 16
-bits, on a simulated AVR. The server: udpserver.c and agent/. The client: client.py. Of these two
-the tests are the Python ones, in a copy of the project for each job: the fastest, and those that
-noticed the last mutants, first. Before them come the unit tests and the deterministic part of
-the fuzzer, with the sources that these include, and after them the virtual machine with CAN.
+- library: it changes each comparison, operator, constant and statement of dumpulse.c and
+  dumpulse.h. The unit tests and the vectors must notice. They run on this machine. If a mutant
+  makes a difference only where an int has 16 bits, they run on a simulated AVR.
+- server: it changes udpserver.c, canserver.c and agent/. First the unit tests and the deterministic
+  part of the fuzzer run, if they include the changed source, then the Python tests, then the
+  virtual machine with CAN.
+- client: it changes client.py, and the Python tests run.
 
-What survives stands in survivors.tsv with the reason, or is a failure; so is a line there that is
-noticed after all, or that no mutant has. What --count chooses is the same for the same --seed.
+The Python tests run in a copy of the project for each job. The fastest come first, and before them
+those that have noticed the last mutants.
 
---sample: a few mutants that stand in mutants_sample.tsv, each with the step or the test that
-notices it. Only that is run, so that it takes a minute. A mutant that is not there, or that its
-test does not notice, is a failure. To choose others: --record FILE writes what noticed each.
+Each mutant that survives must be in survivors.tsv with the reason. It is a failure if a mutant in
+that file is noticed, or does not exist. The same --seed and --count choose the same mutants.
+
+--sample: takes only the mutants of mutants_sample.tsv. Each has the step or the test that notices
+it, and only that one runs, so this takes a minute. It is a failure if a mutant does not exist, or
+if its test does not notice it. To choose others: --record FILE writes what has noticed each mutant.
 SPDX-License-Identifier: MIT
 """
 
@@ -36,35 +40,37 @@ from typing import Protocol
 
 from sim.targets import BUILD, ROOT
 from tests import mutation, vm
-from tests.mutation import STILLBORN, SURVIVED, Limits, Mutant, Stillborn, Verdict, compiled, run_step
+from tests.mutation import (STILLBORN, SURVIVED, Limits, Mutant, Stillborn, Verdict, compiled,
+                            run_step)
 
 WORK = BUILD / "mutants"
 SURVIVORS = Path(__file__).with_name("survivors.tsv")
 SAMPLE = Path(__file__).with_name("mutants_sample.tsv")
-CODE_OF_HEADER = "#define DUMPULSE_MAGIC"  # before it there is only the manual
-NOT_TESTED = (3, 4, 5)  # of pytest's statuses: an error of its own, or of how it was called
-COMPILING = 120.0  # seconds: the longest takes 2 on an idle machine
-FLOOR = 30.0  # seconds that a test may take more than ten times as long as without any change
-IMPATIENCE = "8"  # seconds for tests of a mutant that wait for what may never come
+CODE_OF_HEADER = "#define DUMPULSE_MAGIC"  # the header has only its manual before this
+NOT_TESTED = (3, 4, 5)  # pytest's statuses for errors of its own, and of how it was called
+COMPILING = 120.0  # seconds; the longest takes 2 on an idle machine
+# A test may take ten times as long as without any change, and so many seconds more.
+FLOOR = 30.0
+IMPATIENCE = "8"  # seconds that a test of a mutant waits for something that may never come
 
 
-Only = Sequence[str]  # the names of these steps and tests; of none: all
+Only = Sequence[str]  # the names of steps and tests to run; if it is empty, all run
 
 
 class Subject(Protocol):
-    least: float  # the share that must be noticed
+    least: float  # the share of mutants that must be noticed
 
     def mutants(self) -> list[Mutant]: ...
 
     def prepare(self, place: Path) -> None:
-        """Makes it a place to test in, where the program is as it is."""
+        """Prepares a folder to test in, with the unchanged program."""
 
     def test(self, mutant: Mutant | None, place: Path, patient: bool, only: Only) -> Verdict:
-        """None: the program as it is, which must survive, and whose time counts."""
+        """Tests a mutant. None: the unchanged program, which must survive; its times are kept."""
 
 
 class Library:
-    least = 0.97  # what survives is explained, or an error; this notices many explanations
+    least = 0.97  # each survivor needs an explanation anyway; this limits how many there are
 
     def __init__(self) -> None:
         self._limits = Limits()
@@ -72,7 +78,8 @@ class Library:
     def mutants(self) -> list[Mutant]:
         header = (ROOT / "dumpulse.h").read_text()
         return [*mutation.c_mutants("dumpulse.c", (ROOT / "dumpulse.c").read_text(), thorough=True),
-                *mutation.c_mutants("dumpulse.h", header, header.index(CODE_OF_HEADER), thorough=True)]
+                *mutation.c_mutants("dumpulse.h", header, header.index(CODE_OF_HEADER),
+                                    thorough=True)]
 
     def prepare(self, place: Path) -> None:
         place.mkdir(parents=True)
@@ -90,10 +97,12 @@ class Library:
             return STILLBORN, "gcc"
         pytest = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider",
                   "tests/test_targets.py", "-k", "[ATmega328P] or [Cortex-M0+]"]
-        for step, command in (("unit", [place / "unit"]), ("vectors", [place / "vectors", "tests/vectors.tsv"]),
+        for step, command in (("unit", [place / "unit"]),
+                              ("vectors", [place / "vectors", "tests/vectors.tsv"]),
                               ("AVR", pytest)):
             verdict = run_step(step, command, self._limits, ROOT, learn=mutant is None,
-                               no_verdict=[2, *NOT_TESTED] if command is pytest else (), DUMPULSE_SOURCE=str(place))
+                               no_verdict=[2, *NOT_TESTED] if command is pytest else (),
+                               DUMPULSE_SOURCE=str(place))
             if verdict != SURVIVED:
                 return verdict, step
         return SURVIVED, ""
@@ -101,20 +110,23 @@ class Library:
 
 def copy_of_the_project(place: Path) -> None:
     shutil.copytree(ROOT, place, symlinks=True,
-                    ignore=lambda folder, names: {"build", ".git", "__pycache__", ".library"} & set(names))
+                    ignore=lambda folder, names: {"build", ".git", "__pycache__",
+                                                  ".library"} & set(names))
     (place / "build").mkdir()
     (place / "build" / "venv").symlink_to(ROOT / "build" / "venv")
 
 
 class PythonTests:
-    """Some of the Python tests, in copies of the project: the fast ones, then the slow ones."""
+    """Runs some of the Python tests in copies of the project: first the fast ones, then the
+    slow."""
 
     def __init__(self, files: Sequence[str], without: str, slow: str) -> None:
         self._steps = {"tests": [*files, "-k", f"not ({without}) and not ({slow})"],
                        "slow tests": [*files, "-k", f"not ({without}) and ({slow})"]}
         self._limits = Limits()
         self._seconds: dict[str, dict[str, float]] = {}
-        self._noticed: dict[str, list[str]] = defaultdict(list)  # the tests of a file's last mutants
+        # By file: the tests that have noticed its last mutants.
+        self._noticed: dict[str, list[str]] = defaultdict(list)
         self._lock = threading.Lock()
 
     def test(self, mutant: Mutant | None, place: Path, patient: bool, only: Only) -> Verdict:
@@ -122,27 +134,33 @@ class PythonTests:
         for step, tests in steps.items():
             if tests:
                 verdict = self._run(step, tests, mutant, place, patient)
-                if mutant is None and verdict[0] != SURVIVED:  # a busy machine? No mutant is hidden by it
+                # The unchanged program may fail on a busy machine. A second try hides no mutant.
+                if mutant is None and verdict[0] != SURVIVED:
                     verdict = self._run(step, tests, mutant, place, patient)
                 if verdict[0] != SURVIVED:
                     return verdict
         return SURVIVED, ""
 
-    def _run(self, step: str, tests: Sequence[str], mutant: Mutant | None, place: Path, patient: bool) -> Verdict:
+    def _run(self, step: str, tests: Sequence[str], mutant: Mutant | None, place: Path,
+             patient: bool) -> Verdict:
         order, failed = place / "build" / "order.json", place / "build" / "failed"
         failed.unlink(missing_ok=True)
         order.unlink(missing_ok=True)
         if mutant is not None:
             with self._lock:
                 first = list(self._noticed[mutant.file])
-            order.write_text(json.dumps({"seconds": self._seconds.get(step, {}), "first": first, "floor": FLOOR}))
+            order.write_text(json.dumps({"seconds": self._seconds.get(step, {}), "first": first,
+                                         "floor": FLOOR}))
         more = {} if patient or mutant is None else {"DUMPULSE_PATIENCE": IMPATIENCE}
         with tempfile.TemporaryDirectory(prefix="mutant-") as scratch:
             verdict = run_step(
-                step, [place / "build/venv/bin/python", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider",
+                step, [place / "build/venv/bin/python", "-m", "pytest", "-q", "-x", "-p",
+                       "no:cacheprovider",
                        "-p", "tests.ordered", *tests],
-                self._limits, place, learn=mutant is None, no_verdict=NOT_TESTED, DUMPULSE_ORDER=str(order),
-                DUMPULSE_FAILED=str(failed), PYTEST_DISABLE_PLUGIN_AUTOLOAD="1", TMPDIR=scratch, **more)
+                self._limits, place, learn=mutant is None, no_verdict=NOT_TESTED,
+                DUMPULSE_ORDER=str(order),
+                DUMPULSE_FAILED=str(failed), PYTEST_DISABLE_PLUGIN_AUTOLOAD="1", TMPDIR=scratch,
+                **more)
         test = failed.read_text() if failed.exists() else step
         if mutant is None and verdict == SURVIVED:
             self._seconds[step] = json.loads(order.read_text())["seconds"]
@@ -150,7 +168,8 @@ class PythonTests:
             print(f"without any change, this does not pass: {test}", file=sys.stderr)
         elif failed.exists():
             with self._lock:
-                self._noticed[mutant.file] = list(dict.fromkeys([test, *self._noticed[mutant.file]]))[:8]
+                self._noticed[mutant.file] = list(dict.fromkeys([test,
+                                                                 *self._noticed[mutant.file]]))[:8]
         return verdict, test
 
 
@@ -159,21 +178,26 @@ class Client:
 
     def __init__(self) -> None:
         self._tests = PythonTests(
-            ["tests/test_client.py", "tests/test_client_time.py", "tests/test_watch.py", "tests/test_serial_client.py", "tests/test_can.py"],
+            ["tests/test_client.py", "tests/test_client_time.py", "tests/test_watch.py",
+             "tests/test_serial_client.py", "tests/test_can.py"],
             without="machine_with_can or cannot_be_fetched",
-            slow="commands_of_the_readme or demo or says_what_it_sent or any_file or changed_cells or over_the_wrap"
-                 " or restart or nobody_answers or pulled_out or asks_again or 64_variables or long_waits")
+            slow="commands_of_the_readme or demo or says_what_it_sent or any_file or "
+                 "changed_cells or over_the_wrap"
+                 " or restart or nobody_answers or pulled_out or asks_again or "
+                 "64_variables or long_waits")
 
     def mutants(self) -> list[Mutant]:
         return mutation.python_mutants("client.py", (ROOT / "client.py").read_text())
 
     def prepare(self, place: Path) -> None:
         copy_of_the_project(place)
-        subprocess.run(["make", "-s", "CFLAGS=-O1", "build/udpserver", "build/canserver"], cwd=place,
+        subprocess.run(["make", "-s", "CFLAGS=-O1", "build/udpserver", "build/canserver"],
+                       cwd=place,
                        check=True)
 
     def test(self, mutant: Mutant | None, place: Path, patient: bool, only: Only) -> Verdict:
-        (place / "client.py").write_text((ROOT / "client.py").read_text() if mutant is None else mutant.text)
+        (place / "client.py").write_text((ROOT / "client.py").read_text() if mutant is None
+                                         else mutant.text)
         return self._tests.test(mutant, place, patient, only)
 
 
@@ -181,18 +205,22 @@ SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 SERVER_FLAGS = ["-std=c99", "-O1", "-g1", "-w", "-I.", *SANITIZERS]
 AGENT = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "agent").glob("*.c"))
 IN_CALLS = ("udpserver.c", "agent/loop.c", "agent/state.c")  # tests/calls.c includes these
-IN_FUZZ = ("udpserver.c", "agent/options.c", "agent/state.c")  # tests/fuzz_udpserver.c includes these
-# Each program: what it is linked of.
+# These are included by tests/fuzz_udpserver.c.
+IN_FUZZ = ("udpserver.c", "agent/options.c", "agent/state.c")
+# Each program, and the sources that it is linked from.
 SERVER_PROGRAMS = {
     "udpserver": ["udpserver.c", *AGENT, "dumpulse.c"],
     "canserver": ["canserver.c", *AGENT, "dumpulse.c"],
-    "udpserver-calls": ["tests/calls.c", *(source for source in AGENT if source not in IN_CALLS), "dumpulse.c"],
+    "udpserver-calls": ["tests/calls.c", *(source for source in AGENT if source not in IN_CALLS),
+                        "dumpulse.c"],
 }
-# Tests in C, of some of the sources: these, the compiler, the command. They include what they
-# test; the fuzzer is linked with the rest.
+# Tests in C of some sources: the sources, how to compile the test, how to run it. A test includes
+# the sources that it tests. The fuzzer is linked with the other ones.
 SERVER_STEPS = {
-    "unit-can": (["agent/can.c"], ["gcc", "tests/unit_can.c", "dumpulse.c", "-lcmocka"], ["build/unit-can"]),
-    "unit-table": (["agent/table.c"], ["gcc", "tests/unit_table.c", "-lcmocka"], ["build/unit-table"]),
+    "unit-can": (["agent/can.c"], ["gcc", "tests/unit_can.c", "dumpulse.c", "-lcmocka"],
+                 ["build/unit-can"]),
+    "unit-table": (["agent/table.c"], ["gcc", "tests/unit_table.c", "-lcmocka"],
+                   ["build/unit-table"]),
     "unit-udpserver": (["agent/address.c", "agent/limits.c", "agent/sources.c"],
                        ["gcc", "tests/unit_udpserver.c", "-lcmocka"], ["build/unit-udpserver"]),
     "fuzz": ([*IN_FUZZ, "agent/address.c"],
@@ -200,7 +228,8 @@ SERVER_STEPS = {
              ["build/fuzz", "-runs=2000", "-seed=1", "-max_len=512", "-artifact_prefix=build/",
               "-dict=tests/fuzz_udpserver.dict", "tests/corpus_udpserver"]),
 }
-IN_VM = ("agent/can.c", "agent/sockets.c", "canserver.c")  # what only a machine with CAN tells all of
+# Only a machine with CAN can test these completely.
+IN_VM = ("agent/can.c", "agent/sockets.c", "canserver.c")
 HEADERS_WITH_CODE = ("agent/address.h", "agent/limits.h", "agent/table.h")
 
 
@@ -211,8 +240,10 @@ class Server:
         self._limits = Limits()
         self._tests = PythonTests(
             ["tests/test_udpserver.py", "tests/test_can.py"],
-            without="machine_with_can or install_units or addresses_that_cannot or cannot_be_fetched",
-            slow="only_then or kills_amid or fails_later or during_a_flood or wastes_no_processor or watchdog")
+            without="machine_with_can or install_units or addresses_that_cannot or "
+                    "cannot_be_fetched",
+            slow="only_then or kills_amid or fails_later or during_a_flood or "
+                 "wastes_no_processor or watchdog")
 
     def mutants(self) -> list[Mutant]:
         return [mutant for file in ("udpserver.c", "canserver.c", *AGENT, *HEADERS_WITH_CODE)
@@ -238,20 +269,23 @@ class Server:
             if mutant is not None and original is not None:
                 (place / mutant.file).write_text(original)
 
-    def _built_and_tested(self, mutant: Mutant | None, place: Path, patient: bool, only: Only) -> Verdict:
+    def _built_and_tested(self, mutant: Mutant | None, place: Path, patient: bool,
+                          only: Only) -> Verdict:
         sources = {source for program in SERVER_PROGRAMS.values() for source in program}
         changed = sources if mutant is None or mutant.file.endswith(".h") else {
             mutant.file, "tests/calls.c" if mutant.file in IN_CALLS else mutant.file} & sources
         objects = {source: f"build/objects/{source.replace('/', '-')}.o" for source in sources}
         for source in changed:
             made = objects[source]
-            if mutant is not None:  # the others are of the program as it is, and stay so
+            if mutant is not None:  # the other objects are those of the unchanged program
                 objects[source] = made = made.replace(".o", ".mutant.o")
             compiled(["gcc", *SERVER_FLAGS, "-c", source, "-o", made], COMPILING, place)
         for program, parts in SERVER_PROGRAMS.items():
-            compiled(["gcc", *SANITIZERS, *(objects[source] for source in parts), "-o", f"build/{program}"], COMPILING, place)
+            compiled(["gcc", *SANITIZERS, *(objects[source] for source in parts), "-o",
+                      f"build/{program}"], COMPILING, place)
         for step, (files, compiler, command) in SERVER_STEPS.items():
-            if step not in only if only else mutant is not None and mutant.file not in (*files, *HEADERS_WITH_CODE):
+            if step not in only if only else mutant is not None \
+                    and mutant.file not in (*files, *HEADERS_WITH_CODE):
                 continue
             rest = [objects[source] for source in SERVER_PROGRAMS["udpserver"]
                     if source not in (*IN_FUZZ, "agent/main.c")] if step == "fuzz" else []
@@ -262,11 +296,13 @@ class Server:
         verdict, step = self._tests.test(mutant, place, patient, only)
         if verdict == SURVIVED and not only and (mutant is None or mutant.file in IN_VM):
             if mutant is None:
-                vm.kernel()  # fetched, if it is not here yet
+                vm.kernel()  # fetches it, if it is not here yet
             step = "VM"
             verdict = run_step(step, [place / "build/venv/bin/python", "-m", "tests.vm", "env",
-                                      "PYTEST_DISABLE_PLUGIN_AUTOLOAD=1", "build/venv/bin/python", "-m", "pytest", "-q",
-                                      "-x", "-p", "no:cacheprovider", "--assert=plain", "-k", "not firmware",
+                                      "PYTEST_DISABLE_PLUGIN_AUTOLOAD=1", "build/venv/bin/python",
+                                      "-m", "pytest", "-q",
+                                      "-x", "-p", "no:cacheprovider", "--assert=plain", "-k",
+                                      "not firmware",
                                       "tests/vm_can.py"], self._limits, place, learn=mutant is None)
         return verdict, step
 
@@ -276,14 +312,17 @@ SUBJECTS: dict[str, type[Library] | type[Server] | type[Client]] = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="mutants", description="Breaks a program; do its tests notice?")
+    parser = argparse.ArgumentParser(prog="mutants",
+                                     description="Breaks a program; do its tests notice?")
     parser.add_argument("subject", choices=SUBJECTS)
     parser.add_argument("--seed", type=int, default=1, help="of the sample")
     parser.add_argument("--count", type=int, help="how large a sample; all unless given")
     parser.add_argument("--file", action="append", help="mutants of this file alone (repeatable)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="so many at a time")
-    parser.add_argument("--sample", action="store_true", help="those of mutants_sample.tsv, each with its own test alone")
-    parser.add_argument("--record", type=Path, metavar="FILE", help="add a line to it for each: what noticed it")
+    parser.add_argument("--sample", action="store_true",
+                        help="those of mutants_sample.tsv, each with its own test alone")
+    parser.add_argument("--record", type=Path, metavar="FILE",
+                        help="add a line to it for each: what noticed it")
     parser.add_argument("--list", action="store_true", help="only list what would be tested")
     options = parser.parse_args()
     name = "mutants" if options.subject == "library" else f"mutants-{options.subject}"
@@ -299,9 +338,11 @@ def main() -> None:
         chosen = [mutant for mutant in every if mutant.key in only]
         missing = [" | ".join(key) for key in only.keys() - {mutant.key for mutant in chosen}]
         if missing:
-            raise SystemExit("\n".join(f"{SAMPLE.name}: no mutant is this; choose another: {one}" for one in missing))
+            raise SystemExit("\n".join(f"{SAMPLE.name}: no mutant is this; choose another: {one}"
+                                       for one in missing))
     else:
-        chosen = mutation.sample([mutant for mutant in every if not options.file or mutant.file in options.file],
+        chosen = mutation.sample([mutant for mutant in every if not options.file
+                                  or mutant.file in options.file],
                                  options.seed, options.count)
     if options.list:
         for mutant in chosen:
@@ -317,7 +358,8 @@ def main() -> None:
     subject.prepare(places[0])
     verdict = subject.test(None, places[0], True, sorted(set(only.values())))
     if verdict[0] != SURVIVED:
-        raise SystemExit(f"{name}: without any change it does not pass: {verdict[1]}: mend that first")
+        raise SystemExit(
+            f"{name}: without any change it does not pass: {verdict[1]}: mend that first")
     for place in places[1:]:
         shutil.copytree(places[0], place, symlinks=True)
 

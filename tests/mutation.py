@@ -1,13 +1,13 @@
-"""Mutation: small changes to a program, and what its tests say to each.
+"""Makes small changes to a program, and finds out whether its tests notice each.
 
-A mutant is a source file with one change: an operator, a constant, a flag or a statement that is
-gone, a condition that is turned round. Whatever passes a list of steps with it, survives.
-tests/mutants.py says what is changed and by which steps it is tested.
+A mutant is a source file with one change: another operator or constant, a flag or a statement that
+is gone, or a condition that is reversed. A mutant that passes all steps of a list survives.
+tests/mutants.py says what is changed, and by which steps it is tested.
 
-A step may use a multiple of the processor time and of the time that it takes without any change.
-What needs more is no failed test: it has a verdict of its own. A compiler that takes so long, or
-that fails without naming an error in the source, is an error of the machine, and ends everything.
-SPDX-License-Identifier: MIT
+A step may take several times as long as without any change, on the processor and on the clock. If
+it takes longer, that is not a failed test: it has a verdict of its own. If a compiler takes so
+long, or fails without naming an error in the source, something is wrong with the machine, and
+everything ends. SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -33,10 +33,12 @@ from pathlib import Path
 from queue import SimpleQueue
 
 KILLED, LATE, STILLBORN, SURVIVED = VERDICTS = ("killed", "timed out", "stillborn", "survived")
-SLACK = 10  # a step may take so many times as long as without any change,
-PROCESSOR_FLOOR = 2  # and so many seconds of the processor more,
-WALL_FLOOR = 60  # or of the clock, while others use the machine
-LATE_STATUS = 99  # by which a step itself may say that it took too long
+# A step may take SLACK times as long as without any change, and so many seconds more, on the
+# processor and on the clock (others may use the machine, too).
+SLACK = 10
+PROCESSOR_FLOOR = 2
+WALL_FLOOR = 60
+LATE_STATUS = 99  # with this status, a step says itself that it took too long
 
 
 @dataclass(frozen=True)
@@ -52,11 +54,11 @@ class Mutant:
         return self.file, self.before, self.after
 
 
-Change = tuple[int, int, str]  # from where to where in the text, and what comes there
+Change = tuple[int, int, str]  # the begin and the end in the text, and the new text for this part
 
 
-def made(file: str, text: str, changes: Iterable[Change]) -> list[Mutant]:
-    """A mutant for each change that makes a difference, in the order of the text."""
+def mutants_of(file: str, text: str, changes: Iterable[Change]) -> list[Mutant]:
+    """Returns a mutant for each change that makes a difference, in the order of the text."""
     lines = text.split("\n")
     found = []
     for start, end, new in sorted(set(changes)):
@@ -70,13 +72,13 @@ def made(file: str, text: str, changes: Iterable[Change]) -> list[Mutant]:
 
 
 def other_number(value: int) -> int:
-    """One that a test should tell from it: the next one, or twice as many."""
+    """Returns a number that a test should notice: the next one, or twice as many."""
     return value ^ 1 if value < 256 else 2 * value
 
 
 # ---- C ------------------------------------------------------------------------------------
 
-# What each operator may become. Longer ones first: `<<` is not two `<`.
+# What each operator may become. Longer operators come first: `<<` is not two `<`.
 OPERATORS = {
     "<<": (">>",), ">>": ("<<",), "++": ("--",), "--": ("++",),
     "+=": ("-=", "="), "-=": ("+=", "="), "&&": ("||",), "||": ("&&",),
@@ -85,19 +87,23 @@ OPERATORS = {
     "*": ("+",), "|": ("&",), "&": ("|",), "!": ("",), "=": (),
 }
 TOKEN = re.compile(
-    r"(?P<comment>/\*.*?\*/)|(?P<directive>^[ \t]*#(?!define DUMPULSE_[A-Z])[^\n]*)|(?P<text>\"[^\"\n]*\"|'[^'\n]*')"
-    r"|(?P<assertion>\btypedef char [^;]*;)"  # no code: tests/test_targets.py has it fail
+    r"(?P<comment>/\*.*?\*/)|(?P<directive>^[ \t]*#(?!define "
+    r"DUMPULSE_[A-Z])[^\n]*)|(?P<text>\"[^\"\n]*\"|'[^'\n]*')"
+    r"|(?P<assertion>\btypedef char [^;]*;)"  # no code; tests/test_targets.py tests that it fails
     r"|(?P<number>\b(?:0[xX][0-9A-Fa-f]+|\d+)(?P<suffix>[uUlL]*)\b)"
     r"|(?P<word>\b(?:true|false)\b)"
     r"|(?P<operator>"
     + "|".join(re.escape(operator) for operator in OPERATORS) + ")", re.S | re.M)
-# An assignment, a call, a count or a jump: no declaration, whose name stands after a type.
+# An assignment, a call, a ++ or --, or a jump. It is no declaration: there a type comes first.
 STATEMENT = re.compile(
     r"^ +(?:\(void\))?[*+-]*(?!(?:return|case|default|else|goto|if|while|for|do)\b)\w+"
-    r"(?:\[[^\]\n]*\]|\.\w+|->\w+)*(?: [-+*/|&]?= |\+\+|--|\(|;)(?:\"[^\"\n]*\"|[^;{}\"])*;?$", re.M)
-# Left alone, but for the library: how much room something gets, which is enough or more; and a
-# number that is compared, if another operator there says the same.
-DECLARATION = re.compile(r"^ *(?:static |const )*(?:char|u?int\d+_t|size_t|struct \w+|union \w+) \**\w+\[.*$", re.M)
+    r"(?:\[[^\]\n]*\]|\.\w+|->\w+)*(?: [-+*/|&]?= |\+\+|--|\(|;)(?:\"[^\"\n]*\"|[^;{}\"])*;?$",
+    re.M)
+# Two kinds of numbers are changed only in the library. One is the size of a buffer, which may be
+# more than enough. The other is a number in a comparison, if the change of an operator there does
+# the same.
+DECLARATION = re.compile(
+    r"^ *(?:static |const )*(?:char|u?int\d+_t|size_t|struct \w+|union \w+) \**\w+\[.*$", re.M)
 BRACKETS = re.compile(r"(?<=\w)\[[^\]\n]*\]|(?<=\])\[[^\]\n]*\]")
 COMPARED = re.compile(r"[<>]=? \d\w*|[!=]= 0\b|\bsizeof [\w.]+\[0")
 CONDITION = re.compile(r"\b(?:if|while) (?=\()")
@@ -105,7 +111,7 @@ FLAG = re.compile(r"(?<=[(, ])[A-Z][A-Z0-9_]+ \| | \| [A-Z][A-Z0-9_]+\b")
 
 
 def is_type(text: str, match: re.Match[str]) -> bool:
-    """A `*` or `&` that belongs to a type or takes an address is no operator here."""
+    """Does this `*` or `&` belong to a type, or take an address? Then it is not changed."""
     before, after = text[:match.start()].rstrip(), text[match.end():]
     if match["operator"] == "*":
         return not after[:1].isspace()
@@ -115,7 +121,7 @@ def is_type(text: str, match: re.Match[str]) -> bool:
 
 
 def closing(text: str, at: int) -> int:
-    """Where the parenthesis that opens there is closed."""
+    """Returns where the parenthesis is closed that opens there."""
     depth = 0
     for match in re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|[()]').finditer(text, at):
         depth += {"(": 1, ")": -1}.get(match[0], 0)
@@ -146,17 +152,19 @@ def c_changes(text: str, numbers: Callable[[int], Iterable[int]]) -> Iterator[Ch
 
 
 def more_c_changes(text: str) -> Iterator[Change]:
-    """Conditions turned round, unless one operator does that anyway; and flags that are gone."""
+    """Reverses conditions, unless the change of an operator does that anyway, and removes flags."""
     for match in CONDITION.finditer(text):
         end = closing(text, match.end())
-        if re.search(r"&&|\|\|", text[match.end():end]) or not re.search(r"[!=<>]=|[<>!]", text[match.end():end]):
+        if re.search(r"&&|\|\|", text[match.end():end]) or not re.search(r"[!=<>]=|[<>!]",
+                                                                         text[match.end():end]):
             yield match.end(), end, "(!" + text[match.end():end] + ")"
     for match in FLAG.finditer(text):
         yield match.start(), match.end(), ""
 
 
 def c_mutants(file: str, text: str, begin: int = 0, thorough: bool = False) -> list[Mutant]:
-    """Of what comes from `begin` on. `thorough`: constants one larger and one smaller."""
+    """Makes mutants of the text from `begin` on. `thorough`: changes a constant twice, to one more
+    and one less."""
     changes = set(c_changes(text, (lambda value: (value + 1, value - 1)) if thorough else
                             (lambda value: (other_number(value),))))
     alone = [match.span() for match in re.finditer(r"/\*.*?\*/", text, re.S)]
@@ -165,23 +173,26 @@ def c_mutants(file: str, text: str, begin: int = 0, thorough: bool = False) -> l
         for line in DECLARATION.finditer(text):
             alone += [match.span() for match in BRACKETS.finditer(text, *line.span())]
         alone += [(match.end() - 1, match.end()) for match in COMPARED.finditer(text)]
-        changes = {change for change in changes if not any(start < change[1] <= end for start, end in alone)}
-    return made(file, text, (change for change in changes if change[0] >= begin and not any(
+        changes = {change for change in changes
+                   if not any(start < change[1] <= end for start, end in alone)}
+    return mutants_of(file, text, (change for change in changes if change[0] >= begin and not any(
         start <= change[0] < end for start, end in alone)))
 
 
 # ---- Python -------------------------------------------------------------------------------
 
 PYTHON_OPERATORS = {
-    "==": "!=", "!=": "==", "<": "<=", "<=": "<", ">": ">=", ">=": ">", "+": "-", "-": "+", "*": "+",
+    "==": "!=", "!=": "==", "<": "<=", "<=": "<", ">": ">=", ">=": ">", "+": "-", "-": "+",
+    "*": "+",
     "/": "*", "//": "*", "%": "+", "<<": ">>", ">>": "<<", "+=": "-=", "-=": "+=", "&": "|",
     "and": "or", "or": "and", "True": "False", "False": "True",
 }
-FOR_READERS = {"help", "metavar", "description", "epilog", "usage", "prog"}  # no test reads all of it
+# Arguments with texts for people, which no test reads completely.
+FOR_READERS = {"help", "metavar", "description", "epilog", "usage", "prog"}
 
 
 class Places:
-    """Where the parser's lines and columns, which count bytes, are in the text."""
+    """Finds the parser's lines and columns in the text. The columns count bytes."""
 
     def __init__(self, text: str) -> None:
         self._lines = text.splitlines(keepends=True)
@@ -230,7 +241,8 @@ def node_changes(text: str, tree: ast.Module, places: Places) -> Iterator[Change
     for node in ast.walk(tree):
         if isinstance(node, (ast.If, ast.While, ast.IfExp)) and not (
                 isinstance(node.test, ast.Compare) and len(node.test.ops) == 1
-                and not isinstance(node.test.ops[0], (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Is, ast.IsNot, ast.In))):
+                and not isinstance(node.test.ops[0],
+                                   (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Is, ast.IsNot, ast.In))):
             if not isinstance(node.test, ast.Constant):
                 start, end = places.span(node.test)
                 yield start, end, f"not ({text[start:end]})"
@@ -249,8 +261,10 @@ def node_changes(text: str, tree: ast.Module, places: Places) -> Iterator[Change
                 yield earlier.start(), end, ""
         if isinstance(node, (ast.Raise, ast.Delete, ast.Continue, ast.Break, ast.AugAssign)) \
                 or isinstance(node, ast.Return) and node.value is None \
-                or isinstance(node, ast.Expr) and not isinstance(node.value, (ast.Constant, ast.Yield)) \
-                or isinstance(node, ast.Assign) and isinstance(node.targets[0], (ast.Attribute, ast.Subscript)):
+                or isinstance(node, ast.Expr) and not isinstance(node.value,
+                                                                 (ast.Constant, ast.Yield)) \
+                or isinstance(node, ast.Assign) and isinstance(node.targets[0],
+                                                               (ast.Attribute, ast.Subscript)):
             yield (*places.span(node), "pass")
 
 
@@ -261,17 +275,17 @@ def python_mutants(file: str, text: str) -> list[Mutant]:
     changes = [*token_changes(text, left_alone),
                *(change for change in node_changes(text, tree, places)
                  if not any(first <= change[0] < last for first, last in left_alone))]
-    return made(file, text, changes)
+    return mutants_of(file, text, changes)
 
 
 # ---- Steps --------------------------------------------------------------------------------
 
 class Stillborn(Exception):
-    """It does not compile."""
+    """The mutant does not compile."""
 
 
 def compiled(command: Sequence[object], seconds: float, cwd: Path | None = None) -> None:
-    """Stillborn only if the compiler names an error in the source."""
+    """Compiles. Raises Stillborn only if the compiler names an error in the source."""
     try:
         done = subprocess.run([str(word) for word in command], cwd=cwd, timeout=seconds,
                               capture_output=True, text=True, check=False)
@@ -285,7 +299,7 @@ def compiled(command: Sequence[object], seconds: float, cwd: Path | None = None)
 
 @dataclass
 class Limits:
-    """What each step took without any change, in seconds of the processor and of the clock."""
+    """How long each step took without any change, in seconds of the processor and of the clock."""
     taken: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def of(self, step: str) -> tuple[int, float]:
@@ -293,25 +307,29 @@ class Limits:
         return math.ceil(SLACK * processor) + PROCESSOR_FLOOR, SLACK * wall + WALL_FLOOR
 
 
-def run_step(step: str, command: Sequence[object], limits: Limits, cwd: Path, *, learn: bool = False,
+def run_step(step: str, command: Sequence[object], limits: Limits, cwd: Path, *,
+             learn: bool = False,
              no_verdict: Sequence[int] = (), **environment: str) -> str:
-    """SURVIVED, KILLED or LATE. `no_verdict`: the statuses that say that nothing was tested;
-    `learn`: what it takes now is what it takes without any change."""
+    """Runs a step. Returns SURVIVED, KILLED or LATE. `no_verdict`: the statuses which say that
+    nothing was tested. `learn`: the program is unchanged, so its times are kept."""
     processor, wall = limits.of(step)
 
     def limit() -> None:
-        os.setpgid(0, 0)  # no session of its own: a terminal that a test opens would become its
+        # It gets a group of its own, and no session: otherwise a terminal that a test opens would
+        # become the session's terminal.
+        os.setpgid(0, 0)
         resource.setrlimit(resource.RLIMIT_CPU, (processor, processor + 5))
 
     begun = time.monotonic()
-    process = subprocess.Popen([str(word) for word in command], cwd=cwd, text=True, stdin=subprocess.DEVNULL,
+    process = subprocess.Popen([str(word) for word in command], cwd=cwd, text=True,
+                               stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                env={**os.environ, **environment}, preexec_fn=limit)
     try:
         said, _ = process.communicate(timeout=wall)
     except subprocess.TimeoutExpired:
         said = ""
-    finally:  # what it has left running goes, too
+    finally:  # ends all that the step has left running, too
         is_late = process.poll() is None
         try:
             os.killpg(process.pid, signal.SIGKILL)
@@ -323,7 +341,7 @@ def run_step(step: str, command: Sequence[object], limits: Limits, cwd: Path, *,
         return LATE
     if status == 0:
         if learn:
-            # No more than this of it can have been the processor's, on one core or on two.
+            # The processor time cannot be more than this, on one core or on two.
             limits.taken[step] = (time.monotonic() - begun,) * 2
         return SURVIVED
     if status in no_verdict:
@@ -333,11 +351,12 @@ def run_step(step: str, command: Sequence[object], limits: Limits, cwd: Path, *,
 
 # ---- A campaign ---------------------------------------------------------------------------
 
-Verdict = tuple[str, str]  # one of VERDICTS, and the step that said so
+Verdict = tuple[str, str]  # one of VERDICTS, and the step that gave it
 
 
 def sample(every: Sequence[Mutant], seed: int, count: int | None) -> list[Mutant]:
-    """So many of them. A change of the source that makes none of these leaves the others chosen."""
+    """Chooses `count` mutants by the seed. If the source changes elsewhere, the choice stays the
+    same."""
     def rank(numbered: tuple[int, Mutant]) -> bytes:
         earlier = sum(mutant.key == numbered[1].key for mutant in every[:numbered[0]])
         return hashlib.sha256(repr((seed, numbered[1].key, earlier)).encode()).digest()
@@ -349,13 +368,15 @@ def sample(every: Sequence[Mutant], seed: int, count: int | None) -> list[Mutant
 
 
 def rows(path: Path) -> dict[tuple[str, str, str], str]:
-    """A list of mutants: file, line, changed line, and why it survives or what notices it."""
+    """Reads a list of mutants: file, line, changed line, and why it survives or what notices it."""
     known = {}
     for number, line in enumerate(path.read_text().splitlines(), 1):
         if line and not line.startswith("#"):
             fields = line.split("\t")
             if len(fields) != 4 or not fields[3].strip():
-                raise SystemExit(f"{path.name}:{number}: file, line, changed line and one more field, with tabs between")
+                raise SystemExit(
+                    f"{path.name}:{number}: file, line, changed line and one more field, with "
+                    "tabs between")
             if tuple(fields[:3]) in known:
                 raise SystemExit(f"{path.name}:{number}: is there twice")
             known[fields[0], fields[1], fields[2]] = fields[3]
@@ -365,9 +386,10 @@ def rows(path: Path) -> dict[tuple[str, str, str], str]:
 def campaign(name: str, every: Sequence[Mutant], chosen: Sequence[Mutant],
              known: dict[tuple[str, str, str], str], places: Sequence[Path],
              verdict: Callable[[Mutant, Path, bool], Verdict], least: float = 0.0) -> list[str]:
-    """Tests the chosen ones, one in each place at a time; prints what came out, and returns what is
-    wrong with it. `every` is all that there could have been, `least` the share that must be killed. What contradicts the
-    list is tested once more, with patience: verdict(mutant, place, patient)."""
+    """Tests the chosen mutants, in each place one at a time. Prints the results, and returns what
+    is wrong with them. `every`: all mutants that could have been chosen. `least`: the share that
+    must be killed. If a result contradicts the list, the mutant is tested once more, with patience:
+    verdict(mutant, place, patient)."""
     free: SimpleQueue[Path] = SimpleQueue()
     for place in places:
         free.put(place)
@@ -388,7 +410,8 @@ def campaign(name: str, every: Sequence[Mutant], chosen: Sequence[Mutant],
         for mutant, result in zip(chosen, pool.map(tested, chosen)):
             results.append((mutant, result))
             if result[0] == SURVIVED and mutant.key not in known:
-                print(f"{mutant.file}:{mutant.line}: no test notices\n    {mutant.before}\n    {mutant.after}",
+                print(f"{mutant.file}:{mutant.line}: no test notices\n    {mutant.before}\n    "
+                      f"{mutant.after}",
                       file=sys.stderr, flush=True)
             now = time.monotonic()
             if now - shown > (1 if sys.stderr.isatty() else 60) or len(results) == len(chosen):
@@ -400,25 +423,31 @@ def campaign(name: str, every: Sequence[Mutant], chosen: Sequence[Mutant],
 
     faults = []
     survivors = {mutant.key for mutant, (result, _) in results if result == SURVIVED}
-    unexplained = sum(result == SURVIVED and mutant.key not in known for mutant, (result, _) in results)
+    unexplained = sum(result == SURVIVED and mutant.key not in known
+                      for mutant, (result, _) in results)
     if unexplained:
         faults.append(f"{name}: {unexplained} survivors above are not explained")
     noticed = {mutant.key for mutant in chosen} - survivors
     possible = {mutant.key for mutant in every}
-    faults += [f"a listed survivor is noticed now: {' | '.join(key)}" for key in known if key in noticed]
-    faults += [f"a listed survivor is none any more: {' | '.join(key)}" for key in known if key not in possible]
+    faults += [f"a listed survivor is noticed now: {' | '.join(key)}" for key in known
+               if key in noticed]
+    faults += [f"a listed survivor is none any more: {' | '.join(key)}" for key in known
+               if key not in possible]
 
     total = Counter(result for _, (result, _) in results)
     for file in sorted({mutant.file for mutant in chosen}):
         of_file = Counter(result for mutant, (result, _) in results if mutant.file == file)
         live = sum(of_file.values()) - of_file[STILLBORN]
-        print(f"  {file:20} {of_file[KILLED] + of_file[LATE]:4} of {live:4} noticed, {of_file[LATE]} of them by a "
+        print(f"  {file:20} {of_file[KILLED] + of_file[LATE]:4} of {live:4} noticed, "
+              f"{of_file[LATE]} of them by a "
               f"time-out; {of_file[STILLBORN]} did not compile")
-    steps = Counter(step.split("::")[0] for _, (result, step) in results if result in (KILLED, LATE))
+    steps = Counter(step.split("::")[0] for _, (result, step) in results
+                    if result in (KILLED, LATE))
     live = len(results) - total[STILLBORN]
     share = (total[KILLED] + total[LATE]) / live if live else 0.0
     print(f"{name}: of {live} mutants {total[KILLED]} killed and {total[LATE]} timed out "
-          f"({', '.join(f'{step} {count}' for step, count in steps.most_common())}); {total[SURVIVED]} survived, "
+          f"({', '.join(f'{step} {count}' for step, count in steps.most_common())}); "
+          f"{total[SURVIVED]} survived, "
           f"of which {len(survivors & known.keys())} are explained: {share:.1%} noticed; "
           f"{total[STILLBORN]} did not compile")
     if share < least:

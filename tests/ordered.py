@@ -1,11 +1,12 @@
-"""A plugin of pytest, for tests/mutants.py: the tests that may soon tell something come first.
+"""A plugin of pytest for tests/mutants.py. It runs first the tests that are likely to fail soon.
 
-DUMPULSE_ORDER names a file, in JSON: `seconds` of each test, without any change to the program,
-and the tests that come `first` of all. The rest follows, the fastest first. What fails is run once
-more. A test that takes ten times as long, and `floor` seconds more, ends everything with status 99.
-If the file is not there yet, it is written, with the seconds. What fails first is written to the
-file DUMPULSE_FAILED.
-SPDX-License-Identifier: MIT
+DUMPULSE_ORDER names a file in JSON. It has the `seconds` of each test for the unchanged program,
+and the tests that come `first`. The other tests follow, the fastest first. If the file does not
+exist, it is written, with the seconds.
+
+A test that fails runs once more. If a test takes ten times as long as for the unchanged program,
+and `floor` seconds more, everything ends with status 99. The name of the first test that fails goes
+into the file that DUMPULSE_FAILED names. SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -24,18 +25,20 @@ from tests.mutation import LATE_STATUS, SLACK
 
 _order = Path(os.environ["DUMPULSE_ORDER"])
 _learning = not _order.exists()
-_known: dict[str, Any] = {"seconds": {}, "first": [], "floor": 300.0} if _learning else json.loads(_order.read_text())
+_known: dict[str, Any] = json.loads(_order.read_text()) if not _learning else \
+    {"seconds": {}, "first": [], "floor": 300.0}
 _taken: dict[str, float] = defaultdict(float)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     first = {test: number for number, test in enumerate(_known["first"])}
-    items.sort(key=lambda item: (first.get(item.nodeid, len(first)), _known["seconds"].get(item.nodeid, 0.0)))
+    items.sort(key=lambda item: (first.get(item.nodeid, len(first)),
+                                 _known["seconds"].get(item.nodeid, 0.0)))
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
-    """A test has failed when it has failed twice: on a busy machine it may once."""
+    """A test counts as failed if it fails twice, because it may fail once on a busy machine."""
     limit = _known["floor"] + SLACK * _known["seconds"].get(item.nodeid, 0.0)
     watchdog = threading.Timer(2 * limit, os._exit, [LATE_STATUS])
     watchdog.daemon = True
@@ -43,7 +46,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     reports = runtestprotocol(item, log=False, nextitem=nextitem)
     if any(report.failed for report in reports) and isinstance(item, pytest.Function):
-        item._initrequest()  # its fixtures are made again
+        item._initrequest()  # so that its fixtures are made again
         reports = runtestprotocol(item, log=False, nextitem=nextitem)
     watchdog.cancel()
     for report in reports:

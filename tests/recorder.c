@@ -1,6 +1,5 @@
-/* Hooks that write down what they are called with, for a test to read afterwards:
- * nothing is decided in a callback, where a failure could get lost.
- * SPDX-License-Identifier: MIT */
+/* Hooks that write down their arguments. A test reads these afterwards: if it checked them in the
+ * hook, a failure could get lost.   SPDX-License-Identifier: MIT */
 #include <string.h>
 
 #include "dumpulse.h"
@@ -8,8 +7,8 @@
 enum { CALLS_MAX = 16, TIME = 1, SEND = 2 };
 
 typedef struct recorder {
-    uint32_t count; /* goes on beyond CALLS_MAX; only that many are kept */
-    uint32_t now;   /* what the clock answers; the test sets it */
+    uint32_t count; /* of all calls; only the first CALLS_MAX are kept */
+    uint32_t now;   /* the clock's answer, which the test sets */
     struct {
         uint32_t kind;
         const void *context, *packet;

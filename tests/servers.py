@@ -1,4 +1,4 @@
-"""The real udpserver on loopback, for tests.     SPDX-License-Identifier: MIT
+"""Runs the real udpserver on loopback, for tests.     SPDX-License-Identifier: MIT
 
     with Server("--tick", "100") as server:
         ... server.port ...
@@ -27,7 +27,7 @@ Counters = dict[str, int]
 
 
 def command() -> list[str]:
-    """What runs the server."""
+    """The command that runs the server."""
     return shlex.split(os.environ.get("DUMPULSE_SERVER", "")) or [built("build/udpserver")]
 
 
@@ -45,7 +45,7 @@ class Lines:
             self.lines.append(line.rstrip("\n"))
 
     def all(self) -> list[str]:
-        """Every line, once the program has ended; its pipe is closed."""
+        """Waits until the program has ended. Returns all lines, and closes the pipe."""
         self._reader.join(PATIENCE)
         assert not self._reader.is_alive()
         self._stream.close()
@@ -53,12 +53,12 @@ class Lines:
 
 
 class Server:
-    """A running udpserver. Leaving the context kills it, if it has not been stopped."""
+    """A running udpserver. At the end of the context it is killed, if it has not been stopped."""
 
     def __init__(self, *options: str, port: int | None = 0, wrap: Sequence[str] = (),
                  program: Sequence[str] = (), **popen: object) -> None:
         argv = [*wrap, *(program or command()), "--stats-json", *options]
-        if port is not None:  # None: systemd's sockets, which know their own
+        if port is not None:  # None: the server gets bound sockets, as from systemd
             argv.append(str(port))
         self.process = subprocess.Popen(  # type: ignore[call-overload]
             argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -78,7 +78,7 @@ class Server:
                                    "\n".join(self.stderr.lines), re.M)[0])
 
     def _started(self) -> bool:
-        """The last line of the start has been said, after which packets are taken."""
+        """Has it logged the last line of its start? After that it takes packets."""
         return any("udpserver: reports to " in line for line in self.stderr.lines)
 
     def __enter__(self) -> Server:
@@ -89,7 +89,7 @@ class Server:
         self.kill()
 
     def kill(self) -> None:
-        """SIGKILL, if it still runs."""
+        """Kills it with SIGKILL, if it still runs."""
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait(PATIENCE)
@@ -97,14 +97,14 @@ class Server:
             lines.all()
 
     def stats(self) -> Counters:
-        """The counters now: SIGUSR1, and the line that it prints."""
+        """Asks for the counters by SIGUSR1, and returns them."""
         before = len(self.stdout.lines)
         self.process.send_signal(signal.SIGUSR1)
         wait_until(lambda: len(self.stdout.lines) > before, "the counters are printed")
         return self._counters(self.stdout.lines[before])
 
     def wait_for(self, condition: Callable[[Counters], bool], what: str) -> Counters:
-        """The counters, once they are like this."""
+        """Waits until the counters fulfil the condition, and returns them."""
         counters = self.stats()
         deadline = time.monotonic() + PATIENCE
         while not condition(counters):
@@ -114,14 +114,14 @@ class Server:
         return counters
 
     def stop(self, status: int = 0) -> Counters:
-        """Ends it by SIGTERM, and returns the last counters that it printed. It must still run: a server that
-        has ended by itself is none that was stopped."""
+        """Ends it by SIGTERM, and returns the last counters that it printed. It must still run: it
+        is an error if the server has ended by itself."""
         assert self.process.poll() is None, f"it has ended already: {self.stderr.all()}"
         self.process.terminate()
         return self.ended(status)
 
     def ended(self, status: int = 0) -> Counters:
-        """The last counters that it printed, once it has ended after a signal that it has got."""
+        """Waits until it has ended after a signal. Returns the last counters that it printed."""
         assert self.process.wait(PATIENCE) == status, self.stderr.all()
         return self._counters(self.stdout.all()[-1])
 

@@ -1,7 +1,8 @@
-"""A million heartbeats from several sources at full speed, with junk mixed in.     make soak
+"""Sends a million heartbeats from several sources at full speed, mixed with junk.     make soak
 
-Nothing is accepted that should not be, memory stays flat, no descriptor is leaked, and the
-counters add up to what was sent less what the kernel dropped.     SPDX-License-Identifier: MIT
+It checks that the server accepts nothing wrong, that its memory does not grow, that it leaks no
+descriptor, and that the counters add up: they count the packets sent less those that the kernel has
+dropped.     SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -20,18 +21,18 @@ from tests.test_udpserver import Peer
 
 SOURCES = 4
 HEARTBEATS = 1_000_000
-EACH = 1000  # packets in a source's cycle, one in five of them junk
+EACH = 1000  # packets in a source's cycle; one in five is junk
 CYCLES = HEARTBEATS * 5 // 4 // SOURCES // EACH
 MEMORY_SLACK = 128  # KB
 
 
 def value_of(variable: int, source: int) -> int:
-    """What good heartbeats of it say; junk always says something else."""
+    """The value of good heartbeats for this variable. Junk always has another value."""
     return (variable * 3 + source * 50) % 256
 
 
 def cycle_of(source: int, seed: int) -> list[tuple[bytes, str]]:
-    """The packets that a source sends over and over, and what each must be counted as."""
+    """The packets that a source sends again and again, and which counter must count each."""
     chance = random.Random(seed + source)
     cycle = []
     for _ in range(EACH * 4 // 5):
@@ -42,7 +43,8 @@ def cycle_of(source: int, seed: int) -> list[tuple[bytes, str]]:
         wrong = (value_of(variable, source) + chance.randrange(1, 256)) % 256
         bad = heartbeat(variable, source, wrong)
         cycle.append(chance.choice([
-            (bad[:chance.randrange(8)], "length"), (bad + chance.randbytes(chance.randrange(1, 500)), "length"),
+            (bad[:chance.randrange(8)], "length"),
+            (bad + chance.randbytes(chance.randrange(1, 500)), "length"),
             (heartbeat(variable, source, wrong, magic=chance.randrange(0xF1)), "magic"),
             (bytes((bad[0] ^ 1 << chance.randrange(8),)) + bad[1:], "checksum"),
             (checksummed(bytes((0xF1, chance.randrange(64, 256), source, wrong))), "variable")]))
@@ -68,19 +70,21 @@ def memory_and_descriptors(server: Server) -> tuple[int, int]:
 
 
 def check_table(entries: list[bytes]) -> None:
-    """Every entry is unset, or what one of the sources says when it says something good."""
+    """Checks that every entry is unset, or is from a good heartbeat of one of the sources."""
     for variable, entry in enumerate(entries):
         source, value = entry[2:]
-        assert entry == bytes(4) or 1 <= source <= SOURCES and value == value_of(variable, source), \
+        assert entry == bytes(4) or 1 <= source <= SOURCES \
+            and value == value_of(variable, source), \
             f"variable {variable} has {entry.hex()}, which no good heartbeat said"
 
 
 def soak(seed: int, server: Server) -> Counters:
     with Peer(server) as peer:
-        for source in range(1, SOURCES + 1):  # every path once, before memory is looked at
+        for source in range(1, SOURCES + 1):  # every path runs once before the memory is measured
             for packet, _ in cycle_of(source, seed):
                 peer.send(packet)
-        server.wait_for(lambda now: now["packets"] + now["drops"] >= EACH * SOURCES, "that is taken")
+        server.wait_for(lambda now: now["packets"] + now["drops"] >= EACH * SOURCES,
+                        "that is taken")
         peer.ask()
         requests = 1
         before = memory_and_descriptors(server)
@@ -95,22 +99,26 @@ def soak(seed: int, server: Server) -> Counters:
             try:
                 check_table(peer.ask())
             except TimeoutError:
-                continue  # the buffer was full when it came
+                continue  # the buffer was full when the request came
         for sender in senders:
             sender.join()
             assert sender.exitcode == 0
         sent = (CYCLES + 1) * EACH * SOURCES + requests
-        server.wait_for(lambda now: now["packets"] + now["drops"] >= sent, "every packet is counted")
+        server.wait_for(lambda now: now["packets"] + now["drops"] >= sent,
+                        "every packet is counted")
         model = Agent()
-        for variable in range(64):  # at rest again, the table is the model's, byte for byte
-            last = heartbeat(variable, 1 + variable % SOURCES, value_of(variable, 1 + variable % SOURCES))
+        for variable in range(64):  # when nothing is dropped, the table must be the model's
+            last = heartbeat(variable, 1 + variable % SOURCES,
+                             value_of(variable, 1 + variable % SOURCES))
             model.process(0, last)
             peer.send(last)
-        server.wait_for(lambda now: now["packets"] + now["drops"] >= sent + 64, "the last are counted")
+        server.wait_for(lambda now: now["packets"] + now["drops"] >= sent + 64,
+                        "the last are counted")
         assert [entry[2:] for entry in peer.ask()] == [entry[2:] for entry in model.entries]
         after = memory_and_descriptors(server)
         assert after[1] == before[1], f"{after[1] - before[1]} descriptors leaked"
-        assert after[0] <= before[0] + MEMORY_SLACK, f"memory grew from {before[0]} to {after[0]} KB"
+        assert after[0] <= before[0] + MEMORY_SLACK, \
+            f"memory grew from {before[0]} to {after[0]} KB"
         counters = server.stop()
     assert counters["packets"] + counters["drops"] == sent + 64 + 1
     expected = Counter({"heartbeats": 64})
@@ -124,7 +132,8 @@ def soak(seed: int, server: Server) -> Counters:
     assert missing <= counters["drops"]
     assert counters["not_allowed"] == counters["rate"] == 0
     print(f"soak: {counters['heartbeats']} heartbeats and "
-          f"{sum(counters[kind] for kind in expected) - counters['heartbeats']} junk packets of {SOURCES} sources "
+          f"{sum(counters[kind] for kind in expected) - counters['heartbeats']} junk packets of "
+          f"{SOURCES} sources "
           f"taken, {counters['drops']} dropped by the kernel, {after[0]} KB of memory")
     return counters
 

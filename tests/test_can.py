@@ -1,4 +1,6 @@
-"""Everything over CAN: in a virtual machine whose kernel has it, and what needs no CAN here.     SPDX-License-Identifier: MIT"""
+"""Tests everything over CAN: in a virtual machine whose kernel has CAN, and here, if the test needs
+no CAN.     SPDX-License-Identifier: MIT
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from sim.programs import PATIENCE, built
 from sim.targets import ROOT, run
 from tests import vm
 
-# Without plugins and rewritten assertions: Python is slow in an emulated machine.
+# Python is slow in an emulated machine, so pytest runs without plugins and rewritten assertions.
 GUEST = ("PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 build/venv/bin/python -m pytest -q -p no:cacheprovider "
          "--assert=plain --color=no --tb=short --durations=8 tests/vm_can.py")
 
@@ -30,12 +32,13 @@ def test_in_a_machine_with_can() -> None:
     status, output = vm.run_in_vm(GUEST)
     print(output)
     assert status == 0, output
-    passed = re.findall(r"^(\d+) passed in ", output, re.M)  # and none is skipped
+    passed = re.findall(r"^(\d+) passed in ", output, re.M)  # no test may be skipped
     assert passed and int(passed[0]) >= 34, output
 
 
 def test_help_fits_the_terminal_and_the_manual_has_every_option() -> None:
-    help_text = subprocess.run([built("build/canserver"), "--help"], check=True, capture_output=True,
+    help_text = subprocess.run([built("build/canserver"), "--help"], check=True,
+                               capture_output=True,
                                text=True).stdout
     assert max(map(len, help_text.splitlines())) < 80 and len(help_text.splitlines()) < 24
     manual = (ROOT / "man" / "canserver.8").read_text().replace("\\-", "-")
@@ -44,8 +47,9 @@ def test_help_fits_the_terminal_and_the_manual_has_every_option() -> None:
 
 
 def canserver(*arguments: str, before: str = "") -> subprocess.CompletedProcess[str]:
-    """What it says to these; `before` is shell that may turn its descriptors."""
-    return subprocess.run(["bash", "-c", f'{before} "$@"', "bash", built("build/canserver"), *arguments],
+    """Runs canserver. `before` is shell code that may change its descriptors."""
+    return subprocess.run(["bash", "-c", f'{before} "$@"', "bash", built("build/canserver"),
+                           *arguments],
                           capture_output=True, text=True, timeout=PATIENCE)
 
 
@@ -73,9 +77,10 @@ def test_wrong_arguments(arguments: list[str], why: str) -> None:
 
 
 def test_help_and_version() -> None:
-    """Neither needs an interface, and both notice that nobody could read them."""
+    """Neither needs an interface. Both fail if they cannot write their text."""
     assert canserver("--version").stdout == subprocess.run(
-        [built("build/udpserver"), "--version"], capture_output=True, text=True).stdout.replace("udp", "can")
+        [built("build/udpserver"), "--version"], capture_output=True,
+        text=True).stdout.replace("udp", "can")
     for option, begins in (("--help", "usage: canserver "), ("--version", "canserver 1.")):
         done = canserver(option)
         assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith(begins)
@@ -85,7 +90,8 @@ def test_help_and_version() -> None:
 def test_without_can_it_says_so() -> None:
     done = canserver("nocan0")
     assert done.returncode == 1
-    assert re.fullmatch("canserver: cannot use nocan0: (this kernel has no CAN; modprobe can-raw may load "
+    assert re.fullmatch(
+        "canserver: cannot use nocan0: (this kernel has no CAN; modprobe can-raw may load "
                         "it|there is no such CAN interface; ip link lists them)\n", done.stderr)
 
 
@@ -93,9 +99,10 @@ def test_without_can_it_says_so() -> None:
     ("can:", "'can:' is not a CAN interface: write it like can:can0"),
     ("can:a/b", "'can:a/b' is not a CAN interface"), ("can:" + "x" * 16, "is not a CAN interface"),
     ("can:" + "é" * 8, "is not a CAN interface"),  # 16 bytes
-    ("can:" + "\udcff" * 16, "is not a CAN interface"),  # so do bytes arrive that are no UTF-8
+    ("can:" + "\udcff" * 16, "is not a CAN interface"),  # bytes that are no UTF-8 arrive like this
     ("can:can0:", "'' is not a CAN identifier: it has 3 hexadecimal digits, or 8"),
-    ("can:can0:0x680", "'0x680' is not a CAN identifier"), ("can:can0:1680", "is not a CAN identifier"),
+    ("can:can0:0x680", "'0x680' is not a CAN identifier"),
+    ("can:can0:1680", "is not a CAN identifier"),
     ("can:can0:681", "it must be a multiple of 80 hexadecimal, like 680"),
     ("can:can0:880", "'880' cannot be the first of 128 identifiers"),
     ("can:can0:20000000", "cannot be the first"), ("can:can0:680:1", "is not a CAN identifier")])
@@ -114,14 +121,15 @@ def test_addresses_that_can_be(address: str, interface: str, base: int) -> None:
 
 def test_a_kernel_that_cannot_be_fetched_is_a_failure(monkeypatch: pytest.MonkeyPatch,
                                                       tmp_path: Path) -> None:
-    """And says why, from apt; no test is skipped."""
+    """The failure has apt's reason, and no test is skipped."""
     monkeypatch.setattr(vm, "BUILD", tmp_path)
-    monkeypatch.setattr(vm, "unpack", lambda work, package: run(["apt-get", "download", "no-such-kernel"]))
+    monkeypatch.setattr(vm, "unpack",
+                        lambda work, package: run(["apt-get", "download", "no-such-kernel"]))
     with pytest.raises(SystemExit, match="no-such-kernel"):
         vm.kernel.__wrapped__()
 
 
-# ---- The client, with the frames that a kernel would bring ----------------------------------
+# ---- The client, with frames as from a kernel -----------------------------------------------
 
 FRAME = struct.Struct("=LB3x8s")
 BASE = 0x680
@@ -135,7 +143,7 @@ def frames_of(report: bytes) -> list[bytes]:
 
 @pytest.fixture
 def bus() -> Iterator[tuple[client.Can, socket.socket]]:
-    """A reader, and the other end of the socket that it has in place of one for CAN."""
+    """A reader with a socket that replaces one for CAN, and the other end of this socket."""
     reader = client.Can("can0", BASE)
     ours, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     ours.setblocking(False)
@@ -146,7 +154,8 @@ def bus() -> Iterator[tuple[client.Can, socket.socket]]:
     other.close()
 
 
-def test_the_client_sends_what_the_specification_shows(bus: tuple[client.Can, socket.socket]) -> None:
+def test_the_client_sends_what_the_specification_shows(bus: tuple[client.Can,
+                                                                  socket.socket]) -> None:
     reader, other = bus
     reader.send(REQUEST)
     reader.send(client.heartbeat(3, 76, 9))
@@ -155,7 +164,7 @@ def test_the_client_sends_what_the_specification_shows(bus: tuple[client.Can, so
 
 
 def heard(bus: tuple[client.Can, socket.socket], frames: list[bytes]) -> list[bytes | str]:
-    """What a reader makes of these frames: reports, and what it says of broken ones."""
+    """What a reader returns for these frames: reports, and messages about broken ones."""
     reader, other = bus
     made: list[bytes | str] = []
     for frame in frames:
@@ -175,24 +184,26 @@ def lost(at: int) -> str:
 
 @pytest.mark.parametrize("at", range(33))
 def test_one_frame_is_wrong(bus: tuple[client.Can, socket.socket], at: int) -> None:
-    """Wherever it is: that report is dropped to its end, and the next whole one is taken."""
+    """One frame of a report is wrong. The report is dropped, and the next one is taken."""
     frames = frames_of(GOOD)
     before, one, after = frames[:at], frames[at], frames[at + 1:]
     number, length, part = FRAME.unpack(one)
-    # Without the first, none has begun; without the last, the next one begins.
+    # Without the first frame, no report begins. Without the last one, the next report begins.
     assert heard(bus, [*before, *after, *frames]) == [*([lost(at)] if 0 < at < 32 else []), GOOD]
-    # The first one again begins anew; the last one again belongs to nothing.
-    assert heard(bus, [*before, one, one, *after, *frames]) == [lost(at + 1) if 0 < at < 32 else GOOD, GOOD]
+    # If the first frame comes again, the report begins again. If the last one does, it is ignored.
+    assert heard(bus, [*before, one, one, *after, *frames]) == [lost(at + 1) if 0 < at < 32
+                                                                else GOOD, GOOD]
     for size in {0, 4, 7, 8} - {length}:
-        assert heard(bus, [*before, FRAME.pack(number, size, part), *after, *frames]) == [lost(at), GOOD]
+        assert heard(bus, [*before, FRAME.pack(number, size, part), *after,
+                           *frames]) == [lost(at), GOOD]
 
 
 def test_two_reports_at_once(bus: tuple[client.Can, socket.socket]) -> None:
-    """Of two agents that were given the same identifiers, or of one that broke off."""
+    """They come from two agents with the same identifiers, or from one that was interrupted."""
     frames, other = frames_of(GOOD), frames_of(checksummed(bytes(256)))
     mixed = [frame for pair in zip(frames, other) for frame in pair]
     assert heard(bus, mixed) == [lost(2)]
-    asked = FRAME.pack(BASE + 127, 8, REQUEST)  # others' requests belong to no report
+    asked = FRAME.pack(BASE + 127, 8, REQUEST)  # another reader's request is no part of a report
     assert heard(bus, [one for frame in frames for one in (asked, frame)]) == [GOOD]
     assert heard(bus, [*other[:20], *frames]) == [GOOD]
     assert heard(bus, [*other[20:], *frames]) == [GOOD]
@@ -201,9 +212,9 @@ def test_two_reports_at_once(bus: tuple[client.Can, socket.socket]) -> None:
         client.parse_report(b"".join(half for half in halves if isinstance(half, bytes)))
 
 
-def test_a_bus_that_is_never_silent_does_not_stop_the_clock(bus: tuple[client.Can, socket.socket],
-                                                            monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other readers' requests, without end: it is as if nothing came."""
+def test_a_bus_that_is_never_silent_does_not_stop_the_clock(
+        bus: tuple[client.Can, socket.socket], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other readers send requests without end. The reader must give up as if nothing came."""
     reader, other = bus
     end = time.monotonic() + PATIENCE
 

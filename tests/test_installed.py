@@ -1,4 +1,4 @@
-"""What `make install` puts in place for client.py: its name, module, manual, examples, completion.
+"""Tests what `make install` installs for client.py: name, module, manual, examples and completion.
 
 SPDX-License-Identifier: MIT
 """
@@ -27,7 +27,8 @@ SYSTEM_PYTHON = "/usr/bin/python3"
 
 
 def make(target: str, prefix: str | Path, *more: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["make", "-s", "--no-print-directory", "-C", ROOT, target, f"PREFIX={prefix}", *more],
+    return subprocess.run(["make", "-s", "--no-print-directory", "-C", ROOT, target,
+                           f"PREFIX={prefix}", *more],
                           check=False, capture_output=True, text=True, timeout=4 * PATIENCE)
 
 
@@ -44,7 +45,7 @@ def run(*argv: str | Path, **environment: str) -> subprocess.CompletedProcess[st
                           env={**os.environ, "COLUMNS": "80", **environment})
 
 
-# ---------------------------------------------------------------- the name it is called by
+# ---------------------------------------------------------------- its name
 
 
 @pytest.mark.parametrize("command", ["", *client.COMMANDS])
@@ -55,15 +56,19 @@ def test_its_help_and_errors_have_the_name_that_was_typed(command: str, prefix: 
     assert max(map(len, shown.splitlines())) <= 80
     assert run(called, *command.split(), "--version").stdout == f"dumpulse {client.VERSION}\n"
     wrong = run(called, *command.split(), "--nonsense")
-    assert "see dumpulse" in wrong.stdout + wrong.stderr and "client.py" not in wrong.stdout + wrong.stderr
+    output = wrong.stdout + wrong.stderr
+    assert "see dumpulse" in output and "client.py" not in output
 
 
 def test_other_errors_have_it_too(prefix: Path) -> None:
     called = prefix / "bin" / "dumpulse"
     with FakeAgent([GOOD]) as agent, open("/dev/full", "w", encoding="utf-8") as full:
-        assert run(called, "set", agent.address, "4", "1", "--confirm").stderr.startswith("dumpulse: not confirmed: ")
-        assert run(called, "localhost", "-n", "3").stderr == "dumpulse: -n and -s go with -v VALUE (see dumpulse --help)\n"
-        result = subprocess.run([called, "get", agent.address], stdout=full, stderr=subprocess.PIPE, text=True,
+        assert run(called, "set", agent.address, "4", "1",
+                   "--confirm").stderr.startswith("dumpulse: not confirmed: ")
+        assert run(called, "localhost", "-n",
+                   "3").stderr == "dumpulse: -n and -s go with -v VALUE (see dumpulse --help)\n"
+        result = subprocess.run([called, "get", agent.address], stdout=full,
+                                stderr=subprocess.PIPE, text=True,
                                 check=False, timeout=PATIENCE)
         assert result.stderr.startswith("dumpulse: cannot write: ")
 
@@ -80,7 +85,8 @@ def test_a_name_that_a_terminal_would_obey(tmp_path: Path) -> None:
 def test_the_module_can_be_imported(prefix: Path) -> None:
     (module,) = prefix.rglob("dumpulse.py")
     script = "import dumpulse; print(dumpulse.__file__, dumpulse.heartbeat(3, 76, 9).hex())"
-    shown = run(SYSTEM_PYTHON, "-I", "-c", f"import sys; sys.path.insert(0, {str(module.parent)!r}); {script}")
+    shown = run(SYSTEM_PYTHON, "-I", "-c",
+                f"import sys; sys.path.insert(0, {str(module.parent)!r}); {script}")
     assert shown.stdout.split() == [str(module), "0472014af1034c09"], shown.stderr
 
 
@@ -88,7 +94,8 @@ def test_the_module_can_be_imported(prefix: Path) -> None:
 def test_the_systems_python_looks_where_it_is_put(place: str, tmp_path: Path) -> None:
     assert make("install", place, f"DESTDIR={tmp_path}").returncode == 0
     (module,) = tmp_path.rglob("dumpulse.py")
-    searched = run(SYSTEM_PYTHON, "-I", "-c", "import sys; print(*sys.path, sep='\\n')").stdout.splitlines()
+    searched = run(SYSTEM_PYTHON, "-I", "-c",
+                   "import sys; print(*sys.path, sep='\\n')").stdout.splitlines()
     folder = "/" + str(module.parent.relative_to(tmp_path))
     assert folder in searched and folder.startswith(f"{place.rstrip('/')}/lib/")
     assert make("uninstall", place, f"DESTDIR={tmp_path}").returncode == 0
@@ -120,11 +127,13 @@ def test_what_is_made_from_the_parser_is_up_to_date() -> None:
 
 
 def test_the_manual_has_every_option_command_and_status(prefix: Path) -> None:
-    shown = run("groff", "-man", "-Tascii", "-P-cbou", str(prefix / "share" / "man" / "man1" / "dumpulse.1"))
+    shown = run("groff", "-man", "-Tascii", "-P-cbou",
+                str(prefix / "share" / "man" / "man1" / "dumpulse.1"))
     assert shown.returncode == 0 and not shown.stderr
     text = shown.stdout
     described = re.findall(r"^ {7}(-.*)", text, re.M)
-    named = {word for line in described for word in re.findall(r"(?<![\w-])--?[A-Za-z][a-z-]*", line)}
+    named = {word for line in described for word in re.findall(r"(?<![\w-])--?[A-Za-z][a-z-]*",
+                                                               line)}
     parsed = {word for command in completion.COMMANDS for option in completion.options(command)
               for word in option.option_strings}
     assert named == parsed
@@ -137,7 +146,8 @@ def test_the_manual_has_every_option_command_and_status(prefix: Path) -> None:
 
 
 def checked(words: list[str]) -> tuple[client.Settings, str]:
-    """What `check` makes of a command line of a monitor, from its third word on."""
+    """The settings that `check` reads from the command line of a monitor, from its third word
+    on."""
     assert Path(words[0]).name == "dumpulse" and words[1] == "check"
     options = client.build_parser("check").parse_intermixed_args(words[2:])
     return client.make_settings(options), options.plugin_host
@@ -147,7 +157,8 @@ def test_the_commands_for_nagios(prefix: Path) -> None:
     text = (prefix / "share/doc/dumpulse/examples/nagios.cfg").read_text()
     objects = [(kind, dict(line.split(None, 1) for line in body.strip().splitlines()))
                for kind, body in re.findall(r"^define (\w+) \{\n(.*?)^\}", text, re.M | re.S)]
-    lines = {keys["command_name"]: keys["command_line"] for kind, keys in objects if kind == "command"}
+    lines = {keys["command_name"]: keys["command_line"] for kind, keys in objects
+             if kind == "command"}
     services = [keys["check_command"].split("!") for kind, keys in objects if kind == "service"]
     assert {name for name, *_ in services} == set(lines)
     found = []
@@ -172,7 +183,8 @@ def test_the_command_for_icinga(prefix: Path) -> None:
     assert len(flags) == text.count(" = {\n            value")
     for flag, variable in flags:
         value = sample.get(variable, {"dumpulse_names": str(ROOT / "examples" / "vehicle.ini"),
-                                      "dumpulse_now_from": "0", "dumpulse_tick": "100ms"}.get(variable))
+                                      "dumpulse_now_from": "0",
+                                      "dumpulse_tick": "100ms"}.get(variable))
         assert value, variable
         words += [flag, value]
     settings, host = checked(words)
@@ -210,35 +222,43 @@ OF_SET = "--confirm --help --names --sender --timeout --version"
     ("client.py sim", "simulate"),
 ])
 def test_bash_completes(typed: str, offered: str, prefix: Path, hosts: str, tmp_path: Path) -> None:
-    """As bash calls the function, which breaks words at = and :."""
+    """Calls the function like bash, which divides words at = and :."""
     for name in ("vehicle.ini", "a b.ini"):
         (tmp_path / name).touch()
     words = [word for word in re.split(r"(?<!\\) +|(=)", typed) if word is not None]
-    script = (f"source {prefix}/share/bash-completion/completions/dumpulse; complete -p {words[0]} >/dev/null || exit 1\n"
+    script = (
+        f"source {prefix}/share/bash-completion/completions/dumpulse; complete -p {words[0]} "
+        ">/dev/null || exit 1\n"
               f"COMP_WORDS=({' '.join(shlex.quote(word.replace(chr(92), '')) for word in words)})\n"
-              "COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _dumpulse; ((${#COMPREPLY[@]} == 0)) || printf '%s\\n' \"${COMPREPLY[@]}\"")
-    done = subprocess.run(["bash", "--norc", "-c", script], cwd=tmp_path, env={**os.environ, "HOSTFILE": hosts},
+              "COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _dumpulse; ((${#COMPREPLY[@]} == 0)) || "
+              "printf '%s\\n' \"${COMPREPLY[@]}\"")
+    done = subprocess.run(["bash", "--norc", "-c", script], cwd=tmp_path,
+                          env={**os.environ, "HOSTFILE": hosts},
                           capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert (done.returncode, done.stderr) == (0, "")
-    found = sorted(set(done.stdout.splitlines()) - set(run("bash", "-c", "compgen -A hostname").stdout.split()))
+    found = sorted(set(done.stdout.splitlines()) - set(run("bash", "-c",
+                                                           "compgen -A hostname").stdout.split()))
     assert [word for word in found if word[:2] == "--" or word[0] != "-"] == (
         [offered] if " b." in offered else offered.split())
 
 
 def test_zsh_completes(prefix: Path, tmp_path: Path) -> None:
-    """In a terminal, with the Tab key."""
+    """Presses the Tab key in a terminal."""
     place = prefix / "share" / "zsh" / "site-functions"
     assert run("zsh", "-n", place / "_dumpulse").returncode == 0
     (tmp_path / "vehicle.ini").touch()
     (tmp_path / ".zshrc").write_text(
         f"PS1='> '; fpath=({place} $fpath); cd {tmp_path}\n"
-        f"autoload -Uz compinit; compinit -u -d {tmp_path}/dump; zstyle ':completion:*' hosts gateway wagon\n")
+        f"autoload -Uz compinit; compinit -u -d {tmp_path}/dump; zstyle ':completion:*' hosts "
+        "gateway wagon\n")
     socket = tmp_path / "tmux"
 
     def type_(*keys: str) -> None:
-        subprocess.run(["tmux", "-S", str(socket), "send-keys", "--", *keys], check=True, timeout=PATIENCE)
+        subprocess.run(["tmux", "-S", str(socket), "send-keys", "--", *keys], check=True,
+                       timeout=PATIENCE)
 
-    with contextlib.closing(in_tmux(socket, 80, 24, "env", f"ZDOTDIR={tmp_path}", "zsh", "-i")) as shown:
+    with contextlib.closing(in_tmux(socket, 80, 24, "env", f"ZDOTDIR={tmp_path}", "zsh",
+                                    "-i")) as shown:
         def wait_for(line: str) -> None:
             deadline = time.monotonic() + PATIENCE
             while line not in (text := next(shown)):
@@ -251,9 +271,10 @@ def test_zsh_completes(prefix: Path, tmp_path: Path) -> None:
                 ("--inter", "dumpulse watch gateway --names vehicle.ini --interval"),
                 ("C-u", ""), ("client.py check -H gat", "client.py check -H gateway"),
                 ("--val", "client.py check -H gateway --value"),
-                ("C-u", ""), ("dumpulse gat", "dumpulse gateway"), ("--tim", "dumpulse gateway --timeout")):
+                ("C-u", ""), ("dumpulse gat", "dumpulse gateway"),
+                ("--tim", "dumpulse gateway --timeout")):
             type_(*([keys] if keys == "C-u" else [keys, "Tab"]))
             wait_for(f"> {line}".rstrip())
             if line and not line.endswith("value"):
-                type_("BSpace", "Space")  # there may be one already, which does not show
+                type_("BSpace", "Space")  # there may be a space already, which cannot be seen
                 wait_for(f"> {line}")

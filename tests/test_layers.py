@@ -1,4 +1,4 @@
-"""Does every import go downwards, and does CONTRIBUTING.md show the layers as they are?
+"""Does every import go down to a lower layer, and does CONTRIBUTING.md show the right layers?
 
 SPDX-License-Identifier: MIT
 """
@@ -26,13 +26,17 @@ def test_the_page_shows_the_layers() -> None:
 
 @pytest.mark.parametrize(("file", "text", "complaint"), [
     ("sim/low.py", "from bench import cost\n", "sim/low.py: sim must not use bench"),
-    ("proof/low.py", "def late():\n    import tests.model\n", "proof/low.py: proof must not use tests"),
+    ("proof/low.py", "def late():\n    import tests.model\n",
+     "proof/low.py: proof must not use tests"),
     ("client.py", "from sim.model import heartbeat\n", "client.py: client must not use sim"),
     ("lost/low.py", "", "lost: it has no layer"),
-    ("dumpulse.c", '#include "agent/log.h"\n', "dumpulse.c: dumpulse.c dumpulse.h must not use agent"),
-    ("agent/low.c", '#include "../udpserver.c"\n', "agent/low.c: agent must not use udpserver.c canserver.c"),
+    ("dumpulse.c", '#include "agent/log.h"\n',
+     "dumpulse.c: dumpulse.c dumpulse.h must not use agent"),
+    ("agent/low.c", '#include "../udpserver.c"\n',
+     "agent/low.c: agent must not use udpserver.c canserver.c"),
 ])
-def test_an_import_that_goes_upwards_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str,
+def test_an_import_that_goes_upwards_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                file: str,
                                                 text: str, complaint: str) -> None:
     for name in (file, "agent/log.h", "udpserver.c"):
         (tmp_path / name).parent.mkdir(exist_ok=True)

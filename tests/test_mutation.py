@@ -1,4 +1,4 @@
-"""Does the tool that breaks programs do so, and is what it says of them true?
+"""Does tests/mutants.py break programs as it says, and are its results true?
 
 SPDX-License-Identifier: MIT
 """
@@ -66,8 +66,10 @@ PYTHON_CHANGES = {
     "continue": {"pass"},
     "found = max(found, value, key=abs)": {"found = max(found, value)"},
     "return found if not values else found + 300": {
-        "return found if values else found + 300", "return found if not (not values) else found + 300",
-        "return found if not values else found - 300", "return found if not values else found + 600"},
+        "return found if values else found + 300",
+        "return found if not (not values) else found + 300",
+        "return found if not values else found - 300",
+        "return found if not values else found + 600"},
 }
 
 
@@ -81,13 +83,16 @@ def changes_of(mutants: list[Mutant]) -> dict[str, set[str]]:
 def test_the_changes_of_c() -> None:
     mutants = mutation.c_mutants("toy.c", C_SOURCE)
     assert changes_of(mutants) == C_CHANGES
-    for mutant in mutants:  # the line is the one that it says, and the others are as they were
+    for mutant in mutants:  # its line is right, and all other lines are unchanged
         lines, before = mutant.text.split("\n"), C_SOURCE.split("\n")
         assert lines[mutant.line - 1].strip() == mutant.after and len(lines) == len(before)
         assert [line for number, line in enumerate(lines, 1) if number != mutant.line] == \
             [line for number, line in enumerate(before, 1) if number != mutant.line]
-    assert changes_of(mutation.c_mutants("toy.c", C_SOURCE, C_SOURCE.index("    if"))) == dict(list(C_CHANGES.items())[3:])
-    thorough = changes_of(mutation.c_mutants("toy.c", C_SOURCE, thorough=True))["if (count == 300 && total)"]
+    assert changes_of(mutation.c_mutants("toy.c", C_SOURCE,
+                                         C_SOURCE.index("    if"))) == dict(
+                                             list(C_CHANGES.items())[3:])
+    thorough = changes_of(mutation.c_mutants("toy.c", C_SOURCE,
+                                             thorough=True))["if (count == 300 && total)"]
     assert {"if (count == 299 && total)", "if (count == 301 && total)"} < thorough
 
 
@@ -118,7 +123,7 @@ int main(void)
     return steps == 3 ? 0 : spare;
 }
 """
-TOY_MUTANTS = {  # each with the verdict that it must get
+TOY_MUTANTS = {  # mutants, and the verdict that each must get
     KILLED: ("left = 3,", "left = 4,"),
     SURVIVED: ("spare = 7", "spare = 8"),
     LATE: ("left -= 1;", ";"),
@@ -130,7 +135,8 @@ def toy(change: tuple[str, str]) -> Mutant:
     assert TOY.count(change[0]) == 1
     line = TOY[:TOY.index(change[0])].count("\n")
     text = TOY.replace(*change)
-    return Mutant("toy.c", line + 1, TOY.split("\n")[line].strip(), text.split("\n")[line].strip(), text)
+    return Mutant("toy.c", line + 1, TOY.split("\n")[line].strip(), text.split("\n")[line].strip(),
+                  text)
 
 
 @pytest.fixture
@@ -166,8 +172,10 @@ def test_one_that_waits_for_ever_is_late_and_leaves_nobody_behind(
 def test_a_step_that_cannot_be_run_is_no_verdict(limits: Limits, tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="status 3"):
         mutation.run_step("toy", ["bash", "-c", "exit 3"], limits, tmp_path, no_verdict=[3])
-    assert mutation.run_step("toy", ["bash", "-c", "exit 1"], limits, tmp_path, no_verdict=[3]) == KILLED
-    assert mutation.run_step("toy", ["bash", "-c", "kill $$"], limits, tmp_path, no_verdict=[3]) == KILLED
+    assert mutation.run_step("toy", ["bash", "-c", "exit 1"], limits, tmp_path,
+                             no_verdict=[3]) == KILLED
+    assert mutation.run_step("toy", ["bash", "-c", "kill $$"], limits, tmp_path,
+                             no_verdict=[3]) == KILLED
 
 
 def test_a_compiler_that_is_slow_or_ill_is_no_stillbirth(tmp_path: Path) -> None:
@@ -177,23 +185,29 @@ def test_a_compiler_that_is_slow_or_ill_is_no_stillbirth(tmp_path: Path) -> None
         mutation.compiled(["bash", "-c", "echo 'no space left' >&2; exit 1"], 60, tmp_path)
 
 
-def campaign(limits: Limits, place: Path, verdicts: list[str], known: dict[tuple[str, str, str], str],
+def campaign(limits: Limits, place: Path, verdicts: list[str],
+             known: dict[tuple[str, str, str], str],
              least: float = 0.0) -> list[str]:
     mutants = [toy(TOY_MUTANTS[verdict]) for verdict in verdicts]
     return mutation.campaign("toy", mutants, mutants, known, [place],
-                             lambda mutant, place, patient: toy_verdict(limits, mutant, place), least)
+                             lambda mutant, place, patient: toy_verdict(limits, mutant, place),
+                             least)
 
 
-def test_what_a_campaign_says(limits: Limits, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_a_campaign_says(limits: Limits, tmp_path: Path,
+                              capsys: pytest.CaptureFixture[str]) -> None:
     survivor, killed = (toy(TOY_MUTANTS[verdict]) for verdict in (SURVIVED, KILLED))
     assert campaign(limits, tmp_path, list(mutation.VERDICTS), {survivor.key: "it is spare"}) == []
-    assert ("toy: of 3 mutants 1 killed and 1 timed out (toy 2); 1 survived, of which 1 are explained: "
+    assert ("toy: of 3 mutants 1 killed and 1 timed out (toy 2); 1 survived, of "
+            "which 1 are explained: "
             "66.7% noticed; 1 did not compile") in capsys.readouterr().out
-    assert campaign(limits, tmp_path, [SURVIVED], {}) == ["toy: 1 survivors above are not explained"]
+    assert campaign(limits, tmp_path, [SURVIVED],
+                    {}) == ["toy: 1 survivors above are not explained"]
     assert "toy.c:4: no test notices\n    volatile int spare = 7;\n    volatile int spare = 8;" in \
         capsys.readouterr().err
     assert campaign(limits, tmp_path, [KILLED], {killed.key: "a mistake"}) == [
-        "a listed survivor is noticed now: toy.c | int left = 3, steps = 0; | int left = 4, steps = 0;"]
+        "a listed survivor is noticed now: toy.c | int left = 3, steps = 0; | int left "
+        "= 4, steps = 0;"]
     assert campaign(limits, tmp_path, [KILLED], {("toy.c", "gone;", ";"): "it was there once"}) == [
         "a listed survivor is none any more: toy.c | gone; | ;"]
     assert campaign(limits, tmp_path, [KILLED, SURVIVED], {survivor.key: "it is spare"}, 0.9) == [
@@ -208,19 +222,24 @@ def test_what_contradicts_the_list_is_tested_again_with_patience(tmp_path: Path)
         asked.append(patient)
         return (SURVIVED if patient else KILLED), "toy"
 
-    assert mutation.campaign("toy", [mutant], [mutant], {mutant.key: "why"}, [tmp_path], verdict) == []
+    assert mutation.campaign("toy", [mutant], [mutant], {mutant.key: "why"}, [tmp_path],
+                             verdict) == []
     assert asked == [False, True]
 
 
 def test_samples() -> None:
-    """The same for a seed, others for another; and a new line elsewhere changes none of them."""
+    """The same seed chooses the same mutants, another seed chooses others. A new line elsewhere in
+    the source does not change the choice."""
     every = mutation.c_mutants("toy.c", C_SOURCE)
     chosen = mutation.sample(every, 1, 6)
-    assert len(chosen) == 6 and chosen == mutation.sample(every, 1, 6) != mutation.sample(every, 2, 6)
+    assert len(chosen) == 6 and chosen == mutation.sample(every, 1,
+                                                          6) != mutation.sample(every, 2, 6)
     assert mutation.sample(every, 1, None) == mutation.sample(every, 1, 1000) == every
-    longer = mutation.c_mutants("toy.c", C_SOURCE.replace("    int total", "    more();\n    int total"))
+    longer = mutation.c_mutants("toy.c", C_SOURCE.replace("    int total",
+                                                          "    more();\n    int total"))
     assert len(longer) == len(every) + 1
-    kept = {mutant.key for mutant in mutation.sample(longer, 1, 6)} & {mutant.key for mutant in chosen}
+    kept = {mutant.key for mutant in mutation.sample(longer, 1, 6)} & {mutant.key
+                                                                       for mutant in chosen}
     assert len(kept) >= 5
 
 
@@ -238,21 +257,25 @@ def test_a_list_that_is_no_list(tmp_path: Path, row: str, complaint: str) -> Non
 
 def test_the_command_lists_the_same_for_a_seed() -> None:
     def listed(*more: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([sys.executable, "-m", "tests.mutants", *more], cwd=ROOT, capture_output=True,
+        return subprocess.run([sys.executable, "-m", "tests.mutants", *more], cwd=ROOT,
+                              capture_output=True,
                               text=True, check=False)
 
     for subject, files in (("library", "dumpulse.[ch]"), ("server", "(udp|can)server.c|agent/.*"),
                            ("client", "client.py")):
         lines = listed(subject, "--list", "--count", "5").stdout.splitlines()
-        assert len(lines) == 5 and all(re.fullmatch(rf"({files}):\d+\t.+\t.+", line) for line in lines)
+        assert len(lines) == 5 and all(re.fullmatch(rf"({files}):\d+\t.+\t.+", line)
+                                       for line in lines)
         assert lines == listed(subject, "--list", "--count", "5", "--seed", "1").stdout.splitlines()
     done = listed("server", "--file", "client.py")
-    assert done.returncode == 2 and "no mutant is of client.py: they are of agent/address.c, " in done.stderr
+    assert done.returncode == 2 \
+        and "no mutant is of client.py: they are of agent/address.c, " in done.stderr
 
 
 def test_a_sample_names_mutants_that_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                                          capsys: pytest.CaptureFixture[str]) -> None:
-    """Each row has a mutant: a row of a line that has changed is an error, not one mutant less."""
+    """Each row needs a mutant. If its line has changed, that is an error, and not one mutant
+    less."""
     for subject in ("server", "client"):
         monkeypatch.setattr(sys, "argv", ["mutants", subject, "--sample", "--list"])
         mutants.main()
@@ -260,12 +283,15 @@ def test_a_sample_names_mutants_that_are(tmp_path: Path, monkeypatch: pytest.Mon
     file = tmp_path / "sample.tsv"
     file.write_text("client.py\tPORT = 9060\tPORT = 9061\ttests/test_client.py\n")
     monkeypatch.setattr(mutants, "SAMPLE", file)
-    with pytest.raises(SystemExit, match="no mutant is this; choose another: client.py | PORT = 9060 | PORT = 9061"):
+    with pytest.raises(SystemExit,
+                       match="no mutant is this; choose another: client.py | PORT = "
+                             "9060 | PORT = 9061"):
         mutants.main()
 
 
 def test_no_row_of_the_survivors_is_stale() -> None:
-    """So that whoever changes a line learns it from `make test`, not from a campaign of an hour."""
+    """Who changes a line must learn that from `make test`, and not only after an hour of
+    mutants."""
     keys = {mutant.key for subject in mutants.SUBJECTS.values() for mutant in subject().mutants()}
     assert not [key for key in mutation.rows(mutants.SURVIVORS) if key not in keys]
 
@@ -286,9 +312,11 @@ def ordered(place: Path, good: bool = True, hang: float = 0.0) -> tuple[int, lis
     (place / "once").unlink(missing_ok=True)
     (place / "test_toy.py").write_text(TESTS.format(good=good, hang=hang))
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-v", "-x", "-p", "no:cacheprovider", "-p", "tests.ordered", f"--rootdir={place}",
+        [sys.executable, "-m", "pytest", "-v", "-x", "-p", "no:cacheprovider", "-p",
+         "tests.ordered", f"--rootdir={place}",
          place / "test_toy.py"], cwd=ROOT, capture_output=True, text=True, check=False,
-        env={**os.environ, "DUMPULSE_ORDER": str(place / "order"), "DUMPULSE_FAILED": str(place / "failed")})
+        env={**os.environ, "DUMPULSE_ORDER": str(place / "order"),
+             "DUMPULSE_FAILED": str(place / "failed")})
     return done.returncode, re.findall(r"::(test_\w+) (?:PASSED|FAILED)", done.stdout)
 
 
@@ -300,9 +328,11 @@ def test_the_order_of_tests_and_their_limits(tmp_path: Path) -> None:
     order["seconds"] |= {"test_toy.py::test_quick": 0.001, "test_toy.py::test_noticed": 0.002,
                          "test_toy.py::test_hangs": 0.003, "test_toy.py::test_busy": 0.004}
     (tmp_path / "order").write_text(json.dumps(order))
-    assert ordered(tmp_path) == (0, ["test_quick", "test_noticed", "test_hangs", "test_busy", "test_slow"])
+    assert ordered(tmp_path) == (0, ["test_quick", "test_noticed", "test_hangs", "test_busy",
+                                     "test_slow"])
     assert ordered(tmp_path, good=False) == (1, ["test_quick", "test_noticed"])
     assert (tmp_path / "failed").read_text() == "test_toy.py::test_noticed"
-    (tmp_path / "order").write_text(json.dumps({**order, "first": ["test_toy.py::test_slow"], "floor": 3.0}))
+    (tmp_path / "order").write_text(json.dumps({**order, "first": ["test_toy.py::test_slow"],
+                                                "floor": 3.0}))
     assert ordered(tmp_path, hang=1000)[0] == mutation.LATE_STATUS
     assert ordered(tmp_path)[1][0] == "test_slow"

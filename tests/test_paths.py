@@ -12,27 +12,37 @@ from sim.targets import ROOT
 
 
 @pytest.mark.parametrize(("file", "before", "after", "complaint"), [
-    ("dumpulse.c", "length != DUMPULSE_PACKET_SIZE", "length < DUMPULSE_PACKET_SIZE", "no such thing"),
+    ("dumpulse.c", "length != DUMPULSE_PACKET_SIZE", "length < DUMPULSE_PACKET_SIZE",
+     "no such thing"),
     ("dumpulse.h", "DUMPULSE_MAGIC 0xF1U", "DUMPULSE_MAGIC 0xF3U", "no such thing"),
-    ("dumpulse.h", "variable >= DUMPULSE_VARIABLES", "variable > DUMPULSE_VARIABLES", "no such thing"),
+    ("dumpulse.h", "variable >= DUMPULSE_VARIABLES", "variable > DUMPULSE_VARIABLES",
+     "no such thing"),
     ("dumpulse.c", "return differ == 0U", "return differ <= 1U", "no such thing"),
     ("dumpulse.c", "return i == DUMPULSE_PACKET_SIZE", "return i >= 7", "no such thing"),
-    ("dumpulse.h", "entry[DUMPULSE_VALUE_AT_] = value", "entry[8] = entry[DUMPULSE_VALUE_AT_] = value", "write"),
-    ("dumpulse.h", "entry[DUMPULSE_SENDER_AT_] = sender", "entry[DUMPULSE_SENDER_AT_] = value", "should be"),
-    ("dumpulse.h", "    entry[DUMPULSE_VALUE_AT_] = value;\n    dumpulse_write16_(entry + DUMPULSE_TIME_AT_, dumpulse_get_timestamp());",
-     "    dumpulse_write16_(entry + DUMPULSE_TIME_AT_, dumpulse_get_timestamp());\n    entry[DUMPULSE_VALUE_AT_] = value;",
+    ("dumpulse.h", "entry[DUMPULSE_VALUE_AT_] = value",
+     "entry[8] = entry[DUMPULSE_VALUE_AT_] = value", "write"),
+    ("dumpulse.h", "entry[DUMPULSE_SENDER_AT_] = sender", "entry[DUMPULSE_SENDER_AT_] = value",
+     "should be"),
+    ("dumpulse.h",
+     "    entry[DUMPULSE_VALUE_AT_] = value;\n    dumpulse_write16_(entry + DUMPULSE_TIME_AT_, "
+     "dumpulse_get_timestamp());",
+     "    dumpulse_write16_(entry + DUMPULSE_TIME_AT_, dumpulse_get_timestamp());\n    "
+     "entry[DUMPULSE_VALUE_AT_] = value;",
      "when the clock is read"),
     ("dumpulse.h", "b += 15U", "b += 14U", "registers of the sums"),
-    ("dumpulse.c", "dumpulse_write16_(agent->report + 2, a)", "dumpulse_write16_(agent->report + 2, b)",
+    ("dumpulse.c", "dumpulse_write16_(agent->report + 2, a)",
+     "dumpulse_write16_(agent->report + 2, b)",
      "not a step"),
     ("dumpulse.h", "a += *bytes++;", "a += *bytes++; if (last == 100 && bytes[-1] == 0x77) a += 1;",
      "reduces nothing"),
     ("dumpulse.c", "last = DUMPULSE_REPORT_LAST_;",
      "last = agent->report[77] == 0x55 ? 254 : DUMPULSE_REPORT_LAST_;", "depends on the table"),
     ("dumpulse.c", "a, context);", "a, agent);", "context"),
-    ("dumpulse.c", "return DUMPULSE_REPORT;", "dumpulse_get_timestamp(); return DUMPULSE_REPORT;", "once"),
+    ("dumpulse.c", "return DUMPULSE_REPORT;", "dumpulse_get_timestamp(); return DUMPULSE_REPORT;",
+     "once"),
 ])
-def test_a_wrong_agent_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, before: str,
+def test_a_wrong_agent_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str,
+                                  before: str,
                                   after: str, complaint: str) -> None:
     for name in ("dumpulse.c", "dumpulse.h"):
         shutil.copy(ROOT / name, tmp_path)

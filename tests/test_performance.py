@@ -1,5 +1,5 @@
-"""Does performance.md stay true? A figure that moves is named, a bound holds, and loopbench notices a
-library that is wrong.     SPDX-License-Identifier: MIT
+"""Does performance.md stay true? A changed figure must be named, bounds must hold, and loopbench
+must notice a wrong library.   SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sim.targets import ROOT, TARGETS, run
 
 
 def library_with(place: Path, before: str, after: str) -> Path:
-    """A copy of the library with another line in dumpulse.c."""
+    """Makes a copy of the library with a changed line in dumpulse.c."""
     for name in ("dumpulse.c", "dumpulse.h"):
         shutil.copy(ROOT / name, place)
     text = (place / "dumpulse.c").read_text()
@@ -37,18 +37,21 @@ def test_a_cycle_more_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     slower = library_with(tmp_path, CHECK, '    __asm__ volatile("nop");\n' + CHECK)
     monkeypatch.setenv("DUMPULSE_SOURCE", str(slower))
     monkeypatch.setenv("DUMPULSE_FIGURES", str(tmp_path))
-    with pytest.raises(SystemExit):  # a budget is exceeded, which ends make cost itself
+    with pytest.raises(SystemExit):  # a budget is exceeded, so make cost itself fails
         pages.output.__wrapped__("cost")
     now = figures.parse(figures.kept("cost").read_text())
     key = "cost", "ATmega328P, gcc 5.4", "heartbeat"
     was = int(figures.parse(figures.FILE.read_text())[key])
     assert now[key] == str(was + 1)
-    assert f"make cost: ATmega328P, gcc 5.4: heartbeat was {was} and is {was + 1}\n" in capsys.readouterr().err
+    assert f"make cost: ATmega328P, gcc 5.4: heartbeat was {was} and is {was + 1}\n" in \
+        capsys.readouterr().err
 
 
 def test_what_has_moved() -> None:
-    before = {("cost", "AVR", "report"): "10", ("cost", "AVR", "gone"): "1", ("cost", "AVR", "same"): "3"}
-    now = {("cost", "AVR", "report"): "11", ("cost", "AVR", "new"): "2", ("cost", "AVR", "same"): "3"}
+    before = {("cost", "AVR", "report"): "10", ("cost", "AVR", "gone"): "1",
+              ("cost", "AVR", "same"): "3"}
+    now = {("cost", "AVR", "report"): "11", ("cost", "AVR", "new"): "2",
+           ("cost", "AVR", "same"): "3"}
     assert figures.moved(before, now) == ["make cost: AVR: report was 10 and is 11",
                                           "make cost: AVR: gone was 1 and is not there",
                                           "make cost: AVR: new was not there and is 2"]
@@ -67,7 +70,8 @@ def test_the_distance_to_assembly() -> None:
 
 @pytest.mark.parametrize(("name", "unit", "kinds"), [
     ("rv32imc", "instructions", worst.KINDS), ("Cortex-M0+", "cycles", ("magic", "report"))])
-def test_a_bound_that_does_not_hold_is_noticed(name: str, unit: str, kinds: tuple[str, ...]) -> None:
+def test_a_bound_that_does_not_hold_is_noticed(name: str, unit: str,
+                                               kinds: tuple[str, ...]) -> None:
     units = worst.bounds(name)
     worst.check(name, units)
     for kind in kinds:
@@ -77,17 +81,19 @@ def test_a_bound_that_does_not_hold_is_noticed(name: str, unit: str, kinds: tupl
 
 
 def test_a_machine_is_closed_whatever_happens(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An Xtensa that is not closed crashes, and says so after the message."""
+    """If an Xtensa machine is not closed, it crashes later and prints more after the message."""
     def fail(*_: object) -> NoReturn:
         raise SystemExit("wrong")
 
     closed: list[Machine] = []
     monkeypatch.setattr("sim.machine.Xtensa.close", lambda machine: closed.append(machine))
-    monkeypatch.setattr("sim.machine.Xtensa.start", lambda machine, image: setattr(machine, "ram", 0))
+    monkeypatch.setattr("sim.machine.Xtensa.start",
+                        lambda machine, image: setattr(machine, "ram", 0))
     monkeypatch.setattr(worst, "read", fail)
     monkeypatch.setattr(cost, "measure", fail)
     works: tuple[Callable[[], object], ...] = (lambda: worst.bounds("Xtensa lx106"),
-                                               lambda: worst.check("Xtensa lx106", {"instructions": {}}))
+                                               lambda: worst.check("Xtensa lx106",
+                                                                   {"instructions": {}}))
     for number, work in enumerate(works, 1):
         with pytest.raises(SystemExit, match="wrong"):
             work()
@@ -107,7 +113,8 @@ def test_a_stack_deeper_than_the_bound_is_noticed(name: str, pushed: int) -> Non
 @pytest.mark.parametrize("name", functions.COMPILERS)
 def test_valgrind_counts_what_unicorn_does(name: str) -> None:
     counted = functions.measure(name, "-Os")
-    figure = {column: cell for (command, row, column), cell in figures.parse(figures.FILE.read_text()).items()
+    figure = {column: cell for (command, row,
+                                column), cell in figures.parse(figures.FILE.read_text()).items()
               if (command, row) == ("cost", TARGETS[name].key)}
     for kind in ("length", "sum", "variable"):
         assert str(counted[f"refused {kind}"]) == figure[kind]
@@ -115,10 +122,11 @@ def test_valgrind_counts_what_unicorn_does(name: str) -> None:
     assert str(counted["report of zeros"]) == str(counted["report of ff"]) == figure["report"]
 
 
-def test_a_loop_that_nobody_argued_about_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_loop_that_nobody_argued_about_is_noticed(tmp_path: Path,
+                                                    monkeypatch: pytest.MonkeyPatch) -> None:
     waits = '    for (size_t i = length; i != 0; i--)\n        __asm__ volatile("nop");\n'
     monkeypatch.setenv("DUMPULSE_SOURCE", str(library_with(tmp_path, CHECK, waits + CHECK)))
-    with pytest.raises(SystemExit, match="loops that nobody has argued about"):
+    with pytest.raises(SystemExit, match="loops that this program does not know"):
         worst.bounds("Cortex-M0+")
 
 
@@ -134,22 +142,27 @@ def test_counts_that_do_not_add_up_are_noticed() -> None:
 
 def loopbench(place: Path, source: Path = ROOT) -> Path:
     program = place / "loopbench"
-    run(["gcc", "-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", '-DFLAGS="-O2"', f"-I{source}", "-iquote", source,
+    run(["gcc", "-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", '-DFLAGS="-O2"', f"-I{source}",
+         "-iquote", source,
          "-x", "c", ROOT / "loopbench.c", source / "dumpulse.c", "-o", program])
     return program
 
 
 def test_loopbench(tmp_path: Path) -> None:
     program = loopbench(tmp_path)
-    done = subprocess.run([program, "--json", "100000"], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([program, "--json", "100000"], capture_output=True, text=True,
+                          timeout=60, check=True)
     made = json.loads(done.stdout)
     assert (made["flags"], made["packets"], made["rounds"], done.stderr) == ("-O2", 100000, 9, "")
     assert [row["name"] for row in made["streams"]] == [
-        "one packet", "64 variables in turn", "65,536 distinct", "half corrupt", "nonsense", "reports"]
+        "one packet", "64 variables in turn", "65,536 distinct", "half corrupt", "nonsense",
+        "reports"]
     assert all(row["least"] <= row["median"] <= row["most"] for row in made["streams"])
-    for arguments in (["449"], ["1e9"], ["-5"], [""], ["5000 "], ["5000", "5000"], ["--jsn"], ["9" * 30],
+    for arguments in (["449"], ["1e9"], ["-5"], [""], ["5000 "], ["5000", "5000"], ["--jsn"],
+                      ["9" * 30],
                       ["1000000000000001"]):
-        done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=60,
+                              check=False)
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), arguments
     said = run([program, "--help"])
     assert said.startswith("usage: loopbench") and max(map(len, said.splitlines())) <= 80
@@ -157,10 +170,13 @@ def test_loopbench(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("before", "after"), [
     (CHECK, CHECK.replace("!=", "==")),
-    ("               ((uint32_t)b << 16) + a;\n", "               ((uint32_t)b << 16) + a || b != 0;\n"),
-    ("    dumpulse_write16_(agent->report, b);\n", "    dumpulse_write16_(agent->report, b + 1);\n"),
+    ("               ((uint32_t)b << 16) + a;\n",
+     "               ((uint32_t)b << 16) + a || b != 0;\n"),
+    ("    dumpulse_write16_(agent->report, b);\n",
+     "    dumpulse_write16_(agent->report, b + 1);\n"),
 ])
 def test_loopbench_notices_a_wrong_library(tmp_path: Path, before: str, after: str) -> None:
     program = loopbench(tmp_path, library_with(tmp_path, before, after))
-    done = subprocess.run([program, "10000"], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([program, "10000"], capture_output=True, text=True, timeout=60,
+                          check=False)
     assert done.returncode == 1 and "results are wrong" in done.stderr, done

@@ -1,4 +1,4 @@
-"""The README's firmware, taken from the page, compiled, and talked to; its figures.
+"""Takes the firmware from the README, compiles it, and talks to it. Checks the README's figures.
 
 SPDX-License-Identifier: MIT
 """
@@ -35,7 +35,7 @@ def firmware_image() -> Path:
 
 
 def run_firmware(*pauses_and_packets: float | bytes) -> bytes:
-    """What the firmware answers to packets, with pauses of so many seconds between them."""
+    """Returns the firmware's answers to packets, with pauses (numbers of seconds) between them."""
     image = firmware_image()
     script = image.with_name("line.txt")
     script.write_text("".join(
@@ -58,14 +58,17 @@ def test_the_firmware_of_the_readme_works() -> None:
         heartbeat(3, 76, 9) + damaged, 2.0, heartbeat(63, 255, 128), 1.0, REQUEST))
     assert entries[3] == bytes((0, 0, 76, 9))  # in the first second
     assert entries[63] == bytes((0, 2, 255, 128))
-    assert entries[0] == bytes((0, 3, 1, 0))  # the agent's own, when it was asked
-    assert all(entry == bytes(4) for number, entry in enumerate(entries) if number not in (0, 3, 63))
+    assert entries[0] == bytes((0, 3, 1, 0))  # the agent's own, stamped when it was asked
+    assert all(entry == bytes(4) for number, entry in enumerate(entries)
+               if number not in (0, 3, 63))
 
 
 def test_it_finds_its_place_again() -> None:
-    """After a byte too few, one too many, and heartbeats in the midst of a report."""
+    """It finds the next packet after a missing byte, an extra byte, and heartbeats that come while
+    a report leaves."""
     for nuisance in (b"\x04", heartbeat(9, 9, 9)[:7], bytes(9), b"AreyouO"):
-        assert entries_of(run_firmware(nuisance, 0.02, heartbeat(3, 76, 9), REQUEST))[3][2:] == b"\x4c\x09"
+        assert entries_of(run_firmware(nuisance, 0.02, heartbeat(3, 76, 9),
+                                       REQUEST))[3][2:] == b"\x4c\x09"
     flood = b"".join(heartbeat(variable, 1, 1) for variable in range(40))
     answers = run_firmware(REQUEST, flood, 0.05, heartbeat(3, 76, 9), 0.05, REQUEST)
     assert len(answers) == 2 * 260
@@ -73,17 +76,19 @@ def test_it_finds_its_place_again() -> None:
 
 
 def test_the_figures_in_the_prose() -> None:
-    text = " ".join((ROOT / "README.md").read_text().split())  # wherever its lines end
+    text = " ".join((ROOT / "README.md").read_text().split())  # in one line
     allowed = budgets.load()
     (code,) = re.findall(r"(\d+) bytes of code on an ATmega328P", text)
     (versions,) = re.findall(r"on an ATmega328P by avr-gcc ([0-9.]+) or ([0-9.]+),", text)
-    assert [int(code)] * 2 == [allowed[f"ATmega328P, gcc {version}"]["bytes"] for version in versions]
+    assert [int(code)] * 2 == [allowed[f"ATmega328P, gcc {version}"]["bytes"]
+                               for version in versions]
     (targets,) = re.findall(r"size on (\d+) targets and, on each of them, the cost", text)
-    assert int(targets) == len(TARGETS) and all({"bytes", "heartbeat", "report"} <= row.keys() for row in allowed.values())
+    assert int(targets) == len(TARGETS) and all({"bytes", "heartbeat", "report"} <= row.keys()
+                                                for row in allowed.values())
 
 
 def test_a_node_that_only_sends_fits_the_smallest(tmp_path: Path) -> None:
-    """As the README says: an ATtiny13A has 1024 bytes of flash and 64 of RAM."""
+    """The README says so: an ATtiny13A has 1024 bytes of flash and 64 of RAM."""
     node = tmp_path / "node.c"
     node.write_text('#include <avr/io.h>\n#include "dumpulse.h"\n'
                     "int main(void) { uint8_t packet[DUMPULSE_PACKET_SIZE]; for (;;) {\n"

@@ -1,4 +1,4 @@
-"""The counts of reliability/ against plain counting where that is possible, and zlib.
+"""Compares the counts of reliability/ with plain counting, where that is possible, and with zlib.
 
 SPDX-License-Identifier: MIT
 """
@@ -34,7 +34,7 @@ def number(packet: bytes) -> int:
 
 
 def on_the_line(difference: int, order: str) -> int:
-    """The same bits, the one that is sent first highest."""
+    """The same bits in the order of sending: the first one is the highest."""
     if order == "high":
         return difference
     return number(bytes(int(f"{byte:08b}"[::-1], 2) for byte in difference.to_bytes(8, "big")))
@@ -42,8 +42,9 @@ def on_the_line(difference: int, order: str) -> int:
 
 @pytest.mark.parametrize("widths", [(6, 1, 2), (1, 8, 0), (1, 0, 8), (3, 3, 3), (0, 0, 0)])
 def test_distances_against_plain_counting(widths: tuple[int, int, int]) -> None:
-    """All pairs of the heartbeats whose fields have so few bits, by zlib's Adler-32."""
-    packets = [number(heartbeat(*fields)) for fields in product(*(range(2**width) for width in widths))]
+    """Counts all pairs of heartbeats whose fields have only a few bits, by zlib's Adler-32."""
+    packets = [number(heartbeat(*fields))
+               for fields in product(*(range(2**width) for width in widths))]
     differences = [one ^ other for one, other in combinations(packets, 2)]
     rows = program_rows("distances", *map(str, widths))
     flips = Counter(difference.bit_count() for difference in differences)
@@ -68,7 +69,7 @@ def test_both_counts_of_few_flips_agree() -> None:
 
 
 def test_few_flips_from_a_few_heartbeats_at_random() -> None:
-    """The share of 3 flips, from all 41,664 errors of each of some heartbeats, by zlib."""
+    """Checks the share for 3 flips: all 41,664 errors of each of some heartbeats, by zlib."""
     seed = random.randrange(2**32)
     print(f"replay with seed {seed}")
     numbers = random.Random(seed)
@@ -83,22 +84,24 @@ def test_few_flips_from_a_few_heartbeats_at_random() -> None:
                 taken += zlib.adler32((got & 0xFFFFFFFF).to_bytes(4, "big")) == got >> 32
         shares.append(taken)
     mean = by_flips(stored_rows("adler"))[3] / HEARTBEATS
-    # No heartbeat has fewer than none or more than 90, so the mean of 40 of them is within
-    # 40 of the true one but once in a hundred million runs (Hoeffding).
+    # Every heartbeat has from 0 to 90 such errors. So the mean of 40 heartbeats differs from the
+    # true mean by more than 40 only once in a hundred million runs (Hoeffding).
     assert max(shares) <= 90 and abs(sum(shares) / len(shares) - mean) < 40
     assert sum(shares) > 0
 
 
 def test_crc_is_zlibs() -> None:
-    """CRC-32's weights, from zlib's CRC of each mask of few bits, and of all in the value."""
+    """Counts CRC-32's pairs again, from zlib's CRC of each mask with few bits, and of all masks in
+    the value."""
     zero = zlib.crc32(bytes((0xF1, 0, 0, 0)))
 
     def weight(mask: int) -> int:
-        return (zlib.crc32((0xF1 << 24 | mask).to_bytes(4, "big")) ^ zero).bit_count() + mask.bit_count()
+        changed = zlib.crc32((0xF1 << 24 | mask).to_bytes(4, "big")) ^ zero
+        return changed.bit_count() + mask.bit_count()
 
     weights = Counter(weight(mask) for mask in range(1, HEARTBEATS) if mask.bit_count() <= 10)
     counted = by_flips(stored_rows("crc"))
-    # Ten flips or fewer have ten or fewer in the payload, so that all of them are seen here.
+    # Ten or fewer flips have ten or fewer in the payload, so this finds all of them.
     assert all(counted[count] == HEARTBEATS * weights[count] for count in range(1, 11))
     assert not any(counted[count] for count in range(1, 10)) and counted[10]
 
@@ -114,7 +117,7 @@ def test_the_checksums() -> None:
     print(f"replay with seed {seed}")
     numbers = random.Random(seed)
     assert counts.total() == HEARTBEATS
-    for _ in range(20):  # all heartbeats with the checksum of one at random, found another way
+    for _ in range(20):  # finds in another way all heartbeats with the checksum of a random one
         fields = tuple(numbers.randrange(limit) for limit in (64, 256, 256))
         wanted = number(heartbeat(*fields)[:4])
         alike = sum(number(heartbeat(variable, sender, value)[:4]) == wanted
@@ -125,12 +128,13 @@ def test_the_checksums() -> None:
 
 
 def test_moved_bytes_against_plain_counting() -> None:
-    """The one way a dropped byte gets through: solved for here, with zlib as the judge."""
+    """Solves by arithmetic in which cases a dropped byte gets through, and checks them by zlib."""
     firsts = Counter(checksum >> 24 for checksum in bias.checksums().elements())
     expected = 0
     for variable, sender in product(range(64), range(64)):
-        # Without its variable, and with the next one's first byte: sender, value, first. The first
-        # sums agree if that byte is the variable, the second if value is as follows.
+        # Without its variable, and with the first byte of the next heartbeat, the last three bytes
+        # are sender, value and that byte. The first sums agree if that byte is the variable. The
+        # second sums agree if the value is this one.
         value = 2 * variable - sender
         if sender != variable and 0 <= value < 256 and firsts[variable]:
             sent = heartbeat(variable, sender, value)
@@ -140,8 +144,9 @@ def test_moved_bytes_against_plain_counting() -> None:
     lines = (FOLDER / "moved.txt").read_text().splitlines()
     (dropped,) = (line.split() for line in lines if line.startswith("a byte dropped"))
     assert int(dropped[-2]) == expected and int(dropped[-1]) == 0
-    # The end of one and the start of the next: variable, sender, value, the next one's sums, magic
-    # number. Its payload is of the next one alone, and tells what its checksum must be.
+    # The end of one heartbeat and the start of the next: variable, sender, value, then the checksum
+    # and the magic number of the next one. The payload is from the next one alone, so it says what
+    # the checksum must be.
     between = 0
     for checksum, count in bias.checksums().items():
         start = checksum.to_bytes(4, "big")
@@ -156,13 +161,15 @@ def test_moved_bytes_against_plain_counting() -> None:
 
 @pytest.mark.parametrize("trials", [7, 20])
 def test_intervals(trials: int) -> None:
-    """They hold the truth often enough, and their ends are where the binomial's tails are 2.5 %."""
+    """They contain the true share often enough. At their ends, the tails of the binomial
+    distribution are 2.5 %."""
     for taken in range(trials):
         low, high = report_damage.interval(taken, trials)
         tail = sum(comb(trials, i) * high**i * (1 - high)**(trials - i) for i in range(taken + 1))
         assert tail == pytest.approx(0.025)
         if taken:
-            tail = sum(comb(trials, i) * low**i * (1 - low)**(trials - i) for i in range(taken, trials + 1))
+            tail = sum(comb(trials, i) * low**i * (1 - low)**(trials - i)
+                       for i in range(taken, trials + 1))
             assert tail == pytest.approx(0.025)
     assert report_damage.interval(0, trials)[0] == 0
 
@@ -179,29 +186,34 @@ def test_the_same_seed_gives_the_same_reports() -> None:
     [], ["1"], ["x", "5"], ["1", "0"], ["1", "5x"], ["", "1"], ["-1", "5"],
     ["18446744073709551616", "1"], ["1", "1", "1"]])
 def test_report_refuses_other_arguments(arguments: list[str]) -> None:
-    done = subprocess.run([FOLDER / "report", *arguments], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([FOLDER / "report", *arguments], capture_output=True, text=True,
+                          timeout=60)
     assert (done.returncode, done.stdout) == (2, "") and done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("arguments", [["7", "8", "8"], ["1", "2"], ["a", "1", "1"], ["-1", "1", "1"],
+@pytest.mark.parametrize("arguments", [["7", "8", "8"], ["1", "2"], ["a", "1", "1"],
+                                       ["-1", "1", "1"],
                                        ["", "1", "1"], ["adler"]])
 def test_distances_refuses_other_arguments(arguments: list[str]) -> None:
-    done = subprocess.run([FOLDER / "distances", *arguments], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([FOLDER / "distances", *arguments], capture_output=True, text=True,
+                          timeout=60)
     assert (done.returncode, done.stdout) == (2, "") and done.stderr.count("\n") == 1
 
 
 def test_the_lines() -> None:
-    """Flips at random, one in two: any packet may come of it, one of 2^42 another heartbeat."""
+    """If half of the bits flip, any packet may come out: one in 2^42 is another heartbeat."""
     assert channels.bare(0.5) == pytest.approx((HEARTBEATS - 1) / 2**64)
-    assert channels.bare(1e-9) == pytest.approx(by_flips(stored_rows("adler"))[3] / HEARTBEATS * 1e-27)
+    assert channels.bare(1e-9) == pytest.approx(
+        by_flips(stored_rows("adler"))[3] / HEARTBEATS * 1e-27)
     for rate in channels.RATES:
-        assert channels.parity(rate) < channels.bare(rate) and channels.udp(rate) < channels.bare(rate)
+        assert channels.parity(rate) < channels.bare(rate) \
+            and channels.udp(rate) < channels.bare(rate)
     for flips, (mistaken, same_variable, words, *parity) in searched().items():
         assert sum(parity) == mistaken and same_variable <= mistaken and words <= mistaken, flips
 
 
 def test_parity_of_some_errors_by_hand() -> None:
-    """Of three flips from a few heartbeats: what the search says of parity holds for each."""
+    """Checks by hand what the search says about parity, for three flips of a few heartbeats."""
     counts = searched()[3][3:]
     seen = Counter[int]()
     for sender, value in product(range(0, 256, 51), repeat=2):
@@ -216,6 +228,7 @@ def test_parity_of_some_errors_by_hand() -> None:
 
 def test_the_model_and_its_formula() -> None:
     assert residual.formula(0.0, 60) == 1 / 60
-    assert residual.formula(0.5, 2) == 0.75  # half the wrong values last one period, the others two
+    # Half of the wrong values last one period, the others two or more.
+    assert residual.formula(0.5, 2) == 0.75
     assert residual.formula(0.9, 1) == pytest.approx(1)
     residual.run(0.25, 7)  # ends the program if the two differ

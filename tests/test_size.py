@@ -1,4 +1,4 @@
-"""Are the bounds on the stack any?   SPDX-License-Identifier: MIT"""
+"""Are the bounds on the stack true?   SPDX-License-Identifier: MIT"""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ CHAIN = """
 uint16_t dumpulse_get_timestamp(void);
 void dumpulse_send_packet(void *context, const uint8_t *packet, unsigned length);
 static int part(int i);
-__attribute__((noinline, noclone)) static int leaf(int i) { volatile int a[9]; a[i] = i; return a[0]; }
+__attribute__((noinline, noclone))
+static int leaf(int i) { volatile int a[9]; a[i] = i; return a[0]; }
 __attribute__((noinline, noclone)) static int part(int i)
 { volatile int a[5]; a[i] = leaf(%s); return a[1]; }
 int dumpulse_process_packet(int i)
@@ -54,11 +55,15 @@ def test_a_call_by_a_pointer_has_no_bound(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(("instruction", "does"), [
-    ("bx r3", True), ("bxne r3", True), ("blx r3", True), ("blx lr", True), ("ldr pc, [r3, #4]", True),
-    ("jr a5", True), ("jalr a5", True), ("c.jr a5", True), ("eicall", True), ("ijmp", True), ("callx0 a2", True),
+    ("bx r3", True), ("bxne r3", True), ("blx r3", True), ("blx lr", True),
+    ("ldr pc, [r3, #4]", True),
+    ("jr a5", True), ("jalr a5", True), ("c.jr a5", True), ("eicall", True), ("ijmp", True),
+    ("callx0 a2", True),
     ("jx a2", True), ("bctr", True), ("bctrl", True), ("blrl", True), ("notrack jmp *%rax", True),
-    ("bx lr", False), ("bxeq lr", False), ("bl 10 <f>", False), ("blt.n 10 <f>", False), ("ret", False),
-    ("jalr -20(ra) # 80 <f>", False), ("jr 8(t1) # 80 <f>", False), ("jal 80 <f>", False), ("blr", False),
+    ("bx lr", False), ("bxeq lr", False), ("bl 10 <f>", False), ("blt.n 10 <f>", False),
+    ("ret", False),
+    ("jalr -20(ra) # 80 <f>", False), ("jr 8(t1) # 80 <f>", False), ("jal 80 <f>", False),
+    ("blr", False),
     ("bdnz 10 <f>", False), ("jmp 10 <f>", False), ("call 10 <f>", False), ("pop {r4, pc}", False)])
 def test_what_goes_by_a_pointer(instruction: str, does: bool) -> None:
     what, _, operands = instruction.partition(" ")
@@ -73,7 +78,8 @@ def test_two_functions_of_one_name_have_no_bound(tmp_path: Path) -> None:
     for name in "ab":
         (tmp_path / f"{name}.c").write_text(
             f"__attribute__((used)) static void same(void) {{}}\nvoid {name}(void) {{ same(); }}")
-        run(["avr-gcc", "-mmcu=atmega328p", "-c", tmp_path / f"{name}.c", "-o", tmp_path / f"{name}.o"])
+        run(["avr-gcc", "-mmcu=atmega328p", "-c", tmp_path / f"{name}.c", "-o",
+             tmp_path / f"{name}.o"])
     run(["avr-ld", tmp_path / "a.o", tmp_path / "b.o", "-e", "a", "-o", tmp_path / "both.elf"])
     with pytest.raises(SystemExit, match="two functions have the name same"):
         stack.code("avr-objdump", tmp_path / "both.elf")
@@ -85,7 +91,8 @@ IMAGE = """
 static volatile char from[300], to[300];
 static void (*volatile pointer)(void);
 static void nothing(void) { }
-__attribute__((noinline, noclone)) static char deep(char i) { volatile char a[20]; a[i] = VALUE; return a[0]; }
+__attribute__((noinline, noclone))
+static char deep(char i) { volatile char a[20]; a[i] = VALUE; return a[0]; }
 MORE
 ISR(INT0_vect) { volatile char a[10]; a[to[0]] = 1; SERVED; }
 ISR(INT1_vect KIND) { volatile char a[7]; a[to[0]] = 1; }
@@ -103,7 +110,8 @@ ORDINARY = {"VALUE": "1", "MORE": "", "SERVED": "", "KIND": "", "LOOP": "sei()"}
 
 
 def image_bound(folder: Path, **instead: str) -> int:
-    """Of an AVR's image: main calls deep and memcpy, which has no report, and has three interrupts."""
+    """Returns the bound for an image of an AVR. Its main() calls deep() and memcpy(), which has no
+    report. The image has three interrupts."""
     source, text = folder / "image.c", IMAGE
     for name, value in (ORDINARY | instead).items():
         text = text.replace(name, value)
@@ -128,8 +136,10 @@ SERVANT = "__attribute__((noinline)) static void servant(void) { %s; }"
 @pytest.mark.parametrize(("what", "why"), [
     ({"VALUE": "i ? deep(i - 1) : 1"}, "main calls deep calls deep"),
     ({"LOOP": "pointer()"}, "main calls by a pointer"),
-    ({"MORE": SERVANT % "volatile char a[to[0]]; a[to[1]] = 1", "LOOP": "servant()"}, "servant\t.*\tdynamic"),
-    ({"MORE": 'asm("hidden: push r24\\n pop r24\\n ret");', "LOOP": 'asm("call hidden")'}, "main calls hidden"),
+    ({"MORE": SERVANT % "volatile char a[to[0]]; a[to[1]] = 1", "LOOP": "servant()"},
+     "servant\t.*\tdynamic"),
+    ({"MORE": 'asm("hidden: push r24\\n pop r24\\n ret");', "LOOP": 'asm("call hidden")'},
+     "main calls hidden"),
     ({"SERVED": 'asm("call main + 4")'}, "main lets in other interrupts"),
     ({"LOOP": 'asm("call __vector_1")'}, "main calls __vector_1, an interrupt"),
     ({"SERVED": 'asm("call __vector_2")'}, "__vector_1 calls __vector_2, an interrupt"),
@@ -138,7 +148,8 @@ SERVANT = "__attribute__((noinline)) static void servant(void) { %s; }"
     ({"SERVED": 'asm("sts 0x5f, r24")'}, "__vector_1 lets in other interrupts"),
     ({"MORE": SERVANT % "sei()", "SERVED": "servant()"}, "servant lets in other interrupts"),
     ({"MORE": SERVANT % "SREG = to[1]", "SERVED": "servant()"}, "servant lets in other interrupts"),
-    ({"MORE": NAKED % "push r24\\n pop r0\\n out 0x3f, r0\\n pop r0\\n pop r1\\n reti"}, "__vector_3 lets in"),
+    ({"MORE": NAKED % "push r24\\n pop r0\\n out 0x3f, r0\\n pop r0\\n pop r1\\n reti"},
+     "__vector_3 lets in"),
     ({"MORE": NAKED % "push r24\\n pop r24\\n reti"}, "on the stack: __vector_3"),
     ({"MORE": NAKED % "out 0x3d, r1\\n reti"}, "on the stack: __vector_3"),
     ({"MORE": NAKED % "call deep\\n reti"}, "on the stack: __vector_3"),
@@ -149,33 +160,40 @@ def test_an_image_without_a_bound(tmp_path: Path, what: dict[str, str], why: str
         image_bound(tmp_path, **what)
 
 
-GCC = ["-ffreestanding", "-nostdlib", "-std=c11", "-Os", "-w", "-ffunction-sections", "-fdata-sections",
+GCC = ["-ffreestanding", "-nostdlib", "-std=c11", "-Os", "-w", "-ffunction-sections",
+       "-fdata-sections",
        "-Wl,--gc-sections", "-fstack-usage", f"-I{ROOT}", f"-I{ROOT / 'firmware'}"]
 CHIPS = {"m0plus": ("uart_mps2", ["arm-none-eabi-gcc", "-mthumb", "-mcpu=cortex-m0plus"]),
          "m4": ("uart_mps2", ["arm-none-eabi-gcc", "-mthumb", "-mcpu=cortex-m4"]),
-         "virt": ("uart_virt", ["riscv64-unknown-elf-gcc", "-march=rv32imac_zicsr", "-mabi=ilp32", "-mno-relax"])}
+         "virt": ("uart_virt", ["riscv64-unknown-elf-gcc", "-march=rv32imac_zicsr", "-mabi=ilp32",
+                                "-mno-relax"])}
 
 
 def changed_bound(folder: Path, chip: str, before: str, after: str) -> int:
-    """Of the firmware of that chip, with another line in it."""
+    """Returns the bound for the firmware of that chip with one changed line."""
     name, compiler = CHIPS[chip]
     text = (ROOT / "firmware" / f"{name}.c").read_text()
     assert text.count(before) == 1
     (folder / "image.c").write_text(text.replace(before, after))
     for source in (folder / "image.c", ROOT / "dumpulse.c"):
         run([*compiler, *GCC, "-c", source, "-o", folder / f"{source.stem}.o"])
-    run([*compiler, *GCC, "-T", ROOT / "firmware" / f"{name}.ld", folder / "image.o", folder / "dumpulse.o", "-lgcc",
+    run([*compiler, *GCC, "-T", ROOT / "firmware" / f"{name}.ld", folder / "image.o",
+         folder / "dumpulse.o", "-lgcc",
          "-o", folder / "image.elf"])
-    (folder / "both.su").write_text("".join((folder / f"{stem}.su").read_text() for stem in ("image", "dumpulse")))
+    (folder / "both.su").write_text("".join((folder / f"{stem}.su").read_text()
+                                            for stem in ("image", "dumpulse")))
     return firmware.bound(folder / "image.elf", folder / "both.su")
 
 
-TICK, LOOP, ALARM = "    if (++ticks == TICKS) {", "    TICK_CONTROL = 7;\n", "    set_alarm();\n    if"
+TICK = "    if (++ticks == TICKS) {"
+LOOP, ALARM = "    TICK_CONTROL = 7;\n", "    set_alarm();\n    if"
 
 
 @pytest.mark.parametrize(("chip", "loop", "interrupt", "pushed"), [
-    ("m0plus", "reset", "on_received", 32), ("m4", "reset", "on_received", 32), ("virt", "begin", "trap", 0)])
-def test_the_stack_of_a_firmware(tmp_path: Path, chip: str, loop: str, interrupt: str, pushed: int) -> None:
+    ("m0plus", "reset", "on_received", 32), ("m4", "reset", "on_received", 32),
+    ("virt", "begin", "trap", 0)])
+def test_the_stack_of_a_firmware(tmp_path: Path, chip: str, loop: str, interrupt: str,
+                                 pushed: int) -> None:
     deepest = changed_bound(tmp_path, chip, TICK, TICK)
     frame = frames(tmp_path / "both.su")
     chain = frame[loop] + frame[AGENT] + frame["dumpulse_send_packet"]
@@ -184,19 +202,24 @@ def test_the_stack_of_a_firmware(tmp_path: Path, chip: str, loop: str, interrupt
 
 
 @pytest.mark.parametrize(("chip", "before", "after", "why"), [
-    ("m0plus", LOOP, LOOP + "REGISTER(0xE000ED20) = 1U << 30;", "reset sets an interrupt's priority"),
+    ("m0plus", LOOP, LOOP + "REGISTER(0xE000ED20) = 1U << 30;",
+     "reset sets an interrupt's priority"),
     ("m4", LOOP, LOOP + "REGISTER(0xE000ED20) = 1U << 30;", "reset sets an interrupt's priority"),
     ("m4", LOOP, LOOP + "REGISTER(0xE000E400) = 0x40;", "reset sets an interrupt's priority"),
     ("m0plus", TICK, '__asm__ volatile("cpsie i");' + TICK, "on_tick lets in other interrupts"),
     ("m0plus", TICK, '__asm__ volatile("bx r3");' + TICK, "on_tick calls by a pointer"),
     ("m4", TICK, '__asm__ volatile("blx r3");' + TICK, "on_tick calls by a pointer"),
     ("m4", LOOP, LOOP + '__asm__ volatile("bl on_tick");', "reset calls on_tick, an interrupt"),
-    ("m4", "    for (;;) {\n    }\n", "seconds = 0;", "fault comes within interrupts, and is not an endless loop"),
-    ("virt", ALARM, '__asm__ volatile("csrs mstatus, %0" ::"r"(8));' + ALARM, "trap lets in other interrupts"),
+    ("m4", "    for (;;) {\n    }\n", "seconds = 0;",
+     "fault comes within interrupts, and is not an endless loop"),
+    ("virt", ALARM, '__asm__ volatile("csrs mstatus, %0" ::"r"(8));' + ALARM,
+     "trap lets in other interrupts"),
     ("virt", ALARM, '__asm__ volatile("jalr a5");' + ALARM, "trap calls by a pointer"),
     ("virt", ALARM, '__asm__ volatile("jr a5");' + ALARM, "trap calls by a pointer"),
-    ("virt", "__attribute__((interrupt, aligned(4)))", "__attribute__((aligned(4)))", "interrupts were not found")])
-def test_a_firmware_without_a_bound(tmp_path: Path, chip: str, before: str, after: str, why: str) -> None:
+    ("virt", "__attribute__((interrupt, aligned(4)))", "__attribute__((aligned(4)))",
+     "interrupts were not found")])
+def test_a_firmware_without_a_bound(tmp_path: Path, chip: str, before: str, after: str,
+                                    why: str) -> None:
     with pytest.raises(SystemExit, match=why):
         changed_bound(tmp_path, chip, before, after)
 
@@ -204,7 +227,8 @@ def test_a_firmware_without_a_bound(tmp_path: Path, chip: str, before: str, afte
 def test_reports_of_sources_that_are_gone_do_not_count() -> None:
     recipe = run(["make", "-n", "-W", "dumpulse.c", "-C", ROOT, "build/firmware/can_avr-29.su"])
     (line,) = (line for line in recipe.splitlines() if line.startswith("cat "))
-    assert line == ("cat build/firmware/can_avr-29/can_avr.su build/firmware/can_avr-29/dumpulse.su "
+    assert line == (
+        "cat build/firmware/can_avr-29/can_avr.su build/firmware/can_avr-29/dumpulse.su "
                     ">build/firmware/can_avr-29.su")
 
 

@@ -1,5 +1,5 @@
-"""The compiled library in simulators, on every target: every vector, and
-what a firmware relies on. SPDX-License-Identifier: MIT
+"""Tests the compiled library in simulators, on every target: every vector, and all that a firmware
+relies on. SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from sim.targets import EVERY, ROOT
 
 VECTORS = Path(__file__).with_name("vectors.tsv")
 CONTEXT = 0x1234
-# A packet of another length is never read, so more than this need not be in the
-# 512 bytes of RAM of the smallest AVR.
+# The smallest AVR has 512 bytes of RAM. A packet of another length is never read, so not more than
+# this of it has to be there.
 PACKET_ROOM = 64
 
 
@@ -84,7 +84,7 @@ def test_vectors(machine: Machine) -> None:
         elif kind == "make":
             machine.call("export_make_heartbeat", machine.packet, *map(int, cell[:3]))
             assert machine.read(machine.packet, 8) == data(cell[3]), f"line {number}"
-        elif kind == "check":  # in the agent's place: small RAMs hold no second report
+        elif kind == "check":  # overwrites the agent: small RAMs have no room for a second report
             report = data(cell[0])
             machine.write(machine.agent, report[:260])
             call = machine.call("export_check_report", machine.agent, len(report))
@@ -106,7 +106,8 @@ def test_vectors(machine: Machine) -> None:
 
 
 def test_length_is_not_cut(machine: Machine) -> None:
-    """256 + 8, and 65536 + 8 where a length can be that large, are not 8."""
+    """A length of 256 + 8 is not 8; neither is 65536 + 8, on targets where a length can be so
+    large."""
     machine.write(machine.agent, bytes(260))
     machine.write(machine.packet, heartbeat(3, 76, 9))
     lengths = [256 + 8] if machine.cost_unit == "cycles" else [256 + 8, 65536 + 8, 2**32 - 8]
@@ -117,10 +118,11 @@ def test_length_is_not_cut(machine: Machine) -> None:
 
 @pytest.mark.parametrize("machine", AVRS, indirect=True)
 def test_stack_on_avr(machine: Machine) -> None:
-    """20 bytes at most, every return address included, hooks apart."""
+    """At most 20 bytes with all return addresses, and without the hooks."""
     good = heartbeat(3, 76, 9)
     packets = [good, REQUEST, heartbeat(64, 0, 0), bytes(8), good[:3]]
-    packets += [packet[:at] + b"!" + packet[at + 1:] for packet in (good, REQUEST) for at in range(8)]
+    packets += [packet[:at] + b"!" + packet[at + 1:] for packet in (good, REQUEST)
+                for at in range(8)]
     for packet in packets:
         assert process(machine, 1, packet).stack <= 20
     for variable in (0, 64):
@@ -128,7 +130,7 @@ def test_stack_on_avr(machine: Machine) -> None:
 
 
 def test_what_link_time_optimisation_may_cost(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As dumpulse.h says: the functions of tests/exports.c share the sum with the agent then."""
+    """dumpulse.h says so: then the functions of tests/exports.c share the sum with the agent."""
     target = EVERY["ATmega328P"]
     whole = dataclasses.replace(target, flags=(*target.flags, "-flto", "-Os"))
     said = "224 cycles and 18 bytes of\n *   stack, not 131 and 6."
@@ -146,17 +148,20 @@ def test_an_int_of_8_bits_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_request_lies_in_flash_whoever_compiles(tmp_path: Path) -> None:
-    """clang reads it with lpm wherever it is: in RAM's section, it is not where it is looked for."""
+    """clang always reads it with lpm, from the flash. In a section for RAM it would not be
+    found."""
     for name in AVRS:
         compiled = tmp_path / "dumpulse.o"
         EVERY[name].compile(ROOT / "dumpulse.c", compiled)
         with compiled.open("rb") as file:
-            places = {section.name for section in ELFFile(file).iter_sections() if REQUEST in section.data()}
+            places = {section.name for section in ELFFile(file).iter_sections()
+                      if REQUEST in section.data()}
         assert places == {".progmem.data"}, name
 
 
 @pytest.mark.parametrize("machine", ["Cortex-M0+", "Xtensa lx106"], indirect=True)
-def test_a_stack_that_is_used_up_is_noticed(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stack_that_is_used_up_is_noticed(machine: Machine,
+                                            monkeypatch: pytest.MonkeyPatch) -> None:
     deepest = process(machine, 1, REQUEST).stack
     monkeypatch.setattr(machine, "STACK_SIZE", deepest + 1)
     assert process(machine, 1, REQUEST).stack == deepest
@@ -168,5 +173,6 @@ def test_a_stack_that_is_used_up_is_noticed(machine: Machine, monkeypatch: pytes
 @pytest.mark.parametrize("machine", ["Cortex-M0+"], indirect=True)
 def test_steps_are_seen_of_code_that_ran_before(machine: Machine) -> None:
     call = process(machine, 1, REQUEST)
-    steps = machine.steps("dumpulse_process_packet", machine.agent, machine.packet, len(REQUEST), CONTEXT)
+    steps = machine.steps("dumpulse_process_packet", machine.agent, machine.packet, len(REQUEST),
+                          CONTEXT)
     assert len(steps) == call.cost

@@ -1,4 +1,4 @@
-"""The real udpserver, over real sockets on loopback.     SPDX-License-Identifier: MIT
+"""Tests the real udpserver over real sockets on loopback.     SPDX-License-Identifier: MIT
 
 DUMPULSE_SERVER names another command to test: a sanitized build, or valgrind.
 """
@@ -34,7 +34,7 @@ from tests.servers import Counters, Server, command
 
 UNSET = bytes(4)
 GOOD = heartbeat(3, 76, 9)
-EVERY_CAUSE = [  # packets, and what each is refused for
+EVERY_CAUSE = [  # packets, and why each is refused
     (b"", "length"), (b"\xf1", "length"), (GOOD[:7], "length"),
     (GOOD + b"\0", "length"), (GOOD * 2, "length"),
     (REQUEST + b"!", "length"), (GOOD + bytes(492), "length"),
@@ -42,7 +42,8 @@ EVERY_CAUSE = [  # packets, and what each is refused for
     (b"AreyouOk", "magic"), (bytes(8), "magic"), (heartbeat(3, 76, 9, magic=0xF0), "magic"),
     (heartbeat(64, 76, 9, magic=0xF0), "magic"), (b"areyouOK", "magic"),
     (REQUEST[:4] + GOOD[4:], "checksum"),
-    *[(GOOD[:at] + bytes((GOOD[at] ^ 1,)) + GOOD[at + 1:], "checksum") for at in (0, 1, 2, 3, 5, 6, 7)],
+    *[(GOOD[:at] + bytes((GOOD[at] ^ 1,)) + GOOD[at + 1:], "checksum")
+      for at in (0, 1, 2, 3, 5, 6, 7)],
     (bytes(4) + heartbeat(64, 76, 9)[4:], "checksum"), (bytes(4) + GOOD[4:], "checksum"),
     (heartbeat(64, 76, 9), "variable"), (heartbeat(255, 0, 0), "variable"),
 ]
@@ -70,14 +71,15 @@ class Peer:
             self.socket.sendto(packet, self.there)
 
     def answer(self) -> bytes:
-        """The next report: whole, right, and from the address that was asked."""
+        """Returns the next report. It must be complete, right, and from the address that was
+        asked."""
         report, source = self.socket.recvfrom(1000)
         assert source[:2] == self.there
         assert len(report) == 260 and zlib.adler32(report[4:]) == int.from_bytes(report[:4], "big")
         return report
 
     def ask(self) -> list[bytes]:
-        """The entries of a report."""
+        """Asks for a report, and returns its entries."""
         self.send(REQUEST)
         report = self.answer()
         return [report[at:at + 4] for at in range(4, 260, 4)]
@@ -110,7 +112,7 @@ def run(*arguments: str, **more: object) -> subprocess.CompletedProcess[str]:
 
 
 def said(done: subprocess.CompletedProcess[str]) -> list[str]:
-    """Its own lines on stderr: valgrind says others."""
+    """Returns the server's own lines on stderr, without those of valgrind."""
     return [line for line in done.stderr.splitlines() if line.startswith("udpserver: ")]
 
 
@@ -129,24 +131,35 @@ def unix_stamp(tick_ms: int) -> int:
     (["--bind", "1.2.3.4.5"], "--bind"), (["--bind", "fe80::1%nosuch0"], "interface"),
     (["--bind", "9" * 5000], "--bind"),
     ([f"--bind=127.0.0.{number}" for number in range(17)], "16 times"),
-    (["--bind", "0.0.0.0", "--bind", "::"], "--bind ::"), (["--bind", "::", "--bind", "::1"], "--bind ::1"),
-    (["--bind", "127.0.0.1", "--bind", "0.0.0.0"], "--bind 0.0.0.0"), (["--bind=::1", "--bind=::1"], "give it alone"),
+    (["--bind", "0.0.0.0", "--bind", "::"], "--bind ::"),
+    (["--bind", "::", "--bind", "::1"], "--bind ::1"),
+    (["--bind", "127.0.0.1", "--bind", "0.0.0.0"], "--bind 0.0.0.0"),
+    (["--bind=::1", "--bind=::1"], "give it alone"),
     (["--allow", "1.2.3.4/33"], "IPv4 network goes a number from 0 to 32"),
-    (["--allow", "::ffff:0:0/96"], "IPv4 network goes"), (["--allow", "::/129"], "IPv6 network goes a number from 0 to 128"),
-    (["--allow", "1.2.3.4/8"], "beyond"), (["--allow", "/8"], "--allow"), (["--allow", "x"], "--allow"),
-    (["--allow-heartbeats", "1.2.3.4/8"], "--allow-heartbeats 1.2.3.4/8: the address has bits set beyond"),
+    (["--allow", "::ffff:0:0/96"], "IPv4 network goes"),
+    (["--allow", "::/129"], "IPv6 network goes a number from 0 to 128"),
+    (["--allow", "1.2.3.4/8"], "beyond"), (["--allow", "/8"], "--allow"),
+    (["--allow", "x"], "--allow"),
+    (["--allow-heartbeats", "1.2.3.4/8"],
+     "--allow-heartbeats 1.2.3.4/8: the address has bits set beyond"),
     (["--allow-heartbeats=::"] * 65, "--allow-heartbeats may be given 64 times"),
-    (["--burst", "0"], "--burst must be a number from 1 to 1000000"), (["--burst", "1000001"], "--burst"),
-    (["--log", "all"], "--log wants errors, normal or changes, not 'all'"), (["--log="], "--log wants"),
-    (["--allow", "::1/"], "--allow"), (["--allow", "1.2.3.4/ 8"], "--allow"), (["--allow=::"] * 65, "64 times"),
-    (["--rate", "0"], "1 to 1000000"), (["--rate", "1.5"], "--rate"), (["--rate-total", "x"], "--rate-total"),
+    (["--burst", "0"], "--burst must be a number from 1 to 1000000"),
+    (["--burst", "1000001"], "--burst"),
+    (["--log", "all"], "--log wants errors, normal or changes, not 'all'"),
+    (["--log="], "--log wants"),
+    (["--allow", "::1/"], "--allow"), (["--allow", "1.2.3.4/ 8"], "--allow"),
+    (["--allow=::"] * 65, "64 times"),
+    (["--rate", "0"], "1 to 1000000"), (["--rate", "1.5"], "--rate"),
+    (["--rate-total", "x"], "--rate-total"),
     (["--self", "64"], "0 to 63"), (["--self", "1:0"], "1 to 255"), (["--self", "1:256"], "--self"),
     (["--self", "1:"], "--self"), (["--self", ":1"], "--self"), (["--self", "1:2:3"], "--self"),
     (["--tick", "0"], "--tick"), (["--tick", "3600001"], "--tick"), (["--state", ""], "--state"),
     (["--state", "x" * 5000], "--state"), (["--state-every", "0"], "--state-every"),
-    (["--bind", "a\nb\x1b[2J"], "--bind"), (["--stats-json=1"], "no value"), (["--help=me"], "no value"),
+    (["--bind", "a\nb\x1b[2J"], "--bind"), (["--stats-json=1"], "no value"),
+    (["--help=me"], "no value"),
     (["--state-every", "5"], "--state FILE"), (["-help"], "no option"),
-    (["--stats", ""], "107 bytes at most"), (["--stats", "x" * 108], "107 bytes at most"), (["--stats"], "needs a value"),
+    (["--stats", ""], "107 bytes at most"), (["--stats", "x" * 108], "107 bytes at most"),
+    (["--stats"], "needs a value"),
     (["--can-id", "680"], "--can INTERFACE"), (["--can", "vcan0", "--can-id", "681"], "not '681'"),
 ])
 def test_wrong_arguments_get_one_line_and_status_2(arguments: list[str], mention: str) -> None:
@@ -158,14 +171,19 @@ def test_wrong_arguments_get_one_line_and_status_2(arguments: list[str], mention
 
 
 @pytest.mark.parametrize("given, said_of_it", [
-    ("\u00e9\u20ac\U0001f600\u00a0", None), ("\x80\x9b31m", "????31m"), ("\u2028\u202e\u2069", "?" * 9), ("\ud800", "???"),
+    ("\u00e9\u20ac\U0001f600\u00a0", None), ("\x80\x9b31m", "????31m"),
+    ("\u2028\u202e\u2069", "?" * 9), ("\ud800", "???"),
     *[(os.fsdecode(raw), "?" * len(raw)) for raw in (
-        b"\x80", b"\x9b", b"\xc2", b"\xc1\x81", b"\xe0\x82\x81", b"\xe2\x82", b"\xf0\x82\x82\xac", b"\xf4\x90\x80\x80",
+        b"\x80", b"\x9b", b"\xc2", b"\xc1\x81", b"\xe0\x82\x81", b"\xe2\x82", b"\xf0\x82\x82\xac",
+        b"\xf4\x90\x80\x80",
         b"\xf8\x88\x80\x80\x80", b"\xff\xfe", b"\x7f\x1b\t")]])
 def test_no_control_character_is_said(given: str, said_of_it: str | None) -> None:
-    """What is shown is UTF-8 without the controls of C0 and C1, and without what turns a line round."""
-    raw = given.encode("utf-8", "surrogatepass") if given == "\ud800" else os.fsencode(given)  # 3 bytes, or those meant
-    done = subprocess.run([*command(), b"--bind", raw], capture_output=True, timeout=PATIENCE, check=False)
+    """It prints only UTF-8 without control characters (C0 and C1), and without characters that turn
+    the direction of writing."""
+    # A surrogate alone is 3 bytes here; the other surrogates stand for single bytes.
+    raw = given.encode("utf-8", "surrogatepass") if given == "\ud800" else os.fsencode(given)
+    done = subprocess.run([*command(), b"--bind", raw], capture_output=True, timeout=PATIENCE,
+                          check=False)
     assert done.returncode == 2 and f"and not '{said_of_it or given}'\n".encode() in done.stderr
 
 
@@ -179,21 +197,25 @@ def test_help_fits_the_terminal_and_the_manual_has_every_option() -> None:
     assert set(options) == set(re.findall(r"^\.BI? (--[a-z-]+)", manual, re.M))
     burst, rate, total = (int(re.findall(rf"^  {option} .*\((\d+)\)", done.stdout, re.M)[0])
                           for option in ("--burst N", "--rate N", "--rate-total N"))
-    text = " ".join(re.sub(r"^\.BR? |\\f.", "", manual, flags=re.M).split())  # its sums are those of the defaults
-    assert f"at most {burst + rate} reports within any second, {(burst + rate) * 288:,} bytes" in text
+    # The manual's sums must follow from the defaults.
+    text = " ".join(re.sub(r"^\.BR? |\\f.", "", manual, flags=re.M).split())
+    most = burst + rate
+    assert f"at most {most} reports within any second, {most * 288:,} bytes" in text
     assert f"at most {2 * total} within any second, {2 * total * 288:,} bytes" in text
     tests = Path(__file__).read_text() + Path(__file__).with_name("servers.py").read_text()
     assert all(f'"{option}"' in tests for option in options)
-    (version,) = re.findall(r'^#define DUMPULSE_VERSION "(.*?)"', (ROOT / "dumpulse.h").read_text(), re.M)
+    (version,) = re.findall(r'^#define DUMPULSE_VERSION "(.*?)"',
+                            (ROOT / "dumpulse.h").read_text(), re.M)
     assert run("--version").stdout == f"udpserver {version}\n"
     for page in ("udpserver.8", "canserver.8", "dumpulse.1"):
         assert f' "Dumpulse {version}" ' in (ROOT / "man" / page).read_text().splitlines()[1]
 
 
 def test_a_gateway_needs_a_can_interface() -> None:
-    """What it does with one is for the machine that test_can.py starts."""
+    """The machine that test_can.py starts tests what it does with one."""
     done = run("--can", "nocan0", "--can-id", "18FF5080", "0")
-    assert done.returncode == 1 and re.search("this kernel has no CAN|no such CAN interface", done.stderr)
+    assert done.returncode == 1 and re.search("this kernel has no CAN|no such CAN interface",
+                                              done.stderr)
 
 
 def test_a_port_in_use_is_said(server: Server) -> None:
@@ -201,21 +223,23 @@ def test_a_port_in_use_is_said(server: Server) -> None:
     assert done.returncode == 1
     (line,) = said(done)
     assert f"127.0.0.1:{server.port}: the port is in use" in line
-    done = run("--bind", "192.0.2.77", "0")  # not of this machine
+    done = run("--bind", "192.0.2.77", "0")  # this machine does not have this address
     assert done.returncode == 1 and "cannot listen on 192.0.2.77:0" in said(done)[0]
 
 
 def test_an_interface_goes_with_an_address() -> None:
-    """A link-local address means nothing without; it is told where it cannot be used, too."""
+    """A link-local address means nothing without an interface. If the address cannot be used, the
+    message has the interface, too."""
     with Server("--bind", "::1%lo") as server, Peer(server, "::1") as peer:
         peer.ask()
-    done = run("--bind", "fe80::1%lo", "0")  # loopback has no such one
+    done = run("--bind", "fe80::1%lo", "0")  # loopback has no such address
     assert done.returncode == 1 and "cannot listen on [fe80::1%lo]:0: " in said(done)[0]
 
 
 def test_what_is_taken_for_granted_is_said(server: Server) -> None:
     assert server.stderr.lines[-1] == (
-        "udpserver: reports to 127.0.0.0/8 ::1; for each 128 at once and 10 a second, in all 1000 a second; "
+        "udpserver: reports to 127.0.0.0/8 ::1; for each 128 at once and 10 a second, "
+        "in all 1000 a second; "
         "--allow CIDR names others")
 
 
@@ -227,7 +251,7 @@ def test_it_listens_on_loopback_unless_told_otherwise(server: Server) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_signals_end_it_cleanly(number: int) -> None:
-    """What has come before the signal is still taken, though it is many rounds' worth."""
+    """Packets that came before the signal are still taken, even if they need many rounds."""
     with Server() as server, Peer(server) as peer:
         server.process.send_signal(signal.SIGSTOP)
         for _ in range(100):
@@ -239,10 +263,11 @@ def test_signals_end_it_cleanly(number: int) -> None:
 
 
 def test_nohup() -> None:
-    """The signal that it must not heed is delivered before it is seen to go on."""
-    with Server(preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)) as server, Peer(server) as peer:
+    """The signal that it must ignore has arrived when it still answers."""
+    with Server(preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)) as server, \
+            Peer(server) as peer:
         server.process.send_signal(signal.SIGHUP)
-        for _ in range(3):  # each time the loop goes round, so that a signal would have ended it
+        for _ in range(3):  # each time the loop makes a round, and a signal would have ended it
             peer.ask()
         server.stop()
 
@@ -257,7 +282,7 @@ def test_signals_that_its_parent_has_blocked() -> None:
 
 
 def test_a_server_that_has_ended_cannot_be_stopped() -> None:
-    """Or a test might take its own end for the one that it asked for."""
+    """Otherwise a test would not notice that the server has ended by itself."""
     with Server() as server:
         server.process.terminate()
         server.process.wait(PATIENCE)
@@ -266,7 +291,7 @@ def test_a_server_that_has_ended_cannot_be_stopped() -> None:
 
 
 def test_one_port_is_found_for_all_addresses() -> None:
-    """The first port that is free for one of them is in use for the next."""
+    """The first port that is free at one address is in use at the next."""
     status, lines = calls("--bind", "127.0.0.1", "--bind", "127.0.0.2", IN_USE="2")
     assert status == 0 and re.search(r"listening on 127\.0\.0\.1:(\d+) 127\.0\.0\.2:\1$", lines[0])
 
@@ -324,7 +349,8 @@ def test_a_stream_of_everything_leaves_what_the_model_has(server: Server, peer: 
 
 
 def test_two_clients_at_once_each_get_their_own(server: Server) -> None:
-    with Peer(server) as one, Peer(server, source="127.0.0.2") as other, Peer(server, "::1") as third:
+    with Peer(server) as one, Peer(server, source="127.0.0.2") as other, \
+            Peer(server, "::1") as third:
         for number in range(8):
             one.send(heartbeat(1, 1, number), REQUEST)
             other.send(heartbeat(2, 2, number), REQUEST)
@@ -350,7 +376,7 @@ def test_a_report_leaves_from_the_address_that_was_asked(wildcard: str, hosts: l
 
 
 def test_the_address_that_was_asked_on_the_second_socket() -> None:
-    """Where each packet was sent to is known although another socket's batch went before."""
+    """The address that a packet was sent to is known, even after a batch from another socket."""
     with Server("--bind", "::1", "--bind", "0.0.0.0") as server, Peer(server, "127.0.0.2") as peer:
         with Peer(server, "::1") as other:
             other.ask()
@@ -383,7 +409,7 @@ def test_several_addresses() -> None:
 
 # ---- Who gets a report --------------------------------------------------------------------
 
-@pytest.mark.parametrize("wildcard", ["0.0.0.0", "::"])  # there, IPv4 comes in mapped addresses
+@pytest.mark.parametrize("wildcard", ["0.0.0.0", "::"])  # at ::, IPv4 comes in mapped addresses
 def test_who_may_ask(wildcard: str) -> None:
     with Server("--bind", wildcard, "--allow", "127.1.2.0/23", "--allow", "127.9.9.9",
                 "--allow=127.128.0.0/9") as server:
@@ -395,9 +421,10 @@ def test_who_may_ask(wildcard: str) -> None:
         for number, source in enumerate(refused, 1):
             with Peer(server, source=source) as peer:
                 peer.send(REQUEST)
-                server.wait_for(lambda now, n=number: now["not_allowed"] == n, source)  # type: ignore[misc]
+                server.wait_for(lambda now, n=number: now["not_allowed"] == n,  # type: ignore[misc]
+                                source)
                 assert not peer.has_answer()
-                peer.send(heartbeat(1, 2, 3))  # is taken from anybody
+                peer.send(heartbeat(1, 2, 3))  # heartbeats are taken from anybody
         server.wait_for(lambda now: now["heartbeats"] == len(refused), "heartbeats")
         assert server.stop()["reports"] == len(answered)
 
@@ -426,7 +453,7 @@ def test_each_source_has_its_rate() -> None:
             greedy.answer()
         assert not greedy.has_answer()
         before = counters["packets"]
-        while not greedy.has_answer():  # one is due each fifth of a second
+        while not greedy.has_answer():  # a report is allowed each fifth of a second
             assert time.monotonic() - started < PATIENCE
             greedy.send(REQUEST)
             time.sleep(0.05)
@@ -435,7 +462,7 @@ def test_each_source_has_its_rate() -> None:
 
 
 def test_a_flood_from_forged_sources_meets_the_limit_for_all() -> None:
-    """2000 sources of 127.0.0.0/8, each well within its own limit."""
+    """2000 sources of 127.0.0.0/8 ask, each far below its own limit."""
     with Server("--rate-total", "20", "--rate", "10") as server:
         started = time.monotonic()
         for number in range(2000):
@@ -448,7 +475,8 @@ def test_a_flood_from_forged_sources_meets_the_limit_for_all() -> None:
 
 
 def test_no_source_gets_more_though_thousands_ask() -> None:
-    """More sources than are remembered at a time: nobody's account is forgotten early."""
+    """More sources ask than can be remembered at a time. No source's count is forgotten too
+    early."""
     with Server("--rate-total", "1000000", "--burst", "1", "--rate", "1", "--tick", "1") as server:
         with Peer(server, source="127.77.77.77") as victim:
             victim.ask()
@@ -486,11 +514,12 @@ print(*(os.waitstatus_to_exitcode(os.waitpid(check, 0)[1]) for check in checks))
 
 
 def test_a_monitoring_host_may_check_every_variable_at_once() -> None:
-    """63 processes, started beforehand: all of them are answered at their first request."""
+    """63 processes have been started before. All of them get an answer to their first request."""
     with Server("--self", "0") as server, Peer(server) as peer:
         peer.send(*(heartbeat(variable, 1, 1) for variable in range(1, 64)))
         settled(server, 63)
-        done = subprocess.run([sys.executable, "-S", "-I", "-c", CHECKS, str(ROOT), str(server.port)],
+        done = subprocess.run([sys.executable, "-S", "-I", "-c", CHECKS, str(ROOT),
+                               str(server.port)],
                               capture_output=True, text=True, timeout=2 * PATIENCE, check=True)
         assert done.stdout.splitlines()[-1].split() == ["0"] * 63, done.stdout
         counters = server.stop()
@@ -498,12 +527,14 @@ def test_a_monitoring_host_may_check_every_variable_at_once() -> None:
 
 
 @pytest.mark.parametrize("rule, taken, refused", [
-    ("127.1.2.0/24", "127.1.2.3", "127.1.3.3"), ("::/0", "::1", "127.0.0.1"), ("0.0.0.0/0", "127.0.0.1", "::1")])
+    ("127.1.2.0/24", "127.1.2.3", "127.1.3.3"), ("::/0", "::1", "127.0.0.1"),
+    ("0.0.0.0/0", "127.0.0.1", "::1")])
 @pytest.mark.parametrize("log", ["normal", "changes"])
 def test_who_may_send_heartbeats(rule: str, taken: str, refused: str, log: str) -> None:
     with Server("--bind", "::", "--allow-heartbeats", "192.0.2.7", "--allow-heartbeats", rule,
                 "--allow", "0.0.0.0/0", "--allow", "::/0", "--log", log) as server:
-        assert any(line.endswith(f"heartbeats from 192.0.2.7 {rule}") for line in server.stderr.lines)
+        assert any(line.endswith(f"heartbeats from 192.0.2.7 {rule}")
+                   for line in server.stderr.lines)
         for number, source in enumerate((taken, refused)):
             with Peer(server, "::1" if ":" in source else "127.0.0.1", source=source) as peer:
                 peer.send(heartbeat(number + 1, 2, 3), GOOD[:7])
@@ -513,16 +544,19 @@ def test_who_may_send_heartbeats(rule: str, taken: str, refused: str, log: str) 
         assert entries[1][2:] == b"\2\3" and entries[2] == UNSET
         counters = server.stop()
         assert (counters["heartbeats"], counters["not_allowed"], counters["length"]) == (1, 1, 2)
-        assert any(f"{refused}: refused: not allowed; --allow" in line for line in server.stderr.all()) == \
+        assert any(f"{refused}: refused: not allowed; --allow" in line
+                   for line in server.stderr.all()) == \
             (log == "changes")
 
 
 # ---- The log ------------------------------------------------------------------------------
 
 def test_changes_names_each_source_once() -> None:
-    with Server("--log", "changes", "--burst", "1", "--rate", "1", "--bind", "127.0.0.1", "--bind", "::1") as server:
+    with Server("--log", "changes", "--burst", "1", "--rate", "1", "--bind", "127.0.0.1", "--bind",
+                "::1") as server:
         begun = len(server.stderr.lines)
-        with Peer(server) as one, Peer(server, source="127.0.0.2") as other, Peer(server, "::1") as third:
+        with Peer(server) as one, Peer(server, source="127.0.0.2") as other, \
+                Peer(server, "::1") as third:
             for _ in range(3):
                 one.send(heartbeat(7, 3, 1), heartbeat(8, 4, 1))
                 other.send(GOOD[:7], bytes(8), bytes(4) + GOOD[4:], heartbeat(64, 1, 1))
@@ -553,19 +587,24 @@ def test_a_flood_of_forged_sources_does_not_flood_the_log() -> None:
         lines = server.stderr.all()[begun:]
     named = [line for line in lines if "first heartbeat" in line]
     (full,) = (line for line in lines if "1024 sources are known" in line)
-    unnamed = sum(int(number) for number in re.findall(r"(\d+) more were not named", "\n".join(lines)))
-    assert 100 <= len(named) <= 101 + passed and len(named) + unnamed == 1024 and counters["drops"] == 0
+    unnamed = sum(int(number) for number in re.findall(r"(\d+) more were not named",
+                                                       "\n".join(lines)))
+    assert 100 <= len(named) <= 101 + passed and len(named) + unnamed == 1024 \
+        and counters["drops"] == 0
     assert len(lines) <= 2 * (len(named) - 100) + 102
 
 
 def test_errors_alone_are_said_on_request(tmp_path: Path) -> None:
-    done = run("--log", "errors", "--bind", "192.0.2.77", "0")  # not of this machine
+    # This machine does not have this address.
+    done = run("--log", "errors", "--bind", "192.0.2.77", "0")
     assert done.returncode == 1 and "cannot listen" in said(done)[0]
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(tmp_path / "notify"))
         manager.settimeout(PATIENCE)
-        process = subprocess.Popen([*command(), "--log", "errors", "0"], stdout=subprocess.DEVNULL, text=True,
-                                   stderr=subprocess.PIPE, env={**os.environ, "NOTIFY_SOCKET": str(tmp_path / "notify")})
+        process = subprocess.Popen([*command(), "--log", "errors", "0"], stdout=subprocess.DEVNULL,
+                                   text=True,
+                                   stderr=subprocess.PIPE,
+                                   env={**os.environ, "NOTIFY_SOCKET": str(tmp_path / "notify")})
         assert manager.recv(100) == b"READY=1"
         process.terminate()
         lines = process.communicate(timeout=PATIENCE)[1].splitlines()
@@ -588,7 +627,7 @@ def test_the_tick_and_the_agents_own_variable(tick: int) -> None:
         time.sleep(0.01)
         again = peer.ask()
         assert again[5] == entries[5]
-        if tick == 1:  # its own is new for each report
+        if tick == 1:  # the server's own stamp is new for each report
             assert again[63] != entries[63]
 
 
@@ -607,7 +646,8 @@ def test_counters_can_be_read_by_people() -> None:
         pass
     process.send_signal(signal.SIGUSR1)
     line = process.stdout.readline()
-    assert line == ("packets 0: heartbeats 0, reports 0; refused for length 0, magic 0, checksum 0, "
+    assert line == (
+        "packets 0: heartbeats 0, reports 0; refused for length 0, magic 0, checksum 0, "
                     "variable 0, not allowed 0, rate 0; reports unsent 0; dropped by the kernel 0; "
                     "failed saves 0\n")
     process.terminate()
@@ -616,13 +656,13 @@ def test_counters_can_be_read_by_people() -> None:
 
 def connect(path: Path) -> socket.socket:
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    made.connect(str(path))  # without a time limit: with one, it fails when too many wait
+    made.connect(str(path))  # without a time limit: with one, it fails if too many wait
     made.settimeout(PATIENCE)
     return made
 
 
 def read_stats(path: Path) -> dict[str, Any]:
-    """The line that a connection gets, which is all."""
+    """Reads the line that a connection gets. Nothing comes after it."""
     with connect(path) as reader, reader.makefile() as lines:
         (line,) = lines.readlines()
     stats: dict[str, Any] = json.loads(line)
@@ -640,12 +680,13 @@ def test_the_counters_on_a_socket(tmp_path: Path) -> None:
         assert list(stats)[:5] == ["program", "version", "started", "uptime", "variables"]
         assert (stats.pop("program"), stats.pop("variables")) == ("udpserver", 2)
         assert f"udpserver {stats.pop('version')}\n" == run("--version").stdout
-        assert before <= stats.pop("started") <= time.time() and 0 <= stats.pop("uptime") <= time.time() - before
+        assert before <= stats.pop("started") <= time.time() \
+            and 0 <= stats.pop("uptime") <= time.time() - before
         assert stats == counters and list(stats) == list(counters)
-        with connect(path) as early:  # who hangs up, and who asks as a browser does
+        with connect(path) as early:  # one that closes at once, one that sends like a browser
             early.close()
         with connect(path) as talker:
-            with contextlib.suppress(BrokenPipeError):  # the answer may have come already
+            with contextlib.suppress(BrokenPipeError):  # the server may have answered already
                 talker.sendall(bytes(1000))
             assert talker.recv(2000).startswith(b'{"program":"udpserver"')
         assert peer.ask()[63] != UNSET
@@ -654,12 +695,14 @@ def test_the_counters_on_a_socket(tmp_path: Path) -> None:
 
 
 def test_nobody_who_connects_stops_the_server(tmp_path: Path) -> None:
-    """Not those who do not read, and not more than it has descriptors for."""
+    """Clients that do not read do not stop it, nor do more clients than it has descriptors for."""
     path = tmp_path / "stats"
-    with Server("--stats", str(path), preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))) as server, \
+    with Server("--stats", str(path), preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE,
+                                                                            (40, 40))) as server, \
             Peer(server) as peer, contextlib.ExitStack() as opened:
         server.process.send_signal(signal.SIGSTOP)
-        waiting = [opened.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) for _ in range(300)]
+        waiting = [opened.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+                   for _ in range(300)]
         for one in waiting:
             one.setblocking(False)
         accepted = [one for one in waiting if not one.connect_ex(str(path))]
@@ -670,16 +713,17 @@ def test_nobody_who_connects_stops_the_server(tmp_path: Path) -> None:
         for one in accepted:
             one.settimeout(PATIENCE)
             assert one.recv(2000).endswith(b"}\n") and one.recv(1) == b""
-        late = [opened.enter_context(connect(path)) for _ in range(200)]  # they keep their ends
+        late = [opened.enter_context(connect(path)) for _ in range(200)]  # they stay open here
         assert all(one.recv(2000).endswith(b"}\n") for one in late)
         assert len(os.listdir(f"/proc/{server.process.pid}/fd")) < 30
         assert read_stats(path)["heartbeats"] == 1
 
 
 def test_the_counters_on_a_socket_under_load(server_load: tuple[Server, Path]) -> None:
-    """It naps, and looks at no socket then."""
+    """It naps under load, and then waits for no socket."""
     server, path = server_load
-    flood = subprocess.Popen([built("build/flood"), str(server.port), "1000"], stdout=subprocess.DEVNULL)
+    flood = subprocess.Popen([built("build/flood"), str(server.port), "1000"],
+                             stdout=subprocess.DEVNULL)
     seen = []
     while flood.poll() is None:
         seen.append(read_stats(path)["packets"])
@@ -703,7 +747,7 @@ def test_a_socket_that_a_killed_server_has_left_is_taken_over(tmp_path: Path) ->
         assert done.returncode == 1 and "another program listens there" in said(done)[-1]
         assert read_stats(path)["packets"] == 0
         path.unlink()
-        path.write_bytes(b"another's")  # at the end it removes its own only
+        path.write_bytes(b"another's")  # at the end, the server removes only its own socket
         server.stop()
     assert path.read_bytes() == b"another's"
 
@@ -722,12 +766,13 @@ def test_what_is_no_socket_stays(tmp_path: Path) -> None:
             before = sorted(os.listdir(tmp_path))
             for name in (*before, "no/directory"):
                 done = run("--stats", str(tmp_path / name), "0")
-                assert done.returncode == 1 and f"cannot use --stats {tmp_path / name}: " in said(done)[-1], name
+                assert done.returncode == 1 \
+                    and f"cannot use --stats {tmp_path / name}: " in said(done)[-1], name
     assert sorted(os.listdir(tmp_path)) == before
 
 
 def test_the_kernels_drops_are_counted(server: Server, peer: Peer) -> None:
-    """A server that is stopped for a while: its buffer overflows, and nothing is lost count of."""
+    """The server is stopped for a while, and its buffer overflows. Every packet is counted."""
     server.process.send_signal(signal.SIGSTOP)
     sent = 20000  # the buffer holds about 11,000
     for _ in range(sent // 100):
@@ -737,20 +782,22 @@ def test_the_kernels_drops_are_counted(server: Server, peer: Peer) -> None:
     assert counters["heartbeats"] + counters["drops"] == sent and counters["drops"] > 1000
     assert server.stats() == counters  # they are not counted again
     room = re.findall(r"buffers (\d+) packets only", "\n".join(server.stderr.lines)) or ["10000"]
-    assert counters["heartbeats"] >= 0.9 * int(room[0])  # as the manual says, or the server itself
+    # The manual, or the server, says how many packets the buffer holds.
+    assert counters["heartbeats"] >= 0.9 * int(room[0])
 
 
 class Noting(Server):
-    """The server with calls.c around it."""
+    """The server in calls.c, which writes down its calls."""
 
     def __init__(self, *options: str, **environment: str) -> None:
-        super().__init__(*options, env={**os.environ, **environment}, program=[built("build/udpserver-calls")])
+        super().__init__(*options, env={**os.environ, **environment},
+                         program=[built("build/udpserver-calls")])
 
 
 @pytest.mark.parametrize("rest", [1, 15, 16, 17, 60])
 def test_a_nap_after_many_packets(tmp_path: Path, rest: int) -> None:
-    """From 16 on in one round it sleeps for a millisecond, and is not woken by packets. With fewer,
-    or none, it waits for its sockets."""
+    """After 16 or more packets in one round, it sleeps for a millisecond, and packets do not wake
+    it. After fewer, or none, it waits for its sockets."""
     noted = tmp_path / "calls"
     with Noting("--bind", "127.0.0.1", CALLS=str(noted)) as server, Peer(server) as peer:
         server.stats()
@@ -764,10 +811,11 @@ def test_a_nap_after_many_packets(tmp_path: Path, rest: int) -> None:
 
 
 def test_no_nap_while_it_is_behind(tmp_path: Path) -> None:
-    """When a round took a quarter of what the buffer holds, the next one follows at once."""
+    """After a round of at least a quarter of the buffer's packets, the next one follows at once."""
     noted = tmp_path / "calls"
     with Noting("--bind", "127.0.0.1", CALLS=str(noted)) as server, Peer(server) as peer:
-        room = int((re.findall(r"buffers (\d+) packets only", "\n".join(server.stderr.lines)) or ["10922"])[0])
+        room = int((re.findall(r"buffers (\d+) packets only", "\n".join(server.stderr.lines))
+                    or ["10922"])[0])
         for packets, naps, behind in ((room // 4 - 1, 1, 0), (room // 4, 0, 1)):
             count = server.stats()["packets"]
             server.process.send_signal(signal.SIGSTOP)
@@ -776,16 +824,18 @@ def test_no_nap_while_it_is_behind(tmp_path: Path) -> None:
             server.process.send_signal(signal.SIGCONT)
             settled(server, count + packets)
             since = noted.read_text().removeprefix(before).splitlines()
-            assert [since.count(f"ppoll 0 {wait}") for wait in ("0.001000000", "0.000000000")] == [naps, behind]
+            assert [since.count(f"ppoll 0 {wait}")
+                    for wait in ("0.001000000", "0.000000000")] == [naps, behind]
 
 
 def test_a_socket_that_always_has_more_does_not_hold_up_the_others() -> None:
-    """Nor a signal, at the end of which only so much is taken as a buffer holds. Only the first
-    socket was ready when the server last looked: the second is read all the same."""
+    """It does not hold up a signal, either: then only as many packets are taken as a buffer holds.
+    Only the first socket was ready when the server last looked. The second is read, too."""
     with Noting("--bind", "127.0.0.1", "--bind", "127.0.0.2", ENDLESS="1") as server, \
             Peer(server) as first, Peer(server, "127.0.0.2") as peer:
         first.send(b"")
-        server.wait_for(lambda counters: counters["length"] > 0, "the first socket has packets without end")
+        server.wait_for(lambda counters: counters["length"] > 0,
+                        "the first socket has packets without end")
         peer.send(heartbeat(1, 2, 3))
         assert peer.ask()[1][2:] == b"\2\3"
         assert server.stop()["length"] > 0
@@ -804,7 +854,7 @@ def test_a_passed_sockets_earlier_drops_are_not_ours() -> None:
 
 
 def test_a_reader_that_does_not_read_stops_nothing() -> None:
-    """Neither a full pipe for the counters nor one that is closed."""
+    """Neither a full pipe for the counters nor a closed one stops the server."""
     for close in (False, True):
         reading, writing = os.pipe()
         if not close:
@@ -813,7 +863,8 @@ def test_a_reader_that_does_not_read_stops_nothing() -> None:
                 while True:
                     os.write(writing, bytes(65536))
             os.set_blocking(writing, True)
-        process = subprocess.Popen([*command(), "0"], stdout=writing, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen([*command(), "0"], stdout=writing, stderr=subprocess.PIPE,
+                                   text=True)
         os.close(writing)
         if close:
             os.close(reading)
@@ -835,7 +886,7 @@ def test_a_reader_that_does_not_read_stops_nothing() -> None:
 
 
 def test_a_report_during_a_flood(server: Server, peer: Peer) -> None:
-    """Reports arrive and are whole; a request that the full buffer loses is sent again."""
+    """Complete reports arrive. A request that is lost because the buffer is full is sent again."""
     flood = subprocess.Popen([built("build/flood"), str(server.port), "2000"],
                              stdout=subprocess.PIPE, text=True)
     asked = answered = 0
@@ -861,7 +912,7 @@ def test_a_report_during_a_flood(server: Server, peer: Peer) -> None:
 
 def state_bytes(entries: bytes, tick: int = 1000, written_ms: int | None = None,
                 version: int = 1) -> bytes:
-    """A state file, as its comment describes it."""
+    """Makes a state file, as agent/state.c describes it."""
     written = int(time.time() * 1000) if written_ms is None else written_ms
     body = struct.pack(">8sLLQ256s", b"Dumpulse", version, tick, written, entries)
     return body + struct.pack(">L", zlib.crc32(body))
@@ -890,9 +941,11 @@ def test_the_table_survives_a_restart_only_with_state(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [
-    b"", b"D", b"Dumpuls", bytes(7), bytes(284), bytes(1024), b"Dumpulse" + b"\n" * 1016, state_bytes(bytes(256))[:-1], state_bytes(bytes(256)) + b"\0",
+    b"", b"D", b"Dumpuls", bytes(7), bytes(284), bytes(1024), b"Dumpulse" + b"\n" * 1016,
+    state_bytes(bytes(256))[:-1], state_bytes(bytes(256)) + b"\0",
     state_bytes(bytes(256), version=2), *[
-        bytes(byte ^ (0x40 if place == at else 0) for place, byte in enumerate(state_bytes(b"\5" * 256)))
+        bytes(byte ^ (0x40 if place == at else 0)
+              for place, byte in enumerate(state_bytes(b"\5" * 256)))
         for at in (8, 12, 20, 24, 100, 279, 280, 283)]])
 def test_a_damaged_file_is_set_aside_and_never_served(tmp_path: Path, damage: bytes) -> None:
     file = tmp_path / "table"
@@ -918,7 +971,7 @@ def test_another_tick_is_no_damage(tmp_path: Path) -> None:
 
 
 def test_entries_that_grew_too_old_meanwhile_are_forgotten(tmp_path: Path) -> None:
-    """An age beyond 16 bits would wrap: a dead node would look alive."""
+    """An age of more than 16 bits would wrap, and a dead node would look alive."""
     file = tmp_path / "table"
     now_ms = int(time.time() * 1000)
     hour = 3600
@@ -930,18 +983,22 @@ def test_entries_that_grew_too_old_meanwhile_are_forgotten(tmp_path: Path) -> No
         assert "2 variables" in "\n".join(server.stderr.lines)
     kept = [entries[at:at + 4] for at in range(0, 256, 4)]
     assert report == [UNSET, kept[1], kept[2], *[UNSET] * 61]
-    file.write_bytes(state_bytes(entries, written_ms=now_ms + hour * 1000))  # a clock set back
+    # The clock was set back.
+    file.write_bytes(state_bytes(entries, written_ms=now_ms + hour * 1000))
     with Server("--state", str(file)) as server, Peer(server) as peer:
         assert peer.ask() == kept
 
 
 @pytest.mark.parametrize("options", [[], ["--keep-old"]])
-def test_an_entry_that_grows_too_old_is_forgotten_while_it_runs(tmp_path: Path, options: list[str]) -> None:
-    """Its age would wrap a second and a half from now: a dead node would look alive again."""
+def test_an_entry_that_grows_too_old_is_forgotten_while_it_runs(tmp_path: Path,
+                                                                options: list[str]) -> None:
+    """Its age would wrap in a second and a half, and a dead node would look alive again."""
     file = tmp_path / "table"
     now_ms = int(time.time() * 1000)
-    file.write_bytes(state_bytes(stamped({1: 61000, 2: 60900, 3: 30000, 4: 0}, now_ms), tick=1, written_ms=now_ms))
-    with Server("--state", str(file), "--tick", "1", "--self", "0", *options) as server, Peer(server) as peer:
+    file.write_bytes(state_bytes(stamped({1: 61000, 2: 60900, 3: 30000, 4: 0}, now_ms), tick=1,
+                                 written_ms=now_ms))
+    with Server("--state", str(file), "--tick", "1", "--self", "0", *options) as server, \
+            Peer(server) as peer:
         begun = time.monotonic()
         kept = set()
         while time.monotonic() < begun + 6:
@@ -955,13 +1012,15 @@ def test_an_entry_that_grows_too_old_is_forgotten_while_it_runs(tmp_path: Path, 
                         assert age >= least
                     kept.add((variable, asked - now_ms > 5000))
             time.sleep(0.11)
-        assert {variable for variable, late in kept if late} == ({1, 2, 3, 4} if options else {3, 4})
+        assert {variable for variable, late in kept if late} == ({1, 2, 3, 4} if options
+                                                                 else {3, 4})
         lines = "\n".join(server.stderr.lines)
         forgotten = sum(map(int, re.findall(r"forgot (\d+) variable", lines)))
         assert forgotten == (0 if options else 2) and "1 variables" not in lines
     file.write_bytes(state_bytes(stamped({9: 60000}, now_ms), tick=1, written_ms=now_ms - 60000))
     with Server("--state", str(file), "--tick", "1") as server:
-        assert f"udpserver: forgot 1 variable of {file}: too old for a timestamp to tell" in server.stderr.lines
+        assert f"udpserver: forgot 1 variable of {file}: too old for a timestamp to tell" in \
+            server.stderr.lines
 
 
 def test_what_is_no_file_is_an_error_at_start(tmp_path: Path) -> None:
@@ -985,9 +1044,10 @@ def test_a_new_file_of_several_names_is_not_written_to(tmp_path: Path) -> None:
 
 
 def test_nothing_is_said_into_the_state_file(tmp_path: Path) -> None:
-    """Whoever starts it may have closed the standard descriptors."""
+    """The standard descriptors may be closed when it is started."""
     file = tmp_path / "table"
-    process = subprocess.Popen(["bash", "-c", 'exec "$@" <&- >&- 2>&-', "bash", built("build/udpserver"), "--state",
+    process = subprocess.Popen(["bash", "-c", 'exec "$@" <&- >&- 2>&-', "bash",
+                                built("build/udpserver"), "--state",
                                 str(file), "--state-every", "1", "0"])
     try:
         wait_until(file.exists, "it has started")
@@ -1007,13 +1067,16 @@ def test_it_is_written_after_changes_and_only_then(tmp_path: Path) -> None:
         descriptors = os.listdir(f"/proc/{server.process.pid}/fd")
         for value in range(2):
             peer.send(heartbeat(0, 1, value))
-            wait_until(lambda v=value: file.read_bytes()[26:28] == bytes((1, v)), "the change is written")  # type: ignore[misc]
+            wait_until(lambda v=value: file.read_bytes()[26:28] ==  # type: ignore[misc]
+                       bytes((1, v)),
+                       "the change is written")
         written = file.stat().st_ino, file.stat().st_mtime_ns
         time.sleep(2.2)
         peer.send(bytes(8), REQUEST)
         peer.answer()
         assert (file.stat().st_ino, file.stat().st_mtime_ns) == written
-        assert len(os.listdir(f"/proc/{server.process.pid}/fd")) == len(descriptors)  # none is left open
+        # No descriptor is left open.
+        assert len(os.listdir(f"/proc/{server.process.pid}/fd")) == len(descriptors)
 
 
 def test_two_servers_cannot_share_a_file(tmp_path: Path) -> None:
@@ -1028,7 +1091,7 @@ def test_two_servers_cannot_share_a_file(tmp_path: Path) -> None:
 
 
 def test_who_may_read_and_write_the_file(tmp_path: Path) -> None:
-    """Whoever started the server may write it, everybody read it: whatever umask it was given."""
+    """The server's user may write it, and everybody may read it, with any umask."""
     for umask, mode in ((0, 0o644), (0o77, 0o600)):
         file = tmp_path / f"table{umask}"
         with Server("--state", str(file), preexec_fn=lambda mask=umask: os.umask(mask)):
@@ -1036,7 +1099,7 @@ def test_who_may_read_and_write_the_file(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_written_in_part_is_none(tmp_path: Path) -> None:
-    """The old one stays, and the server serves: a disk that takes no more may do so later."""
+    """The old file stays, and the server goes on: a full disk may have room again later."""
     def limit() -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
@@ -1052,7 +1115,8 @@ def test_a_file_that_is_written_in_part_is_none(tmp_path: Path) -> None:
 
 
 def test_a_symbolic_link_is_not_followed(tmp_path: Path) -> None:
-    """Neither to a table, nor to where the new file would go: whose it is, nobody knows."""
+    """Neither one to a table, nor one at the place of the new file: nobody knows whose file it
+    is."""
     content = state_bytes(b"\5" * 256)
     (tmp_path / "elsewhere").write_bytes(content)
     for link, target, option in (("link", "elsewhere", "link"), ("table.new", "elsewhere", "table"),
@@ -1064,7 +1128,8 @@ def test_a_symbolic_link_is_not_followed(tmp_path: Path) -> None:
 
 
 def test_no_program_would_inherit_its_descriptors(tmp_path: Path) -> None:
-    with Server("--bind", "127.0.0.1", "--bind", "::1", "--state", str(tmp_path / "table")) as server:
+    with Server("--bind", "127.0.0.1", "--bind", "::1", "--state",
+                str(tmp_path / "table")) as server:
         place = Path(f"/proc/{server.process.pid}/fdinfo")
         flags = {file.name: int(re.findall(r"^flags:\s*(\d+)", file.read_text(), re.M)[0], 8)
                  for file in place.iterdir() if int(file.name) > 2}
@@ -1072,8 +1137,9 @@ def test_no_program_would_inherit_its_descriptors(tmp_path: Path) -> None:
 
 
 def calls(*arguments: str, **environment: str) -> tuple[int, list[str]]:
-    """The server with calls.c around it, ended once it listens: its exit status, and its lines."""
-    process = subprocess.Popen([built("build/udpserver-calls"), *arguments, "0"], text=True, stdout=subprocess.DEVNULL,
+    """Runs the server in calls.c, and ends it when it listens. Returns its status and its lines."""
+    process = subprocess.Popen([built("build/udpserver-calls"), *arguments, "0"], text=True,
+                               stdout=subprocess.DEVNULL,
                                stderr=subprocess.PIPE, env={**os.environ, **environment})
     lines = []
     with process:
@@ -1085,27 +1151,34 @@ def calls(*arguments: str, **environment: str) -> tuple[int, list[str]]:
     return process.returncode, lines
 
 
-@pytest.mark.parametrize("moment, first", [("table", True), ("table.lock", True), ("flock", True), ("table.new", False),
-                                           ("write-file", False), ("fsync-file", False), ("rename", False)])
+@pytest.mark.parametrize("moment, first", [("table", True), ("table.lock", True), ("flock", True),
+                                           ("table.new", False),
+                                           ("write-file", False), ("fsync-file", False),
+                                           ("rename", False)])
 @pytest.mark.parametrize("content", [None, state_bytes(b"\5" * 256), bytes(9)])
-def test_two_servers_that_start_at_once(tmp_path: Path, content: bytes | None, moment: str, first: bool) -> None:
-    """Before any step of the one, another is started: before the lock it is the one that serves."""
+def test_two_servers_that_start_at_once(tmp_path: Path, content: bytes | None, moment: str,
+                                        first: bool) -> None:
+    """Before some step of the first one, another is started. If that is before the first has
+    locked, the other one serves."""
     file, log = tmp_path / "table", tmp_path / "log"
     if content is not None:
         file.write_bytes(content)
-    other = f"{built('build/udpserver')} --self 5 --state {file} 0 >{log} 2>&1 & echo $! >{tmp_path / 'pid'}"
+    other = f"{built('build/udpserver')} --self 5 --state {file} 0 >{log} 2>&1 & " \
+            f"echo $! >{tmp_path / 'pid'}"
     status, lines = calls("--state", str(file),
-                          BEFORE=f"{moment} {other}; until grep -Eq 'reports to|another server' {log}; do sleep 0.01; done")
-    with contextlib.suppress(ProcessLookupError):  # if it has refused to start
+                          BEFORE=f"{moment} {other}; until grep -Eq 'reports to|another server' "
+                                 f"{log}; do sleep 0.01; done")
+    with contextlib.suppress(ProcessLookupError):  # it may have refused to start
         os.kill(int((tmp_path / "pid").read_text()), signal.SIGTERM)
-    assert status == int(first) and ("another server uses it: give each its own" in lines[-1]) == first
+    assert status == int(first) \
+        and ("another server uses it: give each its own" in lines[-1]) == first
     assert ("another server uses it" in log.read_text()) != first
     wait_until(lambda: "packets 0" in log.read_text() or not first, "the other has ended")
     assert file.read_bytes()[24:280] == (b"\5" if content and content[0] else b"\0") * 256
 
 
 def test_a_lock_that_somebody_removes_is_made_again(tmp_path: Path) -> None:
-    """And if another server has made it meanwhile, that one's file is not written over."""
+    """If another server has made it meanwhile, that server's file is not overwritten."""
     file, locks = tmp_path / "table", tmp_path / "table.lock"
     with Server("--state", str(file), "--state-every", "1") as server, Peer(server) as peer:
         locks.unlink()
@@ -1139,26 +1212,29 @@ def test_whoever_may_read_the_state_cannot_stop_the_server(tmp_path: Path) -> No
         assert (tmp_path / "table.lock").stat().st_mode == 0o100600
 
 
-FOREIGN = [b"127.0.0.1 localhost\n", b"x", b"\0\0\1", b"dumpulse", bytes(1025), state_bytes(bytes(256)) + bytes(1000)]
+FOREIGN = [b"127.0.0.1 localhost\n", b"x", b"\0\0\1", b"dumpulse", bytes(1025),
+           state_bytes(bytes(256)) + bytes(1000)]
 
 
 @pytest.mark.parametrize("content", FOREIGN)
 @pytest.mark.parametrize("suffix", ["", ".new", ".lock", ".damaged"])
 def test_what_is_somebody_elses_stays(tmp_path: Path, suffix: str, content: bytes) -> None:
-    """FILE may be a typing error."""
+    """FILE may be a typing error, so other people's files are left alone."""
     (tmp_path / "table").write_bytes(b"Dumpulse, damaged")
     file = tmp_path / f"table{suffix}"
     file.write_bytes(content)
     before = file.stat()
     done = run("--state", str(tmp_path / "table"), "0")
-    assert done.returncode == 1 and f"{file}: it is somebody else's, and begins with '" in said(done)[-1]
+    assert done.returncode == 1 \
+        and f"{file}: it is somebody else's, and begins with '" in said(done)[-1]
     assert content[:1] != b"1" or "'127.0.0.1 localhost?'" in said(done)[-1]
     assert file.read_bytes() == content and file.stat().st_mode == before.st_mode
     if not suffix:
         assert os.listdir(tmp_path) == ["table"]
 
 
-@pytest.mark.parametrize("unfinished", [b"", b"Dump", state_bytes(b"\1" * 256)[:100], bytes(284), state_bytes(b"\1" * 256)])
+@pytest.mark.parametrize("unfinished", [b"", b"Dump", state_bytes(b"\1" * 256)[:100], bytes(284),
+                                        state_bytes(b"\1" * 256)])
 def test_what_a_crash_has_left_is_written_over(tmp_path: Path, unfinished: bytes) -> None:
     file = tmp_path / "table"
     file.write_bytes(state_bytes(b"\5" * 256))
@@ -1170,7 +1246,7 @@ def test_what_a_crash_has_left_is_written_over(tmp_path: Path, unfinished: bytes
 
 
 def changed_to(file: Path) -> bytes:
-    """Sender and value of variable 0, or nothing between two names of the file."""
+    """Returns sender and value of variable 0, or nothing while the file is being renamed."""
     with contextlib.suppress(FileNotFoundError):
         return file.read_bytes()[26:28]
     return b""
@@ -1178,7 +1254,7 @@ def changed_to(file: Path) -> bytes:
 
 @pytest.mark.parametrize("way", ["cp", "mv"])
 def test_a_state_that_is_restored_while_it_runs(tmp_path: Path, way: str) -> None:
-    """It is not read, and not lost, and nothing is said of another server."""
+    """It is not read, and not lost. No message speaks of another server."""
     file, backup, changed = tmp_path / "table", tmp_path / "backup", tmp_path / "table.changed"
     with Server("--state", str(file), "--state-every", "1") as server, Peer(server) as peer:
         for value in range(2):
@@ -1186,7 +1262,8 @@ def test_a_state_that_is_restored_while_it_runs(tmp_path: Path, way: str) -> Non
             backup.write_bytes(restored)
             subprocess.run([way, backup, file], check=True)
             peer.send(heartbeat(0, 1, value))
-            wait_until(lambda v=value: changed_to(file) == bytes((1, v)), "it saves")  # type: ignore[misc]
+            wait_until(lambda v=value: changed_to(file) == bytes((1, v)),  # type: ignore[misc]
+                       "it saves")
             assert changed.read_bytes() == restored
         file.write_bytes(b"somebody else's")
         peer.send(heartbeat(0, 1, 9))
@@ -1203,11 +1280,12 @@ def test_a_state_that_is_restored_while_it_runs(tmp_path: Path, way: str) -> Non
 
 
 def test_a_disk_that_is_full_at_the_start_stops_nothing(tmp_path: Path) -> None:
-    """The table is read all the same, and written as soon as there is room."""
+    """The table is still read. It is written as soon as there is room."""
     file, full = tmp_path / "table", tmp_path / "full"
     file.write_bytes(state_bytes(b"\5" * 256))
     full.write_bytes(b"")
-    with Server("--state", str(file), "--state-every", "1", program=[built("build/udpserver-calls")],
+    with Server("--state", str(file), "--state-every", "1",
+                program=[built("build/udpserver-calls")],
                 env={**os.environ, "FULL": str(full)}) as server, Peer(server) as peer:
         assert peer.ask()[0][2:] == b"\5\5"
         server.wait_for(lambda now: now["failed_saves"] >= 2, "it tries again")
@@ -1215,11 +1293,12 @@ def test_a_disk_that_is_full_at_the_start_stops_nothing(tmp_path: Path) -> None:
         wait_until(lambda: file.read_bytes()[:280] != state_bytes(b"\5" * 256)[:280], "it saves")
         server.stop()
         lines = server.stderr.all()
-    assert sum("No space left" in line for line in lines) == 1 == sum("serving all the same" in line for line in lines)
+    assert sum("No space left" in line
+               for line in lines) == 1 == sum("serving all the same" in line for line in lines)
     full.write_bytes(b"")
     with Server("--state", str(file), program=[built("build/udpserver-calls")],
                 env={**os.environ, "FULL": str(full)}) as server:
-        server.stop(status=1)  # what was not saved at the end is said by the status
+        server.stop(status=1)  # the status says that the table was not saved at the end
 
 
 def test_the_state_is_on_the_disk_before_it_has_its_name(tmp_path: Path) -> None:
@@ -1227,14 +1306,16 @@ def test_the_state_is_on_the_disk_before_it_has_its_name(tmp_path: Path) -> None
     noted = (tmp_path / "calls").read_text().splitlines()
     assert status == 0
     start = noted.index("table.lock")
-    assert noted[start:start + 8] == ["table.lock", "flock", "table", "table.new", "write-file", "fsync-file", "table", "rename"]
+    assert noted[start:start + 8] == ["table.lock", "flock", "table", "table.new", "write-file",
+                                      "fsync-file", "table", "rename"]
     assert noted[start + 8:start + 10] == ["", "fsync-directory"]
 
 
 def test_a_disk_that_fails_later_stops_nothing(tmp_path: Path) -> None:
     place = tmp_path / "place"
     place.mkdir()
-    with Server("--state", str(place / "table"), "--state-every", "1") as server, Peer(server) as peer:
+    with Server("--state", str(place / "table"), "--state-every",
+                "1") as server, Peer(server) as peer:
         shutil.rmtree(place)
         peer.send(heartbeat(1, 2, 3))
         server.wait_for(lambda now: now["failed_saves"] >= 2, "two failed saves")
@@ -1246,13 +1327,14 @@ def test_a_disk_that_fails_later_stops_nothing(tmp_path: Path) -> None:
     assert any("again" in line for line in server.stderr.all())
     with Server("--state", str(place / "table")) as server:
         shutil.rmtree(place)
-        assert server.stop(status=1)["failed_saves"] == 0  # counted after the counters
+        assert server.stop(status=1)["failed_saves"] == 0  # it fails after the counters are printed
 
 
 def test_a_hundred_kills_amid_writes_leave_a_whole_file(tmp_path: Path) -> None:
-    """SIGKILL while the new file is there under its other name: what is found is always a whole
-    table, the old one or the new, and the server starts with it. In a file system in memory a
-    write is too short for most kills: there 300 must do, amid one or not."""
+    """Kills the server while the new file still has its other name. Then there is always a complete
+    table, the old one or the new one, and the server starts with it. In a file system in memory, a
+    write is so short that few kills come during one: there, 300 kills at any time must be
+    enough."""
     file, unfinished = tmp_path / "table", tmp_path / "table.new"
     source = random.Random(1)
     content = b""
@@ -1264,7 +1346,7 @@ def test_a_hundred_kills_amid_writes_leave_a_whole_file(tmp_path: Path) -> None:
             if content:
                 assert b"".join(peer.ask()) == content[24:280]
             peer.send(heartbeat(source.randrange(64), 2, kills % 256))
-            server.process.terminate()  # at the end it writes
+            server.process.terminate()  # the server writes the file when it ends
             while not unfinished.exists() and server.process.poll() is None:
                 pass
             server.kill()
@@ -1298,7 +1380,7 @@ def test_readiness_and_watchdog(tmp_path: Path, abstract: bool) -> None:
 
 
 def test_a_manager_that_is_busy_is_told_later(tmp_path: Path) -> None:
-    """Its queue is full when the server is ready, and again when it ends: nothing is lost."""
+    """Its queue is full when the server is ready, and again when it ends. No message is lost."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager, \
             socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as others:
         manager.bind(str(tmp_path / "notify"))
@@ -1318,11 +1400,11 @@ def test_a_manager_that_is_busy_is_told_later(tmp_path: Path) -> None:
         environment = {**os.environ, "NOTIFY_SOCKET": str(tmp_path / "notify")}
         fill()
         with Server(env=environment) as server, Peer(server) as peer:
-            peer.ask()  # it serves meanwhile
+            peer.ask()  # the server answers meanwhile
             assert next_message() == b"READY=1"
             fill()
             server.process.terminate()
-            assert server.process.wait(PATIENCE) == 0  # it does not wait for ever
+            assert server.process.wait(PATIENCE) == 0  # it does not wait without end
         with Server(env=environment) as server:
             assert next_message() == b"READY=1"
             fill()
@@ -1331,9 +1413,11 @@ def test_a_manager_that_is_busy_is_told_later(tmp_path: Path) -> None:
             assert next_message() == b"STOPPING=1"
 
 
-@pytest.mark.parametrize("watchdog", [{"WATCHDOG_USEC": "50000", "WATCHDOG_PID": "1"}, {"WATCHDOG_USEC": "0"},
+@pytest.mark.parametrize("watchdog", [{"WATCHDOG_USEC": "50000", "WATCHDOG_PID": "1"},
+                                      {"WATCHDOG_USEC": "0"},
                                       {"WATCHDOG_USEC": "-5"}, {"WATCHDOG_USEC": "9" * 30}])
-def test_a_watchdog_for_others_or_of_nonsense_gets_nothing(tmp_path: Path, watchdog: dict[str, str]) -> None:
+def test_a_watchdog_for_others_or_of_nonsense_gets_nothing(tmp_path: Path,
+                                                           watchdog: dict[str, str]) -> None:
     name = str(tmp_path / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(name)
@@ -1355,26 +1439,30 @@ def test_a_manager_that_is_not_there_stops_nothing(name: str) -> None:
 
 
 def test_a_manager_that_does_not_read_is_not_waited_for(tmp_path: Path) -> None:
-    """Its socket takes a few signs of life, and then no more."""
+    """Its socket takes only a few signs of life."""
     name = str(tmp_path / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(name)
-        with Server(env={**os.environ, "NOTIFY_SOCKET": name, "WATCHDOG_USEC": "1000"}) as server, Peer(server) as peer:
-            wait_until(lambda: any("cannot notify" in line for line in server.stderr.lines), "it is full")
+        with Server(env={**os.environ, "NOTIFY_SOCKET": name, "WATCHDOG_USEC": "1000"}) as server, \
+                Peer(server) as peer:
+            wait_until(lambda: any("cannot notify" in line for line in server.stderr.lines),
+                       "it is full")
             peer.ask()
             server.stop()
 
 
 class Activated(Server):
-    """A server that gets sockets as systemd passes them."""
+    """A server that gets its sockets as from systemd."""
 
     def __init__(self, *sockets: socket.socket, pid: str = "$$", port: int | None = None) -> None:
-        passing = " ".join(f"{3 + number}<&{held.fileno() + 100}" for number, held in enumerate(sockets))
+        passing = " ".join(f"{3 + number}<&{held.fileno() + 100}"
+                           for number, held in enumerate(sockets))
         for held in sockets:
             os.dup2(held.fileno(), held.fileno() + 100)
         try:
             super().__init__(port=port, pass_fds=[held.fileno() + 100 for held in sockets], wrap=[
-                "bash", "-c", f'LISTEN_PID={pid} LISTEN_FDS={len(sockets)} exec "$@" {passing}', "bash"])
+                "bash", "-c", f'LISTEN_PID={pid} LISTEN_FDS={len(sockets)} exec "$@" {passing}',
+                "bash"])
         finally:
             for held in sockets:
                 os.close(held.fileno() + 100)
@@ -1392,27 +1480,31 @@ def test_socket_activation() -> None:
                 peer.there = ("::1", other.getsockname()[1])
                 peer.ask()
             assert server.stop()["reports"] == 2
-        with Activated(one, pid="1", port=0) as server:  # they are for somebody else
+        with Activated(one, pid="1", port=0) as server:  # they are for another process
             assert server.port != one.getsockname()[1]
 
 
 @pytest.mark.parametrize("wildcard", ["0.0.0.0", "::"])
 @pytest.mark.parametrize("options", [
-    [(socket.SOL_SOCKET, 29)], [(socket.SOL_SOCKET, 35)], [(socket.SOL_SOCKET, 63)], [(socket.SOL_SOCKET, 40)],
-    [(socket.SOL_SOCKET, 29), (socket.SOL_SOCKET, 37), (socket.SOL_SOCKET, 40), (socket.SOL_SOCKET, 75),
+    [(socket.SOL_SOCKET, 29)], [(socket.SOL_SOCKET, 35)], [(socket.SOL_SOCKET, 63)],
+    [(socket.SOL_SOCKET, 40)],
+    [(socket.SOL_SOCKET, 29), (socket.SOL_SOCKET, 37), (socket.SOL_SOCKET, 40),
+     (socket.SOL_SOCKET, 75),
      (socket.SOL_SOCKET, 41), (socket.IPPROTO_IP, socket.IP_RECVTOS), (socket.IPPROTO_IP, 12),
      (socket.IPPROTO_UDP, 104)],
 ], ids=["SO_TIMESTAMP", "SO_TIMESTAMPNS", "SO_TIMESTAMP_NEW", "SO_RXQ_OVFL", "all"])
 def test_a_passed_socket_with_options_answers_from_the_address_that_was_asked(
         wildcard: str, options: list[tuple[int, int]]) -> None:
-    """What they have the kernel tell comes before where the packet was sent to."""
-    with socket.socket(socket.AF_INET6 if ":" in wildcard else socket.AF_INET, socket.SOCK_DGRAM) as passed:
+    """These options let the kernel write more before the address that the packet was sent to."""
+    with socket.socket(socket.AF_INET6 if ":" in wildcard else socket.AF_INET,
+                       socket.SOCK_DGRAM) as passed:
         if ":" in wildcard:
             passed.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         passed.bind((wildcard, 0))
         for level, number in options:
-            with contextlib.suppress(OSError):  # an older kernel may not have it
-                passed.setsockopt(level, number, 0b1111111 if number == 37 else 1)  # 37: SO_TIMESTAMPING
+            with contextlib.suppress(OSError):  # an older kernel may not have this option
+                # 37: SO_TIMESTAMPING
+                passed.setsockopt(level, number, 0b1111111 if number == 37 else 1)
         with Activated(passed) as server, Peer(server, "127.0.0.5") as peer:
             peer.send(heartbeat(1, 2, 3))
             assert peer.ask()[1][2:] == b"\2\3"
@@ -1433,7 +1525,7 @@ def test_a_report_that_cannot_be_sent_is_counted_and_not_waited_for() -> None:
 
 @pytest.mark.parametrize("shut", [True, False])
 def test_a_passed_socket_that_is_always_ready_wastes_no_processor(shut: bool) -> None:
-    """Shut down, or with an error in a queue that nobody empties."""
+    """It is shut down, or it has an error in a queue that nobody empties."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as passed:
         passed.bind(("127.0.0.1", 0))
         if shut:
@@ -1441,14 +1533,17 @@ def test_a_passed_socket_that_is_always_ready_wastes_no_processor(shut: bool) ->
                 passed.shutdown(socket.SHUT_RD)
         passed.setsockopt(socket.IPPROTO_IP, 11, 1)  # IP_RECVERR
         with Activated(passed) as server:
-            server.process.send_signal(signal.SIGSTOP)  # until the peer is gone, for its port to refuse the answer
+            # Stopped until the peer is gone, so that its port refuses the answer.
+            server.process.send_signal(signal.SIGSTOP)
             with Peer(server, source="127.0.0.1") as peer:
                 peer.send(REQUEST)
             server.process.send_signal(signal.SIGCONT)
-            wait_until(lambda: bool(select.select([passed], [], [], 0)[0]) or shut, "the answer is refused")
+            wait_until(lambda: bool(select.select([passed], [], [], 0)[0]) or shut,
+                       "the answer is refused")
 
             def used() -> int:
-                return sum(map(int, Path(f"/proc/{server.process.pid}/stat").read_text().split()[13:15]))
+                return sum(map(int,
+                               Path(f"/proc/{server.process.pid}/stat").read_text().split()[13:15]))
 
             before = used()
             time.sleep(1)
@@ -1463,27 +1558,32 @@ def test_a_passed_socket_that_is_always_ready_wastes_no_processor(shut: bool) ->
 def test_sockets_that_cannot_be_used(family: int, kind: int, port: int | None, said: str) -> None:
     with socket.socket(family, kind) as held, pytest.raises(AssertionError, match=said), \
             Activated(held, port=port):
-        pass  # it did start, and is ended
+        pass  # it has started, and is ended
 
 
 @pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6])
 def test_a_socket_that_is_not_bound_is_refused(family: int) -> None:
     with socket.socket(family, socket.SOCK_DGRAM) as held, \
-            pytest.raises(AssertionError, match="descriptor 3, .* has no address and port: it has to be bound first"), \
+            pytest.raises(AssertionError,
+                          match="descriptor 3, .* has no address and port: it has "
+                                "to be bound first"), \
             Activated(held):
         pass
 
 
 def test_the_unit_reads_options_from_a_file(tmp_path: Path) -> None:
-    """As systemd would: ${X} is one word, $X as many as there are, and a file that is not there is no error."""
+    """Reads them like systemd: ${X} is one word, $X may be several, and a missing file is no
+    error."""
     unit = (ROOT / "systemd" / "dumpulse.service").read_text()
     assert re.findall("^EnvironmentFile=(.*)", unit, re.M) == ["-/etc/default/dumpulse"]
     (line,) = re.findall("^ExecStart=(.*)", unit, re.M)
-    variables = {"DUMPULSE_OPTIONS": "--tick 7 --allow-heartbeats 192.0.2.0/24", "STATE_DIRECTORY": str(tmp_path),
+    variables = {"DUMPULSE_OPTIONS": "--tick 7 --allow-heartbeats 192.0.2.0/24",
+                 "STATE_DIRECTORY": str(tmp_path),
                  "RUNTIME_DIRECTORY": str(tmp_path)}
     program, *words = line.split()
     for number, word in enumerate(words):
-        words[number:number + 1] = variables[word[1:]].split() if re.fullmatch(r"\$\w+", word) else [
+        words[number:number + 1] = variables[word[1:]].split() if re.fullmatch(r"\$\w+",
+                                                                               word) else [
             re.sub(r"\$\{(\w+)\}", lambda found: variables[found[1]], word)]
     assert program == "/usr/local/sbin/udpserver"
     with Server(*words) as server, Peer(server) as peer:
@@ -1494,33 +1594,43 @@ def test_the_unit_reads_options_from_a_file(tmp_path: Path) -> None:
 
 
 def test_install_units_and_uninstall(tmp_path: Path) -> None:
-    """Everything lands below DESTDIR and PREFIX, systemd likes the units, and it all goes again."""
+    """All files are installed below DESTDIR and PREFIX, systemd accepts the units, and make
+    uninstall removes all files."""
     def make(target: str, prefix: Path, destination: str = "") -> None:
-        subprocess.run(["make", "-s", "-C", ROOT, target, f"PREFIX={prefix}", f"DESTDIR={destination}"],
+        subprocess.run(["make", "-s", "-C", ROOT, target, f"PREFIX={prefix}",
+                        f"DESTDIR={destination}"],
                        check=True)
 
     def files(place: Path) -> list[str]:
         return sorted(str(path.relative_to(place)) for path in place.rglob("*") if path.is_file())
 
     def lib_python(names: list[str]) -> list[str]:
-        """Wherever the system's Python has its modules."""
-        return [re.sub(r"^(local/)?lib/python[^/]*/[a-z]+-packages/", "lib/PYTHON/", name) for name in names]
+        """Replaces the folder of the system's Python modules, which is another one on each
+        system."""
+        return [re.sub(r"^(local/)?lib/python[^/]*/[a-z]+-packages/", "lib/PYTHON/", name)
+                for name in names]
 
     expected = ["bin/dumpulse", "include/dumpulse.h", "lib/PYTHON/dumpulse.py", "lib/libdumpulse.a",
                 "lib/systemd/system/dumpulse-can@.service",
-                "lib/systemd/system/dumpulse.service", "lib/systemd/system/dumpulse.socket", "sbin/canserver",
+                "lib/systemd/system/dumpulse.service", "lib/systemd/system/dumpulse.socket",
+                "sbin/canserver",
                 "sbin/udpserver", "share/bash-completion/completions/dumpulse",
-                "share/doc/dumpulse/examples/icinga2.conf", "share/doc/dumpulse/examples/nagios.cfg",
-                "share/doc/dumpulse/examples/vehicle.ini", "share/man/man1/dumpulse.1", "share/man/man8/canserver.8",
+                "share/doc/dumpulse/examples/icinga2.conf",
+                "share/doc/dumpulse/examples/nagios.cfg",
+                "share/doc/dumpulse/examples/vehicle.ini", "share/man/man1/dumpulse.1",
+                "share/man/man8/canserver.8",
                 "share/man/man8/udpserver.8", "share/zsh/site-functions/_dumpulse"]
     make("install", Path("/opt/x"), str(tmp_path / "stage"))
     assert sorted(lib_python(files(tmp_path / "stage" / "opt" / "x"))) == expected
     client = tmp_path / "stage" / "opt" / "x" / expected[0]
-    assert subprocess.run([client, "--version"], check=True, capture_output=True).stdout.startswith(b"dumpulse ")
-    for unit, server in zip((name for name in expected if name.endswith(".service")), ("canserver", "udpserver"), strict=True):
+    assert subprocess.run([client, "--version"], check=True,
+                          capture_output=True).stdout.startswith(b"dumpulse ")
+    for unit, server in zip((name for name in expected if name.endswith(".service")),
+                            ("canserver", "udpserver"), strict=True):
         service = (tmp_path / "stage" / "opt" / "x" / unit).read_text()
         assert f"ExecStart=/opt/x/sbin/{server}" in service and "/usr/local" not in service
-        for setting in ("StartLimitIntervalSec=0", "RestartSec=5", "RestartPreventExitStatus=2"):  # it is never given up
+        # systemd never gives up starting it again.
+        for setting in ("StartLimitIntervalSec=0", "RestartSec=5", "RestartPreventExitStatus=2"):
             assert f"\n{setting}\n" in service
         assert " --stats ${RUNTIME_DIRECTORY}/stats " in service
     make("uninstall", Path("/opt/x"), str(tmp_path / "stage"))
@@ -1529,9 +1639,11 @@ def test_install_units_and_uninstall(tmp_path: Path) -> None:
     prefix = tmp_path / "prefix"
     make("install", prefix)
     units = [str(prefix / name) for name in expected if "systemd" in name]
-    subprocess.run(["systemd-analyze", "verify", "--man=no", *units], check=True, capture_output=True)
+    subprocess.run(["systemd-analyze", "verify", "--man=no", *units], check=True,
+                   capture_output=True)
     for unit in units[:2]:
-        rated = subprocess.run(["systemd-analyze", "security", "--offline=true", "--threshold=15", unit],
+        rated = subprocess.run(["systemd-analyze", "security", "--offline=true", "--threshold=15",
+                                unit],
                                check=False, capture_output=True, text=True)
         assert rated.returncode == 0, rated.stdout[-300:]  # an exposure of at most 1.5 in 10
     make("uninstall", prefix)

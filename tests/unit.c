@@ -1,7 +1,7 @@
-/* Unit tests of the library's C interface, hooks included.   SPDX-License-Identifier: MIT
+/* Unit tests of the library's C interface and its hooks.   SPDX-License-Identifier: MIT
  *
- * A hook that a test did not announce fails it, and so does one announced that
- * is not called; what it is called with and in which order is checked, too.
+ * A test announces the calls of hooks, with their order and arguments. It fails if another call
+ * comes, or if an announced one does not come.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,8 +18,8 @@ static const uint8_t REQUEST[DUMPULSE_PACKET_SIZE] = DUMPULSE_REQUEST;
 static const uint8_t HEARTBEAT[DUMPULSE_PACKET_SIZE] = {0x04, 0x72, 0x01, 0x4a, 0xf1, 3, 76, 9};
 
 static uint8_t sent[DUMPULSE_REPORT_SIZE];
-static const dumpulse *watched; /* the agent that the clock hook looks at, or NULL */
-static dumpulse at_the_clock;   /* what it held then */
+static const dumpulse *watched; /* the agent that the clock hook copies, or NULL */
+static dumpulse at_the_clock;   /* the copy */
 
 uint16_t dumpulse_get_timestamp(void)
 {
@@ -57,7 +57,7 @@ static uint32_t sum_in(const uint8_t *bytes)
     return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
 }
 
-/* An agent with a guard on both sides, and a pattern that a stray write would change. */
+/* An agent between two guards. They have a pattern that a wrong write would change. */
 typedef struct guarded {
     uint8_t before[16];
     dumpulse agent;
@@ -134,7 +134,7 @@ static void test_every_variable(void **state)
     }
 }
 
-/* Refused, with no hook called and not a bit changed. */
+/* The packet is refused, no hook is called, and no bit changes. */
 static void assert_refused(const uint8_t *packet, size_t length)
 {
     guarded space, expected;
@@ -159,10 +159,10 @@ static void test_lengths(void **state)
         assert_refused(long_packet, length);
     }
     assert_refused(NULL, 0);
-    assert_refused(HEARTBEAT, 256 + 8); /* 8 if cut to one byte */
+    assert_refused(HEARTBEAT, 256 + 8); /* 8 if the length is cut to one byte */
     assert_refused(HEARTBEAT, SIZE_MAX - 7);
     if (SIZE_MAX > 0xFFFF)
-        assert_refused(HEARTBEAT, (size_t)UINT16_MAX + 1 + 8); /* 8 if cut to two */
+        assert_refused(HEARTBEAT, (size_t)UINT16_MAX + 1 + 8); /* 8 if it is cut to two bytes */
     if (SIZE_MAX > UINT32_MAX)
         assert_refused(HEARTBEAT, (size_t)((uint64_t)UINT32_MAX + 1 + 8));
 }
@@ -201,8 +201,8 @@ static void test_record(void **state)
     }
 }
 
-/* When the clock is read, the entry has the new sender and value, and still the old time: so it
- * is promised to whoever writes the hook, for a heartbeat and for a record of the agent's own. */
+/* When the clock is read, the entry has the new sender and value, and still the old time.
+ * dumpulse.h promises this to the writer of the hook, for heartbeats and for dumpulse_record(). */
 static void test_the_entry_while_the_clock_is_read(void **state)
 {
     dumpulse agent, expected;
@@ -226,8 +226,8 @@ static void test_the_entry_while_the_clock_is_read(void **state)
         }
 }
 
-/* An agent stamps itself and reports: the clock is asked before the report is sent,
- * and the report, as sent, holds the stamp under a right checksum. */
+/* An agent stamps itself and reports. The clock is read before the report is sent, and the report
+ * that is sent has the stamp and the right checksum. */
 static void test_stamp_then_report(void **state)
 {
     dumpulse agent = {{0}};

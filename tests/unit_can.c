@@ -1,8 +1,9 @@
-/* Unit tests of agent/can.c, with a kernel and a clock that do as a test says.
+/* Unit tests of agent/can.c with a simulated kernel and clock, which do what a test says.
  *                                                             SPDX-License-Identifier: MIT
- * What becomes of reports when an interface goes while they leave, and at the end: on a real
- * one it is chance whether sending or receiving learns of it. tests/vm_can.py has the rest, and
- * the real kernel. What other files of agent/ do for it is here in its simplest form.
+ * They test what happens to reports when an interface goes away while they leave, and at the end of
+ * the program. With a real interface, it is chance whether send() or recvmmsg() gets the error.
+ * tests/vm_can.py tests the rest, with the real kernel. The functions of other files of agent/ are
+ * replaced here by simple ones.
  */
 #define _GNU_SOURCE /* NOLINT: as agent/can.c has it */
 #include <errno.h>
@@ -31,13 +32,14 @@ enum { SOCKET = 7, REPORT_FRAMES = 33 };
 
 static struct {
     enum { UP, DOWN, GONE } state;
-    int untold;             /* an error that the next call gets, once; 0: none */
-    unsigned room;          /* frames that its queue takes */
-    bool drains;            /* it takes one more each time that somebody sleeps */
-    unsigned sent, reports; /* frames of a report that has not left as a whole; those that have */
-    uint8_t bytes[REPORT_FRAMES][CAN_MAX_DLEN]; /* of the last one */
+    int pending_error; /* the next call gets this error, once; 0: none */
+    unsigned room;     /* frames that the queue still takes */
+    bool drains;       /* the queue takes one frame more after each sleep */
+    unsigned sent;     /* frames of a report that is not complete yet */
+    unsigned reports;  /* complete reports */
+    uint8_t bytes[REPORT_FRAMES][CAN_MAX_DLEN]; /* of the last report */
     struct can_frame coming;
-    unsigned times; /* so often it comes */
+    unsigned times; /* how often this frame comes */
 } can0;
 
 static uint64_t clock_now;
@@ -45,8 +47,8 @@ static uint64_t clock_now;
 static void become(int state)
 {
     can0.state = state;
-    can0.untold = state == DOWN ? ENETDOWN : state == GONE ? ENODEV : 0;
-    can0.sent = 0; /* what has left so far is no part of another report */
+    can0.pending_error = state == DOWN ? ENETDOWN : state == GONE ? ENODEV : 0;
+    can0.sent = 0; /* the frames so far are no part of the next report */
 }
 
 static int fail_with(int reason)
@@ -57,9 +59,9 @@ static int fail_with(int reason)
 
 static int fail_as_told(void)
 {
-    const int reason = can0.untold;
+    const int reason = can0.pending_error;
 
-    can0.untold = 0;
+    can0.pending_error = 0;
     return fail_with(reason);
 }
 
@@ -71,7 +73,7 @@ static ssize_t fake_send(int descriptor, const void *bytes, size_t size, int fla
     assert_int_equal(flags, MSG_DONTWAIT);
     if (can0.state == GONE)
         return fail_with(ENXIO);
-    if (can0.untold != 0)
+    if (can0.pending_error != 0)
         return fail_as_told();
     if (can0.state == DOWN)
         return fail_with(ENETDOWN);
@@ -93,7 +95,7 @@ static int fake_recvmmsg(int descriptor, struct mmsghdr *messages, unsigned coun
     unsigned taken = 0;
 
     assert_int_equal(descriptor, SOCKET);
-    if (can0.untold != 0)
+    if (can0.pending_error != 0)
         return fail_as_told();
     while (taken < count && can0.times > 0) {
         memcpy(messages[taken++].msg_hdr.msg_iov->iov_base, &can0.coming, sizeof can0.coming);
@@ -136,8 +138,8 @@ dumpulse table_agent;
 uint64_t counters[COUNTERS], sockets_capacity;
 size_t counters_shown, sockets_count;
 struct pollfd sockets[SOCKETS_MAX];
-static void (*task_run)(void); /* of LOOP_TRANSPORT, */
-static uint64_t task_every;    /* and how often it comes, in ns */
+static void (*task_run)(void); /* the task LOOP_TRANSPORT */
+static uint64_t task_every;    /* ns between two runs of it */
 static char said[200];
 static unsigned said_count;
 struct options options;
@@ -166,15 +168,15 @@ uint64_t timing_ns(void)
 void loop_define_task(size_t task, void (*run)(void), uint64_t every)
 {
     task_run = run;
-    loop_pace_task(task, every);
+    loop_set_interval(task, every);
 }
 
 void loop_start_task(size_t task, uint64_t every)
 {
-    loop_pace_task(task, every);
+    loop_set_interval(task, every);
 }
 
-void loop_pace_task(size_t task, uint64_t every)
+void loop_set_interval(size_t task, uint64_t every)
 {
     assert_int_equal(task, LOOP_TRANSPORT);
     task_every = every;
@@ -192,10 +194,10 @@ void sockets_replace(size_t socket, int descriptor)
 }
 
 uint16_t table_stamp;
-uint64_t table_next_look = UINT64_MAX;
+uint64_t table_next_check = UINT64_MAX;
 struct options options = {.tick = 1};
 
-void table_look(void)
+void table_check_ages(void)
 {
 }
 
@@ -236,7 +238,7 @@ static void come(struct can_frame frame, unsigned times)
     (void)can_take(false);
 }
 
-/* One report is under way, and the interface's queue is full; two more have asked since then. */
+/* A report is leaving, the interface's queue is full, and two more requests have come. */
 static int stuck(void **state)
 {
     (void)state;
@@ -263,7 +265,7 @@ static void assert_all_unsent(void)
     assert_int_equal(counters[COUNT_UNSENT], 3);
 }
 
-/* And nothing of one from before. */
+/* The next report leaves completely, without frames of an earlier one. */
 static void assert_that_the_next_report_leaves(void)
 {
     can0.room = 100;
@@ -276,7 +278,7 @@ static void assert_that_the_next_report_leaves(void)
     assert_int_equal(counters[COUNT_UNSENT], 3);
 }
 
-/* Whichever of sending and receiving is first. */
+/* The interface is lost. The error comes first to sending or to receiving. */
 static void lose(int how, bool sending_first, const char *message)
 {
     become(how);
@@ -328,14 +330,14 @@ static void test_a_report_is_the_table(void **state)
         come(heartbeat, 1);
     }
     can0.drains = true;
-    can_finish(); /* the second report that leaves is of the table as it is now */
+    can_finish(); /* the second report that leaves has the table as it is now */
     assert_int_equal(can0.reports, 2);
     assert_memory_equal(can0.bytes, table_agent.report, DUMPULSE_REPORT_SIZE);
     for (unsigned variable = 0; variable < 64; variable++)
         assert_int_equal(((const uint8_t *)can0.bytes)[4 + 4 * variable + 2], variable + 1);
 }
 
-/* It is up again before all that came has been taken. */
+/* The interface is up again before all packets that came earlier were taken. */
 static void test_a_flood_does_not_keep_a_lost_interface(void **state)
 {
     static const struct can_frame empty;
@@ -405,7 +407,7 @@ static void test_each_sender_is_named_once_on_request(void **state)
     for (options.log = OPTIONS_LOG_NORMAL; options.log <= OPTIONS_LOG_CHANGES; options.log++) {
         said_count = 0;
         for (uint8_t sender = 1; sender <= 2; sender++)
-            for (uint8_t variable = 62; variable <= 64; variable++) { /* of which 64 is refused */
+            for (uint8_t variable = 62; variable <= 64; variable++) { /* 64 is refused */
                 const uint8_t from = (uint8_t)(10 * options.log + sender);
                 dumpulse_make_heartbeat(heartbeat.data, variable, from, 5);
                 come(heartbeat, 2);
@@ -441,7 +443,7 @@ int main(void)
         TEST(test_the_end_takes_two_seconds_at_most),
         TEST(test_the_end_while_it_is_down),
         TEST(test_each_sender_is_named_once_on_request),
-        TEST(test_a_report_is_the_table), /* it uses the names of all senders */
+        TEST(test_a_report_is_the_table), /* late, as it uses up each sender's first line */
         TEST(test_which_identifiers_it_says),
     };
     return cmocka_run_group_tests_name("unit-can", tests, NULL, NULL);

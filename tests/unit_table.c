@@ -1,6 +1,6 @@
-/* Unit tests of agent/table.c, with a clock that does as a test says.     SPDX-License-Identifier: MIT
+/* Unit tests of agent/table.c with a clock that a test sets.     SPDX-License-Identifier: MIT
  *
- * Does an entry that is old ever look young again to whoever reads it?
+ * Does an old entry ever look new to a reader?
  */
 #define _GNU_SOURCE /* NOLINT: as agent/table.c has it */
 #include <setjmp.h>
@@ -36,8 +36,8 @@ uint64_t timing_unix_ms(void)
 void loop_define_task(size_t task, void (*run)(void), uint64_t every)
 {
     assert_int_equal(task, LOOP_TABLE);
-    assert_ptr_equal(run, table_look);
-    assert_int_equal(every, LOOK * options.tick * 1000000);
+    assert_ptr_equal(run, table_check_ages);
+    assert_int_equal(every, INTERVAL * options.tick * 1000000);
 }
 
 static void start(uint64_t now, uint64_t tick)
@@ -47,7 +47,7 @@ static void start(uint64_t now, uint64_t tick)
     lines = 0;
     unix_ms = now * tick;
     table_begin();
-    assert_int_equal(table_next_look, now + LOOK);
+    assert_int_equal(table_next_check, now + INTERVAL);
 }
 
 static void beat(uint8_t variable)
@@ -61,7 +61,7 @@ static bool is_there(uint8_t variable)
     return dumpulse_read_entry(table_agent.report, variable).sender != 0;
 }
 
-/* What a reader takes its age to be: as client.py does it. */
+/* The age that a reader sees: computed as in client.py. */
 static unsigned seen_age(uint8_t variable)
 {
     const uint16_t age =
@@ -70,16 +70,17 @@ static unsigned seen_age(uint8_t variable)
     return age >= 65536 - 64 ? 0 : age;
 }
 
-/* A tick passes after a clock was set back, the `passed`-th: the task comes as ever. */
+/* One tick passes. `passed` is the number of ticks since the clock was set back. The task runs at
+ * its usual times. */
 static void wait_a_tick(unsigned passed)
 {
     unix_ms += options.tick;
-    if (passed % LOOK == LOOK - 1)
-        table_look();
+    if (passed % INTERVAL == INTERVAL - 1)
+        table_check_ages();
     table_read_clock();
 }
 
-/* Whatever is looked at has the right age; it is there for 64,000 ticks at least. */
+/* Time passes. Then all entries have the right age, and none younger than 64,000 ticks is gone. */
 static void wait_and_look(uint64_t wait, const uint64_t set_at[DUMPULSE_VARIABLES])
 {
     unix_ms += wait * options.tick;
@@ -89,7 +90,7 @@ static void wait_and_look(uint64_t wait, const uint64_t set_at[DUMPULSE_VARIABLE
         if (set_at[variable] == 0)
             assert_false(is_there(variable));
         else if (is_there(variable))
-            assert_true(age < 65536 - 64 - LOOK && seen_age(variable) == age);
+            assert_true(age < 65536 - 64 - INTERVAL && seen_age(variable) == age);
         else
             assert_true(age >= 64000);
     }
@@ -106,18 +107,20 @@ static void nothing_old_looks_young(void **state)
         start(UINT64_C(1800000000000) / units[i] + 65536, units[i]);
         for (unsigned step = 0; step < 20000; step++) {
             const uint8_t variable = (uint8_t)(random() % DUMPULSE_VARIABLES);
-            if (variable % 8 == 0 || random() % 500 == 0) { /* the others are silent for long */
+            if (variable % 8 == 0 || random() % 500 == 0) { /* the others are silent much longer */
                 beat(variable);
                 set_at[variable] = unix_ms / options.tick;
             }
-            /* Mostly as the task has it, sometimes by hours: asleep, or the clock was set forward. */
-            wait_and_look((uint64_t)random() % (random() % 200 == 0 ? 300000 : LOOK + 1), set_at);
+            /* Mostly up to one interval of the task passes. Sometimes it is hours: the machine was
+             * asleep, or the clock was set forward. */
+            wait_and_look((uint64_t)random() % (random() % 200 == 0 ? 300000 : INTERVAL + 1),
+                          set_at);
         }
         assert_true(lines > 10);
     }
 }
 
-/* A leap second, or a clock that is put right: who was just heard is kept. */
+/* A leap second, or a clock that is corrected: nodes that were just heard are kept. */
 static void a_small_step_back_forgets_nobody(void **state)
 {
     (void)state;
@@ -131,7 +134,8 @@ static void a_small_step_back_forgets_nobody(void **state)
     }
 }
 
-/* An hour back: silent, it seems very old from then on; it is gone before it seems new. */
+/* The clock goes back an hour. An entry that is not set again looks very old from then on. It is
+ * forgotten before it looks new. */
 static void a_large_step_back_revives_nobody(void **state)
 {
     unsigned age = 0;
@@ -178,7 +182,7 @@ static void the_log_has_the_number(void **state)
     }
 }
 
-/* As of a state that is read. */
+/* The limit of the age, as for a state that is read from a file. */
 static void the_limit_is_exact(void **state)
 {
     dumpulse table = {{0}};
@@ -196,10 +200,10 @@ static void the_limit_is_exact(void **state)
     table.report[6] = 1;
     options.keep_old = true;
     assert_int_equal(table_forget_old(&table, 500, 65536), 1);
-    assert_int_equal(TOO_OLD, 64992); /* as the help and the manual say */
+    assert_int_equal(TOO_OLD, 64992); /* the help and the manual say that */
 }
 
-/* A day back and more, with a node that is heard: it is kept, and one that is silent is not. */
+/* The clock goes back a day and more. A node that is heard is kept; a silent one is not. */
 static void a_day_back(void **state)
 {
     (void)state;

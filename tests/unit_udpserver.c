@@ -1,5 +1,5 @@
-/* Unit tests of what udpserver alone has of agent/: who gets how many reports, and who is named in
- * the log, at times and with secrets that a test chooses.   SPDX-License-Identifier: MIT
+/* Unit tests of the parts of agent/ that only udpserver uses: who gets how many reports, and who is
+ * named in the log. A test chooses the times and the secrets.   SPDX-License-Identifier: MIT
  */
 #define _GNU_SOURCE /* NOLINT: as agent/address.c has it */
 #include <setjmp.h>
@@ -53,7 +53,7 @@ static uint64_t random_number(void)
     return mixed ^ mixed >> 31;
 }
 
-/* As after a start, with a new secret. */
+/* Makes everything as after a start, with a new secret. */
 static void start(uint64_t rate, uint64_t burst)
 {
     for (size_t i = 0; i < LIMITS_HASHED; i++)
@@ -64,7 +64,8 @@ static void start(uint64_t rate, uint64_t burst)
     limits_set(rate, burst, 1000000);
 }
 
-/* The 8 bytes by which the source of that number is known, one after the other, or by chance. */
+/* How the 8 bytes of a source follow from its number: sources have neighbouring addresses, or
+ * random ones. */
 enum kind { IPV4_NEIGHBOURS, IPV6_NEIGHBOURS, IPV4_BY_CHANCE, SOURCE_KINDS };
 
 static const uint8_t *source_of(enum kind kind, unsigned number)
@@ -75,7 +76,7 @@ static const uint8_t *source_of(enum kind kind, unsigned number)
 
     memcpy(source, kind == IPV6_NEIGHBOURS ? ipv6 : ipv4, sizeof source);
     if (kind == IPV4_BY_CHANCE)
-        number = number * 2654435761U; /* odd: no two are the same */
+        number = number * 2654435761U; /* the factor is odd, so no two are the same */
     if (kind == IPV4_BY_CHANCE)
         source[4] = (uint8_t)(number >> 24), source[5] = (uint8_t)(number >> 16);
     source[6] = (uint8_t)(source[6] + (uint8_t)(number >> 8));
@@ -83,7 +84,7 @@ static const uint8_t *source_of(enum kind kind, unsigned number)
     return source;
 }
 
-/* In how many of so many starts is one of the sources refused, if all ask at once? */
+/* Returns in how many starts one of the sources is refused, if all ask at once. */
 static unsigned starts_that_refuse(enum kind kind, unsigned sources, unsigned starts)
 {
     unsigned refusing = 0;
@@ -100,8 +101,8 @@ static unsigned starts_that_refuse(enum kind kind, unsigned sources, unsigned st
 
 /* ---- Who gets a report ------------------------------------------------------------------- */
 
-/* By chance, of 1000 sources more than 8 share one of 1024 sets in 0.1 % of starts. The manual
- * says 1 %. */
+/* If hashes are random, then in 0.1 % of all starts more than 8 of 1000 sources share one of the
+ * 1024 sets. The manual says 1 %. */
 static void test_how_many_sources_are_served_at_once(void **state)
 {
     (void)state;
@@ -117,11 +118,11 @@ static void test_a_full_set_refuses_newcomers_and_forgets_nobody(void **state)
 
     (void)state;
     start(1, 1);
-    memset(limits_secret, 0, sizeof limits_secret); /* all belong to one set */
-    for (unsigned i = 0; i < WAYS; i++)
+    memset(limits_secret, 0, sizeof limits_secret); /* now all sources belong to one set */
+    for (unsigned i = 0; i < SET_SIZE; i++)
         assert_true(limits_allow(source_of(i % SOURCE_KINDS, i), now));
     assert_false(limits_allow(source_of(IPV4_NEIGHBOURS, 100), now));
-    for (unsigned i = 0; i < WAYS; i++)
+    for (unsigned i = 0; i < SET_SIZE; i++)
         assert_false(limits_allow(source_of(i % SOURCE_KINDS, i), now + TIMING_SECOND - 1));
     assert_true(limits_allow(source_of(IPV4_NEIGHBOURS, 100), now + TIMING_SECOND));
 }
@@ -135,7 +136,8 @@ static unsigned taken_at(uint64_t now)
     return taken;
 }
 
-/* A burst at once, then one each interval; however long it was silent, no more than a burst. */
+/* A burst is allowed at once, then one report each interval. After a silence of any length, no more
+ * than a burst is allowed. */
 static void test_a_burst_and_then_the_rate(void **state)
 {
     static const struct {
@@ -158,8 +160,8 @@ static void test_a_burst_and_then_the_rate(void **state)
     }
 }
 
-/* A source that asks all the time. As long as it is silent before, it gets the most of all in the
- * second after: the burst and, up to the last moment of that second, the rate. */
+/* A source asks all the time. After a silence, it gets the most reports within a second: the burst
+ * and, until the end of that second, the rate. */
 static void test_the_most_that_one_source_gets_within_a_second(void **state)
 {
     static const struct {
@@ -176,7 +178,7 @@ static void test_the_most_that_one_source_gets_within_a_second(void **state)
             for (unsigned taken = taken_at(now); taken > 0; taken--)
                 times[count++] = now;
             assert_int_equal(taken_at(now + each.interval - 1), 0);
-            now += asked % 1250 == 1249 ? 60 * TIMING_SECOND : each.interval; /* or it is silent */
+            now += asked % 1250 == 1249 ? 60 * TIMING_SECOND : each.interval; /* 60 s: silence */
         }
         for (unsigned first = 0, last = 0; last < count; last++) {
             while (times[last] - times[first] > TIMING_SECOND)
@@ -202,7 +204,7 @@ static void test_the_limit_for_all(void **state)
     assert_true(limits_allow(source_of(IPV4_BY_CHANCE, 0), TIMING_SECOND + TIMING_SECOND / 1000));
 }
 
-/* Who gets no report because all together have had theirs is not charged for it. */
+/* If the total limit refuses a source, that does not count for the source's own limit. */
 static void test_who_is_refused_for_all_is_not_charged(void **state)
 {
     (void)state;
@@ -215,7 +217,7 @@ static void test_who_is_refused_for_all_is_not_charged(void **state)
     assert_false(limits_allow(source_of(IPV4_NEIGHBOURS, 2), TIMING_SECOND));
 }
 
-/* Nobody can know which sources share a set: each start has its own numbers, all of them. */
+/* Nobody can know which sources share a set, because all random numbers are new at each start. */
 static void test_each_start_has_its_own_secret(void **state)
 {
     static uint16_t earlier[LIMITS_HASHED][256];
@@ -229,7 +231,7 @@ static void test_each_start_has_its_own_secret(void **state)
     for (size_t i = 0; i < LIMITS_HASHED; i++)
         for (size_t byte = 0; byte < 256; byte++)
             same += earlier[i][byte] == limits_secret[i][byte] ? 1 : 0;
-    assert_in_range(same, 0, 20); /* by chance 0 or 1 of the 4096, and never so many */
+    assert_in_range(same, 0, 20); /* by chance it is 0 or 1 of the 4096 */
 }
 
 /* ---- Who is named in the log ------------------------------------------------------------- */
@@ -266,7 +268,8 @@ static void test_each_kind_of_packet_is_said_once_for_each_source(void **state)
     assert_string_equal(said[outcomes], "2001:db8::1: first report");
 }
 
-/* A hundred lines, then one a second; the list is full, and begins anew when a day has passed. */
+/* There are a hundred lines, then one a second. When the list is full, it is emptied after a day.
+ * */
 static void test_forged_sources_fill_neither_the_log_nor_the_memory(void **state)
 {
     const uint64_t day = 86400 * TIMING_SECOND;
@@ -275,26 +278,26 @@ static void test_forged_sources_fill_neither_the_log_nor_the_memory(void **state
 
     (void)state;
     memset(list, 0, sizeof list);
-    known = said_count = 0;
+    source_count = said_count = 0;
     for (unsigned number = 0; number < 500; number++)
         note(number, COUNT_HEARTBEATS, now);
     assert_int_equal(said_count, LINES);
-    note(0, COUNT_HEARTBEATS, now + TIMING_SECOND); /* a known one: time has passed */
+    note(0, COUNT_HEARTBEATS, now + TIMING_SECOND); /* known; a line is allowed again */
     assert_int_equal(said_count, LINES + 1);
     assert_string_equal(said[LINES], "400 more were not named: too many came at once");
     for (unsigned number = 500; number < 1000000; number++)
         note(number, COUNT_HEARTBEATS, now + TIMING_SECOND);
-    assert_int_equal(said_count, LINES + 3); /* one is due, and the list is full */
+    assert_int_equal(said_count, LINES + 3); /* the one that was due, and "the list is full" */
     assert_non_null(strstr(said[LINES + 2], "1024 sources are known"));
     before = said_count;
     note(2000000, COUNT_MAGIC, now + day - 1);
-    assert_int_equal(said_count, before + 1); /* that of those left out; no name */
+    assert_int_equal(said_count, before + 1); /* how many were not named, and no name */
     assert_non_null(strstr(said[before], "523 more were not named"));
     note(2000000, COUNT_MAGIC, now + day);
     assert_int_equal(said_count, before + 2);
     assert_non_null(strstr(said[before + 1], "10.30.132.128: refused: neither"));
-    note(0, COUNT_HEARTBEATS, now + day); /* it was named a day ago, */
-    note(0, COUNT_HEARTBEATS, now + day); /* and is now */
+    note(0, COUNT_HEARTBEATS, now + day); /* it was named a day ago, so it is named again, */
+    note(0, COUNT_HEARTBEATS, now + day); /* but only once */
     assert_int_equal(said_count, before + 3);
     sources_finish();
     assert_int_equal(said_count, before + 3);

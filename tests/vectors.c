@@ -1,5 +1,5 @@
-/* Runs vectors.tsv against the library, on any machine with a C library: the
- * format is in the file's own head.   SPDX-License-Identifier: MIT
+/* Tests the library with vectors.tsv, on any machine with a C library. The first lines of that file
+ * explain its format.   SPDX-License-Identifier: MIT
  *
  *     vectors FILE
  */
@@ -13,10 +13,10 @@ enum { LINE_SIZE = 2048, FIELDS_MAX = 6, BYTES_MAX = 512 };
 
 typedef struct bytes {
     size_t length;
-    uint8_t *data; /* a block of exactly `length` bytes, so that a sanitizer sees the end */
+    uint8_t *data; /* a block of exactly `length` bytes, so that a sanitizer knows its end */
 } bytes;
 
-/* The agent, between guards that nothing may change. */
+/* The agent between two guards, which nothing may change. */
 static struct {
     uint8_t before[16];
     dumpulse agent;
@@ -25,7 +25,7 @@ static struct {
 static uint16_t now;
 static unsigned long line_number, passed, failed;
 
-/* What the hooks saw since the last step. */
+/* What the hooks were called with since the last step. */
 static struct {
     unsigned times, sends;
     void *context;
@@ -91,7 +91,7 @@ static uint8_t byte_of(const char *number)
     return (uint8_t)value;
 }
 
-/* The hooks must have been called just so, and the table must be `table`. */
+/* The hooks must have been called this many times, and the table must be `table`. */
 static void expect_state(const dumpulse *table, unsigned times, unsigned sends)
 {
     expect(seen.times == times, "clock hook called more or less often than it should be");
@@ -101,7 +101,7 @@ static void expect_state(const dumpulse *table, unsigned times, unsigned sends)
         expect(memory.before[i] == 0 && memory.after[i] == 0, "written outside the agent");
 }
 
-/* The table as it should become when one entry is written. */
+/* Returns the table as it must be after one entry is written. */
 static dumpulse with_entry(const char *variable, const char *entry)
 {
     dumpulse table = memory.agent;

@@ -1,11 +1,11 @@
-"""A virtual machine with Debian's own kernel and its CAN modules, in software emulation.
+"""Runs commands in an emulated machine with Debian's own kernel and its CAN modules.
 
-    python3 -m tests.vm COMMAND...      runs it there, as root, in this directory; 99: it took too long
+    python3 -m tests.vm COMMAND...      runs COMMAND as root in this directory; 99: it took too long
 
-The machine that tests run on may have no CAN in its kernel, so they bring one: the kernel of
-Debian's linux-image-amd64, started by QEMU with this machine's files beneath it, which it cannot
-write. There are vcan0, and can0 and can1: two SJA1000 controllers on one bus. What is fetched and
-unpacked stays in build/vm.     SPDX-License-Identifier: MIT
+The kernel of the machine that runs the tests may have no CAN. So the tests bring the kernel of
+Debian's linux-image-amd64, which QEMU starts. It can read this machine's files, but not write them.
+It has vcan0, and two SJA1000 controllers can0 and can1 on one bus. All that is fetched and unpacked
+stays in build/vm.     SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -21,19 +21,20 @@ from pathlib import Path
 
 from sim.targets import BUILD, ROOT, run
 
-SECONDS = 400.0  # until it is ended from outside: half a minute is enough on an idle machine
+SECONDS = 400.0  # after which the machine is ended; half a minute is enough if nothing else runs
 MODULES = ("virtio_pci", "9p", "9pnet_virtio", "vcan", "vxcan", "kvaser_pci", "can-raw",
            "sch_tbf")
 BEGINS, STATUS = "vm: begins\n", "vm: exit status "
 
-# /run is the only place that can be written, and goes when the machine does.
+# Only /run can be written. It is gone when the machine ends.
 INIT = """#!/bin/busybox sh
 export PATH=/bin
 /bin/busybox --install -s /bin
 echo "vm: begins"
 mount -t proc proc /proc
 for module in $(cat /modules/order); do insmod /modules/$module || echo "vm: no $module"; done
-mount -t 9p -o trans=virtio,version=9p2000.L,msize=262144,cache=loose,ro root /root || echo "vm: no files"
+options=trans=virtio,version=9p2000.L,msize=262144,cache=loose,ro
+mount -t 9p -o $options root /root || echo "vm: no files"
 mount -t proc proc /root/proc
 mount -t sysfs sys /root/sys
 mount -t devtmpfs dev /root/dev
@@ -55,8 +56,9 @@ cd {directory} && {command}
 
 @functools.cache
 def kernel() -> tuple[Path, Path]:
-    """The kernel and an initial file system, fetched if they are not here yet."""
-    names = [line.split()[1] for line in run(["apt-cache", "depends", "linux-image-amd64"]).splitlines()
+    """Returns the kernel and an initial file system. Fetches them if they are not here yet."""
+    names = [line.split()[1]
+             for line in run(["apt-cache", "depends", "linux-image-amd64"]).splitlines()
              if "Depends: linux-image-" in line]
     if not names:
         raise SystemExit("vm: apt knows no linux-image-amd64: run apt-get update")
@@ -95,18 +97,18 @@ def unpack(work: Path, package: str) -> None:
 
 
 def packed(folder: Path) -> bytes:
-    """What is in the folder as a cpio archive, of which a kernel takes several in a row."""
+    """Returns the folder as a cpio archive. A kernel takes several of them, one after the other."""
     names = "".join(f"{path.relative_to(folder)}\n" for path in sorted(folder.rglob("*")))
     return subprocess.run(["cpio", "--quiet", "-o", "-H", "newc", "-R", "0:0"], cwd=folder,
                           input=names.encode(), stdout=subprocess.PIPE, check=True).stdout
 
 
 class TooLong(AssertionError):
-    """The machine had to be ended from outside."""
+    """The machine took too long, and was ended."""
 
 
 def run_in_vm(command: str, directory: Path = ROOT) -> tuple[int, str]:
-    """The exit status of a shell command, and all that it wrote."""
+    """Runs a shell command there. Returns its exit status, and all that it wrote."""
     vmlinuz, initrd = kernel()
     with tempfile.TemporaryDirectory() as work:
         folder = Path(work) / "more"
@@ -120,10 +122,10 @@ def run_in_vm(command: str, directory: Path = ROOT) -> tuple[int, str]:
         try:
             done = subprocess.run(
                 ["qemu-system-x86_64", "-accel", "tcg", "-cpu", "max", "-m", "512", "-nographic",
-                 "-no-reboot", "-nodefaults", "-serial", "stdio", "-monitor", "none", "-net", "none",
-                 "-object", "can-bus,id=bus", "-device", "kvaser_pci,canbus=bus",
-                 "-device", "kvaser_pci,canbus=bus",
-                 "-virtfs", "local,path=/,mount_tag=root,security_model=none,readonly=on,multidevs=remap",
+                 "-no-reboot", "-nodefaults", "-serial", "stdio", "-monitor", "none",
+                 "-net", "none", "-object", "can-bus,id=bus", "-device", "kvaser_pci,canbus=bus",
+                 "-device", "kvaser_pci,canbus=bus", "-virtfs",
+                 "local,path=/,mount_tag=root,security_model=none,readonly=on,multidevs=remap",
                  "-kernel", vmlinuz, "-initrd", both, "-append", "console=ttyS0 quiet panic=-1"],
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                 timeout=SECONDS)

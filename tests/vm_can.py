@@ -1,7 +1,8 @@
-"""Dumpulse on Linux's own CAN stack. tests/test_can.py runs this in a virtual machine.
+"""Tests Dumpulse on Linux's own CAN stack. tests/test_can.py runs this in a virtual machine.
 
-vcan0 is a bus of software; can0 and can1 are two SJA1000 controllers on one bus. cansend and
-candump, of can-utils, are peers that share no code with ours.     SPDX-License-Identifier: MIT
+vcan0 is a bus in software; can0 and can1 are two SJA1000 controllers on one bus. cansend and
+candump from can-utils are other programs on the bus, without any of our code.
+SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -28,14 +29,15 @@ import client
 from sim.model import REQUEST, Agent, checksummed, heartbeat
 
 ROOT = Path(__file__).resolve().parent.parent
-PATIENCE = 30.0  # seconds: it is an emulated machine on a busy one
+PATIENCE = 30.0  # seconds; this is an emulated machine on one that may be busy
 FRAME = struct.Struct("=LB3x8s")
 BASE, REPORT_AT, REQUEST_AT = 0x680, 64, 127
 ERROR, BUS_OFF = 0x20000000, 0x40
 
 
 def run(*command: str) -> str:
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE).stdout
+    return subprocess.run(command, check=True, capture_output=True, text=True,
+                          timeout=PATIENCE).stdout
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:
@@ -46,7 +48,7 @@ def wait_until(condition: Callable[[], bool], what: str) -> None:
 
 
 class Program:
-    """A server, or candump, and the lines that it has written."""
+    """A running server or candump, and the lines that it has written."""
 
     def __init__(self, *command: str, **environment: str) -> None:
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -61,7 +63,8 @@ class Program:
             self.lines.append(line.rstrip("\n"))
 
     def wait_for(self, what: str) -> str:
-        wait_until(lambda: any(what in line for line in self.lines) or self.process.poll() is not None,
+        wait_until(lambda: any(what in line for line in self.lines)
+                   or self.process.poll() is not None,
                    f"{what}: {self.lines}")
         found = [line for line in self.lines if what in line]
         assert found, self.lines
@@ -74,17 +77,18 @@ class Program:
         return self._checked(next(line for line in self.lines[before:] if line.startswith("{")))
 
     def freeze(self) -> None:
-        """Until SIGCONT."""
+        """Stops it until SIGCONT."""
         self.process.send_signal(signal.SIGSTOP)
         os.waitid(os.P_PID, self.process.pid, os.WSTOPPED)
 
     def processor_time(self) -> float:
-        """Seconds that it has used so far."""
+        """Returns the seconds of processor time that it has used so far."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def inherited(self) -> list[str]:
-        """Descriptors that a program which it starts would get, beside the standard ones."""
+        """Returns the descriptors, besides the standard ones, that a program would get which it
+        starts."""
         files = Path(f"/proc/{self.process.pid}/fdinfo").iterdir()
         return [file.name for file in files if int(file.name) > 2 and not
                 int(re.findall(r"^flags:\s*(\d+)", file.read_text(), re.M)[0], 8) & os.O_CLOEXEC]
@@ -121,7 +125,8 @@ def programs() -> Iterator[list[Program]]:
 def serve(programs: list[Program]) -> Callable[..., Program]:
     def start(*options: str, name: str = "canserver", ready: str = "listening on",
               wrap: tuple[str, ...] = (), **environment: str) -> Program:
-        program = Program(*wrap, str(ROOT / "build" / name), "--stats-json", *options, **environment)
+        program = Program(*wrap, str(ROOT / "build" / name), "--stats-json", *options,
+                          **environment)
         programs.append(program)
         program.wait_for(ready)
         return program
@@ -129,7 +134,7 @@ def serve(programs: list[Program]) -> Callable[..., Program]:
 
 
 def opened(interface: str) -> socket.socket:
-    """Sees every frame of the bus, error frames included, but its own."""
+    """Opens a socket that gets every frame of the bus and every error frame, but not its own."""
     bus = socket.socket(socket.AF_CAN, socket.SOCK_RAW, socket.CAN_RAW)
     bus.setsockopt(socket.SOL_CAN_RAW, client.CAN_RAW_ERR_FILTER, struct.pack("=L", 0x1FFFFFFF))
     bus.bind((interface,))
@@ -138,7 +143,7 @@ def opened(interface: str) -> socket.socket:
 
 
 def send(bus: socket.socket, number: int, data: bytes) -> None:
-    """Waits for room in the queue of a slow interface."""
+    """Sends a frame. Waits until the queue of a slow interface has room for it."""
     end = time.monotonic() + PATIENCE
     while True:
         try:
@@ -158,7 +163,7 @@ def text(packet: bytes) -> str:
 
 
 def report_on(bus: socket.socket, base: int = BASE) -> bytes:
-    """The next report, put together by what SPEC.md says; what is left of one before goes first."""
+    """Returns the next report, put together as SPEC.md says. Drops the rest of an earlier one."""
     parts: list[bytes] = []
     while True:
         number, length, data = FRAME.unpack(bus.recv(FRAME.size))
@@ -177,8 +182,9 @@ def entries(report: bytes) -> list[bytes]:
     return [report[at:at + 4] for at in range(4, 260, 4)]
 
 
-def test_the_worked_example_with_can_utils(serve: Callable[..., Program], programs: list[Program]) -> None:
-    """Frames as SPEC.md shows them: cansend asks, candump sees the answer."""
+def test_the_worked_example_with_can_utils(serve: Callable[..., Program],
+                                           programs: list[Program]) -> None:
+    """cansend sends the frames that SPEC.md shows, and candump sees the answer."""
     server = serve("vcan0", "--rate", "1000")
     dump = Program("candump", "-L", "vcan0")
     programs.append(dump)
@@ -201,7 +207,7 @@ def test_the_worked_example_with_can_utils(serve: Callable[..., Program], progra
 
 
 def test_the_client_in_and_out(serve: Callable[..., Program]) -> None:
-    """client.py as a process, on the command line: it sets, and ends well if a report shows it."""
+    """Runs client.py as a process. It sets a variable, and succeeds if a report shows this."""
     server = serve("vcan0", "--self", "0")
     run(sys.executable, str(ROOT / "client.py"), "set", "can:vcan0", "7", "230", "--confirm")
     assert server.inherited() == []
@@ -218,18 +224,20 @@ def test_identifiers_are_options(serve: Callable[..., Program], digits: str) -> 
     other = client.Agent("can:vcan0")
     with pytest.raises(client.NoAnswer):
         other.ask(0.3)
-    assert server.stop()["packets"] >= 2  # and not those of the others
+    assert server.stop()["packets"] >= 2  # packets of others do not count
 
 
 def test_what_is_refused(serve: Callable[..., Program]) -> None:
-    """The kernel keeps other traffic away; what remains is counted for the first thing wrong."""
+    """The kernel keeps other traffic away. The rest is counted for the first error."""
     server = serve("vcan0")
     good = heartbeat(3, 76, 9)
-    for frame in ("683#", f"683#{text(good[:7])}", f"683#{text(good[:7])}08", f"683#{text(b'12345678')}",
+    for frame in ("683#", f"683#{text(good[:7])}", f"683#{text(good[:7])}08",
+                  f"683#{text(b'12345678')}",
                   f"683#{text(heartbeat(64, 1, 1))}"):
         cansend("vcan0", frame)
     other_traffic = ("683#R", "683#R8", "00000683#" + text(good), "67F#" + text(good),
-                     "6C0#" + text(good), "6FE#" + text(REQUEST), "7FF#" + text(good), "683##1" + text(good))
+                     "6C0#" + text(good), "6FE#" + text(REQUEST), "7FF#" + text(good),
+                     "683##1" + text(good))
     for frame in other_traffic[:-1]:
         cansend("vcan0", frame)
     run("ip", "link", "set", "vcan0", "down")
@@ -245,7 +253,8 @@ def test_what_is_refused(serve: Callable[..., Program]) -> None:
 
 
 def test_many_senders_against_the_model(serve: Callable[..., Program]) -> None:
-    """Heartbeats of every variable, junk between them; three reports, each a whole table."""
+    """Heartbeats for every variable come, with junk between them. Each of three reports has the
+    whole table."""
     seed = time.time_ns()
     print(f"replay: random.Random({seed})")
 
@@ -269,7 +278,8 @@ def test_many_senders_against_the_model(serve: Callable[..., Program]) -> None:
 
 
 def reports_begun(bus: socket.socket) -> int:
-    """How many reports have begun on the bus since it was opened, once nothing more comes."""
+    """Waits until nothing more comes. Returns how many reports have begun since `bus` was
+    opened."""
     begun = 0
     bus.settimeout(0.5)
     with contextlib.suppress(TimeoutError):
@@ -280,7 +290,8 @@ def reports_begun(bus: socket.socket) -> int:
 
 
 def test_readers_share_reports(serve: Callable[..., Program]) -> None:
-    """However many ask before a report begins, one is enough; for all who ask while it leaves, one more."""
+    """One report is enough for all requests that come before it begins. One more is enough for all
+    that come while it leaves."""
     server = serve("vcan0")
     bus = opened("vcan0")
     server.freeze()
@@ -296,7 +307,7 @@ def test_readers_share_reports(serve: Callable[..., Program]) -> None:
     send(bus, BASE + REQUEST_AT, REQUEST)
     while FRAME.unpack(bus.recv(FRAME.size))[0] != BASE + REPORT_AT:
         pass
-    server.freeze()  # its queue holds 10 frames: no more of the 33 can leave now
+    server.freeze()  # the queue holds 10 frames, so no more than these of the 33 can leave now
     for _ in range(20):
         send(bus, BASE + REQUEST_AT, REQUEST)
     server.process.send_signal(signal.SIGCONT)
@@ -318,7 +329,7 @@ def test_the_rate_is_kept(serve: Callable[..., Program]) -> None:
 
 
 class Fake(threading.Thread):
-    """Answers a request with the frames that it is given, then with the good ones."""
+    """Answers the first request with the given frames, and later ones with good frames."""
 
     def __init__(self, frames: list[tuple[int, bytes]], good: list[tuple[int, bytes]]) -> None:
         super().__init__(daemon=True)
@@ -367,17 +378,19 @@ OTHER = checksummed(bytes(reversed(range(256))))
     ("broken off, then whole", frames_of(OTHER)[:9] + frames_of(GOOD)),
     ("one is missing", frames_of(OTHER)[:9] + frames_of(OTHER)[10:]),
     ("one comes twice", frames_of(OTHER)[:9] + frames_of(OTHER)[8:]),
-    ("two interleaved", [frame for two in zip(frames_of(OTHER), frames_of(OTHER)) for frame in two]),
+    ("two interleaved", [frame for two in zip(frames_of(OTHER), frames_of(OTHER))
+                         for frame in two]),
     ("one is short", [(number, data[:7] if number == BASE + 70 else data)
                       for number, data in frames_of(OTHER)]),
     ("the last is too long", [*frames_of(OTHER)[:32], (BASE + 96, OTHER[256:] + b"more")]),
     ("a flipped bit", frames_of(OTHER[:99] + bytes([OTHER[99] ^ 1]) + OTHER[100:])),
     ("halves of two", frames_of(OTHER)[:16] + frames_of(GOOD)[16:]),
     ("other identifiers and requests between",
-     [more for frame in frames_of(GOOD) for more in (frame, (BASE + 110, b"x"), (BASE + REQUEST_AT, REQUEST),
+     [more for frame in frames_of(GOOD) for more in (frame, (BASE + 110, b"x"),
+                                                     (BASE + REQUEST_AT, REQUEST),
       (frame[0] | 0x40000000, b""), (frame[0] | 0x80000000, bytes(8)))])])
 def test_a_reader_believes_whole_reports_only(name: str, frames: list[tuple[int, bytes]]) -> None:
-    """The good one is the first answer, or comes when the client has not believed that and asks again."""
+    """Either the first answer has a good report, or the client refuses it and asks again."""
     at_once = name in ("whole", "the end of another before it", "broken off, then whole",
                        "other identifiers and requests between")
     with Fake(frames, frames_of(OTHER if at_once else GOOD)):
@@ -386,7 +399,8 @@ def test_a_reader_believes_whole_reports_only(name: str, frames: list[tuple[int,
 
 
 def test_the_table_survives(serve: Callable[..., Program], tmp_path: Path) -> None:
-    """From one server to the next, by whatever signal it ends; a damaged one is set aside."""
+    """The table goes from one server to the next, with each signal that ends it. A damaged one is
+    set aside."""
     file, bus = tmp_path / "table", opened("vcan0")
     kept = bytes(2)
     for value, number in enumerate((signal.SIGHUP, signal.SIGINT, signal.SIGTERM), 1):
@@ -412,7 +426,8 @@ def test_the_counters_on_a_socket(serve: Callable[..., Program], tmp_path: Path)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as reader:
         reader.connect(str(tmp_path / "stats"))
         stats = json.loads(reader.makefile().read())
-    assert (stats["program"], stats["variables"], stats["heartbeats"], stats["bus_offs"]) == ("canserver", 1, 1, 0)
+    assert (stats["program"], stats["variables"], stats["heartbeats"],
+            stats["bus_offs"]) == ("canserver", 1, 1, 0)
     server.stop()
     assert not (tmp_path / "stats").exists()
 
@@ -431,7 +446,7 @@ def test_the_service_manager_is_told(serve: Callable[..., Program], tmp_path: Pa
 
 
 def test_closed_descriptors(programs: list[Program], tmp_path: Path) -> None:
-    """Neither the CAN socket nor the state file is taken for a standard descriptor."""
+    """Neither the CAN socket nor the state file may get the number of a standard descriptor."""
     file = tmp_path / "table"
     closed = Program("bash", "-c", 'exec "$@" <&- >&- 2>&-', "bash", str(ROOT / "build/canserver"),
                      "vcan0", "--state", str(file))
@@ -445,8 +460,9 @@ def test_closed_descriptors(programs: list[Program], tmp_path: Path) -> None:
 
 
 def test_the_last_that_came_over_an_interface(serve: Callable[..., Program]) -> None:
-    """What waited in the socket when the interface was removed is taken, and what was dropped, as
-    the socket was full, is counted. Without a right to more, it holds some 500 frames."""
+    """Frames that waited in the socket when the interface was removed are still taken. Frames that
+    were dropped because the socket was full are counted. Without special rights, it holds about 500
+    frames."""
     run("ip", "link", "add", "vcan8", "type", "vcan")
     run("ip", "link", "set", "vcan8", "up")
     server = serve("vcan8", wrap=("setpriv", "--bounding-set", "-net_admin"))
@@ -465,11 +481,12 @@ def test_the_last_that_came_over_an_interface(serve: Callable[..., Program]) -> 
 def test_the_interface_comes_and_goes(serve: Callable[..., Program]) -> None:
     run("ip", "link", "add", "vcan7", "type", "vcan")
     assert "vcan7 is down: ip link set vcan7 up" in failing("can:vcan7")
-    server = serve("vcan7", "--rate", "100", ready="is down: waiting")  # a start while it is down
+    # The server starts while the interface is down.
+    server = serve("vcan7", "--rate", "100", ready="is down: waiting")
     server.wait_for("listening on vcan7")
     before = server.processor_time()
     time.sleep(0.5)
-    assert server.processor_time() - before < 0.2  # it waits, and does not spin
+    assert server.processor_time() - before < 0.2  # it waits without using the processor
     run("ip", "link", "set", "vcan7", "up")
     server.wait_for("vcan7 is back")
     open_files = server.open_files()
@@ -487,11 +504,11 @@ def test_the_interface_comes_and_goes(serve: Callable[..., Program]) -> None:
     wait_until(lambda: sum("is back" in line for line in server.lines) == 2, "back again")
     assert server.open_files() == open_files
     assert agent.ask(PATIENCE)[1][1:] == (2, 3)  # the table is kept
-    server.stats()  # what was asked for before it is taken, and then has left before the next
+    server.stats()  # now the request has been taken, and its report leaves before the next one
     server.stats()
     run("ip", "link", "set", "vcan7", "down")
     wait_until(lambda: sum("waiting for it" in line for line in server.lines) == 3, "down again")
-    assert server.stop()["unsent"] == 0  # a report that has left stays one
+    assert server.stop()["unsent"] == 0  # a report that has left stays counted
     run("ip", "link", "del", "vcan7")
 
 
@@ -511,7 +528,7 @@ def test_errors_that_say_what_to_do() -> None:
 
 
 def test_controllers_on_a_bus(serve: Callable[..., Program]) -> None:
-    """Two SJA1000, 500 kbit/s: their queue takes 10 frames, a report has 33."""
+    """Two SJA1000 at 500 kbit/s. Their queues take 10 frames, and a report has 33."""
     server = serve("can0", "--rate", "1000")
     agent = client.Agent("can:can1")
     for value in range(8):
@@ -522,12 +539,13 @@ def test_controllers_on_a_bus(serve: Callable[..., Program]) -> None:
 
 
 SLOW = "64kbit"  # 500 frames a second
-STUCK = "8bit"  # hardly ever one
+STUCK = "8bit"  # hardly any frame at all
 
 
 def slow_bus(change: str, rate: str) -> None:
-    """From slow0, whose queue holds 10 frames, to slow1."""
-    run("tc", "qdisc", change, "dev", "slow0", "root", "tbf", "burst", "32", "limit", "160", "rate", rate)
+    """Makes or changes a slow bus from slow0, whose queue holds 10 frames, to slow1."""
+    run("tc", "qdisc", change, "dev", "slow0", "root", "tbf", "burst", "32", "limit", "160",
+        "rate", rate)
 
 
 def add_slow_bus(rate: str) -> None:
@@ -538,7 +556,7 @@ def add_slow_bus(rate: str) -> None:
 
 
 def test_a_slow_bus_and_one_that_is_stuck(serve: Callable[..., Program]) -> None:
-    """Whoever asks before the server ends gets the report, unless the bus is stuck."""
+    """A request that comes before the server ends gets its report, unless the bus is stuck."""
     add_slow_bus(SLOW)
     server = serve("slow0", "--rate", "1000")
     bus = opened("slow1")
@@ -554,9 +572,9 @@ def test_a_slow_bus_and_one_that_is_stuck(serve: Callable[..., Program]) -> None
     wait_until(lambda: server.stats()["packets"] == 4, "the next one is on its way")
     send(bus, ERROR | BUS_OFF, bytes(8))
     wait_until(lambda: server.stats()["bus_offs"] == 1, "the bus is off")
-    assert server.stats()["unsent"] == 2  # at once: what was queued is lost then
+    assert server.stats()["unsent"] == 2  # at once, because the queued frames are lost
     send(bus, BASE + REQUEST_AT, REQUEST)
-    counters = server.stop()  # it ends, though that cannot leave
+    counters = server.stop()  # it ends, although the report cannot leave
     assert (counters["packets"], counters["reports"], counters["unsent"]) == (5, 1, 3)
     run("ip", "link", "del", "slow0")
     add_slow_bus(SLOW)
@@ -564,7 +582,7 @@ def test_a_slow_bus_and_one_that_is_stuck(serve: Callable[..., Program]) -> None
     for name, arguments in (("canserver", ["slow0"]), ("udpserver", ["--can", "slow0", "0"])):
         server = serve(*arguments, name=name)
         server.freeze()
-        send(bus, BASE + REQUEST_AT, REQUEST)  # nothing of the report leaves before the server ends
+        send(bus, BASE + REQUEST_AT, REQUEST)  # no frame of the report leaves before the end
         server.process.terminate()
         server.process.send_signal(signal.SIGCONT)
         assert entries(report_on(bus)) == [bytes(4)] * 64
@@ -572,16 +590,18 @@ def test_a_slow_bus_and_one_that_is_stuck(serve: Callable[..., Program]) -> None
     run("ip", "link", "del", "slow0")
 
 
-@pytest.mark.parametrize("leave, how", [(("set", "slow0", "down"), "down"), (("del", "slow0"), "gone")])
-def test_an_interface_that_goes_while_a_report_leaves(serve: Callable[..., Program], leave: tuple[str, ...],
+@pytest.mark.parametrize("leave, how", [(("set", "slow0", "down"), "down"),
+                                        (("del", "slow0"), "gone")])
+def test_an_interface_that_goes_while_a_report_leaves(serve: Callable[..., Program],
+                                                      leave: tuple[str, ...],
                                                       how: str) -> None:
-    """Neither it nor the next one, which somebody waits for, leaves; nor do they later."""
+    """Neither this report nor the next one, which was asked for, leaves now or later."""
     add_slow_bus(STUCK)
     server, bus = serve("slow0"), opened("slow1")
     for packets in (1, 2):
         send(bus, BASE + REQUEST_AT, REQUEST)
         wait_until(lambda: server.stats()["packets"] == packets, "it is taken")
-    server.freeze()  # while an interface is about to go, its queue takes and loses whatever comes
+    server.freeze()  # the queue of an interface that is going away takes frames and loses them
     run("ip", "link", *leave)
     server.process.send_signal(signal.SIGCONT)
     server.wait_for(f"slow0 is {how}: waiting for it")
@@ -593,7 +613,7 @@ def test_an_interface_that_goes_while_a_report_leaves(serve: Callable[..., Progr
         slow_bus("change", SLOW)
         run("ip", "link", "set", "slow0", "up")
     server.wait_for("slow0 is back")
-    bus = opened("slow1")  # in which nothing of the first report waits
+    bus = opened("slow1")  # no frame of the first report waits in it
     send(bus, BASE + REQUEST_AT, REQUEST)
     assert entries(report_on(bus)) == [bytes(4)] * 64
     assert server.stop()["unsent"] == 2
@@ -601,8 +621,8 @@ def test_an_interface_that_goes_while_a_report_leaves(serve: Callable[..., Progr
 
 
 def test_how_the_kernel_tells_that_an_interface_goes() -> None:
-    """Down: once, to whoever calls first. Gone: to who receives, also after sending has failed.
-    tests/unit_can.c takes that for granted."""
+    """If it is down, the first call gets that error, once. If it is gone, receiving gets that
+    error, even after sending has failed. tests/unit_can.c relies on this."""
     run("ip", "link", "add", "vcan9", "type", "vcan")
     run("ip", "link", "set", "vcan9", "up")
     bus = opened("vcan9")
@@ -629,8 +649,8 @@ def test_how_the_kernel_tells_that_an_interface_goes() -> None:
 
 
 def test_errors_of_the_bus(serve: Callable[..., Program]) -> None:
-    """As a driver reports them: by frames that no other program on the bus can send. Here the
-    kernel's loop-back delivers them."""
+    """A driver reports errors by frames that no other program on the bus can send. Here the
+    kernel's loopback delivers them."""
     server = serve("vcan0")
     bus = opened("vcan0")
     bus.send(FRAME.pack(ERROR | 0x4, 8, bytes((0, 8, 0, 0, 0, 0, 0, 0))))  # controller warning
@@ -642,11 +662,11 @@ def test_errors_of_the_bus(serve: Callable[..., Program]) -> None:
     wait_until(lambda: server.stats()["heartbeats"] == 1, "it goes on")
     counters = server.stop()
     assert (counters["bus_offs"], counters["packets"]) == (2, 1)
-    assert sum("off the bus" in line for line in server.lines) == 1  # said once
+    assert sum("off the bus" in line for line in server.lines) == 1  # logged only once
 
 
 def test_the_gateway(serve: Callable[..., Program]) -> None:
-    """Heartbeats on CAN, the report over UDP, and either way round."""
+    """Heartbeats on CAN and a report over UDP, and the other way round."""
     server = serve("--can", "vcan0", "--self", "0", "0", name="udpserver", ready="reports to")
     port = re.findall(r"127\.0\.0\.1:(\d+)", server.wait_for("listening on"))[0]
     over_can, over_udp = client.Agent("can:vcan0"), client.Agent(f"127.0.0.1:{port}")
@@ -656,7 +676,7 @@ def test_the_gateway(serve: Callable[..., Program]) -> None:
     wait_until(lambda: over_can.ask(PATIENCE)[4][1:] == (5, 6), "from UDP to CAN")
     run("ip", "link", "set", "vcan0", "down")
     server.wait_for("vcan0 is down")
-    assert over_udp.ask(PATIENCE)[3][1:] == (76, 9)  # the rest of the gateway goes on
+    assert over_udp.ask(PATIENCE)[3][1:] == (76, 9)  # UDP still works
     run("ip", "link", "set", "vcan0", "up")
     server.wait_for("vcan0 is back")
     over_can.beat(5, 6, 7)
@@ -665,7 +685,7 @@ def test_the_gateway(serve: Callable[..., Program]) -> None:
 
 
 def test_the_firmware_answers_the_real_client(programs: list[Program]) -> None:
-    """An ATmega328P in simavr, whose bus is joined to vcan0; and client.py."""
+    """Connects the bus of an ATmega328P in simavr to vcan0, where client.py asks it."""
     chip = subprocess.Popen([ROOT / "build/sim/can_board", "atmega328p", "16000000",
                              ROOT / "build/firmware/can_avr.elf"], text=True,
                             stdin=subprocess.PIPE, stdout=subprocess.PIPE,

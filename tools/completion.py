@@ -1,4 +1,4 @@
-"""What is made from the parser of client.py: the files of completion/ for bash and zsh, and the
+"""Makes, from the parser of client.py, the files of completion/ for bash and zsh, and the section
 OPTIONS of its manual.   SPDX-License-Identifier: MIT
 
     python3 -m tools.completion    # or make completion
@@ -14,9 +14,9 @@ import client
 
 ROOT = Path(__file__).resolve().parent.parent
 MANUAL = ROOT / "man" / "dumpulse.1"
-NAMES = ("dumpulse", "client.py")  # what is typed
+NAMES = ("dumpulse", "client.py")  # the names by which users call the client
 MADE = "Made by `make completion` from the parser of client.py.   SPDX-License-Identifier: MIT"
-HOSTS = ("host", "address", "plugin_host")  # what an agent's address is called there
+HOSTS = ("host", "address", "plugin_host")  # the parser's names for an agent's address
 COMMANDS = ("", *client.COMMANDS)  # "" is the older command line
 
 
@@ -29,7 +29,7 @@ def options(command: str) -> list[argparse.Action]:
 
 
 def metavar(action: argparse.Action) -> str:
-    """What stands for the option's value, or nothing if it has none."""
+    """Returns the name of the option's value, or nothing if it has none."""
     return str(action.metavar) if action.nargs != 0 else ""
 
 
@@ -85,7 +85,8 @@ def bash() -> str:
         cases.append(f"    {command or '*'})")
         cases += [f'        {what}="{" ".join(words)}"' for what, words in lists.items() if words]
         cases.append("        ;;")
-    cases = cases[cases.index("    get)"):] + cases[:cases.index("    get)")]  # * comes last
+    # The case * must come last.
+    cases = cases[cases.index("    get)"):] + cases[:cases.index("    get)")]
     return BASH.format(made=MADE, cases="\n".join(cases), commands=" | ".join(client.COMMANDS),
                        words=" ".join(client.COMMANDS), names=" ".join(NAMES))
 
@@ -114,7 +115,7 @@ _dumpulse "$@"
 
 
 def quoted(text: str) -> str:
-    """For the shell, in single quotes."""
+    """Quotes a text for the shell, in single quotes."""
     return "'" + text.replace("'", "'\\''") + "'"
 
 
@@ -123,9 +124,9 @@ def zsh_escaped(text: str) -> str:
 
 
 def zsh_value(action: argparse.Action) -> str:
-    """`:what is wanted:how to complete it`, or nothing for an option without a value.
+    """Returns `:what is wanted:how to complete it`, or nothing for an option without a value.
 
-    ( ) offers nothing. A space would do the same, but zsh then inserts no option there, either.
+    ( ) offers nothing. A space would do that, too, but then zsh does not insert options, either.
     """
     if not metavar(action):
         return ""
@@ -134,7 +135,7 @@ def zsh_value(action: argparse.Action) -> str:
 
 
 def zsh_specification(action: argparse.Action, first: bool) -> str:
-    """An argument of zsh's function _arguments."""
+    """Returns an argument for zsh's function _arguments."""
     if not action.option_strings:
         how = ": :_dumpulse_first" if first else zsh_value(action)
         return quoted(("*" if action.nargs == "*" else "") + how)
@@ -152,7 +153,7 @@ def zsh() -> str:
     cases = []
     for command in [*client.COMMANDS, ""]:
         cases.append(f"    {command or '*'})")
-        if command:  # which is a word that _arguments must not see
+        if command:  # _arguments must not see the word of the command
             cases.append("        shift words")
             cases.append("        ((CURRENT--))")
         arguments = [zsh_specification(action, not command and action.dest == "host")
@@ -175,7 +176,7 @@ def roff(text: str) -> str:
 
 
 def manual_options() -> str:
-    """Each option once, with the commands that have it."""
+    """Describes each option once, with the commands that have it."""
     found: dict[tuple[str, str, str], list[str]] = {}
     for command in [*client.COMMANDS, ""]:
         for action in options(command):

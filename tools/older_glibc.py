@@ -1,10 +1,10 @@
-"""Lets programs that were linked with glibc 2.38 run on Debian 12, whose is 2.36.
+"""Lets programs that were linked with glibc 2.38 run on Debian 12, which has glibc 2.36.
 
     python3 tools/older_glibc.py FOLDER
 
-All that avr-gcc 14.2 needs of 2.38 is strtol, strtoul, strtoull and sscanf under new names,
-__isoc23_…, which also read binary numbers. Each x86-64 program in FOLDER that asks for these
-gets the old names, and the old version beside them. SPDX-License-Identifier: MIT
+avr-gcc 14.2 needs only strtol, strtoul, strtoull and sscanf of glibc 2.38. There they have new
+names, __isoc23_…, and also read binary numbers. This changes each x86-64 program in FOLDER that
+needs these, so that it needs the old names and their old version. SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from elftools.elf.elffile import ELFFile
 NEW, OLD = "GLIBC_2.38", "GLIBC_2.2.5"
 PREFIX = "__isoc23_"
 SYMBOL_SIZE = 24
-VERSION_HASH, VERSION_NAME = 0, 8  # where a version that is needed has them, in bytes
+VERSION_HASH, VERSION_NAME = 0, 8  # their offsets in the entry of a version, in bytes
 
 
 def elf_hash(name: str) -> int:
-    """As the System V ABI defines it."""
+    """The hash of a name, as the System V ABI defines it."""
     value = 0
     for byte in name.encode():
         value = (value << 4) + byte
@@ -32,7 +32,7 @@ def elf_hash(name: str) -> int:
 
 
 def versions(image: bytearray, start: int) -> list[int]:
-    """Where the versions stand that a program needs, of all libraries."""
+    """The offsets of the entries for the versions that a program needs, of all libraries."""
     found = []
     while True:
         _, count, _, first, following = struct.unpack_from("<HHIII", image, start)
@@ -45,35 +45,36 @@ def versions(image: bytearray, start: int) -> list[int]:
         start += following
 
 
-def mended(file: Path) -> bytes | None:
-    """The program with old names, if it needs any."""
+def with_old_names(file: Path) -> bytes | None:
+    """Returns the program with the old names. None: it does not need the new ones."""
     image = bytearray(file.read_bytes())
     with file.open("rb") as stream:
-        elf: Any = ELFFile(stream)  # of which pyelftools' types say too little
-        symbols, needs = elf.get_section_by_name(".dynsym"), elf.get_section_by_name(".gnu.version_r")
+        elf: Any = ELFFile(stream)  # pyelftools' types do not say enough
+        symbols = elf.get_section_by_name(".dynsym")
+        needs = elf.get_section_by_name(".gnu.version_r")
         if elf["e_machine"] != "EM_X86_64" or symbols is None or needs is None:
             return None
         names = elf.get_section_by_name(".dynstr")
-        place = {}
+        entries = {}
         for at in versions(image, needs["sh_offset"]):
             name = struct.unpack_from("<I", image, at + VERSION_NAME)[0]
-            place[names.get_string(name)] = at, name
-        if NEW not in place:
+            entries[names.get_string(name)] = at, name
+        if NEW not in entries:
             return None
         for number, symbol in enumerate(symbols.iter_symbols()):
-            if symbol.name.startswith(PREFIX):  # the old name is the end of the new one
+            if symbol.name.startswith(PREFIX):  # the new name ends with the old one
                 at = symbols["sh_offset"] + number * SYMBOL_SIZE
                 struct.pack_into("<I", image, at, symbol["st_name"] + len(PREFIX))
-        at, _ = place[NEW]
+        at, _ = entries[NEW]
         struct.pack_into("<I", image, at + VERSION_HASH, elf_hash(OLD))
-        struct.pack_into("<I", image, at + VERSION_NAME, place[OLD][1])
+        struct.pack_into("<I", image, at + VERSION_NAME, entries[OLD][1])
     return bytes(image)
 
 
 def main() -> None:
     for file in Path(sys.argv[1]).rglob("*"):
         if file.is_file() and not file.is_symlink() and file.open("rb").read(4) == b"\x7fELF":
-            if (image := mended(file)) is not None:
+            if (image := with_old_names(file)) is not None:
                 file.write_bytes(image)
 
 

@@ -1,4 +1,4 @@
-/* A small stand-in for cmocka, where that is missing.   SPDX-License-Identifier: MIT
+/* Replaces cmocka on machines that do not have it.   SPDX-License-Identifier: MIT
  *
  * It has what tests/unit.c uses of cmocka, with the same names. The first failure ends the
  * program with status 1. `make check` uses it; `make test` uses the real cmocka.
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a test has announced, in order, until it happens. */
+/* The calls that a test has announced and that have not come yet, in order. */
 enum { RUNNER_CALL, RUNNER_PARAMETER, RUNNER_RESULT, RUNNER_MOST = 64 };
 
 static struct {
@@ -38,7 +38,7 @@ static void runner_announce(int kind, const char *function, const char *paramete
     runner_announced[runner_count++].value = value;
 }
 
-/* The first one of its kind must be for this function and parameter. Returns its value. */
+/* The first call of this kind must be for this function and parameter. Returns its value. */
 static uintmax_t runner_take(int kind, const char *function, const char *parameter,
                              const char *file, int line)
 {
