@@ -263,9 +263,11 @@ check-vectors: ## is tests/vectors.tsv what its script writes?
 
 pages: ## put what the commands print today into the pages
 	@$(PYTHON) -m bench.pages
+	@$(PYTHON) -m lab.pages
 
 check-pages: ## do the pages show what the commands print?
 	@$(PYTHON) -m bench.pages --check
+	@$(PYTHON) -m lab.pages --check
 
 lint: ## compiler warnings, clang-tidy, cppcheck, formatting
 	@tests/lint

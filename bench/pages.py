@@ -62,11 +62,31 @@ def moved(targets: list[str]) -> list[str]:
                          measured(targets))
 
 
+def refreshed(name: str, targets: list[str], *, check: bool, noisy: bool = False) -> list[str]:
+    """Puts the output of these targets into a page, or lists how the page differs from it."""
+    page = ROOT / name
+    before = page.read_text()
+    if [match["target"] for match in BLOCK.finditer(before)] != targets:
+        raise SystemExit(f"{name} must show what these print: {targets}")
+
+    def block(match: re.Match[str]) -> str:
+        target = match["target"]
+        if target in NOISY and not noisy:
+            return match[0]
+        return f"```text\n$ make {target}\n{output(target)}```"
+
+    after = BLOCK.sub(block, before)
+    if not check:
+        page.write_text(after)
+        return []
+    return moved(targets) + list(difflib.unified_diff(
+        before.splitlines(), after.splitlines(), name, "what the commands print", lineterm=""))
+
+
 def main() -> None:
     if sys.argv[1:] not in ([], ["--check"], ["--noisy"]):
         raise SystemExit("usage: python3 -m bench.pages [--check | --noisy]")
     check, noisy = sys.argv[1:] == ["--check"], sys.argv[1:] == ["--noisy"]
-    faults: list[str] = []
     if not check:
         draw("growth")
         every = [target for targets in PAGES.values() for target in targets if target != LAST]
@@ -76,25 +96,8 @@ def main() -> None:
         figures.FILE.write_text(figures.HEAD + "".join("\t".join((*key, figure)) + "\n"
                                                        for key, figure in measured(every).items()))
         draw(LAST)
-    for name, targets in PAGES.items():
-        page = ROOT / name
-        before = page.read_text()
-        if [match["target"] for match in BLOCK.finditer(before)] != targets:
-            raise SystemExit(f"{name} must show what these print: {targets}")
-
-        def block(match: re.Match[str]) -> str:
-            target = match["target"]
-            if target in NOISY and not noisy:
-                return match[0]
-            return f"```text\n$ make {target}\n{output(target)}```"
-
-        after = BLOCK.sub(block, before)
-        if not check:
-            page.write_text(after)
-        else:
-            faults += moved(targets) + list(difflib.unified_diff(
-                before.splitlines(), after.splitlines(), name, "what the commands print",
-                lineterm=""))
+    faults = [line for name, targets in PAGES.items()
+              for line in refreshed(name, targets, check=check, noisy=noisy)]
     if faults:
         raise SystemExit("\n".join(faults))
     print(f"pages: {sum(map(len, PAGES.values())) - len(NOISY) * (not noisy)} passed, 0 failed")
