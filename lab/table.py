@@ -10,6 +10,7 @@ from lab.counts import Count
 from lab.schemes import SCHEMES, Scheme
 from lab.targets import MACHINES
 
+HEADS = ("amd64", "M4", "M0+", "AVR")  # of MACHINES
 TITLES = {
     "check": "Checks, of the 4 bytes of a heartbeat",
     "MAC": "MACs, of the 4 bytes of a heartbeat, with a tag of 8 bytes",
@@ -39,7 +40,8 @@ def rows(scheme: Scheme, known: dict[tuple[str, ...], Count]) -> list[str]:
                 name = scheme.title if not lines else ""
                 flash = f"{found['ATmega328P'].flash:,}" if "ATmega328P" in found else "-"
                 lines.append(f"{name:<33}{step.name:<12}{length or '':>5}"
-                             + "".join(f"{cell:>11}" for cell in cells(found, "mean")) + f"{flash:>8}")
+                             + "".join(f"{cell:>10}" for cell in cells(found, "mean"))
+                             + f"{flash:>8}")
     return lines
 
 
@@ -48,9 +50,11 @@ def main() -> None:
     for family, title in TITLES.items():
         lines = [line for scheme in SCHEMES if scheme.family == family for line in rows(scheme, known)]
         if lines:
-            print(f"{title}\n{'':<33}{'':<12}{'bytes':>5}" + "".join(f"{name:>11}" for name in MACHINES) + f"{'flash':>8}")
+            print(f"{title}\n{'':<45}{'bytes':>5}" + "".join(f"{name:>10}" for name in HEADS)
+                  + f"{'flash':>8}")
             print("\n".join(lines) + "\n")
-    print("ATmega328P: cycles, and the flash that the step needs; the others: instructions, the mean.\n"
+    print("AVR: cycles of an ATmega328P, and the flash that the step needs there. amd64, Cortex-M4 and\n"
+          "Cortex-M0+: instructions. What is random: the mean.\n"
           "-: it has not been brought to that machine; lab/schemes.py says why.")
 
 
