@@ -375,7 +375,7 @@ mutants: ## break the library: does a test notice?
 	@$(PYTHON) -m tests.mutants library $(ARGS)
 
 # These build what they need. ARGS can have --seed N, --count N, --file NAME, --jobs N and --list.
-mutants-server: ## break udpserver, too: an hour and a half; ARGS="--count 100"
+mutants-server: ## break udpserver: an hour and a half; ARGS="--count 100"
 	@$(PYTHON) -m tests.mutants server $(ARGS)
 
 mutants-client: ## break client.py: an hour and a half; ARGS="--count 100"
