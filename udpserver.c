@@ -79,7 +79,8 @@ static bool set_bind(const char *text)
     if (!address_read(text, (size_t)(percent - text), place->address))
         return options_wrong(
             "--bind wants an address in numbers like 192.0.2.1 or :: and not '%.60s'", text);
-    if (*percent != '\0' && (place->scope = if_nametoindex(percent + 1)) == 0)
+    place->scope = *percent == '\0' ? 0 : if_nametoindex(percent + 1);
+    if (*percent != '\0' && place->scope == 0)
         return options_wrong("--bind %.60s: there is no such interface", text);
     for (const struct place *earlier = network.binds; earlier != place; earlier++)
         if (covers(place, earlier) || covers(earlier, place))
@@ -236,7 +237,7 @@ static bool answer_from_there(struct msghdr *reply, struct msghdr *request)
  * batch of packets asks for a batch of reports at most. */
 void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
 {
-    struct msghdr *request = (struct msghdr *)context;
+    const struct msghdr *request = (const struct msghdr *)context;
     struct msghdr *reply = &outgoing[outgoing_count].msg_hdr;
 
     if (request == NULL) { /* somebody on the CAN bus has asked */
