@@ -38,8 +38,7 @@ def bound(image: Path, report: Path) -> int:
     served = interrupts.found(image, code)
     interrupts.refuse_nesting(image, code, graph, served, stack.reached([chip.begin], graph))
     if chip is AVR:  # the compiler does not report avr-libc's functions and naked ones
-        frame = {name: RETURN for name, body in code.items()
-                 if interrupts.leaves_stack_alone(body)} | frame
+        frame = dict.fromkeys(interrupts.leave_stack_alone(code), RETURN) | frame
     loop = stack.depth(chip.begin, graph, frame)
     if chip is CORTEX_M:
         loop += EXCEPTION + -loop % 8
