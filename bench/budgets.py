@@ -6,7 +6,10 @@ SPDX-License-Identifier: MIT
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Collection, Mapping
 from pathlib import Path
+
+from sim.targets import Target, say_strangers, strangers
 
 FILE = Path(__file__).with_name("budgets.tsv")
 HEAD = "# target\t"  # then the names of the columns
@@ -52,11 +55,13 @@ def load(file: Path = FILE) -> Budgets:
     return parse(file.read_text())
 
 
-def over(measured: Budgets, columns: tuple[str, ...], file: Path) -> list[str]:
+def over(measured: Budgets, columns: tuple[str, ...], file: Path, apart: Collection[str] = ()) -> list[str]:
     """A line for each figure over its budget, or without one, or not measured."""
     budgets = load(file)
     lines = []
     for name in budgets | measured:
+        if name in apart:
+            continue
         for column in columns:
             figure = measured.get(name, {}).get(column)
             budget = budgets.get(name, {}).get(column)
@@ -119,12 +124,16 @@ def raised(file: Path) -> list[str]:
     return lines + [f"{name}: {column} has a reason in {file.name}, and never had a budget" for name, column in reasons]
 
 
-def enforce(measured: Budgets, columns: tuple[str, ...], file: Path = FILE) -> None:
+def enforce(measured: Budgets, columns: tuple[str, ...], file: Path = FILE,
+            made_by: Mapping[str, Target] | None = None) -> None:
     """Says which budgets have gone up, and why. Ends the program, saying why, if a figure or a
-    budget is not as it should be."""
+    budget is not as it should be. Figures of other compilers are not compared, which it says.
+    made_by: the target of each name, where a name is no target's key."""
     for (name, column), (before, after, why) in parse_reasons(file.read_text()).items():
         if column in columns:
             print(f"raised: {name}: {column} from {before} to {after}: {why}")
-    faults = over(measured, columns, file) + raised(file)
+    apart = strangers(made_by)
+    say_strangers(apart)
+    faults = over(measured, columns, file, apart) + raised(file)
     if faults:
         raise SystemExit("\n".join(faults))

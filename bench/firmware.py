@@ -16,7 +16,7 @@ from bench.interrupts import AVR, CORTEX_M, chip_of
 from bench.size import sections
 from sim.boards import BOARDS, Board, Line
 from sim.programs import built
-from sim.targets import ROOT
+from sim.targets import ROOT, TARGETS
 
 BUDGETS = ROOT / "bench" / "firmware.tsv"
 SIZES = {"flash": "{:>6}", "ram": "{:>6}", "bound": "{:>7}"}  # the columns, and their widths
@@ -83,7 +83,9 @@ def main() -> None:
               "full speed, with interrupts and waking up, in cycles of an AVR or instructions of\n"
               "the others. The cost of a report ends when its last byte is out.")
         figures.keep("firmware-size", measured)
-    budgets.enforce(measured, tuple(columns), BUDGETS)
+    compilers = {target.objdump: target for target in TARGETS.values()}
+    made_by = {name: compilers[chip_of(board.image()).objdump] for name, board in BOARDS.items()}
+    budgets.enforce(measured, tuple(columns), BUDGETS, made_by)
 
 
 if __name__ == "__main__":
