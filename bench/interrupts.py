@@ -63,8 +63,8 @@ def writes(what: str, operands: str, registers: tuple[str, ...]) -> bool:
 
 
 def leaves_stack_alone(body: list[tuple[int, str, str]], others: set[int]) -> bool:
-    """Does a function of an AVR use the stack only to return, and are returning and a jump to one of
-    the others, of which this is known, its only ways out?"""
+    """Does a function of an AVR use the stack only to return? It may end with a jump to one of the
+    others, of which that is known."""
     goals = {stack.goal(operands) for _, _, operands in body} - {None}
     _, last, operands = body[-1]
     ends = last in ("ret", "reti") or last in stack.JUMPS and stack.goal(operands) in others
@@ -84,14 +84,15 @@ def leave_stack_alone(code: Code) -> set[str]:
 
 
 def restores(words: Words) -> Words:
-    """How an interrupt of an AVR ends if it begins as gcc's do: it writes to SREG only what it was
-    before, and interrupts are off until then. Since gcc 8, any register may hold SREG, and code may
-    stand behind the end. Nothing for one that does not begin so."""
+    """Returns how an interrupt of an AVR ends if it begins as gcc's do, or else nothing. It writes
+    to SREG only the value from before, and interrupts are off until then. Since gcc 8, any register
+    may hold SREG, and there may be code behind the end."""
     for before, after in (([("push", "r1")], [("pop", "r1")]), ([], [])):
         register = [*words, ("", "")][len(before)][1]
         saves = [*before, ("push", register), ("in", f"{register}, 0x3f"), ("push", register)]
         if words[:len(saves)] == saves:
-            return [("pop", register), ("out", f"0x3f, {register}"), ("pop", register), *after, ("reti", "")]
+            return [("pop", register), ("out", f"0x3f, {register}"), ("pop", register), *after,
+                    ("reti", "")]
     return []
 
 

@@ -74,7 +74,7 @@ def main() -> None:
     if not check:
         if apart:
             say_strangers(apart)
-            raise SystemExit("pages: they are written by the compilers that the figures are of, those of Debian 12")
+            raise SystemExit("pages: only with Debian 12's compilers can they be written")
         draw("growth")
         every = [target for targets in PAGES.values() for target in targets if target != LAST]
         for target in every:
@@ -110,8 +110,8 @@ def main() -> None:
         raise SystemExit("\n".join(faults))
     say_strangers(apart)
     left_out = len(COMPILED) if apart else 0
-    print(f"pages: {sum(map(len, PAGES.values())) - len(NOISY) * (not noisy) - left_out} passed, 0 failed"
-          + f", {left_out} not compared" * bool(apart))
+    passed = sum(map(len, PAGES.values())) - len(NOISY) * (not noisy) - left_out
+    print(f"pages: {passed} passed, 0 failed" + f", {left_out} not compared" * bool(apart))
 
 
 if __name__ == "__main__":

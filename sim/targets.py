@@ -161,12 +161,13 @@ OS_RELEASE, OF_FIGURES = Path("/etc/os-release"), {"ID=debian", 'VERSION_ID="12"
 
 
 def strangers(made_by: Mapping[str, Target] | None = None) -> dict[str, str]:
-    """What is made by another compiler than the figures are of, and why it is not compared with them.
-    By default of each target, by its key. On the system of the figures, such a compiler is a mistake."""
+    """Returns the targets whose compiler is not the one of the figures, by key, and why they are
+    not compared. In Debian 12, which the figures are of, such a compiler ends the program."""
     made_by = made_by or {target.key: target for target in EVERY.values()}
     found = {name: f"the figures are of {target.by}, and this is {target.version()}"
              for name, target in made_by.items() if target.by_here != target.by}
-    if found and OF_FIGURES <= set(OS_RELEASE.read_text().splitlines() if OS_RELEASE.exists() else []):
+    system = OS_RELEASE.read_text().splitlines() if OS_RELEASE.exists() else []
+    if found and OF_FIGURES <= set(system):
         raise SystemExit("\n".join(f"{name}: {why}, in Debian 12" for name, why in found.items()))
     return found
 

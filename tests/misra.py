@@ -17,8 +17,8 @@ TABLE = Path(__file__).with_name("misra.tsv")
 
 def version() -> str:
     """Of cppcheck: its first two numbers."""
-    said = subprocess.run(["cppcheck", "--version"], capture_output=True, text=True, check=True).stdout
-    return ".".join(re.findall(r"\d+", said)[:2])
+    done = subprocess.run(["cppcheck", "--version"], capture_output=True, text=True, check=True)
+    return ".".join(re.findall(r"\d+", done.stdout)[:2])
 
 
 def deviations(folder: Path) -> Counter[str]:
@@ -35,7 +35,8 @@ def deviations(folder: Path) -> Counter[str]:
 def main() -> None:
     rows = [line.split("\t") for line in TABLE.read_text().splitlines() if not line.startswith("#")]
     here = version()
-    allowed = {rule: (int(places), reason) for rule, places, by, reason in rows if by in ("all", here)}
+    allowed = {rule: (int(places), reason) for rule, places, by, reason in rows
+               if by in ("all", here)}
     found = deviations(Path(sys.argv[1]) if sys.argv[1:] else ROOT)
     faults = [
         f"misra: rule {rule}: {found[rule]} places deviate, and {TABLE.name} has "

@@ -1,4 +1,7 @@
-"""Does lint notice a new deviation from MISRA C, and one that is gone?   SPDX-License-Identifier: MIT"""
+"""Does lint notice a new deviation from MISRA C, and one that is gone?
+
+SPDX-License-Identifier: MIT
+"""
 
 from __future__ import annotations
 
@@ -32,17 +35,21 @@ def faults(place: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_another_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with (library(tmp_path) / "dumpulse.c").open("a") as file:
         file.write(UNDECLARED)
-    assert "misra: rule 8.4: 1 places deviate, and misra.tsv has 0 for cppcheck " in faults(tmp_path, monkeypatch)
+    said = faults(tmp_path, monkeypatch)
+    assert "misra: rule 8.4: 1 places deviate, and misra.tsv has 0 for cppcheck " in said
 
 
-def test_another_place_of_a_rule_that_has_some(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_place_of_a_rule_that_has_some(tmp_path: Path,
+                                               monkeypatch: pytest.MonkeyPatch) -> None:
     header = library(tmp_path) / "dumpulse.h"
     assert header.read_text().count(RETURN) == 1
     header.write_text(header.read_text().replace(RETURN, RETURN + RETURN.replace(">=", "==")))
-    assert "misra: rule 15.5: 9 places deviate, and misra.tsv has 8 for cppcheck " in faults(tmp_path, monkeypatch)
+    said = faults(tmp_path, monkeypatch)
+    assert "misra: rule 15.5: 9 places deviate, and misra.tsv has 8 for cppcheck " in said
 
 
-def test_a_place_that_is_gone_and_a_row_of_another_cppcheck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_place_that_is_gone_and_a_row_of_another_cppcheck(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(misra, "deviations", lambda _: Counter({"2.4": 2}))
     monkeypatch.setattr(misra, "version", lambda: "1.0")
     said = faults(tmp_path, monkeypatch)

@@ -18,7 +18,8 @@ PROOFS = ["proof-mutants", "proof", "proof-smoke", "proof-eva"]
 def would_say(*settings: str) -> tuple[list[str], list[tuple[str, str]]]:
     """The parts that begin, and the lines at the end."""
     said = run(["make", "-n", "--no-print-directory", "-C", ROOT, "test", *settings])
-    return re.findall(r'echo "== (\S+) begins"', said), re.findall(r'^echo "== (all of|left out): (.*)"$', said, re.M)
+    return (re.findall(r'echo "== (\S+) begins"', said),
+            re.findall(r'^echo "== (all of|left out): (.*)"$', said, re.M))
 
 
 def test_what_frama_c_is_needed_for_is_left_out_without_it() -> None:
@@ -35,7 +36,8 @@ def test_debian_12_lacks_nothing(tmp_path: Path) -> None:
     for command, does in {"id": "echo 0", "dpkg-query": "", "apt-cache": "", "apt-get": ""}.items():
         (tmp_path / command).write_text(f"#!/bin/sh\n{does}\n")
         (tmp_path / command).chmod(0o755)
-    done = subprocess.run([ROOT / "tools" / "setup", "nowhere"], capture_output=True, text=True, check=False,
+    done = subprocess.run([ROOT / "tools" / "setup", "nowhere"], capture_output=True, text=True,
+                          check=False,
                           env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"})
     assert done.stderr.splitlines()[-1] == "setup: this release of Debian does not have: nowhere"
     assert done.returncode == (OF_FIGURES <= set(OS_RELEASE.read_text().splitlines()))

@@ -772,7 +772,7 @@ def test_what_is_no_socket_stays(tmp_path: Path) -> None:
 
 
 def test_too_few_descriptors_are_called_so(tmp_path: Path) -> None:
-    """And no bad ones, with which it would go on: for --stats, for a look at what is there, for the manager."""
+    """For --stats, for a look at an old socket, for the manager. It would go on with bad ones."""
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (enough, enough))
 
@@ -782,7 +782,8 @@ def test_too_few_descriptors_are_called_so(tmp_path: Path) -> None:
         left.bind(str(tmp_path / "left"))
     for path in (tmp_path / "new", tmp_path / "left"):
         done = run("--stats", str(path), "0", preexec_fn=limit)
-        assert (done.returncode, said(done)[-1]) == (1, f"udpserver: cannot use --stats {path}: Too many open files")
+        why = f"udpserver: cannot use --stats {path}: Too many open files"
+        assert (done.returncode, said(done)[-1]) == (1, why)
     notify = str(tmp_path / "notify")
     with Server(preexec_fn=limit, env={**os.environ, "NOTIFY_SOCKET": notify}) as server:
         said_so = f"udpserver: cannot notify NOTIFY_SOCKET={notify}: Too many open files"

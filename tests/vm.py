@@ -92,7 +92,8 @@ def unpack(work: Path, package: str) -> None:
             if file is not None and (name := file.name.removesuffix(".xz")) not in order:
                 order.append(name)
                 content = file.read_bytes()
-                (first / "modules" / name).write_bytes(content if name == file.name else lzma.decompress(content))
+                (first / "modules" / name).write_bytes(
+                    content if name == file.name else lzma.decompress(content))
     (first / "modules" / "order").write_text("\n".join(order) + "\n")
     shutil.copy("/bin/busybox", first / "bin")
     out.mkdir()
