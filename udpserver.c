@@ -82,7 +82,8 @@ static bool set_bind(const char *text)
     if (!address_read(text, (size_t)(percent - text), endpoint->address))
         return options_wrong(
             "--bind wants an address in numbers like 192.0.2.1 or :: and not '%.60s'", text);
-    if (*percent != '\0' && (endpoint->scope = if_nametoindex(percent + 1)) == 0)
+    endpoint->scope = *percent == '\0' ? 0 : if_nametoindex(percent + 1);
+    if (*percent != '\0' && endpoint->scope == 0)
         return options_wrong("--bind %.60s: there is no such interface", text);
     for (const struct endpoint *earlier = network.binds; earlier != endpoint; earlier++)
         if (covers(endpoint, earlier) || covers(earlier, endpoint))
@@ -240,7 +241,7 @@ static bool set_reply_address(struct msghdr *reply, struct msghdr *request)
  * of packets asks for at most BATCH reports. */
 void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
 {
-    struct msghdr *request = (struct msghdr *)context;
+    const struct msghdr *request = (const struct msghdr *)context;
     struct msghdr *reply = &outgoing[outgoing_count].msg_hdr;
 
     if (request == NULL) { /* the request came over CAN */

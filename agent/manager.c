@@ -44,17 +44,19 @@ static bool notify(const char *message, suseconds_t patience)
         if (path[0] == '@') /* an abstract name, which is in no directory */
             manager.sun_path[0] = '\0';
         const int descriptor = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-        (void)setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &longest, sizeof longest);
-        const ssize_t sent = sendto(descriptor, message, strlen(message),
-                                    MSG_NOSIGNAL | (patience == 0 ? MSG_DONTWAIT : 0),
-                                    (const struct sockaddr *)&manager,
-                                    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length));
-        const int reason = errno;
-        if (descriptor >= 0)
+        if (descriptor >= 0) {
+            (void)setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &longest, sizeof longest);
+            const ssize_t sent =
+                sendto(descriptor, message, strlen(message),
+                       MSG_NOSIGNAL | (patience == 0 ? MSG_DONTWAIT : 0),
+                       (const struct sockaddr *)&manager,
+                       (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length));
+            const int reason = errno;
             (void)close(descriptor);
-        if (sent >= 0)
-            return true;
-        errno = reason;
+            if (sent >= 0)
+                return true;
+            errno = reason;
+        }
     }
     if (!failure_said)
         log_say("cannot notify NOTIFY_SOCKET=%.110s: %s", path, strerror(errno));

@@ -40,10 +40,11 @@ static bool remove_stale_socket(const struct sockaddr_un *address)
     if (!S_ISSOCK(found.st_mode))
         return refuse("there is something that is no socket: name another place");
     const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (probe < 0)
+        return refuse(strerror(errno));
     const bool answered = connect(probe, (const struct sockaddr *)address, sizeof *address) == 0;
     const int reason = errno;
-    if (probe >= 0)
-        (void)close(probe);
+    (void)close(probe);
     if (answered || reason == EAGAIN || reason == EPROTOTYPE)
         return refuse("another program listens there: give each its own");
     if (reason != ECONNREFUSED)
@@ -62,6 +63,8 @@ bool stats_open(void)
     if (!remove_stale_socket(&address))
         return false;
     listening = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (listening < 0)
+        return refuse(strerror(errno));
     const mode_t before = umask(0111);
     const bool bound = bind(listening, (const struct sockaddr *)&address, sizeof address) == 0;
     const int reason = errno;

@@ -73,7 +73,7 @@ def main() -> None:
         cells = [str(low) if low == high else f"{low}-{high}" for low, high in cost.values()]
         depth = max(call.stack for same in calls.values() for call in same)
         check_stack(target, depth)
-        print(row.format(target.name, target.by, *cells, depth))
+        print(row.format(target.name, target.by_here, *cells, depth))
         table[target.key] = dict(zip((*cost, "stack"), (*cells, depth), strict=True))
         measured[target.key] = {kind: cost[kind][1] for kind in ("heartbeat", "report")}
     print("AVR: cycles; others: instructions. Hooks apart. request: like one, but for one byte.\n"

@@ -16,7 +16,7 @@ from bench.interrupts import AVR, CORTEX_M, chip_of
 from bench.size import sections
 from sim.boards import BOARDS, Board, Line
 from sim.programs import built
-from sim.targets import ROOT
+from sim.targets import ROOT, TARGETS
 
 BUDGETS = ROOT / "bench" / "firmware.tsv"
 SIZES = {"flash": "{:>6}", "ram": "{:>6}", "bound": "{:>7}"}  # the columns, and their widths
@@ -38,8 +38,7 @@ def bound(image: Path, report: Path) -> int:
     served = interrupts.found(image, code)
     interrupts.refuse_nesting(image, code, graph, served, stack.reached([chip.begin], graph))
     if chip is AVR:  # the compiler does not report avr-libc's functions and naked ones
-        frame = {name: RETURN for name, body in code.items()
-                 if interrupts.leaves_stack_alone(body)} | frame
+        frame = dict.fromkeys(interrupts.leave_stack_alone(code), RETURN) | frame
     loop = stack.depth(chip.begin, graph, frame)
     if chip is CORTEX_M:
         loop += EXCEPTION + -loop % 8
@@ -84,7 +83,9 @@ def main() -> None:
               "full speed, with interrupts and waking up, in cycles of an AVR or instructions of\n"
               "the others. The cost of a report ends when its last byte is out.")
         figures.keep("firmware-size", measured)
-    budgets.enforce(measured, tuple(columns), BUDGETS)
+    compilers = {target.objdump: target for target in TARGETS.values()}
+    made_by = {name: compilers[chip_of(board.image()).objdump] for name, board in BOARDS.items()}
+    budgets.enforce(measured, tuple(columns), BUDGETS, made_by)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ int main(int argc, char **argv)
     there.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     there.sin_port = htons((uint16_t)strtoul(argv[1], NULL, 10));
     const double end = seconds() + strtod(argv[2], NULL) / 1e3;
-    if (connect(descriptor, (const struct sockaddr *)&there, sizeof there) != 0)
+    if (descriptor < 0 || connect(descriptor, (const struct sockaddr *)&there, sizeof there) != 0)
         return EXIT_FAILURE;
     for (unsigned i = 0; i < BATCH; i++) {
         dumpulse_make_heartbeat(packets[i], (uint8_t)i, 1, (uint8_t)(3 * i));

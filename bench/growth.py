@@ -15,6 +15,7 @@ from pathlib import Path
 from bench import cost, figures, instructions
 from sim.machine import load
 from sim.model import REQUEST, heartbeat
+from sim.targets import say_strangers, strangers
 
 PICTURE = Path(__file__).with_name("growth.svg")
 POINTS = (0, 16, 32, 48, 64)
@@ -94,7 +95,9 @@ def main() -> None:
     for name, curve in table.items():
         print(f"{name}:\n   " + "".join(f"{f'{x}: {y}':>14}" for x, y in curve.items()))
     figures.keep("growth", table)
-    figures.keep_picture(PICTURE, draw(panels), again=bool(sys.argv[1:]))
+    say_strangers(apart := strangers())
+    if not apart:
+        figures.keep_picture(PICTURE, draw(panels), again=bool(sys.argv[1:]))
 
 
 if __name__ == "__main__":

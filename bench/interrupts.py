@@ -36,10 +36,8 @@ AVR = Chip("avr-objdump", "main")
 CORTEX_M = Chip("arm-none-eabi-objdump", "reset")
 RISCV = Chip("riscv64-unknown-elf-objdump", "start")
 CHIPS = {"EM_AVR": AVR, "EM_ARM": CORTEX_M, "EM_RISCV": RISCV}
-# How gcc begins and ends an interrupt of an AVR, and how a function changes the stack pointer. Both
-# write to SREG only what it was before, and interrupts are off until then.
-SAVES = [("push", "r1"), ("push", "r0"), ("in", "r0, 0x3f"), ("push", "r0")]
-RESTORES = [("pop", "r0"), ("out", "0x3f, r0"), ("pop", "r0"), ("pop", "r1"), ("reti", "")]
+# How gcc changes the stack pointer of an AVR. It writes to SREG only what it was before, and
+# interrupts are off until then.
 FRAMES = [("in", "r0, 0x3f"), ("cli", ""), ("out", "0x3e, r29"), ("out", "0x3f, r0")]
 SREG, STACK_POINTER = ("0x3f", "0x005f"), ("0x3d", "0x3e", "0x005d", "0x005e")  # of out, and of sts
 FIRST_INTERRUPT = 15  # in a Cortex-M's table: SysTick. The faults and the NMI come before it
@@ -64,13 +62,38 @@ def writes(what: str, operands: str, registers: tuple[str, ...]) -> bool:
     return what in ("out", "sts") and operands.startswith(registers)
 
 
-def leaves_stack_alone(body: list[tuple[int, str, str]]) -> bool:
-    """Does a function of an AVR use the stack only to return, and is returning its only way out?"""
+def leaves_stack_alone(body: list[tuple[int, str, str]], others: set[int]) -> bool:
+    """Does a function of an AVR use the stack only to return? It may end with a jump to one of the
+    others, of which that is known."""
     goals = {stack.goal(operands) for _, _, operands in body} - {None}
-    return (body[-1][1] in ("ret", "reti") and goals <= {at for at, _, _ in body}
+    _, last, operands = body[-1]
+    ends = last in ("ret", "reti") or last in stack.JUMPS and stack.goal(operands) in others
+    return (ends and goals <= {at for at, _, _ in body} | others
             and not any(what in ("push", "pop", "call", "rcall")
                         or writes(what, operands, STACK_POINTER)
                         for what, operands in words_of(body)))
+
+
+def leave_stack_alone(code: Code) -> set[str]:
+    """All such functions. avr-libc 2.2's memmove jumps to memcpy."""
+    found: set[str] = set()
+    while more := {name for name, body in code.items() if name not in found
+                   and leaves_stack_alone(body, {code[other][0][0] for other in found})}:
+        found |= more
+    return found
+
+
+def restores(words: Words) -> Words:
+    """Returns how an interrupt of an AVR ends if it begins as gcc's do, or else nothing. It writes
+    to SREG only the value from before, and interrupts are off until then. Since gcc 8, any register
+    may hold SREG, and there may be code behind the end."""
+    for before, after in (([("push", "r1")], [("pop", "r1")]), ([], [])):
+        register = [*words, ("", "")][len(before)][1]
+        saves = [*before, ("push", register), ("in", f"{register}, 0x3f"), ("push", register)]
+        if words[:len(saves)] == saves:
+            return [("pop", register), ("out", f"0x3f, {register}"), ("pop", register), *after,
+                    ("reti", "")]
+    return []
 
 
 def no_bound(image: Path, why: str) -> SystemExit:
@@ -125,10 +148,10 @@ def lets_in(chip: Chip, body: list[tuple[int, str, str]], interrupt: bool) -> bo
                    for what, operands in words)
     if chip is CORTEX_M:
         return any(what.startswith(("cpsie", "msr")) for what, _ in words)
-    saved = interrupt and words[:len(SAVES)] == SAVES
+    ending = restores(words) if interrupt else []
     return any(what == "sei" or writes(what, operands, SREG)
                and words[max(at - 3, 0):at + 1] != FRAMES
-               and not (saved and words[at - 1:] == RESTORES)
+               and not (ending and words[at - 1:at - 1 + len(ending)] == ending)
                for at, (what, operands) in enumerate(words))
 
 

@@ -17,7 +17,7 @@ import subprocess
 import sys
 
 from bench import figures
-from sim.targets import ROOT, run
+from sim.targets import ROOT, run, say_strangers, strangers
 
 PAGES = {  # each page and the targets whose output it shows
     "README.md": ["tour"],
@@ -28,6 +28,9 @@ PAGES = {  # each page and the targets whose output it shows
                        "report-damage", "channels", "residual"],
 }
 LAST = "summary"  # it shows figures that the other targets have measured
+# Figures of compilers. With other compilers they are printed and not compared.
+COMPILED = ("size", "cost", "paths", "worst", "energy", "firmware-size", "instructions",
+            "functions", "growth")
 NOISY = ("loopbench", "startup", "bench")  # they differ from day to day: never compared
 BLOCK = re.compile(r"^```text\n\$ make (?P<target>[a-z-]+)\n.*?^```$", re.S | re.M)
 
@@ -62,8 +65,10 @@ def moved(targets: list[str]) -> list[str]:
                          measured(targets))
 
 
-def refreshed(name: str, targets: list[str], *, check: bool, noisy: bool = False) -> list[str]:
-    """Puts the output of these targets into a page, or lists how the page differs from it."""
+def refreshed(name: str, targets: list[str], *, check: bool, noisy: bool = False,
+              apart: bool = False) -> list[str]:
+    """Puts the output of these targets into a page, or lists how the page differs from it. With
+    other compilers than those of the figures (apart), it prints what they have compiled."""
     page = ROOT / name
     before = page.read_text()
     if [match["target"] for match in BLOCK.finditer(before)] != targets:
@@ -73,13 +78,17 @@ def refreshed(name: str, targets: list[str], *, check: bool, noisy: bool = False
         target = match["target"]
         if target in NOISY and not noisy:
             return match[0]
+        if apart and target in COMPILED:
+            print(f"$ make {target}\n{output(target)}")
+            return match[0]
         return f"```text\n$ make {target}\n{output(target)}```"
 
     after = BLOCK.sub(block, before)
     if not check:
         page.write_text(after)
         return []
-    return moved(targets) + list(difflib.unified_diff(
+    compared = [target for target in targets if not apart or target not in COMPILED]
+    return moved(compared) + list(difflib.unified_diff(
         before.splitlines(), after.splitlines(), name, "what the commands print", lineterm=""))
 
 
@@ -87,7 +96,11 @@ def main() -> None:
     if sys.argv[1:] not in ([], ["--check"], ["--noisy"]):
         raise SystemExit("usage: python3 -m bench.pages [--check | --noisy]")
     check, noisy = sys.argv[1:] == ["--check"], sys.argv[1:] == ["--noisy"]
+    apart = strangers()
     if not check:
+        if apart:
+            say_strangers(apart)
+            raise SystemExit("pages: only with Debian 12's compilers can they be written")
         draw("growth")
         every = [target for targets in PAGES.values() for target in targets if target != LAST]
         for target in every:
@@ -97,10 +110,13 @@ def main() -> None:
                                                        for key, figure in measured(every).items()))
         draw(LAST)
     faults = [line for name, targets in PAGES.items()
-              for line in refreshed(name, targets, check=check, noisy=noisy)]
+              for line in refreshed(name, targets, check=check, noisy=noisy, apart=bool(apart))]
     if faults:
         raise SystemExit("\n".join(faults))
-    print(f"pages: {sum(map(len, PAGES.values())) - len(NOISY) * (not noisy)} passed, 0 failed")
+    say_strangers(apart)
+    left_out = len(COMPILED) if apart else 0
+    passed = sum(map(len, PAGES.values())) - len(NOISY) * (not noisy) - left_out
+    print(f"pages: {passed} passed, 0 failed" + f", {left_out} not compared" * bool(apart))
 
 
 if __name__ == "__main__":

@@ -36,7 +36,8 @@ int main(int argc, char **argv)
 
     here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     here.sin_port = htons((uint16_t)strtoul(argc > 1 ? argv[1] : "9060", NULL, 10));
-    if (bind(from.descriptor, (const struct sockaddr *)&here, sizeof here) != 0)
+    if (from.descriptor < 0 ||
+        bind(from.descriptor, (const struct sockaddr *)&here, sizeof here) != 0)
         return EXIT_FAILURE;
     for (;;) {
         from.length = sizeof from.address;

@@ -37,13 +37,15 @@ def frames(report: Path) -> dict[str, int]:
 
 def code(objdump: str, image: Path) -> Code:
     """The instructions of an image, by function. "literals" has Xtensa's constants before the first
-    function."""
+    function. A label that begins with ".L" or has other characters than a name is within one."""
     found: Code = {}
     name = "literals"
     for line in run([objdump, "-d", image]).splitlines():
         if head := re.match(r"[0-9a-f]+ <(.+)>:$", line):
-            name = head[1] if re.fullmatch(r"[\w.]+", head[1]) else "literals"
-            if name in found and name != "literals":
+            if head[1].startswith(".L") or not re.fullmatch(r"[\w.]+", head[1]):
+                continue
+            name = head[1]
+            if name in found:
                 raise SystemExit(
                     f"{image}: no bound on the stack: two functions have the name {name}")
         elif at := re.match(r" *([0-9a-f]+):\t[^\t]*\t(\S+)\s*(.*)$", line):

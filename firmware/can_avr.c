@@ -123,8 +123,8 @@ static void modify(uint8_t address, uint8_t mask, uint8_t value)
 }
 
 /* An identifier in the form of the registers SIDH, SIDL, EID8 and EID0. A mask has no IDE. */
-#define STANDARD(id) ((id) >> (CAN_EXTENDED ? 18 : 0))
-#define EXTENSION(id) (CAN_EXTENDED ? (id)&0x3FFFF : 0)
+#define STANDARD(id) ((uint32_t)(id) >> (CAN_EXTENDED ? 18 : 0))
+#define EXTENSION(id) (CAN_EXTENDED ? (uint32_t)(id) % 0x40000 : 0)
 #define REGISTERS(id, ide)                                                                         \
     (uint8_t)(STANDARD(id) >> 3), (uint8_t)(STANDARD(id) << 5 | (ide) | EXTENSION(id) >> 16),      \
         (uint8_t)(EXTENSION(id) >> 8), (uint8_t)EXTENSION(id)

@@ -24,7 +24,7 @@ from bench import figures
 from lab import schemes, targets
 from lab.schemes import NOTHING, SCHEMES, Scheme, Step
 from lab.targets import LARGER, MACHINES, DoesNotFit, Machine, Run, Size
-from sim.targets import BUILD
+from sim.targets import BUILD, say_strangers, strangers
 
 FILE = Path(__file__).with_name("counts.tsv")
 FOLDER = BUILD / "lab" / "images"
@@ -220,6 +220,9 @@ def main() -> None:
         order = {(scheme.name, scheme.by, step.name, str(length), target): None for scheme in SCHEMES for step in scheme.steps
                  for length in step.lengths for target in scheme.targets}
         FILE.write_text(HEAD + "".join("\t".join(map(str, astuple(every[key]))) + "\n" for key in order if key in every))
+        return
+    if apart := strangers():
+        say_strangers(apart)
         return
     names = {(scheme.name, scheme.by, target) for scheme, target in work}
     compared = {key: count for key, count in before.items() if (key[0], key[1], key[4]) in names}

@@ -47,7 +47,7 @@ Flag: TypeAlias = "bool | z3.BoolRef"
 
 # Cycles from the data sheets. Calls and returns take one more if the program counter has three
 # bytes. Branches and skips that are taken cost more: see branch() and skip().
-CYCLES = dict.fromkeys(("add adc sub subi sbc sbci and andi or eor cp cpc cpi mov movw ldi "
+CYCLES = dict.fromkeys(("add adc sub subi sbc sbci and andi or eor cp cpc cpi dec mov movw ldi "
                         "brne breq brcc brcs cpse").split(), 1)
 CYCLES |= dict.fromkeys("adiw sbiw ld ldd st std push pop rjmp mul".split(), 2)
 CYCLES |= {"lpm": 3, "jmp": 3, "rcall": 3, "call": 4, "ret": 4}
@@ -193,7 +193,7 @@ class Code:
         self.constant = range(machine.symbols["request"], machine.symbols["request"] + 8)
         self.head = -1  # where a turn of the sum's loop begins
         self.visited: set[int] = set()
-        self.loops: Counter[int] = Counter()  # backward branches, by the address that they go to
+        self.loops: Counter[int] = Counter()  # jumps backwards, by the address that they go to
         self.clobbers = 0
 
     def of(self, function: int) -> Iterator[int]:
@@ -286,6 +286,7 @@ class Code:
         if one.name in ("ld", "ldd", "st", "std"):
             return self.move(state, one, at)
         if one.name in ("rjmp", "jmp"):
+            self.count_loop(one, at)
             state.pc = one.target
         elif one.name in ("rcall", "call"):
             state.cycles += self.pushed - 2
@@ -319,10 +320,13 @@ class Code:
                 states.append(other)
         return states
 
+    def count_loop(self, one: Instruction, at: int) -> None:
+        if one.target < at:
+            self.loops[one.target] += 1
+
     def branch(self, state: State, taken: Flag, one: Instruction) -> list[State]:
         after = state.pc + one.size
-        if one.target < state.pc:
-            self.loops[one.target] += 1
+        self.count_loop(one, state.pc)
         if state.loads > LOADS_ASKED and not isinstance(taken, bool) \
                 and self.is_straight(after, one.target):
             return [self.merged(state, taken, after, one.target)]
@@ -400,6 +404,9 @@ class Code:
             high, carry = operate(r[d + 1], 0, carry)
             r[d:d + 2] = [low, high]
             state.carry, state.zero = carry, both(is_zero(low), is_zero(high))
+        elif name == "dec":  # which leaves the carry as it was
+            r[d], _ = subtract(r[d], 1)
+            state.zero = is_zero(r[d])
         elif name in ("mov", "movw"):
             source, count = int(words[1][1:]), 1 if name == "mov" else 2
             r[d:d + count] = r[source:source + count]
@@ -463,6 +470,18 @@ def unknown(prefix: str, count: int) -> list[Byte]:
     return [z3.BitVec(f"{prefix}{n}", 8) for n in range(count)]
 
 
+def settled(byte: Byte, state: State) -> Byte:
+    """The number, where a byte can only be one: what was found to be zero is returned as zero."""
+    if not isinstance(byte, int):
+        solver = z3.SolverFor("QF_BV")
+        solver.add(*state.conditions)
+        must(solver.check() == z3.sat, "there is no such path")
+        value = solver.model().eval(byte, model_completion=True).as_long()
+        if proved(byte == value, state):
+            return int(value)
+    return byte
+
+
 def explore(code: Code, start: State) -> Iterator[State]:
     """Follows every path from `start` to the return. Yields the last state of each."""
     states = [start.fork()]
@@ -470,6 +489,7 @@ def explore(code: Code, start: State) -> Iterator[State]:
         must(len(states) < 1000, "there is no end of paths: a loop depends on unknown bytes")
         state = states.pop()
         if state.pc == HOME:
+            state.registers[24] = settled(state.registers[24], state)
             yield state
         else:
             states += code.step(state)

@@ -12,7 +12,8 @@
 
 #include "heartbeats.h"
 
-enum { ADLER32, CRC32, CODES, BYTES = DUMPULSE_PACKET_SIZE };
+enum { ADLER32, CRC32, CODES };
+enum { BYTES = DUMPULSE_PACKET_SIZE };
 
 static uint64_t heartbeats[HEARTBEATS], forwards[HEARTBEATS], backwards[HEARTBEATS];
 

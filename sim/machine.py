@@ -445,7 +445,7 @@ def load(name: str) -> Machine:
                 *keep, *(f"-Wl,--defsym={hook}={at:#x}" for hook, at in hooks.items()))
     with image.open("rb") as elf:
         table = ELFFile(elf).get_section_by_name(".symtab")
-        thumb = target.machine == "Thumb"  # then the lowest bit of a function's address is set
+        thumb = int(target.machine == "Thumb")  # then the lowest bit of a function's address is set
         symbols = {symbol.name: symbol["st_value"] & ~thumb for symbol in table.iter_symbols()}
     symbols |= hooks
     machine = kind(target, image, symbols)

@@ -258,7 +258,7 @@ static void write_register(mcp2515 *chip, uint8_t address, uint8_t value, uint8_
         bits[at] = (uint8_t)((bits[at] & ~BUKT1) | (bits[at] & BUKT) >> 1); /* a copy */
     } else if (at >= TXB0 && at < RXB0 && at % BUFFER == 0) {
         if ((bits[at] & ~old & TXREQ) != 0)
-            bits[at] &= (uint8_t) ~(ABTF | TXERR | 0x20); /* 0x20: MLOA */
+            bits[at] &= (uint8_t)(~(ABTF | TXERR | 0x20)); /* 0x20: MLOA */
         else if ((old & ~bits[at] & TXREQ) != 0)
             take_back(chip, (at - TXB0) / BUFFER);
     }
@@ -308,7 +308,7 @@ void mcp2515_select(mcp2515 *chip, bool selected)
     if (!selected && chip->count != 0 && chip->instruction == I_RESET)
         chip->held = MCP2515_HOLD; /* counted from the end of the instruction */
     if (!selected && chip->count != 0 && (chip->instruction & 0xF9) == I_READ_RX)
-        chip->registers[CANINTF] &= (uint8_t) ~((chip->instruction & 0x04) != 0 ? RX1IF : RX0IF);
+        chip->registers[CANINTF] &= (uint8_t)(~((chip->instruction & 0x04) != 0 ? RX1IF : RX0IF));
     chip->count = 0;
 }
 
@@ -438,7 +438,7 @@ void mcp2515_sent(mcp2515 *chip)
     if (!mcp2515_pending(chip, &frame))
         return;
     chip->sending = chip->aborted = false;
-    chip->registers[TXB0 + buffer * BUFFER] &= (uint8_t) ~(TXREQ | TXERR);
+    chip->registers[TXB0 + buffer * BUFFER] &= (uint8_t)(~(TXREQ | TXERR));
     chip->registers[CANINTF] |= (uint8_t)(TX0IF << buffer);
     if (mode_of(chip) == LOOPBACK)
         mcp2515_receive(chip, &frame);

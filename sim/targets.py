@@ -7,9 +7,11 @@ SPDX-License-Identifier: MIT
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,8 +55,13 @@ class Target:
     def version(self) -> str:
         """The compiler's own word for what `by` says: kind and version."""
         if self.clang:
-            return "clang " + run(["clang", "-dumpversion"]).strip()
-        return "gcc " + run([self.compiler, "-dumpfullversion", "-dumpversion"]).strip()
+            return "clang " + asked("clang", "-dumpversion")
+        return "gcc " + asked(self.compiler, "-dumpfullversion", "-dumpversion")
+
+    @property
+    def by_here(self) -> str:
+        """What `by` would say of the compiler that is here."""
+        return ".".join(self.version().split(".")[:2])
 
     @property
     def return_address(self) -> int:
@@ -65,8 +72,10 @@ class Target:
     def compile(self, source: Path, output: Path, *more: str, include: Path = ROOT) -> None:
         """Compiles one C file of the project to an object file."""
         output.parent.mkdir(parents=True, exist_ok=True)
-        command = ["clang", *self.clang, *self.flags, *COMMON, *CLANG_SMALL] if self.clang else [
-            self.compiler, *self.flags, *COMMON]
+        command = [self.compiler, *self.flags, *COMMON]
+        if self.clang:
+            own = ["-isystem", asked("clang", "-print-resource-dir") + "/include"]
+            command = ["clang", *self.clang, *own, *self.flags, *COMMON, *CLANG_SMALL]
         run([*command, *more, f"-I{include}", "-c", source, "-o", output])
 
     def link(self, objects: list[Path], output: Path, *more: str) -> None:
@@ -89,6 +98,12 @@ def run(command: list[object], cwd: Path | None = None) -> str:
     if done.returncode:
         raise SystemExit(f"failed: {' '.join(words)}\n{done.stdout}{done.stderr}")
     return done.stdout
+
+
+@functools.cache
+def asked(*command: str) -> str:
+    """What a compiler says of itself."""
+    return run([*command]).strip()
 
 
 # Two of PyPI, which tools/setup puts there: Arduino's version, and Debian 13's.
@@ -129,9 +144,8 @@ TARGETS = {target.name: target for target in (
     Target("PowerPC", "powerpc-linux-gnu-gcc", BARE, "PowerPC"),
 )}
 
-# For clang: avr-libc's headers, which clang does not find, and its own.
-AVR_HEADERS = ("--target=avr", "-nostdinc", "-isystem", "/usr/lib/avr/include",
-               "-isystem", "/usr/lib/llvm-14/lib/clang/14.0.6/include")
+# For clang: avr-libc's headers, which clang does not find. Its own come behind them.
+AVR_HEADERS = ("--target=avr", "-nostdinc", "-isystem", "/usr/lib/avr/include")
 # And by other compilers that people have.
 OTHERS = {target.key: target for target in (
     *(avr(name, name.lower(), by=by) for by in ("gcc 7.3", "gcc 14.2")
@@ -141,3 +155,24 @@ OTHERS = {target.key: target for target in (
     by_clang(TARGETS["rv32imc"], "--target=riscv32-none-elf"),
 )}
 EVERY = TARGETS | OTHERS
+
+# All figures and budgets are of the compilers of this system.
+OS_RELEASE, OF_FIGURES = Path("/etc/os-release"), {"ID=debian", 'VERSION_ID="12"'}
+
+
+def strangers(made_by: Mapping[str, Target] | None = None) -> dict[str, str]:
+    """Returns the targets whose compiler is not the one of the figures, by key, and why they are
+    not compared. In Debian 12, which the figures are of, such a compiler ends the program."""
+    made_by = made_by or {target.key: target for target in EVERY.values()}
+    found = {name: f"the figures are of {target.by}, and this is {target.version()}"
+             for name, target in made_by.items() if target.by_here != target.by}
+    system = OS_RELEASE.read_text().splitlines() if OS_RELEASE.exists() else []
+    if found and OF_FIGURES <= set(system):
+        raise SystemExit("\n".join(f"{name}: {why}, in Debian 12" for name, why in found.items()))
+    return found
+
+
+def say_strangers(found: Mapping[str, str]) -> None:
+    """A line for each compiler."""
+    for why in dict.fromkeys(found.values()):
+        print(f"not compared, as {why}: {'; '.join(name for name in found if found[name] == why)}")

@@ -28,7 +28,7 @@ static void note(const char *call, int descriptor)
     struct stat status = {0};
     char line[64];
 
-    (void)fstat(descriptor, &status);
+    (void)fstat(descriptor, &status); /* NOLINT: of -1 it tells nothing */
     (void)snprintf(line, sizeof line, "%.40s%s", call,
                    S_ISDIR(status.st_mode)   ? "-directory"
                    : S_ISREG(status.st_mode) ? "-file"

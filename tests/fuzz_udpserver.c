@@ -131,7 +131,7 @@ static void try_rule(const char *text)
     for (unsigned bits = before; bits <= 8 * ADDRESS_SIZE; bits++) {
         memcpy(address, whole, sizeof address);
         for (unsigned bit = bits; bit < 8 * ADDRESS_SIZE; bit++)
-            address[bit / 8] &= (uint8_t) ~(0x80U >> bit % 8);
+            address[bit / 8] &= (uint8_t)(~(0x80U >> bit % 8));
         CHECK(inet_ntop(AF_INET6, address, host, sizeof host) != NULL);
         (void)snprintf(rule, sizeof rule, "%s/%u", host, bits - before);
         set_arguments("--allow", rule);

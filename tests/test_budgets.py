@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from bench import budgets
-from sim.targets import EVERY, TARGETS
+from bench import budgets, pages
+from sim import targets
+from sim.targets import EVERY, ROOT, TARGETS, Target, strangers
 
 HEAD = "# target\tcompiler\tbytes\tstack\n"
 OLD = "# target\tbytes\tstack\nchip\t100\t4\n"  # before there was a column for the compiler
@@ -79,10 +81,88 @@ def test_a_reason_is_whole(line: str) -> None:
         budgets.parse_reasons(HEAD + line + "\n")
 
 
+@pytest.fixture
+def release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Says what system this is: Debian 13, or what a test writes."""
+    place = tmp_path / "os-release"
+    place.write_text(DEBIAN_13)
+    monkeypatch.setattr(targets, "OS_RELEASE", place)
+    return place
+
+
+DEBIAN_12, DEBIAN_13 = ('PRETTY_NAME="a name"\nVERSION_ID="%d"\nID=debian\n' % number
+                        for number in (12, 13))
+OWN = dataclasses.replace(TARGETS["amd64"], by=TARGETS["amd64"].by_here)
+MADE_BY = {"chip, gcc 5": dataclasses.replace(OWN, by="gcc 1.0"), "chip, clang 1": OWN}
+WHY = f"the figures are of gcc 1.0, and this is {OWN.version()}"
+
+
+def test_figures_of_another_compiler_are_said_not_to_be_compared(
+        file: Path, release: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    measured = {"chip, gcc 5": {"bytes": 91}, "chip, clang 1": {"bytes": 120}}
+    budgets.enforce(measured, ("bytes",), file, MADE_BY)
+    assert capsys.readouterr().out == f"not compared, as {WHY}: chip, gcc 5\n"
+    with pytest.raises(SystemExit, match=r"^chip, clang 1: bytes 121, over its budget of 120$"):
+        budgets.enforce(measured | {"chip, clang 1": {"bytes": 121}}, ("bytes",), file, MADE_BY)
+    release.unlink()  # nor where nothing says what system it is
+    assert strangers(MADE_BY) == {"chip, gcc 5": WHY}
+
+
+def test_in_debian_12_another_compiler_is_a_mistake(file: Path, release: Path,
+                                                    monkeypatch: pytest.MonkeyPatch) -> None:
+    release.write_text(DEBIAN_12)
+    with pytest.raises(SystemExit, match=f"^chip, gcc 5: {WHY}, in Debian 12$"):
+        budgets.enforce({}, ("bytes",), file, MADE_BY)
+    monkeypatch.setattr(Target, "version", lambda _: "gcc 99.0.1")
+    monkeypatch.setattr(pages, "output", lambda _: pytest.fail("measured all the same"))
+    monkeypatch.setattr("sys.argv", ["pages", "--check"])
+    with pytest.raises(SystemExit, match="ATmega328P, gcc 5.4: the figures are of gcc 5.4, and "
+                                         "this is gcc 99.0.1, in Debian 12"):
+        pages.main()
+
+
+def test_pages_of_another_compiler(release: Path, monkeypatch: pytest.MonkeyPatch,
+                                   capsys: pytest.CaptureFixture[str]) -> None:
+    """What the compilers make is printed, the rest compared, and nothing written."""
+    shown = {match["target"]: match[0] for name in pages.PAGES
+             for match in pages.BLOCK.finditer((ROOT / name).read_text())}
+    printed = {target: block.split("\n", 2)[2].removesuffix("```")
+               for target, block in shown.items()}
+    printed |= dict.fromkeys(pages.COMPILED, "another figure\n")
+    monkeypatch.setattr(pages, "output", lambda target: printed[target])
+    moved: set[str] = set()
+
+    def remember(names: list[str]) -> list[str]:
+        moved.update(names)
+        return []
+
+    monkeypatch.setattr(pages, "moved", remember)
+    monkeypatch.setattr(Target, "version", lambda _: "gcc 99.0.1")
+    monkeypatch.setattr("sys.argv", ["pages", "--check"])
+    pages.main()
+    said = capsys.readouterr().out
+    assert all(f"$ make {target}\nanother figure\n" in said for target in pages.COMPILED)
+    assert ("not compared, as the figures are of gcc 5.4, and this is gcc 99.0.1: "
+            "ATmega328P, gcc 5.4; ATtiny88, ") in said
+    assert said.endswith(f" passed, 0 failed, {len(pages.COMPILED)} not compared\n")
+    assert not moved & set(pages.COMPILED) and {"accepted", "tour"} <= moved
+    printed["accepted"] = "another number\n"
+    with pytest.raises(SystemExit, match=r"\+another number"):
+        pages.main()
+    monkeypatch.setattr("sys.argv", ["pages"])
+    with pytest.raises(SystemExit, match="^pages: only with Debian 12's compilers"):
+        pages.main()
+    monkeypatch.setattr(pages, "strangers", dict)
+    monkeypatch.setattr("sys.argv", ["pages", "--check"])
+    with pytest.raises(SystemExit, match=r"\+another figure"):
+        pages.main()
+
+
 def test_each_target_has_budgets_of_the_compiler_that_is_here() -> None:
     assert list(budgets.load()) == [target.key for target in EVERY.values()]
     assert {target.by for target in EVERY.values()} == {"gcc 5.4", "gcc 7.3", "gcc 14.2",
                                                         "gcc 12.2", "clang 14.0"}
-    for target in EVERY.values():
-        assert target.version().startswith(f"{target.by}."), target.key
+    here = {target.key for target in EVERY.values()
+            if not target.version().startswith(f"{target.by}.")}
+    assert set(strangers()) == here  # in Debian 12 there are none, or this has failed
     assert set(TARGETS) == {name for name, target in EVERY.items() if name == target.name}

@@ -771,6 +771,26 @@ def test_what_is_no_socket_stays(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == before
 
 
+def test_too_few_descriptors_are_called_so(tmp_path: Path) -> None:
+    """For --stats, for a look at an old socket, for the manager. It would go on with bad ones."""
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (enough, enough))
+
+    with Server() as server:
+        enough = len(os.listdir(f"/proc/{server.process.pid}/fd"))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as left:
+        left.bind(str(tmp_path / "left"))
+    for path in (tmp_path / "new", tmp_path / "left"):
+        done = run("--stats", str(path), "0", preexec_fn=limit)
+        why = f"udpserver: cannot use --stats {path}: Too many open files"
+        assert (done.returncode, said(done)[-1]) == (1, why)
+    notify = str(tmp_path / "notify")
+    with Server(preexec_fn=limit, env={**os.environ, "NOTIFY_SOCKET": notify}) as server:
+        said_so = f"udpserver: cannot notify NOTIFY_SOCKET={notify}: Too many open files"
+        wait_until(lambda: said_so in server.stderr.lines, "it has said why")
+        server.kill()  # a sanitizer looks for leaks at the end, and needs a descriptor
+
+
 def test_the_kernels_drops_are_counted(server: Server, peer: Peer) -> None:
     """The server is stopped for a while, and its buffer overflows. Every packet is counted."""
     server.process.send_signal(signal.SIGSTOP)

@@ -11,6 +11,7 @@ stays in build/vm.     SPDX-License-Identifier: MIT
 from __future__ import annotations
 
 import functools
+import lzma
 import shlex
 import shutil
 import subprocess
@@ -79,6 +80,8 @@ def unpack(work: Path, package: str) -> None:
     run(["dpkg-deb", "-x", archive, files])
     (image,) = files.glob("boot/vmlinuz-*")
     version = image.name.removeprefix("vmlinuz-")
+    if not (files / "lib").exists():  # since Debian 13 modules are in /usr/lib, where /lib leads to
+        (files / "lib").symlink_to("usr/lib")
     run(["/sbin/depmod", "-b", files, version])
     for folder in ("bin", "modules", "proc", "root"):
         (first / folder).mkdir(parents=True)
@@ -86,9 +89,11 @@ def unpack(work: Path, package: str) -> None:
     for module in MODULES:
         for line in run(["/sbin/modprobe", "-d", files, "-S", version, "-D", module]).splitlines():
             file = Path(line.split()[1]) if line.startswith("insmod") else None
-            if file is not None and file.name not in order:
-                order.append(file.name)
-                shutil.copy(file, first / "modules")
+            if file is not None and (name := file.name.removesuffix(".xz")) not in order:
+                order.append(name)
+                content = file.read_bytes()
+                (first / "modules" / name).write_bytes(
+                    content if name == file.name else lzma.decompress(content))
     (first / "modules" / "order").write_text("\n".join(order) + "\n")
     shutil.copy("/bin/busybox", first / "bin")
     out.mkdir()

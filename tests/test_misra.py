@@ -1,0 +1,57 @@
+"""Does lint notice a new deviation from MISRA C, and one that is gone?
+
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests import misra
+
+UNDECLARED = "int dumpulse_twice(int n)\n{\n    return 2 * n;\n}\n"
+RETURN = "    if (variable >= DUMPULSE_VARIABLES) {\n        return DUMPULSE_REFUSED;\n    }\n"
+
+
+def library(place: Path) -> Path:
+    for name in ("dumpulse.c", "dumpulse.h"):
+        shutil.copy(misra.ROOT / name, place)
+    return place
+
+
+def faults(place: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What the checker says of a library that it refuses."""
+    monkeypatch.setattr(sys, "argv", ["misra", str(place)])
+    with pytest.raises(SystemExit) as ended:
+        misra.main()
+    return str(ended.value)
+
+
+def test_another_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with (library(tmp_path) / "dumpulse.c").open("a") as file:
+        file.write(UNDECLARED)
+    said = faults(tmp_path, monkeypatch)
+    assert "misra: rule 8.4: 1 places deviate, and misra.tsv has 0 for cppcheck " in said
+
+
+def test_another_place_of_a_rule_that_has_some(tmp_path: Path,
+                                               monkeypatch: pytest.MonkeyPatch) -> None:
+    header = library(tmp_path) / "dumpulse.h"
+    assert header.read_text().count(RETURN) == 1
+    header.write_text(header.read_text().replace(RETURN, RETURN + RETURN.replace(">=", "==")))
+    said = faults(tmp_path, monkeypatch)
+    assert "misra: rule 15.5: 9 places deviate, and misra.tsv has 8 for cppcheck " in said
+
+
+def test_a_place_that_is_gone_and_a_row_of_another_cppcheck(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(misra, "deviations", lambda _: Counter({"2.4": 2}))
+    monkeypatch.setattr(misra, "version", lambda: "1.0")
+    said = faults(tmp_path, monkeypatch)
+    assert "misra: rule 2.4: 2 places deviate, and misra.tsv has 0 for cppcheck 1.0" in said
+    assert "misra: rule 15.5: 0 places deviate, and misra.tsv has 8 for cppcheck 1.0" in said

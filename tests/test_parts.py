@@ -1,0 +1,43 @@
+"""Does `make test` run all that this system has tools for, and say what it leaves out?
+
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+from sim.targets import OF_FIGURES, OS_RELEASE, ROOT, run
+
+PROOFS = ["proof-mutants", "proof", "proof-smoke", "proof-eva"]
+
+
+def would_say(*settings: str) -> tuple[list[str], list[tuple[str, str]]]:
+    """The parts that begin, and the lines at the end."""
+    said = run(["make", "-n", "--no-print-directory", "-C", ROOT, "test", *settings])
+    return (re.findall(r'echo "== (\S+) begins"', said),
+            re.findall(r'^echo "== (all of|left out): (.*)"$', said, re.M))
+
+
+def test_what_frama_c_is_needed_for_is_left_out_without_it() -> None:
+    every, ((what, names),) = would_say("FRAMA_C=yes")
+    assert what == "all of" and sorted(every) == sorted(names.split()) and set(PROOFS) < set(every)
+    parts, ends = would_say("FRAMA_C=")
+    assert sorted(parts) == sorted(set(every) - set(PROOFS))
+    assert ends == [("all of", " ".join(name for name in names.split() if name not in PROOFS)),
+                    ("left out", " ".join(PROOFS) + ": this system has no frama-c")]
+
+
+def test_debian_12_lacks_nothing(tmp_path: Path) -> None:
+    """What its mirror does not have is an error there, and elsewhere a line."""
+    for command, does in {"id": "echo 0", "dpkg-query": "", "apt-cache": "", "apt-get": ""}.items():
+        (tmp_path / command).write_text(f"#!/bin/sh\n{does}\n")
+        (tmp_path / command).chmod(0o755)
+    done = subprocess.run([ROOT / "tools" / "setup", "nowhere"], capture_output=True, text=True,
+                          check=False,
+                          env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    assert done.stderr.splitlines()[-1] == "setup: this release of Debian does not have: nowhere"
+    assert done.returncode == (OF_FIGURES <= set(OS_RELEASE.read_text().splitlines()))
