@@ -83,6 +83,7 @@ class Builder:
         self.scheme, self.machine = scheme, machine
         self.folder = folder_of(scheme, machine)
         self.options = scheme.options(target)
+        self.link = scheme.link.get(target, ())
         self.library = []
         for number, path in enumerate(path for code in scheme.code for path in code.paths()):
             self.library.append(self.folder / f"{number}-{path.stem}.o")
@@ -101,7 +102,7 @@ class Builder:
             self.machine.compile(targets.C / file, objects[-1], *self.options, f"-DLAB_LENGTH={length or schemes.HEARTBEAT}",
                                  f"-DLAB_STEP={step.name}", f"-DLAB_RUNS={step.runs}", *defines)
         image = self.folder / f"{name}.elf"
-        self.machine.build([*objects, *self.library], image)
+        self.machine.build([*objects, *self.library], image, *self.link)
         return image
 
 

@@ -71,8 +71,8 @@ class Machine:
         output.parent.mkdir(parents=True, exist_ok=True)
         run([self.compiler, *self.flags, *SECTIONS, "-w", *more, "-I", C, "-c", source, "-o", output])
 
-    def build(self, objects: Sequence[Path], image: Path) -> None:
-        run([self.compiler, *self.flags, *LINK, *self.link, *objects, "-o", image])
+    def build(self, objects: Sequence[Path], image: Path, *more: str) -> None:
+        run([self.compiler, *self.flags, *LINK, *self.link, *objects, *more, "-o", image])
 
     def runs(self, image: Path) -> list[Run]:
         raise NotImplementedError
