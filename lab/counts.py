@@ -117,7 +117,8 @@ def run_on(scheme: Scheme, step: Step, length: int, target: str) -> tuple[list[R
     """On the first chip that has room for it."""
     for machine in (MACHINES[target], *LARGER.get(target, ())):
         image = builder(scheme.key, machine.name, target).image(step, length)
-        if machine.flash is not None and targets.size(image).flash > machine.flash:
+        size = targets.size(image)
+        if size.flash > (machine.flash or size.flash) or size.ram > (machine.ram or size.ram):
             continue
         try:
             return machine.runs(image), machine.name

@@ -113,8 +113,8 @@ def form(name: str, by: str, file: str, *code: Code, targets: tuple[str, ...] = 
     """A format. The length of a step is that of its message on the wire."""
     steps = tuple(Step(f"{step}_{what}", lengths=(length,)) for what, length, _ in WIRE[name]
                   for step in ("make", "read", "refuse"))
-    flags = tuple(word for what, length, crc in WIRE[name]
-                  for word in (f"-D{what.upper()}_BYTES={length}", f"-D{what.upper()}_CRC={crc}U"))
+    flags = ("-DNDEBUG", *(f"-D{what.upper()}_{word}" for what, length, crc in WIRE[name]
+                           for word in (f"BYTES={length}", f"CRC={crc}U")))
     against = ACCIDENT if name == "Dumpulse" else ""
     return Scheme(name, by, "format", file, steps, 0, against, code, flags, by_target or {}, link or {},
                   targets, without)

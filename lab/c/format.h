@@ -84,7 +84,8 @@ static inline void fill_list(struct record *values)
     memcpy(values, lab_list, sizeof lab_list);
 }
 
-/* The steps of a payload: the values, what was read, and the message between them. */
+/* The steps of a payload: the values, what was read, and the message between them. Each has been
+ * taken once before it is counted: the first time, malloc asks for memory and printf for tables. */
 #define PAYLOAD(what, type, count, bytes, crc)                                                     \
     static type lab_##what[count], lab_##what##_read[count];                                       \
     static uint8_t lab_##what##_wire[bytes + SPARE];                                               \
@@ -98,6 +99,7 @@ static inline void fill_list(struct record *values)
         (void)n;                                                                                   \
         fill_##what(lab_##what);                                                                   \
         READY_##what(lab_##what##_wire, lab_##what);                                               \
+        make_##what##_run();                                                                       \
     }                                                                                              \
     void make_##what##_run(void)                                                                   \
     {                                                                                              \
@@ -111,7 +113,7 @@ static inline void fill_list(struct record *values)
     void read_##what##_prepare(unsigned n)                                                         \
     {                                                                                              \
         make_##what##_prepare(n);                                                                  \
-        make_##what##_run();                                                                       \
+        read_##what##_run();                                                                       \
         memset(lab_##what##_read, 0, sizeof lab_##what##_read);                                    \
     }                                                                                              \
     void read_##what##_run(void)                                                                   \
@@ -128,6 +130,7 @@ static inline void fill_list(struct record *values)
     {                                                                                              \
         read_##what##_prepare(n);                                                                  \
         DAMAGE(lab_##what##_wire, lab_##what##_length);                                            \
+        refuse_##what##_run();                                                                     \
     }                                                                                              \
     void refuse_##what##_run(void)                                                                 \
     {                                                                                              \
