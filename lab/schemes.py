@@ -12,6 +12,7 @@ from lab.sources import fetched
 from sim.targets import ROOT
 
 HEARTBEAT, REPORT, KILOBYTE = 4, 256, 1024  # bytes: a heartbeat and a report without their checksums
+HEAP = 10  # runs of a step whose work depends on what malloc has kept of the runs before
 RANDOM = 100  # runs of a step whose work depends on random numbers
 ACCIDENT = "accidents"
 FORGERY = "accidents and forgery, by a shared key"
@@ -104,14 +105,15 @@ WIRE: dict[str, tuple[tuple[str, int, int], ...]] = {  # what it holds, bytes, C
     "XML": (("heartbeat", 35, 0x90C1C21D), ("report", 2_530, 0xFF5CC348), ("list", 475, 0x236791CC)),
 }
 CONFIG = Path(__file__).with_name("c") / "config"  # headers that CMake would make
+TOO_BIG = "expat"
 ALLOCATES = "it allocates what it reads and makes: a library for computers"
 
 
 def form(name: str, by: str, file: str, *code: Code, targets: tuple[str, ...] = EVERYWHERE,
-         without: str = "", by_target: dict[str, tuple[str, ...]] | None = None,
+         without: str = "", runs: int = 2, by_target: dict[str, tuple[str, ...]] | None = None,
          link: dict[str, tuple[str, ...]] | None = None) -> Scheme:
     """A format. The length of a step is that of its message on the wire."""
-    steps = tuple(Step(f"{step}_{what}", lengths=(length,)) for what, length, _ in WIRE[name]
+    steps = tuple(Step(f"{step}_{what}", runs, (length,)) for what, length, _ in WIRE[name]
                   for step in ("make", "read", "refuse"))
     flags = ("-DNDEBUG", *(f"-D{what.upper()}_{word}" for what, length, crc in WIRE[name]
                            for word in (f"BYTES={length}", f"CRC={crc}U")))
@@ -145,23 +147,25 @@ SCHEMES: tuple[Scheme, ...] = (
              "cbor/internal/builder_callbacks", "cbor/internal/encoders", "cbor/internal/loaders",
              "cbor/internal/memory_utils", "cbor/internal/stack", "cbor/internal/unicode")),
              ("src",), (f"-I{CONFIG}", "-DEIGHT_BYTE_SIZE_T")),
-         targets=("amd64",), without=ALLOCATES),
+         targets=("amd64",), without=ALLOCATES, runs=HEAP),
     form("Protobuf", "nanopb", "nanopb.c",
          Code("nanopb", ("pb_common.c", "pb_encode.c", "pb_decode.c")),
-         Code("", ("lab/c/message.pb.c",))),
+         Code("", ("lab/c/protobuf/message.pb.c",), ("lab/c/protobuf",))),
     form("MessagePack", "libmpack", "libmpack.c",
          Code("libmpack", ("src/core.c", "src/conv.c"), ("src",))),
     form("MessagePack", "msgpack-c", "msgpack.c",
          Code("msgpack-c", ("src/objectc.c", "src/unpack.c", "src/zone.c"), ("include", "cmake"),
               (f"-I{CONFIG}", f"-I{CONFIG}/msgpack", "-DMSGPACK_ENDIAN_BIG_BYTE=0",
                "-DMSGPACK_ENDIAN_LITTLE_BYTE=1")),
-         targets=("amd64",), without=ALLOCATES),
+         targets=("amd64",), without=ALLOCATES, runs=HEAP),
     form("JSON", "ours and jsmn", "jsmn.c", Code("jsmn", ())),
     form("JSON", "cJSON", "cjson.c", Code("cjson", ("cJSON.c",)), targets=("amd64",),
-         without=ALLOCATES),
+         without=ALLOCATES, runs=HEAP),
     form("XML", "printf and expat", "expat.c",
          Code("expat", ("expat/lib/xmlparse.c", "expat/lib/xmlrole.c", "expat/lib/xmltok.c"),
               ("expat/lib",), (f"-I{CONFIG}",)),
-         targets=("amd64",)),
+         targets=("amd64", "Cortex-M4", "Cortex-M0+"), runs=HEAP, without=TOO_BIG,
+         by_target={name: ("-DHEAP_BYTES=16384",) for name in BARE_CHIPS},
+         link={name: ("--specs=nosys.specs",) for name in BARE_CHIPS}),
     Scheme("SHA-256", "BearSSL", "hash", "sha256.c", (Step("hash", lengths=(8, KILOBYTE)),), 0, "", (BEARSSL_SHA256,)),
 )

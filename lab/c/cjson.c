@@ -104,8 +104,7 @@ static size_t encode_list(uint8_t *wire, size_t size, const struct record *in)
 
 static bool get_record(const cJSON *object, struct record *out)
 {
-    const char *const name =
-        cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, "name"));
+    const char *const name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, "name"));
     double id, amount;
     if (name == NULL || strlen(name) >= sizeof out->name ||
         !get_number(object, "id", 0, UINT32_MAX, &id) ||

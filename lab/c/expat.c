@@ -154,8 +154,8 @@ static bool take_entry(struct reading *reading, const char *name, const char **a
 static bool take_record(struct reading *reading, const char *name, const char **attributes)
 {
     struct record *const out = (struct record *)reading->out + reading->count;
-    const char *const text = value_of(attributes, "name"),
-                     *const amount = value_of(attributes, "amount");
+    const char *const text = value_of(attributes, "name"), *const amount =
+                                                               value_of(attributes, "amount");
     if (strcmp(name, "r") != 0 || reading->count == RECORDS ||
         !get_number(attributes, "id", UINT32_MAX, &out->id) || strlen(text) >= sizeof out->name ||
         !amount_in(amount, strlen(amount), &out->amount))

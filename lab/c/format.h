@@ -76,11 +76,16 @@ static inline void fill_report(struct entry *values)
 
 static inline void fill_list(struct record *values)
 {
-    static const struct record lab_list[RECORDS] = {
-        {1, 215, "boiler"},         {2, -40, "freezer"},       {17, 998, "pump \"2\""},
-        {300, 1013250, "pressure"}, {301, 4512, "fan & light"}, {4095, 0, "door"},
-        {70000, -273150, "probe"},  {70001, 65536, "meter, north"},
-        {16777216, 2147483647, "counter"}, {4294967295, -2147483647, "last"}};
+    static const struct record lab_list[RECORDS] = {{1, 215, "boiler"},
+                                                    {2, -40, "freezer"},
+                                                    {17, 998, "pump \"2\""},
+                                                    {300, 1013250, "pressure"},
+                                                    {301, 4512, "fan & light"},
+                                                    {4095, 0, "door"},
+                                                    {70000, -273150, "probe"},
+                                                    {70001, 65536, "meter, north"},
+                                                    {16777216, 2147483647, "counter"},
+                                                    {4294967295, -2147483647, "last"}};
     memcpy(values, lab_list, sizeof lab_list);
 }
 

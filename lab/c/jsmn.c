@@ -8,23 +8,22 @@
 
 enum { PAIRS = 3, TOKENS = 1 + 2 * PAIRS /* of an object */ };
 
-struct out {
-    char *at, *end;
-};
-
-static void put(struct out *out, char c)
+/* Each of these writes at `at`, not beyond `end`, and returns where it ended. */
+static char *put(char *at, const char *end, char c)
 {
-    if (out->at != out->end)
-        *out->at++ = c;
+    if (at != end)
+        *at++ = c;
+    return at;
 }
 
-static void put_raw(struct out *out, const char *text)
+static char *put_raw(char *at, const char *end, const char *text)
 {
     while (*text != '\0')
-        put(out, *text++);
+        at = put(at, end, *text++);
+    return at;
 }
 
-static void put_number(struct out *out, uint32_t value)
+static char *put_number(char *at, const char *end, uint32_t value)
 {
     char digits[10];
     uint8_t count = 0;
@@ -36,81 +35,80 @@ static void put_number(struct out *out, uint32_t value)
         rest /= 10;
     } while (rest != 0);
     while (count != 0)
-        put(out, digits[--count]);
+        at = put(at, end, digits[--count]);
+    return at;
 }
 
-static void put_string(struct out *out, const char *text)
+static char *put_string(char *at, const char *end, const char *text)
 {
     static const char hex[] = "0123456789abcdef";
-    put(out, '"');
+    at = put(at, end, '"');
     for (; *text != '\0'; text++) {
-        if (*text == '"' || *text == '\\') {
-            put(out, '\\');
-            put(out, *text);
-        } else if ((unsigned char)*text < ' ') {
-            put_raw(out, "\\u00");
-            put(out, hex[*text >> 4]);
-            put(out, hex[*text & 15]);
+        if ((unsigned char)*text < ' ') {
+            at = put_raw(at, end, "\\u00");
+            at = put(at, end, hex[*text >> 4]);
+            at = put(at, end, hex[*text & 15]);
         } else {
-            put(out, *text);
+            if (*text == '"' || *text == '\\')
+                at = put(at, end, '\\');
+            at = put(at, end, *text);
         }
     }
-    put(out, '"');
+    return put(at, end, '"');
 }
 
-static void put_three(struct out *out, const char *name, uint16_t first, uint8_t sender,
-                      uint8_t value)
+static char *put_three(char *at, const char *end, const char *name, uint16_t first, uint8_t sender,
+                       uint8_t value)
 {
-    put_raw(out, name);
-    put_number(out, first);
-    put_raw(out, ",\"sender\":");
-    put_number(out, sender);
-    put_raw(out, ",\"val\":");
-    put_number(out, value);
-    put(out, '}');
+    at = put_raw(at, end, name);
+    at = put_number(at, end, first);
+    at = put_raw(at, end, ",\"sender\":");
+    at = put_number(at, end, sender);
+    at = put_raw(at, end, ",\"val\":");
+    at = put_number(at, end, value);
+    return put(at, end, '}');
 }
 
 /* Where there is no room, characters get lost: what is full may not be whole. */
-static size_t length_of(const struct out *out, const uint8_t *wire)
+static size_t length_of(const char *at, const uint8_t *wire, size_t size)
 {
-    return out->at == out->end ? 0 : (size_t)(out->at - (const char *)wire);
+    const size_t length = (size_t)(at - (const char *)wire);
+    return length == size ? 0 : length;
 }
 
 static size_t encode_heartbeat(uint8_t *wire, size_t size, const struct heartbeat *in)
 {
-    struct out out = {(char *)wire, (char *)wire + size};
-    put_three(&out, "{\"var\":", in->variable, in->sender, in->value);
-    return length_of(&out, wire);
+    const char *const end = (char *)wire + size;
+    return length_of(put_three((char *)wire, end, "{\"var\":", in->variable, in->sender, in->value),
+                     wire, size);
 }
 
 static size_t encode_report(uint8_t *wire, size_t size, const struct entry *in)
 {
-    struct out out = {(char *)wire, (char *)wire + size};
+    const char *const end = (char *)wire + size;
+    char *at = (char *)wire;
     for (uint8_t i = 0; i < ENTRIES; i++) {
-        put(&out, i == 0 ? '[' : ',');
-        put_three(&out, "{\"time\":", in[i].time, in[i].sender, in[i].value);
+        at = put(at, end, i == 0 ? '[' : ',');
+        at = put_three(at, end, "{\"time\":", in[i].time, in[i].sender, in[i].value);
     }
-    put(&out, ']');
-    return length_of(&out, wire);
+    return length_of(put(at, end, ']'), wire, size);
 }
 
 static size_t encode_list(uint8_t *wire, size_t size, const struct record *in)
 {
-    struct out out = {(char *)wire, (char *)wire + size};
+    const char *const end = (char *)wire + size;
+    char *at = (char *)wire;
     for (uint8_t i = 0; i < RECORDS; i++) {
-        put(&out, i == 0 ? '[' : ',');
-        put_raw(&out, "{\"id\":");
-        put_number(&out, in[i].id);
-        put_raw(&out, ",\"name\":");
-        put_string(&out, in[i].name);
-        put_raw(&out, ",\"amount\":");
-        if (in[i].amount < 0)
-            put(&out, '-');
-        put_number(&out, in[i].amount < 0 ? -(uint32_t)in[i].amount : (uint32_t)in[i].amount);
-        put(&out, '}');
+        const bool negative = in[i].amount < 0;
+        at = put_raw(at, end, i == 0 ? "[{\"id\":" : ",{\"id\":");
+        at = put_number(at, end, in[i].id);
+        at = put_raw(at, end, ",\"name\":");
+        at = put_string(at, end, in[i].name);
+        at = put_raw(at, end, negative ? ",\"amount\":-" : ",\"amount\":");
+        at = put_number(at, end, negative ? -(uint32_t)in[i].amount : (uint32_t)in[i].amount);
+        at = put(at, end, '}');
     }
-    put(&out, ']');
-    return length_of(&out, wire);
+    return length_of(put(at, end, ']'), wire, size);
 }
 
 static size_t length_in(const jsmntok_t *token)
@@ -124,8 +122,7 @@ static const jsmntok_t *value_of(const char *text, const jsmntok_t *object, cons
     const size_t length = strlen(name);
     for (uint8_t i = 1; i < TOKENS; i += 2)
         if (object[i].type == JSMN_STRING && object[i].size == 1 &&
-            length_in(&object[i]) == length &&
-            memcmp(text + object[i].start, name, length) == 0)
+            length_in(&object[i]) == length && memcmp(text + object[i].start, name, length) == 0)
             return &object[i + 1];
     return NULL;
 }

@@ -106,8 +106,8 @@ static bool decode_report(const uint8_t *wire, size_t length, struct entry *out)
 
 static void add(cbor_item_t *map, const char *name, cbor_item_t *value)
 {
-    (void)cbor_map_add(
-        map, (struct cbor_pair){cbor_move(cbor_build_string(name)), cbor_move(value)});
+    (void)cbor_map_add(map,
+                       (struct cbor_pair){cbor_move(cbor_build_string(name)), cbor_move(value)});
 }
 
 static size_t encode_list(uint8_t *wire, size_t size, const struct record *in)

@@ -12,12 +12,12 @@ static inline bool number_in(const char *text, size_t length, uint32_t most, uin
     uint32_t value = 0;
     for (size_t i = 0; i < length; i++) {
         const uint8_t digit = (uint8_t)(text[i] - '0');
-        if (digit > 9 || value > most / 10 || digit > most - value * 10)
+        if (digit > 9 || value > UINT32_MAX / 10 || value * 10 > UINT32_MAX - digit)
             return false;
         value = value * 10 + digit;
     }
     *out = value;
-    return length > 0;
+    return length > 0 && value <= most;
 }
 
 static inline bool amount_in(const char *text, size_t length, int32_t *out)
