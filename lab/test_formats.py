@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 from xml.etree import ElementTree
 
@@ -18,7 +18,8 @@ import msgpack
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-from lab import schemes
+from lab import counts, formats, schemes
+from lab.counts import Count
 
 HEARTBEAT = {"var": 42, "sender": 99, "val": 77}
 REPORT = [{"time": i * 991, "sender": 100 + i, "val": i * 37 % 256} for i in range(64)]
@@ -50,7 +51,7 @@ def as_json(what: str) -> bytes:
 
 
 def as_xml(what: str) -> bytes:
-    def element(name: str, values: dict[str, object]) -> ElementTree.Element:
+    def element(name: str, values: Mapping[str, object]) -> ElementTree.Element:
         return ElementTree.Element(name, {key: str(value) for key, value in values.items()})
 
     root = element("hb", HEARTBEAT) if what == "heartbeat" else ElementTree.Element(what)
@@ -84,7 +85,8 @@ def messages() -> dict[str, type[Any]]:
 
 def protobuf(what: str) -> bytes:
     made = messages()[what.title()]
-    fields = {"heartbeat": HEARTBEAT, "report": {"entries": REPORT}, "list": {"records": LIST}}
+    fields: dict[str, dict[str, Any]] = {
+        "heartbeat": HEARTBEAT, "report": {"entries": REPORT}, "list": {"records": LIST}}
     return bytes(made(**fields[what]).SerializeToString(deterministic=True))
 
 
@@ -101,3 +103,31 @@ def test_messages_are_as_others_encode_them(name: str) -> None:
 
 def test_every_format_has_an_encoder() -> None:
     assert {one.name for one in schemes.SCHEMES if one.family == "format"} == set(ENCODERS)
+
+
+def counted(by: str, make: int, read: int, target: str) -> list[Count]:
+    scheme = next(one for one in schemes.SCHEMES if one.family == "format" and one.by == by)
+    return [Count(scheme.name, by, f"{step}_list", 300, target, cost, cost, cost, 0, 0, 0, target)
+            for step, cost in (("make", make), ("read", read), ("refuse", 1))]
+
+
+def test_the_order_and_where_it_turns_round() -> None:
+    each = [*counted("TinyCBOR", 10, 10, "amd64"), *counted("nanopb", 5, 16, "amd64"),
+            *counted("cJSON", 1, 1, "amd64"),
+            *counted("TinyCBOR", 40, 1, "Cortex-M4"), *counted("nanopb", 10, 30, "Cortex-M4")]
+    found = {count.key: count for count in each}
+    assert [cost.both for cost in formats.costs(found, "list", "amd64")] == [2, 20, 21]
+    assert formats.turned(found, "list", "Cortex-M4") == [("CBOR, TinyCBOR", "Protobuf, nanopb")]
+    assert formats.turned(found, "list", "Cortex-M0+") == []
+    page = "\n".join(formats.page(found))
+    assert "list on Cortex-M4: Protobuf, nanopb before CBOR, TinyCBOR" in page
+
+
+def test_each_format_has_been_counted_where_it_runs() -> None:
+    found = counts.read()
+    for scheme in schemes.SCHEMES:
+        if scheme.family == "format":
+            for target in scheme.targets:
+                for step in scheme.steps:
+                    key = (scheme.name, scheme.by, step.name, str(*step.lengths), target)
+                    assert key in found, key

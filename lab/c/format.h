@@ -1,9 +1,9 @@
 /* The steps of a format: make a message, read it, refuse one that is damaged; each for a heartbeat,
  * for a report of 64 entries and for a list of records with numbers and strings.
  *
- * The file that includes this has the two functions of each payload, encode_… and decode_…. What
- * they are given is right; what they read may be anything. encode_… returns the bytes it made, or
- * 0. The scheme gives the bytes of each message and their CRC-32, by HEARTBEAT_BYTES,
+ * The file that includes this has the two functions of each payload: encode_ and decode_ with its
+ * name. What they are given is right; what they read may be anything. The former returns the bytes
+ * that it made, or 0. The scheme gives the bytes of each message and their CRC-32, by HEARTBEAT_BYTES,
  * HEARTBEAT_CRC and so on: those of another encoder, in lab/test_formats.py, so that every message
  * that is counted is compared with it.   SPDX-License-Identifier: MIT */
 #ifndef FORMAT_H
