@@ -61,7 +61,7 @@ def of_cargo(source: Source, scratch_folder: Path) -> tuple[Path, str]:
 
 
 def deb_src_lists(into: Path, suite: str) -> None:
-    """This machine's own package sources, as sources of source packages, or those of another suite."""
+    """This machine's own package sources, of source packages; or those of another suite."""
     own = re.search(r"^VERSION_CODENAME=(\w+)", Path("/etc/os-release").read_text(), re.M)
     if own is None:
         raise SystemExit("sources: /etc/os-release names no release of Debian")
@@ -84,7 +84,7 @@ def deb_src_lists(into: Path, suite: str) -> None:
 def of_debian(source: Source, scratch_folder: Path, suite: str = "") -> tuple[Path, str]:
     """The upstream archive, which apt-get has checked against the signed list of packages.
 
-    A version without Debian's revision is in every revision: updates for security bring new ones."""
+    A version without Debian's revision is the same in all of them: security brings new ones."""
     deb_src_lists(scratch_folder, suite)
     (scratch_folder / "lists" / "partial").mkdir(parents=True)
     apt = ["apt-get", "-q", "-o", "Dir::Etc::sourcelist=/dev/null", "-o", f"Dir::Etc::sourceparts={scratch_folder}/parts",
