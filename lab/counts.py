@@ -84,6 +84,7 @@ class Builder:
         self.scheme, self.machine = scheme, machine
         self.folder = folder_of(scheme, machine)
         self.options = scheme.options(target)
+        self.link = scheme.link.get(target, ())
         self.library = []
         for number, path in enumerate(path for code in scheme.code for path in code.paths()):
             self.library.append(self.folder / f"{number}-{path.stem}.o")
@@ -102,7 +103,7 @@ class Builder:
             self.machine.compile(targets.C / file, objects[-1], *self.options, f"-DLAB_LENGTH={length or schemes.HEARTBEAT}",
                                  f"-DLAB_STEP={step.name}", f"-DLAB_RUNS={step.runs}", *defines)
         image = self.folder / f"{name}.elf"
-        self.machine.build([*objects, *self.library], image)
+        self.machine.build([*objects, *self.library], image, *self.link)
         return image
 
 
@@ -117,7 +118,8 @@ def run_on(scheme: Scheme, step: Step, length: int, target: str) -> tuple[list[R
     """On the first chip that has room for it."""
     for machine in (MACHINES[target], *LARGER.get(target, ())):
         image = builder(scheme.key, machine.name, target).image(step, length)
-        if machine.flash is not None and targets.size(image).flash > machine.flash:
+        size = targets.size(image)
+        if size.flash > (machine.flash or size.flash) or size.ram > (machine.ram or size.ram):
             continue
         try:
             return machine.runs(image), machine.name
@@ -183,7 +185,7 @@ def as_figures(counts: dict[tuple[str, ...], Count]) -> figures.Figures:
 
 
 def table(counts: list[Count]) -> str:
-    row = "{:<26}{:<14}{:<9}{:>6} {:<11}{:>13}{:>13}{:>13}{:>8}{:>7}{:>8}"
+    row = "{:<26}{:<17}{:<17}{:>6} {:<11}{:>13}{:>13}{:>13}{:>8}{:>7}{:>8}"
     lines = [row.format("scheme", "by", "step", "bytes", "machine", "least", "mean", "most", "flash", "RAM", "stack")]
     for count in counts:
         cells = [count.scheme, count.by, count.step, count.length or "", count.target, *(f"{cost:,}" for cost in (count.least, count.mean, count.most)),

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -59,8 +60,11 @@ def of_cargo(source: Source, scratch_folder: Path) -> tuple[Path, str]:
     return crate, checksums["package"]
 
 
-def deb_src_lists(into: Path) -> None:
-    """This machine's own package sources, as sources of source packages."""
+def deb_src_lists(into: Path, suite: str) -> None:
+    """This machine's own package sources, of source packages; or those of another suite."""
+    own = re.search(r"^VERSION_CODENAME=(\w+)", Path("/etc/os-release").read_text(), re.M)
+    if own is None:
+        raise SystemExit("sources: /etc/os-release names no release of Debian")
     parts = into / "parts"
     parts.mkdir()
     etc = Path("/etc/apt")
@@ -73,17 +77,21 @@ def deb_src_lists(into: Path) -> None:
                      if line.startswith("deb ")]
         else:
             continue
-        (parts / file.name).write_text("\n".join(lines) + "\n")
+        text = "\n".join(lines) + "\n"
+        (parts / file.name).write_text(text.replace(f" {own[1]}", f" {suite or own[1]}"))
 
 
-def of_debian(source: Source, scratch_folder: Path) -> tuple[Path, str]:
-    """The upstream archive, which apt-get has checked against the signed list of packages."""
-    deb_src_lists(scratch_folder)
+def of_debian(source: Source, scratch_folder: Path, suite: str = "") -> tuple[Path, str]:
+    """The upstream archive, which apt-get has checked against the signed list of packages.
+
+    A version without Debian's revision is the same in all of them: security brings new ones."""
+    deb_src_lists(scratch_folder, suite)
     (scratch_folder / "lists" / "partial").mkdir(parents=True)
     apt = ["apt-get", "-q", "-o", "Dir::Etc::sourcelist=/dev/null", "-o", f"Dir::Etc::sourceparts={scratch_folder}/parts",
            "-o", f"Dir::State::lists={scratch_folder}/lists", "-o", "APT::Sandbox::User=root"]
     run([*apt, "update"], cwd=scratch_folder)
-    run([*apt, "source", "--download-only", "--tar-only", f"{source.name}={source.version}"], cwd=scratch_folder)
+    wanted = f"{source.name}={source.version}" if "-" in source.version else source.name
+    run([*apt, "source", "--download-only", "--tar-only", wanted], cwd=scratch_folder)
     archives = list(scratch_folder.glob(f"{source.name}_*.orig.tar.*"))
     if len(archives) != 1:
         raise SystemExit(f"sources: {source.name}: one upstream archive is expected, not {len(archives)}")
@@ -104,7 +112,8 @@ def of_pip(source: Source, scratch_folder: Path) -> tuple[Path, str]:
 
 
 CLIENTS: dict[str, tuple[str, Callable[[Source, Path], tuple[Path, str]]]] = {
-    "crate": ("cargo", of_cargo), "deb": ("apt-get", of_debian), "sdist": ("pip", of_pip)}
+    "crate": ("cargo", of_cargo), "deb": ("apt-get", of_debian), "sdist": ("pip", of_pip),
+    "trixie": ("apt-get", functools.partial(of_debian, suite="trixie"))}
 
 
 def fetched(name: str) -> Path:

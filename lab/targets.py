@@ -71,8 +71,8 @@ class Machine:
         output.parent.mkdir(parents=True, exist_ok=True)
         run([self.compiler, *self.flags, *SECTIONS, "-w", *more, "-I", C, "-c", source, "-o", output])
 
-    def build(self, objects: Sequence[Path], image: Path) -> None:
-        run([self.compiler, *self.flags, *LINK, *self.link, *objects, "-o", image])
+    def build(self, objects: Sequence[Path], image: Path, *more: str) -> None:
+        run([self.compiler, *self.flags, *LINK, *self.link, *objects, *more, "-o", image])
 
     def runs(self, image: Path) -> list[Run]:
         raise NotImplementedError
@@ -200,8 +200,13 @@ def thumb(name: str, core: str, *flags: str, flash: int, ram: int) -> Thumb:
                  ("-nostartfiles", "--specs=nano.specs", "-Wl,-e,main", "-Wl,-Ttext=0x08000000", "-Wl,-Tdata=0x20000000"), core=core)
 
 
+# What is too big for a chip is linked all the same: its size can be told, and a larger one tried.
+UNBOUNDED = ("-Wl,--defsym=__DATA_REGION_LENGTH__=0xff00", "-Wl,--defsym=__TEXT_REGION_LENGTH__=1M")
+
+
 def avr(name: str, mcu: str, flash: int, ram: int, ramend: int = 0) -> Avr:
-    return Avr(name, "cycles", "avr-gcc", (f"-mmcu={mcu}", "-Os"), flash, ram, mcu=mcu, ramend=ramend or 0x100 + ram - 1)
+    return Avr(name, "cycles", "avr-gcc", (f"-mmcu={mcu}", "-Os"), flash, ram, UNBOUNDED, mcu=mcu,
+               ramend=ramend or 0x100 + ram - 1)
 
 
 # The chip that each is compared with: study 2's STM32F411, a SAMD21 of the common size.
