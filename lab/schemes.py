@@ -5,14 +5,17 @@ The steps themselves are in lab/c; lab/README.md says how to add a scheme. SPDX-
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from lab.sources import fetched
 from sim.targets import ROOT
 
 HEARTBEAT, REPORT, KILOBYTE = 4, 256, 1024  # bytes: a heartbeat and a report without their checksums
-RANDOM = 100  # runs of a step whose work depends on random numbers
+RANDOM = 100  # runs of a step whose work depends much on random numbers
+FEW = 10  # of one whose work depends on them a little
 ACCIDENT = "accidents"
 FORGERY = "accidents and forgery, by a shared key"
 SIGNED = "accidents and forgery, by a public key"
@@ -63,10 +66,14 @@ class Scheme:
     by_target: dict[str, tuple[str, ...]] = field(default_factory=dict)  # more flags of a target
     targets: tuple[str, ...] = EVERYWHERE
     without: str = ""  # why it is not on the others
+    most: dict[str, int] = field(default_factory=dict)  # runs of a step on a target that is slow
 
     @property
     def key(self) -> str:
         return f"{self.name}, {self.by}"
+
+    def runs(self, step: Step, target: str) -> int:
+        return min(step.runs, self.most.get(target, step.runs))
 
     def options(self, target: str) -> list[str]:
         return [f"-I{ROOT}", *self.flags, *self.by_target.get(target, ()), *(word for code in self.code for word in code.options())]
@@ -89,6 +96,67 @@ def mac(name: str, by: str, file: str, *code: Code, flags: tuple[str, ...] = ())
     return Scheme(name, by, "MAC", file, KEYED, 8, FORGERY, code, flags)
 
 
+# Signatures and key agreements. How long they take depends on random numbers, mostly a little; on
+# AVR each run takes seconds of simulation.
+MOST = {"ATmega328P": 2}
+A_KEY = "accidents and forgery, as it agrees on the key of a MAC"
+
+
+def public(family: str, steps: tuple[Step, ...], against: str) -> Callable[..., Scheme]:
+    """What makes the schemes of a family with these steps."""
+    def made(name: str, by: str, file: str, adds: int, *code: Code, **more: Any) -> Scheme:
+        return Scheme(name, by, family, file, steps, adds, against, code, most=MOST, **more)
+    return made
+
+
+def signing(runs: int) -> Callable[..., Scheme]:
+    """`runs` to sign: what throws its first attempts away needs many for a mean."""
+    return public("signature", (Step("key", FEW, (0,)), *(Step(name, runs if name == "sign" else FEW, (HEARTBEAT, KILOBYTE))
+                                                         for name in ("sign", "verify", "refuse"))), SIGNED)
+
+
+signature, signature_by_trials = signing(FEW), signing(RANDOM)
+AGREE = tuple(Step(name, FEW, (0,)) for name in ("key", "encapsulate", "decapsulate"))
+ecdh, kem = public("key agreement", AGREE, A_KEY), public("key agreement", (*AGREE, Step("refuse", FEW, (0,))), A_KEY)
+
+# micro-ecc in portable C, with words as long as the machine's; and its assembly at its fastest.
+UECC = Code("micro-ecc-sys", ("micro-ecc/uECC.c",), ("micro-ecc",), ("-DuECC_SUPPORT_COMPRESSED_POINT=0",))
+UECC_WORD = {"amd64": 8, "Cortex-M4": 4, "Cortex-M0+": 4, "ATmega328P": 1}
+IN_C = {name: ("-DuECC_PLATFORM=uECC_arch_other", f"-DuECC_WORD_SIZE={size}") for name, size in UECC_WORD.items()}
+IN_ASSEMBLY = {name: (f"-DuECC_PLATFORM=uECC_{platform}", "-DuECC_OPTIMIZATION_LEVEL=3", "-DuECC_SQUARE_FUNC=1")
+               for name, platform in (("Cortex-M4", "arm_thumb2"), ("Cortex-M0+", "arm_thumb"), ("ATmega328P", "avr"))}
+NO_ASSEMBLY = "its assembly is for AVR and Arm"
+P256_M4 = Code("p256-cortex-m4-sys", ("P256-Cortex-M4/p256-cortex-m4.c", "P256-Cortex-M4/p256-cortex-m4-asm-gcc.S"),
+               ("P256-Cortex-M4",), ("-DLAB_SECP256R1", '-DLAB_CURVE_BY="curve_p256_m4.h"'))
+M4_ALONE: dict[str, Any] = {"targets": ("Cortex-M4",), "without": "it is assembly for the Cortex-M4"}
+MONOCYPHER = Code("monocypher-sys", ("Monocypher/src/monocypher.c",), ("Monocypher/src",))
+ED25519 = Code("monocypher-sys", ("Monocypher/src/optional/monocypher-ed25519.c",), ("Monocypher/src/optional",))
+
+
+def micro_ecc(make: Callable[..., Scheme], name: str, file: str, adds: int, curve: str, *code: Code) -> tuple[Scheme, Scheme]:
+    """In C and in assembly, both with this curve alone."""
+    curves = ("secp160r1", "secp192r1", "secp224r1", "secp256r1", "secp256k1")
+    flags = (f"-DLAB_{curve.upper()}", '-DLAB_CURVE_BY="curve_micro_ecc.h"',
+             *(f"-DuECC_SUPPORTS_{known}={int(known == curve)}" for known in curves))
+    return (make(name, "micro-ecc", file, adds, UECC, *code, flags=flags, by_target=IN_C),
+            make(name, "micro-ecc, assembly", file, adds, UECC, *code, flags=flags, by_target=IN_ASSEMBLY,
+                 targets=BARE_CHIPS, without=NO_ASSEMBLY))
+
+
+SIGNATURES = (
+    *micro_ecc(signature, "ECDSA secp160r1", "ecdsa.c", 40, "secp160r1", BEARSSL_SHA256),
+    *micro_ecc(signature, "ECDSA secp256k1", "ecdsa.c", 64, "secp256k1", BEARSSL_SHA256),
+    *micro_ecc(signature, "ECDSA P-256", "ecdsa.c", 64, "secp256r1", BEARSSL_SHA256),
+    signature("ECDSA P-256", "P256-Cortex-M4", "ecdsa.c", 64, P256_M4, BEARSSL_SHA256, **M4_ALONE),
+    signature("Ed25519", "Monocypher", "ed25519.c", 64, MONOCYPHER, ED25519),
+)
+AGREEMENTS = (
+    *micro_ecc(ecdh, "ECDH secp256k1", "ecdh.c", 64, "secp256k1"),
+    *micro_ecc(ecdh, "ECDH P-256", "ecdh.c", 64, "secp256r1"),
+    ecdh("ECDH P-256", "P256-Cortex-M4", "ecdh.c", 64, P256_M4, **M4_ALONE),
+    ecdh("X25519", "Monocypher", "x25519.c", 32, MONOCYPHER),
+)
+
 SCHEMES: tuple[Scheme, ...] = (
     check("Adler-32", "adler.c", 4),
     check("CRC-16", "crc.c", 2, "-DCRC16"),
@@ -104,4 +172,6 @@ SCHEMES: tuple[Scheme, ...] = (
         Code("bearssl", ("src/symcipher/aes_ct.c", "src/symcipher/aes_ct_enc.c", "src/codec/dec32le.c", "src/codec/enc32le.c"),
              ("inc", "src"))),
     Scheme("SHA-256", "BearSSL", "hash", "sha256.c", (Step("hash", lengths=(8, KILOBYTE)),), 0, "", (BEARSSL_SHA256,)),
+    *SIGNATURES,
+    *AGREEMENTS,
 )
