@@ -96,9 +96,9 @@ def mac(name: str, by: str, file: str, *code: Code, flags: tuple[str, ...] = ())
     return Scheme(name, by, "MAC", file, KEYED, 8, FORGERY, code, flags)
 
 
-# Signatures and key agreements. How long they take depends on random numbers, mostly a little; on
-# AVR each run takes seconds of simulation.
-MOST = {"ATmega328P": 2}
+# Signatures and key agreements. How long they take depends on random numbers, mostly a little; a
+# run takes a tenth of a second in valgrind, and seconds in simavr.
+MOST = {"amd64": 5, "ATmega328P": 2}
 A_KEY = "accidents and forgery, as it agrees on the key of a MAC"
 
 
@@ -132,6 +132,33 @@ M4_ALONE: dict[str, Any] = {"targets": ("Cortex-M4",), "without": "it is assembl
 MONOCYPHER = Code("monocypher-sys", ("Monocypher/src/monocypher.c",), ("Monocypher/src",))
 ED25519 = Code("monocypher-sys", ("Monocypher/src/optional/monocypher-ed25519.c",), ("Monocypher/src/optional",))
 
+# On lattices. Their SHA-3 is c-fn-dsa's: no registry has an assembly of the rest for a Cortex-M.
+FN_DSA = "vendor/c-fn-dsa/"
+SHA3 = Code("py-fn-dsa", (FN_DSA + "sha3.c",), (FN_DSA,), ("-DFNDSA_AVX2=0",))
+SHA3_M4 = Code("py-fn-dsa", (FN_DSA + "sha3.c", FN_DSA + "sha3_cm4.s"), (FN_DSA,), ("-DFNDSA_ASM_CORTEXM4=1",))
+FN_DSA_NAMES = ("codec", "kgen", "kgen_fxp", "kgen_gauss", "kgen_mp31", "kgen_ntru", "kgen_poly", "kgen_zint31", "mq", "sign",
+                "sign_core", "sign_fpoly", "sign_fpr", "sign_sampler", "util", "vrfy")
+FN_DSA_C = Code("py-fn-dsa", tuple(f"{FN_DSA}{name}.c" for name in FN_DSA_NAMES))
+FN_DSA_M4 = Code("py-fn-dsa", tuple(f"{FN_DSA}{name}_cm4.s" for name in ("codec", "mq", "sign_fpr", "sign_sampler")))
+FIPS = "aws-lc/crypto/fipsmodule/"
+MLKEM = Code("aws-lc-sys", (FIPS + "ml_kem/mlkem/mlkem_native_bcm.c",), (FIPS + "ml_kem/mlkem",), ('-DMLK_CONFIG_FILE="mlkem_config.h"',))
+MLDSA = Code("aws-lc-sys", (FIPS + "ml_dsa/mldsa/mldsa_native_bcm.c",), (FIPS + "ml_dsa/mldsa",), ('-DMLD_CONFIG_FILE="mldsa_config.h"',))
+
+
+def ml_kem(size: int, sent: int) -> tuple[Scheme, Scheme]:
+    """In C, and with SHA-3 in assembly."""
+    name, flags = f"ML-KEM-{size}", (f"-DMLK_CONFIG_PARAMETER_SET={size}",)
+    return (kem(name, "mlkem-native", "mlkem.c", sent, MLKEM, SHA3, flags=flags),
+            kem(name, "mlkem-native, assembly", "mlkem.c", sent, MLKEM, SHA3_M4, flags=flags, **M4_ALONE))
+
+
+def ml_dsa(size: int, adds: int) -> tuple[Scheme, ...]:
+    """In C, and with SHA-3 in assembly; and with less RAM, for which it works some things out twice."""
+    name, flags = f"ML-DSA-{size}", (f"-DMLD_CONFIG_PARAMETER_SET={size}",)
+    return (signature_by_trials(name, "mldsa-native", "mldsa.c", adds, MLDSA, SHA3, flags=flags),
+            signature_by_trials(name, "mldsa-native, less RAM", "mldsa.c", adds, MLDSA, SHA3, flags=(*flags, "-DMLD_CONFIG_REDUCE_RAM")),
+            signature_by_trials(name, "mldsa-native, assembly", "mldsa.c", adds, MLDSA, SHA3_M4, flags=flags, **M4_ALONE))
+
 
 def micro_ecc(make: Callable[..., Scheme], name: str, file: str, adds: int, curve: str, *code: Code) -> tuple[Scheme, Scheme]:
     """In C and in assembly, both with this curve alone."""
@@ -149,12 +176,19 @@ SIGNATURES = (
     *micro_ecc(signature, "ECDSA P-256", "ecdsa.c", 64, "secp256r1", BEARSSL_SHA256),
     signature("ECDSA P-256", "P256-Cortex-M4", "ecdsa.c", 64, P256_M4, BEARSSL_SHA256, **M4_ALONE),
     signature("Ed25519", "Monocypher", "ed25519.c", 64, MONOCYPHER, ED25519),
+    *ml_dsa(44, 2420),
+    *ml_dsa(65, 3309),
+    signature_by_trials("FN-DSA-512", "c-fn-dsa", "fndsa.c", 666, FN_DSA_C, SHA3),
+    signature_by_trials("FN-DSA-512", "c-fn-dsa, assembly", "fndsa.c", 666, FN_DSA_C, FN_DSA_M4, SHA3_M4, **M4_ALONE),
 )
 AGREEMENTS = (
     *micro_ecc(ecdh, "ECDH secp256k1", "ecdh.c", 64, "secp256k1"),
     *micro_ecc(ecdh, "ECDH P-256", "ecdh.c", 64, "secp256r1"),
     ecdh("ECDH P-256", "P256-Cortex-M4", "ecdh.c", 64, P256_M4, **M4_ALONE),
     ecdh("X25519", "Monocypher", "x25519.c", 32, MONOCYPHER),
+    *ml_kem(512, 768),
+    *ml_kem(768, 1088),
+    *ml_kem(1024, 1568),
 )
 
 SCHEMES: tuple[Scheme, ...] = (
