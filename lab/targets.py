@@ -138,8 +138,9 @@ def host(name: str) -> Path:
         "avr": ["-I/usr/include/simavr", "-lsimavr", "-lelf"],
         "thumb": [f"-I{folder}/include", folder / "lib" / "libunicorn.so.2", f"-Wl,-rpath,{folder}/lib", "-lelf"]}
     HOSTS.mkdir(parents=True, exist_ok=True)
-    run(["gcc", "-O2", "-std=gnu11", "-Wall", "-Wextra", HERE / "hosts" / f"{name}.c", "-o", HOSTS / name, *more[name]])
-    return HOSTS / name
+    made = HOSTS / f"{name}.new"  # as another process may run the old one
+    run(["gcc", "-O2", "-std=gnu11", "-Wall", "-Wextra", HERE / "hosts" / f"{name}.c", "-o", made, *more[name]])
+    return made.replace(HOSTS / name)
 
 
 def simulated(command: Sequence[object], image: Path) -> list[Run]:
@@ -200,8 +201,14 @@ def thumb(name: str, core: str, *flags: str, flash: int, ram: int) -> Thumb:
                  ("-nostartfiles", "--specs=nano.specs", "-Wl,-e,main", "-Wl,-Ttext=0x08000000", "-Wl,-Tdata=0x20000000"), core=core)
 
 
+# What is too big for its chip is linked nevertheless, so that its size is known.
+AVR_LINK = ("-Wl,--defsym=__TEXT_REGION_LENGTH__=0x20000", "-Wl,--defsym=__DATA_REGION_LENGTH__=0xFF00")
+
+
 def avr(name: str, mcu: str, flash: int, ram: int, ramend: int = 0) -> Avr:
-    return Avr(name, "cycles", "avr-gcc", (f"-mmcu={mcu}", "-Os"), flash, ram, mcu=mcu, ramend=ramend or 0x100 + ram - 1)
+    ramend = ramend or 0x100 + ram - 1
+    return Avr(name, "cycles", "avr-gcc", (f"-mmcu={mcu}", "-Os"), flash, ram, (*AVR_LINK, f"-Wl,--defsym=__stack={ramend:#x}"),
+               mcu=mcu, ramend=ramend)
 
 
 # The chip that each is compared with: study 2's STM32F411, a SAMD21 of the common size.

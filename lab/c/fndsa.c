@@ -10,21 +10,23 @@ enum { LOGN = FNDSA_LOGN_512 };
 
 enum { KEY_SEED = 32, SIGN_SEED = 40 };
 
+/* What c-fn-dsa asks the operating system for. */
+int fndsa_sysrng(void *bytes, size_t length)
+{
+    lab_random(bytes, length);
+    return 1;
+}
+
 static bool make_keys(uint8_t *public_key, uint8_t *secret_key)
 {
-    uint8_t seed[KEY_SEED];
-    lab_random(seed, sizeof seed);
-    fndsa_keygen_seeded(LOGN, seed, sizeof seed, secret_key, public_key);
-    return true;
+    return fndsa_keygen(LOGN, secret_key, public_key) != 0;
 }
 
 static bool sign_message(uint8_t *signature, const uint8_t *message, size_t length,
                          const uint8_t *secret_key)
 {
-    uint8_t seed[SIGN_SEED];
-    lab_random(seed, sizeof seed);
-    return fndsa_sign_seeded(secret_key, LAB_SECRET, NULL, 0, FNDSA_HASH_ID_RAW, message, length,
-                             seed, sizeof seed, signature, LAB_SIGNATURE) == LAB_SIGNATURE;
+    return fndsa_sign(secret_key, LAB_SECRET, NULL, 0, FNDSA_HASH_ID_RAW, message, length,
+                      signature, LAB_SIGNATURE) == LAB_SIGNATURE;
 }
 
 static bool is_signed(const uint8_t *signature, const uint8_t *message, size_t length,
