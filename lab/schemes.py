@@ -163,7 +163,9 @@ def ml_dsa(size: int, adds: int) -> tuple[Scheme, ...]:
     """In C, and with SHA-3 in assembly; and with less RAM, for which it works some things out twice."""
     name, flags = f"ML-DSA-{size}", (f"-DMLD_CONFIG_PARAMETER_SET={size}",)
     return (signature_by_trials(name, "mldsa-native", "mldsa.c", adds, MLDSA, SHA3, flags=flags),
-            signature_by_trials(name, "mldsa-native, less RAM", "mldsa.c", adds, MLDSA, SHA3, flags=(*flags, "-DMLD_CONFIG_REDUCE_RAM")),
+            signature_by_trials(name, "mldsa-native, less RAM", "mldsa.c", adds, MLDSA, SHA3,
+                                flags=(*flags, "-DMLD_CONFIG_REDUCE_RAM"), targets=("Cortex-M0+", "ATmega328P"),
+                                without="the others have the room for what it works out but once"),
             signature_by_trials(name, "mldsa-native, assembly", "mldsa.c", adds, MLDSA, SHA3_M4, flags=flags, **M4_ALONE))
 
 
@@ -186,7 +188,8 @@ SIGNATURES = (
     signature("Ed25519", "Monocypher", "ed25519.c", 64, MONOCYPHER, ED25519),
     *ml_dsa(44, 2420),
     *ml_dsa(65, 3309),
-    signature("FN-DSA-512", "c-fn-dsa", "fndsa.c", 666, FN_DSA_C, SHA3),
+    signature("FN-DSA-512", "c-fn-dsa", "fndsa.c", 666, FN_DSA_C, SHA3, targets=("amd64", "Cortex-M4", "Cortex-M0+"),
+              without="it does not compile where an int has 16 bits"),
     signature("FN-DSA-512", "c-fn-dsa, assembly", "fndsa.c", 666, FN_DSA_C, FN_DSA_M4, SHA3_M4, **M4_ALONE),
 )
 AGREEMENTS = (

@@ -6,9 +6,11 @@ SPDX-License-Identifier: MIT
 from __future__ import annotations
 
 import functools
+import os
 import re
 import subprocess
 import tempfile
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -130,15 +132,23 @@ def parse(said: str, what: Path) -> list[Run]:
     return runs
 
 
-@functools.cache
+HOST_LOCK = threading.Lock()
+
+
 def host(name: str) -> Path:
-    """The program that simulates a chip, compiled."""
+    """The program that simulates a chip, compiled once: one that runs cannot be written."""
+    with HOST_LOCK:
+        return compiled_host(name)
+
+
+@functools.cache
+def compiled_host(name: str) -> Path:
     folder = Path(unicorn.__file__).parent
     more: dict[str, list[object]] = {
         "avr": ["-I/usr/include/simavr", "-lsimavr", "-lelf"],
         "thumb": [f"-I{folder}/include", folder / "lib" / "libunicorn.so.2", f"-Wl,-rpath,{folder}/lib", "-lelf"]}
     HOSTS.mkdir(parents=True, exist_ok=True)
-    made = HOSTS / f"{name}.new"  # as another process may run the old one
+    made = HOSTS / f"{name}-{os.getpid()}"  # as another process may run the old one
     run(["gcc", "-O2", "-std=gnu11", "-Wall", "-Wextra", HERE / "hosts" / f"{name}.c", "-o", made, *more[name]])
     return made.replace(HOSTS / name)
 
