@@ -101,7 +101,7 @@ class Builder:
             self.machine.compile(targets.C / file, objects[-1], *self.options, f"-DLAB_LENGTH={length or schemes.HEARTBEAT}",
                                  f"-DLAB_STEP={step.name}", f"-DLAB_RUNS={self.scheme.runs(step, self.target)}", *defines)
         image = self.folder / f"{name}.elf"
-        self.machine.build([*objects, *self.library], image)
+        self.machine.build([*objects, *self.library], image, *self.scheme.link)
         return image
 
 

@@ -45,6 +45,14 @@ bool vectors_right(void)
 
 void key_prepare(unsigned n)
 {
+#ifdef LAB_FIRST_DIFFERS /* from later ones: a library that sets itself up */
+    if (n == 0) {
+        lab_seed(n + 2000);
+        key_run();
+        sign_run();
+        verify_run();
+    }
+#endif
     lab_seed(n);
 }
 
