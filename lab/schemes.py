@@ -14,8 +14,8 @@ from lab.sources import fetched
 from sim.targets import ROOT
 
 HEARTBEAT, REPORT, KILOBYTE = 4, 256, 1024  # bytes: a heartbeat and a report without their checksums
-RANDOM = 100  # runs of a step whose work depends much on random numbers
-FEW = 5  # of one whose work depends on them a little
+RANDOM = 50  # runs of a step whose work depends much on random numbers
+FEW = 3  # of one whose work depends on them a little
 ACCIDENT = "accidents"
 FORGERY = "accidents and forgery, by a shared key"
 SIGNED = "accidents and forgery, by a public key"
@@ -99,7 +99,7 @@ def mac(name: str, by: str, file: str, *code: Code, flags: tuple[str, ...] = ())
 
 # Signatures and key agreements. How long they take depends on random numbers, mostly a little; a
 # run takes a tenth of a second in valgrind, and seconds in simavr.
-MOST = {"amd64": 30, "Cortex-M0+": 30, "ATmega328P": 1}
+MOST = {"amd64": 25, "Cortex-M0+": 25, "ATmega328P": 1}
 A_KEY = "accidents and forgery, as it agrees on the key of a MAC"
 
 
