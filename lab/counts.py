@@ -81,7 +81,7 @@ class Builder:
     """Compiles the code of a scheme for a machine, and links images with it."""
 
     def __init__(self, scheme: Scheme, machine: Machine, target: str) -> None:
-        self.scheme, self.machine = scheme, machine
+        self.scheme, self.machine, self.target = scheme, machine, target
         self.folder = folder_of(scheme, machine)
         self.options = scheme.options(target)
         self.link = scheme.link.get(target, ())
@@ -101,7 +101,7 @@ class Builder:
         for file in (self.scheme.file, "image.c"):
             objects.append(self.folder / f"{name}-{Path(file).stem}.o")
             self.machine.compile(targets.C / file, objects[-1], *self.options, f"-DLAB_LENGTH={length or schemes.HEARTBEAT}",
-                                 f"-DLAB_STEP={step.name}", f"-DLAB_RUNS={step.runs}", *defines)
+                                 f"-DLAB_STEP={step.name}", f"-DLAB_RUNS={self.scheme.runs(step, self.target)}", *defines)
         image = self.folder / f"{name}.elf"
         self.machine.build([*objects, *self.library], image, *self.link)
         return image

@@ -5,15 +5,18 @@ The steps themselves are in lab/c; lab/README.md says how to add a scheme. SPDX-
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from lab.sources import fetched
 from sim.targets import ROOT
 
 HEARTBEAT, REPORT, KILOBYTE = 4, 256, 1024  # bytes: a heartbeat and a report without their checksums
 HEAP = 10  # runs of a step whose work depends on what malloc has kept of the runs before
-RANDOM = 100  # runs of a step whose work depends on random numbers
+RANDOM = 50  # runs of a step whose work depends much on random numbers
+FEW = 3  # of one whose work depends on them a little
 # What a scheme protects a message from. A MAC's key is shared: who can verify can forge.
 ACCIDENT = "accidents"
 FORGERY = "forgery"
@@ -70,6 +73,7 @@ class Scheme:
     link: dict[str, tuple[str, ...]] = field(default_factory=dict)  # what a target's linker gets
     targets: tuple[str, ...] = EVERYWHERE
     without: str = ""  # why it is not on the others
+    most: dict[str, int] = field(default_factory=dict)  # runs of a step on a target that is slow
 
     @property
     def key(self) -> str:
@@ -79,6 +83,9 @@ class Scheme:
     def title(self) -> str:
         """For tables: what is ours needs no name."""
         return self.name if self.by == "ours" else self.key
+
+    def runs(self, step: Step, target: str) -> int:
+        return min(step.runs, self.most.get(target, step.runs))
 
     def options(self, target: str) -> list[str]:
         return [f"-I{ROOT}", *self.flags, *self.by_target.get(target, ()), *(word for code in self.code for word in code.options())]
@@ -137,6 +144,123 @@ def form(name: str, by: str, file: str, *code: Code, targets: tuple[str, ...] = 
                   flags, by_target or {}, link or {}, targets, without)
 
 
+
+
+# Signatures and key agreements. How long they take depends on random numbers, mostly a little; a
+# run takes a tenth of a second in valgrind, and seconds in simavr.
+MOST = {"amd64": 25, "Cortex-M0+": 25, "ATmega328P": 1}
+A_KEY = "a key for a MAC"
+
+
+def public(family: str, steps: tuple[Step, ...], against: str) -> Callable[..., Scheme]:
+    """What makes the schemes of a family with these steps."""
+    def made(name: str, by: str, file: str, adds: int, *code: Code, **more: Any) -> Scheme:
+        return Scheme(name, by, family, file, steps, adds, against, code, most=MOST, **more)
+    return made
+
+
+def signing(runs: int) -> Callable[..., Scheme]:
+    """`runs` to sign: what throws its first attempts away needs many for a mean."""
+    return public("signature", (Step("key", FEW, (0,)), Step("sign", runs, (HEARTBEAT, KILOBYTE)),
+                                Step("verify", FEW, (HEARTBEAT, KILOBYTE)), Step("refuse", FEW)), SIGNED)
+
+
+signature, signature_by_trials = signing(FEW), signing(RANDOM)
+AGREE = tuple(Step(name, FEW, (0,)) for name in ("key", "encapsulate", "decapsulate"))
+ecdh, kem = public("key agreement", AGREE, A_KEY), public("key agreement", (*AGREE, Step("refuse", FEW, (0,))), A_KEY)
+
+# micro-ecc in portable C, with words as long as the machine's; and its assembly at its fastest that is
+# right: at level 3 on AVR it fails the vectors of secp160r1. There it also needs a second curve, or
+# it does not compile.
+UECC = Code("micro-ecc-sys", ("micro-ecc/uECC.c",), ("micro-ecc",), ("-DuECC_SUPPORT_COMPRESSED_POINT=0",))
+UECC_CURVES = ("secp160r1", "secp192r1", "secp224r1", "secp256r1", "secp256k1")
+UECC_WORD = {"amd64": 8, "Cortex-M4": 4, "Cortex-M0+": 4, "ATmega328P": 1}
+IN_C = {name: ("-DuECC_PLATFORM=uECC_arch_other", f"-DuECC_WORD_SIZE={size}") for name, size in UECC_WORD.items()}
+UNROLLED = ("-DuECC_SQUARE_FUNC=1", "-DuECC_OPTIMIZATION_LEVEL=3")
+IN_ASSEMBLY = {"Cortex-M4": ("-DuECC_PLATFORM=uECC_arm_thumb2", *UNROLLED),
+               "Cortex-M0+": ("-DuECC_PLATFORM=uECC_arm_thumb", *UNROLLED),
+               "ATmega328P": ("-DuECC_PLATFORM=uECC_avr", *UNROLLED, "-DuECC_SUPPORTS_secp160r1=1")}
+IN_ASSEMBLY_160 = IN_ASSEMBLY | {"ATmega328P": ("-DuECC_PLATFORM=uECC_avr", "-DuECC_SQUARE_FUNC=1")}
+NO_ASSEMBLY = "its assembly is for AVR and Arm"
+SLOW_IN_C = "in C, an ATmega takes 400 million cycles for one signature"
+P256_M4 = Code("p256-cortex-m4-sys", ("P256-Cortex-M4/p256-cortex-m4.c", "P256-Cortex-M4/p256-cortex-m4-asm-gcc.S"),
+               ("P256-Cortex-M4",), ("-DLAB_SECP256R1", '-DLAB_CURVE_BY="curve_p256_m4.h"'))
+M4_ALONE: dict[str, Any] = {"targets": ("Cortex-M4",), "without": "it is assembly for the Cortex-M4"}
+MONOCYPHER = Code("monocypher-sys", ("Monocypher/src/monocypher.c",), ("Monocypher/src",))
+ED25519 = Code("monocypher-sys", ("Monocypher/src/optional/monocypher-ed25519.c",), ("Monocypher/src/optional",))
+
+# On lattices. Their SHA-3 is c-fn-dsa's: no registry has an assembly of the rest for a Cortex-M.
+FN_DSA = "vendor/c-fn-dsa/"
+SHA3 = Code("py-fn-dsa", (FN_DSA + "sha3.c",), (FN_DSA,), ("-DFNDSA_AVX2=0",))
+SHA3_M4 = Code("py-fn-dsa", (FN_DSA + "sha3.c", FN_DSA + "sha3_cm4.s"), (FN_DSA,), ("-DFNDSA_ASM_CORTEXM4=1",))
+FN_DSA_NAMES = ("codec", "kgen", "kgen_fxp", "kgen_gauss", "kgen_mp31", "kgen_ntru", "kgen_poly", "kgen_zint31", "mq", "sign",
+                "sign_core", "sign_fpoly", "sign_fpr", "sign_sampler", "util", "vrfy")
+FN_DSA_C = Code("py-fn-dsa", tuple(f"{FN_DSA}{name}.c" for name in FN_DSA_NAMES))
+FN_DSA_M4 = Code("py-fn-dsa", tuple(f"{FN_DSA}{name}_cm4.s" for name in ("codec", "mq", "sign_fpr", "sign_sampler")))
+FIPS = "aws-lc/crypto/fipsmodule/"
+MLKEM = Code("aws-lc-sys", (FIPS + "ml_kem/mlkem/mlkem_native_bcm.c",), (FIPS + "ml_kem/mlkem",), ('-DMLK_CONFIG_FILE="mlkem_config.h"',))
+MLDSA = Code("aws-lc-sys", (FIPS + "ml_dsa/mldsa/mldsa_native_bcm.c",), (FIPS + "ml_dsa/mldsa",), ('-DMLD_CONFIG_FILE="mldsa_config.h"',))
+
+
+def ml_kem(size: int, sent: int) -> tuple[Scheme, Scheme]:
+    """In C, and with SHA-3 in assembly."""
+    name, flags = f"ML-KEM-{size}", (f"-DMLK_CONFIG_PARAMETER_SET={size}",)
+    return (kem(name, "mlkem-native", "mlkem.c", sent, MLKEM, SHA3, flags=flags),
+            kem(name, "mlkem-native, assembly", "mlkem.c", sent, MLKEM, SHA3_M4, flags=flags, **M4_ALONE))
+
+
+def ml_dsa(size: int, adds: int) -> tuple[Scheme, ...]:
+    """In C, and with SHA-3 in assembly; and with less RAM, for which it works some things out twice."""
+    name, flags = f"ML-DSA-{size}", (f"-DMLD_CONFIG_PARAMETER_SET={size}",)
+    return (signature_by_trials(name, "mldsa-native", "mldsa.c", adds, MLDSA, SHA3, flags=flags,
+                                targets=("amd64", "Cortex-M4", "Cortex-M0+"), without="avr-gcc cannot make its stack frame of over 32 KB"),
+            signature_by_trials(name, "mldsa-native, less RAM", "mldsa.c", adds, MLDSA, SHA3, flags=(*flags, "-DMLD_CONFIG_REDUCE_RAM"),
+                                targets=("Cortex-M0+",), without="the others have the room; on an AVR with 63 KB of RAM it meets its "
+                                "vectors, but a mean of its signatures would take minutes to simulate"),
+            signature_by_trials(name, "mldsa-native, assembly", "mldsa.c", adds, MLDSA, SHA3_M4, flags=flags, **M4_ALONE))
+
+
+def micro_ecc(make: Callable[..., Scheme], name: str, file: str, adds: int, curve: str, *code: Code) -> tuple[Scheme, Scheme]:
+    """In C and in assembly, both with this curve alone."""
+    flags = (f"-DLAB_{curve.upper()}", '-DLAB_CURVE_BY="curve_micro_ecc.h"',
+             *(f"-DuECC_SUPPORTS_{known}={int(known == curve)}" for known in UECC_CURVES))
+    short = curve == "secp160r1"
+    in_c: dict[str, Any] = {} if short else {"targets": ("amd64", "Cortex-M4", "Cortex-M0+"), "without": SLOW_IN_C}
+    return (make(name, "micro-ecc", file, adds, UECC, *code, flags=flags, by_target=IN_C, **in_c),
+            make(name, "micro-ecc, assembly", file, adds, UECC, *code, flags=flags,
+                 by_target=IN_ASSEMBLY_160 if short else IN_ASSEMBLY, targets=BARE_CHIPS, without=NO_ASSEMBLY))
+
+
+# By name: bytes of a signature at most, and the curve. secp160r2 is study 1's.
+OPENSSL = (("ECDSA secp160r1", 48, ("-DLAB_SECP160R1", '-DLAB_GROUP="secp160r1"')),
+           ("ECDSA secp160r2", 48, ("-DLAB_SECP160R2", '-DLAB_GROUP="secp160r2"')),
+           ("ECDSA P-256", 72, ("-DLAB_SECP256R1", '-DLAB_GROUP="prime256v1"')),
+           ("Ed25519", 64, ()))
+
+SIGNATURES = (
+    *micro_ecc(signature, "ECDSA secp160r1", "ecdsa.c", 40, "secp160r1", BEARSSL_SHA256),
+    *micro_ecc(signature, "ECDSA secp256k1", "ecdsa.c", 64, "secp256k1", BEARSSL_SHA256),
+    *micro_ecc(signature, "ECDSA P-256", "ecdsa.c", 64, "secp256r1", BEARSSL_SHA256),
+    signature("ECDSA P-256", "P256-Cortex-M4", "ecdsa.c", 64, P256_M4, BEARSSL_SHA256, **M4_ALONE),
+    signature("Ed25519", "Monocypher", "ed25519.c", 64, MONOCYPHER, ED25519),
+    *(signature(name, "OpenSSL 3", "openssl.c", adds, flags=flags, link={"amd64": ("-lcrypto",)}, targets=("amd64",),
+                without="it is for machines with an operating system") for name, adds, flags in OPENSSL),
+    *ml_dsa(44, 2420),
+    *ml_dsa(65, 3309),
+    signature("FN-DSA-512", "c-fn-dsa", "fndsa.c", 666, FN_DSA_C, SHA3, targets=("amd64", "Cortex-M4", "Cortex-M0+"),
+              without="it does not compile where an int has 16 bits"),
+    signature("FN-DSA-512", "c-fn-dsa, assembly", "fndsa.c", 666, FN_DSA_C, FN_DSA_M4, SHA3_M4, **M4_ALONE),
+)
+AGREEMENTS = (
+    *micro_ecc(ecdh, "ECDH secp256k1", "ecdh.c", 64, "secp256k1"),
+    *micro_ecc(ecdh, "ECDH P-256", "ecdh.c", 64, "secp256r1"),
+    ecdh("ECDH P-256", "P256-Cortex-M4", "ecdh.c", 64, P256_M4, **M4_ALONE),
+    ecdh("X25519", "Monocypher", "x25519.c", 32, MONOCYPHER),
+    *ml_kem(512, 768),
+    *ml_kem(768, 1088),
+    *ml_kem(1024, 1568),
+)
+
 SCHEMES: tuple[Scheme, ...] = (
     check("Adler-32", "adler.c", 4),
     check("CRC-16", "crc.c", 2, "-DCRC16"),
@@ -183,4 +307,6 @@ SCHEMES: tuple[Scheme, ...] = (
          by_target={name: ("-DHEAP_BYTES=9216",) for name in BARE_CHIPS},
          link={name: ("--specs=nosys.specs",) for name in BARE_CHIPS}),
     Scheme("SHA-256", "BearSSL", "hash", "sha256.c", (Step("hash", lengths=(8, KILOBYTE)),), 0, "", (BEARSSL_SHA256,)),
+    *SIGNATURES,
+    *AGREEMENTS,
 )

@@ -6,9 +6,11 @@ SPDX-License-Identifier: MIT
 from __future__ import annotations
 
 import functools
+import os
 import re
 import subprocess
 import tempfile
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +28,8 @@ PATIENCE = 1800.0  # seconds for all runs of one step; the longest takes about 6
 MARKS = ("lab_begin", "lab_end", "lab_result", "lab_over")
 SECTIONS = ("-std=gnu11", "-ffunction-sections", "-fdata-sections", "-fno-common")
 LINK = ("-Wl,--gc-sections", "-Wl,--build-id=none")
+# Neither libc nor OpenSSL chooses by the processor, and all is linked before the first run.
+ENVIRONMENT = {callgrind.TUNABLES.split("=", 1)[0]: callgrind.TUNABLES.split("=", 1)[1], "OPENSSL_ia32cap": "0:0", "LD_BIND_NOW": "1"}
 
 
 class DoesNotFit(Exception):
@@ -130,16 +134,25 @@ def parse(said: str, what: Path) -> list[Run]:
     return runs
 
 
-@functools.cache
+HOST_LOCK = threading.Lock()
+
+
 def host(name: str) -> Path:
-    """The program that simulates a chip, compiled."""
+    """The program that simulates a chip, compiled once: one that runs cannot be written."""
+    with HOST_LOCK:
+        return compiled_host(name)
+
+
+@functools.cache
+def compiled_host(name: str) -> Path:
     folder = Path(unicorn.__file__).parent
     more: dict[str, list[object]] = {
         "avr": ["-I/usr/include/simavr", "-lsimavr", "-lelf"],
         "thumb": [f"-I{folder}/include", folder / "lib" / "libunicorn.so.2", f"-Wl,-rpath,{folder}/lib", "-lelf"]}
     HOSTS.mkdir(parents=True, exist_ok=True)
-    run(["gcc", "-O2", "-std=gnu11", "-Wall", "-Wextra", HERE / "hosts" / f"{name}.c", "-o", HOSTS / name, *more[name]])
-    return HOSTS / name
+    made = HOSTS / f"{name}-{os.getpid()}"  # as another process may run the old one
+    run(["gcc", "-O2", "-std=gnu11", "-Wall", "-Wextra", HERE / "hosts" / f"{name}.c", "-o", made, *more[name]])
+    return made.replace(HOSTS / name)
 
 
 def simulated(command: Sequence[object], image: Path) -> list[Run]:
@@ -180,7 +193,7 @@ class Amd64(Machine):
         with tempfile.TemporaryDirectory(dir=BUILD) as folder:
             output = Path(folder) / "out"
             done = subprocess.run(["valgrind", "--tool=callgrind", f"--callgrind-out-file={output}", image],
-                                  env=dict([callgrind.TUNABLES.split("=", 1), ["LD_BIND_NOW", "1"]]), capture_output=True, text=True, timeout=PATIENCE, check=False)
+                                  env=ENVIRONMENT, capture_output=True, text=True, timeout=PATIENCE, check=False)
             if done.returncode:
                 raise SystemExit(f"lab: {image.name} failed in valgrind:\n{done.stdout}{done.stderr}")
             depths = [int(line.split()[1]) for line in done.stdout.splitlines() if line.startswith("stack ")]
@@ -201,12 +214,14 @@ def thumb(name: str, core: str, *flags: str, flash: int, ram: int) -> Thumb:
 
 
 # What is too big for a chip is linked all the same: its size can be told, and a larger one tried.
-UNBOUNDED = ("-Wl,--defsym=__DATA_REGION_LENGTH__=0xff00", "-Wl,--defsym=__TEXT_REGION_LENGTH__=1M")
+UNBOUNDED = ("-Wl,--defsym=__DATA_REGION_LENGTH__=0xff00",
+             "-Wl,--defsym=__TEXT_REGION_LENGTH__=1M")
 
 
 def avr(name: str, mcu: str, flash: int, ram: int, ramend: int = 0) -> Avr:
-    return Avr(name, "cycles", "avr-gcc", (f"-mmcu={mcu}", "-Os"), flash, ram, UNBOUNDED, mcu=mcu,
-               ramend=ramend or 0x100 + ram - 1)
+    ramend = ramend or 0x100 + ram - 1
+    return Avr(name, "cycles", "avr-gcc", (f"-mmcu={mcu}", "-Os"), flash, ram,
+               (*UNBOUNDED, f"-Wl,--defsym=__stack={ramend:#x}"), mcu=mcu, ramend=ramend)
 
 
 # The chip that each is compared with: study 2's STM32F411, a SAMD21 of the common size.
