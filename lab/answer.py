@@ -1,6 +1,7 @@
-"""What does a verified message cost a node? Schemes ranked, by years of battery.     make lab-answer
+"""What does a verified message cost a node? Schemes, by years of battery.     make lab-answer
 
-    python -m lab.answer [--target NAME] [--every TIME] [--battery NAME] [--sleep µA] [--bitrate N]
+    python -m lab.answer [--target NAME] [--every TIME] [--battery NAME] [--sleep µA]
+                         [--bitrate N]
     python -m lab.answer --fits
     python -m lab.answer --draw
 
@@ -42,7 +43,8 @@ def target(text: str) -> str:
     for name in MODELS:
         if text.casefold() == name.casefold():
             return name
-    raise argparse.ArgumentTypeError(f"{text}: there is a model of the energy of {' and '.join(MODELS)}")
+    known = " and ".join(MODELS)
+    raise argparse.ArgumentTypeError(f"{text}: there is a model of the energy of {known}")
 
 
 def positive(kind: Callable[[str], float]) -> Callable[[str], float]:
@@ -64,7 +66,8 @@ def can_bits(message: int) -> int:
     return sum(47 + 8 * size + (33 + 8 * size) // 4 for size in [8] * whole + [rest] * (rest > 0))
 
 
-def of_heartbeat(scheme: Scheme, name: str, steps: tuple[str, ...], known: dict[tuple[str, ...], Count]) -> Count | None:
+def of_heartbeat(scheme: Scheme, name: str, steps: tuple[str, ...],
+                 known: dict[tuple[str, ...], Count]) -> Count | None:
     for step in steps:
         if count := known.get((scheme.name, scheme.by, step, str(HEARTBEAT), name)):
             return count
@@ -74,35 +77,42 @@ def of_heartbeat(scheme: Scheme, name: str, steps: tuple[str, ...], known: dict[
 def missing(count: Count, machine: Machine, flash: int = 0, ram: int = 0) -> str:
     """By how much it does not fit beside what has so much flash and RAM already; "" if it fits."""
     assert machine.flash is not None and machine.ram is not None
-    over = {"flash": count.flash + flash - machine.flash, "RAM": count.ram + count.stack + ram - machine.ram}
+    over = {"flash": count.flash + flash - machine.flash,
+            "RAM": count.ram + count.stack + ram - machine.ram}
     return ", ".join(f"{what} +{by:,}" for what, by in over.items() if by > 0)
 
 
-def ranked(name: str, every: float, battery: str, sleep: float, bitrate: float) -> list[tuple[float, str, str]]:
+def ranked(name: str, every: float, battery: str, sleep: float,
+           bitrate: float) -> list[tuple[float, str, str]]:
     """By years of battery: these, the scheme, its line."""
     known = counts.read()
-    rows = [row(scheme, count, MODELS[name], every, battery, sleep, bitrate) for scheme in SCHEMES
-            if scheme.against and (count := of_heartbeat(scheme, name, MAKES, known)) is not None]
+    rows = [row(scheme, count, MODELS[name], every, battery, sleep, bitrate)
+            for scheme in SCHEMES if scheme.against
+            and (count := of_heartbeat(scheme, name, MAKES, known)) is not None]
     return sorted(rows, key=lambda row: -row[0])
 
 
 def answer(name: str, every: float, battery: str, sleep: float, bitrate: float) -> list[str]:
     unit = MACHINES[name].unit
-    head = [f"{name}, a heartbeat every {every:g} s, {BATTERIES[battery].name}, {sleep:g} µA asleep.", "",
+    head = [f"{name}, a heartbeat every {every:g} s, {BATTERIES[battery].name}, "
+            f"{sleep:g} µA asleep.", "",
             f"{'':<33}{'bytes':>5}{unit:>13}{'ms':>10}{'bus':>8}{'µJ':>10}{'years':>6}  against"]
     return head + [line for _, _, line in ranked(name, every, battery, sleep, bitrate)]
 
 
 def picture() -> str:
     """The years, on the machine and with the battery that are asked for if nothing is said."""
-    colours = {scheme.title: FIRST if scheme.family == "signature" else OURS if scheme.family == "MAC" else GREY
+    colours = {scheme.title: {"signature": FIRST, "MAC": OURS}.get(scheme.family, GREY)
                for scheme in SCHEMES}
     rows = ranked("ATmega328P", 1.0, "cr2032", MODELS["ATmega328P"].sleep, 500_000)
-    shown = [(title, lasts, f"{lasts:.2f}" if lasts >= 0.01 else "below 0.01", colours[title]) for lasts, title, _ in rows]
+    shown = [(title, lasts, f"{lasts:.2f}" if lasts >= 0.01 else "below 0.01", colours[title])
+             for lasts, title, _ in rows]
     height = TOP + len(shown) * ROW_HEIGHT + 12
-    lines = bars("Years of a CR2032: an ATmega328P sends a heartbeat each second, checked in these ways", shown, TOP,
-                 (WIDTH - LEFT - MARGIN) / max(lasts for _, lasts, _, _ in shown))
-    head = (f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" '
+    lines = bars(
+        "Years of a CR2032: an ATmega328P sends a heartbeat each second, checked in these ways",
+        shown, TOP, (WIDTH - LEFT - MARGIN) / max(lasts for _, lasts, _, _ in shown))
+    head = (f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
+            f'viewBox="0 0 {WIDTH} {height}" '
             f'font-family="sans-serif" font-size="13" fill="{GREY}">')
     return "\n".join([head, *lines, "</svg>", ""])
 
@@ -118,7 +128,7 @@ def row(scheme: Scheme, count: Count, model: Model, every: float, battery: str, 
     notes = "too slow" if took > every else f"no room: {over}" if over else scheme.against
     return lasts, scheme.title, (
         f"{scheme.title:<33}{message:>5}{count.mean:>13,}{took * 1e3:>10,.2f}{share:>8.3%}"
-                   f"{joules * 1e6:>10,.2f}{lasts:>6.2f}  {notes}")
+        f"{joules * 1e6:>10,.2f}{lasts:>6.2f}  {notes}")
 
 
 def fits() -> list[str]:
@@ -128,34 +138,42 @@ def fits() -> list[str]:
     flash = int(own["size", AGENT, "bytes"])
     ram = 260 + int(own["cost", AGENT, "stack"])
     machine = MACHINES["ATmega328P"]
-    lines = [f"Beside the agent, which takes {flash} bytes of flash and {ram} of RAM, on an ATmega328P:",
+    lines = [f"Beside the agent, which takes {flash} bytes of flash and {ram} of RAM, "
+             "on an ATmega328P:",
              f"{'':<33}{'step':<9}{'flash':>8}{'RAM':>7}{'stack':>7}"]
     for scheme in SCHEMES:
         count = of_heartbeat(scheme, machine.name, VERIFIES, known)
         if count is not None:
             over = missing(count, machine, flash, ram)
-            lines.append(f"{scheme.title:<33}{count.step:<9}{count.flash:>8,}{count.ram:>7,}{count.stack:>7,}  "
-                         + (f"no room: {over}" if over else "fits"))
+            lines.append(f"{scheme.title:<33}{count.step:<9}{count.flash:>8,}{count.ram:>7,}"
+                         f"{count.stack:>7,}  " + (f"no room: {over}" if over else "fits"))
     return lines
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make lab-answer", description=__doc__.partition("\n")[0])
-    parser.add_argument("--target", type=target, default="ATmega328P", help="atmega328p or cortex-m4")
-    parser.add_argument("--every", type=seconds, default=1.0, metavar="TIME", help="100ms, 1s, 10min, 2h")
+    parser.add_argument("--target", type=target, default="ATmega328P",
+                        help="atmega328p or cortex-m4")
+    parser.add_argument("--every", type=seconds, default=1.0, metavar="TIME",
+                        help="100ms, 1s, 10min, 2h")
     parser.add_argument("--battery", choices=BATTERIES, default="cr2032")
-    parser.add_argument("--sleep", type=positive(float), metavar="µA", help="between messages; else the data sheet's")
-    parser.add_argument("--bitrate", type=positive(float), default=500_000.0, help="of the CAN bus")
-    parser.add_argument("--fits", action="store_true", help="what an ATmega328P has room for beside the agent")
+    parser.add_argument("--sleep", type=positive(float), metavar="µA",
+                        help="between messages; else the data sheet's")
+    parser.add_argument("--bitrate", type=positive(float), default=500_000.0,
+                        help="of the CAN bus")
+    parser.add_argument("--fits", action="store_true",
+                        help="what an ATmega328P has room for beside the agent")
     parser.add_argument("--draw", action="store_true", help="draw answer.svg again")
     options = parser.parse_args()
     if options.fits:
         print("\n".join(fits()))
         return
     sleep = MODELS[options.target].sleep if options.sleep is None else options.sleep
-    print("\n".join(answer(options.target, options.every, options.battery, sleep, options.bitrate)))
+    print("\n".join(answer(options.target, options.every, options.battery, sleep,
+                           options.bitrate)))
     print(f"\nms and µJ are a model: {MODELS[options.target].source}.\n"
-          "The bus and its transceiver take energy, too; it is not in these figures. Forgery: by anybody\n"
+          "The bus and its transceiver take energy, too; it is not in these figures. "
+          "Forgery: by anybody\n"
           "who has not the key. Forgery by all: by those who can verify, too.")
     if sys.argv[1:] in ([], ["--draw"]):
         figures.keep_picture(PICTURE, picture(), again=options.draw)

@@ -1,4 +1,4 @@
-"""What a cycle or an instruction costs, by data sheets and published measurements: models, all of them.
+"""What a cycle or an instruction costs: models, from data sheets and published measurements.
 
 SPDX-License-Identifier: MIT
 """
@@ -25,7 +25,6 @@ MODELS = {
     "Cortex-M4": Model(0.96, 96_000_000, 1.2, 9.0,
                        "an STM32F411 at 96 MHz and 3 V, as published; 9 µA in stop mode"),
 }
-VOLTS = 3.0
 
 
 @dataclass(frozen=True)
@@ -56,5 +55,6 @@ SECONDS_A_YEAR = 365.25 * 86400
 def years(battery: Battery, joules: float, every: float, sleep: float) -> float:
     """How long a battery lasts, with a message of so many joules every so many seconds, and µA of
     sleep in between. The battery's own loss runs beside."""
-    watts = joules / every + sleep * 1e-6 * battery.volts + battery.joules * battery.yearly_loss / SECONDS_A_YEAR
+    loss = battery.joules * battery.yearly_loss / SECONDS_A_YEAR
+    watts = joules / every + sleep * 1e-6 * battery.volts + loss
     return battery.joules / watts / SECONDS_A_YEAR

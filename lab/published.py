@@ -39,12 +39,15 @@ PAIRS = (
     ("ECDSA-secp256k1", "ECDSA secp256k1", "micro-ecc, assembly", ""),
     ("Kyber512", "ML-KEM-512", "mlkem-native", "the standard hashes less; published with assembly"),
     ("Kyber768", "ML-KEM-768", "mlkem-native", "the standard hashes less; published with assembly"),
-    ("Kyber1024", "ML-KEM-1024", "mlkem-native", "the standard hashes less; published with assembly"),
+    ("Kyber1024", "ML-KEM-1024", "mlkem-native",
+     "the standard hashes less; published with assembly"),
     ("Dilithium2", "ML-DSA-44", "mldsa-native", "other parameters than the standard's"),
     ("Dilithium3", "ML-DSA-65", "mldsa-native", "other parameters than the standard's"),
-    ("Falcon-512", "FN-DSA-512", "c-fn-dsa", "another way to make keys; published without assembly"),
+    ("Falcon-512", "FN-DSA-512", "c-fn-dsa",
+     "another way to make keys; published without assembly"),
 )
-STEPS = {"KeyGen": "key", "Encaps": "encapsulate", "Decaps": "decapsulate", "Sign": "sign", "Verify": "verify"}
+STEPS = {"KeyGen": "key", "Encaps": "encapsulate", "Decaps": "decapsulate", "Sign": "sign",
+         "Verify": "verify"}
 
 
 @dataclass(frozen=True)
@@ -76,27 +79,31 @@ def fit(pairs: list[tuple[float, float]]) -> Fit:
 
 
 def counted() -> list[tuple[Operation, int, str]]:
-    """The published operations that the lab has counted, with our instructions, and what differs."""
+    """The published operations that the lab has counted, our instructions, and what differs."""
     known = counts.read()
     found: list[tuple[Operation, int, str]] = []
     for theirs, ours, by, differs in PAIRS:
         for operation in published():
             if operation.scheme == theirs:
-                matching = [count for count in known.values() if (count.scheme, count.by, count.step, count.target)
-                            == (ours, by, STEPS[operation.name], TARGET)]
+                wanted = ours, by, STEPS[operation.name], TARGET
+                matching = [count for count in known.values()
+                            if (count.scheme, count.by, count.step, count.target) == wanted]
                 if matching:  # of several lengths of the message the shortest, as the study's was
-                    found.append((operation, min(matching, key=lambda count: count.length).mean, differs))
+                    shortest = min(matching, key=lambda count: count.length)
+                    found.append((operation, shortest.mean, differs))
     return found
 
 
 def by_cycles(operations: list[Operation]) -> list[str]:
     line = fit([(operation.cycles, operation.joules) for operation in operations])
     schemes = {operation.scheme for operation in operations}
-    far = sorted(((operation.joules * 1e9 / operation.cycles / line.nanojoules - 1, operation) for operation in operations),
-                 key=lambda pair: -abs(pair[0]))
-    named = [f"{operation.scheme} {operation.name} {off:+.0%}" for off, operation in far if abs(off) > OUTLIER]
-    return [f"{len(operations)} operations of {len(schemes)} schemes: {line.nanojoules:.3f} nJ a cycle, the median; "
-            f"they vary by {line.spread:.1%}.", *wrapped(f"More than {OUTLIER:.0%} off: ", named)]
+    far = sorted(((operation.joules * 1e9 / operation.cycles / line.nanojoules - 1, operation)
+                  for operation in operations), key=lambda pair: -abs(pair[0]))
+    named = [f"{operation.scheme} {operation.name} {off:+.0%}" for off, operation in far
+             if abs(off) > OUTLIER]
+    return [f"{len(operations)} operations of {len(schemes)} schemes: {line.nanojoules:.3f} nJ "
+            f"a cycle, the median; they vary by {line.spread:.1%}.",
+            *wrapped(f"More than {OUTLIER:.0%} off: ", named)]
 
 
 def wrapped(head: str, words: list[str], width: int = 96) -> list[str]:
@@ -111,20 +118,23 @@ def wrapped(head: str, words: list[str], width: int = 96) -> list[str]:
 
 def comparison(rows: list[tuple[Operation, int, str]]) -> list[str]:
     model = MODELS[TARGET].nanojoules
-    lines = [f"{'published':<18}{'operation':<9}{'instructions':>13}{'model, µJ':>12}{'published':>12}{'ratio':>7}"
-             f"{'nJ each':>9}"]
-    for operation, instructions, differs in sorted(rows, key=lambda row: (row[0].scheme, row[0].joules)):
+    lines = [f"{'published':<18}{'operation':<9}{'instructions':>13}{'model, µJ':>12}"
+             f"{'published':>12}{'ratio':>7}{'nJ each':>9}"]
+    in_order = sorted(rows, key=lambda row: (row[0].scheme, row[0].joules))
+    for operation, instructions, differs in in_order:
         modelled = instructions * model * 1e-9
         ratio = modelled / operation.joules
-        mark = "" if ALLOWED[0] <= ratio <= ALLOWED[1] else f"  {differs}" if differs else "  not explained"
-        lines.append(f"{operation.scheme:<18}{operation.name:<9}{instructions:>13,}{modelled * 1e6:>12,.1f}"
-                     f"{operation.joules * 1e6:>12,.1f}{ratio:>7.2f}{operation.joules * 1e9 / instructions:>9.3f}{mark}")
+        mark = "" if ALLOWED[0] <= ratio <= ALLOWED[1] else "  " + (differs or "not explained")
+        lines.append(f"{operation.scheme:<18}{operation.name:<9}{instructions:>13,}"
+                     f"{modelled * 1e6:>12,.1f}{operation.joules * 1e6:>12,.1f}{ratio:>7.2f}"
+                     f"{operation.joules * 1e9 / instructions:>9.3f}{mark}")
     return lines
 
 
 def dots(points: list[tuple[float, float]], colour: str) -> list[str]:
     """Of joules, and of how far off the fit is."""
-    return [f'<circle cx="{LEFT + (log10(joules) - LOWEST) * DECADE:.1f}" cy="{MIDDLE - off * PERCENT * 100:.1f}" r="3" '
+    return [f'<circle cx="{LEFT + (log10(joules) - LOWEST) * DECADE:.1f}" '
+            f'cy="{MIDDLE - off * PERCENT * 100:.1f}" r="3" '
             f'fill="{colour}" fill-opacity="0.7"/>' for joules, off in points]
 
 
@@ -132,23 +142,28 @@ def picture(operations: list[Operation], rows: list[tuple[Operation, int, str]])
     """How far the joules of each operation lie off the two fits."""
     by_cycle = fit([(operation.cycles, operation.joules) for operation in operations]).nanojoules
     model = MODELS[TARGET].nanojoules
-    lines = [f'<text x="{LEFT}" y="20" font-weight="bold">How far published joules lie off a fit</text>',
+    lines = [f'<text x="{LEFT}" y="20" font-weight="bold">'
+             'How far published joules lie off a fit</text>',
              f'<circle cx="{LEFT + 4}" cy="36" r="3" fill="{FIRST}"/>'
-             f'<text x="{LEFT + 14}" y="40">joules for each cycle, all {len(operations)} operations</text>',
+             f'<text x="{LEFT + 14}" y="40">'
+             f'joules for each cycle, all {len(operations)} operations</text>',
              f'<circle cx="{LEFT + 374}" cy="36" r="3" fill="{OURS}"/>'
-             f'<text x="{LEFT + 384}" y="40">for each instruction, the {len(rows)} that the lab counts</text>']
+             f'<text x="{LEFT + 384}" y="40">'
+             f'for each instruction, the {len(rows)} that the lab counts</text>']
     for off in (-50, -25, 0, 25, 50):
         y = MIDDLE - off * PERCENT
-        lines += [f'<line x1="{LEFT}" y1="{y}" x2="{WIDTH - 20}" y2="{y}" stroke="{GREY}" stroke-opacity="0.4"/>',
+        lines += [f'<line x1="{LEFT}" y1="{y}" x2="{WIDTH - 20}" y2="{y}" stroke="{GREY}" '
+                  'stroke-opacity="0.4"/>',
                   f'<text x="{LEFT - 8}" y="{y + 4}" text-anchor="end">{off:+d} %</text>']
-    for power, name in ((-4, "0.1 mJ"), (-3, "1 mJ"), (-2, "10 mJ"), (-1, "0.1 J"), (0, "1 J"), (1, "10 J")):
+    for power, name in enumerate(("0.1 mJ", "1 mJ", "10 mJ", "0.1 J", "1 J", "10 J"), start=-4):
         x = LEFT + (power - LOWEST) * DECADE
         lines.append(f'<text x="{x}" y="{HEIGHT - 8}" text-anchor="middle">{name}</text>')
     lines += dots([(operation.joules, operation.joules * 1e9 / operation.cycles / by_cycle - 1)
                    for operation in operations], FIRST)
     lines += dots([(operation.joules, operation.joules * 1e9 / instructions / model - 1)
                    for operation, instructions, _ in rows], OURS)
-    head = (f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" '
+    head = (f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" '
+            f'viewBox="0 0 {WIDTH} {HEIGHT}" '
             f'font-family="sans-serif" font-size="13" fill="{GREY}">')
     return "\n".join([head, *lines, "</svg>", ""])
 
@@ -158,10 +173,12 @@ def main() -> None:
         raise SystemExit("usage: python3 -m lab.published [--draw]")
     operations, rows = published(), counted()
     print("\n".join(by_cycles(operations)))
-    same = [(instructions, operation.joules) for operation, instructions, differs in rows if not differs]
+    same = [(instructions, operation.joules) for operation, instructions, differs in rows
+            if not differs]
     if same:
         line = fit([(float(count), joules) for count, joules in same])
-        print(f"\n{len(same)} operations whose instructions the lab counts: {line.nanojoules:.3f} nJ an instruction, the median; "
+        print(f"\n{len(same)} operations whose instructions the lab counts: "
+              f"{line.nanojoules:.3f} nJ an instruction, the median; "
               f"they vary by {line.spread:.1%}.")
     print()
     print("\n".join(comparison(rows)))

@@ -40,7 +40,8 @@ class Source:
 
 @functools.cache
 def table() -> dict[str, Source]:
-    rows = [line.split("\t") for line in TABLE.read_text().splitlines() if line and not line.startswith("#")]
+    rows = [line.split("\t") for line in TABLE.read_text().splitlines()
+            if line and not line.startswith("#")]
     return {source.name: source for source in (Source(*row) for row in rows)}
 
 
@@ -87,14 +88,16 @@ def of_debian(source: Source, scratch_folder: Path, suite: str = "") -> tuple[Pa
     A version without Debian's revision is the same in all of them: security brings new ones."""
     deb_src_lists(scratch_folder, suite)
     (scratch_folder / "lists" / "partial").mkdir(parents=True)
-    apt = ["apt-get", "-q", "-o", "Dir::Etc::sourcelist=/dev/null", "-o", f"Dir::Etc::sourceparts={scratch_folder}/parts",
+    apt = ["apt-get", "-q", "-o", "Dir::Etc::sourcelist=/dev/null",
+           "-o", f"Dir::Etc::sourceparts={scratch_folder}/parts",
            "-o", f"Dir::State::lists={scratch_folder}/lists", "-o", "APT::Sandbox::User=root"]
     run([*apt, "update"], cwd=scratch_folder)
     wanted = f"{source.name}={source.version}" if "-" in source.version else source.name
     run([*apt, "source", "--download-only", "--tar-only", wanted], cwd=scratch_folder)
     archives = list(scratch_folder.glob(f"{source.name}_*.orig.tar.*"))
     if len(archives) != 1:
-        raise SystemExit(f"sources: {source.name}: one upstream archive is expected, not {len(archives)}")
+        raise SystemExit(f"sources: {source.name}: one upstream archive is expected, "
+                         f"not {len(archives)}")
     unpacked = scratch_folder / "unpacked"
     unpacked.mkdir()
     run(["tar", "-xf", archives[0], "-C", unpacked, "--strip-components=1"])
@@ -102,8 +105,9 @@ def of_debian(source: Source, scratch_folder: Path, suite: str = "") -> tuple[Pa
 
 
 def of_pip(source: Source, scratch_folder: Path) -> tuple[Path, str]:
-    run([sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
-         "--no-binary", ":all:", "--dest", scratch_folder, f"{source.name}=={source.version}"])
+    run([sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check",
+         "--no-deps", "--no-binary", ":all:", "--dest", scratch_folder,
+         f"{source.name}=={source.version}"])
     archive, = scratch_folder.glob("*.tar.gz")
     unpacked = scratch_folder / "unpacked"
     unpacked.mkdir()
@@ -124,12 +128,14 @@ def fetched(name: str) -> Path:
         return source.folder
     client, fetch = CLIENTS[source.kind]
     if client != "pip" and shutil.which(client) is None:
-        raise SystemExit(f"sources: {name} {source.version} is fetched by {client}, which is not installed")
+        raise SystemExit(f"sources: {name} {source.version} is fetched by {client}, "
+                         "which is not installed")
     print(f"sources: fetching {name} {source.version} by {client}", file=sys.stderr)
     with scratch() as folder:
         unpacked, sha256 = fetch(source, Path(folder))
         if sha256 != source.sha256:
-            raise SystemExit(f"sources: {name} {source.version} has the SHA-256 {sha256}, and must have {source.sha256}")
+            raise SystemExit(f"sources: {name} {source.version} has the SHA-256 {sha256}, "
+                             f"and must have {source.sha256}")
         shutil.rmtree(source.folder, ignore_errors=True)
         source.folder.parent.mkdir(parents=True, exist_ok=True)
         shutil.copytree(unpacked, source.folder, symlinks=True)
@@ -140,7 +146,8 @@ def fetched(name: str) -> Path:
 def main() -> None:
     for source in table().values():
         fetched(source.name)
-        print(f"{source.kind:<6} {source.name:<20} {source.version:<14} {source.sha256[:16]}…  {source.licence}")
+        print(f"{source.kind:<6} {source.name:<20} {source.version:<14} "
+              f"{source.sha256[:16]}…  {source.licence}")
 
 
 if __name__ == "__main__":

@@ -23,10 +23,12 @@ QUESTIONS = (  # the question, the scheme, its step, the bytes of the message, t
 MACHINES = ("amd64", "Cortex-M4", "ATmega328P")
 
 
-def found(known: dict[tuple[str, ...], Count], scheme: str, step: str, length: int, target: str) -> Count | None:
+def found(known: dict[tuple[str, ...], Count], scheme: str, step: str, length: int,
+          target: str) -> Count | None:
     """The first implementation of the table, which is portable C."""
+    wanted = scheme, step, length, target
     return next((count for count in known.values()
-                 if (count.scheme, count.step, count.length, count.target) == (scheme, step, length, target)), None)
+                 if (count.scheme, count.step, count.length, count.target) == wanted), None)
 
 
 def millijoules(count: Count) -> str:
@@ -36,14 +38,14 @@ def millijoules(count: Count) -> str:
 
 def rows() -> list[str]:
     known = counts.read()
-    lines = [f"{'':<26}{'published':>18}" + "".join(f"{name + ' ' + what:>14}" if what else f"{name:>12}" for name, what in (
-        ("amd64", ""), ("M4", ""), ("M4,", "mJ"), ("AVR", ""), ("AVR,", "mJ")))]
+    lines = [f"{'':<26}{'published':>18}{'amd64':>12}{'M4':>12}{'M4, mJ':>14}"
+             f"{'AVR':>12}{'AVR, mJ':>14}"]
     for question, scheme, step, length, row in QUESTIONS:
         published = "{} µs, {} mJ".format(*MILLIONS[row]) if row else ""
         line = f"{question:<26}{published:>18}"
         for name in MACHINES:
             count = found(known, scheme, step, length, name)
-            line += f"{count.mean if count else 0:>12,}" if count else f"{'-':>12}"
+            line += f"{count.mean:>12,}" if count else f"{'-':>12}"
             if name in MODELS:
                 line += f"{millijoules(count) if count else '-':>14}"
         lines.append(line)
@@ -51,14 +53,16 @@ def rows() -> list[str]:
     for way in ("1 kB, TCP, with its connection", "1 kB, TCP, one more"):
         instructions = int(sent["lab-wire", way, "instructions"])
         trips = int(sent["lab-wire", way, "round trips"])
-        lines.append(f"{way:<32}{'239 µs':>12}{instructions:>12,}  and {sent['lab-wire', way, 'system calls']} system calls, "
+        calls = sent["lab-wire", way, "system calls"]
+        lines.append(f"{way:<32}{'239 µs':>12}{instructions:>12,}  and {calls} system calls, "
                      f"{trips * 70} ms of round trips")
     return lines
 
 
 def main() -> None:
     print("\n".join(rows()))
-    print(f"\nThe study: a laptop in 2018, the JVM, secp160r2. Its joules are corrected: from its own energy_now lines the\n"
+    print("\nThe study: a laptop in 2018, the JVM, secp160r2. Its joules are corrected: "
+          "from its own energy_now lines the\n"
           f"last run took {CORRECTED_NET:,.0f} J net, where it says {PUBLISHED_NET:,.0f} J.")
 
 

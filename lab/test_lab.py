@@ -1,4 +1,7 @@
-"""The lab's own arithmetic, and that what it says of a program is true.   SPDX-License-Identifier: MIT"""
+"""The lab's own arithmetic, and that what it says of a program is true.
+
+SPDX-License-Identifier: MIT
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,19 @@ from sim.targets import ROOT
 
 
 def lab(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", *words], cwd=ROOT, capture_output=True, text=True, check=False)
+    return subprocess.run([sys.executable, "-m", *words], cwd=ROOT, capture_output=True, text=True,
+                          check=False)
+
+
+def image_of(source: Path, machine: targets.Machine, run: str, *, right: str = "true",
+             beside: str = "", size: bool = False) -> Path:
+    """A program whose only step does this; `beside` are its variables."""
+    source.write_text('#include "operation.h"\nSTEP(one)\n'
+                      'void one_prepare(unsigned n) { (void)n; }\n'
+                      f'{beside}\nvoid one_run(void) {{ {run} }}\n'
+                      f'bool one_right(void) {{ return {right}; }}\n')
+    scheme = Scheme(source.stem, "a test", "null", str(source), (Step("one"),), 0)
+    return counts.Builder(scheme, machine, machine.name).image(scheme.steps[0], 4, size=size)
 
 
 def test_every_step_of_every_scheme_has_its_counts_and_nothing_else_has() -> None:
@@ -26,7 +41,8 @@ def test_every_step_of_every_scheme_has_its_counts_and_nothing_else_has() -> Non
 
 
 def test_what_is_deterministic_has_one_cost() -> None:
-    random = {(scheme.name, scheme.by, step.name) for scheme in SCHEMES for step in scheme.steps if step.random}
+    random = {(scheme.name, scheme.by, step.name) for scheme in SCHEMES for step in scheme.steps
+              if step.random}
     for count in counts.read().values():
         assert 0 < count.least <= count.mean <= count.most
         assert count.least == count.most or count.key[:3] in random, count
@@ -39,16 +55,13 @@ def test_a_scheme_of_which_part_is_elsewhere_says_why() -> None:
 
 @pytest.mark.parametrize("target", targets.MACHINES)
 def test_a_loop_of_known_length_is_counted_exactly(target: str, tmp_path: Path) -> None:
-    """The same loop of 1,000 and of 2,000 rounds: the difference is what a round takes, 1,000 times."""
+    """The same loop of 1,000 and of 2,000 rounds differs by 1,000 times what a round takes."""
     cost = {}
+    machine = targets.MACHINES[target]
     for rounds in (1000, 2000):
-        source = tmp_path / "loop.c"
-        source.write_text('#include "operation.h"\nSTEP(loop)\nvoid loop_prepare(unsigned n) { (void)n; }\n'
-                          f'void loop_run(void) {{ for (unsigned i = 0; i < {rounds}; i++) __asm__ volatile("nop"); }}\n'
-                          'bool loop_right(void) { return true; }\n')
-        scheme = Scheme("loop", "a test", "null", str(source), (Step("loop"),), 0)
-        image = counts.Builder(scheme, targets.MACHINES[target], target).image(scheme.steps[0], rounds)
-        first, second = targets.MACHINES[target].runs(image)
+        first, second = machine.runs(image_of(
+            tmp_path / "loop.c", machine,
+            f'for (unsigned i = 0; i < {rounds}; i++) __asm__ volatile("nop");'))
         assert first == second
         cost[rounds] = first.cost
     per_round = {"amd64": 3, "Cortex-M4": 3, "Cortex-M0+": 4, "ATmega328P": 5}[target]
@@ -56,68 +69,60 @@ def test_a_loop_of_known_length_is_counted_exactly(target: str, tmp_path: Path) 
 
 
 def test_a_step_that_does_not_do_its_work_ends_the_program(tmp_path: Path) -> None:
-    source = tmp_path / "wrong.c"
-    source.write_text('#include "operation.h"\nSTEP(wrong)\nvoid wrong_prepare(unsigned n) { (void)n; }\n'
-                      'void wrong_run(void) {}\nbool wrong_right(void) { return false; }\n')
-    scheme = Scheme("wrong", "a test", "null", str(source), (Step("wrong"),), 0)
-    for name, machine in targets.MACHINES.items():
-        image = counts.Builder(scheme, machine, name).image(scheme.steps[0], 4)
+    for machine in targets.MACHINES.values():
+        image = image_of(tmp_path / "wrong.c", machine, "", right="false")
         with pytest.raises(SystemExit, match="did not do its work"):
             machine.runs(image)
 
 
 def test_a_stack_that_meets_the_variables_is_seen(tmp_path: Path) -> None:
-    source = tmp_path / "deep.c"
-    source.write_text('#include "operation.h"\nSTEP(deep)\nvoid deep_prepare(unsigned n) { (void)n; }\n'
-                      'static volatile uint8_t own[1200];\n'
-                      'void deep_run(void) { volatile uint8_t more[900]; more[0] = own[0]; own[1] = more[899]; }\n'
-                      'bool deep_right(void) { return true; }\n')
-    scheme = Scheme("deep", "a test", "null", str(source), (Step("deep"),), 0)
+    def deep(machine: targets.Machine) -> Path:
+        return image_of(tmp_path / "deep.c", machine,
+                        "volatile uint8_t more[900]; more[0] = own[0]; own[1] = more[899];",
+                        beside="static volatile uint8_t own[1200];")
+
     machine = targets.MACHINES["ATmega328P"]
-    image = counts.Builder(scheme, machine, machine.name).image(scheme.steps[0], 4)
     with pytest.raises(targets.DoesNotFit):
-        machine.runs(image)
+        machine.runs(deep(machine))
     larger = targets.LARGER["ATmega328P"][0]
-    run, _ = larger.runs(counts.Builder(scheme, larger, machine.name).image(scheme.steps[0], 4))
+    run, _ = larger.runs(deep(larger))
     assert run.stack >= 900
 
 
 def test_what_the_lab_adds_to_an_image_is_no_part_of_its_size(tmp_path: Path) -> None:
-    def sizes(more: str) -> tuple[int, int]:
-        source = tmp_path / "size.c"
-        source.write_text('#include "operation.h"\nSTEP(size)\nvoid size_prepare(unsigned n) { (void)n; }\n'
-                          f'volatile uint8_t {more};\nvoid size_run(void) {{ {more.partition("[")[0]}[0] = 1; }}\n'
-                          'bool size_right(void) { return true; }\n')
-        scheme = Scheme("size", "a test", "null", str(source), (Step("size"),), 0)
-        machine = targets.MACHINES["ATmega328P"]
-        found = targets.size(counts.Builder(scheme, machine, machine.name).image(scheme.steps[0], 4, size=True))
+    def sizes(name: str) -> tuple[int, int]:
+        found = targets.size(image_of(
+            tmp_path / "size.c", targets.MACHINES["ATmega328P"], f"{name}[0] = 1;",
+            beside=f"volatile uint8_t {name}[100];", size=True))
         return found.own_flash, found.own_ram
 
-    flash, ram = sizes("lab_buffer[100]")
-    assert sizes("buffer[100]") == (flash, ram + 100)
+    flash, ram = sizes("lab_buffer")
+    assert sizes("buffer") == (flash, ram + 100)
 
 
-def test_a_moved_figure_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_moved_figure_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = counts.FILE.read_text()
     key = ("CRC-16", "ours", "make", "4", "Cortex-M0+")
     count = counts.parse(text)[key]
     changed = tmp_path / "counts.tsv"
-    changed.write_text(text.replace(f"Cortex-M0+\t{count.least}\t{count.mean}\t{count.most}\t{count.flash}",
-                                    f"Cortex-M0+\t{count.least}\t{count.mean}\t{count.most}\t{count.flash + 1}"))
+    costs = f"Cortex-M0+\t{count.least}\t{count.mean}\t{count.most}\t"
+    changed.write_text(text.replace(f"{costs}{count.flash}\t", f"{costs}{count.flash + 1}\t"))
     assert changed.read_text() != text
     monkeypatch.setattr(counts, "FILE", changed)
     monkeypatch.setattr(sys, "argv", ["counts", "--only", "CRC-16", "--target", "Cortex-M0+"])
-    with pytest.raises(SystemExit, match=rf"CRC-16 \(ours\), make 4 bytes, Cortex-M0\+: flash was {count.flash + 1} "
-                                         rf"and is {count.flash}"):
+    says = rf"make 4 bytes, Cortex-M0\+: flash was {count.flash + 1} and is {count.flash}"
+    with pytest.raises(SystemExit, match=rf"CRC-16 \(ours\), {says}"):
         counts.main()
 
 
-def test_a_source_with_another_hash_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_source_with_another_hash_is_refused(monkeypatch: pytest.MonkeyPatch,
+                                               tmp_path: Path) -> None:
     monkeypatch.setattr(sources, "FOLDER", tmp_path / "sources")
     wrong = sources.Source("crate", "wrong", "1", "0" * 64, "MIT")
     (tmp_path / "unpacked").mkdir()
     monkeypatch.setattr(sources, "table", lambda: {"wrong": wrong})
-    monkeypatch.setattr(sources, "CLIENTS", {"crate": ("pip", lambda source, folder: (tmp_path / "unpacked", "1" * 64))})
+    monkeypatch.setattr(sources, "CLIENTS", {
+        "crate": ("pip", lambda source, folder: (tmp_path / "unpacked", "1" * 64))})
     with pytest.raises(SystemExit, match="has the SHA-256 1{64}, and must have 0{64}"):
         sources.fetched("wrong")
     assert not wrong.folder.exists()
@@ -135,13 +140,15 @@ def test_years_of_a_battery() -> None:
     lossless = energy.Battery("a test", 225, 3.0, 0.0)
     assert energy.years(lossless, 0, 1, 10) == pytest.approx(22_500 / 24 / 365.25)
     assert energy.years(lossless, 30e-6, 1, 10) == pytest.approx(22_500 / 24 / 365.25 / 2)
-    assert energy.years(energy.Battery("a test", 225, 3.0, 0.5), 0, 1, 1e-9) == pytest.approx(2, rel=1e-3)
+    lossy = energy.Battery("a test", 225, 3.0, 0.5)
+    assert energy.years(lossy, 0, 1, 1e-9) == pytest.approx(2, rel=1e-3)
 
 
 def test_every_heartbeat_has_its_row() -> None:
     said = lab("lab.answer")
     assert said.returncode == 0, said.stderr
-    named = {scheme.title for scheme in SCHEMES if {"make", "sign"} & {step.name for step in scheme.steps}
+    named = {scheme.title for scheme in SCHEMES
+             if {"make", "sign"} & {step.name for step in scheme.steps}
              and scheme.family != "format" and "ATmega328P" in scheme.targets}
     assert named <= {line[:33].rstrip() for line in said.stdout.splitlines()}
     assert max(map(len, said.stdout.splitlines())) <= 100
@@ -149,8 +156,9 @@ def test_every_heartbeat_has_its_row() -> None:
 
 @pytest.mark.parametrize("words, says", [
     (["--every", "3x"], "a time is wanted"), (["--every", "0s"], "a time is wanted"),
-    (["--target", "z80"], "there is a model of the energy of"), (["--sleep", "nan"], "a number above 0"),
-    (["--bitrate", "-1"], "a number above 0"), (["--battery", "lemon"], "invalid choice"), (["x"], "unrecognized")])
+    (["--target", "z80"], "there is a model of the energy of"),
+    (["--sleep", "nan"], "a number above 0"), (["--bitrate", "-1"], "a number above 0"),
+    (["--battery", "lemon"], "invalid choice"), (["x"], "unrecognized")])
 def test_bad_arguments_are_refused(words: list[str], says: str) -> None:
     said = lab("lab.answer", *words)
     assert said.returncode == 2 and says in said.stderr, said

@@ -1,4 +1,4 @@
-"""What sending costs: bytes and packets on the wire, instructions, system calls, round trips.     make lab-wire
+"""What sending costs: bytes, packets, instructions, system calls, round trips.     make lab-wire
 
     python -m lab.wire [--write | --kept]
 
@@ -64,15 +64,13 @@ class Way:
         return [sys.executable, IN_PYTHON] if self.in_python else [folder / "wire"]
 
 
-WAYS = (Way("a heartbeat, UDP", "udp"), Way("1 kB, TCP", "tcp"), Way("1 kB, TLS 1.3, P-256", "tls", "P-256"),
-        Way("1 kB, TLS 1.3, X25519", "tls", "X25519"), Way("1 kB, TLS 1.3, ML-KEM", "tls", "X25519MLKEM768", in_python=True))
-COLUMNS = ("bytes there", "bytes back", "packets there", "packets back", "round trips", "instructions", "system calls")
+WAYS = (Way("a heartbeat, UDP", "udp"), Way("1 kB, TCP", "tcp"),
+        Way("1 kB, TLS 1.3, P-256", "tls", "P-256"), Way("1 kB, TLS 1.3, X25519", "tls", "X25519"),
+        Way("1 kB, TLS 1.3, ML-KEM", "tls", "X25519MLKEM768", in_python=True))
+COLUMNS = ("bytes there", "bytes back", "packets there", "packets back", "round trips",
+           "instructions", "system calls")
 WIDTHS = (7, 6, 6, 5, 7, 12, 8)
 Row = dict[str, int]
-
-
-def commanded(*words: object) -> None:
-    run([*words])
 
 
 def is_bare_acknowledgement(packet: bytes) -> bool:
@@ -92,9 +90,10 @@ class Wire:
         if os.geteuid() != 0:
             raise SystemExit("lab-wire: only root may make network namespaces: run it as root")
         self.delay = delay
-        self.holders = [subprocess.Popen(["unshare", "--net", "sleep", "infinity"]) for _ in (NEAR, FAR)]
-        self.ends = [self.end(holder.pid, address, number)
-                     for number, (holder, address) in enumerate(zip(self.holders, (NEAR, FAR), strict=True))]
+        self.holders = [subprocess.Popen(["unshare", "--net", "sleep", "infinity"])
+                        for _ in (NEAR, FAR)]
+        self.ends = [self.end(holder.pid, address, number) for number, (holder, address)
+                     in enumerate(zip(self.holders, (NEAR, FAR), strict=True))]
         self.counted = [[0, 0], [0, 0]]  # by the end that sends: packets, bytes
         self.acknowledgements = self.connections = 0
         self.last = time.monotonic()
@@ -107,16 +106,17 @@ class Wire:
         deadline = time.monotonic() + PATIENCE
         while os.readlink(f"/proc/{process}/ns/net") == os.readlink("/proc/self/ns/net"):
             if time.monotonic() > deadline:
-                raise SystemExit("lab-wire: no namespace was made: is this a container without the right to?")
+                raise SystemExit("lab-wire: no namespace was made: is this a container without the "
+                                 "right to?")
             time.sleep(0.01)
         name = f"lab{os.getpid()}x{number}"
         file = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
         fcntl.ioctl(file, TUNSETIFF, struct.pack("16sH", name.encode(), IFF_TUN | IFF_NO_PI))
-        commanded("ip", "link", "set", "dev", name, "netns", process)
+        run(["ip", "link", "set", "dev", name, "netns", process])
         within = ["nsenter", "--net", "--target", process]
-        commanded(*within, "sh", "-c", "echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6")
-        commanded(*within, "ip", "address", "add", f"{address}/24", "dev", name)
-        commanded(*within, "ip", "link", "set", "dev", name, "up")
+        run([*within, "sh", "-c", "echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6"])
+        run([*within, "ip", "address", "add", f"{address}/24", "dev", name])
+        run([*within, "ip", "link", "set", "dev", name, "up"])
         return file
 
     def relay(self) -> None:
@@ -151,7 +151,8 @@ class Wire:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
         self.over = True
         self.thread.join()
         for file in self.ends:
@@ -162,18 +163,21 @@ class Wire:
 
 
 def programs(folder: Path) -> None:
-    """The client and server, and a certificate. It is the same each time, and so is the length of its
-    key's signatures: with ECDSA, bytes on the wire could not be compared. It protects nothing: the
-    key is known to all."""
-    run(["gcc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}", SOURCE, "-lssl", "-lcrypto",
-         "-o", folder / "wire"])
-    key = ed25519.Ed25519PrivateKey.from_private_bytes(hashlib.sha256(b"no secret: a key for tests").digest())
+    """The client and server, and a certificate. It is the same each time, and so is the length of
+    its key's signatures: with ECDSA, bytes on the wire could not be compared. It protects nothing:
+    the key is known to all."""
+    run(["gcc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}", SOURCE,
+         "-lssl", "-lcrypto", "-o", folder / "wire"])
+    key = ed25519.Ed25519PrivateKey.from_private_bytes(
+        hashlib.sha256(b"no secret: a key for tests").digest())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "agent")])
-    certificate = x509.CertificateBuilder(name, name, key.public_key(), 1, datetime.datetime(2020, 1, 1),
-                                          datetime.datetime(2100, 1, 1)).sign(key, None)
+    certificate = x509.CertificateBuilder(
+        name, name, key.public_key(), 1, datetime.datetime(2020, 1, 1),
+        datetime.datetime(2100, 1, 1)).sign(key, None)
     (folder / "certificate").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    (folder / "key").write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8,
-                                                   serialization.NoEncryption()))
+    (folder / "key").write_bytes(key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption()))
 
 
 class Sender:
@@ -184,18 +188,20 @@ class Sender:
         """What a client prints that sends so many messages to a new server."""
         place: list[object] = [self.way.protocol, FAR, PORT]
         server = subprocess.Popen(
-            self.wire.inside(1, *self.way.program(self.folder), "server", *place, self.folder / "certificate", self.folder / "key"),
+            self.wire.inside(1, *self.way.program(self.folder), "server", *place,
+                             self.folder / "certificate", self.folder / "key"),
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         assert server.stdout is not None
         try:
             if server.stdout.readline() != "ready\n":
                 raise SystemExit(f"lab-wire: no server: {server.communicate()[1]}")
-            client = [*before, *self.way.program(self.folder), "client", *place, count, self.folder / "certificate",
-                      self.way.group]
+            client = [*before, *self.way.program(self.folder), "client", *place, count,
+                      self.folder / "certificate", self.way.group]
             environment = {"LD_BIND_NOW": "1", "OPENSSL_ia32cap": "0", "PATH": os.environ["PATH"],
-                           **dict([callgrind.TUNABLES.split("=", 1)]), **({"WIRE_TIME": "1"} if timed else {})}
-            done = subprocess.run(self.wire.inside(0, *client), capture_output=True, text=True, timeout=PATIENCE,
-                                  check=False, env=environment)
+                           **dict([callgrind.TUNABLES.split("=", 1)]),
+                           **({"WIRE_TIME": "1"} if timed else {})}
+            done = subprocess.run(self.wire.inside(0, *client), capture_output=True, text=True,
+                                  timeout=PATIENCE, check=False, env=environment)
             if done.returncode:
                 raise SystemExit(f"lab-wire: {self.way.name}: {done.stderr}")
             self.wire.settle()
@@ -209,7 +215,8 @@ class Sender:
         before = [cell for side in self.wire.counted for cell in side]
         self.send(count)
         after = [cell for side in self.wire.counted for cell in side]
-        there, there_bytes, back, back_bytes = (new - old for old, new in zip(before, after, strict=True))
+        there, there_bytes, back, back_bytes = (
+            new - old for old, new in zip(before, after, strict=True))
         return [there_bytes, back_bytes, there, back]
 
     def least_packets(self, count: int) -> list[int]:
@@ -218,7 +225,8 @@ class Sender:
 
     def instructions(self, count: int) -> int:
         output = self.folder / "callgrind"
-        self.send(count, "valgrind", "--quiet", "--tool=callgrind", f"--callgrind-out-file={output}")
+        self.send(count, "valgrind", "--quiet", "--tool=callgrind",
+                  f"--callgrind-out-file={output}")
         return callgrind.parse(output.read_text()).main
 
     def system_calls(self, count: int) -> int:
@@ -245,7 +253,8 @@ def rows(wire: Wire, folder: Path, way: Way) -> dict[str, Row]:
     none, one = sender.measured(0), sender.measured(1)
     if way.protocol == "udp":
         return {way.name: minus(one, none)}
-    return {f"{way.name}, with its connection": minus(one, none), f"{way.name}, one more": minus(sender.measured(2), one)}
+    return {f"{way.name}, with its connection": minus(one, none),
+            f"{way.name}, one more": minus(sender.measured(2), one)}
 
 
 def minus(more: Sequence[int], less: Sequence[int]) -> Row:
@@ -259,15 +268,18 @@ def parse(text: str) -> figures.Figures:
 
 def steady(known: figures.Figures) -> figures.Figures:
     """Instructions to four digits: a few depend on how TLS records fall into packets."""
-    return {key: f"{int(cell):.3e}" if key[2] == "instructions" else cell for key, cell in known.items()}
+    return {key: f"{int(cell):.3e}" if key[2] == "instructions" else cell
+            for key, cell in known.items()}
 
 
 def table(found: dict[str, Row]) -> list[str]:
     lines = [f"{'':<42}{'bytes':>13}{'packets':>11}{'round':>7}{'instruc-':>12}{'system':>8}",
-             f"{'':<42}{'there':>7}{'back':>6}{'there':>6}{'back':>5}{'trips':>7}{'tions':>12}{'calls':>8}"]
+             f"{'':<42}{'there':>7}{'back':>6}{'there':>6}{'back':>5}{'trips':>7}{'tions':>12}"
+             f"{'calls':>8}"]
     for name, row in found.items():
         cells = [f"{row[column]:,}" if column in row else "-" for column in COLUMNS]
-        lines.append(f"{name:<42}" + "".join(f"{cell:>{width}}" for cell, width in zip(cells, WIDTHS, strict=True)))
+        lines.append(f"{name:<42}" + "".join(
+            f"{cell:>{width}}" for cell, width in zip(cells, WIDTHS, strict=True)))
     way = "1 kB, TCP, with its connection"
     sent = found[way]["bytes there"] + found[way]["bytes back"]
     low, high = (sent * each for each in NETWORK_MILLIJOULES_A_BYTE)
@@ -277,7 +289,8 @@ def table(found: dict[str, Row]) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make lab-wire", description="Counts what sending costs.")
     parser.add_argument("--write", action="store_true", help="put the counts into wire.tsv")
-    parser.add_argument("--kept", action="store_true", help="print the counts of wire.tsv, and count nothing")
+    parser.add_argument("--kept", action="store_true",
+                        help="print the counts of wire.tsv, and count nothing")
     options = parser.parse_args()
     if options.kept:
         kept: dict[str, Row] = defaultdict(dict)
@@ -294,9 +307,11 @@ def main() -> None:
             print(f"lab: {way.name}", file=sys.stderr)
             found |= rows(wire, folder, way)
     print("\n".join(table(found)))
-    print("Packets from the IP header on, both ways. Not among them: TCP's bare acknowledgements, of 52 bytes,\n"
-          f"of which there were about {wire.acknowledgements / wire.connections:.0f} in each connection.")
-    now = "".join(f"{name}\t{column}\t{cell}\n" for name, row in found.items() for column, cell in row.items())
+    print("Packets from the IP header on, both ways. Not among them: TCP's bare acknowledgements, "
+          "of 52 bytes,\nof which there were about "
+          f"{wire.acknowledgements / wire.connections:.0f} in each connection.")
+    now = "".join(f"{name}\t{column}\t{cell}\n" for name, row in found.items()
+                  for column, cell in row.items())
     if options.write:
         FILE.write_text(HEAD + now)
     elif moved := figures.moved(steady(parse(FILE.read_text())), steady(parse(now))):
