@@ -1,8 +1,8 @@
 # The lab's targets; lab/README.md is its page.   SPDX-License-Identifier: MIT
-LAB := lab lab-sources lab-counts lab-short lab-table lab-answer lab-fits lab-energy lab-wire lab-sent lab-studies
+LAB := lab lab-sources lab-counts lab-short lab-table lab-answer lab-fits lab-energy lab-wire lab-sent lab-studies lab-formats
 
 lab: lab-counts lab-wire lab-energy ##! what a verified message costs: count all again, and print the page
-	@$(MAKE) --no-print-directory -s lab-table lab-answer lab-fits
+	@$(MAKE) --no-print-directory -s lab-table lab-formats lab-studies lab-answer lab-fits
 
 lab-sources: ## fetch the code of the lab's schemes
 	@$(PYTHON) -m lab.sources
@@ -33,3 +33,6 @@ lab-sent: ## the counts of lab-wire, as they are kept
 
 lab-studies: ## what an older study asked of a laptop, answered by counts
 	@$(PYTHON) -m lab.studies
+
+lab-formats: ## which format is cheapest, on a computer and on microcontrollers
+	@$(PYTHON) -m lab.formats

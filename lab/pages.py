@@ -15,7 +15,8 @@ from bench import pages
 from sim.targets import ROOT
 
 PAGE = "lab/README.md"
-TARGETS = ["lab-answer", "lab-fits", "lab-table", "lab-sent", "lab-energy", "lab-studies"]
+TARGETS = ["lab-answer", "lab-fits", "lab-table", "lab-sent", "lab-energy", "lab-studies",
+           "lab-formats"]
 DRAWN_BY = ("answer", "published")
 
 

@@ -11,14 +11,14 @@ from lab.schemes import SCHEMES, Scheme
 from lab.targets import MACHINES
 
 HEADS = ("amd64", "M4", "M0+", "AVR")  # of MACHINES
-TITLES = {
+TITLES = {  # formats have a table of their own: make lab-formats
     "check": "Checks, of the 4 bytes of a heartbeat",
     "MAC": "MACs, of the 4 bytes of a heartbeat, with a tag of 8 bytes",
     "hash": "Hash",
     "signature": "Signatures",
     "key agreement": "Key agreement",
-    "format": "Formats",
 }
+LEFT_OUT = "refuse"  # it costs nearly what accept or verify does; counts.tsv has it
 
 
 def short(number: int) -> str:
@@ -26,36 +26,38 @@ def short(number: int) -> str:
     return f"{number:,}" if number < 1_000_000 else f"{number / 1e6:,.2f} M"
 
 
-def cells(found: dict[str, Count], what: str) -> list[str]:
-    return [short(getattr(found[name], what)) if name in found else "-" for name in MACHINES]
+def row(name: str, step: str, length: int, found: dict[str, Count]) -> str:
+    avr = found.get("ATmega328P")
+    mark = " " if avr is None or avr.chip == "ATmega328P" else "+" if "with" not in avr.chip else "*"
+    cells = [short(found[machine].mean) if machine in found else "-" for machine in MACHINES]
+    sizes = [f"{size:,}" for size in (avr.flash, avr.ram + avr.stack)] if avr else ["-", "-"]
+    return (f"{name:<37}{step:<12}{length or '':>5}" + "".join(f"{cell:>9}" for cell in cells)
+            + mark + "".join(f"{size:>7}" for size in sizes))
 
 
 def rows(scheme: Scheme, known: dict[tuple[str, ...], Count]) -> list[str]:
     lines: list[str] = []
     for step in scheme.steps:
-        for length in step.lengths:
+        for length in () if step.name == LEFT_OUT else step.lengths:
             found = {name: known[key] for name in MACHINES
                      if (key := (scheme.name, scheme.by, step.name, str(length), name)) in known}
-            if found:
-                name = scheme.title if not lines else ""
-                flash = f"{found['ATmega328P'].flash:,}" if "ATmega328P" in found else "-"
-                lines.append(f"{name:<33}{step.name:<12}{length or '':>5}"
-                             + "".join(f"{cell:>10}" for cell in cells(found, "mean"))
-                             + f"{flash:>8}")
+            lines.append(row("" if lines else scheme.title, step.name, length, found))
     return lines
 
 
 def main() -> None:
     known = counts.read()
     for family, title in TITLES.items():
-        lines = [line for scheme in SCHEMES if scheme.family == family for line in rows(scheme, known)]
-        if lines:
-            print(f"{title}\n{'':<45}{'bytes':>5}" + "".join(f"{name:>10}" for name in HEADS)
-                  + f"{'flash':>8}")
-            print("\n".join(lines) + "\n")
-    print("AVR: cycles of an ATmega328P, and the flash that the step needs there. amd64, Cortex-M4 and\n"
-          "Cortex-M0+: instructions. What is random: the mean.\n"
-          "-: it has not been brought to that machine; lab/schemes.py says why.")
+        print(f"{title}\n{'':<49}{'bytes':>5}" + "".join(f"{name:>9}" for name in HEADS)
+              + f"{'flash':>8}{'RAM':>7}")
+        for scheme in SCHEMES:
+            if scheme.family == family:
+                print("\n".join(rows(scheme, known)))
+        print()
+    print("amd64, Cortex-M4 and Cortex-M0+: instructions. AVR: cycles, and the flash and the RAM, static\n"
+          "and stack, that the step needs there. What is random: the mean.\n"
+          "+: run on an ATmega1284P, as an ATmega328P has too little. *: run on an AVR with 63 KB of\n"
+          "RAM, which nobody makes. -: not brought there; lab/schemes.py says why.")
 
 
 if __name__ == "__main__":
