@@ -23,7 +23,8 @@ LEFT_OUT = "refuse"  # it costs nearly what accept or verify does; counts.tsv ha
 
 def short(number: int) -> str:
     """Six digits say enough of it; counts.tsv has them all."""
-    return f"{number:,}" if number < 1_000_000 else f"{number / 1e6:,.2f} M"
+    millions = number / 1e6
+    return f"{number:,}" if millions < 1 else f"{millions:,.{2 if millions < 100 else 0}f} M"
 
 
 def row(name: str, step: str, length: int, found: dict[str, Count]) -> str:
@@ -31,7 +32,7 @@ def row(name: str, step: str, length: int, found: dict[str, Count]) -> str:
     mark = " " if avr is None or avr.chip == "ATmega328P" else "+" if "with" not in avr.chip else "*"
     cells = [short(found[machine].mean) if machine in found else "-" for machine in MACHINES]
     sizes = [f"{size:,}" for size in (avr.flash, avr.ram + avr.stack)] if avr else ["-", "-"]
-    return (f"{name:<37}{step:<12}{length or '':>5}" + "".join(f"{cell:>9}" for cell in cells)
+    return (f"{name:<34}{step:<12}{length or '':>5}" + "".join(f"{cell:>8}" for cell in cells)
             + mark + "".join(f"{size:>7}" for size in sizes))
 
 
@@ -41,14 +42,15 @@ def rows(scheme: Scheme, known: dict[tuple[str, ...], Count]) -> list[str]:
         for length in () if step.name == LEFT_OUT else step.lengths:
             found = {name: known[key] for name in MACHINES
                      if (key := (scheme.name, scheme.by, step.name, str(length), name)) in known}
-            lines.append(row("" if lines else scheme.title, step.name, length, found))
+            title = scheme.title.replace("assembly", "asm")
+            lines.append(row("" if lines else title, step.name, length, found))
     return lines
 
 
 def main() -> None:
     known = counts.read()
     for family, title in TITLES.items():
-        print(f"{title}\n{'':<49}{'bytes':>5}" + "".join(f"{name:>9}" for name in HEADS)
+        print(f"{title}\n{'':<46}{'bytes':>5}" + "".join(f"{name:>8}" for name in HEADS)
               + f"{'flash':>8}{'RAM':>7}")
         for scheme in SCHEMES:
             if scheme.family == family:
