@@ -75,8 +75,8 @@ static const uint8_t lab_known_signature[] = {
 
 #elif defined(LAB_SECP160R2)
 
-/* No signature is published for this curve: this is GEC 2's, with its keys and nonce, worked out for
- * it by plain arithmetic in Python, which gives the published ones of the other three curves. */
+/* No signature is published for this curve. This one has the key, the nonce and the message of
+ * GEC 2; plain arithmetic in Python gave it, and gives those above, too. */
 static const uint8_t lab_known_public[] = {
     0xB3, 0x03, 0x95, 0x80, 0x73, 0xD9, 0x81, 0xF4, 0x42, 0xE0, 0x9A, 0x50, 0x95, 0x06,
     0xAF, 0x09, 0xDD, 0x3A, 0x78, 0xD0, 0xC4, 0xFB, 0x09, 0xED, 0x43, 0xB1, 0xAB, 0xA6,

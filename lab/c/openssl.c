@@ -1,6 +1,6 @@
-/* ECDSA over SHA-256, and Ed25519, by OpenSSL 3 as programs call it. Its first use of anything costs
- * more than later ones, so each is used once before the first run is counted. What it would choose
- * by the processor it must be told not to: OPENSSL_ia32cap=0:0.   SPDX-License-Identifier: MIT */
+/* ECDSA over SHA-256, and Ed25519, by OpenSSL 3 as programs call it. Its first use of anything
+ * costs more than later ones, so each is used once before the first run is counted. Nothing is
+ * chosen by the processor, for OPENSSL_ia32cap is 0:0.   SPDX-License-Identifier: MIT */
 #include <openssl/core_names.h>
 #include <openssl/evp.h>
 #include <openssl/ecdsa.h>

@@ -1,5 +1,6 @@
 /* The random numbers of the n-th run: the same on every machine, and nearly for nothing, as a chip
- * has its own source. Nothing in the lab depends on their quality.   SPDX-License-Identifier: MIT */
+ * has a source of its own. Nothing in the lab depends on how good they are.
+ * SPDX-License-Identifier: MIT */
 #ifndef RANDOM_H
 #define RANDOM_H
 

@@ -1,4 +1,4 @@
-/* The steps of a signature: make a pair of keys, sign, verify a right signature, refuse a wrong one.
+/* The steps of a signature: make a pair of keys, sign, verify a right one, refuse a wrong one.
  *
  * The file that includes this has defined LAB_PUBLIC, LAB_SECRET and LAB_SIGNATURE, in bytes, and
  * the functions below. Each run has other random numbers and another message; the keys are those of
