@@ -18,6 +18,7 @@ TITLES = {  # formats have a table of their own: make lab-formats
     "signature": "Signatures",
     "key agreement": "Key agreement",
 }
+MARKS = {"ATmega328P": " ", "ATmega1284P": "+"}  # the chip that ran it; another one: "*"
 LEFT_OUT = "refuse"  # it costs nearly what accept or verify does; counts.tsv has it
 
 
@@ -29,7 +30,7 @@ def short(number: int) -> str:
 
 def row(name: str, step: str, length: int, found: dict[str, Count]) -> str:
     avr = found.get("ATmega328P")
-    mark = " " if avr is None or avr.chip == "ATmega328P" else "+" if "with" not in avr.chip else "*"
+    mark = MARKS.get(avr.chip, "*") if avr else " "
     cells = [short(found[machine].mean) if machine in found else "-" for machine in MACHINES]
     sizes = [f"{size:,}" for size in (avr.flash, avr.ram + avr.stack)] if avr else ["-", "-"]
     return (f"{name:<34}{step:<12}{length or '':>5}" + "".join(f"{cell:>8}" for cell in cells)
@@ -56,8 +57,8 @@ def main() -> None:
             if scheme.family == family:
                 print("\n".join(rows(scheme, known)))
         print()
-    print("amd64, Cortex-M4 and Cortex-M0+: instructions. AVR: cycles, and the flash and the RAM, static\n"
-          "and stack, that the step needs there. What is random: the mean.\n"
+    print("amd64, M4 and M0+: instructions. AVR: cycles, and the flash and the RAM (static and\n"
+          "stack) that the step needs there. What is random: the mean.\n"
           "+: run on an ATmega1284P, as an ATmega328P has too little. *: run on an AVR with 63 KB of\n"
           "RAM, which nobody makes. -: not brought there; lab/schemes.py says why.")
 
