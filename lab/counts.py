@@ -54,17 +54,18 @@ class Count:
 
 QUICK = ("check", "MAC", "hash")  # families
 COLUMNS = [field.name for field in fields(Count)]
-HEAD = ("# What each step costs: instructions, or cycles on AVR; bytes of flash, of static RAM and of stack.\n"
-        "# make lab-counts ARGS=--write makes this file.\n# " + "\t".join(COLUMNS) + "\n")
+HEAD = ("# What each step costs: instructions, or cycles on AVR; bytes of flash, of static RAM\n"
+        "# and of stack. make lab-counts ARGS=--write makes this file.\n# " + "\t".join(COLUMNS) + "\n")
 
 
 def parse(text: str) -> dict[tuple[str, ...], Count]:
     found: dict[tuple[str, ...], Count] = {}
     for line in text.splitlines():
         if line and not line.startswith("#"):
-            scheme, by, step, length, target, least, mean, most, flash, ram, stack, chip = line.split("\t")
-            count = Count(scheme, by, step, int(length), target, int(least), int(mean), int(most), int(flash), int(ram),
-                          int(stack), chip)
+            scheme, by, step, length, target, *numbers, chip = line.split("\t")
+            least, mean, most, flash, ram, stack = map(int, numbers)
+            count = Count(scheme, by, step, int(length), target, least, mean, most, flash, ram,
+                          stack, chip)
             found[count.key] = count
     return found
 
@@ -96,27 +97,35 @@ class Builder:
     def image(self, step: Step, length: int, *, size: bool = False) -> Path:
         """The program that runs a step, or what a node needs for it, for its size."""
         name = f"{step.name}-{length}" + ("-size" if size else "")
-        defines = ["-DLAB_SIZE", *([f"-DLAB_NEEDS={step.needs}"] if step.needs else [])] if size else []
+        needs = [f"-DLAB_NEEDS={step.needs}"] if step.needs else []
+        defines = ["-DLAB_SIZE", *needs] if size else []
         objects = []
         for file in (self.scheme.file, "image.c"):
             objects.append(self.folder / f"{name}-{Path(file).stem}.o")
-            self.machine.compile(targets.C / file, objects[-1], *self.options, f"-DLAB_LENGTH={length or schemes.HEARTBEAT}",
-                                 f"-DLAB_STEP={step.name}", f"-DLAB_RUNS={self.scheme.runs(step, self.target)}", *defines)
+            self.machine.compile(targets.C / file, objects[-1], *self.options,
+                                 f"-DLAB_LENGTH={length or schemes.HEARTBEAT}",
+                                 f"-DLAB_STEP={step.name}",
+                                 f"-DLAB_RUNS={self.scheme.runs(step, self.target)}", *defines)
         image = self.folder / f"{name}.elf"
         self.machine.build([*objects, *self.library], image, *self.link)
         return image
+
+
+def chips(target: str) -> tuple[Machine, ...]:
+    """What can run a step of it: the chip itself, and larger ones."""
+    return MACHINES[target], *LARGER.get(target, ())
 
 
 @functools.cache
 def builder(scheme: str, chip: str, target: str) -> Builder:
     """By names; only one thread at a time works on a scheme for a target."""
     found = next(one for one in (NOTHING, *SCHEMES) if one.key == scheme)
-    return Builder(found, next(one for one in (MACHINES[target], *LARGER.get(target, ())) if one.name == chip), target)
+    return Builder(found, next(one for one in chips(target) if one.name == chip), target)
 
 
 def run_on(scheme: Scheme, step: Step, length: int, target: str) -> tuple[list[Run], str]:
     """On the first chip that has room for it."""
-    for machine in (MACHINES[target], *LARGER.get(target, ())):
+    for machine in chips(target):
         image = builder(scheme.key, machine.name, target).image(step, length)
         size = targets.size(image)
         if size.flash > (machine.flash or size.flash) or size.ram > (machine.ram or size.ram):
@@ -138,7 +147,7 @@ class Nothing:
     def on(self, target: str, chip: str) -> tuple[Run, Size]:
         with self._lock:
             if chip not in self._known:
-                machine, = (one for one in (MACHINES[target], *LARGER.get(target, ())) if one.name == chip)
+                machine, = (one for one in chips(target) if one.name == chip)
                 made = builder(NOTHING.key, chip, target)
                 run, *_ = machine.runs(made.image(NOTHING.steps[0], 0))
                 self._known[chip] = run, targets.size(made.image(NOTHING.steps[0], 0, size=True))
@@ -148,12 +157,14 @@ class Nothing:
 def measure(scheme: Scheme, step: Step, length: int, target: str, nothing: Nothing) -> Count:
     runs, chip = run_on(scheme, step, length, target)
     if not step.random and len({run.cost for run in runs}) != 1:
-        raise SystemExit(f"lab: {scheme.key}: {step.name} on {target} is not deterministic: {[run.cost for run in runs]}")
+        raise SystemExit(f"lab: {scheme.key}: {step.name} on {target} is not deterministic: "
+                         f"{[run.cost for run in runs]}")
     size = targets.size(builder(scheme.key, target, target).image(step, length, size=True))
     empty, _ = nothing.on(target, chip)
     _, empty_size = nothing.on(target, target)
     costs = [run.cost - empty.cost for run in runs]
-    return Count(scheme.name, scheme.by, step.name, length, target, min(costs), round(sum(costs) / len(costs)), max(costs),
+    return Count(scheme.name, scheme.by, step.name, length, target,
+                 min(costs), round(sum(costs) / len(costs)), max(costs),
                  size.own_flash - empty_size.own_flash, size.own_ram - empty_size.own_ram,
                  max(run.stack for run in runs) - empty.stack, chip)
 
@@ -165,7 +176,8 @@ def check_vectors(scheme: Scheme, target: str) -> None:
 
 def measure_scheme(scheme: Scheme, target: str, nothing: Nothing) -> list[Count]:
     check_vectors(scheme, target)
-    return [measure(scheme, step, length, target, nothing) for step in scheme.steps for length in step.lengths]
+    return [measure(scheme, step, length, target, nothing)
+            for step in scheme.steps for length in step.lengths]
 
 
 def chosen(only: str, target: str) -> Iterator[tuple[Scheme, str]]:
@@ -186,19 +198,25 @@ def as_figures(counts: dict[tuple[str, ...], Count]) -> figures.Figures:
 
 def table(counts: list[Count]) -> str:
     row = "{:<26}{:<17}{:<17}{:>6} {:<11}{:>13}{:>13}{:>13}{:>8}{:>7}{:>8}"
-    lines = [row.format("scheme", "by", "step", "bytes", "machine", "least", "mean", "most", "flash", "RAM", "stack")]
+    lines = [row.format("scheme", "by", "step", "bytes", "machine", "least", "mean", "most",
+                        "flash", "RAM", "stack")]
     for count in counts:
-        cells = [count.scheme, count.by, count.step, count.length or "", count.target, *(f"{cost:,}" for cost in (count.least, count.mean, count.most)),
-                 f"{count.flash:,}", f"{count.ram:,}", f"{count.stack:,}"]
-        lines.append(row.format(*cells) + ("" if count.chip == count.target else f"  on {count.chip}"))
+        numbers = (count.least, count.mean, count.most, count.flash, count.ram, count.stack)
+        cells = [count.scheme, count.by, count.step, count.length or "", count.target,
+                 *(f"{number:,}" for number in numbers)]
+        elsewhere = "" if count.chip == count.target else f"  on {count.chip}"
+        lines.append(row.format(*cells) + elsewhere)
     return "\n".join(lines)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="lab.counts", description="Counts what each step of each scheme costs.")
-    parser.add_argument("--only", default="", metavar="WORDS", help="schemes with these words in their name")
+    parser = argparse.ArgumentParser(
+        prog="make lab-counts", description="Counts what each step of each scheme costs.")
+    parser.add_argument("--only", default="", metavar="WORDS",
+                        help="schemes with these words in their name")
     parser.add_argument("--target", default="", choices=MACHINES, help="this machine alone")
-    parser.add_argument("--quick", action="store_true", help="what takes a minute or two: checks and MACs")
+    parser.add_argument("--quick", action="store_true",
+                        help="what takes a minute or two: checks and MACs")
     parser.add_argument("--write", action="store_true", help="put the counts into counts.tsv")
     options = parser.parse_args()
     work = [(scheme, target) for scheme, target in chosen(options.only, options.target)
@@ -211,7 +229,8 @@ def main() -> None:
     nothing, done = Nothing(), 0
     measured: dict[tuple[str, ...], Count] = {}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for (scheme, target), counts in zip(work, pool.map(lambda pair: measure_scheme(pair[0], pair[1], nothing), work), strict=True):
+        counted = pool.map(lambda pair: measure_scheme(pair[0], pair[1], nothing), work)
+        for (scheme, target), counts in zip(work, counted, strict=True):
             done += 1
             print(f"lab: {done} of {len(work)}: {scheme.key} on {target}", file=sys.stderr)
             measured |= {count.key: count for count in counts}
@@ -219,9 +238,11 @@ def main() -> None:
     before = read()
     if options.write:
         every = before | measured
-        order = {(scheme.name, scheme.by, step.name, str(length), target): None for scheme in SCHEMES for step in scheme.steps
+        order = {(scheme.name, scheme.by, step.name, str(length), target): None
+                 for scheme in SCHEMES for step in scheme.steps
                  for length in step.lengths for target in scheme.targets}
-        FILE.write_text(HEAD + "".join("\t".join(map(str, astuple(every[key]))) + "\n" for key in order if key in every))
+        FILE.write_text(HEAD + "".join("\t".join(map(str, astuple(every[key]))) + "\n"
+                                       for key in order if key in every))
         return
     if apart := strangers():
         say_strangers(apart)

@@ -1,6 +1,7 @@
-"""The schemes of the lab, one entry each: whose code it is, which steps it has, what it protects from.
+"""The schemes of the lab, one entry each: whose code it is, its steps, and what it protects from.
 
-The steps themselves are in lab/c; lab/README.md says how to add a scheme. SPDX-License-Identifier: MIT
+The steps themselves are in lab/c; CONTRIBUTING.md says how to add a scheme.
+SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 from lab.sources import fetched
 from sim.targets import ROOT
 
-HEARTBEAT, REPORT, KILOBYTE = 4, 256, 1024  # bytes: a heartbeat and a report without their checksums
+HEARTBEAT, KILOBYTE = 4, 1024  # bytes; a heartbeat is without its checksum
 HEAP = 10  # runs of a step whose work depends on what malloc has kept of the runs before
 RANDOM = 50  # runs of a step whose work depends much on random numbers
 FEW = 3  # of one whose work depends on them a little
@@ -89,19 +90,22 @@ class Scheme:
         return min(step.runs, self.most.get(target, step.runs))
 
     def options(self, target: str) -> list[str]:
-        return [f"-I{ROOT}", *self.flags, *self.by_target.get(target, ()), *(word for code in self.code for word in code.options())]
+        return [f"-I{ROOT}", *self.flags, *self.by_target.get(target, ()),
+                *(word for code in self.code for word in code.options())]
 
 
 NOTHING = Scheme("nothing", "ours", "null", "nothing.c", (Step("nothing"),), 0)
-BEARSSL_SHA256 = Code("bearssl", ("src/hash/sha2small.c", "src/codec/dec32be.c", "src/codec/enc32be.c", "src/mac/hmac.c"),
-                      ("inc", "src"))
+BEARSSL_SHA256 = Code("bearssl", ("src/hash/sha2small.c", "src/codec/dec32be.c",
+                                  "src/codec/enc32be.c", "src/mac/hmac.c"), ("inc", "src"))
 
 
 def check(name: str, file: str, adds: int, *flags: str) -> Scheme:
-    return Scheme(name, "ours", "check", file, (Step("make"), Step("accept"), Step("refuse")), adds, ACCIDENT, flags=flags)
+    return Scheme(name, "ours", "check", file, (Step("make"), Step("accept"), Step("refuse")), adds,
+                  ACCIDENT, flags=flags)
 
 
-KEYED = (Step("key", lengths=(0,)), *(Step(name, needs="key") for name in ("make", "accept", "refuse")))
+KEYED = (Step("key", lengths=(0,)),
+         *(Step(name, needs="key") for name in ("make", "accept", "refuse")))
 
 
 def mac(name: str, by: str, file: str, *code: Code, flags: tuple[str, ...] = ()) -> Scheme:
@@ -297,8 +301,8 @@ SCHEMES: tuple[Scheme, ...] = (
     mac("Ascon-AEAD128", "ours", "ascon.c"),
     mac("HMAC-SHA-256", "BearSSL", "hmac.c", BEARSSL_SHA256),
     mac("AES-128-CMAC", "BearSSL", "cmac.c",
-        Code("bearssl", ("src/symcipher/aes_ct.c", "src/symcipher/aes_ct_enc.c", "src/codec/dec32le.c", "src/codec/enc32le.c"),
-             ("inc", "src"))),
+        Code("bearssl", ("src/symcipher/aes_ct.c", "src/symcipher/aes_ct_enc.c",
+                         "src/codec/dec32le.c", "src/codec/enc32le.c"), ("inc", "src"))),
     form("Dumpulse", "ours", "own.c", Code("", ("dumpulse.c",))),
     form("CBOR", "TinyCBOR", "tinycbor.c",
          Code("tinycbor", ("src/cborencoder.c", "src/cborparser.c"), ("src",))),
@@ -330,7 +334,8 @@ SCHEMES: tuple[Scheme, ...] = (
          targets=("amd64", "Cortex-M4", "Cortex-M0+"), runs=HEAP, without=TOO_BIG,
          by_target={name: ("-DHEAP_BYTES=9216",) for name in BARE_CHIPS},
          link={name: ("--specs=nosys.specs",) for name in BARE_CHIPS}),
-    Scheme("SHA-256", "BearSSL", "hash", "sha256.c", (Step("hash", lengths=(8, KILOBYTE)),), 0, "", (BEARSSL_SHA256,)),
+    Scheme("SHA-256", "BearSSL", "hash", "sha256.c", (Step("hash", lengths=(8, KILOBYTE)),), 0,
+           code=(BEARSSL_SHA256,)),
     *SIGNATURES,
     *AGREEMENTS,
 )

@@ -59,8 +59,8 @@ def main() -> None:
         print()
     print("amd64, M4 and M0+: instructions. AVR: cycles, and the flash and the RAM (static and\n"
           "stack) that the step needs there. What is random: the mean.\n"
-          "+: run on an ATmega1284P, as an ATmega328P has too little. *: run on an AVR with 63 KB of\n"
-          "RAM, which nobody makes. -: not brought there; lab/schemes.py says why.")
+          "+: run on an ATmega1284P, as an ATmega328P has too little. *: run on an AVR with 63 KB\n"
+          "of RAM, which nobody makes. -: not brought there; lab/schemes.py says why.")
 
 
 if __name__ == "__main__":

@@ -29,7 +29,8 @@ MARKS = ("lab_begin", "lab_end", "lab_result", "lab_over")
 SECTIONS = ("-std=gnu11", "-ffunction-sections", "-fdata-sections", "-fno-common")
 LINK = ("-Wl,--gc-sections", "-Wl,--build-id=none")
 # Neither libc nor OpenSSL chooses by the processor, and all is linked before the first run.
-ENVIRONMENT = {callgrind.TUNABLES.split("=", 1)[0]: callgrind.TUNABLES.split("=", 1)[1], "OPENSSL_ia32cap": "0:0", "LD_BIND_NOW": "1"}
+ENVIRONMENT = dict([callgrind.TUNABLES.split("=", 1), ["OPENSSL_ia32cap", "0:0"],
+                    ["LD_BIND_NOW", "1"]])
 
 
 class DoesNotFit(Exception):
@@ -73,7 +74,8 @@ class Machine:
 
     def compile(self, source: Path, output: Path, *more: str) -> None:
         output.parent.mkdir(parents=True, exist_ok=True)
-        run([self.compiler, *self.flags, *SECTIONS, "-w", *more, "-I", C, "-c", source, "-o", output])
+        run([self.compiler, *self.flags, *SECTIONS, "-w", *more, "-I", C, "-c", source,
+             "-o", output])
 
     def build(self, objects: Sequence[Path], image: Path, *more: str) -> None:
         run([self.compiler, *self.flags, *LINK, *self.link, *objects, *more, "-o", image])
@@ -130,7 +132,8 @@ def parse(said: str, what: Path) -> list[Run]:
         elif line == "right 0":
             raise SystemExit(f"lab: {what.name}: run {len(runs)} did not do its work")
     if not runs or right != len(runs) or "over" not in lines:
-        raise SystemExit(f"lab: {what.name}: {len(runs)} runs, of which {right} were right, and no end:\n{said}")
+        raise SystemExit(f"lab: {what.name}: {len(runs)} runs, of which {right} were right, "
+                         f"and no end:\n{said}")
     return runs
 
 
@@ -148,15 +151,18 @@ def compiled_host(name: str) -> Path:
     folder = Path(unicorn.__file__).parent
     more: dict[str, list[object]] = {
         "avr": ["-I/usr/include/simavr", "-lsimavr", "-lelf"],
-        "thumb": [f"-I{folder}/include", folder / "lib" / "libunicorn.so.2", f"-Wl,-rpath,{folder}/lib", "-lelf"]}
+        "thumb": [f"-I{folder}/include", folder / "lib" / "libunicorn.so.2",
+                  f"-Wl,-rpath,{folder}/lib", "-lelf"]}
     HOSTS.mkdir(parents=True, exist_ok=True)
     made = HOSTS / f"{name}-{os.getpid()}"  # as another process may run the old one
-    run(["gcc", "-O2", "-std=gnu11", "-Wall", "-Wextra", HERE / "hosts" / f"{name}.c", "-o", made, *more[name]])
+    run(["gcc", "-O2", "-std=gnu11", "-Wall", "-Wextra", HERE / "hosts" / f"{name}.c", "-o", made,
+         *more[name]])
     return made.replace(HOSTS / name)
 
 
 def simulated(command: Sequence[object], image: Path) -> list[Run]:
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=PATIENCE, check=False)
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True,
+                          timeout=PATIENCE, check=False)
     if done.returncode == 2 and "overflow" in done.stderr:
         raise DoesNotFit(image.name)
     if done.returncode:
@@ -181,7 +187,8 @@ class Avr(Machine):
 
     def runs(self, image: Path) -> list[Run]:
         at = symbols(image)
-        return simulated([host("avr"), self.mcu, f"{self.ramend:x}", image, *(f"{at[name]:x}" for name in MARKS),
+        marks = [f"{at[name]:x}" for name in MARKS]
+        return simulated([host("avr"), self.mcu, f"{self.ramend:x}", image, *marks,
                           f"{at['_end'] & 0xFFFF:x}"], image)
 
 
@@ -192,11 +199,13 @@ class Amd64(Machine):
     def runs(self, image: Path) -> list[Run]:
         with tempfile.TemporaryDirectory(dir=BUILD) as folder:
             output = Path(folder) / "out"
-            done = subprocess.run(["valgrind", "--tool=callgrind", f"--callgrind-out-file={output}", image],
-                                  env=ENVIRONMENT, capture_output=True, text=True, timeout=PATIENCE, check=False)
+            done = subprocess.run([*callgrind.command(output, image)], env=ENVIRONMENT,
+                                  capture_output=True, text=True, timeout=PATIENCE, check=False)
             if done.returncode:
-                raise SystemExit(f"lab: {image.name} failed in valgrind:\n{done.stdout}{done.stderr}")
-            depths = [int(line.split()[1]) for line in done.stdout.splitlines() if line.startswith("stack ")]
+                raise SystemExit(f"lab: {image.name} failed in valgrind:\n"
+                                 f"{done.stdout}{done.stderr}")
+            depths = [int(line.split()[1]) for line in done.stdout.splitlines()
+                      if line.startswith("stack ")]
             said, lines = [], done.stdout.splitlines()
             for number, depth in enumerate(depths, start=1):
                 counted = callgrind.parse(Path(f"{output}.{number}").read_text())
@@ -210,7 +219,8 @@ class Amd64(Machine):
 def thumb(name: str, core: str, *flags: str, flash: int, ram: int) -> Thumb:
     target = TARGETS[name]
     return Thumb(name, "instructions", target.compiler, (*target.flags, "-O2", *flags), flash, ram,
-                 ("-nostartfiles", "--specs=nano.specs", "-Wl,-e,main", "-Wl,-Ttext=0x08000000", "-Wl,-Tdata=0x20000000"), core=core)
+                 ("-nostartfiles", "--specs=nano.specs", "-Wl,-e,main", "-Wl,-Ttext=0x08000000",
+                  "-Wl,-Tdata=0x20000000"), core=core)
 
 
 # What is too big for a chip is linked all the same: its size can be told, and a larger one tried.
@@ -228,7 +238,8 @@ def avr(name: str, mcu: str, flash: int, ram: int, ramend: int = 0) -> Avr:
 MACHINES: dict[str, Machine] = {machine.name: machine for machine in (
     Amd64("amd64", "instructions", TARGETS["amd64"].compiler, ("-O2", *BARE), link=("-no-pie",),
           marks="marks_amd64.c"),
-    thumb("Cortex-M4", "m4", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16", flash=512 << 10, ram=128 << 10),
+    thumb("Cortex-M4", "m4", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16", flash=512 << 10,
+          ram=128 << 10),
     thumb("Cortex-M0+", "m0", flash=256 << 10, ram=32 << 10),
     avr("ATmega328P", "atmega328p", 32 << 10, 2 << 10),
 )}
@@ -236,5 +247,6 @@ MACHINES: dict[str, Machine] = {machine.name: machine for machine in (
 # with all that an address of 16 bits can reach.
 LARGER: dict[str, tuple[Machine, ...]] = {"ATmega328P": (
     avr("ATmega1284P", "atmega1284p", 128 << 10, 16 << 10),
-    avr("an ATmega1284P with 63 KB of RAM", "atmega1284p", 128 << 10, 0xFF00 - 0x100, 0xFFFF - 0x100),
+    avr("an ATmega1284P with 63 KB of RAM", "atmega1284p", 128 << 10, 0xFF00 - 0x100,
+        0xFFFF - 0x100),
 )}
