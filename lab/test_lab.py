@@ -248,7 +248,7 @@ def test_no_process_is_left_when_no_network_can_be_made(monkeypatch: pytest.Monk
 
 def test_instructions_may_differ_by_a_thousandth_and_nothing_else_may() -> None:
     """These two were counted on two days. Rounded to four digits they would differ."""
-    calls, instructions = ("lab-wire", "a way", "system calls"), ("lab-wire", "a way", "instructions")
+    calls, instructions = (("lab-wire", "a way", what) for what in ("system calls", "instructions"))
     before = {calls: "3000", instructions: "172954"}
     assert wire.steady(before, {calls: "3000", instructions: "172898"}) == before
     for moved in ({calls: "3001", instructions: "172954"}, {calls: "3000", instructions: "173128"},
