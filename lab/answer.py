@@ -13,19 +13,20 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from bench import figures
 from bench.summary import FIRST, GREY, LEFT, OURS, ROW_HEIGHT, TOP, WIDTH, bars
 from lab import counts
 from lab.counts import Count
-from lab.energy import BATTERIES, MODELS, Model, years
+from lab.energy import BATTERIES, MODELS, SECONDS_A_YEAR, Model, years
 from lab.schemes import HEARTBEAT, SCHEMES, Scheme
 from lab.targets import MACHINES, Machine
 
 MAKES = ("make", "sign")  # what a node does for each message
 VERIFIES = ("accept", "verify")  # and who hears it
+SHORTEST = 0.001  # seconds between two messages
 UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0}
 PICTURE = Path(__file__).with_name("answer.svg")
 MARGIN = 110  # pixels right of the longest bar, for its number
@@ -33,10 +34,12 @@ AGENT = "ATmega328P, gcc 5.4"  # of bench/figures.tsv
 
 
 def seconds(text: str) -> float:
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|min|h)", text)
-    if not found or float(found[1]) <= 0:
-        raise argparse.ArgumentTypeError(f"{text}: a time is wanted, like 100ms, 1s, 10min or 2h")
-    return float(found[1]) * UNITS[found[2]]
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(ms|s|min|h)", text)
+    value = float(found[1]) * UNITS[found[2]] if found else 0.0
+    if not SHORTEST <= value <= SECONDS_A_YEAR:
+        raise argparse.ArgumentTypeError(
+            f"{text}: a time is wanted, like 100ms, 1s, 10min or 2h; at least 1ms, at most a year")
+    return value
 
 
 def target(text: str) -> str:
@@ -47,16 +50,15 @@ def target(text: str) -> str:
     raise argparse.ArgumentTypeError(f"{text}: there is a model of the energy of {known}")
 
 
-def positive(kind: Callable[[str], float]) -> Callable[[str], float]:
-    def number(text: str) -> float:
-        try:
-            value = kind(text)
-        except ValueError:
-            value = 0
-        if not 0 < value < float("inf"):
-            raise argparse.ArgumentTypeError(f"{text}: a number above 0 is wanted")
-        return value
-    return number
+def positive(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 1e-6 <= value <= 1e12:  # with what is farther off, years or shares overflow
+        raise argparse.ArgumentTypeError(
+            f"{text}: a number above 0 is wanted, from 0.000001 to 1e12")
+    return value
 
 
 def can_bits(message: int) -> int:
@@ -68,9 +70,14 @@ def can_bits(message: int) -> int:
 
 def of_heartbeat(scheme: Scheme, name: str, steps: tuple[str, ...],
                  known: dict[tuple[str, ...], Count]) -> Count | None:
-    for step in steps:
-        if count := known.get((scheme.name, scheme.by, step, str(HEARTBEAT), name)):
-            return count
+    """With the stack of the deeper of two steps, if the step needs another one: it is the same
+    stack, at another time."""
+    for step in scheme.steps:
+        key = scheme.name, scheme.by, step.name, str(HEARTBEAT), name
+        if step.name in steps and (count := known.get(key)):
+            return replace(count, stack=max(other.stack for other in known.values() if (
+                other.scheme, other.by, other.target) == (scheme.name, scheme.by, name)
+                and other.step in (step.name, step.needs)))
     return None
 
 
@@ -125,7 +132,8 @@ def row(scheme: Scheme, count: Count, model: Model, every: float, battery: str, 
     lasts = years(BATTERIES[battery], joules, every, sleep)
     share = can_bits(message) / bitrate / every
     over = missing(count, MACHINES[count.target])
-    notes = "too slow" if took > every else f"no room: {over}" if over else scheme.against
+    notes = ("too slow" if took > every else "the bus is too slow" if share > 1 else
+             f"no room: {over}" if over else scheme.against)
     return lasts, scheme.title, (
         f"{scheme.title:<33}{message:>5}{count.mean:>13,}{took * 1e3:>10,.2f}{share:>8.3%}"
         f"{joules * 1e6:>10,.2f}{lasts:>6.2f}  {notes}")
@@ -157,14 +165,16 @@ def main() -> None:
     parser.add_argument("--every", type=seconds, default=1.0, metavar="TIME",
                         help="100ms, 1s, 10min, 2h")
     parser.add_argument("--battery", choices=BATTERIES, default="cr2032")
-    parser.add_argument("--sleep", type=positive(float), metavar="µA",
+    parser.add_argument("--sleep", type=positive, metavar="µA",
                         help="between messages; else the data sheet's")
-    parser.add_argument("--bitrate", type=positive(float), default=500_000.0,
+    parser.add_argument("--bitrate", type=positive, default=500_000.0,
                         help="of the CAN bus")
     parser.add_argument("--fits", action="store_true",
-                        help="what an ATmega328P has room for beside the agent")
-    parser.add_argument("--draw", action="store_true", help="draw answer.svg again")
+                        help="what an ATmega328P has room for beside the agent; alone")
+    parser.add_argument("--draw", action="store_true", help="draw answer.svg again; alone")
     options = parser.parse_args()
+    if (options.draw or options.fits) and len(sys.argv) > 2:
+        parser.error("--draw and --fits take no other option")
     if options.fits:
         print("\n".join(fits()))
         return

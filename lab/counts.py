@@ -55,7 +55,8 @@ class Count:
 QUICK = ("check", "MAC", "hash")  # families
 COLUMNS = [field.name for field in fields(Count)]
 HEAD = ("# What each step costs: instructions, or cycles on AVR; bytes of flash, of static RAM\n"
-        "# and of stack. make lab-counts ARGS=--write makes this file.\n# " + "\t".join(COLUMNS) + "\n")
+        "# and of stack. make lab-counts ARGS=--write makes this file.\n"
+        "# " + "\t".join(COLUMNS) + "\n")
 
 
 def parse(text: str) -> dict[tuple[str, ...], Count]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import json
+import os
 import re
 import shutil
 import sys
@@ -45,20 +45,22 @@ def table() -> dict[str, Source]:
     return {source.name: source for source in (Source(*row) for row in rows)}
 
 
-def of_cargo(source: Source, scratch_folder: Path) -> tuple[Path, str]:
-    """The crate, and the hash that cargo has checked it against. What it depends on is not used."""
-    (scratch_folder / "src").mkdir()
-    (scratch_folder / "src" / "lib.rs").touch()
-    (scratch_folder / "Cargo.toml").write_text(
+def installed(client: str) -> str | None:
+    """Where a client is. rustup puts cargo where only a shell of its user looks."""
+    return shutil.which(client) or shutil.which(client, path=Path.home() / ".cargo" / "bin")
+
+
+def of_cargo(source: Source, folder: Path) -> Path:
+    """The crate, from where cargo keeps what it has downloaded. What it depends on is not used."""
+    (folder / "src").mkdir()
+    (folder / "src" / "lib.rs").touch()
+    (folder / "Cargo.toml").write_text(
         '[package]\nname = "lab-sources"\nversion = "0.0.0"\nedition = "2018"\n\n[dependencies]\n'
         f'{source.name} = "={source.version}"\n')
-    run(["cargo", "vendor", "--quiet", "crates"], cwd=scratch_folder)
-    crate = scratch_folder / "crates" / source.name
-    checksums = json.loads((crate / ".cargo-checksum.json").read_text())
-    for name, expected in checksums["files"].items():
-        if hashlib.sha256((crate / name).read_bytes()).hexdigest() != expected:
-            raise SystemExit(f"sources: {source.name}: {name} is not what its checksum says")
-    return crate, checksums["package"]
+    run([installed("cargo"), "fetch", "--quiet"], cwd=folder)
+    home = Path(os.environ.get("CARGO_HOME") or Path.home() / ".cargo")
+    kept = home.glob(f"registry/cache/*/{source.name}-{source.version}.crate")
+    return one(source, sorted(kept, key=lambda file: file.stat().st_mtime)[-1:])
 
 
 def deb_src_lists(into: Path, suite: str) -> None:
@@ -82,63 +84,63 @@ def deb_src_lists(into: Path, suite: str) -> None:
         (parts / file.name).write_text(text.replace(f" {own[1]}", f" {suite or own[1]}"))
 
 
-def of_debian(source: Source, scratch_folder: Path, suite: str = "") -> tuple[Path, str]:
+def of_debian(source: Source, folder: Path, suite: str = "") -> Path:
     """The upstream archive, which apt-get has checked against the signed list of packages.
 
-    A version without Debian's revision is the same in all of them: security brings new ones."""
-    deb_src_lists(scratch_folder, suite)
-    (scratch_folder / "lists" / "partial").mkdir(parents=True)
+    A version without Debian's revision stands for all revisions: security brings new ones."""
+    deb_src_lists(folder, suite)
+    (folder / "lists" / "partial").mkdir(parents=True)
     apt = ["apt-get", "-q", "-o", "Dir::Etc::sourcelist=/dev/null",
-           "-o", f"Dir::Etc::sourceparts={scratch_folder}/parts",
-           "-o", f"Dir::State::lists={scratch_folder}/lists", "-o", "APT::Sandbox::User=root"]
-    run([*apt, "update"], cwd=scratch_folder)
+           "-o", f"Dir::Etc::sourceparts={folder}/parts", "-o", f"Dir::State::lists={folder}/lists",
+           "-o", "APT::Sandbox::User=root", "-o", "APT::Update::Error-Mode=any"]
+    run([*apt, "update"], cwd=folder)
     wanted = f"{source.name}={source.version}" if "-" in source.version else source.name
-    run([*apt, "source", "--download-only", "--tar-only", wanted], cwd=scratch_folder)
-    archives = list(scratch_folder.glob(f"{source.name}_*.orig.tar.*"))
-    if len(archives) != 1:
-        raise SystemExit(f"sources: {source.name}: one upstream archive is expected, "
-                         f"not {len(archives)}")
-    unpacked = scratch_folder / "unpacked"
-    unpacked.mkdir()
-    run(["tar", "-xf", archives[0], "-C", unpacked, "--strip-components=1"])
-    return unpacked, hashlib.sha256(archives[0].read_bytes()).hexdigest()
+    run([*apt, "source", "--download-only", "--tar-only", wanted], cwd=folder)
+    return one(source, list(folder.glob(f"{source.name}_*.orig.tar.*")))
 
 
-def of_pip(source: Source, scratch_folder: Path) -> tuple[Path, str]:
+def of_pip(source: Source, folder: Path) -> Path:
+    """pip runs code of a package to learn its name. So pip, too, checks the hash before that."""
+    wanted = folder / "wanted.txt"
+    wanted.write_text(f"{source.name}=={source.version} --hash=sha256:{source.sha256}\n")
     run([sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check",
-         "--no-deps", "--no-binary", ":all:", "--dest", scratch_folder,
-         f"{source.name}=={source.version}"])
-    archive, = scratch_folder.glob("*.tar.gz")
-    unpacked = scratch_folder / "unpacked"
-    unpacked.mkdir()
-    run(["tar", "-xf", archive, "-C", unpacked, "--strip-components=1"])
-    return unpacked, hashlib.sha256(archive.read_bytes()).hexdigest()
+         "--no-deps", "--no-binary", ":all:", "--dest", folder, "--requirement", wanted])
+    return one(source, list(folder.glob("*.tar.gz")))
 
 
-CLIENTS: dict[str, tuple[str, Callable[[Source, Path], tuple[Path, str]]]] = {
+def one(source: Source, archives: list[Path]) -> Path:
+    if len(archives) != 1:
+        raise SystemExit(f"sources: {source.name}: one archive is expected, not {len(archives)}")
+    return archives[0]
+
+
+CLIENTS: dict[str, tuple[str, Callable[[Source, Path], Path]]] = {
     "crate": ("cargo", of_cargo), "deb": ("apt-get", of_debian), "sdist": ("pip", of_pip),
     "trixie": ("apt-get", functools.partial(of_debian, suite="trixie"))}
 
 
 def fetched(name: str) -> Path:
-    """The folder of a source, fetched if it is not there."""
+    """The folder of a source, fetched if it is not there. Nothing is unpacked before its hash has
+    been compared."""
     source = table()[name]
     ready = source.folder / READY
     if ready.exists() and ready.read_text() == source.sha256:
         return source.folder
     client, fetch = CLIENTS[source.kind]
-    if client != "pip" and shutil.which(client) is None:
+    if client != "pip" and installed(client) is None:
         raise SystemExit(f"sources: {name} {source.version} is fetched by {client}, "
                          "which is not installed")
     print(f"sources: fetching {name} {source.version} by {client}", file=sys.stderr)
     with scratch() as folder:
-        unpacked, sha256 = fetch(source, Path(folder))
+        archive = fetch(source, Path(folder))
+        sha256 = hashlib.sha256(archive.read_bytes()).hexdigest()
         if sha256 != source.sha256:
-            raise SystemExit(f"sources: {name} {source.version} has the SHA-256 {sha256}, "
+            raise SystemExit(f"sources: {archive.name} has the SHA-256 {sha256}, "
                              f"and must have {source.sha256}")
         shutil.rmtree(source.folder, ignore_errors=True)
-        source.folder.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copytree(unpacked, source.folder, symlinks=True)
+        source.folder.mkdir(parents=True)
+        run(["tar", "-xf", archive, "-C", source.folder, "--strip-components=1",
+             "--no-same-owner"])
     ready.write_text(source.sha256)
     return source.folder
 

@@ -21,6 +21,7 @@ QUESTIONS = (  # the question, the scheme, its step, the bytes of the message, t
     ("a verification of 1 kB", CURVE, "verify", 1024, "verify"),
 )
 MACHINES = ("amd64", "Cortex-M4", "ATmega328P")
+WIDTHS = (17, 12, 12, 10, 13, 12)  # of the columns after the question
 
 
 def found(known: dict[tuple[str, ...], Count], scheme: str, step: str, length: int,
@@ -36,34 +37,36 @@ def millijoules(count: Count) -> str:
     return f"{count.mean * model.nanojoules * 1e-6:,.4f}" if model else "-"
 
 
+def line(question: str, cells: list[str]) -> str:
+    return f"{question:<24}" + "".join(
+        f"{cell:>{width}}" for cell, width in zip(cells, WIDTHS, strict=True))
+
+
 def rows() -> list[str]:
     known = counts.read()
-    lines = [f"{'':<26}{'published':>18}{'amd64':>12}{'M4':>12}{'M4, mJ':>14}"
-             f"{'AVR':>12}{'AVR, mJ':>14}"]
+    lines = [line("", ["published", "amd64", "M4", "M4, mJ", "AVR", "AVR, mJ"])]
     for question, scheme, step, length, row in QUESTIONS:
-        published = "{} µs, {} mJ".format(*MILLIONS[row]) if row else ""
-        line = f"{question:<26}{published:>18}"
+        cells = ["{} µs, {} mJ".format(*MILLIONS[row]) if row else ""]
         for name in MACHINES:
             count = found(known, scheme, step, length, name)
-            line += f"{count.mean:>12,}" if count else f"{'-':>12}"
+            cells.append(f"{count.mean:,}" if count else "-")
             if name in MODELS:
-                line += f"{millijoules(count) if count else '-':>14}"
-        lines.append(line)
+                cells.append(millijoules(count) if count else "-")
+        lines.append(line(question, cells))
     sent = wire.parse(wire.FILE.read_text())
     for way in ("1 kB, TCP, with its connection", "1 kB, TCP, one more"):
-        instructions = int(sent["lab-wire", way, "instructions"])
-        trips = int(sent["lab-wire", way, "round trips"])
-        calls = sent["lab-wire", way, "system calls"]
-        lines.append(f"{way:<32}{'239 µs':>12}{instructions:>12,}  and {calls} system calls, "
-                     f"{trips * 70} ms of round trips")
+        instructions, trips, calls = (int(sent["lab-wire", way, what]) for what in (
+            "instructions", "round trips", "system calls"))
+        lines.append(f"{way:<32}{'239 µs':>9}{instructions:>12,}  and {calls} system calls, "
+                     f"{trips * 2 * wire.DELAY * 1000:.0f} ms of round trips")
     return lines
 
 
 def main() -> None:
     print("\n".join(rows()))
     print("\nThe study: a laptop in 2018, the JVM, secp160r2. Its joules are corrected: "
-          "from its own energy_now lines the\n"
-          f"last run took {CORRECTED_NET:,.0f} J net, where it says {PUBLISHED_NET:,.0f} J.")
+          f"by its own\nenergy_now lines the last run took {CORRECTED_NET:,.0f} J net, "
+          f"where it says {PUBLISHED_NET:,.0f} J.")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ SPDX-License-Identifier: MIT
 
 from __future__ import annotations
 
+import hashlib
 import re
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from lab import answer, counts, energy, published, schemes, sources, targets
+from lab import answer, counts, energy, published, schemes, sources, targets, wire
 from lab.counts import Count
 from lab.schemes import SCHEMES, Scheme, Step
 from sim.targets import ROOT
@@ -115,19 +116,6 @@ def test_a_moved_figure_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         counts.main()
 
 
-def test_a_source_with_another_hash_is_refused(monkeypatch: pytest.MonkeyPatch,
-                                               tmp_path: Path) -> None:
-    monkeypatch.setattr(sources, "FOLDER", tmp_path / "sources")
-    wrong = sources.Source("crate", "wrong", "1", "0" * 64, "MIT")
-    (tmp_path / "unpacked").mkdir()
-    monkeypatch.setattr(sources, "table", lambda: {"wrong": wrong})
-    monkeypatch.setattr(sources, "CLIENTS", {
-        "crate": ("pip", lambda source, folder: (tmp_path / "unpacked", "1" * 64))})
-    with pytest.raises(SystemExit, match="has the SHA-256 1{64}, and must have 0{64}"):
-        sources.fetched("wrong")
-    assert not wrong.folder.exists()
-
-
 def test_bits_on_a_bus() -> None:
     """An empty frame has 47 bits with its pause, 34 of which may be stuffed, one in four."""
     assert answer.can_bits(8) == 47 + 64 + 24
@@ -180,3 +168,131 @@ def test_a_count_that_is_no_number_is_refused() -> None:
     with pytest.raises(ValueError):
         counts.parse("a\tb\tc\t4\tamd64\tx\t1\t1\t1\t1\t1\tamd64\n")
     assert isinstance(next(iter(counts.read().values())), Count)
+
+
+def test_a_node_needs_the_stack_of_its_deepest_step() -> None:
+    """AES makes its key's schedule on the stack, deeper than it checks a message."""
+    known = counts.read()
+    scheme = next(scheme for scheme in SCHEMES if scheme.name == "AES-128-CMAC")
+    found = answer.of_heartbeat(scheme, "ATmega328P", answer.VERIFIES, known)
+    stacks = {step: known[scheme.name, scheme.by, step, length, "ATmega328P"].stack
+              for step, length in (("key", "0"), ("accept", "4"))}
+    assert found and found.stack == stacks["key"] > stacks["accept"]
+
+
+def test_an_archive_is_not_unpacked_before_its_hash_is_right(
+        monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "inside").mkdir()
+    (tmp_path / "inside" / "file.c").write_text("int right;\n")
+    archive = tmp_path / "right-1.crate"
+    subprocess.run(["tar", "-czf", archive, "-C", tmp_path, "inside"], check=True)
+    right = sources.Source("crate", "right", "1",
+                           hashlib.sha256(archive.read_bytes()).hexdigest(), "MIT")
+    monkeypatch.setattr(sources, "FOLDER", tmp_path / "sources")
+    monkeypatch.setattr(sources, "table", lambda: {"right": right})
+    monkeypatch.setattr(sources, "CLIENTS", {"crate": ("pip", lambda source, folder: archive)})
+    good = archive.read_bytes()
+    archive.write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
+    says = f"right-1.crate has the SHA-256 .*must have {right.sha256}"
+    with pytest.raises(SystemExit, match=says):
+        sources.fetched("right")
+    assert not right.folder.exists()
+    archive.write_bytes(good)
+    assert (sources.fetched("right") / "file.c").read_text() == "int right;\n"
+    archive.unlink()
+    assert sources.fetched("right") == right.folder  # and is not fetched again
+
+
+def test_what_cargo_keeps_is_compared_with_the_table(monkeypatch: pytest.MonkeyPatch,
+                                                     tmp_path: Path) -> None:
+    """cargo trusts what it has downloaded before; the lab does not."""
+    kept = tmp_path / "registry" / "cache" / "a-registry" / "any-1.crate"
+    kept.parent.mkdir(parents=True)
+    kept.write_bytes(b"tampered")
+    monkeypatch.setenv("CARGO_HOME", str(tmp_path))
+    monkeypatch.setattr(sources, "run", lambda command, cwd: "")
+    monkeypatch.setattr(sources, "FOLDER", tmp_path / "sources")
+    wanted = sources.Source("crate", "any", "1", "0" * 64, "MIT")
+    monkeypatch.setattr(sources, "table", lambda: {"any": wanted})
+    monkeypatch.setattr("shutil.which", lambda client: client)
+    with pytest.raises(SystemExit, match="any-1.crate has the SHA-256 "
+                                         + hashlib.sha256(b"tampered").hexdigest()):
+        sources.fetched("any")
+
+
+def test_a_missing_client_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sources, "FOLDER", tmp_path)
+    monkeypatch.setattr("shutil.which", lambda client: None)
+    with pytest.raises(SystemExit, match="is fetched by cargo, which is not installed"):
+        sources.fetched("micro-ecc-sys")
+
+
+def test_no_process_is_left_when_no_network_can_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+    begin = subprocess.Popen
+
+    def begun(words: list[str]) -> subprocess.Popen[bytes]:
+        started.append(begin(["sleep", "60"]))
+        return started[-1]
+
+    def refused(*_: object) -> int:
+        raise SystemExit("no network")
+
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr("subprocess.Popen", begun)
+    monkeypatch.setattr(wire.Wire, "end", refused)
+    with pytest.raises(SystemExit, match="no network"):
+        wire.Wire(0)
+    assert started and all(process.returncode is not None for process in started)
+
+
+def test_instructions_may_differ_by_a_thousandth_and_nothing_else_may() -> None:
+    """These two were counted on two days. Rounded to four digits they would differ."""
+    calls, instructions = (("lab-wire", "a way", what) for what in ("system calls", "instructions"))
+    before = {calls: "3000", instructions: "172954"}
+    assert wire.steady(before, {calls: "3000", instructions: "172898"}) == before
+    for moved in ({calls: "3001", instructions: "172954"}, {calls: "3000", instructions: "173128"},
+                  {instructions: "172954"}):
+        assert wire.steady(before, moved) != before
+
+
+def test_bare_acknowledgements_are_told_apart() -> None:
+    def packet(protocol: int, flags: int, data: bytes) -> bytes:
+        return bytes([0x45, *bytes(8), protocol, *bytes(10)]) + bytes(
+            [*bytes(12), 0x80, flags, *bytes(18)]) + data
+
+    assert wire.is_bare_acknowledgement(packet(6, 0x10, b""))
+    for protocol, flags, data in ((6, 0x10, b"x"), (6, 0x12, b""), (6, 0x11, b""), (17, 0x10, b"")):
+        assert not wire.is_bare_acknowledgement(packet(protocol, flags, data))
+
+
+@pytest.mark.parametrize("times, differs, mark", [
+    (1.0, "", ""), (1.24, "", ""), (1.26, "", "not explained"), (0.79, "", "not explained"),
+    (1.26, "why", "why"), (1.0, "why", "")])
+def test_joules_that_differ_are_explained_or_said_not_to_be(times: float, differs: str,
+                                                            mark: str) -> None:
+    """Of 1,000,000 instructions, published with so many times the model's joules."""
+    joules = 1e6 * energy.MODELS[published.TARGET].nanojoules * 1e-9 * times
+    operation = published.Operation("A", "Sign", 1_000_000, joules)
+    line = published.comparison([(operation, 1_000_000, differs)])[1]
+    assert float(line[64:71]) == pytest.approx(1 / times, abs=0.005)
+    assert line[80:].strip() == mark
+
+
+def test_every_pair_of_schemes_that_the_lab_has_is_compared() -> None:
+    has = {(scheme.name, scheme.by) for scheme in SCHEMES if published.TARGET in scheme.targets}
+    expected = {theirs for theirs, ours, by, _ in published.PAIRS if (ours, by) in has}
+    assert {operation.scheme for operation, _, _ in published.counted()} == expected
+
+
+@pytest.mark.parametrize("module", ["answer", "published", "studies", "table"])
+def test_a_table_has_lines_of_at_most_100_columns(module: str) -> None:
+    said = lab(f"lab.{module}")
+    assert said.returncode == 0 and max(map(len, said.stdout.splitlines())) <= 100, said
+
+
+@pytest.mark.parametrize("words", [["--draw", "--every", "2s"], ["--fits", "--every", "2s"],
+                                   ["--every", f"0.{'0' * 322}1ms"], ["--every", f"{'9' * 400}s"]])
+def test_options_that_cannot_be_obeyed_are_refused(words: list[str]) -> None:
+    said = lab("lab.answer", *words)
+    assert said.returncode == 2 and "Traceback" not in said.stderr, said
