@@ -53,6 +53,8 @@ bool vectors_right(void)
 void key_prepare(unsigned n)
 {
     (void)n;
+    lab_fill(lab_key, sizeof lab_key, 1001);
+    set_key(lab_key);
     lab_fill(lab_key, sizeof lab_key, 1000);
 }
 
@@ -63,8 +65,9 @@ void key_run(void)
 
 bool key_right(void)
 {
-    make_prepare(0);
+    lab_fill(lab_message, sizeof lab_message, 0);
     make_run();
+    set_key(lab_key);
     return make_right();
 }
 
@@ -92,6 +95,7 @@ void accept_prepare(unsigned n)
 {
     make_prepare(n);
     make_run();
+    lab_answer = false;
 }
 
 void accept_run(void)
@@ -108,6 +112,7 @@ void refuse_prepare(unsigned n)
 {
     accept_prepare(n);
     lab_message[0] ^= 1;
+    lab_answer = true;
 }
 
 void refuse_run(void)

@@ -30,7 +30,7 @@ static uint16_t instructions_at[FLASH_BYTES / 2]; /* of the block that begins th
 static uint16_t bytes_at[FLASH_BYTES / 2];        /* its length, as a block may be cut */
 static uint32_t begin, end, result, over;
 static uint64_t instructions;
-static uint32_t top;
+static uint32_t top, lowest_pointer; /* of the stack, when a run began, and since */
 
 static void fail(const char *what)
 {
@@ -73,7 +73,8 @@ static void run_ended(uc_engine *engine)
         lowest++;
     if (lowest == 0)
         fail("overflow");
-    printf("run %llu %u\n", (unsigned long long)instructions, painted - lowest);
+    const uint32_t written = painted - lowest, taken = top - lowest_pointer;
+    printf("run %llu %u\n", (unsigned long long)instructions, written > taken ? written : taken);
 }
 
 static void on_block(uc_engine *engine, uint64_t address, uint32_t size, void *context)
@@ -87,8 +88,11 @@ static void on_block(uc_engine *engine, uint64_t address, uint32_t size, void *c
         instructions_at[slot] = count(engine, address, size);
         bytes_at[slot] = (uint16_t)size;
     }
+    const uint32_t pointer = reg(engine, UC_ARM_REG_SP);
+    if (pointer < lowest_pointer)
+        lowest_pointer = pointer;
     if (at == begin) {
-        top = reg(engine, UC_ARM_REG_SP);
+        top = lowest_pointer = pointer;
         memset(stack, PAINT, sizeof stack);
         need(uc_mem_write(engine, RAM + RAM_BYTES - STACK_BYTES, stack,
                           top - (RAM + RAM_BYTES - STACK_BYTES)));
