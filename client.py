@@ -1029,10 +1029,10 @@ class TickMeasure:
     ticks: int  # its first timestamp
     asked: float  # when its report was asked for,
     received: float  # and when it came: seconds of uptime()
-    last: int = -1  # its last timestamp
-    shortest: float = 0.0  # ms, as all reports so far say
+    last: int  # its last timestamp
+    middle: float = math.nan  # ms, as the last report says,
+    shortest: float = 0.0  # and as all reports so far say
     longest: float = math.inf
-    middle: float = 0.0
     count: int = 0  # reports that agree
 
     def add(self, stamp: int, asked: float, received: float) -> bool:
@@ -1065,10 +1065,12 @@ class Clock:
         self.variable = settings.now_from  # the variable whose timestamps show the clock
         self.agreed = settings.now_from is not None  # False: the clock here may be the wrong one
         self.now: Optional[int] = None  # in ticks, at the last report, if it is known
-        self.entries: Entries = ()  # of the last report,
-        self.asked = self.received = 0.0  # and its times: seconds of uptime()
-        self._anchor = (0, 0.0)  # a timestamp, and when its report came
-        self._span = 0  # ticks by which the agent's clock may have been ahead of it then
+        self.entries: Entries = ()  # of the last report, which
+        self.asked: float  # was asked for at this uptime()
+        self.received: float  # and came at this one
+        # A timestamp, when its report came, and by how many ticks the agent's clock may have been
+        # ahead of it then: if the source is "seen".
+        self._anchor: Optional[tuple[int, float, int]] = None
         self._tick: Optional[TickMeasure] = None
 
     def ask(self, agent: Agent, timeout: float) -> None:
@@ -1117,23 +1119,27 @@ class Clock:
         tick_ms = self.settings.tick_ms
         here = clock(tick_ms)
         fresh = max(FRESH_TICKS, FRESH_MS // tick_ms)
-        span = math.ceil((received - self.asked) * 1000 / tick_ms) + 1
 
-        def may_be_ours(stamp: int, ticks: int) -> bool:
+        def may_be_ours(stamp: int, ticks: int = 0) -> bool:
             return (here - stamp + SKEW) % WRAP <= SKEW + fresh + ticks
 
-        ticks, since = self._anchor
-        guess = (ticks + int((asked - since) * 1000) // tick_ms) % WRAP
-        if newest is not None and span < WRAP // 2:
+        guess = None
+        if self._anchor:
+            stamp, since, _ = self._anchor
+            guess = (stamp + int((asked - since) * 1000) // tick_ms) % WRAP
+        if newest is not None and (
+                span := math.ceil((received - self.asked) * 1000 / tick_ms) + 1) < WRAP // 2:
             stamp = entries[newest].timestamp
             self.agreed = may_be_ours(stamp, span)
-            if not self.agreed and (self.source == "here" or (guess - stamp) % WRAP > span):
-                self._anchor, self._span, guess = (stamp, received), span, stamp
+            if self.agreed:
+                self._anchor = guess = None
+            elif guess is None or (guess - stamp) % WRAP > span:
+                self._anchor, guess = (stamp, received, span), stamp
             self.source, self.variable = ("here", None) if self.agreed else ("seen", newest)
-        elif self.source == "here" and not self.agreed:
+        elif guess is None and not self.agreed:
             stamps = [entry.timestamp for entry in entries if not entry.never]
-            self.agreed = not stamps or any(may_be_ours(stamp, 0) for stamp in stamps)
-        if self.source == "seen":
+            self.agreed = not stamps or any(map(may_be_ours, stamps))
+        if guess is not None:
             return guess
         return here if self.agreed or self.entries else None
 
@@ -1174,11 +1180,11 @@ class Clock:
         if self.source == "now-from":
             return f"{ages} by variable {self.variable}" if self.now is not None else \
                 f"{ages}: variable {self.variable}, the agent's clock, was never heard"
-        if self.source == "seen":
+        if self._anchor:
             tick = self._tick
             near = "which the agent seems to stamp itself" if tick and tick.count \
                 and tick.shortest <= self.settings.tick_ms <= tick.longest else \
-                f"the newest: up to {seconds(self._span * self.settings.tick_ms)} too short"
+                f"the newest: up to {seconds(self._anchor[2] * self.settings.tick_ms)} too short"
             return f"ages by variable {self.variable}, {near}"
         if self.now is None:
             return "no ages yet: by this machine's clock, nothing is new"

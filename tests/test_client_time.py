@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import json
+import math
 import os
 import random
 import re
@@ -395,6 +396,310 @@ def test_no_dead_node_looks_alive_and_no_live_one_dead(seed: int, monkeypatch: p
                 assert readings[variable].state == client.DEAD, (variable, silent, watch.trust())
             if silent < 30 - slack:
                 assert readings[variable].state in (client.OK, client.LATE), (variable, silent, watch.trust())
+
+
+# ---------------------------------------------------------------- how long a tick is
+
+
+def measured(stamp: int, first: int = 100) -> tuple[client.TickMeasure, bool]:
+    """Between two reports, asked for at 10 and 14 s, and here at 10.5 and 14.5 s."""
+    tick = client.TickMeasure(0, first, 10.0, 10.5, first)
+    return tick, tick.add(stamp, 14.0, 14.5)
+
+
+@pytest.mark.parametrize("ticks, shortest, longest, middle", [
+    (0, 3500.0, math.inf, 4500.0), (1, 1750.0, math.inf, 4500.0), (2, 3500 / 3, 4500.0, 2250.0),
+    (4, 700.0, 1500.0, 1125.0), (9999, 0.35, 4500 / 9998, 4500 / 9999)])
+@pytest.mark.parametrize("first", [100, 65534])
+def test_how_long_a_tick_may_be(ticks: int, shortest: float, longest: float, middle: float,
+                                first: int) -> None:
+    """Its timestamps are whole ticks, and at least 3.5 s and at most 4.5 s lie between them."""
+    tick, possible = measured((first + ticks) % 65536, first)
+    assert possible and (tick.shortest, tick.longest) == (shortest, longest)
+    assert (tick.middle, tick.last, tick.count) == (middle, (first + ticks) % 65536, 1)
+
+
+def test_each_report_may_narrow_it_until_nothing_is_left() -> None:
+    tick, _ = measured(104)
+    assert tick.add(108, 18.0, 18.5) and (tick.shortest, tick.longest) == (7500 / 9, 8500 / 7)
+    assert tick.add(109, 18.5, 19.0) and (tick.shortest, tick.longest) == (7500 / 9, 9000 / 8)
+    assert tick.count == 3 and not tick.add(3, 19.0, 19.5)
+    one, _ = measured(104)
+    one.shortest = 8500 / 7
+    assert one.add(108, 18.0, 18.5)  # exactly one length is left
+
+
+@pytest.mark.parametrize("ticks, first", [(1, 0), (32_768, 0), (32_769, 32_769)])
+def test_a_measure_begins_again_before_its_ticks_wrap(ticks: int, first: int) -> None:
+    tick, _ = measured(ticks, 0)
+    assert (tick.ticks, tick.asked, tick.received) == \
+        ((first, 14.0, 14.5) if first else (0, 10.0, 10.5))
+
+
+def clock_with(tick_ms: int, shortest: float, longest: float, middle: float = 0.0, count: int = 2,
+               enough: int = 2) -> client.Clock:
+    known = client.Clock(settings("get", "--now-from", "0", "--tick", f"{tick_ms}ms"), enough)
+    known._tick = client.TickMeasure(0, 0, 0.0, 0.0, 0, middle, shortest, longest, count)
+    return known
+
+
+@pytest.mark.parametrize("tick_ms, shortest, longest, wrong", [
+    (900, 0.0, 500.0, False), (900, 0.0, 499.9, True), (900, 0.0, 501.0, False),
+    (500, 900.0, math.inf, False), (500, 900.1, math.inf, True), (500, 899.0, math.inf, False),
+    (1000, 999.0, 1001.0, False)])
+def test_a_tick_that_is_nearly_twice_as_long_is_wrong(tick_ms: int, shortest: float, longest: float,
+                                                      wrong: bool) -> None:
+    assert bool(clock_with(tick_ms, shortest, longest, 700.0).wrong_tick) is wrong
+
+
+@pytest.mark.parametrize("count, enough", [(1, 2), (2, 2), (3, 2), (4, 5), (5, 5)])
+def test_one_report_does_not_make_a_tick_wrong(count: int, enough: int) -> None:
+    known = clock_with(1, 900, 1100, 1000, count, enough)
+    assert bool(known.wrong_tick) is known.doubtful is (count >= enough)
+
+
+@pytest.mark.parametrize("shortest, longest, middle, fits", [
+    *[(usual * 0.85, usual * 1.2, usual * 1.1, usual) for usual in (
+        5, 10, 20, 50, 100, 200, 250, 500, 1000, 2000, 5000, 10_000, 60_000)],
+    (0.7, 1.9, 1.6, 1), (1.7, 3.4, 2.8, 2),
+    (2, 10, 4.8, 5), (2, 10, 3.0, 2), (2, 10, 8.0, 10),  # the nearest one
+    (5, 7, 6.4, 5), (4.2, 5, 4.4, 5),  # up to both ends
+    (30, 40, 33.4, 33), (0.2, 0.4, 0.3, 1)])  # an unusual one
+def test_which_tick_fits(shortest: float, longest: float, middle: float, fits: int) -> None:
+    for tick_ms in (1, 3_600_000):
+        says = clock_with(tick_ms, shortest, longest, middle).wrong_tick
+        if says:
+            assert says == f"--tick {tick_ms / 1000:g} s seems to be wrong: {fits / 1000:g} s fits"
+    assert says
+
+
+# ---------------------------------------------------------------- what each report tells of the clock
+
+HERE = 1000  # this machine's clock, in ticks of 1 s
+
+
+class Told:
+    """A Clock that has had these reports: of each the entries' timestamps, and when it was asked for
+    and came. Its entries change with each timestamp; sender 1 marks one that has not changed."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *options: str, enough: int = 2) -> None:
+        self.known = client.Clock(settings("get", *options), enough)
+        monkeypatch.setattr(client, "clock", lambda tick_ms: HERE)
+
+    def take(self, asked: float, received: float, **stamps: int) -> client.Clock:
+        self.known.take(client.parse_report(report(
+            **{name: (stamp, 76, 9) for name, stamp in stamps.items()})), asked, received)
+        return self.known
+
+
+@pytest.mark.parametrize("tick, oldest", [("1s", 995), ("100ms", 980), ("1h", 995), ("399ms", 995),
+                                          ("333ms", 994)])
+def test_which_timestamps_our_clock_may_have_made(tick: str, oldest: int,
+                                                  monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those from 64 ticks ahead to 5 ticks or 2 s ago."""
+    for stamp, ours in ((1065, False), (1064, True), (oldest, True), (oldest - 1, False)):
+        known = Told(monkeypatch, "--tick", tick).take(10, 10.25, v3=stamp)
+        assert (known.agreed, known.now) == (ours, HERE if ours else None)
+        assert known.undecided is known.doubtful is (not ours)
+
+
+def test_one_fresh_timestamp_is_enough_and_none_is_no_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Told(monkeypatch).take(10, 10.25, v1=5, v2=999, v3=500).agreed
+    assert Told(monkeypatch).take(10, 10.25).agreed
+    told = Told(monkeypatch)
+    told.take(10, 10.25, v3=5)
+    known = told.take(11, 11.25, v3=5)
+    assert known.now == HERE and not known.agreed and known.doubtful and not known.undecided
+    assert str(known) == "ages by this machine's clock, wrong if the agent has another"
+
+
+def test_a_clock_that_agreed_is_no_doubt_while_nodes_are_silent(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    told = Told(monkeypatch)
+    told.take(10, 10.25, v3=HERE)
+    monkeypatch.setattr(client, "clock", lambda tick_ms: HERE + 1000)
+    known = told.take(1010, 1010.25, v3=HERE)
+    assert known.now == HERE + 1000 and known.agreed and not known.undecided
+
+
+@pytest.mark.parametrize("tick, stamp, ours", [
+    ("1s", 991, True), ("1s", 990, False), ("1s", 1064, True), ("1s", 1065, False),
+    ("100ms", 956, True), ("100ms", 955, False)])
+def test_what_has_changed_is_no_older_than_the_last_request(tick: str, stamp: int, ours: bool,
+                                                            monkeypatch: pytest.MonkeyPatch) -> None:
+    """2.25 s lie between the first request and the second report: 3 ticks and 1, or 23 and 1."""
+    told = Told(monkeypatch, "--tick", tick)
+    told.take(10, 10.25, v3=500)
+    known = told.take(12, 12.25, v3=stamp)
+    assert known.agreed is ours
+    assert (known.source, known.variable, known.now) == \
+        (("here", None, HERE) if ours else ("seen", 3, stamp))
+    if not ours:
+        span = "4" if tick == "1s" else "2.4"
+        assert str(known) == f"ages by variable 3, the newest: up to {span} s too short"
+
+
+@pytest.mark.parametrize("tick, since, now", [("1s", 2.75, 2), ("100ms", 2.75, 27), ("1s", 3.0, 3)])
+def test_the_agents_clock_goes_on_between_its_beats(tick: str, since: float, now: int,
+                                                    monkeypatch: pytest.MonkeyPatch) -> None:
+    told = Told(monkeypatch, "--tick", tick)
+    told.take(10, 10.25, v3=500)
+    told.take(12, 12.25, v3=65_530)
+    assert told.take(12.25 + since, 20, v3=65_530).now == (65_530 + now) % 65536
+
+
+@pytest.mark.parametrize("stamp, now", [
+    (600, 600), (598, 602), (597, 597), (603, 603)])
+def test_a_beat_may_show_that_the_agents_clock_is_later(stamp: int, now: int,
+                                                        monkeypatch: pytest.MonkeyPatch) -> None:
+    """The guess is 602 at the third report, which may be 4 ticks later than the newest beat."""
+    told = Told(monkeypatch)
+    told.take(10, 10.25, v3=500)
+    told.take(12, 12.25, v3=600)
+    known = told.take(14.25, 14.75, v3=600, v5=stamp)
+    assert (known.source, known.variable, known.agreed) == ("seen", 5, False)
+    assert known.now == (now if stamp in (597, 603) else 602)
+
+
+def test_an_agent_that_sets_its_clock_to_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = Told(monkeypatch)
+    told.take(10, 10.25, v3=500)
+    assert told.take(12, 12.25, v3=600).source == "seen"
+    known = told.take(13, 13.25, v3=999)
+    assert (known.source, known.variable, known.now) == ("here", None, HERE)
+    assert told.take(14, 14.25, v3=999).now == HERE and str(known) == "ages by this machine's clock"
+
+
+@pytest.mark.parametrize("pause, source", [(32.7655, "seen"), (32.7665, "here")])
+def test_after_half_a_wrap_a_change_tells_nothing(pause: float, source: str,
+                                                  monkeypatch: pytest.MonkeyPatch) -> None:
+    told = Told(monkeypatch, "--tick", "1ms")
+    told.take(0, 0.25, v3=HERE + 20_000)
+    known = told.take(pause - 0.25, pause, v3=HERE + 30_000)
+    assert known.source == source
+    assert not known.agreed and (known.now == HERE) is (source == "here")
+
+
+@pytest.mark.parametrize("later, newest", [(1, 5), (30_000, 5), (32_767, 5), (32_768, None), (0, 3)])
+def test_the_newest_of_those_that_changed(later: int, newest: Optional[int],
+                                          monkeypatch: pytest.MonkeyPatch) -> None:
+    told = Told(monkeypatch)
+    told.take(10, 10.25, v7=65_000)
+    known = told.take(12, 12.25, v3=40_000, v5=(40_000 + later) % 65536, v7=65_000)
+    assert known.variable == newest and known.source == ("here" if newest is None else "seen")
+    if later == 0:  # once chosen, it stays, while none is newer
+        assert told.take(13, 13.25, v2=40_001, v3=40_001, v7=65_000).variable == 3
+
+
+def test_of_now_from_only_its_own_changes_measure_the_tick(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = Told(monkeypatch, "--now-from", "3", "--tick", "1s")
+    told.take(10, 10.25, v1=100, v3=100)
+    for second in (1, 2, 3):
+        known = told.take(10 + second, 10.25 + second, v1=105 + 2 * second, v3=100 + 2 * second)
+    assert known._tick is not None and (known._tick.variable, known._tick.count) == (3, 3)
+    assert known.wrong_tick == "" and known.now == 106
+    before = known._tick
+    assert told.take(14, 14.25, v1=120, v3=106)._tick == before
+    assert (known.source, known.variable, known.agreed, known.doubtful) == ("now-from", 3, True, False)
+
+
+def test_after_an_impossible_timestamp_the_tick_is_measured_anew(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    """At a restart of an agent that stamps itself, and when it was never heard before."""
+    told = Told(monkeypatch)
+    stamps = "which the agent seems to stamp itself"
+    newest = r"the newest: up to \d s too short"
+    said = []
+    for second, stamp in enumerate((500, 501, 502, 3, 4, 5)):
+        known = told.take(10 + second, 10.25 + second, v0=stamp)
+        said.append(str(known).partition("ages by variable 0, ")[2])
+    assert all(map(re.fullmatch, ("", stamps, stamps, newest, stamps, stamps), said)), said
+    assert known._tick is not None and known._tick.count == 2
+    silent = Told(monkeypatch)
+    silent.take(10, 10.25)
+    assert silent.take(11, 11.25, v0=500)._tick is None
+
+
+def test_the_same_timestamp_again_measures_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the value has changed: the measure goes on with the next timestamp."""
+    known = client.Clock(settings("get", "--now-from", "0"))
+    for second, (stamp, value) in enumerate(((500, 0), (501, 0), (501, 1), (503, 1))):
+        known.take(client.parse_report(report(v0=(stamp, 1, value))), second, second + 0.25)
+    assert known._tick is not None and (known._tick.count, known._tick.ticks) == (2, 500)
+
+
+def test_a_variable_whose_beat_was_missed_is_measured_from_there(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    told = Told(monkeypatch)
+    for second, (three, five) in enumerate(((500, 400), (501, 400), (501, 502), (503, 502))):
+        known = told.take(10 + second, 10.25 + second, v3=three, v5=five)
+    assert known._tick is not None
+    assert (known._tick.variable, known._tick.ticks, known._tick.count) == (3, 501, 1)
+
+
+@pytest.mark.parametrize("tick, asked, itself", [
+    ("1500ms", 11.25, True), ("1501ms", 11.25, False), ("750ms", 12.5, True), ("749ms", 12.5, False)])
+def test_it_stamps_itself_if_its_tick_may_be_ours(tick: str, asked: float, itself: bool,
+                                                  monkeypatch: pytest.MonkeyPatch) -> None:
+    """2 ticks in 1.5 s at most, or in 2.25 s at least."""
+    told = Told(monkeypatch, "--tick", tick)
+    told.take(10, 10.25, v0=500)
+    assert str(told.take(asked, asked + 0.25, v0=502)).endswith("stamp itself") is itself
+
+
+# ---------------------------------------------------------------- when it asks again
+
+
+class Asked:
+    """An agent that stamps itself, and has a short tick: each request takes some time."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, lasts: float = 0.0) -> None:
+        self.world, self.lasts = World(monkeypatch, tick=0.02, boots=True, self_=0), lasts
+        self.world.passed += 5000
+        self.timeouts: list[float] = []
+        self.pauses: list[float] = []
+        monkeypatch.setattr(time, "sleep", self.sleep)
+
+    def sleep(self, duration: float) -> None:
+        assert duration >= 0
+        self.pauses.append(duration)
+        self.world.passed += duration
+
+    def ask(self, timeout: float) -> client.Entries:
+        self.timeouts.append(timeout)
+        self.world.passed += self.lasts
+        return self.world.ask()
+
+
+@pytest.mark.parametrize("tick, timeout, lasts, pauses, timeouts", [
+    ("1s", 3.0, 0.0, [1.25, 0.75], [3, 1.75, 1]), ("100ms", 3.0, 0.0, [1.25, 0.75], [3, 1.75, 1]),
+    ("2s", 30.0, 0.0, [2.5, 1.5], [30, 27.5, 26]), ("1h", 60.0, 0.0, [6.25, 3.75], [60, 53.75, 50]),
+    ("1s", 1.0, 0.0, [0.5, 0.25], [1, 0.5, 0.25]), ("1s", 1.0, 2.0, [0, 0], [1, -1, -3]),
+    ("20ms", 3.0, 0.0, [1.25], [3, 1.75])])
+def test_the_pauses_before_it_asks_again(tick: str, timeout: float, lasts: float, pauses: list[float],
+                                         timeouts: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = Asked(monkeypatch, lasts)
+    known = client.find_clock(agent, settings("get", "--tick", tick), timeout)  # type: ignore[arg-type]
+    assert agent.pauses == pytest.approx(pauses) and agent.timeouts == pytest.approx(timeouts)
+    assert bool(known.wrong_tick) == (tick != "20ms")
+
+
+@pytest.mark.parametrize("trouble", [client.NoAnswer("silence"), client.BadReport("length", "short")])
+@pytest.mark.parametrize("good, source", [(1, "here"), (2, "seen")])
+def test_a_request_that_fails_is_the_last(good: int, source: str, trouble: client.Error,
+                                          monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ages are by what is known by then."""
+    agent = Asked(monkeypatch)
+
+    def ask(timeout: float) -> client.Entries:
+        agent.timeouts.append(timeout)
+        if len(agent.timeouts) > good:
+            raise trouble
+        return agent.world.ask()
+    agent.ask = ask  # type: ignore[method-assign]
+    known = client.find_clock(agent, settings("get"), 3.0)  # type: ignore[arg-type]
+    assert len(agent.timeouts) == good + 1 and known.source == source
+    assert known.now == (client.clock(1000) if source == "here" else known.entries[0].timestamp)
 
 
 Run = Callable[..., tuple[int, str]]
