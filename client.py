@@ -761,7 +761,7 @@ WARN_MS, CRIT_MS = 5_000, 30_000  # deadlines, unless the user gives others
 TICK_MS_MAX = 3_600_000
 DURATION_MS_MAX = 100_000 * 3_600_000  # longer than the wrap with the longest tick
 UNITS_MS = {"ms": 1, "s": 1_000, "": 1_000, "min": 60_000, "m": 60_000, "h": 3_600_000}
-FILE_MAX = 65536  # bytes of a file of names
+FILE_MAX = 65536  # bytes of a file of names, or of --memory
 
 
 @dataclasses.dataclass
@@ -1262,7 +1262,7 @@ class History:
             if old.age_ms is None and age_ms is not None:
                 old = old._replace(age_ms=max(0, age_ms - passed))
             least = (old.age_ms or 0) + passed
-            if age_ms is not None and not least <= age_ms <= least + close:
+            if age_ms is not None and age_ms not in range(least, least + close + 1):
                 age_ms = least  # the timestamp has wrapped, or somebody has set a clock
             if not entry.never:
                 self.entries[number] = old
@@ -1516,7 +1516,6 @@ def run_check(options: argparse.Namespace) -> int:
 
 # ---------------------------------------------------------------- check --memory
 
-MEMORY_MAX = 65536  # bytes
 MEMORY = re.compile(r"""dumpulse memory 1 ([0-9a-f]{8})
 (agent (".{1,8000}")
 boot ([0-9a-f-]{1,40})
@@ -1525,14 +1524,14 @@ at (-?[0-9]{1,15})
 now ([0-9]{1,5}|-)
 ((?:(?:[0-9]|[1-5][0-9]|6[0-3])(?: [0-9]{1,5}){3} -?[0-9]{1,15} (?:[0-9]{1,15}|-)
 ){0,64}))""", re.ASCII)
-NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+NO_FOLLOW = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK"))
 
 
 def boot() -> str:
     """Names this start of the machine, from which uptime() counts, if the system tells it."""
     try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            return file.read(40).strip()
+        with open("/proc/sys/kernel/random/boot_id", "rb") as file:
+            return file.read().decode().strip()
     except OSError:
         return "-"
 
@@ -1548,7 +1547,7 @@ def interpret_with_memory(path: Optional[str], name: str, known: Clock,
     """
     if path is None:
         return interpret(known, History()), ""
-    trouble = ""
+    trouble, received_ms = "", int(known.received * 1000)
     with contextlib.ExitStack() as stack:
         try:  # The lock is another file, because the memory is replaced while others wait.
             if termios is None:
@@ -1560,8 +1559,8 @@ def interpret_with_memory(path: Optional[str], name: str, known: Clock,
             trouble = f"others keep '{path}.lock' locked"
         except (OSError, ValueError) as error:
             trouble = why(error)
-        history = load_history(path, name, int(known.received * 1000))
-        late = history.at_ms > known.received * 1000  # a later check has written meanwhile
+        history = load_history(path, name, received_ms)
+        late = history.at_ms > received_ms  # a later check has written meanwhile
         readings = interpret(known, history)
         if not trouble and not late:
             try:
@@ -1580,11 +1579,11 @@ def load_history(path: str, name: str, received_ms: int) -> History:
                 raise BadUsage(f"cannot use {path!r}: it is no ordinary file")
             if hasattr(os, "geteuid") and about.st_uid != os.geteuid():
                 raise BadUsage(f"cannot use {path!r}: it belongs to another user")
-            content = file.read(MEMORY_MAX)
+            content = file.read(FILE_MAX)
     except FileNotFoundError:
         return history
     except (OSError, ValueError) as error:
-        link = getattr(error, "errno", 0) == errno.ELOOP
+        link = getattr(error, "errno", None) == errno.ELOOP
         raise BadUsage(f"cannot use {path!r}: {'it is a symbolic link' if link else why(error)}") \
             from error
     found = MEMORY.fullmatch(content.decode("ascii", "replace"))
@@ -1617,12 +1616,11 @@ def save_history(path: str, name: str, history: History) -> None:
         f"{'-' if old.age_ms is None else old.age_ms}\n" for number, old in history.entries.items())
     now = "-" if history.now is None else history.now
     body = (f"agent {json.dumps(name)}\nboot {boot()}\nclock {history.basis}\n"
-            f"at {history.at_ms}\nnow {now}\n{rows}")
-    descriptor, new = tempfile.mkstemp(prefix=f"{os.path.basename(path)}.",
-                                       dir=os.path.dirname(path) or ".")
+            f"at {history.at_ms}\nnow {now}\n{rows}").encode()
+    descriptor, new = tempfile.mkstemp("", f"{os.path.basename(path)}.", os.path.dirname(path))
     try:
-        with open(descriptor, "w", encoding="ascii") as file:
-            file.write(f"dumpulse memory 1 {zlib.adler32(body.encode()):08x}\n{body}")
+        with open(descriptor, "wb") as file:
+            file.write(b"dumpulse memory 1 %08x\n%b" % (zlib.adler32(body), body))
             file.flush()
             os.fsync(descriptor)
         os.replace(new, path)
@@ -1647,7 +1645,7 @@ class Watched:
         self.changed: dict[int, set[str]] = {}  # fields by variable, since the last report
         self.trouble: Optional[Error] = None  # why there was no report this time
         self.refused = False  # since the last report
-        self.restarted = False  # between the last two reports
+        self.restarted: bool  # between the last two reports
         self.event = ""  # the last one, with its time
         self.heard_at = uptime()
         self.clock = Clock(settings, enough=5)

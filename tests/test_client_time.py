@@ -12,6 +12,7 @@ import math
 import os
 import random
 import re
+import stat
 import subprocess
 import time
 from collections.abc import Callable
@@ -702,6 +703,77 @@ def test_a_request_that_fails_is_the_last(good: int, source: str, trouble: clien
     assert known.now == (client.clock(1000) if source == "here" else known.entries[0].timestamp)
 
 
+# ---------------------------------------------------------------- ages, report by report
+
+
+def ages(history: client.History, now: Optional[int], asked: float, *options: str,
+         received: Optional[float] = None, **entries: tuple[int, int, int]) -> list[Optional[int]]:
+    """Of such a report, in ms."""
+    known = client.Clock(settings("get", *options))
+    known.now, known.entries = now, client.parse_report(report(**entries))
+    known.asked, known.received = asked, asked if received is None else received
+    return history.ages(known)
+
+
+@pytest.mark.parametrize("tick, ahead, believed", [
+    ("1s", 0, True), ("1s", -1, False), ("1s", 64, True), ("1s", 65, False), ("10ms", 500, True),
+    ("10ms", 501, False), ("10ms", -1, False)])
+def test_how_far_a_clock_may_be_off(tick: str, ahead: int, believed: bool) -> None:
+    """64 ticks or 5 s at most, and never back: else the age is by the time that has passed."""
+    history, options = client.History(), ("--tick", tick)
+    tick_ms = client.parse_tick(tick)
+    assert ages(history, 1000, 100, *options, v3=(990, 76, 9))[3] == 10 * tick_ms
+    age = ages(history, 1000 + 5 + ahead, 100 + 5 * tick_ms / 1000, *options, v3=(990, 76, 9))[3]
+    assert age == (15 + ahead * believed) * tick_ms
+
+
+def test_an_age_is_never_less_than_the_whole_ticks_that_have_passed() -> None:
+    """From the arrival of one report to the next request."""
+    history = client.History()
+    assert ages(history, 1000, 100.0, received=100.5, v3=(1000, 76, 9))[3] == 0
+    assert history.entries[3] == ((1000, 76, 9), 100_500, 0) and history.at_ms == 100_500
+    for asked, age in ((101.25, 0), (101.5, 1000), (102.25, 1000), (102.5, 2000)):
+        assert ages(history, 1000, asked, received=asked + 5, v3=(1000, 76, 9))[3] == age
+    assert ages(client.History(), 1005, 100.0, "--tick", "1ms", received=100.5,
+                v3=(1000, 76, 9))[3] == 5
+
+
+def test_another_clock_tells_the_ages_anew() -> None:
+    """Of what has not changed, the next ages go on from there."""
+    history, entry = client.History(), (990, 76, 9)
+    assert ages(history, 1000, 100, v3=entry)[3] == 10_000
+    assert ages(history, 1030, 130, "--now-from", "5", v3=entry)[3] == 40_000
+    assert history.entries[3] == (entry, 100_000, 10_000)
+    assert ages(history, 1020, 131, "--tick", "2s", v3=entry)[3] == 60_000
+    assert ages(history, None, 132, v3=entry)[3] is None
+    assert history.now is None and history.entries[3].age_ms is None
+    assert ages(history, 1022, 132, v3=entry)[3] == 32_000
+    assert history.entries[3] == (entry, 100_000, 0)
+
+
+@pytest.mark.parametrize("now, forgets", [(12, True), (13, False), (3, True)])
+def test_a_clock_that_begins_again_is_a_restart(now: int, forgets: bool) -> None:
+    """10 s later it may show 12: then the same entry is a new one, of a few seconds ago."""
+    history = client.History()
+    assert ages(history, 20_000, 100, v3=(1, 76, 9))[3] == 19_999_000
+    assert ages(history, now, 110, v3=(1, 76, 9))[3] == ((now - 1) * 1000 if forgets else 20_009_000)
+
+
+@pytest.mark.parametrize("sender, forgets", [(1, True), (0, False)])
+def test_a_node_that_is_forgotten_is_a_restart(sender: int, forgets: bool) -> None:
+    history = client.History()
+    ages(history, 50_000, 100, v3=(49_000, 76, 9), v4=(5, sender, 9))
+    later = ages(history, 49_100, 110, v3=(49_000, 76, 9))
+    assert later[3] == (100_000 if forgets else 1_010_000) and later[4] is None
+    assert set(history.entries) == {3}
+
+
+def test_an_unknown_time_is_no_restart() -> None:
+    history = client.History()
+    for now, asked, age in ((50_000, 100, 1_000_000), (None, 110, None), (3, 120, 1_020_000)):
+        assert ages(history, now, asked, v3=(49_000, 76, 9))[3] == age
+
+
 Run = Callable[..., tuple[int, str]]
 
 
@@ -965,6 +1037,90 @@ def test_an_older_report_does_not_replace_a_newer_one(tmp_path: Path, check: Che
     before = path.read_bytes()
     world.passed -= 2
     assert check(world)[0] == 0 and path.read_bytes() == before
+
+
+def memory(at: int, *rows: str, boot: str = "", now: str = "7") -> str:
+    return model_memory(f'agent "x"\nboot {boot or client.boot()}\nclock here None 1000\nat {at}\n'
+                        f"now {now}\n" + "".join(f"{row}\n" for row in rows))
+
+
+@pytest.mark.parametrize("ahead, boot, restarted", [
+    (0, "", False), (600_000, "", False), (600_001, "", True), (0, "0-0", True), (-5000, "0-0", True)])
+def test_what_a_memory_says_after_a_restart(ahead: int, boot: str, restarted: bool,
+                                            tmp_path: Path) -> None:
+    """Entries are as old as they were then, by the age that a report told and by what had passed."""
+    at, received = 2_000_000 + ahead, 2_000_000
+    path = tmp_path / "memory"
+    path.write_text(memory(at, f"0 1 2 3 {at} 0", f"3 1 2 3 {at - 3000} 700", "4 9 8 7 50 -",
+                           f"63 5 6 7 {at + 1} 5", boot=boot))
+    history = client.load_history(str(path), "x", received)
+    since = {number: old.since_ms for number, old in history.entries.items()}
+    ages = {number: old.age_ms for number, old in history.entries.items()}
+    assert history.entries[4].entry == (9, 8, 7)
+    assert (history.at_ms, history.now) == ((received, None) if restarted else (at, 7))
+    if restarted:
+        assert since == {0: received, 3: received - 3700, 4: received - at + 50, 63: received - 5}
+        assert not any(ages.values())
+    else:
+        assert since == {0: at, 3: at - 3000, 4: 50, 63: at + 1}
+        assert ages == {0: 0, 3: 700, 4: None, 63: 5}
+
+
+def test_what_is_saved_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for now in (None, 0, 65_535):
+        history = client.History()
+        history.basis, history.now, history.at_ms = "seen None 1000", now, 1_000_007
+        history.entries = {0: client.Unchanged(client.Entry(65_535, 0, 255), -5, None),
+                           63: client.Unchanged(client.Entry(0, 255, 0), 10**9, 0)}
+        client.save_history("memory", "agent", history)
+        assert vars(client.load_history("memory", "agent", 1_000_008)) == vars(history)
+    assert os.listdir() == ["memory"]
+
+
+def test_a_memory_is_whole_before_it_replaces_the_old_one(tmp_path: Path, check: Check,
+                                                          monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is written to another file in the same folder, down to the disk."""
+    world, path = written(tmp_path, check, monkeypatch)
+    before, made = path.read_text(), []
+
+    def sync(descriptor: int) -> None:
+        (new,) = set(tmp_path.glob("memory.*")) - {tmp_path / "memory.lock"}
+        assert path.read_text() == before and new.stat().st_ino == os.fstat(descriptor).st_ino
+        made.append(new.read_text())
+    monkeypatch.setattr(os, "fsync", sync)
+    world.beat(3, 10)
+    assert check(world)[0] == 0  # at the same time as the one before, so it is no older one
+    assert made == [path.read_text()] and f"\n3 {world.ticks()} 76 10 " in made[0]
+    assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE((tmp_path / "memory.lock").stat().st_mode) \
+        == 0o600
+
+
+@pytest.mark.parametrize("timeout, seconds", [("5s", 5), ("500ms", 1)])
+def test_how_long_a_check_waits_for_the_others(timeout: str, seconds: float, check: Check,
+                                               monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, self_=0)
+    world.beat(3)
+    ends: list[float] = []
+    monkeypatch.setattr(time, "monotonic", lambda: 70.0)
+    monkeypatch.setattr(client, "lock", lambda descriptor, end: ends.append(end))
+    assert check(world, "--timeout", timeout)[0] == 0 and ends == [70.0 + seconds]
+
+
+def test_a_lock_that_is_a_link_and_a_system_without_locks(
+        tmp_path: Path, check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+    world, path = written(tmp_path, check, monkeypatch)
+    before = path.read_bytes()
+    (tmp_path / "memory.lock").unlink()
+    (tmp_path / "memory.lock").symlink_to(tmp_path / "elsewhere")
+    world.passed += 1
+    status, text = check(world)
+    assert status == 3 and "cannot keep " in text and not (tmp_path / "elsewhere").exists()
+    (tmp_path / "memory.lock").unlink()
+    monkeypatch.setattr(client, "termios", None)
+    assert check(world) == (3, f"1 alive at 127.0.0.1:9060; cannot keep '{path}': "
+                               "this system has no locks for files")
+    assert path.read_bytes() == before
 
 
 # ---------------------------------------------------------------- wrong checksums, believed

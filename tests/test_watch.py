@@ -422,6 +422,310 @@ def test_what_is_said_after_trouble(trouble: client.Error, refused: bool) -> Non
     assert said == [("", False), ("", False), (what, refused), (what, False)]
 
 
+# ---------------------------------------------------------------- what a window has room for
+
+
+def plain(lines: Sequence[str]) -> list[str]:
+    return [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in lines]
+
+
+@pytest.fixture
+def noon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "strftime", lambda form: "12:00:00")
+
+
+def eight(*options: str) -> client.Watched:
+    """Variables 0 to 7: 5 and 6 are dead, and 7 is late."""
+    state = watched("--now-from", "0", *options)
+    state.take(client.parse_report(report(**{
+        f"v{number}": (NOW - {5: 40, 6: 40, 7: 7}.get(number, 0), number, number)
+        for number in range(8)})), 100.0)
+    return state
+
+
+TITLE, HEADING = "x  12:00:00  5 ok, 1 late, 2 dead", " # name         value from      age state"
+ENDS = "q or Ctrl-C ends; {} hidden, the worst are shown"
+
+
+@pytest.mark.parametrize("rows, head, shown", [
+    (1, [TITLE], [5]), (3, [TITLE], [5]), (4, [TITLE], [5, 6]),
+    (5, [TITLE, "ages by variable 0", HEADING], [5]),
+    (6, [TITLE, "ages by variable 0", "", HEADING], [5]),
+    (7, [TITLE, "ages by variable 0", "", HEADING], [5, 6]),
+    (8, [TITLE, "ages by variable 0", "", HEADING], [5, 6, 7]),
+    (9, [TITLE, "ages by variable 0", "", HEADING], [0, 5, 6, 7]),
+    (12, [TITLE, "ages by variable 0", "", HEADING], [0, 1, 2, 3, 5, 6, 7]),
+    (13, [TITLE, "ages by variable 0", "", HEADING], [*range(8)]),
+    (15, [TITLE, "ages by variable 0", "", HEADING], [*range(8)])])
+def test_what_a_low_window_shows(rows: int, head: list[str], shown: list[int], noon: None) -> None:
+    text = plain(client.screen(eight(), 41, rows))
+    assert text[:len(head)] == head and len(text) == max(3, rows)
+    assert [int(line[:2]) for line in text[len(head):-1] if line] == shown
+    assert text[-1] == (ENDS.format(8 - len(shown))[:41] if len(shown) < 8 else "q or Ctrl-C ends")
+    assert all(line == "" for line in text[len(head) + len(shown):-1])
+
+
+@pytest.mark.parametrize("columns, title, heading", [
+    (80, TITLE, "  ".join([" # name       value from      age state"] * 2)),
+    (79, TITLE, f" # {'name':24} value from      age state"),
+    (41, TITLE, HEADING), (39, TITLE, " # name       value from      age state"),
+    (38, TITLE, f" # {'name':14} value      age state"),
+    (34, TITLE, f" # {'name':10} value      age state"),
+    (33, TITLE, f" # {'name':15}      age state"),
+    (32, "x  5 ok, 1 late, 2 dead", f" # {'name':14}      age state"),
+    (28, "x  5 ok, 1 late, 2 dead", " # name            age state"),
+    (27, "x  5 ok, 1 late, 2 dead", f" # {'name':18} state"),
+    (23, "x  5 ok, 1 late, 2 dead", f" # {'name':14} state"),
+    (22, "5 ok, 1 late, 2 dead", f" # {'name':13} state"),
+    (12, "5 ok, 1 late", " # name state"[:12]), (3, "5 o", " # ")])
+def test_what_a_narrow_window_shows(columns: int, title: str, heading: str, noon: None) -> None:
+    text = plain(client.screen(eight(), columns, 10))
+    assert (text[0], text[3]) == (title, heading)
+    assert columns < 12 or all(len(line) <= columns for line in text)
+    assert columns >= 12 or text[4].startswith(" 0 ")
+    if columns == 80:
+        assert [(int(line[:2]), int(line[41:43])) for line in text[4:8]] == [
+            (0, 4), (1, 5), (2, 6), (3, 7)]
+
+
+def test_cells_of_a_narrow_window_lose_their_middle() -> None:
+    assert client.shortened("12345678", 8) == "12345678"
+    assert client.shortened("123456789", 8) == "123~6789"
+    assert client.shortened("123456789", 7) == "123~789"
+    assert client.fitting_widths(1)["name"] == 1 and client.fitting_widths(500)["name"] == 24
+
+
+def test_news_that_are_too_long_go_on_below(noon: None) -> None:
+    state = eight()
+    state.trouble = client.NoAnswer("silence " * 9)
+    state.heard_at = client.uptime()
+    news = "no report for 0 s; " + "silence " * 9
+    head = client.screen(state, 41, 24)
+    assert head[1] == f"\x1b[7m{news[:41]}\x1b[0m" and plain(head)[2] == news[41:82].lstrip()
+    state.event = "12:00:00 the agent restarted"
+    assert client.screen(state, 41, 24)[2] == f"\x1b[1m{state.event}\x1b[0m"
+
+
+def test_the_worst_of_those_that_are_hidden_are_shown(tmp_path: Path, noon: None) -> None:
+    """A bad value first, then by state, and then an unusual value."""
+    names = tmp_path / "names.ini"
+    names.write_text("[1]\nvalue = 5..9\n[2]\nvalue-warn = 5..9\n[9]\n")
+    state = eight("--names", str(names))
+    order = []
+    for rows in range(6, 14):
+        text = plain(client.screen(state, 41, rows))
+        order += sorted({line[:2] for line in text[4:-1]} - {*order})
+    assert [int(number) for number in order] == [1, 5, 6, 7, 9, 2, 0, 3]
+
+
+# ---------------------------------------------------------------- colours
+
+
+def cells(state: client.Watched, number: int) -> str:
+    return client.row(state.readings[number], state, client.WIDTHS)
+
+
+def test_colours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    names = tmp_path / "names.ini"
+    names.write_text("[3]\nvalue = 5..9\n[4]\nvalue-warn = 5..9\n[9]\nname = aft\n")
+    state = eight("--names", str(names))
+    name = " " * 10
+    assert cells(state, 1) == f" 1 {name}     1    1      0 s ok   "
+    assert cells(state, 3) == f" 3 {name} \x1b[31m   3!\x1b[0m    3      0 s ok   "
+    assert cells(state, 4) == f" 4 {name} \x1b[33m   4!\x1b[0m    4      0 s ok   "
+    assert cells(state, 6) == f" 6 {name}     6    6     40 s \x1b[31mdead \x1b[0m"
+    assert cells(state, 7) == f" 7 {name}     7    7      7 s \x1b[33mlate \x1b[0m"
+    assert cells(state, 8) == f" 8 {name}     -    -        - never"
+    assert cells(state, 9) == f" 9 aft            -    -        - \x1b[31mnever\x1b[0m"
+    state.changed = {3: {"value"}, 4: {"sender"}, 6: {"timestamp"}, 7: {"state"}}
+    assert cells(state, 3) == f" 3 {name} \x1b[31;7m   3!\x1b[0m    3      0 s ok   "
+    assert cells(state, 4) == f" 4 {name} \x1b[33m   4!\x1b[0m \x1b[7m   4\x1b[0m      0 s ok   "
+    assert cells(state, 6) == f" 6 {name}     6    6 \x1b[1m    40 s\x1b[0m \x1b[31mdead \x1b[0m"
+    assert cells(state, 7) == f" 7 {name}     7    7      7 s \x1b[33;7mlate \x1b[0m"
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert cells(state, 7) == f" 7 {name}     7    7      7 s \x1b[7mlate \x1b[0m"
+    assert cells(state, 3) == f" 3 {name} \x1b[7m   3!\x1b[0m    3      0 s ok   "
+    state.trouble = client.NoAnswer("silence")
+    assert cells(state, 1).count("\x1b[2m") == 6 and "\x1b[2;7m" in cells(state, 7)
+
+
+# ---------------------------------------------------------------- what a terminal is sent
+
+
+class Written:
+    """In place of the standard output: a file, of which at most so many bytes are taken at a time."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, path: Path, encoding: str = "utf-8") -> None:
+        self.path = path
+        self.file = path.open("w", encoding=encoding)
+        write = os.write
+        monkeypatch.setattr(sys, "stdout", self.file)
+        monkeypatch.setattr(os, "write", lambda number, text: write(number, text[:7]))
+
+
+@pytest.mark.parametrize("lines, text", [
+    (1, "\x1b[?2026h\x1b[H\x1b[K\x1b[JTITLE\x1b[?2026l"),
+    (2, "\x1b[?2026h\x1b[H\x1b[KTITLE\r\n\x1b[JROW\x1b[?2026l"),
+    (3, "\x1b[?2026h\x1b[H\x1b[KTITLE\r\n\x1b[KROW\r\n\x1b[JENDS\x1b[?2026l")])
+def test_what_a_screen_is_sent(lines: int, text: str, tmp_path: Path, noon: None,
+                               monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each line is erased before it is written, and what is below the last one."""
+    monkeypatch.setattr(client, "screen", lambda state, columns, rows: ["TITLE", "ROW", "ENDS"])
+    monkeypatch.setenv("COLUMNS", "41")
+    monkeypatch.setenv("LINES", str(lines))
+    written = Written(monkeypatch, tmp_path / "written")
+    client.Terminal().show(eight())
+    written.file.close()
+    assert written.path.read_bytes() == text.encode()
+
+
+def test_a_size_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[tuple[int, int]] = []
+    monkeypatch.setattr(client, "screen", lambda state, *size: sizes.append(size) or ["TITLE"])
+    monkeypatch.setenv("COLUMNS", "41")
+    written = Written(monkeypatch, tmp_path / "written")
+    for lines in (999, 1000, 1001, 10**9):
+        monkeypatch.setenv("LINES", str(lines))
+        client.Terminal().show(eight())
+    written.file.close()
+    assert sizes == [(41, 999), (41, 1000), (41, 1000), (41, 1000)]
+
+
+# ---------------------------------------------------------------- how long it waits
+
+
+class Clocked:
+    """A time that passes only while somebody sleeps or waits, in select() or poll()."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 50.0
+        self.waited: list[float] = []
+        monkeypatch.setattr(time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(time, "sleep", self.sleep)
+
+    def sleep(self, duration: float) -> None:
+        assert duration >= 0
+        self.waited.append(duration)
+        self.now += duration
+
+
+def test_keys_do_not_make_a_pause_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each one is read, though nothing is left of the pause; only q ends it, or the end of the input."""
+    clocked = Clocked(monkeypatch)
+    keys: list[bytes] = []
+
+    def wait(_: object, __: object, ___: object, left: float) -> tuple[list[int], list[int], list[int]]:
+        assert left >= 0
+        clocked.sleep(left / 2 if keys else left)
+        return [0] * bool(keys), [], []
+    monkeypatch.setattr(client.select, "select", wait)
+    monkeypatch.setattr(os, "read", lambda number, count: keys.pop(0))
+    terminal = client.Terminal()
+    terminal._input = 0
+    for typed, pause, goes_on in (([b"x", b"yq"], 4.0, True), ([b"x", b"q"], 4.0, False), ([b"Q"], 0.0, False),
+                                  ([b""], 1.0, False), ([], 2.0, True), ([b"x"], 0.0, True)):
+        keys[:], begun = typed, clocked.now
+        assert terminal.wait(pause) is goes_on and not keys
+        if goes_on:
+            assert clocked.now - begun == pause
+    terminal._input = None
+    clocked.waited.clear()
+    assert terminal.wait(3.0) and terminal.wait(0.0) and clocked.waited == [3.0, 0.0]
+
+
+@pytest.mark.parametrize("pause, ms", [(0.0, 0), (0.0005, 1), (2.5, 2500), (1e9, 10**9)])
+def test_a_pause_in_a_pipe_ends_when_nobody_reads(pause: float, ms: int,
+                                                  monkeypatch: pytest.MonkeyPatch) -> None:
+    polled: list[Any] = []
+
+    class Poll:
+        answer: list[Any] = []
+        register = staticmethod(lambda *what: polled.append(what))
+
+        def poll(self, timeout: int) -> list[Any]:
+            polled.append(timeout)
+            return self.answer
+    monkeypatch.setattr(client.select, "poll", Poll)
+    monkeypatch.setattr(sys, "stdout", sys.__stdout__)
+    assert sys.__stdout__ is not None
+    number = sys.__stdout__.fileno()
+    assert client.Lines(False).wait(pause) and polled == [(number, 0), ms]
+    Poll.answer = [(number, 8)]
+    with pytest.raises(BrokenPipeError):
+        client.Lines(False).wait(pause)
+    clocked = Clocked(monkeypatch)
+    monkeypatch.delattr(client.select, "poll")
+    assert client.Lines(False).wait(pause) and clocked.waited == [pause]
+
+
+@pytest.mark.parametrize("options, timeout, pauses", [
+    ([], 1.0, [0.75, 0.75]), (["--interval", "2s"], 2.0, [1.75, 1.75]), (["--interval", "5s"], 3.0, [4.75, 4.75]),
+    (["--interval", "200ms"], 1.0, [0, 0]), (["--timeout", "500ms"], 0.5, [0.75, 0.75])])
+def test_from_one_request_to_the_next(options: list[str], timeout: float, pauses: list[float],
+                                      monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request may last as long as the interval, or 1 s; the time that it takes is part of the interval."""
+    clocked = Clocked(monkeypatch)
+    timeouts: list[float] = []
+
+    def ask(self: client.Agent, timeout: float) -> client.Entries:
+        timeouts.append(timeout)
+        clocked.now += 0.25
+        return client.parse_report(GOOD)
+    monkeypatch.setattr(client.Agent, "ask", ask)
+    left: list[float] = []
+    monkeypatch.setattr(client.Lines, "wait", lambda self, pause: left.append(pause) or clocked.sleep(pause) is None)
+    assert client.run_command(["watch", "127.0.0.1", "--count", "3", *options]) == 0
+    assert timeouts == [timeout] * 3 and left == pytest.approx(pauses)
+
+
+# ---------------------------------------------------------------- lines, one by one
+
+
+def said(lines: client.Lines, state: client.Watched, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    lines.show(state)
+    return capsys.readouterr().out.splitlines()
+
+
+def test_each_thing_is_said_once(noon: None, capsys: pytest.CaptureFixture[str]) -> None:
+    state, lines = watched("--now-from", "0"), client.Lines(False)
+    at = client.uptime()
+    first = client.parse_report(report(v0=(NOW, 1, 0), v3=(NOW, 76, 9)))
+    state.take(first, at)
+    three = "12:00:00 3: value 9, sender 76, age 0 s, ok"
+    assert said(lines, state, capsys) == ["12:00:00 2 ok", "12:00:00 0: value 0, sender 1, age 0 s, ok", three]
+    assert said(lines, state, capsys)[0] == "12:00:00 0: value 0, sender 1, age 0 s, ok"
+    state.take(first, at)
+    assert said(lines, state, capsys) == []  # nothing is new
+    state.take(client.parse_report(report(v0=(NOW + 1, 1, 0), v3=(NOW + 1, 76, 9))), at + 1)
+    assert said(lines, state, capsys) == []  # both have beaten
+    state.take(client.parse_report(report(v0=(NOW + 9, 1, 0), v3=(NOW + 1, 77, 9))), at + 9)
+    assert said(lines, state, capsys) == [
+        "12:00:00 1 ok, 1 late", "12:00:00 3: value 9, sender 77*, age 8 s, late*"]
+    state.trouble = client.NoAnswer("silence")
+    state.heard_at = client.uptime() - 5
+    for _ in range(2):
+        assert said(lines, state, capsys) == ["12:00:00 no report for 5 s; silence"]
+    state.take(client.parse_report(report(v0=(NOW + 11, 1, 0), v3=(NOW + 11, 77, 9))), state.heard_at + 7)
+    assert said(lines, state, capsys) == [
+        "12:00:00 no report came for 7 s", "12:00:00 2 ok", "12:00:00 3: value 9, sender 77, age 0 s, ok*"]
+
+
+def test_a_doubt_about_the_clock_is_said_once(noon: None, capsys: pytest.CaptureFixture[str]) -> None:
+    state, lines = watched(), client.Lines(False)
+    state.trouble = client.NoAnswer("silence")
+    assert said(lines, state, capsys) == ["12:00:00 no report yet for 0 s; silence"]  # nor of any clock
+    old = (client.clock(1000) - 9000) % 65536
+    for number, doubt in enumerate(("12:00:00 no ages yet: by this machine's clock, nothing is new",
+                                    "12:00:00 ages by this machine's clock, wrong if the agent has another", "")):
+        state.take(client.parse_report(report(v3=(old, 76, 9))), 100.0 + number)
+        assert said(lines, state, capsys)[:1] == [doubt] * bool(doubt)
+    state.bad_sum = "report NOT verified"
+    assert said(lines, state, capsys) == ["12:00:00 report NOT verified; ages by this machine's clock, "
+                                          "wrong if the agent has another"]
+    assert said(lines, state, capsys) == []
+
+
 # ---------------------------------------------------------------- in a pipe
 
 
