@@ -179,7 +179,7 @@ def complain(text: str, who: str = "") -> None:
     """On the standard error, if there is one and it can be written."""
     if sys.stderr:
         try:
-            print(f"{who or PROGRAM}: {text}", file=sys.stderr, flush=True)
+            print(f"{who or PROGRAM}: {text}", file=sys.stderr)
         except OSError:
             discard(sys.stderr)
 
@@ -225,11 +225,11 @@ class Transport(Protocol):
 
     def next_address(self) -> None:
         """From now on, sends to the next of them."""
-        return
+        return None
 
     def forget_addresses(self) -> None:
         """The host may have moved: the next open() looks it up again."""
-        return
+        return None
 
 
 def within(seconds: float, work: Callable[[], Result]) -> Optional[Result]:
@@ -489,8 +489,8 @@ class Serial(Device):
     def __init__(self, path: str, baud: int) -> None:
         super().__init__(path, f"serial:{path}@{baud}")
         self._baud = baud
-        self._bytes = b""  # the last that came: fewer than a report
-        self._count = 0  # how many came since the last report or error
+        self._bytes: bytes  # the last that came: fewer than a report
+        self._count: int  # how many came since the last report or error
 
     def open(self, seconds: float) -> None:
         """Opens the line in raw mode and locks it. What came before is dropped."""
@@ -576,7 +576,7 @@ class Can(Device):
         digits = f"{base & ~CAN_EXTENDED:08X}" if base & CAN_EXTENDED else f"{base:03X}"
         super().__init__(interface, f"can:{interface}" + f":{digits}" * (base != CAN_BASE))
         self._base = base
-        self._parts: list[bytes] = []  # the first frames of a report
+        self._parts: list[bytes]  # the first frames of a report
 
     def open(self, seconds: float) -> None:
         self.close()
@@ -1295,7 +1295,7 @@ class Reading(NamedTuple):
     entry: Entry
     age_ms: Optional[int]  # None: never heard, or the time now is unknown
     state: str
-    at_least: bool = False  # the age is more than a timestamp can tell, and may be even more
+    at_least: bool  # the age is more than a timestamp can tell, and may be even more
 
     @property
     def bad_value(self) -> bool:

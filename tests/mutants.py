@@ -159,7 +159,9 @@ class Client:
 
     def __init__(self) -> None:
         self._tests = PythonTests(
-            ["tests/test_client.py", "tests/test_client_time.py", "tests/test_watch.py", "tests/test_serial_client.py", "tests/test_can.py"],
+            [f"tests/{name}.py" for name in (
+                "test_client", "test_client_time", "test_watch", "test_serial_client",
+                "test_can_client", "test_can")],
             without="machine_with_can or cannot_be_fetched",
             slow="commands_of_the_readme or demo or says_what_it_sent or any_file or changed_cells or over_the_wrap"
                  " or restart or nobody_answers or pulled_out or asks_again or 64_variables or long_waits")

@@ -9,15 +9,17 @@ import json
 import os
 import random
 import re
+import selectors
 import signal
 import socket
 import struct
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Optional
+from typing import Any, Optional
 
 import pytest
 from hypothesis import given, settings
@@ -343,6 +345,324 @@ def test_one_table_of_prefixes(monkeypatch: pytest.MonkeyPatch) -> None:
         assert transport.FORM in " ".join(client.build_parser("get").format_help().split())
 
 
+# ---------------------------------------------------------------- small parts
+
+
+@pytest.mark.parametrize("length", [0, 600, 601, 10_000])
+def test_a_long_error_loses_its_middle(length: int) -> None:
+    text = "".join(chr(33 + at % 90) for at in range(length))
+    assert str(client.Error(text)) == (
+        text if length <= 600 else f"{text[:300]} ... {text[length - 300:]}")
+
+
+@pytest.mark.parametrize("before, now, passed_ms, tick_ms, ticks", [
+    (5000, 5064, 0, 1000, 0), (5000, 5065, 0, 1000, 65), (5000, 4936, 0, 1000, 0),
+    (5000, 4935, 0, 1000, -65), (5000, 5500, 0, 10, 0), (5000, 5501, 0, 10, 501),
+    (5000, 5165, 100_000, 1000, 65), (5000, 5164, 100_400, 1000, 0), (65_500, 64, 36_000, 1000, 64),
+    (0, 32_767, 0, 1000, 32_767), (0, 32_768, 0, 1000, -32_768), (30_000, 8000, 0, 1000, -22_000)])
+def test_by_how_much_a_clock_jumped(before: int, now: int, passed_ms: int, tick_ms: int,
+                                    ticks: int) -> None:
+    """64 ticks or 5 s are none."""
+    assert client.jump(before, now, passed_ms, tick_ms) == (0 if abs(ticks) == 64 else ticks)
+
+
+def test_uptime_is_of_the_clock_that_counts_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "clock_gettime", lambda clock: {time.CLOCK_BOOTTIME: 70.0}.get(clock))
+    monkeypatch.setattr(time, "monotonic", lambda: 50.0)
+    assert client.uptime() == 70.0
+    monkeypatch.delattr(time, "CLOCK_BOOTTIME")
+    monkeypatch.setattr(time, "clock_gettime", {time.CLOCK_MONOTONIC: 60.0}.get)
+    assert client.uptime() == 60.0  # macOS
+    monkeypatch.setattr(sys, "platform", "win32")
+    assert client.uptime() == 50.0
+
+
+def test_what_may_hang_does_not_keep_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert client.within(PATIENCE, lambda: threading.current_thread().daemon) is True
+    waited: list[float] = []
+    monkeypatch.setattr(threading.Thread, "join", lambda self, seconds: waited.append(seconds))
+    client.within(1e9, lambda: None)
+    client.within(0.5, lambda: None)
+    assert waited == [1e6, 0.5]  # what poll() can count
+
+
+def test_numbers_and_times() -> None:
+    for text in ("1000000000", "0x123456789", "-1", "+1", "1_0", "", "0x", "1e3", "٣"):
+        with pytest.raises(client.BadUsage, match=f"^a {re.escape(repr(text))} is not a number from 0 to 9$"):
+            client.parse_number(text, 0, 9, "a ")
+    assert [client.parse_number(text, 0, 10**9) for text in ("0", "999999999", "0x1F", "0X1f", "007")] == [
+        0, 999_999_999, 31, 31, 7]
+    assert [client.parse_duration(text) for text in (
+        "1ms", "1", "1s", "1.5", "2min", "2m", "1h", "0.001", "1 ms", "100000h", "0.000501s")] == [
+        1, 1000, 1000, 1500, 120_000, 120_000, 3_600_000, 1, 1, 360_000_000_000, 1]
+    for text in ("0", "0.4ms", "100000.1h", "-1s", "1d", "s", "1.s", "1234567890"):
+        with pytest.raises(client.BadUsage, match="is not a time: write it like 500ms, 5s, 2min or 1h"):
+            client.parse_duration(text)
+    assert client.parse_tick("1h") == 3_600_000
+    with pytest.raises(client.BadUsage, match="3600.001 is too long for a tick"):
+        client.parse_tick("3600.001")
+
+
+@pytest.mark.parametrize("text, good", [
+    ("a", True), ("a" * 24, True), ("a" * 25, False), ("", False), ("-", False), ("1-2", False),
+    ("1-2a", True), ("Türen (links)/1_2.3+4-5", True), ("a,b", False), ("a\tb", False), ("漢", False), ("Ａ", False)])
+def test_names(text: str, good: bool) -> None:
+    if good:
+        assert client.parse_name(text) == text
+    else:
+        with pytest.raises(client.BadUsage):
+            client.parse_name(text)
+
+
+@pytest.mark.parametrize("text, numbers", [
+    ("0", [0]), ("3,7-9, 63", [3, 7, 8, 9, 63]), ("5-5", [5]), ("engine,3", [1, 3]), ("engine", [1])])
+def test_variables_are_numbers_ranges_and_names(text: str, numbers: list[int]) -> None:
+    variables = [client.Variable(0), client.Variable(1, "engine"), client.Variable(2, "")]
+    assert client.parse_variables(text, variables) == numbers
+
+
+@pytest.mark.parametrize("duration_ms, text, at_least", [
+    (0, "0 s", ">0 s"), (1, "0.001 s", ">0 s"), (1500, "1.5 s", ">1 s"), (10_000, "10 s", ">10 s"),
+    (99_999_999, "99999.999 s", ">99999 s"), (100_000_000, "27.7778 h", ">27 h"),
+    (235_695_600_000, "65471 h", ">65471 h")])
+def test_how_times_are_shown(duration_ms: int, text: str, at_least: str) -> None:
+    assert (client.seconds(duration_ms), client.seconds(duration_ms, True)) == (text, at_least)
+
+
+# ---------------------------------------------------------------- sockets
+
+
+def places_of(monkeypatch: pytest.MonkeyPatch, *ports: int) -> client.Udp:
+    """A host with an address for each port."""
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [
+        (socket.AF_INET, socket.SOCK_DGRAM, 17, "", ("127.0.0.1", port)) for port in ports])
+    return client.Udp("several", 9060)
+
+
+def test_addresses_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    with FakeAgent([GOOD]) as one, FakeAgent([GOOD]) as two, FakeAgent([GOOD]) as three:
+        transport = places_of(monkeypatch, one.port, two.port, three.port)
+        for asked in (one, two, three, one):  # the first one first
+            before = len(asked.asked)
+            transport.send(client.REQUEST)
+            assert transport.receive(PATIENCE) == GOOD and len(asked.asked) == before + 1
+            transport.next_address()
+        assert transport.addresses == 3
+        transport.close()
+
+
+def test_an_address_that_this_machine_has_no_sockets_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = socket.socket
+
+    def refuse(family: int, kind: int) -> socket.socket:
+        if family == socket.AF_INET6:
+            raise OSError(97, "Address family not supported by protocol")
+        return made(family, kind)
+    monkeypatch.setattr(socket, "socket", refuse)
+    with FakeAgent([GOOD]) as agent:
+        six = (socket.AF_INET6, socket.SOCK_DGRAM, 17, "", ("::1", agent.port, 0, 0))
+        four = (socket.AF_INET, socket.SOCK_DGRAM, 17, "", ("127.0.0.1", agent.port))
+        for found in ([six, four], [four, six]):
+            monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+            transport = client.Udp("several", 9060)
+            transport.open(1)
+            assert transport.addresses == 1
+            transport.close()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [six])
+    with pytest.raises(client.NoAnswer, match="^cannot open a socket: Address family not supported"):
+        client.Udp("several", 9060).open(1)
+
+
+def test_why_a_host_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise socket.gaierror(-2, "Name or service not known")
+    monkeypatch.setattr(socket, "getaddrinfo", fail)
+    with pytest.raises(client.NoAnswer, match="^cannot find the host 'here': Name or service not known$"):
+        client.Udp("here", 9060).open(1)
+
+
+def test_opening_again_keeps_no_socket() -> None:
+    before = os.listdir("/proc/self/fd")
+    transport = client.Udp("127.0.0.1", 9060)
+    for _ in range(3):
+        transport.open(1)
+        assert len(os.listdir("/proc/self/fd")) == len(before) + 1
+    transport.close()
+    transport.close()
+    assert os.listdir("/proc/self/fd") == before
+
+
+def test_sockets_do_not_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even if one seems to be ready and is not, or takes no packet."""
+    waited: list[float] = []
+
+    class Busy(socket.socket):
+        def recvfrom(self, *_: object) -> Any:
+            raise BlockingIOError
+
+        def sendto(self, *_: object) -> Any:
+            raise BlockingIOError
+    with FakeAgent([GOOD]) as agent:
+        transport = places_of(monkeypatch, agent.port)
+        transport.open(1)
+        assert not transport._sockets[0][1].getblocking()
+        transport.close()
+        monkeypatch.setattr(socket, "socket", Busy)
+        transport.send(client.REQUEST)
+        monkeypatch.setattr(selectors.DefaultSelector, "select", lambda self, left: waited.append(left) or [
+            (key, 1) for key in self.get_map().values()])
+        for seconds in (3.0, -1.0, 1e9):
+            assert transport.receive(seconds) is None
+        transport.close()
+    assert waited == [3.0, 0.0, 1e6] and not agent.asked
+
+
+# ---------------------------------------------------------------- what an agent is asked for, and when
+
+
+class Scripted(client.Transport):
+    """Answers each packet with the next step: a report, an error, or nothing until the time is up."""
+
+    FORM = "scripted"
+    name = "scripted"
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *steps: Any, addresses: int = 1) -> None:
+        self.steps, self.now, self._addresses = list(steps), 50.0, addresses
+        self.calls: list[Any] = []
+        monkeypatch.setattr(time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(client, "waits", lambda: iter([1.0, 2.0, 4.0, 8.0]))
+
+    def open(self, seconds: float) -> None:
+        self.calls.append(("open", seconds))
+
+    def close(self) -> None:
+        self.calls.append("close")
+
+    def send(self, packet: bytes) -> None:
+        self.calls.append(("send", self.now - 50))
+
+    def receive(self, seconds: float) -> Optional[bytes]:
+        self.calls.append(("receive", seconds))
+        step = self.steps.pop(0) if self.steps else None
+        if step is None:
+            self.now += max(0.0, seconds)
+        else:
+            self.now += 0.25
+        if isinstance(step, Exception):
+            raise step
+        answer: Optional[bytes] = step
+        return answer
+
+    @property
+    def addresses(self) -> int:
+        return self._addresses
+
+    def next_address(self) -> None:
+        self.calls.append("next")
+
+    def forget_addresses(self) -> None:
+        self.calls.append("forget")
+
+
+def agent_on(transport: client.Transport) -> client.Agent:
+    agent = client.Agent("127.0.0.1")
+    agent._transport = transport
+    agent.name = transport.name
+    return agent
+
+
+SILENCE = client.NoAnswer("somebody said no")
+SHORT = client.BadReport("length", "short")
+
+
+@pytest.mark.parametrize("steps, addresses, calls, ending", [
+    ([GOOD], 1, [("send", 0), ("receive", 1.0)], None),
+    ([], 1, [("send", 0), ("receive", 1.0), "next", ("send", 1.0), ("receive", 2.0), "next", ("send", 3.0),
+             ("receive", 0.5), "forget"], "NoAnswer: no answer in 3.5 s from scripted, asked 3 times"),
+    ([SHORT, None, GOOD], 1, [("send", 0), ("receive", 1.0), ("receive", 0.75), "next", ("send", 1.0),
+                              ("receive", 2.0)], None),
+    ([SHORT], 1, [("send", 0), ("receive", 1.0), ("receive", 0.75), "next", ("send", 1.0), ("receive", 2.0), "next",
+                  ("send", 3.0), ("receive", 0.5), "forget"], "BadReport: bad report from scripted: short"),
+    ([SILENCE, None, GOOD], 1, [("send", 0), ("receive", 1.0), ("receive", 0.75), "next", ("send", 1.0),
+                                ("receive", 2.0)], None),
+    ([SILENCE, GOOD], 2, [("send", 0), ("receive", 1.0), "next", ("send", 0.25), ("receive", 0.75)], None),
+    ([client.Refused("a"), client.Refused("b")], 2, [
+        ("send", 0), ("receive", 1.0), "next", ("send", 0.25), ("receive", 0.75), ("receive", 0.5), "next",
+        ("send", 1.0), ("receive", 2.0), "next", ("send", 3.0), ("receive", 0.5), "forget"],
+     "Refused: no answer in 3.5 s: b")])
+def test_what_is_asked_and_when(steps: list[Any], addresses: int, calls: list[Any], ending: Optional[str],
+                                monkeypatch: pytest.MonkeyPatch) -> None:
+    transport = Scripted(monkeypatch, *steps, addresses=addresses)
+    said = None
+    try:
+        assert agent_on(transport).ask(3.5)[3].value == 9
+    except client.Error as error:
+        said = f"{type(error).__name__}: {error}"
+    assert said == ending
+    assert transport.calls == [("open", 3.5), *calls, "close"]
+
+
+@pytest.mark.parametrize("steps, addresses, calls, ending", [
+    ([], 1, [("send", 0), ("receive", 0.5)], None),
+    ([SHORT, GOOD], 1, [("send", 0), ("receive", 0.5), ("receive", 0.25)], None),
+    ([SILENCE], 1, [("send", 0), ("receive", 0.5), "next"], "cannot send to scripted: somebody said no"),
+    ([SILENCE], 2, [("send", 0), ("receive", 0.5), "next", ("send", 0.25), ("receive", 0.25)], None),
+    ([SILENCE] * 2, 2, [("send", 0), ("receive", 0.5), "next", ("send", 0.25), ("receive", 0.25), "next"],
+     "cannot send to scripted: somebody said no")])
+def test_what_is_sent_and_how_long_a_refusal_is_waited_for(
+        steps: list[Any], addresses: int, calls: list[Any], ending: Optional[str],
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    transport = Scripted(monkeypatch, *steps, addresses=addresses)
+    said = None
+    try:
+        agent_on(transport).send(b"packet", 0.5)
+    except client.NoAnswer as error:
+        said = str(error)
+    assert (said, transport.calls) == (ending, calls)
+
+
+@pytest.mark.parametrize("timeout, took, listens", [(3.0, 0.0, 0.1), (0.2, 0.0, 0.05), (3.0, 2.95, 0.05), (3.0, 4, 0)])
+def test_how_long_a_beat_listens(timeout: float, took: float, listens: float,
+                                 monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tenth of a second, a quarter of the timeout, or what is left after the name was looked up."""
+    transport = Scripted(monkeypatch)
+    agent = agent_on(transport)
+    waited: list[float] = []
+
+    def open_(seconds: float) -> None:
+        transport.now += took
+    transport.open = open_  # type: ignore[method-assign]
+    monkeypatch.setattr(agent, "send", lambda packet, seconds: waited.append(seconds))
+    agent.beat(3, 76, 9, timeout)
+    assert waited == pytest.approx([listens]) and transport.calls == ["close"]
+
+
+@pytest.mark.parametrize("words, timeouts", [
+    (["get", "x"], [3.0]), (["get", "x", "-t", "5s"], [5.0]), (["x", "-t", "5s"], [5.0]),
+    (["check", "x", "--expect", "3", "-t", "5s"], [5.0]), (["check", "x", "--expect", "3"], [3.0]),
+    (["set", "x", "3", "9", "-t", "5s"], [5.0]),
+    (["set", "x", "3", "9", "--sender", "76", "--confirm", "-t", "5s"], [5.0, 3.5]),
+    (["set", "x", "3", "9", "--sender", "76", "--confirm", "-t", "1s"], [1.0, 0.0])])
+def test_how_long_each_command_waits(words: list[str], timeouts: list[float], call: Call,
+                                     monkeypatch: pytest.MonkeyPatch) -> None:
+    """--timeout is for all of it: sending takes 1.5 s here."""
+    asked: list[float] = []
+    now = [50.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(client, "clock", lambda tick_ms: 0x1234)
+
+    def ask(self: client.Agent, timeout: float) -> client.Entries:
+        asked.append(timeout)
+        return client.parse_report(GOOD)
+
+    def beat(self: client.Agent, variable: int, sender: int, value: int, timeout: float) -> None:
+        asked.append(timeout)
+        now[0] += 1.5
+    monkeypatch.setattr(client.Agent, "ask", ask)
+    monkeypatch.setattr(client.Agent, "beat", beat)
+    assert call(*words).status == 0 and asked == timeouts
+
+
 # ---------------------------------------------------------------- the command line
 
 # What is typed, the exit status and what must be said. HERE is an agent that answers,
@@ -509,6 +829,7 @@ WRONG_FILES = [
     ("[3]\ntick = 5s\n", "[3]: 'tick' is not known there: use name"),
     ("[64]\nname = x\n", "[64]: a section is [dumpulse] or a variable's number"),
     ("[engine]\n", "[engine]: a section is"),
+    ("[DEFAULT]\nname = x\n[3]\n", "[DEFAULT]: a section is"),
     ("[3]\n[03]\n", "[03]: variable 3 has a section already"),
     ("[3]\nname=a\n[3]\n", "line 3]"),
     ("[3]\nname=a\nname=b\n", "line 3]"),

@@ -743,12 +743,12 @@ def test_another_clock_tells_the_ages_anew() -> None:
     history, entry = client.History(), (990, 76, 9)
     assert ages(history, 1000, 100, v3=entry)[3] == 10_000
     assert ages(history, 1030, 130, "--now-from", "5", v3=entry)[3] == 40_000
-    assert history.entries[3] == (entry, 100_000, 10_000)
+    assert [*history.entries[3]] == [entry, 100_000, 10_000]
     assert ages(history, 1020, 131, "--tick", "2s", v3=entry)[3] == 60_000
     assert ages(history, None, 132, v3=entry)[3] is None
     assert history.now is None and history.entries[3].age_ms is None
     assert ages(history, 1022, 132, v3=entry)[3] == 32_000
-    assert history.entries[3] == (entry, 100_000, 0)
+    assert [*history.entries[3]] == [entry, 100_000, 0]
 
 
 @pytest.mark.parametrize("now, forgets", [(12, True), (13, False), (3, True)])
@@ -1055,15 +1055,15 @@ def test_what_a_memory_says_after_a_restart(ahead: int, boot: str, restarted: bo
                            f"63 5 6 7 {at + 1} 5", boot=boot))
     history = client.load_history(str(path), "x", received)
     since = {number: old.since_ms for number, old in history.entries.items()}
-    ages = {number: old.age_ms for number, old in history.entries.items()}
+    ages_ms = {number: old.age_ms for number, old in history.entries.items()}
     assert history.entries[4].entry == (9, 8, 7)
     assert (history.at_ms, history.now) == ((received, None) if restarted else (at, 7))
     if restarted:
         assert since == {0: received, 3: received - 3700, 4: received - at + 50, 63: received - 5}
-        assert not any(ages.values())
+        assert not any(ages_ms.values())
     else:
         assert since == {0: at, 3: at - 3000, 4: 50, 63: at + 1}
-        assert ages == {0: 0, 3: 700, 4: None, 63: 5}
+        assert ages_ms == {0: 0, 3: 700, 4: None, 63: 5}
 
 
 def test_what_is_saved_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ import fcntl
 import json
 import os
 import re
+import select
 import shlex
 import signal
 import struct
@@ -511,7 +512,7 @@ def test_the_worst_of_those_that_are_hidden_are_shown(tmp_path: Path, noon: None
     names = tmp_path / "names.ini"
     names.write_text("[1]\nvalue = 5..9\n[2]\nvalue-warn = 5..9\n[9]\n")
     state = eight("--names", str(names))
-    order = []
+    order: list[str] = []
     for rows in range(6, 14):
         text = plain(client.screen(state, 41, rows))
         order += sorted({line[:2] for line in text[4:-1]} - {*order})
@@ -582,7 +583,11 @@ def test_what_a_screen_is_sent(lines: int, text: str, tmp_path: Path, noon: None
 
 def test_a_size_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[tuple[int, int]] = []
-    monkeypatch.setattr(client, "screen", lambda state, *size: sizes.append(size) or ["TITLE"])
+
+    def screen(state: client.Watched, columns: int, rows: int) -> list[str]:
+        sizes.append((columns, rows))
+        return ["TITLE"]
+    monkeypatch.setattr(client, "screen", screen)
     monkeypatch.setenv("COLUMNS", "41")
     written = Written(monkeypatch, tmp_path / "written")
     for lines in (999, 1000, 1001, 10**9):
@@ -619,7 +624,7 @@ def test_keys_do_not_make_a_pause_longer(monkeypatch: pytest.MonkeyPatch) -> Non
         assert left >= 0
         clocked.sleep(left / 2 if keys else left)
         return [0] * bool(keys), [], []
-    monkeypatch.setattr(client.select, "select", wait)
+    monkeypatch.setattr(select, "select", wait)
     monkeypatch.setattr(os, "read", lambda number, count: keys.pop(0))
     terminal = client.Terminal()
     terminal._input = 0
@@ -646,7 +651,7 @@ def test_a_pause_in_a_pipe_ends_when_nobody_reads(pause: float, ms: int,
         def poll(self, timeout: int) -> list[Any]:
             polled.append(timeout)
             return self.answer
-    monkeypatch.setattr(client.select, "poll", Poll)
+    monkeypatch.setattr(select, "poll", Poll)
     monkeypatch.setattr(sys, "stdout", sys.__stdout__)
     assert sys.__stdout__ is not None
     number = sys.__stdout__.fileno()
@@ -655,7 +660,7 @@ def test_a_pause_in_a_pipe_ends_when_nobody_reads(pause: float, ms: int,
     with pytest.raises(BrokenPipeError):
         client.Lines(False).wait(pause)
     clocked = Clocked(monkeypatch)
-    monkeypatch.delattr(client.select, "poll")
+    monkeypatch.delattr(select, "poll")
     assert client.Lines(False).wait(pause) and clocked.waited == [pause]
 
 
@@ -673,10 +678,13 @@ def test_from_one_request_to_the_next(options: list[str], timeout: float, pauses
         clocked.now += 0.25
         return client.parse_report(GOOD)
     monkeypatch.setattr(client.Agent, "ask", ask)
-    left: list[float] = []
-    monkeypatch.setattr(client.Lines, "wait", lambda self, pause: left.append(pause) or clocked.sleep(pause) is None)
+
+    def wait(self: client.Lines, pause: float) -> bool:
+        clocked.sleep(pause)
+        return True
+    monkeypatch.setattr(client.Lines, "wait", wait)
     assert client.run_command(["watch", "127.0.0.1", "--count", "3", *options]) == 0
-    assert timeouts == [timeout] * 3 and left == pytest.approx(pauses)
+    assert timeouts == [timeout] * 3 and clocked.waited == pytest.approx(pauses)
 
 
 # ---------------------------------------------------------------- lines, one by one
