@@ -576,7 +576,7 @@ class Can(Device):
         digits = f"{base & ~CAN_EXTENDED:08X}" if base & CAN_EXTENDED else f"{base:03X}"
         super().__init__(interface, f"can:{interface}" + f":{digits}" * (base != CAN_BASE))
         self._base = base
-        self._parts: list[bytes]  # the first frames of a report
+        self._parts: list[bytes] = []  # the first frames of a report
 
     def open(self, seconds: float) -> None:
         self.close()
@@ -1491,7 +1491,7 @@ def check(options: argparse.Namespace) -> tuple[int, str, list[Reading], Keys]:
     if not notes:
         notes.append(f"{len(expected)} alive at {agent.name}")
     unknown = any(reading.state == UNKNOWN for reading in expected)
-    if unknown or known.wrong_tick or known.source == "seen" or (status and known.doubtful):
+    if unknown or known.source == "seen" or (status and known.doubtful):
         notes.append(str(known))
     if (known.wrong_tick or trouble) and status == 0:
         status = 3
@@ -1969,8 +1969,7 @@ class Node:
     def next_heartbeat(self, chance: random.Random) -> bytes:
         low, high = self.variable.warn_low, self.variable.warn_high
         self.value = min(high, max(low, self.value + chance.randint(-3, 3)))
-        packet = heartbeat(self.variable.number,
-                           (FIRST_SENDER + self.variable.number) % 256, self.value)
+        packet = heartbeat(self.variable.number, FIRST_SENDER + self.variable.number, self.value)
         if not self.corrupt or chance.random() >= DAMAGED:
             return packet
         self.damaged += 1
@@ -1986,7 +1985,7 @@ def make_nodes(options: argparse.Namespace, settings: Settings) -> list[Node]:
         chosen = settings.variables[1:1 + (options.nodes or 8)]
         for variable in chosen:
             variable.every_ms = RATES_MS[variable.number % len(RATES_MS)]
-    if len(chosen) < (options.nodes or 1):
+    if options.nodes and len(chosen) < options.nodes:
         raise BadUsage(f"there are only {len(chosen)} nodes in {options.names!r}")
     nodes = {variable.number: Node(variable, variable.every_ms / 1000,
                                    (variable.warn_low + variable.warn_high) // 2)
@@ -2270,7 +2269,7 @@ def main() -> NoReturn:
     for number in ENDING:
         if signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores it
             signal.signal(number, on_signal)
-    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # it may be closed
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # it may be closed
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # ? for what the locale does not have
     try:

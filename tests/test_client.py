@@ -6,6 +6,7 @@ SPDX-License-Identifier: MIT
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import re
@@ -509,8 +510,11 @@ def test_sockets_do_not_block(monkeypatch: pytest.MonkeyPatch) -> None:
         transport.close()
         monkeypatch.setattr(socket, "socket", Busy)
         transport.send(client.REQUEST)
-        monkeypatch.setattr(selectors.DefaultSelector, "select", lambda self, left: waited.append(left) or [
-            (key, 1) for key in self.get_map().values()])
+
+        def ready(self: selectors.DefaultSelector, left: float) -> list[tuple[Any, int]]:
+            waited.append(left)
+            return [(key, 1) for key in self.get_map().values()]
+        monkeypatch.setattr(selectors.DefaultSelector, "select", ready)
         for seconds in (3.0, -1.0, 1e9):
             assert transport.receive(seconds) is None
         transport.close()
@@ -656,6 +660,7 @@ def test_how_long_each_command_waits(words: list[str], timeouts: list[float], ca
         return client.parse_report(GOOD)
 
     def beat(self: client.Agent, variable: int, sender: int, value: int, timeout: float) -> None:
+        assert (variable, sender, value) == (3, 76 if "--sender" in words else 1, 9)
         asked.append(timeout)
         now[0] += 1.5
     monkeypatch.setattr(client.Agent, "ask", ask)
@@ -747,6 +752,13 @@ TYPED = [
     ("simulate HERE --late x", 2, "'x' is no variable"),
     ("simulate HERE --nodes 9 --names VEHICLE", 2, "only 8 nodes"),
     ("simulate NOBODY --seconds 1200ms", 3, "cannot send to"),
+    ("localhost 65536", 2, "port 65536 is out of range: it must be 1 to 65535"),
+    ("watch HERE --count 100000001", 2, "must be 1 to 100000000"),
+    ("simulate HERE --nodes 64", 2, "must be 1 to 63"),
+    ("simulate HERE --seed 1000000001", 2, "is not a number from 0 to 1000000000"),
+    ("simulate HERE --seed -1", 2, "is not a number from 0 to"),
+    ("get HERE --time 1s", 2, "unrecognized arguments: --time"),
+    ("OLD -s 5", 2, "go with -v"),
 ]
 
 
@@ -789,7 +801,9 @@ def test_help_fits(command: str) -> None:
     result = run(*command.split(), "--help", env={**os.environ, "COLUMNS": "80"})
     assert result.returncode == (3 if command == "check" else 0) and not result.stderr  # 3: no service is OK by it
     assert max(map(len, result.stdout.splitlines())) <= 80
-    assert len(result.stdout.splitlines()) <= 40
+    assert len(result.stdout.splitlines()) <= 40 and not result.stdout.endswith("\n\n")
+    epilog = client.COMMANDS[command].epilog if command else client.STATUSES
+    assert result.stdout.endswith(epilog + "\n" * bool(epilog))
 
 
 # ---------------------------------------------------------------- against the real server
@@ -1170,6 +1184,131 @@ def test_simulate_again(monkeypatch: pytest.MonkeyPatch) -> None:
     assert packets(3) == packets(3) != packets(4)
 
 
+class Fixed(random.Random):
+    """Draws the middle, and notes of what."""
+
+    def __init__(self, drawn: float = 0.5) -> None:
+        super().__init__()
+        self.drawn, self.limits = drawn, []  # type: tuple[float, list[Any]]
+
+    def random(self) -> float:
+        return self.drawn
+
+    def randint(self, low: int, high: int) -> int:
+        self.limits.append((low, high))
+        return high
+
+    def randrange(self, start: int, *_: Any) -> int:
+        self.limits.append(start)
+        return 0
+
+    def uniform(self, low: float, high: float) -> float:
+        return (low + high) / 2
+
+
+def nodes_of(*options: str) -> list[client.Node]:
+    parsed = client.build_parser("simulate").parse_args(["x", *options])
+    return client.make_nodes(parsed, client.make_settings(parsed))
+
+
+def test_which_nodes_there_are(tmp_path: Path) -> None:
+    assert [(node.variable.number, node.period, node.value) for node in nodes_of("--nodes", "4")] == [
+        (1, 0.5, 127), (2, 1.0, 127), (3, 0.25, 127), (4, 0.5, 127)]
+    assert len(nodes_of()) == 8 and len(nodes_of("--nodes", "63")) == 63
+    names = tmp_path / "names.ini"
+    names.write_text("[dumpulse]\nnow-from = 9\n[2]\nevery = 3s\ncrit = 10s\nvalue = 10..21\n[5]\n[7]\n[9]\n")
+    listed = ("--names", str(names))
+    assert [node.variable.number for node in nodes_of(*listed)] == [2, 5, 7]
+    two, five = nodes_of(*listed, "--nodes", "2", "--late", "2", "--corrupt", "5", "--die", "2@1.5s", "--die", "5@9s")
+    assert (two.period, two.value, two.corrupt, two.dies_at) == (9.0, 15, False, 1.5)
+    assert (five.period, five.value, five.corrupt, five.dies_at) == (1.0, 127, True, 9.0)
+    with pytest.raises(client.BadUsage, match="there are only 3 nodes in "):
+        nodes_of(*listed, "--nodes", "4")
+    assert len(nodes_of(*listed, "--nodes", "3")) == 3
+
+
+@pytest.mark.parametrize("corrupt, drawn, damaged", [
+    (False, 0.0, False), (True, 0.49, True), (True, 0.5, False), (True, 0.9, False)])
+def test_what_a_node_sends(corrupt: bool, drawn: float, damaged: bool) -> None:
+    """A value at most 3 away from the last one and in its range; half of them damaged in one bit."""
+    chance = Fixed(drawn)
+    node = client.Node(client.Variable(63, warn_low=10, warn_high=20), 1.0, 15, corrupt)
+    for value in (18, 20, 20):
+        right = model.heartbeat(63, 73, value)
+        assert node.next_heartbeat(chance) == (right[:7] + bytes((right[7] ^ 1,)) if damaged else right)
+    assert chance.limits == [(-3, 3), *[64] * damaged] * 3 and node.damaged == 3 * damaged
+
+
+@pytest.mark.parametrize("dies, lasts, sends", [
+    (None, 0.0, [(0.5, 1, 0.0), (0.5, 2, 1.0), (1.5, 1, 1.0), (2.5, 1, 0.5)]),
+    (1.5, 0.0, [(0.5, 1, 0.0), (0.5, 2, 1.0)]), (1.6, 0.0, [(0.5, 1, 0.0), (0.5, 2, 1.0), (1.5, 1, 1.0)]),
+    (None, 1.25, [(0.5, 1, 0.0), (1.75, 2, 0.0), (3.0, 1, 0.0)])])
+def test_when_nodes_beat(dies: Optional[float], lasts: float, sends: list[Any],
+                         monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two, every 1 s and every 4 s, for 3 s; each waits for a refusal until the next one is due."""
+    now = [50.0]
+    sent: list[Any] = []
+
+    def sleep(seconds: float) -> None:
+        assert seconds >= 0
+        now[0] += seconds
+
+    class Link:
+        def send(self, packet: bytes, seconds: float) -> None:
+            sent.append((now[0] - 50, packet[5], seconds))
+            now[0] += max(seconds, lasts)
+            if len(sent) in (1, 2, 4):
+                raise client.NoAnswer("nobody")
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "sleep", sleep)
+    said: list[Any] = []
+    monkeypatch.setattr(client, "complain", lambda *what: said.append(what))
+    nodes = [client.Node(client.Variable(number), period, 9) for number, period in ((1, 1.0), (2, 4.0))]
+    nodes[0].dies_at = dies or nodes[0].dies_at
+    client.beat_all(Link(), nodes, Fixed(), 50.0, 3.0)  # type: ignore[arg-type]
+    assert sent == sends
+    assert said == [("nobody", "simulate")] * (2 if len(sends) == 4 else 1)
+    assert sum(node.unsent for node in nodes) == (3 if len(sends) == 4 else 2)
+    assert sum(node.sent for node in nodes) == len(sends)
+
+
+@pytest.mark.parametrize("options, duration, sent, unsent, status, says", [
+    (["--nodes", "1"], math.inf, 1, 1, 3, "1 heartbeat, 0 damaged, 1 could not be sent"),
+    (["--nodes", "1", "--seconds", "4s"], 4.0, 2, 1, 0, "2 heartbeats, 0 damaged, 1 could not be sent"),
+    (["--nodes", "1", "--die", "1@1999ms"], math.inf, 2, 0, 0, "2 heartbeats, 0 damaged, dead since 1.999 s"),
+    (["--nodes", "1", "--die", "1@2s"], math.inf, 0, 0, 0, "0 heartbeats, 0 damaged")])
+def test_what_is_said_of_nodes(options: list[str], duration: float, sent: int, unsent: int, status: int, says: str,
+                               call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [50.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+
+    def beat_all(_: object, nodes: list[client.Node], chance: object, begun: float, seconds: float) -> None:
+        assert (begun, seconds) == (50.0, duration)
+        now[0] += 2.0
+        nodes[0].sent += sent
+        nodes[0].unsent += unsent
+        raise KeyboardInterrupt
+    monkeypatch.setattr(client, "beat_all", beat_all)
+    result = call("simulate", "127.0.0.1", "--seed", "0", *options)
+    assert (result.status, result.err) == (status, "")
+    assert result.out == f"simulate: 1 node beats at 127.0.0.1:9060, --seed 0\nsimulate: 1: {says}\n"
+    now[0] = 50.0
+    monkeypatch.setattr(random, "randrange", lambda limit: limit - 1)
+    assert "simulate: 2 nodes beat at 127.0.0.1:9060, --seed 999999\n" in call("simulate", "127.0.0.1", "--nodes", "2",
+                                                                               *options[2:]).out
+
+
+@pytest.mark.parametrize("called, shown", [("/usr/bin/dumpulse", "dumpulse"), ("", "client.py"), ("a\nb", "client.py")])
+def test_the_name_that_was_typed(called: str, shown: str, monkeypatch: pytest.MonkeyPatch,
+                                 capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(client, "PROGRAM", "client.py")
+    monkeypatch.setattr(client, "ENDING", [])
+    monkeypatch.setattr(sys, "argv", [called, "--version"])
+    with pytest.raises(SystemExit) as ended:
+        client.main()
+    assert ended.value.code == 0 and capsys.readouterr().out == f"{shown} {client.VERSION}\n"
+
+
 def test_long_waits(tmp_path: Path) -> None:
     """Nothing overflows: a node that beats every eleven years."""
     names = tmp_path / "names.ini"
@@ -1179,6 +1318,7 @@ def test_long_waits(tmp_path: Path) -> None:
                                    text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         try:
             server.wait_for(lambda counters: counters["heartbeats"] == 1, "the first beat")
+            assert process.stdout and "simulate: 1 node beats at" in process.stdout.readline()
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=PATIENCE)
             assert (process.returncode, err) == (0, "") and "1: 1 heartbeat, 0 damaged" in out

@@ -840,6 +840,26 @@ def test_check_says_by_which_clock(typed: Run, monkeypatch: pytest.MonkeyPatch) 
     assert "ages by variable 0" in said and re.search(r"3: value 9, sender 76, age \d s, ok\*$", said, re.M)
 
 
+def test_what_a_check_says_of_the_clock(typed: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Always of a clock that is not ours, and of ours if it may be why a node seems to be dead."""
+    world = World(monkeypatch, boots=True, self_=0)
+    status, said = typed("check", "127.0.0.1", "--expect", "0", world=world)
+    assert status == 0 and "- 1 alive at 127.0.0.1:9060; ages by variable 0, which" in said
+    world = World(monkeypatch, tick=0.1, boots=True, self_=0)
+    status, said = typed("check", "127.0.0.1", "--expect", "0", "--tick", "1s", world=world)
+    assert status == 3 and said.startswith(
+        "DUMPULSE UNKNOWN - 1 alive at 127.0.0.1:9060; ages by variable 0; --tick 1 s seems to be wrong")
+    world = World(monkeypatch)
+    world.beat(3)
+    world.passed += 100
+    doubt = "ages by this machine's clock, wrong if the agent has another"
+    for options, status, known in (([], 2, False), (["--warn", "200s"], 0, False), ([], 2, True)):
+        if known:
+            world.beat(5)
+        done, said = typed("check", "127.0.0.1", "--expect", "3", *options, world=world)
+        assert (done, doubt in said) == (status, status == 2 and not known)
+
+
 # ---------------------------------------------------------------- check --memory
 
 
