@@ -244,7 +244,14 @@ def within(seconds: float, work: Callable[[], Result]) -> Optional[Result]:
             errors.append(error)
 
     thread = threading.Thread(target=run, daemon=True)
-    thread.start()
+    if termios is None:
+        thread.start()
+    else:  # Signals are for the main thread, which may end before this one, and blocks them then.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        try:
+            thread.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
     thread.join(min(seconds, LONGEST_WAIT))
     for error in errors:
         raise error
@@ -555,7 +562,7 @@ def parse_can(text: str) -> tuple[str, int]:
     if not re.fullmatch(r"[0-9a-fA-F]{3}|[0-9a-fA-F]{8}", digits):
         raise BadUsage(f"{digits!r} is not a CAN identifier: it has 3 hexadecimal digits, or 8")
     base, extended = int(digits, 16), len(digits) == 8
-    if base % CAN_BLOCK or base > (0x1FFFFFFF if extended else 0x7FF):
+    if base % CAN_BLOCK or base >= 1 << (29 if extended else 11):
         raise BadUsage(f"{digits!r} cannot be the first of {CAN_BLOCK} identifiers: "
                        f"it must be a multiple of {CAN_BLOCK:x} hexadecimal, like {CAN_BASE:x}")
     return interface, base | (CAN_EXTENDED if extended else 0)
@@ -913,7 +920,7 @@ def read_names(path: str) -> tuple[Keys, dict[int, Keys]]:
     except UnicodeDecodeError as error:
         raise BadUsage(f"{path!r}: byte {error.start} is not UTF-8") from error
     except configparser.Error as error:
-        raise BadUsage(" ".join(f"{error}".split())[:300]) from error
+        raise BadUsage(" ".join(f"{error}".split())) from error
     general: Keys = {}
     sections: dict[int, Keys] = {}
     for section in parser.sections():

@@ -10,6 +10,7 @@ import os
 import select
 import socket
 import struct
+import sys
 import time
 from collections.abc import Iterator
 from typing import Any, Optional
@@ -93,7 +94,8 @@ def opened(address: str = "can:can0") -> client.Can:
     ("can:can0:00000680", "can:can0:00000680", 0x680, 1 << 31),
     ("can:can0:1fffff80", "can:can0:1FFFFF80", 0x1FFFFF80, 1 << 31)])
 def test_an_agent_is_asked(address: str, name: str, base: int, wide: int, bus: FakeBus) -> None:
-    """It hears only the agent's reports, and when the bus is off; it asks with the last identifier."""
+    """It hears only the agent's reports, and when the bus is off; it asks with the last
+    identifier."""
     agent = client.Agent(address)
     assert agent.name == name
     bus.report(OTHER[:200] + GOOD[200:], base | wide)  # not one whose checksum is right
@@ -167,7 +169,8 @@ def test_a_frame_of_another_length(at: int, part: bytes, bus: FakeBus) -> None:
     ("socket", errno.EPROTONOSUPPORT, "can0: this kernel has no CAN: modprobe can-raw may load it"),
     ("bind", errno.ENODEV, "can0: there is no CAN interface can0: ip link lists them"),
     ("setsockopt", errno.EPERM, "can0: Operation not permitted")])
-def test_an_interface_that_cannot_be_opened(call: str, number: int, text: str, bus: FakeBus) -> None:
+def test_an_interface_that_cannot_be_opened(call: str, number: int, text: str,
+                                            bus: FakeBus) -> None:
     bus.fails[call] = number
     with pytest.raises(client.NoAnswer) as caught:
         opened()
@@ -197,6 +200,17 @@ def test_an_interface_that_takes_nothing(number: int, text: Optional[str], bus: 
     assert bus.heard() == (0x6FF, 8, model.REQUEST)
     assert bus.asked.count(("bind", ("can0",))) == (1 if text is None else 2)
     transport.close()
+
+
+def test_a_system_without_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert client.parse_can("can:can0") == ("can0", 0x680)
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "platform", "darwin")
+        with pytest.raises(client.BadUsage, match="this system has no SocketCAN"):
+            client.parse_can("can:can0")
+    monkeypatch.delattr(socket, "AF_CAN")
+    with pytest.raises(client.BadUsage, match="this system has no SocketCAN"):
+        client.parse_can("can:can0")
 
 
 def test_off_the_bus(bus: FakeBus) -> None:
@@ -244,7 +258,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     coming: list[bytes] = []
     noted.append(coming)
 
-    def wait(ready: list[int], _: object, __: object, left: float) -> tuple[list[int], list[int], list[int]]:
+    def wait(ready: list[int], _: object, __: object, left: float) -> tuple[list[int], list[int],
+                                                                            list[int]]:
         noted.append(("select", *ready, left))
         if not coming:
             now[0] += left
@@ -285,7 +300,8 @@ def test_descriptor_0_is_one_like_others(calls: list[Any]) -> None:
 @pytest.mark.parametrize("seconds, coming, report, lefts", [
     (3, [], None, [3]), (-1, [], None, [0]), (1e9, [], None, [1e6]),
     (3, [b"x", b"ready"], b"ready", [3, 2]), (3, [b"busy", b"ready"], b"ready", [3, 2]),
-    (2, [b"x", b"x", b"x", b"ready"], None, [2, 1, 0]), (2, [b"x", b"x", b"ready"], b"ready", [2, 1, 0]),
+    (2, [b"x", b"x", b"x", b"ready"], None, [2, 1, 0]),
+    (2, [b"x", b"x", b"ready"], b"ready", [2, 1, 0]),
     (-1, [b"ready"], b"ready", [0]), (0, [b"x", b"ready"], None, [0])])
 def test_how_long_a_device_is_read(seconds: float, coming: list[bytes], report: Optional[bytes],
                                    lefts: list[float], calls: list[Any]) -> None:

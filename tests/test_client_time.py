@@ -84,11 +84,12 @@ def look(watch: client.Watched, world: World) -> list[client.Reading]:
     return watch.readings
 
 
-# ---------------------------------------------------------------- what is watched never gets younger
+# ---------------------------------------- what is watched never gets younger
 
 
 @pytest.mark.parametrize("options", [[], ["--now-from", "0"]])
-def test_a_dead_node_stays_dead_over_the_wrap(options: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dead_node_stays_dead_over_the_wrap(options: list[str],
+                                              monkeypatch: pytest.MonkeyPatch) -> None:
     world, watch = World(monkeypatch, self_=0), watched(*options)
     world.beat(3)
     ages = []
@@ -146,7 +147,8 @@ def test_our_sleep_is_time_that_passes(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("forgotten", [True, False])
 def test_a_restarted_agents_table_is_new(forgotten: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """All begins at the same time after each start, so an entry may look like the one before."""
-    world, watch = World(monkeypatch, boots=True, self_=0), watched("--now-from", "0", "--crit", "40s")
+    world, watch = World(monkeypatch, boots=True, self_=0), watched("--now-from", "0", "--crit",
+                                                                    "40s")
     for _ in range(2):
         world.restart()
         world.beat(3)
@@ -185,7 +187,8 @@ def test_sender_0_at_tick_0_is_no_restart(monkeypatch: pytest.MonkeyPatch) -> No
 # ---------------------------------------------------------------- whose clock
 
 
-def known_after(world: World, *options: str, timeout: float = 3.0) -> tuple[client.Clock, list[client.Reading]]:
+def known_after(world: World, *options: str, timeout: float = 3.0) -> tuple[client.Clock,
+                                                                            list[client.Reading]]:
     known = client.find_clock(world, settings("get", *options), timeout)  # type: ignore[arg-type]
     return known, client.interpret(known, client.History())
 
@@ -207,7 +210,8 @@ def beats(monkeypatch: pytest.MonkeyPatch, world: World, period: float, *variabl
     monkeypatch.setattr(time, "sleep", sleep)
 
 
-def test_an_agent_that_counts_from_its_start_and_stamps_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_agent_that_counts_from_its_start_and_stamps_itself(
+        monkeypatch: pytest.MonkeyPatch) -> None:
     """README's agent."""
     world = World(monkeypatch, boots=True, self_=0)
     world.passed = 1000
@@ -219,7 +223,8 @@ def test_an_agent_that_counts_from_its_start_and_stamps_itself(monkeypatch: pyte
     assert str(known) == "ages by variable 0, which the agent seems to stamp itself"
     assert known.for_json("") == {
         "checksum_ok": True, "clock": {"from": "seen", "variable": 0, "says": str(known)}}
-    assert readings[0].age_ms == 0 and readings[3].age in ("2 s", "3 s") and readings[3].state == client.OK
+    assert readings[0].age_ms == 0 and readings[3].age in ("2 s", "3 s") and readings[3].state \
+        == client.OK
     assert readings[4].age in ("3621 s", "3622 s") and readings[4].state == client.DEAD
 
 
@@ -233,7 +238,8 @@ def test_an_agent_on_our_clock_is_asked_once(monkeypatch: pytest.MonkeyPatch) ->
     assert (readings[3].age, readings[4].age) == ("0 s", "3600 s")
 
 
-def test_an_agent_on_another_clock_that_does_not_stamp_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_agent_on_another_clock_that_does_not_stamp_itself(
+        monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch, boots=True)
     world.beat(3)
     world.passed += 100
@@ -257,12 +263,13 @@ def test_a_dead_variable_0_is_not_taken_for_a_clock(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("tick, told, fits", [
-    (0.1, "1s", "0.1 s"), (1.0, "100ms", "1 s"), (0.5, "1s", "0.5 s"), (0.001, "1s", "0.001 s"), (1.0, "1ms", "1 s"),
+    (0.1, "1s", "0.1 s"), (1.0, "100ms", "1 s"), (0.5, "1s", "0.5 s"), (0.001, "1s", "0.001 s"),
+    (1.0, "1ms", "1 s"),
     (0.1, "10ms", "0.1 s")])
-def test_a_wrong_tick_is_found(tick: float, told: str, fits: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_tick_is_found(tick: float, told: str, fits: str,
+                               monkeypatch: pytest.MonkeyPatch) -> None:
     """And it is said, not changed: ages are shown only if --tick was given."""
-    says = rf"--tick {float(told.removesuffix('ms').removesuffix('s')) / (1000 if 'ms' in told else 1):g} s " \
-           rf"seems to be wrong: {fits} fits"
+    says = f"--tick {client.seconds(client.parse_tick(told))} seems to be wrong: {fits} fits"
     for boots in (True, False):
         for options in ([], ["--tick", told]):
             if not options and told != "1s":
@@ -274,7 +281,8 @@ def test_a_wrong_tick_is_found(tick: float, told: str, fits: str, monkeypatch: p
                 known, readings = known_after(world, *options)
                 assert str(known) == f"{'' if options else 'no '}ages by variable 0; {says}"
                 assert (readings[3].age_ms is None) == (not options)
-            watch = watched(*options, "--now-from", "0", "--interval", "1s", "--warn", "1s", "--crit", "1s")
+            watch = watched(*options, "--now-from", "0", "--interval", "1s", "--warn", "1s",
+                            "--crit", "1s")
             for _ in range(9):
                 look(watch, world)
                 world.passed += 1
@@ -290,7 +298,8 @@ def test_ordinary_nodes_are_no_proof_of_a_wrong_tick(monkeypatch: pytest.MonkeyP
         tick = chance.choice((0.1, 0.5, 1.0))
         world = World(monkeypatch, tick=tick, boots=True)
         world.passed = chance.uniform(100, 5000)
-        beats(monkeypatch, world, chance.uniform(0.1, 5), *chance.sample(range(64), chance.randint(1, 3)))
+        beats(monkeypatch, world, chance.uniform(0.1, 5),
+              *chance.sample(range(64), chance.randint(1, 3)))
         world.sleep(10)
         known, _ = known_after(world, "--tick", f"{tick}s")
         wrong += bool(known.wrong_tick)
@@ -311,8 +320,10 @@ def test_the_second_look_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     assert str(known).endswith("wrong if the agent has another") and readings[0].age_ms is not None
 
 
-@pytest.mark.parametrize("tick, timeout", [("1s", 3.0), ("1s", 0.2), ("1h", 3.0), ("1h", 1e8), ("1ms", 3.0)])
-def test_looks_take_a_bounded_time(tick: str, timeout: float, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("tick, timeout",
+                         [("1s", 3.0), ("1s", 0.2), ("1h", 3.0), ("1h", 1e8), ("1ms", 3.0)])
+def test_looks_take_a_bounded_time(tick: str, timeout: float,
+                                   monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch, boots=True)
     world.beat(3)
     world.passed += 7 * HOUR
@@ -322,7 +333,8 @@ def test_looks_take_a_bounded_time(tick: str, timeout: float, monkeypatch: pytes
 
 
 def test_watch_asks_no_more_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ages are unknown at first, and right from the second report on, through the agent's restart."""
+    """Ages are unknown at first, and right from the second report on, through the agent's
+    restart."""
     world, watch = World(monkeypatch, boots=True, self_=0), watched()
     world.passed += 5000
     world.beat(3)
@@ -331,7 +343,8 @@ def test_watch_asks_no_more_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(5):
         world.passed += 1
         age = look(watch, world)[3].age_ms
-    assert age == 5000 and watch.trust() == "ages by variable 0, which the agent seems to stamp itself"
+    assert age == 5000 and watch.trust() \
+        == "ages by variable 0, which the agent seems to stamp itself"
     world.restart()
     for _ in range(3):
         world.passed += 1
@@ -341,7 +354,8 @@ def test_watch_asks_no_more_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     assert reading.age == "1 s" and not watch.clock.wrong_tick
 
 
-def test_watch_goes_on_when_the_variable_it_reckons_by_dies(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watch_goes_on_when_the_variable_it_reckons_by_dies(
+        monkeypatch: pytest.MonkeyPatch) -> None:
     world, watch = World(monkeypatch, boots=True), watched()
     world.passed += 5000
     for second in range(100):
@@ -352,11 +366,13 @@ def test_watch_goes_on_when_the_variable_it_reckons_by_dies(monkeypatch: pytest.
             world.beat(5)
         readings = look(watch, world)
     assert watch.clock.source == "seen"
-    assert [(readings[at].state, readings[at].age) for at in (0, 5)] == [(client.DEAD, "80 s"), (client.DEAD, "70 s")]
+    assert [(readings[at].state, readings[at].age) for at in (0, 5)] \
+        == [(client.DEAD, "80 s"), (client.DEAD, "70 s")]
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_no_dead_node_looks_alive_and_no_live_one_dead(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_dead_node_looks_alive_and_no_live_one_dead(seed: int,
+                                                       monkeypatch: pytest.MonkeyPatch) -> None:
     """Agents of all kinds, whose nodes die, come back and lose heartbeats, and which restart."""
     chance = random.Random(seed)
     tick = chance.choice((0.1, 1.0, 1.0, 2.0))
@@ -369,7 +385,8 @@ def test_no_dead_node_looks_alive_and_no_live_one_dead(seed: int, monkeypatch: p
     due = {variable: world.passed + chance.uniform(0, 4) for variable in periods}
     heard: dict[int, float] = {}
     dies = {variable: world.passed + chance.uniform(20, 120) for variable in [*periods][:2]}
-    restart = world.passed + chance.uniform(20, 200) if boots and chance.random() < 0.5 else float("inf")
+    restart = world.passed + chance.uniform(20, 200) if boots and chance.random() < 0.5 \
+        else float("inf")
     restarted = -1e9
     begun = world.passed
     slack = 2 * interval + 2 * tick + 1
@@ -396,7 +413,8 @@ def test_no_dead_node_looks_alive_and_no_live_one_dead(seed: int, monkeypatch: p
             if silent > 30 + slack:
                 assert readings[variable].state == client.DEAD, (variable, silent, watch.trust())
             if silent < 30 - slack:
-                assert readings[variable].state in (client.OK, client.LATE), (variable, silent, watch.trust())
+                assert readings[variable].state in (client.OK, client.LATE), (variable, silent,
+                                                                              watch.trust())
 
 
 # ---------------------------------------------------------------- how long a tick is
@@ -474,13 +492,14 @@ def test_which_tick_fits(shortest: float, longest: float, middle: float, fits: i
     assert says
 
 
-# ---------------------------------------------------------------- what each report tells of the clock
+# ---------------------------------------- what each report tells of the clock
 
 HERE = 1000  # this machine's clock, in ticks of 1 s
 
 
 class Told:
-    """A Clock that has had these reports: of each the entries' timestamps, and when it was asked for
+    """A Clock that has had these reports: of each the entries' timestamps, and when it was asked
+    for
     and came. Its entries change with each timestamp; sender 1 marks one that has not changed."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *options: str, enough: int = 2) -> None:
@@ -504,7 +523,8 @@ def test_which_timestamps_our_clock_may_have_made(tick: str, oldest: int,
         assert known.undecided is known.doubtful is (not ours)
 
 
-def test_one_fresh_timestamp_is_enough_and_none_is_no_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_fresh_timestamp_is_enough_and_none_is_no_doubt(
+        monkeypatch: pytest.MonkeyPatch) -> None:
     assert Told(monkeypatch).take(10, 10.25, v1=5, v2=999, v3=500).agreed
     assert Told(monkeypatch).take(10, 10.25).agreed
     told = Told(monkeypatch)
@@ -526,8 +546,8 @@ def test_a_clock_that_agreed_is_no_doubt_while_nodes_are_silent(
 @pytest.mark.parametrize("tick, stamp, ours", [
     ("1s", 991, True), ("1s", 990, False), ("1s", 1064, True), ("1s", 1065, False),
     ("100ms", 956, True), ("100ms", 955, False)])
-def test_what_has_changed_is_no_older_than_the_last_request(tick: str, stamp: int, ours: bool,
-                                                            monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_has_changed_is_no_older_than_the_last_request(
+        tick: str, stamp: int, ours: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """2.25 s lie between the first request and the second report: 3 ticks and 1, or 23 and 1."""
     told = Told(monkeypatch, "--tick", tick)
     told.take(10, 10.25, v3=500)
@@ -581,7 +601,8 @@ def test_after_half_a_wrap_a_change_tells_nothing(pause: float, source: str,
     assert not known.agreed and (known.now == HERE) is (source == "here")
 
 
-@pytest.mark.parametrize("later, newest", [(1, 5), (30_000, 5), (32_767, 5), (32_768, None), (0, 3)])
+@pytest.mark.parametrize("later, newest",
+                         [(1, 5), (30_000, 5), (32_767, 5), (32_768, None), (0, 3)])
 def test_the_newest_of_those_that_changed(later: int, newest: Optional[int],
                                           monkeypatch: pytest.MonkeyPatch) -> None:
     told = Told(monkeypatch)
@@ -601,7 +622,8 @@ def test_of_now_from_only_its_own_changes_measure_the_tick(monkeypatch: pytest.M
     assert known.wrong_tick == "" and known.now == 106
     before = known._tick
     assert told.take(14, 14.25, v1=120, v3=106)._tick == before
-    assert (known.source, known.variable, known.agreed, known.doubtful) == ("now-from", 3, True, False)
+    assert (known.source, known.variable, known.agreed, known.doubtful) \
+        == ("now-from", 3, True, False)
 
 
 def test_after_an_impossible_timestamp_the_tick_is_measured_anew(
@@ -639,7 +661,8 @@ def test_a_variable_whose_beat_was_missed_is_measured_from_there(
 
 
 @pytest.mark.parametrize("tick, asked, itself", [
-    ("1500ms", 11.25, True), ("1501ms", 11.25, False), ("750ms", 12.5, True), ("749ms", 12.5, False)])
+    ("1500ms", 11.25, True), ("1501ms", 11.25, False), ("750ms", 12.5, True),
+    ("749ms", 12.5, False)])
 def test_it_stamps_itself_if_its_tick_may_be_ours(tick: str, asked: float, itself: bool,
                                                   monkeypatch: pytest.MonkeyPatch) -> None:
     """2 ticks in 1.5 s at most, or in 2.25 s at least."""
@@ -677,15 +700,18 @@ class Asked:
     ("2s", 30.0, 0.0, [2.5, 1.5], [30, 27.5, 26]), ("1h", 60.0, 0.0, [6.25, 3.75], [60, 53.75, 50]),
     ("1s", 1.0, 0.0, [0.5, 0.25], [1, 0.5, 0.25]), ("1s", 1.0, 2.0, [0, 0], [1, -1, -3]),
     ("20ms", 3.0, 0.0, [1.25], [3, 1.75])])
-def test_the_pauses_before_it_asks_again(tick: str, timeout: float, lasts: float, pauses: list[float],
-                                         timeouts: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_pauses_before_it_asks_again(
+        tick: str, timeout: float, lasts: float, pauses: list[float], timeouts: list[float],
+        monkeypatch: pytest.MonkeyPatch) -> None:
     agent = Asked(monkeypatch, lasts)
-    known = client.find_clock(agent, settings("get", "--tick", tick), timeout)  # type: ignore[arg-type]
+    known = client.find_clock(
+        agent, settings("get", "--tick", tick), timeout)  # type: ignore[arg-type]
     assert agent.pauses == pytest.approx(pauses) and agent.timeouts == pytest.approx(timeouts)
     assert bool(known.wrong_tick) == (tick != "20ms")
 
 
-@pytest.mark.parametrize("trouble", [client.NoAnswer("silence"), client.BadReport("length", "short")])
+@pytest.mark.parametrize("trouble",
+                         [client.NoAnswer("silence"), client.BadReport("length", "short")])
 @pytest.mark.parametrize("good, source", [(1, "here"), (2, "seen")])
 def test_a_request_that_fails_is_the_last(good: int, source: str, trouble: client.Error,
                                           monkeypatch: pytest.MonkeyPatch) -> None:
@@ -756,7 +782,8 @@ def test_a_clock_that_begins_again_is_a_restart(now: int, forgets: bool) -> None
     """10 s later it may show 12: then the same entry is a new one, of a few seconds ago."""
     history = client.History()
     assert ages(history, 20_000, 100, v3=(1, 76, 9))[3] == 19_999_000
-    assert ages(history, now, 110, v3=(1, 76, 9))[3] == ((now - 1) * 1000 if forgets else 20_009_000)
+    assert ages(history, now, 110, v3=(1, 76, 9))[3] \
+        == ((now - 1) * 1000 if forgets else 20_009_000)
 
 
 @pytest.mark.parametrize("sender, forgets", [(1, True), (0, False)])
@@ -779,7 +806,8 @@ Run = Callable[..., tuple[int, str]]
 
 @pytest.fixture
 def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """The command in this process: its status, and what it prints. With a world, it asks the agent there, and
+    """The command in this process: its status, and what it prints. With a world, it asks the agent
+    there, and
     no time passes but the world's."""
     def done(*words: str, world: Optional[World] = None) -> tuple[int, str]:
         if world is not None:
@@ -812,7 +840,8 @@ def boot_agent(*stale: int) -> Callable[[], list[bytes]]:
 
 def test_the_serial_line_of_the_readme() -> None:
     """As it stands there, on README's agent, but for the device."""
-    (words,) = re.findall(r"^    \./client\.py (serial:[^#\n]+?) *#", (ROOT / "README.md").read_text(), re.M)
+    (words,) = re.findall(r"^    \./client\.py (serial:[^#\n]+?) *#",
+                          (ROOT / "README.md").read_text(), re.M)
     line = FakeLine()
     try:
         line.script = [boot_agent(9)]
@@ -821,7 +850,8 @@ def test_the_serial_line_of_the_readme() -> None:
         line.pull_out()
     assert done.returncode == 0 and not done.stderr
     assert "ages by variable 0, which the agent seems to stamp itself" in done.stdout
-    assert re.search(r"^3 .* [1-3] s ago$", done.stdout, re.M) and re.search(r"^9 .* 36\d\d s ago$", done.stdout, re.M)
+    assert re.search(r"^3 .* [1-3] s ago$", done.stdout, re.M) \
+        and re.search(r"^9 .* 36\d\d s ago$", done.stdout, re.M)
 
 
 def test_check_says_by_which_clock(typed: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -831,13 +861,14 @@ def test_check_says_by_which_clock(typed: Run, monkeypatch: pytest.MonkeyPatch) 
     world.beat(3)
     status, said = typed("check", "127.0.0.1", "--expect", "3,9", world=world)
     assert status == 2 and re.match(
-        r"DUMPULSE CRITICAL - 9 dead: silent for 36\d\d s, crit 30 s; ages by variable 0, which the agent seems to "
-        r"stamp itself \|", said)
+        r"DUMPULSE CRITICAL - 9 dead: silent for 36\d\d s, crit 30 s; ages by variable 0, which "
+        r"the agent seems to stamp itself \|", said)
     told = json.loads(typed("check", "127.0.0.1", "--expect", "3", "--json", world=world)[1])
     assert told["status"] == "OK" and told["checksum_ok"]
     assert (told["clock"]["from"], told["clock"]["variable"]) == ("seen", 0)
     _, said = typed("watch", "127.0.0.1", "--count", "4", "--interval", "700ms", world=world)
-    assert "ages by variable 0" in said and re.search(r"3: value 9, sender 76, age \d s, ok\*$", said, re.M)
+    assert "ages by variable 0" in said \
+        and re.search(r"3: value 9, sender 76, age \d s, ok\*$", said, re.M)
 
 
 def test_what_a_check_says_of_the_clock(typed: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -848,7 +879,8 @@ def test_what_a_check_says_of_the_clock(typed: Run, monkeypatch: pytest.MonkeyPa
     world = World(monkeypatch, tick=0.1, boots=True, self_=0)
     status, said = typed("check", "127.0.0.1", "--expect", "0", "--tick", "1s", world=world)
     assert status == 3 and said.startswith(
-        "DUMPULSE UNKNOWN - 1 alive at 127.0.0.1:9060; ages by variable 0; --tick 1 s seems to be wrong")
+        "DUMPULSE UNKNOWN - 1 alive at 127.0.0.1:9060; ages by variable 0; "
+        "--tick 1 s seems to be wrong")
     world = World(monkeypatch)
     world.beat(3)
     world.passed += 100
@@ -869,7 +901,8 @@ Check = Callable[..., tuple[int, str]]
 @pytest.fixture
 def check(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Check:
     """`check --memory` of a world's agent, in this process."""
-    def done(world: World, *options: str, name: str = "127.0.0.1:9060", file: str = "memory") -> tuple[int, str]:
+    def done(world: World, *options: str, name: str = "127.0.0.1:9060",
+             file: str = "memory") -> tuple[int, str]:
         monkeypatch.setattr(client.Agent, "ask", lambda self, timeout: world.ask(timeout))
         parsed = client.build_parser("check").parse_args(
             [name, "--expect", "3", "--memory", str(tmp_path / file), *options])
@@ -898,7 +931,8 @@ def test_without_a_memory_it_does_not(check: Check, monkeypatch: pytest.MonkeyPa
     assert readings[3].state == client.OK
 
 
-def test_a_memory_outlives_this_machines_restart(check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_memory_outlives_this_machines_restart(check: Check,
+                                                 monkeypatch: pytest.MonkeyPatch) -> None:
     """uptime() begins again; what is remembered gets no younger, nor older than is known."""
     world = World(monkeypatch, self_=0)
     world.beat(3)
@@ -944,10 +978,12 @@ def written(tmp_path: Path, check: Check, monkeypatch: pytest.MonkeyPatch) -> tu
 
 
 FOREIGN: list[bytes] = [
-    b"", b"\0" * 300, b"hello\n", b"[" * 65536, b"x" * 10**6, b"dumpulse memory 1 00000001\n", b"\xff" * 300]
+    b"", b"\0" * 300, b"hello\n", b"[" * 65536, b"x" * 10**6, b"dumpulse memory 1 00000001\n",
+    b"\xff" * 300]
 
 
-def test_a_damaged_or_foreign_file_is_refused(tmp_path: Path, check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_or_foreign_file_is_refused(tmp_path: Path, check: Check,
+                                              monkeypatch: pytest.MonkeyPatch) -> None:
     world, path = written(tmp_path, check, monkeypatch)
     good = path.read_bytes()
     chance = random.Random(5)
@@ -958,13 +994,15 @@ def test_a_damaged_or_foreign_file_is_refused(tmp_path: Path, check: Check, monk
     for content in FOREIGN + damaged:
         path.write_bytes(content)
         status, text = check(world)
-        assert status == 3 and text.endswith("is no file of --memory, or is damaged: remove it, or name another")
+        assert status == 3 and text.endswith(
+            "is no file of --memory, or is damaged: remove it, or name another")
         assert "\n" not in text and path.read_bytes() == content
     path.write_bytes(good)
     assert check(world)[0] == 0
 
 
-def test_hostile_numbers_with_a_right_checksum(tmp_path: Path, check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hostile_numbers_with_a_right_checksum(tmp_path: Path, check: Check,
+                                               monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever they are, there is one line and no crash, and the next file is a good one."""
     world, path = written(tmp_path, check, monkeypatch)
     head, rest = path.read_text().split("\n", 1)
@@ -986,11 +1024,13 @@ def model_memory(rest: str) -> str:
     return f"dumpulse memory 1 {model.checksummed(rest.encode())[:4].hex()}\n{rest}"
 
 
-def test_a_memory_is_of_one_agent(tmp_path: Path, check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_memory_is_of_one_agent(tmp_path: Path, check: Check,
+                                  monkeypatch: pytest.MonkeyPatch) -> None:
     world, path = written(tmp_path, check, monkeypatch)
     before = path.read_bytes()
     status, text = check(world, name="127.0.0.1:9061")
-    assert status == 3 and text.endswith('is of the agent "127.0.0.1:9060": each agent needs its own --memory')
+    assert status == 3 and text.endswith(
+        'is of the agent "127.0.0.1:9060": each agent needs its own --memory')
     assert path.read_bytes() == before
 
 
@@ -1009,7 +1049,8 @@ def test_files_that_are_none(tmp_path: Path, check: Check, monkeypatch: pytest.M
     assert check(world)[1].endswith("it belongs to another user")
 
 
-def test_a_memory_that_cannot_be_written(tmp_path: Path, check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_memory_that_cannot_be_written(tmp_path: Path, check: Check,
+                                         monkeypatch: pytest.MonkeyPatch) -> None:
     """It is said; an OK becomes UNKNOWN, and a dead node is still CRITICAL."""
     world, path = written(tmp_path, check, monkeypatch)
     status, text = check(world, file="no/such")
@@ -1030,17 +1071,21 @@ def test_a_locked_memory_is_not_waited_for_long(tmp_path: Path) -> None:
     with FakeAgent(boot_agent()) as agent, open(f"{memory}.lock", "w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         begun = time.monotonic()
-        done = run("check", agent.address, "--expect", "3", "--now-from", "0", "--memory", str(memory),
+        done = run("check", agent.address, "--expect", "3", "--now-from", "0", "--memory",
+                   str(memory),
                    "--timeout", "1s")
-        assert done.returncode == 3 and "others keep " in done.stdout and time.monotonic() - begun < PATIENCE / 2
+        assert done.returncode == 3 and "others keep " in done.stdout \
+            and time.monotonic() - begun < PATIENCE / 2
         assert "'variable 3 age'=1s" in done.stdout and not memory.exists()
 
 
 def test_many_checks_at_once_share_a_memory(tmp_path: Path) -> None:
     memory = tmp_path / "memory"
     with FakeAgent(boot_agent(9)) as agent:
-        words = [*COMMAND, "check", agent.address, "--expect", "3", "--now-from", "0", "--timeout", "20s", "--memory"]
-        checks = [subprocess.Popen([*words, str(memory)], stdout=subprocess.PIPE, text=True) for _ in range(6)]
+        words = [*COMMAND, "check", agent.address, "--expect", "3", "--now-from", "0", "--timeout",
+                 "20s", "--memory"]
+        checks = [subprocess.Popen([*words, str(memory)], stdout=subprocess.PIPE, text=True) for _
+                  in range(6)]
         for process in checks:
             out, _ = process.communicate(timeout=2 * PATIENCE)
             assert process.returncode == 0, out
@@ -1065,10 +1110,12 @@ def memory(at: int, *rows: str, boot: str = "", now: str = "7") -> str:
 
 
 @pytest.mark.parametrize("ahead, boot, restarted", [
-    (0, "", False), (600_000, "", False), (600_001, "", True), (0, "0-0", True), (-5000, "0-0", True)])
+    (0, "", False), (600_000, "", False), (600_001, "", True), (0, "0-0", True),
+    (-5000, "0-0", True)])
 def test_what_a_memory_says_after_a_restart(ahead: int, boot: str, restarted: bool,
                                             tmp_path: Path) -> None:
-    """Entries are as old as they were then, by the age that a report told and by what had passed."""
+    """Entries are as old as they were then, by the age that a report told and by what had
+    passed."""
     at, received = 2_000_000 + ahead, 2_000_000
     path = tmp_path / "memory"
     path.write_text(memory(at, f"0 1 2 3 {at} 0", f"3 1 2 3 {at - 3000} 700", "4 9 8 7 50 -",
@@ -1112,7 +1159,8 @@ def test_a_memory_is_whole_before_it_replaces_the_old_one(tmp_path: Path, check:
     world.beat(3, 10)
     assert check(world)[0] == 0  # at the same time as the one before, so it is no older one
     assert made == [path.read_text()] and f"\n3 {world.ticks()} 76 10 " in made[0]
-    assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE((tmp_path / "memory.lock").stat().st_mode) \
+    assert stat.S_IMODE(path.stat().st_mode) \
+        == stat.S_IMODE((tmp_path / "memory.lock").stat().st_mode) \
         == 0o600
 
 
@@ -1160,7 +1208,8 @@ def test_a_wrong_checksum_is_believed_only_if_told_to(typed: Run) -> None:
         assert done == 0 and text in said.partition(" | ")[0]
         done, said = typed("watch", agent.address, *short, "--count", "1", "--accept-bad-sum")
         assert done == 0 and text in said
-        assert json.loads(typed("watch", agent.address, *short, "--count", "1", "--accept-bad-sum", "--json")[1])[
+        assert json.loads(typed("watch", agent.address, *short, "--count", "1", "--accept-bad-sum",
+                                "--json")[1])[
             "checksum_ok"] is False
 
 
@@ -1169,12 +1218,14 @@ def test_nothing_else_is_believed(typed: Run) -> None:
         assert typed("get", agent.address, "--timeout", "300ms", "--accept-bad-sum")[0] == 4
     good = report(v3=(1, 76, 9))
     with FakeAgent([good]) as agent:
-        assert "report verified" in typed("get", agent.address, "--now-from", "3", "--accept-bad-sum")[1]
+        assert "report verified" in typed("get", agent.address, "--now-from", "3",
+                                          "--accept-bad-sum")[1]
 
 
 def test_no_wrong_checksum_on_a_serial_line(typed: Run) -> None:
     for words, status in ((["get"], 2), ([], 2), (["watch"], 2), (["check"], 3)):
-        done, said = typed(*words, "serial:/dev/ttyACM0", "--accept-bad-sum", *(["--expect", "3"] * (words == ["check"])))
+        done, said = typed(*words, "serial:/dev/ttyACM0", "--accept-bad-sum",
+                           *(["--expect", "3"] * (words == ["check"])))
         assert done == status and "not for serial lines" in said
 
 
