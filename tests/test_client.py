@@ -875,6 +875,18 @@ def test_set_and_get_the_real_server(host: str, call: Call) -> None:
                         "timestamp": None}
 
 
+def test_get_in_json(call: Call) -> None:
+    with FakeAgent([report(v0=(NOW, 1, 0), v3=(NOW - 70, 76, 9))]) as agent:
+        result = call("get", agent.address, "3", "--now-from", "0", "--tick", "100ms", "--json")
+    assert (result.status, result.err) == (0, "") and json.loads(result.out) == {
+        "agent": agent.address, "tick": 0.1, "now": NOW, "checksum_ok": True,
+        "clock": {"from": "now-from", "variable": 0, "says": "ages by variable 0"},
+        "variables": [{
+            "variable": 3, "name": None, "state": "late", "age": 7.0, "age_at_least": False,
+            "value": 9, "value_ok": True, "value_unusual": False, "sender": 76,
+            "timestamp": NOW - 70}]}
+
+
 def test_localhost_as_a_newcomer_types_it() -> None:
     with Server("--self", "0") as server:
         result = run("localhost", str(server.port))

@@ -141,8 +141,8 @@ def test_a_line_that_is_pulled_out() -> None:
     ("serial:/dev/null", 2, "/dev/null is not a serial line"),
     ("serial:ttyACM0", 2, "is not a serial line: write it like serial:/dev/ttyACM0@115200"),
     ("serial:", 2, "is not a serial line"),
-    ("serial:/dev/ttyACM0@", 2, "'' is not a baud rate: it may be 9600, 19200, 38400, 57600, 115200 "
-                                "or others of this system"),
+    ("serial:/dev/ttyACM0@", 2, "'' is not a baud rate: it may be 9600, 19200, 38400, 57600, "
+                                "115200 or others of this system"),
     ("serial:/dev/ttyACM0@115201", 2, "'115201' is not a baud rate"),
     ("serial:/dev/ttyACM0@0", 2, "'0' is not a baud rate")])
 def test_what_cannot_be_opened(address: str, status: int, text: str) -> None:
@@ -203,7 +203,8 @@ def test_opening_again_keeps_no_descriptor(line: FakeLine) -> None:
 
 
 def test_what_is_left_of_the_bytes(line: FakeLine) -> None:
-    """A report is taken once; what came after it is the beginning of the next; noise is forgotten."""
+    """A report is taken once, and what came after it is the beginning of the next. Noise is
+    forgotten."""
     other = model.checksummed(bytes(range(256)))
     transport = client.Serial(line.path, 9600)
     transport.open(0)
@@ -227,7 +228,8 @@ def test_what_is_left_of_the_bytes(line: FakeLine) -> None:
 
 
 @pytest.mark.parametrize("end, naps", [(50.0, 0), (49.0, 0), (50.005, 1), (50.025, 3)])
-def test_how_long_a_lock_is_waited_for(end: float, naps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_how_long_a_lock_is_waited_for(end: float, naps: int,
+                                       monkeypatch: pytest.MonkeyPatch) -> None:
     now, waited = [50.0], []  # type: tuple[list[float], list[float]]
 
     def taken(descriptor: int, how: int) -> None:

@@ -424,7 +424,7 @@ def test_restarts(before: dict[str, Any], after: dict[str, Any], passed: float, 
 def test_what_is_said_after_trouble(trouble: client.Error, refused: bool) -> None:
     class Link:
         script: list[Any] = [trouble, client.NoAnswer("silence"), client.parse_report(GOOD),
-                             client.parse_report(GOOD)]
+                             client.NoAnswer("silence"), client.parse_report(GOOD)]
         bad_sum = ""
 
         def ask(self, timeout: float) -> client.Entries:
@@ -440,8 +440,38 @@ def test_what_is_said_after_trouble(trouble: client.Error, refused: bool) -> Non
     while link.script:
         state.ask(link, 1)  # type: ignore[arg-type]
         said.append((state.event[9:], state.restarted))
+        assert bool(state.changed) == (state.trouble is None)
     what = "the agent restarted: it was away for 70 s" if refused else "no report came for 70 s"
-    assert said == [("", False), ("", False), (what, refused), (what, False)]
+    assert said == [("", False), ("", False), (what, refused), (what, False),
+                    ("no report came for 0 s", False)]
+
+
+def test_what_is_no_restart() -> None:
+    """A first beat of the agent's clock; time that passes while this machine's clock is used."""
+    state = watched("--now-from", "0")
+    state.take(client.parse_report(report(v3=(NOW, 76, 9))), 100.0)
+    state.take(client.parse_report(report(v0=(9, 1, 0), v3=(NOW, 76, 9))), 101.0, 100.5)
+    assert state.event == "" and not state.restarted
+    assert (state.clock.asked, state.clock.received, state.clock.now) == (100.5, 101.0, 9)
+    state = watched()
+    state.take(client.parse_report(report(v3=(NOW, 76, 9))), 100.0)
+    state.take(client.parse_report(report(v3=(NOW, 76, 9))), 5100.0)
+    assert state.event == "" and (state.clock.asked, state.clock.received) == (5100.0, 5100.0)
+
+
+def test_a_line_of_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    state = watched("--now-from", "3")
+    state.take(client.parse_report(GOOD), 100.0)
+    monkeypatch.setattr(time, "time", lambda: 1_700_000_000.98765)
+    client.Lines(True).show(state)
+    assert json.loads(capsys.readouterr().out) == {
+        "time": 1_700_000_000.988, "agent": "x", "error": None, "restarted": False,
+        "checksum_ok": True,
+        "clock": {"from": "now-from", "variable": 3, "says": "ages by variable 3"},
+        "variables": [{
+            "variable": 3, "name": None, "state": "ok", "age": 0.0, "age_at_least": False,
+            "value": 9, "value_ok": True, "value_unusual": False, "sender": 76,
+            "timestamp": 0x1234}]}
 
 
 # ---------------------------------------------------------------- what a window has room for
