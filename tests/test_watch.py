@@ -198,6 +198,26 @@ def test_many_signals_at_once() -> None:
             assert b"Traceback" not in terminal.raw and b"race condition" not in terminal.raw
 
 
+SLOW_NAMES = """
+import socket, sys, time
+sys.path.insert(0, sys.argv.pop(1))
+import client
+look_up = socket.getaddrinfo
+socket.getaddrinfo = lambda *which, **how: (time.sleep(0.5), look_up(*which, **how))[1]
+client.main()
+"""
+
+
+def test_many_signals_while_a_host_is_looked_up() -> None:
+    """In a thread, which is still there when the interpreter ends: it must not get a signal."""
+    with Terminal(sys.executable, "-c", SLOW_NAMES, str(ROOT), "watch", "127.0.0.1:9") as terminal:
+        wait_until(lambda: b"\x1b[?1049h" in terminal.raw, "the second screen shows")
+        while terminal.process.poll() is None:
+            terminal.process.send_signal(signal.SIGINT)
+            time.sleep(0.0005)
+        assert terminal.end() == 0 and b"Traceback" not in terminal.raw
+
+
 def test_nohup() -> None:
     with FakeAgent([CHECKED]) as agent, watch(
             agent.address, command=["sh", "-c", 'trap "" HUP; exec "$@"', "sh",
