@@ -544,6 +544,7 @@ class Serial(Device):
 
 CAN_BLOCK = 128  # identifiers: the first 64 are for heartbeats,
 CAN_REPORT, CAN_REQUEST = 64, 127  # those from 64 on for reports, and the last one for requests
+CAN_FRAMES = 33  # of a report: the last one has 4 bytes
 CAN_BASE = 0x680
 CAN_FRAME = struct.Struct("=LB3x8s")  # Linux's struct can_frame; its first number has flags:
 CAN_EXTENDED, CAN_REMOTE, CAN_ERROR, CAN_BUS_OFF = 1 << 31, 1 << 30, 1 << 29, 0x40
@@ -613,7 +614,7 @@ class Can(Device):
         if number & CAN_ERROR:
             raise NoAnswer(f"{self._device} is off the bus: check wiring and bit rate")
         at, part = number - self._base - CAN_REPORT, data[:length]
-        if 8 * at >= REPORT_SIZE:
+        if at >= CAN_FRAMES:
             return None  # a request of somebody else, or something from a later version
         if at == 0:
             self._parts = []
@@ -622,9 +623,9 @@ class Can(Device):
             return None  # this report began before we listened
         if at != due or len(part) != min(8, REPORT_SIZE - 8 * due):
             self._parts = []
-            raise BadReport("length", f"its frame {due + 1} of 33 did not come")
+            raise BadReport("length", f"its frame {due + 1} of {CAN_FRAMES} did not come")
         self._parts.append(part)
-        if 8 * (due + 1) < REPORT_SIZE:
+        if due + 1 < CAN_FRAMES:
             return None
         parts, self._parts = self._parts, []
         return b"".join(parts)

@@ -45,7 +45,7 @@ CODE_OF_HEADER = "#define DUMPULSE_MAGIC"  # before it there is only the manual
 NOT_TESTED = (3, 4, 5)  # of pytest's statuses: an error of its own, or of how it was called
 COMPILING = 120.0  # seconds: the longest takes 2 on an idle machine
 FLOOR = 30.0  # seconds that a test may take more than ten times as long as without any change
-IMPATIENCE = "8"  # seconds for tests of a mutant that wait for what may never come
+IMPATIENCE = "15"  # seconds for tests of a mutant that wait for what may never come
 
 
 Only = Sequence[str]  # the names of these steps and tests; of none: all

@@ -51,6 +51,7 @@ class FakeBus:
         self._note("bind", address)
 
     def setblocking(self, blocking: bool) -> None:
+        self._note("setblocking", blocking)
         self._theirs.setblocking(blocking)
 
     def detach(self) -> int:
@@ -103,7 +104,7 @@ def test_an_agent_is_asked(address: str, name: str, base: int, wide: int, bus: F
     assert agent.ask(5)[3] == (0x1234, 76, 9)
     assert bus.heard() == ((base + 127) | wide, 8, model.REQUEST)
     assert bus.asked == [
-        ("socket", socket.AF_CAN, socket.SOCK_RAW, socket.CAN_RAW),
+        ("socket", socket.AF_CAN, socket.SOCK_RAW, socket.CAN_RAW), ("setblocking", False),
         ("setsockopt", 101, 1, struct.pack("=LL", (base + 64) | wide, 0xDFFFFFC0)),
         ("setsockopt", 101, 2, struct.pack("=L", 0x40)),
         ("bind", (name.split(":")[1],)), ("close",)]

@@ -761,9 +761,9 @@ TYPED = [
     ("get NOBODY --timeout 100001h", 2, "is not a time"),
     ("get HERE --timeout 100000h", 0, "report verified"),
     ("get NOBODY --timeout 0.2", 3, "no answer in"),
-    ("get SHORT --timeout 200ms", 4, "8 bytes long, not 260"),
-    ("get SUM --timeout 200ms", 4, "its checksum is"),
-    ("get STRANGER --timeout 200ms", 4, "it came from"),
+    ("get SHORT --timeout 500ms", 4, "8 bytes long, not 260"),
+    ("get SUM --timeout 500ms", 4, "its checksum is"),
+    ("get STRANGER --timeout 500ms", 4, "it came from"),
     ("set HERE 3", 2, "VALUE"),
     ("set HERE 3 9 --sender 76", 0, ""),
     ("set HERE 3 9 --sender 76 --confirm", 0, ""),
@@ -773,12 +773,12 @@ TYPED = [
     ("set HERE 3 300", 2, "must be 0 to 255"),
     ("set nosuch.invalid 3 1", 3, "cannot find the host"),
     ("set NOBODY 3 1", 3, "cannot send to"),
-    ("set SUM 3 1 --confirm --timeout 200ms", 4, "its checksum is"),
+    ("set SUM 3 1 --confirm --timeout 500ms", 4, "its checksum is"),
     ("watch HERE --interval 0", 2, "is not a time"),
     ("watch HERE --count 0", 2, "must be 1 to"),
     ("watch HERE --count 1", 0, "3: value 9, sender 76"),
     ("watch NOBODY --count 1 --timeout 100ms", 3, "no report yet"),
-    ("watch SUM --count 1 --timeout 100ms", 4, "its checksum is"),
+    ("watch SUM --count 1 --timeout 500ms", 4, "its checksum is"),
     ("watch HERE --warn 40s --crit 30s", 2, "warn, 40 s, is longer than crit, 30 s"),
     ("watch HERE --crit 18.2h", 2, "can never be seen"),
     ("watch HERE --tick 1ms --crit 65.472s", 2, "ages end at 65.471 s"),
@@ -1193,7 +1193,7 @@ def test_performance_data_of_a_long_tick(call: Call) -> None:
 def test_check_of_an_agent_that_is_not_there(places: dict[str, str], call: Call) -> None:
     for where, text in (("NOBODY", "nothing listens at"), ("SHORT", "8 bytes long"),
                         ("SUM", "its checksum")):
-        result = call("check", places[where], "--expect", "1", "--timeout", "200ms")
+        result = call("check", places[where], "--expect", "1", "--timeout", "500ms")
         assert result.status == 2 and not result.err
         assert result.out.startswith("DUMPULSE CRITICAL - ") and text in result.out
     assert call("check", "nosuch.invalid", "--expect", "1").status == 2
