@@ -140,6 +140,7 @@ class PythonTests:
         with tempfile.TemporaryDirectory(prefix="mutant-") as scratch:
             verdict = run_step(
                 step, [place / "build/venv/bin/python", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider",
+                       "--tb=native",  # pytest's own fails at the traceback of an endless recursion
                        "-p", "tests.ordered", *tests],
                 self._limits, place, learn=mutant is None, no_verdict=NOT_TESTED, DUMPULSE_ORDER=str(order),
                 DUMPULSE_FAILED=str(failed), PYTEST_DISABLE_PLUGIN_AUTOLOAD="1", TMPDIR=scratch, **more)
