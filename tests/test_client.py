@@ -449,6 +449,17 @@ def test_how_times_are_shown(duration_ms: int, text: str, at_least: str) -> None
     assert (client.seconds(duration_ms), client.seconds(duration_ms, True)) == (text, at_least)
 
 
+@pytest.mark.parametrize("listed, expected, state, wanted, shown", [
+    (False, False, client.NEVER, [], False), (True, False, client.NEVER, [], True),
+    (False, True, client.NEVER, [], True), (False, False, client.OK, [], True),
+    (True, True, client.OK, [7], False), (False, False, client.NEVER, [7, 3], True)])
+def test_what_is_worth_showing(listed: bool, expected: bool, state: str, wanted: list[int],
+                               shown: bool) -> None:
+    variable = client.Variable(3, "", listed, expected)
+    reading = client.Reading(variable, client.Entry(0, 0, 0), None, state, False)
+    assert client.worth_showing([reading], wanted) == [reading] * shown
+
+
 # ---------------------------------------------------------------- sockets
 
 
