@@ -1741,8 +1741,7 @@ def screen(watched: Watched, columns: int, rows: int) -> list[str]:
     more_news = watched.event or news[columns:].lstrip()
     head = [paint(title[:columns], BOLD), paint(news[:columns], REVERSE if watched.trouble else ""),
             paint(more_news[:columns], BOLD)]
-    if rows < 6:  # in a low window, variables in trouble are more important than news
-        del head[max(1, rows - 3):]
+    del head[max(1, rows - 3):]  # variables in trouble are more important than news
     headings = rows >= 5
     room = max(1, rows - len(head) - headings - 1)
     stacks = max(1, min((columns + len(GAP)) // (row_width(WIDTHS) + len(GAP)),
