@@ -179,7 +179,7 @@ def complain(text: str, who: str = "") -> None:
     """On the standard error, if there is one and it can be written."""
     if sys.stderr:
         try:
-            print(f"{who or PROGRAM}: {text}", file=sys.stderr, flush=True)
+            print(f"{who or PROGRAM}: {text}", file=sys.stderr)
         except OSError:
             discard(sys.stderr)
 
@@ -225,11 +225,11 @@ class Transport(Protocol):
 
     def next_address(self) -> None:
         """From now on, sends to the next of them."""
-        return
+        return None
 
     def forget_addresses(self) -> None:
         """The host may have moved: the next open() looks it up again."""
-        return
+        return None
 
 
 def within(seconds: float, work: Callable[[], Result]) -> Optional[Result]:
@@ -244,7 +244,14 @@ def within(seconds: float, work: Callable[[], Result]) -> Optional[Result]:
             errors.append(error)
 
     thread = threading.Thread(target=run, daemon=True)
-    thread.start()
+    if termios is None:
+        thread.start()
+    else:  # Signals are for the main thread, which may end before this one, and blocks them then.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        try:
+            thread.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
     thread.join(min(seconds, LONGEST_WAIT))
     for error in errors:
         raise error
@@ -433,7 +440,7 @@ class Device(Transport):
 
     def _add(self, content: bytes) -> Optional[bytes]:
         """The report that is complete now, if there is one."""
-        raise NotImplementedError
+        return None
 
     def _check_rest(self) -> None:
         """The time is up. BadReport: something came that is no report."""
@@ -489,8 +496,8 @@ class Serial(Device):
     def __init__(self, path: str, baud: int) -> None:
         super().__init__(path, f"serial:{path}@{baud}")
         self._baud = baud
-        self._bytes = b""  # the last that came: fewer than a report
-        self._count = 0  # how many came since the last report or error
+        self._bytes: bytes  # the last that came: fewer than a report
+        self._count: int  # how many came since the last report or error
 
     def open(self, seconds: float) -> None:
         """Opens the line in raw mode and locks it. What came before is dropped."""
@@ -537,6 +544,7 @@ class Serial(Device):
 
 CAN_BLOCK = 128  # identifiers: the first 64 are for heartbeats,
 CAN_REPORT, CAN_REQUEST = 64, 127  # those from 64 on for reports, and the last one for requests
+CAN_FRAMES = 33  # of a report: the last one has 4 bytes
 CAN_BASE = 0x680
 CAN_FRAME = struct.Struct("=LB3x8s")  # Linux's struct can_frame; its first number has flags:
 CAN_EXTENDED, CAN_REMOTE, CAN_ERROR, CAN_BUS_OFF = 1 << 31, 1 << 30, 1 << 29, 0x40
@@ -555,7 +563,7 @@ def parse_can(text: str) -> tuple[str, int]:
     if not re.fullmatch(r"[0-9a-fA-F]{3}|[0-9a-fA-F]{8}", digits):
         raise BadUsage(f"{digits!r} is not a CAN identifier: it has 3 hexadecimal digits, or 8")
     base, extended = int(digits, 16), len(digits) == 8
-    if base % CAN_BLOCK or base > (0x1FFFFFFF if extended else 0x7FF):
+    if base % CAN_BLOCK or base >= 1 << (29 if extended else 11):
         raise BadUsage(f"{digits!r} cannot be the first of {CAN_BLOCK} identifiers: "
                        f"it must be a multiple of {CAN_BLOCK:x} hexadecimal, like {CAN_BASE:x}")
     return interface, base | (CAN_EXTENDED if extended else 0)
@@ -606,7 +614,7 @@ class Can(Device):
         if number & CAN_ERROR:
             raise NoAnswer(f"{self._device} is off the bus: check wiring and bit rate")
         at, part = number - self._base - CAN_REPORT, data[:length]
-        if 8 * at >= REPORT_SIZE:
+        if at >= CAN_FRAMES:
             return None  # a request of somebody else, or something from a later version
         if at == 0:
             self._parts = []
@@ -615,9 +623,9 @@ class Can(Device):
             return None  # this report began before we listened
         if at != due or len(part) != min(8, REPORT_SIZE - 8 * due):
             self._parts = []
-            raise BadReport("length", f"its frame {due + 1} of 33 did not come")
+            raise BadReport("length", f"its frame {due + 1} of {CAN_FRAMES} did not come")
         self._parts.append(part)
-        if 8 * (due + 1) < REPORT_SIZE:
+        if due + 1 < CAN_FRAMES:
             return None
         parts, self._parts = self._parts, []
         return b"".join(parts)
@@ -761,7 +769,7 @@ WARN_MS, CRIT_MS = 5_000, 30_000  # deadlines, unless the user gives others
 TICK_MS_MAX = 3_600_000
 DURATION_MS_MAX = 100_000 * 3_600_000  # longer than the wrap with the longest tick
 UNITS_MS = {"ms": 1, "s": 1_000, "": 1_000, "min": 60_000, "m": 60_000, "h": 3_600_000}
-FILE_MAX = 65536  # bytes of a file of names
+FILE_MAX = 65536  # bytes of a file of names, or of --memory
 
 
 @dataclasses.dataclass
@@ -913,7 +921,7 @@ def read_names(path: str) -> tuple[Keys, dict[int, Keys]]:
     except UnicodeDecodeError as error:
         raise BadUsage(f"{path!r}: byte {error.start} is not UTF-8") from error
     except configparser.Error as error:
-        raise BadUsage(" ".join(f"{error}".split())[:300]) from error
+        raise BadUsage(" ".join(f"{error}".split())) from error
     general: Keys = {}
     sections: dict[int, Keys] = {}
     for section in parser.sections():
@@ -1029,10 +1037,10 @@ class TickMeasure:
     ticks: int  # its first timestamp
     asked: float  # when its report was asked for,
     received: float  # and when it came: seconds of uptime()
-    last: int = -1  # its last timestamp
-    shortest: float = 0.0  # ms, as all reports so far say
+    last: int  # its last timestamp
+    middle: float = math.nan  # ms, as the last report says,
+    shortest: float = 0.0  # and as all reports so far say
     longest: float = math.inf
-    middle: float = 0.0
     count: int = 0  # reports that agree
 
     def add(self, stamp: int, asked: float, received: float) -> bool:
@@ -1065,10 +1073,12 @@ class Clock:
         self.variable = settings.now_from  # the variable whose timestamps show the clock
         self.agreed = settings.now_from is not None  # False: the clock here may be the wrong one
         self.now: Optional[int] = None  # in ticks, at the last report, if it is known
-        self.entries: Entries = ()  # of the last report,
-        self.asked = self.received = 0.0  # and its times: seconds of uptime()
-        self._anchor = (0, 0.0)  # a timestamp, and when its report came
-        self._span = 0  # ticks by which the agent's clock may have been ahead of it then
+        self.entries: Entries = ()  # of the last report, which
+        self.asked: float  # was asked for at this uptime()
+        self.received: float  # and came at this one
+        # A timestamp, when its report came, and by how many ticks the agent's clock may have been
+        # ahead of it then: if the source is "seen".
+        self._anchor: Optional[tuple[int, float, int]] = None
         self._tick: Optional[TickMeasure] = None
 
     def ask(self, agent: Agent, timeout: float) -> None:
@@ -1117,23 +1127,27 @@ class Clock:
         tick_ms = self.settings.tick_ms
         here = clock(tick_ms)
         fresh = max(FRESH_TICKS, FRESH_MS // tick_ms)
-        span = math.ceil((received - self.asked) * 1000 / tick_ms) + 1
 
-        def may_be_ours(stamp: int, ticks: int) -> bool:
+        def may_be_ours(stamp: int, ticks: int = 0) -> bool:
             return (here - stamp + SKEW) % WRAP <= SKEW + fresh + ticks
 
-        ticks, since = self._anchor
-        guess = (ticks + int((asked - since) * 1000) // tick_ms) % WRAP
-        if newest is not None and span < WRAP // 2:
+        guess = None
+        if self._anchor:
+            stamp, since, _ = self._anchor
+            guess = (stamp + int((asked - since) * 1000) // tick_ms) % WRAP
+        if newest is not None and (
+                span := math.ceil((received - self.asked) * 1000 / tick_ms) + 1) < WRAP // 2:
             stamp = entries[newest].timestamp
             self.agreed = may_be_ours(stamp, span)
-            if not self.agreed and (self.source == "here" or (guess - stamp) % WRAP > span):
-                self._anchor, self._span, guess = (stamp, received), span, stamp
+            if self.agreed:
+                self._anchor = guess = None
+            elif guess is None or (guess - stamp) % WRAP > span:
+                self._anchor, guess = (stamp, received, span), stamp
             self.source, self.variable = ("here", None) if self.agreed else ("seen", newest)
-        elif self.source == "here" and not self.agreed:
+        elif guess is None and not self.agreed:
             stamps = [entry.timestamp for entry in entries if not entry.never]
-            self.agreed = not stamps or any(may_be_ours(stamp, 0) for stamp in stamps)
-        if self.source == "seen":
+            self.agreed = not stamps or any(map(may_be_ours, stamps))
+        if guess is not None:
             return guess
         return here if self.agreed or self.entries else None
 
@@ -1174,11 +1188,11 @@ class Clock:
         if self.source == "now-from":
             return f"{ages} by variable {self.variable}" if self.now is not None else \
                 f"{ages}: variable {self.variable}, the agent's clock, was never heard"
-        if self.source == "seen":
+        if self._anchor:
             tick = self._tick
             near = "which the agent seems to stamp itself" if tick and tick.count \
                 and tick.shortest <= self.settings.tick_ms <= tick.longest else \
-                f"the newest: up to {seconds(self._span * self.settings.tick_ms)} too short"
+                f"the newest: up to {seconds(self._anchor[2] * self.settings.tick_ms)} too short"
             return f"ages by variable {self.variable}, {near}"
         if self.now is None:
             return "no ages yet: by this machine's clock, nothing is new"
@@ -1256,7 +1270,7 @@ class History:
             if old.age_ms is None and age_ms is not None:
                 old = old._replace(age_ms=max(0, age_ms - passed))
             least = (old.age_ms or 0) + passed
-            if age_ms is not None and not least <= age_ms <= least + close:
+            if age_ms is not None and age_ms not in range(least, least + close + 1):
                 age_ms = least  # the timestamp has wrapped, or somebody has set a clock
             if not entry.never:
                 self.entries[number] = old
@@ -1289,7 +1303,7 @@ class Reading(NamedTuple):
     entry: Entry
     age_ms: Optional[int]  # None: never heard, or the time now is unknown
     state: str
-    at_least: bool = False  # the age is more than a timestamp can tell, and may be even more
+    at_least: bool  # the age is more than a timestamp can tell, and may be even more
 
     @property
     def bad_value(self) -> bool:
@@ -1485,7 +1499,7 @@ def check(options: argparse.Namespace) -> tuple[int, str, list[Reading], Keys]:
     if not notes:
         notes.append(f"{len(expected)} alive at {agent.name}")
     unknown = any(reading.state == UNKNOWN for reading in expected)
-    if unknown or known.wrong_tick or known.source == "seen" or (status and known.doubtful):
+    if unknown or known.source == "seen" or (status and known.doubtful):
         notes.append(str(known))
     if (known.wrong_tick or trouble) and status == 0:
         status = 3
@@ -1510,7 +1524,6 @@ def run_check(options: argparse.Namespace) -> int:
 
 # ---------------------------------------------------------------- check --memory
 
-MEMORY_MAX = 65536  # bytes
 MEMORY = re.compile(r"""dumpulse memory 1 ([0-9a-f]{8})
 (agent (".{1,8000}")
 boot ([0-9a-f-]{1,40})
@@ -1519,14 +1532,14 @@ at (-?[0-9]{1,15})
 now ([0-9]{1,5}|-)
 ((?:(?:[0-9]|[1-5][0-9]|6[0-3])(?: [0-9]{1,5}){3} -?[0-9]{1,15} (?:[0-9]{1,15}|-)
 ){0,64}))""", re.ASCII)
-NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+NO_FOLLOW = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK"))
 
 
 def boot() -> str:
     """Names this start of the machine, from which uptime() counts, if the system tells it."""
     try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            return file.read(40).strip()
+        with open("/proc/sys/kernel/random/boot_id", "rb") as file:
+            return file.read().decode().strip()
     except OSError:
         return "-"
 
@@ -1542,7 +1555,7 @@ def interpret_with_memory(path: Optional[str], name: str, known: Clock,
     """
     if path is None:
         return interpret(known, History()), ""
-    trouble = ""
+    trouble, received_ms = "", int(known.received * 1000)
     with contextlib.ExitStack() as stack:
         try:  # The lock is another file, because the memory is replaced while others wait.
             if termios is None:
@@ -1554,8 +1567,8 @@ def interpret_with_memory(path: Optional[str], name: str, known: Clock,
             trouble = f"others keep '{path}.lock' locked"
         except (OSError, ValueError) as error:
             trouble = why(error)
-        history = load_history(path, name, int(known.received * 1000))
-        late = history.at_ms > known.received * 1000  # a later check has written meanwhile
+        history = load_history(path, name, received_ms)
+        late = history.at_ms > received_ms  # a later check has written meanwhile
         readings = interpret(known, history)
         if not trouble and not late:
             try:
@@ -1574,11 +1587,11 @@ def load_history(path: str, name: str, received_ms: int) -> History:
                 raise BadUsage(f"cannot use {path!r}: it is no ordinary file")
             if hasattr(os, "geteuid") and about.st_uid != os.geteuid():
                 raise BadUsage(f"cannot use {path!r}: it belongs to another user")
-            content = file.read(MEMORY_MAX)
+            content = file.read(FILE_MAX)
     except FileNotFoundError:
         return history
     except (OSError, ValueError) as error:
-        link = getattr(error, "errno", 0) == errno.ELOOP
+        link = getattr(error, "errno", None) == errno.ELOOP
         raise BadUsage(f"cannot use {path!r}: {'it is a symbolic link' if link else why(error)}") \
             from error
     found = MEMORY.fullmatch(content.decode("ascii", "replace"))
@@ -1611,12 +1624,11 @@ def save_history(path: str, name: str, history: History) -> None:
         f"{'-' if old.age_ms is None else old.age_ms}\n" for number, old in history.entries.items())
     now = "-" if history.now is None else history.now
     body = (f"agent {json.dumps(name)}\nboot {boot()}\nclock {history.basis}\n"
-            f"at {history.at_ms}\nnow {now}\n{rows}")
-    descriptor, new = tempfile.mkstemp(prefix=f"{os.path.basename(path)}.",
-                                       dir=os.path.dirname(path) or ".")
+            f"at {history.at_ms}\nnow {now}\n{rows}").encode()
+    descriptor, new = tempfile.mkstemp("", f"{os.path.basename(path)}.", os.path.dirname(path))
     try:
-        with open(descriptor, "w", encoding="ascii") as file:
-            file.write(f"dumpulse memory 1 {zlib.adler32(body.encode()):08x}\n{body}")
+        with open(descriptor, "wb") as file:
+            file.write(b"dumpulse memory 1 %08x\n%b" % (zlib.adler32(body), body))
             file.flush()
             os.fsync(descriptor)
         os.replace(new, path)
@@ -1641,7 +1653,7 @@ class Watched:
         self.changed: dict[int, set[str]] = {}  # fields by variable, since the last report
         self.trouble: Optional[Error] = None  # why there was no report this time
         self.refused = False  # since the last report
-        self.restarted = False  # between the last two reports
+        self.restarted: bool  # between the last two reports
         self.event = ""  # the last one, with its time
         self.heard_at = uptime()
         self.clock = Clock(settings, enough=5)
@@ -1729,8 +1741,7 @@ def screen(watched: Watched, columns: int, rows: int) -> list[str]:
     more_news = watched.event or news[columns:].lstrip()
     head = [paint(title[:columns], BOLD), paint(news[:columns], REVERSE if watched.trouble else ""),
             paint(more_news[:columns], BOLD)]
-    if rows < 6:  # in a low window, variables in trouble are more important than news
-        del head[max(1, rows - 3):]
+    del head[max(1, rows - 3):]  # variables in trouble are more important than news
     headings = rows >= 5
     room = max(1, rows - len(head) - headings - 1)
     stacks = max(1, min((columns + len(GAP)) // (row_width(WIDTHS) + len(GAP)),
@@ -1965,8 +1976,7 @@ class Node:
     def next_heartbeat(self, chance: random.Random) -> bytes:
         low, high = self.variable.warn_low, self.variable.warn_high
         self.value = min(high, max(low, self.value + chance.randint(-3, 3)))
-        packet = heartbeat(self.variable.number,
-                           (FIRST_SENDER + self.variable.number) % 256, self.value)
+        packet = heartbeat(self.variable.number, FIRST_SENDER + self.variable.number, self.value)
         if not self.corrupt or chance.random() >= DAMAGED:
             return packet
         self.damaged += 1
@@ -1982,7 +1992,7 @@ def make_nodes(options: argparse.Namespace, settings: Settings) -> list[Node]:
         chosen = settings.variables[1:1 + (options.nodes or 8)]
         for variable in chosen:
             variable.every_ms = RATES_MS[variable.number % len(RATES_MS)]
-    if len(chosen) < (options.nodes or 1):
+    if options.nodes and len(chosen) < options.nodes:
         raise BadUsage(f"there are only {len(chosen)} nodes in {options.names!r}")
     nodes = {variable.number: Node(variable, variable.every_ms / 1000,
                                    (variable.warn_low + variable.warn_high) // 2)
@@ -2266,7 +2276,7 @@ def main() -> NoReturn:
     for number in ENDING:
         if signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores it
             signal.signal(number, on_signal)
-    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # it may be closed
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # it may be closed
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # ? for what the locale does not have
     try:

@@ -105,6 +105,7 @@ def test_without_can_it_says_so() -> None:
     ("can:can0:1680", "is not a CAN identifier"),
     ("can:can0:681", "it must be a multiple of 80 hexadecimal, like 680"),
     ("can:can0:880", "'880' cannot be the first of 128 identifiers"),
+    ("can:can0:800", "'800' cannot be the first of 128 identifiers"),
     ("can:can0:20000000", "cannot be the first"), ("can:can0:680:1", "is not a CAN identifier")])
 def test_addresses_that_cannot_be(address: str, why: str) -> None:
     with pytest.raises(client.BadUsage, match=re.escape(why)):

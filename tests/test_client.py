@@ -6,18 +6,21 @@ SPDX-License-Identifier: MIT
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import re
+import selectors
 import signal
 import socket
 import struct
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Optional
+from typing import Any, Optional
 
 import pytest
 from hypothesis import given, settings
@@ -27,13 +30,15 @@ import client
 from sim import model
 from sim.programs import PATIENCE, wait_until
 from sim.targets import ROOT
-from tests.agents import COMMAND, GOOD, STRANGER, VEHICLE, WRONG_SUM, FakeAgent, report, run, unused_port
+from tests.agents import (COMMAND, GOOD, STRANGER, VEHICLE, WRONG_SUM, FakeAgent, report, run,
+                          unused_port)
 from tests.servers import Server
 
 LOOPBACKS = ["127.0.0.1", "::1"]
 
 bytes_ = st.integers(0, 255)
-examples = settings(max_examples=200, deadline=None, derandomize=True, database=None, print_blob=True)
+examples = settings(max_examples=200, deadline=None, derandomize=True, database=None,
+                    print_blob=True)
 
 
 class Result:
@@ -80,7 +85,8 @@ def test_reports_are_read(seed: int) -> None:
     table = random.Random(seed).randbytes(256)
     entries = client.parse_report(model.checksummed(table))
     assert entries == tuple(struct.unpack_from(">HBB", table, 4 * index) for index in range(64))
-    assert [entry.never for entry in entries] == [table[at:at + 4] == bytes(4) for at in range(0, 256, 4)]
+    assert [entry.never for entry in entries] \
+        == [table[at:at + 4] == bytes(4) for at in range(0, 256, 4)]
 
 
 def test_one_zero_byte_less_is_not_never() -> None:
@@ -131,7 +137,11 @@ def test_waits_grow_and_vary() -> None:
     assert usual[:7] == pytest.approx([0.2, 0.4, 0.5, 0.5, 0.5, 0.525, 0.65625])
     assert usual == sorted(usual) and usual[-1] == 2.0
     drawn: list[tuple[float, float]] = []
-    next(client.waits(lambda *limits: drawn.append(limits) or 1.0))  # type: ignore[func-returns-value]
+
+    def draw(low: float, high: float) -> float:
+        drawn.append((low, high))
+        return 1.0
+    next(client.waits(draw))
     assert drawn == [(0.75, 1.25)]
     assert len({wait for wait, _ in zip(client.waits(), range(20))}) > 10
 
@@ -152,7 +162,8 @@ def test_silence_is_asked_again_and_ends() -> None:
             client.Agent(agent.address).ask(1.2)
         assert time.monotonic() - begun >= 1.2
         assert 3 <= len(agent.asked) <= 5
-        assert str(caught.value).endswith(f", asked {len(agent.asked)} times; an agent does not answer "
+        assert str(caught.value).endswith(
+            f", asked {len(agent.asked)} times; an agent does not answer "
                                           "those it does not allow, or who ask too often")
 
 
@@ -169,15 +180,6 @@ def test_no_wait_goes_beyond_the_timeout(monkeypatch: pytest.MonkeyPatch) -> Non
     with FakeAgent([]) as agent, pytest.raises(client.NoAnswer):
         client.Agent(agent.address).ask(0.3)
     assert 0 < max(waited) <= 0.3
-
-
-def test_a_beat_leaves_time_for_what_comes_after(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`set --confirm` asks after it, within the same --timeout."""
-    listens: list[float] = []
-    monkeypatch.setattr(client.Agent, "send", lambda self, packet, listen: listens.append(listen))
-    for timeout in (0.08, 0.4, 3.0):
-        client.Agent("127.0.0.1").beat(1, 2, 3, timeout)
-    assert listens == pytest.approx([0.02, 0.1, 0.1])
 
 
 def test_a_lost_answer_is_asked_for_again() -> None:
@@ -264,7 +266,8 @@ def test_an_agent_that_comes_up_meanwhile() -> None:
 def test_a_host_with_several_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first refuses, the second is silent, the third answers."""
     with FakeAgent([]) as silent, FakeAgent([GOOD]) as agent:
-        places = [(socket.AF_INET6, ("::1", unused_port(), 0, 0)), (socket.AF_INET, ("127.0.0.1", silent.port)),
+        places = [(socket.AF_INET6, ("::1", unused_port(), 0, 0)),
+                  (socket.AF_INET, ("127.0.0.1", silent.port)),
                   (socket.AF_INET, ("127.0.0.1", agent.port))]
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [
             (family, socket.SOCK_DGRAM, 17, "", place) for family, place in places])
@@ -287,11 +290,13 @@ def test_a_host_that_moves(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_beat_goes_to_the_address_that_listens(monkeypatch: pytest.MonkeyPatch) -> None:
     with Server("--bind", "127.0.0.1") as server:
-        places = [(socket.AF_INET6, ("::1", server.port, 0, 0)), (socket.AF_INET, ("127.0.0.1", server.port))]
+        places = [(socket.AF_INET6, ("::1", server.port, 0, 0)),
+                  (socket.AF_INET, ("127.0.0.1", server.port))]
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [
             (family, socket.SOCK_DGRAM, 17, "", place) for family, place in places])
         client.Agent("several").beat(3, 76, 9)
-        assert server.wait_for(lambda counters: counters["packets"] == 1, "it arrives")["heartbeats"] == 1
+        assert server.wait_for(lambda counters: counters["packets"] == 1,
+                               "it arrives")["heartbeats"] == 1
 
 
 def test_a_silent_name_service_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -305,14 +310,16 @@ def test_a_silent_name_service_is_not_waited_for(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("text, host, port", [
-    ("here", "here", 9060), ("here:1", "here", 1), ("[::1]:65535", "::1", 65535), ("[::1]", "::1", 9060),
+    ("here", "here", 9060), ("here:1", "here", 1), ("[::1]:65535", "::1", 65535),
+    ("[::1]", "::1", 9060),
     ("fe80::1%lo", "fe80::1%lo", 9060), ("10.0.0.1:9061", "10.0.0.1", 9061)])
 def test_addresses(text: str, host: str, port: int) -> None:
     assert client.parse_udp(text) == (host, port)
 
 
 @pytest.mark.parametrize("text", [
-    "", ":9060", "here:", "here:0", "here:65536", "here:-1", "here:1e3", "here:٣", "[::1", "[::1]9060",
+    "", ":9060", "here:", "here:0", "here:65536", "here:-1", "here:1e3", "here:٣", "[::1",
+    "[::1]9060",
     "[]:1", "[::1]:x", "serial:/dev/ttyACM0", "::1:9060"])
 def test_wrong_addresses(text: str) -> None:
     with pytest.raises(client.BadUsage):
@@ -341,6 +348,371 @@ def test_one_table_of_prefixes(monkeypatch: pytest.MonkeyPatch) -> None:
         client.run_older(client.build_parser("").parse_args(["morse:key", "9060"]))
     for transport in (client.Udp, client.Serial, client.Can):
         assert transport.FORM in " ".join(client.build_parser("get").format_help().split())
+
+
+# ---------------------------------------------------------------- small parts
+
+
+@pytest.mark.parametrize("length", [0, 600, 601, 10_000])
+def test_a_long_error_loses_its_middle(length: int) -> None:
+    text = "".join(chr(33 + at % 90) for at in range(length))
+    assert str(client.Error(text)) == (
+        text if length <= 600 else f"{text[:300]} ... {text[length - 300:]}")
+
+
+@pytest.mark.parametrize("before, now, passed_ms, tick_ms, ticks", [
+    (5000, 5064, 0, 1000, 0), (5000, 5065, 0, 1000, 65), (5000, 4936, 0, 1000, 0),
+    (5000, 4935, 0, 1000, -65), (5000, 5500, 0, 10, 0), (5000, 5501, 0, 10, 501),
+    (5000, 5165, 100_000, 1000, 65), (5000, 5164, 100_400, 1000, 0), (65_500, 64, 36_000, 1000, 64),
+    (0, 32_767, 0, 1000, 32_767), (0, 32_768, 0, 1000, -32_768), (30_000, 8000, 0, 1000, -22_000)])
+def test_by_how_much_a_clock_jumped(before: int, now: int, passed_ms: int, tick_ms: int,
+                                    ticks: int) -> None:
+    """64 ticks or 5 s are none."""
+    assert client.jump(before, now, passed_ms, tick_ms) == (0 if abs(ticks) == 64 else ticks)
+
+
+def test_uptime_is_of_the_clock_that_counts_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "clock_gettime", lambda clock: {time.CLOCK_BOOTTIME: 70.0}.get(clock))
+    monkeypatch.setattr(time, "monotonic", lambda: 50.0)
+    assert client.uptime() == 70.0
+    monkeypatch.delattr(time, "CLOCK_BOOTTIME")
+    monkeypatch.setattr(time, "clock_gettime", {time.CLOCK_MONOTONIC: 60.0}.get)
+    assert client.uptime() == 60.0  # macOS
+    monkeypatch.setattr(sys, "platform", "win32")
+    assert client.uptime() == 50.0
+
+
+def test_what_may_hang_does_not_keep_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert client.within(PATIENCE, lambda: threading.current_thread().daemon) is True
+    waited: list[float] = []
+    monkeypatch.setattr(threading.Thread, "join", lambda self, seconds: waited.append(seconds))
+    client.within(1e9, lambda: None)
+    client.within(0.5, lambda: None)
+    assert waited == [1e6, 0.5]  # what poll() can count
+
+
+def test_what_may_hang_gets_no_signal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may outlive the main thread, and a signal would then end the program in its own way."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    blocked = client.within(PATIENCE, lambda: signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+    assert blocked is not None and {signal.SIGINT, signal.SIGTERM, signal.SIGHUP} <= blocked
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == before
+    monkeypatch.setattr(client, "termios", None)  # Windows has no masks
+    assert client.within(PATIENCE, lambda: 5) == 5
+
+
+def test_numbers_and_times() -> None:
+    for text in ("1000000000", "0x123456789", "-1", "+1", "1_0", "", "0x", "1e3", "٣"):
+        with pytest.raises(client.BadUsage,
+                           match=f"^a {re.escape(repr(text))} is not a number from 0 to 9$"):
+            client.parse_number(text, 0, 9, "a ")
+    assert [client.parse_number(text, 0, 10**9) for text
+            in ("0", "999999999", "0x1F", "0X1f", "007")] == [
+        0, 999_999_999, 31, 31, 7]
+    assert [client.parse_duration(text) for text in (
+        "1ms", "1", "1s", "1.5", "2min", "2m", "1h", "0.001", "1 ms", "100000h", "0.000501s")] == [
+        1, 1000, 1000, 1500, 120_000, 120_000, 3_600_000, 1, 1, 360_000_000_000, 1]
+    for text in ("0", "0.4ms", "100000.1h", "-1s", "1d", "s", "1.s", "1234567890"):
+        with pytest.raises(client.BadUsage,
+                           match="is not a time: write it like 500ms, 5s, 2min or 1h"):
+            client.parse_duration(text)
+    assert client.parse_tick("1h") == 3_600_000
+    with pytest.raises(client.BadUsage, match="3600.001 is too long for a tick"):
+        client.parse_tick("3600.001")
+
+
+@pytest.mark.parametrize("text, good", [
+    ("a", True), ("a" * 24, True), ("a" * 25, False), ("", False), ("-", False), ("1-2", False),
+    ("1-2a", True), ("Türen (links)/1_2.3+4-5", True), ("a,b", False), ("a\tb", False),
+    ("漢", False), ("Ａ", False)])
+def test_names(text: str, good: bool) -> None:
+    if good:
+        assert client.parse_name(text) == text
+    else:
+        with pytest.raises(client.BadUsage):
+            client.parse_name(text)
+
+
+@pytest.mark.parametrize("text, numbers", [
+    ("0", [0]), ("3,7-9, 63", [3, 7, 8, 9, 63]), ("5-5", [5]), ("engine,3", [1, 3]),
+    ("engine", [1])])
+def test_variables_are_numbers_ranges_and_names(text: str, numbers: list[int]) -> None:
+    variables = [client.Variable(0), client.Variable(1, "engine"), client.Variable(2, "")]
+    assert client.parse_variables(text, variables) == numbers
+
+
+@pytest.mark.parametrize("duration_ms, text, at_least", [
+    (0, "0 s", ">0 s"), (1, "0.001 s", ">0 s"), (1500, "1.5 s", ">1 s"), (10_000, "10 s", ">10 s"),
+    (99_999_999, "99999.999 s", ">99999 s"), (100_000_000, "27.7778 h", ">27 h"),
+    (235_695_600_000, "65471 h", ">65471 h")])
+def test_how_times_are_shown(duration_ms: int, text: str, at_least: str) -> None:
+    assert (client.seconds(duration_ms), client.seconds(duration_ms, True)) == (text, at_least)
+
+
+@pytest.mark.parametrize("listed, expected, state, wanted, shown", [
+    (False, False, client.NEVER, [], False), (True, False, client.NEVER, [], True),
+    (False, True, client.NEVER, [], True), (False, False, client.OK, [], True),
+    (True, True, client.OK, [7], False), (False, False, client.NEVER, [7, 3], True)])
+def test_what_is_worth_showing(listed: bool, expected: bool, state: str, wanted: list[int],
+                               shown: bool) -> None:
+    variable = client.Variable(3, "", listed, expected)
+    reading = client.Reading(variable, client.Entry(0, 0, 0), None, state, False)
+    assert client.worth_showing([reading], wanted) == [reading] * shown
+
+
+# ---------------------------------------------------------------- sockets
+
+
+def places_of(monkeypatch: pytest.MonkeyPatch, *ports: int) -> client.Udp:
+    """A host with an address for each port."""
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [
+        (socket.AF_INET, socket.SOCK_DGRAM, 17, "", ("127.0.0.1", port)) for port in ports])
+    return client.Udp("several", 9060)
+
+
+def test_addresses_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    with FakeAgent([GOOD]) as one, FakeAgent([GOOD]) as two, FakeAgent([GOOD]) as three:
+        transport = places_of(monkeypatch, one.port, two.port, three.port)
+        for asked in (one, two, three, one):  # the first one first
+            before = len(asked.asked)
+            transport.send(client.REQUEST)
+            assert transport.receive(PATIENCE) == GOOD and len(asked.asked) == before + 1
+            transport.next_address()
+        assert transport.addresses == 3
+        transport.close()
+
+
+def test_an_address_that_this_machine_has_no_sockets_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = socket.socket
+
+    def refuse(family: int, kind: int) -> socket.socket:
+        if family == socket.AF_INET6:
+            raise OSError(97, "Address family not supported by protocol")
+        return made(family, kind)
+    monkeypatch.setattr(socket, "socket", refuse)
+    with FakeAgent([GOOD]) as agent:
+        six = (socket.AF_INET6, socket.SOCK_DGRAM, 17, "", ("::1", agent.port, 0, 0))
+        four = (socket.AF_INET, socket.SOCK_DGRAM, 17, "", ("127.0.0.1", agent.port))
+        for found in ([six, four], [four, six]):
+            monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+            transport = client.Udp("several", 9060)
+            transport.open(1)
+            assert transport.addresses == 1
+            transport.close()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [six])
+    with pytest.raises(client.NoAnswer,
+                       match="^cannot open a socket: Address family not supported"):
+        client.Udp("several", 9060).open(1)
+
+
+def test_why_a_host_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise socket.gaierror(-2, "Name or service not known")
+    monkeypatch.setattr(socket, "getaddrinfo", fail)
+    with pytest.raises(client.NoAnswer,
+                       match="^cannot find the host 'here': Name or service not known$"):
+        client.Udp("here", 9060).open(1)
+
+
+def test_opening_again_keeps_no_socket() -> None:
+    before = os.listdir("/proc/self/fd")
+    transport = client.Udp("127.0.0.1", 9060)
+    for _ in range(3):
+        transport.open(1)
+        assert len(os.listdir("/proc/self/fd")) == len(before) + 1
+    transport.close()
+    transport.close()
+    assert os.listdir("/proc/self/fd") == before
+
+
+def test_sockets_do_not_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even if one seems to be ready and is not, or takes no packet."""
+    waited: list[float] = []
+
+    class Busy(socket.socket):
+        def recvfrom(self, *_: object) -> Any:
+            raise BlockingIOError
+
+        def sendto(self, *_: object) -> Any:
+            raise BlockingIOError
+    with FakeAgent([GOOD]) as agent:
+        transport = places_of(monkeypatch, agent.port)
+        transport.open(1)
+        assert not transport._sockets[0][1].getblocking()
+        transport.close()
+        monkeypatch.setattr(socket, "socket", Busy)
+        transport.send(client.REQUEST)
+
+        def ready(self: selectors.DefaultSelector, left: float) -> list[tuple[Any, int]]:
+            waited.append(left)
+            return [(key, 1) for key in self.get_map().values()]
+        monkeypatch.setattr(selectors.DefaultSelector, "select", ready)
+        for seconds in (3.0, -1.0, 1e9):
+            assert transport.receive(seconds) is None
+        transport.close()
+    assert waited == [3.0, 0.0, 1e6] and not agent.asked
+
+
+# ---------------------------------------- what an agent is asked for, and when
+
+
+class Scripted(client.Transport):
+    """Answers each packet with the next step: a report, an error, or nothing until the time is
+    up."""
+
+    FORM = "scripted"
+    name = "scripted"
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *steps: Any, addresses: int = 1) -> None:
+        self.steps, self.now, self._addresses = list(steps), 50.0, addresses
+        self.calls: list[Any] = []
+        monkeypatch.setattr(time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(client, "waits", lambda: iter([1.0, 2.0, 4.0, 8.0]))
+
+    def open(self, seconds: float) -> None:
+        self.calls.append(("open", seconds))
+
+    def close(self) -> None:
+        self.calls.append("close")
+
+    def send(self, packet: bytes) -> None:
+        self.calls.append(("send", self.now - 50))
+
+    def receive(self, seconds: float) -> Optional[bytes]:
+        self.calls.append(("receive", seconds))
+        step = self.steps.pop(0) if self.steps else None
+        if step is None:
+            self.now += max(0.0, seconds)
+        else:
+            self.now += 0.25
+        if isinstance(step, Exception):
+            raise step
+        answer: Optional[bytes] = step
+        return answer
+
+    @property
+    def addresses(self) -> int:
+        return self._addresses
+
+    def next_address(self) -> None:
+        self.calls.append("next")
+
+    def forget_addresses(self) -> None:
+        self.calls.append("forget")
+
+
+def agent_on(transport: client.Transport) -> client.Agent:
+    agent = client.Agent("127.0.0.1")
+    agent._transport = transport
+    agent.name = transport.name
+    return agent
+
+
+SILENCE = client.NoAnswer("somebody said no")
+SHORT = client.BadReport("length", "short")
+
+
+@pytest.mark.parametrize("steps, addresses, calls, ending", [
+    ([GOOD], 1, [("send", 0), ("receive", 1.0)], None),
+    ([], 1, [("send", 0), ("receive", 1.0), "next", ("send", 1.0), ("receive", 2.0), "next",
+             ("send", 3.0),
+             ("receive", 0.5), "forget"],
+             "NoAnswer: no answer in 3.5 s from scripted, asked 3 times"),
+    ([SHORT, None, GOOD], 1, [("send", 0), ("receive", 1.0), ("receive", 0.75), "next",
+                              ("send", 1.0),
+                              ("receive", 2.0)], None),
+    ([SHORT], 1, [("send", 0), ("receive", 1.0), ("receive", 0.75), "next", ("send", 1.0),
+                  ("receive", 2.0), "next",
+                  ("send", 3.0), ("receive", 0.5), "forget"],
+                  "BadReport: bad report from scripted: short"),
+    ([SILENCE, None, GOOD], 1,
+     [("send", 0), ("receive", 1.0), ("receive", 0.75), "next", ("send", 1.0),
+                                ("receive", 2.0)], None),
+    ([SILENCE, GOOD], 2, [("send", 0), ("receive", 1.0), "next", ("send", 0.25), ("receive", 0.75)],
+     None),
+    ([client.Refused("a"), client.Refused("b")], 2, [
+        ("send", 0), ("receive", 1.0), "next", ("send", 0.25), ("receive", 0.75), ("receive", 0.5),
+        "next",
+        ("send", 1.0), ("receive", 2.0), "next", ("send", 3.0), ("receive", 0.5), "forget"],
+     "Refused: no answer in 3.5 s: b")])
+def test_what_is_asked_and_when(steps: list[Any], addresses: int, calls: list[Any],
+                                ending: Optional[str],
+                                monkeypatch: pytest.MonkeyPatch) -> None:
+    transport = Scripted(monkeypatch, *steps, addresses=addresses)
+    said = None
+    try:
+        assert agent_on(transport).ask(3.5)[3].value == 9
+    except client.Error as error:
+        said = f"{type(error).__name__}: {error}"
+    assert said == ending
+    assert transport.calls == [("open", 3.5), *calls, "close"]
+
+
+@pytest.mark.parametrize("steps, addresses, calls, ending", [
+    ([], 1, [("send", 0), ("receive", 0.5)], None),
+    ([SHORT, GOOD], 1, [("send", 0), ("receive", 0.5), ("receive", 0.25)], None),
+    ([SILENCE], 1, [("send", 0), ("receive", 0.5), "next"],
+     "cannot send to scripted: somebody said no"),
+    ([SILENCE], 2, [("send", 0), ("receive", 0.5), "next", ("send", 0.25), ("receive", 0.25)],
+     None),
+    ([SILENCE] * 2, 2, [("send", 0), ("receive", 0.5), "next", ("send", 0.25), ("receive", 0.25),
+                        "next"],
+     "cannot send to scripted: somebody said no")])
+def test_what_is_sent_and_how_long_a_refusal_is_waited_for(
+        steps: list[Any], addresses: int, calls: list[Any], ending: Optional[str],
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    transport = Scripted(monkeypatch, *steps, addresses=addresses)
+    said = None
+    try:
+        agent_on(transport).send(b"packet", 0.5)
+    except client.NoAnswer as error:
+        said = str(error)
+    assert (said, transport.calls) == (ending, calls)
+
+
+@pytest.mark.parametrize("timeout, took, listens",
+                         [(3.0, 0.0, 0.1), (0.2, 0.0, 0.05), (3.0, 2.95, 0.05), (3.0, 4, 0)])
+def test_how_long_a_beat_listens(timeout: float, took: float, listens: float,
+                                 monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tenth of a second, a quarter of the timeout, or what is left after the name was looked
+    up: `set --confirm` asks after it, within the same --timeout."""
+    transport = Scripted(monkeypatch)
+    agent = agent_on(transport)
+    waited: list[float] = []
+
+    def open_(seconds: float) -> None:
+        transport.now += took
+    transport.open = open_  # type: ignore[method-assign]
+    monkeypatch.setattr(agent, "send", lambda packet, seconds: waited.append(seconds))
+    agent.beat(3, 76, 9, timeout)
+    assert waited == pytest.approx([listens]) and transport.calls == ["close"]
+
+
+@pytest.mark.parametrize("words, timeouts", [
+    (["get", "x"], [3.0]), (["get", "x", "-t", "5s"], [5.0]), (["x", "-t", "5s"], [5.0]),
+    (["check", "x", "--expect", "3", "-t", "5s"], [5.0]), (["check", "x", "--expect", "3"], [3.0]),
+    (["set", "x", "3", "9", "-t", "5s"], [5.0]),
+    (["set", "x", "3", "9", "--sender", "76", "--confirm", "-t", "5s"], [5.0, 3.5]),
+    (["set", "x", "3", "9", "--sender", "76", "--confirm", "-t", "1s"], [1.0, 0.0])])
+def test_how_long_each_command_waits(words: list[str], timeouts: list[float], call: Call,
+                                     monkeypatch: pytest.MonkeyPatch) -> None:
+    """--timeout is for all of it: sending takes 1.5 s here."""
+    asked: list[float] = []
+    now = [50.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(client, "clock", lambda tick_ms: 0x1234)
+
+    def ask(self: client.Agent, timeout: float) -> client.Entries:
+        asked.append(timeout)
+        return client.parse_report(GOOD)
+
+    def beat(self: client.Agent, variable: int, sender: int, value: int, timeout: float) -> None:
+        assert (variable, sender, value) == (3, 76 if "--sender" in words else 1, 9)
+        asked.append(timeout)
+        now[0] += 1.5
+    monkeypatch.setattr(client.Agent, "ask", ask)
+    monkeypatch.setattr(client.Agent, "beat", beat)
+    assert call(*words).status == 0 and asked == timeouts
 
 
 # ---------------------------------------------------------------- the command line
@@ -400,9 +772,9 @@ TYPED = [
     ("get NOBODY --timeout 100001h", 2, "is not a time"),
     ("get HERE --timeout 100000h", 0, "report verified"),
     ("get NOBODY --timeout 0.2", 3, "no answer in"),
-    ("get SHORT --timeout 200ms", 4, "8 bytes long, not 260"),
-    ("get SUM --timeout 200ms", 4, "its checksum is"),
-    ("get STRANGER --timeout 200ms", 4, "it came from"),
+    ("get SHORT --timeout 500ms", 4, "8 bytes long, not 260"),
+    ("get SUM --timeout 500ms", 4, "its checksum is"),
+    ("get STRANGER --timeout 500ms", 4, "it came from"),
     ("set HERE 3", 2, "VALUE"),
     ("set HERE 3 9 --sender 76", 0, ""),
     ("set HERE 3 9 --sender 76 --confirm", 0, ""),
@@ -412,12 +784,12 @@ TYPED = [
     ("set HERE 3 300", 2, "must be 0 to 255"),
     ("set nosuch.invalid 3 1", 3, "cannot find the host"),
     ("set NOBODY 3 1", 3, "cannot send to"),
-    ("set SUM 3 1 --confirm --timeout 200ms", 4, "its checksum is"),
+    ("set SUM 3 1 --confirm --timeout 500ms", 4, "its checksum is"),
     ("watch HERE --interval 0", 2, "is not a time"),
     ("watch HERE --count 0", 2, "must be 1 to"),
     ("watch HERE --count 1", 0, "3: value 9, sender 76"),
     ("watch NOBODY --count 1 --timeout 100ms", 3, "no report yet"),
-    ("watch SUM --count 1 --timeout 100ms", 4, "its checksum is"),
+    ("watch SUM --count 1 --timeout 500ms", 4, "its checksum is"),
     ("watch HERE --warn 40s --crit 30s", 2, "warn, 40 s, is longer than crit, 30 s"),
     ("watch HERE --crit 18.2h", 2, "can never be seen"),
     ("watch HERE --tick 1ms --crit 65.472s", 2, "ages end at 65.471 s"),
@@ -427,12 +799,20 @@ TYPED = [
     ("simulate HERE --late x", 2, "'x' is no variable"),
     ("simulate HERE --nodes 9 --names VEHICLE", 2, "only 8 nodes"),
     ("simulate NOBODY --seconds 1200ms", 3, "cannot send to"),
+    ("localhost 65536", 2, "port 65536 is out of range: it must be 1 to 65535"),
+    ("watch HERE --count 100000001", 2, "must be 1 to 100000000"),
+    ("simulate HERE --nodes 64", 2, "must be 1 to 63"),
+    ("simulate HERE --seed 1000000001", 2, "is not a number from 0 to 1000000000"),
+    ("simulate HERE --seed -1", 2, "is not a number from 0 to"),
+    ("get HERE --time 1s", 2, "unrecognized arguments: --time"),
+    ("OLD -s 5", 2, "go with -v"),
 ]
 
 
 @pytest.fixture(scope="module")
 def places() -> Iterator[dict[str, str]]:
-    with FakeAgent([GOOD]) as here, FakeAgent([GOOD[:8]]) as short, FakeAgent([WRONG_SUM]) as wrong_sum, \
+    with FakeAgent([GOOD]) as here, FakeAgent([GOOD[:8]]) as short, FakeAgent(
+            [WRONG_SUM]) as wrong_sum, \
             FakeAgent([STRANGER + GOOD]) as stranger:
         nobody = unused_port()
         yield {"HERE": here.address, "SHORT": short.address, "SUM": wrong_sum.address,
@@ -445,19 +825,24 @@ def test_typed(typed: str, status: int, text: str, places: dict[str, str], call:
     words = " ".join(places.get(word, word) for word in typed.split()).split()
     result = call(*words)
     assert result.status == status, (result.out, result.err)
-    assert text in (result.err if status in (1, 2) else result.out + result.err), (result.out, result.err)
+    assert text in (result.err if status in (1, 2) else result.out + result.err), (result.out,
+                                                                                   result.err)
     if status == 2:
-        assert result.err.startswith("client.py: ") and result.err.count("\n") == 1 and not result.out
+        assert result.err.startswith("client.py: ") and result.err.count("\n") == 1 \
+            and not result.out
 
 
 LONG = "x" * 60_000
 
 
 @pytest.mark.parametrize("words", [
-    [LONG], ["get", f"{LONG}:x"], ["get", "127.0.0.1", LONG], ["get", "127.0.0.1", "--names", LONG], ["set", LONG, LONG, "1"],
-    ["get", "127.0.0.1", f"--{LONG}"], ["get", "127.0.0.1", "--tick", LONG], [f"serial:{LONG}"], [f"can:{LONG}"],
+    [LONG], ["get", f"{LONG}:x"], ["get", "127.0.0.1", LONG], ["get", "127.0.0.1", "--names", LONG],
+    ["set", LONG, LONG, "1"],
+    ["get", "127.0.0.1", f"--{LONG}"], ["get", "127.0.0.1", "--tick", LONG], [f"serial:{LONG}"],
+    [f"can:{LONG}"],
     ["localhost", LONG], ["check", LONG, "--expect", "3"], ["check", "127.0.0.1", "--expect", LONG],
-    ["watch", LONG, "--count", "1"], ["simulate", "127.0.0.1", "--die", LONG]], ids=lambda words: words[0][:9])
+    ["watch", LONG, "--count", "1"], ["simulate", "127.0.0.1", "--die", LONG]],
+    ids=lambda words: words[0][:9])
 def test_what_was_typed_is_not_repeated_at_length(words: list[str], call: Call) -> None:
     result = call(*words)
     assert result.status in (2, 3) and 0 < len(result.out + result.err) < 1000
@@ -467,9 +852,12 @@ def test_what_was_typed_is_not_repeated_at_length(words: list[str], call: Call) 
 @pytest.mark.parametrize("command", ["", *client.COMMANDS])
 def test_help_fits(command: str) -> None:
     result = run(*command.split(), "--help", env={**os.environ, "COLUMNS": "80"})
-    assert result.returncode == (3 if command == "check" else 0) and not result.stderr  # 3: no service is OK by it
+    # Of check it is 3, so that no service is OK by it.
+    assert result.returncode == (3 if command == "check" else 0) and not result.stderr
     assert max(map(len, result.stdout.splitlines())) <= 80
-    assert len(result.stdout.splitlines()) <= 40
+    assert len(result.stdout.splitlines()) <= 40 and not result.stdout.endswith("\n\n")
+    epilog = client.COMMANDS[command].epilog if command else client.STATUSES
+    assert result.stdout.endswith(epilog + "\n" * bool(epilog))
 
 
 # ---------------------------------------------------------------- against the real server
@@ -490,16 +878,33 @@ def test_set_and_get_the_real_server(host: str, call: Call) -> None:
         assert all(re.search(r" [0-9]+ s ago$", line) for line in shown[2:])
         document = json.loads(call("get", address, "3,5", "--json", "--tick", "1s").out)
         three, five = document["variables"]
-        assert (three["value"], three["sender"], three["state"], three["variable"]) == (30, 33, "ok", 3)
-        assert 0 <= three["age"] < PATIENCE and (int(time.time()) - document["now"]) % 65536 < PATIENCE
-        assert five == {"variable": 5, "name": None, "state": "never", "age": None, "age_at_least": False,
-                        "value": None, "value_ok": None, "value_unusual": None, "sender": None, "timestamp": None}
+        assert (three["value"], three["sender"], three["state"], three["variable"]) \
+            == (30, 33, "ok", 3)
+        assert 0 <= three["age"] < PATIENCE \
+            and (int(time.time()) - document["now"]) % 65536 < PATIENCE
+        assert five == {"variable": 5, "name": None, "state": "never", "age": None,
+                        "age_at_least": False,
+                        "value": None, "value_ok": None, "value_unusual": None, "sender": None,
+                        "timestamp": None}
+
+
+def test_get_in_json(call: Call) -> None:
+    with FakeAgent([report(v0=(NOW, 1, 0), v3=(NOW - 70, 76, 9))]) as agent:
+        result = call("get", agent.address, "3", "--now-from", "0", "--tick", "100ms", "--json")
+    assert (result.status, result.err) == (0, "") and json.loads(result.out) == {
+        "agent": agent.address, "tick": 0.1, "now": NOW, "checksum_ok": True,
+        "clock": {"from": "now-from", "variable": 0, "says": "ages by variable 0"},
+        "variables": [{
+            "variable": 3, "name": None, "state": "late", "age": 7.0, "age_at_least": False,
+            "value": 9, "value_ok": True, "value_unusual": False, "sender": 76,
+            "timestamp": NOW - 70}]}
 
 
 def test_localhost_as_a_newcomer_types_it() -> None:
     with Server("--self", "0") as server:
         result = run("localhost", str(server.port))
-        assert result.returncode == 0 and "report verified, 1 of 64 variables heard" in result.stdout
+        assert result.returncode == 0 \
+            and "report verified, 1 of 64 variables heard" in result.stdout
 
 
 # ---------------------------------------------------------------- files of names
@@ -509,6 +914,9 @@ WRONG_FILES = [
     ("[3]\ntick = 5s\n", "[3]: 'tick' is not known there: use name"),
     ("[64]\nname = x\n", "[64]: a section is [dumpulse] or a variable's number"),
     ("[engine]\n", "[engine]: a section is"),
+    ("[3]\nname : a\n", "line 2]"),
+    ("[3]\nname = a\n\n  b\n", "line 4]"),
+    ("[DEFAULT]\nname = x\n[3]\n", "[DEFAULT]: a section is"),
     ("[3]\n[03]\n", "[03]: variable 3 has a section already"),
     ("[3]\nname=a\n[3]\n", "line 3]"),
     ("[3]\nname=a\nname=b\n", "line 3]"),
@@ -527,8 +935,10 @@ WRONG_FILES = [
     ("[3]\nvalue = 5..4\n", "lower one first"),
     ("[3]\nvalue = 5..256\n", "must be 0 to 255"),
     ("[3]\nvalue-warn = 5..256\n", "must be 0 to 255"),
-    ("[3]\nvalue = 5..9\nvalue-warn = 4..9\n", "variable 3: value-warn, 4..9, is not within value, 5..9"),
-    ("[3]\nvalue = 5..9\nvalue-warn = 5..10\n", "variable 3: value-warn, 5..10, is not within value, 5..9"),
+    ("[3]\nvalue = 5..9\nvalue-warn = 4..9\n",
+     "variable 3: value-warn, 4..9, is not within value, 5..9"),
+    ("[3]\nvalue = 5..9\nvalue-warn = 5..10\n",
+     "variable 3: value-warn, 5..10, is not within value, 5..9"),
     ("[3]\nexpect = maybe\n", "neither yes nor no"),
     ("[3]\nwarn = 50s\n", "variable 3: warn, 50 s, is longer than crit, 40 s"),
     ("[dumpulse]\ntick = 1ms\n[3]\ncrit = 70s\n", "can never be seen"),
@@ -547,14 +957,16 @@ def test_wrong_files_of_names(content: str, text: str, tmp_path: Path, call: Cal
     assert result.err.isprintable() or result.err.rstrip("\n").isprintable()
 
 
-def test_a_pipe_that_nobody_writes_to(tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipe_that_nobody_writes_to(tmp_path: Path, call: Call,
+                                      monkeypatch: pytest.MonkeyPatch) -> None:
     """It is not waited for without end; one that somebody writes to is read."""
     monkeypatch.setattr(client, "TIMEOUT", 0.2)
     path, other = tmp_path / "pipe", tmp_path / "other"
     os.mkfifo(path)
     os.mkfifo(other)
     result = call("get", "127.0.0.1:1", "--names", str(path))
-    assert result.status == 2 and result.err == f"client.py: cannot read '{path}': nothing comes from it in 0.2 s\n"
+    assert result.status == 2 and result.err \
+        == f"client.py: cannot read '{path}': nothing comes from it in 0.2 s\n"
     path.write_text("[3]\nname = late\n")  # so that the thread which waits there ends
     monkeypatch.setattr(client, "TIMEOUT", PATIENCE)
     writer = threading.Thread(target=other.write_text, args=("[64]\n",))
@@ -564,12 +976,14 @@ def test_a_pipe_that_nobody_writes_to(tmp_path: Path, call: Call, monkeypatch: p
 
 
 @pytest.mark.parametrize("words", [
-    ["get", "serial:/dev/a\nb"], ["a\nb"], ["watch", "\x1b[31m"], ["set", "a\x85b", "1", "2"], ["get", "\udcff"],
+    ["get", "serial:/dev/a\nb"], ["a\nb"], ["watch", "\x1b[31m"], ["set", "a\x85b", "1", "2"],
+    ["get", "\udcff"],
     ["simulate", "\u202ehost"]], ids=ascii)
 def test_an_address_is_printable(words: list[str], call: Call) -> None:
     """It appears in errors of one line, and in the table of `watch`."""
     result = call(*words)
-    assert result.status == 2 and result.err.count("\n") == 1 and result.err.rstrip("\n").isprintable()
+    assert result.status == 2 and result.err.count("\n") == 1 \
+        and result.err.rstrip("\n").isprintable()
 
 
 def test_a_file_without_a_name(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -594,13 +1008,16 @@ def test_bytes_that_are_no_text(tmp_path: Path, call: Call) -> None:
 
 
 lines = st.one_of(st.sampled_from([
-    "[3]", "[dumpulse]", "[64]", "[]", "[[", "name = a", "name", " b", "= x", "warn = 1s", "crit=", "tick = 0",
-    "value = 1..2", "expect = no", "now-from = 0", "# x", "; x", "", "\t", "%(x)s = %(x)s", "[\x1b]", "\x1b = 1", "name = \x1b", "\x1b", "name = %(name)s"]),
+    "[3]", "[dumpulse]", "[64]", "[]", "[[", "name = a", "name", " b", "= x", "warn = 1s", "crit=",
+    "tick = 0",
+    "value = 1..2", "expect = no", "now-from = 0", "# x", "; x", "", "\t", "%(x)s = %(x)s",
+    "[\x1b]", "\x1b = 1", "name = \x1b", "\x1b", "name = %(name)s"]),
     st.text(max_size=12))
 
 
 @settings(examples, max_examples=500)
-@given(st.one_of(st.lists(lines, max_size=8).map("\n".join).map(lambda text: text.encode("utf-8", "surrogatepass")),
+@given(st.one_of(st.lists(lines, max_size=8).map("\n".join).map(
+    lambda text: text.encode("utf-8", "surrogatepass")),
                  st.binary(max_size=60)))
 def test_any_file_is_read_or_refused_in_one_line(content: bytes) -> None:
     path = ROOT / "build" / f"fuzzed-{os.getpid()}.ini"
@@ -615,8 +1032,24 @@ def test_any_file_is_read_or_refused_in_one_line(content: bytes) -> None:
         path.unlink()
 
 
+def test_the_longest_file_of_names(tmp_path: Path, call: Call) -> None:
+    path = tmp_path / "names.ini"
+    for length, text in ((65_536, "[64]: a section is"), (65_537, "is longer than 65536 bytes")):
+        path.write_text(f"{'[64]':{length}}")
+        result = call("get", "127.0.0.1:1", "--names", str(path))
+        assert result.status == 2 and text in result.err
+
+
+def test_a_variable_that_nobody_speaks_of() -> None:
+    found = client.make_settings(client.build_parser("watch").parse_args(["x"]))
+    assert [*found] == [[client.Variable(number) for number in range(64)], 1000, None, False]
+    assert not found.variables[0].expected and not found.variables[0].listed
+    assert (found.variables[0].low, found.variables[0].high) == (0, 255)
+
+
 def test_the_vehicle() -> None:
-    settings_ = client.make_settings(client.build_parser("watch").parse_args(["x", "--names", VEHICLE]))
+    settings_ = client.make_settings(
+        client.build_parser("watch").parse_args(["x", "--names", VEHICLE]))
     assert settings_.tick_ms == 1000 and settings_.now_from == 0
     variables = settings_.variables
     assert [(variable.name, variable.expected, variable.warn_ms, variable.crit_ms) for variable in
@@ -641,7 +1074,8 @@ def test_the_command_line_wins(typed: str, warn: int, crit: int) -> None:
     ("", 5000, 30_000), ("--crit 3s", 3000, 3000), ("--warn 1min", 60_000, 60_000),
     ("--tick 0.25s", 5000, 30_000), ("--tick 1ms", 5000, 30_000)])
 def test_a_deadline_nobody_gave_makes_way(typed: str, warn: int, crit: int) -> None:
-    found = client.make_settings(client.build_parser("check").parse_args(["x", *typed.split()])).variables[0]
+    found = client.make_settings(
+        client.build_parser("check").parse_args(["x", *typed.split()])).variables[0]
     assert (found.warn_ms, found.crit_ms) == (warn, crit)
 
 
@@ -667,8 +1101,10 @@ CHECKS = [
     ("--value 1:0..90", 0, "OK - 1 alive at HERE"),
     ("--value 4:0..80", 2, "CRITICAL - 4 bad value: 81 is not in 0..80"),
     ("--value 4:82..90", 2, "CRITICAL - 4 bad value: 81 is not in 82..90"),
-    ("--value 2:9..9", 2, "CRITICAL - 2 late: silent for 7 s, warn 5 s; 2 bad value: 8 is not in 9..9"),
-    ("--value 5:0..80", 2, "CRITICAL - 5 dead: silent for 40 s, crit 30 s; 5 bad value: 200 is not in 0..80"),
+    ("--value 2:9..9", 2,
+     "CRITICAL - 2 late: silent for 7 s, warn 5 s; 2 bad value: 8 is not in 9..9"),
+    ("--value 5:0..80", 2,
+     "CRITICAL - 5 dead: silent for 40 s, crit 30 s; 5 bad value: 200 is not in 0..80"),
     ("--value 9:0..80", 2, "CRITICAL - 9 never heard"),
     ("--value 1,4:0..100 --value 6:1..1", 0, "OK - 3 alive at HERE"),
     ("--value-warn 4:0..81", 0, "OK - 1 alive at HERE"),
@@ -676,30 +1112,37 @@ CHECKS = [
     ("--value-warn 4:82..90", 1, "WARNING - 4 unusual value: 81 is not in 82..90"),
     ("--value 4:0..80 --value-warn 4:0..70", 2, "CRITICAL - 4 bad value: 81 is not in 0..80"),
     ("--value 4:0..81 --value-warn 4:0..70", 1, "WARNING - 4 unusual value: 81 is not in 0..70"),
-    ("--value-warn 2:9..9", 1, "WARNING - 2 late: silent for 7 s, warn 5 s; 2 unusual value: 8 is not in 9..9"),
-    ("--value-warn 5:0..80", 2, "CRITICAL - 5 dead: silent for 40 s, crit 30 s; 5 unusual value: 200 is not in 0..80"),
+    ("--value-warn 2:9..9", 1,
+     "WARNING - 2 late: silent for 7 s, warn 5 s; 2 unusual value: 8 is not in 9..9"),
+    ("--value-warn 5:0..80", 2,
+     "CRITICAL - 5 dead: silent for 40 s, crit 30 s; 5 unusual value: 200 is not in 0..80"),
     ("--value-warn 9:0..80", 2, "CRITICAL - 9 never heard"),
-    ("--value-warn 4:0..80 --value-warn 4:0..255", 3, "UNKNOWN - --value-warn gives variable 4 a range twice"),
-    ("--value 4:10..20 --value-warn 4:5..20", 3, "UNKNOWN - variable 4: value-warn, 5..20, is not within value, 10..20"),
+    ("--value-warn 4:0..80 --value-warn 4:0..255", 3,
+     "UNKNOWN - --value-warn gives variable 4 a range twice"),
+    ("--value 4:10..20 --value-warn 4:5..20", 3,
+     "UNKNOWN - variable 4: value-warn, 5..20, is not within value, 10..20"),
     ("--value-warn 4", 3, "UNKNOWN - '4' is not a variable and a range: write it like 4:0..80"),
     ("--expect 2 -w 7", 0, "OK - 1 alive at HERE"),
     ("--expect 2 -w 6", 1, "WARNING - 2 late: silent for 7 s, warn 6 s"),
     ("--expect 2 -c 6 -t 20", 2, "CRITICAL - 2 dead: silent for 7 s, crit 6 s"),
     ("--expect 2 -H HERE", 3, "UNKNOWN - name one agent, as HOST[:PORT] or -H HOST[:PORT]"),
-    ("--expect 2 -t 0", 3, "UNKNOWN - argument -t/--timeout: '0' is not a time: write it like 500ms, 5s, 2min or 1h "
-                           "(see client.py check --help)"),
+    ("--expect 2 -t 0", 3, "UNKNOWN - argument -t/--timeout: '0' is not a time: write it like "
+                           "500ms, 5s, 2min or 1h (see client.py check --help)"),
     ("a|b", 3, "UNKNOWN - unrecognized arguments: a/b (see client.py check --help)"),
     ("a\x1bb", 3, "UNKNOWN - unrecognized arguments: a\\x1bb (see client.py check --help)"),
-    ("--expect 1 --now-from 9", 3, "UNKNOWN - 1 age unknown; no ages: variable 9, the agent's clock, "
+    ("--expect 1 --now-from 9", 3,
+     "UNKNOWN - 1 age unknown; no ages: variable 9, the agent's clock, "
                                    "was never heard"),
-    ("--expect 1,10 --now-from 9", 2, "CRITICAL - 10 never heard; 1 age unknown; no ages: variable 9, the "
+    ("--expect 1,10 --now-from 9", 2,
+     "CRITICAL - 10 never heard; 1 age unknown; no ages: variable 9, the "
                                       "agent's clock, was never heard"),
     ("", 3, "UNKNOWN - nothing is expected: name variables with --expect or in --names FILE"),
     ("--expect 64", 3, "UNKNOWN - variable 64 is out of range: it must be 0 to 63"),
     ("--value 4", 3, "UNKNOWN - '4' is not a variable and a range: write it like 4:0..80"),
     ("--names /nonexistent", 3, "UNKNOWN - cannot read '/nonexistent': No such file or directory"),
     ("--value 1,4:0..80 --value 4:0..255", 3, "UNKNOWN - --value gives variable 4 a range twice"),
-    ("--expect 1 --tick 1ms --crit 70s", 3, "UNKNOWN - crit, 70 s, can never be seen: with this tick, ages end "
+    ("--expect 1 --tick 1ms --crit 70s", 3,
+     "UNKNOWN - crit, 70 s, can never be seen: with this tick, ages end "
                                             "at 65.471 s"),
     ("--expcet 1", 3, "UNKNOWN - unrecognized arguments: --expcet 1 (see client.py check --help)"),
 ]
@@ -731,45 +1174,55 @@ def test_checks(typed: str, status: int, text: str, call: Call) -> None:
         as_json = call("check", agent.address, "--now-from", "0", "--json", *words)
         assert as_json.status == status
         said = json.loads(as_json.out)
-        assert f"{said['status']} - {said['text']}".replace("|", "/") == text.replace("HERE", agent.address)
+        assert f"{said['status']} - {said['text']}".replace("|", "/") \
+            == text.replace("HERE", agent.address)
 
 
 def test_performance_data(tmp_path: Path, call: Call) -> None:
     names = tmp_path / "names.ini"
-    names.write_text("[1]\nname = left engine\nvalue = 10..120\nvalue-warn = 20..100\nwarn = 1500ms\n[9]\n")
+    names.write_text("[1]\nname = left engine\nvalue = 10..120\nvalue-warn = 20..100\n"
+                     "warn = 1500ms\n[9]\n")
     with FakeAgent([CHECKED]) as agent:
-        data = performance_data(call("check", agent.address, "--now-from", "0", "--names", str(names)).out.strip())
+        data = performance_data(call("check", agent.address, "--now-from", "0", "--names",
+                                     str(names)).out.strip())
     assert [tuple(datum.values()) for datum in data.values()] == [
-        ("left engine age", "2", "s", "1.5", "30", "0", ""), ("left engine value", "90", "", "20:100", "10:120", "0", "255"),
-        ("variable 9 age", "U", "", "5", "30", "0", ""), ("variable 9 value", "U", "", "", "0:255", "0", "255")]
+        ("left engine age", "2", "s", "1.5", "30", "0", ""),
+        ("left engine value", "90", "", "20:100", "10:120", "0", "255"),
+        ("variable 9 age", "U", "", "5", "30", "0", ""),
+        ("variable 9 value", "U", "", "", "0:255", "0", "255")]
 
 
 def test_performance_data_of_a_long_tick(call: Call) -> None:
     """Years, and no exponent."""
     with FakeAgent([report(v0=(NOW, 1, 0), v1=((NOW - 65000) % 65536, 1, 1))]) as agent:
-        line = call("check", agent.address, "--now-from", "0", "--expect", "1", "--tick", "1h", "--crit", "65471h").out
+        line = call("check", agent.address, "--now-from", "0", "--expect", "1", "--tick", "1h",
+                    "--crit", "65471h").out
     assert performance_data(line.strip())["variable 1 age"]["value"] == str(65000 * 3600)
     assert "late: silent for 65000 h" in line
 
 
 def test_check_of_an_agent_that_is_not_there(places: dict[str, str], call: Call) -> None:
-    for where, text in (("NOBODY", "nothing listens at"), ("SHORT", "8 bytes long"), ("SUM", "its checksum")):
-        result = call("check", places[where], "--expect", "1", "--timeout", "200ms")
+    for where, text in (("NOBODY", "nothing listens at"), ("SHORT", "8 bytes long"),
+                        ("SUM", "its checksum")):
+        result = call("check", places[where], "--expect", "1", "--timeout", "500ms")
         assert result.status == 2 and not result.err
         assert result.out.startswith("DUMPULSE CRITICAL - ") and text in result.out
     assert call("check", "nosuch.invalid", "--expect", "1").status == 2
 
 
 def test_the_options_of_plugins(call: Call) -> None:
-    """As the guidelines have them: nobody who mistakes one for the check of a service sees it OK."""
+    """As the guidelines have them: nobody who mistakes one for the check of a service sees it
+    OK."""
     with FakeAgent([CHECKED]) as agent:
         words = ("--now-from", "0", "--expect", "1")
         for where in (("-H", agent.address), (f"-H{agent.address}",), (agent.address,)):
-            assert call("check", *where, *words).out.startswith(f"DUMPULSE OK - 1 alive at {agent.address} | ")
+            assert call("check", *where,
+                        *words).out.startswith(f"DUMPULSE OK - 1 alive at {agent.address} | ")
             assert call("check", *words, *where).status == 0
         nobody = call("check", "--json", *words)
         assert nobody.status == 3 and json.loads(nobody.out) == {
-            "status": "UNKNOWN", "text": "name one agent, as HOST[:PORT] or -H HOST[:PORT]", "variables": []}
+            "status": "UNKNOWN", "text": "name one agent, as HOST[:PORT] or -H HOST[:PORT]",
+            "variables": []}
     for short, long in (("-h", "--help"), ("-V", "--version")):
         shown = call("check", short)
         assert (shown.status, shown.err) == (3, "") and shown.out == call("check", long).out
@@ -785,9 +1238,12 @@ def test_unusual_values_elsewhere(tmp_path: Path, call: Call) -> None:
     options = ("--names", str(names), "--now-from", "0")
     with FakeAgent([CHECKED]) as agent:
         shown = call("get", agent.address, *options).out
-        assert re.search(r"^1 +90! ", shown, re.M) and re.search(r"^4 +81! ", shown, re.M) and shown.count("!") == 2
-        one, four = json.loads(call("get", agent.address, "1,4", *options, "--json").out)["variables"]
-        assert (one["value_ok"], one["value_unusual"], four["value_ok"], four["value_unusual"]) == (True, True, False, False)
+        assert re.search(r"^1 +90! ", shown, re.M) and re.search(r"^4 +81! ", shown, re.M) \
+            and shown.count("!") == 2
+        one, four = json.loads(call("get", agent.address, "1,4", *options, "--json").out)[
+            "variables"]
+        assert (one["value_ok"], one["value_unusual"], four["value_ok"], four["value_unusual"]) \
+            == (True, True, False, False)
         watched = call("watch", agent.address, *options, "--count", "1").out
         assert ", 1 with a bad value, 1 with an unusual value\n" in watched
     nodes = client.build_parser("simulate").parse_args(["x", "--names", str(names)])
@@ -817,10 +1273,12 @@ def test_simulate_says_what_it_sent() -> None:
         assert result.returncode == 0 and not result.stderr
         counters = server.stop()
     lines = result.stdout.splitlines()
-    assert lines[0].startswith("simulate: 8 nodes beat at 127.0.0.1:") and lines[0].endswith("--seed 7")
+    assert lines[0].startswith("simulate: 8 nodes beat at 127.0.0.1:") \
+        and lines[0].endswith("--seed 7")
     said = {}
     for line in lines[1:]:
-        match = re.fullmatch(r"simulate: (\d+) (\w+): (\d+) heartbeats?, (\d+) damaged(, dead since 1 s)?", line)
+        match = re.fullmatch(r"simulate: (\d+) (\w+): (\d+) heartbeats?, (\d+) damaged"
+                             r"(, dead since 1 s)?", line)
         assert match
         said[match[2]] = (int(match[3]), int(match[4]), bool(match[5]))
     sent = sum(count for count, _, _ in said.values())
@@ -849,15 +1307,156 @@ def test_simulate_again(monkeypatch: pytest.MonkeyPatch) -> None:
     assert packets(3) == packets(3) != packets(4)
 
 
+class Fixed(random.Random):
+    """Draws the middle, and notes of what."""
+
+    def __init__(self, drawn: float = 0.5) -> None:
+        super().__init__()
+        self.drawn, self.limits = drawn, []  # type: tuple[float, list[Any]]
+
+    def random(self) -> float:
+        return self.drawn
+
+    def randint(self, low: int, high: int) -> int:
+        self.limits.append((low, high))
+        return high
+
+    def randrange(self, start: int, *_: Any) -> int:
+        self.limits.append(start)
+        return 0
+
+    def uniform(self, low: float, high: float) -> float:
+        return (low + high) / 2
+
+
+def nodes_of(*options: str) -> list[client.Node]:
+    parsed = client.build_parser("simulate").parse_args(["x", *options])
+    return client.make_nodes(parsed, client.make_settings(parsed))
+
+
+def test_which_nodes_there_are(tmp_path: Path) -> None:
+    assert [(node.variable.number, node.period, node.value) for node in nodes_of("--nodes", "4")] \
+        == [
+        (1, 0.5, 127), (2, 1.0, 127), (3, 0.25, 127), (4, 0.5, 127)]
+    assert len(nodes_of()) == 8 and len(nodes_of("--nodes", "63")) == 63
+    names = tmp_path / "names.ini"
+    names.write_text("[dumpulse]\nnow-from = 9\n[2]\nevery = 3s\ncrit = 10s\nvalue = 10..21\n"
+                     "[5]\n[7]\n[9]\n")
+    listed = ("--names", str(names))
+    assert [node.variable.number for node in nodes_of(*listed)] == [2, 5, 7]
+    two, five = nodes_of(*listed, "--nodes", "2", "--late", "2", "--corrupt", "5", "--die",
+                         "2@1.5s", "--die", "5@9s")
+    assert (two.period, two.value, two.corrupt, two.dies_at) == (9.0, 15, False, 1.5)
+    assert (five.period, five.value, five.corrupt, five.dies_at) == (1.0, 127, True, 9.0)
+    with pytest.raises(client.BadUsage, match="there are only 3 nodes in "):
+        nodes_of(*listed, "--nodes", "4")
+    assert len(nodes_of(*listed, "--nodes", "3")) == 3
+
+
+@pytest.mark.parametrize("corrupt, drawn, damaged", [
+    (False, 0.0, False), (True, 0.49, True), (True, 0.5, False), (True, 0.9, False)])
+def test_what_a_node_sends(corrupt: bool, drawn: float, damaged: bool) -> None:
+    """A value at most 3 away from the last one and in its range; half of them damaged in one
+    bit."""
+    chance = Fixed(drawn)
+    node = client.Node(client.Variable(63, warn_low=10, warn_high=20), 1.0, 15, corrupt)
+    for value in (18, 20, 20):
+        right = model.heartbeat(63, 73, value)
+        assert node.next_heartbeat(chance) \
+            == (right[:7] + bytes((right[7] ^ 1,)) if damaged else right)
+    assert chance.limits == [(-3, 3), *[64] * damaged] * 3 and node.damaged == 3 * damaged
+
+
+@pytest.mark.parametrize("dies, lasts, sends", [
+    (None, 0.0, [(0.5, 1, 0.0), (0.5, 2, 1.0), (1.5, 1, 1.0), (2.5, 1, 0.5)]),
+    (1.5, 0.0, [(0.5, 1, 0.0), (0.5, 2, 1.0)]),
+    (1.6, 0.0, [(0.5, 1, 0.0), (0.5, 2, 1.0), (1.5, 1, 1.0)]),
+    (None, 1.25, [(0.5, 1, 0.0), (1.75, 2, 0.0), (3.0, 1, 0.0)])])
+def test_when_nodes_beat(dies: Optional[float], lasts: float, sends: list[Any],
+                         monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two, every 1 s and every 4 s, for 3 s; each waits for a refusal until the next one is due."""
+    now = [50.0]
+    sent: list[Any] = []
+
+    def sleep(seconds: float) -> None:
+        assert seconds >= 0
+        now[0] += seconds
+
+    class Link:
+        def send(self, packet: bytes, seconds: float) -> None:
+            sent.append((now[0] - 50, packet[5], seconds))
+            now[0] += max(seconds, lasts)
+            if len(sent) in (1, 2, 4):
+                raise client.NoAnswer("nobody")
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "sleep", sleep)
+    said: list[Any] = []
+    monkeypatch.setattr(client, "complain", lambda *what: said.append(what))
+    nodes = [client.Node(client.Variable(number), period, 9) for number,
+             period in ((1, 1.0), (2, 4.0))]
+    nodes[0].dies_at = dies or nodes[0].dies_at
+    client.beat_all(Link(), nodes, Fixed(), 50.0, 3.0)  # type: ignore[arg-type]
+    assert sent == sends
+    assert said == [("nobody", "simulate")] * (2 if len(sends) == 4 else 1)
+    assert sum(node.unsent for node in nodes) == (3 if len(sends) == 4 else 2)
+    assert sum(node.sent for node in nodes) == len(sends)
+
+
+@pytest.mark.parametrize("options, duration, sent, unsent, status, says", [
+    (["--nodes", "1"], math.inf, 1, 1, 3, "1 heartbeat, 0 damaged, 1 could not be sent"),
+    (["--nodes", "1", "--seconds", "4s"], 4.0, 2, 1, 0,
+     "2 heartbeats, 0 damaged, 1 could not be sent"),
+    (["--nodes", "1", "--die", "1@1999ms"], math.inf, 2, 0, 0,
+     "2 heartbeats, 0 damaged, dead since 1.999 s"),
+    (["--nodes", "1", "--die", "1@2s"], math.inf, 0, 0, 0, "0 heartbeats, 0 damaged")])
+def test_what_is_said_of_nodes(options: list[str], duration: float, sent: int, unsent: int,
+                               status: int, says: str,
+                               call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [50.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+
+    def beat_all(_: object, nodes: list[client.Node], chance: object, begun: float,
+                 seconds: float) -> None:
+        assert (begun, seconds) == (50.0, duration)
+        now[0] += 2.0
+        nodes[0].sent += sent
+        nodes[0].unsent += unsent
+        raise KeyboardInterrupt
+    monkeypatch.setattr(client, "beat_all", beat_all)
+    result = call("simulate", "127.0.0.1", "--seed", "0", *options)
+    assert (result.status, result.err) == (status, "")
+    assert result.out == \
+        f"simulate: 1 node beats at 127.0.0.1:9060, --seed 0\nsimulate: 1: {says}\n"
+    now[0] = 50.0
+    monkeypatch.setattr(random, "randrange", lambda limit: limit - 1)
+    assert "simulate: 2 nodes beat at 127.0.0.1:9060, --seed 999999\n" in call(
+        "simulate", "127.0.0.1", "--nodes", "2",
+                                                                               *options[2:]).out
+
+
+@pytest.mark.parametrize("called, shown", [("/usr/bin/dumpulse", "dumpulse"), ("", "client.py"),
+                                           ("a\nb", "client.py")])
+def test_the_name_that_was_typed(called: str, shown: str, monkeypatch: pytest.MonkeyPatch,
+                                 capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(client, "PROGRAM", "client.py")
+    monkeypatch.setattr(client, "ENDING", [])
+    monkeypatch.setattr(sys, "argv", [called, "--version"])
+    with pytest.raises(SystemExit) as ended:
+        client.main()
+    assert ended.value.code == 0 and capsys.readouterr().out == f"{shown} {client.VERSION}\n"
+
+
 def test_long_waits(tmp_path: Path) -> None:
     """Nothing overflows: a node that beats every eleven years."""
     names = tmp_path / "names.ini"
     names.write_text("[1]\nevery = 99999h\n")
     with Server() as server:
-        process = subprocess.Popen([*COMMAND, "simulate", f"127.0.0.1:{server.port}", "--names", str(names)],
+        process = subprocess.Popen(
+            [*COMMAND, "simulate", f"127.0.0.1:{server.port}", "--names", str(names)],
                                    text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         try:
             server.wait_for(lambda counters: counters["heartbeats"] == 1, "the first beat")
+            assert process.stdout and "simulate: 1 node beats at" in process.stdout.readline()
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=PATIENCE)
             assert (process.returncode, err) == (0, "") and "1: 1 heartbeat, 0 damaged" in out
@@ -868,12 +1467,14 @@ def test_long_waits(tmp_path: Path) -> None:
 
 def test_simulate_outlives_its_agent() -> None:
     port = unused_port()
-    process = subprocess.Popen([*COMMAND, "simulate", f"127.0.0.1:{port}"], text=True, stdout=subprocess.PIPE,
+    process = subprocess.Popen([*COMMAND, "simulate", f"127.0.0.1:{port}"], text=True,
+                               stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE)
     try:
         assert process.stderr and "nothing listens at" in process.stderr.readline()
         with Server(port=port) as server:
-            server.wait_for(lambda counters: counters["heartbeats"] >= 8, "it beats once there is an agent")
+            server.wait_for(lambda counters: counters["heartbeats"] >= 8,
+                            "it beats once there is an agent")
         process.send_signal(signal.SIGINT)
         out, _ = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0 and "could not be sent" in out
@@ -894,13 +1495,16 @@ def test_the_commands_of_the_readme() -> None:
         def type_(name: str) -> subprocess.CompletedProcess[str]:
             words = [str(server.port) if word == "9060" else word for word in commands[name]]
             if "9060" not in commands[name]:
-                words = [f"localhost:{server.port}" if word == "localhost" else word for word in words]
-            return subprocess.run(["./client.py", *words, *endings.get(name, ())], cwd=ROOT, text=True,
+                words = [f"localhost:{server.port}" if word == "localhost" else word for word
+                         in words]
+            return subprocess.run(["./client.py", *words, *endings.get(name, ())], cwd=ROOT,
+                                  text=True,
                                   capture_output=True, timeout=PATIENCE, check=False)
 
         assert type_("set").returncode == 0
         simulated = type_("simulate")
-        assert (simulated.returncode, simulated.stderr) == (0, "") and "simulate: 8: " in simulated.stdout
+        assert (simulated.returncode, simulated.stderr) == (0, "") \
+            and "simulate: 8: " in simulated.stdout
         beaten = time.monotonic()
         shown = type_("localhost")
         assert shown.returncode == 0 and "9 of 64 variables heard" in shown.stdout

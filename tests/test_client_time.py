@@ -8,9 +8,11 @@ from __future__ import annotations
 import errno
 import fcntl
 import json
+import math
 import os
 import random
 import re
+import stat
 import subprocess
 import time
 from collections.abc import Callable
@@ -82,11 +84,12 @@ def look(watch: client.Watched, world: World) -> list[client.Reading]:
     return watch.readings
 
 
-# ---------------------------------------------------------------- what is watched never gets younger
+# ---------------------------------------- what is watched never gets younger
 
 
 @pytest.mark.parametrize("options", [[], ["--now-from", "0"]])
-def test_a_dead_node_stays_dead_over_the_wrap(options: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dead_node_stays_dead_over_the_wrap(options: list[str],
+                                              monkeypatch: pytest.MonkeyPatch) -> None:
     world, watch = World(monkeypatch, self_=0), watched(*options)
     world.beat(3)
     ages = []
@@ -144,7 +147,8 @@ def test_our_sleep_is_time_that_passes(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("forgotten", [True, False])
 def test_a_restarted_agents_table_is_new(forgotten: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """All begins at the same time after each start, so an entry may look like the one before."""
-    world, watch = World(monkeypatch, boots=True, self_=0), watched("--now-from", "0", "--crit", "40s")
+    world, watch = World(monkeypatch, boots=True, self_=0), watched("--now-from", "0", "--crit",
+                                                                    "40s")
     for _ in range(2):
         world.restart()
         world.beat(3)
@@ -183,7 +187,8 @@ def test_sender_0_at_tick_0_is_no_restart(monkeypatch: pytest.MonkeyPatch) -> No
 # ---------------------------------------------------------------- whose clock
 
 
-def known_after(world: World, *options: str, timeout: float = 3.0) -> tuple[client.Clock, list[client.Reading]]:
+def known_after(world: World, *options: str, timeout: float = 3.0) -> tuple[client.Clock,
+                                                                            list[client.Reading]]:
     known = client.find_clock(world, settings("get", *options), timeout)  # type: ignore[arg-type]
     return known, client.interpret(known, client.History())
 
@@ -205,7 +210,8 @@ def beats(monkeypatch: pytest.MonkeyPatch, world: World, period: float, *variabl
     monkeypatch.setattr(time, "sleep", sleep)
 
 
-def test_an_agent_that_counts_from_its_start_and_stamps_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_agent_that_counts_from_its_start_and_stamps_itself(
+        monkeypatch: pytest.MonkeyPatch) -> None:
     """README's agent."""
     world = World(monkeypatch, boots=True, self_=0)
     world.passed = 1000
@@ -217,7 +223,8 @@ def test_an_agent_that_counts_from_its_start_and_stamps_itself(monkeypatch: pyte
     assert str(known) == "ages by variable 0, which the agent seems to stamp itself"
     assert known.for_json("") == {
         "checksum_ok": True, "clock": {"from": "seen", "variable": 0, "says": str(known)}}
-    assert readings[0].age_ms == 0 and readings[3].age in ("2 s", "3 s") and readings[3].state == client.OK
+    assert readings[0].age_ms == 0 and readings[3].age in ("2 s", "3 s") and readings[3].state \
+        == client.OK
     assert readings[4].age in ("3621 s", "3622 s") and readings[4].state == client.DEAD
 
 
@@ -231,7 +238,8 @@ def test_an_agent_on_our_clock_is_asked_once(monkeypatch: pytest.MonkeyPatch) ->
     assert (readings[3].age, readings[4].age) == ("0 s", "3600 s")
 
 
-def test_an_agent_on_another_clock_that_does_not_stamp_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_agent_on_another_clock_that_does_not_stamp_itself(
+        monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch, boots=True)
     world.beat(3)
     world.passed += 100
@@ -255,12 +263,13 @@ def test_a_dead_variable_0_is_not_taken_for_a_clock(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("tick, told, fits", [
-    (0.1, "1s", "0.1 s"), (1.0, "100ms", "1 s"), (0.5, "1s", "0.5 s"), (0.001, "1s", "0.001 s"), (1.0, "1ms", "1 s"),
+    (0.1, "1s", "0.1 s"), (1.0, "100ms", "1 s"), (0.5, "1s", "0.5 s"), (0.001, "1s", "0.001 s"),
+    (1.0, "1ms", "1 s"),
     (0.1, "10ms", "0.1 s")])
-def test_a_wrong_tick_is_found(tick: float, told: str, fits: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_tick_is_found(tick: float, told: str, fits: str,
+                               monkeypatch: pytest.MonkeyPatch) -> None:
     """And it is said, not changed: ages are shown only if --tick was given."""
-    says = rf"--tick {float(told.removesuffix('ms').removesuffix('s')) / (1000 if 'ms' in told else 1):g} s " \
-           rf"seems to be wrong: {fits} fits"
+    says = f"--tick {client.seconds(client.parse_tick(told))} seems to be wrong: {fits} fits"
     for boots in (True, False):
         for options in ([], ["--tick", told]):
             if not options and told != "1s":
@@ -272,7 +281,8 @@ def test_a_wrong_tick_is_found(tick: float, told: str, fits: str, monkeypatch: p
                 known, readings = known_after(world, *options)
                 assert str(known) == f"{'' if options else 'no '}ages by variable 0; {says}"
                 assert (readings[3].age_ms is None) == (not options)
-            watch = watched(*options, "--now-from", "0", "--interval", "1s", "--warn", "1s", "--crit", "1s")
+            watch = watched(*options, "--now-from", "0", "--interval", "1s", "--warn", "1s",
+                            "--crit", "1s")
             for _ in range(9):
                 look(watch, world)
                 world.passed += 1
@@ -288,7 +298,8 @@ def test_ordinary_nodes_are_no_proof_of_a_wrong_tick(monkeypatch: pytest.MonkeyP
         tick = chance.choice((0.1, 0.5, 1.0))
         world = World(monkeypatch, tick=tick, boots=True)
         world.passed = chance.uniform(100, 5000)
-        beats(monkeypatch, world, chance.uniform(0.1, 5), *chance.sample(range(64), chance.randint(1, 3)))
+        beats(monkeypatch, world, chance.uniform(0.1, 5),
+              *chance.sample(range(64), chance.randint(1, 3)))
         world.sleep(10)
         known, _ = known_after(world, "--tick", f"{tick}s")
         wrong += bool(known.wrong_tick)
@@ -309,8 +320,10 @@ def test_the_second_look_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     assert str(known).endswith("wrong if the agent has another") and readings[0].age_ms is not None
 
 
-@pytest.mark.parametrize("tick, timeout", [("1s", 3.0), ("1s", 0.2), ("1h", 3.0), ("1h", 1e8), ("1ms", 3.0)])
-def test_looks_take_a_bounded_time(tick: str, timeout: float, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("tick, timeout",
+                         [("1s", 3.0), ("1s", 0.2), ("1h", 3.0), ("1h", 1e8), ("1ms", 3.0)])
+def test_looks_take_a_bounded_time(tick: str, timeout: float,
+                                   monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch, boots=True)
     world.beat(3)
     world.passed += 7 * HOUR
@@ -320,7 +333,8 @@ def test_looks_take_a_bounded_time(tick: str, timeout: float, monkeypatch: pytes
 
 
 def test_watch_asks_no_more_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ages are unknown at first, and right from the second report on, through the agent's restart."""
+    """Ages are unknown at first, and right from the second report on, through the agent's
+    restart."""
     world, watch = World(monkeypatch, boots=True, self_=0), watched()
     world.passed += 5000
     world.beat(3)
@@ -329,7 +343,8 @@ def test_watch_asks_no_more_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(5):
         world.passed += 1
         age = look(watch, world)[3].age_ms
-    assert age == 5000 and watch.trust() == "ages by variable 0, which the agent seems to stamp itself"
+    assert age == 5000 and watch.trust() \
+        == "ages by variable 0, which the agent seems to stamp itself"
     world.restart()
     for _ in range(3):
         world.passed += 1
@@ -339,7 +354,8 @@ def test_watch_asks_no_more_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     assert reading.age == "1 s" and not watch.clock.wrong_tick
 
 
-def test_watch_goes_on_when_the_variable_it_reckons_by_dies(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watch_goes_on_when_the_variable_it_reckons_by_dies(
+        monkeypatch: pytest.MonkeyPatch) -> None:
     world, watch = World(monkeypatch, boots=True), watched()
     world.passed += 5000
     for second in range(100):
@@ -350,11 +366,13 @@ def test_watch_goes_on_when_the_variable_it_reckons_by_dies(monkeypatch: pytest.
             world.beat(5)
         readings = look(watch, world)
     assert watch.clock.source == "seen"
-    assert [(readings[at].state, readings[at].age) for at in (0, 5)] == [(client.DEAD, "80 s"), (client.DEAD, "70 s")]
+    assert [(readings[at].state, readings[at].age) for at in (0, 5)] \
+        == [(client.DEAD, "80 s"), (client.DEAD, "70 s")]
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_no_dead_node_looks_alive_and_no_live_one_dead(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_dead_node_looks_alive_and_no_live_one_dead(seed: int,
+                                                       monkeypatch: pytest.MonkeyPatch) -> None:
     """Agents of all kinds, whose nodes die, come back and lose heartbeats, and which restart."""
     chance = random.Random(seed)
     tick = chance.choice((0.1, 1.0, 1.0, 2.0))
@@ -367,7 +385,8 @@ def test_no_dead_node_looks_alive_and_no_live_one_dead(seed: int, monkeypatch: p
     due = {variable: world.passed + chance.uniform(0, 4) for variable in periods}
     heard: dict[int, float] = {}
     dies = {variable: world.passed + chance.uniform(20, 120) for variable in [*periods][:2]}
-    restart = world.passed + chance.uniform(20, 200) if boots and chance.random() < 0.5 else float("inf")
+    restart = world.passed + chance.uniform(20, 200) if boots and chance.random() < 0.5 \
+        else float("inf")
     restarted = -1e9
     begun = world.passed
     slack = 2 * interval + 2 * tick + 1
@@ -394,7 +413,392 @@ def test_no_dead_node_looks_alive_and_no_live_one_dead(seed: int, monkeypatch: p
             if silent > 30 + slack:
                 assert readings[variable].state == client.DEAD, (variable, silent, watch.trust())
             if silent < 30 - slack:
-                assert readings[variable].state in (client.OK, client.LATE), (variable, silent, watch.trust())
+                assert readings[variable].state in (client.OK, client.LATE), (variable, silent,
+                                                                              watch.trust())
+
+
+# ---------------------------------------------------------------- how long a tick is
+
+
+def measured(stamp: int, first: int = 100) -> tuple[client.TickMeasure, bool]:
+    """Between two reports, asked for at 10 and 14 s, and here at 10.5 and 14.5 s."""
+    tick = client.TickMeasure(0, first, 10.0, 10.5, first)
+    return tick, tick.add(stamp, 14.0, 14.5)
+
+
+@pytest.mark.parametrize("ticks, shortest, longest, middle", [
+    (0, 3500.0, math.inf, 4500.0), (1, 1750.0, math.inf, 4500.0), (2, 3500 / 3, 4500.0, 2250.0),
+    (4, 700.0, 1500.0, 1125.0), (9999, 0.35, 4500 / 9998, 4500 / 9999)])
+@pytest.mark.parametrize("first", [100, 65534])
+def test_how_long_a_tick_may_be(ticks: int, shortest: float, longest: float, middle: float,
+                                first: int) -> None:
+    """Its timestamps are whole ticks, and at least 3.5 s and at most 4.5 s lie between them."""
+    tick, possible = measured((first + ticks) % 65536, first)
+    assert possible and (tick.shortest, tick.longest) == (shortest, longest)
+    assert (tick.middle, tick.last, tick.count) == (middle, (first + ticks) % 65536, 1)
+
+
+def test_each_report_may_narrow_it_until_nothing_is_left() -> None:
+    tick, _ = measured(104)
+    assert tick.add(108, 18.0, 18.5) and (tick.shortest, tick.longest) == (7500 / 9, 8500 / 7)
+    assert tick.add(109, 18.5, 19.0) and (tick.shortest, tick.longest) == (7500 / 9, 9000 / 8)
+    assert tick.count == 3 and not tick.add(3, 19.0, 19.5)
+    one, _ = measured(104)
+    one.shortest = 8500 / 7
+    assert one.add(108, 18.0, 18.5)  # exactly one length is left
+
+
+@pytest.mark.parametrize("ticks, first", [(1, 0), (32_768, 0), (32_769, 32_769)])
+def test_a_measure_begins_again_before_its_ticks_wrap(ticks: int, first: int) -> None:
+    tick, _ = measured(ticks, 0)
+    assert (tick.ticks, tick.asked, tick.received) == \
+        ((first, 14.0, 14.5) if first else (0, 10.0, 10.5))
+
+
+def clock_with(tick_ms: int, shortest: float, longest: float, middle: float = 0.0, count: int = 2,
+               enough: int = 2) -> client.Clock:
+    known = client.Clock(settings("get", "--now-from", "0", "--tick", f"{tick_ms}ms"), enough)
+    known._tick = client.TickMeasure(0, 0, 0.0, 0.0, 0, middle, shortest, longest, count)
+    return known
+
+
+@pytest.mark.parametrize("tick_ms, shortest, longest, wrong", [
+    (900, 0.0, 500.0, False), (900, 0.0, 499.9, True), (900, 0.0, 501.0, False),
+    (500, 900.0, math.inf, False), (500, 900.1, math.inf, True), (500, 899.0, math.inf, False),
+    (1000, 999.0, 1001.0, False)])
+def test_a_tick_that_is_nearly_twice_as_long_is_wrong(tick_ms: int, shortest: float, longest: float,
+                                                      wrong: bool) -> None:
+    assert bool(clock_with(tick_ms, shortest, longest, 700.0).wrong_tick) is wrong
+
+
+@pytest.mark.parametrize("count, enough", [(1, 2), (2, 2), (3, 2), (4, 5), (5, 5)])
+def test_one_report_does_not_make_a_tick_wrong(count: int, enough: int) -> None:
+    known = clock_with(1, 900, 1100, 1000, count, enough)
+    assert bool(known.wrong_tick) is known.doubtful is (count >= enough)
+
+
+@pytest.mark.parametrize("shortest, longest, middle, fits", [
+    *[(usual * 0.85, usual * 1.2, usual * 1.1, usual) for usual in (
+        5, 10, 20, 50, 100, 200, 250, 500, 1000, 2000, 5000, 10_000, 60_000)],
+    (0.7, 1.9, 1.6, 1), (1.7, 3.4, 2.8, 2),
+    (2, 10, 4.8, 5), (2, 10, 3.0, 2), (2, 10, 8.0, 10),  # the nearest one
+    (5, 7, 6.4, 5), (4.2, 5, 4.4, 5),  # up to both ends
+    (30, 40, 33.4, 33), (0.2, 0.4, 0.3, 1)])  # an unusual one
+def test_which_tick_fits(shortest: float, longest: float, middle: float, fits: int) -> None:
+    for tick_ms in (1, 3_600_000):
+        says = clock_with(tick_ms, shortest, longest, middle).wrong_tick
+        if says:
+            assert says == f"--tick {tick_ms / 1000:g} s seems to be wrong: {fits / 1000:g} s fits"
+    assert says
+
+
+# ---------------------------------------- what each report tells of the clock
+
+HERE = 1000  # this machine's clock, in ticks of 1 s
+
+
+class Told:
+    """A Clock that has had these reports: of each the entries' timestamps, and when it was asked
+    for
+    and came. Its entries change with each timestamp; sender 1 marks one that has not changed."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *options: str, enough: int = 2) -> None:
+        self.known = client.Clock(settings("get", *options), enough)
+        monkeypatch.setattr(client, "clock", lambda tick_ms: HERE)
+
+    def take(self, asked: float, received: float, **stamps: int) -> client.Clock:
+        self.known.take(client.parse_report(report(
+            **{name: (stamp, 76, 9) for name, stamp in stamps.items()})), asked, received)
+        return self.known
+
+
+@pytest.mark.parametrize("tick, oldest", [("1s", 995), ("100ms", 980), ("1h", 995), ("399ms", 995),
+                                          ("333ms", 994)])
+def test_which_timestamps_our_clock_may_have_made(tick: str, oldest: int,
+                                                  monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those from 64 ticks ahead to 5 ticks or 2 s ago."""
+    for stamp, ours in ((1065, False), (1064, True), (oldest, True), (oldest - 1, False)):
+        known = Told(monkeypatch, "--tick", tick).take(10, 10.25, v3=stamp)
+        assert (known.agreed, known.now) == (ours, HERE if ours else None)
+        assert known.undecided is known.doubtful is (not ours)
+
+
+def test_one_fresh_timestamp_is_enough_and_none_is_no_doubt(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Told(monkeypatch).take(10, 10.25, v1=5, v2=999, v3=500).agreed
+    assert Told(monkeypatch).take(10, 10.25).agreed
+    told = Told(monkeypatch)
+    told.take(10, 10.25, v3=5)
+    known = told.take(11, 11.25, v3=5)
+    assert known.now == HERE and not known.agreed and known.doubtful and not known.undecided
+    assert str(known) == "ages by this machine's clock, wrong if the agent has another"
+
+
+def test_a_clock_that_agreed_is_no_doubt_while_nodes_are_silent(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    told = Told(monkeypatch)
+    told.take(10, 10.25, v3=HERE)
+    monkeypatch.setattr(client, "clock", lambda tick_ms: HERE + 1000)
+    known = told.take(1010, 1010.25, v3=HERE)
+    assert known.now == HERE + 1000 and known.agreed and not known.undecided
+
+
+@pytest.mark.parametrize("tick, stamp, ours", [
+    ("1s", 991, True), ("1s", 990, False), ("1s", 1064, True), ("1s", 1065, False),
+    ("100ms", 956, True), ("100ms", 955, False)])
+def test_what_has_changed_is_no_older_than_the_last_request(
+        tick: str, stamp: int, ours: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """2.25 s lie between the first request and the second report: 3 ticks and 1, or 23 and 1."""
+    told = Told(monkeypatch, "--tick", tick)
+    told.take(10, 10.25, v3=500)
+    known = told.take(12, 12.25, v3=stamp)
+    assert known.agreed is ours
+    assert (known.source, known.variable, known.now) == \
+        (("here", None, HERE) if ours else ("seen", 3, stamp))
+    if not ours:
+        span = "4" if tick == "1s" else "2.4"
+        assert str(known) == f"ages by variable 3, the newest: up to {span} s too short"
+
+
+@pytest.mark.parametrize("tick, since, now", [("1s", 2.75, 2), ("100ms", 2.75, 27), ("1s", 3.0, 3)])
+def test_the_agents_clock_goes_on_between_its_beats(tick: str, since: float, now: int,
+                                                    monkeypatch: pytest.MonkeyPatch) -> None:
+    told = Told(monkeypatch, "--tick", tick)
+    told.take(10, 10.25, v3=500)
+    told.take(12, 12.25, v3=65_530)
+    assert told.take(12.25 + since, 20, v3=65_530).now == (65_530 + now) % 65536
+
+
+@pytest.mark.parametrize("stamp, now", [
+    (600, 600), (598, 602), (597, 597), (603, 603)])
+def test_a_beat_may_show_that_the_agents_clock_is_later(stamp: int, now: int,
+                                                        monkeypatch: pytest.MonkeyPatch) -> None:
+    """The guess is 602 at the third report, which may be 4 ticks later than the newest beat."""
+    told = Told(monkeypatch)
+    told.take(10, 10.25, v3=500)
+    told.take(12, 12.25, v3=600)
+    known = told.take(14.25, 14.75, v3=600, v5=stamp)
+    assert (known.source, known.variable, known.agreed) == ("seen", 5, False)
+    assert known.now == (now if stamp in (597, 603) else 602)
+
+
+def test_an_agent_that_sets_its_clock_to_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = Told(monkeypatch)
+    told.take(10, 10.25, v3=500)
+    assert told.take(12, 12.25, v3=600).source == "seen"
+    known = told.take(13, 13.25, v3=999)
+    assert (known.source, known.variable, known.now) == ("here", None, HERE)
+    assert told.take(14, 14.25, v3=999).now == HERE and str(known) == "ages by this machine's clock"
+
+
+@pytest.mark.parametrize("pause, source", [(32.7655, "seen"), (32.7665, "here")])
+def test_after_half_a_wrap_a_change_tells_nothing(pause: float, source: str,
+                                                  monkeypatch: pytest.MonkeyPatch) -> None:
+    told = Told(monkeypatch, "--tick", "1ms")
+    told.take(0, 0.25, v3=HERE + 20_000)
+    known = told.take(pause - 0.25, pause, v3=HERE + 30_000)
+    assert known.source == source
+    assert not known.agreed and (known.now == HERE) is (source == "here")
+
+
+@pytest.mark.parametrize("later, newest",
+                         [(1, 5), (30_000, 5), (32_767, 5), (32_768, None), (0, 3)])
+def test_the_newest_of_those_that_changed(later: int, newest: Optional[int],
+                                          monkeypatch: pytest.MonkeyPatch) -> None:
+    told = Told(monkeypatch)
+    told.take(10, 10.25, v7=65_000)
+    known = told.take(12, 12.25, v3=40_000, v5=(40_000 + later) % 65536, v7=65_000)
+    assert known.variable == newest and known.source == ("here" if newest is None else "seen")
+    if later == 0:  # once chosen, it stays, while none is newer
+        assert told.take(13, 13.25, v2=40_001, v3=40_001, v7=65_000).variable == 3
+
+
+def test_of_now_from_only_its_own_changes_measure_the_tick(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = Told(monkeypatch, "--now-from", "3", "--tick", "1s")
+    told.take(10, 10.25, v1=100, v3=100)
+    for second in (1, 2, 3):
+        known = told.take(10 + second, 10.25 + second, v1=105 + 2 * second, v3=100 + 2 * second)
+    assert known._tick is not None and (known._tick.variable, known._tick.count) == (3, 3)
+    assert known.wrong_tick == "" and known.now == 106
+    before = known._tick
+    assert told.take(14, 14.25, v1=120, v3=106)._tick == before
+    assert (known.source, known.variable, known.agreed, known.doubtful) \
+        == ("now-from", 3, True, False)
+
+
+def test_after_an_impossible_timestamp_the_tick_is_measured_anew(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    """At a restart of an agent that stamps itself, and when it was never heard before."""
+    told = Told(monkeypatch)
+    stamps = "which the agent seems to stamp itself"
+    newest = r"the newest: up to \d s too short"
+    said = []
+    for second, stamp in enumerate((500, 501, 502, 3, 4, 5)):
+        known = told.take(10 + second, 10.25 + second, v0=stamp)
+        said.append(str(known).partition("ages by variable 0, ")[2])
+    assert all(map(re.fullmatch, ("", stamps, stamps, newest, stamps, stamps), said)), said
+    assert known._tick is not None and known._tick.count == 2
+    silent = Told(monkeypatch)
+    silent.take(10, 10.25)
+    assert silent.take(11, 11.25, v0=500)._tick is None
+
+
+def test_the_same_timestamp_again_measures_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the value has changed: the measure goes on with the next timestamp."""
+    known = client.Clock(settings("get", "--now-from", "0"))
+    for second, (stamp, value) in enumerate(((500, 0), (501, 0), (501, 1), (503, 1))):
+        known.take(client.parse_report(report(v0=(stamp, 1, value))), second, second + 0.25)
+    assert known._tick is not None and (known._tick.count, known._tick.ticks) == (2, 500)
+
+
+def test_a_variable_whose_beat_was_missed_is_measured_from_there(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    told = Told(monkeypatch)
+    for second, (three, five) in enumerate(((500, 400), (501, 400), (501, 502), (503, 502))):
+        known = told.take(10 + second, 10.25 + second, v3=three, v5=five)
+    assert known._tick is not None
+    assert (known._tick.variable, known._tick.ticks, known._tick.count) == (3, 501, 1)
+
+
+@pytest.mark.parametrize("tick, asked, itself", [
+    ("1500ms", 11.25, True), ("1501ms", 11.25, False), ("750ms", 12.5, True),
+    ("749ms", 12.5, False)])
+def test_it_stamps_itself_if_its_tick_may_be_ours(tick: str, asked: float, itself: bool,
+                                                  monkeypatch: pytest.MonkeyPatch) -> None:
+    """2 ticks in 1.5 s at most, or in 2.25 s at least."""
+    told = Told(monkeypatch, "--tick", tick)
+    told.take(10, 10.25, v0=500)
+    assert str(told.take(asked, asked + 0.25, v0=502)).endswith("stamp itself") is itself
+
+
+# ---------------------------------------------------------------- when it asks again
+
+
+class Asked:
+    """An agent that stamps itself, and has a short tick: each request takes some time."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, lasts: float = 0.0) -> None:
+        self.world, self.lasts = World(monkeypatch, tick=0.02, boots=True, self_=0), lasts
+        self.world.passed += 5000
+        self.timeouts: list[float] = []
+        self.pauses: list[float] = []
+        monkeypatch.setattr(time, "sleep", self.sleep)
+
+    def sleep(self, duration: float) -> None:
+        assert duration >= 0
+        self.pauses.append(duration)
+        self.world.passed += duration
+
+    def ask(self, timeout: float) -> client.Entries:
+        self.timeouts.append(timeout)
+        self.world.passed += self.lasts
+        return self.world.ask()
+
+
+@pytest.mark.parametrize("tick, timeout, lasts, pauses, timeouts", [
+    ("1s", 3.0, 0.0, [1.25, 0.75], [3, 1.75, 1]), ("100ms", 3.0, 0.0, [1.25, 0.75], [3, 1.75, 1]),
+    ("2s", 30.0, 0.0, [2.5, 1.5], [30, 27.5, 26]), ("1h", 60.0, 0.0, [6.25, 3.75], [60, 53.75, 50]),
+    ("1s", 1.0, 0.0, [0.5, 0.25], [1, 0.5, 0.25]), ("1s", 1.0, 2.0, [0, 0], [1, -1, -3]),
+    ("20ms", 3.0, 0.0, [1.25], [3, 1.75])])
+def test_the_pauses_before_it_asks_again(
+        tick: str, timeout: float, lasts: float, pauses: list[float], timeouts: list[float],
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = Asked(monkeypatch, lasts)
+    known = client.find_clock(
+        agent, settings("get", "--tick", tick), timeout)  # type: ignore[arg-type]
+    assert agent.pauses == pytest.approx(pauses) and agent.timeouts == pytest.approx(timeouts)
+    assert bool(known.wrong_tick) == (tick != "20ms")
+
+
+@pytest.mark.parametrize("trouble",
+                         [client.NoAnswer("silence"), client.BadReport("length", "short")])
+@pytest.mark.parametrize("good, source", [(1, "here"), (2, "seen")])
+def test_a_request_that_fails_is_the_last(good: int, source: str, trouble: client.Error,
+                                          monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ages are by what is known by then."""
+    agent = Asked(monkeypatch)
+
+    def ask(timeout: float) -> client.Entries:
+        agent.timeouts.append(timeout)
+        if len(agent.timeouts) > good:
+            raise trouble
+        return agent.world.ask()
+    agent.ask = ask  # type: ignore[method-assign]
+    known = client.find_clock(agent, settings("get"), 3.0)  # type: ignore[arg-type]
+    assert len(agent.timeouts) == good + 1 and known.source == source
+    assert known.now == (client.clock(1000) if source == "here" else known.entries[0].timestamp)
+
+
+# ---------------------------------------------------------------- ages, report by report
+
+
+def ages(history: client.History, now: Optional[int], asked: float, *options: str,
+         received: Optional[float] = None, **entries: tuple[int, int, int]) -> list[Optional[int]]:
+    """Of such a report, in ms."""
+    known = client.Clock(settings("get", *options))
+    known.now, known.entries = now, client.parse_report(report(**entries))
+    known.asked, known.received = asked, asked if received is None else received
+    return history.ages(known)
+
+
+@pytest.mark.parametrize("tick, ahead, believed", [
+    ("1s", 0, True), ("1s", -1, False), ("1s", 64, True), ("1s", 65, False), ("10ms", 500, True),
+    ("10ms", 501, False), ("10ms", -1, False)])
+def test_how_far_a_clock_may_be_off(tick: str, ahead: int, believed: bool) -> None:
+    """64 ticks or 5 s at most, and never back: else the age is by the time that has passed."""
+    history, options = client.History(), ("--tick", tick)
+    tick_ms = client.parse_tick(tick)
+    assert ages(history, 1000, 100, *options, v3=(990, 76, 9))[3] == 10 * tick_ms
+    age = ages(history, 1000 + 5 + ahead, 100 + 5 * tick_ms / 1000, *options, v3=(990, 76, 9))[3]
+    assert age == (15 + ahead * believed) * tick_ms
+
+
+def test_an_age_is_never_less_than_the_whole_ticks_that_have_passed() -> None:
+    """From the arrival of one report to the next request."""
+    history = client.History()
+    assert ages(history, 1000, 100.0, received=100.5, v3=(1000, 76, 9))[3] == 0
+    assert history.entries[3] == ((1000, 76, 9), 100_500, 0) and history.at_ms == 100_500
+    for asked, age in ((101.25, 0), (101.5, 1000), (102.25, 1000), (102.5, 2000)):
+        assert ages(history, 1000, asked, received=asked + 5, v3=(1000, 76, 9))[3] == age
+    assert ages(client.History(), 1005, 100.0, "--tick", "1ms", received=100.5,
+                v3=(1000, 76, 9))[3] == 5
+
+
+def test_another_clock_tells_the_ages_anew() -> None:
+    """Of what has not changed, the next ages go on from there."""
+    history, entry = client.History(), (990, 76, 9)
+    assert ages(history, 1000, 100, v3=entry)[3] == 10_000
+    assert ages(history, 1030, 130, "--now-from", "5", v3=entry)[3] == 40_000
+    assert [*history.entries[3]] == [entry, 100_000, 10_000]
+    assert ages(history, 1020, 131, "--tick", "2s", v3=entry)[3] == 60_000
+    assert ages(history, None, 132, v3=entry)[3] is None
+    assert history.now is None and history.entries[3].age_ms is None
+    assert ages(history, 1022, 132, v3=entry)[3] == 32_000
+    assert [*history.entries[3]] == [entry, 100_000, 0]
+
+
+@pytest.mark.parametrize("now, forgets", [(12, True), (13, False), (3, True)])
+def test_a_clock_that_begins_again_is_a_restart(now: int, forgets: bool) -> None:
+    """10 s later it may show 12: then the same entry is a new one, of a few seconds ago."""
+    history = client.History()
+    assert ages(history, 20_000, 100, v3=(1, 76, 9))[3] == 19_999_000
+    assert ages(history, now, 110, v3=(1, 76, 9))[3] \
+        == ((now - 1) * 1000 if forgets else 20_009_000)
+
+
+@pytest.mark.parametrize("sender, forgets", [(1, True), (0, False)])
+def test_a_node_that_is_forgotten_is_a_restart(sender: int, forgets: bool) -> None:
+    history = client.History()
+    ages(history, 50_000, 100, v3=(49_000, 76, 9), v4=(5, sender, 9))
+    later = ages(history, 49_100, 110, v3=(49_000, 76, 9))
+    assert later[3] == (100_000 if forgets else 1_010_000) and later[4] is None
+    assert set(history.entries) == {3}
+
+
+def test_an_unknown_time_is_no_restart() -> None:
+    history = client.History()
+    for now, asked, age in ((50_000, 100, 1_000_000), (None, 110, None), (3, 120, 1_020_000)):
+        assert ages(history, now, asked, v3=(49_000, 76, 9))[3] == age
 
 
 Run = Callable[..., tuple[int, str]]
@@ -402,7 +806,8 @@ Run = Callable[..., tuple[int, str]]
 
 @pytest.fixture
 def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """The command in this process: its status, and what it prints. With a world, it asks the agent there, and
+    """The command in this process: its status, and what it prints. With a world, it asks the agent
+    there, and
     no time passes but the world's."""
     def done(*words: str, world: Optional[World] = None) -> tuple[int, str]:
         if world is not None:
@@ -435,7 +840,8 @@ def boot_agent(*stale: int) -> Callable[[], list[bytes]]:
 
 def test_the_serial_line_of_the_readme() -> None:
     """As it stands there, on README's agent, but for the device."""
-    (words,) = re.findall(r"^    \./client\.py (serial:[^#\n]+?) *#", (ROOT / "README.md").read_text(), re.M)
+    (words,) = re.findall(r"^    \./client\.py (serial:[^#\n]+?) *#",
+                          (ROOT / "README.md").read_text(), re.M)
     line = FakeLine()
     try:
         line.script = [boot_agent(9)]
@@ -444,7 +850,8 @@ def test_the_serial_line_of_the_readme() -> None:
         line.pull_out()
     assert done.returncode == 0 and not done.stderr
     assert "ages by variable 0, which the agent seems to stamp itself" in done.stdout
-    assert re.search(r"^3 .* [1-3] s ago$", done.stdout, re.M) and re.search(r"^9 .* 36\d\d s ago$", done.stdout, re.M)
+    assert re.search(r"^3 .* [1-3] s ago$", done.stdout, re.M) \
+        and re.search(r"^9 .* 36\d\d s ago$", done.stdout, re.M)
 
 
 def test_check_says_by_which_clock(typed: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -454,13 +861,35 @@ def test_check_says_by_which_clock(typed: Run, monkeypatch: pytest.MonkeyPatch) 
     world.beat(3)
     status, said = typed("check", "127.0.0.1", "--expect", "3,9", world=world)
     assert status == 2 and re.match(
-        r"DUMPULSE CRITICAL - 9 dead: silent for 36\d\d s, crit 30 s; ages by variable 0, which the agent seems to "
-        r"stamp itself \|", said)
+        r"DUMPULSE CRITICAL - 9 dead: silent for 36\d\d s, crit 30 s; ages by variable 0, which "
+        r"the agent seems to stamp itself \|", said)
     told = json.loads(typed("check", "127.0.0.1", "--expect", "3", "--json", world=world)[1])
     assert told["status"] == "OK" and told["checksum_ok"]
     assert (told["clock"]["from"], told["clock"]["variable"]) == ("seen", 0)
     _, said = typed("watch", "127.0.0.1", "--count", "4", "--interval", "700ms", world=world)
-    assert "ages by variable 0" in said and re.search(r"3: value 9, sender 76, age \d s, ok\*$", said, re.M)
+    assert "ages by variable 0" in said \
+        and re.search(r"3: value 9, sender 76, age \d s, ok\*$", said, re.M)
+
+
+def test_what_a_check_says_of_the_clock(typed: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Always of a clock that is not ours, and of ours if it may be why a node seems to be dead."""
+    world = World(monkeypatch, boots=True, self_=0)
+    status, said = typed("check", "127.0.0.1", "--expect", "0", world=world)
+    assert status == 0 and "- 1 alive at 127.0.0.1:9060; ages by variable 0, which" in said
+    world = World(monkeypatch, tick=0.1, boots=True, self_=0)
+    status, said = typed("check", "127.0.0.1", "--expect", "0", "--tick", "1s", world=world)
+    assert status == 3 and said.startswith(
+        "DUMPULSE UNKNOWN - 1 alive at 127.0.0.1:9060; ages by variable 0; "
+        "--tick 1 s seems to be wrong")
+    world = World(monkeypatch)
+    world.beat(3)
+    world.passed += 100
+    doubt = "ages by this machine's clock, wrong if the agent has another"
+    for options, status, known in (([], 2, False), (["--warn", "200s"], 0, False), ([], 2, True)):
+        if known:
+            world.beat(5)
+        done, said = typed("check", "127.0.0.1", "--expect", "3", *options, world=world)
+        assert (done, doubt in said) == (status, status == 2 and not known)
 
 
 # ---------------------------------------------------------------- check --memory
@@ -472,7 +901,8 @@ Check = Callable[..., tuple[int, str]]
 @pytest.fixture
 def check(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Check:
     """`check --memory` of a world's agent, in this process."""
-    def done(world: World, *options: str, name: str = "127.0.0.1:9060", file: str = "memory") -> tuple[int, str]:
+    def done(world: World, *options: str, name: str = "127.0.0.1:9060",
+             file: str = "memory") -> tuple[int, str]:
         monkeypatch.setattr(client.Agent, "ask", lambda self, timeout: world.ask(timeout))
         parsed = client.build_parser("check").parse_args(
             [name, "--expect", "3", "--memory", str(tmp_path / file), *options])
@@ -501,7 +931,8 @@ def test_without_a_memory_it_does_not(check: Check, monkeypatch: pytest.MonkeyPa
     assert readings[3].state == client.OK
 
 
-def test_a_memory_outlives_this_machines_restart(check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_memory_outlives_this_machines_restart(check: Check,
+                                                 monkeypatch: pytest.MonkeyPatch) -> None:
     """uptime() begins again; what is remembered gets no younger, nor older than is known."""
     world = World(monkeypatch, self_=0)
     world.beat(3)
@@ -547,10 +978,12 @@ def written(tmp_path: Path, check: Check, monkeypatch: pytest.MonkeyPatch) -> tu
 
 
 FOREIGN: list[bytes] = [
-    b"", b"\0" * 300, b"hello\n", b"[" * 65536, b"x" * 10**6, b"dumpulse memory 1 00000001\n", b"\xff" * 300]
+    b"", b"\0" * 300, b"hello\n", b"[" * 65536, b"x" * 10**6, b"dumpulse memory 1 00000001\n",
+    b"\xff" * 300]
 
 
-def test_a_damaged_or_foreign_file_is_refused(tmp_path: Path, check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_or_foreign_file_is_refused(tmp_path: Path, check: Check,
+                                              monkeypatch: pytest.MonkeyPatch) -> None:
     world, path = written(tmp_path, check, monkeypatch)
     good = path.read_bytes()
     chance = random.Random(5)
@@ -561,13 +994,15 @@ def test_a_damaged_or_foreign_file_is_refused(tmp_path: Path, check: Check, monk
     for content in FOREIGN + damaged:
         path.write_bytes(content)
         status, text = check(world)
-        assert status == 3 and text.endswith("is no file of --memory, or is damaged: remove it, or name another")
+        assert status == 3 and text.endswith(
+            "is no file of --memory, or is damaged: remove it, or name another")
         assert "\n" not in text and path.read_bytes() == content
     path.write_bytes(good)
     assert check(world)[0] == 0
 
 
-def test_hostile_numbers_with_a_right_checksum(tmp_path: Path, check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hostile_numbers_with_a_right_checksum(tmp_path: Path, check: Check,
+                                               monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever they are, there is one line and no crash, and the next file is a good one."""
     world, path = written(tmp_path, check, monkeypatch)
     head, rest = path.read_text().split("\n", 1)
@@ -589,11 +1024,13 @@ def model_memory(rest: str) -> str:
     return f"dumpulse memory 1 {model.checksummed(rest.encode())[:4].hex()}\n{rest}"
 
 
-def test_a_memory_is_of_one_agent(tmp_path: Path, check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_memory_is_of_one_agent(tmp_path: Path, check: Check,
+                                  monkeypatch: pytest.MonkeyPatch) -> None:
     world, path = written(tmp_path, check, monkeypatch)
     before = path.read_bytes()
     status, text = check(world, name="127.0.0.1:9061")
-    assert status == 3 and text.endswith('is of the agent "127.0.0.1:9060": each agent needs its own --memory')
+    assert status == 3 and text.endswith(
+        'is of the agent "127.0.0.1:9060": each agent needs its own --memory')
     assert path.read_bytes() == before
 
 
@@ -612,7 +1049,8 @@ def test_files_that_are_none(tmp_path: Path, check: Check, monkeypatch: pytest.M
     assert check(world)[1].endswith("it belongs to another user")
 
 
-def test_a_memory_that_cannot_be_written(tmp_path: Path, check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_memory_that_cannot_be_written(tmp_path: Path, check: Check,
+                                         monkeypatch: pytest.MonkeyPatch) -> None:
     """It is said; an OK becomes UNKNOWN, and a dead node is still CRITICAL."""
     world, path = written(tmp_path, check, monkeypatch)
     status, text = check(world, file="no/such")
@@ -633,17 +1071,21 @@ def test_a_locked_memory_is_not_waited_for_long(tmp_path: Path) -> None:
     with FakeAgent(boot_agent()) as agent, open(f"{memory}.lock", "w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         begun = time.monotonic()
-        done = run("check", agent.address, "--expect", "3", "--now-from", "0", "--memory", str(memory),
+        done = run("check", agent.address, "--expect", "3", "--now-from", "0", "--memory",
+                   str(memory),
                    "--timeout", "1s")
-        assert done.returncode == 3 and "others keep " in done.stdout and time.monotonic() - begun < PATIENCE / 2
+        assert done.returncode == 3 and "others keep " in done.stdout \
+            and time.monotonic() - begun < PATIENCE / 2
         assert "'variable 3 age'=1s" in done.stdout and not memory.exists()
 
 
 def test_many_checks_at_once_share_a_memory(tmp_path: Path) -> None:
     memory = tmp_path / "memory"
     with FakeAgent(boot_agent(9)) as agent:
-        words = [*COMMAND, "check", agent.address, "--expect", "3", "--now-from", "0", "--timeout", "20s", "--memory"]
-        checks = [subprocess.Popen([*words, str(memory)], stdout=subprocess.PIPE, text=True) for _ in range(6)]
+        words = [*COMMAND, "check", agent.address, "--expect", "3", "--now-from", "0", "--timeout",
+                 "20s", "--memory"]
+        checks = [subprocess.Popen([*words, str(memory)], stdout=subprocess.PIPE, text=True) for _
+                  in range(6)]
         for process in checks:
             out, _ = process.communicate(timeout=2 * PATIENCE)
             assert process.returncode == 0, out
@@ -660,6 +1102,93 @@ def test_an_older_report_does_not_replace_a_newer_one(tmp_path: Path, check: Che
     before = path.read_bytes()
     world.passed -= 2
     assert check(world)[0] == 0 and path.read_bytes() == before
+
+
+def memory(at: int, *rows: str, boot: str = "", now: str = "7") -> str:
+    return model_memory(f'agent "x"\nboot {boot or client.boot()}\nclock here None 1000\nat {at}\n'
+                        f"now {now}\n" + "".join(f"{row}\n" for row in rows))
+
+
+@pytest.mark.parametrize("ahead, boot, restarted", [
+    (0, "", False), (600_000, "", False), (600_001, "", True), (0, "0-0", True),
+    (-5000, "0-0", True)])
+def test_what_a_memory_says_after_a_restart(ahead: int, boot: str, restarted: bool,
+                                            tmp_path: Path) -> None:
+    """Entries are as old as they were then, by the age that a report told and by what had
+    passed."""
+    at, received = 2_000_000 + ahead, 2_000_000
+    path = tmp_path / "memory"
+    path.write_text(memory(at, f"0 1 2 3 {at} 0", f"3 1 2 3 {at - 3000} 700", "4 9 8 7 50 -",
+                           f"63 5 6 7 {at + 1} 5", boot=boot))
+    history = client.load_history(str(path), "x", received)
+    since = {number: old.since_ms for number, old in history.entries.items()}
+    ages_ms = {number: old.age_ms for number, old in history.entries.items()}
+    assert history.entries[4].entry == (9, 8, 7)
+    assert (history.at_ms, history.now) == ((received, None) if restarted else (at, 7))
+    if restarted:
+        assert since == {0: received, 3: received - 3700, 4: received - at + 50, 63: received - 5}
+        assert not any(ages_ms.values())
+    else:
+        assert since == {0: at, 3: at - 3000, 4: 50, 63: at + 1}
+        assert ages_ms == {0: 0, 3: 700, 4: None, 63: 5}
+
+
+def test_what_is_saved_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for now in (None, 0, 65_535):
+        history = client.History()
+        history.basis, history.now, history.at_ms = "seen None 1000", now, 1_000_007
+        history.entries = {0: client.Unchanged(client.Entry(65_535, 0, 255), -5, None),
+                           63: client.Unchanged(client.Entry(0, 255, 0), 10**9, 0)}
+        client.save_history("memory", "agent", history)
+        assert vars(client.load_history("memory", "agent", 1_000_008)) == vars(history)
+    assert os.listdir() == ["memory"]
+
+
+def test_a_memory_is_whole_before_it_replaces_the_old_one(tmp_path: Path, check: Check,
+                                                          monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is written to another file in the same folder, down to the disk."""
+    world, path = written(tmp_path, check, monkeypatch)
+    before, made = path.read_text(), []
+
+    def sync(descriptor: int) -> None:
+        (new,) = set(tmp_path.glob("memory.*")) - {tmp_path / "memory.lock"}
+        assert path.read_text() == before and new.stat().st_ino == os.fstat(descriptor).st_ino
+        made.append(new.read_text())
+    monkeypatch.setattr(os, "fsync", sync)
+    world.beat(3, 10)
+    assert check(world)[0] == 0  # at the same time as the one before, so it is no older one
+    assert made == [path.read_text()] and f"\n3 {world.ticks()} 76 10 " in made[0]
+    assert stat.S_IMODE(path.stat().st_mode) \
+        == stat.S_IMODE((tmp_path / "memory.lock").stat().st_mode) \
+        == 0o600
+
+
+@pytest.mark.parametrize("timeout, seconds", [("5s", 5), ("500ms", 1)])
+def test_how_long_a_check_waits_for_the_others(timeout: str, seconds: float, check: Check,
+                                               monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, self_=0)
+    world.beat(3)
+    ends: list[float] = []
+    monkeypatch.setattr(time, "monotonic", lambda: 70.0)
+    monkeypatch.setattr(client, "lock", lambda descriptor, end: ends.append(end))
+    assert check(world, "--timeout", timeout)[0] == 0 and ends == [70.0 + seconds]
+
+
+def test_a_lock_that_is_a_link_and_a_system_without_locks(
+        tmp_path: Path, check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+    world, path = written(tmp_path, check, monkeypatch)
+    before = path.read_bytes()
+    (tmp_path / "memory.lock").unlink()
+    (tmp_path / "memory.lock").symlink_to(tmp_path / "elsewhere")
+    world.passed += 1
+    status, text = check(world)
+    assert status == 3 and "cannot keep " in text and not (tmp_path / "elsewhere").exists()
+    (tmp_path / "memory.lock").unlink()
+    monkeypatch.setattr(client, "termios", None)
+    assert check(world) == (3, f"1 alive at 127.0.0.1:9060; cannot keep '{path}': "
+                               "this system has no locks for files")
+    assert path.read_bytes() == before
 
 
 # ---------------------------------------------------------------- wrong checksums, believed
@@ -679,7 +1208,8 @@ def test_a_wrong_checksum_is_believed_only_if_told_to(typed: Run) -> None:
         assert done == 0 and text in said.partition(" | ")[0]
         done, said = typed("watch", agent.address, *short, "--count", "1", "--accept-bad-sum")
         assert done == 0 and text in said
-        assert json.loads(typed("watch", agent.address, *short, "--count", "1", "--accept-bad-sum", "--json")[1])[
+        assert json.loads(typed("watch", agent.address, *short, "--count", "1", "--accept-bad-sum",
+                                "--json")[1])[
             "checksum_ok"] is False
 
 
@@ -688,12 +1218,14 @@ def test_nothing_else_is_believed(typed: Run) -> None:
         assert typed("get", agent.address, "--timeout", "300ms", "--accept-bad-sum")[0] == 4
     good = report(v3=(1, 76, 9))
     with FakeAgent([good]) as agent:
-        assert "report verified" in typed("get", agent.address, "--now-from", "3", "--accept-bad-sum")[1]
+        assert "report verified" in typed("get", agent.address, "--now-from", "3",
+                                          "--accept-bad-sum")[1]
 
 
 def test_no_wrong_checksum_on_a_serial_line(typed: Run) -> None:
     for words, status in ((["get"], 2), ([], 2), (["watch"], 2), (["check"], 3)):
-        done, said = typed(*words, "serial:/dev/ttyACM0", "--accept-bad-sum", *(["--expect", "3"] * (words == ["check"])))
+        done, said = typed(*words, "serial:/dev/ttyACM0", "--accept-bad-sum",
+                           *(["--expect", "3"] * (words == ["check"])))
         assert done == status and "not for serial lines" in said
 
 

@@ -9,11 +9,13 @@ import errno
 import fcntl
 import os
 import re
+import termios
 import threading
 import time
 import tty
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -100,7 +102,6 @@ def test_silence(line: FakeLine) -> None:
 def test_a_heartbeat_and_the_line_as_it_is_set(line: FakeLine) -> None:
     client.Agent(line.address + "@9600").beat(3, 76, 9)
     wait_until(lambda: line.heard == model.heartbeat(3, 76, 9), "the heartbeat arrives")
-    import termios
     iflag, oflag, cflag, lflag, ispeed, ospeed, _ = termios.tcgetattr(line.kept)
     assert (iflag, oflag, lflag) == (0, 0, 0)
     assert ispeed == ospeed == termios.B9600
@@ -140,7 +141,8 @@ def test_a_line_that_is_pulled_out() -> None:
     ("serial:/dev/null", 2, "/dev/null is not a serial line"),
     ("serial:ttyACM0", 2, "is not a serial line: write it like serial:/dev/ttyACM0@115200"),
     ("serial:", 2, "is not a serial line"),
-    ("serial:/dev/ttyACM0@", 2, "'' is not a baud rate: it may be 9600"),
+    ("serial:/dev/ttyACM0@", 2, "'' is not a baud rate: it may be 9600, 19200, 38400, 57600, "
+                                "115200 or others of this system"),
     ("serial:/dev/ttyACM0@115201", 2, "'115201' is not a baud rate"),
     ("serial:/dev/ttyACM0@0", 2, "'0' is not a baud rate")])
 def test_what_cannot_be_opened(address: str, status: int, text: str) -> None:
@@ -148,6 +150,101 @@ def test_what_cannot_be_opened(address: str, status: int, text: str) -> None:
         done = run(*words)
         assert (done.returncode, done.stdout) == (status, "")
         assert text in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_addresses_that_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    for text in ("serial:dev", "serial:/dev/tty\0", "serial:"):
+        with pytest.raises(client.BadUsage, match="is not a serial line: write it like"):
+            client.parse_serial(text)
+    for rate in ("1234567890", "-9600", "9600.0", "0", "00000000"):
+        with pytest.raises(client.BadUsage, match=f"'{rate}' is not a baud rate"):
+            client.parse_serial(f"serial:/dev/x@{rate}")
+    assert client.parse_serial("serial:/dev/a@b@50") == ("/dev/a@b", 50)
+    monkeypatch.setattr(client, "termios", None)
+    with pytest.raises(client.BadUsage, match="this system has no termios"):
+        client.parse_serial("serial:/dev/x")
+
+
+def test_what_the_kernel_is_asked_for(line: FakeLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Raw mode, 8 bits, no flow control, and no change of the control lines at close()."""
+    opened: list[int] = []
+    asked: list[list[Any]] = []
+    open_, set_ = os.open, termios.tcsetattr
+
+    def noted(path: str, flags: int) -> int:
+        opened.append(flags)
+        return open_(path, flags)
+
+    def set_too(number: int, when: int, settings: list[Any]) -> None:
+        asked.append([when, *settings[:6], settings[6][termios.VMIN], settings[6][termios.VTIME]])
+        set_(number, when, settings)
+    monkeypatch.setattr(os, "open", noted)
+    monkeypatch.setattr(termios, "tcsetattr", set_too)
+    transport = client.Serial(line.path, 38_400)
+    transport.open(0)
+    transport.close()
+    assert opened == [os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK]
+    control = termios.CS8 | termios.CREAD | termios.CLOCAL
+    assert asked == [[termios.TCSANOW, 0, 0, control, 0, termios.B38400, termios.B38400, 1, 0]]
+
+
+def test_opening_again_keeps_no_descriptor(line: FakeLine) -> None:
+    """Nor does an opening that fails, of something else."""
+    before = os.listdir("/proc/self/fd")
+    transport = client.Serial(line.path, 9600)
+    for _ in range(3):
+        transport.open(0)
+        assert len(os.listdir("/proc/self/fd")) == len(before) + 1
+    transport.close()
+    other = client.Serial("/dev/null", 9600)
+    with pytest.raises(client.BadUsage):
+        other.open(0)
+    assert os.listdir("/proc/self/fd") == before
+
+
+def test_what_is_left_of_the_bytes(line: FakeLine) -> None:
+    """A report is taken once, and what came after it is the beginning of the next. Noise is
+    forgotten."""
+    other = model.checksummed(bytes(range(256)))
+    transport = client.Serial(line.path, 9600)
+    transport.open(0)
+    os.write(line.end, GOOD + other[:100])
+    assert transport.receive(PATIENCE) == GOOD
+    assert transport.receive(0) is None  # nothing has come since
+    os.write(line.end, other[100:])
+    assert transport.receive(PATIENCE) == other
+    os.write(line.end, b"x")
+    for text in ("1 bytes came, and no report among them", ""):
+        if text:
+            with pytest.raises(client.BadReport, match=text) as caught:
+                transport.receive(0.1)
+            assert caught.value.cause == "length"
+        else:
+            assert transport.receive(0) is None
+    for _ in range(20):
+        assert transport._add(bytes(100)) is None
+    assert len(transport._bytes) == 259
+    transport.close()
+
+
+@pytest.mark.parametrize("end, naps", [(50.0, 0), (49.0, 0), (50.005, 1), (50.025, 3)])
+def test_how_long_a_lock_is_waited_for(end: float, naps: int,
+                                       monkeypatch: pytest.MonkeyPatch) -> None:
+    now, waited = [50.0], []  # type: tuple[list[float], list[float]]
+
+    def taken(descriptor: int, how: int) -> None:
+        assert (descriptor, how) == (7, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        raise BlockingIOError
+
+    def sleep(seconds: float) -> None:
+        waited.append(seconds)
+        now[0] += seconds
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "sleep", sleep)
+    monkeypatch.setattr(fcntl, "flock", taken)
+    with pytest.raises(BlockingIOError):
+        client.lock(7, end)
+    assert waited == [0.01] * naps
 
 
 def test_no_permission(monkeypatch: pytest.MonkeyPatch) -> None:
