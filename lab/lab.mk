@@ -1,7 +1,8 @@
 # The lab's targets; lab/README.md is its page.   SPDX-License-Identifier: MIT
-LAB := lab lab-sources lab-counts lab-short lab-table lab-answer lab-fits lab-energy lab-wire lab-sent lab-studies lab-formats
+LAB := lab lab-sources lab-counts lab-short lab-table lab-answer lab-fits lab-energy lab-wire \
+       lab-sent lab-studies lab-formats
 
-lab: lab-counts lab-wire lab-energy ##! what a verified message costs: count all again, and print the page
+lab: lab-counts lab-wire lab-energy ##! what a verified message costs: all counts and tables
 	@$(MAKE) --no-print-directory -s lab-table lab-formats lab-studies lab-answer lab-fits
 
 lab-sources: ## fetch the code of the lab's schemes
