@@ -8,16 +8,16 @@ lab: lab-counts lab-wire lab-energy ##! what a verified message costs: all count
 lab-sources: ## fetch the code of the lab's schemes
 	@$(PYTHON) -m lab.sources
 
-lab-counts: ## count all, and compare; ARGS="--only WORDS --target NAME --write"
+lab-counts: ## count all, and compare; ARGS="--only WORDS --write"
 	@$(PYTHON) -m lab.counts $(ARGS)
 
-lab-short: ## the schemes that are quick to count, compared with lab/counts.tsv
+lab-short: ## count what is quick, and compare with what is kept
 	@$(PYTHON) -m lab.counts --quick
 
 lab-table: ## the counts, in one table for each family
 	@$(PYTHON) -m lab.table
 
-lab-answer: ## what a message costs a node; ARGS="--target cortex-m4 --every 10s"
+lab-answer: ## what a message costs a node; ARGS="--every 10s"
 	@$(PYTHON) -m lab.answer $(ARGS)
 
 lab-fits: ## what an ATmega328P has room for beside the agent
@@ -26,7 +26,7 @@ lab-fits: ## what an ATmega328P has room for beside the agent
 lab-energy: ## published joules beside the lab's model
 	@$(PYTHON) -m lab.published
 
-lab-wire: ## what sending costs: bytes, packets, instructions, round trips; as root
+lab-wire: ## what sending costs, in bytes and packets; as root
 	@$(PYTHON) -m lab.wire $(ARGS)
 
 lab-sent: ## the counts of lab-wire, as they are kept
@@ -35,5 +35,5 @@ lab-sent: ## the counts of lab-wire, as they are kept
 lab-studies: ## what an older study asked of a laptop, answered by counts
 	@$(PYTHON) -m lab.studies
 
-lab-formats: ## which format is cheapest, on a computer and on microcontrollers
+lab-formats: ## which format is cheapest on which machine
 	@$(PYTHON) -m lab.formats
