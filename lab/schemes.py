@@ -183,7 +183,8 @@ def ml_dsa(size: int, adds: int) -> tuple[Scheme, ...]:
                 without="avr-gcc cannot make its stack frame of over 32 KB"),
             signature_by_trials(
                 name, "mldsa-native, less RAM", "mldsa.c", adds, MLDSA, SHA3,
-                flags=(*flags, "-DMLD_CONFIG_REDUCE_RAM"), targets=("Cortex-M0+",), most={"Cortex-M0+": 20},
+                flags=(*flags, "-DMLD_CONFIG_REDUCE_RAM"), targets=("Cortex-M0+",),
+                most={"Cortex-M0+": 20},
                 without="the others have the room; on an AVR with 63 KB of RAM it meets its "
                         "vectors, but a mean of its signatures would take minutes to simulate"),
             signature_by_trials(
