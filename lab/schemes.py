@@ -153,13 +153,8 @@ def form(name: str, by: str, file: str, *code: Code, targets: tuple[str, ...] = 
 
 # Signatures and key agreements. How long they take depends on random numbers, mostly a little; a
 # run takes a tenth of a second in valgrind, and seconds in simavr.
-<<<<<<< HEAD
-MOST = {"amd64": 25, "Cortex-M0+": 25, "ATmega328P": 1}
-A_KEY = "a key for a MAC"
-=======
 MOST = {"ATmega328P": 1}
-A_KEY = "accidents and forgery, as it agrees on the key of a MAC"
->>>>>>> s21-sign
+A_KEY = "a key for a MAC"
 
 
 def public(family: str, steps: tuple[Step, ...], against: str) -> Callable[..., Scheme]:
