@@ -29,6 +29,7 @@ VERIFIES = ("accept", "verify")  # and who hears it
 SHORTEST = 0.001  # seconds between two messages
 UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0}
 PICTURE = Path(__file__).with_name("answer.svg")
+TOO_SLOW = "too slow"
 MARGIN = 110  # pixels right of the longest bar, for its number
 AGENT = "ATmega328P, gcc 5.4"  # of bench/figures.tsv
 
@@ -112,8 +113,8 @@ def picture() -> str:
     colours = {scheme.title: {"signature": FIRST, "MAC": OURS}.get(scheme.family, GREY)
                for scheme in SCHEMES}
     rows = ranked("ATmega328P", 1.0, "cr2032", MODELS["ATmega328P"].sleep, 500_000)
-    shown = [(title, lasts, f"{lasts:.2f}" if lasts >= 0.01 else "below 0.01", colours[title])
-             for lasts, title, _ in rows]
+    shown = [(title, lasts, TOO_SLOW if line.endswith(TOO_SLOW) else f"{lasts:.2f}", colours[title])
+             for lasts, title, line in rows]
     height = TOP + len(shown) * ROW_HEIGHT + 12
     lines = bars(
         "Years of a CR2032: an ATmega328P sends a heartbeat each second, checked in these ways",
@@ -132,11 +133,11 @@ def row(scheme: Scheme, count: Count, model: Model, every: float, battery: str, 
     lasts = years(BATTERIES[battery], joules, every, sleep)
     share = can_bits(message) / bitrate / every
     over = missing(count, MACHINES[count.target])
-    notes = ("too slow" if took > every else "the bus is too slow" if share > 1 else
+    notes = (TOO_SLOW if took > every else "the bus is too slow" if share > 1 else
              f"no room: {over}" if over else scheme.against)
     return lasts, scheme.title, (
         f"{scheme.title:<33}{message:>5}{count.mean:>13,}{took * 1e3:>10,.2f}{share:>8.3%}"
-        f"{joules * 1e6:>10,.2f}{lasts:>6.2f}  {notes}")
+        f"{joules * 1e6:>10,.2f}{'-' if took > every else f'{lasts:.2f}':>6}  {notes}")
 
 
 def fits() -> list[str]:

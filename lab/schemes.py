@@ -83,8 +83,8 @@ class Scheme:
 
     @property
     def title(self) -> str:
-        """For tables: what is ours needs no name."""
-        return self.name if self.by == "ours" else self.key
+        """For tables: what is ours needs no name, and there is little room."""
+        return self.name if self.by == "ours" else self.key.replace("assembly", "asm")
 
     def runs(self, step: Step, target: str) -> int:
         return min(step.runs, self.most.get(target, step.runs))

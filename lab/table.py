@@ -43,8 +43,7 @@ def rows(scheme: Scheme, known: dict[tuple[str, ...], Count]) -> list[str]:
         for length in () if step.name == LEFT_OUT else step.lengths:
             found = {name: known[key] for name in MACHINES
                      if (key := (scheme.name, scheme.by, step.name, str(length), name)) in known}
-            title = scheme.title.replace("assembly", "asm")
-            lines.append(row("" if lines else title, step.name, length, found))
+            lines.append(row("" if lines else scheme.title, step.name, length, found))
     return lines
 
 
