@@ -222,7 +222,7 @@ def test_what_cargo_keeps_is_compared_with_the_table(monkeypatch: pytest.MonkeyP
 
 def test_a_missing_client_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sources, "FOLDER", tmp_path)
-    monkeypatch.setattr("shutil.which", lambda client: None)
+    monkeypatch.setattr("shutil.which", lambda client, path=None: None)
     with pytest.raises(SystemExit, match="is fetched by cargo, which is not installed"):
         sources.fetched("micro-ecc-sys")
 
