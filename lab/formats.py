@@ -70,7 +70,7 @@ def page(found: dict[tuple[str, ...], Count]) -> list[str]:
                 cells = [f"{number:,}" for number in (cost.make, cost.read, cost.both, cost.refuse)]
                 times = f"{cost.both / each[0].both:.1f}"
                 lines.append(row.format(cost.format, f"{cost.bytes:,}", *cells, times)
-                             + ("" if cost.chip == target else f"  on {cost.chip}"))
+                             + ("" if cost.chip == target else f" on {cost.chip}"))
     lines += ["", f"Where a microcontroller turns round the order of {COMPUTER}:"]
     for message in MESSAGES:
         for target in BARE_CHIPS:

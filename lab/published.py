@@ -184,8 +184,9 @@ def main() -> None:
             if not differs]
     if same:
         line = fit([(float(count), joules) for count, joules in same])
-        print(f"\nThe lab counts the instructions of {len(same)} of them: {line.nanojoules:.3f} nJ an "
-              f"instruction, the median;\nthey vary by {line.spread:.1%}.")
+        print(f"\nThe lab counts the instructions of {len(same)} of them: "
+              f"{line.nanojoules:.3f} nJ an instruction, the median;\n"
+              f"they vary by {line.spread:.1%}.")
     print()
     print("\n".join(comparison(rows)))
     print("\n".join(f"{letter}: {reason}" for letter, reason in REASONS.items()))
