@@ -172,7 +172,7 @@ completion: ## write completion/ and the manual's OPTIONS from client.py
 # performance.md, except the noisy ones.
 TESTS := proof-mutants test-firmware server-checked proof python check-pages proof-smoke mutants \
          mutants-sample differential coverage fuzz-short fuzz-server lint exhaustive vectors \
-         proof-eva check-vectors unit builds
+         proof-eva check-vectors unit builds lab-short
 
 # Some releases of Debian have no Frama-C; Debian 12 has. The parts that need it are left out where
 # it is missing after `setup`.
@@ -269,9 +269,11 @@ check-vectors: ## is tests/vectors.tsv what its script writes?
 
 pages: ## put what the commands print today into the pages
 	@$(PYTHON) -m bench.pages
+	@$(PYTHON) -m lab.pages
 
 check-pages: ## do the pages show what the commands print?
 	@$(PYTHON) -m bench.pages --check
+	@$(PYTHON) -m lab.pages --check
 
 lint: ## compiler warnings, clang-tidy, cppcheck, formatting
 	@tests/lint
@@ -310,7 +312,7 @@ exhaustive: build/exhaustive ## all 2^24 packets with the magic number, right an
 	@build/exhaustive
 
 python: ## pytest: every target, the README, udpserver, client
-	@$(PYTEST) test_dumpulse.py tests $(TEST_FIRMWARE:%=--ignore=%)
+	@$(PYTEST) test_dumpulse.py tests lab $(TEST_FIRMWARE:%=--ignore=%)
 
 # The server's tests with other builds of it. If ASan or valgrind finds an error, the exit status of
 # the server makes the test fail.
@@ -476,14 +478,16 @@ build/reliability/crc.tsv: build/reliability/distances
 # tools/setup makes this file last. If it is up to date, everything is installed.
 $(READY): tools/packages.txt tools/requirements.txt tools/toolchains.txt
 	@tools/setup
+include lab/lab.mk
+
 FIGURES := summary screenshot size cost paths worst energy instructions startup functions growth \
            loopbench bench performance
 RELIABILITY := accepted bias bits bursts moved report-damage channels residual
 $(TESTS) $(FIGURES) $(RELIABILITY) vectors-file explore pages soak completion mutants-server \
-    mutants-client: | $(READY)
+    mutants-client $(LAB): | $(READY)
 
 .PHONY: all check completion layers check-debian13 distclean help help-all demo tour udpserver \
         canserver install uninstall test setup $(FIGURES) $(RELIABILITY) $(TESTS) \
         $(VECTOR_RUNS:%=vectors-%) vectors-file pages fuzz fuzz-replay replay-server \
         server-sanitized server-valgrind soak explore completion clean firmware soak-firmware \
-        mutants-server mutants-client
+        mutants-server mutants-client $(LAB)

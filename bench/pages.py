@@ -65,11 +65,37 @@ def moved(targets: list[str]) -> list[str]:
                          measured(targets))
 
 
+def refreshed(name: str, targets: list[str], *, check: bool, noisy: bool = False,
+              apart: bool = False) -> list[str]:
+    """Puts the output of these targets into a page, or lists how the page differs from it. With
+    other compilers than those of the figures (apart), it prints what they have compiled."""
+    page = ROOT / name
+    before = page.read_text()
+    if [match["target"] for match in BLOCK.finditer(before)] != targets:
+        raise SystemExit(f"{name} must show what these print: {targets}")
+
+    def block(match: re.Match[str]) -> str:
+        target = match["target"]
+        if target in NOISY and not noisy:
+            return match[0]
+        if apart and target in COMPILED:
+            print(f"$ make {target}\n{output(target)}")
+            return match[0]
+        return f"```text\n$ make {target}\n{output(target)}```"
+
+    after = BLOCK.sub(block, before)
+    if not check:
+        page.write_text(after)
+        return []
+    compared = [target for target in targets if not apart or target not in COMPILED]
+    return moved(compared) + list(difflib.unified_diff(
+        before.splitlines(), after.splitlines(), name, "what the commands print", lineterm=""))
+
+
 def main() -> None:
     if sys.argv[1:] not in ([], ["--check"], ["--noisy"]):
         raise SystemExit("usage: python3 -m bench.pages [--check | --noisy]")
     check, noisy = sys.argv[1:] == ["--check"], sys.argv[1:] == ["--noisy"]
-    faults: list[str] = []
     apart = strangers()
     if not check:
         if apart:
@@ -83,29 +109,8 @@ def main() -> None:
         figures.FILE.write_text(figures.HEAD + "".join("\t".join((*key, figure)) + "\n"
                                                        for key, figure in measured(every).items()))
         draw(LAST)
-    for name, targets in PAGES.items():
-        page = ROOT / name
-        before = page.read_text()
-        if [match["target"] for match in BLOCK.finditer(before)] != targets:
-            raise SystemExit(f"{name} must show what these print: {targets}")
-
-        def block(match: re.Match[str]) -> str:
-            target = match["target"]
-            if target in NOISY and not noisy:
-                return match[0]
-            if apart and target in COMPILED:
-                print(f"$ make {target}\n{output(target)}")
-                return match[0]
-            return f"```text\n$ make {target}\n{output(target)}```"
-
-        after = BLOCK.sub(block, before)
-        if not check:
-            page.write_text(after)
-        else:
-            faults += moved([target for target in targets
-                             if not apart or target not in COMPILED]) + list(
-                difflib.unified_diff(before.splitlines(), after.splitlines(), name,
-                                     "what the commands print", lineterm=""))
+    faults = [line for name, targets in PAGES.items()
+              for line in refreshed(name, targets, check=check, noisy=noisy, apart=bool(apart))]
     if faults:
         raise SystemExit("\n".join(faults))
     say_strangers(apart)

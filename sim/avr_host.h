@@ -22,8 +22,9 @@ static void fail(const char *what)
     exit(2);
 }
 
-/* A chip that is ready to run, with an image in its flash. */
-static avr_t *load_chip(const char *mcu, const char *image)
+/* A chip that is ready to run, with an image in its flash. Where RAMEND is not 0, it is the last
+ * address of a RAM that is larger or smaller than the chip's. */
+static avr_t *load_chip_with_ram(const char *mcu, const char *image, uint16_t ramend)
 {
     elf_firmware_t firmware;
     memset(&firmware, 0, sizeof firmware);
@@ -32,10 +33,17 @@ static avr_t *load_chip(const char *mcu, const char *image)
     avr_t *const chip = avr_make_mcu_by_name(mcu);
     if (chip == NULL)
         fail("simavr does not know this MCU");
+    if (ramend != 0)
+        chip->ramend = ramend;
     avr_init(chip);
     chip->log = LOG_ERROR;
     avr_load_firmware(chip, &firmware);
     return chip;
+}
+
+static inline avr_t *load_chip(const char *mcu, const char *image)
+{
+    return load_chip_with_ram(mcu, image, 0);
 }
 
 /* Runs one instruction. If the firmware sleeps, goes on to its own next timer, or to ours. */

@@ -18,6 +18,7 @@ from sim.targets import ROOT
 
 # From top to bottom: each may use those that come after it. `client` is client.py.
 LAYERS = {
+    "lab": "asks what a verified message costs; nothing stands on it",
     "tests": "say whether all of it is right",
     "bench": "measures, and writes the figures into the pages",
     "reliability": "counts the damage that the checksum does not see",
@@ -29,6 +30,7 @@ LAYERS = {
 }
 # The same for C. A name without a .c file is only a header.
 C_LAYERS = {
+    "lab": "asks what a verified message costs; nothing stands on it",
     "udpserver.c canserver.c": "what is about UDP, and about CAN alone",
     "agent": "what both agents for Linux share",
     "firmware": "images for boards",

@@ -1,0 +1,2 @@
+/* As sysdep.h.   SPDX-License-Identifier: MIT */
+#include "pack_template.h.in"

@@ -1,0 +1,66 @@
+/* Runs an image of the lab on an AVR in simavr, and counts what is between its marks.
+ *
+ *     avr MCU RAMEND IMAGE BEGIN END RESULT OVER FREE
+ *
+ * The numbers are hexadecimal: the last address of RAM, and the addresses of the marks. FREE is
+ * the first byte of RAM that no variable has: a stack that reaches it has overflowed. For each run
+ * the program prints "run CYCLES STACK", then "right 1" or "right 0"; at the end "over".
+ * SPDX-License-Identifier: MIT
+ */
+#include "../../sim/avr_host.h" /* first: simavr's other headers need what it includes */
+
+#include <simavr/sim_core.h>
+
+#include <stdbool.h>
+
+enum { R24 = 24, OUT_SPH = 0xBE0E, OUT_SPL = 0xBE0D }; /* the latter of any register */
+
+/* Runs one instruction. A function moves the stack pointer in two halves, the upper one first.
+ * Between them it is wrong, and does not count. */
+static void run_one(avr_t *avr)
+{
+    static bool half_moved;
+    const unsigned out = (unsigned)(avr->flash[avr->pc] | avr->flash[avr->pc + 1] << 8) & 0xFE0FU;
+    const int state = avr_run(avr);
+    if (state == cpu_Done || state == cpu_Crashed)
+        fail("the firmware has stopped");
+    if (out == OUT_SPH || out == OUT_SPL)
+        half_moved = out == OUT_SPH;
+    const uint16_t stack = (uint16_t)(avr->data[R_SPL] | avr->data[R_SPH] << 8);
+    if (!half_moved && stack < deepest)
+        deepest = stack;
+}
+
+static unsigned number(const char *hex)
+{
+    return (unsigned)strtoul(hex, NULL, 16);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 9)
+        fail("usage: avr MCU RAMEND IMAGE BEGIN END RESULT OVER FREE");
+    avr_t *const avr = load_chip_with_ram(argv[1], argv[3], (uint16_t)number(argv[2]));
+    const unsigned begin = number(argv[4]), end = number(argv[5]), result = number(argv[6]),
+                   over = number(argv[7]), free_ram = number(argv[8]);
+    avr_cycle_count_t began = 0;
+    unsigned top = 0;
+    for (;;) {
+        const unsigned pc = avr->pc;
+        if (pc == begin) {
+            began = avr->cycle;
+            top = (unsigned)(avr->data[R_SPL] | avr->data[R_SPH] << 8);
+            deepest = (uint16_t)top;
+        } else if (pc == end) {
+            printf("run %llu %u\n", (unsigned long long)(avr->cycle - began), top - deepest);
+        } else if (pc == result) {
+            printf("right %u\n", avr->data[R24]);
+        } else if (pc == over) {
+            puts("over");
+            return 0;
+        }
+        run_one(avr);
+        if (deepest < free_ram && deepest != 0)
+            fail("overflow");
+    }
+}

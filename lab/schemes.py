@@ -1,0 +1,342 @@
+"""The schemes of the lab, one entry each: whose code it is, its steps, and what it protects from.
+
+The steps themselves are in lab/c; CONTRIBUTING.md says how to add a scheme.
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lab.sources import fetched
+from sim.targets import ROOT
+
+HEARTBEAT, KILOBYTE = 4, 1024  # bytes; a heartbeat is without its checksum
+HEAP = 10  # runs of a step whose work depends on what malloc has kept of the runs before
+RANDOM = 25  # runs of a step whose work depends much on random numbers
+FEW = 3  # of one whose work depends on them a little
+# What a scheme protects a message from. A MAC's key is shared: who can verify can forge.
+ACCIDENT = "accidents"
+FORGERY = "forgery"
+SIGNED = "forgery by all"
+
+BARE_CHIPS = ("Cortex-M4", "Cortex-M0+", "ATmega328P")
+EVERYWHERE = ("amd64", *BARE_CHIPS)
+NOT_AVR = ("amd64", "Cortex-M4", "Cortex-M0+")
+
+
+@dataclass(frozen=True)
+class Step:
+    name: str
+    runs: int = 2  # of a step that is deterministic: both must cost the same
+    lengths: tuple[int, ...] = (HEARTBEAT,)  # of the message; 0: there is none
+    needs: str = ""  # another step, without which a node cannot take this one: its code counts, too
+
+    @property
+    def random(self) -> bool:
+        return self.runs > 2
+
+
+@dataclass(frozen=True)
+class Code:
+    """Code that a scheme stands on: where it comes from, and how it is compiled."""
+
+    source: str  # a name of sources.tsv; "": the project's own
+    files: tuple[str, ...]
+    include: tuple[str, ...] = (".",)
+    flags: tuple[str, ...] = ()
+
+    @property
+    def folder(self) -> Path:
+        return fetched(self.source) if self.source else ROOT
+
+    def paths(self) -> list[Path]:
+        return [self.folder / name for name in self.files]
+
+    def options(self) -> list[str]:
+        return [*(f"-I{self.folder / name}" for name in self.include), *self.flags]
+
+
+@dataclass(frozen=True)
+class Scheme:
+    name: str
+    by: str  # whose code
+    family: str
+    file: str  # in lab/c
+    steps: tuple[Step, ...]
+    adds: int  # bytes to a message
+    against: str = ""  # what it protects from
+    code: tuple[Code, ...] = ()
+    flags: tuple[str, ...] = ()
+    by_target: dict[str, tuple[str, ...]] = field(default_factory=dict)  # more flags of a target
+    link: dict[str, tuple[str, ...]] = field(default_factory=dict)  # what a target's linker gets
+    targets: tuple[str, ...] = EVERYWHERE
+    without: str = ""  # why it is not on the others
+    most: dict[str, int] = field(default_factory=dict)  # runs of a step on a target that is slow
+
+    @property
+    def key(self) -> str:
+        return f"{self.name}, {self.by}"
+
+    @property
+    def title(self) -> str:
+        """For tables: what is ours needs no name, and there is little room."""
+        return self.name if self.by == "ours" else self.key.replace("assembly", "asm")
+
+    def runs(self, step: Step, target: str) -> int:
+        return min(step.runs, self.most.get(target, step.runs))
+
+    def options(self, target: str) -> list[str]:
+        return [f"-I{ROOT}", *self.flags, *self.by_target.get(target, ()),
+                *(word for code in self.code for word in code.options())]
+
+
+NOTHING = Scheme("nothing", "ours", "null", "nothing.c", (Step("nothing"),), 0)
+BEARSSL_SHA256 = Code("bearssl", ("src/hash/sha2small.c", "src/codec/dec32be.c",
+                                  "src/codec/enc32be.c", "src/mac/hmac.c"), ("inc", "src"))
+
+
+def check(name: str, file: str, adds: int, *flags: str) -> Scheme:
+    return Scheme(name, "ours", "check", file, (Step("make"), Step("accept"), Step("refuse")), adds,
+                  ACCIDENT, flags=flags)
+
+
+KEYED = (Step("key", lengths=(0,)),
+         *(Step(name, needs="key") for name in ("make", "accept", "refuse")))
+
+
+def mac(name: str, by: str, file: str, *code: Code, flags: tuple[str, ...] = ()) -> Scheme:
+    """Each with a tag of 8 bytes, so that they can be compared."""
+    return Scheme(name, by, "MAC", file, KEYED, 8, FORGERY, code, flags)
+
+
+# Bytes of each message and their CRC-32, as other encoders make them: lab/test_formats.py.
+WIRE: dict[str, tuple[tuple[str, int, int], ...]] = {  # what it holds, bytes, CRC-32
+    "Dumpulse": (("heartbeat", 8, 0x318B1CAB), ("report", 260, 0x4B0CB107)),
+    "CBOR": (
+        ("heartbeat", 7, 0x152C373F), ("report", 504, 0xD1E80A14),
+        ("list", 311, 0x69DBD476)),
+    "Protobuf": (
+        ("heartbeat", 6, 0x461E93F9), ("report", 684, 0x66B3F222),
+        ("list", 181, 0x289C27B2)),
+    "MessagePack": (
+        ("heartbeat", 4, 0xFDD65729), ("report", 451, 0x8352F5A5),
+        ("list", 311, 0xED9FDBF9)),
+    "JSON": (
+        ("heartbeat", 31, 0x43C71D11), ("report", 2_386, 0x22A080F5),
+        ("list", 451, 0xAD5F782A)),
+    "XML": (
+        ("heartbeat", 35, 0x90C1C21D), ("report", 2_530, 0xFF5CC348),
+        ("list", 475, 0x236791CC)),
+}
+CONFIG = Path(__file__).with_name("c") / "config"  # headers that CMake would make
+TOO_BIG = "the tokens of expat alone take 52 kB of flash, and a parser 9 kB of RAM from malloc"
+ALLOCATES = "it allocates what it reads and makes: a library for computers"
+
+
+def form(name: str, by: str, file: str, *code: Code, targets: tuple[str, ...] = EVERYWHERE,
+         without: str = "", runs: int = 2, by_target: dict[str, tuple[str, ...]] | None = None,
+         link: dict[str, tuple[str, ...]] | None = None) -> Scheme:
+    """A format. The length of a step is that of its message on the wire."""
+    steps = tuple(Step(f"{step}_{what}", runs, (length,)) for what, length, _ in WIRE[name]
+                  for step in ("make", "read", "refuse"))
+    flags = ("-DNDEBUG", *(f"-D{what.upper()}_{word}" for what, length, crc in WIRE[name]
+                           for word in (f"BYTES={length}", f"CRC={crc}U")))
+    return Scheme(name, by, "format", file, steps, 0, ACCIDENT if name == "Dumpulse" else "", code,
+                  flags, by_target or {}, link or {}, targets, without)
+
+
+
+
+# Signatures and key agreements. How long they take depends on random numbers, mostly a little; a
+# run takes a tenth of a second in valgrind, and seconds in simavr.
+MOST = {"ATmega328P": 1}
+A_KEY = "a key for a MAC"
+
+
+def public(family: str, steps: tuple[Step, ...], against: str) -> Callable[..., Scheme]:
+    """What makes the schemes of a family with these steps."""
+    def made(name: str, by: str, file: str, adds: int, *code: Code, **more: Any) -> Scheme:
+        return Scheme(name, by, family, file, steps, adds, against, code, **{"most": MOST, **more})
+    return made
+
+
+def signing(runs: int) -> Callable[..., Scheme]:
+    """`runs` to sign: what throws its first attempts away needs many for a mean."""
+    both = HEARTBEAT, KILOBYTE
+    return public("signature", (Step("key", FEW, (0,)), Step("sign", runs, both),
+                                Step("verify", FEW, both), Step("refuse", FEW)), SIGNED)
+
+
+signature, signature_by_trials = signing(FEW), signing(RANDOM)
+AGREE = tuple(Step(name, FEW, (0,)) for name in ("key", "encapsulate", "decapsulate"))
+ecdh = public("key agreement", AGREE, A_KEY)
+kem = public("key agreement", (*AGREE, Step("refuse", FEW, (0,))), A_KEY)
+
+# micro-ecc in portable C, with words as long as the machine's; and in assembly at the fastest level
+# that is right: on AVR, secp160r1 fails its vectors at level 3. There a curve of 256 bits compiles
+# only with another one beside it; the linker leaves that out.
+UECC = Code("micro-ecc-sys", ("micro-ecc/uECC.c",), ("micro-ecc",),
+            ("-DuECC_SUPPORT_COMPRESSED_POINT=0",))
+UECC_CURVES = ("secp160r1", "secp192r1", "secp224r1", "secp256r1", "secp256k1")
+UECC_WORD = {"amd64": 8, "Cortex-M4": 4, "Cortex-M0+": 4, "ATmega328P": 1}
+IN_C = {name: ("-DuECC_PLATFORM=uECC_arch_other", f"-DuECC_WORD_SIZE={size}")
+        for name, size in UECC_WORD.items()}
+UNROLLED = ("-DuECC_SQUARE_FUNC=1", "-DuECC_OPTIMIZATION_LEVEL=3")
+IN_ASSEMBLY = {"Cortex-M4": ("-DuECC_PLATFORM=uECC_arm_thumb2", *UNROLLED),
+               "Cortex-M0+": ("-DuECC_PLATFORM=uECC_arm_thumb", *UNROLLED),
+               "ATmega328P": ("-DuECC_PLATFORM=uECC_avr", *UNROLLED, "-DuECC_SUPPORTS_secp160r1=1")}
+IN_ASSEMBLY_160 = IN_ASSEMBLY | {
+    "ATmega328P": ("-DuECC_PLATFORM=uECC_avr", "-DuECC_SQUARE_FUNC=1")}
+NO_ASSEMBLY = "its assembly is for AVR and Arm"
+SLOW_IN_C = "in C, an ATmega takes 400 million cycles for one signature"
+P256_M4 = Code("p256-cortex-m4-sys",
+               ("P256-Cortex-M4/p256-cortex-m4.c", "P256-Cortex-M4/p256-cortex-m4-asm-gcc.S"),
+               ("P256-Cortex-M4",), ("-DLAB_SECP256R1", '-DLAB_CURVE_BY="curve_p256_m4.h"'))
+M4_ALONE: dict[str, Any] = {"targets": ("Cortex-M4",),
+                            "without": "it is assembly for the Cortex-M4"}
+MONOCYPHER = Code("monocypher-sys", ("Monocypher/src/monocypher.c",), ("Monocypher/src",))
+ED25519 = Code("monocypher-sys", ("Monocypher/src/optional/monocypher-ed25519.c",),
+               ("Monocypher/src/optional",))
+
+# On lattices. Their SHA-3 is c-fn-dsa's: no registry has an assembly of the rest for a Cortex-M.
+FN_DSA = "vendor/c-fn-dsa/"
+SHA3 = Code("py-fn-dsa", (FN_DSA + "sha3.c",), (FN_DSA,), ("-DFNDSA_AVX2=0",))
+SHA3_M4 = Code("py-fn-dsa", (FN_DSA + "sha3.c", FN_DSA + "sha3_cm4.s"), (FN_DSA,),
+               ("-DFNDSA_ASM_CORTEXM4=1",))
+FN_DSA_C = Code("py-fn-dsa", tuple(f"{FN_DSA}{name}.c" for name in (
+    "codec", "kgen", "kgen_fxp", "kgen_gauss", "kgen_mp31", "kgen_ntru", "kgen_poly", "kgen_zint31",
+    "mq", "sign", "sign_core", "sign_fpoly", "sign_fpr", "sign_sampler", "util", "vrfy")))
+FN_DSA_M4 = Code("py-fn-dsa", tuple(f"{FN_DSA}{name}_cm4.s" for name in (
+    "codec", "mq", "sign_fpr", "sign_sampler")))
+MLKEM_FOLDER = "aws-lc/crypto/fipsmodule/ml_kem/mlkem"
+MLKEM = Code("aws-lc-sys", (MLKEM_FOLDER + "/mlkem_native_bcm.c",), (MLKEM_FOLDER,),
+             ('-DMLK_CONFIG_FILE="mlkem_config.h"',))
+MLDSA_FOLDER = "aws-lc/crypto/fipsmodule/ml_dsa/mldsa"
+MLDSA = Code("aws-lc-sys", (MLDSA_FOLDER + "/mldsa_native_bcm.c",), (MLDSA_FOLDER,),
+             ('-DMLD_CONFIG_FILE="mldsa_config.h"',))
+
+
+def ml_kem(size: int, sent: int) -> tuple[Scheme, Scheme]:
+    """In C, and with SHA-3 in assembly."""
+    name, flags = f"ML-KEM-{size}", (f"-DMLK_CONFIG_PARAMETER_SET={size}",)
+    return (kem(name, "mlkem-native", "mlkem.c", sent, MLKEM, SHA3, flags=flags),
+            kem(name, "mlkem-native, assembly", "mlkem.c", sent, MLKEM, SHA3_M4, flags=flags,
+                **M4_ALONE))
+
+
+def ml_dsa(size: int, adds: int) -> tuple[Scheme, ...]:
+    """In C; with less RAM, for which it works things out twice; and with SHA-3 in assembly."""
+    name, flags = f"ML-DSA-{size}", (f"-DMLD_CONFIG_PARAMETER_SET={size}",)
+    return (signature_by_trials(
+                name, "mldsa-native", "mldsa.c", adds, MLDSA, SHA3, flags=flags, targets=NOT_AVR,
+                without="avr-gcc cannot make its stack frame of over 32 KB"),
+            signature_by_trials(
+                name, "mldsa-native, less RAM", "mldsa.c", adds, MLDSA, SHA3,
+                flags=(*flags, "-DMLD_CONFIG_REDUCE_RAM"), targets=("Cortex-M0+",),
+                most={"Cortex-M0+": 20},
+                without="the others have the room; on an AVR with 63 KB of RAM it meets its "
+                        "vectors, but a mean of its signatures would take minutes to simulate"),
+            signature_by_trials(
+                name, "mldsa-native, assembly", "mldsa.c", adds, MLDSA, SHA3_M4, flags=flags,
+                **M4_ALONE))
+
+
+def micro_ecc(make: Callable[..., Scheme], name: str, file: str, adds: int, curve: str,
+              *code: Code) -> tuple[Scheme, Scheme]:
+    """In C and in assembly, both with this curve alone."""
+    flags = (f"-DLAB_{curve.upper()}", '-DLAB_CURVE_BY="curve_micro_ecc.h"',
+             *(f"-DuECC_SUPPORTS_{known}={int(known == curve)}" for known in UECC_CURVES))
+    short = curve == "secp160r1"
+    in_c: dict[str, Any] = {} if short else {"targets": NOT_AVR, "without": SLOW_IN_C}
+    return (make(name, "micro-ecc", file, adds, UECC, *code, flags=flags, by_target=IN_C, **in_c),
+            make(name, "micro-ecc, assembly", file, adds, UECC, *code, flags=flags,
+                 by_target=IN_ASSEMBLY_160 if short else IN_ASSEMBLY, targets=BARE_CHIPS,
+                 without=NO_ASSEMBLY))
+
+
+# By name: bytes of a signature at most, and the curve. secp160r2 is study 1's.
+OPENSSL = (("ECDSA secp160r1", 48, ("-DLAB_SECP160R1", '-DLAB_GROUP="secp160r1"')),
+           ("ECDSA secp160r2", 48, ("-DLAB_SECP160R2", '-DLAB_GROUP="secp160r2"')),
+           ("ECDSA P-256", 72, ("-DLAB_SECP256R1", '-DLAB_GROUP="prime256v1"')),
+           ("Ed25519", 64, ()))
+
+SIGNATURES = (
+    *micro_ecc(signature, "ECDSA secp160r1", "ecdsa.c", 40, "secp160r1", BEARSSL_SHA256),
+    *micro_ecc(signature, "ECDSA secp256k1", "ecdsa.c", 64, "secp256k1", BEARSSL_SHA256),
+    *micro_ecc(signature, "ECDSA P-256", "ecdsa.c", 64, "secp256r1", BEARSSL_SHA256),
+    signature("ECDSA P-256", "P256-Cortex-M4", "ecdsa.c", 64, P256_M4, BEARSSL_SHA256, **M4_ALONE),
+    signature("Ed25519", "Monocypher", "ed25519.c", 64, MONOCYPHER, ED25519),
+    *(signature(name, "OpenSSL 3", "openssl.c", adds, flags=flags, link={"amd64": ("-lcrypto",)},
+                targets=("amd64",), without="it is for machines with an operating system")
+      for name, adds, flags in OPENSSL),
+    *ml_dsa(44, 2420),
+    *ml_dsa(65, 3309),
+    signature("FN-DSA-512", "c-fn-dsa", "fndsa.c", 666, FN_DSA_C, SHA3, targets=NOT_AVR,
+              without="it does not compile where an int has 16 bits"),
+    signature("FN-DSA-512", "c-fn-dsa, assembly", "fndsa.c", 666, FN_DSA_C, FN_DSA_M4, SHA3_M4,
+              **M4_ALONE),
+)
+AGREEMENTS = (
+    *micro_ecc(ecdh, "ECDH secp256k1", "ecdh.c", 64, "secp256k1"),
+    *micro_ecc(ecdh, "ECDH P-256", "ecdh.c", 64, "secp256r1"),
+    ecdh("ECDH P-256", "P256-Cortex-M4", "ecdh.c", 64, P256_M4, **M4_ALONE),
+    ecdh("X25519", "Monocypher", "x25519.c", 32, MONOCYPHER),
+    *ml_kem(512, 768),
+    *ml_kem(768, 1088),
+    *ml_kem(1024, 1568),
+)
+
+SCHEMES: tuple[Scheme, ...] = (
+    check("Adler-32", "adler.c", 4),
+    check("CRC-16", "crc.c", 2, "-DCRC16"),
+    check("CRC-32, bitwise", "crc.c", 4, "-DCRC32_BITWISE"),
+    check("CRC-32, table of 64 bytes", "crc.c", 4, "-DCRC32_NIBBLE"),
+    check("CRC-32, table of 1 kB", "crc.c", 4, "-DCRC32_TABLE"),
+    mac("SipHash-2-4", "ours", "siphash.c"),
+    mac("Chaskey-12", "ours", "chaskey.c"),
+    mac("Ascon-PrfShort", "ours", "ascon.c", flags=("-DASCON_SHORT",)),
+    mac("Ascon-AEAD128", "ours", "ascon.c"),
+    mac("HMAC-SHA-256", "BearSSL", "hmac.c", BEARSSL_SHA256),
+    mac("AES-128-CMAC", "BearSSL", "cmac.c",
+        Code("bearssl", ("src/symcipher/aes_ct.c", "src/symcipher/aes_ct_enc.c",
+                         "src/codec/dec32le.c", "src/codec/enc32le.c"), ("inc", "src"))),
+    form("Dumpulse", "ours", "own.c", Code("", ("dumpulse.c",))),
+    form("CBOR", "TinyCBOR", "tinycbor.c",
+         Code("tinycbor", ("src/cborencoder.c", "src/cborparser.c"), ("src",))),
+    form("CBOR", "libcbor", "libcbor.c",
+         Code("libcbor", tuple(f"src/{name}.c" for name in (
+             "allocators", "cbor", "cbor/arrays", "cbor/bytestrings", "cbor/callbacks",
+             "cbor/common", "cbor/encoding", "cbor/floats_ctrls", "cbor/ints", "cbor/maps",
+             "cbor/serialization", "cbor/streaming", "cbor/strings", "cbor/tags",
+             "cbor/internal/builder_callbacks", "cbor/internal/encoders", "cbor/internal/loaders",
+             "cbor/internal/memory_utils", "cbor/internal/stack", "cbor/internal/unicode")),
+             ("src",), (f"-I{CONFIG}", "-DEIGHT_BYTE_SIZE_T")),
+         targets=("amd64",), without=ALLOCATES, runs=HEAP),
+    form("Protobuf", "nanopb", "nanopb.c",
+         Code("nanopb", ("pb_common.c", "pb_encode.c", "pb_decode.c")),
+         Code("", ("lab/c/protobuf/message.pb.c",), ("lab/c/protobuf",))),
+    form("MessagePack", "libmpack", "libmpack.c",
+         Code("libmpack", ("src/core.c", "src/conv.c"), ("src",))),
+    form("MessagePack", "msgpack-c", "msgpack.c",
+         Code("msgpack-c", ("src/objectc.c", "src/unpack.c", "src/zone.c"), ("include", "cmake"),
+              (f"-I{CONFIG}", f"-I{CONFIG}/msgpack", "-DMSGPACK_ENDIAN_BIG_BYTE=0",
+               "-DMSGPACK_ENDIAN_LITTLE_BYTE=1")),
+         targets=("amd64",), without=ALLOCATES, runs=HEAP),
+    form("JSON", "ours and jsmn", "jsmn.c", Code("jsmn", ())),
+    form("JSON", "cJSON", "cjson.c", Code("cjson", ("cJSON.c",)), targets=("amd64",),
+         without=ALLOCATES, runs=HEAP),
+    form("XML", "printf and expat", "expat.c",
+         Code("expat", ("expat/lib/xmlparse.c", "expat/lib/xmlrole.c", "expat/lib/xmltok.c"),
+              ("expat/lib",), (f"-I{CONFIG}",)),
+         targets=("amd64", "Cortex-M4", "Cortex-M0+"), runs=HEAP, without=TOO_BIG,
+         by_target={name: ("-DHEAP_BYTES=9216",) for name in BARE_CHIPS},
+         link={name: ("--specs=nosys.specs",) for name in BARE_CHIPS}),
+    Scheme("SHA-256", "BearSSL", "hash", "sha256.c", (Step("hash", lengths=(8, KILOBYTE)),), 0,
+           code=(BEARSSL_SHA256,)),
+    *SIGNATURES,
+    *AGREEMENTS,
+)

@@ -1,0 +1,156 @@
+"""Fetches the third-party code of sources.tsv into build/lab/sources, and checks its hashes.
+
+    python -m lab.sources
+
+Each comes from its registry by the registry's own client: cargo, apt-get, pip. What is there
+already is not fetched again. SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from sim.targets import BUILD, run, scratch
+
+TABLE = Path(__file__).with_name("sources.tsv")
+FOLDER = BUILD / "lab" / "sources"
+READY = "ready"  # a file with the hash, written last of all
+
+
+@dataclass(frozen=True)
+class Source:
+    kind: str
+    name: str
+    version: str
+    sha256: str
+    licence: str
+
+    @property
+    def folder(self) -> Path:
+        return FOLDER / self.name
+
+
+@functools.cache
+def table() -> dict[str, Source]:
+    rows = [line.split("\t") for line in TABLE.read_text().splitlines()
+            if line and not line.startswith("#")]
+    return {source.name: source for source in (Source(*row) for row in rows)}
+
+
+def installed(client: str) -> str | None:
+    """Where a client is. rustup puts cargo where only a shell of its user looks."""
+    return shutil.which(client) or shutil.which(client, path=Path.home() / ".cargo" / "bin")
+
+
+def of_cargo(source: Source, folder: Path) -> Path:
+    """The crate, from where cargo keeps what it has downloaded. What it depends on is not used."""
+    (folder / "src").mkdir()
+    (folder / "src" / "lib.rs").touch()
+    (folder / "Cargo.toml").write_text(
+        '[package]\nname = "lab-sources"\nversion = "0.0.0"\nedition = "2018"\n\n[dependencies]\n'
+        f'{source.name} = "={source.version}"\n')
+    run([installed("cargo"), "fetch", "--quiet"], cwd=folder)
+    home = Path(os.environ.get("CARGO_HOME") or Path.home() / ".cargo")
+    kept = home.glob(f"registry/cache/*/{source.name}-{source.version}.crate")
+    return one(source, sorted(kept, key=lambda file: file.stat().st_mtime)[-1:])
+
+
+def deb_src_lists(into: Path, suite: str) -> None:
+    """This machine's own package sources, of source packages; or those of another suite."""
+    own = re.search(r"^VERSION_CODENAME=(\w+)", Path("/etc/os-release").read_text(), re.M)
+    if own is None:
+        raise SystemExit("sources: /etc/os-release names no release of Debian")
+    parts = into / "parts"
+    parts.mkdir()
+    etc = Path("/etc/apt")
+    for file in [etc / "sources.list", *sorted((etc / "sources.list.d").glob("*"))]:
+        if file.suffix == ".sources":
+            lines = ["Types: deb-src" if line.startswith("Types:") else line
+                     for line in file.read_text().splitlines()]
+        elif file.suffix == ".list" and file.exists():
+            lines = [line.replace("deb ", "deb-src ", 1) for line in file.read_text().splitlines()
+                     if line.startswith("deb ")]
+        else:
+            continue
+        text = "\n".join(lines) + "\n"
+        (parts / file.name).write_text(text.replace(f" {own[1]}", f" {suite or own[1]}"))
+
+
+def of_debian(source: Source, folder: Path, suite: str = "") -> Path:
+    """The upstream archive, which apt-get has checked against the signed list of packages.
+
+    A version without Debian's revision stands for all revisions: security brings new ones."""
+    deb_src_lists(folder, suite)
+    (folder / "lists" / "partial").mkdir(parents=True)
+    apt = ["apt-get", "-q", "-o", "Dir::Etc::sourcelist=/dev/null",
+           "-o", f"Dir::Etc::sourceparts={folder}/parts", "-o", f"Dir::State::lists={folder}/lists",
+           "-o", "APT::Sandbox::User=root", "-o", "APT::Update::Error-Mode=any"]
+    run([*apt, "update"], cwd=folder)
+    wanted = f"{source.name}={source.version}" if "-" in source.version else source.name
+    run([*apt, "source", "--download-only", "--tar-only", wanted], cwd=folder)
+    return one(source, list(folder.glob(f"{source.name}_*.orig.tar.*")))
+
+
+def of_pip(source: Source, folder: Path) -> Path:
+    """pip runs code of a package to learn its name. So pip, too, checks the hash before that."""
+    wanted = folder / "wanted.txt"
+    wanted.write_text(f"{source.name}=={source.version} --hash=sha256:{source.sha256}\n")
+    run([sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check",
+         "--no-deps", "--no-binary", ":all:", "--dest", folder, "--requirement", wanted])
+    return one(source, list(folder.glob("*.tar.gz")))
+
+
+def one(source: Source, archives: list[Path]) -> Path:
+    if len(archives) != 1:
+        raise SystemExit(f"sources: {source.name}: one archive is expected, not {len(archives)}")
+    return archives[0]
+
+
+CLIENTS: dict[str, tuple[str, Callable[[Source, Path], Path]]] = {
+    "crate": ("cargo", of_cargo), "deb": ("apt-get", of_debian), "sdist": ("pip", of_pip),
+    "trixie": ("apt-get", functools.partial(of_debian, suite="trixie"))}
+
+
+def fetched(name: str) -> Path:
+    """The folder of a source, fetched if it is not there. Nothing is unpacked before its hash has
+    been compared."""
+    source = table()[name]
+    ready = source.folder / READY
+    if ready.exists() and ready.read_text() == source.sha256:
+        return source.folder
+    client, fetch = CLIENTS[source.kind]
+    if client != "pip" and installed(client) is None:
+        raise SystemExit(f"sources: {name} {source.version} is fetched by {client}, "
+                         "which is not installed")
+    print(f"sources: fetching {name} {source.version} by {client}", file=sys.stderr)
+    with scratch() as folder:
+        archive = fetch(source, Path(folder))
+        sha256 = hashlib.sha256(archive.read_bytes()).hexdigest()
+        if sha256 != source.sha256:
+            raise SystemExit(f"sources: {archive.name} has the SHA-256 {sha256}, "
+                             f"and must have {source.sha256}")
+        shutil.rmtree(source.folder, ignore_errors=True)
+        source.folder.mkdir(parents=True)
+        run(["tar", "-xf", archive, "-C", source.folder, "--strip-components=1",
+             "--no-same-owner"])
+    ready.write_text(source.sha256)
+    return source.folder
+
+
+def main() -> None:
+    for source in table().values():
+        fetched(source.name)
+        print(f"{source.kind:<6} {source.name:<20} {source.version:<14} "
+              f"{source.sha256[:16]}…  {source.licence}")
+
+
+if __name__ == "__main__":
+    main()

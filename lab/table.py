@@ -1,0 +1,66 @@
+"""The counts of counts.tsv as a table for each family.     make lab-table
+
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+from lab import counts
+from lab.counts import Count
+from lab.schemes import SCHEMES, Scheme
+from lab.targets import MACHINES
+
+HEADS = ("amd64", "M4", "M0+", "AVR")  # of MACHINES
+TITLES = {  # formats have a table of their own: make lab-formats
+    "check": "Checks, of the 4 bytes of a heartbeat",
+    "MAC": "MACs, of the 4 bytes of a heartbeat, with a tag of 8 bytes",
+    "hash": "Hash",
+    "signature": "Signatures",
+    "key agreement": "Key agreement",
+}
+MARKS = {"ATmega328P": " ", "ATmega1284P": "+"}  # the chip that ran it; another one: "*"
+LEFT_OUT = "refuse"  # it costs nearly what accept or verify does; counts.tsv has it
+
+
+def short(number: int) -> str:
+    """Six digits say enough of it; counts.tsv has them all."""
+    millions = number / 1e6
+    return f"{number:,}" if millions < 1 else f"{millions:,.{2 if millions < 100 else 0}f} M"
+
+
+def row(name: str, step: str, length: int, found: dict[str, Count]) -> str:
+    avr = found.get("ATmega328P")
+    mark = MARKS.get(avr.chip, "*") if avr else " "
+    cells = [short(found[machine].mean) if machine in found else "-" for machine in MACHINES]
+    sizes = [f"{size:,}" for size in (avr.flash, avr.ram + avr.stack)] if avr else ["-", "-"]
+    return (f"{name:<34}{step:<12}{length or '':>5}" + "".join(f"{cell:>8}" for cell in cells)
+            + mark + "".join(f"{size:>7}" for size in sizes))
+
+
+def rows(scheme: Scheme, known: dict[tuple[str, ...], Count]) -> list[str]:
+    lines: list[str] = []
+    for step in scheme.steps:
+        for length in () if step.name == LEFT_OUT else step.lengths:
+            found = {name: known[key] for name in MACHINES
+                     if (key := (scheme.name, scheme.by, step.name, str(length), name)) in known}
+            lines.append(row("" if lines else scheme.title, step.name, length, found))
+    return lines
+
+
+def main() -> None:
+    known = counts.read()
+    for family, title in TITLES.items():
+        print(f"{title}\n{'':<46}{'bytes':>5}" + "".join(f"{name:>8}" for name in HEADS)
+              + f"{'flash':>8}{'RAM':>7}")
+        for scheme in SCHEMES:
+            if scheme.family == family:
+                print("\n".join(rows(scheme, known)))
+        print()
+    print("amd64, M4 and M0+: instructions. AVR: cycles, and the flash and the RAM (static and\n"
+          "stack) that the step needs there. What is random: the mean.\n"
+          "+: run on an ATmega1284P, as an ATmega328P has too little. *: run on an AVR with 63 KB\n"
+          "of RAM, which nobody makes. -: not brought there; lab/schemes.py says why.")
+
+
+if __name__ == "__main__":
+    main()

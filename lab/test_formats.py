@@ -1,0 +1,133 @@
+"""The messages of lab/c/format.h by Python's own encoders: what every image must make.
+
+An image compares each message with its length and CRC-32 in lab/schemes.py; here these are
+compared with the bytes that others make. SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Callable, Mapping
+from typing import Any
+from xml.etree import ElementTree
+
+import cbor2
+import msgpack
+import pytest
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+from lab import counts, formats, schemes
+from lab.counts import Count
+
+HEARTBEAT = {"var": 42, "sender": 99, "val": 77}
+REPORT = [{"time": i * 991, "sender": 100 + i, "val": i * 37 % 256} for i in range(64)]
+LIST = [{"id": number, "name": name, "amount": amount} for number, name, amount in (
+    (1, "boiler", 215), (2, "freezer", -40), (17, 'pump "2"', 998), (300, "pressure", 1013250),
+    (301, "fan & light", 4512), (4095, "door", 0), (70000, "probe", -273150),
+    (70001, "meter, north", 65536), (16777216, "counter", 2147483647),
+    (4294967295, "last", -2147483647))]
+VALUES: dict[str, Any] = {"heartbeat": HEARTBEAT, "report": REPORT, "list": LIST}
+
+
+def own(what: str) -> bytes:
+    if what == "heartbeat":
+        summed = bytes([0xF1, *HEARTBEAT.values()])
+    else:
+        summed = b"".join(struct.pack(">HBB", *entry.values()) for entry in REPORT)
+    return struct.pack(">I", zlib.adler32(summed)) + summed
+
+
+def compact(what: str) -> object:
+    """Arrays where all is numbers; names only in the list."""
+    if what == "heartbeat":
+        return list(HEARTBEAT.values())
+    return LIST if what == "list" else [list(entry.values()) for entry in REPORT]
+
+
+def as_json(what: str) -> bytes:
+    return json.dumps(VALUES[what], separators=(",", ":")).encode()
+
+
+def as_xml(what: str) -> bytes:
+    def element(name: str, values: Mapping[str, object]) -> ElementTree.Element:
+        return ElementTree.Element(name, {key: str(value) for key, value in values.items()})
+
+    root = element("hb", HEARTBEAT) if what == "heartbeat" else ElementTree.Element(what)
+    if what != "heartbeat":
+        root.extend(element("e" if what == "report" else "r", values) for values in VALUES[what])
+    return ElementTree.tostring(root).replace(b" />", b"/>")
+
+
+def messages() -> dict[str, type[Any]]:
+    """lab/c/message.proto, without a compiler."""
+    uint32, text, sint32, nested = 13, 9, 17, 11  # numbers of types in descriptor.proto
+    once, often = 1, 3
+    file = descriptor_pb2.FileDescriptorProto(name="message.proto", syntax="proto3")
+    for message, fields in {
+            "Heartbeat": (("var", uint32, ""), ("sender", uint32, ""), ("val", uint32, "")),
+            "Entry": (("time", uint32, ""), ("sender", uint32, ""), ("val", uint32, "")),
+            "Report": (("entries", nested, "Entry"),),
+            "Record": (("id", uint32, ""), ("name", text, ""), ("amount", sint32, "")),
+            "List": (("records", nested, "Record"),)}.items():
+        described = file.message_type.add(name=message)
+        for number, (name, kind, of) in enumerate(fields, start=1):
+            field = described.field.add(name=name, number=number, type=kind,
+                                        label=often if of else once)
+            if of:
+                field.type_name = f".{of}"
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return {name: message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
+            for name in ("Heartbeat", "Report", "List")}
+
+
+def protobuf(what: str) -> bytes:
+    made = messages()[what.title()]
+    fields: dict[str, dict[str, Any]] = {
+        "heartbeat": HEARTBEAT, "report": {"entries": REPORT}, "list": {"records": LIST}}
+    return bytes(made(**fields[what]).SerializeToString(deterministic=True))
+
+
+ENCODERS: dict[str, Callable[[str], bytes]] = {
+    "Dumpulse": own, "CBOR": lambda what: cbor2.dumps(compact(what)), "Protobuf": protobuf,
+    "MessagePack": lambda what: bytes(msgpack.packb(compact(what))), "JSON": as_json, "XML": as_xml}
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_messages_are_as_others_encode_them(name: str) -> None:
+    made = [(what, ENCODERS[name](what)) for what in VALUES if (name, what) != ("Dumpulse", "list")]
+    assert schemes.WIRE[name] == tuple((what, len(wire), zlib.crc32(wire)) for what, wire in made)
+
+
+def test_every_format_has_an_encoder() -> None:
+    assert {one.name for one in schemes.SCHEMES if one.family == "format"} == set(ENCODERS)
+
+
+def counted(by: str, make: int, read: int, target: str) -> list[Count]:
+    scheme = next(one for one in schemes.SCHEMES if one.family == "format" and one.by == by)
+    return [Count(scheme.name, by, f"{step}_list", 300, target, cost, cost, cost, 0, 0, 0, target)
+            for step, cost in (("make", make), ("read", read), ("refuse", 1))]
+
+
+def test_the_order_and_where_it_turns_round() -> None:
+    each = [*counted("TinyCBOR", 10, 10, "amd64"), *counted("nanopb", 5, 16, "amd64"),
+            *counted("cJSON", 1, 1, "amd64"),
+            *counted("TinyCBOR", 40, 1, "Cortex-M4"), *counted("nanopb", 10, 30, "Cortex-M4")]
+    found = {count.key: count for count in each}
+    assert [cost.both for cost in formats.costs(found, "list", "amd64")] == [2, 20, 21]
+    assert formats.turned(found, "list", "Cortex-M4") == [("CBOR, TinyCBOR", "Protobuf, nanopb")]
+    assert formats.turned(found, "list", "Cortex-M0+") == []
+    page = "\n".join(formats.page(found))
+    assert "list on Cortex-M4: Protobuf, nanopb before CBOR, TinyCBOR" in page
+
+
+def test_each_format_has_been_counted_where_it_runs() -> None:
+    found = counts.read()
+    for scheme in schemes.SCHEMES:
+        if scheme.family == "format":
+            for target in scheme.targets:
+                for step in scheme.steps:
+                    key = (scheme.name, scheme.by, step.name, str(*step.lengths), target)
+                    assert key in found, key

@@ -1,0 +1,298 @@
+"""The lab's own arithmetic, and that what it says of a program is true.
+
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lab import answer, counts, energy, published, schemes, sources, targets, wire
+from lab.counts import Count
+from lab.schemes import SCHEMES, Scheme, Step
+from sim.targets import ROOT
+
+
+def lab(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", *words], cwd=ROOT, capture_output=True, text=True,
+                          check=False)
+
+
+def image_of(source: Path, machine: targets.Machine, run: str, *, right: str = "true",
+             beside: str = "", size: bool = False) -> Path:
+    """A program whose only step does this; `beside` are its variables."""
+    source.write_text('#include "operation.h"\nSTEP(one)\n'
+                      'void one_prepare(unsigned n) { (void)n; }\n'
+                      f'{beside}\nvoid one_run(void) {{ {run} }}\n'
+                      f'bool one_right(void) {{ return {right}; }}\n')
+    scheme = Scheme(source.stem, "a test", "null", str(source), (Step("one"),), 0)
+    return counts.Builder(scheme, machine, machine.name).image(scheme.steps[0], 4, size=size)
+
+
+def test_every_step_of_every_scheme_has_its_counts_and_nothing_else_has() -> None:
+    expected = {(scheme.name, scheme.by, step.name, str(length), target) for scheme in SCHEMES
+                for step in scheme.steps for length in step.lengths for target in scheme.targets}
+    assert set(counts.read()) == expected
+
+
+def test_what_is_deterministic_has_one_cost() -> None:
+    random = {(scheme.name, scheme.by, step.name) for scheme in SCHEMES for step in scheme.steps
+              if step.random}
+    for count in counts.read().values():
+        assert 0 < count.least <= count.mean <= count.most
+        assert count.least == count.most or count.key[:3] in random, count
+
+
+def test_a_scheme_of_which_part_is_elsewhere_says_why() -> None:
+    for scheme in SCHEMES:
+        assert bool(scheme.without) == (set(scheme.targets) != set(schemes.EVERYWHERE)), scheme.key
+
+
+@pytest.mark.parametrize("target", targets.MACHINES)
+def test_a_loop_of_known_length_is_counted_exactly(target: str, tmp_path: Path) -> None:
+    """The same loop of 1,000 and of 2,000 rounds differs by 1,000 times what a round takes."""
+    cost = {}
+    machine = targets.MACHINES[target]
+    for rounds in (1000, 2000):
+        first, second = machine.runs(image_of(
+            tmp_path / "loop.c", machine,
+            f'for (unsigned i = 0; i < {rounds}; i++) __asm__ volatile("nop");'))
+        assert first == second
+        cost[rounds] = first.cost
+    per_round = {"amd64": 3, "Cortex-M4": 3, "Cortex-M0+": 4, "ATmega328P": 5}[target]
+    assert abs(cost[2000] - cost[1000] - 1000 * per_round) <= 2
+
+
+def test_a_step_that_does_not_do_its_work_ends_the_program(tmp_path: Path) -> None:
+    for machine in targets.MACHINES.values():
+        image = image_of(tmp_path / "wrong.c", machine, "", right="false")
+        with pytest.raises(SystemExit, match="did not do its work"):
+            machine.runs(image)
+
+
+def test_a_stack_that_meets_the_variables_is_seen(tmp_path: Path) -> None:
+    def deep(machine: targets.Machine) -> Path:
+        return image_of(tmp_path / "deep.c", machine,
+                        "volatile uint8_t more[900]; more[0] = own[0]; own[1] = more[899];",
+                        beside="static volatile uint8_t own[1200];")
+
+    machine = targets.MACHINES["ATmega328P"]
+    with pytest.raises(targets.DoesNotFit):
+        machine.runs(deep(machine))
+    larger = targets.LARGER["ATmega328P"][0]
+    run, _ = larger.runs(deep(larger))
+    assert 900 <= run.stack < 910
+
+
+def test_what_the_lab_adds_to_an_image_is_no_part_of_its_size(tmp_path: Path) -> None:
+    def sizes(name: str) -> tuple[int, int]:
+        found = targets.size(image_of(
+            tmp_path / "size.c", targets.MACHINES["ATmega328P"], f"{name}[0] = 1;",
+            beside=f"volatile uint8_t {name}[100];", size=True))
+        return found.own_flash, found.own_ram
+
+    flash, ram = sizes("lab_buffer")
+    assert sizes("buffer") == (flash, ram + 100)
+
+
+def test_a_moved_figure_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = counts.FILE.read_text()
+    key = ("CRC-16", "ours", "make", "4", "Cortex-M0+")
+    count = counts.parse(text)[key]
+    changed = tmp_path / "counts.tsv"
+    costs = f"Cortex-M0+\t{count.least}\t{count.mean}\t{count.most}\t"
+    changed.write_text(text.replace(f"{costs}{count.flash}\t", f"{costs}{count.flash + 1}\t"))
+    assert changed.read_text() != text
+    monkeypatch.setattr(counts, "FILE", changed)
+    monkeypatch.setattr(sys, "argv", ["counts", "--only", "CRC-16", "--target", "Cortex-M0+"])
+    says = rf"make 4 bytes, Cortex-M0\+: flash was {count.flash + 1} and is {count.flash}"
+    with pytest.raises(SystemExit, match=rf"CRC-16 \(ours\), {says}"):
+        counts.main()
+
+
+def test_bits_on_a_bus() -> None:
+    """An empty frame has 47 bits with its pause, 34 of which may be stuffed, one in four."""
+    assert answer.can_bits(8) == 47 + 64 + 24
+    assert answer.can_bits(12) == answer.can_bits(8) + 47 + 32 + 16
+    assert answer.can_bits(16) == 2 * answer.can_bits(8)
+
+
+def test_years_of_a_battery() -> None:
+    """225 mAh at 10 µA last 22,500 hours, if nothing else takes any."""
+    lossless = energy.Battery("a test", 225, 3.0, 0.0)
+    assert energy.years(lossless, 0, 1, 10) == pytest.approx(22_500 / 24 / 365.25)
+    assert energy.years(lossless, 30e-6, 1, 10) == pytest.approx(22_500 / 24 / 365.25 / 2)
+    lossy = energy.Battery("a test", 225, 3.0, 0.5)
+    assert energy.years(lossy, 0, 1, 1e-9) == pytest.approx(2, rel=1e-3)
+
+
+def test_every_heartbeat_has_its_row() -> None:
+    said = lab("lab.answer")
+    assert said.returncode == 0, said.stderr
+    named = {scheme.title for scheme in SCHEMES
+             if {"make", "sign"} & {step.name for step in scheme.steps}
+             and scheme.family != "format" and "ATmega328P" in scheme.targets}
+    assert named <= {line[:33].rstrip() for line in said.stdout.splitlines()}
+    assert max(map(len, said.stdout.splitlines())) <= 100
+
+
+@pytest.mark.parametrize("words, says", [
+    (["--every", "3x"], "a time is wanted"), (["--every", "0s"], "a time is wanted"),
+    (["--target", "z80"], "there is a model of the energy of"),
+    (["--sleep", "nan"], "a number above 0"), (["--bitrate", "-1"], "a number above 0"),
+    (["--battery", "lemon"], "invalid choice"), (["x"], "unrecognized")])
+def test_bad_arguments_are_refused(words: list[str], says: str) -> None:
+    said = lab("lab.answer", *words)
+    assert said.returncode == 2 and says in said.stderr, said
+
+
+def test_a_fit_is_the_median() -> None:
+    fitted = published.fit([(1e6, 1e-3), (2e6, 2e-3), (1e6, 3e-3)])
+    assert fitted.nanojoules == pytest.approx(1.0)
+
+
+def test_modelled_joules_are_like_the_published_ones_or_say_why_not() -> None:
+    said = lab("lab.published")
+    assert said.returncode == 0, said.stderr
+    assert "not explained" not in said.stdout
+    assert re.search(r"^189 operations of 63 schemes", said.stdout)
+
+
+def test_a_count_that_is_no_number_is_refused() -> None:
+    with pytest.raises(ValueError):
+        counts.parse("a\tb\tc\t4\tamd64\tx\t1\t1\t1\t1\t1\tamd64\n")
+    assert isinstance(next(iter(counts.read().values())), Count)
+
+
+def test_a_node_needs_the_stack_of_its_deepest_step() -> None:
+    """AES makes its key's schedule on the stack, deeper than it checks a message."""
+    known = counts.read()
+    scheme = next(scheme for scheme in SCHEMES if scheme.name == "AES-128-CMAC")
+    found = answer.of_heartbeat(scheme, "ATmega328P", answer.VERIFIES, known)
+    stacks = {step: known[scheme.name, scheme.by, step, length, "ATmega328P"].stack
+              for step, length in (("key", "0"), ("accept", "4"))}
+    assert found and found.stack == stacks["key"] > stacks["accept"]
+
+
+def test_an_archive_is_not_unpacked_before_its_hash_is_right(
+        monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "inside").mkdir()
+    (tmp_path / "inside" / "file.c").write_text("int right;\n")
+    archive = tmp_path / "right-1.crate"
+    subprocess.run(["tar", "-czf", archive, "-C", tmp_path, "inside"], check=True)
+    right = sources.Source("crate", "right", "1",
+                           hashlib.sha256(archive.read_bytes()).hexdigest(), "MIT")
+    monkeypatch.setattr(sources, "FOLDER", tmp_path / "sources")
+    monkeypatch.setattr(sources, "table", lambda: {"right": right})
+    monkeypatch.setattr(sources, "CLIENTS", {"crate": ("pip", lambda source, folder: archive)})
+    good = archive.read_bytes()
+    archive.write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
+    says = f"right-1.crate has the SHA-256 .*must have {right.sha256}"
+    with pytest.raises(SystemExit, match=says):
+        sources.fetched("right")
+    assert not right.folder.exists()
+    archive.write_bytes(good)
+    assert (sources.fetched("right") / "file.c").read_text() == "int right;\n"
+    archive.unlink()
+    assert sources.fetched("right") == right.folder  # and is not fetched again
+
+
+def test_what_cargo_keeps_is_compared_with_the_table(monkeypatch: pytest.MonkeyPatch,
+                                                     tmp_path: Path) -> None:
+    """cargo trusts what it has downloaded before; the lab does not."""
+    kept = tmp_path / "registry" / "cache" / "a-registry" / "any-1.crate"
+    kept.parent.mkdir(parents=True)
+    kept.write_bytes(b"tampered")
+    monkeypatch.setenv("CARGO_HOME", str(tmp_path))
+    monkeypatch.setattr(sources, "run", lambda command, cwd: "")
+    monkeypatch.setattr(sources, "FOLDER", tmp_path / "sources")
+    wanted = sources.Source("crate", "any", "1", "0" * 64, "MIT")
+    monkeypatch.setattr(sources, "table", lambda: {"any": wanted})
+    monkeypatch.setattr("shutil.which", lambda client: client)
+    with pytest.raises(SystemExit, match="any-1.crate has the SHA-256 "
+                                         + hashlib.sha256(b"tampered").hexdigest()):
+        sources.fetched("any")
+
+
+def test_a_missing_client_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sources, "FOLDER", tmp_path)
+    monkeypatch.setattr("shutil.which", lambda client, path=None: None)
+    with pytest.raises(SystemExit, match="is fetched by cargo, which is not installed"):
+        sources.fetched("micro-ecc-sys")
+
+
+def test_no_process_is_left_when_no_network_can_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+    begin = subprocess.Popen
+
+    def begun(words: list[str]) -> subprocess.Popen[bytes]:
+        started.append(begin(["sleep", "60"]))
+        return started[-1]
+
+    def refused(*_: object) -> int:
+        raise SystemExit("no network")
+
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr("subprocess.Popen", begun)
+    monkeypatch.setattr(wire.Wire, "end", refused)
+    with pytest.raises(SystemExit, match="no network"):
+        wire.Wire(0)
+    assert started and all(process.returncode is not None for process in started)
+
+
+def test_instructions_may_differ_by_a_thousandth_and_nothing_else_may() -> None:
+    """These two were counted on two days. Rounded to four digits they would differ."""
+    calls, instructions = (("lab-wire", "a way", what) for what in ("system calls", "instructions"))
+    before = {calls: "3000", instructions: "172954"}
+    assert wire.steady(before, {calls: "3000", instructions: "172898"}) == before
+    for moved in ({calls: "3001", instructions: "172954"}, {calls: "3000", instructions: "173128"},
+                  {instructions: "172954"}):
+        assert wire.steady(before, moved) != before
+
+
+def test_bare_acknowledgements_are_told_apart() -> None:
+    def packet(protocol: int, flags: int, data: bytes) -> bytes:
+        return bytes([0x45, *bytes(8), protocol, *bytes(10)]) + bytes(
+            [*bytes(12), 0x80, flags, *bytes(18)]) + data
+
+    assert wire.is_bare_acknowledgement(packet(6, 0x10, b""))
+    for protocol, flags, data in ((6, 0x10, b"x"), (6, 0x12, b""), (6, 0x11, b""), (17, 0x10, b"")):
+        assert not wire.is_bare_acknowledgement(packet(protocol, flags, data))
+
+
+@pytest.mark.parametrize("times, differs, mark", [
+    (1.0, "", ""), (1.24, "", ""), (1.26, "", "not explained"), (0.79, "", "not explained"),
+    (1.26, "why", "why"), (1.0, "why", "")])
+def test_joules_that_differ_are_explained_or_said_not_to_be(times: float, differs: str,
+                                                            mark: str) -> None:
+    """Of 1,000,000 instructions, published with so many times the model's joules."""
+    joules = 1e6 * energy.MODELS[published.TARGET].nanojoules * 1e-9 * times
+    operation = published.Operation("A", "Sign", 1_000_000, joules)
+    line = published.comparison([(operation, 1_000_000, differs)])[1]
+    assert float(line[64:71]) == pytest.approx(1 / times, abs=0.005)
+    assert line[80:].strip() == mark
+
+
+def test_every_pair_of_schemes_that_the_lab_has_is_compared() -> None:
+    has = {(scheme.name, scheme.by) for scheme in SCHEMES if published.TARGET in scheme.targets}
+    expected = {theirs for theirs, ours, by, _ in published.PAIRS if (ours, by) in has}
+    assert {operation.scheme for operation, _, _ in published.counted()} == expected
+
+
+@pytest.mark.parametrize("module", ["answer", "published", "studies", "table"])
+def test_a_table_has_lines_of_at_most_100_columns(module: str) -> None:
+    said = lab(f"lab.{module}")
+    assert said.returncode == 0 and max(map(len, said.stdout.splitlines())) <= 100, said
+
+
+@pytest.mark.parametrize("words", [["--draw", "--every", "2s"], ["--fits", "--every", "2s"],
+                                   ["--every", f"0.{'0' * 322}1ms"], ["--every", f"{'9' * 400}s"]])
+def test_options_that_cannot_be_obeyed_are_refused(words: list[str]) -> None:
+    said = lab("lab.answer", *words)
+    assert said.returncode == 2 and "Traceback" not in said.stderr, said

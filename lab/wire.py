@@ -1,0 +1,344 @@
+"""What sending costs: bytes, packets, instructions, system calls, round trips.     make lab-wire
+
+    python -m lab.wire [--write | --kept]
+
+A client and a server run in two network namespaces. The wire between them is this program: it
+counts each packet of both directions, from its IP header on, and can delay them. Needs root.
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import fcntl
+import hashlib
+import heapq
+import os
+import re
+import select
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ed25519
+
+from bench import callgrind, figures
+from lab.energy import NETWORK_MILLIJOULES_A_BYTE
+from sim.targets import BUILD, ROOT, run
+
+FILE = Path(__file__).with_name("wire.tsv")
+SOURCE = Path(__file__).parent / "net" / "wire.c"
+IN_PYTHON = SOURCE.with_name("wire_new.py")
+NEAR, FAR, PORT = "10.7.0.1", "10.7.0.2", 7000
+DELAY = 0.035  # seconds each way, from New York to London
+QUIET = 0.3  # seconds without a packet, after which there will be no more
+PATIENCE = 60.0  # seconds
+REPEATED = 5
+SLACK = 0.001  # the share by which instructions may differ from day to day
+HEAD = "# What sending costs: make lab-wire ARGS=--write makes this file.\n# way\twhat\tcount\n"
+TUNSETIFF, IFF_TUN, IFF_NO_PI = 0x400454CA, 0x0001, 0x1000
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a message is sent. The group is that of a TLS key exchange."""
+
+    name: str
+    protocol: str
+    group: str = ""
+    in_python: bool = False  # then instructions and system calls would be Python's, too
+
+    def program(self, folder: Path) -> list[object]:
+        return [sys.executable, IN_PYTHON] if self.in_python else [folder / "wire"]
+
+
+WAYS = (Way("a heartbeat, UDP", "udp"), Way("1 kB, TCP", "tcp"),
+        Way("1 kB, TLS 1.3, P-256", "tls", "P-256"), Way("1 kB, TLS 1.3, X25519", "tls", "X25519"),
+        Way("1 kB, TLS 1.3, ML-KEM", "tls", "X25519MLKEM768", in_python=True))
+COLUMNS = ("bytes there", "bytes back", "packets there", "packets back", "round trips",
+           "instructions", "system calls")
+WIDTHS = (7, 6, 6, 5, 7, 12, 8)
+Row = dict[str, int]
+
+
+def is_bare_acknowledgement(packet: bytes) -> bool:
+    """Of TCP, with no data, and neither the first nor the last of a connection. How many there are
+    depends on which of two timers is first."""
+    header = (packet[0] & 0xF) * 4
+    if packet[9] != socket.IPPROTO_TCP:
+        return False
+    data_at = header + (packet[header + 12] >> 4) * 4
+    return len(packet) == data_at and packet[header + 13] == 0x10
+
+
+def has_own_network(process: int) -> bool:
+    try:
+        return os.readlink(f"/proc/{process}/ns/net") != os.readlink("/proc/self/ns/net")
+    except OSError:  # it has just ended
+        return False
+
+
+class Wire:
+    """Two namespaces, and the packets between them."""
+
+    def __init__(self, delay: float) -> None:
+        if os.geteuid() != 0:
+            raise SystemExit("lab-wire: only root may make network namespaces: run it as root")
+        self.delay = delay
+        self.holders: list[subprocess.Popen[bytes]] = []
+        self.ends: list[int] = []
+        self.counted = [[0, 0], [0, 0]]  # by the end that sends: packets, bytes
+        self.last = time.monotonic()
+        self.over = False
+        self.thread = threading.Thread(target=self.relay)
+        try:
+            for number, address in enumerate((NEAR, FAR)):
+                self.holders.append(subprocess.Popen(["unshare", "--net", "sleep", "infinity"]))
+                self.ends.append(self.end(self.holders[-1], address, number))
+        except BaseException:
+            self.close()
+            raise
+        self.thread.start()
+
+    def end(self, holder: subprocess.Popen[bytes], address: str, number: int) -> int:
+        """The file of a device that only the namespace of this process has."""
+        process = holder.pid
+        deadline = time.monotonic() + PATIENCE
+        while not has_own_network(process):
+            if holder.poll() is not None or time.monotonic() > deadline:
+                raise SystemExit("lab-wire: no namespace was made: is this a container without the "
+                                 "right to?")
+            time.sleep(0.01)
+        name = f"lab{os.getpid()}x{number}"
+        try:
+            file = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
+            fcntl.ioctl(file, TUNSETIFF, struct.pack("16sH", name.encode(), IFF_TUN | IFF_NO_PI))
+        except OSError as error:
+            raise SystemExit(f"lab-wire: /dev/net/tun: {error.strerror}: "
+                             "no network device can be made here") from None
+        run(["ip", "link", "set", "dev", name, "netns", process])
+        within = ["nsenter", "--net", "--target", process]
+        run([*within, "sh", "-c", "echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6"])
+        run([*within, "ip", "address", "add", f"{address}/24", "dev", name])
+        run([*within, "ip", "link", "set", "dev", name, "up"])
+        return file
+
+    def relay(self) -> None:
+        waiting: list[tuple[float, int, int, bytes]] = []
+        number = 0
+        while not self.over:
+            pause = max(0.0, waiting[0][0] - time.monotonic()) if waiting else 0.05
+            readable, _, _ = select.select(self.ends, [], [], min(pause, 0.05))
+            for file in readable:
+                packet = os.read(file, 65536)
+                side = self.ends.index(file)
+                if not is_bare_acknowledgement(packet):
+                    self.counted[side][0] += 1
+                    self.counted[side][1] += len(packet)
+                self.last = time.monotonic()
+                heapq.heappush(waiting, (self.last + self.delay, number, 1 - side, packet))
+                number += 1
+            while waiting and waiting[0][0] <= time.monotonic():
+                _, _, side, packet = heapq.heappop(waiting)
+                os.write(self.ends[side], packet)
+
+    def inside(self, side: int, *words: object) -> list[str]:
+        """A command in the namespace of the near (0) or the far end (1)."""
+        return ["nsenter", "--net", "--target", str(self.holders[side].pid), *map(str, words)]
+
+    def settle(self) -> None:
+        while time.monotonic() < self.last + QUIET + 4 * self.delay:
+            time.sleep(0.01)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.over = True
+        self.thread.join()
+        self.close()
+
+    def close(self) -> None:
+        for file in self.ends:
+            os.close(file)
+        for holder in self.holders:
+            holder.kill()
+            holder.wait()
+
+
+def programs(folder: Path) -> None:
+    """The client and server, and a certificate. It is the same each time, and so is the length of
+    its key's signatures: with ECDSA, bytes on the wire could not be compared. It protects nothing:
+    the key is known to all."""
+    run(["gcc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}", SOURCE,
+         "-lssl", "-lcrypto", "-o", folder / "wire"])
+    key = ed25519.Ed25519PrivateKey.from_private_bytes(
+        hashlib.sha256(b"no secret: a key for tests").digest())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "agent")])
+    certificate = x509.CertificateBuilder(
+        name, name, key.public_key(), 1, datetime.datetime(2020, 1, 1),
+        datetime.datetime(2100, 1, 1)).sign(key, None)
+    (folder / "certificate").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    (folder / "key").write_bytes(key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption()))
+
+
+class Sender:
+    def __init__(self, wire: Wire, folder: Path, way: Way) -> None:
+        self.wire, self.folder, self.way = wire, folder, way
+
+    def send(self, count: int, *before: object, timed: bool = False) -> str:
+        """What a client prints that sends so many messages to a new server."""
+        place: list[object] = [self.way.protocol, FAR, PORT]
+        server = subprocess.Popen(
+            self.wire.inside(1, *self.way.program(self.folder), "server", *place,
+                             self.folder / "certificate", self.folder / "key"),
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert server.stdout is not None
+        try:
+            if server.stdout.readline() != "ready\n":
+                raise SystemExit(f"lab-wire: no server: {server.communicate()[1]}")
+            client = [*before, *self.way.program(self.folder), "client", *place, count,
+                      self.folder / "certificate", self.way.group]
+            environment = {"LD_BIND_NOW": "1", "OPENSSL_ia32cap": "0", "PATH": os.environ["PATH"],
+                           **dict([callgrind.TUNABLES.split("=", 1)]),
+                           **({"WIRE_TIME": "1"} if timed else {})}
+            done = subprocess.run(self.wire.inside(0, *client), capture_output=True, text=True,
+                                  timeout=PATIENCE, check=False, env=environment)
+            if done.returncode:
+                raise SystemExit(f"lab-wire: {self.way.name}: {done.stderr}")
+            self.wire.settle()
+            return done.stdout
+        finally:
+            server.kill()
+            server.communicate()
+
+    def packets(self, count: int) -> list[int]:
+        before = [cell for side in self.wire.counted for cell in side]
+        self.send(count)
+        after = [cell for side in self.wire.counted for cell in side]
+        there, there_bytes, back, back_bytes = (
+            new - old for old, new in zip(before, after, strict=True))
+        return [there_bytes, back_bytes, there, back]
+
+    def least_packets(self, count: int) -> list[int]:
+        """Of several runs: on a busy machine an answer is late, and packets are sent again."""
+        return min((self.packets(count) for _ in range(REPEATED)), key=sum)
+
+    def instructions(self, count: int) -> int:
+        output = self.folder / "callgrind"
+        self.send(count, "valgrind", "--quiet", "--tool=callgrind",
+                  f"--callgrind-out-file={output}")
+        return callgrind.parse(output.read_text()).main
+
+    def system_calls(self, count: int) -> int:
+        output = self.folder / "strace"
+        self.send(count, "strace", "-o", output)
+        return len(re.findall(r"^\w+\(", output.read_text(), re.M))
+
+    def trips(self, count: int) -> int:
+        """Until the last answer, in times there and back."""
+        least = min(int(self.send(count, timed=True)) for _ in range(REPEATED)) if count else 0
+        return round(least / 1e6 / (2 * DELAY))
+
+    def measured(self, count: int) -> list[int]:
+        counted = [*self.least_packets(count), self.trips(count)]
+        if self.way.in_python:
+            return counted
+        return [*counted, callgrind.agreed(lambda: self.instructions(count)),
+                callgrind.agreed(lambda: self.system_calls(count))]
+
+
+def rows(wire: Wire, folder: Path, way: Way) -> dict[str, Row]:
+    """The first message with the connection that it needs, and one more in the same connection."""
+    sender = Sender(wire, folder, way)
+    none, one = sender.measured(0), sender.measured(1)
+    if way.protocol == "udp":
+        return {way.name: minus(one, none)}
+    return {f"{way.name}, with its connection": minus(one, none),
+            f"{way.name}, one more": minus(sender.measured(2), one)}
+
+
+def minus(more: Sequence[int], less: Sequence[int]) -> Row:
+    return dict(zip(COLUMNS, (a - b for a, b in zip(more, less, strict=True)), strict=False))
+
+
+def parse(text: str) -> figures.Figures:
+    lines = (line.split("\t") for line in text.splitlines() if not line.startswith("#"))
+    return {("lab-wire", name, column): cell for name, column, cell in lines}
+
+
+def steady(before: figures.Figures, now: figures.Figures) -> figures.Figures:
+    """What is counted now, but for instructions that have hardly moved: some depend on how TLS
+    records fall into packets."""
+    def close(key: tuple[str, str, str]) -> bool:
+        return (key[2] == "instructions" and key in before
+                and abs(int(now[key]) - int(before[key])) <= SLACK * int(before[key]))
+
+    return {key: before[key] if close(key) else cell for key, cell in now.items()}
+
+
+def table(found: dict[str, Row]) -> list[str]:
+    lines = [f"{'':<42}{'bytes':>13}{'packets':>11}{'round':>7}{'instruc-':>12}{'system':>8}",
+             f"{'':<42}{'there':>7}{'back':>6}{'there':>6}{'back':>5}{'trips':>7}{'tions':>12}"
+             f"{'calls':>8}"]
+    for name, row in found.items():
+        cells = [f"{row[column]:,}" if column in row else "-" for column in COLUMNS]
+        lines.append(f"{name:<42}" + "".join(
+            f"{cell:>{width}}" for cell, width in zip(cells, WIDTHS, strict=True)))
+    way = "1 kB, TCP, with its connection"
+    sent = found[way]["bytes there"] + found[way]["bytes back"]
+    low, high = (sent * each for each in NETWORK_MILLIJOULES_A_BYTE)
+    return [*lines, f"A model: for {way}, the Internet between takes {low:.0f} to {high:.0f} mJ."]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="make lab-wire", description="Counts what sending costs.")
+    parser.add_argument("--write", action="store_true", help="put the counts into wire.tsv")
+    parser.add_argument("--kept", action="store_true",
+                        help="print the counts of wire.tsv, and count nothing")
+    options = parser.parse_args()
+    if options.kept:
+        kept: dict[str, Row] = defaultdict(dict)
+        for (_, name, column), cell in parse(FILE.read_text()).items():
+            kept[name][column] = int(cell)
+        print("\n".join(table(kept)))
+        return
+    found: dict[str, Row] = {}
+    BUILD.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=BUILD) as name, Wire(DELAY) as wire:
+        folder = Path(name)
+        programs(folder)
+        for way in WAYS:
+            print(f"lab: {way.name}", file=sys.stderr)
+            found |= rows(wire, folder, way)
+    print("\n".join(table(found)))
+    print("Packets from the IP header on, without TCP's bare acknowledgements, of 52 bytes each:\n"
+          "how many of these there are depends on timers.")
+    now = "".join(f"{name}\t{column}\t{cell}\n" for name, row in found.items()
+                  for column, cell in row.items())
+    if options.write:
+        FILE.write_text(HEAD + now)
+        return
+    before = parse(FILE.read_text())
+    if moved := figures.moved(before, steady(before, parse(now))):
+        raise SystemExit("\n".join(moved))
+
+
+if __name__ == "__main__":
+    main()
