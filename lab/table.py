@@ -5,6 +5,8 @@ SPDX-License-Identifier: MIT
 
 from __future__ import annotations
 
+import textwrap
+
 from lab import counts
 from lab.counts import Count
 from lab.schemes import SCHEMES, Scheme
@@ -47,6 +49,16 @@ def rows(scheme: Scheme, known: dict[tuple[str, ...], Count]) -> list[str]:
     return lines
 
 
+def reasons() -> list[str]:
+    """Why a scheme is not on every machine, each reason once."""
+    found: dict[str, list[str]] = {}
+    for scheme in SCHEMES:
+        if scheme.without:
+            found.setdefault(scheme.without, []).append(scheme.title)
+    return [line for reason, titles in found.items() for line in textwrap.wrap(
+        f"{'; '.join(titles)}: {reason}.", 96, subsequent_indent="    ")]
+
+
 def main() -> None:
     known = counts.read()
     for family, title in TITLES.items():
@@ -59,7 +71,8 @@ def main() -> None:
     print("amd64, M4 and M0+: instructions. AVR: cycles, and the flash and the RAM (static and\n"
           "stack) that the step needs there. What is random: the mean.\n"
           "+: run on an ATmega1284P, as an ATmega328P has too little. *: run on an AVR with 63 KB\n"
-          "of RAM, which nobody makes. -: not brought there; lab/schemes.py says why.")
+          "of RAM, which nobody makes. -: not brought there, because:\n")
+    print("\n".join(reasons()))
 
 
 if __name__ == "__main__":
