@@ -251,8 +251,10 @@ def test_it_listens_on_loopback_unless_told_otherwise(server: Server) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_signals_end_it_cleanly(number: int) -> None:
-    """Packets that came before the signal are still taken, even if they need many rounds."""
-    with Server() as server, Peer(server) as peer:
+    """Packets that came before the signal are still taken, even if they need many rounds. Under
+    nohup these tests would pass on to the server that it must ignore SIGHUP."""
+    with Server(preexec_fn=lambda: signal.signal(number, signal.SIG_DFL)) as server, \
+            Peer(server) as peer:
         server.process.send_signal(signal.SIGSTOP)
         for _ in range(100):
             peer.send(*[heartbeat(1, 2, 3)] * 90)
