@@ -64,7 +64,7 @@ def of_cargo(source: Source, folder: Path) -> Path:
 
 
 def deb_src_lists(into: Path, suite: str) -> None:
-    """This machine's own package sources, of source packages; or those of another suite."""
+    """This machine's own package sources, of source packages and of this suite."""
     own = re.search(r"^VERSION_CODENAME=(\w+)", Path("/etc/os-release").read_text(), re.M)
     if own is None:
         raise SystemExit("sources: /etc/os-release names no release of Debian")
@@ -81,10 +81,10 @@ def deb_src_lists(into: Path, suite: str) -> None:
         else:
             continue
         text = "\n".join(lines) + "\n"
-        (parts / file.name).write_text(text.replace(f" {own[1]}", f" {suite or own[1]}"))
+        (parts / file.name).write_text(text.replace(f" {own[1]}", f" {suite}"))
 
 
-def of_debian(source: Source, folder: Path, suite: str = "") -> Path:
+def of_debian(source: Source, folder: Path, suite: str) -> Path:
     """The upstream archive, which apt-get has checked against the signed list of packages.
 
     A version without Debian's revision stands for all revisions: security brings new ones."""
@@ -115,8 +115,9 @@ def one(source: Source, archives: list[Path]) -> Path:
 
 
 CLIENTS: dict[str, tuple[str, Callable[[Source, Path], Path]]] = {
-    "crate": ("cargo", of_cargo), "deb": ("apt-get", of_debian), "sdist": ("pip", of_pip),
-    "trixie": ("apt-get", functools.partial(of_debian, suite="trixie"))}
+    "crate": ("cargo", of_cargo), "sdist": ("pip", of_pip),
+    **{suite: ("apt-get", functools.partial(of_debian, suite=suite))
+       for suite in ("bookworm", "trixie")}}
 
 
 def fetched(name: str) -> Path:
@@ -148,7 +149,7 @@ def fetched(name: str) -> Path:
 def main() -> None:
     for source in table().values():
         fetched(source.name)
-        print(f"{source.kind:<6} {source.name:<20} {source.version:<14} "
+        print(f"{source.kind:<8} {source.name:<20} {source.version:<14} "
               f"{source.sha256[:16]}…  {source.licence}")
 
 

@@ -37,6 +37,12 @@ NOW = 40_000
 UNSIZED = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
 
 
+def take_terminal() -> None:
+    """Ctrl-C in this terminal is a signal to the process. Under nohup it would ignore SIGHUP."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 class Terminal:
     """A program on a terminal of its own, which is emulated by pyte."""
 
@@ -50,7 +56,7 @@ class Terminal:
         self.attributes = termios.tcgetattr(theirs)
         self.process = subprocess.Popen(
             argv, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # so that Ctrl-C is a signal
+            preexec_fn=take_terminal,
             env={**UNSIZED, "TERM": "xterm", **environment})
         self._theirs = theirs
         self._reader = threading.Thread(target=self._read, daemon=True)
