@@ -64,11 +64,10 @@ def main() -> None:
     print(f"{'instructions':<18}" + "".join(f"{column:>13}" for column in columns))
     for name in table:
         print(f"{name:<18}" + "".join(f"{table[name][column]:>13}" for column in columns))
-    print("Of dumpulse_process_packet for each kind of packet, and of the inline functions "
-          "with the\n"
-          "return of a function around each. Hooks apart. -Os, -O2: not position-independent, "
-          "as in\n"
-          "make cost; server: -O2 -funroll-loops -fpie, as udpserver but for -flto.")
+    print("Counted are dumpulse_process_packet, for each kind of packet, and the inline functions, "
+          "each\nwith the return of a function around it. The hooks are not counted. -Os and -O2: "
+          "as in make\ncost, so not position-independent. server: -O2 -funroll-loops -fpie, as for "
+          "udpserver, but\nwithout -flto.")
 
 
 if __name__ == "__main__":

@@ -89,12 +89,11 @@ def main() -> None:
                          measured[target.key]["record"], depth))
         if parts["data"] or parts["bss"]:
             raise SystemExit(f"{target.key}: the library must have no data and no bss")
-    print("Bytes; gcc -Os, clang -Oz. link: what libgcc adds, less what the linker's "
-          "relaxation saves; by\n"
-          "clang on AVR, start-up code that most firmware has anyway. record: what a call of\n"
-          "dumpulse_record adds. stack: a bound, the compiler's for each function, "
-          "summed along the\n"
-          "deepest chain of calls, hooks apart; none is recursive.")
+    print("Bytes; gcc -Os, clang -Oz. link: what the linker adds from libgcc. It is negative where "
+          "the\nlinker shortens calls. For clang on AVR it is start-up code, which most firmware "
+          "has anyway.\nrecord: what a call of dumpulse_record adds. stack: a bound, without the "
+          "hooks. The compiler\nreports the stack of each function; this is the sum along the "
+          "deepest chain of calls. No\nfunction is recursive.")
     figures.keep("size", measured)
     budgets.enforce(measured, ("bytes", "record", "stack"))
 

@@ -102,15 +102,15 @@ def mistakes() -> list[tuple[str, float, str, str]]:
              for flips in range(1, 9)}
     longest = max(log10(number) for number in until.values() if number < inf)
     return [(f"{flips} bit{'s' * (flips > 1)} flipped", min(log10(number), longest),
-             f"{number:,.0f}" if number < inf else "none ever is", OURS)
+             f"{number:,.0f}" if number < inf else "never", OURS)
             for flips, number in until.items()]
 
 
 def draw(known: Figures) -> str:
     panels = [("What an agent adds to a firmware, in bytes", sizes(known)),
               ("What a packet takes on a Cortex-M0+, in instructions", packets(known)),
-              ("Damaged heartbeats until one is taken for another; a bar is as long as "
-               "the number has digits", mistakes())]
+              ("Damaged heartbeats until one is taken for another; the bars show the number of "
+               "digits", mistakes())]
     lines, top = [], TOP
     for title, rows in panels:
         longest = max(value for _, value, _, _ in rows)

@@ -99,7 +99,7 @@ def main() -> None:
               f"{statistics.median(one.taken for one in measured):>15.0f}"
               f"{statistics.median(one.dropped for one in measured):>9.0f}")
     pairs = list(zip(*rounds.values(), strict=True))
-    print("udpserver to the recvfrom loop, per round:")
+    print("udpserver's figure divided by the recvfrom loop's, median of the rounds:")
     print("  CPU per packet  ",
           spread([ours.nanoseconds / plain.nanoseconds for plain, ours in pairs]))
     print("  packets taken   ", spread([ours.taken / plain.taken for plain, ours in pairs]))

@@ -313,12 +313,11 @@ def main() -> None:
             table[f"{target.name} {unit}"] = cells
             print(row.format(target.name, unit, *cells.values()), flush=True)
     figures.keep("worst", table)
-    print("The least and the most that any packet on any table may take, hooks apart. magic: "
-          "8 bytes\n"
-          "without the magic number that are no request. On AVR every path; elsewhere a bound, "
-          "from the\n"
-          "control flow and the turns of its loops. Cortex-M0+ cycles: by Arm's table, no wait "
-          "states.")
+    print("The least and the most that any packet can take, whatever the table holds. The hooks "
+          "are not\ncounted. magic: a packet of 8 bytes that has no magic number and is not a "
+          "request. On AVR, every\npath was followed. On other targets, the bounds come from the "
+          "control flow and from how often\nits loops turn. Cortex-M0+ cycles: computed from Arm's "
+          "table, for memory without wait states.")
 
 
 if __name__ == "__main__":

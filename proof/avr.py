@@ -785,9 +785,9 @@ def main() -> None:
         for name, (paths, limits, stack) in zip(names, pool.map(follow, names), strict=True):
             cells = (f"{low}-{high}" if low < high else str(low) for low, high in limits)
             print(row.format(name, paths, *cells, stack), flush=True)
-    print("Cycles, hooks apart: the least and the most of any packet on any table. stack: "
-          "the most\n"
-          "bytes, return addresses included. Each path is proved to do what SPEC.md says.")
+    print("Cycles without the hooks: the least and the most that any packet takes, whatever the "
+          "table\nholds. stack: the most bytes, with return addresses. Each path is proved to do "
+          "what SPEC.md says.")
 
 
 if __name__ == "__main__":
