@@ -99,13 +99,13 @@ int main(void)
            ((double)heartbeats + 1) / packets);
     printf("\nIf %g random frames of 8 bytes come each second, how long does it take until one "
            "has\n", frames);
-    printf("a right checksum (as was published)         %8.1f days\n",
+    printf("a right checksum (as was published)                  %8.1f days\n",
            4294967296.0 / frames / 86400);
-    printf("the magic number, too                       %8.1f years\n",
+    printf("the magic number, too                                %8.1f years\n",
            packets / (double)with_magic / frames / year);
-    printf("a variable in range, too: a heartbeat       %8.1f years\n",
+    printf("a variable in range, too: a heartbeat                %8.1f years\n",
            packets / (double)heartbeats / frames / year);
-    printf("the same, all lengths from 0 to 8 bytes     %8.1f years\n",
+    printf("the same, if all lengths from 0 to 8 are as frequent %8.1f years\n",
            9 * packets / (double)heartbeats / frames / year);
     printf("Of the frames with checksum and magic number, %.0f %% have a variable out of range.\n",
            100.0 * (double)(with_magic - heartbeats) / (double)with_magic);

@@ -33,8 +33,7 @@ def main() -> None:
     print(f"Hamming distance: {distance} with Adler-32, "
           f"{min(count for count in crc if crc[count])} with CRC-32. Two heartbeats that differ in "
           f"{distance} bits:\n{one.hex(' ')} and {other.hex(' ')}")
-    print("\n                share for        UDP's    if each byte has a parity bit, too: this many "
-          "flips\n"
+    print("\n       share for         UDP's     flips in all, if each byte has a parity bit, too\n"
           "flips  another variable  sum kept             2            4            6            8")
     for count, (mistaken, same_variable, words, *parity) in searched().items():
         share = f"{(mistaken - same_variable) / mistaken:.0%}" if mistaken else "-"

@@ -46,7 +46,7 @@ def run(lost: float, every: int) -> float:
 
 
 def main() -> None:
-    print("  lost  a request every   seen by formula   seen simulated   years between")
+    print("  lost  a request every   seen: by formula       simulated   years between")
     for lost in LOST:
         for every in EVERY:
             expected = formula(lost, every)
