@@ -7,6 +7,7 @@ SPDX-License-Identifier: MIT
 from __future__ import annotations
 
 import subprocess
+import textwrap
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
@@ -142,7 +143,8 @@ def enforce(measured: Budgets, columns: tuple[str, ...], file: Path = FILE,
     made_by: the target of each name, where a name is no target's key."""
     for (name, column), (before, after, why) in parse_reasons(file.read_text()).items():
         if column in columns:
-            print(f"raised: {name}: {column} from {before} to {after}: {why}")
+            print(textwrap.fill(f"raised: {name}: {column} from {before} to {after}: {why}", 96,
+                                subsequent_indent="    ", break_on_hyphens=False))
     apart = strangers(made_by)
     say_strangers(apart)
     faults = over(measured, columns, file, apart) + raised(file)

@@ -22,8 +22,8 @@ AGENT, HOOKS = "dumpulse_process_packet", ("dumpulse_get_timestamp", "dumpulse_s
 def run_cases(architecture: str, level: str) -> callgrind.Counts:
     """Compiles the driver and the library at that level, and counts them."""
     words = [COMPILERS[architecture], "-std=c99", *LEVELS[level], f"-I{ROOT}"]
-    with scratch() as place:
-        driver, library, program = (Path(place) / name
+    with scratch() as folder:
+        driver, library, program = (Path(folder) / name
                                     for name in ("driver.o", "library.o", "program"))
         # These options keep each case a function of its own, which calls and does not jump.
         run([*words, "-fno-ipa-icf", "-fno-optimize-sibling-calls", "-c",

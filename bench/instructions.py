@@ -113,22 +113,22 @@ def main() -> None:
     if sys.argv[1:] == ["--startup"]:
         startup()
         return
-    ways = [(architecture, queued) for architecture in PROGRAMS for queued in (False, True)]
+    setups = [(architecture, queued) for architecture in PROGRAMS for queued in (False, True)]
     heads = [f"{architecture} {'queued' if queued else 'one by one'}"
-             for architecture, queued in ways]
+             for architecture, queued in setups]
     for program in PROGRAMS.values():
         built(program)  # here, because two threads must not build it at the same time
     with ThreadPoolExecutor(2) as pool:  # two at a time; measure() keeps the results for later
-        list(pool.map(lambda one: measure(*one), [(*way, *packets) for packets in
+        list(pool.map(lambda one: measure(*one), [(*setup, *packets) for packets in
                       ((0, 1000), (1, 1000), (0, 100), (0, 10), (0, 3), (0, 2), (10, 0), (2, 0))
-                      for way in ways]))
+                      for setup in setups]))
     table: dict[str, dict[str, object]] = {}
     for (reports, heartbeats), total in PUBLISHED.items():
         if reports + heartbeats:
             table[name(reports, heartbeats)] = {"published": total - PUBLISHED[0, 0], **{
-                head: more_than_none(*way, reports, heartbeats)
-                for head, way in zip(heads, ways, strict=True)}}
-    each = {head: another(*way) for head, way in zip(heads, ways, strict=True)}
+                head: more_than_none(*setup, reports, heartbeats)
+                for head, setup in zip(heads, setups, strict=True)}}
+    each = {head: another(*setup) for head, setup in zip(heads, setups, strict=True)}
     table["another heartbeat"] = {"published": 128,
                                   **{head: each[head]["heartbeat"] for head in heads}}
     table["another report"] = {"published": "-", **{head: each[head]["report"] for head in heads}}
@@ -139,10 +139,9 @@ def main() -> None:
     extra, bound = once()
     extra_now, bound_now = once(LD_BIND_NOW="1")
     print(f"In a plain recvfrom loop, the first heartbeat takes {extra} instructions more than the "
-          "third. The\n"
-          f"loader looks up {bound} function then. With LD_BIND_NOW=1 it takes {extra_now} more, and "
-          f"{bound_now} functions are\nlooked up. For udpserver, the loader looks up all functions "
-          "at the start.")
+          f"third: the\nloader looks up {bound} function then. With LD_BIND_NOW=1, {bound_now} are "
+          f"looked up then, and it takes {extra_now}\nmore. For udpserver, the loader looks up all "
+          "functions at the start.")
     figures.keep("instructions", table | {"once": {"lazy": extra, "LD_BIND_NOW": extra_now}})
     budgets.enforce(
         {TARGETS[architecture].key: {"udp_heartbeat": each[f"{architecture} queued"]["heartbeat"],

@@ -56,8 +56,8 @@ def bound(target: Target, object_file: Path, image: Path) -> int:
 
 def record(target: Target) -> int:
     """Returns the bytes of a function that calls dumpulse_record once, and does nothing else."""
-    with scratch() as place:
-        object_file = Path(place) / "exports.o"
+    with scratch() as folder:
+        object_file = Path(folder) / "exports.o"
         target.compile(ROOT / "tests" / "exports.c", object_file)
         with object_file.open("rb") as stream:
             return int(ELFFile(stream).get_section_by_name(".text.export_record")["sh_size"])
@@ -65,8 +65,8 @@ def record(target: Target) -> int:
 
 def measure(target: Target) -> tuple[dict[str, int], int, int]:
     """Returns the sections of the object file, the bytes when linked, and the bytes of stack."""
-    with scratch() as place:
-        object_file, image = Path(place) / "dumpulse.o", Path(place) / "agent.elf"
+    with scratch() as folder:
+        object_file, image = Path(folder) / "dumpulse.o", Path(folder) / "agent.elf"
         target.compile(ROOT / "dumpulse.c", object_file, "-fstack-usage")
         hooks = [f"-Wl,--defsym={hook}={at:#x}" for at, hook in HOOKS.items()]
         target.link([object_file], image, f"-Wl,-e,{AGENT}", "-Wl,-Ttext=0x0", *hooks)

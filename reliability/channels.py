@@ -80,8 +80,8 @@ def main() -> None:
     for rate in RATES:
         print(f"{rate:>14.0e}{years(bare(rate)):>15.1e}{years(parity(rate)):>15.1e}"
               f"{years(udp(rate)):>10.1e}{years(can(rate)):>10.1e}")
-    print(f"CAN: by its specification, at most {CAN_MISSES} of damaged frames pass its own check. Of "
-          f"these,\nat most {worst_share():.1e} pass ours: 3 flips have that share, and no other "
+    print(f"CAN: by its specification, at most {CAN_MISSES} of damaged frames pass its own check. "
+          f"Of these,\nat most {worst_share():.1e} pass ours: 3 flips have that share, and no other "
           "number has a larger one.")
 
 

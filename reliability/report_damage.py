@@ -57,9 +57,9 @@ def main() -> None:
             cells += f"{cell:<24}"
         print(f"{kind} {amount:<6}{cells}".rstrip())
     print(f"How many of {trials:,} damaged reports were taken, and the share with {1 - DOUBT:.0%} "
-          f"confidence\n(Clopper-Pearson); seed {arguments[0]}. flips: that many different bits of "
-          "2080 are flipped. burst: of that\nmany bits in a row, the first and the last are flipped, "
-          "and the others at random.")
+          f"confidence\n(Clopper-Pearson); seed {arguments[0]}. flips: that many different bits "
+          "of 2080 are flipped. burst: of that\nmany bits in a row, the first and the last are "
+          "flipped, and the others at random.")
 
 
 if __name__ == "__main__":

@@ -53,8 +53,8 @@ def main() -> None:
             print(f"{lost:>6.0%}{every:>9} periods{expected:>17.4%}{run(lost, every):>17.4%}"
                   f"{years(bare(RATE) * expected):>16.2g}")
     print(f"simulated: {TRIALS:,} wrong values in each row, seed {SEED}. years: between two wrong "
-          f"values that a\nreader sees, if {A_SECOND} heartbeats are sent a second over a line that "
-          f"has no check and flips\n{RATE:g} of its bits.")
+          f"values that a\nreader sees, if {A_SECOND} heartbeats are sent a second over a line "
+          f"that has no check and flips\n{RATE:g} of its bits.")
 
 
 if __name__ == "__main__":

@@ -63,10 +63,10 @@ def send(source: int, port: int, seed: int) -> None:
 
 
 def memory_and_descriptors(server: Server) -> tuple[int, int]:
-    place = Path(f"/proc/{server.process.pid}")
-    (resident,) = (line.split()[1] for line in (place / "status").read_text().splitlines()
+    process = Path(f"/proc/{server.process.pid}")
+    (resident,) = (line.split()[1] for line in (process / "status").read_text().splitlines()
                    if line.startswith("VmRSS:"))
-    return int(resident), len(list((place / "fd").iterdir()))
+    return int(resident), len(list((process / "fd").iterdir()))
 
 
 def check_table(entries: list[bytes]) -> None:

@@ -31,9 +31,9 @@ def commit(folder: Path, text: str) -> Path:
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A table with a history: 100 bytes, then 90, then what a test commits."""
     commit(tmp_path, OLD)
-    place = commit(tmp_path, HEAD + "chip\tgcc 5\t90\t4\nchip\tclang 1\t120\t4\n")
-    monkeypatch.setattr(budgets, "FILE", place)
-    return place
+    table = commit(tmp_path, HEAD + "chip\tgcc 5\t90\t4\nchip\tclang 1\t120\t4\n")
+    monkeypatch.setattr(budgets, "FILE", table)
+    return table
 
 
 def test_budgets_are_of_a_target_and_a_compiler(file: Path) -> None:
@@ -84,10 +84,10 @@ def test_a_reason_is_whole(line: str) -> None:
 @pytest.fixture
 def release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Says what system this is: Debian 13, or what a test writes."""
-    place = tmp_path / "os-release"
-    place.write_text(DEBIAN_13)
-    monkeypatch.setattr(targets, "OS_RELEASE", place)
-    return place
+    os_release = tmp_path / "os-release"
+    os_release.write_text(DEBIAN_13)
+    monkeypatch.setattr(targets, "OS_RELEASE", os_release)
+    return os_release
 
 
 DEBIAN_12, DEBIAN_13 = ('PRETTY_NAME="a name"\nVERSION_ID="%d"\nID=debian\n' % number

@@ -156,9 +156,9 @@ def test_the_request_lies_in_flash_whoever_compiles(tmp_path: Path) -> None:
         compiled = tmp_path / "dumpulse.o"
         EVERY[name].compile(ROOT / "dumpulse.c", compiled)
         with compiled.open("rb") as file:
-            places = {section.name for section in ELFFile(file).iter_sections()
+            sections = {section.name for section in ELFFile(file).iter_sections()
                       if REQUEST in section.data()}
-        assert places == {".progmem.data"}, name
+        assert sections == {".progmem.data"}, name
 
 
 @pytest.mark.parametrize("machine", ["Cortex-M0+", "Xtensa lx106"], indirect=True)
