@@ -49,7 +49,7 @@ SAMPLE = Path(__file__).with_name("mutants_sample.tsv")
 CODE_OF_HEADER = "#define DUMPULSE_MAGIC"  # the header has only its manual before this
 NOT_TESTED = (3, 4, 5)  # pytest's statuses for errors of its own, and of how it was called
 COMPILING = 120.0  # seconds; the longest takes 2 on an idle machine
-# A test may take ten times as long as without any change, and so many seconds more.
+# A test may take ten times as long as without any change, and this many seconds more.
 FLOOR = 30.0
 IMPATIENCE = "15"  # seconds that a test of a mutant waits for something that may never come
 
@@ -321,7 +321,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1, help="of the sample")
     parser.add_argument("--count", type=int, help="how large a sample; all unless given")
     parser.add_argument("--file", action="append", help="mutants of this file alone (repeatable)")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="so many at a time")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1,
+                        help="how many run at a time")
     parser.add_argument("--sample", action="store_true",
                         help="those of mutants_sample.tsv, each with its own test alone")
     parser.add_argument("--record", type=Path, metavar="FILE",

@@ -33,8 +33,8 @@ from pathlib import Path
 from queue import SimpleQueue
 
 KILLED, LATE, STILLBORN, SURVIVED = VERDICTS = ("killed", "timed out", "stillborn", "survived")
-# A step may take SLACK times as long as without any change, and so many seconds more, on the
-# processor and on the clock (others may use the machine, too).
+# A step may take SLACK times as long as without any change, and this many seconds more, on
+# the processor and on the clock (others may use the machine, too).
 SLACK = 10
 PROCESSOR_FLOOR = 2
 WALL_FLOOR = 60
@@ -431,7 +431,7 @@ def campaign(name: str, every: Sequence[Mutant], chosen: Sequence[Mutant],
     possible = {mutant.key for mutant in every}
     faults += [f"a listed survivor is noticed now: {' | '.join(key)}" for key in reasons
                if key in noticed]
-    faults += [f"a listed survivor is none any more: {' | '.join(key)}" for key in reasons
+    faults += [f"a listed survivor does not survive any more: {' | '.join(key)}" for key in reasons
                if key not in possible]
 
     total = Counter(result for _, (result, _) in results)

@@ -1,8 +1,8 @@
 """Sends a million heartbeats from several sources at full speed, mixed with junk.     make soak
 
 It checks that the server accepts nothing wrong, that its memory does not grow, that it leaks no
-descriptor, and that the counters add up: they count the packets sent less those that the kernel has
-dropped.     SPDX-License-Identifier: MIT
+descriptor, and that the counters add up: their sum is the number of packets sent, minus those that
+the kernel has dropped.     SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations

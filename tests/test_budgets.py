@@ -104,7 +104,7 @@ def test_figures_of_another_compiler_are_said_not_to_be_compared(
     assert capsys.readouterr().out == f"not compared, as {WHY}: chip, gcc 5\n"
     with pytest.raises(SystemExit, match=r"^chip, clang 1: bytes 121, over its budget of 120$"):
         budgets.enforce(measured | {"chip, clang 1": {"bytes": 121}}, ("bytes",), file, MADE_BY)
-    release.unlink()  # nor where nothing says what system it is
+    release.unlink()  # the same if nothing says what system it is
     assert strangers(MADE_BY) == {"chip, gcc 5": WHY}
 
 
@@ -114,7 +114,7 @@ def test_in_debian_12_another_compiler_is_a_mistake(file: Path, release: Path,
     with pytest.raises(SystemExit, match=f"^chip, gcc 5: {WHY}, in Debian 12$"):
         budgets.enforce({}, ("bytes",), file, MADE_BY)
     monkeypatch.setattr(Target, "version", lambda _: "gcc 99.0.1")
-    monkeypatch.setattr(pages, "output", lambda _: pytest.fail("measured all the same"))
+    monkeypatch.setattr(pages, "output", lambda _: pytest.fail("measured nevertheless"))
     monkeypatch.setattr("sys.argv", ["pages", "--check"])
     with pytest.raises(SystemExit, match="ATmega328P, gcc 5.4: the figures are of gcc 5.4, and "
                                          "this is gcc 99.0.1, in Debian 12"):

@@ -209,7 +209,7 @@ def test_what_a_campaign_says(limits: Limits, tmp_path: Path,
         "a listed survivor is noticed now: toy.c | int left = 3, steps = 0; | int left "
         "= 4, steps = 0;"]
     assert campaign(limits, tmp_path, [KILLED], {("toy.c", "gone;", ";"): "it was there once"}) == [
-        "a listed survivor is none any more: toy.c | gone; | ;"]
+        "a listed survivor does not survive any more: toy.c | gone; | ;"]
     assert campaign(limits, tmp_path, [KILLED, SURVIVED], {survivor.key: "it is spare"}, 0.9) == [
         "toy: 50.0% noticed, where 90% should be"]
 

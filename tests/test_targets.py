@@ -106,8 +106,8 @@ def test_vectors(machine: Machine) -> None:
 
 
 def test_length_is_not_cut(machine: Machine) -> None:
-    """A length of 256 + 8 is not 8; neither is 65536 + 8, on targets where a length can be so
-    large."""
+    """A length of 256 + 8 is not 8. 65536 + 8 is not 8, either, on targets that have such
+    lengths."""
     machine.write(machine.agent, bytes(260))
     machine.write(machine.packet, heartbeat(3, 76, 9))
     lengths = [256 + 8] if machine.cost_unit == "cycles" else [256 + 8, 65536 + 8, 2**32 - 8]

@@ -695,7 +695,7 @@ def test_the_counters_on_a_socket(tmp_path: Path) -> None:
 
 
 def test_nobody_who_connects_stops_the_server(tmp_path: Path) -> None:
-    """Clients that do not read do not stop it, nor do more clients than it has descriptors for."""
+    """Neither clients that do not read nor more clients than it has descriptors for stop it."""
     path = tmp_path / "stats"
     with Server("--stats", str(path), preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE,
                                                                             (40, 40))) as server, \
@@ -1358,8 +1358,8 @@ def test_a_hundred_kills_amid_writes_leave_a_whole_file(tmp_path: Path) -> None:
     file, unfinished = tmp_path / "table", tmp_path / "table.new"
     source = random.Random(1)
     content = b""
-    amid = kills = 0
-    while amid < 100 and kills < 300:
+    during_a_write = kills = 0
+    while during_a_write < 100 and kills < 300:
         kills += 1
         with Server("--state", str(file)) as server, Peer(server) as peer:
             assert not any("set aside" in line for line in server.stderr.lines)
@@ -1373,9 +1373,9 @@ def test_a_hundred_kills_amid_writes_leave_a_whole_file(tmp_path: Path) -> None:
         content = file.read_bytes()
         assert len(content) == 284
         assert zlib.crc32(content[:-4]) == int.from_bytes(content[-4:], "big")
-        amid += unfinished.exists()
+        during_a_write += unfinished.exists()
     assert set(os.listdir(tmp_path)) <= {"table", "table.lock", "table.new"}
-    print(f"{amid} of {kills} kills fell amid a write")
+    print(f"{during_a_write} of {kills} kills came during a write")
 
 
 # ---- The service manager ------------------------------------------------------------------
