@@ -62,12 +62,12 @@ def load(file: Path = FILE) -> Budgets:
 
 
 def over(measured: Budgets, columns: tuple[str, ...], file: Path,
-         apart: Collection[str] = ()) -> list[str]:
+         not_compared: Collection[str] = ()) -> list[str]:
     """Returns a line for each figure that is over its budget, has none, or was not measured."""
     budgets = load(file)
     lines = []
     for name in budgets | measured:
-        if name in apart:
+        if name in not_compared:
             continue
         for column in columns:
             figure = measured.get(name, {}).get(column)
@@ -145,8 +145,8 @@ def enforce(measured: Budgets, columns: tuple[str, ...], file: Path = FILE,
         if column in columns:
             print(textwrap.fill(f"raised: {name}: {column} from {before} to {after}: {why}", 96,
                                 subsequent_indent="    ", break_on_hyphens=False))
-    apart = strangers(made_by)
-    say_strangers(apart)
-    faults = over(measured, columns, file, apart) + raised(file)
+    not_compared = strangers(made_by)
+    say_strangers(not_compared)
+    faults = over(measured, columns, file, not_compared) + raised(file)
     if faults:
         raise SystemExit("\n".join(faults))

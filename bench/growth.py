@@ -95,8 +95,8 @@ def main() -> None:
     for name, curve in table.items():
         print(f"{name}:\n   " + "".join(f"{f'{x}: {y}':>14}" for x, y in curve.items()))
     figures.keep("growth", table)
-    say_strangers(apart := strangers())
-    if not apart:
+    say_strangers(not_compared := strangers())
+    if not not_compared:
         figures.keep_picture(PICTURE, draw(panels), again=bool(sys.argv[1:]))
 
 

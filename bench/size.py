@@ -75,7 +75,7 @@ def measure(target: Target) -> tuple[dict[str, int], int, int]:
 
 
 def main() -> None:
-    allowed, apart = budgets.load(), strangers()
+    allowed, not_compared = budgets.load(), strangers()
     measured: budgets.Budgets = {}
     row = "{:<13}{:<12}{:>4}{:>7}{:>5}{:>4}{:>5}{:>6}{:>7}{:>7}{:>6}"
     print(row.format("target", "compiler", "code", "rodata", "data", "bss", "link",
@@ -83,7 +83,8 @@ def main() -> None:
     for target in EVERY.values():
         parts, total, depth = measure(target)
         measured[target.key] = {"bytes": total, "record": record(target), "stack": depth}
-        budget = "-" if target.key in apart else allowed.get(target.key, {}).get("bytes", "-")
+        budget = "-" if target.key in not_compared else \
+            allowed.get(target.key, {}).get("bytes", "-")
         print(row.format(target.name, target.version(), *parts.values(),
                          f"{total - sum(parts.values()):+d}", total, budget,
                          measured[target.key]["record"], depth))

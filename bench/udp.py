@@ -2,7 +2,7 @@
 
 Both run in turns on this machine's loopback, at full load: one core sends heartbeats as fast as it
 can, another one runs the server. The kernel says how much CPU time the server's process has used.
-The packets taken are those sent less those that the kernel says it has dropped.
+The packets taken are those sent, minus those that the kernel says it has dropped.
 SPDX-License-Identifier: MIT
 """
 

@@ -97,7 +97,7 @@ JUMPS = {
     "PowerPC": Jumps(r"bl ", r"b ", r"b(dnz|[a-z]{2})[+-]? ", r"blr"),
 }
 JUMPS["I386"] = JUMPS["Amd64"]
-PLAIN = r"bic|bf[ic]|bswap"  # these look like jumps, but are none
+PLAIN = r"bic|bf[ic]|bswap"  # these look like jumps, but are not
 
 
 def read(machine: Machine) -> Flow:

@@ -98,7 +98,8 @@ int main(void)
     printf("probability that a random packet is taken        %.5e, about 2^-42\n",
            ((double)heartbeats + 1) / packets);
     printf("\nIf %g random frames of 8 bytes come each second, how long does it take until one "
-           "has\n", frames);
+           "has\n",
+           frames);
     printf("a right checksum (as was published)                  %8.1f days\n",
            4294967296.0 / frames / 86400);
     printf("the magic number, too                                %8.1f years\n",

@@ -11,7 +11,7 @@ from math import comb
 from reliability.programs import BITS, HEARTBEATS, by_flips, searched, stored_rows
 from sim.model import heartbeat
 
-SHOWN = 12  # flips: with so many, CRC-32 lets some through, too
+SHOWN = 12  # flips: CRC-32 lets some of these through, too
 ROW = "{:>5}{:>16,}{:>10.1e}{:>14,}{:>10.1e}"
 
 
