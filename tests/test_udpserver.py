@@ -1135,8 +1135,8 @@ def test_a_file_that_is_written_in_part_is_none(tmp_path: Path) -> None:
 
 
 def test_a_symbolic_link_is_not_followed(tmp_path: Path) -> None:
-    """Neither one to a table, nor one at the place of the new file: nobody knows whose file it
-    is."""
+    """The link may be FILE itself, or have the name of the new file. Nobody knows whose file it
+    leads to."""
     content = state_bytes(b"\5" * 256)
     (tmp_path / "elsewhere").write_bytes(content)
     for link, target, option in (("link", "elsewhere", "link"), ("table.new", "elsewhere", "table"),
