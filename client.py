@@ -1833,7 +1833,7 @@ class Terminal:
         self._restore()
 
     def _end(self, number: int, _: object) -> None:
-        """Only the first signal counts: a second one must interrupt neither close() nor the exit."""
+        """Only the first signal counts. Another one must interrupt neither close() nor the exit."""
         if not self._ending:
             self._ending = True
             signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, *ENDING))

@@ -68,7 +68,7 @@ def moved(targets: list[str]) -> list[str]:
 def refreshed(name: str, targets: list[str], *, check: bool, noisy: bool = False,
               not_compared: bool = False) -> list[str]:
     """Puts the output of these targets into a page, or lists how the page differs from it. With
-    other compilers than those of the figures (not_compared), this prints what they have compiled."""
+    other compilers than those of the figures (not_compared), it prints what they have compiled."""
     page = ROOT / name
     before = page.read_text()
     if [match["target"] for match in BLOCK.finditer(before)] != targets:

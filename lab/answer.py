@@ -175,8 +175,10 @@ def main() -> None:
     parser.add_argument("--bitrate", type=positive, default=500_000.0,
                         help="of the CAN bus, in bits a second")
     parser.add_argument("--fits", action="store_true",
-                        help="what an ATmega328P has room for beside the agent; takes no other option")
-    parser.add_argument("--draw", action="store_true", help="draw answer.svg again; takes no other option")
+                        help="what an ATmega328P has room for beside the agent; without other "
+                             "options")
+    parser.add_argument("--draw", action="store_true",
+                        help="draw answer.svg again; without other options")
     options = parser.parse_args()
     if (options.draw or options.fits) and len(sys.argv) > 2:
         parser.error("--draw and --fits take no other option")

@@ -34,8 +34,8 @@ OUTLIER = 0.25  # joules that are farther than this share from a fit are named
 # Why the work is not the same: a letter in the table, which is explained below it.
 LARGER, NEWER = "a", "b"
 REASONS = {
-    LARGER: "the standard has larger matrices than the scheme of 2019. Only SHA-3 is in assembly here:\n"
-            "   no registry has the arithmetic of polynomials in assembly for this core.",
+    LARGER: "the standard has larger matrices than the scheme of 2019. Only SHA-3 is in assembly "
+            "here:\n   no registry has the arithmetic of polynomials in assembly for this core.",
     NEWER: "this is another program, of 2025. It makes keys with fixed-point numbers.",
 }
 # Schemes that do the same work, or nearly: the published one, ours, and what differs.
@@ -154,7 +154,8 @@ def picture(operations: list[Operation], rows: list[tuple[Operation, int, str]])
              f'joules for each cycle, all {len(operations)} operations</text>',
              f'<circle cx="{LEFT + 374}" cy="36" r="3" fill="{OURS}"/>'
              f'<text x="{LEFT + 384}" y="40">'
-             f'for each instruction, the {len(rows)} that the lab counts; pale: not the same work</text>']
+             f'for each instruction, the {len(rows)} that the lab counts; '
+             'pale: not the same work</text>']
     for off in (-50, -25, 0, 25, 50):
         y = MIDDLE - off * PERCENT
         lines += [f'<line x1="{LEFT}" y1="{y}" x2="{WIDTH - 20}" y2="{y}" stroke="{GREY}" '

@@ -64,9 +64,9 @@ def rows() -> list[str]:
 
 def main() -> None:
     print("\n".join(rows()))
-    print("\nThe study used a laptop in 2018, the JVM and secp160r2. Its joules are corrected here: "
-          f"it says\n{PUBLISHED_NET:,.0f} J net for the last run, but its own energy_now lines give "
-          f"{CORRECTED_NET:,.0f} J.")
+    print("\nThe study used a laptop in 2018, the JVM and secp160r2. Its joules are corrected "
+          f"here: it says\n{PUBLISHED_NET:,.0f} J net for the last run, but its own energy_now "
+          f"lines give {CORRECTED_NET:,.0f} J.")
 
 
 if __name__ == "__main__":

@@ -723,7 +723,7 @@ def check_executor(code: Code, world: World, machine: Machine, found: list[State
         must((value(state.registers[24]), after, stack) ==
              (call.result, machine.read(world.agent, 260), depth)
              and least <= call.cost <= most and len(call.hooks) == len(state.hooks),
-             f"{machine.target.name}: {packet.hex()}, length {length}, does something else in simavr: "
+             f"{machine.target.name}: {packet.hex()}, length {length}: not the same in simavr: "
              f"{call}")
 
 
