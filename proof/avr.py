@@ -779,7 +779,8 @@ def cover_all(states: list[State]) -> None:
 def main() -> None:
     names = [target.name for target in TARGETS.values() if target.machine == "Avr"]
     parser = argparse.ArgumentParser(prog="proof.avr", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--chip", action="append", choices=names, help="only this chip (repeatable); default: all")
+    parser.add_argument("--chip", action="append", choices=names,
+                        help="only this chip (repeatable); default: all")
     names = parser.parse_args().chip or names
     row = "{:<11}{:>7}" + "{:>11}" * len(KINDS) + "{:>7}"
     print(row.format("target", "paths", *KINDS, "stack"), flush=True)

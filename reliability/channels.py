@@ -81,8 +81,8 @@ def main() -> None:
         print(f"{rate:>14.0e}{years(bare(rate)):>15.1e}{years(parity(rate)):>15.1e}"
               f"{years(udp(rate)):>10.1e}{years(can(rate)):>10.1e}")
     print(f"CAN: by its specification, at most {CAN_MISSES} of damaged frames pass its own check. "
-          f"Of these,\nat most {worst_share():.1e} pass ours: 3 flips have that share, and no other "
-          "number has a larger one.")
+          f"Of these,\nat most {worst_share():.1e} pass ours: 3 flips have that share, and no "
+          "other number has a larger one.")
 
 
 if __name__ == "__main__":
