@@ -98,7 +98,7 @@ def once(**environment: str) -> tuple[int, int]:
 def startup() -> None:
     print(noisy.stamp())
     for architecture, program in PROGRAMS.items():
-        counts = serve(built(program), [], queued=False)
+        counts = serve(built(program), [], queued=False, keep_old=False)
         print(f"{architecture}: {counts.total} instructions with no packet, of which "
               f"{counts.main} in main()")
     print(f"published, on amd64: {PUBLISHED[0, 0]}")
