@@ -90,13 +90,13 @@ def main() -> None:
               ("ATmega328P, cycles", "variables set"): by_variables(),
               ("ATmega328P, cycles", "senders"): by_senders()}
     table: dict[str, dict[str, object]] = {
-        f"{title}: {name}, by {axis}": {str(x): y for x, y in curve}
+        f"{title}: {name}, by number of {axis}": {str(x): y for x, y in curve}
         for (title, axis), curves in panels.items() for name, curve in curves.items()}
     for name, curve in table.items():
         print(f"{name}:\n   " + "".join(f"{f'{x}: {y}':>14}" for x, y in curve.items()))
     figures.keep("growth", table)
-    say_strangers(apart := strangers())
-    if not apart:
+    say_strangers(not_compared := strangers())
+    if not not_compared:
         figures.keep_picture(PICTURE, draw(panels), again=bool(sys.argv[1:]))
 
 

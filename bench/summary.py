@@ -55,10 +55,10 @@ def most(figure: str) -> int:
     return int(figure.rpartition("-")[2])
 
 
-def table(known: Figures) -> list[str]:
+def table(measured: Figures) -> list[str]:
     lines = [f"{'':<14}{'':<28}{'first implementation':>20}{'this one':>10}{'ratio':>8}"]
     for target, what, first, key in ROWS:
-        ours = most(known[key])
+        ours = most(measured[key])
         lines.append(f"{target:<14}{what:<28}{first:>20,}{ours:>10,}{ours / first:>8.2f}")
     return lines
 
@@ -76,7 +76,7 @@ def bars(title: str, rows: list[tuple[str, float, str, str]], top: int, scale: f
     return lines
 
 
-def sizes(known: Figures) -> list[tuple[str, float, str, str]]:
+def sizes(measured: Figures) -> list[tuple[str, float, str, str]]:
     """Rows for each target with each of its compilers."""
     first = {target: value for target, what, value, _ in ROWS if what == "agent, bytes"}
     rows: list[tuple[str, float, str, str]] = []
@@ -84,13 +84,13 @@ def sizes(known: Figures) -> list[tuple[str, float, str, str]]:
         if target in first:
             rows.append((f"{target}, first one", first[target], str(first[target]), FIRST))
         rows += [(row, int(figure), figure, OURS)
-                 for (command, row, column), figure in known.items()
+                 for (command, row, column), figure in measured.items()
                  if (command, column) == ("size", "bytes") and row.startswith(f"{target}, ")]
     return rows
 
 
-def packets(known: Figures) -> list[tuple[str, float, str, str]]:
-    return [(PACKET_NAMES[kind], most(known["cost", M0, kind]), known["cost", M0, kind], OURS)
+def packets(measured: Figures) -> list[tuple[str, float, str, str]]:
+    return [(PACKET_NAMES[kind], most(measured["cost", M0, kind]), measured["cost", M0, kind], OURS)
             for kind in PACKETS]
 
 
@@ -102,15 +102,15 @@ def mistakes() -> list[tuple[str, float, str, str]]:
              for flips in range(1, 9)}
     longest = max(log10(number) for number in until.values() if number < inf)
     return [(f"{flips} bit{'s' * (flips > 1)} flipped", min(log10(number), longest),
-             f"{number:,.0f}" if number < inf else "none ever is", OURS)
+             f"{number:,.0f}" if number < inf else "never", OURS)
             for flips, number in until.items()]
 
 
-def draw(known: Figures) -> str:
-    panels = [("What an agent adds to a firmware, in bytes", sizes(known)),
-              ("What a packet takes on a Cortex-M0+, in instructions", packets(known)),
-              ("Damaged heartbeats until one is taken for another; a bar is as long as "
-               "the number has digits", mistakes())]
+def draw(measured: Figures) -> str:
+    panels = [("What an agent adds to a firmware, in bytes", sizes(measured)),
+              ("What a packet takes on a Cortex-M0+, in instructions", packets(measured)),
+              ("Damaged heartbeats until one is taken for another; the bars show the number of "
+               "digits", mistakes())]
     lines, top = [], TOP
     for title, rows in panels:
         longest = max(value for _, value, _, _ in rows)
@@ -125,9 +125,9 @@ def draw(known: Figures) -> str:
 def main() -> None:
     if sys.argv[1:] not in ([], ["--draw"]):
         raise SystemExit("usage: python3 -m bench.summary [--draw]")
-    known = figures.parse(figures.FILE.read_text())
-    print("\n".join(table(known)))
-    figures.keep_picture(PICTURE, draw(known), again=bool(sys.argv[1:]))
+    measured = figures.parse(figures.FILE.read_text())
+    print("\n".join(table(measured)))
+    figures.keep_picture(PICTURE, draw(measured), again=bool(sys.argv[1:]))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What does a verified message cost a node? Schemes, by years of battery.     make lab-answer
+"""What does a verified message cost a node? Shows how long a battery lasts.     make lab-answer
 
     python -m lab.answer [--target NAME] [--every TIME] [--battery NAME] [--sleep µA]
                          [--bitrate N]
@@ -25,7 +25,7 @@ from lab.schemes import HEARTBEAT, SCHEMES, Scheme
 from lab.targets import MACHINES, Machine
 
 MAKES = ("make", "sign")  # what a node does for each message
-VERIFIES = ("accept", "verify")  # and who hears it
+VERIFIES = ("accept", "verify")  # what the agent does for each message
 SHORTEST = 0.001  # seconds between two messages
 UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0}
 PICTURE = Path(__file__).with_name("answer.svg")
@@ -39,7 +39,7 @@ def seconds(text: str) -> float:
     value = float(found[1]) * UNITS[found[2]] if found else 0.0
     if not SHORTEST <= value <= SECONDS_A_YEAR:
         raise argparse.ArgumentTypeError(
-            f"{text}: a time is wanted, like 100ms, 1s, 10min or 2h; at least 1ms, at most a year")
+            f"{text}: it must be a time like 100ms, 1s, 10min or 2h; at least 1ms, at most a year")
     return value
 
 
@@ -48,7 +48,7 @@ def target(text: str) -> str:
         if text.casefold() == name.casefold():
             return name
     known = " and ".join(MODELS)
-    raise argparse.ArgumentTypeError(f"{text}: there is a model of the energy of {known}")
+    raise argparse.ArgumentTypeError(f"{text}: only {known} have a model of their energy")
 
 
 def positive(text: str) -> float:
@@ -56,23 +56,23 @@ def positive(text: str) -> float:
         value = float(text)
     except ValueError:
         value = 0.0
-    if not 1e-6 <= value <= 1e12:  # with what is farther off, years or shares overflow
+    if not 1e-6 <= value <= 1e12:  # beyond that, years or shares overflow
         raise argparse.ArgumentTypeError(
-            f"{text}: a number above 0 is wanted, from 0.000001 to 1e12")
+            f"{text}: it must be a number from 0.000001 to 1e12")
     return value
 
 
 def can_bits(message: int) -> int:
-    """On the bus: frames of at most 8 bytes with short identifiers, the most bits that stuffing can
-    add, and 3 bits between frames."""
+    """The bits of a message on the bus: in frames of at most 8 bytes with short identifiers, with
+    the most bits that stuffing can add, and 3 bits between frames."""
     whole, rest = divmod(message, 8)
     return sum(47 + 8 * size + (33 + 8 * size) // 4 for size in [8] * whole + [rest] * (rest > 0))
 
 
 def of_heartbeat(scheme: Scheme, name: str, steps: tuple[str, ...],
                  known: dict[tuple[str, ...], Count]) -> Count | None:
-    """With the stack of the deeper of two steps, if the step needs another one: it is the same
-    stack, at another time."""
+    """The count of a scheme's step for a heartbeat. If the step needs another step before it, the
+    count has the deeper stack of the two: they use the same stack, one after the other."""
     for step in scheme.steps:
         key = scheme.name, scheme.by, step.name, str(HEARTBEAT), name
         if step.name in steps and (count := known.get(key)):
@@ -83,7 +83,7 @@ def of_heartbeat(scheme: Scheme, name: str, steps: tuple[str, ...],
 
 
 def missing(count: Count, machine: Machine, flash: int = 0, ram: int = 0) -> str:
-    """By how much it does not fit beside what has so much flash and RAM already; "" if it fits."""
+    """How many bytes of flash and RAM are missing if so many are taken already. "" if it fits."""
     assert machine.flash is not None and machine.ram is not None
     over = {"flash": count.flash + flash - machine.flash,
             "RAM": count.ram + count.stack + ram - machine.ram}
@@ -92,7 +92,7 @@ def missing(count: Count, machine: Machine, flash: int = 0, ram: int = 0) -> str
 
 def ranked(name: str, every: float, battery: str, sleep: float,
            bitrate: float) -> list[tuple[float, str, str]]:
-    """By years of battery: these, the scheme, its line."""
+    """The schemes by years of battery, longest first: the years, the scheme, its line."""
     known = counts.read()
     rows = [row(scheme, count, MODELS[name], every, battery, sleep, bitrate)
             for scheme in SCHEMES if scheme.against
@@ -109,7 +109,7 @@ def answer(name: str, every: float, battery: str, sleep: float, bitrate: float) 
 
 
 def picture() -> str:
-    """The years, on the machine and with the battery that are asked for if nothing is said."""
+    """The years on the default machine, with the default battery."""
     schemes = {scheme.title: scheme for scheme in SCHEMES}
     colours = {"signature": FIRST, "MAC": OURS}
     rows = ranked("ATmega328P", 1.0, "cr2032", MODELS["ATmega328P"].sleep, 500_000)
@@ -164,19 +164,21 @@ def fits() -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="make lab-answer", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(prog="make lab-answer", description=__doc__.partition("  ")[0])
     parser.add_argument("--target", type=target, default="ATmega328P",
                         help="atmega328p or cortex-m4")
     parser.add_argument("--every", type=seconds, default=1.0, metavar="TIME",
                         help="100ms, 1s, 10min, 2h")
     parser.add_argument("--battery", choices=BATTERIES, default="cr2032")
     parser.add_argument("--sleep", type=positive, metavar="µA",
-                        help="between messages; else the data sheet's")
+                        help="current between messages; if not given, that of the data sheet")
     parser.add_argument("--bitrate", type=positive, default=500_000.0,
-                        help="of the CAN bus")
+                        help="of the CAN bus, in bits a second")
     parser.add_argument("--fits", action="store_true",
-                        help="what an ATmega328P has room for beside the agent; alone")
-    parser.add_argument("--draw", action="store_true", help="draw answer.svg again; alone")
+                        help="what an ATmega328P has room for beside the agent; without other "
+                             "options")
+    parser.add_argument("--draw", action="store_true",
+                        help="draw answer.svg again; without other options")
     options = parser.parse_args()
     if (options.draw or options.fits) and len(sys.argv) > 2:
         parser.error("--draw and --fits take no other option")
@@ -188,8 +190,9 @@ def main() -> None:
                            options.bitrate)))
     print(f"\nms and µJ are a model: {MODELS[options.target].source}.\n"
           "The bus and its transceiver take energy, too; it is not in these figures. "
-          "Forgery: by anybody\n"
-          "who has not the key. Forgery by all: by those who can verify, too.")
+          "forgery: the tag\n"
+          "protects from everybody who does not have the key. forgery by all: also from those who "
+          "can\nverify.")
     if sys.argv[1:] in ([], ["--draw"]):
         figures.keep_picture(PICTURE, picture(), again=options.draw)
 

@@ -29,16 +29,16 @@ ALLOWED = (0.8, 1.25)  # of our modelled joules to the published ones
 # In pixels: of the picture, of a decade of joules, of one per cent.
 WIDTH, HEIGHT, LEFT, MIDDLE, DECADE, PERCENT = 880, 400, 70, 200, 150, 2.4
 LOWEST = -4.2  # the decimal logarithm of the joules at its left edge
-OUTLIER = 0.25  # of a fit: joules that are so far off are named
+OUTLIER = 0.25  # joules that are farther than this share from a fit are named
 
-# Why the work is not the same: the letter in the table, and what it stands for below.
+# Why the work is not the same: a letter in the table, which is explained below it.
 LARGER, NEWER = "a", "b"
 REASONS = {
-    LARGER: "the matrices of the standard are larger than those of 2019, and no registry has the\n"
-            "   arithmetic of polynomials in assembly for this core: only SHA-3 is.",
-    NEWER: "another program, of 2025. It makes keys with fixed-point numbers.",
+    LARGER: "the standard has larger matrices than the scheme of 2019. Only SHA-3 is in assembly "
+            "here:\n   no registry has the arithmetic of polynomials in assembly for this core.",
+    NEWER: "this is another program, of 2025. It makes keys with fixed-point numbers.",
 }
-# What is the same work, or nearly: the published scheme, ours, and what differs.
+# Schemes that do the same work, or nearly: the published one, ours, and what differs.
 PAIRS = (
     ("ECDH-secp256r1", "ECDH P-256", "micro-ecc, assembly", ""),
     ("ECDH-secp256k1", "ECDH secp256k1", "micro-ecc, assembly", ""),
@@ -78,7 +78,7 @@ def published() -> list[Operation]:
 
 
 def fit(pairs: list[tuple[float, float]]) -> Fit:
-    """Of counts and joules."""
+    """The fit of pairs of a count and its joules."""
     each = [joules / count * 1e9 for count, joules in pairs]
     return Fit(statistics.median(each), statistics.stdev(each) / statistics.mean(each))
 
@@ -107,8 +107,8 @@ def by_cycles(operations: list[Operation]) -> list[str]:
     named = [f"{operation.scheme} {operation.name} {off:+.0%}" for off, operation in far
              if abs(off) > OUTLIER]
     return [f"{len(operations)} operations of {len(schemes)} schemes: {line.nanojoules:.3f} nJ "
-            f"a cycle, the median; they vary by {line.spread:.1%}.",
-            *wrapped(f"More than {OUTLIER:.0%} off: ", named)]
+            f"a cycle is the median; they vary by {line.spread:.1%}.",
+            *wrapped(f"More than {OUTLIER:.0%} away from the median: ", named)]
 
 
 def wrapped(head: str, words: list[str], width: int = 96) -> list[str]:
@@ -137,24 +137,25 @@ def comparison(rows: list[tuple[Operation, int, str]]) -> list[str]:
 
 
 def dots(points: list[tuple[float, float]], colour: str, opacity: float = 0.7) -> list[str]:
-    """Of joules, and of how far off the fit is."""
+    """Draws a dot for each point: its joules, and how far they are from the fit."""
     return [f'<circle cx="{LEFT + (log10(joules) - LOWEST) * DECADE:.1f}" '
             f'cy="{MIDDLE - off * PERCENT * 100:.1f}" r="3" '
             f'fill="{colour}" fill-opacity="{opacity}"/>' for joules, off in points]
 
 
 def picture(operations: list[Operation], rows: list[tuple[Operation, int, str]]) -> str:
-    """How far the joules of each operation lie off the two fits."""
+    """How far the joules of each operation are from the two fits."""
     by_cycle = fit([(operation.cycles, operation.joules) for operation in operations]).nanojoules
     model = MODELS[TARGET].nanojoules
     lines = [f'<text x="{LEFT}" y="20" font-weight="bold">'
-             'How far published joules lie off a fit</text>',
+             'How far the published joules are from a fit</text>',
              f'<circle cx="{LEFT + 4}" cy="36" r="3" fill="{FIRST}"/>'
              f'<text x="{LEFT + 14}" y="40">'
              f'joules for each cycle, all {len(operations)} operations</text>',
              f'<circle cx="{LEFT + 374}" cy="36" r="3" fill="{OURS}"/>'
              f'<text x="{LEFT + 384}" y="40">'
-             f'for each instruction, the {len(rows)} that the lab counts; pale: other work</text>']
+             f'for each instruction, the {len(rows)} that the lab counts; '
+             'pale: not the same work</text>']
     for off in (-50, -25, 0, 25, 50):
         y = MIDDLE - off * PERCENT
         lines += [f'<line x1="{LEFT}" y1="{y}" x2="{WIDTH - 20}" y2="{y}" stroke="{GREY}" '
@@ -185,8 +186,8 @@ def main() -> None:
     if same:
         line = fit([(float(count), joules) for count, joules in same])
         print(f"\nThe lab counts the instructions of {len(same)} of them: "
-              f"{line.nanojoules:.3f} nJ an instruction, the median;\n"
-              f"they vary by {line.spread:.1%}.")
+              f"{line.nanojoules:.3f} nJ an instruction is the\n"
+              f"median; they vary by {line.spread:.1%}.")
     print()
     print("\n".join(comparison(rows)))
     print("\n".join(f"{letter}: {reason}" for letter, reason in REASONS.items()))

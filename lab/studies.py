@@ -1,4 +1,4 @@
-"""Study 1's questions, answered by the lab's counts, with its slips corrected.     make lab-studies
+"""Study 1's questions, answered by the lab's counts. Its mistakes are corrected.   make lab-studies
 
 What one hash, signature, verification and message over TCP takes. SPDX-License-Identifier: MIT
 """
@@ -9,8 +9,8 @@ from lab import counts, wire
 from lab.counts import Count
 from lab.energy import MODELS
 
-# What the study printed for a million operations each: the watt-hours of its batteries are its
-# own lines; the joules that it printed lack a factor of 3.6, and a battery.
+# The study printed these figures for a million operations each. Its watt-hours are right. The
+# joules that it computed from them lack a factor of 3.6, and a battery.
 PUBLISHED_NET, CORRECTED_NET = 2530.0, 4428.0  # joules
 MILLIONS = {"SHA-256": (66, 0.21), "sign": (398, 1.3), "verify": (890, 2.9)}  # µs, mJ corrected
 CURVE = "ECDSA secp160r1"
@@ -64,9 +64,9 @@ def rows() -> list[str]:
 
 def main() -> None:
     print("\n".join(rows()))
-    print("\nThe study: a laptop in 2018, the JVM, secp160r2. Its joules are corrected: "
-          f"by its own\nenergy_now lines the last run took {CORRECTED_NET:,.0f} J net, "
-          f"where it says {PUBLISHED_NET:,.0f} J.")
+    print("\nThe study used a laptop in 2018, the JVM and secp160r2. Its joules are corrected "
+          f"here: it says\n{PUBLISHED_NET:,.0f} J net for the last run, but its own energy_now "
+          f"lines give {CORRECTED_NET:,.0f} J.")
 
 
 if __name__ == "__main__":

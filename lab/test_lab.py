@@ -143,9 +143,9 @@ def test_every_heartbeat_has_its_row() -> None:
 
 
 @pytest.mark.parametrize("words, says", [
-    (["--every", "3x"], "a time is wanted"), (["--every", "0s"], "a time is wanted"),
-    (["--target", "z80"], "there is a model of the energy of"),
-    (["--sleep", "nan"], "a number above 0"), (["--bitrate", "-1"], "a number above 0"),
+    (["--every", "3x"], "it must be a time"), (["--every", "0s"], "it must be a time"),
+    (["--target", "z80"], "have a model of their energy"),
+    (["--sleep", "nan"], "it must be a number"), (["--bitrate", "-1"], "it must be a number"),
     (["--battery", "lemon"], "invalid choice"), (["x"], "unrecognized")])
 def test_bad_arguments_are_refused(words: list[str], says: str) -> None:
     said = lab("lab.answer", *words)
