@@ -44,6 +44,11 @@ class Interval:
         return math.isfinite(self.high - self.low)
 
 
+def seed() -> int:
+    """One that nobody has chosen."""
+    return random.SystemRandom().randrange(2**32)
+
+
 def mad(values: Sequence[float]) -> float:
     """The median of the distances from the median."""
     middle = statistics.median(values)
@@ -78,7 +83,7 @@ def by_meter(values: Sequence[Value]) -> float:
     return min(normal, mean_of(bounds))
 
 
-def interval(values: Sequence[Value], seed: int, *less: Sequence[Value]) -> Interval:
+def interval(values: Sequence[Value], chosen: int, *less: Sequence[Value]) -> Interval:
     """Of the mean of the values, less the mean of others, if there are any.
 
     Bootstrap-t: the values are drawn again and again, and each time it is seen by how many of its
@@ -100,7 +105,7 @@ def interval(values: Sequence[Value], seed: int, *less: Sequence[Value]) -> Inte
     error = math.sqrt(sum(map(variance_of_mean, plain)) + noise)
     low = high = 0.0
     if error > 0:
-        draw = random.Random(seed)
+        draw = random.Random(chosen)
         offs = []
         for _ in range(DRAWS):
             drawn = [draw.choices(one, k=len(one)) for one in plain]
