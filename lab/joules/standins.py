@@ -161,23 +161,32 @@ class Plug:
         self.client: Any = mqtt.Client(CallbackAPIVersion.VERSION2)
         self.client.reconnect_delay_set(1, 1)
         self.asked: list[tuple[str, bytes]] = []
+        self.answer: tuple[float, float] | None = None  # watts and joules, when it is asked
         self.client.on_connect = lambda *_: self.client.subscribe(f"{prefix}/command/#")
-        self.client.on_message = lambda _, __, said: self.asked.append((said.topic, said.payload))
+        self.client.on_message = self._message
         self.client.connect("127.0.0.1", broker.port)
         self.client.loop_start()
         wait_for(self.client.is_connected, "a plug at its broker")
 
-    def publish(self, topic: str, payload: bytes | str, retain: bool = False) -> None:
-        said = self.client.publish(f"{self.prefix}/{topic}", payload, retain=retain)
-        said.wait_for_publish(PATIENCE)
+    def _message(self, client: object, data: object, said: Any) -> None:
+        self.asked.append((said.topic, said.payload))
+        if self.answer is not None:
+            self.say(*self.answer, wait=False)
 
-    def say(self, watts: float, joules: float) -> None:
+    def publish(self, topic: str, payload: bytes | str, retain: bool = False, *,
+                wait: bool = True) -> None:
+        said = self.client.publish(f"{self.prefix}/{topic}", payload, retain=retain)
+        if wait:
+            said.wait_for_publish(PATIENCE)
+
+    def say(self, watts: float, joules: float, *, wait: bool = True) -> None:
         if self.generation == 1:
-            self.publish("relay/0/energy", f"{int(joules // 60)}")
-            self.publish("relay/0/power", f"{watts:.2f}")
+            self.publish("relay/0/energy", f"{int(joules // 60)}", wait=wait)
+            self.publish("relay/0/power", f"{watts:.2f}", wait=wait)
         else:
             self.publish("status/switch:0", json.dumps(
-                {"id": 0, "apower": watts, "aenergy": {"total": round(joules / 3600, 3)}}))
+                {"id": 0, "apower": round(watts, 1), "aenergy": {"total": round(joules / 3600, 3)}}
+            ), wait=wait)
 
     def close(self) -> None:
         self.client.disconnect()
@@ -214,7 +223,8 @@ class WebPlug:
                 {"power": watts, "is_valid": True, "total": int(joules // 60)}).encode()
         else:
             self.answers["/rpc/Switch.GetStatus?id=0"] = json.dumps(
-                {"id": 0, "apower": watts, "aenergy": {"total": round(joules / 3600, 3)}}).encode()
+                {"id": 0, "apower": round(watts, 1),
+                 "aenergy": {"total": round(joules / 3600, 3)}}).encode()
 
     def close(self) -> None:
         self.server.shutdown()
