@@ -228,7 +228,7 @@ def report(run: Run, turns: Sequence[Turn], net: bool) -> list[str]:
              *map(row, quantities(turns, net, run.seed))]
     parts: dict[str, float] = {}
     for turn in turns:
-        for name, joules in (turn.parts or {}).items() if turn.turn == WORK else ():
+        for name, joules in turn.parts.items() if turn.turn == WORK else ():
             parts[name] = parts.get(name, 0.0) + joules
     if len(parts) > 1:
         lines += ["", "All turns of work by part, some of which hold others: " +

@@ -61,7 +61,7 @@ def chosen(wanted: str) -> Operation:
 
 def repeated(program: Path, how: str, much: float) -> int:
     """Runs it for so many seconds or calls, and returns how many calls there were."""
-    done = subprocess.run([program, how, f"{much:.15g}"], capture_output=True, text=True,
+    done = subprocess.run([program, how, f"{much:.17g}"], capture_output=True, text=True,
                           check=False)
     found = re.fullmatch(r"calls (\d+)\nright 1\n", done.stdout)
     if done.returncode or not found:

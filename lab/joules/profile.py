@@ -9,6 +9,7 @@ SPDX-License-Identifier: MIT
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import re
 import signal
@@ -37,15 +38,18 @@ SAYS = (r"calls (\d+)\nmin (\d+)\nmedian ([\d.]+)\nmad ([\d.]+)\nmax (\d+)\nsum 
         r"descriptors (\d+) (\d+)\n")
 
 
-def program() -> Path:
-    """Compiled again each time; another lab/profile may be running the old one."""
-    folder = BUILD / "lab"
+@functools.cache
+def program(source: Path = SOURCE, folder: Path = BUILD / "lab") -> Path:
+    """Compiled beside the old one, which another lab/profile may be running."""
     folder.mkdir(parents=True, exist_ok=True)
     made = folder / f"profile-{os.getpid()}"
-    done = subprocess.run(["gcc", "-O2", "-std=gnu11", "-Wall", "-Wextra", SOURCE, "-o", made,
-                           "-lcrypto"], capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run(["gcc", "-O2", "-std=gnu11", "-Wall", "-Wextra", source, "-o", made,
+                               "-lcrypto"], capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        raise Failed("gcc is not installed; `make setup` installs it") from None
     if done.returncode:
-        raise Failed(f"{SOURCE.name} does not compile; it needs gcc and libssl-dev:\n{done.stderr}")
+        raise Failed(f"{source.name} does not compile; it needs libssl-dev:\n{done.stderr}")
     return made.replace(folder / "profile")
 
 

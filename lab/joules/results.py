@@ -12,8 +12,8 @@ import math
 import os
 import platform
 import subprocess
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -63,7 +63,7 @@ class Turn:
     calls: int  # of the operation; 0 when idle
     began: str
     notes: tuple[str, ...] = ()
-    parts: dict[str, float] | None = None  # joules
+    parts: dict[str, float] = field(default_factory=dict)  # joules
     readings: tuple[tuple[float, float], ...] = ()  # seconds, watts
     kind: str = "turn"
     label: str = MEASURED
@@ -148,22 +148,34 @@ def append(file: Path, line: Run | Turn | Times) -> None:
 
 
 Line = TypeVar("Line", Run, Turn, Times)
-NUMBERS = {"int": (int,), "float": (int, float)}
+def is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+# By the type of a field: whether a value from a file can be that.
+CAN_BE: dict[str, Callable[[Any], bool]] = {
+    "int": lambda value: is_number(value) and isinstance(value, int),
+    "float": is_number,
+    "str": lambda value: isinstance(value, str),
+    "tuple[str, ...]": lambda value: isinstance(value, list) and
+    all(isinstance(one, str) for one in value),
+    "dict[str, float]": lambda value: isinstance(value, dict) and all(map(is_number, value.values())),
+    "dict[str, str]": lambda value: isinstance(value, dict),
+    "tuple[tuple[float, float], ...]": lambda value: isinstance(value, list) and
+    all(isinstance(one, list) and len(one) == 2 and all(map(is_number, one)) for one in value),
+}
 
 
 def checked(into: type[Line], found: dict[str, Any]) -> Line:
-    """The line, if it has all that it must have, and nothing that is no number where one must be."""
+    """The line, if it has all that it must have, and each of its kind."""
     types = {field.name: str(field.type) for field in fields(into)}
     for name, value in found.items():
-        wanted = types.get(name)
-        if wanted is None:
+        if name not in types:
             raise ValueError(f"{name} is not known")
-        if wanted in NUMBERS and (isinstance(value, bool) or
-                                  not isinstance(value, NUMBERS[wanted]) or
-                                  not math.isfinite(value)):
-            raise ValueError(f"{name} is no number")
-        if wanted == "str" and not isinstance(value, str):
-            raise ValueError(f"{name} is no text")
+        if not CAN_BE[types[name]](value):
+            raise ValueError(f"{name} cannot be that")
+    for name in {"notes", "readings"} & found.keys():
+        found[name] = tuple(tuple(one) if isinstance(one, list) else one for one in found[name])
     try:
         return into(**found)
     except TypeError as missing:

@@ -158,7 +158,8 @@ class Plug:
         from paho.mqtt import client as mqtt
         from paho.mqtt.enums import CallbackAPIVersion
         self.prefix, self.generation = prefix, generation
-        self.client: Any = mqtt.Client(CallbackAPIVersion.VERSION2)
+        client: Any = mqtt.Client(CallbackAPIVersion.VERSION2)
+        self.client = client
         self.client.reconnect_delay_set(1, 1)
         self.asked: list[tuple[str, bytes]] = []
         self.answer: tuple[float, float] | None = None  # watts and joules, when it is asked
