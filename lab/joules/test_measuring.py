@@ -475,3 +475,29 @@ def test_the_page_names_only_options_that_there_are_and_every_meter() -> None:
     words = r"--[a-z]+(?![a-z-])"
     assert set(re.findall(words, PAGE)) <= set(re.findall(words, helps))
     assert set(meters.METERS) <= set(re.findall(r"^\| `(\w+)` \|", PAGE, re.M))
+
+
+def test_the_launcher_takes_the_projects_python_or_else_python3(tmp_path: Path) -> None:
+    (tmp_path / "lab" / "joules").mkdir(parents=True)
+    (tmp_path / "lab" / "joules" / "start.py").write_text("import sys; print(*sys.argv[1:])\n")
+    launcher = tmp_path / "lab" / "command"
+    launcher.write_bytes((ROOT / "lab" / "command").read_bytes())
+    launcher.chmod(0o755)
+    (tmp_path / "a link").symlink_to(launcher)
+
+    def run(path: str) -> tuple[int, str]:
+        said = subprocess.run([tmp_path / "a link", "x y", "*"], env={"PATH": path}, text=True,
+                              capture_output=True, check=False, cwd="/")
+        return said.returncode, said.stdout + said.stderr
+
+    assert run("/usr/bin:/bin") == (0, "a link x y *\n")
+    own = tmp_path / "build" / "venv" / "bin" / "python"
+    own.parent.mkdir(parents=True)
+    own.write_text("#!/bin/sh\necho own\n")
+    own.chmod(0o755)
+    assert run("/usr/bin:/bin") == (0, "own\n")
+    own.unlink()
+    for name in ("dirname", "realpath", "basename"):
+        (tmp_path / name).symlink_to(f"/usr/bin/{name}")
+    status, said = run(str(tmp_path))
+    assert status == 1 and "there is no python3; `make setup` installs" in said
