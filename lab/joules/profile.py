@@ -83,7 +83,10 @@ class Operation:
                 self.process.send_signal(signal.SIGINT)
 
     def _expect(self, wanted: str) -> None:
-        if (line := self._line()) != wanted:
+        line = self._line()
+        if self.stopped:  # while it made its inputs: there is nothing to keep
+            raise KeyboardInterrupt
+        if line != wanted:
             raise Failed(f"{self.name}: {line!r} came instead of {wanted!r}; {self._errors()}")
 
     def _errors(self) -> str:

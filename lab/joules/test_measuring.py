@@ -12,8 +12,6 @@ import os
 import re
 import signal
 import subprocess
-import threading
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +23,7 @@ from lab.joules.measuring import Measurement
 from lab.joules.meters import Absent, Lost
 from lab.joules.rapl import Rapl
 from lab.joules.results import IDLE, WORK, Run, Turn, Unreadable
-from lab.joules.standins import Counter, SimulatedClock, wait_for, write
+from lab.joules.standins import Counter, SimulatedClock, moving, wait_for, write
 from sim.targets import ROOT
 
 RUN = Run("work", "J a run, net", "rapl: package-0", "here", "none", {}, 7, "2020-01-01")
@@ -246,6 +244,16 @@ def test_a_line_that_no_measurement_wrote_is_refused(tmp_path: Path, change: dic
         results.read(file)
 
 
+@pytest.mark.parametrize("change, says", [
+    ({"label": "model"}, "were not measured"), ({"format": 2}, "has format 2")])
+def test_a_run_of_another_kind_is_refused(tmp_path: Path, change: dict[str, object],
+                                          says: str) -> None:
+    file = write_run(tmp_path / "a.jsonl", [])
+    file.write_text(json.dumps(json.loads(file.read_text()) | change))
+    with pytest.raises(Unreadable, match=says):
+        results.read(file)
+
+
 @pytest.mark.parametrize("text, says", [
     ("", "has no results"), ("[]\n", "line 1 is no result"), ("\0\n", "has no results"),
     ('{"kind": "run"}\n', "missing"), ('{"kind": "turn"}\n', "a run comes first"),
@@ -280,20 +288,8 @@ def command(name: str, *words: object, cwd: Path = ROOT) -> subprocess.Completed
 
 @pytest.fixture
 def live(tmp_path: Path) -> Iterator[Path]:
-    """A tree of files whose counter moves with the real time: 20 W."""
-    counter = Counter(tmp_path / "sys", "intel-rapl:0", "package-0", 20.0)
-    file, over, began = counter.folder / "energy_uj", threading.Event(), time.monotonic()
-
-    def move() -> None:
-        while not over.wait(0.002):
-            write(file.with_name("next"), round((time.monotonic() - began) * 20e6))
-            file.with_name("next").replace(file)
-
-    thread = threading.Thread(target=move)
-    thread.start()
-    yield tmp_path / "sys"
-    over.set()
-    thread.join()
+    with moving(tmp_path / "sys", 20.0) as sys:
+        yield sys
 
 
 def test_without_a_meter_there_are_no_joules(tmp_path: Path) -> None:
