@@ -95,13 +95,15 @@ class Builder:
         machine.compile(targets.C / machine.marks, marks)
         self.library.append(marks)
 
-    def image(self, step: Step, length: int, *, size: bool = False) -> Path:
+    def image(self, step: Step, length: int, *, size: bool = False,
+              program: str = "image.c") -> Path:
         """The program that runs a step, or what a node needs for it, for its size."""
-        name = f"{step.name}-{length}" + ("-size" if size else "")
+        name = f"{step.name}-{length}" + ("-size" if size else "") + \
+            ("" if program == "image.c" else f"-{Path(program).stem}")
         needs = [f"-DLAB_NEEDS={step.needs}"] if step.needs else []
         defines = ["-DLAB_SIZE", *needs] if size else []
         objects = []
-        for file in (self.scheme.file, "image.c"):
+        for file in (self.scheme.file, program):
             objects.append(self.folder / f"{name}-{Path(file).stem}.o")
             self.machine.compile(targets.C / file, objects[-1], *self.options,
                                  f"-DLAB_LENGTH={length or schemes.HEARTBEAT}",
