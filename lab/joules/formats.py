@@ -1,0 +1,463 @@
+"""The experiment of study 3: a list, fetched over HTTP in each format.           lab/formats
+
+A server and a client on this machine, with one connection. For each format, in random order: a time
+of idleness, which is measured; the fetches, which are measured; a rest. SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+import secrets
+import statistics
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from importlib import metadata
+from itertools import accumulate, chain
+from pathlib import Path
+from typing import Any
+
+from bench.charts import COLOURS, INK, WIDTH, Axis, Series, document, panel
+from lab.joules import meters, results
+from lab.joules.clock import Clock
+from lab.joules.codecs import CODECS
+from lab.joules.loopback import Pair
+from lab.joules.measuring import Failed, duration, say
+from lab.joules.meters import Absent, Energy, Lost, Meter
+from lab.joules.results import Run, Unreadable
+from lab.joules.uncertainty import mad
+
+FETCHES, POINTS = 100_000, 100
+WARM = 20  # fetches that nobody measures: the first ones fill caches
+IDLE, REST = 60.0, 30.0  # seconds
+HIGH = 340  # pixels of a chart
+STOPPED = 130  # the exit status after Ctrl-C, as shells have it
+
+# The lines of lab/formats are others than those of lab/measure; they are kept in the same way.
+append: Callable[[Path, Any], None] = results.append
+checked: Callable[[Any, dict[str, Any]], Any] = results.checked
+
+
+@dataclass(frozen=True)
+class Plan(Run):
+    """How all formats are measured: all that is needed to go on with it."""
+
+    order: tuple[str, ...] = ()
+    fetches: int = 0  # of each format
+    block: int = 0  # fetches of one point
+    idle: float = 0.0  # seconds before each format; 0 without a meter
+    rest: float = 0.0  # seconds
+    name: str = ""  # of the meter; "" if there is none
+    at: str = ""
+    kind: str = "formats"
+
+    def blocks(self) -> list[int]:
+        whole, last = divmod(self.fetches, self.block)
+        return [self.block] * whole + [last] * (last > 0)
+
+
+@dataclass(frozen=True)
+class Result:
+    """Of one format."""
+
+    format: str
+    began: str
+    bytes: int  # of one answer, without its HTTP headers
+    server: float  # seconds of processor time, for all fetches
+    client: float
+    seconds: tuple[float, ...]  # of each block
+    idle: Energy | None = None
+    work: Energy | None = None
+    kind: str = "format"
+
+    def each(self, plan: Plan) -> list[float]:
+        """Seconds of a fetch, in each block."""
+        return [seconds / count for seconds, count in
+                zip(self.seconds, plan.blocks(), strict=True)]
+
+    def net(self) -> tuple[float, float] | None:
+        """Joules of the work less those of an idle time that is as long, and how far they may be
+        off by the meter's own steps."""
+        if self.idle is None or self.work is None:
+            return None
+        share = self.work.seconds / self.idle.seconds
+        return (self.work.joules - self.idle.joules * share,
+                self.work.uncertainty + self.idle.uncertainty * share)
+
+
+# Measuring.
+
+
+class Progress:
+    """A line that is written over, if somebody sits at a terminal; else a line for each format."""
+
+    def __init__(self, plan: Plan, done: Sequence[Result]) -> None:
+        self.plan, self.live = plan, sys.stderr.isatty()
+        self.seconds = sum(sum(result.seconds) for result in done)
+        self.fetched = len(done) * plan.fetches
+        self.formats = len(done)
+
+    def show(self, name: str, what: str, *, always: bool = False) -> None:
+        plan = self.plan
+        text = f"lab: {CODECS[name].title} ({self.formats + 1} of {len(plan.order)}), {what}"
+        if self.fetched:
+            left = (len(plan.order) * plan.fetches - self.fetched) * self.seconds / self.fetched
+            left += (len(plan.order) - self.formats) * (plan.idle + plan.rest)
+            text += f"; {duration(left)} left"
+        if self.live:
+            print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+        elif always:
+            say(text)
+
+    def end(self) -> None:
+        if self.live:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def measured(pair: Pair, plan: Plan, name: str, meter: Meter | None, clock: Clock,
+             progress: Progress) -> Result:
+    began, idle, work = results.now(), None, None
+    progress.show(name, f"idle for {duration(plan.idle)}" if meter else
+                  f"{plan.fetches:,} fetches", always=True)
+    if meter:
+        meter.start()
+        clock.sleep(plan.idle)
+        idle = meter.stop()
+    size = pair.fetch(name, WARM).bytes // WARM
+    if meter:
+        meter.start()
+    before, seconds, done = pair.cpu(), list[float](), 0
+    for count in plan.blocks():
+        fetched = pair.fetch(name, count)
+        if fetched.bytes != size * count:
+            raise Failed(f"the answers in {name} do not all have {size} bytes")
+        seconds.append(fetched.seconds)
+        done += count
+        progress.seconds += fetched.seconds
+        progress.fetched += count
+        progress.show(name, f"{done:,} of {plan.fetches:,} fetches")
+    after = pair.cpu()
+    if meter:
+        work = meter.stop()
+    progress.formats += 1
+    return Result(name, began, size, after[0] - before[0], after[1] - before[1], tuple(seconds),
+                  idle, work)
+
+
+def run(plan: Plan, done: list[Result], file: Path, meter: Meter | None, port: int,
+        clock: Clock) -> None:
+    """Measures the formats that are missing, and keeps each as soon as it is over."""
+    missing = plan.order[len(done):]
+    if not missing:
+        return
+    pair, progress = Pair(port), Progress(plan, done)
+    try:
+        for name in missing:
+            done.append(measured(pair, plan, name, meter, clock, progress))
+            append(file, done[-1])
+            if name != missing[-1]:
+                clock.sleep(plan.rest)
+    finally:
+        progress.end()
+        pair.end()
+
+
+# What is kept.
+
+
+def versions() -> dict[str, str]:
+    names = ["aiohttp", *(codec.package for codec in CODECS.values() if codec.package)]
+    return results.versions() | {name: metadata.version(name) for name in names}
+
+
+def read(file: Path) -> tuple[Plan, list[Result]]:
+    plan, done = None, list[Result]()
+    for number, found in results.lines_of(file):
+        try:
+            if plan is None:
+                plan = plan_of(found)
+            else:
+                done.append(result_of(found, plan, len(done)))
+        except (ValueError, TypeError, OverflowError) as fault:
+            raise Unreadable(f"{file}: line {number} is no result of lab/formats: {fault}") \
+                from None
+    if plan is None:
+        raise Unreadable(f"{file} has no results")
+    return plan, done
+
+
+def plan_of(found: dict[str, Any]) -> Plan:
+    plan: Plan = checked(Plan, found)
+    plan = replace(plan, order=tuple(plan.order))
+    if plan.kind != "formats" or not plan.order or len(set(plan.order)) < len(plan.order) or \
+            not set(plan.order) <= set(CODECS) or not 1 <= plan.block <= plan.fetches or \
+            plan.name not in ("", *meters.METERS) or min(plan.idle, plan.rest) < 0 or \
+            (plan.name and not plan.idle):
+        raise ValueError("no such plan can be")
+    return plan
+
+
+def energy_of(found: dict[str, Any] | None) -> Energy | None:
+    if found is None:
+        return None
+    energy: Energy = checked(Energy, dict(found))
+    readings = tuple((float(seconds), float(watts)) for seconds, watts in energy.readings)
+    if not min(energy.seconds, energy.joules) > 0 or not energy.uncertainty >= 0 or \
+            not all(map(math.isfinite, chain.from_iterable(readings))):
+        raise ValueError("no such joules can be")
+    return replace(energy, readings=readings, notes=tuple(map(str, energy.notes)),
+                   parts=tuple((str(name), float(joules)) for name, joules in energy.parts))
+
+
+def result_of(found: dict[str, Any], plan: Plan, place: int) -> Result:
+    result: Result = checked(Result, found)
+    result = replace(result, seconds=tuple(map(float, result.seconds)),
+                     idle=energy_of(found.get("idle")), work=energy_of(found.get("work")))
+    if (result.idle is None) == bool(plan.name) or (result.work is None) == bool(plan.name):
+        raise ValueError("joules and meter do not belong together")
+    if plan.order[place:place + 1] != (result.format,) or len(result.seconds) != len(plan.blocks()) or \
+            not all(0 < number < math.inf for number in (result.bytes, *result.seconds)) or \
+            min(result.server, result.client) < 0:
+        raise ValueError("it does not belong to this plan")
+    return result
+
+
+# What is printed.
+
+
+def cells(result: Result, plan: Plan, fastest: float) -> list[str]:
+    each = result.each(plan)
+    usual = statistics.median(each)
+    row = [f"{result.bytes:,}", f"{usual * 1e6:,.1f}", f"{mad(each) / usual:.1%}",
+           f"{usual / fastest:.2f}", f"{result.server / plan.fetches * 1e6:,.1f}",
+           f"{result.client / plan.fetches * 1e6:,.1f}"]
+    net = result.net()
+    if net is None or result.work is None:
+        return [*row, "no meter"]
+    value, bound = (joules / plan.fetches * 1e3 for joules in net)
+    return [*row, f"{result.work.joules:,.1f}", f"{result.work.watts:.2f}",
+            f"{value:.3g} ± {bound:.2g}" if value > bound else "not seen"]
+
+
+def table(plan: Plan, done: Sequence[Result]) -> list[str]:
+    """The fastest format first."""
+    in_order = sorted(done, key=lambda result: statistics.median(result.each(plan)))
+    fastest = statistics.median(in_order[0].each(plan))
+    heads = ["bytes", "µs", "± MAD", "times", "server", "client"]
+    heads += ["joules", "watts", "net mJ each"] if plan.name else ["joules"]
+    widths = [6, 9, 7, 6, 9, 9, *([9, 7, 17] if plan.name else [10])]
+    rows = [("", heads)] + [(CODECS[result.format].title, cells(result, plan, fastest))
+                            for result in in_order]
+    return [f"{title:<21}" + "".join(f"{cell:>{width}}" for cell, width in
+                                     zip(row, widths, strict=True)) for title, row in rows]
+
+
+def notes(plan: Plan, done: Sequence[Result], absent: str) -> list[str]:
+    lines = ["µs: of a fetch, the median of the blocks; server and client: of processor time."]
+    if not plan.name:
+        return [*lines, absent or "There was no meter, so there are no joules."]
+    lines.append(f"Joules: {plan.label} with {plan.meter}. Net: less what {plan.idle:g} s of "
+                 "idleness before took.")
+    for result in done:
+        value, bound = result.net() or (0.0, 0.0)
+        if value <= bound:
+            more = f"try --fetches {math.ceil(2 * bound / value) * plan.fetches:,}" \
+                if value > bound / 1000 else "it drew no more than idleness did"
+            lines.append(f"Not seen: the net of {CODECS[result.format].title}, {value:.3g} J, is "
+                         f"within the meter's own {bound:.3g} J; {more}.")
+        for energy in (result.idle, result.work):
+            lines += [f"{CODECS[result.format].title}: {note}"
+                      for note in (energy.notes if energy else ())]
+    return lines
+
+
+def chart(plan: Plan, done: Sequence[Result]) -> str:
+    """Every block is a point, and so is every reading of the meter. So a fan shows that starts
+    late. The formats stand one after the other, without the rests."""
+    times, watts, at = list[Series](), list[Series](), 0.0
+
+    def readings(energy: Energy | None, title: str, colour: str) -> float:
+        if energy and energy.readings:
+            watts.append(Series(title, [((at + seconds) / 60, drawn)
+                                        for seconds, drawn in energy.readings], colour))
+        return energy.seconds if energy else 0.0
+
+    for colour, result in zip(COLOURS, done, strict=False):
+        title = CODECS[result.format].title
+        at += readings(result.idle, "" if watts else "idle", INK)
+        ends = accumulate(result.seconds, initial=at)
+        times.append(Series(title, [(end / 60, each * 1e6) for end, each in
+                                    zip(ends, result.each(plan), strict=False)], colour))
+        at += readings(result.work, title, colour) or sum(result.seconds)
+    minutes = Axis("minutes, without the rests", holds=(0, at / 60))
+    panels = [(f"Microseconds of a fetch, by blocks of {plan.block:,}", times, Axis(holds=(0,)))]
+    if watts:
+        panels.append((f"Watts, {plan.label} with {plan.meter}", watts, Axis()))
+    lines = [line for number, (title, series, axis) in enumerate(panels)
+             for line in panel(0, number * HIGH, WIDTH, HIGH, title, series, minutes, axis)]
+    return document(HIGH * len(panels), lines)
+
+
+def show(plan: Plan, done: Sequence[Result], file: Path, absent: str) -> None:
+    print(f"{len(done)} of {len(plan.order)} formats, {plan.fetches:,} fetches each, seed "
+          f"{plan.seed}: {', '.join(plan.order)}\n")
+    if done:
+        print("\n".join([*table(plan, done), "", *notes(plan, done, absent)]))
+        picture = file.with_suffix(".svg")
+        picture.write_text(chart(plan, done))
+        print(f"Every point: {picture}")
+    print(f"Results: {file}")
+
+
+# The command.
+
+
+def number(least: float, most: float, of: Callable[[str], float] = int) -> Callable[[str], float]:
+    def parsed(text: str) -> float:
+        try:
+            value = of(text)
+        except ValueError:
+            value = math.nan
+        if not least <= value <= most:
+            raise argparse.ArgumentTypeError(
+                f"{text}: a number from {least:,g} to {most:,g} is wanted")
+        return value
+    return parsed
+
+
+def formats(text: str) -> list[str]:
+    names = text.split(",")
+    if not set(names) <= set(CODECS) or len(set(names)) < len(names):
+        raise argparse.ArgumentTypeError(
+            f"{text}: some of these are wanted, with commas between: {','.join(CODECS)}")
+    return names
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(
+        prog="lab/formats", description="Fetches a list over HTTP in each format, and says how "
+        "long that takes and what it draws.")
+    made.add_argument("--formats", type=formats, metavar="NAMES",
+                      help=f"some of {','.join(CODECS)}; else all")
+    made.add_argument("--fetches", type=number(1, 10 ** 9), metavar="N",
+                      help=f"of each format; else {FETCHES:,}")
+    made.add_argument("--block", type=number(1, 10 ** 9), metavar="N",
+                      help="fetches of one point in the chart; else a hundredth of all")
+    made.add_argument("--idle", type=number(0.01, 86400, float), metavar="SECONDS",
+                      help=f"measured before each format, if there is a meter; else {IDLE:g}")
+    made.add_argument("--rest", type=number(0, 86400, float), metavar="SECONDS",
+                      help=f"after each format; else {REST:g}")
+    made.add_argument("--seed", type=number(0, 2 ** 32 - 1), metavar="N",
+                      help="of the order of the formats; else a random one, which is printed")
+    made.add_argument("--port", type=number(0, 65535), default=0, metavar="N",
+                      help="of the server, on 127.0.0.1; else one that is free")
+    meters.add_options(made)
+    made.add_argument("--results", type=Path, metavar="FILE",
+                      help="where the results are kept; a run that is there is gone on with, and "
+                      "needs no other option")
+    return made
+
+
+def shuffled(names: Iterable[str], seed: int) -> tuple[str, ...]:
+    order = sorted(names)  # whatever order they were named in
+    random.Random(seed).shuffle(order)
+    return tuple(order)
+
+
+def planned(options: argparse.Namespace, meter: Meter | None) -> Plan:
+    """What the options say, and what is usual where they say nothing."""
+    def chosen(name: str, usual: Any) -> Any:
+        given = getattr(options, name)
+        return usual if given is None else given
+
+    seed, fetches = chosen("seed", secrets.randbelow(2 ** 32)), chosen("fetches", FETCHES)
+    return Plan(
+        operation="fetches of a list over HTTP", unit="J a fetch, net",
+        meter=meter.what() if meter else "none", machine=results.machine(),
+        governor=results.governor(), versions=versions(), seed=seed, began=results.now(),
+        order=shuffled(chosen("formats", CODECS), seed), fetches=fetches,
+        block=min(fetches, chosen("block", math.ceil(fetches / POINTS))),
+        idle=chosen("idle", IDLE) if meter else 0.0, rest=chosen("rest", REST),
+        name=meter.name if meter else "", at=options.at or "")
+
+
+def unlike(plan: Plan, now: Plan) -> list[str]:
+    """What has changed since the run began; the lab's own version may."""
+    return results.differences(plan, now) + [
+        f"{name}: {plan.versions.get(name)!r} is not {version!r}"
+        for name, version in now.versions.items()
+        if name != "lab" and plan.versions.get(name) != version]
+
+
+def contradicted(plan: Plan, options: argparse.Namespace) -> list[str]:
+    """Options that do not say what the plan says."""
+    kept = {"formats": set(plan.order), "meter": plan.name,
+            **{name: getattr(plan, name)
+               for name in ("fetches", "block", "idle", "rest", "seed", "at")}}
+    given = vars(options) | {"formats": set(options.formats or ()) or None}
+    return [f"--{name}" for name, value in kept.items() if given[name] not in (None, value)]
+
+
+def gone_on_with(file: Path, options: argparse.Namespace) -> tuple[Plan, list[Result],
+                                                                    Meter | None]:
+    plan, done = read(file)
+    if wrong := contradicted(plan, options):
+        raise Unreadable(f"{file} was begun with another {' and '.join(wrong)}")
+    if len(done) == len(plan.order):
+        return plan, done, None
+    meter = meters.find(plan.name, plan.at or None) if plan.name else None
+    now = replace(plan, meter=meter.what() if meter else plan.meter, machine=results.machine(),
+                  governor=results.governor(), versions=versions())
+    if changed := unlike(plan, now):
+        if meter:
+            meter.close()
+        raise Unreadable(f"{file} cannot be gone on with: " + "; ".join(changed))
+    return plan, done, meter
+
+
+def begun(options: argparse.Namespace) -> tuple[Plan, Meter | None, str]:
+    """The plan, its meter, and why there is none."""
+    try:
+        meter = meters.find(options.meter, options.at)
+    except Absent as reason:
+        if options.meter:
+            raise
+        return planned(options, None), None, meters.paragraph(reason)
+    return planned(options, meter), meter, ""
+
+
+def main() -> None:
+    options = parser().parse_args()
+    file = options.results or results.new_file("formats")
+    meter, absent, done, going = None, "", list[Result](), False
+    try:
+        if file.exists():
+            plan, done, meter = gone_on_with(file, options)
+        else:
+            plan, meter, absent = begun(options)
+            append(file, plan)
+        going = True
+        run(plan, done, file, meter, options.port, Clock())
+        show(plan, done, file, absent)
+        return
+    except Absent as reason:
+        print(meters.paragraph(reason), file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        said, status = "stopped", STOPPED
+    except (Failed, Lost) as reason:
+        said, status = str(reason), 1
+    except (Unreadable, OSError) as reason:
+        said, status = str(reason), 2
+    finally:
+        if meter:
+            meter.close()
+    goes_on = f". What is done is kept: lab/formats --results {file} goes on" if going else ""
+    print(f"lab/formats: {said}{goes_on}.", file=sys.stderr)
+    sys.exit(status)
+
+
+if __name__ == "__main__":
+    main()
