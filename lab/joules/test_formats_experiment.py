@@ -184,6 +184,19 @@ def test_only_the_last_answer_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
         pair.end()
 
 
+def test_there_is_never_a_second_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody else could answer it, and pickle would believe him."""
+    tampered(monkeypatch, "loopback.LONG = 0.01")
+    pair = Pair(0)
+    try:
+        pair.fetch("pickle", 1)
+        time.sleep(0.5)  # the server has closed the connection
+        with pytest.raises(Failed, match="the connection broke in the midst of pickle"):
+            pair.fetch("pickle", 1)
+    finally:
+        pair.end()
+
+
 def children(parent: int) -> dict[str, int]:
     """What each child of a process does: serve or fetch."""
     found = {}
@@ -192,8 +205,8 @@ def children(parent: int) -> dict[str, int]:
             stat, words = (folder / "stat").read_text(), (folder / "cmdline").read_text().split("\0")
         except OSError:
             continue
-        if int(stat.rpartition(")")[2].split()[1]) == parent and "serve" in words + ["serve"]:
-            found[next((word for word in words if word in ("serve", "fetch")), "?")] = \
+        if int(stat.rpartition(")")[2].split()[1]) == parent:
+            found[next((word for word in words if word in ("serve", "fetch")), "")] = \
                 int(folder.name)
     return found
 
@@ -218,7 +231,8 @@ def in_the_midst(file: Path) -> Iterator[tuple[subprocess.Popen[str], dict[str, 
     """A run of hours, which fetches."""
     process = subprocess.Popen(
         [ROOT / "lab" / "formats", "--formats", "orjson,json", "--fetches", str(10 ** 7),
-         "--block", "50", "--results", file, "--at", file.parent], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+         "--block", "50", "--results", file, "--at", file.parent], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True)
     try:
         wait_until(lambda: set(children(process.pid)) == {"serve", "fetch"})
         both = children(process.pid)
@@ -247,7 +261,7 @@ def test_a_process_that_is_killed_ends_the_run(tmp_path: Path, who: str, says: s
 def test_ctrl_c_ends_the_run(tmp_path: Path) -> None:
     file = tmp_path / "run.jsonl"
     with in_the_midst(file) as (process, both):
-        process.send_signal(signal.SIGINT)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal sends it
         _, said = process.communicate(timeout=PATIENCE)
         assert process.returncode == formats.STOPPED
         assert said.splitlines()[1:] == [
