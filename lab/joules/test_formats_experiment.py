@@ -228,11 +228,11 @@ def gone(process: int) -> bool:
 
 @contextmanager
 def in_the_midst(file: Path) -> Iterator[tuple[subprocess.Popen[str], dict[str, int]]]:
-    """A run of hours, which fetches."""
+    """A run of hours, which fetches. It heeds Ctrl-C even if these tests run in the background."""
     process = subprocess.Popen(
         [ROOT / "lab" / "formats", "--formats", "orjson,json", "--fetches", str(10 ** 7),
          "--block", "50", "--results", file, "--at", file.parent], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        start_new_session=True)
+        start_new_session=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     try:
         wait_until(lambda: set(children(process.pid)) == {"serve", "fetch"})
         both = children(process.pid)
