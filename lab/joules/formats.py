@@ -12,6 +12,7 @@ import random
 import secrets
 import statistics
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from importlib import metadata
@@ -20,14 +21,14 @@ from pathlib import Path
 from typing import Any
 
 from bench.charts import COLOURS, INK, WIDTH, Axis, Series, document, panel
-from lab.joules import meters, results
+from lab.joules import meters, results, uncertainty
 from lab.joules.clock import Clock
 from lab.joules.codecs import CODECS
 from lab.joules.loopback import Pair
 from lab.joules.measuring import Failed, duration, say
 from lab.joules.meters import Absent, Energy, Lost, Meter
 from lab.joules.results import Run, Unreadable
-from lab.joules.uncertainty import mad
+from lab.joules.uncertainty import Value
 
 FETCHES, POINTS = 100_000, 100
 WARM = 20  # fetches that nobody measures: the first ones fill caches
@@ -44,14 +45,18 @@ checked: Callable[[Any, dict[str, Any]], Any] = results.checked
 class Plan(Run):
     """How all formats are measured: all that is needed to go on with it."""
 
-    order: tuple[str, ...] = ()
-    fetches: int = 0  # of each format
+    order: tuple[str, ...] = ()  # all rounds, one after the other
+    fetches: int = 0  # of each format in each round
     block: int = 0  # fetches of one point
     idle: float = 0.0  # seconds before each format; 0 without a meter
     rest: float = 0.0  # seconds
     name: str = ""  # of the meter; "" if there is none
     at: str = ""
     kind: str = "formats"
+
+    @property
+    def rounds(self) -> int:
+        return len(self.order) // len(set(self.order))
 
     def blocks(self) -> list[int]:
         whole, last = divmod(self.fetches, self.block)
@@ -60,7 +65,7 @@ class Plan(Run):
 
 @dataclass(frozen=True)
 class Result:
-    """Of one format."""
+    """Of one format in one round."""
 
     format: str
     began: str
@@ -77,14 +82,58 @@ class Result:
         return [seconds / count for seconds, count in
                 zip(self.seconds, plan.blocks(), strict=True)]
 
-    def net(self) -> tuple[float, float] | None:
-        """Joules of the work less those of an idle time that is as long, and how far they may be
-        off by the meter's own steps."""
+    def net(self) -> Value | None:
+        """Joules of the work less those of an idle time that is as long."""
         if self.idle is None or self.work is None:
             return None
         share = self.work.seconds / self.idle.seconds
-        return (self.work.joules - self.idle.joules * share,
-                self.work.uncertainty + self.idle.uncertainty * share)
+        return Value(self.work.joules - self.idle.joules * share,
+                     self.work.uncertainty + self.idle.uncertainty * share)
+
+
+@dataclass(frozen=True)
+class Row:
+    """Of one format in all rounds."""
+
+    format: str
+    bytes: int
+    seconds: float  # of a fetch: the median of all blocks
+    spread: float  # the MAD of the blocks
+    server: float  # seconds of processor time for a fetch: the median of the rounds
+    client: float
+    joules: float = 0.0  # of all rounds together
+    watts: float = 0.0
+    net: float = 0.0  # joules of a round's fetches; so far it may be off:
+    off: float = 0.0
+
+    @property
+    def seen(self) -> bool:
+        return self.net > self.off
+
+
+def row(plan: Plan, some: Sequence[Result]) -> Row:
+    each = [seconds for result in some for seconds in result.each(plan)]
+    made = Row(some[0].format, some[0].bytes, statistics.median(each), uncertainty.mad(each),
+               *(statistics.median(getattr(result, who) for result in some) / plan.fetches
+                 for who in ("server", "client")))
+    work = [result.work for result in some if result.work]
+    nets = [net for result in some if (net := result.net())]
+    if not work:
+        return made
+    found = uncertainty.interval(nets, plan.seed)
+    # Too few rounds do not tell how far they spread: then only the meter's own steps are known.
+    off = max(found.high - found.mean, found.mean - found.low) if found.known else \
+        statistics.mean(net.bound for net in nets)
+    joules = sum(energy.joules for energy in work)
+    return replace(made, joules=joules, net=found.mean, off=off,
+                   watts=joules / sum(energy.seconds for energy in work))
+
+
+def rows(plan: Plan, done: Sequence[Result]) -> list[Row]:
+    """The fastest format first."""
+    found = [row(plan, [result for result in done if result.format == name])
+             for name in dict.fromkeys(result.format for result in done)]
+    return sorted(found, key=lambda row: row.seconds)
 
 
 # Measuring.
@@ -157,7 +206,7 @@ def run(plan: Plan, done: list[Result], file: Path, meter: Meter | None, port: i
         for name in missing:
             done.append(measured(pair, plan, name, meter, clock, progress))
             append(file, done[-1])
-            if name != missing[-1]:
+            if len(done) < len(plan.order):
                 clock.sleep(plan.rest)
     finally:
         progress.end()
@@ -191,8 +240,8 @@ def read(file: Path) -> tuple[Plan, list[Result]]:
 def plan_of(found: dict[str, Any]) -> Plan:
     plan: Plan = checked(Plan, found)
     plan = replace(plan, order=tuple(plan.order))
-    if plan.kind != "formats" or not plan.order or len(set(plan.order)) < len(plan.order) or \
-            not set(plan.order) <= set(CODECS) or not 1 <= plan.block <= plan.fetches or \
+    if plan.kind != "formats" or not set(plan.order) <= set(CODECS) or \
+            len(set(Counter(plan.order).values())) != 1 or not 1 <= plan.block <= plan.fetches or \
             plan.name not in ("", *meters.METERS) or min(plan.idle, plan.rest) < 0 or \
             (plan.name and not plan.idle):
         raise ValueError("no such plan can be")
@@ -217,7 +266,8 @@ def result_of(found: dict[str, Any], plan: Plan, place: int) -> Result:
                      idle=energy_of(found.get("idle")), work=energy_of(found.get("work")))
     if (result.idle is None) == bool(plan.name) or (result.work is None) == bool(plan.name):
         raise ValueError("joules and meter do not belong together")
-    if plan.order[place:place + 1] != (result.format,) or len(result.seconds) != len(plan.blocks()) or \
+    if plan.order[place:place + 1] != (result.format,) or \
+            len(result.seconds) != len(plan.blocks()) or \
             not all(0 < number < math.inf for number in (result.bytes, *result.seconds)) or \
             min(result.server, result.client) < 0:
         raise ValueError("it does not belong to this plan")
@@ -227,56 +277,51 @@ def result_of(found: dict[str, Any], plan: Plan, place: int) -> Result:
 # What is printed.
 
 
-def cells(result: Result, plan: Plan, fastest: float) -> list[str]:
-    each = result.each(plan)
-    usual = statistics.median(each)
-    row = [f"{result.bytes:,}", f"{usual * 1e6:,.1f}", f"{mad(each) / usual:.1%}",
-           f"{usual / fastest:.2f}", f"{result.server / plan.fetches * 1e6:,.1f}",
-           f"{result.client / plan.fetches * 1e6:,.1f}"]
-    net = result.net()
-    if net is None or result.work is None:
-        return [*row, "no meter"]
-    value, bound = (joules / plan.fetches * 1e3 for joules in net)
-    return [*row, f"{result.work.joules:,.1f}", f"{result.work.watts:.2f}",
-            f"{value:.3g} ± {bound:.2g}" if value > bound else "not seen"]
+def cells(row: Row, fastest: float, fetches: int) -> list[str]:
+    cells = [f"{row.bytes:,}", f"{row.seconds * 1e6:,.1f}", f"{row.spread / row.seconds:.1%}",
+             f"{row.seconds / fastest:.2f}", f"{row.server * 1e6:,.1f}",
+             f"{row.client * 1e6:,.1f}"]
+    if not row.joules:
+        return [*cells, "no meter"]
+    return [*cells, f"{row.joules:,.1f}", f"{row.watts:.2f}",
+            f"{row.net / fetches * 1e3:.3g} ± {row.off / fetches * 1e3:.2g}" if row.seen
+            else "not seen"]
 
 
-def table(plan: Plan, done: Sequence[Result]) -> list[str]:
-    """The fastest format first."""
-    in_order = sorted(done, key=lambda result: statistics.median(result.each(plan)))
-    fastest = statistics.median(in_order[0].each(plan))
-    heads = ["bytes", "µs", "± MAD", "times", "server", "client"]
-    heads += ["joules", "watts", "net mJ each"] if plan.name else ["joules"]
+def table(plan: Plan, found: Sequence[Row]) -> list[str]:
+    heads = ["bytes", "µs", "± MAD", "times", "server", "client", "joules"]
+    heads += ["watts", "net mJ each"] * bool(plan.name)
     widths = [6, 9, 7, 6, 9, 9, *([9, 7, 17] if plan.name else [10])]
-    rows = [("", heads)] + [(CODECS[result.format].title, cells(result, plan, fastest))
-                            for result in in_order]
+    lines = [("", heads)] + [(CODECS[row.format].title, cells(row, found[0].seconds, plan.fetches))
+                             for row in found]
     return [f"{title:<21}" + "".join(f"{cell:>{width}}" for cell, width in
-                                     zip(row, widths, strict=True)) for title, row in rows]
+                                     zip(row, widths, strict=True)) for title, row in lines]
 
 
-def notes(plan: Plan, done: Sequence[Result], absent: str) -> list[str]:
+def notes(plan: Plan, done: Sequence[Result], found: Sequence[Row], absent: str) -> list[str]:
     lines = ["µs: of a fetch, the median of the blocks; server and client: of processor time."]
     if not plan.name:
         return [*lines, absent or "There was no meter, so there are no joules."]
     lines.append(f"Joules: {plan.label} with {plan.meter}. Net: less what {plan.idle:g} s of "
-                 "idleness before took.")
-    for result in done:
-        value, bound = result.net() or (0.0, 0.0)
-        if value <= bound:
-            more = f"try --fetches {math.ceil(2 * bound / value) * plan.fetches:,}" \
-                if value > bound / 1000 else "it drew no more than idleness did"
-            lines.append(f"Not seen: the net of {CODECS[result.format].title}, {value:.3g} J, is "
-                         f"within the meter's own {bound:.3g} J; {more}.")
-        for energy in (result.idle, result.work):
-            lines += [f"{CODECS[result.format].title}: {note}"
-                      for note in (energy.notes if energy else ())]
-    return lines
+                 "idleness before took; ± is ")
+    lines.append("where it lies with a certainty of 95 %." if plan.rounds >= uncertainty.LEAST else
+                 f"by the meter's own steps alone: --rounds {uncertainty.LEAST} or more tell more.")
+    for row in found:
+        if not row.seen:
+            more = f"try --fetches {math.ceil(2 * row.off / row.net) * plan.fetches:,}" \
+                if row.net > row.off / 1000 else "it drew no more than idleness did"
+            lines.append(f"Not seen: the net of {CODECS[row.format].title}, {row.net:.3g} J, is "
+                         f"uncertain by {row.off:.3g} J; {more}.")
+    said = [f"{CODECS[result.format].title}: {note}" for result in done
+            for energy in (result.idle, result.work) if energy for note in energy.notes]
+    return [*lines, *dict.fromkeys(said)]
 
 
 def chart(plan: Plan, done: Sequence[Result]) -> str:
     """Every block is a point, and so is every reading of the meter. So a fan shows that starts
     late. The formats stand one after the other, without the rests."""
-    times, watts, at = list[Series](), list[Series](), 0.0
+    times, watts, at, named = list[Series](), list[Series](), 0.0, set[str]()
+    colours = dict(zip(sorted(CODECS), COLOURS, strict=False))
 
     def readings(energy: Energy | None, title: str, colour: str) -> float:
         if energy and energy.readings:
@@ -284,9 +329,11 @@ def chart(plan: Plan, done: Sequence[Result]) -> str:
                                         for seconds, drawn in energy.readings], colour))
         return energy.seconds if energy else 0.0
 
-    for colour, result in zip(COLOURS, done, strict=False):
-        title = CODECS[result.format].title
-        at += readings(result.idle, "" if watts else "idle", INK)
+    for result in done:
+        colour = colours[result.format]
+        title = "" if result.format in named else CODECS[result.format].title
+        at += readings(result.idle, "" if named else "idle", INK)
+        named.add(result.format)
         ends = accumulate(result.seconds, initial=at)
         times.append(Series(title, [(end / 60, each * 1e6) for end, each in
                                     zip(ends, result.each(plan), strict=False)], colour))
@@ -301,14 +348,13 @@ def chart(plan: Plan, done: Sequence[Result]) -> str:
 
 
 def show(plan: Plan, done: Sequence[Result], file: Path, absent: str) -> None:
-    print(f"{len(done)} of {len(plan.order)} formats, {plan.fetches:,} fetches each, seed "
-          f"{plan.seed}: {', '.join(plan.order)}\n")
-    if done:
-        print("\n".join([*table(plan, done), "", *notes(plan, done, absent)]))
-        picture = file.with_suffix(".svg")
-        picture.write_text(chart(plan, done))
-        print(f"Every point: {picture}")
-    print(f"Results: {file}")
+    found = rows(plan, done)
+    print(f"{plan.fetches:,} fetches in each of {len(found)} formats, seed {plan.seed}, "
+          f"rounds: {plan.rounds}.\n")
+    print("\n".join([*table(plan, found), "", *notes(plan, done, found, absent)]))
+    picture = file.with_suffix(".svg")
+    picture.write_text(chart(plan, done))
+    print(f"Every point: {picture}\nResults: {file}")
 
 
 # The command.
@@ -342,7 +388,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--formats", type=formats, metavar="NAMES",
                       help=f"some of {','.join(CODECS)}; else all")
     made.add_argument("--fetches", type=number(1, 10 ** 9), metavar="N",
-                      help=f"of each format; else {FETCHES:,}")
+                      help=f"of each format in each round; else {FETCHES:,}")
+    made.add_argument("--rounds", type=number(1, 1000), metavar="N",
+                      help="times of all formats, each in another order; else 1")
     made.add_argument("--block", type=number(1, 10 ** 9), metavar="N",
                       help="fetches of one point in the chart; else a hundredth of all")
     made.add_argument("--idle", type=number(0.01, 86400, float), metavar="SECONDS",
@@ -360,10 +408,10 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def shuffled(names: Iterable[str], seed: int) -> tuple[str, ...]:
-    order = sorted(names)  # whatever order they were named in
-    random.Random(seed).shuffle(order)
-    return tuple(order)
+def shuffled(names: Iterable[str], seed: int, rounds: int) -> tuple[str, ...]:
+    every = sorted(names)  # whatever order they were named in
+    by_chance = random.Random(seed)
+    return tuple(name for _ in range(rounds) for name in by_chance.sample(every, len(every)))
 
 
 def planned(options: argparse.Namespace, meter: Meter | None) -> Plan:
@@ -377,7 +425,7 @@ def planned(options: argparse.Namespace, meter: Meter | None) -> Plan:
         operation="fetches of a list over HTTP", unit="J a fetch, net",
         meter=meter.what() if meter else "none", machine=results.machine(),
         governor=results.governor(), versions=versions(), seed=seed, began=results.now(),
-        order=shuffled(chosen("formats", CODECS), seed), fetches=fetches,
+        order=shuffled(chosen("formats", CODECS), seed, chosen("rounds", 1)), fetches=fetches,
         block=min(fetches, chosen("block", math.ceil(fetches / POINTS))),
         idle=chosen("idle", IDLE) if meter else 0.0, rest=chosen("rest", REST),
         name=meter.name if meter else "", at=options.at or "")
@@ -395,7 +443,7 @@ def contradicted(plan: Plan, options: argparse.Namespace) -> list[str]:
     """Options that do not say what the plan says."""
     kept = {"formats": set(plan.order), "meter": plan.name,
             **{name: getattr(plan, name)
-               for name in ("fetches", "block", "idle", "rest", "seed", "at")}}
+               for name in ("fetches", "rounds", "block", "idle", "rest", "seed", "at")}}
     given = vars(options) | {"formats": set(options.formats or ()) or None}
     return [f"--{name}" for name, value in kept.items() if given[name] not in (None, value)]
 

@@ -106,16 +106,17 @@ def test_all_formats_are_fetched_in_the_order_of_the_seed(tmp_path: Path) -> Non
     assert again.stdout.splitlines()[:len(CODECS) + 3] == first[:len(CODECS) + 3]
 
 
-def test_joules_that_are_put_in_come_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_joules_that_are_put_in_come_out(tmp_path: Path,
+                                         capsys: pytest.CaptureFixture[str]) -> None:
     plan, file = plan_for("json,pickle", 120, "rapl"), tmp_path / "run.jsonl"
     formats.append(file, plan)
     done: list[Result] = []
     formats.run(plan, done, file, Simulated(plan.fetches), 0, Clock())
     for result in done:
         assert result.idle and result.work
-        net, bound = result.net() or (0.0, 0.0)
-        assert net == pytest.approx(EACH * plan.fetches, rel=1e-9)
-        assert bound == pytest.approx(0.001 * (1 + result.work.seconds / result.idle.seconds))
+        net = result.net()
+        assert net and net.value == pytest.approx(EACH * plan.fetches, rel=1e-9)
+        assert net.bound == pytest.approx(0.001 * (1 + result.work.seconds / result.idle.seconds))
         assert 0.05 <= result.idle.seconds and sum(result.seconds) <= result.work.seconds
     assert formats.read(file) == (plan, done)
     formats.show(plan, done, file, "")
@@ -327,15 +328,19 @@ def test_bad_arguments_are_refused(monkeypatch: pytest.MonkeyPatch, words: list[
 
 
 def test_the_order_is_that_of_the_seed() -> None:
-    assert formats.shuffled(CODECS, 3) == formats.shuffled(reversed(CODECS), 3)
-    orders = {formats.shuffled(CODECS, seed) for seed in range(50)}
+    assert formats.shuffled(CODECS, 3, 2) == formats.shuffled(reversed(CODECS), 3, 2)
+    orders = {formats.shuffled(CODECS, seed, 1) for seed in range(50)}
     assert len(orders) > 45 and all(set(one) == set(CODECS) for one in orders)
     assert {one[0] for one in orders} == set(CODECS)
-    words = ["--formats", "xml,json,cbor"]
+    rounds = formats.shuffled(CODECS, 3, 40)
+    each = {rounds[at:at + len(CODECS)] for at in range(0, len(rounds), len(CODECS))}
+    assert len(each) > 35 and all(set(one) == set(CODECS) for one in each)
+    words = ["--formats", "xml,json,cbor", "--rounds", "2"]
     plans = [formats.planned(formats.parser().parse_args(words), None) for _ in range(3)]
     assert len({plan.seed for plan in plans}) == 3
     for plan in plans:
-        assert plan.order == formats.shuffled(["json", "cbor", "xml"], plan.seed)
+        assert plan.order == formats.shuffled(["json", "cbor", "xml"], plan.seed, 2)
+        assert plan.rounds == 2
 
 
 ENERGY = {"joules": 1.0, "seconds": 1.0, "uncertainty": 0.0, "samples": 1}
@@ -344,7 +349,7 @@ PLAN = plan_for("json,cbor", 30, began="2026-01-01T00:00:00+00:00")
 
 @pytest.mark.parametrize("line, change, says", [
     (0, {"kind": "run"}, "no such plan"), (0, {"order": ["json", "yaml"]}, "no such plan"),
-    (0, {"order": []}, "no such plan"), (0, {"order": ["json", "json"]}, "no such plan"),
+    (0, {"order": []}, "no such plan"), (0, {"order": ["json", "json", "xml"]}, "no such plan"),
     (0, {"order": 3}, "line 1"), (0, {"block": 0}, "no such plan"),
     (0, {"fetches": True}, "fetches is no number"), (0, {"rest": -1.0}, "no such plan"),
     (0, {"name": "nose"}, "no such plan"), (0, {"name": "rapl"}, "no such plan"),
@@ -377,6 +382,7 @@ def test_what_is_no_result_is_refused(tmp_path: Path, line: int, change: dict[st
     ({"machine": "another"}, [], "cannot be gone on with: machine: 'another' is not"),
     ({}, ["--seed", "2"], "was begun with another --seed"),
     ({}, ["--formats", "json"], "was begun with another --formats"),
+    ({}, ["--rounds", "2"], "was begun with another --rounds"),
     ({}, ["--meter", "rapl"], "was begun with another --meter"),
     ({}, ["--fetches", "31", "--rest", "1"], "was begun with another --fetches and --rest")])
 def test_another_run_is_not_gone_on_with(
@@ -405,13 +411,18 @@ def test_the_same_run_is_gone_on_with(tmp_path: Path) -> None:
 # What is printed.
 
 
+IDLE = Energy(100.0, 10.0, 0.5, 2)
+
+
+def drew(joules: float) -> Energy:
+    return Energy(joules, 4.0, 0.5, 2)
+
+
 def test_the_table_is_sorted_and_its_sums_are_right() -> None:
     plan = plan_for("json,cbor,xml", 1000, "rapl")
-    idle = Energy(100.0, 10.0, 0.5, 2)
-    lines = formats.table(plan, [
-        made("json", plan, 200, idle, Energy(50.0, 4.0, 0.5, 2)),
-        made("cbor", plan, 100, idle, Energy(40.2, 4.0, 0.5, 2)),
-        made("xml", plan, 350, idle, Energy(44.0, 4.0, 0.5, 2))])
+    lines = formats.table(plan, formats.rows(plan, [
+        made("json", plan, 200, IDLE, drew(50.0)), made("cbor", plan, 100, IDLE, drew(40.2)),
+        made("xml", plan, 350, IDLE, drew(44.0))]))
     assert [line.split() for line in lines[1:]] == [
         ["CBOR,", "cbor2", "300", "100.0", "0.0%", "1.00", "1,000.0", "2,000.0", "40.2", "10.05",
          "not", "seen"],
@@ -422,20 +433,33 @@ def test_the_table_is_sorted_and_its_sums_are_right() -> None:
     assert max(map(len, lines)) <= 100
 
 
+def test_rounds_tell_how_far_they_spread() -> None:
+    """The meter's own steps leave 0.7 J open; these rounds spread by more."""
+    plan = replace(plan_for("json", 1000, "rapl"), order=("json",) * 6)
+    done = [made("json", plan, micro, IDLE, drew(40 + net)) for micro, net in
+            zip((100, 110, 120, 130, 140, 150), (4.0, 6.0, 8.0, 10.0, 12.0, 20.0), strict=True)]
+    (one,) = formats.rows(plan, done)
+    assert one.seconds == pytest.approx(125e-6) and one.spread == pytest.approx(15e-6)
+    assert one.net == pytest.approx(10.0) and one.joules == pytest.approx(300.0)
+    assert one.watts == pytest.approx(12.5) and 4 < one.off < 15
+    assert "with a certainty of 95 %" in "\n".join(formats.notes(plan, done, [one], ""))
+    (few,) = formats.rows(plan, done[:2])
+    assert few.off == pytest.approx(0.7)
+
+
 @pytest.mark.parametrize("joules, says", [
-    (40.35, "the net of JSON, json, 0.35 J, is within the meter's own 0.7 J; try --fetches 4,000."),
-    (39.0, "is within the meter's own 0.7 J; it drew no more than idleness did.")])
+    (40.35, "the net of JSON, json, 0.35 J, is uncertain by 0.7 J; try --fetches 4,000."),
+    (39.0, "is uncertain by 0.7 J; it drew no more than idleness did.")])
 def test_what_the_meter_cannot_see_is_said(joules: float, says: str) -> None:
     plan = plan_for("json", 1000, "rapl")
-    result = made("json", plan, 200, Energy(100.0, 10.0, 0.5, 2), Energy(joules, 4.0, 0.5, 2))
-    assert says in "\n".join(formats.notes(plan, [result], ""))
+    done = [made("json", plan, 200, IDLE, drew(joules))]
+    assert says in "\n".join(formats.notes(plan, done, formats.rows(plan, done), ""))
 
 
 def test_a_fan_that_starts_late_shows() -> None:
     plan = plan_for("json", 1000, "rapl")
     watts = tuple((float(second), 20.0 if second > 30 else 15.0) for second in range(60))
-    result = made("json", plan, 6e4, Energy(100.0, 10.0, 0.5, 2), Energy(900, 60, 1, 60,
-                                                                         readings=watts))
+    result = made("json", plan, 6e4, IDLE, Energy(900, 60, 1, 60, readings=watts))
     picture = formats.chart(plan, [result])
     upper, lower = picture.split(">Watts, measured with rapl<")
     assert upper.count('r="3"') == 100
