@@ -203,7 +203,8 @@ def children(parent: int) -> dict[str, int]:
     found = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            stat, words = (folder / "stat").read_text(), (folder / "cmdline").read_text().split("\0")
+            stat = (folder / "stat").read_text()
+            words = (folder / "cmdline").read_text().split("\0")
         except OSError:
             continue
         if int(stat.rpartition(")")[2].split()[1]) == parent:
@@ -232,8 +233,9 @@ def in_the_midst(file: Path) -> Iterator[tuple[subprocess.Popen[str], dict[str, 
     """A run of hours, which fetches. It heeds Ctrl-C even if these tests run in the background."""
     process = subprocess.Popen(
         [ROOT / "lab" / "formats", "--formats", "orjson,json", "--fetches", str(10 ** 7),
-         "--block", "50", "--results", file, "--at", file.parent], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        start_new_session=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+         "--block", "50", "--results", file, "--at", file.parent],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     try:
         wait_until(lambda: set(children(process.pid)) == {"serve", "fetch"})
         both = children(process.pid)
