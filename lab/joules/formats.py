@@ -32,6 +32,7 @@ from lab.joules.results import Run, Unreadable
 from lab.joules.uncertainty import Value
 
 FETCHES, POINTS = 100_000, 100
+MOST_BLOCKS = 10_000  # of a format in a round: more points than anybody can see
 WARM = 20  # fetches that nobody measures: the first ones fill caches
 IDLE, REST = 60.0, 30.0  # seconds
 HIGH = 340  # pixels of a chart
@@ -175,16 +176,15 @@ def measured(pair: Pair, plan: Plan, name: str, meter: Meter | None, clock: Cloc
         meter.start()
         clock.sleep(plan.idle)
         idle = meter.stop()
-    size = pair.fetch(name, WARM).bytes // WARM
+    pair.fetch(name, WARM)
     if meter:
         meter.start()
-    before, seconds, done = pair.cpu(), list[float](), 0
+    before, seconds, done, received = pair.cpu(), list[float](), 0, 0
     for count in plan.blocks():
         fetched = pair.fetch(name, count)
-        if fetched.bytes != size * count:
-            raise Failed(f"the answers in {name} do not all have {size} bytes")
         seconds.append(fetched.seconds)
         done += count
+        received += fetched.bytes
         progress.seconds += fetched.seconds
         progress.fetched += count
         progress.show(name, f"{done:,} of {plan.fetches:,} fetches")
@@ -192,7 +192,7 @@ def measured(pair: Pair, plan: Plan, name: str, meter: Meter | None, clock: Cloc
     if meter:
         work = meter.stop()
     progress.formats += 1
-    return Result(name, began, size, after[0] - before[0], after[1] - before[1], tuple(seconds),
+    return Result(name, began, received // done, after[0] - before[0], after[1] - before[1], tuple(seconds),
                   idle, work)
 
 
@@ -243,6 +243,7 @@ def plan_of(found: dict[str, Any]) -> Plan:
     plan = replace(plan, order=tuple(plan.order))
     if plan.kind != "formats" or not set(plan.order) <= set(CODECS) or \
             len(set(Counter(plan.order).values())) != 1 or not 1 <= plan.block <= plan.fetches or \
+            plan.fetches > MOST_BLOCKS * plan.block or \
             plan.name not in ("", *meters.METERS) or min(plan.idle, plan.rest) < 0 or \
             (plan.name and not plan.idle):
         raise ValueError("no such plan can be")
@@ -393,7 +394,8 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--rounds", type=number(1, 1000), metavar="N",
                       help="times of all formats, each in another order; else 1")
     made.add_argument("--block", type=number(1, 10 ** 9), metavar="N",
-                      help="fetches of one point in the chart; else a hundredth of all")
+                      help="fetches of one point in the chart; else a hundredth of a "
+                      "format's")
     made.add_argument("--idle", type=number(0.01, 86400, float), metavar="SECONDS",
                       help=f"measured before each format, if there is a meter; else {IDLE:g}")
     made.add_argument("--rest", type=number(0, 86400, float), metavar="SECONDS",
@@ -422,12 +424,13 @@ def planned(options: argparse.Namespace, meter: Meter | None) -> Plan:
         return usual if given is None else given
 
     seed, fetches = chosen("seed", secrets.randbelow(2 ** 32)), chosen("fetches", FETCHES)
+    rounds = chosen("rounds", 1)
     return Plan(
         operation="fetches of a list over HTTP", unit="J a fetch, net",
         meter=meter.what() if meter else "none", machine=results.machine(),
         governor=results.governor(), versions=versions(), seed=seed, began=results.now(),
-        order=shuffled(chosen("formats", CODECS), seed, chosen("rounds", 1)), fetches=fetches,
-        block=min(fetches, chosen("block", math.ceil(fetches / POINTS))),
+        order=shuffled(chosen("formats", CODECS), seed, rounds), fetches=fetches,
+        block=min(fetches, chosen("block", math.ceil(fetches * rounds / POINTS))),
         idle=chosen("idle", IDLE) if meter else 0.0, rest=chosen("rest", REST),
         name=meter.name if meter else "", at=options.at or "")
 
@@ -478,7 +481,10 @@ def begun(options: argparse.Namespace) -> tuple[Plan, Meter | None, str]:
 
 
 def main() -> None:
-    options = parser().parse_args()
+    made = parser()
+    options = made.parse_args()
+    if (options.fetches or FETCHES) > MOST_BLOCKS * (options.block or math.inf):
+        made.error(f"--block must be larger: at most {MOST_BLOCKS:,} blocks are possible")
     file = options.results or results.new_file("formats")
     meter, absent, done, going = None, "", list[Result](), False
     try:

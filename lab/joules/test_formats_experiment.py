@@ -9,6 +9,7 @@ import json
 import math
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -230,14 +231,15 @@ def gone(process: int) -> bool:
 
 @contextmanager
 def in_the_midst(file: Path) -> Iterator[tuple[subprocess.Popen[str], dict[str, int]]]:
-    """A run of hours, which fetches. It heeds Ctrl-C even if these tests run in the background."""
+    """A run of minutes, which fetches. It heeds Ctrl-C even if these tests run in the background."""
     process = subprocess.Popen(
-        [ROOT / "lab" / "formats", "--formats", "orjson,json", "--fetches", str(10 ** 7),
+        [ROOT / "lab" / "formats", "--formats", "orjson,json", "--fetches", "400000",
          "--block", "50", "--results", file, "--at", file.parent],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     try:
-        wait_until(lambda: set(children(process.pid)) == {"serve", "fetch"})
+        wait_until(lambda: process.poll() is not None or
+                   set(children(process.pid)) == {"serve", "fetch"})
         both = children(process.pid)
         begun = time.clock_gettime(~both["serve"] << 3 | 2)
         wait_until(lambda: time.clock_gettime(~both["serve"] << 3 | 2) > begun + 0.5)
@@ -313,7 +315,8 @@ def test_a_meter_that_fails_in_the_midst_gives_no_joules(tmp_path: Path) -> None
     (["--formats", "json,yaml"], "some of these are wanted"),
     (["--formats", "json,json"], "some of these are wanted"), (["--formats", ""], "some of these"),
     (["--fetches", "0"], "a number from 1 to"), (["--fetches", "1e3"], "a number from 1 to"),
-    (["--block", "-1"], "a number from 1 to"), (["--rest", "nan"], "a number from 0 to 86,400"),
+    (["--block", "-1"], "a number from 1 to"), (["--block", "9"], "--block must be larger"),
+    (["--rest", "nan"], "a number from 0 to 86,400"),
     (["--rest", "inf"], "a number from 0 to"), (["--idle", "0"], "a number from 0.01 to"),
     (["--port", "65536"], "a number from 0 to 65,535"), (["--seed", "-1"], "a number from 0 to"),
     (["--meter", "nose"], "invalid choice"), (["--results", "."], "cannot be read"),
@@ -353,6 +356,7 @@ PLAN = plan_for("json,cbor", 30, began="2026-01-01T00:00:00+00:00")
     (0, {"kind": "run"}, "no such plan"), (0, {"order": ["json", "yaml"]}, "no such plan"),
     (0, {"order": []}, "no such plan"), (0, {"order": ["json", "json", "xml"]}, "no such plan"),
     (0, {"order": 3}, "line 1"), (0, {"block": 0}, "no such plan"),
+    (0, {"fetches": 10 ** 18, "block": 1}, "no such plan"),
     (0, {"fetches": True}, "fetches is no number"), (0, {"rest": -1.0}, "no such plan"),
     (0, {"name": "nose"}, "no such plan"), (0, {"name": "rapl"}, "no such plan"),
     (0, {"more": 1}, "more is not known"),
@@ -369,9 +373,10 @@ PLAN = plan_for("json,cbor", 30, began="2026-01-01T00:00:00+00:00")
 def test_what_is_no_result_is_refused(tmp_path: Path, line: int, change: dict[str, object],
                                       says: str) -> None:
     file = tmp_path / "run.jsonl"
+    first = made("json", PLAN)
     formats.append(file, PLAN)
-    formats.append(file, made("json", PLAN))
-    assert formats.read(file) == (PLAN, [made("json", PLAN)])
+    formats.append(file, first)
+    assert formats.read(file) == (PLAN, [first])
     lines = [json.loads(one) for one in file.read_text().splitlines()]
     lines[line] |= change
     file.write_text("".join(json.dumps(one) + "\n" for one in lines))
@@ -479,3 +484,13 @@ def test_progress_says_what_is_left(capsys: pytest.CaptureFixture[str]) -> None:
     progress.show("cbor", "50 of 100 fetches")
     assert capsys.readouterr().err == \
         "\r\x1b[Klab: CBOR, cbor2 (2 of 2), 50 of 100 fetches; 6 s left"
+
+
+def test_the_commands_of_the_page_are_right() -> None:
+    page = (ROOT / "lab" / "joules" / "formats.md").read_text()
+    lines = re.findall(r"^lab/formats.*", page, re.M)
+    assert len(lines) > 5
+    for line in lines:
+        formats.parser().parse_args(shlex.split(line, comments=True)[1:])
+    for name, codec in CODECS.items():
+        assert f"\n| {name} | " in page and f"\n| {codec.title} | " in page
