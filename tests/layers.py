@@ -48,9 +48,9 @@ def layer_of(module: str) -> str:
 def python_imports() -> dict[tuple[str, str], set[str]]:
     """Returns which layer uses which, and in which files."""
     found: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for path in sorted(ROOT.glob("*.py")) + sorted(ROOT.glob("*/*.py")):
+    for path in sorted([*ROOT.glob("*.py"), *ROOT.glob("*/*.py"), *ROOT.glob("lab/*/*.py")]):
         name = str(path.relative_to(ROOT))
-        own = layer_of(path.stem if path.parent == ROOT else path.parent.name)
+        own = layer_of(path.stem if path.parent == ROOT else name.partition("/")[0])
         if own not in LAYERS:
             continue
         for node in ast.walk(ast.parse(path.read_text())):

@@ -87,6 +87,7 @@ def is_battery(folder: Path) -> bool:
 
 class Battery(Meter):
     name = "battery"
+    reads = 5.0  # gauges are slower, and a look at them wakes the computer
 
     def open(self) -> None:
         self.place = Path(self.at or "/sys") / "class" / "power_supply"

@@ -6,7 +6,6 @@ SPDX-License-Identifier: MIT
 from __future__ import annotations
 
 import argparse
-import random
 import sys
 from pathlib import Path
 
@@ -50,9 +49,9 @@ def main() -> None:
     parser.add_argument("b", type=Path, metavar="B", help="another one")
     parser.add_argument("--seed", type=seed, help="of the bootstrap; else a random one")
     options = parser.parse_args()
-    chosen = options.seed if options.seed is not None else random.SystemRandom().randrange(2**32)
+    chosen = uncertainty.seed() if options.seed is None else options.seed
     try:
-        (a, ours), (b, theirs) = (results.read(file) for file in (options.a, options.b))
+        (a, ours, _), (b, theirs, _) = (results.read(file) for file in (options.a, options.b))
         if apart := results.differences(a, b):
             raise Unreadable("A and B are not alike, so nothing follows from comparing them:\n  "
                              + "\n  ".join(apart))

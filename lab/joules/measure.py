@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import random
 import shlex
 import shutil
 import signal
@@ -16,9 +15,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from lab.joules import measuring, meters, results
+from lab.joules import measuring, meters, results, uncertainty
 from lab.joules.clock import Clock
-from lab.joules.measuring import Done, Failed, Measurement, Work
+from lab.joules.measuring import Failed, Measurement, Work
 from lab.joules.meters import Absent, Lost
 from lab.joules.results import Run, Unreadable
 
@@ -57,8 +56,8 @@ def ended(status: int) -> str:
         return f"was ended by signal {-status}"
 
 
-def run(command: Sequence[str]) -> Done:
-    """Runs the command once. It gets Ctrl-C, too, and some time to end."""
+def run(command: Sequence[str]) -> int:
+    """Runs the command once, which is one call. It gets Ctrl-C, too, and some time to end."""
     try:
         child = subprocess.Popen(command)
     except OSError as fault:
@@ -74,7 +73,7 @@ def run(command: Sequence[str]) -> Done:
         raise
     if status:
         raise Failed(f"{command[0]} {ended(status)}")
-    return Done(1)
+    return 1
 
 
 def arguments(words: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
@@ -118,25 +117,13 @@ def arguments(words: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.N
 def work_of(options: argparse.Namespace) -> tuple[str, Work]:
     """What it is called, and what does it. Raises ValueError."""
     if options.command:
-        return options.name or shlex.join(options.command), lambda: run(options.command)
+        return options.name or shlex.join(options.command), lambda _: run(options.command)
     from lab.joules import operations  # it needs what builds images
     operation = operations.chosen(options.operation)
     program = operation.program()
     how, much = ("calls", float(options.calls)) if options.calls else \
         ("seconds", options.seconds or SECONDS)
-    return operation.name, lambda: operations.repeated(program, how, much)
-
-
-def begun(file: Path, run: Run) -> tuple[Run, list[results.Turn]]:
-    """The run of the file, with its turns, if it is the same; or this one, which begins there."""
-    if not file.exists():
-        results.append(file, run)
-        return run, []
-    before, turns = results.read(file)
-    if apart := results.differences(before, run):
-        raise Unreadable(f"{file} has another run, which cannot be gone on with: "
-                         + "; ".join(apart))
-    return before, turns
+    return operation.name, lambda _: operations.repeated(program, how, much)
 
 
 def main() -> None:
@@ -157,15 +144,15 @@ def main() -> None:
     status = 0
     file = options.results or results.new_file("measure")
     unit = ("J a call" if options.operation else "J a run") + results.NET * options.net
-    chosen = options.seed if options.seed is not None else random.SystemRandom().randrange(2**32)
+    chosen = uncertainty.seed() if options.seed is None else options.seed
     try:
-        run, turns = begun(file, Run(name, unit, meter.what(), results.machine(),
-                                     results.governor(), results.versions(), chosen,
-                                     results.now()))
+        run, turns, _ = results.begun(file, Run(
+            name, unit, meter.what(), results.machine(), results.governor(), results.versions(),
+            chosen, results.now()))
         measured = Measurement(meter, clock, file, turns, rest=options.rest)
         try:
-            measured.take(options.repeat or (measuring.PAIRS if options.net else 1), options.net,
-                          work)
+            pairs = options.repeat or (measuring.PAIRS if options.net else 1)
+            measured.take(range(pairs), options.net, work)
         except (Failed, Lost) as fault:
             measuring.say(f"lab/measure: {fault}. This turn is no measurement.")
             status = 1

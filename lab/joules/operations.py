@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.counts import Builder
-from lab.joules.measuring import Done, Failed
+from lab.joules.measuring import Failed
 from lab.schemes import SCHEMES, Scheme, Step
 from lab.targets import MACHINES
 
@@ -59,12 +59,12 @@ def chosen(wanted: str) -> Operation:
     return operations()[found[0]]
 
 
-def repeated(program: Path, how: str, much: float) -> Done:
-    """Runs it for so many seconds or calls."""
-    done = subprocess.run([program, how, f"{much:.15g}"], capture_output=True, text=True,
+def repeated(program: Path, how: str, much: float) -> int:
+    """Runs it for so many seconds or calls, and returns how many calls there were."""
+    done = subprocess.run([program, how, f"{much:.17g}"], capture_output=True, text=True,
                           check=False)
     found = re.fullmatch(r"calls (\d+)\nright 1\n", done.stdout)
     if done.returncode or not found:
         raise Failed(f"{program.name} did not do its work: status {done.returncode}, "
                      f"{(done.stdout + done.stderr).strip()!r}")
-    return Done(int(found[1]))
+    return int(found[1])

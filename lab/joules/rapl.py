@@ -7,7 +7,6 @@ shown, and none counts twice. SPDX-License-Identifier: MIT
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,9 +66,9 @@ class Rapl(Meter):
                          "intel_rapl_msr` may bring it.")
         for domain in self.domains:
             if sysfs.number(domain.file) is None:
-                why = "holds no number" if os.access(domain.file, os.R_OK) else \
-                    f"can be read only by root: run this as root, or {READABLE}"
-                raise Absent(f"{domain.file} {why}.")
+                why = f"can be read only by root: run this as root, or {READABLE}" \
+                    if sysfs.is_forbidden(domain.file) else "holds no number."
+                raise Absent(f"{domain.file} {why}")
         # Half of the time in which the shortest counter would wrap at a power beyond belief.
         self.reads = min(1.0, min(domain.span for domain in self.domains) * 1e-6 / BELIEVABLE / 2)
 

@@ -1,7 +1,7 @@
 """What was measured, as lines of JSON: first how, then each turn as soon as it is over.
 
 So a break, a Ctrl-C or an empty battery costs one turn, and a run can be gone on with. The first
-line has the kind `run`, the others `turn`. SPDX-License-Identifier: MIT
+line has the kind `run`, the others `turn`, or `times` by lab/profile. SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import math
 import os
 import platform
 import subprocess
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -63,17 +63,36 @@ class Turn:
     calls: int  # of the operation; 0 when idle
     began: str
     notes: tuple[str, ...] = ()
-    parts: dict[str, float] | None = None  # joules
+    parts: dict[str, float] = field(default_factory=dict)  # joules
     readings: tuple[tuple[float, float], ...] = ()  # seconds, watts
-    details: dict[str, Any] | None = None  # what the work says of itself
     kind: str = "turn"
     label: str = MEASURED
 
 
-def turn_of(pair: int, turn: str, energy: Energy, calls: int, began: str,
-            details: dict[str, Any] | None = None) -> Turn:
+@dataclass(frozen=True)
+class Times:
+    """How long the calls of an operation took, by lab/profile: in nanoseconds."""
+
+    operation: str
+    wanted: int  # calls
+    calls: int
+    least: int
+    median: float
+    mad: float
+    most: int
+    total: int
+    clock: int  # from before the first call until after the last one
+    began: str
+    kind: str = "times"
+
+    @property
+    def mean(self) -> float:
+        return self.total / self.calls
+
+
+def turn_of(pair: int, turn: str, energy: Energy, calls: int, began: str) -> Turn:
     return Turn(pair, turn, energy.joules, energy.seconds, energy.uncertainty, energy.samples,
-                calls, began, energy.notes, dict(energy.parts), energy.readings, details)
+                calls, began, energy.notes, dict(energy.parts), energy.readings)
 
 
 def now() -> str:
@@ -115,7 +134,7 @@ def new_file(name: str) -> Path:
     return FOLDER / f"{name}-{when}-{os.getpid()}.jsonl"
 
 
-def append(file: Path, line: Run | Turn) -> None:
+def append(file: Path, line: Run | Turn | Times) -> None:
     """It is on the disk when this returns: a battery that is measured may be empty soon."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("a+b") as opened:
@@ -128,23 +147,35 @@ def append(file: Path, line: Run | Turn) -> None:
         os.fsync(opened.fileno())
 
 
-Line = TypeVar("Line", Run, Turn)
-NUMBERS = {"int": (int,), "float": (int, float)}
+Line = TypeVar("Line", Run, Turn, Times)
+def is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+# By the type of a field: whether a value from a file can be that.
+CAN_BE: dict[str, Callable[[Any], bool]] = {
+    "int": lambda value: is_number(value) and isinstance(value, int),
+    "float": is_number,
+    "str": lambda value: isinstance(value, str),
+    "tuple[str, ...]": lambda value: isinstance(value, list) and
+    all(isinstance(one, str) for one in value),
+    "dict[str, float]": lambda value: isinstance(value, dict) and all(map(is_number, value.values())),
+    "dict[str, str]": lambda value: isinstance(value, dict),
+    "tuple[tuple[float, float], ...]": lambda value: isinstance(value, list) and
+    all(isinstance(one, list) and len(one) == 2 and all(map(is_number, one)) for one in value),
+}
 
 
 def checked(into: type[Line], found: dict[str, Any]) -> Line:
-    """The line, if it has all that it must have, and nothing that is no number where one must be."""
+    """The line, if it has all that it must have, and each of its kind."""
     types = {field.name: str(field.type) for field in fields(into)}
     for name, value in found.items():
-        wanted = types.get(name)
-        if wanted is None:
+        if name not in types:
             raise ValueError(f"{name} is not known")
-        if wanted in NUMBERS and (isinstance(value, bool) or
-                                  not isinstance(value, NUMBERS[wanted]) or
-                                  not math.isfinite(value)):
-            raise ValueError(f"{name} is no number")
-        if wanted == "str" and not isinstance(value, str):
-            raise ValueError(f"{name} is no text")
+        if not CAN_BE[types[name]](value):
+            raise ValueError(f"{name} cannot be that")
+    for name in {"notes", "readings"} & found.keys():
+        found[name] = tuple(tuple(one) if isinstance(one, list) else one for one in found[name])
     try:
         return into(**found)
     except TypeError as missing:
@@ -166,10 +197,11 @@ def lines_of(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         yield number, found
 
 
-def read(file: Path) -> tuple[Run, list[Turn]]:
-    """The run and its turns."""
+def read(file: Path) -> tuple[Run, list[Turn], list[Times]]:
+    """The run, its turns, and the times of its operations."""
     run: Run | None = None
     turns: list[Turn] = []
+    times: list[Times] = []
     for number, found in lines_of(file):
         try:
             if found.get("kind") == "run" and run is None:
@@ -179,6 +211,10 @@ def read(file: Path) -> tuple[Run, list[Turn]]:
                 if turns[-1].turn not in (WORK, IDLE) or turns[-1].seconds <= 0 or \
                         min(turns[-1].uncertainty, turns[-1].calls, turns[-1].pair) < 0:
                     raise ValueError("no such turn can be")
+            elif found.get("kind") == "times" and run is not None:
+                times.append(checked(Times, found))
+                if min(times[-1].calls, times[-1].total) <= 0:
+                    raise ValueError("no such times can be")
             else:
                 raise ValueError("a run comes first, and only once; then its turns")
         except (ValueError, OverflowError) as fault:
@@ -189,10 +225,22 @@ def read(file: Path) -> tuple[Run, list[Turn]]:
         raise Unreadable(f"{file} has joules that were not measured")
     if run.format != FORMAT:
         raise Unreadable(f"{file} has format {run.format}; this program knows {FORMAT}")
-    return run, turns
+    return run, turns, times
 
 
 def differences(a: Run, b: Run) -> list[str]:
     """A line for each thing in which two runs are not alike."""
     return [f"{name}: {getattr(a, name)!r} is not {getattr(b, name)!r}"
             for name in ALIKE if getattr(a, name) != getattr(b, name)]
+
+
+def begun(file: Path, run: Run) -> tuple[Run, list[Turn], list[Times]]:
+    """The run of the file, with what it has, if it is the same; or this one, which begins there."""
+    if not file.exists():
+        append(file, run)
+        return run, [], []
+    found = read(file)
+    if apart := differences(found[0], run):
+        raise Unreadable(f"{file} has another run, which cannot be gone on with: "
+                         + "; ".join(apart))
+    return found

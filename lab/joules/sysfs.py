@@ -30,6 +30,17 @@ def number(file: Path) -> int | None:
         return None
 
 
+def is_forbidden(file: Path) -> bool:
+    """It is there, but not for this user."""
+    try:
+        file.open("rb").close()
+    except PermissionError:
+        return True
+    except OSError:
+        pass
+    return False
+
+
 def folders(place: Path) -> list[Path]:
     """In the order of their names; none, if the place is not there."""
     try:
