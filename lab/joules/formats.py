@@ -10,14 +10,13 @@ from __future__ import annotations
 import argparse
 import math
 import random
-import secrets
 import statistics
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from importlib import metadata
-from itertools import accumulate, chain
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -26,17 +25,17 @@ from lab.joules import meters, results, uncertainty
 from lab.joules.clock import Clock
 from lab.joules.codecs import CODECS
 from lab.joules.loopback import Pair
-from lab.joules.measuring import Failed, duration, say
-from lab.joules.meters import Absent, Energy, Lost, Meter
-from lab.joules.results import Run, Unreadable
+from lab.joules.measure import INTERRUPTED
+from lab.joules.measuring import PAIRS, Failed, duration, net_of, say
+from lab.joules.meters import Absent, Lost, Meter
+from lab.joules.results import IDLE, WORK, Run, Turn, Unreadable, turn_of
 from lab.joules.uncertainty import Value
 
 FETCHES, POINTS = 100_000, 100
 MOST_BLOCKS = 10_000  # of a format in a round: more points than anybody can see
 WARM = 20  # fetches that nobody measures: the first ones fill caches
-IDLE, REST = 60.0, 30.0  # seconds
+NULL, REST = 60.0, 30.0  # seconds of idleness: what is measured, and what is not
 HIGH = 340  # pixels of a chart
-STOPPED = 130  # the exit status after Ctrl-C, as shells have it
 
 # The lines of lab/formats are others than those of lab/measure; they are kept in the same way.
 append: Callable[[Path, Any], None] = results.append
@@ -74,9 +73,9 @@ class Result:
     bytes: int  # of one answer, without its HTTP headers
     server: float  # seconds of processor time, for all fetches
     client: float
-    seconds: tuple[float, ...]  # of each block
-    idle: Energy | None = None
-    work: Energy | None = None
+    seconds: tuple[float, ...] = ()  # of each block
+    idle: Turn | None = None
+    work: Turn | None = None
     kind: str = "format"
 
     def each(self, plan: Plan) -> list[float]:
@@ -86,11 +85,7 @@ class Result:
 
     def net(self) -> Value | None:
         """Joules of the work less those of an idle time that is as long."""
-        if self.idle is None or self.work is None:
-            return None
-        share = self.work.seconds / self.idle.seconds
-        return Value(self.work.joules - self.idle.joules * share,
-                     self.work.uncertainty + self.idle.uncertainty * share)
+        return net_of(self.work, self.idle) if self.work and self.idle else None
 
 
 @dataclass(frozen=True)
@@ -175,7 +170,7 @@ def measured(pair: Pair, plan: Plan, name: str, meter: Meter | None, clock: Cloc
     if meter:
         meter.start()
         clock.sleep(plan.idle)
-        idle = meter.stop()
+        idle = turn_of(progress.formats, IDLE, meter.stop(), 0, began)
     pair.fetch(name, WARM)
     if meter:
         meter.start()
@@ -190,10 +185,10 @@ def measured(pair: Pair, plan: Plan, name: str, meter: Meter | None, clock: Cloc
         progress.show(name, f"{done:,} of {plan.fetches:,} fetches")
     after = pair.cpu()
     if meter:
-        work = meter.stop()
+        work = turn_of(progress.formats, WORK, meter.stop(), plan.fetches, began)
     progress.formats += 1
-    return Result(name, began, received // done, after[0] - before[0], after[1] - before[1], tuple(seconds),
-                  idle, work)
+    return Result(name, began, received // done, after[0] - before[0], after[1] - before[1],
+                  tuple(seconds), idle, work)
 
 
 def run(plan: Plan, done: list[Result], file: Path, meter: Meter | None, port: int,
@@ -250,30 +245,30 @@ def plan_of(found: dict[str, Any]) -> Plan:
     return plan
 
 
-def energy_of(found: dict[str, Any] | None) -> Energy | None:
+def turn(found: dict[str, Any] | None) -> Turn | None:
+    """As lab/measure keeps it."""
     if found is None:
         return None
-    energy: Energy = checked(Energy, dict(found))
-    readings = tuple((float(seconds), float(watts)) for seconds, watts in energy.readings)
-    if not min(energy.seconds, energy.joules) > 0 or not energy.uncertainty >= 0 or \
-            not all(map(math.isfinite, chain.from_iterable(readings))):
+    turn: Turn = checked(Turn, dict(found))
+    if not min(turn.seconds, turn.joules) > 0 or turn.uncertainty < 0 or \
+            turn.label != results.MEASURED:
         raise ValueError("no such joules can be")
-    return replace(energy, readings=readings, notes=tuple(map(str, energy.notes)),
-                   parts=tuple((str(name), float(joules)) for name, joules in energy.parts))
+    return turn
 
 
 def result_of(found: dict[str, Any], plan: Plan, place: int) -> Result:
+    idle, work, seconds = (found.pop(name, None) for name in ("idle", "work", "seconds"))
     result: Result = checked(Result, found)
-    result = replace(result, seconds=tuple(map(float, result.seconds)),
-                     idle=energy_of(found.get("idle")), work=energy_of(found.get("work")))
+    result = replace(result, idle=turn(idle), work=turn(work))
     if (result.idle is None) == bool(plan.name) or (result.work is None) == bool(plan.name):
         raise ValueError("joules and meter do not belong together")
     if plan.order[place:place + 1] != (result.format,) or \
-            len(result.seconds) != len(plan.blocks()) or \
-            not all(0 < number < math.inf for number in (result.bytes, *result.seconds)) or \
+            not isinstance(seconds, list) or len(seconds) != len(plan.blocks()) or \
+            not all(results.is_number(number) and number > 0
+                    for number in (result.bytes, *seconds)) or \
             min(result.server, result.client) < 0:
         raise ValueError("it does not belong to this plan")
-    return result
+    return replace(result, seconds=tuple(seconds))
 
 
 # What is printed.
@@ -307,7 +302,7 @@ def notes(plan: Plan, done: Sequence[Result], found: Sequence[Row], absent: str)
     lines.append(f"Joules: {plan.label} with {plan.meter}. Net: less what {plan.idle:g} s of "
                  "idleness before took; ± is ")
     lines.append("where it lies with a certainty of 95 %." if plan.rounds >= uncertainty.LEAST else
-                 f"by the meter's own steps alone: --rounds {uncertainty.LEAST} or more tell more.")
+                 f"by the meter's own steps alone: --rounds {PAIRS} or more tell more.")
     for row in found:
         if not row.seen:
             more = f"try --fetches {math.ceil(2 * row.off / row.net) * plan.fetches:,}" \
@@ -325,7 +320,7 @@ def chart(plan: Plan, done: Sequence[Result]) -> str:
     times, watts, at, named = list[Series](), list[Series](), 0.0, set[str]()
     colours = dict(zip(sorted(CODECS), COLOURS, strict=False))
 
-    def readings(energy: Energy | None, title: str, colour: str) -> float:
+    def readings(energy: Turn | None, title: str, colour: str) -> float:
         if energy and energy.readings:
             watts.append(Series(title, [((at + seconds) / 60, drawn)
                                         for seconds, drawn in energy.readings], colour))
@@ -397,7 +392,7 @@ def parser() -> argparse.ArgumentParser:
                       help="fetches of one point in the chart; else a hundredth of a "
                       "format's")
     made.add_argument("--idle", type=number(0.01, 86400, float), metavar="SECONDS",
-                      help=f"measured before each format, if there is a meter; else {IDLE:g}")
+                      help=f"measured before each format, if there is a meter; else {NULL:g}")
     made.add_argument("--rest", type=number(0, 86400, float), metavar="SECONDS",
                       help=f"after each format; else {REST:g}")
     made.add_argument("--seed", type=number(0, 2 ** 32 - 1), metavar="N",
@@ -423,7 +418,7 @@ def planned(options: argparse.Namespace, meter: Meter | None) -> Plan:
         given = getattr(options, name)
         return usual if given is None else given
 
-    seed, fetches = chosen("seed", secrets.randbelow(2 ** 32)), chosen("fetches", FETCHES)
+    seed, fetches = chosen("seed", uncertainty.seed()), chosen("fetches", FETCHES)
     rounds = chosen("rounds", 1)
     return Plan(
         operation="fetches of a list over HTTP", unit="J a fetch, net",
@@ -431,7 +426,7 @@ def planned(options: argparse.Namespace, meter: Meter | None) -> Plan:
         governor=results.governor(), versions=versions(), seed=seed, began=results.now(),
         order=shuffled(chosen("formats", CODECS), seed, rounds), fetches=fetches,
         block=min(fetches, chosen("block", math.ceil(fetches * rounds / POINTS))),
-        idle=chosen("idle", IDLE) if meter else 0.0, rest=chosen("rest", REST),
+        idle=chosen("idle", NULL) if meter else 0.0, rest=chosen("rest", REST),
         name=meter.name if meter else "", at=options.at or "")
 
 
@@ -501,7 +496,7 @@ def main() -> None:
         print(meters.paragraph(reason), file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
-        said, status = "stopped", STOPPED
+        said, status = "stopped", INTERRUPTED
     except (Failed, Lost) as reason:
         said, status = str(reason), 1
     except (Unreadable, OSError) as reason:

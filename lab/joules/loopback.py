@@ -21,6 +21,7 @@ import time
 from dataclasses import dataclass
 
 from lab.joules.codecs import CODECS, LIST
+from lab.joules.measure import ended
 from lab.joules.measuring import Failed
 from sim.targets import ROOT
 
@@ -126,8 +127,7 @@ class Child:
             return ""
         self.errors.seek(0)
         said = self.errors.read().strip().splitlines()
-        how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
-        return ": ".join([f"the {self.who} {how}", *said[-1:]])
+        return ": ".join([f"the {self.who} {ended(status)}", *said[-1:]])
 
     def end(self) -> None:
         self.process.kill()

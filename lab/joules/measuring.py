@@ -21,7 +21,7 @@ from lab.joules.uncertainty import Interval, Value
 
 MARGIN = 1.5  # of the time that is advised: the spread is itself not known exactly
 LONGEST = 14 * 24 * 60  # minutes; nobody measures for longer
-PAIRS = 8  # with 6, the interval of 95 % holds the mean in 91 of 100 cases only
+PAIRS = 8  # with 6, the interval of 95 % holds the mean in 90 of 100 cases
 
 
 class Failed(Exception):

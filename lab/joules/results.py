@@ -152,17 +152,21 @@ def is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
-# By the type of a field: whether a value from a file can be that.
-CAN_BE: dict[str, Callable[[Any], bool]] = {
-    "int": lambda value: is_number(value) and isinstance(value, int),
-    "float": is_number,
-    "str": lambda value: isinstance(value, str),
-    "tuple[str, ...]": lambda value: isinstance(value, list) and
-    all(isinstance(one, str) for one in value),
-    "dict[str, float]": lambda value: isinstance(value, dict) and all(map(is_number, value.values())),
-    "dict[str, str]": lambda value: isinstance(value, dict),
-    "tuple[tuple[float, float], ...]": lambda value: isinstance(value, list) and
-    all(isinstance(one, list) and len(one) == 2 and all(map(is_number, one)) for one in value),
+# By the type of a field: what a value from a file must be, and whether it is. Others are not known
+# here.
+KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "int": ("number", lambda value: is_number(value) and isinstance(value, int)),
+    "float": ("number", is_number),
+    "str": ("text", lambda value: isinstance(value, str)),
+    "tuple[str, ...]": ("list of texts", lambda value: isinstance(value, list) and
+                        all(isinstance(one, str) for one in value)),
+    "dict[str, float]": ("table of numbers", lambda value: isinstance(value, dict) and
+                         all(map(is_number, value.values()))),
+    "dict[str, str]": ("table", lambda value: isinstance(value, dict)),
+    "tuple[tuple[float, float], ...]": (
+        "list of pairs", lambda value: isinstance(value, list) and all(
+            isinstance(one, list) and len(one) == 2 and all(map(is_number, one))
+            for one in value)),
 }
 
 
@@ -172,8 +176,9 @@ def checked(into: type[Line], found: dict[str, Any]) -> Line:
     for name, value in found.items():
         if name not in types:
             raise ValueError(f"{name} is not known")
-        if not CAN_BE[types[name]](value):
-            raise ValueError(f"{name} cannot be that")
+        kind, is_one = KINDS.get(types[name], ("", lambda _: True))
+        if not is_one(value):
+            raise ValueError(f"{name} is no {kind}")
     for name in {"notes", "readings"} & found.keys():
         found[name] = tuple(tuple(one) if isinstance(one, list) else one for one in found[name])
     try:

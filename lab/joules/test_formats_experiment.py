@@ -28,9 +28,10 @@ from lab.joules.clock import Clock
 from lab.joules.codecs import CODECS, LIST
 from lab.joules.formats import Plan, Result
 from lab.joules.loopback import Pair
+from lab.joules.measure import INTERRUPTED
 from lab.joules.measuring import Failed
 from lab.joules.meters import Energy, Lost, Meter
-from lab.joules.results import Unreadable
+from lab.joules.results import Turn, Unreadable
 from sim.targets import ROOT
 
 PATIENCE = 60  # seconds, on a machine that has much else to do
@@ -67,8 +68,8 @@ def plan_for(names: str, fetches: int, meter: str = "", **more: object) -> Plan:
                    **more)  # type: ignore[arg-type]
 
 
-def made(name: str, plan: Plan, micro: float = 100.0, idle: Energy | None = None,
-         work: Energy | None = None) -> Result:
+def made(name: str, plan: Plan, micro: float = 100.0, idle: Turn | None = None,
+         work: Turn | None = None) -> Result:
     """A result of which every fetch took as long."""
     return Result(name, results.now(), 300, 1.0, 2.0,
                   tuple(count * micro * 1e-6 for count in plan.blocks()), idle, work)
@@ -231,7 +232,7 @@ def gone(process: int) -> bool:
 
 @contextmanager
 def in_the_midst(file: Path) -> Iterator[tuple[subprocess.Popen[str], dict[str, int]]]:
-    """A run of minutes, which fetches. It heeds Ctrl-C even if these tests run in the background."""
+    """A run of minutes, which fetches. It heeds Ctrl-C, even if the tests do not."""
     process = subprocess.Popen(
         [ROOT / "lab" / "formats", "--formats", "orjson,json", "--fetches", "400000",
          "--block", "50", "--results", file, "--at", file.parent],
@@ -251,7 +252,7 @@ def in_the_midst(file: Path) -> Iterator[tuple[subprocess.Popen[str], dict[str, 
 
 
 @pytest.mark.parametrize("who, says", [
-    ("serve", "the server was killed by signal 9"), ("fetch", "the client was killed by signal 9")])
+    ("serve", "the server was ended by SIGKILL"), ("fetch", "the client was ended by SIGKILL")])
 def test_a_process_that_is_killed_ends_the_run(tmp_path: Path, who: str, says: str) -> None:
     file = tmp_path / "run.jsonl"
     with in_the_midst(file) as (process, both):
@@ -268,7 +269,7 @@ def test_ctrl_c_ends_the_run(tmp_path: Path) -> None:
     with in_the_midst(file) as (process, both):
         os.killpg(process.pid, signal.SIGINT)  # as a terminal sends it
         _, said = process.communicate(timeout=PATIENCE)
-        assert process.returncode == formats.STOPPED
+        assert process.returncode == INTERRUPTED
         assert said.splitlines()[1:] == [
             f"lab/formats: stopped. What is done is kept: lab/formats --results {file} goes on."]
         assert all(map(gone, both.values()))
@@ -348,7 +349,8 @@ def test_the_order_is_that_of_the_seed() -> None:
         assert plan.rounds == 2
 
 
-ENERGY = {"joules": 1.0, "seconds": 1.0, "uncertainty": 0.0, "samples": 1}
+ENERGY = {"pair": 0, "turn": "idle", "joules": 1.0, "seconds": 1.0, "uncertainty": 0.0,
+          "samples": 1, "calls": 0, "began": "", "kind": "turn", "label": "measured"}
 PLAN = plan_for("json,cbor", 30, began="2026-01-01T00:00:00+00:00")
 
 
@@ -357,9 +359,9 @@ PLAN = plan_for("json,cbor", 30, began="2026-01-01T00:00:00+00:00")
     (0, {"order": []}, "no such plan"), (0, {"order": ["json", "json", "xml"]}, "no such plan"),
     (0, {"order": 3}, "line 1"), (0, {"block": 0}, "no such plan"),
     (0, {"fetches": 10 ** 18, "block": 1}, "no such plan"),
-    (0, {"fetches": True}, "fetches is no number"), (0, {"rest": -1.0}, "no such plan"),
+    (0, {"fetches": True}, "line 1 .* fetches"), (0, {"rest": -1.0}, "no such plan"),
     (0, {"name": "nose"}, "no such plan"), (0, {"name": "rapl"}, "no such plan"),
-    (0, {"more": 1}, "more is not known"),
+    (0, {"more": 1}, "line 1 .* more"),
     (1, {"format": "cbor"}, "does not belong"), (1, {"bytes": 0}, "does not belong"),
     (1, {"seconds": [1.0]}, "does not belong"), (1, {"seconds": [-1.0] * 30}, "does not belong"),
     (1, {"seconds": [[]] * 30}, "line 2"), (1, {"seconds": None}, "line 2"),
@@ -367,7 +369,8 @@ PLAN = plan_for("json,cbor", 30, began="2026-01-01T00:00:00+00:00")
     (1, {"client": -1}, "does not belong"), (1, {"work": {"joules": 1}}, "line 2"),
     (1, {"work": 3}, "line 2"), (1, {"work": ENERGY}, "do not belong together"),
     (1, {"idle": ENERGY | {"joules": -1}}, "no such joules"),
-    (1, {"idle": ENERGY | {"readings": [[1, math.inf]]}}, "no such joules"),
+    (1, {"idle": ENERGY | {"label": "model"}}, "no such joules"),
+    (1, {"idle": ENERGY | {"readings": [[1, math.inf]]}}, "line 2 .* readings"),
     (1, {"idle": ENERGY | {"readings": [1]}}, "line 2"),
     (1, {"idle": ENERGY}, "do not belong together")])
 def test_what_is_no_result_is_refused(tmp_path: Path, line: int, change: dict[str, object],
@@ -415,21 +418,35 @@ def test_the_same_run_is_gone_on_with(tmp_path: Path) -> None:
         assert formats.gone_on_with(file, options) == (plan, [], None)
 
 
+def test_a_run_that_is_over_is_shown_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                              capsys: pytest.CaptureFixture[str]) -> None:
+    """Also without its meter, and on another machine."""
+    file = tmp_path / "run.jsonl"
+    plan = replace(plan_for("json", 1000, "rapl"), machine="another", at=str(tmp_path))
+    formats.append(file, plan)
+    formats.append(file, made("json", plan, 200, NOTHING, drew(50.0)))
+    monkeypatch.setattr(sys, "argv", ["lab/formats", "--results", str(file)])
+    formats.main()
+    assert re.search(r"^JSON, json .* 10 ± 0\.7$", capsys.readouterr().out, re.M)
+
+
 # What is printed.
 
 
-IDLE = Energy(100.0, 10.0, 0.5, 2)
+NOTHING = results.turn_of(0, results.IDLE, Energy(100.0, 10.0, 0.5, 2), 0, "")
 
 
-def drew(joules: float) -> Energy:
-    return Energy(joules, 4.0, 0.5, 2)
+def drew(joules: float, seconds: float = 4.0,
+         readings: tuple[tuple[float, float], ...] = ()) -> Turn:
+    return results.turn_of(0, results.WORK, Energy(joules, seconds, 0.5, 2, readings=readings),
+                           1000, "")
 
 
 def test_the_table_is_sorted_and_its_sums_are_right() -> None:
     plan = plan_for("json,cbor,xml", 1000, "rapl")
     lines = formats.table(plan, formats.rows(plan, [
-        made("json", plan, 200, IDLE, drew(50.0)), made("cbor", plan, 100, IDLE, drew(40.2)),
-        made("xml", plan, 350, IDLE, drew(44.0))]))
+        made("json", plan, 200, NOTHING, drew(50.0)), made("cbor", plan, 100, NOTHING, drew(40.2)),
+        made("xml", plan, 350, NOTHING, drew(44.0))]))
     assert [line.split() for line in lines[1:]] == [
         ["CBOR,", "cbor2", "300", "100.0", "0.0%", "1.00", "1,000.0", "2,000.0", "40.2", "10.05",
          "not", "seen"],
@@ -443,13 +460,15 @@ def test_the_table_is_sorted_and_its_sums_are_right() -> None:
 def test_rounds_tell_how_far_they_spread() -> None:
     """The meter's own steps leave 0.7 J open; these rounds spread by more."""
     plan = replace(plan_for("json", 1000, "rapl"), order=("json",) * 6)
-    done = [made("json", plan, micro, IDLE, drew(40 + net)) for micro, net in
+    done = [made("json", plan, micro, NOTHING, drew(40 + net)) for micro, net in
             zip((100, 110, 120, 130, 140, 150), (4.0, 6.0, 8.0, 10.0, 12.0, 20.0), strict=True)]
     (one,) = formats.rows(plan, done)
     assert one.seconds == pytest.approx(125e-6) and one.spread == pytest.approx(15e-6)
     assert one.net == pytest.approx(10.0) and one.joules == pytest.approx(300.0)
     assert one.watts == pytest.approx(12.5) and 4 < one.off < 15
     assert "with a certainty of 95 %" in "\n".join(formats.notes(plan, done, [one], ""))
+    picture = formats.chart(plan, done)
+    assert picture.count('r="3"') == 6 * 100 and picture.count('r="4"') == 1  # in the legend
     (few,) = formats.rows(plan, done[:2])
     assert few.off == pytest.approx(0.7)
 
@@ -459,14 +478,14 @@ def test_rounds_tell_how_far_they_spread() -> None:
     (39.0, "is uncertain by 0.7 J; it drew no more than idleness did.")])
 def test_what_the_meter_cannot_see_is_said(joules: float, says: str) -> None:
     plan = plan_for("json", 1000, "rapl")
-    done = [made("json", plan, 200, IDLE, drew(joules))]
+    done = [made("json", plan, 200, NOTHING, drew(joules))]
     assert says in "\n".join(formats.notes(plan, done, formats.rows(plan, done), ""))
 
 
 def test_a_fan_that_starts_late_shows() -> None:
     plan = plan_for("json", 1000, "rapl")
     watts = tuple((float(second), 20.0 if second > 30 else 15.0) for second in range(60))
-    result = made("json", plan, 6e4, IDLE, Energy(900, 60, 1, 60, readings=watts))
+    result = made("json", plan, 6e4, NOTHING, drew(900, 60, watts))
     picture = formats.chart(plan, [result])
     upper, lower = picture.split(">Watts, measured with rapl<")
     assert upper.count('r="3"') == 100

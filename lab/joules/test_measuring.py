@@ -216,12 +216,12 @@ def test_a_line_that_was_cut_costs_its_turn_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("change, says", [
-    ({"joules": "1"}, "joules cannot be that"), ({"joules": True}, "joules cannot be that"),
+    ({"joules": "1"}, "joules is no number"), ({"joules": True}, "joules is no number"),
     ({"joules": 10**400}, "no result"), ({"seconds": 0}, "no such turn"),
     ({"uncertainty": -1}, "no such turn"), ({"turn": "rest"}, "no such turn"),
-    ({"pair": 1.5}, "pair cannot be that"), ({"colour": 1}, "colour is not known"),
-    ({"began": 3}, "began cannot be that"), ({"label": "model"}, "were not measured"),
-    ({"notes": "ab"}, "notes"), ({"notes": [1]}, "notes"), ({"parts": [1]}, "parts"),
+    ({"pair": 1.5}, "pair is no number"), ({"colour": 1}, "colour is not known"),
+    ({"began": 3}, "began is no text"), ({"label": "model"}, "were not measured"),
+    ({"notes": "ab"}, "notes is no"), ({"notes": [1]}, "notes is no"), ({"parts": [1]}, "parts is"),
     ({"parts": {"a": None}}, "parts"), ({"readings": [[1]]}, "readings"),
     ({"readings": [[1, "2"]]}, "readings"), ({"readings": 7}, "readings"),
     ({"kind": "other"}, "a run comes first"), ({"calls": -1}, "no such turn")])
@@ -431,3 +431,21 @@ def test_a_package_that_is_missing_is_named(tmp_path: Path) -> None:
     said = run("--list")
     assert said.returncode == 1 and "the Python package" in said.stderr
     assert "make setup" in said.stderr and "Traceback" not in said.stderr
+
+
+PAGE = (ROOT / "lab" / "joules" / "README.md").read_text()
+
+
+def test_the_page_shows_what_is_said_without_a_meter(tmp_path: Path) -> None:
+    with pytest.raises(Absent) as absent:
+        meters.find(None, str(tmp_path))
+    shown = PAGE.partition("$ lab/measure -- true\n")[2].partition("```")[0]
+    assert shown.split() == str(absent.value).replace(str(tmp_path), "/sys").replace(
+        "/sys is no place of a plug; ", "").split()
+
+
+def test_the_page_names_only_options_that_there_are_and_every_meter() -> None:
+    helps = " ".join(command(name, "--help").stdout for name in ("measure", "profile", "compare"))
+    words = r"--[a-z]+(?![a-z-])"
+    assert set(re.findall(words, PAGE)) <= set(re.findall(words, helps))
+    assert set(meters.METERS) <= set(re.findall(r"^\| `(\w+)` \|", PAGE, re.M))
