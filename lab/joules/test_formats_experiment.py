@@ -187,6 +187,16 @@ def test_only_the_last_answer_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
         pair.end()
 
 
+def test_the_server_s_time_is_not_the_client_s(tmp_path: Path,
+                                               monkeypatch: pytest.MonkeyPatch) -> None:
+    tampered(monkeypatch, "right = codecs.CODECS['json'].encode\n"
+             "    codecs.CODECS['json'] = codecs.Codec('', '', lambda records: "
+             "right(records) if sum(range(300_000)) else b'', None)")
+    done: list[Result] = []
+    formats.run(plan_for("json", 20), done, tmp_path / "run.jsonl", None, 0, Clock())
+    assert done[0].server > 3 * done[0].client > 0
+
+
 def test_there_is_never_a_second_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody else could answer it, and pickle would believe him."""
     tampered(monkeypatch, "loopback.LONG = 0.01")
