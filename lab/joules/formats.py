@@ -250,7 +250,7 @@ def turn(found: dict[str, Any] | None) -> Turn | None:
     if found is None:
         return None
     turn: Turn = checked(Turn, dict(found))
-    if not min(turn.seconds, turn.joules) > 0 or turn.uncertainty < 0 or \
+    if turn.seconds <= 0 or min(turn.joules, turn.uncertainty) < 0 or \
             turn.label != results.MEASURED:
         raise ValueError("no such joules can be")
     return turn
@@ -274,22 +274,22 @@ def result_of(found: dict[str, Any], plan: Plan, place: int) -> Result:
 # What is printed.
 
 
-def cells(row: Row, fastest: float, fetches: int) -> list[str]:
+def cells(row: Row, fastest: float, plan: Plan) -> list[str]:
     cells = [f"{row.bytes:,}", f"{row.seconds * 1e6:,.1f}", f"{row.spread / row.seconds:.1%}",
              f"{row.seconds / fastest:.2f}", f"{row.server * 1e6:,.1f}",
              f"{row.client * 1e6:,.1f}"]
-    if not row.joules:
+    if not plan.name:
         return [*cells, "no meter"]
     return [*cells, f"{row.joules:,.1f}", f"{row.watts:.2f}",
-            f"{row.net / fetches * 1e3:.3g} ± {row.off / fetches * 1e3:.2g}" if row.seen
-            else "not seen"]
+            f"{row.net / plan.fetches * 1e3:.3g} ± {row.off / plan.fetches * 1e3:.2g}"
+            if row.seen else "not seen"]
 
 
 def table(plan: Plan, found: Sequence[Row]) -> list[str]:
     heads = ["bytes", "µs", "± MAD", "times", "server", "client", "joules"]
     heads += ["watts", "net mJ each"] * bool(plan.name)
     widths = [6, 9, 7, 6, 9, 9, *([9, 7, 17] if plan.name else [10])]
-    lines = [("", heads)] + [(CODECS[row.format].title, cells(row, found[0].seconds, plan.fetches))
+    lines = [("", heads)] + [(CODECS[row.format].title, cells(row, found[0].seconds, plan))
                              for row in found]
     return [f"{title:<21}" + "".join(f"{cell:>{width}}" for cell, width in
                                      zip(row, widths, strict=True)) for title, row in lines]
@@ -401,8 +401,8 @@ def parser() -> argparse.ArgumentParser:
                       help="of the server, on 127.0.0.1; else one that is free")
     meters.add_options(made)
     made.add_argument("--results", type=Path, metavar="FILE",
-                      help="where the results are kept; a run that is there is gone on with, and "
-                      "needs no other option")
+                      help="where the results are kept, and the chart beside them; a run that is "
+                      "there is gone on with, and needs no other option")
     return made
 
 
@@ -480,6 +480,8 @@ def main() -> None:
     options = made.parse_args()
     if (options.fetches or FETCHES) > MOST_BLOCKS * (options.block or math.inf):
         made.error(f"--block must be larger: at most {MOST_BLOCKS:,} blocks are possible")
+    if options.results and options.results.suffix == ".svg":
+        made.error("--results must have another ending than .svg, which the chart beside it has")
     file = options.results or results.new_file("formats")
     meter, absent, done, going = None, "", list[Result](), False
     try:

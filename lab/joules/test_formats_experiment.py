@@ -127,6 +127,23 @@ def test_joules_that_are_put_in_come_out(tmp_path: Path,
     assert re.search(r"^Python's pickle .* 2 ± 0\.\d+$", said, re.M), said
 
 
+def test_a_meter_of_the_lab_is_used(tmp_path: Path) -> None:
+    """A processor's counter that stands still, so the joules are none, and that is said."""
+    folder = tmp_path / "class" / "powercap" / "intel-rapl:0"
+    folder.mkdir(parents=True)
+    for name, text in (("name", "package-0"), ("max_energy_range_uj", "262143328850"),
+                       ("energy_uj", "77")):
+        (folder / name).write_text(text)
+    file = tmp_path / "run.jsonl"
+    said = command("--formats", "orjson", "--fetches", 30, "--idle", 0.3, "--meter", "rapl",
+                   "--at", tmp_path, "--results", file)
+    assert said.returncode == 0, said.stderr
+    assert re.search(r"^JSON, orjson .* 0\.0 +0\.00 +not seen$", said.stdout, re.M), said.stdout
+    assert "Joules: measured with rapl: package-0." in said.stdout
+    (result,) = formats.read(file)[1]
+    assert result.idle and result.work and result.idle.seconds >= 0.3
+
+
 def test_a_run_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Interrupted(Clock):
         def sleep(self, seconds: float) -> None:
