@@ -336,7 +336,9 @@ def chart(plan: Plan, done: Sequence[Result]) -> str:
                                     zip(ends, result.each(plan), strict=False)], colour))
         at += readings(result.work, title, colour) or sum(result.seconds)
     minutes = Axis("minutes, without the rests", holds=(0, at / 60))
-    panels = [(f"Microseconds of a fetch, by blocks of {plan.block:,}", times, Axis(holds=(0,)))]
+    # One fetch that had to wait can take a thousand times as long as the others.
+    panels = [(f"Microseconds of a fetch, by blocks of {plan.block:,}", times,
+               Axis(logarithmic=True))]
     if watts:
         panels.append((f"Watts, {plan.label} with {plan.meter}", watts, Axis()))
     lines = [line for number, (title, series, axis) in enumerate(panels)
@@ -345,12 +347,12 @@ def chart(plan: Plan, done: Sequence[Result]) -> str:
 
 
 def show(plan: Plan, done: Sequence[Result], file: Path, absent: str) -> None:
+    picture = file.with_suffix(".svg")
+    picture.write_text(chart(plan, done))
     found = rows(plan, done)
     print(f"{plan.fetches:,} fetches in each of {len(found)} formats, seed {plan.seed}, "
           f"rounds: {plan.rounds}.\n")
     print("\n".join([*table(plan, found), "", *notes(plan, done, found, absent)]))
-    picture = file.with_suffix(".svg")
-    picture.write_text(chart(plan, done))
     print(f"Every point: {picture}\nResults: {file}")
 
 
