@@ -12,7 +12,7 @@ import argparse
 import dataclasses
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,17 +68,12 @@ def build(scheme: Scheme, folder: Path = FOLDER) -> Image:
     return Image(name, raw)
 
 
-def build_all(schemes: list[Scheme], done: Callable[[Image], None] = lambda image: None,
-              ) -> list[Image]:
+def build_all(schemes: list[Scheme], folder: Path = FOLDER) -> list[Image]:
     for scheme in schemes:
         for code in scheme.code:
             code.paths()  # fetched before any two of them want it
-    images = []
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for image in pool.map(build, schemes):
-            images.append(image)
-            done(image)
-    return images
+        return list(pool.map(lambda scheme: build(scheme, folder), schemes))
 
 
 def stack_of(scheme: Scheme) -> int:
