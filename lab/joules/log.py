@@ -25,6 +25,7 @@ from lab.joules.console import printable
 
 BEGINS, COMPLETE = "sandwich 1", "complete"
 LINE = re.compile(r" *\d{1,9}\.\d{3} (to meter|meter|to target|target|note): (.*)")
+MOST = 2 << 20  # bytes of a log that is written: more comes only from a line that babbles
 LARGEST = 16 << 20  # bytes of a log that is read; a run has about 40 KB
 
 
@@ -43,10 +44,14 @@ class Log:
         self.part = path.with_name(path.name + ".part")
         self.file = self.part.open("w", encoding="ascii", buffering=1)
         self.begun = time.monotonic()
+        self.room = MOST
         self.note(BEGINS)
 
     def heard(self, who: str, text: str) -> None:
-        self.file.write(f"{time.monotonic() - self.begun:9.3f} {who}: {text}\n")
+        line = f"{time.monotonic() - self.begun:9.3f} {who}: {text}\n"
+        self.room -= len(line)
+        if self.room >= 0 or who == "note":
+            self.file.write(line)
 
     def note(self, text: str) -> None:
         self.heard("note", printable(text.encode("ascii", "replace")))

@@ -36,6 +36,7 @@ class Pty:
     def __init__(self) -> None:
         self.master, self.slave = os.openpty()  # the slave stays open, so that none hangs up
         tty.setraw(self.slave)
+        os.set_blocking(self.master, False)
         self.path = os.ttyname(self.slave)
         self.ends, self.end = os.pipe()
         self.thread = threading.Thread(target=self._serve, daemon=True)
@@ -63,7 +64,10 @@ class Pty:
             _, ready, _ = select.select([], [self.master], [], 10)
             if not ready:
                 return
-            data = data[os.write(self.master, data[:512]):]
+            try:
+                data = data[os.write(self.master, data):]
+            except BlockingIOError:
+                continue
 
     def take(self, data: bytes) -> None:
         raise NotImplementedError

@@ -55,6 +55,7 @@ class Run:
     begins: int  # number of its first line
     notes: dict[str, str] = field(default_factory=dict)
     banner: list[str] = field(default_factory=list)
+    begun: set[str] = field(default_factory=set)  # letters
     measurements: list[tuple[int, str, list[Entry]]] = field(default_factory=list)
     whole: bool = False
 
@@ -88,10 +89,12 @@ def runs_of(path: Path, entries: Iterable[Entry]) -> tuple[list[Run], list[str]]
         elif word == "measure":
             broken(entry.number, ", as another begins")
             letter, begun, heard = rest[:20] or "?", entry.number, []
+            runs[-1].begun.add(letter)
         elif word == "measured":
             if letter != rest:
                 complaints.append(f"{path}:{entry.number}: measurement {rest[:20]} ends, and has "
                                   "not begun: left out")
+                runs[-1].begun.add(rest)
             else:
                 runs[-1].measurements.append((begun, letter, heard))
             letter = ""
@@ -122,6 +125,9 @@ def parse(path: Path) -> tuple[list[One], list[str]]:
         except Trouble as trouble:
             complaints.append(f"{path}:{run.begins}: {trouble}: the run is left out")
             continue
+        complaints += [f"{path}:{run.begins}: the run has no measurement {letter}"
+                       for letter in (*about.letters, target.IDLE)
+                       if run.whole and letter not in run.begun]
         for line, letter, heard in run.measurements:
             if letter == target.TEST:
                 continue
@@ -269,9 +275,9 @@ def instructions(schemes: dict[str, dict[str, Row]]) -> list[Point]:
     points = []
     for name, has in schemes.items():
         for operation, row in has.items():
-            count = least.get((*known.get(name, ("", "")), published.STEPS.get(operation, "")))
-            if count is not None:
-                points.append(Point(name, operation, count.mean, row))
+            wanted = *known.get(name, ("", "")), published.STEPS.get(operation, "")
+            if wanted in least:
+                points.append(Point(name, operation, least[wanted].mean, row))
     return points
 
 

@@ -9,12 +9,15 @@ import csv
 import os
 import random
 import re
+import select
+import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from fractions import Fraction
 from pathlib import Path
 
@@ -263,3 +266,314 @@ def test_study_2_comes_out_to_the_digit(tmp_path: Path, flash: Path,
 
 
 UNIT = {"µJ": 1e-6, "mJ": 1e-3, "J": 1.0}
+
+
+# ---------------------------------------------------------------- the driver
+
+
+def notes(path: Path) -> list[str]:
+    return [entry.text for entry in log.read(path)[0] if entry.who == "note"]
+
+
+def whole(paths: list[Path]) -> list[str]:
+    """The operations of these logs, which must be without fault."""
+    found = []
+    for path in paths:
+        ones, complaints = tables.parse(path)
+        assert complaints == []
+        found += [one.operation for one in ones]
+    return found
+
+
+OPERATIONS = ["Total", "KeyGen", "Encaps", "Decaps", "Idle"]
+
+
+def test_a_run_is_in_the_order_of_the_study(desk: Sandwich) -> None:
+    assert desk.run("--runs", "1", "--only", "one") == 0
+    path = desk.logs / "one.run-1.log"
+    assert whole([path]) == OPERATIONS
+    said = [command for command in desk.shield.commands if not command.startswith("volt")]
+    assert said[:3] == ["status", "status", "status"]  # twice it was busy
+    assert said[3:8] == ["htc", "stop", "trigsrc sw", "temp degc", "targrst 1"]
+    assert said[8:10] == ['lcd 1 "Dumpulse lab    "', 'lcd 2 "one             "']
+    assert said[10:15] == ["output energy", "format ascii_dec", "freq 10", "acqtime 10",
+                           "acqmode dyn"]
+    assert said[15:] == ["trigsrc d7", "trigsrc d7", "start",  # the first time it did not take it
+                         *["trigsrc d7", "start"] * 4, "stop", "trigsrc sw"]
+    assert [command for command in desk.shield.commands if command.startswith("volt")] == [
+        "volt get", "volt 3000m", "volt get"]
+    assert notes(path)[-1] == "complete"
+
+
+def test_the_order_is_random_and_the_seed_repeats_it() -> None:
+    images = [Image(f"scheme-{number}", Path()) for number in range(20)]
+    jobs = sandwich.in_order(images, 4, 7)
+    assert jobs == sandwich.in_order(images[::-1], 4, 7) != sandwich.in_order(images, 4, 8)
+    orders = [[job.image.name for job in jobs if job.run == run] for run in (1, 2, 3, 4)]
+    assert all(sorted(order) == sorted(image.name for image in images) for order in orders)
+    assert len({tuple(order) for order in orders}) == 4
+
+
+def test_after_a_break_only_what_is_missing_is_measured(
+        desk: Sandwich, capsys: pytest.CaptureFixture[str]) -> None:
+    assert desk.run("--runs", "2", "--seed", "77") == 0
+    capsys.readouterr()
+    kept = {path: path.read_bytes() for path in desk.logs.iterdir()}
+    assert len(kept) == 4
+    missing = desk.logs / "two.run-1.log"
+    half = missing.with_name(missing.name + ".part")
+    half.write_bytes(kept.pop(missing)[:2000])
+    missing.unlink()
+    desk.shield.commands.clear()
+    assert desk.run("--runs", "2") == 0
+    said = capsys.readouterr().out
+    assert "seed 77; 3 of 4 logs are there already" in said
+    assert "two.run-1.log.part was not completed, and is two.run-1.log.broken-1 now" in said
+    assert desk.shield.commands.count("start") == 5
+    assert {path: path.read_bytes() for path in kept} == kept
+    assert whole([missing]) == OPERATIONS and not half.exists()
+    desk.shield.commands.clear()
+    assert desk.run("--runs", "2") == 0 and "start" not in desk.shield.commands
+
+
+def test_another_image_of_a_scheme_is_not_mixed_in(desk: Sandwich,
+                                                   capsys: pytest.CaptureFixture[str]) -> None:
+    assert desk.run("--runs", "1", "--only", "one") == 0
+    with (desk.images / "one.bin").open("a") as image:
+        image.write("\n")
+    assert desk.run("--runs", "1", "--only", "one") == 2
+    assert "one.run-1.log was made with another image of one" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("fault, says", [
+    ("no trigger", 'no "Acquisition completed"'), ("no end", 'no "Acquisition completed"'),
+    ("short", "it has 99 samples, and says 100"), ("cut", '"88-06" is as long as no other'),
+    ("silent", ""), ("garbage", "")])
+def test_a_fault_of_the_meter_is_noticed_and_the_measurement_made_again(
+        desk: Sandwich, monkeypatch: pytest.MonkeyPatch, fault: str, says: str) -> None:
+    monkeypatch.setattr(powershield, "START", 0.3)
+    monkeypatch.setattr(powershield, "ANSWER", 0.3)
+    monkeypatch.setattr(sandwich, "SECONDS", 0)
+    desk.shield.faults.append(fault)
+    assert desk.run("--runs", "1", "--only", "one") == 0
+    path = desk.logs / "one.run-1.log"
+    assert whole([path]) == OPERATIONS and desk.shield.faults == []
+    failures = [note for note in notes(path) if note.startswith("failed")]
+    if says:
+        assert len(failures) == 1 and says in failures[0]
+    else:
+        assert failures == []  # to a command there is another attempt
+
+
+def test_a_board_that_makes_errors_is_left_out_and_the_others_are_not(
+        desk: Sandwich, capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    figures = desk.board.figures
+
+    def wrong(name: str) -> tuple[list[str], dict[str, dict[str, int]]]:
+        banner, letters = figures(name)
+        return banner, letters | ({"e": {"Encaps": 0}} if name == "one" else {})
+
+    desk.board.figures = wrong
+    assert desk.run("--runs", "1") == 1
+    said = capsys.readouterr().out
+    assert "one, run 1: the board has measured nothing; it is left out" in said
+    assert [path.name for path in sorted(desk.logs.iterdir())] == ["one.run-1.log.part",
+                                                                   "two.run-1.log"]
+    assert notes(desk.logs / "one.run-1.log.part").count("measure e") == sandwich.ATTEMPTS
+    desk.board.figures = figures
+    assert desk.run("--runs", "1") == 0
+
+
+class Babbler(simulated.Pty):
+    """Says things without end, whatever it hears."""
+
+    def __init__(self, text: bytes) -> None:
+        super().__init__()
+        self.text, self.on = text, True
+        self.talker = threading.Thread(target=self._talk, daemon=True)
+        self.talker.start()
+
+    def _talk(self) -> None:
+        while self.on:
+            _, ready, _ = select.select([], [self.master], [], 0.1)
+            if ready:
+                with suppress(BlockingIOError):
+                    os.write(self.master, self.text)
+
+    def __exit__(self, *_: object) -> None:
+        self.on = False
+        self.talker.join()
+        super().__exit__()
+
+    def take(self, data: bytes) -> None:
+        pass
+
+
+@pytest.mark.parametrize("text", [b"x", b"\n", b"\0", b"5017-06\r\n", b"PowerShield > ack\n",
+                                  bytes(range(256))])
+def test_a_meter_that_babbles_without_end_is_given_up(
+        tmp_path: Path, desk: Sandwich, capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch, text: bytes) -> None:
+    monkeypatch.setattr(powershield, "ANSWER", 0.2)
+    monkeypatch.setattr(powershield, "PATIENT", 2)
+    with Babbler(text * 64) as meter:
+        begun = time.monotonic()
+        assert sandwich.main(["--meter", meter.path, "--target", desk.board.path, "--logs",
+                              str(desk.logs), "--images", str(desk.images), "--only", "one",
+                              "--runs", "1"]) == 1
+        assert time.monotonic() - begun < 20
+    assert re.search(r"one, run 1: meter: .*; it is left out", capsys.readouterr().out)
+    part, = desk.logs.iterdir()
+    assert part.stat().st_size < log.MOST + 1000
+
+
+def test_silence_is_said_and_ends(desk: Sandwich, capsys: pytest.CaptureFixture[str],
+                                  monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(powershield, "ANSWER", 0.05)
+    monkeypatch.setattr(powershield, "PATIENT", 3)
+    desk.shield.faults += ["silent"] * 100
+    assert desk.run("--runs", "1", "--only", "one") == 1
+    assert ('meter: no answer to "status" within 0.05 s; it has said nothing; tried 3 times'
+            in capsys.readouterr().out)
+
+
+def test_a_board_without_power_is_said(desk: Sandwich, capsys: pytest.CaptureFixture[str],
+                                       monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(target, "AWAKE", 0.1)
+    monkeypatch.setattr(desk.board, "power_cycle", lambda: None)
+    assert desk.run("--runs", "1", "--only", "one") == 1
+    assert 'target: no "[INPUT]" within 0.1 s; it has said nothing' in capsys.readouterr().out
+
+
+def test_a_board_that_was_not_flashed_is_said(desk: Sandwich, flash: Path,
+                                              capsys: pytest.CaptureFixture[str]) -> None:
+    (flash.parent / "st-flash").write_text('#!/bin/sh\nprintf two >"$(dirname "$0")/flash"\n')
+    assert desk.run("--runs", "1", "--only", "one") == 1
+    assert "the board runs two, not one: was it flashed?" in capsys.readouterr().out
+
+
+def test_a_flasher_that_fails_is_said(desk: Sandwich, flash: Path,
+                                      capsys: pytest.CaptureFixture[str]) -> None:
+    (flash.parent / "st-flash").write_text("#!/bin/sh\necho 'no \033[31mboard\033[0m'; exit 1\n")
+    assert desk.run("--runs", "1", "--only", "one") == 1
+    assert r"st-flash failed: no \x1b[31mboard\x1b[0m; it is left out" in capsys.readouterr().out
+
+
+def test_openocd_is_used_where_there_is_no_st_flash(desk: Sandwich, flash: Path,
+                                                    monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("sh", "cp", "dirname", "printf"):
+        (flash.parent / name).symlink_to(shutil.which(name) or "")
+    monkeypatch.setenv("PATH", str(flash.parent))
+    (flash.parent / "st-flash").rename(flash.parent / "openocd")
+    (flash.parent / "openocd").write_text(
+        '#!/bin/sh\n[ "$1 $2 $3" = "-f board/st_nucleo_f4.cfg -c" ] || exit 1\nset -- $4\n'
+        '[ "$1 $2 $3" = "reset_config none; program" ] && cp "$4" "$(dirname "$0")/flash"\n')
+    assert desk.run("--runs", "1", "--only", "one") == 0
+    assert "by openocd" in notes(desk.logs / "one.run-1.log")
+
+
+@pytest.mark.parametrize("words, says", [
+    (["--meter", "/nonexistent/tty"], "meter: /nonexistent/tty: No such file or directory"),
+    (["--meter", "/dev/null"], "meter: /dev/null is not a serial line"),
+    (["--target", "/dev/null"], "target: /dev/null is not a serial line")])
+def test_a_line_that_cannot_be_used_is_said(desk: Sandwich, capsys: pytest.CaptureFixture[str],
+                                            words: list[str], says: str) -> None:
+    assert desk.run(*words) == 1
+    assert capsys.readouterr().err == f"sandwich: {says}\n"
+
+
+def test_two_programs_do_not_share_a_line(desk: Sandwich,
+                                          capsys: pytest.CaptureFixture[str]) -> None:
+    other = console.Line(desk.shield.path, "another")
+    assert desk.run() == 1
+    assert "is in use by another program" in capsys.readouterr().err
+    other.close()
+
+
+def test_no_hardware_is_said_in_one_line(desk: Sandwich, capsys: pytest.CaptureFixture[str],
+                                         monkeypatch: pytest.MonkeyPatch, flash: Path) -> None:
+    images = ["--images", str(desk.images)]
+    monkeypatch.setattr(sandwich, "METERS", "/nonexistent/*")
+    assert sandwich.main(images) == 2
+    said = capsys.readouterr().err
+    assert said == ("sandwich: no PowerShield, which would be /nonexistent/*; --meter names it\n")
+    monkeypatch.setattr(sandwich, "METERS", "/dev/tty[01]")
+    assert sandwich.main(images) == 2
+    assert "several PowerShield: " in capsys.readouterr().err or not Path("/dev/tty1").exists()
+    (flash.parent / "st-flash").unlink()
+    monkeypatch.setenv("PATH", str(flash.parent))
+    assert sandwich.main(images) == 2
+    assert capsys.readouterr().err == (
+        "sandwich: st-flash or openocd is needed to write the flash, and is not installed: "
+        "apt install stlink-tools\n")
+    assert sandwich.main(["--images", str(desk.logs)]) == 2
+    assert "make lab-board builds them" in capsys.readouterr().err
+    assert sandwich.main([*images, "--only", "lemon"]) == 2
+    assert "no image has 'lemon' in its name" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["--runs", "0"], ["--runs", "x"], ["--seed", "-1"],
+                                   ["--seed", "9" * 19], ["--flash", "lemon"], ["x"]])
+def test_bad_arguments_are_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        sandwich.main(words)
+    assert ended.value.code == 2 and "Traceback" not in capsys.readouterr().err
+
+
+def test_a_meter_that_is_unplugged_ends_it(desk: Sandwich, capsys: pytest.CaptureFixture[str],
+                                           monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(powershield, "START", 0.3)
+    monkeypatch.setattr(sandwich, "SECONDS", 0)
+    with simulated.Shield(desk.board, lambda: Even) as shield:
+        def unplug() -> list[str]:
+            os.close(shield.slave)  # with the master closed, too, the line hangs up
+            shield.slave = os.dup(1)
+            held, shield.master = shield.master, os.dup(1)
+            os.close(held)
+            return []
+
+        shield.samples = unplug
+        status = sandwich.main(["--meter", shield.path, "--target", desk.board.path, "--logs",
+                                str(desk.logs), "--images", str(desk.images), "--runs", "1"])
+    said = capsys.readouterr()
+    assert status == 1 and re.search(r"meter: /dev/pts/\d+ is gone", said.err), said
+    assert [path.suffix for path in desk.logs.iterdir()] == [".part"]
+
+
+def test_ctrl_c_keeps_what_is_there_and_the_same_command_goes_on(
+        desk: Sandwich, capsys: pytest.CaptureFixture[str]) -> None:
+    waits = threading.Event()
+
+    def never() -> list[str]:
+        desk.shield.faults.append("no trigger")
+        waits.set()
+        return Even
+
+    desk.shield.samples = never
+    words = ["--meter", desk.shield.path, "--target", desk.board.path, "--logs", str(desk.logs),
+             "--images", str(desk.images), "--runs", "1"]
+    process = subprocess.Popen([sys.executable, "-m", "lab.joules.sandwich", *words], cwd=ROOT,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert waits.wait(60)
+    process.send_signal(signal.SIGINT)
+    said, errors = process.communicate(timeout=60)
+    assert process.returncode == 130 and errors == ""
+    assert said.endswith("sandwich: stopped; the same command goes on from here\n")
+    assert desk.shield.commands[-2:] == ["stop", "trigsrc sw"]
+    assert [path.suffix for path in desk.logs.iterdir()] == [".part"]
+    desk.shield.samples = lambda: Even
+    desk.shield.faults.clear()
+    assert desk.run("--runs", "1") == 0
+    assert whole(sorted(desk.logs.glob("*.log"))) == OPERATIONS * 2
+
+
+def test_a_long_acquisition_is_stopped_by_command(desk: Sandwich) -> None:
+    """As `lab/measure` uses the meter: it starts at once, and ends when it is told."""
+    shield = powershield.PowerShield(console.Line(desk.shield.path, "meter"))
+    shield.take_control()
+    shield.set_up(hertz=10, seconds=0)
+    shield.arm("sw")
+    assert shield.stop().joules == 100 * Fraction(7688, 10**6)
+    assert "acqtime inf" in desk.shield.commands
+    shield.line.close()
