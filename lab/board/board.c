@@ -4,11 +4,12 @@
  * shows to a computer as a serial line: 115,200 baud, 8 data bits, no parity, 1 stop bit. A letter
  * starts a measurement. Then pin D7 rises for a moment, and the operation is repeated for 10 s.
  *
- * The same image runs in QEMU, on its STM32F405. That has the same USART, but no clock tree, no pins
- * and no cycle counter. There, the time stands for instructions: `-icount` gives each the same time.
+ * The same image runs in QEMU, on its STM32F405. That has the same USART, but no clock tree, no
+ * pins and no cycle counter. There, time stands for instructions: with `-icount`, each takes the
+ * same time.
  *
- * The build defines BOARD_NAME (a text), BOARD_IS_KEM (0 or 1) and BOARD_REFUSES (0 or 1: the scheme
- * notices what was changed).   SPDX-License-Identifier: MIT */
+ * The build defines BOARD_NAME (a text), BOARD_IS_KEM (0 or 1), and BOARD_REFUSES (0 or 1: the
+ * scheme notices what was changed).   SPDX-License-Identifier: MIT */
 #include "operation.h"
 
 STEP(vectors)

@@ -76,16 +76,20 @@ def build_all(schemes: list[Scheme], folder: Path = FOLDER) -> list[Image]:
         return list(pool.map(lambda scheme: build(scheme, folder), schemes))
 
 
-def stack_of(scheme: Scheme) -> int:
-    """The deepest step, in bytes, as it was counted."""
-    return max(count.stack for count in counts.read().values()
-               if (count.scheme, count.by, count.target) == (scheme.name, scheme.by, CORE))
+def stacks() -> dict[str, int]:
+    """Bytes of the deepest step of each, as it was counted."""
+    known = list(counts.read().values())
+    return {name_of(scheme): max(
+        count.stack for count in known
+        if (count.scheme, count.by, count.target) == (scheme.name, scheme.by, CORE))
+            for scheme in all_schemes()}
 
 
-def table(schemes: list[Scheme], images: list[Image]) -> Iterator[str]:
+def table(images: list[Image]) -> Iterator[str]:
     yield f"{'STM32F411RE, bytes':<42}{'flash':>9}{'RAM':>9}{'stack':>9}{'free':>9}"
-    for scheme, image in zip(schemes, images, strict=True):
-        size, stack = targets.size(image.path.with_suffix(".elf")), stack_of(scheme)
+    stack_of = stacks()
+    for image in images:
+        size, stack = targets.size(image.path.with_suffix(".elf")), stack_of[image.name]
         free = RAM - size.ram - stack
         fits = size.flash <= FLASH and stack <= STACK and free >= 0
         yield (f"{image.name:<42}{size.flash:>9,}{size.ram:>9,}{stack:>9,}{free:>9,}"
@@ -104,7 +108,7 @@ def main() -> None:
                if options.only.casefold() in scheme.key.casefold()]
     if not schemes:
         parser.error(f"no scheme has {options.only!r} in its name")
-    print("\n".join(table(schemes, build_all(schemes))))
+    print("\n".join(table(build_all(schemes))))
     print(f"The images are in {FOLDER.relative_to(ROOT)}.")
 
 

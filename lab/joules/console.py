@@ -33,8 +33,10 @@ class Gone(Trouble):
 
 def printable(raw: bytes) -> str:
     """What is left of a line: ASCII that changes nothing on a terminal."""
-    return "".join(chr(byte) if 32 <= byte < 127 else f"\\x{byte:02x}"
-                   for byte in raw.replace(b"\0", b"").strip())
+    text = raw.replace(b"\0", b"").strip().decode("latin-1")
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(each if " " <= each <= "~" else f"\\x{ord(each):02x}" for each in text)
 
 
 class Line:

@@ -37,14 +37,14 @@ SAID = re.compile(r"(Acquisition time|Number of samples): *(\d{1,9}(?:\.\d{1,9})
 UNITS = {"": 0, "s": 0, "ms": -3, "us": -6}
 
 
-def power_of_ten(exponent: int) -> Fraction:
-    return Fraction(10) ** exponent
+def scaled(digits: int, exponent: int) -> Fraction:
+    return Fraction(digits * 10**exponent) if exponent > 0 else Fraction(digits, 10**-exponent)
 
 
 def sample(text: str) -> Fraction | None:
     """The joules of a sample, if it is one."""
     found = SAMPLE.fullmatch(text)
-    return Fraction(int(found[1])) * power_of_ten(int(found[2])) if found else None
+    return scaled(int(found[1]), int(found[2])) if found else None
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,8 @@ def acquisition(lines: Iterable[str]) -> Acquisition:
         elif FINISHED in line:
             finished = True
         elif found := SAID.search(line):
-            value = Fraction(found[2]) * power_of_ten(int(found[3] or 0) + UNITS[found[4] or ""])
-            said[found[1]] = value
+            exponent = int(found[3] or 0) + UNITS[found[4] or ""]
+            said[found[1]] = Fraction(found[2]) * scaled(1, exponent)
         elif not begun or "PowerShield >" in line:
             continue
         elif line == "end":
@@ -148,7 +148,7 @@ class PowerShield:
         found = SAMPLE.search(answer)
         if found is None:
             raise Trouble(f'{self.line.name}: "{answer[:60]}" names no voltage')
-        return Fraction(int(found[1])) * power_of_ten(int(found[2]))
+        return scaled(int(found[1]), int(found[2]))
 
     def feed(self, volts: Fraction = VOLTS) -> None:
         if abs(self.volts() - volts) > VOLTS_OFF:

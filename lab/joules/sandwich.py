@@ -337,7 +337,7 @@ def drive(options: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
-def main(words: Sequence[str] | None = None) -> int:
+def command(words: Sequence[str] | None = None) -> int:
     try:
         return drive(arguments(words))
     except (Usage, Gone, OSError) as error:
@@ -345,5 +345,9 @@ def main(words: Sequence[str] | None = None) -> int:
         return 2 if isinstance(error, Usage) else 1
 
 
+def main() -> None:
+    sys.exit(command())
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

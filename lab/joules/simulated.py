@@ -1,9 +1,9 @@
 """Stand-ins for the power sandwich, for tests: no joule from here is real.
 
 `Shield` speaks as a PowerShield does, on a pty. It feeds a `Board`: either the real firmware in
-QEMU, or one that plays a published scheme. A board tells the shield when it raises D7, and hears
-from it when it gets power. `FLASH` stands in for st-flash: it copies the image to where the board
-finds it. SPDX-License-Identifier: MIT
+QEMU, or one that plays a scheme. A board tells the shield when it raises D7, and the shield tells
+the board when its power is switched off and on. `FLASH` stands in for st-flash.
+SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -19,11 +19,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Self
 
-# Puts the image where the last word of its own path's folder says: FOLDER/st-flash copies to
-# FOLDER/flash.
+# As FOLDER/st-flash, it copies the image to FOLDER/flash, where the board finds it.
 FLASH = '#!/bin/sh\n# st-flash --reset write IMAGE 0x08000000\ncp "$3" "$(dirname "$0")/flash"\n'
 QEMU = ("qemu-system-arm", "-M", "netduinoplus2", "-nographic", "-monitor", "none", "-nodefaults",
-        "-icount", "shift=8,sleep=off", "-d", "unimp", "-serial", "null", "-serial", "stdio",
+        "-serial", "null", "-serial", "stdio", "-icount", "shift=8,sleep=off", "-d", "unimp",
         "-kernel")
 # What QEMU, which has no pins, says when the firmware sets PA8.
 D7_RISES = re.compile(rb"GPIOA: unimplemented device write \(size 4, offset 0x0?18, "

@@ -322,7 +322,7 @@ def tsv(schemes: dict[str, dict[str, Row]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def main(words: Sequence[str] | None = None) -> int:
+def command(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="lab/tables", description="Makes tables of the logs of the power sandwich.",
         formatter_class=lambda prog: argparse.HelpFormatter(prog, width=80))
@@ -349,5 +349,9 @@ def main(words: Sequence[str] | None = None) -> int:
     return 1 if complaints + more else 0
 
 
+def main() -> None:
+    sys.exit(command())
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

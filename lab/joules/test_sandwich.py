@@ -1,4 +1,4 @@
-"""The power sandwich without its hardware: the real driver and the real firmware, a simulated meter.
+"""The power sandwich without hardware: the real driver, the real firmware, a simulated meter.
 
 SPDX-License-Identifier: MIT
 """
@@ -80,7 +80,7 @@ class Sandwich:
             (self.images / f"{name}.bin").write_text(name)
 
     def run(self, *words: str) -> int:
-        return sandwich.main(["--meter", self.shield.path, "--target", self.board.path, "--logs",
+        return sandwich.command(["--meter", self.shield.path, "--target", self.board.path, "--logs",
                               str(self.logs), "--images", str(self.images), *words])
 
 
@@ -100,6 +100,15 @@ def test_the_firmware_has_no_warning() -> None:
                         "lab/board/board.c", "-o", os.devnull], cwd=ROOT, check=True)
 
 
+def test_every_scheme_has_room_on_the_board() -> None:
+    """The linker refuses an image that is too large; the stack is its own matter."""
+    assert f"STACK = {board.STACK >> 10}K;" in (board.SOURCES / "board.ld").read_text()
+    schemes = board.all_schemes()
+    assert {"key", "sign", "encapsulate"} <= {step.name for one in schemes for step in one.steps}
+    assert len({board.name_of(scheme) for scheme in schemes}) == len(schemes) > 20
+    assert 0 < min(board.stacks().values()) <= max(board.stacks().values()) <= board.STACK - 1024
+
+
 def test_three_schemes_go_through_the_whole_chain(tmp_path: Path, flash: Path,
                                                   capsys: pytest.CaptureFixture[str]) -> None:
     """Real driver, real firmware in QEMU, simulated meter. The firmware's counts are those that
@@ -108,7 +117,7 @@ def test_three_schemes_go_through_the_whole_chain(tmp_path: Path, flash: Path,
     images = board.build_all(chosen, tmp_path / "images")
     assert len(images) == 3
     with simulated.Qemu(flash) as qemu, simulated.Shield(qemu, lambda: Even) as shield:
-        status = sandwich.main(["--meter", shield.path, "--target", qemu.path, "--runs", "1",
+        status = sandwich.command(["--meter", shield.path, "--target", qemu.path, "--runs", "1",
                                 "--logs", str(tmp_path / "logs"), "--images",
                                 str(tmp_path / "images")])
     assert status == 0, capsys.readouterr()
@@ -124,9 +133,16 @@ def test_three_schemes_go_through_the_whole_chain(tmp_path: Path, flash: Path,
     assert len(points) == 9
     for point in points:
         assert float(point.row.cycles) == pytest.approx(point.instructions, rel=0.02), point
-    assert tables.main([str(path) for path in logs]) == 0
+    assert tables.command([str(path) for path in logs]) == 0
     said = capsys.readouterr().out
     assert tables.SIMULATED in said and tables.MEASURED not in said
+    heard = {entry.text for path in logs for entry in log.read(path)[0] if entry.who == "target"}
+    page = (ROOT / "lab" / "joules" / "sandwich.md").read_text()
+    console_of_page = page.partition("```text\n")[2].partition("```")[0]
+    banner = [line for line in console_of_page.partition("[START]")[0].splitlines() if line]
+    assert len(banner) == 10 and set(banner) <= heard
+    assert " ".join(simulated.QEMU).replace("-d unimp ", "") in " ".join(
+        page.replace("\\\n", " ").split())
 
 
 def test_a_full_stack_is_a_fault_and_is_said(tmp_path: Path) -> None:
@@ -235,12 +251,12 @@ def test_study_2_comes_out_to_the_digit(tmp_path: Path, flash: Path,
             (tmp_path / "images").mkdir()
             for name in rows:
                 (tmp_path / "images" / f"{name}.bin").write_text(name)
-            assert sandwich.main([
+            assert sandwich.command([
                 "--meter", shield.path, "--target", desk.path, "--runs", "2", "--logs",
                 str(tmp_path / "logs"), "--images", str(tmp_path / "images")]) == 0
     capsys.readouterr()
     into = tmp_path / "all.tsv"
-    assert tables.main([*map(str, (tmp_path / "logs").iterdir()), "--tsv", str(into)]) == 0
+    assert tables.command([*map(str, (tmp_path / "logs").iterdir()), "--tsv", str(into)]) == 0
     got = {(row["scheme"], row["operation"]): row
            for row in csv.DictReader(into.read_text().splitlines(), delimiter="\t")}
     for name, has in rows.items():
@@ -259,10 +275,10 @@ def test_study_2_comes_out_to_the_digit(tmp_path: Path, flash: Path,
         assert printed == sorted(wanted, key=lambda name: float(rows[name][by]["joules"]))
         for line in block.splitlines()[2:]:
             name, *cells = line.split()
-            for cell, operation in zip(cells[0:8:2], (target.KEM if kem else target.SIGNATURE)["a"], strict=True):
-                in_joules = float(cell.replace(",", "")) * UNIT[cells[cells.index(cell) + 1]]
-                assert in_joules == pytest.approx(float(rows[name][operation]["joules"]),
-                                                  rel=1e-9), line
+            for at, operation in enumerate((target.KEM if kem else target.SIGNATURE)["a"]):
+                value, unit = cells[2 * at:2 * at + 2]
+                assert float(value.replace(",", "")) * UNIT[unit] == pytest.approx(
+                    float(rows[name][operation]["joules"]), rel=1e-9), line
 
 
 UNIT = {"µJ": 1e-6, "mJ": 1e-3, "J": 1.0}
@@ -419,7 +435,7 @@ def test_a_meter_that_babbles_without_end_is_given_up(
     monkeypatch.setattr(powershield, "PATIENT", 2)
     with Babbler(text * 64) as meter:
         begun = time.monotonic()
-        assert sandwich.main(["--meter", meter.path, "--target", desk.board.path, "--logs",
+        assert sandwich.command(["--meter", meter.path, "--target", desk.board.path, "--logs",
                               str(desk.logs), "--images", str(desk.images), "--only", "one",
                               "--runs", "1"]) == 1
         assert time.monotonic() - begun < 20
@@ -495,21 +511,21 @@ def test_no_hardware_is_said_in_one_line(desk: Sandwich, capsys: pytest.CaptureF
                                          monkeypatch: pytest.MonkeyPatch, flash: Path) -> None:
     images = ["--images", str(desk.images)]
     monkeypatch.setattr(sandwich, "METERS", "/nonexistent/*")
-    assert sandwich.main(images) == 2
+    assert sandwich.command(images) == 2
     said = capsys.readouterr().err
     assert said == ("sandwich: no PowerShield, which would be /nonexistent/*; --meter names it\n")
     monkeypatch.setattr(sandwich, "METERS", "/dev/tty[01]")
-    assert sandwich.main(images) == 2
+    assert sandwich.command(images) == 2
     assert "several PowerShield: " in capsys.readouterr().err or not Path("/dev/tty1").exists()
     (flash.parent / "st-flash").unlink()
     monkeypatch.setenv("PATH", str(flash.parent))
-    assert sandwich.main(images) == 2
+    assert sandwich.command(images) == 2
     assert capsys.readouterr().err == (
         "sandwich: st-flash or openocd is needed to write the flash, and is not installed: "
         "apt install stlink-tools\n")
-    assert sandwich.main(["--images", str(desk.logs)]) == 2
+    assert sandwich.command(["--images", str(desk.logs)]) == 2
     assert "make lab-board builds them" in capsys.readouterr().err
-    assert sandwich.main([*images, "--only", "lemon"]) == 2
+    assert sandwich.command([*images, "--only", "lemon"]) == 2
     assert "no image has 'lemon' in its name" in capsys.readouterr().err
 
 
@@ -517,7 +533,7 @@ def test_no_hardware_is_said_in_one_line(desk: Sandwich, capsys: pytest.CaptureF
                                    ["--seed", "9" * 19], ["--flash", "lemon"], ["x"]])
 def test_bad_arguments_are_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        sandwich.main(words)
+        sandwich.command(words)
     assert ended.value.code == 2 and "Traceback" not in capsys.readouterr().err
 
 
@@ -534,7 +550,7 @@ def test_a_meter_that_is_unplugged_ends_it(desk: Sandwich, capsys: pytest.Captur
             return []
 
         shield.samples = unplug
-        status = sandwich.main(["--meter", shield.path, "--target", desk.board.path, "--logs",
+        status = sandwich.command(["--meter", shield.path, "--target", desk.board.path, "--logs",
                                 str(desk.logs), "--images", str(desk.images), "--runs", "1"])
     said = capsys.readouterr()
     assert status == 1 and re.search(r"meter: /dev/pts/\d+ is gone", said.err), said

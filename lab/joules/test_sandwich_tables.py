@@ -230,7 +230,7 @@ def test_files_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture
     monkeypatch.setattr(log, "LARGEST", 100_000)
     large = tmp_path / "large.log"
     large.write_bytes(b"x" * 100_001)
-    assert tables.main([str(tmp_path), str(tmp_path / "none"), str(large)]) == 1
+    assert tables.command([str(tmp_path), str(tmp_path / "none"), str(large)]) == 1
     said = capsys.readouterr()
     assert said.out == "" and said.err.splitlines() == [
         f"tables: {tmp_path}: Is a directory",
