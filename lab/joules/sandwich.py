@@ -36,11 +36,12 @@ ATTEMPTS = 3  # for each measurement
 FLASHING = 120.0  # seconds at most
 METERS = "/dev/serial/by-id/*PowerShield*"
 TARGETS = "/dev/serial/by-id/*STLink*"
-# No line goes from the ST-Link to the chip's reset, as SB12 is off: both reset by the debug port.
+# No line goes from the ST-Link to the chip's reset, as SB12 is off. Afterwards the meter takes the
+# chip's power for a moment, so the tools need not start the new program.
 FLASHERS = {
-    "st-flash": ("st-flash", "--reset", "write", "{image}", "0x08000000"),
+    "st-flash": ("st-flash", "write", "{image}", "0x08000000"),
     "openocd": ("openocd", "-f", "board/st_nucleo_f4.cfg", "-c",
-                "reset_config none; program {image} 0x08000000 verify reset exit"),
+                "reset_config none; program {image} 0x08000000 verify exit"),
 }
 
 
@@ -168,6 +169,7 @@ class Bench:
         """The board runs this image, and the meter is ready."""
         self.shield.take_control()
         self.shield.feed()
+        self.shield.restart_board()  # without power, nothing writes its flash
         self.flash(image)
         about = self.restart()
         if about.name != image.name:

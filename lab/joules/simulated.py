@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Self
 
 # As FOLDER/st-flash, it copies the image to FOLDER/flash, where the board finds it.
-FLASH = '#!/bin/sh\n# st-flash --reset write IMAGE 0x08000000\ncp "$3" "$(dirname "$0")/flash"\n'
+FLASH = '#!/bin/sh\n# st-flash write IMAGE 0x08000000\ncp "$2" "$(dirname "$0")/flash"\n'
 QEMU = ("qemu-system-arm", "-M", "netduinoplus2", "-nographic", "-monitor", "none", "-nodefaults",
         "-serial", "null", "-serial", "stdio", "-icount", "shift=8,sleep=off", "-d", "unimp",
         "-kernel")
@@ -252,6 +252,8 @@ class Played(Pty, Board):
         self.letters: dict[str, dict[str, int]] = {}
 
     def power_cycle(self) -> None:
+        if not self.flash.exists():
+            return
         self.name = self.flash.read_text()
         banner, self.letters = self.figures(self.name)
         self.say("".join(f"{line}\n" for line in ["", "[RESET] a board that is played", *banner,

@@ -311,10 +311,11 @@ def test_a_run_is_in_the_order_of_the_study(desk: Sandwich) -> None:
     said = [command for command in desk.shield.commands if not command.startswith("volt")]
     assert said[:3] == ["status", "status", "status"]  # twice it was busy
     assert said[3:8] == ["htc", "stop", "trigsrc sw", "temp degc", "targrst 1"]
-    assert said[8:10] == ['lcd 1 "Dumpulse lab    "', 'lcd 2 "one             "']
-    assert said[10:15] == ["output energy", "format ascii_dec", "freq 10", "acqtime 10",
+    assert said[8] == "targrst 1"  # after the flash was written
+    assert said[9:11] == ['lcd 1 "Dumpulse lab    "', 'lcd 2 "one             "']
+    assert said[11:16] == ["output energy", "format ascii_dec", "freq 10", "acqtime 10",
                            "acqmode dyn"]
-    assert said[15:] == ["trigsrc d7", "trigsrc d7", "start",  # the first time it did not take it
+    assert said[16:] == ["trigsrc d7", "trigsrc d7", "start",  # the first time it did not take it
                          *["trigsrc d7", "start"] * 4, "stop", "trigsrc sw"]
     assert [command for command in desk.shield.commands if command.startswith("volt")] == [
         "volt get", "volt 3000m", "volt get"]
