@@ -12,6 +12,7 @@ import re
 import select
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import threading
@@ -22,6 +23,8 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+import unicorn
+from unicorn import arm_const
 
 from lab import counts, published
 from lab.joules import board, console, log, powershield, sandwich, simulated, tables, target
@@ -39,6 +42,15 @@ WATTS = Fraction(7688, 100_000)  # of 100 samples of 7688 µJ in 10 s
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Waits that are for hardware."""
     monkeypatch.setattr(powershield, "PAUSE", 0.01)
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the images of THREE."""
+    folder = tmp_path_factory.mktemp("images")
+    chosen = [scheme for scheme in board.all_schemes() if scheme.key in THREE]
+    assert len(board.build_all(chosen, folder)) == 3
+    return folder
 
 
 @pytest.fixture
@@ -109,21 +121,18 @@ def test_every_scheme_has_room_on_the_board() -> None:
     assert 0 < min(board.stacks().values()) <= max(board.stacks().values()) <= board.STACK - 1024
 
 
-def test_three_schemes_go_through_the_whole_chain(tmp_path: Path, flash: Path,
+def test_three_schemes_go_through_the_whole_chain(tmp_path: Path, three: Path, flash: Path,
                                                   capsys: pytest.CaptureFixture[str]) -> None:
     """Real driver, real firmware in QEMU, simulated meter. The firmware's counts are those that
     the lab has from another simulator, and D7 rises once for each measurement."""
-    chosen = [scheme for scheme in board.all_schemes() if scheme.key in THREE]
-    images = board.build_all(chosen, tmp_path / "images")
-    assert len(images) == 3
     with simulated.Qemu(flash) as qemu, simulated.Shield(qemu, lambda: Even) as shield:
         status = sandwich.command(["--meter", shield.path, "--target", qemu.path, "--runs", "1",
-                                "--logs", str(tmp_path / "logs"), "--images",
-                                str(tmp_path / "images")])
+                                   "--logs", str(tmp_path / "logs"), "--images", str(three)])
     assert status == 0, capsys.readouterr()
     assert shield.rises == 3 * 5
     logs = sorted((tmp_path / "logs").iterdir())
-    assert [path.name for path in logs] == sorted(f"{image.name}.run-1.log" for image in images)
+    assert [path.name for path in logs] == sorted(
+        f"{path.stem}.run-1.log" for path in three.glob("*.bin"))
     found = [one for path in logs for one in tables.parse(path)[0]]
     assert not [complaint for path in logs for complaint in tables.parse(path)[1]]
     assert len(found) == 3 * 5
@@ -172,6 +181,97 @@ def test_a_full_stack_is_a_fault_and_is_said(tmp_path: Path) -> None:
         with pytest.raises(console.Trouble, match="program has failed"):
             person.end("k", about)
         line.close()
+
+
+class Chip:
+    """The registers that the firmware's start-up needs, by RM0383, in Unicorn, which has the core
+    alone. It keeps to the manual's order: what it forbids is an error."""
+
+    RCC, PWR, FLASH, USART, DWT = 0x40023800, 0x40007000, 0x40023C00, 0x40004400, 0xE0001000
+
+    def __init__(self, image: Path, *, hse: bool, pll: bool = True) -> None:
+        self.has_hse, self.has_pll = hse, pll
+        self.kept = {self.RCC: 0x83, self.RCC + 4: 0x24003010}  # HSI runs; the PLL as after a reset
+        self.said, self.cycles = b"", 0
+        engine = unicorn.Uc(unicorn.UC_ARCH_ARM, unicorn.UC_MODE_THUMB | unicorn.UC_MODE_MCLASS)
+        engine.ctl_set_cpu_model(arm_const.UC_CPU_ARM_CORTEX_M4)
+        engine.mem_map(0x08000000, board.FLASH)
+        engine.mem_map(0x20000000, board.RAM)
+        for base in (0x40000000, 0xE0000000):
+            engine.mmio_map(base, 0x100000, self.read, base, self.write, base)
+        engine.mem_write(0x08000000, image.read_bytes())
+        stack, begin = struct.unpack("<II", image.read_bytes()[:8])
+        engine.reg_write(arm_const.UC_ARM_REG_SP, stack)
+        self.engine = engine
+        engine.emu_start(begin, 0, timeout=60 * unicorn.UC_SECOND_SCALE)
+
+    def hertz(self) -> int:
+        """What the core runs at."""
+        if self.kept.get(self.RCC + 8, 0) & 3 != 2:
+            return 16_000_000
+        plan = self.kept[self.RCC + 4]
+        source = 8_000_000 if plan >> 22 & 1 else 16_000_000
+        assert 1_000_000 <= source // (plan & 63) <= 2_000_000
+        made = source // (plan & 63) * (plan >> 6 & 511)
+        assert 100_000_000 <= made <= 432_000_000
+        return made // (2 * (plan >> 16 & 3) + 2)
+
+    def bus(self) -> int:
+        """What USART 2 runs at."""
+        divider = self.kept.get(self.RCC + 8, 0) >> 10 & 7
+        return self.hertz() >> (divider - 3 if divider >= 4 else 0)
+
+    def baud(self) -> float:
+        return self.bus() / self.kept[self.USART + 8]
+
+    def read(self, engine: unicorn.Uc, offset: int, size: int, base: int) -> int:
+        address, value = base + offset, self.kept.get(base + offset, 0)
+        if address == self.RCC:
+            ready = bool(value & 1 << 16 and value & 1 << 18 and self.has_hse) << 17
+            return value | ready | bool(value & 1 << 24 and self.has_pll) << 25
+        if address == self.RCC + 8:
+            return value | (value & 3) << 2
+        if address == self.PWR + 4:
+            return 1 << 14
+        if address == self.USART and b"[INPUT]" in self.said and self.said.endswith(b"\n"):
+            engine.emu_stop()  # it waits for a letter
+        if address == self.DWT + 4 and self.kept.get(self.DWT, 0) & 1:
+            self.cycles += 10
+            return self.cycles
+        return 0xC0 if address == self.USART else value
+
+    def write(self, engine: unicorn.Uc, offset: int, size: int, value: int, base: int) -> None:
+        address = base + offset
+        if address == self.RCC + 4:
+            assert not self.kept[self.RCC] & 1 << 24, "the PLL runs"
+        self.kept[address] = value
+        if address == self.RCC + 8 and value & 3 == 2:
+            assert self.hertz() <= 100_000_000 and self.bus() <= 50_000_000
+            assert self.kept[self.PWR] >> 14 & 3 == 3, "the voltage is for 84 MHz"
+            assert self.kept[self.FLASH] & 15 >= 3, "the flash is too slow"
+            assert self.kept[self.FLASH] >> 8 & 7 == 7, "no caches"
+            assert self.kept[self.RCC + 0x40] & 1 << 28, "the power controller has no clock"
+        if address == self.USART + 4:
+            assert self.kept[self.USART + 0xC] & 0x2008 == 0x2008, "the USART is off"
+            assert self.kept[self.RCC + 0x40] & 1 << 17 and self.kept[self.RCC + 0x30] & 1
+            assert self.kept[0x40020000] & 0x300F0 == 0x100A0, "PA2, PA3 or PA8 is no such pin"
+            assert self.kept[0x40020020] & 0xFF00 == 0x7700, "PA2 and PA3 are not the USART's"
+            self.said += bytes([value & 0xFF])
+
+
+@pytest.mark.parametrize("hse, pll, hertz, source", [
+    (True, True, 96_000_000, "HSE"), (False, True, 96_000_000, "HSI"),
+    (True, False, 16_000_000, "HSI, as the PLL does not run")])
+def test_the_clock_is_set_as_the_manual_wants_it(three: Path, hse: bool, pll: bool, hertz: int,
+                                                 source: str) -> None:
+    """What QEMU's board does not have: the settings are reckoned from the registers."""
+    chip = Chip(three / "X25519-Monocypher.bin", hse=hse, pll=pll)
+    said = chip.said.decode()
+    assert f"SystemCoreClock         {hertz}\n" in said
+    assert f"CLOCK_SOURCE            {source}\n" in said
+    assert "COUNTED                 cycles\n" in said
+    assert chip.hertz() == hertz
+    assert chip.baud() == pytest.approx(115_200, rel=0.01)
 
 
 # ---------------------------------------------------------------- published figures
