@@ -658,6 +658,11 @@ def test_a_meter_that_is_unplugged_ends_it(desk: Sandwich, capsys: pytest.Captur
     assert [path.suffix for path in desk.logs.iterdir()] == [".part"]
 
 
+def hear_ctrl_c() -> None:
+    """As from a terminal: what is started by nohup or in the background does not hear it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_ctrl_c_keeps_what_is_there_and_the_same_command_goes_on(
         desk: Sandwich, capsys: pytest.CaptureFixture[str]) -> None:
     waits = threading.Event()
@@ -671,7 +676,8 @@ def test_ctrl_c_keeps_what_is_there_and_the_same_command_goes_on(
     words = ["--meter", desk.shield.path, "--target", desk.board.path, "--logs", str(desk.logs),
              "--images", str(desk.images), "--runs", "1"]
     process = subprocess.Popen([sys.executable, "-m", "lab.joules.sandwich", *words], cwd=ROOT,
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               preexec_fn=hear_ctrl_c)
     assert waits.wait(60)
     process.send_signal(signal.SIGINT)
     said, errors = process.communicate(timeout=60)
