@@ -1,6 +1,6 @@
 # The lab's targets; lab/README.md is its page.   SPDX-License-Identifier: MIT
 LAB := lab lab-sources lab-counts lab-short lab-table lab-answer lab-fits lab-energy lab-wire \
-       lab-sent lab-studies lab-formats
+       lab-sent lab-studies lab-formats lab-board
 
 lab: lab-counts lab-wire lab-energy ##! what a verified message costs: all counts and tables
 	@$(MAKE) --no-print-directory -s lab-table lab-formats lab-studies lab-answer lab-fits
@@ -37,3 +37,6 @@ lab-studies: ## what an older study asked of a laptop, answered by counts
 
 lab-formats: ## which format is cheapest on which machine
 	@$(PYTHON) -m lab.formats
+
+lab-board: ## the images of the power sandwich; ARGS="--only WORDS"
+	@$(PYTHON) -m lab.joules.board $(ARGS)

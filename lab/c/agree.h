@@ -23,6 +23,7 @@ static uint8_t lab_secret[LAB_SECRET] __attribute__((aligned(8)));
 static uint8_t lab_sent[LAB_SENT] __attribute__((aligned(8)));
 static uint8_t lab_made[LAB_SHARED], lab_found[LAB_SHARED];
 static bool lab_answer;
+const uint32_t lab_sizes[3] = {LAB_SECRET, LAB_PUBLIC, LAB_SENT}; /* for lab/board */
 
 STEP(vectors)
 STEP(key)
