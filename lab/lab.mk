@@ -1,9 +1,10 @@
 # The lab's targets; lab/README.md is its page.   SPDX-License-Identifier: MIT
 LAB := lab lab-sources lab-counts lab-short lab-table lab-answer lab-fits lab-energy lab-wire \
-       lab-sent lab-studies lab-formats
+       lab-sent lab-studies lab-formats lab-operations lab-programs
 
 lab: lab-counts lab-wire lab-energy ##! what a verified message costs: all counts and tables
-	@$(MAKE) --no-print-directory -s lab-table lab-formats lab-studies lab-answer lab-fits
+	@$(MAKE) --no-print-directory -s lab-table lab-formats lab-studies lab-answer lab-fits \
+		lab-operations
 
 lab-sources: ## fetch the code of the lab's schemes
 	@$(PYTHON) -m lab.sources
@@ -37,3 +38,9 @@ lab-studies: ## what an older study asked of a laptop, answered by counts
 
 lab-formats: ## which format is cheapest on which machine
 	@$(PYTHON) -m lab.formats
+
+lab-operations: ## group operations of signatures and commitments
+	@$(PYTHON) -m lab.operations
+
+lab-programs: ## count a program of group operations; ARGS=FILE
+	@$(PYTHON) -m lab.programs $(ARGS)
