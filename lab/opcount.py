@@ -198,18 +198,16 @@ def sliding_digits(exponent: int, window: int) -> list[int]:
     return digits
 
 
-def interleaved(work: Arithmetic, digits: list[list[int]], tables: list[Table], *,
-                square_neutral: bool) -> int:
-    """All terms share one chain of squarings. It begins at the longest exponent, or at the first
-    digit that is not 0. The first multiplication, of the neutral element, counts, too."""
-    result, began = 0, False
-    for place in range(max(map(len, digits)) - 1, -1, -1):
-        if began:
+def interleaved(work: Arithmetic, digits: list[list[int]], tables: list[Table]) -> int:
+    """All terms share one chain of squarings, which begins with the neutral element. What is done
+    with it counts, too."""
+    result, top = 0, max(map(len, digits)) - 1
+    for place in range(top, -1, -1):
+        if place < top:
             result = work.multiply(result, result)
-        began = began or square_neutral
         for row, table in zip(digits, tables, strict=True):
             if place < len(row) and row[place]:
-                result, began = work.multiply(result, table.power(work, row[place])), True
+                result = work.multiply(result, table.power(work, row[place]))
     return result
 
 
@@ -222,8 +220,7 @@ def wnaf(work: Arithmetic, terms: list[Term], window: int) -> int:
         if table.widest < window:
             sign = -1 if table.window[-1] > table.window[1] else 1
             table.grow(work, window, sign, reuse=False)
-    return interleaved(work, [wnaf_digits(term.exponent, window) for term in terms], tables,
-                       square_neutral=False)
+    return interleaved(work, [wnaf_digits(term.exponent, window) for term in terms], tables)
 
 
 def sliding(work: Arithmetic, terms: list[Term], window: int) -> int:
@@ -232,7 +229,7 @@ def sliding(work: Arithmetic, terms: list[Term], window: int) -> int:
     for term in terms:
         term.table.grow(work, window, term.sign, reuse=True)
     return interleaved(work, [sliding_digits(term.exponent, window) for term in terms],
-                       [term.table for term in terms], square_neutral=True)
+                       [term.table for term in terms])
 
 
 def binary(work: Arithmetic, terms: list[Term], window: int) -> int:
@@ -240,13 +237,13 @@ def binary(work: Arithmetic, terms: list[Term], window: int) -> int:
     del window
     bases = [term.table.base if term.sign == 1 else work.invert(term.table.base)
              for term in terms]
-    result, began = 0, False
-    for place in range(max(term.exponent.bit_length() for term in terms) - 1, -1, -1):
-        if began:
+    result, top = 0, max(term.exponent.bit_length() for term in terms) - 1
+    for place in range(top, -1, -1):
+        if place < top:
             result = work.multiply(result, result)
         for term, base in zip(terms, bases, strict=True):
             if abs(term.exponent) >> place & 1:
-                result, began = work.multiply(result, base), True
+                result = work.multiply(result, base)
     return result
 
 
@@ -548,9 +545,6 @@ class Product(Element):
             elif left is None:
                 left = right
             self._found = left_terms + right_terms, left
-            if not self._found[0]:
-                self._value = left
-                self._is_taken()
         return self._found
 
 

@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -239,6 +240,56 @@ def test_counts_by_hand(power: str, window: int, row: tuple[int, int, int]) -> N
     (group.element(5) ** 11).compute()
     total = group.counts().total
     assert (total.operations, total.inversions, total.squarings) == row
+
+
+@pytest.mark.parametrize("power, exponent, row", [
+    # -15: digits 0 -3 0 -3, three squarings; the table has 1 and 3 of the inverse, and a square
+    ("sliding", -15, (3, 1, 4)),
+    # -15 = -16 + 1: digits -1 0 0 0 1; the table of the positive sign, so -1 is an inversion
+    ("wnaf", -15, (3, 1, 5)),
+])
+def test_counts_of_a_negative_power_by_hand(power: str, exponent: int,
+                                            row: tuple[int, int, int]) -> None:
+    group = Group(PRIME, power=power, window=2)
+    (group.element(5) ** exponent).compute()
+    total = group.counts().total
+    assert (total.operations, total.inversions, total.squarings) == row
+
+
+def test_sliding_reuses_the_powers_of_the_other_sign() -> None:
+    """With window 3 a table has 4 powers. Those of -1 are inverted, not multiplied again."""
+    group = Group(PRIME, power="sliding", window=3)
+    g = group.element(5)
+    (g ** 1).compute()
+    assert group.counts().total.operations == 3 + 1
+    group.reset()
+    (g ** -1).compute()
+    assert group.counts().total.operations == 1 and group.counts().total.inversions == 4
+
+
+def test_wnaf_widens_the_table_that_is_there() -> None:
+    """Sliding windows have left one of the negative sign. wNAF goes on with it."""
+    group = Group(PRIME, power="sliding", product="wnaf", window=2)
+    g, h = group.element(5), group.element(77)
+    (g ** -3).compute()
+    group.reset()
+    group.settings = replace(group.settings, window=3)
+    (g ** -5 * h).compute()
+    total = group.counts().total
+    # To 5 and 7 from 1 and 3: an inversion, a square and two operations. One operation is for the
+    # digit -5, and one with h.
+    assert (total.operations, total.inversions, total.squarings) == (4, 1, 1)
+
+
+@pytest.mark.parametrize("power", ["wnaf", "sliding"])
+def test_a_precomputed_window_is_used(power: str) -> None:
+    """255 is one digit, or 256 - 1, with window 8, where window 4 needs more."""
+    group = Group(PRIME, power=power)
+    g = group.element(5).precompute()
+    group.reset()
+    (g ** 255).compute()
+    total = group.counts().total
+    assert (total.operations, total.inversions, total.squarings) == (1, 0, 7 * (power == "sliding"))
 
 
 def test_precomputed_tables_stay_and_are_counted_once() -> None:
