@@ -1,10 +1,10 @@
 # The lab's targets; lab/README.md is its page.   SPDX-License-Identifier: MIT
 LAB := lab lab-sources lab-counts lab-short lab-table lab-answer lab-fits lab-energy lab-wire \
-       lab-sent lab-studies lab-formats lab-operations lab-programs
+       lab-sent lab-studies lab-formats lab-operations lab-programs lab-predict lab-bridge
 
-lab: lab-counts lab-wire lab-energy ##! what a verified message costs: all counts and tables
+lab: lab-counts lab-bridge lab-wire lab-energy ##! what a verified message costs: all of it
 	@$(MAKE) --no-print-directory -s lab-table lab-formats lab-studies lab-answer lab-fits \
-		lab-operations
+		lab-operations lab-predict
 
 lab-sources: ## fetch the code of the lab's schemes
 	@$(PYTHON) -m lab.sources
@@ -44,3 +44,9 @@ lab-operations: ## group operations of signatures and commitments
 
 lab-programs: ## count a program of group operations; ARGS=FILE
 	@$(PYTHON) -m lab.programs $(ARGS)
+
+lab-predict: ## what a scheme costs, predicted; ARGS="--scheme ps18 --target m4"
+	@$(PYTHON) -m lab.predict $(ARGS)
+
+lab-bridge: ## measure the operations of lab-predict again, and compare
+	@$(PYTHON) -m lab.predict --measure $(ARGS)

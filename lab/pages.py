@@ -17,9 +17,9 @@ from sim.targets import ROOT
 PAGES = {
     "lab/README.md": ["lab-answer", "lab-fits", "lab-table", "lab-sent", "lab-energy",
                       "lab-studies", "lab-formats"],
-    "lab/counting.md": ["lab-operations"],
+    "lab/counting.md": ["lab-operations", "lab-predict"],
 }
-DRAWN_BY = ("answer", "published")
+DRAWN_BY = ("answer", "predict", "published")
 
 
 def main() -> None:

@@ -9,11 +9,14 @@ import ctypes
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
 from lab import operations, real
-from lab.papers import bls, ecdsa, schnorr
+from lab.opcount import Bilinear, Group
+from lab.papers import bls, ecdh, ecdsa, ps18, schnorr
+from lab.papers.groups import hashed, leftmost
 from lab.real import NotAnElement
 
 A = -3  # of both curves
@@ -142,6 +145,22 @@ def test_a_number_of_a_schnorr_signature_that_is_out_of_range_is_refused() -> No
         assert not schnorr.verify(curve, public, b"m", wrong)
 
 
+@pytest.mark.parametrize("name", [*CURVES, "counting"])
+def test_a_key_that_gives_no_secret_is_refused(name: str) -> None:
+    group = Group(operations.ORDERS["P-256"]) if name == "counting" else real.world(name)
+    secret, theirs = ecdh.key(group, random.Random(1))
+    assert len(ecdh.agree(group, secret, theirs)) > 1
+    with pytest.raises(ValueError, match="gives no secret"):
+        ecdh.agree(group, secret, group.neutral().serialize())
+
+
+def test_hashing_to_numbers() -> None:
+    """The leftmost bits, as many as the order has; the parts do not run into one another."""
+    assert leftmost(0x1FF, b"\xAB\xCD\xEF") == 0xABCDEF >> 15
+    assert leftmost(1 << 40, b"\xAB\xCD") == 0xABCD
+    assert hashed(1 << 200, b"a", b"bc") != hashed(1 << 200, b"ab", b"c")
+
+
 # -- pairings --------------------------------------------------------------------------------------
 def test_hashing_to_g1_is_that_of_the_rfc() -> None:
     """RFC 9380, J.9.1, the empty message."""
@@ -177,6 +196,26 @@ def test_bls_signatures_are_those_of_the_library() -> None:
             ctypes.c_size_t(0))
         assert (refused == 0) == (message == b"message")
         assert bls.verify(pairs, public, message, signature) == (message == b"message")
+
+
+@pytest.mark.parametrize("pairs", [real.world("BLS12-381"),
+                                   Bilinear(operations.ORDERS["BLS12-381"])], ids=repr)
+def test_forgeries_that_only_a_check_refuses(pairs: Any) -> None:
+    rng = random.Random(1)
+    secret, public = ps18.key(pairs, 2, rng)
+    one = pairs.g1.neutral()
+    assert not ps18.verify(pairs, public, [3, 4], ps18.Signature(5, one, one))
+    signature = ps18.sign(pairs, secret, [3, 4], pairs.g1.hash(b"h"), rng)
+    assert ps18.verify(pairs, public, [3, 4], signature)
+    for messages in ([3], [3, 4, 0], []):
+        assert not ps18.verify(pairs, public, messages, signature)
+        with pytest.raises(ValueError, match="signs 2 messages at once"):
+            ps18.sign(pairs, secret, messages, pairs.g1.hash(b"h"), rng)
+    keys = [bls.key(pairs, rng) for _ in range(2)]
+    both = bls.aggregate([bls.sign(pairs, x, b"same") for x, _ in keys])
+    assert not bls.verify_all(pairs, [v for _, v in keys], [b"same", b"same"], both)
+    assert not bls.verify_all(pairs, [], [], one)
+    assert not bls.verify_all(pairs, [keys[0][1]], [b"same", b"more"], both)
 
 
 @pytest.mark.parametrize("name", ["g1", "g2"])
