@@ -1,10 +1,11 @@
 # The lab's targets; lab/README.md is its page.   SPDX-License-Identifier: MIT
 LAB := lab lab-sources lab-counts lab-short lab-table lab-answer lab-fits lab-energy lab-wire \
-       lab-sent lab-studies lab-formats lab-operations lab-programs lab-predict lab-bridge
+       lab-sent lab-studies lab-formats lab-operations lab-programs lab-predict lab-bridge \
+       lab-mislead lab-time
 
 lab: lab-counts lab-bridge lab-wire lab-energy ##! what a verified message costs: all of it
 	@$(MAKE) --no-print-directory -s lab-table lab-formats lab-studies lab-answer lab-fits \
-		lab-operations lab-predict
+		lab-operations lab-predict lab-mislead
 
 lab-sources: ## fetch the code of the lab's schemes
 	@$(PYTHON) -m lab.sources
@@ -50,3 +51,9 @@ lab-predict: ## what a scheme costs, predicted; ARGS="--scheme ps18 --target m4"
 
 lab-bridge: ## measure the operations of lab-predict again, and compare
 	@$(PYTHON) -m lab.predict --measure $(ARGS)
+
+lab-mislead: ## benchmarks that mislead, beside those that do not
+	@$(PYTHON) -m lab.mislead
+
+lab-time: ## how long a step takes here; noisy; ARGS="ps18-verify --messages 1,10"
+	@$(PYTHON) -m lab.timing $(ARGS)

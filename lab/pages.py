@@ -18,6 +18,7 @@ PAGES = {
     "lab/README.md": ["lab-answer", "lab-fits", "lab-table", "lab-sent", "lab-energy",
                       "lab-studies", "lab-formats"],
     "lab/counting.md": ["lab-operations", "lab-predict"],
+    "lab/misleading.md": ["lab-mislead"],
 }
 DRAWN_BY = ("answer", "predict", "published")
 

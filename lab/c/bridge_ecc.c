@@ -1,5 +1,5 @@
-/* What each operation of micro-ecc costs, and each whole that is made of them. lab/bridges.py counts
- * the operations of a whole. One file with micro-ecc, whose operations are static.
+/* What each operation of micro-ecc costs, and each whole that is made of them. lab/bridges.py
+ * counts the operations of a whole. One file with micro-ecc, whose operations are static.
  *
  * A run is one operation on other numbers, or one whole. First come LAB_REPEAT runs of each
  * operation, then all wholes in turn, again and again.   SPDX-License-Identifier: MIT */
