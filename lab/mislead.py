@@ -92,8 +92,8 @@ def on_the_counting_group() -> tuple[Pair, ...]:
     return (
         Pair("lazy work that leaks from signing", "signed, not computed", late,
              "signed, computed", first, unit),
-        Pair("an object that remembers, PS18", "the same key again", second, "a restored key", first,
-             unit),
+        Pair("an object that remembers, PS18", "the same key again", second, "a restored key",
+             first, unit),
         Pair("precomputation", "a key with tables", precomputed, "a restored key", first, unit),
     )
 
