@@ -21,7 +21,7 @@ from pathlib import Path
 from statistics import fmean
 
 from bench import figures
-from bench.summary import GREY, LEFT, OURS, ROW_HEIGHT, TOP, WIDTH, bars
+from bench.summary import FIRST, GREY, LEFT, OURS, ROW_HEIGHT, TOP, WIDTH
 from lab import counts, targets
 from lab.bridges import BRIDGES, LEVELS, SAMPLES, Bridge, Whole
 from lab.schemes import Step
@@ -97,9 +97,9 @@ MUST = {"group": 1.0, "field": 2.0}  # per cent
 WAYS = {  # each way to predict, for the table and for the picture
     "group": "by group operation",
     "field": "by field operation",
-    "multiplications": "multiplications and squarings alone",
+    "multiplications": "multiplications alone",
     "wNAF": "a textbook's wNAF",
-    "bit by bit": "a textbook's square and multiply",
+    "bit by bit": "a textbook, bit by bit",
     "one ratio": "one ratio from amd64",
 }
 
@@ -182,12 +182,25 @@ def table(known: list[Prediction]) -> Iterator[str]:
 
 
 def picture(known: list[Prediction]) -> str:
-    """The largest errors."""
-    rows = [(WAYS[way], error, f"{error:.1f} %", OURS if way in MUST else GREY)
-            for way, error in worst(known).items()]
-    height = TOP + len(rows) * ROW_HEIGHT + 12
-    lines = bars("The largest error of a prediction, by what is counted and measured", rows, TOP,
-                 (WIDTH - LEFT - 90) / max(error for _, error, _, _ in rows))
+    """A dot for each step on each machine: how far the prediction is off, in per cent."""
+    shown, right = range(-60, 41, 20), 90  # per cent; room for the largest error
+    scale = (WIDTH - LEFT - right) / (shown[-1] - shown[0])
+    base = TOP + len(WAYS) * ROW_HEIGHT
+    lines = [f'<text x="{LEFT}" y="{TOP - 16}" font-weight="bold">How far predictions are off: '
+             'each step on each machine</text>']
+    for mark in shown:
+        x = LEFT + (mark - shown[0]) * scale
+        lines += [f'<line x1="{x:.1f}" y1="{TOP - 4}" x2="{x:.1f}" y2="{base}" stroke="{GREY}" '
+                  f'stroke-opacity="{0.8 if mark == 0 else 0.25}"/>',
+                  f'<text x="{x:.1f}" y="{base + 16}" text-anchor="middle">{f"{mark:+d}" if mark else 0} %'
+                  '</text>']
+    for number, (way, most) in enumerate(worst(known).items()):
+        y, colour = TOP + number * ROW_HEIGHT + 8, OURS if way in MUST else FIRST
+        lines.append(f'<text x="{LEFT - 8}" y="{y + 4}" text-anchor="end">{WAYS[way]}</text>')
+        lines += [f'<circle cx="{LEFT + (each.error(way) - shown[0]) * scale:.1f}" cy="{y}" r="4" '
+                  f'fill="{colour}" fill-opacity="0.5"/>' for each in known if way in each.by]
+        lines.append(f'<text x="{WIDTH - right + 12}" y="{y + 4}">to {most:.1f} %</text>')
+    height = base + 28
     head = (f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
             f'viewBox="0 0 {WIDTH} {height}" '
             f'font-family="sans-serif" font-size="13" fill="{GREY}">')
@@ -298,6 +311,8 @@ def main() -> None:
         known = [each for each in predictions(read()) if target in ("", each.target)]
         if not known:
             parser.error(f"nothing was measured on {target}; there are {', '.join(MACHINES)}")
+        if options.draw and target:
+            parser.error("the picture is of all machines: --draw goes without --target")
         if options.draw:
             PICTURE.write_text(picture(known))
         print("\n".join(table(known)))

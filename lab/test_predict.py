@@ -170,6 +170,7 @@ def test_a_receipt_adds_up() -> None:
     (("--scheme", "rsa"), "invalid choice"),
     (("--target", "Z80"), "nothing was measured on Z80"),
     (("--measure", "--only", "no such library"), "no library has"),
+    (("--draw", "--target", "m4"), "goes without --target"),
 ])
 def test_options_that_cannot_be_obeyed_are_refused(words: tuple[str, ...],
                                                    complaint: str) -> None:
