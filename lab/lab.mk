@@ -1,9 +1,11 @@
 # The lab's targets; lab/README.md is its page.   SPDX-License-Identifier: MIT
 LAB := lab lab-sources lab-counts lab-short lab-table lab-answer lab-fits lab-energy lab-wire \
-       lab-sent lab-studies lab-formats lab-board
+       lab-sent lab-studies lab-formats lab-board lab-operations lab-programs lab-predict lab-bridge \
+       lab-mislead lab-time
 
-lab: lab-counts lab-wire lab-energy ##! what a verified message costs: all counts and tables
-	@$(MAKE) --no-print-directory -s lab-table lab-formats lab-studies lab-answer lab-fits
+lab: lab-counts lab-bridge lab-wire lab-energy ##! what a verified message costs: all of it
+	@$(MAKE) --no-print-directory -s lab-table lab-formats lab-studies lab-answer lab-fits \
+		lab-operations lab-predict lab-mislead
 
 lab-sources: ## fetch the code of the lab's schemes
 	@$(PYTHON) -m lab.sources
@@ -40,3 +42,21 @@ lab-formats: ## which format is cheapest on which machine
 
 lab-board: ## the images of the power sandwich; ARGS="--only WORDS"
 	@$(PYTHON) -m lab.joules.board $(ARGS)
+
+lab-operations: ## group operations of signatures and commitments
+	@$(PYTHON) -m lab.operations
+
+lab-programs: ## count a program of group operations; ARGS=FILE
+	@$(PYTHON) -m lab.programs $(ARGS)
+
+lab-predict: ## what a scheme costs, predicted; ARGS="--scheme ps18 --target m4"
+	@$(PYTHON) -m lab.predict $(ARGS)
+
+lab-bridge: ## measure the operations of lab-predict again, and compare
+	@$(PYTHON) -m lab.predict --measure $(ARGS)
+
+lab-mislead: ## benchmarks that mislead, beside those that do not
+	@$(PYTHON) -m lab.mislead
+
+lab-time: ## how long a step takes here; noisy; ARGS="ps18-verify --messages 1,10"
+	@$(PYTHON) -m lab.timing $(ARGS)

@@ -1,0 +1,81 @@
+"""What a paper needs of a group: the counting group has it, and so have real groups.
+
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from typing import Protocol, Self, TypeVar
+
+
+class Element(Protocol):
+    """Of a group that is written as a product. An exponent may be any whole number."""
+
+    def __mul__(self, other: Self) -> Self: ...
+
+    def __pow__(self, exponent: int) -> Self: ...
+
+    def inv(self) -> Self: ...
+
+    def compute(self) -> Self:
+        """Works it out now. Who is lazy moves the cost of signing into verifying."""
+
+    def serialize(self) -> bytes: ...
+
+
+E = TypeVar("E", bound=Element)
+E1 = TypeVar("E1", bound=Element)
+E2 = TypeVar("E2", bound=Element)
+ET = TypeVar("ET", bound=Element, covariant=True)
+
+
+class Group(Protocol[E]):
+    """A cyclic group of prime order."""
+
+    order: int
+    generator: E
+
+    def neutral(self) -> E: ...
+
+    def hash(self, data: bytes) -> E:
+        """An element whose logarithm nobody knows."""
+
+    def abscissa(self, element: E) -> int:
+        """Of a point, its x coordinate, as a number below the order."""
+
+    def parse(self, data: bytes) -> E:
+        """From what serialize() made. What is no element is a ValueError."""
+
+
+class Bilinear(Protocol[E1, E2, ET]):
+    """A pairing e: G1 × G2 → GT, without a homomorphism between G1 and G2."""
+
+    order: int
+
+    @property
+    def g1(self) -> Group[E1]: ...
+
+    @property
+    def g2(self) -> Group[E2]: ...
+
+    def pair(self, first: E1, second: E2) -> ET: ...
+
+
+def exponent(order: int, rng: random.Random) -> int:
+    """From 1 to order - 1. A real key needs random.SystemRandom."""
+    return rng.randrange(1, order)
+
+
+def hashed(order: int, *parts: bytes) -> int:
+    """The leftmost bits of SHA-256, as many as the order has. Each part is preceded by its length,
+    so that other parts give other bytes."""
+    state = hashlib.sha256()
+    for part in parts:
+        state.update(len(part).to_bytes(8, "big") + part)
+    return leftmost(order, state.digest())
+
+
+def leftmost(order: int, digest: bytes) -> int:
+    return int.from_bytes(digest, "big") >> max(8 * len(digest) - order.bit_length(), 0)

@@ -1,0 +1,480 @@
+"""Does the counting group count what the original counted, and are its results right?
+
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import random
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lab import operations, programs
+from lab.opcount import (ALGORITHMS, WINDOWS, Bilinear, Counts, CountingError, Element, Group,
+                         Ledger)
+from lab.papers import ps18
+from sim.targets import ROOT
+
+PROGRAMS = list(programs.rows(programs.FILE))
+PS18 = [line.split("\t") for line in programs.FILE.with_name("ps18.tsv").read_text().splitlines()
+        if not line.startswith("#")]
+PRIME = 1_000_003
+
+
+# -- against the original ------------------------------------------------------------------------
+def test_the_tables_of_the_original_are_whole() -> None:
+    assert (len(PROGRAMS), sum(bool(row.right) for row in PROGRAMS), len(PS18)) == (24, 1, 12)
+
+
+@pytest.mark.parametrize("row", PROGRAMS, ids=range(len(PROGRAMS)))
+def test_a_program_counts_as_in_the_original(row: programs.Row) -> None:
+    counted = programs.run(row.program, as_original=True)[1].row()
+    assert counted == ast.literal_eval(row.right or row.original)
+
+
+@pytest.mark.parametrize("row", PROGRAMS, ids=range(len(PROGRAMS)))
+def test_only_a_power_times_a_known_factor_is_counted_otherwise(row: programs.Row) -> None:
+    """The same in total, and as much more work outside as there are more exponentiations."""
+    theirs = programs.run(row.program, as_original=True)[1]
+    ours = programs.run(row.program)[1]
+    assert ours.total == theirs.total and ours.terms == theirs.terms
+    more = ours.exponentiations - theirs.exponentiations
+    outside = [tally.operations + tally.squarings for tally in (ours.outside, theirs.outside)]
+    assert outside[0] - outside[1] == more >= 0
+
+
+@pytest.mark.parametrize("order, numbers, sign, verify, pairings, accepted", PS18,
+                         ids=range(len(PS18)))
+def test_ps18_counts_as_in_the_original(order: str, numbers: str, sign: str, verify: str,
+                                        pairings: str, accepted: str) -> None:
+    """From the exponent of the signature, the messages and m' follows a key that makes them."""
+    n, (power, *messages, last) = int(order), map(int, numbers.split())
+    group = Bilinear(n)
+    rng = random.Random(1)
+    y = tuple(rng.randrange(1, n) for _ in (*messages, last))
+    rest = sum(a * b for a, b in zip(y, (*messages, last), strict=True))
+    secret = ps18.SecretKey((power - rest) % n, y)
+    g = group.g2.random(rng)
+    public = ps18.PublicKey(g, group.g2.element(g.compute()._known() * secret.x),
+                            tuple(group.g2.element(g._known() * each) for each in y))
+
+    class Fixed(random.Random):
+        def randrange(self, *limits: int) -> int:  # type: ignore[override]
+            return last
+
+    signature = ps18.sign(group, secret, messages, group.g1.random(rng), Fixed())
+    assert [*group.g1.counts().row()[:8]] == ast.literal_eval(sign)
+    group.reset()
+    assert ps18.verify(group, public, messages, signature) is (accepted == "true")
+    assert [*group.g2.counts().row()[:8]] == ast.literal_eval(verify)
+    assert group.counts().pairings == int(pairings)
+
+
+def test_the_published_example() -> None:
+    was, by_default = operations.example("wnaf", "sliding"), operations.example("wnaf", "wnaf")
+    assert was.row() == (34, 1, 9, 1, 1, 1, 1, [4], 0)
+    assert by_default.row() == (34, 1, 7, 1, 1, 1, 1, [4], 0)
+
+
+def test_a_power_times_a_known_factor() -> None:
+    group = Group(PRIME)
+    assert group.element(9) / group.element(7) == group.element(2)
+    group.reset()
+    (group.element(7) ** 5 * group.element(9)).compute()
+    assert group.counts().row() == (9, 0, 1, 1, 0, 0, 1, [], 0)
+
+
+def test_the_command_names_programs_that_differ(tmp_path: Path) -> None:
+    file = tmp_path / "programs.tsv"
+
+    def said() -> subprocess.CompletedProcess[str]:
+        return subprocess.run([sys.executable, "-m", "lab.programs", file], cwd=ROOT, text=True,
+                              capture_output=True, check=False)
+
+    file.write_text("program\tcounts\n11 wnaf wnaf 1 8;W 3;P 0 2;C 1\n")
+    assert said().stdout.splitlines()[0].endswith("C 1\t(1, 0, 2, 0, 0, 0, 1, [], 0)")
+    file.write_text("11 wnaf wnaf 1 8;W 3;I 0;C 1\t(0, 2, 0, 0, 1, 0, 0, [], 0)\n")
+    assert said().returncode == 1 and "must be (0, 2" in said().stdout
+    file.write_text("11 wnaf wnaf 4 8;C 0\n")
+    refused = said()
+    assert refused.returncode == 2 and "there is no result 0 yet" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+@pytest.mark.parametrize("bad", [
+    "11 wnaf wnaf 4 8;W 1;C -1", "11 wnaf;W 1", "1 wnaf wnaf 4 8;W 1", "11 wnaf wnaf 0 8;W 1",
+    "11 wnaf fast 4 8;W 1", "11 wnaf wnaf 4 8;X 1", "11 wnaf wnaf 4 8;;", "11 wnaf wnaf 4 8;W one",
+    "11 wnaf wnaf 4 8;W 1;P 0"])
+def test_a_program_that_is_none_is_refused(bad: str) -> None:
+    with pytest.raises(CountingError, match=re.escape(bad)):
+        programs.run(bad)
+
+
+# -- against a plain interpreter, and against itself ---------------------------------------------
+Step = tuple[str, int, int]
+EXPONENTS = st.one_of(st.integers(-9, 9), st.integers(-PRIME, PRIME), st.integers(0, 2 ** 70),
+                      st.builds(lambda bit, sign: sign << bit, st.integers(0, 40),
+                                st.sampled_from((1, -1))))
+STEPS = st.lists(st.tuples(st.sampled_from("WNOOOIPPPTCQ"), st.integers(0, 30), EXPONENTS),
+                 max_size=25)
+ORDERS = st.sampled_from((2, 3, 11, 1_000_000, PRIME, 2 ** 127 - 1))
+SETTINGS = st.fixed_dictionaries({
+    "power": st.sampled_from(list(ALGORITHMS)), "product": st.sampled_from(list(ALGORITHMS)),
+    "window": st.integers(1, 6), "precomputed": st.integers(1, 9)})
+
+
+def both(order: int, steps: list[Step], **changes: Any) -> tuple[Group, list[Element], list[int]]:
+    """What the counting group makes of the steps, and what numbers do."""
+    group = Group(order, **changes)
+    made, plain = [group.element(1)], [1 % order]
+    for name, number, power in steps:
+        i, j = number % len(made), power % len(made)
+        if name == "T":
+            made[i].precompute(number % 8 + 1)
+        elif name == "C":
+            made[i].compute()
+        elif name == "Q":
+            assert int.from_bytes(made[i].serialize(), "big") == plain[i]
+        else:
+            results: dict[str, Callable[[], tuple[Element, int]]] = {
+                "W": lambda: (group.element(power), power),
+                "N": lambda: (group.neutral(), 0),
+                "O": lambda: (made[i] * made[j], plain[i] + plain[j]),
+                "I": lambda: (made[i].inv(), -plain[i]),
+                "P": lambda: (made[i] ** power, plain[i] * power)}
+            element, value = results[name]()
+            made.append(element)
+            plain.append(value % order)
+    return group, made, plain
+
+
+@settings(max_examples=200, deadline=None)
+@given(order=ORDERS, steps=STEPS, changes=SETTINGS, lazy=st.booleans())
+def test_values_are_those_of_plain_numbers(order: int, steps: list[Step], changes: dict[str, Any],
+                                           lazy: bool) -> None:
+    group, made, plain = both(order, steps, lazy=lazy, **changes)
+    for element, value in zip(made, plain, strict=True):
+        assert element == group.element(value)
+        assert element.serialize() == group.element(value).serialize()
+
+
+@settings(max_examples=200, deadline=None)
+@given(order=ORDERS, steps=STEPS, changes=SETTINGS)
+def test_laziness_changes_only_products_of_powers(order: int, steps: list[Step],
+                                                  changes: dict[str, Any]) -> None:
+    """Each result is used once, so that nothing is worked out twice: an operand of a product is
+    new, and a result that was used is computed before. Then a term is an exponentiation."""
+    counted = []
+    for lazy in (True, False):
+        group = Group(order, lazy=lazy, **changes)
+        result = group.element(3)
+        for name, number, power in steps:
+            new = group.element(number)
+            if name == "O":
+                result = result * new ** power
+            elif name == "I":
+                result = result.inv()
+            elif name == "P":
+                result = result.compute() ** power
+        result.compute()
+        counted.append((result.serialize(), group.counts()))
+    (lazy_value, ours), (value, eager) = counted
+    assert lazy_value == value and eager.terms == []
+    assert ours.exponentiations + sum(ours.terms) == eager.exponentiations
+    assert ours.outside.inversions == eager.outside.inversions
+    if not ours.terms and changes["power"] == changes["product"]:
+        assert ours == eager
+
+
+def test_laziness_changes_nothing_where_nothing_is_a_product_of_powers() -> None:
+    """Chains of one power each, in all algorithms and windows: all counts agree."""
+    for name in ALGORITHMS:
+        for window in WINDOWS:
+            counted = []
+            for lazy in (True, False):
+                group = Group(PRIME, power=name, product=name, window=window, lazy=lazy)
+                ((group.element(5) ** -777_777 * group.element(9)).inv() ** 12_345).compute()
+                counted.append(group.counts())
+            assert counted[0] == counted[1] and counted[0].exponentiations == 2
+
+
+@pytest.mark.parametrize("power", sorted(ALGORITHMS))
+def test_powers_of_minus_two(power: str) -> None:
+    """Of these the original makes wrong values."""
+    group = Group(PRIME, power=power, product=power)
+    for bit in range(70):
+        assert group.element(7) ** -(1 << bit) == group.element(-7 << bit)
+
+
+def test_a_long_product_does_not_end_at_a_limit() -> None:
+    group = Group(PRIME)
+    result = group.element(1)
+    for number in range(20_000):
+        result = (result * group.element(number)).inv()
+    assert result == group.element(sum((-1) ** number * (20_000 - 1 - number) * -1
+                                       for number in range(20_000)) + 1)
+
+
+# -- counts by hand ------------------------------------------------------------------------------
+@pytest.mark.parametrize("power, window, row", [
+    # 11 is 1011: three squarings, and three operations, the first of them with the neutral element
+    ("binary", 1, (3, 0, 3)),
+    # 11 = 16 - 4 - 1: digits 1 0 -1 0 -1, the table is the base, a square is made for it
+    ("wnaf", 1, (3, 2, 5)),
+    # 11 = 8 + 3: digits 1 0 0 3, the table has 1 and 3
+    ("wnaf", 2, (3, 0, 4)),
+    # 1 0 1 1: digits 1 and 3, found from the top: 10 and 11 become 1 . and 3
+    ("sliding", 2, (3, 0, 4)),
+])
+def test_counts_by_hand(power: str, window: int, row: tuple[int, int, int]) -> None:
+    group = Group(PRIME, power=power, window=window)
+    (group.element(5) ** 11).compute()
+    total = group.counts().total
+    assert (total.operations, total.inversions, total.squarings) == row
+
+
+@pytest.mark.parametrize("power, exponent, row", [
+    # -15: digits 0 -3 0 -3, three squarings; the table has 1 and 3 of the inverse, and a square
+    ("sliding", -15, (3, 1, 4)),
+    # -15 = -16 + 1: digits -1 0 0 0 1; the table of the positive sign, so -1 is an inversion
+    ("wnaf", -15, (3, 1, 5)),
+])
+def test_counts_of_a_negative_power_by_hand(power: str, exponent: int,
+                                            row: tuple[int, int, int]) -> None:
+    group = Group(PRIME, power=power, window=2)
+    (group.element(5) ** exponent).compute()
+    total = group.counts().total
+    assert (total.operations, total.inversions, total.squarings) == row
+
+
+def test_sliding_reuses_the_powers_of_the_other_sign() -> None:
+    """With window 3 a table has 4 powers. Those of -1 are inverted, not multiplied again."""
+    group = Group(PRIME, power="sliding", window=3)
+    g = group.element(5)
+    (g ** 1).compute()
+    assert group.counts().total.operations == 3 + 1
+    group.reset()
+    (g ** -1).compute()
+    assert group.counts().total.operations == 1 and group.counts().total.inversions == 4
+
+
+def test_wnaf_widens_the_table_that_is_there() -> None:
+    """Sliding windows have left one of the negative sign. wNAF goes on with it."""
+    group = Group(PRIME, power="sliding", product="wnaf", window=2)
+    g, h = group.element(5), group.element(77)
+    (g ** -3).compute()
+    group.reset()
+    group.settings = replace(group.settings, window=3)
+    (g ** -5 * h).compute()
+    total = group.counts().total
+    # To 5 and 7 from 1 and 3: an inversion, a square and two operations. One operation is for the
+    # digit -5, and one with h.
+    assert (total.operations, total.inversions, total.squarings) == (4, 1, 1)
+
+
+@pytest.mark.parametrize("power", ["wnaf", "sliding"])
+def test_a_precomputed_window_is_used(power: str) -> None:
+    """255 is one digit, or 256 - 1, with window 8, where window 4 needs more."""
+    group = Group(PRIME, power=power)
+    g = group.element(5).precompute()
+    group.reset()
+    (g ** 255).compute()
+    total = group.counts().total
+    assert (total.operations, total.inversions, total.squarings) == (1, 0, 7 * (power == "sliding"))
+
+
+def test_precomputed_tables_stay_and_are_counted_once() -> None:
+    group = Group(PRIME)
+    g = group.element(5).precompute(3)
+    first = group.counts()
+    assert first.outside == first.total
+    assert (first.total.operations, first.total.squarings, first.total.inversions) == (3, 2, 4)
+    g.precompute(3)
+    assert group.counts() == first
+    group.reset()
+    (g ** 0b1001001).compute()
+    assert group.counts().total.operations < 8  # 7 for a table alone
+
+
+def test_the_first_power_makes_the_table_and_a_restored_base_has_none() -> None:
+    group = Group(PRIME)
+    g, costs = group.element(5), []
+    for base in (g, g, group.parse(g.serialize())):
+        group.reset()
+        (base ** 999_999).compute()
+        costs.append(group.counts().total.operations)
+    assert costs[0] - costs[1] == 7 and costs[2] == costs[0]
+
+
+# -- groups, pairings and counters ---------------------------------------------------------------
+def test_pairings_of_each_type() -> None:
+    for kind in (1, 2, 3):
+        group = Bilinear(PRIME, kind)
+        assert (group.g1 is group.g2) == (kind == 1)
+        a, b = group.g1.element(6), group.g2.element(7)
+        assert group.pair(a ** 5, b ** 3) == group.gt.element(6 * 5 * 7 * 3)
+        assert group.counts().pairings == 1 and len(group.counts().groups) == min(kind + 1, 3)
+        if kind == 2:
+            assert group.homomorphism(b) == group.g1.element(7)
+            assert "1 homomorphism." in group.counts().in_words()
+        else:
+            with pytest.raises(CountingError, match=f"type {kind} has no homomorphism"):
+                group.homomorphism(b)
+        group.reset()
+        assert group.counts().pairings == group.counts().homomorphisms == 0
+        assert json.loads(group.counts().as_json())["pairings"] == 0
+
+
+def test_a_pairing_is_counted_when_it_is_computed() -> None:
+    group = Bilinear(PRIME)
+    product = group.pair(group.g1.generator, group.g2.generator) ** 3 * group.gt.generator
+    assert group.counts(allow_pending=True).pairings == 0
+    assert product == group.gt.element(4) and group.counts().pairings == 1
+
+
+def test_groups_of_one_name_share_counters_or_not() -> None:
+    ledger = Ledger()
+    one, two = (Group(PRIME, "G", ledger=ledger) for _ in range(2))
+    other, alone = Group(PRIME, "H", ledger=ledger), Group(PRIME, "G")
+    for group in (one, two, other, alone):
+        group.element(4).inv().compute()
+    assert [group.counts().total.inversions for group in (one, two, other, alone)] == [2, 2, 1, 1]
+    two.reset()
+    assert [group.counts().total.inversions for group in (one, two, other, alone)] == [0, 0, 1, 1]
+    with pytest.raises(CountingError, match="they share their name and not their elements"):
+        one.generator * two.generator
+
+
+def test_counts_in_words_and_as_json() -> None:
+    group = Group(PRIME, "G1")
+    (group.hash(b"a") ** 2 * group.parse(group.generator.serialize()) ** 3).inv().compute()
+    counts = group.counts()
+    assert json.loads(counts.as_json()) == {
+        "name": "G1", "total": vars(counts.total), "outside": vars(counts.outside),
+        "exponentiations": 0, "terms": [2], "serialisations": 1, "parsings": 1, "hashes": 1}
+    assert counts.in_words().splitlines()[1:] == [
+        "    outside of exponentiations 0 operations, 1 inversion, 0 squarings;",
+        "    0 exponentiations, 1 multi-exponentiation (terms: 2), 1 serialisation, 1 parsing, "
+        "1 hashed to the group."]
+    group.reset()
+    assert group.counts() == Counts("G1")
+    assert counts.terms == [2]  # a copy
+
+
+# -- what is refused -----------------------------------------------------------------------------
+GROUP, OTHER = Group(PRIME, "one"), Group(PRIME, "other")
+PAIRS = Bilinear(PRIME)
+
+
+@pytest.mark.parametrize("misuse, complaint", [
+    (lambda: Group(1), "must be 2 or more, not 1"),
+    (lambda: Group(-7), "must be 2 or more"),
+    (lambda: Group(2.5), "must be a whole number, not 2.5"),  # type: ignore[arg-type]
+    (lambda: Group(7, window=0), "the window must be from 1 to 16 bits, not 0"),
+    (lambda: Group(7, window=17), "the window must be from 1 to 16 bits, not 17"),
+    (lambda: Group(7, precomputed=99), "the window of precomputation must be from 1 to 16"),
+    (lambda: Group(7, power="fast"), "no algorithm 'fast'; there are wnaf, sliding, binary"),
+    (lambda: Group(7, product=""), "no algorithm ''"),
+    (lambda: GROUP.generator.precompute(0), "precomputation must be from 1 to 16 bits, not 0"),
+    (lambda: GROUP.generator.precompute(17), "precomputation must be from 1 to 16 bits, not 17"),
+    (lambda: GROUP.generator * OTHER.generator, "of other of order .* mixed with one of one"),
+    (lambda: GROUP.generator / OTHER.generator, "mixed"),
+    (lambda: GROUP.generator == OTHER.generator, "mixed"),
+    (lambda: GROUP.generator == 1, "1 is no element"),
+    (lambda: GROUP.generator * 2, "2 is no element"),  # type: ignore[operator]
+    (lambda: GROUP.generator ** 0.5, "an exponent must be a whole number"),  # type: ignore
+    (lambda: GROUP.element("1"), "a logarithm must be a whole number"),  # type: ignore[arg-type]
+    (lambda: GROUP.parse(b""), "nothing is no element"),
+    (lambda: GROUP.parse(b"\xff\xff\xff"), "ffffff is no element"),
+    (lambda: PAIRS.pair(PAIRS.g2.generator, PAIRS.g2.generator), "of G2 .* mixed with one of G1"),
+    (lambda: PAIRS.pair(PAIRS.g1.generator, PAIRS.g1.generator), "of G1 .* mixed with one of G2"),
+    (lambda: Bilinear(PRIME, 4), "of type 1, 2 or 3, not 4"),
+    (lambda: Bilinear(0), "must be 2 or more"),
+])
+def test_misuse_is_refused(misuse: Any, complaint: str) -> None:
+    with pytest.raises(CountingError, match=complaint):
+        misuse()
+
+
+def test_counters_are_not_read_before_all_is_computed() -> None:
+    group = Group(PRIME)
+    signature = group.element(5) ** 77
+    for read in (group.counts, group.reset):
+        with pytest.raises(CountingError, match=r"G: 1 result \(power in G, …\) was never comp"):
+            read()
+    assert group.counts(allow_pending=True) == Counts("G")
+    product = signature * group.element(5)  # the product stands for it
+    inverse = product.inv()
+    with pytest.raises(CountingError, match=r"1 result \(inverse in G"):
+        group.counts()
+    inverse.compute()
+    assert group.counts().exponentiations == 1
+
+
+def test_a_pending_result_in_one_group_resets_none_of_three() -> None:
+    group = Bilinear(PRIME)
+    group.g1.generator.inv().compute()
+    group.pair(group.g1.generator, group.g2.generator)
+    with pytest.raises(CountingError, match="GT: 1 result"):
+        group.reset()
+    assert group.g1.counts().total.inversions == 1
+
+
+def test_a_dropped_result_is_not_forgotten() -> None:
+    group = Group(PRIME)
+    group.element(5).inv()
+    with pytest.raises(CountingError, match="never computed"):
+        group.counts()
+
+
+# -- the schemes ---------------------------------------------------------------------------------
+@pytest.mark.parametrize("lazy", [True, False])
+@pytest.mark.parametrize("name", sorted(ALGORITHMS))
+@pytest.mark.parametrize("scheme", operations.SCHEMES, ids=lambda scheme: str(scheme.name))
+def test_a_scheme_accepts_and_refuses(scheme: operations.Scheme, name: str, lazy: bool) -> None:
+    """Its own checks end the program if not."""
+    steps = operations.counted(scheme, power=name, product=name, lazy=lazy)
+    assert {step.name for step in steps} >= {"verify"} or steps[-1].name in ("agree", "open")
+
+
+def test_what_the_papers_say_of_their_cost() -> None:
+    """Sign is one power; verify one product of two, or pairings."""
+    said = {(scheme.name, step.name): step for scheme in operations.SCHEMES
+            for step in operations.counted(scheme)}
+    for name in ("ECDSA", "Schnorr", "PS18, 1 message", "PS18, 10 messages", "BLS"):
+        assert said[name, "sign"].groups[0].exponentiations == 1
+    for name in ("ECDSA", "Schnorr"):
+        assert said[name, "verify"].groups[0].terms == [2]
+    assert said["PS18, 10 messages", "verify"].groups[1].terms == [11]
+    assert [said[name, "verify"].pairings for name in (
+        "PS18, 1 message", "PS18, 10 messages", "BLS", "BLS, 10 signatures")] == [2, 2, 2, 11]
+    assert said["BLS, 10 signatures", "aggregate"].groups[0].outside.operations == 9
+
+
+# -- the page ------------------------------------------------------------------------------------
+PAGE = (Path(__file__).with_name("counting.md")).read_text()
+
+
+def test_the_program_of_the_page_prints_what_the_page_says() -> None:
+    program, said = re.findall(r"^```python\n(.*?)^```.*?^```text\n(.*?)^```", PAGE, re.M | re.S)[0]
+    ran = subprocess.run([sys.executable, "-c", program], cwd=ROOT, text=True, check=True,
+                         capture_output=True)
+    assert ran.stdout == said
+
+
+def test_the_page_has_the_tables(capsys: pytest.CaptureFixture[str]) -> None:
+    operations.main()
+    said = capsys.readouterr().out
+    assert f"```text\n$ make lab-operations\n{said}```" in PAGE
+    assert max(map(len, said.splitlines())) <= 100

@@ -1,0 +1,81 @@
+"""Does the harness for times time what it says? Its times gate nothing.
+
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import time
+
+import pytest
+
+from lab import timing
+from lab.operations import Meter
+from sim.targets import ROOT
+
+
+def timed(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "lab.timing", *words], cwd=ROOT, text=True,
+                          capture_output=True, check=False)
+
+
+@pytest.mark.parametrize("degrees, quantile", [
+    (1, 636.619), (2, 31.599), (10, 4.587), (30, 3.646), (59, 3.463), (120, 3.373)])
+def test_student(degrees: int, quantile: float) -> None:
+    """Of published tables, for 99.9 % on both sides."""
+    assert timing.student(0.999, degrees) == pytest.approx(quantile, rel=2e-4)
+
+
+def test_the_error_is_that_of_the_mean() -> None:
+    """By hand: a standard deviation of 1 with 4 calls, and t = 12.924 for 3 degrees."""
+    scores = [10 - 1.2247449, 10.0, 10.0, 10 + 1.2247449]
+    assert timing.error(scores) == pytest.approx(12.924 / 2, rel=1e-4)
+
+
+def test_its_columns() -> None:
+    said = timed("ps18-verify", "--messages", "1,2", "--processes", "2", "--warm-up", "1",
+                 "--calls", "2")
+    assert said.returncode == 0, said
+    head, *rows = (line.split() for line in said.stdout.splitlines())
+    assert head == ["benchmark", "messages", "mode", "count", "score", "error", "unit"]
+    assert [row[:4] for row in rows] == [["ps18-verify", number, "time", "4"] for number in "12"]
+    assert all(float(row[4]) > 0 and row[5][0] == "±" and row[6] == "ms/call" for row in rows)
+
+
+def test_only_its_step_is_timed_on_new_objects_and_after_a_warm_up(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+
+    def run(world: object, meter: Meter, rng: random.Random) -> None:
+        with meter("sign"):
+            time.sleep(0.05)
+        with meter("verify"):
+            time.sleep(0.002)
+        seen.append(rng.randrange(1 << 60))
+
+    monkeypatch.setitem(timing.BENCHMARKS, "slow", timing.Benchmark("P-256", "verify", run))
+    took = timing.in_this_process("slow", 1, 2, 3, 0)
+    assert len(took) == 3 and min(took) >= 2e6 and min(took) < 50e6
+    timing.in_this_process("slow", 1, 2, 3, 1)
+    assert len(set(seen)) == 2 * (2 + 3)  # other numbers in each call of each process
+
+
+@pytest.mark.parametrize("name", timing.BENCHMARKS)
+def test_every_benchmark_runs(name: str) -> None:
+    assert len(timing.in_this_process(name, 2, 1, 1, 0)) == 1
+
+
+@pytest.mark.parametrize("words, complaint", [
+    (["rsa-sign"], "there is no benchmark 'rsa-sign'; there are ecdsa-sign"),
+    (["ps18-sign", "--messages", "1,x"], "'x' is no number from 1"),
+    (["ps18-sign", "--messages", ""], "is no number from 1"),
+    (["ps18-sign", "--calls", "0"], "'0' is no number from 1"),
+    (["ps18-sign", "--calls", "1", "--processes", "1"], "at least two calls"),
+    (["ps18-sign", "--mode", "fast"], "invalid choice"),
+])
+def test_options_that_cannot_be_obeyed_are_refused(words: list[str], complaint: str) -> None:
+    said = timed(*words)
+    assert said.returncode == 2 and complaint in said.stderr and "Traceback" not in said.stderr
