@@ -113,8 +113,7 @@ class Builder:
             self.steps[length] = compiled(self.machine, targets.C / self.scheme.file,
                                           *self.options, f"-DLAB_LENGTH={length}")
         needs = [f"-DLAB_NEEDS={step.needs}"] if step.needs else []
-        defines = ["-DLAB_SIZE", *needs] if size else [
-            f"-DLAB_RUNS={self.scheme.runs(step, self.target)}"]
+        defines = ["-DLAB_SIZE", *needs] if size else [f"-DLAB_RUNS={step.runs}"]
         begins = shared(self.machine, targets.C / "image.c", f"-DLAB_STEP={step.name}", *defines)
         image = Path(place().name) / (f"{self.scheme.key}, {step.name} {length}, "
                                       f"{self.machine.name}{' size' * size}.elf")
@@ -175,7 +174,7 @@ def measure(scheme: Scheme, step: Step, length: int, target: str) -> Count:
 
 def check_vectors(scheme: Scheme, target: str) -> None:
     """Published vectors come before every count: the program ends if one is not met."""
-    run_on(scheme, Step("vectors"), 0, target)
+    run_on(scheme, Step("vectors", 1), 0, target)
 
 
 def measure_scheme(scheme: Scheme, target: str) -> list[Count]:

@@ -2,8 +2,9 @@
 LAB := lab lab-sources lab-counts lab-short lab-table lab-answer lab-fits lab-energy lab-wire \
        lab-sent lab-studies lab-formats
 
-lab: lab-counts lab-wire lab-energy ##! what a verified message costs: all counts and tables
-	@$(MAKE) --no-print-directory -s lab-table lab-formats lab-studies lab-answer lab-fits
+lab: ##! what a verified message costs: all counts and tables
+	@$(MAKE) --no-print-directory -s -j2 lab-counts lab-wire
+	@$(MAKE) --no-print-directory -s lab-energy lab-table lab-formats lab-studies lab-answer lab-fits
 
 lab-sources: ## fetch the code of the lab's schemes
 	@$(PYTHON) -m lab.sources
