@@ -104,7 +104,7 @@ def of_pip(source: Source, folder: Path) -> Path:
     wanted = folder / "wanted.txt"
     wanted.write_text(f"{source.name}=={source.version} --hash=sha256:{source.sha256}\n")
     run([sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check",
-         "--no-deps", "--no-binary", ":all:", "--dest", folder, "--requirement", wanted])
+         "--no-deps", "--no-binary", source.name, "--dest", folder, "--requirement", wanted])
     return one(source, list(folder.glob("*.tar.gz")))
 
 
@@ -137,8 +137,9 @@ def fetched(name: str) -> Path:
     been compared, and nothing is used that has been changed since."""
     source = table()[name]
     ready = source.folder / READY
-    if ready.exists() and ready.read_text().split()[:1] == [source.sha256]:
-        if ready.read_text().split()[1:] != [seen_contents(source.folder)]:
+    kept = ready.read_text().split() if ready.exists() else []
+    if len(kept) == 2 and kept[0] == source.sha256:
+        if kept[1] != seen_contents(source.folder):
             raise SystemExit(f"sources: {source.folder} is not as it was fetched: remove it, "
                              "and it will be fetched again")
         return source.folder
