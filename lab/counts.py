@@ -244,7 +244,7 @@ def main() -> None:
                         help="schemes with these words in their name")
     parser.add_argument("--target", default="", choices=MACHINES, help="this machine alone")
     parser.add_argument("--quick", action="store_true",
-                        help="what takes a minute: checks, MACs, one scheme of each other family")
+                        help="what takes a minute: checks, MACs, and some of each other family")
     parser.add_argument("--write", action="store_true", help="put the counts into counts.tsv")
     options = parser.parse_args()
     work = [(scheme, target) for scheme, target in chosen(options.only, options.target)

@@ -138,7 +138,8 @@ def parse(said: str, what: Path) -> list[Run]:
     return runs
 
 
-P, R = ParamSpec("P"), TypeVar("R")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def once(make: Callable[P, R]) -> Callable[P, R]:
