@@ -3,7 +3,7 @@
     python -m lab.sources
 
 Each comes from its registry by the registry's own client: cargo, apt-get, pip. What is there
-already is not fetched again. SPDX-License-Identifier: MIT
+already is not fetched again; if somebody has changed it, the program ends. SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sim.targets import BUILD, run, scratch
 
 TABLE = Path(__file__).with_name("sources.tsv")
 FOLDER = BUILD / "lab" / "sources"
-READY = "ready"  # a file with the hash, written last of all
+READY = "ready"  # a file with two hashes, of the archive and of its contents, written last of all
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def of_pip(source: Source, folder: Path) -> Path:
     wanted = folder / "wanted.txt"
     wanted.write_text(f"{source.name}=={source.version} --hash=sha256:{source.sha256}\n")
     run([sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check",
-         "--no-deps", "--no-binary", ":all:", "--dest", folder, "--requirement", wanted])
+         "--no-deps", "--no-binary", source.name, "--dest", folder, "--requirement", wanted])
     return one(source, list(folder.glob("*.tar.gz")))
 
 
@@ -120,12 +120,29 @@ CLIENTS: dict[str, tuple[str, Callable[[Source, Path], Path]]] = {
        for suite in ("bookworm", "trixie")}}
 
 
+def contents(folder: Path) -> str:
+    """The hash of all files, and of their names."""
+    found = hashlib.sha256()
+    for file in sorted(folder.rglob("*")):
+        if file.is_file() and file != folder / READY:
+            sha256 = hashlib.sha256(file.read_bytes()).hexdigest()
+            found.update(f"{sha256} {file.relative_to(folder)}\n".encode())
+    return found.hexdigest()
+
+
+seen_contents = functools.cache(contents)  # a program looks once
+
+
 def fetched(name: str) -> Path:
     """The folder of a source, fetched if it is not there. Nothing is unpacked before its hash has
-    been compared."""
+    been compared, and nothing is used that has been changed since."""
     source = table()[name]
     ready = source.folder / READY
-    if ready.exists() and ready.read_text() == source.sha256:
+    kept = ready.read_text().split() if ready.exists() else []
+    if len(kept) == 2 and kept[0] == source.sha256:
+        if kept[1] != seen_contents(source.folder):
+            raise SystemExit(f"sources: {source.folder} is not as it was fetched: remove it, "
+                             "and it will be fetched again")
         return source.folder
     client, fetch = CLIENTS[source.kind]
     if client != "pip" and installed(client) is None:
@@ -142,7 +159,7 @@ def fetched(name: str) -> Path:
         source.folder.mkdir(parents=True)
         run(["tar", "-xf", archive, "-C", source.folder, "--strip-components=1",
              "--no-same-owner"])
-    ready.write_text(source.sha256)
+    ready.write_text(f"{source.sha256} {contents(source.folder)}\n")
     return source.folder
 
 

@@ -57,13 +57,11 @@ def build(scheme: Scheme, folder: Path = FOLDER) -> Image:
     refuses = any(step.name == "refuse" for step in scheme.steps)
     defines = (f'-DBOARD_NAME="{name}"', f"-DBOARD_IS_KEM={int(scheme.family != 'signature')}",
                f"-DBOARD_REFUSES={int(refuses)}")
-    objects = []
-    for source in (targets.C / scheme.file, SOURCES / "board.c"):
-        objects.append(builder.folder / f"{source.stem}.o")
-        BOARD.compile(source, objects[-1], *builder.options, *defines)
+    objects = [counts.compiled(BOARD, source, *builder.options, *defines)
+               for source in (targets.C / scheme.file, SOURCES / "board.c")]
     folder.mkdir(parents=True, exist_ok=True)
     elf, raw = folder / f"{name}.elf", folder / f"{name}.bin"
-    BOARD.build([*objects, *builder.library], elf, *builder.link)
+    BOARD.build([*objects, *builder.library], elf, *scheme.link.get(CORE, ()))
     run(["arm-none-eabi-objcopy", "-O", "binary", elf, raw])
     return Image(name, raw)
 
