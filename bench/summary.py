@@ -14,6 +14,7 @@ from math import comb, inf, log10
 from pathlib import Path
 
 from bench import figures
+from bench.charts import FIRST, OURS, ROW_HEIGHT, TOP, bars, document
 from reliability.programs import BITS, HEARTBEATS, by_flips, stored_rows
 
 PICTURE = Path(__file__).with_name("summary.svg")
@@ -40,9 +41,6 @@ ROWS = (
     ("", "a report, instructions", 5227, ("instructions", "1 report", "amd64 queued")),
 )
 
-# Lengths are in pixels. Grey and the two colours are readable on white and on black.
-WIDTH, LEFT, ROW_HEIGHT, TOP = 880, 190, 20, 34
-GREY, OURS, FIRST = "#808080", "#2f81f7", "#d9822b"
 PACKETS = ("heartbeat", "sum", "variable", "magic", "length")
 PACKET_NAMES = {"heartbeat": "a heartbeat", "sum": "a wrong checksum",
                 "variable": "a variable above 63",
@@ -60,19 +58,6 @@ def table(known: Figures) -> list[str]:
     for target, what, first, key in ROWS:
         ours = most(known[key])
         lines.append(f"{target:<14}{what:<28}{first:>20,}{ours:>10,}{ours / first:>8.2f}")
-    return lines
-
-
-def bars(title: str, rows: list[tuple[str, float, str, str]], top: int, scale: float) -> list[str]:
-    """Draws a bar for each row. A row has a name, a length, the text after the bar, and a
-    colour."""
-    lines = [f'<text x="{LEFT}" y="{top - 12}" font-weight="bold">{title}</text>']
-    for at, (name, value, label, colour) in enumerate(rows):
-        y, length = top + at * ROW_HEIGHT, value * scale
-        lines += [f'<text x="{LEFT - 8}" y="{y + 12}" text-anchor="end">{name}</text>',
-                  f'<rect x="{LEFT}" y="{y + 1}" width="{length:.1f}" height="{ROW_HEIGHT - 6}" '
-                  f'fill="{colour}"/>',
-                  f'<text x="{LEFT + length + 6:.1f}" y="{y + 12}">{label}</text>']
     return lines
 
 
@@ -111,15 +96,11 @@ def draw(known: Figures) -> str:
               ("What a packet takes on a Cortex-M0+, in instructions", packets(known)),
               ("Damaged heartbeats until one is taken for another; a bar is as long as "
                "the number has digits", mistakes())]
-    lines, top = [], TOP
+    lines, top = list[str](), TOP
     for title, rows in panels:
-        longest = max(value for _, value, _, _ in rows)
-        lines += bars(title, rows, top, (WIDTH - LEFT - 150) / longest)
+        lines += bars(title, rows, top, margin=150)
         top += len(rows) * ROW_HEIGHT + TOP + 16
-    head = (f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{top - TOP}" '
-            f'viewBox="0 0 {WIDTH} {top - TOP}" font-family="sans-serif" font-size="13" '
-            f'fill="{GREY}">')
-    return "\n".join([head, *lines, "</svg>", ""])
+    return document(top - TOP, lines)
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench import figures
-from bench.summary import FIRST, GREY, LEFT, OURS, ROW_HEIGHT, TOP, WIDTH, bars
+from bench.charts import FIRST, INK, OURS, ROW_HEIGHT, TOP, bars, document
 from lab import counts
 from lab.counts import Count
 from lab.energy import BATTERIES, MODELS, SECONDS_A_YEAR, Model, years
@@ -117,16 +117,11 @@ def picture() -> str:
     for lasts, title, line in rows:
         name, family = schemes[title].name, schemes[title].family
         label = TOO_SLOW if line.endswith(TOO_SLOW) else f"{lasts:.2f}"
-        best.setdefault(name, (name, lasts, label, colours.get(family, GREY)))
+        best.setdefault(name, (name, lasts, label, colours.get(family, INK)))
     shown = list(best.values())
-    height = TOP + len(shown) * ROW_HEIGHT + 12
-    lines = bars(
+    return document(TOP + len(shown) * ROW_HEIGHT + 12, bars(
         "Years of a CR2032: an ATmega328P sends a heartbeat each second, checked in these ways",
-        shown, TOP, (WIDTH - LEFT - MARGIN) / max(lasts for _, lasts, _, _ in shown))
-    head = (f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
-            f'viewBox="0 0 {WIDTH} {height}" '
-            f'font-family="sans-serif" font-size="13" fill="{GREY}">')
-    return "\n".join([head, *lines, "</svg>", ""])
+        shown, TOP, MARGIN))
 
 
 def row(scheme: Scheme, count: Count, model: Model, every: float, battery: str, sleep: float,

@@ -13,12 +13,12 @@ from __future__ import annotations
 import csv
 import statistics
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
-from math import log10
 from pathlib import Path
 
 from bench import figures
-from bench.summary import FIRST, GREY, OURS
+from bench.charts import COLOURS, FIRST, WIDTH, Axis, Series, document, panel, prefixed
 from lab import counts
 from lab.energy import MODELS
 
@@ -26,9 +26,7 @@ FILE = Path(__file__).with_name("published-m4-energy.tsv")
 PICTURE = Path(__file__).with_name("published.svg")
 TARGET = "Cortex-M4"
 ALLOWED = (0.8, 1.25)  # of our modelled joules to the published ones
-# In pixels: of the picture, of a decade of joules, of one per cent.
-WIDTH, HEIGHT, LEFT, MIDDLE, DECADE, PERCENT = 880, 400, 70, 200, 150, 2.4
-LOWEST = -4.2  # the decimal logarithm of the joules at its left edge
+HEIGHT = 460  # of the picture, in pixels
 OUTLIER = 0.25  # of a fit: joules that are so far off are named
 
 # Why the work is not the same: the letter in the table, and what it stands for below.
@@ -136,43 +134,27 @@ def comparison(rows: list[tuple[Operation, int, str]]) -> list[str]:
     return lines
 
 
-def dots(points: list[tuple[float, float]], colour: str, opacity: float = 0.7) -> list[str]:
-    """Of joules, and of how far off the fit is."""
-    return [f'<circle cx="{LEFT + (log10(joules) - LOWEST) * DECADE:.1f}" '
-            f'cy="{MIDDLE - off * PERCENT * 100:.1f}" r="3" '
-            f'fill="{colour}" fill-opacity="{opacity}"/>' for joules, off in points]
-
-
 def picture(operations: list[Operation], rows: list[tuple[Operation, int, str]]) -> str:
     """How far the joules of each operation lie off the two fits."""
     by_cycle = fit([(operation.cycles, operation.joules) for operation in operations]).nanojoules
     model = MODELS[TARGET].nanojoules
-    lines = [f'<text x="{LEFT}" y="20" font-weight="bold">'
-             'How far published joules lie off a fit</text>',
-             f'<circle cx="{LEFT + 4}" cy="36" r="3" fill="{FIRST}"/>'
-             f'<text x="{LEFT + 14}" y="40">'
-             f'joules for each cycle, all {len(operations)} operations</text>',
-             f'<circle cx="{LEFT + 374}" cy="36" r="3" fill="{OURS}"/>'
-             f'<text x="{LEFT + 384}" y="40">'
-             f'for each instruction, the {len(rows)} that the lab counts; pale: other work</text>']
-    for off in (-50, -25, 0, 25, 50):
-        y = MIDDLE - off * PERCENT
-        lines += [f'<line x1="{LEFT}" y1="{y}" x2="{WIDTH - 20}" y2="{y}" stroke="{GREY}" '
-                  'stroke-opacity="0.4"/>',
-                  f'<text x="{LEFT - 8}" y="{y + 4}" text-anchor="end">{off:+d} %</text>']
-    for power, name in enumerate(("0.1 mJ", "1 mJ", "10 mJ", "0.1 J", "1 J", "10 J"), start=-4):
-        x = LEFT + (power - LOWEST) * DECADE
-        lines.append(f'<text x="{x}" y="{HEIGHT - 8}" text-anchor="middle">{name}</text>')
-    lines += dots([(operation.joules, operation.joules * 1e9 / operation.cycles / by_cycle - 1)
-                   for operation in operations], FIRST)
-    for other_work, opacity in ((False, 0.7), (True, 0.25)):
-        lines += dots([(operation.joules, operation.joules * 1e9 / instructions / model - 1)
-                       for operation, instructions, differs in rows
-                       if bool(differs) == other_work], OURS, opacity)
-    head = (f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" '
-            f'viewBox="0 0 {WIDTH} {HEIGHT}" '
-            f'font-family="sans-serif" font-size="13" fill="{GREY}">')
-    return "\n".join([head, *lines, "</svg>", ""])
+
+    def off(each: Iterable[tuple[Operation, int]], nanojoules: float) -> list[tuple[float, float]]:
+        return [(operation.joules, operation.joules * 1e9 / count / nanojoules - 1)
+                for operation, count in each]
+
+    def by_instruction(other_work: bool) -> list[tuple[float, float]]:
+        return off([row[:2] for row in rows if bool(row[2]) == other_work], model)
+
+    return document(HEIGHT, panel(
+        0, 0, WIDTH, HEIGHT, "How far published joules lie off a fit", [
+            Series(f"joules for each cycle, all {len(operations)} operations",
+                   off([(operation, operation.cycles) for operation in operations], by_cycle),
+                   FIRST),
+            Series(f"for each instruction, of the {len(rows)} that the lab counts",
+                   by_instruction(False)),
+            Series("the same, other work", by_instruction(True), COLOURS[3])],
+        Axis(label=prefixed("J"), logarithmic=True), Axis(label="{:+.0%}".format)))
 
 
 def main() -> None:
