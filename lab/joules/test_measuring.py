@@ -15,10 +15,11 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
-from lab.joules import measuring, meters, results, uncertainty
+from lab.joules import chart, measuring, meters, results, uncertainty
 from lab.joules.measuring import Measurement
 from lab.joules.meters import Absent, Lost
 from lab.joules.rapl import Rapl
@@ -278,6 +279,23 @@ def test_the_governor_is_that_of_all_processors(tmp_path: Path) -> None:
     assert results.governor(tmp_path) == "performance and powersave"
 
 
+# The chart.
+
+
+def test_the_chart_has_every_reading_at_its_time() -> None:
+    """The second turn begins after the first one's 60 s; a turn without readings is one point."""
+    turns = [replace(pair(0, 5.0)[0], readings=((0.0, 10.0), (30.0, 14.0))),
+             replace(pair(0, 5.0)[1], readings=((30.0, 9.0),)), pair(1, 60.0)[1], pair(1, 60.0)[0]]
+    assert chart.points(turns, WORK) == [(0.0, 10.0), (0.5, 14.0), (3.5, 11.0)]
+    assert chart.points(turns, IDLE) == [(1.5, 9.0), (2.5, 10.0)]
+    drawn = ElementTree.fromstring(chart.chart(RUN, turns))
+    circles = [one for one in drawn if one.tag.endswith("circle")]
+    assert len(circles) == 3 + 2 + 2  # two in the legend
+    assert "Watts, measured with rapl: package-0" in "".join(drawn.itertext())
+    many = replace(turns[0], readings=tuple((at / 200, 9.0) for at in range(9001)))
+    assert 2000 < len(chart.points([many], WORK)) <= chart.MOST
+
+
 # The commands.
 
 
@@ -317,6 +335,7 @@ def test_a_meter_that_is_named_and_absent_is_not_replaced(live: Path) -> None:
     (["--seconds", "3", "--", "true"], "are for --operation"), (["--"], "either"),
     (["--seed", "-1", "--", "true"], "invalid"), (["--", "no-such-command"], "there is no command"),
     (["--meter", "lemon", "--", "true"], "invalid choice"),
+    (["--chart", "results.jsonl", "--", "true"], "ends in .svg"),
     (["--operation", "zzz"], "no operation is like"), (["--operation", "verify"], "are like"),
     (["--operation", "sha-256", "--seconds", "1", "--calls", "1"], "either --seconds or --calls")])
 def test_bad_arguments_are_refused(words: list[str], says: str) -> None:
@@ -329,11 +348,12 @@ def test_a_command_is_measured_from_anywhere(live: Path, tmp_path: Path) -> None
     for name in ("json", "profile", "statistics", "lab", "argparse"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('not this one')\n")
     file = tmp_path / "kept.jsonl"
-    said = command("measure", "--at", live, "--results", file, "--", "sh", "-c", "sleep 1; pwd",
-                   cwd=tmp_path)
+    said = command("measure", "--at", live, "--results", file, "--chart", "drawn.svg", "--", "sh",
+                   "-c", "sleep 1; pwd", cwd=tmp_path)
     assert said.returncode == 0, said
     run, (turn,), _ = results.read(file)
     assert str(tmp_path) in said.stdout.splitlines()
+    assert (tmp_path / "drawn.svg").read_text().startswith("<svg")
     assert "measured with rapl: package-0" in said.stdout
     assert run.operation == "sh -c 'sleep 1; pwd'" and run.unit == "J a run"
     assert turn.joules == pytest.approx(20 * turn.seconds, abs=8)
