@@ -692,11 +692,17 @@ def test_ctrl_c_keeps_what_is_there_and_the_same_command_goes_on(
 
 
 def test_a_long_acquisition_is_stopped_by_command(desk: Sandwich) -> None:
-    """As `lab/measure` uses the meter: it starts at once, and ends when it is told."""
+    """As a command uses the meter that measures something else than the board: it starts at once,
+    and ends when it is told. More comes than the line keeps."""
+    desk.shield.samples = lambda: ["5017-06"] * 20_000
     shield = powershield.PowerShield(console.Line(desk.shield.path, "meter"))
     shield.take_control()
     shield.set_up(hertz=10, seconds=0)
     shield.arm("sw")
-    assert shield.stop().joules == 100 * Fraction(7688, 10**6)
+    until = time.monotonic() + 60
+    while len(shield.heard) < 20_001 and time.monotonic() < until:
+        shield.listen()
+    seen = shield.stop()
+    assert seen.joules == 20_000 * Fraction(5017, 10**6) and seen.seconds == 2000
     assert "acqtime inf" in desk.shield.commands
     shield.line.close()

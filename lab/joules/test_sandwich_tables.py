@@ -97,6 +97,7 @@ def without(first: int, last: int = 0) -> Change:
     (replaced(LAST, "7700-06", "nan"), VERIFY, '"nan" is no sample'),
     (without(LAST + 1, LAST + 4), VERIFY, "it breaks off after 100 samples"),
     (without(LAST + 4), VERIFY, "it breaks off after 100 samples"),
+    (without(LAST + 1), VERIFY, "it breaks off after 100 samples"),
     (without(LAST + 2), VERIFY, "its summary lacks the time or the number of samples"),
     (replaced(LAST + 2, "10000-03", "0"), VERIFY, "its time is 0 s"),
     (without(FIRST - 1), VERIFY, "it has no TimeStamp: no trigger came"),
