@@ -545,6 +545,20 @@ def test_a_meter_that_babbles_without_end_is_given_up(
     assert part.stat().st_size < log.MOST + 1000
 
 
+def test_an_answer_that_is_late_is_none_to_the_next_command(
+        desk: Sandwich, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(powershield, "ANSWER", 0.1)
+    shield = powershield.PowerShield(console.Line(desk.shield.path, "meter"))
+    desk.shield.say(b"PowerShield > ack htc\n")
+    until = time.monotonic() + 10
+    while not select.select([shield.line.file], [], [], 0.1)[0] and time.monotonic() < until:
+        pass
+    desk.shield.faults.append("silent")
+    with pytest.raises(console.Trouble, match='no answer to "htc"'):
+        shield.ask("htc", tries=1)
+    shield.line.close()
+
+
 def test_silence_is_said_and_ends(desk: Sandwich, capsys: pytest.CaptureFixture[str],
                                   monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(powershield, "ANSWER", 0.05)
