@@ -111,6 +111,8 @@ def without(first: int, last: int = 0) -> Change:
      "the board gives no counts, not Verify"),
     (lambda lines: lines.insert(at("*** Verify", 1), lines[at("*** Verify", 1)]), VERIFY,
      "the board says Verify twice"),
+    (lambda lines: lines.insert(at("*** Verify", 1), lines[at("*** Sign", 1)]), VERIFY,
+     "the board gives Sign, Verify, not Verify"),
     (without(at("note: measured v")), VERIFY, "has no end, as another begins: left out"),
     (without(VERIFY), at("note: measured v") - 1, "ends, and has not begun: left out"),
 ])
