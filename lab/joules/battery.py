@@ -49,8 +49,8 @@ class Gauge:
         self.statuses = set()
         self.joules = self.jump = 0.0
         self.last = self.look()
-        self.step = math.gcd(self.last, *(sysfs.number(self.folder / f"{self.form}_{name}") or 0
-                                          for name in CAPACITIES))
+        capacities = (sysfs.number(self.folder / f"{self.form}_{name}") for name in CAPACITIES)
+        self.step = math.gcd(self.step, self.last, *(capacity or 0 for capacity in capacities))
 
     def read(self) -> None:
         before = self.volts
@@ -69,8 +69,8 @@ class Gauge:
 
     @property
     def uncertainty(self) -> float:
-        """Joules: each end is off by up to one step; a gauge that is renewed seldom shows more steps
-        at once, and is so much behind."""
+        """Joules: each end is off by up to one step; a gauge that is renewed seldom shows more
+        steps at once, and is so much behind."""
         return max(self.step * self.unit(self.volts), self.jump)
 
 

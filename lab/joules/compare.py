@@ -51,7 +51,9 @@ def main() -> None:
     options = parser.parse_args()
     chosen = uncertainty.seed() if options.seed is None else options.seed
     try:
-        (a, ours, _), (b, theirs, _) = (results.read(file) for file in (options.a, options.b))
+        (a, ours, one), (b, theirs, other) = map(results.read, (options.a, options.b))
+        if one or other:
+            raise Unreadable("these are times of lab/profile; runs of lab/measure can be compared")
         if apart := results.differences(a, b):
             raise Unreadable("A and B are not alike, so nothing follows from comparing them:\n  "
                              + "\n  ".join(apart))

@@ -21,6 +21,7 @@ from lab.joules.uncertainty import Interval, Value
 
 MARGIN = 1.5  # of the time that is advised: the spread is itself not known exactly
 LONGEST = 14 * 24 * 60  # minutes; nobody measures for longer
+LOOKS = 60.0  # seconds between two looks at the meter in an idle time
 PAIRS = 8  # with 6, the interval of 95 % holds the mean in 90 of 100 cases
 
 
@@ -78,7 +79,10 @@ class Measurement:
         return next((turn.seconds for turn in reversed(self.turns) if turn.turn == WORK), 0.0)
 
     def idle(self, pair: int) -> int:
-        self.clock.sleep(self.usual())
+        """A meter that fails ends it early; stop() says why."""
+        end = self.clock.now() + self.usual()
+        while not self.meter.failed and (left := end - self.clock.now()) > 0:
+            self.clock.sleep(min(left, LOOKS))
         return 0
 
     def turn(self, pair: int, turn: str, work: Work) -> None:
@@ -191,8 +195,8 @@ def verdict(turns: Sequence[Turn], seed: int) -> list[str]:
     net = uncertainty.interval([net_of(*pair) for pair in pairs], seed)
     minutes = sum(turn.seconds for pair in pairs for turn in pair) / 60
     if not net.known:
-        return [f"{plural(len(pairs), 'pair')} cannot tell how far they spread: --repeat {PAIRS} or "
-                "more."]
+        return [f"{plural(len(pairs), 'pair')} cannot tell how far they spread: "
+                f"--repeat {PAIRS} or more."]
     if net.high < 0:
         return ["The work took less than idleness: something else ran in the idle turns."]
     if not net.holds_zero:

@@ -43,11 +43,11 @@ class Energy:
 
     joules: float
     seconds: float
-    uncertainty: float  # joules: the reading is at most so far off, by the meter's own steps and gaps
+    uncertainty: float  # joules: it is at most so far off, by the meter's own steps and gaps
     samples: int  # readings that it stands on
     notes: tuple[str, ...] = ()  # what a person must know: gaps, dropped readings, a second opinion
     parts: tuple[tuple[str, float], ...] = ()  # joules by domain, battery …; they need not add up
-    readings: tuple[tuple[float, float], ...] = ()  # (seconds since the start, watts), if it has them
+    readings: tuple[tuple[float, float], ...] = ()  # seconds since the start, watts
 
     @property
     def watts(self) -> float:
@@ -99,6 +99,11 @@ class Meter(ABC):
         if self._failed is not None:
             raise self._failed
         return self.end()
+
+    @property
+    def failed(self) -> bool:
+        """Nothing more can come of this measurement."""
+        return self._failed is not None
 
     def close(self) -> None:
         """May be called at any time, and twice."""

@@ -7,6 +7,7 @@ SPDX-License-Identifier: MIT
 
 from __future__ import annotations
 
+import platform
 import re
 import subprocess
 from dataclasses import dataclass
@@ -51,6 +52,8 @@ def like(wanted: str) -> list[str]:
 
 def chosen(wanted: str) -> Operation:
     """By its name, or by words that only one has. Raises ValueError."""
+    if platform.machine() != "x86_64":
+        raise ValueError(f"the lab's operations are built for amd64; this is {platform.machine()}")
     found = [wanted] if wanted in operations() else like(wanted)
     if len(found) != 1:
         some = ", ".join(found[:SHOWN]) + (" …" if len(found) > SHOWN else "")

@@ -5,6 +5,7 @@ They prove parsing and arithmetic; they measure nothing. SPDX-License-Identifier
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import json
 import socket
@@ -12,7 +13,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,26 @@ class Counter:
         self.at += self.watts * (time - self.time) * 1e6
         self.time = time
         write(self.folder / "energy_uj", round(self.at) % self.span)
+
+
+@contextlib.contextmanager
+def moving(sys: Path, watts: float) -> Iterator[Path]:
+    """A tree of files whose counter moves with the real time."""
+    counter = Counter(sys, "intel-rapl:0", "package-0", watts)
+    file, over, began = counter.folder / "energy_uj", threading.Event(), time.monotonic()
+
+    def move() -> None:
+        while not over.wait(0.002):
+            write(file.with_name("next"), round((time.monotonic() - began) * watts * 1e6))
+            file.with_name("next").replace(file)
+
+    thread = threading.Thread(target=move)
+    thread.start()
+    try:
+        yield sys
+    finally:
+        over.set()
+        thread.join()
 
 
 class Cell:

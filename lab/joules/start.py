@@ -5,7 +5,7 @@ SPDX-License-Identifier: MIT
 
 import sys
 
-# Nothing comes from where the user is, nor from this folder, whose files have names such as profile.
+# Nothing comes from where the user is, nor from this folder: Python has a `profile`, too.
 sys.path[0] = __file__.rpartition("/lab/joules/")[0]
 
 LEAST = (3, 11)
@@ -25,7 +25,14 @@ def main() -> None:
             not os.path.exists(os.path.join(sys.path[0], *module.split(".")) + ".py"):
         sys.exit(f"lab/{name}: the lab has no such command")
     try:
-        importlib.import_module(module).main()
+        try:
+            importlib.import_module(module).main()
+        finally:
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        sys.exit(130)  # as shells have it
+    except BrokenPipeError:  # whoever read the output has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except ModuleNotFoundError as missing:
         sys.exit(f"lab/{name}: the Python package {missing.name} is missing. "
                  "`make setup` installs all that the lab uses.")

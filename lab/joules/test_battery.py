@@ -125,6 +125,28 @@ def test_one_that_is_unknown_all_the_time_counts_and_is_named(tmp_path: Path) ->
     assert energy.notes == ("BAT1 was unknown all the time; it counts, too",)
 
 
+def test_a_gauge_that_does_not_move_is_as_uncertain_as_a_step(tmp_path: Path) -> None:
+    """10 mWh. All that it shows are multiples of that."""
+    energy = measured(tmp_path, 600, Cell(tmp_path, "BAT0", 23_470_000))
+    assert energy.joules == 0
+    assert energy.uncertainty == pytest.approx(36)
+
+
+def test_what_a_gauge_has_shown_once_is_remembered(tmp_path: Path) -> None:
+    """Of 24 and 60 Wh alone, it might have steps of 12 Wh."""
+    clock, meter = opened(tmp_path, cell := Cell(tmp_path, "BAT0", 24_000_000, watts=16))
+    meter.start()
+    clock.sleep(600)
+    assert meter.stop().uncertainty >= 36
+    cell.watts, cell.now = 0, 24_000_000
+    meter.start()
+    clock.sleep(5)
+    meter.stop()
+    meter.start()
+    clock.sleep(600)
+    assert meter.stop().uncertainty == pytest.approx(36)
+
+
 def test_a_gauge_that_looks_seldom_is_as_uncertain_as_it_is_behind(tmp_path: Path) -> None:
     """Each 30 s at 20 W: it shows 600 J at once, though its steps are of 36 J."""
     energy = measured(tmp_path, 600, Cell(tmp_path, "BAT0", 3e7, watts=20, period=30))

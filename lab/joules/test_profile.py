@@ -20,7 +20,7 @@ from lab.joules import profile, results
 from lab.joules.measuring import Failed
 from lab.joules.profile import OPERATIONS, Operation, program, report
 from lab.joules.results import IDLE, WORK, Run, Times, Turn
-from lab.joules.standins import wait_for
+from lab.joules.standins import moving, wait_for
 from sim.targets import ROOT
 
 RUN = Run("all", "J of all, net", "rapl: package-0", "here", "none", {}, 7, "2020-01-01")
@@ -157,6 +157,22 @@ def test_the_command_prints_every_operation(tmp_path: Path) -> None:
     run, turns, kept = results.read(file)
     assert [one.operation for one in kept] == list(OPERATIONS) and turns == []
     assert run.meter == "none"
+
+
+def test_with_a_meter_each_operation_has_its_idle_time(tmp_path: Path) -> None:
+    """In turns. The counter moves by 20 W whatever is done, so the net is small."""
+    file = tmp_path / "kept.jsonl"
+    with moving(tmp_path / "sys", 20.0) as sys:
+        said = command("--operations", "tcp-send,sha256", "--calls", 5000, "--results", file,
+                       "--meter", "rapl", "--at", sys)
+    assert said.returncode == 0, said
+    run, kept, every = results.read(file)
+    assert [(turn.pair, turn.turn) for turn in kept] == [(0, WORK), (0, IDLE), (1, IDLE), (1, WORK)]
+    assert [one.operation for one in every] == ["tcp-send", "sha256"]
+    for turn, one in ((kept[0], every[0]), (kept[3], every[1])):
+        assert turn.calls == 5000 and turn.seconds * 1e9 >= one.clock
+    assert "Joules are measured with rapl: package-0: work " in said.stdout
+    assert re.search(r"^tcp-send +5,000 .*[ mµn]J +-?\d\S* [mµn]?J$", said.stdout, re.M)
 
 
 def test_ctrl_c_keeps_the_operations_that_are_done(tmp_path: Path) -> None:

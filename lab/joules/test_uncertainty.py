@@ -11,7 +11,14 @@ import statistics
 
 import pytest
 
-from lab.joules.uncertainty import Value, by_meter, interval, mad, without_outliers
+from lab.joules.uncertainty import (
+    Value,
+    by_meter,
+    interval,
+    mad,
+    variance_of_mean,
+    without_outliers,
+)
 
 
 def plain(values: list[float]) -> list[Value]:
@@ -96,3 +103,14 @@ def test_a_difference_is_of_the_means() -> None:
     found = interval(plain([10.0, 11.0, 10.5, 10.2]), 3, plain([4.0, 4.1, 4.2, 4.3, 4.0]))
     assert found.mean == pytest.approx(10.425 - 4.12)
     assert found.low > 5 and found.high < 8
+
+
+def test_values_that_reach_far_up_may_have_a_mean_far_up() -> None:
+    """The mean of eight such values is more often too small than too large."""
+    found = interval(plain([0.1, 0.2, 0.3, 0.5, 0.8, 1.3, 2.1, 3.4]), 1)
+    assert not found.dropped and found.high - found.mean > 1.5 * (found.mean - found.low)
+
+
+def test_the_variance_of_a_mean_is_that_of_the_values_by_their_number() -> None:
+    values = [3.0, 4.5, 4.0, 7.5, 2.0]
+    assert variance_of_mean(values) == pytest.approx(statistics.variance(values) / 5)
