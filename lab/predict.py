@@ -189,11 +189,10 @@ def picture(known: list[Prediction]) -> str:
     lines = [f'<text x="{LEFT}" y="{TOP - 16}" font-weight="bold">How far predictions are off: '
              'each step on each machine</text>']
     for mark in shown:
-        x = LEFT + (mark - shown[0]) * scale
+        x, label = LEFT + (mark - shown[0]) * scale, f"{mark:+d} %" if mark else "0"
         lines += [f'<line x1="{x:.1f}" y1="{TOP - 4}" x2="{x:.1f}" y2="{base}" stroke="{GREY}" '
-                  f'stroke-opacity="{0.8 if mark == 0 else 0.25}"/>',
-                  f'<text x="{x:.1f}" y="{base + 16}" text-anchor="middle">{f"{mark:+d}" if mark else 0} %'
-                  '</text>']
+                  f'stroke-opacity="{0.25 if mark else 0.8}"/>',
+                  f'<text x="{x:.1f}" y="{base + 16}" text-anchor="middle">{label}</text>']
     for number, (way, most) in enumerate(worst(known).items()):
         y, colour = TOP + number * ROW_HEIGHT + 8, OURS if way in MUST else FIRST
         lines.append(f'<text x="{LEFT - 8}" y="{y + 4}" text-anchor="end">{WAYS[way]}</text>')
