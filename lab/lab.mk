@@ -1,9 +1,9 @@
 # The lab's targets; lab/README.md is its page.   SPDX-License-Identifier: MIT
 LAB := lab lab-sources lab-counts lab-short lab-table lab-answer lab-fits lab-energy lab-wire \
-       lab-sent lab-studies lab-formats
+       lab-sent lab-studies lab-formats lab-trial
 
 lab: lab-counts lab-wire lab-energy ##! what a verified message costs: all counts and tables
-	@$(MAKE) --no-print-directory -s lab-table lab-formats lab-studies lab-answer lab-fits
+	@$(MAKE) --no-print-directory -s lab-table lab-formats lab-studies lab-trial lab-answer lab-fits
 
 lab-sources: ## fetch the code of the lab's schemes
 	@$(PYTHON) -m lab.sources
@@ -34,6 +34,9 @@ lab-sent: ## the counts of lab-wire, as they are kept
 
 lab-studies: ## what an older study asked of a laptop, answered by counts
 	@$(PYTHON) -m lab.studies
+
+lab-trial: ## the counts beside those of an earlier trial
+	@$(PYTHON) -m lab.trial
 
 lab-formats: ## which format is cheapest on which machine
 	@$(PYTHON) -m lab.formats

@@ -16,7 +16,7 @@ from sim.targets import ROOT
 
 PAGE = "lab/README.md"
 TARGETS = ["lab-answer", "lab-fits", "lab-table", "lab-sent", "lab-energy", "lab-studies",
-           "lab-formats"]
+           "lab-formats", "lab-trial"]
 DRAWN_BY = ("answer", "published")
 
 
