@@ -1,6 +1,6 @@
 /* The library's own formats, by dumpulse.h: the agent reads heartbeats and makes reports. There is
  * none for lists.   SPDX-License-Identifier: MIT */
-#include "../../dumpulse.h"
+#include "dumpulse.h"
 
 /* A bit of the last byte is wrong: the checksum must notice. */
 #define DAMAGE(wire, length) (void)((wire)[(length)-1] ^= 1)
