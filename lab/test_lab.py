@@ -57,18 +57,16 @@ def test_a_scheme_of_which_part_is_elsewhere_says_why() -> None:
 
 
 @pytest.mark.parametrize("target", targets.MACHINES)
-def test_a_loop_of_known_length_is_counted_exactly(target: str, tmp_path: Path) -> None:
-    """The same loop of 1,000 and of 2,000 rounds differs by 1,000 times what a round takes."""
+def test_instructions_of_a_known_number_are_counted_exactly(target: str, tmp_path: Path) -> None:
+    """Each takes one cycle on AVR. No compiler can change them."""
     cost = {}
     machine = targets.MACHINES[target]
-    for rounds in (1000, 2000):
+    for number in (1000, 2000):
         first, second = machine.runs(image_of(
-            tmp_path / "loop.c", machine,
-            f'for (unsigned i = 0; i < {rounds}; i++) __asm__ volatile("nop");'))
+            tmp_path / "nops.c", machine, f'__asm__ volatile(".rept {number}\\nnop\\n.endr");'))
         assert first == second
-        cost[rounds] = first.cost
-    per_round = {"amd64": 3, "Cortex-M4": 3, "Cortex-M0+": 4, "ATmega328P": 5}[target]
-    assert abs(cost[2000] - cost[1000] - 1000 * per_round) <= 2
+        cost[number] = first.cost
+    assert cost[2000] - cost[1000] == 1000
 
 
 def test_a_step_that_does_not_do_its_work_ends_the_program(tmp_path: Path) -> None:
@@ -113,7 +111,8 @@ def test_a_moved_figure_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert changed.read_text() != text
     monkeypatch.setattr(counts, "FILE", changed)
     monkeypatch.setattr(sys, "argv", ["counts", "--only", "CRC-16", "--target", "Cortex-M0+"])
-    says = rf"make 4 bytes, Cortex-M0\+: flash was {count.flash + 1} and is {count.flash}"
+    monkeypatch.setattr(counts, "strangers", dict)  # with every compiler something has moved
+    says = rf"make 4 bytes, Cortex-M0\+: flash was {count.flash + 1} and is \d+"
     with pytest.raises(SystemExit, match=rf"CRC-16 \(ours\), {says}"):
         counts.main()
 

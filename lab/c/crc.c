@@ -71,10 +71,11 @@ static uint32_t add_byte(uint32_t crc, uint8_t byte)
 }
 #else
 /* The entry of a byte is the XOR of the entries of its bits, as a CRC is linear. */
+#define BIT(n, bit, entry) ((n) / (bit) % 2 ? (entry) : 0U)
 #define ENTRY(n)                                                                                   \
-    (((n)&1 ? 0x77073096U : 0U) ^ ((n)&2 ? 0xEE0E612CU : 0U) ^ ((n)&4 ? 0x076DC419U : 0U) ^        \
-     ((n)&8 ? 0x0EDB8832U : 0U) ^ ((n)&16 ? 0x1DB71064U : 0U) ^ ((n)&32 ? 0x3B6E20C8U : 0U) ^      \
-     ((n)&64 ? 0x76DC4190U : 0U) ^ ((n)&128 ? 0xEDB88320U : 0U))
+    (BIT(n, 1, 0x77073096U) ^ BIT(n, 2, 0xEE0E612CU) ^ BIT(n, 4, 0x076DC419U) ^                    \
+     BIT(n, 8, 0x0EDB8832U) ^ BIT(n, 16, 0x1DB71064U) ^ BIT(n, 32, 0x3B6E20C8U) ^                  \
+     BIT(n, 64, 0x76DC4190U) ^ BIT(n, 128, 0xEDB88320U))
 #define ENTRIES4(n) ENTRY(n), ENTRY((n) + 1), ENTRY((n) + 2), ENTRY((n) + 3)
 #define ENTRIES16(n) ENTRIES4(n), ENTRIES4((n) + 4), ENTRIES4((n) + 8), ENTRIES4((n) + 12)
 #define ENTRIES64(n) ENTRIES16(n), ENTRIES16((n) + 16), ENTRIES16((n) + 32), ENTRIES16((n) + 48)
