@@ -3,7 +3,7 @@
 #include "dumpulse.h"
 
 /* A bit of the last byte is wrong: the checksum must notice. */
-#define DAMAGE(wire, length) (void)((wire)[(length)-1] ^= 1)
+#define DAMAGE(wire, length) (void)(((wire) + (length))[-1] ^= 1)
 /* The agent's state is the report. */
 #define READY_report(wire, in) record_all((dumpulse *)(wire), in)
 
