@@ -397,7 +397,7 @@ mutants-sample: ## a few of each, the same every time: a minute
 explore: ## Hypothesis with many new examples; minutes
 	@HYPOTHESIS_PROFILE=explore $(PYTEST) test_dumpulse.py
 
-clean: ##! remove what was made, but for packages and compilers
+clean: ##! remove what was built; packages and compilers stay
 	@[ ! -d build ] || find build -mindepth 1 -maxdepth 1 ! -name venv ! -name toolchains \
 	    -exec rm -rf {} +
 

@@ -1249,19 +1249,19 @@ class History:
         self.now: Optional[int] = None  # what it said at the last report,
         self.at_ms = 0  # and when that came
 
-    def ages(self, known: Clock) -> list[Optional[int]]:
+    def ages(self, agent_clock: Clock) -> list[Optional[int]]:
         """The ages at the clock's last report, in ms."""
-        tick_ms, now = known.settings.tick_ms, known.now
-        asked_ms, received_ms = int(known.asked * 1000), int(known.received * 1000)
-        basis = f"{known.source} {known.settings.now_from} {tick_ms}"
+        tick_ms, now = agent_clock.settings.tick_ms, agent_clock.now
+        asked_ms, received_ms = int(agent_clock.asked * 1000), int(agent_clock.received * 1000)
+        basis = f"{agent_clock.source} {agent_clock.settings.now_from} {tick_ms}"
         if basis != self.basis:
             self.now, self.entries = None, {number: old._replace(age_ms=None)
                                             for number, old in self.entries.items()}
-        if self._restarted(known, received_ms):
+        if self._restarted(agent_clock, received_ms):
             self.entries = {}
         close = max(SKEW * tick_ms, JUMP_MS)  # clocks may differ by this much
         ages: list[Optional[int]] = []
-        for number, entry in enumerate(known.entries):
+        for number, entry in enumerate(agent_clock.entries):
             age_ms = None if entry.never or now is None else age(now, entry.timestamp) * tick_ms
             old = self.entries.pop(number, None)
             if old is None or old.entry != entry:
@@ -1278,17 +1278,17 @@ class History:
         self.basis, self.now, self.at_ms = basis, now, received_ms
         return ages
 
-    def _restarted(self, known: Clock, received_ms: int) -> bool:
+    def _restarted(self, agent_clock: Clock, received_ms: int) -> bool:
         """Whether the agent has restarted with an empty table. Then an entry that looks unchanged
         is a new one. Sender 0 proves nothing, because its entry may be four zero bytes."""
-        if any(known.entries[number].never and old.entry.sender
+        if any(agent_clock.entries[number].never and old.entry.sender
                for number, old in self.entries.items()):
             return True
-        if self.now is None or known.now is None:
+        if self.now is None or agent_clock.now is None:
             return False
-        passed_ms, tick_ms = received_ms - self.at_ms, known.settings.tick_ms
-        return jump(self.now, known.now, passed_ms, tick_ms) != 0 \
-            and known.now <= passed_ms // tick_ms + 2
+        passed_ms, tick_ms = received_ms - self.at_ms, agent_clock.settings.tick_ms
+        return jump(self.now, agent_clock.now, passed_ms, tick_ms) != 0 \
+            and agent_clock.now <= passed_ms // tick_ms + 2
 
 
 # ---------------------------------------------------------------- what a report means
@@ -1343,12 +1343,12 @@ class Reading(NamedTuple):
                 "age_at_least": self.at_least, **heard}
 
 
-def interpret(known: Clock, history: History) -> list[Reading]:
+def interpret(agent_clock: Clock, history: History) -> list[Reading]:
     """All 64 variables of the clock's last report."""
-    longest = (WRAP - SKEW) * known.settings.tick_ms
+    longest = (WRAP - SKEW) * agent_clock.settings.tick_ms
     readings = []
     for variable, entry, age_ms in zip(
-            known.settings.variables, known.entries, history.ages(known)):
+            agent_clock.settings.variables, agent_clock.entries, history.ages(agent_clock)):
         state = NEVER if entry.never else UNKNOWN
         if age_ms is not None:
             state = DEAD if age_ms > variable.crit_ms else LATE if age_ms > variable.warn_ms else OK
@@ -1406,16 +1406,16 @@ def run_get(options: argparse.Namespace) -> int:
     settings = make_settings(options)
     wanted = parse_wanted(options, settings)
     agent = Agent(options.address, options.accept_bad_sum)
-    known = find_clock(agent, settings, options.timeout / 1000)
-    shown = worth_showing(interpret(known, History()), wanted)
+    agent_clock = find_clock(agent, settings, options.timeout / 1000)
+    shown = worth_showing(interpret(agent_clock, History()), wanted)
     if options.json:
         print(json.dumps({"agent": agent.name, "tick": settings.tick_ms / 1000,
-                          "now": known.now, **known.for_json(agent.bad_sum),
+                          "now": agent_clock.now, **agent_clock.for_json(agent.bad_sum),
                           "variables": [reading.for_json() for reading in shown]}))
         return 0
-    heard = sum(not entry.never for entry in known.entries)
+    heard = sum(not entry.never for entry in agent_clock.entries)
     print(f"{agent.name}: {agent.bad_sum or 'report verified'}, "
-          f"{heard} of {VARIABLES} variables heard, {known}")
+          f"{heard} of {VARIABLES} variables heard, {agent_clock}")
     if shown:
         print(f"{'variable':27} value  sender  last heard")
     for reading in shown:
@@ -1486,8 +1486,8 @@ def check(options: argparse.Namespace) -> tuple[int, str, list[Reading], Keys]:
         if not any(variable.expected for variable in settings.variables):
             raise BadUsage("nothing is expected: name variables with --expect or in --names FILE")
         agent = Agent(options.address or options.plugin_host, options.accept_bad_sum)
-        known = find_clock(agent, settings, options.timeout / 1000)
-        readings, trouble = interpret_with_memory(options.memory, agent.name, known, end)
+        agent_clock = find_clock(agent, settings, options.timeout / 1000)
+        readings, trouble = interpret_with_memory(options.memory, agent.name, agent_clock, end)
     except BadUsage as error:
         return 3, str(error), [], {}
     except Error as error:
@@ -1499,12 +1499,12 @@ def check(options: argparse.Namespace) -> tuple[int, str, list[Reading], Keys]:
     if not notes:
         notes.append(f"{len(expected)} alive at {agent.name}")
     unknown = any(reading.state == UNKNOWN for reading in expected)
-    if unknown or known.source == "seen" or (status and known.doubtful):
-        notes.append(str(known))
-    if (known.wrong_tick or trouble) and status == 0:
+    if unknown or agent_clock.source == "seen" or (status and agent_clock.doubtful):
+        notes.append(str(agent_clock))
+    if (agent_clock.wrong_tick or trouble) and status == 0:
         status = 3
     notes += filter(None, (agent.bad_sum, trouble))
-    return status, "; ".join(notes), expected, known.for_json(agent.bad_sum)
+    return status, "; ".join(notes), expected, agent_clock.for_json(agent.bad_sum)
 
 
 def print_check(as_json: bool, status: int, text: str, expected: Sequence[Reading],
@@ -1548,14 +1548,14 @@ def why(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error)
 
 
-def interpret_with_memory(path: Optional[str], name: str, known: Clock,
+def interpret_with_memory(path: Optional[str], name: str, agent_clock: Clock,
                           end: float) -> tuple[list[Reading], str]:
     """What the clock's last report means after the ones before; and what went wrong with the file
     if it cannot be written. BadUsage: the file is not a memory of this agent, and stays as it is.
     """
     if path is None:
-        return interpret(known, History()), ""
-    trouble, received_ms = "", int(known.received * 1000)
+        return interpret(agent_clock, History()), ""
+    trouble, received_ms = "", int(agent_clock.received * 1000)
     with contextlib.ExitStack() as stack:
         try:  # The lock is another file, because the memory is replaced while others wait.
             if termios is None:
@@ -1569,7 +1569,7 @@ def interpret_with_memory(path: Optional[str], name: str, known: Clock,
             trouble = why(error)
         history = load_history(path, name, received_ms)
         late = history.at_ms > received_ms  # a later check has written meanwhile
-        readings = interpret(known, history)
+        readings = interpret(agent_clock, history)
         if not trouble and not late:
             try:
                 save_history(path, name, history)
@@ -1833,7 +1833,7 @@ class Terminal:
         self._restore()
 
     def _end(self, number: int, _: object) -> None:
-        """Only the first signal counts: a second one must not interrupt close(), nor the exit."""
+        """Only the first signal counts. Another one must interrupt neither close() nor the exit."""
         if not self._ending:
             self._ending = True
             signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, *ENDING))
@@ -2039,7 +2039,7 @@ def run_simulate(options: argparse.Namespace) -> int:
 
 def beat_all(agent: Agent, nodes: Sequence[Node], chance: random.Random, begun: float,
              duration: float) -> None:
-    """Lets the nodes beat for so many seconds."""
+    """Lets the nodes send heartbeats for this many seconds."""
     turns = [(begun + chance.uniform(0, min(1, node.period)), index)
              for index, node in enumerate(nodes)]
     turns.append((begun + duration, len(nodes)))
@@ -2106,7 +2106,7 @@ stands out. ! marks a value that is out of its range.""", AGES),
     "check": Command(run_check, "HOST[:PORT]", "for Nagios, Icinga, cron, scripts", """\
 Print one line: who is not alive, and performance data. These must be alive:
 the variables of --expect, --value and --value-warn, or all in the file of
---names but those with expect = no.""", CHECK_STATUSES + AGES),
+--names, except those with expect = no.""", CHECK_STATUSES + AGES),
     "simulate": Command(run_simulate, "HOST[:PORT]", "nodes that beat, die or are late", """\
 Send heartbeats of several nodes until Ctrl-C: of the variables in the file of
 --names, or of 1 to 8. The sender is the variable plus 10."""),
@@ -2180,11 +2180,11 @@ OPTIONS = [
            more={"action": "append", "dest": "value_ranges"}),
     Option(("check",), "--value-warn", "VARIABLES:LOW..HIGH", "warn of values outside this range",
            more={"action": "append", "dest": "value_warn_ranges"}),
-    Option(JUDGES, "-w --warn", "TIME", "late after so much silence (5s)", parse_duration),
-    Option(JUDGES, "-c --crit", "TIME", "dead after so much silence (30s)", parse_duration),
+    Option(JUDGES, "-w --warn", "TIME", "late after this much silence (5s)", parse_duration),
+    Option(JUDGES, "-c --crit", "TIME", "dead after this much silence (30s)", parse_duration),
     Option(("watch",), "--interval", "TIME", "from one request to the next (1s)", parse_duration,
            {"default": 1_000}),
-    Option(("watch",), "--count", "N", "end after so many reports or failures",
+    Option(("watch",), "--count", "N", "end after this many reports or failures",
            partial(parse_number, low=1, high=10**8)),
     Option(("simulate",), "--nodes", "N", "how many nodes (all of --names, or 8)",
            partial(parse_number, low=1, high=VARIABLES - 1)),

@@ -242,7 +242,8 @@ static bool measure(size_t stream, uint64_t count, struct times *times, struct t
 static int print_help(void)
 {
     (void)printf("usage: loopbench [--json] [PACKETS]\n\n"
-                 "Times dumpulse_process_packet in a loop, net of the loop, in %u rounds.\n\n"
+                 "Measures the time of dumpulse_process_packet in a loop, in %u rounds.\n"
+                 "The time of an empty loop is subtracted.\n\n"
                  "  PACKETS   of each stream, %u to 10^15; default %u, which takes\n"
                  "            about a second; of the reports, one for each %u of them\n"
                  "  --json    print one line of JSON instead of a table\n"

@@ -78,7 +78,7 @@ static bool set_bind(const char *text)
     struct endpoint *endpoint = &network.binds[network.bind_count];
 
     if (network.bind_count == MAX_BINDS)
-        return options_wrong("--bind may be given %d times, no more", MAX_BINDS);
+        return options_wrong("--bind may be given %d times at most", MAX_BINDS);
     if (!address_read(text, (size_t)(percent - text), endpoint->address))
         return options_wrong(
             "--bind wants an address in numbers like 192.0.2.1 or :: and not '%.60s'", text);
@@ -88,7 +88,7 @@ static bool set_bind(const char *text)
     for (const struct endpoint *earlier = network.binds; earlier != endpoint; earlier++)
         if (covers(endpoint, earlier) || covers(earlier, endpoint))
             return options_wrong(
-                "--bind %.60s has what another --bind has: :: is all of IPv4 and IPv6, "
+                "--bind %.60s overlaps another --bind: :: is all of IPv4 and IPv6, "
                 "0.0.0.0 all of IPv4; give it alone",
                 text);
     network.bind_count++;
@@ -119,8 +119,7 @@ static const struct option_spec own_options[] = {
      .set = set_allow_heartbeats},
     {"--burst", "N", "reports at once for one source (128)", NULL, NULL, &network.burst, 1,
      1000000},
-    {"--rate", "N", "reports a second for it after these (10)", NULL, NULL, &network.rate, 1,
-     1000000},
+    {"--rate", "N", "reports a second for one source (10)", NULL, NULL, &network.rate, 1, 1000000},
     {"--rate-total", "N", "reports a second for all sources (1000)", NULL, NULL,
      &network.rate_total, 1, 1000000},
     {"--can", "INTERFACE", "be a gateway: serve this CAN interface, too", .set = can_set_interface},
@@ -174,7 +173,7 @@ enum {
                    CMSG_SPACE(sizeof(struct in6_pktinfo))
 };
 
-static size_t udp_count; /* so many of the sockets are for UDP; they come first */
+static size_t udp_count; /* how many sockets are for UDP; they come first */
 
 static struct mmsghdr incoming[BATCH], outgoing[BATCH];
 static struct iovec incoming_bytes[BATCH], outgoing_bytes[BATCH];
@@ -559,7 +558,7 @@ static void say_what_is_served(void)
         log_say("and on %s; %u reports a second", can_describe(), (unsigned)can_rate);
     if (network.senders.count != 0)
         log_say("heartbeats from%s", describe_networks(&network.senders));
-    log_say("reports to%s; for each %u at once and %u a second, in all %u a second%s",
+    log_say("reports to%s; for each %u at once and %u a second, for all %u a second%s",
             describe_networks(&network.readers), (unsigned)network.burst, (unsigned)network.rate,
             (unsigned)network.rate_total, network.allow ? "" : "; --allow CIDR names others");
 }

@@ -36,7 +36,7 @@ bool address_add_network(struct address_networks *networks, const char *option, 
     const char *slash = strchrnul(text, '/');
 
     if (networks->count == ADDRESS_NETWORKS)
-        return options_wrong("%s may be given %d times, no more", option, ADDRESS_NETWORKS);
+        return options_wrong("%s may be given %d times at most", option, ADDRESS_NETWORKS);
     if (!address_read(text, (size_t)(slash - text), network->address))
         return options_wrong("%s wants an address like 192.0.2.0/24 or 2001:db8::/32, not '%.60s'",
                              option, text);

@@ -9,7 +9,7 @@
 
 enum {
     ADDRESS_SIZE = 16,  /* every address is kept as IPv6; IPv4's a.b.c.d is ::ffff:a.b.c.d */
-    ADDRESS_MAPPED = 12 /* bytes in front of an IPv4 address that is kept so */
+    ADDRESS_MAPPED = 12 /* bytes before an IPv4 address in this form */
 };
 
 static const uint8_t address_mapped[ADDRESS_MAPPED] = {[10] = 0xFF, [11] = 0xFF};
@@ -45,7 +45,7 @@ struct address_networks {
 /* Adds a network like 192.0.2.0/24, which is the value of `option`. False: options.wrong says
  * why. */
 bool address_add_network(struct address_networks *networks, const char *option, const char *text);
-/* An IPv4 address is only in IPv4 networks: ::/0 is all of IPv6 and nothing of IPv4. */
+/* An IPv4 address is only in IPv4 networks: ::/0 has all IPv6 addresses, and no IPv4 address. */
 static inline bool address_is_in(const struct address_networks *networks,
                                  const uint8_t address[ADDRESS_SIZE])
 {

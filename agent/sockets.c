@@ -20,7 +20,7 @@ uint64_t sockets_capacity = UINT64_MAX;
 static uint32_t drops[SOCKETS_MAX]; /* the kernel's counter of each socket when last read */
 
 /* Reads the kernel's counter of dropped packets, which has 32 bits. SO_RXQ_OVFL would attach the
- * same counter to each packet. To read it here costs nothing for a packet, and also counts drops
+ * same counter to each packet. Reading it here costs nothing for a packet. It also counts drops
  * after which no packet came. */
 static uint32_t drops_of(int descriptor)
 {

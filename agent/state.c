@@ -237,7 +237,7 @@ static const char *reason_text(int reason)
     case EISDIR: return "it is not a regular file";
     case ELOOP: return "it is a symbolic link: name the file itself";
     case EMLINK: return "it is a file of several names: remove it";
-    case EWOULDBLOCK: return "another server uses it: give each its own";
+    case EWOULDBLOCK: return "another server uses it: give each server its own";
     case ENOMSG:
         (void)snprintf(text, sizeof text, "it is somebody else's, and begins with '%.*s'",
                        content.size < 24 ? (int)content.size : 24, (const char *)content.bytes);
@@ -263,7 +263,7 @@ static bool write_new(const uint8_t state[STATE_SIZE])
         return false;
     bool done = read_content(file) && ftruncate(file, 0) == 0;
     if (done) {
-        errno = EIO; /* in case pwrite() writes too few bytes, which is no error */
+        errno = EIO; /* pwrite() may write too few bytes without an error */
         done = pwrite(file, state, STATE_SIZE, 0) == STATE_SIZE && fsync(file) == 0;
     }
     const int reason = errno;
@@ -375,6 +375,6 @@ bool state_load(void)
     if (!state_save() && !is_temporary(failure))
         return false;
     if (failure != 0)
-        log_say("serving all the same; the state is written as soon as that is possible");
+        log_say("serving without it; the state is written as soon as that is possible");
     return true;
 }

@@ -38,7 +38,7 @@ static bool remove_stale_socket(const struct sockaddr_un *address)
     if (lstat(options.stats, &found) != 0)
         return errno == ENOENT || refuse(strerror(errno));
     if (!S_ISSOCK(found.st_mode))
-        return refuse("there is something that is no socket: name another place");
+        return refuse("it is not a socket: give another path");
     const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (probe < 0)
         return refuse(strerror(errno));
@@ -46,7 +46,7 @@ static bool remove_stale_socket(const struct sockaddr_un *address)
     const int reason = errno;
     (void)close(probe);
     if (answered || reason == EAGAIN || reason == EPROTOTYPE)
-        return refuse("another program listens there: give each its own");
+        return refuse("another program listens there: give each its own socket");
     if (reason != ECONNREFUSED)
         return refuse(strerror(reason));
     return unlink(options.stats) == 0 || refuse(strerror(errno));

@@ -40,7 +40,7 @@ Counts = dict[str, int]
 
 
 def on_line(board: Board) -> Callable[[list[bytes]], Counts]:
-    """A run in which packets come at full speed: what serial_board counts."""
+    """Returns a function that sends packets at full speed. It returns what serial_board counts."""
     def run(packets: list[bytes]) -> Counts:
         with Line(board, script=b"".join(packets)) as line:
             line.receive(REPORT_SIZE * packets.count(REQUEST))
@@ -49,7 +49,7 @@ def on_line(board: Board) -> Callable[[list[bytes]], Counts]:
 
 
 def on_bus(board: Board) -> Callable[[list[bytes]], Counts]:
-    """A run in which packets come as frames, 250 us apart: what can_board counts."""
+    """Returns a function that sends packets as frames, one each 250 us. It returns the counts."""
     def run(packets: list[bytes]) -> Counts:
         script = [frame(board.can_id + (REQUEST_AT if packet == REQUEST else 0), packet,
                         board.digits) for packet in packets]
@@ -61,7 +61,7 @@ def on_bus(board: Board) -> Callable[[list[bytes]], Counts]:
 
 
 def cycles(run: Callable[[list[bytes]], Counts]) -> Counts:
-    """What a packet of each kind takes, and the deepest stack in these runs, in bytes."""
+    """Returns what a packet of each kind takes, and the deepest stack in these runs, in bytes."""
     def awake(packets: list[bytes]) -> int:
         counts = run(packets)
         deepest.append(counts["stack"])

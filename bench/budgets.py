@@ -7,6 +7,7 @@ SPDX-License-Identifier: MIT
 from __future__ import annotations
 
 import subprocess
+import textwrap
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
@@ -61,12 +62,12 @@ def load(file: Path = FILE) -> Budgets:
 
 
 def over(measured: Budgets, columns: tuple[str, ...], file: Path,
-         apart: Collection[str] = ()) -> list[str]:
+         not_compared: Collection[str] = ()) -> list[str]:
     """Returns a line for each figure that is over its budget, has none, or was not measured."""
     budgets = load(file)
     lines = []
     for name in budgets | measured:
-        if name in apart:
+        if name in not_compared:
             continue
         for column in columns:
             figure = measured.get(name, {}).get(column)
@@ -142,9 +143,10 @@ def enforce(measured: Budgets, columns: tuple[str, ...], file: Path = FILE,
     made_by: the target of each name, where a name is no target's key."""
     for (name, column), (before, after, why) in parse_reasons(file.read_text()).items():
         if column in columns:
-            print(f"raised: {name}: {column} from {before} to {after}: {why}")
-    apart = strangers(made_by)
-    say_strangers(apart)
-    faults = over(measured, columns, file, apart) + raised(file)
+            print(textwrap.fill(f"raised: {name}: {column} from {before} to {after}: {why}", 96,
+                                subsequent_indent="    ", break_on_hyphens=False))
+    not_compared = strangers(made_by)
+    say_strangers(not_compared)
+    faults = over(measured, columns, file, not_compared) + raised(file)
     if faults:
         raise SystemExit("\n".join(faults))

@@ -76,8 +76,9 @@ def main() -> None:
         print(row.format(target.name, target.by_here, *cells, depth))
         table[target.key] = dict(zip((*cost, "stack"), (*cells, depth), strict=True))
         measured[target.key] = {kind: cost[kind][1] for kind in ("heartbeat", "report")}
-    print("AVR: cycles; others: instructions. Hooks apart. request: like one, but for one byte.\n"
-          "stack: bytes from the caller's down to the lowest that was written.")
+    print("AVR: cycles; others: instructions. The hooks are not counted. request: the packet "
+          "differs from\na request in one byte. stack: bytes, from where the caller's stack ends "
+          "down to the lowest\nthat was written.")
     figures.keep("cost", table)
     budgets.enforce(measured, ("heartbeat", "report"))
 

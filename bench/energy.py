@@ -38,10 +38,10 @@ def main() -> None:
     for name, cells in table.items():
         print(row.format(name, *(cells[kind] for kind in KINDS)))
     figures.keep("energy", table)
-    print(f"µs at {MHZ} MHz. nJ, a model: the fewest cycles at {TYPICAL * NJ:.2f} nJ "
-          "(5.2 mA at 8 MHz and 5 V,\n"
-          f"typical at 25 °C) to the most at {MOST * NJ:.3f} "
-          "(9 mA, the most of any chip), the core alone.")
+    print(f"µs at {MHZ} MHz. nJ: a model of the core alone. The lower figure is the fewest cycles, "
+          f"at\n{TYPICAL * NJ:.2f} nJ each ({TYPICAL} mA at 8 MHz and 5 V, typical at 25 °C). The "
+          f"upper one is the most\ncycles, at {MOST * NJ:.3f} nJ each ({MOST:g} mA, the most that "
+          "any chip takes).")
 
 
 if __name__ == "__main__":

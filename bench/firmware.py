@@ -76,12 +76,12 @@ def main() -> None:
         print(row.format(name, *(measured[name].get(column, "-") for column in columns)))
         if measured[name].get("stack", 0) > measured[name]["bound"]:
             raise SystemExit(f"{name}: its stack was deeper than the bound")
-    print("Bytes; ram is without the stack. bound is the most stack that there can be: that of "
-          "the\ndeepest chain of calls, and of the interrupt that takes most.")
+    print("Bytes; ram is without the stack. bound: the most that the stack can take, which is the "
+          "sum of\nthe deepest chain of calls and of the interrupt that takes most.")
     if columns is COLUMNS:
-        print("stack is the deepest that was seen. heartbeat, junk, report: what 8 bytes cost at\n"
-              "full speed, with interrupts and waking up, in cycles of an AVR or instructions of\n"
-              "the others. The cost of a report ends when its last byte is out.")
+        print("stack: the most that was seen. heartbeat, junk, report: what a packet of 8 bytes "
+              "costs at\nfull speed, with its interrupts and with waking up: in cycles on AVR, in "
+              "instructions on the\nothers. The cost of a report ends when its last byte is out.")
         figures.keep("firmware-size", measured)
     compilers = {target.objdump: target for target in TARGETS.values()}
     made_by = {name: compilers[chip_of(board.image()).objdump] for name, board in BOARDS.items()}

@@ -22,8 +22,8 @@ AGENT, HOOKS = "dumpulse_process_packet", ("dumpulse_get_timestamp", "dumpulse_s
 def run_cases(architecture: str, level: str) -> callgrind.Counts:
     """Compiles the driver and the library at that level, and counts them."""
     words = [COMPILERS[architecture], "-std=c99", *LEVELS[level], f"-I{ROOT}"]
-    with scratch() as place:
-        driver, library, program = (Path(place) / name
+    with scratch() as folder:
+        driver, library, program = (Path(folder) / name
                                     for name in ("driver.o", "library.o", "program"))
         # These options keep each case a function of its own, which calls and does not jump.
         run([*words, "-fno-ipa-icf", "-fno-optimize-sibling-calls", "-c",
@@ -64,11 +64,10 @@ def main() -> None:
     print(f"{'instructions':<18}" + "".join(f"{column:>13}" for column in columns))
     for name in table:
         print(f"{name:<18}" + "".join(f"{table[name][column]:>13}" for column in columns))
-    print("Of dumpulse_process_packet for each kind of packet, and of the inline functions "
-          "with the\n"
-          "return of a function around each. Hooks apart. -Os, -O2: not position-independent, "
-          "as in\n"
-          "make cost; server: -O2 -funroll-loops -fpie, as udpserver but for -flto.")
+    print("Counted are dumpulse_process_packet, for each kind of packet, and the inline functions, "
+          "each\nwith the return of a function around it. The hooks are not counted. -Os and -O2: "
+          "as in make\ncost, so not position-independent. server: -O2 -funroll-loops -fpie, as for "
+          "udpserver, but\nwithout -flto.")
 
 
 if __name__ == "__main__":

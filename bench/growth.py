@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 from bench import cost, figures, instructions
+from bench.charts import COLOURS, Axis, Series, document, panel
 from sim.machine import load
 from sim.model import REQUEST, heartbeat
 from sim.targets import say_strangers, strangers
@@ -21,8 +22,7 @@ PICTURE = Path(__file__).with_name("growth.svg")
 POINTS = (0, 16, 32, 48, 64)
 PACKETS = (0, 250, 500, 750, 1000)
 Curve = list[tuple[int, int]]
-WIDTH, HEIGHT, LEFT, TOP, GAP = 230, 170, 60, 40, 90  # of a panel, and around it, in px
-COLOURS = ("#2f81f7", "#d9822b")  # readable on white and on black
+WIDTH, HEIGHT = 340, 280  # of a panel, in pixels
 
 
 def by_packets() -> dict[str, Curve]:
@@ -54,33 +54,16 @@ def by_senders() -> dict[str, Curve]:
     return {"heartbeat": curve}
 
 
-def panel(left: int, title: str, axis: str, curves: dict[str, Curve]) -> list[str]:
-    most_x = max(x for curve in curves.values() for x, _ in curve)
-    most_y = max(y for curve in curves.values() for _, y in curve)
-    bottom = TOP + HEIGHT
-    lines = [f'<text x="{left}" y="{TOP - 14}">{title}</text>',
-             f'<path d="M{left} {TOP}V{bottom}H{left + WIDTH}" stroke="currentColor" fill="none"/>',
-             f'<text x="{left - 6}" y="{TOP + 5}" text-anchor="end">{most_y}</text>',
-             f'<text x="{left - 6}" y="{bottom}" text-anchor="end">0</text>',
-             f'<text x="{left + WIDTH}" y="{bottom + 18}" text-anchor="end">{most_x} {axis}</text>']
-    for colour, (name, curve) in zip(COLOURS, curves.items(), strict=False):
-        points = [(left + WIDTH * x / most_x, bottom - HEIGHT * y / most_y) for x, y in curve]
-        lines.append('<polyline points="' + " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-                     + f'" stroke="{colour}" stroke-width="2" fill="none"/>')
-        x, y = points[-2]
-        y += 18 if y < TOP + 20 else -8  # below the line if the title is near
-        lines.append(
-            f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="end" fill="{colour}">{name}</text>')
-    return lines
-
-
 def draw(panels: dict[tuple[str, str], dict[str, Curve]]) -> str:
-    size = LEFT + len(panels) * (WIDTH + GAP), TOP + HEIGHT + 30
-    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{size[0]}" height="{size[1]}" '
-             'font-family="sans-serif" font-size="13" fill="#808080" color="#808080">']
+    lines: list[str] = []
     for number, ((title, axis), curves) in enumerate(panels.items()):
-        lines += panel(LEFT + number * (WIDTH + GAP), title, axis, curves)
-    return "\n".join([*lines, "</svg>", ""])
+        highest = max(y for curve in curves.values() for _, y in curve)
+        counts = PACKETS if axis == "heartbeats" else POINTS
+        series = [Series(name, curve, colour, line=True)
+                  for colour, (name, curve) in zip(COLOURS, curves.items(), strict=False)]
+        lines += panel(number * WIDTH, 0, WIDTH, HEIGHT, title, series,
+                       Axis(axis, ticks=counts), Axis(ticks=(0, highest)))
+    return document(HEIGHT, lines, WIDTH * len(panels))
 
 
 def main() -> None:
@@ -90,13 +73,13 @@ def main() -> None:
               ("ATmega328P, cycles", "variables set"): by_variables(),
               ("ATmega328P, cycles", "senders"): by_senders()}
     table: dict[str, dict[str, object]] = {
-        f"{title}: {name}, by {axis}": {str(x): y for x, y in curve}
+        f"{title}: {name}, by number of {axis}": {str(x): y for x, y in curve}
         for (title, axis), curves in panels.items() for name, curve in curves.items()}
     for name, curve in table.items():
         print(f"{name}:\n   " + "".join(f"{f'{x}: {y}':>14}" for x, y in curve.items()))
     figures.keep("growth", table)
-    say_strangers(apart := strangers())
-    if not apart:
+    say_strangers(not_compared := strangers())
+    if not not_compared:
         figures.keep_picture(PICTURE, draw(panels), again=bool(sys.argv[1:]))
 
 

@@ -98,7 +98,7 @@ def once(**environment: str) -> tuple[int, int]:
 def startup() -> None:
     print(noisy.stamp())
     for architecture, program in PROGRAMS.items():
-        counts = serve(built(program), [], queued=False)
+        counts = serve(built(program), [], queued=False, keep_old=False)
         print(f"{architecture}: {counts.total} instructions with no packet, of which "
               f"{counts.main} in main()")
     print(f"published, on amd64: {PUBLISHED[0, 0]}")
@@ -113,35 +113,35 @@ def main() -> None:
     if sys.argv[1:] == ["--startup"]:
         startup()
         return
-    ways = [(architecture, queued) for architecture in PROGRAMS for queued in (False, True)]
+    setups = [(architecture, queued) for architecture in PROGRAMS for queued in (False, True)]
     heads = [f"{architecture} {'queued' if queued else 'one by one'}"
-             for architecture, queued in ways]
+             for architecture, queued in setups]
     for program in PROGRAMS.values():
         built(program)  # here, because two threads must not build it at the same time
     with ThreadPoolExecutor(2) as pool:  # two at a time; measure() keeps the results for later
-        list(pool.map(lambda one: measure(*one), [(*way, *packets) for packets in
+        list(pool.map(lambda one: measure(*one), [(*setup, *packets) for packets in
                       ((0, 1000), (1, 1000), (0, 100), (0, 10), (0, 3), (0, 2), (10, 0), (2, 0))
-                      for way in ways]))
+                      for setup in setups]))
     table: dict[str, dict[str, object]] = {}
     for (reports, heartbeats), total in PUBLISHED.items():
         if reports + heartbeats:
             table[name(reports, heartbeats)] = {"published": total - PUBLISHED[0, 0], **{
-                head: more_than_none(*way, reports, heartbeats)
-                for head, way in zip(heads, ways, strict=True)}}
-    each = {head: another(*way) for head, way in zip(heads, ways, strict=True)}
+                head: more_than_none(*setup, reports, heartbeats)
+                for head, setup in zip(heads, setups, strict=True)}}
+    each = {head: another(*setup) for head, setup in zip(heads, setups, strict=True)}
     table["another heartbeat"] = {"published": 128,
                                   **{head: each[head]["heartbeat"] for head in heads}}
     table["another report"] = {"published": "-", **{head: each[head]["report"] for head in heads}}
     row = "{:<24}{:>10}" + "{:>17}" * 4
-    print(row.format("more than with none", "published", *heads))
+    print(row.format("more than with no packet", "published", *heads))
     for number, (what, cells) in enumerate(table.items()):
         print(row.format(what, *cells.values()))
     extra, bound = once()
     extra_now, bound_now = once(LD_BIND_NOW="1")
-    print(f"Once, for the first heartbeat in a plain recvfrom loop: {extra}, as {bound} function "
-          "is bound\n"
-          f"then; with LD_BIND_NOW=1, {extra_now}, as {bound_now} are. udpserver binds all that "
-          "it uses before.")
+    print(f"In a plain recvfrom loop, the first heartbeat takes {extra} instructions more than the "
+          f"third: the\nloader looks up {bound} function then. With LD_BIND_NOW=1, {bound_now} are "
+          f"looked up then, and it takes {extra_now}\nmore. For udpserver, the loader looks up all "
+          "functions at the start.")
     figures.keep("instructions", table | {"once": {"lazy": extra, "LD_BIND_NOW": extra_now}})
     budgets.enforce(
         {TARGETS[architecture].key: {"udp_heartbeat": each[f"{architecture} queued"]["heartbeat"],

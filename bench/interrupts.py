@@ -64,7 +64,7 @@ def writes(what: str, operands: str, registers: tuple[str, ...]) -> bool:
 
 def leaves_stack_alone(body: list[tuple[int, str, str]], others: set[int]) -> bool:
     """Does a function of an AVR use the stack only to return? It may end with a jump to one of the
-    others, of which that is known."""
+    others. These are known to use it only to return."""
     goals = {stack.goal(operands) for _, _, operands in body} - {None}
     _, last, operands = body[-1]
     ends = last in ("ret", "reti") or last in stack.JUMPS and stack.goal(operands) in others
@@ -75,7 +75,7 @@ def leaves_stack_alone(body: list[tuple[int, str, str]], others: set[int]) -> bo
 
 
 def leave_stack_alone(code: Code) -> set[str]:
-    """All such functions. avr-libc 2.2's memmove jumps to memcpy."""
+    """The functions that use the stack only to return. avr-libc 2.2's memmove jumps to memcpy."""
     found: set[str] = set()
     while more := {name for name, body in code.items() if name not in found
                    and leaves_stack_alone(body, {code[other][0][0] for other in found})}:

@@ -35,7 +35,8 @@ def main() -> None:
     for rows in zip(*(one["streams"] for one in results), strict=True):
         print(f"{rows[0]['name']:<21}" + "".join(
             f"{row['median']:.2f} {row['least']:.1f}-{row['most']:.1f}".rjust(20) for row in rows))
-    print("Each: the median of the rounds, the least and the most, net of the loop itself.")
+    print("Each cell: the median of the rounds, then the least and the most. The time of an empty "
+          "loop\nis subtracted.")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Says when and where a figure was measured that is another one on another day or machine.
+"""Says when and where a figure was measured, if it differs from day to day and between machines.
 
 SPDX-License-Identifier: MIT
 """
@@ -18,5 +18,5 @@ def stamp() -> str:
     load = os.getloadavg()[0]
     return (f"{datetime.date.today()}, {os.cpu_count()} cores of "
             f"{found[0] if found else platform.machine()}, "
-            f"Linux {platform.release().split('-')[0]},\nload {load:.1f}: noisy, and no test "
-            "depends on it")
+            f"Linux {platform.release().split('-')[0]},\nload {load:.1f}. These figures are noisy. "
+            "No test depends on them.")

@@ -66,9 +66,9 @@ def moved(targets: list[str]) -> list[str]:
 
 
 def refreshed(name: str, targets: list[str], *, check: bool, noisy: bool = False,
-              apart: bool = False) -> list[str]:
+              not_compared: bool = False) -> list[str]:
     """Puts the output of these targets into a page, or lists how the page differs from it. With
-    other compilers than those of the figures (apart), it prints what they have compiled."""
+    other compilers than those of the figures (not_compared), it prints what they have compiled."""
     page = ROOT / name
     before = page.read_text()
     if [match["target"] for match in BLOCK.finditer(before)] != targets:
@@ -78,7 +78,7 @@ def refreshed(name: str, targets: list[str], *, check: bool, noisy: bool = False
         target = match["target"]
         if target in NOISY and not noisy:
             return match[0]
-        if apart and target in COMPILED:
+        if not_compared and target in COMPILED:
             print(f"$ make {target}\n{output(target)}")
             return match[0]
         return f"```text\n$ make {target}\n{output(target)}```"
@@ -87,7 +87,7 @@ def refreshed(name: str, targets: list[str], *, check: bool, noisy: bool = False
     if not check:
         page.write_text(after)
         return []
-    compared = [target for target in targets if not apart or target not in COMPILED]
+    compared = [target for target in targets if not not_compared or target not in COMPILED]
     return moved(compared) + list(difflib.unified_diff(
         before.splitlines(), after.splitlines(), name, "what the commands print", lineterm=""))
 
@@ -96,10 +96,10 @@ def main() -> None:
     if sys.argv[1:] not in ([], ["--check"], ["--noisy"]):
         raise SystemExit("usage: python3 -m bench.pages [--check | --noisy]")
     check, noisy = sys.argv[1:] == ["--check"], sys.argv[1:] == ["--noisy"]
-    apart = strangers()
+    not_compared = strangers()
     if not check:
-        if apart:
-            say_strangers(apart)
+        if not_compared:
+            say_strangers(not_compared)
             raise SystemExit("pages: only with Debian 12's compilers can they be written")
         draw("growth")
         every = [target for targets in PAGES.values() for target in targets if target != LAST]
@@ -110,13 +110,14 @@ def main() -> None:
                                                        for key, figure in measured(every).items()))
         draw(LAST)
     faults = [line for name, targets in PAGES.items()
-              for line in refreshed(name, targets, check=check, noisy=noisy, apart=bool(apart))]
+              for line in refreshed(name, targets, check=check, noisy=noisy,
+                                    not_compared=bool(not_compared))]
     if faults:
         raise SystemExit("\n".join(faults))
-    say_strangers(apart)
-    left_out = len(COMPILED) if apart else 0
+    say_strangers(not_compared)
+    left_out = len(COMPILED) if not_compared else 0
     passed = sum(map(len, PAGES.values())) - len(NOISY) * (not noisy) - left_out
-    print(f"pages: {passed} passed, 0 failed" + f", {left_out} not compared" * bool(apart))
+    print(f"pages: {passed} passed, 0 failed" + f", {left_out} not compared" * bool(not_compared))
 
 
 if __name__ == "__main__":

@@ -56,8 +56,8 @@ def bound(target: Target, object_file: Path, image: Path) -> int:
 
 def record(target: Target) -> int:
     """Returns the bytes of a function that calls dumpulse_record once, and does nothing else."""
-    with scratch() as place:
-        object_file = Path(place) / "exports.o"
+    with scratch() as folder:
+        object_file = Path(folder) / "exports.o"
         target.compile(ROOT / "tests" / "exports.c", object_file)
         with object_file.open("rb") as stream:
             return int(ELFFile(stream).get_section_by_name(".text.export_record")["sh_size"])
@@ -65,8 +65,8 @@ def record(target: Target) -> int:
 
 def measure(target: Target) -> tuple[dict[str, int], int, int]:
     """Returns the sections of the object file, the bytes when linked, and the bytes of stack."""
-    with scratch() as place:
-        object_file, image = Path(place) / "dumpulse.o", Path(place) / "agent.elf"
+    with scratch() as folder:
+        object_file, image = Path(folder) / "dumpulse.o", Path(folder) / "agent.elf"
         target.compile(ROOT / "dumpulse.c", object_file, "-fstack-usage")
         hooks = [f"-Wl,--defsym={hook}={at:#x}" for at, hook in HOOKS.items()]
         target.link([object_file], image, f"-Wl,-e,{AGENT}", "-Wl,-Ttext=0x0", *hooks)
@@ -75,7 +75,7 @@ def measure(target: Target) -> tuple[dict[str, int], int, int]:
 
 
 def main() -> None:
-    allowed, apart = budgets.load(), strangers()
+    allowed, not_compared = budgets.load(), strangers()
     measured: budgets.Budgets = {}
     row = "{:<13}{:<12}{:>4}{:>7}{:>5}{:>4}{:>5}{:>6}{:>7}{:>7}{:>6}"
     print(row.format("target", "compiler", "code", "rodata", "data", "bss", "link",
@@ -83,18 +83,18 @@ def main() -> None:
     for target in EVERY.values():
         parts, total, depth = measure(target)
         measured[target.key] = {"bytes": total, "record": record(target), "stack": depth}
-        budget = "-" if target.key in apart else allowed.get(target.key, {}).get("bytes", "-")
+        budget = "-" if target.key in not_compared else \
+            allowed.get(target.key, {}).get("bytes", "-")
         print(row.format(target.name, target.version(), *parts.values(),
                          f"{total - sum(parts.values()):+d}", total, budget,
                          measured[target.key]["record"], depth))
         if parts["data"] or parts["bss"]:
             raise SystemExit(f"{target.key}: the library must have no data and no bss")
-    print("Bytes; gcc -Os, clang -Oz. link: what libgcc adds, less what the linker's "
-          "relaxation saves; by\n"
-          "clang on AVR, start-up code that most firmware has anyway. record: what a call of\n"
-          "dumpulse_record adds. stack: a bound, the compiler's for each function, "
-          "summed along the\n"
-          "deepest chain of calls, hooks apart; none is recursive.")
+    print("Bytes; gcc -Os, clang -Oz. link: what the linker adds from libgcc. It is negative where "
+          "the\nlinker shortens calls. For clang on AVR it is start-up code, which most firmware "
+          "has anyway.\nrecord: what a call of dumpulse_record adds. stack: a bound, without the "
+          "hooks. The compiler\nreports the stack of each function; this is the sum along the "
+          "deepest chain of calls. No\nfunction is recursive.")
     figures.keep("size", measured)
     budgets.enforce(measured, ("bytes", "record", "stack"))
 

@@ -83,7 +83,7 @@ def reached(names: Iterable[str], graph: Graph) -> set[str]:
 
 
 # Calls and jumps by a pointer on AVR; Cortex-M, also conditional ones; RISC-V; Xtensa; PowerPC.
-# Returns are none of these.
+# Returns are not among these.
 BY_POINTER = re.compile(r"e?i(call|jmp)|bl?x([a-z]{2})?|(c\.)?(jalr|jr)|callx\d+|jx"
                         r"|b\w*(ctrl?|lrl)[+-]?")
 
@@ -103,14 +103,14 @@ def refuse_pointers(image: Path, functions: Code, names: Iterable[str]) -> None:
             raise SystemExit(f"{image}: no bound on the stack: {name} calls by a pointer")
 
 
-def depth(name: str, graph: Graph, frame: Mapping[str, int], apart: Collection[str] = (),
+def depth(name: str, graph: Graph, frame: Mapping[str, int], left_out: Collection[str] = (),
           above: tuple[str, ...] = ()) -> int:
-    """The most bytes of stack of a function and all that it calls, without those that are apart.
+    """The most bytes of stack of a function and all that it calls, without those in `left_out`.
     None of them may call by a pointer, because no instruction names the function that is called:
     see refuse_pointers."""
-    if name in apart:
+    if name in left_out:
         return 0
     if name in above or name not in frame:
         raise SystemExit(f"no bound on the stack: {' calls '.join((*above, name))}")
     return frame[name] + max(
-        (depth(to, graph, frame, apart, (*above, name)) for to in graph[name]), default=0)
+        (depth(to, graph, frame, left_out, (*above, name)) for to in graph[name]), default=0)

@@ -14,6 +14,7 @@ from math import comb, inf, log10
 from pathlib import Path
 
 from bench import figures
+from bench.charts import FIRST, OURS, ROW_HEIGHT, TOP, bars, document
 from reliability.programs import BITS, HEARTBEATS, by_flips, stored_rows
 
 PICTURE = Path(__file__).with_name("summary.svg")
@@ -40,9 +41,6 @@ ROWS = (
     ("", "a report, instructions", 5227, ("instructions", "1 report", "amd64 queued")),
 )
 
-# Lengths are in pixels. Grey and the two colours are readable on white and on black.
-WIDTH, LEFT, ROW_HEIGHT, TOP = 880, 190, 20, 34
-GREY, OURS, FIRST = "#808080", "#2f81f7", "#d9822b"
 PACKETS = ("heartbeat", "sum", "variable", "magic", "length")
 PACKET_NAMES = {"heartbeat": "a heartbeat", "sum": "a wrong checksum",
                 "variable": "a variable above 63",
@@ -55,28 +53,15 @@ def most(figure: str) -> int:
     return int(figure.rpartition("-")[2])
 
 
-def table(known: Figures) -> list[str]:
+def table(measured: Figures) -> list[str]:
     lines = [f"{'':<14}{'':<28}{'first implementation':>20}{'this one':>10}{'ratio':>8}"]
     for target, what, first, key in ROWS:
-        ours = most(known[key])
+        ours = most(measured[key])
         lines.append(f"{target:<14}{what:<28}{first:>20,}{ours:>10,}{ours / first:>8.2f}")
     return lines
 
 
-def bars(title: str, rows: list[tuple[str, float, str, str]], top: int, scale: float) -> list[str]:
-    """Draws a bar for each row. A row has a name, a length, the text after the bar, and a
-    colour."""
-    lines = [f'<text x="{LEFT}" y="{top - 12}" font-weight="bold">{title}</text>']
-    for at, (name, value, label, colour) in enumerate(rows):
-        y, length = top + at * ROW_HEIGHT, value * scale
-        lines += [f'<text x="{LEFT - 8}" y="{y + 12}" text-anchor="end">{name}</text>',
-                  f'<rect x="{LEFT}" y="{y + 1}" width="{length:.1f}" height="{ROW_HEIGHT - 6}" '
-                  f'fill="{colour}"/>',
-                  f'<text x="{LEFT + length + 6:.1f}" y="{y + 12}">{label}</text>']
-    return lines
-
-
-def sizes(known: Figures) -> list[tuple[str, float, str, str]]:
+def sizes(measured: Figures) -> list[tuple[str, float, str, str]]:
     """Rows for each target with each of its compilers."""
     first = {target: value for target, what, value, _ in ROWS if what == "agent, bytes"}
     rows: list[tuple[str, float, str, str]] = []
@@ -84,13 +69,13 @@ def sizes(known: Figures) -> list[tuple[str, float, str, str]]:
         if target in first:
             rows.append((f"{target}, first one", first[target], str(first[target]), FIRST))
         rows += [(row, int(figure), figure, OURS)
-                 for (command, row, column), figure in known.items()
+                 for (command, row, column), figure in measured.items()
                  if (command, column) == ("size", "bytes") and row.startswith(f"{target}, ")]
     return rows
 
 
-def packets(known: Figures) -> list[tuple[str, float, str, str]]:
-    return [(PACKET_NAMES[kind], most(known["cost", M0, kind]), known["cost", M0, kind], OURS)
+def packets(measured: Figures) -> list[tuple[str, float, str, str]]:
+    return [(PACKET_NAMES[kind], most(measured["cost", M0, kind]), measured["cost", M0, kind], OURS)
             for kind in PACKETS]
 
 
@@ -102,32 +87,28 @@ def mistakes() -> list[tuple[str, float, str, str]]:
              for flips in range(1, 9)}
     longest = max(log10(number) for number in until.values() if number < inf)
     return [(f"{flips} bit{'s' * (flips > 1)} flipped", min(log10(number), longest),
-             f"{number:,.0f}" if number < inf else "none ever is", OURS)
+             f"{number:,.0f}" if number < inf else "never", OURS)
             for flips, number in until.items()]
 
 
-def draw(known: Figures) -> str:
-    panels = [("What an agent adds to a firmware, in bytes", sizes(known)),
-              ("What a packet takes on a Cortex-M0+, in instructions", packets(known)),
-              ("Damaged heartbeats until one is taken for another; a bar is as long as "
-               "the number has digits", mistakes())]
-    lines, top = [], TOP
+def draw(measured: Figures) -> str:
+    panels = [("What an agent adds to a firmware, in bytes", sizes(measured)),
+              ("What a packet takes on a Cortex-M0+, in instructions", packets(measured)),
+              ("Damaged heartbeats until one is taken for another; the bars show the number of "
+               "digits", mistakes())]
+    lines, top = list[str](), TOP
     for title, rows in panels:
-        longest = max(value for _, value, _, _ in rows)
-        lines += bars(title, rows, top, (WIDTH - LEFT - 150) / longest)
+        lines += bars(title, rows, top, margin=150)
         top += len(rows) * ROW_HEIGHT + TOP + 16
-    head = (f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{top - TOP}" '
-            f'viewBox="0 0 {WIDTH} {top - TOP}" font-family="sans-serif" font-size="13" '
-            f'fill="{GREY}">')
-    return "\n".join([head, *lines, "</svg>", ""])
+    return document(top - TOP, lines)
 
 
 def main() -> None:
     if sys.argv[1:] not in ([], ["--draw"]):
         raise SystemExit("usage: python3 -m bench.summary [--draw]")
-    known = figures.parse(figures.FILE.read_text())
-    print("\n".join(table(known)))
-    figures.keep_picture(PICTURE, draw(known), again=bool(sys.argv[1:]))
+    measured = figures.parse(figures.FILE.read_text())
+    print("\n".join(table(measured)))
+    figures.keep_picture(PICTURE, draw(measured), again=bool(sys.argv[1:]))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 Both run in turns on this machine's loopback, at full load: one core sends heartbeats as fast as it
 can, another one runs the server. The kernel says how much CPU time the server's process has used.
-The packets taken are those sent less those that the kernel says it has dropped.
+The packets taken are those sent, minus those that the kernel says it has dropped.
 SPDX-License-Identifier: MIT
 """
 
@@ -99,7 +99,7 @@ def main() -> None:
               f"{statistics.median(one.taken for one in measured):>15.0f}"
               f"{statistics.median(one.dropped for one in measured):>9.0f}")
     pairs = list(zip(*rounds.values(), strict=True))
-    print("udpserver to the recvfrom loop, per round:")
+    print("udpserver's figure divided by the recvfrom loop's, median of the rounds:")
     print("  CPU per packet  ",
           spread([ours.nanoseconds / plain.nanoseconds for plain, ours in pairs]))
     print("  packets taken   ", spread([ours.taken / plain.taken for plain, ours in pairs]))

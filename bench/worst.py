@@ -97,7 +97,7 @@ JUMPS = {
     "PowerPC": Jumps(r"bl ", r"b ", r"b(dnz|[a-z]{2})[+-]? ", r"blr"),
 }
 JUMPS["I386"] = JUMPS["Amd64"]
-PLAIN = r"bic|bf[ic]|bswap"  # these look like jumps, but are none
+PLAIN = r"bic|bf[ic]|bswap"  # these look like jumps, but are not
 
 
 def read(machine: Machine) -> Flow:
@@ -117,19 +117,19 @@ def read(machine: Machine) -> Flow:
         goal = stack.goal(words)
         if re.match(jumps.call, words) and goal in hooks:
             flow.hooks[hooks[goal]].add(at)
-            ways = [following[at]]
+            successors = [following[at]]
         elif re.match(jumps.home, words):
-            ways = [END]
+            successors = [END]
         elif re.match(jumps.always, words) and goal is not None:
-            ways = [goal]
+            successors = [goal]
         elif re.match(jumps.maybe, words) and not re.match(PLAIN, words) and goal is not None:
-            ways = [following[at], goal]
+            successors = [following[at], goal]
         elif re.match(r"b|cb|j|tb|call|c\.j|c\.b", words) and not re.match(PLAIN, words):
             raise SystemExit(f"{machine.target.name}: {words} at {at:x}: its target is not known")
         else:
-            ways = [following[at]]
-        flow.edges.update((at, way) for way in ways)
-        open_ += ways
+            successors = [following[at]]
+        flow.edges.update((at, successor) for successor in successors)
+        open_ += successors
     return flow
 
 
@@ -178,7 +178,7 @@ def extremes(flow: Flow, kind: str, turns: dict[int, int], own: set[Edge],
         if at == END:
             enough = all(low <= count for count, (low, _) in zip(turned, allowed, strict=True))
             return (0, 0) if enough and hooks == wanted and out == (kind == "variable") else None
-        ways = []
+        costs = []
         for edge in after[at]:
             to = edge[1]
             now = tuple(count + (to == head) for count, head in zip(turned, heads, strict=True))
@@ -191,8 +191,8 @@ def extremes(flow: Flow, kind: str, turns: dict[int, int], own: set[Edge],
             calls = (*hooks, called[at]) if at in called else hooks
             if len(calls) <= 1 and (more := rest(to, now, calls, out or edge in own)):
                 cost_here = 0 if at == START else weight(edge)
-                ways.append((cost_here + more[0], cost_here + more[1]))
-        return (min(low for low, _ in ways), max(high for _, high in ways)) if ways else None
+                costs.append((cost_here + more[0], cost_here + more[1]))
+        return (min(low for low, _ in costs), max(high for _, high in costs)) if costs else None
 
     sys.setrecursionlimit(max(DEPTH, sys.getrecursionlimit()))
     found = rest(START, (0,) * len(heads), (), False)
@@ -236,10 +236,10 @@ def by_paths(machine: Machine) -> dict[str, dict[str, Range]]:
     start = world.process(code, machine.symbols[AGENT])
     eight = z3.And(avr.vector(world.length[0]) == 8, avr.vector(world.length[1]) == 0)
     magic = avr.vector(world.bytes[4]) == model.MAGIC
-    known = z3.ULT(avr.vector(world.bytes[5]), model.VARIABLES)
+    in_range = z3.ULT(avr.vector(world.bytes[5]), model.VARIABLES)
     # A heartbeat with a variable below 64 can only be refused for its checksum.
     refused = {"length": [z3.Not(eight)], "magic": [eight, z3.Not(magic)],
-               "sum": [eight, magic, known]}
+               "sum": [eight, magic, in_range]}
     found: dict[str, list[avr.State]] = {kind: [] for kind in KINDS}
     for state in avr.explore(code, start):
         kind = {model.HEARTBEAT: "heartbeat", model.REPORT: "report"}.get(state.registers[24])
@@ -313,12 +313,11 @@ def main() -> None:
             table[f"{target.name} {unit}"] = cells
             print(row.format(target.name, unit, *cells.values()), flush=True)
     figures.keep("worst", table)
-    print("The least and the most that any packet on any table may take, hooks apart. magic: "
-          "8 bytes\n"
-          "without the magic number that are no request. On AVR every path; elsewhere a bound, "
-          "from the\n"
-          "control flow and the turns of its loops. Cortex-M0+ cycles: by Arm's table, no wait "
-          "states.")
+    print("The least and the most that any packet can take, whatever the table holds. The hooks "
+          "are not\ncounted. magic: a packet of 8 bytes that has no magic number and is not a "
+          "request. On AVR, every\npath was followed. On other targets, the bounds come from the "
+          "control flow and from how often\nits loops turn. Cortex-M0+ cycles: computed from Arm's "
+          "table, for memory without wait states.")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What does a verified message cost a node? Schemes, by years of battery.     make lab-answer
+"""What does a verified message cost a node? Shows how long a battery lasts.     make lab-answer
 
     python -m lab.answer [--target NAME] [--every TIME] [--battery NAME] [--sleep µA]
                          [--bitrate N]
@@ -13,25 +13,29 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from bench import figures
-from bench.summary import FIRST, GREY, LEFT, OURS, ROW_HEIGHT, TOP, WIDTH, bars
-from lab import counts
+from bench.charts import FIRST, INK, OURS, ROW_HEIGHT, TOP, bars, document
+from lab import arguments, counts
 from lab.counts import Count
 from lab.energy import BATTERIES, MODELS, SECONDS_A_YEAR, Model, years
 from lab.schemes import HEARTBEAT, SCHEMES, Scheme
 from lab.targets import MACHINES, Machine
 
 MAKES = ("make", "sign")  # what a node does for each message
-VERIFIES = ("accept", "verify")  # and who hears it
+VERIFIES = ("accept", "verify")  # what the agent does for each message
 SHORTEST = 0.001  # seconds between two messages
+SLEEP = 0.001, 1e6  # µA
+BITRATE = 1e3, 1e6  # of a classical CAN bus
 UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0}
 PICTURE = Path(__file__).with_name("answer.svg")
 TOO_SLOW = "too slow"
 MARGIN = 110  # pixels right of the longest bar, for its number
-AGENT = "ATmega328P, gcc 5.4"  # of bench/figures.tsv
+AGENT, NEWER = "ATmega328P, gcc 5.4", "ATmega328P, gcc 14.2"  # of bench/figures.tsv
+EMPTY = 156  # bytes of flash of a program that does nothing: interrupt vectors, and what starts it
 
 
 def seconds(text: str) -> float:
@@ -39,7 +43,7 @@ def seconds(text: str) -> float:
     value = float(found[1]) * UNITS[found[2]] if found else 0.0
     if not SHORTEST <= value <= SECONDS_A_YEAR:
         raise argparse.ArgumentTypeError(
-            f"{text}: a time is wanted, like 100ms, 1s, 10min or 2h; at least 1ms, at most a year")
+            f"{text!r}: it must be a time like 100ms, 1s, 10min or 2h, from 1ms to a year")
     return value
 
 
@@ -48,31 +52,30 @@ def target(text: str) -> str:
         if text.casefold() == name.casefold():
             return name
     known = " and ".join(MODELS)
-    raise argparse.ArgumentTypeError(f"{text}: there is a model of the energy of {known}")
+    raise argparse.ArgumentTypeError(f"{text!r}: only {known} have a model of their energy")
 
 
-def positive(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 1e-6 <= value <= 1e12:  # with what is farther off, years or shares overflow
-        raise argparse.ArgumentTypeError(
-            f"{text}: a number above 0 is wanted, from 0.000001 to 1e12")
-    return value
+def number(least: float, most: float) -> Callable[[str], float]:
+    def between(text: str) -> float:
+        value = float(text) if re.fullmatch(r"[0-9]+(\.[0-9]+)?", text) else -1.0
+        if not least <= value <= most:
+            raise argparse.ArgumentTypeError(
+                f"{text!r}: it must be a number from {least:g} to {most:,.0f}")
+        return value
+    return between
 
 
 def can_bits(message: int) -> int:
-    """On the bus: frames of at most 8 bytes with short identifiers, the most bits that stuffing can
-    add, and 3 bits between frames."""
+    """The bits of a message on the bus: in frames of at most 8 bytes with short identifiers, with
+    the most bits that stuffing can add, and 3 bits between frames."""
     whole, rest = divmod(message, 8)
     return sum(47 + 8 * size + (33 + 8 * size) // 4 for size in [8] * whole + [rest] * (rest > 0))
 
 
 def of_heartbeat(scheme: Scheme, name: str, steps: tuple[str, ...],
                  known: dict[tuple[str, ...], Count]) -> Count | None:
-    """With the stack of the deeper of two steps, if the step needs another one: it is the same
-    stack, at another time."""
+    """The count of a scheme's step for a heartbeat. If the step needs another step before it, the
+    count has the deeper stack of the two: they use the same stack, one after the other."""
     for step in scheme.steps:
         key = scheme.name, scheme.by, step.name, str(HEARTBEAT), name
         if step.name in steps and (count := known.get(key)):
@@ -83,7 +86,7 @@ def of_heartbeat(scheme: Scheme, name: str, steps: tuple[str, ...],
 
 
 def missing(count: Count, machine: Machine, flash: int = 0, ram: int = 0) -> str:
-    """By how much it does not fit beside what has so much flash and RAM already; "" if it fits."""
+    """How many bytes of flash and RAM are missing if so many are taken already. "" if it fits."""
     assert machine.flash is not None and machine.ram is not None
     over = {"flash": count.flash + flash - machine.flash,
             "RAM": count.ram + count.stack + ram - machine.ram}
@@ -92,7 +95,7 @@ def missing(count: Count, machine: Machine, flash: int = 0, ram: int = 0) -> str
 
 def ranked(name: str, every: float, battery: str, sleep: float,
            bitrate: float) -> list[tuple[float, str, str]]:
-    """By years of battery: these, the scheme, its line."""
+    """The schemes by years of battery, longest first: the years, the scheme, its line."""
     known = counts.read()
     rows = [row(scheme, count, MODELS[name], every, battery, sleep, bitrate)
             for scheme in SCHEMES if scheme.against
@@ -102,14 +105,14 @@ def ranked(name: str, every: float, battery: str, sleep: float,
 
 def answer(name: str, every: float, battery: str, sleep: float, bitrate: float) -> list[str]:
     unit = MACHINES[name].unit
-    head = [f"{name}, a heartbeat every {every:g} s, {BATTERIES[battery].name}, "
+    head = [f"{name}, a heartbeat every {every:.10g} s, {BATTERIES[battery].name}, "
             f"{sleep:g} µA asleep.", "",
-            f"{'':<33}{'bytes':>5}{unit:>13}{'ms':>10}{'bus':>8}{'µJ':>10}{'years':>6}  against"]
+            f"{'':<33}{'bytes':>5}{unit:>13}{'ms':>10}{'bus':>8}{'µJ':>11}{'years':>8}  against"]
     return head + [line for _, _, line in ranked(name, every, battery, sleep, bitrate)]
 
 
 def picture() -> str:
-    """The years, on the machine and with the battery that are asked for if nothing is said."""
+    """The years on the default machine, with the default battery."""
     schemes = {scheme.title: scheme for scheme in SCHEMES}
     colours = {"signature": FIRST, "MAC": OURS}
     rows = ranked("ATmega328P", 1.0, "cr2032", MODELS["ATmega328P"].sleep, 500_000)
@@ -117,16 +120,11 @@ def picture() -> str:
     for lasts, title, line in rows:
         name, family = schemes[title].name, schemes[title].family
         label = TOO_SLOW if line.endswith(TOO_SLOW) else f"{lasts:.2f}"
-        best.setdefault(name, (name, lasts, label, colours.get(family, GREY)))
+        best.setdefault(name, (name, lasts, label, colours.get(family, INK)))
     shown = list(best.values())
-    height = TOP + len(shown) * ROW_HEIGHT + 12
-    lines = bars(
+    return document(TOP + len(shown) * ROW_HEIGHT + 12, bars(
         "Years of a CR2032: an ATmega328P sends a heartbeat each second, checked in these ways",
-        shown, TOP, (WIDTH - LEFT - MARGIN) / max(lasts for _, lasts, _, _ in shown))
-    head = (f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
-            f'viewBox="0 0 {WIDTH} {height}" '
-            f'font-family="sans-serif" font-size="13" fill="{GREY}">')
-    return "\n".join([head, *lines, "</svg>", ""])
+        shown, TOP, MARGIN))
 
 
 def row(scheme: Scheme, count: Count, model: Model, every: float, battery: str, sleep: float,
@@ -140,8 +138,9 @@ def row(scheme: Scheme, count: Count, model: Model, every: float, battery: str, 
     notes = (TOO_SLOW if took > every else "the bus is too slow" if share > 1 else
              f"no room: {over}" if over else scheme.against)
     return lasts, scheme.title, (
-        f"{scheme.title:<33}{message:>5}{count.mean:>13,}{took * 1e3:>10,.2f}{share:>8.3%}"
-        f"{joules * 1e6:>10,.2f}{'-' if took > every else f'{lasts:.2f}':>6}  {notes}")
+        f"{scheme.title:<33}{message:>5}{count.mean:>13,}{took * 1e3:>10,.2f}"
+        f"{'>100%' if share > 1 else f'{share:.3%}':>8}{joules * 1e6:>11,.2f}"
+        f"{'-' if took > every else f'{lasts:.2f}':>8}  {notes}")
 
 
 def fits() -> list[str]:
@@ -157,26 +156,30 @@ def fits() -> list[str]:
     for scheme in SCHEMES:
         count = of_heartbeat(scheme, machine.name, VERIFIES, known)
         if count is not None:
-            over = missing(count, machine, flash, ram)
+            over = missing(count, machine, flash + EMPTY, ram)
             lines.append(f"{scheme.title:<33}{count.step:<9}{count.flash:>8,}{count.ram:>7,}"
                          f"{count.stack:>7,}  " + (f"no room: {over}" if over else "fits"))
-    return lines
+    newer = int(own["size", NEWER, "bytes"])
+    return [*lines, "", f"A program that does nothing takes {EMPTY} bytes of flash beside these.",
+            f"avr-gcc 14.2 makes {newer} bytes of the agent: {newer / flash - 1:.0%} more."]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="make lab-answer", description=__doc__.partition("\n")[0])
+    parser = arguments.Parser("lab-answer", __doc__.partition("     ")[0])
     parser.add_argument("--target", type=target, default="ATmega328P",
                         help="atmega328p or cortex-m4")
     parser.add_argument("--every", type=seconds, default=1.0, metavar="TIME",
                         help="100ms, 1s, 10min, 2h")
     parser.add_argument("--battery", choices=BATTERIES, default="cr2032")
-    parser.add_argument("--sleep", type=positive, metavar="µA",
-                        help="between messages; else the data sheet's")
-    parser.add_argument("--bitrate", type=positive, default=500_000.0,
-                        help="of the CAN bus")
+    parser.add_argument("--sleep", type=number(*SLEEP), metavar="µA",
+                        help="current between messages; if not given, that of the data sheet")
+    parser.add_argument("--bitrate", type=number(*BITRATE), default=500_000.0,
+                        help="of the CAN bus, in bits a second")
     parser.add_argument("--fits", action="store_true",
-                        help="what an ATmega328P has room for beside the agent; alone")
-    parser.add_argument("--draw", action="store_true", help="draw answer.svg again; alone")
+                        help="what an ATmega328P has room for beside the agent; without other "
+                             "options")
+    parser.add_argument("--draw", action="store_true",
+                        help="draw answer.svg again; without other options")
     options = parser.parse_args()
     if (options.draw or options.fits) and len(sys.argv) > 2:
         parser.error("--draw and --fits take no other option")
@@ -188,8 +191,9 @@ def main() -> None:
                            options.bitrate)))
     print(f"\nms and µJ are a model: {MODELS[options.target].source}.\n"
           "The bus and its transceiver take energy, too; it is not in these figures. "
-          "Forgery: by anybody\n"
-          "who has not the key. Forgery by all: by those who can verify, too.")
+          "forgery: the tag\n"
+          "protects from everybody who does not have the key. forgery by all: also from those who "
+          "can\nverify.")
     if sys.argv[1:] in ([], ["--draw"]):
         figures.keep_picture(PICTURE, picture(), again=options.draw)
 

@@ -9,25 +9,24 @@ SPDX-License-Identifier: MIT
 
 from __future__ import annotations
 
-import argparse
 import functools
+import itertools
+import math
 import os
-import re
 import sys
-import threading
+import tempfile
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
 from bench import figures
-from lab import schemes, targets
+from lab import arguments, schemes, targets
 from lab.schemes import NOTHING, SCHEMES, Scheme, Step
-from lab.targets import LARGER, MACHINES, DoesNotFit, Machine, Run, Size
-from sim.targets import BUILD, say_strangers, strangers
+from lab.targets import LARGER, MACHINES, DoesNotFit, Machine, Run, Size, once
+from sim.targets import say_strangers, scratch, strangers
 
 FILE = Path(__file__).with_name("counts.tsv")
-FOLDER = BUILD / "lab" / "images"
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,12 @@ class Count:
         return self.scheme, self.by, self.step, str(self.length), self.target
 
 
-QUICK = ("check", "MAC", "hash")  # families
+Work = tuple[Scheme, str]  # and the target
+# What `make test` counts: each family and each target, in less than a minute.
+QUICK = ("Adler-32, ours", "CRC-16, ours", "CRC-32, bitwise, ours", "SipHash-2-4, ours",
+         "Chaskey-12, ours", "Ascon-AEAD128, ours", "HMAC-SHA-256, BearSSL",
+         "AES-128-CMAC, BearSSL", "Dumpulse, ours", "SHA-256, BearSSL",
+         "ECDSA P-256, P256-Cortex-M4", "ECDH P-256, P256-Cortex-M4")
 COLUMNS = [field.name for field in fields(Count)]
 HEAD = ("# What each step costs: instructions, or cycles on AVR; bytes of flash, of static RAM\n"
         "# and of stack. make lab-counts ARGS=--write makes this file.\n"
@@ -75,8 +79,23 @@ def read() -> dict[tuple[str, ...], Count]:
     return parse(FILE.read_text()) if FILE.exists() else {}
 
 
-def folder_of(scheme: Scheme, machine: Machine) -> Path:
-    return FOLDER / re.sub(r"[^A-Za-z0-9]+", "-", f"{machine.name} {scheme.key}")
+@once
+def place() -> tempfile.TemporaryDirectory[str]:
+    """All is compiled anew in each run of this program: no object is older than its source."""
+    return scratch()
+
+
+NUMBERS = itertools.count()
+
+
+def compiled(machine: Machine, source: Path, *flags: str) -> Path:
+    """Each has a name of its own: two threads may want the same at once."""
+    made = Path(place().name) / f"{next(NUMBERS)}-{source.stem}.o"
+    machine.compile(source, made, *flags)
+    return made
+
+
+shared = once(compiled)  # for what is the same in every scheme
 
 
 class Builder:
@@ -84,31 +103,26 @@ class Builder:
 
     def __init__(self, scheme: Scheme, machine: Machine, target: str) -> None:
         self.scheme, self.machine, self.target = scheme, machine, target
-        self.folder = folder_of(scheme, machine)
         self.options = scheme.options(target)
-        self.link = scheme.link.get(target, ())
-        self.library = []
-        for number, path in enumerate(path for code in scheme.code for path in code.paths()):
-            self.library.append(self.folder / f"{number}-{path.stem}.o")
-            machine.compile(path, self.library[-1], *self.options)
-        marks = self.folder / "marks.o"
-        machine.compile(targets.C / machine.marks, marks)
-        self.library.append(marks)
+        self.library = [compiled(machine, path, *self.options)
+                        for code in scheme.code for path in code.paths()]
+        self.library.append(shared(machine, targets.C / machine.marks))
+        self.steps: dict[int, Path] = {}  # the scheme's own file has all steps, for a length
 
-    def image(self, step: Step, length: int, *, size: bool = False) -> Path:
+    def image(self, step: Step, length: int, *, size: bool = False,
+              program: str = "image.c") -> Path:
         """The program that runs a step, or what a node needs for it, for its size."""
-        name = f"{step.name}-{length}" + ("-size" if size else "")
+        length = length or schemes.HEARTBEAT
+        if length not in self.steps:
+            self.steps[length] = compiled(self.machine, targets.C / self.scheme.file,
+                                          *self.options, f"-DLAB_LENGTH={length}")
         needs = [f"-DLAB_NEEDS={step.needs}"] if step.needs else []
-        defines = ["-DLAB_SIZE", *needs] if size else []
-        objects = []
-        for file in (self.scheme.file, "image.c"):
-            objects.append(self.folder / f"{name}-{Path(file).stem}.o")
-            self.machine.compile(targets.C / file, objects[-1], *self.options,
-                                 f"-DLAB_LENGTH={length or schemes.HEARTBEAT}",
-                                 f"-DLAB_STEP={step.name}",
-                                 f"-DLAB_RUNS={self.scheme.runs(step, self.target)}", *defines)
-        image = self.folder / f"{name}.elf"
-        self.machine.build([*objects, *self.library], image, *self.link)
+        defines = ["-DLAB_SIZE", *needs] if size else [f"-DLAB_RUNS={step.runs}"]
+        begins = shared(self.machine, targets.C / program, f"-DLAB_STEP={step.name}", *defines)
+        name = f"{self.scheme.key}, {step.name} {length}, {Path(program).stem}, {self.machine.name}"
+        image = Path(place().name) / f"{name}{' size' * size}.elf"
+        self.machine.build([begins, self.steps[length], *self.library], image,
+                           *self.scheme.link.get(self.target, ()))
         return image
 
 
@@ -138,31 +152,23 @@ def run_on(scheme: Scheme, step: Step, length: int, target: str) -> tuple[list[R
     raise SystemExit(f"lab: {scheme.key}: {step.name} fits no chip like the {target}")
 
 
-class Nothing:
-    """What the empty step takes on each chip, measured once."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._known: dict[str, tuple[Run, Size]] = {}
-
-    def on(self, target: str, chip: str) -> tuple[Run, Size]:
-        with self._lock:
-            if chip not in self._known:
-                machine, = (one for one in chips(target) if one.name == chip)
-                made = builder(NOTHING.key, chip, target)
-                run, *_ = machine.runs(made.image(NOTHING.steps[0], 0))
-                self._known[chip] = run, targets.size(made.image(NOTHING.steps[0], 0, size=True))
-            return self._known[chip]
+@once
+def nothing(target: str, chip: str) -> tuple[Run, Size]:
+    """What the empty step takes."""
+    machine, = (one for one in chips(target) if one.name == chip)
+    step, made = NOTHING.steps[0], builder(NOTHING.key, chip, target)
+    run, *_ = machine.runs(made.image(step, 0))
+    return run, targets.size(made.image(step, 0, size=True))
 
 
-def measure(scheme: Scheme, step: Step, length: int, target: str, nothing: Nothing) -> Count:
+def measure(scheme: Scheme, step: Step, length: int, target: str) -> Count:
     runs, chip = run_on(scheme, step, length, target)
     if not step.random and len({run.cost for run in runs}) != 1:
         raise SystemExit(f"lab: {scheme.key}: {step.name} on {target} is not deterministic: "
                          f"{[run.cost for run in runs]}")
     size = targets.size(builder(scheme.key, target, target).image(step, length, size=True))
-    empty, _ = nothing.on(target, chip)
-    _, empty_size = nothing.on(target, target)
+    empty, _ = nothing(target, chip)
+    _, empty_size = nothing(target, target)
     costs = [run.cost - empty.cost for run in runs]
     return Count(scheme.name, scheme.by, step.name, length, target,
                  min(costs), round(sum(costs) / len(costs)), max(costs),
@@ -172,12 +178,12 @@ def measure(scheme: Scheme, step: Step, length: int, target: str, nothing: Nothi
 
 def check_vectors(scheme: Scheme, target: str) -> None:
     """Published vectors come before every count: the program ends if one is not met."""
-    run_on(scheme, Step("vectors"), 0, target)
+    run_on(scheme, Step("vectors", 1), 0, target)
 
 
-def measure_scheme(scheme: Scheme, target: str, nothing: Nothing) -> list[Count]:
+def measure_scheme(scheme: Scheme, target: str) -> list[Count]:
     check_vectors(scheme, target)
-    return [measure(scheme, step, length, target, nothing)
+    return [measure(scheme, step, length, target)
             for step in scheme.steps for length in step.lengths]
 
 
@@ -186,6 +192,26 @@ def chosen(only: str, target: str) -> Iterator[tuple[Scheme, str]]:
         for name in scheme.targets:
             if only.casefold() in scheme.key.casefold() and target in ("", name):
                 yield scheme, name
+
+
+def keys() -> Iterator[tuple[str, ...]]:
+    """Of all counts, in the order of the table."""
+    for scheme in SCHEMES:
+        for step in scheme.steps:
+            for length in step.lengths:
+                for target in scheme.targets:
+                    yield scheme.name, scheme.by, step.name, str(length), target
+
+
+def longest_first(work: list[Work], before: dict[tuple[str, ...], Count]) -> list[Work]:
+    """So that all processors end at about the same time. What is new may be long."""
+    def takes(pair: Work) -> float:
+        scheme, target = pair
+        kept = [before.get((scheme.name, scheme.by, step.name, str(length), target))
+                for step in scheme.steps for length in step.lengths]
+        return sum(count.mean if count else math.inf for count in kept)
+
+    return sorted(work, key=takes, reverse=True)
 
 
 def as_figures(counts: dict[tuple[str, ...], Count]) -> figures.Figures:
@@ -211,39 +237,39 @@ def table(counts: list[Count]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="make lab-counts", description="Counts what each step of each scheme costs.")
+    parser = arguments.Parser("lab-counts", "Counts what each step of each scheme costs.")
     parser.add_argument("--only", default="", metavar="WORDS",
                         help="schemes with these words in their name")
     parser.add_argument("--target", default="", choices=MACHINES, help="this machine alone")
     parser.add_argument("--quick", action="store_true",
-                        help="what takes a minute or two: checks and MACs")
+                        help="what takes less than a minute: some of each family")
     parser.add_argument("--write", action="store_true", help="put the counts into counts.tsv")
     options = parser.parse_args()
     work = [(scheme, target) for scheme, target in chosen(options.only, options.target)
-            if not options.quick or scheme.family in QUICK]
+            if not options.quick or scheme.key in QUICK]
     if not work:
         parser.error(f"no scheme has {options.only!r} in its name")
     for scheme, _ in work:
         for code in scheme.code:
             code.paths()  # fetched before any two of them want it
-    nothing, done = Nothing(), 0
-    measured: dict[tuple[str, ...], Count] = {}
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        counted = pool.map(lambda pair: measure_scheme(pair[0], pair[1], nothing), work)
-        for (scheme, target), counts in zip(work, counted, strict=True):
-            done += 1
-            print(f"lab: {done} of {len(work)}: {scheme.key} on {target}", file=sys.stderr)
-            measured |= {count.key: count for count in counts}
-    print(table(list(measured.values())))
     before = read()
+    measured: dict[tuple[str, ...], Count] = {}
+    pool = ThreadPoolExecutor(os.cpu_count())
+    try:
+        counting = {pool.submit(measure_scheme, *pair): pair
+                    for pair in longest_first(work, before)}
+        for done, future in enumerate(as_completed(counting), start=1):
+            scheme, target = counting[future]
+            measured |= {count.key: count for count in future.result()}
+            print(f"lab: {done} of {len(work)}: {scheme.key} on {target}", file=sys.stderr)
+    finally:
+        pool.shutdown(cancel_futures=True)
+    measured = {key: measured[key] for key in keys() if key in measured}
+    print(table(list(measured.values())))
     if options.write:
         every = before | measured
-        order = {(scheme.name, scheme.by, step.name, str(length), target): None
-                 for scheme in SCHEMES for step in scheme.steps
-                 for length in step.lengths for target in scheme.targets}
         FILE.write_text(HEAD + "".join("\t".join(map(str, astuple(every[key]))) + "\n"
-                                       for key in order if key in every))
+                                       for key in keys() if key in every))
         return
     if apart := strangers():
         say_strangers(apart)

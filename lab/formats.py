@@ -1,9 +1,9 @@
-"""Study 3's question, by counts.tsv: which format is best, and is it so on every machine?
+"""Study 3's question, answered by counts.tsv: which format is best, and is it best everywhere?
 
     python -m lab.formats
 
-For each message and machine the formats by what making and reading it costs together, the
-cheapest first; then the pairs whose order on a microcontroller is not that of a computer.
+For each message and machine, this prints the formats by the cost of making and reading the message
+together, the cheapest first. Then it prints the pairs whose order differs on a microcontroller.
 SPDX-License-Identifier: MIT
 """
 
@@ -22,7 +22,7 @@ COMPUTER = "amd64"
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one message in one format on one machine, made and read."""
+    """What one message in one format costs on one machine, to make and to read."""
 
     format: str
     bytes: int
@@ -51,7 +51,7 @@ def costs(found: dict[tuple[str, ...], Count], message: str, target: str) -> lis
 
 
 def turned(found: dict[tuple[str, ...], Count], message: str, target: str) -> list[tuple[str, str]]:
-    """Pairs of which the first is the better on a computer, and the second on the target."""
+    """Pairs of formats. The first is better on a computer, the second on the target."""
     order = [cost.format for cost in costs(found, message, target)]
     here = [cost.format for cost in costs(found, message, COMPUTER) if cost.format in order]
     return [(a, b) for a, b in combinations(here, 2) if order.index(b) < order.index(a)]
@@ -71,7 +71,7 @@ def page(found: dict[tuple[str, ...], Count]) -> list[str]:
                 times = f"{cost.both / each[0].both:.1f}"
                 lines.append(row.format(cost.format, f"{cost.bytes:,}", *cells, times)
                              + ("" if cost.chip == target else f" on {cost.chip}"))
-    lines += ["", f"Where a microcontroller turns round the order of {COMPUTER}:"]
+    lines += ["", f"Where the order on a microcontroller is not that on {COMPUTER}:"]
     for message in MESSAGES:
         for target in BARE_CHIPS:
             pairs = [f"{b} before {a}" for a, b in turned(found, message, target)]

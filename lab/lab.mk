@@ -1,11 +1,12 @@
 # The lab's targets; lab/README.md is its page.   SPDX-License-Identifier: MIT
 LAB := lab lab-sources lab-counts lab-short lab-table lab-answer lab-fits lab-energy lab-wire \
-       lab-sent lab-studies lab-formats lab-operations lab-programs lab-predict lab-bridge \
-       lab-mislead lab-time
+       lab-sent lab-studies lab-formats lab-trial lab-board lab-operations lab-programs \
+       lab-predict lab-bridge lab-mislead lab-time
 
-lab: lab-counts lab-bridge lab-wire lab-energy ##! what a verified message costs: all of it
-	@$(MAKE) --no-print-directory -s lab-table lab-formats lab-studies lab-answer lab-fits \
-		lab-operations lab-predict lab-mislead
+lab: ##! what a verified message costs: all counts and tables
+	@$(MAKE) --no-print-directory -s -j2 lab-counts lab-wire
+	@$(MAKE) --no-print-directory -s lab-bridge lab-energy lab-table lab-formats lab-studies \
+	    lab-trial lab-answer lab-fits lab-operations lab-predict lab-mislead
 
 lab-sources: ## fetch the code of the lab's schemes
 	@$(PYTHON) -m lab.sources
@@ -37,8 +38,14 @@ lab-sent: ## the counts of lab-wire, as they are kept
 lab-studies: ## what an older study asked of a laptop, answered by counts
 	@$(PYTHON) -m lab.studies
 
+lab-trial: ## the counts beside those of an earlier trial
+	@$(PYTHON) -m lab.trial
+
 lab-formats: ## which format is cheapest on which machine
 	@$(PYTHON) -m lab.formats
+
+lab-board: ## the images of the power sandwich; ARGS="--only WORDS"
+	@$(PYTHON) -m lab.joules.board $(ARGS)
 
 lab-operations: ## group operations of signatures and commitments
 	@$(PYTHON) -m lab.operations

@@ -75,7 +75,6 @@ class Scheme:
     link: dict[str, tuple[str, ...]] = field(default_factory=dict)  # what a target's linker gets
     targets: tuple[str, ...] = EVERYWHERE
     without: str = ""  # why it is not on the others
-    most: dict[str, int] = field(default_factory=dict)  # runs of a step on a target that is slow
 
     @property
     def key(self) -> str:
@@ -85,9 +84,6 @@ class Scheme:
     def title(self) -> str:
         """For tables: what is ours needs no name, and there is little room."""
         return self.name if self.by == "ours" else self.key.replace("assembly", "asm")
-
-    def runs(self, step: Step, target: str) -> int:
-        return min(step.runs, self.most.get(target, step.runs))
 
     def options(self, target: str) -> list[str]:
         return [f"-I{ROOT}", *self.flags, *self.by_target.get(target, ()),
@@ -149,18 +145,15 @@ def form(name: str, by: str, file: str, *code: Code, targets: tuple[str, ...] = 
                   flags, by_target or {}, link or {}, targets, without)
 
 
-
-
 # Signatures and key agreements. How long they take depends on random numbers, mostly a little; a
-# run takes a tenth of a second in valgrind, and seconds in simavr.
-MOST = {"ATmega328P": 1}
+# run takes a tenth of a second in valgrind, and up to two seconds in simavr.
 A_KEY = "a key for a MAC"
 
 
 def public(family: str, steps: tuple[Step, ...], against: str) -> Callable[..., Scheme]:
     """What makes the schemes of a family with these steps."""
     def made(name: str, by: str, file: str, adds: int, *code: Code, **more: Any) -> Scheme:
-        return Scheme(name, by, family, file, steps, adds, against, code, **{"most": MOST, **more})
+        return Scheme(name, by, family, file, steps, adds, against, code, **more)
     return made
 
 
@@ -168,7 +161,7 @@ def signing(runs: int) -> Callable[..., Scheme]:
     """`runs` to sign: what throws its first attempts away needs many for a mean."""
     both = HEARTBEAT, KILOBYTE
     return public("signature", (Step("key", FEW, (0,)), Step("sign", runs, both),
-                                Step("verify", FEW, both), Step("refuse", FEW)), SIGNED)
+                                Step("verify", FEW, both), Step("refuse", FEW, both)), SIGNED)
 
 
 signature, signature_by_trials = signing(FEW), signing(RANDOM)
@@ -237,7 +230,6 @@ def ml_dsa(size: int, adds: int) -> tuple[Scheme, ...]:
             signature_by_trials(
                 name, "mldsa-native, less RAM", "mldsa.c", adds, MLDSA, SHA3,
                 flags=(*flags, "-DMLD_CONFIG_REDUCE_RAM"), targets=("Cortex-M0+",),
-                most={"Cortex-M0+": 20},
                 without="the others have the room; on an AVR with 63 KB of RAM it meets its "
                         "vectors, but a mean of its signatures would take minutes to simulate"),
             signature_by_trials(
@@ -319,6 +311,10 @@ SCHEMES: tuple[Scheme, ...] = (
     form("Protobuf", "nanopb", "nanopb.c",
          Code("nanopb", ("pb_common.c", "pb_encode.c", "pb_decode.c")),
          Code("", ("lab/c/protobuf/message.pb.c",), ("lab/c/protobuf",))),
+    form("Protobuf", "protobuf-c", "protobuf_c.c",
+         Code("protobuf-c", ("protobuf-c/protobuf-c.c",)),
+         Code("", ("lab/c/protobuf/message.pb-c.c",), ("lab/c/protobuf",)),
+         targets=("amd64",), without=ALLOCATES, runs=HEAP),
     form("MessagePack", "libmpack", "libmpack.c",
          Code("libmpack", ("src/core.c", "src/conv.c"), ("src",))),
     form("MessagePack", "msgpack-c", "msgpack.c",

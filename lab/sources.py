@@ -3,7 +3,8 @@
     python -m lab.sources
 
 Each comes from its registry by the registry's own client: cargo, apt-get, pip. What is there
-already is not fetched again. SPDX-License-Identifier: MIT
+already is not fetched again; if somebody has changed it, the program ends.
+SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from sim.targets import BUILD, run, scratch
 
 TABLE = Path(__file__).with_name("sources.tsv")
 FOLDER = BUILD / "lab" / "sources"
-READY = "ready"  # a file with the hash, written last of all
+READY = "ready"  # a file with two hashes, of the archive and of its contents, written last of all
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def of_cargo(source: Source, folder: Path) -> Path:
 
 
 def deb_src_lists(into: Path, suite: str) -> None:
-    """This machine's own package sources, of source packages; or those of another suite."""
+    """This machine's own package sources, of source packages and of this suite."""
     own = re.search(r"^VERSION_CODENAME=(\w+)", Path("/etc/os-release").read_text(), re.M)
     if own is None:
         raise SystemExit("sources: /etc/os-release names no release of Debian")
@@ -81,10 +82,10 @@ def deb_src_lists(into: Path, suite: str) -> None:
         else:
             continue
         text = "\n".join(lines) + "\n"
-        (parts / file.name).write_text(text.replace(f" {own[1]}", f" {suite or own[1]}"))
+        (parts / file.name).write_text(text.replace(f" {own[1]}", f" {suite}"))
 
 
-def of_debian(source: Source, folder: Path, suite: str = "") -> Path:
+def of_debian(source: Source, folder: Path, suite: str) -> Path:
     """The upstream archive, which apt-get has checked against the signed list of packages.
 
     A version without Debian's revision stands for all revisions: security brings new ones."""
@@ -104,7 +105,7 @@ def of_pip(source: Source, folder: Path) -> Path:
     wanted = folder / "wanted.txt"
     wanted.write_text(f"{source.name}=={source.version} --hash=sha256:{source.sha256}\n")
     run([sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check",
-         "--no-deps", "--no-binary", ":all:", "--dest", folder, "--requirement", wanted])
+         "--no-deps", "--no-binary", source.name, "--dest", folder, "--requirement", wanted])
     return one(source, list(folder.glob("*.tar.gz")))
 
 
@@ -115,16 +116,34 @@ def one(source: Source, archives: list[Path]) -> Path:
 
 
 CLIENTS: dict[str, tuple[str, Callable[[Source, Path], Path]]] = {
-    "crate": ("cargo", of_cargo), "deb": ("apt-get", of_debian), "sdist": ("pip", of_pip),
-    "trixie": ("apt-get", functools.partial(of_debian, suite="trixie"))}
+    "crate": ("cargo", of_cargo), "sdist": ("pip", of_pip),
+    **{suite: ("apt-get", functools.partial(of_debian, suite=suite))
+       for suite in ("bookworm", "trixie")}}
+
+
+def contents(folder: Path) -> str:
+    """The hash of all files, and of their names."""
+    found = hashlib.sha256()
+    for file in sorted(folder.rglob("*")):
+        if file.is_file() and file != folder / READY:
+            sha256 = hashlib.sha256(file.read_bytes()).hexdigest()
+            found.update(f"{sha256} {file.relative_to(folder)}\n".encode())
+    return found.hexdigest()
+
+
+seen_contents = functools.cache(contents)  # a program looks once
 
 
 def fetched(name: str) -> Path:
     """The folder of a source, fetched if it is not there. Nothing is unpacked before its hash has
-    been compared."""
+    been compared, and nothing is used that has been changed since."""
     source = table()[name]
     ready = source.folder / READY
-    if ready.exists() and ready.read_text() == source.sha256:
+    kept = ready.read_text().split() if ready.exists() else []
+    if len(kept) == 2 and kept[0] == source.sha256:
+        if kept[1] != seen_contents(source.folder):
+            raise SystemExit(f"sources: {source.folder} is not as it was fetched: remove it, "
+                             "and it will be fetched again")
         return source.folder
     client, fetch = CLIENTS[source.kind]
     if client != "pip" and installed(client) is None:
@@ -141,14 +160,14 @@ def fetched(name: str) -> Path:
         source.folder.mkdir(parents=True)
         run(["tar", "-xf", archive, "-C", source.folder, "--strip-components=1",
              "--no-same-owner"])
-    ready.write_text(source.sha256)
+    ready.write_text(f"{source.sha256} {contents(source.folder)}\n")
     return source.folder
 
 
 def main() -> None:
     for source in table().values():
         fetched(source.name)
-        print(f"{source.kind:<6} {source.name:<20} {source.version:<14} "
+        print(f"{source.kind:<8} {source.name:<20} {source.version:<14} "
               f"{source.sha256[:16]}…  {source.licence}")
 
 

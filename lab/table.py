@@ -69,9 +69,10 @@ def main() -> None:
                 print("\n".join(rows(scheme, known)))
         print()
     print("amd64, M4 and M0+: instructions. AVR: cycles, and the flash and the RAM (static and\n"
-          "stack) that the step needs there. What is random: the mean.\n"
-          "+: run on an ATmega1284P, as an ATmega328P has too little. *: run on an AVR with 63 KB\n"
-          "of RAM, which nobody makes. -: not brought there, because:\n")
+          "stack) that the step needs there. If a step uses random numbers, its figure is a mean.\n"
+          "+: it ran on an ATmega1284P, because an ATmega328P has too little flash or RAM. *: it\n"
+          "ran on a simulated AVR with 63 KB of RAM, which nobody makes. -: it was not brought\n"
+          "there, for one of these reasons:\n")
     print("\n".join(reasons()))
 
 

@@ -11,9 +11,10 @@ import re
 import subprocess
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 import unicorn
 from elftools.elf.elffile import ELFFile
@@ -137,17 +138,25 @@ def parse(said: str, what: Path) -> list[Run]:
     return runs
 
 
-HOST_LOCK = threading.Lock()
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
+def once(make: Callable[P, R]) -> Callable[P, R]:
+    """Calls it once for the same arguments, however many threads want it at the same time."""
+    lock, made = threading.Lock(), functools.cache(make)
+
+    @functools.wraps(make)
+    def known(*args: P.args, **kwargs: P.kwargs) -> R:
+        with lock:
+            return made(*args, **kwargs)  # type: ignore[arg-type]
+
+    return known
+
+
+@once
 def host(name: str) -> Path:
-    """The program that simulates a chip, compiled once: one that runs cannot be written."""
-    with HOST_LOCK:
-        return compiled_host(name)
-
-
-@functools.cache
-def compiled_host(name: str) -> Path:
+    """The program that simulates a chip."""
     folder = Path(unicorn.__file__).parent
     more: dict[str, list[object]] = {
         "avr": ["-I/usr/include/simavr", "-lsimavr", "-lelf"],

@@ -9,7 +9,6 @@ SPDX-License-Identifier: MIT
 
 from __future__ import annotations
 
-import argparse
 import datetime
 import fcntl
 import hashlib
@@ -36,6 +35,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from bench import callgrind, figures
+from lab import arguments
 from lab.energy import NETWORK_MILLIJOULES_A_BYTE
 from sim.targets import BUILD, ROOT, run
 
@@ -74,6 +74,11 @@ WIDTHS = (7, 6, 6, 5, 7, 12, 8)
 Row = dict[str, int]
 
 
+def is_last(packet: bytes) -> bool:
+    """Whether this end of a TCP connection will send nothing more."""
+    return packet[9] == socket.IPPROTO_TCP and bool(packet[(packet[0] & 0xF) * 4 + 13] & 1)
+
+
 def is_bare_acknowledgement(packet: bytes) -> bool:
     """Of TCP, with no data, and neither the first nor the last of a connection. How many there are
     depends on which of two timers is first."""
@@ -101,6 +106,8 @@ class Wire:
         self.holders: list[subprocess.Popen[bytes]] = []
         self.ends: list[int] = []
         self.counted = [[0, 0], [0, 0]]  # by the end that sends: packets, bytes
+        self.told = [0, 0]  # by the end: how many crossings led to what it has been sent, at most
+        self.closing = False
         self.last = time.monotonic()
         self.over = False
         self.thread = threading.Thread(target=self.relay)
@@ -137,7 +144,7 @@ class Wire:
         return file
 
     def relay(self) -> None:
-        waiting: list[tuple[float, int, int, bytes]] = []
+        waiting: list[tuple[float, int, int, int, bytes]] = []
         number = 0
         while not self.over:
             pause = max(0.0, waiting[0][0] - time.monotonic()) if waiting else 0.05
@@ -145,14 +152,19 @@ class Wire:
             for file in readable:
                 packet = os.read(file, 65536)
                 side = self.ends.index(file)
+                crossings = 0
                 if not is_bare_acknowledgement(packet):
                     self.counted[side][0] += 1
                     self.counted[side][1] += len(packet)
+                    self.closing = self.closing or is_last(packet)
+                    crossings = 0 if self.closing else self.told[side] + 1
                 self.last = time.monotonic()
-                heapq.heappush(waiting, (self.last + self.delay, number, 1 - side, packet))
+                heapq.heappush(waiting, (self.last + self.delay, number, 1 - side, crossings,
+                                         packet))
                 number += 1
             while waiting and waiting[0][0] <= time.monotonic():
-                _, _, side, packet = heapq.heappop(waiting)
+                _, _, side, crossings, packet = heapq.heappop(waiting)
+                self.told[side] = max(self.told[side], crossings)
                 os.write(self.ends[side], packet)
 
     def inside(self, side: int, *words: object) -> list[str]:
@@ -160,7 +172,9 @@ class Wire:
         return ["nsenter", "--net", "--target", str(self.holders[side].pid), *map(str, words)]
 
     def settle(self) -> None:
-        while time.monotonic() < self.last + QUIET + 4 * self.delay:
+        """What has been sent just now may not have been seen yet."""
+        asked = time.monotonic()
+        while time.monotonic() < max(asked, self.last) + QUIET + 4 * self.delay:
             time.sleep(0.01)
 
     def __enter__(self) -> Self:
@@ -202,8 +216,8 @@ class Sender:
     def __init__(self, wire: Wire, folder: Path, way: Way) -> None:
         self.wire, self.folder, self.way = wire, folder, way
 
-    def send(self, count: int, *before: object, timed: bool = False) -> str:
-        """What a client prints that sends so many messages to a new server."""
+    def send(self, count: int, *before: object) -> None:
+        """A client sends so many messages to a new server."""
         place: list[object] = [self.way.protocol, FAR, PORT]
         server = subprocess.Popen(
             self.wire.inside(1, *self.way.program(self.folder), "server", *place,
@@ -216,29 +230,31 @@ class Sender:
             client = [*before, *self.way.program(self.folder), "client", *place, count,
                       self.folder / "certificate", self.way.group]
             environment = {"LD_BIND_NOW": "1", "OPENSSL_ia32cap": "0", "PATH": os.environ["PATH"],
-                           **dict([callgrind.TUNABLES.split("=", 1)]),
-                           **({"WIRE_TIME": "1"} if timed else {})}
+                           **dict([callgrind.TUNABLES.split("=", 1)])}
             done = subprocess.run(self.wire.inside(0, *client), capture_output=True, text=True,
                                   timeout=PATIENCE, check=False, env=environment)
             if done.returncode:
                 raise SystemExit(f"lab-wire: {self.way.name}: {done.stderr}")
             self.wire.settle()
-            return done.stdout
         finally:
             server.kill()
             server.communicate()
 
-    def packets(self, count: int) -> list[int]:
-        before = [cell for side in self.wire.counted for cell in side]
-        self.send(count)
-        after = [cell for side in self.wire.counted for cell in side]
-        there, there_bytes, back, back_bytes = (
-            new - old for old, new in zip(before, after, strict=True))
-        return [there_bytes, back_bytes, there, back]
-
-    def least_packets(self, count: int) -> list[int]:
-        """Of several runs: on a busy machine an answer is late, and packets are sent again."""
-        return min((self.packets(count) for _ in range(REPEATED)), key=sum)
+    def crossing(self, count: int) -> list[int]:
+        """Bytes and packets, and the round trips until the last answer. As the wire is slow, an end
+        sends a packet before it has the next one, unless it waits for that: so crossings that
+        follow from each other are counted, not time. The least of several runs, as on a busy
+        machine an answer may be late, and packets are sent again."""
+        seen = []
+        for _ in range(REPEATED if count else 1):
+            before = [cell for side in self.wire.counted for cell in side]
+            self.wire.told, self.wire.closing = [0, 0], False
+            self.send(count)
+            after = [cell for side in self.wire.counted for cell in side]
+            there, there_bytes, back, back_bytes = (
+                new - old for old, new in zip(before, after, strict=True))
+            seen.append([there_bytes, back_bytes, there, back, self.wire.told[0] // 2])
+        return min(seen, key=sum)
 
     def instructions(self, count: int) -> int:
         output = self.folder / "callgrind"
@@ -251,13 +267,8 @@ class Sender:
         self.send(count, "strace", "-o", output)
         return len(re.findall(r"^\w+\(", output.read_text(), re.M))
 
-    def trips(self, count: int) -> int:
-        """Until the last answer, in times there and back."""
-        least = min(int(self.send(count, timed=True)) for _ in range(REPEATED)) if count else 0
-        return round(least / 1e6 / (2 * DELAY))
-
     def measured(self, count: int) -> list[int]:
-        counted = [*self.least_packets(count), self.trips(count)]
+        counted = self.crossing(count)
         if self.way.in_python:
             return counted
         return [*counted, callgrind.agreed(lambda: self.instructions(count)),
@@ -308,7 +319,7 @@ def table(found: dict[str, Row]) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="make lab-wire", description="Counts what sending costs.")
+    parser = arguments.Parser("lab-wire", "Counts what sending costs.")
     parser.add_argument("--write", action="store_true", help="put the counts into wire.tsv")
     parser.add_argument("--kept", action="store_true",
                         help="print the counts of wire.tsv, and count nothing")

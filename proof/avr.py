@@ -299,20 +299,21 @@ class Code:
             self.compute(state, one)
         return [state]
 
-    def ways(self, state: State, condition: Flag) -> tuple[bool, bool]:
+    def outcomes(self, state: State, condition: Flag) -> tuple[bool, bool]:
         if isinstance(condition, bool):
             return condition, not condition
         return (feasible(*state.conditions, condition),
                 feasible(*state.conditions, z3.Not(condition)))
 
-    def parted(self, state: State, condition: Flag, ways: tuple[bool, bool],
+    def parted(self, state: State, condition: Flag, outcomes: tuple[bool, bool],
                then: int, then_cycles: int, otherwise: int) -> list[State]:
         """Returns a state for each way that is possible."""
         states = []
-        for way, here, pc, cycles in ((ways[0], condition, then, then_cycles),
-                                      (ways[1], negated(condition), otherwise, 0)):
-            if way:
-                other = state.fork() if all(ways) else state
+        for is_possible, here, pc, cycles in (
+                (outcomes[0], condition, then, then_cycles),
+                (outcomes[1], negated(condition), otherwise, 0)):
+            if is_possible:
+                other = state.fork() if all(outcomes) else state
                 other.pc = pc
                 other.cycles += cycles
                 if not isinstance(here, bool):
@@ -330,14 +331,14 @@ class Code:
         if state.loads > LOADS_ASKED and not isinstance(taken, bool) \
                 and self.is_straight(after, one.target):
             return [self.merged(state, taken, after, one.target)]
-        return self.parted(state, taken, self.ways(state, taken), one.target, 1, after)
+        return self.parted(state, taken, self.outcomes(state, taken), one.target, 1, after)
 
     def skip(self, state: State, one: Instruction) -> list[State]:
         first, second = (state.registers[int(word[1:])] for word in one.operands)
         after = state.pc + one.size
         skipped = self.instructions[after].size
         equal = is_zero(subtract(first, second)[0])
-        return self.parted(state, equal, self.ways(state, equal), after + skipped, skipped // 2,
+        return self.parted(state, equal, self.outcomes(state, equal), after + skipped, skipped // 2,
                            after)
 
     def is_straight(self, start: int, end: int) -> bool:
@@ -376,7 +377,7 @@ class Code:
             pointer = int(pair[0]) | int(pair[1]) << 8  # pointed() has made these numbers
             address = (pointer + int(found[3] or 0)) & 0xFFFF
             if one.name.startswith("ld"):
-                must(address in each.memory, f"{at:x}: reads {address:x}, which is nobody's")
+                must(address in each.memory, f"{at:x}: must not read {address:x}")
                 each.registers[number] = each.memory[address]
                 each.loads += 1
             else:
@@ -553,7 +554,7 @@ def check_packet(code: Code, state: State, start: State, world: World) -> int:
     written, result = check_frame(state, start, world), state.registers[24]
     must(result in (0, 1, 2), f"the result may be {result}")
     claim = (z3.Not(z3.Or(heartbeat, request)), heartbeat, request)[int(result)]
-    must(proved(claim, state), f"result {result} for packets that are no such thing")
+    must(proved(claim, state), f"result {result} for packets that need another result")
     if result == 1:
         check_entry(code, state, start, world, written, *world.bytes[5:])
     elif result == 2:
@@ -565,7 +566,7 @@ def check_packet(code: Code, state: State, start: State, world: World) -> int:
         must(all(memory[at] is state.memory[at] for at in range(world.agent, world.agent + 260)),
              "what was sent is not what the table holds")
     else:
-        must(not written and not state.hooks, "a refused packet leaves a trace")
+        must(not written and not state.hooks, "a refused packet changes the table or calls a hook")
     return int(result)
 
 
@@ -579,7 +580,8 @@ def check_record(code: Code, state: State, start: State, world: World) -> int:
     if result:
         check_entry(code, state, start, world, written, variable, sender, value)
     else:
-        must(not written and not state.hooks, "dumpulse_record leaves a trace")
+        must(not written and not state.hooks,
+             "dumpulse_record refuses, but changes the table or calls a hook")
     return int(result)
 
 
@@ -594,10 +596,10 @@ def find_sums(code: Code, world: World, function: int) -> tuple[int, int]:
     hold the first sum a, and two hold b + 15, where b is the second sum. Returns the lower register
     of each pair. It finds them in a report of known bytes."""
     numbers = random.Random(1).randbytes(256)
-    known = replace(world, table=[*bytes(4), *numbers], bytes=[*model.REQUEST], length=split(8))
-    run_on_numbers(code, known, function)
+    fixed = replace(world, table=[*bytes(4), *numbers], bytes=[*model.REQUEST], length=split(8))
+    run_on_numbers(code, fixed, function)
     code.head = max(code.loops, key=lambda at: code.loops[at])
-    turns = run_on_numbers(code, known, function).heads
+    turns = run_on_numbers(code, fixed, function).heads
     must(len(turns) == 256, f"the loop of the sum turns {len(turns)} times")
 
     def holder(values: list[int]) -> int:
@@ -613,7 +615,7 @@ def find_sums(code: Code, world: World, function: int) -> tuple[int, int]:
     return holder([a for a, _ in sums]), holder([b + 15 for _, b in sums])
 
 
-def check_sums(code: Code, report: State, world: World, places: tuple[int, int]) -> int:
+def check_sums(code: Code, report: State, world: World, sums: tuple[int, int]) -> int:
     """Proves by induction over the turns of the loop that the report's checksum is Adler-32.
 
     The first turn begins with the sums 1 and 0. Each turn is then followed from the state of this
@@ -624,7 +626,7 @@ def check_sums(code: Code, report: State, world: World, places: tuple[int, int])
     """
     must(not any("table" in condition.sexpr() for condition in report.conditions),
          "what a report does depends on the table")
-    turns, (first, second) = report.heads, places
+    turns, (first, second) = report.heads, sums
     must(len(turns) == 256, f"the loop of the sum turns {len(turns)} times")
     must(turns[0].registers[first:first + 2] == split(1) and
          turns[0].registers[second:second + 2] == split(15), "the sums do not begin with 1 and 0")
@@ -635,8 +637,8 @@ def check_sums(code: Code, report: State, world: World, places: tuple[int, int])
     longest = 0
     for number, turn in enumerate(turns):
         start = turn.fork()
-        start.registers = [known if isinstance(known, int) else z3.BitVec(f"any_{at}", 8)
-                           for at, known in enumerate(turn.registers)]
+        start.registers = [byte if isinstance(byte, int) else z3.BitVec(f"any_{at}", 8)
+                           for at, byte in enumerate(turn.registers)]
         start.carry, start.zero = z3.Bool("any_carry"), z3.Bool("any_zero")
         for low, value in ((first, a), (second, b)):
             start.registers[low:low + 2] = [z3.Extract(7, 0, value), z3.Extract(15, 8, value)]
@@ -657,9 +659,9 @@ def check_sums(code: Code, report: State, world: World, places: tuple[int, int])
                 now_b, now_a = stored[0] << 8 | stored[1], stored[2] << 8 | stored[3]
             else:
                 must(number < 255, "the loop ends late")
-                must(all(known == one.registers[at]
-                         for at, known in enumerate(turns[number + 1].registers)
-                         if isinstance(known, int)
+                must(all(byte == one.registers[at]
+                         for at, byte in enumerate(turns[number + 1].registers)
+                         if isinstance(byte, int)
                          and at not in (first, first + 1, second, second + 1)),
                      "a turn does not end as the next one begins")
                 now_b, now_a = ((wide(one.registers[low + 1]) << 8 | wide(one.registers[low])) -
@@ -706,13 +708,13 @@ def check_executor(code: Code, world: World, machine: Machine, found: list[State
                                  (world.context, split(0x1234)), (code.clock, split(machine.now))):
             solver.add(*(symbol == number for symbol, number in zip(symbols, numbers, strict=True)))
         solver.check()
-        known = solver.model()
+        assignment = solver.model()
 
         def value(byte: Byte) -> int:
-            return byte if isinstance(byte, int) else known.eval(byte).as_long()
+            return byte if isinstance(byte, int) else assignment.eval(byte).as_long()
 
         taken = [state for state in found
-                 if all(map(z3.is_true, map(known.eval, state.conditions)))]
+                 if all(map(z3.is_true, map(assignment.eval, state.conditions)))]
         must(len(taken) == 1, f"{packet.hex()} takes {len(taken)} paths")
         [state] = taken
         after = bytes(value(state.memory[world.agent + at]) for at in range(260))
@@ -721,7 +723,7 @@ def check_executor(code: Code, world: World, machine: Machine, found: list[State
         must((value(state.registers[24]), after, stack) ==
              (call.result, machine.read(world.agent, 260), depth)
              and least <= call.cost <= most and len(call.hooks) == len(state.hooks),
-             f"{machine.target.name}: {packet.hex()}, length {length}, runs otherwise in simavr: "
+             f"{machine.target.name}: {packet.hex()}, length {length}: not the same in simavr: "
              f"{call}")
 
 
@@ -742,14 +744,14 @@ def follow(name: str) -> tuple[int, list[tuple[int, int]], int]:
     for agent, packet in ((machine.ram + 0x7F, machine.ram + 1), (machine.agent, machine.packet)):
         world = World(agent, packet, machine.ram + RAM_BYTES - 1, unknown("table", 260),
                       unknown("packet", 8), unknown("length", 2), unknown("context", 2))
-        places = find_sums(code, world, agent_code)
+        sums = find_sums(code, world, agent_code)
         start = world.process(code, agent_code)
         states = list(explore(code, start))
         for state in states:
             kind = KINDS[check_packet(code, state, start, world)]
             found[kind].append(state)
             if kind == "report":
-                extra = max(extra, check_sums(code, state, world, places))
+                extra = max(extra, check_sums(code, state, world, sums))
         cover_all(states)
         start = world.call(code, record_code, split(agent),
                            *(unknown(argument, 2) for argument in ("variable", "sender", "value")))
@@ -777,7 +779,8 @@ def cover_all(states: list[State]) -> None:
 def main() -> None:
     names = [target.name for target in TARGETS.values() if target.machine == "Avr"]
     parser = argparse.ArgumentParser(prog="proof.avr", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--chip", action="append", choices=names, help="all of them unless given")
+    parser.add_argument("--chip", action="append", choices=names,
+                        help="only this chip (repeatable); default: all")
     names = parser.parse_args().chip or names
     row = "{:<11}{:>7}" + "{:>11}" * len(KINDS) + "{:>7}"
     print(row.format("target", "paths", *KINDS, "stack"), flush=True)
@@ -785,9 +788,9 @@ def main() -> None:
         for name, (paths, limits, stack) in zip(names, pool.map(follow, names), strict=True):
             cells = (f"{low}-{high}" if low < high else str(low) for low, high in limits)
             print(row.format(name, paths, *cells, stack), flush=True)
-    print("Cycles, hooks apart: the least and the most of any packet on any table. stack: "
-          "the most\n"
-          "bytes, return addresses included. Each path is proved to do what SPEC.md says.")
+    print("Cycles without the hooks: the least and the most that any packet takes, whatever the "
+          "table\nholds. stack: the most bytes, with return addresses. Each path is proved to do "
+          "what SPEC.md says.")
 
 
 if __name__ == "__main__":

@@ -95,18 +95,20 @@ int main(void)
            (unsigned long long)heartbeats);
     printf("requests taken                                   %10llu\n",
            (unsigned long long)requests / sizeof request);
-    printf("a random packet is taken with probability       %.5e = 2^-42, near enough\n",
+    printf("probability that a random packet is taken        %.5e, about 2^-42\n",
            ((double)heartbeats + 1) / packets);
-    printf("\nOf %g random frames of 8 bytes a second, one has, every so often:\n", frames);
-    printf("a right checksum, as was published          %8.1f days\n",
+    printf("\nIf %g random frames of 8 bytes come each second, how long does it take until one "
+           "has\n",
+           frames);
+    printf("a right checksum (as was published)                  %8.1f days\n",
            4294967296.0 / frames / 86400);
-    printf("and the magic number                        %8.1f years\n",
+    printf("the magic number, too                                %8.1f years\n",
            packets / (double)with_magic / frames / year);
-    printf("and a variable in range: a heartbeat        %8.1f years\n",
+    printf("a variable in range, too: a heartbeat                %8.1f years\n",
            packets / (double)heartbeats / frames / year);
-    printf("the same, frames of 0 to 8 bytes alike      %8.1f years\n",
+    printf("the same, if all lengths from 0 to 8 are as frequent %8.1f years\n",
            9 * packets / (double)heartbeats / frames / year);
-    printf("Right but for the variable: %.0f %% of those with checksum and magic number.\n",
+    printf("Of the frames with checksum and magic number, %.0f %% have a variable out of range.\n",
            100.0 * (double)(with_magic - heartbeats) / (double)with_magic);
     return 0;
 }

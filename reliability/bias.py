@@ -40,7 +40,7 @@ def anywhere(counts: Counter[int], byte: int) -> int:
 def main() -> None:
     counts = checksums()
     at = [bytes_at(counts, position) for position in range(4)]
-    print("    share of the 2^22 heartbeats, by position in the checksum\n"
+    print("    share of the 2^22 heartbeats that have a byte, by its position in the checksum\n"
           "byte        0        1        2        3  anywhere  published")
     published = {2: "2/3", 6: "1/3"}
     for byte in range(9):
@@ -50,12 +50,12 @@ def main() -> None:
     for name, pick in (("low", min), ("high", max)):
         figures = (pick(seen[byte] for byte in range(256)) for seen in at)
         print(f"{name:>4}{''.join(f'{figure / HEARTBEATS:>9.3%}' for figure in figures)}")
-    print("low, high: the least and the most of any of the 256 bytes.\n")
+    print("low, high: the smallest and the largest share of any of the 256 byte values\n")
     alike = sum(heartbeats * (heartbeats - 1) for heartbeats in counts.values())
     chance = alike / (HEARTBEATS * (HEARTBEATS - 1))
     print(f"different checksums                          {len(counts):>9,}\n"
-          f"most heartbeats that share one               {max(counts.values()):>9,}\n"
-          f"two different heartbeats share theirs        {chance:>9.2e} = 2^{log2(chance):.1f}")
+          f"most heartbeats with the same checksum       {max(counts.values()):>9,}\n"
+          f"probability that two heartbeats share one    {chance:>9.2e} = 2^{log2(chance):.1f}")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from math import comb
 from reliability.programs import BITS, HEARTBEATS, by_flips, searched, stored_rows
 from sim.model import heartbeat
 
-SHOWN = 12  # flips: with so many, CRC-32 lets some through, too
+SHOWN = 12  # flips: CRC-32 lets some of these through, too
 ROW = "{:>5}{:>16,}{:>10.1e}{:>14,}{:>10.1e}"
 
 
@@ -25,16 +25,16 @@ def main() -> None:
         errors = comb(BITS, count) * HEARTBEATS
         print(ROW.format(count, adler[count], adler[count] / errors, crc[count],
                          crc[count] / errors))
-    print("share: of all the ways to flip so many of 64 bits of each of the 2^22 heartbeats\n")
+    print("share: of all ways to flip that many of the 64 bits, in all 2^22 heartbeats\n")
     distance = min(count for count in adler if adler[count])
     one, other = heartbeat(2, 2, 2), heartbeat(3, 0, 3)
     if (int.from_bytes(one) ^ int.from_bytes(other)).bit_count() != distance:
-        raise SystemExit("the example is none")
-    print(f"Hamming distance: {distance}, of CRC-32 {min(count for count in crc if crc[count])}. "
-          f"For example {one.hex(' ')}\n"
-          f"{'and':>50} {other.hex(' ')}")
-    print("\n       speak for         sum of      flips in all, each byte with a parity bit\n"
-          "flips  another variable  UDP kept             2            4            6            8")
+        raise SystemExit("the example does not have the Hamming distance")
+    print(f"Hamming distance: {distance} with Adler-32, "
+          f"{min(count for count in crc if crc[count])} with CRC-32. Two heartbeats that differ in "
+          f"{distance} bits:\n{one.hex(' ')} and {other.hex(' ')}")
+    print("\n       share for         UDP's     flips in all, if each byte has a parity bit, too\n"
+          "flips  another variable  sum kept             2            4            6            8")
     for count, (mistaken, same_variable, words, *parity) in searched().items():
         share = f"{(mistaken - same_variable) / mistaken:.0%}" if mistaken else "-"
         print(f"{count:>5}{share:>18}{words:>10}  " + "".join(f"{pairs:>13,}" for pairs in parity))

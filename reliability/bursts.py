@@ -15,7 +15,7 @@ def main() -> None:
     adler = [by_burst(stored_rows("adler"), order) for order in ORDERS]
     crc = [by_burst(stored_rows("crc"), order) for order in ORDERS]
     nothing = [length for length in adler[0] if not any(table[length] for table in adler)]
-    print("         highest bit first        lowest bit first        either\n"
+    print("         highest bit first        lowest bit first        both\n"
           "length      Adler-32    share      Adler-32    share      CRC-32")
     for length in adler[0]:
         if length in nothing and length + 1 in nothing:
@@ -25,7 +25,7 @@ def main() -> None:
                         for table in adler)
         name = f"1-{length}" if length == nothing[-1] else str(length)
         print(f"{name:>6}{cells}{sum(table[length] for table in crc):>12,}")
-    print("share: of all bursts of that length that hit any of the 2^22 heartbeats\n"
+    print("share: of all bursts of that length, in all 2^22 heartbeats\n"
           "CAN and I2C send the highest bit of a byte first, UARTs the lowest.")
 
 

@@ -73,16 +73,16 @@ def years(probability: float) -> float:
 
 
 def main() -> None:
-    print(f"Years between two mistaken heartbeats, of {A_SECOND} sent a second, bits flipping "
+    print(f"Years between two mistaken heartbeats, if {A_SECOND} are sent a second and bits flip "
           "independently:\n"
-          "bits that flip  I2C, UART 8N1  UART 8E1 over  UDP over  CAN over")
+          f"{'at least':>44}  at least  at least\n"
+          "bits that flip  I2C, UART 8N1       UART 8E1       UDP       CAN")
     for rate in RATES:
         print(f"{rate:>14.0e}{years(bare(rate)):>15.1e}{years(parity(rate)):>15.1e}"
               f"{years(udp(rate)):>10.1e}{years(can(rate)):>10.1e}")
-    print(f"CAN: {CAN_MISSES} of damaged frames pass its own check, as its specification "
-          "bounds it, "
-          f"and\n{worst_share():.1e} of those ours, as of 3 flips, the worst number. "
-          "over: a bound, not an estimate.")
+    print(f"CAN: by its specification, at most {CAN_MISSES} of damaged frames pass its own check. "
+          f"Of these,\nat most {worst_share():.1e} pass ours: 3 flips have that share, and no "
+          "other number has a larger one.")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
  * length.
  *
  *     distances                                 with Adler-32, all 2^44 pairs
- *     distances VARIABLE SENDER VALUE           the fields have only so many bits: for the tests
+ *     distances VARIABLE SENDER VALUE           the fields have this many bits: for the tests
  *     distances crc                             with CRC-32
  *
  * Prints "flips COUNT PAIRS" for each count, then "burst ORDER LENGTH PAIRS" for lengths up to 32.
@@ -12,10 +12,13 @@
  *
  * With Adler-32, the pairs are not listed. They are counted as in addition by hand: one binary
  * place after the other, from the lowest. Below 65521 both sums are plain sums of the payload. So
- * the next places need to know only what both sums carry, for each heartbeat of the pair:     a =
- * 242 + variable + sender + value            carries at most 3     b = 968 + 3 variable + 2 sender
- * + value        carries at most 6 With CRC-32, the bits that differ depend only on those that
- * differ in the payload. So each difference counts for 2^22 pairs.   SPDX-License-Identifier: MIT
+ * the next places need to know only what both sums carry, for each heartbeat of the pair:
+ *
+ *     a = 242 + variable + sender + value            carries at most 3
+ *     b = 968 + 3 variable + 2 sender + value        carries at most 6
+ *
+ * With CRC-32, the bits that differ depend only on those that differ in the payload. So each
+ * difference counts for 2^22 pairs.   SPDX-License-Identifier: MIT
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -125,9 +128,9 @@ static void adler32(uint64_t flips[BITS + 1], uint64_t bursts[ORDERS][BITS + 1])
         for (unsigned length = 1; length <= LONGEST_BURST; length++)
             for (unsigned first = 0; first + length <= BITS; first++) {
                 in[length][first] = within(order, first, length);
-                /* The pairs whose bursts begin and end exactly here: those within, less those that
-                 * begin later, less those that end earlier. The pairs that do both are taken off
-                 * twice, so they are added again. */
+                /* The pairs whose bursts begin and end exactly here: those within, minus those that
+                 * begin later, minus those that end earlier. The pairs that do both are subtracted
+                 * twice, so they are added once. */
                 bursts[order][length] += in[length][first];
                 if (length > 1)
                     bursts[order][length] -= in[length - 1][first] + in[length - 1][first + 1];

@@ -186,7 +186,7 @@ int main(void)
                     all[move][code] += mistaken[move][first][second][code];
                 }
     }
-    printf("%-45s %12s %9s %8s %9s\n", "accepted, and nobody sent it", "Adler-32", "share",
+    printf("%-45s %12s %9s %8s %9s\n", "accepted, but nobody sent it", "Adler-32", "share",
            "CRC-32", "share");
     for (int move = 0; move < MOVES; move++) {
         printf("%-45s %12llu %18llu\n", moves[move].name, (unsigned long long)all[move][ADLER32],
@@ -196,6 +196,6 @@ int main(void)
                 print_case(moves[move].each, first, second, mistaken[move][first][second],
                            moves[move].cases);
     }
-    printf("Shares: of all 2^22 heartbeats where swapped or doubled, else of all 2^44 pairs.\n");
+    printf("share: of all 2^22 heartbeats for swapped and doubled bytes, else of all 2^44 pairs\n");
     return 0;
 }

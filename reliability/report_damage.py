@@ -47,7 +47,7 @@ def main() -> None:
     tables = list(dict.fromkeys(table for table, *_ in found))
     errors = list(dict.fromkeys((kind, amount) for _, kind, amount, *_ in found))
     taken = {(table, kind, amount): int(count) for table, kind, amount, count, _ in found}
-    print("bits hit    " + "".join(f"{table + ' table':<24}" for table in tables).rstrip())
+    print("damage      " + "".join(f"{table + ' table':<24}" for table in tables).rstrip())
     for kind, amount in errors:
         cells = ""
         for table in tables:
@@ -56,9 +56,10 @@ def main() -> None:
             cell = f"{count}: {low:.1e} to {high:.1e}" if count else f"0: below {high:.1e}"
             cells += f"{cell:<24}"
         print(f"{kind} {amount:<6}{cells}".rstrip())
-    print(f"Taken of {trials:,} each, seed {arguments[0]}, and the share with {1 - DOUBT:.0%} "
-          "confidence (Clopper-Pearson).\nflips: so many different bits of 2080. burst: so many in "
-          "a row, the ends flipped, others at random.")
+    print(f"How many of {trials:,} damaged reports were taken, and the share with {1 - DOUBT:.0%} "
+          f"confidence\n(Clopper-Pearson); seed {arguments[0]}. flips: that many different bits "
+          "of 2080 are flipped. burst: of that\nmany bits in a row, the first and the last are "
+          "flipped, and the others at random.")
 
 
 if __name__ == "__main__":

@@ -46,15 +46,15 @@ def run(lost: float, every: int) -> float:
 
 
 def main() -> None:
-    print("  lost  a request every   seen by formula  seen in the run   years between")
+    print("  lost  a request every   seen: by formula       simulated   years between")
     for lost in LOST:
         for every in EVERY:
             expected = formula(lost, every)
             print(f"{lost:>6.0%}{every:>9} periods{expected:>17.4%}{run(lost, every):>17.4%}"
                   f"{years(bare(RATE) * expected):>16.2g}")
-    print(f"run: {TRIALS:,} wrong values each, seed {SEED}. years: between two wrong values seen, "
-          f"over a line\nwith no check that flips {RATE:g} of its bits, of {A_SECOND} "
-          "heartbeats a second.")
+    print(f"simulated: {TRIALS:,} wrong values in each row, seed {SEED}. years: between two wrong "
+          f"values that a\nreader sees, if {A_SECOND} heartbeats are sent a second over a line "
+          f"that has no check and flips\n{RATE:g} of its bits.")
 
 
 if __name__ == "__main__":

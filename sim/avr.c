@@ -30,11 +30,6 @@ static avr_t *avr;
 static unsigned time_hook, send_hook;
 static uint16_t now;
 
-static uint16_t stack_pointer(void)
-{
-    return (uint16_t)(avr->data[R_SPL] | avr->data[R_SPH] << 8);
-}
-
 static void set_stack_pointer(unsigned value)
 {
     avr->data[R_SPL] = (uint8_t)value;
@@ -44,7 +39,7 @@ static void set_stack_pointer(unsigned value)
 /* A return address is a word address. Its low byte is pushed first, so it lies big-endian. */
 static void push_return(unsigned words)
 {
-    unsigned sp = stack_pointer();
+    unsigned sp = stack_pointer(avr);
     for (int i = 0; i < avr->address_size; i++, words >>= 8)
         avr->data[sp--] = (uint8_t)words;
     set_stack_pointer(sp);
@@ -52,7 +47,7 @@ static void push_return(unsigned words)
 
 static unsigned pop_return(void)
 {
-    unsigned sp = stack_pointer(), words = 0;
+    unsigned sp = stack_pointer(avr), words = 0;
     for (int i = 0; i < avr->address_size; i++)
         words = words << 8 | avr->data[++sp];
     set_stack_pointer(sp);
@@ -100,10 +95,10 @@ static void call(unsigned function)
         } else {
             avr->pc = avr_run_one(avr);
         }
-        if (stack_pointer() < lowest)
-            lowest = stack_pointer();
+        if (stack_pointer(avr) < lowest)
+            lowest = stack_pointer(avr);
     }
-    if (stack_pointer() != top) {
+    if (stack_pointer(avr) != top) {
         printf("lost %x\n", (unsigned)avr->pc);
         return;
     }

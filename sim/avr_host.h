@@ -2,6 +2,7 @@
 #ifndef AVR_HOST_H
 #define AVR_HOST_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,8 @@
 #include <simavr/sim_avr.h>
 #include <simavr/sim_elf.h>
 #include <simavr/sim_time.h>
+
+enum { OUT_SPH = 0xBE0E, OUT_SPL = 0xBE0D }; /* of any register */
 
 static uint64_t asleep;               /* cycles */
 static uint64_t boots;                /* how often the firmware began at address 0 */
@@ -46,6 +49,28 @@ static inline avr_t *load_chip(const char *mcu, const char *image)
     return load_chip_with_ram(mcu, image, 0);
 }
 
+static inline uint16_t stack_pointer(const avr_t *chip)
+{
+    return (uint16_t)(chip->data[R_SPL] | chip->data[R_SPH] << 8);
+}
+
+/* How deep the stack is after the instruction at this address. A function moves the stack pointer
+ * in two halves, the upper one first. Between them it is wrong, and does not count. */
+static inline void see_stack(const avr_t *chip, avr_flashaddr_t ran)
+{
+    static bool half_moved;
+    const uint16_t stack = stack_pointer(chip);
+    if (stack >= deepest) {
+        half_moved = false;
+        return;
+    }
+    const unsigned out = (unsigned)(chip->flash[ran] | chip->flash[ran + 1] << 8) & 0xFE0FU;
+    if (out == OUT_SPH || out == OUT_SPL)
+        half_moved = out == OUT_SPH;
+    if (!half_moved)
+        deepest = stack;
+}
+
 /* Runs one instruction. If the firmware sleeps, goes on to its own next timer, or to ours. */
 static inline void step(avr_t *chip)
 {
@@ -54,12 +79,11 @@ static inline void step(avr_t *chip)
         if (on_boot != NULL)
             on_boot();
     }
+    const avr_flashaddr_t ran = chip->pc;
     const int state = avr_run(chip);
     if (state == cpu_Done || state == cpu_Crashed)
         fail("the firmware has stopped");
-    const uint16_t stack = (uint16_t)(chip->data[R_SPL] | chip->data[R_SPH] << 8);
-    if (stack < deepest)
-        deepest = stack;
+    see_stack(chip, ran);
 }
 
 static inline void run_for(avr_t *chip, uint32_t microseconds)

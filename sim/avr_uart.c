@@ -3,7 +3,7 @@
  *     avr_uart MCU HERTZ IMAGE
  *
  * The input is a script. "send HEX" sends bytes, one each 100 microseconds of the firmware's time.
- * "wait MICROSECONDS" sends nothing for so long. The script begins when the firmware has enabled
+ * "wait MICROSECONDS" sends nothing for this time. The script begins when the firmware has enabled
  * its receiver. The output is the bytes that the firmware sends. The program ends when the script
  * is at its end and the firmware has been silent for 50 milliseconds.
  */
@@ -41,7 +41,7 @@ int main(int argc, char **argv)
         fail("cannot set up the output");
     avr = load_chip(argv[1], argv[3]);
     avr->frequency = (uint32_t)strtoul(argv[2], NULL, 10);
-    uint32_t flags = 0; /* simavr does not print lines, nor sleep when it is polled */
+    uint32_t flags = 0; /* simavr prints no lines, and does not sleep when it is polled */
     avr_ioctl(avr, AVR_IOCTL_UART_SET_FLAGS('0'), &flags);
     avr_irq_t *const input = avr_io_getirq(avr, AVR_IOCTL_UART_GETIRQ('0'), UART_IRQ_INPUT);
     avr_irq_register_notify(avr_io_getirq(avr, AVR_IOCTL_UART_GETIRQ('0'), UART_IRQ_OUTPUT),

@@ -110,10 +110,10 @@ class Simulated:
         self.hang_up()
 
     def hang_up(self) -> None:
-        """Closes what is here of its line or its bus."""
+        """Closes this side of its line or its bus."""
 
     def end(self) -> dict[str, int]:
-        """Waits until simavr ends: what it has counted."""
+        """Waits until simavr ends. Returns what it has counted."""
         assert self.process.stderr is not None
         self.process.wait(PATIENCE)
         messages = self.process.stderr.read().decode(errors="replace")
@@ -163,7 +163,7 @@ class Line(Simulated):
             data = data[os.write(self._here, data[:4096]):]
 
     def receive(self, length: int, patience: float = PATIENCE) -> bytes:
-        """Waits for so many bytes."""
+        """Waits for this many bytes."""
         deadline = time.monotonic() + patience
         received = b""
         while len(received) < length:
@@ -180,7 +180,7 @@ class Line(Simulated):
             here.shutdown(socket.SHUT_WR)
 
     def end(self, at_once: bool = False) -> dict[str, int]:
-        """The board works on what it has received, or ends at once: what simavr has counted."""
+        """Lets the board finish its work, or ends it at once. Returns what simavr has counted."""
         if at_once:
             self.process.terminate()
         else:
@@ -203,7 +203,7 @@ class Bus(Simulated):
         self._frames.close()
 
     def frames(self) -> list[str]:
-        """What the board has sent until its end()."""
+        """Returns what the board has sent until its end()."""
         self._frames.seek(0)
         return self._frames.read().splitlines()
 

@@ -9,9 +9,9 @@
  * The standard input is a script. Each of its lines is one of these:
  *     683#0472014AF1034C09    this frame comes. 683#R8 is a remote frame of length 8. An identifier
  *                             of 8 digits has 29 bits.
- *     wait MICROSECONDS       nothing comes for so long
- *     gap MICROSECONDS        from now on, so long after each frame that comes (at first 250)
- *     frame MICROSECONDS      from now on, a frame from the board takes so long (at first 250)
+ *     wait MICROSECONDS       nothing comes for this time
+ *     gap MICROSECONDS        from now on, the pause after each frame that comes (at first 250)
+ *     frame MICROSECONDS      from now on, the time of a frame from the board (at first 250)
  *     alone                   from now on, nobody acknowledges what the board sends
  *     fail                    from now on, every frame that the board sends fails
  *     stuck                   from now on, the bus does not rest

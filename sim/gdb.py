@@ -37,7 +37,7 @@ class Debugged:
                 time.sleep(0.01)
 
     def ask(self, text: str) -> str:
-        """$text#sum there, + and $answer#sum back."""
+        """Sends $text#sum. Returns the answer, which comes as + and $answer#sum."""
         self.socket.sendall(f"+${text}#{sum(text.encode()) % 256:02x}".encode())
         answer = b""
         while answer[-3:-2] != b"#":

@@ -374,7 +374,7 @@ class Xtensa(Machine):
         return self.program.read(address, size) if size else b""
 
     def run(self, registers: list[int], seen: list[int]) -> list[int]:
-        """Runs until it is at a hook or has returned: the registers."""
+        """Runs until it is at a hook or has returned. Returns the registers."""
         self.program.set_registers(registers)
         while self.counted:
             seen.append(registers[self.PROGRAM_COUNTER])

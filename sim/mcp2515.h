@@ -7,9 +7,9 @@
  * - A mode begins when nothing is left to send (section 10.0). The normal mode also waits until the
  *   bus has rested for 11 bits, like every node that joins a CAN bus.
  * - If a frame is taken back while it is being sent, it still goes on to its end. Until then its
- *   buffer cannot be written (section 3.6). The program that uses the model says how much time
- *   passes, and what happens on the bus. The model has no bit timing, no RXnBF and TXnRTS pins, no
- *   start of frame, and no wake-up by the bus.
+ *   buffer cannot be written (section 3.6).
+ * The program that uses the model says how much time passes, and what happens on the bus. The model
+ * has no bit timing, no RXnBF and TXnRTS pins, no start of frame, and no wake-up by the bus.
  */
 #ifndef MCP2515_H
 #define MCP2515_H
@@ -38,7 +38,7 @@ typedef struct mcp2515 {
     int buffer;
 } mcp2515;
 
-/* Time passes: so many periods of its oscillator. */
+/* Time passes: this many periods of its oscillator. */
 void mcp2515_pass(mcp2515 *chip, uint64_t periods);
 
 /* The pins. */

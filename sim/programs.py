@@ -16,7 +16,7 @@ PATIENCE = float(os.environ.get("DUMPULSE_PATIENCE", "30"))
 
 @functools.cache
 def built(program: str) -> str:
-    """Builds a file of the Makefile if it is not up to date: its path."""
+    """Builds a file of the Makefile if it is not up to date. Returns its path."""
     subprocess.run(["make", "--no-print-directory", "-s", "-C", ROOT, program], check=True)
     return str(ROOT / program)
 
@@ -24,5 +24,5 @@ def built(program: str) -> str:
 def wait_until(condition: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + PATIENCE
     while not condition():
-        assert time.monotonic() < deadline, f"waited {PATIENCE:.0f} s in vain: {what}"
+        assert time.monotonic() < deadline, f"not seen in {PATIENCE:.0f} s: {what}"
         time.sleep(0.005)

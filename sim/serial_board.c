@@ -3,7 +3,7 @@
  *     serial_board MCU HERTZ BAUD IMAGE [REST]
  *
  * The bytes of the input go to the firmware without a pause, at the full speed of the line in the
- * firmware's time. With REST, the line rests for so many cycles after the first 8 bytes. The line
+ * firmware's time. With REST, the line rests for this many cycles after the first 8 bytes. The line
  * is the UART. A chip that has none has an input pin and an output pin instead.
  *
  * The firmware's time passes as fast as the program can simulate it. Only while the firmware sleeps
@@ -173,7 +173,7 @@ static void start_line(void)
     avr_cycle_timer_register_usec(avr, 10 * IDLE_US, on_input, NULL);
 }
 
-/* The firmware sleeps for so many cycles: until its own next timer, or ours. */
+/* The firmware sleeps for this many cycles: until its own next timer, or ours. */
 static void on_sleep(avr_t *chip, avr_cycle_count_t cycles)
 {
     static avr_cycle_count_t ahead; /* how far the firmware's time is ahead of real time */
@@ -216,7 +216,7 @@ int main(int argc, char **argv)
         avr_irq_register_notify(avr_io_getirq(avr, AVR_IOCTL_IOPORT_GETIRQ('B'), PIN_OUT), on_pin,
                                 NULL);
     } else {
-        uint32_t flags = 0; /* simavr does not print lines, nor sleep when it is polled */
+        uint32_t flags = 0; /* simavr prints no lines, and does not sleep when it is polled */
         avr_ioctl(avr, AVR_IOCTL_UART_SET_FLAGS('0'), &flags);
         avr_irq_register_notify(avr_io_getirq(avr, AVR_IOCTL_UART_GETIRQ('0'), UART_IRQ_OUTPUT),
                                 on_output, NULL);

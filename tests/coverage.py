@@ -27,25 +27,25 @@ Branches = dict[tuple[str, int, int], int]
 
 def measure(width: str, lines: Lines, branches: Branches) -> None:
     """Adds up how often each line ran, and how often its conditions had each outcome."""
-    place = BUILD / "coverage" / width
-    shutil.rmtree(place, ignore_errors=True)
-    place.mkdir(parents=True)
+    folder = BUILD / "coverage" / width
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
     for name in FILES:
         text = (ROOT / name).read_text()
         assert name != "dumpulse.h" or text.count(WIDTH) == 1
-        (place / name).write_text(text.replace(WIDTH, WIDTHS[width]))
+        (folder / name).write_text(text.replace(WIDTH, WIDTHS[width]))
     # Inline functions that no test calls are kept, so that they are found to be missed.
     compile_one = ["gcc", "-std=c99", "-O0", "--coverage", "-fkeep-inline-functions",
-                   f"-I{place}", "-c"]
+                   f"-I{folder}", "-c"]
     objects = []
-    for source in (place / "dumpulse.c", ROOT / "tests" / "unit.c"):
-        objects.append(place / f"{source.stem}.o")
+    for source in (folder / "dumpulse.c", ROOT / "tests" / "unit.c"):
+        objects.append(folder / f"{source.stem}.o")
         run([*compile_one, source, "-o", objects[-1]])
-    run(["gcc", "--coverage", *objects, "-lcmocka", "-o", place / "unit"])
-    run([place / "unit"])
+    run(["gcc", "--coverage", *objects, "-lcmocka", "-o", folder / "unit"])
+    run([folder / "unit"])
     for built in objects:
-        run(["gcov", "--json-format", "--branch-probabilities", built.name], cwd=place)
-        report = json.loads(gzip.decompress((place / f"{built.stem}.gcov.json.gz").read_bytes()))
+        run(["gcov", "--json-format", "--branch-probabilities", built.name], cwd=folder)
+        report = json.loads(gzip.decompress((folder / f"{built.stem}.gcov.json.gz").read_bytes()))
         for file in report["files"]:
             name = file["file"].rsplit("/", 1)[-1]
             if name not in FILES:

@@ -18,23 +18,23 @@ from sim.targets import ROOT
 
 # From top to bottom: each may use those that come after it. `client` is client.py.
 LAYERS = {
-    "lab": "asks what a verified message costs; nothing stands on it",
-    "tests": "say whether all of it is right",
+    "lab": "measures what a verified message costs; no other layer uses it",
+    "tests": "check that all of it is right",
     "bench": "measures, and writes the figures into the pages",
     "reliability": "counts the damage that the checksum does not see",
-    "proof": "proves, and bounds",
-    "sim": "the targets, what runs their code, and a model of the protocol",
-    "tools": "set up a machine, and make what is made from the client",
-    "client": "asks agents: one file, which stands on nothing",
+    "proof": "proves what the library does, and computes bounds",
+    "sim": "the targets, simulators that run their code, and a model of the protocol",
+    "tools": "set up a machine, and write the files that are made from the client",
+    "client": "asks agents: one file, which uses no other",
     "examples": "show how to begin",
 }
 # The same for C. A name without a .c file is only a header.
 C_LAYERS = {
-    "lab": "asks what a verified message costs; nothing stands on it",
-    "udpserver.c canserver.c": "what is about UDP, and about CAN alone",
+    "lab": "measures what a verified message costs; no other layer uses it",
+    "udpserver.c canserver.c": "the parts that are only for UDP, and only for CAN",
     "agent": "what both agents for Linux share",
     "firmware": "images for boards",
-    "dumpulse.c dumpulse.h": "the library, which stands on nothing",
+    "dumpulse.c dumpulse.h": "the library, which uses no other file",
 }
 WIDTH = 92  # columns of the picture
 
@@ -48,9 +48,9 @@ def layer_of(module: str) -> str:
 def python_imports() -> dict[tuple[str, str], set[str]]:
     """Returns which layer uses which, and in which files."""
     found: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for path in sorted(ROOT.glob("*.py")) + sorted(ROOT.glob("*/*.py")):
+    for path in sorted([*ROOT.glob("*.py"), *ROOT.glob("*/*.py"), *ROOT.glob("lab/*/*.py")]):
         name = str(path.relative_to(ROOT))
-        own = layer_of(path.stem if path.parent == ROOT else path.parent.name)
+        own = layer_of(path.stem if path.parent == ROOT else name.partition("/")[0])
         if own not in LAYERS:
             continue
         for node in ast.walk(ast.parse(path.read_text())):
@@ -93,16 +93,16 @@ def modules(layer: str) -> list[str]:
 def box(name: str, meaning: str, more: str, uses: list[str]) -> list[str]:
     lines = [f"{name}: {meaning}", *textwrap.wrap(more, WIDTH - 8, initial_indent="  ",
                                                   subsequent_indent="  "),
-             f"  uses: {', '.join(uses)}" if uses else "  uses nothing of the others"]
+             f"  uses: {', '.join(uses)}" if uses else "  uses no other layer"]
     assert all(len(line) <= WIDTH - 4 for line in lines), lines
     return [f"│ {line:{WIDTH - 4}} │" for line in lines]
 
 
 def picture() -> str:
-    """Returns two towers of boxes. Each box stands on those that it may use."""
+    """Returns two stacks of boxes. A box may use only the boxes below it."""
     lines: list[str] = []
     for rows, used in ((LAYERS, python_imports()), (C_LAYERS, c_includes())):
-        lines.append(("Python" if rows is LAYERS else "C") + ", each on what is beneath it:")
+        lines.append(("Python" if rows is LAYERS else "C") + ": a layer uses only layers below it:")
         lines.append(f"┌{'─' * (WIDTH - 2)}┐")
         for at, (row, meaning) in enumerate(rows.items()):
             if at:

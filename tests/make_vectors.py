@@ -20,15 +20,16 @@ Step = tuple[object, ...]
 FILE = Path(__file__).with_name("vectors.tsv")
 
 HEADER = """\
-# Dumpulse test vectors, made by tests/make_vectors.py. One step a line, tabs
-# between the fields; numbers are decimal, bytes hexadecimal, "-" is no bytes.
-# The table stays from step to step; what a step does not name must not change.
+# Dumpulse test vectors, made by tests/make_vectors.py. Each line has one step.
+# There are tabs between the fields. Numbers are decimal, bytes are hexadecimal,
+# "-" means no bytes. Each step works on the table that the step before it has
+# left. What a step does not name must not change.
 #
 # table      BYTES                              set the whole table
 # refused    TIME PACKET                        nothing happens, no hook is called
-# heartbeat  TIME PACKET VARIABLE ENTRY         the clock is asked once, the entry written
-# report     TIME PACKET BYTES                  the table becomes BYTES, sent once
-# record     TIME VARIABLE SENDER VALUE ENTRY   "-": refused, nothing happens
+# heartbeat  TIME PACKET VARIABLE ENTRY         the clock is read once, ENTRY is written
+# report     TIME PACKET BYTES                  the table becomes BYTES, and is sent once
+# record     TIME VARIABLE SENDER VALUE ENTRY   if ENTRY is "-", nothing happens
 # make       VARIABLE SENDER VALUE PACKET       the heartbeat that a node sends
 # check      BYTES yes|no                       is this a good report?
 # read       VARIABLE ENTRY                     the entry of the table, as read from a report

@@ -49,7 +49,7 @@ SAMPLE = Path(__file__).with_name("mutants_sample.tsv")
 CODE_OF_HEADER = "#define DUMPULSE_MAGIC"  # the header has only its manual before this
 NOT_TESTED = (3, 4, 5)  # pytest's statuses for errors of its own, and of how it was called
 COMPILING = 120.0  # seconds; the longest takes 2 on an idle machine
-# A test may take ten times as long as without any change, and so many seconds more.
+# A test may take ten times as long as without any change, and this many seconds more.
 FLOOR = 30.0
 IMPATIENCE = "15"  # seconds that a test of a mutant waits for something that may never come
 
@@ -62,10 +62,10 @@ class Subject(Protocol):
 
     def mutants(self) -> list[Mutant]: ...
 
-    def prepare(self, place: Path) -> None:
+    def prepare(self, folder: Path) -> None:
         """Prepares a folder to test in, with the unchanged program."""
 
-    def test(self, mutant: Mutant | None, place: Path, patient: bool, only: Only) -> Verdict:
+    def test(self, mutant: Mutant | None, folder: Path, patient: bool, only: Only) -> Verdict:
         """Tests a mutant. None: the unchanged program, which must survive; its times are kept."""
 
 
@@ -81,39 +81,39 @@ class Library:
                 *mutation.c_mutants("dumpulse.h", header, header.index(CODE_OF_HEADER),
                                     thorough=True)]
 
-    def prepare(self, place: Path) -> None:
-        place.mkdir(parents=True)
+    def prepare(self, folder: Path) -> None:
+        folder.mkdir(parents=True)
 
-    def test(self, mutant: Mutant | None, place: Path, patient: bool, only: Only) -> Verdict:
+    def test(self, mutant: Mutant | None, folder: Path, patient: bool, only: Only) -> Verdict:
         for name in ("dumpulse.c", "dumpulse.h"):
-            shutil.copy(ROOT / name, place)
+            shutil.copy(ROOT / name, folder)
         if mutant is not None:
-            (place / mutant.file).write_text(mutant.text)
-        build = ["gcc", "-std=c99", "-O1", "-w", f"-I{place}", place / "dumpulse.c"]
+            (folder / mutant.file).write_text(mutant.text)
+        build = ["gcc", "-std=c99", "-O1", "-w", f"-I{folder}", folder / "dumpulse.c"]
         try:
-            compiled([*build, "tests/unit.c", "-lcmocka", "-o", place / "unit"], COMPILING, ROOT)
-            compiled([*build, "tests/vectors.c", "-o", place / "vectors"], COMPILING, ROOT)
+            compiled([*build, "tests/unit.c", "-lcmocka", "-o", folder / "unit"], COMPILING, ROOT)
+            compiled([*build, "tests/vectors.c", "-o", folder / "vectors"], COMPILING, ROOT)
         except Stillborn:
             return STILLBORN, "gcc"
         pytest = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider",
                   "tests/test_targets.py", "-k", "[ATmega328P] or [Cortex-M0+]"]
-        for step, command in (("unit", [place / "unit"]),
-                              ("vectors", [place / "vectors", "tests/vectors.tsv"]),
+        for step, command in (("unit", [folder / "unit"]),
+                              ("vectors", [folder / "vectors", "tests/vectors.tsv"]),
                               ("AVR", pytest)):
             verdict = run_step(step, command, self._limits, ROOT, learn=mutant is None,
                                no_verdict=[2, *NOT_TESTED] if command is pytest else (),
-                               DUMPULSE_SOURCE=str(place))
+                               DUMPULSE_SOURCE=str(folder))
             if verdict != SURVIVED:
                 return verdict, step
         return SURVIVED, ""
 
 
-def copy_of_the_project(place: Path) -> None:
-    shutil.copytree(ROOT, place, symlinks=True,
+def copy_of_the_project(folder: Path) -> None:
+    shutil.copytree(ROOT, folder, symlinks=True,
                     ignore=lambda folder, names: {"build", ".git", "__pycache__",
                                                   ".library"} & set(names))
-    (place / "build").mkdir()
-    (place / "build" / "venv").symlink_to(ROOT / "build" / "venv")
+    (folder / "build").mkdir()
+    (folder / "build" / "venv").symlink_to(ROOT / "build" / "venv")
 
 
 class PythonTests:
@@ -129,21 +129,21 @@ class PythonTests:
         self._noticed: dict[str, list[str]] = defaultdict(list)
         self._lock = threading.Lock()
 
-    def test(self, mutant: Mutant | None, place: Path, patient: bool, only: Only) -> Verdict:
+    def test(self, mutant: Mutant | None, folder: Path, patient: bool, only: Only) -> Verdict:
         steps = {"these tests": [name for name in only if "::" in name]} if only else self._steps
         for step, tests in steps.items():
             if tests:
-                verdict = self._run(step, tests, mutant, place, patient)
+                verdict = self._run(step, tests, mutant, folder, patient)
                 # The unchanged program may fail on a busy machine. A second try hides no mutant.
                 if mutant is None and verdict[0] != SURVIVED:
-                    verdict = self._run(step, tests, mutant, place, patient)
+                    verdict = self._run(step, tests, mutant, folder, patient)
                 if verdict[0] != SURVIVED:
                     return verdict
         return SURVIVED, ""
 
-    def _run(self, step: str, tests: Sequence[str], mutant: Mutant | None, place: Path,
+    def _run(self, step: str, tests: Sequence[str], mutant: Mutant | None, folder: Path,
              patient: bool) -> Verdict:
-        order, failed = place / "build" / "order.json", place / "build" / "failed"
+        order, failed = folder / "build" / "order.json", folder / "build" / "failed"
         failed.unlink(missing_ok=True)
         order.unlink(missing_ok=True)
         if mutant is not None:
@@ -154,11 +154,11 @@ class PythonTests:
         more = {} if patient or mutant is None else {"DUMPULSE_PATIENCE": IMPATIENCE}
         with tempfile.TemporaryDirectory(prefix="mutant-") as scratch:
             verdict = run_step(
-                step, [place / "build/venv/bin/python", "-m", "pytest", "-q", "-x",
+                step, [folder / "build/venv/bin/python", "-m", "pytest", "-q", "-x",
                        "-p", "no:cacheprovider",
                        "--tb=native",  # pytest's own fails at the traceback of endless recursion
                        "-p", "tests.ordered", *tests],
-                self._limits, place, learn=mutant is None, no_verdict=NOT_TESTED,
+                self._limits, folder, learn=mutant is None, no_verdict=NOT_TESTED,
                 DUMPULSE_ORDER=str(order),
                 DUMPULSE_FAILED=str(failed), PYTEST_DISABLE_PLUGIN_AUTOLOAD="1", TMPDIR=scratch,
                 **more)
@@ -191,16 +191,16 @@ class Client:
     def mutants(self) -> list[Mutant]:
         return mutation.python_mutants("client.py", (ROOT / "client.py").read_text())
 
-    def prepare(self, place: Path) -> None:
-        copy_of_the_project(place)
+    def prepare(self, folder: Path) -> None:
+        copy_of_the_project(folder)
         subprocess.run(["make", "-s", "CFLAGS=-O1", "build/udpserver", "build/canserver"],
-                       cwd=place,
+                       cwd=folder,
                        check=True)
 
-    def test(self, mutant: Mutant | None, place: Path, patient: bool, only: Only) -> Verdict:
-        (place / "client.py").write_text((ROOT / "client.py").read_text() if mutant is None
+    def test(self, mutant: Mutant | None, folder: Path, patient: bool, only: Only) -> Verdict:
+        (folder / "client.py").write_text((ROOT / "client.py").read_text() if mutant is None
                                          else mutant.text)
-        return self._tests.test(mutant, place, patient, only)
+        return self._tests.test(mutant, folder, patient, only)
 
 
 SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
@@ -251,61 +251,62 @@ class Server:
         return [mutant for file in ("udpserver.c", "canserver.c", *AGENT, *HEADERS_WITH_CODE)
                 for mutant in mutation.c_mutants(file, (ROOT / file).read_text())]
 
-    def prepare(self, place: Path) -> None:
-        copy_of_the_project(place)
-        (place / "build" / "objects").mkdir()
-        (place / "build" / "vm").symlink_to(ROOT / "build" / "vm")
-        subprocess.run(["make", "-s", "build/flood"], cwd=place, check=True)
+    def prepare(self, folder: Path) -> None:
+        copy_of_the_project(folder)
+        (folder / "build" / "objects").mkdir()
+        (folder / "build" / "vm").symlink_to(ROOT / "build" / "vm")
+        subprocess.run(["make", "-s", "build/flood"], cwd=folder, check=True)
 
-    def test(self, mutant: Mutant | None, place: Path, patient: bool, only: Only) -> Verdict:
-        original = None if mutant is None else (place / mutant.file).read_text()
+    def test(self, mutant: Mutant | None, folder: Path, patient: bool, only: Only) -> Verdict:
+        original = None if mutant is None else (folder / mutant.file).read_text()
         try:
             if mutant is not None:
-                (place / mutant.file).write_text(mutant.text)
-            return self._built_and_tested(mutant, place, patient, only)
+                (folder / mutant.file).write_text(mutant.text)
+            return self._built_and_tested(mutant, folder, patient, only)
         except Stillborn:
             if mutant is None:
                 raise
             return STILLBORN, "gcc"
         finally:
             if mutant is not None and original is not None:
-                (place / mutant.file).write_text(original)
+                (folder / mutant.file).write_text(original)
 
-    def _built_and_tested(self, mutant: Mutant | None, place: Path, patient: bool,
+    def _built_and_tested(self, mutant: Mutant | None, folder: Path, patient: bool,
                           only: Only) -> Verdict:
         sources = {source for program in SERVER_PROGRAMS.values() for source in program}
         changed = sources if mutant is None or mutant.file.endswith(".h") else {
             mutant.file, "tests/calls.c" if mutant.file in IN_CALLS else mutant.file} & sources
         objects = {source: f"build/objects/{source.replace('/', '-')}.o" for source in sources}
         for source in changed:
-            made = objects[source]
+            object_file = objects[source]
             if mutant is not None:  # the other objects are those of the unchanged program
-                objects[source] = made = made.replace(".o", ".mutant.o")
-            compiled(["gcc", *SERVER_FLAGS, "-c", source, "-o", made], COMPILING, place)
+                objects[source] = object_file = object_file.replace(".o", ".mutant.o")
+            compiled(["gcc", *SERVER_FLAGS, "-c", source, "-o", object_file], COMPILING, folder)
         for program, parts in SERVER_PROGRAMS.items():
             compiled(["gcc", *SANITIZERS, *(objects[source] for source in parts), "-o",
-                      f"build/{program}"], COMPILING, place)
+                      f"build/{program}"], COMPILING, folder)
         for step, (files, compiler, command) in SERVER_STEPS.items():
             if step not in only if only else mutant is not None \
                     and mutant.file not in (*files, *HEADERS_WITH_CODE):
                 continue
             rest = [objects[source] for source in SERVER_PROGRAMS["udpserver"]
                     if source not in (*IN_FUZZ, "agent/main.c")] if step == "fuzz" else []
-            compiled([*compiler, *SERVER_FLAGS, *rest, "-o", f"build/{step}"], COMPILING, place)
-            verdict = run_step(step, command, self._limits, place, learn=mutant is None)
+            compiled([*compiler, *SERVER_FLAGS, *rest, "-o", f"build/{step}"], COMPILING, folder)
+            verdict = run_step(step, command, self._limits, folder, learn=mutant is None)
             if verdict != SURVIVED:
                 return verdict, step
-        verdict, step = self._tests.test(mutant, place, patient, only)
+        verdict, step = self._tests.test(mutant, folder, patient, only)
         if verdict == SURVIVED and not only and (mutant is None or mutant.file in IN_VM):
             if mutant is None:
                 vm.kernel()  # fetches it, if it is not here yet
             step = "VM"
-            verdict = run_step(step, [place / "build/venv/bin/python", "-m", "tests.vm", "env",
+            verdict = run_step(step, [folder / "build/venv/bin/python", "-m", "tests.vm", "env",
                                       "PYTEST_DISABLE_PLUGIN_AUTOLOAD=1", "build/venv/bin/python",
                                       "-m", "pytest", "-q",
                                       "-x", "-p", "no:cacheprovider", "--assert=plain", "-k",
                                       "not firmware",
-                                      "tests/vm_can.py"], self._limits, place, learn=mutant is None)
+                                      "tests/vm_can.py"], self._limits, folder,
+                               learn=mutant is None)
         return verdict, step
 
 
@@ -320,7 +321,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1, help="of the sample")
     parser.add_argument("--count", type=int, help="how large a sample; all unless given")
     parser.add_argument("--file", action="append", help="mutants of this file alone (repeatable)")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="so many at a time")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1,
+                        help="how many run at a time")
     parser.add_argument("--sample", action="store_true",
                         help="those of mutants_sample.tsv, each with its own test alone")
     parser.add_argument("--record", type=Path, metavar="FILE",
@@ -350,29 +352,29 @@ def main() -> None:
         for mutant in chosen:
             print(f"{mutant.file}:{mutant.line}\t{mutant.before}\t{mutant.after}")
         return
-    known = {key: reason for key, reason in mutation.rows(SURVIVORS).items() if key[0] in files}
+    reasons = {key: reason for key, reason in mutation.rows(SURVIVORS).items() if key[0] in files}
     again = "--sample" if options.sample else f"--seed {options.seed} --count {len(chosen)}"
     print(f"{name}: {len(chosen)} of {len(every)} mutants; the same again with {again}", flush=True)
 
     work = WORK / options.subject
     shutil.rmtree(work, ignore_errors=True)
-    places = [work / str(number) for number in range(options.jobs)]
-    subject.prepare(places[0])
-    verdict = subject.test(None, places[0], True, sorted(set(only.values())))
+    folders = [work / str(number) for number in range(options.jobs)]
+    subject.prepare(folders[0])
+    verdict = subject.test(None, folders[0], True, sorted(set(only.values())))
     if verdict[0] != SURVIVED:
         raise SystemExit(
             f"{name}: without any change it does not pass: {verdict[1]}: mend that first")
-    for place in places[1:]:
-        shutil.copytree(places[0], place, symlinks=True)
+    for folder in folders[1:]:
+        shutil.copytree(folders[0], folder, symlinks=True)
 
-    def tested(mutant: Mutant, place: Path, patient: bool) -> Verdict:
-        verdict = subject.test(mutant, place, patient, [only[mutant.key]] if only else [])
+    def tested(mutant: Mutant, folder: Path, patient: bool) -> Verdict:
+        verdict = subject.test(mutant, folder, patient, [only[mutant.key]] if only else [])
         if options.record is not None:
             with options.record.open("a") as record:
                 record.write("\t".join([*mutant.key, *verdict]) + "\n")
         return verdict
 
-    faults = mutation.campaign(name, every, chosen, known, places, tested,
+    faults = mutation.campaign(name, every, chosen, reasons, folders, tested,
                                subject.least if len(chosen) == len(every) else 0.0)
     shutil.rmtree(work)
     if faults:

@@ -33,8 +33,8 @@ from pathlib import Path
 from queue import SimpleQueue
 
 KILLED, LATE, STILLBORN, SURVIVED = VERDICTS = ("killed", "timed out", "stillborn", "survived")
-# A step may take SLACK times as long as without any change, and so many seconds more, on the
-# processor and on the clock (others may use the machine, too).
+# A step may take SLACK times as long as without any change, and this many seconds more, on
+# the processor and on the clock (others may use the machine, too).
 SLACK = 10
 PROCESSOR_FLOOR = 2
 WALL_FLOOR = 60
@@ -191,7 +191,7 @@ PYTHON_OPERATORS = {
 FOR_READERS = {"help", "metavar", "description", "epilog", "usage", "prog"}
 
 
-class Places:
+class Positions:
     """Finds the parser's lines and columns in the text. The columns count bytes."""
 
     def __init__(self, text: str) -> None:
@@ -237,22 +237,22 @@ def token_changes(text: str, left_alone: Sequence[tuple[int, int]]) -> Iterator[
         before = token.string
 
 
-def node_changes(text: str, tree: ast.Module, places: Places) -> Iterator[Change]:
+def node_changes(text: str, tree: ast.Module, positions: Positions) -> Iterator[Change]:
     for node in ast.walk(tree):
         if isinstance(node, (ast.If, ast.While, ast.IfExp)) and not (
                 isinstance(node.test, ast.Compare) and len(node.test.ops) == 1
                 and not isinstance(node.test.ops[0],
                                    (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Is, ast.IsNot, ast.In))):
             if not isinstance(node.test, ast.Constant):
-                start, end = places.span(node.test)
+                start, end = positions.span(node.test)
                 yield start, end, f"not ({text[start:end]})"
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-            yield (*places.span(node), text[slice(*places.span(node.operand))])
+            yield (*positions.span(node), text[slice(*positions.span(node.operand))])
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
             for side in (node.left, node.right):
-                yield (*places.span(node), text[slice(*places.span(side))])
+                yield (*positions.span(node), text[slice(*positions.span(side))])
         if isinstance(node, ast.keyword) and node.arg is not None and node.arg not in FOR_READERS:
-            start, end = places.span(node)
+            start, end = positions.span(node)
             comma = re.compile(r",\s*").match(text, end)
             earlier = re.search(r",\s*$", text[:start])
             if comma is not None:
@@ -265,15 +265,15 @@ def node_changes(text: str, tree: ast.Module, places: Places) -> Iterator[Change
                                                                  (ast.Constant, ast.Yield)) \
                 or isinstance(node, ast.Assign) and isinstance(node.targets[0],
                                                                (ast.Attribute, ast.Subscript)):
-            yield (*places.span(node), "pass")
+            yield (*positions.span(node), "pass")
 
 
 def python_mutants(file: str, text: str) -> list[Mutant]:
     tree = ast.parse(text)
-    places = Places(text)
-    left_alone = [places.span(node) for node in annotation_nodes(tree)]
+    positions = Positions(text)
+    left_alone = [positions.span(node) for node in annotation_nodes(tree)]
     changes = [*token_changes(text, left_alone),
-               *(change for change in node_changes(text, tree, places)
+               *(change for change in node_changes(text, tree, positions)
                  if not any(first <= change[0] < last for first, last in left_alone))]
     return mutants_of(file, text, changes)
 
@@ -369,7 +369,7 @@ def sample(every: Sequence[Mutant], seed: int, count: int | None) -> list[Mutant
 
 def rows(path: Path) -> dict[tuple[str, str, str], str]:
     """Reads a list of mutants: file, line, changed line, and why it survives or what notices it."""
-    known = {}
+    reasons = {}
     for number, line in enumerate(path.read_text().splitlines(), 1):
         if line and not line.startswith("#"):
             fields = line.split("\t")
@@ -377,39 +377,39 @@ def rows(path: Path) -> dict[tuple[str, str, str], str]:
                 raise SystemExit(
                     f"{path.name}:{number}: file, line, changed line and one more field, with "
                     "tabs between")
-            if tuple(fields[:3]) in known:
+            if tuple(fields[:3]) in reasons:
                 raise SystemExit(f"{path.name}:{number}: is there twice")
-            known[fields[0], fields[1], fields[2]] = fields[3]
-    return known
+            reasons[fields[0], fields[1], fields[2]] = fields[3]
+    return reasons
 
 
 def campaign(name: str, every: Sequence[Mutant], chosen: Sequence[Mutant],
-             known: dict[tuple[str, str, str], str], places: Sequence[Path],
+             reasons: dict[tuple[str, str, str], str], folders: Sequence[Path],
              verdict: Callable[[Mutant, Path, bool], Verdict], least: float = 0.0) -> list[str]:
-    """Tests the chosen mutants, in each place one at a time. Prints the results, and returns what
+    """Tests the chosen mutants, one at a time in each folder. Prints the results, and returns what
     is wrong with them. `every`: all mutants that could have been chosen. `least`: the share that
     must be killed. If a result contradicts the list, the mutant is tested once more, with patience:
-    verdict(mutant, place, patient)."""
+    verdict(mutant, folder, patient)."""
     free: SimpleQueue[Path] = SimpleQueue()
-    for place in places:
-        free.put(place)
+    for folder in folders:
+        free.put(folder)
 
     def tested(mutant: Mutant) -> Verdict:
-        place = free.get()
+        folder = free.get()
         try:
-            result = verdict(mutant, place, False)
-            if result[0] in (KILLED, LATE) and mutant.key in known:
-                result = verdict(mutant, place, True)
+            result = verdict(mutant, folder, False)
+            if result[0] in (KILLED, LATE) and mutant.key in reasons:
+                result = verdict(mutant, folder, True)
             return result
         finally:
-            free.put(place)
+            free.put(folder)
 
     results: list[tuple[Mutant, Verdict]] = []
     begun = shown = time.monotonic()
-    with ThreadPoolExecutor(len(places)) as pool:
+    with ThreadPoolExecutor(len(folders)) as pool:
         for mutant, result in zip(chosen, pool.map(tested, chosen)):
             results.append((mutant, result))
-            if result[0] == SURVIVED and mutant.key not in known:
+            if result[0] == SURVIVED and mutant.key not in reasons:
                 print(f"{mutant.file}:{mutant.line}: no test notices\n    {mutant.before}\n    "
                       f"{mutant.after}",
                       file=sys.stderr, flush=True)
@@ -423,15 +423,15 @@ def campaign(name: str, every: Sequence[Mutant], chosen: Sequence[Mutant],
 
     faults = []
     survivors = {mutant.key for mutant, (result, _) in results if result == SURVIVED}
-    unexplained = sum(result == SURVIVED and mutant.key not in known
+    unexplained = sum(result == SURVIVED and mutant.key not in reasons
                       for mutant, (result, _) in results)
     if unexplained:
         faults.append(f"{name}: {unexplained} survivors above are not explained")
     noticed = {mutant.key for mutant in chosen} - survivors
     possible = {mutant.key for mutant in every}
-    faults += [f"a listed survivor is noticed now: {' | '.join(key)}" for key in known
+    faults += [f"a listed survivor is noticed now: {' | '.join(key)}" for key in reasons
                if key in noticed]
-    faults += [f"a listed survivor is none any more: {' | '.join(key)}" for key in known
+    faults += [f"a listed survivor does not survive any more: {' | '.join(key)}" for key in reasons
                if key not in possible]
 
     total = Counter(result for _, (result, _) in results)
@@ -448,7 +448,7 @@ def campaign(name: str, every: Sequence[Mutant], chosen: Sequence[Mutant],
     print(f"{name}: of {live} mutants {total[KILLED]} killed and {total[LATE]} timed out "
           f"({', '.join(f'{step} {count}' for step, count in steps.most_common())}); "
           f"{total[SURVIVED]} survived, "
-          f"of which {len(survivors & known.keys())} are explained: {share:.1%} noticed; "
+          f"of which {len(survivors & reasons.keys())} are explained: {share:.1%} noticed; "
           f"{total[STILLBORN]} did not compile")
     if share < least:
         faults.append(f"{name}: {share:.1%} noticed, where {least:.0%} should be")

@@ -108,7 +108,7 @@ class Server:
         counters = self.stats()
         deadline = time.monotonic() + PATIENCE
         while not condition(counters):
-            assert time.monotonic() < deadline, f"{what}: waited in vain: {counters}"
+            assert time.monotonic() < deadline, f"{what}: this did not happen: {counters}"
             time.sleep(0.02)
             counters = self.stats()
         return counters

@@ -1,8 +1,8 @@
 """Sends a million heartbeats from several sources at full speed, mixed with junk.     make soak
 
 It checks that the server accepts nothing wrong, that its memory does not grow, that it leaks no
-descriptor, and that the counters add up: they count the packets sent less those that the kernel has
-dropped.     SPDX-License-Identifier: MIT
+descriptor, and that the counters add up: their sum is the number of packets sent, minus those that
+the kernel has dropped.     SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ def send(source: int, port: int, seed: int) -> None:
 
 
 def memory_and_descriptors(server: Server) -> tuple[int, int]:
-    place = Path(f"/proc/{server.process.pid}")
-    (resident,) = (line.split()[1] for line in (place / "status").read_text().splitlines()
+    process = Path(f"/proc/{server.process.pid}")
+    (resident,) = (line.split()[1] for line in (process / "status").read_text().splitlines()
                    if line.startswith("VmRSS:"))
-    return int(resident), len(list((place / "fd").iterdir()))
+    return int(resident), len(list((process / "fd").iterdir()))
 
 
 def check_table(entries: list[bytes]) -> None:

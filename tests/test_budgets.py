@@ -31,9 +31,9 @@ def commit(folder: Path, text: str) -> Path:
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A table with a history: 100 bytes, then 90, then what a test commits."""
     commit(tmp_path, OLD)
-    place = commit(tmp_path, HEAD + "chip\tgcc 5\t90\t4\nchip\tclang 1\t120\t4\n")
-    monkeypatch.setattr(budgets, "FILE", place)
-    return place
+    table = commit(tmp_path, HEAD + "chip\tgcc 5\t90\t4\nchip\tclang 1\t120\t4\n")
+    monkeypatch.setattr(budgets, "FILE", table)
+    return table
 
 
 def test_budgets_are_of_a_target_and_a_compiler(file: Path) -> None:
@@ -84,10 +84,10 @@ def test_a_reason_is_whole(line: str) -> None:
 @pytest.fixture
 def release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Says what system this is: Debian 13, or what a test writes."""
-    place = tmp_path / "os-release"
-    place.write_text(DEBIAN_13)
-    monkeypatch.setattr(targets, "OS_RELEASE", place)
-    return place
+    os_release = tmp_path / "os-release"
+    os_release.write_text(DEBIAN_13)
+    monkeypatch.setattr(targets, "OS_RELEASE", os_release)
+    return os_release
 
 
 DEBIAN_12, DEBIAN_13 = ('PRETTY_NAME="a name"\nVERSION_ID="%d"\nID=debian\n' % number
@@ -104,7 +104,7 @@ def test_figures_of_another_compiler_are_said_not_to_be_compared(
     assert capsys.readouterr().out == f"not compared, as {WHY}: chip, gcc 5\n"
     with pytest.raises(SystemExit, match=r"^chip, clang 1: bytes 121, over its budget of 120$"):
         budgets.enforce(measured | {"chip, clang 1": {"bytes": 121}}, ("bytes",), file, MADE_BY)
-    release.unlink()  # nor where nothing says what system it is
+    release.unlink()  # the same if nothing says what system it is
     assert strangers(MADE_BY) == {"chip, gcc 5": WHY}
 
 
@@ -114,7 +114,7 @@ def test_in_debian_12_another_compiler_is_a_mistake(file: Path, release: Path,
     with pytest.raises(SystemExit, match=f"^chip, gcc 5: {WHY}, in Debian 12$"):
         budgets.enforce({}, ("bytes",), file, MADE_BY)
     monkeypatch.setattr(Target, "version", lambda _: "gcc 99.0.1")
-    monkeypatch.setattr(pages, "output", lambda _: pytest.fail("measured all the same"))
+    monkeypatch.setattr(pages, "output", lambda _: pytest.fail("measured nevertheless"))
     monkeypatch.setattr("sys.argv", ["pages", "--check"])
     with pytest.raises(SystemExit, match="ATmega328P, gcc 5.4: the figures are of gcc 5.4, and "
                                          "this is gcc 99.0.1, in Debian 12"):

@@ -26,7 +26,7 @@ OTHER = model.checksummed(bytes(range(256)))
 
 
 class FakeBus:
-    """What socket.socket() makes for AF_CAN while this is there."""
+    """Replaces the socket that socket.socket() makes for AF_CAN."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.asked: list[Any] = []  # of the kernel
@@ -95,7 +95,7 @@ def opened(address: str = "can:can0") -> client.Can:
     ("can:can0:00000680", "can:can0:00000680", 0x680, 1 << 31),
     ("can:can0:1fffff80", "can:can0:1FFFFF80", 0x1FFFFF80, 1 << 31)])
 def test_an_agent_is_asked(address: str, name: str, base: int, wide: int, bus: FakeBus) -> None:
-    """It hears only the agent's reports, and when the bus is off; it asks with the last
+    """The client hears only the agent's reports, and that the bus is off. Its request has the last
     identifier."""
     agent = client.Agent(address)
     assert agent.name == name
@@ -120,7 +120,7 @@ def test_each_variable_has_an_identifier(variable: int, bus: FakeBus) -> None:
 
 
 def test_reports_frame_by_frame(bus: FakeBus) -> None:
-    """A report is whole with its 33rd frame; the next one begins with its first."""
+    """A report is complete after its 33rd frame. The next report begins with its first frame."""
     transport = opened()
     bus.report(OTHER, frames=range(20, 33))  # it began before we listened
     for packet in (GOOD, OTHER):
@@ -184,7 +184,8 @@ def test_an_interface_that_cannot_be_opened(call: str, number: int, text: str,
     (errno.EAGAIN, None), (errno.ENOBUFS, None)])
 def test_an_interface_that_takes_nothing(number: int, text: Optional[str], bus: FakeBus,
                                          monkeypatch: pytest.MonkeyPatch) -> None:
-    """If it is only full, the packet is lost; else the interface is, and is opened again."""
+    """If the interface is only full, the packet is lost. If the interface is lost, it is opened
+    again."""
     transport = opened()
 
     def refuse(*_: object) -> int:
@@ -235,7 +236,7 @@ def test_opening_and_closing_again_keeps_no_descriptor(bus: FakeBus) -> None:
 
 
 class Line(client.Device):
-    """A device whose report is whatever comes and begins with an r."""
+    """A device. Its report is any text that begins with an r."""
 
     FORM = "line"
     rest = 0
@@ -253,7 +254,8 @@ class Line(client.Device):
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What the system is asked; select() says that something is there as often as read() has it."""
+    """Notes the system calls. select() says as often that there is something to read as read() has
+    something."""
     noted: list[Any] = []
     now = [50.0]
     coming: list[bytes] = []
@@ -283,7 +285,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def test_descriptor_0_is_one_like_others(calls: list[Any]) -> None:
-    """It is free if the program was started without a standard input."""
+    """A device gets descriptor 0 if the program was started without a standard input."""
     line = Line("line", "line")
     line.close()  # it was never open
     assert line.receive(2) is None
@@ -306,7 +308,8 @@ def test_descriptor_0_is_one_like_others(calls: list[Any]) -> None:
     (-1, [b"ready"], b"ready", [0]), (0, [b"x", b"ready"], None, [0])])
 def test_how_long_a_device_is_read(seconds: float, coming: list[bytes], report: Optional[bytes],
                                    lefts: list[float], calls: list[Any]) -> None:
-    """Once at least, and once more after the time is up; each time takes a second here."""
+    """It is read at least once, and once more after the time is up. Each time takes a second
+    here."""
     line = Line("line", "line")
     line.open(0)
     calls[0][:] = coming

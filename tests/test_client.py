@@ -51,7 +51,7 @@ Call = Callable[..., Result]
 
 @pytest.fixture
 def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Call:
-    """The command, in this process: quicker, and with a quick second look."""
+    """Runs the command in this process. This is quicker, and its second request comes sooner."""
     monkeypatch.setattr(client, "CLOCK_PAUSES", (0.01,))
     def called(*arguments: str) -> Result:
         try:
@@ -113,7 +113,7 @@ def test_other_lengths_are_not_reports(packet: bytes) -> None:
 @settings(examples, max_examples=1000)
 @given(st.integers(0, 10**6), st.integers(0, 65536 - 64 - 1))
 def test_ages_over_the_wrap(heard: int, passed: int) -> None:
-    """The clocks count on without end here; the wire carries 16 bits of them."""
+    """The clocks never wrap here. The packets carry 16 bits of them."""
     assert client.age((heard + passed) % 65536, heard % 65536) == passed
 
 
@@ -155,7 +155,7 @@ def test_an_agent_answers(host: str) -> None:
 
 
 def test_silence_is_asked_again_and_ends() -> None:
-    """At 0, 0.2, 0.6 and 1.1 s, each wait a quarter more or less."""
+    """Requests leave at 0, 0.2, 0.6 and 1.1 s. Each wait may be a quarter longer or shorter."""
     with FakeAgent([]) as agent:
         begun = time.monotonic()
         with pytest.raises(client.NoAnswer, match="no answer in 1.2 s from 127.0.0.1") as caught:
@@ -198,7 +198,8 @@ BAD = {
 @pytest.mark.parametrize("host", LOOPBACKS)
 @pytest.mark.parametrize("cause", BAD)
 def test_bad_reports(cause: str, host: str) -> None:
-    """Each says what was wrong, when no better one comes; and none hides the good one."""
+    """If no good report comes, the error says what was wrong. A bad report does not hide the good
+    one."""
     answers, text = BAD[cause]
     with FakeAgent(answers, host=host) as agent:
         with pytest.raises(client.BadReport, match=text) as caught:
@@ -210,7 +211,7 @@ def test_bad_reports(cause: str, host: str) -> None:
 
 
 def test_a_late_report_is_not_taken_for_the_next() -> None:
-    """What comes after a reader has given up is old when it asks again."""
+    """A report that comes after the reader has given up is no answer to its next request."""
     with FakeAgent([], [report(v3=(1, 1, 2))]) as agent:
         asking = client.Agent(agent.address)
         with pytest.raises(client.NoAnswer):
@@ -228,13 +229,13 @@ def test_nobody_listens_and_no_processor_is_wasted() -> None:
 
 
 def test_who_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only if no address of a host listens is it known that the agent is not there."""
+    """The agent is known to be away only if nothing listens at any address of the host."""
     with FakeAgent([]) as silent:
         nobody = (socket.AF_INET6, ("::1", unused_port(), 0, 0))
         for last, kind in (((socket.AF_INET, ("127.0.0.1", silent.port)), client.NoAnswer),
                            ((socket.AF_INET, ("127.0.0.1", unused_port())), client.Refused)):
             monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [
-                (family, socket.SOCK_DGRAM, 17, "", place) for family, place in (nobody, last)])
+                (family, socket.SOCK_DGRAM, 17, "", address) for family, address in (nobody, last)])
             with pytest.raises(client.NoAnswer) as caught:
                 client.Agent("several").ask(0.5)
             assert type(caught.value) is kind
@@ -264,19 +265,19 @@ def test_an_agent_that_comes_up_meanwhile() -> None:
 
 
 def test_a_host_with_several_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first refuses, the second is silent, the third answers."""
+    """The first address refuses, the second is silent, the third answers."""
     with FakeAgent([]) as silent, FakeAgent([GOOD]) as agent:
-        places = [(socket.AF_INET6, ("::1", unused_port(), 0, 0)),
-                  (socket.AF_INET, ("127.0.0.1", silent.port)),
-                  (socket.AF_INET, ("127.0.0.1", agent.port))]
+        addresses = [(socket.AF_INET6, ("::1", unused_port(), 0, 0)),
+                     (socket.AF_INET, ("127.0.0.1", silent.port)),
+                     (socket.AF_INET, ("127.0.0.1", agent.port))]
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [
-            (family, socket.SOCK_DGRAM, 17, "", place) for family, place in places])
+            (family, socket.SOCK_DGRAM, 17, "", address) for family, address in addresses])
         assert client.Agent("several").ask(PATIENCE)[3].value == 9
         assert len(silent.asked) == 1
 
 
 def test_a_host_that_moves(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Silence has its address looked up again; an answer does not."""
+    """After silence, the client looks up the address again. After an answer, it does not."""
     with FakeAgent([GOOD]) as agent:
         ports = iter([unused_port(), agent.port])
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [
@@ -290,10 +291,10 @@ def test_a_host_that_moves(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_beat_goes_to_the_address_that_listens(monkeypatch: pytest.MonkeyPatch) -> None:
     with Server("--bind", "127.0.0.1") as server:
-        places = [(socket.AF_INET6, ("::1", server.port, 0, 0)),
-                  (socket.AF_INET, ("127.0.0.1", server.port))]
+        addresses = [(socket.AF_INET6, ("::1", server.port, 0, 0)),
+                     (socket.AF_INET, ("127.0.0.1", server.port))]
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [
-            (family, socket.SOCK_DGRAM, 17, "", place) for family, place in places])
+            (family, socket.SOCK_DGRAM, 17, "", address) for family, address in addresses])
         client.Agent("several").beat(3, 76, 9)
         assert server.wait_for(lambda counters: counters["packets"] == 1,
                                "it arrives")["heartbeats"] == 1
@@ -327,7 +328,7 @@ def test_wrong_addresses(text: str) -> None:
 
 
 def test_one_table_of_prefixes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A new transport needs a row there, and nothing else."""
+    """A new transport needs a row in that table, and nothing else."""
     class Morse:
         SILENCE, NEEDS_CHECKSUM, addresses, name = "", False, 1, "morse:key"
         opened = ""
@@ -367,7 +368,7 @@ def test_a_long_error_loses_its_middle(length: int) -> None:
     (0, 32_767, 0, 1000, 32_767), (0, 32_768, 0, 1000, -32_768), (30_000, 8000, 0, 1000, -22_000)])
 def test_by_how_much_a_clock_jumped(before: int, now: int, passed_ms: int, tick_ms: int,
                                     ticks: int) -> None:
-    """64 ticks or 5 s are none."""
+    """Up to 64 ticks or 5 s are no jump."""
     assert client.jump(before, now, passed_ms, tick_ms) == (0 if abs(ticks) == 64 else ticks)
 
 
@@ -392,7 +393,8 @@ def test_what_may_hang_does_not_keep_the_program(monkeypatch: pytest.MonkeyPatch
 
 
 def test_what_may_hang_gets_no_signal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may outlive the main thread, and a signal would then end the program in its own way."""
+    """The thread may outlive the main thread. A signal would then end the program in the wrong
+    way."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     blocked = client.within(PATIENCE, lambda: signal.pthread_sigmask(signal.SIG_BLOCK, ()))
     assert blocked is not None and {signal.SIGINT, signal.SIGTERM, signal.SIGHUP} <= blocked
@@ -464,7 +466,7 @@ def test_what_is_worth_showing(listed: bool, expected: bool, state: str, wanted:
 
 
 def places_of(monkeypatch: pytest.MonkeyPatch, *ports: int) -> client.Udp:
-    """A host with an address for each port."""
+    """A host that has an address for each of these ports."""
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [
         (socket.AF_INET, socket.SOCK_DGRAM, 17, "", ("127.0.0.1", port)) for port in ports])
     return client.Udp("several", 9060)
@@ -526,7 +528,7 @@ def test_opening_again_keeps_no_socket() -> None:
 
 
 def test_sockets_do_not_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not even if one seems to be ready and is not, or takes no packet."""
+    """They do not block even if one only seems to be ready, or takes no packet."""
     waited: list[float] = []
 
     class Busy(socket.socket):
@@ -674,8 +676,9 @@ def test_what_is_sent_and_how_long_a_refusal_is_waited_for(
                          [(3.0, 0.0, 0.1), (0.2, 0.0, 0.05), (3.0, 2.95, 0.05), (3.0, 4, 0)])
 def test_how_long_a_beat_listens(timeout: float, took: float, listens: float,
                                  monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tenth of a second, a quarter of the timeout, or what is left after the name was looked
-    up: `set --confirm` asks after it, within the same --timeout."""
+    """It listens for a tenth of a second, for a quarter of the timeout, or for the time that is
+    left after the name was looked up. The request of `set --confirm` comes later, within the same
+    --timeout."""
     transport = Scripted(monkeypatch)
     agent = agent_on(transport)
     waited: list[float] = []
@@ -696,7 +699,7 @@ def test_how_long_a_beat_listens(timeout: float, took: float, listens: float,
     (["set", "x", "3", "9", "--sender", "76", "--confirm", "-t", "1s"], [1.0, 0.0])])
 def test_how_long_each_command_waits(words: list[str], timeouts: list[float], call: Call,
                                      monkeypatch: pytest.MonkeyPatch) -> None:
-    """--timeout is for all of it: sending takes 1.5 s here."""
+    """--timeout limits the whole command. Sending takes 1.5 s here."""
     asked: list[float] = []
     now = [50.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
@@ -810,7 +813,7 @@ TYPED = [
 
 
 @pytest.fixture(scope="module")
-def places() -> Iterator[dict[str, str]]:
+def addresses() -> Iterator[dict[str, str]]:
     with FakeAgent([GOOD]) as here, FakeAgent([GOOD[:8]]) as short, FakeAgent(
             [WRONG_SUM]) as wrong_sum, \
             FakeAgent([STRANGER + GOOD]) as stranger:
@@ -821,8 +824,8 @@ def places() -> Iterator[dict[str, str]]:
 
 
 @pytest.mark.parametrize("typed, status, text", TYPED, ids=[row[0] for row in TYPED])
-def test_typed(typed: str, status: int, text: str, places: dict[str, str], call: Call) -> None:
-    words = " ".join(places.get(word, word) for word in typed.split()).split()
+def test_typed(typed: str, status: int, text: str, addresses: dict[str, str], call: Call) -> None:
+    words = " ".join(addresses.get(word, word) for word in typed.split()).split()
     result = call(*words)
     assert result.status == status, (result.out, result.err)
     assert text in (result.err if status in (1, 2) else result.out + result.err), (result.out,
@@ -959,7 +962,7 @@ def test_wrong_files_of_names(content: str, text: str, tmp_path: Path, call: Cal
 
 def test_a_pipe_that_nobody_writes_to(tmp_path: Path, call: Call,
                                       monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is not waited for without end; one that somebody writes to is read."""
+    """The client gives up after a while. If somebody writes to the pipe, it is read."""
     monkeypatch.setattr(client, "TIMEOUT", 0.2)
     path, other = tmp_path / "pipe", tmp_path / "other"
     os.mkfifo(path)
@@ -980,7 +983,7 @@ def test_a_pipe_that_nobody_writes_to(tmp_path: Path, call: Call,
     ["get", "\udcff"],
     ["simulate", "\u202ehost"]], ids=ascii)
 def test_an_address_is_printable(words: list[str], call: Call) -> None:
-    """It appears in errors of one line, and in the table of `watch`."""
+    """The address appears in errors of one line, and in the table of `watch`."""
     result = call(*words)
     assert result.status == 2 and result.err.count("\n") == 1 \
         and result.err.rstrip("\n").isprintable()
@@ -1193,7 +1196,7 @@ def test_performance_data(tmp_path: Path, call: Call) -> None:
 
 
 def test_performance_data_of_a_long_tick(call: Call) -> None:
-    """Years, and no exponent."""
+    """Ages of years are printed, without an exponent."""
     with FakeAgent([report(v0=(NOW, 1, 0), v1=((NOW - 65000) % 65536, 1, 1))]) as agent:
         line = call("check", agent.address, "--now-from", "0", "--expect", "1", "--tick", "1h",
                     "--crit", "65471h").out
@@ -1201,18 +1204,18 @@ def test_performance_data_of_a_long_tick(call: Call) -> None:
     assert "late: silent for 65000 h" in line
 
 
-def test_check_of_an_agent_that_is_not_there(places: dict[str, str], call: Call) -> None:
+def test_check_of_an_agent_that_is_not_there(addresses: dict[str, str], call: Call) -> None:
     for where, text in (("NOBODY", "nothing listens at"), ("SHORT", "8 bytes long"),
                         ("SUM", "its checksum")):
-        result = call("check", places[where], "--expect", "1", "--timeout", "500ms")
+        result = call("check", addresses[where], "--expect", "1", "--timeout", "500ms")
         assert result.status == 2 and not result.err
         assert result.out.startswith("DUMPULSE CRITICAL - ") and text in result.out
     assert call("check", "nosuch.invalid", "--expect", "1").status == 2
 
 
 def test_the_options_of_plugins(call: Call) -> None:
-    """As the guidelines have them: nobody who mistakes one for the check of a service sees it
-    OK."""
+    """The options are those of the guidelines. If somebody takes --help or --version for the check
+    of a service, that service does not become OK."""
     with FakeAgent([CHECKED]) as agent:
         words = ("--now-from", "0", "--expect", "1")
         for where in (("-H", agent.address), (f"-H{agent.address}",), (agent.address,)):
@@ -1253,7 +1256,7 @@ def test_unusual_values_elsewhere(tmp_path: Path, call: Call) -> None:
 
 
 def test_check_by_this_machines_clock(call: Call) -> None:
-    """A beat of a moment ago, and the agent's clock a minute ahead of ours."""
+    """A node has just sent a heartbeat, and the agent's clock is a minute ahead of ours."""
     with Server() as server:
         address = f"127.0.0.1:{server.port}"
         client.Agent(address).beat(3, 76, 9)
@@ -1266,7 +1269,7 @@ def test_check_by_this_machines_clock(call: Call) -> None:
 
 
 def test_simulate_says_what_it_sent() -> None:
-    """Counted by the server: what was damaged is refused, and the rest is taken."""
+    """The server counts the same: it refuses the damaged heartbeats, and takes the others."""
     with Server("--self", "0", "--tick", "100") as server:
         result = run("simulate", f"127.0.0.1:{server.port}", "--names", VEHICLE, "--seconds", "4s",
                      "--die", "1,2@1s", "--late", "lights", "--corrupt", "steering", "--seed", "7")
@@ -1292,7 +1295,7 @@ def test_simulate_says_what_it_sent() -> None:
 
 
 def test_simulate_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same seed gives the same packets; a damaged one is never taken for another."""
+    """The same seed gives the same packets. A damaged heartbeat is never taken for another one."""
     def packets(seed: int) -> list[bytes]:
         options = client.build_parser("simulate").parse_args(["x", "--corrupt", "1-4"])
         chance = random.Random(seed)
@@ -1308,7 +1311,7 @@ def test_simulate_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Fixed(random.Random):
-    """Draws the middle, and notes of what."""
+    """Always draws the same number, and notes the limits."""
 
     def __init__(self, drawn: float = 0.5) -> None:
         super().__init__()
@@ -1356,8 +1359,8 @@ def test_which_nodes_there_are(tmp_path: Path) -> None:
 @pytest.mark.parametrize("corrupt, drawn, damaged", [
     (False, 0.0, False), (True, 0.49, True), (True, 0.5, False), (True, 0.9, False)])
 def test_what_a_node_sends(corrupt: bool, drawn: float, damaged: bool) -> None:
-    """A value at most 3 away from the last one and in its range; half of them damaged in one
-    bit."""
+    """A value is in its range, and differs from the last one by at most 3. Half of a corrupt node's
+    heartbeats have one wrong bit."""
     chance = Fixed(drawn)
     node = client.Node(client.Variable(63, warn_low=10, warn_high=20), 1.0, 15, corrupt)
     for value in (18, 20, 20):
@@ -1374,7 +1377,8 @@ def test_what_a_node_sends(corrupt: bool, drawn: float, damaged: bool) -> None:
     (None, 1.25, [(0.5, 1, 0.0), (1.75, 2, 0.0), (3.0, 1, 0.0)])])
 def test_when_nodes_beat(dies: Optional[float], lasts: float, sends: list[Any],
                          monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two, every 1 s and every 4 s, for 3 s; each waits for a refusal until the next one is due."""
+    """Two nodes send for 3 s, one every 1 s and one every 4 s. Each waits for a refusal until the
+    next heartbeat is due."""
     now = [50.0]
     sent: list[Any] = []
 
@@ -1447,7 +1451,7 @@ def test_the_name_that_was_typed(called: str, shown: str, monkeypatch: pytest.Mo
 
 
 def test_long_waits(tmp_path: Path) -> None:
-    """Nothing overflows: a node that beats every eleven years."""
+    """A node sends every eleven years, and no number overflows."""
     names = tmp_path / "names.ini"
     names.write_text("[1]\nevery = 99999h\n")
     with Server() as server:
@@ -1484,7 +1488,8 @@ def test_simulate_outlives_its_agent() -> None:
 
 
 def test_the_commands_of_the_readme() -> None:
-    """As a reader would type them, but for the port: a node of the vehicle is dead in time."""
+    """Runs the commands as a reader would type them, except that the port is another one. After a
+    few seconds, one node of the vehicle is dead."""
     page = (ROOT / "README.md").read_text()
     (server_options,) = re.findall(r"^    build/udpserver (?!--can )([^#\n]*)$", page, re.M)
     lines = re.findall(r"^    \./client\.py (?!serial:|can:)([^#\n]+)", page, re.M)

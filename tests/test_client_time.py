@@ -33,7 +33,7 @@ HOUR = 3600.0
 
 
 class World:
-    """A time that passes only when told to: of this machine, and of an agent with its nodes."""
+    """This machine's clocks, and an agent with its nodes. Time passes only when a test says so."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, tick: float = 1.0, boots: bool = False,
                  self_: Optional[int] = None) -> None:
@@ -62,11 +62,11 @@ class World:
         return self.agent.table()
 
     def restart(self) -> None:
-        """Of an agent that counts from its start."""
+        """Restarts an agent that counts from its start."""
         self.agent, self.offset = model.Agent(), -self.passed
 
     def ask(self, timeout: float = 3.0) -> client.Entries:
-        """What client.Agent does, in no time."""
+        """Does what client.Agent does, but takes no time."""
         return client.parse_report(self.answer())
 
 
@@ -140,13 +140,13 @@ def test_a_clock_that_is_set_changes_no_age_that_is_watched(whose: str, set_by: 
 
 
 def test_our_sleep_is_time_that_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """uptime() goes on while the machine sleeps; Linux has such a clock."""
+    """uptime() goes on while the machine sleeps. Linux has such a clock."""
     assert client.uptime() == pytest.approx(time.clock_gettime(time.CLOCK_BOOTTIME), abs=PATIENCE)
 
 
 @pytest.mark.parametrize("forgotten", [True, False])
 def test_a_restarted_agents_table_is_new(forgotten: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All begins at the same time after each start, so an entry may look like the one before."""
+    """The agent's time begins again at each start, so an entry may look like an older one."""
     world, watch = World(monkeypatch, boots=True, self_=0), watched("--now-from", "0", "--crit",
                                                                     "40s")
     for _ in range(2):
@@ -163,7 +163,7 @@ def test_a_restarted_agents_table_is_new(forgotten: bool, monkeypatch: pytest.Mo
 
 
 def test_sender_0_at_tick_0_is_no_restart(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its entry is four zeros for a second; a node that has long been dead stays so."""
+    """Its entry is four zeros for a second. A node that has long been dead stays dead."""
     world, watch = World(monkeypatch), watched()
     world.offset = UNIX
     world.beat(3)
@@ -194,7 +194,7 @@ def known_after(world: World, *options: str, timeout: float = 3.0) -> tuple[clie
 
 
 def beats(monkeypatch: pytest.MonkeyPatch, world: World, period: float, *variables: int) -> None:
-    """From now on, whenever this machine sleeps."""
+    """From now on, the variables send heartbeats while this machine sleeps."""
     due = world.passed + period
 
     def sleep(duration: float) -> None:
@@ -212,7 +212,7 @@ def beats(monkeypatch: pytest.MonkeyPatch, world: World, period: float, *variabl
 
 def test_an_agent_that_counts_from_its_start_and_stamps_itself(
         monkeypatch: pytest.MonkeyPatch) -> None:
-    """README's agent."""
+    """This is the README's agent."""
     world = World(monkeypatch, boots=True, self_=0)
     world.passed = 1000
     world.beat(4)
@@ -250,7 +250,7 @@ def test_an_agent_on_another_clock_that_does_not_stamp_itself(
 
 
 def test_a_dead_variable_0_is_not_taken_for_a_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is an ordinary node here; and nothing else is alive."""
+    """Variable 0 is an ordinary node here, and no other node is alive."""
     for boots in (True, False):
         world = World(monkeypatch, boots=boots)
         world.beat(0)
@@ -268,7 +268,7 @@ def test_a_dead_variable_0_is_not_taken_for_a_clock(monkeypatch: pytest.MonkeyPa
     (0.1, "10ms", "0.1 s")])
 def test_a_wrong_tick_is_found(tick: float, told: str, fits: str,
                                monkeypatch: pytest.MonkeyPatch) -> None:
-    """And it is said, not changed: ages are shown only if --tick was given."""
+    """The client says so, but does not change the tick. It shows ages only if --tick was given."""
     says = f"--tick {client.seconds(client.parse_tick(told))} seems to be wrong: {fits} fits"
     for boots in (True, False):
         for options in ([], ["--tick", told]):
@@ -291,7 +291,7 @@ def test_a_wrong_tick_is_found(tick: float, told: str, fits: str,
 
 
 def test_ordinary_nodes_are_no_proof_of_a_wrong_tick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever their rhythm, alone or several, on an agent whose clock is not ours."""
+    """Nodes with any rhythm, one or several, send to an agent whose clock is not ours."""
     wrong = 0
     chance = random.Random(1)
     for _ in range(400):
@@ -333,8 +333,8 @@ def test_looks_take_a_bounded_time(tick: str, timeout: float,
 
 
 def test_watch_asks_no_more_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ages are unknown at first, and right from the second report on, through the agent's
-    restart."""
+    """Ages are unknown at first. From the second report on they are right, even if the agent
+    restarts."""
     world, watch = World(monkeypatch, boots=True, self_=0), watched()
     world.passed += 5000
     world.beat(3)
@@ -373,7 +373,8 @@ def test_watch_goes_on_when_the_variable_it_reckons_by_dies(
 @pytest.mark.parametrize("seed", range(40))
 def test_no_dead_node_looks_alive_and_no_live_one_dead(seed: int,
                                                        monkeypatch: pytest.MonkeyPatch) -> None:
-    """Agents of all kinds, whose nodes die, come back and lose heartbeats, and which restart."""
+    """There are agents of all kinds, which restart. Their nodes die, come back and lose
+    heartbeats."""
     chance = random.Random(seed)
     tick = chance.choice((0.1, 1.0, 1.0, 2.0))
     boots = chance.random() < 0.7
@@ -421,7 +422,7 @@ def test_no_dead_node_looks_alive_and_no_live_one_dead(seed: int,
 
 
 def measured(stamp: int, first: int = 100) -> tuple[client.TickMeasure, bool]:
-    """Between two reports, asked for at 10 and 14 s, and here at 10.5 and 14.5 s."""
+    """A measurement between two reports: requests at 10 and 14 s, answers at 10.5 and 14.5 s."""
     tick = client.TickMeasure(0, first, 10.0, 10.5, first)
     return tick, tick.add(stamp, 14.0, 14.5)
 
@@ -432,7 +433,7 @@ def measured(stamp: int, first: int = 100) -> tuple[client.TickMeasure, bool]:
 @pytest.mark.parametrize("first", [100, 65534])
 def test_how_long_a_tick_may_be(ticks: int, shortest: float, longest: float, middle: float,
                                 first: int) -> None:
-    """Its timestamps are whole ticks, and at least 3.5 s and at most 4.5 s lie between them."""
+    """Timestamps are whole ticks. At least 3.5 s and at most 4.5 s lie between these two."""
     tick, possible = measured((first + ticks) % 65536, first)
     assert possible and (tick.shortest, tick.longest) == (shortest, longest)
     assert (tick.middle, tick.last, tick.count) == (middle, (first + ticks) % 65536, 1)
@@ -498,9 +499,8 @@ HERE = 1000  # this machine's clock, in ticks of 1 s
 
 
 class Told:
-    """A Clock that has had these reports: of each the entries' timestamps, and when it was asked
-    for
-    and came. Its entries change with each timestamp; sender 1 marks one that has not changed."""
+    """A Clock that gets reports. A report has the timestamps of its entries, and the times of its
+    request and its arrival. All entries change with their timestamp."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *options: str, enough: int = 2) -> None:
         self.known = client.Clock(settings("get", *options), enough)
@@ -516,7 +516,7 @@ class Told:
                                           ("333ms", 994)])
 def test_which_timestamps_our_clock_may_have_made(tick: str, oldest: int,
                                                   monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those from 64 ticks ahead to 5 ticks or 2 s ago."""
+    """These are the timestamps from 64 ticks ahead to 5 ticks or 2 s ago."""
     for stamp, ours in ((1065, False), (1064, True), (oldest, True), (oldest - 1, False)):
         known = Told(monkeypatch, "--tick", tick).take(10, 10.25, v3=stamp)
         assert (known.agreed, known.now) == (ours, HERE if ours else None)
@@ -548,7 +548,8 @@ def test_a_clock_that_agreed_is_no_doubt_while_nodes_are_silent(
     ("100ms", 956, True), ("100ms", 955, False)])
 def test_what_has_changed_is_no_older_than_the_last_request(
         tick: str, stamp: int, ours: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """2.25 s lie between the first request and the second report: 3 ticks and 1, or 23 and 1."""
+    """2.25 s lie between the first request and the second report. That is up to 3 ticks of 1 s, or
+    23 of 100 ms. One tick more is allowed for rounding."""
     told = Told(monkeypatch, "--tick", tick)
     told.take(10, 10.25, v3=500)
     known = told.take(12, 12.25, v3=stamp)
@@ -573,7 +574,8 @@ def test_the_agents_clock_goes_on_between_its_beats(tick: str, since: float, now
     (600, 600), (598, 602), (597, 597), (603, 603)])
 def test_a_beat_may_show_that_the_agents_clock_is_later(stamp: int, now: int,
                                                         monkeypatch: pytest.MonkeyPatch) -> None:
-    """The guess is 602 at the third report, which may be 4 ticks later than the newest beat."""
+    """At the third report, the guess is 602. The agent's clock may be 4 ticks later than the newest
+    heartbeat."""
     told = Told(monkeypatch)
     told.take(10, 10.25, v3=500)
     told.take(12, 12.25, v3=600)
@@ -628,7 +630,8 @@ def test_of_now_from_only_its_own_changes_measure_the_tick(monkeypatch: pytest.M
 
 def test_after_an_impossible_timestamp_the_tick_is_measured_anew(
         monkeypatch: pytest.MonkeyPatch) -> None:
-    """At a restart of an agent that stamps itself, and when it was never heard before."""
+    """This happens when an agent that stamps itself restarts, and when it was never heard
+    before."""
     told = Told(monkeypatch)
     stamps = "which the agent seems to stamp itself"
     newest = r"the newest: up to \d s too short"
@@ -644,7 +647,7 @@ def test_after_an_impossible_timestamp_the_tick_is_measured_anew(
 
 
 def test_the_same_timestamp_again_measures_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only the value has changed: the measure goes on with the next timestamp."""
+    """If only the value has changed, the measurement goes on with the next timestamp."""
     known = client.Clock(settings("get", "--now-from", "0"))
     for second, (stamp, value) in enumerate(((500, 0), (501, 0), (501, 1), (503, 1))):
         known.take(client.parse_report(report(v0=(stamp, 1, value))), second, second + 0.25)
@@ -665,7 +668,7 @@ def test_a_variable_whose_beat_was_missed_is_measured_from_there(
     ("749ms", 12.5, False)])
 def test_it_stamps_itself_if_its_tick_may_be_ours(tick: str, asked: float, itself: bool,
                                                   monkeypatch: pytest.MonkeyPatch) -> None:
-    """2 ticks in 1.5 s at most, or in 2.25 s at least."""
+    """2 ticks take at most 1.5 s in one case, and at least 2.25 s in the other."""
     told = Told(monkeypatch, "--tick", tick)
     told.take(10, 10.25, v0=500)
     assert str(told.take(asked, asked + 0.25, v0=502)).endswith("stamp itself") is itself
@@ -675,7 +678,7 @@ def test_it_stamps_itself_if_its_tick_may_be_ours(tick: str, asked: float, itsel
 
 
 class Asked:
-    """An agent that stamps itself, and has a short tick: each request takes some time."""
+    """An agent that stamps itself, and has a short tick. Each request takes some time."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, lasts: float = 0.0) -> None:
         self.world, self.lasts = World(monkeypatch, tick=0.02, boots=True, self_=0), lasts
@@ -715,7 +718,7 @@ def test_the_pauses_before_it_asks_again(
 @pytest.mark.parametrize("good, source", [(1, "here"), (2, "seen")])
 def test_a_request_that_fails_is_the_last(good: int, source: str, trouble: client.Error,
                                           monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ages are by what is known by then."""
+    """Ages then depend on what is known so far."""
     agent = Asked(monkeypatch)
 
     def ask(timeout: float) -> client.Entries:
@@ -734,7 +737,7 @@ def test_a_request_that_fails_is_the_last(good: int, source: str, trouble: clien
 
 def ages(history: client.History, now: Optional[int], asked: float, *options: str,
          received: Optional[float] = None, **entries: tuple[int, int, int]) -> list[Optional[int]]:
-    """Of such a report, in ms."""
+    """The ages of the entries of such a report, in ms."""
     known = client.Clock(settings("get", *options))
     known.now, known.entries = now, client.parse_report(report(**entries))
     known.asked, known.received = asked, asked if received is None else received
@@ -745,7 +748,8 @@ def ages(history: client.History, now: Optional[int], asked: float, *options: st
     ("1s", 0, True), ("1s", -1, False), ("1s", 64, True), ("1s", 65, False), ("10ms", 500, True),
     ("10ms", 501, False), ("10ms", -1, False)])
 def test_how_far_a_clock_may_be_off(tick: str, ahead: int, believed: bool) -> None:
-    """64 ticks or 5 s at most, and never back: else the age is by the time that has passed."""
+    """A clock may be up to 64 ticks or 5 s ahead, and never behind. Otherwise, the age grows by the
+    time that has passed here."""
     history, options = client.History(), ("--tick", tick)
     tick_ms = client.parse_tick(tick)
     assert ages(history, 1000, 100, *options, v3=(990, 76, 9))[3] == 10 * tick_ms
@@ -754,7 +758,7 @@ def test_how_far_a_clock_may_be_off(tick: str, ahead: int, believed: bool) -> No
 
 
 def test_an_age_is_never_less_than_the_whole_ticks_that_have_passed() -> None:
-    """From the arrival of one report to the next request."""
+    """The time counts from the arrival of one report to the next request."""
     history = client.History()
     assert ages(history, 1000, 100.0, received=100.5, v3=(1000, 76, 9))[3] == 0
     assert history.entries[3] == ((1000, 76, 9), 100_500, 0) and history.at_ms == 100_500
@@ -765,7 +769,7 @@ def test_an_age_is_never_less_than_the_whole_ticks_that_have_passed() -> None:
 
 
 def test_another_clock_tells_the_ages_anew() -> None:
-    """Of what has not changed, the next ages go on from there."""
+    """Entries that have not changed get older from these new ages on."""
     history, entry = client.History(), (990, 76, 9)
     assert ages(history, 1000, 100, v3=entry)[3] == 10_000
     assert ages(history, 1030, 130, "--now-from", "5", v3=entry)[3] == 40_000
@@ -779,7 +783,7 @@ def test_another_clock_tells_the_ages_anew() -> None:
 
 @pytest.mark.parametrize("now, forgets", [(12, True), (13, False), (3, True)])
 def test_a_clock_that_begins_again_is_a_restart(now: int, forgets: bool) -> None:
-    """10 s later it may show 12: then the same entry is a new one, of a few seconds ago."""
+    """10 s later the clock may show 12. Then the same entry is a new one, a few seconds old."""
     history = client.History()
     assert ages(history, 20_000, 100, v3=(1, 76, 9))[3] == 19_999_000
     assert ages(history, now, 110, v3=(1, 76, 9))[3] \
@@ -806,9 +810,8 @@ Run = Callable[..., tuple[int, str]]
 
 @pytest.fixture
 def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """The command in this process: its status, and what it prints. With a world, it asks the agent
-    there, and
-    no time passes but the world's."""
+    """Runs the command in this process. Returns its status and what it prints. If a world is given,
+    the command asks the agent there, and only the world's time passes."""
     def done(*words: str, world: Optional[World] = None) -> tuple[int, str]:
         if world is not None:
             asked = world
@@ -824,7 +827,8 @@ def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
 
 
 def boot_agent(*stale: int) -> Callable[[], list[bytes]]:
-    """README's agent, an hour after its start, in real time: variable 3 beat a second ago."""
+    """The README's agent in real time, an hour after its start. Variable 3 sent a heartbeat a
+    second ago."""
     begun = time.monotonic()
 
     def answer() -> list[bytes]:
@@ -839,7 +843,7 @@ def boot_agent(*stale: int) -> Callable[[], list[bytes]]:
 
 
 def test_the_serial_line_of_the_readme() -> None:
-    """As it stands there, on README's agent, but for the device."""
+    """Runs the command as it stands there, on the README's agent, with another device."""
     (words,) = re.findall(r"^    \./client\.py (serial:[^#\n]+?) *#",
                           (ROOT / "README.md").read_text(), re.M)
     line = FakeLine()
@@ -872,7 +876,8 @@ def test_check_says_by_which_clock(typed: Run, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_what_a_check_says_of_the_clock(typed: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Always of a clock that is not ours, and of ours if it may be why a node seems to be dead."""
+    """It always names a clock that is not ours. It names our clock if that may be why a node seems
+    to be dead."""
     world = World(monkeypatch, boots=True, self_=0)
     status, said = typed("check", "127.0.0.1", "--expect", "0", world=world)
     assert status == 0 and "- 1 alive at 127.0.0.1:9060; ages by variable 0, which" in said
@@ -900,7 +905,7 @@ Check = Callable[..., tuple[int, str]]
 
 @pytest.fixture
 def check(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Check:
-    """`check --memory` of a world's agent, in this process."""
+    """Runs `check --memory` on a world's agent, in this process."""
     def done(world: World, *options: str, name: str = "127.0.0.1:9060",
              file: str = "memory") -> tuple[int, str]:
         monkeypatch.setattr(client.Agent, "ask", lambda self, timeout: world.ask(timeout))
@@ -923,7 +928,8 @@ def test_check_remembers_a_dead_node(check: Check, monkeypatch: pytest.MonkeyPat
 
 
 def test_without_a_memory_it_does_not(check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What --memory is for: this is what 16 bits say."""
+    """After 65536 ticks, a timestamp of 16 bits makes a dead node look alive. This is why there is
+    --memory."""
     world = World(monkeypatch, self_=0)
     world.beat(3)
     world.passed += 65536
@@ -933,7 +939,7 @@ def test_without_a_memory_it_does_not(check: Check, monkeypatch: pytest.MonkeyPa
 
 def test_a_memory_outlives_this_machines_restart(check: Check,
                                                  monkeypatch: pytest.MonkeyPatch) -> None:
-    """uptime() begins again; what is remembered gets no younger, nor older than is known."""
+    """uptime() begins again. Ages get no smaller, and no larger than is certain."""
     world = World(monkeypatch, self_=0)
     world.beat(3)
     for _ in range(20):
@@ -950,7 +956,7 @@ def test_a_memory_outlives_this_machines_restart(check: Check,
 
 
 def test_a_memory_and_two_clocks(check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Checks that differ in their clocks may share a memory."""
+    """Checks that use different clocks may share a memory."""
     world = World(monkeypatch, self_=0)
     world.beat(3)
     for turn in range(80):
@@ -1003,7 +1009,8 @@ def test_a_damaged_or_foreign_file_is_refused(tmp_path: Path, check: Check,
 
 def test_hostile_numbers_with_a_right_checksum(tmp_path: Path, check: Check,
                                                monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever they are, there is one line and no crash, and the next file is a good one."""
+    """Whatever the numbers are, one line is printed and nothing crashes. The next file is a good
+    one."""
     world, path = written(tmp_path, check, monkeypatch)
     head, rest = path.read_text().split("\n", 1)
     chance = random.Random(6)
@@ -1051,7 +1058,7 @@ def test_files_that_are_none(tmp_path: Path, check: Check, monkeypatch: pytest.M
 
 def test_a_memory_that_cannot_be_written(tmp_path: Path, check: Check,
                                          monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is said; an OK becomes UNKNOWN, and a dead node is still CRITICAL."""
+    """The command says so. An OK becomes UNKNOWN, and a dead node is still CRITICAL."""
     world, path = written(tmp_path, check, monkeypatch)
     status, text = check(world, file="no/such")
     assert status == 3 and text.startswith("1 alive at ") and "cannot keep " in text
@@ -1114,8 +1121,7 @@ def memory(at: int, *rows: str, boot: str = "", now: str = "7") -> str:
     (-5000, "0-0", True)])
 def test_what_a_memory_says_after_a_restart(ahead: int, boot: str, restarted: bool,
                                             tmp_path: Path) -> None:
-    """Entries are as old as they were then, by the age that a report told and by what had
-    passed."""
+    """Each entry is as old as it was when the memory was written."""
     at, received = 2_000_000 + ahead, 2_000_000
     path = tmp_path / "memory"
     path.write_text(memory(at, f"0 1 2 3 {at} 0", f"3 1 2 3 {at - 3000} 700", "4 9 8 7 50 -",
@@ -1147,7 +1153,7 @@ def test_what_is_saved_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_a_memory_is_whole_before_it_replaces_the_old_one(tmp_path: Path, check: Check,
                                                           monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is written to another file in the same folder, down to the disk."""
+    """It is written to another file in the same folder, and synced to the disk."""
     world, path = written(tmp_path, check, monkeypatch)
     before, made = path.read_text(), []
 
@@ -1233,7 +1239,8 @@ def test_no_wrong_checksum_on_a_serial_line(typed: Run) -> None:
 
 
 def test_requests_that_are_refused_are_repeated_in_time() -> None:
-    """63 readers and 20 reports a second: all are answered in 3 s, by waits that differ."""
+    """There are 63 readers, and 20 reports a second. All readers get an answer within 3 s, because
+    their waits differ."""
     chance = random.Random(2)
     for _ in range(20):
         turns = sorted((chance.uniform(0, 0.1), reader) for reader in range(63))

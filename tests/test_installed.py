@@ -34,10 +34,10 @@ def make(target: str, prefix: str | Path, *more: str) -> subprocess.CompletedPro
 
 @pytest.fixture(scope="module")
 def prefix(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    place = tmp_path_factory.mktemp("installed")
-    done = make("install", place)
+    folder = tmp_path_factory.mktemp("installed")
+    done = make("install", folder)
     assert done.returncode == 0, done.stderr
-    yield place
+    yield folder
 
 
 def run(*argv: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -90,15 +90,15 @@ def test_the_module_can_be_imported(prefix: Path) -> None:
     assert shown.stdout.split() == [str(module), "0472014af1034c09"], shown.stderr
 
 
-@pytest.mark.parametrize("place", ["/usr", "/usr/local", "/usr/local/"])
-def test_the_systems_python_looks_where_it_is_put(place: str, tmp_path: Path) -> None:
-    assert make("install", place, f"DESTDIR={tmp_path}").returncode == 0
+@pytest.mark.parametrize("prefix", ["/usr", "/usr/local", "/usr/local/"])
+def test_the_systems_python_looks_where_it_is_put(prefix: str, tmp_path: Path) -> None:
+    assert make("install", prefix, f"DESTDIR={tmp_path}").returncode == 0
     (module,) = tmp_path.rglob("dumpulse.py")
     searched = run(SYSTEM_PYTHON, "-I", "-c",
                    "import sys; print(*sys.path, sep='\\n')").stdout.splitlines()
     folder = "/" + str(module.parent.relative_to(tmp_path))
-    assert folder in searched and folder.startswith(f"{place.rstrip('/')}/lib/")
-    assert make("uninstall", place, f"DESTDIR={tmp_path}").returncode == 0
+    assert folder in searched and folder.startswith(f"{prefix.rstrip('/')}/lib/")
+    assert make("uninstall", prefix, f"DESTDIR={tmp_path}").returncode == 0
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
@@ -122,7 +122,7 @@ def test_no_python(tmp_path: Path) -> None:
 
 
 def test_what_is_made_from_the_parser_is_up_to_date() -> None:
-    for path, text in completion.made().items():
+    for path, text in completion.files().items():
         assert path.read_text() == text, f"{path} is old: make completion"
 
 
@@ -244,11 +244,11 @@ def test_bash_completes(typed: str, offered: str, prefix: Path, hosts: str, tmp_
 
 def test_zsh_completes(prefix: Path, tmp_path: Path) -> None:
     """Presses the Tab key in a terminal."""
-    place = prefix / "share" / "zsh" / "site-functions"
-    assert run("zsh", "-n", place / "_dumpulse").returncode == 0
+    functions = prefix / "share" / "zsh" / "site-functions"
+    assert run("zsh", "-n", functions / "_dumpulse").returncode == 0
     (tmp_path / "vehicle.ini").touch()
     (tmp_path / ".zshrc").write_text(
-        f"PS1='> '; fpath=({place} $fpath); cd {tmp_path}\n"
+        f"PS1='> '; fpath=({functions} $fpath); cd {tmp_path}\n"
         f"autoload -Uz compinit; compinit -u -d {tmp_path}/dump; zstyle ':completion:*' hosts "
         "gateway wagon\n")
     socket = tmp_path / "tmux"

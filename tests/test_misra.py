@@ -18,15 +18,15 @@ UNDECLARED = "int dumpulse_twice(int n)\n{\n    return 2 * n;\n}\n"
 RETURN = "    if (variable >= DUMPULSE_VARIABLES) {\n        return DUMPULSE_REFUSED;\n    }\n"
 
 
-def library(place: Path) -> Path:
+def library(folder: Path) -> Path:
     for name in ("dumpulse.c", "dumpulse.h"):
-        shutil.copy(misra.ROOT / name, place)
-    return place
+        shutil.copy(misra.ROOT / name, folder)
+    return folder
 
 
-def faults(place: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def faults(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """What the checker says of a library that it refuses."""
-    monkeypatch.setattr(sys, "argv", ["misra", str(place)])
+    monkeypatch.setattr(sys, "argv", ["misra", str(folder)])
     with pytest.raises(SystemExit) as ended:
         misra.main()
     return str(ended.value)

@@ -146,13 +146,13 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> Limits:
     return Limits({"toy": (0.01, 0.01)})
 
 
-def toy_verdict(limits: Limits, mutant: Mutant, place: Path) -> Verdict:
-    (place / "toy.c").write_text(mutant.text)
+def toy_verdict(limits: Limits, mutant: Mutant, folder: Path) -> Verdict:
+    (folder / "toy.c").write_text(mutant.text)
     try:
-        mutation.compiled(["gcc", "-O0", "-w", "toy.c", "-o", "toy"], 60, place)
+        mutation.compiled(["gcc", "-O0", "-w", "toy.c", "-o", "toy"], 60, folder)
     except Stillborn:
         return STILLBORN, "gcc"
-    return mutation.run_step("toy", ["./toy"], limits, place), "toy"
+    return mutation.run_step("toy", ["./toy"], limits, folder), "toy"
 
 
 @pytest.mark.parametrize("verdict", mutation.VERDICTS)
@@ -185,12 +185,12 @@ def test_a_compiler_that_is_slow_or_ill_is_no_stillbirth(tmp_path: Path) -> None
         mutation.compiled(["bash", "-c", "echo 'no space left' >&2; exit 1"], 60, tmp_path)
 
 
-def campaign(limits: Limits, place: Path, verdicts: list[str],
+def campaign(limits: Limits, folder: Path, verdicts: list[str],
              known: dict[tuple[str, str, str], str],
              least: float = 0.0) -> list[str]:
     mutants = [toy(TOY_MUTANTS[verdict]) for verdict in verdicts]
-    return mutation.campaign("toy", mutants, mutants, known, [place],
-                             lambda mutant, place, patient: toy_verdict(limits, mutant, place),
+    return mutation.campaign("toy", mutants, mutants, known, [folder],
+                             lambda mutant, folder, patient: toy_verdict(limits, mutant, folder),
                              least)
 
 
@@ -209,7 +209,7 @@ def test_what_a_campaign_says(limits: Limits, tmp_path: Path,
         "a listed survivor is noticed now: toy.c | int left = 3, steps = 0; | int left "
         "= 4, steps = 0;"]
     assert campaign(limits, tmp_path, [KILLED], {("toy.c", "gone;", ";"): "it was there once"}) == [
-        "a listed survivor is none any more: toy.c | gone; | ;"]
+        "a listed survivor does not survive any more: toy.c | gone; | ;"]
     assert campaign(limits, tmp_path, [KILLED, SURVIVED], {survivor.key: "it is spare"}, 0.9) == [
         "toy: 50.0% noticed, where 90% should be"]
 
@@ -218,7 +218,7 @@ def test_what_contradicts_the_list_is_tested_again_with_patience(tmp_path: Path)
     mutant = toy(TOY_MUTANTS[SURVIVED])
     asked: list[bool] = []
 
-    def verdict(mutant: Mutant, place: Path, patient: bool) -> Verdict:
+    def verdict(mutant: Mutant, folder: Path, patient: bool) -> Verdict:
         asked.append(patient)
         return (SURVIVED if patient else KILLED), "toy"
 
@@ -308,15 +308,15 @@ def test_hangs(): time.sleep({hang})
 """
 
 
-def ordered(place: Path, good: bool = True, hang: float = 0.0) -> tuple[int, list[str]]:
-    (place / "once").unlink(missing_ok=True)
-    (place / "test_toy.py").write_text(TESTS.format(good=good, hang=hang))
+def ordered(folder: Path, good: bool = True, hang: float = 0.0) -> tuple[int, list[str]]:
+    (folder / "once").unlink(missing_ok=True)
+    (folder / "test_toy.py").write_text(TESTS.format(good=good, hang=hang))
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-v", "-x", "-p", "no:cacheprovider", "-p",
-         "tests.ordered", f"--rootdir={place}",
-         place / "test_toy.py"], cwd=ROOT, capture_output=True, text=True, check=False,
-        env={**os.environ, "DUMPULSE_ORDER": str(place / "order"),
-             "DUMPULSE_FAILED": str(place / "failed")})
+         "tests.ordered", f"--rootdir={folder}",
+         folder / "test_toy.py"], cwd=ROOT, capture_output=True, text=True, check=False,
+        env={**os.environ, "DUMPULSE_ORDER": str(folder / "order"),
+             "DUMPULSE_FAILED": str(folder / "failed")})
     return done.returncode, re.findall(r"::(test_\w+) (?:PASSED|FAILED)", done.stdout)
 
 

@@ -20,14 +20,14 @@ from sim.machine import Machine, load
 from sim.targets import ROOT, TARGETS, run, strangers
 
 
-def library_with(place: Path, before: str, after: str) -> Path:
+def library_with(folder: Path, before: str, after: str) -> Path:
     """Makes a copy of the library with a changed line in dumpulse.c."""
     for name in ("dumpulse.c", "dumpulse.h"):
-        shutil.copy(ROOT / name, place)
-    text = (place / "dumpulse.c").read_text()
+        shutil.copy(ROOT / name, folder)
+    text = (folder / "dumpulse.c").read_text()
     assert text.count(before) == 1
-    (place / "dumpulse.c").write_text(text.replace(before, after))
-    return place
+    (folder / "dumpulse.c").write_text(text.replace(before, after))
+    return folder
 
 
 CHECK = "    if (length != DUMPULSE_PACKET_SIZE) {\n"
@@ -145,8 +145,8 @@ def test_counts_that_do_not_add_up_are_noticed() -> None:
             callgrind.parse(wrong)
 
 
-def loopbench(place: Path, source: Path = ROOT) -> Path:
-    program = place / "loopbench"
+def loopbench(folder: Path, source: Path = ROOT) -> Path:
+    program = folder / "loopbench"
     run(["gcc", "-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", '-DFLAGS="-O2"', f"-I{source}",
          "-iquote", source,
          "-x", "c", ROOT / "loopbench.c", source / "dumpulse.c", "-o", program])

@@ -25,9 +25,9 @@ def firmware_of_the_page() -> str:
 
 @functools.cache
 def firmware_image() -> Path:
-    place = BUILD / "readme"
-    place.mkdir(parents=True, exist_ok=True)
-    source, image = place / "agent.c", place / "agent.elf"
+    folder = BUILD / "readme"
+    folder.mkdir(parents=True, exist_ok=True)
+    source, image = folder / "agent.c", folder / "agent.elf"
     source.write_text(firmware_of_the_page())
     run(["avr-gcc", "-mmcu=atmega328p", "-Os", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}",
          source, ROOT / "dumpulse.c", "-o", image])

@@ -26,7 +26,8 @@ from tests.agents import GOOD, WRONG_SUM, Answer, run
 
 
 class FakeLine:
-    """Answers the first request with script[0], the next one with script[1], the last for ever."""
+    """Answers the first request with script[0], the next one with script[1], and so on. It repeats
+    the last answer."""
 
     def __init__(self) -> None:
         self.end, self.kept = os.openpty()
@@ -166,7 +167,8 @@ def test_addresses_that_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_the_kernel_is_asked_for(line: FakeLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Raw mode, 8 bits, no flow control, and no change of the control lines at close()."""
+    """The line is in raw mode, with 8 bits and no flow control. close() does not change the control
+    lines."""
     opened: list[int] = []
     asked: list[list[Any]] = []
     open_, set_ = os.open, termios.tcsetattr
@@ -189,7 +191,7 @@ def test_what_the_kernel_is_asked_for(line: FakeLine, monkeypatch: pytest.Monkey
 
 
 def test_opening_again_keeps_no_descriptor(line: FakeLine) -> None:
-    """Nor does an opening that fails, of something else."""
+    """If opening fails because it is something else, no descriptor is kept, either."""
     before = os.listdir("/proc/self/fd")
     transport = client.Serial(line.path, 9600)
     for _ in range(3):
@@ -203,7 +205,7 @@ def test_opening_again_keeps_no_descriptor(line: FakeLine) -> None:
 
 
 def test_what_is_left_of_the_bytes(line: FakeLine) -> None:
-    """A report is taken once, and what came after it is the beginning of the next. Noise is
+    """A report is taken once. Bytes that came after it begin the next report. Noise is
     forgotten."""
     other = model.checksummed(bytes(range(256)))
     transport = client.Serial(line.path, 9600)
@@ -248,7 +250,7 @@ def test_how_long_a_lock_is_waited_for(end: float, naps: int,
 
 
 def test_no_permission(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Root may open everything, so the kernel's answer is made up."""
+    """Root may open everything, so the test makes up the kernel's answer."""
     def refused(*_: object) -> int:
         raise PermissionError(errno.EACCES, "Permission denied")
     monkeypatch.setattr(os, "open", refused)

@@ -344,7 +344,7 @@ def first_tick(image: Path, time_at_reset: int) -> tuple[int, int]:
 
 @pytest.mark.parametrize("counts", range(6))
 def test_the_clock_wraps_while_it_is_read(counts: int) -> None:
-    """The low half of the clock wraps after so many reads of one of the halves. The first tick
+    """The low half of the clock wraps after this many reads of one of the halves. The first tick
     still comes 0.1 s later, which is a million counts."""
     now, tick = first_tick(BOARDS["uart_virt"].image(), (1 << 32) - 1 - counts)
     assert now < tick <= now + 1_000_000

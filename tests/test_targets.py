@@ -106,8 +106,8 @@ def test_vectors(machine: Machine) -> None:
 
 
 def test_length_is_not_cut(machine: Machine) -> None:
-    """A length of 256 + 8 is not 8; neither is 65536 + 8, on targets where a length can be so
-    large."""
+    """A length of 256 + 8 is not 8. 65536 + 8 is not 8, either, on targets that have such
+    lengths."""
     machine.write(machine.agent, bytes(260))
     machine.write(machine.packet, heartbeat(3, 76, 9))
     lengths = [256 + 8] if machine.cost_unit == "cycles" else [256 + 8, 65536 + 8, 2**32 - 8]
@@ -156,9 +156,9 @@ def test_the_request_lies_in_flash_whoever_compiles(tmp_path: Path) -> None:
         compiled = tmp_path / "dumpulse.o"
         EVERY[name].compile(ROOT / "dumpulse.c", compiled)
         with compiled.open("rb") as file:
-            places = {section.name for section in ELFFile(file).iter_sections()
+            sections = {section.name for section in ELFFile(file).iter_sections()
                       if REQUEST in section.data()}
-        assert places == {".progmem.data"}, name
+        assert sections == {".progmem.data"}, name
 
 
 @pytest.mark.parametrize("machine", ["Cortex-M0+", "Xtensa lx106"], indirect=True)

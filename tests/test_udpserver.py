@@ -239,7 +239,7 @@ def test_an_interface_goes_with_an_address() -> None:
 def test_what_is_taken_for_granted_is_said(server: Server) -> None:
     assert server.stderr.lines[-1] == (
         "udpserver: reports to 127.0.0.0/8 ::1; for each 128 at once and 10 a second, "
-        "in all 1000 a second; "
+        "for all 1000 a second; "
         "--allow CIDR names others")
 
 
@@ -251,8 +251,10 @@ def test_it_listens_on_loopback_unless_told_otherwise(server: Server) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_signals_end_it_cleanly(number: int) -> None:
-    """Packets that came before the signal are still taken, even if they need many rounds."""
-    with Server() as server, Peer(server) as peer:
+    """Packets that came before the signal are still taken, even if they need many rounds. Under
+    nohup these tests would pass on to the server that it must ignore SIGHUP."""
+    with Server(preexec_fn=lambda: signal.signal(number, signal.SIG_DFL)) as server, \
+            Peer(server) as peer:
         server.process.send_signal(signal.SIGSTOP)
         for _ in range(100):
             peer.send(*[heartbeat(1, 2, 3)] * 90)
@@ -655,10 +657,10 @@ def test_counters_can_be_read_by_people() -> None:
 
 
 def connect(path: Path) -> socket.socket:
-    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    made.connect(str(path))  # without a time limit: with one, it fails if too many wait
-    made.settimeout(PATIENCE)
-    return made
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.connect(str(path))  # without a time limit: with one, it fails if too many wait
+    connection.settimeout(PATIENCE)
+    return connection
 
 
 def read_stats(path: Path) -> dict[str, Any]:
@@ -695,7 +697,7 @@ def test_the_counters_on_a_socket(tmp_path: Path) -> None:
 
 
 def test_nobody_who_connects_stops_the_server(tmp_path: Path) -> None:
-    """Clients that do not read do not stop it, nor do more clients than it has descriptors for."""
+    """Neither clients that do not read nor more clients than it has descriptors for stop it."""
     path = tmp_path / "stats"
     with Server("--stats", str(path), preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE,
                                                                             (40, 40))) as server, \
@@ -964,8 +966,8 @@ def test_the_table_survives_a_restart_only_with_state(tmp_path: Path) -> None:
     b"", b"D", b"Dumpuls", bytes(7), bytes(284), bytes(1024), b"Dumpulse" + b"\n" * 1016,
     state_bytes(bytes(256))[:-1], state_bytes(bytes(256)) + b"\0",
     state_bytes(bytes(256), version=2), *[
-        bytes(byte ^ (0x40 if place == at else 0)
-              for place, byte in enumerate(state_bytes(b"\5" * 256)))
+        bytes(byte ^ (0x40 if changed == at else 0)
+              for changed, byte in enumerate(state_bytes(b"\5" * 256)))
         for at in (8, 12, 20, 24, 100, 279, 280, 283)]])
 def test_a_damaged_file_is_set_aside_and_never_served(tmp_path: Path, damage: bytes) -> None:
     file = tmp_path / "table"
@@ -1129,14 +1131,14 @@ def test_a_file_that_is_written_in_part_is_none(tmp_path: Path) -> None:
     with Server("--state", str(file), preexec_fn=limit) as server:
         assert server.stderr.lines[:2] == [
             f"udpserver: cannot write state: {file}.new: Input/output error",
-            "udpserver: serving all the same; the state is written as soon as that is possible"]
+            "udpserver: serving without it; the state is written as soon as that is possible"]
         server.stop(status=1)
     assert file.read_bytes() == content
 
 
 def test_a_symbolic_link_is_not_followed(tmp_path: Path) -> None:
-    """Neither one to a table, nor one at the place of the new file: nobody knows whose file it
-    is."""
+    """The link may be FILE itself, or have the name of the new file. Nobody knows whose file it
+    leads to."""
     content = state_bytes(b"\5" * 256)
     (tmp_path / "elsewhere").write_bytes(content)
     for link, target, option in (("link", "elsewhere", "link"), ("table.new", "elsewhere", "table"),
@@ -1150,9 +1152,9 @@ def test_a_symbolic_link_is_not_followed(tmp_path: Path) -> None:
 def test_no_program_would_inherit_its_descriptors(tmp_path: Path) -> None:
     with Server("--bind", "127.0.0.1", "--bind", "::1", "--state",
                 str(tmp_path / "table")) as server:
-        place = Path(f"/proc/{server.process.pid}/fdinfo")
+        descriptors = Path(f"/proc/{server.process.pid}/fdinfo")
         flags = {file.name: int(re.findall(r"^flags:\s*(\d+)", file.read_text(), re.M)[0], 8)
-                 for file in place.iterdir() if int(file.name) > 2}
+                 for file in descriptors.iterdir() if int(file.name) > 2}
         assert len(flags) == 3 and all(flag & os.O_CLOEXEC for flag in flags.values())
 
 
@@ -1191,7 +1193,7 @@ def test_two_servers_that_start_at_once(tmp_path: Path, content: bytes | None, m
     with contextlib.suppress(ProcessLookupError):  # it may have refused to start
         os.kill(int((tmp_path / "pid").read_text()), signal.SIGTERM)
     assert status == int(first) \
-        and ("another server uses it: give each its own" in lines[-1]) == first
+        and ("another server uses it: give each server its own" in lines[-1]) == first
     assert ("another server uses it" in log.read_text()) != first
     wait_until(lambda: "packets 0" in log.read_text() or not first, "the other has ended")
     assert file.read_bytes()[24:280] == (b"\5" if content and content[0] else b"\0") * 256
@@ -1272,15 +1274,15 @@ def changed_to(file: Path) -> bytes:
     return b""
 
 
-@pytest.mark.parametrize("way", ["cp", "mv"])
-def test_a_state_that_is_restored_while_it_runs(tmp_path: Path, way: str) -> None:
+@pytest.mark.parametrize("program", ["cp", "mv"])
+def test_a_state_that_is_restored_while_it_runs(tmp_path: Path, program: str) -> None:
     """It is not read, and not lost. No message speaks of another server."""
     file, backup, changed = tmp_path / "table", tmp_path / "backup", tmp_path / "table.changed"
     with Server("--state", str(file), "--state-every", "1") as server, Peer(server) as peer:
         for value in range(2):
             restored = state_bytes(bytes((7, value)) * 128)
             backup.write_bytes(restored)
-            subprocess.run([way, backup, file], check=True)
+            subprocess.run([program, backup, file], check=True)
             peer.send(heartbeat(0, 1, value))
             wait_until(lambda v=value: changed_to(file) == bytes((1, v)),  # type: ignore[misc]
                        "it saves")
@@ -1314,7 +1316,7 @@ def test_a_disk_that_is_full_at_the_start_stops_nothing(tmp_path: Path) -> None:
         server.stop()
         lines = server.stderr.all()
     assert sum("No space left" in line
-               for line in lines) == 1 == sum("serving all the same" in line for line in lines)
+               for line in lines) == 1 == sum("serving without it" in line for line in lines)
     full.write_bytes(b"")
     with Server("--state", str(file), program=[built("build/udpserver-calls")],
                 env={**os.environ, "FULL": str(full)}) as server:
@@ -1332,21 +1334,21 @@ def test_the_state_is_on_the_disk_before_it_has_its_name(tmp_path: Path) -> None
 
 
 def test_a_disk_that_fails_later_stops_nothing(tmp_path: Path) -> None:
-    place = tmp_path / "place"
-    place.mkdir()
-    with Server("--state", str(place / "table"), "--state-every",
+    folder = tmp_path / "place"
+    folder.mkdir()
+    with Server("--state", str(folder / "table"), "--state-every",
                 "1") as server, Peer(server) as peer:
-        shutil.rmtree(place)
+        shutil.rmtree(folder)
         peer.send(heartbeat(1, 2, 3))
         server.wait_for(lambda now: now["failed_saves"] >= 2, "two failed saves")
         assert peer.ask()[1][2:] == b"\2\3"
         assert sum("cannot write state" in line for line in server.stderr.lines) == 1
-        place.mkdir()
-        wait_until(lambda: (place / "table").exists(), "the state is written again")
+        folder.mkdir()
+        wait_until(lambda: (folder / "table").exists(), "the state is written again")
         server.stop()
     assert any("again" in line for line in server.stderr.all())
-    with Server("--state", str(place / "table")) as server:
-        shutil.rmtree(place)
+    with Server("--state", str(folder / "table")) as server:
+        shutil.rmtree(folder)
         assert server.stop(status=1)["failed_saves"] == 0  # it fails after the counters are printed
 
 
@@ -1358,8 +1360,8 @@ def test_a_hundred_kills_amid_writes_leave_a_whole_file(tmp_path: Path) -> None:
     file, unfinished = tmp_path / "table", tmp_path / "table.new"
     source = random.Random(1)
     content = b""
-    amid = kills = 0
-    while amid < 100 and kills < 300:
+    during_a_write = kills = 0
+    while during_a_write < 100 and kills < 300:
         kills += 1
         with Server("--state", str(file)) as server, Peer(server) as peer:
             assert not any("set aside" in line for line in server.stderr.lines)
@@ -1373,9 +1375,9 @@ def test_a_hundred_kills_amid_writes_leave_a_whole_file(tmp_path: Path) -> None:
         content = file.read_bytes()
         assert len(content) == 284
         assert zlib.crc32(content[:-4]) == int.from_bytes(content[-4:], "big")
-        amid += unfinished.exists()
+        during_a_write += unfinished.exists()
     assert set(os.listdir(tmp_path)) <= {"table", "table.lock", "table.new"}
-    print(f"{amid} of {kills} kills fell amid a write")
+    print(f"{during_a_write} of {kills} kills came during a write")
 
 
 # ---- The service manager ------------------------------------------------------------------
@@ -1621,8 +1623,8 @@ def test_install_units_and_uninstall(tmp_path: Path) -> None:
                         f"DESTDIR={destination}"],
                        check=True)
 
-    def files(place: Path) -> list[str]:
-        return sorted(str(path.relative_to(place)) for path in place.rglob("*") if path.is_file())
+    def files(folder: Path) -> list[str]:
+        return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
     def lib_python(names: list[str]) -> list[str]:
         """Replaces the folder of the system's Python modules, which is another one on each

@@ -37,8 +37,14 @@ NOW = 40_000
 UNSIZED = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
 
 
+def take_terminal() -> None:
+    """Ctrl-C in this terminal is a signal to the process. Under nohup it would ignore SIGHUP."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 class Terminal:
-    """A program on a terminal of its own, which is emulated by pyte."""
+    """A program on a terminal of its own. pyte emulates the terminal."""
 
     def __init__(self, *argv: str, columns: int = 80, lines: int = 24, **environment: str) -> None:
         self.screen = pyte.Screen(columns, lines)
@@ -50,7 +56,7 @@ class Terminal:
         self.attributes = termios.tcgetattr(theirs)
         self.process = subprocess.Popen(
             argv, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # so that Ctrl-C is a signal
+            preexec_fn=take_terminal,
             env={**UNSIZED, "TERM": "xterm", **environment})
         self._theirs = theirs
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -78,7 +84,8 @@ class Terminal:
             return self.screen.buffer[line][self.screen.display[line].index(text)]
 
     def wait_for(self, condition: Callable[[list[str]], object]) -> list[str]:
-        """The screen, once it is like this, and nothing of it is still under way."""
+        """Returns the screen as soon as it fulfils the condition, and nothing more is on its
+        way."""
         deadline = time.monotonic() + PATIENCE
         while not condition(text := self.text()) or not self.raw.endswith(b"\x1b[?2026l"):
             assert time.monotonic() < deadline, "\n".join(text)
@@ -89,7 +96,8 @@ class Terminal:
         os.write(self._ours, keys)
 
     def end(self) -> int:
-        """Waits for its end, and checks that the terminal is as it was found."""
+        """Waits for the program's end, and checks that the terminal is in the state that it had
+        before."""
         status = self.process.wait(PATIENCE)
         for on, off in ((b"\x1b[?1049h", b"\x1b[?1049l"), (b"\x1b[?25l", b"\x1b[?25h"),
                         (b"\x1b[?7l", b"\x1b[?7h")):
@@ -169,7 +177,7 @@ def test_signals_leave_the_terminal_as_it_was(number: int) -> None:
 
 @pytest.mark.parametrize("moment", range(12))
 def test_an_interrupt_at_any_moment(moment: int) -> None:
-    """Around the change to the second screen, above all."""
+    """The most important moments are those around the change to the second screen."""
     with FakeAgent([CHECKED]) as agent, watch(agent.address) as terminal:
         if moment < 6:
             wait_until(lambda: termios.tcgetattr(terminal._theirs) != terminal.attributes,
@@ -186,7 +194,8 @@ def test_an_interrupt_at_any_moment(moment: int) -> None:
 
 
 def test_many_signals_at_once() -> None:
-    """Only the first one counts. Another must not interrupt the way back to the first screen."""
+    """Only the first signal counts. Another one must not interrupt the way back to the first
+    screen."""
     for moment in range(6):
         with FakeAgent([CHECKED]) as agent, watch(agent.address) as terminal:
             wait_until(lambda: b"\x1b[?1049h" in terminal.raw, "the second screen shows")
@@ -209,7 +218,8 @@ client.main()
 
 
 def test_many_signals_while_a_host_is_looked_up() -> None:
-    """In a thread, which is still there when the interpreter ends: it must not get a signal."""
+    """A thread does that. It is still there when the interpreter ends, and must not get a
+    signal."""
     with Terminal(sys.executable, "-c", SLOW_NAMES, str(ROOT), "watch", "127.0.0.1:9") as terminal:
         wait_until(lambda: b"\x1b[?1049h" in terminal.raw, "the second screen shows")
         while terminal.process.poll() is None:
@@ -263,7 +273,7 @@ def test_ctrl_z() -> None:
 
 
 def test_64_variables_and_other_sizes() -> None:
-    """38 lines of 64 fit 80x24, those in trouble first; a window that grows shows all."""
+    """38 lines of 64 fit 80x24, those in trouble first. When the window grows, it shows all."""
     agent_ = model.Agent()
     for variable in range(64):
         agent_.record(NOW if variable < 60 else NOW - 100, variable, 200, 255)
@@ -290,8 +300,8 @@ def test_64_variables_and_other_sizes() -> None:
 
 
 def in_tmux(socket: Path, columns: int, lines: int, *argv: str) -> Generator[list[str], None, None]:
-    """What a screen of tmux shows, each time that one looks. Unlike pyte, tmux and xterm leave the
-    cursor on the last column once that is written."""
+    """Returns what a screen of tmux shows at each look. Unlike pyte, tmux and xterm leave the
+    cursor on the last column after that column is written."""
     def tmux(*words: str) -> str:
         return subprocess.run(["tmux", "-S", str(socket), "-f", "/dev/null", *words], check=True,
                               capture_output=True, text=True, timeout=PATIENCE, env=UNSIZED).stdout
@@ -321,7 +331,7 @@ SIZES = [
                          ids=[str(size[0]) for size in SIZES])
 def test_screens_in_tmux(columns: int, lines: int, variables: list[int], cells: str, heading: str,
                          tmp_path: Path) -> None:
-    """Nothing of the last column is lost, and no two names look alike."""
+    """The last column is complete, and no two names look alike."""
     names = tmp_path / "names.ini"
     names.write_text("[dumpulse]\nnow-from = 63\n" + "".join(
         f"[{number}]\nname = node-number-{number:02}\n" for number in range(64)))
@@ -344,7 +354,8 @@ def test_screens_in_tmux(columns: int, lines: int, variables: list[int], cells: 
                          [(80, "no report yet for 0 s; no answer in 1 s: nothing listens at "),
                                            (40, "no report yet for 0 s; no answer in 1 s:")])
 def test_why_there_is_no_report_stays(columns: int, said: str) -> None:
-    """On the second screen in any window, and on the first one when it has ended."""
+    """It stays on the second screen in any window, and on the first screen after the program has
+    ended."""
     address = f"127.0.0.1:{unused_port()}"
     with watch(address, columns=columns) as terminal:
         text = terminal.wait_for(lambda text: "no report yet" in text[1])
@@ -393,7 +404,8 @@ def test_it_survives_the_agents_restart() -> None:
 
 
 def test_a_restart_that_forgets_nothing(tmp_path: Any) -> None:
-    """The agent keeps its table, and counts Unix time: only that nothing listened tells."""
+    """The agent keeps its table, and counts Unix time. Only the time in which nothing listened
+    shows the restart."""
     port = unused_port()
     options = ("--self", "0", "--rate", "1000", "--state", str(tmp_path / "table"))
     with watch(f"127.0.0.1:{port}", "--now-from", "0") as terminal:
@@ -467,7 +479,8 @@ def test_what_is_said_after_trouble(trouble: client.Error, refused: bool) -> Non
 
 
 def test_what_is_no_restart() -> None:
-    """A first beat of the agent's clock; time that passes while this machine's clock is used."""
+    """The agent's clock is heard for the first time, or time passes while this machine's clock is
+    used."""
     state = watched("--now-from", "0")
     state.take(client.parse_report(report(v3=(NOW, 76, 9))), 100.0)
     state.take(client.parse_report(report(v0=(9, 1, 0), v3=(NOW, 76, 9))), 101.0, 100.5)
@@ -580,7 +593,7 @@ def test_news_that_are_too_long_go_on_below(noon: None) -> None:
 
 
 def test_the_worst_of_those_that_are_hidden_are_shown(tmp_path: Path, noon: None) -> None:
-    """A bad value first, then by state, and then an unusual value."""
+    """A bad value comes first. Then the state decides, and then an unusual value."""
     names = tmp_path / "names.ini"
     names.write_text("[1]\nvalue = 5..9\n[2]\nvalue-warn = 5..9\n[9]\n")
     state = eight("--names", str(names))
@@ -627,8 +640,7 @@ def test_colours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Written:
-    """In place of the standard output: a file, of which at most so many bytes are taken at a
-    time."""
+    """Replaces the standard output by a file that takes only some bytes at a time."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, path: Path,
                  encoding: str = "utf-8") -> None:
@@ -645,7 +657,7 @@ class Written:
     (3, "\x1b[?2026h\x1b[H\x1b[KTITLE\r\n\x1b[KROW\r\n\x1b[JENDS\x1b[?2026l")])
 def test_what_a_screen_is_sent(lines: int, text: str, tmp_path: Path, noon: None,
                                monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each line is erased before it is written, and what is below the last one."""
+    """Each line is erased before it is written. The lines below the last one are erased, too."""
     monkeypatch.setattr(client, "screen", lambda state, columns, rows: ["TITLE", "ROW", "ENDS"])
     monkeypatch.setenv("COLUMNS", "41")
     monkeypatch.setenv("LINES", str(lines))
@@ -675,7 +687,7 @@ def test_a_size_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 class Clocked:
-    """A time that passes only while somebody sleeps or waits, in select() or poll()."""
+    """A time that passes only while somebody sleeps, or waits in select() or poll()."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 50.0
@@ -690,8 +702,8 @@ class Clocked:
 
 
 def test_keys_do_not_make_a_pause_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each one is read, though nothing is left of the pause; only q ends it, or the end of the
-    input."""
+    """Each key is read, even if nothing is left of the pause. Only q and the end of the input end
+    it."""
     clocked = Clocked(monkeypatch)
     keys: list[bytes] = []
 
@@ -747,8 +759,7 @@ def test_a_pause_in_a_pipe_ends_when_nobody_reads(pause: float, ms: int,
     (["--interval", "200ms"], 1.0, [0, 0]), (["--timeout", "500ms"], 0.5, [0.75, 0.75])])
 def test_from_one_request_to_the_next(options: list[str], timeout: float, pauses: list[float],
                                       monkeypatch: pytest.MonkeyPatch) -> None:
-    """A request may last as long as the interval, or 1 s; the time that it takes is part of the
-    interval."""
+    """A request may last as long as the interval, or 1 s. Its time is a part of the interval."""
     clocked = Clocked(monkeypatch)
     timeouts: list[float] = []
 
@@ -824,7 +835,7 @@ def test_a_doubt_about_the_clock_is_said_once(noon: None,
 
 
 def test_plain_text() -> None:
-    """One line for each change, and not a byte of control."""
+    """Each change gets one line. There are no control characters."""
     with FakeAgent([CHECKED], [CHECKED], [LATER]) as agent:
         result = run("watch", agent.address, "--now-from", "0", "--count", "3", "--interval",
                      "10ms")
@@ -863,8 +874,8 @@ def test_a_size_that_no_terminal_has() -> None:
 
 
 def test_json() -> None:
-    """Each look asks from a new port, as often as it has to: what the agent answers depends on the
-    port alone."""
+    """Each look asks from a new port, as often as necessary. The agent's answers depend only on the
+    port."""
     with FakeAgent(lambda: [[CHECKED], [], [GOOD]][len(set(agent.askers)) - 1]) as agent:
         result = run("watch", agent.address, "3", "--now-from", "0", "--json", "--count", "3",
                      "--interval", "10ms",
@@ -879,7 +890,7 @@ def test_json() -> None:
 
 @pytest.mark.parametrize("options", [["--json"], [], ["--interval", "99999h"]])
 def test_nobody_reads_any_more(options: list[str]) -> None:
-    """Like `| head -1`: it ends although nothing changes any more."""
+    """As with `| head -1`, the program ends even if nothing changes any more."""
     with FakeAgent([CHECKED]) as agent:
         process = subprocess.Popen(
             [*COMMAND, "watch", agent.address, "--interval", "50ms", *options],
@@ -912,7 +923,8 @@ def test_a_full_disk() -> None:
     ("simulate NOBODY --seconds 0.5 --seed 4 2>&-", 3),
     ("check NOBODY --expect 1 --timeout 0.1 2>&- <&-", 2), ("get 2>&- >&- <&-", 2)])
 def test_descriptors_that_are_closed_or_full(command: str, status: int, unbuffered: str) -> None:
-    """Each status is the same as without them, but for a help that nobody can read."""
+    """Each status is the same as with good descriptors. Only a help text that nobody can read
+    changes it."""
     command = command.replace("NOBODY", f"127.0.0.1:{unused_port()}")
     # The interpreter itself, because a wrapper in a shell may open descriptors 0 to 2.
     program = os.path.realpath(sys.executable)

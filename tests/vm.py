@@ -63,14 +63,14 @@ def kernel() -> tuple[Path, Path]:
              if "Depends: linux-image-" in line]
     if not names:
         raise SystemExit("vm: apt knows no linux-image-amd64: run apt-get update")
-    place = BUILD / "vm" / f"{names[0]}-{zlib.crc32(' '.join(MODULES).encode()):08x}"
-    if not place.exists():
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=place.parent) as work:
+    folder = BUILD / "vm" / f"{names[0]}-{zlib.crc32(' '.join(MODULES).encode()):08x}"
+    if not folder.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent) as work:
             print(f"vm: fetching {names[0]}, 70 MB, once", file=sys.stderr)
             unpack(Path(work), names[0])
-            (Path(work) / "out").replace(place)
-    return place / "vmlinuz", place / "initrd"
+            (Path(work) / "out").replace(folder)
+    return folder / "vmlinuz", folder / "initrd"
 
 
 def unpack(work: Path, package: str) -> None:

@@ -43,7 +43,7 @@ def run(*command: str) -> str:
 def wait_until(condition: Callable[[], bool], what: str) -> None:
     end = time.monotonic() + PATIENCE
     while not condition():
-        assert time.monotonic() < end, f"waited in vain: {what}"
+        assert time.monotonic() < end, f"this did not happen: {what}"
         time.sleep(0.01)
 
 

@@ -198,11 +198,11 @@ def manual() -> str:
     return f"{before}{BEGIN}\n{manual_options()}\n{END}{after}"
 
 
-def made() -> dict[Path, str]:
+def files() -> dict[Path, str]:
     return {ROOT / "completion" / "dumpulse.bash": bash(), ROOT / "completion" / "_dumpulse": zsh(),
             MANUAL: manual()}
 
 
 if __name__ == "__main__":
-    for path, text in made().items():
+    for path, text in files().items():
         path.write_text(text)

@@ -19,7 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "dumpulse.h"
@@ -122,13 +121,6 @@ static void serve(int fd, SSL_CTX *tls)
     close(client.fd);
 }
 
-static double microseconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
-}
-
 static void ask(int fd, SSL_CTX *tls, int count)
 {
     channel server = {.fd = fd};
@@ -183,15 +175,11 @@ int main(int argc, char **argv)
         serve(fd, tls);
         return 0;
     }
-    const bool timed = getenv("WIRE_TIME") != NULL;
-    const double begun = timed ? microseconds() : 0;
     need(connect(fd, at, sizeof address) == 0, "to connect");
     if (udp)
         send_heartbeats(fd, count);
     else
         ask(fd, tls, count);
-    if (timed)
-        printf("%.0f\n", microseconds() - begun);
     if (!udp)
         part(fd);
     close(fd);

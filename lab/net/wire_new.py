@@ -8,10 +8,8 @@ SPDX-License-Identifier: MIT
 
 from __future__ import annotations
 
-import os
 import socket
 import sys
-import time
 
 from OpenSSL import SSL
 
@@ -58,15 +56,12 @@ def main() -> None:
     elif count := int(rest[0]):
         context.load_verify_locations(rest[1])
         context.set_verify(SSL.VERIFY_PEER)
-        begun = time.monotonic()
         plain = socket.create_connection((address, int(port)))
         connection = shaken(plain, context, False)
         for _ in range(count):
             connection.send(bytes(MESSAGE))
             if not taken(connection, ANSWER):
                 raise SystemExit("wire: no answer")
-        if "WIRE_TIME" in os.environ:
-            print(round((time.monotonic() - begun) * 1e6))
         plain.shutdown(socket.SHUT_WR)
         while plain.recv(MESSAGE):
             pass

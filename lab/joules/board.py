@@ -1,0 +1,114 @@
+"""Builds the images of the power sandwich, one for each scheme.     make lab-board
+
+    python -m lab.joules.board [--only WORDS]
+
+Each goes to build/lab/board, as an ELF file and as the bytes that are written into the flash. A
+table says what they need of the STM32F411's flash and RAM. SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab import counts, targets
+from lab.schemes import SCHEMES, Scheme
+from sim.targets import BUILD, ROOT, run
+
+CORE = "Cortex-M4"  # whose instructions counts.tsv has
+SOURCES = ROOT / "lab" / "board"
+FOLDER = BUILD / "lab" / "board"
+FLASH, RAM, STACK = 512 << 10, 128 << 10, 104 << 10  # bytes; the stack's are those of board.ld
+STEPS = {"signature": ("key", "sign", "verify"),
+         "key agreement": ("key", "encapsulate", "decapsulate")}
+BOARD = dataclasses.replace(
+    targets.MACHINES[CORE], name="NUCLEO-F411RE",
+    link=("-nostartfiles", "--specs=nano.specs", f"-T{SOURCES / 'board.ld'}"))
+
+
+def name_of(scheme: Scheme) -> str:
+    """One word, for the console and for names of files."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", scheme.key)
+
+
+def all_schemes() -> list[Scheme]:
+    """Those that have the steps that the console offers."""
+    return [scheme for scheme in SCHEMES if scheme.family in STEPS and CORE in scheme.targets]
+
+
+@dataclass(frozen=True)
+class Image:
+    """What is written into the flash."""
+
+    name: str  # of the scheme, as the console says it
+    path: Path  # of the raw bytes, for address 0x08000000
+
+
+def build(scheme: Scheme, folder: Path = FOLDER) -> Image:
+    """The whole image is made anew: it takes seconds."""
+    builder = counts.Builder(scheme, BOARD, CORE)
+    name = name_of(scheme)
+    refuses = any(step.name == "refuse" for step in scheme.steps)
+    defines = (f'-DBOARD_NAME="{name}"', f"-DBOARD_IS_KEM={int(scheme.family != 'signature')}",
+               f"-DBOARD_REFUSES={int(refuses)}")
+    objects = [counts.compiled(BOARD, source, *builder.options, *defines)
+               for source in (targets.C / scheme.file, SOURCES / "board.c")]
+    folder.mkdir(parents=True, exist_ok=True)
+    elf, raw = folder / f"{name}.elf", folder / f"{name}.bin"
+    BOARD.build([*objects, *builder.library], elf, *scheme.link.get(CORE, ()))
+    run(["arm-none-eabi-objcopy", "-O", "binary", elf, raw])
+    return Image(name, raw)
+
+
+def build_all(schemes: list[Scheme], folder: Path = FOLDER) -> list[Image]:
+    for scheme in schemes:
+        for code in scheme.code:
+            code.paths()  # fetched before any two of them want it
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(lambda scheme: build(scheme, folder), schemes))
+
+
+def stacks() -> dict[str, int]:
+    """Bytes of the deepest step of each, as it was counted."""
+    known = list(counts.read().values())
+    return {name_of(scheme): max(
+        count.stack for count in known
+        if (count.scheme, count.by, count.target) == (scheme.name, scheme.by, CORE))
+            for scheme in all_schemes()}
+
+
+def table(images: list[Image]) -> Iterator[str]:
+    yield f"{'STM32F411RE, bytes':<42}{'flash':>9}{'RAM':>9}{'stack':>9}{'free':>9}"
+    stack_of = stacks()
+    for image in images:
+        size, stack = targets.size(image.path.with_suffix(".elf")), stack_of[image.name]
+        free = RAM - size.ram - stack
+        fits = size.flash <= FLASH and stack <= STACK and free >= 0
+        yield (f"{image.name:<42}{size.flash:>9,}{size.ram:>9,}{stack:>9,}{free:>9,}"
+               f"{'' if fits else '  does not fit'}")
+    yield f"of{'':<40}{FLASH:>9,}{RAM:>9,}{STACK:>9,}"
+    yield "The stack is that of the deepest step, which lab/counts.tsv has; free is RAM."
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="make lab-board", description="Builds the images of the power sandwich.")
+    parser.add_argument("--only", default="", metavar="WORDS",
+                        help="schemes with these words in their name")
+    options = parser.parse_args()
+    schemes = [scheme for scheme in all_schemes()
+               if options.only.casefold() in scheme.key.casefold()]
+    if not schemes:
+        parser.error(f"no scheme has {options.only!r} in its name")
+    print("\n".join(table(build_all(schemes))))
+    print(f"The images are in {FOLDER.relative_to(ROOT)}.")
+
+
+if __name__ == "__main__":
+    main()

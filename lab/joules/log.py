@@ -1,0 +1,104 @@
+"""The log of a run: what was said on both lines, and when.
+
+A line has the seconds since the run began, who spoke, and what. `note` is the driver itself:
+
+    0.000 note: sandwich 1          a run begins; then scheme, run, seed and image
+    9.120 note: measure k           what follows belongs to a measurement …
+    9.121 to meter: start
+    9.500 to target: k
+   19.700 meter: 5017-06
+   20.300 note: measured k          … which went well, or: failed, and why
+   80.002 note: complete            nothing is missing
+
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.joules.console import printable
+
+BEGINS, COMPLETE = "sandwich 1", "complete"
+LINE = re.compile(r" *\d{1,9}\.\d{3} (to meter|meter|to target|target|note): (.*)")
+MOST = 2 << 20  # bytes of a log that is written: more comes only from a line that babbles
+LARGEST = 16 << 20  # bytes of a log that is read; a run has about 40 KB
+
+
+@dataclass(frozen=True)
+class Entry:
+    number: int  # of its line in the file
+    who: str
+    text: str
+
+
+class Log:
+    """Is written as NAME.part, and gets its name when the run is complete."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.part = path.with_name(path.name + ".part")
+        self.file = self.part.open("w", encoding="ascii", buffering=1)
+        self.begun = time.monotonic()
+        self.room = MOST
+        self.note(BEGINS)
+
+    def heard(self, who: str, text: str) -> None:
+        line = f"{time.monotonic() - self.begun:9.3f} {who}: {text}\n"
+        self.room -= len(line)
+        if self.room >= 0 or who == "note":
+            self.file.write(line)
+
+    def note(self, text: str) -> None:
+        self.heard("note", printable(text.encode("ascii", "replace")))
+
+    def complete(self) -> None:
+        self.note(COMPLETE)
+        os.fsync(self.file.fileno())
+        self.file.close()
+        self.part.replace(self.path)
+
+    def abandon(self) -> None:
+        self.file.close()
+
+
+def put_aside(part: Path) -> Path:
+    """A log that was not completed keeps what it has, under a name that is in nobody's way."""
+    number = 1
+    while (aside := part.with_suffix(f".broken-{number}")).exists():
+        number += 1
+    return part.replace(aside)
+
+
+def read(path: Path) -> tuple[list[Entry], list[str]]:
+    """The lines of a log, and what is wrong with the file."""
+    try:
+        with path.open("rb") as file:
+            raw = file.read(LARGEST + 1)
+    except OSError as error:
+        return [], [f"{path}: {error.strerror}"]
+    if len(raw) > LARGEST:
+        return [], [f"{path}: larger than {LARGEST >> 20} MB: no log of a run; left out"]
+    entries: list[Entry] = []
+    complaints: list[str] = []
+    strange: list[int] = []
+    nuls: list[int] = []
+    lines = raw.split(b"\n")
+    if lines[-1]:
+        complaints.append(f"{path}:{len(lines)}: the last line is cut: left out")
+    for number, line in enumerate(lines[:-1], start=1):
+        if b"\0" in line:
+            nuls.append(number)
+        if found := LINE.fullmatch(printable(line)):
+            entries.append(Entry(number, found[1], found[2]))
+        elif line.strip(b"\0 \r\t"):
+            strange.append(number)
+    for numbers, what in ((nuls, "bytes of NUL: dropped"), (strange, "no line of a log: left out")):
+        if numbers:
+            more = f", and in {len(numbers) - 1} more lines" if len(numbers) > 1 else ""
+            complaints.append(f"{path}:{numbers[0]}: {what}{more}")
+    return entries, complaints

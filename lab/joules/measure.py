@@ -1,0 +1,180 @@
+"""Measures the joules of a command, or of an operation of the lab.           lab/measure --help
+
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from lab.joules import chart, measuring, meters, results, uncertainty
+from lab.joules.clock import Clock
+from lab.joules.measuring import Failed, Measurement, Work
+from lab.joules.meters import Absent, Lost
+from lab.joules.results import Run, Unreadable
+
+SECONDS = 10.0  # of an operation, in a turn
+ENDS = 5.0  # seconds that a command has to end after Ctrl-C
+INTERRUPTED = 130  # the status after Ctrl-C, as shells have it
+
+
+def seconds(text: str) -> float:
+    number = float(text)
+    if not 0 < number <= 86400:
+        raise ValueError
+    return number
+
+
+def count(text: str) -> int:
+    number = int(text)
+    if not 0 < number <= 10**15:
+        raise ValueError
+    return number
+
+
+def seed(text: str) -> int:
+    number = int(text)
+    if not 0 <= number < 2**32:
+        raise ValueError
+    return number
+
+
+def ended(status: int) -> str:
+    if status >= 0:
+        return f"ended with status {status}"
+    try:
+        return f"was ended by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"was ended by signal {-status}"
+
+
+def run(command: Sequence[str]) -> int:
+    """Runs the command once, which is one call. It gets Ctrl-C, too, and some time to end."""
+    try:
+        child = subprocess.Popen(command)
+    except OSError as fault:
+        raise Failed(f"{command[0]} cannot be started: {fault.strerror}") from None
+    try:
+        status = child.wait()
+    except KeyboardInterrupt:
+        try:
+            child.wait(ENDS)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+        raise
+    if status:
+        raise Failed(f"{command[0]} {ended(status)}")
+    return 1
+
+
+def arguments(words: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
+    parser = argparse.ArgumentParser(
+        prog="lab/measure", usage="lab/measure [OPTION …] -- COMMAND …\n"
+        "       lab/measure [OPTION …] --operation NAME",
+        description="Measures the joules of a command or of an operation of the lab.")
+    meters.add_options(parser)
+    parser.add_argument("--net", action="store_true",
+                        help="measure as long an idle time beside each turn, and subtract it")
+    parser.add_argument("--repeat", type=count, metavar="N",
+                        help=f"turns of work; else 1, or {measuring.PAIRS} with --net")
+    parser.add_argument("--rest", type=seconds, default=0.0, metavar="S",
+                        help="seconds between two turns")
+    parser.add_argument("--operation", metavar="NAME",
+                        help="an operation of the lab, or words of its name")
+    parser.add_argument("--list", action="store_true", help="the names of all operations")
+    parser.add_argument("--seconds", type=seconds, metavar="S",
+                        help=f"of a turn of the operation; else {SECONDS:.0f}")
+    parser.add_argument("--calls", type=count, metavar="N", help="of a turn, instead of seconds")
+    parser.add_argument("--name", help="of what the command does, for lab/compare")
+    parser.add_argument("--results", type=Path, metavar="FILE",
+                        help="where turns are kept; a run that is there is gone on with")
+    parser.add_argument("--chart", type=Path, metavar="FILE",
+                        help="draw every reading, as SVG")
+    parser.add_argument("--seed", type=seed, help="of the bootstrap; else a random one")
+    split = list(words).index("--") if "--" in words else len(words)
+    options = parser.parse_args(words[:split])
+    options.command = list(words[split + 1:])
+    if options.list:
+        return parser, options
+    if bool(options.command) == bool(options.operation):
+        parser.error("either -- COMMAND or --operation NAME is needed")
+    if options.command and (options.seconds or options.calls):
+        parser.error("--seconds and --calls are for --operation")
+    if options.seconds and options.calls:
+        parser.error("either --seconds or --calls")
+    if options.chart and options.chart.suffix != ".svg":
+        parser.error("--chart makes a file that ends in .svg")
+    if options.command and shutil.which(options.command[0]) is None:
+        parser.error(f"there is no command {options.command[0]!r}")
+    return parser, options
+
+
+def work_of(options: argparse.Namespace) -> tuple[str, Work]:
+    """What it is called, and what does it. Raises ValueError."""
+    if options.command:
+        return options.name or shlex.join(options.command), lambda _: run(options.command)
+    from lab.joules import operations  # it needs what builds images
+    operation = operations.chosen(options.operation)
+    program = operation.program()
+    how, much = ("calls", float(options.calls)) if options.calls else \
+        ("seconds", options.seconds or SECONDS)
+    return operation.name, lambda _: operations.repeated(program, how, much)
+
+
+def main() -> None:
+    clock = Clock()
+    parser, options = arguments(sys.argv[1:])
+    if options.list:
+        from lab.joules import operations
+        print("\n".join(operations.operations()))
+        return
+    try:
+        name, work = work_of(options)
+        meter = meters.find(options.meter, options.at, clock)
+    except ValueError as fault:
+        parser.error(str(fault))
+    except Absent as absent:
+        print(meters.paragraph(absent), file=sys.stderr)
+        raise SystemExit(2) from None
+    status = 0
+    file = options.results or results.new_file("measure")
+    unit = ("J a call" if options.operation else "J a run") + results.NET * options.net
+    chosen = uncertainty.seed() if options.seed is None else options.seed
+    try:
+        run, turns, _ = results.begun(file, Run(
+            name, unit, meter.what(), results.machine(), results.governor(), results.versions(),
+            chosen, results.now()))
+        measured = Measurement(meter, clock, file, turns, rest=options.rest)
+        try:
+            pairs = options.repeat or (measuring.PAIRS if options.net else 1)
+            measured.take(range(pairs), options.net, work)
+        except (Failed, Lost) as fault:
+            measuring.say(f"lab/measure: {fault}. This turn is no measurement.")
+            status = 1
+        except KeyboardInterrupt:
+            measuring.say("lab/measure: stopped. This turn is no measurement.")
+            status = INTERRUPTED
+    except (Unreadable, OSError) as fault:
+        print(f"lab/measure: {fault}", file=sys.stderr)
+        raise SystemExit(2) from None
+    finally:
+        meter.close()
+    print("\n".join(measuring.report(run, measured.turns, options.net)))
+    if options.chart and measured.turns:
+        try:
+            options.chart.write_text(chart.chart(run, measured.turns), encoding="utf-8")
+        except OSError as fault:
+            measuring.say(f"lab/measure: {fault}")
+            status = status or 1
+    measuring.say(f"lab: kept in {file}" +
+                  (f"; the same command with --results {file} goes on" if status else ""))
+    raise SystemExit(status)

@@ -1,0 +1,244 @@
+"""Idle and work in turns, and what the difference is, if the meter can see one.
+
+A pair is a time of work and as long a time of idleness. Every second pair begins with the idle
+time (ABBA), so what drifts slowly, such as the charge of a battery or the warmth of a room, falls
+on both alike. SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.joules import results, uncertainty
+from lab.joules.clock import Clock
+from lab.joules.meters import Lost, Meter
+from lab.joules.results import IDLE, WORK, Run, Turn
+from lab.joules.uncertainty import Interval, Value
+
+MARGIN = 1.5  # of the time that is advised: the spread is itself not known exactly
+LONGEST = 14 * 24 * 60  # minutes; nobody measures for longer
+LOOKS = 60.0  # seconds between two looks at the meter in an idle time
+PAIRS = 8  # with 6, the interval of 95 % holds the mean in 90 of 100 cases
+
+
+class Failed(Exception):
+    """The work did not do what it should; the text says how."""
+
+
+Work = Callable[[int], int]  # does the work of a pair, and returns how many calls it made
+
+
+def say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+def order(pairs: Iterable[int], net: bool) -> list[tuple[int, str]]:
+    """The turns: work idle, idle work, work idle, …; without the net, work alone."""
+    return [(pair, turn) for pair in pairs
+            for turn in ((WORK, IDLE) if pair % 2 == 0 else (IDLE, WORK))
+            if net or turn == WORK]
+
+
+def whole(turns: Sequence[Turn], net: bool) -> list[Turn]:
+    """The turns of pairs that are complete. What a break cut in two was not at like charge."""
+    each = {(turn.pair, turn.turn): turn for turn in turns}
+    return [each[key] for key in order(sorted({turn.pair for turn in turns}), net)
+            if all((key[0], other) in each for other in ((WORK, IDLE) if net else (WORK,)))]
+
+
+class Measurement:
+    """Does the turns that are still missing, and keeps each in the file as soon as it is over."""
+
+    def __init__(self, meter: Meter, clock: Clock, file: Path, turns: Sequence[Turn], *,
+                 rest: float = 0.0) -> None:
+        self.meter, self.clock, self.file, self.rest = meter, clock, file, rest
+        self.turns = list(turns)
+
+    def take(self, pairs: Iterable[int], net: bool, work: Work) -> None:
+        done = {(turn.pair, turn.turn) for turn in whole(self.turns, net)}
+        missing = [turn for turn in order(pairs, net) if turn not in done]
+        for count, (pair, turn) in enumerate(missing):
+            if count and self.rest:
+                self.clock.sleep(self.rest)
+            lasted = self.usual()
+            left = (len(missing) - count) * lasted + (len(missing) - count - 1) * self.rest
+            say(f"lab: turn {count + 1} of {len(missing)}, {turn}" +
+                (f", {duration(lasted)}; {duration(left)} left" if lasted else ""))
+            self.turn(pair, turn, work if turn == WORK else self.idle)
+
+    def usual(self) -> float:
+        """Seconds of the last turn of work; an idle one takes as long."""
+        return next((turn.seconds for turn in reversed(self.turns) if turn.turn == WORK), 0.0)
+
+    def idle(self, pair: int) -> int:
+        """A meter that fails ends it early; stop() says why."""
+        end = self.clock.now() + self.usual()
+        while not self.meter.failed and (left := end - self.clock.now()) > 0:
+            self.clock.sleep(min(left, LOOKS))
+        return 0
+
+    def turn(self, pair: int, turn: str, work: Work) -> None:
+        began = results.now()
+        self.meter.start()
+        calls = -1
+        try:
+            calls = work(pair)
+        finally:
+            try:
+                energy = self.meter.stop()
+            except Lost:
+                if calls >= 0:  # otherwise the work's own failure comes first
+                    raise
+        kept = results.turn_of(pair, turn, energy, calls, began)
+        results.append(self.file, kept)
+        self.turns.append(kept)
+        for note in kept.notes:
+            say(f"lab: {note}")
+
+
+# What the turns say.
+
+
+@dataclass(frozen=True)
+class Quantity:
+    name: str
+    unit: str
+    interval: Interval
+
+
+def pairs_of(turns: Sequence[Turn]) -> list[tuple[Turn, Turn]]:
+    """Work and idle of each complete pair."""
+    each = {(turn.pair, turn.turn): turn for turn in turns}
+    return [(work, each[pair, IDLE]) for (pair, turn), work in each.items()
+            if turn == WORK and (pair, IDLE) in each]
+
+
+def net_of(work: Turn, idle: Turn) -> Value:
+    """Joules of the work, less those of an idle time that is exactly as long."""
+    share = work.seconds / idle.seconds
+    return Value(work.joules - idle.joules * share, work.uncertainty + idle.uncertainty * share)
+
+
+def per_call(value: Value, work: Turn) -> Value:
+    return Value(value.value / work.calls, value.bound / work.calls)
+
+
+def values(turns: Sequence[Turn], net: bool) -> list[Value]:
+    """Joules of a call in each pair, or without net in each turn: what runs are compared by."""
+    if net:
+        return [per_call(net_of(work, idle), work) for work, idle in pairs_of(turns) if work.calls]
+    return [per_call(Value(turn.joules, turn.uncertainty), turn)
+            for turn in turns if turn.turn == WORK and turn.calls]
+
+
+def quantities(turns: Sequence[Turn], net: bool, seed: int) -> list[Quantity]:
+    """All that is printed: of a turn, and at last of a call."""
+    found = []
+
+    def add(name: str, unit: str, each: Iterable[Value]) -> None:
+        found.append(Quantity(name, unit, uncertainty.interval(list(each), seed)))
+
+    for name in (WORK, IDLE) if net else (WORK,):
+        some = [turn for turn in turns if turn.turn == name]
+        add(name, "J", (Value(turn.joules, turn.uncertainty) for turn in some))
+        add(name, "W", (Value(turn.joules / turn.seconds, turn.uncertainty / turn.seconds)
+                        for turn in some))
+        add(name, "s", (Value(turn.seconds) for turn in some))
+    if net:
+        pairs = pairs_of(turns)
+        add("net", "J", (net_of(*pair) for pair in pairs))
+        add("net", "W", (Value(net.value / work.seconds, net.bound / work.seconds)
+                         for work, idle in pairs for net in [net_of(work, idle)]))
+    if any(turn.calls > 1 for turn in turns):
+        add("net of a call" if net else "a call", "J", values(turns, net))
+    return found
+
+
+PREFIXES = ((1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
+
+
+def scaled(number: float, unit: str, like: float | None = None) -> str:
+    """With a prefix, if the number (or the one that it stands beside) is small."""
+    size = abs(number if like is None else like)
+    factor, prefix = next(((factor, prefix) for factor, prefix in PREFIXES if size >= factor),
+                          PREFIXES[0] if size == 0 else PREFIXES[-1])
+    digits = max(0, 3 - math.floor(math.log10(max(size / factor, 1))))
+    return f"{number / factor:,.{digits}f} {prefix}{unit}"
+
+
+def row(one: Quantity) -> str:
+    at = one.interval
+    like = max(abs(at.mean), abs(at.low), abs(at.high)) if at.known else \
+        max(abs(at.mean), at.meter)
+    mean, low, high, meter = (scaled(number, one.unit, like)
+                              for number in (at.mean, at.low, at.high, at.meter))
+    spread = f"{low} to {high}" if at.known else f"spread unknown; ± {meter} by the meter alone"
+    dropped = f", {plural(at.dropped, 'outlier')} dropped" if at.dropped else ""
+    return f"{one.name:<14}{mean:>15}   {spread}{dropped}"
+
+
+def plural(number: int, what: str) -> str:
+    return f"{number:,} {what}" + "s" * (number != 1)
+
+
+def verdict(turns: Sequence[Turn], seed: int) -> list[str]:
+    """Is the net more than nothing? If the meter cannot see that: after how long it could."""
+    pairs = pairs_of(turns)
+    net = uncertainty.interval([net_of(*pair) for pair in pairs], seed)
+    minutes = sum(turn.seconds for pair in pairs for turn in pair) / 60
+    if not net.known:
+        return [f"{plural(len(pairs), 'pair')} cannot tell how far they spread: "
+                f"--repeat {PAIRS} or more."]
+    if net.high < 0:
+        return ["The work took less than idleness: something else ran in the idle turns."]
+    if not net.holds_zero:
+        return []
+    half = max(net.high - net.mean, net.mean - net.low)
+    guess = net.mean if net.mean > 0 else net.high
+    needs = minutes * (half / guess) ** 2 * MARGIN if guess > 0 else math.inf
+    if needs > LONGEST:
+        return ["Not measurable with this meter in this time, nor in two weeks: the net is at most "
+                f"{scaled(net.high, 'J')} a turn,",
+                f"and the meter and the turns leave it open by {scaled(half, 'J')} to either side."]
+    known = "the net is about" if net.mean > 0 else "the net is at most"
+    return ["Not measurable with this meter in this time; "
+            f"try {math.ceil(max(needs, minutes)):,} minutes.",
+            f"The sum: in {minutes:,.1f} min {known} {scaled(guess, 'J')} a turn, and open by "
+            f"{scaled(half, 'J')} to either side.",
+            "What is open falls, beside the net, with the square root of the time:",
+            f"{minutes:,.1f} min x ({scaled(half, 'J')} / {scaled(guess, 'J')})² x {MARGIN} = "
+            f"{needs:,.1f} min."]
+
+
+def report(run: Run, turns: Sequence[Turn], net: bool) -> list[str]:
+    """What lab/measure prints: every joule with its label and its meter."""
+    turns = whole(turns, net)
+    if not turns:
+        return ["Nothing was measured to its end."]
+    of = plural(len(turns) // 2, "pair") + " of work and idle" if net else \
+        plural(len(turns), "turn")
+    calls = plural(sum(turn.calls for turn in turns), "call")
+    lines = [f"{run.operation}: {run.label} with {run.meter}.",
+             f"{of}, {calls}. The mean of a turn, and where it lies with a certainty of 95 %",
+             f"(bootstrap, seed {run.seed}):", "",
+             *map(row, quantities(turns, net, run.seed))]
+    parts: dict[str, float] = {}
+    for turn in turns:
+        for name, joules in turn.parts.items() if turn.turn == WORK else ():
+            parts[name] = parts.get(name, 0.0) + joules
+    if len(parts) > 1:
+        lines += ["", "All turns of work by part, some of which hold others: " +
+                  ", ".join(f"{name} {scaled(joules, 'J')}" for name, joules in parts.items())]
+    notes = list(dict.fromkeys(note for turn in turns for note in turn.notes))
+    lines += ["", *notes] if notes else []
+    if net and (told := verdict(turns, run.seed)):
+        lines += ["", *told]
+    return lines

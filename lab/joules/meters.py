@@ -1,0 +1,157 @@
+"""The meters, and what each of them must be able to do. A new meter is one class and one row.
+
+    meter = find("rapl", None)      # or Absent, with what to do about it
+    meter.start()
+    ...                             # what is to be measured
+    energy = meter.stop()           # joules, seconds, how uncertain they are
+    meter.close()
+
+A meter can be started again after each stop. A class has open(), begin(), end(), and if it needs
+them read(), release() and what(). SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import textwrap
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from lab.joules.clock import Clock
+
+# By the name of its module in lab/joules: the class. They are tried in this order.
+METERS = {
+    "rapl": "Rapl",
+    "battery": "Battery",
+    "shelly": "Shelly",
+}
+
+
+class Absent(Exception):
+    """This meter cannot be used. The text says why, and what to do: one or two sentences."""
+
+
+class Lost(Exception):
+    """The meter failed in the midst of a measurement. What it has of that is no result."""
+
+
+@dataclass(frozen=True)
+class Energy:
+    """What a meter says of the time between start() and stop()."""
+
+    joules: float
+    seconds: float
+    uncertainty: float  # joules: it is at most so far off, by the meter's own steps and gaps
+    samples: int  # readings that it stands on
+    notes: tuple[str, ...] = ()  # what a person must know: gaps, dropped readings, a second opinion
+    parts: tuple[tuple[str, float], ...] = ()  # joules by domain, battery …; they need not add up
+    readings: tuple[tuple[float, float], ...] = ()  # seconds since the start, watts
+
+    @property
+    def watts(self) -> float:
+        return self.joules / self.seconds if self.seconds > 0 else 0.0
+
+
+class Meter(ABC):
+    """`at` is the user's --at: where the meter is; None: where such a meter usually is."""
+
+    name: str  # of its module
+    reads = 1.0  # seconds between two calls of read()
+
+    def __init__(self, at: str | None, clock: Clock) -> None:
+        self.at = at
+        self.clock = clock
+        self._failed: Exception | None = None
+        self._stop_reading: Callable[[], None] = lambda: None
+
+    @abstractmethod
+    def open(self) -> None:
+        """Looks for the meter, and raises Absent if it cannot be used."""
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Takes the first reading."""
+
+    def read(self) -> None:
+        """Takes one more. It is called at every `reads` seconds, in a thread of its own."""
+
+    @abstractmethod
+    def end(self) -> Energy:
+        """Takes the last reading, and reckons. Raises Lost if the meter failed."""
+
+    def release(self) -> None:
+        """Lets go of what open() took; nothing may have been taken."""
+
+    def what(self) -> str:
+        """What exactly measures: two runs are alike only if this is the same."""
+        return self.name
+
+    def start(self) -> None:
+        self._failed = None
+        self.begin()
+        self._stop_reading = self.clock.every(self.reads, self._read)
+
+    def stop(self) -> Energy:
+        self._stop_reading()
+        self._stop_reading = lambda: None
+        if self._failed is not None:
+            raise self._failed
+        return self.end()
+
+    @property
+    def failed(self) -> bool:
+        """Nothing more can come of this measurement."""
+        return self._failed is not None
+
+    def close(self) -> None:
+        """May be called at any time, and twice."""
+        self._stop_reading()
+        self._stop_reading = lambda: None
+        self.release()
+
+    def _read(self) -> None:
+        """After a failure there is nothing more to read: stop() raises it."""
+        if self._failed is None:
+            try:
+                self.read()
+            except Exception as failure:  # the thread would swallow it
+                self._failed = failure
+
+
+def made(name: str, at: str | None, clock: Clock) -> Meter:
+    meter: Meter = getattr(importlib.import_module(f"lab.joules.{name}"), METERS[name])(at, clock)
+    return meter
+
+
+def find(name: str | None, at: str | None = None, clock: Clock | None = None) -> Meter:
+    """Returns the meter of this name, or the first that is there, opened. Raises Absent with a
+    paragraph that says of each why it is not there."""
+    absent = []
+    for one in METERS if name is None else [name]:
+        meter = made(one, at, clock or Clock())
+        try:
+            meter.open()
+        except Absent as reason:
+            meter.close()
+            absent.append(f"{one}: {reason}")
+        else:
+            return meter
+    begin = "There is no meter, so there are no joules: " if name is None else \
+        "This meter cannot be used: "
+    raise Absent(begin + " ".join(absent))
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Of every command that measures: --meter and --at, for find()."""
+    parser.add_argument("--meter", choices=METERS,
+                        help="else the first that is there")
+    parser.add_argument("--at", metavar="PLACE",
+                        help="where it is: for rapl and battery, a folder like /sys; for shelly "
+                             "mqtt://BROKER[:PORT]/PREFIX or http://PLUG")
+
+
+def paragraph(absent: Absent) -> str:
+    """For the terminal."""
+    return textwrap.fill(str(absent), 79, break_long_words=False, break_on_hyphens=False)

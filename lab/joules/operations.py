@@ -1,0 +1,73 @@
+"""Every operation of the lab's table, as a program that repeats it on this computer.
+
+Here the processor runs all that it can, with its own instructions for SHA or AES. The counts of
+lab/counts.tsv are made without them, so the two do not belong into one column.
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.counts import Builder
+from lab.joules.measuring import Failed
+from lab.schemes import SCHEMES, Scheme, Step
+from lab.targets import MACHINES
+
+HERE = "amd64"  # what the lab can build that also runs here
+SHOWN = 8  # of the operations that a wrong name is like
+
+
+@dataclass(frozen=True)
+class Operation:
+    scheme: Scheme
+    step: Step
+    length: int
+
+    @property
+    def name(self) -> str:
+        words = f"{self.scheme.key} {self.step.name} {self.length or ''}"
+        return re.sub(r"[^a-z0-9]+", "-", words.casefold()).strip("-")
+
+    def program(self) -> Path:
+        return Builder(self.scheme, MACHINES[HERE], HERE).image(self.step, self.length,
+                                                               program="repeat.c")
+
+
+def operations() -> dict[str, Operation]:
+    every = [Operation(scheme, step, length) for scheme in SCHEMES if HERE in scheme.targets
+             for step in scheme.steps for length in step.lengths]
+    return {operation.name: operation for operation in every}
+
+
+def like(wanted: str) -> list[str]:
+    """Names that have all these words."""
+    words = re.findall(r"[a-z0-9]+", wanted.casefold())
+    return [name for name in operations() if all(word in name for word in words)]
+
+
+def chosen(wanted: str) -> Operation:
+    """By its name, or by words that only one has. Raises ValueError."""
+    if platform.machine() != "x86_64":
+        raise ValueError(f"the lab's operations are built for amd64; this is {platform.machine()}")
+    found = [wanted] if wanted in operations() else like(wanted)
+    if len(found) != 1:
+        some = ", ".join(found[:SHOWN]) + (" …" if len(found) > SHOWN else "")
+        raise ValueError(f"{len(found)} operations are like {wanted!r}: {some}" if found else
+                         f"no operation is like {wanted!r}; --list shows all")
+    return operations()[found[0]]
+
+
+def repeated(program: Path, how: str, much: float) -> int:
+    """Runs it for so many seconds or calls, and returns how many calls there were."""
+    done = subprocess.run([program, how, f"{much:.17g}"], capture_output=True, text=True,
+                          check=False)
+    found = re.fullmatch(r"calls (\d+)\nright 1\n", done.stdout)
+    if done.returncode or not found:
+        raise Failed(f"{program.name} did not do its work: status {done.returncode}, "
+                     f"{(done.stdout + done.stderr).strip()!r}")
+    return int(found[1])

@@ -1,0 +1,207 @@
+"""The PowerShield (X-NUCLEO-LPM01A): it feeds a board, and measures the joules that it takes.
+
+    shield = PowerShield(Line("/dev/ttyACM0", "meter"))
+    shield.take_control()
+    shield.set_up(hertz=10, seconds=10)
+    shield.arm("d7")                 # waits for a pin of the board, then samples for 10 s
+    joules = shield.collect().joules
+
+It speaks text over USB. A command is a line; the answer has `ack` and the command in it. Samples
+come one a line, as `5017-06` for 5017·10⁻⁶ joules. SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from lab.joules.console import MOST, Gone, Line, Trouble
+
+ANSWER = 2.0  # seconds until a command is sent again
+PAUSE = 0.5  # seconds after a refusal
+TRIES = 5
+PATIENT = 40  # tries until its status must be ok, and until it must have taken its trigger
+START = 5.0  # seconds after a trigger until the first sample must have come
+VOLTS = Fraction(3)  # what study 2 fed its board with
+VOLTS_OFF = Fraction(1, 100)  # how far it may be off
+FINISHED = "Acquisition completed"
+
+# At most 7 digits and an exponent of 2: nobody can make numbers of a million digits from them.
+SAMPLE = re.compile(r"(\d{1,7})([+-]\d{1,2})")
+# Of the summary: "Acquisition time: 10000-03", or the like with a point and a unit.
+SAID = re.compile(r"(Acquisition time|Number of samples): *(\d{1,9}(?:\.\d{1,9})?)([+-]\d{1,2})?"
+                  r" *(s|ms|us)?")
+UNITS = {"": 0, "s": 0, "ms": -3, "us": -6}
+
+
+def scaled(digits: int, exponent: int) -> Fraction:
+    return Fraction(digits * 10**exponent) if exponent > 0 else Fraction(digits, 10**-exponent)
+
+
+def sample(text: str) -> Fraction | None:
+    """The joules of a sample, if it is one."""
+    found = SAMPLE.fullmatch(text)
+    return scaled(int(found[1]), int(found[2])) if found else None
+
+
+@dataclass(frozen=True)
+class Acquisition:
+    samples: tuple[Fraction, ...]  # joules
+    seconds: Fraction
+
+    @property
+    def joules(self) -> Fraction:
+        return sum(self.samples, Fraction(0))
+
+    @property
+    def watts(self) -> Fraction:
+        return self.joules / self.seconds
+
+
+class NoAcquisition(Trouble):
+    """What the meter said is no whole acquisition."""
+
+
+def acquisition(lines: Iterable[str]) -> Acquisition:
+    """What the meter said from its TimeStamp to its "Acquisition completed"."""
+    samples: list[Fraction] = []
+    said: dict[str, Fraction] = {}
+    begun = ended = finished = False
+    width = 0  # of each sample, in characters
+    for line in lines:
+        if line.startswith("TimeStamp"):
+            if begun:
+                raise NoAcquisition("a second TimeStamp comes before the end of the first")
+            begun = True
+        elif FINISHED in line:
+            finished = True
+        elif found := SAID.search(line):
+            exponent = int(found[3] or 0) + UNITS[found[4] or ""]
+            said[found[1]] = Fraction(found[2]) * scaled(1, exponent)
+        elif not begun or "PowerShield >" in line:
+            continue
+        elif line == "end":
+            ended = True
+        elif not ended:
+            if (joules := sample(line)) is None:
+                raise NoAcquisition(f'"{line[:40]}" is no sample')
+            width = width or len(line)
+            if len(line) != width:
+                raise NoAcquisition(f'"{line[:40]}" is as long as no other sample: it may be cut')
+            samples.append(joules)
+    if not begun:
+        raise NoAcquisition("it has no TimeStamp: no trigger came")
+    if not ended or not finished:
+        raise NoAcquisition(f"it breaks off after {len(samples)} samples")
+    seconds, count = said.get("Acquisition time"), said.get("Number of samples")
+    if seconds is None or count is None:
+        raise NoAcquisition("its summary lacks the time or the number of samples")
+    if seconds <= 0:
+        raise NoAcquisition("its time is 0 s")
+    if count != len(samples):
+        raise NoAcquisition(f"it has {len(samples)} samples, and says {float(count):g}")
+    return Acquisition(tuple(samples), seconds)
+
+
+class PowerShield:
+    def __init__(self, line: Line) -> None:
+        self.line = line
+        self.seconds = 0  # of an acquisition; 0: until it is stopped
+        self.heard: list[str] = []  # of the acquisition that goes on
+
+    def ask(self, command: str, answer: str = "", *, tries: int = TRIES,
+            refusable: bool = False) -> str:
+        """Sends the command until it is acknowledged. What may be refused may fail, too: it only
+        makes sure of something."""
+        wanted = answer or "ack " + command.partition(' "')[0]
+        trouble = ""
+        for _ in range(tries):
+            self.line.forget()
+            self.line.send(f"{command}\n")
+            try:
+                said = self.line.until(lambda text: "ack" in text or "error" in text, ANSWER,
+                                       f'answer to "{command}"')[-1]
+            except Gone:
+                raise
+            except Trouble as error:
+                trouble = str(error)
+                continue
+            if wanted in said or (refusable and "error" in said):
+                return said
+            trouble = f'{self.line.name}: it answers "{command}" with "{said[:60]}"'
+            time.sleep(PAUSE)
+        raise Trouble(f"{trouble}; tried {tries} times")
+
+    def take_control(self) -> None:
+        """From its own buttons; then it is quiet."""
+        self.ask("status", "status ok", tries=PATIENT)
+        self.ask("htc")
+        self.ask("stop", refusable=True)
+        self.ask("trigsrc sw")
+        self.ask("temp degc")
+
+    def volts(self) -> Fraction:
+        """What it feeds the board with."""
+        answer = self.ask("volt get")
+        found = SAMPLE.search(answer)
+        if found is None:
+            raise Trouble(f'{self.line.name}: "{answer[:60]}" names no voltage')
+        return scaled(int(found[1]), int(found[2]))
+
+    def feed(self, volts: Fraction = VOLTS) -> None:
+        if abs(self.volts() - volts) > VOLTS_OFF:
+            self.ask(f"volt {round(volts * 1000)}m", "ack volt")
+            if abs((got := self.volts()) - volts) > VOLTS_OFF:
+                raise Trouble(f"{self.line.name}: it feeds {float(got):g} V instead of "
+                              f"{float(volts):g} V")
+
+    def restart_board(self) -> None:
+        """Takes the board's power for a second."""
+        self.ask("targrst 1")
+
+    def show(self, first: str, second: str) -> None:
+        """Two lines of 16 characters on its display."""
+        for number, text in enumerate((first, second), start=1):
+            clean = text.replace('"', "")[:16]
+            self.ask(f'lcd {number} "{clean:<16}"')
+
+    def set_up(self, hertz: int, seconds: int) -> None:
+        """How often it samples and how long; 0: until it is stopped."""
+        self.seconds = seconds
+        for command in ("output energy", "format ascii_dec", f"freq {hertz}",
+                        f"acqtime {seconds or 'inf'}", "acqmode dyn"):
+            self.ask(command)
+
+    def arm(self, trigger: str) -> None:
+        """From now on it waits for the trigger: `d7`, a pin of the board, or `sw`, which is now."""
+        self.ask(f"trigsrc {trigger}", tries=PATIENT)
+        self.line.forget()
+        self.line.send("start\n")
+        self.line.until(lambda text: "ack start" in text, ANSWER, '"ack start"')
+        self.heard = []
+
+    def collect(self) -> Acquisition:
+        """What it samples, to the end of its time."""
+        return acquisition(self.line.until(lambda text: FINISHED in text, START + self.seconds,
+                                           f'"{FINISHED}"'))
+
+    def listen(self) -> None:
+        """Takes what has come: the line keeps the samples of about 40 s, and loses more."""
+        for _ in range(MOST):
+            if (text := self.line.line(time.monotonic())) is None:
+                return
+            self.heard.append(text)
+
+    def stop(self) -> Acquisition:
+        """Ends an acquisition that has no time of its own."""
+        self.line.send("stop\n")
+        rest = self.line.until(lambda text: FINISHED in text, START, f'"{FINISHED}"')
+        return acquisition(self.heard + rest)
+
+    def rest(self) -> None:
+        """Whatever it does, it ends it, and waits for no pin."""
+        self.ask("stop", refusable=True)
+        self.ask("trigsrc sw")

@@ -1,0 +1,304 @@
+"""Times every call of some operations, and shares out the joules.                lab/profile --help
+
+Each operation has its calls apart from the others, with inputs that are made and held in memory
+before the first call: so many messages, whatever the number of calls. If there is a meter, it is
+read before and after, and as long an idle time is measured beside.
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from lab.joules import measuring, meters, results, uncertainty
+from lab.joules.clock import Clock
+from lab.joules.measure import INTERRUPTED, count
+from lab.joules.measuring import Failed, Measurement, duration, plural, say, scaled
+from lab.joules.meters import Absent, Lost, Meter
+from lab.joules.results import Run, Times, Unreadable
+from sim.targets import BUILD
+
+SOURCE = Path(__file__).with_suffix(".c")
+OPERATIONS = ("sha256", "ecdsa-sign", "ecdsa-verify", "tcp-send")
+CURVES = {"P-256": "prime256v1", "secp256k1": "secp256k1", "secp160r1": "secp160r1",
+          "secp160r2": "secp160r2"}
+MOST_CALLS = 10_000_000  # the time of each is held: 80 MB
+INPUTS = 1024
+OFTEN = 5.0  # seconds between two lines about how far it is
+SAYS = (r"calls (\d+)\nmin (\d+)\nmedian ([\d.]+)\nmad ([\d.]+)\nmax (\d+)\nsum (\d+)\n"
+        r"clock (\d+)\ndescriptors (\d+) (\d+)\n")
+
+
+@functools.cache
+def program(source: Path = SOURCE, folder: Path = BUILD / "lab") -> Path:
+    """Compiled beside the old one, which another lab/profile may be running."""
+    folder.mkdir(parents=True, exist_ok=True)
+    made = folder / f"profile-{os.getpid()}"
+    try:
+        done = subprocess.run(["gcc", "-O2", "-std=gnu11", "-Wall", "-Wextra", source, "-o", made,
+                               "-lcrypto"], capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        raise Failed("gcc is not installed; `make setup` installs it") from None
+    if done.returncode:
+        raise Failed(f"{source.name} does not compile; it needs libssl-dev:\n{done.stderr}")
+    return made.replace(folder / "profile")
+
+
+class Operation:
+    """One operation's calls, in a process of their own. Ctrl-C ends them early."""
+
+    def __init__(self, name: str, calls: int, curve: str, inputs: int,
+                 keep: Path | None = None) -> None:
+        self.name, self.calls = name, calls
+        words = [str(program()), name, str(calls), CURVES[curve], str(inputs)]
+        # Its own session: Ctrl-C reaches it through _line() alone.
+        self.process: subprocess.Popen[str] = subprocess.Popen(
+            [*words, str(keep)] if keep else words, text=True, stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+        self.began = results.now()
+        self.stopped = self.over = False
+        try:
+            self._expect("ready")
+        except BaseException:
+            self.process.kill()
+            self.process.wait()
+            raise
+
+    def _line(self) -> str:
+        assert self.process.stdout
+        while True:
+            try:
+                return self.process.stdout.readline().rstrip("\n")
+            except KeyboardInterrupt:
+                self.stopped = True
+                self.process.send_signal(signal.SIGINT)
+
+    def _expect(self, wanted: str) -> None:
+        line = self._line()
+        if self.stopped:  # while it made its inputs: there is nothing to keep
+            raise KeyboardInterrupt
+        if line != wanted:
+            raise Failed(f"{self.name}: {line!r} came instead of {wanted!r}; {self._errors()}")
+
+    def _errors(self) -> str:
+        assert self.process.stderr
+        self.process.kill()
+        return self.process.stderr.read().strip() or "it said nothing more"
+
+    def _go_on(self) -> None:
+        assert self.process.stdin
+        try:
+            self.process.stdin.write("\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            pass  # what it says next tells why
+
+    def go(self) -> None:
+        """Makes the calls."""
+        self._go_on()
+        began = said = time.monotonic()
+        while found := re.fullmatch(r"at (\d+)", line := self._line()):
+            now = time.monotonic()
+            if now - said > OFTEN:
+                said, done = now, int(found[1])
+                left = (now - began) * (self.calls - done) / done
+                say(f"lab: {self.name}: {done:,} of {self.calls:,} calls, {duration(left)} left")
+        if line != "over":
+            raise Failed(f"{self.name} ended in the midst; {self._errors()}")
+        self.over = True
+
+    def times(self) -> Times:
+        self._go_on()
+        assert self.process.stdout
+        said = self.process.stdout.read()
+        found = re.fullmatch(SAYS, said)
+        if self.process.wait() or not found:
+            raise Failed(f"{self.name} gave no times: {said!r}; {self._errors()}")
+        calls, least, median, mad, most, total, clock, before, after = found.groups()
+        if before != after:
+            raise Failed(f"{self.name} had {before} descriptors open before, and {after} after")
+        return Times(self.name, self.calls, int(calls), int(least), float(median), float(mad),
+                     int(most), int(total), int(clock), self.began)
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+def microseconds(nanoseconds: float) -> str:
+    return f"{nanoseconds / 1000:,.{2 if nanoseconds < 1e5 else 1 if nanoseconds < 1e6 else 0}f}"
+
+
+def table(times: Sequence[Times], net: float | None) -> list[str]:
+    """Microseconds, seconds, and what each has of the net joules by its share of the time."""
+    if not times:
+        return ["Nothing was timed."]
+    accounted = sum(one.total for one in times)
+    row = "{:<13}{:>10}{:>8}{:>8}{:>7}{:>8}{:>8}{:>7}{:>9}".format
+    joules = "{:>10}{:>11}".format
+    lines = [row("", "calls", "min, µs", "median", "MAD", "mean", "max", "share", "total, s") +
+             (joules("net", "of a call") if net is not None else "")]
+    for one in times:
+        share = one.total / accounted
+        lines.append(row(one.operation, f"{one.calls:,}", microseconds(one.least),
+                         microseconds(one.median), microseconds(one.mad), microseconds(one.mean),
+                         microseconds(one.most), f"{share:.1%}", f"{one.total / 1e9:,.2f}") +
+                     ("" if net is None else joules(scaled(net * share, "J"),
+                                                    scaled(net * share / one.calls, "J"))))
+    clock = sum(one.clock for one in times)
+    lines.append(f"Clock time {clock / 1e9:,.2f} s, of which {accounted / 1e9:,.2f} s are "
+                 f"accounted for ({accounted / clock:.1%}).")
+    return lines
+
+
+def report(run: Run, turns: Sequence[results.Turn], times: Sequence[Times]) -> list[str]:
+    pairs = measuring.pairs_of(measuring.whole(turns, True))
+    if len(pairs) < len(times) or not times:
+        return [*table(times, None), "No joules: no meter was read beside all of it."]
+    nets = [measuring.net_of(*pair) for pair in pairs]
+    net, bound = sum(value.value for value in nets), sum(value.bound for value in nets)
+    work, idle = (sum(pair[at].joules for pair in pairs) for at in (0, 1))
+    seconds = sum(pair[0].seconds for pair in pairs)
+    lines = [*table(times, net), "",
+             f"Joules are {run.label} with {run.meter}: work {scaled(work, 'J')}, idle "
+             f"{scaled(idle, 'J')},",
+             f"net {scaled(net, 'J', max(abs(net), bound))} in {seconds:,.1f} s of work; the meter "
+             f"may be off by {scaled(bound, 'J')}.",
+             "Each operation has its share of the net by its share of the time: as if all drew the "
+             "same watts.",
+             "lab/measure --operation NAME --net measures one by itself, with an interval."]
+    if net <= bound:
+        lines.append("Not measurable with this meter in this time: the net is not more than the "
+                     "meter may be off." + (
+                         f" Try {bound / net * measuring.MARGIN:,.1f} times the calls "
+                         f"({scaled(bound, 'J')} / {scaled(net, 'J')} x {measuring.MARGIN})."
+                         if net > 0 else ""))
+    notes = dict.fromkeys(note for pair in pairs for turn in pair for note in turn.notes)
+    return [*lines, *notes]
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="lab/profile", description="Times every call of some operations by OpenSSL and TCP, "
+        "each of 1 kB. With a meter, it shares out the net joules.")
+    parser.add_argument("--operations", default=",".join(OPERATIONS), metavar="A,B",
+                        help="some of " + ", ".join(OPERATIONS))
+    parser.add_argument("--calls", type=count, default=10_000, metavar="N", help="of each")
+    parser.add_argument("--curve", choices=CURVES, default="P-256", help="of ECDSA")
+    parser.add_argument("--inputs", type=count, default=INPUTS, metavar="N",
+                        help="messages that are made before, and used in turn")
+    meters.add_options(parser)
+    parser.add_argument("--results", type=Path, metavar="FILE",
+                        help="where all is kept; a run that is there is gone on with")
+    parser.add_argument("--times", type=Path, metavar="FOLDER",
+                        help="keep the time of each call there, too: 8 bytes of ns")
+    options = parser.parse_args()
+    options.operations = options.operations.split(",")
+    if unknown := [name for name in options.operations if name not in OPERATIONS]:
+        parser.error(f"there is no operation {unknown[0]!r}; there are {', '.join(OPERATIONS)}")
+    if len({*options.operations}) != len(options.operations):
+        parser.error("an operation is named twice")
+    if options.calls > MOST_CALLS:
+        parser.error(f"the time of each call is held in memory: at most {MOST_CALLS:,} calls")
+    if options.inputs > 1 << 16:
+        parser.error(f"all inputs are held in memory: at most {1 << 16:,}")
+    if options.times and not options.times.is_dir():
+        parser.error(f"{options.times} is no folder")
+    return options
+
+
+class Profile:
+    """Goes through the operations that the file does not have yet."""
+
+    def __init__(self, options: argparse.Namespace, meter: Meter | None, file: Path,
+                 turns: Sequence[results.Turn], times: Sequence[Times]) -> None:
+        self.options, self.file = options, file
+        self.times = {one.operation: one for one in times}
+        self.measured = Measurement(meter, Clock(), file, turns) if meter else None
+
+    def run(self) -> None:
+        done = {turn.pair for turn in measuring.whole(self.turns, True)}
+        for pair, name in enumerate(self.options.operations):
+            known = self.times.get(name)
+            if known and known.calls == known.wanted and (not self.measured or pair in done):
+                continue
+            say(f"lab: {name}: inputs are made")
+            keep = self.options.times and self.options.times / f"{name}.ns"
+            operation = Operation(name, self.options.calls, self.options.curve,
+                                  self.options.inputs, keep)
+            try:
+                self.operate(operation, pair)
+            finally:
+                operation.close()
+
+    @property
+    def turns(self) -> list[results.Turn]:
+        return self.measured.turns if self.measured else []
+
+    def operate(self, operation: Operation, pair: int) -> None:
+        def work(_: int) -> int:
+            """While the meter runs: the calls, and nothing else."""
+            operation.go()
+            if operation.stopped:
+                raise KeyboardInterrupt
+            return operation.calls
+
+        try:
+            if self.measured is None:
+                work(pair)
+            else:
+                self.measured.turns = [turn for turn in self.turns if turn.pair != pair]
+                self.measured.take([pair], True, work)
+        finally:
+            if operation.over:
+                self.times[operation.name] = operation.times()
+                results.append(self.file, self.times[operation.name])
+
+
+def main() -> None:
+    options = arguments()
+    meter, status, without = None, 0, ""
+    try:
+        meter = meters.find(options.meter, options.at)
+    except Absent as absent:
+        if options.meter:
+            print(meters.paragraph(absent), file=sys.stderr)
+            raise SystemExit(2) from None
+        without = meters.paragraph(absent)
+    file = options.results or results.new_file("profile")
+    what = f"{','.join(options.operations)}, {options.calls:,} calls, {options.curve}"
+    try:
+        run, turns, times = results.begun(file, Run(
+            what, "J of all, net", meter.what() if meter else "none", results.machine(),
+            results.governor(), results.versions(), uncertainty.seed(), results.now()))
+        profile = Profile(options, meter, file, turns, times)
+        try:
+            profile.run()
+        except (Failed, Lost) as fault:
+            say(f"lab/profile: {fault}")
+            status = 1
+        except KeyboardInterrupt:
+            say("lab/profile: stopped")
+            status = INTERRUPTED
+    except (Unreadable, OSError) as fault:
+        print(f"lab/profile: {fault}", file=sys.stderr)
+        raise SystemExit(2) from None
+    finally:
+        if meter:
+            meter.close()
+    print("\n".join(report(run, profile.turns, [
+        profile.times[name] for name in options.operations if name in profile.times])))
+    if without:
+        say(without)
+    say(f"lab: kept in {file}" +
+        (f"; the same command with --results {file} goes on" if status else ""))
+    raise SystemExit(status)

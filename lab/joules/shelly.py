@@ -1,0 +1,382 @@
+"""A smart plug of Shelly's, generation 1 or 2, over MQTT or HTTP: its watts, each second.
+
+Its own counter of energy is a second opinion: if the two disagree, the result says so. The plug is
+only asked; nothing here switches it. SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import math
+import socket
+import threading
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from lab.joules.meters import Absent, Energy, Lost, Meter
+
+MOST_WATTS = 5000.0  # no plug takes more
+MOST_BYTES = 1 << 16  # of what it says
+GAP = 5.0  # seconds without a reading, from which on it counts as a gap
+SILENCE = 120.0  # seconds without one, after which the turn is lost
+PATIENCE = 40.0  # seconds for the first reading: generation 1 may report every 30 s only
+TIMEOUT = 3.0  # seconds for an answer over HTTP
+AGREED = 0.02  # of the joules, by which watts and counter may differ
+USAGE = ("say where it is: --meter shelly --at mqtt://BROKER[:PORT]/PREFIX, with the PREFIX "
+         "shellies/ID for generation 1, or --at http://PLUG")
+
+
+@dataclass(frozen=True)
+class Generation:
+    watt_step: float  # watts
+    counter_step: float  # joules
+
+
+GENERATIONS = {1: Generation(0.01, 60.0), 2: Generation(0.1, 3.6)}
+
+
+class Refused(Exception):
+    """What the plug said cannot be a reading; the text is the kind of fault."""
+
+
+def believed(value: object, most: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise Refused("not a number")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise Refused("not finite")
+    if value < 0:
+        raise Refused("negative")
+    if value > most:
+        raise Refused("too large")
+    return float(value)
+
+
+def parsed(payload: bytes) -> Any:
+    if len(payload) > MOST_BYTES:
+        raise Refused("too long")
+    try:
+        return json.loads(payload)
+    except (ValueError, RecursionError):
+        raise Refused("not JSON") from None
+
+
+def field(found: Any, *names: str) -> Any:
+    for name in names:
+        if not isinstance(found, dict) or name not in found:
+            raise Refused("without " + ".".join(names))
+        found = found[name]
+    return found
+
+
+def watts_of(value: object) -> float:
+    return believed(value, MOST_WATTS)
+
+
+def joules_of(value: object, unit: float) -> float:
+    """Of a counter in watt-minutes (60 J) or watt-hours."""
+    return believed(value, 1e12) * unit
+
+
+def second_generation(payload: bytes) -> tuple[float, float]:
+    """Watts and joules of a switch's status, over MQTT or HTTP."""
+    found = parsed(payload)
+    return watts_of(field(found, "apower")), joules_of(field(found, "aenergy", "total"), 3600)
+
+
+def first_generation(payload: bytes) -> tuple[float, float]:
+    """Of /meter/0. What is not valid is no reading."""
+    found = parsed(payload)
+    if field(found, "is_valid") is not True:
+        raise Refused("not valid")
+    return watts_of(field(found, "power")), joules_of(field(found, "total"), 60)
+
+
+@dataclass
+class Second:
+    """The plug's own counter, from the start on."""
+
+    first: float | None = None  # joules
+    last: float | None = None
+    jump: float = 0.0  # the largest change from one reading to the next
+    back: bool = False  # it went back, as after a restart of the plug
+
+    def take(self, joules: float) -> None:
+        if self.last is None or self.first is None:
+            self.first = joules
+        else:
+            self.back |= joules < self.last
+            self.jump = max(self.jump, joules - self.last)
+        self.last = joules
+
+    def opinion(self) -> float | None:
+        return None if self.first is None or self.last is None or self.back else \
+            self.last - self.first
+
+
+def integral(points: list[tuple[float, float]], until: float) -> tuple[float, float, list[float]]:
+    """Joules of these (seconds, watts), from the first to `until`; how uncertain; and the gaps.
+
+    Between two readings the power is taken to go straight from one to the other. It may have
+    changed at any moment: in an interval of the usual length that is off by up to half the change,
+    each to its own side; in a gap it may have been anything between the least and the most."""
+    every = [*points, (until, points[-1][1])]
+    spread = max(watts for _, watts in points) - min(watts for _, watts in points)
+    joules = squares = in_gaps = 0.0
+    gaps = []
+    for (begin, before), (end, after) in zip(every, every[1:]):
+        lasted = max(0.0, end - begin)
+        joules += lasted * (before + after) / 2
+        if lasted > GAP:
+            gaps.append(lasted)
+            in_gaps += lasted * spread / 2
+        else:
+            squares += (lasted * (after - before) / 2) ** 2
+    return joules, math.sqrt(squares) + in_gaps, gaps
+
+
+class Shelly(Meter):
+    name = "shelly"
+
+    def __init__(self, *words: Any) -> None:
+        super().__init__(*words)
+        self._lock = threading.Lock()
+        self._heard = threading.Event()
+        self._client: Any = None
+        self._refusal = ""
+        self.generation = 0
+        self._last: tuple[float, float] | None = None  # when, watts
+        self._last_joules: float | None = None
+        self._forget()
+
+    def _forget(self) -> None:
+        self._points: list[tuple[float, float]] = []
+        self._second = Second()
+        self._dropped: Counter[str] = Counter()
+        self._breaks = 0
+        self.samples = 0
+
+    # What the plug says: from MQTT's thread, or from read().
+
+    def _take(self, watts: float | None, joules: float | None) -> None:
+        with self._lock:
+            now = self.clock.now()
+            if watts is not None:
+                self._last = now, watts
+                self._points.append(self._last)
+                self.samples += 1
+                self._heard.set()
+            if joules is not None:
+                self._last_joules = joules
+                self._second.take(joules)
+
+    def _drop(self, why: str) -> None:
+        with self._lock:
+            self._dropped[why] += 1
+
+    def open(self) -> None:
+        if self.at is None:
+            raise Absent(USAGE + ".")
+        try:
+            place = urlsplit(self.at)
+            port = place.port
+        except ValueError as fault:
+            raise Absent(f"{self.at} is no place of a plug: {fault}.") from None
+        if place.scheme not in ("mqtt", "http") or not place.hostname:
+            raise Absent(f"{self.at} is no place of a plug; {USAGE}.")
+        self.place = place
+        if place.scheme == "mqtt":
+            self._open_mqtt(place, port)
+        else:
+            self._open_http(place)
+
+    def what(self) -> str:
+        port = f":{self.place.port}" if self.place.port else ""
+        return (f"shelly: generation {self.generation}, {self.place.scheme}://"
+                f"{self.place.hostname}{port}{self.place.path}")
+
+    # Over MQTT.
+
+    def _open_mqtt(self, place: SplitResult, port: int | None) -> None:
+        self._prefix = unquote(place.path).strip("/")
+        if not self._prefix or set(self._prefix) & set("#+\0"):
+            raise Absent(f"{self.at} has no prefix of topics; {USAGE}.")
+        try:
+            from paho.mqtt import client as mqtt
+            from paho.mqtt.enums import CallbackAPIVersion
+        except ImportError:
+            raise Absent("the Python package paho-mqtt is missing; `make setup` installs it."
+                         ) from None
+        client = self._client = mqtt.Client(CallbackAPIVersion.VERSION2)
+        if place.username:
+            client.username_pw_set(unquote(place.username), unquote(place.password or ""))
+        client.reconnect_delay_set(1, 5)
+        client.on_connect = self._connected
+        client.on_disconnect = self._disconnected
+        client.on_message = self._message
+        broker = f"{place.hostname}:{port or 1883}"
+        try:
+            client.connect(place.hostname or "", port or 1883)
+        except (OSError, ValueError) as fault:
+            raise Absent(f"no MQTT broker answers at {broker}: {fault}.") from None
+        client.loop_start()
+        for _ in range(math.ceil(PATIENCE)):
+            if self._heard.wait(1.0) or self._refusal:
+                break
+            self.read()
+        if self._refusal:
+            raise Absent(f"the MQTT broker at {broker} refuses: {self._refusal}.")
+        if not self._heard.is_set():
+            heard = "it said only " + self._faults() if self._dropped else "nothing came"
+            raise Absent(f"in {PATIENCE:.0f} s no reading came from {self._prefix} over the broker "
+                         f"at {broker}: {heard}. Is it the plug's prefix, and is its MQTT on?")
+
+    def _connected(self, client: Any, data: object, flags: object, reason: Any,
+                   properties: object) -> None:
+        if reason.is_failure:
+            self._refusal = str(reason)
+            return
+        client.subscribe([(f"{self._prefix}/{topic}", 0) for topic in (
+            "relay/0/power", "relay/0/energy", "status/switch:0")])
+        self._ask()
+
+    def _disconnected(self, *_: object) -> None:
+        with self._lock:
+            self._breaks += 1
+
+    def _ask(self) -> None:
+        """Both generations report at once when they are asked to; else only after a change."""
+        if self._client.is_connected():
+            self._client.publish(f"{self._prefix}/command", "update")
+            self._client.publish(f"{self._prefix}/command/switch:0", "status_update")
+
+    def _message(self, client: object, data: object, message: Any) -> None:
+        if message.retain:  # the broker kept it: nobody knows from when it is
+            self._drop("kept by the broker")
+            return
+        try:
+            if message.topic.endswith("/power"):
+                self.generation = 1
+                self._take(watts_of(parsed(message.payload)), None)
+            elif message.topic.endswith("/energy"):
+                self._take(None, joules_of(parsed(message.payload), 60))
+            else:
+                watts, joules = second_generation(message.payload)
+                self.generation = 2
+                self._take(watts, joules)
+        except Refused as why:
+            self._drop(str(why))
+
+    # Over HTTP.
+
+    def _open_http(self, place: SplitResult) -> None:
+        login = f"{unquote(place.username or '')}:{unquote(place.password or '')}".encode()
+        self._headers = {"Authorization": "Basic " + base64.b64encode(login).decode()} \
+            if place.username else {}
+        faults = []
+        for self.generation in (2, 1):
+            try:
+                self._take(*self._get())
+                return
+            except (OSError, ValueError, Refused) as fault:
+                faults.append(f"{self._path()}: {fault}")
+        raise Absent(f"{place.hostname} does not answer as a Shelly: {'; '.join(faults)}.")
+
+    def _path(self) -> str:
+        return "/rpc/Switch.GetStatus?id=0" if self.generation == 2 else "/meter/0"
+
+    def _get(self) -> tuple[float, float]:
+        """Within TIMEOUT in all, even if every byte comes after a while."""
+        assert self.place.hostname
+        connection = http.client.HTTPConnection(self.place.hostname, self.place.port,
+                                                timeout=TIMEOUT)
+        connection.connect()
+        late = threading.Timer(TIMEOUT, connection.sock.shutdown, [socket.SHUT_RDWR])
+        late.start()
+        try:
+            connection.request("GET", self.place.path.rstrip("/") + self._path(),
+                               headers=self._headers)
+            answer = connection.getresponse()
+            if answer.status != 200:
+                raise OSError(f"{answer.status} {answer.reason}")
+            said = answer.read(MOST_BYTES + 1)
+        except http.client.HTTPException as fault:
+            raise OSError(f"no answer in HTTP: {fault!r}") from None
+        finally:
+            late.cancel()
+            connection.close()
+        return (second_generation if self.generation == 2 else first_generation)(said)
+
+    # The measurement.
+
+    def begin(self) -> None:
+        with self._lock:
+            self._forget()
+            self.begun = self.clock.now()
+            if self._last is not None and self.begun - self._last[0] <= GAP:
+                self._points.append((self.begun, self._last[1]))
+            if self._last_joules is not None:
+                self._second.take(self._last_joules)
+        self.read()
+
+    def read(self) -> None:
+        if self._client is not None:
+            self._ask()
+            return
+        try:
+            self._take(*self._get())
+        except Refused as why:
+            self._drop(str(why))
+        except (OSError, ValueError):
+            self._drop("no answer")
+
+    def end(self) -> Energy:
+        with self._lock:
+            until = self.clock.now()
+            if not self._points:
+                raise Lost(f"the plug gave no reading in {until - self.begun:.0f} s")
+            silent = until - self._points[-1][0]
+            if silent > SILENCE:
+                raise Lost(f"the plug has said nothing for {silent:.0f} s")
+            points = [(self.begun, self._points[0][1]), *self._points]
+            joules, uncertainty, gaps = integral(points, until)
+            seconds = until - self.begun
+            step = GENERATIONS[self.generation]
+            uncertainty += step.watt_step / 2 * seconds
+            return Energy(joules, seconds, uncertainty, self.samples,
+                          tuple(self._notes(joules, uncertainty, gaps, step.counter_step)),
+                          () if self._second.opinion() is None else
+                          (("counter", self._second.opinion() or 0.0),),
+                          tuple((at - self.begun, watts) for at, watts in self._points))
+
+    def _faults(self) -> str:
+        return ", ".join(f"{count} {why}" for why, count in self._dropped.items())
+
+    def _notes(self, joules: float, uncertainty: float, gaps: list[float],
+               step: float) -> list[str]:
+        notes = []
+        if gaps:
+            notes.append(f"{len(gaps)} gaps without readings, {sum(gaps):.0f} s in all, "
+                         f"the longest {max(gaps):.0f} s")
+        if self._breaks:
+            notes.append(f"the connection to the broker broke {self._breaks} times")
+        if self._dropped:
+            notes.append(f"readings dropped: {self._faults()}")
+        counted = self._second.opinion()
+        if self._second.back:
+            notes.append("the plug's counter went back: no second opinion")
+        elif counted is not None:
+            allowed = uncertainty + 2 * max(step, self._second.jump) + AGREED * joules
+            if abs(counted - joules) > allowed:
+                notes.append(f"warning: the plug's watts make {joules:.0f} J, but its own counter "
+                             f"{counted:.0f} J")
+        return notes
+
+    def release(self) -> None:
+        if self._client is not None:
+            self._client.disconnect()
+            self._client.loop_stop()
+            self._client = None

@@ -1,0 +1,40 @@
+"""Runs the command of the lab that lab/command was called as.   SPDX-License-Identifier: MIT"""
+
+import sys
+
+# Nothing comes from where the user is, nor from this folder: Python has a `profile`, too.
+sys.path[0] = __file__.rpartition("/lab/joules/")[0]
+
+LEAST = (3, 11)
+# The module of each command, whose main() it is.
+MODULES = {"compare": "lab.joules.compare", "formats": "lab.joules.formats",
+           "measure": "lab.joules.measure", "predict": "lab.predict",
+           "profile": "lab.joules.profile", "sandwich": "lab.joules.sandwich",
+           "tables": "lab.joules.tables", "time": "lab.timing"}
+
+
+def main() -> None:
+    import importlib  # not before the path is right
+    import os
+    name = sys.argv.pop(1)
+    sys.argv[0] = f"lab/{name}"
+    if sys.version_info < LEAST:
+        sys.exit(f"lab/{name}: this is Python {sys.version.split()[0]}; it needs "
+                 "{}.{} or a later one".format(*LEAST))
+    if name not in MODULES:
+        sys.exit(f"lab/{name}: the lab has no such command")
+    try:
+        try:
+            importlib.import_module(MODULES[name]).main()
+        finally:
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        sys.exit(130)  # as shells have it
+    except BrokenPipeError:  # whoever read the output has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except ModuleNotFoundError as missing:
+        sys.exit(f"lab/{name}: the Python package {missing.name} is missing. "
+                 "`make setup` installs all that the lab uses.")
+
+
+main()

@@ -1,0 +1,563 @@
+"""lab/formats: real fetches between real processes, and a meter that knows what it measures.
+
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.joules import formats, loopback, results
+from lab.joules.clock import Clock
+from lab.joules.codecs import CODECS, LIST
+from lab.joules.formats import Plan, Result
+from lab.joules.loopback import Pair
+from lab.joules.measure import INTERRUPTED
+from lab.joules.measuring import Failed
+from lab.joules.meters import Energy, Lost, Meter
+from lab.joules.results import Turn, Unreadable
+from sim.targets import ROOT
+
+PATIENCE = 60  # seconds, on a machine that has much else to do
+IDLE_WATTS, EACH = 8.0, 0.002  # of the machine that the simulated meter measures; J of a fetch
+
+
+class Simulated(Meter):
+    """Draws so many watts all the time, and so many joules for each fetch of the work."""
+
+    name = "rapl"
+
+    def __init__(self, fetches: int, off: float = 0.001) -> None:
+        super().__init__(None, Clock())
+        self.fetches, self.off, self.turns = fetches, off, 0
+
+    def open(self) -> None:
+        pass
+
+    def begin(self) -> None:
+        self.begun = self.clock.now()
+
+    def end(self) -> Energy:
+        seconds = self.clock.now() - self.begun
+        self.turns += 1
+        joules = IDLE_WATTS * seconds + EACH * self.fetches * (self.turns % 2 == 0)
+        return Energy(joules, seconds, self.off, 2, ("a note",), readings=((0.0, 8.0), (1.0, 9.0)))
+
+
+def plan_for(names: str, fetches: int, meter: str = "", **more: object) -> Plan:
+    options = formats.parser().parse_args(
+        ["--formats", names, "--fetches", str(fetches), "--rest", "0", "--seed", "1"])
+    return replace(formats.planned(options, None), name=meter, meter=meter or "none",
+                   idle=0.05 if meter else 0.0, order=tuple(names.split(",")),
+                   **more)  # type: ignore[arg-type]
+
+
+def made(name: str, plan: Plan, micro: float = 100.0, idle: Turn | None = None,
+         work: Turn | None = None) -> Result:
+    """A result of which every fetch took as long."""
+    return Result(name, results.now(), 300, 1.0, 2.0,
+                  tuple(count * micro * 1e-6 for count in plan.blocks()), idle, work)
+
+
+def command(*words: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([ROOT / "lab" / "formats", *map(str, words)], capture_output=True,
+                          text=True, check=False, timeout=PATIENCE)
+
+
+# Whole runs.
+
+
+def test_all_formats_are_fetched_in_the_order_of_the_seed(tmp_path: Path) -> None:
+    file = tmp_path / "run.jsonl"
+    said = command("--fetches", 75, "--block", 20, "--rest", 0, "--seed", 7, "--results", file,
+                   "--at", tmp_path)
+    assert said.returncode == 0, said.stderr
+    plan, done = formats.read(file)
+    assert [result.format for result in done] == list(plan.order) and plan.seed == 7
+    assert plan.blocks() == [20, 20, 20, 15]
+    for result in done:
+        codec = CODECS[result.format]
+        size = len(codec.encode(LIST))
+        assert result.bytes == size
+        assert re.search(rf"^{re.escape(codec.title)} +{size} .* no meter$", said.stdout, re.M)
+        assert min(result.server, result.client) > 0
+        assert result.server + result.client < 2 * sum(result.seconds)
+    assert "There is no meter, so there are no joules: " in said.stdout
+    assert max(map(len, said.stdout.splitlines())) <= 100
+    assert len(said.stderr.splitlines()) == len(CODECS) and "s left" in said.stderr
+    assert file.with_suffix(".svg").read_text().count('r="3"') == 4 * len(CODECS)
+    again = command("--results", file)  # is over, so it is only shown
+    assert again.returncode == 0 and not again.stderr
+    first = said.stdout.splitlines()
+    assert again.stdout.splitlines()[:len(CODECS) + 3] == first[:len(CODECS) + 3]
+
+
+def test_joules_that_are_put_in_come_out(tmp_path: Path,
+                                         capsys: pytest.CaptureFixture[str]) -> None:
+    plan, file = plan_for("json,pickle", 120, "rapl"), tmp_path / "run.jsonl"
+    formats.append(file, plan)
+    done: list[Result] = []
+    formats.run(plan, done, file, Simulated(plan.fetches), 0, Clock())
+    for result in done:
+        assert result.idle and result.work
+        net = result.net()
+        assert net and net.value == pytest.approx(EACH * plan.fetches, rel=1e-9)
+        assert net.bound == pytest.approx(0.001 * (1 + result.work.seconds / result.idle.seconds))
+        assert 0.05 <= result.idle.seconds and sum(result.seconds) <= result.work.seconds
+    assert formats.read(file) == (plan, done)
+    formats.show(plan, done, file, "")
+    said = capsys.readouterr().out
+    assert "Joules: measured with rapl. " in said and "a note" in said
+    assert re.search(r"^Python's pickle .* 2 ± 0\.\d+$", said, re.M), said
+
+
+def test_a_meter_of_the_lab_is_used(tmp_path: Path) -> None:
+    """A processor's counter that stands still, so the joules are none, and that is said."""
+    folder = tmp_path / "class" / "powercap" / "intel-rapl:0"
+    folder.mkdir(parents=True)
+    for name, text in (("name", "package-0"), ("max_energy_range_uj", "262143328850"),
+                       ("energy_uj", "77")):
+        (folder / name).write_text(text)
+    file = tmp_path / "run.jsonl"
+    said = command("--formats", "orjson", "--fetches", 30, "--idle", 0.3, "--meter", "rapl",
+                   "--at", tmp_path, "--results", file)
+    assert said.returncode == 0, said.stderr
+    assert re.search(r"^JSON, orjson .* 0\.0 +0\.00 +not seen$", said.stdout, re.M), said.stdout
+    assert "Joules: measured with rapl: package-0." in said.stdout
+    (result,) = formats.read(file)[1]
+    assert result.idle and result.work and result.idle.seconds >= 0.3
+
+
+def test_a_run_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupted(Clock):
+        def sleep(self, seconds: float) -> None:
+            raise KeyboardInterrupt
+
+    plan, file = plan_for("json,cbor", 30), tmp_path / "run.jsonl"
+    formats.append(file, plan)
+    with pytest.raises(KeyboardInterrupt):
+        formats.run(plan, [], file, None, 0, Interrupted())
+    first = formats.read(file)[1]
+    assert [result.format for result in first] == ["json"]
+    with file.open("a") as opened:
+        opened.write('{"format": "cbor", "began')  # cut, as by a battery that is empty
+    monkeypatch.setattr(sys, "argv", ["lab/formats", "--results", str(file)])
+    formats.main()
+    assert [result.format for result in formats.read(file)[1]] == ["json", "cbor"]
+    assert formats.read(file)[1][0] == first[0]
+
+
+# What goes wrong.
+
+
+def tampered(monkeypatch: pytest.MonkeyPatch, change: str) -> None:
+    """Both processes run this first. It must change only what the server does."""
+    monkeypatch.setattr(loopback, "COMMAND", (
+        sys.executable, "-c", "import sys\nfrom lab.joules import codecs, loopback\n"
+        f"if sys.argv[1] == 'serve':\n    {change}\nloopback.main()"))
+
+
+@pytest.mark.parametrize("change, says", [
+    ("codecs.LIST[3]['amount'] += 1", "answer 1 in json is not the list"),
+    ("codecs.CODECS['json'] = codecs.Codec('', '', lambda records: b'[{', None)",
+     "answer 1 cannot be read as json: "),
+    ("del codecs.CODECS['json']", "answered json with the status 404"),
+    ("sys.exit('no room')", "the server ended with status 1: no room"),
+])
+def test_a_wrong_answer_is_noticed(monkeypatch: pytest.MonkeyPatch, change: str,
+                                   says: str) -> None:
+    tampered(monkeypatch, change)
+    pair = Pair(0)
+    try:
+        with pytest.raises(Failed, match=re.escape(says)):
+            pair.fetch("json", 5)
+    finally:
+        pair.end()
+
+
+def test_only_the_last_answer_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    tampered(monkeypatch, "right, count = codecs.CODECS['json'].encode, iter(range(20))\n"
+             "    codecs.CODECS['json'] = codecs.Codec('', '', lambda records: "
+             "right(records[next(count) == 19:]), None)")
+    pair = Pair(0)
+    try:
+        assert pair.fetch("json", 10).bytes == 10 * len(CODECS["json"].encode(LIST))
+        with pytest.raises(Failed, match="answer 10 in json is not the list"):
+            pair.fetch("json", 10)
+    finally:
+        pair.end()
+
+
+def test_the_server_s_time_is_not_the_client_s(tmp_path: Path,
+                                               monkeypatch: pytest.MonkeyPatch) -> None:
+    tampered(monkeypatch, "right = codecs.CODECS['json'].encode\n"
+             "    codecs.CODECS['json'] = codecs.Codec('', '', lambda records: "
+             "right(records) if sum(range(300_000)) else b'', None)")
+    done: list[Result] = []
+    formats.run(plan_for("json", 20), done, tmp_path / "run.jsonl", None, 0, Clock())
+    assert done[0].server > 3 * done[0].client > 0
+
+
+def test_there_is_never_a_second_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody else could answer it, and pickle would believe him."""
+    tampered(monkeypatch, "from aiohttp import web\n    web.Response.keep_alive = False")
+    pair = Pair(0)
+    try:
+        with pytest.raises(Failed, match="the connection broke in the midst of pickle"):
+            pair.fetch("pickle", 2)
+    finally:
+        pair.end()
+
+
+def test_the_connection_lasts_through_a_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    tampered(monkeypatch, "loopback.LONG = 0.01")
+    pair = Pair(0)
+    try:
+        pair.fetch("json", 1)
+        time.sleep(0.5)  # aiohttp's own limit is that of a browser; this is a shorter one
+        with pytest.raises(Failed, match="the connection broke in the midst of json"):
+            pair.fetch("json", 1)
+    finally:
+        pair.end()
+    assert loopback.LONG > 10 * 86400
+
+
+def children(parent: int) -> dict[str, int]:
+    """What each child of a process does: serve or fetch."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            stat = (folder / "stat").read_text()
+            words = (folder / "cmdline").read_text().split("\0")
+        except OSError:
+            continue
+        if int(stat.rpartition(")")[2].split()[1]) == parent:
+            found[next((word for word in words if word in ("serve", "fetch")), "")] = \
+                int(folder.name)
+    return found
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def gone(process: int) -> bool:
+    try:
+        return (Path("/proc") / str(process) / "stat").read_text().rpartition(")")[2].split()[0] \
+            == "Z"
+    except OSError:
+        return True
+
+
+@contextmanager
+def in_the_midst(file: Path) -> Iterator[tuple[subprocess.Popen[str], dict[str, int]]]:
+    """A run of minutes, which fetches. It heeds Ctrl-C, even if the tests do not."""
+    process = subprocess.Popen(
+        [ROOT / "lab" / "formats", "--formats", "orjson,json", "--fetches", "400000",
+         "--block", "50", "--results", file, "--at", file.parent],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+    try:
+        wait_until(lambda: process.poll() is not None or
+                   set(children(process.pid)) == {"serve", "fetch"})
+        both = children(process.pid)
+        begun = time.clock_gettime(~both["serve"] << 3 | 2)
+        wait_until(lambda: time.clock_gettime(~both["serve"] << 3 | 2) > begun + 0.5)
+        yield process, both
+    finally:
+        process.kill()
+        process.communicate()
+    wait_until(lambda: all(map(gone, both.values())))
+
+
+@pytest.mark.parametrize("who, says", [
+    ("serve", "the server was ended by SIGKILL"), ("fetch", "the client was ended by SIGKILL")])
+def test_a_process_that_is_killed_ends_the_run(tmp_path: Path, who: str, says: str) -> None:
+    file = tmp_path / "run.jsonl"
+    with in_the_midst(file) as (process, both):
+        os.kill(both[who], signal.SIGKILL)
+        _, said = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 1
+        assert said.splitlines()[1:] == [
+            f"lab/formats: {says}. What is done is kept: lab/formats --results {file} goes on."]
+        assert all(map(gone, both.values()))
+
+
+def test_ctrl_c_ends_the_run(tmp_path: Path) -> None:
+    file = tmp_path / "run.jsonl"
+    with in_the_midst(file) as (process, both):
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal sends it
+        _, said = process.communicate(timeout=PATIENCE)
+        assert process.returncode == INTERRUPTED
+        assert said.splitlines()[1:] == [
+            f"lab/formats: stopped. What is done is kept: lab/formats --results {file} goes on."]
+        assert all(map(gone, both.values()))
+    assert formats.read(file)[1] == []
+
+
+def test_nothing_is_left_when_the_parent_is_killed(tmp_path: Path) -> None:
+    with in_the_midst(tmp_path / "run.jsonl") as (process, both):
+        process.kill()
+        wait_until(lambda: all(map(gone, both.values())))
+
+
+def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        said = command("--port", port, "--results", tmp_path / "run.jsonl", "--at", tmp_path)
+    assert said.returncode == 1
+    assert said.stderr.startswith(f"lab/formats: port {port} of 127.0.0.1 cannot be used: "
+                                  "Address already in use")
+    assert len(said.stderr.splitlines()) == 1
+
+
+def test_a_meter_that_was_wanted_and_is_not_there(tmp_path: Path) -> None:
+    said = command("--meter", "rapl", "--at", tmp_path, "--results", tmp_path / "run.jsonl")
+    assert said.returncode == 2 and said.stderr.startswith("This meter cannot be used: rapl:")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_meter_that_fails_in_the_midst_gives_no_joules(tmp_path: Path) -> None:
+    class Vanishing(Simulated):
+        def end(self) -> Energy:
+            if self.turns:
+                raise Lost("the plug is gone")
+            return super().end()
+
+    plan, file = plan_for("json", 10, "rapl"), tmp_path / "run.jsonl"
+    formats.append(file, plan)
+    with pytest.raises(Lost, match="the plug is gone"):
+        formats.run(plan, [], file, Vanishing(10), 0, Clock())
+    assert formats.read(file) == (plan, [])
+
+
+@pytest.mark.parametrize("words, says", [
+    (["--formats", "json,yaml"], "some of these are wanted"),
+    (["--formats", "json,json"], "some of these are wanted"), (["--formats", ""], "some of these"),
+    (["--fetches", "0"], "a number from 1 to"), (["--fetches", "1e3"], "a number from 1 to"),
+    (["--block", "-1"], "a number from 1 to"), (["--block", "9"], "--block must be larger"),
+    (["--rest", "nan"], "a number from 0 to 86,400"),
+    (["--rest", "inf"], "a number from 0 to"), (["--idle", "0"], "a number from 0.01 to"),
+    (["--port", "65536"], "a number from 0 to 65,535"), (["--seed", "-1"], "a number from 0 to"),
+    (["--meter", "nose"], "invalid choice"), (["--results", "."], "cannot be read"),
+    (["x"], "unrecognized arguments")])
+def test_bad_arguments_are_refused(monkeypatch: pytest.MonkeyPatch, words: list[str], says: str,
+                                   capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["lab/formats", *words])
+    with pytest.raises(SystemExit) as ended:
+        formats.main()
+    assert ended.value.code == 2 and says in capsys.readouterr().err
+
+
+# What is kept.
+
+
+def test_the_order_is_that_of_the_seed() -> None:
+    assert formats.shuffled(CODECS, 3, 2) == formats.shuffled(reversed(CODECS), 3, 2)
+    orders = {formats.shuffled(CODECS, seed, 1) for seed in range(50)}
+    assert len(orders) > 45 and all(set(one) == set(CODECS) for one in orders)
+    assert {one[0] for one in orders} == set(CODECS)
+    rounds = formats.shuffled(CODECS, 3, 40)
+    each = {rounds[at:at + len(CODECS)] for at in range(0, len(rounds), len(CODECS))}
+    assert len(each) > 35 and all(set(one) == set(CODECS) for one in each)
+    words = ["--formats", "xml,json,cbor", "--rounds", "2"]
+    plans = [formats.planned(formats.parser().parse_args(words), None) for _ in range(3)]
+    assert len({plan.seed for plan in plans}) == 3
+    for plan in plans:
+        assert plan.order == formats.shuffled(["json", "cbor", "xml"], plan.seed, 2)
+        assert plan.rounds == 2
+
+
+def test_points_are_a_hundredth_of_the_fetches() -> None:
+    for words, block in ((["--fetches", "1001"], 11), (["--fetches", "7"], 1),
+                         (["--fetches", "1000", "--rounds", "50"], 500),
+                         (["--fetches", "10", "--rounds", "1000"], 10),
+                         (["--fetches", "10", "--block", "20"], 10)):
+        assert formats.planned(formats.parser().parse_args(words), None).block == block
+
+
+ENERGY = {"pair": 0, "turn": "idle", "joules": 1.0, "seconds": 1.0, "uncertainty": 0.0,
+          "samples": 1, "calls": 0, "began": "", "kind": "turn", "label": "measured"}
+PLAN = plan_for("json,cbor", 30, began="2026-01-01T00:00:00+00:00")
+
+
+@pytest.mark.parametrize("line, change, says", [
+    (0, {"kind": "run"}, "no such plan"), (0, {"order": ["json", "yaml"]}, "no such plan"),
+    (0, {"order": []}, "no such plan"), (0, {"order": ["json", "json", "xml"]}, "no such plan"),
+    (0, {"order": 3}, "line 1"), (0, {"block": 0}, "no such plan"),
+    (0, {"fetches": 10 ** 18, "block": 1}, "no such plan"),
+    (0, {"fetches": True}, "line 1 .* fetches"), (0, {"rest": -1.0}, "no such plan"),
+    (0, {"name": "nose"}, "no such plan"), (0, {"name": "rapl"}, "no such plan"),
+    (0, {"more": 1}, "line 1 .* more"),
+    (1, {"format": "cbor"}, "does not belong"), (1, {"bytes": 0}, "does not belong"),
+    (1, {"seconds": [1.0]}, "does not belong"), (1, {"seconds": [-1.0] * 30}, "does not belong"),
+    (1, {"seconds": [[]] * 30}, "line 2"), (1, {"seconds": None}, "line 2"),
+    (1, {"seconds": ["x"] * 30}, "line 2"),
+    (1, {"client": -1}, "does not belong"), (1, {"work": {"joules": 1}}, "line 2"),
+    (1, {"work": 3}, "line 2"), (1, {"work": ENERGY}, "do not belong together"),
+    (1, {"idle": ENERGY | {"joules": -1}}, "no such joules"),
+    (1, {"idle": ENERGY | {"label": "model"}}, "no such joules"),
+    (1, {"idle": ENERGY | {"readings": [[1, math.inf]]}}, "line 2 .* readings"),
+    (1, {"idle": ENERGY | {"readings": [1]}}, "line 2"),
+    (1, {"idle": ENERGY}, "do not belong together")])
+def test_what_is_no_result_is_refused(tmp_path: Path, line: int, change: dict[str, object],
+                                      says: str) -> None:
+    file = tmp_path / "run.jsonl"
+    first = made("json", PLAN)
+    formats.append(file, PLAN)
+    formats.append(file, first)
+    assert formats.read(file) == (PLAN, [first])
+    lines = [json.loads(one) for one in file.read_text().splitlines()]
+    lines[line] |= change
+    file.write_text("".join(json.dumps(one) + "\n" for one in lines))
+    with pytest.raises(Unreadable, match=says):
+        formats.read(file)
+
+
+@pytest.mark.parametrize("changed, words, says", [
+    ({"versions": PLAN.versions | {"cbor2": "5"}}, [], "cannot be gone on with: cbor2: '5' is not"),
+    ({"machine": "another"}, [], "cannot be gone on with: machine: 'another' is not"),
+    ({}, ["--seed", "2"], "was begun with another --seed"),
+    ({}, ["--formats", "json"], "was begun with another --formats"),
+    ({}, ["--rounds", "2"], "was begun with another --rounds"),
+    ({}, ["--meter", "rapl"], "was begun with another --meter"),
+    ({}, ["--fetches", "31", "--rest", "1"], "was begun with another --fetches and --rest")])
+def test_another_run_is_not_gone_on_with(
+        tmp_path: Path, changed: dict[str, Any], words: list[str], says: str,
+        monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "run.jsonl"
+    formats.append(file, replace(PLAN, **changed))
+    before = file.read_bytes()
+    monkeypatch.setattr(sys, "argv", ["lab/formats", "--results", str(file), *words])
+    with pytest.raises(SystemExit) as ended:
+        formats.main()
+    assert ended.value.code == 2 and says in capsys.readouterr().err
+    assert file.read_bytes() == before
+
+
+def test_the_same_run_is_gone_on_with(tmp_path: Path) -> None:
+    """Also by another version of the lab, and by the same words as it was begun with."""
+    file = tmp_path / "run.jsonl"
+    plan = replace(PLAN, versions=PLAN.versions | {"lab": "another"})
+    formats.append(file, plan)
+    for words in ([], ["--formats", "cbor,json", "--fetches", "30", "--seed", "1", "--rest", "0"]):
+        options = formats.parser().parse_args(words)
+        assert formats.gone_on_with(file, options) == (plan, [], None)
+
+
+def test_a_run_that_is_over_is_shown_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                              capsys: pytest.CaptureFixture[str]) -> None:
+    """Also without its meter, and on another machine."""
+    file = tmp_path / "run.jsonl"
+    plan = replace(plan_for("json", 1000, "rapl"), machine="another", at=str(tmp_path))
+    formats.append(file, plan)
+    formats.append(file, made("json", plan, 200, NOTHING, drew(50.0)))
+    monkeypatch.setattr(sys, "argv", ["lab/formats", "--results", str(file)])
+    formats.main()
+    assert re.search(r"^JSON, json .* 10 ± 0\.7$", capsys.readouterr().out, re.M)
+
+
+# What is printed.
+
+
+NOTHING = results.turn_of(0, results.IDLE, Energy(100.0, 10.0, 0.5, 2), 0, "")
+
+
+def drew(joules: float, seconds: float = 4.0,
+         readings: tuple[tuple[float, float], ...] = ()) -> Turn:
+    return results.turn_of(0, results.WORK, Energy(joules, seconds, 0.5, 2, readings=readings),
+                           1000, "")
+
+
+def test_the_table_is_sorted_and_its_sums_are_right() -> None:
+    plan = plan_for("json,cbor,xml", 1000, "rapl")
+    lines = formats.table(plan, formats.rows(plan, [
+        made("json", plan, 200, NOTHING, drew(50.0)), made("cbor", plan, 100, NOTHING, drew(40.2)),
+        made("xml", plan, 350, NOTHING, drew(44.0))]))
+    assert [line.split() for line in lines[1:]] == [
+        ["CBOR,", "cbor2", "300", "100.0", "0.0%", "1.00", "1,000.0", "2,000.0", "40.2", "10.05",
+         "not", "seen"],
+        ["JSON,", "json", "300", "200.0", "0.0%", "2.00", "1,000.0", "2,000.0", "50.0", "12.50",
+         "10", "±", "0.7"],
+        ["XML,", "ElementTree", "300", "350.0", "0.0%", "3.50", "1,000.0", "2,000.0", "44.0",
+         "11.00", "4", "±", "0.7"]]
+    assert max(map(len, lines)) <= 100
+
+
+def test_rounds_tell_how_far_they_spread() -> None:
+    """The meter's own steps leave 0.7 J open; these rounds spread by more."""
+    plan = replace(plan_for("json", 1000, "rapl"), order=("json",) * 6)
+    done = [made("json", plan, micro, NOTHING, drew(40 + net)) for micro, net in
+            zip((100, 110, 120, 130, 140, 150), (4.0, 6.0, 8.0, 10.0, 12.0, 20.0), strict=True)]
+    (one,) = formats.rows(plan, done)
+    assert one.seconds == pytest.approx(125e-6) and one.spread == pytest.approx(15e-6)
+    assert one.net == pytest.approx(10.0) and one.joules == pytest.approx(300.0)
+    assert one.watts == pytest.approx(12.5) and 4 < one.off < 15
+    assert "with a certainty of 95 %" in "\n".join(formats.notes(plan, done, [one], ""))
+    picture = formats.chart(plan, done)
+    places = [float(x) for x in re.findall(r'cx="([\d.]+)" cy="[\d.]+" r="3"', picture)]
+    assert len(places) == 6 * 100 and places == sorted(places)  # one round after the other
+    assert picture.count('r="4"') == 1  # in the legend
+    (few,) = formats.rows(plan, done[:2])
+    assert few.off == pytest.approx(0.7)
+
+
+@pytest.mark.parametrize("joules, says", [
+    (40.35, "the net of JSON, json, 0.35 J, is uncertain by 0.7 J; try --fetches 4,000."),
+    (39.0, "is uncertain by 0.7 J; it drew no more than idleness did.")])
+def test_what_the_meter_cannot_see_is_said(joules: float, says: str) -> None:
+    plan = plan_for("json", 1000, "rapl")
+    done = [made("json", plan, 200, NOTHING, drew(joules))]
+    assert says in "\n".join(formats.notes(plan, done, formats.rows(plan, done), ""))
+
+
+def test_a_fan_that_starts_late_shows() -> None:
+    plan = plan_for("json", 1000, "rapl")
+    watts = tuple((float(second), 20.0 if second > 30 else 15.0) for second in range(60))
+    result = made("json", plan, 6e4, NOTHING, drew(900, 60, watts))
+    picture = formats.chart(plan, [result])
+    upper, lower = picture.split(">Watts, measured with rapl<")
+    assert upper.count('r="3"') == 100
+    heights = [float(y) for y in re.findall(r'cy="([\d.]+)" r="3"', lower)]
+    assert len(heights) == 60 and len(set(heights[:31])) == len(set(heights[31:])) == 1
+    assert heights[0] > heights[-1]
+
+
+def test_progress_says_what_is_left(capsys: pytest.CaptureFixture[str]) -> None:
+    plan = plan_for("json,cbor", 100, rest=5.0)
+    progress = formats.Progress(plan, [made("json", plan, 1e4)])  # a second for the first format
+    progress.live = True
+    progress.fetched += 50
+    progress.seconds += 2.0
+    progress.show("cbor", "50 of 100 fetches")
+    assert capsys.readouterr().err == \
+        "\r\x1b[Klab: CBOR, cbor2 (2 of 2), 50 of 100 fetches; 6 s left"
+
+
+def test_the_commands_of_the_page_are_right() -> None:
+    page = (ROOT / "lab" / "joules" / "formats.md").read_text()
+    lines = re.findall(r"^lab/formats.*", page, re.M)
+    assert len(lines) > 5
+    for line in lines:
+        formats.parser().parse_args(shlex.split(line, comments=True)[1:])
+    for name, codec in CODECS.items():
+        assert f"\n| {name} | " in page and f"\n| {codec.title} | " in page

@@ -1,0 +1,538 @@
+"""Idle and work in turns, results, and lab/measure and lab/compare as commands.
+
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import itertools
+import json
+import math
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from lab.joules import chart, compare, measure, measuring, meters, results, uncertainty
+from lab.joules.measuring import Measurement
+from lab.joules.meters import Absent, Lost
+from lab.joules.rapl import Rapl
+from lab.joules.results import IDLE, WORK, Run, Turn, Unreadable
+from lab.joules.standins import Counter, SimulatedClock, moving, wait_for, write
+from sim.targets import ROOT
+
+RUN = Run("work", "J a run, net", "rapl: package-0", "here", "none", {}, 7, "2020-01-01")
+
+
+class Bench:
+    """A computer that takes 10 W, and 4 W more at work; and `drift` W more each second."""
+
+    def __init__(self, folder: Path, drift: float = 0.0) -> None:
+        self.clock, self.file = SimulatedClock(), folder / "results.jsonl"
+        self.counter = Counter(folder, "intel-rapl:0", "package-0", 10.0)
+        self.drift, self.busy = drift, 0.0
+        self.clock.worlds.append(self.world)
+        self.meter = Rapl(str(folder), self.clock)
+        self.meter.open()
+        self.log: list[str] = []
+
+    def world(self, now: float) -> None:
+        self.counter.watts = 10.0 + self.busy + self.drift * (now + self.counter.time - 2000) / 2
+        self.counter(now)
+
+    def work(self, pair: int) -> int:
+        self.log.append(f"work {pair}")
+        self.busy = 4.0
+        self.clock.sleep(20)
+        self.busy = 0.0
+        return 100
+
+    def measurement(self) -> Measurement:
+        _, turns, _ = results.begun(self.file, RUN)
+        return Measurement(self.meter, self.clock, self.file, turns)
+
+
+def turns_of(bench: Bench, pairs: int = 6) -> list[Turn]:
+    measured = bench.measurement()
+    measured.take(range(pairs), True, bench.work)
+    return measured.turns
+
+
+def test_joules_of_work_and_idle_and_the_net(tmp_path: Path) -> None:
+    turns = turns_of(Bench(tmp_path))
+    assert [(turn.turn, turn.pair) for turn in turns] == [
+        (WORK, 0), (IDLE, 0), (IDLE, 1), (WORK, 1), (WORK, 2), (IDLE, 2),
+        (IDLE, 3), (WORK, 3), (WORK, 4), (IDLE, 4), (IDLE, 5), (WORK, 5)]
+    assert all(turn.seconds == pytest.approx(20) for turn in turns)
+    found = {(one.name, one.unit): one.interval.mean
+             for one in measuring.quantities(turns, True, 1)}
+    assert found == pytest.approx({
+        ("work", "J"): 280, ("work", "W"): 14, ("work", "s"): 20, ("idle", "J"): 200,
+        ("idle", "W"): 10, ("idle", "s"): 20, ("net", "J"): 80, ("net", "W"): 4,
+        ("net of a call", "J"): 0.8})
+    assert measuring.verdict(turns, 1) == []
+
+
+def test_a_steady_drift_cancels_in_turns(tmp_path: Path) -> None:
+    """As of a battery that empties: 0.05 W more each second. In the order work, idle, work, idle
+    each pair would be off by 20 J; here they are off to either side."""
+    nets = [measuring.net_of(*pair).value
+            for pair in measuring.pairs_of(turns_of(Bench(tmp_path, drift=0.05)))]
+    assert uncertainty.mean_of(nets) == pytest.approx(80, abs=1e-3)
+    assert {round(net) for net in nets} == {60, 100}
+
+
+def test_an_idle_time_of_another_length_is_scaled() -> None:
+    work = Turn(0, WORK, 140.0, 10.0, 2.0, 1, 5, "")
+    idle = Turn(0, IDLE, 240.0, 20.0, 4.0, 1, 0, "")
+    assert measuring.net_of(work, idle) == uncertainty.Value(20.0, 4.0)
+    assert measuring.values([work, idle], True) == [uncertainty.Value(4.0, 0.8)]
+
+
+class Gone(Exception):
+    pass
+
+
+@pytest.mark.parametrize("at, kept", [(0, 0), (1, 0), (2, 2), (3, 2), (4, 4)])
+def test_what_is_broken_off_is_gone_on_with(tmp_path: Path, at: int, kept: int) -> None:
+    """In each turn once. A pair that was cut in two is measured anew: it was not at like charge."""
+    bench = Bench(tmp_path)
+    sleep, count = bench.clock.sleep, itertools.count()
+
+    def breaks(seconds: float) -> None:
+        if next(count) == at:
+            raise Gone
+        sleep(seconds)
+
+    bench.clock.sleep = breaks  # type: ignore[method-assign]
+    with pytest.raises(Gone):
+        turns_of(bench)
+    bench.clock.sleep = sleep  # type: ignore[method-assign]
+    bench.busy = 0.0
+    before = measuring.whole(results.read(bench.file)[1], True)
+    assert len(before) == kept
+    turns = measuring.whole(turns_of(bench), True)
+    assert turns[:kept] == before and len(turns) == 12
+    assert measuring.whole(results.read(bench.file)[1], True) == turns
+    assert [net.value for net in measuring.values(turns, True)] == pytest.approx([0.8] * 6)
+
+
+def test_a_meter_that_fails_costs_one_turn(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    measured = bench.measurement()
+    measured.take(range(2), True, bench.work)
+    (tmp_path / "class/powercap/intel-rapl:0/energy_uj").unlink()
+    bench.clock.worlds.clear()
+    with pytest.raises(Lost):
+        measured.take(range(4), True, bench.work)
+    assert len(results.read(bench.file)[1]) == 4
+
+
+def test_an_idle_time_ends_when_the_meter_fails(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    measured = bench.measurement()
+    measured.turns.append(Turn(0, WORK, 1.0, 3600.0, 0.0, 1, 1, ""))
+    bench.clock.worlds.append(lambda now: (tmp_path / "class/powercap/intel-rapl:0/energy_uj"
+                                           ).unlink(missing_ok=True) if now > 1100 else None)
+    with pytest.raises(Lost):
+        measured.turn(0, IDLE, measured.idle)
+    assert bench.clock.now() <= 1000 + 2 * measuring.LOOKS
+
+
+def test_work_that_fails_is_said_before_the_meter_is(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+
+    def fails(pair: int) -> int:
+        (tmp_path / "class/powercap/intel-rapl:0/energy_uj").unlink()
+        raise measuring.Failed("it failed")
+
+    with pytest.raises(measuring.Failed, match="it failed"):
+        bench.measurement().take(range(1), False, fails)
+
+
+def pair(number: int, net: float, bound: float = 0.0, seconds: float = 60.0) -> list[Turn]:
+    return [Turn(number, WORK, 600.0 + net, seconds, bound, 1, 1, ""),
+            Turn(number, IDLE, 600.0, seconds, bound, 1, 0, "")]
+
+
+def verdict(*nets: float, bound: float = 0.0) -> str:
+    return "\n".join(measuring.verdict(
+        [turn for number, net in enumerate(nets) for turn in pair(number, net, bound)], 3))
+
+
+def test_what_the_meter_cannot_see_is_not_measurable_and_the_sum_is_shown() -> None:
+    """A gauge of 36 J, and a net of 10: in 12 minutes it is open by more than that."""
+    said = verdict(*[10.0] * 6, bound=36.0)
+    half = 1.96 * 72 / 18**0.5  # J: each net is off by up to 36 + 36
+    needs = 12 * (half / 10) ** 2 * measuring.MARGIN
+    assert f"Not measurable with this meter in this time; try {math.ceil(needs)} minutes." in said
+    assert f"12.0 min x ({half:.2f} J / 10.00 J)² x 1.5 = {needs:.1f} min." in said
+    assert verdict(*[10.0] * 6, bound=1.0) == ""
+
+
+def test_a_net_that_spreads_around_zero_is_not_measurable() -> None:
+    assert "Not measurable" in verdict(5.0, -4.0, 3.0, -5.0, 1.0, 2.0)
+    assert "the net is at most" in verdict(5.0, -5.1, 3.0, -3.0, 1.0, -1.0)
+    assert "nor in two weeks" in verdict(5000.0, -4999.0, 3000.0, -3000.0, 1.0, -1.0)
+
+
+def test_other_verdicts() -> None:
+    assert "cannot tell" in verdict(5.0, 5.0, 5.0)
+    assert "took less than idleness" in verdict(-5.0, -5.1, -5.2, -5.3, -4.9, -4.8)
+
+
+@pytest.mark.parametrize("number, unit, like, said", [
+    (9648.0, "J", None, "9,648 J"), (0.0029, "J", None, "2.900 mJ"), (0.0, "J", None, "0.000 J"),
+    (0.00021, "J", None, "210.0 µJ"), (-0.5, "J", None, "-500.0 mJ"),
+    (3e-12, "J", None, "0.003 nJ"),
+    (0.001, "J", 2.0, "0.001 J"), (12.345, "W", None, "12.35 W")])
+def test_numbers_have_four_digits_and_a_prefix(number: float, unit: str, like: float | None,
+                                               said: str) -> None:
+    assert measuring.scaled(number, unit, like) == said
+
+
+# The files of results.
+
+
+def write_run(file: Path, nets: list[float], run: Run = RUN) -> Path:
+    results.append(file, run)
+    for number, net in enumerate(nets):
+        for turn in pair(number, net):
+            results.append(file, turn)
+    return file
+
+
+def test_what_was_kept_is_read_again(tmp_path: Path) -> None:
+    file = write_run(tmp_path / "a.jsonl", [1.0, 2.0])
+    turns = [turn for number, net in enumerate([1.0, 2.0]) for turn in pair(number, net)]
+    run, found, times = results.read(file)
+    assert (run, found, times) == (RUN, turns, [])
+    whole = replace(turns[0], notes=("one", "two"), parts={"a": 1.5}, readings=((0.0, 3.5),))
+    results.append(file, whole)
+    assert results.read(file)[1][-1] == whole
+
+
+def test_a_line_that_was_cut_costs_its_turn_alone(tmp_path: Path) -> None:
+    file = write_run(tmp_path / "a.jsonl", [1.0, 2.0])
+    file.write_bytes(file.read_bytes()[:-20])
+    assert len(results.read(file)[1]) == 3
+    results.append(file, pair(1, 2.0)[1])  # begins a line of its own
+    assert len(results.read(file)[1]) == 4
+
+
+@pytest.mark.parametrize("change, says", [
+    ({"joules": "1"}, "joules is no number"), ({"joules": True}, "joules is no number"),
+    ({"joules": 10**400}, "no result"), ({"seconds": 0}, "no such turn"),
+    ({"uncertainty": -1}, "no such turn"), ({"turn": "rest"}, "no such turn"),
+    ({"pair": 1.5}, "pair is no number"), ({"colour": 1}, "colour is not known"),
+    ({"began": 3}, "began is no text"), ({"label": "model"}, "were not measured"),
+    ({"notes": "ab"}, "notes is no"), ({"notes": [1]}, "notes is no"), ({"parts": [1]}, "parts is"),
+    ({"parts": {"a": None}}, "parts"), ({"readings": [[1]]}, "readings"),
+    ({"readings": [[1, "2"]]}, "readings"), ({"readings": 7}, "readings"),
+    ({"kind": "other"}, "a run comes first"), ({"calls": -1}, "no such turn")])
+def test_a_line_that_no_measurement_wrote_is_refused(tmp_path: Path, change: dict[str, object],
+                                                     says: str) -> None:
+    file = write_run(tmp_path / "a.jsonl", [1.0])
+    head, line, *_ = file.read_text().splitlines()
+    file.write_text(f"{head}\n{json.dumps(json.loads(line) | change)}\n")
+    with pytest.raises(Unreadable, match=says):
+        results.read(file)
+
+
+@pytest.mark.parametrize("change, says", [
+    ({"label": "model"}, "were not measured"), ({"format": 2}, "has format 2")])
+def test_a_run_of_another_kind_is_refused(tmp_path: Path, change: dict[str, object],
+                                          says: str) -> None:
+    file = write_run(tmp_path / "a.jsonl", [])
+    file.write_text(json.dumps(json.loads(file.read_text()) | change))
+    with pytest.raises(Unreadable, match=says):
+        results.read(file)
+
+
+@pytest.mark.parametrize("text, says", [
+    ("", "has no results"), ("[]\n", "line 1 is no result"), ("\0\n", "has no results"),
+    ('{"kind": "run"}\n', "missing"), ('{"kind": "turn"}\n', "a run comes first"),
+    ("[" * 100_000, "has no results"), ('{"kind": "run", "joules": NaN}\n', "is not known")])
+def test_a_file_that_has_no_results_is_refused(tmp_path: Path, text: str, says: str) -> None:
+    (tmp_path / "a").write_text(text)
+    with pytest.raises(Unreadable, match=says):
+        results.read(tmp_path / "a")
+
+
+def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"\xff\xfe\xff")
+    for file in (tmp_path, tmp_path / "none", tmp_path / "a"):
+        with pytest.raises(Unreadable, match="cannot be read"):
+            results.read(file)
+
+
+def test_the_governor_is_that_of_all_processors(tmp_path: Path) -> None:
+    assert results.governor(tmp_path) == "none"
+    for number, name in enumerate(["performance", "powersave", "performance"]):
+        write(tmp_path / f"devices/system/cpu/cpu{number}/cpufreq/scaling_governor", name)
+    assert results.governor(tmp_path) == "performance and powersave"
+
+
+# The chart.
+
+
+def test_the_chart_has_every_reading_at_its_time() -> None:
+    """The second turn begins after the first one's 60 s; a turn without readings is one point."""
+    turns = [replace(pair(0, 5.0)[0], readings=((0.0, 10.0), (30.0, 14.0))),
+             replace(pair(0, 5.0)[1], readings=((30.0, 9.0),)), pair(1, 60.0)[1], pair(1, 60.0)[0]]
+    assert chart.points(turns, WORK) == [(0.0, 10.0), (0.5, 14.0), (3.5, 11.0)]
+    assert chart.points(turns, IDLE) == [(1.5, 9.0), (2.5, 10.0)]
+    drawn = ElementTree.fromstring(chart.chart(RUN, turns))
+    circles = [one for one in drawn if one.tag.endswith("circle")]
+    assert len(circles) == 3 + 2 + 2  # two in the legend
+    assert "Watts, measured with rapl: package-0" in "".join(drawn.itertext())
+    many = replace(turns[0], readings=tuple((at / 200, 9.0) for at in range(9001)))
+    assert 2000 < len(chart.points([many], WORK)) <= chart.MOST
+
+
+# The commands.
+
+
+def command(name: str, *words: object, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([ROOT / "lab" / name, *map(str, words)], cwd=cwd, capture_output=True,
+                          text=True, check=False)
+
+
+def inside(module: Any, *words: object) -> subprocess.CompletedProcess[str]:
+    """The same in this process, which is quicker."""
+    output, errors, before = io.StringIO(), io.StringIO(), sys.argv
+    sys.argv = ["lab/it", *map(str, words)]
+    try:
+        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
+            module.main()
+        status = 0
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else 1
+    finally:
+        sys.argv = before
+    return subprocess.CompletedProcess([*map(str, words)], status, output.getvalue(), errors.getvalue())
+
+
+@pytest.fixture
+def live(tmp_path: Path) -> Iterator[Path]:
+    with moving(tmp_path / "sys", 20.0) as sys:
+        yield sys
+
+
+def test_without_a_meter_there_are_no_joules(tmp_path: Path) -> None:
+    """One paragraph that says of each meter why it is not there; status 2."""
+    said = command("measure", "--at", tmp_path, "--", "true")
+    assert said.returncode == 2 and said.stdout == ""
+    text = " ".join(said.stderr.split())
+    assert text.startswith("There is no meter, so there are no joules: ")
+    for name in meters.METERS:
+        assert f"{name}: " in text
+    assert "\n\n" not in said.stderr and max(map(len, said.stderr.splitlines())) <= 100
+    assert "has no counter of a processor" in text and "has no battery" in text
+
+
+def test_a_meter_that_is_named_and_absent_is_not_replaced(live: Path) -> None:
+    with pytest.raises(Absent, match="cannot be used: battery: "):
+        meters.find("battery", str(live))
+    assert meters.find(None, str(live)).name == "rapl"
+
+
+@pytest.mark.parametrize("words, says", [
+    ([], "either -- COMMAND or --operation"), (["true"], "unrecognized"),
+    (["--operation", "x", "--", "true"], "either"), (["--repeat", "0", "--", "true"], "invalid"),
+    (["--repeat", "-1", "--", "true"], "invalid"), (["--seconds", "nan", "--", "true"], "invalid"),
+    (["--seconds", "3", "--", "true"], "are for --operation"), (["--"], "either"),
+    (["--seed", "-1", "--", "true"], "invalid"), (["--", "no-such-command"], "there is no command"),
+    (["--meter", "lemon", "--", "true"], "invalid choice"),
+    (["--chart", "results.jsonl", "--", "true"], "ends in .svg"),
+    (["--operation", "zzz"], "no operation is like"), (["--operation", "verify"], "are like"),
+    (["--operation", "sha-256", "--seconds", "1", "--calls", "1"], "either --seconds or --calls")])
+def test_bad_arguments_are_refused(words: list[str], says: str) -> None:
+    said = inside(measure, *words)
+    assert said.returncode == 2 and says in said.stderr, said
+
+
+def test_a_command_is_measured_from_anywhere(live: Path, tmp_path: Path) -> None:
+    """What lies in the user's folder is not taken for a part of Python or of the lab."""
+    for name in ("json", "profile", "statistics", "lab", "argparse"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('not this one')\n")
+    file = tmp_path / "kept.jsonl"
+    said = command("measure", "--at", live, "--results", file, "--chart", "drawn.svg", "--", "sh",
+                   "-c", "sleep 1; pwd", cwd=tmp_path)
+    assert said.returncode == 0, said
+    run, (turn,), _ = results.read(file)
+    assert str(tmp_path) in said.stdout.splitlines()
+    assert (tmp_path / "drawn.svg").read_text().startswith("<svg")
+    assert "measured with rapl: package-0" in said.stdout
+    assert run.operation == "sh -c 'sleep 1; pwd'" and run.unit == "J a run"
+    assert turn.joules == pytest.approx(20 * turn.seconds, abs=8)
+    assert turn.seconds >= 1 and turn.label == run.label == "measured"
+
+
+@pytest.mark.parametrize("words, says", [
+    (["false"], "false ended with status 1"), (["sh", "-c", "exit 7"], "sh ended with status 7"),
+    (["sh", "-c", "kill -9 $$"], "sh was ended by SIGKILL")])
+def test_a_command_that_fails_is_no_measurement(live: Path, words: list[str], says: str,
+                                                tmp_path: Path) -> None:
+    said = command("measure", "--at", live, "--results", tmp_path / "a", "--", *words)
+    assert said.returncode == 1 and f"{says}. This turn is no measurement." in said.stderr
+    assert results.read(tmp_path / "a")[1] == []
+
+
+def test_ctrl_c_keeps_what_was_measured_and_it_goes_on(live: Path, tmp_path: Path) -> None:
+    file = tmp_path / "kept.jsonl"
+    words = [str(ROOT / "lab" / "measure"), "--at", str(live), "--net", "--repeat", "6",
+             "--results", str(file), "--", "sleep", "0.2"]
+    with subprocess.Popen(words, start_new_session=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True) as process:
+        wait_for(lambda: file.exists() and file.read_text().count('"turn"') >= 4, "two turns")
+        os.killpg(process.pid, signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130 and f"--results {file} goes on" in errors, errors
+    before = measuring.whole(results.read(file)[1], True)
+    assert 2 <= len(before) < 12
+    said = command("measure", *words[1:])
+    assert said.returncode == 0, said
+    after = measuring.whole(results.read(file)[1], True)
+    assert after[:len(before)] == before and len(after) == 12
+    refused = command("measure", "--at", live, "--results", file, "--", "true")
+    assert refused.returncode == 2 and "has another run" in refused.stderr
+
+
+def test_an_operation_of_the_lab_is_repeated(live: Path, tmp_path: Path) -> None:
+    said = command("measure", "--at", live, "--operation", "Adler-32 make", "--calls", "12345",
+                   "--results", tmp_path / "a")
+    assert said.returncode == 0, said
+    run, (turn,), _ = results.read(tmp_path / "a")
+    assert (run.operation, run.unit, turn.calls) == ("adler-32-ours-make-4", "J a call", 12345)
+    assert "a call" in said.stdout
+
+
+def compared(tmp_path: Path, ours: list[float], theirs: list[float],
+             **change: str) -> subprocess.CompletedProcess[str]:
+    a = write_run(tmp_path / "a", ours)
+    b = write_run(tmp_path / "b", theirs, replace(RUN, **change))  # type: ignore[arg-type]
+    return inside(compare, a, b, "--seed", "5")
+
+
+def test_runs_that_differ_are_told_apart(tmp_path: Path) -> None:
+    said = compared(tmp_path, [20.0, 20.1, 19.9, 20.2, 19.8], [10.1, 10.0, 9.9, 10.2, 9.8])
+    assert said.returncode == 0 and "B takes less than A: by 10.00 J, -50.0% of A." in said.stdout
+    low, high = re.findall(r"B - A .*   (-\d+\.\d+) J to (-\d+\.\d+) J", said.stdout)[0]
+    assert -11 < float(low) < -10 < float(high) < -9 and "seed 5" in said.stdout
+
+
+def test_runs_that_do_not_differ_are_not_told_apart(tmp_path: Path) -> None:
+    said = compared(tmp_path, [20.0, 25.0, 15.0, 22.0, 18.0], [21.0, 24.0, 16.0, 19.0, 18.5])
+    assert said.returncode == 0 and "the difference may be zero" in said.stdout
+    for name in "ab":
+        (tmp_path / name).unlink()
+    assert "Fewer than 4 turns cannot tell" in compared(tmp_path, [1.0, 1.0], [2.0, 2.0]).stdout
+
+
+@pytest.mark.parametrize("name", results.ALIKE)
+def test_runs_that_are_not_alike_are_not_compared(tmp_path: Path, name: str) -> None:
+    said = compared(tmp_path, [1.0] * 4, [1.0] * 4, **{name: "another"})
+    assert said.returncode == 2 and f"\n  {name}: " in said.stderr and said.stdout == ""
+    assert all(f"\n  {other}: " not in said.stderr for other in results.ALIKE if other != name)
+
+
+def test_times_of_a_profile_are_not_compared(tmp_path: Path) -> None:
+    for name in "ab":
+        write_run(tmp_path / name, [1.0] * 4)
+        results.append(tmp_path / name, results.Times("sha256", 1, 1, 1, 1.0, 1.0, 1, 1, 1, ""))
+    said = inside(compare, tmp_path / "a", tmp_path / "b")
+    assert said.returncode == 2 and "times of lab/profile" in said.stderr
+
+
+def test_a_run_without_turns_is_not_compared(tmp_path: Path) -> None:
+    said = compared(tmp_path, [], [1.0])
+    assert said.returncode == 2 and "a has no complete turn" in said.stderr
+
+
+def test_a_name_that_is_no_command_is_refused() -> None:
+    said = command("command")
+    assert said.returncode == 1 and "the lab has no such command" in said.stderr
+
+
+def test_a_reader_that_has_enough_is_no_fault() -> None:
+    said = subprocess.run(f"{ROOT}/lab/measure --list | head -n 1", shell=True, check=False,
+                          capture_output=True, text=True)
+    assert said.stdout == "adler-32-ours-make-4\n" and said.stderr == ""
+
+
+def test_every_command_is_a_link_to_the_launcher() -> None:
+    for name in ("measure", "profile", "compare"):
+        assert (ROOT / "lab" / name).is_symlink() and os.access(ROOT / "lab" / name, os.X_OK)
+        said = command(name, "--help")
+        assert said.returncode == 0 and f"usage: lab/{name}" in said.stdout
+        assert max(map(len, said.stdout.splitlines())) <= 80
+
+
+def test_a_package_that_is_missing_is_named(tmp_path: Path) -> None:
+    """With a Python that has none: the meters of Linux need none, the lab's operations do."""
+    lone = "/usr/bin/python3"
+    start = ROOT / "lab" / "joules" / "start.py"
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([lone, "-S", start, "measure", *words], capture_output=True,
+                              text=True, check=False, cwd=tmp_path)
+
+    assert "There is no meter" in run("--at", str(tmp_path), "--", "true").stderr
+    said = run("--list")
+    assert said.returncode == 1 and "the Python package" in said.stderr
+    assert "make setup" in said.stderr and "Traceback" not in said.stderr
+
+
+PAGE = (ROOT / "lab" / "joules" / "README.md").read_text()
+
+
+def test_the_page_shows_what_is_said_without_a_meter(tmp_path: Path) -> None:
+    with pytest.raises(Absent) as absent:
+        meters.find(None, str(tmp_path))
+    shown = PAGE.partition("$ lab/measure -- true\n")[2].partition("```")[0]
+    assert shown.split() == str(absent.value).replace(str(tmp_path), "/sys").replace(
+        "/sys is no place of a plug; ", "").split()
+
+
+def test_the_page_names_only_options_that_there_are_and_every_meter() -> None:
+    helps = " ".join(command(name, "--help").stdout for name in ("measure", "profile", "compare"))
+    words = r"--[a-z]+(?![a-z-])"
+    assert set(re.findall(words, PAGE)) <= set(re.findall(words, helps))
+    assert set(meters.METERS) <= set(re.findall(r"^\| `(\w+)` \|", PAGE, re.M))
+
+
+def test_the_launcher_takes_the_projects_python_or_else_python3(tmp_path: Path) -> None:
+    (tmp_path / "lab" / "joules").mkdir(parents=True)
+    (tmp_path / "lab" / "joules" / "start.py").write_text("import sys; print(*sys.argv[1:])\n")
+    launcher = tmp_path / "lab" / "command"
+    launcher.write_bytes((ROOT / "lab" / "command").read_bytes())
+    launcher.chmod(0o755)
+    (tmp_path / "a link").symlink_to(launcher)
+
+    def run(path: str) -> tuple[int, str]:
+        said = subprocess.run([tmp_path / "a link", "x y", "*"], env={"PATH": path}, text=True,
+                              capture_output=True, check=False, cwd="/")
+        return said.returncode, said.stdout + said.stderr
+
+    assert run("/usr/bin:/bin") == (0, "a link x y *\n")
+    own = tmp_path / "build" / "venv" / "bin" / "python"
+    own.parent.mkdir(parents=True)
+    own.write_text("#!/bin/sh\necho own\n")
+    own.chmod(0o755)
+    assert run("/usr/bin:/bin") == (0, "own\n")
+    own.unlink()
+    for name in ("dirname", "realpath", "basename"):
+        (tmp_path / name).symlink_to(f"/usr/bin/{name}")
+    status, said = run(str(tmp_path))
+    assert status == 1 and "there is no python3; `make setup` installs" in said

@@ -1,0 +1,222 @@
+"""lab/profile: the times of single calls against a plain sum over them, and its limits.
+
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import array
+import os
+import re
+import resource
+import signal
+import statistics
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from lab.joules import profile, results
+from lab.joules.measuring import Failed
+from lab.joules.profile import OPERATIONS, Operation, program, report
+from lab.joules.results import IDLE, WORK, Run, Times, Turn
+from lab.joules.standins import moving, wait_for
+from sim.targets import ROOT
+
+RUN = Run("all", "J of all, net", "rapl: package-0", "here", "none", {}, 7, "2020-01-01")
+
+
+@pytest.mark.parametrize("name, calls", [("sha256", 2001), ("ecdsa-sign", 100),
+                                         ("ecdsa-verify", 101), ("tcp-send", 300)])
+def test_the_table_is_what_a_plain_sum_over_all_calls_gives(tmp_path: Path, name: str,
+                                                            calls: int) -> None:
+    operation = Operation(name, calls, "P-256", 7, tmp_path / "times")
+    try:
+        operation.go()
+        times = operation.times()
+    finally:
+        operation.close()
+    each = array.array("Q", (tmp_path / "times").read_bytes()).tolist()
+    assert len(each) == times.calls == times.wanted == calls
+    middle = statistics.median(each)
+    assert (times.least, times.most, times.total) == (min(each), max(each), sum(each))
+    assert times.median == pytest.approx(middle, abs=0.051)
+    assert times.mad == pytest.approx(statistics.median(abs(one - middle) for one in each),
+                                      abs=0.0051)
+    assert times.mean == pytest.approx(statistics.fmean(each))
+    assert times.total <= times.clock
+    assert times.least > 100  # ns: nothing of this is done in less
+
+
+def run_limited(name: str, calls: int, limit: int, most: int) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([program(), name, str(calls), "prime256v1", "64"], input="\n\n",
+                          capture_output=True, text=True, check=False,
+                          preexec_fn=lambda: resource.setrlimit(limit, (most, most)))
+
+
+def test_each_connection_is_closed() -> None:
+    """With 16 descriptors at most there can be 1,000 messages; before and after it has the same."""
+    said = run_limited("tcp-send", 1000, resource.RLIMIT_NOFILE, 16)
+    assert said.returncode == 0 and "calls 1000\n" in said.stdout, said
+    before, after = re.findall(r"descriptors (\d+) (\d+)", said.stdout)[0]
+    assert before == after
+
+
+def test_a_descriptor_that_stays_open_is_a_fault(monkeypatch: pytest.MonkeyPatch,
+                                                 tmp_path: Path) -> None:
+    """The study's own fault, put in again."""
+    text = profile.SOURCE.read_text()
+    leaks = tmp_path / "profile.c"
+    leaks.write_text(text.replace(
+        'recv(fd, &rest, 1, 0) == 0, "to be received");\n    close(fd);',
+        'recv(fd, &rest, 1, 0) == 0, "to be received");'))
+    assert leaks.read_text() != text
+    monkeypatch.setattr(profile, "program", lambda: program(leaks, tmp_path))
+    operation = Operation("tcp-send", 20, "P-256", 1)
+    try:
+        operation.go()
+        with pytest.raises(Failed, match=r"had \d+ descriptors open before, and \d+ after"):
+            operation.times()
+    finally:
+        operation.close()
+
+
+def most_memory(calls: int) -> int:
+    """Kilobytes."""
+    with subprocess.Popen([program(), "sha256", str(calls), "prime256v1", "1024"],
+                          stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
+        assert process.stdin
+        process.stdin.write(b"\n\n")
+        process.stdin.close()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    return usage.ru_maxrss
+
+
+def test_memory_does_not_grow_with_the_inputs_of_more_calls() -> None:
+    """200,000 more calls would have 200 MB of inputs; they have 8 bytes each, twice when sorted."""
+    assert most_memory(201_000) - most_memory(1000) < 200_000 * 2 * 8 / 1024 + 2048
+
+
+def test_too_much_is_refused_before_it_is_held() -> None:
+    for words in (["sha256", "10000001", "prime256v1", "1"], ["sha256", "1", "prime256v1", "65537"],
+                  ["sha256", "0", "prime256v1", "1"], ["x", "1", "prime256v1", "1"],
+                  ["ecdsa-sign", "1", "no-such-curve", "1"], ["sha256"]):
+        said = subprocess.run([program(), *words], input="\n\n", capture_output=True, text=True,
+                              check=False)
+        assert said.returncode == 1 and "failed" in said.stderr, said
+
+
+def times(name: str, total: int, calls: int = 1000) -> Times:
+    return Times(name, calls, calls, 1, 2.0, 0.5, 9, total, total + 50, "2020-01-01")
+
+
+def turns(net: float, bound: float) -> list[Turn]:
+    return [turn for pair in (0, 1) for turn in (
+        Turn(pair, WORK, 100.0 + net / 2, 10.0, bound / 4, 1, 1000, ""),
+        Turn(pair, IDLE, 100.0, 10.0, bound / 4, 1, 0, ""))]
+
+
+def test_net_joules_are_shared_out_by_time() -> None:
+    """8 J: three quarters of the time have 6 J, and 6 mJ a call."""
+    said = report(RUN, turns(8.0, 1.0), [times("sha256", 10**9), times("ecdsa-sign", 3 * 10**9)])
+    assert said[1].split()[-6:] == ["25.0%", "1.00", "2.000", "J", "2.000", "mJ"]
+    assert said[2].split()[-6:] == ["75.0%", "3.00", "6.000", "J", "6.000", "mJ"]
+    assert "Clock time 4.00 s, of which 4.00 s are accounted for (100.0%)." in said
+    text = "\n".join(said)
+    assert "measured with rapl: package-0: work 208.0 J, idle 200.0 J" in text
+    assert "net 8.000 J in 20.0 s of work; the meter may be off by 1.000 J" in text
+    assert "Not measurable" not in text and max(map(len, said)) <= 100
+
+
+def test_a_net_that_the_meter_cannot_see_is_said() -> None:
+    both = [times("sha256", 10**9), times("ecdsa-sign", 3 * 10**9)]
+    assert "Try 3.0 times the calls (16.00 J / 8.000 J x 1.5)" in report(
+        RUN, turns(8.0, 16.0), both)[-1]
+    assert report(RUN, turns(-8.0, 16.0), both)[-1].endswith("than the meter may be off.")
+
+
+def test_without_a_meter_there_are_times_and_no_joules() -> None:
+    said = "\n".join(report(RUN, [], [times("sha256", 10**9)]))
+    assert "25.0%" not in said and " J" not in said and "No joules: no meter was read" in said
+
+
+def command(*words: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([ROOT / "lab" / "profile", *map(str, words)], capture_output=True,
+                          text=True, check=False)
+
+
+def test_the_command_prints_every_operation(tmp_path: Path) -> None:
+    file = tmp_path / "kept.jsonl"
+    said = command("--calls", 50, "--inputs", 8, "--results", file, "--at", tmp_path)
+    assert said.returncode == 0, said
+    for name in OPERATIONS:
+        assert re.search(rf"^{name} +50 ", said.stdout, re.M)
+    assert "no joules" in said.stderr and max(map(len, said.stdout.splitlines())) <= 100
+    run, turns, kept = results.read(file)
+    assert [one.operation for one in kept] == list(OPERATIONS) and turns == []
+    assert run.meter == "none"
+
+
+def test_with_a_meter_each_operation_has_its_idle_time(tmp_path: Path) -> None:
+    """In turns. The counter moves by 20 W whatever is done, so the net is small."""
+    file = tmp_path / "kept.jsonl"
+    with moving(tmp_path / "sys", 20.0) as sys:
+        said = command("--operations", "tcp-send,sha256", "--calls", 5000, "--results", file,
+                       "--meter", "rapl", "--at", sys)
+    assert said.returncode == 0, said
+    run, kept, every = results.read(file)
+    assert [(turn.pair, turn.turn) for turn in kept] == [(0, WORK), (0, IDLE), (1, IDLE), (1, WORK)]
+    assert [one.operation for one in every] == ["tcp-send", "sha256"]
+    for turn, one in ((kept[0], every[0]), (kept[3], every[1])):
+        assert turn.calls == 5000 and turn.seconds * 1e9 >= one.clock
+    assert "Joules are measured with rapl: package-0: work " in said.stdout
+    assert re.search(r"^tcp-send +5,000 .*[ mµn]J +-?\d\S* [mµn]?J$", said.stdout, re.M)
+
+
+def test_ctrl_c_keeps_the_operations_that_are_done(tmp_path: Path) -> None:
+    file = tmp_path / "kept.jsonl"
+    words = ["--operations", "sha256,ecdsa-verify", "--calls", "60000", "--results", str(file),
+             "--at", str(tmp_path)]
+    with subprocess.Popen([ROOT / "lab" / "profile", *words], start_new_session=True, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stderr
+        for line in process.stderr:
+            if "ecdsa-verify: " in line and "left" in line or "verify: inputs" in line:
+                break
+        wait_for(lambda: '"sha256"' in file.read_text(), "the first operation")
+        os.killpg(process.pid, signal.SIGINT)
+        said, errors = process.communicate(timeout=60)
+    assert process.returncode == 130 and "goes on" in errors, errors
+    assert re.search(r"^sha256 +60,000 ", said, re.M)
+    # The same file goes on; that a whole run of it takes long, this is not waited for.
+    assert results.read(file)[2][0].operation == "sha256"
+
+
+def test_an_operation_that_the_file_has_is_not_done_again(tmp_path: Path) -> None:
+    file = tmp_path / "kept.jsonl"
+    words = ["--operations", "sha256,tcp-send", "--calls", 50, "--results", file, "--at", tmp_path]
+    first = command(*words)
+    lines = file.read_text().splitlines(keepends=True)
+    file.write_text("".join(lines[:2]))  # as if it had been stopped after the first
+    again = command(*words)
+    assert "sha256: inputs" in first.stderr and "sha256: inputs" not in again.stderr
+    assert first.stdout.splitlines()[1].split()[:7] == again.stdout.splitlines()[1].split()[:7]
+    assert len(results.read(file)[2]) == 2
+    other = command(*words, "--curve", "secp256k1")
+    assert other.returncode == 2 and "has another run" in other.stderr
+
+
+@pytest.mark.parametrize("words, says", [
+    (["--operations", "md5"], "there is no operation 'md5'"),
+    (["--operations", "sha256,sha256"], "named twice"), (["--calls", "0"], "invalid"),
+    (["--calls", "10000001"], "at most 10,000,000"), (["--inputs", "65537"], "at most 65,536"),
+    (["--curve", "P-1"], "invalid choice"), (["--times", "/no/such"], "is no folder"),
+    (["--meter", "rapl", "--at", "/no/such"], "has no counter of a processor"), (["x"], "unrec")])
+def test_bad_arguments_are_refused(words: list[str], says: str, monkeypatch: pytest.MonkeyPatch,
+                                   capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.argv", ["lab/profile", *words])
+    with pytest.raises(SystemExit) as end:
+        profile.main()
+    assert end.value.code == 2 and says in " ".join(capsys.readouterr().err.split())

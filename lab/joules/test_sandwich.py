@@ -1,0 +1,722 @@
+"""The power sandwich without hardware: the real driver, the real firmware, a simulated meter.
+
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import random
+import re
+import select
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+import unicorn
+from unicorn import arm_const
+
+from lab import counts, published
+from lab.joules import board, console, log, powershield, sandwich, simulated, tables, target
+from lab.joules.board import Image
+from sim.targets import ROOT
+
+STRICT = ("-std=gnu11", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wsign-conversion",
+          "-Wcast-align", "-Wcast-qual", "-Wshadow", "-Werror")
+THREE = ("ML-KEM-512, mlkem-native, assembly", "ECDSA P-256, P256-Cortex-M4",
+         "X25519, Monocypher")
+WATTS = Fraction(7688, 100_000)  # of 100 samples of 7688 µJ in 10 s
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waits that are for hardware."""
+    monkeypatch.setattr(powershield, "PAUSE", 0.01)
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the images of THREE."""
+    folder = tmp_path_factory.mktemp("images")
+    chosen = [scheme for scheme in board.all_schemes() if scheme.key in THREE]
+    assert len(board.build_all(chosen, folder)) == 3
+    return folder
+
+
+@pytest.fixture
+def flash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a st-flash that is ours, and of what it has written."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    tool = folder / "st-flash"
+    tool.write_text(simulated.FLASH)
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    return folder / "flash"
+
+
+Even = ["7688-06"] * 100
+
+
+def played(name: str) -> tuple[list[str], dict[str, dict[str, int]]]:
+    """A KEM of few bytes and round figures."""
+    banner = ["SystemCoreClock         96000000", f"CRYPTO_ALGNAME          {name}",
+              "CRYPTO_SECRETKEYBYTES   3", "CRYPTO_PUBLICKEYBYTES   2",
+              "CRYPTO_CIPHERTEXTBYTES  4", "CRYPTO_BYTES            32"]
+    each = {"k": {"KeyGen": 96_000}, "e": {"Encaps": 192_000}, "d": {"Decaps": 288_000}}
+    return banner, each | {"a": {name: cycles for one in each.values()
+                                 for name, cycles in one.items()} | {"Total": 576_000}}
+
+
+class Sandwich:
+    """Both stand-ins, and images that are only names."""
+
+    def __init__(self, folder: Path, flash: Path, stack: ExitStack,
+                 figures: Callable[[str], tuple[list[str], dict[str, dict[str, int]]]] = played,
+                 names: tuple[str, ...] = ("one", "two")) -> None:
+        self.board = stack.enter_context(simulated.Played(flash, figures))
+        self.shield = stack.enter_context(simulated.Shield(self.board, lambda: Even))
+        self.logs, self.images = folder / "logs", folder / "images"
+        self.images.mkdir()
+        for name in names:
+            (self.images / f"{name}.bin").write_text(name)
+
+    def run(self, *words: str) -> int:
+        return sandwich.command(["--meter", self.shield.path, "--target", self.board.path, "--logs",
+                              str(self.logs), "--images", str(self.images), *words])
+
+
+@pytest.fixture
+def desk(tmp_path: Path, flash: Path) -> Iterator[Sandwich]:
+    with ExitStack() as stack:
+        yield Sandwich(tmp_path, flash, stack)
+
+
+# ---------------------------------------------------------------- the real firmware
+
+
+def test_the_firmware_has_no_warning() -> None:
+    for kem in (0, 1):
+        subprocess.run([board.BOARD.compiler, *board.BOARD.flags, *STRICT, f"-DBOARD_IS_KEM={kem}",
+                        "-DBOARD_REFUSES=1", '-DBOARD_NAME="a"', "-Ilab/c", "-c",
+                        "lab/board/board.c", "-o", os.devnull], cwd=ROOT, check=True)
+
+
+def test_every_scheme_has_room_on_the_board() -> None:
+    """The linker refuses an image that is too large; the stack is its own matter."""
+    assert f"STACK = {board.STACK >> 10}K;" in (board.SOURCES / "board.ld").read_text()
+    schemes = board.all_schemes()
+    assert {"key", "sign", "encapsulate"} <= {step.name for one in schemes for step in one.steps}
+    assert len({board.name_of(scheme) for scheme in schemes}) == len(schemes) > 20
+    assert 0 < min(board.stacks().values()) <= max(board.stacks().values()) <= board.STACK - 1024
+
+
+def test_three_schemes_go_through_the_whole_chain(tmp_path: Path, three: Path, flash: Path,
+                                                  capsys: pytest.CaptureFixture[str]) -> None:
+    """Real driver, real firmware in QEMU, simulated meter. The firmware's counts are those that
+    the lab has from another simulator, and D7 rises once for each measurement."""
+    with simulated.Qemu(flash) as qemu, simulated.Shield(qemu, lambda: Even) as shield:
+        status = sandwich.command(["--meter", shield.path, "--target", qemu.path, "--runs", "1",
+                                   "--logs", str(tmp_path / "logs"), "--images", str(three)])
+    assert status == 0, capsys.readouterr()
+    assert shield.rises == 3 * 5
+    logs = sorted((tmp_path / "logs").iterdir())
+    assert [path.name for path in logs] == sorted(
+        f"{path.stem}.run-1.log" for path in three.glob("*.bin"))
+    found = [one for path in logs for one in tables.parse(path)[0]]
+    assert not [complaint for path in logs for complaint in tables.parse(path)[1]]
+    assert len(found) == 3 * 5
+    for one in found:
+        assert one.watts == WATTS and one.joules == WATTS * one.cycles / 96_000_000
+    points = tables.instructions(tables.rows(found))
+    assert len(points) == 9
+    for point in points:
+        assert float(point.row.cycles) == pytest.approx(point.instructions, rel=0.02), point
+    assert tables.command([str(path) for path in logs]) == 0
+    said = capsys.readouterr().out
+    assert tables.SIMULATED in said and tables.MEASURED not in said
+    heard = {entry.text for path in logs for entry in log.read(path)[0] if entry.who == "target"}
+    page = (ROOT / "lab" / "joules" / "sandwich.md").read_text()
+    console_of_page = page.partition("```text\n")[2].partition("```")[0]
+    banner = [line for line in console_of_page.partition("[START]")[0].splitlines() if line]
+    assert len(banner) == 10 and set(banner) <= heard
+    assert " ".join(simulated.QEMU).replace("-d unimp ", "") in " ".join(
+        page.replace("\\\n", " ").split())
+
+
+def test_a_full_stack_is_a_fault_and_is_said(tmp_path: Path) -> None:
+    """It does not run into the variables."""
+    step = ('#include "operation.h"\n#include <string.h>\n'
+            'const uint32_t lab_sizes[3] = {1, 1, 1};\n'
+            'void deep(int n) { volatile char more[4096]; memset((char *)more, n, sizeof more);'
+            ' if (n) deep(n - 1); more[0]++; }\n' +
+            "".join(f"void {name}_prepare(unsigned n) {{ (void)n; }}\n"
+                    f"void {name}_run(void) {{ deep(40); }}\n"
+                    f"bool {name}_right(void) {{ return true; }}\n"
+                    for name in ("vectors", "key", "sign", "verify", "refuse")))
+    source = tmp_path / "deep.c"
+    source.write_text(step)
+    objects = [tmp_path / "deep.o", tmp_path / "board.o"]
+    for file, built in zip((source, board.SOURCES / "board.c"), objects, strict=True):
+        board.BOARD.compile(file, built, '-DBOARD_NAME="deep"', "-DBOARD_IS_KEM=0",
+                            "-DBOARD_REFUSES=0", "-O0")
+    flash = tmp_path / "flash"
+    board.BOARD.build(objects, flash)
+    with simulated.Qemu(flash) as qemu:
+        line = console.Line(qemu.path, "target")
+        qemu.power_cycle()
+        person = target.Target(line)
+        about = person.awake()
+        person.begin("k")
+        with pytest.raises(console.Trouble, match="program has failed"):
+            person.end("k", about)
+        line.close()
+
+
+class Chip:
+    """The registers that the firmware's start-up needs, by RM0383, in Unicorn, which has the core
+    alone. It keeps to the manual's order: what it forbids is an error."""
+
+    RCC, PWR, FLASH, USART, DWT = 0x40023800, 0x40007000, 0x40023C00, 0x40004400, 0xE0001000
+
+    def __init__(self, image: Path, *, hse: bool, pll: bool = True) -> None:
+        self.has_hse, self.has_pll = hse, pll
+        self.kept = {self.RCC: 0x83, self.RCC + 4: 0x24003010}  # HSI runs; the PLL as after a reset
+        self.said, self.cycles = b"", 0
+        engine = unicorn.Uc(unicorn.UC_ARCH_ARM, unicorn.UC_MODE_THUMB | unicorn.UC_MODE_MCLASS)
+        engine.ctl_set_cpu_model(arm_const.UC_CPU_ARM_CORTEX_M4)
+        engine.mem_map(0x08000000, board.FLASH)
+        engine.mem_map(0x20000000, board.RAM)
+        for base in (0x40000000, 0xE0000000):
+            engine.mmio_map(base, 0x100000, self.read, base, self.write, base)
+        engine.mem_write(0x08000000, image.read_bytes())
+        stack, begin = struct.unpack("<II", image.read_bytes()[:8])
+        engine.reg_write(arm_const.UC_ARM_REG_SP, stack)
+        self.engine = engine
+        engine.emu_start(begin, 0, timeout=60 * unicorn.UC_SECOND_SCALE)
+
+    def hertz(self) -> int:
+        """What the core runs at."""
+        if self.kept.get(self.RCC + 8, 0) & 3 != 2:
+            return 16_000_000
+        plan = self.kept[self.RCC + 4]
+        source = 8_000_000 if plan >> 22 & 1 else 16_000_000
+        assert 1_000_000 <= source // (plan & 63) <= 2_000_000
+        made = source // (plan & 63) * (plan >> 6 & 511)
+        assert 100_000_000 <= made <= 432_000_000
+        return made // (2 * (plan >> 16 & 3) + 2)
+
+    def bus(self) -> int:
+        """What USART 2 runs at."""
+        divider = self.kept.get(self.RCC + 8, 0) >> 10 & 7
+        return self.hertz() >> (divider - 3 if divider >= 4 else 0)
+
+    def baud(self) -> float:
+        return self.bus() / self.kept[self.USART + 8]
+
+    def read(self, engine: unicorn.Uc, offset: int, size: int, base: int) -> int:
+        address, value = base + offset, self.kept.get(base + offset, 0)
+        if address == self.RCC:
+            ready = bool(value & 1 << 16 and value & 1 << 18 and self.has_hse) << 17
+            return value | ready | bool(value & 1 << 24 and self.has_pll) << 25
+        if address == self.RCC + 8:
+            return value | (value & 3) << 2
+        if address == self.PWR + 4:
+            return 1 << 14
+        if address == self.USART and b"[INPUT]" in self.said and self.said.endswith(b"\n"):
+            engine.emu_stop()  # it waits for a letter
+        if address == self.DWT + 4 and self.kept.get(self.DWT, 0) & 1:
+            self.cycles += 10
+            return self.cycles
+        return 0xC0 if address == self.USART else value
+
+    def write(self, engine: unicorn.Uc, offset: int, size: int, value: int, base: int) -> None:
+        address = base + offset
+        if address == self.RCC + 4:
+            assert not self.kept[self.RCC] & 1 << 24, "the PLL runs"
+        self.kept[address] = value
+        if address == self.RCC + 8 and value & 3 == 2:
+            assert self.hertz() <= 100_000_000 and self.bus() <= 50_000_000
+            assert self.kept[self.PWR] >> 14 & 3 == 3, "the voltage is for 84 MHz"
+            assert self.kept[self.FLASH] & 15 >= 3, "the flash is too slow"
+            assert self.kept[self.FLASH] >> 8 & 7 == 7, "no caches"
+            assert self.kept[self.RCC + 0x40] & 1 << 28, "the power controller has no clock"
+        if address == self.USART + 4:
+            assert self.kept[self.USART + 0xC] & 0x2008 == 0x2008, "the USART is off"
+            assert self.kept[self.RCC + 0x40] & 1 << 17 and self.kept[self.RCC + 0x30] & 1
+            assert self.kept[0x40020000] & 0x300F0 == 0x100A0, "PA2, PA3 or PA8 is no such pin"
+            assert self.kept[0x40020020] & 0xFF00 == 0x7700, "PA2 and PA3 are not the USART's"
+            self.said += bytes([value & 0xFF])
+
+
+@pytest.mark.parametrize("hse, pll, hertz, source", [
+    (True, True, 96_000_000, "HSE"), (False, True, 96_000_000, "HSI"),
+    (True, False, 16_000_000, "HSI, as the PLL does not run")])
+def test_the_clock_is_set_as_the_manual_wants_it(three: Path, hse: bool, pll: bool, hertz: int,
+                                                 source: str) -> None:
+    """What QEMU's board does not have: the settings are reckoned from the registers."""
+    chip = Chip(three / "X25519-Monocypher.bin", hse=hse, pll=pll)
+    said = chip.said.decode()
+    assert f"SystemCoreClock         {hertz}\n" in said
+    assert f"CLOCK_SOURCE            {source}\n" in said
+    assert "COUNTED                 cycles\n" in said
+    assert chip.hertz() == hertz
+    assert chip.baud() == pytest.approx(115_200, rel=0.01)
+
+
+# ---------------------------------------------------------------- published figures
+
+
+def samples_for(nanojoules: int) -> list[str]:
+    """100 samples of 4 digits with this sum. The last one has what is left of a microjoule."""
+    each, rest = divmod(nanojoules // 1000, 99)
+    return [*(f"{each + (number < rest):04d}-06" for number in range(99)),
+            f"{nanojoules % 1000:04d}-09"]
+
+
+def figures_of(row: dict[str, str]) -> tuple[int, int]:
+    """Cycles, and the nJ of 10 s, that round to what was published of an operation: its cycles may
+    be rounded to thousands or millions, watts and joules to three decimals of their unit."""
+    watts, joules = Fraction(row["watts"]), Fraction(row["joules"])
+    half = Fraction(1, 2000) if joules >= 1 else \
+        Fraction(1, 2_000_000) if joules >= Fraction(1, 1000) else Fraction(1, 2_000_000_000)
+    loose = 499_999 if row["cycles"].endswith("000000") else \
+        499 if row["cycles"].endswith("000") else 0
+    said = int(row["cycles"])
+    for cycles in (round(joules * 96_000_000 / watts), said - loose, said + loose):
+        if abs(cycles - said) > loose:
+            continue
+        least = max(watts - Fraction(1, 2_000_000), (joules - half) * 96_000_000 / cycles)
+        most = min(watts + Fraction(1, 2_000_000), (joules + half) * 96_000_000 / cycles)
+        nanojoules = round((least + most) / 2 * 10**10)
+        if least < Fraction(nanojoules, 10**10) < most:
+            return cycles, nanojoules
+    raise AssertionError(f"no cycles and watts give {row}")
+
+
+Rows = dict[str, dict[str, dict[str, str]]]
+LETTER = {"KeyGen": "k", "Sign": "s", "Verify": "v", "Encaps": "e", "Decaps": "d", "Total": "a"}
+
+
+def published_rows() -> Rows:
+    """By scheme and operation."""
+    lines = [line for line in published.FILE.read_text().splitlines() if not line.startswith("#")]
+    found: Rows = {}
+    for row in csv.DictReader(lines, delimiter="\t"):
+        found.setdefault(row["scheme"], {})[row["operation"].replace("TOTAL", "Total")] = row
+    return found
+
+
+def test_study_2_comes_out_to_the_digit(tmp_path: Path, flash: Path,
+                                        capsys: pytest.CaptureFixture[str]) -> None:
+    """All that it published goes in: its cycles by a board that is played, its watts by the meter.
+    In the second run each operation takes a little less, in the first as much more."""
+    rows = published_rows()
+    figures = {(name, LETTER[operation]): figures_of(row) for name, has in rows.items()
+               for operation, row in has.items()}
+
+    def play(name: str) -> tuple[list[str], dict[str, dict[str, int]]]:
+        has = rows[name]
+        sizes = dict(part.split("=") for part in next(iter(has.values()))["sizes"].split(", "))
+        banner = ["SystemCoreClock         96000000", f"CRYPTO_ALGNAME          {name}",
+                  f"CRYPTO_SECRETKEYBYTES   {sizes['sk']}",
+                  f"CRYPTO_PUBLICKEYBYTES   {sizes['pk']}",
+                  *([f"CRYPTO_CIPHERTEXTBYTES  {sizes['ct']}"] if "ct" in sizes else []),
+                  f"CRYPTO_BYTES            {sizes.get('ss') or sizes['sl']}"]
+        letters = {LETTER[operation]: {operation: figures[name, LETTER[operation]][0]}
+                   for operation in has}
+        letters["a"] |= {operation: 1 for operation in has if operation != "Total"}
+        return banner, letters
+
+    with simulated.Played(flash, play) as desk:
+        turn: dict[tuple[str, str], int] = {}
+
+        def samples() -> list[str]:
+            key = desk.name, desk.letter
+            turn[key] = turn.get(key, 0) + 1
+            nanojoules = figures.get(key, (0, 100_000_000))[1]
+            return samples_for(nanojoules + 12_345 * (1 if turn[key] == 1 else -1))
+
+        with simulated.Shield(desk, samples) as shield:
+            (tmp_path / "images").mkdir()
+            for name in rows:
+                (tmp_path / "images" / f"{name}.bin").write_text(name)
+            assert sandwich.command([
+                "--meter", shield.path, "--target", desk.path, "--runs", "2", "--logs",
+                str(tmp_path / "logs"), "--images", str(tmp_path / "images")]) == 0
+    capsys.readouterr()
+    into = tmp_path / "all.tsv"
+    assert tables.command([*map(str, (tmp_path / "logs").iterdir()), "--tsv", str(into)]) == 0
+    got = {(row["scheme"], row["operation"]): row
+           for row in csv.DictReader(into.read_text().splitlines(), delimiter="\t")}
+    for name, has in rows.items():
+        for row in has.values():
+            mine = got[name, row["operation"]]
+            assert mine["sizes"] == row["sizes"] and mine["runs"] == "2"
+            for what in ("watts", "joules"):
+                assert float(mine[what]) == float(row[what]), (name, row, mine)
+            assert float(mine["seconds"]) == pytest.approx(float(row["seconds"]), rel=1e-3)
+            assert float(mine["spread"]) > 0 and mine["label"] == tables.MEASURED
+    said = capsys.readouterr().out
+    blocks = said.split("\n\n")
+    for block, by, kem in ((blocks[0], "Verify", False), (blocks[1], "Total", True)):
+        printed = [line.split()[0] for line in block.splitlines()[2:]]
+        wanted = [name for name, has in rows.items() if ("Encaps" in has) == kem]
+        assert printed == sorted(wanted, key=lambda name: float(rows[name][by]["joules"]))
+        for line in block.splitlines()[2:]:
+            name, *cells = line.split()
+            for at, operation in enumerate((target.KEM if kem else target.SIGNATURE)["a"]):
+                value, unit = cells[2 * at:2 * at + 2]
+                assert float(value.replace(",", "")) * UNIT[unit] == pytest.approx(
+                    float(rows[name][operation]["joules"]), rel=1e-9), line
+
+
+UNIT = {"µJ": 1e-6, "mJ": 1e-3, "J": 1.0}
+
+
+# ---------------------------------------------------------------- the driver
+
+
+def notes(path: Path) -> list[str]:
+    return [entry.text for entry in log.read(path)[0] if entry.who == "note"]
+
+
+def whole(paths: list[Path]) -> list[str]:
+    """The operations of these logs, which must be without fault."""
+    found = []
+    for path in paths:
+        ones, complaints = tables.parse(path)
+        assert complaints == []
+        found += [one.operation for one in ones]
+    return found
+
+
+OPERATIONS = ["Total", "KeyGen", "Encaps", "Decaps", "Idle"]
+
+
+def test_a_run_is_in_the_order_of_the_study(desk: Sandwich) -> None:
+    assert desk.run("--runs", "1", "--only", "one") == 0
+    path = desk.logs / "one.run-1.log"
+    assert whole([path]) == OPERATIONS
+    said = [command for command in desk.shield.commands if not command.startswith("volt")]
+    assert said[:3] == ["status", "status", "status"]  # twice it was busy
+    assert said[3:8] == ["htc", "stop", "trigsrc sw", "temp degc", "targrst 1"]
+    assert said[8] == "targrst 1"  # after the flash was written
+    assert said[9:11] == ['lcd 1 "Dumpulse lab    "', 'lcd 2 "one             "']
+    assert said[11:16] == ["output energy", "format ascii_dec", "freq 10", "acqtime 10",
+                           "acqmode dyn"]
+    assert said[16:] == ["trigsrc d7", "trigsrc d7", "start",  # the first time it did not take it
+                         *["trigsrc d7", "start"] * 4, "stop", "trigsrc sw"]
+    assert [command for command in desk.shield.commands if command.startswith("volt")] == [
+        "volt get", "volt 3000m", "volt get"]
+    assert notes(path)[-1] == "complete"
+
+
+def test_the_order_is_random_and_the_seed_repeats_it() -> None:
+    images = [Image(f"scheme-{number}", Path()) for number in range(20)]
+    jobs = sandwich.in_order(images, 4, 7)
+    assert jobs == sandwich.in_order(images[::-1], 4, 7) != sandwich.in_order(images, 4, 8)
+    orders = [[job.image.name for job in jobs if job.run == run] for run in (1, 2, 3, 4)]
+    assert all(sorted(order) == sorted(image.name for image in images) for order in orders)
+    assert len({tuple(order) for order in orders}) == 4
+
+
+def test_after_a_break_only_what_is_missing_is_measured(
+        desk: Sandwich, capsys: pytest.CaptureFixture[str]) -> None:
+    assert desk.run("--runs", "2", "--seed", "77") == 0
+    capsys.readouterr()
+    kept = {path: path.read_bytes() for path in desk.logs.iterdir()}
+    assert len(kept) == 4
+    missing = desk.logs / "two.run-1.log"
+    half = missing.with_name(missing.name + ".part")
+    half.write_bytes(kept.pop(missing)[:2000])
+    missing.unlink()
+    desk.shield.commands.clear()
+    assert desk.run("--runs", "2") == 0
+    said = capsys.readouterr().out
+    assert "seed 77; 3 of 4 logs are there already" in said
+    assert "two.run-1.log.part was not completed, and is two.run-1.log.broken-1 now" in said
+    assert desk.shield.commands.count("start") == 5
+    assert {path: path.read_bytes() for path in kept} == kept
+    assert whole([missing]) == OPERATIONS and not half.exists()
+    desk.shield.commands.clear()
+    assert desk.run("--runs", "2") == 0 and "start" not in desk.shield.commands
+
+
+def test_another_image_of_a_scheme_is_not_mixed_in(desk: Sandwich,
+                                                   capsys: pytest.CaptureFixture[str]) -> None:
+    assert desk.run("--runs", "1", "--only", "one") == 0
+    with (desk.images / "one.bin").open("a") as image:
+        image.write("\n")
+    assert desk.run("--runs", "1", "--only", "one") == 2
+    assert "one.run-1.log was made with another image of one" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("fault, says", [
+    ("no trigger", 'no "Acquisition completed"'), ("no end", 'no "Acquisition completed"'),
+    ("short", "it has 99 samples, and says 100"), ("cut", '"88-06" is as long as no other'),
+    ("silent", ""), ("garbage", "")])
+def test_a_fault_of_the_meter_is_noticed_and_the_measurement_made_again(
+        desk: Sandwich, monkeypatch: pytest.MonkeyPatch, fault: str, says: str) -> None:
+    monkeypatch.setattr(powershield, "START", 0.3)
+    monkeypatch.setattr(powershield, "ANSWER", 0.3)
+    monkeypatch.setattr(sandwich, "SECONDS", 0)
+    desk.shield.faults.append(fault)
+    assert desk.run("--runs", "1", "--only", "one") == 0
+    path = desk.logs / "one.run-1.log"
+    assert whole([path]) == OPERATIONS and desk.shield.faults == []
+    failures = [note for note in notes(path) if note.startswith("failed")]
+    if says:
+        assert len(failures) == 1 and says in failures[0]
+    else:
+        assert failures == []  # to a command there is another attempt
+
+
+def test_a_board_that_makes_errors_is_left_out_and_the_others_are_not(
+        desk: Sandwich, capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    figures = desk.board.figures
+
+    def wrong(name: str) -> tuple[list[str], dict[str, dict[str, int]]]:
+        banner, letters = figures(name)
+        return banner, letters | ({"e": {"Encaps": 0}} if name == "one" else {})
+
+    desk.board.figures = wrong
+    assert desk.run("--runs", "1") == 1
+    said = capsys.readouterr().out
+    assert "one, run 1: the board has measured nothing; it is left out" in said
+    assert [path.name for path in sorted(desk.logs.iterdir())] == ["one.run-1.log.part",
+                                                                   "two.run-1.log"]
+    assert notes(desk.logs / "one.run-1.log.part").count("measure e") == sandwich.ATTEMPTS
+    desk.board.figures = figures
+    assert desk.run("--runs", "1") == 0
+
+
+class Babbler(simulated.Pty):
+    """Says things without end, whatever it hears."""
+
+    def __init__(self, text: bytes) -> None:
+        super().__init__()
+        self.text, self.on = text, True
+        self.talker = threading.Thread(target=self._talk, daemon=True)
+        self.talker.start()
+
+    def _talk(self) -> None:
+        while self.on:
+            _, ready, _ = select.select([], [self.master], [], 0.1)
+            if ready:
+                with suppress(BlockingIOError):
+                    os.write(self.master, self.text)
+
+    def __exit__(self, *_: object) -> None:
+        self.on = False
+        self.talker.join()
+        super().__exit__()
+
+    def take(self, data: bytes) -> None:
+        pass
+
+
+@pytest.mark.parametrize("text", [b"x", b"\n", b"\0", b"5017-06\r\n", b"PowerShield > ack\n",
+                                  bytes(range(256))])
+def test_a_meter_that_babbles_without_end_is_given_up(
+        tmp_path: Path, desk: Sandwich, capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch, text: bytes) -> None:
+    monkeypatch.setattr(powershield, "ANSWER", 0.2)
+    monkeypatch.setattr(powershield, "PATIENT", 2)
+    with Babbler(text * 64) as meter:
+        begun = time.monotonic()
+        assert sandwich.command(["--meter", meter.path, "--target", desk.board.path, "--logs",
+                              str(desk.logs), "--images", str(desk.images), "--only", "one",
+                              "--runs", "1"]) == 1
+        assert time.monotonic() - begun < 20
+    assert re.search(r"one, run 1: meter: .*; it is left out", capsys.readouterr().out)
+    part, = desk.logs.iterdir()
+    assert part.stat().st_size < log.MOST + 1000
+
+
+def test_an_answer_that_is_late_is_none_to_the_next_command(
+        desk: Sandwich, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(powershield, "ANSWER", 0.1)
+    shield = powershield.PowerShield(console.Line(desk.shield.path, "meter"))
+    desk.shield.say(b"PowerShield > ack htc\n")
+    until = time.monotonic() + 10
+    while not select.select([shield.line.file], [], [], 0.1)[0] and time.monotonic() < until:
+        pass
+    desk.shield.faults.append("silent")
+    with pytest.raises(console.Trouble, match='no answer to "htc"'):
+        shield.ask("htc", tries=1)
+    shield.line.close()
+
+
+def test_silence_is_said_and_ends(desk: Sandwich, capsys: pytest.CaptureFixture[str],
+                                  monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(powershield, "ANSWER", 0.05)
+    monkeypatch.setattr(powershield, "PATIENT", 3)
+    desk.shield.faults += ["silent"] * 100
+    assert desk.run("--runs", "1", "--only", "one") == 1
+    assert ('meter: no answer to "status" within 0.05 s; it has said nothing; tried 3 times'
+            in capsys.readouterr().out)
+
+
+def test_a_board_without_power_is_said(desk: Sandwich, capsys: pytest.CaptureFixture[str],
+                                       monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(target, "AWAKE", 0.1)
+    monkeypatch.setattr(desk.board, "power_cycle", lambda: None)
+    assert desk.run("--runs", "1", "--only", "one") == 1
+    assert 'target: no "[INPUT]" within 0.1 s; it has said nothing' in capsys.readouterr().out
+
+
+def test_a_board_that_was_not_flashed_is_said(desk: Sandwich, flash: Path,
+                                              capsys: pytest.CaptureFixture[str]) -> None:
+    (flash.parent / "st-flash").write_text('#!/bin/sh\nprintf two >"$(dirname "$0")/flash"\n')
+    assert desk.run("--runs", "1", "--only", "one") == 1
+    assert "the board runs two, not one: was it flashed?" in capsys.readouterr().out
+
+
+def test_a_flasher_that_fails_is_said(desk: Sandwich, flash: Path,
+                                      capsys: pytest.CaptureFixture[str]) -> None:
+    (flash.parent / "st-flash").write_text("#!/bin/sh\necho 'no \033[31mboard\033[0m'; exit 1\n")
+    assert desk.run("--runs", "1", "--only", "one") == 1
+    assert r"st-flash failed: no \x1b[31mboard\x1b[0m; it is left out" in capsys.readouterr().out
+
+
+def test_openocd_is_used_where_there_is_no_st_flash(desk: Sandwich, flash: Path,
+                                                    monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("sh", "cp", "dirname", "printf"):
+        (flash.parent / name).symlink_to(shutil.which(name) or "")
+    monkeypatch.setenv("PATH", str(flash.parent))
+    (flash.parent / "st-flash").rename(flash.parent / "openocd")
+    (flash.parent / "openocd").write_text(
+        '#!/bin/sh\n[ "$1 $2 $3" = "-f board/st_nucleo_f4.cfg -c" ] || exit 1\nset -- $4\n'
+        '[ "$1 $2 $3" = "reset_config none; program" ] && cp "$4" "$(dirname "$0")/flash"\n')
+    assert desk.run("--runs", "1", "--only", "one") == 0
+    assert "by openocd" in notes(desk.logs / "one.run-1.log")
+
+
+@pytest.mark.parametrize("words, says", [
+    (["--meter", "/nonexistent/tty"], "meter: /nonexistent/tty: No such file or directory"),
+    (["--meter", "/dev/null"], "meter: /dev/null is not a serial line"),
+    (["--target", "/dev/null"], "target: /dev/null is not a serial line")])
+def test_a_line_that_cannot_be_used_is_said(desk: Sandwich, capsys: pytest.CaptureFixture[str],
+                                            words: list[str], says: str) -> None:
+    assert desk.run(*words) == 1
+    assert capsys.readouterr().err == f"sandwich: {says}\n"
+
+
+def test_two_programs_do_not_share_a_line(desk: Sandwich,
+                                          capsys: pytest.CaptureFixture[str]) -> None:
+    other = console.Line(desk.shield.path, "another")
+    assert desk.run() == 1
+    assert "is in use by another program" in capsys.readouterr().err
+    other.close()
+
+
+def test_no_hardware_is_said_in_one_line(desk: Sandwich, capsys: pytest.CaptureFixture[str],
+                                         monkeypatch: pytest.MonkeyPatch, flash: Path) -> None:
+    images = ["--images", str(desk.images)]
+    monkeypatch.setattr(sandwich, "METERS", "/nonexistent/*")
+    assert sandwich.command(images) == 2
+    said = capsys.readouterr().err
+    assert said == ("sandwich: no PowerShield, which would be /nonexistent/*; --meter names it\n")
+    monkeypatch.setattr(sandwich, "METERS", "/dev/tty[01]")
+    assert sandwich.command(images) == 2
+    assert "several PowerShield: " in capsys.readouterr().err or not Path("/dev/tty1").exists()
+    (flash.parent / "st-flash").unlink()
+    monkeypatch.setenv("PATH", str(flash.parent))
+    assert sandwich.command(images) == 2
+    assert capsys.readouterr().err == (
+        "sandwich: st-flash or openocd is needed to write the flash, and is not installed: "
+        "apt install stlink-tools\n")
+    assert sandwich.command(["--images", str(desk.logs)]) == 2
+    assert "make lab-board builds them" in capsys.readouterr().err
+    assert sandwich.command([*images, "--only", "lemon"]) == 2
+    assert "no image has 'lemon' in its name" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["--runs", "0"], ["--runs", "x"], ["--seed", "-1"],
+                                   ["--seed", "9" * 19], ["--flash", "lemon"], ["x"]])
+def test_bad_arguments_are_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        sandwich.command(words)
+    assert ended.value.code == 2 and "Traceback" not in capsys.readouterr().err
+
+
+def test_a_meter_that_is_unplugged_ends_it(desk: Sandwich, capsys: pytest.CaptureFixture[str],
+                                           monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(powershield, "START", 0.3)
+    monkeypatch.setattr(sandwich, "SECONDS", 0)
+    with simulated.Shield(desk.board, lambda: Even) as shield:
+        def unplug() -> list[str]:
+            os.close(shield.slave)  # with the master closed, too, the line hangs up
+            shield.slave = os.dup(1)
+            held, shield.master = shield.master, os.dup(1)
+            os.close(held)
+            return []
+
+        shield.samples = unplug
+        status = sandwich.command(["--meter", shield.path, "--target", desk.board.path, "--logs",
+                                str(desk.logs), "--images", str(desk.images), "--runs", "1"])
+    said = capsys.readouterr()
+    assert status == 1 and re.search(r"meter: /dev/pts/\d+ is gone", said.err), said
+    assert [path.suffix for path in desk.logs.iterdir()] == [".part"]
+
+
+def hear_ctrl_c() -> None:
+    """As from a terminal: what is started by nohup or in the background does not hear it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def test_ctrl_c_keeps_what_is_there_and_the_same_command_goes_on(
+        desk: Sandwich, capsys: pytest.CaptureFixture[str]) -> None:
+    waits = threading.Event()
+
+    def never() -> list[str]:
+        desk.shield.faults.append("no trigger")
+        waits.set()
+        return Even
+
+    desk.shield.samples = never
+    words = ["--meter", desk.shield.path, "--target", desk.board.path, "--logs", str(desk.logs),
+             "--images", str(desk.images), "--runs", "1"]
+    process = subprocess.Popen([sys.executable, "-m", "lab.joules.sandwich", *words], cwd=ROOT,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               preexec_fn=hear_ctrl_c)
+    assert waits.wait(60)
+    process.send_signal(signal.SIGINT)
+    said, errors = process.communicate(timeout=60)
+    assert process.returncode == 130 and errors == ""
+    assert said.endswith("sandwich: stopped; the same command goes on from here\n")
+    assert desk.shield.commands[-2:] == ["stop", "trigsrc sw"]
+    assert [path.suffix for path in desk.logs.iterdir()] == [".part"]
+    desk.shield.samples = lambda: Even
+    desk.shield.faults.clear()
+    assert desk.run("--runs", "1") == 0
+    assert whole(sorted(desk.logs.glob("*.log"))) == OPERATIONS * 2
+
+
+def test_a_long_acquisition_is_stopped_by_command(desk: Sandwich) -> None:
+    """As a command uses the meter that measures something else than the board: it starts at once,
+    and ends when it is told. More comes than the line keeps."""
+    desk.shield.samples = lambda: ["5017-06"] * 20_000
+    shield = powershield.PowerShield(console.Line(desk.shield.path, "meter"))
+    shield.take_control()
+    shield.set_up(hertz=10, seconds=0)
+    shield.arm("sw")
+    until = time.monotonic() + 60
+    while len(shield.heard) < 20_001 and time.monotonic() < until:
+        shield.listen()
+    seen = shield.stop()
+    assert seen.joules == 20_000 * Fraction(5017, 10**6) and seen.seconds == 2000
+    assert "acqtime inf" in desk.shield.commands
+    shield.line.close()

@@ -1,0 +1,407 @@
+"""Logs that are damaged in every way: all is said, nothing crashes, no figure is wrong.
+
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lab.joules import console, log, powershield, tables, target
+
+CYCLES = {"KeyGen": 96_000, "Sign": 480_000, "Verify": 288_000}
+LETTERS = {"a": CYCLES | {"Total": 960_000}, "k": {"KeyGen": 96_000}, "s": {"Sign": 480_000},
+           "v": {"Verify": 288_000}, "z": {}}
+JOULES = {"Total": Fraction(770), "KeyGen": Fraction(77), "Sign": Fraction(385),
+          "Verify": Fraction(231)}  # µJ: 77 mW, 1 to 10 ms
+
+
+def lines_of(name: str = "toy", run: int = 1, sample: str = "7700-06") -> list[str]:
+    """A whole log."""
+    said = [f"note: {log.BEGINS}", f"note: scheme {name}", f"note: run {run}", "note: seed 7",
+            "note: image 00ff", "to meter: status", "meter: PowerShield > ack status ok",
+            "target: [RESET]", "target: SystemCoreClock         96000000",
+            f"target: CRYPTO_ALGNAME          {name}", "target: CRYPTO_SECRETKEYBYTES   3",
+            "target: CRYPTO_PUBLICKEYBYTES   2", "target: CRYPTO_BYTES            9",
+            "target: [INPUT] a = all"]
+    for letter, counts in LETTERS.items():
+        said += [f"note: measure {letter}", "to meter: start", "meter: PowerShield > ack start",
+                 f"to target: {letter}", "meter: TimeStamp: 000s 000ms, buff 00%",
+                 *[f"meter: {sample}"] * 100, "meter: end", "meter: Acquisition time: 10000-03",
+                 "meter: Number of samples: 100", "meter: PowerShield > Acquisition completed",
+                 "target: [START] measure(10200,x)",
+                 "target: [END] 10203 milliseconds, n=9 (0 errors)",
+                 *(f"target: *** {operation:<8}{cycles:>11} {name}"
+                   for operation, cycles in counts.items()),
+                 "target: [INPUT] a = all", f"note: measured {letter}"]
+    said += ["note: measure t", "target: [END] 5 milliseconds, n=3 (0 errors)",
+             "note: measured t", f"note: {log.COMPLETE}"]
+    return [f"{number / 100:9.3f} {line}" for number, line in enumerate(said)]
+
+
+WHOLE = lines_of()
+
+
+def parse(folder: Path, lines: list[str] | bytes) -> tuple[dict[str, Fraction], list[str]]:
+    """The µJ by operation, and the complaints without the name of the file."""
+    path = folder / "a.log"
+    path.write_bytes(lines if isinstance(lines, bytes) else
+                     "".join(f"{line}\n" for line in lines).encode())
+    found, complaints = tables.parse(path)
+    assert all(complaint.startswith(f"{path}:") for complaint in complaints)
+    return ({one.operation: one.joules * 10**6 for one in found if one.operation != "Idle"},
+            [complaint.replace(f"{path}:", "").strip() for complaint in complaints])
+
+
+def test_a_whole_log(tmp_path: Path) -> None:
+    assert parse(tmp_path, WHOLE) == (JOULES, [])
+
+
+def at(text: str, nth: int = 0) -> int:
+    """The index of the nth line with this text."""
+    return [index for index, line in enumerate(WHOLE) if text in line][nth]
+
+
+VERIFY = at("note: measure v")
+FIRST = at("meter: 7700-06", 300)  # the first sample of Verify
+LAST = at("meter: 7700-06", 399)
+
+Change = Callable[[list[str]], object]
+
+
+def replaced(index: int, old: str, new: str) -> Change:
+    def change(lines: list[str]) -> None:
+        assert old in lines[index]
+        lines[index] = lines[index].replace(old, new)
+    return change
+
+
+def without(first: int, last: int = 0) -> Change:
+    return lambda lines: lines.__delitem__(slice(first, (last or first) + 1))
+
+
+@pytest.mark.parametrize("change, line, says", [
+    (without(FIRST), VERIFY, "it has 99 samples, and says 100: left out"),
+    (lambda lines: lines.insert(FIRST, lines[FIRST]), VERIFY, "it has 101 samples, and says 100"),
+    (replaced(FIRST, "7700-06", "700-06"), VERIFY, '"7700-06" is as long as no other sample'),
+    (replaced(LAST, "7700-06", "77"), VERIFY, '"77" is no sample'),
+    (replaced(LAST, "7700-06", "7700"), VERIFY, '"7700" is no sample'),
+    (replaced(LAST, "7700-06", "-7700-06"), VERIFY, '"-7700-06" is no sample'),
+    (replaced(LAST, "7700-06", "nan"), VERIFY, '"nan" is no sample'),
+    (without(LAST + 1, LAST + 4), VERIFY, "it breaks off after 100 samples"),
+    (without(LAST + 4), VERIFY, "it breaks off after 100 samples"),
+    (without(LAST + 1), VERIFY, "it breaks off after 100 samples"),
+    (without(LAST + 2), VERIFY, "its summary lacks the time or the number of samples"),
+    (replaced(LAST + 2, "10000-03", "0"), VERIFY, "its time is 0 s"),
+    (without(FIRST - 1), VERIFY, "it has no TimeStamp: no trigger came"),
+    (lambda lines: lines.insert(LAST, lines[FIRST - 1]), VERIFY, "a second TimeStamp"),
+    (without(at("[END]", 3)), VERIFY, "the board says 0 ends of one measurement"),
+    (replaced(at("[END]", 3), "(0 errors)", "(1 errors)"), VERIFY, "the board made 1 errors"),
+    (replaced(at("*** Verify", 1), "288000", "0"), VERIFY, "the board has measured nothing"),
+    (replaced(at("*** Verify", 1), "288000 toy", "288000 other"), VERIFY,
+     "the board speaks of other, and is toy"),
+    (replaced(at("*** Verify", 1), "288000", "28\\x008000"), VERIFY,
+     "the board gives no counts, not Verify"),
+    (lambda lines: lines.insert(at("*** Verify", 1), lines[at("*** Verify", 1)]), VERIFY,
+     "the board says Verify twice"),
+    (lambda lines: lines.insert(at("*** Verify", 1), lines[at("*** Sign", 1)]), VERIFY,
+     "the board gives Sign, Verify, not Verify"),
+    (without(at("note: measured v")), VERIFY, "has no end, as another begins: left out"),
+    (without(VERIFY), at("note: measured v") - 1, "ends, and has not begun: left out"),
+])
+def test_one_damaged_measurement_is_left_out_and_the_others_are_not(
+        tmp_path: Path, change: Change, line: int, says: str) -> None:
+    lines = list(WHOLE)
+    change(lines)
+    joules, complaints = parse(tmp_path, lines)
+    assert joules == {name: value for name, value in JOULES.items() if name != "Verify"}
+    assert len(complaints) == 1, complaints
+    assert complaints[0].startswith(f"{line + 1}: measurement v") and says in complaints[0]
+
+
+@pytest.mark.parametrize("lost, says", [
+    ("CRYPTO_ALGNAME", "the board says no CRYPTO_ALGNAME"),
+    ("SystemCoreClock", "the board says no SystemCoreClock"),
+    ("CRYPTO_BYTES", "the board says no CRYPTO_BYTES")])
+def test_a_run_of_an_unknown_board_is_left_out(tmp_path: Path, lost: str, says: str) -> None:
+    lines = list(WHOLE)
+    del lines[at(lost)]
+    assert parse(tmp_path, lines) == ({}, [f"1: {says}: the run is left out"])
+
+
+@pytest.mark.parametrize("value, says", [
+    ("0", '"0" for SystemCoreClock'), ("9" * 11, f'"{"9" * 11}" for SystemCoreClock'),
+    ("96 MHz", '"96 MHz" for SystemCoreClock'), ("x" * 99, f'"{"x" * 40}" for SystemCoreClock')])
+def test_a_clock_that_makes_no_sense_is_refused(tmp_path: Path, value: str, says: str) -> None:
+    lines = list(WHOLE)
+    replaced(at("SystemCoreClock"), "96000000", value)(lines)
+    assert parse(tmp_path, lines) == ({}, [f"1: the board says {says}: the run is left out"])
+
+
+def test_the_name_of_a_scheme_may_not_be_one_of_a_path(tmp_path: Path) -> None:
+    joules, complaints = parse(tmp_path, [line.replace("toy", "../toy") for line in WHOLE])
+    assert joules == {} and 'says "../toy" for CRYPTO_ALGNAME' in complaints[0]
+
+
+def test_bytes_of_nul_are_dropped_and_said(tmp_path: Path) -> None:
+    raw = "".join(f"{line}\n" for line in WHOLE).encode()
+    place = raw.index(b"7700-06") + 2
+    once = raw[:place] + b"\0\0" + raw[place:]
+    number = raw[:place].count(b"\n") + 1
+    assert parse(tmp_path, once) == (JOULES, [f"{number}: bytes of NUL: dropped"])
+    joules, complaints = parse(tmp_path, raw.replace(b"7700", b"77\x0000"))
+    assert joules == JOULES and complaints == [
+        f"{number}: bytes of NUL: dropped, and in 499 more lines"]
+    assert parse(tmp_path, raw + b"\0" * 4096)[0] == JOULES  # as a disk leaves it
+
+
+def test_a_log_that_breaks_off(tmp_path: Path) -> None:
+    """After any number of lines, and in their midst."""
+    raw = "".join(f"{line}\n" for line in WHOLE).encode()
+    for size in range(0, len(raw), 997):
+        joules, complaints = parse(tmp_path, raw[:size])
+        assert joules.items() <= JOULES.items() and complaints
+    joules, complaints = parse(tmp_path, WHOLE[:LAST])
+    assert set(joules) == {"Total", "KeyGen", "Sign"}
+    assert complaints == [f"{VERIFY + 1}: measurement v has no end: left out",
+                          "the run that begins in line 1 is not complete"]
+    cut = "".join(f"{line}\n" for line in WHOLE)[:-1].encode()
+    assert parse(tmp_path, cut) == (JOULES, [f"{len(WHOLE)}: the last line is cut: left out",
+                                             "the run that begins in line 1 is not complete"])
+
+
+def test_two_runs_in_one_file(tmp_path: Path) -> None:
+    both = WHOLE + lines_of(run=2, sample="7800-06")
+    path = tmp_path / "both.log"
+    path.write_text("".join(f"{line}\n" for line in both))
+    found, complaints = tables.parse(path)
+    assert complaints == [f"{path}:{len(WHOLE) + 1}: a second run begins"]
+    row = tables.rows(found)["toy"]["Verify"]
+    assert row.runs == 2 and row.joules == Fraction(775, 10_000) * Fraction(3, 1000)
+    assert row.spread == Fraction(10, 775)
+    half = WHOLE[:LAST] + lines_of(run=2)
+    path.write_text("".join(f"{line}\n" for line in half))
+    found, complaints = tables.parse(path)
+    assert complaints == [
+        f"{path}:{VERIFY + 1}: measurement v has no end, as another run begins: left out",
+        f"{path}:{LAST + 1}: a second run begins, and the first has no end"]
+    assert len(found) == 3 + 5
+
+
+def test_the_same_run_twice_counts_once(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("a.log.broken-1", "b.log", "c.log")]
+    for path, lines in zip(paths, (WHOLE[:LAST], lines_of(sample="7800-06"), WHOLE), strict=True):
+        path.write_text("".join(f"{line}\n" for line in lines))
+    found = [one for path in paths for one in tables.parse(path)[0]]
+    kept, complaints = tables.once(found)
+    assert {one.watts for one in kept} == {Fraction(78, 1000)} and len(kept) == 5
+    assert len(complaints) == 5  # of the whole one; the broken one needs no word
+    assert complaints[0] == (f"{paths[2]}:{at('note: measure a') + 1}: Total of toy in run 1 is in "
+                             f"{paths[1]}:{at('note: measure a') + 1}, too: the first counts")
+
+
+def test_a_measurement_that_is_not_there_is_missed(tmp_path: Path) -> None:
+    lines = WHOLE[:VERIFY] + WHOLE[at("note: measured v") + 1:]
+    joules, complaints = parse(tmp_path, lines)
+    assert set(joules) == {"Total", "KeyGen", "Sign"}
+    assert complaints == ["1: the run has no measurement v"]
+
+
+def test_what_failed_and_was_measured_again_is_no_fault(tmp_path: Path) -> None:
+    lines = [*WHOLE[:LAST], "    1.000 note: failed v: it was cut", *WHOLE[VERIFY:]]
+    assert parse(tmp_path, lines) == (JOULES, [])
+
+
+@pytest.mark.parametrize("raw, says", [
+    (b"", "it is no log of a run"), (b"\n\n", "it is no log of a run"),
+    (b"hello\nthere\n", "1: no line of a log: left out, and in 1 more lines"),
+    (b"\0" * 1000, "1: the last line is cut: left out"),
+    (b"    1.000 meter: 7700-06\n", "1: no run has begun yet: left out")])
+def test_what_is_no_log(tmp_path: Path, raw: bytes, says: str) -> None:
+    assert parse(tmp_path, raw) == ({}, [says])
+
+
+def test_files_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str],
+                                   monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log, "LARGEST", 100_000)
+    large = tmp_path / "large.log"
+    large.write_bytes(b"x" * 100_001)
+    assert tables.command([str(tmp_path), str(tmp_path / "none"), str(large)]) == 1
+    said = capsys.readouterr()
+    assert said.out == "" and said.err.splitlines() == [
+        f"tables: {tmp_path}: Is a directory",
+        f"tables: {tmp_path / 'none'}: No such file or directory",
+        f"tables: {large}: larger than 0 MB: no log of a run; left out",
+        "tables: the logs hold no measurement"]
+
+
+NO_TIME = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def damaged(data: st.DataObject, kinds: list[str]) -> list[bytes]:
+    lines = [line.encode() for line in WHOLE]
+    for _ in range(data.draw(st.integers(1, 6))):
+        index = data.draw(st.integers(0, len(lines) - 1))
+        other = data.draw(st.integers(0, len(lines) - 1))
+        match data.draw(st.sampled_from(kinds)):
+            case "drop":
+                del lines[index]
+            case "double":
+                lines.insert(other, lines[index])
+            case "swap":
+                lines[index], lines[other] = lines[other], lines[index]
+            case "nul":
+                place = data.draw(st.integers(0, len(lines[index])))
+                lines[index] = lines[index][:place] + b"\0" + lines[index][place:]
+            case "put":
+                lines.insert(index, data.draw(st.binary(max_size=60)))
+            case "cut":
+                lines[index] = lines[index][:data.draw(st.integers(0, 30))]
+            case _:
+                place = data.draw(st.integers(0, len(lines[index])))
+                lines[index] = (lines[index][:place] + data.draw(st.binary(max_size=3)) +
+                                lines[index][place + data.draw(st.integers(0, 2)):])
+    return lines
+
+
+@NO_TIME
+@given(data=st.data())
+def test_lines_that_are_lost_doubled_or_moved_change_no_figure(
+        tmp_path: Path, data: st.DataObject) -> None:
+    """What is not left out is right, and what is left out was said."""
+    lines = damaged(data, ["drop", "double", "swap", "nul"])
+    joules, complaints = parse(tmp_path, b"\n".join(lines) + b"\n")
+    assert joules.items() <= JOULES.items()
+    assert complaints or joules == JOULES
+
+
+@NO_TIME
+@given(data=st.data())
+def test_no_damage_makes_it_crash(tmp_path: Path, data: st.DataObject) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes(b"\n".join(damaged(data, ["drop", "double", "swap", "put", "cut", "bytes"])))
+    found, complaints = tables.parse(path)
+    kept, more = tables.once(found)
+    schemes = tables.rows(kept)
+    if schemes:
+        tables.tables(schemes)
+        tables.tsv(schemes)
+        tables.against_instructions(tables.instructions(schemes))
+    for complaint in complaints + more:
+        assert complaint.startswith(str(path)) and complaint.isprintable()
+
+
+def test_the_tables_of_one_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "a.log"
+    path.write_text("".join(f"{line}\n" for line in WHOLE))
+    assert tables.command([str(path), "--tsv", str(tmp_path / "a.tsv")]) == 0
+    assert (tmp_path / "a.tsv").read_text().splitlines()[4] == "\t".join((
+        "toy", "sk=3, pk=2, sl=9", "Verify", "288000", "0.003", "0.077", "0.000231", "1",
+        "0.000000", tables.MEASURED))
+    said = capsys.readouterr()
+    assert said.err == "" and "231.000 µJ" in said.out and "77.0 to 77.0 mW" in said.out
+    assert tables.command([str(path), "--tsv", str(tmp_path)]) == 1
+    assert capsys.readouterr().err == f"tables: {tmp_path}: Is a directory\n"
+
+
+@NO_TIME
+@given(raw=st.binary(max_size=400))
+def test_any_bytes_are_no_log_and_no_crash(tmp_path: Path, raw: bytes) -> None:
+    assert parse(tmp_path, raw)[0] == {}
+
+
+@settings(max_examples=300, deadline=None)
+@given(text=st.text(alphabet="0123456789-+. eE", max_size=20))
+def test_a_sample_is_exact_or_refused(text: str) -> None:
+    """No text makes a huge number, or takes long."""
+    value = powershield.sample(text)
+    if re.fullmatch(r"[0-9]{1,7}[+-][0-9]{1,2}", text):
+        mantissa, sign, exponent = re.split(r"([+-])", text)
+        assert value == Fraction(f"{mantissa}e{sign}{exponent}")
+    else:
+        assert value is None
+
+
+@pytest.mark.parametrize("text, joules", [("5017-06", "0.005017"), ("0000-06", "0"),
+                                          ("1234+00", "1234"), ("5017-6", "0.005017")])
+def test_samples(text: str, joules: str) -> None:
+    assert powershield.sample(text) == Fraction(joules)
+
+
+@pytest.mark.parametrize("seconds", ["10000-03", "10", "10.000 s", "10000 ms", "10s"])
+def test_a_time_may_be_written_in_several_ways(seconds: str) -> None:
+    """The manual shows no example, so all that are likely are understood."""
+    seen = powershield.acquisition(["TimeStamp: 0", "5017-06", "5019-06", "end",
+                                    f"Acquisition time: {seconds}", "Number of samples: 2",
+                                    "PowerShield > Acquisition completed"])
+    assert seen.seconds == 10 and seen.watts == Fraction(10036, 10**7)
+
+
+def test_watts_are_joules_over_the_time_that_the_meter_says() -> None:
+    assert powershield.Acquisition((Fraction(1), Fraction(2)), Fraction(5)).watts == Fraction(3, 5)
+
+
+# ---------------------------------------------------------------- what is printed
+
+
+@pytest.mark.parametrize("joules, says", [
+    ("0.000344838", "344.838 µJ"), ("0.000999999", "999.999 µJ"), ("0.0009999996", "1.000 mJ"),
+    ("0.118655", "118.655 mJ"), ("0.9999999", "1.000 J"), ("6.317", "6.317 J"), ("0", "0.000 µJ"),
+    ("12345.6", "12,345.600 J")])
+def test_joules_in_their_unit(joules: str, says: str) -> None:
+    assert tables.in_unit(Fraction(joules)) == says
+
+
+@pytest.mark.parametrize("value, says", [
+    ("0.000344838", "0.000344838"), ("0.0793214", "0.079321"), ("6.3174", "6.317"), ("0", "0"),
+    ("0.00093149", "0.00093149"), ("1000", "1000"), ("0.9999999", "1")])
+def test_numbers_of_three_decimals_in_their_unit(value: str, says: str) -> None:
+    assert tables.number(Fraction(value)) == says
+
+
+def row(name: str, operation: str, joules: str, runs: int = 4, spread: str = "0.01",
+        kem: bool = False) -> tables.Row:
+    about = target.Board(96_000_000, name, 1, 1, int(kem), 1)
+    return tables.Row(about, operation, runs, Fraction(1000), Fraction(1), Fraction(joules),
+                      Fraction(spread))
+
+
+def test_tables_are_sorted_and_what_is_missing_comes_last() -> None:
+    schemes = {
+        "slow": {"Verify": row("slow", "Verify", "0.02"), "Sign": row("slow", "Sign", "0.001")},
+        "lost": {"Sign": row("lost", "Sign", "0.0001", 1)},
+        "fast": {"Verify": row("fast", "Verify", "0.003", 2, "0.2"),
+                 "Sign": row("fast", "Sign", "2")},
+        "b": {"Total": row("b", "Total", "2", kem=True)},
+        "a": {"Total": row("a", "Total", "1", kem=True), "KeyGen": row("a", "KeyGen", "3", 4,
+                                                                       kem=True)}}
+    said = tables.tables(schemes)
+    order = [line.split()[0] for line in said if line.split()[:1] and line.split()[0] in schemes]
+    assert order == ["fast", "slow", "lost", "a", "b"]
+    fast, = (line for line in said if line.startswith("fast"))
+    assert fast.split() == ["fast", "-", "2.000", "J", "3.000", "mJ", "-", "2-4", "20.0%"]
+    lost, = (line for line in said if line.startswith("lost"))
+    assert lost.split() == ["lost", "-", "100.000", "µJ", "-", "-", "1", "-"]
+    assert any(tables.MEASURED in line for line in said)
+
+
+def test_names_of_the_study_have_the_instructions_of_the_lab() -> None:
+    schemes = {"Kyber768": {"KeyGen": row("Kyber768", "KeyGen", "0.001", kem=True)},
+               "Falcon-512": {"Sign": row("Falcon-512", "Sign", "0.001")},  # another program
+               "Ed25519-Monocypher": {"Verify": row("Ed25519-Monocypher", "Verify", "0.001")}}
+    points = {point.name: point.instructions for point in tables.instructions(schemes)}
+    assert points == {"Kyber768": 710_277, "Ed25519-Monocypher": 1_623_045}
+
+
+@settings(max_examples=200, deadline=None)
+@given(raw=st.binary(max_size=100))
+def test_what_is_shown_changes_no_terminal(raw: bytes) -> None:
+    shown = console.printable(raw)
+    assert shown.isascii() and shown.isprintable()

@@ -1,0 +1,316 @@
+"""Smart plugs: simulated ones, at a real MQTT broker and over HTTP, whose joules are known.
+
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from lab.joules import meters, shelly
+from lab.joules.meters import Absent, Energy, Lost
+from lab.joules.shelly import Shelly
+from lab.joules.standins import Broker, Plug, SimulatedClock, WebPlug, free_port, wait_for
+
+PREFIXES = {1: "shellies/shellyplug-s-1A2B3C", 2: "shellyplusplugs-1a2b3c"}
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    one = Broker()
+    yield one
+    one.stop()
+
+
+def watts(second: float) -> float:
+    """It rises by a tenth a second, so the sum of the readings is exact."""
+    return 40 + 0.1 * second
+
+
+def joules(second: float) -> float:
+    return 40 * second + 0.05 * second**2
+
+
+class Bench:
+    """A plug at a broker, and the meter that reads it, by a clock that the test sets."""
+
+    def __init__(self, broker: Broker, generation: int) -> None:
+        self.clock = SimulatedClock()
+        self.plug = Plug(broker, PREFIXES[generation], generation)
+        self.meter = Shelly(f"mqtt://127.0.0.1:{broker.port}/{PREFIXES[generation]}", self.clock)
+        self.plug.answer = watts(0), 7200.0
+        self.meter.open()
+        self.plug.answer = None
+        self.settle()
+
+    def settle(self) -> None:
+        """What the plug has said until now has arrived."""
+        dropped = sum(self.meter._dropped.values())
+        self.plug.publish("status/switch:0", b"settled")
+        wait_for(lambda: sum(self.meter._dropped.values()) > dropped, "the last word of the plug")
+
+    def say(self, power: float, counter: float) -> None:
+        samples = self.meter.samples
+        self.plug.say(power, 7200 + counter)
+        wait_for(lambda: self.meter.samples > samples, "a reading that arrives")
+
+    def run(self, begin: int, end: int, *, times: int = 1,
+            power: Callable[[float], float] = watts,
+            counter: Callable[[float], float] = joules) -> None:
+        for second in range(begin + 1, end + 1):
+            self.clock.sleep(1)
+            for _ in range(times):
+                self.say(power(second), counter(second))
+
+    def close(self) -> None:
+        self.meter.close()
+        self.plug.close()
+
+
+@pytest.fixture(params=[1, 2])
+def bench(broker: Broker, request: pytest.FixtureRequest) -> Iterator[Bench]:
+    one = Bench(broker, request.param)
+    yield one
+    one.close()
+
+
+def test_joules_are_read_back_exactly(bench: Bench) -> None:
+    bench.meter.start()
+    bench.run(0, 120)
+    energy = bench.meter.stop()
+    assert energy.joules == pytest.approx(joules(120), abs=1e-6)
+    assert energy.seconds == pytest.approx(120)
+    assert energy.samples == 120 and energy.notes == ()
+    step = {1: 60, 2: 3.6}[bench.plug.generation]
+    assert abs(dict(energy.parts)["counter"] - joules(120)) <= step
+    assert list(energy.readings[-1]) == pytest.approx([120, watts(120)])
+    assert 0 < energy.uncertainty < 10
+    assert f"generation {bench.plug.generation}" in bench.meter.what()
+
+
+def test_a_plug_that_repeats_itself_counts_once(bench: Bench) -> None:
+    bench.meter.start()
+    bench.run(0, 20, times=3)
+    assert bench.meter.stop().joules == pytest.approx(joules(20), abs=1e-6)
+
+
+def test_a_plug_that_repeats_one_reading_for_ever_is_suspected(bench: Bench) -> None:
+    """Its counter does not move, though it says 40 W."""
+    bench.meter.start()
+    bench.run(0, 60, power=lambda _: 40, counter=lambda _: 0)
+    assert "warning: the plug's watts make 2400 J, but its own counter 0 J" in \
+        bench.meter.stop().notes
+
+
+HOSTILE = [b"", b"NaN", b"-3", b"1e999", b"99999", b"9" * 5000, b"9" * 400, b"on", b"[" * 60000,
+           b"\xff\xfe", b'"40"', b"true", b"null", b"{}", b"7" * 70000,
+           b'{"apower": 1e9, "aenergy": {"total": 1}}', b'{"apower": NaN, "aenergy": {"total": 1}}',
+           b'{"apower": 1}',
+           b'{"apower": -0.1, "aenergy": {"total": 1}}', b'{"apower": 1, "aenergy": 3}',
+           b'{"apower": 1, "aenergy": {"total": "x"}}', b'{"apower": 1, "aenergy": {"total": -1}}']
+
+
+def test_what_cannot_be_a_reading_is_dropped_and_counted(bench: Bench) -> None:
+    bench.meter.start()
+    bench.run(0, 5)
+    topic = {1: "relay/0/power", 2: "status/switch:0"}[bench.plug.generation]
+    for payload in HOSTILE:
+        bench.plug.publish(topic, payload)
+    bench.settle()
+    bench.run(5, 10)
+    energy = bench.meter.stop()
+    assert energy.joules == pytest.approx(joules(10), abs=1e-6) and energy.samples == 10
+    note, = energy.notes
+    counts = [int(part.split()[0]) for part in note.partition(": ")[2].split(", ")]
+    assert sum(counts) == len(HOSTILE) + 1  # and that of settle()
+    assert "too large" in note and "negative" in note and "not JSON" in note
+
+
+def test_dropped_readings_are_bridged(bench: Bench) -> None:
+    """Three seconds are missing, and then 30: these are a gap, and leave more open."""
+    bench.meter.start()
+    bench.run(0, 10)
+    bench.clock.sleep(3)
+    bench.run(13, 20)
+    short = bench.meter.stop()
+    assert short.joules == pytest.approx(joules(20), abs=1e-6) and short.notes == ()
+    bench.meter.start()
+    bench.run(20, 30)
+    bench.clock.sleep(30)
+    bench.run(60, 70)
+    energy = bench.meter.stop()
+    assert energy.joules == pytest.approx(joules(70) - joules(20), abs=1e-6)
+    assert "1 gaps without readings, 31 s in all, the longest 31 s" in energy.notes
+    assert energy.uncertainty > 31 * (watts(70) - watts(20)) / 2
+
+
+def test_what_the_broker_has_kept_is_no_reading(broker: Broker) -> None:
+    """Nobody knows from when it is."""
+    bench = Bench(broker, 1)
+    bench.plug.publish("relay/0/power", b"3000", retain=True)
+    wait_for(lambda: bench.meter._last == (1000.0, 3000.0), "it, when it is new")
+    later = Shelly(bench.meter.at, bench.clock)
+    bench.plug.answer = 50.0, 0.0
+    later.open()
+    assert later._dropped["kept by the broker"] == 1 and later._last == (1000.0, 50.0)
+    later.close()
+    bench.plug.publish("relay/0/power", b"", retain=True)
+    bench.close()
+
+
+def test_a_broker_that_restarts_in_the_midst() -> None:
+    broker = Broker()
+    bench = Bench(broker, 2)
+    bench.meter.start()
+    bench.run(0, 20)
+    broker.stop()
+    wait_for(lambda: bench.meter._breaks, "a break that the meter notices")
+    bench.clock.sleep(20)
+    broker.start()
+    bench.plug.asked.clear()
+    wait_for(bench.plug.client.is_connected, "a plug that is there again")
+    wait_for(lambda: bench.meter._client.is_connected(), "a meter that is there again")
+    bench.plug.answer = watts(40), 7200 + joules(40)
+
+    def heard() -> bool:
+        bench.meter.read()
+        return bench.meter._last == (1040.0, watts(40))
+
+    wait_for(heard, "a reading after the break")
+    bench.plug.answer = None
+    bench.settle()
+    bench.run(40, 50)
+    energy = bench.meter.stop()
+    bench.close()
+    broker.stop()
+    assert energy.joules == pytest.approx(joules(50), abs=1e-6)
+    assert "the connection to the broker broke 1 times" in energy.notes
+    assert "1 gaps without readings, 20 s in all, the longest 20 s" in energy.notes
+    assert energy.uncertainty > 20 * (watts(50) - watts(0)) / 2
+
+
+def test_a_counter_that_goes_back_has_no_opinion(bench: Bench) -> None:
+    bench.meter.start()
+    bench.run(0, 10, counter=lambda second: 600 - 60 * second)
+    energy = bench.meter.stop()
+    assert energy.notes == ("the plug's counter went back: no second opinion",)
+    assert energy.parts == ()
+
+
+def test_a_plug_that_falls_silent_is_lost(bench: Bench) -> None:
+    bench.meter.start()
+    bench.run(0, 10)
+    bench.clock.sleep(130)
+    with pytest.raises(Lost, match="has said nothing for 130 s"):
+        bench.meter.stop()
+    bench.meter.start()
+    bench.clock.sleep(30)
+    with pytest.raises(Lost, match="gave no reading in 30 s"):
+        bench.meter.stop()
+
+
+def test_the_plug_is_asked_and_never_switched(bench: Bench) -> None:
+    wait_for(lambda: len(bench.plug.asked) >= 2, "a plug that is asked")
+    assert set(bench.plug.asked) == {
+        (f"{bench.plug.prefix}/command", b"update"),
+        (f"{bench.plug.prefix}/command/switch:0", b"status_update")}
+
+
+@pytest.mark.parametrize("at, says", [
+    (None, "say where it is"), ("", "is no place of a plug"), ("/sys", "is no place of a plug"),
+    ("ftp://plug", "is no place of a plug"), ("mqtt://b:99999/x", "is no place of a plug"),
+    ("http://[", "is no place of a plug"), ("mqtt:///x", "is no place of a plug"),
+    ("mqtt://localhost", "has no prefix"), ("mqtt://localhost/#", "has no prefix"),
+    ("mqtt://localhost/a/+/b", "has no prefix")])
+def test_a_place_that_is_none_is_refused(at: str | None, says: str) -> None:
+    with pytest.raises(Absent, match=says):
+        meters.find("shelly", at)
+
+
+def test_no_broker_and_no_plug_are_said(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(Absent, match="no MQTT broker answers at 127.0.0.1:"):
+        meters.find("shelly", f"mqtt://127.0.0.1:{free_port()}/x")
+    monkeypatch.setattr(shelly, "PATIENCE", 1.0)
+    with pytest.raises(Absent, match="in 1 s no reading came from x over .*: nothing came"):
+        meters.find("shelly", f"mqtt://127.0.0.1:{broker.port}/x")
+
+
+# Over HTTP.
+
+
+@pytest.fixture
+def web() -> Iterator[WebPlug]:
+    plug = WebPlug()
+    yield plug
+    plug.close()
+
+
+def over_http(web: WebPlug, generation: int, seconds: int) -> Energy:
+    clock = SimulatedClock()
+    clock.worlds.append(lambda now: web.say(generation, watts(now - 1000), joules(now - 1000)))
+    clock.sleep(0)
+    meter = Shelly(web.at, clock)
+    meter.open()
+    meter.start()
+    clock.sleep(seconds)
+    return meter.stop()
+
+
+@pytest.mark.parametrize("generation", [1, 2])
+def test_joules_are_read_back_exactly_over_http(web: WebPlug, generation: int) -> None:
+    energy = over_http(web, generation, 60)
+    assert energy.joules == pytest.approx(joules(60), abs=1e-6) and energy.notes == ()
+    assert set(web.wanted[1:]) <= {"/meter/0", "/rpc/Switch.GetStatus?id=0"}
+
+
+@pytest.mark.parametrize("said", [b"", b"hello", b"[1]", b'{"power": 7, "is_valid": false}',
+                                  b"{" * 70000])
+def test_a_web_server_that_is_no_plug_is_refused(web: WebPlug, said: bytes) -> None:
+    web.answers = {"/meter/0": said}
+    with pytest.raises(Absent, match="does not answer as a Shelly: /rpc.* 404 .*; /meter/0: "):
+        meters.find("shelly", web.at)
+
+
+def test_no_answers_are_a_gap(web: WebPlug) -> None:
+    clock = SimulatedClock()
+    web.say(2, 40.0, 0)
+    meter = Shelly(web.at, clock)
+    meter.open()
+    meter.start()
+    clock.sleep(10)
+    web.answers = {}
+    clock.sleep(20)
+    web.say(2, 40.0, 1200)
+    clock.sleep(10)
+    energy = meter.stop()
+    assert energy.joules == pytest.approx(1600)
+    assert energy.notes == ("1 gaps without readings, 21 s in all, the longest 21 s",
+                            "readings dropped: 20 no answer")
+
+
+def test_a_plug_that_answers_byte_by_byte_is_not_waited_for(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shelly, "TIMEOUT", 0.5)
+    over = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        def drip() -> None:
+            with contextlib.suppress(OSError):
+                while not over.is_set():
+                    one, _ = server.accept()
+                    with one, contextlib.suppress(OSError):
+                        while not over.wait(0.05):
+                            one.send(b"H")
+
+        thread = threading.Thread(target=drip, daemon=True)
+        thread.start()
+        began = time.monotonic()
+        with pytest.raises(Absent, match="does not answer as a Shelly"):
+            meters.find("shelly", f"http://127.0.0.1:{server.getsockname()[1]}")
+        assert time.monotonic() - began < 20
+        over.set()
