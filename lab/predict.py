@@ -157,7 +157,8 @@ def one_ratio(bridge: Bridge, whole: Whole, kept: Kept, costs: Costs, number: in
 
 def predictions(kept: Kept) -> list[Prediction]:
     return [predicted(bridge, target, whole, kept) for bridge in BRIDGES
-            for target in bridge.targets for whole in bridge.wholes]
+            for target in bridge.targets for whole in bridge.wholes
+            if samples(whole, kept[bridge.name, target])]
 
 
 def worst(known: list[Prediction]) -> dict[str, float]:

@@ -138,7 +138,7 @@ class Curve:
                 return Point(self, data[1:])
         elif len(data) == 1 + self.field and data[0] in (2, 3):
             out = ctypes.create_string_buffer(2 * self.field)
-            if int.from_bytes(data[1:], "big") < self.p and self.code.group_decompress(out, data):
+            if self.code.group_decompress(out, data):
                 return Point(self, out.raw)
         raise NotAnElement(f"{data.hex() or 'nothing'} is no point of {self.name}")
 

@@ -37,7 +37,7 @@ def bridge(name: str) -> Bridge:
 def test_every_whole_is_predicted_on_every_machine() -> None:
     assert {(each.bridge, each.target, each.whole) for each in KNOWN} == {
         (one.name, target, whole.name) for one in BRIDGES for target in one.targets
-        for whole in one.wholes}
+        for whole in one.wholes if one.samples.get(target, 1)}
     assert {each.target for each in KNOWN} == set(targets.MACHINES)
     assert {each.whole for each in KNOWN} >= {"sign", "verify", "agree", "decompress"}
 

@@ -80,6 +80,7 @@ def test_a_curve_adds_and_multiplies_as_plain_numbers_do(name: str) -> None:
         assert plain(curve.generator ** exponent) == sum_, exponent
     g = curve.generator
     assert g * g.inv() == g ** curve.order == curve.neutral() and g * curve.neutral() == g
+    assert g * g == g ** 2 and (g * g * g) * (g * g * g) == g ** 6
     assert g ** -5 == (g ** 5).inv() and curve.neutral().inv() == curve.neutral()
 
 
