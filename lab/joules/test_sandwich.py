@@ -533,15 +533,14 @@ def test_a_meter_that_babbles_without_end_is_given_up(
         tmp_path: Path, desk: Sandwich, capsys: pytest.CaptureFixture[str],
         monkeypatch: pytest.MonkeyPatch, text: bytes) -> None:
     monkeypatch.setattr(powershield, "ANSWER", 0.2)
-    monkeypatch.setattr(powershield, "PATIENT", 2)
+    monkeypatch.setattr(powershield, "PATIENT", 1)
+    monkeypatch.setattr(sandwich, "ATTEMPTS", 2)
     with Babbler(text * 64) as meter:
-        begun = time.monotonic()
         assert sandwich.command(["--meter", meter.path, "--target", desk.board.path, "--logs",
                               str(desk.logs), "--images", str(desk.images), "--only", "one",
                               "--runs", "1"]) == 1
-        assert time.monotonic() - begun < 20
     assert re.search(r"one, run 1: meter: .*; it is left out", capsys.readouterr().out)
-    part, = desk.logs.iterdir()
+    part, = desk.logs.iterdir()  # that it ends at all is the test: nothing else would end it
     assert part.stat().st_size < log.MOST + 1000
 
 
