@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from lab.joules.console import Gone, Line, Trouble
+from lab.joules.console import MOST, Gone, Line, Trouble
 
 ANSWER = 2.0  # seconds until a command is sent again
 PAUSE = 0.5  # seconds after a refusal
@@ -109,7 +109,8 @@ def acquisition(lines: Iterable[str]) -> Acquisition:
 class PowerShield:
     def __init__(self, line: Line) -> None:
         self.line = line
-        self.seconds = 0.0  # of an acquisition; 0: until it is stopped
+        self.seconds = 0  # of an acquisition; 0: until it is stopped
+        self.heard: list[str] = []  # of the acquisition that goes on
 
     def ask(self, command: str, answer: str = "", *, tries: int = TRIES,
             refusable: bool = False) -> str:
@@ -180,17 +181,25 @@ class PowerShield:
         self.line.forget()
         self.line.send("start\n")
         self.line.until(lambda text: "ack start" in text, ANSWER, '"ack start"')
+        self.heard = []
 
     def collect(self) -> Acquisition:
         """What it samples, to the end of its time."""
         return acquisition(self.line.until(lambda text: FINISHED in text, START + self.seconds,
                                            f'"{FINISHED}"'))
 
+    def listen(self) -> None:
+        """Takes what has come: the line keeps the samples of about 40 s, and loses more."""
+        for _ in range(MOST):
+            if (text := self.line.line(time.monotonic())) is None:
+                return
+            self.heard.append(text)
+
     def stop(self) -> Acquisition:
         """Ends an acquisition that has no time of its own."""
         self.line.send("stop\n")
-        return acquisition(self.line.until(lambda text: FINISHED in text, START,
-                                           f'"{FINISHED}"'))
+        rest = self.line.until(lambda text: FINISHED in text, START, f'"{FINISHED}"')
+        return acquisition(self.heard + rest)
 
     def rest(self) -> None:
         """Whatever it does, it ends it, and waits for no pin."""

@@ -345,6 +345,8 @@ def command(words: Sequence[str] | None = None) -> int:
     except (Usage, Gone, OSError) as error:
         print(f"sandwich: {error}", file=sys.stderr)
         return 2 if isinstance(error, Usage) else 1
+    except KeyboardInterrupt:  # before it has begun, or once more while it stops
+        return 130
 
 
 def main() -> None:

@@ -100,6 +100,7 @@ class Shield(Pty):
         self.busy, self.unwilling = 2, 1  # how often status is not ok, and d7 is not taken
         self.volts = "3300-03"
         self.source, self.armed = "sw", False
+        self.running: list[str] = []  # samples of an acquisition without a time
         self.rises = 0
 
     def strewn(self, text: str) -> bytes:
@@ -149,8 +150,15 @@ class Shield(Pty):
         elif word == "start":
             self.armed = True
             self.tell("PowerShield > ack start")
-            if self.source == "sw":
-                self.triggered()
+            if self.source == "sw":  # goes on until it is stopped
+                self.tell("TimeStamp: 000s 000ms, buff 00%")
+                self.running = list(self.samples())
+                for text in self.running:
+                    self.tell(text)
+        elif word == "stop" and self.running:
+            count, self.running, self.armed = len(self.running), [], False
+            self.tell("PowerShield > ack stop")
+            self.summary(count)
         elif word == "stop" and not self.armed:
             self.tell("PowerShield > error stop")
         elif word in ("htc", "stop", "temp", "lcd", "output", "format", "freq", "acqtime",
@@ -180,9 +188,12 @@ class Shield(Pty):
                 self.tell(text)
             if self.fault("no end"):
                 return
-            for text in ("end", "Acquisition time: 10000-03", f"Number of samples: {count}",
-                         "PowerShield > Acquisition completed"):
-                self.tell(text)
+            self.summary(count)
+
+    def summary(self, count: int) -> None:
+        for text in ("end", f"Acquisition time: {count * 100:05d}-03",
+                     f"Number of samples: {count}", "PowerShield > Acquisition completed"):
+            self.tell(text)
 
 
 class Qemu(Pty, Board):

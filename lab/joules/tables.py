@@ -345,7 +345,11 @@ def command(words: Sequence[str] | None = None) -> int:
     schemes = rows(found)
     print("\n".join([*tables(schemes), "", *against_instructions(instructions(schemes))]))
     if options.tsv:
-        options.tsv.write_text(tsv(schemes))
+        try:
+            options.tsv.write_text(tsv(schemes))
+        except OSError as error:
+            print(f"tables: {options.tsv}: {error.strerror}", file=sys.stderr)
+            return 1
     return 1 if complaints + more else 0
 
 

@@ -545,6 +545,20 @@ def test_a_meter_that_babbles_without_end_is_given_up(
     assert part.stat().st_size < log.MOST + 1000
 
 
+def test_an_answer_that_is_late_is_none_to_the_next_command(
+        desk: Sandwich, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(powershield, "ANSWER", 0.1)
+    shield = powershield.PowerShield(console.Line(desk.shield.path, "meter"))
+    desk.shield.say(b"PowerShield > ack htc\n")
+    until = time.monotonic() + 10
+    while not select.select([shield.line.file], [], [], 0.1)[0] and time.monotonic() < until:
+        pass
+    desk.shield.faults.append("silent")
+    with pytest.raises(console.Trouble, match='no answer to "htc"'):
+        shield.ask("htc", tries=1)
+    shield.line.close()
+
+
 def test_silence_is_said_and_ends(desk: Sandwich, capsys: pytest.CaptureFixture[str],
                                   monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(powershield, "ANSWER", 0.05)
@@ -692,11 +706,17 @@ def test_ctrl_c_keeps_what_is_there_and_the_same_command_goes_on(
 
 
 def test_a_long_acquisition_is_stopped_by_command(desk: Sandwich) -> None:
-    """As `lab/measure` uses the meter: it starts at once, and ends when it is told."""
+    """As a command uses the meter that measures something else than the board: it starts at once,
+    and ends when it is told. More comes than the line keeps."""
+    desk.shield.samples = lambda: ["5017-06"] * 20_000
     shield = powershield.PowerShield(console.Line(desk.shield.path, "meter"))
     shield.take_control()
     shield.set_up(hertz=10, seconds=0)
     shield.arm("sw")
-    assert shield.stop().joules == 100 * Fraction(7688, 10**6)
+    until = time.monotonic() + 60
+    while len(shield.heard) < 20_001 and time.monotonic() < until:
+        shield.listen()
+    seen = shield.stop()
+    assert seen.joules == 20_000 * Fraction(5017, 10**6) and seen.seconds == 2000
     assert "acqtime inf" in desk.shield.commands
     shield.line.close()

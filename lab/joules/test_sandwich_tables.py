@@ -97,6 +97,7 @@ def without(first: int, last: int = 0) -> Change:
     (replaced(LAST, "7700-06", "nan"), VERIFY, '"nan" is no sample'),
     (without(LAST + 1, LAST + 4), VERIFY, "it breaks off after 100 samples"),
     (without(LAST + 4), VERIFY, "it breaks off after 100 samples"),
+    (without(LAST + 1), VERIFY, "it breaks off after 100 samples"),
     (without(LAST + 2), VERIFY, "its summary lacks the time or the number of samples"),
     (replaced(LAST + 2, "10000-03", "0"), VERIFY, "its time is 0 s"),
     (without(FIRST - 1), VERIFY, "it has no TimeStamp: no trigger came"),
@@ -110,6 +111,8 @@ def without(first: int, last: int = 0) -> Change:
      "the board gives no counts, not Verify"),
     (lambda lines: lines.insert(at("*** Verify", 1), lines[at("*** Verify", 1)]), VERIFY,
      "the board says Verify twice"),
+    (lambda lines: lines.insert(at("*** Verify", 1), lines[at("*** Sign", 1)]), VERIFY,
+     "the board gives Sign, Verify, not Verify"),
     (without(at("note: measured v")), VERIFY, "has no end, as another begins: left out"),
     (without(VERIFY), at("note: measured v") - 1, "ends, and has not begun: left out"),
 ])
@@ -295,6 +298,19 @@ def test_no_damage_makes_it_crash(tmp_path: Path, data: st.DataObject) -> None:
         assert complaint.startswith(str(path)) and complaint.isprintable()
 
 
+def test_the_tables_of_one_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "a.log"
+    path.write_text("".join(f"{line}\n" for line in WHOLE))
+    assert tables.command([str(path), "--tsv", str(tmp_path / "a.tsv")]) == 0
+    assert (tmp_path / "a.tsv").read_text().splitlines()[4] == "\t".join((
+        "toy", "sk=3, pk=2, sl=9", "Verify", "288000", "0.003", "0.077", "0.000231", "1",
+        "0.000000", tables.MEASURED))
+    said = capsys.readouterr()
+    assert said.err == "" and "231.000 µJ" in said.out and "77.0 to 77.0 mW" in said.out
+    assert tables.command([str(path), "--tsv", str(tmp_path)]) == 1
+    assert capsys.readouterr().err == f"tables: {tmp_path}: Is a directory\n"
+
+
 @NO_TIME
 @given(raw=st.binary(max_size=400))
 def test_any_bytes_are_no_log_and_no_crash(tmp_path: Path, raw: bytes) -> None:
@@ -326,6 +342,10 @@ def test_a_time_may_be_written_in_several_ways(seconds: str) -> None:
                                     f"Acquisition time: {seconds}", "Number of samples: 2",
                                     "PowerShield > Acquisition completed"])
     assert seen.seconds == 10 and seen.watts == Fraction(10036, 10**7)
+
+
+def test_watts_are_joules_over_the_time_that_the_meter_says() -> None:
+    assert powershield.Acquisition((Fraction(1), Fraction(2)), Fraction(5)).watts == Fraction(3, 5)
 
 
 # ---------------------------------------------------------------- what is printed
