@@ -9,7 +9,6 @@ SPDX-License-Identifier: MIT
 
 from __future__ import annotations
 
-import argparse
 import functools
 import itertools
 import math
@@ -22,7 +21,7 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
 from bench import figures
-from lab import schemes, targets
+from lab import arguments, schemes, targets
 from lab.schemes import NOTHING, SCHEMES, Scheme, Step
 from lab.targets import LARGER, MACHINES, DoesNotFit, Machine, Run, Size, once
 from sim.targets import say_strangers, scratch, strangers
@@ -238,8 +237,7 @@ def table(counts: list[Count]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="make lab-counts", description="Counts what each step of each scheme costs.")
+    parser = arguments.Parser("lab-counts", "Counts what each step of each scheme costs.")
     parser.add_argument("--only", default="", metavar="WORDS",
                         help="schemes with these words in their name")
     parser.add_argument("--target", default="", choices=MACHINES, help="this machine alone")

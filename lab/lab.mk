@@ -1,12 +1,12 @@
 # The lab's targets; lab/README.md is its page.   SPDX-License-Identifier: MIT
 LAB := lab lab-sources lab-counts lab-short lab-table lab-answer lab-fits lab-energy lab-wire \
-       lab-sent lab-studies lab-formats lab-board lab-operations lab-programs lab-predict \
-       lab-bridge lab-mislead lab-time
+       lab-sent lab-studies lab-formats lab-trial lab-board lab-operations lab-programs \
+       lab-predict lab-bridge lab-mislead lab-time
 
 lab: ##! what a verified message costs: all counts and tables
 	@$(MAKE) --no-print-directory -s -j2 lab-counts lab-wire
 	@$(MAKE) --no-print-directory -s lab-bridge lab-energy lab-table lab-formats lab-studies \
-	    lab-answer lab-fits lab-operations lab-predict lab-mislead
+	    lab-trial lab-answer lab-fits lab-operations lab-predict lab-mislead
 
 lab-sources: ## fetch the code of the lab's schemes
 	@$(PYTHON) -m lab.sources
@@ -37,6 +37,9 @@ lab-sent: ## the counts of lab-wire, as they are kept
 
 lab-studies: ## what an older study asked of a laptop, answered by counts
 	@$(PYTHON) -m lab.studies
+
+lab-trial: ## the counts beside those of an earlier trial
+	@$(PYTHON) -m lab.trial
 
 lab-formats: ## which format is cheapest on which machine
 	@$(PYTHON) -m lab.formats

@@ -21,7 +21,7 @@ from pathlib import Path
 from statistics import fmean
 
 from bench import figures
-from bench.summary import FIRST, GREY, LEFT, OURS, ROW_HEIGHT, TOP, WIDTH
+from bench.charts import FIRST, INK, LEFT, OURS, ROW_HEIGHT, TOP, WIDTH, document, text
 from lab import counts, targets
 from lab.bridges import BRIDGES, LEVELS, SAMPLES, Bridge, Whole
 from lab.schemes import Step
@@ -186,25 +186,20 @@ def picture(known: list[Prediction]) -> str:
     shown, right = range(-60, 41, 20), 90  # per cent; room for the largest error
     scale = (WIDTH - LEFT - right) / (shown[-1] - shown[0])
     base = TOP + len(WAYS) * ROW_HEIGHT
-    lines = [f'<text x="{LEFT}" y="{TOP - 16}" font-weight="bold">How far predictions are off: '
-             'each step on each machine</text>']
+    lines = [text(LEFT, TOP - 16, "How far predictions are off: each step on each machine",
+                  bold=True)]
     for mark in shown:
         x = LEFT + (mark - shown[0]) * scale
-        lines += [f'<line x1="{x:.1f}" y1="{TOP - 4}" x2="{x:.1f}" y2="{base}" stroke="{GREY}" '
+        lines += [f'<line x1="{x:.1f}" y1="{TOP - 4}" x2="{x:.1f}" y2="{base}" stroke="{INK}" '
                   f'stroke-opacity="{0.8 if mark == 0 else 0.25}"/>',
-                  f'<text x="{x:.1f}" y="{base + 16}" text-anchor="middle">{f"{mark:+d}" if mark else 0} %'
-                  '</text>']
+                  text(x, base + 16, f"{mark:+d} %" if mark else "0 %", "middle")]
     for number, (way, most) in enumerate(worst(known).items()):
         y, colour = TOP + number * ROW_HEIGHT + 8, OURS if way in MUST else FIRST
-        lines.append(f'<text x="{LEFT - 8}" y="{y + 4}" text-anchor="end">{WAYS[way]}</text>')
+        lines.append(text(LEFT - 8, y + 4, WAYS[way], "end"))
         lines += [f'<circle cx="{LEFT + (each.error(way) - shown[0]) * scale:.1f}" cy="{y}" r="4" '
                   f'fill="{colour}" fill-opacity="0.5"/>' for each in known if way in each.by]
-        lines.append(f'<text x="{WIDTH - right + 12}" y="{y + 4}">to {most:.1f} %</text>')
-    height = base + 28
-    head = (f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
-            f'viewBox="0 0 {WIDTH} {height}" '
-            f'font-family="sans-serif" font-size="13" fill="{GREY}">')
-    return "\n".join([head, *lines, "</svg>", ""])
+        lines.append(text(WIDTH - right + 12, y + 4, f"to {most:.1f} %"))
+    return document(base + 28, lines)
 
 
 def receipt(bridge: Bridge, target: str, whole: Whole, costs: Costs) -> Iterator[str]:
@@ -284,7 +279,7 @@ def predict_scheme(scheme: str, messages: int, target: str, kept: Kept) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        prog="make lab-predict", description="Predicts what a scheme costs on a chip, from counts "
+        prog="lab/predict", description="Predicts what a scheme costs on a chip, from counts "
         "of operations and from what one operation costs there.")
     add = parser.add_argument
     add("--scheme", choices=sorted({name for bridge in BRIDGES for name in bridge.schemes}),

@@ -26,6 +26,7 @@ class NotAnElement(ValueError):
     """Bytes, or a point, that are of another group or of none."""
 
 
+@targets.once
 def library(name: str, sources_of: Path, *words: object) -> ctypes.CDLL:
     """Compiled once for these sources and words."""
     FOLDER.mkdir(parents=True, exist_ok=True)
@@ -33,11 +34,10 @@ def library(name: str, sources_of: Path, *words: object) -> ctypes.CDLL:
     state = [*command, *(f"{file} {file.stat().st_mtime_ns}"
                          for file in (*sorted(sources_of.rglob("*")), targets.C / "group.c"))]
     made = FOLDER / f"{name}-{hashlib.sha256(repr(state).encode()).hexdigest()[:16]}.so"
-    with targets.HOST_LOCK:
-        if not made.exists():
-            new = made.with_suffix(f".{os.getpid()}")  # another process may do the same
-            run([*command, "-o", new])
-            new.replace(made)
+    if not made.exists():
+        new = made.with_suffix(f".{os.getpid()}")  # another process may do the same
+        run([*command, "-o", new])
+        new.replace(made)
     return ctypes.CDLL(str(made))
 
 

@@ -161,7 +161,7 @@ def signing(runs: int) -> Callable[..., Scheme]:
     """`runs` to sign: what throws its first attempts away needs many for a mean."""
     both = HEARTBEAT, KILOBYTE
     return public("signature", (Step("key", FEW, (0,)), Step("sign", runs, both),
-                                Step("verify", FEW, both), Step("refuse", FEW)), SIGNED)
+                                Step("verify", FEW, both), Step("refuse", FEW, both)), SIGNED)
 
 
 signature, signature_by_trials = signing(FEW), signing(RANDOM)
@@ -311,6 +311,10 @@ SCHEMES: tuple[Scheme, ...] = (
     form("Protobuf", "nanopb", "nanopb.c",
          Code("nanopb", ("pb_common.c", "pb_encode.c", "pb_decode.c")),
          Code("", ("lab/c/protobuf/message.pb.c",), ("lab/c/protobuf",))),
+    form("Protobuf", "protobuf-c", "protobuf_c.c",
+         Code("protobuf-c", ("protobuf-c/protobuf-c.c",)),
+         Code("", ("lab/c/protobuf/message.pb-c.c",), ("lab/c/protobuf",)),
+         targets=("amd64",), without=ALLOCATES, runs=HEAP),
     form("MessagePack", "libmpack", "libmpack.c",
          Code("libmpack", ("src/core.c", "src/conv.c"), ("src",))),
     form("MessagePack", "msgpack-c", "msgpack.c",

@@ -149,7 +149,7 @@ def several(word: str) -> list[int]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        prog="make lab-time", description="Times a step of a scheme on this machine.",
+        prog="lab/time", description="Times a step of a scheme on this machine.",
         epilog=f"benchmarks: {', '.join(BENCHMARKS)}")
     add = parser.add_argument
     add("names", nargs="*", metavar="BENCHMARK", help="all, if none is named")

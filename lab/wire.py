@@ -9,7 +9,6 @@ SPDX-License-Identifier: MIT
 
 from __future__ import annotations
 
-import argparse
 import datetime
 import fcntl
 import hashlib
@@ -36,6 +35,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from bench import callgrind, figures
+from lab import arguments
 from lab.energy import NETWORK_MILLIJOULES_A_BYTE
 from sim.targets import BUILD, ROOT, run
 
@@ -319,7 +319,7 @@ def table(found: dict[str, Row]) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="make lab-wire", description="Counts what sending costs.")
+    parser = arguments.Parser("lab-wire", "Counts what sending costs.")
     parser.add_argument("--write", action="store_true", help="put the counts into wire.tsv")
     parser.add_argument("--kept", action="store_true",
                         help="print the counts of wire.tsv, and count nothing")

@@ -270,26 +270,23 @@ typedef struct step {
     bool quick; /* to say whether it is right, next to what it takes to run */
 } step;
 
-#define DESCRIBED(name, brief, part, quick)                                                        \
-    {                                                                                              \
-        name, brief, part##_prepare, part##_run, part##_right, quick                               \
-    }
+#define OF(part) part##_prepare, part##_run, part##_right
 static const step steps[] = {
-    DESCRIBED("KeyGen", "kg", key, false),
+    {"KeyGen", "kg", OF(key), false},
 #if BOARD_IS_KEM
-    DESCRIBED("Encaps", "enc", encapsulate, false),
-    DESCRIBED("Decaps", "dec", decapsulate, true),
+    {"Encaps", "enc", OF(encapsulate), false},
+    {"Decaps", "dec", OF(decapsulate), true},
 #else
-    DESCRIBED("Sign", "sig", sign, false),
-    DESCRIBED("Verify", "ver", verify, true),
+    {"Sign", "sig", OF(sign), false},
+    {"Verify", "ver", OF(verify), true},
 #endif
 };
 enum { STEPS = sizeof steps / sizeof steps[0] };
 
 static const step tests[] = {
-    DESCRIBED("vectors", "", vectors, true),
+    {"vectors", "", OF(vectors), true},
 #if BOARD_REFUSES
-    DESCRIBED("refuse", "", refuse, true),
+    {"refuse", "", OF(refuse), true},
 #endif
 };
 enum { TESTS = sizeof tests / sizeof tests[0] };

@@ -10,6 +10,7 @@
 #define FORMAT_H
 
 #include "operation.h"
+#include "vectors.h"
 
 #include <string.h>
 
@@ -105,6 +106,7 @@ static inline void fill_list(struct record *values)
         fill_##what(lab_##what);                                                                   \
         READY_##what(lab_##what##_wire, lab_##what);                                               \
         make_##what##_run();                                                                       \
+        lab_##what##_length = 0;                                                                   \
     }                                                                                              \
     void make_##what##_run(void)                                                                   \
     {                                                                                              \
@@ -118,6 +120,7 @@ static inline void fill_list(struct record *values)
     void read_##what##_prepare(unsigned n)                                                         \
     {                                                                                              \
         make_##what##_prepare(n);                                                                  \
+        make_##what##_run();                                                                       \
         read_##what##_run();                                                                       \
         memset(lab_##what##_read, 0, sizeof lab_##what##_read);                                    \
     }                                                                                              \
@@ -136,6 +139,7 @@ static inline void fill_list(struct record *values)
         read_##what##_prepare(n);                                                                  \
         DAMAGE(lab_##what##_wire, lab_##what##_length);                                            \
         refuse_##what##_run();                                                                     \
+        lab_##what##_answer = true;                                                                \
     }                                                                                              \
     void refuse_##what##_run(void)                                                                 \
     {                                                                                              \
@@ -167,23 +171,9 @@ static bool list_agrees(void)
 }
 #endif
 
-STEP(vectors)
-
-static bool lab_agree;
-
-void vectors_prepare(unsigned n)
+static bool vectors_agree(void)
 {
-    (void)n;
-}
-
-void vectors_run(void)
-{
-    lab_agree = heartbeat_agrees() && report_agrees() && list_agrees();
-}
-
-bool vectors_right(void)
-{
-    return lab_agree;
+    return heartbeat_agrees() && report_agrees() && list_agrees();
 }
 
 #endif

@@ -1,9 +1,9 @@
 /* The library's own formats, by dumpulse.h: the agent reads heartbeats and makes reports. There is
  * none for lists.   SPDX-License-Identifier: MIT */
-#include "../../dumpulse.h"
+#include "dumpulse.h"
 
 /* A bit of the last byte is wrong: the checksum must notice. */
-#define DAMAGE(wire, length) (void)((wire)[(length)-1] ^= 1)
+#define DAMAGE(wire, length) (void)(((wire) + (length))[-1] ^= 1)
 /* The agent's state is the report. */
 #define READY_report(wire, in) record_all((dumpulse *)(wire), in)
 

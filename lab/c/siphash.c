@@ -63,14 +63,20 @@ static void make_tag(uint8_t *tag, const uint8_t *message, size_t length)
         tag[i] = (uint8_t)sum;
 }
 
-/* Appendix A of the paper of Aumasson and Bernstein: key and message count upwards. */
+/* Of 15 bytes: appendix A of the paper of Aumasson and Bernstein. The others are in the table of
+ * their reference code, and OpenSSL makes the same. Key and message count upwards. */
 static bool vectors_agree(void)
 {
-    static const uint8_t lab_right[] = {0xE5, 0x45, 0xBE, 0x49, 0x61, 0xCA, 0x29, 0xA1};
-    uint8_t key[16], tag[LAB_TAG];
-    for (uint8_t i = 0; i < sizeof key; i++)
-        key[i] = i;
-    set_key(key);
-    make_tag(tag, key, 15);
-    return lab_same(tag, lab_right, LAB_TAG);
+    static const struct vector lab_vectors[] = {
+        {0, {0x31, 0x0E, 0x0E, 0xDD, 0x47, 0xDB, 0x6F, 0x72}},
+        {4, {0xB7, 0x87, 0x71, 0x27, 0xE0, 0x94, 0x27, 0xCF}},
+        {7, {0x37, 0xD1, 0x01, 0x8B, 0xF5, 0x00, 0x02, 0xAB}},
+        {8, {0x62, 0x24, 0x93, 0x9A, 0x79, 0xF5, 0xF5, 0x93}},
+        {15, {0xE5, 0x45, 0xBE, 0x49, 0x61, 0xCA, 0x29, 0xA1}},
+        {16, {0xDB, 0x9B, 0xC2, 0x57, 0x7F, 0xCC, 0x2A, 0x3F}},
+        {63, {0x72, 0x45, 0x06, 0xEB, 0x4C, 0x32, 0x8A, 0x95}}};
+    uint8_t bytes[63];
+    count_upwards(bytes, sizeof bytes);
+    set_key(bytes);
+    return AGREE(bytes, lab_vectors);
 }

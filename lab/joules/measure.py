@@ -15,7 +15,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from lab.joules import measuring, meters, results, uncertainty
+from lab.joules import chart, measuring, meters, results, uncertainty
 from lab.joules.clock import Clock
 from lab.joules.measuring import Failed, Measurement, Work
 from lab.joules.meters import Absent, Lost
@@ -97,6 +97,8 @@ def arguments(words: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.N
     parser.add_argument("--name", help="of what the command does, for lab/compare")
     parser.add_argument("--results", type=Path, metavar="FILE",
                         help="where turns are kept; a run that is there is gone on with")
+    parser.add_argument("--chart", type=Path, metavar="FILE",
+                        help="draw every reading, as SVG")
     parser.add_argument("--seed", type=seed, help="of the bootstrap; else a random one")
     split = list(words).index("--") if "--" in words else len(words)
     options = parser.parse_args(words[:split])
@@ -109,6 +111,8 @@ def arguments(words: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.N
         parser.error("--seconds and --calls are for --operation")
     if options.seconds and options.calls:
         parser.error("either --seconds or --calls")
+    if options.chart and options.chart.suffix != ".svg":
+        parser.error("--chart makes a file that ends in .svg")
     if options.command and shutil.which(options.command[0]) is None:
         parser.error(f"there is no command {options.command[0]!r}")
     return parser, options
@@ -165,6 +169,12 @@ def main() -> None:
     finally:
         meter.close()
     print("\n".join(measuring.report(run, measured.turns, options.net)))
+    if options.chart and measured.turns:
+        try:
+            options.chart.write_text(chart.chart(run, measured.turns), encoding="utf-8")
+        except OSError as fault:
+            measuring.say(f"lab/measure: {fault}")
+            status = status or 1
     measuring.say(f"lab: kept in {file}" +
                   (f"; the same command with --results {file} goes on" if status else ""))
     raise SystemExit(status)

@@ -5,6 +5,8 @@ SPDX-License-Identifier: MIT
 
 from __future__ import annotations
 
+import contextlib
+import io
 import itertools
 import json
 import math
@@ -12,13 +14,16 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
-from lab.joules import measuring, meters, results, uncertainty
+from lab.joules import chart, compare, measure, measuring, meters, results, uncertainty
 from lab.joules.measuring import Measurement
 from lab.joules.meters import Absent, Lost
 from lab.joules.rapl import Rapl
@@ -278,12 +283,44 @@ def test_the_governor_is_that_of_all_processors(tmp_path: Path) -> None:
     assert results.governor(tmp_path) == "performance and powersave"
 
 
+# The chart.
+
+
+def test_the_chart_has_every_reading_at_its_time() -> None:
+    """The second turn begins after the first one's 60 s; a turn without readings is one point."""
+    turns = [replace(pair(0, 5.0)[0], readings=((0.0, 10.0), (30.0, 14.0))),
+             replace(pair(0, 5.0)[1], readings=((30.0, 9.0),)), pair(1, 60.0)[1], pair(1, 60.0)[0]]
+    assert chart.points(turns, WORK) == [(0.0, 10.0), (0.5, 14.0), (3.5, 11.0)]
+    assert chart.points(turns, IDLE) == [(1.5, 9.0), (2.5, 10.0)]
+    drawn = ElementTree.fromstring(chart.chart(RUN, turns))
+    circles = [one for one in drawn if one.tag.endswith("circle")]
+    assert len(circles) == 3 + 2 + 2  # two in the legend
+    assert "Watts, measured with rapl: package-0" in "".join(drawn.itertext())
+    many = replace(turns[0], readings=tuple((at / 200, 9.0) for at in range(9001)))
+    assert 2000 < len(chart.points([many], WORK)) <= chart.MOST
+
+
 # The commands.
 
 
 def command(name: str, *words: object, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
     return subprocess.run([ROOT / "lab" / name, *map(str, words)], cwd=cwd, capture_output=True,
                           text=True, check=False)
+
+
+def inside(module: Any, *words: object) -> subprocess.CompletedProcess[str]:
+    """The same in this process, which is quicker."""
+    output, errors, before = io.StringIO(), io.StringIO(), sys.argv
+    sys.argv = ["lab/it", *map(str, words)]
+    try:
+        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
+            module.main()
+        status = 0
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else 1
+    finally:
+        sys.argv = before
+    return subprocess.CompletedProcess([*map(str, words)], status, output.getvalue(), errors.getvalue())
 
 
 @pytest.fixture
@@ -317,11 +354,12 @@ def test_a_meter_that_is_named_and_absent_is_not_replaced(live: Path) -> None:
     (["--seconds", "3", "--", "true"], "are for --operation"), (["--"], "either"),
     (["--seed", "-1", "--", "true"], "invalid"), (["--", "no-such-command"], "there is no command"),
     (["--meter", "lemon", "--", "true"], "invalid choice"),
+    (["--chart", "results.jsonl", "--", "true"], "ends in .svg"),
     (["--operation", "zzz"], "no operation is like"), (["--operation", "verify"], "are like"),
     (["--operation", "sha-256", "--seconds", "1", "--calls", "1"], "either --seconds or --calls")])
 def test_bad_arguments_are_refused(words: list[str], says: str) -> None:
-    said = command("measure", *words)
-    assert said.returncode == 2 and says in said.stderr and "Traceback" not in said.stderr, said
+    said = inside(measure, *words)
+    assert said.returncode == 2 and says in said.stderr, said
 
 
 def test_a_command_is_measured_from_anywhere(live: Path, tmp_path: Path) -> None:
@@ -329,11 +367,12 @@ def test_a_command_is_measured_from_anywhere(live: Path, tmp_path: Path) -> None
     for name in ("json", "profile", "statistics", "lab", "argparse"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('not this one')\n")
     file = tmp_path / "kept.jsonl"
-    said = command("measure", "--at", live, "--results", file, "--", "sh", "-c", "sleep 1; pwd",
-                   cwd=tmp_path)
+    said = command("measure", "--at", live, "--results", file, "--chart", "drawn.svg", "--", "sh",
+                   "-c", "sleep 1; pwd", cwd=tmp_path)
     assert said.returncode == 0, said
     run, (turn,), _ = results.read(file)
     assert str(tmp_path) in said.stdout.splitlines()
+    assert (tmp_path / "drawn.svg").read_text().startswith("<svg")
     assert "measured with rapl: package-0" in said.stdout
     assert run.operation == "sh -c 'sleep 1; pwd'" and run.unit == "J a run"
     assert turn.joules == pytest.approx(20 * turn.seconds, abs=8)
@@ -379,31 +418,31 @@ def test_an_operation_of_the_lab_is_repeated(live: Path, tmp_path: Path) -> None
     assert "a call" in said.stdout
 
 
-def compare(tmp_path: Path, ours: list[float], theirs: list[float],
-            **change: str) -> subprocess.CompletedProcess[str]:
+def compared(tmp_path: Path, ours: list[float], theirs: list[float],
+             **change: str) -> subprocess.CompletedProcess[str]:
     a = write_run(tmp_path / "a", ours)
     b = write_run(tmp_path / "b", theirs, replace(RUN, **change))  # type: ignore[arg-type]
-    return command("compare", a, b, "--seed", "5")
+    return inside(compare, a, b, "--seed", "5")
 
 
 def test_runs_that_differ_are_told_apart(tmp_path: Path) -> None:
-    said = compare(tmp_path, [20.0, 20.1, 19.9, 20.2, 19.8], [10.1, 10.0, 9.9, 10.2, 9.8])
+    said = compared(tmp_path, [20.0, 20.1, 19.9, 20.2, 19.8], [10.1, 10.0, 9.9, 10.2, 9.8])
     assert said.returncode == 0 and "B takes less than A: by 10.00 J, -50.0% of A." in said.stdout
     low, high = re.findall(r"B - A .*   (-\d+\.\d+) J to (-\d+\.\d+) J", said.stdout)[0]
     assert -11 < float(low) < -10 < float(high) < -9 and "seed 5" in said.stdout
 
 
 def test_runs_that_do_not_differ_are_not_told_apart(tmp_path: Path) -> None:
-    said = compare(tmp_path, [20.0, 25.0, 15.0, 22.0, 18.0], [21.0, 24.0, 16.0, 19.0, 18.5])
+    said = compared(tmp_path, [20.0, 25.0, 15.0, 22.0, 18.0], [21.0, 24.0, 16.0, 19.0, 18.5])
     assert said.returncode == 0 and "the difference may be zero" in said.stdout
     for name in "ab":
         (tmp_path / name).unlink()
-    assert "Fewer than 4 turns cannot tell" in compare(tmp_path, [1.0, 1.0], [2.0, 2.0]).stdout
+    assert "Fewer than 4 turns cannot tell" in compared(tmp_path, [1.0, 1.0], [2.0, 2.0]).stdout
 
 
 @pytest.mark.parametrize("name", results.ALIKE)
 def test_runs_that_are_not_alike_are_not_compared(tmp_path: Path, name: str) -> None:
-    said = compare(tmp_path, [1.0] * 4, [1.0] * 4, **{name: "another"})
+    said = compared(tmp_path, [1.0] * 4, [1.0] * 4, **{name: "another"})
     assert said.returncode == 2 and f"\n  {name}: " in said.stderr and said.stdout == ""
     assert all(f"\n  {other}: " not in said.stderr for other in results.ALIKE if other != name)
 
@@ -412,12 +451,12 @@ def test_times_of_a_profile_are_not_compared(tmp_path: Path) -> None:
     for name in "ab":
         write_run(tmp_path / name, [1.0] * 4)
         results.append(tmp_path / name, results.Times("sha256", 1, 1, 1, 1.0, 1.0, 1, 1, 1, ""))
-    said = command("compare", tmp_path / "a", tmp_path / "b")
+    said = inside(compare, tmp_path / "a", tmp_path / "b")
     assert said.returncode == 2 and "times of lab/profile" in said.stderr
 
 
 def test_a_run_without_turns_is_not_compared(tmp_path: Path) -> None:
-    said = compare(tmp_path, [], [1.0])
+    said = compared(tmp_path, [], [1.0])
     assert said.returncode == 2 and "a has no complete turn" in said.stderr
 
 
