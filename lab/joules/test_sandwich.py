@@ -492,6 +492,8 @@ def test_a_fault_of_the_meter_is_noticed_and_the_measurement_made_again(
         assert len(failures) == 1 and says in failures[0]
     else:
         assert failures == []  # to a command there is another attempt
+    # Before and after the flash was written, and after a failure: the board begins anew.
+    assert desk.shield.commands.count("targrst 1") == 2 + len(failures)
 
 
 def test_a_board_that_makes_errors_is_left_out_and_the_others_are_not(
