@@ -26,6 +26,7 @@ METERS = {
     "rapl": "Rapl",
     "battery": "Battery",
     "shelly": "Shelly",
+    "powershield": "PowerShieldMeter",
 }
 
 
@@ -149,7 +150,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
                         help="else the first that is there")
     parser.add_argument("--at", metavar="PLACE",
                         help="where it is: for rapl and battery, a folder like /sys; for shelly "
-                             "mqtt://BROKER[:PORT]/PREFIX or http://PLUG")
+                             "mqtt://BROKER[:PORT]/PREFIX or http://PLUG; for powershield, its "
+                             "serial line")
 
 
 def paragraph(absent: Absent) -> str:

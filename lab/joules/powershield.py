@@ -2,7 +2,7 @@
 
     shield = PowerShield(Line("/dev/ttyACM0", "meter"))
     shield.take_control()
-    shield.set_up(hertz=10, seconds=10)
+    shield.set_up(seconds=10)
     shield.arm("d7")                 # waits for a pin of the board, then samples for 10 s
     joules = shield.collect().joules
 
@@ -14,12 +14,18 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from glob import glob
+from pathlib import Path
+from typing import TypeVar
 
 from lab.joules.console import MOST, Gone, Line, Trouble
+from lab.joules.meters import Absent, Energy, Lost, Meter
 
+DEVICES = "/dev/serial/by-id/*PowerShield*"
+HERTZ = 10  # of the samples
 ANSWER = 2.0  # seconds until a command is sent again
 PAUSE = 0.5  # seconds after a refusal
 TRIES = 5
@@ -35,6 +41,9 @@ SAMPLE = re.compile(r"(\d{1,7})([+-]\d{1,2})")
 SAID = re.compile(r"(Acquisition time|Number of samples): *(\d{1,9}(?:\.\d{1,9})?)([+-]\d{1,2})?"
                   r" *(s|ms|us)?")
 UNITS = {"": 0, "s": 0, "ms": -3, "us": -6}
+
+
+Result = TypeVar("Result")
 
 
 def scaled(digits: int, exponent: int) -> Fraction:
@@ -168,10 +177,10 @@ class PowerShield:
             clean = text.replace('"', "")[:16]
             self.ask(f'lcd {number} "{clean:<16}"')
 
-    def set_up(self, hertz: int, seconds: int) -> None:
-        """How often it samples and how long; 0: until it is stopped."""
+    def set_up(self, seconds: int) -> None:
+        """How long it samples; 0: until it is stopped."""
         self.seconds = seconds
-        for command in ("output energy", "format ascii_dec", f"freq {hertz}",
+        for command in ("output energy", "format ascii_dec", f"freq {HERTZ}",
                         f"acqtime {seconds or 'inf'}", "acqmode dyn"):
             self.ask(command)
 
@@ -205,3 +214,64 @@ class PowerShield:
         """Whatever it does, it ends it, and waits for no pin."""
         self.ask("stop", refusable=True)
         self.ask("trigsrc sw")
+
+
+class PowerShieldMeter(Meter):
+    """What a board takes that a PowerShield feeds, from start() to stop()."""
+
+    name = "powershield"
+    reads = 5.0  # the line keeps the samples of about 40 s
+    shield: PowerShield | None = None
+
+    def open(self) -> None:
+        found = [self.at] if self.at else sorted(glob(DEVICES))
+        wrong = "" if not self.at or Path(self.at).is_char_device() else \
+            f"{self.at} is no serial line; "
+        if wrong or not found:
+            raise Absent(f"{wrong}connect it, or say where it is: --meter powershield --at "
+                         "/dev/ttyACM0.")
+        if len(found) > 1:
+            raise Absent(f"there are several: {', '.join(found)}; --at says which.")
+        try:
+            self.shield = PowerShield(Line(found[0], "PowerShield"))
+            self.shield.take_control()
+            self.shield.set_up(seconds=0)
+            self.volts = float(self.shield.volts())
+        except Trouble as trouble:
+            raise Absent(f"{trouble}.") from None
+
+    def what(self) -> str:
+        return f"powershield, {self.volts:g} V"
+
+    def release(self) -> None:
+        if self.shield is not None:
+            try:
+                self.shield.rest()
+            except Trouble:
+                pass  # it is gone, or hears nothing
+            self.shield.line.close()
+            self.shield = None
+
+    def begin(self) -> None:
+        self._try(lambda shield: shield.arm("sw"))
+
+    def read(self) -> None:
+        self._try(PowerShield.listen)
+
+    def end(self) -> Energy:
+        """It is off by what it took in a sample at each end at most, and by its own accuracy."""
+        seen = self._try(PowerShield.stop)
+        joules = [float(sample) for sample in seen.samples]
+        return Energy(float(seen.joules), float(seen.seconds), 2 * max(joules, default=0.0),
+                      len(joules), (),
+                      readings=tuple((float(seen.seconds) * number / len(joules),
+                                      sample * len(joules) / float(seen.seconds))
+                                     for number, sample in enumerate(joules, start=1)))
+
+    def _try(self, ask: Callable[[PowerShield], Result]) -> Result:
+        if self.shield is None:
+            raise Lost("the PowerShield is closed")
+        try:
+            return ask(self.shield)
+        except Trouble as trouble:
+            raise Lost(str(trouble)) from None

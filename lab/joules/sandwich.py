@@ -27,14 +27,13 @@ from lab.joules import log, target
 from lab.joules.board import FOLDER, Image
 from lab.joules.console import Gone, Line, Trouble, printable
 from lab.joules.log import Log
-from lab.joules.powershield import PowerShield
+from lab.joules.powershield import DEVICES, PowerShield
 from lab.joules.target import Target
 from sim.targets import ROOT
 
-HERTZ, SECONDS = 10, 10  # of the samples: 100 a measurement
+SECONDS = 10  # of an acquisition: 100 samples
 ATTEMPTS = 3  # for each measurement
 FLASHING = 120.0  # seconds at most
-METERS = "/dev/serial/by-id/*PowerShield*"
 TARGETS = "/dev/serial/by-id/*STLink*"
 # No line goes from the ST-Link to the chip's reset, as SB12 is off. Afterwards the meter takes the
 # chip's power for a moment, so the tools need not start the new program.
@@ -175,7 +174,7 @@ class Bench:
         if about.name != image.name:
             raise Trouble(f"the board runs {about.name}, not {image.name}: was it flashed?")
         self.shield.show("Dumpulse lab", image.name)
-        self.shield.set_up(HERTZ, SECONDS)
+        self.shield.set_up(SECONDS)
         return about
 
     def measure(self, letter: str, about: target.Board) -> None:
@@ -309,7 +308,7 @@ def images_of(folder: Path, only: str) -> list[Image]:
 def drive(options: argparse.Namespace) -> int:
     images = images_of(options.images, options.only)
     flash = flasher(options.flash)
-    meter = device(options.meter, METERS, "PowerShield", "--meter")
+    meter = device(options.meter, DEVICES, "PowerShield", "--meter")
     board = device(options.target, TARGETS, "NUCLEO board", "--target")
     options.logs.mkdir(parents=True, exist_ok=True)
     seed = options.seed

@@ -1,6 +1,6 @@
 """Makes tables of the logs of the power sandwich.
 
-    lab/tables LOGS… [--tsv FILE] [--draw FILE.svg]
+    lab/tables LOGS… [--tsv FILE] [--draw FILE]
 
 The joules of an operation are watts × cycles / clock: the watts are those of its measurement, the
 cycles are what the board counted. Signatures are sorted by the joules of a verification, key
@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 
+from bench import charts
 from lab import counts, published
 from lab.joules import board, log, powershield, target
 from lab.joules.console import Trouble
@@ -25,6 +26,7 @@ from lab.joules.log import Entry
 
 MEASURED = "measured, PowerShield"
 SIMULATED = "not measured: the board was simulated"
+FEWEST = 3  # operations for a fit
 
 
 @dataclass(frozen=True)
@@ -282,7 +284,7 @@ def instructions(schemes: dict[str, dict[str, Row]]) -> list[Point]:
 
 
 def against_instructions(points: Sequence[Point]) -> list[str]:
-    if len(points) < 3:
+    if len(points) < FEWEST:
         return ["Too few operations for a fit of joules against instructions: "
                 f"{len(points)} of those whose instructions are counted."]
     lines = [f"{'':<40}{'':<8}{'instructions':>13}{'cycles':>13}{'joules':>14}{'nJ each':>9}"]
@@ -298,6 +300,35 @@ def against_instructions(points: Sequence[Point]) -> list[str]:
         lines.append(f"{fit.nanojoules:.3f} nJ {what}, the median of {len(points)}; they vary by "
                      f"{fit.spread:.1%}.")
     return lines
+
+
+def picture(points: Sequence[Point]) -> str:
+    """Joules against instructions, with the line of the fit."""
+    pairs = [(float(point.instructions), float(point.row.joules)) for point in points]
+    nanojoules = published.fit(pairs).nanojoules
+    ends = min(pairs)[0], max(pairs)[0]
+    simulated = any(point.row.board.counted != "cycles" for point in points)
+    series = [charts.Series(name, [pair for pair, point in zip(pairs, points, strict=True)
+                                   if bool(point.row.board.sent) == kem], colour)
+              for name, kem, colour in (("signatures", False, charts.FIRST),
+                                        ("key agreement", True, charts.OURS))]
+    line = charts.Series(f"{nanojoules:.3f} nJ an instruction",
+                         [(end, end * nanojoules * 1e-9) for end in ends], charts.INK, line=True)
+    return charts.document(420, charts.panel(
+        0, 0, charts.WIDTH, 420,
+        f"Joules against instructions ({SIMULATED if simulated else MEASURED})",
+        [line, *(each for each in series if each.points)],
+        charts.Axis("instructions", charts.prefixed(""), logarithmic=True),
+        charts.Axis("", charts.prefixed("J"), logarithmic=True)))
+
+
+def write(path: Path, text: str) -> bool:
+    try:
+        path.write_text(text)
+    except OSError as error:
+        print(f"tables: {path}: {error.strerror}", file=sys.stderr)
+        return False
+    return True
 
 
 def number(value: Fraction) -> str:
@@ -329,6 +360,8 @@ def command(words: Sequence[str] | None = None) -> int:
     parser.add_argument("logs", nargs="+", type=Path, metavar="LOGS", help="the logs of all runs")
     parser.add_argument("--tsv", type=Path, metavar="FILE",
                         help="a line for each operation, with tabs, into this file")
+    parser.add_argument("--draw", type=Path, metavar="FILE",
+                        help="joules against instructions, as SVG, into this file")
     options = parser.parse_args(words)
     found: list[One] = []
     complaints: list[str] = []
@@ -343,14 +376,17 @@ def command(words: Sequence[str] | None = None) -> int:
         print("tables: the logs hold no measurement", file=sys.stderr)
         return 1
     schemes = rows(found)
-    print("\n".join([*tables(schemes), "", *against_instructions(instructions(schemes))]))
+    points = instructions(schemes)
+    print("\n".join([*tables(schemes), "", *against_instructions(points)]))
+    right = not complaints + more
     if options.tsv:
-        try:
-            options.tsv.write_text(tsv(schemes))
-        except OSError as error:
-            print(f"tables: {options.tsv}: {error.strerror}", file=sys.stderr)
-            return 1
-    return 1 if complaints + more else 0
+        right &= write(options.tsv, tsv(schemes))
+    if options.draw and len(points) >= FEWEST:
+        right &= write(options.draw, picture(points))
+    elif options.draw:
+        print("tables: too few operations for a picture", file=sys.stderr)
+        right = False
+    return 0 if right else 1
 
 
 def main() -> None:

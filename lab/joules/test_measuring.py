@@ -502,7 +502,7 @@ def test_the_page_shows_what_is_said_without_a_meter(tmp_path: Path) -> None:
         meters.find(None, str(tmp_path))
     shown = PAGE.partition("$ lab/measure -- true\n")[2].partition("```")[0]
     assert shown.split() == str(absent.value).replace(str(tmp_path), "/sys").replace(
-        "/sys is no place of a plug; ", "").split()
+        "/sys is no place of a plug; ", "").replace("/sys is no serial line; ", "").split()
 
 
 def test_the_page_names_only_options_that_there_are_and_every_meter() -> None:

@@ -21,13 +21,14 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from fractions import Fraction
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 import unicorn
 from unicorn import arm_const
 
 from lab import counts, published
-from lab.joules import board, console, log, powershield, sandwich, simulated, tables, target
+from lab.joules import board, console, log, meters, powershield, sandwich, simulated, tables, target
 from lab.joules.board import Image
 from sim.targets import ROOT
 
@@ -356,7 +357,9 @@ def test_study_2_comes_out_to_the_digit(tmp_path: Path, flash: Path,
                 str(tmp_path / "logs"), "--images", str(tmp_path / "images")]) == 0
     capsys.readouterr()
     into = tmp_path / "all.tsv"
-    assert tables.command([*map(str, (tmp_path / "logs").iterdir()), "--tsv", str(into)]) == 0
+    drawn = tmp_path / "all.svg"
+    assert tables.command([*map(str, (tmp_path / "logs").iterdir()), "--tsv", str(into), "--draw",
+                           str(drawn)]) == 0
     got = {(row["scheme"], row["operation"]): row
            for row in csv.DictReader(into.read_text().splitlines(), delimiter="\t")}
     for name, has in rows.items():
@@ -367,7 +370,13 @@ def test_study_2_comes_out_to_the_digit(tmp_path: Path, flash: Path,
                 assert float(mine[what]) == float(row[what]), (name, row, mine)
             assert float(mine["seconds"]) == pytest.approx(float(row["seconds"]), rel=1e-3)
             assert float(mine["spread"]) > 0 and mine["label"] == tables.MEASURED
+    same = [theirs for theirs, *_, differs in published.PAIRS if not differs]
+    picture = ElementTree.fromstring(drawn.read_text())
+    dots = picture.findall("{http://www.w3.org/2000/svg}circle[@r='3']")
+    assert len(dots) == sum(len(rows[name]) - 1 for name in same) == 21
+    assert "1.038 nJ an instruction" in drawn.read_text()  # as lab/README.md has it
     said = capsys.readouterr().out
+    assert "1.038 nJ an instruction, the median of 21; they vary by 10.0%." in said
     blocks = said.split("\n\n")
     for block, by, kem in ((blocks[0], "Verify", False), (blocks[1], "Total", True)):
         printed = [line.split()[0] for line in block.splitlines()[2:]]
@@ -483,6 +492,8 @@ def test_a_fault_of_the_meter_is_noticed_and_the_measurement_made_again(
         assert len(failures) == 1 and says in failures[0]
     else:
         assert failures == []  # to a command there is another attempt
+    # Before and after the flash was written, and after a failure: the board begins anew.
+    assert desk.shield.commands.count("targrst 1") == 2 + len(failures)
 
 
 def test_a_board_that_makes_errors_is_left_out_and_the_others_are_not(
@@ -627,11 +638,11 @@ def test_two_programs_do_not_share_a_line(desk: Sandwich,
 def test_no_hardware_is_said_in_one_line(desk: Sandwich, capsys: pytest.CaptureFixture[str],
                                          monkeypatch: pytest.MonkeyPatch, flash: Path) -> None:
     images = ["--images", str(desk.images)]
-    monkeypatch.setattr(sandwich, "METERS", "/nonexistent/*")
+    monkeypatch.setattr(sandwich, "DEVICES", "/nonexistent/*")
     assert sandwich.command(images) == 2
     said = capsys.readouterr().err
     assert said == ("sandwich: no PowerShield, which would be /nonexistent/*; --meter names it\n")
-    monkeypatch.setattr(sandwich, "METERS", "/dev/tty[01]")
+    monkeypatch.setattr(sandwich, "DEVICES", "/dev/tty[01]")
     assert sandwich.command(images) == 2
     assert "several PowerShield: " in capsys.readouterr().err or not Path("/dev/tty1").exists()
     (flash.parent / "st-flash").unlink()
@@ -707,13 +718,50 @@ def test_ctrl_c_keeps_what_is_there_and_the_same_command_goes_on(
     assert whole(sorted(desk.logs.glob("*.log"))) == OPERATIONS * 2
 
 
+def test_the_meter_of_other_commands(desk: Sandwich, monkeypatch: pytest.MonkeyPatch) -> None:
+    """lab/measure --meter powershield: joules and seconds are exact, twice in a row."""
+    desk.shield.volts = "3000-03"
+    desk.shield.samples = lambda: ["5017-06"] * 300
+    meter = meters.find("powershield", desk.shield.path)
+    assert meter.what() == "powershield, 3 V"
+    for _ in range(2):
+        meter.start()
+        energy = meter.stop()
+        assert energy.joules == 300 * 5017 / 10**6 and energy.seconds == 30
+        assert energy.samples == 300 and energy.uncertainty == pytest.approx(2 * 0.005017)
+        assert energy.readings[0] == pytest.approx((0.1, 0.05017))
+    desk.shield.samples = lambda: ["5017-06"] * 10 + ["17-06"]
+    meter.start()
+    with pytest.raises(meters.Lost, match='"17-06" is as long as no other sample'):
+        meter.stop()
+    meter.close()
+    assert desk.shield.commands[-2:] == ["stop", "trigsrc sw"]
+    meter.close()
+    with pytest.raises(meters.Absent, match="is not a serial line"):
+        meters.find("powershield", "/dev/null")
+    monkeypatch.setattr(powershield, "DEVICES", "/nonexistent/*")
+    with pytest.raises(meters.Absent, match="powershield: connect it, or say where it is"):
+        meters.find("powershield")
+    with pytest.raises(meters.Absent, match="powershield: /sys is no serial line; connect it"):
+        meters.find("powershield", "/sys")
+    monkeypatch.setattr(powershield, "DEVICES", f"{desk.images}/*")
+    with pytest.raises(meters.Absent, match="several: .*one.bin, .*two.bin; --at says which"):
+        meters.find("powershield")
+    monkeypatch.setattr(powershield, "ANSWER", 0.05)
+    monkeypatch.setattr(powershield, "PATIENT", 2)
+    desk.shield.faults += ["silent"] * 5
+    with pytest.raises(meters.Absent, match='no answer to "status"'):
+        meters.find("powershield", desk.shield.path)
+    console.Line(desk.shield.path, "another").close()  # it has let go of the line
+
+
 def test_a_long_acquisition_is_stopped_by_command(desk: Sandwich) -> None:
     """As a command uses the meter that measures something else than the board: it starts at once,
     and ends when it is told. More comes than the line keeps."""
     desk.shield.samples = lambda: ["5017-06"] * 20_000
     shield = powershield.PowerShield(console.Line(desk.shield.path, "meter"))
     shield.take_control()
-    shield.set_up(hertz=10, seconds=0)
+    shield.set_up(seconds=0)
     shield.arm("sw")
     until = time.monotonic() + 60
     while len(shield.heard) < 20_001 and time.monotonic() < until:
