@@ -320,7 +320,8 @@ def inside(module: Any, *words: object) -> subprocess.CompletedProcess[str]:
         status = end.code if isinstance(end.code, int) else 1
     finally:
         sys.argv = before
-    return subprocess.CompletedProcess([*map(str, words)], status, output.getvalue(), errors.getvalue())
+    return subprocess.CompletedProcess([*map(str, words)], status, output.getvalue(),
+                                       errors.getvalue())
 
 
 @pytest.fixture
