@@ -117,7 +117,8 @@ class Builder:
             self.steps[length] = compiled(self.machine, targets.C / self.scheme.file,
                                           *self.options, f"-DLAB_LENGTH={length}")
         needs = [f"-DLAB_NEEDS={step.needs}"] if step.needs else []
-        defines = ["-DLAB_SIZE", *needs] if size else [f"-DLAB_RUNS={step.runs}"]
+        defines = ["-DLAB_SIZE", *needs] if size else [
+            f"-DLAB_RUNS={self.scheme.runs(step, self.target)}"]
         begins = shared(self.machine, targets.C / program, f"-DLAB_STEP={step.name}", *defines)
         name = f"{self.scheme.key}, {step.name} {length}, {Path(program).stem}, {self.machine.name}"
         image = Path(place().name) / f"{name}{' size' * size}.elf"

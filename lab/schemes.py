@@ -75,6 +75,7 @@ class Scheme:
     link: dict[str, tuple[str, ...]] = field(default_factory=dict)  # what a target's linker gets
     targets: tuple[str, ...] = EVERYWHERE
     without: str = ""  # why it is not on the others
+    most: dict[str, int] = field(default_factory=dict)  # runs of a step on a target that is slow
 
     @property
     def key(self) -> str:
@@ -84,6 +85,9 @@ class Scheme:
     def title(self) -> str:
         """For tables: what is ours needs no name, and there is little room."""
         return self.name if self.by == "ours" else self.key.replace("assembly", "asm")
+
+    def runs(self, step: Step, target: str) -> int:
+        return min(step.runs, self.most.get(target, step.runs))
 
     def options(self, target: str) -> list[str]:
         return [f"-I{ROOT}", *self.flags, *self.by_target.get(target, ()),
@@ -145,15 +149,18 @@ def form(name: str, by: str, file: str, *code: Code, targets: tuple[str, ...] = 
                   flags, by_target or {}, link or {}, targets, without)
 
 
+
+
 # Signatures and key agreements. How long they take depends on random numbers, mostly a little; a
-# run takes a tenth of a second in valgrind, and up to two seconds in simavr.
+# run takes a tenth of a second in valgrind, and seconds in simavr.
+MOST = {"ATmega328P": 1}
 A_KEY = "a key for a MAC"
 
 
 def public(family: str, steps: tuple[Step, ...], against: str) -> Callable[..., Scheme]:
     """What makes the schemes of a family with these steps."""
     def made(name: str, by: str, file: str, adds: int, *code: Code, **more: Any) -> Scheme:
-        return Scheme(name, by, family, file, steps, adds, against, code, **more)
+        return Scheme(name, by, family, file, steps, adds, against, code, **{"most": MOST, **more})
     return made
 
 
@@ -230,6 +237,7 @@ def ml_dsa(size: int, adds: int) -> tuple[Scheme, ...]:
             signature_by_trials(
                 name, "mldsa-native, less RAM", "mldsa.c", adds, MLDSA, SHA3,
                 flags=(*flags, "-DMLD_CONFIG_REDUCE_RAM"), targets=("Cortex-M0+",),
+                most={"Cortex-M0+": 20},
                 without="the others have the room; on an AVR with 63 KB of RAM it meets its "
                         "vectors, but a mean of its signatures would take minutes to simulate"),
             signature_by_trials(

@@ -303,7 +303,7 @@ def test_joules_that_differ_are_explained_or_said_not_to_be(times: float, differ
     operation = published.Operation("A", "Sign", 1_000_000, joules)
     line = published.comparison([(operation, 1_000_000, differs)])[1]
     assert float(line[64:71]) == pytest.approx(1 / times, abs=0.005)
-    assert line[80:].strip() == mark
+    assert line[93:].strip() == mark
 
 
 def test_every_pair_of_schemes_that_the_lab_has_is_compared() -> None:

@@ -99,8 +99,9 @@ class Line:
         return True
 
     def forget(self) -> None:
-        """What has come so far answers nothing that is asked from now on."""
-        for _ in range(MOST):
+        """What has come so far answers nothing that is asked from now on. A line keeps 64 KB at
+        most; who says more than this many times 4 KB does not stop."""
+        for _ in range(100):
             if not self._read(0):
                 break
             self.buffer = self.buffer[-LONGEST:]

@@ -263,7 +263,7 @@ def result_of(found: dict[str, Any], plan: Plan, place: int) -> Result:
     if (result.idle is None) == bool(plan.name) or (result.work is None) == bool(plan.name):
         raise ValueError("joules and meter do not belong together")
     if plan.order[place:place + 1] != (result.format,) or \
-            not isinstance(seconds, list) or len(seconds) != len(plan.blocks()) or \
+            len(seconds) != len(plan.blocks()) or \
             not all(results.is_number(number) and number > 0
                     for number in (result.bytes, *seconds)) or \
             min(result.server, result.client) < 0:

@@ -227,8 +227,8 @@ def report(run: Run, turns: Sequence[Turn], net: bool) -> list[str]:
         plural(len(turns), "turn")
     calls = plural(sum(turn.calls for turn in turns), "call")
     lines = [f"{run.operation}: {run.label} with {run.meter}.",
-             f"{of}, {calls}. The mean of a turn, and where it lies with a certainty of 95 %",
-             f"(bootstrap, seed {run.seed}):", "",
+             f"{of}, {calls}. The mean of a turn,",
+             f"and where it lies with a certainty of 95 % (bootstrap, seed {run.seed}):", "",
              *map(row, quantities(turns, net, run.seed))]
     parts: dict[str, float] = {}
     for turn in turns:

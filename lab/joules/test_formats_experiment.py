@@ -216,7 +216,9 @@ def test_the_server_s_time_is_not_the_client_s(tmp_path: Path,
 
 def test_there_is_never_a_second_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody else could answer it, and pickle would believe him."""
-    tampered(monkeypatch, "from aiohttp import web\n    web.Response.keep_alive = False")
+    tampered(monkeypatch, "from aiohttp import web\n    begin = web.Response.__init__\n"
+             "    web.Response.__init__ = lambda self, **more: "
+             "(begin(self, **more), self.force_close())[0]")
     pair = Pair(0)
     try:
         with pytest.raises(Failed, match="the connection broke in the midst of pickle"):
@@ -513,7 +515,8 @@ def test_rounds_tell_how_far_they_spread() -> None:
     assert one.net == pytest.approx(10.0) and one.joules == pytest.approx(300.0)
     assert one.watts == pytest.approx(12.5) and 4 < one.off < 15
     assert "with a certainty of 95 %" in "\n".join(formats.notes(plan, done, [one], ""))
-    picture = formats.chart(plan, done)
+    alone = [made("json", plan, micro) for micro in (100, 110, 120, 130, 140, 150)]
+    picture = formats.chart(plan, alone)
     places = [float(x) for x in re.findall(r'cx="([\d.]+)" cy="[\d.]+" r="3"', picture)]
     assert len(places) == 6 * 100 and places == sorted(places)  # one round after the other
     assert picture.count('r="4"') == 1  # in the legend

@@ -441,11 +441,14 @@ def test_after_a_break_only_what_is_missing_is_measured(
     half = missing.with_name(missing.name + ".part")
     half.write_bytes(kept.pop(missing)[:2000])
     missing.unlink()
+    older = missing.with_name(missing.name + ".broken-1")  # of an earlier break
+    older.write_text("older")
+    kept[older] = b"older"
     desk.shield.commands.clear()
     assert desk.run("--runs", "2") == 0
     said = capsys.readouterr().out
     assert "seed 77; 3 of 4 logs are there already" in said
-    assert "two.run-1.log.part was not completed, and is two.run-1.log.broken-1 now" in said
+    assert "two.run-1.log.part was not completed, and is two.run-1.log.broken-2 now" in said
     assert desk.shield.commands.count("start") == 5
     assert {path: path.read_bytes() for path in kept} == kept
     assert whole([missing]) == OPERATIONS and not half.exists()
@@ -533,15 +536,14 @@ def test_a_meter_that_babbles_without_end_is_given_up(
         tmp_path: Path, desk: Sandwich, capsys: pytest.CaptureFixture[str],
         monkeypatch: pytest.MonkeyPatch, text: bytes) -> None:
     monkeypatch.setattr(powershield, "ANSWER", 0.2)
-    monkeypatch.setattr(powershield, "PATIENT", 2)
+    monkeypatch.setattr(powershield, "PATIENT", 1)
+    monkeypatch.setattr(sandwich, "ATTEMPTS", 2)
     with Babbler(text * 64) as meter:
-        begun = time.monotonic()
         assert sandwich.command(["--meter", meter.path, "--target", desk.board.path, "--logs",
                               str(desk.logs), "--images", str(desk.images), "--only", "one",
                               "--runs", "1"]) == 1
-        assert time.monotonic() - begun < 20
     assert re.search(r"one, run 1: meter: .*; it is left out", capsys.readouterr().out)
-    part, = desk.logs.iterdir()
+    part, = desk.logs.iterdir()  # that it ends at all is the test: nothing else would end it
     assert part.stat().st_size < log.MOST + 1000
 
 
