@@ -133,8 +133,8 @@ class Table:
     def widest(self) -> int:
         return max(self.window.values())
 
-    def grow(self, work: Arithmetic, window: int, sign: int, *, reuse: bool) -> None:
-        """`reuse` inverts what the other sign has, instead of multiplying."""
+    def grow(self, work: Arithmetic, window: int, sign: int) -> None:
+        """What the other sign has is inverted; the rest is multiplied."""
         if self.window[sign] >= window:
             return
         self.window[sign] = window
@@ -142,8 +142,7 @@ class Table:
         first = self.base if sign == 1 else work.invert(self.base)
         if not powers:
             powers.append(first)
-        if reuse:
-            powers += [work.invert(power) for power in self.powers[-sign][len(powers):]]
+        powers += [work.invert(power) for power in self.powers[-sign][len(powers):]]
         square = work.multiply(first, first)
         while len(powers) < 1 << (window - 1):
             powers.append(work.multiply(powers[-1], square))
@@ -219,7 +218,7 @@ def wnaf(work: Arithmetic, terms: list[Term], window: int) -> int:
     for table in tables:
         if table.widest < window:
             sign = -1 if table.window[-1] > table.window[1] else 1
-            table.grow(work, window, sign, reuse=False)
+            table.grow(work, window, sign)
     return interleaved(work, [wnaf_digits(term.exponent, window) for term in terms], tables)
 
 
@@ -227,7 +226,7 @@ def sliding(work: Arithmetic, terms: list[Term], window: int) -> int:
     """Sliding windows. All digits of an exponent have its sign."""
     window = max(window, min(term.table.window[term.sign] for term in terms))
     for term in terms:
-        term.table.grow(work, window, term.sign, reuse=True)
+        term.table.grow(work, window, term.sign)
     return interleaved(work, [sliding_digits(term.exponent, window) for term in terms],
                        [term.table for term in terms])
 
@@ -470,7 +469,7 @@ class Element:
         total, outside = self._both_tables()
         for table, work in ((total, self.group._inside), (outside, self.group._outside)):
             for sign in (1, -1):
-                table.grow(work, window, sign, reuse=True)
+                table.grow(work, window, sign)
         return self
 
     def _is_taken(self) -> None:

@@ -20,13 +20,13 @@ each multi-exponentiation; serialisations. SPDX-License-Identifier: MIT
 
 from __future__ import annotations
 
-import argparse
 import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lab import arguments
 from lab.opcount import Counts, CountingError, Element, Group
 
 FILE = Path(__file__).with_name("oracle") / "programs.tsv"
@@ -85,9 +85,9 @@ def run(program: str, **changes: Any) -> tuple[list[Element], Counts]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="make lab-programs", description="Counts what programs of group operations do, and "
-        "compares with what the original counted.")
+    parser = arguments.Parser(
+        "lab-programs", "Counts what programs of group operations do, and compares with what the "
+        "original counted.")
     parser.add_argument("file", nargs="?", type=Path, default=FILE)
     file = parser.parse_args().file
     try:

@@ -155,8 +155,9 @@ def test_a_chip_on_which_only_the_operations_were_measured(tmp_path: Path) -> No
     assert verify == pytest.approx(known["PS18-10 verify 0"], rel=0.01)
 
 
-def test_a_receipt_adds_up() -> None:
-    said = lab("--scheme", "ps18", "--messages", 10, "--target", "m4").stdout
+@pytest.mark.parametrize("scheme", ["ps18", "ecdsa"])
+def test_a_receipt_adds_up(scheme: str) -> None:
+    said = lab("--scheme", scheme, "--messages", 10, "--target", "m4").stdout
     for part in said.split("\n\n"):
         lines = part.splitlines()
         items = sum(int(line.split("=")[1].replace(",", "")) for line in lines if " = " in line)
