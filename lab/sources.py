@@ -9,6 +9,7 @@ SPDX-License-Identifier: MIT
 
 from __future__ import annotations
 
+import fcntl
 import functools
 import hashlib
 import os
@@ -138,18 +139,26 @@ def fetched(name: str) -> Path:
     """The folder of a source, fetched if it is not there. Nothing is unpacked before its hash has
     been compared, and nothing is used that has been changed since."""
     source = table()[name]
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with open(FOLDER / f"{name}.lock", "w") as lock:  # other programs may want the same at once
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        fetch_once(source)
+    return source.folder
+
+
+def fetch_once(source: Source) -> None:
     ready = source.folder / READY
     kept = ready.read_text().split() if ready.exists() else []
     if len(kept) == 2 and kept[0] == source.sha256:
         if kept[1] != seen_contents(source.folder):
             raise SystemExit(f"sources: {source.folder} is not as it was fetched: remove it, "
                              "and it will be fetched again")
-        return source.folder
+        return
     client, fetch = CLIENTS[source.kind]
     if client != "pip" and installed(client) is None:
-        raise SystemExit(f"sources: {name} {source.version} is fetched by {client}, "
+        raise SystemExit(f"sources: {source.name} {source.version} is fetched by {client}, "
                          "which is not installed")
-    print(f"sources: fetching {name} {source.version} by {client}", file=sys.stderr)
+    print(f"sources: fetching {source.name} {source.version} by {client}", file=sys.stderr)
     with scratch() as folder:
         archive = fetch(source, Path(folder))
         sha256 = hashlib.sha256(archive.read_bytes()).hexdigest()
@@ -161,7 +170,6 @@ def fetched(name: str) -> Path:
         run(["tar", "-xf", archive, "-C", source.folder, "--strip-components=1",
              "--no-same-owner"])
     ready.write_text(f"{source.sha256} {contents(source.folder)}\n")
-    return source.folder
 
 
 def main() -> None:

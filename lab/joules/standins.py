@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import http.server
 import json
+import signal
 import socket
 import subprocess
 import tempfile
@@ -124,6 +125,12 @@ class Cell:
                 self.shown = shown
                 write(self.folder / f"{self.form}_now", shown[0])
                 write(self.folder / "voltage_now", shown[1])
+
+
+def hear_ctrl_c() -> None:
+    """In a new process: as from a terminal. What is started by nohup or in the background does not
+    hear it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def wait_for(condition: Callable[[], object], what: str) -> None:

@@ -32,6 +32,7 @@ from lab.joules.measure import INTERRUPTED
 from lab.joules.measuring import Failed
 from lab.joules.meters import Energy, Lost, Meter
 from lab.joules.results import Turn, Unreadable
+from lab.joules.standins import hear_ctrl_c
 from sim.targets import ROOT
 
 PATIENCE = 60  # seconds, on a machine that has much else to do
@@ -277,7 +278,7 @@ def in_the_midst(file: Path) -> Iterator[tuple[subprocess.Popen[str], dict[str, 
         [ROOT / "lab" / "formats", "--formats", "orjson,json", "--fetches", "400000",
          "--block", "50", "--results", file, "--at", file.parent],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+        preexec_fn=hear_ctrl_c)
     try:
         wait_until(lambda: process.poll() is not None or
                    set(children(process.pid)) == {"serve", "fetch"})

@@ -28,7 +28,7 @@ from lab.joules.measuring import Measurement
 from lab.joules.meters import Absent, Lost
 from lab.joules.rapl import Rapl
 from lab.joules.results import IDLE, WORK, Run, Turn, Unreadable
-from lab.joules.standins import Counter, SimulatedClock, moving, wait_for, write
+from lab.joules.standins import Counter, SimulatedClock, hear_ctrl_c, moving, wait_for, write
 from sim.targets import ROOT
 
 RUN = Run("work", "J a run, net", "rapl: package-0", "here", "none", {}, 7, "2020-01-01")
@@ -395,7 +395,8 @@ def test_ctrl_c_keeps_what_was_measured_and_it_goes_on(live: Path, tmp_path: Pat
     words = [str(ROOT / "lab" / "measure"), "--at", str(live), "--net", "--repeat", "6",
              "--results", str(file), "--", "sleep", "0.2"]
     with subprocess.Popen(words, start_new_session=True, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True) as process:
+                          stderr=subprocess.PIPE, text=True,
+                          preexec_fn=hear_ctrl_c) as process:
         wait_for(lambda: file.exists() and file.read_text().count('"turn"') >= 4, "two turns")
         os.killpg(process.pid, signal.SIGINT)
         _, errors = process.communicate(timeout=60)

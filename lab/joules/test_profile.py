@@ -20,7 +20,7 @@ from lab.joules import profile, results
 from lab.joules.measuring import Failed
 from lab.joules.profile import OPERATIONS, Operation, program, report
 from lab.joules.results import IDLE, WORK, Run, Times, Turn
-from lab.joules.standins import moving, wait_for
+from lab.joules.standins import hear_ctrl_c, moving, wait_for
 from sim.targets import ROOT
 
 RUN = Run("all", "J of all, net", "rapl: package-0", "here", "none", {}, 7, "2020-01-01")
@@ -180,7 +180,8 @@ def test_ctrl_c_keeps_the_operations_that_are_done(tmp_path: Path) -> None:
     words = ["--operations", "sha256,ecdsa-verify", "--calls", "60000", "--results", str(file),
              "--at", str(tmp_path)]
     with subprocess.Popen([ROOT / "lab" / "profile", *words], start_new_session=True, text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          preexec_fn=hear_ctrl_c) as process:
         assert process.stderr
         for line in process.stderr:
             if "ecdsa-verify: " in line and "left" in line or "verify: inputs" in line:
@@ -227,7 +228,8 @@ def test_ctrl_c_while_inputs_are_made_is_no_fault(tmp_path: Path) -> None:
     words = ["--operations", "ecdsa-verify", "--inputs", "65536", "--calls", "1", "--results",
              str(tmp_path / "kept.jsonl"), "--at", str(tmp_path)]
     with subprocess.Popen([ROOT / "lab" / "profile", *words], start_new_session=True, text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          preexec_fn=hear_ctrl_c) as process:
         assert process.stderr and "inputs are made" in process.stderr.readline()
         wait_for(lambda: "profile\0ecdsa-verify" in commands_below(process.pid), "its child")
         os.killpg(process.pid, signal.SIGINT)

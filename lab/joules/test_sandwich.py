@@ -30,6 +30,7 @@ from unicorn import arm_const
 from lab import counts, published
 from lab.joules import board, console, log, meters, powershield, sandwich, simulated, tables, target
 from lab.joules.board import Image
+from lab.joules.standins import hear_ctrl_c
 from sim.targets import ROOT
 
 STRICT = ("-std=gnu11", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wsign-conversion",
@@ -683,11 +684,6 @@ def test_a_meter_that_is_unplugged_ends_it(desk: Sandwich, capsys: pytest.Captur
     said = capsys.readouterr()
     assert status == 1 and re.search(r"meter: /dev/pts/\d+ is gone", said.err), said
     assert [path.suffix for path in desk.logs.iterdir()] == [".part"]
-
-
-def hear_ctrl_c() -> None:
-    """As from a terminal: what is started by nohup or in the background does not hear it."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def test_ctrl_c_keeps_what_is_there_and_the_same_command_goes_on(
