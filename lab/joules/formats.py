@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.charts import COLOURS, INK, WIDTH, Axis, Series, document, panel
+from lab.arguments import number
 from lab.joules import meters, results, uncertainty
 from lab.joules.clock import Clock
 from lab.joules.codecs import CODECS
@@ -250,7 +251,7 @@ def turn(found: dict[str, Any] | None) -> Turn | None:
     if found is None:
         return None
     turn: Turn = checked(Turn, dict(found))
-    if turn.seconds <= 0 or min(turn.joules, turn.uncertainty) < 0 or \
+    if turn.seconds < results.SHORTEST or min(turn.joules, turn.uncertainty) < 0 or \
             turn.label != results.MEASURED:
         raise ValueError("no such joules can be")
     return turn
@@ -357,19 +358,6 @@ def show(plan: Plan, done: Sequence[Result], file: Path, absent: str) -> None:
 
 
 # The command.
-
-
-def number(least: float, most: float, of: Callable[[str], float] = int) -> Callable[[str], float]:
-    def parsed(text: str) -> float:
-        try:
-            value = of(text)
-        except ValueError:
-            value = math.nan
-        if not least <= value <= most:
-            raise argparse.ArgumentTypeError(
-                f"{text}: a number from {least:,g} to {most:,g} is wanted")
-        return value
-    return parsed
 
 
 def formats(text: str) -> list[str]:
