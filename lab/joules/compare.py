@@ -91,8 +91,9 @@ def compared(a: Measured, b: Measured, what: str, chosen: int) -> list[str]:
 
 
 def head(a: Run, b: Run, chosen: int) -> list[str]:
-    joules = f"joules {a.label} with {a.meter}" if a.meter != "none" else "no joules"
-    return [f"{a.operation}, {a.unit}: {joules}.",
+    what = f"joules {a.label} with {a.meter}" if a.meter != "none" else \
+        "times alone, as there was no meter"
+    return [f"{a.operation}: {what}.",
             *(f"Another version: {name}, {b.versions.get(name)} instead of {version}."
               for name, version in a.versions.items() if b.versions.get(name) != version),
             f"The means, and where they lie with a certainty of 95 % (bootstrap, seed {chosen}):"]

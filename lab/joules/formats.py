@@ -237,7 +237,8 @@ def read(file: Path) -> tuple[Plan, list[Result]]:
 def plan_of(found: dict[str, Any]) -> Plan:
     plan: Plan = checked(Plan, found)
     plan = replace(plan, order=tuple(plan.order))
-    if plan.kind != "formats" or not set(plan.order) <= set(CODECS) or \
+    if (plan.kind, plan.label, plan.format) != ("formats", results.MEASURED, results.FORMAT) or \
+            not set(plan.order) <= set(CODECS) or \
             len(set(Counter(plan.order).values())) != 1 or not 1 <= plan.block <= plan.fetches or \
             plan.fetches > MOST_BLOCKS * plan.block or \
             plan.name not in ("", *meters.METERS) or min(plan.idle, plan.rest) < 0 or \

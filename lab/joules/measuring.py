@@ -203,7 +203,8 @@ def verdict(turns: Sequence[Turn], seed: int) -> list[str]:
         return []
     half = max(net.high - net.mean, net.mean - net.low)
     guess = net.mean if net.mean > 0 else net.high
-    needs = minutes * (half / guess) ** 2 * MARGIN if guess > 0 else math.inf
+    ratio = half / guess if guess > 0 else math.inf
+    needs = minutes * ratio * ratio * MARGIN  # `** 2` would be an error if it is too large
     if needs > LONGEST:
         return ["Not measurable with this meter in this time, nor in two weeks: the net is at most "
                 f"{scaled(net.high, 'J')} a turn,",

@@ -114,10 +114,10 @@ def acquisition(lines: Iterable[str]) -> Acquisition:
         raise NoAcquisition("its time is 0 s")
     if count != len(samples):
         raise NoAcquisition(f"it has {len(samples)} samples, and says {float(count):g}")
-    found = Acquisition(tuple(samples), seconds)
-    if not LEAST_WATTS <= found.watts <= MOST_WATTS:
-        raise NoAcquisition(f"it makes {float(found.watts):.3g} W, which no board takes")
-    return found
+    seen = Acquisition(tuple(samples), seconds)
+    if not LEAST_WATTS <= seen.watts <= MOST_WATTS:
+        raise NoAcquisition(f"it makes {float(seen.watts):.3g} W, which no board takes")
+    return seen
 
 
 class PowerShield:

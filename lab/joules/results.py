@@ -229,7 +229,7 @@ def read(file: Path) -> tuple[Run, list[Turn], list[Times]]:
                     raise ValueError("no such turn can be")
             elif found.get("kind") == "times" and run is not None:
                 times.append(checked(Times, found))
-                if min(times[-1].calls, times[-1].total) <= 0:
+                if min(times[-1].calls, times[-1].total, times[-1].clock) <= 0:
                     raise ValueError("no such times can be")
             else:
                 raise ValueError("a run comes first, and only once; then its turns")

@@ -410,7 +410,8 @@ PLAN = plan_for("json,cbor", 30, began="2026-01-01T00:00:00+00:00")
     (0, {"fetches": 10 ** 18, "block": 1}, "no such plan"),
     (0, {"fetches": True}, "line 1 .* fetches"), (0, {"rest": -1.0}, "no such plan"),
     (0, {"name": "nose"}, "no such plan"), (0, {"name": "rapl"}, "no such plan"),
-    (0, {"more": 1}, "line 1 .* more"),
+    (0, {"more": 1}, "line 1 .* more"), (0, {"label": "model"}, "no such plan"),
+    (0, {"format": 2}, "no such plan"),
     (1, {"format": "cbor"}, "does not belong"), (1, {"bytes": 0}, "does not belong"),
     (1, {"seconds": [1.0]}, "does not belong"), (1, {"seconds": [-1.0] * 30}, "does not belong"),
     (1, {"seconds": [[]] * 30}, "line 2"), (1, {"seconds": None}, "line 2"),
@@ -609,6 +610,15 @@ def test_two_runs_are_compared_format_by_format(tmp_path: Path) -> None:
     assert "less than A: by 100.0 mJ, -50.0% of A." in found["JSON, json, J a fetch, net"]
     for name in ("CBOR, cbor2, s a fetch", "CBOR, cbor2, J a fetch, net"):
         assert "the difference may be zero" in found[name]
+
+
+def test_without_a_meter_times_are_compared_and_no_joules(tmp_path: Path) -> None:
+    plan = replace(plan_for("json", 30), order=("json",) * 3)
+    said = comparison(*(kept(tmp_path / name, plan, {"json": rounds(100, 0)}) for name in "ab"))
+    assert said.returncode == 0 and said.stdout.startswith(
+        "fetches of a list over HTTP: times alone, as there was no meter."), said
+    assert " J" not in said.stdout
+    assert "Fewer than 4 rounds cannot tell whether A and B differ." in said.stdout
 
 
 @pytest.mark.parametrize("changed, says", [

@@ -186,6 +186,12 @@ def test_a_net_that_spreads_around_zero_is_not_measurable() -> None:
     assert "nor in two weeks" in verdict(5000.0, -4999.0, 3000.0, -3000.0, 1.0, -1.0)
 
 
+def test_a_net_near_nothing_has_a_verdict() -> None:
+    turns = [Turn(number, name, joules, 60.0, 10.0, 2, 0, "") for number in range(8)
+             for name, joules in ((WORK, 1e-300), (IDLE, 0.0))]
+    assert "nor in two weeks" in measuring.verdict(turns, 1)[0]
+
+
 def test_other_verdicts() -> None:
     assert "cannot tell" in verdict(5.0, 5.0, 5.0)
     assert "took less than idleness" in verdict(-5.0, -5.1, -5.2, -5.3, -4.9, -4.8)

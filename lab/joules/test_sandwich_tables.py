@@ -64,7 +64,7 @@ def parse(folder: Path, lines: list[str] | bytes) -> tuple[dict[str, Fraction], 
 def test_watts_that_no_board_takes_are_left_out(
         tmp_path: Path, sample: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A board that the meter does not feed takes none. No fit and no picture fails by that."""
-    logs = []
+    logs: list[Path] = []
     for scheme in board.all_schemes()[:3]:
         logs.append(tmp_path / f"{len(logs)}.log")
         logs[-1].write_text("\n".join(lines_of(board.name_of(scheme), 1, sample)) + "\n")
