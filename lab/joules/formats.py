@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import math
 import random
+import re
 import statistics
 import sys
 from collections import Counter
@@ -349,12 +350,12 @@ def chart(plan: Plan, done: Sequence[Result]) -> str:
 
 
 def show(plan: Plan, done: Sequence[Result], file: Path, absent: str) -> None:
-    picture = file.with_suffix(".svg")
-    picture.write_text(chart(plan, done))
     found = rows(plan, done)
     print(f"{plan.fetches:,} fetches in each of {len(found)} formats, seed {plan.seed}, "
           f"rounds: {plan.rounds}.\n")
     print("\n".join([*table(plan, found), "", *notes(plan, done, found, absent)]))
+    picture = file.with_suffix(".svg")
+    picture.write_text(chart(plan, done))
     print(f"Every point: {picture}\nResults: {file}")
 
 
@@ -418,7 +419,12 @@ def planned(options: argparse.Namespace, meter: Meter | None) -> Plan:
         order=shuffled(chosen("formats", CODECS), seed, rounds), fetches=fetches,
         block=min(fetches, chosen("block", math.ceil(fetches * rounds / POINTS))),
         idle=chosen("idle", NULL) if meter else 0.0, rest=chosen("rest", REST),
-        name=meter.name if meter else "", at=options.at or "")
+        name=meter.name if meter else "", at=without_login(options.at))
+
+
+def without_login(at: str | None) -> str:
+    """The file of results is nothing secret, so no user and no password go into it."""
+    return re.sub(r"^(\w+://)[^/]*@", r"\1", at or "")
 
 
 def unlike(plan: Plan, now: Plan) -> list[str]:
@@ -434,7 +440,8 @@ def contradicted(plan: Plan, options: argparse.Namespace) -> list[str]:
     kept = {"formats": set(plan.order), "meter": plan.name,
             **{name: getattr(plan, name)
                for name in ("fetches", "rounds", "block", "idle", "rest", "seed", "at")}}
-    given = vars(options) | {"formats": set(options.formats or ()) or None}
+    given = vars(options) | {"formats": set(options.formats or ()) or None,
+                             "at": without_login(options.at) or None}
     return [f"--{name}" for name, value in kept.items() if given[name] not in (None, value)]
 
 
@@ -445,7 +452,7 @@ def gone_on_with(file: Path, options: argparse.Namespace) -> tuple[Plan, list[Re
         raise Unreadable(f"{file} was begun with another {' and '.join(wrong)}")
     if len(done) == len(plan.order):
         return plan, done, None
-    meter = meters.find(plan.name, plan.at or None) if plan.name else None
+    meter = meters.find(plan.name, options.at or plan.at or None) if plan.name else None
     now = replace(plan, meter=meter.what() if meter else plan.meter, machine=results.machine(),
                   governor=results.governor(), versions=versions())
     if changed := unlike(plan, now):

@@ -23,7 +23,7 @@ from typing import Any
 
 import pytest
 
-from lab.joules import formats, loopback, results
+from lab.joules import formats, loopback, meters, results
 from lab.joules.clock import Clock
 from lab.joules.codecs import CODECS, LIST
 from lab.joules.formats import Plan, Result
@@ -566,6 +566,36 @@ def test_the_commands_of_the_page_are_right() -> None:
         formats.parser().parse_args(shlex.split(line, comments=True)[1:])
     for name, codec in CODECS.items():
         assert f"\n| {name} | " in page and f"\n| {codec.title} | " in page
+
+
+def test_a_password_is_not_kept_and_is_given_again(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    at, places = "mqtt://me:p@ss@10.0.0.1/plug", list[str | None]()
+
+    def find(name: str | None, at: str | None = None, clock: Clock | None = None) -> Meter:
+        places.append(at)
+        return Simulated(30)
+
+    monkeypatch.setattr(meters, "find", find)
+    words = ["--formats", "json", "--meter", "shelly", "--at", at]
+    plan, _, _ = formats.begun(formats.parser().parse_args(words))
+    formats.append(tmp_path / "run", plan)
+    assert "p@ss" not in (tmp_path / "run").read_text() and plan.at == "mqtt://10.0.0.1/plug"
+    monkeypatch.setattr(results, "machine", lambda: plan.machine)
+    formats.gone_on_with(tmp_path / "run", formats.parser().parse_args(["--at", at]))
+    formats.gone_on_with(tmp_path / "run", formats.parser().parse_args([]))
+    assert places == [at, at, "mqtt://10.0.0.1/plug"]
+    other = formats.parser().parse_args(["--at", "mqtt://10.0.0.2/plug"])
+    with pytest.raises(Unreadable, match="begun with another --at"):
+        formats.gone_on_with(tmp_path / "run", other)
+
+
+def test_the_table_comes_also_if_the_chart_cannot_be_written(
+        tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "run.svg").mkdir()
+    with pytest.raises(OSError):
+        formats.show(PLAN, [made("json", PLAN)], tmp_path / "run.jsonl", "")
+    assert "JSON, json" in capsys.readouterr().out
 
 
 # Two runs.
