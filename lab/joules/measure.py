@@ -144,7 +144,7 @@ def main() -> None:
         try:
             pairs = options.repeat or (measuring.PAIRS if options.net else 1)
             measured.take(range(pairs), options.net, work)
-        except (Failed, Lost) as fault:
+        except (Failed, Lost, OSError) as fault:  # a disk may be full
             measuring.say(f"lab/measure: {fault}. This turn is no measurement.")
             status = 1
         except KeyboardInterrupt:

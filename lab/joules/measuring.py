@@ -211,7 +211,7 @@ def verdict(turns: Sequence[Turn], seed: int) -> list[str]:
                 f"and the meter and the turns leave it open by {scaled(half, 'J')} to either side."]
     known = "the net is about" if net.mean > 0 else "the net is at most"
     return ["Not measurable with this meter in this time; "
-            f"try {math.ceil(max(needs, minutes)):,} minutes.",
+            f"try {plural(math.ceil(max(needs, minutes)), 'minute')}.",
             f"The sum: in {minutes:,.1f} min {known} {scaled(guess, 'J')} a turn, and open by "
             f"{scaled(half, 'J')} to either side.",
             "What is open falls, beside the net, with the square root of the time:",

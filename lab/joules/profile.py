@@ -284,7 +284,7 @@ def main() -> None:
         profile = Profile(options, meter, file, turns, times)
         try:
             profile.run()
-        except (Failed, Lost) as fault:
+        except (Failed, Lost, OSError) as fault:  # a disk may be full
             say(f"lab/profile: {fault}")
             status = 1
         except KeyboardInterrupt:

@@ -21,6 +21,7 @@ from lab.joules.meters import Absent, Energy, Lost, Meter
 
 MOST_WATTS = 5000.0  # no plug takes more
 MOST_BYTES = 1 << 16  # of what it says
+LONGEST = 200  # characters of a prefix; MQTT has topics of at most 65,535 bytes
 MOST_READINGS = 200_000  # in one turn; a day has 86,400 seconds
 GAP = 5.0  # seconds without a reading, from which on it counts as a gap
 SILENCE = 120.0  # seconds without one, after which the turn is lost
@@ -205,7 +206,7 @@ class Shelly(Meter):
 
     def _open_mqtt(self, place: SplitResult, port: int | None) -> None:
         self._prefix = unquote(place.path).strip("/")
-        if not self._prefix or set(self._prefix) & set("#+\0"):
+        if not 0 < len(self._prefix) <= LONGEST or set(self._prefix) & set("#+\0"):
             raise Absent(f"{self.at} has no prefix of topics; {USAGE}.")
         try:
             from paho.mqtt import client as mqtt

@@ -6,6 +6,7 @@ SPDX-License-Identifier: MIT
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import itertools
 import json
@@ -187,6 +188,8 @@ def test_a_net_that_spreads_around_zero_is_not_measurable() -> None:
 
 
 def test_a_net_near_nothing_has_a_verdict() -> None:
+    short = [turn for number in range(8) for turn in pair(number, (-1) ** number, 0, 1.0)]
+    assert "try 1 minute." in measuring.verdict(short, 1)[0]
     turns = [Turn(number, name, joules, 60.0, 10.0, 2, 0, "") for number in range(8)
              for name, joules in ((WORK, 1e-300), (IDLE, 0.0))]
     assert "nor in two weeks" in measuring.verdict(turns, 1)[0]
@@ -412,6 +415,21 @@ def test_a_command_that_fails_is_no_measurement(live: Path, words: list[str], sa
     said = command("measure", "--at", live, "--results", tmp_path / "a", "--", *words)
     assert said.returncode == 1 and f"{says}. This turn is no measurement." in said.stderr
     assert results.read(tmp_path / "a")[1] == []
+
+
+def test_a_full_disk_does_not_hide_what_was_measured(
+        live: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write, lines = results.append, itertools.count()
+
+    def append(file: Path, line: Run | Turn | results.Times) -> None:
+        if next(lines) == 2:  # the second turn
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write(file, line)
+
+    monkeypatch.setattr(results, "append", append)
+    said = inside(measure, "--at", live, "--repeat", "3", "--results", tmp_path / "a", "--", "true")
+    assert said.returncode == 1 and "1 turn, 1 call." in said.stdout
+    assert "No space left on device. This turn is no measurement." in said.stderr
 
 
 def test_ctrl_c_keeps_what_was_measured_and_it_goes_on(live: Path, tmp_path: Path) -> None:

@@ -237,6 +237,7 @@ def test_the_plug_is_asked_and_never_switched(bench: Bench) -> None:
     (None, "say where it is"), ("", "is no place of a plug"), ("/sys", "is no place of a plug"),
     ("ftp://plug", "is no place of a plug"), ("mqtt://b:99999/x", "is no place of a plug"),
     ("http://[", "is no place of a plug"), ("mqtt:///x", "is no place of a plug"),
+    ("mqtt://localhost/" + "x" * 300, "has no prefix"),
     ("mqtt://localhost", "has no prefix"), ("mqtt://localhost/#", "has no prefix"),
     ("mqtt://localhost/a/+/b", "has no prefix")])
 def test_a_place_that_is_none_is_refused(at: str | None, says: str) -> None:
