@@ -31,7 +31,8 @@ def prefixed(unit: str) -> Callable[[float], str]:
     """Says 0.01 of the unit J as 10 mJ."""
     def label(value: float) -> str:
         power = floor(log10(abs(value)) / 3 + 1e-9) if value else 0
-        prefix = dict(zip(range(-4, 5), ("p", "n", "µ", "m", "", "k", "M", "G", "T")))[power]
+        power = max(-4, min(4, power))
+        prefix = ("p", "n", "µ", "m", "", "k", "M", "G", "T")[power + 4]
         return f"{value / 1000.0 ** power:g} {prefix}{unit}"
     return label
 

@@ -3,7 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import math
+from collections.abc import Callable
 from typing import NoReturn
+
+
+def number(least: float, most: float, of: Callable[[str], float] = int) -> Callable[[str], float]:
+    """For add_argument(type=…): says which numbers are possible."""
+    def parsed(text: str) -> float:
+        try:
+            value = of(text)
+        except ValueError:
+            value = math.nan
+        if not least <= value <= most:
+            raise argparse.ArgumentTypeError(
+                f"{text}: a number from {least:,g} to {most:,g} is wanted")
+        return value
+    return parsed
 
 
 class Parser(argparse.ArgumentParser):

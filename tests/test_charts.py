@@ -110,7 +110,7 @@ def test_words_are_words_and_not_marks() -> None:
 
 @pytest.mark.parametrize("value, says", [
     (0, "0 J"), (1e-4, "100 µJ"), (0.001, "1 mJ"), (0.25, "250 mJ"), (999, "999 J"),
-    (1000, "1 kJ"), (2.5e-8, "25 nJ"), (-0.02, "-20 mJ")])
+    (1000, "1 kJ"), (2.5e-8, "25 nJ"), (-0.02, "-20 mJ"), (1e-14, "0.01 pJ"), (1e16, "10000 TJ")])
 def test_units_have_their_prefix(value: float, says: str) -> None:
     assert prefixed("J")(value) == says
 

@@ -15,6 +15,8 @@ from lab.joules.meters import Absent, Energy, Lost, Meter
 
 JOULES_A_MICROWATTHOUR = 3600e-6
 COULOMBS_A_MICROAMPEREHOUR = 3600e-6
+MOST = 10**10  # µWh or µAh: 10 kWh, or 10,000 Ah
+MOST_MICROVOLTS = 10**9
 CAPACITIES = ("full", "full_design")  # they are whole steps of the gauge, too
 
 
@@ -38,10 +40,10 @@ class Gauge:
         now = sysfs.number(self.folder / f"{self.form}_now")
         if self.form == "charge":
             microvolts = sysfs.number(self.folder / "voltage_now")
-            if microvolts is None or microvolts <= 0:
+            if microvolts is None or not 0 < microvolts <= MOST_MICROVOLTS:
                 raise Lost(f"{self.folder.name} does not show its volts any more")
             self.volts = microvolts * 1e-6
-        if now is None or now < 0:
+        if now is None or not 0 <= now <= MOST:
             raise Lost(f"{self.folder.name} shows no number any more")
         return now
 

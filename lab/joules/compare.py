@@ -1,4 +1,4 @@
-"""Says whether two runs of lab/measure differ, and by how much.              lab/compare A B
+"""Says whether two runs of lab/measure or lab/formats differ, and by how much.    lab/compare A B
 
 SPDX-License-Identifier: MIT
 """
@@ -7,63 +7,121 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 from lab.joules import measuring, results, uncertainty
 from lab.joules.measure import seed
-from lab.joules.results import Run, Turn, Unreadable
+from lab.joules.results import Run, Unreadable
 from lab.joules.uncertainty import Value
 
 
-def values(run: Run, turns: list[Turn]) -> list[Value]:
+@dataclass(frozen=True)
+class Measured:
+    """What a run says."""
+
+    run: Run
+    alike: dict[str, str]  # what another run must have in common, by its name
+    values: dict[str, tuple[str, list[Value]]]  # by what was measured: its unit, and each turn
+    turn: str = "turn"
+
+
+def alike(run: Run) -> dict[str, str]:
+    return {name: getattr(run, name) for name in results.ALIKE}
+
+
+def of_measure(file: Path) -> Measured:
+    run, turns, times = results.read(file)
+    if times:
+        raise Unreadable("these are times of lab/profile; runs of lab/measure and lab/formats can "
+                         "be compared")
     net = run.unit.endswith(results.NET)
-    return measuring.values(measuring.whole(turns, net), net)
+    found = measuring.values(measuring.whole(turns, net), net)
+    if not found:
+        raise Unreadable(f"{file} has no complete turn")
+    return Measured(run, alike(run), {run.unit: ("J", found)})
 
 
-def compared(a: Run, ours: list[Value], b: Run, theirs: list[Value], chosen: int) -> list[str]:
+def of_formats(file: Path) -> Measured:
+    """Of each format the time of a fetch, and its joules if there was a meter."""
+    from lab.joules import codecs, formats  # they need the library of every format
+    plan, done = formats.read(file)
+    values: dict[str, tuple[str, list[Value]]] = {}
+    for name in dict.fromkeys(plan.order):
+        some = [result for result in done if result.format == name]
+        title = codecs.CODECS[name].title
+        if not some:
+            raise Unreadable(f"{file} has no result of {title}")
+        values[f"{title}, s a fetch"] = "s", [
+            Value(sum(result.seconds) / plan.fetches) for result in some]
+        if plan.name:
+            values[f"{title}, {plan.unit}"] = "J", [
+                Value(net.value / plan.fetches, net.bound / plan.fetches)
+                for result in some if (net := result.net())]
+    return Measured(plan, {**alike(plan), "formats": ", ".join(sorted({*plan.order})),
+                           "fetches": f"{plan.fetches:,}"}, values, "round")
+
+
+def is_of_formats(file: Path) -> bool:
+    return next((found.get("kind") for _, found in results.lines_of(file)), "") == "formats"
+
+
+def compared(a: Measured, b: Measured, what: str, chosen: int) -> list[str]:
+    unit, ours = a.values[what]
+    theirs = b.values[what][1]
     lines = []
-    for name, run, some in (("A", a, ours), ("B", b, theirs)):
+    for name, run, some in (("A", a.run, ours), ("B", b.run, theirs)):
         lines.append(measuring.row(measuring.Quantity(
-            name, "J", uncertainty.interval(some, run.seed))))
+            name, unit, uncertainty.interval(some, run.seed))))
     found = uncertainty.interval(theirs, chosen, ours)
-    lines.append(measuring.row(measuring.Quantity("B - A", "J", found)))
+    lines.append(measuring.row(measuring.Quantity("B - A", unit, found)))
     base = uncertainty.mean_of([value.value for value in uncertainty.without_outliers(ours)])
     share = f", {found.mean / base:+.1%} of A" if base > 0 else ""
     if not found.known:
-        lines.append(f"Fewer than {uncertainty.LEAST} turns cannot tell whether A and B differ.")
+        lines.append(f"Fewer than {uncertainty.LEAST} {a.turn}s cannot tell whether A and B "
+                     "differ.")
     elif found.holds_zero:
-        lines.append("A and B do not differ by what these turns could see: the difference may be "
-                     "zero.")
+        lines.append(f"A and B do not differ by what these {a.turn}s could see: the difference may "
+                     "be zero.")
     else:
         more = "more" if found.mean > 0 else "less"
         lines.append(f"B takes {more} than A: by "
-                     f"{measuring.scaled(abs(found.mean), 'J')}{share}.")
+                     f"{measuring.scaled(abs(found.mean), unit)}{share}.")
     return lines
+
+
+def head(a: Run, b: Run, chosen: int) -> list[str]:
+    what = f"joules {a.label} with {a.meter}" if a.meter != "none" else \
+        "times alone, as there was no meter"
+    return [f"{a.operation}: {what}.",
+            *(f"Another version: {name}, {b.versions.get(name)} instead of {version}."
+              for name, version in a.versions.items() if b.versions.get(name) != version),
+            f"The means, and where they lie with a certainty of 95 % (bootstrap, seed {chosen}):"]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        prog="lab/compare", description="Says whether two runs of lab/measure differ, and by how "
-        "much. They must be alike in " + ", ".join(results.ALIKE) + ".")
+        prog="lab/compare", description="Says whether two runs of lab/measure or of lab/formats "
+        "differ, and by how much. They must be alike in " + ", ".join(results.ALIKE) +
+        "; those of lab/formats also in formats and fetches.")
     parser.add_argument("a", type=Path, metavar="A", help="a file of results")
     parser.add_argument("b", type=Path, metavar="B", help="another one")
     parser.add_argument("--seed", type=seed, help="of the bootstrap; else a random one")
     options = parser.parse_args()
     chosen = uncertainty.seed() if options.seed is None else options.seed
     try:
-        (a, ours, one), (b, theirs, other) = map(results.read, (options.a, options.b))
-        if one or other:
-            raise Unreadable("these are times of lab/profile; runs of lab/measure can be compared")
-        if apart := results.differences(a, b):
+        kinds = {is_of_formats(file) for file in (options.a, options.b)}
+        if len(kinds) > 1:
+            raise Unreadable("A and B are not alike: only one of them is of lab/formats")
+        a, b = map(of_formats if True in kinds else of_measure, (options.a, options.b))
+        apart = [f"{name}: {ours!r} is not {b.alike[name]!r}"
+                 for name, ours in a.alike.items() if ours != b.alike[name]]
+        if apart:
             raise Unreadable("A and B are not alike, so nothing follows from comparing them:\n  "
                              + "\n  ".join(apart))
-        each = values(a, ours), values(b, theirs)
-        for file, some in zip((options.a, options.b), each, strict=True):
-            if not some:
-                raise Unreadable(f"{file} has no complete turn")
     except Unreadable as fault:
         print(f"lab/compare: {fault}", file=sys.stderr)
         raise SystemExit(2) from None
-    print(f"{a.operation}, {a.unit}: {a.label} with {a.meter}.\n"
-          f"The means, and where they lie with a certainty of 95 % (bootstrap, seed {chosen}):\n")
-    print("\n".join(compared(a, each[0], b, each[1], chosen)))
+    print("\n".join(head(a.run, b.run, chosen)))
+    for what in a.values:
+        print("\n" + "\n".join([f"{what}:", *compared(a, b, what, chosen)]))

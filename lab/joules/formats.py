@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import math
 import random
+import re
 import statistics
 import sys
 from collections import Counter
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.charts import COLOURS, INK, WIDTH, Axis, Series, document, panel
+from lab.arguments import number
 from lab.joules import meters, results, uncertainty
 from lab.joules.clock import Clock
 from lab.joules.codecs import CODECS
@@ -236,7 +238,8 @@ def read(file: Path) -> tuple[Plan, list[Result]]:
 def plan_of(found: dict[str, Any]) -> Plan:
     plan: Plan = checked(Plan, found)
     plan = replace(plan, order=tuple(plan.order))
-    if plan.kind != "formats" or not set(plan.order) <= set(CODECS) or \
+    if (plan.kind, plan.label, plan.format) != ("formats", results.MEASURED, results.FORMAT) or \
+            not set(plan.order) <= set(CODECS) or \
             len(set(Counter(plan.order).values())) != 1 or not 1 <= plan.block <= plan.fetches or \
             plan.fetches > MOST_BLOCKS * plan.block or \
             plan.name not in ("", *meters.METERS) or min(plan.idle, plan.rest) < 0 or \
@@ -250,7 +253,7 @@ def turn(found: dict[str, Any] | None) -> Turn | None:
     if found is None:
         return None
     turn: Turn = checked(Turn, dict(found))
-    if turn.seconds <= 0 or min(turn.joules, turn.uncertainty) < 0 or \
+    if turn.seconds < results.SHORTEST or min(turn.joules, turn.uncertainty) < 0 or \
             turn.label != results.MEASURED:
         raise ValueError("no such joules can be")
     return turn
@@ -347,29 +350,16 @@ def chart(plan: Plan, done: Sequence[Result]) -> str:
 
 
 def show(plan: Plan, done: Sequence[Result], file: Path, absent: str) -> None:
-    picture = file.with_suffix(".svg")
-    picture.write_text(chart(plan, done))
     found = rows(plan, done)
     print(f"{plan.fetches:,} fetches in each of {len(found)} formats, seed {plan.seed}, "
           f"rounds: {plan.rounds}.\n")
     print("\n".join([*table(plan, found), "", *notes(plan, done, found, absent)]))
+    picture = file.with_suffix(".svg")
+    picture.write_text(chart(plan, done))
     print(f"Every point: {picture}\nResults: {file}")
 
 
 # The command.
-
-
-def number(least: float, most: float, of: Callable[[str], float] = int) -> Callable[[str], float]:
-    def parsed(text: str) -> float:
-        try:
-            value = of(text)
-        except ValueError:
-            value = math.nan
-        if not least <= value <= most:
-            raise argparse.ArgumentTypeError(
-                f"{text}: a number from {least:,g} to {most:,g} is wanted")
-        return value
-    return parsed
 
 
 def formats(text: str) -> list[str]:
@@ -429,7 +419,12 @@ def planned(options: argparse.Namespace, meter: Meter | None) -> Plan:
         order=shuffled(chosen("formats", CODECS), seed, rounds), fetches=fetches,
         block=min(fetches, chosen("block", math.ceil(fetches * rounds / POINTS))),
         idle=chosen("idle", NULL) if meter else 0.0, rest=chosen("rest", REST),
-        name=meter.name if meter else "", at=options.at or "")
+        name=meter.name if meter else "", at=without_login(options.at))
+
+
+def without_login(at: str | None) -> str:
+    """The file of results is nothing secret, so no user and no password go into it."""
+    return re.sub(r"^(\w+://)[^/]*@", r"\1", at or "")
 
 
 def unlike(plan: Plan, now: Plan) -> list[str]:
@@ -445,7 +440,8 @@ def contradicted(plan: Plan, options: argparse.Namespace) -> list[str]:
     kept = {"formats": set(plan.order), "meter": plan.name,
             **{name: getattr(plan, name)
                for name in ("fetches", "rounds", "block", "idle", "rest", "seed", "at")}}
-    given = vars(options) | {"formats": set(options.formats or ()) or None}
+    given = vars(options) | {"formats": set(options.formats or ()) or None,
+                             "at": without_login(options.at) or None}
     return [f"--{name}" for name, value in kept.items() if given[name] not in (None, value)]
 
 
@@ -456,7 +452,7 @@ def gone_on_with(file: Path, options: argparse.Namespace) -> tuple[Plan, list[Re
         raise Unreadable(f"{file} was begun with another {' and '.join(wrong)}")
     if len(done) == len(plan.order):
         return plan, done, None
-    meter = meters.find(plan.name, plan.at or None) if plan.name else None
+    meter = meters.find(plan.name, options.at or plan.at or None) if plan.name else None
     now = replace(plan, meter=meter.what() if meter else plan.meter, machine=results.machine(),
                   governor=results.governor(), versions=versions())
     if changed := unlike(plan, now):

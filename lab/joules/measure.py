@@ -15,6 +15,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from lab.arguments import number
 from lab.joules import chart, measuring, meters, results, uncertainty
 from lab.joules.clock import Clock
 from lab.joules.measuring import Failed, Measurement, Work
@@ -22,29 +23,15 @@ from lab.joules.meters import Absent, Lost
 from lab.joules.results import Run, Unreadable
 
 SECONDS = 10.0  # of an operation, in a turn
+DAY = 86400  # seconds: no turn takes longer
+MOST_TURNS = 100_000  # all are held in memory
 ENDS = 5.0  # seconds that a command has to end after Ctrl-C
 INTERRUPTED = 130  # the status after Ctrl-C, as shells have it
 
 
-def seconds(text: str) -> float:
-    number = float(text)
-    if not 0 < number <= 86400:
-        raise ValueError
-    return number
-
-
-def count(text: str) -> int:
-    number = int(text)
-    if not 0 < number <= 10**15:
-        raise ValueError
-    return number
-
-
-def seed(text: str) -> int:
-    number = int(text)
-    if not 0 <= number < 2**32:
-        raise ValueError
-    return number
+# Of options.
+count = number(1, 10**15)
+seed = number(0, 2**32 - 1)
 
 
 def ended(status: int) -> str:
@@ -84,14 +71,14 @@ def arguments(words: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.N
     meters.add_options(parser)
     parser.add_argument("--net", action="store_true",
                         help="measure as long an idle time beside each turn, and subtract it")
-    parser.add_argument("--repeat", type=count, metavar="N",
+    parser.add_argument("--repeat", type=number(1, MOST_TURNS), metavar="N",
                         help=f"turns of work; else 1, or {measuring.PAIRS} with --net")
-    parser.add_argument("--rest", type=seconds, default=0.0, metavar="S",
+    parser.add_argument("--rest", type=number(0, DAY, float), default=0.0, metavar="S",
                         help="seconds between two turns")
     parser.add_argument("--operation", metavar="NAME",
                         help="an operation of the lab, or words of its name")
     parser.add_argument("--list", action="store_true", help="the names of all operations")
-    parser.add_argument("--seconds", type=seconds, metavar="S",
+    parser.add_argument("--seconds", type=number(0.001, DAY, float), metavar="S",
                         help=f"of a turn of the operation; else {SECONDS:.0f}")
     parser.add_argument("--calls", type=count, metavar="N", help="of a turn, instead of seconds")
     parser.add_argument("--name", help="of what the command does, for lab/compare")
@@ -157,7 +144,7 @@ def main() -> None:
         try:
             pairs = options.repeat or (measuring.PAIRS if options.net else 1)
             measured.take(range(pairs), options.net, work)
-        except (Failed, Lost) as fault:
+        except (Failed, Lost, OSError) as fault:  # a disk may be full
             measuring.say(f"lab/measure: {fault}. This turn is no measurement.")
             status = 1
         except KeyboardInterrupt:

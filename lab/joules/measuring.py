@@ -203,14 +203,15 @@ def verdict(turns: Sequence[Turn], seed: int) -> list[str]:
         return []
     half = max(net.high - net.mean, net.mean - net.low)
     guess = net.mean if net.mean > 0 else net.high
-    needs = minutes * (half / guess) ** 2 * MARGIN if guess > 0 else math.inf
+    ratio = half / guess if guess > 0 else math.inf
+    needs = minutes * ratio * ratio * MARGIN  # `** 2` would be an error if it is too large
     if needs > LONGEST:
         return ["Not measurable with this meter in this time, nor in two weeks: the net is at most "
                 f"{scaled(net.high, 'J')} a turn,",
                 f"and the meter and the turns leave it open by {scaled(half, 'J')} to either side."]
     known = "the net is about" if net.mean > 0 else "the net is at most"
     return ["Not measurable with this meter in this time; "
-            f"try {math.ceil(max(needs, minutes)):,} minutes.",
+            f"try {plural(math.ceil(max(needs, minutes)), 'minute')}.",
             f"The sum: in {minutes:,.1f} min {known} {scaled(guess, 'J')} a turn, and open by "
             f"{scaled(half, 'J')} to either side.",
             "What is open falls, beside the net, with the square root of the time:",

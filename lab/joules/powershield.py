@@ -33,6 +33,8 @@ PATIENT = 40  # tries until its status must be ok, and until it must have taken 
 START = 5.0  # seconds after a trigger until the first sample must have come
 VOLTS = Fraction(3)  # what study 2 fed its board with
 VOLTS_OFF = Fraction(1, 100)  # how far it may be off
+# It gives at most 50 mA, and sees no less than 100 nA. What is outside of this is no measurement.
+LEAST_WATTS, MOST_WATTS = Fraction(1, 10**9), Fraction(1)
 FINISHED = "Acquisition completed"
 
 # At most 7 digits and an exponent of 2: nobody can make numbers of a million digits from them.
@@ -112,7 +114,10 @@ def acquisition(lines: Iterable[str]) -> Acquisition:
         raise NoAcquisition("its time is 0 s")
     if count != len(samples):
         raise NoAcquisition(f"it has {len(samples)} samples, and says {float(count):g}")
-    return Acquisition(tuple(samples), seconds)
+    seen = Acquisition(tuple(samples), seconds)
+    if not LEAST_WATTS <= seen.watts <= MOST_WATTS:
+        raise NoAcquisition(f"it makes {float(seen.watts):.3g} W, which no board takes")
+    return seen
 
 
 class PowerShield:

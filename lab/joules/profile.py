@@ -175,7 +175,8 @@ def report(run: Run, turns: Sequence[results.Turn], times: Sequence[Times]) -> l
              f"may be off by {scaled(bound, 'J')}.",
              "Each operation has its share of the net by its share of the time: as if all drew the "
              "same watts.",
-             "lab/measure --operation NAME --net measures one by itself, with an interval."]
+             "No interval: each operation was measured once. lab/measure --operation NAME --net",
+             "measures one by itself, with an interval."]
     if net <= bound:
         lines.append("Not measurable with this meter in this time: the net is not more than the "
                      "meter may be off." + (
@@ -283,7 +284,7 @@ def main() -> None:
         profile = Profile(options, meter, file, turns, times)
         try:
             profile.run()
-        except (Failed, Lost) as fault:
+        except (Failed, Lost, OSError) as fault:  # a disk may be full
             say(f"lab/profile: {fault}")
             status = 1
         except KeyboardInterrupt:

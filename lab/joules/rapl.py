@@ -15,6 +15,7 @@ from lab.joules import sysfs
 from lab.joules.meters import Absent, Energy, Lost, Meter
 
 BELIEVABLE = 2000.0  # watts of a domain; what counts more was set back, as by a suspend
+LEAST_SPAN = 40_000_000  # µJ: read every 10 ms; the ranges of processors are 1,000 times as large
 STEP = 61.04  # µJ: Intel's and AMD's largest usual unit, 2^-14 J
 SLACK = 1.0  # seconds that the reading may come after the clock's
 STUCK = 2.0  # seconds in which every counter moves
@@ -32,6 +33,11 @@ class Domain:
     last: int = 0  # µJ
     counted: int = 0  # µJ since begin()
     wraps: int = 0
+
+    def now(self) -> int | None:
+        """What the counter shows, if that is possible."""
+        value = sysfs.number(self.file)
+        return value if value is not None and 0 <= value <= self.span else None
 
     @property
     def in_sum(self) -> bool:
@@ -65,10 +71,14 @@ class Rapl(Meter):
                          "have none; on a computer of Intel's or AMD's, `modprobe "
                          "intel_rapl_msr` may bring it.")
         for domain in self.domains:
-            if sysfs.number(domain.file) is None:
+            if domain.now() is None:
                 why = f"can be read only by root: run this as root, or {READABLE}" \
-                    if sysfs.is_forbidden(domain.file) else "holds no number."
+                    if sysfs.is_forbidden(domain.file) else \
+                    f"holds no number from 0 to {domain.span}."
                 raise Absent(f"{domain.file} {why}")
+            if domain.span < LEAST_SPAN:
+                raise Absent(f"{domain.name} has a range of {domain.span * 1e-6:g} J, which is too "
+                             "small: it would be full before it is read.")
         # Half of the time in which the shortest counter would wrap at a power beyond belief.
         self.reads = min(1.0, min(domain.span for domain in self.domains) * 1e-6 / BELIEVABLE / 2)
 
@@ -82,9 +92,9 @@ class Rapl(Meter):
             domain.last, domain.counted, domain.wraps = self._value(domain), 0, 0
 
     def _value(self, domain: Domain) -> int:
-        value = sysfs.number(domain.file)
+        value = domain.now()
         if value is None:
-            raise Lost(f"{domain.file} cannot be read any more")
+            raise Lost(f"{domain.file} cannot be read any more, or has left its range")
         return value
 
     def read(self) -> None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import datetime
 import json
-import math
 import os
 import platform
+import stat
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, fields
@@ -21,6 +21,9 @@ from lab.joules.meters import Energy
 from sim.targets import BUILD, ROOT
 
 FORMAT = 1
+LARGEST = 256 << 20  # bytes of a file that is read; a reading of a meter has about 25
+MOST = 1e18  # of any number, so that no square and no quotient is too large
+SHORTEST = 1e-9  # seconds of a turn
 FOLDER = BUILD / "lab" / "measured"
 MEASURED = "measured"  # the other label is `model`, and nothing here writes it
 WORK, IDLE = "work", "idle"
@@ -142,14 +145,17 @@ def append(file: Path, line: Run | Turn | Times) -> None:
             opened.seek(-1, os.SEEK_END)
             if opened.read(1) != b"\n":
                 opened.write(b"\n")
-        opened.write(json.dumps(asdict(line), ensure_ascii=False, allow_nan=False).encode() + b"\n")
+        opened.write(json.dumps(asdict(line), allow_nan=False).encode() + b"\n")
         opened.flush()
         os.fsync(opened.fileno())
 
 
 Line = TypeVar("Line", Run, Turn, Times)
+
+
 def is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and \
+        abs(value) <= MOST
 
 
 # By the type of a field: what a value from a file must be, and whether it is. Others are not known
@@ -189,10 +195,15 @@ def checked(into: type[Line], found: dict[str, Any]) -> Line:
 
 def lines_of(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     try:
+        about = file.stat()
+        if not stat.S_ISREG(about.st_mode):  # some have no end
+            raise ValueError("it is no file")
+        if about.st_size > LARGEST:
+            raise ValueError(f"it has more than {LARGEST >> 20} MB")
         text = file.read_text(encoding="utf-8")
     except (OSError, ValueError) as fault:
         raise Unreadable(f"{file} cannot be read: {fault}") from None
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):  # JSON may hold other ends of lines
         try:
             found = json.loads(line)
         except (ValueError, RecursionError):
@@ -213,12 +224,12 @@ def read(file: Path) -> tuple[Run, list[Turn], list[Times]]:
                 run = checked(Run, found)
             elif found.get("kind") == "turn" and run is not None:
                 turns.append(checked(Turn, found))
-                if turns[-1].turn not in (WORK, IDLE) or turns[-1].seconds <= 0 or \
+                if turns[-1].turn not in (WORK, IDLE) or turns[-1].seconds < SHORTEST or \
                         min(turns[-1].uncertainty, turns[-1].calls, turns[-1].pair) < 0:
                     raise ValueError("no such turn can be")
             elif found.get("kind") == "times" and run is not None:
                 times.append(checked(Times, found))
-                if min(times[-1].calls, times[-1].total) <= 0:
+                if min(times[-1].calls, times[-1].total, times[-1].clock) <= 0:
                     raise ValueError("no such times can be")
             else:
                 raise ValueError("a run comes first, and only once; then its turns")

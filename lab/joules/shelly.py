@@ -21,6 +21,8 @@ from lab.joules.meters import Absent, Energy, Lost, Meter
 
 MOST_WATTS = 5000.0  # no plug takes more
 MOST_BYTES = 1 << 16  # of what it says
+LONGEST = 200  # characters of a prefix; MQTT has topics of at most 65,535 bytes
+MOST_READINGS = 200_000  # in one turn; a day has 86,400 seconds
 GAP = 5.0  # seconds without a reading, from which on it counts as a gap
 SILENCE = 120.0  # seconds without one, after which the turn is lost
 PATIENCE = 40.0  # seconds for the first reading: generation 1 may report every 30 s only
@@ -164,7 +166,9 @@ class Shelly(Meter):
     def _take(self, watts: float | None, joules: float | None) -> None:
         with self._lock:
             now = self.clock.now()
-            if watts is not None:
+            if watts is not None and len(self._points) >= MOST_READINGS:
+                self._dropped["too many"] += 1
+            elif watts is not None:
                 self._last = now, watts
                 self._points.append(self._last)
                 self.samples += 1
@@ -202,7 +206,7 @@ class Shelly(Meter):
 
     def _open_mqtt(self, place: SplitResult, port: int | None) -> None:
         self._prefix = unquote(place.path).strip("/")
-        if not self._prefix or set(self._prefix) & set("#+\0"):
+        if not 0 < len(self._prefix) <= LONGEST or set(self._prefix) & set("#+\0"):
             raise Absent(f"{self.at} has no prefix of topics; {USAGE}.")
         try:
             from paho.mqtt import client as mqtt

@@ -23,6 +23,11 @@ def main() -> None:
                  "{}.{} or a later one".format(*LEAST))
     if name not in MODULES:
         sys.exit(f"lab/{name}: the lab has no such command")
+    if sys.stdout is None:  # it was closed
+        sys.stdout = open(os.devnull, "w")
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:  # what a command is called may be no text at all
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
         try:
             importlib.import_module(MODULES[name]).main()
@@ -30,8 +35,10 @@ def main() -> None:
             sys.stdout.flush()
     except KeyboardInterrupt:
         sys.exit(130)  # as shells have it
-    except BrokenPipeError:  # whoever read the output has enough
+    except OSError as fault:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(fault, BrokenPipeError):  # whoever read the output has enough
+            sys.exit(f"lab/{name}: {fault}")
     except ModuleNotFoundError as missing:
         sys.exit(f"lab/{name}: the Python package {missing.name} is missing. "
                  "`make setup` installs all that the lab uses.")

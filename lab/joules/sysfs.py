@@ -5,18 +5,27 @@ SPDX-License-Identifier: MIT
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import BinaryIO
 
 MOST = 4096  # bytes: no such file has more
 
 
+def opened(file: Path) -> BinaryIO:
+    """Nothing is waited for, as somebody's own folder may have a FIFO there."""
+    return open(file, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK))
+
+
 def text(file: Path) -> str | None:
-    """What is in the file, or nothing if it is not there or cannot be read now."""
+    """What is in the file, or nothing if it is not there or cannot be read now. It may be shown on
+    a terminal."""
     try:
-        with file.open("rb") as opened:
-            return opened.read(MOST).decode("ascii", "replace").strip()
+        with opened(file) as now:
+            found = now.read(MOST) or b""
     except OSError:
         return None
+    return "".join(filter(str.isprintable, found.decode("ascii", "replace").strip()))
 
 
 def number(file: Path) -> int | None:
@@ -33,7 +42,7 @@ def number(file: Path) -> int | None:
 def is_forbidden(file: Path) -> bool:
     """It is there, but not for this user."""
     try:
-        file.open("rb").close()
+        opened(file).close()
     except PermissionError:
         return True
     except OSError:

@@ -187,6 +187,18 @@ def test_a_gauge_that_shows_nothing_any_more_is_said(tmp_path: Path) -> None:
         (cell.folder / name).write_text(kept)
 
 
+@pytest.mark.parametrize("file, says", [
+    ("voltage_now", "does not show its volts"), ("charge_now", "shows no number")])
+def test_numbers_that_no_battery_has_are_not_believed(tmp_path: Path, file: str,
+                                                      says: str) -> None:
+    cell = Cell(tmp_path, "BAT0", 3_000_000, form="charge")
+    clock, meter = opened(tmp_path, cell)
+    meter.start()
+    write(cell.folder / file, 10**19)
+    with pytest.raises(Lost, match=says):
+        meter.stop()
+
+
 def test_a_charger_is_refused_before_and_in_the_midst(tmp_path: Path) -> None:
     Cell(tmp_path, "BAT0", 3e7)
     charger = tmp_path / "class" / "power_supply" / "AC"

@@ -23,7 +23,7 @@ from typing import Any
 
 import pytest
 
-from lab.joules import formats, loopback, results
+from lab.joules import formats, loopback, meters, results
 from lab.joules.clock import Clock
 from lab.joules.codecs import CODECS, LIST
 from lab.joules.formats import Plan, Result
@@ -410,7 +410,8 @@ PLAN = plan_for("json,cbor", 30, began="2026-01-01T00:00:00+00:00")
     (0, {"fetches": 10 ** 18, "block": 1}, "no such plan"),
     (0, {"fetches": True}, "line 1 .* fetches"), (0, {"rest": -1.0}, "no such plan"),
     (0, {"name": "nose"}, "no such plan"), (0, {"name": "rapl"}, "no such plan"),
-    (0, {"more": 1}, "line 1 .* more"),
+    (0, {"more": 1}, "line 1 .* more"), (0, {"label": "model"}, "no such plan"),
+    (0, {"format": 2}, "no such plan"),
     (1, {"format": "cbor"}, "does not belong"), (1, {"bytes": 0}, "does not belong"),
     (1, {"seconds": [1.0]}, "does not belong"), (1, {"seconds": [-1.0] * 30}, "does not belong"),
     (1, {"seconds": [[]] * 30}, "line 2"), (1, {"seconds": None}, "line 2"),
@@ -565,3 +566,110 @@ def test_the_commands_of_the_page_are_right() -> None:
         formats.parser().parse_args(shlex.split(line, comments=True)[1:])
     for name, codec in CODECS.items():
         assert f"\n| {name} | " in page and f"\n| {codec.title} | " in page
+
+
+def test_a_password_is_not_kept_and_is_given_again(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    at, places = "mqtt://me:p@ss@10.0.0.1/plug", list[str | None]()
+
+    def find(name: str | None, at: str | None = None, clock: Clock | None = None) -> Meter:
+        places.append(at)
+        return Simulated(30)
+
+    monkeypatch.setattr(meters, "find", find)
+    words = ["--formats", "json", "--meter", "shelly", "--at", at]
+    plan, _, _ = formats.begun(formats.parser().parse_args(words))
+    formats.append(tmp_path / "run", plan)
+    assert "p@ss" not in (tmp_path / "run").read_text() and plan.at == "mqtt://10.0.0.1/plug"
+    monkeypatch.setattr(results, "machine", lambda: plan.machine)
+    formats.gone_on_with(tmp_path / "run", formats.parser().parse_args(["--at", at]))
+    formats.gone_on_with(tmp_path / "run", formats.parser().parse_args([]))
+    assert places == [at, at, "mqtt://10.0.0.1/plug"]
+    other = formats.parser().parse_args(["--at", "mqtt://10.0.0.2/plug"])
+    with pytest.raises(Unreadable, match="begun with another --at"):
+        formats.gone_on_with(tmp_path / "run", other)
+
+
+def test_the_table_comes_also_if_the_chart_cannot_be_written(
+        tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "run.svg").mkdir()
+    with pytest.raises(OSError):
+        formats.show(PLAN, [made("json", PLAN)], tmp_path / "run.jsonl", "")
+    assert "JSON, json" in capsys.readouterr().out
+
+
+# Two runs.
+
+
+def kept(file: Path, plan: Plan, each: dict[str, list[tuple[float, float]]]) -> Path:
+    """Microseconds of a fetch and joules of all fetches of a round, by format."""
+    formats.append(file, plan)
+    for number, name in enumerate(plan.order):
+        micro, joules = each[name][number // len(each)]
+        result = made(name, plan, micro)
+        if plan.name:
+            result = replace(result, idle=drew(8.0), work=drew(8.0 + joules))
+        formats.append(file, result)
+    return file
+
+
+def comparison(*words: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([ROOT / "lab" / "compare", *map(str, words), "--seed", "5"],
+                          capture_output=True, text=True, check=False, timeout=PATIENCE)
+
+
+def rounds(micro: float, joules: float) -> list[tuple[float, float]]:
+    return [(micro * (1 + off), joules + off) for off in (-0.02, 0.01, 0.0, 0.02, -0.01)]
+
+
+def test_two_runs_are_compared_format_by_format(tmp_path: Path) -> None:
+    """A fetch of JSON takes less time and fewer joules in B, and one of CBOR as much as in A."""
+    plan = replace(plan_for("json,cbor", 30, "rapl"), order=("json", "cbor") * 5)
+    a = kept(tmp_path / "a", plan, {"json": rounds(100, 6.0), "cbor": rounds(80, 3.0)})
+    newer = replace(plan, versions=plan.versions | {"cbor2": "99"})
+    b = kept(tmp_path / "b", newer, {"json": rounds(50, 3.0), "cbor": rounds(80, 3.0)})
+    said = comparison(a, b)
+    assert said.returncode == 0 and said.stderr == "", said
+    head, *parts = re.split(r"\n(?=(?:JSON|CBOR), )", said.stdout)
+    assert "joules measured with rapl" in head and "seed 5" in head
+    assert "Another version: cbor2, 99 instead of " in head
+    found = {part.split(":")[0]: part for part in parts}
+    assert list(found) == ["JSON, json, s a fetch", "JSON, json, J a fetch, net",
+                           "CBOR, cbor2, s a fetch", "CBOR, cbor2, J a fetch, net"]
+    assert "takes less than A: by 50.00 µs, -50.0% of A." in found["JSON, json, s a fetch"]
+    assert "less than A: by 100.0 mJ, -50.0% of A." in found["JSON, json, J a fetch, net"]
+    for name in ("CBOR, cbor2, s a fetch", "CBOR, cbor2, J a fetch, net"):
+        assert "the difference may be zero" in found[name]
+
+
+def test_without_a_meter_times_are_compared_and_no_joules(tmp_path: Path) -> None:
+    plan = replace(plan_for("json", 30), order=("json",) * 3)
+    said = comparison(*(kept(tmp_path / name, plan, {"json": rounds(100, 0)}) for name in "ab"))
+    assert said.returncode == 0 and said.stdout.startswith(
+        "fetches of a list over HTTP: times alone, as there was no meter."), said
+    assert " J" not in said.stdout
+    assert "Fewer than 4 rounds cannot tell whether A and B differ." in said.stdout
+
+
+@pytest.mark.parametrize("changed, says", [
+    ({"order": ("json",) * 5}, "\n  formats: "), ({"fetches": 31}, "\n  fetches: "),
+    ({"machine": "another"}, "\n  machine: "), ({"governor": "another"}, "\n  governor: ")])
+def test_experiments_that_are_not_alike_are_not_compared(tmp_path: Path, changed: dict[str, Any],
+                                                         says: str) -> None:
+    plan = replace(plan_for("json,cbor", 30), order=("json", "cbor") * 5)
+    each = {"json": rounds(100, 6.0), "cbor": rounds(80, 3.0)}
+    a, other = kept(tmp_path / "a", plan, each), replace(plan, **changed)
+    b = kept(tmp_path / "b", other, {name: each[name] for name in set(other.order)})
+    said = comparison(a, b)
+    assert said.returncode == 2 and said.stdout == "" and says in said.stderr, said
+
+
+def test_a_run_of_another_command_is_not_compared_with_an_experiment(tmp_path: Path) -> None:
+    a = kept(tmp_path / "a", PLAN, {"json": rounds(100, 6.0), "cbor": rounds(80, 3.0)})
+    results.append(tmp_path / "b", results.Run("work", "J a run", "rapl", "here", "none", {}, 7, ""))
+    for words in ((a, tmp_path / "b"), (tmp_path / "b", a)):
+        said = comparison(*words)
+        assert said.returncode == 2 and "only one of them is of lab/formats" in said.stderr, said
+    formats.append(tmp_path / "c", PLAN)
+    said = comparison(a, tmp_path / "c")
+    assert said.returncode == 2 and "c has no result of JSON, json" in said.stderr, said

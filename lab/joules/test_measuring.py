@@ -6,6 +6,7 @@ SPDX-License-Identifier: MIT
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import itertools
 import json
@@ -186,6 +187,14 @@ def test_a_net_that_spreads_around_zero_is_not_measurable() -> None:
     assert "nor in two weeks" in verdict(5000.0, -4999.0, 3000.0, -3000.0, 1.0, -1.0)
 
 
+def test_a_net_near_nothing_has_a_verdict() -> None:
+    short = [turn for number in range(8) for turn in pair(number, (-1) ** number, 0, 1.0)]
+    assert "try 1 minute." in measuring.verdict(short, 1)[0]
+    turns = [Turn(number, name, joules, 60.0, 10.0, 2, 0, "") for number in range(8)
+             for name, joules in ((WORK, 1e-300), (IDLE, 0.0))]
+    assert "nor in two weeks" in measuring.verdict(turns, 1)[0]
+
+
 def test_other_verdicts() -> None:
     assert "cannot tell" in verdict(5.0, 5.0, 5.0)
     assert "took less than idleness" in verdict(-5.0, -5.1, -5.2, -5.3, -4.9, -4.8)
@@ -233,6 +242,7 @@ def test_a_line_that_was_cut_costs_its_turn_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize("change, says", [
     ({"joules": "1"}, "joules is no number"), ({"joules": True}, "joules is no number"),
     ({"joules": 10**400}, "no result"), ({"seconds": 0}, "no such turn"),
+    ({"joules": 1e300}, "joules is no number"), ({"seconds": 5e-324}, "no such turn"),
     ({"uncertainty": -1}, "no such turn"), ({"turn": "rest"}, "no such turn"),
     ({"pair": 1.5}, "pair is no number"), ({"colour": 1}, "colour is not known"),
     ({"began": 3}, "began is no text"), ({"label": "model"}, "were not measured"),
@@ -271,9 +281,22 @@ def test_a_file_that_has_no_results_is_refused(tmp_path: Path, text: str, says: 
 
 def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"\xff\xfe\xff")
-    for file in (tmp_path, tmp_path / "none", tmp_path / "a"):
+    os.mkfifo(tmp_path / "fifo")
+    with (tmp_path / "huge").open("wb") as huge:
+        huge.truncate(results.LARGEST + 1)
+    # A file without an end would fill the memory, and nobody writes into the FIFO.
+    for file in (tmp_path, tmp_path / "none", tmp_path / "a", tmp_path / "huge",
+                 tmp_path / "fifo", Path("/dev/full")):
         with pytest.raises(Unreadable, match="cannot be read"):
             results.read(file)
+
+
+@pytest.mark.parametrize("text", ["a\u2028b\u0085c\x0cd", "a\udcffb", "\x1b[2Jµ"])
+def test_every_command_can_be_kept(tmp_path: Path, text: str) -> None:
+    """Also with ends of lines of other alphabets, and with bytes that are no UTF-8."""
+    run = replace(RUN, operation=text)
+    file = write_run(tmp_path / "a", [1.0], run)
+    assert results.read(file)[0] == run
 
 
 def test_the_governor_is_that_of_all_processors(tmp_path: Path) -> None:
@@ -350,10 +373,14 @@ def test_a_meter_that_is_named_and_absent_is_not_replaced(live: Path) -> None:
 
 @pytest.mark.parametrize("words, says", [
     ([], "either -- COMMAND or --operation"), (["true"], "unrecognized"),
-    (["--operation", "x", "--", "true"], "either"), (["--repeat", "0", "--", "true"], "invalid"),
-    (["--repeat", "-1", "--", "true"], "invalid"), (["--seconds", "nan", "--", "true"], "invalid"),
+    (["--operation", "x", "--", "true"], "either"), (["--repeat", "0", "--", "true"], "from 1 to"),
+    (["--repeat", "-1", "--", "true"], "from 1 to"),
+    (["--seconds", "nan", "--", "true"], "a number from 0.001 to 86,400 is wanted"),
+    (["--repeat", "100001", "--", "true"], "a number from 1 to 100,000 is wanted"),
+    (["--rest", "inf", "--", "true"], "a number from 0 to 86,400 is wanted"),
     (["--seconds", "3", "--", "true"], "are for --operation"), (["--"], "either"),
-    (["--seed", "-1", "--", "true"], "invalid"), (["--", "no-such-command"], "there is no command"),
+    (["--seed", "-1", "--", "true"], "from 0 to"),
+    (["--", "no-such-command"], "there is no command"),
     (["--meter", "lemon", "--", "true"], "invalid choice"),
     (["--chart", "results.jsonl", "--", "true"], "ends in .svg"),
     (["--operation", "zzz"], "no operation is like"), (["--operation", "verify"], "are like"),
@@ -388,6 +415,21 @@ def test_a_command_that_fails_is_no_measurement(live: Path, words: list[str], sa
     said = command("measure", "--at", live, "--results", tmp_path / "a", "--", *words)
     assert said.returncode == 1 and f"{says}. This turn is no measurement." in said.stderr
     assert results.read(tmp_path / "a")[1] == []
+
+
+def test_a_full_disk_does_not_hide_what_was_measured(
+        live: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write, lines = results.append, itertools.count()
+
+    def append(file: Path, line: Run | Turn | results.Times) -> None:
+        if next(lines) == 2:  # the second turn
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write(file, line)
+
+    monkeypatch.setattr(results, "append", append)
+    said = inside(measure, "--at", live, "--repeat", "3", "--results", tmp_path / "a", "--", "true")
+    assert said.returncode == 1 and "1 turn, 1 call." in said.stdout
+    assert "No space left on device. This turn is no measurement." in said.stderr
 
 
 def test_ctrl_c_keeps_what_was_measured_and_it_goes_on(live: Path, tmp_path: Path) -> None:
@@ -471,6 +513,22 @@ def test_a_reader_that_has_enough_is_no_fault() -> None:
     said = subprocess.run(f"{ROOT}/lab/measure --list | head -n 1", shell=True, check=False,
                           capture_output=True, text=True)
     assert said.stdout == "adler-32-ours-make-4\n" and said.stderr == ""
+
+
+@pytest.mark.parametrize("where, status, says", [
+    ("| true", 0, ""), (">&-", 0, ""), ("2>&-", 0, ""),
+    (">/dev/full", 1, "lab/measure: [Errno 28] No space left on device\n")])
+def test_an_output_that_takes_nothing_is_said_in_one_line(where: str, status: int,
+                                                          says: str) -> None:
+    said = subprocess.run(f"{ROOT}/lab/measure --list {where}", shell=True, check=False,
+                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    assert (said.returncode, said.stderr) == (status, says)
+
+
+def test_bytes_of_a_command_that_are_no_text_are_shown(live: Path, tmp_path: Path) -> None:
+    said = command("measure", "--at", live, "--results", tmp_path / "a", "--", "test",
+                   os.fsdecode(b"\xff"))
+    assert said.returncode == 0 and said.stdout.startswith("test '\\udcff': measured"), said
 
 
 def test_every_command_is_a_link_to_the_launcher() -> None:

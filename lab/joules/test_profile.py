@@ -12,6 +12,7 @@ import resource
 import signal
 import statistics
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -127,6 +128,7 @@ def test_net_joules_are_shared_out_by_time() -> None:
     text = "\n".join(said)
     assert "measured with rapl: package-0: work 208.0 J, idle 200.0 J" in text
     assert "net 8.000 J in 20.0 s of work; the meter may be off by 1.000 J" in text
+    assert "No interval: each operation was measured once." in text
     assert "Not measurable" not in text and max(map(len, said)) <= 100
 
 
@@ -135,6 +137,13 @@ def test_a_net_that_the_meter_cannot_see_is_said() -> None:
     assert "Try 3.0 times the calls (16.00 J / 8.000 J x 1.5)" in report(
         RUN, turns(8.0, 16.0), both)[-1]
     assert report(RUN, turns(-8.0, 16.0), both)[-1].endswith("than the meter may be off.")
+
+
+def test_times_without_any_time_are_refused(tmp_path: Path) -> None:
+    results.append(tmp_path / "a", RUN)
+    results.append(tmp_path / "a", replace(times("sha256", 10**9), clock=0))
+    with pytest.raises(results.Unreadable, match="no such times can be"):
+        results.read(tmp_path / "a")
 
 
 def test_without_a_meter_there_are_times_and_no_joules() -> None:

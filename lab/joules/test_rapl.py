@@ -6,6 +6,8 @@ SPDX-License-Identifier: MIT
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from lab.joules import meters, rapl
 from lab.joules.meters import Absent, Energy, Lost
 from lab.joules.rapl import Rapl
 from lab.joules.standins import Counter, SimulatedClock, write
+from sim.targets import ROOT
 
 
 def machine(sys: Path) -> list[Counter]:
@@ -129,12 +132,42 @@ def test_what_only_root_may_read_says_what_to_do() -> None:
                 os.seteuid(0)
 
 
-@pytest.mark.parametrize("value", ["", "x", "-", "9" * 30, "1.5"])
+@pytest.mark.parametrize("value", ["", "x", "-", "9" * 30, "1.5", "-5", "262143328851"])
 def test_a_counter_that_is_no_number_is_refused(tmp_path: Path, value: str) -> None:
     counter = Counter(tmp_path, "intel-rapl:0", "package-0", 7.0)
     write(counter.folder / "energy_uj", value)
     with pytest.raises(Absent, match="energy_uj holds no number"):
         meters.find("rapl", str(tmp_path))
+
+
+def test_a_counter_that_leaves_its_range_is_said(tmp_path: Path) -> None:
+    """Taken modulo its range, such a number would look like a small step."""
+    clock, counter = SimulatedClock(), Counter(tmp_path, "intel-rapl:0", "package-0", 7.0)
+    meter = Rapl(str(tmp_path), clock)
+    meter.open()
+    meter.start()
+    clock.sleep(1.5)
+    write(counter.folder / "energy_uj", 2 * counter.span)
+    with pytest.raises(Lost, match="energy_uj cannot be read any more, or has left its range"):
+        meter.stop()
+
+
+def test_a_range_that_no_reader_could_follow_is_refused(tmp_path: Path) -> None:
+    Counter(tmp_path, "intel-rapl:0", "package-0", 1.0, span=1)
+    with pytest.raises(Absent, match="has a range of 1e-06 J, which is too small"):
+        meters.find("rapl", str(tmp_path))
+
+
+def test_files_that_are_not_like_linuxs_do_no_harm(tmp_path: Path) -> None:
+    """A FIFO is not waited for, and no name changes the terminal or breaks the picture."""
+    counter = Counter(tmp_path, "intel-rapl:0", "package-0\x1b[2J\x01", 7.0)
+    assert meters.find("rapl", str(tmp_path)).what() == "rapl: package-0[2J"
+    (counter.folder / "energy_uj").unlink()
+    os.mkfifo(counter.folder / "energy_uj")
+    found = subprocess.run([sys.executable, "-c", "import sys; from lab.joules import meters; "
+                            "meters.find('rapl', sys.argv[1])", tmp_path], cwd=ROOT, check=False,
+                           stderr=subprocess.PIPE, text=True, timeout=30)
+    assert "energy_uj holds no number" in found.stderr
 
 
 def test_the_whole_machine_alone_is_no_processor(tmp_path: Path) -> None:

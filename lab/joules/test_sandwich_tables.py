@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lab.joules import console, log, powershield, tables, target
+from lab.joules import board, console, log, powershield, tables, target
 
 CYCLES = {"KeyGen": 96_000, "Sign": 480_000, "Verify": 288_000}
 LETTERS = {"a": CYCLES | {"Total": 960_000}, "k": {"KeyGen": 96_000}, "s": {"Sign": 480_000},
@@ -58,6 +58,19 @@ def parse(folder: Path, lines: list[str] | bytes) -> tuple[dict[str, Fraction], 
     assert all(complaint.startswith(f"{path}:") for complaint in complaints)
     return ({one.operation: one.joules * 10**6 for one in found if one.operation != "Idle"},
             [complaint.replace(f"{path}:", "").strip() for complaint in complaints])
+
+
+@pytest.mark.parametrize("sample", ["0000-06", "0001-99", "9999+99", "9999-03"])
+def test_watts_that_no_board_takes_are_left_out(
+        tmp_path: Path, sample: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A board that the meter does not feed takes none. No fit and no picture fails by that."""
+    logs: list[Path] = []
+    for scheme in board.all_schemes()[:3]:
+        logs.append(tmp_path / f"{len(logs)}.log")
+        logs[-1].write_text("\n".join(lines_of(board.name_of(scheme), 1, sample)) + "\n")
+    words = [*map(str, logs), "--draw", str(tmp_path / "a.svg")]
+    assert tables.command(words) == 1
+    assert capsys.readouterr().err.count("which no board takes: left out") == 3 * len(LETTERS)
 
 
 def test_a_whole_log(tmp_path: Path) -> None:

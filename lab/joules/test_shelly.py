@@ -215,6 +215,17 @@ def test_a_plug_that_falls_silent_is_lost(bench: Bench) -> None:
         bench.meter.stop()
 
 
+def test_a_plug_that_babbles_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shelly, "MOST_READINGS", 10)
+    meter = Shelly("http://plug", SimulatedClock())
+    meter.generation = 2
+    meter.begun = meter.clock.now()
+    for _ in range(30):
+        meter._take(40.0, None)
+    assert len(meter._points) == 10
+    assert meter.end().notes == ("readings dropped: 20 too many",)
+
+
 def test_the_plug_is_asked_and_never_switched(bench: Bench) -> None:
     wait_for(lambda: len(bench.plug.asked) >= 2, "a plug that is asked")
     assert set(bench.plug.asked) == {
@@ -226,6 +237,7 @@ def test_the_plug_is_asked_and_never_switched(bench: Bench) -> None:
     (None, "say where it is"), ("", "is no place of a plug"), ("/sys", "is no place of a plug"),
     ("ftp://plug", "is no place of a plug"), ("mqtt://b:99999/x", "is no place of a plug"),
     ("http://[", "is no place of a plug"), ("mqtt:///x", "is no place of a plug"),
+    ("mqtt://localhost/" + "x" * 300, "has no prefix"),
     ("mqtt://localhost", "has no prefix"), ("mqtt://localhost/#", "has no prefix"),
     ("mqtt://localhost/a/+/b", "has no prefix")])
 def test_a_place_that_is_none_is_refused(at: str | None, says: str) -> None:
