@@ -23,12 +23,11 @@ from hypothesis import strategies as st
 from lab import operations, programs
 from lab.opcount import (ALGORITHMS, WINDOWS, Bilinear, Counts, CountingError, Element, Group,
                          Ledger)
-from lab.papers import ps18
 from sim.targets import ROOT
 
-PROGRAMS = list(programs.rows(programs.FILE))
-PS18 = [line.split("\t") for line in programs.FILE.with_name("ps18.tsv").read_text().splitlines()
-        if not line.startswith("#")]
+PROGRAMS = [row for row in programs.rows(programs.FILE) if isinstance(row, programs.Row)]
+PS18 = [row for row in programs.rows(programs.FILE.with_name("ps18.tsv"))
+        if isinstance(row, programs.Signature)]
 PRIME = 1_000_003
 
 
@@ -39,8 +38,7 @@ def test_the_tables_of_the_original_are_whole() -> None:
 
 @pytest.mark.parametrize("row", PROGRAMS, ids=range(len(PROGRAMS)))
 def test_a_program_counts_as_in_the_original(row: programs.Row) -> None:
-    counted = programs.run(row.program, as_original=True)[1].row()
-    assert counted == ast.literal_eval(row.right or row.original)
+    assert row.counted(as_original=True) == ast.literal_eval(row.right or row.original)
 
 
 @pytest.mark.parametrize("row", PROGRAMS, ids=range(len(PROGRAMS)))
@@ -54,31 +52,10 @@ def test_only_a_power_times_a_known_factor_is_counted_otherwise(row: programs.Ro
     assert outside[0] - outside[1] == more >= 0
 
 
-@pytest.mark.parametrize("order, numbers, sign, verify, pairings, accepted", PS18,
-                         ids=range(len(PS18)))
-def test_ps18_counts_as_in_the_original(order: str, numbers: str, sign: str, verify: str,
-                                        pairings: str, accepted: str) -> None:
-    """From the exponent of the signature, the messages and m' follows a key that makes them."""
-    n, (power, *messages, last) = int(order), map(int, numbers.split())
-    group = Bilinear(n)
-    rng = random.Random(1)
-    y = tuple(rng.randrange(1, n) for _ in (*messages, last))
-    rest = sum(a * b for a, b in zip(y, (*messages, last), strict=True))
-    secret = ps18.SecretKey((power - rest) % n, y)
-    g = group.g2.random(rng)
-    public = ps18.PublicKey(g, group.g2.element(g.compute()._known() * secret.x),
-                            tuple(group.g2.element(g._known() * each) for each in y))
-
-    class Fixed(random.Random):
-        def randrange(self, *limits: int) -> int:  # type: ignore[override]
-            return last
-
-    signature = ps18.sign(group, secret, messages, group.g1.random(rng), Fixed())
-    assert [*group.g1.counts().row()[:8]] == ast.literal_eval(sign)
-    group.reset()
-    assert ps18.verify(group, public, messages, signature) is (accepted == "true")
-    assert [*group.g2.counts().row()[:8]] == ast.literal_eval(verify)
-    assert group.counts().pairings == int(pairings)
+@pytest.mark.parametrize("row", PS18, ids=range(len(PS18)))
+def test_ps18_counts_as_in_the_original(row: programs.Signature) -> None:
+    assert row.counted() == row.counted(as_original=True) == row.wanted
+    assert row.known[3] == "true"
 
 
 def test_the_published_example() -> None:
@@ -95,21 +72,61 @@ def test_a_power_times_a_known_factor() -> None:
     assert group.counts().row() == (9, 0, 1, 1, 0, 0, 1, [], 0)
 
 
-def test_the_command_names_programs_that_differ(tmp_path: Path) -> None:
+def compared(file: Path, text: str) -> subprocess.CompletedProcess[str]:
+    file.write_text(text)
+    return subprocess.run([sys.executable, "-m", "lab.programs", file], cwd=ROOT, text=True,
+                          capture_output=True, check=False)
+
+
+ELEVEN = "11 wnaf wnaf 1 8;W 3;"
+KNOWN_FACTOR = "1000003 wnaf wnaf 4 8;W 7;W 9;P 0 5;O 2 1;C 3"
+SIGNED = PS18[0]
+
+
+def test_the_command_prints_counts_of_the_original(tmp_path: Path) -> None:
+    """Of programs and of signatures. If this counts otherwise, it says so."""
     file = tmp_path / "programs.tsv"
+    said = compared(file, f"program\tcounts\n{ELEVEN}P 0 2;C 1\n{KNOWN_FACTOR}\n{SIGNED.program}\n")
+    assert said.stdout.splitlines()[:3] == [
+        f"{ELEVEN}P 0 2;C 1\t(1, 0, 2, 0, 0, 0, 1, [], 0)",
+        f"{KNOWN_FACTOR}\t(9, 0, 1, 0, 0, 0, 0, [], 0)\there (9, 0, 1, 1, 0, 0, 1, [], 0)",
+        f"{SIGNED.program}\t{SIGNED.wanted}"]
+    again = compared(file, "\n".join(said.stdout.splitlines()[:2]))
+    assert (again.returncode, again.stdout.splitlines()[0]) == (
+        0, "2 of 2 lines with counts are right."), again
 
-    def said() -> subprocess.CompletedProcess[str]:
-        return subprocess.run([sys.executable, "-m", "lab.programs", file], cwd=ROOT, text=True,
-                              capture_output=True, check=False)
 
-    file.write_text("program\tcounts\n11 wnaf wnaf 1 8;W 3;P 0 2;C 1\n")
-    assert said().stdout.splitlines()[0].endswith("C 1\t(1, 0, 2, 0, 0, 0, 1, [], 0)")
-    file.write_text("11 wnaf wnaf 1 8;W 3;I 0;C 1\t(0, 2, 0, 0, 1, 0, 0, [], 0)\n")
-    assert said().returncode == 1 and "must be (0, 2" in said().stdout
-    file.write_text("11 wnaf wnaf 4 8;C 0\n")
-    refused = said()
-    assert refused.returncode == 2 and "there is no result 0 yet" in refused.stderr
-    assert "Traceback" not in refused.stderr
+def test_the_command_compares_signatures(tmp_path: Path) -> None:
+    file, row = tmp_path / "signatures.tsv", "\t".join((SIGNED.program, *SIGNED.known))
+    head = "group order\tnumbers as the original printed them, 2018\n"
+    assert compared(file, head + row).stdout == "1 of 1 lines with counts are right.\n"
+    for wrong in (row.replace("255]", "256]", 1), row.replace("255", "256", 1),
+                  row.replace("\t2\t", "\t3\t"), row.replace("true", "false")):
+        if wrong != row:
+            said = compared(file, head + wrong)
+            assert said.returncode == 1 and "differs: 52435875" in said.stdout, said
+
+
+def test_the_command_names_programs_that_differ(tmp_path: Path) -> None:
+    said = compared(tmp_path / "programs.tsv", f"{ELEVEN}I 0;C 1\t(0, 2, 0, 0, 1, 0, 0, [], 0)\n")
+    assert said.returncode == 1 and "must be (0, 2" in said.stdout
+
+
+@pytest.mark.parametrize("text, complaint", [
+    ("11 wnaf wnaf 4 8;C 0\n", "there is no result 0 yet"),
+    ("", "has no program and no signature"), ("program\tcounts\n", "has no program"),
+    ("11 wnaf wnaf 4 8\n", "is no program and no signature"),
+    (f"{ELEVEN}I 0\nmore words\n", "'more words' is no program and no signature"),
+    (f"{ELEVEN}I 0\t(0, 1\n", "'(0, 1' are no counts"),
+    (f"{ELEVEN}I 0\t7\n", "'7' are no counts"),
+    ("101\t7\n", "is no program and no signature"),
+    ("1\t7 7 7\n", "the order of a group must be 2 or more"),
+    ("101\t7 7 7\t[1]\n", "a signature has counts of signing and of verifying"),
+])
+def test_a_file_that_says_nothing_is_refused(tmp_path: Path, text: str, complaint: str) -> None:
+    said = compared(tmp_path / "programs.tsv", text)
+    assert said.returncode == 2 and complaint in said.stderr, said
+    assert "Traceback" not in said.stderr and said.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("bad", [
