@@ -300,7 +300,7 @@ def main() -> None:
     measuring = options.measure or options.write
     if not 1 <= options.messages <= 1000:
         parser.error(f"a signature is of 1 to 1000 messages, not {options.messages}")
-    for fault, words in (  # or an option would be forgotten, and the answer taken for what it is not
+    for fault, words in (  # an option that does nothing would mislead
             (options.messages > 1 and options.scheme != "ps18",
              "--messages goes with --scheme ps18"),
             (options.costs and not options.scheme, "--costs goes with --scheme"),

@@ -103,7 +103,7 @@ class Signature:
         sign = group.g1.counts().row()[:8]
         group.reset()
         accepted = ps18.verify(group, public, messages, signature)
-        return sign, group.g2.counts().row()[:8], group.pairings, accepted
+        return sign, group.g2.counts().row()[:8], group.counts().pairings, accepted
 
 
 class Drawn(random.Random):

@@ -373,6 +373,18 @@ def test_groups_of_one_name_share_counters_or_not() -> None:
         one.generator * two.generator
 
 
+def test_bilinear_groups_share_all_counters_or_none() -> None:
+    ledger = Ledger()
+    one, two, alone = (Bilinear(PRIME, 2, ledger=shared) for shared in (ledger, ledger, None))
+    for each in (one, two, alone):
+        each.pair(each.homomorphism(each.g2.generator), each.g2.generator).inv().compute()
+    assert one.counts() == two.counts() and one.counts().pairings == 2
+    assert one.counts().homomorphisms == one.counts().groups[2].total.inversions == 2
+    assert alone.counts().pairings == alone.counts().homomorphisms == 1
+    one.reset()
+    assert (two.counts().pairings, two.counts().homomorphisms, alone.counts().pairings) == (0, 0, 1)
+
+
 def test_counts_in_words_and_as_json() -> None:
     group = Group(PRIME, "G1")
     (group.hash(b"a") ** 2 * group.parse(group.generator.serialize()) ** 3).inv().compute()
@@ -417,6 +429,8 @@ PAIRS = Bilinear(PRIME)
     (lambda: PAIRS.pair(PAIRS.g2.generator, PAIRS.g2.generator), "of G2 .* mixed with one of G1"),
     (lambda: PAIRS.pair(PAIRS.g1.generator, PAIRS.g1.generator), "of G1 .* mixed with one of G2"),
     (lambda: Bilinear(PRIME, 4), "of type 1, 2 or 3, not 4"),
+    (lambda: Bilinear(PRIME, 3.0), "type of a pairing must be a whole"),  # type: ignore[arg-type]
+    (lambda: Bilinear(PRIME, True), "type of a pairing must be a whole number, not True"),
     (lambda: Bilinear(0), "must be 2 or more"),
 ])
 def test_misuse_is_refused(misuse: Any, complaint: str) -> None:
