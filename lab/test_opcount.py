@@ -493,6 +493,16 @@ def test_what_the_papers_say_of_their_cost() -> None:
     assert said["BLS, 10 signatures", "aggregate"].groups[0].outside.operations == 9
 
 
+def test_outside_of_powers_the_algorithm_changes_nothing() -> None:
+    """So the page has one table of both modes, and compares algorithms by totals alone."""
+    for scheme in operations.SCHEMES:
+        seen = [[[(each.name, each.outside, each.exponentiations, each.terms)
+                  for each in step.groups] for step in operations.counted(
+                      scheme, power=name, product=name, window=window)]
+                for name in ALGORITHMS for window in (1, 4, 8)]
+        assert seen == [seen[0]] * len(seen)
+
+
 # -- the page ------------------------------------------------------------------------------------
 PAGE = (Path(__file__).with_name("counting.md")).read_text()
 
