@@ -507,8 +507,9 @@ def test_outside_of_powers_the_algorithm_changes_nothing() -> None:
 PAGE = (Path(__file__).with_name("counting.md")).read_text()
 
 
-def test_the_program_of_the_page_prints_what_the_page_says() -> None:
-    program, said = re.findall(r"^```python\n(.*?)^```.*?^```text\n(.*?)^```", PAGE, re.M | re.S)[0]
+@pytest.mark.parametrize("program, said", re.findall(
+    r"^```python\n(.*?)^```.*?^```text\n(.*?)^```", PAGE, re.M | re.S))
+def test_the_programs_of_the_page_print_what_the_page_says(program: str, said: str) -> None:
     ran = subprocess.run([sys.executable, "-c", program], cwd=ROOT, text=True, check=True,
                          capture_output=True)
     assert ran.stdout == said
