@@ -173,7 +173,8 @@ def main() -> None:
     parser = arguments.Parser(
         "lab-programs", "Counts what programs of group operations do, and compares with what the "
         "original counted.")
-    parser.add_argument("file", nargs="?", type=Path, default=FILE)
+    parser.add_argument("file", nargs="?", type=Path, default=FILE,
+                        help="its lines are as in lab/oracle/programs.tsv or ps18.tsv")
     file = parser.parse_args().file
     try:
         counted = [(row, row.wanted, row.counted(as_original=True), row.counted())
