@@ -50,7 +50,7 @@ lab-board: ## the images of the power sandwich; ARGS="--only WORDS"
 lab-operations: ## group operations of signatures and commitments
 	@$(PYTHON) -m lab.operations
 
-lab-programs: ## count a program of group operations; ARGS=FILE
+lab-programs: ## count programs of group operations, and compare; ARGS=FILE
 	@$(PYTHON) -m lab.programs $(ARGS)
 
 lab-predict: ## what a scheme costs, predicted; ARGS="--scheme ps18 --target m4"

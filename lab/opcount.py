@@ -295,11 +295,21 @@ class Counter:
         self.now.terms.clear()
 
 
+@dataclass
+class Maps:
+    """Between groups. `homomorphisms` lead from G2 to G1; type 2 alone has them."""
+
+    pairings: int = 0
+    homomorphisms: int = 0
+
+
 class Ledger:
-    """Groups of one name that are made with one ledger share their counters."""
+    """Groups of one name that are made with one ledger share their counters. So do all bilinear
+    groups: theirs have the same names."""
 
     def __init__(self) -> None:
         self._counters: dict[str, Counter] = {}
+        self.maps = Maps()
 
     def counter(self, name: str) -> Counter:
         return self._counters.setdefault(name, Counter(name))
@@ -571,8 +581,8 @@ class Bilinear:
 
     def __init__(self, order: int, kind: int = 3, *, ledger: Ledger | None = None,
                  settings: Settings | None = None, **changes: Any) -> None:
-        if kind not in (1, 2, 3):
-            raise CountingError(f"a pairing is of type 1, 2 or 3, not {kind!r}")
+        if whole(kind, "the type of a pairing") not in (1, 2, 3):
+            raise CountingError(f"a pairing is of type 1, 2 or 3, not {kind}")
         self.kind, self.order = kind, order
 
         def group(name: str) -> Group:
@@ -581,7 +591,7 @@ class Bilinear:
         self.g1 = group("G1")
         self.g2 = self.g1 if kind == 1 else group("G2")
         self.gt = group("GT")
-        self.pairings = self.homomorphisms = 0
+        self._maps = ledger.maps if ledger else Maps()
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -598,13 +608,13 @@ class Bilinear:
 
     def counts(self, *, allow_pending: bool = False) -> BilinearCounts:
         return BilinearCounts([group.counts(allow_pending=allow_pending) for group in self.groups],
-                              self.pairings, self.homomorphisms)
+                              self._maps.pairings, self._maps.homomorphisms)
 
     def reset(self, *, allow_pending: bool = False) -> None:
         self.counts(allow_pending=allow_pending)  # or some groups would be reset and some not
         for group in self.groups:
             group.reset(allow_pending=True)
-        self.pairings = self.homomorphisms = 0
+        self._maps.pairings = self._maps.homomorphisms = 0
 
 
 class Pairing(Element):
@@ -614,7 +624,7 @@ class Pairing(Element):
 
     def _work(self) -> Work:
         first, second = (yield self._parts[0]._wanted()), (yield self._parts[1]._wanted())
-        self.bilinear.pairings += 1
+        self.bilinear._maps.pairings += 1
         return first * second % self.bilinear.order
 
 
@@ -625,5 +635,5 @@ class Homomorphism(Element):
 
     def _work(self) -> Work:
         value = yield self._parts[0]._wanted()
-        self.bilinear.homomorphisms += 1
+        self.bilinear._maps.homomorphisms += 1
         return value

@@ -252,9 +252,10 @@ def measure_all(only: str, target: str, *, write: bool) -> None:
 
 
 def known_target(name: str) -> str:
-    """Also in short: m4, m0, avr."""
-    return {"m4": "Cortex-M4", "m0": "Cortex-M0+", "m0+": "Cortex-M0+",
-            "avr": "ATmega328P"}.get(name.casefold(), name)
+    """Also in short: m4, m0, avr. Capitals may be small."""
+    short = {"m4": "Cortex-M4", "m0": "Cortex-M0+", "m0+": "Cortex-M0+", "avr": "ATmega328P"}
+    return (short | {machine.casefold(): machine for machine in MACHINES}).get(
+        name.casefold(), name)
 
 
 def kept_in(file: Path) -> Kept:
@@ -287,28 +288,40 @@ def main() -> None:
         help="this scheme alone, with its receipt")
     add("--messages", type=int, default=1, metavar="N", help="that ps18 signs at once; 1")
     add("--target", default="", metavar="NAME", help="this machine alone: m4, avr, Cortex-M4, …")
-    add("--costs", type=Path, default=FILE, metavar="FILE",
-        help="what operations cost on your own chip; its lines are as in lab/bridge.tsv")
+    add("--costs", type=Path, metavar="FILE",
+        help="with --scheme: what operations cost on your own chip; its lines are as in "
+        "lab/bridge.tsv")
     add("--draw", action="store_true", help="draw predict.svg again")
     add("--measure", action="store_true", help="measure again, and compare with bridge.tsv")
     add("--write", action="store_true", help="measure again, and write bridge.tsv")
     add("--only", default="", metavar="WORDS", help="measure what has these words in its name")
     options = parser.parse_args()
     target = known_target(options.target)
+    measuring = options.measure or options.write
     if not 1 <= options.messages <= 1000:
         parser.error(f"a signature is of 1 to 1000 messages, not {options.messages}")
-    if options.measure or options.write:
+    for fault, words in (  # an option that does nothing would mislead
+            (options.messages > 1 and options.scheme != "ps18",
+             "--messages goes with --scheme ps18"),
+            (options.costs and not options.scheme, "--costs goes with --scheme"),
+            (options.only and not measuring, "--only goes with --measure or --write"),
+            (options.scheme and (measuring or options.draw),
+             "--scheme goes without --measure, --write and --draw"),
+            (options.draw and measuring, "--draw goes without --measure and --write"),
+            (options.draw and target, "the picture is of all machines: --draw goes without "
+             "--target")):
+        if fault:
+            parser.error(words)
+    if measuring:
         if not chosen(options.only, target):
             parser.error(f"no library has {options.only!r} in its name on {target or 'a machine'}")
         measure_all(options.only, target, write=options.write)
     elif options.scheme:
-        predict_scheme(options.scheme, options.messages, target, kept_in(options.costs))
+        predict_scheme(options.scheme, options.messages, target, kept_in(options.costs or FILE))
     else:
         known = [each for each in predictions(read()) if target in ("", each.target)]
         if not known:
             parser.error(f"nothing was measured on {target}; there are {', '.join(MACHINES)}")
-        if options.draw and target:
-            parser.error("the picture is of all machines: --draw goes without --target")
         if options.draw:
             PICTURE.write_text(picture(known))
         print("\n".join(table(known)))

@@ -3,9 +3,9 @@
     python -m lab.programs [FILE]       make lab-programs ARGS=FILE
 
 A line of the file is a program and, after a tab, the counts that it should have; without them,
-this prints the counts. Before the first semicolon of a program are the order of the group, the
-algorithms for a power and for a product, the window, and the window of precomputation. Then steps
-follow:
+this prints the counts, as the original makes them. Before the first semicolon of a program are the
+order of the group, the algorithms for a power and for a product, the window, and the window of
+precomputation. Then steps follow:
 
     W v    the element whose logarithm is v         T i w  precompute result i with window w
     N      the neutral element                      C i    compute result i
@@ -15,35 +15,120 @@ follow:
 
 W, N, O, I and P each make the next result; the first is number 0. Counts are operations,
 inversions and squarings in total; the same outside of exponentiations; exponentiations; terms of
-each multi-exponentiation; serialisations. SPDX-License-Identifier: MIT
+each multi-exponentiation; serialisations. If a third column has counts, they are the right ones,
+and those before them are not.
+
+A line may also be a signature of PS18: the order of the groups; the exponent of the signature, the
+messages and m'; then, if known, the counts of signing in G1, of verifying in G2 (both without
+serialisations), the pairings, and whether it is accepted. The first line of a file may name its
+columns. Lines that begin with # are remarks. SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
 
 import ast
+import random
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lab import arguments
-from lab.opcount import Counts, CountingError, Element, Group
+from lab.opcount import Bilinear, Counts, CountingError, Element, Group
+from lab.papers import ps18
 
 FILE = Path(__file__).with_name("oracle") / "programs.tsv"
+Known = tuple[Any, ...]  # counts
+
+
+def known_counts(text: str) -> Known:
+    try:
+        return tuple(ast.literal_eval(text))
+    except (SyntaxError, TypeError, ValueError) as fault:
+        raise CountingError(f"{text[:60]!r} are no counts") from fault
 
 
 @dataclass(frozen=True)
 class Row:
+    """A program."""
+
     program: str
     original: str = ""
     right: str = ""  # where the original is wrong
 
+    @property
+    def wanted(self) -> Known | None:
+        known = self.right or self.original
+        return known_counts(known) if known else None
 
-def rows(file: Path) -> Iterator[Row]:
-    for line in file.read_text().splitlines():
-        program, *counts = line.split("\t")
-        if ";" in program and not line.startswith("#"):
-            yield Row(program, *(known for known in counts[:2] if known.startswith("(")))
+    def counted(self, **changes: Any) -> Known:
+        return run(self.program, **changes)[1].row()
+
+
+@dataclass(frozen=True)
+class Signature:
+    """Of PS18: its numbers are its exponent, the messages, and m'."""
+
+    order: str
+    numbers: str
+    known: tuple[str, ...] = ()
+
+    @property
+    def program(self) -> str:
+        return f"{self.order}\t{self.numbers}"
+
+    @property
+    def wanted(self) -> Known | None:
+        if not self.known:
+            return None
+        if len(self.known) != 4:
+            raise CountingError("a signature has counts of signing and of verifying, pairings, "
+                                "and whether it is accepted")
+        sign, verify, pairings, accepted = self.known
+        return (known_counts(sign), known_counts(verify), *known_counts(f"[{pairings}]"),
+                accepted == "true")
+
+    def counted(self, **changes: Any) -> Known:
+        """From the exponent, the messages and m' follows a key that makes them."""
+        group = Bilinear(int(self.order), **changes)
+        n, rng = group.order, random.Random(1)
+        power, *messages, last = map(int, self.numbers.split())
+        y = tuple(rng.randrange(1, n) for _ in (*messages, last))
+        rest = sum(a * b for a, b in zip(y, (*messages, last), strict=True))
+        secret = ps18.SecretKey((power - rest) % n, y)
+        public = ps18.PublicKey(group.g2.generator, group.g2.element(secret.x),
+                                tuple(map(group.g2.element, y)))
+        signature = ps18.sign(group, secret, messages, group.g1.random(rng), Drawn(last))
+        sign = group.g1.counts().row()[:8]
+        group.reset()
+        accepted = ps18.verify(group, public, messages, signature)
+        return sign, group.g2.counts().row()[:8], group.counts().pairings, accepted
+
+
+class Drawn(random.Random):
+    """Draws the m' of a signature that was made elsewhere."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+    def randrange(self, start: int, stop: int | None = None, step: int = 1) -> int:
+        del start, stop, step
+        return self.number
+
+
+def rows(file: Path) -> Iterator[Row | Signature]:
+    lines = [line for line in file.read_text().splitlines()
+             if line.strip() and not line.startswith("#")]
+    for number, line in enumerate(lines):
+        first, *more = line.split("\t")
+        if ";" in first:
+            yield Row(first, *more[:1], *(known for known in more[1:2] if known.startswith("(")))
+        elif more and re.fullmatch(r"\d+( -?\d+){2,}", f"{first} {more[0]}"):
+            yield Signature(first, more[0], tuple(more[1:]))
+        elif number or re.search(r"\d", first):  # else it names the columns
+            raise CountingError(f"{line[:60]!r} is no program and no signature")
 
 
 def step(group: Group, made: list[Element], words: list[str]) -> None:
@@ -88,28 +173,30 @@ def main() -> None:
     parser = arguments.Parser(
         "lab-programs", "Counts what programs of group operations do, and compares with what the "
         "original counted.")
-    parser.add_argument("file", nargs="?", type=Path, default=FILE)
+    parser.add_argument("file", nargs="?", type=Path, default=FILE,
+                        help="its lines are as in lab/oracle/programs.tsv or ps18.tsv")
     file = parser.parse_args().file
     try:
-        known = list(rows(file))
-        counted = [(row, run(row.program, as_original=True)[1].row(), run(row.program)[1].row())
-                   for row in known]
-    except (OSError, CountingError) as fault:
+        counted = [(row, row.wanted, row.counted(as_original=True), row.counted())
+                   for row in rows(file)]
+    except (OSError, ValueError) as fault:
         parser.error(str(fault))
-    wrong = same = apart = 0
-    for row, as_original, ours in counted:
-        if not row.original:
-            print(f"{row.program}\t{ours}")
+    if not counted:
+        parser.error(f"{file} has no program and no signature")
+    compared = wrong = apart = 0
+    for row, wanted, as_original, ours in counted:
+        apart += ours != as_original
+        if wanted is None:
+            print(row.program, as_original, *[f"here {ours}"] * (ours != as_original), sep="\t")
             continue
-        wanted = ast.literal_eval(row.right or row.original)
+        compared += 1
         if as_original != wanted:
             wrong += 1
             print(f"differs: {row.program}\n  must be {wanted}\n  is      {as_original}")
-        same += as_original == wanted
-        apart += ours != as_original
-    print(f"{same} of {same + wrong} programs have the right counts. In {apart} of them the "
-          "original\ncounts a power times a known factor as nothing outside; here it is an "
-          "exponentiation\nand an operation.")
+    print(f"{compared - wrong} of {compared} lines with counts are right.")
+    if apart:
+        print(f"In {apart} the original counts a power times a known factor as nothing outside;\n"
+              "here it is an exponentiation and an operation.")
     if wrong:
         raise SystemExit(1)
 

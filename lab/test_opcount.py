@@ -23,12 +23,11 @@ from hypothesis import strategies as st
 from lab import operations, programs
 from lab.opcount import (ALGORITHMS, WINDOWS, Bilinear, Counts, CountingError, Element, Group,
                          Ledger)
-from lab.papers import ps18
 from sim.targets import ROOT
 
-PROGRAMS = list(programs.rows(programs.FILE))
-PS18 = [line.split("\t") for line in programs.FILE.with_name("ps18.tsv").read_text().splitlines()
-        if not line.startswith("#")]
+PROGRAMS = [row for row in programs.rows(programs.FILE) if isinstance(row, programs.Row)]
+PS18 = [row for row in programs.rows(programs.FILE.with_name("ps18.tsv"))
+        if isinstance(row, programs.Signature)]
 PRIME = 1_000_003
 
 
@@ -39,8 +38,7 @@ def test_the_tables_of_the_original_are_whole() -> None:
 
 @pytest.mark.parametrize("row", PROGRAMS, ids=range(len(PROGRAMS)))
 def test_a_program_counts_as_in_the_original(row: programs.Row) -> None:
-    counted = programs.run(row.program, as_original=True)[1].row()
-    assert counted == ast.literal_eval(row.right or row.original)
+    assert row.counted(as_original=True) == ast.literal_eval(row.right or row.original)
 
 
 @pytest.mark.parametrize("row", PROGRAMS, ids=range(len(PROGRAMS)))
@@ -54,31 +52,10 @@ def test_only_a_power_times_a_known_factor_is_counted_otherwise(row: programs.Ro
     assert outside[0] - outside[1] == more >= 0
 
 
-@pytest.mark.parametrize("order, numbers, sign, verify, pairings, accepted", PS18,
-                         ids=range(len(PS18)))
-def test_ps18_counts_as_in_the_original(order: str, numbers: str, sign: str, verify: str,
-                                        pairings: str, accepted: str) -> None:
-    """From the exponent of the signature, the messages and m' follows a key that makes them."""
-    n, (power, *messages, last) = int(order), map(int, numbers.split())
-    group = Bilinear(n)
-    rng = random.Random(1)
-    y = tuple(rng.randrange(1, n) for _ in (*messages, last))
-    rest = sum(a * b for a, b in zip(y, (*messages, last), strict=True))
-    secret = ps18.SecretKey((power - rest) % n, y)
-    g = group.g2.random(rng)
-    public = ps18.PublicKey(g, group.g2.element(g.compute()._known() * secret.x),
-                            tuple(group.g2.element(g._known() * each) for each in y))
-
-    class Fixed(random.Random):
-        def randrange(self, *limits: int) -> int:  # type: ignore[override]
-            return last
-
-    signature = ps18.sign(group, secret, messages, group.g1.random(rng), Fixed())
-    assert [*group.g1.counts().row()[:8]] == ast.literal_eval(sign)
-    group.reset()
-    assert ps18.verify(group, public, messages, signature) is (accepted == "true")
-    assert [*group.g2.counts().row()[:8]] == ast.literal_eval(verify)
-    assert group.counts().pairings == int(pairings)
+@pytest.mark.parametrize("row", PS18, ids=range(len(PS18)))
+def test_ps18_counts_as_in_the_original(row: programs.Signature) -> None:
+    assert row.counted() == row.counted(as_original=True) == row.wanted
+    assert row.known[3] == "true"
 
 
 def test_the_published_example() -> None:
@@ -95,21 +72,61 @@ def test_a_power_times_a_known_factor() -> None:
     assert group.counts().row() == (9, 0, 1, 1, 0, 0, 1, [], 0)
 
 
-def test_the_command_names_programs_that_differ(tmp_path: Path) -> None:
+def compared(file: Path, text: str) -> subprocess.CompletedProcess[str]:
+    file.write_text(text)
+    return subprocess.run([sys.executable, "-m", "lab.programs", file], cwd=ROOT, text=True,
+                          capture_output=True, check=False)
+
+
+ELEVEN = "11 wnaf wnaf 1 8;W 3;"
+KNOWN_FACTOR = "1000003 wnaf wnaf 4 8;W 7;W 9;P 0 5;O 2 1;C 3"
+SIGNED = PS18[0]
+
+
+def test_the_command_prints_counts_of_the_original(tmp_path: Path) -> None:
+    """Of programs and of signatures. If this counts otherwise, it says so."""
     file = tmp_path / "programs.tsv"
+    said = compared(file, f"program\tcounts\n{ELEVEN}P 0 2;C 1\n{KNOWN_FACTOR}\n{SIGNED.program}\n")
+    assert said.stdout.splitlines()[:3] == [
+        f"{ELEVEN}P 0 2;C 1\t(1, 0, 2, 0, 0, 0, 1, [], 0)",
+        f"{KNOWN_FACTOR}\t(9, 0, 1, 0, 0, 0, 0, [], 0)\there (9, 0, 1, 1, 0, 0, 1, [], 0)",
+        f"{SIGNED.program}\t{SIGNED.wanted}"]
+    again = compared(file, "\n".join(said.stdout.splitlines()[:2]))
+    assert (again.returncode, again.stdout.splitlines()[0]) == (
+        0, "2 of 2 lines with counts are right."), again
 
-    def said() -> subprocess.CompletedProcess[str]:
-        return subprocess.run([sys.executable, "-m", "lab.programs", file], cwd=ROOT, text=True,
-                              capture_output=True, check=False)
 
-    file.write_text("program\tcounts\n11 wnaf wnaf 1 8;W 3;P 0 2;C 1\n")
-    assert said().stdout.splitlines()[0].endswith("C 1\t(1, 0, 2, 0, 0, 0, 1, [], 0)")
-    file.write_text("11 wnaf wnaf 1 8;W 3;I 0;C 1\t(0, 2, 0, 0, 1, 0, 0, [], 0)\n")
-    assert said().returncode == 1 and "must be (0, 2" in said().stdout
-    file.write_text("11 wnaf wnaf 4 8;C 0\n")
-    refused = said()
-    assert refused.returncode == 2 and "there is no result 0 yet" in refused.stderr
-    assert "Traceback" not in refused.stderr
+def test_the_command_compares_signatures(tmp_path: Path) -> None:
+    file, row = tmp_path / "signatures.tsv", "\t".join((SIGNED.program, *SIGNED.known))
+    head = "group order\tnumbers as the original printed them, 2018\n"
+    assert compared(file, head + row).stdout == "1 of 1 lines with counts are right.\n"
+    for wrong in (row.replace("255]", "256]", 1), row.replace("255", "256", 1),
+                  row.replace("\t2\t", "\t3\t"), row.replace("true", "false")):
+        if wrong != row:
+            said = compared(file, head + wrong)
+            assert said.returncode == 1 and "differs: 52435875" in said.stdout, said
+
+
+def test_the_command_names_programs_that_differ(tmp_path: Path) -> None:
+    said = compared(tmp_path / "programs.tsv", f"{ELEVEN}I 0;C 1\t(0, 2, 0, 0, 1, 0, 0, [], 0)\n")
+    assert said.returncode == 1 and "must be (0, 2" in said.stdout
+
+
+@pytest.mark.parametrize("text, complaint", [
+    ("11 wnaf wnaf 4 8;C 0\n", "there is no result 0 yet"),
+    ("", "has no program and no signature"), ("program\tcounts\n", "has no program"),
+    ("11 wnaf wnaf 4 8\n", "is no program and no signature"),
+    (f"{ELEVEN}I 0\nmore words\n", "'more words' is no program and no signature"),
+    (f"{ELEVEN}I 0\t(0, 1\n", "'(0, 1' are no counts"),
+    (f"{ELEVEN}I 0\t7\n", "'7' are no counts"),
+    ("101\t7\n", "is no program and no signature"),
+    ("1\t7 7 7\n", "the order of a group must be 2 or more"),
+    ("101\t7 7 7\t[1]\n", "a signature has counts of signing and of verifying"),
+])
+def test_a_file_that_says_nothing_is_refused(tmp_path: Path, text: str, complaint: str) -> None:
+    said = compared(tmp_path / "programs.tsv", text)
+    assert said.returncode == 2 and complaint in said.stderr, said
+    assert "Traceback" not in said.stderr and said.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("bad", [
@@ -356,6 +373,18 @@ def test_groups_of_one_name_share_counters_or_not() -> None:
         one.generator * two.generator
 
 
+def test_bilinear_groups_share_all_counters_or_none() -> None:
+    ledger = Ledger()
+    one, two, alone = (Bilinear(PRIME, 2, ledger=shared) for shared in (ledger, ledger, None))
+    for each in (one, two, alone):
+        each.pair(each.homomorphism(each.g2.generator), each.g2.generator).inv().compute()
+    assert one.counts() == two.counts() and one.counts().pairings == 2
+    assert one.counts().homomorphisms == one.counts().groups[2].total.inversions == 2
+    assert alone.counts().pairings == alone.counts().homomorphisms == 1
+    one.reset()
+    assert (two.counts().pairings, two.counts().homomorphisms, alone.counts().pairings) == (0, 0, 1)
+
+
 def test_counts_in_words_and_as_json() -> None:
     group = Group(PRIME, "G1")
     (group.hash(b"a") ** 2 * group.parse(group.generator.serialize()) ** 3).inv().compute()
@@ -400,6 +429,8 @@ PAIRS = Bilinear(PRIME)
     (lambda: PAIRS.pair(PAIRS.g2.generator, PAIRS.g2.generator), "of G2 .* mixed with one of G1"),
     (lambda: PAIRS.pair(PAIRS.g1.generator, PAIRS.g1.generator), "of G1 .* mixed with one of G2"),
     (lambda: Bilinear(PRIME, 4), "of type 1, 2 or 3, not 4"),
+    (lambda: Bilinear(PRIME, 3.0), "type of a pairing must be a whole"),  # type: ignore[arg-type]
+    (lambda: Bilinear(PRIME, True), "type of a pairing must be a whole number, not True"),
     (lambda: Bilinear(0), "must be 2 or more"),
 ])
 def test_misuse_is_refused(misuse: Any, complaint: str) -> None:
@@ -462,12 +493,23 @@ def test_what_the_papers_say_of_their_cost() -> None:
     assert said["BLS, 10 signatures", "aggregate"].groups[0].outside.operations == 9
 
 
+def test_outside_of_powers_the_algorithm_changes_nothing() -> None:
+    """So the page has one table of both modes, and compares algorithms by totals alone."""
+    for scheme in operations.SCHEMES:
+        seen = [[[(each.name, each.outside, each.exponentiations, each.terms)
+                  for each in step.groups] for step in operations.counted(
+                      scheme, power=name, product=name, window=window)]
+                for name in ALGORITHMS for window in (1, 4, 8)]
+        assert seen == [seen[0]] * len(seen)
+
+
 # -- the page ------------------------------------------------------------------------------------
 PAGE = (Path(__file__).with_name("counting.md")).read_text()
 
 
-def test_the_program_of_the_page_prints_what_the_page_says() -> None:
-    program, said = re.findall(r"^```python\n(.*?)^```.*?^```text\n(.*?)^```", PAGE, re.M | re.S)[0]
+@pytest.mark.parametrize("program, said", re.findall(
+    r"^```python\n(.*?)^```.*?^```text\n(.*?)^```", PAGE, re.M | re.S))
+def test_the_programs_of_the_page_print_what_the_page_says(program: str, said: str) -> None:
     ran = subprocess.run([sys.executable, "-c", program], cwd=ROOT, text=True, check=True,
                          capture_output=True)
     assert ran.stdout == said

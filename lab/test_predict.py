@@ -155,9 +155,10 @@ def test_a_chip_on_which_only_the_operations_were_measured(tmp_path: Path) -> No
     assert verify == pytest.approx(known["PS18-10 verify 0"], rel=0.01)
 
 
-@pytest.mark.parametrize("scheme", ["ps18", "ecdsa"])
-def test_a_receipt_adds_up(scheme: str) -> None:
-    said = lab("--scheme", scheme, "--messages", 10, "--target", "m4").stdout
+@pytest.mark.parametrize("words", [("ps18", "--messages", 10), ("ecdsa",)])
+def test_a_receipt_adds_up(words: tuple[object, ...]) -> None:
+    said = lab("--target", "m4", "--scheme", *words).stdout
+    assert "Cortex-M4:" in said
     for part in said.split("\n\n"):
         lines = part.splitlines()
         items = sum(int(line.split("=")[1].replace(",", "")) for line in lines if " = " in line)
@@ -172,12 +173,24 @@ def test_a_receipt_adds_up(scheme: str) -> None:
     (("--target", "Z80"), "nothing was measured on Z80"),
     (("--measure", "--only", "no such library"), "no library has"),
     (("--draw", "--target", "m4"), "goes without --target"),
+    (("--draw", "--scheme", "ps18"), "--scheme goes without"),
+    (("--draw", "--write"), "--draw goes without"),
+    (("--measure", "--scheme", "ps18"), "--scheme goes without"),
+    (("--messages", "10"), "goes with --scheme ps18"),
+    (("--messages", "10", "--scheme", "bls"), "goes with --scheme ps18"),
+    (("--costs", "mine.tsv"), "--costs goes with --scheme"),
+    (("--only", "blst"), "--only goes with --measure"),
 ])
 def test_options_that_cannot_be_obeyed_are_refused(words: tuple[str, ...],
                                                    complaint: str) -> None:
     said = lab(*words)
     assert said.returncode == 2 and complaint in said.stderr, said
     assert "Traceback" not in said.stderr
+
+
+@pytest.mark.parametrize("name", ["m4", "M4", "cortex-m4", "Cortex-M4"])
+def test_a_target_may_be_in_small_letters(name: str) -> None:
+    assert predict.known_target(name) == "Cortex-M4"
 
 
 @pytest.mark.parametrize("text, complaint", [

@@ -72,6 +72,8 @@ def test_every_benchmark_runs(name: str) -> None:
     (["rsa-sign"], "there is no benchmark 'rsa-sign'; there are ecdsa-sign"),
     (["ps18-sign", "--messages", "1,x"], "'x' is no number from 1"),
     (["ps18-sign", "--messages", ""], "is no number from 1"),
+    (["ps18-sign", "--messages", "1,1001"], "1001 messages are more than 1000"),
+    (["ecdsa-sign", "--messages", "10", "--calls", "1"], "ecdsa-sign takes no --messages"),
     (["ps18-sign", "--calls", "0"], "'0' is no number from 1"),
     (["ps18-sign", "--calls", "1", "--processes", "1"], "at least two calls"),
     (["ps18-sign", "--mode", "fast"], "invalid choice"),

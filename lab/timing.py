@@ -28,6 +28,7 @@ from lab import operations, real
 from sim.targets import ROOT
 
 PROCESSES, WARM_UP, CALLS = 3, 5, 20
+MOST_MESSAGES = 1000  # a call with a million would take minutes
 CONFIDENCE = 0.999
 MODES: dict[str, tuple[str, Callable[[int], float]]] = {
     "time": ("ms/call", lambda ns: ns / 1e6), "throughput": ("calls/s", lambda ns: 1e9 / ns)}
@@ -144,7 +145,10 @@ def positive(word: str) -> int:
 
 
 def several(word: str) -> list[int]:
-    return [positive(part) for part in word.split(",")]
+    numbers = [positive(part) for part in word.split(",")]
+    if max(numbers) > MOST_MESSAGES:
+        raise argparse.ArgumentTypeError(f"{max(numbers)} messages are more than {MOST_MESSAGES}")
+    return numbers
 
 
 def main() -> None:
@@ -164,6 +168,8 @@ def main() -> None:
     names = options.names or list(BENCHMARKS)
     if unknown := [name for name in names if name not in BENCHMARKS]:
         parser.error(f"there is no benchmark {unknown[0]!r}; there are {', '.join(BENCHMARKS)}")
+    if options.messages != [1] and not any(BENCHMARKS[name].messages for name in names):
+        parser.error(f"{names[0]} takes no --messages")
     if options.only_process is not None:
         print(json.dumps(in_this_process(names[0], options.messages[0], options.warm_up,
                                          options.calls, options.only_process)))
