@@ -41,8 +41,8 @@ REASONS = {
 }
 # Schemes that do the same work, or nearly: the published one, ours, and what differs. Names
 # mislead: the standard's ML-DSA-44 has the security of the Dilithium3 of 2019, and ML-DSA-65 that
-# of Dilithium4. ML-DSA-44 has a matrix of 4 by 4 polynomials, where Dilithium3 had 5 by 4. ML-DSA-65
-# has 6 by 5, as Dilithium4 had.
+# of Dilithium4. ML-DSA-44 has a matrix of 4 by 4 polynomials, where Dilithium3 had 5 by 4.
+# ML-DSA-65 has 6 by 5, as Dilithium4 had.
 PAIRS = (
     ("ECDH-secp256r1", "ECDH P-256", "micro-ecc, assembly", ""),
     ("ECDH-secp256k1", "ECDH secp256k1", "micro-ecc, assembly", ""),

@@ -666,7 +666,8 @@ def test_experiments_that_are_not_alike_are_not_compared(tmp_path: Path, changed
 
 def test_a_run_of_another_command_is_not_compared_with_an_experiment(tmp_path: Path) -> None:
     a = kept(tmp_path / "a", PLAN, {"json": rounds(100, 6.0), "cbor": rounds(80, 3.0)})
-    results.append(tmp_path / "b", results.Run("work", "J a run", "rapl", "here", "none", {}, 7, ""))
+    results.append(tmp_path / "b",
+                   results.Run("work", "J a run", "rapl", "here", "none", {}, 7, ""))
     for words in ((a, tmp_path / "b"), (tmp_path / "b", a)):
         said = comparison(*words)
         assert said.returncode == 2 and "only one of them is of lab/formats" in said.stderr, said
