@@ -220,7 +220,7 @@ def test_an_operation_that_the_file_has_is_not_done_again(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("words, says", [
     (["--operations", "md5"], "there is no operation 'md5'"),
-    (["--operations", "sha256,sha256"], "named twice"), (["--calls", "0"], "invalid"),
+    (["--operations", "sha256,sha256"], "named twice"), (["--calls", "0"], "a number from 1"),
     (["--calls", "10000001"], "at most 10,000,000"), (["--inputs", "65537"], "at most 65,536"),
     (["--curve", "P-1"], "invalid choice"), (["--times", "/no/such"], "is no folder"),
     (["--meter", "rapl", "--at", "/no/such"], "has no counter of a processor"), (["x"], "unrec")])
