@@ -21,7 +21,7 @@ def built(program: str) -> str:
     return str(ROOT / program)
 
 
-def wait_until(condition: Callable[[], bool], what: str) -> None:
+def wait_until(condition: Callable[[], object], what: str) -> None:
     deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline, f"not seen in {PATIENCE:.0f} s: {what}"

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.joules.clock import Clock
+from sim.programs import wait_until
 
 PATIENCE = 30.0  # seconds that a test waits for something real, such as a broker
 
@@ -133,14 +134,6 @@ def hear_ctrl_c() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def wait_for(condition: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"in {PATIENCE:.0f} s: not {what}")
-        time.sleep(0.005)
-
-
 def free_port() -> int:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
@@ -164,7 +157,7 @@ class Broker:
             Path(settings.name).chmod(0o644)  # it gives up root before it reads that
             self.process = subprocess.Popen(["/usr/sbin/mosquitto", "-c", settings.name],
                                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            wait_for(self.answers, "a broker that answers")
+            wait_until(self.answers, "a broker that answers")
 
     def answers(self) -> bool:
         try:
@@ -195,7 +188,7 @@ class Plug:
         self.client.on_message = self._message
         self.client.connect("127.0.0.1", broker.port)
         self.client.loop_start()
-        wait_for(self.client.is_connected, "a plug at its broker")
+        wait_until(self.client.is_connected, "a plug at its broker")
 
     def _message(self, client: object, data: object, said: Any) -> None:
         self.asked.append((said.topic, said.payload))

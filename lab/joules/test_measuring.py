@@ -29,7 +29,8 @@ from lab.joules.measuring import Measurement
 from lab.joules.meters import Absent, Lost
 from lab.joules.rapl import Rapl
 from lab.joules.results import IDLE, WORK, Run, Turn, Unreadable
-from lab.joules.standins import Counter, SimulatedClock, hear_ctrl_c, moving, wait_for, write
+from lab.joules.standins import Counter, SimulatedClock, hear_ctrl_c, moving, write
+from sim.programs import wait_until
 from sim.targets import ROOT
 
 RUN = Run("work", "J a run, net", "rapl: package-0", "here", "none", {}, 7, "2020-01-01")
@@ -439,7 +440,7 @@ def test_ctrl_c_keeps_what_was_measured_and_it_goes_on(live: Path, tmp_path: Pat
     with subprocess.Popen(words, start_new_session=True, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True,
                           preexec_fn=hear_ctrl_c) as process:
-        wait_for(lambda: file.exists() and file.read_text().count('"turn"') >= 4, "two turns")
+        wait_until(lambda: file.exists() and file.read_text().count('"turn"') >= 4, "two turns")
         os.killpg(process.pid, signal.SIGINT)
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 130 and f"--results {file} goes on" in errors, errors

@@ -21,7 +21,8 @@ from lab.joules import profile, results
 from lab.joules.measuring import Failed
 from lab.joules.profile import OPERATIONS, Operation, program, report
 from lab.joules.results import IDLE, WORK, Run, Times, Turn
-from lab.joules.standins import hear_ctrl_c, moving, wait_for
+from lab.joules.standins import hear_ctrl_c, moving
+from sim.programs import wait_until
 from sim.targets import ROOT
 
 RUN = Run("all", "J of all, net", "rapl: package-0", "here", "none", {}, 7, "2020-01-01")
@@ -195,7 +196,7 @@ def test_ctrl_c_keeps_the_operations_that_are_done(tmp_path: Path) -> None:
         for line in process.stderr:
             if "ecdsa-verify: " in line and "left" in line or "verify: inputs" in line:
                 break
-        wait_for(lambda: '"sha256"' in file.read_text(), "the first operation")
+        wait_until(lambda: '"sha256"' in file.read_text(), "the first operation")
         os.killpg(process.pid, signal.SIGINT)
         said, errors = process.communicate(timeout=60)
     assert process.returncode == 130 and "goes on" in errors, errors
@@ -240,7 +241,7 @@ def test_ctrl_c_while_inputs_are_made_is_no_fault(tmp_path: Path) -> None:
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           preexec_fn=hear_ctrl_c) as process:
         assert process.stderr and "inputs are made" in process.stderr.readline()
-        wait_for(lambda: "profile\0ecdsa-verify" in commands_below(process.pid), "its child")
+        wait_until(lambda: "profile\0ecdsa-verify" in commands_below(process.pid), "its child")
         os.killpg(process.pid, signal.SIGINT)
         said, errors = process.communicate(timeout=60)
     assert process.returncode == 130 and "lab/profile: stopped" in errors, errors

@@ -16,7 +16,8 @@ import pytest
 from lab.joules import meters, shelly
 from lab.joules.meters import Absent, Energy, Lost
 from lab.joules.shelly import Shelly
-from lab.joules.standins import Broker, Plug, SimulatedClock, WebPlug, free_port, wait_for
+from lab.joules.standins import Broker, Plug, SimulatedClock, WebPlug, free_port
+from sim.programs import wait_until
 
 PREFIXES = {1: "shellies/shellyplug-s-1A2B3C", 2: "shellyplusplugs-1a2b3c"}
 
@@ -53,12 +54,12 @@ class Bench:
         """What the plug has said until now has arrived."""
         dropped = sum(self.meter._dropped.values())
         self.plug.publish("status/switch:0", b"settled")
-        wait_for(lambda: sum(self.meter._dropped.values()) > dropped, "the last word of the plug")
+        wait_until(lambda: sum(self.meter._dropped.values()) > dropped, "the last word of the plug")
 
     def say(self, power: float, counter: float) -> None:
         samples = self.meter.samples
         self.plug.say(power, 7200 + counter)
-        wait_for(lambda: self.meter.samples > samples, "a reading that arrives")
+        wait_until(lambda: self.meter.samples > samples, "a reading that arrives")
 
     def run(self, begin: int, end: int, *, times: int = 1,
             power: Callable[[float], float] = watts,
@@ -154,7 +155,7 @@ def test_what_the_broker_has_kept_is_no_reading(broker: Broker) -> None:
     """Nobody knows from when it is."""
     bench = Bench(broker, 1)
     bench.plug.publish("relay/0/power", b"3000", retain=True)
-    wait_for(lambda: bench.meter._last == (1000.0, 3000.0), "it, when it is new")
+    wait_until(lambda: bench.meter._last == (1000.0, 3000.0), "it, when it is new")
     later = Shelly(bench.meter.at, bench.clock)
     bench.plug.answer = 50.0, 0.0
     later.open()
@@ -170,19 +171,19 @@ def test_a_broker_that_restarts_in_the_midst() -> None:
     bench.meter.start()
     bench.run(0, 20)
     broker.stop()
-    wait_for(lambda: bench.meter._breaks, "a break that the meter notices")
+    wait_until(lambda: bench.meter._breaks, "a break that the meter notices")
     bench.clock.sleep(20)
     broker.start()
     bench.plug.asked.clear()
-    wait_for(bench.plug.client.is_connected, "a plug that is there again")
-    wait_for(lambda: bench.meter._client.is_connected(), "a meter that is there again")
+    wait_until(bench.plug.client.is_connected, "a plug that is there again")
+    wait_until(lambda: bench.meter._client.is_connected(), "a meter that is there again")
     bench.plug.answer = watts(40), 7200 + joules(40)
 
     def heard() -> bool:
         bench.meter.read()
         return bench.meter._last == (1040.0, watts(40))
 
-    wait_for(heard, "a reading after the break")
+    wait_until(heard, "a reading after the break")
     bench.plug.answer = None
     bench.settle()
     bench.run(40, 50)
@@ -227,7 +228,7 @@ def test_a_plug_that_babbles_does_not_fill_the_memory(monkeypatch: pytest.Monkey
 
 
 def test_the_plug_is_asked_and_never_switched(bench: Bench) -> None:
-    wait_for(lambda: len(bench.plug.asked) >= 2, "a plug that is asked")
+    wait_until(lambda: len(bench.plug.asked) >= 2, "a plug that is asked")
     assert set(bench.plug.asked) == {
         (f"{bench.plug.prefix}/command", b"update"),
         (f"{bench.plug.prefix}/command/switch:0", b"status_update")}
