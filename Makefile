@@ -172,7 +172,7 @@ completion: ## write completion/ and the manual's OPTIONS from client.py
 # performance.md, except the noisy ones.
 TESTS := proof-mutants test-firmware server-checked proof python check-pages proof-smoke mutants \
          mutants-sample differential coverage fuzz-short fuzz-server lint exhaustive vectors \
-         proof-eva check-vectors unit builds lab-short
+         proof-eva check-vectors unit builds lab-short packages-short
 
 # Some releases of Debian have no Frama-C; Debian 12 has. The parts that need it are left out where
 # it is missing after `setup`.
@@ -398,7 +398,7 @@ explore: ## Hypothesis with many new examples; minutes
 	@HYPOTHESIS_PROFILE=explore $(PYTEST) test_dumpulse.py
 
 clean: ##! remove what was built; packages and compilers stay
-	@[ ! -d build ] || find build -mindepth 1 -maxdepth 1 ! -name venv ! -name toolchains \
+	@[ ! -d build ] || find build -mindepth 1 -maxdepth 1 ! -name "venv*" ! -name toolchains \
 	    -exec rm -rf {} +
 
 layers: ## the layers of the project, as a picture
@@ -479,15 +479,16 @@ build/reliability/crc.tsv: build/reliability/distances
 $(READY): tools/packages.txt tools/requirements.txt tools/toolchains.txt
 	@tools/setup
 include lab/lab.mk
+include packages/packages.mk
 
 FIGURES := summary screenshot size cost paths worst energy instructions startup functions growth \
            loopbench bench performance
 RELIABILITY := accepted bias bits bursts moved report-damage channels residual
 $(TESTS) $(FIGURES) $(RELIABILITY) vectors-file explore pages soak completion mutants-server \
-    mutants-client $(LAB): | $(READY)
+    mutants-client $(LAB) $(PACKAGES): | $(READY)
 
 .PHONY: all check completion layers check-debian13 distclean help help-all demo tour udpserver \
         canserver install uninstall test setup $(FIGURES) $(RELIABILITY) $(TESTS) \
         $(VECTOR_RUNS:%=vectors-%) vectors-file pages fuzz fuzz-replay replay-server \
         server-sanitized server-valgrind soak explore completion clean firmware soak-firmware \
-        mutants-server mutants-client $(LAB)
+        mutants-server mutants-client $(LAB) $(PACKAGES) packages-setup

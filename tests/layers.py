@@ -18,6 +18,7 @@ from sim.targets import ROOT
 
 # From top to bottom: each may use those that come after it. `client` is client.py.
 LAYERS = {
+    "packages": "makes packages for other tools; no other layer uses it",
     "lab": "measures what a verified message costs; no other layer uses it",
     "tests": "check that all of it is right",
     "bench": "measures, and writes the figures into the pages",
@@ -48,7 +49,8 @@ def layer_of(module: str) -> str:
 def python_imports() -> dict[tuple[str, str], set[str]]:
     """Returns which layer uses which, and in which files."""
     found: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for path in sorted([*ROOT.glob("*.py"), *ROOT.glob("*/*.py"), *ROOT.glob("lab/*/*.py")]):
+    for path in sorted([*ROOT.glob("*.py"), *ROOT.glob("*/*.py"), *ROOT.glob("lab/*/*.py"),
+                        *ROOT.glob("packages/*/*.py")]):
         name = str(path.relative_to(ROOT))
         own = layer_of(path.stem if path.parent == ROOT else name.partition("/")[0])
         if own not in LAYERS:
@@ -87,7 +89,8 @@ def c_includes() -> dict[tuple[str, str], set[str]]:
 
 def modules(layer: str) -> list[str]:
     return sorted(path.stem for path in (ROOT / layer).glob("*.py")
-                  if path.stem != "__init__" and not path.stem.startswith("test_"))
+                  if path.stem not in ("__init__", "conftest")
+                  and not path.stem.startswith("test_"))
 
 
 def box(name: str, meaning: str, more: str, uses: list[str]) -> list[str]:

@@ -1,0 +1,11 @@
+# The targets of the packages; packages/README.md is their page.   SPDX-License-Identifier: MIT
+PACKAGES := packages packages-short
+
+packages: packages-setup ##! build and test every package, with the tools' own programs
+	@$(PYTEST) packages
+
+packages-short: ## the quick part of that, which make test runs
+	@$(PYTEST) packages -m "not long"
+
+packages-setup: $(READY) ## install what make packages needs, or say what it is
+	@packages/setup

@@ -1,0 +1,72 @@
+"""What every package says of Dumpulse: its name, its version, who makes it, and where it is.
+
+    python3 -m packages.project            prints the version in each form
+    python3 -m packages.project NAME       prints one field, as a build file or a script reads it
+
+dumpulse.h has the version. Nothing else does, except what is generated from it.
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+NAME = "dumpulse"
+TEAM = "The Dumpulse developers"
+EMAIL = "developers@dumpulse.example"
+# The address of the project's pages. Whoever publishes packages writes the real one here, once:
+# names that end in .example lead nowhere (RFC 2606).
+URL = "https://dumpulse.example"
+LICENSE = "MIT"
+# What the package is, in one line, and the same in one paragraph.
+SUMMARY = "A heartbeat monitor so small that it fits anywhere"
+DESCRIPTION = (
+    "Each node sends heartbeats of 8 bytes, over CAN, a serial line, UDP or anything else. The "
+    "agent takes 200 bytes of code and 260 of RAM on an AVR. It keeps the last heartbeat of each "
+    "of 64 variables with the time when it came, and answers a question of 8 bytes with one "
+    "report of 260 bytes: who is alive.")
+KEYWORDS = ("heartbeat", "watchdog", "monitor", "health", "can", "serial", "udp", "embedded")
+
+
+def version(root: Path = ROOT) -> str:
+    """Returns the version in dumpulse.h, such as 1.2.3 or 1.2.3-dev."""
+    text = (root / "dumpulse.h").read_text()
+    found = re.findall(r'^#define DUMPULSE_VERSION "(\d+\.\d+\.\d+(?:-dev)?)"', text, re.M)
+    if len(found) != 1:
+        raise SystemExit("dumpulse.h must define DUMPULSE_VERSION once, as 1.2.3 or 1.2.3-dev")
+    return str(found[0])
+
+
+# How each world writes the version of a state before a release. Where no rule is here, the world
+# uses semantic versions, and so the version as it is.
+FORMS: dict[str, Callable[[str], str]] = {
+    "semantic": lambda text: text,
+    "python": lambda text: text.replace("-dev", ".dev0"),
+    "debian": lambda text: text.replace("-dev", "~dev"),
+    "numbers": lambda text: text.replace("-dev", ""),
+}
+
+
+def main() -> int:
+    fields = {"name": NAME, "team": TEAM, "email": EMAIL, "url": URL, "license": LICENSE,
+              "summary": SUMMARY, "description": DESCRIPTION, "keywords": " ".join(KEYWORDS),
+              **{f"version-{form}": write(version()) for form, write in FORMS.items()}}
+    if len(sys.argv) == 2 and sys.argv[1] in fields:
+        print(fields[sys.argv[1]])
+        return 0
+    if len(sys.argv) > 1:
+        print(f"packages.project: it has the fields {', '.join(fields)}", file=sys.stderr)
+        return 2
+    for field in fields:
+        if field.startswith("version-"):
+            print(f"{field.partition('-')[2]:9} {fields[field]}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
