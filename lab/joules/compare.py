@@ -1,4 +1,4 @@
-"""Says whether two runs of lab/measure or lab/formats differ, and by how much.    lab/compare A B
+"""Says whether two results of the lab differ, and by how much.                  lab/compare A B
 
 SPDX-License-Identifier: MIT
 """
@@ -33,8 +33,9 @@ def alike(run: Run) -> dict[str, str]:
 def of_measure(file: Path) -> Measured:
     run, turns, times = results.read(file)
     if times:
-        raise Unreadable("these are times of lab/profile; runs of lab/measure and lab/formats can "
-                         "be compared")
+        raise Unreadable("these are times of lab/profile, which measures each operation once, and "
+                         "so cannot tell a difference from chance. lab/measure --operation NAME "
+                         "measures several times")
     net = run.unit.endswith(results.NET)
     found = measuring.values(measuring.whole(turns, net), net)
     if not found:
@@ -62,8 +63,27 @@ def of_formats(file: Path) -> Measured:
                            "fetches": f"{plan.fetches:,}"}, values, "round")
 
 
-def is_of_formats(file: Path) -> bool:
-    return next((found.get("kind") for _, found in results.lines_of(file)), "") == "formats"
+def of_sandwich(file: Path) -> Measured:
+    """Of each operation of each scheme the joules, in each run."""
+    from lab.joules import tables  # it needs what knows the lab's schemes
+    run, found = tables.kept(file)
+    values: dict[str, tuple[str, list[Value]]] = {}
+    for one in found:
+        values.setdefault(f"{one.scheme} {one.operation}", ("J", []))[1].append(Value(one.joules))
+    return Measured(run, {**alike(run), "operations": ", ".join(sorted(values))}, values, "run")
+
+
+# By the kind of the first line: whose results these are, and what reads them.
+KINDS = {"run": ("lab/measure", of_measure), "formats": ("lab/formats", of_formats),
+         "sandwich": ("lab/tables", of_sandwich)}
+
+
+def kind_of(file: Path) -> str:
+    kind = next((found.get("kind") for _, found in results.lines_of(file)), None)
+    if kind not in KINDS:
+        raise Unreadable(f"{file} has no results of "
+                         + ", ".join(name for name, _ in KINDS.values()))
+    return str(kind)
 
 
 def compared(a: Measured, b: Measured, what: str, chosen: int) -> list[str]:
@@ -101,19 +121,21 @@ def head(a: Run, b: Run, chosen: int) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        prog="lab/compare", description="Says whether two runs of lab/measure or of lab/formats "
-        "differ, and by how much. They must be alike in " + ", ".join(results.ALIKE) +
-        "; those of lab/formats also in formats and fetches.")
+        prog="lab/compare", description="Says whether two results of lab/measure, lab/formats or "
+        "lab/tables --results differ, and by how much. They must be alike in "
+        + ", ".join(results.ALIKE) + "; those of lab/formats also in formats and fetches, and "
+        "those of lab/tables in operations.")
     parser.add_argument("a", type=Path, metavar="A", help="a file of results")
     parser.add_argument("b", type=Path, metavar="B", help="another one")
     parser.add_argument("--seed", type=seed, help="of the bootstrap; else a random one")
     options = parser.parse_args()
     chosen = uncertainty.seed() if options.seed is None else options.seed
     try:
-        kinds = {is_of_formats(file) for file in (options.a, options.b)}
-        if len(kinds) > 1:
-            raise Unreadable("A and B are not alike: only one of them is of lab/formats")
-        a, b = map(of_formats if True in kinds else of_measure, (options.a, options.b))
+        kinds = [kind_of(file) for file in (options.a, options.b)]
+        if kinds[0] != kinds[1]:
+            raise Unreadable("A and B are not alike: they are of "
+                             + " and of ".join(KINDS[kind][0] for kind in kinds))
+        a, b = map(KINDS[kinds[0]][1], (options.a, options.b))
         apart = [f"{name}: {ours!r} is not {b.alike[name]!r}"
                  for name, ours in a.alike.items() if ours != b.alike[name]]
         if apart:

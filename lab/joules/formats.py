@@ -29,7 +29,7 @@ from lab.joules.codecs import CODECS
 from lab.joules.loopback import Pair
 from lab.joules.measure import INTERRUPTED
 from lab.joules.measuring import PAIRS, Failed, duration, net_of, say
-from lab.joules.meters import Absent, Lost, Meter
+from lab.joules.meters import Absent, Lost, Meter, without_login
 from lab.joules.results import IDLE, WORK, Run, Turn, Unreadable, turn_of
 from lab.joules.uncertainty import Value
 
@@ -38,10 +38,6 @@ MOST_BLOCKS = 10_000  # of a format in a round: more points than anybody can see
 WARM = 20  # fetches that nobody measures: the first ones fill caches
 NULL, REST = 60.0, 30.0  # seconds of idleness: what is measured, and what is not
 HIGH = 340  # pixels of a chart
-
-# The lines of lab/formats are others than those of lab/measure; they are kept in the same way.
-append: Callable[[Path, Any], None] = results.append
-checked: Callable[[Any, dict[str, Any]], Any] = results.checked
 
 
 @dataclass(frozen=True)
@@ -203,7 +199,7 @@ def run(plan: Plan, done: list[Result], file: Path, meter: Meter | None, port: i
     try:
         for name in missing:
             done.append(measured(pair, plan, name, meter, clock, progress))
-            append(file, done[-1])
+            results.append(file, done[-1])
             if len(done) < len(plan.order):
                 clock.sleep(plan.rest)
     finally:
@@ -236,7 +232,7 @@ def read(file: Path) -> tuple[Plan, list[Result]]:
 
 
 def plan_of(found: dict[str, Any]) -> Plan:
-    plan: Plan = checked(Plan, found)
+    plan: Plan = results.checked(Plan, found)
     plan = replace(plan, order=tuple(plan.order))
     if (plan.kind, plan.label, plan.format) != ("formats", results.MEASURED, results.FORMAT) or \
             not set(plan.order) <= set(CODECS) or \
@@ -252,7 +248,7 @@ def turn(found: dict[str, Any] | None) -> Turn | None:
     """As lab/measure keeps it."""
     if found is None:
         return None
-    turn: Turn = checked(Turn, dict(found))
+    turn: Turn = results.checked(Turn, dict(found))
     if turn.seconds < results.SHORTEST or min(turn.joules, turn.uncertainty) < 0 or \
             turn.label != results.MEASURED:
         raise ValueError("no such joules can be")
@@ -261,7 +257,7 @@ def turn(found: dict[str, Any] | None) -> Turn | None:
 
 def result_of(found: dict[str, Any], plan: Plan, place: int) -> Result:
     idle, work, seconds = (found.pop(name, None) for name in ("idle", "work", "seconds"))
-    result: Result = checked(Result, found)
+    result: Result = results.checked(Result, found)
     result = replace(result, idle=turn(idle), work=turn(work))
     if (result.idle is None) == bool(plan.name) or (result.work is None) == bool(plan.name):
         raise ValueError("joules and meter do not belong together")
@@ -422,11 +418,6 @@ def planned(options: argparse.Namespace, meter: Meter | None) -> Plan:
         name=meter.name if meter else "", at=without_login(options.at))
 
 
-def without_login(at: str | None) -> str:
-    """The file of results is nothing secret, so no user and no password go into it."""
-    return re.sub(r"^(\w+://)[^/]*@", r"\1", at or "")
-
-
 def unlike(plan: Plan, now: Plan) -> list[str]:
     """What has changed since the run began; the lab's own version may."""
     return results.differences(plan, now) + [
@@ -487,7 +478,7 @@ def main() -> None:
             plan, done, meter = gone_on_with(file, options)
         else:
             plan, meter, absent = begun(options)
-            append(file, plan)
+            results.append(file, plan)
         going = True
         run(plan, done, file, meter, options.port, Clock())
         show(plan, done, file, absent)

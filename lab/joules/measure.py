@@ -26,7 +26,15 @@ SECONDS = 10.0  # of an operation, in a turn
 DAY = 86400  # seconds: no turn takes longer
 MOST_TURNS = 100_000  # all are held in memory
 ENDS = 5.0  # seconds that a command has to end after Ctrl-C
-INTERRUPTED = 130  # the status after Ctrl-C, as shells have it
+INTERRUPTED, TERMINATED = 130, 143  # the status after Ctrl-C and SIGTERM, as shells have it
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM. Unlike Ctrl-C, it does not reach the command that is measured."""
+
+
+def terminate(_signal: int, _frame: object) -> None:
+    raise Terminated
 
 
 # Of options.
@@ -44,14 +52,23 @@ def ended(status: int) -> str:
 
 
 def run(command: Sequence[str]) -> int:
-    """Runs the command once, which is one call. It gets Ctrl-C, too, and some time to end."""
+    """Runs the command once, which is one call. It gets Ctrl-C and SIGTERM, too, and some time to
+    end."""
+    early: list[int] = []  # SIGTERM, before the child is known to this process
+    before = signal.signal(signal.SIGTERM, lambda number, _: early.append(number))
     try:
         child = subprocess.Popen(command)
     except OSError as fault:
+        signal.signal(signal.SIGTERM, before)
         raise Failed(f"{command[0]} cannot be started: {fault.strerror}") from None
     try:
+        signal.signal(signal.SIGTERM, before)
+        if early:
+            raise Terminated
         status = child.wait()
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
+        if isinstance(stop, Terminated):
+            child.terminate()
         try:
             child.wait(ENDS)
         except subprocess.TimeoutExpired:
@@ -124,6 +141,7 @@ def main() -> None:
         from lab.joules import operations
         print("\n".join(operations.operations()))
         return
+    signal.signal(signal.SIGTERM, terminate)
     try:
         name, work = work_of(options)
         meter = meters.find(options.meter, options.at, clock)
@@ -147,9 +165,9 @@ def main() -> None:
         except (Failed, Lost, OSError) as fault:  # a disk may be full
             measuring.say(f"lab/measure: {fault}. This turn is no measurement.")
             status = 1
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as stop:
             measuring.say("lab/measure: stopped. This turn is no measurement.")
-            status = INTERRUPTED
+            status = TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
     except (Unreadable, OSError) as fault:
         print(f"lab/measure: {fault}", file=sys.stderr)
         raise SystemExit(2) from None

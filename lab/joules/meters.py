@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import re
 import textwrap
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -142,6 +143,11 @@ def find(name: str | None, at: str | None = None, clock: Clock | None = None) ->
     begin = "There is no meter, so there are no joules: " if name is None else \
         "This meter cannot be used: "
     raise Absent(begin + " ".join(absent))
+
+
+def without_login(at: str | None) -> str:
+    """Neither results nor messages are secret, so no user and no password go into them."""
+    return re.sub(r"^(\w+://)?.*@", r"\1", at or "")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -10,15 +10,20 @@ import datetime
 import json
 import os
 import platform
+import shutil
 import stat
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lab.joules.meters import Energy
 from sim.targets import BUILD, ROOT
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 FORMAT = 1
 LARGEST = 256 << 20  # bytes of a file that is read; a reading of a meter has about 25
@@ -126,7 +131,7 @@ def governor(sys: Path = Path("/sys")) -> str:
 def versions() -> dict[str, str]:
     said = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"],
                           capture_output=True, text=True, check=False) if \
-        (ROOT / ".git").exists() else None
+        (ROOT / ".git").exists() and shutil.which("git") else None
     return {"lab": said.stdout.strip() if said and said.returncode == 0 else "unknown",
             "python": platform.python_version(),
             "system": f"{platform.system()} {platform.release()}"}
@@ -137,7 +142,7 @@ def new_file(name: str) -> Path:
     return FOLDER / f"{name}-{when}-{os.getpid()}.jsonl"
 
 
-def append(file: Path, line: Run | Turn | Times) -> None:
+def append(file: Path, line: DataclassInstance) -> None:
     """It is on the disk when this returns: a battery that is measured may be empty soon."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("a+b") as opened:
@@ -150,7 +155,7 @@ def append(file: Path, line: Run | Turn | Times) -> None:
         os.fsync(opened.fileno())
 
 
-Line = TypeVar("Line", Run, Turn, Times)
+Line = TypeVar("Line", bound="DataclassInstance")
 
 
 def is_number(value: object) -> bool:
@@ -207,7 +212,9 @@ def lines_of(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         try:
             found = json.loads(line)
         except (ValueError, RecursionError):
-            continue  # cut by a break: the turn was not over
+            if line:  # cut by a break, before the turn was over, or damaged since
+                print(f"lab: {file}: line {number} is cut or damaged: left out", file=sys.stderr)
+            continue
         if not isinstance(found, dict):
             raise Unreadable(f"{file}: line {number} is no result")
         yield number, found

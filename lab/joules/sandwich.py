@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from glob import glob
 from pathlib import Path
 
-from lab.joules import log, target
+from lab.joules import log, results, target
 from lab.joules.board import FOLDER, Image
 from lab.joules.console import Gone, Line, Trouble, printable
 from lab.joules.log import Log
@@ -213,7 +213,10 @@ def attempted(bench: Bench, letter: str, about: target.Board, record: Log) -> No
 
 def run_job(bench: Bench, job: Job, record: Log, facts: Sequence[str]) -> None:
     for fact in (f"scheme {job.image.name}", f"run {job.run}", *facts,
-                 f"image {sha256(job.image.path)}", f"by {bench.flash_command[0]}"):
+                 f"image {sha256(job.image.path)}", f"flasher {bench.flash_command[0]}",
+                 f"began {results.now()}", f"computer {results.machine()}",
+                 f"governor {results.governor()}",
+                 *(f"{name} {version}" for name, version in results.versions().items())):
         record.note(fact)
     for attempt in range(1, ATTEMPTS + 1):
         try:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from lab.joules.meters import Absent, Energy, Lost, Meter
+from lab.joules.meters import Absent, Energy, Lost, Meter, without_login
 
 MOST_WATTS = 5000.0  # no plug takes more
 MOST_BYTES = 1 << 16  # of what it says
@@ -187,10 +187,10 @@ class Shelly(Meter):
         try:
             place = urlsplit(self.at)
             port = place.port
-        except ValueError as fault:
-            raise Absent(f"{self.at} is no place of a plug: {fault}.") from None
+        except ValueError:  # its text may have a part of a password
+            raise Absent(f"{without_login(self.at)} is no place of a plug; {USAGE}.") from None
         if place.scheme not in ("mqtt", "http") or not place.hostname:
-            raise Absent(f"{self.at} is no place of a plug; {USAGE}.")
+            raise Absent(f"{without_login(self.at)} is no place of a plug; {USAGE}.")
         self.place = place
         if place.scheme == "mqtt":
             self._open_mqtt(place, port)
@@ -207,7 +207,7 @@ class Shelly(Meter):
     def _open_mqtt(self, place: SplitResult, port: int | None) -> None:
         self._prefix = unquote(place.path).strip("/")
         if not 0 < len(self._prefix) <= LONGEST or set(self._prefix) & set("#+\0"):
-            raise Absent(f"{self.at} has no prefix of topics; {USAGE}.")
+            raise Absent(f"{without_login(self.at)} has no prefix of topics; {USAGE}.")
         try:
             from paho.mqtt import client as mqtt
             from paho.mqtt.enums import CallbackAPIVersion

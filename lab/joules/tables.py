@@ -1,6 +1,6 @@
 """Makes tables of the logs of the power sandwich.
 
-    lab/tables LOGS… [--tsv FILE] [--draw FILE]
+    lab/tables LOGS… [--tsv FILE] [--draw FILE] [--results FILE]
 
 The joules of an operation are watts × cycles / clock: the watts are those of its measurement, the
 cycles are what the board counted. Signatures are sorted by the joules of a verification, key
@@ -11,19 +11,21 @@ SPDX-License-Identifier: MIT
 from __future__ import annotations
 
 import argparse
-import statistics
+import json
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from pathlib import Path
 
 from bench import charts
 from lab import counts, published
-from lab.joules import board, log, powershield, target
+from lab.joules import board, log, powershield, results, target
 from lab.joules.console import Trouble
 from lab.joules.log import Entry
 
+BOARD = "NUCLEO-F411RE"
+KIND = "sandwich"  # of the first line of the results
 MEASURED = "measured, PowerShield"
 SIMULATED = "not measured: the board was simulated"
 FEWEST = 3  # operations for a fit
@@ -40,6 +42,7 @@ class One:
     watts: Fraction
     where: str  # file and line
     whole: bool  # the run was completed
+    notes: dict[str, str]  # what the driver wrote at its begin
 
     @property
     def seconds(self) -> Fraction:
@@ -143,7 +146,7 @@ def parse(path: Path) -> tuple[list[One], list[str]]:
                 continue
             names = {"a": ("Total",), target.IDLE: ("Idle",)}.get(letter, tuple(said.counts))
             found += [One(about, run.notes.get("run", "?"), name, said.counts.get(name, 0),
-                          seen.watts, f"{path}:{line}", run.whole) for name in names]
+                          seen.watts, f"{path}:{line}", run.whole, run.notes) for name in names]
     if not runs and not complaints:
         complaints.append(f"{path}: it is no log of a run")
     return found, complaints
@@ -353,6 +356,62 @@ def tsv(schemes: dict[str, dict[str, Row]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+@dataclass(frozen=True)
+class Kept:
+    """An operation in one run, as --results keeps it, after a line that says how it was measured."""
+
+    scheme: str
+    operation: str
+    run: str
+    cycles: int
+    watts: float
+    joules: float
+    began: str
+    kind: str = "operation"
+
+
+def noted(found: Iterable[One], name: str) -> str:
+    """What the logs say of a name; they may be of several computers and versions."""
+    return " and ".join(sorted({one.notes.get(name, "unknown") for one in found}))
+
+
+def how(found: Sequence[One]) -> results.Run:
+    """All that the logs say of how they were made. The board works; the computer only listens."""
+    simulated = any(one.board.counted != "cycles" for one in found)
+    clocks = " and ".join(f"{hertz / 1e6:g} MHz"
+                          for hertz in sorted({one.board.hertz for one in found}))
+    seed = noted(found, "seed")
+    return results.Run(
+        "the power sandwich", "J", "PowerShield", f"{BOARD} at {clocks}", noted(found, "governor"),
+        {name: noted(found, name) for name in ("lab", "python", "system", "computer", "flasher")},
+        int(seed) if seed.isdecimal() else 0, min(one.notes.get("began", "") for one in found),
+        KIND, SIMULATED if simulated else results.MEASURED)
+
+
+def keep(path: Path, found: Sequence[One]) -> bool:
+    """Writes the results as lines of JSON, which lab/compare reads."""
+    lines: list[results.Run | Kept] = [how(found), *(
+        Kept(one.board.name, one.operation, one.run, one.cycles, float(one.watts),
+             float(one.joules), one.notes.get("began", ""))
+        for one in found if one.operation != "Idle")]
+    return write(path, "".join(json.dumps(asdict(line)) + "\n" for line in lines))
+
+
+def kept(path: Path) -> tuple[results.Run, list[Kept]]:
+    """What keep() wrote. Raises Unreadable."""
+    (number, first), *rest = [*results.lines_of(path)] or [(1, {})]
+    try:
+        run = results.checked(results.Run, first)
+        if run.label != results.MEASURED or run.format != results.FORMAT:
+            raise results.Unreadable(f"{path} has no joules that were measured, or another format")
+        found = []
+        for number, line in rest:
+            found.append(results.checked(Kept, line))
+    except ValueError as fault:
+        raise results.Unreadable(f"{path}: line {number} is no result: {fault}") from None
+    return run, found
+
+
 def command(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="lab/tables", description="Makes tables of the logs of the power sandwich.",
@@ -362,6 +421,8 @@ def command(words: Sequence[str] | None = None) -> int:
                         help="a line for each operation, with tabs, into this file")
     parser.add_argument("--draw", type=Path, metavar="FILE",
                         help="joules against instructions, as SVG, into this file")
+    parser.add_argument("--results", type=Path, metavar="FILE",
+                        help="each run of each operation, as lines of JSON, for lab/compare")
     options = parser.parse_args(words)
     found: list[One] = []
     complaints: list[str] = []
@@ -374,11 +435,13 @@ def command(words: Sequence[str] | None = None) -> int:
         print(f"tables: {complaint}", file=sys.stderr)
     if not found:
         print("tables: the logs hold no measurement", file=sys.stderr)
-        return 1
+        return 1 if any(path.exists() for path in options.logs) else 2
     schemes = rows(found)
     points = instructions(schemes)
     print("\n".join([*tables(schemes), "", *against_instructions(points)]))
     right = not complaints + more
+    if options.results:
+        right &= keep(options.results, found)
     if options.tsv:
         right &= write(options.tsv, tsv(schemes))
     if options.draw and len(points) >= FEWEST:

@@ -112,7 +112,7 @@ def test_all_formats_are_fetched_in_the_order_of_the_seed(tmp_path: Path) -> Non
 def test_joules_that_are_put_in_come_out(tmp_path: Path,
                                          capsys: pytest.CaptureFixture[str]) -> None:
     plan, file = plan_for("json,pickle", 120, "rapl"), tmp_path / "run.jsonl"
-    formats.append(file, plan)
+    results.append(file, plan)
     done: list[Result] = []
     formats.run(plan, done, file, Simulated(plan.fetches), 0, Clock())
     for result in done:
@@ -151,7 +151,7 @@ def test_a_run_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.Monk
             raise KeyboardInterrupt
 
     plan, file = plan_for("json,cbor", 30), tmp_path / "run.jsonl"
-    formats.append(file, plan)
+    results.append(file, plan)
     with pytest.raises(KeyboardInterrupt):
         formats.run(plan, [], file, None, 0, Interrupted())
     first = formats.read(file)[1]
@@ -347,7 +347,7 @@ def test_a_meter_that_fails_in_the_midst_gives_no_joules(tmp_path: Path) -> None
             return super().end()
 
     plan, file = plan_for("json", 10, "rapl"), tmp_path / "run.jsonl"
-    formats.append(file, plan)
+    results.append(file, plan)
     with pytest.raises(Lost, match="the plug is gone"):
         formats.run(plan, [], file, Vanishing(10), 0, Clock())
     assert formats.read(file) == (plan, [])
@@ -427,8 +427,8 @@ def test_what_is_no_result_is_refused(tmp_path: Path, line: int, change: dict[st
                                       says: str) -> None:
     file = tmp_path / "run.jsonl"
     first = made("json", PLAN)
-    formats.append(file, PLAN)
-    formats.append(file, first)
+    results.append(file, PLAN)
+    results.append(file, first)
     assert formats.read(file) == (PLAN, [first])
     lines = [json.loads(one) for one in file.read_text().splitlines()]
     lines[line] |= change
@@ -449,7 +449,7 @@ def test_another_run_is_not_gone_on_with(
         tmp_path: Path, changed: dict[str, Any], words: list[str], says: str,
         monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "run.jsonl"
-    formats.append(file, replace(PLAN, **changed))
+    results.append(file, replace(PLAN, **changed))
     before = file.read_bytes()
     monkeypatch.setattr(sys, "argv", ["lab/formats", "--results", str(file), *words])
     with pytest.raises(SystemExit) as ended:
@@ -462,7 +462,7 @@ def test_the_same_run_is_gone_on_with(tmp_path: Path) -> None:
     """Also by another version of the lab, and by the same words as it was begun with."""
     file = tmp_path / "run.jsonl"
     plan = replace(PLAN, versions=PLAN.versions | {"lab": "another"})
-    formats.append(file, plan)
+    results.append(file, plan)
     for words in ([], ["--formats", "cbor,json", "--fetches", "30", "--seed", "1", "--rest", "0"]):
         options = formats.parser().parse_args(words)
         assert formats.gone_on_with(file, options) == (plan, [], None)
@@ -473,8 +473,8 @@ def test_a_run_that_is_over_is_shown_anywhere(tmp_path: Path, monkeypatch: pytes
     """Also without its meter, and on another machine."""
     file = tmp_path / "run.jsonl"
     plan = replace(plan_for("json", 1000, "rapl"), machine="another", at=str(tmp_path))
-    formats.append(file, plan)
-    formats.append(file, made("json", plan, 200, NOTHING, drew(50.0)))
+    results.append(file, plan)
+    results.append(file, made("json", plan, 200, NOTHING, drew(50.0)))
     monkeypatch.setattr(sys, "argv", ["lab/formats", "--results", str(file)])
     formats.main()
     assert re.search(r"^JSON, json .* 10 ± 0\.7$", capsys.readouterr().out, re.M)
@@ -579,7 +579,7 @@ def test_a_password_is_not_kept_and_is_given_again(
     monkeypatch.setattr(meters, "find", find)
     words = ["--formats", "json", "--meter", "shelly", "--at", at]
     plan, _, _ = formats.begun(formats.parser().parse_args(words))
-    formats.append(tmp_path / "run", plan)
+    results.append(tmp_path / "run", plan)
     assert "p@ss" not in (tmp_path / "run").read_text() and plan.at == "mqtt://10.0.0.1/plug"
     monkeypatch.setattr(results, "machine", lambda: plan.machine)
     formats.gone_on_with(tmp_path / "run", formats.parser().parse_args(["--at", at]))
@@ -603,13 +603,13 @@ def test_the_table_comes_also_if_the_chart_cannot_be_written(
 
 def kept(file: Path, plan: Plan, each: dict[str, list[tuple[float, float]]]) -> Path:
     """Microseconds of a fetch and joules of all fetches of a round, by format."""
-    formats.append(file, plan)
+    results.append(file, plan)
     for number, name in enumerate(plan.order):
         micro, joules = each[name][number // len(each)]
         result = made(name, plan, micro)
         if plan.name:
             result = replace(result, idle=drew(8.0), work=drew(8.0 + joules))
-        formats.append(file, result)
+        results.append(file, result)
     return file
 
 
@@ -670,7 +670,7 @@ def test_a_run_of_another_command_is_not_compared_with_an_experiment(tmp_path: P
                    results.Run("work", "J a run", "rapl", "here", "none", {}, 7, ""))
     for words in ((a, tmp_path / "b"), (tmp_path / "b", a)):
         said = comparison(*words)
-        assert said.returncode == 2 and "only one of them is of lab/formats" in said.stderr, said
-    formats.append(tmp_path / "c", PLAN)
+        assert said.returncode == 2 and "not alike: they are of lab/" in said.stderr, said
+    results.append(tmp_path / "c", PLAN)
     said = comparison(a, tmp_path / "c")
     assert said.returncode == 2 and "c has no result of JSON, json" in said.stderr, said

@@ -232,10 +232,13 @@ def test_what_was_kept_is_read_again(tmp_path: Path) -> None:
     assert results.read(file)[1][-1] == whole
 
 
-def test_a_line_that_was_cut_costs_its_turn_alone(tmp_path: Path) -> None:
+def test_a_line_that_was_cut_costs_its_turn_alone(tmp_path: Path,
+                                                  capsys: pytest.CaptureFixture[str]) -> None:
     file = write_run(tmp_path / "a.jsonl", [1.0, 2.0])
+    assert len(results.read(file)[1]) == 4 and capsys.readouterr().err == ""
     file.write_bytes(file.read_bytes()[:-20])
     assert len(results.read(file)[1]) == 3
+    assert capsys.readouterr().err == f"lab: {file}: line 5 is cut or damaged: left out\n"
     results.append(file, pair(1, 2.0)[1])  # begins a line of its own
     assert len(results.read(file)[1]) == 4
 
@@ -452,6 +455,20 @@ def test_ctrl_c_keeps_what_was_measured_and_it_goes_on(live: Path, tmp_path: Pat
     assert after[:len(before)] == before and len(after) == 12
     refused = command("measure", "--at", live, "--results", file, "--", "true")
     assert refused.returncode == 2 and "has another run" in refused.stderr
+
+
+def test_sigterm_ends_the_command_that_is_measured(live: Path, tmp_path: Path) -> None:
+    words = [str(ROOT / "lab" / "measure"), "--at", str(live), "--results", str(tmp_path / "kept"),
+             "--", "sh", "-c", 'echo $$; exec sleep 600']
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True) as process:
+        assert process.stdout is not None
+        child = int(process.stdout.readline())
+        process.terminate()
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 143 and "stopped. This turn is no measurement." in errors, errors
+    with pytest.raises(ProcessLookupError):
+        os.kill(child, 0)
 
 
 def test_an_operation_of_the_lab_is_repeated(live: Path, tmp_path: Path) -> None:

@@ -615,7 +615,7 @@ def test_openocd_is_used_where_there_is_no_st_flash(desk: Sandwich, flash: Path,
         '#!/bin/sh\n[ "$1 $2 $3" = "-f board/st_nucleo_f4.cfg -c" ] || exit 1\nset -- $4\n'
         '[ "$1 $2 $3" = "reset_config none; program" ] && cp "$4" "$(dirname "$0")/flash"\n')
     assert desk.run("--runs", "1", "--only", "one") == 0
-    assert "by openocd" in notes(desk.logs / "one.run-1.log")
+    assert "flasher openocd" in notes(desk.logs / "one.run-1.log")
 
 
 @pytest.mark.parametrize("words, says", [

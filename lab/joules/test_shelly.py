@@ -246,6 +246,15 @@ def test_a_place_that_is_none_is_refused(at: str | None, says: str) -> None:
         meters.find("shelly", at)
 
 
+@pytest.mark.parametrize("at", [
+    "mqtt://me:secret@localhost", "ftp://me:secret@plug", "me:secret@plug", "mqtt://me:sec/ret@b/x",
+    "mqtt://me:se@cret@localhost/#", "http://me:secret@plug:99999"])
+def test_a_password_is_not_shown(at: str) -> None:
+    with pytest.raises(Absent) as absent:
+        meters.find("shelly", at)
+    assert not any(part in str(absent.value) for part in ("me:", "sec", "ret@")), absent.value
+
+
 def test_no_broker_and_no_plug_are_said(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Absent, match="no MQTT broker answers at 127.0.0.1:"):
         meters.find("shelly", f"mqtt://127.0.0.1:{free_port()}/x")
