@@ -190,10 +190,11 @@ test: setup ##! install what is missing, then run every test
 
 part-%: SHELL := /bin/bash
 part-%:
-	@echo "== $* begins"; begun=$$SECONDS; status=0; mkdir -p build/log; \
-	MAKEFLAGS= $(MAKE_COMMAND) --no-print-directory $* >build/log/$* 2>&1 || status=$$?; \
+	@echo "== $* begins"; status=0; mkdir -p build/log; TIMEFORMAT='%0R s; of processors %0U + %0S s'; \
+	{ time MAKEFLAGS= $(MAKE_COMMAND) --no-print-directory $* >build/log/$* 2>&1; } \
+	    2>build/log/$*.time || status=$$?; \
 	cat build/log/$*; \
-	if [ $$status = 0 ]; then echo "== $* passed in $$((SECONDS - begun)) s"; \
+	if [ $$status = 0 ]; then echo "== $* passed in $$(cat build/log/$*.time)"; \
 	else echo "== $* FAILED" >&2; exit 1; fi
 
 setup: ##! install what the tests need (as root), or say what it is
@@ -373,8 +374,8 @@ proof-smoke: ## do no assumptions of the proof contradict each other?
 proof-eva: ## a second opinion on undefined behaviour
 	@proof/prove --eva
 
-proof-mutants: ## break the library: does the proof notice? 5 minutes
-	@proof/mutants
+proof-mutants: ## break the library: does the proof notice? ARGS=--all
+	@proof/mutants $(ARGS)
 
 coverage: ## what the unit tests alone reach
 	@$(PYTHON) -m tests.coverage
