@@ -48,8 +48,8 @@ def run(words: Words, folder: Path, standard_input: bytes = b"",
         more: Mapping[str, str] = NOTHING) -> bytes:
     """Returns what the command prints."""
     done = try_run(words, folder, standard_input, more)
-    assert done.returncode == 0, \
-        f"{words}: {done.stdout.decode(errors='replace')}{done.stderr.decode(errors='replace')}"
+    said = (done.stdout + done.stderr).decode(errors="replace")
+    assert done.returncode == 0, f"{words}: status {done.returncode}: {said}"
     return done.stdout
 
 
