@@ -60,6 +60,11 @@ def fails(words: Words, folder: Path, message: str, more: Mapping[str, str] = NO
     assert done.returncode != 0 and message in said, said
 
 
+def library(kind: str) -> list[str]:
+    """Returns the library's files of a kind, such as h, as the root folder has them."""
+    return sorted(path.name for path in project.ROOT.glob(f"dumpulse*.{kind}"))
+
+
 def copy(to: Path, version: str = "") -> Path:
     """Copies the project, without what was built, and with this version."""
     shutil.copytree(project.ROOT, to, symlinks=True,

@@ -34,10 +34,16 @@ def check(built: Path) -> None:
     consumers.check([built / "agent"], built / "node", built)
 
 
+def test_the_list_of_the_librarys_files() -> None:
+    listed = (project.ROOT / "packages" / "library.txt").read_text().split()
+    assert listed == consumers.library("[ch]")
+
+
 def test_find_package(tmp_path: Path) -> None:
     prefix = install(project.ROOT, tmp_path)
     assert sorted(str(path.relative_to(prefix)) for path in prefix.rglob("*") if path.is_file()) \
-        == ["include/dumpulse.h", "lib/cmake/dumpulse/dumpulseConfig-noconfig.cmake",
+        == [*(f"include/{header}" for header in consumers.library("h")),
+            "lib/cmake/dumpulse/dumpulseConfig-noconfig.cmake",
             "lib/cmake/dumpulse/dumpulseConfig.cmake",
             "lib/cmake/dumpulse/dumpulseConfigVersion.cmake", "lib/libdumpulse.a",
             "lib/pkgconfig/dumpulse.pc"]

@@ -115,7 +115,7 @@ def test_it_has_what_it_needs_and_no_more(tmp_path: Path) -> None:
     component = unpacked(tmp_path)
     assert sorted(str(path.relative_to(component)) for path in component.rglob("*")
                   if path.is_file()) == [
-        "CMakeLists.txt", "LICENSE", "README.md", "dumpulse.c", "dumpulse.h",
+        "CMakeLists.txt", "LICENSE", "README.md", *consumers.library("[ch]"),
         f"{EXAMPLE}/CMakeLists.txt", f"{EXAMPLE}/main/CMakeLists.txt",
         f"{EXAMPLE}/main/idf_component.yml", f"{EXAMPLE}/main/uart_agent.c", "idf_component.yml"]
     again = tmp_path / "again"
@@ -220,8 +220,9 @@ def test_the_scan_for_requirements(tmp_path: Path) -> None:
             "set(ESP_PLATFORM 1)\nmacro(idf_component_register)\n"
             'message(STATUS "got: ${ARGN}")\nreturn()\nendmacro()\n'
             f"include({folder}/CMakeLists.txt)\n")
-        assert run(["cmake", "-P", "scan.cmake"], tmp_path) == \
-            b"-- got: SRCS;dumpulse.c;INCLUDE_DIRS;.\n"
+        sources = ";".join(consumers.library("c"))
+        assert run(["cmake", "-P", "scan.cmake"], tmp_path).decode() == \
+            f"-- got: SRCS;{sources};INCLUDE_DIRS;.\n"
 
 
 @pytest.mark.parametrize("version", ["4.5.6", "4.5.6-dev"])
