@@ -11,6 +11,7 @@ from packages import project
 from packages.cmake import consumers
 from packages.cmake.consumers import NOTHING, fails, run
 from sim.boards import Board, Line
+from sim.model import heartbeat
 
 TOOLCHAINS = consumers.WORLDS / "cmake" / "toolchains"
 OLDEST = project.ROOT / "build" / "venv-packages" / "bin"
@@ -61,12 +62,15 @@ def test_fetch_content(tmp_path: Path) -> None:
     assert not (tmp_path / "prefix").exists()  # the consumer installs nothing of Dumpulse's
 
 
-def test_a_part_that_only_sends_compiles_no_library(tmp_path: Path) -> None:
-    built = tmp_path / "built"
-    run(["cmake", GENERATOR, "-S", consumers.consumer(tmp_path / "consumer"), "-B", built,
-         f"-DADD={project.ROOT}"], tmp_path)
-    run(["cmake", "--build", built, "--target", "node"], tmp_path)
-    assert (built / "node").exists() and not list(built.rglob("libdumpulse.a"))
+def test_a_project_that_only_sends_compiles_no_library(tmp_path: Path) -> None:
+    source = consumers.consumer(tmp_path / "consumer")
+    (source / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.16)\nproject(node LANGUAGES C)\n"
+        f"add_subdirectory({project.ROOT} dumpulse)\nadd_executable(node node.c)\n"
+        "target_link_libraries(node PRIVATE dumpulse::header)\n")
+    built = build(source, tmp_path / "built")
+    assert run([built / "node", "3", "76", "9"], built) == heartbeat(3, 76, 9)
+    assert not list(built.rglob("libdumpulse.a"))
 
 
 def test_the_version_is_the_headers(tmp_path: Path) -> None:

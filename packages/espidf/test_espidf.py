@@ -19,6 +19,7 @@ from packages.cmake.consumers import run, try_run
 from packages.espidf import make
 from sim.model import REFUSED, REPORT, REQUEST, Agent, heartbeat
 from sim.programs import PATIENCE
+from tests.test_serial_firmware import straddled
 
 COMPOTE = project.ROOT / "build" / "venv-packages" / "bin" / "compote"
 STANDIN = consumers.WORLDS / "espidf" / "standin"
@@ -80,8 +81,10 @@ def noise(seed: int) -> bytes:
 
 
 @pytest.mark.parametrize("line", [heartbeat(3, 76, 9) + REQUEST, REQUEST[:7], REQUEST * 200,
+                                  b"".join(map(b"".join, straddled())) + REQUEST,
                                   noise(1), noise(2), noise(3)],
-                         ids=["packets", "too few", "flood", "noise1", "noise2", "noise3"])
+                         ids=["packets", "too few", "flood", "packets within others",
+                              "noise1", "noise2", "noise3"])
 @pytest.mark.long
 def test_the_example_answers_as_the_model(agent: Path, tmp_path: Path, line: bytes) -> None:
     answer = run([agent], tmp_path, line)
@@ -192,7 +195,8 @@ def test_mistakes_in_the_sources(tmp_path: Path, name: str, old: str, new: str,
 
 @pytest.mark.long
 @pytest.mark.parametrize(("old", "new", "message"), [
-    ("BAUD = 115200", "BAUD = 9600", "another format"), ("BUFFER = 1024", "BUFFER = 64", "status -6"),
+    ("BAUD = 115200", "BAUD = 9600", "another format"),
+    ("BUFFER = 1024", "BUFFER = 64", "status -6"),
     ("room >= length", "true", "would wait"), ("TRANSMIT_PIN = 17", "TRANSMIT_PIN = 16", "no pins"),
 ])
 def test_the_stand_in_sees_mistakes_in_the_example(tmp_path: Path, old: str, new: str,

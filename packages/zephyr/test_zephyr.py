@@ -111,7 +111,7 @@ def test_the_sample_answers_as_the_model(agent: Path, tmp_path: Path) -> None:
 @pytest.mark.long
 def test_frames_that_are_not_for_it(agent: Path, tmp_path: Path, line: str) -> None:
     assert on_the_bus(agent, [line], tmp_path) == []
-    assert on_the_bus(agent, [line, ASK], tmp_path)[0].startswith("6C0#")
+    assert len(on_the_bus(agent, [line, ASK, line], tmp_path)) == 33
 
 
 @pytest.mark.long
@@ -132,9 +132,11 @@ def test_a_bus_that_is_silent(agent: Path, tmp_path: Path) -> None:
     ("zephyr/module.yml", "name: dumpulse", "name: dumpluse", "'dumpulse'"),
     ("zephyr/module.yml", "name:", "nmae:", "Cannot find required key 'name'"),
     ("zephyr/module.yml", "cmake:", "cmak:", "Key 'cmak' was not defined"),
-    ("zephyr/module.yml", "kconfig: packages/zephyr/Kconfig", "kconfig: [a]", "is not of type 'str'"),
+    ("zephyr/module.yml", "kconfig: packages/zephyr/Kconfig", "kconfig: [a]",
+     "is not of type 'str'"),
     ("zephyr/module.yml", "zephyr/Kconfig", "zephyr/Kconfg", "not found"),
-    ("zephyr/module.yml", "cmake: packages/zephyr", "cmake: packages", "does not contain a CMakeLists.txt"),
+    ("zephyr/module.yml", "cmake: packages/zephyr", "cmake: packages",
+     "does not contain a CMakeLists.txt"),
     ("zephyr/module.yml", "zephyr/samples", "zephyr/sample", "packages/zephyr/sample'"),
     ("packages/zephyr/Kconfig", "menuconfig DUMPULSE\n", "menuconfig DUMPLUSE\n",
      "undefined symbol DUMPULSE"),

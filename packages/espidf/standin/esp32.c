@@ -1,10 +1,10 @@
 /* A stand-in for an ESP32, for tests on this machine.     SPDX-License-Identifier: MIT
  *
- * Its UART is the standard input and output. It runs app_main() until the input ends. The clock does
- * not run by itself, so that a test knows every timestamp: each byte that comes takes 16 ticks. The
- * transmitter sends a byte whenever one comes, as a line that is equally fast in both directions
- * does, and the rest when the input has paused or ended. A wrong use of the driver, by the rules of
- * its documentation, ends the program.
+ * Its UART is the standard input and output. It runs app_main() until the input ends. The clock
+ * does not run by itself, so that a test knows every timestamp: each byte that comes takes 16
+ * ticks. The transmitter sends a byte whenever one comes, as a line that is equally fast in both
+ * directions does, and the rest when the input has paused or ended. A wrong use of the driver, by
+ * the rules of its documentation, ends the program.
  */
 #include <poll.h>
 #include <stdbool.h>

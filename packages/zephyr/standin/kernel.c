@@ -147,7 +147,8 @@ static bool passes(const char *line, struct can_frame *frame)
     const char *data = strchr(line, '#');
 
     must(data != NULL, line);
-    *frame = (struct can_frame){.id = (uint32_t)strtoul(line, NULL, 16)};
+    frame->id = (uint32_t)strtoul(line, NULL, 16);
+    frame->dlc = frame->flags = 0; /* the data of a remote frame are those of an earlier frame */
     if (data - line == 8)
         frame->flags |= CAN_FRAME_IDE;
     if (*++data == 'R') {

@@ -1,7 +1,7 @@
 /* An agent on a UART of an ESP32.                         SPDX-License-Identifier: MIT
  *
- * The line has 115,200 baud, 8 data bits, no parity, 1 stop bit. GPIO 17 sends and GPIO 16 receives:
- * change them for your board. Another machine asks the agent over this line:
+ * The line has 115,200 baud, 8 data bits, no parity, 1 stop bit. GPIO 17 sends and GPIO 16
+ * receives: change them for your board. Another machine asks the agent over this line:
  *
  *     dumpulse get serial:/dev/ttyUSB0@115200 --now-from 0 --tick 1280ms
  */
@@ -14,7 +14,7 @@
 
 #define PORT UART_NUM_1
 enum { TRANSMIT_PIN = 17, RECEIVE_PIN = 16, BAUD = 115200 };
-/* Bytes. While a report of 260 bytes leaves, up to 260 come in, so this is enough for some of them. */
+/* Bytes. Up to 260 come in while a report of 260 bytes leaves: this is enough for three reports. */
 enum { BUFFER = 1024 };
 /* The agent's own variable: it tells a reader the time of the agent. */
 enum { SELF = 0, SELF_SENDER = 1 };

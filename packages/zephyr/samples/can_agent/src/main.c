@@ -1,8 +1,8 @@
 /* An agent on a CAN bus.                                  SPDX-License-Identifier: MIT
  *
- * It takes the bus that the device tree chooses as zephyr,canbus. SPEC.md, "Transport: CAN", has the
- * identifiers. Variable 0 is the agent's own: its timestamp is the current time, its value says how
- * many reports were given up, up to 255.
+ * It takes the bus that the device tree chooses as zephyr,canbus. SPEC.md, "Transport: CAN", has
+ * the identifiers. Variable 0 is the agent's own: its timestamp is the current time, its value says
+ * how many reports were given up, up to 255.
  */
 #include <errno.h>
 #include <string.h>
