@@ -13,8 +13,8 @@ set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS dumpulse.h packag
 add_library(dumpulse_header INTERFACE)
 add_library(dumpulse::header ALIAS dumpulse_header)
 include(GNUInstallDirs)
-target_include_directories(dumpulse_header INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
-                                                     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+target_include_directories(dumpulse_header INTERFACE
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 
 # It is static, so that it finds the hooks in the user's program.
 add_library(dumpulse STATIC ${DUMPULSE_SOURCES})
