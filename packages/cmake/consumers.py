@@ -39,9 +39,13 @@ def environment(home: Path) -> dict[str, str]:
 def try_run(words: Words, folder: Path, standard_input: bytes = b"",
             more: Mapping[str, str] = NOTHING) -> subprocess.CompletedProcess[bytes]:
     """Runs a command in a folder, with more in its environment."""
-    return subprocess.run([str(word) for word in words], cwd=folder, input=standard_input,
-                          env={**environment(folder), **more}, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, check=False, timeout=10 * PATIENCE)
+    try:
+        return subprocess.run([str(word) for word in words], cwd=folder, input=standard_input,
+                              env={**environment(folder), **more}, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, check=False, timeout=10 * PATIENCE)
+    except FileNotFoundError as error:
+        raise AssertionError(
+            f"{error}: make setup and make packages-setup install the tools") from None
 
 
 def run(words: Words, folder: Path, standard_input: bytes = b"",
