@@ -83,6 +83,13 @@ build/libdumpulse.a: $(LIBRARY) build/flags
 	@$(CC) $(filter-out -flto%,$(ALL_CFLAGS)) -c dumpulse.c -o build/dumpulse.o
 	@rm -f $@ && $(AR) rcs $@ build/dumpulse.o
 
+# What pkg-config reads. `make install` replaces /usr/local by PREFIX.
+build/dumpulse.pc: packages/pkgconfig/dumpulse.pc.in dumpulse.h
+	@mkdir -p $(@D)
+	@sed -e "s|@version@|$$(sed -n 's/^#define DUMPULSE_VERSION "\([^"]*\)".*/\1/p' dumpulse.h)|" \
+	    -e 's|@prefix@|/usr/local|' -e 's|@libdir@|$${prefix}/lib|' \
+	    -e 's|@includedir@|$${prefix}/include|' $< >$@
+
 build/udpserver-i386: udpserver.c $(SERVICE) $(LIBRARY)
 	@mkdir -p $(@D)
 	@i686-linux-gnu-gcc -static -std=c99 -O2 -funroll-loops -flto -g -I. $(filter %.c,$^) -o $@
@@ -141,6 +148,7 @@ INSTALLED = \
         text:systemd/$(name):$(PREFIX)/lib/systemd/system/$(name))) \
     644:build/libdumpulse.a:$(PREFIX)/lib/libdumpulse.a \
     644:dumpulse.h:$(PREFIX)/include/dumpulse.h \
+    text:build/dumpulse.pc:$(PREFIX)/lib/pkgconfig/dumpulse.pc \
     755:client.py:$(PREFIX)/bin/dumpulse \
     644:man/dumpulse.1:$(PREFIX)/share/man/man1/dumpulse.1 \
     644:client.py:$(PYTHONDIR)/dumpulse.py \
@@ -149,7 +157,7 @@ INSTALLED = \
     $(foreach name,vehicle.ini nagios.cfg icinga2.conf, \
         text:examples/$(name):$(EXAMPLES_DIR)/$(name))
 
-install: all ##! servers, library and client, to DESTDIR and PREFIX
+install: all build/dumpulse.pc ##! servers, library and client, to DESTDIR and PREFIX
 	@[ -n "$(PYTHONDIR)" ] || \
 	    { echo "no Python 3 was found: PYTHONDIR=FOLDER says where modules go" >&2; exit 2; }
 	@for entry in $(INSTALLED); do \
