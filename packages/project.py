@@ -30,6 +30,8 @@ DESCRIPTION = (
     "agent takes 200 bytes of code and 260 of RAM on an AVR. It keeps the last heartbeat of each "
     "of 64 variables with the time when it came, and answers a question of 8 bytes with one "
     "report of 260 bytes: who is alive.")
+# The library: whoever copies it into a package copies these files.
+LIBRARY_FILES = ("dumpulse.h", "dumpulse.c")
 KEYWORDS = ("heartbeat", "watchdog", "monitor", "health", "can", "serial", "udp", "embedded")
 
 
