@@ -1,10 +1,11 @@
 /* Runs the firmware of an AVR in simavr. Its serial line is the standard input and output.
  *                                                       SPDX-License-Identifier: MIT
- *     serial_board MCU HERTZ BAUD IMAGE [REST]
+ *     serial_board MCU HERTZ BAUD IMAGE [REST]...
  *
  * The bytes of the input go to the firmware without a pause, at the full speed of the line in the
- * firmware's time. With REST, the line rests for this many cycles after the first 8 bytes. The line
- * is the UART. A chip that has none has an input pin and an output pin instead.
+ * firmware's time. After the first 8 bytes the line rests for REST cycles, after the next 8 bytes for
+ * the next REST, and so on. The line is the UART. A chip that has none has an input pin and an output
+ * pin instead.
  *
  * The firmware's time passes as fast as the program can simulate it. Only while the firmware sleeps
  * and no input comes, it passes like real time.
@@ -57,7 +58,8 @@ static double cycles_per_bit;
 static uint64_t bytes_in;
 static avr_cycle_count_t last_event; /* when a byte began or ended on the line, in or out */
 static bool input_ended;
-static avr_cycle_count_t rest, resumed, answered;
+static char **rests; /* the arguments; NULL comes after the last one */
+static avr_cycle_count_t resumed, answered;
 static double jitter;
 static avr_cycle_count_t lit, lit_since;
 static uint64_t switched;
@@ -156,8 +158,8 @@ static avr_cycle_count_t on_input(avr_t *chip, avr_cycle_count_t when, void *unu
     bits_left--;
     last_event = when;
     due = (due == 0 ? (double)when : due) + cycles_per_bit * (uart == NULL ? 1 : BITS);
-    if (bytes_in == 8 && bits_left == 0)
-        due += (double)rest;
+    if (bytes_in % 8 == 0 && bits_left == 0 && *rests != NULL)
+        due += strtod(*rests++, NULL);
     return (avr_cycle_count_t)due;
 }
 
@@ -228,9 +230,9 @@ static void on_sleep(avr_t *chip, avr_cycle_count_t cycles)
 
 int main(int argc, char **argv)
 {
-    if (argc != 5 && argc != 6)
-        fail("usage: serial_board MCU HERTZ BAUD IMAGE [REST]");
-    rest = argc == 6 ? strtoul(argv[5], NULL, 10) : 0;
+    if (argc < 5)
+        fail("usage: serial_board MCU HERTZ BAUD IMAGE [REST]...");
+    rests = argv + 5;
     line_out = dup(STDOUT_FILENO);
     /* simavr itself prints on the standard output: that goes to the standard error. */
     if (line_out < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)

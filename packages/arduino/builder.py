@@ -24,10 +24,11 @@ class Compiled:
 
 
 def build(sketch: Path, board: str, libraries: Sequence[Path], to: Path) -> Compiled:
-    """Compiles a sketch, with libraries in these folders. The folder `to` gets all that is made."""
+    """Compiles a sketch, with libraries in these folders. The folder `to` gets what is made, and the
+    folder `cache` beside it gets the compiled core."""
     if shutil.which("arduino-builder") is None:
         raise SystemExit("arduino-builder is missing; `make setup` installs it")
-    out, cache = to / f"{sketch.stem}-{board}", to / "cache"
+    out, cache = to / f"{sketch.stem}-{board}", to.parent / "cache"
     for folder in (out, cache):
         folder.mkdir(parents=True, exist_ok=True)
     done = subprocess.run(

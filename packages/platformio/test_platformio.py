@@ -86,14 +86,16 @@ class PlatformIO:
                  "PLATFORMIO_SETTING_ENABLE_TELEMETRY": "no",
                  "PLATFORMIO_SETTING_CHECK_PLATFORMIO_INTERVAL": "9999"})
 
-    def compile(self, source: Path, library: Path, *more: str) -> Path:
-        """Makes a project of one source, and compiles it. Returns the folder of what is made."""
+    def compile(self, source: Path, library: Path | str, *more: str) -> Path:
+        """Makes a project of one source and the library, which is a file, a folder or an address.
+        Returns the folder of what is compiled."""
         place = self.folder / "project"
         (place / "src").mkdir(parents=True)
         shutil.copy(source, place / "src")
         (place / "platformio.ini").write_text("\n".join([
             "[env:tried]", f"platform = file://{HERE / 'standins' / 'platform'}",
-            f"lib_deps = file://{library}", *more, ""]))
+            f"lib_deps = {library if isinstance(library, str) else f'file://{library}'}",
+            *more, ""]))
         done = self.run("run", where=place)
         if done.returncode != 0:
             raise RuntimeError(done.stdout + done.stderr)
@@ -133,7 +135,7 @@ def test_the_package_has_what_it_needs_and_nothing_else(tmp_path: Path) -> None:
 
 def test_the_package_is_the_same_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
-    texts = []
+    texts: list[bytes] = []
     for turn in ("one", "two"):
         (tmp_path / turn).mkdir()
         texts.extend(path.read_bytes() for path in make.build(tmp_path / turn))
@@ -201,7 +203,15 @@ def test_a_project_with_the_repository(pio: PlatformIO, agent: Path, tmp_path: P
     tree = tmp_path / "tree"
     shutil.copytree(project.ROOT, tree, symlinks=True, ignore=shutil.ignore_patterns(
         "build", ".git", "__pycache__", ".*cache", "corpus*"))
-    check_agent(pio.compile(agent, tree) / "program")
+    for words in (["init"], ["add", "--all"], ["-c", "user.name=Test", "-c", "user.email=test@test",
+                                               "commit", "--message=All"]):
+        subprocess.run(["git", *words], cwd=tree, check=True, stdout=subprocess.DEVNULL)
+    made = pio.compile(agent, f"git+file://{tree}")
+    check_agent(made / "program")
+    (installed,) = (made.parent.parent / "libdeps" / "tried").glob("*/.piopm")
+    assert json.loads(installed.read_text())["version"].startswith("0.0.0+sha.")
+    sources = {path.name for path in made.rglob("*.o")}
+    assert sources == {"main.o", "dumpulse.o"}
 
 
 @pytest.mark.long
