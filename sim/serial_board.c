@@ -3,9 +3,9 @@
  *     serial_board MCU HERTZ BAUD IMAGE [REST]...
  *
  * The bytes of the input go to the firmware without a pause, at the full speed of the line in the
- * firmware's time. After the first 8 bytes the line rests for REST cycles, after the next 8 bytes for
- * the next REST, and so on. The line is the UART. A chip that has none has an input pin and an output
- * pin instead.
+ * firmware's time. After the first 8 bytes the line rests for REST cycles, after the next 8 bytes
+ * for the next REST, and so on. The line is the UART. A chip that has none has an input pin and an
+ * output pin instead.
  *
  * The firmware's time passes as fast as the program can simulate it. Only while the firmware sleeps
  * and no input comes, it passes like real time.

@@ -24,7 +24,7 @@ class Compiled:
 
 
 def build(sketch: Path, board: str, libraries: Sequence[Path], to: Path) -> Compiled:
-    """Compiles a sketch, with libraries in these folders. The folder `to` gets what is made, and the
+    """Compiles a sketch, with libraries in these folders. The folder `to` gets what is made. The
     folder `cache` beside it gets the compiled core."""
     if shutil.which("arduino-builder") is None:
         raise SystemExit("arduino-builder is missing; `make setup` installs it")
@@ -43,8 +43,8 @@ def build(sketch: Path, board: str, libraries: Sequence[Path], to: Path) -> Comp
         env={"PATH": os.defpath, "HOME": str(to), "TMPDIR": str(to), "LC_ALL": "C"})
     if done.returncode != 0:
         raise RuntimeError(f"{sketch.name} does not compile for {board}:\n{done.stderr}")
-    flash, ram = (int(re.search(rf"^{words} (\d+) bytes", done.stdout, re.M)[1])  # type: ignore[index]
-                  for words in ("Sketch uses", "Global variables use"))
+    flash, ram = map(int, re.findall(r"^(?:Sketch uses|Global variables use) (\d+) bytes",
+                                     done.stdout, re.M))
     warnings = [line for line in done.stderr.splitlines()
                 if "warning:" in line and not line.startswith(HARDWARE)]
     return Compiled(out / f"{sketch.name}.elf", flash, ram, warnings)

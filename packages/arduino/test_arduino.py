@@ -342,6 +342,15 @@ def test_every_example_compiles_without_a_warning(work: Path, board: str) -> Non
 
 
 @pytest.mark.long
+def test_a_warning_is_noticed(work: Path, tmp_path: Path) -> None:
+    sketch = tmp_path / "sloppy" / "sloppy.ino"
+    sketch.parent.mkdir()
+    sketch.write_text("void setup() { int unused; }\nvoid loop() {}\n")
+    (warning,) = compiled(work, sketch).warnings
+    assert "unused variable" in warning
+
+
+@pytest.mark.long
 def test_the_sketch_in_the_page_is_a_node(tmp_path: Path, work: Path) -> None:
     (text,) = re.findall(r"^```cpp\n(.*?)^```", (HERE / "README.md").read_text(), re.M | re.S)
     (tmp_path / "page").mkdir()
@@ -370,7 +379,7 @@ WRONG = {
                        "Serial.write(packet, length - 1)"),
     "a wrong clock": ("SerialAgent", "counted += 1000;", "counted += 500;"),
     "the node's baud rate": ("SerialNode", "BAUD = 115200", "BAUD = 57600"),
-    "a wrong checksum": ("SerialNode", "    Serial.write(packet", "packet[3]++;Serial.write(packet"),
+    "a wrong checksum": ("SerialNode", "    Serial.write", "packet[3]++; Serial.write"),
     "the value does not change": ("SerialNode", "    value++;", ""),
     "too fast": ("SerialNode", "PERIOD = 1000", "PERIOD = 400"),
     "too slow": ("SerialNode", "PERIOD = 1000", "PERIOD = 2500"),

@@ -203,12 +203,13 @@ def test_a_project_with_the_repository(pio: PlatformIO, agent: Path, tmp_path: P
     tree = tmp_path / "tree"
     shutil.copytree(project.ROOT, tree, symlinks=True, ignore=shutil.ignore_patterns(
         "build", ".git", "__pycache__", ".*cache", "corpus*"))
-    for words in (["init"], ["add", "--all"], ["-c", "user.name=Test", "-c", "user.email=test@test",
-                                               "commit", "--message=All"]):
-        subprocess.run(["git", *words], cwd=tree, check=True, stdout=subprocess.DEVNULL)
+    for words in (["init", "--quiet"], ["add", "--all"],
+                  ["-c", "user.name=Test", "-c", "user.email=test@dumpulse.example",
+                   "commit", "--quiet", "--message=All"]):
+        subprocess.run(["git", *words], cwd=tree, check=True)
     made = pio.compile(agent, f"git+file://{tree}")
     check_agent(made / "program")
-    (installed,) = (made.parent.parent / "libdeps" / "tried").glob("*/.piopm")
+    (installed,) = (made.parent.parent / "libdeps" / "tried").rglob(".piopm")
     assert json.loads(installed.read_text())["version"].startswith("0.0.0+sha.")
     sources = {path.name for path in made.rglob("*.o")}
     assert sources == {"main.o", "dumpulse.o"}

@@ -25,7 +25,7 @@ static MCP2515 can(CHIP_SELECT);
 static uint8_t value; // means what you like; here it counts the heartbeats that could leave
 
 // A frame that no other controller takes stays in the MCP2515, which has room for three. When it is
-// full, sendMessage fails. Once the bus works again, the old heartbeats leave, the newest one first.
+// full, sendMessage fails. Once the bus works again, these old heartbeats leave, the newest first.
 // The next heartbeat, at most a PERIOD later, makes the value right again.
 static void send_heartbeat()
 {

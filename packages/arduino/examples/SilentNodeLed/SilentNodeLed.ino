@@ -1,8 +1,8 @@
 /* An agent that lights the LED of the board when a node is silent.   SPDX-License-Identifier: MIT
  *
  * It is the agent of the example SerialAgent. In addition it looks at its own table: if no
- * heartbeat of variable NODE has come for LIMIT seconds, it lights the LED. The next heartbeat
- * switches the LED off again. After a start the node has LIMIT seconds to send its first one.
+ * heartbeat of variable NODE has come for more than LIMIT seconds, it lights the LED. The next
+ * heartbeat switches the LED off again. After a start, the node has as long for its first one.
  */
 #include <dumpulse.h>
 
