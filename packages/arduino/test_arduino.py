@@ -75,6 +75,7 @@ def changed(work: Path, tmp_path: Path) -> Changed:
 
 def test_the_zip_has_what_git_has(work: Path) -> None:
     library = work / "libraries" / project.NAME
+    assert list((work / "libraries").iterdir()) == [library]
     names = {str(path.relative_to(library)): path for path in library.rglob("*") if path.is_file()}
     assert sorted(names) == sorted([
         "LICENSE", "README.md", "keywords.txt", "library.properties",
