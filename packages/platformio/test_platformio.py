@@ -199,7 +199,7 @@ def test_a_project_with_the_package(pio: PlatformIO, agent: Path, tmp_path: Path
 
 @pytest.mark.long
 def test_a_project_with_the_repository(pio: PlatformIO, agent: Path, tmp_path: Path) -> None:
-    """From git it gets the whole tree. PlatformIO must compile dumpulse.c alone."""
+    """From git it gets the whole tree. PlatformIO must compile the library alone."""
     tree = tmp_path / "tree"
     shutil.copytree(project.ROOT, tree, symlinks=True, ignore=shutil.ignore_patterns(
         "build", ".git", "__pycache__", ".*cache", "corpus*"))
@@ -212,7 +212,8 @@ def test_a_project_with_the_repository(pio: PlatformIO, agent: Path, tmp_path: P
     (installed,) = (made.parent.parent / "libdeps" / "tried").rglob(".piopm")
     assert json.loads(installed.read_text())["version"].startswith("0.0.0+sha.")
     sources = {path.name for path in made.rglob("*.o")}
-    assert sources == {"main.o", "dumpulse.o"}
+    assert sources == {"main.o", *(name.replace(".c", ".o") for name in project.LIBRARY_FILES
+                                   if name.endswith(".c"))}
 
 
 @pytest.mark.long
@@ -235,7 +236,7 @@ def without_header(library: Path) -> None:
 
 def other_source(library: Path) -> None:
     manifest = library / "library.json"
-    manifest.write_text(manifest.read_text().replace("+<dumpulse.c>", "+<src/*.c>"))
+    manifest.write_text(manifest.read_text().replace("+<dumpulse*.c>", "+<src/*.c>"))
 
 
 def other_folder(library: Path) -> None:
