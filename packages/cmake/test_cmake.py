@@ -36,7 +36,7 @@ def check(built: Path) -> None:
 
 
 def test_the_list_of_the_librarys_files() -> None:
-    listed = (project.ROOT / "packages" / "library.txt").read_text().split()
+    listed = list(project.LIBRARY_FILES)
     assert listed == consumers.library("[ch]")
 
 
