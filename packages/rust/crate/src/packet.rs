@@ -72,7 +72,7 @@ impl Heartbeat {
     /// Reads a packet, which may be any bytes. Returns `None` if it is not a heartbeat, or damaged.
     pub fn decode(packet: &[u8]) -> Option<Self> {
         let heartbeat = match *packet {
-            [_, _, _, _, MAGIC, variable, sender, value] => Self::new(variable, sender, value)?,
+            [.., variable, sender, value] => Self::new(variable, sender, value)?,
             _ => return None,
         };
         (packet == heartbeat.encode()).then_some(heartbeat)

@@ -112,6 +112,32 @@ fn packets_on_a_line() {
 }
 
 #[test]
+fn no_byte_belongs_to_two_packets() {
+    // One of the 64 pairs of heartbeats with another heartbeat in their middle.
+    let pair = [Heartbeat::new(4, 255, 2), Heartbeat::new(0, 251, 51)].map(Option::unwrap);
+    let line: Vec<_> = pair.iter().flat_map(|each| each.encode()).collect();
+    assert!(Heartbeat::decode(&line[5..13]).is_some());
+    let mut packets = Packets::new();
+    let found: Vec<_> = line.iter().filter_map(|&byte| packets.take(byte)).collect();
+    assert_eq!(found, pair.map(Heartbeat::encode));
+
+    // A report whose bytes 4 to 7 are the checksum of what follows, and of four bytes after it.
+    let right = |table: &[u8]| match Report::parse(table) {
+        Err(BadReport::Checksum { right, .. }) => right.to_be_bytes(),
+        _ => panic!("the checksum is not there yet"),
+    };
+    let mut line = [7; 264];
+    let inner = right(&line[4..]);
+    line[4..8].copy_from_slice(&inner);
+    let outer = right(&line[..260]);
+    line[..4].copy_from_slice(&outer);
+    assert!(Report::parse(&line[4..]).is_ok());
+    let mut reports = Reports::new();
+    let found = line.iter().filter(|&&byte| reports.take(byte).is_some()).count();
+    assert_eq!(found, 1);
+}
+
+#[test]
 fn reports_on_a_line() {
     let whole = worked();
     let mut reports = Reports::default();
