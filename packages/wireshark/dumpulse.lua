@@ -13,15 +13,15 @@ local kind = ProtoField.string("dumpulse.kind", "Kind")
 local checksum = ProtoField.uint32("dumpulse.checksum", "Checksum", base.HEX)
 local computed = ProtoField.uint32("dumpulse.checksum.right", "Right checksum", base.HEX)
 local magic = ProtoField.uint8("dumpulse.magic", "Magic number", base.HEX)
-local heard = ProtoField.uint8("dumpulse.heard", "Variables that were set", base.DEC)
+local heard = ProtoField.uint8("dumpulse.heard", "Variables that are set", base.DEC)
 local entry = ProtoField.none("dumpulse.entry", "Entry")
 local variable = ProtoField.uint8("dumpulse.variable", "Variable", base.DEC)
 local timestamp = ProtoField.uint16("dumpulse.timestamp", "Timestamp", base.DEC)
 local sender = ProtoField.uint8("dumpulse.sender", "Sender", base.DEC)
 local value = ProtoField.uint8("dumpulse.value", "Value", base.DEC)
 local part = ProtoField.uint8("dumpulse.part", "Frame of the report", base.DEC)
-dumpulse.fields = {kind, checksum, computed, magic, heard, entry, variable, timestamp, sender, value,
-                   part}
+dumpulse.fields = {kind, checksum, computed, magic, heard, entry, variable, timestamp, sender,
+                   value, part}
 
 local bad_checksum = ProtoExpert.new("dumpulse.checksum.bad", "The checksum is wrong",
                                      expert.group.CHECKSUM, expert.severity.ERROR)
@@ -79,23 +79,24 @@ end
 
 local function report(buffer, tree)
     local wrong = add_checksum(buffer, tree)
-    local total = tree:add(heard, 0):set_generated()
-    local count = 0
+    local set = {}
     for number = 0, VARIABLES - 1 do
-        local bytes = buffer(4 + 4 * number, 4)
-        if bytes:uint() ~= 0 then -- else it was never set
-            count = count + 1
-            local branch = tree:add(entry, bytes)
-            branch:set_text(string.format("Variable %d: value %d, sender %d, timestamp %d", number,
-                bytes(3, 1):uint(), bytes(2, 1):uint(), bytes(0, 2):uint()))
-            branch:add(variable, bytes, number):set_generated()
-            branch:add(timestamp, bytes(0, 2))
-            branch:add(sender, bytes(2, 1))
-            branch:add(value, bytes(3, 1))
+        if buffer(4 + 4 * number, 4):uint() ~= 0 then -- else it was never set
+            set[#set + 1] = number
         end
     end
-    total:set_text(string.format("[Variables that were set: %d]", count))
-    return "Report", string.format("%d variables were set%s", count, wrong)
+    tree:add(heard, #set):set_generated()
+    for _, number in ipairs(set) do
+        local bytes = buffer(4 + 4 * number, 4)
+        local branch = tree:add(entry, bytes)
+        branch:set_text(string.format("Variable %d: value %d, sender %d, timestamp %d", number,
+                                      bytes(3, 1):uint(), bytes(2, 1):uint(), bytes(0, 2):uint()))
+        branch:add(variable, bytes, number):set_generated()
+        branch:add(timestamp, bytes(0, 2))
+        branch:add(sender, bytes(2, 1))
+        branch:add(value, bytes(3, 1))
+    end
+    return "Report", string.format("%d of %d variables are set%s", #set, VARIABLES, wrong)
 end
 
 -- Chooses by the length, and by what tells a heartbeat from a request.
@@ -160,8 +161,8 @@ local function join(number, buffer, pinfo)
     if number == 0 then
         before = {next = 0, bytes = {}}
     end
-    if before.next ~= number or buffer:len() ~= math.min(FRAME_SIZE, REPORT_SIZE - FRAME_SIZE * number)
-    then
+    local size = math.min(FRAME_SIZE, REPORT_SIZE - FRAME_SIZE * number)
+    if before.next ~= number or buffer:len() ~= size then
         gaps[pinfo.number] = true
         return
     end
@@ -211,7 +212,10 @@ end
 -- ---- where the dissectors are used ----
 
 local udp_ports = DissectorTable.get("udp.port")
-local identifiers = {[false] = DissectorTable.get("can.id"), [true] = DissectorTable.get("can.extended_id")}
+local identifiers = {
+    [false] = DissectorTable.get("can.id"),
+    [true] = DissectorTable.get("can.extended_id"),
+}
 local port, listens = 0, false
 
 local function listen()
