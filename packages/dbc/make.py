@@ -62,8 +62,8 @@ def text(base: str = BASE) -> str:
     if number % IDENTIFIERS or number >= 1 << (29 if extended else 11):
         raise SystemExit(f"packages.dbc: {base!r} cannot be the first of {IDENTIFIERS} "
                          f"identifiers: it must be a multiple of {IDENTIFIERS:x} hexadecimal")
-    lines = [f'VERSION "{project.version()}"', "", "NS_ :", "", "BS_:", "", "BU_: Node Agent Reader",
-             ""]
+    lines = [f'VERSION "{project.version()}"', "", "NS_ :", "", "BS_:", "",
+             "BU_: Node Agent Reader", ""]
     for offset, name, length, sender, signals in messages():
         lines += [f"BO_ {number + offset | EXTENDED * extended} {name}: {length} {sender}",
                   *signals, ""]

@@ -48,7 +48,7 @@ def traffic() -> list[tuple[int, bytes, str, Values]]:
     agent = model.Agent()
     found = []
     for variable in range(64):
-        sender, value = 255 - variable, 2 * variable + 1
+        sender, value = 255 - variable, 255 - 2 * variable
         packet = model.heartbeat(variable, sender, value)
         agent.process(60000 + variable * 77, packet)
         found.append((variable, packet, f"Heartbeat_{variable}", {

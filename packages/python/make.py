@@ -24,19 +24,29 @@ COPIED = {
     "man/dumpulse.1": "share/man/man1/dumpulse.1",
     "completion/dumpulse.bash": "share/bash-completion/completions/dumpulse",
     "completion/_dumpulse": "share/zsh/site-functions/_dumpulse",
-    "packages/python/package/__main__.py": "dumpulse/__main__.py",
     "packages/python/package/README.md": "README.md",
     "packages/python/package/pyproject.toml": "pyproject.toml",
 }
+# What is only in the package. The empty file tells type checkers that there are types.
+ADDED = {"dumpulse/__main__.py": '''\
+"""python -m dumpulse is the command.   SPDX-License-Identifier: MIT"""
+
+import sys
+
+from . import main
+
+sys.argv[0] = "dumpulse"  # help and errors begin with this name
+main()
+''', "dumpulse/py.typed": ""}
 
 
 def tree(to: Path) -> Path:
     """Writes the package as a folder that any tool for Python packages can build."""
-    for source, name in COPIED.items():
+    texts = {name: (project.ROOT / source).read_text() for source, name in COPIED.items()}
+    for name, text in {**texts, **ADDED}.items():
         path = to / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text((project.ROOT / source).read_text())
-    (to / "dumpulse" / "py.typed").touch()  # tells type checkers that there are types
+        path.write_text(text)
     manifest = to / "pyproject.toml"
     text = manifest.read_text()
     for field, value in {

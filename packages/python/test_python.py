@@ -26,8 +26,10 @@ from tests.servers import Server
 VERSION = project.FORMS["python"](project.version())
 
 
-def run(*command: str | Path, fails: bool = False, **more: str) -> str:
-    """Runs a command far from the tree. Returns what it prints."""
+def run(*command: str | Path, fails: bool = False, modules: Path | None = None) -> str:
+    """Runs a command far from the tree. Returns what it prints. `modules` is where Python finds the
+    package if it is not installed."""
+    more = {"PYTHONPATH": str(modules), "PYTHONDONTWRITEBYTECODE": "1"} if modules else {}
     kept = {name: os.environ[name] for name in ("HOME", "PATH", "LANG") if name in os.environ}
     ended = subprocess.run(command, cwd="/", env={**kept, **more}, text=True,
                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -43,18 +45,19 @@ print(dumpulse.heartbeat(3, 76, 9).hex(), [entry.value for entry in agent.ask(ti
 """
 
 
-def use(python: Path, *command: str | Path, **more: str) -> None:
+def use(python: Path, command: Path | None = None, modules: Path | None = None) -> None:
     """Talks to a real agent with the command, with `python -m dumpulse`, and with the module."""
-    module = (python, "-m", "dumpulse")
+    module: tuple[str | Path, ...] = (python, "-m", "dumpulse")
     with Server("--bind", "127.0.0.1") as server:
         agent = f"127.0.0.1:{server.port}"
-        for at, called in enumerate([command or module, module]):
-            run(*called, "set", agent, str(7 + at), "230", "--sender", "76", **more)
-            assert run(*called, "--version", **more) == f"dumpulse {project.version()}\n"
-            assert run(*called, "nonsense", "--x", fails=True, **more).startswith("dumpulse: ")
-            assert run(*called, "get", "--help", **more).startswith("usage: dumpulse get")
-        shown = json.loads(run(*module, agent, "--json", "--timeout", "30s", **more))
-        beat, values = run(python, "-c", MODULE, agent, **more).split(maxsplit=1)
+        for at, called in enumerate([(command,) if command else module, module]):
+            run(*called, "set", agent, str(7 + at), "230", "--sender", "76", modules=modules)
+            assert run(*called, "--version", modules=modules) == f"dumpulse {project.version()}\n"
+            wrong = run(*called, "nonsense", "--x", fails=True, modules=modules)
+            assert wrong.startswith("dumpulse: ")
+            assert run(*called, "get", "--help", modules=modules).startswith("usage: dumpulse get")
+        shown = json.loads(run(*module, agent, "--json", "--timeout", "30s", modules=modules))
+        beat, values = run(python, "-c", MODULE, agent, modules=modules).split(maxsplit=1)
         counters = server.stop()
     heard = {each["variable"]: (each["sender"], each["value"]) for each in shown["variables"]
              if each.get("value") is not None}
@@ -65,7 +68,7 @@ def use(python: Path, *command: str | Path, **more: str) -> None:
 
 
 def test_the_package_works_before_it_is_packed(tmp_path: Path) -> None:
-    use(Path(sys.executable), PYTHONPATH=str(make.tree(tmp_path)), PYTHONDONTWRITEBYTECODE="1")
+    use(Path(sys.executable), modules=make.tree(tmp_path))
 
 
 def test_the_manifest_says_what_the_project_does(tmp_path: Path) -> None:
@@ -143,7 +146,7 @@ def checks(*files: Path) -> None:
     run(make.TOOLS / "check-wheel-contents", wheel)
     with zipfile.ZipFile(wheel) as archive:
         names = [re.sub(r".*\.data/data/", "", name) for name in archive.namelist()]
-    missing = {name for name in [*make.COPIED.values(), "dumpulse/py.typed"]
+    missing = {name for name in [*make.COPIED.values(), *make.ADDED]
                if name.startswith(("dumpulse/", "share/"))} - {*names}
     assert not missing, missing
 

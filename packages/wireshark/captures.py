@@ -29,7 +29,7 @@ def pcap(to: Path, link: int, frames: Iterable[bytes], longest: int = 65535) -> 
 
 
 def ones_complement(data: bytes) -> int:
-    total = sum(struct.unpack(f">{len(data) // 2}H", data))
+    total: int = sum(struct.unpack(f">{len(data) // 2}H", data))
     while total > 0xFFFF:
         total = (total >> 16) + (total & 0xFFFF)
     return ~total & 0xFFFF
@@ -56,8 +56,8 @@ def udp(payload: bytes, port: int = 9060, source: str = "192.0.2.1",
 
 def can(identifier: int, data: bytes, fd: bool = False) -> bytes:
     """A frame as Linux captures it."""
-    size = 64 if fd else 8
-    return struct.pack(">LBBBB", identifier, len(data), 4 if fd else 0, 0, 0) + data.ljust(size, b"\0")
+    head = struct.pack(">LBBBB", identifier, len(data), 4 if fd else 0, 0, 0)
+    return head + data.ljust(64 if fd else 8, b"\0")
 
 
 def report_frames(report: bytes, base: int) -> list[bytes]:

@@ -143,13 +143,16 @@ end
 local identifier, extended = Field.new("can.id"), Field.new("can.flags.xtd")
 local remote, fd = Field.new("can.flags.rtr"), Field.new("canfd.flags.brs")
 local interface = Field.new("frame.interface_id")
+-- Without a listener with a filter, Wireshark may leave out these fields when it opens a capture.
+local listener = Listener.new("frame", "dumpulse")
 
 local first, first_extended = 0x680, false -- the base, and whether identifiers have 29 bits
--- Wireshark may show a frame again and in any order, so these keep what the first pass found.
-local unfinished, finished, gaps
+-- Wireshark may show a frame again and in any order, so these keep what was found when it came to
+-- the frame first. That is in the order of the capture.
+local unfinished, seen, finished, gaps
 
 function dumpulse.init()
-    unfinished, finished, gaps = {}, {}, {}
+    unfinished, seen, finished, gaps = {}, {}, {}, {}
 end
 
 -- Follows the rules of SPEC.md for a reader: frame 0 begins a report, and each other frame must
@@ -195,7 +198,8 @@ function can.dissector(buffer, pinfo, tree)
         return buffer:len()
     end
     branch:add(part, buffer(), number):set_generated()
-    if not pinfo.visited then
+    if not seen[pinfo.number] then
+        seen[pinfo.number] = true
         join(number, buffer, pinfo)
     end
     if finished[pinfo.number] then

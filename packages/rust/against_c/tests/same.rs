@@ -42,7 +42,10 @@ proptest! {
     }
 
     #[test]
-    fn agents(mut table in tables(), steps in prop::collection::vec((packets(), any::<u16>()), 1..40)) {
+    fn agents(
+        mut table in tables(),
+        steps in prop::collection::vec((packets(), any::<u16>()), 1..40),
+    ) {
         let mut agent = Agent::from_bytes(table);
         for (packet, now) in steps {
             let mut times = 0;
@@ -69,7 +72,13 @@ proptest! {
     }
 
     #[test]
-    fn parsers(mut table in tables(), good: bool, flip in 0..260usize, bits: u8, length in 0..600usize) {
+    fn parsers(
+        mut table in tables(),
+        good: bool,
+        flip in 0..260usize,
+        bits: u8,
+        length in 0..600usize,
+    ) {
         if good {
             c::process(&mut table, &REQUEST, 0);
             prop_assert!(Report::parse(&table).is_ok() && c::check_report(&table));
