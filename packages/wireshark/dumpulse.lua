@@ -1,6 +1,8 @@
 -- Shows Dumpulse's packets in Wireshark and tshark: heartbeats, requests and reports over UDP and
 -- CAN. packages/wireshark/README.md explains it.   SPDX-License-Identifier: MIT
 
+set_plugin_info({version = "@version@", description = "Dumpulse"})
+
 local PACKET_SIZE, REPORT_SIZE, VARIABLES = 8, 260, 64
 local MAGIC, REQUEST = 0xf1, "AreyouOK"
 -- On CAN: offsets from the base.

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from packages import project
-from packages.wireshark import captures
+from packages.wireshark import captures, make
 from packages.wireshark.captures import ETHERNET, EXTENDED, REMOTE, SOCKETCAN, can, udp
 from sim import model
 
 pytestmark = pytest.mark.long
-SCRIPT = Path(__file__).resolve().parent / "dumpulse.lua"
+SCRIPT = make.SCRIPT
 FIELDS = ("kind", "checksum", "checksum.right", "magic", "heard", "variable", "timestamp", "sender",
           "value", "part", "checksum.bad", "refused", "gap", "cut")
 Shown = dict[str, list[str]]
@@ -185,6 +185,18 @@ def test_nothing_makes_it_fail(tmp_path: Path, home: Path) -> None:
             # Only a frame that is cut within the headers of others may be malformed.
             assert ("Malformed" not in text) or longest < 65535
             assert "Dumpulse" in text or longest < 45
+
+
+def test_it_works_where_users_put_it(tmp_path: Path, home: Path) -> None:
+    folder = home / "with_plugin" / ".local" / "lib" / "wireshark" / "plugins"
+    folder.mkdir(parents=True)
+    (made,) = make.build(folder)
+    plugins = captures.tshark(home / "with_plugin", "-G", "plugins").splitlines()
+    (line,) = [line for line in plugins if line.endswith(str(made))]
+    assert line.split()[1] == project.version()
+    capture = captures.pcap(tmp_path / "one", ETHERNET, [udp(model.heartbeat(3, 76, 9))])
+    text = captures.tshark(home / "with_plugin", "-r", capture)
+    assert "Heartbeat: variable 3, sender 76, value 9" in text
 
 
 def test_cut_packets_are_told(tmp_path: Path, home: Path) -> None:
