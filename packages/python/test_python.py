@@ -164,9 +164,11 @@ def test_checkers_find_nothing(made: tuple[Path, Path]) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("which", [0, -1], ids=["oldest", "newest"])
 def test_it_works_where_it_is_installed(tmp_path: Path, which: int,
-                                        made: tuple[Path, Path]) -> None:
+                                        made: tuple[Path, Path],
+                                        capsys: pytest.CaptureFixture[str]) -> None:
     version = list(pythons())[which]
-    print(f"Python {version}: {pythons()[version]}; at hand: {list(pythons())}")
+    with capsys.disabled():  # readers of the log shall see what was used
+        print(f"\nthe wheel, in Python {version[0]}.{version[1]}: {pythons()[version]}")
     python = environment(pythons()[version], tmp_path / "env")
     run(python, "-m", "pip", "install", "--quiet", "--no-index", made[0])
     use(python, python.parent / "dumpulse")
