@@ -57,11 +57,11 @@ def messages() -> Iterator[tuple[int, str, int, str, list[str]]]:
 
 def text(base: str = BASE) -> str:
     if not re.fullmatch(r"[0-9a-fA-F]{3}|[0-9a-fA-F]{8}", base):
-        raise SystemExit(f"packages.dbc: {base!r} has neither 3 hexadecimal digits nor 8")
+        raise ValueError(f"{base!r} has neither 3 hexadecimal digits nor 8")
     number, extended = int(base, 16), len(base) == 8
     if number % IDENTIFIERS or number >= 1 << (29 if extended else 11):
-        raise SystemExit(f"packages.dbc: {base!r} cannot be the first of {IDENTIFIERS} "
-                         f"identifiers: it must be a multiple of {IDENTIFIERS:x} hexadecimal")
+        raise ValueError(f"{base!r} cannot be the first of {IDENTIFIERS} identifiers: it must be "
+                         f"a multiple of {IDENTIFIERS:x} hexadecimal, like {BASE}")
     lines = [f'VERSION "{project.version()}"', "", "NS_ :", "", "BS_:", "",
              "BU_: Node Agent Reader", ""]
     for offset, name, length, sender, signals in messages():
@@ -82,7 +82,11 @@ def main() -> int:
     if len(sys.argv) > 2:
         print("usage: python3 -m packages.dbc.make [BASE]", file=sys.stderr)
         return 2
-    written = text(*sys.argv[1:])
+    try:
+        written = text(*sys.argv[1:])
+    except ValueError as error:
+        print(f"packages.dbc: {error}", file=sys.stderr)
+        return 2
     path = project.ROOT / "build" / "packages" / "dumpulse.dbc"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(written)

@@ -103,6 +103,10 @@ def test_it_is_as_the_c_library(tmp_path: Path) -> None:
     """
     make.tree(tmp_path)
     assert "3 passed" in cargo(tmp_path / "against_c", "test", "--locked")
+    script = tmp_path / "dumpulse" / "build.rs"
+    script.write_text(script.read_text().replace('"send_packet", ', ""))
+    shown = cargo(tmp_path / "against_c", "test", "--locked", fails=True)
+    assert re.search("(duplicate symbol|multiple definition).*dumpulse_send_packet", shown), shown
 
 
 @pytest.mark.long

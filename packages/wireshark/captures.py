@@ -64,14 +64,16 @@ def report_frames(report: bytes, base: int) -> list[bytes]:
     return [can(base + 64 + at // 8, report[at:at + 8]) for at in range(0, len(report), 8)]
 
 
-def tshark(home: Path, *arguments: str | Path) -> str:
-    """Runs it with a home of its own, so that no settings of the user count."""
+def tshark(home: Path, *arguments: str | Path, complains: str = "") -> str:
+    """Runs it with a home of its own, so that no settings of the user count. `complains` must be in
+    what it says on the standard error."""
     home.mkdir(exist_ok=True)
     ended = subprocess.run(["tshark", *arguments], text=True, stdout=subprocess.PIPE,
                            stderr=subprocess.PIPE, env={**os.environ, "HOME": str(home),
                                                         "XDG_CONFIG_HOME": str(home / "config")})
     said = [line for line in ended.stderr.splitlines() if not line.startswith("Running as user")]
-    assert ended.returncode == 0 and not said, ended.stderr
+    assert ended.returncode == 0 and bool(said) == bool(complains), ended.stderr
+    assert complains in ended.stderr
     return ended.stdout
 
 

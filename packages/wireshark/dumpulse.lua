@@ -246,6 +246,9 @@ local function listen()
         first, first_extended = chosen, long
         block = string.format("%d-%d", first, first + IDENTIFIERS - 1)
         identifiers[first_extended]:add(block, can)
+    else
+        report_failure("Dumpulse: '" .. digits .. "' cannot be the first CAN identifier: write a " ..
+                       "multiple of 80 in 3 hexadecimal digits, or in 8")
     end
 end
 

@@ -219,10 +219,10 @@ def test_two_buses_in_one_capture(tmp_path: Path, home: Path) -> None:
             [{**expected(report), "part": ["32"]} for report in (WORKED, OTHER)], key=str)
 
 
-def frames_with(home: Path, capture: Path, *options: str) -> list[int]:
+def frames_with(home: Path, capture: Path, *options: str, complains: str = "") -> list[int]:
     """The numbers of the frames that Dumpulse is shown in."""
     text = captures.tshark(home, "-X", f"lua_script:{SCRIPT}", "-r", capture, "-T", "fields",
-                           "-e", "frame.number", *options)
+                           "-e", "frame.number", *options, complains=complains)
     return [*map(int, text.split())]
 
 
@@ -237,13 +237,14 @@ def test_settings_and_filters(tmp_path: Path, home: Path) -> None:
     def port(number: int) -> list[int]:
         return frames_with(home, ports, "-Y", "dumpulse", "-o", f"dumpulse.port:{number}")
 
-    def base(digits: str) -> list[int]:
-        return frames_with(home, buses, "-Y", "dumpulse", "-o", f"dumpulse.base:{digits}")
+    def base(digits: str, complains: str = "") -> list[int]:
+        return frames_with(home, buses, "-Y", "dumpulse", "-o", f"dumpulse.base:{digits}",
+                           complains=complains)
 
     assert (port(9060), port(9061), port(0), port(99999)) == ([1, 3, 4, 5, 6, 7], [2], [], [])
     assert (base("680"), base("700"), base("00000000"), base("1fffff80")) == ([1], [2], [3], [4])
     for wrong in ("", "0680", "681", "800", "20000000", "x80"):
-        assert base(wrong) == []
+        assert base(wrong, f"'{wrong}' cannot be the first CAN identifier") == []
     for wanted, text in (
             ([1, 4, 6], "dumpulse.variable == 3"), ([1, 3, 4], "dumpulse.value == 9"),
             ([5], "dumpulse.sender > 200"), ([4, 5], "dumpulse.timestamp >= 4660"),

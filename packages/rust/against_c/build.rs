@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 fn main() {
     println!("cargo:rerun-if-changed=c");
     cc::Build::new()

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 //! Compiles the agent, if it is wanted.
 
 #[cfg(feature = "agent")]

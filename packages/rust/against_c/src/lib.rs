@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 //! The C library as safe functions, for the tests. Its own functions keep their names here, beside
 //! those of the crate.
 use std::sync::Mutex;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 //! Does the crate do what the C library does, for any input?
 use against_c as c;
 use dumpulse::{Agent, Heartbeat, Outcome, Report, Variable, REQUEST};

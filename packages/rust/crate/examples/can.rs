@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 //! A node, an agent and a reader on a CAN bus. Each function takes any driver with the traits of
 //! `embedded-can`. Here they run on a bus in memory.
 use dumpulse::{can, Agent, Heartbeat, Outcome, REQUEST};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 //! An agent and a reader on a serial line. Each function takes any driver with the traits of
 //! `embedded-io`. Here they run on a line in memory.
 use dumpulse::{serial, Agent, Heartbeat, Outcome, REQUEST};

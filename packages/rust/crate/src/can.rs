@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 //! The transport for CAN: classic frames, with identifiers of 11 or 29 bits.
 //!
 //! Dumpulse uses a block of 128 identifiers. The first one is the base, a multiple of 128. This

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #![doc = include_str!("../README.md")]
 #![no_std]
 #![deny(unsafe_code, missing_docs)]

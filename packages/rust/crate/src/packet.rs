@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 //! Heartbeats.
 #![forbid(unsafe_code)]
 

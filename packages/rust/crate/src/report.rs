@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 //! Reports.
 #![forbid(unsafe_code)]
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 //! The C library. This is the only file with unsafe code, and it has one call.
 
 use crate::REPORT_SIZE;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 //! CAN and serial lines, with what SPEC.md says of lost, mixed and damaged parts. They need no C.
 #![forbid(unsafe_code)]
 

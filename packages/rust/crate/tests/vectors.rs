@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 //! All steps of vectors.tsv, whose first lines explain the format.
 #![forbid(unsafe_code)]
 
