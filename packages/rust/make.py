@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,18 @@ from packages import project
 HERE = Path(__file__).resolve().parent
 # What users get beside what is kept here.
 COPIED = {"dumpulse.c": "c", "dumpulse.h": "c", "tests/vectors.tsv": "tests", "LICENSE": ""}
+
+
+# rustup puts its programs where only a shell of its user looks.
+PATH = os.pathsep.join([os.environ["PATH"], str(Path.home() / ".cargo" / "bin")])
+
+
+def installed(program: str) -> str:
+    """Where cargo or rustc is."""
+    found = shutil.which(program, path=PATH)
+    if not found:
+        raise SystemExit(f"packages.rust: {program} is not installed: run make setup")
+    return found
 
 
 def tree(to: Path, source: Path = HERE) -> Path:
@@ -36,13 +49,12 @@ def tree(to: Path, source: Path = HERE) -> Path:
 
 
 def build(to: Path) -> list[Path]:
-    if not shutil.which("cargo"):
-        raise SystemExit("packages.rust: cargo is not installed (apt-get install cargo)")
     with tempfile.TemporaryDirectory() as folder:
         crate = tree(Path(folder))
         # Without Git, cargo writes no commit into the crate. All else in it has a fixed time.
-        subprocess.run(["cargo", "package", "--quiet", "--no-verify", "--locked",
-                        "--target-dir", "target"], cwd=crate, check=True)
+        subprocess.run([installed("cargo"), "package", "--quiet", "--no-verify", "--locked",
+                        "--target-dir", "target"], cwd=crate, check=True,
+                       env={**os.environ, "PATH": PATH})
         (made,) = (crate / "target" / "package").glob("*.crate")
         return [Path(shutil.copy(made, to))]
 
