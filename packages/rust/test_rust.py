@@ -24,8 +24,8 @@ def cargo(folder: Path, *arguments: str, fails: bool = False, **more: str) -> st
     kept = {name: value for name, value in os.environ.items()
             if not name.startswith(("CARGO_", "RUST")) or name in ("CARGO_HOME", "RUSTUP_HOME")}
     kept.pop("CC", None)
-    ended = subprocess.run([make.installed("cargo"), *arguments], cwd=folder, text=True, stdout=subprocess.PIPE,
-                           stderr=subprocess.STDOUT,
+    ended = subprocess.run([make.installed("cargo"), *arguments], cwd=folder, text=True,
+                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                            env={**kept, "PATH": make.PATH, "CARGO_TARGET_DIR": str(TARGET),
                                 **more})
     assert (ended.returncode != 0) == fails, ended.stdout
