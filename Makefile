@@ -7,8 +7,8 @@ ifneq ($(filter-out 0,$(V)),) # `make V=1` shows every command
 endif
 
 # You can set these on the command line or in the environment: CC, AR, CPPFLAGS, CFLAGS, LDFLAGS,
-# PREFIX, DESTDIR. CFLAGS replaces the optimisation that is chosen here. With -funroll-loops, the
-# sum over a report takes a third fewer instructions. Without -flto, each packet costs calls to
+# PREFIX, LIBDIR, DESTDIR. CFLAGS replaces the optimisation that is chosen here. With -funroll-loops,
+# the sum over a report takes a third fewer instructions. Without -flto, each packet costs calls to
 # functions of other files that the servers share.
 MACHINE := $(shell uname -s)
 CLANG := $(findstring clang,$(shell $(CC) --version 2>&1))
@@ -123,6 +123,7 @@ soak-firmware: $(FIRMWARE) ## 100,000 packets on each board, full speed; 4 minut
 	@DUMPULSE_SOAK=100000 $(PYTEST) $(TEST_FIRMWARE) -k soak
 
 PREFIX ?= /usr/local
+LIBDIR ?= $(PREFIX)/lib
 # PYTHONDIR is where the system's Python looks for modules below PREFIX. Another Python may be first
 # in the PATH.
 PYTHON3 ?= $(firstword $(wildcard /usr/bin/python3) python3)
@@ -139,7 +140,7 @@ INSTALLED = \
         644:man/$(name).8:$(PREFIX)/share/man/man8/$(name).8) \
     $(if $(SERVERS),$(foreach name,dumpulse.service dumpulse.socket dumpulse-can@.service, \
         text:systemd/$(name):$(PREFIX)/lib/systemd/system/$(name))) \
-    644:build/libdumpulse.a:$(PREFIX)/lib/libdumpulse.a \
+    644:build/libdumpulse.a:$(LIBDIR)/libdumpulse.a \
     644:dumpulse.h:$(PREFIX)/include/dumpulse.h \
     755:client.py:$(PREFIX)/bin/dumpulse \
     644:man/dumpulse.1:$(PREFIX)/share/man/man1/dumpulse.1 \
