@@ -131,13 +131,11 @@ export TZ=Asia/Tokyo LC_ALL=C.UTF-8 DEB_BUILD_OPTIONS="parallel=1 nocheck"
 
 def lintian(folder: Path) -> dict[str, str]:
     """Returns the lines of lintian, by their tags."""
-    said = make.in_debian(make.base("checker"), """
-mkdir /tmp/all
-cp /shared/* /tmp/all/
+    files = " ".join(path.name for path in folder.iterdir() if path.suffix in (".deb", ".dsc"))
+    said = make.in_debian(make.base("checker"), f"""
+cp -r /shared /tmp/all
 chmod -R go+rX /tmp/all
-su nobody -s /bin/sh -c 'lintian --display-info --pedantic --fail-on none /tmp/all/*.d*' \
-    >/shared/said 2>&1
-cat /shared/said
+su nobody -s /bin/sh -c 'cd /tmp/all && lintian --display-info --pedantic --fail-on none {files}'
 """, folder)
     lines = [line for line in said.splitlines() if line and line[0] != "N"]
     assert all(re.match(r"[EWIP]: ", line) for line in lines), said
