@@ -30,7 +30,7 @@ from packages import version as versions
 
 ROOT, BUILD = project.ROOT, project.ROOT / "build"
 # What is fetched once, and stays in build/: the builds and tests in other folders use it, too.
-FETCHED = ("venv", "venv-packages", "toolchains", "vm", "debian", "packages-fetched")
+FETCHED = ("venv", "venv-packages", "toolchains", "vm", "debian", "cargo")
 
 
 class Refused(Exception):

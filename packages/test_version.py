@@ -20,11 +20,11 @@ from packages import project, release, source, version
 
 NEW = "97.86.75-dev"
 # The worlds whose artefacts are built with what packages/setup installs, or for minutes.
-SLOW = {"debian"}
+SLOW = {"debian", "python"}
 WORLDS = [pytest.param(name, marks=pytest.mark.long if name in SLOW else ())
           for name in release.worlds()]
-# These tell what versions had, and which versions others have.
-OF_OTHERS = ("CHANGELOG.md", "*.lock", "*requirements.txt", "test_*.py")
+# These tell what versions had, which versions others have, and examples.
+OF_OTHERS = ("*.md", "*.lock", "*requirements.txt", "test_*.py", "standins/*/*")
 
 
 def change(root: Path, to: str = NEW) -> None:

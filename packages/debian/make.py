@@ -167,6 +167,7 @@ def in_debian(root: Path, script: str, shared: Path, hostname: str = "debian") -
     with tempfile.TemporaryDirectory() as work:
         mount = f"""
 set -e
+umask 022
 hostname {shlex.quote(hostname)}
 mount -t tmpfs -o mode=755,size=4G none {work}
 mkdir {work}/upper {work}/work {work}/root
