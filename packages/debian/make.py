@@ -197,6 +197,7 @@ def make_debs(dsc: Path, to: Path, around: str = "", place: str = "/build",
         for path in dsc.parent.glob("dumpulse_*"):
             shutil.copy(path, shared)
         in_debian(root, f"""
+export DEB_BUILD_OPTIONS={shlex.quote(os.environ.get("DEB_BUILD_OPTIONS", ""))}
 {around}
 useradd --create-home --home-dir {place} builder
 cd {place}
