@@ -68,14 +68,14 @@ def maintainer() -> str:
 
 def changelog() -> str:
     """Returns debian/changelog: an entry for each version that CHANGELOG.md has. The newest has the
-    version of dumpulse.h."""
+    version of dumpulse.h, and its time: a time to come would be no bound for those of files."""
     entries: list[str] = []
     headings = re.findall(r"^## (\d+\.\d+\.\d+), (.*)$",
                           (project.ROOT / "CHANGELOG.md").read_text(), re.M)
     for number, when in headings:
         # Noon is the same day nearly everywhere.
-        seconds = archive.build_time() if when == "not released yet" else \
-            calendar.timegm(time.strptime(f"{when} 12", "%Y-%m-%d %H"))
+        seconds = calendar.timegm(time.strptime(f"{when} 12", "%Y-%m-%d %H")) if entries else \
+            archive.build_time()
         full = debian_version() if not entries else f"{number}-{REVISION}"
         entries.append(
             f"dumpulse ({full}) unstable; urgency=medium\n\n"
@@ -118,6 +118,11 @@ def write_debian(folder: Path) -> None:
         to.write_text(text)
         to.chmod(archive.mode_of(path))
     (folder / "debian" / "changelog").write_text(changelog())
+    # The modes do not depend on the user's mask.
+    (folder / "debian" / "changelog").chmod(0o644)
+    for path in (folder / "debian", *(folder / "debian").rglob("*")):
+        if path.is_dir():
+            path.chmod(0o755)
 
 
 def make_sources(to: Path) -> list[Path]:

@@ -6,6 +6,7 @@ SPDX-License-Identifier: MIT
 from __future__ import annotations
 
 import fnmatch
+import os
 import re
 import shutil
 import subprocess
@@ -35,11 +36,13 @@ PACKAGE_OF = {
 MOVED = {"/usr/share/zsh/site-functions/": "/usr/share/zsh/vendor-completions/"}
 
 
-def test_the_changelog_has_every_version(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize("when", ["not released yet", "2999-12-31"])
+def test_the_changelog_has_every_version(when: str, monkeypatch: pytest.MonkeyPatch,
+                                         tmp_path: Path) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
     monkeypatch.setattr(project, "ROOT", tmp_path)
     monkeypatch.setattr(project, "version", lambda: "1.2.0-dev")
-    (tmp_path / "CHANGELOG.md").write_text("# C\n\n## 1.2.0, not released yet\n\n- x\n\n"
+    (tmp_path / "CHANGELOG.md").write_text(f"# C\n\n## 1.2.0, {when}\n\n- x\n\n"
                                            "## 1.1.9, 2025-02-28\n\n- y\n")
     (tmp_path / "log").write_text(make.changelog())
     parsed = subprocess.run(["dpkg-parsechangelog", "--all", "-l", tmp_path / "log"], text=True,
@@ -53,9 +56,14 @@ def test_the_changelog_has_every_version(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 def test_the_sources_are_the_same_each_time(tmp_path: Path) -> None:
     made = []
-    for name in ("one", "other"):
+    for name, mask in (("one", 0o022), ("other", 0o077)):
         (tmp_path / name).mkdir()
-        made.append([(path.name, path.read_bytes()) for path in make.make_sources(tmp_path / name)])
+        before = os.umask(mask)
+        try:
+            made.append([(path.name, path.read_bytes())
+                         for path in make.make_sources(tmp_path / name)])
+        finally:
+            os.umask(before)
     assert made[0] == made[1]
     version = make.debian_version()
     upstream = project.FORMS["debian"](project.version())
