@@ -103,9 +103,11 @@ def run(what: str, *command: str, cwd: Path, environment: Mapping[str, str]) -> 
     begun = time.monotonic()
     log = BUILD / "log" / f"release-{what.replace(' ', '-')}"
     log.parent.mkdir(parents=True, exist_ok=True)
+    # The options of the make that runs this are not for others.
+    own = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     with log.open("w") as out:
         done = subprocess.run(command, cwd=cwd, stdout=out, stderr=subprocess.STDOUT,
-                              stdin=subprocess.DEVNULL, env={**os.environ, **environment},
+                              stdin=subprocess.DEVNULL, env={**own, **environment},
                               check=False)
     if done.returncode != 0:
         print(*log.read_text(errors="replace").splitlines()[-40:], sep="\n", file=sys.stderr)
