@@ -7,9 +7,9 @@ ifneq ($(filter-out 0,$(V)),) # `make V=1` shows every command
 endif
 
 # You can set these on the command line or in the environment: CC, AR, CPPFLAGS, CFLAGS, LDFLAGS,
-# PREFIX, LIBDIR, DESTDIR. CFLAGS replaces the optimisation that is chosen here. With -funroll-loops,
-# the sum over a report takes a third fewer instructions. Without -flto, each packet costs calls to
-# functions of other files that the servers share.
+# PREFIX, LIBDIR, DESTDIR. CFLAGS replaces the optimisation that is chosen here. With
+# -funroll-loops, the sum over a report takes a third fewer instructions. Without -flto, each packet
+# costs calls to functions of other files that the servers share.
 MACHINE := $(shell uname -s)
 CLANG := $(findstring clang,$(shell $(CC) --version 2>&1))
 CFLAGS ?= -O2 -g $(if $(CLANG),,-funroll-loops -flto)

@@ -119,8 +119,8 @@ def test_builds_that_differ_are_no_release() -> None:
             release.compare(one, other, sources)
 
 
-def test_a_test_that_fails_ends_the_release(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_test_that_fails_ends_the_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                            capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(release, "BUILD", tmp_path)
     command = ("sh", "-c", "echo what it said; exit 7")
     with pytest.raises(release.Failed, match="make it: exit status 7: .*/log/release-make-it has"):
