@@ -1,5 +1,5 @@
 # The targets of the packages; packages/README.md is their page.   SPDX-License-Identifier: MIT
-PACKAGES := packages packages-short
+PACKAGES := packages packages-short release
 
 packages: packages-setup ##! build and test every package, with the tools' own programs
 	@$(PYTEST) packages
@@ -9,3 +9,10 @@ packages-short: ## the quick part of that, which make test runs
 
 packages-setup: $(READY) ## install what make packages needs, or say what it is
 	@packages/setup
+
+.PHONY: version
+version: ## write the version of dumpulse.h to the files that have it, too
+	@python3 -m packages.version
+
+release: packages-setup ##! all of a release, built twice and tested: build/release
+	@$(PYTHON) -m packages.release $(ARGS)

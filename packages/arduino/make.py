@@ -12,7 +12,7 @@ import re
 import tempfile
 from pathlib import Path
 
-from packages import archive, project
+from packages import archive, making, project
 from packages.arduino import rules
 
 HERE = Path(__file__).resolve().parent
@@ -65,11 +65,5 @@ def build(to: Path) -> list[Path]:
                                               for file, path in files.items()})]
 
 
-def main() -> None:
-    to = project.ROOT / "build" / "packages"
-    to.mkdir(parents=True, exist_ok=True)
-    print(*build(to), sep="\n")
-
-
 if __name__ == "__main__":
-    main()
+    making.main(build)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from packages import archive, project
+from packages import archive, making, project
 
 HERE = Path(__file__).parent
 
@@ -55,6 +55,4 @@ def build(to: Path) -> list[Path]:
 
 
 if __name__ == "__main__":
-    folder = project.ROOT / "build" / "packages"
-    folder.mkdir(parents=True, exist_ok=True)
-    print(*build(folder), sep="\n")
+    making.main(build)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from packages import project
+from packages import making, project
 
 WRAP = """\
 [wrap-git]
@@ -28,6 +28,4 @@ def build(to: Path) -> list[Path]:
 
 
 if __name__ == "__main__":
-    folder = project.ROOT / "build" / "packages"
-    folder.mkdir(parents=True, exist_ok=True)
-    print(*build(folder), sep="\n")
+    making.main(build)

@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from packages import archive, project
+from packages import archive, making, project
 from packages.arduino.make import EXAMPLES
 
 HERE = Path(__file__).resolve().parent
@@ -43,11 +43,5 @@ def build(to: Path) -> list[Path]:
         return [archive.write_tar(to / name, files)]
 
 
-def main() -> None:
-    to = project.ROOT / "build" / "packages"
-    to.mkdir(parents=True, exist_ok=True)
-    print(*build(to), sep="\n")
-
-
 if __name__ == "__main__":
-    main()
+    making.main(build)

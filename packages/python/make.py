@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from packages import archive, project
+from packages import archive, making, project
 
 HERE = Path(__file__).resolve().parent
 TOOLS = project.ROOT / "build" / "venv-packages" / "bin"
@@ -80,12 +80,5 @@ def build(to: Path) -> list[Path]:
         return [Path(shutil.copy(path, to)) for path in run_build(source, new)]
 
 
-def main() -> int:
-    to = project.ROOT / "build" / "packages"
-    to.mkdir(parents=True, exist_ok=True)
-    print(*build(to), sep="\n")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    making.main(build)

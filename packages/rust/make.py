@@ -8,11 +8,10 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
-from packages import project
+from packages import making, project
 
 HERE = Path(__file__).resolve().parent
 # What users get beside what is kept here.
@@ -59,12 +58,5 @@ def build(to: Path) -> list[Path]:
         return [Path(shutil.copy(made, to))]
 
 
-def main() -> int:
-    to = project.ROOT / "build" / "packages"
-    to.mkdir(parents=True, exist_ok=True)
-    print(*build(to), sep="\n")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    making.main(build)

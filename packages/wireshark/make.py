@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
-from packages import project
+from packages import making, project
 
 SCRIPT = Path(__file__).resolve().parent / "dumpulse.lua"
 
@@ -19,12 +18,5 @@ def build(to: Path) -> list[Path]:
     return [path]
 
 
-def main() -> int:
-    to = project.ROOT / "build" / "packages"
-    to.mkdir(parents=True, exist_ok=True)
-    print(*build(to), sep="\n")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    making.main(build)
