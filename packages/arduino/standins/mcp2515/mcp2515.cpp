@@ -73,9 +73,12 @@ MCP2515::ERROR MCP2515::sendMessage(const struct can_frame *frame)
     for (uint8_t buffer = 0; buffer < BUFFERS; buffer++) {
         if (read((uint8_t)(TXB0CTRL + 16 * buffer)) & TXREQ)
             continue;
-        uint8_t load[1 + HEADER + sizeof frame->data] = {
-            (uint8_t)(LOAD + 2 * buffer), (uint8_t)(frame->can_id >> 3),
-            (uint8_t)(frame->can_id << 5), 0, 0, frame->can_dlc};
+        uint8_t load[1 + HEADER + sizeof frame->data] = {(uint8_t)(LOAD + 2 * buffer),
+                                                         (uint8_t)(frame->can_id >> 3),
+                                                         (uint8_t)(frame->can_id << 5),
+                                                         0,
+                                                         0,
+                                                         frame->can_dlc};
         memcpy(load + 1 + HEADER, frame->data, frame->can_dlc);
         send(load, (uint8_t)(1 + HEADER + frame->can_dlc));
         const uint8_t leave[] = {(uint8_t)(SEND | 1 << buffer)};
