@@ -1633,7 +1633,7 @@ def test_install_units_and_uninstall(tmp_path: Path) -> None:
                 for name in names]
 
     expected = ["bin/dumpulse", "include/dumpulse.h", "lib/PYTHON/dumpulse.py", "lib/libdumpulse.a",
-                "lib/systemd/system/dumpulse-can@.service",
+                "lib/pkgconfig/dumpulse.pc", "lib/systemd/system/dumpulse-can@.service",
                 "lib/systemd/system/dumpulse.service", "lib/systemd/system/dumpulse.socket",
                 "sbin/canserver",
                 "sbin/udpserver", "share/bash-completion/completions/dumpulse",
