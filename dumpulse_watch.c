@@ -1,33 +1,89 @@
-/* Looks at nodes. dumpulse_watch.h is the manual.   SPDX-License-Identifier: MIT */
+/* Looks at nodes. dumpulse_watch.h is the manual.   SPDX-License-Identifier: MIT
+ *
+ * The code is small on AVR and on a Cortex-M0+ for two reasons. First, all that a line says is read
+ * once, in order. Second, a timestamp is kept as each processor handles it best: on AVR as two
+ * bytes, elsewhere as one number. avr-gcc would compute the address of each byte of program memory
+ * anew, and would move bytes around to make a number of them. */
 #include "dumpulse_watch.h"
+
+#ifdef __AVR__
+typedef struct stamp {
+    uint8_t high, low;
+} stamp;
+typedef uint8_t any_bits;
+
+static inline stamp load(const uint8_t *bytes)
+{
+    const stamp time = {bytes[0], bytes[1]};
+    return time;
+}
+
+static inline void store(uint8_t *bytes, stamp time)
+{
+    bytes[0] = time.high;
+    bytes[1] = time.low;
+}
+
+static inline bool equal(stamp one, stamp other)
+{
+    return ((one.high ^ other.high) | (one.low ^ other.low)) == 0;
+}
+
+static inline uint16_t minus(uint16_t now, stamp time)
+{
+    __asm__("sub %A0, %1\n\tsbc %B0, %2" : "+r"(now) : "r"(time.low), "r"(time.high));
+    return now;
+}
+#else
+typedef unsigned stamp;
+typedef unsigned any_bits;
+
+static inline stamp load(const uint8_t *bytes)
+{
+    return dumpulse_read16_(bytes);
+}
+
+static inline void store(uint8_t *bytes, stamp time)
+{
+    dumpulse_write16_(bytes, time);
+}
+
+static inline bool equal(stamp one, stamp other)
+{
+    return one == other;
+}
+
+static inline uint16_t minus(unsigned now, stamp time)
+{
+    return (uint16_t)(now - time);
+}
+#endif
 
 /* What an entry of the agent says. */
 typedef struct heard {
-    uint8_t high, low; /* of the timestamp */
-    uint8_t any;       /* 0 if and only if all four bytes are 0 */
+    stamp time;
+    any_bits any; /* 0 if and only if all four bytes are 0 */
     uint8_t value;
 } heard;
 
-/* The lines of the table are read from the first byte to the last. On AVR, each READ takes the next
- * byte or two from program memory. These instructions also count up the address. avr-gcc would
- * compute each address anew: that takes 60 bytes more. */
+/* A line is read from its first byte to its last. On AVR, each READ takes what comes next, and
+ * leaves the address of what follows in `line`. */
 #ifdef __AVR__
 typedef const uint8_t *place;
 #define FIRST(table) ((place)(table))
-#define READ8(line, field) read8(&(line))
-#define READ16(line, field) read16(&(line))
+#define READ8(line, field) next8(&(line))
+#define READ16(line, field) next16(&(line))
 #define NEXT(line) (line)
-/* A line's variable is in the lowest 6 bits of its first two bytes, and an entry has 4 bytes. */
 #define ENTRY(agent, grace) ((agent)->report + (uint8_t)((grace)*4U))
 
-static inline uint8_t read8(place *line)
+static inline uint8_t next8(place *line)
 {
     uint8_t byte;
     __asm__ volatile("lpm %0, Z+" : "=r"(byte), "+z"(*line));
     return byte;
 }
 
-static inline uint16_t read16(place *line)
+static inline uint16_t next16(place *line)
 {
     uint16_t word;
     __asm__ volatile("lpm %A0, Z+\n\tlpm %B0, Z+" : "=r"(word), "+z"(*line));
@@ -40,16 +96,11 @@ static inline heard hear(const uint8_t *entry)
     __asm__ volatile("adiw %4, 4\n\t"
                      "ld %0, %a4+\n\tld %1, %a4+\n\tld %2, %a4+\n\tld %3, %a4\n\t"
                      "or %2, %0\n\tor %2, %1\n\tor %2, %3"
-                     : "=&r"(it.high), "=&r"(it.low), "=&r"(it.any), "=&r"(it.value), "+x"(entry)
+                     : "=&r"(it.time.high), "=&r"(it.time.low), "=&r"(it.any), "=&r"(it.value),
+                       "+x"(entry)
                      :
                      : "memory");
     return it;
-}
-
-static inline uint16_t minus(uint16_t now, uint8_t high, uint8_t low)
-{
-    __asm__("sub %A0, %1\n\tsbc %B0, %2" : "+r"(now) : "r"(low), "r"(high));
-    return now;
 }
 #else
 typedef const dumpulse_watched *place;
@@ -62,16 +113,10 @@ typedef const dumpulse_watched *place;
 static inline heard hear(const uint8_t *entry)
 {
     heard it;
-    it.high = entry[DUMPULSE_TIME_AT_];
-    it.low = entry[DUMPULSE_TIME_AT_ + 1];
+    it.time = load(entry + DUMPULSE_TIME_AT_);
     it.value = entry[DUMPULSE_VALUE_AT_];
-    it.any = (uint8_t)(it.high | it.low | entry[DUMPULSE_SENDER_AT_] | it.value);
+    it.any = it.time | entry[DUMPULSE_SENDER_AT_] | it.value;
     return it;
-}
-
-static inline uint16_t minus(uint16_t now, uint8_t high, uint8_t low)
-{
-    return (uint16_t)((now + 65536UL - high * 256UL - low) % 65536UL);
 }
 #endif
 
@@ -79,13 +124,16 @@ void dumpulse_watch(const dumpulse_watcher *watch, dumpulse *agent, uint16_t now
 {
     place line = FIRST(watch->table);
     dumpulse_seen *seen = watch->seen;
+    /* All limits of the table are higher by this, too. So a timestamp that is a little ahead of
+     * `now` is not taken for one that is very old. */
+    const unsigned later = now + DUMPULSE_AHEAD;
 
-    now = (uint16_t)(now + DUMPULSE_AHEAD);
     for (uint_fast8_t left = watch->count; left != 0; left--) {
         const uint16_t grace = READ16(line, grace);
+        const uint8_t variable = (uint8_t)(grace % 64U);
         const heard it = hear(ENTRY(agent, grace));
         const uint8_t offset = (uint8_t)(it.value - READ8(line, lowest));
-        const uint16_t age = minus(now, it.high, it.low);
+        const uint16_t age = minus(later, it.time);
         const dumpulse_state was = seen->state;
         dumpulse_state is = DUMPULSE_ALIVE;
 
@@ -98,22 +146,23 @@ void dumpulse_watch(const dumpulse_watcher *watch, dumpulse *agent, uint16_t now
         if (age > READ16(line, dead)) {
             is = DUMPULSE_DEAD;
         }
+        const stamp last = load(seen->since);
         if (it.any == 0 && was <= DUMPULSE_MISSING) {
+            /* Never heard. The time is 0, so the age is the time now. */
             is = was;
-            if (minus(age, seen->since[0], seen->since[1]) > grace) {
+            if (minus(age, last) > grace) {
                 is = DUMPULSE_MISSING;
             }
         } else {
-            const uint8_t moved = (uint8_t)((seen->since[0] ^ it.high) | (seen->since[1] ^ it.low));
-            seen->since[0] = it.high;
-            seen->since[1] = it.low;
-            if (moved == 0 && was >= DUMPULSE_LATE && is < was) {
+            store(seen->since, it.time);
+            /* Without a new heartbeat, time alone makes nobody better. */
+            if (equal(it.time, last) && was >= DUMPULSE_LATE && is < was) {
                 is = was;
             }
         }
         if (is != was) {
             seen->state = is;
-            dumpulse_changed(agent, (uint8_t)(grace % 64U), was, is);
+            dumpulse_changed(agent, variable, was, is);
         }
         seen++;
         line = NEXT(line);
