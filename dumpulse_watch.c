@@ -110,6 +110,11 @@ typedef const dumpulse_watched *place;
 #define NEXT(line) ((line) + 1)
 #define ENTRY(agent, grace) ((agent)->report + ((grace) % 64U) * 4U)
 
+/*@ requires \valid_read(entry + (4 .. 7));
+    assigns \nothing;
+    exits \false;
+    ensures \result.time == number(entry + 4) && \result.value == entry[7];
+    ensures \result.any == 0 <==> number(entry + 4) == 0 && entry[6] == 0 && entry[7] == 0; */
 static inline heard hear(const uint8_t *entry)
 {
     heard it;
@@ -120,6 +125,51 @@ static inline heard hear(const uint8_t *entry)
 }
 #endif
 
+/* Looks at one line, and returns where the next one begins. */
+static place look(place line, dumpulse_seen *seen, dumpulse *agent, unsigned later)
+{
+    const uint16_t grace = READ16(line, grace);
+    const uint8_t variable = (uint8_t)(grace % 64U);
+    const heard it = hear(ENTRY(agent, grace));
+    const uint8_t offset = (uint8_t)(it.value - READ8(line, lowest));
+    const uint16_t age = minus(later, it.time);
+    const dumpulse_state was = seen->state;
+    dumpulse_state is = DUMPULSE_ALIVE;
+
+    /*@ assert offset == (it.value + 256 - line->lowest) % 256; */
+    /*@ assert age == ticks(it.time, later); */
+    if (offset > READ8(line, span)) {
+        is = DUMPULSE_OUT_OF_RANGE;
+    }
+    if (age > READ16(line, late)) {
+        is = DUMPULSE_LATE;
+    }
+    if (age > READ16(line, dead)) {
+        is = DUMPULSE_DEAD;
+    }
+    /*@ assert is == fresh(line->late, line->dead, line->lowest, line->span, it.value, age); */
+    const stamp last = load(seen->since);
+    if (it.any == 0 && was <= DUMPULSE_MISSING) {
+        /* Never heard. The time is 0, so the age is the time now. */
+        /*@ assert ticks(last, age) == ticks(last, later); */
+        is = was;
+        if (minus(age, last) > grace) {
+            is = DUMPULSE_MISSING;
+        }
+    } else {
+        store(seen->since, it.time);
+        /* Without a new heartbeat, time alone makes nobody better. */
+        if (equal(it.time, last) && was >= DUMPULSE_LATE && is < was) {
+            is = was;
+        }
+    }
+    if (is != was) {
+        seen->state = is;
+        dumpulse_changed(agent, variable, was, is);
+    }
+    return NEXT(line);
+}
+
 void dumpulse_watch(const dumpulse_watcher *watch, dumpulse *agent, uint16_t now)
 {
     place line = FIRST(watch->table);
@@ -128,43 +178,22 @@ void dumpulse_watch(const dumpulse_watcher *watch, dumpulse *agent, uint16_t now
      * `now` is not taken for one that is very old. */
     const unsigned later = now + DUMPULSE_AHEAD;
 
+    /*@ assert \forall integer t; 0 <= t <= 65535 ==> ticks(t, later) == ticks(t, now + 64); */
+    /*@ ghost looking = 0; */
+    /*@ loop invariant 0 <= looking <= watch->count && looking == watch->count - left;
+        loop invariant line == watch->table + looking && seen == watch->seen + looking;
+        loop invariant \forall integer i; 0 <= i < looking ==>
+          looked_at{Pre, Here}(i, watch->table, watch->seen, agent, now);
+        loop invariant \forall integer i; looking <= i < watch->count ==>
+          untouched{Pre, Here}(i, watch->seen);
+        loop invariant \forall integer i; looking <= i <= 255 ==> not_told{Pre, Here}(i);
+        loop assigns line, seen, left, looking, watch->seen[0 .. watch->count - 1],
+          told[0 .. 255], told_context[0 .. 255], told_variable[0 .. 255], told_was[0 .. 255],
+          told_is[0 .. 255];
+        loop variant left; */
     for (uint_fast8_t left = watch->count; left != 0; left--) {
-        const uint16_t grace = READ16(line, grace);
-        const uint8_t variable = (uint8_t)(grace % 64U);
-        const heard it = hear(ENTRY(agent, grace));
-        const uint8_t offset = (uint8_t)(it.value - READ8(line, lowest));
-        const uint16_t age = minus(later, it.time);
-        const dumpulse_state was = seen->state;
-        dumpulse_state is = DUMPULSE_ALIVE;
-
-        if (offset > READ8(line, span)) {
-            is = DUMPULSE_OUT_OF_RANGE;
-        }
-        if (age > READ16(line, late)) {
-            is = DUMPULSE_LATE;
-        }
-        if (age > READ16(line, dead)) {
-            is = DUMPULSE_DEAD;
-        }
-        const stamp last = load(seen->since);
-        if (it.any == 0 && was <= DUMPULSE_MISSING) {
-            /* Never heard. The time is 0, so the age is the time now. */
-            is = was;
-            if (minus(age, last) > grace) {
-                is = DUMPULSE_MISSING;
-            }
-        } else {
-            store(seen->since, it.time);
-            /* Without a new heartbeat, time alone makes nobody better. */
-            if (equal(it.time, last) && was >= DUMPULSE_LATE && is < was) {
-                is = was;
-            }
-        }
-        if (is != was) {
-            seen->state = is;
-            dumpulse_changed(agent, variable, was, is);
-        }
+        line = look(line, seen, agent, later);
         seen++;
-        line = NEXT(line);
+        /*@ ghost looking++; */
     }
 }

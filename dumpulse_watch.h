@@ -175,9 +175,9 @@ typedef struct dumpulse_watcher {
     }
 
 /* Hook, written by the user: called once for each change of a state. The state is new already when
- * the hook is called. `context` is the agent that dumpulse_watch() got: if the hook needs more, put
- * the agent first in a struct of your own. */
-void dumpulse_changed(void *context, uint8_t variable, dumpulse_state was, dumpulse_state is);
+ * the hook is called. The context is the agent that dumpulse_watch() got. If the hook needs more,
+ * put the agent first in a struct of your own. */
+void dumpulse_changed(dumpulse *context, uint8_t variable, dumpulse_state was, dumpulse_state is);
 
 /* Looks at each line of the table once. Work: see above, for each line. */
 void dumpulse_watch(const dumpulse_watcher *watch, dumpulse *agent, uint16_t now);

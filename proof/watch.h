@@ -1,0 +1,164 @@
+/* States in ACSL what dumpulse_watch.c does.   SPDX-License-Identifier: MIT
+ *
+ * Frama-C reads this file, after spec.h, before dumpulse_watch.c. README.md in this folder says the
+ * same in words. */
+#include "dumpulse_watch.h"
+
+/* ---- What a look makes of a line, from the numbers alone. */
+
+/*@ logic integer ticks(integer from, integer to) = (to + 65536 - from) % 65536;
+
+    lemma ticks_wrap: \forall integer from, to; 0 <= from <= 65535 && 0 <= to <= 131071 ==>
+      ticks(from, to % 65536) == ticks(from, to);
+    lemma ticks_cases: \forall integer from, to; 0 <= from <= 65535 && 0 <= to <= 65535 ==>
+      ticks(from, to) == (from <= to ? to - from : to + 65536 - from);
+
+    // An entry of four zeros was never heard, unless the state says that it was.
+    predicate unheard(integer was, integer time, integer sender, integer value) =
+      was <= DUMPULSE_MISSING && time == 0 && sender == 0 && value == 0;
+
+    logic integer waited(integer was, integer since, integer grace, integer later) =
+      ticks(since, later) > grace ? DUMPULSE_MISSING : was;
+
+    // By its age, and if it is young enough by its value.
+    logic integer fresh(integer late, integer dead, integer lowest, integer span, integer value,
+                        integer age) =
+      age > dead ? DUMPULSE_DEAD : age > late ? DUMPULSE_LATE :
+      (value + 256 - lowest) % 256 > span ? DUMPULSE_OUT_OF_RANGE : DUMPULSE_ALIVE;
+
+    // Late and dead are left by a new heartbeat alone.
+    logic integer kept_or(integer was, integer since, integer time, integer is) =
+      since == time && was >= DUMPULSE_LATE && is < was ? was : is;
+
+    logic integer line_variable{L}(dumpulse_watched *line) = line->grace % 64;
+    logic integer entry_time{L}(dumpulse *agent, integer v) = number(&agent->report[4 + 4 * v]);
+
+    logic integer entry_sender{L}(dumpulse *agent, integer v) = agent->report[6 + 4 * v];
+    logic integer entry_value{L}(dumpulse *agent, integer v) = agent->report[7 + 4 * v];
+
+    predicate never{L}(dumpulse_watched *line, dumpulse *agent, integer was) =
+      unheard(was, entry_time(agent, line_variable(line)), entry_sender(agent, line_variable(line)),
+              entry_value(agent, line_variable(line)));
+
+    // The state and the time after a look at this line, if they were `was` and `since`.
+    predicate judged{L}(dumpulse_watched *line, dumpulse *agent, integer was, integer since,
+                        integer later, integer is, integer time) =
+      (never(line, agent, was) ==> is == waited(was, since, line->grace, later) && time == since) &&
+      (!never(line, agent, was) ==>
+        time == entry_time(agent, line_variable(line)) &&
+        is == kept_or(was, since, time, fresh(line->late, line->dead, line->lowest, line->span,
+                entry_value(agent, line_variable(line)), ticks(time, later))));
+*/
+
+/* ---- The hook. Ghost variables keep how often it was called, and the last arguments, for each
+ * line. `looking` is the line that is looked at. */
+
+/*@ ghost int looking; */
+/*@ ghost int told[256], told_variable[256], told_was[256], told_is[256]; */
+/*@ ghost dumpulse *told_context[256]; */
+
+/*@ requires 0 <= looking <= 255 && told[looking] < INT_MAX;
+    assigns told[looking], told_context[looking], told_variable[looking], told_was[looking],
+      told_is[looking];
+    exits \false;
+    ensures told[looking] == \old(told[looking]) + 1 && told_context[looking] == context;
+    ensures told_variable[looking] == variable && told_was[looking] == was;
+    ensures told_is[looking] == is;
+*/
+void dumpulse_changed(dumpulse *context, uint8_t variable, dumpulse_state was, dumpulse_state is);
+
+/*@ // If the state has changed, the hook was told so once; if not, it was not called.
+    predicate told_once{L1, L2}(integer i, dumpulse_watched *line, dumpulse *agent, integer was,
+                                integer is) =
+      (was == is ==> \at(told[i], L2) == \at(told[i], L1)) &&
+      (was != is ==> \at(told[i], L2) == \at(told[i], L1) + 1 &&
+        \at(told_context[i], L2) == agent && \at(told_was[i], L2) == was &&
+        \at(told_is[i], L2) == is && \at(told_variable[i], L2) == line_variable{L1}(line));
+
+    // The calls for other lines.
+    predicate not_told{L1, L2}(integer i) = \at(told[i], L2) == \at(told[i], L1) &&
+      \at(told_context[i], L2) == \at(told_context[i], L1) &&
+      \at(told_was[i], L2) == \at(told_was[i], L1) &&
+      \at(told_is[i], L2) == \at(told_is[i], L1) &&
+      \at(told_variable[i], L2) == \at(told_variable[i], L1);
+*/
+
+/* ---- One line. */
+
+/*@ requires \valid_read(bytes + (0 .. 1));
+    assigns \nothing;
+    exits \false;
+    ensures \result == number(bytes);
+*/
+static inline unsigned load(const uint8_t *bytes);
+
+/*@ requires \valid(bytes + (0 .. 1)) && time <= 65535;
+    assigns bytes[0 .. 1];
+    exits \false;
+    ensures number(bytes) == time;
+*/
+static inline void store(uint8_t *bytes, unsigned time);
+
+/*@ assigns \nothing;
+    exits \false;
+    ensures \result <==> one == other;
+*/
+static inline bool equal(unsigned one, unsigned other);
+
+
+/*@ requires \valid_read(line) && \valid(seen) && \valid_read(agent);
+    requires \separated(seen, agent) && \separated(seen, line);
+    requires later <= 65535 + 64;
+    requires 0 <= looking <= 255 && told[looking] < INT_MAX;
+    requires seen->state <= DUMPULSE_DEAD;
+    assigns *seen, told[looking], told_context[looking], told_variable[looking],
+      told_was[looking], told_is[looking];
+    exits \false;
+    ensures \result == line + 1;
+    ensures judged{Pre}(line, agent, \old(seen->state), \at(number(&seen->since[0]), Pre),
+      later, seen->state, number(&seen->since[0]));
+    ensures told_once{Pre, Post}(looking, line, agent, \old(seen->state), seen->state);
+    ensures seen->state <= DUMPULSE_DEAD;
+*/
+static const dumpulse_watched *look(const dumpulse_watched *line, dumpulse_seen *seen,
+                                    dumpulse *agent, unsigned later);
+
+/*@ requires now <= 65535 + 64 && time <= 65535;
+    assigns \nothing;
+    exits \false;
+    ensures \result == ticks(time, now);
+*/
+static inline uint16_t minus(unsigned now, unsigned time);
+
+/* ---- The whole table. */
+
+/*@ predicate looked_at{L1, L2}(integer i, dumpulse_watched *table, dumpulse_seen *seen,
+                                dumpulse *agent, integer now) =
+      \let line = table + i;
+      \let was = \at(seen[i].state, L1);
+      \let since = \at(number(&seen[i].since[0]), L1);
+      judged{L1}(line, agent, was, since, now + 64, \at(seen[i].state, L2),
+                 \at(number(&seen[i].since[0]), L2)) &&
+      told_once{L1, L2}(i, line, agent, was, \at(seen[i].state, L2));
+
+    predicate untouched{L1, L2}(integer i, dumpulse_seen *seen) =
+      \at(seen[i].state, L2) == \at(seen[i].state, L1) &&
+      \at(seen[i].since[0], L2) == \at(seen[i].since[0], L1) &&
+      \at(seen[i].since[1], L2) == \at(seen[i].since[1], L1);
+*/
+
+/*@ requires \valid_read(watch) && \valid_read(agent);
+    requires \valid_read(watch->table + (0 .. watch->count - 1));
+    requires \valid(watch->seen + (0 .. watch->count - 1));
+    requires \separated(watch->seen + (0 .. watch->count - 1), agent,
+      watch->table + (0 .. watch->count - 1), watch);
+    requires \forall integer i; 0 <= i <= 255 ==> told[i] < INT_MAX;
+    requires \forall integer i; 0 <= i < watch->count ==> watch->seen[i].state <= DUMPULSE_DEAD;
+    assigns watch->seen[0 .. watch->count - 1], looking, told[0 .. 255], told_context[0 .. 255],
+      told_variable[0 .. 255], told_was[0 .. 255], told_is[0 .. 255];
+    exits \false;
+    ensures \forall integer i; 0 <= i < watch->count ==>
+      looked_at{Pre, Post}(i, watch->table, watch->seen, agent, now);
+    ensures \forall integer i; watch->count <= i <= 255 ==> not_told{Pre, Post}(i);
+*/
+void dumpulse_watch(const dumpulse_watcher *watch, dumpulse *agent, uint16_t now);
