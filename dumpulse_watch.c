@@ -55,7 +55,11 @@ static inline bool equal(stamp one, stamp other)
 
 static inline uint16_t minus(unsigned now, stamp time)
 {
-    return (uint16_t)(now - time);
+    /* Modulo 65536. Compilers make one subtraction of all this. It says what a cast to uint16_t
+     * would say: the prover knows only casts that change nothing. */
+    return (uint16_t)(now < time             ? now + 65536UL - time
+                      : now - time < 65536UL ? now - time
+                                             : now - time - 65536UL);
 }
 #endif
 
@@ -131,7 +135,7 @@ static place look(place line, dumpulse_seen *seen, dumpulse *agent, unsigned lat
     const uint16_t grace = READ16(line, grace);
     const uint8_t variable = (uint8_t)(grace % 64U);
     const heard it = hear(ENTRY(agent, grace));
-    const uint8_t offset = (uint8_t)(it.value - READ8(line, lowest));
+    const uint8_t offset = (uint8_t)((it.value + 256U - READ8(line, lowest)) % 256U);
     const uint16_t age = minus(later, it.time);
     const dumpulse_state was = seen->state;
     dumpulse_state is = DUMPULSE_ALIVE;
@@ -179,20 +183,27 @@ void dumpulse_watch(const dumpulse_watcher *watch, dumpulse *agent, uint16_t now
     const unsigned later = now + DUMPULSE_AHEAD;
 
     /*@ assert \forall integer t; 0 <= t <= 65535 ==> ticks(t, later) == ticks(t, now + 64); */
+    /*@ ghost const dumpulse_watched *const lines = line; */
+    /*@ ghost dumpulse_seen *const all = seen; */
+    /*@ ghost const int count = watch->count; */
     /*@ ghost looking = 0; */
-    /*@ loop invariant 0 <= looking <= watch->count && looking == watch->count - left;
-        loop invariant line == watch->table + looking && seen == watch->seen + looking;
+    /*@ loop invariant 0 <= looking <= count && looking == count - left;
+        loop invariant line == lines + looking && seen == all + looking;
         loop invariant \forall integer i; 0 <= i < looking ==>
-          looked_at{Pre, Here}(i, watch->table, watch->seen, agent, now);
-        loop invariant \forall integer i; looking <= i < watch->count ==>
-          untouched{Pre, Here}(i, watch->seen);
+          looked_at{Pre, Here}(i, lines, all, agent, now);
+        loop invariant \forall integer i; looking <= i < count ==> untouched{Pre, Here}(i, all);
+        loop invariant \forall integer v; 0 <= v < 64 ==> same_entry{Pre, Here}(agent, v);
+        loop invariant \forall integer i; 0 <= i < count ==> same_line{Pre, Here}(lines + i);
         loop invariant \forall integer i; looking <= i <= 255 ==> not_told{Pre, Here}(i);
-        loop assigns line, seen, left, looking, watch->seen[0 .. watch->count - 1],
-          told[0 .. 255], told_context[0 .. 255], told_variable[0 .. 255], told_was[0 .. 255],
-          told_is[0 .. 255];
+        loop assigns line, seen, left, looking, all[0 .. count - 1], looked, told[0 .. 255],
+          told_was[0 .. 255], told_is[0 .. 255];
         loop variant left; */
     for (uint_fast8_t left = watch->count; left != 0; left--) {
+        /*@ ghost looked = line; */
+        /*@ assert same_line{Pre, Here}(line) && untouched{Pre, Here}(looking, all); */
+        /*@ assert same_entry{Pre, Here}(agent, line_variable(line)); */
         line = look(line, seen, agent, later);
+        /*@ assert looked_at{Pre, Here}(looking, lines, all, agent, now); */
         seen++;
         /*@ ghost looking++; */
     }

@@ -27,8 +27,8 @@
       (value + 256 - lowest) % 256 > span ? DUMPULSE_OUT_OF_RANGE : DUMPULSE_ALIVE;
 
     // Late and dead are left by a new heartbeat alone.
-    logic integer kept_or(integer was, integer since, integer time, integer is) =
-      since == time && was >= DUMPULSE_LATE && is < was ? was : is;
+    logic integer kept_or(integer was, integer since, integer time, integer next) =
+      since == time && was >= DUMPULSE_LATE && next < was ? was : next;
 
     logic integer line_variable{L}(dumpulse_watched *line) = line->grace % 64;
     logic integer entry_time{L}(dumpulse *agent, integer v) = number(&agent->report[4 + 4 * v]);
@@ -42,45 +42,40 @@
 
     // The state and the time after a look at this line, if they were `was` and `since`.
     predicate judged{L}(dumpulse_watched *line, dumpulse *agent, integer was, integer since,
-                        integer later, integer is, integer time) =
-      (never(line, agent, was) ==> is == waited(was, since, line->grace, later) && time == since) &&
+                        integer later, integer next, integer time) =
+      (never(line, agent, was) ==> next == waited(was, since, line->grace, later) && time == since) &&
       (!never(line, agent, was) ==>
         time == entry_time(agent, line_variable(line)) &&
-        is == kept_or(was, since, time, fresh(line->late, line->dead, line->lowest, line->span,
+        next == kept_or(was, since, time, fresh(line->late, line->dead, line->lowest, line->span,
                 entry_value(agent, line_variable(line)), ticks(time, later))));
 */
 
-/* ---- The hook. Ghost variables keep how often it was called, and the last arguments, for each
- * line. `looking` is the line that is looked at. */
+/* ---- The hook. Ghost variables keep how often it was called for each line, and what it was told
+ * last. `looking` is the number of the line that is looked at, `looked` the line, and `watched` the
+ * agent. */
 
 /*@ ghost int looking; */
-/*@ ghost int told[256], told_variable[256], told_was[256], told_is[256]; */
-/*@ ghost dumpulse *told_context[256]; */
+/*@ ghost const dumpulse_watched *looked; */
+/*@ ghost int told[256], told_was[256], told_is[256]; */
 
 /*@ requires 0 <= looking <= 255 && told[looking] < INT_MAX;
-    assigns told[looking], told_context[looking], told_variable[looking], told_was[looking],
-      told_is[looking];
+    requires context == watched && variable == line_variable(looked);
+    assigns told[looking], told_was[looking], told_is[looking];
     exits \false;
-    ensures told[looking] == \old(told[looking]) + 1 && told_context[looking] == context;
-    ensures told_variable[looking] == variable && told_was[looking] == was;
-    ensures told_is[looking] == is;
+    ensures told[looking] == \old(told[looking]) + 1;
+    ensures told_was[looking] == was && told_is[looking] == is;
 */
 void dumpulse_changed(dumpulse *context, uint8_t variable, dumpulse_state was, dumpulse_state is);
 
-/*@ // If the state has changed, the hook was told so once; if not, it was not called.
-    predicate told_once{L1, L2}(integer i, dumpulse_watched *line, dumpulse *agent, integer was,
-                                integer is) =
-      (was == is ==> \at(told[i], L2) == \at(told[i], L1)) &&
-      (was != is ==> \at(told[i], L2) == \at(told[i], L1) + 1 &&
-        \at(told_context[i], L2) == agent && \at(told_was[i], L2) == was &&
-        \at(told_is[i], L2) == is && \at(told_variable[i], L2) == line_variable{L1}(line));
-
-    // The calls for other lines.
-    predicate not_told{L1, L2}(integer i) = \at(told[i], L2) == \at(told[i], L1) &&
-      \at(told_context[i], L2) == \at(told_context[i], L1) &&
+/*@ predicate not_told{L1, L2}(integer i) = \at(told[i], L2) == \at(told[i], L1) &&
       \at(told_was[i], L2) == \at(told_was[i], L1) &&
-      \at(told_is[i], L2) == \at(told_is[i], L1) &&
-      \at(told_variable[i], L2) == \at(told_variable[i], L1);
+      \at(told_is[i], L2) == \at(told_is[i], L1);
+
+    // If the state has changed, the hook was told so once; if not, it was not called.
+    predicate told_once{L1, L2}(integer i, integer was, integer next) =
+      (was == next ==> not_told{L1, L2}(i)) &&
+      (was != next ==> \at(told[i], L2) == \at(told[i], L1) + 1 &&
+        \at(told_was[i], L2) == was && \at(told_is[i], L2) == next);
 */
 
 /* ---- One line. */
@@ -110,15 +105,13 @@ static inline bool equal(unsigned one, unsigned other);
     requires \separated(seen, agent) && \separated(seen, line);
     requires later <= 65535 + 64;
     requires 0 <= looking <= 255 && told[looking] < INT_MAX;
-    requires seen->state <= DUMPULSE_DEAD;
-    assigns *seen, told[looking], told_context[looking], told_variable[looking],
-      told_was[looking], told_is[looking];
+    requires looked == line && watched == agent;
+    assigns *seen, told[looking], told_was[looking], told_is[looking];
     exits \false;
     ensures \result == line + 1;
     ensures judged{Pre}(line, agent, \old(seen->state), \at(number(&seen->since[0]), Pre),
       later, seen->state, number(&seen->since[0]));
-    ensures told_once{Pre, Post}(looking, line, agent, \old(seen->state), seen->state);
-    ensures seen->state <= DUMPULSE_DEAD;
+    ensures told_once{Pre, Post}(looking, \old(seen->state), seen->state);
 */
 static const dumpulse_watched *look(const dumpulse_watched *line, dumpulse_seen *seen,
                                     dumpulse *agent, unsigned later);
@@ -139,7 +132,19 @@ static inline uint16_t minus(unsigned now, unsigned time);
       \let since = \at(number(&seen[i].since[0]), L1);
       judged{L1}(line, agent, was, since, now + 64, \at(seen[i].state, L2),
                  \at(number(&seen[i].since[0]), L2)) &&
-      told_once{L1, L2}(i, line, agent, was, \at(seen[i].state, L2));
+      told_once{L1, L2}(i, was, \at(seen[i].state, L2));
+
+    predicate same_line{L1, L2}(dumpulse_watched *line) =
+      \at(line->grace, L2) == \at(line->grace, L1) &&
+      \at(line->lowest, L2) == \at(line->lowest, L1) &&
+      \at(line->span, L2) == \at(line->span, L1) &&
+      \at(line->late, L2) == \at(line->late, L1) &&
+      \at(line->dead, L2) == \at(line->dead, L1);
+
+    predicate same_entry{L1, L2}(dumpulse *agent, integer v) =
+      entry_time{L2}(agent, v) == entry_time{L1}(agent, v) &&
+      entry_sender{L2}(agent, v) == entry_sender{L1}(agent, v) &&
+      entry_value{L2}(agent, v) == entry_value{L1}(agent, v);
 
     predicate untouched{L1, L2}(integer i, dumpulse_seen *seen) =
       \at(seen[i].state, L2) == \at(seen[i].state, L1) &&
@@ -152,13 +157,13 @@ static inline uint16_t minus(unsigned now, unsigned time);
     requires \valid(watch->seen + (0 .. watch->count - 1));
     requires \separated(watch->seen + (0 .. watch->count - 1), agent,
       watch->table + (0 .. watch->count - 1), watch);
+    requires watched == agent;
     requires \forall integer i; 0 <= i <= 255 ==> told[i] < INT_MAX;
-    requires \forall integer i; 0 <= i < watch->count ==> watch->seen[i].state <= DUMPULSE_DEAD;
-    assigns watch->seen[0 .. watch->count - 1], looking, told[0 .. 255], told_context[0 .. 255],
-      told_variable[0 .. 255], told_was[0 .. 255], told_is[0 .. 255];
+    assigns watch->seen[0 .. watch->count - 1], looking, looked, told[0 .. 255],
+      told_was[0 .. 255], told_is[0 .. 255];
     exits \false;
-    ensures \forall integer i; 0 <= i < watch->count ==>
-      looked_at{Pre, Post}(i, watch->table, watch->seen, agent, now);
-    ensures \forall integer i; watch->count <= i <= 255 ==> not_told{Pre, Post}(i);
+    ensures \forall integer i; 0 <= i < \old(watch->count) ==>
+      looked_at{Pre, Post}(i, \old(watch->table), \old(watch->seen), agent, now);
+    ensures \forall integer i; \old(watch->count) <= i <= 255 ==> not_told{Pre, Post}(i);
 */
 void dumpulse_watch(const dumpulse_watcher *watch, dumpulse *agent, uint16_t now);
