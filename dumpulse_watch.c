@@ -167,6 +167,7 @@ static place look(place line, dumpulse_seen *seen, dumpulse *agent, unsigned lat
             is = was;
         }
     }
+    /*@ ghost looks[looking]++; */
     if (is != was) {
         seen->state = is;
         dumpulse_changed(agent, variable, was, is);
@@ -182,28 +183,17 @@ void dumpulse_watch(const dumpulse_watcher *watch, dumpulse *agent, uint16_t now
      * `now` is not taken for one that is very old. */
     const unsigned later = now + DUMPULSE_AHEAD;
 
-    /*@ assert \forall integer t; 0 <= t <= 65535 ==> ticks(t, later) == ticks(t, now + 64); */
-    /*@ ghost const dumpulse_watched *const lines = line; */
-    /*@ ghost dumpulse_seen *const all = seen; */
-    /*@ ghost const int count = watch->count; */
-    /*@ ghost looking = 0; */
-    /*@ loop invariant 0 <= looking <= count && looking == count - left;
-        loop invariant line == lines + looking && seen == all + looking;
-        loop invariant \forall integer i; 0 <= i < looking ==>
-          looked_at{Pre, Here}(i, lines, all, agent, now);
-        loop invariant \forall integer i; looking <= i < count ==> untouched{Pre, Here}(i, all);
-        loop invariant \forall integer v; 0 <= v < 64 ==> same_entry{Pre, Here}(agent, v);
-        loop invariant \forall integer i; 0 <= i < count ==> same_line{Pre, Here}(lines + i);
-        loop invariant \forall integer i; looking <= i <= 255 ==> not_told{Pre, Here}(i);
-        loop assigns line, seen, left, looking, all[0 .. count - 1], looked, told[0 .. 255],
-          told_was[0 .. 255], told_is[0 .. 255];
+    /*@ ghost looking = 0, first_line = line, first_seen = seen, later_now = later; */
+    /*@ loop invariant 0 <= looking <= 255 && looking == \at(watch->count, Pre) - left;
+        loop invariant line == first_line + looking && seen == first_seen + looking;
+        loop invariant \forall integer i; 0 <= i < looking ==> looks[i] == \at(looks[i], Pre) + 1;
+        loop invariant \forall integer i; looking <= i <= 255 ==>
+          looks[i] == \at(looks[i], Pre) && told[i] == \at(told[i], Pre);
+        loop assigns line, seen, left, looking, first_seen[0 .. \at(watch->count, Pre) - 1],
+          looks[0 .. 255], told[0 .. 255], told_was[0 .. 255], told_is[0 .. 255];
         loop variant left; */
     for (uint_fast8_t left = watch->count; left != 0; left--) {
-        /*@ ghost looked = line; */
-        /*@ assert same_line{Pre, Here}(line) && untouched{Pre, Here}(looking, all); */
-        /*@ assert same_entry{Pre, Here}(agent, line_variable(line)); */
         line = look(line, seen, agent, later);
-        /*@ assert looked_at{Pre, Here}(looking, lines, all, agent, now); */
         seen++;
         /*@ ghost looking++; */
     }
