@@ -180,7 +180,7 @@ typedef struct dumpulse_watcher {
 void dumpulse_changed(dumpulse *context, uint8_t variable, dumpulse_state was, dumpulse_state is);
 
 /* Looks at each line of the table once. Work: see above, for each line. */
-void dumpulse_watch(const dumpulse_watcher *watch, dumpulse *agent, uint16_t now);
+static inline void dumpulse_watch(const dumpulse_watcher *watch, dumpulse *agent, uint16_t now);
 
 /* Looks at `count` lines from line `first` on, or at those that there are. */
 static inline void dumpulse_watch_part(const dumpulse_watcher *watch, dumpulse *agent, uint16_t now,
@@ -228,6 +228,9 @@ static inline uint8_t dumpulse_watch_check(const dumpulse_watcher *watch, uint16
      DUMPULSE_LINE_(variable, grace) + (DUMPULSE_LOOK_WITHIN) <= DUMPULSE_LONGEST_ &&              \
      (int64_t)(lowest) >= 0 && (highest) <= 255 && (lowest) <= (highest))
 
+/* The same for a table that has at least one line. */
+void dumpulse_watch_lines_(const dumpulse_watcher *watch, dumpulse *agent, uint16_t now);
+
 /* A line of the table, read from program memory. */
 static inline dumpulse_watched dumpulse_read_line_(const dumpulse_watched *line)
 {
@@ -242,6 +245,13 @@ static inline dumpulse_watched dumpulse_read_line_(const dumpulse_watched *line)
 #else
     return *line;
 #endif
+}
+
+static inline void dumpulse_watch(const dumpulse_watcher *watch, dumpulse *agent, uint16_t now)
+{
+    if (watch->count != 0) {
+        dumpulse_watch_lines_(watch, agent, now);
+    }
 }
 
 static inline void dumpulse_watch_part(const dumpulse_watcher *watch, dumpulse *agent, uint16_t now,

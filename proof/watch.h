@@ -122,11 +122,6 @@ static inline unsigned load(const uint8_t *bytes);
 */
 static inline void store(uint8_t *bytes, unsigned time);
 
-/*@ assigns \nothing;
-    exits \false;
-    ensures \result <==> one == other;
-*/
-static inline bool equal(unsigned one, unsigned other);
 
 
 /*@ requires \valid_read(line) && \valid(seen) && \valid_read(agent);
@@ -155,7 +150,7 @@ static inline uint16_t minus(unsigned now, unsigned time);
 /* ---- The whole table: there is one look at each line, in order, each with its own RAM. What the
  * look does is above. It writes nothing else, so it does not change what others have done. */
 
-/*@ requires \valid_read(watch) && \valid_read(agent) && watched == agent;
+/*@ requires \valid_read(watch) && \valid_read(agent) && watched == agent && watch->count >= 1;
     requires \valid_read(watch->table + (0 .. watch->count - 1));
     requires \valid(watch->seen + (0 .. watch->count - 1));
     requires \separated(watch->seen + (0 .. watch->count - 1), agent,
@@ -170,4 +165,4 @@ static inline uint16_t minus(unsigned now, unsigned time);
     ensures \forall integer i; \old(watch->count) <= i <= 255 ==>
       looks[i] == \old(looks[i]) && told[i] == \old(told[i]);
 */
-void dumpulse_watch(const dumpulse_watcher *watch, dumpulse *agent, uint16_t now);
+void dumpulse_watch_lines_(const dumpulse_watcher *watch, dumpulse *agent, uint16_t now);
