@@ -114,7 +114,7 @@ typedef const dumpulse_watched *place;
 #define READ8(line, field) ((line)->field)
 #define READ16(line, field) ((line)->field)
 #define NEXT(line) ((line) + 1)
-#define ENTRY(agent, grace) ((agent)->report + ((grace) % 64U) * 4U)
+#define ENTRY(agent, grace) ((agent)->report + (size_t)((grace) % 64U) * 4U)
 
 /*@ requires \valid_read(entry + (4 .. 7));
     assigns \nothing;

@@ -76,8 +76,8 @@ static inline void dumpulse_write16_(uint8_t *bytes, unsigned value);
 */
 
 /* ---- The hook. Ghost variables keep how often it was called for each line, and what it was told
- * last. `looking` is the number of the line that is looked at, `looks` counts the looks at each, and
- * `watched` is the agent. */
+ * last. `looking` is the number of the line that is looked at, `looks` counts the looks at each,
+ * and `watched` is the agent. */
 
 /*@ ghost const dumpulse_watched *first_line; */
 /*@ ghost dumpulse_seen *first_seen; */

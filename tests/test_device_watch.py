@@ -1,4 +1,4 @@
-"""Property tests of dumpulse_watch.h: compares the C code with the model in sim/watch.py. Its clocks
+"""Property tests of dumpulse_watch.h: compares the C code with the model in sim/watch.py. Clocks
 go on, wrap, jump and stand still. SPDX-License-Identifier: MIT
 """
 
@@ -191,7 +191,8 @@ GOOD_LINE = "3, 20, 3, 200, 10, 120"
 def test_a_line_that_cannot_work_does_not_compile(compiler: list[str], numbers: str,
                                                   compiles: bool) -> None:
     text = ('#include "dumpulse_watch.h"\nextern const dumpulse_watched table[];\n'
-            f"const dumpulse_watched table[] DUMPULSE_IN_FLASH = {{DUMPULSE_WATCHED({numbers})}};\n")
+            "const dumpulse_watched table[] DUMPULSE_IN_FLASH = {\n"
+            f"    DUMPULSE_WATCHED({numbers})\n}};\n")
     done = subprocess.run([*compiler, "-Wall", "-Wextra", "-Wpedantic", "-Werror", f"-I{ROOT}",
                            "-fsyntax-only", "-"], input=text, capture_output=True, text=True,
                           check=False)
