@@ -14,6 +14,7 @@ typedef struct stamp {
     uint8_t high, low;
 } stamp;
 typedef uint8_t any_bits;
+#define LATER(now) ((now) + DUMPULSE_AHEAD)
 
 static inline stamp load(const uint8_t *bytes)
 {
@@ -42,6 +43,9 @@ static inline uint16_t minus(uint16_t now, stamp time)
 #else
 typedef unsigned stamp;
 typedef unsigned any_bits;
+#define LATER(now)                                                                                 \
+    ((unsigned)(DUMPULSE_NARROW_ ? ((now) + (uint32_t)DUMPULSE_AHEAD) % 65536U                     \
+                                 : (now) + (uint32_t)DUMPULSE_AHEAD))
 
 static inline stamp load(const uint8_t *bytes)
 {
@@ -182,7 +186,7 @@ void dumpulse_watch_lines_(const dumpulse_watcher *watch, dumpulse *agent, uint1
     dumpulse_seen *seen = watch->seen;
     /* All limits of the table are higher by this, too. So a timestamp that is a little ahead of
      * `now` is not taken for one that is very old. */
-    const unsigned later = now + DUMPULSE_AHEAD;
+    const unsigned later = LATER(now);
 
     uint_fast8_t left = watch->count;
     /*@ ghost looking = 0, first_line = line, first_seen = seen, later_now = later; */
