@@ -19,6 +19,7 @@ PYTHON := build/venv/bin/python
 READY := build/venv/ready
 PYTEST := $(PYTHON) -m pytest -q -p no:cacheprovider
 LIBRARY := dumpulse.c dumpulse.h
+WATCH := dumpulse_watch.c dumpulse_watch.h
 # Only the tests use these, because another compiler may have more warnings.
 WARNINGS := -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wcast-align \
             -Wcast-qual -Wshadow -Werror
@@ -180,8 +181,8 @@ completion: ## write completion/ and the manual's OPTIONS from client.py
 # The parts of `make test`. Each prints its result. check-pages also runs all commands that fill
 # performance.md, except the noisy ones.
 TESTS := proof-mutants test-firmware server-checked proof python check-pages proof-smoke mutants \
-         mutants-sample differential coverage fuzz-short fuzz-server lint exhaustive vectors \
-         proof-eva check-vectors unit builds lab-short packages-short
+         mutants-sample differential watching coverage fuzz-short fuzz-server lint exhaustive \
+         vectors proof-eva check-vectors unit builds lab-short packages-short
 
 # Some releases of Debian have no Frama-C; Debian 12 has. The parts that need it are left out where
 # it is missing after `setup`.
@@ -289,7 +290,7 @@ lint: ## compiler warnings, clang-tidy, cppcheck, formatting
 	@tests/lint
 
 # Each of these has the unit tests of one part; tests/unit_NAME.c says which.
-UNITS := build/unit build/unit-can build/unit-table build/unit-udpserver
+UNITS := build/unit build/unit-watch build/unit-can build/unit-table build/unit-udpserver
 builds: ## make check by gcc, clang, with hardening; make install
 	@tests/builds
 
@@ -314,6 +315,9 @@ vectors-valgrind: build/vectors-amd64 build/unit
 
 differential: ## code for every target against the model; ARGS="--count N"
 	@$(PYTHON) -m tests.differential $(ARGS)
+
+watching: ## the same for the watch
+	@$(PYTHON) -m tests.watching $(ARGS)
 
 paths: ## every path of the AVR code, with all 2^64 packets at once
 	@$(PYTHON) -m proof.avr
@@ -439,6 +443,8 @@ build/udpserver-calls: tests/calls.c udpserver.c $(SERVICE)
 build/udpserver-calls: SOURCES = $(filter-out udpserver.c agent/loop.c agent/state.c,\
                                               $(filter %.c,$^))
 build/unit: tests/unit.c
+build/unit-watch: tests/unit_watch.c $(WATCH)
+build/unit-watch: SOURCES = tests/unit_watch.c dumpulse_watch.c
 build/unit-can: tests/unit_can.c $(SERVICE)
 build/unit-can: SOURCES = tests/unit_can.c dumpulse.c # the first one includes agent/can.c
 build/unit-table: tests/unit_table.c $(SERVICE)
@@ -447,7 +453,8 @@ build/unit-udpserver: tests/unit_udpserver.c $(SERVICE)
 build/unit-udpserver: SOURCES = tests/unit_udpserver.c # which includes what it tests
 build/unit-mcp2515: tests/mcp2515.c sim/mcp2515.c sim/mcp2515.h
 build/unit-mcp2515: SOURCES = tests/mcp2515.c sim/mcp2515.c # and no library
-build/unit-can build/unit-table build/unit-udpserver build/unit-mcp2515: MORE := $(SANITIZERS)
+build/unit-watch build/unit-can build/unit-table build/unit-udpserver build/unit-mcp2515: \
+    MORE := $(SANITIZERS)
 $(UNITS) build/unit-mcp2515: LINK := -lcmocka
 build/exhaustive: tests/exhaustive.c
 build/exhaustive: MORE := -O2

@@ -1,6 +1,6 @@
 /* Calls functions of an AVR image, one at a time, on simavr.   SPDX-License-Identifier: MIT
  *
- *     avr MCU IMAGE TIME_HOOK SEND_HOOK
+ *     avr MCU IMAGE TIME_HOOK SEND_HOOK CHANGED_HOOK
  *
  * The hooks are byte addresses in flash without code. A call to one of them is answered here, in no
  * cycles. All numbers are hexadecimal. The program prints "ready RAMSTART". Then each line of the
@@ -8,9 +8,11 @@
  *
  *     w ADDRESS BYTES    write data memory (registers are 0 to 1f)
  *     r ADDRESS COUNT    read data memory: the bytes
+ *     f ADDRESS BYTES    write program memory
  *     t TIME             set the time that the time hook returns
  *     c ADDRESS          call a function: prints a line for each hook that it calls ("time",
- *                        or "send CONTEXT POINTER LENGTH BYTES"), then
+ *                        "send CONTEXT POINTER LENGTH BYTES", or
+ *                        "changed CONTEXT VARIABLE WAS IS"), then
  *                        "done CYCLES STACK", or "lost PC" if it does not return
  *
  * CYCLES counts from the function's first instruction to the end of its return. STACK is how many
@@ -24,10 +26,10 @@
 
 #include <simavr/sim_core.h>
 
-enum { CYCLES_MAX = 1000000, LINE_MAX_BYTES = 4096, R24 = 24, R22 = 22, R20 = 20 };
+enum { CYCLES_MAX = 1000000, LINE_MAX_BYTES = 4096, R24 = 24, R22 = 22, R20 = 20, R18 = 18 };
 
 static avr_t *avr;
-static unsigned time_hook, send_hook;
+static unsigned time_hook, send_hook, changed_hook;
 static uint16_t now;
 
 static void set_stack_pointer(unsigned value)
@@ -92,6 +94,10 @@ static void call(unsigned function)
             printf("send %x %x %x ", pair(R24), pair(R22), pair(R20));
             print_bytes(pair(R22), pair(R20));
             avr->pc = pop_return() * 2;
+        } else if (avr->pc == changed_hook) {
+            printf("changed %x %x %x %x\n", pair(R24), avr->data[R22], avr->data[R20],
+                   avr->data[R18]);
+            avr->pc = pop_return() * 2;
         } else {
             avr->pc = avr_run_one(avr);
         }
@@ -105,23 +111,24 @@ static void call(unsigned function)
     printf("done %x %x\n", (unsigned)(avr->cycle - start), top - lowest);
 }
 
-static void write_bytes(unsigned address, const char *hex)
+static void write_bytes(uint8_t *memory, unsigned end, unsigned address, const char *hex)
 {
     unsigned byte;
     for (; sscanf(hex, "%2x", &byte) == 1; hex += 2) {
-        if (address > avr->ramend)
-            fail("write beyond the end of RAM");
-        avr->data[address++] = (uint8_t)byte;
+        if (address > end)
+            fail("write beyond the end of a memory");
+        memory[address++] = (uint8_t)byte;
     }
 }
 
 int main(int argc, char **argv)
 {
-    if (argc != 5)
-        fail("usage: avr MCU IMAGE TIME_HOOK SEND_HOOK");
+    if (argc != 6)
+        fail("usage: avr MCU IMAGE TIME_HOOK SEND_HOOK CHANGED_HOOK");
     avr = load_chip(argv[1], argv[2]);
     time_hook = (unsigned)strtoul(argv[3], NULL, 16);
     send_hook = (unsigned)strtoul(argv[4], NULL, 16);
+    changed_hook = (unsigned)strtoul(argv[5], NULL, 16);
 
     printf("ready %x\n", avr->ioend + 1U); /* after what simavr itself has printed */
     fflush(stdout);
@@ -130,7 +137,8 @@ int main(int argc, char **argv)
         char *rest;
         const unsigned first = (unsigned)strtoul(line + 1, &rest, 16);
         switch (line[0]) {
-        case 'w': write_bytes(first, rest + 1); break;
+        case 'w': write_bytes(avr->data, avr->ramend, first, rest + 1); break;
+        case 'f': write_bytes(avr->flash, avr->flashend, first, rest + 1); break;
         case 'r': print_bytes(first, (unsigned)strtoul(rest, NULL, 16)); break;
         case 't': now = (uint16_t)first; break;
         case 'c': call(first); break;

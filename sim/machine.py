@@ -17,8 +17,10 @@ import re
 import subprocess
 import tempfile
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import unicorn
 from elftools.elf.elffile import ELFFile
@@ -27,8 +29,10 @@ from unicorn import arm_const, ppc_const, riscv_const, x86_const
 from sim.gdb import Debugged
 from sim.programs import built
 from sim.targets import BUILD, EVERY, ROOT, Target, run
+from sim.watch import Line
 
-TIME, SEND = "dumpulse_get_timestamp", "dumpulse_send_packet"
+TIME, SEND, CHANGED = HOOKS = (
+    "dumpulse_get_timestamp", "dumpulse_send_packet", "dumpulse_changed")
 
 
 @dataclass
@@ -38,7 +42,8 @@ class Call:
     result: int
     cost: int
     stack: int  # bytes, with the return address if a call pushes it
-    # ("time",) and ("send", context, pointer, length, bytes), in order
+    # ("time",), ("send", context, pointer, length, bytes) and ("changed", context, variable, was,
+    # is), in order
     hooks: list[tuple[object, ...]] = field(default_factory=list)
 
 
@@ -49,7 +54,7 @@ class Machine:
     folder: tempfile.TemporaryDirectory[str]
     GUARD = 16  # bytes on both sides of the agent that nothing else uses
     TEXT = 0  # where the code begins
-    HOOKS = (0xE000, 0xE080)  # where no code is
+    HOOKS: tuple[int, ...] = (0xE000, 0xE080, 0xE100)  # where no code is
     HOME = 0xF000  # where calls return to; nothing runs there
     PAINT = 0xA5
     STACK_SIZE: int  # bytes that are painted before a call, to see how many it uses
@@ -105,11 +110,11 @@ class Machine:
 class Avr(Machine):
     """An AVR in simavr, through the command protocol of avr.c."""
 
-    HOOKS = (0x1F00, 0x1F80)
+    HOOKS = (0x1F00, 0x1F80, 0x1FC0)
     cost_unit = "cycles"
 
     def start(self, image: Path) -> None:
-        hooks = (f"{self.symbols[hook]:x}" for hook in (TIME, SEND))
+        hooks = (f"{self.symbols[hook]:x}" for hook in HOOKS)
         assert self.target.model is not None
         self.process = subprocess.Popen(
             [built("build/sim/avr"), self.target.model, image, *hooks],
@@ -150,6 +155,8 @@ class Avr(Machine):
                 raise RuntimeError(f"{function} did not return: at {words[1]}")
             if words[0] == "time":
                 hooks.append(("time",))
+            elif words[0] == "changed":
+                hooks.append(("changed", *(int(word, 16) for word in words[1:])))
             else:
                 context, pointer, length = (int(word, 16) for word in words[1:4])
                 hooks.append(("send", context, pointer, length, bytes.fromhex(words[4])))
@@ -202,7 +209,7 @@ class Unicorn(Machine):
         with image.open("rb") as file:
             for segment in ELFFile(file).iter_segments("PT_LOAD"):
                 engine.mem_write(segment["p_paddr"], segment.data())
-        for hook in (TIME, SEND):
+        for hook in HOOKS:
             engine.mem_write(self.symbols[hook], self.hook_code)
         engine.hook_add(unicorn.UC_HOOK_BLOCK, self.on_block)
 
@@ -218,6 +225,9 @@ class Unicorn(Machine):
             context, pointer, length = (self.argument(number) for number in range(3))
             data = bytes(engine.mem_read(pointer, min(length, 300)))
             self.hooks.append(("send", context, pointer, length, data))
+        elif address == self.symbols[CHANGED]:
+            context, *bytes_ = (self.argument(number) for number in range(4))
+            self.hooks.append(("changed", context, *(byte & 0xFF for byte in bytes_)))
         else:
             first, end = (bisect_left(self.starts, at) for at in (address, address + size))
             self.cost += end - first
@@ -247,7 +257,7 @@ class Unicorn(Machine):
         seen: list[int] = []
 
         def step(_engine: unicorn.Uc, address: int, _size: int, _: object) -> None:
-            if address not in (self.symbols[TIME], self.symbols[SEND]):
+            if address not in [self.symbols[hook] for hook in HOOKS]:
                 seen.append(address)
 
         hook = self.engine.hook_add(unicorn.UC_HOOK_CODE, step)
@@ -353,7 +363,7 @@ class Xtensa(Machine):
     program."""
 
     TEXT = 0x10000
-    HOOKS = (0x10F00, 0x10F80)  # in the page of the code, as QEMU wants it
+    HOOKS = (0x10F00, 0x10F80, 0x10FA0)  # in the page of the code, as QEMU wants it
     HOME = 0x10FC0
     STACK_SIZE = 0x200
     LINK, STACK_POINTER, RESULT, PROGRAM_COUNTER = 0, 1, 2, 16  # among the registers
@@ -401,6 +411,9 @@ class Xtensa(Machine):
             elif now[self.PROGRAM_COUNTER] == self.symbols[TIME]:
                 hooks.append(("time",))
                 now[self.RESULT] = self.now
+            elif now[self.PROGRAM_COUNTER] == self.symbols[CHANGED]:
+                bytes_ = (byte & 0xFF for byte in now[self.RESULT + 1:self.RESULT + 4])
+                hooks.append(("changed", context, *bytes_))
             else:
                 raise RuntimeError(f"{function} did not return: at {now[self.PROGRAM_COUNTER]:x}")
             now[self.PROGRAM_COUNTER] = now[self.LINK]
@@ -418,8 +431,14 @@ class Xtensa(Machine):
         self.program.close()
 
 
-def load(name: str) -> Machine:
-    """Compiles the library for a target and puts it in its simulator.
+# What each part of the library keeps in an image, and what it is compiled from.
+KEPT = {"dumpulse.c": ("dumpulse_process_packet", "export_record", "export_make_heartbeat",
+                       "export_check_report", "export_read_entry"),
+        "dumpulse_watch.c": ("dumpulse_watch_lines_",)}
+
+
+def load(name: str, part: str = "dumpulse.c") -> Machine:
+    """Compiles the library, or its watch, for a target and puts it in its simulator.
 
     DUMPULSE_SOURCE in the environment names another folder to take the library from:
     that of a mutant.
@@ -431,17 +450,15 @@ def load(name: str) -> Machine:
     folder = tempfile.TemporaryDirectory(prefix=target.folder, dir=BUILD / "sim")
     path = Path(folder.name)
     objects = []
-    for file in (source / "dumpulse.c", ROOT / "tests" / "exports.c"):
+    for file in (source / part, ROOT / "tests" / "exports.c"):
         objects.append(path / f"{file.stem}.o")
         target.compile(file, objects[-1], include=source)
     image = path / "image.elf"
     machines = {cls.__name__: cls for cls in (Avr, Thumb, Riscv, Amd64, I386, PowerPC, Xtensa)}
     kind = machines[target.machine]
-    keep = [f"-Wl,-u,{name}" for name in (
-        "dumpulse_process_packet", "export_record", "export_make_heartbeat",
-        "export_check_report", "export_read_entry")]
-    hooks = dict(zip((TIME, SEND), kind.HOOKS, strict=True))
-    target.link(objects, image, f"-Wl,-Ttext={kind.TEXT:#x}", "-Wl,-e,dumpulse_process_packet",
+    keep = [f"-Wl,-u,{name}" for name in KEPT[part]]
+    hooks = dict(zip(HOOKS, kind.HOOKS, strict=True))
+    target.link(objects, image, f"-Wl,-Ttext={kind.TEXT:#x}", f"-Wl,-e,{KEPT[part][0]}",
                 *keep, *(f"-Wl,--defsym={hook}={at:#x}" for hook, at in hooks.items()))
     with image.open("rb") as elf:
         table = ELFFile(elf).get_section_by_name(".symtab")
@@ -451,3 +468,37 @@ def load(name: str) -> Machine:
     machine = kind(target, image, symbols)
     machine.folder = folder  # it is removed with the machine
     return machine
+
+
+class Watching:
+    """An agent and a watch of it in a simulator. The agent has a guard on both sides, and so has
+    what the watch knows of each line."""
+
+    FLASH = 0x1000  # where the table lies on AVR, whose program memory has addresses of its own
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        with machine.image.open("rb") as file:
+            elf = ELFFile(file)
+            self.order = "<" if elf.little_endian else ">"
+            self.wide = 2 if isinstance(machine, Avr) else elf.elfclass // 8
+        self.watcher = machine.agent + 260 + machine.GUARD
+        self.seen = self.watcher + 2 * self.wide + 8
+
+    def start(self, lines: Sequence[Line], seen: bytes) -> None:
+        """Writes a table and what is known of its lines. They take the place of those before."""
+        machine, table = self.machine, b"".join(line.packed(self.order) for line in lines)
+        if isinstance(machine, Avr):
+            at = self.FLASH
+            machine.tell(f"f {at:x} {table.hex()}")
+        else:
+            at = self.seen + 3 * 255 + machine.GUARD & ~7
+            machine.write(at, table)
+        order: Literal["little", "big"] = "little" if self.order == "<" else "big"
+        machine.write(self.watcher, b"".join(
+            pointer.to_bytes(self.wide, order) for pointer in (at, self.seen))
+            + bytes((len(lines),)))
+        machine.write(self.seen, seen)
+
+    def look(self, now: int) -> Call:
+        return self.machine.call("dumpulse_watch_lines_", self.watcher, self.machine.agent, now)

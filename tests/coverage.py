@@ -1,4 +1,4 @@
-"""Measures what the unit tests alone reach in dumpulse.c and dumpulse.h.    make coverage
+"""Measures what the unit tests alone reach in the library and its watch.    make coverage
 
 They must reach every line that this machine can run, and both outcomes of every condition. Each
 decision of the library is one condition, or a chain of only `&&` or only `||`. In such a chain,
@@ -17,7 +17,8 @@ from collections import defaultdict
 
 from sim.targets import BUILD, ROOT, run
 
-FILES = ("dumpulse.c", "dumpulse.h")
+FILES = ("dumpulse.c", "dumpulse.h", "dumpulse_watch.c", "dumpulse_watch.h")
+TESTED = (("dumpulse.c", "unit.c"), ("dumpulse_watch.c", "unit_watch.c"))  # each with its tests
 WIDTH = "#define DUMPULSE_NARROW_ (UINT_MAX == 0xFFFFU)"
 WIDTHS = {"wide": WIDTH, "narrow": "#define DUMPULSE_NARROW_ (UINT_MAX != 0xFFFFU)"}
 
@@ -38,11 +39,12 @@ def measure(width: str, lines: Lines, branches: Branches) -> None:
     compile_one = ["gcc", "-std=c99", "-O0", "--coverage", "-fkeep-inline-functions",
                    f"-I{folder}", "-c"]
     objects = []
-    for source in (folder / "dumpulse.c", ROOT / "tests" / "unit.c"):
-        objects.append(folder / f"{source.stem}.o")
-        run([*compile_one, source, "-o", objects[-1]])
-    run(["gcc", "--coverage", *objects, "-lcmocka", "-o", folder / "unit"])
-    run([folder / "unit"])
+    for pair in TESTED:
+        for source in (folder / pair[0], ROOT / "tests" / pair[1]):
+            objects.append(folder / f"{source.stem}.o")
+            run([*compile_one, source, "-o", objects[-1]])
+        run(["gcc", "--coverage", *objects[-2:], "-lcmocka", "-o", folder / "unit"])
+        run([folder / "unit"])
     for built in objects:
         run(["gcov", "--json-format", "--branch-probabilities", built.name], cwd=folder)
         report = json.loads(gzip.decompress((folder / f"{built.stem}.gcov.json.gz").read_bytes()))

@@ -261,8 +261,8 @@ def test_the_command_lists_the_same_for_a_seed() -> None:
                               capture_output=True,
                               text=True, check=False)
 
-    for subject, files in (("library", "dumpulse.[ch]"), ("server", "(udp|can)server.c|agent/.*"),
-                           ("client", "client.py")):
+    for subject, files in (("library", "dumpulse(_watch)?.[ch]"),
+                           ("server", "(udp|can)server.c|agent/.*"), ("client", "client.py")):
         lines = listed(subject, "--list", "--count", "5").stdout.splitlines()
         assert len(lines) == 5 and all(re.fullmatch(rf"({files}):\d+\t.+\t.+", line)
                                        for line in lines)

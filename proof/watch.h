@@ -1,0 +1,168 @@
+/* States in ACSL what dumpulse_watch.c does.   SPDX-License-Identifier: MIT
+ *
+ * Frama-C reads this file before dumpulse_watch.c. README.md in this folder says the same in
+ * words. */
+#include "protocol.h"
+
+/*@ ghost int looking; */
+
+#include "dumpulse_watch.h"
+
+/* The two functions of dumpulse.h that are called. spec.h says the same, and they are proved with
+ * the library. */
+/*@ requires \valid_read(bytes + (0 .. 1));
+    assigns \nothing;
+    exits \false;
+    ensures \result == number(bytes);
+*/
+static inline unsigned dumpulse_read16_(const uint8_t *bytes);
+
+/*@ requires \valid(bytes + (0 .. 1)) && value <= 65535;
+    assigns bytes[0 .. 1];
+    exits \false;
+    ensures number(bytes) == value;
+*/
+static inline void dumpulse_write16_(uint8_t *bytes, unsigned value);
+
+/* ---- What a look makes of a line, from the numbers alone. */
+
+/*@ logic integer ticks(integer from, integer to) = (to + 65536 - from) % 65536;
+
+    lemma ticks_wrap: \forall integer from, to; 0 <= from <= 65535 && 0 <= to <= 131071 ==>
+      ticks(from, to % 65536) == ticks(from, to);
+    lemma ticks_cases: \forall integer from, to; 0 <= from <= 65535 && 0 <= to <= 65535 ==>
+      ticks(from, to) == (from <= to ? to - from : to + 65536 - from);
+
+    // An entry of four zeros was never heard, unless the state says that it was.
+    predicate unheard(integer was, integer time, integer sender, integer value) =
+      was <= DUMPULSE_MISSING && time == 0 && sender == 0 && value == 0;
+
+    logic integer waited(integer was, integer since, integer grace, integer later) =
+      ticks(since, later) > grace ? DUMPULSE_MISSING : was;
+
+    // By its age, and if it is young enough by its value.
+    logic integer fresh(integer late, integer dead, integer lowest, integer span, integer value,
+                        integer age) =
+      age > dead ? DUMPULSE_DEAD : age > late ? DUMPULSE_LATE :
+      (value + 256 - lowest) % 256 > span ? DUMPULSE_OUT_OF_RANGE : DUMPULSE_ALIVE;
+
+    // Late and dead are left by a new heartbeat alone.
+    logic integer kept_or(integer was, integer since, integer time, integer next) =
+      since == time && was >= DUMPULSE_LATE && next < was ? was : next;
+
+    logic integer line_variable{L}(dumpulse_watched *line) = line->grace % 64;
+    logic integer entry_time{L}(dumpulse *agent, integer v) = number(&agent->report[4 + 4 * v]);
+
+    logic integer entry_sender{L}(dumpulse *agent, integer v) = agent->report[6 + 4 * v];
+    logic integer entry_value{L}(dumpulse *agent, integer v) = agent->report[7 + 4 * v];
+
+    // What a look at a line makes of it: from the state `was` and the time `since` to the state
+    // `next` and the time `time_kept`.
+    predicate judged(integer grace, integer lowest, integer span, integer late, integer dead,
+                     integer time, integer sender, integer value, integer was, integer since,
+                     integer later, integer next, integer time_kept) =
+      (unheard(was, time, sender, value) ==>
+        next == waited(was, since, grace, later) && time_kept == since) &&
+      (!unheard(was, time, sender, value) ==>
+        next == kept_or(was, since, time,
+                        fresh(late, dead, lowest, span, value, ticks(time, later))) &&
+        time_kept == time);
+
+    predicate look_is{L}(dumpulse_watched *line, dumpulse *agent, integer was, integer since,
+                         integer later, integer next, integer time_kept) =
+      judged(line->grace, line->lowest, line->span, line->late, line->dead,
+             entry_time(agent, line_variable(line)), entry_sender(agent, line_variable(line)),
+             entry_value(agent, line_variable(line)), was, since, later, next, time_kept);
+*/
+
+/* ---- The hook. Ghost variables keep how often it was called for each line, and what it was told
+ * last. `looking` is the number of the line that is looked at, `looks` counts the looks at each,
+ * and `watched` is the agent. */
+
+/*@ ghost const dumpulse_watched *first_line; */
+/*@ ghost dumpulse_seen *first_seen; */
+/*@ ghost unsigned later_now; */
+/*@ ghost int looks[256]; */
+/*@ ghost const dumpulse *watched; */
+/*@ ghost int told[256], told_was[256], told_is[256]; */
+
+/*@ requires 0 <= looking <= 255 && told[looking] < INT_MAX;
+    requires context == watched && variable == line_variable(first_line + looking);
+    assigns told[looking], told_was[looking], told_is[looking];
+    exits \false;
+    ensures told[looking] == \old(told[looking]) + 1;
+    ensures told_was[looking] == was && told_is[looking] == is;
+*/
+void dumpulse_changed(dumpulse *context, uint8_t variable, dumpulse_state was, dumpulse_state is);
+
+/*@ predicate not_told{L1, L2}(integer i) = \at(told[i], L2) == \at(told[i], L1) &&
+      \at(told_was[i], L2) == \at(told_was[i], L1) &&
+      \at(told_is[i], L2) == \at(told_is[i], L1);
+
+    // If the state has changed, the hook was told so once; if not, it was not called.
+    predicate told_once{L1, L2}(integer i, integer was, integer next) =
+      (was == next ==> not_told{L1, L2}(i)) &&
+      (was != next ==> \at(told[i], L2) == \at(told[i], L1) + 1 &&
+        \at(told_was[i], L2) == was && \at(told_is[i], L2) == next);
+*/
+
+/* ---- One line. */
+
+/*@ requires \valid_read(bytes + (0 .. 1));
+    assigns \nothing;
+    exits \false;
+    ensures \result == number(bytes);
+*/
+static inline unsigned load(const uint8_t *bytes);
+
+/*@ requires \valid(bytes + (0 .. 1)) && time <= 65535;
+    assigns bytes[0 .. 1];
+    exits \false;
+    ensures number(bytes) == time;
+*/
+static inline void store(uint8_t *bytes, unsigned time);
+
+
+
+/*@ requires \valid_read(line) && \valid(seen) && \valid_read(agent);
+    requires \separated(seen, agent) && \separated(seen, line);
+    requires later <= 65535 + 64;
+    requires 0 <= looking <= 255 && told[looking] < INT_MAX;
+    requires line == first_line + looking && seen == first_seen + looking;
+    requires watched == agent && later == later_now && looks[looking] < INT_MAX;
+    assigns *seen, looks[looking], told[looking], told_was[looking], told_is[looking];
+    exits \false;
+    ensures \result == line + 1 && looks[looking] == \old(looks[looking]) + 1;
+    ensures look_is{Pre}(line, agent, \old(seen->state), \at(number(&seen->since[0]), Pre),
+      later, seen->state, number(&seen->since[0]));
+    ensures told_once{Pre, Post}(looking, \old(seen->state), seen->state);
+*/
+static const dumpulse_watched *look(const dumpulse_watched *line, dumpulse_seen *seen,
+                                    dumpulse *agent, unsigned later);
+
+/*@ requires now <= 65535 + 64 && time <= 65535;
+    assigns \nothing;
+    exits \false;
+    ensures \result == ticks(time, now);
+*/
+static inline uint16_t minus(unsigned now, unsigned time);
+
+/* ---- The whole table: there is one look at each line, in order, each with its own RAM. What the
+ * look does is above. It writes nothing else, so it does not change what others have done. */
+
+/*@ requires \valid_read(watch) && \valid_read(agent) && watched == agent && watch->count >= 1;
+    requires \valid_read(watch->table + (0 .. watch->count - 1));
+    requires \valid(watch->seen + (0 .. watch->count - 1));
+    requires \separated(watch->seen + (0 .. watch->count - 1), agent,
+      watch->table + (0 .. watch->count - 1), watch);
+    requires \forall integer i; 0 <= i <= 255 ==> told[i] < INT_MAX && looks[i] < INT_MAX;
+    assigns watch->seen[0 .. watch->count - 1], looking, first_line, first_seen, later_now,
+      looks[0 .. 255], told[0 .. 255], told_was[0 .. 255], told_is[0 .. 255];
+    exits \false;
+    ensures first_line == \old(watch->table) && first_seen == \old(watch->seen);
+    ensures later_now == (DUMPULSE_NARROW_ ? (now + 64) % 65536 : now + 64);
+    ensures \forall integer i; 0 <= i < \old(watch->count) ==> looks[i] == \old(looks[i]) + 1;
+    ensures \forall integer i; \old(watch->count) <= i <= 255 ==>
+      looks[i] == \old(looks[i]) && told[i] == \old(told[i]);
+*/
+void dumpulse_watch_lines_(const dumpulse_watcher *watch, dumpulse *agent, uint16_t now);

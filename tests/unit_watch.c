@@ -1,0 +1,390 @@
+/* Unit tests of dumpulse_watch.h and its hook.   SPDX-License-Identifier: MIT
+ *
+ * A test announces the calls of the hook, with their order and arguments, as in unit.c. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define DUMPULSE_LOOK_WITHIN 100
+#include "dumpulse_watch.h"
+
+enum { LINES = 3 };
+
+/* The limits that may be written at most: 65535 - 64 - 100 = 65371. */
+static const dumpulse_watched TABLE[LINES] DUMPULSE_IN_FLASH = {
+    DUMPULSE_WATCHED(3, 20, 3, 200, 10, 120),
+    DUMPULSE_WATCHED(63, 65371, 1, 65308, 255, 255),
+    DUMPULSE_WATCHED(0, 1, 65371, 0, 0, 0),
+};
+
+static dumpulse agent;
+static dumpulse_seen seen[LINES];
+static const dumpulse_watcher watch = {TABLE, seen, LINES};
+
+/* The library's clock is not used: the tests write the entries. */
+uint16_t dumpulse_get_timestamp(void)
+{
+    return 0;
+}
+
+void dumpulse_changed(dumpulse *context, uint8_t variable, dumpulse_state was, dumpulse_state is)
+{
+    function_called();
+    check_expected_ptr(context);
+    check_expected(variable);
+    check_expected(was);
+    check_expected(is);
+}
+
+static void expect_change(uint8_t variable, dumpulse_state before, dumpulse_state after)
+{
+    expect_function_call(dumpulse_changed);
+    expect_value(dumpulse_changed, context, &agent);
+    expect_value(dumpulse_changed, variable, variable);
+    expect_value(dumpulse_changed, was, before);
+    expect_value(dumpulse_changed, is, after);
+}
+
+static void hear(uint8_t variable, unsigned time, uint8_t sender, uint8_t value)
+{
+    uint8_t *entry = agent.report + 4 + 4 * (size_t)variable;
+    entry[0] = (uint8_t)(time / 256);
+    entry[1] = (uint8_t)(time % 256);
+    entry[2] = sender;
+    entry[3] = value;
+}
+
+static int fresh(void **state)
+{
+    (void)state;
+    memset(&agent, 0, sizeof agent);
+    memset(seen, 0, sizeof seen);
+    return 0;
+}
+
+/* Looks only at variable 3. */
+static void look(uint16_t now)
+{
+    dumpulse_watch_part(&watch, &agent, now, 0, 1);
+}
+
+static void test_sizes(void **state)
+{
+    (void)state;
+    assert_int_equal(sizeof(dumpulse_watched), 8);
+    assert_int_equal(sizeof(dumpulse_seen), 3);
+}
+
+static void test_lines(void **state)
+{
+    (void)state;
+    assert_int_equal(TABLE[0].grace, 323); /* 264 at least, and 3 modulo 64: 5 * 64 + 3 */
+    assert_int_equal(TABLE[0].lowest, 10);
+    assert_int_equal(TABLE[0].span, 110);
+    assert_int_equal(TABLE[0].late, 84);
+    assert_int_equal(TABLE[0].dead, 124);
+    assert_int_equal(TABLE[1].grace, 65407); /* 1021 * 64 + 63 */
+    assert_int_equal(TABLE[1].late, 65435);
+    assert_int_equal(TABLE[1].dead, 65435);
+    assert_int_equal(TABLE[2].grace, 64);
+    assert_int_equal(TABLE[2].dead, 65435);
+    for (unsigned grace = 0; grace < 1000; grace++)
+        for (unsigned variable = 0; variable < 64; variable++) {
+            const unsigned word = DUMPULSE_LINE_(variable, grace);
+            assert_int_equal(word % 64, variable);
+            assert_in_range(word, grace + 64, grace + 64 + 63);
+        }
+}
+
+static void test_never_heard(void **state)
+{
+    (void)state;
+    look(0);
+    look(323 - 64); /* the last tick of its grace */
+    assert_int_equal(dumpulse_watch_state(&watch, 3), DUMPULSE_WAITING);
+    expect_change(3, DUMPULSE_WAITING, DUMPULSE_MISSING);
+    look(323 - 64 + 1);
+    look(0); /* missing is not left by time */
+    look(0xFFFF);
+    assert_int_equal(dumpulse_watch_state(&watch, 3), DUMPULSE_MISSING);
+    hear(3, 0, 1, 10); /* tick 0, but not all bytes are 0 */
+    expect_change(3, DUMPULSE_MISSING, DUMPULSE_ALIVE);
+    look(0);
+}
+
+/* Each byte of an entry makes it one that was heard. */
+static void test_first_heartbeat(void **state)
+{
+    (void)state;
+    for (size_t at = 0; at < 4; at++) {
+        fresh(NULL);
+        agent.report[4 + 4 * 3 + at] = 60;
+        expect_change(3, DUMPULSE_WAITING, at == 3 ? DUMPULSE_ALIVE : DUMPULSE_OUT_OF_RANGE);
+        look(at == 0 ? 60 * 256 : at == 1 ? 60 : 0);
+    }
+}
+
+static void test_late_dead_and_back(void **state)
+{
+    (void)state;
+    hear(3, 1000, 5, 60);
+    expect_change(3, DUMPULSE_WAITING, DUMPULSE_ALIVE);
+    look(1000);
+    look(1020);
+    expect_change(3, DUMPULSE_ALIVE, DUMPULSE_LATE);
+    look(1021);
+    look(1060);
+    expect_change(3, DUMPULSE_LATE, DUMPULSE_DEAD);
+    look(1061);
+    for (unsigned now = 1062; now != 1000; now = (now + 1) % 65536) /* over the wrap */
+        look((uint16_t)now);
+    look(1000); /* its age is 0 again */
+    assert_int_equal(dumpulse_watch_state(&watch, 3), DUMPULSE_DEAD);
+    hear(3, 1001, 5, 121);
+    expect_change(3, DUMPULSE_DEAD, DUMPULSE_OUT_OF_RANGE);
+    look(1001);
+    expect_change(3, DUMPULSE_OUT_OF_RANGE, DUMPULSE_DEAD);
+    look(1062);
+    hear(3, 1500, 5, 60); /* it was heard again, and is late already */
+    expect_change(3, DUMPULSE_DEAD, DUMPULSE_LATE);
+    look(1530);
+    look(1510); /* the clock goes back, and nothing is new */
+    hear(3, 1510, 5, 60);
+    expect_change(3, DUMPULSE_LATE, DUMPULSE_ALIVE);
+    look(1510);
+    hear(3, 0, 0, 0); /* four zeros after it was heard */
+    expect_change(3, DUMPULSE_ALIVE, DUMPULSE_OUT_OF_RANGE);
+    look(0);
+}
+
+/* The high and the low byte of the timestamp alone tell a new heartbeat. */
+static void test_a_new_timestamp(void **state)
+{
+    static const unsigned TIMES[] = {0x1235, 0x1334};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        fresh(NULL);
+        hear(3, 0x1234, 5, 60);
+        expect_change(3, DUMPULSE_WAITING, DUMPULSE_DEAD);
+        look(0x2000);
+        assert_int_equal(seen[0].since[0], 0x12);
+        assert_int_equal(seen[0].since[1], 0x34);
+        look(0x1235);
+        hear(3, TIMES[i], 5, 60);
+        expect_change(3, DUMPULSE_DEAD, DUMPULSE_ALIVE);
+        look((uint16_t)TIMES[i]);
+    }
+}
+
+static void test_values(void **state)
+{
+    (void)state;
+    expect_change(3, DUMPULSE_WAITING, DUMPULSE_OUT_OF_RANGE);
+    hear(3, 7, 5, 0);
+    look(7);
+    for (unsigned value = 0; value < 256; value++) { /* all in the same tick */
+        hear(3, 7, 5, (uint8_t)value);
+        if (value == 10)
+            expect_change(3, DUMPULSE_OUT_OF_RANGE, DUMPULSE_ALIVE);
+        if (value == 121)
+            expect_change(3, DUMPULSE_ALIVE, DUMPULSE_OUT_OF_RANGE);
+        look(7);
+    }
+}
+
+/* A timestamp may be 64 ticks ahead. */
+static void test_a_clock_that_was_read_early(void **state)
+{
+    (void)state;
+    hear(3, 64, 5, 60);
+    expect_change(3, DUMPULSE_WAITING, DUMPULSE_ALIVE);
+    look(0);
+    hear(3, 65, 5, 60);
+    expect_change(3, DUMPULSE_ALIVE, DUMPULSE_DEAD);
+    look(0);
+}
+
+/* All lines, each once, in order. */
+static void test_the_whole_table(void **state)
+{
+    (void)state;
+    hear(3, 100, 5, 60);
+    hear(63, 100, 6, 255);
+    hear(0, 100, 7, 1);
+    expect_change(3, DUMPULSE_WAITING, DUMPULSE_ALIVE);
+    expect_change(63, DUMPULSE_WAITING, DUMPULSE_ALIVE);
+    expect_change(0, DUMPULSE_WAITING, DUMPULSE_OUT_OF_RANGE);
+    dumpulse_watch(&watch, &agent, 100);
+    dumpulse_watch(&watch, &agent, 101);
+    expect_change(0, DUMPULSE_OUT_OF_RANGE, DUMPULSE_LATE);
+    dumpulse_watch(&watch, &agent, 102);
+    expect_change(3, DUMPULSE_ALIVE, DUMPULSE_DEAD);
+    dumpulse_watch(&watch, &agent, 65471);
+    expect_change(63, DUMPULSE_ALIVE, DUMPULSE_DEAD);
+    expect_change(0, DUMPULSE_LATE, DUMPULSE_DEAD);
+    dumpulse_watch(&watch, &agent, (uint16_t)(100 + 65371 + 1));
+    assert_int_equal(dumpulse_watch_count(&watch, DUMPULSE_DEAD), 3);
+    assert_int_equal(dumpulse_watch_count(&watch, DUMPULSE_LATE), 0);
+}
+
+static void test_an_empty_table(void **state)
+{
+    const dumpulse_watcher none = {TABLE, seen, 0};
+
+    (void)state;
+    hear(3, 100, 5, 60);
+    dumpulse_watch(&none, &agent, 100);
+    assert_int_equal(dumpulse_watch_check(&none, 0), 0);
+    assert_int_equal(dumpulse_watch_worst(&none), DUMPULSE_ALIVE);
+}
+
+static void test_parts(void **state)
+{
+    (void)state;
+    hear(3, 100, 5, 60);
+    hear(63, 100, 6, 255);
+    hear(0, 100, 7, 0);
+    dumpulse_watch_part(&watch, &agent, 100, 3, 1);
+    dumpulse_watch_part(&watch, &agent, 100, 255, 255);
+    dumpulse_watch_part(&watch, &agent, 100, 0, 0);
+    expect_change(63, DUMPULSE_WAITING, DUMPULSE_ALIVE);
+    dumpulse_watch_part(&watch, &agent, 100, 1, 1);
+    expect_change(0, DUMPULSE_WAITING, DUMPULSE_ALIVE);
+    dumpulse_watch_part(&watch, &agent, 100, 1, 2);
+    expect_change(3, DUMPULSE_WAITING, DUMPULSE_ALIVE);
+    dumpulse_watch_part(&watch, &agent, 100, 0, 255);
+}
+
+static void test_begin(void **state)
+{
+    (void)state;
+    seen[1].state = DUMPULSE_LATE;
+    seen[2].state = DUMPULSE_MISSING;
+    dumpulse_watch_begin(&watch, 0xFF12);
+    assert_int_equal(seen[0].since[0], 0xFF);
+    assert_int_equal(seen[0].since[1], 0x12);
+    assert_int_equal(seen[1].since[0] | seen[1].since[1], 0);
+    assert_int_equal(seen[2].since[0] | seen[2].since[1], 0);
+    look(0xFF12);
+    look((uint16_t)(0xFF12 + 323 - 64));
+    expect_change(3, DUMPULSE_WAITING, DUMPULSE_MISSING);
+    look((uint16_t)(0xFF12 + 323 - 64 + 1));
+}
+
+static void test_questions(void **state)
+{
+    static const dumpulse_state BETTER_FIRST[] = {DUMPULSE_ALIVE,        DUMPULSE_WAITING,
+                                                  DUMPULSE_OUT_OF_RANGE, DUMPULSE_LATE,
+                                                  DUMPULSE_MISSING,      DUMPULSE_DEAD};
+    (void)state;
+    seen[1].state = DUMPULSE_LATE;
+    assert_int_equal(dumpulse_watch_state(&watch, 63), DUMPULSE_LATE);
+    assert_int_equal(dumpulse_watch_state(&watch, 0), DUMPULSE_WAITING);
+    assert_int_equal(dumpulse_watch_state(&watch, 62), DUMPULSE_WAITING);
+    assert_int_equal(dumpulse_watch_state(&watch, 67), DUMPULSE_WAITING); /* 64 + 3 */
+    assert_int_equal(dumpulse_watch_count(&watch, DUMPULSE_WAITING), 2);
+    for (size_t bad = 0; bad < 6; bad++)
+        for (size_t good = 0; good <= bad; good++)
+            for (size_t at = 0; at < LINES; at++) {
+                for (size_t i = 0; i < LINES; i++)
+                    seen[i].state = BETTER_FIRST[i == at ? bad : good];
+                assert_int_equal(dumpulse_watch_worst(&watch), BETTER_FIRST[bad]);
+            }
+}
+
+/* The same line, made at run time. */
+static void test_make(void **state)
+{
+    const dumpulse_watched made = dumpulse_watched_make(3, 20, 60, 200, 10, 120);
+
+    (void)state;
+    assert_memory_equal(&made, &TABLE[0], sizeof made);
+}
+
+static uint8_t checked(dumpulse_watched line, uint16_t within)
+{
+    const dumpulse_watched both[2] = {TABLE[0], line};
+    const dumpulse_watcher two = {both, seen, 2};
+    return dumpulse_watch_check(&two, within);
+}
+
+static void test_check(void **state)
+{
+    dumpulse_watched line = TABLE[0];
+
+    (void)state;
+    assert_int_equal(dumpulse_watch_check(&watch, 100), LINES);
+    assert_int_equal(dumpulse_watch_check(&watch, 101), 1);
+    assert_int_equal(dumpulse_watch_check(&watch, 65535), 0);
+    assert_int_equal(checked(dumpulse_watched_make(63, 1, 1, 0, 255, 255), 0), 2);
+    assert_int_equal(checked(dumpulse_watched_make(63, 65471, 65471, 65408, 0, 255), 0), 2);
+    assert_int_equal(checked(dumpulse_watched_make(63, 65471, 65471, 65408, 0, 255), 1), 1);
+    assert_int_equal(checked(dumpulse_watched_make(64, 20, 60, 200, 10, 120), 0), 1);
+    assert_int_equal(checked(dumpulse_watched_make(3, 0, 60, 200, 10, 120), 0), 1);
+    assert_int_equal(checked(dumpulse_watched_make(3, 61, 60, 200, 10, 120), 0), 1);
+    assert_int_equal(checked(dumpulse_watched_make(3, 65472, 65471, 200, 10, 120), 0), 1);
+    assert_int_equal(checked(dumpulse_watched_make(3, 20, 65472, 200, 10, 120), 0), 1);
+    assert_int_equal(checked(dumpulse_watched_make(3, 20, 60, 65535, 10, 120), 0), 1);
+    assert_int_equal(checked(dumpulse_watched_make(3, 20, 60, 200, 120, 119), 0), 1);
+    assert_int_equal(checked(dumpulse_watched_make(3, 20, 60, 200, 120, 120), 0), 2);
+    line.grace = 63;
+    assert_int_equal(checked(line, 0), 1);
+    line.grace = 64;
+    assert_int_equal(checked(line, 0), 2);
+    line.span = 245;
+    assert_int_equal(checked(line, 0), 2);
+    line.span = 246;
+    assert_int_equal(checked(line, 0), 1);
+    line = TABLE[0];
+    line.dead = 65435;
+    assert_int_equal(checked(line, 100), 2);
+    assert_int_equal(checked(line, 101), 1);
+    line = TABLE[0];
+    line.grace = 65435;
+    assert_int_equal(checked(line, 100), 2);
+    assert_int_equal(checked(line, 101), 1);
+}
+
+/* Lines that make no sense, and states that no look makes, do no harm. */
+static void test_hostile_lines(void **state)
+{
+    const dumpulse_watched odd[2] = {{0xFFFF, 200, 255, 0, 0}, {0, 0, 0, 0xFFFF, 0xFFFF}};
+    const dumpulse_watcher two = {odd, seen, 2};
+
+    (void)state;
+    hear(63, 9, 1, 1);
+    expect_change(63, DUMPULSE_WAITING, DUMPULSE_DEAD);
+    expect_change(0, DUMPULSE_WAITING, DUMPULSE_MISSING);
+    dumpulse_watch(&two, &agent, 9);
+    seen[1].state = 200;
+    hear(0, 1, 1, 0);
+    expect_change(0, 200, DUMPULSE_ALIVE);
+    dumpulse_watch(&two, &agent, 9);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_sizes, fresh),
+        cmocka_unit_test_setup(test_lines, fresh),
+        cmocka_unit_test_setup(test_never_heard, fresh),
+        cmocka_unit_test_setup(test_first_heartbeat, fresh),
+        cmocka_unit_test_setup(test_late_dead_and_back, fresh),
+        cmocka_unit_test_setup(test_a_new_timestamp, fresh),
+        cmocka_unit_test_setup(test_values, fresh),
+        cmocka_unit_test_setup(test_a_clock_that_was_read_early, fresh),
+        cmocka_unit_test_setup(test_the_whole_table, fresh),
+        cmocka_unit_test_setup(test_an_empty_table, fresh),
+        cmocka_unit_test_setup(test_parts, fresh),
+        cmocka_unit_test_setup(test_begin, fresh),
+        cmocka_unit_test_setup(test_questions, fresh),
+        cmocka_unit_test_setup(test_make, fresh),
+        cmocka_unit_test_setup(test_check, fresh),
+        cmocka_unit_test_setup(test_hostile_lines, fresh),
+    };
+    return cmocka_run_group_tests_name("unit_watch", tests, NULL, NULL);
+}
