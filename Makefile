@@ -80,9 +80,10 @@ build/tour: examples/tour.c $(LIBRARY) build/flags
 	@$(CC) $(ALL_CFLAGS) $(filter %.c,$^) $(LDFLAGS) -o $@
 
 # It is compiled without -flto, because only the same compiler could use the objects.
-build/libdumpulse.a: $(LIBRARY) build/flags
-	@$(CC) $(filter-out -flto%,$(ALL_CFLAGS)) -c dumpulse.c -o build/dumpulse.o
-	@rm -f $@ && $(AR) rcs $@ build/dumpulse.o
+build/libdumpulse.a: $(LIBRARY) $(WATCH) build/flags
+	@for part in dumpulse dumpulse_watch; do \
+	    $(CC) $(filter-out -flto%,$(ALL_CFLAGS)) -c $$part.c -o build/$$part.o || exit 1; done
+	@rm -f $@ && $(AR) rcs $@ build/dumpulse.o build/dumpulse_watch.o
 
 # What pkg-config reads. `make install` replaces /usr/local by PREFIX.
 build/dumpulse.pc: packages/pkgconfig/dumpulse.pc.in dumpulse.h FORCE
@@ -150,6 +151,7 @@ INSTALLED = \
         text:systemd/$(name):$(PREFIX)/lib/systemd/system/$(name))) \
     644:build/libdumpulse.a:$(LIBDIR)/libdumpulse.a \
     644:dumpulse.h:$(PREFIX)/include/dumpulse.h \
+    644:dumpulse_watch.h:$(PREFIX)/include/dumpulse_watch.h \
     text:build/dumpulse.pc:$(LIBDIR)/pkgconfig/dumpulse.pc \
     755:client.py:$(PREFIX)/bin/dumpulse \
     644:man/dumpulse.1:$(PREFIX)/share/man/man1/dumpulse.1 \

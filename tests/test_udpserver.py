@@ -1632,7 +1632,8 @@ def test_install_units_and_uninstall(tmp_path: Path) -> None:
         return [re.sub(r"^(local/)?lib/python[^/]*/[a-z]+-packages/", "lib/PYTHON/", name)
                 for name in names]
 
-    expected = ["bin/dumpulse", "include/dumpulse.h", "lib/PYTHON/dumpulse.py", "lib/libdumpulse.a",
+    expected = ["bin/dumpulse", "include/dumpulse.h", "include/dumpulse_watch.h",
+                "lib/PYTHON/dumpulse.py", "lib/libdumpulse.a",
                 "lib/pkgconfig/dumpulse.pc", "lib/systemd/system/dumpulse-can@.service",
                 "lib/systemd/system/dumpulse.service", "lib/systemd/system/dumpulse.socket",
                 "sbin/canserver",
