@@ -202,7 +202,8 @@ test: setup ##! install what is missing, then run every test
 
 part-%: SHELL := /bin/bash
 part-%:
-	@echo "== $* begins"; status=0; mkdir -p build/log; TIMEFORMAT='%0R s; of processors %0U + %0S s'; \
+	@echo "== $* begins"; status=0; mkdir -p build/log; \
+	TIMEFORMAT='%0R s; of processors %0U + %0S s'; \
 	{ time MAKEFLAGS= $(MAKE_COMMAND) --no-print-directory $* >build/log/$* 2>&1; } \
 	    2>build/log/$*.time || status=$$?; \
 	cat build/log/$*; \

@@ -358,7 +358,7 @@ def tsv(schemes: dict[str, dict[str, Row]]) -> str:
 
 @dataclass(frozen=True)
 class Kept:
-    """An operation in one run, as --results keeps it, after a line that says how it was measured."""
+    """An operation in one run, as --results keeps it."""
 
     scheme: str
     operation: str
