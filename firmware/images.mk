@@ -60,7 +60,8 @@ $(SIMULATORS): build/sim/%: sim/%.c sim/avr_host.h
 
 $(FIRMWARE) $(STACKS) $(HANGING) $(SIMULATORS): | $(READY)
 
-TEST_FIRMWARE := tests/test_serial_firmware.py tests/test_firmware_can.py
+TEST_FIRMWARE := tests/test_serial_firmware.py tests/test_firmware_can.py \
+                 tests/test_watch_firmware.py
 
 firmware-size: $(FIRMWARE) | $(READY) ##! flash, RAM, stack, cycles of each image, against budgets
 	@$(PYTHON) -m bench.firmware

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from sim.boards import BOARDS, Bus, Line, PinChange, frame
-from sim.model import HEARTBEAT, Agent, heartbeat
-from sim.targets import ROOT
+from bench import figures
+from sim.boards import BOARDS, REQUEST_AT, Board, Bus, Line, PinChange, frame
+from sim.model import HEARTBEAT, REQUEST, Agent, heartbeat
+from sim.targets import ROOT, run
 from sim.watch import ALIVE, DEAD, MISSING, WAITING, Watch, line
 
 SEED = int(os.environ.get("DUMPULSE_SEED") or random.randrange(10**6))
@@ -174,6 +175,117 @@ def test_any_scene(port: str) -> None:
     wanted = expected(events, 300.5, port)
     assert len(wanted) > 50
     check(RUNS[port](events, 300.5), wanted)
+
+
+TABLE = (ROOT / "firmware" / "watch_atmega328p.c").read_text()
+FAULTS = {  # what is wrong, and the line of the firmware that makes it so
+    "nothing": ("changed = false;", "changed = false;"),
+    "the lamp is never lit": ("PORT = lit | closed;", "PORT = closed;"),
+    "the relay is never cut": ("PORT = lit | closed;", "PORT = lit | RELAYS;"),
+    "the relay is cut when the node is late":
+        ("state == DUMPULSE_MISSING ||", "state == DUMPULSE_LATE || state == DUMPULSE_MISSING ||"),
+    "a node that never spoke is no alarm": ("state == DUMPULSE_MISSING ||", ""),
+    "a value out of range is not told":
+        ("state != DUMPULSE_WAITING &&", "state != DUMPULSE_WAITING && state != 3 &&"),
+    "a value out of range cuts the relay": ("state == DUMPULSE_DEAD)", "state >= 3)"),
+    "another variable": ("node(5, ", "node(69 - 63, "),
+    "another pin": ("120,     5, ", "120,     4, "),
+    "the two relays are swapped": ("5,    1)", "5,    0)"),
+    "late a second too late": ("node(5,        2,", "node(5,        3,"),
+    "it looks only after a heartbeat": ("if (now == looked && !heard)", "if (!heard)"),
+    "it looks only each second": ("if (now == looked && !heard)", "if (now == looked)"),
+    "the pins stay as they were": ("        set_pins();\n    changed", "    changed"),
+    "the pins are inputs": ("DIRECTION = LAMPS | RELAYS;", "DIRECTION = 0;"),
+}
+
+
+def compiled(folder: Path, board: Board, before: str, after: str) -> Path:
+    """The image of a board with another line in watch_atmega328p.c."""
+    assert TABLE.count(before) == 1, before
+    source, image = folder / "watch_atmega328p.c", folder / "watch.elf"
+    source.write_text(TABLE.replace(before, after))
+    others = ["dumpulse.c", "dumpulse_watch.c",
+              "firmware/uart_atmega328p.c" if board is SERIAL else "firmware/can_avr.c"]
+    run(["avr-gcc", "-mmcu=atmega328p", "-DF_CPU=16000000UL", "-std=c11", "-Os", "-DWATCH",
+         *["-DWATCH_ON_C"] * (board is CAN), f"-I{ROOT}", f"-I{ROOT / 'firmware'}", source,
+         *[ROOT / other for other in others], "-o", image])
+    return image
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_in_the_firmware_is_noticed(fault: str, tmp_path: Path) -> None:
+    before, after = FAULTS[fault]
+    image = compiled(tmp_path, SERIAL, before, after)
+    noticed = []
+    for scene, (beats, end, _) in SCENES.items():
+        if "too fast" in scene:
+            continue  # it takes long, and the others notice each fault
+        events = in_turn(beats)
+        try:
+            check(on_line(events, end, image), expected(events, end, "B"))
+        except AssertionError:
+            noticed.append(scene)
+    assert bool(noticed) == (before != after)
+
+
+NODES = TABLE[TABLE.index("#define NODES"):TABLE.index("#define LINE")]
+
+
+def busy(folder: Path, board: Board, lines: int) -> tuple[Path, list[bytes], list[bytes]]:
+    """An image with a table of so many lines, many heartbeats, and what a report then has of them:
+    sender and value of each variable but 0."""
+    nodes = "".join(f" node({variable}, 2, 3, {variable}, 10, 120, 5, 0)"
+                    for variable in range(1, 1 + lines))
+    chance, agent = random.Random(SEED), Agent()
+    print(f"DUMPULSE_SEED={SEED} replays it")
+    beats = [heartbeat(chance.randrange(1, 64), chance.randrange(256), chance.randrange(256))
+             for _ in range(5000)]
+    for packet in beats:
+        agent.process(0, packet)
+    return (compiled(folder, board, NODES, f"#define NODES(node){nodes}\n\n"), beats,
+            [entry[2:] for entry in agent.entries[1:]])
+
+
+def lines_of(page: str, before: str) -> int:
+    text = " ".join((ROOT / "firmware" / page).read_text().split())
+    (lines,) = re.findall(rf"{before}a table of (?:up to )?(\d+) lines costs no heartbeat", text)
+    return int(lines)
+
+
+def test_a_full_bus(tmp_path: Path) -> None:
+    """The shortest frames with 8 bytes have 111 bits, at 500 kbit/s."""
+    image, beats, wanted = busy(tmp_path, CAN, lines_of("can_avr.md", "a bus without a pause, "))
+    script = ["gap 222", *(frame(CAN.can_id, packet) for packet in beats), "wait 20000",
+              frame(CAN.can_id + REQUEST_AT, REQUEST)]
+    with Bus(CAN, script, image) as bus:
+        assert bus.end()["errors"] == 0
+        report = bytes.fromhex("".join(line.partition("#")[2] for line in bus.frames()))
+    assert [report[at + 2:at + 4] for at in range(8, 260, 4)] == wanted
+
+
+def test_a_full_line(tmp_path: Path) -> None:
+    image, beats, wanted = busy(tmp_path, SERIAL,
+                                lines_of("watch_atmega328p.md", "the full speed of the line, "))
+    with Line(SERIAL, image, script=b"".join(beats) + REQUEST) as board:
+        report = board.receive(260)
+    assert report[7] == 0  # no byte was lost
+    assert [report[at + 2:at + 4] for at in range(8, 260, 4)] == wanted
+
+
+def test_the_page_has_the_table_and_the_size() -> None:
+    page = (ROOT / "firmware" / "watch_atmega328p.md").read_text()
+    told = re.findall(r"^\| (\d+) \| (\d+) \| (\d+) \| (\d+) \| (\d+) to (\d+) \| PB(\d) \| "
+                      r"(?:PB(\d)|none) \|$", page, re.M)
+    written = re.findall(r"node\((\d+), +(\d+), +(\d+), +(\d+), +(\d+), +(\d+), +(\d), +"
+                         r"(?:(\d)|NONE)\)", NODES)
+    assert told == written and len(told) == len(LINES)
+    assert [line(int(variable), int(silence), int(silence) * int(misses), int(grace), int(lowest),
+                 int(highest))
+            for variable, silence, misses, grace, lowest, highest, _, _ in told] == LINES
+    (size,) = re.findall(r"\| flash, RAM, stack \| ([\d,]+), (\d+), (\d+) bytes \|", page)
+    kept = figures.parse(figures.FILE.read_text())
+    assert [number.replace(",", "") for number in size] == [
+        kept["firmware-size", SERIAL.name, column] for column in ("flash", "ram", "bound")]
 
 
 def test_the_clock_wraps() -> None:
