@@ -21,20 +21,22 @@ enum { NONE = 8 }; /* as a pin: no lamp, or no relay */
 
 /* The nodes. The times are in seconds. dumpulse_watch.h says what the first six numbers mean. The
  * table keeps a grace exactly if it is the variable, or more by a multiple of 64. Lamp and relay
- * are pins of the port, 0 to 5. Nodes may share them.
- *       variable  silence  misses  grace  lowest  highest  lamp  relay */
-#define NODES(node)                                                                                \
-    node(5,        2,       3,      5,     10,     120,     5,    0)                               \
-    node(10,       5,       2,      10,    0,      255,     5,    1)                               \
-    node(12,       1,       4,      12,    0,      1,       4,    NONE)
+ * are pins of the port, 0 to 5. Nodes may share them. */
+/* clang-format off */
+#define NODES(node) \
+    /* variable, silence, misses, grace, lowest, highest, lamp, relay */ \
+    node(     5,       2,      3,     5,     10,     120,    5,     0) \
+    node(    10,       5,      2,    10,      0,     255,    5,     1) \
+    node(    12,       1,      4,    12,      0,       1,    4,  NONE)
+/* clang-format on */
 
 #define LINE(variable, silence, misses, grace, lowest, highest, lamp, relay)                       \
     DUMPULSE_WATCHED(variable, silence, misses, grace, lowest, highest),
 #define PINS(variable, silence, misses, grace, lowest, highest, lamp, relay)                       \
     {(uint8_t)_BV(lamp), (uint8_t)_BV(relay)},
-#define OR_LAMP(variable, silence, misses, grace, lowest, highest, lamp, relay) | (uint8_t) _BV(lamp)
+#define OR_LAMP(variable, silence, misses, grace, lowest, highest, lamp, relay) | (uint8_t)_BV(lamp)
 #define OR_RELAY(variable, silence, misses, grace, lowest, highest, lamp, relay)                   \
-    | (uint8_t) _BV(relay)
+    | (uint8_t)_BV(relay)
 
 static const dumpulse_watched table[] DUMPULSE_IN_FLASH = {NODES(LINE)};
 static const struct {
