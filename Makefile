@@ -181,8 +181,8 @@ completion: ## write completion/ and the manual's OPTIONS from client.py
 # The parts of `make test`. Each prints its result. check-pages also runs all commands that fill
 # performance.md, except the noisy ones.
 TESTS := proof-mutants test-firmware server-checked proof python check-pages proof-smoke mutants \
-         mutants-sample differential watching coverage fuzz-short fuzz-server lint exhaustive vectors \
-         proof-eva check-vectors unit builds lab-short packages-short
+         mutants-sample differential watching coverage fuzz-short fuzz-server lint exhaustive \
+         vectors proof-eva check-vectors unit builds lab-short packages-short
 
 # Some releases of Debian have no Frama-C; Debian 12 has. The parts that need it are left out where
 # it is missing after `setup`.

@@ -3,7 +3,10 @@
  * The code is small on AVR and on a Cortex-M0+ for two reasons. First, all that a line says is read
  * once, in order. Second, a timestamp is kept as each processor handles it best: on AVR as two
  * bytes, elsewhere as one number. avr-gcc would compute the address of each byte of program memory
- * anew, and would move bytes around to make a number of them. */
+ * anew, and would move bytes around to make a number of them.
+ *
+ * STAYS is true if a node that was late or dead stays so: without a new heartbeat, time alone
+ * makes nobody better. Its order is the fastest on AVR, and the smallest elsewhere. */
 #include "dumpulse_watch.h"
 
 #ifdef __AVR__
@@ -23,6 +26,8 @@ static inline void store(uint8_t *bytes, stamp time)
     bytes[0] = time.high;
     bytes[1] = time.low;
 }
+
+#define STAYS(was, is, time, last) ((is) < (was) && (was) >= DUMPULSE_LATE && equal((time), (last)))
 
 static inline bool equal(stamp one, stamp other)
 {
@@ -48,10 +53,7 @@ static inline void store(uint8_t *bytes, stamp time)
     dumpulse_write16_(bytes, time);
 }
 
-static inline bool equal(stamp one, stamp other)
-{
-    return one == other;
-}
+#define STAYS(was, is, time, last) ((time) == (last) && (was) >= DUMPULSE_LATE && (is) < (was))
 
 static inline uint16_t minus(unsigned now, stamp time)
 {
@@ -97,8 +99,8 @@ static inline uint16_t next16(place *line)
 static inline heard hear(const uint8_t *entry)
 {
     heard it;
-    __asm__ volatile("adiw %4, 4\n\t"
-                     "ld %0, %a4+\n\tld %1, %a4+\n\tld %2, %a4+\n\tld %3, %a4\n\t"
+    __asm__ volatile("adiw r26, 4\n\t"
+                     "ld %0, X+\n\tld %1, X+\n\tld %2, X+\n\tld %3, X\n\t"
                      "or %2, %0\n\tor %2, %1\n\tor %2, %3"
                      : "=&r"(it.time.high), "=&r"(it.time.low), "=&r"(it.any), "=&r"(it.value),
                        "+x"(entry)
@@ -112,7 +114,7 @@ typedef const dumpulse_watched *place;
 #define READ8(line, field) ((line)->field)
 #define READ16(line, field) ((line)->field)
 #define NEXT(line) ((line) + 1)
-#define ENTRY(agent, grace) ((agent)->report + ((grace) % 64U) * 4U)
+#define ENTRY(agent, grace) ((agent)->report + (size_t)((grace) % 64U) * 4U)
 
 /*@ requires \valid_read(entry + (4 .. 7));
     assigns \nothing;
@@ -162,11 +164,11 @@ static place look(place line, dumpulse_seen *seen, dumpulse *agent, unsigned lat
         }
     } else {
         store(seen->since, it.time);
-        /* Without a new heartbeat, time alone makes nobody better. */
-        if (equal(it.time, last) && was >= DUMPULSE_LATE && is < was) {
+        if (STAYS(was, is, it.time, last)) {
             is = was;
         }
     }
+    /*@ ghost looks[looking]++; */
     if (is != was) {
         seen->state = is;
         dumpulse_changed(agent, variable, was, is);
@@ -174,7 +176,7 @@ static place look(place line, dumpulse_seen *seen, dumpulse *agent, unsigned lat
     return NEXT(line);
 }
 
-void dumpulse_watch(const dumpulse_watcher *watch, dumpulse *agent, uint16_t now)
+void dumpulse_watch_lines_(const dumpulse_watcher *watch, dumpulse *agent, uint16_t now)
 {
     place line = FIRST(watch->table);
     dumpulse_seen *seen = watch->seen;
@@ -182,29 +184,21 @@ void dumpulse_watch(const dumpulse_watcher *watch, dumpulse *agent, uint16_t now
      * `now` is not taken for one that is very old. */
     const unsigned later = now + DUMPULSE_AHEAD;
 
-    /*@ assert \forall integer t; 0 <= t <= 65535 ==> ticks(t, later) == ticks(t, now + 64); */
-    /*@ ghost const dumpulse_watched *const lines = line; */
-    /*@ ghost dumpulse_seen *const all = seen; */
-    /*@ ghost const int count = watch->count; */
-    /*@ ghost looking = 0; */
-    /*@ loop invariant 0 <= looking <= count && looking == count - left;
-        loop invariant line == lines + looking && seen == all + looking;
-        loop invariant \forall integer i; 0 <= i < looking ==>
-          looked_at{Pre, Here}(i, lines, all, agent, now);
-        loop invariant \forall integer i; looking <= i < count ==> untouched{Pre, Here}(i, all);
-        loop invariant \forall integer v; 0 <= v < 64 ==> same_entry{Pre, Here}(agent, v);
-        loop invariant \forall integer i; 0 <= i < count ==> same_line{Pre, Here}(lines + i);
-        loop invariant \forall integer i; looking <= i <= 255 ==> not_told{Pre, Here}(i);
-        loop assigns line, seen, left, looking, all[0 .. count - 1], looked, told[0 .. 255],
-          told_was[0 .. 255], told_is[0 .. 255];
+    uint_fast8_t left = watch->count;
+    /*@ ghost looking = 0, first_line = line, first_seen = seen, later_now = later; */
+    /*@ loop invariant 0 <= looking <= 254 && looking == \at(watch->count, Pre) - left;
+        loop invariant left >= 1;
+        loop invariant line == first_line + looking && seen == first_seen + looking;
+        loop invariant \forall integer i; 0 <= i < looking ==> looks[i] == \at(looks[i], Pre) + 1;
+        loop invariant \forall integer i; looking <= i <= 255 ==>
+          looks[i] == \at(looks[i], Pre) && told[i] == \at(told[i], Pre);
+        loop assigns line, seen, left, looking, first_seen[0 .. \at(watch->count, Pre) - 1],
+          looks[0 .. 255], told[0 .. 255], told_was[0 .. 255], told_is[0 .. 255];
         loop variant left; */
-    for (uint_fast8_t left = watch->count; left != 0; left--) {
-        /*@ ghost looked = line; */
-        /*@ assert same_line{Pre, Here}(line) && untouched{Pre, Here}(looking, all); */
-        /*@ assert same_entry{Pre, Here}(agent, line_variable(line)); */
+    do {
         line = look(line, seen, agent, later);
-        /*@ assert looked_at{Pre, Here}(looking, lines, all, agent, now); */
         seen++;
         /*@ ghost looking++; */
-    }
+        left--;
+    } while (left != 0);
 }

@@ -1,11 +1,12 @@
 /* Dumpulse watch: tells an agent which nodes fell silent.   SPDX-License-Identifier: MIT
  *
- * An agent keeps the last heartbeat of each variable. This optional part looks at them, and calls a
- * hook when a node is late, dead, back, missing, or sends a value out of range. So the device can
- * act by itself: light a lamp, cut a relay, reset the node. Nothing in the report changes.
+ * An agent keeps the last heartbeat of each variable. This optional part looks at
+ * them, and calls a hook when a node is late, dead, back, missing, or sends a value
+ * out of range. So the device can act by itself: light a lamp, cut a relay, reset the
+ * node. Nothing in the report changes.
  *
- * An agent that wants this compiles dumpulse_watch.c beside dumpulse.c. Who does not compile it pays
- * nothing. What dumpulse.h says about compilers is true here, too.
+ * An agent that wants this compiles dumpulse_watch.c beside dumpulse.c. Who does not
+ * compile it pays nothing. What dumpulse.h says about compilers is true here, too.
  *
  * HOW TO USE IT
  *   1. Write a table in program memory, with one line for each variable to watch:
@@ -13,16 +14,17 @@
  *              DUMPULSE_WATCHED(3, 20, 3, 200, 10, 120),
  *              DUMPULSE_WATCHED(7, 50, 2, 500, 0, 255),
  *          };
- *      Variable 3 may be silent for 20 ticks; then it is late. After 3 such silences, that is
- *      after 60 ticks, it is dead. It must speak within 200 ticks after the start. Its value must
- *      be 10 to 120. The macro below says what each number may be. One that cannot work is refused
- *      by the compiler.
+ *      Variable 3 may be silent for 20 ticks; then it is late. After 3 such silences,
+ *      that is after 60 ticks, it is dead. It must speak within 200 ticks after the
+ *      start. Its value must be 10 to 120. The macro below says what each number may
+ *      be. One that cannot work is refused by the compiler.
  *   2. Give it RAM that starts as zeros, 3 bytes for each line:
  *          static dumpulse_seen seen[sizeof TABLE / sizeof TABLE[0]];
  *          static const dumpulse_watcher watch = {TABLE, seen, sizeof TABLE / sizeof TABLE[0]};
  *   3. Write the hook dumpulse_changed().
- *   4. Call dumpulse_watch(&watch, &agent, now) again and again, from the main loop or from a
- *      timer. `now` is the time of the same clock that dumpulse_get_timestamp() reads.
+ *   4. Call dumpulse_watch(&watch, &agent, now) again and again, from the main loop
+ *   or from a timer. `now` is the time of the same clock that
+ *   dumpulse_get_timestamp() reads.
  *
  * STATES
  *   waiting       nobody has sent this variable yet, and the grace is not over
@@ -31,73 +33,83 @@
  *   out of range  the same, but its value is below the lowest or above the highest
  *   late          its last heartbeat is older than one silence
  *   dead          its last heartbeat is older than all the silences that it may miss
- *   All start as waiting. A look at an entry makes at most one change, and calls the hook once for
- *   it. Late and dead, in that order or dead at once, come by time. They are left by a new heartbeat
- *   alone, whatever the clock does: it may wrap, jump or stand still. Missing is left by the first
- *   heartbeat alone. A value out of range is not silence, and a silent node is late or dead
- *   whatever its last value was.
+ *   All start as waiting. A look at an entry makes at most one change, and calls the
+ *   hook once for it. Late and dead, in that order or dead at once, come by time.
+ *   They are left by a new heartbeat alone, whatever the clock does: it may wrap,
+ *   jump or stand still. Missing is left by the first heartbeat alone. A value out of
+ *   range is not silence, and a silent node is late or dead whatever its last value
+ *   was.
  *
  * TIME
- *   The age of a heartbeat is now - timestamp, in ticks of 16 bits. It wraps around. So that no node
- *   seems alive when it is not, look at each entry at least once in 65472 ticks minus the dead limit
- *   (silence * misses) of the entry, and minus its grace plus 63. To have that checked, define
- *   DUMPULSE_LOOK_WITHIN as the most ticks that may pass between two looks, before you include this
- *   header; else it is 1024. The compiler refuses a line that does not fit. For a table that is made
- *   at run time, dumpulse_watch_check() says the same.
- *   The hook for late and dead comes with the first look after the time. Look more often than the
- *   shortest silence, or it comes later than it could.
- *   A timestamp may be up to 64 ticks ahead of `now`: then its age counts as 0. So it does no harm
- *   if the clock was read a little too early. If the clock is set back by more, or forward, nodes
- *   may be late or dead until their next heartbeat.
- *   The grace begins when the clock is at 0, which is right for a clock that starts with the device.
- *   For another clock, call dumpulse_watch_begin(&watch, now) once, before the first look.
- *   The grace may last up to 63 ticks longer than the table says, because the table keeps only
- *   10 bits of it.
+ *   The age of a heartbeat is now - timestamp, in ticks of 16 bits. It wraps around.
+ *   So that no node seems alive when it is not, look at each entry at least once in
+ *   65472 ticks minus the dead limit (silence * misses) of the entry, and minus its
+ *   grace plus 63. To have that checked, define DUMPULSE_LOOK_WITHIN as the most
+ *   ticks that may pass between two looks, before you include this header; else it is
+ *   1024. The compiler refuses a line that does not fit. For a table that is made at
+ *   run time, dumpulse_watch_check() says the same.
+ *   The hook for late and dead comes with the first look after the time. Look more
+ *   often than the shortest silence, or it comes later than it could.
+ *   A timestamp may be up to 64 ticks ahead of `now`: then its age counts as 0. So it
+ *   does no harm if the clock was read a little too early. If the clock is set back
+ *   by more, or forward, nodes may be late or dead until their next heartbeat.
+ *   The grace begins when the clock is at 0, which is right for a clock that starts
+ *   with the device. For another clock, call dumpulse_watch_begin(&watch, now) once,
+ *   before the first look.
+ *   The grace may last up to 63 ticks longer than the table says, because the table
+ *   keeps only 10 bits of it.
  *
  * WHAT AN ENTRY CANNOT TELL
- *   The table of an agent has the last heartbeat of each variable: 4 bytes. A heartbeat is new if
- *   its timestamp is not that of the last look. So these are not noticed:
+ *   The table of an agent has the last heartbeat of each variable: 4 bytes. A
+ *   heartbeat is new if its timestamp is not that of the last look. So these are not
+ *   noticed:
  *   - Heartbeats that came and were overwritten between two looks.
- *   - A second heartbeat in the same tick from a node that is late or dead. That takes a silence
- *     of 0 ticks, which the table refuses. Its value is noticed: alive and out of range follow the
- *     value in the table at each look.
- *   - The first heartbeat of a dead node that comes exactly 65536 ticks, or a multiple, after its
- *     last. The node stays dead until its next heartbeat.
- *   - Who sends. A node that takes over the variable of another one is a new heartbeat and no more.
- *     So is a node that restarts with a new sender. Read the sender in the hook, if you want it.
- *   - A first heartbeat of four zero bytes: value 0 from sender 0 in tick 0. It is "never heard".
- *     From a variable that was heard before, it is a heartbeat like others.
- *   A table that an agent has kept from before a restart is looked at like any other. Nobody can see
- *   whether a heartbeat in it is older than 65535 ticks.
+ *   - A second heartbeat in the same tick from a node that is late or dead. That
+ *     takes a silence of 0 ticks, which the table refuses. Its value is noticed:
+ *     alive and out of range follow the value in the table at each look.
+ *   - The first heartbeat of a dead node that comes exactly 65536 ticks, or a
+ *     multiple, after its last. The node stays dead until its next heartbeat.
+ *   - Who sends. A node that takes over the variable of another one is a new
+ *     heartbeat and no more. So is a node that restarts with a new sender. Read the
+ *     sender in the hook, if you want it.
+ *   - A first heartbeat of four zero bytes: value 0 from sender 0 in tick 0. It is
+ *     "never heard". From a variable that was heard before, it is a heartbeat like
+ *     others.
+ *   A table that an agent has kept from before a restart is looked at like any other.
+ *   Nobody can see whether a heartbeat in it is older than 65535 ticks.
  *
  * TRUST AND MISUSE
- *   Heartbeats come from the network. Whatever they are, a look takes the time below, and writes
- *   only the RAM of its entry. The table, the RAM and the count come from the firmware and are
- *   trusted. Numbers that make no sense do no harm: a silence or misses of 0 make a node dead when
- *   it is a tick old; if the lowest value is above the highest one, values are out of range where
- *   they should not be. DUMPULSE_WATCHED and dumpulse_watch_check() refuse both. A variable of 64 or
- *   more cannot be written: its place in the table has 6 bits. The same variable may be in several
- *   lines, with other limits: each line has its own state and its own calls of the hook.
- *   If you set the agent to zeros again, set the RAM to zeros, too. Otherwise this counts as a
- *   heartbeat at time 0.
+ *   Heartbeats come from the network. Whatever they are, a look takes the time below,
+ *   and writes only the RAM of its entry. The table, the RAM and the count come from
+ *   the firmware and are trusted. Numbers that make no sense do no harm: a silence or
+ *   misses of 0 make a node dead when it is a tick old; if the lowest value is above
+ *   the highest one, values are out of range where they should not be.
+ *   DUMPULSE_WATCHED and dumpulse_watch_check() refuse both. A variable of 64 or more
+ *   cannot be written: its place in the table has 6 bits. The same variable may be in
+ *   several lines, with other limits: each line has its own state and its own calls
+ *   of the hook.
+ *   If you set the agent to zeros again, set the RAM to zeros, too. Otherwise this
+ *   counts as a heartbeat at time 0.
  *
  * INTERRUPTS AND THREADS
- *   A look reads the agent, so what dumpulse.h says about calls for one agent is true here. Make
- *   only one call at a time for one RAM, and mask interrupts that record heartbeats around the call.
- *   Read the clock after the mask is set. If a heartbeat is recorded during a look nevertheless,
- *   nothing breaks in memory: a state may be wrong until the next look.
- *   The hook must not call functions that change the agent or the RAM. It may call those that ask
- *   for a state.
+ *   A look reads the agent, so what dumpulse.h says about calls for one agent is true
+ *   here. Make only one call at a time for one RAM, and mask interrupts that record
+ *   heartbeats around the call. Read the clock after the mask is set. If a heartbeat
+ *   is recorded during a look nevertheless, nothing breaks in memory: a state may be
+ *   wrong until the next look.
+ *   The hook must not call functions that change the agent or the RAM. It may call
+ *   those that ask for a state.
  *
  * WORK
- *   Each look reads 8 bytes of the table, 4 of the agent and 3 of the RAM. It writes 2 or 3 bytes of
- *   the RAM, and calls the hook at most once. dumpulse_watch() looks once at each line of the table.
- *   To do less in one call, give a part of the table to dumpulse_watch_part(). performance.md, in
- *   the project's repository, says what it costs.
+ *   Each look reads 8 bytes of the table, 4 of the agent and 3 of the RAM. It writes
+ *   2 or 3 bytes of the RAM, and calls the hook at most once. dumpulse_watch() looks
+ *   once at each line of the table. To do less in one call, give a part of the table
+ *   to dumpulse_watch_part(). performance.md, in the project's repository, says what
+ *   it costs.
  *
  * THE COUNT OF THE DEAD IN THE REPORT
- *   So that a reader sees the agent's own judgement, let the agent record it as a variable of its
- *   own, from the main loop, after a round of looks:
+ *   So that a reader sees the agent's own judgement, let the agent record it as a
+ *   variable of its own, from the main loop, after a round of looks:
  *          const uint8_t gone = dumpulse_watch_count(&watch, DUMPULSE_DEAD);
  *          dumpulse_record(&agent, 60, ME, gone);
  */
@@ -180,7 +192,7 @@ typedef struct dumpulse_watcher {
 void dumpulse_changed(dumpulse *context, uint8_t variable, dumpulse_state was, dumpulse_state is);
 
 /* Looks at each line of the table once. Work: see above, for each line. */
-void dumpulse_watch(const dumpulse_watcher *watch, dumpulse *agent, uint16_t now);
+static inline void dumpulse_watch(const dumpulse_watcher *watch, dumpulse *agent, uint16_t now);
 
 /* Looks at `count` lines from line `first` on, or at those that there are. */
 static inline void dumpulse_watch_part(const dumpulse_watcher *watch, dumpulse *agent, uint16_t now,
@@ -228,6 +240,9 @@ static inline uint8_t dumpulse_watch_check(const dumpulse_watcher *watch, uint16
      DUMPULSE_LINE_(variable, grace) + (DUMPULSE_LOOK_WITHIN) <= DUMPULSE_LONGEST_ &&              \
      (int64_t)(lowest) >= 0 && (highest) <= 255 && (lowest) <= (highest))
 
+/* The same for a table that has at least one line. */
+void dumpulse_watch_lines_(const dumpulse_watcher *watch, dumpulse *agent, uint16_t now);
+
 /* A line of the table, read from program memory. */
 static inline dumpulse_watched dumpulse_read_line_(const dumpulse_watched *line)
 {
@@ -242,6 +257,13 @@ static inline dumpulse_watched dumpulse_read_line_(const dumpulse_watched *line)
 #else
     return *line;
 #endif
+}
+
+static inline void dumpulse_watch(const dumpulse_watcher *watch, dumpulse *agent, uint16_t now)
+{
+    if (watch->count != 0) {
+        dumpulse_watch_lines_(watch, agent, now);
+    }
 }
 
 static inline void dumpulse_watch_part(const dumpulse_watcher *watch, dumpulse *agent, uint16_t now,

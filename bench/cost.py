@@ -12,9 +12,10 @@ from collections.abc import Callable
 from contextlib import closing
 
 from bench import budgets, figures, size
-from sim.machine import Call, Machine, load
+from sim.machine import Call, Machine, Watching, load
 from sim.model import REQUEST, heartbeat
 from sim.targets import EVERY, Target
+from sim.watch import ALIVE, DEAD, LATE, MISSING, OUT_OF_RANGE, WAITING, line
 
 EDGES = (0, 1, 127, 128, 255)  # senders and values to try with each variable
 # In a table of 0xFF, the second sum grows fastest, so it is reduced most often.
@@ -49,6 +50,29 @@ def measure(machine: Machine, run: Callable[..., Call] = process) -> dict[str, l
     return calls
 
 
+def unchanged(machine: Machine) -> list[int]:
+    """What the watch costs for one more variable whose state does not change: in each state, with
+    and without a new heartbeat, and when the age of a dead one has wrapped around."""
+    watching, costs = Watching(machine), []
+    for state, time, since, now, value in (
+            (WAITING, 0, 0, 5, 0), (MISSING, 0, 0, 500, 0), (ALIVE, 9, 9, 10, 60),
+            (ALIVE, 9, 8, 10, 60), (OUT_OF_RANGE, 9, 9, 10, 9), (OUT_OF_RANGE, 9, 9, 10, 121),
+            (LATE, 9, 9, 30, 60), (LATE, 9, 8, 30, 60), (LATE, 9, 9, 9, 9), (DEAD, 9, 9, 70, 60),
+            (DEAD, 9, 8, 70, 9), (DEAD, 9, 9, 9, 60), (DEAD, 9, 9, 9, 9), (DEAD, 9, 9, 30, 60)):
+        entry = bytes((0, time, min(time, 1), value))
+        machine.write(machine.agent, bytes(4) + 64 * entry)
+        totals = []
+        for count in (1, 2):
+            lines = [line(3, late=20, dead=60, grace=200, lowest=10, highest=120)] * count
+            watching.start(lines, bytes((0, since, state)) * count)
+            call = watching.look(now)
+            if call.hooks:
+                raise SystemExit(f"{machine.target.key}: a state has changed: {call.hooks}")
+            totals.append(call.cost)
+        costs.append(totals[1] - totals[0])
+    return costs
+
+
 def check_stack(target: Target, seen: int) -> None:
     """Ends the program if the stack was deeper than the bound of `make size` plus the return
     address that the call of a hook pushes."""
@@ -61,10 +85,10 @@ def check_stack(target: Target, seen: int) -> None:
 def main() -> None:
     measured: budgets.Budgets = {}
     table: dict[str, dict[str, object]] = {}
-    row = "{:<13}{:<10}{:>10}{:>11}" + "{:>9}" * 5 + "{:>6}"
+    row = "{:<13}{:<10}{:>10}{:>11}" + "{:>9}" * 5 + "{:>6}{:>7}"
     print(f"{'':<44}|{'refused for its':^45}|")
     print(row.format("target", "compiler", "heartbeat", "report", "length", "magic", "sum",
-                     "variable", "request", "stack"))
+                     "variable", "request", "stack", "look"))
     for name, target in EVERY.items():
         with closing(load(name)) as machine:
             calls = measure(machine)
@@ -73,14 +97,18 @@ def main() -> None:
         cells = [str(low) if low == high else f"{low}-{high}" for low, high in cost.values()]
         depth = max(call.stack for same in calls.values() for call in same)
         check_stack(target, depth)
-        print(row.format(target.name, target.by_here, *cells, depth))
-        table[target.key] = dict(zip((*cost, "stack"), (*cells, depth), strict=True))
+        with closing(load(name, "dumpulse_watch.c")) as machine:
+            looks = unchanged(machine)
+        look = f"{min(looks)}-{max(looks)}"
+        print(row.format(target.name, target.by_here, *cells, depth, look))
+        table[target.key] = dict(zip((*cost, "stack", "look"), (*cells, depth, look), strict=True))
         measured[target.key] = {kind: cost[kind][1] for kind in ("heartbeat", "report")}
+        measured[target.key]["look"] = max(looks)
     print("AVR: cycles; others: instructions. The hooks are not counted. request: the packet "
           "differs from\na request in one byte. stack: bytes, from where the caller's stack ends "
           "down to the lowest\nthat was written.")
     figures.keep("cost", table)
-    budgets.enforce(measured, ("heartbeat", "report"))
+    budgets.enforce(measured, ("heartbeat", "report", "look"))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Measures how many bytes the agent adds to a firmware, on every target.     make size
+"""Measures how many bytes the agent and its watch add to a firmware, on every target.  make size
 
 For each row it compiles dumpulse.c with -Os (clang: -Oz) and links it as for a firmware. So the
 total includes everything that the agent needs of libgcc. SPDX-License-Identifier: MIT
@@ -63,6 +63,19 @@ def record(target: Target) -> int:
             return int(ELFFile(stream).get_section_by_name(".text.export_record")["sh_size"])
 
 
+def watch(target: Target) -> int:
+    """Returns the bytes of dumpulse_watch.c when linked, without the hook."""
+    with scratch() as folder:
+        object_file, image = Path(folder) / "watch.o", Path(folder) / "watch.elf"
+        target.compile(ROOT / "dumpulse_watch.c", object_file)
+        target.link([object_file], image, "-Wl,-e,dumpulse_watch_lines_", "-Wl,-Ttext=0x0",
+                    "-Wl,--defsym=dumpulse_changed=0xF00")
+        parts, linked = sections(object_file), sum(sections(image).values())
+    if parts["data"] or parts["bss"]:
+        raise SystemExit(f"{target.key}: the watch must have no data and no bss")
+    return linked
+
+
 def measure(target: Target) -> tuple[dict[str, int], int, int]:
     """Returns the sections of the object file, the bytes when linked, and the bytes of stack."""
     with scratch() as folder:
@@ -77,26 +90,28 @@ def measure(target: Target) -> tuple[dict[str, int], int, int]:
 def main() -> None:
     allowed, not_compared = budgets.load(), strangers()
     measured: budgets.Budgets = {}
-    row = "{:<13}{:<12}{:>4}{:>7}{:>5}{:>4}{:>5}{:>6}{:>7}{:>7}{:>6}"
+    row = "{:<13}{:<12}{:>4}{:>7}{:>5}{:>4}{:>5}{:>6}{:>7}{:>7}{:>6}{:>6}"
     print(row.format("target", "compiler", "code", "rodata", "data", "bss", "link",
-                     "total", "budget", "record", "stack"))
+                     "total", "budget", "record", "stack", "watch"))
     for target in EVERY.values():
         parts, total, depth = measure(target)
-        measured[target.key] = {"bytes": total, "record": record(target), "stack": depth}
+        measured[target.key] = {"bytes": total, "record": record(target), "stack": depth,
+                                "watch": watch(target)}
         budget = "-" if target.key in not_compared else \
             allowed.get(target.key, {}).get("bytes", "-")
         print(row.format(target.name, target.version(), *parts.values(),
                          f"{total - sum(parts.values()):+d}", total, budget,
-                         measured[target.key]["record"], depth))
+                         measured[target.key]["record"], depth, measured[target.key]["watch"]))
         if parts["data"] or parts["bss"]:
             raise SystemExit(f"{target.key}: the library must have no data and no bss")
     print("Bytes; gcc -Os, clang -Oz. link: what the linker adds from libgcc. It is negative where "
           "the\nlinker shortens calls. For clang on AVR it is start-up code, which most firmware "
           "has anyway.\nrecord: what a call of dumpulse_record adds. stack: a bound, without the "
           "hooks. The compiler\nreports the stack of each function; this is the sum along the "
-          "deepest chain of calls. No\nfunction is recursive.")
+          "deepest chain of calls. No\nfunction is recursive. watch: all of "
+          "dumpulse_watch.c, without its hook.")
     figures.keep("size", measured)
-    budgets.enforce(measured, ("bytes", "record", "stack"))
+    budgets.enforce(measured, ("bytes", "record", "stack", "watch"))
 
 
 if __name__ == "__main__":

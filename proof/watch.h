@@ -1,8 +1,28 @@
 /* States in ACSL what dumpulse_watch.c does.   SPDX-License-Identifier: MIT
  *
- * Frama-C reads this file, after spec.h, before dumpulse_watch.c. README.md in this folder says the
- * same in words. */
+ * Frama-C reads this file before dumpulse_watch.c. README.md in this folder says the same in
+ * words. */
+#include "protocol.h"
+
+/*@ ghost int looking; */
+
 #include "dumpulse_watch.h"
+
+/* The two functions of dumpulse.h that are called. spec.h says the same, and they are proved with
+ * the library. */
+/*@ requires \valid_read(bytes + (0 .. 1));
+    assigns \nothing;
+    exits \false;
+    ensures \result == number(bytes);
+*/
+static inline unsigned dumpulse_read16_(const uint8_t *bytes);
+
+/*@ requires \valid(bytes + (0 .. 1)) && value <= 65535;
+    assigns bytes[0 .. 1];
+    exits \false;
+    ensures number(bytes) == value;
+*/
+static inline void dumpulse_write16_(uint8_t *bytes, unsigned value);
 
 /* ---- What a look makes of a line, from the numbers alone. */
 
@@ -36,30 +56,38 @@
     logic integer entry_sender{L}(dumpulse *agent, integer v) = agent->report[6 + 4 * v];
     logic integer entry_value{L}(dumpulse *agent, integer v) = agent->report[7 + 4 * v];
 
-    predicate never{L}(dumpulse_watched *line, dumpulse *agent, integer was) =
-      unheard(was, entry_time(agent, line_variable(line)), entry_sender(agent, line_variable(line)),
-              entry_value(agent, line_variable(line)));
+    // What a look at a line makes of it: from the state `was` and the time `since` to the state
+    // `next` and the time `time_kept`.
+    predicate judged(integer grace, integer lowest, integer span, integer late, integer dead,
+                     integer time, integer sender, integer value, integer was, integer since,
+                     integer later, integer next, integer time_kept) =
+      (unheard(was, time, sender, value) ==>
+        next == waited(was, since, grace, later) && time_kept == since) &&
+      (!unheard(was, time, sender, value) ==>
+        next == kept_or(was, since, time,
+                        fresh(late, dead, lowest, span, value, ticks(time, later))) &&
+        time_kept == time);
 
-    // The state and the time after a look at this line, if they were `was` and `since`.
-    predicate judged{L}(dumpulse_watched *line, dumpulse *agent, integer was, integer since,
-                        integer later, integer next, integer time) =
-      (never(line, agent, was) ==> next == waited(was, since, line->grace, later) && time == since) &&
-      (!never(line, agent, was) ==>
-        time == entry_time(agent, line_variable(line)) &&
-        next == kept_or(was, since, time, fresh(line->late, line->dead, line->lowest, line->span,
-                entry_value(agent, line_variable(line)), ticks(time, later))));
+    predicate look_is{L}(dumpulse_watched *line, dumpulse *agent, integer was, integer since,
+                         integer later, integer next, integer time_kept) =
+      judged(line->grace, line->lowest, line->span, line->late, line->dead,
+             entry_time(agent, line_variable(line)), entry_sender(agent, line_variable(line)),
+             entry_value(agent, line_variable(line)), was, since, later, next, time_kept);
 */
 
 /* ---- The hook. Ghost variables keep how often it was called for each line, and what it was told
- * last. `looking` is the number of the line that is looked at, `looked` the line, and `watched` the
- * agent. */
+ * last. `looking` is the number of the line that is looked at, `looks` counts the looks at each,
+ * and `watched` is the agent. */
 
-/*@ ghost int looking; */
-/*@ ghost const dumpulse_watched *looked; */
+/*@ ghost const dumpulse_watched *first_line; */
+/*@ ghost dumpulse_seen *first_seen; */
+/*@ ghost unsigned later_now; */
+/*@ ghost int looks[256]; */
+/*@ ghost const dumpulse *watched; */
 /*@ ghost int told[256], told_was[256], told_is[256]; */
 
 /*@ requires 0 <= looking <= 255 && told[looking] < INT_MAX;
-    requires context == watched && variable == line_variable(looked);
+    requires context == watched && variable == line_variable(first_line + looking);
     assigns told[looking], told_was[looking], told_is[looking];
     exits \false;
     ensures told[looking] == \old(told[looking]) + 1;
@@ -94,22 +122,18 @@ static inline unsigned load(const uint8_t *bytes);
 */
 static inline void store(uint8_t *bytes, unsigned time);
 
-/*@ assigns \nothing;
-    exits \false;
-    ensures \result <==> one == other;
-*/
-static inline bool equal(unsigned one, unsigned other);
 
 
 /*@ requires \valid_read(line) && \valid(seen) && \valid_read(agent);
     requires \separated(seen, agent) && \separated(seen, line);
     requires later <= 65535 + 64;
     requires 0 <= looking <= 255 && told[looking] < INT_MAX;
-    requires looked == line && watched == agent;
-    assigns *seen, told[looking], told_was[looking], told_is[looking];
+    requires line == first_line + looking && seen == first_seen + looking;
+    requires watched == agent && later == later_now && looks[looking] < INT_MAX;
+    assigns *seen, looks[looking], told[looking], told_was[looking], told_is[looking];
     exits \false;
-    ensures \result == line + 1;
-    ensures judged{Pre}(line, agent, \old(seen->state), \at(number(&seen->since[0]), Pre),
+    ensures \result == line + 1 && looks[looking] == \old(looks[looking]) + 1;
+    ensures look_is{Pre}(line, agent, \old(seen->state), \at(number(&seen->since[0]), Pre),
       later, seen->state, number(&seen->since[0]));
     ensures told_once{Pre, Post}(looking, \old(seen->state), seen->state);
 */
@@ -123,47 +147,22 @@ static const dumpulse_watched *look(const dumpulse_watched *line, dumpulse_seen 
 */
 static inline uint16_t minus(unsigned now, unsigned time);
 
-/* ---- The whole table. */
+/* ---- The whole table: there is one look at each line, in order, each with its own RAM. What the
+ * look does is above. It writes nothing else, so it does not change what others have done. */
 
-/*@ predicate looked_at{L1, L2}(integer i, dumpulse_watched *table, dumpulse_seen *seen,
-                                dumpulse *agent, integer now) =
-      \let line = table + i;
-      \let was = \at(seen[i].state, L1);
-      \let since = \at(number(&seen[i].since[0]), L1);
-      judged{L1}(line, agent, was, since, now + 64, \at(seen[i].state, L2),
-                 \at(number(&seen[i].since[0]), L2)) &&
-      told_once{L1, L2}(i, was, \at(seen[i].state, L2));
-
-    predicate same_line{L1, L2}(dumpulse_watched *line) =
-      \at(line->grace, L2) == \at(line->grace, L1) &&
-      \at(line->lowest, L2) == \at(line->lowest, L1) &&
-      \at(line->span, L2) == \at(line->span, L1) &&
-      \at(line->late, L2) == \at(line->late, L1) &&
-      \at(line->dead, L2) == \at(line->dead, L1);
-
-    predicate same_entry{L1, L2}(dumpulse *agent, integer v) =
-      entry_time{L2}(agent, v) == entry_time{L1}(agent, v) &&
-      entry_sender{L2}(agent, v) == entry_sender{L1}(agent, v) &&
-      entry_value{L2}(agent, v) == entry_value{L1}(agent, v);
-
-    predicate untouched{L1, L2}(integer i, dumpulse_seen *seen) =
-      \at(seen[i].state, L2) == \at(seen[i].state, L1) &&
-      \at(seen[i].since[0], L2) == \at(seen[i].since[0], L1) &&
-      \at(seen[i].since[1], L2) == \at(seen[i].since[1], L1);
-*/
-
-/*@ requires \valid_read(watch) && \valid_read(agent);
+/*@ requires \valid_read(watch) && \valid_read(agent) && watched == agent && watch->count >= 1;
     requires \valid_read(watch->table + (0 .. watch->count - 1));
     requires \valid(watch->seen + (0 .. watch->count - 1));
     requires \separated(watch->seen + (0 .. watch->count - 1), agent,
       watch->table + (0 .. watch->count - 1), watch);
-    requires watched == agent;
-    requires \forall integer i; 0 <= i <= 255 ==> told[i] < INT_MAX;
-    assigns watch->seen[0 .. watch->count - 1], looking, looked, told[0 .. 255],
-      told_was[0 .. 255], told_is[0 .. 255];
+    requires \forall integer i; 0 <= i <= 255 ==> told[i] < INT_MAX && looks[i] < INT_MAX;
+    assigns watch->seen[0 .. watch->count - 1], looking, first_line, first_seen, later_now,
+      looks[0 .. 255], told[0 .. 255], told_was[0 .. 255], told_is[0 .. 255];
     exits \false;
-    ensures \forall integer i; 0 <= i < \old(watch->count) ==>
-      looked_at{Pre, Post}(i, \old(watch->table), \old(watch->seen), agent, now);
-    ensures \forall integer i; \old(watch->count) <= i <= 255 ==> not_told{Pre, Post}(i);
+    ensures first_line == \old(watch->table) && first_seen == \old(watch->seen);
+    ensures later_now == (DUMPULSE_NARROW_ ? (now + 64) % 65536 : now + 64);
+    ensures \forall integer i; 0 <= i < \old(watch->count) ==> looks[i] == \old(looks[i]) + 1;
+    ensures \forall integer i; \old(watch->count) <= i <= 255 ==>
+      looks[i] == \old(looks[i]) && told[i] == \old(told[i]);
 */
-void dumpulse_watch(const dumpulse_watcher *watch, dumpulse *agent, uint16_t now);
+void dumpulse_watch_lines_(const dumpulse_watcher *watch, dumpulse *agent, uint16_t now);

@@ -434,7 +434,7 @@ class Xtensa(Machine):
 # What each part of the library keeps in an image, and what it is compiled from.
 KEPT = {"dumpulse.c": ("dumpulse_process_packet", "export_record", "export_make_heartbeat",
                        "export_check_report", "export_read_entry"),
-        "dumpulse_watch.c": ("dumpulse_watch",)}
+        "dumpulse_watch.c": ("dumpulse_watch_lines_",)}
 
 
 def load(name: str, part: str = "dumpulse.c") -> Machine:
@@ -501,4 +501,4 @@ class Watching:
         machine.write(self.seen, seen)
 
     def look(self, now: int) -> Call:
-        return self.machine.call("dumpulse_watch", self.watcher, self.machine.agent, now)
+        return self.machine.call("dumpulse_watch_lines_", self.watcher, self.machine.agent, now)

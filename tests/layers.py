@@ -35,6 +35,7 @@ C_LAYERS = {
     "udpserver.c canserver.c": "the parts that are only for UDP, and only for CAN",
     "agent": "what both agents for Linux share",
     "firmware": "images for boards",
+    "dumpulse_watch.c dumpulse_watch.h": "notices nodes that fell silent; who wants it adds it",
     "dumpulse.c dumpulse.h": "the library, which uses no other file",
 }
 WIDTH = 92  # columns of the picture

@@ -3,9 +3,10 @@
     python -m tests.mutants library|server|client [--seed N] [--count N] [--file NAME] [--jobs N]
     python -m tests.mutants server|client --sample
 
-- library: it changes each comparison, operator, constant and statement of dumpulse.c and
-  dumpulse.h. The unit tests and the vectors must notice. They run on this machine. If a mutant
-  makes a difference only where an int has 16 bits, they run on a simulated AVR.
+- library: it changes each comparison, operator, constant and statement of dumpulse.c, dumpulse.h,
+  dumpulse_watch.c and dumpulse_watch.h. The unit tests and the vectors must notice. They run on
+  this machine. If a mutant makes a difference only where an int has 16 bits, they run on a
+  simulated AVR. The watch has unit tests, and comparisons with its model.
 - server: it changes udpserver.c, canserver.c and agent/. First the unit tests and the deterministic
   part of the fuzzer run, if they include the changed source, then the Python tests, then the
   virtual machine with CAN.
@@ -47,6 +48,7 @@ WORK = BUILD / "mutants"
 SURVIVORS = Path(__file__).with_name("survivors.tsv")
 SAMPLE = Path(__file__).with_name("mutants_sample.tsv")
 CODE_OF_HEADER = "#define DUMPULSE_MAGIC"  # the header has only its manual before this
+CODE_OF_WATCH = "/* A line of the table, read"  # before it are macros: tests/test_device_watch.py
 NOT_TESTED = (3, 4, 5)  # pytest's statuses for errors of its own, and of how it was called
 COMPILING = 120.0  # seconds; the longest takes 2 on an idle machine
 # A test may take ten times as long as without any change, and this many seconds more.
@@ -76,32 +78,47 @@ class Library:
         self._limits = Limits()
 
     def mutants(self) -> list[Mutant]:
-        header = (ROOT / "dumpulse.h").read_text()
-        return [*mutation.c_mutants("dumpulse.c", (ROOT / "dumpulse.c").read_text(), thorough=True),
-                *mutation.c_mutants("dumpulse.h", header, header.index(CODE_OF_HEADER),
-                                    thorough=True)]
+        mutants = []
+        for name, start in (("dumpulse.c", ""), ("dumpulse.h", CODE_OF_HEADER),
+                            ("dumpulse_watch.c", ""), ("dumpulse_watch.h", CODE_OF_WATCH)):
+            text = (ROOT / name).read_text()
+            mutants += mutation.c_mutants(name, text, text.index(start), thorough=True)
+        return mutants
 
     def prepare(self, folder: Path) -> None:
         folder.mkdir(parents=True)
 
     def test(self, mutant: Mutant | None, folder: Path, patient: bool, only: Only) -> Verdict:
-        for name in ("dumpulse.c", "dumpulse.h"):
+        for name in ("dumpulse.c", "dumpulse.h", "dumpulse_watch.c", "dumpulse_watch.h"):
             shutil.copy(ROOT / name, folder)
         if mutant is not None:
             (folder / mutant.file).write_text(mutant.text)
-        build = ["gcc", "-std=c99", "-O1", "-w", f"-I{folder}", folder / "dumpulse.c"]
-        try:
-            compiled([*build, "tests/unit.c", "-lcmocka", "-o", folder / "unit"], COMPILING, ROOT)
-            compiled([*build, "tests/vectors.c", "-o", folder / "vectors"], COMPILING, ROOT)
-        except Stillborn:
-            return STILLBORN, "gcc"
+        build = ["gcc", "-std=c99", "-O1", "-w", f"-I{folder}"]
         pytest = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider",
                   "tests/test_targets.py", "-k", "[ATmega328P] or [Cortex-M0+]"]
-        for step, command in (("unit", [folder / "unit"]),
-                              ("vectors", [folder / "vectors", "tests/vectors.tsv"]),
-                              ("AVR", pytest)):
+        watching = [sys.executable, "-m", "tests.watching", "--seed", "1", "--count", "500",
+                    "--target", "ATmega328P", "--target", "Cortex-M0+"]
+        # Each step, what it is compiled from, and how it runs.
+        steps: list[tuple[str, Sequence[str], Sequence[object]]] = []
+        if mutant is None or "watch" not in mutant.file:
+            steps += [("unit", ("dumpulse.c", "unit.c"), [folder / "unit"]),
+                      ("vectors", ("dumpulse.c", "vectors.c"),
+                       [folder / "vectors", "tests/vectors.tsv"]),
+                      ("AVR", (), pytest)]
+        if mutant is None or "watch" in mutant.file:
+            steps += [("unit_watch", ("dumpulse_watch.c", "unit_watch.c"),
+                       [folder / "unit_watch"]),
+                      ("watching", (), watching)]
+        try:
+            for step, sources, _ in steps:
+                if sources:
+                    compiled([*build, folder / sources[0], f"tests/{sources[1]}", "-lcmocka", "-o",
+                              folder / step], COMPILING, ROOT)
+        except Stillborn:
+            return STILLBORN, "gcc"
+        for step, _, command in steps:
             verdict = run_step(step, command, self._limits, ROOT, learn=mutant is None,
-                               no_verdict=[2, *NOT_TESTED] if command is pytest else (),
+                               no_verdict=[2, *NOT_TESTED] if command in (pytest, watching) else (),
                                DUMPULSE_SOURCE=str(folder))
             if verdict != SURVIVED:
                 return verdict, step
