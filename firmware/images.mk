@@ -22,7 +22,7 @@ ALSO_watch_atmega328p := firmware/uart_atmega328p.c $(WATCH)
 ALSO_can_avr-watch := firmware/watch_atmega328p.c $(WATCH)
 FIRMWARE_FLAGS := -std=c11 -Os -g -ffunction-sections -fdata-sections -Wl,--gc-sections \
                   -Wl,--build-id=none $(WARNINGS) -I. -Ifirmware
-FIRMWARE_SHARED := firmware/serial.h firmware/watch.h firmware/images.mk $(wildcard firmware/*.ld) $(LIBRARY)
+FIRMWARE_SHARED := $(wildcard firmware/*.h firmware/*.ld) firmware/images.mk $(LIBRARY)
 
 # The source of an image has the image's name up to a "-": uart_mps2-m4 is made from uart_mps2.c.
 # ALSO_ has the other sources of an image.
