@@ -16,6 +16,7 @@
 #include <util/delay.h>
 
 #include "dumpulse.h"
+#include "watch.h"
 
 #ifndef CAN_BASE
 #define CAN_BASE 0x680 /* a multiple of 128 */
@@ -301,10 +302,10 @@ void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
     }
 }
 
-static void process(const uint8_t *packet)
+static dumpulse_result process(const uint8_t *packet)
 {
     dumpulse_record(&agent, 0, 1, bus_offs);
-    dumpulse_process_packet(&agent, packet, FRAME, NULL);
+    return dumpulse_process_packet(&agent, packet, FRAME, NULL);
 }
 
 /* Masks and filters cannot be read while the controller is on the bus. If they let too much
@@ -350,6 +351,7 @@ int main(void)
     TCCR1B = _BV(WGM12) | _BV(CS12) | _BV(CS10);
     OCR1A = 15624; /* 16 MHz / 1024 / 15,625: once a second */
     TIMSK1 = _BV(OCIE1A);
+    watch_start();
     start_controller();
     EICRA = _BV(ISC01);
     EIMSK = _BV(INT0);
@@ -359,8 +361,9 @@ int main(void)
         if (now != looked_after)
             look_after_controller();
         looked_after = now;
+        bool heard = false;
         if (queued != 0) {
-            process(queue[first]);
+            heard = process(queue[first]) == DUMPULSE_HEARTBEAT;
             ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
             {
                 first = (uint8_t)(first + 1) % QUEUE;
@@ -369,6 +372,7 @@ int main(void)
         }
         if (asked_again && next_frame == FRAMES)
             process(request);
+        watch_nodes(&agent, heard);
         wdt_reset(); /* only here; the loop runs at least once a second */
         cli();
         if (bit_is_clear(PIND, INTERRUPT)) {

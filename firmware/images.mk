@@ -1,7 +1,7 @@
 # The images for boards (`make firmware`), and the programs that simulate boards with an AVR.
 # sim/boards.py says how each image is simulated.   SPDX-License-Identifier: MIT
 IMAGES := uart_atmega328p uart_attiny85 uart_mps2-m0plus uart_mps2-m4 uart_virt sender_attiny13 \
-          can_avr can_avr-29
+          can_avr can_avr-29 watch_atmega328p can_avr-watch
 FIRMWARE := $(IMAGES:%=build/firmware/%.elf)
 
 AVR_CC := avr-gcc
@@ -16,13 +16,18 @@ CC_uart_virt := $(RISCV_CC)
 CC_sender_attiny13 := $(AVR_CC) -mmcu=attiny13a -DF_CPU=1200000UL
 CC_can_avr := $(AVR_CC) -mmcu=atmega328p -DF_CPU=16000000UL
 CC_can_avr-29 := $(CC_can_avr) -DCAN_BASE=0x18FF5080 -DCAN_EXTENDED=1
+CC_watch_atmega328p := $(CC_uart_atmega328p) -DWATCH
+CC_can_avr-watch := $(CC_can_avr) -DWATCH -DWATCH_ON_C
+ALSO_watch_atmega328p := firmware/uart_atmega328p.c $(WATCH)
+ALSO_can_avr-watch := firmware/watch_atmega328p.c $(WATCH)
 FIRMWARE_FLAGS := -std=c11 -Os -g -ffunction-sections -fdata-sections -Wl,--gc-sections \
                   -Wl,--build-id=none $(WARNINGS) -I. -Ifirmware
-FIRMWARE_SHARED := firmware/serial.h firmware/images.mk $(wildcard firmware/*.ld) $(LIBRARY)
+FIRMWARE_SHARED := $(wildcard firmware/*.h firmware/*.ld) firmware/images.mk $(LIBRARY)
 
 # The source of an image has the image's name up to a "-": uart_mps2-m4 is made from uart_mps2.c.
+# ALSO_ has the other sources of an image.
 .SECONDEXPANSION:
-IMAGE_SOURCES = firmware/$$(firstword $$(subst -, ,$$*)).c $(FIRMWARE_SHARED)
+IMAGE_SOURCES = firmware/$$(firstword $$(subst -, ,$$*)).c $$(ALSO_$$*) $(FIRMWARE_SHARED)
 $(FIRMWARE): build/firmware/%.elf: $(IMAGE_SOURCES)
 	@mkdir -p $(@D)
 	@$(CC_$*) $(FIRMWARE_FLAGS) $(filter %.c,$^) -lgcc -o $@
@@ -55,7 +60,8 @@ $(SIMULATORS): build/sim/%: sim/%.c sim/avr_host.h
 
 $(FIRMWARE) $(STACKS) $(HANGING) $(SIMULATORS): | $(READY)
 
-TEST_FIRMWARE := tests/test_serial_firmware.py tests/test_firmware_can.py
+TEST_FIRMWARE := tests/test_serial_firmware.py tests/test_firmware_can.py \
+                 tests/test_watch_firmware.py
 
 firmware-size: $(FIRMWARE) | $(READY) ##! flash, RAM, stack, cycles of each image, against budgets
 	@$(PYTHON) -m bench.firmware

@@ -80,14 +80,15 @@ static inline uint8_t serial_get(serial_ring *ring)
     return byte;
 }
 
-/* Gives the agent one byte of the ring, if there is one. */
-static inline void serial_serve(dumpulse *agent, serial_window *window, serial_ring *ring)
+/* Gives the agent one byte of the ring, if there is one. Returns what the agent made of it. */
+static inline dumpulse_result serial_serve(dumpulse *agent, serial_window *window,
+                                           serial_ring *ring)
 {
     if (serial_empty(ring))
-        return;
+        return DUMPULSE_REFUSED;
     /* This tells the reader of a report the agent's time. */
     (void)dumpulse_record(agent, SERIAL_SELF, SERIAL_SELF_SENDER, ring->lost);
-    (void)serial_take(agent, window, serial_get(ring));
+    return serial_take(agent, window, serial_get(ring));
 }
 
 #endif /* SERIAL_H */

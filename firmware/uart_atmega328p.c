@@ -15,6 +15,7 @@
 #include <util/atomic.h>
 
 #include "serial.h"
+#include "watch.h"
 
 #ifndef BAUD
 #define BAUD 115200UL
@@ -82,6 +83,7 @@ int main(void)
     UCSR0A = _BV(U2X0);
     UBRR0 = UBRR;
     UCSR0B = _BV(RXCIE0) | _BV(RXEN0) | _BV(TXEN0);
+    watch_start();
     SMCR = _BV(SE); /* enables sleep; in its mode, idle, the UART and the timer go on */
     for (;;) {
         wdt_reset(); /* only here: if the loop hangs, the watchdog resets the chip */
@@ -91,6 +93,6 @@ int main(void)
             sleep_cpu();
         }
         sei();
-        serial_serve(&agent, &window, &ring);
+        watch_nodes(&agent, serial_serve(&agent, &window, &ring) == DUMPULSE_HEARTBEAT);
     }
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <simavr/avr_ioport.h>
 #include <simavr/sim_avr.h>
 #include <simavr/sim_elf.h>
 #include <simavr/sim_time.h>
@@ -47,6 +48,40 @@ static avr_t *load_chip_with_ram(const char *mcu, const char *image, uint16_t ra
 static inline avr_t *load_chip(const char *mcu, const char *image)
 {
     return load_chip_with_ram(mcu, image, 0);
+}
+
+/* Takes the option --pins=B5D3... away from the arguments. */
+static inline const char *pins_option(int *argc, char ***argv)
+{
+    static const char option[] = "--pins=";
+    if (*argc < 2 || strncmp((*argv)[1], option, sizeof option - 1) != 0)
+        return "";
+    (*argc)--;
+    return *++*argv + sizeof option - 1;
+}
+
+static avr_t *watched;
+
+/* A watched pin may have another level: tells it on the standard error. */
+static inline void on_watched_pin(struct avr_irq_t *irq, uint32_t value, void *name)
+{
+    if ((value & 1) != (irq->value & 1)) /* other bits say whether it is an output */
+        fprintf(stderr, "pin %.2s %u at %llu\n", (const char *)name, (unsigned)value & 1,
+                (unsigned long long)watched->cycle);
+}
+
+/* Tells each change of some pins: "B5C0" are PB5 and PC0. */
+static inline void watch_pins(avr_t *chip, const char *pins)
+{
+    watched = chip;
+    for (; pins[0] != 0 && pins[1] >= '0' && pins[1] < '8'; pins += 2) {
+        avr_irq_t *const port = avr_io_getirq(chip, AVR_IOCTL_IOPORT_GETIRQ(pins[0]), 0);
+        if (port == NULL)
+            break;
+        avr_irq_register_notify(port + (pins[1] - '0'), on_watched_pin, (void *)pins);
+    }
+    if (pins[0] != 0)
+        fail("this MCU has no such pin");
 }
 
 static inline uint16_t stack_pointer(const avr_t *chip)

@@ -53,6 +53,7 @@ class Board:
     deaf: bool = False  # it hears nothing while it sends a report
     ticks: int = 1  # of its timestamps, in a second
     drift: float = 0.002  # the largest relative error of its clock
+    pins: tuple[str, ...] = ()  # whose changes its simulator tells: "B5" is PB5
 
     @property
     def digits(self) -> int:
@@ -70,7 +71,8 @@ class Board:
                     "-kernel", str(image)]
         program = "serial_board" if self.baud else "can_board"
         baud = [str(self.baud)] if self.baud else []
-        return [built(f"build/sim/{program}"), self.mcu, str(self.hertz), *baud, str(image)]
+        pins = [f"--pins={''.join(self.pins)}"] if self.pins else []
+        return [built(f"build/sim/{program}"), *pins, self.mcu, str(self.hertz), *baud, str(image)]
 
 
 BOARDS = {board.name: board for board in (
@@ -85,7 +87,12 @@ BOARDS = {board.name: board for board in (
     Board("sender_attiny13", 9_600, mcu="attiny13a", hertz=1_200_000, only_sends=True),
     Board("can_avr", can_id=0x680, mcu="atmega328p", hertz=16_000_000),
     Board("can_avr-29", can_id=0x18FF5080, mcu="atmega328p", hertz=16_000_000),
+    Board("watch_atmega328p", 115_200, mcu="atmega328p", hertz=16_000_000,
+          pins=("B0", "B1", "B4", "B5")),
+    Board("can_avr-watch", can_id=0x680, mcu="atmega328p", hertz=16_000_000,
+          pins=("C0", "C1", "C4", "C5")),
 )}
+PinChange = tuple[float, str, int]  # seconds since the start, the pin, its new level
 SILENCE = 2.0  # seconds of the firmware's time until serial_board ends, as serial_board.c says
 
 
@@ -94,9 +101,12 @@ class Simulated:
 
     def __init__(self, board: Board, image: Path | None, stdin: int, stdout: int,
                  arguments: Sequence[str] = (), keep_open: Sequence[int] = ()) -> None:
+        self.board = board
+        self.pin_changes: list[PinChange] = []  # complete after end()
+        self._messages = tempfile.TemporaryFile()  # a pipe might become full until end()
         self.process = subprocess.Popen(
             [*board.command(image or board.image()), *arguments], stdin=stdin, stdout=stdout,
-            stderr=subprocess.PIPE, pass_fds=keep_open)
+            stderr=self._messages, pass_fds=keep_open)
 
     def __enter__(self) -> Self:
         return self
@@ -105,8 +115,7 @@ class Simulated:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait(PATIENCE)
-        assert self.process.stderr is not None
-        self.process.stderr.close()
+        self._messages.close()
         self.hang_up()
 
     def hang_up(self) -> None:
@@ -114,12 +123,15 @@ class Simulated:
 
     def end(self) -> dict[str, int]:
         """Waits until simavr ends. Returns what it has counted."""
-        assert self.process.stderr is not None
         self.process.wait(PATIENCE)
-        messages = self.process.stderr.read().decode(errors="replace")
+        self._messages.seek(0)
+        messages = self._messages.read().decode(errors="replace")
         counts = re.findall(r"^cycles .*$", messages, re.M)
         assert self.process.returncode == 0 and counts, messages
         assert "overrun" not in messages, messages  # simavr's UART has lost a byte
+        self.pin_changes = [
+            (int(cycle) / self.board.hertz, pin, int(level))
+            for pin, level, cycle in re.findall(r"^pin (..) ([01]) at (\d+)$", messages, re.M)]
         words = counts[0].split()
         return dict(zip(words[::2], map(int, words[1::2]), strict=True))
 

@@ -1,6 +1,6 @@
 /* Runs the firmware of an ATmega328P in simavr, with an MCP2515 on a CAN bus.
  *                                                       SPDX-License-Identifier: MIT
- *     can_board MCU HERTZ IMAGE
+ *     can_board [--pins=C0D3...] MCU HERTZ IMAGE
  *
  * The MCP2515's chip select is at pin PB2, its INT at PD2. Its oscillator has the frequency of the
  * AVR's clock: one period is one cycle. A byte on SPI takes 8 periods of the SPI clock that the
@@ -10,6 +10,7 @@
  *     683#0472014AF1034C09    this frame comes. 683#R8 is a remote frame of length 8. An identifier
  *                             of 8 digits has 29 bits.
  *     wait MICROSECONDS       nothing comes for this time
+ *     until MICROSECONDS      nothing comes until this time since the start
  *     gap MICROSECONDS        from now on, the pause after each frame that comes (at first 250)
  *     frame MICROSECONDS      from now on, the time of a frame from the board (at first 250)
  *     alone                   from now on, nobody acknowledges what the board sends
@@ -31,6 +32,9 @@
  *     boots     how often the firmware began at address 0
  *     stack     the most bytes that the stack had
  *     errors    the controller's register EFLG
+ *
+ * With --pins, it also prints a line like "pin C0 1 at 160000" for each change of these pins: the
+ * name, the new level and the cycle.
  */
 #include "avr_host.h" /* first: simavr's other headers need what it includes */
 
@@ -181,8 +185,9 @@ static void receive(const char *text)
 
 int main(int argc, char **argv)
 {
+    const char *const pins = pins_option(&argc, &argv);
     if (argc != 4)
-        fail("usage: can_board MCU HERTZ IMAGE");
+        fail("usage: can_board [--pins=C0D3...] MCU HERTZ IMAGE");
     frames_out = fdopen(dup(STDOUT_FILENO), "w");
     if (frames_out == NULL ||
         dup2(STDERR_FILENO, STDOUT_FILENO) < 0) /* simavr itself prints on the standard output */
@@ -191,6 +196,7 @@ int main(int argc, char **argv)
     avr = load_chip(argv[1], argv[3]);
     avr->frequency = (uint32_t)strtoul(argv[2], NULL, 10);
     avr->sleep = on_sleep;
+    watch_pins(avr, pins);
     on_boot = start_bus;
     for (avr_io_t *io = avr->io_port; io != NULL; io = io->next)
         if (strcmp(io->kind, "spi") == 0)
@@ -213,6 +219,9 @@ int main(int argc, char **argv)
         unsigned number, address;
         if (sscanf(line, "wait %u", &number) == 1) {
             run_for(avr, number);
+        } else if (sscanf(line, "until %u", &number) == 1) {
+            while (avr->cycle < avr_usec_to_cycles(avr, number))
+                step(avr);
         } else if (sscanf(line, "gap %u", &number) == 1) {
             gap = number;
         } else if (sscanf(line, "frame %u", &number) == 1) {

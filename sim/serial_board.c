@@ -1,6 +1,6 @@
 /* Runs the firmware of an AVR in simavr. Its serial line is the standard input and output.
  *                                                       SPDX-License-Identifier: MIT
- *     serial_board MCU HERTZ BAUD IMAGE [REST]...
+ *     serial_board [--pins=B5D3...] MCU HERTZ BAUD IMAGE [REST]...
  *
  * The bytes of the input go to the firmware without a pause, at the full speed of the line in the
  * firmware's time. After the first 8 bytes the line rests for REST cycles, after the next 8 bytes
@@ -24,6 +24,9 @@
  *     jitter      by how many cycles an edge at the output pin was early or late at most
  *     lit         the cycles during which pin PB5 was high, which has the LED of an Arduino Uno
  *     switched    how often the level of PB5 changed
+ *
+ * With --pins, it also prints a line like "pin B5 1 at 160000" for each change of these pins: the
+ * name, the new level and the cycle.
  *
  * It fails if the firmware sets its UART to another baud rate.
  */
@@ -230,8 +233,9 @@ static void on_sleep(avr_t *chip, avr_cycle_count_t cycles)
 
 int main(int argc, char **argv)
 {
+    const char *const pins = pins_option(&argc, &argv);
     if (argc < 5)
-        fail("usage: serial_board MCU HERTZ BAUD IMAGE [REST]...");
+        fail("usage: serial_board [--pins=B5D3...] MCU HERTZ BAUD IMAGE [REST]...");
     rests = argv + 5;
     line_out = dup(STDOUT_FILENO);
     /* simavr itself prints on the standard output: that goes to the standard error. */
@@ -240,6 +244,7 @@ int main(int argc, char **argv)
     avr = load_chip(argv[1], argv[4]);
     avr->frequency = (uint32_t)strtoul(argv[2], NULL, 10);
     avr->sleep = on_sleep;
+    watch_pins(avr, pins);
     on_boot = start_line;
     cycles_per_bit = avr->frequency / strtod(argv[3], NULL);
     input = avr_io_getirq(avr, AVR_IOCTL_UART_GETIRQ('0'), UART_IRQ_INPUT);

@@ -23,6 +23,7 @@ from sim.programs import built
 from sim.targets import ROOT
 
 CAN, CAN_29 = BOARDS["can_avr"], BOARDS["can_avr-29"]  # identifiers of 11 bits, and of 29
+CAN_WATCH = BOARDS["can_avr-watch"]
 BASE = CAN.can_id
 
 
@@ -326,9 +327,9 @@ def test_soak() -> None:
 
 def test_the_page_has_its_size() -> None:
     page = (ROOT / "firmware" / "can_avr.md").read_text()
-    rows = re.findall(r"\| flash, RAM, stack(?:; of 29 bits)? \| ([\d,]+), (\d+), (\d+) bytes \|",
+    rows = re.findall(r"\| flash, RAM, stack(?:; [a-z0-9 ]+)? \| ([\d,]+), (\d+), (\d+) bytes \|",
                       page)
     said = [[int(number.replace(",", "")) for number in row] for row in rows]
     assert said == [[measured(board)[column] for column in ("flash", "ram", "bound")]
-                    for board in (CAN, CAN_29)]
+                    for board in (CAN, CAN_29, CAN_WATCH)]
     assert f"{measured(CAN)['heartbeat']:,} cycles" in page

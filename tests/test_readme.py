@@ -12,26 +12,44 @@ import zlib
 from pathlib import Path
 
 from bench import budgets
+from sim.boards import Board, Line
 from sim.model import REQUEST, heartbeat
 from sim.programs import built
 from sim.targets import BUILD, ROOT, TARGETS, run
 
 
-def firmware_of_the_page() -> str:
+def block_of_the_page(text: str) -> str:
+    """The block of C in which this text is."""
     blocks = re.findall(r"^```c\n(.*?)^```$", (ROOT / "README.md").read_text(), re.S | re.M)
-    (program,) = (str(block) for block in blocks if "int main" in block)
-    return program
+    (found,) = (str(block) for block in blocks if text in block)
+    return found
+
+
+def firmware_of_the_page() -> str:
+    return block_of_the_page("int main")
+
+
+def watching_firmware_of_the_page() -> str:
+    """The same program with what the README adds to it."""
+    program, loop = firmware_of_the_page(), "    for (;;) {\n"
+    assert program.count("int main") == program.count(loop) == 1
+    return program.replace("int main", block_of_the_page("dumpulse_changed") + "\nint main"
+                           ).replace(loop, block_of_the_page("dumpulse_watch("))
+
+
+def compiled(program: str, name: str, *others: str) -> Path:
+    folder = BUILD / "readme"
+    folder.mkdir(parents=True, exist_ok=True)
+    source, image = folder / f"{name}.c", folder / f"{name}.elf"
+    source.write_text(program)
+    run(["avr-gcc", "-mmcu=atmega328p", "-Os", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}",
+         source, ROOT / "dumpulse.c", *[ROOT / other for other in others], "-o", image])
+    return image
 
 
 @functools.cache
 def firmware_image() -> Path:
-    folder = BUILD / "readme"
-    folder.mkdir(parents=True, exist_ok=True)
-    source, image = folder / "agent.c", folder / "agent.elf"
-    source.write_text(firmware_of_the_page())
-    run(["avr-gcc", "-mmcu=atmega328p", "-Os", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}",
-         source, ROOT / "dumpulse.c", "-o", image])
-    return image
+    return compiled(firmware_of_the_page(), "agent")
 
 
 def run_firmware(*pauses_and_packets: float | bytes) -> bytes:
@@ -73,6 +91,26 @@ def test_it_finds_its_place_again() -> None:
     answers = run_firmware(REQUEST, flood, 0.05, heartbeat(3, 76, 9), 0.05, REQUEST)
     assert len(answers) == 2 * 260
     assert entries_of(answers[260:])[3][2:] == b"\x4c\x09"
+
+
+UNO = Board("readme", 115_200, mcu="atmega328p", hertz=16_000_000, pins=("B5",))
+
+
+def test_the_firmware_of_the_readme_watches() -> None:
+    """Variable 7 speaks once, variable 3 goes out of range, comes back, is late and comes back."""
+    image = compiled(watching_firmware_of_the_page(), "watch", "dumpulse_watch.c")
+    beats = [(0.01, heartbeat(7, 1, 0)), (0.5, heartbeat(3, 1, 50)), (1.3, heartbeat(3, 1, 121)),
+             (1.6, heartbeat(3, 1, 120)), (4.3, heartbeat(3, 1, 10)), (4.5, bytes(8))]
+    pauses = [later - earlier - 80 / UNO.baud
+              for (earlier, _), (later, _) in zip(beats, beats[1:], strict=False)]
+    with Line(UNO, image, script=b"".join(packet for _, packet in beats),
+              arguments=[str(round(pause * UNO.hertz)) for pause in pauses]) as board:
+        board.end()
+        seen = [change for change in board.pin_changes if change[0] < 4.5]
+    lit = [(1.3, 1), (1.6, 0), (4.0, 1), (4.3, 0)]
+    assert [(pin, level) for _, pin, level in seen] == [("B5", level) for _, level in lit]
+    assert all(then <= at < then + 0.003
+               for (at, _, _), (then, _) in zip(seen, lit, strict=True)), seen
 
 
 def test_the_figures_in_the_prose() -> None:

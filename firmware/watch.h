@@ -1,0 +1,29 @@
+/* What an agent asks of watch_atmega328p.c.   SPDX-License-Identifier: MIT
+ *
+ * An image that is built with -DWATCH has that file. In other images these functions do nothing,
+ * and take no memory.
+ */
+#ifndef WATCH_H
+#define WATCH_H
+
+#include "dumpulse.h"
+
+#ifdef WATCH
+/* Makes the pins outputs: lamps are dark, relays are closed. */
+void watch_start(void);
+
+/* Looks at the nodes if the clock has ticked since the last call, or if the agent has just heard a
+ * heartbeat. To be called in each turn of the loop. */
+void watch_nodes(dumpulse *agent, bool heard);
+#else
+static inline void watch_start(void)
+{
+}
+
+static inline void watch_nodes(dumpulse *agent, bool heard)
+{
+    (void)agent, (void)heard;
+}
+#endif
+
+#endif /* WATCH_H */

@@ -1,0 +1,300 @@
+"""The firmware that watches nodes, in simulators: its lamps and relays against the Python model.
+
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from bench import figures
+from sim.boards import BOARDS, REQUEST_AT, Board, Bus, Line, PinChange, frame
+from sim.model import HEARTBEAT, REQUEST, Agent, heartbeat
+from sim.targets import ROOT, run
+from sim.watch import ALIVE, DEAD, MISSING, WAITING, Watch, line
+
+SEED = int(os.environ.get("DUMPULSE_SEED") or random.randrange(10**6))
+SERIAL, CAN = BOARDS["watch_atmega328p"], BOARDS["can_avr-watch"]
+PACKET = 8
+WITHIN = 0.003  # seconds from a tick, or from when a packet begins, until a pin changes
+
+MOTOR, BATTERY, DOOR = 5, 10, 12  # the variables of the table in watch_atmega328p.c
+LINES = [line(MOTOR, late=2, dead=6, grace=5, lowest=10, highest=120),
+         line(BATTERY, late=5, dead=10, grace=10),
+         line(DOOR, late=1, dead=4, grace=12, highest=1)]
+LAMPS = {MOTOR: "5", BATTERY: "5", DOOR: "4"}  # pins of port B; of port C in the CAN agent
+RELAYS = {MOTOR: "0", BATTERY: "1"}
+
+Event = tuple[float, bytes]  # seconds since the start, a packet that begins then
+
+
+def levels(port: str, watch: Watch) -> dict[str, int]:
+    """What the pins of watch_atmega328p.c have to be in these states."""
+    states = dict(zip((one.variable for one in LINES), watch.states, strict=True))
+    pins = dict.fromkeys((port + pin for pin in LAMPS.values()), 0)
+    pins |= dict.fromkeys((port + pin for pin in RELAYS.values()), 1)
+    for variable, state in states.items():
+        if state not in (WAITING, ALIVE):
+            pins[port + LAMPS[variable]] = 1
+        if state in (MISSING, DEAD) and variable in RELAYS:
+            pins[port + RELAYS[variable]] = 0
+    return pins
+
+
+def expected(events: Sequence[Event], end: float, port: str) -> list[PinChange]:
+    """When the pins change, by the models of the agent and of the watch. The agent looks at each
+    tick of its clock, each second, and after each heartbeat."""
+    agent, watch = Agent(), Watch(LINES)
+    pins = dict.fromkeys(levels(port, watch), 0)
+    changes = []
+    moments = sorted([*events, *((float(tick), b"") for tick in range(int(end) + 1))])
+    for moment, packet in moments:
+        now = int(moment) % 65536
+        if agent.process(now, packet) == HEARTBEAT or packet == b"":
+            watch.look(agent.entries, now)
+        after = levels(port, watch)
+        changes += [(moment, pin, after[pin]) for pin in sorted(pins) if pins[pin] != after[pin]]
+        pins = after
+    return changes
+
+
+def on_line(events: Sequence[Event], end: float, image: Path | None = None) -> list[PinChange]:
+    """When the pins change in the simulator, up to the end."""
+    starts = [moment for moment, _ in events] + [end]
+    taken = PACKET * 10 / SERIAL.baud
+    assert starts[0] == 0.01  # serial_board's line begins then
+    rests = [later - earlier - taken for earlier, later in zip(starts, starts[1:], strict=False)]
+    assert min(rests) > -1e-6
+    script = b"".join(packet for _, packet in events) + bytes(PACKET)
+    arguments = [str(round(max(0, rest) * SERIAL.hertz)) for rest in rests]
+    with Line(SERIAL, image, script=script, arguments=arguments) as board:
+        counts = board.end()
+        assert counts["boots"] == 1 and counts["bytes"] == len(script)
+        return [change for change in board.pin_changes if change[0] <= end]
+
+
+def on_bus(events: Sequence[Event], end: float, image: Path | None = None) -> list[PinChange]:
+    script = ["gap 0"]
+    for moment, packet in [*events, (end, b"")]:
+        script.append(f"until {round(moment * 1e6)}")
+        if packet:
+            script.append(frame(CAN.can_id + packet[5] % 64, packet))
+    with Bus(CAN, script, image) as board:
+        assert board.end()["boots"] == 1
+        return [change for change in board.pin_changes if change[0] <= end]
+
+
+RUNS = {"B": on_line, "C": on_bus}  # by the port of the pins
+
+
+def check(seen: Sequence[PinChange], wanted: Sequence[PinChange]) -> None:
+    assert [change[1:] for change in seen] == [change[1:] for change in wanted], (seen, wanted)
+    for (at, *_), (then, *_) in zip(seen, wanted, strict=True):
+        assert then <= at <= then + WITHIN, (at, then)
+
+
+def beside_the_tick(moment: float) -> float:
+    """The same time or nearly: not so near a tick that it is open which comes first."""
+    return int(moment) + min(max(moment % 1, 0.05), 0.95)
+
+
+def each(variable: int, value: int, begin: float, end: float, step: float = 0.9) -> list[Event]:
+    """Heartbeats at regular times."""
+    return [(beside_the_tick(begin + number * step), heartbeat(variable, 1, value))
+            for number in range(int((end - begin) / step) + 1)]
+
+
+def in_turn(events: Sequence[Event]) -> list[Event]:
+    """In order of time, with 1.5 ms at least from one to the next. The first one is junk."""
+    ordered = [(0.01, bytes(PACKET))]
+    for moment, packet in sorted(events):
+        ordered.append((max(moment, ordered[-1][0] + 0.0015), packet))
+    return ordered
+
+
+DAMAGED = heartbeat(BATTERY, 1, 5)[:-1] + b"\x07"
+SCENES = {
+    "all speak": (each(MOTOR, 50, 0.1, 14) + each(BATTERY, 5, 0.3, 14) + each(DOOR, 1, 0.5, 14),
+                  14.5, []),
+    "nobody ever speaks": ([], 14.5, [(6.0, "0", 0), (6.0, "5", 1), (11.0, "1", 0),
+                                      (13.0, "4", 1)]),
+    "one dies and comes back": (
+        each(MOTOR, 50, 0.1, 4.7) + each(MOTOR, 50, 14.3, 17) + each(BATTERY, 5, 0.3, 17)
+        + each(DOOR, 0, 0.5, 17), 17.5,
+        [(7.0, "5", 1), (11.0, "0", 0), (14.3, "0", 1), (14.3, "5", 0)]),
+    "a damaged packet brings nobody back": (
+        each(MOTOR, 50, 0.1, 19) + each(BATTERY, 5, 0.3, 1.3) + each(DOOR, 0, 0.5, 19)
+        + [(13.4, DAMAGED), (15.3, heartbeat(64, 1, 5)), (17.2, heartbeat(BATTERY, 1, 5))], 19.5,
+        [(7.0, "5", 1), (12.0, "1", 0), (17.2, "1", 1), (17.2, "5", 0)]),
+    "a value out of range is not silence": (
+        each(MOTOR, 50, 0.1, 3) + each(MOTOR, 121, 3.3, 12) + each(MOTOR, 120, 12.5, 14)
+        + each(BATTERY, 5, 0.25, 14) + each(DOOR, 0, 0.6, 5) + each(DOOR, 2, 5.3, 9)
+        + each(DOOR, 1, 9.4, 14), 14.5,
+        [(3.3, "5", 1), (5.3, "4", 1), (9.4, "4", 0), (12.5, "5", 0)]),
+    "one speaks too fast while another dies": (
+        [(0.02, heartbeat(BATTERY, 1, 0))] + each(MOTOR, 10, 0.03, 14, 0.0041)
+        + each(DOOR, 0, 0.5, 14), 14.5,
+        [(6.0, "5", 1), (11.0, "1", 0)]),
+}
+
+
+@pytest.mark.parametrize("port", RUNS)
+@pytest.mark.parametrize("scene", SCENES)
+def test_a_scene(scene: str, port: str) -> None:
+    """The changes of the pins are written here by hand, and the model says the same."""
+    beats, end, told = SCENES[scene]
+    events = in_turn(beats)
+    wanted = expected(events, end, port)
+    start = [(0.0, port + pin, 1) for pin in "01"]
+    check(wanted, start + [(moment, port + pin, level) for moment, pin, level in told])
+    check(RUNS[port](events, end), wanted)
+
+
+@pytest.mark.parametrize("port", RUNS)
+def test_any_scene(port: str) -> None:
+    """Nodes come and go at random for 5 minutes. Their values are good and bad, and some packets
+    are damaged."""
+    print(f"DUMPULSE_SEED={SEED} replays it")  # pytest shows it when a test fails
+    chance = random.Random(SEED)
+    beats: list[Event] = []
+    for variable in (MOTOR, BATTERY, DOOR, DOOR + 1):
+        moment = chance.uniform(0.1, 20)
+        while moment < 300:
+            packet = heartbeat(variable, chance.randrange(256), chance.choice((0, 1, 9, 10, 121)))
+            if chance.randrange(8) == 0:
+                packet = packet[:7] + bytes([packet[7] ^ 0x10])
+            beats.append((beside_the_tick(moment), packet))
+            moment += chance.choice((0.1, 0.7, 1.1, 2.3, 3.1, 7.1, 15.1))
+    events = in_turn(beats)
+    wanted = expected(events, 300.5, port)
+    assert len(wanted) > 50
+    check(RUNS[port](events, 300.5), wanted)
+
+
+TABLE = (ROOT / "firmware" / "watch_atmega328p.c").read_text()
+FAULTS = {  # what is wrong, and the line of the firmware that makes it so
+    "nothing": ("changed = false;", "changed = false;"),
+    "the lamp is never lit": ("PORT = lit | closed;", "PORT = closed;"),
+    "the relay is never cut": ("PORT = lit | closed;", "PORT = lit | RELAYS;"),
+    "the relay is cut when the node is late":
+        ("state == DUMPULSE_MISSING ||", "state == DUMPULSE_LATE || state == DUMPULSE_MISSING ||"),
+    "a node that never spoke is no alarm": ("state == DUMPULSE_MISSING ||", ""),
+    "a value out of range is not told":
+        ("state != DUMPULSE_WAITING &&", "state != DUMPULSE_WAITING && state != 3 &&"),
+    "a value out of range cuts the relay": ("state == DUMPULSE_DEAD)", "state >= 3)"),
+    "another variable": ("node(     5,", "node(     6,"),
+    "another pin": ("120,    5,", "120,    4,"),
+    "the two relays are swapped": ("5,     1)", "5,     0)"),
+    "late a second too late": ("5,       2,      3,", "5,       3,      3,"),
+    "it looks only after a heartbeat": ("if (now == looked && !heard)", "if (!heard)"),
+    "it looks only each second": ("if (now == looked && !heard)", "if (now == looked)"),
+    "the pins stay as they were": ("        set_pins();\n    changed", "    changed"),
+    "the pins are inputs": ("DIRECTION = LAMPS | RELAYS;", "DIRECTION = 0;"),
+}
+
+
+def compiled(folder: Path, board: Board, before: str, after: str) -> Path:
+    """The image of a board with another line in watch_atmega328p.c."""
+    assert TABLE.count(before) == 1, before
+    source, image = folder / "watch_atmega328p.c", folder / "watch.elf"
+    source.write_text(TABLE.replace(before, after))
+    others = ["dumpulse.c", "dumpulse_watch.c",
+              "firmware/uart_atmega328p.c" if board is SERIAL else "firmware/can_avr.c"]
+    run(["avr-gcc", "-mmcu=atmega328p", "-DF_CPU=16000000UL", "-std=c11", "-Os", "-DWATCH",
+         *["-DWATCH_ON_C"] * (board is CAN), f"-I{ROOT}", f"-I{ROOT / 'firmware'}", source,
+         *[ROOT / other for other in others], "-o", image])
+    return image
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_in_the_firmware_is_noticed(fault: str, tmp_path: Path) -> None:
+    before, after = FAULTS[fault]
+    image = compiled(tmp_path, SERIAL, before, after)
+    noticed = []
+    for scene, (beats, end, _) in SCENES.items():
+        if "too fast" in scene:
+            continue  # it takes long, and the others notice each fault
+        events = in_turn(beats)
+        try:
+            check(on_line(events, end, image), expected(events, end, "B"))
+        except AssertionError:
+            noticed.append(scene)
+    assert bool(noticed) == (before != after)
+
+
+NODES = TABLE[TABLE.index("#define NODES"):TABLE.index("#define LINE")]
+
+
+def busy(folder: Path, board: Board, lines: int) -> tuple[Path, list[bytes], list[bytes]]:
+    """An image with a table of so many lines, many heartbeats, and what a report then has of them:
+    sender and value of each variable but 0."""
+    nodes = "".join(f" node({variable}, 2, 3, {variable}, 10, 120, 5, 0)"
+                    for variable in range(1, 1 + lines))
+    chance, agent = random.Random(SEED), Agent()
+    print(f"DUMPULSE_SEED={SEED} replays it")
+    beats = [heartbeat(chance.randrange(1, 64), chance.randrange(256), chance.randrange(256))
+             for _ in range(5000)]
+    for packet in beats:
+        agent.process(0, packet)
+    return (compiled(folder, board, NODES, f"#define NODES(node){nodes}\n\n"), beats,
+            [entry[2:] for entry in agent.entries[1:]])
+
+
+def lines_of(page: str, before: str) -> int:
+    text = " ".join((ROOT / "firmware" / page).read_text().split())
+    (lines,) = re.findall(rf"{before}a table of (?:up to )?(\d+) lines costs no heartbeat", text)
+    return int(lines)
+
+
+def test_a_full_bus(tmp_path: Path) -> None:
+    """The shortest frames with 8 bytes have 111 bits, at 500 kbit/s."""
+    image, beats, wanted = busy(tmp_path, CAN, lines_of("can_avr.md", "a bus without a pause, "))
+    script = ["gap 222", *(frame(CAN.can_id, packet) for packet in beats), "wait 20000",
+              frame(CAN.can_id + REQUEST_AT, REQUEST)]
+    with Bus(CAN, script, image) as bus:
+        assert bus.end()["errors"] == 0
+        report = bytes.fromhex("".join(line.partition("#")[2] for line in bus.frames()))
+    assert [report[at + 2:at + 4] for at in range(8, 260, 4)] == wanted
+
+
+def test_a_full_line(tmp_path: Path) -> None:
+    image, beats, wanted = busy(tmp_path, SERIAL,
+                                lines_of("watch_atmega328p.md", "the full speed of the line, "))
+    with Line(SERIAL, image, script=b"".join(beats) + REQUEST) as board:
+        report = board.receive(260)
+    assert report[7] == 0  # no byte was lost
+    assert [report[at + 2:at + 4] for at in range(8, 260, 4)] == wanted
+
+
+def test_the_page_has_the_table_and_the_size() -> None:
+    page = (ROOT / "firmware" / "watch_atmega328p.md").read_text()
+    told = re.findall(r"^\| (\d+) \| (\d+) \| (\d+) \| (\d+) \| (\d+) to (\d+) \| PB(\d) \| "
+                      r"(?:PB(\d)|none) \|$", page, re.M)
+    written = re.findall(r"node\( *(\d+), +(\d+), +(\d+), +(\d+), +(\d+), +(\d+), +(\d), +"
+                         r"(?:(\d)|NONE)\)", NODES)
+    assert told == written and len(told) == len(LINES)
+    assert [line(int(variable), int(silence), int(silence) * int(misses), int(grace), int(lowest),
+                 int(highest))
+            for variable, silence, misses, grace, lowest, highest, _, _ in told] == LINES
+    (size,) = re.findall(r"\| flash, RAM, stack \| ([\d,]+), (\d+), (\d+) bytes \|", page)
+    kept = figures.parse(figures.FILE.read_text())
+    assert [number.replace(",", "") for number in size] == [
+        kept["firmware-size", SERIAL.name, column] for column in ("flash", "ram", "bound")]
+
+
+def test_the_clock_wraps() -> None:
+    """A node that died 18 hours ago stays dead when the clock comes to the time of its last
+    heartbeat again."""
+    wrap = 65536.0
+    first = each(MOTOR, 50, 0.2, 0.2) + each(BATTERY, 1, 0.4, 0.4) + each(DOOR, 1, 0.6, 0.6)
+    again = each(BATTERY, 1, wrap - 9.7, wrap + 8, 4.9)
+    events = in_turn(first + again)
+    wanted = expected(events, wrap + 9, "B")
+    assert wanted[-1] == (wrap - 9.7, "B1", 1)  # the relay of the battery; the motor's stays cut
+    check(on_line(events, wrap + 9), wanted)
