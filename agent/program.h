@@ -38,11 +38,6 @@ struct program {
     bool (*finish_arguments)(void); /* checks them all; false: options.wrong says what is wrong */
     bool (*open)(void);             /* false: it cannot run, and it has logged why */
     void (*say_what_is_served)(void);
-
-    /* Takes packets that have come, a bounded number of them, and returns how many. If `polled`, it
-     * takes them only from sockets that poll() has found ready. */
-    unsigned (*take_packets)(bool polled);
-
     void (*finish)(void); /* at the end: sends and logs what is left */
 };
 extern const struct program program;

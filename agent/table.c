@@ -16,9 +16,10 @@ enum { WRAP = 65536, SKEW = 64, INTERVAL = 240, TOO_OLD = WRAP - SKEW - 2 * INTE
 
 dumpulse table_agent;
 uint16_t table_stamp;
-uint64_t table_next_check;
-static uint64_t last_check; /* ticks since 1970 */
+uint64_t table_tick, table_tick_begun;
+static uint64_t last_check, next_check; /* ticks since 1970 */
 
+/* The library asks for it only if it takes a heartbeat itself. */
 uint16_t dumpulse_get_timestamp(void)
 {
     return table_stamp;
@@ -45,10 +46,14 @@ unsigned table_forget_old(dumpulse *table, uint64_t then, uint64_t now)
     return forgotten;
 }
 
-/* Not inlined, because its caller runs for every batch of packets. */
-__attribute__((noinline)) void table_check_ages(void)
+static uint64_t ticks_now(void)
 {
-    const uint64_t now = table_ticks();
+    return timing_unix_ns() / table_tick;
+}
+
+static void check_ages(void)
+{
+    const uint64_t now = ticks_now();
     const unsigned forgotten =
         options.keep_old ? 0 : table_forget_old(&table_agent, last_check, now);
 
@@ -56,15 +61,29 @@ __attribute__((noinline)) void table_check_ages(void)
         log_say("forgot %u variable%s: too old for a timestamp to tell", forgotten,
                 forgotten == 1 ? "" : "s");
     last_check = now;
-    table_next_check = now + INTERVAL;
+    next_check = now + INTERVAL;
+}
+
+/* The machine may have slept, or somebody may have set its clock forward. So the ages are checked,
+ * if that is due, before a packet is taken or a request is answered. */
+void table_begin_tick(uint64_t now)
+{
+    const uint64_t ticks = now / table_tick;
+
+    if (ticks >= next_check)
+        check_ages();
+    table_tick_begun = ticks * table_tick;
+    table_stamp = (uint16_t)ticks;
 }
 
 /* The task checks the ages even if no packet comes, or if the clock is set back. */
 void table_begin(void)
 {
-    last_check = table_ticks();
-    table_next_check = last_check + INTERVAL;
-    loop_define_task(LOOP_TABLE, table_check_ages, INTERVAL * options.tick * 1000000);
+    table_tick = options.tick * 1000000;
+    last_check = ticks_now();
+    next_check = last_check + INTERVAL;
+    table_begin_tick(last_check * table_tick);
+    loop_define_task(LOOP_TABLE, check_ages, INTERVAL * table_tick);
 }
 
 size_t table_count(void)
@@ -80,6 +99,5 @@ size_t table_count(void)
 void table_stamp_self(void)
 {
     if (options.self)
-        (void)dumpulse_record(&table_agent, (uint8_t)options.self_variable,
-                              (uint8_t)options.self_sender, 0);
+        table_record((uint8_t)options.self_variable, (uint8_t)options.self_sender, 0);
 }
