@@ -60,7 +60,7 @@ canserver: build/canserver ##! the same for a CAN interface: build/canserver
 	@echo $<
 
 # If the flags change, everything is built again.
-build/flags: export FLAGS = $(CC) $(ALL_CFLAGS) $(LDFLAGS)
+build/flags: export FLAGS = $(CC) $(ALL_CFLAGS) $(LDFLAGS) $(XDP)
 build/flags: FORCE
 	@mkdir -p build
 	@printf '%s\n' "$$FLAGS" | cmp -s - $@ || printf '%s\n' "$$FLAGS" >$@
@@ -68,12 +68,31 @@ FORCE:
 
 # The parts of both agents for Linux. Some tests include some of them, and link the others.
 AGENT_PARTS := log options address limits sources counters stats timing table state manager \
-               sockets loop can main
+               sockets loop can xdp main
 SERVICE := $(AGENT_PARTS:%=agent/%.c) $(filter-out agent/main.h,$(AGENT_PARTS:%=agent/%.h)) \
            agent/program.h
 SERVER_PROGRAMS := build/udpserver build/canserver build/recvfrom_loop build/flood
 build/udpserver build/canserver: build/%: %.c $(SERVICE) $(LIBRARY) build/flags
-	@$(CC) $(ALL_CFLAGS) $(filter %.c,$^) $(LDFLAGS) -o $@
+	@$(CC) $(ALL_CFLAGS) $(filter %.c,$^) $(LDFLAGS) $(LIBBPF) -o $@
+
+# `udpserver --xdp` needs clang, bpftool and libbpf. Where one of these is missing, or with XDP=no,
+# udpserver is built without it, and says so.
+XDP ?= $(if $(and $(wildcard /usr/include/bpf/libbpf.h),$(shell command -v clang),$(BPFTOOL)),yes,no)
+BPFTOOL := $(shell PATH=$$PATH:/usr/sbin command -v bpftool)
+ifeq ($(XDP),yes)
+build/udpserver: CPPFLAGS += -DDUMPULSE_XDP
+build/udpserver: LIBBPF := -lbpf
+build/udpserver: build/xdp_program.skel.h
+endif
+
+# bpftool writes a header that has the program. Its own name becomes part of the names in it.
+build/xdp_program.o: agent/xdp/program.bpf.c agent/xdp/shared.h $(LIBRARY)
+	@mkdir -p $(@D)
+	@clang -target bpf -O2 -g -ffreestanding $(WARNINGS) -I. \
+	    -I/usr/include/$(shell uname -m)-linux-gnu -c $< -o $@
+
+build/xdp_program.skel.h: build/xdp_program.o
+	@$(BPFTOOL) gen skeleton $< name xdp_program >$@
 
 build/tour: examples/tour.c $(LIBRARY) build/flags
 	@$(CC) $(ALL_CFLAGS) $(filter %.c,$^) $(LDFLAGS) -o $@

@@ -28,6 +28,7 @@
 #include "agent/sources.h"
 #include "agent/table.h"
 #include "agent/timing.h"
+#include "agent/xdp.h"
 
 /* ---- Options ---------------------------------------------------------------------------- */
 
@@ -124,6 +125,8 @@ static const struct option_spec own_options[] = {
      &network.rate_total, 1, 1000000},
     {"--can", "INTERFACE", "be a gateway: serve this CAN interface, too", .set = can_set_interface},
     {"--can-id", "ID", "first of 128 CAN identifiers (680)", .set = set_gateway_id},
+    {"--xdp", "INTERFACE", XDP_HELP, .set = xdp_add_interface},
+    {"--xdp-optional", NULL, "serve without --xdp if it cannot be used", .flag = &xdp_optional},
 };
 
 static void set_defaults(void)
@@ -134,12 +137,17 @@ static void set_defaults(void)
     network.rate = 10;
     network.rate_total = 1000;
     can_set_defaults();
+    xdp_set_defaults();
 }
 
 static bool finish_arguments(void)
 {
     if (network.can_id && can_interface == NULL)
         return options_wrong("--can-id is for a gateway: give --can INTERFACE, too");
+    if (xdp_optional && xdp_interface_count == 0)
+        return options_wrong("--xdp-optional is for --xdp: give --xdp INTERFACE, too");
+    if (xdp_interface_count != 0 && options.log >= OPTIONS_LOG_CHANGES)
+        return options_wrong("--xdp cannot name senders: leave out --log changes");
     return network.allow || (address_add_network(&network.readers, "--allow", "127.0.0.0/8") &&
                              address_add_network(&network.readers, "--allow", "::1"));
 }
@@ -293,7 +301,7 @@ static size_t take_request(const uint8_t *packet, struct msghdr *from)
         return COUNT_RATE;
     if (!set_reply_address(&outgoing[outgoing_count].msg_hdr, from))
         return COUNT_UNSENT;
-    table_stamp_self();
+    table_prepare();
     (void)dumpulse_process_packet(&table_agent, packet, DUMPULSE_PACKET_SIZE, from);
     return COUNT_REPORTS;
 }
@@ -507,6 +515,25 @@ static bool open_all(void)
     return open_sockets() && (can_interface == NULL || can_open());
 }
 
+/* Would one of our own sockets get packets for this address of that interface? */
+static bool serves(const uint8_t address[ADDRESS_SIZE], unsigned interface)
+{
+    struct endpoint here = {.scope = 0};
+
+    memcpy(here.address, address, ADDRESS_SIZE);
+    if (address[0] == 0xFE && (address[1] & 0xC0U) == 0x80) /* it is link-local */
+        here.scope = interface;
+    for (size_t i = 0; i < network.bind_count; i++)
+        if (covers(&network.binds[i], &here))
+            return true;
+    return false;
+}
+
+static bool start(void)
+{
+    return xdp_begin(&(struct xdp_service){(uint16_t)network.port, &network.senders, serves});
+}
+
 /* Returns the texts of the networks, as many as fit. */
 static const char *describe_networks(const struct address_networks *networks)
 {
@@ -563,6 +590,7 @@ const struct program program = {
     .set_operand = set_port,
     .finish_arguments = finish_arguments,
     .open = open_all,
+    .start = start,
     .say_what_is_served = say_what_is_served,
     .finish = finish,
 };

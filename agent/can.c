@@ -172,7 +172,7 @@ static void begin_report(void)
     static const uint8_t request[DUMPULSE_PACKET_SIZE] = DUMPULSE_REQUEST;
 
     table_read_clock();
-    table_stamp_self();
+    table_prepare();
     (void)dumpulse_process_packet(&table_agent, request, sizeof request, NULL);
     report.answers = report.waiting;
     report.waiting = 0;

@@ -12,6 +12,7 @@
 #include "sockets.h"
 #include "table.h"
 #include "timing.h"
+#include "xdp.h"
 
 static uint64_t begun; /* ns: timing_ns() at the start */
 size_t counters_shown = COUNT_ERROR_FRAMES;
@@ -40,6 +41,7 @@ static const struct {
 static void complete_counters(void)
 {
     sockets_count_drops();
+    counters[COUNT_HEARTBEATS] += xdp_new_heartbeats();
     counters[COUNT_PACKETS] = 0;
     for (size_t i = COUNT_HEARTBEATS; i <= COUNT_UNSENT; i++)
         counters[COUNT_PACKETS] += counters[i];

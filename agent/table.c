@@ -14,7 +14,10 @@
  * it is forgotten; and a reader's clock may be up to INTERVAL ahead of this one. */
 enum { WRAP = 65536, SKEW = 64, INTERVAL = 240, TOO_OLD = WRAP - SKEW - 2 * INTERVAL };
 
-dumpulse table_agent;
+dumpulse table_agent __attribute__((aligned(sizeof(table_entry))));
+static table_entry *const own_entries = (table_entry *)(void *)(table_agent.report + 4);
+table_entry *table_entries = (table_entry *)(void *)(table_agent.report + 4);
+bool table_to_prepare;
 uint16_t table_stamp;
 uint64_t table_tick, table_tick_begun;
 static uint64_t last_check, next_check; /* ticks since 1970 */
@@ -51,11 +54,43 @@ static uint64_t ticks_now(void)
     return timing_unix_ns() / table_tick;
 }
 
+void table_collect(void)
+{
+    if (table_entries == own_entries)
+        return;
+    for (size_t i = 0; i < DUMPULSE_VARIABLES; i++)
+        own_entries[i] = __atomic_load_n(&table_entries[i], __ATOMIC_RELAXED);
+}
+
+void table_share(uint32_t *entries)
+{
+    for (size_t i = 0; i < DUMPULSE_VARIABLES; i++)
+        entries[i] = own_entries[i];
+    table_entries = entries;
+    table_to_prepare = true;
+}
+
+/* Forgets the entries of table_agent that are too old, and does the same to the shared ones, except
+ * where a heartbeat has come meanwhile. Returns how many. */
+static unsigned forget_old(uint64_t now)
+{
+    table_collect();
+    const dumpulse before = table_agent;
+    const unsigned forgotten = table_forget_old(&table_agent, last_check, now);
+    for (size_t i = 0; forgotten != 0 && i < DUMPULSE_VARIABLES; i++) {
+        uint32_t old;
+        memcpy(&old, before.report + 4 + 4 * i, sizeof old);
+        if (own_entries[i] == 0)
+            (void)__atomic_compare_exchange_n(&table_entries[i], &old, 0, false, __ATOMIC_RELAXED,
+                                              __ATOMIC_RELAXED);
+    }
+    return forgotten;
+}
+
 static void check_ages(void)
 {
     const uint64_t now = ticks_now();
-    const unsigned forgotten =
-        options.keep_old ? 0 : table_forget_old(&table_agent, last_check, now);
+    const unsigned forgotten = options.keep_old ? 0 : forget_old(now);
 
     if (forgotten != 0)
         log_say("forgot %u variable%s: too old for a timestamp to tell", forgotten,
@@ -80,6 +115,7 @@ void table_begin_tick(uint64_t now)
 void table_begin(void)
 {
     table_tick = options.tick * 1000000;
+    table_to_prepare = options.self;
     last_check = ticks_now();
     next_check = last_check + INTERVAL;
     table_begin_tick(last_check * table_tick);
@@ -90,14 +126,23 @@ size_t table_count(void)
 {
     size_t count = 0;
 
+    table_collect();
     for (size_t at = 4; at < DUMPULSE_REPORT_SIZE; at += 4)
         if (memcmp(table_agent.report + at, (const uint8_t[4]){0}, 4) != 0)
             count++;
     return count;
 }
 
-void table_stamp_self(void)
+void table_prepare_now(void)
 {
     if (options.self)
         table_record((uint8_t)options.self_variable, (uint8_t)options.self_sender, 0);
+    table_collect();
+}
+
+uint64_t table_checked_until(void)
+{
+    if (ticks_now() + TABLE_EARLY >= next_check)
+        check_ages();
+    return next_check * table_tick;
 }

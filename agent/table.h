@@ -10,14 +10,34 @@
 #include "options.h"
 #include "timing.h"
 
-extern dumpulse table_agent;
+/* The entries, as in a report. With --xdp the kernel writes them, too: each one in one store, as
+ * everybody does here. Without --xdp they are those of table_agent. */
+typedef uint32_t __attribute__((may_alias)) table_entry;
+extern table_entry *table_entries;
+extern dumpulse table_agent; /* table_prepare() or table_collect() bring it up to date */
 extern uint16_t table_stamp;      /* the time now, in ticks: the clock hook returns it */
 extern uint64_t table_tick;       /* ns */
 extern uint64_t table_tick_begun; /* when this tick began, in ns since 1970 */
 
 void table_begin(void);      /* must be called before the table is used */
-void table_stamp_self(void); /* sets the variable of --self: called before each report */
-size_t table_count(void);    /* how many variables are set */
+size_t table_count(void); /* how many variables are set */
+
+void table_share(uint32_t *entries); /* from now on, the entries are kept there */
+void table_collect(void);            /* copies the entries into table_agent, if they are shared */
+
+/* Until when the program in the kernel may take heartbeats, in ns since 1970: then the ages have to
+ * be checked. If that is in less than TABLE_EARLY ticks, this checks them now. */
+enum { TABLE_EARLY = 60 };
+uint64_t table_checked_until(void);
+
+/* Must be called before each report: sets the variable of --self, and collects the entries. */
+extern bool table_to_prepare;
+void table_prepare_now(void);
+static inline void table_prepare(void)
+{
+    if (table_to_prepare)
+        table_prepare_now();
+}
 
 void table_begin_tick(uint64_t now); /* sets the stamp, and forgets entries that are too old */
 
@@ -36,14 +56,14 @@ static inline void table_read_clock(void)
  * the clock was set back (now < then), no entry counts as older than at `then`. */
 unsigned table_forget_old(dumpulse *table, uint64_t then, uint64_t now);
 
-/* Does what dumpulse_record() does for a variable below 64. It writes the entry in one piece, which
- * takes 9 instructions fewer than four bytes. */
+/* Does what dumpulse_record() does for a variable below 64. It writes the entry in one piece: nobody
+ * may see half of it. That takes 9 instructions fewer than four bytes, too. */
 static inline void table_record(uint8_t variable, uint8_t sender, uint8_t value)
 {
     const uint32_t entry =
         htonl((uint32_t)table_stamp << 16 | (uint32_t)sender << 8 | (uint32_t)value);
 
-    memcpy(table_agent.report + 4 + (size_t)4 * variable, &entry, sizeof entry);
+    __atomic_store_n(&table_entries[variable], entry, __ATOMIC_RELAXED);
 }
 
 /* Takes 8 bytes that are no request. Returns which counter counts them: a heartbeat, or the first

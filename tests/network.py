@@ -1,0 +1,167 @@
+"""Two network namespaces with a cable between them, for tests and benches of XDP.
+
+    with Cable() as cable:
+        with cable.agent.entered():
+            ... start a server ...
+        frames = cable.node.raw()  # a socket that sends frames as they are
+
+The namespaces end with the processes and sockets that use them. The cable is a veth: two interfaces
+in software. It needs root. SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import socket
+import struct
+import subprocess
+from collections.abc import Iterator
+from types import TracebackType
+
+CLONE_NEWNET = 0x40000000
+LIBC = ctypes.CDLL(None, use_errno=True)
+ETHERNET_IPV4, ETHERNET_IPV6, VLAN = 0x0800, 0x86DD, 0x8100
+UDP = 17
+
+
+def check(status: int, what: str) -> None:
+    if status:
+        raise OSError(ctypes.get_errno(), f"{what}: {os.strerror(ctypes.get_errno())}: the tests of"
+                      " XDP need root, and a kernel with network namespaces")
+
+
+class Side:
+    """One end of the cable, in a namespace of its own."""
+
+    def __init__(self, number: int) -> None:
+        self.interface = f"veth{number}"
+        self.hardware = bytes((2, 0, 0, 0, 0, number))
+        self.ipv4, self.ipv6 = f"10.77.0.{number}", f"fd77::{number}"
+        with open("/proc/thread-self/ns/net") as before:
+            check(LIBC.unshare(CLONE_NEWNET), "unshare")
+            self._namespace = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+            check(LIBC.setns(before.fileno(), CLONE_NEWNET), "setns")
+        self.run("ip link set lo up")
+
+    @contextlib.contextmanager
+    def entered(self) -> Iterator[None]:
+        """Processes and sockets that this thread makes meanwhile are in this namespace."""
+        with open("/proc/thread-self/ns/net") as before:
+            check(LIBC.setns(self._namespace, CLONE_NEWNET), "setns")
+            try:
+                yield
+            finally:
+                check(LIBC.setns(before.fileno(), CLONE_NEWNET), "setns")
+
+    def run(self, command: str) -> str:
+        with self.entered():
+            done = subprocess.run(command.split(), capture_output=True, text=True, check=False,
+                                  pass_fds=[])
+        assert done.returncode == 0, f"{command}: {done.stderr}"
+        return done.stdout
+
+    def begin(self) -> None:
+        """Brings the interface up, with addresses."""
+        self.run(f"ip link set {self.interface} address {self.hardware.hex(':')}")
+        self.run(f"ip address add {self.ipv4}/24 dev {self.interface}")
+        self.run(f"ip address add {self.ipv6}/64 dev {self.interface} nodad")
+        self.run(f"ip link set {self.interface} up")
+
+    def raw(self) -> socket.socket:
+        with self.entered():
+            frames = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+            frames.bind((self.interface, 0))
+            return frames
+
+    def udp(self, family: int = socket.AF_INET) -> socket.socket:
+        with self.entered():
+            return socket.socket(family, socket.SOCK_DGRAM)
+
+    def close(self) -> None:
+        os.close(self._namespace)
+
+
+class Cable:
+    """The node's side, which sends, and the agent's side."""
+
+    def __init__(self, queues: int = 1) -> None:
+        self.agent, self.node = Side(1), Side(2)
+        self.queues = queues
+        self.connect()
+
+    def connect(self) -> None:
+        pid = os.getpid()
+        queues = f"numtxqueues {self.queues} numrxqueues {self.queues}"
+        del pid
+        with self.agent.entered():
+            subprocess.run(
+                f"ip link add veth1 {queues} type veth peer name veth2 {queues} "
+                f"netns /proc/{os.getpid()}/fd/{self.node._namespace}".split(), check=True,
+                pass_fds=[self.node._namespace])
+        for side in (self.agent, self.node):
+            side.begin()
+
+    def cut(self) -> None:
+        self.agent.run("ip link delete veth1")
+
+    def __enter__(self) -> Cable:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        for side in (self.agent, self.node):
+            side.close()
+
+
+# ---- Packets, with everything in them that can be wrong --------------------------------------
+
+def internet_checksum(data: bytes) -> int:
+    total = sum(struct.unpack(f"!{(len(data) + 1) // 2}H", data + bytes(len(data) % 2)))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return total ^ 0xFFFF
+
+
+def udp_packet(pseudo: bytes, payload: bytes, source: int, port: int, length: int | None,
+               checksum: int | None) -> bytes:
+    length = 8 + len(payload) if length is None else length
+    head = struct.pack("!HHHH", source, port, length, 0)
+    if checksum is None:
+        checksum = internet_checksum(pseudo + struct.pack("!HH", UDP, 8 + len(payload)) + head
+                                     + payload) or 0xFFFF
+    return head[:6] + struct.pack("!H", checksum) + payload
+
+
+def ipv4(payload: bytes, port: int, *, source: str = "10.77.0.2", to: str = "10.77.0.1",
+         options: bytes = b"", fragment: int = 0, length: int | None = None, version: int = 4,
+         udp_length: int | None = None, udp_checksum: int | None = None,
+         checksum: int | None = None, protocol: int = UDP, from_port: int = 40000,
+         hops: int = 64) -> bytes:
+    addresses = socket.inet_aton(source) + socket.inet_aton(to)
+    udp = udp_packet(addresses, payload, from_port, port, udp_length, udp_checksum)
+    size = 20 + len(options)
+    head = struct.pack("!BBHHHBBH", version << 4 | size // 4, 0,
+                       size + len(udp) if length is None else length, 7, fragment, hops, protocol,
+                       0) + addresses + options
+    if checksum is None:
+        checksum = internet_checksum(head)
+    return head[:10] + struct.pack("!H", checksum) + head[12:] + udp
+
+
+def ipv6(payload: bytes, port: int, *, source: str = "fd77::2", to: str = "fd77::1",
+         extension: bytes = b"", first: int = UDP, length: int | None = None, version: int = 6,
+         udp_length: int | None = None, udp_checksum: int | None = None,
+         from_port: int = 40000) -> bytes:
+    addresses = socket.inet_pton(socket.AF_INET6, source) + socket.inet_pton(socket.AF_INET6, to)
+    udp = udp_packet(addresses, payload, from_port, port, udp_length, udp_checksum)
+    rest = extension + udp
+    return struct.pack("!IHBB", version << 28, len(rest) if length is None else length, first,
+                       64) + addresses + rest
+
+
+def frame(packet: bytes, kind: int = ETHERNET_IPV4, *, to: bytes = bytes((2, 0, 0, 0, 0, 1)),
+          vlan: int | None = None, pad: int = 0) -> bytes:
+    tag = b"" if vlan is None else struct.pack("!HH", VLAN, vlan)
+    return to + bytes((2, 0, 0, 0, 0, 2)) + tag + struct.pack("!H", kind) + packet + bytes(pad)
