@@ -80,7 +80,7 @@ build/udpserver build/canserver: build/%: %.c $(SERVICE) $(LIBRARY) build/flags
 XDP ?= $(if $(and $(wildcard /usr/include/bpf/libbpf.h),$(shell command -v clang),$(BPFTOOL)),yes,no)
 BPFTOOL := $(shell PATH=$$PATH:/usr/sbin command -v bpftool)
 ifeq ($(XDP),yes)
-build/udpserver: CPPFLAGS += -DDUMPULSE_XDP
+build/udpserver: CPPFLAGS += -DDUMPULSE_XDP -isystem build
 build/udpserver: LIBBPF := -lbpf
 build/udpserver: build/xdp_program.skel.h
 endif

@@ -572,6 +572,7 @@ static void say_what_is_served(void)
 
 static void finish(void)
 {
+    xdp_finish();
     can_finish();
     sources_finish();
 }

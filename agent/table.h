@@ -14,12 +14,12 @@
  * everybody does here. Without --xdp they are those of table_agent. */
 typedef uint32_t __attribute__((may_alias)) table_entry;
 extern table_entry *table_entries;
-extern dumpulse table_agent; /* table_prepare() or table_collect() bring it up to date */
+extern dumpulse table_agent;      /* table_prepare() or table_collect() bring it up to date */
 extern uint16_t table_stamp;      /* the time now, in ticks: the clock hook returns it */
 extern uint64_t table_tick;       /* ns */
 extern uint64_t table_tick_begun; /* when this tick began, in ns since 1970 */
 
-void table_begin(void);      /* must be called before the table is used */
+void table_begin(void);   /* must be called before the table is used */
 size_t table_count(void); /* how many variables are set */
 
 void table_share(uint32_t *entries); /* from now on, the entries are kept there */

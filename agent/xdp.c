@@ -56,6 +56,10 @@ uint64_t xdp_new_heartbeats(void)
     return 0;
 }
 
+void xdp_finish(void)
+{
+}
+
 #else
 
 #include <arpa/inet.h>
@@ -78,7 +82,7 @@ uint64_t xdp_new_heartbeats(void)
 #include "timing.h"
 #include "xdp/shared.h"
 
-#include "build/xdp_program.skel.h"
+#include <xdp_program.skel.h>
 
 static struct xdp_program *program;
 static struct xdp_service service;
@@ -103,31 +107,26 @@ static uint64_t clock_offset(void)
     return unix_ns - ((uint64_t)before.tv_sec * TIMING_SECOND + (uint64_t)before.tv_nsec);
 }
 
-static void write_address(struct xdp_address *to, const uint8_t address[ADDRESS_SIZE])
+static struct xdp_list now; /* what the machine has now */
+static size_t now_served, now_count;
+
+/* Adds an address, which is served if the interface is not NULL. */
+static void add_place(const uint8_t address[ADDRESS_SIZE], const struct interface *interface)
 {
-    memcpy(to, address, ADDRESS_SIZE);
-}
+    struct xdp_place *place = &now.places[now_count++ % XDP_PLACES];
 
-struct list {
-    struct xdp_place places[XDP_PLACES];
-    size_t count;
-};
-
-static void add_place(struct list *list, const uint8_t address[ADDRESS_SIZE],
-                      const struct interface *interface)
-{
-    struct xdp_place *place = &list->places[list->count % XDP_PLACES];
-
-    write_address(&place->address, address);
     if (interface != NULL) {
+        struct xdp_place *first = &now.places[now_served++ % XDP_PLACES];
+        *place = *first;
+        place = first;
         place->hardware = interface->hardware;
         place->interface = interface->index;
     }
-    place->used = 1;
-    list->count++;
+    memcpy(&place->address, address, ADDRESS_SIZE);
+    now.last_bytes |= UINT64_C(1) << xdp_last_byte(&place->address);
 }
 
-/* A socket would get packets for this address of the machine: then its interface is returned. */
+/* Returns the interface if it is one of --xdp, and a socket gets packets for this address of it. */
 static const struct interface *served_at(const char *name, const uint8_t address[ADDRESS_SIZE])
 {
     for (size_t i = 0; i < xdp_interface_count; i++)
@@ -137,7 +136,7 @@ static const struct interface *served_at(const char *name, const uint8_t address
 }
 
 /* Adds an IPv4 address. Those of the network itself and of broadcasts are no sources, either. */
-static void add_ipv4(struct list *list, const struct ifaddrs *one)
+static void add_ipv4(const struct ifaddrs *one)
 {
     uint8_t address[ADDRESS_SIZE];
     struct sockaddr_in own, mask;
@@ -150,48 +149,53 @@ static void add_ipv4(struct list *list, const struct ifaddrs *one)
     for (size_t i = 0; i < 3; i++) {
         memcpy(address + ADDRESS_MAPPED, &three[i], sizeof three[i]);
         if (i == 0 || three[i] != bits)
-            add_place(list, address, i == 0 ? served_at(one->ifa_name, address) : NULL);
+            add_place(address, i == 0 ? served_at(one->ifa_name, address) : NULL);
     }
 }
 
-static void add_ipv6(struct list *list, const struct ifaddrs *one)
+static void add_ipv6(const struct ifaddrs *one)
 {
     struct sockaddr_in6 own;
 
     memcpy(&own, one->ifa_addr, sizeof own);
-    add_place(list, own.sin6_addr.s6_addr, served_at(one->ifa_name, own.sin6_addr.s6_addr));
+    add_place(own.sin6_addr.s6_addr, served_at(one->ifa_name, own.sin6_addr.s6_addr));
 }
 
 static void note_hardware(const struct ifaddrs *one)
 {
     struct sockaddr_ll own;
+    uint16_t parts[3];
 
     memcpy(&own, one->ifa_addr, sizeof own);
+    memcpy(parts, own.sll_addr, sizeof parts);
     for (size_t i = 0; i < xdp_interface_count; i++)
         if (strcmp(interfaces[i].name, one->ifa_name) == 0)
-            memcpy(&interfaces[i].hardware, own.sll_addr, 6);
+            interfaces[i].hardware = xdp_hardware(parts[0], parts[1], parts[2]);
 }
 
 /* Lists the addresses that this machine has now. Returns false if there are too many. */
-static bool list_places(struct list *list)
+static bool list_places(void)
 {
     struct ifaddrs *all = NULL;
 
-    memset(list, 0, sizeof *list);
+    memset(&now, 0, sizeof now);
+    now_served = now_count = 0;
     if (getifaddrs(&all) != 0)
         return false;
     for (int family = 0; family < 3; family++)
         for (const struct ifaddrs *one = all; one != NULL; one = one->ifa_next) {
-            const int here = one->ifa_addr == NULL ? AF_UNSPEC : one->ifa_addr->sa_family;
+            const int here = one->ifa_addr == NULL || (one->ifa_flags & IFF_LOOPBACK) != 0
+                                 ? AF_UNSPEC
+                                 : one->ifa_addr->sa_family;
             if (family == 0 && here == AF_PACKET)
                 note_hardware(one);
             else if (family == 1 && here == AF_INET && one->ifa_netmask != NULL)
-                add_ipv4(list, one);
+                add_ipv4(one);
             else if (family == 2 && here == AF_INET6)
-                add_ipv6(list, one);
+                add_ipv6(one);
         }
     freeifaddrs(all);
-    return list->count <= XDP_PLACES;
+    return now_count <= XDP_PLACES;
 }
 
 /* The program reads one list while the other one is written. */
@@ -200,17 +204,16 @@ static void tell_places(void)
     static bool too_many_said;
     struct xdp_settings *settings = &program->bss->settings;
     const uint64_t other = 1 - settings->list;
-    struct list list;
 
-    if (!list_places(&list)) {
-        memset(&list, 0, sizeof list);
+    if (!list_places()) {
+        memset(&now, 0, sizeof now);
         if (!too_many_said)
             log_say("--xdp takes nothing: this machine has too many addresses");
         too_many_said = true;
     }
-    if (memcmp(list.places, settings->places[1 - other], sizeof list.places) == 0)
+    if (memcmp(&now, &settings->lists[settings->list], sizeof now) == 0)
         return;
-    memcpy(settings->places[other], list.places, sizeof list.places);
+    memcpy(&settings->lists[other], &now, sizeof now);
     __atomic_store_n(&settings->list, other, __ATOMIC_RELEASE);
 }
 
@@ -222,8 +225,7 @@ static bool is_attached(const struct interface *interface)
     struct bpf_link_info info = {0};
     uint32_t size = sizeof info;
 
-    return interface->link >= 0 &&
-           bpf_obj_get_info_by_fd(interface->link, &info, &size) == 0 &&
+    return interface->link >= 0 && bpf_obj_get_info_by_fd(interface->link, &info, &size) == 0 &&
            info.xdp.ifindex == interface->index;
 }
 
@@ -239,15 +241,15 @@ static const char *attach(struct interface *interface, bool *natively)
     if (interface->index == 0)
         return "there is no such interface; ip link lists them";
     for (size_t i = 0; i < 2 && interface->link < 0 && reason != EBUSY; i++) {
-        LIBBPF_OPTS(bpf_link_create_opts, wanted, .flags = modes[i]);
+        const struct bpf_link_create_opts wanted = {.sz = sizeof wanted, .flags = modes[i]};
         interface->link = bpf_link_create(descriptor, (int)interface->index, BPF_XDP, &wanted);
         reason = interface->link < 0 ? errno : 0;
         *natively = i == 0;
     }
-    return interface->link >= 0                     ? NULL
+    return interface->link >= 0                  ? NULL
            : reason == EBUSY || reason == EEXIST ? "another program, perhaps of another server, "
-                                                      "takes its packets; ip link shows it"
-                                                    : strerror(reason);
+                                                   "takes its packets; ip link shows it"
+                                                 : strerror(reason);
 }
 
 static void attend(struct interface *interface)
@@ -265,7 +267,8 @@ static void attend(struct interface *interface)
         log_say("--xdp: %s is back%s", interface->name, natively ? "" : ", generically");
 }
 
-/* Ten times in the time after which the program stops, or four times a second. */
+/* Runs four times a second. With short ticks, it runs more often: at least twice in the TABLE_EARLY
+ * ticks before the time at which the program would stop. */
 static void refresh(void)
 {
     for (size_t i = 0; i < xdp_interface_count; i++)
@@ -300,8 +303,9 @@ static int load(void)
     program->rodata->network_count = (uint32_t)service.senders->count;
     for (size_t i = 0; i < service.senders->count; i++) {
         const struct address_network *one = &service.senders->list[i];
-        write_address(&program->rodata->networks[i].address, one->address);
-        write_address(&program->rodata->networks[i].mask, one->mask);
+        memcpy(&program->rodata->networks[i].address, one->address, ADDRESS_SIZE);
+        memcpy(&program->rodata->networks[i].mask, one->mask, ADDRESS_SIZE);
+        program->rodata->networks[i].ipv4 = one->ipv4;
     }
     return -xdp_program__load(program);
 }
@@ -319,7 +323,7 @@ static bool serves_something(const struct interface *interface)
     const struct xdp_settings *settings = &program->bss->settings;
 
     for (size_t i = 0; i < XDP_PLACES; i++)
-        if (settings->places[settings->list][i].interface == interface->index)
+        if (settings->lists[settings->list].places[i].interface == interface->index)
             return true;
     return false;
 }
@@ -336,13 +340,11 @@ static bool attach_all(bool natively[INTERFACES_MAX], const char **name, const c
     return true;
 }
 
-static void detach_all(void)
+void xdp_finish(void)
 {
     for (size_t i = 0; i < xdp_interface_count; i++)
         if (interfaces[i].link >= 0)
             (void)close(interfaces[i].link);
-    xdp_program__destroy(program);
-    program = NULL;
 }
 
 static void say_what_is_taken(const bool natively[INTERFACES_MAX])
@@ -367,10 +369,12 @@ bool xdp_begin(const struct xdp_service *wanted)
     const int reason = load();
     if (reason != 0)
         return give_up(interfaces[0].name, describe_failure(reason));
-    bool natively[INTERFACES_MAX];
+    bool natively[INTERFACES_MAX] = {false};
     const char *name, *wrong;
     if (!attach_all(natively, &name, &wrong)) {
-        detach_all();
+        xdp_finish();
+        xdp_program__destroy(program);
+        program = NULL;
         return give_up(name, wrong);
     }
     table_share(program->bss->entries);
@@ -384,12 +388,12 @@ bool xdp_begin(const struct xdp_service *wanted)
 uint64_t xdp_new_heartbeats(void)
 {
     static uint64_t before;
-    uint64_t now = 0;
+    uint64_t all = 0;
 
     for (size_t i = 0; program != NULL && i < XDP_CORES; i++)
-        now += __atomic_load_n(&program->bss->cores[i].heartbeats, __ATOMIC_RELAXED);
-    const uint64_t more = now - before;
-    before = now;
+        all += __atomic_load_n(&program->bss->cores[i].heartbeats, __ATOMIC_RELAXED);
+    const uint64_t more = all - before;
+    before = all;
     return more;
 }
 

@@ -79,6 +79,10 @@ INLINE void dumpulse_send_packet(void *context, const uint8_t *packet, size_t le
 
 /* ---- Packets ---------------------------------------------------------------------------- */
 
+struct ethernet {
+    uint16_t to[3], from[3], kind;
+};
+
 struct packet {
     struct xdp_address from, to;
     uint64_t hardware; /* that it was sent to */
@@ -95,15 +99,12 @@ INLINE bool is_right(uint64_t sum)
     return sum == 0xFFFF;
 }
 
-INLINE uint64_t words_of(const void *bytes, unsigned count)
+/* Adds four words. */
+INLINE uint64_t four_of(const void *bytes)
 {
     const uint32_t *words = bytes;
-    uint64_t sum = 0;
 
-#pragma unroll
-    for (unsigned i = 0; i < count; i++)
-        sum += words[i];
-    return sum;
+    return (uint64_t)words[0] + words[1] + words[2] + words[3];
 }
 
 /* Is it for our port, 8 bytes long, and not damaged? `addresses` is their sum. The sum of a packet
@@ -117,7 +118,7 @@ INLINE bool read_udp(struct packet *packet, const struct udphdr *udp, uint64_t a
     packet->bytes = (const uint8_t *)(udp + 1);
     return udp->dest == port && udp->len == length &&
            ((may_have_none && udp->check == 0) ||
-            (udp->check != 0 && is_right(pseudo + words_of(udp, 4))));
+            (udp->check != 0 && is_right(pseudo + four_of(udp))));
 }
 
 INLINE bool read_ipv4(struct packet *packet, const struct iphdr *ip, const void *end)
@@ -132,7 +133,7 @@ INLINE bool read_ipv4(struct packet *packet, const struct iphdr *ip, const void 
         ip->tot_len != bpf_htons(sizeof *ip + sizeof *udp + DUMPULSE_PACKET_SIZE))
         return false;
     const uint32_t first = bpf_ntohl(ip->saddr) >> 24;
-    if (first == 0 || first == 127 || first >= 224 || !is_right(words_of(ip, 5)))
+    if (first == 0 || first == 127 || first >= 224 || !is_right(four_of(ip) + ip->daddr))
         return false;
     const uint32_t mapped = bpf_htonl(0xFFFF);
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
@@ -160,7 +161,7 @@ INLINE bool read_ipv6(struct packet *packet, const struct ipv6hdr *ip, const voi
         return false;
     __builtin_memcpy(&packet->from, &ip->saddr, sizeof packet->from);
     __builtin_memcpy(&packet->to, &ip->daddr, sizeof packet->to);
-    return read_udp(packet, udp, words_of(&ip->saddr, 8), false);
+    return read_udp(packet, udp, four_of(&ip->saddr) + four_of(&ip->daddr), false);
 }
 
 INLINE bool is_same(const struct xdp_address *one, const struct xdp_address *other)
@@ -168,29 +169,37 @@ INLINE bool is_same(const struct xdp_address *one, const struct xdp_address *oth
     return one->halves[1] == other->halves[1] && one->halves[0] == other->halves[0];
 }
 
-INLINE bool is_for_us(const struct packet *packet, uint32_t interface)
+/* The places that are served come first. */
+INLINE bool is_served(const struct xdp_list *list, const struct packet *packet, uint32_t interface)
 {
-    const uint64_t list = settings.list & 1;
-    bool served = false;
-
     for (unsigned i = 0; i < XDP_PLACES; i++) {
-        const struct xdp_place *place = &settings.places[list][i];
-        if (place->used == 0)
+        const struct xdp_place *place = &list->places[i];
+        if (place->interface == 0)
             break;
-        if (is_same(&place->address, &packet->from))
-            return false;
-        served |= is_same(&place->address, &packet->to) && place->interface == interface &&
-                  place->hardware == packet->hardware;
+        if (is_same(&place->address, &packet->to) && place->interface == interface &&
+            place->hardware == packet->hardware)
+            return true;
     }
-    return served;
+    return false;
 }
 
-INLINE bool may_send_heartbeats(const struct xdp_address *from)
+INLINE bool is_from_here(const struct xdp_list *list, const struct xdp_address *from)
+{
+    if ((list->last_bytes >> xdp_last_byte(from) & 1) == 0)
+        return false; /* as for most sources */
+    for (unsigned i = 0; i < XDP_PLACES; i++)
+        if (is_same(&list->places[i].address, from))
+            return true;
+    return false;
+}
+
+INLINE bool may_send_heartbeats(const struct xdp_address *from, bool ipv4)
 {
     for (unsigned i = 0; i < XDP_NETWORKS && i < network_count; i++) {
         const volatile struct xdp_network *one = &networks[i];
         if ((((from->halves[0] ^ one->address.halves[0]) & one->mask.halves[0]) |
-             ((from->halves[1] ^ one->address.halves[1]) & one->mask.halves[1])) == 0)
+             ((from->halves[1] ^ one->address.halves[1]) & one->mask.halves[1])) == 0 &&
+            one->ipv4 == ipv4)
             return true;
     }
     return network_count == 0;
@@ -212,20 +221,23 @@ INLINE bool make_stamp(struct xdp_core *core)
     return true;
 }
 
-/* False: it is no heartbeat, or it cannot be taken here. */
-INLINE bool take_heartbeat(const uint8_t *bytes)
+/* False: it is no heartbeat, or it cannot be taken here. The bytes are copied, so that the compiler
+ * sees that nothing changes them: then what the library does with requests is left out. */
+INLINE bool take_heartbeat(const uint8_t *packet)
 {
-    const uint32_t number = bpf_get_smp_processor_id(), variable = bytes[DUMPULSE_VARIABLE_AT_];
+    const uint32_t number = bpf_get_smp_processor_id();
+    uint8_t bytes[DUMPULSE_PACKET_SIZE];
 
+    __builtin_memcpy(bytes, packet, sizeof bytes);
     if (number >= XDP_CORES || bytes[DUMPULSE_MAGIC_AT_] != DUMPULSE_MAGIC)
         return false;
     struct xdp_core *core = &cores[number];
     if (!make_stamp(core) || dumpulse_process_packet(&core->agent, bytes, DUMPULSE_PACKET_SIZE,
                                                      NULL) != DUMPULSE_HEARTBEAT)
         return false;
-    const uint32_t *made = (const uint32_t *)(core->agent.report + 4);
-    *(volatile uint32_t *)&entries[variable % DUMPULSE_VARIABLES] =
-        made[variable % DUMPULSE_VARIABLES];
+    const uint32_t *made = (const void *)(core->agent.report + 4);
+    const uint32_t variable = bytes[DUMPULSE_VARIABLE_AT_] % DUMPULSE_VARIABLES;
+    *(volatile uint32_t *)&entries[variable] = made[variable];
     core->heartbeats++;
     return true;
 }
@@ -234,21 +246,23 @@ SEC("xdp")
 int heartbeats(struct xdp_md *context)
 {
     const void *end = (const void *)(long)context->data_end;
-    const struct ethhdr *ethernet = (const void *)(long)context->data;
+    const struct ethernet *ethernet = (const void *)(long)context->data;
     struct packet packet = {0};
 
     if ((const void *)(ethernet + 1) > end)
         return XDP_PASS;
-    const bool is_read =
-        ethernet->h_proto == bpf_htons(ETH_P_IP)
-            ? read_ipv4(&packet, (const struct iphdr *)(ethernet + 1), end)
-        : ethernet->h_proto == bpf_htons(ETH_P_IPV6)
-            ? read_ipv6(&packet, (const struct ipv6hdr *)(ethernet + 1), end)
-            : false;
+    const bool is_read = ethernet->kind == bpf_htons(ETH_P_IP)
+                             ? read_ipv4(&packet, (const void *)(ethernet + 1), end)
+                         : ethernet->kind == bpf_htons(ETH_P_IPV6)
+                             ? read_ipv6(&packet, (const void *)(ethernet + 1), end)
+                             : false;
     if (!is_read)
         return XDP_PASS;
-    __builtin_memcpy(&packet.hardware, ethernet->h_dest, ETH_ALEN);
-    return is_for_us(&packet, context->ingress_ifindex) && may_send_heartbeats(&packet.from) &&
+    packet.hardware = xdp_hardware(ethernet->to[0], ethernet->to[1], ethernet->to[2]);
+    const struct xdp_list *list = &settings.lists[settings.list & 1];
+    return is_served(list, &packet, context->ingress_ifindex) &&
+                   !is_from_here(list, &packet.from) &&
+                   may_send_heartbeats(&packet.from, ethernet->kind == bpf_htons(ETH_P_IP)) &&
                    take_heartbeat(packet.bytes)
                ? XDP_DROP
                : XDP_PASS;

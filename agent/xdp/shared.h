@@ -17,25 +17,43 @@ struct xdp_address {
     uint64_t halves[2];
 };
 
+/* An address is in the network if it has the same bits wherever the mask has a one, and is of the
+ * same kind. */
 struct xdp_network {
     struct xdp_address address, mask;
+    uint64_t ipv4; /* 1: it is of IPv4 */
 };
 
 /* A packet to this address, with this hardware address, that comes in on this interface is for the
  * server. No packet from here has one of these addresses as its source. */
 struct xdp_place {
     struct xdp_address address;
-    uint64_t hardware;  /* its 6 bytes, and 2 zeros */
-    uint32_t interface; /* 0: this address is not served */
-    uint32_t used;      /* 0: the list ends here */
+    uint64_t hardware;  /* what xdp_hardware() returns */
+    uint64_t interface; /* 0: nothing is served there */
 };
+
+struct xdp_list {
+    struct xdp_place places[XDP_PLACES]; /* first those that are served */
+    uint64_t last_bytes; /* bit N: an address has N in the last 6 bits; so most sources have none */
+};
+
+/* A hardware address, from its three numbers of 16 bits in the order of the packet. */
+static inline uint64_t xdp_hardware(uint16_t first, uint16_t second, uint16_t third)
+{
+    return (uint64_t)first << 32 | (uint64_t)second << 16 | third;
+}
+
+static inline unsigned xdp_last_byte(const struct xdp_address *address)
+{
+    return ((const uint8_t *)address)[15] % 64;
+}
 
 /* What udpserver writes, while the program reads it. */
 struct xdp_settings {
     uint64_t offset; /* ns: Unix time, minus the time since the machine was started */
     uint64_t until;  /* ns of Unix time: from then on, the program takes no heartbeat */
     uint64_t list;   /* 0 or 1: which list holds now; the other one can be changed */
-    struct xdp_place places[2][XDP_PLACES];
+    struct xdp_list lists[2];
 };
 
 /* What the program keeps on one core. Nobody else writes it. */
