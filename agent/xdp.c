@@ -67,10 +67,12 @@ void xdp_finish(void)
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <ifaddrs.h>
+#include <linux/if_addr.h>
 #include <linux/if_link.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <netpacket/packet.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -153,12 +155,29 @@ static void add_ipv4(const struct ifaddrs *one)
     }
 }
 
-static void add_ipv6(const struct ifaddrs *one)
+/* Adds the IPv6 addresses. getifaddrs() does not say whether the machine still asks its neighbours if
+ * an address is free: until then the kernel refuses packets for it. Without this file, no IPv6 address
+ * is served. */
+static void add_ipv6(void)
 {
-    struct sockaddr_in6 own;
+    enum { NOT_YET = IFA_F_TENTATIVE | IFA_F_DADFAILED | IFA_F_OPTIMISTIC, LINE = 128 };
+    FILE *file = fopen("/proc/net/if_inet6", "re");
+    char line[LINE], name[IF_NAMESIZE];
+    unsigned parts[4], flags;
 
-    memcpy(&own, one->ifa_addr, sizeof own);
-    add_place(own.sin6_addr.s6_addr, served_at(one->ifa_name, own.sin6_addr.s6_addr));
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        uint8_t address[ADDRESS_SIZE];
+        if (sscanf(line, "%8x%8x%8x%8x %*x %*x %*x %x %15s", &parts[0], &parts[1], &parts[2],
+                   &parts[3], &flags, name) != 6)
+            continue;
+        for (size_t i = 0; i < 4; i++) {
+            const uint32_t part = htonl(parts[i]);
+            memcpy(address + 4 * i, &part, sizeof part);
+        }
+        add_place(address, (flags & NOT_YET) == 0 ? served_at(name, address) : NULL);
+    }
+    if (file != NULL)
+        (void)fclose(file);
 }
 
 static void note_hardware(const struct ifaddrs *one)
@@ -182,19 +201,15 @@ static bool list_places(void)
     now_served = now_count = 0;
     if (getifaddrs(&all) != 0)
         return false;
-    for (int family = 0; family < 3; family++)
-        for (const struct ifaddrs *one = all; one != NULL; one = one->ifa_next) {
-            const int here = one->ifa_addr == NULL || (one->ifa_flags & IFF_LOOPBACK) != 0
-                                 ? AF_UNSPEC
-                                 : one->ifa_addr->sa_family;
-            if (family == 0 && here == AF_PACKET)
-                note_hardware(one);
-            else if (family == 1 && here == AF_INET && one->ifa_netmask != NULL)
-                add_ipv4(one);
-            else if (family == 2 && here == AF_INET6)
-                add_ipv6(one);
-        }
+    for (const struct ifaddrs *one = all; one != NULL; one = one->ifa_next)
+        if (one->ifa_addr != NULL && one->ifa_addr->sa_family == AF_PACKET)
+            note_hardware(one);
+    for (const struct ifaddrs *one = all; one != NULL; one = one->ifa_next)
+        if (one->ifa_addr != NULL && one->ifa_addr->sa_family == AF_INET &&
+            one->ifa_netmask != NULL && (one->ifa_flags & IFF_LOOPBACK) == 0)
+            add_ipv4(one);
     freeifaddrs(all);
+    add_ipv6();
     return now_count <= XDP_PLACES;
 }
 

@@ -146,7 +146,15 @@ INLINE bool read_ipv4(struct packet *packet, const struct iphdr *ip, const void 
     return read_udp(packet, udp, (uint64_t)ip->saddr + ip->daddr, true);
 }
 
-/* Of the sources, it takes global, unique local (fc00::/7) and link-local ones. */
+/* Is it global, unique local (fc00::/7) or link-local? Among the others are IPv4 addresses written as
+ * IPv6 ones: the kernel refuses these, and the list of places must not take them for IPv4. */
+INLINE bool is_ordinary(const struct in6_addr *address)
+{
+    const uint32_t first = bpf_ntohl(address->in6_u.u6_addr32[0]) >> 16;
+
+    return (first & 0xE000) == 0x2000 || (first & 0xFE00) == 0xFC00 || (first & 0xFFC0) == 0xFE80;
+}
+
 INLINE bool read_ipv6(struct packet *packet, const struct ipv6hdr *ip, const void *end)
 {
     const struct udphdr *udp = (const struct udphdr *)(ip + 1);
@@ -154,10 +162,8 @@ INLINE bool read_ipv6(struct packet *packet, const struct ipv6hdr *ip, const voi
     if ((const uint8_t *)(udp + 1) + DUMPULSE_PACKET_SIZE > (const uint8_t *)end)
         return false;
     if (ip->version != 6 || ip->nexthdr != IPPROTO_UDP ||
-        ip->payload_len != bpf_htons(sizeof *udp + DUMPULSE_PACKET_SIZE))
-        return false;
-    const uint32_t first = bpf_ntohl(ip->saddr.in6_u.u6_addr32[0]) >> 16;
-    if ((first & 0xE000) != 0x2000 && (first & 0xFE00) != 0xFC00 && (first & 0xFFC0) != 0xFE80)
+        ip->payload_len != bpf_htons(sizeof *udp + DUMPULSE_PACKET_SIZE) ||
+        !is_ordinary(&ip->saddr) || !is_ordinary(&ip->daddr))
         return false;
     __builtin_memcpy(&packet->from, &ip->saddr, sizeof packet->from);
     __builtin_memcpy(&packet->to, &ip->daddr, sizeof packet->to);
