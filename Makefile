@@ -191,7 +191,7 @@ completion: ## write completion/ and the manual's OPTIONS from client.py
 # performance.md, except the noisy ones.
 TESTS := proof-mutants test-firmware server-checked proof python check-pages proof-smoke mutants \
          mutants-sample differential coverage fuzz-short fuzz-server lint exhaustive vectors \
-         proof-eva check-vectors unit builds lab-short packages-short
+         proof-eva check-vectors unit builds lab-short packages-short verify-xdp
 
 # Some releases of Debian have no Frama-C; Debian 12 has. The parts that need it are left out where
 # it is missing after `setup`.
@@ -364,6 +364,12 @@ soak: ##! a million heartbeats and junk at full speed
 bench: ##! udpserver against a recvfrom loop: CPU per packet
 	@$(PYTHON) -m bench.udp
 
+verify-xdp: ## what the kernel's verifier says of udpserver --xdp
+	@$(PYTHON) -m tests.verify_xdp
+
+xdp-differential: ## a million frames to udpserver with and without --xdp
+	@$(PYTHON) -m tests.xdp_differential $(ARGS)
+
 fuzz-server: build/fuzz/server ## libFuzzer for 10 s: the server's arguments and state
 	@mkdir -p build/fuzz/server-corpus
 	@build/fuzz/server -max_len=512 -print_final_stats=1 -artifact_prefix=build/fuzz/server- \
@@ -503,11 +509,11 @@ include packages/packages.mk
 FIGURES := summary screenshot size cost paths worst energy instructions startup functions growth \
            loopbench bench performance
 RELIABILITY := accepted bias bits bursts moved report-damage channels residual
-$(TESTS) $(FIGURES) $(RELIABILITY) vectors-file explore pages soak completion mutants-server \
+$(TESTS) $(FIGURES) $(RELIABILITY) vectors-file explore pages soak completion xdp-differential mutants-server \
     mutants-client $(LAB) $(PACKAGES): | $(READY)
 
 .PHONY: all check completion layers check-debian13 distclean help help-all demo tour udpserver \
         canserver install uninstall test setup $(FIGURES) $(RELIABILITY) $(TESTS) \
         $(VECTOR_RUNS:%=vectors-%) vectors-file pages fuzz fuzz-replay replay-server \
-        server-sanitized server-valgrind soak explore completion clean firmware soak-firmware \
+        xdp-differential server-sanitized server-valgrind soak explore completion clean firmware soak-firmware \
         mutants-server mutants-client $(LAB) $(PACKAGES) packages-setup

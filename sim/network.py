@@ -1,4 +1,4 @@
-"""Two network namespaces with a cable between them, for tests and benches of XDP.
+"""Two network namespaces with a cable between them, in which udpserver --xdp is tried.
 
     with Cable() as cable:
         with cable.agent.entered():
@@ -15,10 +15,12 @@ import contextlib
 import ctypes
 import fcntl
 import os
+import re
 import socket
 import struct
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from types import TracebackType
 
 CLONE_NEWNET = 0x40000000
@@ -43,15 +45,18 @@ class Side:
         self.ipv4, self.ipv6 = f"10.77.0.{number}", f"fd77::{number}"
         with open("/proc/thread-self/ns/net") as before:
             check(LIBC.unshare(CLONE_NEWNET), "unshare")
-            self._namespace = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+            self.namespace = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
             check(LIBC.setns(before.fileno(), CLONE_NEWNET), "setns")
         self.run("ip link set lo up")
+        with self.entered():  # its IPv6 addresses are valid at once
+            for which in ("all", "default"):
+                Path(f"/proc/sys/net/ipv6/conf/{which}/accept_dad").write_text("0")
 
     @contextlib.contextmanager
     def entered(self) -> Iterator[None]:
         """Processes and sockets that this thread makes meanwhile are in this namespace."""
         with open("/proc/thread-self/ns/net") as before:
-            check(LIBC.setns(self._namespace, CLONE_NEWNET), "setns")
+            check(LIBC.setns(self.namespace, CLONE_NEWNET), "setns")
             try:
                 yield
             finally:
@@ -59,8 +64,7 @@ class Side:
 
     def run(self, command: str) -> str:
         with self.entered():
-            done = subprocess.run(command.split(), capture_output=True, text=True, check=False,
-                                  pass_fds=[])
+            done = subprocess.run(command.split(), capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{command}: {done.stderr}"
         return done.stdout
 
@@ -89,8 +93,16 @@ class Side:
         with self.entered():
             return socket.socket(family, socket.SOCK_DGRAM)
 
+    def received(self) -> int:
+        """Returns how many packets the sockets of UDP have got here."""
+        with self.entered():
+            ipv4 = Path("/proc/thread-self/net/snmp").read_text()
+            ipv6 = Path("/proc/thread-self/net/snmp6").read_text()
+        return sum(int(found) for found in re.findall(r"^Udp: (\d+)", ipv4, re.M)
+                   + re.findall(r"^Udp6InDatagrams\s+(\d+)", ipv6, re.M))
+
     def close(self) -> None:
-        os.close(self._namespace)
+        os.close(self.namespace)
 
 
 class Cable:
@@ -102,14 +114,11 @@ class Cable:
         self.connect()
 
     def connect(self) -> None:
-        pid = os.getpid()
         queues = f"numtxqueues {self.queues} numrxqueues {self.queues}"
-        del pid
         with self.agent.entered():
             subprocess.run(
                 f"ip link add veth1 {queues} type veth peer name veth2 {queues} "
-                f"netns /proc/{os.getpid()}/fd/{self.node._namespace}".split(), check=True,
-                pass_fds=[self.node._namespace])
+                f"netns /proc/{os.getpid()}/fd/{self.node.namespace}".split(), check=True)
         for side in (self.agent, self.node):
             side.begin()
 
