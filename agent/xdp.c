@@ -312,17 +312,21 @@ static int load(void)
     program = xdp_program__open();
     if (program == NULL)
         return errno;
-    program->rodata->port = htons(service.port);
-    program->rodata->tick = table_tick;
-    program->rodata->reuse = table_tick >= LONG_TICK;
-    program->rodata->network_count = (uint32_t)service.senders->count;
+    const int reason = -xdp_program__load(program);
+    if (reason != 0)
+        return reason;
+    struct xdp_settings *settings = &program->bss->settings;
+    settings->port = htons(service.port);
+    settings->tick = table_tick;
+    settings->reuse = table_tick >= LONG_TICK;
+    settings->network_count = (uint32_t)service.senders->count;
     for (size_t i = 0; i < service.senders->count; i++) {
         const struct address_network *one = &service.senders->list[i];
-        memcpy(&program->rodata->networks[i].address, one->address, ADDRESS_SIZE);
-        memcpy(&program->rodata->networks[i].mask, one->mask, ADDRESS_SIZE);
-        program->rodata->networks[i].ipv4 = one->ipv4;
+        memcpy(&settings->networks[i].address, one->address, ADDRESS_SIZE);
+        memcpy(&settings->networks[i].mask, one->mask, ADDRESS_SIZE);
+        settings->networks[i].ipv4 = one->ipv4;
     }
-    return -xdp_program__load(program);
+    return 0;
 }
 
 static const char *describe_failure(int reason)

@@ -101,6 +101,12 @@ class Side:
         return sum(int(found) for found in re.findall(r"^Udp: (\d+)", ipv4, re.M)
                    + re.findall(r"^Udp6InDatagrams\s+(\d+)", ipv6, re.M))
 
+    def queued(self) -> int:
+        """Returns how many bytes wait in sockets of UDP here."""
+        with self.entered():
+            lines = Path("/proc/thread-self/net/udp").read_text().splitlines()[1:]
+        return sum(int(line.split()[4].split(":")[1], 16) for line in lines)
+
     def close(self) -> None:
         os.close(self.namespace)
 

@@ -51,13 +51,6 @@ INLINE uint8_t dumpulse_process_packet(struct dumpulse *agent, const uint8_t *pa
 
 char LICENSE[] SEC("license") = "MIT";
 
-/* udpserver sets these constants before it loads the program. */
-const volatile uint16_t port;          /* as in a packet */
-const volatile uint64_t tick = 1;      /* ns */
-const volatile uint64_t reuse;         /* 1: a stamp is used again in the same jiffy; 0: never */
-const volatile uint32_t network_count; /* 0: everybody may send heartbeats */
-const volatile struct xdp_network networks[XDP_NETWORKS];
-
 uint32_t entries[DUMPULSE_VARIABLES]; /* the table, as in a report */
 struct xdp_settings settings;
 struct xdp_core cores[XDP_CORES];
@@ -116,7 +109,7 @@ INLINE bool read_udp(struct packet *packet, const struct udphdr *udp, uint64_t a
     const uint64_t pseudo = addresses + length + bpf_htons(IPPROTO_UDP);
 
     packet->bytes = (const uint8_t *)(udp + 1);
-    return udp->dest == port && udp->len == length &&
+    return udp->dest == settings.port && udp->len == length &&
            ((may_have_none && udp->check == 0) ||
             (udp->check != 0 && is_right(pseudo + four_of(udp))));
 }
@@ -201,14 +194,14 @@ INLINE bool is_from_here(const struct xdp_list *list, const struct xdp_address *
 
 INLINE bool may_send_heartbeats(const struct xdp_address *from, bool ipv4)
 {
-    for (unsigned i = 0; i < XDP_NETWORKS && i < network_count; i++) {
-        const volatile struct xdp_network *one = &networks[i];
+    for (unsigned i = 0; i < XDP_NETWORKS && i < settings.network_count; i++) {
+        const struct xdp_network *one = &settings.networks[i];
         if ((((from->halves[0] ^ one->address.halves[0]) & one->mask.halves[0]) |
              ((from->halves[1] ^ one->address.halves[1]) & one->mask.halves[1])) == 0 &&
             one->ipv4 == ipv4)
             return true;
     }
-    return network_count == 0;
+    return settings.network_count == 0;
 }
 
 /* Makes the stamp, unless that of this jiffy can be used again: reading the clock takes longer than
@@ -217,12 +210,12 @@ INLINE bool make_stamp(struct xdp_core *core)
 {
     const uint64_t jiffy = bpf_jiffies64();
 
-    if (jiffy - core->jiffy < reuse)
+    if (jiffy - core->jiffy < settings.reuse)
         return true;
     const uint64_t now = bpf_ktime_get_boot_ns() + settings.offset;
     if (now >= settings.until)
         return false;
-    core->stamp = (uint32_t)(now / tick);
+    core->stamp = (uint32_t)(now / settings.tick);
     core->jiffy = jiffy;
     return true;
 }

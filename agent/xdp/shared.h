@@ -33,8 +33,8 @@ struct xdp_place {
 };
 
 struct xdp_list {
-    struct xdp_place places[XDP_PLACES]; /* first those that are served */
     uint64_t last_bytes; /* bit N: an address has N in the last 6 bits; so most sources have none */
+    struct xdp_place places[XDP_PLACES]; /* first those that are served */
 };
 
 /* A hardware address, from its three numbers of 16 bits in the order of the packet. */
@@ -48,12 +48,19 @@ static inline unsigned xdp_last_byte(const struct xdp_address *address)
     return ((const uint8_t *)address)[15] % 64;
 }
 
-/* What udpserver writes, while the program reads it. */
+/* What udpserver writes, while the program reads it. What each packet needs comes first, so that it
+ * takes few lines of the cache. */
 struct xdp_settings {
     uint64_t offset; /* ns: Unix time, minus the time since the machine was started */
     uint64_t until;  /* ns of Unix time: from then on, the program takes no heartbeat */
     uint64_t list;   /* 0 or 1: which list holds now; the other one can be changed */
+    /* These are set before the program runs, and do not change. */
+    uint64_t tick;          /* ns */
+    uint64_t reuse;         /* 1: a stamp is used again in the same jiffy; 0: never */
+    uint32_t network_count; /* of --allow-heartbeats; 0: everybody may send heartbeats */
+    uint16_t port;          /* as in a packet */
     struct xdp_list lists[2];
+    struct xdp_network networks[XDP_NETWORKS];
 };
 
 /* What the program keeps on one core. Nobody else writes it. */
