@@ -87,7 +87,7 @@ endif
 
 # bpftool writes a header that has the program. Its own name becomes part of the names in it.
 build/xdp_program.o: agent/xdp/program.bpf.c agent/xdp/shared.h $(LIBRARY)
-build/empty_program.o: bench/empty.bpf.c
+build/empty_program.o: bench/programs/empty.bpf.c
 build/xdp_program.o build/empty_program.o:
 	@mkdir -p $(@D)
 	@clang -target bpf -O2 -g -ffreestanding $(WARNINGS) -I. \

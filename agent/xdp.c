@@ -167,7 +167,9 @@ static void add_ipv6(void)
 
     while (file != NULL && fgets(line, sizeof line, file) != NULL) {
         uint8_t address[ADDRESS_SIZE];
-        if (sscanf(line, "%8x%8x%8x%8x %*x %*x %*x %x %15s", &parts[0], &parts[1], &parts[2],
+        /* The kernel writes the numbers with a fixed width. */
+        if (sscanf(line, "%8x%8x%8x%8x %*x %*x %*x %x %15s", &parts[0], &parts[1],
+                   &parts[2], /* NOLINT */
                    &parts[3], &flags, name) != 6)
             continue;
         for (size_t i = 0; i < 4; i++) {

@@ -143,7 +143,8 @@ class Cable:
 # ---- Packets, with everything in them that can be wrong --------------------------------------
 
 def internet_checksum(data: bytes) -> int:
-    total = sum(struct.unpack(f"!{(len(data) + 1) // 2}H", data + bytes(len(data) % 2)))
+    words = struct.unpack(f"!{(len(data) + 1) // 2}H", data + bytes(len(data) % 2))
+    total: int = sum(words)
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
     return total ^ 0xFFFF
