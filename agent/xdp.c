@@ -167,9 +167,8 @@ static void add_ipv6(void)
 
     while (file != NULL && fgets(line, sizeof line, file) != NULL) {
         uint8_t address[ADDRESS_SIZE];
-        /* The kernel writes the numbers with a fixed width. */
-        if (sscanf(line, "%8x%8x%8x%8x %*x %*x %*x %x %15s", &parts[0], &parts[1],
-                   &parts[2], /* NOLINT */
+        /* The kernel writes the numbers with a fixed width. NOLINTNEXTLINE */
+        if (sscanf(line, "%8x%8x%8x%8x %*x %*x %*x %x %15s", &parts[0], &parts[1], &parts[2],
                    &parts[3], &flags, name) != 6)
             continue;
         for (size_t i = 0; i < 4; i++) {

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import fcntl
+import json
 import os
 import re
 import socket
@@ -100,6 +101,11 @@ class Side:
             ipv6 = Path("/proc/thread-self/net/snmp6").read_text()
         return sum(int(found) for found in re.findall(r"^Udp: (\d+)", ipv4, re.M)
                    + re.findall(r"^Udp6InDatagrams\s+(\d+)", ipv6, re.M))
+
+    def dropped(self) -> int:
+        """Returns how many packets the cable itself has lost that left here: its queue was full."""
+        (link,) = json.loads(self.run(f"ip -json -statistics link show {self.interface}"))
+        return int(link["stats64"]["tx"]["dropped"])
 
     def queued(self) -> int:
         """Returns how many bytes wait in sockets of UDP here."""

@@ -196,29 +196,48 @@ def test_counters_on_a_socket(cable: Cable, tmp_path: Path) -> None:
 # ---- Load ------------------------------------------------------------------------------------
 
 def flood(cable: Cable, server: Server, amount: int, core: int = 0) -> subprocess.Popen[str]:
-    """Sends as fast as one core can, for ms, or -N packets."""
+    """Sends as fast as one core can, for ms, or -N packets. They are for variable 7; their sender
+    and their value are the same."""
     with cable.node.entered():
         sender = subprocess.Popen([built("build/flood"), f"{server.port}", f"{amount}",
-                                   "10.77.0.1"], stdout=subprocess.PIPE, text=True)
+                                   "10.77.0.1", "7"], stdout=subprocess.PIPE,
+                                  text=True)
     os.sched_setaffinity(sender.pid, {core})
     return sender
 
 
 def test_no_heartbeat_is_lost_and_no_entry_torn_on_several_cores() -> None:
-    """All cores send. A reader checks each report, and each of its entries."""
+    """All cores send, for the same variable. A reader checks each report."""
     cores = sorted(os.sched_getaffinity(0))
-    with Cable(queues=len(cores)) as cable, serve(cable, *XDP, *FAST) as server:
+    with Cable(queues=len(cores)) as cable, serve(cable, *XDP, *FAST) as server, \
+            cable.node.udp() as asker:
+        asker.settimeout(PATIENCE)
+        asker.connect(("10.77.0.1", server.port))
         cable.node.make_checksums()
         senders = [flood(cable, server, -200_000, core) for core in cores]
         reports = 0
-        while any(sender.poll() is None for sender in senders) or reports < 100:
-            for variable, entry in enumerate(ask(cable, server.port)):
-                assert entry == bytes(4) or entry[2:] == bytes((1, 3 * variable % 256))
-            reports += 1
+        while any(sender.poll() is None for sender in senders):
+            for _ in range(20):
+                asker.send(REQUEST)
+            for _ in range(20):
+                entry = checked(asker.recv(1000))[7]
+                assert entry[2] == entry[3]
+            reports += 20
         assert [sender.communicate()[0] for sender in senders] == ["200000\n"] * len(cores)
-        counted(server, 200_000 * len(cores))
+        counted(server, 200_000 * len(cores) - cable.node.dropped())
         counters = server.stop()
-        assert (counters["reports"], counters["drops"]) == (reports, 0)
+        assert (counters["reports"], counters["drops"]) == (reports, 0) and reports >= 20
+
+
+def test_an_entry_is_one_store() -> None:
+    """Half of an entry is seen too seldom for a test. So this looks at the code: there is one
+    instruction that writes to the entries, and it writes four bytes."""
+    code = subprocess.run(["llvm-objdump", "-dr", "--no-show-raw-insn",
+                           built("build/xdp_program.o")], capture_output=True, text=True,
+                          check=True).stdout
+    (found,) = re.findall(r"(r\d) = 0 ll\n[^\n]*R_BPF_64_64\s+entries\n(.*)", code, re.S)
+    stores = re.findall(r"\*\((u\d+) \*\)\((r\d+) \+ \w+\) = ", found[1])
+    assert stores[0] == ("u32", found[0]) and found[0] not in [base for _, base in stores[1:2]]
 
 
 def test_after_a_kill_at_full_load_the_socket_has_the_traffic(cable: Cable) -> None:

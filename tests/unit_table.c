@@ -53,7 +53,7 @@ static void start(uint64_t now, uint64_t tick)
 static void beat(uint8_t variable)
 {
     table_read_clock();
-    assert_int_equal(dumpulse_record(&table_agent, variable, 7, 1), DUMPULSE_HEARTBEAT);
+    table_record(variable, 7, 1);
 }
 
 static bool is_there(uint8_t variable)
@@ -220,6 +220,45 @@ static void a_day_back(void **state)
     assert_true(is_there(4) && !is_there(3));
 }
 
+/* With --xdp the kernel writes entries, too. They are reported, and forgotten, like the others. */
+static void shared_entries(void **state)
+{
+    uint32_t shared[DUMPULSE_VARIABLES] = {0};
+    (void)state;
+
+    start(1000000, 1000);
+    beat(3);
+    table_share(shared);
+    beat(4);
+    shared[5] = shared[4]; /* as the kernel would */
+    assert_int_equal(table_count(), 3);
+    assert_true(is_there(3) && is_there(4) && is_there(5));
+    unix_ms += UINT64_C(60000) * 1000;
+    beat(4);
+    unix_ms += UINT64_C(4992) * 1000;
+    check_ages();
+    assert_true(shared[3] == 0 && shared[4] != 0 && shared[5] == 0);
+    options.self = true;
+    options.self_variable = 6;
+    table_begin();
+    assert_true(table_to_prepare);
+    table_prepare();
+    assert_true(is_there(4) && !is_there(5) && is_there(6) && shared[6] != 0);
+    table_entries = own_entries;
+}
+
+/* The program in the kernel stops when the ages have to be checked. They are checked before that. */
+static void until_when_the_kernel_may_write(void **state)
+{
+    (void)state;
+    start(1000000, 1000);
+    assert_true(table_checked_until() == UINT64_C(1000240) * 1000 * 1000000);
+    unix_ms += UINT64_C(179) * 1000;
+    assert_true(table_checked_until() == UINT64_C(1000240) * 1000 * 1000000);
+    unix_ms += 1000;
+    assert_true(table_checked_until() == UINT64_C(1000180 + 240) * 1000 * 1000000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -230,6 +269,8 @@ int main(void)
         cmocka_unit_test(unless_told_otherwise),
         cmocka_unit_test(the_log_has_the_number),
         cmocka_unit_test(the_limit_is_exact),
+        cmocka_unit_test(shared_entries),
+        cmocka_unit_test(until_when_the_kernel_may_write),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
