@@ -240,6 +240,7 @@ static void shared_entries(void **state)
     assert_true(shared[3] == 0 && shared[4] != 0 && shared[5] == 0);
     options.self = true;
     options.self_variable = 6;
+    options.self_sender = 1;
     table_begin();
     assert_true(table_to_prepare);
     table_prepare();
