@@ -77,8 +77,9 @@ build/udpserver build/canserver: build/%: %.c $(SERVICE) $(LIBRARY) build/flags
 
 # `udpserver --xdp` needs clang, bpftool and libbpf. Where one of these is missing, or with XDP=no,
 # udpserver is built without it, and says so.
-XDP ?= $(if $(and $(wildcard /usr/include/bpf/libbpf.h),$(shell command -v clang),$(BPFTOOL)),yes,no)
 BPFTOOL := $(shell PATH=$$PATH:/usr/sbin command -v bpftool)
+HAS_LIBBPF := $(wildcard /usr/include/bpf/libbpf.h)
+XDP ?= $(if $(and $(BPFTOOL),$(HAS_LIBBPF),$(shell command -v clang)),yes,no)
 ifeq ($(XDP),yes)
 build/udpserver: CPPFLAGS += -DDUMPULSE_XDP -isystem build
 build/udpserver: LIBBPF := -lbpf
@@ -511,11 +512,12 @@ include packages/packages.mk
 FIGURES := summary screenshot size cost paths worst energy instructions startup functions growth \
            loopbench bench performance
 RELIABILITY := accepted bias bits bursts moved report-damage channels residual
-$(TESTS) $(FIGURES) $(RELIABILITY) vectors-file explore pages soak completion xdp-differential mutants-server \
-    mutants-client $(LAB) $(PACKAGES): | $(READY)
+$(TESTS) $(FIGURES) $(RELIABILITY) vectors-file explore pages soak completion mutants-server \
+    mutants-client xdp-differential $(LAB) $(PACKAGES): | $(READY)
 
 .PHONY: all check completion layers check-debian13 distclean help help-all demo tour udpserver \
         canserver install uninstall test setup $(FIGURES) $(RELIABILITY) $(TESTS) \
         $(VECTOR_RUNS:%=vectors-%) vectors-file pages fuzz fuzz-replay replay-server \
-        xdp-differential server-sanitized server-valgrind soak explore completion clean firmware soak-firmware \
+        server-sanitized server-valgrind xdp-differential soak explore completion clean \
+        firmware soak-firmware \
         mutants-server mutants-client $(LAB) $(PACKAGES) packages-setup

@@ -92,9 +92,12 @@ static void run_tasks(void)
             next = tasks[i].at;
     }
     const uint64_t wait = (next - now) / 1000 + 1; /* µs, rounded up: 0 would stop the timer */
-    const struct itimerval timer = {
-        .it_value = {(time_t)(wait / 1000000), (suseconds_t)(wait % 1000000)}};
-    (void)setitimer(ITIMER_REAL, next == UINT64_MAX ? &(struct itimerval){0} : &timer, NULL);
+    struct itimerval timer = {.it_value = {0}};
+    if (next != UINT64_MAX) {
+        timer.it_value.tv_sec = (time_t)(wait / 1000000);
+        timer.it_value.tv_usec = (suseconds_t)(wait % 1000000);
+    }
+    (void)setitimer(ITIMER_REAL, &timer, NULL);
 }
 
 /* Does what the signals ask for. Returns false if the program has to end. A signal can come only

@@ -56,8 +56,8 @@ static inline void table_read_clock(void)
  * the clock was set back (now < then), no entry counts as older than at `then`. */
 unsigned table_forget_old(dumpulse *table, uint64_t then, uint64_t now);
 
-/* Does what dumpulse_record() does for a variable below 64. It writes the entry in one piece: nobody
- * may see half of it. That takes 9 instructions fewer than four bytes, too. */
+/* Does what dumpulse_record() does for a variable below 64. It writes the entry in one piece, of
+ * which nobody may see half. That also takes 9 instructions fewer than four bytes. */
 static inline void table_record(uint8_t variable, uint8_t sender, uint8_t value)
 {
     const uint32_t entry =

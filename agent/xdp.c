@@ -109,23 +109,23 @@ static uint64_t clock_offset(void)
     return unix_ns - ((uint64_t)before.tv_sec * TIMING_SECOND + (uint64_t)before.tv_nsec);
 }
 
-static struct xdp_list now; /* what the machine has now */
-static size_t now_served, now_count;
+static struct xdp_list places; /* what the machine has now */
+static size_t served_count, place_count;
 
 /* Adds an address, which is served if the interface is not NULL. */
 static void add_place(const uint8_t address[ADDRESS_SIZE], const struct interface *interface)
 {
-    struct xdp_place *place = &now.places[now_count++ % XDP_PLACES];
+    struct xdp_place *place = &places.places[place_count++ % XDP_PLACES];
 
     if (interface != NULL) {
-        struct xdp_place *first = &now.places[now_served++ % XDP_PLACES];
+        struct xdp_place *first = &places.places[served_count++ % XDP_PLACES];
         *place = *first;
         place = first;
         place->hardware = interface->hardware;
         place->interface = interface->index;
     }
     memcpy(&place->address, address, ADDRESS_SIZE);
-    now.last_bytes |= UINT64_C(1) << xdp_last_byte(&place->address);
+    places.last_bytes |= UINT64_C(1) << xdp_last_byte(&place->address);
 }
 
 /* Returns the interface if it is one of --xdp, and a socket gets packets for this address of it. */
@@ -155,9 +155,9 @@ static void add_ipv4(const struct ifaddrs *one)
     }
 }
 
-/* Adds the IPv6 addresses. getifaddrs() does not say whether the machine still asks its neighbours if
- * an address is free: until then the kernel refuses packets for it. Without this file, no IPv6 address
- * is served. */
+/* Adds the IPv6 addresses. While the machine asks its neighbours if an address is free, the kernel
+ * refuses packets for it. getifaddrs() does not say that, and this file does. Without the file, no
+ * IPv6 address is served. */
 static void add_ipv6(void)
 {
     enum { NOT_YET = IFA_F_TENTATIVE | IFA_F_DADFAILED | IFA_F_OPTIMISTIC, LINE = 128 };
@@ -198,8 +198,8 @@ static bool list_places(void)
 {
     struct ifaddrs *all = NULL;
 
-    memset(&now, 0, sizeof now);
-    now_served = now_count = 0;
+    memset(&places, 0, sizeof places);
+    served_count = place_count = 0;
     if (getifaddrs(&all) != 0)
         return false;
     for (const struct ifaddrs *one = all; one != NULL; one = one->ifa_next)
@@ -211,25 +211,25 @@ static bool list_places(void)
             add_ipv4(one);
     freeifaddrs(all);
     add_ipv6();
-    return now_count <= XDP_PLACES;
+    return place_count <= XDP_PLACES;
 }
 
 /* The program reads one list while the other one is written. */
 static void tell_places(void)
 {
-    static bool too_many_said;
     struct xdp_settings *settings = &program->bss->settings;
     const uint64_t other = 1 - settings->list;
 
     if (!list_places()) {
-        memset(&now, 0, sizeof now);
+        static bool too_many_said;
+        memset(&places, 0, sizeof places);
         if (!too_many_said)
             log_say("--xdp takes nothing: this machine has too many addresses");
         too_many_said = true;
     }
-    if (memcmp(&now, &settings->lists[settings->list], sizeof now) == 0)
+    if (memcmp(&places, &settings->lists[settings->list], sizeof places) == 0)
         return;
-    memcpy(&settings->lists[other], &now, sizeof now);
+    memcpy(&settings->lists[other], &places, sizeof places);
     __atomic_store_n(&settings->list, other, __ATOMIC_RELEASE);
 }
 

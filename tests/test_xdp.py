@@ -146,7 +146,7 @@ def test_stamps(cable: Cable, tick: int) -> None:
 
 
 def test_the_table_survives_a_restart(cable: Cable, tmp_path: Path) -> None:
-    """What the kernel took is saved, at the end and meanwhile, and what was saved is there again."""
+    """What the kernel took is saved, at the end and meanwhile. What was saved is there again."""
     state = tmp_path / "table"
     options = (*XDP, "--state", str(state), "--state-every", "1")
     with serve(cable, *options) as server:
@@ -321,8 +321,8 @@ def test_what_cannot_be_used_is_said(cable: Cable) -> None:
     rights = ("setpriv", "--bounding-set=-bpf,-net_admin,-sys_admin,-perfmon",
               "--inh-caps=-bpf,-net_admin,-sys_admin,-perfmon")
     assert refused(cable, *XDP, wrap=rights) == (
-        "udpserver: cannot use --xdp veth1: the kernel does not allow it: it needs root, or CAP_BPF "
-        "and CAP_NET_ADMIN")
+        "udpserver: cannot use --xdp veth1: the kernel does not allow it: it needs root, or "
+        "CAP_BPF and CAP_NET_ADMIN")
     assert "xdp" not in cable.agent.run("ip link show veth1")
     with cable.agent.entered():
         optional = Server(*HERE, *XDP, "--xdp-optional", wrap=rights)

@@ -248,7 +248,7 @@ static void shared_entries(void **state)
     table_entries = own_entries;
 }
 
-/* The program in the kernel stops when the ages have to be checked. They are checked before that. */
+/* The program in the kernel stops when the ages have to be checked. They are checked before. */
 static void until_when_the_kernel_may_write(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-"""Has the kernel verify the program of udpserver --xdp, and prints its own words.     make verify-xdp
+"""Has the kernel verify the program of udpserver --xdp, and prints its words.    make verify-xdp
 
 The last lines of the verifier's log say how long it took, the bytes of stack, and how many
 instructions and states it has followed. The whole log is in build/xdp-verifier.log.

@@ -65,8 +65,8 @@ def odd_ipv4(chosen: random.Random, data: bytes) -> bytes:
     ways: list[Callable[[], bytes]] = [
         lambda: ipv4(data, PORT, source=chosen.choice(IPV4_ODD)),
         lambda: ipv4(data, PORT, to=chosen.choice(IPV4_PLACES)),
-        lambda: ipv4(data, PORT, options=chosen.choice((bytes(4), b"\1" * 8, b"\x83\7\4\x0a\x4d\0\2\0",
-                                                       chosen.randbytes(4 * some(1, 10))))),
+        lambda: ipv4(data, PORT, options=chosen.choice((
+            bytes(4), b"\1" * 8, b"\x83\7\4\x0a\x4d\0\2\0", chosen.randbytes(4 * some(1, 10))))),
         lambda: ipv4(data, PORT, fragment=chosen.choice((0x2000, 1, 0x2001, 0x4000, 0x8000))),
         lambda: ipv4(data, PORT, length=some(60)),
         lambda: ipv4(data, PORT, version=some(16)),
@@ -264,8 +264,8 @@ def main() -> None:
     wanted = parser.parse_args()
     done = run(wanted.count, wanted.seed)
     print(f"xdp-differential, seed {wanted.seed}: {done['frames']} frames, of which udpserver "
-          f"counted {done['packets']} and took {done['heartbeats']} heartbeats, {done['in the kernel']} of them in the kernel: no "
-          "difference")
+          f"counted {done['packets']} and took {done['heartbeats']} heartbeats, "
+          f"{done['in the kernel']} of them in the kernel: no difference")
 
 
 if __name__ == "__main__":

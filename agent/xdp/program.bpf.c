@@ -139,8 +139,8 @@ INLINE bool read_ipv4(struct packet *packet, const struct iphdr *ip, const void 
     return read_udp(packet, udp, (uint64_t)ip->saddr + ip->daddr, true);
 }
 
-/* Is it global, unique local (fc00::/7) or link-local? Among the others are IPv4 addresses written as
- * IPv6 ones: the kernel refuses these, and the list of places must not take them for IPv4. */
+/* Is it global, unique local (fc00::/7) or link-local? Among the others are IPv4 addresses that are
+ * written as IPv6 ones: the kernel refuses these, and the list of places must not mix them up. */
 INLINE bool is_ordinary(const struct in6_addr *address)
 {
     const uint32_t first = bpf_ntohl(address->in6_u.u6_addr32[0]) >> 16;
