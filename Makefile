@@ -61,7 +61,7 @@ canserver: build/canserver ##! the same for a CAN interface: build/canserver
 	@echo $<
 
 # If the flags change, everything is built again.
-build/flags: export FLAGS = $(CC) $(ALL_CFLAGS) $(LDFLAGS)
+build/flags: export FLAGS = $(CC) $(ALL_CFLAGS) $(LDFLAGS) $(XDP)
 build/flags: FORCE
 	@mkdir -p build
 	@printf '%s\n' "$$FLAGS" | cmp -s - $@ || printf '%s\n' "$$FLAGS" >$@
@@ -69,12 +69,34 @@ FORCE:
 
 # The parts of both agents for Linux. Some tests include some of them, and link the others.
 AGENT_PARTS := log options address limits sources counters stats timing table state manager \
-               sockets loop can main
+               sockets loop can xdp main
 SERVICE := $(AGENT_PARTS:%=agent/%.c) $(filter-out agent/main.h,$(AGENT_PARTS:%=agent/%.h)) \
            agent/program.h
 SERVER_PROGRAMS := build/udpserver build/canserver build/recvfrom_loop build/flood
 build/udpserver build/canserver: build/%: %.c $(SERVICE) $(LIBRARY) build/flags
-	@$(CC) $(ALL_CFLAGS) $(filter %.c,$^) $(LDFLAGS) -o $@
+	@$(CC) $(ALL_CFLAGS) $(filter %.c,$^) $(LDFLAGS) $(LIBBPF) -o $@
+
+# `udpserver --xdp` needs clang, bpftool and libbpf. Where one of these is missing, or with XDP=no,
+# udpserver is built without it, and says so.
+BPFTOOL := $(shell PATH=$$PATH:/usr/sbin command -v bpftool)
+HAS_LIBBPF := $(wildcard /usr/include/bpf/libbpf.h)
+XDP ?= $(if $(and $(BPFTOOL),$(HAS_LIBBPF),$(shell command -v clang)),yes,no)
+ifeq ($(XDP),yes)
+build/udpserver: CPPFLAGS += -DDUMPULSE_XDP -isystem build
+build/udpserver: LIBBPF := -lbpf
+build/udpserver: build/xdp_program.skel.h
+endif
+
+# bpftool writes a header that has the program. Its own name becomes part of the names in it.
+build/xdp_program.o: agent/xdp/program.bpf.c agent/xdp/shared.h $(LIBRARY)
+build/empty_program.o: bench/programs/empty.bpf.c
+build/xdp_program.o build/empty_program.o:
+	@mkdir -p $(@D)
+	@clang -target bpf -O2 -g -ffreestanding $(WARNINGS) -I. \
+	    -I/usr/include/$(shell uname -m)-linux-gnu -c $< -o $@
+
+build/xdp_program.skel.h: build/xdp_program.o
+	@$(BPFTOOL) gen skeleton $< name xdp_program >$@
 
 build/tour: examples/tour.c $(LIBRARY) build/flags
 	@$(CC) $(ALL_CFLAGS) $(filter %.c,$^) $(LDFLAGS) -o $@
@@ -184,7 +206,8 @@ completion: ## write completion/ and the manual's OPTIONS from client.py
 # performance.md, except the noisy ones.
 TESTS := proof-mutants test-firmware server-checked proof python check-pages proof-smoke mutants \
          mutants-sample differential watching coverage fuzz-short fuzz-server lint exhaustive \
-         vectors proof-eva check-vectors unit builds lab-short packages-short
+         vectors proof-eva check-vectors unit builds lab-short packages-short \
+         verify-xdp
 
 # Some releases of Debian have no Frama-C; Debian 12 has. The parts that need it are left out where
 # it is missing after `setup`.
@@ -362,6 +385,12 @@ soak: ##! a million heartbeats and junk at full speed
 bench: ##! udpserver against a recvfrom loop: CPU per packet
 	@$(PYTHON) -m bench.udp
 
+verify-xdp: ## what the kernel's verifier says of udpserver --xdp
+	@$(PYTHON) -m tests.verify_xdp
+
+xdp-differential: ## a million frames to udpserver with and without --xdp
+	@$(PYTHON) -m tests.xdp_differential $(ARGS)
+
 fuzz-server: build/fuzz/server ## libFuzzer for 10 s: the server's arguments and state
 	@mkdir -p build/fuzz/server-corpus
 	@build/fuzz/server -max_len=512 -print_final_stats=1 -artifact_prefix=build/fuzz/server- \
@@ -506,10 +535,11 @@ FIGURES := summary screenshot size cost paths worst energy instructions startup 
            loopbench bench performance
 RELIABILITY := accepted bias bits bursts moved report-damage channels residual
 $(TESTS) $(FIGURES) $(RELIABILITY) vectors-file explore pages soak completion mutants-server \
-    mutants-client $(LAB) $(PACKAGES): | $(READY)
+    mutants-client xdp-differential $(LAB) $(PACKAGES): | $(READY)
 
 .PHONY: all check completion layers check-debian13 distclean help help-all demo tour udpserver \
         canserver install uninstall test setup $(FIGURES) $(RELIABILITY) $(TESTS) \
         $(VECTOR_RUNS:%=vectors-%) vectors-file pages fuzz fuzz-replay replay-server \
-        server-sanitized server-valgrind soak explore completion clean firmware soak-firmware \
+        server-sanitized server-valgrind xdp-differential soak explore completion clean \
+        firmware soak-firmware \
         mutants-server mutants-client $(LAB) $(PACKAGES) packages-setup

@@ -48,6 +48,5 @@ const struct program program = {
     .finish_arguments = finish_arguments,
     .open = can_open,
     .say_what_is_served = say_what_is_served,
-    .take_packets = can_take,
     .finish = can_finish,
 };

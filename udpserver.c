@@ -28,6 +28,7 @@
 #include "agent/sources.h"
 #include "agent/table.h"
 #include "agent/timing.h"
+#include "agent/xdp.h"
 
 /* ---- Options ---------------------------------------------------------------------------- */
 
@@ -124,6 +125,8 @@ static const struct option_spec own_options[] = {
      &network.rate_total, 1, 1000000},
     {"--can", "INTERFACE", "be a gateway: serve this CAN interface, too", .set = can_set_interface},
     {"--can-id", "ID", "first of 128 CAN identifiers (680)", .set = set_gateway_id},
+    {"--xdp", "INTERFACE", XDP_HELP, .set = xdp_add_interface},
+    {"--xdp-optional", NULL, "serve without --xdp if it cannot be used", .flag = &xdp_optional},
 };
 
 static void set_defaults(void)
@@ -134,12 +137,17 @@ static void set_defaults(void)
     network.rate = 10;
     network.rate_total = 1000;
     can_set_defaults();
+    xdp_set_defaults();
 }
 
 static bool finish_arguments(void)
 {
     if (network.can_id && can_interface == NULL)
         return options_wrong("--can-id is for a gateway: give --can INTERFACE, too");
+    if (xdp_optional && xdp_interface_count == 0)
+        return options_wrong("--xdp-optional is for --xdp: give --xdp INTERFACE, too");
+    if (xdp_interface_count != 0 && options.log >= OPTIONS_LOG_CHANGES)
+        return options_wrong("--xdp cannot name senders: leave out --log changes");
     return network.allow || (address_add_network(&network.readers, "--allow", "127.0.0.0/8") &&
                              address_add_network(&network.readers, "--allow", "::1"));
 }
@@ -164,7 +172,7 @@ static void address_of(const union source *from, uint8_t address[ADDRESS_SIZE])
 
 enum {
     BATCH = 64,       /* packets that one system call takes at most */
-    ROUND = 64,       /* batches from one socket, before the next one gets its turn */
+    ROUND = 4096,     /* packets from one socket, before the next one gets its turn */
     PACKET_ROOM = 16, /* more than 8 bytes, to find datagrams that are too long */
     /* Room for the address that a packet was sent to. A passed socket may have options that let the
      * kernel write more in front of it: times of three kinds, and at most six numbers. */
@@ -293,7 +301,7 @@ static size_t take_request(const uint8_t *packet, struct msghdr *from)
         return COUNT_RATE;
     if (!set_reply_address(&outgoing[outgoing_count].msg_hdr, from))
         return COUNT_UNSENT;
-    table_stamp_self();
+    table_prepare();
     (void)dumpulse_process_packet(&table_agent, packet, DUMPULSE_PACKET_SIZE, from);
     return COUNT_REPORTS;
 }
@@ -321,22 +329,23 @@ static void note_source(const struct msghdr *from, size_t outcome, const uint8_t
  * when all packets of the batch are here. So no stamp is earlier than the arrival of its packet.
  * Reading it for each packet would make a difference only if it ticked in the few µs that a batch
  * takes. If `checks_sources`, this checks and logs the sources of heartbeats, too. */
-__attribute__((always_inline)) static inline unsigned take_batch(size_t socket, bool checks_sources)
+__attribute__((always_inline)) static inline unsigned take_batch(int descriptor,
+                                                                 bool checks_sources)
 {
     static const uint8_t request[DUMPULSE_PACKET_SIZE] = DUMPULSE_REQUEST;
-    const int count = recvmmsg(sockets[socket].fd, incoming, BATCH, MSG_DONTWAIT, NULL);
+    const int count = recvmmsg(descriptor, incoming, BATCH, MSG_DONTWAIT, NULL);
 
     if (count <= 0)
         return 0;
     table_read_clock();
     const uint64_t now = checks_sources ? timing_ns() : 0;
-    counters[COUNT_PACKETS] += (unsigned)count;
     const uint8_t *packet = packets[0];
     for (struct mmsghdr *message = incoming; message != incoming + count; message++) {
         size_t outcome;
         if (message->msg_len != DUMPULSE_PACKET_SIZE)
             outcome = COUNT_LENGTH;
-        else if (memcmp(packet, request, sizeof request) == 0)
+        else if (packet[DUMPULSE_MAGIC_AT_] != DUMPULSE_MAGIC &&
+                 memcmp(packet, request, sizeof request) == 0)
             outcome = take_request(packet, &message->msg_hdr);
         else if (checks_sources && !may_send_heartbeats(&message->msg_hdr))
             outcome = COUNT_NOT_ALLOWED;
@@ -348,40 +357,19 @@ __attribute__((always_inline)) static inline unsigned take_batch(size_t socket, 
         reset_lengths(&message->msg_hdr);
         packet += PACKET_ROOM;
     }
+    if (outgoing_count != 0)
+        send_reports(descriptor);
     return (unsigned)count;
 }
 
-/* Not inlined: it would have too few registers, and a heartbeat would take 2 instructions more. */
-__attribute__((noinline)) static unsigned take_from_all(size_t socket)
+static unsigned take_from_all(int descriptor)
 {
-    return take_batch(socket, false);
+    return take_batch(descriptor, false);
 }
 
-__attribute__((noinline)) static unsigned take_from_some(size_t socket)
+static unsigned take_from_some(int descriptor)
 {
-    return take_batch(socket, true);
-}
-
-static unsigned (*take_from)(size_t socket);
-
-/* One round: takes packets from each socket, a bounded number of them, and returns how many. If
- * `polled`, it takes them only from sockets that poll() has found ready. */
-static unsigned take_packets(bool polled)
-{
-    unsigned taken = 0, batch;
-
-    for (size_t socket = 0; socket < udp_count; socket++) {
-        if (polled && sockets[socket].revents == 0)
-            continue;
-        for (unsigned i = 0; i < ROUND; i++) {
-            taken += batch = take_from(socket);
-            if (outgoing_count != 0)
-                send_reports(sockets[socket].fd);
-            if (batch < BATCH)
-                break;
-        }
-    }
-    return taken + can_take(polled);
+    return take_batch(descriptor, true);
 }
 
 /* ---- Sockets ---------------------------------------------------------------------------- */
@@ -411,8 +399,10 @@ static const char *add_udp_socket(int descriptor)
                          sizeof everywhere);
     }
     udp_count++;
-    (void)sockets_add(descriptor); /* cannot fail: SOCKETS_MAX is more than MAX_BINDS */
-    return NULL;
+    const bool checks_sources = options.log >= OPTIONS_LOG_CHANGES || network.senders.count != 0;
+    return sockets_add(descriptor, checks_sources ? take_from_some : take_from_all)
+               ? NULL
+               : "cannot be waited for";
 }
 
 static const char *describe(const union source *address)
@@ -522,9 +512,26 @@ static bool open_all(void)
     }
     limits_set(network.rate, network.burst, network.rate_total);
     prepare_batches();
-    take_from = options.log >= OPTIONS_LOG_CHANGES || network.senders.count != 0 ? take_from_some
-                                                                                 : take_from_all;
     return open_sockets() && (can_interface == NULL || can_open());
+}
+
+/* Would one of our own sockets get packets for this address of that interface? */
+static bool serves(const uint8_t address[ADDRESS_SIZE], unsigned interface)
+{
+    struct endpoint here = {.scope = 0};
+
+    memcpy(here.address, address, ADDRESS_SIZE);
+    if (address[0] == 0xFE && (address[1] & 0xC0U) == 0x80) /* it is link-local */
+        here.scope = interface;
+    for (size_t i = 0; i < network.bind_count; i++)
+        if (covers(&network.binds[i], &here))
+            return true;
+    return false;
+}
+
+static bool start(void)
+{
+    return xdp_begin(&(struct xdp_service){(uint16_t)network.port, &network.senders, serves});
 }
 
 /* Returns the texts of the networks, as many as fit. */
@@ -565,6 +572,7 @@ static void say_what_is_served(void)
 
 static void finish(void)
 {
+    xdp_finish();
     can_finish();
     sources_finish();
 }
@@ -583,7 +591,7 @@ const struct program program = {
     .set_operand = set_port,
     .finish_arguments = finish_arguments,
     .open = open_all,
+    .start = start,
     .say_what_is_served = say_what_is_served,
-    .take_packets = take_packets,
     .finish = finish,
 };

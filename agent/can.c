@@ -32,10 +32,7 @@ enum {
     FRAMES = (DUMPULSE_REPORT_SIZE + CAN_MAX_DLEN - 1) / CAN_MAX_DLEN
 };
 
-enum {
-    BATCH = 64, /* frames that one system call takes at most */
-    ROUND = 64  /* batches, before other sockets get their turn */
-};
+enum { BATCH = SOCKETS_BATCH };             /* frames that one system call takes at most */
 static const uint64_t RETRY = 1000000;      /* ns until a full queue is tried again, in which
                                                500 kbit/s carries 4 frames of 8 bytes */
 static const uint64_t REOPEN = 200000000;   /* ns until a lost interface is looked for again */
@@ -175,7 +172,7 @@ static void begin_report(void)
     static const uint8_t request[DUMPULSE_PACKET_SIZE] = DUMPULSE_REQUEST;
 
     table_read_clock();
-    table_stamp_self();
+    table_prepare();
     (void)dumpulse_process_packet(&table_agent, request, sizeof request, NULL);
     report.answers = report.waiting;
     report.waiting = 0;
@@ -270,7 +267,6 @@ static void take_frame(const struct can_frame *frame)
         take_error(frame->can_id);
         return;
     }
-    counters[COUNT_PACKETS]++;
     if (frame->can_dlc != DUMPULSE_PACKET_SIZE) {
         counters[COUNT_LENGTH]++;
     } else if (memcmp(frame->data, request, sizeof request) == 0) {
@@ -318,7 +314,7 @@ static void lose_interface(const char *why)
         taken += batch = take_batch();
     } while (batch != 0 && taken < sockets_capacity);
     give_up_reports();
-    sockets_replace(socket_at, -1);
+    (void)sockets_replace(socket_at, -1);
     loop_start_task(LOOP_TRANSPORT, REOPEN);
 }
 
@@ -332,20 +328,13 @@ static void handle_error(int reason)
         lose_interface("is gone");
 }
 
-unsigned can_take(bool polled)
+static unsigned take_from_interface(int descriptor)
 {
-    unsigned taken = 0;
+    const unsigned taken = take_batch();
 
-    if (!is_open || (polled && sockets[socket_at].revents == 0))
-        return 0;
-    for (unsigned i = 0; i < ROUND; i++) {
-        const unsigned batch = take_batch();
-        taken += batch;
-        if (batch == 0)
-            handle_error(errno);
-        if (batch < BATCH)
-            break;
-    }
+    (void)descriptor; /* it is that of `socket_at` */
+    if (taken == 0)
+        handle_error(errno);
     return taken;
 }
 
@@ -358,7 +347,8 @@ static void attend_interface(void)
     const int descriptor = open_socket();
     if (descriptor < 0)
         return;
-    sockets_replace(socket_at, descriptor);
+    if (!sockets_replace(socket_at, descriptor))
+        return; /* the task runs again */
     is_open = true;
     loop_set_interval(LOOP_TRANSPORT, 0);
     log_say("%s is back", can_interface);
@@ -390,7 +380,10 @@ bool can_open(void)
     is_open = true;
     counters_shown = COUNTERS;
     loop_define_task(LOOP_TRANSPORT, attend_interface, 0);
-    (void)sockets_add(descriptor); /* SOCKETS_MAX has room for it */
+    if (!sockets_add(descriptor, take_from_interface)) {
+        log_say("cannot use %s: %s", can_interface, strerror(errno));
+        return false;
+    }
     if (descriptor < 0)
         lose_interface("is down");
     return true;

@@ -19,10 +19,6 @@ extern uint64_t can_rate; /* reports a second */
 bool can_open(void);            /* false: it cannot run, and it has logged why */
 const char *can_describe(void); /* interface and identifiers, for people to read */
 
-/* Takes packets that have come, a bounded number of them, and returns how many. If `polled`, it
- * takes none unless poll() has found the socket ready. */
-unsigned can_take(bool polled);
-
 void can_finish(void);                      /* sends reports that were asked for, for 2 s at most */
 void can_keep_report(const uint8_t *bytes); /* the send hook gives it a report to send in frames */
 

@@ -12,6 +12,7 @@
 #include "sockets.h"
 #include "table.h"
 #include "timing.h"
+#include "xdp.h"
 
 static uint64_t begun; /* ns: timing_ns() at the start */
 size_t counters_shown = COUNT_ERROR_FRAMES;
@@ -36,6 +37,16 @@ static const struct {
     [COUNT_BUS_OFFS] = {", bus-offs", "bus_offs"},
 };
 
+/* Brings the counters up to date that are not counted packet by packet. */
+static void complete_counters(void)
+{
+    sockets_count_drops();
+    counters[COUNT_HEARTBEATS] += xdp_new_heartbeats();
+    counters[COUNT_PACKETS] = 0;
+    for (size_t i = COUNT_HEARTBEATS; i <= COUNT_UNSENT; i++)
+        counters[COUNT_PACKETS] += counters[i];
+}
+
 /* Appends the counters to a line that has `length` characters. Returns its new length. */
 static size_t write_counters(char line[COUNTERS_LINE], size_t length, bool json)
 {
@@ -53,7 +64,7 @@ void counters_print(void)
 {
     char line[COUNTERS_LINE] = "{";
 
-    sockets_count_drops();
+    complete_counters();
     log_write(STDOUT_FILENO, line, write_counters(line, options.json ? 1 : 0, options.json));
 }
 
@@ -66,7 +77,7 @@ size_t counters_write_all(char line[COUNTERS_LINE])
 {
     const uint64_t up = (timing_ns() - begun) / TIMING_SECOND;
 
-    sockets_count_drops();
+    complete_counters();
     const int length = snprintf(
         line, COUNTERS_LINE,
         "{\"program\":\"%s\",\"version\":\"%s\",\"started\":%llu,\"uptime\":%llu,\"variables\":%u,",

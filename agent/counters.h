@@ -5,9 +5,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Every packet is counted twice: in COUNT_PACKETS, and in one of the counters from COUNT_HEARTBEATS
- * to COUNT_UNSENT. The counters after these do not count packets that were taken. Those from
- * COUNT_ERROR_FRAMES on are shown only if there is a CAN interface. */
+/* Every packet is counted once, in one of the counters from COUNT_HEARTBEATS to COUNT_UNSENT.
+ * COUNT_PACKETS is their sum, which is made when somebody wants to see it. The counters after these
+ * do not count packets that were taken. Those from COUNT_ERROR_FRAMES on are shown only if there is
+ * a CAN interface. */
 enum {
     COUNT_PACKETS,
     COUNT_HEARTBEATS,

@@ -3,17 +3,19 @@
 #include "loop.h"
 
 #include <signal.h>
+#include <poll.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/time.h>
 #include <time.h>
 
 #include "counters.h"
-#include "program.h"
 #include "sockets.h"
 #include "stats.h"
 #include "timing.h"
 
 /* `signalled` is set with each of the others, so that the loop has to read only that one. */
-static volatile sig_atomic_t ending, counters_asked, connected, signalled;
+static volatile sig_atomic_t ending, counters_asked, connected, tasks_due, signalled;
 
 static void on_signal(int number)
 {
@@ -21,28 +23,16 @@ static void on_signal(int number)
         counters_asked = 1;
     else if (number == SIGIO)
         connected = 1;
+    else if (number == SIGALRM)
+        tasks_due = 1;
     else
         ending = 1;
     signalled = 1;
 }
 
-/* Does what the signals ask for. Returns false if the program has to end. A signal can come only
- * while the loop waits, so never between these lines. */
-__attribute__((noinline, cold)) static bool handle_signals(void)
-{
-    signalled = 0;
-    if (counters_asked)
-        counters_print();
-    counters_asked = 0;
-    if (connected)
-        stats_answer();
-    connected = 0;
-    return !ending;
-}
-
 sigset_t loop_catch_signals(void)
 {
-    static const int caught[] = {SIGTERM, SIGINT, SIGUSR1, SIGIO, SIGHUP};
+    static const int caught[] = {SIGTERM, SIGINT, SIGUSR1, SIGIO, SIGALRM, SIGHUP};
     const struct sigaction action = {.sa_handler = on_signal};
     struct sigaction before;
     sigset_t blocked, waiting;
@@ -68,8 +58,6 @@ static struct {
     uint64_t at;    /* ns: when it runs next */
 } tasks[LOOP_TASKS];
 
-static uint64_t due; /* ns: when the next task runs */
-
 void loop_define_task(size_t task, void (*run)(void), uint64_t every)
 {
     tasks[task].run = run;
@@ -79,7 +67,8 @@ void loop_define_task(size_t task, void (*run)(void), uint64_t every)
 void loop_start_task(size_t task, uint64_t every)
 {
     tasks[task].every = every;
-    tasks[task].at = due = 0;
+    tasks[task].at = 0;
+    tasks_due = signalled = 1;
 }
 
 void loop_set_interval(size_t task, uint64_t every)
@@ -87,10 +76,11 @@ void loop_set_interval(size_t task, uint64_t every)
     tasks[task].every = every;
 }
 
-/* Runs the tasks that are due, and finds out when the next one is. If this were inlined, the loop
- * would have too few registers. */
-__attribute__((noinline)) static void run_tasks(uint64_t now)
+/* Runs the tasks that are due, and has the kernel send SIGALRM when the next one is. So the loop
+ * does not have to read the clock for each packet. */
+static void run_tasks(void)
 {
+    const uint64_t now = timing_ns();
     uint64_t next = UINT64_MAX;
 
     for (size_t i = 0; i < LOOP_TASKS; i++) {
@@ -101,36 +91,72 @@ __attribute__((noinline)) static void run_tasks(uint64_t now)
         if (tasks[i].every != 0 && tasks[i].at < next)
             next = tasks[i].at;
     }
-    due = next;
+    const uint64_t wait = (next - now) / 1000 + 1; /* µs, rounded up: 0 would stop the timer */
+    struct itimerval timer = {.it_value = {0}};
+    if (next != UINT64_MAX) {
+        timer.it_value.tv_sec = (time_t)(wait / 1000000);
+        timer.it_value.tv_usec = (suseconds_t)(wait % 1000000);
+    }
+    (void)setitimer(ITIMER_REAL, &timer, NULL);
 }
 
-/* Under load, it costs more to wake up for a packet than to take it. So when a round had BUSY
+/* Does what the signals ask for. Returns false if the program has to end. A signal can come only
+ * while the loop waits, so never between these lines. */
+__attribute__((noinline, cold)) static bool handle_signals(void)
+{
+    signalled = 0;
+    if (counters_asked)
+        counters_print();
+    counters_asked = 0;
+    if (connected)
+        stats_answer();
+    connected = 0;
+    if (tasks_due)
+        run_tasks();
+    tasks_due = 0;
+    return !ending;
+}
+
+/* Under load, it costs more to wake up for a packet than to take it. So when a socket had BUSY
  * packets (16,000 a second, if the loop slept before), the server sleeps for NAP, and the packets
  * queue up. It does not sleep if the last round had so many packets that those of one NAP might
  * fill a quarter of a buffer. Packets and signals never wait longer than NAP.
  * The server also sleeps when a socket was ready but had no packet. A socket that was passed to it
  * may have errors queued, or be shut down: such a socket is always ready. */
 enum { BUSY = 16, NAP = 1000000 /* ns */ };
+static const struct timespec nap = {0, NAP}, at_once = {0, 0};
+
+/* Not inlined: the loop would have too few registers. */
+__attribute__((noinline)) static void nap_while_busy(unsigned taken, const sigset_t *waiting)
+{
+    do {
+        (void)ppoll(NULL, 0, taken >= sockets_capacity / 4 ? &at_once : &nap, waiting);
+        taken = sockets_take_all();
+    } while (taken >= BUSY && !signalled);
+}
+
+/* The kernel lets no signal in while a socket is ready. There may always be one, with fewer packets
+ * than BUSY. So each SIGNAL_TURNS turns, the loop lets signals in without looking at the
+ * sockets. */
+enum { SIGNAL_TURNS = 1024 };
 
 void loop_serve(const sigset_t *waiting)
 {
-    uint64_t taken = 0, now = timing_ns();
-    int ready = 0;
+    struct epoll_event event; /* the kernel names one ready socket at a time, each in its turn */
+    unsigned turns = 0;
 
-    do {
-        if (due <= now)
-            run_tasks(now);
-        const bool busy = taken >= BUSY || (ready > 0 && taken == 0);
-        uint64_t wait = due - now;
-        if (busy)
-            wait = taken >= sockets_capacity / 4 ? 0 : NAP;
-        const struct timespec timeout = {(time_t)(wait / TIMING_SECOND),
-                                         (long)(wait % TIMING_SECOND)};
-        ready = ppoll(sockets, busy ? 0 : sockets_count, &timeout, waiting);
-        taken = program.take_packets(ready > 0);
-        now = timing_ns();
-    } while (!signalled || handle_signals());
+    while (!signalled || handle_signals()) {
+        if (++turns % SIGNAL_TURNS == 0)
+            (void)ppoll(NULL, 0, &at_once, waiting);
+        if (epoll_pwait(sockets_poller, &event, 1, -1, waiting) <= 0)
+            continue; /* there was a signal */
+        const unsigned taken = sockets_take(event.data.ptr);
+        if (taken == 0 || taken >= BUSY)
+            nap_while_busy(taken, waiting);
+    }
     /* Takes the packets that came before the signal: at most as many as a buffer holds. */
-    for (uint64_t last = 0; taken != 0 && last < sockets_capacity; last += taken)
-        taken = program.take_packets(false);
+    uint64_t taken, last = 0;
+    do {
+        last += taken = sockets_take_all();
+    } while (taken != 0 && last < sockets_capacity);
 }

@@ -51,7 +51,7 @@ int main(int argc, char **argv)
     loop_define_task(LOOP_DROPS, sockets_count_drops, 60 * TIMING_SECOND);
     table_begin();
     if (!program.open() || (options.state != NULL && !state_load()) ||
-        (options.stats != NULL && !stats_open()))
+        (program.start != NULL && !program.start()) || (options.stats != NULL && !stats_open()))
         return EXIT_FAILURE;
     counters_begin();
     loop_define_task(LOOP_SAVING, state_save_if_changed,

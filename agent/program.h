@@ -16,6 +16,7 @@
  *     sockets   keeps the sockets that the loop waits for
  *     loop      waits, and runs tasks
  *     can       serves a CAN interface
+ *     xdp       has the kernel take heartbeats, before they reach a socket
  *
  * All names that a header declares begin with the header's name.
  */
@@ -37,12 +38,8 @@ struct program {
     bool (*set_operand)(const char *text); /* reads an argument that is no option */
     bool (*finish_arguments)(void); /* checks them all; false: options.wrong says what is wrong */
     bool (*open)(void);             /* false: it cannot run, and it has logged why */
+    bool (*start)(void);            /* the same, after the table is loaded; NULL: nothing to do */
     void (*say_what_is_served)(void);
-
-    /* Takes packets that have come, a bounded number of them, and returns how many. If `polled`, it
-     * takes them only from sockets that poll() has found ready. */
-    unsigned (*take_packets)(bool polled);
-
     void (*finish)(void); /* at the end: sends and logs what is left */
 };
 extern const struct program program;

@@ -3,6 +3,7 @@
 #include "sockets.h"
 
 #include <linux/sock_diag.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -11,11 +12,13 @@
 
 enum {
     BUFFER = 4096 * 1024, /* bytes asked for; the kernel grants twice as many */
-    PACKET_COST = 768     /* bytes of the buffer that the kernel counts for one packet */
+    PACKET_COST = 768,    /* bytes of the buffer that the kernel counts for one packet */
+    ROUND = 4096          /* packets from one socket, before the next one gets its turn */
 };
 
-struct pollfd sockets[SOCKETS_MAX];
+struct sockets_one sockets[SOCKETS_MAX];
 size_t sockets_count;
+int sockets_poller = -1;
 uint64_t sockets_capacity = UINT64_MAX;
 static uint32_t drops[SOCKETS_MAX]; /* the kernel's counter of each socket when last read */
 
@@ -46,17 +49,19 @@ void sockets_count_drops(void)
             count_drops_of(i);
 }
 
-bool sockets_add(int descriptor)
+bool sockets_add(int descriptor, unsigned (*take)(int fd))
 {
+    if (sockets_poller < 0)
+        sockets_poller = epoll_create1(EPOLL_CLOEXEC);
     if (sockets_count == SOCKETS_MAX)
         return false;
-    sockets[sockets_count++] = (struct pollfd){.fd = -1, .events = POLLIN};
-    sockets_replace(sockets_count - 1, descriptor);
-    return true;
+    sockets[sockets_count++] = (struct sockets_one){-1, take};
+    return sockets_replace(sockets_count - 1, descriptor);
 }
 
-void sockets_replace(size_t socket, int descriptor)
+bool sockets_replace(size_t socket, int descriptor)
 {
+    struct epoll_event event = {.events = EPOLLIN, .data = {.ptr = &sockets[socket]}};
     const int wanted = BUFFER;
     int granted = 0;
     socklen_t int_size = sizeof granted;
@@ -67,7 +72,7 @@ void sockets_replace(size_t socket, int descriptor)
     }
     sockets[socket].fd = descriptor;
     if (descriptor < 0)
-        return;
+        return true;
     drops[socket] = drops_of(descriptor); /* a passed socket may have dropped packets before */
     (void)getsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &granted, &int_size);
     if (granted < 2 * wanted) { /* the service manager may have had the right to set more */
@@ -77,6 +82,27 @@ void sockets_replace(size_t socket, int descriptor)
     }
     if ((uint64_t)granted / PACKET_COST < sockets_capacity)
         sockets_capacity = (uint64_t)granted / PACKET_COST;
+    return epoll_ctl(sockets_poller, EPOLL_CTL_ADD, descriptor, &event) == 0;
+}
+
+unsigned sockets_take(const struct sockets_one *socket)
+{
+    unsigned taken = 0, batch;
+
+    do {
+        taken += batch = socket->take(socket->fd);
+    } while (batch == SOCKETS_BATCH && taken < ROUND);
+    return taken;
+}
+
+unsigned sockets_take_all(void)
+{
+    unsigned taken = 0;
+
+    for (size_t i = 0; i < sockets_count; i++)
+        if (sockets[i].fd >= 0)
+            taken += sockets_take(&sockets[i]);
+    return taken;
 }
 
 void sockets_say_if_small(void)

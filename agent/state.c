@@ -294,6 +294,7 @@ static bool save(void)
 {
     uint8_t state[STATE_SIZE];
 
+    table_collect();
     encode_state(state, &table_agent, timing_unix_ms());
     if (!hold_lock() || !write_new(state) || !read_if_exists(""))
         return false;
@@ -327,6 +328,7 @@ bool state_save(void)
 
 void state_save_if_changed(void)
 {
+    table_collect();
     if (failure != 0 || memcmp(saved + ENTRIES_AT, table_agent.report + 4, ENTRIES_SIZE) != 0)
         (void)state_save();
 }

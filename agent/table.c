@@ -14,11 +14,15 @@
  * it is forgotten; and a reader's clock may be up to INTERVAL ahead of this one. */
 enum { WRAP = 65536, SKEW = 64, INTERVAL = 240, TOO_OLD = WRAP - SKEW - 2 * INTERVAL };
 
-dumpulse table_agent;
+dumpulse table_agent __attribute__((aligned(sizeof(table_entry))));
+static table_entry *const own_entries = (table_entry *)(void *)(table_agent.report + 4);
+table_entry *table_entries = (table_entry *)(void *)(table_agent.report + 4);
+bool table_to_prepare;
 uint16_t table_stamp;
-uint64_t table_next_check;
-static uint64_t last_check; /* ticks since 1970 */
+uint64_t table_tick, table_tick_begun;
+static uint64_t last_check, next_check; /* ticks since 1970 */
 
+/* The library asks for it only if it takes a heartbeat itself. */
 uint16_t dumpulse_get_timestamp(void)
 {
     return table_stamp;
@@ -45,41 +49,100 @@ unsigned table_forget_old(dumpulse *table, uint64_t then, uint64_t now)
     return forgotten;
 }
 
-/* Not inlined, because its caller runs for every batch of packets. */
-__attribute__((noinline)) void table_check_ages(void)
+static uint64_t ticks_now(void)
 {
-    const uint64_t now = table_ticks();
-    const unsigned forgotten =
-        options.keep_old ? 0 : table_forget_old(&table_agent, last_check, now);
+    return timing_unix_ns() / table_tick;
+}
+
+void table_collect(void)
+{
+    if (table_entries == own_entries)
+        return;
+    for (size_t i = 0; i < DUMPULSE_VARIABLES; i++)
+        own_entries[i] = __atomic_load_n(&table_entries[i], __ATOMIC_RELAXED);
+}
+
+void table_share(uint32_t *entries)
+{
+    for (size_t i = 0; i < DUMPULSE_VARIABLES; i++)
+        entries[i] = own_entries[i];
+    table_entries = entries;
+    table_to_prepare = true;
+}
+
+/* Forgets the entries of table_agent that are too old, and does the same to the shared ones, except
+ * where a heartbeat has come meanwhile. Returns how many. */
+static unsigned forget_old(uint64_t now)
+{
+    table_collect();
+    const dumpulse before = table_agent;
+    const unsigned forgotten = table_forget_old(&table_agent, last_check, now);
+    for (size_t i = 0; forgotten != 0 && i < DUMPULSE_VARIABLES; i++) {
+        uint32_t old;
+        memcpy(&old, before.report + 4 + 4 * i, sizeof old);
+        if (own_entries[i] == 0)
+            (void)__atomic_compare_exchange_n(&table_entries[i], &old, 0, false, __ATOMIC_RELAXED,
+                                              __ATOMIC_RELAXED);
+    }
+    return forgotten;
+}
+
+static void check_ages(void)
+{
+    const uint64_t now = ticks_now();
+    const unsigned forgotten = options.keep_old ? 0 : forget_old(now);
 
     if (forgotten != 0)
         log_say("forgot %u variable%s: too old for a timestamp to tell", forgotten,
                 forgotten == 1 ? "" : "s");
     last_check = now;
-    table_next_check = now + INTERVAL;
+    next_check = now + INTERVAL;
+}
+
+/* The machine may have slept, or somebody may have set its clock forward. So the ages are checked,
+ * if that is due, before a packet is taken or a request is answered. */
+void table_begin_tick(uint64_t now)
+{
+    const uint64_t ticks = now / table_tick;
+
+    if (ticks >= next_check)
+        check_ages();
+    table_tick_begun = ticks * table_tick;
+    table_stamp = (uint16_t)ticks;
 }
 
 /* The task checks the ages even if no packet comes, or if the clock is set back. */
 void table_begin(void)
 {
-    last_check = table_ticks();
-    table_next_check = last_check + INTERVAL;
-    loop_define_task(LOOP_TABLE, table_check_ages, INTERVAL * options.tick * 1000000);
+    table_tick = options.tick * 1000000;
+    table_to_prepare = options.self;
+    last_check = ticks_now();
+    next_check = last_check + INTERVAL;
+    table_begin_tick(last_check * table_tick);
+    loop_define_task(LOOP_TABLE, check_ages, INTERVAL * table_tick);
 }
 
 size_t table_count(void)
 {
     size_t count = 0;
 
+    table_collect();
     for (size_t at = 4; at < DUMPULSE_REPORT_SIZE; at += 4)
         if (memcmp(table_agent.report + at, (const uint8_t[4]){0}, 4) != 0)
             count++;
     return count;
 }
 
-void table_stamp_self(void)
+void table_prepare_now(void)
 {
     if (options.self)
-        (void)dumpulse_record(&table_agent, (uint8_t)options.self_variable,
-                              (uint8_t)options.self_sender, 0);
+        table_record((uint8_t)options.self_variable, (uint8_t)options.self_sender, 0);
+    table_collect();
+}
+
+uint64_t table_checked_until(void)
+{
+    if (ticks_now() + TABLE_EARLY >= next_check)
+        check_ages();
+    return next_check * table_tick;
 }

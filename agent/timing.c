@@ -4,25 +4,20 @@
 
 #include <time.h>
 
-static struct timespec read_clock(clockid_t clock)
+static uint64_t read_clock(clockid_t clock)
 {
     struct timespec now;
 
     (void)clock_gettime(clock, &now); /* these clocks cannot fail */
-    return now;
+    return (uint64_t)now.tv_sec * TIMING_SECOND + (uint64_t)now.tv_nsec;
 }
 
 uint64_t timing_ns(void)
 {
-    const struct timespec now = read_clock(CLOCK_MONOTONIC);
-
-    return (uint64_t)now.tv_sec * TIMING_SECOND + (uint64_t)now.tv_nsec;
+    return read_clock(CLOCK_MONOTONIC);
 }
 
-/* This runs for each batch of packets, so it divides no number of 64 bits, which would be slow. */
-uint64_t timing_unix_ms(void)
+uint64_t timing_unix_ns(void)
 {
-    const struct timespec now = read_clock(CLOCK_REALTIME);
-
-    return (uint64_t)now.tv_sec * 1000 + (uint32_t)now.tv_nsec / 1000000;
+    return read_clock(CLOCK_REALTIME);
 }

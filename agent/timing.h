@@ -7,6 +7,11 @@
 static const uint64_t TIMING_SECOND = UINT64_C(1000000000); /* ns */
 
 uint64_t timing_ns(void);      /* since the machine was started; nobody can set this clock */
-uint64_t timing_unix_ms(void); /* since 1970; this clock can be set */
+uint64_t timing_unix_ns(void); /* since 1970, until the year 2554; this clock can be set */
+
+static inline uint64_t timing_unix_ms(void)
+{
+    return timing_unix_ns() / 1000000;
+}
 
 #endif

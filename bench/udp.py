@@ -2,7 +2,8 @@
 
 Both run in turns on this machine's loopback, at full load: one core sends heartbeats as fast as it
 can, another one runs the server. The kernel says how much CPU time the server's process has used.
-The packets taken are those sent, minus those that the kernel says it has dropped.
+The packets taken are those sent, minus those that the kernel says it has dropped. bench/xdp.py adds
+udpserver --xdp.
 SPDX-License-Identifier: MIT
 """
 
@@ -15,7 +16,7 @@ import subprocess
 import time
 from dataclasses import dataclass
 
-from bench import noisy
+from bench import noisy, xdp
 from sim.programs import built, wait_until
 
 ROUNDS = 9
@@ -103,6 +104,7 @@ def main() -> None:
     print("  CPU per packet  ",
           spread([ours.nanoseconds / plain.nanoseconds for plain, ours in pairs]))
     print("  packets taken   ", spread([ours.taken / plain.taken for plain, ours in pairs]))
+    xdp.main()
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@
  *     BEFORE    is such a line, a space, and a shell command that runs before the first such call.
  *     IN_USE    is the number of the call of bind() that fails because its port is in use.
  *     FULL      names a file: as long as it exists, the disk is full.
- *     ENDLESS   if it is set, the first socket never runs out of packets.
+ *     ENDLESS   is how many packets the first socket always has.
  */
 #define _GNU_SOURCE /* NOLINT: as udpserver.c has it */
 #include <errno.h>
@@ -116,11 +116,15 @@ static int noted_ppoll(struct pollfd *sockets, nfds_t count, const struct timesp
 static int noted_recvmmsg(int descriptor, struct mmsghdr *messages, unsigned count, int flags,
                           struct timespec *timeout)
 {
-    if (descriptor != first_bound || getenv("ENDLESS") == NULL)
+    const char *endless = getenv("ENDLESS");
+
+    if (descriptor != first_bound || endless == NULL)
         return recvmmsg(descriptor, messages, count, flags, timeout);
-    for (unsigned i = 0; i < count; i++)
+    const unsigned long wanted = strtoul(endless, NULL, 10);
+    const unsigned come = wanted < count ? (unsigned)wanted : count;
+    for (unsigned i = 0; i < come; i++)
         messages[i].msg_len = 0;
-    return (int)count;
+    return (int)come;
 }
 
 #define open noted_open

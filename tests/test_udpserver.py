@@ -192,7 +192,7 @@ def test_help_fits_the_terminal_and_the_manual_has_every_option() -> None:
     assert done.returncode == 0 and not said(done) and run("-h").stdout == done.stdout
     assert max(map(len, done.stdout.splitlines())) < 80 and len(done.stdout.splitlines()) < 32
     options = re.findall(r"^  (--[a-z-]+)", done.stdout, re.M)
-    assert len(options) == 18
+    assert len(options) == 20
     manual = (ROOT / "man" / "udpserver.8").read_text().replace("\\-", "-")
     assert set(options) == set(re.findall(r"^\.BI? (--[a-z-]+)", manual, re.M))
     burst, rate, total = (int(re.findall(rf"^  {option} .*\((\d+)\)", done.stdout, re.M)[0])
@@ -202,7 +202,8 @@ def test_help_fits_the_terminal_and_the_manual_has_every_option() -> None:
     most = burst + rate
     assert f"at most {most} reports within any second, {most * 288:,} bytes" in text
     assert f"at most {2 * total} within any second, {2 * total * 288:,} bytes" in text
-    tests = Path(__file__).read_text() + Path(__file__).with_name("servers.py").read_text()
+    tests = "".join(Path(__file__).with_name(name).read_text()
+                    for name in ("test_udpserver.py", "test_xdp.py", "servers.py"))
     assert all(f'"{option}"' in tests for option in options)
     (version,) = re.findall(r'^#define DUMPULSE_VERSION "(.*?)"',
                             (ROOT / "dumpulse.h").read_text(), re.M)
@@ -821,6 +822,7 @@ def test_a_nap_after_many_packets(tmp_path: Path, rest: int) -> None:
     """After 16 or more packets in one round, it sleeps for a millisecond, and packets do not wake
     it. After fewer, or none, it waits for its sockets."""
     noted = tmp_path / "calls"
+    noted.touch()
     with Noting("--bind", "127.0.0.1", CALLS=str(noted)) as server, Peer(server) as peer:
         server.stats()
         server.process.send_signal(signal.SIGSTOP)
@@ -835,6 +837,7 @@ def test_a_nap_after_many_packets(tmp_path: Path, rest: int) -> None:
 def test_no_nap_while_it_is_behind(tmp_path: Path) -> None:
     """After a round of at least a quarter of the buffer's packets, the next one follows at once."""
     noted = tmp_path / "calls"
+    noted.touch()
     with Noting("--bind", "127.0.0.1", CALLS=str(noted)) as server, Peer(server) as peer:
         room = int((re.findall(r"buffers (\d+) packets only", "\n".join(server.stderr.lines))
                     or ["10922"])[0])
@@ -853,13 +856,30 @@ def test_no_nap_while_it_is_behind(tmp_path: Path) -> None:
 def test_a_socket_that_always_has_more_does_not_hold_up_the_others() -> None:
     """It does not hold up a signal, either: then only as many packets are taken as a buffer holds.
     Only the first socket was ready when the server last looked. The second is read, too."""
-    with Noting("--bind", "127.0.0.1", "--bind", "127.0.0.2", ENDLESS="1") as server, \
+    with Noting("--bind", "127.0.0.1", "--bind", "127.0.0.2", ENDLESS="64") as server, \
             Peer(server) as first, Peer(server, "127.0.0.2") as peer:
         first.send(b"")
         server.wait_for(lambda counters: counters["length"] > 0,
                         "the first socket has packets without end")
         peer.send(heartbeat(1, 2, 3))
         assert peer.ask()[1][2:] == b"\2\3"
+        assert server.stop()["length"] > 0
+
+
+@pytest.mark.parametrize("packets", [1, 15])
+def test_a_socket_that_is_always_ready_does_not_hold_up_signals(packets: int,
+                                                                tmp_path: Path) -> None:
+    """Its packets are too few for a nap, and the kernel lets no signal in while a socket is ready.
+    Tasks wait for a signal, too: the state is saved."""
+    state = tmp_path / "table"
+    with Noting("--bind", "127.0.0.1", "--bind", "127.0.0.2", "--state", str(state),
+                "--state-every", "1", ENDLESS=f"{packets}") as server, \
+            Peer(server) as first, Peer(server, "127.0.0.2") as peer:
+        first.send(b"")
+        server.wait_for(lambda counters: counters["length"] > 0, "the first socket is ready")
+        peer.send(heartbeat(1, 2, 3))
+        assert peer.ask()[1][2:] == b"\2\3"
+        wait_until(lambda: state.read_bytes()[30:32] == b"\2\3", "the state is saved")
         assert server.stop()["length"] > 0
 
 
@@ -1155,7 +1175,7 @@ def test_no_program_would_inherit_its_descriptors(tmp_path: Path) -> None:
         descriptors = Path(f"/proc/{server.process.pid}/fdinfo")
         flags = {file.name: int(re.findall(r"^flags:\s*(\d+)", file.read_text(), re.M)[0], 8)
                  for file in descriptors.iterdir() if int(file.name) > 2}
-        assert len(flags) == 3 and all(flag & os.O_CLOEXEC for flag in flags.values())
+        assert len(flags) == 4 and all(flag & os.O_CLOEXEC for flag in flags.values())
 
 
 def calls(*arguments: str, **environment: str) -> tuple[int, list[str]]:

@@ -1,0 +1,74 @@
+/* What udpserver and its program in the kernel share.   SPDX-License-Identifier: MIT */
+#ifndef DUMPULSE_XDP_SHARED_H
+#define DUMPULSE_XDP_SHARED_H
+
+#include "dumpulse.h"
+
+enum {
+    XDP_CORES = 512,   /* packets that come in on later cores go up to the socket */
+    XDP_PLACES = 64,   /* addresses of this machine */
+    XDP_NETWORKS = 64, /* of --allow-heartbeats */
+    XDP_CACHE_LINE = 64
+};
+
+/* An address is kept as IPv6; IPv4's a.b.c.d is ::ffff:a.b.c.d. The halves are only compared, so
+ * they are in the order of the packet. */
+struct xdp_address {
+    uint64_t halves[2];
+};
+
+/* An address is in the network if it has the same bits wherever the mask has a one, and is of the
+ * same kind. */
+struct xdp_network {
+    struct xdp_address address, mask;
+    uint64_t ipv4; /* 1: it is of IPv4 */
+};
+
+/* A packet to this address, with this hardware address, that comes in on this interface is for the
+ * server. No packet from here has one of these addresses as its source. */
+struct xdp_place {
+    struct xdp_address address;
+    uint64_t hardware;  /* what xdp_hardware() returns */
+    uint64_t interface; /* 0: nothing is served there */
+};
+
+struct xdp_list {
+    uint64_t last_bytes; /* bit N: an address has N in the last 6 bits; so most sources have none */
+    struct xdp_place places[XDP_PLACES]; /* first those that are served */
+};
+
+/* A hardware address, from its three numbers of 16 bits in the order of the packet. */
+static inline uint64_t xdp_hardware(uint16_t first, uint16_t second, uint16_t third)
+{
+    return (uint64_t)first << 32 | (uint64_t)second << 16 | third;
+}
+
+static inline unsigned xdp_last_byte(const struct xdp_address *address)
+{
+    return ((const uint8_t *)address)[15] % 64;
+}
+
+/* What udpserver writes, while the program reads it. What each packet needs comes first, so that it
+ * takes few lines of the cache. */
+struct xdp_settings {
+    uint64_t offset; /* ns: Unix time, minus the time since the machine was started */
+    uint64_t until;  /* ns of Unix time: from then on, the program takes no heartbeat */
+    uint64_t list;   /* 0 or 1: which list holds now; the other one can be changed */
+    /* These are set before the program runs, and do not change. */
+    uint64_t tick;          /* ns */
+    uint64_t reuse;         /* 1: a stamp is used again in the same jiffy; 0: never */
+    uint32_t network_count; /* of --allow-heartbeats; 0: everybody may send heartbeats */
+    uint16_t port;          /* as in a packet */
+    struct xdp_list lists[2];
+    struct xdp_network networks[XDP_NETWORKS];
+};
+
+/* What the program keeps on one core. Nobody else writes it. */
+struct xdp_core {
+    uint64_t heartbeats; /* how many it has taken */
+    uint64_t jiffy;      /* when it has made the stamp */
+    uint32_t stamp;
+    dumpulse agent; /* the library's; of its entries, only the one just written counts */
+} __attribute__((aligned(XDP_CACHE_LINE)));
+
+#endif
