@@ -84,7 +84,10 @@ def build_all(to: Path) -> list[Path]:
     made = source.build(to)
     for name, module in worlds().items():
         begun = time.monotonic()
-        made += module.build(to)
+        new = module.build(to)
+        if twice := {path.name for path in made} & {path.name for path in new}:
+            raise Failed(f"{name} has written {', '.join(sorted(twice))}, which was there already")
+        made += new
         say(f"{name}: built in {time.monotonic() - begun:.0f} s")
     return made
 

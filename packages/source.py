@@ -1,6 +1,6 @@
 """Writes the archive of the sources: all files that git has, and no others.
 
-    python3 -m packages.source             # writes build/packages/dumpulse-VERSION.tar.gz
+    python3 -m packages.source             # writes build/packages/dumpulse-VERSION-source.tar.gz
 
 It also works where there is no git, in the unpacked archive, and writes the same bytes there.
 SPDX-License-Identifier: MIT
@@ -35,6 +35,10 @@ def sources(root: Path = ROOT) -> dict[str, Path]:
             if path.is_symlink() or path.is_file()}
 
 
+# PyPI wants the name dumpulse-VERSION.tar.gz for the source distribution of the client.
+END = "-source.tar.gz"
+
+
 def top() -> str:
     """Returns the name of the folder that is in the archive."""
     return f"{NAME}-{version()}"
@@ -42,14 +46,14 @@ def top() -> str:
 
 def build(to: Path) -> list[Path]:
     files = {f"{top()}/{name}": path for name, path in sources().items()}
-    return [write_tar(to / f"{top()}.tar.gz", files)]
+    return [write_tar(to / f"{top()}{END}", files)]
 
 
 def unpack(archive: Path, to: Path) -> Path:
     """Unpacks an archive of sources into the folder `to`; returns the folder of the sources."""
     to.mkdir(parents=True, exist_ok=True)
     subprocess.run(["tar", "-xf", archive, "-C", to], check=True)
-    return to / archive.name.removesuffix(".tar.gz")
+    return to / archive.name.removesuffix(END)
 
 
 if __name__ == "__main__":

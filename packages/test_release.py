@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -128,6 +129,15 @@ def test_a_test_that_fails_ends_the_release(tmp_path: Path, monkeypatch: pytest.
     assert "what it said\n" in capsys.readouterr().err
 
 
+def test_two_files_of_one_name_are_noticed(tmp_path: Path,
+                                           monkeypatch: pytest.MonkeyPatch) -> None:
+    world = ModuleType("world")
+    world.build = source.build  # type: ignore[attr-defined]
+    monkeypatch.setattr(release, "worlds", lambda: {"world": world})
+    with pytest.raises(release.Failed, match="world has written dumpulse-.*, which was there"):
+        release.build_all(tmp_path)
+
+
 @pytest.mark.long
 def test_a_release(clone: Path) -> None:
     """Builds all of it twice. `make packages` has the tests of it in any case."""
@@ -142,6 +152,7 @@ def test_a_release(clone: Path) -> None:
     assert subprocess.run(["sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS"],
                           cwd=made, check=False).returncode == 0
     names = {path.name for path in made.iterdir()}
-    assert {"dumpulse-7.8.9.tar.gz", "dumpulse_7.8.9.orig.tar.gz"} <= names
+    assert {"dumpulse-7.8.9-source.tar.gz", "dumpulse-7.8.9.tar.gz",
+            "dumpulse_7.8.9.orig.tar.gz"} <= names
     assert len(names) - 1 == len((made / "SHA256SUMS").read_text().splitlines())
     assert not [name for name in names if project.version() in name]
