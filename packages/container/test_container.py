@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 import client
-from packages import project, source
+from packages import making, project, source
 from packages.debian import make
 from tests.servers import Server
 
@@ -160,7 +160,7 @@ def test_the_agent_answers_and_keeps_its_table(image: tuple[Image, Path]) -> Non
 def test_a_wrong_step_is_noticed(tmp_path: Path, old: str, new: str, says: str) -> None:
     text = DOCKERFILE.read_text()
     assert text.count(old) == 1
-    with pytest.raises((AssertionError, make.Failed), match=says):
+    with pytest.raises((AssertionError, making.Failed), match=says):
         Image(text.replace(old, new)).make(tmp_path)
 
 

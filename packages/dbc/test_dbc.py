@@ -123,10 +123,12 @@ def test_a_wrong_file_is_noticed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("base", ["", "68", "0680", "681", "800", "20000000", "x80", "680 "])
 def test_a_wrong_base_is_refused(base: str, monkeypatch: pytest.MonkeyPatch,
                                  capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("sys.argv", ["make", base])
-    assert make.main() == 2
+    monkeypatch.setattr("sys.argv", [make.__file__, base])
+    with pytest.raises(SystemExit) as ended:
+        make.main()
     said = capsys.readouterr()
-    assert said.err.startswith(f"packages.dbc: {base!r} ") and not said.out
+    assert f"python3 -m packages.dbc.make: error: {base!r} " in said.err and not said.out
+    assert ended.value.code == 2
 
 
 def test_it_says_which_version_and_has_every_identifier() -> None:
