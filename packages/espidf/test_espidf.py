@@ -223,7 +223,7 @@ def test_the_scan_for_requirements(tmp_path: Path) -> None:
         (tmp_path / "scan.cmake").write_text(
             "set(ESP_PLATFORM 1)\nmacro(idf_component_register)\n"
             'message(STATUS "got: ${ARGN}")\nreturn()\nendmacro()\n'
-            f"include({folder}/CMakeLists.txt)\n")
+            f'include("{folder}/CMakeLists.txt")\n')
         sources = ";".join(consumers.library("c"))
         assert run(["cmake", "-P", "scan.cmake"], tmp_path).decode() == \
             f"-- got: SRCS;{sources};INCLUDE_DIRS;.\n"
