@@ -198,6 +198,7 @@ def test_mistakes_in_the_sources(tmp_path: Path, name: str, old: str, new: str,
     ("BAUD = 115200", "BAUD = 9600", "another format"),
     ("BUFFER = 1024", "BUFFER = 64", "status -6"),
     ("room >= length", "true", "would wait"), ("TRANSMIT_PIN = 17", "TRANSMIT_PIN = 16", "no pins"),
+    ("TRANSMIT_PIN, RECEIVE_PIN,", "RECEIVE_PIN, TRANSMIT_PIN,", "no pins"),
 ])
 def test_the_stand_in_sees_mistakes_in_the_example(tmp_path: Path, old: str, new: str,
                                                    message: str) -> None:
