@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -137,3 +138,10 @@ def test_it_says_which_version_and_has_every_identifier() -> None:
     found = {int(line.split()[1]): line.split()[2:] for line in lines if line.startswith("BO_ ")}
     assert [*found] == [*range(0x680, 0x680 + 97), 0x6FF]
     assert found[0x683] == ["Heartbeat_3:", "8", "Node"]
+    assert found[0x6C0] == ["Report_0:", "8", "Agent"]
+    assert found[0x6FF] == ["Request:", "8", "Reader"]
+    # Who receives the signals of each frame.
+    for block in "\n".join(lines).split("\nBO_ ")[1:]:
+        to = "Reader" if " Report_" in block else "Agent"
+        signals = re.findall(r'^ SG_ .* "" (.*)$', block, re.M)
+        assert signals and set(signals) == {to}, block
