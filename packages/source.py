@@ -12,16 +12,16 @@ import os
 import subprocess
 from pathlib import Path
 
+from packages import making
 from packages.archive import write_tar
-from packages.project import NAME, ROOT, version
+from packages.project import NAME, ROOT, git, version
 
 
 def sources(root: Path = ROOT) -> dict[str, Path]:
     """Returns the project's own files by their names, new ones too, and none that was built."""
     if (root / ".git").exists():
-        names = subprocess.run(["git", "ls-files", "-z", "--cached", "--others",
-                                "--exclude-standard"], cwd=root, text=True,
-                               stdout=subprocess.PIPE, check=True).stdout.split("\0")
+        names = git("ls-files", "-z", "--cached", "--others", "--exclude-standard",
+                    root=root).split("\0")
         paths = [root / name for name in names if name]
     else:
         paths = []
@@ -57,5 +57,4 @@ def unpack(archive: Path, to: Path) -> Path:
 
 
 if __name__ == "__main__":
-    (ROOT / "build" / "packages").mkdir(parents=True, exist_ok=True)
-    print(*build(ROOT / "build" / "packages"), sep="\n")
+    making.main(build)
