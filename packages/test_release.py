@@ -141,7 +141,7 @@ def test_two_files_of_one_name_are_noticed(tmp_path: Path,
     world = ModuleType("world")
     world.build = source.build  # type: ignore[attr-defined]
     monkeypatch.setattr(release, "worlds", lambda: {"world": world})
-    with pytest.raises(release.Failed, match="world has written dumpulse-.*, which was there"):
+    with pytest.raises(making.Failed, match="world has written dumpulse-.*, which was there"):
         release.build_all(tmp_path)
 
 
