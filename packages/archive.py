@@ -9,27 +9,30 @@ from __future__ import annotations
 import gzip
 import io
 import os
-import subprocess
+import re
 import tarfile
 import time
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from packages.project import ROOT
+from packages.project import ROOT, git
 
 FIRST_YEAR_OF_ZIP = 315532800  # 1980-01-01: a zip file can tell no earlier time
+LAST_OF_GZIP = 2**32 - 1  # 2106-02-07: and a .gz file no later one
 
 
 def build_time(root: Path = ROOT) -> int:
     """Returns the seconds since 1970 that packages tell as their time: those of
     SOURCE_DATE_EPOCH, else of the last commit, else of dumpulse.h."""
     if "SOURCE_DATE_EPOCH" in os.environ:
-        return int(os.environ["SOURCE_DATE_EPOCH"])
+        told = os.environ["SOURCE_DATE_EPOCH"]
+        if not re.fullmatch("[0-9]{1,10}", told) or int(told) > LAST_OF_GZIP:
+            raise SystemExit(f"SOURCE_DATE_EPOCH is {told!r}: it must be the seconds since 1970, "
+                             f"from 0 to {LAST_OF_GZIP}")
+        return int(told)
     if (root / ".git").exists():
-        shown = subprocess.run(["git", "log", "-1", "--format=%ct"], cwd=root, text=True,
-                               stdout=subprocess.PIPE, check=True).stdout
-        return int(shown)
+        return int(git("log", "-1", "--format=%ct", root=root))
     return int((root / "dumpulse.h").stat().st_mtime)
 
 

@@ -5,6 +5,8 @@ SPDX-License-Identifier: MIT
 
 from __future__ import annotations
 
+import argparse
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,10 +14,29 @@ from pathlib import Path
 from packages.project import ROOT
 
 
-def main(build: Callable[[Path], list[Path]]) -> None:
-    if len(sys.argv) > 1:
-        print(f"{sys.argv[0]}: it takes no argument", file=sys.stderr)
-        raise SystemExit(2)
+class Failed(Exception):
+    """A build or a test failed. The text has what it wrote."""
+
+
+def arguments(what: str) -> argparse.ArgumentParser:
+    """Returns a parser for the module that runs as a command, which makes `what`."""
+    module = ".".join(Path(sys.argv[0]).resolve().relative_to(ROOT).with_suffix("").parts)
+    return argparse.ArgumentParser(
+        prog=f"python3 -m {module}",
+        description=f"Writes {what} into build/packages, and prints the names of its files.")
+
+
+def run(prog: str, build: Callable[[Path], list[Path]]) -> None:
     to = ROOT / "build" / "packages"
-    to.mkdir(parents=True, exist_ok=True)
-    print(*build(to), sep="\n")
+    try:
+        to.mkdir(parents=True, exist_ok=True)
+        made = build(to)
+    except (Failed, OSError, subprocess.CalledProcessError) as why:
+        raise SystemExit(f"{prog}: {why}") from None
+    print(*made, sep="\n")
+
+
+def main(build: Callable[[Path], list[Path]]) -> None:
+    parser = arguments("this package")
+    parser.parse_args()
+    run(parser.prog, build)

@@ -10,6 +10,7 @@ SPDX-License-Identifier: MIT
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -43,6 +44,18 @@ def version(root: Path = ROOT) -> str:
     if len(found) != 1:
         raise SystemExit("dumpulse.h must define DUMPULSE_VERSION once, as 1.2.3 or 1.2.3-dev")
     return str(found[0])
+
+
+def git(*words: str, root: Path = ROOT) -> str:
+    """Returns what git prints. If there is no git, or it refuses, the program ends and says why."""
+    try:
+        done = subprocess.run(["git", *words], cwd=root, text=True, capture_output=True,
+                              check=False)
+    except FileNotFoundError:
+        raise SystemExit("git is not installed, and this folder is a clone: install git") from None
+    if done.returncode != 0:
+        raise SystemExit(f"git {words[0]} failed: {done.stderr.strip()}")
+    return done.stdout
 
 
 # How each world writes the version of a state before a release. Where no rule is here, the world

@@ -27,6 +27,7 @@ from types import ModuleType
 
 from packages import archive, project, source
 from packages import version as versions
+from packages.making import Failed
 
 ROOT, BUILD = project.ROOT, project.ROOT / "build"
 # What is fetched once, and stays in build/: the builds and tests in other folders use it, too.
@@ -35,10 +36,6 @@ FETCHED = ("venv", "venv-packages", "toolchains", "vm", "debian", "cargo")
 
 class Refused(Exception):
     """The state cannot be released. The text says why, and what to do."""
-
-
-class Failed(Exception):
-    """A build or a test failed."""
 
 
 def say(text: str) -> None:
@@ -51,17 +48,13 @@ def worlds() -> dict[str, ModuleType]:
             for path in sorted((ROOT / "packages").glob("*/make.py"))}
 
 
-def git(*words: str) -> str:
-    return subprocess.run(["git", *words], cwd=ROOT, text=True, check=True,
-                          stdout=subprocess.PIPE).stdout
-
-
 def check() -> None:
     """Refuses what must not be released."""
     version = project.version()
     if not (ROOT / ".git").exists():
         raise Refused("there is no .git here: make a release in a clone of the repository")
-    changed = git("status", "--porcelain").splitlines()
+    # The archive of the sources gets new files, too, whatever this user wants to see of them.
+    changed = project.git("status", "--porcelain", "--untracked-files=all").splitlines()
     if changed:
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
         raise Refused(f"git has not all of this folder: {changed[0][3:]}{more}: commit or remove "
@@ -84,7 +77,10 @@ def build_all(to: Path) -> list[Path]:
     made = source.build(to)
     for name, module in worlds().items():
         begun = time.monotonic()
-        made += module.build(to)
+        new = module.build(to)
+        if twice := {path.name for path in made} & {path.name for path in new}:
+            raise Failed(f"{name} has written {', '.join(sorted(twice))}, which was there already")
+        made += new
         say(f"{name}: built in {time.monotonic() - begun:.0f} s")
     return made
 
@@ -144,12 +140,14 @@ def release(tests: tuple[str, ...]) -> Path:
         compare(made[0], made[1], {packed.name: sum_of(packed)})
         for target in tests:
             run(f"make {target}", "make", target, cwd=folders[0], environment={})
-        to = BUILD / "release"
+        Path(work, "from-one", "SHA256SUMS").write_text(
+            "".join(f"{value}  {name}\n" for name, value in made[0].items()))
+        # Whoever finds the folder finds all of it, whatever stops this program.
+        to, new = BUILD / "release", BUILD / "release-new"
+        shutil.rmtree(new, ignore_errors=True)
+        shutil.copytree(Path(work, "from-one"), new)
         shutil.rmtree(to, ignore_errors=True)
-        shutil.copytree(Path(work, "from-one"), to)
-    (to / "SHA256SUMS").write_text(
-        "".join(f"{value}  {name}\n" for name, value in made[0].items()))
-    return to
+    return new.rename(to)
 
 
 def compare(one: Mapping[str, str], other: Mapping[str, str], sources: Mapping[str, str]) -> None:
@@ -183,9 +181,12 @@ def main() -> int:
             print(f"release: {project.version()} can be released")
             return 0
         folder = release(tuple(options.tests))
-    except (Refused, Failed) as why:
+    except (Refused, Failed, OSError, subprocess.CalledProcessError) as why:
         say(str(why))
         return 2 if isinstance(why, Refused) else 1
+    except KeyboardInterrupt:
+        say("stopped")
+        return 130
     print((folder / "SHA256SUMS").read_text(), end="")
     say(f"{project.version()} is in {folder.relative_to(ROOT)}")
     return 0

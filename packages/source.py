@@ -1,6 +1,6 @@
 """Writes the archive of the sources: all files that git has, and no others.
 
-    python3 -m packages.source             # writes build/packages/dumpulse-VERSION.tar.gz
+    python3 -m packages.source             # writes build/packages/dumpulse-VERSION-source.tar.gz
 
 It also works where there is no git, in the unpacked archive, and writes the same bytes there.
 SPDX-License-Identifier: MIT
@@ -12,16 +12,16 @@ import os
 import subprocess
 from pathlib import Path
 
+from packages import making
 from packages.archive import write_tar
-from packages.project import NAME, ROOT, version
+from packages.project import NAME, ROOT, git, version
 
 
 def sources(root: Path = ROOT) -> dict[str, Path]:
     """Returns the project's own files by their names, new ones too, and none that was built."""
     if (root / ".git").exists():
-        names = subprocess.run(["git", "ls-files", "-z", "--cached", "--others",
-                                "--exclude-standard"], cwd=root, text=True,
-                               stdout=subprocess.PIPE, check=True).stdout.split("\0")
+        names = git("ls-files", "-z", "--cached", "--others", "--exclude-standard",
+                    root=root).split("\0")
         paths = [root / name for name in names if name]
     else:
         paths = []
@@ -35,6 +35,10 @@ def sources(root: Path = ROOT) -> dict[str, Path]:
             if path.is_symlink() or path.is_file()}
 
 
+# PyPI wants the name dumpulse-VERSION.tar.gz for the source distribution of the client.
+END = "-source.tar.gz"
+
+
 def top() -> str:
     """Returns the name of the folder that is in the archive."""
     return f"{NAME}-{version()}"
@@ -42,16 +46,15 @@ def top() -> str:
 
 def build(to: Path) -> list[Path]:
     files = {f"{top()}/{name}": path for name, path in sources().items()}
-    return [write_tar(to / f"{top()}.tar.gz", files)]
+    return [write_tar(to / f"{top()}{END}", files)]
 
 
 def unpack(archive: Path, to: Path) -> Path:
     """Unpacks an archive of sources into the folder `to`; returns the folder of the sources."""
     to.mkdir(parents=True, exist_ok=True)
     subprocess.run(["tar", "-xf", archive, "-C", to], check=True)
-    return to / archive.name.removesuffix(".tar.gz")
+    return to / archive.name.removesuffix(END)
 
 
 if __name__ == "__main__":
-    (ROOT / "build" / "packages").mkdir(parents=True, exist_ok=True)
-    print(*build(ROOT / "build" / "packages"), sep="\n")
+    making.main(build)

@@ -10,10 +10,11 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from packages import project, release, source
+from packages import making, project, release, source
 
 
 @pytest.fixture(scope="module")
@@ -81,10 +82,17 @@ def test_what_cannot_be_released_is_refused_with_one_line(clone: Path) -> None:
     (clone / "new.txt").touch()
     assert asked(clone) == (2, "release: git has not all of this folder: new.txt: commit or remove "
                                "what is new or changed\n")
+    git(clone, "config", "status.showUntrackedFiles", "no")
+    assert "new.txt: commit or remove" in asked(clone)[1]
     (clone / "new.txt").unlink()
     (clone / "dumpulse.c").write_text("")
     (clone / "dumpulse.h").unlink()
     assert asked(clone)[0] != 0
+
+
+def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+    status, said = asked(project.ROOT, "--build", str(tmp_path / "not there"))
+    assert status == 1 and re.fullmatch("release: .*No such file or directory.*\n", said)
 
 
 def test_outside_of_a_clone_there_is_no_release(original: Path, tmp_path: Path) -> None:
@@ -115,7 +123,7 @@ def test_builds_that_differ_are_no_release() -> None:
     release.compare({"a": "1", "b": "2"}, {"b": "2", "a": "1"}, {"a": "1"})
     for one, other, sources in (({"a": "1"}, {"a": "2"}, {}), ({"a": "1"}, {}, {}),
                                 ({}, {"a": "1"}, {}), ({"a": "1"}, {"a": "1"}, {"a": "2"})):
-        with pytest.raises(release.Failed, match="two builds differ in a"):
+        with pytest.raises(making.Failed, match="two builds differ in a"):
             release.compare(one, other, sources)
 
 
@@ -123,9 +131,18 @@ def test_a_test_that_fails_ends_the_release(tmp_path: Path, monkeypatch: pytest.
                                             capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(release, "BUILD", tmp_path)
     command = ("sh", "-c", "echo what it said; exit 7")
-    with pytest.raises(release.Failed, match="make it: exit status 7: .*/log/release-make-it has"):
+    with pytest.raises(making.Failed, match="make it: exit status 7: .*/log/release-make-it has"):
         release.run("make it", *command, cwd=tmp_path, environment={})
     assert "what it said\n" in capsys.readouterr().err
+
+
+def test_two_files_of_one_name_are_noticed(tmp_path: Path,
+                                           monkeypatch: pytest.MonkeyPatch) -> None:
+    world = ModuleType("world")
+    world.build = source.build  # type: ignore[attr-defined]
+    monkeypatch.setattr(release, "worlds", lambda: {"world": world})
+    with pytest.raises(making.Failed, match="world has written dumpulse-.*, which was there"):
+        release.build_all(tmp_path)
 
 
 @pytest.mark.long
@@ -142,6 +159,7 @@ def test_a_release(clone: Path) -> None:
     assert subprocess.run(["sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS"],
                           cwd=made, check=False).returncode == 0
     names = {path.name for path in made.iterdir()}
-    assert {"dumpulse-7.8.9.tar.gz", "dumpulse_7.8.9.orig.tar.gz"} <= names
+    assert {"dumpulse-7.8.9-source.tar.gz", "dumpulse-7.8.9.tar.gz",
+            "dumpulse_7.8.9.orig.tar.gz"} <= names
     assert len(names) - 1 == len((made / "SHA256SUMS").read_text().splitlines())
     assert not [name for name in names if project.version() in name]

@@ -19,8 +19,9 @@ import pytest
 from packages import project, release, source, version
 
 NEW = "97.86.75"  # a release: before one, some packages name no version
-# The worlds whose artefacts are built with what packages/setup installs, or for minutes.
-SLOW = {"debian", "python"}
+# The worlds whose artefacts are built with what packages/setup installs, or for minutes, or with
+# what cargo fetches from its registry: make test must not need that here.
+SLOW = {"debian", "python", "rust"}
 WORLDS = [pytest.param(name, marks=pytest.mark.long if name in SLOW else ())
           for name in release.worlds()]
 # These tell what versions had, which versions others have, and examples.
@@ -109,6 +110,16 @@ def test_no_source_is_left_behind(changed: Path) -> None:
     found = [line for name, path in source.sources(changed).items()
              for line in left(name, path.read_bytes().decode(errors="replace"))]
     assert not found, "\n".join(found)
+
+
+def test_the_pages_name_no_file_of_one_version() -> None:
+    """A reader has the files of another one."""
+    of_one = re.compile(r"dumpulse[-_][\w~-]*\d+\.\d+\.\d+[\w.~-]*\.(?:tar|gz|zip|whl|crate|deb)\b")
+    assert of_one.search("tar xzf dumpulse-espidf-1.0.0.tar.gz -C components")
+    pages = [*(project.ROOT / "packages").glob("*/README.md"), project.ROOT / "README.md"]
+    assert len(pages) > 13
+    assert not [f"{page}: {found[0]}" for page in pages
+                for found in of_one.finditer(page.read_text())]
 
 
 def contents(path: Path) -> Iterator[tuple[str, str]]:

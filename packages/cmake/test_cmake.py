@@ -66,7 +66,7 @@ def test_a_project_that_only_sends_compiles_no_library(tmp_path: Path) -> None:
     source = consumers.consumer(tmp_path / "consumer")
     (source / "CMakeLists.txt").write_text(
         "cmake_minimum_required(VERSION 3.16)\nproject(node LANGUAGES C)\n"
-        f"add_subdirectory({project.ROOT} dumpulse)\nadd_executable(node node.c)\n"
+        f"add_subdirectory(\"{project.ROOT}\" dumpulse)\nadd_executable(node node.c)\n"
         "target_link_libraries(node PRIVATE dumpulse::header)\n")
     built = build(source, tmp_path / "built")
     assert run([built / "node", "3", "76", "9"], built) == heartbeat(3, 76, 9)

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 import client
-from packages import project, source
+from packages import making, project, source
 from packages.debian import make
 from tests.servers import Server
 
@@ -137,7 +137,8 @@ def test_the_agent_answers_and_keeps_its_table(image: tuple[Image, Path]) -> Non
             status = Path(f"/proc/{server.process.pid}/status").read_text()
             for name in ("Uid", "Gid"):
                 assert set(re.findall(rf"^{name}:\s+(.*)$", status, re.M)[0].split()) == {"65532"}
-            agent = client.Agent(f"127.0.0.1:{server.port}")
+            # From outside, the container has another address than 127.0.0.1.
+            agent = client.Agent(f"127.0.0.2:{server.port}")
             if turn == 0:
                 agent.beat(7, 12, 230)
             entry = agent.ask()[7]
@@ -160,12 +161,13 @@ def test_the_agent_answers_and_keeps_its_table(image: tuple[Image, Path]) -> Non
 def test_a_wrong_step_is_noticed(tmp_path: Path, old: str, new: str, says: str) -> None:
     text = DOCKERFILE.read_text()
     assert text.count(old) == 1
-    with pytest.raises((AssertionError, make.Failed), match=says):
+    with pytest.raises((AssertionError, making.Failed), match=says):
         Image(text.replace(old, new)).make(tmp_path)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(("old", "new"), [
+    ('"0.0.0.0"', '"127.0.0.1"'),  # nobody outside reaches it
     ("--chown=65532:65532 ", ""),  # the state cannot be written
     ('LDFLAGS="-static -s"', 'LDFLAGS="-s"'),
 ])
@@ -178,6 +180,7 @@ def test_an_image_that_does_not_work_is_noticed(
     for part in (folder, *folder.parents[:2]):
         part.chmod(0o755)
     made = steps, steps.make(folder)
-    with pytest.raises((AssertionError, FileNotFoundError, subprocess.CalledProcessError)):
+    with pytest.raises((AssertionError, FileNotFoundError, subprocess.CalledProcessError,
+                        client.Error)):
         test_the_image_has_one_program_alone(made)
         test_the_agent_answers_and_keeps_its_table(made)

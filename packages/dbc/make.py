@@ -9,11 +9,10 @@ SPDX-License-Identifier: MIT
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from packages import project
+from packages import making, project
 
 BASE = "680"
 VARIABLES, IDENTIFIERS = 64, 128
@@ -72,27 +71,24 @@ def text(base: str = BASE) -> str:
     return "\n".join(lines) + "\n"
 
 
-def build(to: Path) -> list[Path]:
+def build(to: Path, base: str = BASE) -> list[Path]:
     path = to / "dumpulse.dbc"
-    path.write_text(text())
+    path.write_text(text(base))
     return [path]
 
 
-def main() -> int:
-    if len(sys.argv) > 2:
-        print("usage: python3 -m packages.dbc.make [BASE]", file=sys.stderr)
-        return 2
+def main() -> None:
+    parser = making.arguments("dumpulse.dbc")
+    parser.add_argument("base", nargs="?", default=BASE, metavar="BASE",
+                        help="the first identifier: 3 hexadecimal digits, or 8 if identifiers "
+                        f"have 29 bits ({BASE})")
+    base = parser.parse_args().base
     try:
-        written = text(*sys.argv[1:])
+        text(base)
     except ValueError as error:
-        print(f"packages.dbc: {error}", file=sys.stderr)
-        return 2
-    path = project.ROOT / "build" / "packages" / "dumpulse.dbc"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(written)
-    print(path)
-    return 0
+        parser.error(str(error))
+    making.run(parser.prog, lambda to: build(to, base))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

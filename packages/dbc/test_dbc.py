@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -123,10 +124,12 @@ def test_a_wrong_file_is_noticed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("base", ["", "68", "0680", "681", "800", "20000000", "x80", "680 "])
 def test_a_wrong_base_is_refused(base: str, monkeypatch: pytest.MonkeyPatch,
                                  capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("sys.argv", ["make", base])
-    assert make.main() == 2
+    monkeypatch.setattr("sys.argv", [make.__file__, base])
+    with pytest.raises(SystemExit) as ended:
+        make.main()
     said = capsys.readouterr()
-    assert said.err.startswith(f"packages.dbc: {base!r} ") and not said.out
+    assert f"python3 -m packages.dbc.make: error: {base!r} " in said.err and not said.out
+    assert ended.value.code == 2
 
 
 def test_it_says_which_version_and_has_every_identifier() -> None:
@@ -135,3 +138,10 @@ def test_it_says_which_version_and_has_every_identifier() -> None:
     found = {int(line.split()[1]): line.split()[2:] for line in lines if line.startswith("BO_ ")}
     assert [*found] == [*range(0x680, 0x680 + 97), 0x6FF]
     assert found[0x683] == ["Heartbeat_3:", "8", "Node"]
+    assert found[0x6C0] == ["Report_0:", "8", "Agent"]
+    assert found[0x6FF] == ["Request:", "8", "Reader"]
+    # Who receives the signals of each frame.
+    for block in "\n".join(lines).split("\nBO_ ")[1:]:
+        to = "Reader" if " Report_" in block else "Agent"
+        signals = re.findall(r'^ SG_ .* "" (.*)$', block, re.M)
+        assert signals and set(signals) == {to}, block

@@ -36,18 +36,14 @@ BASES = {
 REVISION = "0upstream1"
 
 
-class Failed(Exception):
-    """A program ended with an error. The text has what it wrote."""
-
-
 def run(*command: str | Path, cwd: Path | None = None,
         environment: Mapping[str, str] | None = None) -> str:
     done = subprocess.run(command, cwd=cwd, text=True, stdout=subprocess.PIPE, errors="replace",
                           stderr=subprocess.STDOUT, check=False, stdin=subprocess.DEVNULL,
                           env=None if environment is None else {**os.environ, **environment})
     if done.returncode != 0:
-        raise Failed(f"{shlex.join(map(str, command))}: exit status {done.returncode}\n"
-                     f"{done.stdout}")
+        raise making.Failed(f"{shlex.join(map(str, command))}: exit status "
+                            f"{done.returncode}\n{done.stdout}")
     return done.stdout
 
 
@@ -175,8 +171,10 @@ set -e
 umask 022
 hostname {shlex.quote(hostname)}
 mount -t tmpfs -o mode=755,size=4G none {work}
-mkdir {work}/upper {work}/work {work}/root
-mount -t overlay -o lowerdir={root},upperdir={work}/upper,workdir={work}/work none {work}/root
+mkdir {work}/lower {work}/upper {work}/work {work}/root
+# The options of an overlay cannot have all characters that a path may have.
+mount --bind {shlex.quote(str(root))} {work}/lower
+mount -t overlay -o lowerdir={work}/lower,upperdir={work}/upper,workdir={work}/work none {work}/root
 cd {work}/root
 mkdir -p shared
 mount --bind {shlex.quote(str(shared))} shared

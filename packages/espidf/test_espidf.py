@@ -198,6 +198,7 @@ def test_mistakes_in_the_sources(tmp_path: Path, name: str, old: str, new: str,
     ("BAUD = 115200", "BAUD = 9600", "another format"),
     ("BUFFER = 1024", "BUFFER = 64", "status -6"),
     ("room >= length", "true", "would wait"), ("TRANSMIT_PIN = 17", "TRANSMIT_PIN = 16", "no pins"),
+    ("TRANSMIT_PIN, RECEIVE_PIN,", "RECEIVE_PIN, TRANSMIT_PIN,", "no pins"),
 ])
 def test_the_stand_in_sees_mistakes_in_the_example(tmp_path: Path, old: str, new: str,
                                                    message: str) -> None:
@@ -223,7 +224,7 @@ def test_the_scan_for_requirements(tmp_path: Path) -> None:
         (tmp_path / "scan.cmake").write_text(
             "set(ESP_PLATFORM 1)\nmacro(idf_component_register)\n"
             'message(STATUS "got: ${ARGN}")\nreturn()\nendmacro()\n'
-            f"include({folder}/CMakeLists.txt)\n")
+            f'include("{folder}/CMakeLists.txt")\n')
         sources = ";".join(consumers.library("c"))
         assert run(["cmake", "-P", "scan.cmake"], tmp_path).decode() == \
             f"-- got: SRCS;{sources};INCLUDE_DIRS;.\n"

@@ -66,12 +66,15 @@ def test_a_wrong_field(tmp_path: Path, old: str, new: str, message: str) -> None
     root = project.ROOT
     built = consumers.consumer(tmp_path / "consumer", MAKEFILE)
     found = {"PKG_CONFIG_LIBDIR": str(tmp_path)}
+    # A .pc file cannot have every path as it is, and the sources may be anywhere.
+    headers = tmp_path / "include"
+    headers.symlink_to(root)
     run(["gcc", "-c", root / "dumpulse.c", "-o", "dumpulse.o"], tmp_path)
     run(["ar", "rcs", "libdumpulse.a", "dumpulse.o"], tmp_path)
     text = (root / "packages" / "pkgconfig" / "dumpulse.pc.in").read_text()
     assert old in text
     for template, works in ((text, True), (text.replace(old, new), False)):
-        for field, value in (("prefix", "/"), ("libdir", tmp_path), ("includedir", root),
+        for field, value in (("prefix", "/"), ("libdir", tmp_path), ("includedir", headers),
                              ("version", "1.2.3")):
             template = template.replace(f"@{field}@", str(value))
         (tmp_path / "dumpulse.pc").write_text(template)

@@ -269,11 +269,10 @@ crate-type = ["staticlib"]
 [profile.release]
 panic = "abort"
 lto = true
-[dependencies.dumpulse]
-path = "../%s"
-features = [%s]
 """
-    (firmware / "Cargo.toml").write_text(manifest % (crate.name, '"agent"'))
+    (firmware / "Cargo.toml").write_text(manifest)
+    # As README.md says it.
+    cargo(firmware, "add", "--path", f"../{crate.name}", "--features", "agent")
     cargo(firmware, "build", "--release")
     (firmware / "main.c").write_text(MAIN)
     subprocess.run(["gcc", "-std=c99", "-Wall", "-Werror", f"-I{project.ROOT}", "main.c",
@@ -292,7 +291,8 @@ features = [%s]
 """, node, flags=re.S)
     (firmware / "src" / "lib.rs").write_text(node)
     assert "CC" in cargo(firmware, "build", "--release", CC="/nowhere/gcc", fails=True)
-    (firmware / "Cargo.toml").write_text(manifest % (crate.name, ""))
+    (firmware / "Cargo.toml").write_text(manifest)
+    cargo(firmware, "add", "--path", f"../{crate.name}")
     cargo(firmware, "build", "--release", CC="/nowhere/gcc")
 
 

@@ -124,6 +124,17 @@ def test_a_bus_that_is_silent(agent: Path, tmp_path: Path) -> None:
     assert answer == frames(model.table())
 
 
+@pytest.mark.long
+@pytest.mark.parametrize(("reports", "shown"), [(1, 1), (255, 255), (300, 255)])
+def test_a_bus_with_errors(agent: Path, tmp_path: Path, reports: int, shown: int) -> None:
+    """The first error ends a report. The agent counts these reports, as far as a byte can."""
+    answer = on_the_bus(agent, ["fails", *[ASK] * reports, "works", ASK], tmp_path)
+    model = Agent()
+    model.record(0, 0, 1, shown)
+    model.process(0, REQUEST)
+    assert answer == frames(model.table())
+
+
 # ---------------------------------------------------------------- the module
 
 

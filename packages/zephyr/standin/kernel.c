@@ -24,7 +24,7 @@ const struct device chosen_zephyr_canbus = {"can"};
 static struct can_filter filters[FILTERS];
 static int filters_used;
 static int64_t now;
-static bool started, deaf;
+static bool started, deaf, failing;
 static can_tx_callback_t pending; /* of a frame that nobody acknowledges */
 static void *pending_data;
 
@@ -133,6 +133,10 @@ int can_send(const struct device *dev, const struct can_frame *frame, k_timeout_
         pending_data = user_data;
         return 0;
     }
+    if (failing) {
+        callback(dev, -EIO, user_data);
+        return 0;
+    }
     printf("%03X#", (unsigned)frame->id);
     for (size_t i = 0; i < frame->dlc; i++)
         printf("%02X", frame->data[i]);
@@ -174,6 +178,8 @@ int k_msgq_get(struct k_msgq *msgq, void *data, k_timeout_t timeout)
             now += strtol(line + 5, NULL, 10);
         else if (strcmp(line, "deaf\n") == 0 || strcmp(line, "hears\n") == 0)
             deaf = line[0] == 'd';
+        else if (strcmp(line, "fails\n") == 0 || strcmp(line, "works\n") == 0)
+            failing = line[0] == 'f';
         else if (passes(line, data))
             return 0;
     }
