@@ -7,9 +7,9 @@ ifneq ($(filter-out 0,$(V)),) # `make V=1` shows every command
 endif
 
 # You can set these on the command line or in the environment: CC, AR, CPPFLAGS, CFLAGS, LDFLAGS,
-# PREFIX, DESTDIR. CFLAGS replaces the optimisation that is chosen here. With -funroll-loops, the
-# sum over a report takes a third fewer instructions. Without -flto, each packet costs calls to
-# functions of other files that the servers share.
+# PREFIX, LIBDIR, DESTDIR. CFLAGS replaces the optimisation that is chosen here. With
+# -funroll-loops, the sum over a report takes a third fewer instructions. Without -flto, each packet
+# costs calls to functions of other files that the servers share.
 MACHINE := $(shell uname -s)
 CLANG := $(findstring clang,$(shell $(CC) --version 2>&1))
 CFLAGS ?= -O2 -g $(if $(CLANG),,-funroll-loops -flto)
@@ -84,6 +84,13 @@ build/libdumpulse.a: $(LIBRARY) build/flags
 	@$(CC) $(filter-out -flto%,$(ALL_CFLAGS)) -c dumpulse.c -o build/dumpulse.o
 	@rm -f $@ && $(AR) rcs $@ build/dumpulse.o
 
+# What pkg-config reads. `make install` replaces /usr/local by PREFIX.
+build/dumpulse.pc: packages/pkgconfig/dumpulse.pc.in dumpulse.h FORCE
+	@mkdir -p $(@D)
+	@sed -e "s|@version@|$$(sed -n 's/^#define DUMPULSE_VERSION "\([^"]*\)".*/\1/p' dumpulse.h)|" \
+	    -e 's|@prefix@|/usr/local|' -e 's|@includedir@|$${prefix}/include|' \
+	    -e 's|@libdir@|$(patsubst $(PREFIX)/%,$${prefix}/%,$(LIBDIR))|' $< >$@
+
 build/udpserver-i386: udpserver.c $(SERVICE) $(LIBRARY)
 	@mkdir -p $(@D)
 	@i686-linux-gnu-gcc -static -std=c99 -O2 -funroll-loops -flto -g -I. $(filter %.c,$^) -o $@
@@ -124,6 +131,7 @@ soak-firmware: $(FIRMWARE) ## 100,000 packets on each board, full speed; 4 minut
 	@DUMPULSE_SOAK=100000 $(PYTEST) $(TEST_FIRMWARE) -k soak
 
 PREFIX ?= /usr/local
+LIBDIR ?= $(PREFIX)/lib
 # PYTHONDIR is where the system's Python looks for modules below PREFIX. Another Python may be first
 # in the PATH.
 PYTHON3 ?= $(firstword $(wildcard /usr/bin/python3) python3)
@@ -140,8 +148,9 @@ INSTALLED = \
         644:man/$(name).8:$(PREFIX)/share/man/man8/$(name).8) \
     $(if $(SERVERS),$(foreach name,dumpulse.service dumpulse.socket dumpulse-can@.service, \
         text:systemd/$(name):$(PREFIX)/lib/systemd/system/$(name))) \
-    644:build/libdumpulse.a:$(PREFIX)/lib/libdumpulse.a \
+    644:build/libdumpulse.a:$(LIBDIR)/libdumpulse.a \
     644:dumpulse.h:$(PREFIX)/include/dumpulse.h \
+    text:build/dumpulse.pc:$(LIBDIR)/pkgconfig/dumpulse.pc \
     755:client.py:$(PREFIX)/bin/dumpulse \
     644:man/dumpulse.1:$(PREFIX)/share/man/man1/dumpulse.1 \
     644:client.py:$(PYTHONDIR)/dumpulse.py \
@@ -150,7 +159,7 @@ INSTALLED = \
     $(foreach name,vehicle.ini nagios.cfg icinga2.conf, \
         text:examples/$(name):$(EXAMPLES_DIR)/$(name))
 
-install: all ##! servers, library and client, to DESTDIR and PREFIX
+install: all build/dumpulse.pc ##! servers, library and client, to DESTDIR and PREFIX
 	@[ -n "$(PYTHONDIR)" ] || \
 	    { echo "no Python 3 was found: PYTHONDIR=FOLDER says where modules go" >&2; exit 2; }
 	@for entry in $(INSTALLED); do \
@@ -191,10 +200,11 @@ test: setup ##! install what is missing, then run every test
 
 part-%: SHELL := /bin/bash
 part-%:
-	@echo "== $* begins"; begun=$$SECONDS; status=0; mkdir -p build/log; \
-	MAKEFLAGS= $(MAKE_COMMAND) --no-print-directory $* >build/log/$* 2>&1 || status=$$?; \
+	@echo "== $* begins"; status=0; mkdir -p build/log; TIMEFORMAT='%0R s; of processors %0U + %0S s'; \
+	{ time MAKEFLAGS= $(MAKE_COMMAND) --no-print-directory $* >build/log/$* 2>&1; } \
+	    2>build/log/$*.time || status=$$?; \
 	cat build/log/$*; \
-	if [ $$status = 0 ]; then echo "== $* passed in $$((SECONDS - begun)) s"; \
+	if [ $$status = 0 ]; then echo "== $* passed in $$(cat build/log/$*.time)"; \
 	else echo "== $* FAILED" >&2; exit 1; fi
 
 setup: ##! install what the tests need (as root), or say what it is
@@ -377,8 +387,8 @@ proof-smoke: ## do no assumptions of the proof contradict each other?
 proof-eva: ## a second opinion on undefined behaviour
 	@proof/prove --eva
 
-proof-mutants: ## break the library: does the proof notice? 5 minutes
-	@proof/mutants
+proof-mutants: ## break the library: does the proof notice? ARGS=--all
+	@proof/mutants $(ARGS)
 
 coverage: ## what the unit tests alone reach
 	@$(PYTHON) -m tests.coverage
@@ -401,9 +411,10 @@ mutants-sample: ## a few of each, the same every time: a minute
 explore: ## Hypothesis with many new examples; minutes
 	@HYPOTHESIS_PROFILE=explore $(PYTEST) test_dumpulse.py
 
+# What takes minutes to fetch or to make, and does not depend on the sources.
+FETCHED := venv venv-packages toolchains vm debian cargo
 clean: ##! remove what was built; packages and compilers stay
-	@[ ! -d build ] || find build -mindepth 1 -maxdepth 1 ! -name "venv*" ! -name toolchains \
-	    -exec rm -rf {} +
+	@[ ! -d build ] || find build -mindepth 1 -maxdepth 1 $(FETCHED:%=! -name %) -exec rm -rf {} +
 
 layers: ## the layers of the project, as a picture
 	@python3 -m tests.layers

@@ -55,15 +55,19 @@ def write_zip(to: Path, files: Mapping[str, Path]) -> Path:
 
 
 def write_tar(to: Path, files: Mapping[str, Path]) -> Path:
-    """Writes a .tar.gz."""
+    """Writes a .tar.gz. A symbolic link stays one."""
     when = build_time()
     plain = io.BytesIO()
     with tarfile.open(fileobj=plain, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         for name in sorted(files):
             entry = tarfile.TarInfo(name)
+            entry.mtime = when
+            if files[name].is_symlink():
+                entry.type, entry.linkname = tarfile.SYMTYPE, os.readlink(files[name])
+                archive.addfile(entry)
+                continue
             entry.size = files[name].stat().st_size
             entry.mode = mode_of(files[name])
-            entry.mtime = when
             with files[name].open("rb") as content:
                 archive.addfile(entry, content)
     with to.open("wb") as out, gzip.GzipFile("", "wb", 9, out, mtime=when) as packed:

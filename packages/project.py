@@ -30,6 +30,9 @@ DESCRIPTION = (
     "agent takes 200 bytes of code and 260 of RAM on an AVR. It keeps the last heartbeat of each "
     "of 64 variables with the time when it came, and answers a question of 8 bytes with one "
     "report of 260 bytes: who is alive.")
+# The library: whoever copies it into a package copies these files. CMake and Meson read the list,
+# too.
+LIBRARY_FILES = tuple((ROOT / "packages" / "library.txt").read_text().split())
 KEYWORDS = ("heartbeat", "watchdog", "monitor", "health", "can", "serial", "udp", "embedded")
 
 

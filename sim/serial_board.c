@@ -1,17 +1,18 @@
 /* Runs the firmware of an AVR in simavr. Its serial line is the standard input and output.
  *                                                       SPDX-License-Identifier: MIT
- *     serial_board MCU HERTZ BAUD IMAGE [REST]
+ *     serial_board MCU HERTZ BAUD IMAGE [REST]...
  *
  * The bytes of the input go to the firmware without a pause, at the full speed of the line in the
- * firmware's time. With REST, the line rests for this many cycles after the first 8 bytes. The line
- * is the UART. A chip that has none has an input pin and an output pin instead.
+ * firmware's time. After the first 8 bytes the line rests for REST cycles, after the next 8 bytes
+ * for the next REST, and so on. The line is the UART. A chip that has none has an input pin and an
+ * output pin instead.
  *
  * The firmware's time passes as fast as the program can simulate it. Only while the firmware sleeps
  * and no input comes, it passes like real time.
  *
  * The program ends after SIGTERM, or when the input is at its end and the line has been silent for
  * SILENCE seconds of the firmware's time. Then it prints one line on the standard error:
- *     cycles N asleep N boots N stack N bytes N resumed N answered N jitter N
+ *     cycles N asleep N boots N stack N bytes N resumed N answered N jitter N lit N switched N
  *
  *     cycles      all cycles
  *     asleep      the cycles during which the AVR was asleep
@@ -21,6 +22,10 @@
  *     resumed     the cycle in which the 9th of them began
  *     answered    the cycle in which the first byte from the output pin began
  *     jitter      by how many cycles an edge at the output pin was early or late at most
+ *     lit         the cycles during which pin PB5 was high, which has the LED of an Arduino Uno
+ *     switched    how often the level of PB5 changed
+ *
+ * It fails if the firmware sets its UART to another baud rate.
  */
 #include "avr_host.h" /* first: simavr's other headers need what it includes */
 
@@ -36,12 +41,14 @@
 
 #include <simavr/avr_ioport.h>
 #include <simavr/avr_uart.h>
+#include <simavr/sim_regbit.h>
 
-enum { BITS = 10 };               /* of a byte on the line */
-enum { PIN_IN = 2, PIN_OUT = 1 }; /* of port B */
-enum { IDLE_US = 1000 };          /* how often an idle line is checked for input */
-enum { PATIENCE_MS = 1000 };      /* how long a reader may take for a byte */
+enum { BITS = 10 };                        /* of a byte on the line */
+enum { PIN_IN = 2, PIN_OUT = 1, LED = 5 }; /* of port B */
+enum { IDLE_US = 1000 };                   /* how often an idle line is checked for input */
+enum { PATIENCE_MS = 1000 };               /* how long a reader may take for a byte */
 static const double SILENCE = 2.0;
+static const double BAUD_ERROR = 0.03; /* the two ends of a line may differ by 5 % in all */
 
 static avr_t *avr;
 static int line_out;
@@ -51,8 +58,11 @@ static double cycles_per_bit;
 static uint64_t bytes_in;
 static avr_cycle_count_t last_event; /* when a byte began or ended on the line, in or out */
 static bool input_ended;
-static avr_cycle_count_t rest, resumed, answered;
+static char **rests; /* the arguments; NULL comes after the last one */
+static avr_cycle_count_t resumed, answered;
 static double jitter;
+static avr_cycle_count_t lit, lit_since;
+static uint64_t switched;
 
 static volatile sig_atomic_t told_to_end;
 static void on_term(int number)
@@ -89,10 +99,33 @@ static void output(uint8_t byte)
             input_ended = true;
 }
 
+/* simavr itself passes whole bytes, whatever the baud rates are. */
+static void check_baud(void)
+{
+    const unsigned divider =
+        avr_regbit_get(avr, uart->ubrrl) | (unsigned)avr_regbit_get(avr, uart->ubrrh) << 8;
+    const double cycles = (divider + 1) * (avr_regbit_get(avr, uart->u2x) ? 8.0 : 16.0);
+    if (cycles > cycles_per_bit * (1 + BAUD_ERROR) || cycles < cycles_per_bit * (1 - BAUD_ERROR))
+        fail("the firmware has set another baud rate");
+}
+
 static void on_output(struct avr_irq_t *irq, uint32_t byte, void *unused)
 {
     (void)irq, (void)unused;
+    check_baud();
     output((uint8_t)byte);
+}
+
+static void on_led(struct avr_irq_t *irq, uint32_t level, void *unused)
+{
+    (void)unused;
+    if (level == irq->value)
+        return;
+    switched++;
+    if (level)
+        lit_since = avr->cycle;
+    else
+        lit += avr->cycle - lit_since;
 }
 
 /* The line to the firmware: each call sends one bit to the pin, or one byte to the UART. */
@@ -109,8 +142,11 @@ static avr_cycle_count_t on_input(avr_t *chip, avr_cycle_count_t when, void *unu
         }
         if (++bytes_in == 9)
             resumed = when;
-        if (uart != NULL) /* simavr 1.6 takes the time of 11 bits, not 10 */
+        if (uart != NULL) {
+            check_baud();
+            /* simavr 1.6 takes the time of 11 bits, not 10 */
             uart->cycles_per_byte = (avr_cycle_count_t)(BITS * cycles_per_bit);
+        }
         frame = (1U << 9) | ((unsigned)byte << 1);
         bits_left = uart == NULL ? BITS : 1;
         if (uart != NULL)
@@ -122,8 +158,8 @@ static avr_cycle_count_t on_input(avr_t *chip, avr_cycle_count_t when, void *unu
     bits_left--;
     last_event = when;
     due = (due == 0 ? (double)when : due) + cycles_per_bit * (uart == NULL ? 1 : BITS);
-    if (bytes_in == 8 && bits_left == 0)
-        due += (double)rest;
+    if (bytes_in % 8 == 0 && bits_left == 0 && *rests != NULL)
+        due += strtod(*rests++, NULL);
     return (avr_cycle_count_t)due;
 }
 
@@ -194,9 +230,9 @@ static void on_sleep(avr_t *chip, avr_cycle_count_t cycles)
 
 int main(int argc, char **argv)
 {
-    if (argc != 5 && argc != 6)
-        fail("usage: serial_board MCU HERTZ BAUD IMAGE [REST]");
-    rest = argc == 6 ? strtoul(argv[5], NULL, 10) : 0;
+    if (argc < 5)
+        fail("usage: serial_board MCU HERTZ BAUD IMAGE [REST]...");
+    rests = argv + 5;
     line_out = dup(STDOUT_FILENO);
     /* simavr itself prints on the standard output: that goes to the standard error. */
     if (line_out < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
@@ -221,13 +257,17 @@ int main(int argc, char **argv)
         avr_irq_register_notify(avr_io_getirq(avr, AVR_IOCTL_UART_GETIRQ('0'), UART_IRQ_OUTPUT),
                                 on_output, NULL);
     }
+    avr_irq_t *const led = avr_io_getirq(avr, AVR_IOCTL_IOPORT_GETIRQ('B'), LED);
+    avr_irq_register_notify(led, on_led, NULL);
     const avr_cycle_count_t silence = (avr_cycle_count_t)(SILENCE * avr->frequency);
     signal(SIGTERM, on_term);
     while (!told_to_end && !(input_ended && taken == filled && avr->cycle - last_event > silence))
         step(avr);
     print_counts(stderr, avr);
-    fprintf(stderr, " bytes %llu resumed %llu answered %llu jitter %.0f\n",
+    if (led->value)
+        lit += avr->cycle - lit_since;
+    fprintf(stderr, " bytes %llu resumed %llu answered %llu jitter %.0f lit %llu switched %llu\n",
             (unsigned long long)bytes_in, (unsigned long long)resumed, (unsigned long long)answered,
-            jitter);
+            jitter, (unsigned long long)lit, (unsigned long long)switched);
     return 0;
 }

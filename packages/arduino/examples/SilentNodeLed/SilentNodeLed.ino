@@ -1,0 +1,74 @@
+/* An agent that lights the LED of the board when a node is silent.   SPDX-License-Identifier: MIT
+ *
+ * It is the agent of the example SerialAgent. In addition it looks at its own table: if no
+ * heartbeat of variable NODE has come for more than LIMIT seconds, it lights the LED. The next
+ * heartbeat switches the LED off again. After a start, the node has as long for its first one.
+ */
+#include <dumpulse.h>
+
+const uint32_t BAUD = 115200;
+const uint8_t NODE = 3;   // the variable to watch
+const uint16_t LIMIT = 3; // seconds; let the node send at least twice in this time
+const uint8_t SELF = 0, SELF_SENDER = 1; // the agent's own variable tells readers its time
+
+static dumpulse agent;                       // starts as zeros: nothing has been heard yet
+static uint8_t window[DUMPULSE_PACKET_SIZE]; // the last 8 bytes from the line
+static uint8_t unused_bytes;                 // how many of these belong to no packet yet
+static uint16_t seconds;                     // since the start; after 65535 comes 0
+
+uint16_t dumpulse_get_timestamp(void)
+{
+    return seconds;
+}
+
+void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
+{
+    (void)context; // there is only one line
+    Serial.write(packet, length);
+}
+
+// Is the node silent? Its timestamp in the table changes when a heartbeat comes. The answer is
+// kept: 65536 seconds after the last heartbeat, its timestamp looks new again.
+static bool is_silent()
+{
+    static bool silent;
+    static uint16_t heard; // seconds
+    const uint16_t latest = dumpulse_read_entry(agent.report, NODE).timestamp;
+    if (latest != heard) {
+        heard = latest;
+        silent = false;
+    } else if ((uint16_t)(seconds - heard) > LIMIT) {
+        silent = true;
+    }
+    return silent;
+}
+
+// Takes a byte from the line. SerialAgent explains it.
+static void take(uint8_t byte)
+{
+    memmove(window, window + 1, sizeof window - 1);
+    window[sizeof window - 1] = byte;
+    if (unused_bytes < sizeof window)
+        unused_bytes++;
+    dumpulse_record(&agent, SELF, SELF_SENDER, 0);
+    if (dumpulse_process_packet(&agent, window, unused_bytes, NULL) != DUMPULSE_REFUSED)
+        unused_bytes = 0;
+}
+
+void setup()
+{
+    Serial.begin(BAUD);
+    pinMode(LED_BUILTIN, OUTPUT);
+}
+
+void loop()
+{
+    static uint32_t counted; // milliseconds
+    while (millis() - counted >= 1000) {
+        counted += 1000;
+        seconds++;
+    }
+    if (Serial.available() > 0)
+        take(Serial.read());
+    digitalWrite(LED_BUILTIN, is_silent() ? HIGH : LOW);
+}

@@ -1,0 +1,428 @@
+"""The library for the Arduino IDE: its zip file, unpacked elsewhere, and every example in it.
+
+arduino-builder compiles the examples. simavr runs those for the Uno, and one for the Mega, with
+client.py at the other end of the line.   SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from packages import project
+from packages.arduino import builder, make, rules, sizes
+from sim.boards import BOARDS, Board, Bus, Line, frame
+from sim.model import REQUEST, Agent, checksummed, heartbeat
+from tests.agents import run as client
+from tests.test_serial_firmware import straddled
+
+HERE = Path(__file__).resolve().parent
+EXAMPLES = ("CanNode", "SerialAgent", "SerialNode", "SilentNodeLed", "UdpAgent")
+UNO = replace(BOARDS["uart_atmega328p"], name="uno")
+MEGA = replace(UNO, name="mega", mcu="atmega2560")
+CAN = replace(BOARDS["can_avr"], name="uno")
+HERTZ = UNO.hertz
+FOREVER = "20s"  # the simulated board may be slow
+
+
+@pytest.fixture(scope="session")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder outside of the tree. The library is in its folder `libraries`, where "Add .ZIP
+    Library" puts it."""
+    folder = tmp_path_factory.mktemp("arduino")
+    (library,) = make.build(folder)
+    with zipfile.ZipFile(library) as packed:
+        packed.extractall(folder / "libraries")
+    return folder
+
+
+def sketch_of(work: Path, example: str) -> Path:
+    return work / "libraries" / project.NAME / "examples" / example / f"{example}.ino"
+
+
+def compiled(work: Path, sketch: Path, board: str = "uno") -> builder.Compiled:
+    """Compiles a sketch. Only examples with another library get the stand-ins."""
+    libraries = [work / "libraries", HERE / "standins"]
+    return builder.build(sketch, board, libraries, work / "build")
+
+
+Changed = Callable[..., Path]
+
+
+@pytest.fixture
+def changed(work: Path, tmp_path: Path) -> Changed:
+    """Copies an example, replaces a piece of it, and returns its image for the Uno."""
+    def change(example: str, old: str, new: str, more: str = "") -> Path:
+        text = sketch_of(work, example).read_text()
+        assert old in text, f"{example} has no {old}"
+        sketch = tmp_path / example / f"{example}.ino"
+        sketch.parent.mkdir()
+        sketch.write_text(text.replace(old, new) + more)
+        return builder.build(sketch, "uno", [work / "libraries", HERE / "standins"],
+                             work / tmp_path.name).image
+    return change
+
+
+# ---------------------------------------------------------------- the zip file
+
+def test_the_zip_has_what_git_has(work: Path) -> None:
+    library = work / "libraries" / project.NAME
+    assert list((work / "libraries").iterdir()) == [library]
+    names = {str(path.relative_to(library)): path for path in library.rglob("*") if path.is_file()}
+    assert sorted(names) == sorted([
+        "LICENSE", "README.md", "keywords.txt", "library.properties",
+        *(f"src/{name}" for name in project.LIBRARY_FILES),
+        *(f"examples/{name}/{name}.ino" for name in EXAMPLES)])
+    for name, path in names.items():
+        folder = project.ROOT if name == "LICENSE" or name.startswith("src/") else HERE
+        if name not in ("keywords.txt", "library.properties"):
+            assert path.read_bytes() == (folder / name.replace("src/", "")).read_bytes(), name
+    fields, wrong = rules.fields_of((library / "library.properties").read_text())
+    assert fields["version"] == project.version() and not wrong
+
+
+def test_the_zip_is_the_same_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+    zips = []
+    for turn in ("one", "two"):
+        (tmp_path / turn).mkdir()
+        zips.extend(make.build(tmp_path / turn))
+    assert zips[0].name == zips[1].name == f"dumpulse-arduino-{project.version()}.zip"
+    assert zips[0].read_bytes() == zips[1].read_bytes()
+
+
+def test_the_editor_knows_the_names(work: Path) -> None:
+    """What keywords.txt colours is what the compiler knows, and nothing private."""
+    text = (work / "libraries" / project.NAME / "keywords.txt").read_text()
+    kinds = dict(line.split("\t") for line in text.splitlines())
+    assert not [name for name in kinds if name.endswith("_")]
+    assert kinds["dumpulse"] == "KEYWORD1" and kinds["dumpulse_process_packet"] == "KEYWORD2"
+    program = "#include <dumpulse.h>\n" + "".join(
+        {"KEYWORD1": f"{name} *v{at};\n", "KEYWORD2": f"void *v{at} = (void *){name};\n",
+         "LITERAL1": ""}[kind] for at, (name, kind) in enumerate(kinds.items()))
+    subprocess.run(["gcc", "-fsyntax-only", "-xc", f"-I{work / 'libraries/dumpulse/src'}", "-"],
+                   input=program, text=True, check=True)
+
+
+def test_the_library_keeps_the_rules(tmp_path: Path) -> None:
+    assert rules.faults(make.write_library(tmp_path)) == []
+
+
+MANIFEST = "library.properties"
+WRONG_FILES = {
+    "no manifest": (MANIFEST, None, "library.properties is missing"),
+    "no licence": ("LICENSE", None, "LICENSE is missing"),
+    "no page": ("README.md", None, "README.md is missing"),
+    "no header": ("src/dumpulse.h", None, "src/ has no dumpulse.h"),
+    "a source beside src": ("dumpulse.c", "", "sources belong into src/"),
+    "a flat example": ("examples/Agent.ino", "", "a folder of its own name"),
+    "an example in a wrong folder": ("examples/Agent/Node.ino", "", "a folder of its own name"),
+    "a name with a space": ("examples/My Agent/My Agent.ino", "", "not every system takes"),
+    "a hidden folder": (".ci/run", "", "not every system takes"),
+    "a strange folder": ("tests/all.txt", "", "has no such folder"),
+    "a Windows program": ("extras/tool.exe", "", "the Library Manager refuses it"),
+    "a folder utility": ("src/utility/more.c", "", "the Library Manager refuses it"),
+    "spaces in keywords": ("keywords.txt", "dumpulse KEYWORD1\n", "not a name, a tab and a kind"),
+    "a kind that is none": ("keywords.txt", "dumpulse\tKEYWORD9\n", "not a name, a tab and a kind"),
+    "a keyword twice": ("keywords.txt", 2 * "dumpulse\tKEYWORD1\n", "dumpulse is there twice"),
+}
+WRONG_LINES = {
+    "name=Dumpulse Library": "name cannot be", "name=ArduinoDumpulse": "name cannot be",
+    "name=dumpulse!": "name cannot be", "name=": "name cannot be",
+    "name=other": "src/ has no other.h",
+    "version=1.0": "version cannot be", "version=v1.0.0": "version cannot be",
+    "version=1.0.0.dev0": "version cannot be", "version=01.0.0": "version cannot be",
+    "author=": "author cannot be", "author=Arduino": "author cannot be",
+    "maintainer=nobody": "maintainer cannot be",
+    "maintainer=Arduino <a@b.example>": "maintainer cannot be",
+    "sentence=No stop": "sentence cannot be",
+    "paragraph=": "paragraph cannot be",
+    "paragraph=A heartbeat monitor so small that it fits anywhere. And more.": "repeats",
+    "category=Networking": "category cannot be", "url=dumpulse.example": "url cannot be",
+    "url=https://": "url cannot be", "architectures=": "architectures cannot be",
+    "architectures=AVR": "architectures cannot be", "includes=dumpulse.c": "includes cannot be",
+    "includes=missing.h": "src/ has no missing.h", "licence=MIT": "there is no field licence",
+    "depends=": "depends cannot be", "not a field": "a line that is no new field",
+    "precompiled=maybe": "precompiled cannot be",
+}
+
+
+def broken(folder: Path, name: str, text: str | None) -> list[str]:
+    """Returns the faults of the library with one file that is another one, or is missing."""
+    (folder / "made").mkdir()
+    files = make.write_library(folder / "made")
+    files.pop(name, None)
+    if text is not None:
+        files[name] = folder / "other"
+        files[name].write_text(text)
+    return rules.faults(files)
+
+
+@pytest.mark.parametrize(("name", "text", "fault"), WRONG_FILES.values(), ids=WRONG_FILES)
+def test_a_wrong_file_is_a_fault(tmp_path: Path, name: str, text: str | None, fault: str) -> None:
+    assert [found for found in broken(tmp_path, name, text) if fault in found]
+
+
+@pytest.mark.parametrize(("line", "fault"), [
+    (line, fault) for line, fault in WRONG_LINES.items() if fault])
+def test_a_wrong_line_is_a_fault(tmp_path: Path, line: str, fault: str) -> None:
+    """The line replaces the one of its field, or is added."""
+    field = line.partition("=")[0]
+    lines = [kept for kept in make.properties().splitlines() if not kept.startswith(f"{field}=")]
+    found = broken(tmp_path, MANIFEST, "\n".join([*lines, line]))
+    assert [one for one in found if fault in one]
+
+
+@pytest.mark.parametrize("field", rules.NEEDED)
+def test_a_missing_or_double_field_is_a_fault(tmp_path: Path, field: str) -> None:
+    lines = make.properties().splitlines()
+    without = [line for line in lines if not line.startswith(f"{field}=")]
+    assert len(without) == len(lines) - 1
+    (tmp_path / "one").mkdir()
+    assert f"library.properties: {field} is missing" in broken(tmp_path / "one", MANIFEST,
+                                                               "\n".join(without))
+    (tmp_path / "two").mkdir()
+    twice = [*lines, next(line for line in lines if line.startswith(f"{field}="))]
+    assert broken(tmp_path / "two", MANIFEST, "\n".join(twice))
+
+
+def test_a_library_that_breaks_a_rule_is_not_made(tmp_path: Path,
+                                                  monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(project, "URL", "nowhere")
+    with pytest.raises(SystemExit, match="url cannot be 'nowhere'"):
+        make.build(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+# ---------------------------------------------------------------- the examples
+
+def entries(report: bytes) -> dict[int, tuple[int, int, int]]:
+    """Returns timestamp, sender and value of each variable that is set in a report."""
+    assert len(report) == 260 and report == checksummed(report[4:])
+    found = {variable: report[4 + 4 * variable:8 + 4 * variable] for variable in range(64)}
+    return {variable: (int.from_bytes(entry[:2], "big"), entry[2], entry[3])
+            for variable, entry in found.items() if entry != bytes(4)}
+
+
+def said(report: bytes) -> dict[int, tuple[int, int]]:
+    """Returns sender and value of each variable but the agent's own."""
+    return {variable: entry[1:] for variable, entry in entries(report).items() if variable}
+
+
+def check_agent(image: Path, board: Board = UNO) -> None:
+    """Is this an agent on a serial line, as SPEC.md says? It must take 7 heartbeats that come at
+    full speed while it sends a report. It may lose what comes behind them."""
+    damaged = heartbeat(5, 6, 7)[:7] + b"\x08"
+    two = straddled()[-1]  # there is a third heartbeat in them, which must not count
+    stream = (b"noise" + heartbeat(3, 76, 9) + damaged + heartbeat(5, 1, 1)[:7] + b"\xf1"
+              + heartbeat(63, 255, 128) + heartbeat(64, 1, 1) + two[0] + two[1] + bytes(100)
+              + REQUEST
+              + b"".join(heartbeat(variable, 2, variable) for variable in range(10, 17))
+              + bytes(300) + REQUEST)
+    with Line(board, image, script=stream) as line:
+        first, second = line.receive(260), line.receive(260)
+        assert line.end()["boots"] == 1
+    expected = {3: (76, 9), 63: (255, 128),
+                **{packet[5]: (packet[6], packet[7]) for packet in two}}
+    assert said(first) == expected
+    assert said(second) == {**expected, **{variable: (2, variable) for variable in range(10, 17)}}
+    assert 0 in entries(second)  # the agent's own
+
+
+def check_clock(image: Path, pause: int = 2) -> None:
+    """Do timestamps count seconds?"""
+    script = heartbeat(3, 76, 9) + heartbeat(4, 76, 9) + REQUEST
+    with Line(UNO, image, script=script, arguments=[str(pause * HERTZ)]) as line:
+        found = entries(line.receive(260))
+        assert found[4][0] - found[3][0] == pause and found[0][0] == found[4][0]
+
+
+def check_node(image: Path, beats: int = 4) -> bytes:
+    """Does it send the next heartbeat each second? Returns what it has sent."""
+    with Line(UNO, image, script=b"") as line:  # the board ends after 2 seconds of silence
+        sent = line.receive(8 * beats)
+        seconds = line.end(at_once=True)["cycles"] / HERTZ
+    assert sent == b"".join(heartbeat(3, 76, beat) for beat in range(beats))
+    assert beats <= seconds < 2 * beats  # the board went on until it was told to end
+    return sent
+
+
+def check_led(image: Path) -> None:
+    """Is the LED lit while variable 3 is silent for more than 3 seconds, and only then?"""
+    other, watched = heartbeat(4, 76, 9), heartbeat(3, 76, 9)
+    with Line(UNO, image, script=other + watched + other + watched,
+              arguments=[str(int(seconds * HERTZ)) for seconds in (4.5, 2.5, 2.5)]) as line:
+        counts = line.end()
+    # Lit in the 4th second, off at 4.5, lit in the 8th, off at 9.5, and so until the end at 11.5.
+    assert counts["switched"] == 4 and 2.0 <= counts["lit"] / HERTZ < 2.1
+
+
+def check_can_node(image: Path) -> None:
+    """Does it send the next heartbeat each second? While nobody takes its frames, three stay
+    in the controller, which later sends the one in its last buffer first."""
+    script = ["wait 1300000", "alone", "wait 4000000", "together", "wait 2000000",
+              "show 28", "show 29", "show 2A"]
+    with Bus(CAN, script, image) as bus:
+        bus.end()
+        sent = bus.frames()
+    registers = ["28#01", "29#B5", "2A#00"]  # as the stand-in sets 500 kbit/s at 16 MHz
+    beats = [0, 3, 2, 1, 4, 5]
+    assert sent == [frame(0x683, heartbeat(3, 76, beat)) for beat in beats] + registers
+
+
+def datagram(payload: bytes, address: str = "10.0.0.9", port: int = 4242,
+             here: int = 9060) -> bytes:
+    """A datagram as the stand-in for Ethernet has it on its line."""
+    return b"".join((bytes(map(int, address.split("."))), port.to_bytes(2, "big"),
+                     here.to_bytes(2, "big"), len(payload).to_bytes(2, "big"), payload))
+
+
+def check_udp_agent(image: Path) -> None:
+    """Does each answer go to who asked, from the port that was asked?"""
+    askers = (("10.0.0.9", 4242), ("192.168.200.1", 65535))
+    stream = [datagram(payload) for payload in (
+        heartbeat(3, 76, 9), heartbeat(5, 6, 7) + b"\x00", heartbeat(6, 6, 7)[:7], REQUEST[:7],
+        REQUEST + b"K", b"", bytes(40), heartbeat(7, 1, 255), heartbeat(8, 6, 7)[:7] + b"\x08")]
+    stream.append(datagram(REQUEST, here=9061))  # for another program
+    stream += [datagram(REQUEST, *asker) for asker in askers]
+    with Line(UNO, image, script=b"".join(stream)) as line:
+        for asker in askers:
+            answer = line.receive(10 + 260)
+            assert answer == datagram(answer[10:], *asker)
+            assert said(answer[10:]) == {3: (76, 9), 7: (1, 255)}
+        with pytest.raises(AssertionError, match="the board has ended"):
+            line.receive(1)
+
+
+CHECKS: dict[str, tuple[Callable[[Path], object], ...]] = {
+    "SerialAgent": (check_agent, check_clock), "SerialNode": (check_node,),
+    "SilentNodeLed": (check_led, check_agent, check_clock), "CanNode": (check_can_node,),
+    "UdpAgent": (check_udp_agent,),
+}
+
+
+@pytest.mark.parametrize("example", ["SerialAgent", *(
+    pytest.param(name, marks=pytest.mark.long) for name in EXAMPLES if name != "SerialAgent")])
+def test_an_example_on_an_uno(work: Path, example: str) -> None:
+    for check in CHECKS[example]:
+        check(compiled(work, sketch_of(work, example)).image)
+
+
+def test_the_client_asks_an_agent_that_hears_a_node(work: Path) -> None:
+    """What the node's sketch sends goes to the agent's sketch. client.py asks that one."""
+    heard = check_node(compiled(work, sketch_of(work, "SerialNode")).image)
+    with Line(UNO, compiled(work, sketch_of(work, "SerialAgent")).image, pty=True) as line:
+        line.send(heard)
+        address = f"serial:{line.path}@115200"
+        assert client("set", address, "7", "9", "--sender", "12").returncode == 0
+        done = client("get", address, "--json", "--now-from", "0", "--timeout", FOREVER)
+        assert done.returncode == 0, done.stderr
+        found = {entry["variable"]: (entry["sender"], entry["value"])
+                 for entry in json.loads(done.stdout)["variables"]}
+        assert found == {0: (1, 0), 3: (76, len(heard) // 8 - 1), 7: (12, 9)}
+
+
+@pytest.mark.long
+def test_the_mega_runs_the_agent(work: Path) -> None:
+    check_agent(compiled(work, sketch_of(work, "SerialAgent"), "mega").image, MEGA)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("board", builder.BOARDS)
+def test_every_example_compiles_without_a_warning(work: Path, board: str) -> None:
+    for example in EXAMPLES:
+        assert compiled(work, sketch_of(work, example), board).warnings == [], example
+
+
+@pytest.mark.long
+def test_a_warning_is_noticed(work: Path, tmp_path: Path) -> None:
+    sketch = tmp_path / "sloppy" / "sloppy.ino"
+    sketch.parent.mkdir()
+    sketch.write_text("void setup() { int unused; }\nvoid loop() {}\n")
+    (warning,) = compiled(work, sketch).warnings
+    assert "unused variable" in warning
+
+
+@pytest.mark.long
+def test_the_sketch_in_the_page_is_a_node(tmp_path: Path, work: Path) -> None:
+    (text,) = re.findall(r"^```cpp\n(.*?)^```", (HERE / "README.md").read_text(), re.M | re.S)
+    (tmp_path / "page").mkdir()
+    (tmp_path / "page" / "page.ino").write_text(text)
+    with Line(UNO, compiled(work, tmp_path / "page" / "page.ino").image, script=b"") as line:
+        assert line.receive(24) == 3 * heartbeat(3, 76, 0)
+
+
+@pytest.mark.long
+def test_the_page_shows_the_sizes() -> None:
+    command = [sys.executable, "-m", "packages.arduino.sizes"]
+    shown = subprocess.run(command, cwd=project.ROOT, capture_output=True, text=True, check=True)
+    assert f"```text\n$ python3 -m packages.arduino.sizes\n{shown.stdout}```" in \
+        (HERE / "README.md").read_text()
+
+
+# ---------------------------------------------------------------- are the checks sharp?
+
+WRONG = {
+    "another baud rate": ("SerialAgent", "BAUD = 115200", "BAUD = 9600"),
+    "the window moves by two bytes": ("SerialAgent", "window + 1, sizeof window - 1",
+                                      "window + 2, sizeof window - 2"),
+    "a byte is used twice": ("SerialAgent", "unused_bytes = 0;", ";"),
+    "no time of its own": ("SerialAgent", "dumpulse_record(&agent, SELF, SELF_SENDER, 0);", ""),
+    "a short report": ("SerialAgent", "Serial.write(packet, length)",
+                       "Serial.write(packet, length - 1)"),
+    "a wrong clock": ("SerialAgent", "counted += 1000;", "counted += 500;"),
+    "the node's baud rate": ("SerialNode", "BAUD = 115200", "BAUD = 57600"),
+    "a wrong checksum": ("SerialNode", "    Serial.write", "packet[3]++; Serial.write"),
+    "the value does not change": ("SerialNode", "    value++;", ""),
+    "too fast": ("SerialNode", "PERIOD = 1000", "PERIOD = 400"),
+    "too slow": ("SerialNode", "PERIOD = 1000", "PERIOD = 2500"),
+    "the LED is never lit": ("SilentNodeLed", "? HIGH : LOW", "? LOW : LOW"),
+    "the LED stays lit": ("SilentNodeLed", "silent = false;", ""),
+    "another node": ("SilentNodeLed", "NODE = 3", "NODE = 4"),
+    "another limit": ("SilentNodeLed", "LIMIT = 3", "LIMIT = 2"),
+    "no output": ("SilentNodeLed", "pinMode(LED_BUILTIN, OUTPUT);", ""),
+    "another identifier": ("CanNode", "BASE + VARIABLE", "VARIABLE"),
+    "a short frame": ("CanNode", "can_dlc = DUMPULSE_PACKET_SIZE", "can_dlc = 7"),
+    "not on the bus": ("CanNode", "can.setNormalMode();", ""),
+    "the wrong crystal": ("CanNode", "CRYSTAL = MCP_16MHZ", "CRYSTAL = MCP_8MHZ"),
+    "an answer to nobody": ("UdpAgent", "asked->remotePort()", "PORT"),
+    "another port": ("UdpAgent", "PORT = 9060", "PORT = 9061"),
+    "an answer that does not leave": ("UdpAgent", "asked->endPacket();", ""),
+    "the length is not checked": ("UdpAgent", "udp.parsePacket() == length", "udp.parsePacket()"),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("example", "old", "new"), WRONG.values(), ids=WRONG)
+def test_a_wrong_sketch_is_noticed(changed: Changed, example: str, old: str, new: str) -> None:
+    with pytest.raises((AssertionError, TimeoutError)):
+        image = changed(example, old, new)
+        for check in CHECKS[example]:
+            check(image)
+
+
+@pytest.mark.long
+def test_time_goes_on_when_millis_starts_again(changed: Changed) -> None:
+    """After 50 days. Here it happens 1.5 seconds after the start, between two heartbeats."""
+    late = "0xFFFFFFFFUL - 1500"
+    begin = f"""
+extern "C" {{ extern volatile unsigned long timer0_millis; }}
+static struct Late {{ Late() {{ timer0_millis = {late}; }} }} begin_late;
+"""
+    check_clock(changed("SerialAgent", "uint32_t counted;", f"uint32_t counted = {late};", begin))
+
+
+@pytest.mark.long
+def test_a_node_stays_silent_when_timestamps_start_again(changed: Changed) -> None:
+    """After 65536 seconds. Here a second counts 8192, so it happens each 8 seconds."""
+    image = changed("SilentNodeLed", "seconds++;", "seconds += 8192;")
+    with Line(UNO, image, script=bytes(9), arguments=[str(10 * HERTZ)]) as line:
+        assert line.end()["switched"] == 1  # after 1 second, for ever

@@ -1,0 +1,31 @@
+/* Standard input and output of an AVR are its UART.       SPDX-License-Identifier: MIT */
+#include <avr/io.h>
+#include <stdio.h>
+
+#define BAUD 115200
+#define BAUD_TOL 3 /* percent; the UART has 117,647 baud, 2.1 % more */
+#include <util/setbaud.h>
+
+static int receive(FILE *stream)
+{
+    (void)stream;
+    loop_until_bit_is_set(UCSR0A, RXC0);
+    return UDR0;
+}
+
+static int send(char byte, FILE *stream)
+{
+    (void)stream;
+    loop_until_bit_is_set(UCSR0A, UDRE0);
+    UDR0 = (uint8_t)byte;
+    return 0;
+}
+
+/* Runs before main(). The loop is too slow for a byte in between to be lost. */
+__attribute__((constructor)) static void open_uart(void)
+{
+    UBRR0 = UBRR_VALUE;
+    UCSR0A = USE_2X << U2X0;
+    UCSR0B = _BV(RXEN0) | _BV(TXEN0);
+    fdevopen(send, receive);
+}

@@ -1,0 +1,227 @@
+"""Makes the packages for Debian: the sources, and .deb files, built in a clean Debian.
+
+    python3 -m packages.debian.make        # writes them into build/packages; root, 3 minutes
+
+The Debian is made by mmdebstrap from the mirrors of this machine, and stays in build/debian. Each
+build begins with it as it was made.     SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import calendar
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from packages import archive, making, project, source
+
+HERE = Path(__file__).resolve().parent
+DEBIAN = project.ROOT / "build" / "debian"  # what is made once, and used each time
+# The Debians in folders, each with mmdebstrap's variant and its packages: one builds (with no more
+# than Build-Depends), one runs Debian's own checkers, and one boots.
+BASES = {
+    "builder": ("buildd", ("debhelper", "dh-python", "python3")),
+    "checker": ("minbase", ("autopkgtest", "gcc", "libc6-dev", "lintian", "python3")),
+    "system": ("minbase", ("dbus", "iproute2", "python3", "systemd-sysv", "udev")),
+}
+# Debian's own packages of a version begin with revision 1, which is newer than this one.
+REVISION = "0upstream1"
+
+
+class Failed(Exception):
+    """A program ended with an error. The text has what it wrote."""
+
+
+def run(*command: str | Path, cwd: Path | None = None,
+        environment: Mapping[str, str] | None = None) -> str:
+    done = subprocess.run(command, cwd=cwd, text=True, stdout=subprocess.PIPE, errors="replace",
+                          stderr=subprocess.STDOUT, check=False, stdin=subprocess.DEVNULL,
+                          env=None if environment is None else {**os.environ, **environment})
+    if done.returncode != 0:
+        raise Failed(f"{shlex.join(map(str, command))}: exit status {done.returncode}\n"
+                     f"{done.stdout}")
+    return done.stdout
+
+
+def say(text: str) -> None:
+    print(f"debian: {text}", file=sys.stderr, flush=True)
+
+
+# ---------------------------------------------------------------- the sources
+
+
+def debian_version() -> str:
+    return f"{project.FORMS['debian'](project.version())}-{REVISION}"
+
+
+def maintainer() -> str:
+    return f"{project.TEAM} <{project.EMAIL}>"
+
+
+def changelog() -> str:
+    """Returns debian/changelog: an entry for each version that CHANGELOG.md has. The newest has the
+    version of dumpulse.h, and its time: a time to come would be no bound for those of files."""
+    entries: list[str] = []
+    headings = re.findall(r"^## (\d+\.\d+\.\d+), (.*)$",
+                          (project.ROOT / "CHANGELOG.md").read_text(), re.M)
+    for number, when in headings:
+        # Noon is the same day nearly everywhere.
+        seconds = calendar.timegm(time.strptime(f"{when} 12", "%Y-%m-%d %H")) if entries else \
+            archive.build_time()
+        full = debian_version() if not entries else f"{number}-{REVISION}"
+        entries.append(
+            f"dumpulse ({full}) unstable; urgency=medium\n\n"
+            f"  * Version {number}. changelog.gz, beside this file, says what is new.\n\n"
+            f" -- {maintainer()}  {email_date(seconds)}\n")
+    return "\n".join(entries)
+
+
+def email_date(seconds: int) -> str:
+    day, month = ("Mon Tue Wed Thu Fri Sat Sun".split(),
+                  "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split())
+    at = time.gmtime(seconds)
+    return (f"{day[at.tm_wday]}, {at.tm_mday:02} {month[at.tm_mon - 1]} {at.tm_year} "
+            f"{at.tm_hour:02}:{at.tm_min:02}:{at.tm_sec:02} +0000")
+
+
+def fields() -> dict[str, str]:
+    """Returns what the files of debian/ have as @name@."""
+    licence = (project.ROOT / "LICENSE").read_text()
+    copyrights = re.findall(r"^Copyright \(c\) (.*)$", licence, re.M)
+    terms = licence.partition(copyrights[-1])[2].strip()
+    return {
+        "maintainer": maintainer(), "url": project.URL,
+        # Debian wants no article, and no capital letter.
+        "short": re.sub("^a ", "", project.SUMMARY[:1].lower() + project.SUMMARY[1:]),
+        "long": textwrap.indent(textwrap.fill(project.DESCRIPTION, 78), " "),
+        "copyright": "\n ".join(copyrights),
+        "licence": "\n".join(f" {line}" if line else " ." for line in terms.splitlines()),
+    }
+
+
+def write_debian(folder: Path) -> None:
+    """Writes debian/ into a folder of sources."""
+    for name, path in archive.files_of(HERE / "files").items():
+        text = path.read_text()
+        for field, value in fields().items():
+            text = text.replace(f"@{field}@", value)
+        to = folder / "debian" / name
+        to.parent.mkdir(parents=True, exist_ok=True)
+        to.write_text(text)
+        to.chmod(archive.mode_of(path))
+    (folder / "debian" / "changelog").write_text(changelog())
+    # The modes do not depend on the user's mask.
+    (folder / "debian" / "changelog").chmod(0o644)
+    for path in (folder / "debian", *(folder / "debian").rglob("*")):
+        if path.is_dir():
+            path.chmod(0o755)
+
+
+def make_sources(to: Path) -> list[Path]:
+    """Writes the three files of a source package."""
+    with tempfile.TemporaryDirectory() as work:
+        (packed,) = source.build(Path(work))
+        folder = source.unpack(packed, Path(work))
+        upstream = debian_version().rpartition("-")[0]
+        packed.rename(Path(work, f"dumpulse_{upstream}.orig.tar.gz"))
+        write_debian(folder)
+        run("dpkg-source", "-Zxz", "--build", folder.name, cwd=Path(work),
+            environment={"SOURCE_DATE_EPOCH": str(archive.build_time())})
+        return [Path(shutil.copy(path, to / path.name))
+                for path in sorted(Path(work).glob("dumpulse_*"))]
+
+
+# ---------------------------------------------------------------- a Debian in a folder
+
+
+def base(name: str) -> Path:
+    """Returns a Debian in a folder, which nobody writes to. Makes it if it is not there."""
+    folder = DEBIAN / name
+    if folder.exists():
+        return folder
+    if os.geteuid() != 0:
+        raise SystemExit("packages.debian: this needs root, to make a Debian in a folder")
+    if shutil.which("mmdebstrap") is None:
+        raise SystemExit("packages.debian: there is no mmdebstrap: run packages/setup")
+    say(f"making a Debian in {folder.relative_to(project.ROOT)}, once: a minute or two")
+    DEBIAN.mkdir(parents=True, exist_ok=True)
+    release = dict(line.split("=", 1) for line in
+                   Path("/etc/os-release").read_text().splitlines() if "=" in line)
+    variant, include = BASES[name]
+    lists = [path for path in (Path("/etc/apt/sources.list.d/debian.sources"),
+                               Path("/etc/apt/sources.list")) if path.exists()]
+    with tempfile.TemporaryDirectory(dir=DEBIAN) as work:
+        made = Path(work) / "root"
+        run("mmdebstrap", "--quiet", f"--variant={variant}", f"--include={','.join(include)}",
+            release["VERSION_CODENAME"].strip('"'), made, lists[0])
+        made.rename(folder)
+    return folder
+
+
+def in_debian(root: Path, script: str, shared: Path, hostname: str = "debian") -> str:
+    """Runs a script in a Debian that is as `root` was made. What the script writes is gone after
+    it, except in the folder `shared`, which is /shared there. It has no network."""
+    with tempfile.TemporaryDirectory() as work:
+        mount = f"""
+set -e
+umask 022
+hostname {shlex.quote(hostname)}
+mount -t tmpfs -o mode=755,size=4G none {work}
+mkdir {work}/upper {work}/work {work}/root
+mount -t overlay -o lowerdir={root},upperdir={work}/upper,workdir={work}/work none {work}/root
+cd {work}/root
+mkdir -p shared
+mount --bind {shlex.quote(str(shared))} shared
+mount -t proc proc proc
+mount --rbind /dev dev
+ip link set lo up 2>/dev/null || true
+exec chroot . /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root \\
+    DEBIAN_FRONTEND=noninteractive /bin/sh -euc "$1"
+"""
+        return run("unshare", "--mount", "--pid", "--fork", "--kill-child", "--uts", "--net",
+                   "sh", "-c", mount, "sh", script)
+
+
+# ---------------------------------------------------------------- .deb files
+
+
+def make_debs(dsc: Path, to: Path, around: str = "", place: str = "/build",
+              hostname: str = "debian") -> list[Path]:
+    """Builds a source package in a clean Debian. `around` is what a script does before, and
+    `place` the folder in which it builds: the results must not depend on them."""
+    root = base("builder")
+    with tempfile.TemporaryDirectory() as shared:
+        for path in dsc.parent.glob("dumpulse_*"):
+            shutil.copy(path, shared)
+        in_debian(root, f"""
+export DEB_BUILD_OPTIONS={shlex.quote(os.environ.get("DEB_BUILD_OPTIONS", ""))}
+{around}
+useradd --create-home --home-dir {place} builder
+cd {place}
+cp /shared/* .
+chown -R builder: .
+su builder -c {shlex.quote(f'''cd {place} && dpkg-source --extract {dsc.name} sources &&
+    cd sources && dpkg-buildpackage -us -uc -b''')}
+cp ./*.deb /shared/
+""", Path(shared), hostname)
+        return [Path(shutil.copy(path, to / path.name))
+                for path in sorted(Path(shared).glob("*.deb"))]
+
+
+def build(to: Path) -> list[Path]:
+    made = make_sources(to)
+    (dsc,) = [path for path in made if path.suffix == ".dsc"]
+    say("building the packages in a clean Debian: half a minute")
+    return made + make_debs(dsc, to)
+
+
+if __name__ == "__main__":
+    making.main(build)

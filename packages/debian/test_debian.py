@@ -1,0 +1,203 @@
+"""Are the packages for Debian right, the same each time, and do they work where they are installed?
+
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from packages import project
+from packages.debian import boot, make
+
+# What lintian says beyond errors and warnings, and why it may.
+ACCEPTED = {
+    "debian-watch-file-is-missing": "there is no address yet where releases can be looked for",
+    "package-supports-alternative-init-but-no-init.d-script": "the units are for systemd alone",
+}
+# Where `make install` puts a file, and the package that must have it.
+PACKAGE_OF = {
+    "/usr/bin/dumpulse": "dumpulse",
+    "/usr/sbin/*server": "dumpulse",
+    "/usr/lib/systemd/system/*": "dumpulse",
+    "/usr/share/*": "dumpulse",
+    "/usr/include/dumpulse.h": "libdumpulse-dev",
+    "/usr/lib/*-linux-gnu*/*": "libdumpulse-dev",
+    "/usr/lib/python3/dist-packages/dumpulse.py": "python3-dumpulse",
+}
+# debhelper moves these.
+MOVED = {"/usr/share/zsh/site-functions/": "/usr/share/zsh/vendor-completions/"}
+
+
+@pytest.mark.parametrize("when", ["not released yet", "2999-12-31"])
+def test_the_changelog_has_every_version(when: str, monkeypatch: pytest.MonkeyPatch,
+                                         tmp_path: Path) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+    monkeypatch.setattr(project, "ROOT", tmp_path)
+    monkeypatch.setattr(project, "version", lambda: "1.2.0-dev")
+    (tmp_path / "CHANGELOG.md").write_text(f"# C\n\n## 1.2.0, {when}\n\n- x\n\n"
+                                           "## 1.1.9, 2025-02-28\n\n- y\n")
+    (tmp_path / "log").write_text(make.changelog())
+    parsed = subprocess.run(["dpkg-parsechangelog", "--all", "-l", tmp_path / "log"], text=True,
+                            capture_output=True, check=True)
+    assert parsed.stderr == "" and f"Maintainer: {make.maintainer()}" in parsed.stdout
+    assert re.findall(r"dumpulse \((.*)\)", parsed.stdout) == ["1.2.0~dev-0upstream1",
+                                                               "1.1.9-0upstream1"]
+    assert re.findall(r"--.*>  (.*)", (tmp_path / "log").read_text()) == [
+        "Tue, 14 Nov 2023 22:13:20 +0000", "Fri, 28 Feb 2025 12:00:00 +0000"]
+
+
+def test_the_sources_are_the_same_each_time(tmp_path: Path) -> None:
+    made = []
+    for name, mask in (("one", 0o022), ("other", 0o077)):
+        (tmp_path / name).mkdir()
+        before = os.umask(mask)
+        try:
+            made.append([(path.name, path.read_bytes())
+                         for path in make.make_sources(tmp_path / name)])
+        finally:
+            os.umask(before)
+    assert made[0] == made[1]
+    version = make.debian_version()
+    upstream = project.FORMS["debian"](project.version())
+    assert version.startswith(f"{upstream}-")
+    assert [name for name, _ in made[0]] == [
+        f"dumpulse_{version}.debian.tar.xz", f"dumpulse_{version}.dsc",
+        f"dumpulse_{upstream}.orig.tar.gz"]
+    assert f"\nVersion: {version}\n".encode() in made[0][1][1]
+
+
+def test_no_field_is_left_out(tmp_path: Path) -> None:
+    make.write_debian(tmp_path)
+    for path in (tmp_path / "debian").rglob("*"):
+        assert path.is_dir() or not re.search(r"@[a-z]+@", path.read_text()), path
+
+
+# ---------------------------------------------------------------- what takes its time
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("debian")
+    made = make.build(folder)
+    assert sorted(made) == sorted(folder.iterdir())
+    return folder
+
+
+def debs(folder: Path) -> dict[str, Path]:
+    """Returns the packages for users by their names."""
+    return {path.name.partition("_")[0]: path for path in sorted(folder.glob("*.deb"))
+            if "dbgsym" not in path.name}
+
+
+def files_of(deb: Path) -> set[str]:
+    shown = subprocess.run(["dpkg-deb", "--contents", deb], text=True, check=True,
+                           stdout=subprocess.PIPE).stdout
+    return {line.split()[5].removeprefix(".") for line in shown.splitlines()
+            if not line.startswith("d")}
+
+
+@pytest.mark.long
+def test_every_file_that_make_installs_is_in_its_package(built: Path, tmp_path: Path) -> None:
+    subprocess.run(["make", "-s", "--no-print-directory", "-C", project.ROOT, "install",
+                    f"DESTDIR={tmp_path}", "PREFIX=/usr", "LIBDIR=/usr/lib/x86_64-linux-gnu",
+                    "PYTHONDIR=/usr/lib/python3/dist-packages"], check=True)
+    packages = {name: files_of(path) for name, path in debs(built).items()}
+    assert set(packages) == {*PACKAGE_OF.values()}
+    installed = [f"/{path.relative_to(tmp_path)}" for path in tmp_path.rglob("*")
+                 if path.is_file()]
+    assert len(installed) > 12
+    for file in installed:
+        (package,) = [name for pattern, name in PACKAGE_OF.items()
+                      if fnmatch.fnmatch(file, pattern)]
+        for before, after in MOVED.items():
+            file = file.replace(before, after)
+        wanted = {file, f"{file}.gz", file.removeprefix("/usr")}  # units were in /lib until 2024
+        assert wanted & packages[package], f"{package} does not have {file}"
+
+
+@pytest.mark.long
+def test_the_packages_are_the_same_each_time(built: Path, tmp_path: Path) -> None:
+    (dsc,) = built.glob("*.dsc")
+    made = make.make_debs(
+        dsc, tmp_path, place="/var/another/place", hostname="elsewhere", around="""
+mkdir -p /var/another
+umask 027
+export TZ=Asia/Tokyo LC_ALL=C.UTF-8 DEB_BUILD_OPTIONS="parallel=1 nocheck"
+""")
+    assert {path.name for path in made} == {path.name for path in built.glob("*.deb")}
+    for path in made:
+        assert path.read_bytes() == (built / path.name).read_bytes(), path.name
+
+
+def lintian(folder: Path) -> dict[str, str]:
+    """Returns the lines of lintian, by their tags."""
+    files = " ".join(path.name for path in folder.iterdir() if path.suffix in (".deb", ".dsc"))
+    said = make.in_debian(make.base("checker"), f"""
+cp -r /shared /tmp/all
+chmod -R go+rX /tmp/all
+su nobody -s /bin/sh -c 'cd /tmp/all && lintian --display-info --pedantic --fail-on none {files}'
+""", folder)
+    lines = [line for line in said.splitlines() if line and line[0] != "N"]
+    assert all(re.match(r"[EWIP]: ", line) for line in lines), said
+    return {line.split(": ")[2].split()[0]: line for line in lines}
+
+
+@pytest.mark.long
+def test_lintian_has_nothing_to_say(built: Path, tmp_path: Path) -> None:
+    for path in built.iterdir():
+        shutil.copy(path, tmp_path)
+    found = lintian(tmp_path)
+    assert set(found) <= set(ACCEPTED), "\n".join(found.values())
+
+
+@pytest.mark.long
+def test_lintian_notices_what_is_wrong(built: Path, tmp_path: Path) -> None:
+    deb = debs(built)["dumpulse"]
+    make.run("dpkg-deb", "--raw-extract", deb, tmp_path / "files")
+    (tmp_path / "files/usr/share/man/man8/udpserver.8.gz").unlink()
+    (tmp_path / "wrong").mkdir()
+    make.run("dpkg-deb", "--build", tmp_path / "files", tmp_path / "wrong" / deb.name)
+    assert "no-manual-page" in lintian(tmp_path / "wrong")
+
+
+@pytest.mark.long
+def test_debians_own_tests_pass(built: Path, tmp_path: Path) -> None:
+    for path in built.iterdir():
+        if "dbgsym" not in path.name:
+            shutil.copy(path, tmp_path)
+    said = make.in_debian(make.base("checker"), """
+rm -f /etc/apt/sources.list.d/*; true >/etc/apt/sources.list # there is no network
+cd /tmp
+autopkgtest --test-name library --test-name agent --test-name module /shared/*.deb /shared/*.dsc \
+    -- null 2>&1
+""", tmp_path)
+    results = dict(re.findall(r"^(\w+) +(PASS|FAIL|SKIP|FLAKY)\b", said, re.M))
+    assert results == {"library": "PASS", "agent": "PASS", "module": "PASS"}, said
+    tests = re.findall("^Tests: (.*)$", (make.HERE / "files/tests/control").read_text(), re.M)
+    assert set(tests) == {*results, "units"}  # which needs a machine of its own: see below
+
+
+def booted(folder: Path, tmp_path: Path) -> tuple[int, str]:
+    """Installs packages in a machine that has booted, and runs the tests of the units there."""
+    for path in (*folder.glob("dumpulse_*.deb"), *folder.glob("python3-*.deb"),
+                 make.HERE / "files" / "tests" / "units"):
+        shutil.copy(path, tmp_path)
+    (tmp_path / "script").write_text("""
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin
+dpkg -i /shared/*.deb && CAN=1 DEB=$(echo /shared/dumpulse_*.deb) sh /shared/units 2>&1
+""")
+    return boot.boot(make.base("system"), tmp_path)
+
+
+@pytest.mark.long
+def test_the_units_work_under_systemd(built: Path, tmp_path: Path) -> None:
+    status, said = booted(built, tmp_path)
+    assert status == 0 and said.endswith("units: all passed\n"), said

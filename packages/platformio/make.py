@@ -1,0 +1,47 @@
+"""Makes the library for PlatformIO: a .tar.gz file as `pio pkg pack` makes it.
+
+    python3 -m packages.platformio.make    writes it into build/packages
+
+library.json in the root folder says how the library is compiled, for those who take it from git.
+Here it gets the version and what else the registry of PlatformIO wants to know.
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from packages import archive, making, project
+from packages.arduino.make import EXAMPLES
+
+HERE = Path(__file__).resolve().parent
+
+
+def manifest() -> dict[str, Any]:
+    """Returns the whole library.json."""
+    return {**json.loads((project.ROOT / "library.json").read_text()),
+            "version": project.version(), "description": f"{project.SUMMARY}. "
+            f"{project.DESCRIPTION}", "keywords": list(project.KEYWORDS),
+            "authors": [{"name": project.TEAM, "email": project.EMAIL, "maintainer": True}],
+            "license": project.LICENSE, "homepage": project.URL,
+            "repository": {"type": "git", "url": project.URL},
+            "headers": f"{project.NAME}.h", "frameworks": "*", "platforms": "*"}
+
+
+def build(to: Path) -> list[Path]:
+    with tempfile.TemporaryDirectory() as folder:
+        generated = Path(folder) / "library.json"
+        generated.write_text(json.dumps(manifest(), indent=2) + "\n")
+        files = {"library.json": generated, "LICENSE": project.ROOT / "LICENSE",
+                 "README.md": HERE / "README.md",
+                 **{name: project.ROOT / name for name in project.LIBRARY_FILES},
+                 **archive.files_of(EXAMPLES, "examples/")}
+        name = f"{project.NAME}-platformio-{project.version()}.tar.gz"
+        return [archive.write_tar(to / name, files)]
+
+
+if __name__ == "__main__":
+    making.main(build)

@@ -1,0 +1,254 @@
+"""The library for PlatformIO: checked by `pio pkg pack`, and used by projects elsewhere.
+
+PlatformIO compiles for this machine and for an Arduino Uno. Its own platforms and its package of
+SCons are on its registry alone. In their place are a small platform in standins/, which uses
+Debian's compilers, and PyPI's SCons of the same version.   SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from packages import project
+from packages.arduino.test_arduino import CHECKS
+from packages.platformio import make
+from sim.model import Agent, heartbeat
+
+HERE = Path(__file__).resolve().parent
+PYTHON = project.ROOT / "build" / "venv-packages" / "bin" / "python"
+SCONS = "4.41101.0"  # PlatformIO's name for SCons 4.11.1
+AGENT = """
+#include <dumpulse.h>
+#include <stdio.h>
+uint16_t dumpulse_get_timestamp(void) { return 0x1234; }
+void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
+{
+    (void)context;
+    fwrite(packet, 1, length, stdout);
+}
+int main(void)
+{
+    static dumpulse agent;
+    uint8_t packet[DUMPULSE_PACKET_SIZE];
+    while (fread(packet, sizeof packet, 1, stdin) == 1)
+        dumpulse_process_packet(&agent, packet, sizeof packet, NULL);
+    return 0;
+}
+"""
+
+
+def files_of(packed: Path) -> dict[str, bytes]:
+    """Returns the files in a .tar.gz."""
+    with tarfile.open(packed) as archive:
+        members = [member for member in archive.getmembers() if not member.isdir()]
+        return {member.name: stream.read() for member in members
+                if (stream := archive.extractfile(member))}
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Path:
+    """The library's folder, unpacked outside of the tree."""
+    (packed,) = make.build(tmp_path)
+    with tarfile.open(packed) as archive:
+        archive.extractall(tmp_path / "library", filter="data")
+    return tmp_path / "library"
+
+
+class PlatformIO:
+    """PlatformIO in a home of its own, where it fetches nothing."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        scons = folder / "core" / "packages" / "tool-scons"
+        scons.mkdir(parents=True)
+        (scons / "package.json").write_text(json.dumps({"name": "tool-scons", "version": SCONS}))
+        (scons / ".piopm").write_text(json.dumps({
+            "type": "tool", "name": "tool-scons", "version": SCONS,
+            "spec": {"owner": "platformio", "name": "tool-scons", "id": None,
+                     "requirements": None, "uri": None}}))
+        (scons / "scons.py").write_text("from SCons.Script import main\nmain()\n")
+
+    def run(self, *words: str, where: Path | None = None) -> subprocess.CompletedProcess[str]:
+        assert PYTHON.exists(), "packages/setup installs PlatformIO; `make packages` runs it"
+        return subprocess.run(
+            [str(PYTHON), str(HERE / "standins" / "pio.py"), *words], cwd=where or self.folder,
+            capture_output=True, text=True, timeout=300,
+            env={"PATH": "/usr/bin:/bin", "HOME": str(self.folder), "LC_ALL": "C.UTF-8",
+                 "PLATFORMIO_CORE_DIR": str(self.folder / "core"),
+                 "PLATFORMIO_SETTING_ENABLE_TELEMETRY": "no",
+                 "PLATFORMIO_SETTING_CHECK_PLATFORMIO_INTERVAL": "9999"})
+
+    def compile(self, source: Path, library: Path | str, *more: str) -> Path:
+        """Makes a project of one source and the library, which is a file, a folder or an address.
+        Returns the folder of what is compiled."""
+        place = self.folder / "project"
+        (place / "src").mkdir(parents=True)
+        shutil.copy(source, place / "src")
+        (place / "platformio.ini").write_text("\n".join([
+            "[env:tried]", f"platform = file://{HERE / 'standins' / 'platform'}",
+            f"lib_deps = {library if isinstance(library, str) else f'file://{library}'}",
+            *more, ""]))
+        done = self.run("run", where=place)
+        if done.returncode != 0:
+            raise RuntimeError(done.stdout + done.stderr)
+        return place / ".pio" / "build" / "tried"
+
+
+@pytest.fixture
+def pio(tmp_path: Path) -> PlatformIO:
+    return PlatformIO(tmp_path / "home")
+
+
+def check_agent(program: Path) -> None:
+    beat, request = heartbeat(3, 76, 9), b"AreyouOK"
+    model = Agent()
+    model.process(0x1234, beat)
+    model.process(0x1234, request)
+    shown = subprocess.run([program], input=beat + heartbeat(4, 1, 1)[:7] + b"x" + request,
+                           stdout=subprocess.PIPE, check=True).stdout
+    assert shown == model.table()
+
+
+# ---------------------------------------------------------------- without PlatformIO
+
+def test_the_package_has_what_it_needs_and_nothing_else(tmp_path: Path) -> None:
+    (packed,) = make.build(tmp_path)
+    found = files_of(packed)
+    examples = {name: text for name, text in found.items() if name.startswith("examples/")}
+    assert sorted(found) == sorted(["LICENSE", "README.md", "library.json", *examples,
+                                    *project.LIBRARY_FILES])
+    assert len(examples) == 5 and all(name.endswith(".ino") for name in examples)
+    manifest = json.loads(found["library.json"])
+    assert manifest["version"] == project.version()
+    assert manifest["headers"] in found  # PlatformIO does not check this one
+    for name in ("LICENSE", *project.LIBRARY_FILES):
+        assert found[name] == (project.ROOT / name).read_bytes()
+
+
+def test_the_package_is_the_same_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+    texts: list[bytes] = []
+    for turn in ("one", "two"):
+        (tmp_path / turn).mkdir()
+        texts.extend(path.read_bytes() for path in make.build(tmp_path / turn))
+    assert texts[0] == texts[1]
+
+
+def test_the_root_has_only_what_compiling_needs() -> None:
+    """What the root's file does not say is generated: the version above all."""
+    assert set(json.loads((project.ROOT / "library.json").read_text())) == {"name", "build"}
+
+
+# ---------------------------------------------------------------- with PlatformIO
+
+@pytest.mark.long
+def test_pio_packs_the_same(pio: PlatformIO, library: Path, tmp_path: Path) -> None:
+    done = pio.run("pkg", "pack", str(library), "-o", str(tmp_path / "by-pio.tar.gz"))
+    assert done.returncode == 0, done.stderr
+    (ours,) = make.build(tmp_path)
+    assert files_of(tmp_path / "by-pio.tar.gz") == files_of(ours)
+
+
+WRONG: dict[str, Any] = {
+    "name": "dump/ulse", "version": "1", "license": "MITT", "homepage": "nowhere",
+    "keywords": ["Großbuchstaben"], "frameworks": "Ar duino", "platforms": "Atmel AVR",
+    "repository": {"type": "fossil", "url": "https://dumpulse.example"}, "description": "",
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("field", WRONG)
+def test_pio_refuses_a_wrong_field(pio: PlatformIO, library: Path, field: str) -> None:
+    manifest = library / "library.json"
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), field: WRONG[field]}))
+    done = pio.run("pkg", "pack", str(library), "-o", str(library.parent / "packed.tar.gz"))
+    assert done.returncode != 0 and f"'{field}':" in done.stderr
+    assert not (library.parent / "packed.tar.gz").exists()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("field", ["name", "version"])
+def test_pio_needs_a_field(pio: PlatformIO, library: Path, field: str) -> None:
+    manifest = library / "library.json"
+    fields = json.loads(manifest.read_text())
+    del fields[field]
+    manifest.write_text(json.dumps(fields))
+    done = pio.run("pkg", "pack", str(library))
+    assert done.returncode != 0 and f"'{field}':" in done.stderr
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Path:
+    (tmp_path / "main.c").write_text(AGENT)
+    return tmp_path / "main.c"
+
+
+@pytest.mark.long
+def test_a_project_with_the_package(pio: PlatformIO, agent: Path, tmp_path: Path) -> None:
+    (packed,) = make.build(tmp_path)
+    check_agent(pio.compile(agent, packed) / "program")
+
+
+@pytest.mark.long
+def test_a_project_with_the_repository(pio: PlatformIO, agent: Path, tmp_path: Path) -> None:
+    """From git it gets the whole tree. PlatformIO must compile the library alone."""
+    tree = tmp_path / "tree"
+    shutil.copytree(project.ROOT, tree, symlinks=True, ignore=shutil.ignore_patterns(
+        "build", ".git", "__pycache__", ".*cache", "corpus*"))
+    for words in (["init", "--quiet"], ["add", "--all"],
+                  ["-c", "user.name=Test", "-c", "user.email=test@dumpulse.example",
+                   "commit", "--quiet", "--message=All"]):
+        subprocess.run(["git", *words], cwd=tree, check=True)
+    made = pio.compile(agent, f"git+file://{tree}")
+    check_agent(made / "program")
+    (installed,) = (made.parent.parent / "libdeps" / "tried").rglob(".piopm")
+    assert json.loads(installed.read_text())["version"].startswith("0.0.0+sha.")
+    sources = {path.name for path in made.rglob("*.o")}
+    assert sources == {"main.o", *(name.replace(".c", ".o") for name in project.LIBRARY_FILES
+                                   if name.endswith(".c"))}
+
+
+@pytest.mark.long
+def test_an_arduino_project_with_the_package(pio: PlatformIO, library: Path,
+                                             tmp_path: Path) -> None:
+    (packed,) = make.build(tmp_path)
+    made = pio.compile(library / "examples" / "SerialAgent" / "SerialAgent.ino", packed,
+                       "framework = arduino", "board = uno")
+    for check in CHECKS["SerialAgent"]:
+        check(made / "program.elf")
+
+
+def without_source(library: Path) -> None:
+    (library / "dumpulse.c").unlink()
+
+
+def without_header(library: Path) -> None:
+    (library / "dumpulse.h").unlink()
+
+
+def other_source(library: Path) -> None:
+    manifest = library / "library.json"
+    manifest.write_text(manifest.read_text().replace("+<dumpulse*.c>", "+<src/*.c>"))
+
+
+def other_folder(library: Path) -> None:
+    manifest = library / "library.json"
+    manifest.write_text(manifest.read_text().replace('"includeDir": "."', '"includeDir": "inc"')
+                        .replace('"srcDir": "."', '"srcDir": "src"'))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("damage", [without_source, without_header, other_source, other_folder])
+def test_a_wrong_package_does_not_compile(pio: PlatformIO, library: Path, agent: Path,
+                                          damage: Callable[[Path], None]) -> None:
+    damage(library)
+    with pytest.raises(RuntimeError, match="dumpulse"):
+        pio.compile(agent, library)

@@ -1,0 +1,84 @@
+"""Makes the wheel and the source distribution for PyPI.   SPDX-License-Identifier: MIT
+
+    python3 -m packages.python.make    writes them into build/packages
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from packages import archive, making, project
+
+HERE = Path(__file__).resolve().parent
+TOOLS = project.ROOT / "build" / "venv-packages" / "bin"
+# Where each file of the project goes.
+COPIED = {
+    "client.py": "dumpulse/__init__.py",
+    "LICENSE": "LICENSE",
+    "man/dumpulse.1": "share/man/man1/dumpulse.1",
+    "completion/dumpulse.bash": "share/bash-completion/completions/dumpulse",
+    "completion/_dumpulse": "share/zsh/site-functions/_dumpulse",
+    "packages/python/package/README.md": "README.md",
+    "packages/python/package/pyproject.toml": "pyproject.toml",
+}
+# What is only in the package. The empty file tells type checkers that there are types.
+ADDED = {"dumpulse/__main__.py": '''\
+"""python -m dumpulse is the command.   SPDX-License-Identifier: MIT"""
+
+import sys
+
+from . import main
+
+sys.argv[0] = "dumpulse"  # help and errors begin with this name
+main()
+''', "dumpulse/py.typed": ""}
+
+
+def tree(to: Path) -> Path:
+    """Writes the package as a folder that any tool for Python packages can build."""
+    texts = {name: (project.ROOT / source).read_text() for source, name in COPIED.items()}
+    for name, text in {**texts, **ADDED}.items():
+        path = to / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    manifest = to / "pyproject.toml"
+    text = manifest.read_text()
+    for field, value in {
+            "version": project.FORMS["python"](project.version()), "summary": project.SUMMARY,
+            "license": project.LICENSE, "team": project.TEAM, "email": project.EMAIL,
+            "url": project.URL, "keywords": json.dumps(project.KEYWORDS)[1:-1]}.items():
+        text = text.replace(f"@{field}@", value)
+    manifest.write_text(text)
+    return to
+
+
+def run_build(source: Path, to: Path, *options: str) -> list[Path]:
+    """Builds the files of a folder, as `python -m build` does for everybody."""
+    if not (TOOLS / "python").exists():
+        raise SystemExit("packages.python: its tools are not here: run make packages-setup")
+    before = {*to.iterdir()}
+    ended = subprocess.run([TOOLS / "python", "-m", "build", "--no-isolation", *options,
+                            "--outdir", to, source], text=True, stdout=subprocess.PIPE,
+                           stderr=subprocess.STDOUT,
+                           env={**os.environ, "SOURCE_DATE_EPOCH": str(archive.build_time())})
+    if ended.returncode != 0:
+        raise SystemExit(f"packages.python: cannot build the package:\n{ended.stdout}")
+    return sorted({*to.iterdir()} - before)
+
+
+def build(to: Path) -> list[Path]:
+    with tempfile.TemporaryDirectory() as folder:
+        source = tree(Path(folder))
+        new = Path(folder) / "new"
+        new.mkdir()
+        return [Path(shutil.copy(path, to)) for path in run_build(source, new)]
+
+
+if __name__ == "__main__":
+    making.main(build)

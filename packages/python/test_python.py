@@ -1,0 +1,244 @@
+"""The package for Python, as users have it.   SPDX-License-Identifier: MIT"""
+
+from __future__ import annotations
+
+import email
+import functools
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import client
+from packages import project
+from packages.python import make
+from sim import model
+from tests.servers import Server
+
+VERSION = project.FORMS["python"](project.version())
+
+
+def run(*command: str | Path, fails: bool = False, modules: Path | None = None) -> str:
+    """Runs a command far from the tree. Returns what it prints. `modules` is where Python finds the
+    package if it is not installed."""
+    more = {"PYTHONPATH": str(modules), "PYTHONDONTWRITEBYTECODE": "1"} if modules else {}
+    kept = {name: os.environ[name] for name in ("HOME", "PATH", "LANG") if name in os.environ}
+    ended = subprocess.run(command, cwd="/", env={**kept, **more}, text=True,
+                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    assert (ended.returncode != 0) == fails, ended.stdout
+    return ended.stdout
+
+
+MODULE = """
+import sys, dumpulse
+agent = dumpulse.Agent(sys.argv[1])
+agent.beat(variable=9, sender=1, value=99)
+print(dumpulse.heartbeat(3, 76, 9).hex(), [entry.value for entry in agent.ask(timeout=30.0)])
+"""
+
+
+def use(python: Path, command: Path | None = None, modules: Path | None = None) -> None:
+    """Talks to a real agent with the command, with `python -m dumpulse`, and with the module."""
+    module: tuple[str | Path, ...] = (python, "-m", "dumpulse")
+    with Server("--bind", "127.0.0.1") as server:
+        agent = f"127.0.0.1:{server.port}"
+        for at, called in enumerate([(command,) if command else module, module]):
+            run(*called, "set", agent, str(7 + at), "230", "--sender", "76", modules=modules)
+            assert run(*called, "--version", modules=modules) == f"dumpulse {project.version()}\n"
+            wrong = run(*called, "nonsense", "--x", fails=True, modules=modules)
+            assert wrong.startswith("dumpulse: ")
+            assert run(*called, "get", "--help", modules=modules).startswith("usage: dumpulse get")
+        shown = json.loads(run(*module, agent, "--json", "--timeout", "30s", modules=modules))
+        beat, values = run(python, "-c", MODULE, agent, modules=modules).split(maxsplit=1)
+        counters = server.stop()
+    heard = {each["variable"]: (each["sender"], each["value"]) for each in shown["variables"]
+             if each.get("value") is not None}
+    assert heard == {7: (76, 230), 8: (76, 230)}, shown
+    assert bytes.fromhex(beat) == model.heartbeat(3, 76, 9)
+    assert json.loads(values)[7:10] == [230, 230, 99]
+    assert counters["heartbeats"] == 3 and counters["reports"] == 2
+
+
+def test_the_package_works_before_it_is_packed(tmp_path: Path) -> None:
+    use(Path(sys.executable), modules=make.tree(tmp_path))
+
+
+def test_the_manifest_says_what_the_project_does(tmp_path: Path) -> None:
+    text = (make.tree(tmp_path) / "pyproject.toml").read_text()
+    for line in (f'version = "{VERSION}"', f'description = "{project.SUMMARY}"',
+                 f'license = "{project.LICENSE}"', f'Homepage = "{project.URL}"'):
+        assert f"\n{line}\n" in text
+    assert not re.search(r"@\w+@", text.split("\n[build-system]", 1)[1])
+    assert client.VERSION == project.version()
+    page = (tmp_path / "README.md").read_text()
+    assert not re.search(r"\]\((?!#)", page)  # a link to a file of the project would lead nowhere
+
+
+# ---------------------------------------------------------------- with the tools of PyPI
+
+
+@functools.cache
+def pythons() -> dict[tuple[int, int], Path]:
+    """The Pythons at hand that the package is for, by version."""
+    places = [*Path.home().glob(".pyenv/versions/*/bin"),
+              *map(Path, os.environ["PATH"].split(os.pathsep)), Path("/usr/bin")]
+    found: dict[tuple[int, int], Path] = {}
+    for place in places:
+        for python in [place / "python3", *place.glob("python3.?"), *place.glob("python3.??")]:
+            asked = python.exists() and subprocess.run(
+                [python, "-c", "import sys, ensurepip; print(*sys.version_info[:2])"], text=True,
+                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            if asked and asked.returncode == 0:
+                major, minor = map(int, asked.stdout.split())
+                found.setdefault((major, minor), python)
+    return {version: found[version] for version in sorted(found) if version >= (3, 9)}
+
+
+@pytest.fixture(scope="module", name="made")
+def fixture_made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path]]:
+    """The wheel and the source distribution."""
+    sdist, wheel = sorted(make.build(tmp_path_factory.mktemp("made")),
+                          key=lambda path: path.suffix != ".gz")
+    yield wheel, sdist
+
+
+def environment(python: Path, folder: Path, *options: str) -> Path:
+    """A clean environment. Returns its Python."""
+    run(python, "-m", "venv", *options, folder)
+    return folder / "bin" / "python"
+
+
+def install(wheel: Path, python: Path) -> None:
+    """Installs it by another environment's pip: to make one takes longer than all the rest."""
+    run(make.TOOLS / "pip", "--python", python, "install", "--quiet", "--no-index",
+        "--force-reinstall", wheel)
+
+
+@pytest.mark.long
+def test_it_is_built_the_same_twice(tmp_path: Path, made: tuple[Path, Path]) -> None:
+    again = {path.name: path.read_bytes() for path in make.build(tmp_path)}
+    assert again == {path.name: path.read_bytes() for path in made}
+    assert sorted(again) == [f"dumpulse-{VERSION}-py3-none-any.whl", f"dumpulse-{VERSION}.tar.gz"]
+
+
+@pytest.mark.long
+def test_the_source_makes_the_same_wheel(tmp_path: Path, made: tuple[Path, Path]) -> None:
+    wheel, sdist = made
+    with tarfile.open(sdist) as archive:
+        archive.extractall(tmp_path)
+    out = tmp_path / "out"
+    out.mkdir()
+    (again,) = make.run_build(tmp_path / f"dumpulse-{VERSION}", out, "--wheel")
+    assert again.read_bytes() == wheel.read_bytes()
+
+
+def checks(*files: Path) -> None:
+    run(make.TOOLS / "twine", "check", "--strict", *files)
+    (wheel,) = (file for file in files if file.suffix == ".whl")
+    run(make.TOOLS / "check-wheel-contents", wheel)
+    with zipfile.ZipFile(wheel) as archive:
+        names = [re.sub(r".*\.data/data/", "", name) for name in archive.namelist()]
+    missing = {name for name in [*make.COPIED.values(), *make.ADDED]
+               if name.startswith(("dumpulse/", "share/"))} - {*names}
+    assert not missing, missing
+
+
+@pytest.mark.long
+def test_checkers_find_nothing(made: tuple[Path, Path]) -> None:
+    checks(*made)
+    with zipfile.ZipFile(made[0]) as archive:
+        fields = email.message_from_bytes(archive.read(f"dumpulse-{VERSION}.dist-info/METADATA"))
+    assert (fields["Name"], fields["Version"]) == (project.NAME, VERSION)
+    assert fields["Requires-Python"] == ">=3.9" and fields["Requires-Dist"] is None
+    assert fields["License-Expression"] == project.LICENSE
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("which", [0, -1], ids=["oldest", "newest"])
+def test_it_works_where_it_is_installed(tmp_path: Path, which: int,
+                                        made: tuple[Path, Path],
+                                        capsys: pytest.CaptureFixture[str]) -> None:
+    version = list(pythons())[which]
+    with capsys.disabled():  # readers of the log shall see what was used
+        print(f"\nthe wheel, in Python {version[0]}.{version[1]}: {pythons()[version]}")
+    python = environment(pythons()[version], tmp_path / "env")
+    run(python, "-m", "pip", "install", "--quiet", "--no-index", made[0])
+    use(python, python.parent / "dumpulse")
+    share = tmp_path / "env" / "share"
+    assert (share / "man" / "man1" / "dumpulse.1").read_bytes() == \
+        (project.ROOT / "man" / "dumpulse.1").read_bytes()
+    run(python, "-m", "pip", "uninstall", "--quiet", "--yes", "dumpulse")
+    assert not [path for path in (tmp_path / "env").rglob("*dumpulse*") if path.is_file()]
+
+
+TYPED = """
+import dumpulse
+agent = dumpulse.Agent("localhost")
+value: int = agent.ask(timeout=3.0)[7].value
+agent.beat(variable=7, sender=1, value=value)
+"""
+
+
+def mypy(python: Path, folder: Path, text: str, fails: bool = False) -> str:
+    (folder / "program.py").write_text(text)
+    return run(sys.executable, "-m", "mypy", "--strict", "--config-file=", "--python-executable",
+               python, "--cache-dir", folder / "cache", folder / "program.py", fails=fails)
+
+
+@pytest.mark.long
+def test_types_are_seen(tmp_path: Path, made: tuple[Path, Path]) -> None:
+    python = environment(Path(sys.executable), tmp_path / "env", "--without-pip")
+    install(made[0], python)
+    mypy(python, tmp_path, TYPED)
+    wrong = mypy(python, tmp_path, TYPED.replace("value=value", "value='x'"), fails=True)
+    assert '"beat" of "Agent" has incompatible type "str"; expected "int"' in wrong
+    (marker,) = (tmp_path / "env").rglob("dumpulse/py.typed")
+    marker.unlink()
+    assert "missing library stubs or py.typed" in mypy(python, tmp_path, TYPED, fails=True)
+
+
+# What is wrong, the file, what to replace, and what a tool says of it, or "" if the user would
+# notice it: the package is built, but does not work.
+WRONG = [
+    ("a name", "pyproject.toml", 'name = "dumpulse"', 'name = "dum pulse"', "must only contain"),
+    ("a version", "pyproject.toml", f'"{VERSION}"', '"1.x"', "Invalid version"),
+    ("a page that is not there", "pyproject.toml", '"README.md"', '"READ.md"', "READ.md"),
+    ("no page", "pyproject.toml", 'readme = "README.md"', "", "long_description"),
+    ("a licence", "pyproject.toml", '"MIT"', '"MTI"', "Unknown license"),
+    ("a class", "pyproject.toml", "Topic ::", "Topics ::", "Topics ::"),
+    ("no folder", "pyproject.toml", '["dumpulse"]', '["dumpuls"]', "dumpuls"),
+    ("no share", "pyproject.toml", '"share" = "share"', '"share" = "shares"', "share/man"),
+    ("an entry point", "pyproject.toml", '"dumpulse:main"', '"dumpulse:start"', ""),
+    ("a Python", "pyproject.toml", '">=3.9"', '">=3.99"', ""),
+    ("no start", "dumpulse/__main__.py", "main()", "", ""),
+    ("another name", "dumpulse/__main__.py", 'sys.argv[0] = "dumpulse"', "", ""),
+]
+
+
+@pytest.mark.long
+def test_a_wrong_package_is_noticed(tmp_path: Path) -> None:
+    python = environment(Path(sys.executable), tmp_path / "env", "--without-pip")
+    for at, (what, file, old, new, said) in enumerate(WRONG):
+        source, out = tmp_path / f"source{at}", tmp_path / f"out{at}"
+        out.mkdir()
+        path = make.tree(source) / file
+        text = path.read_text()
+        assert text.count(old) >= 1, what
+        path.write_text(text.replace(old, new, 1))
+        with pytest.raises((AssertionError, SystemExit)) as seen:
+            made = make.run_build(source, out)
+            checks(*made)
+            if not said:
+                (wheel,) = (file for file in made if file.suffix == ".whl")
+                install(wheel, python)
+                use(python, python.parent / "dumpulse")
+        assert said in str(seen.value), (what, str(seen.value))
+        shutil.rmtree(source)

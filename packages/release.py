@@ -1,0 +1,195 @@
+"""Builds all that a release has into build/release, with its SHA-256 sums, and tests it.
+
+    python3 -m packages.release            # or make release
+    python3 -m packages.release --check    # only says whether a release can be made of this state
+
+Everything is built twice, in two folders, from the unpacked archive of the sources, and must be the
+same to the byte. The tests run there, too. The version may be one before a release, as 1.2.3-dev:
+then CHANGELOG.md must have the heading "## 1.2.3, not released yet". For a release 1.2.3, it is
+"## 1.2.3, DATE".     SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import importlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+
+from packages import archive, project, source
+from packages import version as versions
+
+ROOT, BUILD = project.ROOT, project.ROOT / "build"
+# What is fetched once, and stays in build/: the builds and tests in other folders use it, too.
+FETCHED = ("venv", "venv-packages", "toolchains", "vm", "debian", "cargo")
+
+
+class Refused(Exception):
+    """The state cannot be released. The text says why, and what to do."""
+
+
+class Failed(Exception):
+    """A build or a test failed."""
+
+
+def say(text: str) -> None:
+    print(f"release: {text}", file=sys.stderr, flush=True)
+
+
+def worlds() -> dict[str, ModuleType]:
+    """Returns the modules packages/WORLD/make.py by the names of their worlds."""
+    return {path.parent.name: importlib.import_module(f"packages.{path.parent.name}.make")
+            for path in sorted((ROOT / "packages").glob("*/make.py"))}
+
+
+def git(*words: str) -> str:
+    return subprocess.run(["git", *words], cwd=ROOT, text=True, check=True,
+                          stdout=subprocess.PIPE).stdout
+
+
+def check() -> None:
+    """Refuses what must not be released."""
+    version = project.version()
+    if not (ROOT / ".git").exists():
+        raise Refused("there is no .git here: make a release in a clone of the repository")
+    changed = git("status", "--porcelain").splitlines()
+    if changed:
+        more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+        raise Refused(f"git has not all of this folder: {changed[0][3:]}{more}: commit or remove "
+                      "what is new or changed")
+    behind = versions.behind()
+    if behind:
+        raise Refused(f"{min(behind).relative_to(ROOT)} does not have version {version}: "
+                      "run make version")
+    number = project.FORMS["numbers"](version)
+    wanted, shown = (r"\d{4}-\d\d-\d\d", "DATE") if version == number else \
+        ("not released yet", "not released yet")
+    headings = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    if not headings or not re.fullmatch(f"{re.escape(number)}, {wanted}", headings[0]):
+        raise Refused(f'the first heading of CHANGELOG.md must be "## {number}, {shown}", because '
+                      f'the version is {version}: it is "## {"".join(headings[:1])}"')
+
+
+def build_all(to: Path) -> list[Path]:
+    """Builds the archive of the sources and the artefacts of every world into a folder."""
+    made = source.build(to)
+    for name, module in worlds().items():
+        begun = time.monotonic()
+        made += module.build(to)
+        say(f"{name}: built in {time.monotonic() - begun:.0f} s")
+    return made
+
+
+def sum_of(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def sums(folder: Path) -> dict[str, str]:
+    return {path.name: sum_of(path) for path in sorted(folder.iterdir())}
+
+
+def run(what: str, *command: str, cwd: Path, environment: Mapping[str, str]) -> None:
+    """Runs a long command, whose output goes to a file."""
+    say(f"{what} …")
+    begun = time.monotonic()
+    log = BUILD / "log" / f"release-{what.replace(' ', '-')}"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    # The options of the make that runs this are not for others.
+    own = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    with log.open("w") as out:
+        done = subprocess.run(command, cwd=cwd, stdout=out, stderr=subprocess.STDOUT,
+                              stdin=subprocess.DEVNULL, env={**own, **environment},
+                              check=False)
+    if done.returncode != 0:
+        print(*log.read_text(errors="replace").splitlines()[-40:], sep="\n", file=sys.stderr)
+        raise Failed(f"{what}: exit status {done.returncode}: {log} has all of its output")
+    say(f"{what}: {time.monotonic() - begun:.0f} s")
+
+
+def release(tests: tuple[str, ...]) -> Path:
+    """Builds twice, compares, tests, and returns the folder of the release."""
+    os.environ["SOURCE_DATE_EPOCH"] = str(archive.build_time())
+    with tempfile.TemporaryDirectory(prefix="dumpulse-release-") as work:
+        (packed,) = source.build(Path(work))
+        made: list[dict[str, str]] = []
+        folders: list[Path] = []
+        # What is built must not depend on the folder, the language, the time zone and the umask.
+        for name, umask, surroundings in (
+                ("one", 0o022, {"TZ": "UTC", "LC_ALL": "C.UTF-8"}),
+                ("the-other", 0o027, {"TZ": "Asia/Tokyo", "LC_ALL": "C"})):
+            folder = source.unpack(packed, Path(work, name))
+            (folder / "build").mkdir()
+            for fetched in FETCHED:
+                (BUILD / fetched).mkdir(parents=True, exist_ok=True)
+                (folder / "build" / fetched).symlink_to((BUILD / fetched).resolve())
+            to = Path(work, f"from-{name}")
+            to.mkdir()
+            before = os.umask(umask)
+            try:
+                run(f"build {len(made) + 1} of 2", sys.executable, "-m", "packages.release",
+                    "--build", str(to), cwd=folder, environment=surroundings)
+            finally:
+                os.umask(before)
+            folders.append(folder)
+            made.append(sums(to))
+        compare(made[0], made[1], {packed.name: sum_of(packed)})
+        for target in tests:
+            run(f"make {target}", "make", target, cwd=folders[0], environment={})
+        to = BUILD / "release"
+        shutil.rmtree(to, ignore_errors=True)
+        shutil.copytree(Path(work, "from-one"), to)
+    (to / "SHA256SUMS").write_text(
+        "".join(f"{value}  {name}\n" for name, value in made[0].items()))
+    return to
+
+
+def compare(one: Mapping[str, str], other: Mapping[str, str], sources: Mapping[str, str]) -> None:
+    """Compares the sums of two builds, and of the archive of the sources that they began with."""
+    differ = sorted(name for name in {*one, *other}
+                    if one.get(name) != other.get(name) or
+                    one.get(name) != sources.get(name, one.get(name)))
+    if differ:
+        raise Failed(f"two builds differ in {', '.join(differ)}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="make release", description="Builds, compares and tests all that a release has, into "
+        "build/release.", epilog="Give options as in make release ARGS=--check.")
+    parser.add_argument("--check", action="store_true",
+                        help="only say whether a release can be made of this state")
+    parser.add_argument("--tests", nargs="*", default=["check", "packages-short"],
+                        metavar="TARGET",
+                        help="the targets of make that test the unpacked sources "
+                        "(check packages-short)")
+    parser.add_argument("--build", type=Path, metavar="FOLDER",
+                        help="only build, once, into a folder that exists")
+    options = parser.parse_args()
+    try:
+        if options.build:
+            print(*build_all(options.build), sep="\n")
+            return 0
+        check()
+        if options.check:
+            print(f"release: {project.version()} can be released")
+            return 0
+        folder = release(tuple(options.tests))
+    except (Refused, Failed) as why:
+        say(str(why))
+        return 2 if isinstance(why, Refused) else 1
+    print((folder / "SHA256SUMS").read_text(), end="")
+    say(f"{project.version()} is in {folder.relative_to(ROOT)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

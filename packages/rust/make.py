@@ -1,0 +1,62 @@
+"""Makes the crate.   SPDX-License-Identifier: MIT
+
+    python3 -m packages.rust.make    writes it into build/packages
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from packages import making, project
+
+HERE = Path(__file__).resolve().parent
+# What users get beside what is kept here.
+COPIED = {"dumpulse.c": "c", "dumpulse.h": "c", "tests/vectors.tsv": "tests", "LICENSE": ""}
+
+
+# rustup puts its programs where only a shell of its user looks.
+PATH = os.pathsep.join([os.environ["PATH"], str(Path.home() / ".cargo" / "bin")])
+
+
+def installed(program: str) -> str:
+    """Where cargo or rustc is."""
+    found = shutil.which(program, path=PATH)
+    if not found:
+        raise SystemExit(f"packages.rust: {program} is not installed: run make setup")
+    return found
+
+
+def tree(to: Path, source: Path = HERE) -> Path:
+    """Writes the crate as a folder, and the crate of the random tests beside it."""
+    fields = {"version": project.version(), "summary": project.SUMMARY,
+              "license": project.LICENSE, "url": project.URL}
+    crate = to / project.NAME
+    shutil.copytree(source / "crate", crate)
+    shutil.copytree(source / "against_c", to / "against_c")
+    for name, folder in COPIED.items():
+        shutil.copy(project.ROOT / name, crate / folder)
+    for path in (crate / "Cargo.toml", crate / "Cargo.lock", to / "against_c" / "Cargo.lock"):
+        text = path.read_text()
+        for field, value in fields.items():
+            text = text.replace(f"@{field}@", value)
+        path.write_text(text)
+    return crate
+
+
+def build(to: Path) -> list[Path]:
+    with tempfile.TemporaryDirectory() as folder:
+        crate = tree(Path(folder))
+        # Without Git, cargo writes no commit into the crate. All else in it has a fixed time.
+        subprocess.run([installed("cargo"), "package", "--quiet", "--no-verify", "--locked",
+                        "--target-dir", "target"], cwd=crate, check=True,
+                       env={**os.environ, "PATH": PATH})
+        (made,) = (crate / "target" / "package").glob("*.crate")
+        return [Path(shutil.copy(made, to))]
+
+
+if __name__ == "__main__":
+    making.main(build)

@@ -1,0 +1,147 @@
+"""Does `make release` refuse what must not be released, and make the same each time?
+
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from packages import project, release, source
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The archive of the sources."""
+    (packed,) = source.build(tmp_path_factory.mktemp("release"))
+    return packed
+
+
+@pytest.fixture
+def clone(original: Path, tmp_path: Path) -> Path:
+    """A repository of its own, of which everything is committed."""
+    root = source.unpack(original, tmp_path)
+    git(root, "init", "--quiet")
+    commit(root)
+    return root
+
+
+def git(root: Path, *words: str) -> None:
+    subprocess.run(["git", "-c", "user.name=A name", "-c", "user.email=name@dumpulse.example",
+                    *words], cwd=root, check=True)
+
+
+def commit(root: Path) -> None:
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "-m", "All of it")
+
+
+def asked(root: Path, *options: str) -> tuple[int, str]:
+    done = subprocess.run([sys.executable, "-m", "packages.release", *options], cwd=root,
+                          text=True, capture_output=True, check=False,
+                          env={**os.environ, "DEB_BUILD_OPTIONS": "nocheck"})  # checked elsewhere
+    return done.returncode, done.stdout + done.stderr
+
+
+def write_heading(root: Path, version: str, heading: str) -> None:
+    for name, pattern, text in (
+            ("dumpulse.h", r'(?<=DUMPULSE_VERSION ")[^"]*', version),
+            ("CHANGELOG.md", r"(?<=^## )\d.*", heading)):
+        path = root / name
+        path.write_text(re.sub(pattern, text, path.read_text(), count=1, flags=re.M))
+    subprocess.run(["make", "-s", "version"], cwd=root, check=True, stdout=subprocess.DEVNULL)
+    commit(root)
+
+
+def test_what_cannot_be_released_is_refused_with_one_line(clone: Path) -> None:
+    assert asked(clone, "--check") == (0, f"release: {project.version()} can be released\n")
+    for version, heading, status in (
+            ("7.8.9", "7.8.9, 2026-12-24", 0), ("7.8.9-dev", "7.8.9, not released yet", 0),
+            ("7.8.9", "7.8.9, not released yet", 2), ("7.8.9-dev", "7.8.9, 2026-12-24", 2),
+            ("7.8.9", "7.8.8, 2026-12-24", 2), ("7.8.9", "7.8.90, 2026-12-24", 2)):
+        write_heading(clone, version, heading)
+        found, said = asked(clone, "--check")
+        assert (found, said.count("\n")) == (status, 1), said
+        assert status == 0 or f'CHANGELOG.md must be "## 7.8.9, ' in said
+
+    write_heading(clone, "7.8.9", "7.8.9, 2026-12-24")
+    page = clone / "man" / "dumpulse.1"
+    page.write_text(page.read_text().replace("7.8.9", "7.8.8"))
+    commit(clone)
+    assert asked(clone) == (2, "release: man/dumpulse.1 does not have version 7.8.9: "
+                               "run make version\n")
+    write_heading(clone, "7.8.9", "7.8.9, 2026-12-25")
+
+    (clone / "new.txt").touch()
+    assert asked(clone) == (2, "release: git has not all of this folder: new.txt: commit or remove "
+                               "what is new or changed\n")
+    (clone / "new.txt").unlink()
+    (clone / "dumpulse.c").write_text("")
+    (clone / "dumpulse.h").unlink()
+    assert asked(clone)[0] != 0
+
+
+def test_outside_of_a_clone_there_is_no_release(original: Path, tmp_path: Path) -> None:
+    root = source.unpack(original, tmp_path)
+    assert asked(root) == (2, "release: there is no .git here: make a release in a clone of the "
+                              "repository\n")
+
+
+def test_the_archive_of_the_sources_makes_itself(original: Path, tmp_path: Path,
+                                                 monkeypatch: pytest.MonkeyPatch) -> None:
+    root = source.unpack(original, tmp_path)
+    assert source.sources(root).keys() == source.sources().keys()
+    (root / "build").mkdir()
+    (root / "build" / "made").touch()
+    (root / "tests" / "__pycache__").mkdir()
+    (root / "tests" / "__pycache__" / "made").touch()
+    monkeypatch.delenv("SOURCE_DATE_EPOCH", raising=False)
+    before = os.umask(0o077)
+    try:
+        subprocess.run([sys.executable, "-m", "packages.source"], cwd=root, check=True,
+                       stdout=subprocess.DEVNULL, env={**os.environ, "TZ": "Asia/Tokyo"})
+    finally:
+        os.umask(before)
+    assert (root / "build" / "packages" / original.name).read_bytes() == original.read_bytes()
+
+
+def test_builds_that_differ_are_no_release() -> None:
+    release.compare({"a": "1", "b": "2"}, {"b": "2", "a": "1"}, {"a": "1"})
+    for one, other, sources in (({"a": "1"}, {"a": "2"}, {}), ({"a": "1"}, {}, {}),
+                                ({}, {"a": "1"}, {}), ({"a": "1"}, {"a": "1"}, {"a": "2"})):
+        with pytest.raises(release.Failed, match="two builds differ in a"):
+            release.compare(one, other, sources)
+
+
+def test_a_test_that_fails_ends_the_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                            capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(release, "BUILD", tmp_path)
+    command = ("sh", "-c", "echo what it said; exit 7")
+    with pytest.raises(release.Failed, match="make it: exit status 7: .*/log/release-make-it has"):
+        release.run("make it", *command, cwd=tmp_path, environment={})
+    assert "what it said\n" in capsys.readouterr().err
+
+
+@pytest.mark.long
+def test_a_release(clone: Path) -> None:
+    """Builds all of it twice. `make packages` has the tests of it in any case."""
+    (clone / "build").mkdir()
+    for name in release.FETCHED:
+        if (release.BUILD / name).is_dir():
+            (clone / "build" / name).symlink_to((release.BUILD / name).resolve())
+    write_heading(clone, "7.8.9", "7.8.9, 2026-12-24")
+    status, said = asked(clone, "--tests", "layers")
+    assert status == 0, said
+    made = clone / "build" / "release"
+    assert subprocess.run(["sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS"],
+                          cwd=made, check=False).returncode == 0
+    names = {path.name for path in made.iterdir()}
+    assert {"dumpulse-7.8.9.tar.gz", "dumpulse_7.8.9.orig.tar.gz"} <= names
+    assert len(names) - 1 == len((made / "SHA256SUMS").read_text().splitlines())
+    assert not [name for name in names if project.version() in name]

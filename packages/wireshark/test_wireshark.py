@@ -1,0 +1,303 @@
+"""tshark shows what the model says of every packet.   SPDX-License-Identifier: MIT"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from packages import project
+from packages.wireshark import captures, make
+from packages.wireshark.captures import ETHERNET, EXTENDED, REMOTE, SOCKETCAN, can, udp
+from sim import model
+
+pytestmark = pytest.mark.long
+SCRIPT = make.SCRIPT
+FIELDS = ("kind", "checksum", "checksum.right", "magic", "heard", "variable", "timestamp", "sender",
+          "value", "part", "checksum.bad", "refused", "gap", "cut")
+Shown = dict[str, list[str]]
+
+
+@pytest.fixture(scope="module", name="home")
+def fixture_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    if not shutil.which("tshark"):
+        pytest.fail("tshark is not installed: run make packages-setup")
+    yield tmp_path_factory.mktemp("home")
+
+
+def expected(packet: bytes) -> Shown:
+    """What tshark must show of a packet, from the model and from SPEC.md alone."""
+    if packet == model.REQUEST:
+        return {"kind": ["Request"]}
+    is_report = len(packet) == 260
+    if not is_report and (len(packet) != 8 or packet[4] != model.MAGIC):
+        return {"kind": ["Refused"], "refused": ["1"]}
+    right = model.checksummed(packet[4:])[:4]
+    shown = {"checksum": [f"0x{packet[:4].hex()}"]}
+    if right != packet[:4]:
+        shown |= {"checksum.right": [f"0x{right.hex()}"], "checksum.bad": ["1"]}
+    if is_report:
+        entries = {variable: entry for variable, entry in enumerate(
+            model.Agent.of_table(packet).entries) if any(entry)}
+        shown |= {"kind": ["Report"], "heard": [str(len(entries))]}
+        columns = {"variable": [*entries],
+                   "timestamp": [entry[0] * 256 + entry[1] for entry in entries.values()],
+                   "sender": [entry[2] for entry in entries.values()],
+                   "value": [entry[3] for entry in entries.values()]}
+        return shown | {name: [*map(str, column)] for name, column in columns.items() if column}
+    variable, sender, value = packet[5:]
+    if variable > 63:
+        shown["refused"] = ["1"]
+    return shown | {"kind": ["Heartbeat"], "magic": ["0xf1"], "variable": [str(variable)],
+                    "sender": [str(sender)], "value": [str(value)]}
+
+
+def shown(script: Path, capture: Path, home: Path, *options: str) -> list[Shown]:
+    found = captures.dissected(script, capture, home, [f"dumpulse.{name}" for name in FIELDS],
+                               *options)
+    return [{name.partition(".")[2]: ["1"] if name.endswith((".bad", "refused", "gap", "cut"))
+             else values for name, values in frame.items()} for frame in found]
+
+
+def of_vectors() -> list[bytes]:
+    """All packets and reports of the vectors."""
+    at = {"refused": 2, "heartbeat": 2, "report": 3, "make": 4, "check": 1}
+    packets = []
+    for line in (project.ROOT / "tests" / "vectors.tsv").read_text().splitlines():
+        fields = line.split("\t")
+        if fields[0] in at and fields[at[fields[0]]] != "-":  # tshark gives away no empty datagram
+            packets.append(bytes.fromhex(fields[at[fields[0]]]))
+    return packets
+
+
+def hostile(count: int, seed: int) -> list[bytes]:
+    """Random bytes, and good packets with damage."""
+    choose = random.Random(seed)
+    packets = []
+    for _ in range(count):
+        variable, sender, value = choose.randrange(64), choose.randrange(256), choose.randrange(256)
+        packet = bytearray(choose.choice([
+            model.heartbeat(variable, sender, value), model.REQUEST,
+            model.checksummed(choose.randbytes(256)),
+            choose.randbytes(choose.choice([1, 4, 7, 8, 9, 259, 260, 261, 1400]))]))
+        for _ in range(choose.randrange(3)):
+            packet[choose.randrange(len(packet))] = choose.randrange(256)
+        packets.append(bytes(packet[:choose.choice([len(packet), len(packet),
+                                                    choose.randrange(1, len(packet) + 1)])]))
+    return packets
+
+
+def report_of(*beats: tuple[int, int, int]) -> bytes:
+    agent = model.Agent()
+    for now, beat in enumerate(beats, 4660):
+        agent.record(now, *beat)
+    agent.process(0, model.REQUEST)
+    return agent.table()
+
+
+WORKED, OTHER = report_of((3, 76, 9)), report_of((0, 1, 2), (63, 255, 255))
+
+
+def over_udp(folder: Path, payloads: list[bytes]) -> tuple[Path, list[Shown]]:
+    """A capture of these payloads, and what must be shown of each."""
+    return captures.pcap(folder / "udp.pcap", ETHERNET, [
+        udp(payload, source=("192.0.2.1", "2001:db8::1")[at % 2], reply=at % 3 == 0)
+        for at, payload in enumerate(payloads)]), [*map(expected, payloads)]
+
+
+def faults(script: Path, home: Path, capture: Path, wanted: list[Shown]) -> list[str]:
+    """Compares what the script shows with what is expected. Returns what differs."""
+    frames = shown(script, capture, home)
+    return [f"{len(frames)} frames"] * (len(frames) != len(wanted)) + [
+        f"frame {number}: {got} is not {want}"
+        for number, (got, want) in enumerate(zip(frames, wanted), 1) if got != want]
+
+
+def part(number: int, more: Iterable[str] = ()) -> Shown:
+    return {"kind": ["Part"], "part": [str(number)], **{name: ["1"] for name in more}}
+
+
+def over_can(folder: Path, reports: list[bytes], packets: list[bytes]) -> tuple[Path, list[Shown]]:
+    """The same for a bus. There are lost frames, mixed ones, and ones to be ignored."""
+    base = 0x680
+    steps: list[tuple[bytes, Shown]] = []
+
+    def whole(report: bytes, at: int = base) -> list[tuple[bytes, Shown]]:
+        frames = captures.report_frames(report, at)
+        return [*zip(frames, map(part, range(32))),
+                (frames[32], {**expected(report), "part": ["32"]})]
+
+    for variable in range(64):
+        packet = model.heartbeat(variable, variable + 100, 255 - variable)
+        steps.append((can(base + variable, packet), expected(packet)))
+    for packet in packets:  # any identifier of a heartbeat will do
+        steps.append((can(base + packet[0] % 64, packet[:8]), expected(packet[:8])))
+        steps.append((can(base + 127, packet[:8]), expected(packet[:8])))
+    steps += whole(WORKED)
+    for report in reports:
+        steps += whole(report)
+
+    ignored = [base - 1, base + 97, base + 126, base + 128, base | EXTENDED, base + 64 | EXTENDED,
+               base | REMOTE, base + 64 | REMOTE]
+    for number, step in enumerate(whole(OTHER)):  # between its frames: all that is to be ignored
+        steps.append(step)
+        identifier = ignored[number % len(ignored)]
+        steps.append((can(identifier, b"" if identifier & REMOTE else model.REQUEST), {}))
+        steps.append((can(base + 1, model.heartbeat(1, 2, 3), fd=True), {}))
+        steps.append((can(base + 1, model.heartbeat(1, 2, 3)), expected(model.heartbeat(1, 2, 3))))
+
+    good, other = whole(WORKED), whole(OTHER)
+    for number in (0, 1, 17, 31):  # one is lost, and all that follow it do not help
+        steps += good[:number] + [(frame, part(at, ["gap"])) for at, (frame, _) in
+                                  enumerate(good[number + 1:], number + 1)]
+    steps += good[:9] + other  # a first frame begins a new report
+    steps += good[:9] + [(good[8][0], part(8, ["gap"])), (good[9][0], part(9, ["gap"]))]
+    steps += good[:4] + [(can(base + 68, WORKED[32:39]), part(4, ["gap"]))]  # 7 bytes
+    steps += good[:32] + [(can(base + 96, WORKED[256:] + b"x"), part(32, ["gap"]))]
+    steps += whole(WORKED)
+    return captures.pcap(folder / "can.pcap", SOCKETCAN, [frame for frame, _ in steps]), [
+        what for _, what in steps]
+
+
+def test_every_packet_is_shown_as_it_is(tmp_path: Path, home: Path) -> None:
+    vectors, bad = of_vectors(), hostile(3000, 1)
+    reports = [packet for packet in vectors[::8] + bad[::8] if len(packet) == 260]
+    for capture, wanted in (over_udp(tmp_path, vectors + bad),
+                            over_can(tmp_path, reports, bad[:300])):
+        differences = faults(SCRIPT, home, capture, wanted)
+        assert len(wanted) > 2000 and not differences, differences[:3]
+
+
+def test_nothing_makes_it_fail(tmp_path: Path, home: Path) -> None:
+    """In the whole text that tshark prints, with the same packets cut in every way."""
+    payloads = hostile(3000, 4)
+    for link, frames in ((ETHERNET, [udp(payload) for payload in payloads]), (SOCKETCAN, [
+            can(0x600 + payload[0] + 2 * payload[-1] | EXTENDED * (at % 9 == 0) |
+                REMOTE * (at % 7 == 0), payload[:8]) for at, payload in enumerate(payloads)])):
+        for longest in (65535, 80, 45, 15, 12):
+            capture = captures.pcap(tmp_path / "cut.pcap", link, frames, longest)
+            text = captures.tshark(home, "-X", f"lua_script:{SCRIPT}", "-r", capture, "-V", "-2")
+            assert "Lua" not in text
+            # Only a frame that is cut within the headers of others may be malformed.
+            assert ("Malformed" not in text) or longest < 65535
+            assert "Dumpulse" in text or longest < 45
+
+
+def test_it_works_where_users_put_it(tmp_path: Path, home: Path) -> None:
+    folder = home / "with_plugin" / ".local" / "lib" / "wireshark" / "plugins"
+    folder.mkdir(parents=True)
+    (made,) = make.build(folder)
+    plugins = captures.tshark(home / "with_plugin", "-G", "plugins").splitlines()
+    (line,) = [line for line in plugins if line.endswith(str(made))]
+    assert line.split()[1] == project.version()
+    capture = captures.pcap(tmp_path / "one", ETHERNET, [udp(model.heartbeat(3, 76, 9))])
+    text = captures.tshark(home / "with_plugin", "-r", capture)
+    assert "Heartbeat: variable 3, sender 76, value 9" in text
+
+
+def test_cut_packets_are_told(tmp_path: Path, home: Path) -> None:
+    frames = [udp(model.heartbeat(3, 76, 9)), udp(WORKED)]
+    cut = {"kind": ["Cut"], "cut": ["1"]}
+    for longest, wanted in ((14 + 20 + 8 + 8, [expected(model.heartbeat(3, 76, 9)), cut]),
+                            (14 + 20 + 8 + 7, [cut, cut])):
+        capture = captures.pcap(tmp_path / "cut.pcap", ETHERNET, frames, longest)
+        assert shown(SCRIPT, capture, home) == wanted
+
+
+def test_two_buses_in_one_capture(tmp_path: Path, home: Path) -> None:
+    for name, report in (("a", WORKED), ("b", OTHER)):
+        captures.pcap(tmp_path / name, SOCKETCAN, captures.report_frames(report, 0x680))
+    subprocess.run(["mergecap", "-I", "none", "-w", "both", "a", "b"], cwd=tmp_path, check=True,
+                   stderr=subprocess.DEVNULL)
+    for options in ((), ("-2",)):
+        last = shown(SCRIPT, tmp_path / "both", home, *options)[-2:]
+        assert sorted(last, key=str) == sorted(
+            [{**expected(report), "part": ["32"]} for report in (WORKED, OTHER)], key=str)
+
+
+def frames_with(home: Path, capture: Path, *options: str, complains: str = "") -> list[int]:
+    """The numbers of the frames that Dumpulse is shown in."""
+    text = captures.tshark(home, "-X", f"lua_script:{SCRIPT}", "-r", capture, "-T", "fields",
+                           "-e", "frame.number", *options, complains=complains)
+    return [*map(int, text.split())]
+
+
+def test_settings_and_filters(tmp_path: Path, home: Path) -> None:
+    beat = model.heartbeat(3, 76, 9)
+    ports = captures.pcap(tmp_path / "ports", ETHERNET, [
+        udp(beat), udp(beat, port=9061), udp(model.heartbeat(4, 76, 9)), udp(WORKED), udp(OTHER),
+        udp(beat[:7] + b"\0"), udp(beat[:7])])
+    buses = captures.pcap(tmp_path / "buses", SOCKETCAN, [
+        can(base + 3, beat) for base in (0x680, 0x700, EXTENDED, EXTENDED | 0x1FFFFF80)])
+
+    def port(number: int) -> list[int]:
+        return frames_with(home, ports, "-Y", "dumpulse", "-o", f"dumpulse.port:{number}")
+
+    def base(digits: str, complains: str = "") -> list[int]:
+        return frames_with(home, buses, "-Y", "dumpulse", "-o", f"dumpulse.base:{digits}",
+                           complains=complains)
+
+    assert (port(9060), port(9061), port(0), port(99999)) == ([1, 3, 4, 5, 6, 7], [2], [], [])
+    assert (base("680"), base("700"), base("00000000"), base("1fffff80")) == ([1], [2], [3], [4])
+    for wrong in ("", "0680", "681", "800", "20000000", "x80"):
+        assert base(wrong, f"'{wrong}' cannot be the first CAN identifier") == []
+    for wanted, text in (
+            ([1, 4, 6], "dumpulse.variable == 3"), ([1, 3, 4], "dumpulse.value == 9"),
+            ([5], "dumpulse.sender > 200"), ([4, 5], "dumpulse.timestamp >= 4660"),
+            ([6], "dumpulse.checksum.bad"), ([7], "dumpulse.refused"),
+            ([4], "dumpulse.heard == 1"), ([1, 3, 6], 'dumpulse.kind == "Heartbeat"'),
+            ([4], "dumpulse.checksum == 0x93d5009c")):
+        assert frames_with(home, ports, "-Y", text) == wanted, text
+
+
+# What to replace in the script, and the capture in which the comparison must notice it.
+MUTANTS: dict[str, Sequence[tuple[str, str]]] = {"udp": [
+    ("local a, b = 1, 0", "local a, b = 0, 0"),
+    ("b % 65521", "b % 65536"),
+    ("for at = from, buffer:len() - 1", "for at = from + 1, buffer:len() - 1"),
+    ("== right then", "~= right then"),
+    ("buffer(5, 1):uint()", "buffer(6, 1):uint()"),
+    ("tree:add(sender, buffer(6, 1))", "tree:add(sender, buffer(7, 1))"),
+    ("if number >= VARIABLES then", "if number > VARIABLES then"),
+    ("branch:add(timestamp, bytes(0, 2))", "branch:add_le(timestamp, bytes(0, 2))"),
+    ("branch:add(value, bytes(3, 1))", "branch:add(value, bytes(2, 1))"),
+    ("for number = 0, VARIABLES - 1", "for number = 0, VARIABLES - 2"),
+    ("local bytes = buffer(4 + 4 * number, 4)", "local bytes = buffer(4 * number, 4)"),
+    (":uint() == MAGIC", ":uint() ~= 0"),
+    ("== REQUEST then", "~= '' then"),
+    ("buffer:len() == REPORT_SIZE", "buffer:len() > PACKET_SIZE"),
+    ("udp_ports:add(port, dumpulse)", "udp_ports:add(port + 1, dumpulse)"),
+], "can": [
+    ("if number == 0 then", "if before.next == nil then"),
+    ("before.next ~= number or", "before.next == nil or"),
+    ("or buffer:len() ~= size", "or buffer:len() > FRAME_SIZE"),
+    ("    unfinished[bus] = nil\n", ""),
+    ("gaps[pinfo.number] = true", ""),
+    ("or fd() or", "or"),
+    ("(remote() and remote().value) or", ""),
+    ("number >= FRAMES and", "number > FRAMES and"),
+    ("offset ~= CAN_REQUEST", "offset < 120"),
+    ("first + IDENTIFIERS - 1", "first + IDENTIFIERS - 2"),
+]}
+
+
+@pytest.mark.parametrize("transport", MUTANTS)
+def test_the_comparison_notices_mutants(tmp_path: Path, home: Path, transport: str) -> None:
+    some = [*hostile(300, 1), model.heartbeat(64, 1, 2), WORKED, OTHER]
+    made = over_udp(tmp_path, some) if transport == "udp" else over_can(tmp_path, [], some[:20])
+    assert not faults(SCRIPT, home, *made)
+    text, survivors = SCRIPT.read_text(), []
+    for old, new in MUTANTS[transport]:
+        assert old in text, old
+        mutant = tmp_path / "mutant.lua"
+        mutant.write_text(text.replace(old, new))
+        try:
+            if not faults(mutant, home, *made):
+                survivors.append(old)
+        except AssertionError:
+            pass  # tshark has said that the script is wrong
+    assert not survivors, survivors
