@@ -68,10 +68,10 @@ build/flags: FORCE
 FORCE:
 
 # The parts of both agents for Linux. Some tests include some of them, and link the others.
-AGENT_PARTS := log options address limits sources counters stats timing table state manager \
-               sockets loop can main
+AGENT_PARTS := log options address limits sources counters stats timing table state names watch \
+               hook manager sockets loop can main
 SERVICE := $(AGENT_PARTS:%=agent/%.c) $(filter-out agent/main.h,$(AGENT_PARTS:%=agent/%.h)) \
-           agent/program.h
+           agent/program.h $(WATCH)
 SERVER_PROGRAMS := build/udpserver build/canserver build/recvfrom_loop build/flood
 build/udpserver build/canserver: build/%: %.c $(SERVICE) $(LIBRARY) build/flags
 	@$(CC) $(ALL_CFLAGS) $(filter %.c,$^) $(LDFLAGS) -o $@

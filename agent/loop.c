@@ -7,13 +7,14 @@
 #include <time.h>
 
 #include "counters.h"
+#include "hook.h"
 #include "program.h"
 #include "sockets.h"
 #include "stats.h"
 #include "timing.h"
 
 /* `signalled` is set with each of the others, so that the loop has to read only that one. */
-static volatile sig_atomic_t ending, counters_asked, connected, signalled;
+static volatile sig_atomic_t ending, counters_asked, connected, child_ended, signalled;
 
 static void on_signal(int number)
 {
@@ -21,6 +22,8 @@ static void on_signal(int number)
         counters_asked = 1;
     else if (number == SIGIO)
         connected = 1;
+    else if (number == SIGCHLD)
+        child_ended = 1;
     else
         ending = 1;
     signalled = 1;
@@ -37,12 +40,15 @@ __attribute__((noinline, cold)) static bool handle_signals(void)
     if (connected)
         stats_answer();
     connected = 0;
+    if (child_ended)
+        hook_reap();
+    child_ended = 0;
     return !ending;
 }
 
 sigset_t loop_catch_signals(void)
 {
-    static const int caught[] = {SIGTERM, SIGINT, SIGUSR1, SIGIO, SIGHUP};
+    static const int caught[] = {SIGTERM, SIGINT, SIGUSR1, SIGIO, SIGCHLD, SIGHUP};
     const struct sigaction action = {.sa_handler = on_signal};
     struct sigaction before;
     sigset_t blocked, waiting;

@@ -6,7 +6,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { LOOP_READY, LOOP_TABLE, LOOP_DROPS, LOOP_WATCHDOG, LOOP_SAVING, LOOP_TRANSPORT, LOOP_TASKS };
+enum {
+    LOOP_READY,
+    LOOP_TABLE,
+    LOOP_DROPS,
+    LOOP_WATCHDOG,
+    LOOP_SAVING,
+    LOOP_TRANSPORT,
+    LOOP_WATCH,
+    LOOP_TASKS
+};
 
 /* The loop runs the task at once, and then every `every` ns. 0: never, until it is started. */
 void loop_define_task(size_t task, void (*run)(void), uint64_t every);
