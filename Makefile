@@ -319,6 +319,9 @@ differential: ## code for every target against the model; ARGS="--count N"
 watching: ## the same for the watch
 	@$(PYTHON) -m tests.watching $(ARGS)
 
+agree: ## device, server, client and model: one judgement; 10^6 runs
+	@$(PYTHON) -m tests.agree $(ARGS)
+
 paths: ## every path of the AVR code, with all 2^64 packets at once
 	@$(PYTHON) -m proof.avr
 
@@ -434,7 +437,7 @@ VECTOR_PROGRAMS := $(addprefix build/vectors-,amd64 i386 powerpc sanitized gcc-s
 SOURCES = $(filter %.c,$^)
 PROGRAMS := build/udpserver-sanitized build/udpserver-calls $(UNITS) build/unit-mcp2515 \
             build/exhaustive build/fuzz/fuzz build/fuzz/server $(VECTOR_PROGRAMS) \
-            build/reliability/accepted build/reliability/report
+            build/reliability/accepted build/reliability/report build/agree.so
 build/udpserver-sanitized: udpserver.c $(SERVICE)
 build/udpserver-sanitized: COMPILER := clang
 build/udpserver-sanitized: MORE := $(SANITIZERS)
@@ -456,6 +459,11 @@ build/unit-mcp2515: SOURCES = tests/mcp2515.c sim/mcp2515.c # and no library
 build/unit-watch build/unit-can build/unit-table build/unit-udpserver build/unit-mcp2515: \
     MORE := $(SANITIZERS)
 $(UNITS) build/unit-mcp2515: LINK := -lcmocka
+# tests/agree.c includes agent/watch.c, and replaces the clocks, the loop and the hook.
+build/agree.so: tests/agree.c $(SERVICE)
+build/agree.so: SOURCES = tests/agree.c $(addprefix agent/,names.c options.c log.c limits.c table.c) \
+                          dumpulse.c dumpulse_watch.c
+build/agree.so: MORE := -O2 -shared -fPIC -Wl,--wrap=log_say
 build/exhaustive: tests/exhaustive.c
 build/exhaustive: MORE := -O2
 build/fuzz/fuzz: tests/fuzz.c tests/fuzz_check.h

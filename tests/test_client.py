@@ -1199,7 +1199,7 @@ def test_performance_data_of_a_long_tick(call: Call) -> None:
     """Ages of years are printed, without an exponent."""
     with FakeAgent([report(v0=(NOW, 1, 0), v1=((NOW - 65000) % 65536, 1, 1))]) as agent:
         line = call("check", agent.address, "--now-from", "0", "--expect", "1", "--tick", "1h",
-                    "--crit", "65471h").out
+                    "--crit", "65470h").out
     assert performance_data(line.strip())["variable 1 age"]["value"] == str(65000 * 3600)
     assert "late: silent for 65000 h" in line
 
