@@ -1,6 +1,6 @@
 /* What tests/agree.py needs of agent/watch.c and dumpulse_watch.c: clocks that it sets, and the
  * changes that the hook is told.   SPDX-License-Identifier: MIT */
-#define _GNU_SOURCE /* NOLINT: as agent/ has it */
+#define _GNU_SOURCE         /* NOLINT: as agent/ has it */
 #include "../agent/watch.c" /* NOLINT: its variables are static */
 
 #include "../agent/hook.h"
@@ -74,10 +74,18 @@ bool hook_check(void)
 {
     return true;
 }
-void hook_begin(void) {}
-void hook_run(void) {}
-void hook_reap(void) {}
-void hook_finish(void) {}
+void hook_begin(void)
+{
+}
+void hook_run(void)
+{
+}
+void hook_reap(void)
+{
+}
+void hook_finish(void)
+{
+}
 
 /* Reads a file of names. Returns "", or what is wrong with it. */
 const char *agree_read(const char *path, uint64_t tick);

@@ -795,6 +795,7 @@ TYPED = [
     ("watch SUM --count 1 --timeout 500ms", 4, "its checksum is"),
     ("watch HERE --warn 40s --crit 30s", 2, "warn, 40 s, is longer than crit, 30 s"),
     ("watch HERE --crit 18.2h", 2, "can never be seen"),
+    ("watch HERE --tick 1ms --crit 65.471s", 2, "ages end at 65.471 s"),
     ("watch HERE --tick 1ms --crit 65.472s", 2, "ages end at 65.471 s"),
     ("simulate HERE --nodes 0", 2, "must be 1 to 63"),
     ("simulate HERE --die 5", 2, "does not say who dies when"),

@@ -192,7 +192,7 @@ def test_help_fits_the_terminal_and_the_manual_has_every_option() -> None:
     assert done.returncode == 0 and not said(done) and run("-h").stdout == done.stdout
     assert max(map(len, done.stdout.splitlines())) < 80 and len(done.stdout.splitlines()) < 32
     options = re.findall(r"^  (--[a-z-]+)", done.stdout, re.M)
-    assert len(options) == 18
+    assert len(options) == 20
     manual = (ROOT / "man" / "udpserver.8").read_text().replace("\\-", "-")
     assert set(options) == set(re.findall(r"^\.BI? (--[a-z-]+)", manual, re.M))
     burst, rate, total = (int(re.findall(rf"^  {option} .*\((\d+)\)", done.stdout, re.M)[0])
@@ -202,7 +202,8 @@ def test_help_fits_the_terminal_and_the_manual_has_every_option() -> None:
     most = burst + rate
     assert f"at most {most} reports within any second, {most * 288:,} bytes" in text
     assert f"at most {2 * total} within any second, {2 * total * 288:,} bytes" in text
-    tests = Path(__file__).read_text() + Path(__file__).with_name("servers.py").read_text()
+    tests = "".join(Path(__file__).with_name(name).read_text() for name in (
+        "test_udpserver.py", "test_watch_server.py", "servers.py"))
     assert all(f'"{option}"' in tests for option in options)
     (version,) = re.findall(r'^#define DUMPULSE_VERSION "(.*?)"',
                             (ROOT / "dumpulse.h").read_text(), re.M)

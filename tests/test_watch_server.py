@@ -262,15 +262,15 @@ def test_a_program_gets_nothing_of_the_server(tmp_path: Path) -> None:
     program.write_text("#!/bin/sh\nls -l /proc/$$/fd\necho \"name: $2\"\n"
                        "grep 'Sig[BI]' /proc/self/status\necho end >&2\n")
     program.chmod(0o755)
-    usual = subprocess.run(["grep", "Sig[BI]", "/proc/self/status"], capture_output=True, text=True,
-                           check=True).stdout.splitlines()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as left_open, \
             Server("--watch", str(tmp_path / "names.ini"), "--exec", str(program), "--state",
                    str(tmp_path / "state"), pass_fds=[left_open.fileno()]) as server:
         wait_until(lambda: "end" in server.stderr.lines, "the program runs")
         lines = server.stderr.lines
         assert "name: a (b) ÄÖ" in lines
-        assert [line for line in lines if line.startswith("Sig")] == usual
+        signals = [int(line.split()[1], 16) for line in lines if line.startswith("Sig")]
+        # glibc itself leaves 32 and 33 ignored, which it keeps for threads.
+        assert len(signals) == 2 and not any(each & ~(0b11 << 31) for each in signals), lines
         files = dict(re.findall(r" (\d+) -> (.*)", "\n".join(lines)))
         assert files.pop("0") == "/dev/null" and files.pop("1") == files.pop("2")
         assert set(files.values()) <= {str(program)}  # what the shell itself has open
