@@ -38,12 +38,12 @@ struct change {
 };
 
 static struct {
-    struct change waiting[WAITING];
-    size_t count;       /* how many wait */
-    pid_t child;        /* 0: no program runs for this variable */
-    struct change told; /* what the program is about that runs */
-    uint64_t begun;     /* ns */
+    size_t count;   /* how many changes wait */
+    uint64_t begun; /* ns: when the program was started that runs */
+    pid_t child;    /* its process; 0: none runs for this variable */
     bool killed;
+    struct change told; /* what it was told */
+    struct change waiting[WAITING];
 } hooks[DUMPULSE_VARIABLES];
 
 static size_t running;

@@ -34,10 +34,10 @@ struct names_variable names_variables[DUMPULSE_VARIABLES];
 
 /* A section of the file. That of [dumpulse] comes last. */
 static struct section {
+    uint64_t warn, crit, tick;       /* ms; 0: not given */
     unsigned line;                   /* where it begins; 0: it is not in the file */
     unsigned given;                  /* a bit for each key, in the order of `keys` */
     bool unexpected;                 /* expect = no */
-    uint64_t warn, crit, tick;       /* ms; 0: not given */
     uint8_t value[2], value_warn[2]; /* the second one is empty (255 to 0) if it is not given */
     char name[NAMES_ROOM];
 } sections[DUMPULSE_VARIABLES + 1];

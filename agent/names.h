@@ -20,7 +20,7 @@ struct names_variable {
 };
 extern struct names_variable names_variables[];
 
-/* Reads the file into names_variables. False: options.wrong says what is wrong, and in which line. */
+/* Reads the file into names_variables. False: options.wrong says what is wrong, and where. */
 bool names_read(const char *path);
 
 /* The same for a file that was read already. A zero byte follows its `length` bytes, which this

@@ -114,7 +114,7 @@ static const struct option_spec common[] = {
     {"--state-every", "S", "seconds between two writes of FILE (10)", NULL, NULL,
      &options.state_every, 1, 86400},
     {"--log", "LEVEL", "what to say: errors, normal or changes (normal)", .set = set_log},
-    {"--watch", "FILE", "tell which variables are late or dead, by these names", .set = set_watch},
+    {"--watch", "FILE", "tell who is late or dead, by this file of names", .set = set_watch},
     {"--exec", "PROGRAM", "run this for each change that --watch tells", .set = set_exec},
     {"--stats", "PATH", "make a socket that tells the counters as JSON", .set = set_stats},
     {"--stats-json", NULL, "print the counters as JSON", .flag = &options.json},

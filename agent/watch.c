@@ -1,7 +1,7 @@
 /* Decides which variables are late or dead; see watch.h.   SPDX-License-Identifier: MIT
  *
- * dumpulse_watch.c decides, as on devices. This part gives it the limits of the file of names, and a
- * copy of the table. It looks by a timer, so that packets cost the same with it and without. */
+ * dumpulse_watch.c decides, as on devices. This part gives it the limits of the file of names, and
+ * a copy of the table. It looks by a timer, so that packets cost the same with it and without. */
 #define _GNU_SOURCE /* NOLINT: for sigset_t, in loop.h */
 #include "watch.h"
 
@@ -34,8 +34,8 @@ static dumpulse_watched lines[DUMPULSE_VARIABLES];
 static dumpulse_seen seen[DUMPULSE_VARIABLES];
 static dumpulse_watcher watcher = {lines, seen, 0};
 
-/* The last heartbeat of each variable, also of those that the table has forgotten: a dead node stays
- * dead. */
+/* The last heartbeat of each variable, also of those that the table has forgotten: a dead node
+ * stays dead. */
 static dumpulse heard;
 
 static uint64_t looked;      /* ticks since 1970: the last look */

@@ -2,9 +2,9 @@
 
     python3 -m tests.agree [--seed N] [--count N]
 
-COUNT runs. A run is one variable with random limits, from the start of its agent on: heartbeats and
-silences, values in and out of range, looks at random times, and a clock that wraps, stands still and
-jumps. 64 runs share an agent and its clock. At each look these must agree:
+COUNT runs. A run is one variable with random limits, from the start of its agent on: heartbeats
+and silences, values in and out of range, looks at random times, and a clock that wraps, stands
+still and jumps. 64 runs share an agent and its clock. At each look these must agree:
 - the model, sim/watch.py,
 - the device's code, dumpulse_watch.c, which gets the limits as a table,
 - the server's code, agent/watch.c and agent/names.c, which read them from a file,
@@ -276,9 +276,10 @@ TOKENS = ("[3]", "[03]", "[0x3]", "[64]", "[dumpulse]", "[DUMPULSE]", "[ 3 ]", "
           "name", "Warn", "crit", "value", "value-warn", "every", "expect", "tick", "now-from", "=",
           " = ", "\t", "  ", "\r", "#", ";", "engine", "a é", "5s", "500ms", "0.0015", "1.5 min",
           "1 h", "0", "65470s", "65471s", "3s", "yes", "no", "0..80", "10 .. 0x20", "80..0", "..",
-          "255..256", "7", "0x3F", "0x", "1e3", "-1", "\0", "\ufeff", "100000h", "100001h", "x" * 25)
-GOOD_LINES = ("[dumpulse]", "[3]", "[4]", "[0x5]", "warn = 2s", "crit = 9", "warn=1.5s", "Crit = 1min",
-              "name = engine", "value = 1..9", "value-warn = 2..8", "every = 1s", "expect = no",
+          "255..256", "7", "0x3F", "0x", "1e3", "-1", "\0", "\ufeff", "100000h", "100001h",
+          "x" * 25)
+GOOD_LINES = ("[dumpulse]", "[3]", "[4]", "[0x5]", "warn = 2s", "crit = 9", "warn=1.5s",
+              "Crit = 1min", "name = engine", "value = 1..9", "value-warn = 2..8", "every = 1s", "expect = no",
               "tick = 1s", "now-from = 0", "# text", "", "  name = x")
 
 

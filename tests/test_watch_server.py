@@ -1,7 +1,7 @@
 """Tests `udpserver --watch FILE --exec PROGRAM`.     SPDX-License-Identifier: MIT
 
-tests/agree.py compares the states with those of devices and of client.py. Here the real server runs,
-and the programs that it starts.
+tests/agree.py compares the states with those of devices and of client.py. Here the real server
+runs, and the programs that it starts.
 """
 
 from __future__ import annotations
