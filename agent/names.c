@@ -273,7 +273,7 @@ static bool read_key(struct section *section, char *text)
 static bool finish_times(const struct section *section, struct names_variable *variable)
 {
     const struct section *all = &sections[GENERAL];
-    const uint64_t longest = TICKS_MAX * options.tick;
+    const uint64_t longest = TICKS_MAX * options.tick, ended = longest + options.tick;
     uint64_t warn = section->warn != 0 ? section->warn : all->warn;
     uint64_t crit = section->crit != 0 ? section->crit : all->crit;
 
@@ -290,7 +290,7 @@ static bool finish_times(const struct section *section, struct names_variable *v
     variable->crit = crit / options.tick;
     return variable->crit <= TICKS_MAX ||
            refuse("crit, %llu ms, can never be seen: with this tick, ages end at %llu ms",
-                  (unsigned long long)crit, (unsigned long long)(longest + options.tick));
+                  (unsigned long long)crit, (unsigned long long)ended);
 }
 
 static bool finish_variable(const struct section *section, struct names_variable *variable)

@@ -279,8 +279,8 @@ TOKENS = ("[3]", "[03]", "[0x3]", "[64]", "[dumpulse]", "[DUMPULSE]", "[ 3 ]", "
           "255..256", "7", "0x3F", "0x", "1e3", "-1", "\0", "\ufeff", "100000h", "100001h",
           "x" * 25)
 GOOD_LINES = ("[dumpulse]", "[3]", "[4]", "[0x5]", "warn = 2s", "crit = 9", "warn=1.5s",
-              "Crit = 1min", "name = engine", "value = 1..9", "value-warn = 2..8", "every = 1s", "expect = no",
-              "tick = 1s", "now-from = 0", "# text", "", "  name = x")
+              "Crit = 1min", "name = engine", "value = 1..9", "value-warn = 2..8", "every = 1s",
+              "expect = no", "tick = 1s", "now-from = 0", "# text", "", "  name = x")
 
 
 def some_damaged_file(chance: random.Random) -> str:
