@@ -172,30 +172,29 @@ def test_an_entry_that_the_table_has_forgotten_stays_dead(tmp_path: Path) -> Non
 
 
 def test_programs_do_not_pile_up(tmp_path: Path) -> None:
-    """64 variables change again and again, and the program is slow. At most 8 of it run, one for
+    """16 variables change again and again, and the program is slow. At most 8 of it run, one for
     each variable at most. What is told is in order, and what is not is counted."""
-    names = "[dumpulse]\ntick = 50ms\nwarn = 10s\n" + "".join(
-        f"[{number}]\nvalue = 0..9\n" for number in range(64))
+    names = "[dumpulse]\ntick = 50ms\nwarn = 100s\n" + "".join(
+        f"[{number}]\nvalue = 0..9\n" for number in range(16))
     with Watched(tmp_path, program="import time\ntime.sleep(0.3)\n" + TELLS,
                  names=names) as watched:
         most = 0
-        for turn in range(12):
+        for turn in range(20):
             # A look comes each 100 ms, and sees either the old or the new value.
-            for variable in range(64):
+            for variable in range(16):
                 watched.beat(variable, 50 * (turn % 2))
-            time.sleep(0.25)
+            time.sleep(0.15)
             children = watched.children()
             most = max(most, len(children))
-            assert children.count("Z") <= 1  # one that ended just now
-        assert most == 8
-        for _ in range(12):  # the queues get shorter: no state changes any more
-            time.sleep(0.1)
-        logged = watched.logged()
+        assert 2 <= most <= 8
+
+        newest = {str(number): "out-of-range" for number in range(16)}
+        wait_until(lambda: {line.split()[0]: line.split()[-1] for line in watched.told()} == newest
+                   and watched.children() == [], "the newest state of each was told")
         lines = watched.server.stop() and watched.server.stderr.all()
         assert [line for line in lines if "not told" in line], lines
     told = watched.told()
-    assert len(told) < len(logged) or any("more changes" in line for line in lines)
-    for variable in range(64):
+    for variable in range(16):
         changes = [line for line in told if line.startswith(f"{variable} ")]
         assert len(changes) >= 1
         check_chain(changes)
