@@ -68,10 +68,10 @@ build/flags: FORCE
 FORCE:
 
 # The parts of both agents for Linux. Some tests include some of them, and link the others.
-AGENT_PARTS := log options address limits sources counters stats timing table state manager \
-               sockets loop can xdp main
+AGENT_PARTS := log options address limits sources counters stats timing table state names watch \
+               hook manager sockets loop can xdp main
 SERVICE := $(AGENT_PARTS:%=agent/%.c) $(filter-out agent/main.h,$(AGENT_PARTS:%=agent/%.h)) \
-           agent/program.h
+           agent/program.h $(WATCH)
 SERVER_PROGRAMS := build/udpserver build/canserver build/recvfrom_loop build/flood
 build/udpserver build/canserver: build/%: %.c $(SERVICE) $(LIBRARY) build/flags
 	@$(CC) $(ALL_CFLAGS) $(filter %.c,$^) $(LDFLAGS) $(LIBBPF) -o $@
@@ -345,6 +345,9 @@ differential: ## code for every target against the model; ARGS="--count N"
 watching: ## the same for the watch
 	@$(PYTHON) -m tests.watching $(ARGS)
 
+agree: ## device, server, client and model: one judgement; 10^6 runs
+	@$(PYTHON) -m tests.agree $(ARGS)
+
 paths: ## every path of the AVR code, with all 2^64 packets at once
 	@$(PYTHON) -m proof.avr
 
@@ -466,7 +469,7 @@ VECTOR_PROGRAMS := $(addprefix build/vectors-,amd64 i386 powerpc sanitized gcc-s
 SOURCES = $(filter %.c,$^)
 PROGRAMS := build/udpserver-sanitized build/udpserver-calls $(UNITS) build/unit-mcp2515 \
             build/exhaustive build/fuzz/fuzz build/fuzz/server $(VECTOR_PROGRAMS) \
-            build/reliability/accepted build/reliability/report
+            build/reliability/accepted build/reliability/report build/agree.so
 build/udpserver-sanitized: udpserver.c $(SERVICE)
 build/udpserver-sanitized: COMPILER := clang
 build/udpserver-sanitized: MORE := $(SANITIZERS)
@@ -488,6 +491,11 @@ build/unit-mcp2515: SOURCES = tests/mcp2515.c sim/mcp2515.c # and no library
 build/unit-watch build/unit-can build/unit-table build/unit-udpserver build/unit-mcp2515: \
     MORE := $(SANITIZERS)
 $(UNITS) build/unit-mcp2515: LINK := -lcmocka
+# tests/agree.c includes agent/watch.c, and replaces the clocks, the loop and the hook.
+build/agree.so: tests/agree.c $(SERVICE)
+build/agree.so: SOURCES = tests/agree.c $(addprefix agent/,names.c options.c log.c limits.c table.c) \
+                          dumpulse.c dumpulse_watch.c
+build/agree.so: MORE := -O2 -shared -fPIC -Wl,--wrap=log_say
 build/exhaustive: tests/exhaustive.c
 build/exhaustive: MORE := -O2
 build/fuzz/fuzz: tests/fuzz.c tests/fuzz_check.h

@@ -1009,13 +1009,13 @@ def parse_ranges(option: str, texts: Sequence[str],
 def set_deadlines(variable: Variable, warn_ms: Optional[int], crit_ms: Optional[int],
                   tick_ms: int) -> None:
     """A deadline that the user gives may change the default of the other one."""
-    longest = (WRAP - SKEW - 1) * tick_ms
+    longest = (WRAP - SKEW - 1) * tick_ms  # no age is longer, so a deadline must be shorter
     variable.warn_ms = warn_ms or min(WARN_MS, crit_ms or WARN_MS)
-    variable.crit_ms = crit_ms or min(max(CRIT_MS, variable.warn_ms), longest)
+    variable.crit_ms = crit_ms or min(max(CRIT_MS, variable.warn_ms), longest - tick_ms)
     if variable.warn_ms > variable.crit_ms:
         raise BadUsage(f"warn, {seconds(variable.warn_ms)}, is longer than crit, "
                        f"{seconds(variable.crit_ms)}")
-    if variable.crit_ms > longest:
+    if variable.crit_ms >= longest:
         raise BadUsage(f"crit, {seconds(variable.crit_ms)}, can never be seen: with this tick, "
                        f"ages end at {seconds(longest)}")
 

@@ -18,13 +18,12 @@ void log_write(int descriptor, const char *line, size_t length)
         return; /* there is nowhere else to write an error */
 }
 
-/* Returns how many bytes the UTF-8 character has that begins here. Returns 0 if it must not be
- * shown, because it is
+/* A character must not be shown if it is
  *     no character at all,
  *     a control character: C0 (below 20), DEL or C1 (80 to 9F), or
  *     one that breaks a line or turns the direction of writing (2028 to 202E, 2066 to 2069).
  * The zero byte at the end of the text cannot continue a character, so no byte after it is read. */
-static size_t printable_size(const char *text)
+size_t log_character_size(const char *text)
 {
     /* The smallest character with 0, 1, 2 and 3 later bytes. A smaller one should have been written
      * with fewer bytes, or is C1. */
@@ -58,7 +57,7 @@ void log_say(const char *format, ...)
     (void)vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     for (char *at = text; *at != '\0';) {
-        const size_t length = printable_size(at);
+        const size_t length = log_character_size(at);
         if (length == 0)
             *at = '?';
         at += length == 0 ? 1 : length;

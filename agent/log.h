@@ -13,4 +13,7 @@ __attribute__((format(printf, 1, 2))) void log_say(const char *format, ...);
  * blocking. */
 void log_write(int descriptor, const char *line, size_t length);
 
+/* Returns how many bytes the UTF-8 character has that begins here, or 0 if it must not be shown. */
+size_t log_character_size(const char *text);
+
 #endif

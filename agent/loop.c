@@ -10,12 +10,14 @@
 #include <time.h>
 
 #include "counters.h"
+#include "hook.h"
+#include "program.h"
 #include "sockets.h"
 #include "stats.h"
 #include "timing.h"
 
 /* `signalled` is set with each of the others, so that the loop has to read only that one. */
-static volatile sig_atomic_t ending, counters_asked, connected, tasks_due, signalled;
+static volatile sig_atomic_t ending, counters_asked, connected, tasks_due, child_ended, signalled;
 
 static void on_signal(int number)
 {
@@ -25,6 +27,8 @@ static void on_signal(int number)
         connected = 1;
     else if (number == SIGALRM)
         tasks_due = 1;
+    else if (number == SIGCHLD)
+        child_ended = 1;
     else
         ending = 1;
     signalled = 1;
@@ -32,7 +36,7 @@ static void on_signal(int number)
 
 sigset_t loop_catch_signals(void)
 {
-    static const int caught[] = {SIGTERM, SIGINT, SIGUSR1, SIGIO, SIGALRM, SIGHUP};
+    static const int caught[] = {SIGTERM, SIGINT, SIGUSR1, SIGIO, SIGALRM, SIGCHLD, SIGHUP};
     const struct sigaction action = {.sa_handler = on_signal};
     struct sigaction before;
     sigset_t blocked, waiting;
@@ -111,6 +115,9 @@ __attribute__((noinline, cold)) static bool handle_signals(void)
     if (connected)
         stats_answer();
     connected = 0;
+    if (child_ended)
+        hook_reap();
+    child_ended = 0;
     if (tasks_due)
         run_tasks();
     tasks_due = 0;

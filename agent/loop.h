@@ -14,6 +14,7 @@ enum {
     LOOP_SAVING,
     LOOP_TRANSPORT,
     LOOP_XDP,
+    LOOP_WATCH,
     LOOP_TASKS
 };
 

@@ -17,6 +17,7 @@
 #include "stats.h"
 #include "table.h"
 #include "timing.h"
+#include "watch.h"
 
 enum { EXIT_USAGE = 2 };
 
@@ -47,6 +48,10 @@ int main(int argc, char **argv)
             (void)printf("%s %s\n", program.name, DUMPULSE_VERSION);
         return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
     }
+    if (options.watch != NULL && !watch_read_names()) {
+        log_say("%s", options.wrong);
+        return EXIT_USAGE;
+    }
     const sigset_t waiting = loop_catch_signals();
     loop_define_task(LOOP_DROPS, sockets_count_drops, 60 * TIMING_SECOND);
     table_begin();
@@ -56,12 +61,15 @@ int main(int argc, char **argv)
     counters_begin();
     loop_define_task(LOOP_SAVING, state_save_if_changed,
                      options.state == NULL ? 0 : options.state_every * TIMING_SECOND);
+    if (options.watch != NULL)
+        watch_begin();
     program.say_what_is_served();
     manager_begin();
     loop_serve(&waiting);
     manager_end();
     program.finish();
     stats_close();
+    watch_finish();
     counters_print();
     return options.state == NULL || state_save() ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -92,6 +92,18 @@ static bool set_stats(const char *text)
     return true;
 }
 
+static bool set_watch(const char *text)
+{
+    options.watch = text;
+    return *text != '\0' || options_wrong("--watch wants the name of a file");
+}
+
+static bool set_exec(const char *text)
+{
+    options.exec = text;
+    return *text != '\0' || options_wrong("--exec wants the path of a program");
+}
+
 static const struct option_spec common[] = {
     {"--self", "VARIABLE[:SENDER]", "record this variable before every report", .set = set_self},
     {"--tick", "MS", "unit of the timestamps in milliseconds (1000)", NULL, NULL, &options.tick, 1,
@@ -102,6 +114,8 @@ static const struct option_spec common[] = {
     {"--state-every", "S", "seconds between two writes of FILE (10)", NULL, NULL,
      &options.state_every, 1, 86400},
     {"--log", "LEVEL", "what to say: errors, normal or changes (normal)", .set = set_log},
+    {"--watch", "FILE", "tell who is late or dead, by this file of names", .set = set_watch},
+    {"--exec", "PROGRAM", "run this for each change that --watch tells", .set = set_exec},
     {"--stats", "PATH", "make a socket that tells the counters as JSON", .set = set_stats},
     {"--stats-json", NULL, "print the counters as JSON", .flag = &options.json},
     {"--help", NULL, "print this help; so does -h", .flag = &options.help},
@@ -186,6 +200,8 @@ bool options_read(int count, char *const *arguments)
     }
     if (options.state == NULL && options.state_every != 0)
         return options_wrong("--state-every is for a state file: give --state FILE, too");
+    if (options.exec != NULL && options.watch == NULL)
+        return options_wrong("--exec is for changes of variables: give --watch FILE, too");
     if (options.state_every == 0)
         options.state_every = 10;
     return program.finish_arguments();

@@ -25,6 +25,8 @@ extern struct options {
     uint64_t state_every; /* s */
     unsigned log;         /* how much to say */
     const char *stats;    /* a path, or NULL */
+    const char *watch;    /* the path of a file of names, or NULL */
+    const char *exec;     /* the path of a program, or NULL */
     bool self, keep_old, json, help, version;
     char wrong[256]; /* what is wrong with the arguments */
 } options;

@@ -12,6 +12,9 @@
  *     timing    reads the clocks
  *     table     keeps the library's table, and gives it heartbeats
  *     state     saves the table in a file, and loads it after a restart
+ *     names     reads the file of names: limits of variables
+ *     watch     decides which variables are late or dead
+ *     hook      runs a program for each such change
  *     manager   speaks systemd's protocols
  *     sockets   keeps the sockets that the loop waits for
  *     loop      waits, and runs tasks

@@ -49,7 +49,7 @@ unsigned table_forget_old(dumpulse *table, uint64_t then, uint64_t now)
     return forgotten;
 }
 
-static uint64_t ticks_now(void)
+uint64_t table_ticks(void)
 {
     return timing_unix_ns() / table_tick;
 }
@@ -89,7 +89,7 @@ static unsigned forget_old(uint64_t now)
 
 static void check_ages(void)
 {
-    const uint64_t now = ticks_now();
+    const uint64_t now = table_ticks();
     const unsigned forgotten = options.keep_old ? 0 : forget_old(now);
 
     if (forgotten != 0)
@@ -116,7 +116,7 @@ void table_begin(void)
 {
     table_tick = options.tick * 1000000;
     table_to_prepare = options.self;
-    last_check = ticks_now();
+    last_check = table_ticks();
     next_check = last_check + INTERVAL;
     table_begin_tick(last_check * table_tick);
     loop_define_task(LOOP_TABLE, check_ages, INTERVAL * table_tick);
@@ -142,7 +142,7 @@ void table_prepare_now(void)
 
 uint64_t table_checked_until(void)
 {
-    if (ticks_now() + TABLE_EARLY >= next_check)
+    if (table_ticks() + TABLE_EARLY >= next_check)
         check_ages();
     return next_check * table_tick;
 }

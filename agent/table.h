@@ -19,8 +19,9 @@ extern uint16_t table_stamp;      /* the time now, in ticks: the clock hook retu
 extern uint64_t table_tick;       /* ns */
 extern uint64_t table_tick_begun; /* when this tick began, in ns since 1970 */
 
-void table_begin(void);   /* must be called before the table is used */
-size_t table_count(void); /* how many variables are set */
+void table_begin(void);     /* must be called before the table is used */
+size_t table_count(void);   /* how many variables are set */
+uint64_t table_ticks(void); /* the time now, in ticks since 1970 */
 
 void table_share(uint32_t *entries); /* from now on, the entries are kept there */
 void table_collect(void);            /* copies the entries into table_agent, if they are shared */

@@ -1,5 +1,5 @@
-/* libFuzzer target: what udpserver reads besides packets, which is its arguments and its state
- * file. SPDX-License-Identifier: MIT
+/* libFuzzer target: what udpserver reads besides packets, which is its arguments, its state
+ * file and its file of names. SPDX-License-Identifier: MIT
  *
  * Before that, it checks with fixed data who may ask, and from which address a report leaves. The
  * first byte of an input says what it is. A failure prints a command that runs it again:
@@ -10,6 +10,7 @@
 #include "../agent/state.c"   /* NOLINT: so are these */
 #include "../udpserver.c"     /* NOLINT: and these */
 
+#include "../agent/names.h"
 #include "fuzz_check.h"
 
 static void check_networks(const struct address_networks *networks)
@@ -224,6 +225,27 @@ static void try_who_gets_a_report(void)
         (void)interface_of_answer("2001:db8::1", less, false);
 }
 
+/* A file of names. A zero byte follows it. */
+static void try_names(char *text, size_t length)
+{
+    bool any = false;
+
+    if (!names_parse("names.ini", text, length)) {
+        CHECK(strncmp(options.wrong, "names.ini", 9) == 0);
+        CHECK(strlen(options.wrong) < sizeof options.wrong);
+        return;
+    }
+    CHECK(options.wrong[0] == '\0');
+    for (const struct names_variable *one = names_variables;
+         one != names_variables + DUMPULSE_VARIABLES; one++) {
+        CHECK(one->warn <= one->crit && one->crit <= 65470);
+        CHECK(one->low <= one->high);
+        CHECK(strlen(one->name) < sizeof one->name);
+        any = any || one->expected;
+    }
+    CHECK(any);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -241,6 +263,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     CHECK(copy != NULL);
     memcpy(copy, data + 1, size - 1);
     copy[size - 1] = '\0';
+    if (data[0] == 'n') {
+        set_arguments(NULL, NULL);
+        try_names(copy, size - 1);
+        free(copy);
+        return 0;
+    }
     switch (data[0] % 3) {
     case 0: try_arguments(copy, size); break;
     case 1:

@@ -228,10 +228,10 @@ IN_CALLS = ("udpserver.c", "agent/loop.c", "agent/state.c")  # tests/calls.c inc
 IN_FUZZ = ("udpserver.c", "agent/options.c", "agent/state.c")
 # Each program, and the sources that it is linked from.
 SERVER_PROGRAMS = {
-    "udpserver": ["udpserver.c", *AGENT, "dumpulse.c"],
-    "canserver": ["canserver.c", *AGENT, "dumpulse.c"],
+    "udpserver": ["udpserver.c", *AGENT, "dumpulse.c", "dumpulse_watch.c"],
+    "canserver": ["canserver.c", *AGENT, "dumpulse.c", "dumpulse_watch.c"],
     "udpserver-calls": ["tests/calls.c", *(source for source in AGENT if source not in IN_CALLS),
-                        "dumpulse.c"],
+                        "dumpulse.c", "dumpulse_watch.c"],
 }
 # Tests in C of some sources: the sources, how to compile the test, how to run it. A test includes
 # the sources that it tests. The fuzzer is linked with the other ones.

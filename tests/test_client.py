@@ -795,6 +795,7 @@ TYPED = [
     ("watch SUM --count 1 --timeout 500ms", 4, "its checksum is"),
     ("watch HERE --warn 40s --crit 30s", 2, "warn, 40 s, is longer than crit, 30 s"),
     ("watch HERE --crit 18.2h", 2, "can never be seen"),
+    ("watch HERE --tick 1ms --crit 65.471s", 2, "ages end at 65.471 s"),
     ("watch HERE --tick 1ms --crit 65.472s", 2, "ages end at 65.471 s"),
     ("simulate HERE --nodes 0", 2, "must be 1 to 63"),
     ("simulate HERE --die 5", 2, "does not say who dies when"),
@@ -1199,7 +1200,7 @@ def test_performance_data_of_a_long_tick(call: Call) -> None:
     """Ages of years are printed, without an exponent."""
     with FakeAgent([report(v0=(NOW, 1, 0), v1=((NOW - 65000) % 65536, 1, 1))]) as agent:
         line = call("check", agent.address, "--now-from", "0", "--expect", "1", "--tick", "1h",
-                    "--crit", "65471h").out
+                    "--crit", "65470h").out
     assert performance_data(line.strip())["variable 1 age"]["value"] == str(65000 * 3600)
     assert "late: silent for 65000 h" in line
 

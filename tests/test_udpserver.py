@@ -202,8 +202,8 @@ def test_help_fits_the_terminal_and_the_manual_has_every_option() -> None:
     most = burst + rate
     assert f"at most {most} reports within any second, {most * 288:,} bytes" in text
     assert f"at most {2 * total} within any second, {2 * total * 288:,} bytes" in text
-    tests = "".join(Path(__file__).with_name(name).read_text()
-                    for name in ("test_udpserver.py", "test_xdp.py", "servers.py"))
+    tests = "".join(Path(__file__).with_name(name).read_text() for name in (
+        "test_udpserver.py", "test_xdp.py", "test_watch_server.py", "servers.py"))
     assert all(f'"{option}"' in tests for option in options)
     (version,) = re.findall(r'^#define DUMPULSE_VERSION "(.*?)"',
                             (ROOT / "dumpulse.h").read_text(), re.M)

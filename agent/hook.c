@@ -1,0 +1,235 @@
+/* Runs the program of --exec; see hook.h.   SPDX-License-Identifier: MIT
+ *
+ * The changes of a variable are told one after another, in their order: of two programs at the same
+ * time, the one that says "dead" might come after the one that says "alive". Some changes of each
+ * variable may wait. When there are more, the last one that waits becomes a change to the newest
+ * state. So the program always learns the newest state, and nothing grows. */
+#define _GNU_SOURCE /* NOLINT: for environ */
+#include "hook.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "dumpulse.h"
+#include "limits.h"
+#include "log.h"
+#include "names.h"
+#include "options.h"
+#include "timing.h"
+#include "watch.h"
+
+enum {
+    AT_ONCE = 8,     /* programs that run at the same time */
+    WAITING = 4,     /* changes of one variable that wait */
+    LONGEST = 60,    /* s that a program may run */
+    INHERITED = 1024 /* descriptors that whoever started the server may have left open */
+};
+
+struct change {
+    uint8_t was, is;
+};
+
+static struct {
+    size_t count;   /* how many changes wait */
+    uint64_t begun; /* ns: when the program was started that runs */
+    pid_t child;    /* its process; 0: none runs for this variable */
+    bool killed;
+    struct change told; /* what it was told */
+    struct change waiting[WAITING];
+} hooks[DUMPULSE_VARIABLES];
+
+static size_t running;
+static size_t last;        /* the variable whose program was started last */
+static uint64_t merged;    /* changes that were not told, because too many waited */
+static struct bucket said; /* limits the lines about trouble */
+
+static bool may_say(void)
+{
+    const struct limit limit = limits_make(1, 10); /* lines: 10 at once, and then one a second */
+    const uint64_t now = timing_ns();
+
+    if (!limits_has_left(&said, &limit, now))
+        return false;
+    limits_take(&said, &limit, now);
+    return true;
+}
+
+static void say_merged(void)
+{
+    if (merged != 0 && may_say()) {
+        log_say("%llu change%s not told to %s: it is too slow", (unsigned long long)merged,
+                merged == 1 ? " was" : "s were", options.exec);
+        merged = 0;
+    }
+}
+
+bool hook_check(void)
+{
+    struct stat status;
+
+    if (stat(options.exec, &status) == 0 && !S_ISREG(status.st_mode))
+        return options_wrong("cannot run --exec %.120s: it is not a program", options.exec);
+    return access(options.exec, X_OK) == 0 ||
+           options_wrong(
+               "cannot run --exec %.120s: %s; give the path of a program, and no arguments",
+               options.exec, strerror(errno));
+}
+
+/* The programs must not keep the server's port open, or its files. The server opens its own
+ * descriptors with O_CLOEXEC; others were passed to it. */
+void hook_begin(void)
+{
+    for (int descriptor = STDERR_FILENO + 1; descriptor < INHERITED; descriptor++)
+        (void)fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+}
+
+void hook_tell(uint8_t variable, uint8_t was, uint8_t is)
+{
+    struct change *const newest = &hooks[variable].waiting[WAITING - 1];
+
+    if (hooks[variable].count < WAITING) {
+        hooks[variable].waiting[hooks[variable].count++] = (struct change){was, is};
+        return;
+    }
+    newest->is = is;
+    merged++;
+    if (newest->was == is) { /* it is back to what was told */
+        hooks[variable].count--;
+        merged++;
+    }
+}
+
+/* The program gets no shell, the server's environment, and standard error for both outputs. Signals
+ * are as if the server had not changed them. Returns an error number, or 0. */
+static int spawn(size_t variable, const struct change *change, pid_t *child)
+{
+    char number[4], path[PATH_MAX], name[NAMES_ROOM], was[16], is[16];
+    char *const arguments[] = {path, number, name, was, is, NULL};
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attributes;
+    sigset_t none, broken_pipe;
+
+    (void)snprintf(path, sizeof path, "%s", options.exec);
+    (void)snprintf(number, sizeof number, "%u", (unsigned)variable % DUMPULSE_VARIABLES);
+    (void)snprintf(name, sizeof name, "%s", names_variables[variable].name);
+    (void)snprintf(was, sizeof was, "%s", watch_states[change->was]);
+    (void)snprintf(is, sizeof is, "%s", watch_states[change->is]);
+    if (setenv("DUMPULSE_VARIABLE", number, 1) != 0 || setenv("DUMPULSE_NAME", name, 1) != 0 ||
+        setenv("DUMPULSE_WAS", was, 1) != 0 || setenv("DUMPULSE_IS", is, 1) != 0)
+        return errno;
+    (void)sigemptyset(&none);
+    (void)sigemptyset(&broken_pipe);
+    (void)sigaddset(&broken_pipe, SIGPIPE);
+    int error = posix_spawn_file_actions_init(&files);
+    if (error != 0)
+        return error;
+    error = posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    if (error == 0)
+        error = posix_spawn_file_actions_adddup2(&files, STDERR_FILENO, STDOUT_FILENO);
+    if (error == 0) {
+        (void)posix_spawnattr_init(&attributes); /* these four cannot fail with such values */
+        (void)posix_spawnattr_setsigmask(&attributes, &none);
+        (void)posix_spawnattr_setsigdefault(&attributes, &broken_pipe);
+        (void)posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
+                                                        POSIX_SPAWN_SETPGROUP);
+        error = posix_spawn(child, options.exec, &files, &attributes, arguments, environ);
+        (void)posix_spawnattr_destroy(&attributes);
+    }
+    (void)posix_spawn_file_actions_destroy(&files);
+    return error;
+}
+
+/* Starts the program for the change of this variable that has waited longest. */
+static bool start(size_t variable)
+{
+    const struct change change = hooks[variable].waiting[0];
+    pid_t child = 0;
+    const int error = spawn(variable, &change, &child);
+
+    if (error != 0) {
+        if (may_say())
+            log_say("cannot run %s: %s; it will be tried again", options.exec, strerror(error));
+        return false;
+    }
+    hooks[variable].count--;
+    memmove(hooks[variable].waiting, hooks[variable].waiting + 1,
+            hooks[variable].count * sizeof change);
+    hooks[variable].child = child;
+    hooks[variable].told = change;
+    hooks[variable].begun = timing_ns();
+    hooks[variable].killed = false;
+    running++;
+    last = variable;
+    return true;
+}
+
+void hook_run(void)
+{
+    const uint64_t now = timing_ns();
+
+    for (size_t i = 0; i < DUMPULSE_VARIABLES; i++) {
+        if (hooks[i].child == 0 || now - hooks[i].begun < LONGEST * TIMING_SECOND)
+            continue;
+        hooks[i].killed = true;
+        (void)kill(-hooks[i].child, SIGKILL); /* and what it has started */
+    }
+    const size_t first = last + 1;
+    for (size_t i = 0; i < DUMPULSE_VARIABLES && running < AT_ONCE; i++) {
+        const size_t variable = (first + i) % DUMPULSE_VARIABLES;
+        if (hooks[variable].child == 0 && hooks[variable].count != 0 && !start(variable))
+            break;
+    }
+    say_merged();
+}
+
+static void say_if_failed(size_t variable, int status)
+{
+    const char *ended = WIFSIGNALED(status) ? "ended by signal" : "exit status";
+    const int number = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
+
+    if (status == 0 || !may_say())
+        return;
+    if (hooks[variable].killed)
+        log_say("%s %zu %s %s: killed after %d s", options.exec, variable,
+                watch_states[hooks[variable].told.was], watch_states[hooks[variable].told.is],
+                LONGEST);
+    else
+        log_say("%s %zu %s %s: %s %d", options.exec, variable,
+                watch_states[hooks[variable].told.was], watch_states[hooks[variable].told.is],
+                ended, number);
+}
+
+/* The server may have children that it did not start itself: they are reaped, too. */
+void hook_reap(void)
+{
+    int status;
+
+    for (pid_t child = waitpid(-1, &status, WNOHANG); child > 0;
+         child = waitpid(-1, &status, WNOHANG))
+        for (size_t i = 0; i < DUMPULSE_VARIABLES; i++)
+            if (hooks[i].child == child) {
+                say_if_failed(i, status);
+                hooks[i].child = 0;
+                running--;
+            }
+    hook_run();
+}
+
+void hook_finish(void)
+{
+    uint64_t left = merged;
+
+    for (size_t i = 0; i < DUMPULSE_VARIABLES; i++)
+        left += hooks[i].count;
+    if (left != 0)
+        log_say("%llu change%s not told to %s", (unsigned long long)left,
+                left == 1 ? " was" : "s were", options.exec);
+}

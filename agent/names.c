@@ -1,0 +1,403 @@
+/* Reads the file of names; see names.h.   SPDX-License-Identifier: MIT
+ *
+ * client.py reads the same file with Python's configparser. What is accepted here means the same
+ * there. `make agree` compares both. */
+#define _GNU_SOURCE /* NOLINT: for O_CLOEXEC */
+#include "names.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "dumpulse.h"
+#include "log.h"
+#include "options.h"
+
+enum {
+    FILE_MAX = 65536,   /* bytes */
+    TICK_MAX = 3600000, /* ms */
+    WARN = 5000,
+    CRIT = 30000 /* ms, where the file gives none */
+};
+static const uint64_t TIME_MAX = UINT64_C(360000000000); /* ms: 100,000 h */
+static const uint64_t TICKS_MAX = 65470; /* a timestamp can tell an age of one tick more */
+
+#define DIGITS "0123456789"
+#define SPACES " \t\r\v\f"
+
+struct names_variable names_variables[DUMPULSE_VARIABLES];
+
+/* A section of the file. That of [dumpulse] comes last. */
+static struct section {
+    uint64_t warn, crit, tick;       /* ms; 0: not given */
+    unsigned line;                   /* where it begins; 0: it is not in the file */
+    unsigned given;                  /* a bit for each key, in the order of `keys` */
+    bool unexpected;                 /* expect = no */
+    uint8_t value[2], value_warn[2]; /* the second one is empty (255 to 0) if it is not given */
+    char name[NAMES_ROOM];
+} sections[DUMPULSE_VARIABLES + 1];
+enum { GENERAL = DUMPULSE_VARIABLES };
+
+static const char *file; /* its path, and the line that is being read */
+static unsigned line;
+
+__attribute__((format(printf, 1, 2))) static bool refuse(const char *format, ...)
+{
+    char text[sizeof options.wrong];
+    va_list arguments;
+
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    return options_wrong("%.80s, line %u: %.150s", file, line, text);
+}
+
+/* Decimal with at most 9 digits, or hexadecimal with at most 8. */
+static bool read_number(const char *text, uint64_t high, uint64_t *number)
+{
+    const size_t length = strlen(text);
+
+    if (text[0] == '0' && (text[1] == 'x' || text[1] == 'X')) {
+        if (length < 3 || length > 10 || strspn(text + 2, DIGITS "abcdefABCDEF") != length - 2)
+            return false;
+        *number = strtoul(text + 2, NULL, 16);
+        return *number <= high;
+    }
+    return length <= 9 && options_read_number(text, '\0', 0, high, number);
+}
+
+/* Rounds to the nearest whole number of ms, as Python does: a half goes to the even one. */
+static uint64_t rounded(double number)
+{
+    const uint64_t whole = (uint64_t)number; /* below 2^52 */
+    const double rest = number - (double)whole;
+
+    return whole + (rest > 0.5 || (rest >= 0.5 && whole % 2 == 1) ? 1 : 0);
+}
+
+static bool read_time(const char *text, uint64_t high, uint64_t *time)
+{
+    static const struct {
+        const char *name;
+        double ms;
+    } units[] = {{"ms", 1}, {"s", 1e3}, {"", 1e3}, {"min", 6e4}, {"m", 6e4}, {"h", 36e5}};
+    const size_t digits = strspn(text, DIGITS);
+    const char *unit = text + digits;
+
+    if (*unit == '.') {
+        const size_t decimals = strspn(unit + 1, DIGITS);
+        unit = decimals >= 1 && decimals <= 6 ? unit + 1 + decimals : "?";
+    }
+    unit += *unit == ' ';
+    for (size_t i = 0; digits >= 1 && digits <= 9 && i < sizeof units / sizeof units[0]; i++)
+        if (strcmp(unit, units[i].name) == 0)
+            *time = rounded(strtod(text, NULL) * units[i].ms);
+    if (*time >= 1 && *time <= high)
+        return true;
+    return refuse("'%.40s' is not a time of at most %llu h: write it like 500ms, 5s, 2min or 1h",
+                  text, (unsigned long long)(high / TICK_MAX));
+}
+
+static char *stripped(char *text)
+{
+    text += strspn(text, SPACES);
+    for (size_t length = strlen(text); length > 0 && strchr(SPACES, text[length - 1]) != NULL;)
+        text[--length] = '\0';
+    return text;
+}
+
+static bool read_range(char *text, uint8_t range[2])
+{
+    char *dots = strstr(text, "..");
+    uint64_t low, high;
+
+    if (dots != NULL)
+        *dots = '\0';
+    if (dots == NULL || !read_number(stripped(text), UINT8_MAX, &low) ||
+        !read_number(stripped(dots + 2), UINT8_MAX, &high) || low > high)
+        return refuse("a range of values has the lower one first, like 0..80; 255 is the highest");
+    range[0] = (uint8_t)low;
+    range[1] = (uint8_t)high;
+    return true;
+}
+
+static bool read_tick(struct section *section, char *text)
+{
+    if (!read_time(text, TICK_MAX, &section->tick))
+        return false;
+    return section->tick == options.tick ||
+           refuse("the tick is %llu ms here, but --tick is %llu: give both the same",
+                  (unsigned long long)section->tick, (unsigned long long)options.tick);
+}
+
+static bool read_now_from(struct section *section, char *text)
+{
+    uint64_t variable; /* it matters only to readers */
+
+    (void)section;
+    return read_number(text, DUMPULSE_VARIABLES - 1, &variable) ||
+           refuse("'%.40s' is not a variable from 0 to 63", text);
+}
+
+static bool read_warn(struct section *section, char *text)
+{
+    return read_time(text, TIME_MAX, &section->warn);
+}
+
+static bool read_crit(struct section *section, char *text)
+{
+    return read_time(text, TIME_MAX, &section->crit);
+}
+
+static bool read_every(struct section *section, char *text)
+{
+    uint64_t every = 0; /* only `simulate` uses it */
+
+    (void)section;
+    return read_time(text, TIME_MAX, &every);
+}
+
+static bool read_value(struct section *section, char *text)
+{
+    return read_range(text, section->value);
+}
+
+static bool read_value_warn(struct section *section, char *text)
+{
+    return read_range(text, section->value_warn);
+}
+
+static bool read_expect(struct section *section, char *text)
+{
+    section->unexpected = strcmp(text, "no") == 0;
+    return section->unexpected || strcmp(text, "yes") == 0 ||
+           refuse("'%.40s' is neither yes nor no", text);
+}
+
+/* client.py allows fewer characters beyond ASCII: only letters and digits that are one column
+ * wide. */
+static bool read_name(struct section *section, char *text)
+{
+    static const char allowed[] = DIGITS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                                         " ._-/+()";
+    size_t characters = 0;
+
+    for (const char *at = text; *at != '\0'; at++) {
+        if ((uint8_t)*at < 0x80 && strchr(allowed, *at) == NULL)
+            return refuse("a name has only letters, digits, spaces and ._-/+()");
+        if (((uint8_t)*at & 0xC0U) != 0x80)
+            characters++;
+    }
+    if (characters > NAMES_LONGEST || strspn(text, DIGITS "-") == strlen(text))
+        return refuse("a name needs a letter, and has at most %d characters", NAMES_LONGEST);
+    for (const struct section *other = sections; other != sections + GENERAL; other++)
+        if (strcmp(other->name, text) == 0)
+            return refuse("another variable has this name already");
+    memcpy(section->name, text, strlen(text) + 1); /* fits: no character has more than 4 bytes */
+    return true;
+}
+
+enum { OF_ALL = 1, OF_ONE = 2 };
+static const struct key {
+    const char *name;
+    unsigned where; /* in [dumpulse], or in the section of a variable */
+    bool (*read)(struct section *section, char *text);
+} keys[] = {
+    {"tick", OF_ALL, read_tick},
+    {"now-from", OF_ALL, read_now_from},
+    {"warn", OF_ALL | OF_ONE, read_warn},
+    {"crit", OF_ALL | OF_ONE, read_crit},
+    {"name", OF_ONE, read_name},
+    {"value", OF_ONE, read_value},
+    {"value-warn", OF_ONE, read_value_warn},
+    {"every", OF_ONE, read_every},
+    {"expect", OF_ONE, read_expect},
+};
+enum { KEYS = sizeof keys / sizeof keys[0] };
+
+/* Returns NULL if there is no such section. */
+static struct section *begin_section(char *text)
+{
+    char *const last = text + strlen(text) - 1;
+    uint64_t number = GENERAL;
+
+    const bool closed = *last == ']';
+    *last = '\0';
+    if (!closed || (strcmp(text + 1, "dumpulse") != 0 &&
+                    !read_number(text + 1, DUMPULSE_VARIABLES - 1, &number))) {
+        (void)refuse("a section is [dumpulse] or a variable from [0] to [63]");
+        return NULL;
+    }
+    if (sections[number].line != 0) {
+        (void)refuse("this section began in line %u already", sections[number].line);
+        return NULL;
+    }
+    sections[number] =
+        (struct section){.line = line, .value = {0, UINT8_MAX}, .value_warn = {UINT8_MAX, 0}};
+    return &sections[number];
+}
+
+static bool read_key(struct section *section, char *text)
+{
+    char *equals = strchr(text, '=');
+    size_t i = 0;
+
+    if (section == NULL)
+        return refuse("a section comes first: [dumpulse], or a variable like [3]");
+    if (equals == NULL)
+        return refuse("this is no section, and no key and value like: name = engine");
+    *equals = '\0';
+    text = stripped(text);
+    for (char *at = text; *at != '\0'; at++)
+        if (*at >= 'A' && *at <= 'Z')
+            *at = (char)(*at - 'A' + 'a');
+    while (i < KEYS && strcmp(text, keys[i].name) != 0)
+        i++;
+    if (i == KEYS || (keys[i].where & (section == sections + GENERAL ? OF_ALL : OF_ONE)) == 0)
+        return refuse("'%.40s' is not known here: use %s", text,
+                      section == sections + GENERAL
+                          ? "tick, now-from, warn, crit"
+                          : "name, warn, crit, value, value-warn, every, expect");
+    if ((section->given >> i & 1U) != 0)
+        return refuse("%s is given twice in this section", keys[i].name);
+    section->given |= 1U << i;
+    return keys[i].read(section, stripped(equals + 1));
+}
+
+/* A time that is given may change the default of the other one. */
+static bool finish_times(const struct section *section, struct names_variable *variable)
+{
+    const struct section *all = &sections[GENERAL];
+    const uint64_t longest = TICKS_MAX * options.tick, ended = longest + options.tick;
+    uint64_t warn = section->warn != 0 ? section->warn : all->warn;
+    uint64_t crit = section->crit != 0 ? section->crit : all->crit;
+
+    if (warn == 0)
+        warn = crit != 0 && crit < WARN ? crit : WARN;
+    if (crit == 0)
+        crit = warn > CRIT ? warn : CRIT;
+    if (section->crit == 0 && all->crit == 0 && crit > longest)
+        crit = longest;
+    if (warn > crit)
+        return refuse("warn, %llu ms, is longer than crit, %llu ms", (unsigned long long)warn,
+                      (unsigned long long)crit);
+    variable->warn = warn / options.tick;
+    variable->crit = crit / options.tick;
+    return variable->crit <= TICKS_MAX ||
+           refuse("crit, %llu ms, can never be seen: with this tick, ages end at %llu ms",
+                  (unsigned long long)crit, (unsigned long long)ended);
+}
+
+static bool finish_variable(const struct section *section, struct names_variable *variable)
+{
+    line = section->line;
+    variable->expected = !section->unexpected;
+    variable->low = section->value[0];
+    variable->high = section->value[1];
+    memcpy(variable->name, section->name, sizeof variable->name);
+    if (section->value_warn[0] <= section->value_warn[1] &&
+        (section->value_warn[0] < variable->low || section->value_warn[1] > variable->high))
+        return refuse("value-warn is not within value");
+    return finish_times(section, variable);
+}
+
+/* Every byte must belong to a character that can be shown, or be white space. */
+static bool check_characters(const char *text, size_t length)
+{
+    line = 1;
+    for (size_t at = 0; at < length;) {
+        const bool space = text[at] != '\0' && strchr(SPACES "\n", text[at]) != NULL;
+        const size_t size = space ? 1 : log_character_size(text + at);
+        if (size == 0)
+            return refuse("byte %02x is no part of a printable UTF-8 character", (uint8_t)text[at]);
+        line += text[at] == '\n';
+        at += size;
+    }
+    return true;
+}
+
+bool names_parse(const char *path, char *text, size_t length)
+{
+    static const char mark[] = "\xEF\xBB\xBF"; /* some editors write it first */
+    struct section *section = NULL;
+    size_t key_indent = SIZE_MAX;
+    bool any = false;
+
+    file = path;
+    memset(sections, 0, sizeof sections);
+    memset(names_variables, 0, sizeof names_variables);
+    if (!check_characters(text, length))
+        return false;
+    if (strncmp(text, mark, strlen(mark)) == 0)
+        text += strlen(mark);
+    line = 0;
+    for (char *next = text; next != NULL;) {
+        char *const begin = next;
+        line++;
+        next = strchr(begin, '\n');
+        if (next != NULL)
+            *next++ = '\0';
+        text = stripped(begin);
+        const size_t indent = (size_t)(text - begin);
+        const size_t before = key_indent;
+        key_indent = SIZE_MAX;
+        if (*text == '\0' || *text == '#' || *text == ';')
+            continue;
+        if (indent > before)
+            return refuse("this line is indented, so it belongs to the key before: use one line");
+        if (*text == '[') {
+            section = begin_section(text);
+            if (section == NULL)
+                return false;
+            continue;
+        }
+        if (!read_key(section, text))
+            return false;
+        key_indent = indent;
+    }
+    line = sections[GENERAL].line;
+    if (!finish_times(&sections[GENERAL], &names_variables[0]))
+        return false;
+    for (size_t i = 0; i < DUMPULSE_VARIABLES; i++) {
+        if (sections[i].line == 0)
+            continue;
+        if (!finish_variable(&sections[i], &names_variables[i]))
+            return false;
+        any = any || names_variables[i].expected;
+    }
+    return any ||
+           options_wrong("%.80s: it has no section of a variable that is expected, like [3]", path);
+}
+
+bool names_read(const char *path)
+{
+    static char content[FILE_MAX + 2];
+    size_t length = 0;
+    ssize_t got = 1;
+    struct stat status;
+    const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+
+    if (descriptor < 0)
+        return options_wrong("cannot read %.80s: %s", path, strerror(errno));
+    const bool regular = fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
+    while (regular && got > 0 && length <= FILE_MAX) {
+        got = read(descriptor, content + length, FILE_MAX + 1 - length);
+        length += got > 0 ? (size_t)got : 0;
+    }
+    const int reason = errno;
+    (void)close(descriptor);
+    if (!regular)
+        return options_wrong("cannot read %.80s: it is not a regular file", path);
+    if (got < 0)
+        return options_wrong("cannot read %.80s: %s", path, strerror(reason));
+    if (length > FILE_MAX)
+        return options_wrong("%.80s is not a file of names: it is longer than %d bytes", path,
+                             FILE_MAX);
+    content[length] = '\0';
+    return names_parse(path, content, length);
+}

@@ -1,0 +1,13 @@
+/* Decides which variables are late or dead: --watch.   SPDX-License-Identifier: MIT */
+#ifndef DUMPULSE_WATCHING_H
+#define DUMPULSE_WATCHING_H
+
+#include <stdbool.h>
+
+extern const char *const watch_states[]; /* in words, by the numbers of dumpulse_watch.h */
+
+bool watch_read_names(void); /* false: options.wrong says what is wrong */
+void watch_begin(void);      /* after the table was loaded */
+void watch_finish(void);
+
+#endif

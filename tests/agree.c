@@ -1,0 +1,136 @@
+/* What tests/agree.py needs of agent/watch.c and dumpulse_watch.c: clocks that it sets, and the
+ * changes that the hook is told.   SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE         /* NOLINT: as agent/ has it */
+#include "../agent/watch.c" /* NOLINT: its variables are static */
+
+#include "../agent/hook.h"
+#include "../agent/log.h"
+#include "../agent/loop.h"
+#include "../agent/names.h"
+#include "../agent/options.h"
+#include "../agent/program.h"
+#include "../agent/table.h"
+#include "../agent/timing.h"
+
+void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
+{
+    (void)context, (void)packet, (void)length;
+}
+
+const struct program program = {.name = "agree"};
+
+/* The linker gives all calls of log_say() to this: the server says what it forgets. */
+void __wrap_log_say(const char *format, ...); /* NOLINT: the linker knows this name */
+void __wrap_log_say(const char *format, ...)  /* NOLINT */
+{
+    (void)format;
+}
+
+static uint64_t unix_ms;
+uint64_t timing_unix_ns(void)
+{
+    return unix_ms * 1000000;
+}
+
+uint64_t timing_ns(void)
+{
+    return 0;
+}
+
+static uint64_t pause_ns;
+void loop_define_task(size_t task, void (*run)(void), uint64_t every)
+{
+    (void)task, (void)run, (void)every;
+}
+
+void loop_set_interval(size_t task, uint64_t every)
+{
+    if (task == LOOP_WATCH)
+        pause_ns = every;
+}
+
+/* The changes since the last call of agree_changes(). */
+static uint8_t told[1024][3];
+static unsigned told_count;
+void hook_tell(uint8_t variable, uint8_t was, uint8_t is)
+{
+    const uint8_t change[3] = {variable, was, is};
+
+    if (told_count < sizeof told / sizeof told[0])
+        memcpy(told[told_count++], change, sizeof change);
+}
+
+unsigned agree_changes(uint8_t *changes);
+unsigned agree_changes(uint8_t *changes)
+{
+    const unsigned count = told_count;
+
+    memcpy(changes, told, (size_t)count * sizeof told[0]);
+    told_count = 0;
+    return count;
+}
+
+bool hook_check(void)
+{
+    return true;
+}
+void hook_begin(void)
+{
+}
+void hook_run(void)
+{
+}
+void hook_reap(void)
+{
+}
+void hook_finish(void)
+{
+}
+
+/* Reads a file of names. Returns "", or what is wrong with it. */
+const char *agree_read(const char *path, uint64_t tick);
+const char *agree_read(const char *path, uint64_t tick)
+{
+    memset(&options, 0, sizeof options);
+    options.tick = tick;
+    options.watch = path;
+    options.exec = "told";
+    (void)watch_read_names();
+    return options.wrong;
+}
+
+void agree_begin(uint64_t now);
+void agree_begin(uint64_t now)
+{
+    unix_ms = now;
+    told_count = 0;
+    memset(&table_agent, 0, sizeof table_agent);
+    memset(&heard, 0, sizeof heard);
+    memset(seen, 0, sizeof seen);
+    table_begin();
+    watch_begin();
+}
+
+void agree_record(uint64_t now, uint8_t variable, uint8_t sender, uint8_t value);
+void agree_record(uint64_t now, uint8_t variable, uint8_t sender, uint8_t value)
+{
+    unix_ms = now;
+    table_read_clock();
+    (void)dumpulse_record(&table_agent, variable, sender, value);
+}
+
+/* The server looks. Returns the ns until it wants to look again. */
+uint64_t agree_look(uint64_t now);
+uint64_t agree_look(uint64_t now)
+{
+    unix_ms = now;
+    table_read_clock();
+    look();
+    return pause_ns;
+}
+
+uint8_t agree_state(uint8_t variable);
+uint8_t agree_state(uint8_t variable)
+{
+    return dumpulse_watch_state(&watcher, variable);
+}

@@ -1,0 +1,367 @@
+"""Tests `udpserver --watch FILE --exec PROGRAM`.     SPDX-License-Identifier: MIT
+
+tests/agree.py compares the states with those of devices and of client.py. Here the real server
+runs, and the programs that it starts.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sim.model import heartbeat
+from sim.programs import PATIENCE, wait_until
+from sim.watch import STATES
+from tests import agree
+from tests.agents import VEHICLE
+from tests.servers import Server, command
+
+TICK = 50  # ms
+NAMES = """
+[dumpulse]
+tick = 50ms
+warn = 1s
+crit = 2s
+[3]
+name = engine
+value = 10..120
+"""
+CHANGE = re.compile(r"udpserver: variable (\d+ ?.*): ([a-z-]+), was ([a-z-]+)")
+# Writes what it was told, in one piece, so that lines of several programs do not mix.
+TELLS = """
+import os, sys
+given = " ".join(sys.argv[1:])
+known = " ".join(os.environ["DUMPULSE_" + key] for key in ("VARIABLE", "NAME", "WAS", "IS"))
+assert given == known, (given, known)
+os.write(os.open(os.path.dirname(os.path.abspath(__file__)) + "/told",
+                 os.O_WRONLY | os.O_CREAT | os.O_APPEND), (given + "\\n").encode())
+"""
+
+
+def run(*arguments: str | bytes) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*command(), *arguments], capture_output=True, text=True,
+                          timeout=PATIENCE)
+
+
+class Watched:
+    """A server that watches, in a folder with its file of names and its program."""
+
+    def __init__(self, folder: Path, program: str = TELLS, names: str = NAMES,
+                 more: tuple[str, ...] = ()) -> None:
+        self.folder = folder
+        (folder / "names.ini").write_text(names)
+        (folder / "program").write_text(f"#!{sys.executable} -IS\n{program}")
+        (folder / "program").chmod(0o755)
+        self.server = Server("--tick", str(TICK), "--watch", str(folder / "names.ini"), "--exec",
+                             str(folder / "program"), *more)
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+
+    def __enter__(self) -> Watched:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
+        self.server.kill()
+
+    def beat(self, variable: int, value: int = 50) -> None:
+        self.socket.sendto(heartbeat(variable, 1, value), ("127.0.0.1", self.server.port))
+
+    def beat_until(self, variable: int, value: int, condition: Callable[[], object]) -> None:
+        """Beats again and again: a change of the state must not depend on how fast this runs."""
+        deadline = time.monotonic() + PATIENCE
+        while not condition():
+            assert time.monotonic() < deadline, self.server.stderr.lines
+            self.beat(variable, value)
+            time.sleep(TICK / 1000)
+
+    def logged(self) -> list[str]:
+        """The changes that the server has logged, as the program gets them."""
+        found = (CHANGE.fullmatch(line) for line in self.server.stderr.lines)
+        return [f"{each[1]} {each[3]} {each[2]}" for each in found if each]
+
+    def told(self) -> list[str]:
+        path = self.folder / "told"
+        return path.read_text().splitlines() if path.exists() else []
+
+    def children(self) -> list[str]:
+        """The states of the server's children, as the kernel has them. Z is a zombie."""
+        found = []
+        for path in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                state, parent = path.read_text().rpartition(")")[2].split()[:2]
+            except OSError:
+                continue
+            if int(parent) == self.server.process.pid:
+                found.append(state)
+        return found
+
+
+def check_chain(changes: list[str]) -> None:
+    """Each change of a variable begins with the state that the one before ended with."""
+    assert [change.split()[-1] for change in changes[:-1]] == \
+        [change.split()[-2] for change in changes[1:]], changes
+
+
+def test_a_node_speaks_falls_silent_and_comes_back(tmp_path: Path) -> None:
+    with Watched(tmp_path) as watched:
+        watched.beat_until(3, 50, lambda: "3 engine waiting alive" in watched.told()
+                           or "3 engine missing alive" in watched.told())
+        spoke = time.monotonic()
+        wait_until(lambda: watched.told()[-1].endswith(" dead"), "it is dead")
+        assert time.monotonic() - spoke > 1.8  # crit, less two ticks
+        dead = len(watched.told())
+        watched.beat_until(3, 50, lambda: watched.told()[dead:] == ["3 engine dead alive"])
+        watched.beat_until(3, 9, lambda: "3 engine alive out-of-range" in watched.told())
+        watched.beat_until(3, 10, lambda: "3 engine out-of-range alive" in watched.told())
+        wait_until(lambda: watched.told() == watched.logged(), "all changes were told")
+        check_chain(watched.told())
+        wait_until(lambda: watched.children() == [], "no child is left")
+        watched.server.stop()
+    assert "late" in "".join(watched.told())
+
+
+def test_a_node_that_never_speaks_is_missing_once(tmp_path: Path) -> None:
+    with Watched(tmp_path, names=NAMES + "[4]\nexpect = no\n[5]\n") as watched:
+        wait_until(lambda: len(watched.told()) == 2, "both are missing")
+        began = time.monotonic()
+        watched.server.wait_for(lambda _: time.monotonic() - began > 1.5, "some looks")
+        assert sorted(watched.told()) == ["3 engine waiting missing", "5  waiting missing"]
+        assert watched.children() == []
+        watched.server.stop()
+
+
+def test_a_table_from_before_a_restart_is_watched(tmp_path: Path) -> None:
+    more = ("--state", str(tmp_path / "state"))
+    with Watched(tmp_path, more=more) as watched:
+        watched.beat_until(3, 200, lambda: [line for line in watched.told()
+                                            if line.endswith(" out-of-range")])
+        watched.server.stop()
+    (tmp_path / "told").unlink()
+    with Watched(tmp_path, more=more) as watched:
+        wait_until(watched.told, "something is told")
+        # How long it took to start decides whether it is late or dead already.
+        assert re.fullmatch("3 engine waiting (out-of-range|late|dead)", watched.told()[0])
+        wait_until(lambda: watched.told()[-1].endswith(" dead"), "it is dead")
+        check_chain(watched.told())
+
+
+def test_an_entry_that_the_table_has_forgotten_stays_dead(tmp_path: Path) -> None:
+    """A tick of 1 ms: the table forgets an entry after 65 s. The state has an entry that is nearly
+    as old. Its variable is dead, and not heard with time 0."""
+    names = NAMES.replace("50ms", "1ms")
+    path = tmp_path / "state"
+    with Watched(tmp_path, names=names, more=("--state", str(path), "--tick", "1")) as watched:
+        watched.beat_until(3, 50, lambda: [line for line in watched.told()
+                                           if line.endswith(" alive")])
+        watched.server.stop()
+    time.sleep(2.1)
+    (tmp_path / "told").unlink()
+    with Watched(tmp_path, names=names, more=("--state", str(path), "--tick", "1")) as watched:
+        wait_until(watched.told, "something is told")
+        assert watched.told() == ["3 engine waiting dead"]
+
+
+def test_programs_do_not_pile_up(tmp_path: Path) -> None:
+    """16 variables change again and again, and the program is slow. At most 8 of it run, one for
+    each variable at most. What is told is in order, and what is not is counted."""
+    names = "[dumpulse]\ntick = 50ms\nwarn = 100s\n" + "".join(
+        f"[{number}]\nvalue = 0..9\n" for number in range(16))
+    with Watched(tmp_path, program="import time\ntime.sleep(0.3)\n" + TELLS,
+                 names=names) as watched:
+        most = 0
+        for turn in range(20):
+            # A look comes each 100 ms, and sees either the old or the new value.
+            for variable in range(16):
+                watched.beat(variable, 50 * (turn % 2))
+            time.sleep(0.15)
+            children = watched.children()
+            most = max(most, len(children))
+        assert 2 <= most <= 8
+
+        newest = {str(number): "out-of-range" for number in range(16)}
+        wait_until(lambda: {line.split()[0]: line.split()[-1] for line in watched.told()} == newest
+                   and watched.children() == [], "the newest state of each was told")
+        lines = watched.server.stop() and watched.server.stderr.all()
+        assert [line for line in lines if "not told" in line], lines
+    told = watched.told()
+    for variable in range(16):
+        changes = [line for line in told if line.startswith(f"{variable} ")]
+        assert len(changes) >= 1
+        check_chain(changes)
+
+
+def test_the_server_answers_while_programs_hang(tmp_path: Path) -> None:
+    with Watched(tmp_path, program="import time\ntime.sleep(1000)\n",
+                 names="[3]\n[4]\n") as watched:
+        watched.beat_until(3, 1, watched.children)
+        watched.beat_until(4, 1, lambda: len(watched.children()) == 2)
+        began = time.monotonic()
+        assert watched.server.stats()["heartbeats"] >= 2
+        assert time.monotonic() - began < PATIENCE / 2
+        pids = [int(path.parent.name) for path in Path("/proc").glob("[0-9]*/cmdline")
+                if str(tmp_path / "program").encode() in path.read_bytes()
+                and int(path.parent.name) != watched.server.process.pid]
+        watched.server.stop()
+        for pid in pids:  # they outlive the server
+            os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("program, said", [
+    ("raise SystemExit(3)", "exit status 3"),
+    ("import os\nos.kill(os.getpid(), 9)", "ended by signal 9"),
+])
+def test_a_program_that_fails_is_named(tmp_path: Path, program: str, said: str) -> None:
+    with Watched(tmp_path, program=program) as watched:
+        watched.beat_until(3, 50, lambda: [
+            line for line in watched.server.stderr.lines
+            if re.search(rf"/program 3 \w+ alive: {said}$", line)])
+        watched.server.stop()
+
+
+def test_failures_do_not_flood_the_log(tmp_path: Path) -> None:
+    names = "[dumpulse]\ntick = 50ms\n" + "".join(f"[{number}]\n" for number in range(64))
+    with Watched(tmp_path, program="raise SystemExit(3)", names=names) as watched:
+        for number in range(64):
+            watched.beat(number)
+        wait_until(lambda: len(watched.logged()) == 64, "all are alive")
+        began = time.monotonic()
+        wait_until(lambda: watched.children() == [] and time.monotonic() - began > 1, "all ended")
+        passed = time.monotonic() - began
+        failures = [line for line in watched.server.stderr.lines if "exit status 3" in line]
+        assert 10 <= len(failures) <= 16 + passed
+
+
+def test_a_program_that_is_gone_is_tried_again(tmp_path: Path) -> None:
+    with Watched(tmp_path) as watched:
+        (tmp_path / "program").rename(tmp_path / "moved")
+        watched.beat_until(3, 50, lambda: any(
+            "cannot run" in line and "No such file" in line
+            for line in watched.server.stderr.lines))
+        (tmp_path / "moved").rename(tmp_path / "program")
+        wait_until(watched.told, "the program runs")
+        check_chain(watched.told())
+        watched.server.stop()
+
+
+def test_a_program_gets_nothing_of_the_server(tmp_path: Path) -> None:
+    """No socket, no lock of the state, no blocked or ignored signal, no input. Both its outputs go
+    to the log. No shell sees the arguments."""
+    (tmp_path / "names.ini").write_text("[dumpulse]\nwarn=1s\ncrit=1s\n[3]\nname = a (b) ÄÖ")
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\nls -l /proc/$$/fd\necho \"name: $2\"\n"
+                       "grep 'Sig[BI]' /proc/self/status\necho end >&2\n")
+    program.chmod(0o755)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as left_open, \
+            Server("--watch", str(tmp_path / "names.ini"), "--exec", str(program), "--state",
+                   str(tmp_path / "state"), pass_fds=[left_open.fileno()]) as server:
+        wait_until(lambda: "end" in server.stderr.lines, "the program runs")
+        lines = server.stderr.lines
+        assert "name: a (b) ÄÖ" in lines
+        signals = [int(line.split()[1], 16) for line in lines if line.startswith("Sig")]
+        # glibc itself leaves 32 and 33 ignored, which it keeps for threads.
+        assert len(signals) == 2 and not any(each & ~(0b11 << 31) for each in signals), lines
+        files = dict(re.findall(r" (\d+) -> (.*)", "\n".join(lines)))
+        assert files.pop("0") == "/dev/null" and files.pop("1") == files.pop("2")
+        assert set(files.values()) <= {str(program)}  # what the shell itself has open
+        server.stop()
+
+
+@pytest.mark.parametrize("names, line, said", [
+    ("name = x", 1, "a section comes first"), ("[3]\nname", 2, "no key and value"),
+    ("[64]", 1, "a section is [dumpulse] or a variable"), ("[3", 1, "a section is"),
+    ("[]", 1, "a section is"), ("[", 1, "a section is"),
+    ("[3]\n\n[0x3]", 3, "began in line 1"), ("[3]\nspeed = 1", 2, "'speed' is not known here"),
+    ("[dumpulse]\nname = x", 2, "use tick, now-from"), ("[3]\ntick = 1s", 2, "use name, warn"),
+    ("[3]\nwarn = 5x", 2, "'5x' is not a time"), ("[3]\nwarn = 0", 2, "is not a time"),
+    ("[3]\nwarn = 0.0000001", 2, "is not a time"), ("[3]\nwarn = 1.s", 2, "is not a time"),
+    ("[3]\nevery = 100001h", 2, "is not a time of at most 100000 h"),
+    ("[dumpulse]\ntick = 2h", 2, "of at most 1 h"),
+    ("[3]\nwarn = 5s\nwarn = 5s", 3, "warn is given twice"),
+    ("[3]\nvalue = 9", 2, "a range"), ("[3]\nvalue = 9..8", 2, "a range"),
+    ("[3]\nvalue = 0..256", 2, "a range"), ("[3]\nvalue = 0..0x", 2, "a range"),
+    ("#\n[3]\nvalue = 1..9\nvalue-warn = 0..9", 2, "value-warn is not within value"),
+    ("[3]\nexpect = maybe", 2, "neither yes nor no"),
+    ("[3]\nname = a;b", 2, "a name has only"), ("[3]\nname = 33-4", 2, "needs a letter"),
+    (f"[3]\nname = {'é' * 25}", 2, "at most 24"), ("[3]\nname =", 2, "needs a letter"),
+    ("[3]\nname = x\n[4]\nname = x", 4, "another variable has this name"),
+    ("[3]\nname = x\n  y = 3", 3, "is indented"),
+    ("[3]\nwarn = 9s\ncrit = 8s", 1, "warn, 9000 ms, is longer than crit, 8000 ms"),
+    ("\n[dumpulse]\nwarn = 60s\ncrit = 50s\n[3]", 2, "is longer than crit"),
+    ("[3]\ncrit = 65471s", 1, "can never be seen: with this tick, ages end at 65471000 ms"),
+    ("[3]\n[dumpulse]\ntick = 100ms", 3, "but --tick is 1000"),
+    ("[dumpulse]\nnow-from = 64\n[3]", 2, "not a variable from 0 to 63"),
+    ("[3]\n# \0", 2, "byte 00"), ("[3]\nname = \x1b[2J", 2, "byte 1b"),
+    ("[3]\n\n\udcff", 3, "byte ff"),
+])
+def test_a_mistake_is_named_with_its_line(tmp_path: Path, names: str, line: int,
+                                          said: str) -> None:
+    path = tmp_path / "names.ini"
+    path.write_bytes(names.encode(errors="surrogateescape"))
+    done = run("--watch", str(path))
+    assert done.returncode == 2 and done.stdout == "" and done.stderr.count("\n") == 1
+    assert re.fullmatch(rf"udpserver: .*names.ini, line {line}: .*\n", done.stderr), done.stderr
+    assert said in done.stderr
+
+
+@pytest.mark.parametrize("arguments, said", [
+    (["--watch", "HERE"], "HERE: it has no section of a variable that is expected"),
+    (["--watch", "/nowhere"], "cannot read /nowhere: No such file"),
+    (["--watch", "/dev/null"], "it is not a regular file"), (["--watch", "/"], "not a regular"),
+    (["--watch", "FIFO"], "it is not a regular file"), (["--watch", "LONG"], "than 65536 bytes"),
+    (["--watch", ""], "wants the name of a file"), (["--watch"], "needs a value"),
+    (["--exec", "/bin/true"], "give --watch FILE"),
+    (["--watch", VEHICLE, "--exec", ""], "wants the path of a program"),
+    (["--watch", VEHICLE, "--exec", "/bin/true x"], "and no arguments"),
+    (["--watch", VEHICLE, "--exec", "/"], "it is not a program"),
+    (["--watch", VEHICLE, "--exec", VEHICLE], "Permission denied"),
+])
+def test_what_cannot_be_watched_is_refused(tmp_path: Path, arguments: list[str],
+                                           said: str) -> None:
+    (tmp_path / "HERE").write_text("[dumpulse]\n[3]\nexpect = no\n")
+    (tmp_path / "LONG").write_text("[3]\n" + "#" * 65533)
+    os.mkfifo(tmp_path / "FIFO")
+    done = run(*(str(tmp_path / each) if each.isupper() else each for each in arguments))
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert said.replace("HERE", str(tmp_path / "HERE")) in done.stderr, done.stderr
+
+
+def test_the_longest_file_is_read(tmp_path: Path) -> None:
+    (tmp_path / "names.ini").write_text("\ufeff[3]\r\n" + "#" * (65536 - 8))
+    assert (tmp_path / "names.ini").stat().st_size == 65536
+    with Server("--watch", str(tmp_path / "names.ini")) as server:
+        server.stop()
+
+
+def test_with_log_errors_the_program_alone_is_told(tmp_path: Path) -> None:
+    (tmp_path / "names.ini").write_text("[3]\n[dumpulse]\nwarn=1s\ncrit=1s\n")
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\necho said: $3 $4\n")
+    program.chmod(0o755)
+    process = subprocess.Popen([*command(), "0", "--log", "errors", "--watch",
+                                str(tmp_path / "names.ini"), "--exec", str(program)],
+                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    killer = threading.Timer(PATIENCE, process.kill)
+    killer.start()
+    assert process.stderr is not None
+    # The variable has no name: $2 is empty, and $3 is what it was.
+    assert process.stderr.readline() == "said: waiting missing\n"
+    process.terminate()
+    assert process.wait(PATIENCE) == 0
+    killer.cancel()
+    process.stderr.close()
+
+
+def test_server_device_and_client_agree() -> None:
+    entered, accepted = agree.compare(seed=1, count=4_000)
+    assert all(entered[state] > 50 for state in range(1, len(STATES)))
+    assert accepted[True] > 50 and accepted[False] > 50
