@@ -105,7 +105,8 @@ def test_the_editor_knows_the_names(work: Path) -> None:
     kinds = dict(line.split("\t") for line in text.splitlines())
     assert not [name for name in kinds if name.endswith("_")]
     assert kinds["dumpulse"] == "KEYWORD1" and kinds["dumpulse_process_packet"] == "KEYWORD2"
-    program = "#include <dumpulse.h>\n" + "".join(
+    headers = [name for name in project.LIBRARY_FILES if name.endswith(".h")]
+    program = "".join(f"#include <{name}>\n" for name in headers) + "".join(
         {"KEYWORD1": f"{name} *v{at};\n", "KEYWORD2": f"void *v{at} = (void *){name};\n",
          "LITERAL1": ""}[kind] for at, (name, kind) in enumerate(kinds.items()))
     subprocess.run(["gcc", "-fsyntax-only", "-xc", f"-I{work / 'libraries/dumpulse/src'}", "-"],
