@@ -30,8 +30,9 @@ from packages import version as versions
 from packages.making import Failed
 
 ROOT, BUILD = project.ROOT, project.ROOT / "build"
-# What is fetched once, and stays in build/: the builds and tests in other folders use it, too.
-FETCHED = ("venv", "venv-packages", "toolchains", "vm", "debian", "cargo")
+# What is fetched once, and stays in build/ after `make clean`. The builds and tests in other
+# folders use it, too.
+FETCHED = re.findall("^FETCHED := (.*)$", (ROOT / "Makefile").read_text(), re.M)[0].split()
 
 
 class Refused(Exception):

@@ -142,6 +142,11 @@ def new_file(name: str) -> Path:
     return FOLDER / f"{name}-{when}-{os.getpid()}.jsonl"
 
 
+def encoded(line: DataclassInstance) -> str:
+    """The line of the file that says it."""
+    return json.dumps(asdict(line), allow_nan=False) + "\n"
+
+
 def append(file: Path, line: DataclassInstance) -> None:
     """It is on the disk when this returns: a battery that is measured may be empty soon."""
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -150,7 +155,7 @@ def append(file: Path, line: DataclassInstance) -> None:
             opened.seek(-1, os.SEEK_END)
             if opened.read(1) != b"\n":
                 opened.write(b"\n")
-        opened.write(json.dumps(asdict(line), allow_nan=False).encode() + b"\n")
+        opened.write(encoded(line).encode())
         opened.flush()
         os.fsync(opened.fileno())
 

@@ -11,10 +11,9 @@ SPDX-License-Identifier: MIT
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 
@@ -394,7 +393,7 @@ def keep(path: Path, found: Sequence[One]) -> bool:
         Kept(one.board.name, one.operation, one.run, one.cycles, float(one.watts),
              float(one.joules), one.notes.get("began", ""))
         for one in found if one.operation != "Idle")]
-    return write(path, "".join(json.dumps(asdict(line)) + "\n" for line in lines))
+    return write(path, "".join(map(results.encoded, lines)))
 
 
 def kept(path: Path) -> tuple[results.Run, list[Kept]]:

@@ -64,6 +64,13 @@ def fails(words: Words, folder: Path, message: str, more: Mapping[str, str] = NO
     assert done.returncode != 0 and message in said, said
 
 
+def damage(file: Path, old: str, new: str, times: int = -1) -> None:
+    """Replaces a text that must be in the file: everywhere, or so many times."""
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new, times))
+
+
 def library(kind: str) -> list[str]:
     """Returns the library's files of a kind, such as h, as the root folder has them."""
     return sorted(path.name for path in project.ROOT.glob(f"dumpulse*.{kind}"))

@@ -103,9 +103,7 @@ def test_mistakes_in_these_files(tmp_path: Path, damage: dict[str, tuple[str, st
                                  message: str) -> None:
     source = consumers.copy(tmp_path / "copy", "1.2.3-dev")
     for name, (old, new) in damage.items():
-        text = (source / name).read_text()
-        assert old in text
-        (source / name).write_text(text.replace(old, new))
+        consumers.damage(source / name, old, new)
     fails(["cmake", GENERATOR, "-S", source, "-B", tmp_path / "built"], tmp_path, message)
 
 

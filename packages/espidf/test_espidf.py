@@ -15,7 +15,7 @@ import pytest
 
 from packages import project
 from packages.cmake import consumers
-from packages.cmake.consumers import run, try_run
+from packages.cmake.consumers import damage, run, try_run
 from packages.espidf import make
 from sim.model import REFUSED, REPORT, REQUEST, Agent, heartbeat
 from sim.programs import PATIENCE
@@ -170,9 +170,7 @@ def test_the_tools_take_it(tmp_path: Path) -> None:
 def test_mistakes_in_the_manifest(tmp_path: Path, name: str, old: str, new: str,
                                   message: str) -> None:
     component = unpacked(tmp_path)
-    text = (component / name).read_text()
-    assert old in text
-    (component / name).write_text(text.replace(old, new, 1))
+    damage(component / name, old, new, 1)
     assert message in mistake(component, tmp_path)
 
 
@@ -186,9 +184,7 @@ def test_mistakes_in_the_manifest(tmp_path: Path, name: str, old: str, new: str,
 def test_mistakes_in_the_sources(tmp_path: Path, name: str, old: str, new: str,
                                  message: str) -> None:
     component = unpacked(tmp_path)
-    text = (component / name).read_text()
-    assert old in text
-    (component / name).write_text(text.replace(old, new, 1))
+    damage(component / name, old, new, 1)
     with pytest.raises(AssertionError, match=message):
         built(component, tmp_path)
 
@@ -203,9 +199,7 @@ def test_mistakes_in_the_sources(tmp_path: Path, name: str, old: str, new: str,
 def test_the_stand_in_sees_mistakes_in_the_example(tmp_path: Path, old: str, new: str,
                                                    message: str) -> None:
     component = unpacked(tmp_path)
-    source = component / EXAMPLE / "main" / "uart_agent.c"
-    assert old in source.read_text()
-    source.write_text(source.read_text().replace(old, new))
+    damage(component / EXAMPLE / "main" / "uart_agent.c", old, new)
     with pytest.raises(AssertionError, match=message):
         run([built(component, tmp_path)], tmp_path, REQUEST * 200)
 

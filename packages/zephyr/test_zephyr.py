@@ -11,7 +11,7 @@ import pytest
 
 from packages import project
 from packages.cmake import consumers
-from packages.cmake.consumers import run, try_run
+from packages.cmake.consumers import damage, run, try_run
 from sim.boards import frame
 from sim.model import REPORT, REQUEST, Agent, heartbeat
 
@@ -163,9 +163,7 @@ def test_a_bus_with_errors(agent: Path, tmp_path: Path, reports: int, shown: int
 ])
 def test_mistakes(tmp_path: Path, name: str, old: str, new: str, message: str) -> None:
     copy = module(tmp_path)
-    text = (copy / name).read_text()
-    assert old in text
-    (copy / name).write_text(text.replace(old, new))
+    damage(copy / name, old, new)
     with pytest.raises(AssertionError) as caught:
         built(copy, tmp_path)
     assert message in str(caught.value), str(caught.value)
