@@ -493,7 +493,7 @@ build/unit-watch build/unit-can build/unit-table build/unit-udpserver build/unit
 $(UNITS) build/unit-mcp2515: LINK := -lcmocka
 # tests/agree.c includes agent/watch.c, and replaces the clocks, the loop and the hook.
 build/agree.so: tests/agree.c $(SERVICE)
-build/agree.so: SOURCES = tests/agree.c $(addprefix agent/,names.c options.c log.c limits.c table.c) \
+build/agree.so: SOURCES = tests/agree.c $(patsubst %,agent/%.c,names options log limits table) \
                           dumpulse.c dumpulse_watch.c
 build/agree.so: MORE := -O2 -shared -fPIC -Wl,--wrap=log_say
 build/exhaustive: tests/exhaustive.c

@@ -174,7 +174,8 @@ def serve(program: str, packets: list[tuple[bytes, str]], *, queued: bool,
         # One report each µs is allowed, so no report has to wait, however fast this machine is. The
         # stamp is made again each tick: with ticks of an hour, it is made once.
         server = Server(program, "--rate", "1000000", "--rate-total", "1000000",
-                        "--tick", "3600000", "--allow", "127.0.0.0/8", *["--keep-old"] * keep_old, sockets=sockets)
+                        "--tick", "3600000", "--allow", "127.0.0.0/8",
+                        *["--keep-old"] * keep_old, sockets=sockets)
         if queued:
             for number, (packet, source) in enumerate(packets):
                 server.send(packet, number, source)
