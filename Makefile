@@ -87,13 +87,14 @@ build/udpserver: LIBBPF := -lbpf
 build/udpserver: build/xdp_program.skel.h
 endif
 
-# bpftool writes a header that has the program. Its own name becomes part of the names in it.
+# bpftool writes a header that has the program. Its own name becomes part of the names in it. The
+# folder of the sources is not in it: wherever it is built, it is the same.
 build/xdp_program.o: agent/xdp/program.bpf.c agent/xdp/shared.h $(LIBRARY)
 build/empty_program.o: bench/programs/empty.bpf.c
 build/xdp_program.o build/empty_program.o:
 	@mkdir -p $(@D)
-	@clang -target bpf -O2 -g -ffreestanding $(WARNINGS) -I. \
-	    -I/usr/include/$(shell uname -m)-linux-gnu -c $< -o $@
+	@clang -target bpf -O2 -g -ffreestanding $(WARNINGS) -I. '-ffile-prefix-map=$(CURDIR)=.' \
+	    -I/usr/include/$(shell clang -print-multiarch) -c $< -o $@
 
 build/xdp_program.skel.h: build/xdp_program.o
 	@$(BPFTOOL) gen skeleton $< name xdp_program >$@

@@ -1,6 +1,6 @@
 """Projects outside of the tree that use Dumpulse: what they are built from, and whether they work.
 
-Every build system builds the same two programs, those of packages/cmake/consumer.
+Every build system builds the same three programs, those of packages/cmake/consumer.
 SPDX-License-Identifier: MIT
 """
 
@@ -18,6 +18,7 @@ from typing import Union
 from packages import project
 from sim.model import REQUEST, Agent, heartbeat
 from sim.programs import PATIENCE
+from sim.watch import ALIVE, DEAD, LATE, MISSING, OUT_OF_RANGE, Watch, line
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
 WORLDS = project.ROOT / "packages"
@@ -99,7 +100,7 @@ def repository(to: Path, version: str = "") -> str:
 
 
 def consumer(to: Path, build_file: Path | None = None) -> Path:
-    """Lays out a project with both programs, and with the build file of another world."""
+    """Lays out a project with the programs, and with the build file of another world."""
     shutil.copytree(SOURCES, to)
     if build_file:
         shutil.copy(build_file, to)
@@ -116,15 +117,35 @@ def expected() -> bytes:
     return reports
 
 
-def check(agent: Words, node: Path | None, folder: Path) -> None:
-    """Runs what was built, and compares it with the model of the protocol."""
+def check_agent(agent: Words, folder: Path) -> bytes:
+    """Runs an agent, and compares its reports with those of the model of the protocol."""
     reports = run(agent, folder, b"".join(PACKETS))
     assert reports == expected()
-    if node:
-        assert run([node, "3", "76", "9"], folder) == heartbeat(3, 76, 9)
-        assert run([node], folder, reports[-260:]).decode().splitlines() == [
-            "3: sender 76, value 10, time 5", "63: sender 1, value 255, time 2"]
-        fails([node], folder, "node: this is no report")
+    return reports
+
+
+def check_watcher(watcher: Path) -> None:
+    """Runs the program that watches, and compares its lines with the model of the watch."""
+    agent, watch = Agent(), Watch([line(3, late=2, dead=4, grace=3, highest=99),
+                                   line(5, late=1, dead=1, grace=5)])
+    packets = [*PACKETS, *[REQUEST] * 3, heartbeat(3, 76, 100)]
+    changes = []
+    for now, packet in enumerate(packets, 1):
+        agent.process(now, packet)
+        changes += watch.look(agent.entries, now)
+    assert {state for _, _, state in changes} == {MISSING, ALIVE, OUT_OF_RANGE, LATE, DEAD}
+    assert run([watcher], watcher.parent, b"".join(packets)).decode().splitlines() == [
+        f"{variable}: from state {was} to {now}" for variable, was, now in changes]
+
+
+def check(folder: Path) -> None:
+    """Runs the three programs that were built in a folder."""
+    reports, node = check_agent([folder / "agent"], folder), folder / "node"
+    assert run([node, "3", "76", "9"], folder) == heartbeat(3, 76, 9)
+    assert run([node], folder, reports[-260:]).decode().splitlines() == [
+        "3: sender 76, value 10, time 5", "63: sender 1, value 255, time 2"]
+    fails([node], folder, "node: this is no report")
+    check_watcher(folder / "watcher")
 
 
 def path_with(folder: Path) -> str:

@@ -28,9 +28,9 @@ DEBIAN = project.ROOT / "build" / "debian"  # what is made once, and used each t
 # The Debians in folders, each with mmdebstrap's variant and its packages: one builds (with no more
 # than Build-Depends), one runs Debian's own checkers, and one boots.
 BASES = {
-    "builder": ("buildd", ("debhelper", "dh-python", "python3")),
-    "checker": ("minbase", ("autopkgtest", "gcc", "libc6-dev", "lintian", "python3")),
-    "system": ("minbase", ("dbus", "iproute2", "python3", "systemd-sysv", "udev")),
+    "builder": ("buildd", ("bpftool", "clang", "debhelper", "dh-python", "libbpf-dev", "python3")),
+    "checker": ("minbase", ("autopkgtest", "gcc", "libbpf1", "libc6-dev", "lintian", "python3")),
+    "system": ("minbase", ("dbus", "iproute2", "libbpf1", "python3", "systemd-sysv", "udev")),
 }
 # Debian's own packages of a version begin with revision 1, which is newer than this one.
 REVISION = "0upstream1"
@@ -139,9 +139,11 @@ def make_sources(to: Path) -> list[Path]:
 
 
 def base(name: str) -> Path:
-    """Returns a Debian in a folder, which nobody writes to. Makes it if it is not there."""
-    folder = DEBIAN / name
-    if folder.exists():
+    """Returns a Debian in a folder, which nobody writes to. Makes it if it is not there, or if it
+    was made of other packages."""
+    folder, variant, include = DEBIAN / name, *BASES[name]
+    made_of, packages = folder / "made-of", f"{variant}: {' '.join(include)}\n"
+    if made_of.exists() and made_of.read_text() == packages:
         return folder
     if os.geteuid() != 0:
         raise SystemExit("packages.debian: this needs root, to make a Debian in a folder")
@@ -151,13 +153,15 @@ def base(name: str) -> Path:
     DEBIAN.mkdir(parents=True, exist_ok=True)
     release = dict(line.split("=", 1) for line in
                    Path("/etc/os-release").read_text().splitlines() if "=" in line)
-    variant, include = BASES[name]
     lists = [path for path in (Path("/etc/apt/sources.list.d/debian.sources"),
                                Path("/etc/apt/sources.list")) if path.exists()]
     with tempfile.TemporaryDirectory(dir=DEBIAN) as work:
         made = Path(work) / "root"
         run("mmdebstrap", "--quiet", f"--variant={variant}", f"--include={','.join(include)}",
             release["VERSION_CODENAME"].strip('"'), made, lists[0])
+        (made / made_of.name).write_text(packages)
+        if folder.exists():
+            folder.rename(Path(work) / "old")
         made.rename(folder)
     return folder
 

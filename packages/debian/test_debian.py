@@ -28,7 +28,7 @@ PACKAGE_OF = {
     "/usr/sbin/*server": "dumpulse",
     "/usr/lib/systemd/system/*": "dumpulse",
     "/usr/share/*": "dumpulse",
-    "/usr/include/dumpulse.h": "libdumpulse-dev",
+    "/usr/include/*.h": "libdumpulse-dev",
     "/usr/lib/*-linux-gnu*/*": "libdumpulse-dev",
     "/usr/lib/python3/dist-packages/dumpulse.py": "python3-dumpulse",
 }
@@ -121,6 +121,13 @@ def test_every_file_that_make_installs_is_in_its_package(built: Path, tmp_path: 
             file = file.replace(before, after)
         wanted = {file, f"{file}.gz", file.removeprefix("/usr")}  # units were in /lib until 2024
         assert wanted & packages[package], f"{package} does not have {file}"
+
+
+@pytest.mark.long
+def test_udpserver_has_xdp(built: Path) -> None:
+    """Without it, it would not need the library that loads programs into the kernel."""
+    needs = make.run("dpkg-deb", "--field", debs(built)["dumpulse"], "Depends")
+    assert re.search(r"\blibbpf1\b", needs), needs
 
 
 @pytest.mark.long

@@ -19,6 +19,7 @@ from packages.cmake.consumers import damage, run, try_run
 from packages.espidf import make
 from sim.model import REFUSED, REPORT, REQUEST, Agent, heartbeat
 from sim.programs import PATIENCE
+from sim.watch import ALIVE, DEAD, LATE, MISSING, WAITING
 from tests.test_serial_firmware import straddled
 
 COMPOTE = project.ROOT / "build" / "venv-packages" / "bin" / "compote"
@@ -202,6 +203,38 @@ def test_the_stand_in_sees_mistakes_in_the_example(tmp_path: Path, old: str, new
     damage(component / EXAMPLE / "main" / "uart_agent.c", old, new)
     with pytest.raises(AssertionError, match=message):
         run([built(component, tmp_path)], tmp_path, REQUEST * 200)
+
+
+@pytest.mark.long
+def test_the_example_can_watch(tmp_path: Path) -> None:
+    """The agent writes the state of variable 3 to variable 60. A byte on the line takes an eighth
+    of its clock's unit."""
+    component = unpacked(tmp_path)
+    main = component / EXAMPLE / "main" / "uart_agent.c"
+    damage(main, "static dumpulse agent;", """static const dumpulse_watched NODES[] = {
+    DUMPULSE_WATCHED(3, 40, 3, 67, 0, 255)};
+static dumpulse_seen seen[1];
+static const dumpulse_watcher watch = {NODES, seen, 1};
+static uint8_t state;
+
+void dumpulse_changed(dumpulse *context, uint8_t variable, dumpulse_state was, dumpulse_state is)
+{
+    (void)context;
+    state = variable == 3 && was != is ? is : 0;
+}
+
+static dumpulse agent;""")
+    damage(main, '"dumpulse.h"', '"dumpulse_watch.h"')
+    damage(main, "        take(byte);", """\
+        dumpulse_watch(&watch, &agent, dumpulse_get_timestamp());
+        (void)dumpulse_record(&agent, 60, SELF_SENDER, state);
+        take(byte);""")
+    beat, pause = heartbeat(3, 76, 9), bytes(68 * 8)
+    answers = run([built(component, tmp_path)], tmp_path,
+                  REQUEST + pause + REQUEST + beat + REQUEST + pause + REQUEST + 2 * pause
+                  + REQUEST)
+    states = [answers[at + 4 + 4 * 60 + 3] for at in range(0, len(answers), 260)]
+    assert states == [WAITING, MISSING, ALIVE, LATE, DEAD]
 
 
 @pytest.mark.long

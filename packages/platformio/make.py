@@ -28,7 +28,8 @@ def manifest() -> dict[str, Any]:
             "authors": [{"name": project.TEAM, "email": project.EMAIL, "maintainer": True}],
             "license": project.LICENSE, "homepage": project.URL,
             "repository": {"type": "git", "url": project.URL},
-            "headers": f"{project.NAME}.h", "frameworks": "*", "platforms": "*"}
+            "headers": [name for name in project.LIBRARY_FILES if name.endswith(".h")],
+            "frameworks": "*", "platforms": "*"}
 
 
 def build(to: Path) -> list[Path]:

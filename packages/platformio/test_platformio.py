@@ -19,6 +19,7 @@ import pytest
 
 from packages import project
 from packages.arduino.test_arduino import CHECKS
+from packages.cmake import consumers
 from packages.platformio import make
 from sim.model import Agent, heartbeat
 
@@ -128,7 +129,7 @@ def test_the_package_has_what_it_needs_and_nothing_else(tmp_path: Path) -> None:
     assert len(examples) == 5 and all(name.endswith(".ino") for name in examples)
     manifest = json.loads(found["library.json"])
     assert manifest["version"] == project.version()
-    assert manifest["headers"] in found  # PlatformIO does not check this one
+    assert manifest["headers"] == consumers.library("h")  # PlatformIO does not check this one
     for name in ("LICENSE", *project.LIBRARY_FILES):
         assert found[name] == (project.ROOT / name).read_bytes()
 
@@ -195,6 +196,12 @@ def agent(tmp_path: Path) -> Path:
 def test_a_project_with_the_package(pio: PlatformIO, agent: Path, tmp_path: Path) -> None:
     (packed,) = make.build(tmp_path)
     check_agent(pio.compile(agent, packed) / "program")
+
+
+@pytest.mark.long
+def test_a_project_that_watches(pio: PlatformIO, tmp_path: Path) -> None:
+    (packed,) = make.build(tmp_path)
+    consumers.check_watcher(pio.compile(consumers.SOURCES / "watcher.c", packed) / "program")
 
 
 @pytest.mark.long

@@ -14,6 +14,7 @@ from packages.cmake import consumers
 from packages.cmake.consumers import damage, run, try_run
 from sim.boards import frame
 from sim.model import REPORT, REQUEST, Agent, heartbeat
+from sim.watch import ALIVE, DEAD, LATE, MISSING, WAITING
 
 PROGRAMS = project.ROOT / "build" / "venv-packages" / "bin"
 STANDIN = consumers.WORLDS / "zephyr" / "standin"
@@ -40,7 +41,7 @@ def module(tmp_path: Path) -> Path:
     for name in ("zephyr", "packages/zephyr", "packages/cmake"):
         shutil.copytree(project.ROOT / name, copy / name,
                         ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("packages/library.txt", "dumpulse.c", "dumpulse.h"):
+    for name in ("packages/library.txt", *project.LIBRARY_FILES):
         shutil.copy(project.ROOT / name, copy / name)
     return copy
 
@@ -85,7 +86,7 @@ def on_the_bus(agent: Path, lines: Sequence[str], tmp_path: Path) -> list[str]:
     return run([agent], tmp_path, script).decode().splitlines()
 
 
-ASK = frame(0x6FF, REQUEST)
+ASK, BEAT = frame(0x6FF, REQUEST), frame(0x683, heartbeat(3, 76, 9))
 
 
 @pytest.mark.long
@@ -178,6 +179,37 @@ def test_a_node_compiles_no_agent(tmp_path: Path) -> None:
     program = built(copy, tmp_path, "CONFIG_DUMPULSE_AGENT=n\n")
     assert try_run([program], tmp_path).returncode == 3
     assert not list((tmp_path / "built").rglob("dumpulse.c.o"))
+
+
+@pytest.mark.long
+def test_the_sample_can_watch(tmp_path: Path) -> None:
+    """With one more setting. The sample writes each new state of variable 3 to variable 60."""
+    copy = module(tmp_path)
+    main = copy / SAMPLE / "src" / "main.c"
+    damage(main, '#include "dumpulse.h"\n', """#include "dumpulse_watch.h"
+
+static const dumpulse_watched NODES[] = {DUMPULSE_WATCHED(3, 20, 3, 67, 0, 255)};
+static dumpulse_seen seen[1];
+static const dumpulse_watcher watch = {NODES, seen, 1};
+static uint8_t state;
+
+void dumpulse_changed(dumpulse *context, uint8_t variable, dumpulse_state was, dumpulse_state is)
+{
+    ARG_UNUSED(context);
+    state = variable == 3 && was != is ? is : 0;
+}
+""")
+    damage(main, "        (void)dumpulse_process_packet(", """\
+        dumpulse_watch(&watch, &agent, dumpulse_get_timestamp());
+        (void)dumpulse_record(&agent, 60, SELF_SENDER, state);
+        (void)dumpulse_process_packet(""")
+    program = built(copy, tmp_path, "CONFIG_DUMPULSE_WATCH=y\n")
+    states = []
+    for lines in (["wait 67000"], ["wait 68000"], [BEAT], [BEAT, "wait 21000"],
+                  [BEAT, "wait 61000"]):
+        report = "".join(line[4:] for line in on_the_bus(program, [*lines, ASK], tmp_path))
+        states.append(bytes.fromhex(report)[4 + 4 * 60 + 3])
+    assert states == [WAITING, MISSING, ALIVE, LATE, DEAD]
 
 
 @pytest.mark.long

@@ -1,10 +1,12 @@
 /* An agent that lights the LED of the board when a node is silent.   SPDX-License-Identifier: MIT
  *
- * It is the agent of the example SerialAgent. In addition it looks at its own table: if no
- * heartbeat of variable NODE has come for more than LIMIT seconds, it lights the LED. The next
- * heartbeat switches the LED off again. After a start, the node has as long for its first one.
+ * It is the agent of the example SerialAgent. In addition it watches its own table: if no heartbeat
+ * of variable NODE has come for more than LIMIT seconds, it lights the LED. The next heartbeat
+ * switches the LED off again. After a start, variable 3 has 3 seconds for its first heartbeat.
+ * Other numbers may get up to 63 seconds more: dumpulse_watch.h says why, and what else the table
+ * below can do.
  */
-#include <dumpulse.h>
+#include <dumpulse_watch.h>
 
 const uint32_t BAUD = 115200;
 const uint8_t NODE = 3;   // the variable to watch
@@ -15,6 +17,14 @@ static dumpulse agent;                       // starts as zeros: nothing has bee
 static uint8_t window[DUMPULSE_PACKET_SIZE]; // the last 8 bytes from the line
 static uint8_t unused_bytes;                 // how many of these belong to no packet yet
 static uint16_t seconds;                     // since the start; after 65535 comes 0
+
+// What to watch: a line for each node.
+static const dumpulse_watched NODES[] DUMPULSE_IN_FLASH = {
+    // variable, seconds of silence, silences until it is dead, seconds for the first heartbeat,
+    // lowest and highest value
+    DUMPULSE_WATCHED(NODE, LIMIT, 3, LIMIT, 0, 255)};
+static dumpulse_seen seen[1]; // as many as there are lines
+static const dumpulse_watcher watch = {NODES, seen, 1};
 
 uint16_t dumpulse_get_timestamp(void)
 {
@@ -27,20 +37,10 @@ void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
     Serial.write(packet, length);
 }
 
-// Is the node silent? Its timestamp in the table changes when a heartbeat comes. The answer is
-// kept: 65536 seconds after the last heartbeat, its timestamp looks new again.
-static bool is_silent()
+// The library calls this once for each change.
+void dumpulse_changed(dumpulse *, uint8_t, dumpulse_state, dumpulse_state is)
 {
-    static bool silent;
-    static uint16_t heard; // seconds
-    const uint16_t latest = dumpulse_read_entry(agent.report, NODE).timestamp;
-    if (latest != heard) {
-        heard = latest;
-        silent = false;
-    } else if ((uint16_t)(seconds - heard) > LIMIT) {
-        silent = true;
-    }
-    return silent;
+    digitalWrite(LED_BUILTIN, is == DUMPULSE_ALIVE ? LOW : HIGH);
 }
 
 // Takes a byte from the line. SerialAgent explains it.
@@ -70,5 +70,5 @@ void loop()
     }
     if (Serial.available() > 0)
         take(Serial.read());
-    digitalWrite(LED_BUILTIN, is_silent() ? HIGH : LOW);
+    dumpulse_watch(&watch, &agent, seconds);
 }

@@ -1,0 +1,41 @@
+/* An agent that watches two of its variables.             SPDX-License-Identifier: MIT
+ *
+ * Each 8 bytes of the input are a packet. For each change of a state, a line goes to the output.
+ */
+#include <dumpulse_watch.h>
+#include <stdio.h>
+
+static const dumpulse_watched NODES[] DUMPULSE_IN_FLASH = {
+    DUMPULSE_WATCHED(3, 2, 2, 3, 0, 99), DUMPULSE_WATCHED(5, 1, 1, 5, 0, 255)};
+static dumpulse_seen seen[2];
+static const dumpulse_watcher watch = {NODES, seen, 2};
+static uint16_t packets; /* how many have come: the clock of this agent */
+
+uint16_t dumpulse_get_timestamp(void)
+{
+    return packets;
+}
+
+void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
+{
+    (void)context, (void)packet, (void)length; /* nobody reads its reports */
+}
+
+void dumpulse_changed(dumpulse *context, uint8_t variable, dumpulse_state was, dumpulse_state is)
+{
+    (void)context;
+    printf("%u: from state %u to %u\n", (unsigned)variable, (unsigned)was, (unsigned)is);
+}
+
+int main(void)
+{
+    static dumpulse agent;
+    uint8_t packet[DUMPULSE_PACKET_SIZE];
+
+    while (fread(packet, 1, sizeof packet, stdin) == sizeof packet) {
+        packets++;
+        dumpulse_process_packet(&agent, packet, sizeof packet, NULL);
+        dumpulse_watch(&watch, &agent, packets);
+    }
+    return 0;
+}
