@@ -228,7 +228,7 @@ INLINE bool make_stamp(struct xdp_core *core)
  * sees that nothing changes them: then what the library does with requests is left out. */
 INLINE bool take_heartbeat(const void *packet)
 {
-    const uint32_t number = bpf_get_smp_processor_id();
+    const uint64_t number = bpf_get_smp_processor_id(); /* 64 bits: Linux 6.1 follows these only */
     const uint32_t *words = packet;
     const uint32_t copy[2] = {words[0], words[1]};
     const uint8_t *bytes = (const uint8_t *)copy;
