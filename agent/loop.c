@@ -161,9 +161,5 @@ void loop_serve(const sigset_t *waiting)
         if (taken == 0 || taken >= BUSY)
             nap_while_busy(taken, waiting);
     }
-    /* Takes the packets that came before the signal: at most as many as a buffer holds. */
-    uint64_t taken, last = 0;
-    do {
-        last += taken = sockets_take_all();
-    } while (taken != 0 && last < sockets_capacity);
+    sockets_take_waiting(); /* they came before the signal */
 }

@@ -105,6 +105,15 @@ unsigned sockets_take_all(void)
     return taken;
 }
 
+void sockets_take_waiting(void)
+{
+    uint64_t taken, all = 0;
+
+    do {
+        all += taken = sockets_take_all();
+    } while (taken != 0 && all < sockets_capacity);
+}
+
 void sockets_say_if_small(void)
 {
     if (sockets_capacity < BUFFER / PACKET_COST)

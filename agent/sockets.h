@@ -27,6 +27,8 @@ bool sockets_replace(size_t socket, int descriptor);
 /* Takes packets from a socket, a bounded number of them, and returns how many. */
 unsigned sockets_take(const struct sockets_one *socket);
 unsigned sockets_take_all(void); /* the same for each socket, ready or not */
+/* Takes the packets that wait now, and some that come meanwhile: about a buffer of them at most. */
+void sockets_take_waiting(void);
 
 void sockets_say_if_small(void); /* logs a line if the buffers are small */
 void sockets_count_drops(void);  /* must be called before a socket has dropped 2^32 packets more */

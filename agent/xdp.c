@@ -6,12 +6,13 @@
 #include "options.h"
 
 enum { INTERFACES_MAX = 8 };
+#define NO_ETHERNET UINT64_MAX /* no packet has such an address */
 
 static struct interface {
     const char *name;
-    int link;       /* the descriptor that holds the program there; -1: the interface is gone */
-    unsigned index; /* its number now; 0: it is gone */
-    uint64_t hardware;
+    int link;          /* the descriptor that holds the program there; -1: the interface is gone */
+    unsigned index;    /* its number now; 0: it is gone */
+    uint64_t hardware; /* its Ethernet address, or NO_ETHERNET */
 } interfaces[INTERFACES_MAX];
 size_t xdp_interface_count;
 bool xdp_optional;
@@ -67,19 +68,24 @@ void xdp_finish(void)
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <ifaddrs.h>
+#include <linux/ethtool.h>
 #include <linux/if_addr.h>
 #include <linux/if_link.h>
+#include <linux/sockios.h>
 #include <net/if.h>
+#include <net/if_arp.h>
 #include <netinet/in.h>
 #include <netpacket/packet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "loop.h"
+#include "sockets.h"
 #include "table.h"
 #include "timing.h"
 #include "xdp/shared.h"
@@ -91,22 +97,28 @@ static struct xdp_service service;
 
 /* ---- What the program has to know ------------------------------------------------------- */
 
-/* The program knows the time since the machine was started, and adds this offset. It is measured
- * again if something has come between the two clocks. */
+static uint64_t tai_ns(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_TAI, &now);
+    return (uint64_t)now.tv_sec * TIMING_SECOND + (uint64_t)now.tv_nsec;
+}
+
+/* Programs in the kernel cannot read Unix time, but the time of the atomic clock (TAI). It is
+ * whole seconds ahead: 0, or 37 if somebody has told the kernel. When the clock is set, both move
+ * together, so what this returns does not change. It is measured again if something has come
+ * between the two clocks. */
 static uint64_t clock_offset(void)
 {
-    enum { TRIES = 10, SLOW = 20000 /* ns */ };
-    struct timespec before, after;
-    uint64_t unix_ns;
+    uint64_t before, unix_ns;
 
-    for (unsigned i = 0; i < TRIES; i++) {
-        (void)clock_gettime(CLOCK_BOOTTIME, &before);
+    do {
+        before = tai_ns();
         unix_ns = timing_unix_ns();
-        (void)clock_gettime(CLOCK_BOOTTIME, &after);
-        if (after.tv_sec == before.tv_sec && after.tv_nsec - before.tv_nsec < SLOW)
-            break;
-    }
-    return unix_ns - ((uint64_t)before.tv_sec * TIMING_SECOND + (uint64_t)before.tv_nsec);
+    } while (tai_ns() - before >= TIMING_SECOND / 4);
+    const uint64_t ahead = before - unix_ns + TIMING_SECOND / 2;
+    return -(ahead - ahead % TIMING_SECOND);
 }
 
 static struct xdp_list places; /* what the machine has now */
@@ -125,43 +137,51 @@ static void add_place(const uint8_t address[ADDRESS_SIZE], const struct interfac
         place->interface = interface->index;
     }
     memcpy(&place->address, address, ADDRESS_SIZE);
-    places.last_bytes |= UINT64_C(1) << xdp_last_byte(&place->address);
+    const uint8_t last = xdp_last_byte(&place->address);
+    places.last_bytes[last / 64] |= UINT64_C(1) << last % 64;
 }
 
-/* Returns the interface if it is one of --xdp, and a socket gets packets for this address of it. */
-static const struct interface *served_at(const char *name, const uint8_t address[ADDRESS_SIZE])
+/* Returns the interface if it is one of --xdp, or NULL. It may have several names; eth0:1 is a
+ * name of an address of eth0. */
+static struct interface *find_interface(const char *name)
 {
-    for (size_t i = 0; i < xdp_interface_count; i++)
-        if (strcmp(interfaces[i].name, name) == 0)
-            return service.serves(address, interfaces[i].index) ? &interfaces[i] : NULL;
+    const unsigned index = if_nametoindex(name);
+
+    for (size_t i = 0; index != 0 && i < xdp_interface_count; i++)
+        if (interfaces[i].index == index)
+            return &interfaces[i];
     return NULL;
 }
 
-/* Adds an IPv4 address. Those of the network itself and of broadcasts are no sources, either. */
+/* Returns the interface if packets for this address of it can be taken: if a socket gets them. */
+static const struct interface *served_at(const char *name, const uint8_t address[ADDRESS_SIZE])
+{
+    const struct interface *interface = find_interface(name);
+
+    return interface != NULL && interface->hardware != NO_ETHERNET &&
+                   service.serves(address, interface->index)
+               ? interface
+               : NULL;
+}
+
 static void add_ipv4(const struct ifaddrs *one)
 {
     uint8_t address[ADDRESS_SIZE];
-    struct sockaddr_in own, mask;
+    struct sockaddr_in own;
 
     memcpy(&own, one->ifa_addr, sizeof own);
-    memcpy(&mask, one->ifa_netmask, sizeof mask);
-    const uint32_t bits = own.sin_addr.s_addr, ones = mask.sin_addr.s_addr;
-    const uint32_t three[] = {bits, bits & ones, bits | ~ones};
     memcpy(address, address_mapped, ADDRESS_MAPPED);
-    for (size_t i = 0; i < 3; i++) {
-        memcpy(address + ADDRESS_MAPPED, &three[i], sizeof three[i]);
-        if (i == 0 || three[i] != bits)
-            add_place(address, i == 0 ? served_at(one->ifa_name, address) : NULL);
-    }
+    memcpy(address + ADDRESS_MAPPED, &own.sin_addr, sizeof own.sin_addr);
+    add_place(address, served_at(one->ifa_name, address));
 }
 
 /* Adds the IPv6 addresses. While the machine asks its neighbours if an address is free, the kernel
  * refuses packets for it. getifaddrs() does not say that, and this file does. Without the file, no
- * IPv6 address is served. */
+ * IPv6 address is served. /proc/net may be hidden from services, but not this. */
 static void add_ipv6(void)
 {
     enum { NOT_YET = IFA_F_TENTATIVE | IFA_F_DADFAILED | IFA_F_OPTIMISTIC, LINE = 128 };
-    FILE *file = fopen("/proc/net/if_inet6", "re");
+    FILE *file = fopen("/proc/self/net/if_inet6", "re");
     char line[LINE], name[IF_NAMESIZE];
     unsigned parts[4], flags;
 
@@ -188,9 +208,11 @@ static void note_hardware(const struct ifaddrs *one)
 
     memcpy(&own, one->ifa_addr, sizeof own);
     memcpy(parts, own.sll_addr, sizeof parts);
-    for (size_t i = 0; i < xdp_interface_count; i++)
-        if (strcmp(interfaces[i].name, one->ifa_name) == 0)
-            interfaces[i].hardware = xdp_hardware(parts[0], parts[1], parts[2]);
+    struct interface *interface = find_interface(one->ifa_name);
+    if (interface != NULL)
+        interface->hardware = own.sll_hatype == ARPHRD_ETHER || own.sll_hatype == ARPHRD_LOOPBACK
+                                  ? xdp_hardware(parts[0], parts[1], parts[2])
+                                  : NO_ETHERNET;
 }
 
 /* Lists the addresses that this machine has now. Returns false if there are too many. */
@@ -206,8 +228,7 @@ static bool list_places(void)
         if (one->ifa_addr != NULL && one->ifa_addr->sa_family == AF_PACKET)
             note_hardware(one);
     for (const struct ifaddrs *one = all; one != NULL; one = one->ifa_next)
-        if (one->ifa_addr != NULL && one->ifa_addr->sa_family == AF_INET &&
-            one->ifa_netmask != NULL && (one->ifa_flags & IFF_LOOPBACK) == 0)
+        if (one->ifa_addr != NULL && one->ifa_addr->sa_family == AF_INET)
             add_ipv4(one);
     freeifaddrs(all);
     add_ipv6();
@@ -235,14 +256,16 @@ static void tell_places(void)
 
 /* ---- Interfaces ------------------------------------------------------------------------- */
 
-/* The kernel removed the program from an interface that is gone. */
+/* The kernel removed the program from an interface that is gone. One that was renamed, or moved to
+ * another network namespace, still has the program, but is not the one of that name. */
 static bool is_attached(const struct interface *interface)
 {
     struct bpf_link_info info = {0};
     uint32_t size = sizeof info;
 
     return interface->link >= 0 && bpf_obj_get_info_by_fd(interface->link, &info, &size) == 0 &&
-           info.xdp.ifindex == interface->index;
+           info.xdp.ifindex == interface->index &&
+           if_nametoindex(interface->name) == interface->index;
 }
 
 /* Attaches the program in the driver, or else before the rest of the kernel. Returns NULL, or why
@@ -254,6 +277,7 @@ static const char *attach(struct interface *interface, bool *natively)
     int reason = 0;
 
     interface->index = if_nametoindex(interface->name);
+    interface->hardware = NO_ETHERNET;
     if (interface->index == 0)
         return "there is no such interface; ip link lists them";
     for (size_t i = 0; i < 2 && interface->link < 0 && reason != EBUSY; i++) {
@@ -278,6 +302,7 @@ static void attend(struct interface *interface)
         log_say("--xdp: %s is gone: waiting for it", interface->name);
         (void)close(interface->link);
         interface->link = -1;
+        interface->index = 0;
     }
     if (attach(interface, &natively) == NULL)
         log_say("--xdp: %s is back%s", interface->name, natively ? "" : ", generically");
@@ -291,6 +316,10 @@ static void refresh(void)
         attend(&interfaces[i]);
     tell_places();
     program->bss->settings.offset = clock_offset();
+    /* If the program had stopped, older heartbeats wait in the sockets. They must not be taken after
+     * those that the program takes from now on. */
+    if (timing_unix_ns() >= program->bss->settings.until)
+        sockets_take_waiting();
     program->bss->settings.until = table_checked_until();
 }
 
@@ -333,8 +362,10 @@ static int load(void)
 static const char *describe_failure(int reason)
 {
     return reason == EPERM || reason == EACCES
-               ? "the kernel does not allow it: it needs root, or CAP_BPF and CAP_NET_ADMIN"
+               ? "the kernel does not allow it: it needs root, or CAP_BPF, CAP_NET_ADMIN and "
+                 "CAP_PERFMON"
            : reason == ENOSYS ? "this kernel has no BPF"
+           : reason == EINVAL ? "this kernel is too old: it must be Linux 6.1 or later"
                               : strerror(reason);
 }
 
@@ -367,6 +398,22 @@ void xdp_finish(void)
             (void)close(interfaces[i].link);
 }
 
+/* Does the interface take VLAN tags off, so that the program does not see them? */
+static bool hides_vlan_tags(const struct interface *interface)
+{
+    struct ethtool_value flags = {.cmd = ETHTOOL_GFLAGS};
+    struct ifreq request = {.ifr_data = (void *)&flags};
+    const int any_socket = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+    if (any_socket < 0)
+        return false;
+    if (if_indextoname(interface->index, request.ifr_name) == NULL ||
+        ioctl(any_socket, SIOCETHTOOL, &request) != 0)
+        flags.data = 0;
+    (void)close(any_socket);
+    return (flags.data & ETH_FLAG_RXVLAN) != 0;
+}
+
 static void say_what_is_taken(const bool natively[INTERFACES_MAX])
 {
     for (size_t i = 0; i < xdp_interface_count; i++) {
@@ -374,8 +421,14 @@ static void say_what_is_taken(const bool natively[INTERFACES_MAX])
             log_say("heartbeats are taken in the kernel on %s%s", interfaces[i].name,
                     natively[i] ? "" : ", generically: its driver has no XDP");
         if (!serves_something(&interfaces[i]))
-            log_say("--xdp %s takes nothing: it has no address that is served; --bind names them",
-                    interfaces[i].name);
+            log_say("--xdp %s takes nothing: it %s", interfaces[i].name,
+                    interfaces[i].hardware == NO_ETHERNET
+                        ? "is no Ethernet"
+                        : "has no address that is served; --bind names them");
+        else if (options.log >= OPTIONS_LOG_NORMAL && hides_vlan_tags(&interfaces[i]))
+            log_say("--xdp %.40s: heartbeats of other VLANs count, too, as the interface takes "
+                    "their tags off; ethtool -K %.40s rxvlan off keeps them",
+                    interfaces[i].name, interfaces[i].name);
     }
 }
 

@@ -28,7 +28,7 @@ CLONE_NEWNET = 0x40000000
 LIBC = ctypes.CDLL(None, use_errno=True)
 ETHERNET_IPV4, ETHERNET_IPV6, VLAN = 0x0800, 0x86DD, 0x8100
 UDP = 17
-SIOCETHTOOL, ETHTOOL_STXCSUM = 0x8946, 0x17
+SIOCETHTOOL, ETHTOOL_STXCSUM, ETHTOOL_SFLAGS = 0x8946, 0x17, 0x26
 
 
 def check(status: int, what: str) -> None:
@@ -79,7 +79,14 @@ class Side:
     def make_checksums(self) -> None:
         """Has the kernel make the checksums of packets that leave here, as hardware would do. With
         a veth, it leaves them out otherwise."""
-        value = ctypes.create_string_buffer(struct.pack("=II", ETHTOOL_STXCSUM, 0))
+        self._set(ETHTOOL_STXCSUM, 0)
+
+    def keep_vlan_tags(self) -> None:
+        """Has the interface leave the tags of VLANs in packets that come in."""
+        self._set(ETHTOOL_SFLAGS, 0)
+
+    def _set(self, what: int, to: int) -> None:
+        value = ctypes.create_string_buffer(struct.pack("=II", what, to))
         request = struct.pack("=16sQ16x", self.interface.encode(), ctypes.addressof(value))
         with self.udp() as any_socket:
             fcntl.ioctl(any_socket, SIOCETHTOOL, request)

@@ -79,20 +79,22 @@ struct ethernet {
 struct packet {
     struct xdp_address from, to;
     uint64_t hardware; /* that it was sent to */
-    const uint8_t *bytes;
+    const void *heartbeat;
 };
 
-/* The Internet checksum: is this sum, of words of 32 bits, that of a right packet? */
+/* The Internet checksum: is this sum, of words of 32 bits, that of a right packet? Then it is a
+ * multiple of 65535. It is never 0, because some of the words are not.
+ * A multiple of 65535, and no other number, becomes at most 2^64 / 65535 when it is multiplied by
+ * the inverse of 65535, modulo 2^64. That takes a third of the time of folding the sum. */
 INLINE bool is_right(uint64_t sum)
 {
-    sum = (sum & 0xFFFFFFFF) + (sum >> 32); /* below 2^33 */
-    sum = (sum & 0xFFFF) + (sum >> 16);     /* below 2^18 */
-    sum = (sum & 0xFFFF) + (sum >> 16);
-    sum = (sum & 0xFFFF) + (sum >> 16);
-    return sum == 0xFFFF;
+    const uint64_t inverse = 0xFFFEFFFEFFFEFFFF;
+
+    return sum * inverse <= UINT64_MAX / 0xFFFF;
 }
 
-/* Adds four words. */
+/* Adds four words. Words of a packet are at multiples of 4 bytes, plus 2. Linux starts packets so
+ * that machines can load these which load only from multiples of 4. */
 INLINE uint64_t four_of(const void *bytes)
 {
     const uint32_t *words = bytes;
@@ -108,7 +110,7 @@ INLINE bool read_udp(struct packet *packet, const struct udphdr *udp, uint64_t a
     const uint16_t length = bpf_htons(sizeof *udp + DUMPULSE_PACKET_SIZE);
     const uint64_t pseudo = addresses + length + bpf_htons(IPPROTO_UDP);
 
-    packet->bytes = (const uint8_t *)(udp + 1);
+    packet->heartbeat = udp + 1;
     return udp->dest == settings.port && udp->len == length &&
            ((may_have_none && udp->check == 0) ||
             (udp->check != 0 && is_right(pseudo + four_of(udp))));
@@ -184,7 +186,9 @@ INLINE bool is_served(const struct xdp_list *list, const struct packet *packet, 
 
 INLINE bool is_from_here(const struct xdp_list *list, const struct xdp_address *from)
 {
-    if ((list->last_bytes >> xdp_last_byte(from) & 1) == 0)
+    const uint8_t last = xdp_last_byte(from);
+
+    if ((list->last_bytes[last / 64] >> (last % 64) & 1) == 0)
         return false; /* as for most sources */
     for (unsigned i = 0; i < XDP_PLACES; i++)
         if (is_same(&list->places[i].address, from))
@@ -212,7 +216,7 @@ INLINE bool make_stamp(struct xdp_core *core)
 
     if (jiffy - core->jiffy < settings.reuse)
         return true;
-    const uint64_t now = bpf_ktime_get_boot_ns() + settings.offset;
+    const uint64_t now = bpf_ktime_get_tai_ns() + settings.offset;
     if (now >= settings.until)
         return false;
     core->stamp = (uint32_t)(now / settings.tick);
@@ -222,12 +226,13 @@ INLINE bool make_stamp(struct xdp_core *core)
 
 /* False: it is no heartbeat, or it cannot be taken here. The bytes are copied, so that the compiler
  * sees that nothing changes them: then what the library does with requests is left out. */
-INLINE bool take_heartbeat(const uint8_t *packet)
+INLINE bool take_heartbeat(const void *packet)
 {
-    const uint32_t number = bpf_get_smp_processor_id();
-    uint8_t bytes[DUMPULSE_PACKET_SIZE];
+    const uint64_t number = bpf_get_smp_processor_id(); /* 64 bits: Linux 6.1 follows these only */
+    const uint32_t *words = packet;
+    const uint32_t copy[2] = {words[0], words[1]};
+    const uint8_t *bytes = (const uint8_t *)copy;
 
-    __builtin_memcpy(bytes, packet, sizeof bytes);
     if (number >= XDP_CORES || bytes[DUMPULSE_MAGIC_AT_] != DUMPULSE_MAGIC)
         return false;
     struct xdp_core *core = &cores[number];
@@ -241,7 +246,9 @@ INLINE bool take_heartbeat(const uint8_t *packet)
     return true;
 }
 
-SEC("xdp")
+/* Packets may be in several pieces: without ".frags", many drivers would not take the program for
+ * an interface with a large MTU. What is read here is in the first piece, or the packet goes up. */
+SEC("xdp.frags")
 int heartbeats(struct xdp_md *context)
 {
     const void *end = (const void *)(long)context->data_end;
@@ -262,7 +269,7 @@ int heartbeats(struct xdp_md *context)
     return is_served(list, &packet, context->ingress_ifindex) &&
                    !is_from_here(list, &packet.from) &&
                    may_send_heartbeats(&packet.from, ethernet->kind == bpf_htons(ETH_P_IP)) &&
-                   take_heartbeat(packet.bytes)
+                   take_heartbeat(packet.heartbeat)
                ? XDP_DROP
                : XDP_PASS;
 }

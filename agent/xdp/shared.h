@@ -6,7 +6,7 @@
 
 enum {
     XDP_CORES = 512,   /* packets that come in on later cores go up to the socket */
-    XDP_PLACES = 64,   /* addresses of this machine */
+    XDP_PLACES = 128,  /* addresses of this machine */
     XDP_NETWORKS = 64, /* of --allow-heartbeats */
     XDP_CACHE_LINE = 64
 };
@@ -33,7 +33,7 @@ struct xdp_place {
 };
 
 struct xdp_list {
-    uint64_t last_bytes; /* bit N: an address has N in the last 6 bits; so most sources have none */
+    uint64_t last_bytes[4]; /* bit N: an address ends in N; so most sources have none */
     struct xdp_place places[XDP_PLACES]; /* first those that are served */
 };
 
@@ -43,15 +43,15 @@ static inline uint64_t xdp_hardware(uint16_t first, uint16_t second, uint16_t th
     return (uint64_t)first << 32 | (uint64_t)second << 16 | third;
 }
 
-static inline unsigned xdp_last_byte(const struct xdp_address *address)
+static inline uint8_t xdp_last_byte(const struct xdp_address *address)
 {
-    return ((const uint8_t *)address)[15] % 64;
+    return ((const uint8_t *)address)[15];
 }
 
 /* What udpserver writes, while the program reads it. What each packet needs comes first, so that it
  * takes few lines of the cache. */
 struct xdp_settings {
-    uint64_t offset; /* ns: Unix time, minus the time since the machine was started */
+    uint64_t offset; /* ns: Unix time, minus the time of the atomic clock (TAI) */
     uint64_t until;  /* ns of Unix time: from then on, the program takes no heartbeat */
     uint64_t list;   /* 0 or 1: which list holds now; the other one can be changed */
     /* These are set before the program runs, and do not change. */
