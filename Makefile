@@ -317,7 +317,8 @@ lint: ## compiler warnings, clang-tidy, cppcheck, formatting
 	@tests/lint
 
 # Each of these has the unit tests of one part; tests/unit_NAME.c says which.
-UNITS := build/unit build/unit-watch build/unit-can build/unit-table build/unit-udpserver
+UNITS := build/unit build/unit-watch build/unit-can build/unit-table build/unit-udpserver \
+         build/unit-hook build/unit-log
 builds: ## make check by gcc, clang, with hardening; make install
 	@tests/builds
 
@@ -487,10 +488,14 @@ build/unit-table: tests/unit_table.c $(SERVICE)
 build/unit-table: SOURCES = tests/unit_table.c # which includes agent/table.c
 build/unit-udpserver: tests/unit_udpserver.c $(SERVICE)
 build/unit-udpserver: SOURCES = tests/unit_udpserver.c # which includes what it tests
+build/unit-hook: tests/unit_hook.c $(SERVICE)
+build/unit-hook: SOURCES = tests/unit_hook.c # which includes agent/hook.c
+build/unit-log: tests/unit_log.c $(SERVICE)
+build/unit-log: SOURCES = tests/unit_log.c # which includes agent/log.c
 build/unit-mcp2515: tests/mcp2515.c sim/mcp2515.c sim/mcp2515.h
 build/unit-mcp2515: SOURCES = tests/mcp2515.c sim/mcp2515.c # and no library
-build/unit-watch build/unit-can build/unit-table build/unit-udpserver build/unit-mcp2515: \
-    MORE := $(SANITIZERS)
+build/unit-watch build/unit-can build/unit-table build/unit-udpserver build/unit-hook \
+    build/unit-log build/unit-mcp2515: MORE := $(SANITIZERS)
 $(UNITS) build/unit-mcp2515: LINK := -lcmocka
 # tests/agree.c includes agent/watch.c, and replaces the clocks, the loop and the hook.
 build/agree.so: tests/agree.c $(SERVICE)

@@ -378,7 +378,6 @@ bool can_open(void)
     }
     socket_at = sockets_count;
     is_open = true;
-    counters_shown = COUNTERS;
     loop_define_task(LOOP_TRANSPORT, attend_interface, 0);
     if (!sockets_add(descriptor, take_from_interface)) {
         log_say("cannot use %s: %s", can_interface, strerror(errno));

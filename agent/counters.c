@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "can.h"
 #include "dumpulse.h"
 #include "log.h"
 #include "options.h"
@@ -15,7 +16,6 @@
 #include "xdp.h"
 
 static uint64_t begun; /* ns: timing_ns() at the start */
-size_t counters_shown = COUNT_ERROR_FRAMES;
 uint64_t counters[COUNTERS];
 
 static const struct {
@@ -33,6 +33,9 @@ static const struct {
     [COUNT_UNSENT] = {"; reports unsent", "unsent"},
     [COUNT_DROPS] = {"; dropped by the kernel", "drops"},
     [COUNT_FAILED_SAVES] = {"; failed saves", "failed_saves"},
+    [COUNT_CHANGES] = {"; changes", "changes"},
+    [COUNT_NOT_TOLD] = {", not told", "not_told"},
+    [COUNT_FAILED_PROGRAMS] = {", failed programs", "failed_programs"},
     [COUNT_ERROR_FRAMES] = {"; error frames", "error_frames"},
     [COUNT_BUS_OFFS] = {", bus-offs", "bus_offs"},
 };
@@ -47,10 +50,18 @@ static void complete_counters(void)
         counters[COUNT_PACKETS] += counters[i];
 }
 
+static bool is_shown(size_t counter)
+{
+    return counter < COUNT_CHANGES ||
+           (counter < COUNT_ERROR_FRAMES ? options.watch : can_interface) != NULL;
+}
+
 /* Appends the counters to a line that has `length` characters. Returns its new length. */
 static size_t write_counters(char line[COUNTERS_LINE], size_t length, bool json)
 {
-    for (size_t i = 0; i < counters_shown; i++) {
+    for (size_t i = 0; i < COUNTERS; i++) {
+        if (!is_shown(i))
+            continue;
         const char *format = json ? "%s\"%s\":%llu" : "%s%s %llu";
         const char *before = json && i != 0 ? "," : "";
         const char *name = json ? names[i].key : names[i].readable;

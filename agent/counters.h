@@ -7,8 +7,8 @@
 
 /* Every packet is counted once, in one of the counters from COUNT_HEARTBEATS to COUNT_UNSENT.
  * COUNT_PACKETS is their sum, which is made when somebody wants to see it. The counters after these
- * do not count packets that were taken. Those from COUNT_ERROR_FRAMES on are shown only if there is
- * a CAN interface. */
+ * do not count packets that were taken. Those from COUNT_CHANGES on are shown only with --watch,
+ * and those from COUNT_ERROR_FRAMES on only if there is a CAN interface. */
 enum {
     COUNT_PACKETS,
     COUNT_HEARTBEATS,
@@ -22,13 +22,15 @@ enum {
     COUNT_UNSENT,
     COUNT_DROPS,
     COUNT_FAILED_SAVES,
+    COUNT_CHANGES,         /* of variables that are watched */
+    COUNT_NOT_TOLD,        /* changes that the program of --exec did not get */
+    COUNT_FAILED_PROGRAMS, /* programs that failed, and tries to start one */
     COUNT_ERROR_FRAMES,
     COUNT_BUS_OFFS,
     COUNTERS
 };
 
 extern uint64_t counters[COUNTERS];
-extern size_t counters_shown; /* how many of them are printed */
 
 /* A name has at most 25 characters, a number at most 20. */
 enum { COUNTERS_LINE = (COUNTERS + 5) * 48 };

@@ -4,20 +4,24 @@
  * time, the one that says "dead" might come after the one that says "alive". Some changes of each
  * variable may wait. When there are more, the last one that waits becomes a change to the newest
  * state. So the program always learns the newest state, and nothing grows. */
-#define _GNU_SOURCE /* NOLINT: for environ */
+#define _GNU_SOURCE /* NOLINT: for environ and syscall */
 #include "hook.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "counters.h"
 #include "dumpulse.h"
 #include "limits.h"
 #include "log.h"
@@ -27,10 +31,11 @@
 #include "watch.h"
 
 enum {
-    AT_ONCE = 8,     /* programs that run at the same time */
-    WAITING = 4,     /* changes of one variable that wait */
-    LONGEST = 60,    /* s that a program may run */
-    INHERITED = 1024 /* descriptors that whoever started the server may have left open */
+    AT_ONCE = 8,               /* programs that run at the same time */
+    WAITING = 4,               /* changes of one variable that wait */
+    LONGEST = 60,              /* s that a program may run */
+    FIRST = STDERR_FILENO + 1, /* descriptor that no program gets */
+    INHERITED = 1024           /* descriptors that whoever started the server may have left open */
 };
 
 struct change {
@@ -48,7 +53,8 @@ static struct {
 
 static size_t running;
 static size_t last;        /* the variable whose program was started last */
-static uint64_t merged;    /* changes that were not told, because too many waited */
+static uint64_t merged;    /* changes that were not told as too many waited, and not yet said */
+static int start_error;    /* why the last try to start a program failed, if that was said; or 0 */
 static struct bucket said; /* limits the lines about trouble */
 
 static bool may_say(void)
@@ -84,11 +90,20 @@ bool hook_check(void)
 }
 
 /* The programs must not keep the server's port open, or its files. The server opens its own
- * descriptors with O_CLOEXEC; others were passed to it. */
+ * descriptors with O_CLOEXEC; others were passed to it. Nor must they get capabilities that a
+ * service manager gave the server for --xdp. The server itself keeps these. */
 void hook_begin(void)
 {
-    for (int descriptor = STDERR_FILENO + 1; descriptor < INHERITED; descriptor++)
-        (void)fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+    if (syscall(SYS_close_range, FIRST, ~0U, CLOSE_RANGE_CLOEXEC) != 0) /* before Linux 5.11 */
+        for (int descriptor = FIRST; descriptor < INHERITED; descriptor++)
+            (void)fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+    (void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0L, 0L, 0L);
+}
+
+static void count_lost(uint64_t changes)
+{
+    merged += changes;
+    counters[COUNT_NOT_TOLD] += changes;
 }
 
 void hook_tell(uint8_t variable, uint8_t was, uint8_t is)
@@ -100,10 +115,10 @@ void hook_tell(uint8_t variable, uint8_t was, uint8_t is)
         return;
     }
     newest->is = is;
-    merged++;
+    count_lost(1);
     if (newest->was == is) { /* it is back to what was told */
         hooks[variable].count--;
-        merged++;
+        count_lost(1);
     }
 }
 
@@ -155,10 +170,14 @@ static bool start(size_t variable)
     const int error = spawn(variable, &change, &child);
 
     if (error != 0) {
-        if (may_say())
+        counters[COUNT_FAILED_PROGRAMS]++;
+        if (error != start_error && may_say()) {
             log_say("cannot run %s: %s; it will be tried again", options.exec, strerror(error));
+            start_error = error;
+        }
         return false;
     }
+    start_error = 0;
     hooks[variable].count--;
     memmove(hooks[variable].waiting, hooks[variable].waiting + 1,
             hooks[variable].count * sizeof change);
@@ -179,7 +198,8 @@ void hook_run(void)
         if (hooks[i].child == 0 || now - hooks[i].begun < LONGEST * TIMING_SECOND)
             continue;
         hooks[i].killed = true;
-        (void)kill(-hooks[i].child, SIGKILL); /* and what it has started */
+        (void)kill(-hooks[i].child, SIGKILL); /* its group: also what it has started */
+        (void)kill(hooks[i].child, SIGKILL);  /* it may have left its group */
     }
     const size_t first = last + 1;
     for (size_t i = 0; i < DUMPULSE_VARIABLES && running < AT_ONCE; i++) {
@@ -190,12 +210,15 @@ void hook_run(void)
     say_merged();
 }
 
-static void say_if_failed(size_t variable, int status)
+static void note_failure(size_t variable, int status)
 {
     const char *ended = WIFSIGNALED(status) ? "ended by signal" : "exit status";
     const int number = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
 
-    if (status == 0 || !may_say())
+    if (status == 0)
+        return;
+    counters[COUNT_FAILED_PROGRAMS]++;
+    if (!may_say())
         return;
     if (hooks[variable].killed)
         log_say("%s %zu %s %s: killed after %d s", options.exec, variable,
@@ -216,7 +239,7 @@ void hook_reap(void)
          child = waitpid(-1, &status, WNOHANG))
         for (size_t i = 0; i < DUMPULSE_VARIABLES; i++)
             if (hooks[i].child == child) {
-                say_if_failed(i, status);
+                note_failure(i, status);
                 hooks[i].child = 0;
                 running--;
             }
@@ -225,11 +248,9 @@ void hook_reap(void)
 
 void hook_finish(void)
 {
-    uint64_t left = merged;
-
     for (size_t i = 0; i < DUMPULSE_VARIABLES; i++)
-        left += hooks[i].count;
-    if (left != 0)
-        log_say("%llu change%s not told to %s", (unsigned long long)left,
-                left == 1 ? " was" : "s were", options.exec);
+        count_lost(hooks[i].count);
+    if (merged != 0)
+        log_say("%llu change%s not told to %s", (unsigned long long)merged,
+                merged == 1 ? " was" : "s were", options.exec);
 }

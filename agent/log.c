@@ -1,21 +1,48 @@
 /* What an agent for Linux says; see log.h.   SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE /* NOLINT: for O_CLOEXEC */
 #include "log.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "program.h"
 
+/* Opens a pipe again, for writing that never waits. Returns -1 if it is no pipe. */
+static int open_pipe(int descriptor)
+{
+    char path[32];
+    struct stat status;
+
+    if (fstat(descriptor, &status) != 0 || !S_ISFIFO(status.st_mode))
+        return -1;
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
+    return open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+}
+
+/* Others may write to the same pipe or socket, as the programs of --exec do. They may fill it just
+ * after poll() has found room, and then write() would wait for its reader. So this uses calls that
+ * do not wait. O_NONBLOCK on the descriptor itself would be a change for the others, too. */
 void log_write(int descriptor, const char *line, size_t length)
 {
     struct pollfd room = {.fd = descriptor, .events = POLLOUT};
 
-    if (poll(&room, 1, 0) == 1 && (room.revents & POLLOUT) != 0 &&
-        write(descriptor, line, length) < 0)
-        return; /* there is nowhere else to write an error */
+    if (poll(&room, 1, 0) != 1 || (room.revents & POLLOUT) == 0)
+        return;
+    const int own = open_pipe(descriptor);
+    ssize_t written = own >= 0 ? write(own, line, length)
+                               : send(descriptor, line, length, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (own >= 0)
+        (void)close(own);
+    else if (written < 0 && errno == ENOTSOCK)
+        written = write(descriptor, line, length);
+    (void)written; /* there is nowhere else to write an error */
 }
 
 /* A character must not be shown if it is

@@ -9,8 +9,7 @@
 __attribute__((format(printf, 1, 2))) void log_say(const char *format, ...);
 
 /* Writes one line to a descriptor, or nothing if it would have to wait: a reader that has stopped
- * reading must not stop the agent. A pipe that poll() calls writable takes 4096 bytes without
- * blocking. */
+ * reading must not stop the agent. */
 void log_write(int descriptor, const char *line, size_t length);
 
 /* Returns how many bytes the UTF-8 character has that begins here, or 0 if it must not be shown. */

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "counters.h"
 #include "dumpulse_watch.h"
 #include "hook.h"
 #include "limits.h"
@@ -88,6 +89,7 @@ void dumpulse_changed(dumpulse *context, uint8_t variable, dumpulse_state was, d
     const char *name = names_variables[variable].name;
 
     (void)context;
+    counters[COUNT_CHANGES]++;
     if (options.exec != NULL)
         hook_tell(variable, was, is);
     if (options.log < OPTIONS_LOG_NORMAL)

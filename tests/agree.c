@@ -3,6 +3,7 @@
 #define _GNU_SOURCE         /* NOLINT: as agent/ has it */
 #include "../agent/watch.c" /* NOLINT: its variables are static */
 
+#include "../agent/counters.h"
 #include "../agent/hook.h"
 #include "../agent/log.h"
 #include "../agent/loop.h"
@@ -18,6 +19,7 @@ void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
 }
 
 const struct program program = {.name = "agree"};
+uint64_t counters[COUNTERS];
 
 /* The linker gives all calls of log_say() to this: the server says what it forgets. */
 void __wrap_log_say(const char *format, ...); /* NOLINT: the linker knows this name */

@@ -149,7 +149,9 @@ class World:
         if wrong:
             raise Difference(wrong)
         self.settings = client.make_settings(argparse.Namespace(names=str(path)))
-        self.clock = chance.randrange(2**33, 2**34)  # ticks since 1970
+        # Ticks since 1970. A world lasts 14 years at most, and must end before the year 2554: later,
+        # the server's time in ns does not fit into 64 bits.
+        self.clock = chance.randrange(2**40, 2**44) // self.tick
         self.passed = 0  # ticks since the start: this clock does not jump
         lines, starts = [], []
         for variable in self.settings.variables:

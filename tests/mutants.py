@@ -242,6 +242,9 @@ SERVER_STEPS = {
                    ["build/unit-table"]),
     "unit-udpserver": (["agent/address.c", "agent/limits.c", "agent/sources.c"],
                        ["gcc", "tests/unit_udpserver.c", "-lcmocka"], ["build/unit-udpserver"]),
+    "unit-hook": (["agent/hook.c"], ["gcc", "tests/unit_hook.c", "-lcmocka"],
+                  ["build/unit-hook"]),
+    "unit-log": (["agent/log.c"], ["gcc", "tests/unit_log.c", "-lcmocka"], ["build/unit-log"]),
     "fuzz": ([*IN_FUZZ, "agent/address.c"],
              ["clang", "-fsanitize=fuzzer", "-Wno-everything", "tests/fuzz_udpserver.c"],
              ["build/fuzz", "-runs=2000", "-seed=1", "-max_len=512", "-artifact_prefix=build/",
@@ -258,7 +261,7 @@ class Server:
     def __init__(self) -> None:
         self._limits = Limits()
         self._tests = PythonTests(
-            ["tests/test_udpserver.py", "tests/test_can.py"],
+            ["tests/test_udpserver.py", "tests/test_watch_server.py", "tests/test_can.py"],
             without="machine_with_can or install_units or addresses_that_cannot or "
                     "cannot_be_fetched",
             slow="only_then or kills_amid or fails_later or during_a_flood or "

@@ -6,8 +6,11 @@ runs, and the programs that it starts.
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import resource
+import shutil
 import signal
 import socket
 import subprocess
@@ -57,10 +60,11 @@ class Watched:
     """A server that watches, in a folder with its file of names and its program."""
 
     def __init__(self, folder: Path, program: str = TELLS, names: str = NAMES,
-                 more: tuple[str, ...] = ()) -> None:
+                 more: tuple[str, ...] = (),
+                 interpreter: str = f"{sys.executable} -IS") -> None:
         self.folder = folder
         (folder / "names.ini").write_text(names)
-        (folder / "program").write_text(f"#!{sys.executable} -IS\n{program}")
+        (folder / "program").write_text(f"#!{interpreter}\n{program}")
         (folder / "program").chmod(0o755)
         self.server = Server("--tick", str(TICK), "--watch", str(folder / "names.ini"), "--exec",
                              str(folder / "program"), *more)
@@ -194,6 +198,9 @@ def test_programs_do_not_pile_up(tmp_path: Path) -> None:
         lines = watched.server.stop() and watched.server.stderr.all()
         assert [line for line in lines if "not told" in line], lines
     told = watched.told()
+    last = json.loads(watched.server.stdout.lines[-1])
+    assert last["not_told"] > 0 and last["changes"] == len(told) + last["not_told"]
+    assert last["failed_programs"] == 0
     for variable in range(16):
         changes = [line for line in told if line.startswith(f"{variable} ")]
         assert len(changes) >= 1
@@ -225,7 +232,7 @@ def test_a_program_that_fails_is_named(tmp_path: Path, program: str, said: str) 
         watched.beat_until(3, 50, lambda: [
             line for line in watched.server.stderr.lines
             if re.search(rf"/program 3 \w+ alive: {said}$", line)])
-        watched.server.stop()
+        assert watched.server.stop()["failed_programs"] >= 1
 
 
 def test_failures_do_not_flood_the_log(tmp_path: Path) -> None:
@@ -241,16 +248,112 @@ def test_failures_do_not_flood_the_log(tmp_path: Path) -> None:
         assert 10 <= len(failures) <= 16 + passed
 
 
-def test_a_program_that_is_gone_is_tried_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("change, why", [
+    ('rm "$1"', "No such file or directory"), ('chmod 644 "$1"', "Permission denied"),
+    ('rm "$1"; mkdir "$1"', "Permission denied"),
+    ('rm "$1"; mkfifo -m 755 "$1"', "Permission denied"),
+    ('echo no program >"$1"', "Exec format error"),
+    ('echo "#!/nowhere/sh" >"$1"', "No such file or directory"),
+])
+def test_a_program_that_cannot_start_is_tried_again(tmp_path: Path, change: str,
+                                                    why: str) -> None:
+    """The server says once why."""
+    path = tmp_path / "program"
     with Watched(tmp_path) as watched:
-        (tmp_path / "program").rename(tmp_path / "moved")
-        watched.beat_until(3, 50, lambda: any(
-            "cannot run" in line and "No such file" in line
-            for line in watched.server.stderr.lines))
-        (tmp_path / "moved").rename(tmp_path / "program")
+        path.rename(tmp_path / "moved")
+        shutil.copy(tmp_path / "moved", path)
+        subprocess.run(["sh", "-c", change, "sh", path], check=True)
+        watched.beat_until(3, 50, lambda: watched.server.stats()["failed_programs"] > 2)
+        assert [line for line in watched.server.stderr.lines if "cannot run" in line] == \
+            [f"udpserver: cannot run {path}: {why}; it will be tried again"]
+        if path.is_dir():
+            path.rmdir()
+        (tmp_path / "moved").rename(path)
         wait_until(watched.told, "the program runs")
         check_chain(watched.told())
         watched.server.stop()
+
+
+def test_64_changes_at_once_in_a_flood(tmp_path: Path) -> None:
+    """All are told, while packets come without a pause. No child is left, not even a dead one."""
+    names = "[dumpulse]\ntick = 50ms\nwarn = 100s\n" + "".join(
+        f"[{number}]\n" for number in range(64))
+    tells = 'set -f; printf "%s\\n" "$*" >>"${0%/*}/told"\n'
+    with Watched(tmp_path, program=tells, names=names, interpreter="/bin/sh") as watched:
+        ended = threading.Event()
+
+        def flood() -> None:
+            while not ended.is_set():
+                for variable in range(64):
+                    watched.beat(variable)
+
+        flooding = threading.Thread(target=flood)
+        flooding.start()
+        try:
+            wait_until(lambda: len(watched.told()) == 64 and watched.children() == [], "all told")
+        finally:
+            ended.set()
+            flooding.join()
+        assert sorted(int(line.split()[0]) for line in watched.told()) == list(range(64))
+        assert all(line.endswith(" waiting alive") for line in watched.told())
+        counters = watched.server.stop()
+    assert (counters["changes"], counters["not_told"], counters["failed_programs"]) == (64, 0, 0)
+
+
+def test_a_program_that_floods_the_log(tmp_path: Path) -> None:
+    """Nobody reads the log any more. The server works on, and ends when it is told to."""
+    names = tmp_path / "names.ini"
+    names.write_text("[dumpulse]\ntick = 50ms\nwarn = 100s\n[3]\nvalue = 0..9\n")
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\nexec yes\n")
+    program.chmod(0o755)
+    process = subprocess.Popen([*command(), "0", "--tick", "50", "--stats", str(tmp_path / "stats"),
+                                "--watch", str(names), "--exec", str(program)],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None and process.stderr is not None
+
+    def stats() -> dict[str, int]:
+        with socket.socket(socket.AF_UNIX) as asking:
+            asking.settimeout(PATIENCE)
+            asking.connect(str(tmp_path / "stats"))
+            answer: dict[str, int] = json.loads(asking.makefile().read())
+            return answer
+
+    try:
+        (port,) = re.findall(r":(\d+) ", process.stderr.readline())
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            for turn in range(100):  # each change wants a line in the log, which is full
+                sender.sendto(heartbeat(3, 1, 5 + 50 * (turn % 2)), ("127.0.0.1", int(port)))
+                time.sleep(0.02)
+        wait_until(lambda: stats()["heartbeats"] == 100, "all heartbeats are taken")
+        assert stats()["changes"] >= 5
+        process.terminate()
+        assert process.wait(PATIENCE) == 0
+        assert '; changes ' in process.stdout.read()
+    finally:
+        process.kill()
+        process.stdout.close()
+        process.stderr.close()  # now the program ends, too: by SIGPIPE
+
+
+def test_what_a_program_leaves_running_holds_nobody_up(tmp_path: Path) -> None:
+    left = tmp_path / "left"
+    leaves = f"""
+import os, time
+if os.fork() == 0:
+    for one in range(3):
+        os.close(one)
+    open({str(left)!r}, "a").write(f"{{os.getpid()}}\\n")
+    time.sleep(1000)
+"""
+    with Watched(tmp_path, program=leaves + TELLS) as watched:
+        watched.beat_until(3, 50, lambda: len(watched.told()) >= 1)
+        watched.beat_until(3, 9, lambda: watched.told()[-1].endswith(" out-of-range"))
+        wait_until(lambda: watched.children() == [], "the server has no children")
+        check_chain(watched.told())
+        assert watched.server.stop()["not_told"] == 0
+        for pid in left.read_text().split():
+            os.kill(int(pid), signal.SIGKILL)  # it still runs
 
 
 def test_a_program_gets_nothing_of_the_server(tmp_path: Path) -> None:
@@ -261,9 +364,12 @@ def test_a_program_gets_nothing_of_the_server(tmp_path: Path) -> None:
     program.write_text("#!/bin/sh\nls -l /proc/$$/fd\necho \"name: $2\"\n"
                        "grep 'Sig[BI]' /proc/self/status\necho end >&2\n")
     program.chmod(0o755)
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (2000, before[1]))  # now 1500 is a descriptor, too
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as left_open, \
+            socket.socket(fileno=os.dup2(left_open.fileno(), 1500)), \
             Server("--watch", str(tmp_path / "names.ini"), "--exec", str(program), "--state",
-                   str(tmp_path / "state"), pass_fds=[left_open.fileno()]) as server:
+                   str(tmp_path / "state"), pass_fds=[left_open.fileno(), 1500]) as server:
         wait_until(lambda: "end" in server.stderr.lines, "the program runs")
         lines = server.stderr.lines
         assert "name: a (b) ÄÖ" in lines
@@ -273,6 +379,26 @@ def test_a_program_gets_nothing_of_the_server(tmp_path: Path) -> None:
         files = dict(re.findall(r" (\d+) -> (.*)", "\n".join(lines)))
         assert files.pop("0") == "/dev/null" and files.pop("1") == files.pop("2")
         assert set(files.values()) <= {str(program)}  # what the shell itself has open
+        server.stop()
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_a_program_gets_no_capabilities_of_the_server(tmp_path: Path) -> None:
+    """The drop-in for --xdp gives the server some, which its children would inherit."""
+    (tmp_path / "names.ini").write_text("[dumpulse]\nwarn=1s\ncrit=1s\n[3]")
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\ngrep Cap /proc/self/status\necho end\n")
+    program.chmod(0o755)
+    # This root has no power of its own.
+    some = ["setpriv", "--securebits=+noroot", "--inh-caps=-all,+net_admin",
+            "--ambient-caps=-all,+net_admin"]
+    with Server("--watch", str(tmp_path / "names.ini"), "--exec", str(program),
+                wrap=some) as server:
+        status = Path(f"/proc/{server.process.pid}/status").read_text()
+        assert re.findall(r"CapEff:\s*0+1000\n", status)  # the server keeps its own
+        wait_until(lambda: "end" in server.stderr.lines, "the program runs")
+        sets = dict(re.findall(r"(Cap\w+):\s*(\w+)", "\n".join(server.stderr.lines)))
+        assert int(sets["CapEff"], 16) == int(sets["CapPrm"], 16) == int(sets["CapAmb"], 16) == 0
         server.stop()
 
 

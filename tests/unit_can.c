@@ -137,7 +137,7 @@ static int fake_nanosleep(const struct timespec *time)
 dumpulse table_agent __attribute__((aligned(sizeof(table_entry))));
 table_entry *table_entries = (table_entry *)(void *)(table_agent.report + 4);
 uint64_t counters[COUNTERS], sockets_capacity;
-size_t counters_shown, sockets_count;
+size_t sockets_count;
 struct sockets_one sockets[SOCKETS_MAX];
 static void (*task_run)(void); /* the task LOOP_TRANSPORT */
 static uint64_t task_every;    /* ns between two runs of it */

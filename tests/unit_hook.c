@@ -1,0 +1,632 @@
+/* Unit tests of agent/hook.c, which runs the program of --exec, with a simulated kernel and clock.
+ *                                                             SPDX-License-Identifier: MIT
+ * Here a minute passes at once, and a test says when a program ends. tests/test_watch_server.py
+ * tests the rest, with real programs.
+ */
+#define _GNU_SOURCE /* NOLINT: as agent/hook.c has it */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "agent/counters.h"
+#include "agent/hook.h"
+#include "agent/limits.h"
+#include "agent/log.h"
+#include "agent/names.h"
+#include "agent/options.h"
+#include "agent/timing.h"
+#include "agent/watch.h"
+
+enum { VARIABLES = 64, STATES = 6, PROGRAMS = 8, FIRST_PID = 1000 };
+
+/* ---- The kernel: programs that run, and the time ------------------------------------------ */
+
+static struct {
+    pid_t pid;     /* 0: no program runs here */
+    bool ended;    /* and nobody has asked for its status yet */
+    unsigned kill; /* how often it was killed: 1 as a group, 100 alone */
+    int status, variable;
+} programs[PROGRAMS];
+
+static pid_t last_pid;
+static uint64_t clock_now;
+static int spawn_error;
+static unsigned spawned;
+static int current[VARIABLES], told[VARIABLES]; /* states: the newest, and as the program knows */
+static uint64_t given;                          /* changes */
+
+static void check_attributes(const posix_spawnattr_t *attributes)
+{
+    sigset_t mask, defaults;
+    pid_t group = -1;
+    short flags = 0;
+
+    assert_int_equal(posix_spawnattr_getflags(attributes, &flags), 0);
+    assert_int_equal(flags, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+    assert_int_equal(posix_spawnattr_getpgroup(attributes, &group), 0);
+    assert_int_equal(group, 0); /* one of its own */
+    assert_int_equal(posix_spawnattr_getsigmask(attributes, &mask), 0);
+    assert_int_equal(posix_spawnattr_getsigdefault(attributes, &defaults), 0);
+    for (int number = 1; number < SIGRTMAX; number++) {
+        assert_int_equal(sigismember(&mask, number) == 1, false);
+        assert_int_equal(sigismember(&defaults, number) == 1, number == SIGPIPE);
+    }
+}
+
+static int state_of(const char *word)
+{
+    static const char *const words[STATES] = {"waiting",      "missing", "alive",
+                                              "out-of-range", "late",    "dead"};
+
+    for (int i = 0; i < STATES; i++)
+        if (strcmp(word, words[i]) == 0)
+            return i;
+    fail_msg("there is no state %s", word);
+    return 0;
+}
+
+/* The program for a variable never runs twice at a time, and its first state is always the last one
+ * that it was told before. */
+static int fake_spawn(pid_t *child, const char *path, const posix_spawn_file_actions_t *files,
+                      const posix_spawnattr_t *attributes, char *const arguments[],
+                      char *const environment[])
+{
+    const int variable = atoi(arguments[1]);
+    size_t free_one = PROGRAMS;
+
+    assert_non_null(files);
+    check_attributes(attributes);
+    assert_ptr_equal(environment, environ);
+    assert_string_equal(path, "/bin/lamp");
+    assert_string_equal(arguments[0], "/bin/lamp");
+    assert_string_equal(arguments[2], variable == 3 ? "engine" : "");
+    assert_null(arguments[5]);
+    assert_string_equal(arguments[1], getenv("DUMPULSE_VARIABLE"));
+    assert_string_equal(arguments[2], getenv("DUMPULSE_NAME"));
+    assert_string_equal(arguments[3], getenv("DUMPULSE_WAS"));
+    assert_string_equal(arguments[4], getenv("DUMPULSE_IS"));
+    if (spawn_error != 0)
+        return spawn_error;
+    for (size_t i = 0; i < PROGRAMS; i++) {
+        if (programs[i].pid == 0)
+            free_one = i;
+        else
+            assert_int_not_equal(programs[i].variable, variable);
+    }
+    assert_true(free_one < PROGRAMS); /* no more than 8 at a time */
+    assert_int_equal(state_of(arguments[3]), told[variable]);
+    assert_int_not_equal(state_of(arguments[4]), told[variable]);
+    told[variable] = state_of(arguments[4]);
+    *child = ++last_pid;
+    programs[free_one].pid = last_pid;
+    programs[free_one].variable = variable;
+    programs[free_one].ended = false;
+    programs[free_one].kill = 0;
+    spawned++;
+    return 0;
+}
+
+static int fake_kill(pid_t pid, int number)
+{
+    assert_int_equal(number, SIGKILL);
+    for (size_t i = 0; i < PROGRAMS; i++)
+        if (programs[i].pid == abs(pid)) {
+            programs[i].kill += pid < 0 ? 1 : 100;
+            return 0;
+        }
+    fail_msg("%d is killed, which is none of its programs", pid);
+    return -1;
+}
+
+static bool stranger; /* a child that the server did not start has ended */
+
+static pid_t fake_waitpid(pid_t pid, int *status, int flags)
+{
+    assert_int_equal(pid, -1);
+    assert_int_equal(flags, WNOHANG);
+    *status = 0x100; /* of the stranger */
+    if (stranger) {
+        stranger = false;
+        return FIRST_PID - 1;
+    }
+    for (size_t i = 0; i < PROGRAMS; i++)
+        if (programs[i].ended) {
+            const pid_t ended = programs[i].pid;
+            *status = programs[i].status;
+            programs[i].ended = false;
+            programs[i].pid = 0;
+            return ended;
+        }
+    return 0;
+}
+
+static long old_kernel; /* what close_range() returns */
+static int closed_from, closed_to;
+static unsigned ambient_cleared;
+
+static long fake_syscall(long number, ...)
+{
+    va_list arguments;
+
+    assert_int_equal(number, SYS_close_range);
+    va_start(arguments, number);
+    assert_int_equal(va_arg(arguments, int), 3);
+    assert_true(va_arg(arguments, unsigned) == UINT32_MAX);
+    assert_int_equal(va_arg(arguments, int), 4); /* CLOSE_RANGE_CLOEXEC */
+    va_end(arguments);
+    return old_kernel;
+}
+
+static int fake_fcntl(int descriptor, int command, int value)
+{
+    assert_int_equal(command, F_SETFD);
+    assert_int_equal(value, FD_CLOEXEC);
+    if (closed_from == 0)
+        closed_from = descriptor;
+    else
+        assert_int_equal(descriptor, closed_to + 1);
+    closed_to = descriptor;
+    return 0;
+}
+
+static int fake_prctl(int option, long what, ...)
+{
+    va_list arguments;
+
+    assert_int_equal(option, PR_CAP_AMBIENT);
+    assert_int_equal(what, PR_CAP_AMBIENT_CLEAR_ALL);
+    va_start(arguments, what);
+    for (int i = 0; i < 3; i++) /* the kernel refuses anything else */
+        assert_int_equal(va_arg(arguments, long), 0);
+    va_end(arguments);
+    ambient_cleared++;
+    return 0;
+}
+
+/* ---- The service -------------------------------------------------------------------------- */
+
+struct options options;
+uint64_t counters[COUNTERS];
+struct names_variable names_variables[VARIABLES];
+static char logged[200]; /* the last line of the log */
+static unsigned log_count;
+
+void log_say(const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    (void)vsnprintf(logged, sizeof logged, format, arguments);
+    va_end(arguments);
+    log_count++;
+}
+
+bool options_wrong(const char *format, ...)
+{
+    fail_msg("%s", format);
+    return false;
+}
+
+uint64_t timing_ns(void)
+{
+    return clock_now;
+}
+
+#define posix_spawn fake_spawn
+#define kill fake_kill
+#define waitpid fake_waitpid
+#define syscall fake_syscall
+#define fcntl fake_fcntl
+#define prctl fake_prctl
+#undef _GNU_SOURCE
+#include "../agent/hook.c"   /* NOLINT: the simulated kernel must come before it */
+#include "../agent/limits.c" /* NOLINT: all that it needs is here */
+#undef kill
+
+const char *const watch_states[] = {"waiting", "missing", "alive", "out-of-range", "late", "dead"};
+
+static int start_again(void **state)
+{
+    (void)state;
+    memset(hooks, 0, sizeof hooks);
+    memset(programs, 0, sizeof programs);
+    memset(counters, 0, sizeof counters);
+    memset(current, 0, sizeof current);
+    memset(told, 0, sizeof told);
+    memset(&said, 0, sizeof said);
+    running = last = 0;
+    log_count = spawned = 0;
+    merged = given = 0;
+    start_error = spawn_error = 0;
+    last_pid = FIRST_PID;
+    clock_now = 1000 * TIMING_SECOND;
+    options.exec = "/bin/lamp";
+    memcpy(names_variables[3].name, "engine", sizeof "engine");
+    return 0;
+}
+
+static void tell(int variable, int state)
+{
+    hook_tell((uint8_t)variable, (uint8_t)current[variable], (uint8_t)state);
+    current[variable] = state;
+    given++;
+}
+
+static size_t find(int variable)
+{
+    for (size_t i = 0; i < PROGRAMS; i++)
+        if (programs[i].pid != 0 && programs[i].variable == variable)
+            return i;
+    fail_msg("no program runs for variable %d", variable);
+    return 0;
+}
+
+static bool runs(int variable)
+{
+    for (size_t i = 0; i < PROGRAMS; i++)
+        if (programs[i].pid != 0 && programs[i].variable == variable)
+            return true;
+    return false;
+}
+
+static void end(size_t program, int status)
+{
+    programs[program].ended = true;
+    programs[program].status = status;
+}
+
+static void end_all(void)
+{
+    for (size_t i = 0; i < PROGRAMS; i++)
+        if (programs[i].pid != 0)
+            end(i, 0);
+    hook_reap();
+}
+
+/* ---- The tests ---------------------------------------------------------------------------- */
+
+/* The changes of a variable are told one after another. Four wait at most. */
+static void test_one_program_for_a_variable_at_a_time(void **state)
+{
+    (void)state;
+    tell(3, 2);
+    assert_int_equal(spawned, 0);
+    hook_run();
+    assert_int_equal(spawned, 1);
+    tell(3, 4);
+    tell(3, 5);
+    tell(3, 2);
+    tell(3, 4);
+    for (int i = 0; i < 10; i++)
+        hook_run();
+    assert_int_equal(spawned, 1);
+    for (unsigned i = 2; i <= 5; i++) { /* fake_spawn() looks at their order */
+        end(find(3), 0);
+        hook_reap();
+        assert_int_equal(spawned, i);
+    }
+    end(find(3), 0);
+    hook_reap();
+    assert_int_equal(spawned, 5);
+    assert_int_equal(told[3], 4);
+    assert_int_equal(counters[COUNT_NOT_TOLD], 0);
+    assert_int_equal(log_count, 0);
+}
+
+static void test_the_newest_state_is_told_when_changes_pile_up(void **state)
+{
+    (void)state;
+    tell(3, 2);
+    hook_run();
+    for (int i = 0; i < 4; i++) /* these wait */
+        tell(3, i % 2 == 0 ? 4 : 2);
+    tell(3, 5);
+    tell(3, 3);
+    assert_int_equal(counters[COUNT_NOT_TOLD], 2);
+    clock_now += TIMING_SECOND;
+    hook_run();
+    assert_string_equal(logged, "2 changes were not told to /bin/lamp: it is too slow");
+    for (int i = 0; i < 5; i++)
+        end_all();
+    assert_int_equal(spawned, 5);
+    assert_int_equal(told[3], 3);
+    assert_int_equal(counters[COUNT_NOT_TOLD], 2);
+    assert_int_equal(log_count, 1);
+}
+
+/* Then the last change that waits goes, too: nothing has changed. */
+static void test_a_variable_that_is_back_to_what_is_told(void **state)
+{
+    (void)state;
+    tell(3, 2);
+    hook_run();
+    for (int i = 0; i < 4; i++)
+        tell(3, i % 2 == 0 ? 4 : 2);
+    tell(3, 4); /* the last one that waits began with this state */
+    assert_int_equal(counters[COUNT_NOT_TOLD], 2);
+    tell(3, 5); /* there is room again */
+    assert_int_equal(counters[COUNT_NOT_TOLD], 2);
+    tell(3, 2);
+    assert_int_equal(counters[COUNT_NOT_TOLD], 3);
+    for (int i = 0; i < 6; i++)
+        end_all();
+    assert_int_equal(spawned, 5);
+    assert_int_equal(told[3], 2);
+}
+
+static void test_one_change_that_was_not_told_is_said(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 5; i++)
+        tell(3, 2 + i % 3);
+    hook_run();
+    assert_string_equal(logged, "1 change was not told to /bin/lamp: it is too slow");
+    hook_run();
+    assert_int_equal(log_count, 1);
+}
+
+/* 64 variables change at once. 8 programs run at a time, and each variable has its turn. */
+static void test_a_storm(void **state)
+{
+    (void)state;
+    for (int variable = 0; variable < VARIABLES; variable++)
+        tell(variable, 2);
+    hook_run();
+    for (unsigned i = 0; i < VARIABLES; i++) {
+        const int next = (int)(i + 1) % VARIABLES; /* the first turn is that of variable 1 */
+        assert_int_equal(spawned, i + 8);
+        end(find(next), 0);
+        tell(next, 4); /* its next turn is after all others */
+        hook_reap();
+        assert_false(runs(next));
+    }
+    for (unsigned i = 0; i < 8; i++)
+        end_all();
+    assert_int_equal(spawned, 2 * VARIABLES);
+    for (int variable = 0; variable < VARIABLES; variable++)
+        assert_int_equal(told[variable], 4);
+    assert_int_equal(counters[COUNT_NOT_TOLD], 0);
+    assert_int_equal(running, 0);
+}
+
+/* The variables whose programs were started last have their next turn after all others. */
+static void test_nobody_waits_for_ever(void **state)
+{
+    (void)state;
+    for (int variable = 20; variable < 40; variable++)
+        tell(variable, 2);
+    hook_run();
+    for (int variable = 26; variable < 28; variable++) {
+        end(find(variable), 0);
+        tell(variable, 4);
+    }
+    hook_reap();
+    assert_true(runs(28) && runs(29));
+    assert_false(runs(26) || runs(27));
+}
+
+/* splitmix64: the same numbers in each run. */
+static unsigned chance(unsigned below)
+{
+    static uint64_t number;
+    uint64_t mixed = number += UINT64_C(0x9E3779B97F4A7C15);
+
+    mixed = (mixed ^ mixed >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
+    mixed = (mixed ^ mixed >> 27) * UINT64_C(0x94D049BB133111EB);
+    return (unsigned)((mixed ^ mixed >> 31) % below);
+}
+
+/* Variables change and programs end at random. In the end, the program knows each variable's newest
+ * state, and what it was not told was counted. */
+static void test_any_order(void **state)
+{
+    for (unsigned run = 0; run < 300; run++) {
+        (void)start_again(state);
+        const unsigned variables = 1 + chance(VARIABLES), busy = 2 + chance(20);
+        for (unsigned step = 0; step < 500; step++) {
+            const int variable = (int)chance(variables);
+            const size_t program = chance(PROGRAMS);
+            if (chance(busy) != 0)
+                tell(variable, (current[variable] + 1 + (int)chance(STATES - 1)) % STATES);
+            spawn_error = chance(30) == 0 ? EAGAIN : 0;
+            if (programs[program].pid != 0 && chance(3) == 0)
+                end(program, 0);
+            clock_now += chance(2) * 10000000;
+            if (chance(2) == 0)
+                hook_reap();
+            else
+                hook_run();
+        }
+        spawn_error = 0;
+        for (unsigned i = 0; i < VARIABLES * 5 && (i == 0 || running != 0); i++)
+            end_all();
+        for (int variable = 0; variable < VARIABLES; variable++)
+            assert_int_equal(told[variable], current[variable]);
+        assert_int_equal(spawned + counters[COUNT_NOT_TOLD], given);
+        hook_finish();
+        assert_int_equal(spawned + counters[COUNT_NOT_TOLD], given);
+    }
+}
+
+static void test_a_program_is_killed_after_a_minute(void **state)
+{
+    (void)state;
+    tell(3, 2);
+    tell(0, 2);
+    hook_run();
+    clock_now += TIMING_SECOND;
+    tell(63, 2);
+    hook_run();
+    clock_now += 59 * TIMING_SECOND - 1;
+    hook_run();
+    assert_int_equal(programs[find(3)].kill, 0);
+    clock_now++;
+    hook_run();
+    assert_int_equal(programs[find(3)].kill, 101); /* its group, and itself */
+    assert_int_equal(programs[find(0)].kill, 101);
+    assert_int_equal(programs[find(63)].kill, 0);
+    assert_int_equal(log_count, 0);
+    end(find(3), SIGKILL);
+    hook_reap();
+    assert_string_equal(logged, "/bin/lamp 3 waiting alive: killed after 60 s");
+    assert_int_equal(counters[COUNT_FAILED_PROGRAMS], 1);
+    tell(3, 4);
+    hook_run(); /* the next one has its own minute */
+    assert_int_equal(programs[find(3)].kill, 0);
+    end(find(3), SIGKILL);
+    hook_reap();
+    assert_string_equal(logged, "/bin/lamp 3 alive late: ended by signal 9");
+    assert_int_equal(counters[COUNT_FAILED_PROGRAMS], 2);
+    assert_int_equal(log_count, 2);
+}
+
+static void test_failures_are_said_and_counted(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 30; i++) {
+        tell(3, i % 2 == 0 ? 2 : 4);
+        hook_run();
+        end(find(3), i < 20 ? 0x300 : 0);
+        hook_reap();
+    }
+    assert_string_equal(logged, "/bin/lamp 3 alive late: exit status 3");
+    assert_int_equal(log_count, 10);
+    assert_int_equal(counters[COUNT_FAILED_PROGRAMS], 20);
+    clock_now += 2 * TIMING_SECOND;
+    for (unsigned i = 0; i < 4; i++) {
+        tell(3, i % 2 == 0 ? 2 : 4);
+        hook_run();
+        end(find(3), 0x300);
+        hook_reap();
+    }
+    assert_int_equal(log_count, 12);
+}
+
+/* It is tried again with each look. The log says it once for each reason. */
+static void test_a_program_that_cannot_start(void **state)
+{
+    (void)state;
+    spawn_error = ENOENT;
+    tell(3, 2);
+    tell(4, 2);
+    for (unsigned i = 0; i < 1000; i++) {
+        hook_run();
+        clock_now += TIMING_SECOND;
+    }
+    assert_string_equal(logged,
+                        "cannot run /bin/lamp: No such file or directory; it will be tried again");
+    assert_int_equal(log_count, 1);
+    assert_int_equal(counters[COUNT_FAILED_PROGRAMS], 1000); /* one for each look */
+    spawn_error = EACCES;
+    hook_run();
+    assert_string_equal(logged, "cannot run /bin/lamp: Permission denied; it will be tried again");
+    assert_int_equal(log_count, 2);
+    spawn_error = 0;
+    hook_run();
+    assert_int_equal(spawned, 2);
+    end_all();
+    tell(3, 4);
+    for (int i = 0; i < 2; i++) { /* it has run meanwhile */
+        spawn_error = i == 0 ? EACCES : EPERM;
+        hook_run();
+        assert_int_equal(log_count, 3 + i);
+        spawn_error = 0;
+        hook_run();
+        end_all();
+        tell(3, i == 0 ? 2 : 4);
+    }
+    for (int i = 0; i < 30; i++) { /* two reasons in turn do not flood the log */
+        spawn_error = i % 2 == 0 ? ENOENT : EACCES;
+        hook_run();
+    }
+    assert_int_equal(log_count, 11); /* 10 at once, and the first one was long ago */
+    clock_now += TIMING_SECOND;
+    spawn_error = ENOMEM;
+    hook_run();
+    assert_string_equal(logged, "cannot run /bin/lamp: Cannot allocate memory; it will be tried "
+                                "again");
+}
+
+static void test_children_of_others_are_reaped(void **state)
+{
+    (void)state;
+    tell(3, 2);
+    tell(0, 2);
+    tell(63, 2);
+    hook_run();
+    stranger = true;
+    end(find(3), 0);
+    end(find(63), 0);
+    end(find(0), 0);
+    hook_reap();
+    assert_false(stranger);
+    assert_int_equal(running, 0);
+    assert_int_equal(log_count, 0);
+    assert_int_equal(counters[COUNT_FAILED_PROGRAMS], 0);
+}
+
+static void test_what_is_left_at_the_end_is_said(void **state)
+{
+    (void)state;
+    hook_finish();
+    assert_int_equal(log_count, 0);
+    tell(0, 2);
+    hook_run();
+    for (int i = 0; i < 6; i++) {
+        tell(0, 2 + (i + 1) % 3);
+        tell(63, 2 + (i + 1) % 3);
+    }
+    hook_finish();
+    assert_string_equal(logged, "12 changes were not told to /bin/lamp");
+    assert_int_equal(counters[COUNT_NOT_TOLD], 12);
+
+    (void)start_again(state);
+    tell(63, 2);
+    hook_finish();
+    assert_string_equal(logged, "1 change was not told to /bin/lamp");
+}
+
+static void test_programs_get_no_descriptors_and_no_capabilities(void **state)
+{
+    (void)state;
+    hook_begin();
+    assert_int_equal(closed_to, 0);
+    assert_int_equal(ambient_cleared, 1);
+    old_kernel = -1; /* it does not know close_range() */
+    hook_begin();
+    assert_int_equal(closed_from, 3);
+    assert_int_equal(closed_to, 1023);
+    assert_int_equal(ambient_cleared, 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_one_program_for_a_variable_at_a_time, start_again),
+        cmocka_unit_test_setup(test_the_newest_state_is_told_when_changes_pile_up, start_again),
+        cmocka_unit_test_setup(test_a_variable_that_is_back_to_what_is_told, start_again),
+        cmocka_unit_test_setup(test_one_change_that_was_not_told_is_said, start_again),
+        cmocka_unit_test_setup(test_a_storm, start_again),
+        cmocka_unit_test_setup(test_nobody_waits_for_ever, start_again),
+        cmocka_unit_test_setup(test_any_order, start_again),
+        cmocka_unit_test_setup(test_a_program_is_killed_after_a_minute, start_again),
+        cmocka_unit_test_setup(test_failures_are_said_and_counted, start_again),
+        cmocka_unit_test_setup(test_a_program_that_cannot_start, start_again),
+        cmocka_unit_test_setup(test_children_of_others_are_reaped, start_again),
+        cmocka_unit_test_setup(test_what_is_left_at_the_end_is_said, start_again),
+        cmocka_unit_test_setup(test_programs_get_no_descriptors_and_no_capabilities, start_again),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

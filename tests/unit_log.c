@@ -1,0 +1,144 @@
+/* Unit tests of log_write() in agent/log.c: it never waits for whoever reads the log, not even if
+ * somebody else fills the pipe or socket just after poll() has found room in it.
+ *                                                             SPDX-License-Identifier: MIT
+ */
+#define _GNU_SOURCE /* NOLINT: as agent/log.c has it */
+#include <fcntl.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "agent/program.h"
+
+const struct program program = {.name = "unit"};
+
+static int filled = -1; /* after the next poll(), somebody fills it from this descriptor */
+
+static int fake_poll(struct pollfd *one, nfds_t count, int patience)
+{
+    static const char junk[512];
+    const int found = poll(one, count, patience);
+
+    if (filled >= 0) {
+        const int flags = fcntl(filled, F_GETFL);
+        assert_int_equal(fcntl(filled, F_SETFL, flags | O_NONBLOCK), 0);
+        while (write(filled, junk, sizeof junk) > 0)
+            continue;
+        assert_int_equal(fcntl(filled, F_SETFL, flags), 0);
+    }
+    return found;
+}
+
+#define poll fake_poll
+#undef _GNU_SOURCE
+#include "../agent/log.c" /* NOLINT: poll() is replaced in it */
+#undef poll
+
+static const char line[] = "unit: a line\n";
+
+static void read_back(int descriptor, const char *wanted)
+{
+    char text[64] = "";
+
+    assert_int_equal(fcntl(descriptor, F_SETFL, O_NONBLOCK), 0);
+    (void)!read(descriptor, text, sizeof text - 1);
+    assert_string_equal(text, wanted);
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    filled = -1;
+    (void)signal(SIGPIPE, SIG_IGN);
+    (void)alarm(20); /* what waits ends then */
+    return 0;
+}
+
+static void test_a_pipe(void **state)
+{
+    int ends[2];
+
+    (void)state;
+    assert_int_equal(pipe(ends), 0);
+    log_write(ends[1], line, sizeof line - 1);
+    assert_int_equal(fcntl(ends[1], F_GETFL) & O_NONBLOCK, 0); /* others have this one, too */
+    read_back(ends[0], line);
+    filled = ends[1];
+    log_write(ends[1], line, sizeof line - 1);
+    filled = -1;
+    log_write(ends[1], line, sizeof line - 1); /* poll() finds no room */
+    (void)close(ends[0]);
+    log_write(ends[1], line, sizeof line - 1); /* nobody reads any more */
+    (void)close(ends[1]);
+    log_write(ends[1], line, sizeof line - 1); /* it is gone */
+}
+
+static void test_a_socket(void **state)
+{
+    int ends[2];
+
+    (void)state;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    log_write(ends[1], line, sizeof line - 1);
+    read_back(ends[0], line);
+    filled = ends[1];
+    log_write(ends[1], line, sizeof line - 1);
+    filled = -1;
+    (void)close(ends[0]);
+    log_write(ends[1], line, sizeof line - 1);
+    (void)close(ends[1]);
+}
+
+static void test_a_file(void **state)
+{
+    char path[] = "/tmp/unit-log-XXXXXX";
+    const int file = mkstemp(path);
+
+    (void)state;
+    assert_true(file >= 0);
+    log_write(file, line, sizeof line - 1);
+    log_write(file, line, sizeof line - 1); /* goes behind the first one */
+    assert_int_equal(lseek(file, 0, SEEK_CUR), 2 * (sizeof line - 1));
+    assert_int_equal(lseek(file, 0, SEEK_SET), 0);
+    read_back(file, "unit: a line\nunit: a line\n");
+    (void)close(file);
+    (void)unlink(path);
+}
+
+static int free_descriptor(void)
+{
+    const int free_one = dup(STDERR_FILENO);
+
+    (void)close(free_one);
+    return free_one;
+}
+
+static void test_no_descriptor_is_left_open(void **state)
+{
+    int ends[2];
+
+    (void)state;
+    assert_int_equal(pipe(ends), 0);
+    const int before = free_descriptor();
+    log_write(ends[1], line, sizeof line - 1);
+    assert_int_equal(free_descriptor(), before);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_a_pipe, begin),
+        cmocka_unit_test_setup(test_a_socket, begin),
+        cmocka_unit_test_setup(test_a_file, begin),
+        cmocka_unit_test_setup(test_no_descriptor_is_left_open, begin),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
