@@ -6,6 +6,7 @@ runs, and the programs that it starts.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -24,6 +25,7 @@ import pytest
 
 from sim.model import heartbeat
 from sim.programs import PATIENCE, wait_until
+from sim.targets import ROOT
 from sim.watch import STATES
 from tests import agree
 from tests.agents import VEHICLE
@@ -485,6 +487,59 @@ def test_with_log_errors_the_program_alone_is_told(tmp_path: Path) -> None:
     assert process.wait(PATIENCE) == 0
     killer.cancel()
     process.stderr.close()
+
+
+def another(folder: Path, file: str, before: str, after: str) -> str:
+    """Changes a line of the code that tests/agree.py compares. Returns the path of it, compiled, or
+    of the new client.py."""
+    for source in (*ROOT.glob("*.[ch]"), *(ROOT / "agent").glob("*.[ch]"), ROOT / "client.py",
+                   ROOT / "tests" / "agree.c"):
+        to = folder / source.relative_to(ROOT)
+        to.parent.mkdir(exist_ok=True)
+        shutil.copy(source, to)
+    text = (folder / file).read_text()
+    assert text.count(before) == 1
+    (folder / file).write_text(text.replace(before, after))
+    if file == "client.py":
+        return str(folder / file)
+    sources = ["tests/agree.c", *(f"agent/{part}.c" for part in
+                                  ("names", "options", "log", "limits", "table")),
+               "dumpulse.c", "dumpulse_watch.c"]
+    subprocess.run(["gcc", "-std=c99", "-O1", "-w", "-I.", "-shared", "-fPIC",
+                    "-Wl,--wrap=log_say", *sources, "-o", "agree.so"], cwd=folder, check=True)
+    return str(folder / "agree.so")
+
+
+@pytest.mark.parametrize("who, file, before, after", [
+    ("nothing", "dumpulse_watch.c", "is = DUMPULSE_DEAD;", "is = DUMPULSE_DEAD;"),
+    ("device", "dumpulse_watch.c", "age > READ16(line, dead)", "age >= READ16(line, dead)"),
+    ("server", "agent/watch.c", "table_agent.report + at, unset, sizeof unset) != 0",
+     "table_agent.report + at, unset, sizeof unset) != 2"),
+    ("server", "agent/names.c", "crit / options.tick", "(crit + options.tick - 1) / options.tick"),
+    ("client.py", "client.py", "DEAD if age_ms > variable.crit_ms",
+     "DEAD if age_ms >= variable.crit_ms"),
+])
+def test_agree_finds_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, who: str, file: str,
+                             before: str, after: str) -> None:
+    """And its replay finds it again."""
+    path = another(tmp_path, file, before, after)
+    if file == "client.py":
+        spec = importlib.util.spec_from_file_location("another_client", path)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, "another_client", module)
+        spec.loader.exec_module(module)
+        monkeypatch.setattr(agree, "client", module)
+    else:
+        monkeypatch.setattr(agree, "built", lambda _: path)
+    if before == after:
+        agree.compare(seed=1, count=320)
+        return
+    with pytest.raises(agree.Difference, match=f": {who}") as found:
+        agree.compare(seed=1, count=6_400)
+    (seed,) = re.findall(r"^--seed (\d+) --count 64 replays this: ", str(found.value))
+    with pytest.raises(agree.Difference, match=f": {who}"):
+        agree.compare(seed=int(seed), count=64)
 
 
 def test_server_device_and_client_agree() -> None:
