@@ -6,6 +6,7 @@ runs, and the programs that it starts.
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import json
 import os
@@ -23,6 +24,7 @@ from pathlib import Path
 
 import pytest
 
+import client
 from sim.model import heartbeat
 from sim.programs import PATIENCE, wait_until
 from sim.targets import ROOT
@@ -417,10 +419,20 @@ def test_a_program_gets_no_capabilities_of_the_server(tmp_path: Path) -> None:
     ("[3]\nwarn = 5s\nwarn = 5s", 3, "warn is given twice"),
     ("[3]\nvalue = 9", 2, "a range"), ("[3]\nvalue = 9..8", 2, "a range"),
     ("[3]\nvalue = 0..256", 2, "a range"), ("[3]\nvalue = 0..0x", 2, "a range"),
+    ("[3]\nvalue = 0..0x1g", 2, "a range"), ("[3]\nvalue = 0..0x100", 2, "a range"),
+    ("[0x000000003]", 1, "a section is"), ("[0000000003]", 1, "a section is"),
+    ("[3]\nwarn = 1.0000000", 2, "is not a time"), ("[3]\nwarn = 0000000001", 2, "is not a time"),
+    ("[3]\nwarn = 0.4ms", 2, "is not a time"),
     ("#\n[3]\nvalue = 1..9\nvalue-warn = 0..9", 2, "value-warn is not within value"),
     ("[3]\nexpect = maybe", 2, "neither yes nor no"),
     ("[3]\nname = a;b", 2, "a name has only"), ("[3]\nname = 33-4", 2, "needs a letter"),
-    (f"[3]\nname = {'é' * 25}", 2, "at most 24"), ("[3]\nname =", 2, "needs a letter"),
+    (f"[3]\nname = {'é' * 25}", 2, "at most 24"), (f"[3]\nname = {'n' * 25}", 2, "at most 24"),
+    ("[3]\nname = a\u202eb", 2, "byte e2"), ("[3]\nname = a\u2028b", 2, "byte e2"),
+    ("[3]\nname = a\u0085b", 2, "byte c2"), ("[3]\nname = 'a'", 2, "a name has only"),
+    ("[3]\nname = a\n\x7f", 3, "byte 7f"), ("[3]\nname = $(reboot)", 2, "a name has only"),
+    ("[3]\nname = a\\b", 2, "a name has only"), ('[3]\nname = "a"', 2, "a name has only"),
+    ("\xff\xfe[3]".encode("latin-1").decode(errors="surrogateescape"), 1, "byte ff"),
+    ("[3]\nname =", 2, "needs a letter"),
     ("[3]\nname = x\n[4]\nname = x", 4, "another variable has this name"),
     ("[3]\nname = x\n  y = 3", 3, "is indented"),
     ("[3]\nwarn = 9s\ncrit = 8s", 1, "warn, 9000 ms, is longer than crit, 8000 ms"),
@@ -439,6 +451,29 @@ def test_a_mistake_is_named_with_its_line(tmp_path: Path, names: str, line: int,
     assert done.returncode == 2 and done.stdout == "" and done.stderr.count("\n") == 1
     assert re.fullmatch(rf"udpserver: .*names.ini, line {line}: .*\n", done.stderr), done.stderr
     assert said in done.stderr
+
+
+AT_THE_LIMITS = (
+    (1000, "[0X1f]\nvalue = 0x000000ff..000000255\n[0x0000003F]\nvalue = 0..0xFf\n[000000000]\n"),
+    (1000, f"[3]\nname = {'é' * 24}\n[4]\nname = {chr(0x10400) * 24}\n[5]\nname = {'n' * 24}\n"),
+    (1000, "[3]\nevery = 100000 h\ncrit = 65470\nwarn = 65470\n[4]\nwarn = 2ms\n"),
+    (3600000, "[dumpulse]\ntick = 1h\nwarn = 1h\ncrit = 65470h\n[3]\nexpect = yes\n"),
+    (1, "[dumpulse]\ntick = 1ms\n" + "".join(
+        f"[{number}]\nwarn = {time}\n" for number, time in enumerate((
+            "2.5ms", "3.5ms", "2.400000ms", "2.500001ms", "2.6ms", "1.4999 ms", "0.000501m",
+            "0.000508 min", "000000001ms", "1.999999ms", "1.0005", "1.0015 s", "0.001h")))),
+)
+
+
+def test_numbers_times_and_names_at_their_limits(tmp_path: Path) -> None:
+    """client.py understands the same."""
+    compiled, path = agree.Compiled(), tmp_path / "names.ini"
+    for tick, names in AT_THE_LIMITS:
+        path.write_text(names)
+        assert compiled.read(path, tick) == ""
+        settings = client.make_settings(argparse.Namespace(names=str(path)))
+        agree.compare_meaning(compiled, settings, names)
+    assert [variable.warn_ms for variable in settings.variables[:6]] == [2, 4, 2, 3, 3, 1]
 
 
 @pytest.mark.parametrize("arguments, said", [
