@@ -498,6 +498,17 @@ def test_what_cannot_be_watched_is_refused(tmp_path: Path, arguments: list[str],
     assert said.replace("HERE", str(tmp_path / "HERE")) in done.stderr, done.stderr
 
 
+def test_a_long_path_is_said_to_its_end(tmp_path: Path) -> None:
+    """A line feed in it breaks no line."""
+    folder = tmp_path / ("long\n" * 30)
+    folder.mkdir()
+    (folder / "names.ini").write_text("[3")
+    said = run("--watch", str(folder / "names.ini")).stderr
+    assert said.count("\n") == 1 and "long?/names.ini, line 1: a section is" in said
+    said = run("--watch", VEHICLE, "--exec", str(folder / "lamp")).stderr
+    assert said.count("\n") == 1 and "long?/lamp: No such file" in said
+
+
 def test_the_longest_file_is_read(tmp_path: Path) -> None:
     (tmp_path / "names.ini").write_text("\ufeff[3]\r\n" + "#" * (65536 - 8))
     assert (tmp_path / "names.ini").stat().st_size == 65536
