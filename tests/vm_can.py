@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import json
 import os
 import random
@@ -228,7 +229,7 @@ def test_a_program_for_each_change(serve: Callable[..., Program], tmp_path: Path
     program.chmod(0o755)
     server = serve(*arguments, "--tick", "100", "--watch", str(tmp_path / "names.ini"), "--exec",
                    str(program), name=name)
-    states = {"7": [], "9": []}
+    states: dict[str, list[str]] = {"7": [], "9": []}
     with opened("vcan0") as bus:
         def came(state: str, value: int | None) -> bool:
             if value is not None:
@@ -241,7 +242,7 @@ def test_a_program_for_each_change(serve: Callable[..., Program], tmp_path: Path
 
         for state, value in (("alive", 50), ("out-of-range", 100), ("alive", 1), ("dead", None),
                              ("alive", 99)):
-            wait_until(lambda state=state, value=value: came(state, value), state)
+            wait_until(functools.partial(came, state, value), state)
         wait_until(lambda: came("alive", 50) and states["9"] == ["missing"], "9 is missing")
     order = [state for state in states["7"] if state not in ("missing", "late")]
     assert order == ["alive", "out-of-range", "alive", "dead", "alive"]
