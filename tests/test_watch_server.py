@@ -145,6 +145,7 @@ def test_a_node_that_never_speaks_is_missing_once(tmp_path: Path) -> None:
         watched.server.wait_for(lambda _: time.monotonic() - began > 1.5, "some looks")
         assert sorted(watched.told()) == ["3 engine waiting missing", "5  waiting missing"]
         assert watched.children() == []
+        assert "udpserver: watching 2 variables of " in watched.server.stderr.lines[0]
         watched.server.stop()
 
 
@@ -324,6 +325,8 @@ def test_a_program_that_floods_the_log(tmp_path: Path) -> None:
             return answer
 
     try:
+        assert process.stderr.readline() == \
+            f"udpserver: watching 1 variable of {names}; each change runs {program}\n"
         (port,) = re.findall(r":(\d+) ", process.stderr.readline())
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
             for turn in range(100):  # each change wants a line in the log, which is full
@@ -435,6 +438,7 @@ def test_a_program_gets_no_capabilities_of_the_server(tmp_path: Path) -> None:
     ("[3]\nname =", 2, "needs a letter"),
     ("[3]\nname = x\n[4]\nname = x", 4, "another variable has this name"),
     ("[3]\nname = x\n  y = 3", 3, "is indented"),
+    ("[3]\nWARN = 65470.5", 1, "warn, 65470500 ms, is longer than crit, 65470000 ms"),
     ("[3]\nwarn = 9s\ncrit = 8s", 1, "warn, 9000 ms, is longer than crit, 8000 ms"),
     ("\n[dumpulse]\nwarn = 60s\ncrit = 50s\n[3]", 2, "is longer than crit"),
     ("[3]\ncrit = 65471s", 1, "can never be seen: with this tick, ages end at 65471000 ms"),
@@ -454,10 +458,10 @@ def test_a_mistake_is_named_with_its_line(tmp_path: Path, names: str, line: int,
 
 
 AT_THE_LIMITS = (
-    (1000, "[0X1f]\nvalue = 0x000000ff..000000255\n[0x0000003F]\nvalue = 0..0xFf\n[000000000]\n"),
+    (1000, "[0X1f]\nVALUE = 0x000000ff..000000255\n[0x0000003F]\nvalue = 0..0xFf\n[000000000]\n"),
     (1000, f"[3]\nname = {'é' * 24}\n[4]\nname = {chr(0x10400) * 24}\n[5]\nname = {'n' * 24}\n"),
-    (1000, "[3]\nevery = 100000 h\ncrit = 65470\nwarn = 65470\n[4]\nwarn = 2ms\n"),
-    (3600000, "[dumpulse]\ntick = 1h\nwarn = 1h\ncrit = 65470h\n[3]\nexpect = yes\n"),
+    (1000, "[3]\nEVERY = 100000 h\ncrit = 65470\nwarn = 65470\n[4]\nwarn = 2ms\n"),
+    (3600000, "[dumpulse]\ntick = 1h\nWaRN = 1h\ncrit = 65470h\n[3]\nexpect = yes\n"),
     (1, "[dumpulse]\ntick = 1ms\n" + "".join(
         f"[{number}]\nwarn = {time}\n" for number, time in enumerate((
             "2.5ms", "3.5ms", "2.400000ms", "2.500001ms", "2.6ms", "1.4999 ms", "0.000501m",
