@@ -82,10 +82,10 @@ bool hook_check(void)
     struct stat status;
 
     if (stat(options.exec, &status) == 0 && !S_ISREG(status.st_mode))
-        return options_wrong("cannot run --exec %.120s: it is not a program", options.exec);
+        return options_wrong("cannot run --exec %.300s: it is not a program", options.exec);
     return access(options.exec, X_OK) == 0 ||
            options_wrong(
-               "cannot run --exec %.120s: %s; give the path of a program, and no arguments",
+               "cannot run --exec %.300s: %s; give the path of a program, and no arguments",
                options.exec, strerror(errno));
 }
 

@@ -54,7 +54,7 @@ __attribute__((format(printf, 1, 2))) static bool refuse(const char *format, ...
     va_start(arguments, format);
     (void)vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    return options_wrong("%.80s, line %u: %.150s", file, line, text);
+    return options_wrong("%.300s, line %u: %.150s", file, line, text);
 }
 
 /* Decimal with at most 9 digits, or hexadecimal with at most 8. */
@@ -370,8 +370,8 @@ bool names_parse(const char *path, char *text, size_t length)
             return false;
         any = any || names_variables[i].expected;
     }
-    return any ||
-           options_wrong("%.80s: it has no section of a variable that is expected, like [3]", path);
+    return any || options_wrong(
+                      "%.300s: it has no section of a variable that is expected, like [3]", path);
 }
 
 bool names_read(const char *path)
@@ -383,7 +383,7 @@ bool names_read(const char *path)
     const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 
     if (descriptor < 0)
-        return options_wrong("cannot read %.80s: %s", path, strerror(errno));
+        return options_wrong("cannot read %.300s: %s", path, strerror(errno));
     const bool regular = fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
     while (regular && got > 0 && length <= FILE_MAX) {
         got = read(descriptor, content + length, FILE_MAX + 1 - length);
@@ -392,11 +392,11 @@ bool names_read(const char *path)
     const int reason = errno;
     (void)close(descriptor);
     if (!regular)
-        return options_wrong("cannot read %.80s: it is not a regular file", path);
+        return options_wrong("cannot read %.300s: it is not a regular file", path);
     if (got < 0)
-        return options_wrong("cannot read %.80s: %s", path, strerror(reason));
+        return options_wrong("cannot read %.300s: %s", path, strerror(reason));
     if (length > FILE_MAX)
-        return options_wrong("%.80s is not a file of names: it is longer than %d bytes", path,
+        return options_wrong("%.300s is not a file of names: it is longer than %d bytes", path,
                              FILE_MAX);
     content[length] = '\0';
     return names_parse(path, content, length);

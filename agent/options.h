@@ -28,7 +28,7 @@ extern struct options {
     const char *watch;    /* the path of a file of names, or NULL */
     const char *exec;     /* the path of a program, or NULL */
     bool self, keep_old, json, help, version;
-    char wrong[256]; /* what is wrong with the arguments */
+    char wrong[512]; /* what is wrong with the arguments */
 } options;
 
 /* The longest path of a state file: state.c appends suffixes like ".damaged". */

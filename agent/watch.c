@@ -151,6 +151,11 @@ void watch_begin(void)
     }
     if (options.exec != NULL)
         hook_begin();
+    if (options.log >= OPTIONS_LOG_NORMAL)
+        log_say("watching %u variable%s of %.300s%s%.300s", watcher.count,
+                watcher.count == 1 ? "" : "s", options.watch,
+                options.exec == NULL ? "" : "; each change runs ",
+                options.exec == NULL ? "" : options.exec);
     loop_define_task(LOOP_WATCH, look, TIMING_SECOND);
 }
 

@@ -149,8 +149,8 @@ class World:
         if wrong:
             raise Difference(wrong)
         self.settings = client.make_settings(argparse.Namespace(names=str(path)))
-        # Ticks since 1970. A world lasts 14 years at most, and must end before the year 2554: later,
-        # the server's time in ns does not fit into 64 bits.
+        # Ticks since 1970. A world lasts 14 years at most, and must end before the year 2554:
+        # later, the server's time in ns does not fit into 64 bits.
         self.clock = chance.randrange(2**40, 2**44) // self.tick
         self.passed = 0  # ticks since the start: this clock does not jump
         lines, starts = [], []
@@ -311,14 +311,20 @@ def compare_files(compiled: Compiled, path: Path, seed: int) -> bool:
         return False
     if wrong and not any(reason in wrong for reason in STRICTER):
         raise Difference(f"the server alone refuses this file: {wrong}\n{text!r}")
-    for variable, names in zip(settings.variables, () if wrong else compiled.names):
+    if not wrong:
+        compare_meaning(compiled, settings, text)
+    return not wrong
+
+
+def compare_meaning(compiled: Compiled, settings: client.Settings, text: str) -> None:
+    """The server has read the same file as client.py. Did both understand the same?"""
+    for variable, names in zip(settings.variables, compiled.names):
         expected = (variable.name, variable.low, variable.high) if variable.listed else ("", 0, 0)
-        times = (variable.warn_ms // 1000, variable.crit_ms // 1000)
+        times = (variable.warn_ms // settings.tick_ms, variable.crit_ms // settings.tick_ms)
         if names.expected != variable.expected or \
                 (names.name.decode(), names.low, names.high) != expected or \
                 (variable.listed and (names.warn, names.crit) != times):
             raise Difference(f"variable {variable.number} means something else: {text!r}")
-    return not wrong
 
 
 def compare(seed: int, count: int) -> tuple[Counter[int], Counter[bool]]:

@@ -1689,5 +1689,16 @@ def test_install_units_and_uninstall(tmp_path: Path) -> None:
                                 unit],
                                check=False, capture_output=True, text=True)
         assert rated.returncode == 0, rated.stdout[-300:]  # an exposure of at most 1.5 in 10
+    manual = (ROOT / "man" / "udpserver.8").read_text().replace("\\", "")
+    drop_ins = re.findall(r"^\[Service\]\n(?:\w+=.*\n)+", manual, re.M)
+    assert len(drop_ins) == 2  # for XDP, and for programs
+    for text in drop_ins:
+        drop_in = Path(f"{units[1]}.d") / "manual.conf"
+        drop_in.parent.mkdir(exist_ok=True)
+        drop_in.write_text(text)
+        checked = subprocess.run(["systemd-analyze", "verify", "--man=no", units[1]], check=True,
+                                 capture_output=True, text=True)
+        assert checked.stderr == "", text
+    shutil.rmtree(drop_in.parent)
     make("uninstall", prefix)
     assert files(prefix) == []

@@ -199,16 +199,18 @@ FAULTS = {  # what is wrong, and the line of the firmware that makes it so
 }
 
 
-def compiled(folder: Path, board: Board, before: str, after: str) -> Path:
-    """The image of a board with another line in watch_atmega328p.c."""
-    assert TABLE.count(before) == 1, before
-    source, image = folder / "watch_atmega328p.c", folder / "watch.elf"
-    source.write_text(TABLE.replace(before, after))
-    others = ["dumpulse.c", "dumpulse_watch.c",
-              "firmware/uart_atmega328p.c" if board is SERIAL else "firmware/can_avr.c"]
+def compiled(folder: Path, board: Board, before: str, after: str,
+             file: str = "firmware/watch_atmega328p.c") -> Path:
+    """The image of a board with another line in a file."""
+    text = (ROOT / file).read_text()
+    assert text.count(before) == 1, before
+    changed, image = folder / Path(file).name, folder / "watch.elf"
+    changed.write_text(text.replace(before, after))
+    sources = ["firmware/watch_atmega328p.c", "dumpulse.c", "dumpulse_watch.c",
+               "firmware/uart_atmega328p.c" if board is SERIAL else "firmware/can_avr.c"]
     run(["avr-gcc", "-mmcu=atmega328p", "-DF_CPU=16000000UL", "-std=c11", "-Os", "-DWATCH",
-         *["-DWATCH_ON_C"] * (board is CAN), f"-I{ROOT}", f"-I{ROOT / 'firmware'}", source,
-         *[ROOT / other for other in others], "-o", image])
+         *["-DWATCH_ON_C"] * (board is CAN), f"-I{ROOT}", f"-I{ROOT / 'firmware'}",
+         *[changed if source == file else ROOT / source for source in sources], "-o", image])
     return image
 
 
@@ -226,6 +228,34 @@ def test_a_fault_in_the_firmware_is_noticed(fault: str, tmp_path: Path) -> None:
         except AssertionError:
             noticed.append(scene)
     assert bool(noticed) == (before != after)
+
+
+FAULT_OF_SCENE = {  # one that this scene notices, and where it is
+    "all speak": ("firmware/watch_atmega328p.c", "state != DUMPULSE_WAITING &&", ""),
+    "nobody ever speaks": ("firmware/watch_atmega328p.c", "state == DUMPULSE_MISSING ||", ""),
+    "one dies and comes back": ("dumpulse_watch.c", "is = DUMPULSE_DEAD;", "is = DUMPULSE_LATE;"),
+    "a damaged packet brings nobody back": ("dumpulse.c", "if (!starts_with(summed, b, a)) {",
+                                            "if (!starts_with(summed, b, a) && a == 0) {"),
+    "a value out of range is not silence": ("firmware/watch_atmega328p.c",
+                                            "state == DUMPULSE_DEAD)", "state >= 3)"),
+    # It waits 8 ms when it looks. Bytes of a node that is fast are lost then, or wait.
+    "one speaks too fast while another dies": (
+        "firmware/watch_atmega328p.c", "    looked = now;\n",
+        "    looked = now;\n    if (heard)\n        __builtin_avr_delay_cycles(8 * 16000UL);\n"),
+}
+
+
+@pytest.mark.parametrize("port", RUNS)
+@pytest.mark.parametrize("scene", SCENES)
+def test_each_scene_notices_a_fault(scene: str, port: str, tmp_path: Path) -> None:
+    file, before, after = FAULT_OF_SCENE[scene]
+    image = compiled(tmp_path, SERIAL if port == "B" else CAN, before, after, file)
+    beats, end, _ = SCENES[scene]
+    events = in_turn(beats)
+    wanted = expected(events, end, port)
+    seen = RUNS[port](events, end, image)
+    with pytest.raises(AssertionError):
+        check(seen, wanted)
 
 
 NODES = TABLE[TABLE.index("#define NODES"):TABLE.index("#define LINE")]

@@ -6,6 +6,8 @@ runs, and the programs that it starts.
 
 from __future__ import annotations
 
+import argparse
+import importlib.util
 import json
 import os
 import re
@@ -22,8 +24,10 @@ from pathlib import Path
 
 import pytest
 
+import client
 from sim.model import heartbeat
 from sim.programs import PATIENCE, wait_until
+from sim.targets import ROOT
 from sim.watch import STATES
 from tests import agree
 from tests.agents import VEHICLE
@@ -141,6 +145,7 @@ def test_a_node_that_never_speaks_is_missing_once(tmp_path: Path) -> None:
         watched.server.wait_for(lambda _: time.monotonic() - began > 1.5, "some looks")
         assert sorted(watched.told()) == ["3 engine waiting missing", "5  waiting missing"]
         assert watched.children() == []
+        assert "udpserver: watching 2 variables of " in watched.server.stderr.lines[0]
         watched.server.stop()
 
 
@@ -320,6 +325,8 @@ def test_a_program_that_floods_the_log(tmp_path: Path) -> None:
             return answer
 
     try:
+        assert process.stderr.readline() == \
+            f"udpserver: watching 1 variable of {names}; each change runs {program}\n"
         (port,) = re.findall(r":(\d+) ", process.stderr.readline())
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
             for turn in range(100):  # each change wants a line in the log, which is full
@@ -415,12 +422,23 @@ def test_a_program_gets_no_capabilities_of_the_server(tmp_path: Path) -> None:
     ("[3]\nwarn = 5s\nwarn = 5s", 3, "warn is given twice"),
     ("[3]\nvalue = 9", 2, "a range"), ("[3]\nvalue = 9..8", 2, "a range"),
     ("[3]\nvalue = 0..256", 2, "a range"), ("[3]\nvalue = 0..0x", 2, "a range"),
+    ("[3]\nvalue = 0..0x1g", 2, "a range"), ("[3]\nvalue = 0..0x100", 2, "a range"),
+    ("[0x000000003]", 1, "a section is"), ("[0000000003]", 1, "a section is"),
+    ("[3]\nwarn = 1.0000000", 2, "is not a time"), ("[3]\nwarn = 0000000001", 2, "is not a time"),
+    ("[3]\nwarn = 0.4ms", 2, "is not a time"),
     ("#\n[3]\nvalue = 1..9\nvalue-warn = 0..9", 2, "value-warn is not within value"),
     ("[3]\nexpect = maybe", 2, "neither yes nor no"),
     ("[3]\nname = a;b", 2, "a name has only"), ("[3]\nname = 33-4", 2, "needs a letter"),
-    (f"[3]\nname = {'é' * 25}", 2, "at most 24"), ("[3]\nname =", 2, "needs a letter"),
+    (f"[3]\nname = {'é' * 25}", 2, "at most 24"), (f"[3]\nname = {'n' * 25}", 2, "at most 24"),
+    ("[3]\nname = a\u202eb", 2, "byte e2"), ("[3]\nname = a\u2028b", 2, "byte e2"),
+    ("[3]\nname = a\u0085b", 2, "byte c2"), ("[3]\nname = 'a'", 2, "a name has only"),
+    ("[3]\nname = a\n\x7f", 3, "byte 7f"), ("[3]\nname = $(reboot)", 2, "a name has only"),
+    ("[3]\nname = a\\b", 2, "a name has only"), ('[3]\nname = "a"', 2, "a name has only"),
+    ("\xff\xfe[3]".encode("latin-1").decode(errors="surrogateescape"), 1, "byte ff"),
+    ("[3]\nname =", 2, "needs a letter"),
     ("[3]\nname = x\n[4]\nname = x", 4, "another variable has this name"),
     ("[3]\nname = x\n  y = 3", 3, "is indented"),
+    ("[3]\nWARN = 65470.5", 1, "warn, 65470500 ms, is longer than crit, 65470000 ms"),
     ("[3]\nwarn = 9s\ncrit = 8s", 1, "warn, 9000 ms, is longer than crit, 8000 ms"),
     ("\n[dumpulse]\nwarn = 60s\ncrit = 50s\n[3]", 2, "is longer than crit"),
     ("[3]\ncrit = 65471s", 1, "can never be seen: with this tick, ages end at 65471000 ms"),
@@ -437,6 +455,29 @@ def test_a_mistake_is_named_with_its_line(tmp_path: Path, names: str, line: int,
     assert done.returncode == 2 and done.stdout == "" and done.stderr.count("\n") == 1
     assert re.fullmatch(rf"udpserver: .*names.ini, line {line}: .*\n", done.stderr), done.stderr
     assert said in done.stderr
+
+
+AT_THE_LIMITS = (
+    (1000, "[0X1f]\nVALUE = 0x000000ff..000000255\n[0x0000003F]\nvalue = 0..0xFf\n[000000000]\n"),
+    (1000, f"[3]\nname = {'é' * 24}\n[4]\nname = {chr(0x10400) * 24}\n[5]\nname = {'n' * 24}\n"),
+    (1000, "[3]\nEVERY = 100000 h\ncrit = 65470\nwarn = 65470\n[4]\nwarn = 2ms\n"),
+    (3600000, "[dumpulse]\ntick = 1h\nWaRN = 1h\ncrit = 65470h\n[3]\nexpect = yes\n"),
+    (1, "[dumpulse]\ntick = 1ms\n" + "".join(
+        f"[{number}]\nwarn = {time}\n" for number, time in enumerate((
+            "2.5ms", "3.5ms", "2.400000ms", "2.500001ms", "2.6ms", "1.4999 ms", "0.000501m",
+            "0.000508 min", "000000001ms", "1.999999ms", "1.0005", "1.0015 s", "0.001h")))),
+)
+
+
+def test_numbers_times_and_names_at_their_limits(tmp_path: Path) -> None:
+    """client.py understands the same."""
+    compiled, path = agree.Compiled(), tmp_path / "names.ini"
+    for tick, names in AT_THE_LIMITS:
+        path.write_text(names)
+        assert compiled.read(path, tick) == ""
+        settings = client.make_settings(argparse.Namespace(names=str(path)))
+        agree.compare_meaning(compiled, settings, names)
+    assert [variable.warn_ms for variable in settings.variables[:6]] == [2, 4, 2, 3, 3, 1]
 
 
 @pytest.mark.parametrize("arguments, said", [
@@ -459,6 +500,17 @@ def test_what_cannot_be_watched_is_refused(tmp_path: Path, arguments: list[str],
     done = run(*(str(tmp_path / each) if each.isupper() else each for each in arguments))
     assert done.returncode == 2 and done.stderr.count("\n") == 1
     assert said.replace("HERE", str(tmp_path / "HERE")) in done.stderr, done.stderr
+
+
+def test_a_long_path_is_said_to_its_end(tmp_path: Path) -> None:
+    """A line feed in it breaks no line."""
+    folder = tmp_path / ("long\n" * 30)
+    folder.mkdir()
+    (folder / "names.ini").write_text("[3")
+    said = run("--watch", str(folder / "names.ini")).stderr
+    assert said.count("\n") == 1 and "long?/names.ini, line 1: a section is" in said
+    said = run("--watch", VEHICLE, "--exec", str(folder / "lamp")).stderr
+    assert said.count("\n") == 1 and "long?/lamp: No such file" in said
 
 
 def test_the_longest_file_is_read(tmp_path: Path) -> None:
@@ -485,6 +537,59 @@ def test_with_log_errors_the_program_alone_is_told(tmp_path: Path) -> None:
     assert process.wait(PATIENCE) == 0
     killer.cancel()
     process.stderr.close()
+
+
+def another(folder: Path, file: str, before: str, after: str) -> str:
+    """Changes a line of the code that tests/agree.py compares. Returns the path of it, compiled, or
+    of the new client.py."""
+    for source in (*ROOT.glob("*.[ch]"), *(ROOT / "agent").glob("*.[ch]"), ROOT / "client.py",
+                   ROOT / "tests" / "agree.c"):
+        to = folder / source.relative_to(ROOT)
+        to.parent.mkdir(exist_ok=True)
+        shutil.copy(source, to)
+    text = (folder / file).read_text()
+    assert text.count(before) == 1
+    (folder / file).write_text(text.replace(before, after))
+    if file == "client.py":
+        return str(folder / file)
+    sources = ["tests/agree.c", *(f"agent/{part}.c" for part in
+                                  ("names", "options", "log", "limits", "table")),
+               "dumpulse.c", "dumpulse_watch.c"]
+    subprocess.run(["gcc", "-std=c99", "-O1", "-w", "-I.", "-shared", "-fPIC",
+                    "-Wl,--wrap=log_say", *sources, "-o", "agree.so"], cwd=folder, check=True)
+    return str(folder / "agree.so")
+
+
+@pytest.mark.parametrize("who, file, before, after", [
+    ("nothing", "dumpulse_watch.c", "is = DUMPULSE_DEAD;", "is = DUMPULSE_DEAD;"),
+    ("device", "dumpulse_watch.c", "age > READ16(line, dead)", "age >= READ16(line, dead)"),
+    ("server", "agent/watch.c", "table_agent.report + at, unset, sizeof unset) != 0",
+     "table_agent.report + at, unset, sizeof unset) != 2"),
+    ("server", "agent/names.c", "crit / options.tick", "(crit + options.tick - 1) / options.tick"),
+    ("client.py", "client.py", "DEAD if age_ms > variable.crit_ms",
+     "DEAD if age_ms >= variable.crit_ms"),
+])
+def test_agree_finds_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, who: str, file: str,
+                             before: str, after: str) -> None:
+    """And its replay finds it again."""
+    path = another(tmp_path, file, before, after)
+    if file == "client.py":
+        spec = importlib.util.spec_from_file_location("another_client", path)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, "another_client", module)
+        spec.loader.exec_module(module)
+        monkeypatch.setattr(agree, "client", module)
+    else:
+        monkeypatch.setattr(agree, "built", lambda _: path)
+    if before == after:
+        agree.compare(seed=1, count=320)
+        return
+    with pytest.raises(agree.Difference, match=f": {who}") as found:
+        agree.compare(seed=1, count=6_400)
+    (seed,) = re.findall(r"^--seed (\d+) --count 64 replays this: ", str(found.value))
+    with pytest.raises(agree.Difference, match=f": {who}"):
+        agree.compare(seed=int(seed), count=64)
 
 
 def test_server_device_and_client_agree() -> None:

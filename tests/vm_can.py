@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import json
 import os
 import random
@@ -213,6 +214,45 @@ def test_the_client_in_and_out(serve: Callable[..., Program]) -> None:
     assert server.inherited() == []
     counters = server.stop()
     assert counters["heartbeats"] >= 1 and counters["reports"] >= 1
+
+
+@pytest.mark.parametrize("name, arguments", [
+    ("canserver", ["vcan0"]), ("udpserver", ["0", "--can", "vcan0"])])
+def test_a_program_for_each_change(serve: Callable[..., Program], tmp_path: Path, name: str,
+                                   arguments: list[str]) -> None:
+    """A node on the bus speaks, sends a wrong value, falls silent and comes back, while another one
+    never speaks."""
+    (tmp_path / "names.ini").write_text(
+        "[dumpulse]\ntick = 100ms\nwarn = 1s\ncrit = 2s\n[7]\nname = pump\nvalue = 1..99\n[9]\n")
+    program, told = tmp_path / "program", tmp_path / "told"
+    program.write_text('#!/bin/sh\nset -f; echo "$*" >>"${0%/*}/told"\n')
+    program.chmod(0o755)
+    server = serve(*arguments, "--tick", "100", "--watch", str(tmp_path / "names.ini"), "--exec",
+                   str(program), name=name)
+    states: dict[str, list[str]] = {"7": [], "9": []}
+    with opened("vcan0") as bus:
+        def came(state: str, value: int | None) -> bool:
+            if value is not None:
+                send(bus, BASE + 7, heartbeat(7, 1, value))
+            for variable in states:
+                states[variable] = [line.split()[-1] for line in told.read_text().splitlines()
+                                    if line.startswith(variable)] if told.exists() else []
+            time.sleep(0.05)
+            return states["7"][-1:] == [state]
+
+        for state, value in (("alive", 50), ("out-of-range", 100), ("alive", 1), ("dead", None),
+                             ("alive", 99)):
+            wait_until(functools.partial(came, state, value), state)
+        wait_until(lambda: came("alive", 50) and states["9"] == ["missing"], "9 is missing")
+    order = [state for state in states["7"] if state not in ("missing", "late")]
+    assert order == ["alive", "out-of-range", "alive", "dead", "alive"]
+    assert server.inherited() == []
+    counters = server.stop()
+    assert counters["not_told"] == counters["failed_programs"] == 0
+    assert counters["changes"] == len(told.read_text().splitlines())
+    keys = list(counters)
+    assert keys[-5:] == ["changes", "not_told", "failed_programs", "error_frames", "bus_offs"]
+    assert [line for line in server.lines if line.endswith("variable 7 pump: dead, was late")]
 
 
 @pytest.mark.parametrize("digits", ["700", "18FF5080"])
