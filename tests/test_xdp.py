@@ -469,6 +469,16 @@ def test_an_address_that_another_machine_has(cable: Cable) -> None:
         assert entries[5] == bytes(4) and entries[6][2:] == b"\7\1"
 
 
+def test_packets_without_checksums_go_up(cable: Cable) -> None:
+    """A veth leaves checksums to hardware that does not exist. The socket takes such packets."""
+    with serve(cable, *XDP) as server, cable.node.udp() as node:
+        for number, up in ((1, 1), (2, 1)):
+            node.sendto(heartbeat(number, 7, 1), ("10.77.0.1", server.port))
+            counted(server, number)
+            assert cable.agent.received() == up
+            cable.node.make_checksums()
+
+
 def test_an_interface_that_is_renamed(cable: Cable) -> None:
     with serve(cable, *XDP) as server:
         assert kernel_takes(cable, server)
@@ -609,6 +619,17 @@ def test_wrong_arguments(arguments: list[str], mention: str) -> None:
                           timeout=PATIENCE, check=False)
     (line,) = done.stderr.splitlines()
     assert (done.returncode, done.stdout) == (2, "") and mention in line
+
+
+@pytest.mark.parametrize("settings, wanted", [
+    ([], "yes"), (["XDP=no"], "no"), (["LDFLAGS=-static -s"], "no"),
+    (["CC=i686-linux-gnu-gcc"], "no"), (["CC=clang"], "yes")])
+def test_where_it_is_built(settings: list[str], wanted: str) -> None:
+    """A cross compiler has no libbpf, and a static program cannot have it."""
+    done = subprocess.run(["make", "-s", "--eval=print-xdp: ; @echo $(XDP)", "print-xdp", *settings],
+                          capture_output=True, text=True, check=True,
+                          env={"PATH": os.environ["PATH"]})
+    assert done.stdout == f"{wanted}\n"
 
 
 def test_a_server_that_was_built_without_it_says_so() -> None:
