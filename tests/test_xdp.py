@@ -482,11 +482,11 @@ def test_packets_without_checksums_go_up(cable: Cable) -> None:
 def test_an_interface_that_is_renamed(cable: Cable) -> None:
     with serve(cable, *XDP) as server:
         assert kernel_takes(cable, server)
-        for name, said in (("other", "veth1 is gone: waiting for it"), ("veth1", "veth1 is back")):
-            before = "veth1" if name == "other" else "other"
+        for before, name, said in (("veth1", "other", "gone"), ("other", "veth1", "back")):
             cable.agent.run(f"ip link set {before} down")
             cable.agent.run(f"ip link set {before} name {name} up")
-            wait_until(lambda said=said: said in server.stderr.lines[-1], said)  # type: ignore[misc]
+            wait_until(lambda now=f"veth1 is {said}":  # type: ignore[misc]
+                       now in server.stderr.lines[-1], said)
             assert kernel_takes(cable, server) == (name == "veth1")
 
 
@@ -626,7 +626,7 @@ def test_wrong_arguments(arguments: list[str], mention: str) -> None:
     (["CC=i686-linux-gnu-gcc"], "no"), (["CC=clang"], "yes")])
 def test_where_it_is_built(settings: list[str], wanted: str) -> None:
     """A cross compiler has no libbpf, and a static program cannot have it."""
-    done = subprocess.run(["make", "-s", "--eval=print-xdp: ; @echo $(XDP)", "print-xdp", *settings],
+    done = subprocess.run(["make", "-s", "--eval=say-xdp: ; @echo $(XDP)", "say-xdp", *settings],
                           capture_output=True, text=True, check=True,
                           env={"PATH": os.environ["PATH"]})
     assert done.stdout == f"{wanted}\n"
