@@ -23,7 +23,7 @@ from pathlib import Path
 import pytest
 
 from sim.model import REQUEST, heartbeat
-from sim.network import ETHERNET_IPV6, Cable, frame, ipv4, ipv6
+from sim.network import ETHERNET_IPV4, ETHERNET_IPV6, Cable, frame, ipv4, ipv6
 from sim.programs import PATIENCE, built, wait_until
 from tests import vm
 from tests.servers import Server
@@ -467,6 +467,23 @@ def test_an_address_that_another_machine_has(cable: Cable) -> None:
         counted(server, 1)
         entries = ask(cable, server.port)
         assert entries[5] == bytes(4) and entries[6][2:] == b"\7\1"
+
+
+def test_a_checksum_that_happens_to_be_zero(cable: Cable) -> None:
+    """It is sent as ffff, because 0 means that there is none. IPv6 does not allow that."""
+    with serve(cable, *XDP) as server, cable.node.raw() as frames:
+        for number, make, kind, zero in ((1, ipv4, ETHERNET_IPV4, 1), (2, ipv6, ETHERNET_IPV6, 0)):
+            before = server.stats()["heartbeats"]
+            good = heartbeat(number, 7, 1)
+            (rest,) = struct.unpack("!H", make(good, server.port, from_port=0)[-10:-8])
+            whole = make(good, server.port, from_port=rest)
+            assert whole[-10:-8] == b"\xff\xff"
+            frames.send(frame(whole, kind))
+            counted(server, before + 1)
+            frames.send(frame(make(good, server.port, from_port=rest, udp_checksum=0), kind))
+            frames.send(frame(ipv4(heartbeat(3, 7, 1), server.port)))
+            counted(server, before + 2 + zero)
+            assert cable.agent.received() == 0
 
 
 def test_packets_without_checksums_go_up(cable: Cable) -> None:
