@@ -77,15 +77,21 @@ build/udpserver build/canserver: build/%: %.c $(SERVICE) $(LIBRARY) build/flags
 	@$(CC) $(ALL_CFLAGS) $(filter %.c,$^) $(LDFLAGS) $(LIBBPF) -o $@
 
 # `udpserver --xdp` needs clang, bpftool and libbpf. Where one of these is missing, or with XDP=no,
-# udpserver is built without it, and says so.
+# udpserver is built without it, and says so. A cross compiler has no libbpf. A static udpserver has
+# none, because libbpf.a needs other libraries.
 BPFTOOL := $(shell PATH=$$PATH:/usr/sbin command -v bpftool)
-HAS_LIBBPF := $(wildcard /usr/include/bpf/libbpf.h)
-XDP ?= $(if $(and $(BPFTOOL),$(HAS_LIBBPF),$(shell command -v clang)),yes,no)
+LIBBPF_FILE := $(if $(filter -static%,$(LDFLAGS)),,$(filter /%,$(shell \
+               $(CC) $(CFLAGS) -print-file-name=libbpf.so 2>/dev/null)))
+XDP ?= $(if $(and $(BPFTOOL),$(LIBBPF_FILE),$(shell command -v clang)),yes,no)
 ifeq ($(XDP),yes)
 build/udpserver: CPPFLAGS += -DDUMPULSE_XDP -isystem build
 build/udpserver: LIBBPF := -lbpf
 build/udpserver: build/xdp_program.skel.h
 endif
+
+# Debian has the headers of the kernel in a folder for each kind of processor, which clang does not
+# look into when it compiles for the kernel.
+ASM_HEADERS := $(firstword $(wildcard /usr/include/asm/types.h /usr/include/*/asm/types.h))
 
 # bpftool writes a header that has the program. Its own name becomes part of the names in it. The
 # folder of the sources is not in it: wherever it is built, it is the same.
@@ -94,7 +100,7 @@ build/empty_program.o: bench/programs/empty.bpf.c
 build/xdp_program.o build/empty_program.o:
 	@mkdir -p $(@D)
 	@clang -target bpf -O2 -g -ffreestanding $(WARNINGS) -I. '-ffile-prefix-map=$(CURDIR)=.' \
-	    -I/usr/include/$(shell clang -print-multiarch) -c $< -o $@
+	    $(ASM_HEADERS:%/asm/types.h=-idirafter %) -c $< -o $@
 
 build/xdp_program.skel.h: build/xdp_program.o
 	@$(BPFTOOL) gen skeleton $< name xdp_program >$@

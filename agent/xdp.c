@@ -316,8 +316,8 @@ static void refresh(void)
         attend(&interfaces[i]);
     tell_places();
     program->bss->settings.offset = clock_offset();
-    /* If the program had stopped, older heartbeats wait in the sockets. They must not be taken after
-     * those that the program takes from now on. */
+    /* If the program had stopped, older heartbeats wait in the sockets. They must not be taken
+     * after those that the program takes from now on. */
     if (timing_unix_ns() >= program->bss->settings.until)
         sockets_take_waiting();
     program->bss->settings.until = table_checked_until();

@@ -23,7 +23,7 @@ from pathlib import Path
 import pytest
 
 from sim.model import REQUEST, heartbeat
-from sim.network import ETHERNET_IPV6, Cable, frame, ipv4, ipv6
+from sim.network import ETHERNET_IPV4, ETHERNET_IPV6, Cable, frame, ipv4, ipv6
 from sim.programs import PATIENCE, built, wait_until
 from tests import vm
 from tests.servers import Server
@@ -469,14 +469,41 @@ def test_an_address_that_another_machine_has(cable: Cable) -> None:
         assert entries[5] == bytes(4) and entries[6][2:] == b"\7\1"
 
 
+def test_a_checksum_that_happens_to_be_zero(cable: Cable) -> None:
+    """It is sent as ffff, because 0 means that there is none. IPv6 does not allow that."""
+    with serve(cable, *XDP) as server, cable.node.raw() as frames:
+        for number, make, kind, zero in ((1, ipv4, ETHERNET_IPV4, 1), (2, ipv6, ETHERNET_IPV6, 0)):
+            before = server.stats()["heartbeats"]
+            good = heartbeat(number, 7, 1)
+            (rest,) = struct.unpack("!H", make(good, server.port, from_port=0)[-10:-8])
+            whole = make(good, server.port, from_port=rest)
+            assert whole[-10:-8] == b"\xff\xff"
+            frames.send(frame(whole, kind))
+            counted(server, before + 1)
+            frames.send(frame(make(good, server.port, from_port=rest, udp_checksum=0), kind))
+            frames.send(frame(ipv4(heartbeat(3, 7, 1), server.port)))
+            counted(server, before + 2 + zero)
+            assert cable.agent.received() == 0
+
+
+def test_packets_without_checksums_go_up(cable: Cable) -> None:
+    """A veth leaves checksums to hardware that does not exist. The socket takes such packets."""
+    with serve(cable, *XDP) as server, cable.node.udp() as node:
+        for number, up in ((1, 1), (2, 1)):
+            node.sendto(heartbeat(number, 7, 1), ("10.77.0.1", server.port))
+            counted(server, number)
+            assert cable.agent.received() == up
+            cable.node.make_checksums()
+
+
 def test_an_interface_that_is_renamed(cable: Cable) -> None:
     with serve(cable, *XDP) as server:
         assert kernel_takes(cable, server)
-        for name, said in (("other", "veth1 is gone: waiting for it"), ("veth1", "veth1 is back")):
-            before = "veth1" if name == "other" else "other"
+        for before, name, said in (("veth1", "other", "gone"), ("other", "veth1", "back")):
             cable.agent.run(f"ip link set {before} down")
             cable.agent.run(f"ip link set {before} name {name} up")
-            wait_until(lambda said=said: said in server.stderr.lines[-1], said)  # type: ignore[misc]
+            wait_until(lambda now=f"veth1 is {said}":  # type: ignore[misc]
+                       now in server.stderr.lines[-1], said)
             assert kernel_takes(cable, server) == (name == "veth1")
 
 
@@ -609,6 +636,17 @@ def test_wrong_arguments(arguments: list[str], mention: str) -> None:
                           timeout=PATIENCE, check=False)
     (line,) = done.stderr.splitlines()
     assert (done.returncode, done.stdout) == (2, "") and mention in line
+
+
+@pytest.mark.parametrize("settings, wanted", [
+    ([], "yes"), (["XDP=no"], "no"), (["LDFLAGS=-static -s"], "no"),
+    (["CC=i686-linux-gnu-gcc"], "no"), (["CC=clang"], "yes")])
+def test_where_it_is_built(settings: list[str], wanted: str) -> None:
+    """A cross compiler has no libbpf, and a static program cannot have it."""
+    done = subprocess.run(["make", "-s", "--eval=say-xdp: ; @echo $(XDP)", "say-xdp", *settings],
+                          capture_output=True, text=True, check=True,
+                          env={"PATH": os.environ["PATH"]})
+    assert done.stdout == f"{wanted}\n"
 
 
 def test_a_server_that_was_built_without_it_says_so() -> None:

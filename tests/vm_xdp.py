@@ -1,4 +1,4 @@
-"""Tests udpserver --xdp where the clock may be set. tests/test_xdp.py runs this in a virtual machine.
+"""Tests udpserver --xdp in a virtual machine, where the clock may be set; see tests/test_xdp.py.
 
 Its kernel is that of Debian 12, Linux 6.1: the oldest one that --xdp is for. Python is slow there,
 so this needs no pytest. SPDX-License-Identifier: MIT
