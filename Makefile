@@ -137,16 +137,19 @@ build/flood: bench/flood.c dumpulse.h
 # ---- `make check`: it needs only a C compiler and Python 3.9 ----------------------------------
 
 build/check/unit: tests/unit.c tests/runner/cmocka.h
-build/check/vectors: tests/vectors.c
+build/check/vectors: tests/vectors.c tests/vectors.h
+build/check/vectors-watch: tests/vectors_watch.c tests/vectors.h $(WATCH)
 build/check/exhaustive: tests/exhaustive.c
 build/check/%: $(LIBRARY) build/flags
 	@mkdir -p $(@D)
-	@$(CC) $(ALL_CFLAGS) -Itests/runner $(filter %.c,$^) $(LDFLAGS) -o $@
+	@$(CC) $(ALL_CFLAGS) -Itests/runner $(SOURCES) $(LDFLAGS) -o $@
 
 check: ##! quick: needs a C compiler and Python 3.9 alone
-check: build/check/unit build/check/vectors build/check/exhaustive $(SERVERS:%=build/%)
+check: build/check/unit build/check/vectors build/check/vectors-watch build/check/exhaustive \
+       $(SERVERS:%=build/%)
 	@build/check/unit
 	@build/check/vectors tests/vectors.tsv
+	@build/check/vectors-watch tests/vectors_watch.tsv
 	@build/check/exhaustive
 	@$(if $(SERVERS),python3 -m unittest -q tests.check,python3 client.py --version)
 
@@ -305,10 +308,10 @@ loopbench: ##! ns a packet at -Os, -O2, -O3 and LTO; PACKETS=1000000000
 performance: ##! measure all, noisy or not, and rewrite performance.md
 	@$(PYTHON) -m bench.pages --noisy
 
-vectors-file: ## write tests/vectors.tsv again, from the Python model
+vectors-file: ## write tests/vectors*.tsv again, from the Python models
 	@$(PYTHON) -m tests.make_vectors
 
-check-vectors: ## is tests/vectors.tsv what its script writes?
+check-vectors: ## are tests/vectors*.tsv what their script writes?
 	@$(PYTHON) -m tests.make_vectors --check
 
 pages: ## put what the commands print today into the pages
@@ -334,14 +337,16 @@ unit: $(UNITS) ## cmocka tests of the C interface, and of agent/
 VECTOR_RUNS := amd64 i386 powerpc sanitized gcc-sanitized valgrind
 vectors: $(VECTOR_RUNS:%=vectors-%) ## the vectors on 32-bit, big-endian, sanitized programs
 
-vectors-amd64 vectors-i386 vectors-sanitized vectors-gcc-sanitized: vectors-%: build/vectors-%
-	@echo -n "$*: "; $< tests/vectors.tsv
+# The library's vectors, and those of the watch.
+vectors-powerpc: BY_QEMU := qemu-ppc
+vectors-amd64 vectors-i386 vectors-powerpc vectors-sanitized vectors-gcc-sanitized: \
+    vectors-%: build/vectors-% build/vectors-watch-%
+	@echo -n "$*: "; $(BY_QEMU) build/vectors-$* tests/vectors.tsv
+	@echo -n "$*, watch: "; $(BY_QEMU) build/vectors-watch-$* tests/vectors_watch.tsv
 
-vectors-powerpc: build/vectors-powerpc
-	@echo -n "powerpc: "; qemu-ppc $< tests/vectors.tsv
-
-vectors-valgrind: build/vectors-amd64 build/unit
-	@for program in "build/unit" "build/vectors-amd64 tests/vectors.tsv"; do \
+vectors-valgrind: build/vectors-amd64 build/vectors-watch-amd64 build/unit
+	@for program in "build/unit" "build/vectors-amd64 tests/vectors.tsv" \
+	        "build/vectors-watch-amd64 tests/vectors_watch.tsv"; do \
 	    valgrind --quiet --leak-check=full --error-exitcode=1 $$program >build/valgrind.log 2>&1 \
 	        || { cat build/valgrind.log; exit 1; }; \
 	    echo "valgrind: $$(tail -1 build/valgrind.log)"; \
@@ -473,7 +478,8 @@ distclean: ##! remove all that was built or fetched
 	@[ -e "$@" ] || { echo "there is no '$@' to make: make help lists what there is" >&2; exit 2; }
 
 # The programs of the tests: compiler, sources, and what else each needs.
-VECTOR_PROGRAMS := $(addprefix build/vectors-,amd64 i386 powerpc sanitized gcc-sanitized)
+VECTOR_KINDS := amd64 i386 powerpc sanitized gcc-sanitized
+VECTOR_PROGRAMS := $(VECTOR_KINDS:%=build/vectors-%) $(VECTOR_KINDS:%=build/vectors-watch-%)
 SOURCES = $(filter %.c,$^)
 PROGRAMS := build/udpserver-sanitized build/udpserver-calls $(UNITS) build/unit-mcp2515 \
             build/exhaustive build/fuzz/fuzz build/fuzz/server $(VECTOR_PROGRAMS) \
@@ -516,13 +522,17 @@ build/fuzz/server: SOURCES = $(filter-out udpserver.c agent/options.c agent/stat
                                           $(filter %.c,$^))
 build/fuzz/fuzz build/fuzz/server: COMPILER := clang
 build/fuzz/fuzz build/fuzz/server: MORE := $(SANITIZERS) -fsanitize=fuzzer
-$(VECTOR_PROGRAMS): tests/vectors.c
-build/vectors-i386: COMPILER := i686-linux-gnu-gcc
-build/vectors-i386: MORE := -static
-build/vectors-powerpc: COMPILER := powerpc-linux-gnu-gcc
-build/vectors-powerpc: MORE := -static
-build/vectors-sanitized: COMPILER := clang
-build/vectors-sanitized build/vectors-gcc-sanitized: MORE := $(SANITIZERS)
+$(VECTOR_KINDS:%=build/vectors-%): tests/vectors.c tests/vectors.h
+$(VECTOR_KINDS:%=build/vectors-watch-%): tests/vectors_watch.c tests/vectors.h $(WATCH)
+build/check/vectors-watch $(VECTOR_KINDS:%=build/vectors-watch-%): \
+    SOURCES = tests/vectors_watch.c dumpulse_watch.c
+build/vectors-i386 build/vectors-watch-i386: COMPILER := i686-linux-gnu-gcc
+build/vectors-i386 build/vectors-watch-i386: MORE := -static
+build/vectors-powerpc build/vectors-watch-powerpc: COMPILER := powerpc-linux-gnu-gcc
+build/vectors-powerpc build/vectors-watch-powerpc: MORE := -static
+build/vectors-sanitized build/vectors-watch-sanitized: COMPILER := clang
+build/vectors-sanitized build/vectors-gcc-sanitized build/vectors-watch-sanitized \
+    build/vectors-watch-gcc-sanitized: MORE := $(SANITIZERS)
 build/reliability/accepted: reliability/accepted.c
 build/reliability/report: reliability/report.c
 build/reliability/accepted build/reliability/report: MORE := -O2

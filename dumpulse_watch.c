@@ -166,11 +166,14 @@ static place look(place line, dumpulse_seen *seen, dumpulse *agent, unsigned lat
         if (minus(age, last) > grace) {
             is = DUMPULSE_MISSING;
         }
+        /*@ assert is == waited(was, last, grace, later); */
     } else {
         store(seen->since, it.time);
         if (STAYS(was, is, it.time, last)) {
             is = was;
         }
+        /*@ assert is == kept_or(was, last, it.time, fresh(line->late, line->dead, line->lowest,
+                                                           line->span, it.value, age)); */
     }
     /*@ ghost looks[looking]++; */
     if (is != was) {

@@ -281,6 +281,16 @@ static inline void dumpulse_watch_part(const dumpulse_watcher *watch, dumpulse *
 
 static inline void dumpulse_watch_begin(const dumpulse_watcher *watch, uint16_t now)
 {
+    /*@ loop invariant 0 <= i <= watch->count == \at(watch->count, Pre);
+        loop invariant \forall integer k; 0 <= k < watch->count ==>
+          watch->seen[k].state == \at(watch->seen[k].state, Pre);
+        loop invariant \forall integer k; 0 <= k < watch->count ==>
+          (k < i && watch->seen[k].state == DUMPULSE_WAITING ?
+            number(&watch->seen[k].since[0]) == now :
+            watch->seen[k].since[0] == \at(watch->seen[k].since[0], Pre) &&
+            watch->seen[k].since[1] == \at(watch->seen[k].since[1], Pre));
+        loop assigns i, watch->seen[0 .. \at(watch->count, Pre) - 1];
+        loop variant watch->count - i; */
     for (uint8_t i = 0; i != watch->count; i++) {
         if (watch->seen[i].state == DUMPULSE_WAITING) {
             dumpulse_write16_(watch->seen[i].since, now);
@@ -290,6 +300,11 @@ static inline void dumpulse_watch_begin(const dumpulse_watcher *watch, uint16_t 
 
 static inline dumpulse_state dumpulse_watch_state(const dumpulse_watcher *watch, uint8_t variable)
 {
+    /*@ loop invariant 0 <= i <= watch->count;
+        loop invariant \forall integer k; 0 <= k < i ==>
+          watch->table[k].grace % 64 != variable;
+        loop assigns i;
+        loop variant watch->count - i; */
     for (uint8_t i = 0; i != watch->count; i++) {
         if (dumpulse_read_line_(watch->table + i).grace % 64U == variable) {
             return watch->seen[i].state;
@@ -303,6 +318,14 @@ static inline dumpulse_state dumpulse_watch_worst(const dumpulse_watcher *watch)
     dumpulse_state worst = DUMPULSE_ALIVE;
     uint8_t rank = 4;
 
+    /*@ loop invariant 0 <= i <= watch->count && worst <= DUMPULSE_DEAD;
+        loop invariant rank == (worst <= DUMPULSE_MISSING ? 5 + 4 * worst : 2 * worst);
+        loop invariant worst == DUMPULSE_ALIVE ||
+          \exists integer k; 0 <= k < i && watch->seen[k].state == worst;
+        loop invariant \forall integer k; 0 <= k < i ==>
+          badness(watch->seen[k].state) <= badness(worst);
+        loop assigns i, worst, rank;
+        loop variant watch->count - i; */
     for (uint8_t i = 0; i != watch->count; i++) {
         const dumpulse_state state = watch->seen[i].state;
         /* Waiting is between alive and out of range, missing is between late and dead. */
@@ -315,10 +338,16 @@ static inline dumpulse_state dumpulse_watch_worst(const dumpulse_watcher *watch)
     return worst;
 }
 
+/*@ logic integer how_many{L}(dumpulse_seen *seen, integer n, integer state) =
+      n <= 0 ? 0 : how_many(seen, n - 1, state) + (seen[n - 1].state == state ? 1 : 0); */
 static inline uint8_t dumpulse_watch_count(const dumpulse_watcher *watch, dumpulse_state state)
 {
     uint8_t found = 0;
 
+    /*@ loop invariant 0 <= i <= watch->count && found <= i;
+        loop invariant found == how_many(watch->seen, i, state);
+        loop assigns i, found;
+        loop variant watch->count - i; */
     for (uint8_t i = 0; i != watch->count; i++) {
         if (watch->seen[i].state == state) {
             found++;
@@ -350,6 +379,13 @@ static inline uint8_t dumpulse_watch_check(const dumpulse_watcher *watch, uint16
     const uint16_t most = (uint16_t)(DUMPULSE_LONGEST_ - within);
     uint8_t i = 0;
 
+    /*@ loop invariant 0 <= i <= watch->count;
+        loop invariant \forall integer k; 0 <= k < i ==>
+          64 < watch->table[k].late <= watch->table[k].dead <= 65535 - within &&
+          64 <= watch->table[k].grace <= 65535 - within &&
+          watch->table[k].lowest + watch->table[k].span <= 255;
+        loop assigns i;
+        loop variant watch->count - i; */
     for (; i != watch->count; i++) {
         const dumpulse_watched line = dumpulse_read_line_(watch->table + i);
         if (line.late <= DUMPULSE_AHEAD || line.dead < line.late || line.dead > most ||

@@ -50,10 +50,17 @@ def measure(machine: Machine, run: Callable[..., Call] = process) -> dict[str, l
     return calls
 
 
-def unchanged(machine: Machine) -> list[int]:
+def unchanged(machine: Machine) -> tuple[list[int], int]:
     """What the watch costs for one more variable whose state does not change: in each state, with
-    and without a new heartbeat, and when the age of a dead one has wrapped around."""
+    and without a new heartbeat, and when the age of a dead one has wrapped around. And how deep its
+    stack was, also when states change."""
     watching, costs = Watching(machine), []
+    machine.write(machine.agent, bytes((9,)) * 260)
+    watching.start([line(3, late=20, dead=60, grace=200)] * 2, bytes(6))
+    call = watching.look(5000)
+    if len(call.hooks) != 2:
+        raise SystemExit(f"{machine.target.key}: two states should have changed: {call.hooks}")
+    deepest = call.stack
     for state, time, since, now, value in (
             (WAITING, 0, 0, 5, 0), (MISSING, 0, 0, 500, 0), (ALIVE, 9, 9, 10, 60),
             (ALIVE, 9, 8, 10, 60), (OUT_OF_RANGE, 9, 9, 10, 9), (OUT_OF_RANGE, 9, 9, 10, 121),
@@ -69,14 +76,15 @@ def unchanged(machine: Machine) -> list[int]:
             if call.hooks:
                 raise SystemExit(f"{machine.target.key}: a state has changed: {call.hooks}")
             totals.append(call.cost)
+            deepest = max(deepest, call.stack)
         costs.append(totals[1] - totals[0])
-    return costs
+    return costs, deepest
 
 
-def check_stack(target: Target, seen: int) -> None:
+def check_stack(target: Target, seen: int, part: tuple[str, str] = size.AGENT) -> None:
     """Ends the program if the stack was deeper than the bound of `make size` plus the return
     address that the call of a hook pushes."""
-    limit = size.measure(target)[2] + target.return_address
+    limit = size.measure(target, part)[2] + target.return_address
     if seen > limit:
         raise SystemExit(
             f"{target.key}: its stack was {seen} bytes deep, where the bound is {limit}")
@@ -98,7 +106,8 @@ def main() -> None:
         depth = max(call.stack for same in calls.values() for call in same)
         check_stack(target, depth)
         with closing(load(name, "dumpulse_watch.c")) as machine:
-            looks = unchanged(machine)
+            looks, depth_of_watch = unchanged(machine)
+        check_stack(target, depth_of_watch, size.WATCH)
         look = f"{min(looks)}-{max(looks)}"
         print(row.format(target.name, target.by_here, *cells, depth, look))
         table[target.key] = dict(zip((*cost, "stack", "look"), (*cells, depth, look), strict=True))

@@ -4,6 +4,10 @@
  * words. */
 #include "protocol.h"
 
+/* What the loops below the manual of dumpulse_watch.h need: the states from the best to the worst
+ * are alive (2), waiting (0), out of range (3), late (4), missing (1) and dead (5). */
+/*@ logic integer badness(integer state) = state == 2 ? 0 : state == 0 ? 1 : state == 3 ? 2 :
+      state == 4 ? 3 : state == 1 ? 4 : 5; */
 /*@ ghost int looking; */
 
 #include "dumpulse_watch.h"
@@ -122,8 +126,6 @@ static inline unsigned load(const uint8_t *bytes);
 */
 static inline void store(uint8_t *bytes, unsigned time);
 
-
-
 /*@ requires \valid_read(line) && \valid(seen) && \valid_read(agent);
     requires \separated(seen, agent) && \separated(seen, line);
     requires later <= 65535 + 64;
@@ -166,3 +168,151 @@ static inline uint16_t minus(unsigned now, unsigned time);
       looks[i] == \old(looks[i]) && told[i] == \old(told[i]);
 */
 void dumpulse_watch_lines_(const dumpulse_watcher *watch, dumpulse *agent, uint16_t now);
+
+/* ---- The functions of the header. */
+
+/*@ predicate table_is_there{L}(dumpulse_watcher *watch) =
+      \valid_read(watch) && \valid_read(watch->table + (0 .. watch->count - 1));
+
+    predicate ram_is_there{L}(dumpulse_watcher *watch) = \valid_read(watch) &&
+      \valid(watch->seen + (0 .. watch->count - 1)) &&
+      \separated(watch->seen + (0 .. watch->count - 1), watch);
+*/
+
+/*@ requires \valid_read(line);
+    assigns \nothing;
+    exits \false;
+    ensures \result.grace == line->grace && \result.lowest == line->lowest &&
+      \result.span == line->span && \result.late == line->late && \result.dead == line->dead;
+*/
+static inline dumpulse_watched dumpulse_read_line_(const dumpulse_watched *line);
+
+/*@ requires \valid_read(watch) && \valid_read(agent) && watched == agent;
+    requires \valid_read(watch->table + (0 .. watch->count - 1));
+    requires \valid(watch->seen + (0 .. watch->count - 1));
+    requires \separated(watch->seen + (0 .. watch->count - 1), agent,
+      watch->table + (0 .. watch->count - 1), watch);
+    requires \forall integer i; 0 <= i <= 255 ==> told[i] < INT_MAX && looks[i] < INT_MAX;
+    assigns watch->seen[0 .. watch->count - 1], looking, first_line, first_seen, later_now,
+      looks[0 .. 255], told[0 .. 255], told_was[0 .. 255], told_is[0 .. 255];
+    exits \false;
+    ensures \old(watch->count) != 0 ==> first_line == \old(watch->table) &&
+      first_seen == \old(watch->seen) &&
+      later_now == (DUMPULSE_NARROW_ ? (now + 64) % 65536 : now + 64);
+    ensures \forall integer i; 0 <= i < \old(watch->count) ==> looks[i] == \old(looks[i]) + 1;
+    ensures \forall integer i; \old(watch->count) <= i <= 255 ==>
+      looks[i] == \old(looks[i]) && told[i] == \old(told[i]);
+*/
+static inline void dumpulse_watch(const dumpulse_watcher *watch, dumpulse *agent, uint16_t now);
+
+/*@ // How many lines dumpulse_watch_part() looks at.
+    logic integer part(integer all, integer first, integer count) =
+      first >= all ? 0 : count < all - first ? count : all - first;
+*/
+
+/*@ requires \valid_read(watch) && \valid_read(agent) && watched == agent;
+    requires \valid_read(watch->table + (0 .. watch->count - 1));
+    requires \valid(watch->seen + (0 .. watch->count - 1));
+    requires \separated(watch->seen + (0 .. watch->count - 1), agent,
+      watch->table + (0 .. watch->count - 1), watch);
+    requires \forall integer i; 0 <= i <= 255 ==> told[i] < INT_MAX && looks[i] < INT_MAX;
+    assigns watch->seen[first .. first + part(watch->count, first, count) - 1], looking,
+      first_line, first_seen, later_now,
+      looks[0 .. 255], told[0 .. 255], told_was[0 .. 255], told_is[0 .. 255];
+    exits \false;
+    ensures part(\old(watch->count), first, count) != 0 ==>
+      first_line == \old(watch->table) + first && first_seen == \old(watch->seen) + first &&
+      later_now == (DUMPULSE_NARROW_ ? (now + 64) % 65536 : now + 64);
+    ensures \forall integer i; 0 <= i < part(\old(watch->count), first, count) ==>
+      looks[i] == \old(looks[i]) + 1;
+    ensures \forall integer i; part(\old(watch->count), first, count) <= i <= 255 ==>
+      looks[i] == \old(looks[i]) && told[i] == \old(told[i]);
+*/
+static inline void dumpulse_watch_part(const dumpulse_watcher *watch, dumpulse *agent, uint16_t now,
+                                       uint8_t first, uint8_t count);
+
+/*@ predicate same_seen{L1, L2}(dumpulse_seen *seen) =
+      \at(seen->since[0], L2) == \at(seen->since[0], L1) &&
+      \at(seen->since[1], L2) == \at(seen->since[1], L1) &&
+      \at(seen->state, L2) == \at(seen->state, L1);
+
+    predicate begun{L1, L2}(dumpulse_seen *seen, integer now) =
+      (\at(seen->state, L1) == DUMPULSE_WAITING ==>
+        \at(number(&seen->since[0]), L2) == now &&
+        \at(seen->state, L2) == DUMPULSE_WAITING) &&
+      (\at(seen->state, L1) != DUMPULSE_WAITING ==> same_seen{L1, L2}(seen));
+*/
+
+/*@ requires ram_is_there(watch);
+    assigns watch->seen[0 .. watch->count - 1];
+    exits \false;
+    ensures \forall integer i; 0 <= i < watch->count ==> begun{Pre, Post}(watch->seen + i, now);
+*/
+static inline void dumpulse_watch_begin(const dumpulse_watcher *watch, uint16_t now);
+
+/*@ requires table_is_there(watch) && ram_is_there(watch);
+    assigns \nothing;
+    exits \false;
+    ensures (\exists integer i; 0 <= i < watch->count && \result == watch->seen[i].state &&
+        line_variable(watch->table + i) == variable &&
+        \forall integer k; 0 <= k < i ==> line_variable(watch->table + k) != variable) ||
+      (\result == DUMPULSE_WAITING && \forall integer k; 0 <= k < watch->count ==>
+        line_variable(watch->table + k) != variable);
+*/
+static inline dumpulse_state dumpulse_watch_state(const dumpulse_watcher *watch, uint8_t variable);
+
+/*@ predicate worst_of{L}(dumpulse_seen *seen, integer n, integer state) =
+      (state == DUMPULSE_ALIVE || \exists integer i; 0 <= i < n && seen[i].state == state) &&
+      \forall integer k; 0 <= k < n ==> badness(seen[k].state) <= badness(state);
+*/
+
+/*@ requires ram_is_there(watch);
+    requires \forall integer i; 0 <= i < watch->count ==> watch->seen[i].state <= DUMPULSE_DEAD;
+    assigns \nothing;
+    exits \false;
+    ensures worst_of(watch->seen, watch->count, \result) && \result <= DUMPULSE_DEAD;
+*/
+static inline dumpulse_state dumpulse_watch_worst(const dumpulse_watcher *watch);
+
+/*@ requires ram_is_there(watch);
+    assigns \nothing;
+    exits \false;
+    ensures \result == how_many(watch->seen, watch->count, state);
+*/
+static inline uint8_t dumpulse_watch_count(const dumpulse_watcher *watch, dumpulse_state state);
+
+/*@ assigns \nothing;
+    exits \false;
+    behavior allowed:
+      // There must be a number for the grace up to 65535 whose lowest 6 bits are the variable.
+      assumes variable < 64 && lowest <= highest && late <= 65471 && dead <= 65471 &&
+        grace <= 65408 + variable;
+      ensures \result.grace % 64 == variable && grace + 64 <= \result.grace <= grace + 64 + 63;
+      ensures \result.lowest == lowest && \result.span == highest - lowest;
+      ensures \result.late == late + 64 && \result.dead == dead + 64;
+    behavior refused:
+      assumes !(variable < 64 && lowest <= highest && late <= 65471 && dead <= 65471 &&
+        grace <= 65408 + variable);
+      ensures \result.grace == 0 && \result.lowest == 0 && \result.span == 0 &&
+        \result.late == 0 && \result.dead == 0;
+    complete behaviors;
+    disjoint behaviors;
+*/
+static inline dumpulse_watched dumpulse_watched_make(uint8_t variable, uint16_t late, uint16_t dead,
+                                                     uint16_t grace, uint8_t lowest,
+                                                     uint8_t highest);
+
+/*@ // All that a line has is the ticks + 64.
+    predicate allowed{L}(dumpulse_watched *line, integer within) =
+      64 < line->late <= line->dead <= 65535 - within && 64 <= line->grace <= 65535 - within &&
+      line->lowest + line->span <= 255;
+*/
+
+/*@ requires table_is_there(watch);
+    assigns \nothing;
+    exits \false;
+    ensures \result <= watch->count;
+    ensures \forall integer i; 0 <= i < \result ==> allowed(watch->table + i, within);
+    ensures \result < watch->count ==> !allowed(watch->table + \result, within);
+*/
+static inline uint8_t dumpulse_watch_check(const dumpulse_watcher *watch, uint16_t within);

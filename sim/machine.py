@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 import os
 import re
+import struct
 import subprocess
 import tempfile
 from bisect import bisect_left
@@ -431,10 +432,12 @@ class Xtensa(Machine):
         self.program.close()
 
 
-# What each part of the library keeps in an image, and what it is compiled from.
+# What each part of the library keeps in an image. The first is in its source.
 KEPT = {"dumpulse.c": ("dumpulse_process_packet", "export_record", "export_make_heartbeat",
                        "export_check_report", "export_read_entry"),
-        "dumpulse_watch.c": ("dumpulse_watch_lines_",)}
+        "dumpulse_watch.c": ("dumpulse_watch_lines_", "export_watch", "export_watch_part",
+                             "export_watch_begin", "export_watch_state", "export_watch_worst",
+                             "export_watch_count", "export_watch_check", "export_watched_make")}
 
 
 def load(name: str, part: str = "dumpulse.c") -> Machine:
@@ -450,7 +453,7 @@ def load(name: str, part: str = "dumpulse.c") -> Machine:
     folder = tempfile.TemporaryDirectory(prefix=target.folder, dir=BUILD / "sim")
     path = Path(folder.name)
     objects = []
-    for file in (source / part, ROOT / "tests" / "exports.c"):
+    for file in (source / part, ROOT / "tests" / part.replace("dumpulse", "exports")):
         objects.append(path / f"{file.stem}.o")
         target.compile(file, objects[-1], include=source)
     image = path / "image.elf"
@@ -495,10 +498,28 @@ class Watching:
             at = self.seen + 3 * 255 + machine.GUARD & ~7
             machine.write(at, table)
         order: Literal["little", "big"] = "little" if self.order == "<" else "big"
+        self.count = len(lines)
         machine.write(self.watcher, b"".join(
             pointer.to_bytes(self.wide, order) for pointer in (at, self.seen))
             + bytes((len(lines),)))
         machine.write(self.seen, seen)
 
-    def look(self, now: int) -> Call:
-        return self.machine.call("dumpulse_watch_lines_", self.watcher, self.machine.agent, now)
+    def look(self, now: int, function: str = "dumpulse_watch_lines_", *part: int) -> Call:
+        return self.machine.call(function, self.watcher, self.machine.agent, now, *part)
+
+    def ask(self, function: str, *arguments: int) -> int:
+        """What one of the other functions returns."""
+        return self.machine.call(f"export_watch_{function}", self.watcher, *arguments).result
+
+    def made(self, variable: int, late: int, dead: int, grace: int, lowest: int,
+             highest: int) -> Line:
+        """What dumpulse_watched_make() makes. It overwrites the agent: small RAMs have no room."""
+        numbers, at = self.machine.agent, self.machine.agent + 16
+        self.machine.write(numbers, struct.pack(">B3H2B", variable, late, dead, grace, lowest,
+                                                highest))
+        self.machine.call("export_watched_make", at, numbers)
+        return Line(*struct.unpack(self.order + "HBBHH", self.machine.read(at, 8)))
+
+    def known(self) -> bytes:
+        """What the watch knows of its lines, and the guard behind."""
+        return self.machine.read(self.seen, 3 * self.count + Machine.GUARD)

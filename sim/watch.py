@@ -99,6 +99,10 @@ class Watch:
             return LATE
         return ALIVE if (value - one.lowest) % 256 <= one.span else OUT_OF_RANGE
 
+    def begin(self, now: int) -> None:
+        self.times = [now if state == WAITING else time
+                      for state, time in zip(self.states, self.times, strict=True)]
+
     def state(self, variable: int) -> int:
         return next((state for one, state in zip(self.lines, self.states, strict=True)
                      if one.variable == variable), WAITING)

@@ -1,27 +1,25 @@
-/* Gives the inline functions of dumpulse_watch.h names that a test can call.
- * SPDX-License-Identifier: MIT */
+/* Gives the inline functions of dumpulse_watch.h names that a test can call, on this machine and in
+ * a simulator, which passes up to four arguments.   SPDX-License-Identifier: MIT */
 #include "dumpulse_watch.h"
 
 void export_watch(const dumpulse_watcher *watch, dumpulse *agent, uint16_t now);
-void export_watch_part(const dumpulse_watcher *watch, dumpulse *agent, uint16_t now, uint8_t first,
-                       uint8_t count);
+void export_watch_part(const dumpulse_watcher *watch, dumpulse *agent, uint16_t now, uint16_t part);
 void export_watch_begin(const dumpulse_watcher *watch, uint16_t now);
 dumpulse_state export_watch_state(const dumpulse_watcher *watch, uint8_t variable);
 dumpulse_state export_watch_worst(const dumpulse_watcher *watch);
 uint8_t export_watch_count(const dumpulse_watcher *watch, dumpulse_state state);
 uint8_t export_watch_check(const dumpulse_watcher *watch, uint16_t within);
-void export_watched_make(dumpulse_watched *line, uint8_t variable, uint16_t late, uint16_t dead,
-                         uint16_t grace, uint8_t lowest, uint8_t highest);
+void export_watched_make(dumpulse_watched *line, const uint8_t *numbers);
 
 void export_watch(const dumpulse_watcher *watch, dumpulse *agent, uint16_t now)
 {
     dumpulse_watch(watch, agent, now);
 }
 
-void export_watch_part(const dumpulse_watcher *watch, dumpulse *agent, uint16_t now, uint8_t first,
-                       uint8_t count)
+/* The part is its first line * 256 + the count of its lines. */
+void export_watch_part(const dumpulse_watcher *watch, dumpulse *agent, uint16_t now, uint16_t part)
 {
-    dumpulse_watch_part(watch, agent, now, first, count);
+    dumpulse_watch_part(watch, agent, now, (uint8_t)(part / 256U), (uint8_t)(part % 256U));
 }
 
 void export_watch_begin(const dumpulse_watcher *watch, uint16_t now)
@@ -49,8 +47,14 @@ uint8_t export_watch_check(const dumpulse_watcher *watch, uint16_t within)
     return dumpulse_watch_check(watch, within);
 }
 
-void export_watched_make(dumpulse_watched *line, uint8_t variable, uint16_t late, uint16_t dead,
-                         uint16_t grace, uint8_t lowest, uint8_t highest)
+static uint16_t number(const uint8_t *bytes)
 {
-    *line = dumpulse_watched_make(variable, late, dead, grace, lowest, highest);
+    return (uint16_t)(bytes[0] * 256U + bytes[1]);
+}
+
+/* The numbers are variable, late, dead, grace, lowest and highest, big-endian. */
+void export_watched_make(dumpulse_watched *line, const uint8_t *numbers)
+{
+    *line = dumpulse_watched_make(numbers[0], number(numbers + 1), number(numbers + 3),
+                                  number(numbers + 5), numbers[7], numbers[8]);
 }

@@ -1,9 +1,10 @@
-"""Writes vectors.tsv, the test vectors that every language's tests read.
+"""Writes vectors.tsv, the test vectors that every language's tests read, and vectors_watch.tsv,
+those of dumpulse_watch.h.
 
-    python3 -m tests.make_vectors          writes the file
-    python3 -m tests.make_vectors --check  fails if the file is not what this writes
+    python3 -m tests.make_vectors          writes the files
+    python3 -m tests.make_vectors --check  fails if a file is not what this writes
 
-They come from model.py and zlib, and not from the C code. SPDX-License-Identifier: MIT
+They come from model.py, watch.py and zlib, and not from the C code. SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from sim.model import HEARTBEAT, REPORT, REQUEST, VARIABLES, Agent, checksummed, heartbeat
+from sim.watch import (ALIVE, BEST_FIRST, DEAD, LATE, LONGEST, MISSING, OUT_OF_RANGE, WAITING, WRAP,
+                       Line, Watch, allowed, line)
 
 Step = tuple[object, ...]
-FILE = Path(__file__).with_name("vectors.tsv")
 
 HEADER = """\
 # Dumpulse test vectors, made by tests/make_vectors.py. Each line has one step.
@@ -33,6 +35,30 @@ HEADER = """\
 # make       VARIABLE SENDER VALUE PACKET       the heartbeat that a node sends
 # check      BYTES yes|no                       is this a good report?
 # read       VARIABLE ENTRY                     the entry of the table, as read from a report
+"""
+
+HEADER_OF_WATCH = """\
+# Test vectors of dumpulse_watch.h, made by tests/make_vectors.py. Each line has
+# one step. There are tabs between the fields. Numbers are decimal, bytes are
+# hexadecimal, "-" means no bytes. Each step works on what the step before it has
+# left. What a step does not name must not change.
+#
+# LINES    8 bytes for each line of the table: grace, lowest, span, late, dead;
+#          each number big-endian
+# SEEN     3 bytes for each line: what its RAM must hold
+# CHANGES  3 bytes for each call of the hook, in order: variable, was, is
+#
+# lines  LINES                            a new table; agent and RAM become zeros
+# seen   SEEN                             the test itself writes the RAM
+# entry  VARIABLE ENTRY                   the test itself writes an entry of the agent
+# begin  TIME SEEN                        dumpulse_watch_begin
+# look   TIME CHANGES SEEN                dumpulse_watch
+# part   TIME FIRST COUNT CHANGES SEEN    dumpulse_watch_part
+# state  VARIABLE STATE                   dumpulse_watch_state
+# worst  STATE                            dumpulse_watch_worst
+# count  STATE NUMBER                     dumpulse_watch_count
+# check  WITHIN NUMBER                    dumpulse_watch_check
+# make   VARIABLE LATE DEAD GRACE LOWEST HIGHEST LINES    dumpulse_watched_make
 """
 
 
@@ -155,23 +181,186 @@ def extreme_sums(table: Callable[[bytes], Step], packet: Callable[[int, bytes], 
         yield packet(0, REQUEST)
 
 
-def text() -> str:
+# ---- The watch.
+
+class Watched:
+    """An agent and its watch. The methods give the steps."""
+
+    def __init__(self, lines: list[Line]) -> None:
+        self.agent, self.watch = Agent(), Watch(lines)
+
+    def lines(self) -> Step:
+        return "lines", b"".join(one.packed(">") for one in self.watch.lines)
+
+    def entry(self, variable: int, time: int, sender: int, value: int) -> Step:
+        self.agent.record(time % WRAP, variable, sender, value)
+        return "entry", variable, self.agent.entries[variable]
+
+    def look(self, now: int, *part: int) -> Step:
+        changes = self.watch.look(self.agent.entries, now % WRAP, *part)
+        return ("part" if part else "look", now % WRAP, *part,
+                b"".join(map(bytes, changes)), self.watch.seen())
+
+    def begin(self, now: int) -> Step:
+        self.watch.begin(now)
+        return "begin", now, self.watch.seen()
+
+    def states(self, *states: int) -> Step:
+        self.watch.states[:] = states
+        return "seen", self.watch.seen()
+
+    def answers(self) -> Iterator[Step]:
+        yield "worst", self.watch.worst()
+        for state in range(DEAD + 1):
+            yield "count", state, self.watch.states.count(state)
+
+
+def steps_of_watch() -> Iterator[Step]:
+    rng = random.Random("watch")
+    sensible = [line(3, 20, 60, 200, 10, 120), line(63, 1000, 3000, 60000, 255, 255),
+                line(0, 1, 1, 0, 0, 0), line(3, 40, 80, 63, 0, 255), line(31, 30000, LONGEST, 1)]
+    hostile = [Line(0xFFFF, 200, 255, 0, 0), Line(0, 0, 0, 0xFFFF, 0xFFFF),
+               Line(69, 9, 3, 48, 40), Line(70, 250, 10, 100, 90), Line(7, 0, 255, 65, 66)]
+    for lines in (sensible, hostile):
+        yield from ages(lines)
+        yield from graces(lines)
+        yield from (step for _ in range(10) for step in by_chance(lines, rng))
+    yield from values_and_bytes()
+    yield from questions()
+    yield from checks(sensible, hostile)
+
+
+def ages(lines: list[Line]) -> Iterator[Step]:
+    """Each limit of each line, and a tick more, until the age has wrapped around."""
+    for number, one in enumerate(lines):
+        for start in (1, 255, 1000, WRAP - 40):
+            it = Watched(lines)
+            yield it.lines()
+            yield it.entry(one.variable, start, 7, one.lowest)
+            limits = sorted({0, one.late - 64, one.late - 63, one.dead - 64, one.dead - 63,
+                             LONGEST, LONGEST + 1, WRAP - 1, WRAP, WRAP + 1})
+            for age in limits:
+                yield it.look(start + age, number, 1)
+            yield it.look(start)
+            yield it.entry(one.variable, start + 256, 7, one.lowest)  # only the high byte is new
+            yield it.look(start + 300)
+            yield it.entry(one.variable, start + 257, 7, one.lowest)  # only the low byte is new
+            yield it.look(start + 300)
+
+
+def graces(lines: list[Line]) -> Iterator[Step]:
+    for start in (0, 0xFF12):
+        it = Watched(lines)
+        yield it.lines()
+        if start:
+            yield it.begin(start)
+        for grace in sorted({one.word - 64 for one in lines}):
+            yield it.look(start + grace)
+            yield it.look(start + grace + 1)
+        yield it.begin(77)  # nobody waits any more, unless the grace is hostile
+        yield it.look(WRAP - 1)
+        yield it.entry(lines[0].variable, 0, 0, 1)
+        yield it.look(0)
+
+
+def by_chance(lines: list[Line], rng: random.Random) -> Iterator[Step]:
+    it, now = Watched(lines), rng.choice((0, rng.randrange(WRAP)))
+    yield it.lines()
+    if rng.randrange(2):
+        yield it.begin(now)
+    for _ in range(12):
+        one = rng.choice(lines)
+        now += rng.choice((0, 1, rng.randrange(100), rng.randrange(WRAP), one.late - 63))
+        if rng.randrange(3):
+            yield it.entry(one.variable, now - rng.choice((0, 1, rng.randrange(70), -64, -65)),
+                           rng.randrange(256), rng.randrange(256))
+        yield it.look(now, *rng.choice(((), (), (rng.randrange(7), rng.randrange(7)), (2, 255))))
+
+
+def values_and_bytes() -> Iterator[Step]:
+    one = line(5, 20, 60, 200, 10, 120)
+    for at in range(4):  # each byte alone makes it an entry that was heard
+        it = Watched([one])
+        yield it.lines()
+        entry = bytes(60 * (number == at) for number in range(4))
+        yield it.entry(5, entry[0] * 256 + entry[1], *entry[2:])
+        yield it.look(entry[0] * 256 + entry[1])
+        yield it.entry(5, 0, 0, 0)  # four zeros after it was heard
+        yield it.look(5)
+    it = Watched([one])
+    yield it.lines()
+    for value in (0, 9, 10, 120, 121, 255, 60):  # all in one tick
+        yield it.entry(5, 7, 1, value)
+        yield it.look(7)
+    for ahead in (1, 63, 64, 65):
+        yield it.entry(5, 1000 + ahead, 1, 60)
+        yield it.look(1000)
+
+
+def questions() -> Iterator[Step]:
+    it = Watched([line(variable, 20, 60, 200) for variable in (4, 9, 4)])
+    yield it.lines()
+    yield from it.answers()
+    for bad, good in itertools.product(BEST_FIRST, repeat=2):
+        for place in range(3):
+            yield it.states(*(bad if at == place else good for at in range(3)))
+            yield "worst", it.watch.worst()
+    for states in ((WAITING, MISSING, ALIVE), (OUT_OF_RANGE, LATE, DEAD), (DEAD, DEAD, DEAD)):
+        yield it.states(*states)
+        yield from it.answers()
+        for variable in (0, 4, 9, 63, 64 + 4, 255):
+            yield "state", variable, it.watch.state(variable)
+
+
+def checks(*tables: list[Line]) -> Iterator[Step]:
+    for lines in (*tables, *([one] for one in (*tables[0], *tables[1]))):
+        it = Watched(lines)
+        yield it.lines()
+        for within in (0, 1, 100, LONGEST - 60, WRAP - 1):
+            good = [allowed(one, within) for one in lines]
+            yield "check", within, [*good, False].index(False)
+    good_line = line(3, 20, 60, 200, 10, 120)
+    for one in (good_line, *(good_line._replace(**{name: value}) for name, value in (
+            ("word", 63), ("word", 64), ("word", 65435), ("word", 65436), ("span", 245),
+            ("span", 246), ("late", 64), ("late", 65), ("late", 124), ("late", 125),
+            ("dead", 84), ("dead", 83), ("dead", 65435), ("dead", 65436), ("late", 65535)))):
+        yield Watched([good_line, one]).lines()
+        yield "check", 100, 2 if allowed(one, 100) else 1
+    for numbers in ((3, 20, 60, 200, 10, 120), (0, 1, 1, 0, 0, 0), (63, LONGEST, LONGEST, 65408 + 63,
+                    255, 255), (0, 1, 1, 65408, 0, 255), (0, 1, 1, 65409, 0, 255),
+                    (63, 1, 1, 65472, 0, 255), (64, 1, 1, 0, 0, 255), (255, 1, 1, 0, 0, 255),
+                    (1, LONGEST + 1, 1, 0, 0, 255), (1, 1, LONGEST + 1, 0, 0, 255),
+                    (1, 65535, 65535, 65535, 0, 255), (1, 1, 1, 0, 9, 8), (1, 0, 0, 0, 9, 9)):
+        variable, late, dead, grace, lowest, highest = numbers
+        fits = variable < 64 and max(late, dead) <= LONGEST and lowest <= highest \
+            and grace <= 65408 + variable
+        yield "make", *numbers, line(*numbers).packed(">") if fits else bytes(8)
+
+
+# ---- The files.
+
+FILES = {Path(__file__).with_name("vectors.tsv"): (HEADER, steps),
+         Path(__file__).with_name("vectors_watch.tsv"): (HEADER_OF_WATCH, steps_of_watch)}
+
+
+def text(header: str, steps: Callable[[], Iterator[Step]]) -> str:
     def cell(value: object) -> str:
         return (value.hex() or "-") if isinstance(value, bytes) else str(value)
 
-    return HEADER + "".join("\t".join(map(cell, step)) + "\n" for step in steps())
+    return header + "".join("\t".join(map(cell, step)) + "\n" for step in steps())
 
 
 def main() -> None:
-    if sys.argv[1:] == ["--check"]:
-        if FILE.read_text() != text():
-            raise SystemExit(
-                f"{FILE.name} is not what make_vectors.py writes: run `make vectors-file`")
-        print(f"{FILE.name}: {sum(1 for _ in steps())} passed, 0 failed")
-    elif not sys.argv[1:]:
-        FILE.write_text(text())
-    else:
+    if sys.argv[1:] not in ([], ["--check"]):
         raise SystemExit("usage: python3 -m tests.make_vectors [--check]")
+    for file, (header, steps) in FILES.items():
+        if not sys.argv[1:]:
+            file.write_text(text(header, steps))
+        elif file.read_text() != text(header, steps):
+            raise SystemExit(
+                f"{file.name} is not what make_vectors.py writes: run `make vectors-file`")
+        else:
+            print(f"{file.name}: {sum(1 for _ in steps())} passed, 0 failed")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@
 - library: it changes each comparison, operator, constant and statement of dumpulse.c, dumpulse.h,
   dumpulse_watch.c and dumpulse_watch.h. The unit tests and the vectors must notice. They run on
   this machine. If a mutant makes a difference only where an int has 16 bits, they run on a
-  simulated AVR. The watch has unit tests, and comparisons with its model.
+  simulated AVR. The watch has other code for AVR, so its unit tests also run in a copy of the
+  header that claims to have such an int, as in coverage.py.
 - server: it changes udpserver.c, canserver.c and agent/. First the unit tests and the deterministic
   part of the fuzzer run, if they include the changed source, then the Python tests, then the
   virtual machine with CAN.
@@ -40,7 +41,7 @@ from pathlib import Path
 from typing import Protocol
 
 from sim.targets import BUILD, ROOT
-from tests import mutation, vm
+from tests import coverage, mutation, vm
 from tests.mutation import (STILLBORN, SURVIVED, Limits, Mutant, Stillborn, Verdict, compiled,
                             run_step)
 
@@ -49,6 +50,7 @@ SURVIVORS = Path(__file__).with_name("survivors.tsv")
 SAMPLE = Path(__file__).with_name("mutants_sample.tsv")
 CODE_OF_HEADER = "#define DUMPULSE_MAGIC"  # the header has only its manual before this
 CODE_OF_WATCH = "/* A line of the table, read"  # before it are macros: tests/test_device_watch.py
+LIBRARY = coverage.FILES
 NOT_TESTED = (3, 4, 5)  # pytest's statuses for errors of its own, and of how it was called
 COMPILING = 120.0  # seconds; the longest takes 2 on an idle machine
 # A test may take ten times as long as without any change, and this many seconds more.
@@ -89,13 +91,15 @@ class Library:
         folder.mkdir(parents=True)
 
     def test(self, mutant: Mutant | None, folder: Path, patient: bool, only: Only) -> Verdict:
-        for name in ("dumpulse.c", "dumpulse.h", "dumpulse_watch.c", "dumpulse_watch.h"):
+        for name in LIBRARY:
             shutil.copy(ROOT / name, folder)
         if mutant is not None:
             (folder / mutant.file).write_text(mutant.text)
-        build = ["gcc", "-std=c99", "-O1", "-w", f"-I{folder}"]
+        build = ["gcc", "-std=c99", "-O1", "-w"]
         pytest = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider",
-                  "tests/test_targets.py", "-k", "[ATmega328P] or [Cortex-M0+]"]
+                  "tests/test_targets.py", "-k",
+                  "([ATmega328P] or [Cortex-M0+]) and not watch"]
+        pytest_of_watch = [*pytest[:-1], "([ATmega328P] or [Cortex-M0+]) and watch"]
         watching = [sys.executable, "-m", "tests.watching", "--seed", "1", "--count", "500",
                     "--target", "ATmega328P", "--target", "Cortex-M0+"]
         # Each step, what it is compiled from, and how it runs.
@@ -106,19 +110,29 @@ class Library:
                        [folder / "vectors", "tests/vectors.tsv"]),
                       ("AVR", (), pytest)]
         if mutant is None or "watch" in mutant.file:
+            narrow = folder / "narrow"
+            narrow.mkdir(exist_ok=True)
+            for name in LIBRARY:
+                (narrow / name).write_text((folder / name).read_text().replace(
+                    coverage.WIDTH, coverage.WIDTHS["narrow"]))
             steps += [("unit_watch", ("dumpulse_watch.c", "unit_watch.c"),
                        [folder / "unit_watch"]),
+                      ("narrow/unit_watch", ("dumpulse_watch.c", "unit_watch.c"),
+                       [narrow / "unit_watch"]),
+                      ("vectors_watch", ("dumpulse_watch.c", "vectors_watch.c"),
+                       [folder / "vectors_watch", "tests/vectors_watch.tsv"]),
+                      ("AVR_watch", (), pytest_of_watch),
                       ("watching", (), watching)]
-        try:
-            for step, sources, _ in steps:
-                if sources:
-                    compiled([*build, folder / sources[0], f"tests/{sources[1]}", "-lcmocka", "-o",
-                              folder / step], COMPILING, ROOT)
-        except Stillborn:
-            return STILLBORN, "gcc"
-        for step, _, command in steps:
+        for step, sources, command in steps:
+            if sources:
+                include = (folder / step).parent
+                try:
+                    compiled([*build, f"-I{include}", include / sources[0], f"tests/{sources[1]}",
+                              "-lcmocka", "-o", folder / step], COMPILING, ROOT)
+                except Stillborn:
+                    return STILLBORN, "gcc"
             verdict = run_step(step, command, self._limits, ROOT, learn=mutant is None,
-                               no_verdict=[2, *NOT_TESTED] if command in (pytest, watching) else (),
+                               no_verdict=[2, *NOT_TESTED] if not sources else (),
                                DUMPULSE_SOURCE=str(folder))
             if verdict != SURVIVED:
                 return verdict, step

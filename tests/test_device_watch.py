@@ -5,6 +5,7 @@ go on, wrap, jump and stand still. SPDX-License-Identifier: MIT
 from __future__ import annotations
 
 import ctypes
+import struct
 import subprocess
 import sys
 
@@ -100,7 +101,8 @@ class AgainstModel(RuleBasedStateMachine):
         self.real.agent.raw = table
         before = self.model.states.copy()
         changes = self.model.look(self.agent.entries, self.now, *part)
-        assert self.real.look(function, self.now, *part) == changes
+        both = [256 * part[0] + part[1]] if part else []
+        assert self.real.look(function, self.now, *both) == changes
         assert self.real.agent.raw == table, "the agent has changed"
         for was, state in zip(before, self.model.states, strict=True):
             assert state != WAITING or was == WAITING
@@ -163,7 +165,7 @@ def test_tables_are_checked(lines: list[Line], within: int) -> None:
 def test_lines_are_made(variable: int, late: int, dead: int, grace: int, lowest: int,
                         highest: int) -> None:
     made = ctypes.create_string_buffer(8)
-    C.export_watched_make(made, variable, late, dead, grace, lowest, highest)
+    C.export_watched_make(made, struct.pack(">B3H2B", variable, late, dead, grace, lowest, highest))
     fits = variable < 64 and max(late, dead) <= LONGEST and lowest <= highest
     expected = line(variable, late, dead, grace, lowest, highest) if fits else None
     if expected is None or expected.word > 65535:

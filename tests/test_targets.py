@@ -5,6 +5,7 @@ relies on. SPDX-License-Identifier: MIT
 from __future__ import annotations
 
 import dataclasses
+import struct
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -12,11 +13,13 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from sim.machine import Call, Machine, load
+from sim.machine import Call, Machine, Watching, load
 from sim.model import HEARTBEAT, REFUSED, REPORT, REQUEST, heartbeat
 from sim.targets import EVERY, ROOT, strangers
+from sim.watch import Line
 
 VECTORS = Path(__file__).with_name("vectors.tsv")
+VECTORS_OF_WATCH = Path(__file__).with_name("vectors_watch.tsv")
 CONTEXT = 0x1234
 # The smallest AVR has 512 bytes of RAM. A packet of another length is never read, so not more than
 # this of it has to be there.
@@ -103,6 +106,64 @@ def test_vectors(machine: Machine) -> None:
         count += 1
     assert count > 5000
     print(f"{machine.target.name}: {count} vectors")
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_vectors_of_the_watch(name: str) -> None:
+    with closing(load(name, "dumpulse_watch.c")) as machine:
+        machine.counted = False
+        watching = Watching(machine)
+        before = machine.agent - Machine.GUARD
+        machine.write(before, GUARDS + bytes(260) + GUARDS)
+        agent, seen, count = bytes(260), b"", 0
+
+        def looked(call: Call, changes: str) -> bool:
+            every = data(changes)
+            return call.hooks == [("changed", machine.agent, *every[at:at + 3])
+                                  for at in range(0, len(every), 3)]
+
+        for number, text in enumerate(VECTORS_OF_WATCH.read_text().splitlines(), 1):
+            if text.startswith("#"):
+                continue
+            kind, *cell = text.split("\t")
+            good = True
+            if kind == "lines":
+                agent, lines = bytes(260), [Line(*each) for each in
+                                            struct.iter_unpack(">HBBHH", data(cell[0]))]
+                machine.write(machine.agent, agent)
+                seen = bytes(3 * len(lines))
+                watching.start(lines, seen + GUARDS)
+            elif kind == "seen":
+                seen = data(cell[0])
+                machine.write(watching.seen, seen)
+            elif kind == "entry":
+                at = 4 + 4 * int(cell[0])
+                agent = agent[:at] + data(cell[1]) + agent[at + 4:]
+                machine.write(machine.agent, agent)
+            elif kind == "begin":
+                watching.ask("begin", int(cell[0]))
+                seen = data(cell[1])
+            elif kind == "look":
+                good = looked(watching.look(int(cell[0]), "export_watch"), cell[1])
+                seen = data(cell[2])
+            elif kind == "part":
+                now, first, lines_of_part = map(int, cell[:3])
+                good = looked(watching.look(now, "export_watch_part",
+                                            256 * first + lines_of_part), cell[3])
+                seen = data(cell[4])
+            elif kind == "make":
+                good = watching.made(*map(int, cell[:6])) == \
+                    Line(*struct.unpack(">HBBHH", data(cell[6])))
+                machine.write(machine.agent, agent)
+            else:
+                good = watching.ask(kind, *map(int, cell[:-1])) == int(cell[-1])
+            assert good, f"line {number}"
+            assert watching.known() == seen + GUARDS, f"line {number}"
+            assert machine.read(before, 260 + 2 * Machine.GUARD) == GUARDS + agent + GUARDS, \
+                f"line {number}"
+            count += 1
+        assert count > 1000
+        print(f"{name}: {count} vectors")
 
 
 def test_length_is_not_cut(machine: Machine) -> None:

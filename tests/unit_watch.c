@@ -116,6 +116,20 @@ static void test_never_heard(void **state)
     look(0);
 }
 
+/* The times of a limit before and after the wrap, exactly. */
+static void test_late_at_the_wrap(void **state)
+{
+    (void)state;
+    for (unsigned time = 65400; time < 65536 + 100; time++) {
+        fresh(NULL);
+        hear(3, time % 65536, 5, 60);
+        expect_change(3, DUMPULSE_WAITING, DUMPULSE_ALIVE);
+        look((uint16_t)(time + 20));
+        expect_change(3, DUMPULSE_ALIVE, DUMPULSE_LATE);
+        look((uint16_t)(time + 21));
+    }
+}
+
 /* Each byte of an entry makes it one that was heard. */
 static void test_first_heartbeat(void **state)
 {
@@ -244,6 +258,8 @@ static void test_an_empty_table(void **state)
 
 static void test_parts(void **state)
 {
+    const dumpulse_watcher two = {TABLE, seen, 2};
+
     (void)state;
     hear(3, 100, 5, 60);
     hear(63, 100, 6, 255);
@@ -251,6 +267,9 @@ static void test_parts(void **state)
     dumpulse_watch_part(&watch, &agent, 100, 3, 1);
     dumpulse_watch_part(&watch, &agent, 100, 255, 255);
     dumpulse_watch_part(&watch, &agent, 100, 0, 0);
+    expect_change(63, DUMPULSE_WAITING, DUMPULSE_ALIVE);
+    dumpulse_watch_part(&two, &agent, 100, 1, 255); /* not line 2, which is not in it */
+    memset(seen, 0, sizeof seen);
     expect_change(63, DUMPULSE_WAITING, DUMPULSE_ALIVE);
     dumpulse_watch_part(&watch, &agent, 100, 1, 1);
     expect_change(0, DUMPULSE_WAITING, DUMPULSE_ALIVE);
@@ -296,13 +315,23 @@ static void test_questions(void **state)
             }
 }
 
-/* The same line, made at run time. */
+static void expect_zeros(dumpulse_watched made)
+{
+    assert_int_equal(made.grace | made.lowest | made.span | made.late | made.dead, 0);
+}
+
+/* The same line, made at run time; and lines that are not allowed. */
 static void test_make(void **state)
 {
     const dumpulse_watched made = dumpulse_watched_make(3, 20, 60, 200, 10, 120);
 
     (void)state;
     assert_memory_equal(&made, &TABLE[0], sizeof made);
+    expect_zeros(dumpulse_watched_make(64, 20, 60, 200, 10, 120));
+    expect_zeros(dumpulse_watched_make(3, 65472, 60, 200, 10, 120));
+    expect_zeros(dumpulse_watched_make(3, 20, 65472, 200, 10, 120));
+    expect_zeros(dumpulse_watched_make(3, 20, 60, 65412, 10, 120));
+    expect_zeros(dumpulse_watched_make(3, 20, 60, 200, 120, 119));
 }
 
 static uint8_t checked(dumpulse_watched line, uint16_t within)
@@ -353,15 +382,22 @@ static void test_check(void **state)
 static void test_hostile_lines(void **state)
 {
     const dumpulse_watched odd[2] = {{0xFFFF, 200, 255, 0, 0}, {0, 0, 0, 0xFFFF, 0xFFFF}};
-    const dumpulse_watcher two = {odd, seen, 2};
+    const dumpulse_watched early[1] = {{127, 0, 255, 48, 0xFFFF}};
+    const dumpulse_watcher two = {odd, seen, 2}, ahead = {early, seen, 1};
 
     (void)state;
     hear(63, 9, 1, 1);
     expect_change(63, DUMPULSE_WAITING, DUMPULSE_DEAD);
     expect_change(0, DUMPULSE_WAITING, DUMPULSE_MISSING);
     dumpulse_watch(&two, &agent, 9);
+    hear(63, 10, 1, 1); /* it is 16 ticks ahead of now: 64 - 16 = 48 are not more than 48 */
+    expect_change(63, DUMPULSE_DEAD, DUMPULSE_ALIVE);
+    dumpulse_watch(&ahead, &agent, 65530);
+    expect_change(63, DUMPULSE_ALIVE, DUMPULSE_LATE);
+    dumpulse_watch(&ahead, &agent, 65531);
     seen[1].state = 200;
     hear(0, 1, 1, 0);
+    expect_change(63, DUMPULSE_LATE, DUMPULSE_DEAD);
     expect_change(0, 200, DUMPULSE_ALIVE);
     dumpulse_watch(&two, &agent, 9);
 }
@@ -374,6 +410,7 @@ int main(void)
         cmocka_unit_test_setup(test_never_heard, fresh),
         cmocka_unit_test_setup(test_first_heartbeat, fresh),
         cmocka_unit_test_setup(test_late_dead_and_back, fresh),
+        cmocka_unit_test_setup(test_late_at_the_wrap, fresh),
         cmocka_unit_test_setup(test_a_new_timestamp, fresh),
         cmocka_unit_test_setup(test_values, fresh),
         cmocka_unit_test_setup(test_a_clock_that_was_read_early, fresh),

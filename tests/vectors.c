@@ -3,18 +3,8 @@
  *
  *     vectors FILE
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "dumpulse.h"
-
-enum { LINE_SIZE = 2048, FIELDS_MAX = 6, BYTES_MAX = 512 };
-
-typedef struct bytes {
-    size_t length;
-    uint8_t *data; /* a block of exactly `length` bytes, so that a sanitizer knows its end */
-} bytes;
+#include "vectors.h"
 
 /* The agent between two guards, which nothing may change. */
 static struct {
@@ -23,7 +13,6 @@ static struct {
     uint8_t after[16];
 } memory;
 static uint16_t now;
-static unsigned long line_number, passed, failed;
 
 /* What the hooks were called with since the last step. */
 static struct {
@@ -48,47 +37,6 @@ void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
     seen.length = length;
     if (length == sizeof seen.sent)
         memcpy(seen.sent, packet, length);
-}
-
-static void quit(const char *why)
-{
-    fprintf(stderr, "vectors: line %lu: %s\n", line_number, why);
-    exit(2);
-}
-
-static void expect(bool holds, const char *what)
-{
-    if (holds)
-        return;
-    failed++;
-    printf("vectors: line %lu: %s\n", line_number, what);
-}
-
-static bytes bytes_of(const char *hex)
-{
-    bytes result = {0, NULL};
-    const size_t digits = strcmp(hex, "-") == 0 ? 0 : strlen(hex);
-    if (digits % 2 != 0 || digits / 2 > BYTES_MAX)
-        quit("bad bytes");
-    result.length = digits / 2;
-    result.data = (uint8_t *)malloc(result.length);
-    if (result.data == NULL && result.length != 0)
-        quit("out of memory");
-    for (size_t i = 0; i < result.length; i++) {
-        unsigned byte;
-        if (sscanf(hex + 2 * i, "%2x", &byte) != 1)
-            quit("bad bytes");
-        result.data[i] = (uint8_t)byte;
-    }
-    return result;
-}
-
-static uint8_t byte_of(const char *number)
-{
-    const long value = strtol(number, NULL, 10);
-    if (value < 0 || value > 255)
-        quit("not a byte");
-    return (uint8_t)value;
 }
 
 /* The hooks must have been called this many times, and the table must be `table`. */
@@ -117,7 +65,7 @@ static void process(const char **field, dumpulse_result result, const dumpulse *
     const bytes packet = bytes_of(field[2]);
     int context;
 
-    now = (uint16_t)strtol(field[1], NULL, 10);
+    now = word_of(field[1]);
     expect(dumpulse_process_packet(&memory.agent, packet.data, packet.length, &context) == result,
            "wrong result");
     expect_state(table, result == DUMPULSE_HEARTBEAT, result == DUMPULSE_REPORT);
@@ -153,7 +101,7 @@ static void step(const char **field, int fields)
     } else if (strcmp(kind, "record") == 0 && fields == 6) {
         const bool taken = strcmp(field[5], "-") != 0;
         table = with_entry(field[2], field[5]);
-        now = (uint16_t)strtol(field[1], NULL, 10);
+        now = word_of(field[1]);
         expect(dumpulse_record(&memory.agent, byte_of(field[2]), byte_of(field[3]),
                                byte_of(field[4])) ==
                    (taken ? DUMPULSE_HEARTBEAT : DUMPULSE_REFUSED),
@@ -184,33 +132,5 @@ static void step(const char **field, int fields)
 
 int main(int argc, char **argv)
 {
-    char line[LINE_SIZE];
-    FILE *file = argc == 2 ? fopen(argv[1], "r") : NULL;
-
-    if (file == NULL) {
-        fprintf(stderr, "usage: vectors FILE, a file that can be read\n");
-        return 2;
-    }
-    while (fgets(line, sizeof line, file) != NULL) {
-        const char *field[FIELDS_MAX] = {""};
-        int fields = 0;
-        const unsigned long failed_before = failed;
-
-        line_number++;
-        if (strchr(line, '\n') == NULL)
-            quit("line too long");
-        if (line[0] == '#')
-            continue;
-        for (char *word = strtok(line, "\t\n"); word != NULL; word = strtok(NULL, "\t\n")) {
-            if (fields == FIELDS_MAX)
-                quit("too many fields");
-            field[fields++] = word;
-        }
-        step(field, fields);
-        if (failed == failed_before)
-            passed++;
-    }
-    fclose(file);
-    printf("vectors: %lu passed, %lu failed\n", passed, failed);
-    return failed != 0 || passed == 0;
+    return run_vectors(argc, argv, step);
 }

@@ -65,7 +65,7 @@ def compare(machine: Machine, seed: int, count: int) -> Counter[int]:
         expected = [("changed", machine.agent, *change)
                     for change in watch.look(agent.entries, now)]
         call = watching.look(now)
-        seen = machine.read(watching.seen, 3 * len(watch.lines) + len(GUARD))
+        seen = watching.known()
         memory = machine.read(machine.agent - len(GUARD), 260 + 2 * len(GUARD))
         if (call.hooks, seen, memory) != (
                 expected, watch.seen() + GUARD, GUARD + agent.table() + GUARD):
