@@ -294,8 +294,8 @@ static const char *attach(struct interface *interface, bool *natively)
                                                  : strerror(reason);
 }
 
-/* Looks after an interface that may have `changed`. Returns whether the program was removed from it,
- * or attached to it. */
+/* Looks after an interface that may have `changed`. Returns whether the program was removed from
+ * it, or attached to it. */
 static bool attend(struct interface *interface, bool changed)
 {
     bool natively;
