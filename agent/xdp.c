@@ -71,6 +71,8 @@ void xdp_finish(void)
 #include <linux/ethtool.h>
 #include <linux/if_addr.h>
 #include <linux/if_link.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
 #include <linux/sockios.h>
 #include <net/if.h>
 #include <net/if_arp.h>
@@ -258,14 +260,14 @@ static void tell_places(void)
 
 /* The kernel removed the program from an interface that is gone. One that was renamed, or moved to
  * another network namespace, still has the program, but is not the one of that name. */
-static bool is_attached(const struct interface *interface)
+static bool is_attached(const struct interface *interface, bool changed)
 {
     struct bpf_link_info info = {0};
     uint32_t size = sizeof info;
 
     return interface->link >= 0 && bpf_obj_get_info_by_fd(interface->link, &info, &size) == 0 &&
            info.xdp.ifindex == interface->index &&
-           if_nametoindex(interface->name) == interface->index;
+           (!changed || if_nametoindex(interface->name) == interface->index);
 }
 
 /* Attaches the program in the driver, or else before the rest of the kernel. Returns NULL, or why
@@ -292,12 +294,14 @@ static const char *attach(struct interface *interface, bool *natively)
                                                  : strerror(reason);
 }
 
-static void attend(struct interface *interface)
+/* Looks after an interface that may have `changed`. Returns whether the program was removed from
+ * it, or attached to it. */
+static bool attend(struct interface *interface, bool changed)
 {
     bool natively;
 
-    if (is_attached(interface))
-        return;
+    if (is_attached(interface, changed))
+        return false;
     if (interface->link >= 0) {
         log_say("--xdp: %s is gone: waiting for it", interface->name);
         (void)close(interface->link);
@@ -306,15 +310,48 @@ static void attend(struct interface *interface)
     }
     if (attach(interface, &natively) == NULL)
         log_say("--xdp: %s is back%s", interface->name, natively ? "" : ", generically");
+    return true;
+}
+
+static int changes = -1; /* a socket: the kernel tells what changes of interfaces and addresses */
+
+/* If that is impossible, has_changed() always says yes. */
+static void open_changes(void)
+{
+    struct sockaddr_nl wanted = {.nl_family = AF_NETLINK,
+                                 .nl_groups =
+                                     RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR};
+
+    changes = socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_ROUTE);
+    if (changes >= 0 && bind(changes, (const struct sockaddr *)&wanted, sizeof wanted) != 0) {
+        (void)close(changes);
+        changes = -1;
+    }
+}
+
+/* Has something changed since the last call? What it was, list_places() finds out. ENOBUFS means
+ * that there was too much to tell. */
+static bool has_changed(void)
+{
+    bool changed = false;
+    char start;
+
+    while (recv(changes, &start, sizeof start, 0) >= 0 || errno == ENOBUFS)
+        changed = true;
+    return changed || errno != EAGAIN;
 }
 
 /* Runs four times a second. With short ticks, it runs more often: at least twice in the TABLE_EARLY
  * ticks before the time at which the program would stop. */
 static void refresh(void)
 {
+    const bool changed = has_changed();
+    bool moved = false;
+
     for (size_t i = 0; i < xdp_interface_count; i++)
-        attend(&interfaces[i]);
-    tell_places();
+        moved |= attend(&interfaces[i], changed);
+    if (changed || moved)
+        tell_places();
     program->bss->settings.offset = clock_offset();
     /* If the program had stopped, older heartbeats wait in the sockets. They must not be taken
      * after those that the program takes from now on. */
@@ -451,6 +488,8 @@ bool xdp_begin(const struct xdp_service *wanted)
         return give_up(name, wrong);
     }
     table_share(program->bss->entries);
+    open_changes();
+    tell_places();
     refresh();
     say_what_is_taken(natively);
     loop_define_task(LOOP_XDP, refresh,

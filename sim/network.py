@@ -177,11 +177,12 @@ def ipv4(payload: bytes, port: int, *, source: str = "10.77.0.2", to: str = "10.
          options: bytes = b"", fragment: int = 0, length: int | None = None, version: int = 4,
          udp_length: int | None = None, udp_checksum: int | None = None,
          checksum: int | None = None, protocol: int = UDP, from_port: int = 40000,
-         hops: int = 64) -> bytes:
+         hops: int = 64, words: int | None = None) -> bytes:
+    """`words` is the length of its header, as the header says."""
     addresses = socket.inet_aton(source) + socket.inet_aton(to)
     udp = udp_packet(addresses, payload, from_port, port, udp_length, udp_checksum)
     size = 20 + len(options)
-    head = struct.pack("!BBHHHBBH", version << 4 | size // 4, 0,
+    head = struct.pack("!BBHHHBBH", version << 4 | (size // 4 if words is None else words), 0,
                        size + len(udp) if length is None else length, 7, fragment, hops, protocol,
                        0) + addresses + options
     if checksum is None:

@@ -70,6 +70,7 @@ def odd_ipv4(chosen: random.Random, data: bytes) -> bytes:
         lambda: ipv4(data, PORT, fragment=chosen.choice((0x2000, 1, 0x2001, 0x4000, 0x8000))),
         lambda: ipv4(data, PORT, length=some(60)),
         lambda: ipv4(data, PORT, version=some(16)),
+        lambda: ipv4(data, PORT, words=some(16)),
         lambda: ipv4(data, PORT, udp_length=some(40)),
         lambda: ipv4(data, PORT, udp_checksum=some(65536)),
         lambda: ipv4(data, PORT, udp_checksum=0),
