@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import functools
 import re
+import shlex
 import subprocess
 import zlib
 from pathlib import Path
 
+import client
 from bench import budgets
 from sim.boards import Board, Line
 from sim.model import REQUEST, heartbeat
-from sim.programs import built
+from sim.programs import built, wait_until
 from sim.targets import BUILD, ROOT, TARGETS, run
+from tests.servers import Server
 
 
 def block_of_the_page(text: str) -> str:
@@ -111,6 +114,22 @@ def test_the_firmware_of_the_readme_watches() -> None:
     assert [(pin, level) for _, pin, level in seen] == [("B5", level) for _, level in lit]
     assert all(then <= at < then + 0.003
                for (at, _, _), (then, _) in zip(seen, lit, strict=True)), seen
+
+
+def test_the_server_of_the_readme_runs_a_program_for_each_change(tmp_path: Path) -> None:
+    text = (ROOT / "README.md").read_text()
+    (options,) = re.findall(r"^    build/udpserver (.* --exec .*)$", text, re.M)
+    (number, name, was, state), = map(str.split, re.findall(r"`\./alarm (.*)`", text))
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    (tmp_path / "alarm").write_text('#!/bin/sh\necho "$@" >>told\n')
+    (tmp_path / "alarm").chmod(0o755)
+    told = tmp_path / "told"
+    told.touch()
+    with Server(*shlex.split(options), cwd=tmp_path) as server:
+        client.Agent(f"127.0.0.1:{server.port}").beat(int(number), 12, 126)
+        # A machine that is busy may miss the time when it is late.
+        wait_until(lambda: {f"{number} {name} {was} {state}", f"{number} {name} alive {state}"}
+                   & set(told.read_text().splitlines()), "the program learns that it is dead")
 
 
 def test_the_figures_in_the_prose() -> None:

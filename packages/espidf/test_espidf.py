@@ -177,7 +177,7 @@ def test_mistakes_in_the_manifest(tmp_path: Path, name: str, old: str, new: str,
 
 @pytest.mark.long
 @pytest.mark.parametrize(("name", "old", "new", "message"), [
-    ("CMakeLists.txt", "dumpulse.c", "dumpulse.h", "can not determine linker language"),
+    ("CMakeLists.txt", "dumpulse.c", "dumpluse.c", "dumpluse.c"),
     ("CMakeLists.txt", "INCLUDE_DIRS .", "", "dumpulse.h: No such file"),
     ("CMakeLists.txt", "SRCS", "SOURCES", "is unknown"),
     (f"{EXAMPLE}/main/uart_agent.c", "UART_NUM_1", "UART_NUM_9", "UART_NUM_9"),
