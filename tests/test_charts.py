@@ -11,7 +11,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.charts import STYLE, Axis, Series, bars, document, panel, prefixed
@@ -68,12 +68,14 @@ def test_all_of_a_picture_can_be_seen(picture: Path) -> None:
 LENGTHS = st.floats(-1e12, 1e12).map(lambda value: round(value, 6))
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(LENGTHS, LENGTHS), min_size=1, max_size=20))
 def test_points_lie_between_their_axes(points: list[tuple[float, float]]) -> None:
     picture = chart(points, Axis("x"), Axis("y"))
     assert picture.count('r="3"') == len(points) and between_axes(picture)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.floats(1e-9, 1e9), st.floats(1e-9, 1e9)), min_size=1, max_size=20))
 def test_points_lie_between_logarithmic_axes(points: list[tuple[float, float]]) -> None:
     _, y_ticks = Axis(logarithmic=True).ends_and_ticks([y for _, y in points], 6)
