@@ -15,9 +15,10 @@
  *              DUMPULSE_WATCHED(7, 50, 2, 500, 0, 255),
  *          };
  *      Variable 3 may be silent for 20 ticks; then it is late. After 3 such silences,
- *      that is after 60 ticks, it is dead. It must speak within 200 ticks after the
- *      start. Its value must be 10 to 120. The macro below says what each number may
- *      be. One that cannot work is refused by the compiler.
+ *      that is after 60 ticks, it is dead. It has 200 ticks from the start, or up to 63
+ *      more (see TIME), to speak for the first time. Its value must be 10 to 120. The
+ *      macro below says what each number may be. One that cannot work is refused by the
+ *      compiler. A table may have up to 255 lines.
  *   2. Give it RAM that starts as zeros, 3 bytes for each line:
  *          static dumpulse_seen seen[sizeof TABLE / sizeof TABLE[0]];
  *          static const dumpulse_watcher watch = {TABLE, seen, sizeof TABLE / sizeof TABLE[0]};
@@ -38,37 +39,47 @@
  *   They are left by a new heartbeat alone, whatever the clock does: it may wrap,
  *   jump or stand still. Missing is left by the first heartbeat alone. A value out of
  *   range is not silence, and a silent node is late or dead whatever its last value
- *   was.
+ *   was. A new heartbeat that is old already makes a dead node late.
  *
  * TIME
  *   The age of a heartbeat is now - timestamp, in ticks of 16 bits. It wraps around.
- *   So that no node seems alive when it is not, look at each entry at least once in
- *   65472 ticks minus the dead limit (silence * misses) of the entry, and minus its
- *   grace plus 63. To have that checked, define DUMPULSE_LOOK_WITHIN as the most
- *   ticks that may pass between two looks, before you include this header; else it is
- *   1024. The compiler refuses a line that does not fit. For a table that is made at
- *   run time, dumpulse_watch_check() says the same.
- *   The hook for late and dead comes with the first look after the time. Look more
- *   often than the shortest silence, or it comes later than it could.
+ *   A node is late when this age is more than its silence, and dead when the age is
+ *   more than its dead limit, which is silence * misses. Both are exact.
+ *   The grace is not exact: it lasts up to 63 ticks longer than the line says. A line
+ *   keeps the grace and the variable in one number of 16 bits. DUMPULSE_WATCHED takes
+ *   the next longer grace with which the lowest 6 bits of grace + 64 are the variable.
+ *   A grace is exact if it is the variable, or more than it by a multiple of 64.
+ *   So that no node seems alive when it is not, look at each line again within
+ *   65471 ticks less its dead limit. So that none waits for ever, look again within
+ *   65471 ticks less its grace. To have that checked, define DUMPULSE_LOOK_WITHIN as
+ *   the most ticks that may pass between two looks, before you include this header;
+ *   else it is 1024. The compiler refuses a line that does not fit. For a table that
+ *   is made at run time, dumpulse_watch_check() says the same. Nothing checks that you
+ *   do look so often.
+ *   The hook for late, dead and missing comes with the first look after the time. Look
+ *   more often than the shortest silence, or it comes later than it could.
  *   A timestamp may be up to 64 ticks ahead of `now`: then its age counts as 0. So it
  *   does no harm if the clock was read a little too early. If the clock is set back
- *   by more, or forward, nodes may be late or dead until their next heartbeat.
+ *   by more, or forward, nodes may be late or dead until their next heartbeat, and
+ *   those that have not been heard yet may be missing. While the clock stands still,
+ *   nobody becomes late, dead or missing.
  *   The grace begins when the clock is at 0, which is right for a clock that starts
  *   with the device. For another clock, call dumpulse_watch_begin(&watch, now) once,
  *   before the first look.
- *   The grace may last up to 63 ticks longer than the table says, because the table
- *   keeps only 10 bits of it.
  *
  * WHAT AN ENTRY CANNOT TELL
  *   The table of an agent has the last heartbeat of each variable: 4 bytes. A
  *   heartbeat is new if its timestamp is not that of the last look. So these are not
  *   noticed:
  *   - Heartbeats that came and were overwritten between two looks.
- *   - A second heartbeat in the same tick from a node that is late or dead. That
- *     takes a silence of 0 ticks, which the table refuses. Its value is noticed:
- *     alive and out of range follow the value in the table at each look.
- *   - The first heartbeat of a dead node that comes exactly 65536 ticks, or a
- *     multiple, after its last. The node stays dead until its next heartbeat.
+ *   - A heartbeat with exactly the timestamp of the one before, from a node that is
+ *     late or dead: the node stays so until its next heartbeat. There are two ways to
+ *     this. The heartbeat comes 65536 ticks after the last one, or a multiple. Or the
+ *     agent's clock was set back after the last one, and has come to the same tick
+ *     again.
+ *   - That there was a second heartbeat in the same tick, from a node that is not late
+ *     or dead. Its value is noticed: alive and out of range follow the value in the
+ *     table at each look.
  *   - Who sends. A node that takes over the variable of another one is a new
  *     heartbeat and no more. So is a node that restarts with a new sender. Read the
  *     sender in the hook, if you want it.
@@ -102,7 +113,7 @@
  *
  * WORK
  *   Each look reads 8 bytes of the table, 4 of the agent and 3 of the RAM. It writes
- *   2 or 3 bytes of the RAM, and calls the hook at most once. dumpulse_watch() looks
+ *   at most 3 bytes of the RAM, and calls the hook at most once. dumpulse_watch() looks
  *   once at each line of the table. To do less in one call, give a part of the table
  *   to dumpulse_watch_part(). performance.md, in the project's repository, says what
  *   it costs.
@@ -171,10 +182,11 @@ typedef struct dumpulse_watcher {
  *   variable         0 to 63
  *   silence          ticks that may pass from one heartbeat to the next, from 1
  *   misses           silences until the node is dead, from 1; silence * misses is the dead limit
- *   grace            ticks from the start until the first heartbeat
+ *   grace            ticks from the start until the first heartbeat; up to 63 more, see TIME
  *   lowest, highest  values, 0 to 255
- * The dead limit, the grace + 63 and DUMPULSE_LOOK_WITHIN together are limited: see TIME. If the
- * compiler says that the size of an array is negative, one of the numbers is not allowed. */
+ * The dead limit, and the grace with up to 63 ticks more, must each be 65471 at most together with
+ * DUMPULSE_LOOK_WITHIN. If the compiler says that the size of an array is negative, one of the
+ * numbers is not allowed. */
 #define DUMPULSE_WATCHED(variable, silence, misses, grace, lowest, highest)                        \
     {                                                                                              \
         (uint16_t)(                                                                                \
@@ -204,7 +216,8 @@ static inline void dumpulse_watch_begin(const dumpulse_watcher *watch, uint16_t 
 /* The state of a variable: that of its first line. A variable that is in no line is waiting. */
 static inline dumpulse_state dumpulse_watch_state(const dumpulse_watcher *watch, uint8_t variable);
 
-/* The worst state of all, in this order: alive, waiting, out of range, late, missing, dead. */
+/* The worst state of all, in this order: alive, waiting, out of range, late, missing, dead. Without
+ * any line it is alive. */
 static inline dumpulse_state dumpulse_watch_worst(const dumpulse_watcher *watch);
 
 /* How many lines are in this state. */
@@ -212,7 +225,8 @@ static inline uint8_t dumpulse_watch_count(const dumpulse_watcher *watch, dumpul
 
 /* For tables that are made at run time: a line. The node is late when it is silent for more than
  * `late` ticks, and dead after more than `dead` ticks. The others are as in DUMPULSE_WATCHED. If a
- * number is not allowed, the line is one that dumpulse_watch_check() refuses. */
+ * number is not allowed, the line is one that dumpulse_watch_check() refuses. On AVR, tables are
+ * read from program memory. So there this is only for programs that write their own flash. */
 static inline dumpulse_watched dumpulse_watched_make(uint8_t variable, uint16_t late, uint16_t dead,
                                                      uint16_t grace, uint8_t lowest,
                                                      uint8_t highest);

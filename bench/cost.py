@@ -115,7 +115,8 @@ def main() -> None:
         measured[target.key]["look"] = max(looks)
     print("AVR: cycles; others: instructions. The hooks are not counted. request: the packet "
           "differs from\na request in one byte. stack: bytes, from where the caller's stack ends "
-          "down to the lowest\nthat was written.")
+          "down to the lowest\nthat was written. look: what the watch takes for one more variable "
+          "whose state does not change.")
     figures.keep("cost", table)
     budgets.enforce(measured, ("heartbeat", "report", "look"))
 

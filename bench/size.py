@@ -86,7 +86,7 @@ def main() -> None:
     measured: budgets.Budgets = {}
     row = "{:<13}{:<12}{:>4}{:>7}{:>5}{:>4}{:>5}{:>6}{:>7}{:>7}{:>6}{:>6}{:>6}"
     print(row.format("target", "compiler", "code", "rodata", "data", "bss", "link",
-                     "total", "budget", "record", "stack", "watch", "stack"))
+                     "total", "budget", "record", "stack", "watch", "deep"))
     for target in EVERY.values():
         parts, total, depth = measure(target)
         _, watch, watch_depth = measure(target, WATCH)
@@ -102,7 +102,7 @@ def main() -> None:
           "has anyway.\nrecord: what a call of dumpulse_record adds. stack: a bound, without the "
           "hooks. The compiler\nreports the stack of each function; this is the sum along the "
           "deepest chain of calls. No\nfunction is recursive. watch: all of "
-          "dumpulse_watch.c, without its hook, and its stack.")
+          "dumpulse_watch.c, without its hook. deep: a bound on\nthe stack of the watch, as stack.")
     figures.keep("size", measured)
     budgets.enforce(measured, ("bytes", "record", "stack", "watch", "watch_stack"))
 

@@ -1,9 +1,14 @@
-/* Calls the library in any order, with any bytes, on any table. In this program Frama-C's Eva looks
+/* Calls the library and its watch in any order, with any bytes, on any table. In this program Frama-C's Eva looks
  * for undefined behaviour; its method is another one than WP's.   SPDX-License-Identifier: MIT */
 #include "dumpulse.c"
+#include "dumpulse_watch.c"
+
+enum { LINES = 3 };
 
 static dumpulse agent;
 static uint8_t bytes[DUMPULSE_REPORT_SIZE];
+static dumpulse_watched table[LINES];
+static dumpulse_seen seen[LINES];
 static volatile uint8_t anything;
 static volatile uint16_t any_time;
 static volatile size_t any_length;
@@ -20,6 +25,27 @@ void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
     (void)sender->report[packet == agent.report && length == 260 ? 259 : 260];
 }
 
+void dumpulse_changed(dumpulse *context, uint8_t variable, dumpulse_state was, dumpulse_state is)
+{
+    /* The same, for what the hook of the watch gets. */
+    (void)context->report[variable < DUMPULSE_VARIABLES && was != is ? 259 : 260];
+}
+
+/* Any lines, also those that make no sense, and any states. */
+static void fill_lines(void)
+{
+    for (size_t i = 0; i != LINES; i++) {
+        table[i].grace = any_time;
+        table[i].lowest = anything;
+        table[i].span = anything;
+        table[i].late = any_time;
+        table[i].dead = any_time;
+        seen[i].since[0] = anything;
+        seen[i].since[1] = anything;
+        seen[i].state = anything;
+    }
+}
+
 static void fill(uint8_t *destination, size_t count)
 {
     for (size_t i = 0; i != count; i++)
@@ -28,6 +54,8 @@ static void fill(uint8_t *destination, size_t count)
 
 int main(void)
 {
+    dumpulse_watcher watch = {table, seen, 0};
+
     fill(agent.report, sizeof agent.report);
     while (anything) {
         uint8_t packet[DUMPULSE_PACKET_SIZE]; /* it is never longer, even if the length says so */
@@ -38,6 +66,21 @@ int main(void)
         fill(bytes, sizeof bytes);
         dumpulse_check_report(bytes, any_length);
         dumpulse_read_entry(bytes, anything);
+        /* Eva knows no relation between the two numbers, so it gets each pair. */
+        for (watch.count = 0; watch.count <= LINES; watch.count++) {
+            for (uint8_t first = 0; first <= LINES; first++) {
+                fill_lines();
+                dumpulse_watch_part(&watch, &agent, any_time, first, anything);
+            }
+            table[0] =
+                dumpulse_watched_make(anything, any_time, any_time, any_time, anything, anything);
+            dumpulse_watch_begin(&watch, any_time);
+            dumpulse_watch(&watch, &agent, any_time);
+            dumpulse_watch_state(&watch, anything);
+            dumpulse_watch_worst(&watch);
+            dumpulse_watch_count(&watch, anything);
+            dumpulse_watch_check(&watch, any_time);
+        }
     }
     return 0;
 }

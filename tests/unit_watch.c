@@ -175,6 +175,24 @@ static void test_late_dead_and_back(void **state)
     look(0);
 }
 
+/* The clock is set back, and a heartbeat comes in the same tick as the last one before. */
+static void test_a_clock_that_was_set_back(void **state)
+{
+    (void)state;
+    hear(3, 1000, 5, 60);
+    expect_change(3, DUMPULSE_WAITING, DUMPULSE_ALIVE);
+    look(1000);
+    look(1000 - 64);
+    expect_change(3, DUMPULSE_ALIVE, DUMPULSE_DEAD);
+    look(1000 - 65);
+    hear(3, 1000, 6, 61); /* not noticed, though sender and value are new */
+    look(1000);
+    assert_int_equal(dumpulse_watch_state(&watch, 3), DUMPULSE_DEAD);
+    hear(3, 1001, 6, 61);
+    expect_change(3, DUMPULSE_DEAD, DUMPULSE_ALIVE);
+    look(1001);
+}
+
 /* The high and the low byte of the timestamp alone tell a new heartbeat. */
 static void test_a_new_timestamp(void **state)
 {
@@ -411,6 +429,7 @@ int main(void)
         cmocka_unit_test_setup(test_first_heartbeat, fresh),
         cmocka_unit_test_setup(test_late_dead_and_back, fresh),
         cmocka_unit_test_setup(test_late_at_the_wrap, fresh),
+        cmocka_unit_test_setup(test_a_clock_that_was_set_back, fresh),
         cmocka_unit_test_setup(test_a_new_timestamp, fresh),
         cmocka_unit_test_setup(test_values, fresh),
         cmocka_unit_test_setup(test_a_clock_that_was_read_early, fresh),
