@@ -172,7 +172,6 @@ static void address_of(const union source *from, uint8_t address[ADDRESS_SIZE])
 
 enum {
     BATCH = 64,       /* packets that one system call takes at most */
-    ROUND = 4096,     /* packets from one socket, before the next one gets its turn */
     PACKET_ROOM = 16, /* more than 8 bytes, to find datagrams that are too long */
     /* Room for the address that a packet was sent to. A passed socket may have options that let the
      * kernel write more in front of it: times of three kinds, and at most six numbers. */

@@ -38,7 +38,7 @@ static struct section {
     unsigned line;                   /* where it begins; 0: it is not in the file */
     unsigned given;                  /* a bit for each key, in the order of `keys` */
     bool unexpected;                 /* expect = no */
-    uint8_t value[2], value_warn[2]; /* the second one is empty (255 to 0) if it is not given */
+    uint8_t value[2], value_warn[2]; /* without value-warn: 255 to 0, which is within any range */
     char name[NAMES_ROOM];
 } sections[DUMPULSE_VARIABLES + 1];
 enum { GENERAL = DUMPULSE_VARIABLES };
@@ -300,8 +300,7 @@ static bool finish_variable(const struct section *section, struct names_variable
     variable->low = section->value[0];
     variable->high = section->value[1];
     memcpy(variable->name, section->name, sizeof variable->name);
-    if (section->value_warn[0] <= section->value_warn[1] &&
-        (section->value_warn[0] < variable->low || section->value_warn[1] > variable->high))
+    if (section->value_warn[0] < variable->low || section->value_warn[1] > variable->high)
         return refuse("value-warn is not within value");
     return finish_times(section, variable);
 }

@@ -427,6 +427,8 @@ def test_a_program_gets_no_capabilities_of_the_server(tmp_path: Path) -> None:
     ("[3]\nwarn = 1.0000000", 2, "is not a time"), ("[3]\nwarn = 0000000001", 2, "is not a time"),
     ("[3]\nwarn = 0.4ms", 2, "is not a time"),
     ("#\n[3]\nvalue = 1..9\nvalue-warn = 0..9", 2, "value-warn is not within value"),
+    ("[3]\nvalue-warn = 5..5\nvalue = 6..9", 1, "value-warn is not within value"),
+    ("[3]\nvalue-warn = 2..10\nvalue = 1..9", 1, "value-warn is not within value"),
     ("[3]\nexpect = maybe", 2, "neither yes nor no"),
     ("[3]\nname = a;b", 2, "a name has only"), ("[3]\nname = 33-4", 2, "needs a letter"),
     (f"[3]\nname = {'é' * 25}", 2, "at most 24"), (f"[3]\nname = {'n' * 25}", 2, "at most 24"),
@@ -460,6 +462,7 @@ def test_a_mistake_is_named_with_its_line(tmp_path: Path, names: str, line: int,
 AT_THE_LIMITS = (
     (1000, "[0X1f]\nVALUE = 0x000000ff..000000255\n[0x0000003F]\nvalue = 0..0xFf\n[000000000]\n"),
     (1000, f"[3]\nname = {'é' * 24}\n[4]\nname = {chr(0x10400) * 24}\n[5]\nname = {'n' * 24}\n"),
+    (1000, "[3]\nvalue = 1..9\nvalue-warn = 1..9\n[4]\nvalue = 0..0\n[5]\nvalue = 255..255\n"),
     (1000, "[3]\nEVERY = 100000 h\ncrit = 65470\nwarn = 65470\n[4]\nwarn = 2ms\n"),
     (3600000, "[dumpulse]\ntick = 1h\nWaRN = 1h\ncrit = 65470h\n[3]\nexpect = yes\n"),
     (1, "[dumpulse]\ntick = 1ms\n" + "".join(
@@ -523,19 +526,21 @@ def test_the_longest_file_is_read(tmp_path: Path) -> None:
 def test_with_log_errors_the_program_alone_is_told(tmp_path: Path) -> None:
     (tmp_path / "names.ini").write_text("[3]\n[dumpulse]\nwarn=1s\ncrit=1s\n")
     program = tmp_path / "program"
-    program.write_text("#!/bin/sh\necho said: $3 $4\n")
+    program.write_text("#!/bin/sh\necho said: $3 $4, $(readlink /proc/$$/fd/0)\n")
     program.chmod(0o755)
     process = subprocess.Popen([*command(), "0", "--log", "errors", "--watch",
                                 str(tmp_path / "names.ini"), "--exec", str(program)],
-                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+                               stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.PIPE, text=True)
     killer = threading.Timer(PATIENCE, process.kill)
     killer.start()
-    assert process.stderr is not None
-    # The variable has no name: $2 is empty, and $3 is what it was.
-    assert process.stderr.readline() == "said: waiting missing\n"
+    assert process.stdin is not None and process.stderr is not None
+    # The variable has no name: $2 is empty, and $3 is what it was. The input is not the server's.
+    assert process.stderr.readline() == "said: waiting missing, /dev/null\n"
     process.terminate()
     assert process.wait(PATIENCE) == 0
     killer.cancel()
+    process.stdin.close()
     process.stderr.close()
 
 
