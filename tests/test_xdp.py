@@ -621,7 +621,7 @@ def test_what_cannot_be_used_is_said(cable: Cable) -> None:
 def test_an_interface_without_a_driver_and_without_an_address(cable: Cable) -> None:
     with serve(cable, "--xdp", "lo") as server:
         said = "\n".join(server.stderr.lines)
-        assert "in the kernel on lo, generically: its driver has no XDP" in said
+        assert "in the kernel on lo, generically: its driver does not take the program" in said
         assert "--xdp lo takes nothing: it has no address that is served" in said
 
 
