@@ -94,6 +94,9 @@ void xdp_finish(void)
 
 #include <xdp_program.skel.h>
 
+/* The program can keep as many networks as the options. Else this is an error of the compiler. */
+typedef char networks_fit[(int)XDP_NETWORKS >= (int)ADDRESS_NETWORKS ? 1 : -1];
+
 static struct xdp_program *program;
 static struct xdp_service service;
 
@@ -456,7 +459,7 @@ static void say_what_is_taken(const bool natively[INTERFACES_MAX])
     for (size_t i = 0; i < xdp_interface_count; i++) {
         if (options.log >= OPTIONS_LOG_NORMAL)
             log_say("heartbeats are taken in the kernel on %s%s", interfaces[i].name,
-                    natively[i] ? "" : ", generically: its driver has no XDP");
+                    natively[i] ? "" : ", generically: its driver does not take the program");
         if (!serves_something(&interfaces[i]))
             log_say("--xdp %s takes nothing: it %s", interfaces[i].name,
                     interfaces[i].hardware == NO_ETHERNET

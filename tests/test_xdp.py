@@ -385,8 +385,9 @@ def test_a_restart_while_packets_flow(cable: Cable, tmp_path: Path) -> None:
 # Commands on the server's side; options; the frame; heartbeats counted, and of these in the kernel.
 CASES: dict[str, tuple[list[str], tuple[str, ...], dict[str, str], int, int]] = {
     "nothing else": ([], XDP, {}, 1, 1),
-    "from an address of lo": (["ip address add 10.99.0.1/32 dev lo"], XDP,
-                              {"source": "10.99.0.1"}, 0, 0),
+    "from an address of lo": (["ip address add 10.99.0.9/32 dev lo",
+                               "ip address add 10.77.0.6/24 dev veth1"], XDP,
+                              {"source": "10.99.0.9"}, 0, 0),
     "to an address of lo": (["ip address add 10.99.0.1/32 dev lo"], XDP, {"to": "10.99.0.1"}, 1, 0),
     "from a broadcast address": ([], XDP, {"source": "10.77.0.255"}, 1, 1),
     "an address with a label": (["ip address add 10.77.0.6/24 dev veth1 label veth1:6"], XDP,
@@ -621,7 +622,7 @@ def test_what_cannot_be_used_is_said(cable: Cable) -> None:
 def test_an_interface_without_a_driver_and_without_an_address(cable: Cable) -> None:
     with serve(cable, "--xdp", "lo") as server:
         said = "\n".join(server.stderr.lines)
-        assert "in the kernel on lo, generically: its driver has no XDP" in said
+        assert "in the kernel on lo, generically: its driver does not take the program" in said
         assert "--xdp lo takes nothing: it has no address that is served" in said
 
 
