@@ -6,6 +6,7 @@ SPDX-License-Identifier: MIT
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import re
 import shutil
@@ -506,6 +507,16 @@ def test_an_interface_that_is_renamed(cable: Cable) -> None:
             wait_until(lambda now=f"veth1 is {said}":  # type: ignore[misc]
                        now in server.stderr.lines[-1], said)
             assert kernel_takes(cable, server) == (name == "veth1")
+
+
+def test_a_program_that_somebody_removes(cable: Cable) -> None:
+    with serve(cable, *XDP) as server:
+        (shown,) = json.loads(cable.agent.run("ip -json link show veth1"))
+        (link,) = [one["id"] for one in json.loads(cable.agent.run("bpftool --json link show"))
+                   if one.get("prog_id") == shown["xdp"]["prog"]["id"]]
+        cable.agent.run(f"bpftool link detach id {link}")
+        wait_until(lambda: "veth1 is back" in server.stderr.lines[-1], "it is attached again")
+        assert kernel_takes(cable, server)
 
 
 def test_an_interface_without_ethernet(cable: Cable) -> None:
