@@ -662,11 +662,12 @@ def test_what_cannot_be_used_is_said(cable: Cable) -> None:
         "udpserver: cannot use --xdp veth1: the kernel does not allow it: it needs root, or "
         "CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON")
     assert "xdp" not in cable.agent.run("ip link show veth1")
-    with cable.agent.entered():
-        optional = Server(*HERE, *XDP, "--xdp-optional", wrap=rights)
-        with optional:
+    # Without it on one interface is without it on all.
+    for more, wrap in (((), rights), (("--xdp", "nosuch0"), ())):
+        with serve(cable, *XDP, *more, "--xdp-optional", wrap=wrap) as optional:
             beat(cable, optional, heartbeat(3, 7, 1))
             counted(optional, 1)
+            assert "xdp" not in cable.agent.run("ip link show veth1")
 
 
 def test_an_interface_without_a_driver_and_without_an_address(cable: Cable) -> None:
