@@ -6,6 +6,7 @@ SPDX-License-Identifier: MIT
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import re
 import shutil
@@ -134,12 +135,15 @@ def test_what_is_taken_in_the_kernel(cable: Cable) -> None:
 
 @pytest.mark.parametrize("tick", [1, 10, 100, 1000])
 def test_stamps(cable: Cable, tick: int) -> None:
-    """Each stamp is the time of the heartbeat, and up to a jiffy of 10 ms before it."""
+    """Each stamp is the time of the heartbeat. With long ticks, it may be that of an earlier one in
+    the same jiffy, of 10 ms at most: so there is an earlier one."""
     with serve(cable, *XDP, *FAST, "--tick", f"{tick}", "--self", "9:3") as server:
         for number in range(20):
+            beat(cable, server, heartbeat(63, 7, 1))
+            time.sleep(0.002)
             before = time.time_ns() // 1_000_000
             beat(cable, server, heartbeat(number, 7, 1))
-            counted(server, number + 1)
+            counted(server, 2 * number + 2)
             entries = ask(cable, server.port)
             after = time.time_ns() // 1_000_000
             if number != 9:
@@ -401,6 +405,8 @@ CASES: dict[str, tuple[list[str], tuple[str, ...], dict[str, str], int, int]] = 
                        {"to": "10.55.99.1"}, 1, 1),
     "too many addresses": ([f"ip address add 10.55.{i}.1/24 dev veth1" for i in range(130)], XDP,
                            {}, 1, 0),
+    "from an allowed network": ([], (*XDP, "--allow-heartbeats", "2001:db8::/32",
+                                     "--allow-heartbeats", "10.77.0.0/30"), {}, 1, 1),
     "a port of a bridge": (["ip link add br0 type bridge", "ip link set br0 up",
                             "ip link set veth1 master br0"], XDP, {}, 1, 1),
     "a bridge": (["ip link add br0 type bridge", "ip link set br0 address 02:00:00:00:00:01 up",
@@ -508,6 +514,16 @@ def test_an_interface_that_is_renamed(cable: Cable) -> None:
             assert kernel_takes(cable, server) == (name == "veth1")
 
 
+def test_a_program_that_somebody_removes(cable: Cable) -> None:
+    with serve(cable, *XDP) as server:
+        (shown,) = json.loads(cable.agent.run("ip -json link show veth1"))
+        (link,) = [one["id"] for one in json.loads(cable.agent.run("bpftool --json link show"))
+                   if one.get("prog_id") == shown["xdp"]["prog"]["id"]]
+        cable.agent.run(f"bpftool link detach id {link}")
+        wait_until(lambda: "veth1 is back" in server.stderr.lines[-1], "it is attached again")
+        assert kernel_takes(cable, server)
+
+
 def test_an_interface_without_ethernet(cable: Cable) -> None:
     """What looks like an Ethernet header there is something else."""
     with cable.agent.entered():
@@ -589,6 +605,40 @@ def test_an_address_that_comes_and_goes(cable: Cable) -> None:
         assert ask(cable, server.port)[9] == bytes(4)
 
 
+def test_an_ipv6_address_that_comes(cable: Cable) -> None:
+    with cable.agent.entered():
+        server = Server("--bind", "::", "--allow", "10.77.0.0/24", *XDP)
+    with server, cable.node.raw() as frames:
+        cable.agent.run("ip address add fd77::5/64 dev veth1 nodad")
+
+        def taken() -> bool:
+            before = cable.agent.received(), server.stats()["heartbeats"]
+            frames.send(frame(ipv6(heartbeat(3, 7, 1), server.port, to="fd77::5"), ETHERNET_IPV6))
+            counted(server, before[1] + 1)
+            return cable.agent.received() == before[0]
+
+        wait_until(taken, "the kernel takes them")
+
+
+def test_a_hardware_address_that_changes(cable: Cable) -> None:
+    new = bytes((2, 0, 0, 0, 0, 7))
+    with serve(cable, *XDP) as server, cable.node.raw() as frames:
+        packet = ipv4(heartbeat(3, 7, 1), server.port)
+        cable.agent.run(f"ip link set veth1 address {new.hex(':')}")
+
+        def taken() -> bool:
+            before = cable.agent.received(), server.stats()["heartbeats"]
+            frames.send(frame(packet, to=new))
+            counted(server, before[1] + 1)
+            return cable.agent.received() == before[0]
+
+        wait_until(taken, "the kernel takes them")
+        count = server.stats()["heartbeats"]
+        frames.send(frame(packet))  # as before; the kernel refuses it now
+        frames.send(frame(packet, to=new))
+        counted(server, count + 1)
+
+
 def test_a_second_server_is_refused(cable: Cable) -> None:
     with serve(cable, *XDP) as server:
         assert refused(cable, *XDP) == (
@@ -612,11 +662,12 @@ def test_what_cannot_be_used_is_said(cable: Cable) -> None:
         "udpserver: cannot use --xdp veth1: the kernel does not allow it: it needs root, or "
         "CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON")
     assert "xdp" not in cable.agent.run("ip link show veth1")
-    with cable.agent.entered():
-        optional = Server(*HERE, *XDP, "--xdp-optional", wrap=rights)
-        with optional:
+    # Without it on one interface is without it on all.
+    for more, wrap in (((), rights), (("--xdp", "nosuch0"), ())):
+        with serve(cable, *XDP, *more, "--xdp-optional", wrap=wrap) as optional:
             beat(cable, optional, heartbeat(3, 7, 1))
             counted(optional, 1)
+            assert "xdp" not in cable.agent.run("ip link show veth1")
 
 
 def test_an_interface_without_a_driver_and_without_an_address(cable: Cable) -> None:
