@@ -19,8 +19,9 @@ RETURN = "    if (variable >= DUMPULSE_VARIABLES) {\n        return DUMPULSE_REF
 
 
 def library(folder: Path) -> Path:
-    for name in ("dumpulse.c", "dumpulse.h"):
-        shutil.copy(misra.ROOT / name, folder)
+    for part in misra.PARTS:
+        for kind in "ch":
+            shutil.copy(misra.ROOT / f"{part}.{kind}", folder)
     return folder
 
 
@@ -46,6 +47,13 @@ def test_another_place_of_a_rule_that_has_some(tmp_path: Path,
     header.write_text(header.read_text().replace(RETURN, RETURN + RETURN.replace(">=", "==")))
     said = faults(tmp_path, monkeypatch)
     assert "misra: rule 15.5: 9 places deviate, and misra.tsv has 8 for cppcheck " in said
+
+
+def test_another_place_in_the_watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with (library(tmp_path) / "dumpulse_watch.c").open("a") as file:
+        file.write(UNDECLARED)
+    said = faults(tmp_path, monkeypatch)
+    assert "misra: rule watch 8.4: 1 places deviate, and misra.tsv has 0 for cppcheck " in said
 
 
 def test_a_place_that_is_gone_and_a_row_of_another_cppcheck(
