@@ -1,5 +1,6 @@
-/* Calls the library and its watch in any order, with any bytes, on any table. In this program Frama-C's Eva looks
- * for undefined behaviour; its method is another one than WP's.   SPDX-License-Identifier: MIT */
+/* Calls the library and its watch in any order, with any bytes, on any table. In this program
+ * Frama-C's Eva looks for undefined behaviour; its method is another one than WP's.
+ *                                                            SPDX-License-Identifier: MIT */
 #include "dumpulse.c"
 #include "dumpulse_watch.c"
 
