@@ -68,7 +68,7 @@ static uint16_t word_of(const char *number)
 }
 
 /* Takes each step of the file that the arguments name. Returns the exit status. */
-static int run_vectors(int argc, char **argv, void step(const char **field, int fields))
+static int run_vectors(int argc, char **argv, void step(const char **words, int count))
 {
     char line[LINE_SIZE];
     FILE *file = argc == 2 ? fopen(argv[1], "r") : NULL;
