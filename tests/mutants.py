@@ -74,8 +74,8 @@ class Subject(Protocol):
 
 
 class Library:
-    # Each survivor needs an explanation anyway; this limits how many there are. A subtraction of the
-    # watch alone has nine, because its form is for the prover.
+    # Each survivor needs an explanation anyway; this limits how many there are. A subtraction of
+    # the watch alone has nine, because its form is for the prover.
     least = 0.95
 
     def __init__(self) -> None:
