@@ -11,6 +11,7 @@ from bench.size import AGENT, HOOKS, bound
 from bench.stack import frames
 from sim.targets import ROOT, TARGETS, run
 
+SOURCE, BEGIN = AGENT
 CHAIN = """
 #include <stdint.h>
 uint16_t dumpulse_get_timestamp(void);
@@ -30,15 +31,15 @@ def depth(folder: Path, name: str, inside: str) -> tuple[int, dict[str, int]]:
     source, image = folder / "chain.c", folder / "chain.elf"
     source.write_text(CHAIN % inside)
     target.compile(source, folder / "chain.o", "-fstack-usage")
-    target.link([folder / "chain.o"], image, f"-Wl,-e,{AGENT}", "-Wl,-Ttext=0x0",
-                *(f"-Wl,--defsym={hook}={at:#x}" for at, hook in HOOKS.items()))
-    return bound(target, folder / "chain.o", image), frames(folder / "chain.su")
+    target.link([folder / "chain.o"], image, f"-Wl,-e,{BEGIN}", "-Wl,-Ttext=0x0",
+                *(f"-Wl,--defsym={hook}={at:#x}" for at, hook in HOOKS[SOURCE].items()))
+    return bound(target, folder / "chain.o", image, AGENT), frames(folder / "chain.su")
 
 
 @pytest.mark.parametrize("name", ["ATmega328P", "Cortex-M0+", "rv32imc", "amd64", "i386"])
 def test_frames_add_up_along_calls(tmp_path: Path, name: str) -> None:
     deepest, frame = depth(tmp_path, name, "i")
-    assert set(frame) == {AGENT, "part", "leaf"}
+    assert set(frame) == {BEGIN, "part", "leaf"}
     assert deepest == sum(frame.values()) > max(frame.values())
 
 
@@ -196,7 +197,7 @@ def test_the_stack_of_a_firmware(tmp_path: Path, chip: str, loop: str, interrupt
                                  pushed: int) -> None:
     deepest = changed_bound(tmp_path, chip, TICK, TICK)
     frame = frames(tmp_path / "both.su")
-    chain = frame[loop] + frame[AGENT] + frame["dumpulse_send_packet"]
+    chain = frame[loop] + frame[BEGIN] + frame["dumpulse_send_packet"]
     aligned = -(-chain // 8) * 8 if pushed else chain
     assert deepest == aligned + pushed + frame[interrupt]
 
