@@ -157,7 +157,9 @@ def test_stamps(cable: Cable, tick: int) -> None:
                 assert stamp in [time % 65536 for time in possible]
             assert entries[9][2:] == b"\3\0"
             time.sleep(0.01)
-        assert cable.agent.received() == 20  # the requests
+        up = cable.agent.received() - 20  # without the requests
+        # With ticks of a millisecond, a server that gets no core for 60 ms is late: see below.
+        assert up == 0 or (tick == 1 and up < 20)
 
 
 def test_the_table_survives_a_restart(cable: Cable, tmp_path: Path) -> None:
