@@ -137,12 +137,16 @@ def test_what_is_taken_in_the_kernel(cable: Cable) -> None:
 def test_stamps(cable: Cable, tick: int) -> None:
     """Each stamp is the time of the heartbeat. With long ticks, it may be that of an earlier one in
     the same jiffy, of 10 ms at most: so there is an earlier one."""
-    with serve(cable, *XDP, *FAST, "--tick", f"{tick}", "--self", "9:3") as server:
+    with serve(cable, *XDP, *FAST, "--tick", f"{tick}", "--self", "9:3") as server, \
+            cable.node.raw() as frames:
         for number in range(20):
-            beat(cable, server, heartbeat(63, 7, 1))
-            time.sleep(0.002)
+            first, second = (frame(ipv4(heartbeat(one, 7, 1), server.port)) for one in (63, number))
+            frames.send(first)
+            begun = time.time_ns()
+            while time.time_ns() < begun + 1_500_000:
+                pass
             before = time.time_ns() // 1_000_000
-            beat(cable, server, heartbeat(number, 7, 1))
+            frames.send(second)
             counted(server, 2 * number + 2)
             entries = ask(cable, server.port)
             after = time.time_ns() // 1_000_000
@@ -153,7 +157,9 @@ def test_stamps(cable: Cable, tick: int) -> None:
                 assert stamp in [time % 65536 for time in possible]
             assert entries[9][2:] == b"\3\0"
             time.sleep(0.01)
-        assert cable.agent.received() == 20  # the requests
+        up = cable.agent.received() - 20  # without the requests
+        # With ticks of a millisecond, a server that gets no core for 60 ms is late: see below.
+        assert up == 0 or (tick == 1 and up < 20)
 
 
 def test_the_table_survives_a_restart(cable: Cable, tmp_path: Path) -> None:
