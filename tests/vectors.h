@@ -67,8 +67,10 @@ static uint16_t word_of(const char *number)
     return (uint16_t)value;
 }
 
+typedef void take_step(const char **field, int fields);
+
 /* Takes each step of the file that the arguments name. Returns the exit status. */
-static int run_vectors(int argc, char **argv, void step(const char **words, int count))
+static int run_vectors(int argc, char **argv, take_step *step)
 {
     char line[LINE_SIZE];
     FILE *file = argc == 2 ? fopen(argv[1], "r") : NULL;
