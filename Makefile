@@ -426,7 +426,7 @@ fuzz-replay replay-server:
 	@test -f "$(INPUT)" || { echo "make $@ needs INPUT=FILE, a file that exists" >&2; exit 2; }
 	$< "$(INPUT)"
 
-proof: ##! prove the library against proof/spec.h; 4 minutes
+proof: ##! prove the library and the watch; 6 minutes
 	@proof/prove
 
 proof-smoke: ## do no assumptions of the proof contradict each other?
