@@ -22,7 +22,7 @@ from sim.targets import ROOT, TARGETS, run, strangers
 
 def library_with(folder: Path, before: str, after: str) -> Path:
     """Makes a copy of the library with a changed line in dumpulse.c."""
-    for name in ("dumpulse.c", "dumpulse.h"):
+    for name in ("dumpulse.c", "dumpulse.h", "dumpulse_watch.c", "dumpulse_watch.h"):
         shutil.copy(ROOT / name, folder)
     text = (folder / "dumpulse.c").read_text()
     assert text.count(before) == 1

@@ -378,14 +378,14 @@ def test_a_restart_while_packets_flow(cable: Cable, tmp_path: Path) -> None:
                 if turn == 3:
                     ending.set()
                     sender.join(PATIENCE)
-                counters = server.stop()
-                total += counters["heartbeats"] + counters["drops"]
+                total += server.stop()["heartbeats"]
             assert "xdp" not in cable.agent.run("ip link show veth1")
     finally:
         ending.set()
         sender.join(PATIENCE)
-    nobody_listened = int(re.findall(r"^UdpNoPorts +(\d+)", cable.agent.run("nstat -asz"), re.M)[0])
-    known = total - 1 + nobody_listened + cable.node.dropped()
+    # Nobody listened, or a socket was full, perhaps while its server was ending already.
+    lost = re.findall(r"^Udp(?:NoPorts|RcvbufErrors) +(\d+)", cable.agent.run("nstat -asz"), re.M)
+    known = total - 1 + sum(map(int, lost)) + cable.node.dropped()
     # Some heartbeats were in the sockets when these were closed.
     assert sent - 4 * 10_000 < known <= sent
 
