@@ -616,6 +616,9 @@ def test_an_ipv6_address_that_comes(cable: Cable) -> None:
         server = Server("--bind", "::", "--allow", "10.77.0.0/24", *XDP)
     with server, cable.node.raw() as frames:
         cable.agent.run("ip address add fd77::5/64 dev veth1 nodad")
+        # Until then, the socket would not get a packet for it, either.
+        wait_until(lambda: not cable.agent.run("ip address show dev veth1 tentative"),
+                   "the kernel has the address")
 
         def taken() -> bool:
             before = cable.agent.received(), server.stats()["heartbeats"]
