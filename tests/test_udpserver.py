@@ -960,6 +960,15 @@ def state_bytes(entries: bytes, tick: int = 1000, written_ms: int | None = None,
     return body + struct.pack(">L", zlib.crc32(body))
 
 
+def fives(tick: int = 1000) -> bytes:
+    """Makes entries of sender 5 and value 5, stamped now: the server forgets those that are too
+    old, so any other stamp is forgotten at some time of the day."""
+    return struct.pack(">HBB", time.time_ns() // (tick * 1_000_000) % 65536, 5, 5) * 64
+
+
+FIVES = fives()
+
+
 def stamped(ages: dict[int, int], now: int) -> bytes:
     entries = bytearray(256)
     for variable, age in ages.items():
@@ -987,7 +996,7 @@ def test_the_table_survives_a_restart_only_with_state(tmp_path: Path) -> None:
     state_bytes(bytes(256))[:-1], state_bytes(bytes(256)) + b"\0",
     state_bytes(bytes(256), version=2), *[
         bytes(byte ^ (0x40 if changed == at else 0)
-              for changed, byte in enumerate(state_bytes(b"\5" * 256)))
+              for changed, byte in enumerate(state_bytes(FIVES)))
         for at in (8, 12, 20, 24, 100, 279, 280, 283)]])
 def test_a_damaged_file_is_set_aside_and_never_served(tmp_path: Path, damage: bytes) -> None:
     file = tmp_path / "table"
@@ -1003,7 +1012,7 @@ def test_a_damaged_file_is_set_aside_and_never_served(tmp_path: Path, damage: by
 
 def test_another_tick_is_no_damage(tmp_path: Path) -> None:
     file = tmp_path / "table"
-    content = state_bytes(b"\5" * 256, tick=500)
+    content = state_bytes(fives(500), tick=500)
     file.write_bytes(content)
     done = run("--state", str(file), "0")
     assert done.returncode == 1 and "--tick 500" in said(done)[0]
@@ -1146,7 +1155,7 @@ def test_a_file_that_is_written_in_part_is_none(tmp_path: Path) -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
 
-    file, content = tmp_path / "table", state_bytes(b"\5" * 256)
+    file, content = tmp_path / "table", state_bytes(FIVES)
     file.write_bytes(content)
     with Server("--state", str(file), preexec_fn=limit) as server:
         assert server.stderr.lines[:2] == [
@@ -1159,7 +1168,7 @@ def test_a_file_that_is_written_in_part_is_none(tmp_path: Path) -> None:
 def test_a_symbolic_link_is_not_followed(tmp_path: Path) -> None:
     """The link may be FILE itself, or have the name of the new file. Nobody knows whose file it
     leads to."""
-    content = state_bytes(b"\5" * 256)
+    content = state_bytes(FIVES)
     (tmp_path / "elsewhere").write_bytes(content)
     for link, target, option in (("link", "elsewhere", "link"), ("table.new", "elsewhere", "table"),
                                  ("other.new", "nothing", "other")):
@@ -1197,7 +1206,7 @@ def calls(*arguments: str, **environment: str) -> tuple[int, list[str]]:
                                            ("table.new", False),
                                            ("write-file", False), ("fsync-file", False),
                                            ("rename", False)])
-@pytest.mark.parametrize("content", [None, state_bytes(b"\5" * 256), bytes(9)])
+@pytest.mark.parametrize("content", [None, state_bytes(FIVES), bytes(9)])
 def test_two_servers_that_start_at_once(tmp_path: Path, content: bytes | None, moment: str,
                                         first: bool) -> None:
     """Before some step of the first one, another is started. If that is before the first has
@@ -1216,7 +1225,7 @@ def test_two_servers_that_start_at_once(tmp_path: Path, content: bytes | None, m
         and ("another server uses it: give each server its own" in lines[-1]) == first
     assert ("another server uses it" in log.read_text()) != first
     wait_until(lambda: "packets 0" in log.read_text() or not first, "the other has ended")
-    assert file.read_bytes()[24:280] == (b"\5" if content and content[0] else b"\0") * 256
+    assert file.read_bytes()[24:280] == (FIVES if content and content[0] else bytes(256))
 
 
 def test_a_lock_that_somebody_removes_is_made_again(tmp_path: Path) -> None:
@@ -1279,7 +1288,7 @@ def test_what_is_somebody_elses_stays(tmp_path: Path, suffix: str, content: byte
                                         state_bytes(b"\1" * 256)])
 def test_what_a_crash_has_left_is_written_over(tmp_path: Path, unfinished: bytes) -> None:
     file = tmp_path / "table"
-    file.write_bytes(state_bytes(b"\5" * 256))
+    file.write_bytes(state_bytes(FIVES))
     (tmp_path / "table.new").write_bytes(unfinished)
     with Server("--state", str(file)) as server, Peer(server) as peer:
         assert peer.ask()[0][2:] == b"\5\5"
@@ -1324,7 +1333,7 @@ def test_a_state_that_is_restored_while_it_runs(tmp_path: Path, program: str) ->
 def test_a_disk_that_is_full_at_the_start_stops_nothing(tmp_path: Path) -> None:
     """The table is still read. It is written as soon as there is room."""
     file, full = tmp_path / "table", tmp_path / "full"
-    file.write_bytes(state_bytes(b"\5" * 256))
+    file.write_bytes(state_bytes(FIVES))
     full.write_bytes(b"")
     with Server("--state", str(file), "--state-every", "1",
                 program=[built("build/udpserver-calls")],
@@ -1332,7 +1341,7 @@ def test_a_disk_that_is_full_at_the_start_stops_nothing(tmp_path: Path) -> None:
         assert peer.ask()[0][2:] == b"\5\5"
         server.wait_for(lambda now: now["failed_saves"] >= 2, "it tries again")
         full.unlink()
-        wait_until(lambda: file.read_bytes()[:280] != state_bytes(b"\5" * 256)[:280], "it saves")
+        wait_until(lambda: file.read_bytes()[:280] != state_bytes(FIVES)[:280], "it saves")
         server.stop()
         lines = server.stderr.all()
     assert sum("No space left" in line
