@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from bench import budgets
 from proof.avr import follow, follow_watch
-from sim.targets import ROOT
+from sim.targets import ROOT, TARGETS
 
 
 WATCH, TELL = "dumpulse_watch.c", "dumpulse_changed(agent, variable, was, is);"
@@ -71,3 +72,11 @@ def test_a_wrong_agent_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("DUMPULSE_SOURCE", str(tmp_path))
     with pytest.raises(SystemExit, match=complaint):
         (follow_watch if file == WATCH else follow)("ATmega328P")
+
+
+def test_the_bounds_of_the_watch_are_its_budgets() -> None:
+    """For any line, entry, RAM and time: also for what `make cost` does not try."""
+    target = TARGETS["ATmega328P"]
+    budget = budgets.load()[target.key]
+    _, ((_, look), *_), stack = follow_watch(target.name)
+    assert (look, stack) == (budget["look"], budget["watch_stack"] + target.return_address)
