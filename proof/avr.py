@@ -562,7 +562,7 @@ def specified(world: World) -> tuple[z3.BoolRef, z3.BoolRef]:
     """Is the packet a heartbeat? Is it a request? This repeats SPEC.md. Over 4 bytes the sums are
     at most 4 + 10 * 255, so they are never reduced."""
     p = world.bytes
-    eight = z3.Concat(vector(world.length[1]), vector(world.length[0])) == 8
+    eight = joined(world.length) == 8
     a: z3.BitVecRef = z3.BitVecVal(1, 32)
     b: z3.BitVecRef = z3.BitVecVal(0, 32)
     for byte in p[4:]:
@@ -998,12 +998,15 @@ def follow_watch(name: str) -> tuple[int, list[tuple[int, int]], int]:
     world = Watched(machine.ram + RAM_BYTES - 1)
     code.places = world.places()
     loops = {one.target for at in code.of(function)
-             if 0 < (one := code.instructions[at]).target < at and one.name in ("rjmp", "brne")}
+             if 0 < (one := code.instructions[at]).target < at
+             and one.name not in ("call", "rcall")}
     must(len(loops) == 1, f"the watch has {len(loops)} loops")
     [code.head] = loops
     start = world.start(code, function)
-    [head] = turned(code, start)
-    must(head.pc == code.head and not head.hooks, "the watch does something before its loop")
+    heads = list(turned(code, start))
+    must(len(heads) == 1 and heads[0].pc == code.head and not heads[0].hooks,
+         "the watch does more than to begin its loop")
+    [head] = heads
     # A saved register that holds nothing yet may hold anything at the next turn, too.
     saved = {at for at in KEPT if head.registers[at] is start.registers[at]
              and any(byte is start.registers[at] for byte in head.memory.values())}
