@@ -6,7 +6,8 @@
  * anew, and would move bytes around to make a number of them.
  *
  * STAYS is true if a node that was late or dead stays so: without a new heartbeat, time alone
- * makes nobody better. Its order is the fastest on AVR, and the smallest elsewhere. */
+ * makes nobody better. UNHEARD is true if there was no heartbeat yet. Their order is the fastest on
+ * AVR, and the smallest elsewhere. */
 #include "dumpulse_watch.h"
 
 #ifdef __AVR__
@@ -29,6 +30,7 @@ static inline void store(uint8_t *bytes, stamp time)
 }
 
 #define STAYS(was, is, time, last) ((is) < (was) && (was) >= DUMPULSE_LATE && equal((time), (last)))
+#define UNHEARD(was, any) ((was) <= DUMPULSE_MISSING && (any) == 0)
 
 static inline bool equal(stamp one, stamp other)
 {
@@ -58,6 +60,7 @@ static inline void store(uint8_t *bytes, stamp time)
 }
 
 #define STAYS(was, is, time, last) ((time) == (last) && (was) >= DUMPULSE_LATE && (is) < (was))
+#define UNHEARD(was, any) ((any) == 0 && (was) <= DUMPULSE_MISSING)
 
 static inline uint16_t minus(unsigned now, stamp time)
 {
@@ -159,7 +162,7 @@ static place look(place line, dumpulse_seen *seen, dumpulse *agent, unsigned lat
     }
     /*@ assert is == fresh(line->late, line->dead, line->lowest, line->span, it.value, age); */
     const stamp last = load(seen->since);
-    if (it.any == 0 && was <= DUMPULSE_MISSING) {
+    if (UNHEARD(was, it.any)) {
         /* Never heard. The time is 0, so the age is the time now. */
         /*@ assert ticks(last, age) == ticks(last, later); */
         is = was;

@@ -14,8 +14,11 @@ ways, both are followed. For each path to the function's return, this program pr
 
 It also proves that all paths together cover every packet and every length. So the cycles and the
 stack of the longest path are bounds for any input. That the report's checksum is Adler-32 for every
-table is proved by induction over the turns of its loop: see check_sums. SPDX-License-Identifier:
-MIT
+table is proved by induction over the turns of its loop: see check_sums.
+
+The watch is followed, too: one look at a line, where the line, the entry, the RAM, the time and all
+pointers are unknown. It is proved that the look does what dumpulse_watch.h says, and that the next
+one begins as this one did. See follow_watch. SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -34,10 +37,12 @@ import z3
 from elftools.elf.elffile import ELFFile
 
 from sim import model
-from sim.machine import SEND, TIME, Machine, load
+from sim import watch as rules
+from sim.machine import CHANGED, SEND, TIME, Machine, Watching, load
 from sim.targets import TARGETS, run
 
 AGENT = "dumpulse_process_packet"
+WATCH = "dumpulse_watch_lines_"
 KINDS = ("refused", "heartbeat", "report", "record")  # the index of the first three is the result
 RAM_BYTES = 512  # of the smallest chip
 HOME = 0x1FFE  # the address that the function returns to; it has no code and is no hook
@@ -47,7 +52,7 @@ Flag: TypeAlias = "bool | z3.BoolRef"
 
 # Cycles from the data sheets. Calls and returns take one more if the program counter has three
 # bytes. Branches and skips that are taken cost more: see branch() and skip().
-CYCLES = dict.fromkeys(("add adc sub subi sbc sbci and andi or eor cp cpc cpi dec mov movw ldi "
+CYCLES = dict.fromkeys(("add adc sub subi sbc sbci and andi or eor cp cpc cpi inc dec mov movw ldi "
                         "brne breq brcc brcs cpse").split(), 1)
 CYCLES |= dict.fromkeys("adiw sbiw ld ldd st std push pop rjmp mul".split(), 2)
 CYCLES |= {"lpm": 3, "jmp": 3, "rcall": 3, "call": 4, "ret": 4}
@@ -56,6 +61,9 @@ POINTERS = {"X": 26, "Y": 28, "Z": 30}
 # holds zero.
 KEPT = (*range(2, 18), 28, 29)
 CLOBBERED = (0, *range(18, 28), 30, 31)
+
+# Where `memory` has the bytes behind unknown pointers: no real address has more than 16 bits.
+WATCHER, ENTRY, SEEN, LINE = 0x10000, 0x20000, 0x30000, 0x40000
 
 # All that is added to the second sum is at most 256 + 256 * 257 / 2 * 255. Each reduction takes
 # 65521 off again, so there are at most this many.
@@ -99,6 +107,14 @@ class State:
 
 def vector(value: Byte) -> z3.BitVecRef:
     return z3.BitVecVal(value, 8) if isinstance(value, int) else value
+
+
+def joined(pair: list[Byte]) -> z3.BitVecRef:
+    return z3.Concat(vector(pair[1]), vector(pair[0]))
+
+
+def halves(both: z3.BitVecRef) -> list[Byte]:
+    return [z3.Extract(7, 0, both), z3.Extract(15, 8, both)]
 
 
 def add(a: Byte, b: Byte, carry: Flag = False) -> tuple[Byte, Flag]:
@@ -163,11 +179,21 @@ def proved(claim: Flag, state: State) -> bool:
     return not feasible(*state.conditions, negated(claim))
 
 
+@dataclass
+class Place:
+    """Bytes behind a pointer that is unknown."""
+
+    at: int  # in `memory`
+    size: int
+    pointer: z3.BitVecRef
+
+
 class Code:
     """The machine code of an image, as objdump reads it. It runs this code step by step."""
 
     def __init__(self, machine: Machine, pushed: int) -> None:
-        self.hooks = {machine.symbols[TIME]: self.time, machine.symbols[SEND]: self.send}
+        self.hooks = {machine.symbols[TIME]: self.time, machine.symbols[SEND]: self.send,
+                      machine.symbols[CHANGED]: self.changed}
         self.pushed = pushed  # bytes of a return address
         with machine.image.open("rb") as file:
             text = ELFFile(file).get_section_by_name(".text")
@@ -190,7 +216,9 @@ class Code:
                 self.instructions[int(at, 16)] = one
         # The clock's answer.
         self.clock: list[Byte] = [z3.BitVec("time_low", 8), z3.BitVec("time_high", 8)]
-        self.constant = range(machine.symbols["request"], machine.symbols["request"] + 8)
+        request = machine.symbols.get("request")  # the watch does not have it
+        self.constant = range(0) if request is None else range(request, request + 8)
+        self.places: list[Place] = []  # if there are any, all pointers but the stack's are unknown
         self.head = -1  # where a turn of the sum's loop begins
         self.visited: set[int] = set()
         self.loops: Counter[int] = Counter()  # jumps backwards, by the address that they go to
@@ -211,6 +239,11 @@ class Code:
     def send(self, state: State) -> None:
         r = state.registers
         state.hooks.append(("send", r[24:26], r[22:24], r[20:22], state.memory.copy()))
+        self.clobber(state)
+
+    def changed(self, state: State) -> None:
+        r = state.registers
+        state.hooks.append(("changed", r[24:26], r[22], r[20], r[18], state.memory.copy()))
         self.clobber(state)
 
     def clobber(self, state: State) -> None:
@@ -246,9 +279,9 @@ class Code:
     def pointed(self, state: State, low: int) -> list[State]:
         """Returns a state for each address that a pair of registers may hold."""
         pair = state.registers[low:low + 2]
-        if all(isinstance(byte, int) for byte in pair):
+        if self.places or all(isinstance(byte, int) for byte in pair):
             return [state]
-        address = z3.Concat(vector(pair[1]), vector(pair[0]))
+        address = joined(pair)
         solver, states = z3.SolverFor("QF_BV"), []
         solver.add(*state.conditions)
         while solver.check() == z3.sat:
@@ -261,6 +294,20 @@ class Code:
             must(len(states) <= 256, f"{state.pc:x}: a pointer may point anywhere")
         must(solver.check() == z3.unsat, "z3 cannot say where a pointer points")
         return states
+
+    def located(self, state: State, low: int, more: int, *, in_flash: bool = False) -> int:
+        """Returns where `memory` has what a pair of registers points to, `more` bytes further on.
+        An unknown pointer must be proved to lie at one certain byte of a place."""
+        pair = state.registers[low:low + 2]
+        if not self.places:
+            return (int(pair[0]) | int(pair[1]) << 8) + more & 0xFFFF
+        for place in self.places:
+            if in_flash == (place.at == LINE):
+                offset = z3.simplify(joined(pair) + more - place.pointer)
+                for number in range(place.size):
+                    if not feasible(z3.simplify(offset != number)):  # on any path
+                        return place.at + number
+        raise SystemExit(f"paths: {state.pc:x}: points outside of what is its own")
 
     # -- control flow
 
@@ -373,9 +420,7 @@ class Code:
         low, number = POINTERS[found[1]], int(register[1:])
         states = self.pointed(state, low)
         for each in states:
-            pair = each.registers[low:low + 2]
-            pointer = int(pair[0]) | int(pair[1]) << 8  # pointed() has made these numbers
-            address = (pointer + int(found[3] or 0)) & 0xFFFF
+            address = self.located(each, low, int(found[3] or 0))
             if one.name.startswith("ld"):
                 must(address in each.memory, f"{at:x}: must not read {address:x}")
                 each.registers[number] = each.memory[address]
@@ -383,8 +428,16 @@ class Code:
             else:
                 each.memory[address] = each.registers[number]
             if found[2] and not found[3]:
-                each.registers[low:low + 2] = [pointer + 1 & 0xFF, pointer + 1 >> 8 & 0xFF]
+                self.advance(each, low)
         return states
+
+    def advance(self, state: State, low: int) -> None:
+        """Adds 1 to a pointer. No flag changes."""
+        pair = state.registers[low:low + 2]
+        if self.places:
+            state.registers[low:low + 2] = halves(z3.simplify(joined(pair) + 1))
+        else:
+            state.registers[low:low + 2] = split((int(pair[0]) | int(pair[1]) << 8) + 1 & 0xFFFF)
 
     def compute(self, state: State, one: Instruction) -> None:
         r, words, name = state.registers, one.operands, one.name
@@ -405,8 +458,8 @@ class Code:
             high, carry = operate(r[d + 1], 0, carry)
             r[d:d + 2] = [low, high]
             state.carry, state.zero = carry, both(is_zero(low), is_zero(high))
-        elif name == "dec":  # which leaves the carry as it was
-            r[d], _ = subtract(r[d], 1)
+        elif name in ("inc", "dec"):  # which leave the carry as it was
+            r[d], _ = (add if name == "inc" else subtract)(r[d], 1)
             state.zero = is_zero(r[d])
         elif name in ("mov", "movw"):
             source, count = int(words[1][1:]), 1 if name == "mov" else 2
@@ -415,16 +468,21 @@ class Code:
             r[d] = int(words[1], 0)
         elif name == "eor" and words[0] == words[1]:
             r[d], state.zero = 0, True
-        elif name in ("eor", "or"):
-            second = r[int(words[1][1:])]
-            r[d] = r[d] ^ second if name == "eor" else r[d] | second
+        elif name in ("eor", "or", "andi"):
+            second = int(words[1], 0) if name == "andi" else r[int(words[1][1:])]
+            r[d] = (r[d] ^ second if name == "eor" else r[d] | second if name == "or" else
+                    r[d] & second)
             state.zero = is_zero(r[d])
         elif name == "lpm":
-            must(words[1:] == ["Z"] and all(isinstance(byte, int) for byte in r[30:32]),
+            must(words[1:] in (["Z"], ["Z+"]) and
+                 bool(self.places or all(isinstance(byte, int) for byte in r[30:32])),
                  "reads flash in a way that is not known here")
-            address = int(r[30]) | int(r[31]) << 8
-            must(address in self.constant, f"reads flash at {address:x}, which is not the request")
-            r[d] = self.flash[address]
+            address = self.located(state, 30, 0, in_flash=True)
+            must(bool(self.places) or address in self.constant,
+                 f"reads flash at {address:x}, which is not the request")
+            r[d] = state.memory[address] if self.places else self.flash[address]
+            if words[1] == "Z+":
+                self.advance(state, 30)
         elif name == "push":
             self.push(state, r[d])
         elif name == "pop":
@@ -504,7 +562,7 @@ def specified(world: World) -> tuple[z3.BoolRef, z3.BoolRef]:
     """Is the packet a heartbeat? Is it a request? This repeats SPEC.md. Over 4 bytes the sums are
     at most 4 + 10 * 255, so they are never reduced."""
     p = world.bytes
-    eight = z3.Concat(vector(world.length[1]), vector(world.length[0])) == 8
+    eight = joined(world.length) == 8
     a: z3.BitVecRef = z3.BitVecVal(1, 32)
     b: z3.BitVecRef = z3.BitVecVal(0, 32)
     for byte in p[4:]:
@@ -517,13 +575,17 @@ def specified(world: World) -> tuple[z3.BoolRef, z3.BoolRef]:
                              *(vector(x) == y for x, y in zip(p, model.REQUEST, strict=True)))
 
 
-def check_frame(state: State, start: State, world: World) -> list[int]:
-    """Proves that a path has changed nothing that it must keep. Returns the offsets of the table
-    that were written."""
-    must(state.sp == world.top, "the stack pointer is not back")
+def check_return(state: State, start: State, top: int) -> None:
+    must(state.sp == top, "the stack pointer is not back")
     must(state.registers[1] == 0, "r1 is not zero")
     for number in KEPT:
         must(state.registers[number] is start.registers[number], f"r{number} is not kept")
+
+
+def check_frame(state: State, start: State, world: World) -> list[int]:
+    """Proves that a path has changed nothing that it must keep. Returns the offsets of the table
+    that were written."""
+    check_return(state, start, world.top)
     written = {at for at, byte in state.memory.items() if start.memory.get(at) is not byte}
     outside = [at for at in written if not (world.agent <= at < world.agent + 260
                                             or state.lowest < at <= world.top)]
@@ -641,7 +703,7 @@ def check_sums(code: Code, report: State, world: World, sums: tuple[int, int]) -
                            for at, byte in enumerate(turn.registers)]
         start.carry, start.zero = z3.Bool("any_carry"), z3.Bool("any_zero")
         for low, value in ((first, a), (second, b)):
-            start.registers[low:low + 2] = [z3.Extract(7, 0, value), z3.Extract(15, 8, value)]
+            start.registers[low:low + 2] = halves(value)
         start.memory[world.agent + 4 + number] = byte
         start.loads = 0  # so that no branch is merged
         start.cycles = 0
@@ -675,12 +737,12 @@ def check_sums(code: Code, report: State, world: World, sums: tuple[int, int]) -
 
 
 def turned(code: Code, start: State) -> Iterator[State]:
-    """Follows a turn to its ends: at the beginning of the loop, or at the report's hook."""
-    states = code.step(start)
+    """Follows a turn to its ends: at the beginning of the loop, or where the function returns."""
+    states = code.step(start.fork())
     while states:
         must(len(states) < 100, "a turn of the loop has no end")
         state = states.pop()
-        if state.pc == code.head or state.hooks:
+        if state.pc in (code.head, HOME):
             yield state
         else:
             states += code.step(state)
@@ -761,9 +823,7 @@ def follow(name: str) -> tuple[int, list[tuple[int, int]], int]:
         cover_all(recorded)
         found["record"] += recorded
     must(len(found["report"]) == 2, "there is more than one way to a report")
-    unreached = {at for function in (agent_code, record_code)
-                 for at in code.of(function)} - code.visited
-    must(not unreached, f"code that no packet reaches: {sorted(map(hex, unreached))}")
+    check_reached(code, agent_code, record_code)
     check_executor(code, world, machine, states, extra)
     machine.close()
     limits = {kind: bounds(states, extra) for kind, states in found.items()}
@@ -771,9 +831,214 @@ def follow(name: str) -> tuple[int, list[tuple[int, int]], int]:
     return len(every), [*limits.values()], max(world.top - state.lowest for state in every)
 
 
-def cover_all(states: list[State]) -> None:
-    must(not feasible(*(z3.Not(z3.And(state.conditions)) for state in states)),
+def cover_all(states: list[State], *given: z3.BoolRef) -> None:
+    must(not feasible(*given, *(z3.Not(z3.And(state.conditions)) for state in states)),
          "something takes no path")
+
+
+def check_reached(code: Code, *functions: int) -> None:
+    unreached = {at for function in functions for at in code.of(function)} - code.visited
+    must(not unreached, f"code that is never reached: {sorted(map(hex, unreached))}")
+
+
+# ---- The watch.
+
+@dataclass
+class Watched:
+    """A watch of which nothing is known, and what one look may read. Low bytes are first in
+    pointers and in the line, and high bytes in the entry and in the RAM."""
+
+    top: int  # of the stack
+    watcher: list[Byte] = field(default_factory=lambda: unknown("watcher", 2))
+    agent: list[Byte] = field(default_factory=lambda: unknown("agent", 2))
+    now: list[Byte] = field(default_factory=lambda: unknown("now", 2))
+    known: list[Byte] = field(default_factory=lambda: unknown("known", 5))  # table, RAM, count
+    line: list[Byte] = field(default_factory=lambda: unknown("line", 8))
+    entry: list[Byte] = field(default_factory=lambda: unknown("entry", 4))
+    seen: list[Byte] = field(default_factory=lambda: unknown("seen", 3))
+
+    @property
+    def variable(self) -> z3.BitVecRef:
+        return vector(self.line[0]) & 63
+
+    def places(self) -> list[Place]:
+        entry = joined(self.agent) + 4 + 4 * z3.ZeroExt(8, self.variable)
+        return [Place(WATCHER, 5, joined(self.watcher)), Place(ENTRY, 4, entry),
+                Place(SEEN, 3, joined(self.known[2:4])), Place(LINE, 8, joined(self.known[:2]))]
+
+    def start(self, code: Code, function: int) -> State:
+        registers: list[Byte] = unknown("r", 32)
+        registers[1] = 0
+        registers[20:26] = [*self.now, *self.agent, *self.watcher]
+        state = State(function, self.top, registers, {
+            place.at + number: byte
+            for place, its in zip(self.places(), (self.known, self.entry, self.seen, self.line),
+                                  strict=True) for number, byte in enumerate(its)})
+        code.push_return(state, HOME)
+        return state
+
+
+def specified_look(world: Watched) -> list[z3.BitVecRef]:
+    """The RAM of a line after a look. This repeats dumpulse_watch.h: STATES and TIME. All limits in
+    the line are higher by 64 than those of its text, and so are the ages here. So a timestamp that
+    is up to 64 ticks ahead of now has a small age."""
+    high, low, _, value = map(vector, world.entry)
+    was, later = vector(world.seen[2]), joined(world.now) + rules.AHEAD
+    heard, before = z3.Concat(high, low), z3.Concat(*map(vector, world.seen[:2]))
+    waits = z3.And(z3.ULE(was, rules.MISSING), *(vector(byte) == 0 for byte in world.entry))
+    grace, late, dead = (joined(world.line[at:at + 2]) for at in (0, 4, 6))
+    lowest, span = map(vector, world.line[2:4])
+    age = later - heard
+
+    def one_of(state: int) -> z3.BitVecRef:
+        return z3.BitVecVal(state, 8)
+
+    state = z3.If(
+        waits, z3.If(z3.UGT(later - before, grace), one_of(rules.MISSING), was), z3.If(
+            z3.UGT(age, dead), one_of(rules.DEAD), z3.If(
+                z3.And(z3.UGE(was, rules.LATE), heard == before), was, z3.If(
+                    z3.UGT(age, late), one_of(rules.LATE), z3.If(
+                        z3.ULE(value - lowest, span), one_of(rules.ALIVE),
+                        one_of(rules.OUT_OF_RANGE))))))
+    return [*(z3.If(waits, vector(old), new)
+              for old, new in zip(world.seen, (high, low), strict=False)), state]
+
+
+def check_look(state: State, head: State, start: State, world: Watched,
+               saved: set[int]) -> None:
+    """Proves one path through a turn of the loop: what it does, and that the next turn begins as
+    this one did, one line further on, or that the function returns after the last line."""
+    written = {at for at, byte in state.memory.items() if head.memory.get(at) is not byte}
+    must(written <= set(range(SEEN, SEEN + 3)),
+         f"writes where it should not: {sorted(map(hex, written))}")
+    # The last condition is about the count. Without it this shows more, and z3 is asked only once
+    # for the two ends of a path: at the next line, and after the last one.
+    look = replace(state, conditions=state.conditions[:-1])
+    after = [vector(state.memory[SEEN + at]) for at in range(3)]
+    must(proved(z3.And(*(a == b for a, b in zip(after, specified_look(world), strict=True))),
+                look), "the RAM of the line is not as it should be")
+    changed = after[2] != vector(world.seen[2])
+    must(len(state.hooks) < 2, "the hook is called twice")
+    must(proved(changed if state.hooks else z3.Not(changed), look),
+         "the hook is not called exactly when the state changes")
+    for _, context, variable, was, now, memory in state.hooks:
+        must(proved(z3.And(joined(context) == joined(world.agent), variable == world.variable,
+                           vector(was) == vector(world.seen[2]), vector(now) == after[2]), look),
+             "the hook is told something else")
+        must(all(memory[SEEN + at] is state.memory[SEEN + at] for at in range(3)),
+             "the hook is called before the RAM is as it stays")
+    last = vector(world.known[4]) == 1
+    if state.pc == HOME:
+        must(proved(last, state), "the loop ends early")
+        check_return(state, start, world.top)
+        return
+    must(proved(z3.Not(last), state), "the loop ends late")
+    must(state.sp == head.sp and head.memory.keys() == state.memory.keys(),
+         "a turn leaves the stack as it was not")
+    expected = head.registers.copy()
+    for pair, size in ((world.known[:2], 8), (world.known[2:4], 3), (world.known[4:], -1)):
+        [low] = [at for at in (1, *KEPT) if head.registers[at] is pair[0]] or [0]
+        must(low > 0 and all(a is b for a, b in zip(pair, head.registers[low:], strict=False)),
+             "no register that the hook keeps has a pointer or the count")
+        expected[low:low + len(pair)] = halves(joined([*pair, 0][:2]) + size)[:len(pair)]
+    differs = [at for at in (1, *KEPT)
+               if at not in saved and state.registers[at] is not expected[at]
+               and not proved(vector(state.registers[at]) == vector(expected[at]), state)]
+    must(not differs, f"a turn does not end as the next one begins: registers {differs}")
+
+
+def check_simulated(machine: Machine, world: Watched, ends: list[State]) -> None:
+    """Checks that simavr, the Python model and the path that is taken say the same of a look."""
+    chance, watching = random.Random(3), Watching(machine)
+
+    def number() -> int:
+        return chance.choice([0, 1, 64, 65, 100, 65535, chance.randrange(65536)])
+
+    for _ in range(60):
+        one = rules.Line(number(), chance.randrange(256), chance.randrange(256), number(), number())
+        entries = [chance.randbytes(4) for _ in range(model.VARIABLES)]
+        heard, now = number(), number()
+        entry = entries[one.variable] = heard.to_bytes(2, "big") + \
+            chance.choice([bytes(2), chance.randbytes(2)])
+        watch = rules.Watch([one], chance.choice([heard, number()]))
+        watch.states = [chance.randrange(6)]
+        machine.write(machine.agent, bytes(4) + b"".join(entries))
+        watching.start([one], seen := watch.seen())
+        call, changes = watching.look(now), watch.look(entries, now)
+        assignment = z3.SolverFor("QF_BV")
+        for symbols, numbers in (
+                (world.watcher, split(watching.watcher)), (world.agent, split(machine.agent)),
+                (world.now, split(now)), (world.line, one.packed("<")), (world.entry, entry),
+                (world.seen, seen),
+                (world.known, machine.read(watching.watcher, 5))):
+            assignment.add(*(a == b for a, b in zip(symbols, numbers, strict=True)))
+        assignment.check()
+        taken = [state for state in ends
+                 if all(map(z3.is_true, map(assignment.model().eval, state.conditions)))]
+        must(len(taken) == 1, f"a look takes {len(taken)} paths")
+        [state] = taken
+        after = bytes(assignment.model().eval(vector(state.memory[SEEN + at])).as_long()
+                      for at in range(3))
+        must(after == watch.seen() == watching.known()[:3] and
+             [*call.hooks] == [("changed", machine.agent, *change) for change in changes] and
+             (call.cost, call.stack, len(call.hooks)) ==
+             (state.cycles, world.top - state.lowest, len(state.hooks)),
+             f"{machine.target.name}: {one}, {entry.hex()}, {seen.hex()}, now {now}: not the same "
+             f"in simavr: {call}")
+
+
+def follow_watch(name: str) -> tuple[int, list[tuple[int, int]], int]:
+    """Proves by induction over the lines, on one chip, what dumpulse_watch_lines_() does. Where a
+    look begins, nothing is known but the stack and the registers that a hook keeps. Returns how
+    many paths there are, the cycles of a look that changes nothing, of one that does, and of the
+    rest of the call, and bytes of stack."""
+    machine = load(name, "dumpulse_watch.c")
+    code = Code(machine, pushed=machine.target.return_address)
+    function = machine.symbols[WATCH]
+    world = Watched(machine.ram + RAM_BYTES - 1)
+    code.places = world.places()
+    loops = {one.target for at in code.of(function)
+             if 0 < (one := code.instructions[at]).target < at
+             and one.name not in ("call", "rcall")}
+    must(len(loops) == 1, f"the watch has {len(loops)} loops")
+    [code.head] = loops
+    start = world.start(code, function)
+    heads = list(turned(code, start))
+    must(len(heads) == 1 and heads[0].pc == code.head and not heads[0].hooks,
+         "the watch does more than to begin its loop")
+    [head] = heads
+    # A saved register that holds nothing yet may hold anything at the next turn, too.
+    saved = {at for at in KEPT if head.registers[at] is start.registers[at]
+             and any(byte is start.registers[at] for byte in head.memory.values())}
+    for number in {*CLOBBERED, *saved}:
+        head.registers[number] = z3.BitVec(f"any_{number}", 8)
+    head.carry, head.zero = z3.Bool("any_carry"), z3.Bool("any_zero")
+    head.memory = {at: byte for at, byte in head.memory.items() if not WATCHER <= at < ENTRY}
+    head.loads = 0  # so that no branch is merged
+    given = z3.ULE(vector(world.seen[2]), rules.DEAD)
+    head.conditions = [given]
+    ends = list(turned(code, head))
+    for state in ends:
+        check_look(state, head, start, world, saved)
+        must(not state.longer, "a branch was merged")
+    cover_all(ends, given)
+    check_reached(code, function)
+    check_simulated(machine, world, [state for state in ends if state.pc == HOME])
+    machine.close()
+    limits, rest = [], []
+    for changes in (False, True):
+        turns, lasts = ([state.cycles - head.cycles for state in ends
+                         if bool(state.hooks) == changes and (state.pc == HOME) == last]
+                        for last in (False, True))
+        limits.append((min(turns), max(turns)))
+        rest += [head.cycles + most(lasts) - most(turns) for most in (min, max)]
+    return (len(ends), [*limits, (min(rest), max(rest))],
+            world.top - min(state.lowest for state in ends))
+
+
+def follow_watches(names: list[str]) -> list[tuple[int, list[tuple[int, int]], int]]:
+    """All in one process: most of what z3 is asked is the same on all chips. See ANSWERS."""
+    return [follow_watch(name) for name in names]
 
 
 def main() -> None:
@@ -782,15 +1047,21 @@ def main() -> None:
     parser.add_argument("--chip", action="append", choices=names,
                         help="only this chip (repeatable); default: all")
     names = parser.parse_args().chip or names
-    row = "{:<11}{:>7}" + "{:>11}" * len(KINDS) + "{:>7}"
-    print(row.format("target", "paths", *KINDS, "stack"), flush=True)
+    row = "{:<11}{:>7}" + "{:>11}" * len(KINDS) + "{:>7}" + "{:>8}" * 3 + "{:>6}"
+    print(row.format("target", "paths", *KINDS, "stack", "look", "change", "rest", "deep"),
+          flush=True)
     with ProcessPoolExecutor() as pool:
-        for name, (paths, limits, stack) in zip(names, pool.map(follow, names), strict=True):
-            cells = (f"{low}-{high}" if low < high else str(low) for low, high in limits)
-            print(row.format(name, paths, *cells, stack), flush=True)
+        watches = pool.submit(follow_watches, names)
+        for number, agent in enumerate(pool.map(follow, names)):
+            watch = watches.result()[number]
+            cells = [cell for _, limits, stack in (agent, watch) for cell in (
+                *(f"{low}-{high}" if low < high else str(low) for low, high in limits), stack)]
+            print(row.format(names[number], agent[0] + watch[0], *cells), flush=True)
     print("Cycles without the hooks: the least and the most that any packet takes, whatever the "
           "table\nholds. stack: the most bytes, with return addresses. Each path is proved to do "
-          "what SPEC.md says.")
+          "what SPEC.md says.\nlook: dumpulse_watch(), for a line whose state does not change; "
+          "change: for one whose state does;\nrest: for all but its lines; deep: its stack. Each "
+          "path is proved to do what dumpulse_watch.h says.")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Does `make paths` notice when the compiled agent is wrong?   SPDX-License-Identifier: MIT"""
+"""Does `make paths` notice a wrong agent, and a wrong watch?   SPDX-License-Identifier: MIT"""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from proof.avr import follow
-from sim.targets import ROOT
+from bench import budgets
+from proof.avr import follow, follow_watch
+from sim.targets import ROOT, TARGETS
+
+
+WATCH, TELL = "dumpulse_watch.c", "dumpulse_changed(agent, variable, was, is);"
 
 
 @pytest.mark.parametrize(("file", "before", "after", "complaint"), [
@@ -40,15 +44,39 @@ from sim.targets import ROOT
     ("dumpulse.c", "a, context);", "a, agent);", "context"),
     ("dumpulse.c", "return DUMPULSE_REPORT;", "dumpulse_get_timestamp(); return DUMPULSE_REPORT;",
      "once"),
+    (WATCH, "sbc %B0, %2", "sbc %B0, %1", "RAM of the line"),
+    (WATCH, "or %2, %1", "or %2, %0", "RAM of the line"),
+    (WATCH, "lpm %0, Z+", "lpm %0, Z", "RAM of the line"),
+    (WATCH, "adiw r26, 4", "adiw r26, 5", "outside of what is its own"),
+    (WATCH, "age > READ16(line, dead)", "age >= READ16(line, dead)", "RAM of the line"),
+    (WATCH, "        seen->state = is;\n", "", "RAM of the line"),
+    (WATCH, "    bytes[1] = time.low;", "    bytes[1] = time.low;\n    bytes[3] = time.low;",
+     "outside of what is its own"),
+    (WATCH, TELL, TELL + TELL, "called twice"),
+    (WATCH, TELL, "dumpulse_changed(agent, variable, is, was);", "told something else"),
+    (WATCH, "        seen->state = is;\n        " + TELL, TELL + "seen->state = is;",
+     "before the RAM"),
+    (WATCH, "        " + TELL, "        if (variable != 9) { " + TELL + " }", "exactly when"),
+    (WATCH, "return NEXT(line);", '__asm__ volatile("clr r5"); return NEXT(line);',
+     r"the next one begins: registers \[5\]"),
+    (WATCH, "left--;", "left -= 2;", "ends late"),
 ])
 def test_a_wrong_agent_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str,
                                   before: str,
                                   after: str, complaint: str) -> None:
-    for name in ("dumpulse.c", "dumpulse.h"):
+    for name in ("dumpulse.c", "dumpulse.h", WATCH, "dumpulse_watch.h"):
         shutil.copy(ROOT / name, tmp_path)
     text = (tmp_path / file).read_text()
     assert before in text
     (tmp_path / file).write_text(text.replace(before, after))
     monkeypatch.setenv("DUMPULSE_SOURCE", str(tmp_path))
     with pytest.raises(SystemExit, match=complaint):
-        follow("ATmega328P")
+        (follow_watch if file == WATCH else follow)("ATmega328P")
+
+
+def test_the_bounds_of_the_watch_are_its_budgets() -> None:
+    """For any line, entry, RAM and time: also for what `make cost` does not try."""
+    target = TARGETS["ATmega328P"]
+    budget = budgets.load()[target.key]
+    _, ((_, look), *_), stack = follow_watch(target.name)
+    assert (look, stack) == (budget["look"], budget["watch_stack"] + target.return_address)
