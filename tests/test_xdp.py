@@ -617,7 +617,7 @@ def test_an_ipv6_address_that_comes(cable: Cable) -> None:
     with server, cable.node.raw() as frames:
         cable.agent.run("ip address add fd77::5/64 dev veth1 nodad")
         # Until then, the socket would not get a packet for it, either.
-        wait_until(lambda: not cable.agent.run("ip address show dev veth1 tentative"),
+        wait_until(lambda: "fd77::5" in cable.agent.run("ip -6 route show table local"),
                    "the kernel has the address")
 
         def taken() -> bool:
