@@ -17,9 +17,13 @@ ALL_CFLAGS = -std=c99 $(CPPFLAGS) $(CFLAGS) -I.
 
 PYTHON := build/venv/bin/python
 READY := build/venv/ready
-PYTEST := $(PYTHON) -m pytest -q -p no:cacheprovider
+# A test with an empty list of cases is an error, and not left out.
+PYTEST := $(PYTHON) -m pytest -q -p no:cacheprovider -o empty_parameter_set_mark=fail_at_collect
+# Two files at a time, where there are many that mostly wait.
+IN_TWO := -n 2 --dist loadfile
 LIBRARY := dumpulse.c dumpulse.h
 WATCH := dumpulse_watch.c dumpulse_watch.h
+KEYED := dumpulse_keyed.c dumpulse_keyed.h
 # Only the tests use these, because another compiler may have more warnings.
 WARNINGS := -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wcast-align \
             -Wcast-qual -Wshadow -Werror
@@ -68,13 +72,15 @@ build/flags: FORCE
 FORCE:
 
 # The parts of both agents for Linux. Some tests include some of them, and link the others.
-AGENT_PARTS := log options address limits sources counters stats timing table state names watch \
-               hook manager sockets loop can xdp main
+AGENT_PARTS := log options address limits sources counters stats timing table keys state names \
+               watch hook manager sockets loop can xdp main
 SERVICE := $(AGENT_PARTS:%=agent/%.c) $(filter-out agent/main.h,$(AGENT_PARTS:%=agent/%.h)) \
-           agent/program.h $(WATCH)
+           agent/program.h $(WATCH) $(KEYED)
+# agent/keys.c includes dumpulse_keyed.c, with settings of its own.
+LINKED = $(filter-out dumpulse_keyed.c,$(filter %.c,$^))
 SERVER_PROGRAMS := build/udpserver build/canserver build/recvfrom_loop build/flood
 build/udpserver build/canserver: build/%: %.c $(SERVICE) $(LIBRARY) build/flags
-	@$(CC) $(ALL_CFLAGS) $(filter %.c,$^) $(LDFLAGS) $(LIBBPF) -o $@
+	@$(CC) $(ALL_CFLAGS) $(LINKED) $(LDFLAGS) $(LIBBPF) -o $@.new && mv $@.new $@
 
 # `udpserver --xdp` needs clang, bpftool and libbpf. Where one of these is missing, or with XDP=no,
 # udpserver is built without it, and says so. A cross compiler has no libbpf. A static udpserver has
@@ -84,7 +90,8 @@ LIBBPF_FILE := $(if $(filter -static%,$(LDFLAGS)),,$(filter /%,$(shell \
                $(CC) $(CFLAGS) -print-file-name=libbpf.so 2>/dev/null)))
 XDP ?= $(if $(and $(BPFTOOL),$(LIBBPF_FILE),$(shell command -v clang)),yes,no)
 ifeq ($(XDP),yes)
-build/udpserver: CPPFLAGS += -DDUMPULSE_XDP -isystem build
+# Private: else build/flags would have this, too, or not, and everything would be built again.
+build/udpserver: private CPPFLAGS += -DDUMPULSE_XDP -isystem build
 build/udpserver: LIBBPF := -lbpf
 build/udpserver: build/xdp_program.skel.h
 endif
@@ -119,11 +126,12 @@ build/dumpulse.pc: packages/pkgconfig/dumpulse.pc.in dumpulse.h FORCE
 	@mkdir -p $(@D)
 	@sed -e "s|@version@|$$(sed -n 's/^#define DUMPULSE_VERSION "\([^"]*\)".*/\1/p' dumpulse.h)|" \
 	    -e 's|@prefix@|/usr/local|' -e 's|@includedir@|$${prefix}/include|' \
+	    -e 's|@datadir@|$${prefix}/share|' \
 	    -e 's|@libdir@|$(patsubst $(PREFIX)/%,$${prefix}/%,$(LIBDIR))|' $< >$@
 
 build/udpserver-i386: udpserver.c $(SERVICE) $(LIBRARY)
 	@mkdir -p $(@D)
-	@i686-linux-gnu-gcc -static -std=c99 -O2 -funroll-loops -flto -g -I. $(filter %.c,$^) -o $@
+	@i686-linux-gnu-gcc -static -std=c99 -O2 -funroll-loops -flto -g -I. $(LINKED) -o $@
 
 # `make bench` compares udpserver with the first program. The second one floods both.
 build/recvfrom_loop: bench/recvfrom_loop.c $(LIBRARY)
@@ -139,17 +147,19 @@ build/flood: bench/flood.c dumpulse.h
 build/check/unit: tests/unit.c tests/runner/cmocka.h
 build/check/vectors: tests/vectors.c tests/vectors.h
 build/check/vectors-watch: tests/vectors_watch.c tests/vectors.h $(WATCH)
+build/check/vectors-keyed: tests/vectors_keyed.c tests/vectors.h $(KEYED)
 build/check/exhaustive: tests/exhaustive.c
 build/check/%: $(LIBRARY) build/flags
 	@mkdir -p $(@D)
 	@$(CC) $(ALL_CFLAGS) -Itests/runner $(SOURCES) $(LDFLAGS) -o $@
 
 check: ##! quick: needs a C compiler and Python 3.9 alone
-check: build/check/unit build/check/vectors build/check/vectors-watch build/check/exhaustive \
-       $(SERVERS:%=build/%)
+check: build/check/unit build/check/vectors build/check/vectors-watch build/check/vectors-keyed \
+       build/check/exhaustive $(SERVERS:%=build/%)
 	@build/check/unit
 	@build/check/vectors tests/vectors.tsv
 	@build/check/vectors-watch tests/vectors_watch.tsv
+	@build/check/vectors-keyed tests/vectors_keyed.tsv
 	@build/check/exhaustive
 	@$(if $(SERVERS),python3 -m unittest -q tests.check,python3 client.py --version)
 
@@ -184,6 +194,8 @@ INSTALLED = \
     644:build/libdumpulse.a:$(LIBDIR)/libdumpulse.a \
     644:dumpulse.h:$(PREFIX)/include/dumpulse.h \
     644:dumpulse_watch.h:$(PREFIX)/include/dumpulse_watch.h \
+    644:dumpulse_keyed.h:$(PREFIX)/include/dumpulse_keyed.h \
+    644:dumpulse_keyed.c:$(PREFIX)/share/dumpulse/dumpulse_keyed.c \
     text:build/dumpulse.pc:$(LIBDIR)/pkgconfig/dumpulse.pc \
     755:client.py:$(PREFIX)/bin/dumpulse \
     644:man/dumpulse.1:$(PREFIX)/share/man/man1/dumpulse.1 \
@@ -206,7 +218,8 @@ install: all build/dumpulse.pc ##! servers, library and client, to DESTDIR and P
 uninstall: ##! remove what make install put there
 	@for entry in $(INSTALLED); do rm -f "$(DESTDIR)$${entry##*:}"; done
 	@rm -f "$(DESTDIR)$(PYTHONDIR)"/__pycache__/dumpulse.cpython-*.pyc
-	@rmdir "$(DESTDIR)$(EXAMPLES_DIR)" "$(DESTDIR)$(PREFIX)/share/doc/dumpulse" 2>/dev/null || \
+	@rmdir "$(DESTDIR)$(PREFIX)/share/dumpulse" "$(DESTDIR)$(EXAMPLES_DIR)" \
+	    "$(DESTDIR)$(PREFIX)/share/doc/dumpulse" 2>/dev/null || \
 	    true # other files may be in these folders
 
 completion: ## write completion/ and the manual's OPTIONS from client.py
@@ -214,22 +227,23 @@ completion: ## write completion/ and the manual's OPTIONS from client.py
 
 # The parts of `make test`. Each prints its result. check-pages also runs all commands that fill
 # performance.md, except the noisy ones.
-TESTS := proof-mutants test-firmware server-checked proof python check-pages proof-smoke mutants \
-         mutants-sample differential watching coverage fuzz-short fuzz-server lint exhaustive \
-         vectors proof-eva check-vectors unit builds lab-short packages-short \
-         verify-xdp
+TESTS := proof test-firmware python server-checked check-pages fleet-short proof-smoke mutants \
+         proof-mutants mutants-sample differential models watching coverage fuzz-short fuzz-server \
+         lint exhaustive fleet-keyed fuzz-keyed vectors proof-eva check-vectors unit builds \
+         lab-short packages-short verify-xdp
 
 # Some releases of Debian have no Frama-C; Debian 12 has. The parts that need it are left out where
 # it is missing after `setup`.
 FRAMA_C = $(shell command -v frama-c || grep -x 'VERSION_ID="12"' /etc/os-release)
 LEFT_OUT = $(if $(FRAMA_C),,$(filter proof%,$(TESTS)))
 
-# Two parts run at a time, because most of them leave a core idle. Files that several parts need are
-# built before. The output of each part is printed in one piece, and stays in build/log.
+# Three parts run at a time, because some of them mostly wait. Files that several parts need are
+# built before. The output of each part is printed in one piece, and stays in build/log. A part
+# that fails does not end the others: one run shows all that is wrong.
 test: setup ##! install what is missing, then run every test
 	@$(MAKE) --no-print-directory -j2 $(PROGRAMS) $(SERVER_PROGRAMS) $(SEARCHES) $(COUNTS) \
 	    build/reliability/moved.txt $(FIRMWARE) $(SIMULATORS)
-	@$(MAKE) --no-print-directory -j2 $(patsubst %,part-%,$(filter-out $(LEFT_OUT),$(TESTS)))
+	@$(MAKE) --no-print-directory -k -j3 $(patsubst %,part-%,$(filter-out $(LEFT_OUT),$(TESTS)))
 	@echo "== all of: $(filter-out $(LEFT_OUT),$(TESTS))"
 	@$(if $(LEFT_OUT),echo "== left out: $(LEFT_OUT): this system has no frama-c")
 
@@ -253,6 +267,9 @@ size: ##! bytes on every target, and of each image, against budgets
 
 cost: ##! cycles and instructions of every packet, against budgets
 	@$(PYTHON) -m bench.cost
+
+keyed: ##! sizes and costs of agents, nodes and readers with keys
+	@$(PYTHON) -m bench.keyed
 
 accepted: build/reliability/accepted ## how many of the 2^64 packets are taken?
 	@$<
@@ -326,8 +343,8 @@ lint: ## compiler warnings, clang-tidy, cppcheck, formatting
 	@tests/lint
 
 # Each of these has the unit tests of one part; tests/unit_NAME.c says which.
-UNITS := build/unit build/unit-watch build/unit-can build/unit-table build/unit-udpserver \
-         build/unit-hook build/unit-log
+UNITS := build/unit build/unit-watch build/unit-keyed build/unit-can build/unit-table \
+         build/unit-udpserver build/unit-hook build/unit-log
 builds: ## make check by gcc, clang, with hardening; make install
 	@tests/builds
 
@@ -337,16 +354,20 @@ unit: $(UNITS) ## cmocka tests of the C interface, and of agent/
 VECTOR_RUNS := amd64 i386 powerpc sanitized gcc-sanitized valgrind
 vectors: $(VECTOR_RUNS:%=vectors-%) ## the vectors on 32-bit, big-endian, sanitized programs
 
-# The library's vectors, and those of the watch.
+# The library's vectors, those of the watch, and those of the part with keys. The last ones run
+# twice: with the master key, and with the keys of the labels.
 vectors-powerpc: BY_QEMU := qemu-ppc
-vectors-amd64 vectors-i386 vectors-powerpc vectors-sanitized vectors-gcc-sanitized: \
-    vectors-%: build/vectors-% build/vectors-watch-%
+vectors-amd64 vectors-i386 vectors-powerpc vectors-sanitized vectors-gcc-sanitized: vectors-%: \
+    build/vectors-% build/vectors-watch-% build/vectors-keyed-% build/vectors-labels-%
 	@echo -n "$*: "; $(BY_QEMU) build/vectors-$* tests/vectors.tsv
 	@echo -n "$*, watch: "; $(BY_QEMU) build/vectors-watch-$* tests/vectors_watch.tsv
+	@echo -n "$*, keyed: "; $(BY_QEMU) build/vectors-keyed-$* tests/vectors_keyed.tsv
+	@echo -n "$*, keys of labels: "; $(BY_QEMU) build/vectors-labels-$* tests/vectors_keyed.tsv
 
-vectors-valgrind: build/vectors-amd64 build/vectors-watch-amd64 build/unit
+vectors-valgrind: build/vectors-amd64 build/vectors-watch-amd64 build/vectors-keyed-amd64 build/unit
 	@for program in "build/unit" "build/vectors-amd64 tests/vectors.tsv" \
-	        "build/vectors-watch-amd64 tests/vectors_watch.tsv"; do \
+	        "build/vectors-watch-amd64 tests/vectors_watch.tsv" \
+	        "build/vectors-keyed-amd64 tests/vectors_keyed.tsv"; do \
 	    valgrind --quiet --leak-check=full --error-exitcode=1 $$program >build/valgrind.log 2>&1 \
 	        || { cat build/valgrind.log; exit 1; }; \
 	    echo "valgrind: $$(tail -1 build/valgrind.log)"; \
@@ -363,19 +384,26 @@ agree: ## device, server, client and model: one judgement; 10^6 runs
 
 paths: ## every path of the AVR code, with all 2^64 packets at once
 	@$(PYTHON) -m proof.avr
+	@$(PYTHON) -m proof.avr_keyed
 
-exhaustive: build/exhaustive ## all 2^24 packets with the magic number, right and wrong
+exhaustive: build/exhaustive build/downgrade build/forgery ## all 2^24 packets with the magic number
 	@build/exhaustive
+	@build/downgrade
+	@build/forgery
+
+fleet-keyed: build/fleet-keyed ## a year of 64 nodes with keys: is one locked out?
+	@build/fleet-keyed
 
 python: ## pytest: every target, the README, udpserver, client
-	@$(PYTEST) test_dumpulse.py tests lab $(TEST_FIRMWARE:%=--ignore=%)
+	@$(PYTEST) $(IN_TWO) test_dumpulse.py tests lab $(TEST_FIRMWARE:%=--ignore=%)
 
 # The server's tests with other builds of it. If ASan or valgrind finds an error, the exit status of
 # the server makes the test fail.
 server-checked: server-sanitized server-valgrind ## the server's tests, sanitized and in valgrind
 
 server-sanitized: build/udpserver-sanitized
-	@DUMPULSE_SERVER=$(CURDIR)/$< $(PYTEST) tests/test_udpserver.py
+	@DUMPULSE_SERVER=$(CURDIR)/$< $(PYTEST) tests/test_udpserver.py \
+	    tests/test_udpserver_keyed.py
 
 # A start in valgrind takes half a second. So there are only some tests of each kind: arguments,
 # packets, state and sockets.
@@ -409,12 +437,20 @@ xdp-differential: ## a million frames to udpserver with and without --xdp
 
 fuzz-server: build/fuzz/server ## libFuzzer for 10 s: the server's arguments and state
 	@mkdir -p build/fuzz/server-corpus
-	@build/fuzz/server -max_len=512 -print_final_stats=1 -artifact_prefix=build/fuzz/server- \
+	@build/fuzz/server -max_len=1600 -print_final_stats=1 -artifact_prefix=build/fuzz/server- \
 	    -dict=tests/fuzz_udpserver.dict -max_total_time=10 \
 	    build/fuzz/server-corpus tests/corpus_udpserver \
 	    2>build/fuzz/server-log || { tail -40 build/fuzz/server-log; exit 1; }
 	@grep -q '^Done [1-9]' build/fuzz/server-log || { cat build/fuzz/server-log; exit 1; }
 	@sed -n 's/^Done \([0-9]*\) runs.*/fuzz-server: \1 passed, 0 failed/p' build/fuzz/server-log
+
+fuzz-keyed: build/fuzz/keyed ## libFuzzer for 10 s: an agent with keys
+	@mkdir -p build/fuzz/keyed-corpus
+	@build/fuzz/keyed -max_len=512 -print_final_stats=1 -artifact_prefix=build/fuzz/keyed- \
+	    -max_total_time=10 build/fuzz/keyed-corpus 2>build/fuzz/keyed-log \
+	    || { tail -40 build/fuzz/keyed-log; exit 1; }
+	@grep -q '^Done [1-9]' build/fuzz/keyed-log || { cat build/fuzz/keyed-log; exit 1; }
+	@sed -n 's/^Done \([0-9]*\) runs.*/fuzz-keyed: \1 passed, 0 failed/p' build/fuzz/keyed-log
 
 fuzz: build/fuzz/fuzz ## libFuzzer until Ctrl-C; inputs go to build/fuzz/corpus
 	@mkdir -p build/fuzz/corpus
@@ -426,7 +462,7 @@ fuzz-replay replay-server:
 	@test -f "$(INPUT)" || { echo "make $@ needs INPUT=FILE, a file that exists" >&2; exit 2; }
 	$< "$(INPUT)"
 
-proof: ##! prove the library and the watch; 6 minutes
+proof: ##! prove library, watch and version 2; 8 minutes
 	@proof/prove
 
 proof-smoke: ## do no assumptions of the proof contradict each other?
@@ -438,11 +474,17 @@ proof-eva: ## a second opinion on undefined behaviour
 proof-mutants: ## break the library: does the proof notice? ARGS=--all
 	@proof/mutants $(ARGS)
 
+models: ##! does version 2 hold, and is each of its rules needed?
+	@$(PYTHON) -m proof.spin
+
 coverage: ## what the unit tests alone reach
 	@$(PYTHON) -m tests.coverage
 
 mutants: ## break the library: does a test notice?
 	@$(PYTHON) -m tests.mutants library $(ARGS)
+
+mutants-keyed: ## break dumpulse_keyed: 15 minutes; ARGS="--count 100"
+	@$(PYTHON) -m tests.mutants keyed $(ARGS)
 
 # These build what they need. ARGS can have --seed N, --count N, --file NAME, --jobs N and --list.
 mutants-server: ## break udpserver: an hour and a half; ARGS="--count 100"
@@ -453,6 +495,7 @@ mutants-client: ## break client.py: an hour and a half; ARGS="--count 100"
 
 # The mutants of tests/mutants_sample.tsv, each with the one test that notices it.
 mutants-sample: ## a few of each, the same every time: a minute
+	@$(PYTHON) -m tests.mutants keyed --count 30
 	@$(PYTHON) -m tests.mutants server --sample
 	@$(PYTHON) -m tests.mutants client --sample
 
@@ -479,21 +522,25 @@ distclean: ##! remove all that was built or fetched
 
 # The programs of the tests: compiler, sources, and what else each needs.
 VECTOR_KINDS := amd64 i386 powerpc sanitized gcc-sanitized
-VECTOR_PROGRAMS := $(VECTOR_KINDS:%=build/vectors-%) $(VECTOR_KINDS:%=build/vectors-watch-%)
+VECTOR_PARTS := vectors vectors-watch vectors-keyed vectors-labels
+VECTOR_PROGRAMS := $(foreach part,$(VECTOR_PARTS),$(VECTOR_KINDS:%=build/$(part)-%))
 SOURCES = $(filter %.c,$^)
 PROGRAMS := build/udpserver-sanitized build/udpserver-calls $(UNITS) build/unit-mcp2515 \
-            build/exhaustive build/fuzz/fuzz build/fuzz/server $(VECTOR_PROGRAMS) \
+            build/exhaustive build/downgrade build/forgery build/fleet-keyed build/fuzz/fuzz \
+            build/fuzz/server build/fuzz/keyed $(VECTOR_PROGRAMS) \
             build/reliability/accepted build/reliability/report build/agree.so
 build/udpserver-sanitized: udpserver.c $(SERVICE)
+build/udpserver-sanitized: SOURCES = $(LINKED)
 build/udpserver-sanitized: COMPILER := clang
 build/udpserver-sanitized: MORE := $(SANITIZERS)
 build/udpserver-calls: tests/calls.c udpserver.c $(SERVICE)
 # tests/calls.c includes the sources that are left out.
-build/udpserver-calls: SOURCES = $(filter-out udpserver.c agent/loop.c agent/state.c,\
-                                              $(filter %.c,$^))
+build/udpserver-calls: SOURCES = $(filter-out udpserver.c agent/loop.c agent/state.c,$(LINKED))
 build/unit: tests/unit.c
 build/unit-watch: tests/unit_watch.c $(WATCH)
 build/unit-watch: SOURCES = tests/unit_watch.c dumpulse_watch.c
+build/unit-keyed: tests/unit_keyed.c $(KEYED)
+build/unit-keyed: SOURCES = -DDUMPULSE_ALONE=8 tests/unit_keyed.c dumpulse_keyed.c
 build/unit-can: tests/unit_can.c $(SERVICE)
 build/unit-can: SOURCES = tests/unit_can.c dumpulse.c # the first one includes agent/can.c
 build/unit-table: tests/unit_table.c $(SERVICE)
@@ -506,8 +553,8 @@ build/unit-log: tests/unit_log.c $(SERVICE)
 build/unit-log: SOURCES = tests/unit_log.c # which includes agent/log.c
 build/unit-mcp2515: tests/mcp2515.c sim/mcp2515.c sim/mcp2515.h
 build/unit-mcp2515: SOURCES = tests/mcp2515.c sim/mcp2515.c # and no library
-build/unit-watch build/unit-can build/unit-table build/unit-udpserver build/unit-hook \
-    build/unit-log build/unit-mcp2515: MORE := $(SANITIZERS)
+build/unit-watch build/unit-keyed build/unit-can build/unit-table build/unit-udpserver \
+    build/unit-hook build/unit-log build/unit-mcp2515: MORE := $(SANITIZERS)
 $(UNITS) build/unit-mcp2515: LINK := -lcmocka
 # tests/agree.c includes agent/watch.c, and replaces the clocks, the loop and the hook.
 build/agree.so: tests/agree.c $(SERVICE)
@@ -516,23 +563,39 @@ build/agree.so: SOURCES = tests/agree.c $(patsubst %,agent/%.c,names options log
 build/agree.so: MORE := -O2 -shared -fPIC -Wl,--wrap=log_say
 build/exhaustive: tests/exhaustive.c
 build/exhaustive: MORE := -O2
+build/downgrade: tests/downgrade.c dumpulse.c $(KEYED)
+build/downgrade: SOURCES = -DDUMPULSE_ALONE=64 tests/downgrade.c dumpulse.c dumpulse_keyed.c
+build/downgrade: MORE := -O2
+build/forgery: tests/forgery.c $(KEYED)
+build/forgery: SOURCES = -DDUMPULSE_ALONE=64 tests/forgery.c dumpulse_keyed.c
+build/forgery: MORE := -O2
+build/forgery: LINK := -lm
+build/fleet-keyed: tests/fleet_keyed.c $(KEYED)
+build/fleet-keyed: SOURCES = tests/fleet_keyed.c dumpulse_keyed.c
+build/fleet-keyed: MORE := -O2 -DDUMPULSE_ALONE=32 -DDUMPULSE_OWN_TAG
 build/fuzz/fuzz: tests/fuzz.c tests/fuzz_check.h
 build/fuzz/server: tests/fuzz_udpserver.c tests/fuzz_check.h udpserver.c $(SERVICE)
-build/fuzz/server: SOURCES = $(filter-out udpserver.c agent/options.c agent/state.c agent/main.c,\
-                                          $(filter %.c,$^))
-build/fuzz/fuzz build/fuzz/server: COMPILER := clang
-build/fuzz/fuzz build/fuzz/server: MORE := $(SANITIZERS) -fsanitize=fuzzer
+build/fuzz/server: SOURCES = $(filter-out udpserver.c agent/options.c agent/state.c agent/keys.c \
+                                          agent/main.c,$(LINKED))
+build/fuzz/keyed: tests/fuzz_keyed.c tests/fuzz_check.h $(KEYED)
+build/fuzz/keyed: SOURCES = -DDUMPULSE_ALONE=8 tests/fuzz_keyed.c dumpulse_keyed.c
+build/fuzz/fuzz build/fuzz/server build/fuzz/keyed: COMPILER := clang
+build/fuzz/fuzz build/fuzz/server build/fuzz/keyed: MORE := $(SANITIZERS) -fsanitize=fuzzer
 $(VECTOR_KINDS:%=build/vectors-%): tests/vectors.c tests/vectors.h
 $(VECTOR_KINDS:%=build/vectors-watch-%): tests/vectors_watch.c tests/vectors.h $(WATCH)
 build/check/vectors-watch $(VECTOR_KINDS:%=build/vectors-watch-%): \
     SOURCES = tests/vectors_watch.c dumpulse_watch.c
-build/vectors-i386 build/vectors-watch-i386: COMPILER := i686-linux-gnu-gcc
-build/vectors-i386 build/vectors-watch-i386: MORE := -static
-build/vectors-powerpc build/vectors-watch-powerpc: COMPILER := powerpc-linux-gnu-gcc
-build/vectors-powerpc build/vectors-watch-powerpc: MORE := -static
-build/vectors-sanitized build/vectors-watch-sanitized: COMPILER := clang
-build/vectors-sanitized build/vectors-gcc-sanitized build/vectors-watch-sanitized \
-    build/vectors-watch-gcc-sanitized: MORE := $(SANITIZERS)
+VECTORS_KEYED := $(VECTOR_KINDS:%=build/vectors-keyed-%)
+VECTORS_LABELS := $(VECTOR_KINDS:%=build/vectors-labels-%)
+$(VECTORS_KEYED) $(VECTORS_LABELS): tests/vectors_keyed.c tests/vectors.h $(KEYED)
+build/check/vectors-keyed $(VECTORS_KEYED) $(VECTORS_LABELS): \
+    SOURCES = -DDUMPULSE_ALONE=8 tests/vectors_keyed.c dumpulse_keyed.c
+$(VECTORS_LABELS): SOURCES += -DDUMPULSE_LABEL_KEYS
+$(VECTOR_PARTS:%=build/%-i386): COMPILER := i686-linux-gnu-gcc
+$(VECTOR_PARTS:%=build/%-powerpc): COMPILER := powerpc-linux-gnu-gcc
+$(VECTOR_PARTS:%=build/%-i386) $(VECTOR_PARTS:%=build/%-powerpc): MORE := -static
+$(VECTOR_PARTS:%=build/%-sanitized): COMPILER := clang
+$(VECTOR_PARTS:%=build/%-sanitized) $(VECTOR_PARTS:%=build/%-gcc-sanitized): MORE := $(SANITIZERS)
 build/reliability/accepted: reliability/accepted.c
 build/reliability/report: reliability/report.c
 build/reliability/accepted build/reliability/report: MORE := -O2
@@ -560,16 +623,17 @@ $(READY): tools/packages.txt tools/requirements.txt tools/toolchains.txt
 	@tools/setup
 include lab/lab.mk
 include packages/packages.mk
+include fleet/fleet.mk
 
-FIGURES := summary screenshot size cost paths worst energy instructions startup functions growth \
-           loopbench bench performance
+FIGURES := summary screenshot size cost keyed paths worst energy instructions startup functions \
+           growth loopbench bench performance
 RELIABILITY := accepted bias bits bursts moved report-damage channels residual
-$(TESTS) $(FIGURES) $(RELIABILITY) vectors-file explore pages soak completion mutants-server \
-    mutants-client xdp-differential $(LAB) $(PACKAGES): | $(READY)
+$(TESTS) $(FIGURES) $(RELIABILITY) vectors-file explore pages soak completion mutants-keyed \
+    mutants-server mutants-client xdp-differential $(LAB) $(PACKAGES) $(FLEET): | $(READY)
 
 .PHONY: all check completion layers check-debian13 distclean help help-all demo tour udpserver \
         canserver install uninstall test setup $(FIGURES) $(RELIABILITY) $(TESTS) \
         $(VECTOR_RUNS:%=vectors-%) vectors-file pages fuzz fuzz-replay replay-server \
         server-sanitized server-valgrind xdp-differential soak explore completion clean \
         firmware soak-firmware \
-        mutants-server mutants-client $(LAB) $(PACKAGES) packages-setup
+        mutants-keyed mutants-server mutants-client $(LAB) $(PACKAGES) $(FLEET) packages-setup

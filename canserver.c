@@ -7,14 +7,20 @@
 #include "dumpulse.h"
 
 #include "agent/can.h"
+#include "agent/keys.h"
 #include "agent/log.h"
 #include "agent/options.h"
 #include "agent/program.h"
 
 void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
 {
-    (void)context, (void)length; /* there is only one bus, and all reports have the same length */
-    can_keep_report(packet);
+    (void)context; /* there is only one bus */
+    can_send(packet, length);
+}
+
+void keys_send(void *context, const uint8_t *packet, size_t length)
+{
+    dumpulse_send_packet(context, packet, length);
 }
 
 static const struct option_spec own_options[] = {
@@ -40,7 +46,8 @@ const struct program program = {
              "\n"
              "A Dumpulse agent: takes heartbeats and answers requests on a CAN bus.\n",
     .notes = "The interface must exist. While it is down, canserver waits for it.\n"
-             "Everything on the bus can set variables. udpserver --can answers over UDP.\n",
+             "Without --key, everything on the bus can set variables.\n"
+             "udpserver --can answers over UDP.\n",
     .options = own_options,
     .option_count = sizeof own_options / sizeof own_options[0],
     .set_defaults = can_set_defaults,

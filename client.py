@@ -9,6 +9,7 @@ This is how a program uses the module. After `make install`, write `import dumpu
     agent = client.Agent("localhost:9060")          # BadUsage: not an address
                                                     # or "serial:/dev/ttyACM0@115200"
                                                     # or "can:can0", "can:can0:680"
+                                                    # with keys=client.KeyFile("agent.key")
     agent.beat(variable=3, sender=76, value=9)      # ValueError: out of range; NoAnswer
     entries = agent.ask(timeout=3.0)                # 64 of them; NoAnswer, BadReport
     now = client.clock(tick_ms=1000)                # or entries[0].timestamp, if the agent
@@ -31,6 +32,7 @@ import dataclasses
 import difflib
 import errno
 import heapq
+import hmac
 import io
 import itertools
 import json
@@ -53,7 +55,7 @@ import unicodedata
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple, NoReturn, Optional, Protocol, TypeVar
+from typing import Any, NamedTuple, NoReturn, Optional, Protocol, TypeVar, Union
 
 try:
     import fcntl
@@ -101,7 +103,8 @@ class Refused(NoAnswer):
 
 
 class BadReport(Error):
-    """What came is not a report of this agent. `cause` is length, checksum or address."""
+    """What came is not a report of this agent. `cause` is length, checksum or address; of an agent
+    with a key also version, tag, beacon, old, refused or full."""
     STATUS = 4
 
     def __init__(self, cause: str, text: str) -> None:
@@ -189,6 +192,206 @@ def discard(stream: Any) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
+# ---------------------------------------------------------------- keys: version 2 of the protocol
+
+OF_READERS, OF_BEACONS = 64, 65  # labels; those below 64 are the variables'
+LABELS = {**{str(number): number for number in range(VARIABLES)},
+          "readers": OF_READERS, "beacons": OF_BEACONS}
+KEYED_REPORT_SIZE = 8 + VARIABLES * 4
+IS_ANNOUNCE, IS_HEARTBEAT, IS_REQUEST = 0x40, 0x80, 0xC0  # byte 4; a beacon has less
+HELLO = bytes((0, 0, 0, 0, IS_REQUEST, 0, 0, 0))  # a request that is always answered by a beacon
+FULL = 255  # the largest count in an epoch
+FORGET = 300.0  # seconds, 30 usual ticks, with old beacons and nothing new: as after a reset
+HEAR_AGAIN = 1.0  # seconds until a node asks for the beacon again
+KEY_FORM = "one line of 32 digits 0-9a-f, or lines like 'readers 00112233...'"
+KEY_MISTAKES = (  # what a line of a file of keys may have instead of a key
+    (r"[^\r]*\r\n?", r"it ends with CR LF, as on Windows: sed -i 's/\r$//' FILE mends that"),
+    (r"(\w+ )?[0-9a-fA-F]{32}[0-9a-fA-F]+\n?", "its key has more than 32 digits"),
+    (r"(\w+ )?[0-9a-fA-F]{0,31}\n?", "its key has fewer than 32 digits"),
+    (r"(\w+ )?[0-9a-f]*[A-F][0-9a-fA-F]*\n?",
+     "its key has digits A-F: sed -i y/ABCDEF/abcdef/ FILE mends that"),
+    (r"[0-9a-f]*\n?", "a master key must be alone in its file"),
+    (r"\w+ [0-9a-f]*\n?", "its name must be readers, beacons, or 0 to 63, and come once"),
+    (r"(?s).*", "no key"))
+NO_WAIT = getattr(os, "O_NONBLOCK", 0)  # to open a pipe that nobody writes to
+
+
+def chaskey(key: bytes, message: bytes) -> bytes:
+    """Chaskey-12 of ISO/IEC 29192-6. The message has 16 bytes, or a multiple of that."""
+    state = int.from_bytes(key, "little")
+    last = state << 1 ^ (state >> 127) * (1 << 128 | 0x87)  # the key, doubled
+    for at in range(0, len(message), 16):
+        mask = last if at + 16 == len(message) else 0
+        state ^= int.from_bytes(message[at:at + 16], "little") ^ mask
+        a, b, c, d = (state >> shift & 0xFFFFFFFF for shift in (0, 32, 64, 96))
+        for _ in range(12):
+            a = a + b & 0xFFFFFFFF
+            b = (b << 5 | b >> 27) & 0xFFFFFFFF ^ a
+            c = c + d & 0xFFFFFFFF
+            d = (d << 8 | d >> 24) & 0xFFFFFFFF ^ c
+            a = (a << 16 | a >> 16) + d & 0xFFFFFFFF
+            d = (d << 13 | d >> 19) & 0xFFFFFFFF ^ a
+            c = c + b & 0xFFFFFFFF
+            b = (b << 7 | b >> 25) & 0xFFFFFFFF ^ c
+            c = (c << 16 | c >> 16) & 0xFFFFFFFF
+        state = a | b << 32 | c << 64 | d << 96
+    return (state ^ last).to_bytes(16, "little")
+
+
+class KeyFile:
+    """The keys in a file: the master key of an agent, or the keys of some labels. BadUsage."""
+
+    def __init__(self, path: str) -> None:
+        self.path, self.master = path, b""
+        self.known: dict[int, bytes] = {}  # by label
+        content = self._read()
+        lines = content.decode("ascii", "replace").splitlines(keepends=True)
+        if re.fullmatch(rb"[0-9a-f]{32}\n?", content):
+            self.master = bytes.fromhex(lines.pop().strip())
+        elif not lines:
+            raise BadUsage(f"{path!r} is empty: it must have {KEY_FORM}")
+        for number, line in enumerate(lines, 1):
+            match = re.fullmatch(r"(\w+) ([0-9a-f]{32})\n?", line)
+            if not match or match[1] not in LABELS or LABELS[match[1]] in self.known:
+                wrong = next(text for form, text in KEY_MISTAKES if re.fullmatch(form, line))
+                raise BadUsage(f"{path!r}, line {number}: {wrong}; the file must have {KEY_FORM}")
+                # which does not show the line
+            self.known[LABELS[match[1]]] = bytes.fromhex(match[2])
+
+    def _read(self) -> bytes:
+        """Refuses a file that others may read, as ssh does."""
+        if re.fullmatch("[0-9a-fA-F]{32}", self.path):
+            raise BadUsage("this is a key and not the name of its file: others may have seen it "
+                           "now, so make a new one")
+        try:
+            with open(self.path, "rb",
+                      opener=lambda file, flags: os.open(file, flags | NO_WAIT)) as file:
+                about = os.fstat(file.fileno())
+                if not stat.S_ISREG(about.st_mode):
+                    raise BadUsage(f"cannot use {self.path!r}: it is no ordinary file")
+                # The group may read a file of root: that is how root lends it to us.
+                us = os.geteuid() if hasattr(os, "geteuid") else about.st_uid
+                if about.st_uid not in (0, us):
+                    raise BadUsage(f"cannot use {self.path!r}: it must belong to you or to root: "
+                                   "its owner can read it, and write another key")
+                if hasattr(os, "geteuid") and about.st_mode & (
+                        0o077 if about.st_uid == us else 0o007):
+                    raise BadUsage(f"cannot use {self.path!r}: other users may read it: "
+                                   "chmod 600 it, and make a new key if somebody has")
+                content = file.read(FILE_MAX + 1)
+        except (OSError, ValueError) as error:
+            raise BadUsage(f"cannot read {self.path!r}: {why(error)}") from error
+        if len(content) > FILE_MAX:
+            raise BadUsage(f"{self.path!r} is too long: it must have {KEY_FORM}")
+        return content
+
+    def of(self, label: int) -> bytes:
+        """The key of a label. BadUsage: it is not in the file."""
+        if label not in self.known:
+            if not self.master:
+                name = [*LABELS][label]
+                raise BadUsage(f"{self.path!r} has no key of "
+                               + (f"variable {name}" if label < VARIABLES else f"the {name}"))
+            self.known[label] = chaskey(self.master, bytes((label,)) * 16)
+        return self.known[label]
+
+
+class Keyed:
+    """What a reader and a node know of an agent: its epoch, and how far they have counted in it."""
+
+    def __init__(self, keys: KeyFile) -> None:
+        self.keys = keys
+        self.epoch = 0  # 0: none is known
+        self.counts: dict[int, int] = {}  # by label, in this epoch
+        self.heard_at = -math.inf  # the uptime() of the last beacon that we believed
+        self._old_at = math.inf  # the same, of the first old one since we believed something new
+        self._begin = 0  # the count before the first heartbeat of an epoch
+        self._skip = 0  # counts to leave out, because other readers have used them
+        self._asked, self._asked_in = b"", 0  # the last request, and its epoch
+        self._repeat = False  # whether nothing has refused it
+
+    def _tag(self, label: int, number: int, four: bytes, table: bytes = b"") -> bytes:
+        block = bytes((label,)) * 8 + struct.pack("<L", number) + four
+        return chaskey(self.keys.of(label), table + block)
+
+    def _counted(self, label: int, more: bytes, skip: int = 0) -> bytes:
+        """The next packet of this label; empty if there can be none in this epoch."""
+        count = self.counts.get(label, self._begin if label < OF_READERS else 0)
+        if not self.epoch or count == FULL:
+            return b""
+        self.counts[label] = count = min(FULL, count + 1 + skip)
+        four = bytes((IS_HEARTBEAT + label, count)) + more  # a request is that of label 64
+        return self._tag(label, self.epoch, four)[:4] + four
+
+    def begin(self) -> None:
+        """From now on, only an answer to a new request counts."""
+        self._asked, self._repeat = b"", False
+        if uptime() - self._old_at > FORGET:  # an epoch that somebody has made up ends like this
+            self.epoch, self.counts, self._skip, self._old_at = 0, {}, 0, math.inf
+
+    def request(self) -> bytes:
+        """The last request once more, until something refuses it; else a new one, if possible."""
+        if not self._repeat:
+            new = self._counted(OF_READERS, os.urandom(2), self._skip)
+            if not new:
+                return HELLO
+            self._asked, self._asked_in, self._repeat = new, self.epoch, True
+        return self._asked
+
+    def heartbeat(self, variable: int, sender: int, value: int) -> bytes:
+        heartbeat(variable, sender, value)  # ValueError
+        packet = self._counted(variable, bytes((sender, value)))
+        if not packet:
+            raise NoAnswer(f"variable {variable} has had all {FULL} heartbeats of this epoch: "
+                           "wait for the next one")
+        return packet
+
+    def hear(self, packet: bytes) -> bool:
+        """Takes a beacon. Is it of a later epoch than the last one? BadReport: it is none."""
+        if len(packet) == REPORT_SIZE and packet[:4] == struct.pack(">L", zlib.adler32(packet[4:])):
+            raise BadReport("version", "this agent has no key: it sends a report of version 1, "
+                                       "which anybody can make: leave out --key to believe it")
+        if len(packet) != 8 or packet[4] >= IS_ANNOUNCE:
+            raise BadReport("length", f"it is {len(packet)} bytes long, not {KEYED_REPORT_SIZE}, "
+                                      "and no beacon")
+        epoch = int.from_bytes(packet[4:], "big")
+        if not hmac.compare_digest(packet[:4], self._tag(OF_BEACONS, epoch, packet[4:])[:4]):
+            raise BadReport("beacon", f"its beacon is not authentic: is {self.keys.path!r} the key "
+                                      "of this agent?")
+        if epoch < self.epoch:
+            self._old_at = min(self._old_at, uptime())
+            raise BadReport("old", f"its beacon is old, of epoch {epoch}, and we know epoch "
+                                   f"{self.epoch}: somebody repeats it")
+        self.heard_at = uptime()
+        if epoch == self.epoch:
+            return False
+        # A program that beats once and ends does not know the count of its last run. So its counts
+        # follow the clock, 4 in a second. Later epochs begin with 1.
+        self._begin = 0 if self.epoch else time.time_ns() // 250_000_000 % 128
+        self.epoch, self.counts, self._skip, self._repeat = epoch, {}, 0, False
+        self._old_at = math.inf
+        return True
+
+    def take(self, packet: bytes) -> Optional[Entries]:
+        """The entries of the report that was asked for. None: ask again. BadReport."""
+        if len(packet) == KEYED_REPORT_SIZE:
+            right = self._asked and self._tag(OF_READERS, self._asked_in, self._asked[4:],
+                                              packet[8:])
+            if not right or not hmac.compare_digest(packet[:8], right[:8]):
+                raise BadReport("tag", "its tag is wrong: it answers another request, or somebody "
+                                       "else has made it")
+            self._asked, self._skip, self._repeat, self._old_at = b"", 0, False, math.inf
+            return unchecked_entries(packet[4:])
+        if self.hear(packet):
+            return None
+        full = not self._repeat and self.counts.get(OF_READERS) == FULL
+        if self._repeat:
+            self._repeat, self._skip = False, self._skip * 2 or 1
+        raise BadReport("full" if full else "refused",
+                        "it refuses requests with its beacon: other readers have used the counts "
+                        f"of this epoch, or the readers' key in {self.keys.path!r} is wrong")
+
+
 # ---------------------------------------------------------------- transports
 
 TIMEOUT = 3.0  # seconds, unless the user says otherwise
@@ -203,6 +406,8 @@ class Transport(Protocol):
     FORM: str  # how users write its addresses
     SILENCE: str = ""  # what may be the reason if nothing comes
     NEEDS_CHECKSUM: bool = False  # whether only the checksum shows where a report begins
+    SHARED: bool = False  # whether beacons come that nobody has asked for
+    keyed: bool = False  # whether the agent speaks version 2
     name: str  # the agent's address in full
 
     def open(self, seconds: float) -> None:
@@ -389,12 +594,14 @@ class Udp(Transport):
 class Device(Transport):
     """A serial line or a CAN interface: a descriptor whose device may be lost at any time."""
 
+    SHARED = True
     ADVICE: dict[int, str] = {}  # by errno: what is wrong, and what to do
 
     def __init__(self, device: str, name: str) -> None:
         self.name = name
         self._device = device
         self._descriptor = -1
+        self._parts: list[bytes] = []  # the first frames of a report
 
     def close(self) -> None:
         if self._descriptor >= 0:
@@ -413,7 +620,8 @@ class Device(Transport):
     def receive(self, seconds: float) -> Optional[bytes]:
         """Reads at least once, and once more at most after the time is up."""
         end = time.monotonic() + min(max(0.0, seconds), LONGEST_WAIT)
-        while True:
+        report = self._more()
+        while report is None:
             left = max(0.0, end - time.monotonic())
             if self._descriptor < 0:
                 time.sleep(left)
@@ -428,11 +636,10 @@ class Device(Transport):
             except OSError as error:
                 raise self._lost(error) from error
             report = self._add(content)
-            if report is not None:
-                return report
-            if left == 0:
+            if report is None and left == 0:
                 self._check_rest()
                 return None
+        return report
 
     def _frame(self, packet: bytes) -> bytes:
         """What to write for this packet."""
@@ -441,6 +648,37 @@ class Device(Transport):
     def _add(self, content: bytes) -> Optional[bytes]:
         """The report that is complete now, if there is one."""
         return None
+
+    def _more(self) -> Optional[bytes]:
+        """The one after it, if that has come, too."""
+        return None
+
+    def _number(self, packet: bytes, request: int) -> int:
+        """The identifier of a packet, counted from the first one of the agent."""
+        if packet == REQUEST:
+            return CAN_REQUEST
+        # Two nodes must not use the same identifier. So each variable has its own.
+        return request if self.keyed and packet[4] == IS_REQUEST else \
+            packet[4 if self.keyed else 5] % VARIABLES
+
+    def _join(self, at: int, part: bytes) -> Optional[bytes]:
+        """The report that is complete with this frame, or a beacon."""
+        if at >= CAN_FRAMES:  # a request of somebody else, or something from a later version
+            return part if self.keyed and at == CAN_BEACON - CAN_REPORT else None
+        if at == 0:
+            self._parts = []
+        due = len(self._parts)
+        if at != due and not due:
+            return None  # this report began before we listened
+        sizes = (KEYED_REPORT_SIZE, REPORT_SIZE) if self.keyed else (REPORT_SIZE,)
+        if at != due or len(part) not in {min(8, size - 8 * due) for size in sizes}:
+            self._parts = []
+            raise BadReport("length", f"its frame {due + 1} of {CAN_FRAMES} did not come")
+        self._parts.append(part)
+        if due + 1 < CAN_FRAMES:
+            return None
+        parts, self._parts = self._parts, []
+        return b"".join(parts)
 
     def _check_rest(self) -> None:
         """The time is up. BadReport: something came that is no report."""
@@ -483,7 +721,7 @@ def parse_serial(text: str) -> tuple[str, int]:
 
 class Serial(Device):
     """On a serial line, nothing shows where a packet ends. A report is any 260 bytes in a row
-    whose checksum is right."""
+    whose checksum is right. In version 2, a frame is any 10 bytes whose sum is right."""
 
     FORM = "serial:/DEVICE[@BAUD]"
     NEEDS_CHECKSUM = True
@@ -502,7 +740,7 @@ class Serial(Device):
     def open(self, seconds: float) -> None:
         """Opens the line in raw mode and locks it. What came before is dropped."""
         self.close()
-        self._bytes, self._count = b"", 0
+        self._bytes, self._count, self._parts = b"", 0, []
         try:
             self._descriptor = os.open(self._device, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
             if not os.isatty(self._descriptor):
@@ -527,6 +765,8 @@ class Serial(Device):
             raise self._lost(OSError(errno.EIO, "it has hung up"))
         self._count += len(content)
         self._bytes += content
+        if self.keyed:
+            return self._more()
         for start in range(len(self._bytes) - REPORT_SIZE + 1):
             report = self._bytes[start:start + REPORT_SIZE]
             if int.from_bytes(report[:4], "big") == zlib.adler32(report[4:]):
@@ -535,25 +775,48 @@ class Serial(Device):
         self._bytes = self._bytes[1 - REPORT_SIZE:]
         return None
 
+    def _more(self) -> Optional[bytes]:
+        while self.keyed and len(self._bytes) >= SERIAL_FRAME:
+            frame, number = self._bytes[:SERIAL_FRAME], self._bytes[0] - 0x80
+            right = CAN_REPORT <= number <= CAN_BEACON and sum(frame) % 256 == 0
+            self._bytes = self._bytes[SERIAL_FRAME if right else 1:]
+            if right:
+                self._count = 0
+                packet = self._join(number - CAN_REPORT, frame[1:9])
+                if packet is not None:
+                    return packet
+        return None
+
+    def _frame(self, packet: bytes) -> bytes:
+        if not self.keyed or packet == REQUEST:
+            return packet
+        frame = bytes((0x80 + self._number(packet, CAN_REQUEST),)) + packet
+        return frame + bytes((-sum(frame) % 256,))
+
     def _check_rest(self) -> None:
         count, self._count = self._count, 0
         if count:
             raise BadReport("length" if count < REPORT_SIZE else "checksum",
-                            f"{count} bytes came, and no report among them")
+                            f"{count} bytes came, and no "
+                            f"{'frame of version 2' if self.keyed else 'report'} among them")
 
 
 CAN_BLOCK = 128  # identifiers: the first 64 are for heartbeats,
 CAN_REPORT, CAN_REQUEST = 64, 127  # those from 64 on for reports, and the last one for requests
-CAN_FRAMES = 33  # of a report: the last one has 4 bytes
+CAN_BEACON = 97  # in version 2; there each reader has an identifier after it for its requests
+CAN_FRAMES = 33  # of a report: the last one has 4 bytes, or 8 in version 2
+SERIAL_FRAME = 10  # bytes, in version 2: the identifier, 8 bytes, and what makes their sum 0
 CAN_BASE = 0x680
 CAN_FRAME = struct.Struct("=LB3x8s")  # Linux's struct can_frame; its first number has flags:
 CAN_EXTENDED, CAN_REMOTE, CAN_ERROR, CAN_BUS_OFF = 1 << 31, 1 << 30, 1 << 29, 0x40
 CAN_RAW_ERR_FILTER = 2  # from linux/can/raw.h; some versions of Python do not have it
 
 
-def parse_can(text: str) -> tuple[str, int]:
-    """can:INTERFACE or can:INTERFACE:ID, an identifier as cansend writes it."""
-    interface, colon, digits = text.partition(":")[2].partition(":")
+def parse_can(text: str) -> Union[tuple[str, int], tuple[str, int, int]]:
+    """can:INTERFACE or can:INTERFACE:ID, an identifier as cansend writes it. Of several readers of
+    version 2, each has an identifier of its own: can:INTERFACE:ID:ID."""
+    interface, colon, rest = text.partition(":")[2].partition(":")
+    digits, second, own = rest.partition(":")
     if not re.fullmatch(r"[^\s/:\0]+", interface) or len(interface.encode(errors="replace")) > 15:
         raise BadUsage(f"{text!r} is not a CAN interface: write it like can:can0")
     if sys.platform != "linux" or not hasattr(socket, "AF_CAN"):
@@ -566,13 +829,20 @@ def parse_can(text: str) -> tuple[str, int]:
     if base % CAN_BLOCK or base >= 1 << (29 if extended else 11):
         raise BadUsage(f"{digits!r} cannot be the first of {CAN_BLOCK} identifiers: "
                        f"it must be a multiple of {CAN_BLOCK:x} hexadecimal, like {CAN_BASE:x}")
-    return interface, base | (CAN_EXTENDED if extended else 0)
+    first = base | (CAN_EXTENDED if extended else 0)
+    if not second:
+        return interface, first
+    if not re.fullmatch("[0-9a-fA-F]{1,8}", own) \
+            or not CAN_BEACON < int(own, 16) - base <= CAN_REQUEST:
+        raise BadUsage(f"{own!r} cannot be the identifier of this reader: it must be "
+                       f"{base + CAN_BEACON + 1:X} to {base + CAN_REQUEST:X}")
+    return interface, first, int(own, 16) - base
 
 
 class Can(Device):
     """A CAN interface of Linux. A report comes in 33 frames."""
 
-    FORM = "can:INTERFACE[:ID]"
+    FORM = "can:INTERFACE[:ID[:ID]]"
     ADVICE = {
         **dict.fromkeys((errno.ENODEV, errno.ENXIO),  # ENXIO: it has gone since it was opened
                         "there is no CAN interface DEVICE: ip link lists them"),
@@ -580,11 +850,12 @@ class Can(Device):
                         "this kernel has no CAN: modprobe can-raw may load it"),
         errno.ENETDOWN: "DEVICE is down: ip link set DEVICE up"}
 
-    def __init__(self, interface: str, base: int) -> None:
-        digits = f"{base & ~CAN_EXTENDED:08X}" if base & CAN_EXTENDED else f"{base:03X}"
-        super().__init__(interface, f"can:{interface}" + f":{digits}" * (base != CAN_BASE))
-        self._base = base
-        self._parts: list[bytes] = []  # the first frames of a report
+    def __init__(self, interface: str, base: int, reader: int = CAN_REQUEST) -> None:
+        width, first = (8, base & ~CAN_EXTENDED) if base & CAN_EXTENDED else (3, base)
+        own = f":{first + reader:0{width}X}" * (reader != CAN_REQUEST)
+        digits = f":{first:0{width}X}" * (base != CAN_BASE or reader != CAN_REQUEST)
+        super().__init__(interface, f"can:{interface}{digits}{own}")
+        self._base, self._reader = base, reader
 
     def open(self, seconds: float) -> None:
         self.close()
@@ -605,34 +876,17 @@ class Can(Device):
             raise self._lost(error) from error
 
     def _frame(self, packet: bytes) -> bytes:
-        # Two nodes must not use the same identifier. So each variable has its own.
-        number = CAN_REQUEST if packet == REQUEST else packet[5] % VARIABLES
-        return CAN_FRAME.pack(self._base + number, len(packet), packet)
+        return CAN_FRAME.pack(self._base + self._number(packet, self._reader), len(packet), packet)
 
     def _add(self, content: bytes) -> Optional[bytes]:
         number, length, data = CAN_FRAME.unpack(content)
         if number & CAN_ERROR:
             raise NoAnswer(f"{self._device} is off the bus: check wiring and bit rate")
-        at, part = number - self._base - CAN_REPORT, data[:length]
-        if at >= CAN_FRAMES:
-            return None  # a request of somebody else, or something from a later version
-        if at == 0:
-            self._parts = []
-        due = len(self._parts)
-        if at != due and not due:
-            return None  # this report began before we listened
-        if at != due or len(part) != min(8, REPORT_SIZE - 8 * due):
-            self._parts = []
-            raise BadReport("length", f"its frame {due + 1} of {CAN_FRAMES} did not come")
-        self._parts.append(part)
-        if due + 1 < CAN_FRAMES:
-            return None
-        parts, self._parts = self._parts, []
-        return b"".join(parts)
+        return self._join(number - self._base - CAN_REPORT, data[:length])
 
 
 # What an address begins with, what parses it, and what carries its packets. "" fits all the others.
-TRANSPORTS: dict[str, tuple[Callable[[str], tuple[str, int]], Callable[[str, int], Transport]]] = {
+TRANSPORTS: dict[str, tuple[Callable[[str], tuple[Any, ...]], Callable[..., Transport]]] = {
     "serial:": (parse_serial, Serial), "can:": (parse_can, Can), "": (parse_udp, Udp)}
 ADDRESS_FORMS = ", ".join(form.FORM for form in (Udp, Serial, Can))
 
@@ -665,28 +919,57 @@ class Agent:
 
     `accept_bad_sum` accepts reports whose checksum is wrong, as some old agents send them: see
     SPEC.md. Then `bad_sum` says that the last report was such a one.
+
+    With `keys`, the agent must speak version 2 of the protocol, and no other report is believed.
     """
 
-    def __init__(self, address: str, accept_bad_sum: bool = False) -> None:
+    def __init__(self, address: str, accept_bad_sum: bool = False,
+                 keys: Optional[KeyFile] = None) -> None:
         self.bad_sum = ""
+        self._keyed = Keyed(keys) if keys else None
         self._accept_bad_sum = accept_bad_sum
         parse, transport = TRANSPORTS[prefix_of(address)]
         self._transport = transport(*parse(address))
+        self._transport.keyed = keys is not None
         self.name = self._transport.name
         if not self.name.isprintable():
             raise BadUsage(f"{address!r} is not an address: it has characters that cannot be shown")
         if accept_bad_sum and self._transport.NEEDS_CHECKSUM:
             raise BadUsage("--accept-bad-sum is not for serial lines: only the checksum shows "
                            "there where a report begins")
+        if accept_bad_sum and keys:
+            raise BadUsage("--accept-bad-sum is not for agents with keys")
+
+    @property
+    def trust(self) -> str:
+        """Why the last report was believed."""
+        return self.bad_sum or f"report {'authentic' if self._keyed else 'verified'}"
 
     def ask(self, timeout: float = TIMEOUT) -> Entries:
         """The entries of the first good report within this time, in seconds.
 
         A bad report does not end the wait. Otherwise anybody could send one to hide the good one.
         """
+        if self._keyed is None:
+            return self._talk(timeout, lambda: REQUEST, self._entries)
+        self._keyed.begin()
+        return self._talk(timeout, self._keyed.request, self._keyed.take)
+
+    def _hear(self, timeout: float) -> Keyed:
+        """Asks an agent with a key which epoch it is, unless we know since just now."""
+        keyed = self._keyed
+        assert keyed
+        if uptime() - keyed.heard_at > HEAR_AGAIN:
+            keyed.begin()
+            self._talk(timeout, lambda: HELLO, lambda packet: (keyed.hear(packet),))
+        return keyed
+
+    def _talk(self, timeout: float, request: Callable[[], bytes],
+              take: Callable[[bytes], Optional[Result]]) -> Result:
+        """Asks until take() makes something of an answer. If it is None, it asks again at once."""
         end = time.monotonic() + timeout
         bad: Optional[BadReport] = None
-        asked = 0
+        asked, came = 0, False
         silence = ""
         kind = NoAnswer
         try:
@@ -700,12 +983,20 @@ class Agent:
                         if asking:
                             asking = False
                             asked += 1
-                            self._transport.send(REQUEST)
+                            self._transport.send(request())
+                            if self._keyed and asked > 2 and not came:  # is it of version 1?
+                                self._transport.send(REQUEST)
                         packet = self._transport.receive(again - time.monotonic())
                         if packet is not None:
-                            return self._entries(packet)
+                            came = True
+                            found = take(packet)
+                            if found is not None:
+                                return found
+                            asking = time.monotonic() < end
                     except BadReport as error:
-                        bad = error
+                        bad = error if error.cause != "refused" else bad or error
+                        asking = error.cause == "refused" and not self._transport.SHARED \
+                            and time.monotonic() < end
                     except NoAnswer as error:
                         silence = f": {error}"
                         untried -= 1
@@ -720,7 +1011,8 @@ class Agent:
             self._transport.forget_addresses()
             if bad is not None:
                 raise BadReport(bad.cause, f"bad report from {self.name}: {bad}")
-            silence = silence or f" from {self.name}, asked {asked} times{self._transport.SILENCE}"
+            silence = silence or (f" from {self.name}, asked {asked} times{self._transport.SILENCE}"
+                                  f"{'' if self._keyed else '; if it has a key, give --key'}")
             raise kind(f"no answer in {decimal(round(timeout * 1000))} s{silence}")
         finally:
             self._transport.close()
@@ -735,9 +1027,16 @@ class Agent:
             self.bad_sum = f"report NOT verified: {error}"
             return unchecked_entries(packet)
 
+    def heartbeat(self, variable: int, sender: int, value: int, timeout: float = TIMEOUT) -> bytes:
+        """What beat() sends. If the agent has a key, it must tell its epoch before: NoAnswer,
+        BadReport."""
+        if self._keyed is None:
+            return heartbeat(variable, sender, value)
+        return self._hear(timeout).heartbeat(variable, sender, value)
+
     def beat(self, variable: int, sender: int, value: int, timeout: float = TIMEOUT) -> None:
         """Sends one heartbeat. NoAnswer: it cannot be sent. Nobody says whether it arrives."""
-        packet = heartbeat(variable, sender, value)
+        packet = self.heartbeat(variable, sender, value, timeout)
         end = time.monotonic() + timeout
         try:
             self._transport.open(timeout)
@@ -1405,7 +1704,7 @@ def parse_wanted(options: argparse.Namespace, settings: Settings) -> list[int]:
 def run_get(options: argparse.Namespace) -> int:
     settings = make_settings(options)
     wanted = parse_wanted(options, settings)
-    agent = Agent(options.address, options.accept_bad_sum)
+    agent = Agent(options.address, options.accept_bad_sum, options.key)
     agent_clock = find_clock(agent, settings, options.timeout / 1000)
     shown = worth_showing(interpret(agent_clock, History()), wanted)
     if options.json:
@@ -1414,7 +1713,7 @@ def run_get(options: argparse.Namespace) -> int:
                           "variables": [reading.for_json() for reading in shown]}))
         return 0
     heard = sum(not entry.never for entry in agent_clock.entries)
-    print(f"{agent.name}: {agent.bad_sum or 'report verified'}, "
+    print(f"{agent.name}: {agent.trust}, "
           f"{heard} of {VARIABLES} variables heard, {agent_clock}")
     if shown:
         print(f"{'variable':27} value  sender  last heard")
@@ -1428,7 +1727,7 @@ def run_set(options: argparse.Namespace) -> int:
     (variable, *more) = parse_variables(options.variable, make_settings(options).variables)
     if more:
         raise BadUsage(f"{options.variable!r} is more than one variable: set one at a time")
-    agent = Agent(options.address)
+    agent = Agent(options.address, keys=options.key)
     end = time.monotonic() + options.timeout / 1000
     agent.beat(variable, options.sender, options.value, options.timeout / 1000)
     if options.confirm:
@@ -1485,7 +1784,7 @@ def check(options: argparse.Namespace) -> tuple[int, str, list[Reading], Keys]:
         settings = make_settings(options)
         if not any(variable.expected for variable in settings.variables):
             raise BadUsage("nothing is expected: name variables with --expect or in --names FILE")
-        agent = Agent(options.address or options.plugin_host, options.accept_bad_sum)
+        agent = Agent(options.address or options.plugin_host, options.accept_bad_sum, options.key)
         agent_clock = find_clock(agent, settings, options.timeout / 1000)
         readings, trouble = interpret_with_memory(options.memory, agent.name, agent_clock, end)
     except BadUsage as error:
@@ -1930,7 +2229,7 @@ class Lines:
 def run_watch(options: argparse.Namespace) -> int:
     settings = make_settings(options)
     wanted = parse_wanted(options, settings)
-    agent = Agent(options.address, options.accept_bad_sum)
+    agent = Agent(options.address, options.accept_bad_sum, options.key)
     watched = Watched(settings, wanted, agent.name)
     interval = options.interval / 1000
     timeout = min(options.timeout / 1000, max(1.0, interval))
@@ -1968,6 +2267,7 @@ class Node:
     period: float
     value: int
     corrupt: bool = False
+    make: Callable[[int, int, int], bytes] = heartbeat
     dies_at: float = math.inf
     sent: int = 0
     damaged: int = 0
@@ -1976,7 +2276,7 @@ class Node:
     def next_heartbeat(self, chance: random.Random) -> bytes:
         low, high = self.variable.warn_low, self.variable.warn_high
         self.value = min(high, max(low, self.value + chance.randint(-3, 3)))
-        packet = heartbeat(self.variable.number, FIRST_SENDER + self.variable.number, self.value)
+        packet = self.make(self.variable.number, FIRST_SENDER + self.variable.number, self.value)
         if not self.corrupt or chance.random() >= DAMAGED:
             return packet
         self.damaged += 1
@@ -2023,7 +2323,9 @@ def run_simulate(options: argparse.Namespace) -> int:
     seed = random.randrange(1_000_000) if options.seed is None else options.seed
     chance = random.Random(seed)
     nodes = make_nodes(options, make_settings(options))
-    agent = Agent(options.address)
+    agent = Agent(options.address, keys=options.key)
+    for node in nodes:
+        node.make = partial(agent.heartbeat, timeout=MIDDLE_WAIT)
     beat = "node beats" if len(nodes) == 1 else "nodes beat"
     print(f"simulate: {len(nodes)} {beat} at {agent.name}, --seed {seed}", flush=True)
     begun = time.monotonic()
@@ -2056,11 +2358,168 @@ def beat_all(agent: Agent, nodes: Sequence[Node], chance: random.Random, begun: 
         try:
             agent.send(node.next_heartbeat(chance), max(0.0, turns[0][0] - time.monotonic()))
             failed = False
-        except NoAnswer as error:
+        except (NoAnswer, BadReport) as error:
             node.unsent += 1
             if not failed:
                 complain(str(error), "simulate")
             failed = True
+
+
+# ---------------------------------------------------------------- key
+
+KEY_OPTIONS = {"new": "", "show": "secret", "split": "out variable alone readers agent text"}
+
+
+def fingerprint(key: bytes) -> str:
+    """Tells keys apart, and nothing about them: no tag is made of such a block."""
+    return chaskey(key, b"\xff" * 16)[:8].hex()
+
+
+def write_new(path: str, content: str, sync: bool) -> None:
+    """Makes a file that nobody else can read. It overwrites nothing."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with open(descriptor, "w", encoding="ascii", newline="\n") as file:
+                if hasattr(os, "fchmod"):
+                    os.fchmod(descriptor, 0o600)  # whatever the umask is
+                file.write(content)
+                file.flush()
+                if sync:
+                    os.fsync(descriptor)
+        except BaseException:
+            os.unlink(path)
+            raise
+    except (OSError, ValueError) as error:
+        raise Error(f"cannot make {path!r}: {why(error)}") from error
+
+
+def write_all(files: dict[str, str], sync: bool) -> None:
+    """All or nothing. `sync`: on the disk when it returns, also if the power fails then."""
+    for path in files:
+        if os.path.lexists(path):
+            raise Error(f"cannot make {path!r}: it exists, and keys are never overwritten")
+    made: list[str] = []
+    try:
+        for path, content in files.items():
+            write_new(path, content, sync)
+            made.append(path)
+        for folder in {os.path.dirname(path) or "." for path in made} if sync else ():
+            try:
+                sync_folder(folder)
+            except OSError as error:
+                raise Error(f"cannot make files in {folder!r}: {why(error)}") from error
+    except BaseException:
+        for path in made:
+            os.unlink(path)
+        raise
+
+
+def sync_folder(path: str) -> None:
+    """Now the names of its files are on the disk, too."""
+    if not hasattr(os, "O_DIRECTORY"):  # Windows cannot do it
+        return
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def private_folder(path: str) -> None:
+    """Makes a folder that nobody else can read, and that git ignores, if it is not there."""
+    try:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(path, 0o700)
+            os.chmod(path, 0o700)  # whatever the umask is
+        about = os.lstat(path)
+    except (OSError, ValueError) as error:
+        raise Error(f"cannot make the folder {path!r}: {why(error)}") from error
+    if not stat.S_ISDIR(about.st_mode):
+        raise Error(f"cannot use {path!r}: it is no folder")
+    if hasattr(os, "geteuid") and (about.st_mode & 0o077 or about.st_uid != os.geteuid()):
+        raise Error(f"cannot use {path!r}: it must be yours, and closed to others: chmod 700 it, "
+                    "or name a folder that does not exist yet")
+    try:
+        if not os.listdir(path):
+            write_new(os.path.join(path, ".gitignore"), "# Keys are in this folder.\n*\n", False)
+    except OSError as error:
+        raise Error(f"cannot use {path!r}: {why(error)}") from error
+
+
+def in_text(keys: dict[str, bytes]) -> str:
+    return "".join(f"{name} {key.hex()}\n" for name, key in keys.items())
+
+
+def in_c(keys: dict[str, bytes], about: str) -> str:
+    """A header for firmware: a variable's key is OWN there."""
+    macros = "".join(
+        f"#define DUMPULSE_KEY_{'OWN' if name.isdecimal() else name.upper()} \\\n    "
+        f"{{{', '.join(f'0x{byte:02x}' for byte in key)}}}\n" for name, key in keys.items())
+    own = next((f"#define DUMPULSE_KEY_VARIABLE {name}\n" for name in keys if name.isdecimal()), "")
+    return f"/* SECRET. `dumpulse key split` made it, of the key {about}. */\n{own}{macros}"
+
+
+def split(path: str, options: argparse.Namespace) -> dict[str, str]:
+    """What each role needs of a master key, by the names of files."""
+    keys = KeyFile(path)
+    if not keys.master:
+        raise BadUsage(f"{path!r} has no master key: only that can be split")
+    hearing, alone = (parse_variables(text, ()) if text else []
+                      for text in (options.variable, options.alone))
+    if {*hearing} & {*alone}:
+        raise BadUsage(f"variable {min({*hearing} & {*alone})} cannot be in both of --variable and "
+                       "--alone: a node hears beacons, or only sends")
+    roles = {**{str(number): [str(number), "beacons"] for number in hearing},
+             **{str(number): [str(number)] for number in alone}}
+    start = os.path.join(options.out, os.path.splitext(os.path.basename(path))[0])
+    made, about = {}, fingerprint(keys.master)
+    for role, names in roles.items():
+        found = {name: keys.of(LABELS[name]) for name in names}
+        made[f"{start}-{role}.{'key' if options.text else 'h'}"] = \
+            in_text(found) if options.text else in_c(found, about)
+    if options.readers:
+        made[f"{start}-readers.key"] = in_text(
+            {name: keys.of(LABELS[name]) for name in ("readers", "beacons")})
+    if options.agent:
+        made[f"{start}-agent.h"] = in_c({"master": keys.master}, about)
+    return made
+
+
+def run_key(options: argparse.Namespace) -> int:
+    for action, names in KEY_OPTIONS.items():
+        for name in names.split() if action != options.action else ():
+            if getattr(options, name):
+                raise BadUsage(f"--{name} goes only with key {action}")
+    if options.action == "split":
+        if not options.out:
+            raise BadUsage("name a folder for the keys with --out")
+        made: dict[str, str] = {}
+        for path in options.files:
+            found = split(path, options)
+            for name in sorted(made.keys() & found.keys())[:1]:
+                raise BadUsage(f"{path!r}: {name!r} would be of two files of keys: give them other "
+                               "names, or split them into other folders")
+            made.update(found)
+        if not made:
+            raise BadUsage("say for whom: --variable, --alone, --readers or --agent")
+        private_folder(options.out)
+        write_all(made, False)  # who has the master key can make them again
+        print(f"{len(made)} file{'s' * (len(made) != 1)} in {options.out!r}")
+        return 0
+    if options.action == "new":
+        places = [os.path.abspath(path) for path in options.files]
+        for at, path in enumerate(options.files):
+            if places[at] in places[:at]:
+                raise BadUsage(f"{path!r} is named twice: each key needs a file of its own")
+        write_all({path: f"{os.urandom(16).hex()}\n" for path in options.files}, True)
+    for keys in map(KeyFile, options.files):
+        known = {"master": keys.master} if keys.master else {
+            name: keys.known[label] for name, label in LABELS.items() if label in keys.known}
+        for name, key in known.items():
+            print(f"{keys.path!r}: {name} key, "
+                  f"{key.hex() if options.secret else f'fingerprint {fingerprint(key)}'}")
+    return 0
 
 
 # ---------------------------------------------------------------- the command line
@@ -2087,6 +2546,14 @@ age, or the output could not be written; also after --help and --version
 """
 
 
+KEY_NOTES = """\
+  dumpulse key new agent-7.key
+  dumpulse key split agent-7.key --out for-7 --variable 0-31 --readers
+makes for-7/agent-7-0.h and so on for the firmware of nodes, and
+for-7/agent-7-readers.key for --key FILE. Whoever has the file of the agent can
+speak for everybody. Whoever has that of a node can speak for its variable."""
+
+
 class Command(NamedTuple):
     run: Callable[[argparse.Namespace], int]
     arguments: str
@@ -2110,6 +2577,10 @@ the variables of --expect, --value and --value-warn, or all in the file of
     "simulate": Command(run_simulate, "HOST[:PORT]", "nodes that beat, die or are late", """\
 Send heartbeats of several nodes until Ctrl-C: of the variables in the file of
 --names, or of 1 to 8. The sender is the variable plus 10."""),
+    "key": Command(run_key, "new|show|split FILE...", "make keys for agents and nodes", """\
+Make files with master keys, one for each agent; show which key is in a file,
+by a fingerprint that gives nothing away; or write into a folder what nodes and
+readers need of a master key. No file is overwritten.""", KEY_NOTES),
 }
 
 
@@ -2169,6 +2640,16 @@ OPTIONS = [
            more={"nargs": "*", "default": []}),
     Option(("set",), "variable", "VARIABLE", "0 to 63, or its name"),
     Option(("set",), "value", "VALUE", "0 to 255", parse_byte),
+    Option(("key",), "action", "new|show|split", "what to do", more={"choices": [*KEY_OPTIONS]}),
+    Option(("key",), "files", "FILE", "a file of keys", parse_file, {"nargs": "+"}),
+    Option(("key",), "--secret", "", "show: the key itself, and not its fingerprint"),
+    Option(("key",), "--out", "FOLDER", "split: write there; git and other users see nothing",
+           parse_file),
+    Option(("key",), "--variable", "VARIABLES", "split: for nodes that hear beacons: 3,7-12"),
+    Option(("key",), "--alone", "VARIABLES", "split: for nodes that only send: 3,7-12"),
+    Option(("key",), "--readers", "", "split: for --key of those who ask, and for the fleet"),
+    Option(("key",), "--agent", "", "split: the master key itself, for an agent's firmware"),
+    Option(("key",), "--text", "", "split: for --key of set, and not for firmware in C"),
     Option(("",), "-v --value", "VALUE", "send this value, 0 to 255", parse_byte),
     Option(("",), "-n --variable", "VARIABLE", "of this variable, 0 to 63 (0)"),
     Option(("",), "-s --sender", "SENDER", "from this sender, 0 to 255 (1)", parse_byte),
@@ -2199,6 +2680,7 @@ OPTIONS = [
     Option(READERS, "--now-from", "VARIABLE", "count ages from this variable (the clock here)"),
     Option((*ASKERS, "simulate"), "--names", "FILE", "names and deadlines, as in vehicle.ini",
            parse_file),
+    Option((*ASKERS, "simulate"), "--key", "FILE", "the agent's keys, which `key` makes", KeyFile),
     Option(ASKERS, "-t --timeout", "TIME", "give up after this time (3s)", parse_duration,
            {"default": 3_000}),
     Option(("check",), "--memory", "FILE", "remember ages from check to check", parse_file),

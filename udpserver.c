@@ -19,6 +19,7 @@
 #include "agent/address.h"
 #include "agent/can.h"
 #include "agent/counters.h"
+#include "agent/keys.h"
 #include "agent/limits.h"
 #include "agent/log.h"
 #include "agent/manager.h"
@@ -51,6 +52,8 @@ static struct {
     uint64_t rate_total;             /* reports a second for all sources together */
     bool allow, can_id;
 } network;
+
+static struct limits report_limits;
 
 static bool set_port(const char *text)
 {
@@ -148,6 +151,8 @@ static bool finish_arguments(void)
         return options_wrong("--xdp-optional is for --xdp: give --xdp INTERFACE, too");
     if (xdp_interface_count != 0 && options.log >= OPTIONS_LOG_CHANGES)
         return options_wrong("--xdp cannot name senders: leave out --log changes");
+    if (xdp_interface_count != 0 && options.key != NULL)
+        return options_wrong("--xdp cannot check tags: leave out --key");
     return network.allow || (address_add_network(&network.readers, "--allow", "127.0.0.0/8") &&
                              address_add_network(&network.readers, "--allow", "::1"));
 }
@@ -185,7 +190,7 @@ static size_t udp_count; /* how many sockets are for UDP; they come first */
 static struct mmsghdr incoming[BATCH], outgoing[BATCH];
 static struct iovec incoming_bytes[BATCH], outgoing_bytes[BATCH];
 static uint8_t packets[BATCH][PACKET_ROOM];
-static uint8_t reports[BATCH][DUMPULSE_REPORT_SIZE];
+static uint8_t reports[BATCH][DUMPULSE_KEYED_REPORT_SIZE]; /* and beacons */
 static union source sources[BATCH];
 static size_t controls[BATCH][CONTROL_ROOM / sizeof(size_t)]; /* size_t has the alignment needed */
 static unsigned outgoing_count;
@@ -214,7 +219,8 @@ static void prepare_batches(void)
 /* Makes the report leave from the address that the request was sent to, because a reader believes
  * no other. The kernel chooses the interface, except for a link-local address, which means nothing
  * without its interface. False: the kernel had no room to write that address. */
-static bool set_reply_address(struct msghdr *reply, struct msghdr *request)
+__attribute__((always_inline)) static inline bool set_reply_address(struct msghdr *reply,
+                                                                    struct msghdr *request)
 {
     struct in6_pktinfo info;
 
@@ -243,21 +249,99 @@ static bool set_reply_address(struct msghdr *reply, struct msghdr *request)
     return (request->msg_flags & MSG_CTRUNC) == 0;
 }
 
+/* With --key: where the node of each variable was last heard. It gets all beacons, so that it
+ * does not have to ask for them. Else its heartbeats would be refused from each new epoch on
+ * until it has asked. Only somebody with the key can put an address here, or bring a heartbeat
+ * here from another address before it comes from its own; and that address gets 8 bytes a
+ * second. */
+static struct listener {
+    uint64_t until; /* ns: then it is forgotten */
+    int descriptor; /* of the socket that heard it */
+    uint8_t address[sizeof(union source)];
+    size_t address_length, control_length;
+    size_t control[CMSG_SPACE(sizeof(struct in6_pktinfo)) / sizeof(size_t)];
+} listeners[DUMPULSE_VARIABLES];
+
+enum { LISTENS = 3 }; /* epochs without a heartbeat until a node is forgotten */
+
+static void note_listener(uint8_t variable, int descriptor, struct msghdr *from, uint64_t now)
+{
+    struct listener *one = &listeners[variable];
+    struct msghdr reply;
+
+    if (!keys_hears(variable) || !set_reply_address(&reply, from) ||
+        reply.msg_controllen > sizeof one->control)
+        return;
+    memset(one, 0, sizeof *one);
+    one->until = now + LISTENS * options.epoch * TIMING_SECOND;
+    one->descriptor = descriptor;
+    one->address_length = from->msg_namelen;
+    memcpy(one->address, from->msg_name, from->msg_namelen);
+    one->control_length = reply.msg_controllen;
+    if (reply.msg_controllen != 0)
+        memcpy(one->control, reply.msg_control, reply.msg_controllen);
+}
+
+/* One node may have several variables. */
+static bool is_first(const struct listener *listener, uint64_t now)
+{
+    for (const struct listener *one = listeners; one != listener; one++)
+        if (one->until > now && memcmp(one->address, listener->address, sizeof one->address) == 0)
+            return false;
+    return true;
+}
+
+static void tell_listeners(const uint8_t *beacon)
+{
+    const uint64_t now = timing_ns();
+    uint8_t bytes[DUMPULSE_PACKET_SIZE];
+    struct iovec all = {bytes, sizeof bytes};
+
+    memcpy(bytes, beacon, sizeof bytes);
+    for (struct listener *one = listeners; one != listeners + DUMPULSE_VARIABLES; one++) {
+        const struct msghdr message = {.msg_name = one->address,
+                                       .msg_namelen = (socklen_t)one->address_length,
+                                       .msg_iov = &all,
+                                       .msg_iovlen = 1,
+                                       .msg_control = one->control,
+                                       .msg_controllen = one->control_length};
+        if (one->until > now && is_first(one, now))
+            (void)sendmsg(one->descriptor, &message, MSG_DONTWAIT); /* the next one comes soon */
+    }
+}
+
+static void reply_to(const struct msghdr *request)
+{
+    struct msghdr *reply = &outgoing[outgoing_count].msg_hdr;
+
+    reply->msg_name = request->msg_name;
+    reply->msg_namelen = request->msg_namelen;
+    outgoing_count++;
+}
+
 /* The next heartbeat changes the agent's bytes, so they are copied. There is always room: a batch
  * of packets asks for at most BATCH reports. */
 void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
 {
-    const struct msghdr *request = (const struct msghdr *)context;
-    struct msghdr *reply = &outgoing[outgoing_count].msg_hdr;
-
-    if (request == NULL) { /* the request came over CAN */
-        can_keep_report(packet);
+    if (context == NULL) { /* the request came over CAN */
+        can_send(packet, length);
         return;
     }
     memcpy(reports[outgoing_count], packet, length);
-    reply->msg_name = request->msg_name;
-    reply->msg_namelen = request->msg_namelen;
-    outgoing_count++;
+    reply_to((const struct msghdr *)context);
+}
+
+void keys_send(void *context, const uint8_t *packet, size_t length)
+{
+    if (context == keys_everybody)
+        tell_listeners(packet);
+    if (context == NULL || context == keys_everybody) { /* NULL: the request came over CAN */
+        can_send(packet, length);
+        return;
+    }
+    memcpy(reports[outgoing_count], packet, length);
+    outgoing_bytes[outgoing_count].iov_len = length;
+    reply_to((const struct msghdr *)context);
 }
 
 /* Sends the batch of reports. A report that the kernel does not take at once is lost, and counted.
@@ -274,13 +358,21 @@ static void send_reports(int descriptor)
             first->msg_controllen = 0;
             continue;
         }
-        if (sent <= 0) { /* it was counted as a report */
-            counters[COUNT_REPORTS]--;
+        if (sent <= 0) { /* it was counted as a report, or as a beacon */
+            counters[outgoing_bytes[done].iov_len == DUMPULSE_PACKET_SIZE ? COUNT_BEACONS
+                                                                          : COUNT_REPORTS]--;
             counters[COUNT_UNSENT]++;
         }
         done += sent > 0 ? (unsigned)sent : 1;
     }
     outgoing_count = 0;
+}
+
+/* A source is an IPv4 address, or the first 64 bits of an IPv6 address: whoever has one address of
+ * such a network has them all. */
+static const uint8_t *source_of(const uint8_t address[ADDRESS_SIZE])
+{
+    return address_is_ipv4(address) ? address + ADDRESS_SIZE - LIMITS_SOURCE : address;
 }
 
 /* Returns which counter counts the packet. */
@@ -294,9 +386,7 @@ static size_t take_request(const uint8_t *packet, struct msghdr *from)
         return COUNT_NOT_ALLOWED;
     if (outgoing_count == 0)
         now = timing_ns();
-    /* A source is an IPv4 address, or the first 64 bits of an IPv6 address: whoever has one address
-     * of such a network has them all. */
-    if (!limits_allow(address_is_ipv4(address) ? address + 8 : address, now))
+    if (!limits_allow(&report_limits, source_of(address), now))
         return COUNT_RATE;
     if (!set_reply_address(&outgoing[outgoing_count].msg_hdr, from))
         return COUNT_UNSENT;
@@ -311,6 +401,28 @@ static bool may_send_heartbeats(const struct msghdr *from)
 
     address_of((const union source *)from->msg_name, address);
     return network.senders.count == 0 || address_is_in(&network.senders, address);
+}
+
+/* With --key. A request with the count 0 asks only for a beacon, as nodes do: everybody may. The
+ * others need a key, so they are allowed to all unless --allow names some. */
+static size_t take_keyed(const uint8_t *packet, int descriptor, struct msghdr *from, uint64_t now)
+{
+    uint8_t address[ADDRESS_SIZE];
+
+    address_of((const union source *)from->msg_name, address);
+    if (!keys_is_request(packet)) {
+        if (!may_send_heartbeats(from))
+            return COUNT_NOT_ALLOWED;
+    } else {
+        if (packet[5] != 0 && network.allow && !address_is_in(&network.readers, address))
+            return COUNT_NOT_ALLOWED;
+        if (!set_reply_address(&outgoing[outgoing_count].msg_hdr, from))
+            return COUNT_UNSENT;
+    }
+    const size_t outcome = keys_take(packet, source_of(address), now, from);
+    if (outcome == COUNT_HEARTBEATS)
+        note_listener(packet[4] % DUMPULSE_VARIABLES, descriptor, from, now);
+    return outcome;
 }
 
 static void note_source(const struct msghdr *from, size_t outcome, const uint8_t *packet,
@@ -329,7 +441,7 @@ static void note_source(const struct msghdr *from, size_t outcome, const uint8_t
  * Reading it for each packet would make a difference only if it ticked in the few µs that a batch
  * takes. If `checks_sources`, this checks and logs the sources of heartbeats, too. */
 __attribute__((always_inline)) static inline unsigned take_batch(int descriptor,
-                                                                 bool checks_sources)
+                                                                 bool checks_sources, bool keyed)
 {
     static const uint8_t request[DUMPULSE_PACKET_SIZE] = DUMPULSE_REQUEST;
     const int count = recvmmsg(descriptor, incoming, BATCH, MSG_DONTWAIT, NULL);
@@ -343,6 +455,8 @@ __attribute__((always_inline)) static inline unsigned take_batch(int descriptor,
         size_t outcome;
         if (message->msg_len != DUMPULSE_PACKET_SIZE)
             outcome = COUNT_LENGTH;
+        else if (keyed && !keys_leaves(packet))
+            outcome = take_keyed(packet, descriptor, &message->msg_hdr, now);
         else if (packet[DUMPULSE_MAGIC_AT_] != DUMPULSE_MAGIC &&
                  memcmp(packet, request, sizeof request) == 0)
             outcome = take_request(packet, &message->msg_hdr);
@@ -356,19 +470,27 @@ __attribute__((always_inline)) static inline unsigned take_batch(int descriptor,
         reset_lengths(&message->msg_hdr);
         packet += PACKET_ROOM;
     }
-    if (outgoing_count != 0)
+    const unsigned replies = outgoing_count;
+    if (replies != 0)
         send_reports(descriptor);
+    for (unsigned i = 0; keyed && i < replies; i++) /* a report of version 1 may be next */
+        outgoing_bytes[i].iov_len = DUMPULSE_REPORT_SIZE;
     return (unsigned)count;
 }
 
 static unsigned take_from_all(int descriptor)
 {
-    return take_batch(descriptor, false);
+    return take_batch(descriptor, false, false);
 }
 
 static unsigned take_from_some(int descriptor)
 {
-    return take_batch(descriptor, true);
+    return take_batch(descriptor, true, false);
+}
+
+static unsigned take_with_keys(int descriptor)
+{
+    return take_batch(descriptor, true, true);
 }
 
 /* ---- Sockets ---------------------------------------------------------------------------- */
@@ -399,7 +521,9 @@ static const char *add_udp_socket(int descriptor)
     }
     udp_count++;
     const bool checks_sources = options.log >= OPTIONS_LOG_CHANGES || network.senders.count != 0;
-    return sockets_add(descriptor, checks_sources ? take_from_some : take_from_all)
+    return sockets_add(descriptor, options.key != NULL ? take_with_keys
+                                   : checks_sources    ? take_from_some
+                                                       : take_from_all)
                ? NULL
                : "cannot be waited for";
 }
@@ -509,7 +633,7 @@ static bool open_all(void)
         log_say("the kernel gives no random numbers: %s", strerror(errno));
         return false;
     }
-    limits_set(network.rate, network.burst, network.rate_total);
+    limits_set(&report_limits, network.rate, network.burst, network.rate_total);
     prepare_batches();
     return open_sockets() && (can_interface == NULL || can_open());
 }
@@ -564,9 +688,15 @@ static void say_what_is_served(void)
         log_say("and on %s; %u reports a second", can_describe(), (unsigned)can_rate);
     if (network.senders.count != 0)
         log_say("heartbeats from%s", describe_networks(&network.senders));
-    log_say("reports to%s; for each %u at once and %u a second, for all %u a second%s",
-            describe_networks(&network.readers), (unsigned)network.burst, (unsigned)network.rate,
-            (unsigned)network.rate_total, network.allow ? "" : "; --allow CIDR names others");
+    if (options.key != NULL)
+        log_say("reports to%s with the readers' key",
+                network.allow ? describe_networks(&network.readers) : " everybody");
+    if (options.key != NULL && !options.also_unkeyed)
+        return;
+    log_say("reports %sto%s; for each %u at once and %u a second, for all %u a second%s",
+            options.also_unkeyed ? "without a key " : "", describe_networks(&network.readers),
+            (unsigned)network.burst, (unsigned)network.rate, (unsigned)network.rate_total,
+            network.allow ? "" : "; --allow CIDR names others");
 }
 
 static void finish(void)
@@ -582,8 +712,8 @@ const struct program program = {
              "\n"
              "A Dumpulse agent: takes heartbeats and answers requests over UDP. By default it\n"
              "listens at port 9060 of 127.0.0.1 and ::1. Port 0 means any free port.\n",
-    .notes = "Everybody who reaches it can set variables. Only this machine may ask for\n"
-             "reports, unless --allow names others.\n",
+    .notes = "Without --key, everybody who reaches it can set variables. Only this machine\n"
+             "may ask for reports, unless --allow names others.\n",
     .options = own_options,
     .option_count = sizeof own_options / sizeof own_options[0],
     .set_defaults = set_defaults,

@@ -15,6 +15,8 @@
 #include <unistd.h>
 
 #include "counters.h"
+#include "keys.h"
+#include "limits.h"
 #include "log.h"
 #include "loop.h"
 #include "options.h"
@@ -22,10 +24,12 @@
 #include "table.h"
 #include "timing.h"
 
-/* SPEC.md, "Transport: CAN": a block of 128 identifiers. */
+/* SPEC.md and SPEC-keyed.md, "Transport: CAN": a block of 128 identifiers. */
 enum {
     HEARTBEATS_FROM = 0, /* 64 identifiers */
     REPORT_FROM = 64,    /* 33 identifiers, one for each frame of a report */
+    BEACON_AT = 97,
+    KEYED_REQUESTS_FROM = 98, /* to 127: with keys, each reader has its own */
     REQUEST_AT = 127,
     BLOCK = 128,
     DEFAULT_BASE = 0x680,
@@ -50,9 +54,11 @@ static struct {
     unsigned frame;        /* which frame is sent next */
     unsigned waiting;      /* requests that the next report will answer */
     unsigned answers;      /* requests that the report which is leaving answers */
+    size_t keyed;          /* bytes of the report of version 2 in `next`, which waits; or 0 */
+    size_t size;           /* bytes of the report which is leaving */
     uint64_t begun;        /* ns: when this report began to leave */
     uint64_t next_allowed; /* ns: when can_rate allows the next report */
-    uint8_t bytes[DUMPULSE_REPORT_SIZE];
+    uint8_t bytes[DUMPULSE_KEYED_REPORT_SIZE], next[DUMPULSE_KEYED_REPORT_SIZE];
 } report;
 
 /* ---- Options ---------------------------------------------------------------------------- */
@@ -120,7 +126,14 @@ static int open_socket(void)
     /* Only heartbeats and requests with our identifiers pass, and only in data frames. */
     const canid_t all = CAN_EFF_FLAG | CAN_RTR_FLAG | CAN_EFF_MASK;
     const struct can_filter filters[] = {
-        {base + HEARTBEATS_FROM, all & ~(canid_t)(REPORT_FROM - 1)}, {base + REQUEST_AT, all}};
+        {base + REQUEST_AT, all},
+        {base + HEARTBEATS_FROM, all & ~(canid_t)(REPORT_FROM - 1)},
+        /* the requests of version 2, 98 to 127: blocks of 2, 4, 8 and 16 identifiers */
+        {base + KEYED_REQUESTS_FROM, all & ~(canid_t)1},
+        {base + 100, all & ~(canid_t)3},
+        {base + 104, all & ~(canid_t)7},
+        {base + 112, all & ~(canid_t)15}};
+    const bool keyed = options.key != NULL; /* then the first filter is a part of the last one */
     struct sockaddr_can here = {.can_family = AF_CAN};
     struct ifreq status = {0};
 
@@ -130,7 +143,8 @@ static int open_socket(void)
     memcpy(status.ifr_name, can_interface, strlen(can_interface) + 1);
     here.can_ifindex = (int)if_nametoindex(can_interface); /* 0, with ENODEV, if there is none */
     if (here.can_ifindex == 0 ||
-        setsockopt(descriptor, SOL_CAN_RAW, CAN_RAW_FILTER, filters, sizeof filters) != 0 ||
+        setsockopt(descriptor, SOL_CAN_RAW, CAN_RAW_FILTER, keyed ? filters + 1 : filters,
+                   (keyed ? 5 : 2) * sizeof filters[0]) != 0 ||
         setsockopt(descriptor, SOL_CAN_RAW, CAN_RAW_ERR_FILTER, &errors, sizeof errors) != 0 ||
         bind(descriptor, (const struct sockaddr *)&here, sizeof here) != 0 ||
         ioctl(descriptor, SIOCGIFFLAGS, &status) != 0 || !is_up(&status)) {
@@ -155,27 +169,48 @@ static void give_up(unsigned *requests)
 /* Nothing can leave now: all requests so far get no report. */
 static void give_up_reports(void)
 {
+    report.keyed = 0;
     give_up(&report.answers);
     give_up(&report.waiting);
     report.leaving = false;
     loop_set_interval(LOOP_TRANSPORT, 0);
 }
 
-void can_keep_report(const uint8_t *bytes)
+/* A beacon that the interface does not take at once is lost: another one comes soon. */
+void can_send(const uint8_t *bytes, size_t length)
 {
-    memcpy(report.bytes, bytes, sizeof report.bytes);
+    if (length == DUMPULSE_PACKET_SIZE && is_open) {
+        struct can_frame frame = {.can_id = base + BEACON_AT, .can_dlc = DUMPULSE_PACKET_SIZE};
+        memcpy(frame.data, bytes, length);
+        (void)send(sockets[socket_at].fd, &frame, sizeof frame, MSG_DONTWAIT);
+    } else if (length == DUMPULSE_REPORT_SIZE) {
+        memcpy(report.bytes, bytes, length);
+        report.size = length;
+    } else if (length == DUMPULSE_KEYED_REPORT_SIZE) {
+        memcpy(report.next, bytes, length);
+        report.keyed = length;
+    }
 }
 
-/* Makes a report of the table as it is now. It answers all requests so far. */
+/* Makes a report of the table as it is now. It answers all requests so far. One of version 2 is
+ * made already, and answers one request. */
 static void begin_report(void)
 {
     static const uint8_t request[DUMPULSE_PACKET_SIZE] = DUMPULSE_REQUEST;
 
-    table_read_clock();
-    table_prepare();
-    (void)dumpulse_process_packet(&table_agent, request, sizeof request, NULL);
-    report.answers = report.waiting;
-    report.waiting = 0;
+    if (report.keyed != 0) {
+        memcpy(report.bytes, report.next, report.keyed);
+        report.size = report.keyed;
+        report.keyed = 0;
+        report.answers = 1;
+        report.waiting--;
+    } else {
+        table_read_clock();
+        table_prepare();
+        (void)dumpulse_process_packet(&table_agent, request, sizeof request, NULL);
+        report.answers = report.waiting;
+        report.waiting = 0;
+    }
     report.leaving = true;
     report.frame = 0;
     report.begun = timing_ns();
@@ -190,7 +225,7 @@ static int send_frames(void)
     if (!report.leaving)
         begin_report();
     while (report.frame < FRAMES) {
-        const size_t at = (size_t)report.frame * CAN_MAX_DLEN, left = sizeof report.bytes - at;
+        const size_t at = (size_t)report.frame * CAN_MAX_DLEN, left = report.size - at;
         struct can_frame frame = {.can_id = base + REPORT_FROM + report.frame,
                                   .can_dlc = left < CAN_MAX_DLEN ? (uint8_t)left : CAN_MAX_DLEN};
         memcpy(frame.data, report.bytes + at, frame.can_dlc);
@@ -210,23 +245,50 @@ static int send_frames(void)
     return reason;
 }
 
+static bool may_report(uint64_t now)
+{
+    return report.next_allowed <= now + TIMING_SECOND - TIMING_SECOND / can_rate;
+}
+
+/* Has the task send one more report. */
+static void plan_report(uint64_t now)
+{
+    report.next_allowed =
+        (report.next_allowed < now ? now : report.next_allowed) + TIMING_SECOND / can_rate;
+    loop_start_task(LOOP_TRANSPORT, RETRY);
+    report.waiting++;
+}
+
 /* Everybody on the bus sees each report. A request that comes before a report begins is answered by
- * it. A later request is answered by the next report, which begins when this one has left. */
-static void take_request(void)
+ * it. A later request is answered by the next report, which begins when this one has left. Returns
+ * which counter counts the request. */
+static size_t take_request(void)
 {
     const uint64_t now = timing_ns();
 
-    if (report.waiting == 0) {
-        if (report.next_allowed > now + TIMING_SECOND - TIMING_SECOND / can_rate) {
-            counters[COUNT_RATE]++;
-            return;
-        }
-        report.next_allowed =
-            (report.next_allowed < now ? now : report.next_allowed) + TIMING_SECOND / can_rate;
-        loop_start_task(LOOP_TRANSPORT, RETRY);
-    }
-    report.waiting++;
-    counters[COUNT_REPORTS]++;
+    if (report.waiting != (report.keyed != 0 ? 1 : 0))
+        report.waiting++;
+    else if (may_report(now))
+        plan_report(now);
+    else
+        return COUNT_RATE;
+    return COUNT_REPORTS;
+}
+
+/* A packet of version 2. Its report is made at once, and waits if another one is leaving. So at
+ * most one waits: another request is refused, and may come again with a larger count. A request
+ * with the count 0 asks only for a beacon. */
+static size_t take_keyed(const uint8_t *packet)
+{
+    static const uint8_t bus[LIMITS_SOURCE] = {0xFF}; /* no address begins like this */
+    const uint64_t now = timing_ns();
+
+    if (keys_is_request(packet) && packet[5] != 0 && (report.keyed != 0 || !may_report(now)))
+        return COUNT_RATE;
+    const size_t outcome = keys_take(packet, bus, now, NULL);
+    if (outcome == COUNT_REPORTS)
+        plan_report(now);
+    return outcome;
 }
 
 /* ---- Frames ----------------------------------------------------------------------------- */
@@ -252,10 +314,11 @@ static void take_error(canid_t id)
 static void name_sender(const uint8_t *heartbeat)
 {
     static bool named[UINT8_MAX + 1];
-    const uint8_t variable = heartbeat[5], sender = heartbeat[6];
+    const uint8_t sender = heartbeat[6];
 
     if (options.log >= OPTIONS_LOG_CHANGES && !named[sender])
-        log_say("%s: first heartbeat from sender %u, variable %u", can_interface, sender, variable);
+        log_say("%s: first heartbeat from sender %u, variable %u", can_interface, sender,
+                table_variable_of(heartbeat));
     named[sender] = true;
 }
 
@@ -267,16 +330,14 @@ static void take_frame(const struct can_frame *frame)
         take_error(frame->can_id);
         return;
     }
-    if (frame->can_dlc != DUMPULSE_PACKET_SIZE) {
-        counters[COUNT_LENGTH]++;
-    } else if (memcmp(frame->data, request, sizeof request) == 0) {
-        take_request();
-    } else {
-        const size_t outcome = table_take_heartbeat(frame->data);
-        counters[outcome]++;
-        if (outcome == COUNT_HEARTBEATS)
-            name_sender(frame->data);
-    }
+    const size_t outcome =
+        frame->can_dlc != DUMPULSE_PACKET_SIZE              ? (size_t)COUNT_LENGTH
+        : options.key != NULL && !keys_leaves(frame->data)  ? take_keyed(frame->data)
+        : memcmp(frame->data, request, sizeof request) == 0 ? take_request()
+                                                            : table_take_heartbeat(frame->data);
+    counters[outcome]++;
+    if (outcome == COUNT_HEARTBEATS)
+        name_sender(frame->data);
 }
 
 /* Takes the frames that have come, at most BATCH. Returns how many; if 0, errno has the reason. */

@@ -24,12 +24,16 @@ static const struct {
     [COUNT_PACKETS] = {"packets", "packets"},
     [COUNT_HEARTBEATS] = {": heartbeats", "heartbeats"},
     [COUNT_REPORTS] = {", reports", "reports"},
+    [COUNT_ANNOUNCES] = {", announces", "announces"},
+    [COUNT_BEACONS] = {", beacons", "beacons"},
     [COUNT_LENGTH] = {"; refused for length", "length"},
     [COUNT_MAGIC] = {", magic", "magic"},
     [COUNT_CHECKSUM] = {", checksum", "checksum"},
     [COUNT_VARIABLE] = {", variable", "variable"},
     [COUNT_NOT_ALLOWED] = {", not allowed", "not_allowed"},
     [COUNT_RATE] = {", rate", "rate"},
+    [COUNT_OLD] = {", old", "old"},
+    [COUNT_TAG] = {", tag", "tag"},
     [COUNT_UNSENT] = {"; reports unsent", "unsent"},
     [COUNT_DROPS] = {"; dropped by the kernel", "drops"},
     [COUNT_FAILED_SAVES] = {"; failed saves", "failed_saves"},
@@ -52,6 +56,9 @@ static void complete_counters(void)
 
 static bool is_shown(size_t counter)
 {
+    if (counter == COUNT_ANNOUNCES || counter == COUNT_BEACONS || counter == COUNT_OLD ||
+        counter == COUNT_TAG)
+        return options.key != NULL;
     return counter < COUNT_CHANGES ||
            (counter < COUNT_ERROR_FRAMES ? options.watch : can_interface) != NULL;
 }

@@ -1,4 +1,4 @@
-/* How many reports leave; see limits.h.   SPDX-License-Identifier: MIT */
+/* How much one source gets; see limits.h.   SPDX-License-Identifier: MIT */
 #include "limits.h"
 
 #include <string.h>
@@ -20,29 +20,23 @@ struct limit limits_make(uint64_t rate, uint64_t burst)
     return (struct limit){interval, interval * (burst - 1)}; /* below 10^9 * 10^6 */
 }
 
-/* A bucket for each of at most 8192 sources at a time. The hash of a source chooses its set. When
- * all buckets of a set are in use, a new source is refused. So whoever forges many sources can stop
- * others from getting answers (the total limit lets him do that, too), but no source gets more than
- * its limit. */
-enum { SETS = 1024, SET_SIZE = 8, SOURCE_SIZE = 8 };
-
-static struct bucket buckets[SETS][SET_SIZE];
-static struct bucket everybody;
-static struct limit each, total;
-
-void limits_set(uint64_t rate, uint64_t burst, uint64_t rate_total)
+void limits_set(struct limits *limits, uint64_t rate, uint64_t burst, uint64_t rate_total)
 {
-    each = limits_make(rate, burst);
-    total = limits_make(rate_total, rate_total);
+    limits->each = limits_make(rate, burst);
+    limits->total = limits_make(rate_total, rate_total);
 }
 
-bool limits_allow(const uint8_t *source, uint64_t now)
+/* Inlined, so that a report costs no calls more. */
+#define INLINED static inline __attribute__((always_inline))
+
+INLINED struct bucket *bucket_of(struct limits *limits, const uint8_t *source, uint64_t now)
 {
-    struct bucket *set = buckets[limits_hash(source, SOURCE_SIZE) % SETS], *mine = NULL;
+    struct bucket *set = limits->buckets[limits_hash(source, LIMITS_SOURCE) % LIMITS_SETS];
+    struct bucket *mine = NULL;
     uint64_t name;
 
     memcpy(&name, source, sizeof name);
-    for (struct bucket *one = set; one < set + SET_SIZE; one++) {
+    for (struct bucket *one = set; one < set + LIMITS_SET_SIZE; one++) {
         if (one->source == name) {
             mine = one;
             break;
@@ -51,12 +45,37 @@ bool limits_allow(const uint8_t *source, uint64_t now)
             mine = one;
     }
     if (mine == NULL)
-        return false;
+        return NULL;
     if (mine->source != name)
         *mine = (struct bucket){name, now};
-    if (!limits_has_left(mine, &each, now) || !limits_has_left(&everybody, &total, now))
+    return limits_has_left(mine, &limits->each, now) &&
+                   limits_has_left(&limits->everybody, &limits->total, now)
+               ? mine
+               : NULL;
+}
+
+INLINED void count(struct limits *limits, struct bucket *bucket, uint64_t now)
+{
+    limits_take(bucket, &limits->each, now);
+    limits_take(&limits->everybody, &limits->total, now);
+}
+
+struct bucket *limits_find(struct limits *limits, const uint8_t *source, uint64_t now)
+{
+    return bucket_of(limits, source, now);
+}
+
+void limits_count(struct limits *limits, struct bucket *bucket, uint64_t now)
+{
+    count(limits, bucket, now);
+}
+
+bool limits_allow(struct limits *limits, const uint8_t *source, uint64_t now)
+{
+    struct bucket *const mine = bucket_of(limits, source, now);
+
+    if (mine == NULL)
         return false;
-    limits_take(mine, &each, now);
-    limits_take(&everybody, &total, now);
+    count(limits, mine, now);
     return true;
 }

@@ -1,6 +1,7 @@
-/* How many reports leave.   SPDX-License-Identifier: MIT
+/* How much one source gets, and all together: reports, or looks at packets.
+ * SPDX-License-Identifier: MIT
  *
- * A limit lets a number of reports pass at once (its burst), and then one every `interval`. Times
+ * A limit lets a number of things pass at once (its burst), and then one every `interval`. Times
  * are ns since the machine started; any two differ by less than 2^63.
  */
 #ifndef DUMPULSE_LIMITS_H
@@ -11,13 +12,13 @@
 #include <stdint.h>
 
 struct limit {
-    uint64_t interval; /* ns from one report to the next */
+    uint64_t interval; /* ns from one thing to the next */
     uint64_t ahead;    /* ns that `full_at` may be after now */
 };
 
 struct bucket {
-    uint64_t source;  /* whose reports are counted */
-    uint64_t full_at; /* when the whole burst is allowed again: each report makes it later */
+    uint64_t source;  /* whose things are counted */
+    uint64_t full_at; /* when the whole burst is allowed again: each thing makes it later */
 };
 
 static inline bool limits_has_come(uint64_t time, uint64_t now)
@@ -58,8 +59,21 @@ static inline unsigned limits_hash(const uint8_t *bytes, size_t count)
     return hash;
 }
 
-void limits_set(uint64_t rate, uint64_t burst, uint64_t rate_total);
-/* May this source of 8 bytes have a report now? If so, the report is counted. */
-bool limits_allow(const uint8_t *source, uint64_t now);
+/* A bucket for each of at most 8192 sources at a time. The hash of a source chooses its set. When
+ * all buckets of a set are in use, a new source is refused. So whoever forges many sources can stop
+ * others (the total limit lets him do that, too), but no source gets more than its limit. */
+enum { LIMITS_SETS = 1024, LIMITS_SET_SIZE = 8, LIMITS_SOURCE = 8 /* bytes */ };
+struct limits {
+    struct limit each, total;
+    struct bucket everybody;
+    struct bucket buckets[LIMITS_SETS][LIMITS_SET_SIZE];
+};
+
+void limits_set(struct limits *limits, uint64_t rate, uint64_t burst, uint64_t rate_total);
+/* Has this source something left now? Returns its bucket, for limits_count(); or NULL. */
+struct bucket *limits_find(struct limits *limits, const uint8_t *source, uint64_t now);
+void limits_count(struct limits *limits, struct bucket *bucket, uint64_t now);
+/* May this source have one now? If so, it is counted. */
+bool limits_allow(struct limits *limits, const uint8_t *source, uint64_t now);
 
 #endif

@@ -15,6 +15,8 @@ enum {
     LOOP_TRANSPORT,
     LOOP_XDP,
     LOOP_WATCH,
+    LOOP_EPOCH,
+    LOOP_BEACON,
     LOOP_TASKS
 };
 

@@ -7,6 +7,7 @@
 
 #include "counters.h"
 #include "dumpulse.h"
+#include "keys.h"
 #include "log.h"
 #include "loop.h"
 #include "manager.h"
@@ -48,15 +49,18 @@ int main(int argc, char **argv)
             (void)printf("%s %s\n", program.name, DUMPULSE_VERSION);
         return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
     }
-    if (options.watch != NULL && !watch_read_names()) {
+    if ((options.watch != NULL && !watch_read_names()) || (options.key != NULL && !keys_read())) {
         log_say("%s", options.wrong);
         return EXIT_USAGE;
     }
+    if (options.key_is_new)
+        return keys_make_numbers() ? EXIT_SUCCESS : EXIT_FAILURE;
     const sigset_t waiting = loop_catch_signals();
     loop_define_task(LOOP_DROPS, sockets_count_drops, 60 * TIMING_SECOND);
     table_begin();
     if (!program.open() || (options.state != NULL && !state_load()) ||
-        (program.start != NULL && !program.start()) || (options.stats != NULL && !stats_open()))
+        (options.key != NULL && !keys_begin()) || (program.start != NULL && !program.start()) ||
+        (options.stats != NULL && !stats_open()))
         return EXIT_FAILURE;
     counters_begin();
     loop_define_task(LOOP_SAVING, state_save_if_changed,

@@ -210,9 +210,9 @@ static const struct key {
 } keys[] = {
     {"tick", OF_ALL, read_tick},
     {"now-from", OF_ALL, read_now_from},
+    {"name", OF_ONE, read_name},
     {"warn", OF_ALL | OF_ONE, read_warn},
     {"crit", OF_ALL | OF_ONE, read_crit},
-    {"name", OF_ONE, read_name},
     {"value", OF_ONE, read_value},
     {"value-warn", OF_ONE, read_value_warn},
     {"every", OF_ONE, read_every},
@@ -242,8 +242,20 @@ static struct section *begin_section(char *text)
     return &sections[number];
 }
 
+static bool refuse_key(const char *text, unsigned where)
+{
+    char known[64] = ""; /* has room for all keys of a section */
+
+    for (size_t i = 0; i < KEYS; i++)
+        if ((keys[i].where & where) != 0)
+            (void)snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s",
+                           known[0] == '\0' ? "" : ", ", keys[i].name);
+    return refuse("'%.40s' is not known here: use %s", text, known);
+}
+
 static bool read_key(struct section *section, char *text)
 {
+    const unsigned where = section == sections + GENERAL ? OF_ALL : OF_ONE;
     char *equals = strchr(text, '=');
     size_t i = 0;
 
@@ -258,11 +270,8 @@ static bool read_key(struct section *section, char *text)
             *at = (char)(*at - 'A' + 'a');
     while (i < KEYS && strcmp(text, keys[i].name) != 0)
         i++;
-    if (i == KEYS || (keys[i].where & (section == sections + GENERAL ? OF_ALL : OF_ONE)) == 0)
-        return refuse("'%.40s' is not known here: use %s", text,
-                      section == sections + GENERAL
-                          ? "tick, now-from, warn, crit"
-                          : "name, warn, crit, value, value-warn, every, expect");
+    if (i == KEYS || (keys[i].where & where) == 0)
+        return refuse_key(text, where);
     if ((section->given >> i & 1U) != 0)
         return refuse("%s is given twice in this section", keys[i].name);
     section->given |= 1U << i;

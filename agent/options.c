@@ -104,6 +104,12 @@ static bool set_exec(const char *text)
     return *text != '\0' || options_wrong("--exec wants the path of a program");
 }
 
+static bool set_key(const char *text)
+{
+    options.key = text;
+    return *text != '\0' || options_wrong("--key wants the name of a file");
+}
+
 static const struct option_spec common[] = {
     {"--self", "VARIABLE[:SENDER]", "record this variable before every report", .set = set_self},
     {"--tick", "MS", "unit of the timestamps in milliseconds (1000)", NULL, NULL, &options.tick, 1,
@@ -116,6 +122,15 @@ static const struct option_spec common[] = {
     {"--log", "LEVEL", "what to say: errors, normal or changes (normal)", .set = set_log},
     {"--watch", "FILE", "tell who is late or dead, by this file of names", .set = set_watch},
     {"--exec", "PROGRAM", "run this for each change that --watch tells", .set = set_exec},
+    {"--key", "FILE", "take only packets made with this key; needs --state", .set = set_key},
+    {"--epoch", "S", "with --key: how many seconds an epoch has (10)", NULL, NULL, &options.epoch,
+     1, 3600},
+    {"--keyed-only", NULL, "with --key: refuse packets without one (default)",
+     .flag = &options.keyed_only},
+    {"--also-unkeyed", NULL, "with --key: take packets without one, too",
+     .flag = &options.also_unkeyed},
+    {"--key-is-new", NULL, "once for each new --key: make its numbers, and end",
+     .flag = &options.key_is_new},
     {"--stats", "PATH", "make a socket that tells the counters as JSON", .set = set_stats},
     {"--stats-json", NULL, "print the counters as JSON", .flag = &options.json},
     {"--help", NULL, "print this help; so does -h", .flag = &options.help},
@@ -202,7 +217,17 @@ bool options_read(int count, char *const *arguments)
         return options_wrong("--state-every is for a state file: give --state FILE, too");
     if (options.exec != NULL && options.watch == NULL)
         return options_wrong("--exec is for changes of variables: give --watch FILE, too");
+    if (options.key == NULL &&
+        (options.epoch != 0 || options.keyed_only || options.also_unkeyed || options.key_is_new))
+        return options_wrong("--epoch, --keyed-only, --also-unkeyed and --key-is-new are for "
+                             "--key: give --key FILE, too");
+    if (options.key != NULL && options.state == NULL)
+        return options_wrong("--key needs numbers that survive a restart: give --state FILE, too");
+    if (options.keyed_only && options.also_unkeyed)
+        return options_wrong("--keyed-only and --also-unkeyed: give only one of them");
     if (options.state_every == 0)
         options.state_every = 10;
+    if (options.epoch == 0)
+        options.epoch = 10;
     return program.finish_arguments();
 }

@@ -27,6 +27,10 @@ extern struct options {
     const char *stats;    /* a path, or NULL */
     const char *watch;    /* the path of a file of names, or NULL */
     const char *exec;     /* the path of a program, or NULL */
+    const char *key;      /* the path of the master key, or NULL: version 1 of the protocol */
+    uint64_t epoch;       /* s */
+    bool keyed_only, also_unkeyed; /* are packets of version 1 refused, or taken, too? */
+    bool key_is_new;               /* make FILE.numbers, and end */
     bool self, keep_old, json, help, version;
     char wrong[512]; /* what is wrong with the arguments */
 } options;

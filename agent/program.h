@@ -11,6 +11,7 @@
  *     stats     shows the counters to programs that connect
  *     timing    reads the clocks
  *     table     keeps the library's table, and gives it heartbeats
+ *     keys      takes packets of version 2, and keeps their numbers
  *     state     saves the table in a file, and loads it after a restart
  *     names     reads the file of names: limits of variables
  *     watch     decides which variables are late or dead

@@ -7,6 +7,7 @@
 #include "counters.h"
 #include "limits.h"
 #include "log.h"
+#include "table.h"
 #include "timing.h"
 
 /* Whoever forges addresses can fill the list, but can do nothing else: in a day, the log gets at
@@ -14,7 +15,7 @@
 enum {
     SOURCES_MAX = 1024,      /* sources that are remembered */
     SLOTS = 2 * SOURCES_MAX, /* half of the slots stay empty, so that a search is short */
-    KINDS = COUNT_RATE + 1,
+    KINDS = COUNT_TAG + 1,
     LINES = 100 /* at once; then one a second */
 };
 static const uint64_t DAY = UINT64_C(86400000000000); /* ns */
@@ -22,12 +23,16 @@ static const uint64_t DAY = UINT64_C(86400000000000); /* ns */
 static const char *const kinds[KINDS] = {
     [COUNT_HEARTBEATS] = "first heartbeat",
     [COUNT_REPORTS] = "first report",
+    [COUNT_ANNOUNCES] = "first announce",
+    [COUNT_BEACONS] = "first request that a beacon answers",
     [COUNT_LENGTH] = "refused: not 8 bytes",
     [COUNT_MAGIC] = "refused: neither a heartbeat nor a request",
     [COUNT_CHECKSUM] = "refused: a heartbeat with a wrong checksum",
     [COUNT_VARIABLE] = "refused: a heartbeat for a variable above 63",
     [COUNT_NOT_ALLOWED] = "refused: not allowed; --allow and --allow-heartbeats say who is",
     [COUNT_RATE] = "refused: too many requests for --burst and --rate, or --rate-total",
+    [COUNT_OLD] = "refused: a count or number that is not larger than the last one",
+    [COUNT_TAG] = "refused: a wrong tag: another key, another epoch, or forged",
 };
 
 static struct {
@@ -96,7 +101,7 @@ void sources_note(const uint8_t *address, size_t outcome, const uint8_t *packet,
     limits_take(&lines, &limit, now);
     if (outcome == COUNT_HEARTBEATS)
         log_say("%s: %s, variable %u from sender %u", address_write(address), kinds[outcome],
-                packet[5], packet[6]);
+                table_variable_of(packet), packet[6]);
     else
         log_say("%s: %s", address_write(address), kinds[outcome]);
 }

@@ -46,6 +46,9 @@ static char path[PATH_MAX];       /* the file that was used last */
 static uint8_t saved[STATE_SIZE]; /* what this server has last read from FILE, or written to it */
 static int lock = -1;             /* the descriptor of FILE.lock, which it has locked; or -1 */
 static int failure;               /* why the last save failed: an error number; 0: it succeeded */
+static int numbers_failure;       /* the same of FILE.numbers */
+static uint8_t last_numbers[LONGEST]; /* what it last read from there, or wrote to it */
+static bool gives_away;               /* are files made for the owner of the folder? */
 
 static void put_number(uint8_t *bytes, size_t size, uint64_t number)
 {
@@ -64,7 +67,7 @@ static uint64_t get_number(const uint8_t *bytes, size_t size)
     return number;
 }
 
-static uint32_t crc32_of(const uint8_t *bytes, size_t size)
+uint32_t state_crc32(const uint8_t *bytes, size_t size)
 {
     uint32_t crc = UINT32_MAX;
 
@@ -83,7 +86,7 @@ static void encode_state(uint8_t state[STATE_SIZE], const dumpulse *from, uint64
     put_number(state + TICK_AT, 4, options.tick);
     put_number(state + WRITTEN_AT, 8, now_ms);
     memcpy(state + ENTRIES_AT, from->report + 4, ENTRIES_SIZE);
-    put_number(state + CRC_AT, 4, crc32_of(state, CRC_AT));
+    put_number(state + CRC_AT, 4, state_crc32(state, CRC_AT));
 }
 
 /* What decode_state() has found. It changes the table `to` only if it returns STATE_GOOD. */
@@ -93,7 +96,7 @@ static enum state_kind decode_state(const uint8_t *state, size_t size, uint64_t 
                                     dumpulse *to, unsigned *forgotten)
 {
     if (size != STATE_SIZE || memcmp(state, "Dumpulse", VERSION_AT) != 0 ||
-        get_number(state + CRC_AT, 4) != crc32_of(state, CRC_AT))
+        get_number(state + CRC_AT, 4) != state_crc32(state, CRC_AT))
         return STATE_DAMAGED;
     if (get_number(state + VERSION_AT, 4) != STATE_VERSION)
         return STATE_OTHER_VERSION;
@@ -127,6 +130,34 @@ static void set_path(const char *suffix)
     (void)snprintf(path, sizeof path, "%s%s", options.state, suffix);
 }
 
+/* Returns the descriptor of the folder of FILE, or -1. */
+static int open_folder(void)
+{
+    char folder[PATH_MAX];
+
+    (void)snprintf(folder, sizeof folder, "%s", options.state);
+    char *slash = strrchr(folder, '/');
+    if (slash != NULL)
+        slash[1] = '\0';
+    return open(slash == NULL ? "." : folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* Root makes the files for a server that runs as somebody else. */
+static bool give_away(int file)
+{
+    struct stat status;
+    const int folder = open_folder();
+
+    if (folder < 0)
+        return false;
+    const bool done =
+        fstat(folder, &status) == 0 && fchown(file, status.st_uid, status.st_gid) == 0;
+    const int reason = errno;
+    (void)close(folder);
+    errno = reason;
+    return done;
+}
+
 /* Opens FILE with that suffix if it is a regular file. It never waits, even if the file is of
  * another kind. A file that is opened for writing must have one name only: with two, it may be
  * somebody else's file. */
@@ -140,9 +171,9 @@ static int open_file(const char *suffix, int flags, mode_t mode)
         return -1;
     int reason = EINVAL;
     if (fstat(file, &status) == 0 && S_ISREG(status.st_mode)) {
-        if (flags == O_RDONLY || status.st_nlink <= 1)
+        if (flags == O_RDONLY || (status.st_nlink <= 1 && (!gives_away || give_away(file))))
             return file;
-        reason = EMLINK;
+        reason = status.st_nlink <= 1 ? errno : EMLINK;
     }
     (void)close(file);
     errno = reason;
@@ -209,16 +240,16 @@ static bool hold_lock(void)
     return false;
 }
 
-/* Renames FILE to FILE with that suffix. If a file has that name already, it must be ours, too, and
- * is replaced. */
-static bool set_aside(const char *suffix, const char *why)
+/* Renames FILE with the suffix `from` to FILE with the suffix `to`. If a file has that name
+ * already, it must be ours, too, and is replaced. */
+static bool set_aside(const char *from, const char *to, const char *why)
 {
     char aside[PATH_MAX];
 
-    if (!read_if_exists(suffix))
+    if (!read_if_exists(to))
         return false;
     memcpy(aside, path, sizeof aside);
-    set_path("");
+    set_path(from);
     if (rename(path, aside) != 0)
         return false;
     log_say("%s %s: set aside as %s%s", path, why, aside,
@@ -238,6 +269,7 @@ static const char *reason_text(int reason)
     case ELOOP: return "it is a symbolic link: name the file itself";
     case EMLINK: return "it is a file of several names: remove it";
     case EWOULDBLOCK: return "another server uses it: give each server its own";
+    case ESTALE: return "another server has used larger numbers: start this one again";
     case ENOMSG:
         (void)snprintf(text, sizeof text, "it is somebody else's, and begins with '%.*s'",
                        content.size < 24 ? (int)content.size : 24, (const char *)content.bytes);
@@ -255,7 +287,7 @@ static bool is_temporary(int reason)
 
 /* ---- Saving ----------------------------------------------------------------------------- */
 
-static bool write_new(const uint8_t state[STATE_SIZE])
+static bool write_new(const uint8_t *bytes, size_t size)
 {
     const int file = open_file(".new", O_RDWR | O_CREAT, 0644);
 
@@ -264,7 +296,7 @@ static bool write_new(const uint8_t state[STATE_SIZE])
     bool done = read_content(file) && ftruncate(file, 0) == 0;
     if (done) {
         errno = EIO; /* pwrite() may write too few bytes without an error */
-        done = pwrite(file, state, STATE_SIZE, 0) == STATE_SIZE && fsync(file) == 0;
+        done = pwrite(file, bytes, size, 0) == (ssize_t)size && fsync(file) == 0;
     }
     const int reason = errno;
     (void)close(file);
@@ -272,19 +304,18 @@ static bool write_new(const uint8_t state[STATE_SIZE])
     return done;
 }
 
-/* After a power failure, a renamed file has its new name only if the directory was on the disk.
- * Some file systems cannot sync a directory: that is no error. */
-static void sync_directory(void)
+/* After a power failure, a renamed file has its new name only if the directory was on the disk. */
+static bool sync_directory(void)
 {
-    set_path("");
-    char *slash = strrchr(path, '/');
-    if (slash != NULL)
-        slash[1] = '\0';
-    const int directory = open(slash == NULL ? "." : path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (directory >= 0) {
-        (void)fsync(directory);
-        (void)close(directory);
-    }
+    const int directory = open_folder();
+
+    if (directory < 0)
+        return false;
+    const bool done = fsync(directory) == 0;
+    const int reason = errno;
+    (void)close(directory);
+    errno = reason;
+    return done;
 }
 
 /* Writes FILE.new, and renames it to FILE: so at any moment FILE is complete, the old one or the
@@ -296,11 +327,11 @@ static bool save(void)
 
     table_collect();
     encode_state(state, &table_agent, timing_unix_ms());
-    if (!hold_lock() || !write_new(state) || !read_if_exists(""))
+    if (!hold_lock() || !write_new(state, sizeof state) || !read_if_exists(""))
         return false;
     if (content.exists &&
         (content.size != STATE_SIZE || memcmp(content.bytes, saved, STATE_SIZE) != 0) &&
-        !set_aside(".changed",
+        !set_aside("", ".changed",
                    "was put there while this server used it (to restore a state, stop the "
                    "server first)"))
         return false;
@@ -308,22 +339,57 @@ static bool save(void)
     if (rename(path, options.state) != 0)
         return false;
     memcpy(saved, state, STATE_SIZE);
-    sync_directory();
+    (void)sync_directory(); /* some file systems cannot: for the table, that is no error */
     return true;
+}
+
+/* Counts and logs what became of a save. `before` is why the one before it failed. */
+static bool note_save(int reason, int *before, const char *suffix)
+{
+    if (reason != 0)
+        counters[COUNT_FAILED_SAVES]++;
+    if (reason != 0 && reason != *before)
+        log_say("cannot write state: %s: %s", path, reason_text(reason));
+    if (reason == 0 && *before != 0)
+        log_say("state is written to %s%s again", options.state, suffix);
+    *before = reason;
+    return reason == 0;
 }
 
 bool state_save(void)
 {
-    const int reason = save() ? 0 : errno;
+    return note_save(save() ? 0 : errno, &failure, "");
+}
 
-    if (reason != 0)
-        counters[COUNT_FAILED_SAVES]++;
-    if (reason != 0 && reason != failure)
-        log_say("cannot write state: %s: %s", path, reason_text(reason));
-    if (reason == 0 && failure != 0)
-        log_say("state is written to %s again", options.state);
-    failure = reason;
-    return reason == 0;
+typedef bool later(const uint8_t *file, const uint8_t *known, size_t size);
+
+/* As for FILE. But a folder that cannot be synced is an error: an older FILE.numbers would have the
+ * server take old packets again. For the same reason, larger numbers are not replaced. Another
+ * server can have stored them if this one did not have the lock all the time. */
+static bool write_numbers(const uint8_t *bytes, size_t size, later *is_later)
+{
+    char numbers[PATH_MAX];
+
+    if (!hold_lock() || !read_if_exists(".numbers"))
+        return false;
+    if (content.exists && is_later != NULL && is_later(content.bytes, last_numbers, content.size)) {
+        errno = ESTALE;
+        return false;
+    }
+    memcpy(numbers, path, sizeof numbers);
+    if (!write_new(bytes, size))
+        return false;
+    set_path(".new");
+    if (rename(path, numbers) != 0)
+        return false;
+    memcpy(last_numbers, bytes, size); /* at most LONGEST */
+    return sync_directory();
+}
+
+bool state_write_numbers(const uint8_t *bytes, size_t size, later *is_later)
+{
+    return note_save(write_numbers(bytes, size, is_later) ? 0 : errno, &numbers_failure,
+                     ".numbers");
 }
 
 void state_save_if_changed(void)
@@ -335,6 +401,7 @@ void state_save_if_changed(void)
 
 /* ---- Loading ---------------------------------------------------------------------------- */
 
+/* False, so that a caller can return it. */
 static bool refuse(void)
 {
     log_say("cannot use --state: %s: %s", path, reason_text(errno));
@@ -349,9 +416,10 @@ static bool take_content(void)
 
     switch (decode_state(content.bytes, content.size, timing_unix_ms(), &table_agent, &forgotten)) {
     case STATE_DAMAGED:
-        return set_aside(".damaged", "is damaged") || is_temporary(errno) || refuse();
+        return set_aside("", ".damaged", "is damaged") || is_temporary(errno) || refuse();
     case STATE_OTHER_VERSION:
-        return set_aside(".damaged", "is of another version") || is_temporary(errno) || refuse();
+        return set_aside("", ".damaged", "is of another version") || is_temporary(errno) ||
+               refuse();
     case STATE_OTHER_TICK: {
         const unsigned tick = (unsigned)get_number(content.bytes + TICK_AT, 4);
         log_say("%s has ticks of %u ms: give --tick %u, or move it away", options.state, tick,
@@ -379,4 +447,25 @@ bool state_load(void)
     if (failure != 0)
         log_say("serving without it; the state is written as soon as that is possible");
     return true;
+}
+
+/* ---- FILE.numbers ----------------------------------------------------------------------- */
+
+bool state_read_numbers(uint8_t *bytes, size_t room, ssize_t *size)
+{
+    if (!read_if_exists(".numbers"))
+        return refuse();
+    *size = content.exists ? (ssize_t)content.size : -1;
+    memcpy(bytes, content.bytes, content.exists && content.size < room ? content.size : room);
+    memcpy(last_numbers, content.bytes, sizeof last_numbers);
+    return true;
+}
+
+bool state_make_numbers(const uint8_t *bytes, size_t size)
+{
+    gives_away = geteuid() == 0;
+    if (!hold_lock() || !read_if_exists(".numbers") ||
+        (content.exists && !set_aside(".numbers", ".retired", "was of another key, or damaged")))
+        return refuse();
+    return state_write_numbers(bytes, size, NULL);
 }

@@ -62,7 +62,7 @@ void table_collect(void)
         own_entries[i] = __atomic_load_n(&table_entries[i], __ATOMIC_RELAXED);
 }
 
-void table_share(uint32_t *entries)
+void table_share(table_entry *entries)
 {
     for (size_t i = 0; i < DUMPULSE_VARIABLES; i++)
         entries[i] = own_entries[i];

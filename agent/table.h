@@ -11,7 +11,8 @@
 #include "timing.h"
 
 /* The entries, as in a report. With --xdp the kernel writes them, too: each one in one store, as
- * everybody does here. Without --xdp they are those of table_agent. */
+ * everybody does here. With --key they are those of the agent with keys. Without --xdp and --key
+ * they are those of table_agent. */
 typedef uint32_t __attribute__((may_alias)) table_entry;
 extern table_entry *table_entries;
 extern dumpulse table_agent;      /* table_prepare() or table_collect() bring it up to date */
@@ -23,8 +24,8 @@ void table_begin(void);     /* must be called before the table is used */
 size_t table_count(void);   /* how many variables are set */
 uint64_t table_ticks(void); /* the time now, in ticks since 1970 */
 
-void table_share(uint32_t *entries); /* from now on, the entries are kept there */
-void table_collect(void);            /* copies the entries into table_agent, if they are shared */
+void table_share(table_entry *entries); /* from now on, the entries are kept there */
+void table_collect(void); /* copies the entries into table_agent, if they are shared */
 
 /* Until when the program in the kernel may take heartbeats, in ns since 1970: then the ages have to
  * be checked. If that is in less than TABLE_EARLY ticks, this checks them now. */
@@ -65,6 +66,14 @@ static inline void table_record(uint8_t variable, uint8_t sender, uint8_t value)
         htonl((uint32_t)table_stamp << 16 | (uint32_t)sender << 8 | (uint32_t)value);
 
     __atomic_store_n(&table_entries[variable], entry, __ATOMIC_RELAXED);
+}
+
+/* The variable of a heartbeat of version 1 or 2. */
+static inline unsigned table_variable_of(const uint8_t *heartbeat)
+{
+    return heartbeat[DUMPULSE_MAGIC_AT_] == DUMPULSE_MAGIC
+               ? heartbeat[DUMPULSE_VARIABLE_AT_]
+               : heartbeat[DUMPULSE_MAGIC_AT_] % DUMPULSE_VARIABLES;
 }
 
 /* Takes 8 bytes that are no request. Returns which counter counts them: a heartbeat, or the first

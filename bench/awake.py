@@ -18,7 +18,9 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
 from bench import stack
-from sim.boards import PATIENCE, REPORT_SIZE, REQUEST_AT, Board, Bus, Line, frame
+from sim.boards import (PATIENCE, REPORT_SIZE, REQUEST_AT, Board, Bus, Line, LiveBus, LiveLine,
+                        eeprom, eeprom_of_node, frame, serial_frame)
+from sim.keyed import READERS, Keys
 from sim.model import REQUEST, heartbeat
 
 FEW, MANY = 200, 1000  # packets in simavr; the start-up cancels out in the difference of two runs
@@ -60,6 +62,42 @@ def on_bus(board: Board) -> Callable[[list[bytes]], Counts]:
     return run
 
 
+KEYS, BLOCK = Keys(bytes(range(16))), 0x122
+EPOCH = (BLOCK + 1) * 256  # of an agent that begins with this block
+SLOW = 600  # microseconds from packet to packet: an agent with keys takes no more
+
+
+def keyed_packets() -> dict[str, list[bytes]]:
+    """Heartbeats that nobody has sent before, of as many nodes that hear as there are variables;
+    junk that only its tag gives away; and a request."""
+    beats = [KEYS.counted(at % 64, EPOCH, at // 64 + 1, 76, at % 256) for at in range(MANY)]
+    return {"heartbeat": beats, "junk": [bytes([beat[0] ^ 1]) + beat[1:] for beat in beats],
+            "request": [KEYS.counted(READERS, EPOCH, 1, 0xBE, 0xEF)]}
+
+
+def keyed_cycles(board: Board) -> Counts:
+    """Returns the same as cycles(), for an agent with keys. Junk goes to one without a limit."""
+    deepest, kinds = [0], keyed_packets()
+
+    def awake(packets: list[bytes], image: Path | None = None) -> int:
+        with LiveBus(board, eeprom(KEYS.master, BLOCK, [0] * board.alone), image) as bus:
+            sent = bus.do("until 1100000", f"gap {SLOW}", *(frame(
+                board.can_id + (REQUEST_AT if packet in kinds["request"] else packet[4] % 64),
+                packet) for packet in packets), "wait 20000")
+            assert sent[0][1] == KEYS.beacon(EPOCH), "it is in another epoch"
+            reports = sum(number - board.can_id in range(64, 97) for number, _ in sent)
+            assert reports == 33 * (packets[-1:] == kinds["request"]), "a report is missing"
+            counts = bus.end()
+            deepest[0] = max(deepest[0], counts["stack"])
+            return counts["cycles"] - counts["asleep"]
+
+    unlimited = board.image("varied")
+    return {"report": awake(kinds["heartbeat"] + kinds["request"]) - awake(kinds["heartbeat"]),
+            "stack": deepest[0]} | {
+        kind: round((awake(kinds[kind], image) - awake(kinds[kind][:FEW], image)) / (MANY - FEW))
+        for kind, image in (("heartbeat", None), ("junk", unlimited))}
+
+
 def cycles(run: Callable[[list[bytes]], Counts]) -> Counts:
     """Returns what a packet of each kind takes, and the deepest stack in these runs, in bytes."""
     def awake(packets: list[bytes]) -> int:
@@ -72,6 +110,14 @@ def cycles(run: Callable[[list[bytes]], Counts]) -> Counts:
              for kind, packets in (("heartbeat", beats(MANY)), ("junk", junk(MANY)))}
     report = awake([*beats(MANY), REQUEST]) - awake(beats(MANY))
     return taken | {"report": report, "stack": max(deepest)}
+
+
+def of_node(board: Board) -> Counts:
+    """The deepest stack of a node with keys, in bytes."""
+    hears = not board.only_sends
+    with LiveLine(board, eeprom_of_node(KEYS, 7, hears)) as line:
+        line.do("wait 5000000", send=serial_frame(97, KEYS.beacon(EPOCH)) if hears else b"")
+        return {"stack": line.end()["stack"]}
 
 
 # ---------------------------------------------------------------- QEMU: instructions

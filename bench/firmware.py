@@ -42,7 +42,7 @@ def bound(image: Path, report: Path) -> int:
     loop = stack.depth(chip.begin, graph, frame)
     if chip is CORTEX_M:
         loop += EXCEPTION + -loop % 8
-    return loop + max(stack.depth(name, graph, frame) for name in served)
+    return loop + max((stack.depth(name, graph, frame) for name in served), default=0)
 
 
 def sizes(board: Board) -> dict[str, int]:
@@ -55,12 +55,16 @@ def sizes(board: Board) -> dict[str, int]:
 
 def costs(board: Board) -> dict[str, int]:
     """What a packet takes of the running image, and the deepest stack meanwhile."""
+    if board.keyed:
+        return awake.of_node(board)
     if board.only_sends:
         with Line(board) as line:
             line.receive(2 * 8)
             return {"stack": line.end(at_once=True)["stack"]}
     if board.qemu:
         return awake.instructions(board, chip_of(board.image()).objdump)
+    if board.alone >= 0:
+        return awake.keyed_cycles(board)
     return awake.cycles(awake.on_line(board) if board.baud else awake.on_bus(board))
 
 

@@ -22,14 +22,14 @@ from sim.targets import ROOT, run, say_strangers, strangers
 PAGES = {  # each page and the targets whose output it shows
     "README.md": ["tour"],
     "CONTRIBUTING.md": ["layers"],
-    "performance.md": ["summary", "size", "cost", "paths", "worst", "energy", "loopbench",
+    "performance.md": ["summary", "size", "cost", "keyed", "paths", "worst", "energy", "loopbench",
                        "firmware-size", "instructions", "startup", "functions", "bench", "growth",
                        "accepted", "bias", "bits", "bursts", "moved",
                        "report-damage", "channels", "residual"],
 }
 LAST = "summary"  # it shows figures that the other targets have measured
 # Figures of compilers. With other compilers they are printed and not compared.
-COMPILED = ("size", "cost", "paths", "worst", "energy", "firmware-size", "instructions",
+COMPILED = ("size", "cost", "keyed", "paths", "worst", "energy", "firmware-size", "instructions",
             "functions", "growth")
 NOISY = ("loopbench", "startup", "bench")  # they differ from day to day: never compared
 BLOCK = re.compile(r"^```text\n\$ make (?P<target>[a-z-]+)\n.*?^```$", re.S | re.M)

@@ -18,17 +18,24 @@ AGENT = "dumpulse.c", "dumpulse_process_packet"
 WATCH = "dumpulse_watch.c", "dumpulse_watch_lines_"
 # Addresses that the shortest calls of RISC-V cannot reach, but those of an ATtiny85 can.
 HOOKS = {"dumpulse.c": {0xF00: "dumpulse_get_timestamp", 0xF10: "dumpulse_send_packet"},
-         "dumpulse_watch.c": {0xF00: "dumpulse_changed"}}
+         "dumpulse_watch.c": {0xF00: "dumpulse_changed"},
+         "dumpulse_keyed.c": {0xF00: "dumpulse_get_timestamp", 0xF10: "dumpulse_send_packet",
+                              0xF20: "dumpulse_get_key", 0xF30: "dumpulse_load",
+                              0xF40: "dumpulse_store"}}
 SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR = 1, 2, 4
 
 
+# Unwind tables, and the EEPROM of an AVR.
+NO_MEMORY = (".eh_frame", ".note", ".ARM", ".eeprom")
+
+
 def sections(file: Path) -> dict[str, int]:
-    """Returns the bytes of each kind of section that takes memory, without unwind tables."""
+    """Returns the bytes of each kind of section that takes memory."""
     sizes = dict.fromkeys(("code", "rodata", "data", "bss"), 0)
     with file.open("rb") as stream:
         for section in ELFFile(stream).iter_sections():
             flags = section["sh_flags"]
-            if not flags & SHF_ALLOC or section.name.startswith((".eh_frame", ".note", ".ARM")):
+            if not flags & SHF_ALLOC or section.name.startswith(NO_MEMORY):
                 continue
             if section["sh_type"] == "SHT_NOBITS":
                 kind = "bss"
@@ -42,13 +49,15 @@ def sections(file: Path) -> dict[str, int]:
     return sizes
 
 
-def bound(target: Target, object_file: Path, image: Path, part: tuple[str, str]) -> int:
-    """Returns the bound on the stack of a part in bytes, without the hooks."""
+def bound(target: Target, object_file: Path, image: Path, part: tuple[str, str],
+          calls_all: bool = True) -> int:
+    """Returns the bound on the stack of a part in bytes, without the hooks. If it calls all hooks
+    of its source, this is checked."""
     source, begin = part
     code, hooks = stack.code(target.objdump, image), HOOKS[source]
     graph = stack.calls(code, hooks)
     stack.refuse_pointers(image, code, stack.reached([begin], graph) & code.keys())
-    if not set(hooks.values()) <= set().union(*graph.values()):
+    if calls_all and not set(hooks.values()) <= set().union(*graph.values()):
         raise SystemExit(f"{image}: the calls of the hooks were not found")
     # libgcc's functions on PowerPC: they use their caller's frame.
     restores = {name for name in graph if name.startswith(("_restgpr_", "_savegpr_"))}

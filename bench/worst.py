@@ -14,7 +14,10 @@ sum a table. dumpulse.c limits how often any packet makes them turn:
 The least and the most are taken over all ways through the code that turn its loops that often.
 There may be ways among them that no packet takes, so these costs are bounds. Packets are run, too:
 this checks that their ways are in the control flow, and that they reach the bounds and do not
-exceed them. SPDX-License-Identifier: MIT
+exceed them.
+
+The agent with keys is followed on AVR, too: see proof/avr_keyed.py. Packets of `make keyed`, and a
+few more, must reach its bounds and not exceed them. SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -29,10 +32,10 @@ from dataclasses import dataclass, field, replace
 
 import z3
 
-from bench import budgets, cost, figures, stack
-from proof import avr
+from bench import budgets, cost, figures, keyed, stack
+from proof import avr, avr_keyed
 from sim import model
-from sim.machine import SEND, TIME, Call, Machine, load
+from sim.machine import SEND, TIME, Call, Keyed, Machine, load
 from sim.targets import TARGETS, strangers
 
 AGENT = "dumpulse_process_packet"
@@ -44,6 +47,9 @@ COMPARE, SUM = 8, 256  # how often a request turns the two loops
 TURNS = {"length": {COMPARE: (0, 0), SUM: (0, 0)}, "magic": {COMPARE: (1, 8), SUM: (0, 0)},
          "sum": {COMPARE: (0, 0), SUM: (4, 4)}, "report": {COMPARE: (8, 8), SUM: (256, 256)}}
 TURNS["variable"] = TURNS["heartbeat"] = TURNS["sum"]
+# Kinds of packets with keys, and those of `make keyed` among them.
+WITH_KEYS = {"refused": "old", "wrong": "wrong", "heartbeat": "heartbeat", "report": "report",
+             "beacon": "beacon", "tick": "tick"}
 START, END = -1, -2
 DEPTH = 20000  # of the recursion along a way; a report has 2,200 instructions
 Edge = tuple[int, int]
@@ -296,6 +302,32 @@ def check(name: str, units: dict[str, dict[str, Range]]) -> None:
                 f"{name}: a {kind} may take {most} {machine.cost_unit}; its budget is {budget}")
 
 
+def ran_keyed(machine: Machine) -> dict[str, list[int]]:
+    """What the packets of `make keyed` cost, by kind, and four more that reach a bound."""
+    found, _ = keyed.costs(machine)
+    agent = Keyed(machine, 0)
+    found["tick"] = found["tick"][1:]  # the first one is a reset, which does more
+    found["old"].append(agent.process(0, bytes(7)).cost)
+    found["beacon"].append(agent.process(0, bytes(4) + b"\xc0\xff\0\0").cost)
+    for epoch in ("0000007f", "00ffffff"):  # no byte goes on to the next one; three do
+        machine.write(machine.agent + Keyed.EPOCH, bytes.fromhex(epoch))
+        found["tick"].append(machine.call(avr_keyed.TICK, machine.agent, 0).cost)
+    return {kind: found[its] for kind, its in WITH_KEYS.items()}
+
+
+def check_keyed(name: str, limits: dict[str, Range]) -> None:
+    """Ends the program unless the packets that were run reach the bounds and do not exceed them,
+    and unless the bounds keep what keys may cost."""
+    avr_keyed.check_musts(limits)
+    with closing(load(name, keyed.SOURCE)) as machine:
+        reached = ran_keyed(machine)
+    for kind, costs in reached.items():
+        if (min(costs), max(costs)) != limits[kind]:
+            raise SystemExit(
+                f"{name} with keys: a {kind} took {min(costs)} to {max(costs)} cycles, "
+                f"where the bounds are {limits[kind][0]} and {limits[kind][1]}")
+
+
 def show(limits: Range) -> str:
     return str(limits[0]) if limits[0] == limits[1] else f"{limits[0]}-{limits[1]}"
 
@@ -312,12 +344,23 @@ def main() -> None:
             cells = {kind: show(kinds[kind]) for kind in KINDS}
             table[f"{target.name} {unit}"] = cells
             print(row.format(target.name, unit, *cells.values()), flush=True)
+    row = "{:<13}{:<13}{:>8}{:>9}{:>11}{:>8}{:>10}{:>11}"
+    print()
+    print(row.format("with keys", "", *WITH_KEYS))
+    for target in TARGETS.values():
+        if target.machine == "Avr":
+            limits = avr_keyed.bounds(target.name)
+            check_keyed(target.name, limits)
+            cells = {kind: show(limits[kind]) for kind in WITH_KEYS}
+            table[f"{target.name} with keys, cycles"] = cells
+            print(row.format(target.name, "cycles", *cells.values()), flush=True)
     figures.keep("worst", table)
     print("The least and the most that any packet can take, whatever the table holds. The hooks "
           "are not\ncounted. magic: a packet of 8 bytes that has no magic number and is not a "
           "request. On AVR, every\npath was followed. On other targets, the bounds come from the "
           "control flow and from how often\nits loops turn. Cortex-M0+ cycles: computed from Arm's "
-          "table, for memory without wait states.")
+          "table, for memory without wait states.\nWith keys: `make paths` says what its columns "
+          "mean.")
 
 
 if __name__ == "__main__":

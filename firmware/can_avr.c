@@ -5,6 +5,9 @@
  * the report frame by frame. The loop takes packets from the queue, and sleeps when there are none.
  * Variable 0 is the agent's own: its timestamp is the current time, its value says how often the
  * controller was off the bus, up to 255.
+ *
+ * With -DKEYED it speaks version 2 of the protocol, which SPEC-keyed.md has. Then keyed_avr.c knows
+ * the keys, and the last frame of the report is the beacon, which can also leave alone.
  */
 #include <avr/interrupt.h>
 #include <avr/io.h>
@@ -15,7 +18,7 @@
 #include <util/atomic.h>
 #include <util/delay.h>
 
-#include "dumpulse.h"
+#include "keyed.h"
 #include "watch.h"
 
 #ifndef CAN_BASE
@@ -26,8 +29,10 @@
 #endif
 
 enum { SELECT = PB2, MOSI = PB3, SCK = PB5, INTERRUPT = PD2 };
-enum { QUEUE = 16, FRAME = 8, FRAMES = 33, GIVEN_UP = 34, REPORT_AT = 64, REQUEST_AT = 127 };
-enum { GIVE_UP = 2, REFRESH = 60 }; /* s */
+enum { QUEUE = 16, FRAME = 8, FRAMES = (SENT_SIZE + FRAME - 1) / FRAME, GIVEN_UP = FRAMES + 1 };
+enum { LAST_LENGTH = (SENT_SIZE - 1) % FRAME + 1 };    /* of the last frame of a report */
+enum { REPORT_AT = 64, REQUESTS_AT = 128 - REQUESTS }; /* identifiers, counted from CAN_BASE */
+enum { GIVE_UP = 2, REFRESH = 60 };                    /* s */
 /* After a RESET the controller takes no SPI for 128 periods of its oscillator (data sheet, section
  * 8.1): 8 us at 16 MHz. We wait twice as long, in case the oscillators are wrong by some
  * percent. */
@@ -68,14 +73,14 @@ enum {
     MODE = 0xE0
 }; /* bits */
 
-static dumpulse agent;
+static keyed_agent keyed;
 static volatile uint16_t seconds;
 static volatile uint8_t bus_offs;
 
 static uint8_t queue[QUEUE][FRAME];
 static volatile uint8_t first, queued;
 
-static uint8_t report[DUMPULSE_REPORT_SIZE]; /* a copy: the table changes while it leaves */
+static uint8_t report[SENT_SIZE]; /* a copy: the table changes while it leaves */
 /* FRAMES: no report leaves. GIVEN_UP: the last frame of a report that was given up may still
  * leave. */
 static volatile uint8_t next_frame = FRAMES;
@@ -141,10 +146,10 @@ enum { ROWS = 3, ROW = 12 };
  * before it; they read as 0, except in configuration mode. */
 enum { CNF3 = 8 };
 static const uint8_t settings[ROWS][ROW] PROGMEM = {
-    {FILTER(CAN_BASE), FILTER(CAN_BASE), FILTER(CAN_BASE + REQUEST_AT)}, /* RXF0 to RXF2 */
-    {FILTER(CAN_BASE + REQUEST_AT), FILTER(CAN_BASE + REQUEST_AT),
-     FILTER(CAN_BASE + REQUEST_AT)},                           /* RXF3 to RXF5 */
-    {MASK(0x1FFFFFFFUL - (REPORT_AT - 1)), MASK(0x1FFFFFFFUL), /* RXM0, RXM1 */
+    {FILTER(CAN_BASE), FILTER(CAN_BASE), FILTER(CAN_BASE + REQUESTS_AT)}, /* RXF0 to RXF2 */
+    {FILTER(CAN_BASE + REQUESTS_AT), FILTER(CAN_BASE + REQUESTS_AT),
+     FILTER(CAN_BASE + REQUESTS_AT)},                                           /* RXF3 to RXF5 */
+    {MASK(0x1FFFFFFFUL - (REPORT_AT - 1)), MASK(0x1FFFFFFFUL - (REQUESTS - 1)), /* RXM0, RXM1 */
      0x01, 0xB5, 0x00,               /* CNF3 to CNF1: 500 kbit/s at 16 MHz, sampled at 87.5 % */
      RX0IF | RX1IF | TX0IF | ERRIF}, /* CANINTE */
 };
@@ -213,7 +218,7 @@ static void take_frame(uint8_t instruction)
                                     : (sidh & 0xF0) == base[0] && (sidl & IDE) == 0;
     const uint8_t offset = (CAN_EXTENDED ? eid0 : sidh << 3 | sidl >> 5) & 0x7F;
     const bool remote = CAN_EXTENDED ? (length & RTR) != 0 : (sidl & SRR) != 0;
-    if (!based || (offset >= REPORT_AT && offset != REQUEST_AT))
+    if (!based || (offset >= REPORT_AT && (offset | (REQUESTS - 1)) != 127))
         foreign = true; /* right filters would have stopped it */
     else if (!remote && (length & 0x0F) == FRAME)
         queued++;
@@ -222,7 +227,7 @@ static void take_frame(uint8_t instruction)
 static void send_frame(void)
 {
     const uint8_t at = next_frame;
-    const uint8_t length = at == FRAMES - 1 ? DUMPULSE_REPORT_SIZE % FRAME : FRAME;
+    const uint8_t length = at == FRAMES - 1 ? LAST_LENGTH : FRAME;
     const uint8_t offset = (uint8_t)(REPORT_AT + at);
 
     begin(LOAD);
@@ -286,10 +291,28 @@ uint16_t dumpulse_get_timestamp(void)
     return now;
 }
 
+/* A beacon comes after the last frame of the report. If no report leaves, it leaves alone. */
+static void send_beacon(const uint8_t *beacon)
+{
+    ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
+    {
+        memcpy(report + SENT_SIZE - FRAME, beacon, FRAME);
+        if (next_frame == FRAMES) {
+            report_began = seconds;
+            next_frame = FRAMES - 1;
+            send_frame();
+        }
+    }
+}
+
 /* One report leaves at a time. A request that comes meanwhile gets the next one. */
 void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
 {
     (void)context;
+    if (SENDS_BEACONS && length == FRAME) {
+        send_beacon(packet);
+        return;
+    }
     asked_again = next_frame != FRAMES;
     if (asked_again)
         return;
@@ -302,10 +325,15 @@ void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
     }
 }
 
+bool keyed_may_send(void)
+{
+    return next_frame == FRAMES;
+}
+
 static dumpulse_result process(const uint8_t *packet)
 {
-    dumpulse_record(&agent, 0, 1, bus_offs);
-    return dumpulse_process_packet(&agent, packet, FRAME, NULL);
+    dumpulse_record(&keyed.agent, 0, 1, bus_offs);
+    return keyed_process(&keyed, packet);
 }
 
 /* Masks and filters cannot be read while the controller is on the bus. If they let too much
@@ -352,14 +380,17 @@ int main(void)
     OCR1A = 15624; /* 16 MHz / 1024 / 15,625: once a second */
     TIMSK1 = _BV(OCIE1A);
     watch_start();
+    keyed_start();
     start_controller();
     EICRA = _BV(ISC01);
     EIMSK = _BV(INT0);
     sei();
     for (;;) {
         const uint16_t now = dumpulse_get_timestamp();
-        if (now != looked_after)
+        if (now != looked_after) {
             look_after_controller();
+            keyed_each_second(&keyed);
+        }
         looked_after = now;
         bool heard = false;
         if (queued != 0) {
@@ -372,7 +403,8 @@ int main(void)
         }
         if (asked_again && next_frame == FRAMES)
             process(request);
-        watch_nodes(&agent, heard);
+        keyed_go_on(&keyed);
+        watch_nodes(&keyed.agent, heard);
         wdt_reset(); /* only here; the loop runs at least once a second */
         cli();
         if (bit_is_clear(PIND, INTERRUPT)) {

@@ -1,7 +1,8 @@
 # The images for boards (`make firmware`), and the programs that simulate boards with an AVR.
 # sim/boards.py says how each image is simulated.   SPDX-License-Identifier: MIT
 IMAGES := uart_atmega328p uart_attiny85 uart_mps2-m0plus uart_mps2-m4 uart_virt sender_attiny13 \
-          can_avr can_avr-29 watch_atmega328p can_avr-watch
+          can_avr can_avr-29 watch_atmega328p can_avr-watch can_avr-keyed keyed_attiny85 \
+          keyed_attiny85-hears
 FIRMWARE := $(IMAGES:%=build/firmware/%.elf)
 
 AVR_CC := avr-gcc
@@ -18,8 +19,14 @@ CC_can_avr := $(AVR_CC) -mmcu=atmega328p -DF_CPU=16000000UL
 CC_can_avr-29 := $(CC_can_avr) -DCAN_BASE=0x18FF5080 -DCAN_EXTENDED=1
 CC_watch_atmega328p := $(CC_uart_atmega328p) -DWATCH
 CC_can_avr-watch := $(CC_can_avr) -DWATCH -DWATCH_ON_C
+CC_can_avr-keyed := $(CC_can_avr) -DKEYED -DDUMPULSE_ALONE=32
+CC_keyed_attiny85 := $(CC_uart_attiny85) -DDUMPULSE_NODE
+CC_keyed_attiny85-hears := $(CC_keyed_attiny85) -DHEARS
 ALSO_watch_atmega328p := firmware/uart_atmega328p.c $(WATCH)
 ALSO_can_avr-watch := firmware/watch_atmega328p.c $(WATCH)
+ALSO_can_avr-keyed := firmware/keyed_avr.c $(KEYED)
+ALSO_keyed_attiny85 := $(KEYED)
+ALSO_keyed_attiny85-hears := $(KEYED)
 FIRMWARE_FLAGS := -std=c11 -Os -g -ffunction-sections -fdata-sections -Wl,--gc-sections \
                   -Wl,--build-id=none $(WARNINGS) -I. -Ifirmware
 FIRMWARE_SHARED := $(wildcard firmware/*.h firmware/*.ld) firmware/images.mk $(LIBRARY)
@@ -47,21 +54,52 @@ $(STACKS): build/firmware/%.su: $(IMAGE_SOURCES)
 HANGING := $(IMAGES:%=build/firmware/hanging/%.elf)
 $(HANGING): build/firmware/hanging/%.elf: tests/firmware_hang.c $(IMAGE_SOURCES)
 	@mkdir -p $(@D)
-	@$(CC_$*) $(FIRMWARE_FLAGS) -Wl,--wrap=dumpulse_process_packet $(filter %.c,$^) -lgcc -o $@
+	@$(CC_$*) $(FIRMWARE_FLAGS) -Wl,--wrap=dumpulse_process_packet \
+	    -Wl,--wrap=dumpulse_keyed_process $(filter %.c,$^) -lgcc -o $@
+
+# Images with keys for tests: an agent that looks at every packet, however many it has refused, and
+# a node that forgets its epoch after 3 seconds.
+VARIED := $(addprefix build/firmware/varied/,can_avr-keyed.elf keyed_attiny85-hears.elf)
+$(VARIED): build/firmware/varied/%.elf: $(IMAGE_SOURCES)
+	@mkdir -p $(@D)
+	@$(CC_$*) $(FIRMWARE_FLAGS) -DMOST_REFUSED=60000 -DFORGET=3 $(filter %.c,$^) -lgcc -o $@
+
+# The first bytes of the EEPROM of a board with keys, for avrdude. Only its owner can read the file.
+eeprom: export KEYS := $(KEYS)
+eeprom: ##! an EEPROM with keys: BOARD=keyed_attiny85 KEYS=FILE.h
+	@case "$(BOARD)" in can_avr-keyed) source=keyed_avr; has=MASTER; option=--agent;; \
+	keyed_attiny85) source=keyed_attiny85; has=VARIABLEOWN; option=--alone;; \
+	keyed_attiny85-hears) source=keyed_attiny85; has=VARIABLEOWNBEACONS; option=--variable;; \
+	*) echo "make eeprom needs BOARD=can_avr-keyed, keyed_attiny85 or keyed_attiny85-hears" >&2; \
+	    exit 2;; esac; \
+	[ "$${KEYS%.h}" != "$$KEYS" ] || { echo "make eeprom needs KEYS=FILE.h, which" \
+	    "dumpulse key split makes" >&2; exit 2; }; \
+	[ -r "$$KEYS" ] || { echo "make eeprom cannot read $$KEYS" >&2; exit 2; }; \
+	[ "$$(sed -n 's/^#define DUMPULSE_KEY_\([A-Z]*\) .*/\1/p' "$$KEYS" | tr -d '\n')" = $$has ] || \
+	    { echo "make eeprom BOARD=$(BOARD) needs a header of dumpulse key split $$option," \
+	    "and $$KEYS is not one" >&2; exit 2; }; umask 077; to="$${KEYS%.h}.eep"; \
+	$(CC_$(BOARD)) $(FIRMWARE_FLAGS) \
+	    -DHOURS=$$(($$(date +%s) / 3600 - 438288))L -include "$$KEYS" -c firmware/$$source.c \
+	    -o "$$to" && avr-objcopy -O ihex -j .eeprom --change-section-lma .eeprom=0 "$$to" && \
+	    echo "$$to"
 
 # Programs that run AVR code in simavr. Each gets its name at the end, when it is complete: another
 # process may be running the old one, or building the same.
 SIMULATORS := $(addprefix build/sim/,avr avr_uart serial_board can_board)
-build/sim/can_board: sim/mcp2515.c sim/mcp2515.h
+build/sim/can_board: sim/mcp2515.c sim/mcp2515.h sim/eeprom.h
+build/sim/serial_board: sim/eeprom.h
 $(SIMULATORS): build/sim/%: sim/%.c sim/avr_host.h
 	@mkdir -p $(@D)
 	@gcc -std=gnu11 -O2 -Wall -Wextra -Werror $(filter %.c,$^) -lsimavr -lelf -o $@.$$$$ && \
 	    mv $@.$$$$ $@
 
-$(FIRMWARE) $(STACKS) $(HANGING) $(SIMULATORS): | $(READY)
+$(FIRMWARE) $(STACKS) $(HANGING) $(VARIED) $(SIMULATORS): | $(READY)
 
 TEST_FIRMWARE := tests/test_serial_firmware.py tests/test_firmware_can.py \
-                 tests/test_watch_firmware.py
+                 tests/test_firmware_keyed.py tests/test_watch_firmware.py
+
+power-cuts: $(FIRMWARE) | $(READY) ## cut the power of images with keys, 2,500 times
+	@DUMPULSE_CUTS=500 $(PYTEST) tests/test_firmware_keyed.py -k power_cuts
 
 firmware-size: $(FIRMWARE) | $(READY) ##! flash, RAM, stack, cycles of each image, against budgets
 	@$(PYTHON) -m bench.firmware
@@ -69,4 +107,4 @@ firmware-size: $(FIRMWARE) | $(READY) ##! flash, RAM, stack, cycles of each imag
 try: $(FIRMWARE) | $(READY) ##! simulate a board, and ask it: BOARD=uart_atmega328p
 	@$(PYTHON) -m sim.boards "$(BOARD)"
 
-.PHONY: try firmware-size
+.PHONY: try firmware-size power-cuts eeprom

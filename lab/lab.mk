@@ -1,7 +1,7 @@
 # The lab's targets; lab/README.md is its page.   SPDX-License-Identifier: MIT
 LAB := lab lab-sources lab-counts lab-short lab-table lab-answer lab-fits lab-energy lab-wire \
        lab-sent lab-studies lab-formats lab-trial lab-board lab-operations lab-programs \
-       lab-predict lab-bridge lab-mislead lab-time
+       lab-predict lab-bridge lab-mislead lab-time lab-keyed
 
 lab: ##! what a verified message costs: all counts and tables
 	@$(MAKE) --no-print-directory -s -j2 lab-counts lab-wire
@@ -22,6 +22,9 @@ lab-table: ## the counts, in one table for each family
 
 lab-answer: ## what a message costs a node; ARGS="--every 10s"
 	@$(PYTHON) -m lab.answer $(ARGS)
+
+lab-keyed: ## what version 2 costs beside version 1 and other tags
+	@$(PYTHON) -m lab.keyed
 
 lab-fits: ## what an ATmega328P has room for beside the agent
 	@$(PYTHON) -m lab.answer --fits
@@ -53,7 +56,7 @@ lab-operations: ## group operations of signatures and commitments
 lab-programs: ## count programs of group operations, and compare; ARGS=FILE
 	@$(PYTHON) -m lab.programs $(ARGS)
 
-lab-predict: ## what a scheme costs, predicted; ARGS="--scheme ps18 --target m4"
+lab-predict: ## predict a scheme's cost; ARGS="--scheme ps18 --target m4"
 	@$(PYTHON) -m lab.predict $(ARGS)
 
 lab-bridge: ## measure the operations of lab-predict again, and compare
@@ -62,5 +65,5 @@ lab-bridge: ## measure the operations of lab-predict again, and compare
 lab-mislead: ## benchmarks that mislead, beside those that do not
 	@$(PYTHON) -m lab.mislead
 
-lab-time: ## how long a step takes here; noisy; ARGS="ps18-verify --messages 1,10"
+lab-time: ## time a step; noisy; ARGS="ps18-verify --messages 1,10"
 	@$(PYTHON) -m lab.timing $(ARGS)

@@ -17,6 +17,7 @@ from sim.targets import ROOT
 PAGES = {
     "lab/README.md": ["lab-answer", "lab-fits", "lab-table", "lab-sent", "lab-energy",
                       "lab-studies", "lab-formats", "lab-trial"],
+    "examples/keys/README.md": ["lab-keyed"],
     "lab/counting.md": ["lab-operations", "lab-predict"],
     "lab/misleading.md": ["lab-mislead"],
 }

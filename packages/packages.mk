@@ -5,7 +5,7 @@ packages: packages-setup ##! build and test every package, with the tools' own p
 	@$(MAKE) --no-print-directory -j2 part-packages-debian part-packages-tools
 
 # About half of it each. The first half builds in clean Debians, and boots one.
-IN_DEBIAN := packages/debian packages/test_version.py packages/test_release.py
+IN_DEBIAN := packages/debian packages/fleet packages/test_version.py packages/test_release.py
 packages-debian: ## packages for Debian, and whole releases
 	@$(PYTEST) $(IN_DEBIAN)
 
@@ -19,7 +19,7 @@ packages-setup: $(READY) ## install what make packages needs, or say what it is
 	@packages/setup
 
 .PHONY: packages version
-version: ## write the version of dumpulse.h to the files that have it, too
+version: ## write the version of dumpulse.h to all files that have it
 	@python3 -m packages.version
 
 release: packages-setup ##! all of a release, built twice and tested: build/release

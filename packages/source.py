@@ -26,13 +26,20 @@ def sources(root: Path = ROOT) -> dict[str, Path]:
     else:
         paths = []
         for folder, folders, files in os.walk(root):
-            # As in .gitignore.
+            # As in .gitignore, and in that of each folder of keys.
             folders[:] = [name for name in folders if name != "__pycache__" and
-                          Path(folder, name) != root / "build"]
+                          Path(folder, name) != root / "build" and
+                          not ignores_all(Path(folder, name, ".gitignore"))]
             links = [name for name in folders if Path(folder, name).is_symlink()]
-            paths += [Path(folder, name) for name in files + links]
+            paths += [Path(folder, name) for name in files + links
+                      if not name.endswith((".key", ".eep"))]
     return {str(path.relative_to(root)): path for path in paths
             if path.is_symlink() or path.is_file()}
+
+
+def ignores_all(gitignore: Path) -> bool:
+    """Such a file is in the folders that `dumpulse key split` makes."""
+    return gitignore.is_file() and b"*" in gitignore.read_bytes().splitlines()
 
 
 # PyPI wants the name dumpulse-VERSION.tar.gz for the source distribution of the client.

@@ -101,6 +101,20 @@ def test_outside_of_a_clone_there_is_no_release(original: Path, tmp_path: Path) 
                               "repository\n")
 
 
+@pytest.mark.parametrize("git", [True, False], ids=["git", "archive"])
+def test_no_archive_has_keys(git: bool, tmp_path: Path) -> None:
+    """Somebody may make keys in the folder of the sources."""
+    if git:
+        subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    for name in ".gitignore", "a.c", "agent-7.key", "agent-7-3.eep":
+        (tmp_path / name).write_bytes((project.ROOT / ".gitignore").read_bytes())
+    for words in ("new x.key", "split x.key --out keys --variable 0-3 --agent --readers"):
+        subprocess.run([sys.executable, project.ROOT / "client.py", "key", *words.split()],
+                       cwd=tmp_path, check=True, stdout=subprocess.PIPE)
+    assert (tmp_path / "keys" / "x-agent.h").is_file()
+    assert source.sources(tmp_path).keys() == {".gitignore", "a.c"}
+
+
 def test_the_archive_of_the_sources_makes_itself(original: Path, tmp_path: Path,
                                                  monkeypatch: pytest.MonkeyPatch) -> None:
     root = source.unpack(original, tmp_path)

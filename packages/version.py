@@ -20,6 +20,8 @@ from packages.project import FORMS, ROOT, version
 PLACES = (
     ("client.py", "semantic", r'^VERSION = "', r'"$'),
     ("man/canserver.8", "semantic", r'^\.TH CANSERVER 8 \S+ "Dumpulse ', r'" "Dumpulse"$'),
+    ("man/dumpulse-fleet.1", "semantic", r'^\.TH DUMPULSE-FLEET 1 \S+ "Dumpulse ',
+     r'" "Dumpulse"$'),
     ("man/dumpulse.1", "semantic", r'^\.TH DUMPULSE 1 \S+ "Dumpulse ', r'" "Dumpulse"$'),
     ("man/udpserver.8", "semantic", r'^\.TH UDPSERVER 8 \S+ "Dumpulse ', r'" "Dumpulse"$'),
 )

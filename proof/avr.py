@@ -53,9 +53,10 @@ Flag: TypeAlias = "bool | z3.BoolRef"
 # Cycles from the data sheets. Calls and returns take one more if the program counter has three
 # bytes. Branches and skips that are taken cost more: see branch() and skip().
 CYCLES = dict.fromkeys(("add adc sub subi sbc sbci and andi or eor cp cpc cpi inc dec mov movw ldi "
-                        "brne breq brcc brcs cpse").split(), 1)
+                        "brne breq brcc brcs brpl cpse sbrc sbrs in out cli").split(), 1)
 CYCLES |= dict.fromkeys("adiw sbiw ld ldd st std push pop rjmp mul".split(), 2)
 CYCLES |= {"lpm": 3, "jmp": 3, "rcall": 3, "call": 4, "ret": 4}
+STACK_LOW, STACK_HIGH, FLAGS = 0x3D, 0x3E, 0x3F  # ports
 POINTERS = {"X": 26, "Y": 28, "Z": 30}
 # By avr-gcc's ABI, a function must keep the first registers and may change the others. Register 1
 # holds zero.
@@ -89,6 +90,7 @@ class State:
     memory: dict[int, Byte]
     carry: Flag = False
     zero: Flag = False
+    signed: Byte = 0  # the last result: its highest bit is the negative flag
     conditions: list[z3.BoolRef] = field(default_factory=list)
     cycles: int = 0
     longer: list[int] = field(default_factory=list)  # cycles of each branch that was merged
@@ -131,6 +133,10 @@ def subtract(a: Byte, b: Byte, borrow: Flag = False) -> tuple[Byte, Flag]:
     one = z3.If(borrow, z3.BitVecVal(1, 9), z3.BitVecVal(0, 9))
     total = z3.ZeroExt(1, vector(a)) - z3.ZeroExt(1, vector(b)) - one
     return z3.Extract(7, 0, total), z3.Extract(8, 8, total) == 1
+
+
+def bit(a: Byte, number: int) -> Flag:
+    return bool(a >> number & 1) if isinstance(a, int) else z3.Extract(number, number, a) == 1
 
 
 def is_zero(a: Byte) -> Flag:
@@ -250,8 +256,13 @@ class Code:
         self.clobbers += 1
         for number in CLOBBERED:
             state.registers[number] = z3.BitVec(f"clobbered_{self.clobbers}_{number}", 8)
+        self.forget_flags(state)
+
+    def forget_flags(self, state: State) -> None:
+        self.clobbers += 1
         state.carry = z3.Bool(f"clobbered_{self.clobbers}_c")
         state.zero = z3.Bool(f"clobbered_{self.clobbers}_z")
+        state.signed = z3.BitVec(f"clobbered_{self.clobbers}_s", 8)
 
     # -- memory
 
@@ -327,7 +338,9 @@ class Code:
         if one.name in ("brne", "breq", "brcc", "brcs"):
             flag = state.zero if one.name in ("brne", "breq") else state.carry
             return self.branch(state, flag if one.name in ("breq", "brcs") else negated(flag), one)
-        if one.name == "cpse":
+        if one.name == "brpl":
+            return self.branch(state, negated(bit(state.signed, 7)), one)
+        if one.name in ("cpse", "sbrc", "sbrs"):
             return self.skip(state, one)
         at, state.pc = state.pc, state.pc + one.size
         if one.name in ("ld", "ldd", "st", "std"):
@@ -381,11 +394,15 @@ class Code:
         return self.parted(state, taken, self.outcomes(state, taken), one.target, 1, after)
 
     def skip(self, state: State, one: Instruction) -> list[State]:
-        first, second = (state.registers[int(word[1:])] for word in one.operands)
+        first = state.registers[int(one.operands[0][1:])]
+        if one.name == "cpse":
+            skips = is_zero(subtract(first, state.registers[int(one.operands[1][1:])])[0])
+        else:
+            is_set = bit(first, int(one.operands[1]))
+            skips = is_set if one.name == "sbrs" else negated(is_set)
         after = state.pc + one.size
         skipped = self.instructions[after].size
-        equal = is_zero(subtract(first, second)[0])
-        return self.parted(state, equal, self.outcomes(state, equal), after + skipped, skipped // 2,
+        return self.parted(state, skips, self.outcomes(state, skips), after + skipped, skipped // 2,
                            after)
 
     def is_straight(self, start: int, end: int) -> bool:
@@ -441,7 +458,7 @@ class Code:
 
     def compute(self, state: State, one: Instruction) -> None:
         r, words, name = state.registers, one.operands, one.name
-        d = int(words[0][1:]) if words else 0
+        d = int(words[0][1:]) if words and words[0].startswith("r") else 0
         if name in ("add", "adc", "sub", "subi", "sbc", "sbci", "cp", "cpc", "cpi"):
             second = r[int(words[1][1:])] if words[1].startswith("r") else int(words[1], 0)
             with_carry = name in ("adc", "sbc", "sbci", "cpc")
@@ -449,7 +466,7 @@ class Code:
             result, carry = operate(r[d], second, state.carry if with_carry else False)
             keeps_zero = name in ("sbc", "sbci", "cpc")  # they leave the zero flag, or clear it
             state.zero = both(state.zero, is_zero(result)) if keeps_zero else is_zero(result)
-            state.carry = carry
+            state.carry, state.signed = carry, result
             if not name.startswith("cp"):
                 r[d] = result
         elif name in ("adiw", "sbiw"):
@@ -458,21 +475,22 @@ class Code:
             high, carry = operate(r[d + 1], 0, carry)
             r[d:d + 2] = [low, high]
             state.carry, state.zero = carry, both(is_zero(low), is_zero(high))
+            state.signed = high
         elif name in ("inc", "dec"):  # which leave the carry as it was
             r[d], _ = (add if name == "inc" else subtract)(r[d], 1)
-            state.zero = is_zero(r[d])
+            state.zero, state.signed = is_zero(r[d]), r[d]
         elif name in ("mov", "movw"):
             source, count = int(words[1][1:]), 1 if name == "mov" else 2
             r[d:d + count] = r[source:source + count]
         elif name == "ldi":
             r[d] = int(words[1], 0)
         elif name == "eor" and words[0] == words[1]:
-            r[d], state.zero = 0, True
-        elif name in ("eor", "or", "andi"):
+            r[d], state.zero, state.signed = 0, True, 0
+        elif name in ("eor", "or", "and", "andi"):
             second = int(words[1], 0) if name == "andi" else r[int(words[1][1:])]
             r[d] = (r[d] ^ second if name == "eor" else r[d] | second if name == "or" else
                     r[d] & second)
-            state.zero = is_zero(r[d])
+            state.zero, state.signed = is_zero(r[d]), r[d]
         elif name == "lpm":
             must(words[1:] in (["Z"], ["Z+"]) and
                  bool(self.places or all(isinstance(byte, int) for byte in r[30:32])),
@@ -487,8 +505,38 @@ class Code:
             self.push(state, r[d])
         elif name == "pop":
             r[d] = self.pop(state)
+        elif name == "in":
+            r[d] = self.read_port(state, int(words[1], 0))
+        elif name == "out":
+            self.write_port(state, int(words[0], 0), r[int(words[1][1:])])
+        elif name == "cli":
+            pass  # nothing here interrupts
         else:
             raise SystemExit(f"proof/avr.py does not know {one}")
+
+    def read_port(self, state: State, port: int) -> Byte:
+        must(port in (STACK_LOW, STACK_HIGH, FLAGS), f"reads port {port:#x}")
+        if port == FLAGS:
+            return z3.BitVec("flags", 8)
+        return state.sp & 0xFF if port == STACK_LOW else state.sp >> 8
+
+    def write_port(self, state: State, port: int, value: Byte) -> None:
+        """The stack pointer is written as avr-gcc does it: first its high byte, and the flags,
+        which were read just before."""
+        must(port in (STACK_LOW, STACK_HIGH, FLAGS), f"writes port {port:#x}")
+        if port == FLAGS:
+            must(not isinstance(value, int) and value.eq(z3.BitVec("flags", 8)),
+                 "writes flags that it has not read")
+            self.forget_flags(state)
+            return
+        must(isinstance(value, int), "the stack pointer depends on unknown bytes")
+        if port == STACK_HIGH:
+            state.sp = int(value) << 8 | state.sp & 0xFF
+            return
+        state.sp = state.sp & 0xFF00 | int(value)
+        state.lowest = min(state.lowest, state.sp)
+        for at in [at for at in state.memory if state.lowest < at <= state.sp]:
+            del state.memory[at]  # from now on, an interrupt may overwrite it
 
 
 # ---- What is proved.

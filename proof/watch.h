@@ -152,12 +152,21 @@ static inline uint16_t minus(unsigned now, unsigned time);
 /* ---- The whole table: there is one look at each line, in order, each with its own RAM. What the
  * look does is above. It writes nothing else, so it does not change what others have done. */
 
-/*@ requires \valid_read(watch) && \valid_read(agent) && watched == agent && watch->count >= 1;
-    requires \valid_read(watch->table + (0 .. watch->count - 1));
-    requires \valid(watch->seen + (0 .. watch->count - 1));
-    requires \separated(watch->seen + (0 .. watch->count - 1), agent,
-      watch->table + (0 .. watch->count - 1), watch);
-    requires \forall integer i; 0 <= i <= 255 ==> told[i] < INT_MAX && looks[i] < INT_MAX;
+/*@ predicate table_is_there{L}(dumpulse_watcher *watch) =
+      \valid_read(watch) && \valid_read(watch->table + (0 .. watch->count - 1));
+
+    predicate ram_is_there{L}(dumpulse_watcher *watch) = \valid_read(watch) &&
+      \valid(watch->seen + (0 .. watch->count - 1)) &&
+      \separated(watch->seen + (0 .. watch->count - 1), watch);
+
+    predicate may_look{L}(dumpulse_watcher *watch, dumpulse *agent) =
+      table_is_there(watch) && ram_is_there(watch) && \valid_read(agent) && watched == agent &&
+      \separated(watch->seen + (0 .. watch->count - 1), agent,
+        watch->table + (0 .. watch->count - 1)) &&
+      \forall integer i; 0 <= i <= 255 ==> told[i] < INT_MAX && looks[i] < INT_MAX;
+*/
+
+/*@ requires may_look(watch, agent) && watch->count >= 1;
     assigns watch->seen[0 .. watch->count - 1], looking, first_line, first_seen, later_now,
       looks[0 .. 255], told[0 .. 255], told_was[0 .. 255], told_is[0 .. 255];
     exits \false;
@@ -171,14 +180,6 @@ void dumpulse_watch_lines_(const dumpulse_watcher *watch, dumpulse *agent, uint1
 
 /* ---- The functions of the header. */
 
-/*@ predicate table_is_there{L}(dumpulse_watcher *watch) =
-      \valid_read(watch) && \valid_read(watch->table + (0 .. watch->count - 1));
-
-    predicate ram_is_there{L}(dumpulse_watcher *watch) = \valid_read(watch) &&
-      \valid(watch->seen + (0 .. watch->count - 1)) &&
-      \separated(watch->seen + (0 .. watch->count - 1), watch);
-*/
-
 /*@ requires \valid_read(line);
     assigns \nothing;
     exits \false;
@@ -187,12 +188,7 @@ void dumpulse_watch_lines_(const dumpulse_watcher *watch, dumpulse *agent, uint1
 */
 static inline dumpulse_watched dumpulse_read_line_(const dumpulse_watched *line);
 
-/*@ requires \valid_read(watch) && \valid_read(agent) && watched == agent;
-    requires \valid_read(watch->table + (0 .. watch->count - 1));
-    requires \valid(watch->seen + (0 .. watch->count - 1));
-    requires \separated(watch->seen + (0 .. watch->count - 1), agent,
-      watch->table + (0 .. watch->count - 1), watch);
-    requires \forall integer i; 0 <= i <= 255 ==> told[i] < INT_MAX && looks[i] < INT_MAX;
+/*@ requires may_look(watch, agent);
     assigns watch->seen[0 .. watch->count - 1], looking, first_line, first_seen, later_now,
       looks[0 .. 255], told[0 .. 255], told_was[0 .. 255], told_is[0 .. 255];
     exits \false;
@@ -210,12 +206,7 @@ static inline void dumpulse_watch(const dumpulse_watcher *watch, dumpulse *agent
       first >= all ? 0 : count < all - first ? count : all - first;
 */
 
-/*@ requires \valid_read(watch) && \valid_read(agent) && watched == agent;
-    requires \valid_read(watch->table + (0 .. watch->count - 1));
-    requires \valid(watch->seen + (0 .. watch->count - 1));
-    requires \separated(watch->seen + (0 .. watch->count - 1), agent,
-      watch->table + (0 .. watch->count - 1), watch);
-    requires \forall integer i; 0 <= i <= 255 ==> told[i] < INT_MAX && looks[i] < INT_MAX;
+/*@ requires may_look(watch, agent);
     assigns watch->seen[first .. first + part(watch->count, first, count) - 1], looking,
       first_line, first_seen, later_now,
       looks[0 .. 255], told[0 .. 255], told_was[0 .. 255], told_is[0 .. 255];

@@ -1,6 +1,6 @@
 /* Calls functions of an AVR image, one at a time, on simavr.   SPDX-License-Identifier: MIT
  *
- *     avr MCU IMAGE TIME_HOOK SEND_HOOK CHANGED_HOOK
+ *     avr MCU IMAGE TIME_HOOK SEND_HOOK CHANGED_HOOK KEY_HOOK LOAD_HOOK STORE_HOOK
  *
  * The hooks are byte addresses in flash without code. A call to one of them is answered here, in no
  * cycles. All numbers are hexadecimal. The program prints "ready RAMSTART". Then each line of the
@@ -11,15 +11,18 @@
  *     f ADDRESS BYTES    write program memory
  *     t TIME             set the time that the time hook returns
  *     c ADDRESS          call a function: prints a line for each hook that it calls ("time",
- *                        "send CONTEXT POINTER LENGTH BYTES", or
- *                        "changed CONTEXT VARIABLE WAS IS"), then
+ *                        "send CONTEXT POINTER LENGTH BYTES",
+ *                        "changed CONTEXT VARIABLE WAS IS",
+ *                        "key POINTER LABEL", "load LABEL POINTER" or "store LABEL POINTER"), then
  *                        "done CYCLES STACK", or "lost PC" if it does not return
+ *     g RESULT           go on: the result of a hook "key", "load" or "store", which waits for this
  *
  * CYCLES counts from the function's first instruction to the end of its return. STACK is how many
  * bytes are pushed below the caller's stack pointer, with the return address of the call itself.
  */
 #include "avr_host.h" /* first: simavr's other headers need what it includes */
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +32,7 @@
 enum { CYCLES_MAX = 1000000, LINE_MAX_BYTES = 4096, R24 = 24, R22 = 22, R20 = 20, R18 = 18 };
 
 static avr_t *avr;
-static unsigned time_hook, send_hook, changed_hook;
+static unsigned time_hook, send_hook, changed_hook, key_hook, load_hook, store_hook;
 static uint16_t now;
 
 static void set_stack_pointer(unsigned value)
@@ -68,6 +71,27 @@ static void print_bytes(unsigned address, unsigned count)
     putchar('\n');
 }
 
+static void write_bytes(uint8_t *memory, unsigned end, unsigned address, const char *hex)
+{
+    unsigned byte;
+    for (; sscanf(hex, "%2x", &byte) == 1; hex += 2) {
+        if (address > end)
+            fail("write beyond the end of a memory");
+        memory[address++] = (uint8_t)byte;
+    }
+}
+
+static bool serve(void);
+
+/* Takes commands until one says what the hook returns. */
+static void ask(void)
+{
+    fflush(stdout);
+    while (serve()) {
+    }
+    avr->pc = pop_return() * 2;
+}
+
 static void call(unsigned function)
 {
     const unsigned home = avr->flashend - 1; /* the last word of the flash, where no code is */
@@ -98,6 +122,13 @@ static void call(unsigned function)
             printf("changed %x %x %x %x\n", pair(R24), avr->data[R22], avr->data[R20],
                    avr->data[R18]);
             avr->pc = pop_return() * 2;
+        } else if (avr->pc == key_hook) {
+            printf("key %x %x\n", pair(R24), avr->data[R22]);
+            ask();
+        } else if (avr->pc == load_hook || avr->pc == store_hook) {
+            printf("%s %x %x\n", avr->pc == load_hook ? "load" : "store", avr->data[R24],
+                   pair(R22));
+            ask();
         } else {
             avr->pc = avr_run_one(avr);
         }
@@ -111,40 +142,41 @@ static void call(unsigned function)
     printf("done %x %x\n", (unsigned)(avr->cycle - start), top - lowest);
 }
 
-static void write_bytes(uint8_t *memory, unsigned end, unsigned address, const char *hex)
+/* Takes a command. Returns false after the last one, and after the result of a hook. */
+static bool serve(void)
 {
-    unsigned byte;
-    for (; sscanf(hex, "%2x", &byte) == 1; hex += 2) {
-        if (address > end)
-            fail("write beyond the end of a memory");
-        memory[address++] = (uint8_t)byte;
+    char line[LINE_MAX_BYTES], *rest;
+
+    if (fgets(line, sizeof line, stdin) == NULL)
+        return false;
+    const unsigned first = (unsigned)strtoul(line + 1, &rest, 16);
+    switch (line[0]) {
+    case 'w': write_bytes(avr->data, avr->ramend, first, rest + 1); break;
+    case 'f': write_bytes(avr->flash, avr->flashend, first, rest + 1); break;
+    case 'r': print_bytes(first, (unsigned)strtoul(rest, NULL, 16)); break;
+    case 't': now = (uint16_t)first; break;
+    case 'c': call(first); break;
+    case 'g': avr->data[R24] = (uint8_t)first; return false;
+    default: fail("unknown command");
     }
+    fflush(stdout);
+    return true;
 }
 
 int main(int argc, char **argv)
 {
-    if (argc != 6)
-        fail("usage: avr MCU IMAGE TIME_HOOK SEND_HOOK CHANGED_HOOK");
+    unsigned *const hooks[] = {&time_hook, &send_hook, &changed_hook,
+                               &key_hook,  &load_hook, &store_hook};
+
+    if (argc != 9)
+        fail("usage: avr MCU IMAGE TIME_HOOK SEND_HOOK CHANGED_HOOK KEY_HOOK LOAD_HOOK STORE_HOOK");
     avr = load_chip(argv[1], argv[2]);
-    time_hook = (unsigned)strtoul(argv[3], NULL, 16);
-    send_hook = (unsigned)strtoul(argv[4], NULL, 16);
-    changed_hook = (unsigned)strtoul(argv[5], NULL, 16);
+    for (int i = 0; i < 6; i++)
+        *hooks[i] = (unsigned)strtoul(argv[3 + i], NULL, 16);
 
     printf("ready %x\n", avr->ioend + 1U); /* after what simavr itself has printed */
     fflush(stdout);
-    char line[LINE_MAX_BYTES];
-    while (fgets(line, sizeof line, stdin) != NULL) {
-        char *rest;
-        const unsigned first = (unsigned)strtoul(line + 1, &rest, 16);
-        switch (line[0]) {
-        case 'w': write_bytes(avr->data, avr->ramend, first, rest + 1); break;
-        case 'f': write_bytes(avr->flash, avr->flashend, first, rest + 1); break;
-        case 'r': print_bytes(first, (unsigned)strtoul(rest, NULL, 16)); break;
-        case 't': now = (uint16_t)first; break;
-        case 'c': call(first); break;
-        default: fail("unknown command");
-        }
-        fflush(stdout);
+    while (serve()) {
     }
     return 0;
 }

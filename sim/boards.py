@@ -32,6 +32,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from sim.keyed import BEACONS, OWN_FIRST, SLOT, Hearer, Keys, Reader, slot
 from sim.model import REQUEST, checksummed, heartbeat
 from sim.programs import built
 from sim.targets import ROOT
@@ -54,6 +55,8 @@ class Board:
     ticks: int = 1  # of its timestamps, in a second
     drift: float = 0.002  # the largest relative error of its clock
     pins: tuple[str, ...] = ()  # whose changes its simulator tells: "B5" is PB5
+    alone: int = -1  # how many variables of its agent may be of nodes that only send; -1: no keys
+    keyed: bool = False  # it is a node with keys
 
     @property
     def digits(self) -> int:
@@ -62,7 +65,7 @@ class Board:
 
     def image(self, folder: str = "") -> Path:
         """Builds the image first if it is not up to date. The folder "hanging" has images whose
-        loop a test can make hang."""
+        loop a test can make hang, and "varied" those with other settings: firmware/images.mk."""
         return Path(built(str(Path("build/firmware", folder, f"{self.name}.elf"))))
 
     def command(self, image: Path) -> list[str]:
@@ -71,7 +74,7 @@ class Board:
                     "-kernel", str(image)]
         program = "serial_board" if self.baud else "can_board"
         baud = [str(self.baud)] if self.baud else []
-        pins = [f"--pins={''.join(self.pins)}"] if self.pins else []
+        pins = [f"--pins={''.join(self.pins)}"] if self.pins else ["--script"] * self.keyed
         return [built(f"build/sim/{program}"), *pins, self.mcu, str(self.hertz), *baud, str(image)]
 
 
@@ -91,6 +94,9 @@ BOARDS = {board.name: board for board in (
           pins=("B0", "B1", "B4", "B5")),
     Board("can_avr-watch", can_id=0x680, mcu="atmega328p", hertz=16_000_000,
           pins=("C0", "C1", "C4", "C5")),
+    Board("can_avr-keyed", can_id=0x680, mcu="atmega328p", hertz=16_000_000, alone=32),
+    Board("keyed_attiny85", 9_600, mcu="attiny85", hertz=8_000_000, only_sends=True, keyed=True),
+    Board("keyed_attiny85-hears", 9_600, mcu="attiny85", hertz=8_000_000, keyed=True),
 )}
 PinChange = tuple[float, str, int]  # seconds since the start, the pin, its new level
 SILENCE = 2.0  # seconds of the firmware's time until serial_board ends, as serial_board.c says
@@ -220,6 +226,84 @@ class Bus(Simulated):
         return self._frames.read().splitlines()
 
 
+class Live(Simulated):
+    """A board with keys that runs. Its EEPROM begins with these bytes. What happens then is told
+    bit by bit."""
+    shows, shown = "", ""  # a command of its simulator, and how the answer begins
+
+    def __init__(self, board: Board, eeprom: bytes, image: Path | None = None) -> None:
+        with tempfile.TemporaryFile() as memory:
+            memory.write(eeprom)
+            memory.flush()
+            script, self._script = os.pipe()
+            said, theirs = os.pipe()
+            super().__init__(board, image, script, theirs, [f"/dev/fd/{memory.fileno()}"],
+                             [memory.fileno()])
+            os.close(script)
+            os.close(theirs)
+            self._said = os.fdopen(said)
+            self.play()  # now the simulator has read the memory
+
+    def hang_up(self) -> None:
+        if self._script >= 0:
+            os.close(self._script)
+        self._script = -1
+        self._said.close()
+
+    def play(self, *script: str) -> list[str]:
+        """Lets this happen, and returns what the board has sent meanwhile."""
+        os.write(self._script, "".join(f"{line}\n" for line in (*script, self.shows)).encode())
+        said = []
+        while not (line := self._said.readline()).startswith(self.shown):
+            if not line:
+                self.end()
+                raise EOFError("the board has ended")
+            said.append(line)
+        return said
+
+    def end(self) -> dict[str, int]:
+        if self._script >= 0:
+            os.close(self._script)
+        self._script = -1
+        return super().end()
+
+
+class LiveBus(Live):
+    """A board with keys, and its CAN bus."""
+    shows, shown = "show 28", "28#"
+
+    def do(self, *script: str) -> list[tuple[int, bytes]]:
+        """Lets this happen on the bus, and returns the frames that the board has sent."""
+        parts = (line.partition("#") for line in self.play(*script))
+        return [(int(number, 16), bytes.fromhex(data)) for number, _, data in parts]
+
+
+class LiveLine(Live):
+    """A node with keys, and its serial line."""
+    shows = shown = "show"
+
+    def do(self, *script: str, send: bytes = b"") -> bytes:
+        """Sends these bytes, lets this happen, and returns the bytes that the board has sent."""
+        return bytes.fromhex("".join(self.play(*(f"send {byte:x}" for byte in send), *script)))
+
+
+def eeprom(master: bytes, block: int, own: Sequence[int]) -> bytes:
+    """The EEPROM of an agent with keys, as firmware/keyed_avr.c has it."""
+    return master + b"".join(slot(number) + bytes([255]) * SLOT for number in (block, *own))
+
+
+def eeprom_of_node(keys: Keys, variable: int, hears: bool) -> bytes:
+    """That of a node, as firmware/keyed_attiny85.c has it before its first start."""
+    return bytes([variable]) + keys.of(variable) + (
+        keys.of(BEACONS) if hears else slot(OWN_FIRST) + bytes([255]) * SLOT)
+
+
+def serial_frame(offset: int, packet: bytes) -> bytes:
+    """A frame of version 2 on a serial line."""
+    start = bytes([0x80 + offset]) + packet
+    return start + bytes([-sum(start) % 256])
+
+
 def frame(number: int, data: bytes, digits: int = 3) -> str:
     """A CAN frame as `candump -L` writes it. An identifier of 29 bits has 8 digits."""
     return f"{number:0{digits}X}#{data.hex().upper()}"
@@ -267,12 +351,48 @@ def ask_on_bus(board: Board) -> None:
     report = b"".join(bytes.fromhex(line.partition("#")[2]) for line in answer)
     if len(report) != REPORT_SIZE or report != checksummed(report[4:]):
         raise SystemExit("this is not a report")
+    show_entries(report[4:])
+
+
+def show_entries(table: bytes) -> None:
     print("The report says:")
     for variable in range(64):
-        entry = report[4 + 4 * variable:8 + 4 * variable]
+        entry = table[4 * variable:4 * variable + 4]
         if entry != bytes(4):
             print(f"  variable {variable}: sender {entry[2]}, value {entry[3]},"
                   f" timestamp {int.from_bytes(entry[:2], 'big')}")
+
+
+def ask_with_keys(board: Board) -> None:
+    """The same for an agent with keys: first comes its beacon, and all answers are checked."""
+    keys, gone = Keys(bytes(range(16))), "which is not authentic"
+    node, reader = Hearer(keys, 3), Reader(keys)
+    with LiveBus(board, eeprom(keys.master, 0, [0] * board.alone)) as bus:
+        print("The board stores its block of epochs, and sends a beacon:")
+        (beacon,) = bus.do("wait 1500000")
+        print(candump(frame(*beacon)))
+        if not node.hear(beacon[1]) or not reader.hear(beacon[1]):
+            raise SystemExit(gone)
+        beat, request = node.heartbeat(1, 126) or b"", reader.request(os.urandom(2)) or b""
+        script = [frame(board.can_id + 3, beat), frame(board.can_id + REQUEST_AT, request)]
+        print("A heartbeat and a request go to the board:", *map(candump, script), sep="\n")
+        answer = bus.do(*script, "wait 30000")[:33]
+    print("The board answers with a report:", *(candump(frame(*sent)) for sent in answer), sep="\n")
+    report = b"".join(data for _, data in answer)
+    if not reader.check(report):
+        raise SystemExit(gone)
+    show_entries(report[8:])
+
+
+def listen_with_keys(board: Board) -> None:
+    """Shows the frames of a node. One that hears is first given a beacon."""
+    keys, hears = Keys(bytes(range(16))), not board.only_sends
+    with LiveLine(board, eeprom_of_node(keys, 7, hears)) as line:
+        beacon = serial_frame(97, keys.beacon(0x12345)) if hears else b""
+        if hears:
+            print("The board is silent until it hears a beacon:", beacon.hex(" "), sep="\n")
+        sent = line.do("wait 4500000", send=beacon)
+    print("It sends:", *(sent[at:at + 10].hex(" ") for at in range(0, len(sent), 10)), sep="\n")
 
 
 def main(name: str) -> None:
@@ -281,7 +401,10 @@ def main(name: str) -> None:
         print(f"{problem}; the boards are: {', '.join(BOARDS)}", file=sys.stderr)
         raise SystemExit(2)
     board = BOARDS[name]
-    show = listen if board.only_sends else ask_on_line if board.baud else ask_on_bus
+    show = listen if board.only_sends else ask_on_line if board.baud else \
+        ask_on_bus if board.alone < 0 else ask_with_keys
+    if board.keyed:
+        show = listen_with_keys
     show(board)
 
 

@@ -1,10 +1,10 @@
 /* Runs the firmware of an ATmega328P in simavr, with an MCP2515 on a CAN bus.
  *                                                       SPDX-License-Identifier: MIT
- *     can_board [--pins=C0D3...] MCU HERTZ IMAGE
+ *     can_board [--pins=C0D3...] MCU HERTZ IMAGE [EEPROM]
  *
  * The MCP2515's chip select is at pin PB2, its INT at PD2. Its oscillator has the frequency of the
  * AVR's clock: one period is one cycle. A byte on SPI takes 8 periods of the SPI clock that the
- * firmware has set.
+ * firmware has set. EEPROM is a file with the bytes that the EEPROM has at first.
  *
  * The standard input is a script. Each of its lines is one of these:
  *     683#0472014AF1034C09    this frame comes. 683#R8 is a remote frame of length 8. An identifier
@@ -21,6 +21,10 @@
  *     reset                   the controller loses its power for a moment
  *     set ADDRESS VALUE       a disturbance changes a register of the controller (hexadecimal)
  *     show ADDRESS            prints ADDRESS#VALUE for this register (hexadecimal)
+ *     writing BYTES           nothing comes until the firmware has begun to write this many bytes
+ *                             more of its EEPROM, and for 20 seconds at most
+ *     cut BYTE                the power is cut, and comes back. A byte of the EEPROM that is being
+ *                             written becomes this one (hexadecimal), and so does all RAM.
  *
  * The program prints every frame that the firmware sends as `candump -L` does. It ends when the
  * script is at its end and the firmware has been silent for 100 ms. Then it prints one line on the
@@ -47,6 +51,7 @@
 #include <simavr/avr_ioport.h>
 #include <simavr/avr_spi.h>
 
+#include "eeprom.h"
 #include "mcp2515.h"
 
 enum { FRAME_US = 250, TICK_US = 50, SILENCE_US = 100000, EFLG = 0x2D };
@@ -150,6 +155,7 @@ static avr_cycle_count_t run_bus(avr_t *unused, avr_cycle_count_t when, void *co
 
 static void start_bus(void)
 {
+    restart_eeprom();
     avr_cycle_timer_register_usec(avr, TICK_US, run_bus, NULL);
     show_interrupt();
 }
@@ -186,8 +192,8 @@ static void receive(const char *text)
 int main(int argc, char **argv)
 {
     const char *const pins = pins_option(&argc, &argv);
-    if (argc != 4)
-        fail("usage: can_board [--pins=C0D3...] MCU HERTZ IMAGE");
+    if (argc != 4 && argc != 5)
+        fail("usage: can_board [--pins=C0D3...] MCU HERTZ IMAGE [EEPROM]");
     frames_out = fdopen(dup(STDOUT_FILENO), "w");
     if (frames_out == NULL ||
         dup2(STDERR_FILENO, STDOUT_FILENO) < 0) /* simavr itself prints on the standard output */
@@ -211,6 +217,7 @@ int main(int argc, char **argv)
                             NULL);
     avr_irq_register_notify(avr_io_getirq(avr, AVR_IOCTL_IOPORT_GETIRQ('B'), 2), on_select, NULL);
     mcp2515_reset(&chip);
+    start_eeprom(avr, argc == 5 ? argv[4] : "");
 
     char line[64];
     uint32_t gap = FRAME_US;
@@ -241,6 +248,13 @@ int main(int argc, char **argv)
             chip.registers[address] = (uint8_t)number;
         } else if (sscanf(line, "show %x", &address) == 1 && address < MCP2515_REGISTERS) {
             fprintf(frames_out, "%02X#%02X\n", address, chip.registers[address]);
+        } else if (sscanf(line, "writing %u", &number) == 1) {
+            run_until_writing(avr, number);
+        } else if (sscanf(line, "cut %x", &number) == 1) {
+            catch_up();
+            cut_power((uint8_t)number);
+            mcp2515_reset(&chip);
+            sending_since = 0;
         } else if (strcmp(line, "reset") == 0) {
             catch_up();
             mcp2515_reset(&chip);

@@ -28,12 +28,14 @@ from elftools.elf.elffile import ELFFile
 from unicorn import arm_const, ppc_const, riscv_const, x86_const
 
 from sim.gdb import Debugged
+from sim.keyed import Keys, Numbers
 from sim.programs import built
 from sim.targets import BUILD, EVERY, ROOT, Target, run
 from sim.watch import Line
 
-TIME, SEND, CHANGED = HOOKS = (
-    "dumpulse_get_timestamp", "dumpulse_send_packet", "dumpulse_changed")
+TIME, SEND, CHANGED, KEY, LOAD, STORE = HOOKS = (
+    "dumpulse_get_timestamp", "dumpulse_send_packet", "dumpulse_changed", "dumpulse_get_key",
+    "dumpulse_load", "dumpulse_store")
 
 
 @dataclass
@@ -44,7 +46,7 @@ class Call:
     cost: int
     stack: int  # bytes, with the return address if a call pushes it
     # ("time",), ("send", context, pointer, length, bytes) and ("changed", context, variable, was,
-    # is), in order
+    # is), in order; ("key", label), ("load", label) and ("store", label, number)
     hooks: list[tuple[object, ...]] = field(default_factory=list)
 
 
@@ -55,11 +57,12 @@ class Machine:
     folder: tempfile.TemporaryDirectory[str]
     GUARD = 16  # bytes on both sides of the agent that nothing else uses
     TEXT = 0  # where the code begins
-    HOOKS: tuple[int, ...] = (0xE000, 0xE080, 0xE100)  # where no code is
+    HOOKS: tuple[int, ...] = (0xE000, 0xE080, 0xE100, 0xE180, 0xE200, 0xE280)  # where no code is
     HOME = 0xF000  # where calls return to; nothing runs there
     PAINT = 0xA5
     STACK_SIZE: int  # bytes that are painted before a call, to see how many it uses
     cost_unit = "instructions"
+    label_keys = False  # True: the hook gives the key of each label, and not the master key
     counted = True  # False: costs are not needed; some machines take long to count them
 
     def __init__(self, target: Target, image: Path, symbols: dict[str, int]) -> None:
@@ -67,12 +70,29 @@ class Machine:
         self.image = image
         self.symbols = symbols
         self.now = 0
+        self.keys, self.numbers = Keys(bytes(16)), Numbers()  # of dumpulse_keyed.h's hooks
         self.start(image)
         self.agent = self.ram + self.GUARD
         self.packet = self.agent + 260 + self.GUARD
 
     def start(self, image: Path) -> None:
         raise NotImplementedError
+
+    def ask(self, hook: str, first: int, second: int, hooks: list[tuple[object, ...]]) -> int:
+        """Does what a hook of dumpulse_keyed.h must do, and returns what it returns."""
+        if hook == KEY:
+            label = second & 0xFF
+            hooks.append(("key", label))
+            self.write(first, self.keys.of(label) if self.label_keys else self.keys.master)
+            return 0
+        label = first & 0xFF
+        if hook == LOAD:
+            hooks.append(("load", label))
+            self.write(second, self.numbers.load(label).to_bytes(3, "big"))
+            return 0
+        number = int.from_bytes(self.read(second, 3), "big")
+        hooks.append(("store", label, number))
+        return self.numbers.store(label, number)
 
     def write(self, address: int, data: bytes) -> None:
         raise NotImplementedError
@@ -111,7 +131,7 @@ class Machine:
 class Avr(Machine):
     """An AVR in simavr, through the command protocol of avr.c."""
 
-    HOOKS = (0x1F00, 0x1F80, 0x1FC0)
+    HOOKS = (0x1F00, 0x1F80, 0x1FC0, 0x1FD0, 0x1FE0, 0x1FF0)
     cost_unit = "cycles"
 
     def start(self, image: Path) -> None:
@@ -156,6 +176,10 @@ class Avr(Machine):
                 raise RuntimeError(f"{function} did not return: at {words[1]}")
             if words[0] == "time":
                 hooks.append(("time",))
+            elif words[0] in ("key", "load", "store"):
+                hook = {"key": KEY, "load": LOAD, "store": STORE}[words[0]]
+                answer = self.ask(hook, int(words[1], 16), int(words[2], 16), hooks)
+                self.tell(f"g {answer:x}")
             elif words[0] == "changed":
                 hooks.append(("changed", *(int(word, 16) for word in words[1:])))
             else:
@@ -212,6 +236,7 @@ class Unicorn(Machine):
                 engine.mem_write(segment["p_paddr"], segment.data())
         for hook in HOOKS:
             engine.mem_write(self.symbols[hook], self.hook_code)
+        self.asking = {self.symbols[hook]: hook for hook in (KEY, LOAD, STORE)}
         engine.hook_add(unicorn.UC_HOOK_BLOCK, self.on_block)
 
     @functools.cached_property
@@ -229,6 +254,9 @@ class Unicorn(Machine):
         elif address == self.symbols[CHANGED]:
             context, *bytes_ = (self.argument(number) for number in range(4))
             self.hooks.append(("changed", context, *(byte & 0xFF for byte in bytes_)))
+        elif address in self.asking:
+            answer = self.ask(self.asking[address], self.argument(0), self.argument(1), self.hooks)
+            engine.reg_write(self.result, answer)
         else:
             first, end = (bisect_left(self.starts, at) for at in (address, address + size))
             self.cost += end - first
@@ -364,7 +392,8 @@ class Xtensa(Machine):
     program."""
 
     TEXT = 0x10000
-    HOOKS = (0x10F00, 0x10F80, 0x10FA0)  # in the page of the code, as QEMU wants it
+    # In the page of the code, as QEMU wants it.
+    HOOKS = (0x10F00, 0x10F80, 0x10FA0, 0x10F20, 0x10F40, 0x10F60)
     HOME = 0x10FC0
     STACK_SIZE = 0x200
     LINK, STACK_POINTER, RESULT, PROGRAM_COUNTER = 0, 1, 2, 16  # among the registers
@@ -416,7 +445,13 @@ class Xtensa(Machine):
                 bytes_ = (byte & 0xFF for byte in now[self.RESULT + 1:self.RESULT + 4])
                 hooks.append(("changed", context, *bytes_))
             else:
-                raise RuntimeError(f"{function} did not return: at {now[self.PROGRAM_COUNTER]:x}")
+                for hook in (KEY, LOAD, STORE):
+                    if now[self.PROGRAM_COUNTER] == self.symbols[hook]:
+                        now[self.RESULT] = self.ask(hook, context, pointer, hooks)
+                        break
+                else:
+                    raise RuntimeError(
+                        f"{function} did not return: at {now[self.PROGRAM_COUNTER]:x}")
             now[self.PROGRAM_COUNTER] = now[self.LINK]
         if now[self.STACK_POINTER] != self.top:
             raise RuntimeError(f"{function} left its stack")
@@ -437,11 +472,18 @@ KEPT = {"dumpulse.c": ("dumpulse_process_packet", "export_record", "export_make_
                        "export_check_report", "export_read_entry"),
         "dumpulse_watch.c": ("dumpulse_watch_lines_", "export_watch", "export_watch_part",
                              "export_watch_begin", "export_watch_state", "export_watch_worst",
-                             "export_watch_count", "export_watch_check", "export_watched_make")}
+                             "export_watch_count", "export_watch_check", "export_watched_make"),
+        "dumpulse_keyed.c": ("dumpulse_keyed_process", "dumpulse_keyed_begin",
+                             "dumpulse_keyed_tick", "dumpulse_keyed_beacon", "dumpulse_hear",
+                             "dumpulse_sender_begin", "dumpulse_sender_announce",
+                             "dumpulse_keyed_request", "dumpulse_keyed_check",
+                             "dumpulse_slots_read", "dumpulse_slots_write", "dumpulse_tag_",
+                             "export_keyed_heartbeat")}
 
 
-def load(name: str, part: str = "dumpulse.c") -> Machine:
-    """Compiles the library, or its watch, for a target and puts it in its simulator.
+def load(name: str, part: str = "dumpulse.c", *more: str) -> Machine:
+    """Compiles the library, its watch or its part with keys for a target, with more flags for the
+    compiler, and puts it in its simulator.
 
     DUMPULSE_SOURCE in the environment names another folder to take the library from:
     that of a mutant.
@@ -455,7 +497,7 @@ def load(name: str, part: str = "dumpulse.c") -> Machine:
     objects = []
     for file in (source / part, ROOT / "tests" / part.replace("dumpulse", "exports")):
         objects.append(path / f"{file.stem}.o")
-        target.compile(file, objects[-1], include=source)
+        target.compile(file, objects[-1], *more, include=source)
     image = path / "image.elf"
     machines = {cls.__name__: cls for cls in (Avr, Thumb, Riscv, Amd64, I386, PowerPC, Xtensa)}
     kind = machines[target.machine]
@@ -470,6 +512,7 @@ def load(name: str, part: str = "dumpulse.c") -> Machine:
     symbols |= hooks
     machine = kind(target, image, symbols)
     machine.folder = folder  # it is removed with the machine
+    machine.label_keys = not {"-DDUMPULSE_LABEL_KEYS", "-DDUMPULSE_NODE"}.isdisjoint(more)
     return machine
 
 
@@ -523,3 +566,30 @@ class Watching:
     def known(self) -> bytes:
         """What the watch knows of its lines, and the guard behind."""
         return self.machine.read(self.seen, 3 * self.count + Machine.GUARD)
+
+
+class Keyed:
+    """An agent with keys in a simulator, with a guard on both sides, or a node or reader in its
+    place. The packet lies behind it."""
+
+    # Bytes of each: where the epoch, the counts, the report and the own epochs lie in an agent.
+    EPOCH, LAST, REPORT = 4, 8, 8 + 65
+
+    def __init__(self, machine: Machine, alone: int) -> None:
+        self.machine, self.alone = machine, alone
+        # The report begins with a word, and only AVR does not align words.
+        self.report = self.REPORT if isinstance(machine, Avr) else self.REPORT + 3
+        self.size = self.report + 264 + 4 * alone
+        self.packet = machine.agent + self.size + machine.GUARD
+
+    def state(self) -> tuple[bytes, bytes, bytes, bytes]:
+        """The beacon, the counts, the report, and the own epochs."""
+        read, at = self.machine.read, self.machine.agent
+        return (read(at, 8), read(at + self.LAST, 65), read(at + self.report, 264),
+                read(at + self.report + 264, 4 * self.alone))
+
+    def process(self, now: int, packet: bytes, context: int = 0) -> Call:
+        self.machine.now = now
+        self.machine.write(self.packet, packet[:64])
+        return self.machine.call("dumpulse_keyed_process", self.machine.agent, self.packet,
+                                 len(packet), context)

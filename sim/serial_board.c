@@ -1,6 +1,7 @@
 /* Runs the firmware of an AVR in simavr. Its serial line is the standard input and output.
  *                                                       SPDX-License-Identifier: MIT
  *     serial_board [--pins=B5D3...] MCU HERTZ BAUD IMAGE [REST]...
+ *     serial_board --script MCU HERTZ BAUD IMAGE EEPROM
  *
  * The bytes of the input go to the firmware without a pause, at the full speed of the line in the
  * firmware's time. After the first 8 bytes the line rests for REST cycles, after the next 8 bytes
@@ -29,8 +30,20 @@
  * name, the new level and the cycle.
  *
  * It fails if the firmware sets its UART to another baud rate.
+ *
+ * With --script, EEPROM is a file with the bytes that the EEPROM has at first, and the standard
+ * input is a script. Each of its lines is one of these:
+ *     send BYTE               this byte goes to the firmware (hexadecimal)
+ *     wait MICROSECONDS       the line rests for this time
+ *     writing BYTES           it rests until the firmware has begun to write this many bytes more
+ *                             of its EEPROM, and for 20 seconds at most
+ *     cut BYTE                the power is cut, and comes back. A byte of the EEPROM that is being
+ *                             written becomes this one (hexadecimal), and so does all RAM.
+ *     show                    prints "shown"
+ * A byte from the firmware is a line with two hexadecimal digits.
  */
 #include "avr_host.h" /* first: simavr's other headers need what it includes */
+#include "eeprom.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -60,7 +73,7 @@ static avr_uart_t *uart; /* NULL: the line has pins */
 static double cycles_per_bit;
 static uint64_t bytes_in;
 static avr_cycle_count_t last_event; /* when a byte began or ended on the line, in or out */
-static bool input_ended;
+static bool input_ended, scripted;
 static char **rests; /* the arguments; NULL comes after the last one */
 static avr_cycle_count_t resumed, answered;
 static double jitter;
@@ -79,7 +92,7 @@ static size_t filled, taken;
 /* The next byte to the firmware. -1: there is none at the moment. */
 static int next_byte(int patience_ms)
 {
-    if (taken == filled && !input_ended) {
+    if (taken == filled && !input_ended && !scripted) {
         struct pollfd in = {.fd = 0, .events = POLLIN};
         if (poll(&in, 1, patience_ms) <= 0)
             return -1;
@@ -97,7 +110,10 @@ static void output(uint8_t byte)
 {
     struct pollfd out = {.fd = line_out, .events = POLLOUT};
     last_event = avr->cycle;
-    if (poll(&out, 1, PATIENCE_MS) > 0 && (out.revents & POLLOUT)) /* if nobody reads, it is lost */
+    if (scripted)
+        dprintf(line_out, "%02x\n", byte);
+    else if (poll(&out, 1, PATIENCE_MS) > 0 &&
+             (out.revents & POLLOUT)) /* if nobody reads, it is lost */
         if (write(line_out, &byte, 1) < 0 && errno != EAGAIN)
             input_ended = true;
 }
@@ -176,7 +192,7 @@ static avr_cycle_count_t on_middle(avr_t *chip, avr_cycle_count_t when, void *le
         return when + (avr_cycle_count_t)cycles_per_bit;
     if ((frame_out & 1) == 0 && (frame_out >> 9) == 1)
         output((uint8_t)(frame_out >> 1));
-    else
+    else if (!scripted) /* else the power was cut meanwhile */
         fail("a byte that the firmware sent has no start or no stop bit");
     bits_seen = 0;
     return 0;
@@ -206,6 +222,7 @@ static void on_pin(struct avr_irq_t *irq, uint32_t value, void *unused)
 /* The firmware loses bytes that come before its receiver is enabled. 10 ms are enough for that. */
 static void start_line(void)
 {
+    restart_eeprom();
     frame = bits_left = bits_seen = 0;
     due = 0;
     last_event = avr->cycle;
@@ -217,7 +234,7 @@ static void on_sleep(avr_t *chip, avr_cycle_count_t cycles)
 {
     static avr_cycle_count_t ahead; /* how far the firmware's time is ahead of real time */
     asleep += cycles + 1;
-    if (taken < filled || input_ended ||
+    if (taken < filled || input_ended || scripted ||
         chip->cycle - last_event <= avr_usec_to_cycles(chip, IDLE_US)) {
         ahead = 0;
         return;
@@ -231,12 +248,40 @@ static void on_sleep(avr_t *chip, avr_cycle_count_t cycles)
     }
 }
 
+static void play_script(void)
+{
+    char line[64];
+    unsigned number;
+
+    while (scanf(" %63[^\n]", line) == 1) {
+        if (sscanf(line, "send %x", &number) == 1) {
+            buffer[0] = (uint8_t)number;
+            taken = 0;
+            filled = 1;
+            while (taken < filled || bits_left != 0)
+                step(avr);
+        } else if (sscanf(line, "wait %u", &number) == 1) {
+            run_for(avr, number);
+        } else if (sscanf(line, "writing %u", &number) == 1) {
+            run_until_writing(avr, number);
+        } else if (sscanf(line, "cut %x", &number) == 1) {
+            cut_power((uint8_t)number);
+        } else if (strcmp(line, "show") == 0) {
+            dprintf(line_out, "shown\n");
+        } else {
+            fail("bad script");
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
     const char *const pins = pins_option(&argc, &argv);
+    scripted = argc == 7 && strcmp(argv[1], "--script") == 0;
+    argv += scripted;
     if (argc < 5)
         fail("usage: serial_board [--pins=B5D3...] MCU HERTZ BAUD IMAGE [REST]...");
-    rests = argv + 5;
+    rests = argv + 5 + scripted;
     line_out = dup(STDOUT_FILENO);
     /* simavr itself prints on the standard output: that goes to the standard error. */
     if (line_out < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
@@ -266,7 +311,12 @@ int main(int argc, char **argv)
     avr_irq_register_notify(led, on_led, NULL);
     const avr_cycle_count_t silence = (avr_cycle_count_t)(SILENCE * avr->frequency);
     signal(SIGTERM, on_term);
-    while (!told_to_end && !(input_ended && taken == filled && avr->cycle - last_event > silence))
+    if (scripted) {
+        start_eeprom(avr, argv[5]);
+        play_script();
+    }
+    while (!scripted && !told_to_end &&
+           !(input_ended && taken == filled && avr->cycle - last_event > silence))
         step(avr);
     print_counts(stderr, avr);
     if (led->value)

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Union
 
-from sim import model
+from sim import keyed, model
 from sim.programs import PATIENCE
 from sim.targets import ROOT
 
@@ -85,6 +85,64 @@ class FakeAgent:
         assert not self._thread.is_alive()
         self._socket.close()
         self._stranger.close()
+
+
+MASTER = bytes(range(16))
+OTHER_MASTER = bytes(range(100, 116))
+
+
+class KeyedFake:
+    """An agent of version 2, the model, over UDP. Each of `hooks` gets a packet and the model's
+    answer, and returns what is sent instead; the last one stays for all further packets."""
+
+    def __init__(self, *hooks: Callable[[bytes, bytes], list[bytes]], master: bytes = MASTER,
+                 host: str = "127.0.0.1", epoch: int = 0) -> None:
+        self.agent = keyed.Agent(keyed.Keys(master), keyed.Numbers({keyed.BEACONS: epoch // 256}))
+        assert self.agent.begin()
+        self.agent.entries[3] = bytes.fromhex("12344c09")
+        self.hooks = list(hooks)
+        self.heard: list[bytes] = []
+        self.answered: list[bytes] = []  # what the model said to each of them
+        self.lock = threading.Lock()
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.bind((host, 0))
+        self.host, self.port = self._socket.getsockname()
+        self.address = f"{host}:{self.port}"
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            packet, asker = self._socket.recvfrom(1000)
+            if packet == b"end":
+                return
+            with self.lock:
+                answer = self.agent.process(int(time.time()) & 0xFFFF, packet)[1] or b""
+                self.heard.append(packet)
+                self.answered.append(answer)
+                hook = (self.hooks.pop(0) if len(self.hooks) > 1 else self.hooks[0]) \
+                    if self.hooks else None
+            for each in hook(packet, answer) if hook else [answer] if answer else []:
+                self._socket.sendto(each, asker)
+
+    def tick(self) -> None:
+        with self.lock:
+            assert self.agent.tick()
+
+    @property
+    def requests(self) -> list[bytes]:
+        """The true ones that came, with a count."""
+        return [packet for packet in self.heard if packet[4:5] == b"\xc0" and packet[5]]
+
+    def __enter__(self) -> KeyedFake:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as ending:
+            ending.sendto(b"end", (self.host, self.port))
+        self._thread.join(PATIENCE)
+        assert not self._thread.is_alive()
+        self._socket.close()
 
 
 def unused_port() -> int:

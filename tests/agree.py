@@ -29,8 +29,10 @@ from __future__ import annotations
 import argparse
 import ctypes
 import random
+import sys
 import tempfile
 from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -43,6 +45,7 @@ from sim.watch import (ALIVE, DEAD, LATE, LONGEST, MISSING, OUT_OF_RANGE, STATES
 from tests.differential import natural
 
 AT_ONCE = 64  # runs that share a clock
+PART = 1000 * AT_ONCE  # runs: some seconds of work for a core
 LOOKS = 24
 FILES = 8  # damaged files for each world
 GRACE_MAX = 65344  # ticks
@@ -354,10 +357,18 @@ def main() -> None:
     parser.add_argument("--count", type=natural, default=1_000_000)
     options = parser.parse_args()
     print(f"agree: --seed {options.seed} --count {options.count} replays this", flush=True)
-    try:
-        entered, accepted = compare(options.seed, options.count)
-    except Difference as error:
-        raise SystemExit(f"agree: {error}") from error
+    entered, accepted = Counter[int](), Counter[bool]()
+    parts = [(options.seed + first // AT_ONCE, min(PART, options.count - first))
+             for first in range(0, options.count, PART)]
+    with ProcessPoolExecutor() as processes:
+        try:
+            for number, part in enumerate(processes.map(compare, *zip(*parts, strict=True)), 1):
+                entered.update(part[0])
+                accepted.update(part[1])
+                print(f"agree: part {number} of {len(parts)} passed", file=sys.stderr)
+        except Difference as error:
+            processes.shutdown(cancel_futures=True)
+            raise SystemExit(f"agree: {error}") from error
     counts = ", ".join(f"{entered[state]} {word}" for state, word in enumerate(STATES) if state)
     print(f"agree: {options.count} runs passed, 0 failed: {counts}; "
           f"{accepted[True]} files accepted, {accepted[False]} refused")

@@ -1,4 +1,6 @@
-"""Measures what the unit tests alone reach in the library and its watch.    make coverage
+"""Measures what the unit tests alone reach in the library, its watch and its part with keys.
+
+    make coverage
 
 They must reach every line that this machine can run, and both outcomes of every condition. Each
 decision of the library is one condition, or a chain of only `&&` or only `||`. In such a chain,
@@ -18,7 +20,9 @@ from collections import defaultdict
 from sim.targets import BUILD, ROOT, run
 
 FILES = ("dumpulse.c", "dumpulse.h", "dumpulse_watch.c", "dumpulse_watch.h")
-TESTED = (("dumpulse.c", "unit.c"), ("dumpulse_watch.c", "unit_watch.c"))  # each with its tests
+KEYED = ("dumpulse_keyed.c", "dumpulse_keyed.h")
+TESTED = (("dumpulse.c", "unit.c"), ("dumpulse_watch.c", "unit_watch.c"),
+          ("dumpulse_keyed.c", "unit_keyed.c"))  # each with its tests
 WIDTH = "#define DUMPULSE_NARROW_ (UINT_MAX == 0xFFFFU)"
 WIDTHS = {"wide": WIDTH, "narrow": "#define DUMPULSE_NARROW_ (UINT_MAX != 0xFFFFU)"}
 
@@ -31,13 +35,13 @@ def measure(width: str, lines: Lines, branches: Branches) -> None:
     folder = BUILD / "coverage" / width
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    for name in FILES:
+    for name in (*FILES, *KEYED):
         text = (ROOT / name).read_text()
         assert name != "dumpulse.h" or text.count(WIDTH) == 1
         (folder / name).write_text(text.replace(WIDTH, WIDTHS[width]))
     # Inline functions that no test calls are kept, so that they are found to be missed.
     compile_one = ["gcc", "-std=c99", "-O0", "--coverage", "-fkeep-inline-functions",
-                   f"-I{folder}", "-c"]
+                   "-DDUMPULSE_ALONE=8", f"-I{folder}", "-c"]
     objects = []
     for pair in TESTED:
         for source in (folder / pair[0], ROOT / "tests" / pair[1]):
@@ -50,7 +54,7 @@ def measure(width: str, lines: Lines, branches: Branches) -> None:
         report = json.loads(gzip.decompress((folder / f"{built.stem}.gcov.json.gz").read_bytes()))
         for file in report["files"]:
             name = file["file"].rsplit("/", 1)[-1]
-            if name not in FILES:
+            if name not in (*FILES, *KEYED):
                 continue
             for line in file["lines"]:
                 lines[name, line["line_number"]] += line["count"]
@@ -63,12 +67,12 @@ def main() -> None:
     branches: Branches = defaultdict(int)
     for width in WIDTHS:
         measure(width, lines, branches)
-    text = {name: (ROOT / name).read_text().splitlines() for name in FILES}
+    text = {name: (ROOT / name).read_text().splitlines() for name in (*FILES, *KEYED)}
     missed = [f"{name}:{number}: never run: {text[name][number - 1].strip()}"
               for (name, number), count in sorted(lines.items()) if count == 0]
     missed += [f"{name}:{number}: outcome {index} never taken: {text[name][number - 1].strip()}"
                for (name, number, index), count in sorted(branches.items()) if count == 0]
-    for name in FILES:
+    for name in (*FILES, "dumpulse_keyed.c"):
         total = sum(1 for file, _ in lines if file == name)
         ways = sum(1 for file, _, _ in branches if file == name)
         print(f"{name}: {total} lines, {ways} outcomes of conditions")

@@ -1,7 +1,9 @@
 /* libFuzzer target: what udpserver reads besides packets, which is its arguments, its state
- * file and its file of names. SPDX-License-Identifier: MIT
+ * file, its file of names, and the key and its numbers; and packets of version 2.
+ * SPDX-License-Identifier: MIT
  *
- * Before that, it checks with fixed data who may ask, and from which address a report leaves. The
+ * Before that, it checks with fixed data who may ask, from which address a report leaves, which
+ * block of epochs a date has, and that nobody else can read the memory with the key. The
  * first byte of an input says what it is. A failure prints a command that runs it again:
  *     make replay-server INPUT=build/fuzz/server-crash-…
  */
@@ -9,6 +11,17 @@
 #include "../agent/options.c" /* NOLINT: its functions are static */
 #include "../agent/state.c"   /* NOLINT: so are these */
 #include "../udpserver.c"     /* NOLINT: and these */
+
+/* Numbers are stored here, and not in a file. */
+static bool has_room; /* to store a number */
+static bool store_numbers(const uint8_t *bytes, size_t size,
+                          bool (*is_later)(const uint8_t *file, const uint8_t *known, size_t size))
+{
+    (void)bytes, (void)size, (void)is_later;
+    return has_room;
+}
+#define state_write_numbers store_numbers
+#include "../agent/keys.c" /* NOLINT: and these */
 
 #include "../agent/names.h"
 #include "fuzz_check.h"
@@ -53,6 +66,10 @@ static void try_arguments(char *text, size_t size)
           (options.self_variable < 64 && options.self_sender >= 1 && options.self_sender <= 255));
     CHECK(options.state == NULL || strlen(options.state) <= OPTIONS_LONGEST_PATH);
     CHECK(options.state != NULL || options.state_every == 10);
+    CHECK(options.key != NULL || !options.also_unkeyed);
+    CHECK(options.key == NULL || options.state != NULL);
+    CHECK(!options.also_unkeyed || !options.keyed_only);
+    CHECK(options.epoch >= 1 && options.epoch <= 3600);
     CHECK(options.stats == NULL || (options.stats[0] != '\0' && strlen(options.stats) < 108));
 }
 
@@ -246,6 +263,145 @@ static void try_names(char *text, size_t length)
     CHECK(any);
 }
 
+/* ---- Version 2 -------------------------------------------------------------------------- */
+
+static uint64_t block(void)
+{
+    return read24(number_of(DUMPULSE_BEACONS));
+}
+
+static void try_blocks(void)
+{
+    static const uint64_t year_2020 = 1577836800, hour = 3600;
+
+    CHECK(choose_block(year_2020) && block() == 0);
+    CHECK(choose_block(year_2020 + hour - 1) && block() == 0);
+    CHECK(choose_block(year_2020 + hour) && block() == 8);
+    CHECK(choose_block(year_2020 + hour * 0x7DFFF) && block() == 0x3EFFF8);
+    CHECK(!choose_block(year_2020 + hour * 0x7E000));
+    CHECK(!choose_block(year_2020 - 1) && !choose_block(0));
+}
+
+static void try_memory(void)
+{
+    options.key = "/nonexistent";
+    CHECK(!keys_read() && prctl(PR_GET_DUMPABLE, 0L, 0L, 0L, 0L) == 0);
+    (void)prctl(PR_SET_DUMPABLE, 1L, 0L, 0L, 0L); /* the sanitizers need it */
+}
+
+static void try_digits(const char *text, size_t size)
+{
+    char again[2 * sizeof master + 1];
+
+    if (size < DIGITS || !read_digits(text))
+        return;
+    for (size_t i = 0; i < sizeof master; i++)
+        (void)snprintf(again + 2 * i, 3, "%02x", master[i]);
+    CHECK(strncasecmp(text, again, DIGITS) == 0);
+}
+
+/* If numbers are accepted, the server must write the same bytes again. */
+static void try_numbers(const uint8_t *bytes, size_t size, bool mend)
+{
+    uint8_t before[NUMBERS_SIZE];
+
+    memset(numbers, 0, sizeof numbers);
+    memcpy(numbers, bytes, size < sizeof numbers ? size : sizeof numbers);
+    if (mend) {
+        memcpy(numbers, "Dumpulsekeys", KEY_AT);
+        store32(numbers + KEY_AT, key_mark());
+        seal_numbers();
+    }
+    memcpy(before, numbers, sizeof before);
+    CHECK(!mend || size != sizeof numbers || check_numbers(size) == NUMBERS_GOOD);
+    if (check_numbers(size) != NUMBERS_GOOD)
+        return;
+    CHECK(size == sizeof numbers);
+    has_room = true;
+    for (unsigned label = 0; label <= DUMPULSE_BEACONS; label++)
+        CHECK(dumpulse_store((uint8_t)label, number_of((uint8_t)label)));
+    CHECK(memcmp(before, numbers, sizeof before) == 0);
+    has_room = false;
+    CHECK(!dumpulse_store(3, (const uint8_t *)"new"));
+    CHECK(memcmp(before, numbers, sizeof before) == 0);
+}
+
+static bool is_unchanged(const dumpulse_keyed *before)
+{
+    return before->beacon == keyed.beacon && before->tag == keyed.tag &&
+           memcmp(before->epoch, keyed.epoch, sizeof keyed.epoch) == 0 &&
+           memcmp(before->last, keyed.last, sizeof keyed.last) == 0 &&
+           memcmp(before->own, keyed.own, sizeof keyed.own) == 0 &&
+           memcmp(&before->agent, &keyed.agent, sizeof keyed.agent) == 0;
+}
+
+/* Each step has 8 bytes of a packet, a source, the time that passes before it, and what is done
+ * to the packet. What is taken must have the right tag, and be newer than the last one. What is
+ * refused must change nothing. Wrong tags are within the limits. */
+static void try_packets(const uint8_t *steps, size_t size)
+{
+    enum { STEP = DUMPULSE_PACKET_SIZE + 3 };
+    uint64_t now = TIMING_SECOND, begun = now;
+    unsigned wrong = 0, wrong_announced = 0, stored = 0, sent = 0;
+
+    memset(&keyed, 0, sizeof keyed);
+    memset(&wrong_packets, 0, sizeof wrong_packets);
+    memset(&beacons, 0, sizeof beacons);
+    memset(&wrong_announces, 0, sizeof wrong_announces);
+    memset(&stored_announces, 0, sizeof stored_announces);
+    limits_set(&wrong_packets, EACH, BURST, ALL);
+    limits_set(&beacons, EACH, BURST, ALL);
+    memset(numbers, 0, sizeof numbers);
+    has_room = true;
+    CHECK(dumpulse_keyed_begin(&keyed, NULL));
+    for (; size >= STEP; size -= STEP, steps += STEP) {
+        const uint8_t source[LIMITS_SOURCE] = {steps[8]}, how = steps[10];
+        uint8_t packet[DUMPULSE_PACKET_SIZE];
+        memcpy(packet, steps, sizeof packet);
+        now += steps[9] * (uint64_t)4000000;
+        has_room = how % 8 != 0;
+        if (how % 64 == 63)
+            (void)dumpulse_keyed_tick(&keyed, NULL);
+        const dumpulse_keyed before = keyed;
+        const bool announces = packet[4] >= 0x40 && packet[4] < 0x80;
+        const uint8_t label = announces ? packet[4] - 0x40 : (uint8_t)(packet[4] - 0x80);
+        static const uint8_t zeros[4];
+        uint32_t tag = 0;
+        if (label <= DUMPULSE_READERS)
+            tag = dumpulse_tag_(packet, label,
+                                announces ? zeros
+                                : label < DUMPULSE_READERS && keyed.own[label][0] != 0
+                                    ? keyed.own[label]
+                                    : keyed.epoch,
+                                NULL);
+        if (how % 4 != 1) /* most tags are right, so that all kinds of packets are taken */
+            store32(packet, tag);
+        const bool right_tag = label <= DUMPULSE_READERS && load32(packet) == tag;
+        const size_t outcome = keys_take(packet, source, now, NULL);
+        const bool taken =
+            outcome == COUNT_HEARTBEATS || outcome == COUNT_REPORTS || outcome == COUNT_ANNOUNCES;
+        if (taken) {
+            CHECK(right_tag);
+            CHECK(outcome != COUNT_ANNOUNCES ||
+                  (announces && has_room && read24(before.own[label]) < read24(packet + 5) &&
+                   read24(number_of(label)) == read24(packet + 5) && packet[5] >= 0x80));
+            CHECK(outcome == COUNT_ANNOUNCES ||
+                  (!announces && before.last[label] < packet[5] && keyed.last[label] == packet[5]));
+        } else {
+            CHECK(is_unchanged(&before));
+            CHECK(outcome == COUNT_MAGIC || outcome == COUNT_OLD || outcome == COUNT_RATE ||
+                  outcome == COUNT_TAG || (outcome == COUNT_BEACONS && packet[4] == 0xC0));
+        }
+        stored += outcome == COUNT_ANNOUNCES;
+        sent += outcome == COUNT_BEACONS;
+        if (outcome == COUNT_TAG)
+            wrong++, wrong_announced += announces;
+        const double seconds = (double)(now - begun) / 1e9;
+        CHECK(wrong <= ALL + ALL * seconds && sent <= ALL + ALL * seconds + wrong);
+        CHECK(wrong_announced <= 1 + seconds && stored <= BURST + STORES * seconds);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -253,8 +409,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     enum { TIMES = 1 + 4 + 3 };
     static bool begun;
 
-    if (!begun)
+    if (!begun) {
         try_who_gets_a_report();
+        try_blocks();
+        try_memory();
+    }
     begun = true;
     if (size == 0)
         return 0;
@@ -269,12 +428,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         free(copy);
         return 0;
     }
+    if (data[0] == 'k') {
+        set_arguments(NULL, NULL);
+        try_digits(copy, size - 1);
+        try_numbers((uint8_t *)copy, size - 1, size > 1 && data[1] >= 128);
+        try_packets((uint8_t *)copy, size - 1);
+        free(copy);
+        return 0;
+    }
     switch (data[0] % 3) {
     case 0: try_arguments(copy, size); break;
     case 1:
         set_arguments(NULL, NULL);
         if (size > STATE_SIZE && data[0] >= 128) /* writes the right CRC, which is seldom found */
-            put_number((uint8_t *)copy + CRC_AT, 4, crc32_of((uint8_t *)copy, CRC_AT));
+            put_number((uint8_t *)copy + CRC_AT, 4, state_crc32((uint8_t *)copy, CRC_AT));
         try_state((uint8_t *)copy, size - 1);
         break;
     default:

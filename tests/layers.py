@@ -18,6 +18,7 @@ from sim.targets import ROOT
 
 # From top to bottom: each may use those that come after it. `client` is client.py.
 LAYERS = {
+    "fleet": "asks thousands of agents; but for its tests, it uses only the client",
     "packages": "makes packages for other tools; no other layer uses it",
     "lab": "measures what a verified message costs; no other layer uses it",
     "tests": "check that all of it is right",
@@ -35,6 +36,7 @@ C_LAYERS = {
     "udpserver.c canserver.c": "the parts that are only for UDP, and only for CAN",
     "agent": "what both agents for Linux share",
     "firmware": "images for boards",
+    "dumpulse_keyed.c dumpulse_keyed.h": "version 2, with keys; who wants it adds it",
     "dumpulse_watch.c dumpulse_watch.h": "notices nodes that fell silent; who wants it adds it",
     "dumpulse.c dumpulse.h": "the library, which uses no other file",
 }
@@ -51,7 +53,7 @@ def python_imports() -> dict[tuple[str, str], set[str]]:
     """Returns which layer uses which, and in which files."""
     found: dict[tuple[str, str], set[str]] = defaultdict(set)
     for path in sorted([*ROOT.glob("*.py"), *ROOT.glob("*/*.py"), *ROOT.glob("lab/*/*.py"),
-                        *ROOT.glob("packages/*/*.py")]):
+                        *ROOT.glob("packages/*/*.py"), *ROOT.glob("fleet/*/*.py")]):
         name = str(path.relative_to(ROOT))
         own = layer_of(path.stem if path.parent == ROOT else name.partition("/")[0])
         if own not in LAYERS:
@@ -95,9 +97,9 @@ def modules(layer: str) -> list[str]:
 
 
 def box(name: str, meaning: str, more: str, uses: list[str]) -> list[str]:
-    lines = [f"{name}: {meaning}", *textwrap.wrap(more, WIDTH - 8, initial_indent="  ",
-                                                  subsequent_indent="  "),
-             f"  uses: {', '.join(uses)}" if uses else "  uses no other layer"]
+    below = f"uses: {', '.join(uses)}" if uses else "uses no other layer"
+    lines = [f"{name}: {meaning}", *(line for text in (more, below) for line in textwrap.wrap(
+        text, WIDTH - 8, initial_indent="  ", subsequent_indent="  "))]
     assert all(len(line) <= WIDTH - 4 for line in lines), lines
     return [f"│ {line:{WIDTH - 4}} │" for line in lines]
 
@@ -125,6 +127,10 @@ def faults() -> list[str]:
     up."""
     unknown = {path.parent.name for path in ROOT.glob("*/*.py")} - {*LAYERS, "build"}
     return [f"{folder}: it has no layer" for folder in sorted(unknown)] + [
+        f"{file}: fleet must not use {other}: only its tests may"
+            for (own, other), files in python_imports().items()
+            if own == "fleet" and other != "client"
+            for file in sorted(files) if not file.startswith("fleet/tests/")] + [
         f"{', '.join(sorted(files))}: {own} must not use {other}"
             for rows, used in ((LAYERS, python_imports()), (C_LAYERS, c_includes()))
             for (own, other), files in used.items()

@@ -1,10 +1,11 @@
 """Writes vectors.tsv, the test vectors that every language's tests read, and vectors_watch.tsv,
-those of dumpulse_watch.h.
+those of dumpulse_watch.h, and vectors_keyed.tsv, those of dumpulse_keyed.h.
 
     python3 -m tests.make_vectors          writes the files
     python3 -m tests.make_vectors --check  fails if a file is not what this writes
 
-They come from model.py, watch.py and zlib, and not from the C code. SPDX-License-Identifier: MIT
+They come from model.py, watch.py, keyed.py and zlib, and not from the C code.
+SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 from sim.model import HEARTBEAT, REPORT, REQUEST, VARIABLES, Agent, checksummed, heartbeat
 from sim.watch import (ALIVE, BEST_FIRST, DEAD, LATE, LONGEST, MISSING, OUT_OF_RANGE, WAITING, WRAP,
                        Line, Watch, allowed, line)
+from tests import keyed_vectors
 
 Step = tuple[object, ...]
 
@@ -341,7 +343,8 @@ def checks(*tables: list[Line]) -> Iterator[Step]:
 # ---- The files.
 
 FILES = {Path(__file__).with_name("vectors.tsv"): (HEADER, steps),
-         Path(__file__).with_name("vectors_watch.tsv"): (HEADER_OF_WATCH, steps_of_watch)}
+         Path(__file__).with_name("vectors_watch.tsv"): (HEADER_OF_WATCH, steps_of_watch),
+         Path(__file__).with_name("vectors_keyed.tsv"): (keyed_vectors.HEADER, keyed_vectors.steps)}
 
 
 def text(header: str, steps: Callable[[], Iterator[Step]]) -> str:

@@ -1,6 +1,7 @@
 """Breaks the programs in small ways, and checks that the tests notice.
 
-    python -m tests.mutants library|server|client [--seed N] [--count N] [--file NAME] [--jobs N]
+    python -m tests.mutants library|keyed|server|client [--seed N] [--count N] [--file NAME]
+                            [--jobs N]
     python -m tests.mutants server|client --sample
 
 - library: it changes each comparison, operator, constant and statement of dumpulse.c, dumpulse.h,
@@ -8,6 +9,7 @@
   this machine. If a mutant makes a difference only where an int has 16 bits, they run on a
   simulated AVR. The watch has other code for AVR, so its unit tests also run in a copy of the
   header that claims to have such an int, as in coverage.py.
+- keyed: the same with dumpulse_keyed.c and dumpulse_keyed.h.
 - server: it changes udpserver.c, canserver.c and agent/. First the unit tests and the deterministic
   part of the fuzzer run, if they include the changed source, then the Python tests, then the
   virtual machine with CAN.
@@ -36,7 +38,7 @@ import sys
 import tempfile
 import threading
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -49,6 +51,7 @@ WORK = BUILD / "mutants"
 SURVIVORS = Path(__file__).with_name("survivors.tsv")
 SAMPLE = Path(__file__).with_name("mutants_sample.tsv")
 CODE_OF_HEADER = "#define DUMPULSE_MAGIC"  # the header has only its manual before this
+CODE_OF_KEYED = "/* The labels are"
 CODE_OF_WATCH = "/* A line of the table, read"  # before it are macros: tests/test_device_watch.py
 LIBRARY = coverage.FILES
 NOT_TESTED = (3, 4, 5)  # pytest's statuses for errors of its own, and of how it was called
@@ -71,6 +74,34 @@ class Subject(Protocol):
 
     def test(self, mutant: Mutant | None, folder: Path, patient: bool, only: Only) -> Verdict:
         """Tests a mutant. None: the unchanged program, which must survive; its times are kept."""
+
+
+PYTEST = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
+CMOCKA = "-lcmocka"
+# Each step, what it is compiled from, and how it runs.
+Step = tuple[str, Sequence[str], Sequence[object]]
+
+
+def run_steps(steps: Iterable[Step], limits: Limits, folder: Path, learn: bool) -> Verdict:
+    """Compiles and runs each step with the library in this folder, until one notices."""
+    for step, parts, command in steps:
+        if parts:
+            compiler = "powerpc-linux-gnu-gcc" if parts[0] == "-static" else "gcc"
+            include = (folder / step).parent
+            sources = [part if part[0] == "-" else
+                       include / part if (include / part).exists() else ROOT / "tests" / part
+                       for part in parts]
+            try:
+                compiled([compiler, "-std=c99", "-O1", "-w", f"-I{include}", *sources,
+                          "-o", folder / step], COMPILING, ROOT)
+            except Stillborn:
+                return STILLBORN, "gcc"
+        verdict = run_step(step, command, limits, ROOT, learn=learn,
+                           no_verdict=[2, *NOT_TESTED] if not parts else (),
+                           DUMPULSE_SOURCE=str(folder))
+        if verdict != SURVIVED:
+            return verdict, step
+    return SURVIVED, ""
 
 
 class Library:
@@ -97,48 +128,71 @@ class Library:
             shutil.copy(ROOT / name, folder)
         if mutant is not None:
             (folder / mutant.file).write_text(mutant.text)
-        build = ["gcc", "-std=c99", "-O1", "-w"]
-        pytest = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider",
-                  "tests/test_targets.py", "-k",
-                  "([ATmega328P] or [Cortex-M0+]) and not watch"]
-        pytest_of_watch = [*pytest[:-1], "([ATmega328P] or [Cortex-M0+]) and watch"]
-        watching = [sys.executable, "-m", "tests.watching", "--seed", "1", "--count", "500",
-                    "--target", "ATmega328P", "--target", "Cortex-M0+"]
-        # Each step, what it is compiled from, and how it runs.
-        steps: list[tuple[str, Sequence[str], Sequence[object]]] = []
+        # As if an int had 16 bits: that finds in a moment what takes AVR's simulator seconds.
+        narrow = folder / "narrow"
+        narrow.mkdir(exist_ok=True)
+        for name in LIBRARY:
+            (narrow / name).write_text((folder / name).read_text().replace(
+                coverage.WIDTH, coverage.WIDTHS["narrow"]))
+        pytest = [*PYTEST, "tests/test_targets.py", "-k"]
+        steps: list[Step] = []
         if mutant is None or "watch" not in mutant.file:
-            steps += [("unit", ("dumpulse.c", "unit.c"), [folder / "unit"]),
+            steps += [("unit", ("dumpulse.c", "unit.c", CMOCKA), [folder / "unit"]),
+                      ("narrow/unit", ("dumpulse.c", "unit.c", CMOCKA), [narrow / "unit"]),
                       ("vectors", ("dumpulse.c", "vectors.c"),
                        [folder / "vectors", "tests/vectors.tsv"]),
-                      ("AVR", (), pytest)]
+                      ("AVR", (), [*pytest, "([ATmega328P] or [Cortex-M0+]) and not watch"])]
         if mutant is None or "watch" in mutant.file:
-            narrow = folder / "narrow"
-            narrow.mkdir(exist_ok=True)
-            for name in LIBRARY:
-                (narrow / name).write_text((folder / name).read_text().replace(
-                    coverage.WIDTH, coverage.WIDTHS["narrow"]))
-            steps += [("unit_watch", ("dumpulse_watch.c", "unit_watch.c"),
+            steps += [("unit_watch", ("dumpulse_watch.c", "unit_watch.c", CMOCKA),
                        [folder / "unit_watch"]),
-                      ("narrow/unit_watch", ("dumpulse_watch.c", "unit_watch.c"),
+                      ("narrow/unit_watch", ("dumpulse_watch.c", "unit_watch.c", CMOCKA),
                        [narrow / "unit_watch"]),
                       ("vectors_watch", ("dumpulse_watch.c", "vectors_watch.c"),
                        [folder / "vectors_watch", "tests/vectors_watch.tsv"]),
-                      ("AVR_watch", (), pytest_of_watch),
-                      ("watching", (), watching)]
-        for step, sources, command in steps:
-            if sources:
-                include = (folder / step).parent
-                try:
-                    compiled([*build, f"-I{include}", include / sources[0], f"tests/{sources[1]}",
-                              "-lcmocka", "-o", folder / step], COMPILING, ROOT)
-                except Stillborn:
-                    return STILLBORN, "gcc"
-            verdict = run_step(step, command, self._limits, ROOT, learn=mutant is None,
-                               no_verdict=[2, *NOT_TESTED] if not sources else (),
-                               DUMPULSE_SOURCE=str(folder))
-            if verdict != SURVIVED:
-                return verdict, step
-        return SURVIVED, ""
+                      ("AVR_watch", (), [*pytest, "([ATmega328P] or [Cortex-M0+]) and watch"]),
+                      ("watching", (), [sys.executable, "-m", "tests.watching", "--seed", "1",
+                                        "--count", "500", "--target", "ATmega328P",
+                                        "--target", "Cortex-M0+"])]
+        return run_steps(steps, self._limits, folder, learn=mutant is None)
+
+
+class Keyed:
+    least = 0.9  # those that survive need a reason, as in Library
+
+    def __init__(self) -> None:
+        self._limits = Limits()
+
+    def mutants(self) -> list[Mutant]:
+        return [mutant for name, start in (("dumpulse_keyed.c", ""),
+                                           ("dumpulse_keyed.h", CODE_OF_KEYED))
+                for text in [(ROOT / name).read_text()]
+                for mutant in mutation.c_mutants(name, text, text.index(start), thorough=True)]
+
+    def prepare(self, folder: Path) -> None:
+        folder.mkdir(parents=True)
+
+    def test(self, mutant: Mutant | None, folder: Path, patient: bool, only: Only) -> Verdict:
+        for name in ("dumpulse.h", "dumpulse_keyed.h", "dumpulse_keyed.c"):
+            shutil.copy(ROOT / name, folder)
+        if mutant is not None:
+            (folder / mutant.file).write_text(mutant.text)
+        keyed = "-DDUMPULSE_ALONE=8", "dumpulse_keyed.c"
+        vectors = "tests/vectors_keyed.tsv"
+        return run_steps([
+            ("unit_keyed", (*SANITIZERS, *keyed, "unit_keyed.c", CMOCKA),
+             [folder / "unit_keyed"]),
+            ("vectors_keyed", (*keyed, "vectors_keyed.c"), [folder / "vectors_keyed", vectors]),
+            ("vectors_labels", ("-DDUMPULSE_LABEL_KEYS", *keyed, "vectors_keyed.c"),
+             [folder / "vectors_labels", vectors]),
+            ("vectors_big", ("-static", *keyed, "vectors_keyed.c"),
+             ["qemu-ppc", folder / "vectors_big", vectors]),
+            ("labels_big", ("-static", "-DDUMPULSE_LABEL_KEYS", *keyed, "vectors_keyed.c"),
+             ["qemu-ppc", folder / "labels_big", vectors]),
+            ("forgery", ("-DDUMPULSE_ALONE=64", keyed[1], "forgery.c", "-lm"),
+             [folder / "forgery"]),
+            ("AVR_keyed", (), [*PYTEST, "tests/test_keyed.py", "-k",
+                               "every_target and ([ATmega328P] or [Cortex-M0+])"]),
+        ], self._limits, folder, learn=mutant is None)
 
 
 def copy_of_the_project(folder: Path) -> None:
@@ -214,7 +268,7 @@ class Client:
         self._tests = PythonTests(
             [f"tests/{name}.py" for name in (
                 "test_client", "test_client_time", "test_watch", "test_serial_client",
-                "test_can_client", "test_can")],
+                "test_client_keyed", "test_can_client", "test_can")],
             without="machine_with_can or cannot_be_fetched",
             slow="commands_of_the_readme or demo or says_what_it_sent or any_file or "
                  "changed_cells or over_the_wrap"
@@ -241,7 +295,7 @@ SERVER_FLAGS = ["-std=c99", "-O1", "-g1", "-w", "-I.", *SANITIZERS]
 AGENT = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "agent").glob("*.c"))
 IN_CALLS = ("udpserver.c", "agent/loop.c", "agent/state.c")  # tests/calls.c includes these
 # These are included by tests/fuzz_udpserver.c.
-IN_FUZZ = ("udpserver.c", "agent/options.c", "agent/state.c")
+IN_FUZZ = ("udpserver.c", "agent/options.c", "agent/state.c", "agent/keys.c")
 # Each program, and the sources that it is linked from.
 SERVER_PROGRAMS = {
     "udpserver": ["udpserver.c", *AGENT, "dumpulse.c", "dumpulse_watch.c"],
@@ -263,7 +317,7 @@ SERVER_STEPS = {
     "unit-log": (["agent/log.c"], ["gcc", "tests/unit_log.c", "-lcmocka"], ["build/unit-log"]),
     "fuzz": ([*IN_FUZZ, "agent/address.c"],
              ["clang", "-fsanitize=fuzzer", "-Wno-everything", "tests/fuzz_udpserver.c"],
-             ["build/fuzz", "-runs=2000", "-seed=1", "-max_len=512", "-artifact_prefix=build/",
+             ["build/fuzz", "-runs=2000", "-seed=1", "-max_len=1600", "-artifact_prefix=build/",
               "-dict=tests/fuzz_udpserver.dict", "tests/corpus_udpserver"]),
 }
 # Only a machine with CAN can test these completely.
@@ -277,7 +331,8 @@ class Server:
     def __init__(self) -> None:
         self._limits = Limits()
         self._tests = PythonTests(
-            ["tests/test_udpserver.py", "tests/test_watch_server.py", "tests/test_can.py"],
+            ["tests/test_udpserver.py", "tests/test_udpserver_keyed.py",
+             "tests/test_watch_server.py", "tests/test_can.py"],
             without="machine_with_can or install_units or addresses_that_cannot or "
                     "cannot_be_fetched",
             slow="only_then or kills_amid or fails_later or during_a_flood or "
@@ -346,8 +401,8 @@ class Server:
         return verdict, step
 
 
-SUBJECTS: dict[str, type[Library] | type[Server] | type[Client]] = {
-    "library": Library, "server": Server, "client": Client}
+SUBJECTS: dict[str, type[Library] | type[Keyed] | type[Server] | type[Client]] = {
+    "library": Library, "keyed": Keyed, "server": Server, "client": Client}
 
 
 def main() -> None:

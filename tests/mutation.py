@@ -106,6 +106,8 @@ DECLARATION = re.compile(
     r"^ *(?:static |const )*(?:char|u?int\d+_t|size_t|struct \w+|union \w+) \**\w+\[.*$", re.M)
 BRACKETS = re.compile(r"(?<=\w)\[[^\]\n]*\]|(?<=\])\[[^\]\n]*\]")
 COMPARED = re.compile(r"[<>]=? \d\w*|[!=]= 0\b|\bsizeof [\w.]+\[0")
+# The size of an array that is a parameter means nothing to a compiler.
+PARAMETER = re.compile(r"\buint8_t \w+(\[[^\]\n]*\])+(?=[,)])")
 CONDITION = re.compile(r"\b(?:if|while) (?=\()")
 FLAG = re.compile(r"(?<=[(, ])[A-Z][A-Z0-9_]+ \| | \| [A-Z][A-Z0-9_]+\b")
 
@@ -168,6 +170,7 @@ def c_mutants(file: str, text: str, begin: int = 0, thorough: bool = False) -> l
     changes = set(c_changes(text, (lambda value: (value + 1, value - 1)) if thorough else
                             (lambda value: (other_number(value),))))
     alone = [match.span() for match in re.finditer(r"/\*.*?\*/", text, re.S)]
+    alone += [match.span() for match in PARAMETER.finditer(text)]
     if not thorough:
         changes |= set(more_c_changes(text))
         for line in DECLARATION.finditer(text):

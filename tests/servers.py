@@ -12,14 +12,16 @@ from __future__ import annotations
 import json
 import os
 import re
+import select
 import shlex
 import signal
+import socket
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import IO
+from typing import IO, Self
 
 from sim.programs import PATIENCE, built, wait_until
 
@@ -128,7 +130,42 @@ class Server:
     @staticmethod
     def _counters(line: str) -> Counters:
         counters: Counters = json.loads(line)
-        refused = ("length", "magic", "checksum", "variable", "not_allowed", "rate")
-        assert counters["packets"] == counters["heartbeats"] + counters["reports"] + \
-            counters["unsent"] + sum(counters[cause] for cause in refused), counters
+        kinds = ("heartbeats", "reports", "unsent", "length", "magic", "checksum", "variable",
+                 "not_allowed", "rate")
+        with_keys = ("announces", "beacons", "old", "tag")
+        assert counters["packets"] == sum(counters[kind] for kind in kinds) + \
+            sum(counters.get(kind, 0) for kind in with_keys), counters
         return counters
+
+
+class Talker:
+    """A socket that talks to a server."""
+
+    def __init__(self, server: Server, host: str = "127.0.0.1", source: str = "") -> None:
+        self.server = server
+        self.socket = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET,
+                                    socket.SOCK_DGRAM)
+        if source:
+            self.socket.bind((source, 0))
+        self.socket.settimeout(PATIENCE)
+        self.there = (host, server.port)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.socket.close()
+
+    def send(self, *packets: bytes | None) -> None:
+        for packet in packets:
+            assert packet is not None
+            self.socket.sendto(packet, self.there)
+
+    def answer(self) -> bytes:
+        """Returns the next packet. It must come from the address that was asked."""
+        packet, source = self.socket.recvfrom(1000)
+        assert source[:2] == self.there
+        return packet
+
+    def has_answer(self) -> bool:
+        return bool(select.select([self.socket], [], [], 0)[0])

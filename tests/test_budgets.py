@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import budgets, pages
+from bench import budgets, figures, keyed, pages
 from sim import targets
 from sim.targets import EVERY, ROOT, TARGETS, Target, strangers
 
@@ -166,3 +166,22 @@ def test_each_target_has_budgets_of_the_compiler_that_is_here() -> None:
             if not target.version().startswith(f"{target.by}.")}
     assert set(strangers()) == here  # in Debian 12 there are none, or this has failed
     assert set(TARGETS) == {name for name, target in EVERY.items() if name == target.name}
+
+
+def test_what_keys_must_cost_at_most() -> None:
+    """The figures of `make keyed` keep each must, and one that does not is found by its name."""
+    recorded = figures.parse(figures.FILE.read_text())
+    measured: budgets.Budgets = {}
+    for (command, row, column), figure in recorded.items():
+        if command == "keyed":
+            measured.setdefault(row, {})[column] = int(figure)
+    version_1 = {row: int(figure) for (command, row, column), figure in recorded.items()
+                 if (command, column) == ("size", "bytes")}
+    lines, faults = keyed.musts(measured, version_1)
+    assert faults == [] and len(lines) == 2 + len(keyed.MUSTS)
+    for what, target, columns, most in keyed.MUSTS:
+        for column in columns:
+            above = most + 1 + (version_1[target] if columns == ("agent",) else 0)
+            worse = {**measured, target: {**measured[target], column: above}}
+            assert f"{what}, {target}: {most + 1} must be at most {most}" in \
+                keyed.musts(worse, version_1)[1]

@@ -163,8 +163,8 @@ def test_silence_is_asked_again_and_ends() -> None:
         assert time.monotonic() - begun >= 1.2
         assert 3 <= len(agent.asked) <= 5
         assert str(caught.value).endswith(
-            f", asked {len(agent.asked)} times; an agent does not answer "
-                                          "those it does not allow, or who ask too often")
+            f", asked {len(agent.asked)} times; an agent does not answer those it does not allow, "
+            "or who ask too often; if it has a key, give --key")
 
 
 def test_no_wait_goes_beyond_the_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -619,7 +619,8 @@ SHORT = client.BadReport("length", "short")
     ([], 1, [("send", 0), ("receive", 1.0), "next", ("send", 1.0), ("receive", 2.0), "next",
              ("send", 3.0),
              ("receive", 0.5), "forget"],
-             "NoAnswer: no answer in 3.5 s from scripted, asked 3 times"),
+             "NoAnswer: no answer in 3.5 s from scripted, asked 3 times; if it has a key, "
+             "give --key"),
     ([SHORT, None, GOOD], 1, [("send", 0), ("receive", 1.0), ("receive", 0.75), "next",
                               ("send", 1.0),
                               ("receive", 2.0)], None),
@@ -1493,7 +1494,7 @@ def test_the_commands_of_the_readme() -> None:
     few seconds, one node of the vehicle is dead."""
     page = (ROOT / "README.md").read_text()
     (server_options,) = re.findall(r"make udpserver\n    build/udpserver (.*)$", page, re.M)
-    lines = re.findall(r"^    \./client\.py (?!serial:|can:)([^#\n]+)", page, re.M)
+    lines = re.findall(r"^    \./client\.py (?!serial:|can:|key )([^#\n]+)", page, re.M)
     assert len(lines) == 5
     endings = {"watch": ["--count", "1"], "simulate": ["--seconds", "1s"]}
     commands = {words[0]: words for words in map(str.split, lines)}

@@ -23,7 +23,7 @@ from sim.programs import built
 from sim.targets import ROOT
 
 CAN, CAN_29 = BOARDS["can_avr"], BOARDS["can_avr-29"]  # identifiers of 11 bits, and of 29
-CAN_WATCH = BOARDS["can_avr-watch"]
+CAN_WATCH, CAN_KEYED = BOARDS["can_avr-watch"], BOARDS["can_avr-keyed"]
 BASE = CAN.can_id
 
 
@@ -331,5 +331,11 @@ def test_the_page_has_its_size() -> None:
                       page)
     said = [[int(number.replace(",", "")) for number in row] for row in rows]
     assert said == [[measured(board)[column] for column in ("flash", "ram", "bound")]
-                    for board in (CAN, CAN_29, CAN_WATCH)]
+                    for board in (CAN, CAN_29, CAN_WATCH, CAN_KEYED)]
     assert f"{measured(CAN)['heartbeat']:,} cycles" in page
+    cycles = measured(CAN_KEYED)["heartbeat"]
+    rate, full = CAN_KEYED.hertz // cycles, 500_000 // 111
+    assert (f"until junk has {rate / full:.0%} of the bus: a packet takes {cycles:,} cycles, so "
+            f"{rate:,} packets a second are all that it can do, and a full bus has {full:,}. But a "
+            f"flood that lasts would guess a tag sooner: once in {2**32 / rate / 86400:.0f} days"
+            ) in " ".join(page.replace(" %", "%").split())

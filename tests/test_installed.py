@@ -202,11 +202,11 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
-OF_SET = "--confirm --help --names --sender --timeout --version"
+OF_SET = "--confirm --help --key --names --sender --timeout --version"
 
 
 @pytest.mark.parametrize("typed, offered", [
-    ("dumpulse ", "check gateway get set simulate wagon watch"),
+    ("dumpulse ", "check gateway get key set simulate wagon watch"),
     ("dumpulse wa", "wagon watch"),
     ("dumpulse --n", "--names --now-from"),
     ("dumpulse gateway ", ""),
@@ -220,6 +220,11 @@ OF_SET = "--confirm --help --names --sender --timeout --version"
     ("dumpulse watch gateway --names=veh", "vehicle.ini"),
     ("dumpulse watch gateway --names a\\ ", "a b.ini"),
     ("client.py sim", "simulate"),
+    ("dumpulse key ", "new show split"),
+    ("dumpulse key s", "show split"),
+    ("dumpulse key show veh", "vehicle.ini"),
+    ("dumpulse key split a.key --out veh", "vehicle.ini"),
+    ("dumpulse get gateway --key veh", "vehicle.ini"),
 ])
 def test_bash_completes(typed: str, offered: str, prefix: Path, hosts: str, tmp_path: Path) -> None:
     """Calls the function like bash, which divides words at = and :."""

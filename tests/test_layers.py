@@ -5,12 +5,20 @@ SPDX-License-Identifier: MIT
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from sim.targets import ROOT
 from tests import layers
+
+
+def test_the_list_of_targets_fits_80_columns() -> None:
+    for target in "help", "help-all":
+        text = subprocess.run(["make", "-s", "--no-print-directory", target], cwd=ROOT, check=True,
+                              capture_output=True, text=True).stdout.splitlines()
+        assert len(text) > 30 and [line for line in text if len(line) > 80] == []
 
 
 def test_every_import_goes_downwards() -> None:
@@ -30,6 +38,8 @@ def test_the_page_shows_the_layers() -> None:
      "proof/low.py: proof must not use tests"),
     ("client.py", "from sim.model import heartbeat\n", "client.py: client must not use sim"),
     ("lost/low.py", "", "lost: it has no layer"),
+    ("fleet/low.py", "from sim import model\n",
+     "fleet/low.py: fleet must not use sim: only its tests may"),
     ("dumpulse.c", '#include "agent/log.h"\n',
      "dumpulse.c: dumpulse.c dumpulse.h must not use agent"),
     ("agent/low.c", '#include "../udpserver.c"\n',

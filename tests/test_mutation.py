@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from sim.programs import wait_until
 from sim.targets import ROOT
 from tests import mutants, mutation
 from tests.mutation import KILLED, LATE, STILLBORN, SURVIVED, Limits, Mutant, Stillborn, Verdict
@@ -166,7 +167,14 @@ def test_one_that_waits_for_ever_is_late_and_leaves_nobody_behind(
     script = f"sleep 1000 & echo $! >{tmp_path}/child; wait"
     assert mutation.run_step("toy", ["bash", "-c", script], limits, tmp_path) == LATE
     child = Path(f"/proc/{(tmp_path / 'child').read_text().strip()}/stat")
-    assert not child.exists() or child.read_text().split()[2] == "Z"
+
+    def is_dead() -> bool:
+        try:
+            return child.read_text().split()[2] == "Z"
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+
+    wait_until(is_dead, "the child is killed")
 
 
 def test_a_step_that_cannot_be_run_is_no_verdict(limits: Limits, tmp_path: Path) -> None:

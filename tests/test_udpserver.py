@@ -30,7 +30,7 @@ import pytest
 from sim.model import REQUEST, Agent, checksummed, heartbeat
 from sim.programs import PATIENCE, built, wait_until
 from sim.targets import ROOT
-from tests.servers import Counters, Server, command
+from tests.servers import Counters, Server, Talker, command
 
 UNSET = bytes(4)
 GOOD = heartbeat(3, 76, 9)
@@ -49,32 +49,12 @@ EVERY_CAUSE = [  # packets, and why each is refused
 ]
 
 
-class Peer:
-    """A socket that talks to the server."""
-
-    def __init__(self, server: Server, host: str = "127.0.0.1", source: str = "") -> None:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self.socket = socket.socket(family, socket.SOCK_DGRAM)
-        if source:
-            self.socket.bind((source, 0))
-        self.socket.settimeout(PATIENCE)
-        self.there = (host, server.port)
-
-    def __enter__(self) -> Peer:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.socket.close()
-
-    def send(self, *packets: bytes) -> None:
-        for packet in packets:
-            self.socket.sendto(packet, self.there)
+class Peer(Talker):
+    """Asks for reports."""
 
     def answer(self) -> bytes:
-        """Returns the next report. It must be complete, right, and from the address that was
-        asked."""
-        report, source = self.socket.recvfrom(1000)
-        assert source[:2] == self.there
+        """Returns the next report. It must be complete and right."""
+        report = super().answer()
         assert len(report) == 260 and zlib.adler32(report[4:]) == int.from_bytes(report[:4], "big")
         return report
 
@@ -83,9 +63,6 @@ class Peer:
         self.send(REQUEST)
         report = self.answer()
         return [report[at:at + 4] for at in range(4, 260, 4)]
-
-    def has_answer(self) -> bool:
-        return bool(select.select([self.socket], [], [], 0)[0])
 
 
 @pytest.fixture
@@ -190,9 +167,9 @@ def test_no_control_character_is_said(given: str, said_of_it: str | None) -> Non
 def test_help_fits_the_terminal_and_the_manual_has_every_option() -> None:
     done = run("--help")
     assert done.returncode == 0 and not said(done) and run("-h").stdout == done.stdout
-    assert max(map(len, done.stdout.splitlines())) < 80 and len(done.stdout.splitlines()) < 33
+    assert max(map(len, done.stdout.splitlines())) < 80 and len(done.stdout.splitlines()) < 38
     options = re.findall(r"^  (--[a-z-]+)", done.stdout, re.M)
-    assert len(options) == 22
+    assert len(options) == 27
     manual = (ROOT / "man" / "udpserver.8").read_text().replace("\\-", "-")
     assert set(options) == set(re.findall(r"^\.BI? (--[a-z-]+)", manual, re.M))
     burst, rate, total = (int(re.findall(rf"^  {option} .*\((\d+)\)", done.stdout, re.M)[0])
@@ -203,12 +180,13 @@ def test_help_fits_the_terminal_and_the_manual_has_every_option() -> None:
     assert f"at most {most} reports within any second, {most * 288:,} bytes" in text
     assert f"at most {2 * total} within any second, {2 * total * 288:,} bytes" in text
     tests = "".join(Path(__file__).with_name(name).read_text() for name in (
-        "test_udpserver.py", "test_xdp.py", "test_watch_server.py", "servers.py"))
+        "test_udpserver.py", "test_udpserver_keyed.py", "test_xdp.py", "test_watch_server.py",
+        "servers.py"))
     assert all(f'"{option}"' in tests for option in options)
     (version,) = re.findall(r'^#define DUMPULSE_VERSION "(.*?)"',
                             (ROOT / "dumpulse.h").read_text(), re.M)
     assert run("--version").stdout == f"udpserver {version}\n"
-    for page in ("udpserver.8", "canserver.8", "dumpulse.1"):
+    for page in ("udpserver.8", "canserver.8", "dumpulse.1", "dumpulse-fleet.1"):
         assert f' "Dumpulse {version}" ' in (ROOT / "man" / page).read_text().splitlines()[1]
 
 
@@ -1285,7 +1263,7 @@ def test_what_is_somebody_elses_stays(tmp_path: Path, suffix: str, content: byte
 
 
 @pytest.mark.parametrize("unfinished", [b"", b"Dump", state_bytes(b"\1" * 256)[:100], bytes(284),
-                                        state_bytes(b"\1" * 256)])
+                                        state_bytes(b"\1" * 256)], ids=len)
 def test_what_a_crash_has_left_is_written_over(tmp_path: Path, unfinished: bytes) -> None:
     file = tmp_path / "table"
     file.write_bytes(state_bytes(FIVES))
@@ -1661,7 +1639,8 @@ def test_install_units_and_uninstall(tmp_path: Path) -> None:
         return [re.sub(r"^(local/)?lib/python[^/]*/[a-z]+-packages/", "lib/PYTHON/", name)
                 for name in names]
 
-    expected = ["bin/dumpulse", "include/dumpulse.h", "include/dumpulse_watch.h",
+    expected = ["bin/dumpulse", "include/dumpulse.h", "include/dumpulse_keyed.h",
+                "include/dumpulse_watch.h",
                 "lib/PYTHON/dumpulse.py", "lib/libdumpulse.a",
                 "lib/pkgconfig/dumpulse.pc", "lib/systemd/system/dumpulse-can@.service",
                 "lib/systemd/system/dumpulse.service", "lib/systemd/system/dumpulse.socket",
@@ -1669,8 +1648,8 @@ def test_install_units_and_uninstall(tmp_path: Path) -> None:
                 "sbin/udpserver", "share/bash-completion/completions/dumpulse",
                 "share/doc/dumpulse/examples/icinga2.conf",
                 "share/doc/dumpulse/examples/nagios.cfg",
-                "share/doc/dumpulse/examples/vehicle.ini", "share/man/man1/dumpulse.1",
-                "share/man/man8/canserver.8",
+                "share/doc/dumpulse/examples/vehicle.ini", "share/dumpulse/dumpulse_keyed.c",
+                "share/man/man1/dumpulse.1", "share/man/man8/canserver.8",
                 "share/man/man8/udpserver.8", "share/zsh/site-functions/_dumpulse"]
     make("install", Path("/opt/x"), str(tmp_path / "stage"))
     assert sorted(lib_python(files(tmp_path / "stage" / "opt" / "x"))) == expected
@@ -1700,7 +1679,7 @@ def test_install_units_and_uninstall(tmp_path: Path) -> None:
         assert rated.returncode == 0, rated.stdout[-300:]  # an exposure of at most 1.5 in 10
     manual = (ROOT / "man" / "udpserver.8").read_text().replace("\\", "")
     drop_ins = re.findall(r"^\[Service\]\n(?:\w+=.*\n)+", manual, re.M)
-    assert len(drop_ins) == 2  # for XDP, and for programs
+    assert len(drop_ins) == 3  # for XDP, for programs, and for a key
     for text in drop_ins:
         drop_in = Path(f"{units[1]}.d") / "manual.conf"
         drop_in.parent.mkdir(exist_ok=True)

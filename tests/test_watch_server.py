@@ -305,6 +305,31 @@ def test_64_changes_at_once_in_a_flood(tmp_path: Path) -> None:
     assert (counters["changes"], counters["not_told"], counters["failed_programs"]) == (64, 0, 0)
 
 
+def test_too_many_changes_at_once_are_counted_in_the_log(tmp_path: Path) -> None:
+    """The number comes before the next change that is logged, and not only at the end."""
+    names = "[dumpulse]\ntick = 50ms\nwarn = 100s\n" + "".join(
+        f"[{number}]\nvalue = 10..120\n" for number in range(64))
+    with Watched(tmp_path, names=names, program="", interpreter="/bin/true") as watched:
+        lines = watched.server.stderr.lines
+
+        def unsaid() -> list[int]:
+            return [int(line.split()[1]) for line in lines if "too many came at once" in line]
+
+        deadline = time.monotonic() + PATIENCE
+        while not unsaid():
+            assert time.monotonic() < deadline, lines
+            for value in (50, 9):  # in range, and out of it
+                for variable in range(64):
+                    watched.beat(variable, value)
+                time.sleep(2 * TICK / 1000)
+        found = next(at for at, line in enumerate(lines) if "too many came at once" in line)
+        watched.server.wait_for(lambda _: len(lines) > found + 1, "the next change")
+        assert CHANGE.fullmatch(lines[found + 1])
+        changes = watched.server.stop()["changes"]
+        assert changes > 100
+        wait_until(lambda: len(watched.logged()) + sum(unsaid()) == changes, "all are in the log")
+
+
 def test_a_program_that_floods_the_log(tmp_path: Path) -> None:
     """Nobody reads the log any more. The server works on, and ends when it is told to."""
     names = tmp_path / "names.ini"

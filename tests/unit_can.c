@@ -8,6 +8,7 @@
 #define _GNU_SOURCE /* NOLINT: as agent/can.c has it */
 #include <errno.h>
 #include <linux/can.h>
+#include <linux/can/raw.h>
 #include <net/if.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,12 +20,13 @@
 #include <cmocka.h>
 
 #include "agent/counters.h"
-#include "agent/log.h"
+#include "agent/keys.h"
 #include "agent/loop.h"
 #include "agent/options.h"
 #include "agent/sockets.h"
 #include "agent/table.h"
 #include "agent/timing.h"
+#include "unit_logged.h"
 
 /* ---- The kernel: one interface, its socket, and the time --------------------------------- */
 
@@ -37,11 +39,14 @@ static struct {
     bool drains;       /* the queue takes one frame more after each sleep */
     unsigned sent;     /* frames of a report that is not complete yet */
     unsigned reports;  /* complete reports */
+    unsigned last;     /* bytes in the last frame of a report */
+    unsigned beacons;
     uint8_t bytes[REPORT_FRAMES][CAN_MAX_DLEN]; /* of the last report */
     struct can_frame coming;
     unsigned times; /* how often this frame comes */
 } can0;
 
+static const uint8_t BEACON[] = {9, 9, 9, 9, 1, 2, 3, 4};
 static uint64_t clock_now;
 
 static void become(int state)
@@ -79,8 +84,15 @@ static ssize_t fake_send(int descriptor, const void *bytes, size_t size, int fla
         return fail_with(ENETDOWN);
     if (can0.room == 0)
         return fail_with(ENOBUFS);
+    if (frame->can_id == 0x680 + 97) {
+        assert_int_equal(frame->can_dlc, 8);
+        assert_memory_equal(frame->data, BEACON, 8);
+        can0.beacons++;
+        return (ssize_t)size;
+    }
     assert_int_equal(frame->can_id, 0x680 + 64 + can0.sent);
-    assert_int_equal(frame->can_dlc, can0.sent == REPORT_FRAMES - 1 ? 4 : 8);
+    assert_in_range(frame->can_dlc, can0.sent == REPORT_FRAMES - 1 ? 4 : 8, 8);
+    can0.last = frame->can_dlc;
     memcpy(can0.bytes[can0.sent], frame->data, sizeof can0.bytes[0]);
     can0.room--;
     if (++can0.sent == REPORT_FRAMES) {
@@ -110,6 +122,19 @@ static int fake_ioctl(struct ifreq *interface)
     return 0;
 }
 
+static struct can_filter filters_set[8];
+static size_t filters_count;
+
+static int fake_setsockopt(int name, const void *value, size_t size)
+{
+    if (name == CAN_RAW_FILTER) {
+        assert_in_range(size, 1, sizeof filters_set);
+        memcpy(filters_set, value, size);
+        filters_count = size / sizeof filters_set[0];
+    }
+    return 0;
+}
+
 static int fake_nanosleep(const struct timespec *time)
 {
     clock_now += (uint64_t)time->tv_nsec;
@@ -123,7 +148,7 @@ static int fake_nanosleep(const struct timespec *time)
 #define recvmmsg(descriptor, messages, count, flags, timeout)                                      \
     fake_recvmmsg(descriptor, messages, count)
 #define socket(family, type, protocol) SOCKET
-#define setsockopt(descriptor, level, name, value, size) ((void)(value), 0)
+#define setsockopt(descriptor, level, name, value, size) fake_setsockopt(name, value, size)
 #define bind(descriptor, address, size) 0
 #define if_nametoindex(name) (can0.state == GONE ? (errno = ENODEV, 0U) : 1U)
 #define ioctl(descriptor, request, interface) fake_ioctl(interface)
@@ -141,19 +166,7 @@ size_t sockets_count;
 struct sockets_one sockets[SOCKETS_MAX];
 static void (*task_run)(void); /* the task LOOP_TRANSPORT */
 static uint64_t task_every;    /* ns between two runs of it */
-static char said[200];
-static unsigned said_count;
 struct options options;
-
-void log_say(const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    (void)vsnprintf(said, sizeof said, format, arguments);
-    va_end(arguments);
-    said_count++;
-}
 
 bool options_wrong(const char *format, ...)
 {
@@ -223,8 +236,39 @@ uint16_t dumpulse_get_timestamp(void)
 
 void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
 {
-    (void)context, (void)length;
-    can_keep_report(packet);
+    (void)context;
+    can_send(packet, length);
+}
+
+/* The other side of agent/keys.h: every request is right, and every heartbeat is taken. A report
+ * has the request's count in all bytes. */
+static unsigned keyed_taken;
+
+bool keys_leaves(const uint8_t *packet)
+{
+    return options.also_unkeyed && packet[4] != 0xC0;
+}
+
+bool keys_is_request(const uint8_t *packet)
+{
+    return packet[4] == 0xC0;
+}
+
+size_t keys_take(const uint8_t *packet, const uint8_t *source, uint64_t now, void *context)
+{
+    uint8_t bytes[DUMPULSE_KEYED_REPORT_SIZE];
+
+    assert_int_equal(source[0], 0xFF);
+    assert_int_equal(now, clock_now);
+    keyed_taken++;
+    if (packet[4] != 0xC0)
+        return COUNT_HEARTBEATS;
+    memset(bytes, packet[5], sizeof bytes);
+    if (packet[5] != 0)
+        dumpulse_send_packet(context, bytes, sizeof bytes);
+    else
+        dumpulse_send_packet(context, BEACON, sizeof BEACON);
+    return packet[5] != 0 ? COUNT_REPORTS : COUNT_BEACONS;
 }
 
 /* ---- The tests -------------------------------------------------------------------------- */
@@ -285,6 +329,171 @@ static void assert_that_the_next_report_leaves(void)
     assert_int_equal(counters[COUNT_UNSENT], 3);
 }
 
+/* ---- Version 2 ---------------------------------------------------------------------------- */
+
+static struct can_frame keyed_request(uint8_t count)
+{
+    return (struct can_frame){0x680 + 98, .can_dlc = 8, .data = {[4] = 0xC0, count}};
+}
+
+/* Nothing is leaving, and the interface takes all. */
+static int with_key(void **state)
+{
+    (void)state;
+    memset(&can0, 0, sizeof can0);
+    memset(&report, 0, sizeof report);
+    memset(counters, 0, sizeof counters);
+    sockets_count = keyed_taken = 0;
+    sockets_capacity = 1000;
+    clock_now = TIMING_SECOND;
+    can_set_defaults();
+    options.key = "key";
+    assert_true(can_set_interface("can0") && can_open());
+    can0.room = 1000;
+    return 0;
+}
+
+static int without_key(void **state)
+{
+    (void)state;
+    options.key = NULL;
+    options.also_unkeyed = false;
+    return 0;
+}
+
+static void assert_report(unsigned reports, uint8_t count)
+{
+    assert_int_equal(can0.reports, reports);
+    assert_int_equal(can0.last, 8);
+    for (size_t i = 0; i < sizeof can0.bytes; i++)
+        assert_int_equal(((const uint8_t *)can0.bytes)[i], count);
+}
+
+/* The second one waits until the first one has left. A third one has to come again. */
+static void test_with_a_key_each_request_gets_its_own_report(void **state)
+{
+    (void)state;
+    can0.room = 10;
+    come(keyed_request(1), 1);
+    come_round();
+    come(keyed_request(2), 1);
+    come(keyed_request(3), 1);
+    assert_int_equal(keyed_taken, 2);
+    can0.room = 23;
+    come_round();
+    assert_report(1, 1);
+    can0.room = 33;
+    come_round();
+    assert_report(2, 2);
+    assert_int_equal(task_every, 0);
+    assert_int_equal(counters[COUNT_REPORTS], 2);
+    assert_int_equal(counters[COUNT_RATE], 1);
+}
+
+static void test_with_a_key_reports_have_a_rate(void **state)
+{
+    (void)state;
+    for (uint8_t count = 1; count <= 30; count++) {
+        come(keyed_request(count), 1);
+        come_round();
+    }
+    assert_report(10, 10);
+    assert_int_equal(counters[COUNT_RATE], 20);
+    assert_int_equal(keyed_taken, 10); /* the others have used up no count */
+    clock_now += TIMING_SECOND / 10;
+    come(keyed_request(31), 1);
+    come_round();
+    assert_report(11, 31);
+}
+
+static void test_a_beacon_is_one_frame_at_any_time(void **state)
+{
+    (void)state;
+    can0.room = 10;
+    come(keyed_request(1), 1);
+    come_round();
+    come(keyed_request(2), 1);
+    can_send(BEACON, sizeof BEACON); /* the queue is full: it is lost */
+    assert_int_equal(can0.beacons, 0);
+    can0.room = 1;
+    come(keyed_request(0), 1);
+    assert_int_equal(can0.beacons, 1);
+    can_send(BEACON, sizeof BEACON);
+    assert_int_equal(can0.beacons, 2);
+    assert_int_equal(counters[COUNT_BEACONS], 1);
+    become(DOWN);
+    (void)sockets[0].take(sockets[0].fd);
+    can_send(BEACON, sizeof BEACON); /* there is no socket now */
+    assert_int_equal(can0.beacons, 2);
+    assert_int_equal(counters[COUNT_UNSENT], 2);
+}
+
+static void test_version_1_only_if_it_is_wanted(void **state)
+{
+    (void)state;
+    come(REQUEST, 1);
+    come_round();
+    assert_int_equal(keyed_taken, 1);
+    assert_int_equal(can0.reports, 0);
+    options.also_unkeyed = true;
+    come(REQUEST, 2);
+    come_round();
+    assert_int_equal(can0.reports, 1);
+    assert_int_equal(can0.last, 4);
+    assert_int_equal(keyed_taken, 1);
+}
+
+/* Reports of both versions wait for one that is leaving. Each request gets one of its version. */
+static void test_both_versions_at_once(void **state)
+{
+    (void)state;
+    options.also_unkeyed = true;
+    can0.room = 10;
+    come(REQUEST, 1);
+    come_round();
+    come(REQUEST, 2);
+    come(keyed_request(7), 1);
+    come(REQUEST, 3);
+    can0.room = 1000;
+    come_round();
+    assert_int_equal(can0.last, 4);
+    come_round();
+    assert_report(2, 7);
+    come_round();
+    assert_int_equal(can0.reports, 3);
+    assert_int_equal(can0.last, 4);
+    assert_int_equal(task_every, 0);
+    assert_int_equal(counters[COUNT_REPORTS], 7);
+    assert_int_equal(counters[COUNT_UNSENT], 0);
+    come(keyed_request(8), 1);
+    come(REQUEST, 1);
+    come_round();
+    assert_report(4, 8);
+    come_round();
+    assert_int_equal(can0.reports, 5);
+    assert_int_equal(can0.last, 4);
+}
+
+/* Which of the 128 identifiers the kernel gives to the server, and how often. */
+static void test_which_identifiers_pass(void **state)
+{
+    (void)state;
+    for (int keyed = 0; keyed < 2; keyed++) {
+        options.key = keyed ? "key" : NULL;
+        (void)open_socket();
+        for (canid_t id = 0; id < 0x800; id++) {
+            unsigned passes = 0;
+            for (size_t i = 0; i < filters_count; i++)
+                passes += (id & filters_set[i].can_mask) ==
+                                  (filters_set[i].can_id & filters_set[i].can_mask)
+                              ? 1
+                              : 0;
+            const canid_t at = id - 0x680;
+            assert_int_equal(passes, at < 64 || at == 127 || (keyed && at >= 98 && at < 128));
+        }
+    }
+}
+
 /* The interface is lost. The error comes first to sending or to receiving. */
 static void lose(int how, bool sending_first, const char *message)
 {
@@ -293,14 +502,14 @@ static void lose(int how, bool sending_first, const char *message)
         come_round();
     if (sockets[0].fd >= 0)
         (void)sockets[0].take(sockets[0].fd);
-    assert_string_equal(said, message);
+    assert_string_equal(logged, message);
     assert_int_equal(sockets[0].fd, -1);
     assert_all_unsent();
     come_round();
     assert_int_equal(sockets[0].fd, -1);
     become(UP);
     come_round();
-    assert_string_equal(said, "can0 is back");
+    assert_string_equal(logged, "can0 is back");
     assert_that_the_next_report_leaves();
 }
 
@@ -364,14 +573,14 @@ static void test_a_bus_that_is_off(void **state)
     (void)state;
     come(off, 1);
     assert_all_unsent();
-    assert_ptr_equal(strstr(said, "can0 is off the bus after too many errors"), said);
-    said_count = 0;
+    assert_ptr_equal(strstr(logged, "can0 is off the bus after too many errors"), logged);
+    logged_count = 0;
     clock_now += QUIET - 1;
     come(off, 1);
-    assert_int_equal(said_count, 0);
+    assert_int_equal(logged_count, 0);
     clock_now += QUIET;
     come(off, 1);
-    assert_int_equal(said_count, 1);
+    assert_int_equal(logged_count, 1);
     can0.sent = 0;
     assert_that_the_next_report_leaves();
 }
@@ -413,17 +622,17 @@ static void test_each_sender_is_named_once_on_request(void **state)
 
     (void)state;
     for (options.log = OPTIONS_LOG_NORMAL; options.log <= OPTIONS_LOG_CHANGES; options.log++) {
-        said_count = 0;
+        logged_count = 0;
         for (uint8_t sender = 1; sender <= 2; sender++)
             for (uint8_t variable = 62; variable <= 64; variable++) { /* 64 is refused */
                 const uint8_t from = (uint8_t)(10 * options.log + sender);
                 dumpulse_make_heartbeat(heartbeat.data, variable, from, 5);
                 come(heartbeat, 2);
             }
-        assert_int_equal(said_count, options.log == OPTIONS_LOG_CHANGES ? 2 : 0);
+        assert_int_equal(logged_count, options.log == OPTIONS_LOG_CHANGES ? 2 : 0);
     }
     options.log = OPTIONS_LOG_NORMAL;
-    assert_string_equal(said, "can0: first heartbeat from sender 22, variable 62");
+    assert_string_equal(logged, "can0: first heartbeat from sender 22, variable 62");
 }
 
 static void test_which_identifiers_it_says(void **state)
@@ -437,6 +646,7 @@ static void test_which_identifiers_it_says(void **state)
 }
 
 #define TEST(name) cmocka_unit_test_setup(name, stuck)
+#define TEST_KEYED(name) cmocka_unit_test_setup_teardown(name, with_key, without_key)
 
 int main(void)
 {
@@ -453,6 +663,12 @@ int main(void)
         TEST(test_each_sender_is_named_once_on_request),
         TEST(test_a_report_is_the_table), /* late, as it uses up each sender's first line */
         TEST(test_which_identifiers_it_says),
+        TEST_KEYED(test_with_a_key_each_request_gets_its_own_report),
+        TEST_KEYED(test_with_a_key_reports_have_a_rate),
+        TEST_KEYED(test_a_beacon_is_one_frame_at_any_time),
+        TEST_KEYED(test_version_1_only_if_it_is_wanted),
+        TEST_KEYED(test_both_versions_at_once),
+        TEST_KEYED(test_which_identifiers_pass),
     };
     return cmocka_run_group_tests_name("unit-can", tests, NULL, NULL);
 }

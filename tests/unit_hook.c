@@ -22,11 +22,11 @@
 #include "agent/counters.h"
 #include "agent/hook.h"
 #include "agent/limits.h"
-#include "agent/log.h"
 #include "agent/names.h"
 #include "agent/options.h"
 #include "agent/timing.h"
 #include "agent/watch.h"
+#include "unit_logged.h"
 
 enum { VARIABLES = 64, STATES = 6, PROGRAMS = 8, FIRST_PID = 1000 };
 
@@ -199,18 +199,6 @@ static int fake_prctl(int option, long what, ...)
 struct options options;
 uint64_t counters[COUNTERS];
 struct names_variable names_variables[VARIABLES];
-static char logged[200]; /* the last line of the log */
-static unsigned log_count;
-
-void log_say(const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    (void)vsnprintf(logged, sizeof logged, format, arguments);
-    va_end(arguments);
-    log_count++;
-}
 
 bool options_wrong(const char *format, ...)
 {
@@ -246,7 +234,7 @@ static int start_again(void **state)
     memset(told, 0, sizeof told);
     memset(&said, 0, sizeof said);
     running = last = 0;
-    log_count = spawned = 0;
+    logged_count = spawned = 0;
     merged = given = 0;
     start_error = spawn_error = 0;
     last_pid = FIRST_PID;
@@ -321,7 +309,7 @@ static void test_one_program_for_a_variable_at_a_time(void **state)
     assert_int_equal(spawned, 5);
     assert_int_equal(told[3], 4);
     assert_int_equal(counters[COUNT_NOT_TOLD], 0);
-    assert_int_equal(log_count, 0);
+    assert_int_equal(logged_count, 0);
 }
 
 static void test_the_newest_state_is_told_when_changes_pile_up(void **state)
@@ -342,7 +330,7 @@ static void test_the_newest_state_is_told_when_changes_pile_up(void **state)
     assert_int_equal(spawned, 5);
     assert_int_equal(told[3], 3);
     assert_int_equal(counters[COUNT_NOT_TOLD], 2);
-    assert_int_equal(log_count, 1);
+    assert_int_equal(logged_count, 1);
 }
 
 /* Then the last change that waits goes, too: nothing has changed. */
@@ -373,7 +361,7 @@ static void test_one_change_that_was_not_told_is_said(void **state)
     hook_run();
     assert_string_equal(logged, "1 change was not told to /bin/lamp: it is too slow");
     hook_run();
-    assert_int_equal(log_count, 1);
+    assert_int_equal(logged_count, 1);
 }
 
 /* 64 variables change at once. 8 programs run at a time, and each variable has its turn. */
@@ -476,7 +464,7 @@ static void test_a_program_is_killed_after_a_minute(void **state)
     assert_int_equal(programs[find(3)].kill, 101); /* its group, and itself */
     assert_int_equal(programs[find(0)].kill, 101);
     assert_int_equal(programs[find(63)].kill, 0);
-    assert_int_equal(log_count, 0);
+    assert_int_equal(logged_count, 0);
     end(find(3), SIGKILL);
     hook_reap();
     assert_string_equal(logged, "/bin/lamp 3 waiting alive: killed after 60 s");
@@ -488,7 +476,7 @@ static void test_a_program_is_killed_after_a_minute(void **state)
     hook_reap();
     assert_string_equal(logged, "/bin/lamp 3 alive late: ended by signal 9");
     assert_int_equal(counters[COUNT_FAILED_PROGRAMS], 2);
-    assert_int_equal(log_count, 2);
+    assert_int_equal(logged_count, 2);
 }
 
 static void test_failures_are_said_and_counted(void **state)
@@ -501,7 +489,7 @@ static void test_failures_are_said_and_counted(void **state)
         hook_reap();
     }
     assert_string_equal(logged, "/bin/lamp 3 alive late: exit status 3");
-    assert_int_equal(log_count, 10);
+    assert_int_equal(logged_count, 10);
     assert_int_equal(counters[COUNT_FAILED_PROGRAMS], 20);
     clock_now += 2 * TIMING_SECOND;
     for (unsigned i = 0; i < 4; i++) {
@@ -510,7 +498,7 @@ static void test_failures_are_said_and_counted(void **state)
         end(find(3), 0x300);
         hook_reap();
     }
-    assert_int_equal(log_count, 12);
+    assert_int_equal(logged_count, 12);
 }
 
 /* It is tried again with each look. The log says it once for each reason. */
@@ -526,12 +514,12 @@ static void test_a_program_that_cannot_start(void **state)
     }
     assert_string_equal(logged,
                         "cannot run /bin/lamp: No such file or directory; it will be tried again");
-    assert_int_equal(log_count, 1);
+    assert_int_equal(logged_count, 1);
     assert_int_equal(counters[COUNT_FAILED_PROGRAMS], 1000); /* one for each look */
     spawn_error = EACCES;
     hook_run();
     assert_string_equal(logged, "cannot run /bin/lamp: Permission denied; it will be tried again");
-    assert_int_equal(log_count, 2);
+    assert_int_equal(logged_count, 2);
     spawn_error = 0;
     hook_run();
     assert_int_equal(spawned, 2);
@@ -540,7 +528,7 @@ static void test_a_program_that_cannot_start(void **state)
     for (int i = 0; i < 2; i++) { /* it has run meanwhile */
         spawn_error = i == 0 ? EACCES : EPERM;
         hook_run();
-        assert_int_equal(log_count, 3 + i);
+        assert_int_equal(logged_count, 3 + i);
         spawn_error = 0;
         hook_run();
         end_all();
@@ -550,7 +538,7 @@ static void test_a_program_that_cannot_start(void **state)
         spawn_error = i % 2 == 0 ? ENOENT : EACCES;
         hook_run();
     }
-    assert_int_equal(log_count, 11); /* 10 at once, and the first one was long ago */
+    assert_int_equal(logged_count, 11); /* 10 at once, and the first one was long ago */
     clock_now += TIMING_SECOND;
     spawn_error = ENOMEM;
     hook_run();
@@ -572,7 +560,7 @@ static void test_children_of_others_are_reaped(void **state)
     hook_reap();
     assert_false(stranger);
     assert_int_equal(running, 0);
-    assert_int_equal(log_count, 0);
+    assert_int_equal(logged_count, 0);
     assert_int_equal(counters[COUNT_FAILED_PROGRAMS], 0);
 }
 
@@ -580,7 +568,7 @@ static void test_what_is_left_at_the_end_is_said(void **state)
 {
     (void)state;
     hook_finish();
-    assert_int_equal(log_count, 0);
+    assert_int_equal(logged_count, 0);
     tell(0, 2);
     hook_run();
     for (int i = 0; i < 6; i++) {

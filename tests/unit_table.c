@@ -11,22 +11,11 @@
 #include <cmocka.h>
 
 #include "../agent/table.c" /* NOLINT: what it keeps is static */
+#include "unit_logged.h"
 
 struct options options;
 uint64_t counters[COUNTERS];
 static uint64_t unix_ms;
-static unsigned lines;
-static char said[200];
-
-void log_say(const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    (void)vsnprintf(said, sizeof said, format, arguments);
-    va_end(arguments);
-    lines++;
-}
 
 uint64_t timing_unix_ns(void)
 {
@@ -44,7 +33,7 @@ static void start(uint64_t now, uint64_t tick)
 {
     options = (struct options){.tick = tick};
     memset(&table_agent, 0, sizeof table_agent);
-    lines = 0;
+    logged_count = 0;
     unix_ms = now * tick;
     table_begin();
     assert_int_equal(next_check, now + INTERVAL);
@@ -117,7 +106,7 @@ static void nothing_old_looks_young(void **state)
             wait_and_look((uint64_t)random() % (random() % 200 == 0 ? 300000 : INTERVAL + 1),
                           set_at);
         }
-        assert_true(lines > 10);
+        assert_true(logged_count > 10);
     }
 }
 
@@ -163,7 +152,7 @@ static void unless_told_otherwise(void **state)
     unix_ms += UINT64_C(65536) * 1000;
     table_read_clock();
     assert_true(is_there(3) && seen_age(3) == 0);
-    assert_int_equal(lines, 0);
+    assert_int_equal(logged_count, 0);
     assert_int_equal(table_count(), 1);
 }
 
@@ -176,10 +165,10 @@ static void the_log_has_the_number(void **state)
             beat(variable);
         unix_ms += UINT64_C(65536) * 1000;
         table_read_clock();
-        assert_int_equal(lines, 1);
-        assert_string_equal(said, count == 1
-                                      ? "forgot 1 variable: too old for a timestamp to tell"
-                                      : "forgot 2 variables: too old for a timestamp to tell");
+        assert_int_equal(logged_count, 1);
+        assert_string_equal(logged, count == 1
+                                        ? "forgot 1 variable: too old for a timestamp to tell"
+                                        : "forgot 2 variables: too old for a timestamp to tell");
     }
 }
 

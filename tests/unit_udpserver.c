@@ -42,6 +42,8 @@ bool options_read_number(const char *text, char end, uint64_t low, uint64_t high
 
 /* ---- Secrets, sources and times ---------------------------------------------------------- */
 
+static struct limits limits;
+
 /* splitmix64: the same numbers in each run. */
 static uint64_t random_number(void)
 {
@@ -59,9 +61,8 @@ static void start(uint64_t rate, uint64_t burst)
     for (size_t i = 0; i < LIMITS_HASHED; i++)
         for (size_t byte = 0; byte < 256; byte++)
             limits_secret[i][byte] = (uint16_t)random_number();
-    memset(buckets, 0, sizeof buckets);
-    memset(&everybody, 0, sizeof everybody);
-    limits_set(rate, burst, 1000000);
+    memset(&limits, 0, sizeof limits);
+    limits_set(&limits, rate, burst, 1000000);
 }
 
 /* How the 8 bytes of a source follow from its number: sources have neighbouring addresses, or
@@ -70,9 +71,9 @@ enum kind { IPV4_NEIGHBOURS, IPV6_NEIGHBOURS, IPV4_BY_CHANCE, SOURCE_KINDS };
 
 static const uint8_t *source_of(enum kind kind, unsigned number)
 {
-    static uint8_t source[SOURCE_SIZE];
-    static const uint8_t ipv4[SOURCE_SIZE] = {[2] = 0xFF, [3] = 0xFF, 192, 0, 2, 0};
-    static const uint8_t ipv6[SOURCE_SIZE] = {0x20, 0x01, 0x0d, 0xb8};
+    static uint8_t source[LIMITS_SOURCE];
+    static const uint8_t ipv4[LIMITS_SOURCE] = {[2] = 0xFF, [3] = 0xFF, 192, 0, 2, 0};
+    static const uint8_t ipv6[LIMITS_SOURCE] = {0x20, 0x01, 0x0d, 0xb8};
 
     memcpy(source, kind == IPV6_NEIGHBOURS ? ipv6 : ipv4, sizeof source);
     if (kind == IPV4_BY_CHANCE)
@@ -93,7 +94,7 @@ static unsigned starts_that_refuse(enum kind kind, unsigned sources, unsigned st
         bool refused = false;
         start(10, 128);
         for (unsigned number = 0; number < sources; number++)
-            refused = !limits_allow(source_of(kind, number), TIMING_SECOND) || refused;
+            refused = !limits_allow(&limits, source_of(kind, number), TIMING_SECOND) || refused;
         refusing += refused ? 1 : 0;
     }
     return refusing;
@@ -119,19 +120,20 @@ static void test_a_full_set_refuses_newcomers_and_forgets_nobody(void **state)
     (void)state;
     start(1, 1);
     memset(limits_secret, 0, sizeof limits_secret); /* now all sources belong to one set */
-    for (unsigned i = 0; i < SET_SIZE; i++)
-        assert_true(limits_allow(source_of(i % SOURCE_KINDS, i), now));
-    assert_false(limits_allow(source_of(IPV4_NEIGHBOURS, 100), now));
-    for (unsigned i = 0; i < SET_SIZE; i++)
-        assert_false(limits_allow(source_of(i % SOURCE_KINDS, i), now + TIMING_SECOND - 1));
-    assert_true(limits_allow(source_of(IPV4_NEIGHBOURS, 100), now + TIMING_SECOND));
+    for (unsigned i = 0; i < LIMITS_SET_SIZE; i++)
+        assert_true(limits_allow(&limits, source_of(i % SOURCE_KINDS, i), now));
+    assert_false(limits_allow(&limits, source_of(IPV4_NEIGHBOURS, 100), now));
+    for (unsigned i = 0; i < LIMITS_SET_SIZE; i++)
+        assert_false(
+            limits_allow(&limits, source_of(i % SOURCE_KINDS, i), now + TIMING_SECOND - 1));
+    assert_true(limits_allow(&limits, source_of(IPV4_NEIGHBOURS, 100), now + TIMING_SECOND));
 }
 
 static unsigned taken_at(uint64_t now)
 {
     unsigned taken = 0;
 
-    while (limits_allow(source_of(IPV4_NEIGHBOURS, 1), now))
+    while (limits_allow(&limits, source_of(IPV4_NEIGHBOURS, 1), now))
         taken++;
     return taken;
 }
@@ -142,14 +144,14 @@ static void test_a_burst_and_then_the_rate(void **state)
 {
     static const struct {
         unsigned rate, burst;
-    } limits[] = {{1, 1}, {1, 10}, {10, 1}, {10, 128}, {2, 1000}, {1000, 64}};
+    } tried[] = {{1, 1}, {1, 10}, {10, 1}, {10, 128}, {2, 1000}, {1000, 64}};
 
     (void)state;
-    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
-        const unsigned burst = limits[i].burst;
-        const uint64_t interval = TIMING_SECOND / limits[i].rate, whole = burst * interval;
+    for (size_t i = 0; i < sizeof tried / sizeof tried[0]; i++) {
+        const unsigned burst = tried[i].burst;
+        const uint64_t interval = TIMING_SECOND / tried[i].rate, whole = burst * interval;
         for (uint64_t now = TIMING_SECOND; now < 32 * TIMING_SECOND; now += TIMING_SECOND / 3) {
-            start(limits[i].rate, burst);
+            start(tried[i].rate, burst);
             assert_int_equal(taken_at(now), burst);
             assert_int_equal(taken_at(now + interval - 1), 0);
             assert_int_equal(taken_at(now + interval), 1);
@@ -166,19 +168,20 @@ static void test_the_most_that_one_source_gets_within_a_second(void **state)
 {
     static const struct {
         unsigned rate, burst, most;
-    } limits[] = {{10, 128, 138}, {1, 1, 2}, {3, 5, 7}, {7, 1, 7}, {1000, 1, 1001}};
+    } tried[] = {{10, 128, 138}, {1, 1, 2}, {3, 5, 7}, {7, 1, 7}, {1000, 1, 1001}};
     static uint64_t times[8192];
 
     (void)state;
-    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+    for (size_t i = 0; i < sizeof tried / sizeof tried[0]; i++) {
         unsigned count = 0, most = 0;
         uint64_t now = TIMING_SECOND;
-        start(limits[i].rate, limits[i].burst);
+        start(tried[i].rate, tried[i].burst);
         for (unsigned asked = 0; asked < 2500; asked++) {
             for (unsigned taken = taken_at(now); taken > 0; taken--)
                 times[count++] = now;
-            assert_int_equal(taken_at(now + each.interval - 1), 0);
-            now += asked % 1250 == 1249 ? 60 * TIMING_SECOND : each.interval; /* 60 s: silence */
+            assert_int_equal(taken_at(now + limits.each.interval - 1), 0);
+            now += asked % 1250 == 1249 ? 60 * TIMING_SECOND
+                                        : limits.each.interval; /* 60 s: silence */
         }
         for (unsigned first = 0, last = 0; last < count; last++) {
             while (times[last] - times[first] > TIMING_SECOND)
@@ -186,8 +189,8 @@ static void test_the_most_that_one_source_gets_within_a_second(void **state)
             if (last - first + 1 > most)
                 most = last - first + 1;
         }
-        assert_int_equal(most, limits[i].most);
-        assert_true(most <= limits[i].rate + limits[i].burst);
+        assert_int_equal(most, tried[i].most);
+        assert_true(most <= tried[i].rate + tried[i].burst);
     }
 }
 
@@ -197,11 +200,12 @@ static void test_the_limit_for_all(void **state)
 
     (void)state;
     start(10, 128);
-    limits_set(10, 128, 1000);
+    limits_set(&limits, 10, 128, 1000);
     for (unsigned number = 0; number < 3000; number++)
-        taken += limits_allow(source_of(IPV4_BY_CHANCE, number), TIMING_SECOND) ? 1 : 0;
+        taken += limits_allow(&limits, source_of(IPV4_BY_CHANCE, number), TIMING_SECOND) ? 1 : 0;
     assert_int_equal(taken, 1000);
-    assert_true(limits_allow(source_of(IPV4_BY_CHANCE, 0), TIMING_SECOND + TIMING_SECOND / 1000));
+    assert_true(
+        limits_allow(&limits, source_of(IPV4_BY_CHANCE, 0), TIMING_SECOND + TIMING_SECOND / 1000));
 }
 
 /* If the total limit refuses a source, that does not count for the source's own limit. */
@@ -209,12 +213,12 @@ static void test_who_is_refused_for_all_is_not_charged(void **state)
 {
     (void)state;
     start(1, 1);
-    limits_set(1, 1, 1);
-    assert_true(limits_allow(source_of(IPV4_NEIGHBOURS, 1), TIMING_SECOND));
-    assert_false(limits_allow(source_of(IPV4_NEIGHBOURS, 2), TIMING_SECOND));
-    memset(&everybody, 0, sizeof everybody);
-    assert_true(limits_allow(source_of(IPV4_NEIGHBOURS, 2), TIMING_SECOND));
-    assert_false(limits_allow(source_of(IPV4_NEIGHBOURS, 2), TIMING_SECOND));
+    limits_set(&limits, 1, 1, 1);
+    assert_true(limits_allow(&limits, source_of(IPV4_NEIGHBOURS, 1), TIMING_SECOND));
+    assert_false(limits_allow(&limits, source_of(IPV4_NEIGHBOURS, 2), TIMING_SECOND));
+    memset(&limits.everybody, 0, sizeof limits.everybody);
+    assert_true(limits_allow(&limits, source_of(IPV4_NEIGHBOURS, 2), TIMING_SECOND));
+    assert_false(limits_allow(&limits, source_of(IPV4_NEIGHBOURS, 2), TIMING_SECOND));
 }
 
 /* Nobody can know which sources share a set, because all random numbers are new at each start. */
@@ -262,7 +266,9 @@ static void test_each_kind_of_packet_is_said_once_for_each_source(void **state)
     assert_int_equal(said_count, outcomes);
     assert_string_equal(said[0], "10.0.0.1: first heartbeat, variable 7 from sender 3");
     assert_string_equal(said[1], "10.0.0.1: first report");
-    for (size_t i = 2; i < outcomes; i++)
+    assert_string_equal(said[2], "10.0.0.1: first announce");
+    assert_string_equal(said[3], "10.0.0.1: first request that a beacon answers");
+    for (size_t i = 4; i < outcomes; i++)
         assert_ptr_equal(strstr(said[i], "10.0.0.1: refused: "), said[i]);
     sources_note(ipv6, COUNT_REPORTS, packet, TIMING_SECOND);
     assert_string_equal(said[outcomes], "2001:db8::1: first report");

@@ -80,7 +80,7 @@ static int run_vectors(int argc, char **argv, take_step *step)
         return 2;
     }
     while (fgets(line, sizeof line, file) != NULL) {
-        const char *field[FIELDS_MAX] = {""};
+        const char *field[FIELDS_MAX] = {"", "", "", "", "", "", "", ""};
         int fields = 0;
         const unsigned long failed_before = failed;
 

@@ -27,6 +27,7 @@ from pathlib import Path
 import pytest
 
 import client
+from sim import keyed
 from sim.model import REQUEST, Agent, checksummed, heartbeat
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -107,8 +108,8 @@ class Program:
     def _checked(line: str) -> dict[str, int]:
         counters: dict[str, int] = json.loads(line)
         names = ("heartbeats", "reports", "length", "magic", "checksum", "variable", "not_allowed",
-                 "rate", "unsent")
-        assert counters["packets"] == sum(counters[name] for name in names), counters
+                 "rate", "unsent", "announces", "beacons", "old", "tag")
+        assert counters["packets"] == sum(counters.get(name, 0) for name in names), counters
         return counters
 
 
@@ -163,8 +164,9 @@ def text(packet: bytes) -> str:
     return packet.hex().upper()
 
 
-def report_on(bus: socket.socket, base: int = BASE) -> bytes:
-    """Returns the next report, put together as SPEC.md says. Drops the rest of an earlier one."""
+def report_on(bus: socket.socket, base: int = BASE, last: int = 4) -> bytes:
+    """Returns the next report, put together as SPEC.md says. Drops the rest of an earlier one. Its
+    last frame has that many bytes."""
     parts: list[bytes] = []
     while True:
         number, length, data = FRAME.unpack(bus.recv(FRAME.size))
@@ -173,7 +175,7 @@ def report_on(bus: socket.socket, base: int = BASE) -> bytes:
             continue
         assert at == len(parts), f"frame {at} where {len(parts)} was due"
         parts.append(data[:length])
-        assert length == (4 if at == 32 else 8)
+        assert length == (last if at == 32 else 8)
         if at == 32:
             return b"".join(parts)
 
@@ -722,6 +724,80 @@ def test_the_gateway(serve: Callable[..., Program]) -> None:
     over_can.beat(5, 6, 7)
     wait_until(lambda: over_udp.ask(PATIENCE)[5][1:] == (6, 7), "CAN again")
     assert server.stop()["heartbeats"] == 3
+
+
+@pytest.fixture
+def keyed_options(tmp_path: Path) -> list[str]:
+    key = tmp_path / "key"
+    key.write_text(bytes(range(16)).hex() + "\n")
+    key.chmod(0o600)
+    options = ["--key", str(key), "--state", str(tmp_path / "table")]
+    run(str(ROOT / "build/canserver"), *options, "--key-is-new", "vcan0")
+    return options
+
+
+def beacon_on(bus: socket.socket, node: keyed.Listener) -> None:
+    """Waits for a beacon that the node takes."""
+    while True:
+        number, _, data = FRAME.unpack(bus.recv(FRAME.size))
+        if number == BASE + 97 and node.hear(data):
+            return
+
+
+def test_with_a_key(serve: Callable[..., Program], keyed_options: list[str]) -> None:
+    """A node, two readers and one of version 1 on the bus. Nobody asks for the first beacon."""
+    keys = keyed.Keys(bytes(range(16)))
+    server = serve("vcan0", *keyed_options, "--epoch", "2")
+    node, readers = keyed.Hearer(keys, 3), [keyed.Reader(keys) for _ in range(2)]
+    with opened("vcan0") as bus:
+        beacon_on(bus, node)
+        for at, reader in enumerate(readers):
+            assert reader.hear(keys.beacon(node.epoch))
+            reader.count = at  # all readers share one last count
+            request = reader.request(b"no")
+            value = node.heartbeat(76, at)
+            assert request and value
+            send(bus, BASE + 3, value)
+            send(bus, BASE + 98 + 29 * at, request)
+            report = report_on(bus, last=8)
+            assert reader.check(report) and report[8 + 12:8 + 16][2:] == bytes((76, at))
+        send(bus, BASE + 110, bytes(4) + b"\xc0\0\0\0")
+        send(bus, BASE + REQUEST_AT, REQUEST)
+        send(bus, BASE + 3, heartbeat(3, 1, 1))
+        send(bus, BASE + 97, keys.beacon(5))  # not for the server
+        send(bus, BASE + 96, bytes(8))
+        beacon_on(bus, node)  # of the next epoch
+    counters = server.stop()
+    assert {name: counters[name] for name in ("packets", "heartbeats", "reports", "beacons",
+                                              "magic")} == {
+        "packets": 7, "heartbeats": 2, "reports": 2, "beacons": 1, "magic": 2}
+
+
+def test_a_gateway_with_a_key(serve: Callable[..., Program], keyed_options: list[str]) -> None:
+    """One epoch, one table and one count of readers for both ways; and version 1, for a
+    migration."""
+    keys = keyed.Keys(bytes(range(16)))
+    server = serve("--can", "vcan0", *keyed_options, "--epoch", "3600", "--also-unkeyed", "0",
+                   name="udpserver", ready="reports without a key to")
+    port = re.findall(r"127\.0\.0\.1:(\d+)", server.wait_for("listening on"))[0]
+    node, reader = keyed.Hearer(keys, 3), keyed.Reader(keys)
+    with opened("vcan0") as bus, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
+        udp.settimeout(PATIENCE)
+        udp.connect(("127.0.0.1", int(port)))
+        udp.send(bytes(4) + b"\xc0\0\0\0")
+        assert reader.hear(udp.recv(9))
+        beacon_on(bus, node)
+        assert node.epoch == reader.epoch
+        send(bus, BASE + 3, node.heartbeat(76, 9) or b"")
+        wait_until(lambda: server.stats()["heartbeats"] == 1, "the heartbeat is taken")
+        udp.send(reader.request(b"no") or b"")
+        report = udp.recv(999)
+        assert reader.check(report) and report[8 + 12:8 + 16][2:] == b"\x4c\x09"
+        send(bus, BASE + 120, reader.request(b"on") or b"")
+        assert reader.check(report_on(bus, last=8))
+        send(bus, BASE + REQUEST_AT, REQUEST)
+        assert entries(report_on(bus))[3][2:] == b"\x4c\x09"
+    assert server.stop()["reports"] == 3
 
 
 def test_the_firmware_answers_the_real_client(programs: list[Program]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import client
@@ -38,7 +39,7 @@ def metavar(action: argparse.Action) -> str:
 BASH = r"""# Completion for bash.   {made}
 _dumpulse()
 {{
-    local command= options= hosts= files= values= at=2
+    local command= options= hosts= files= values= first= more= at=2
     local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD - 1]}}
     if [[ $word == "=" ]]; then # bash makes three words of --names=FILE
         word=
@@ -64,8 +65,13 @@ _dumpulse()
         mapfile -t COMPREPLY < <(compgen -W "$options" -- "$word")
     elif ((COMP_CWORD == 1)); then
         mapfile -t COMPREPLY < <(compgen -W "{words}" -A hostname -- "$word")
+    elif ((COMP_CWORD == at)) && [[ $first ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$first" -- "$word")
     elif ((COMP_CWORD == at)); then
         mapfile -t COMPREPLY < <(compgen -A hostname -- "$word")
+    elif [[ $more ]]; then
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -f -- "$word")
     fi
 }}
 complete -F _dumpulse {names}
@@ -76,10 +82,13 @@ def bash() -> str:
     cases = []
     for command in COMMANDS:
         lists: dict[str, list[str]] = {"options": [], "hosts": [], "files": [], "values": []}
-        for action in options(command):
+        for action in actions(command):
+            if not action.option_strings:  # "first" and "more" are arguments
+                lists["first"] = [*lists.get("first", []), *(action.choices or [])]
+                lists["more"] = ["files"] * (metavar(action) == "FILE")
             lists["options"] += action.option_strings
             if metavar(action):
-                kind = "files" if metavar(action) == "FILE" else \
+                kind = "files" if metavar(action) in ("FILE", "FOLDER") else \
                     "hosts" if action.dest in HOSTS else "values"
                 lists[kind] += action.option_strings
         cases.append(f"    {command or '*'})")
@@ -130,7 +139,9 @@ def zsh_value(action: argparse.Action) -> str:
     """
     if not metavar(action):
         return ""
-    how = "_files" if metavar(action) == "FILE" else "_hosts" if action.dest in HOSTS else "( )"
+    how = {"FILE": "_files", "FOLDER": "_files -/"}.get(
+        metavar(action),
+        "_hosts" if action.dest in HOSTS else f"({' '.join(action.choices or ' ')})")
     return f":{zsh_escaped(metavar(action))}:{how}"
 
 
@@ -138,7 +149,7 @@ def zsh_specification(action: argparse.Action, first: bool) -> str:
     """Returns an argument for zsh's function _arguments."""
     if not action.option_strings:
         how = ": :_dumpulse_first" if first else zsh_value(action)
-        return quoted(("*" if action.nargs == "*" else "") + how)
+        return quoted(("*" if action.nargs in ("*", "+") else "") + how)
     *short, long = action.option_strings
     assert len(short) < 2
     many = isinstance(action, argparse._AppendAction)
@@ -175,19 +186,23 @@ def roff(text: str) -> str:
     return re.sub(r"^([.'])", r"\\&\1", text.replace("\\", "\\e").replace("-", "\\-"))
 
 
-def manual_options() -> str:
+Parser = Callable[[str], argparse.ArgumentParser]
+
+
+def manual_options(build_parser: Parser = client.build_parser,
+                   commands: Iterable[str] = (*client.COMMANDS, "")) -> str:
     """Describes each option once, with the commands that have it."""
     found: dict[tuple[str, str, str], list[str]] = {}
-    for command in [*client.COMMANDS, ""]:
-        for action in options(command):
-            if action.dest not in ("help", "version"):
+    for command in commands:
+        for action in build_parser(command)._actions:
+            if action.option_strings and action.dest not in ("help", "version"):
                 key = ", ".join(action.option_strings), metavar(action), str(action.help)
                 found.setdefault(key, []).append(command or "the older form")
     lines = []
-    for (flags, value, meaning), commands in found.items():
+    for (flags, value, meaning), having in found.items():
         named = f'.BI "{roff(flags)}" " {roff(value)}"' if value else f'.B "{roff(flags)}"'
         sentence = roff(meaning[0].upper() + meaning[1:])
-        lines += [".TP", named, f"{sentence}.", f"({', '.join(commands)})"]
+        lines += [".TP", named, f"{sentence}.", f"({', '.join(having)})"]
     return "\n".join(lines)
 
 

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Union
 
 from packages import project
+from sim.keyed import Keys
 from sim.model import REQUEST, Agent, heartbeat
 from sim.programs import PATIENCE
 from sim.watch import ALIVE, DEAD, LATE, MISSING, OUT_OF_RANGE, Watch, line
@@ -139,13 +140,24 @@ def check_watcher(watcher: Path) -> None:
 
 
 def check(folder: Path) -> None:
-    """Runs the three programs that were built in a folder."""
+    """Runs the programs that were built in a folder."""
     reports, node = check_agent([folder / "agent"], folder), folder / "node"
     assert run([node, "3", "76", "9"], folder) == heartbeat(3, 76, 9)
     assert run([node], folder, reports[-260:]).decode().splitlines() == [
         "3: sender 76, value 10, time 5", "63: sender 1, value 255, time 2"]
     fails([node], folder, "node: this is no report")
     check_watcher(folder / "watcher")
+    check_keyed(folder / "keyed")
+
+
+def check_keyed(agent: Path) -> None:
+    """The agent with keys, which its own project compiles, has room for the number of variable 7,
+    and none for that of variable 8."""
+    keys = Keys(bytes(range(16)))
+    packets = keys.announce(7, 0x800001) + keys.announce(8, 0x800001) + \
+        keys.counted(7, 0x80000100, 1, 76, 9) + keys.counted(7, 0x100, 1, 76, 9)
+    assert run([agent], agent.parent, packets).decode().split() == [
+        keys.beacon(0x100).hex(), "4", "0", "1", "0"]
 
 
 def path_with(folder: Path) -> str:

@@ -3,6 +3,10 @@
 get_filename_component(DUMPULSE_ROOT ${CMAKE_CURRENT_LIST_DIR}/../.. ABSOLUTE)
 file(STRINGS ${DUMPULSE_ROOT}/packages/library.txt DUMPULSE_SOURCES REGEX "\\.c$")
 file(STRINGS ${DUMPULSE_ROOT}/packages/library.txt DUMPULSE_HEADERS REGEX "\\.h$")
+# The part with keys has settings on which the sizes of its structures depend. So whoever uses it
+# compiles it, with the same settings as the rest of the program.
+set(DUMPULSE_COMPILED ${DUMPULSE_SOURCES})
+list(REMOVE_ITEM DUMPULSE_COMPILED dumpulse_keyed.c)
 
 file(STRINGS ${DUMPULSE_ROOT}/dumpulse.h line REGEX "^#define DUMPULSE_VERSION ")
 if(NOT line MATCHES "^#define DUMPULSE_VERSION \"(([0-9]+\\.[0-9]+\\.[0-9]+)(-dev)?)\"")

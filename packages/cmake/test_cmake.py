@@ -43,7 +43,7 @@ def test_find_package(tmp_path: Path) -> None:
             "lib/cmake/dumpulse/dumpulseConfig-noconfig.cmake",
             "lib/cmake/dumpulse/dumpulseConfig.cmake",
             "lib/cmake/dumpulse/dumpulseConfigVersion.cmake", "lib/libdumpulse.a",
-            "lib/pkgconfig/dumpulse.pc"]
+            "lib/pkgconfig/dumpulse.pc", "share/dumpulse/dumpulse_keyed.c"]
     prefix.rename(tmp_path / "moved")  # nothing in it may have its place
     consumers.check(build(consumers.consumer(tmp_path / "consumer"), tmp_path / "built",
                           f"-DCMAKE_PREFIX_PATH={tmp_path / 'moved'}"))

@@ -12,7 +12,7 @@ url = {url}/dumpulse.git
 revision = {revision}
 
 [provide]
-dependency_names = dumpulse
+dependency_names = dumpulse, dumpulse-keyed
 """
 
 

@@ -60,26 +60,30 @@ def test_it_says_what_the_other_packages_say() -> None:
     ("@includedir@", "/nonexistent", "dumpulse.h: No such file"),
     ("@libdir@", "/nonexistent", "cannot find -ldumpulse"),
     ("-ldumpulse", "-ldumpuls", "cannot find -ldumpuls"),
+    ("keyed=", "keyd=", "undefined reference"),
 ])
 def test_a_wrong_field(tmp_path: Path, old: str, new: str, message: str) -> None:
-    """The agent needs what the .pc file says. The folder has the library without it."""
+    """The agents need what the .pc file says. The folder has the library without it."""
     root = project.ROOT
     built = consumers.consumer(tmp_path / "consumer", MAKEFILE)
     found = {"PKG_CONFIG_LIBDIR": str(tmp_path)}
     # A .pc file cannot have every path as it is, and the sources may be anywhere.
     headers = tmp_path / "include"
     headers.symlink_to(root)
+    (tmp_path / "dumpulse").mkdir()
+    (tmp_path / "dumpulse" / "dumpulse_keyed.c").symlink_to(root / "dumpulse_keyed.c")
     run(["gcc", "-c", root / "dumpulse.c", "-o", "dumpulse.o"], tmp_path)
     run(["ar", "rcs", "libdumpulse.a", "dumpulse.o"], tmp_path)
     text = (root / "packages" / "pkgconfig" / "dumpulse.pc.in").read_text()
     assert old in text
     for template, works in ((text, True), (text.replace(old, new), False)):
         for field, value in (("prefix", "/"), ("libdir", tmp_path), ("includedir", headers),
-                             ("version", "1.2.3")):
+                             ("datadir", tmp_path), ("version", "1.2.3")):
             template = template.replace(f"@{field}@", str(value))
         (tmp_path / "dumpulse.pc").write_text(template)
         if works:
-            run(["make", "-s", "agent"], built, more=found)
+            run(["make", "-s", "agent", "keyed"], built, more=found)
             (built / "agent").unlink()
+            (built / "keyed").unlink()
         else:
-            fails(["make", "-s", "agent"], built, message, more=found)
+            fails(["make", "-s", "agent", "keyed"], built, message, more=found)

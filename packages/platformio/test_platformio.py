@@ -59,7 +59,7 @@ def library(tmp_path: Path) -> Path:
     """The library's folder, unpacked outside of the tree."""
     (packed,) = make.build(tmp_path)
     with tarfile.open(packed) as archive:
-        archive.extractall(tmp_path / "library", filter="data")
+        archive.extractall(tmp_path / "library")
     return tmp_path / "library"
 
 

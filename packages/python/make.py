@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from packages import archive, making, project
@@ -40,22 +42,25 @@ main()
 ''', "dumpulse/py.typed": ""}
 
 
-def tree(to: Path) -> Path:
-    """Writes the package as a folder that any tool for Python packages can build."""
-    texts = {name: (project.ROOT / source).read_text() for source, name in COPIED.items()}
-    for name, text in {**texts, **ADDED}.items():
+def write_tree(to: Path, texts: Mapping[str, str], summary: str = project.SUMMARY) -> Path:
+    """Writes a package as a folder that any tool for Python packages can build. Fills the fields
+    of its manifest."""
+    fields = {
+        "version": project.FORMS["python"](project.version()), "summary": summary,
+        "license": project.LICENSE, "team": project.TEAM, "email": project.EMAIL,
+        "url": project.URL, "keywords": json.dumps(project.KEYWORDS)[1:-1]}
+    for name, text in texts.items():
+        if name == "pyproject.toml":
+            text = re.sub(r"@(\w+)@", lambda field: fields[field[1]], text)
         path = to / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    manifest = to / "pyproject.toml"
-    text = manifest.read_text()
-    for field, value in {
-            "version": project.FORMS["python"](project.version()), "summary": project.SUMMARY,
-            "license": project.LICENSE, "team": project.TEAM, "email": project.EMAIL,
-            "url": project.URL, "keywords": json.dumps(project.KEYWORDS)[1:-1]}.items():
-        text = text.replace(f"@{field}@", value)
-    manifest.write_text(text)
     return to
+
+
+def tree(to: Path) -> Path:
+    return write_tree(to, {name: (project.ROOT / source).read_text()
+                           for source, name in COPIED.items()} | ADDED)
 
 
 def run_build(source: Path, to: Path, *options: str) -> list[Path]:
@@ -72,12 +77,17 @@ def run_build(source: Path, to: Path, *options: str) -> list[Path]:
     return sorted({*to.iterdir()} - before)
 
 
-def build(to: Path) -> list[Path]:
+def build_tree(tree_of: Callable[[Path], Path], to: Path) -> list[Path]:
+    """Builds the package whose folder this function writes."""
     with tempfile.TemporaryDirectory() as folder:
-        source = tree(Path(folder))
+        source = tree_of(Path(folder))
         new = Path(folder) / "new"
         new.mkdir()
         return [Path(shutil.copy(path, to)) for path in run_build(source, new)]
+
+
+def build(to: Path) -> list[Path]:
+    return build_tree(tree, to)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,42 @@
+/* Reads the EEPROM of an AVR.   SPDX-License-Identifier: MIT */
+#ifndef EEPROM_H
+#define EEPROM_H
+
+#include <avr/eeprom.h>
+#include <avr/io.h>
+
+#include "dumpulse_keyed.h"
+
+/* A number that survives when the power is cut, and its bytes before the first start. */
+enum { SLOTS = 2 * DUMPULSE_SLOT_SIZE };
+#define BYTE(number, at) (uint8_t)((number) >> (at)&0xFF)
+/* clang-format off */
+#define NUMBER(number) \
+    {BYTE(number, 16), BYTE(number, 8), BYTE(number, 0), \
+     BYTE(~(number), 16), BYTE(~(number), 8), BYTE(~(number), 0)}
+/* clang-format on */
+
+/* `make eeprom` defines HOURS, since the beginning of 2020. With numbers from the date, a device
+ * that replaces another one uses none again: SPEC-keyed.md, "Replacing". */
+#define FIRST_BLOCK (8 * HOURS)
+#define FIRST_OWN (0x800000 + 16 * HOURS)
+
+/* Waits until nothing is being written. */
+static inline void memory_read(uint8_t *to, const uint8_t *from, uint8_t count)
+{
+    loop_until_bit_is_clear(EECR, EEPE);
+    while (count-- != 0) {
+        EEAR = (uint16_t)from++;
+        EECR |= _BV(EERE);
+        *to++ = EEDR;
+    }
+}
+
+static inline void number_read(const uint8_t *from, uint8_t number[3])
+{
+    uint8_t copy[SLOTS];
+    memory_read(copy, from, SLOTS);
+    dumpulse_slots_read(copy, number);
+}
+
+#endif /* EEPROM_H */

@@ -1,0 +1,247 @@
+/* A node with keys on an ATtiny85, on a serial line.   SPDX-License-Identifier: MIT
+ *
+ * It sends a heartbeat each second. The value counts the heartbeats; replace it by what you
+ * measure. keyed_attiny85.md says how to wire, flash and try it, and how to bring keys in.
+ * SPEC-keyed.md has the frames. The line has 9600 baud, 8 data bits, no parity, 1 stop bit.
+ *
+ * There are two builds. One only sends: it sleeps in power-down between heartbeats, and counts its
+ * starts in the EEPROM. With -DHEARS, it listens for the agent's beacons instead, never sleeps, and
+ * writes nothing to the EEPROM.
+ *
+ * If the loop hangs, the watchdog resets the chip.
+ */
+#include <avr/interrupt.h>
+#include <avr/io.h>
+#include <avr/sleep.h>
+#include <avr/wdt.h>
+#include <string.h>
+
+#include "eeprom.h"
+
+#ifndef BAUD
+#define BAUD 9600UL
+#endif
+#ifndef SENDER
+#define SENDER 7
+#endif
+#ifndef FORGET
+#define FORGET 300 /* seconds without a beacon of a later epoch: 30 ticks of the agent */
+#endif
+enum { IN = PB2, OUT = PB1, BIT = (F_CPU / 8 + BAUD / 2) / BAUD }; /* counts of timer 0: 104 */
+enum { FRAME = DUMPULSE_PACKET_SIZE + 2 };
+_Static_assert(BIT >= 40 && BIT <= 256, "timer 0 cannot do this baud rate at this clock");
+
+/* The EEPROM, from its first byte on. `make eeprom` writes a file with it. */
+static struct {
+    uint8_t variable;
+    uint8_t key[16]; /* of the variable */
+#ifdef HEARS
+    uint8_t beacons[16]; /* the beacons' key */
+#else
+    uint8_t own[SLOTS]; /* the last own epoch */
+#endif
+} memory EEMEM
+#ifdef HOURS
+    = {DUMPULSE_KEY_VARIABLE, DUMPULSE_KEY_OWN,
+#ifdef HEARS
+       DUMPULSE_KEY_BEACONS
+#else
+       NUMBER(FIRST_OWN)
+#endif
+}
+#endif
+;
+
+static dumpulse_node node; /* zeros: no epoch has begun yet */
+static uint8_t variable;
+
+void dumpulse_get_key(uint8_t key[16], uint8_t label)
+{
+#ifdef HEARS
+    memory_read(key, label == DUMPULSE_BEACONS ? memory.beacons : memory.key, 16);
+#else
+    (void)label;
+    memory_read(key, memory.key, 16);
+#endif
+}
+
+/* ---- The line ---------------------------------------------------------------------------- */
+
+static void wait_for_bit(void)
+{
+    TIFR = _BV(OCF0A);
+    loop_until_bit_is_set(TIFR, OCF0A);
+}
+
+static void send_byte(uint8_t byte)
+{
+    for (uint16_t bits = (uint16_t)(0x200U | byte * 2U); bits != 0; bits >>= 1) {
+        wait_for_bit();
+        if (bits & 1U)
+            PORTB |= _BV(OUT);
+        else
+            PORTB &= (uint8_t)~_BV(OUT);
+    }
+}
+
+static void send_frame(const uint8_t *packet)
+{
+    uint8_t last = (uint8_t) - (0x80 + variable); /* so that the sum of all bytes is 0 */
+
+    send_byte((uint8_t)-last);
+    for (uint8_t i = 0; i != DUMPULSE_PACKET_SIZE; i++) {
+        last = (uint8_t)(last - packet[i]);
+        send_byte(packet[i]);
+    }
+    send_byte(last);
+}
+
+#ifdef HEARS
+/* ---- A node that hears ------------------------------------------------------------------- */
+
+enum { BEACON = 0x80 + 97 }; /* how the frame of a beacon begins */
+enum { BITS = 10 };          /* of a byte */
+
+/* A start bit has begun: takes the byte. Each bit is read at its middle. */
+static uint8_t receive_byte(void)
+{
+    uint8_t byte = 0;
+
+    TCNT0 = BIT / 2;
+    wait_for_bit(); /* the middle of the start bit */
+    for (uint8_t i = 0; i != 8; i++) {
+        wait_for_bit();
+        byte >>= 1;
+        if (PINB & _BV(IN))
+            byte |= 0x80;
+    }
+    wait_for_bit(); /* the stop bit */
+    return byte;
+}
+
+/* Takes a byte from the line. Returns whether it ends the beacon of a later epoch. */
+static bool take(uint8_t byte)
+{
+    static uint8_t last[FRAME], count; /* the last bytes, and how many of them belong to no frame */
+    uint8_t sum = byte;
+
+    for (uint8_t i = 0; i != FRAME - 1; i++) {
+        last[i] = last[i + 1];
+        sum = (uint8_t)(sum + last[i]);
+    }
+    last[FRAME - 1] = byte;
+    if (count != FRAME)
+        count++;
+    if (count != FRAME || sum != 0 || last[0] != BEACON)
+        return false;
+    count = 0;
+    return dumpulse_hear(&node, last + 1, DUMPULSE_PACKET_SIZE);
+}
+
+/* For a second, listens. Timer 0 counts the bits. */
+static void pass_a_second(void)
+{
+    static uint16_t since_beacon; /* seconds */
+
+    if (++since_beacon == FORGET)
+        node = (dumpulse_node){0};
+    for (uint16_t left = BAUD; left > BITS;) {
+        if (TIFR & _BV(OCF0A)) {
+            TIFR = _BV(OCF0A);
+            left--;
+        }
+        if (bit_is_clear(PINB, IN)) {
+            left -= BITS;
+            if (take(receive_byte()))
+                since_beacon = 0;
+        }
+    }
+}
+
+static void start(void)
+{
+    wdt_enable(WDTO_2S);
+}
+
+static void prepare(void)
+{
+}
+#else
+/* ---- A node that only sends -------------------------------------------------------------- */
+
+void dumpulse_load(uint8_t label, uint8_t number[3])
+{
+    (void)label;
+    number_read(memory.own, number);
+}
+
+bool dumpulse_store(uint8_t label, const uint8_t number[3])
+{
+    uint8_t copy[SLOTS], slot[DUMPULSE_SLOT_SIZE];
+
+    memory_read(copy, memory.own, SLOTS);
+    const uint8_t *to = memory.own + dumpulse_slots_write(copy, slot, number);
+    for (uint8_t i = 0; i != sizeof slot; i++) {
+        loop_until_bit_is_clear(EECR, EEPE);
+        EEAR = (uint16_t)(to + i);
+        EEDR = slot[i];
+        cli();
+        EECR |= _BV(EEMPE);
+        EECR |= _BV(EEPE); /* within 4 cycles */
+        sei();
+    }
+    dumpulse_load(label, copy);
+    return memcmp(copy, number, 3) == 0;
+}
+
+EMPTY_INTERRUPT(WDT_vect) /* it only wakes the chip, which turns this interrupt off */
+
+/* For a second, sleeps. Only the watchdog goes on. */
+static void pass_a_second(void)
+{
+    WDTCR |= _BV(WDIE);
+    sleep_cpu();
+}
+
+static void start(void)
+{
+    wdt_enable(WDTO_1S);
+    MCUCR = _BV(SE) | _BV(SM1); /* enables sleep; its mode is power-down */
+    sei();
+}
+
+/* Begins the next own epoch, and tells it: at first, and after every 16th heartbeat. */
+static void prepare(void)
+{
+    uint8_t packet[DUMPULSE_PACKET_SIZE];
+
+    if (node.left == 0 && !dumpulse_sender_begin(&node, variable))
+        return;
+    if (node.left % 16 == 15) {
+        dumpulse_sender_announce(&node, packet, variable);
+        send_frame(packet);
+    }
+}
+#endif
+
+int main(void)
+{
+    uint8_t packet[DUMPULSE_PACKET_SIZE];
+
+    MCUSR = 0;            /* or the watchdog keeps its shortest time after it has reset the chip */
+    PORTB = (uint8_t)~0U; /* the line rests high; open pins have pull-ups */
+    DDRB = _BV(OUT);
+    TCCR0A = _BV(WGM01); /* the timer starts again after each bit */
+    TCCR0B = _BV(CS01);  /* clock / 8 */
+    OCR0A = BIT - 1;
+    memory_read(&variable, &memory.variable, 1);
+    start();
+    for (uint8_t beat = 0;; beat++) {
+        /* First of all, so that a chip that is reset again and again wears no EEPROM. */
+        pass_a_second();
+        wdt_reset(); /* only here */
+        prepare();
+        if (dumpulse_keyed_heartbeat(&node, packet, variable, SENDER, beat))
+            send_frame(packet);
+    }
+}

@@ -1,0 +1,1 @@
+"""Asks thousands of agents, and says what changed.   SPDX-License-Identifier: MIT"""

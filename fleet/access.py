@@ -1,0 +1,312 @@
+"""Who may read and who may change: the web server's file, passwords, tokens, other sites.
+
+`--web.config.file` is as Prometheus' exporters have it:
+
+    tls_server_config:
+      cert_file: fleet.crt
+      key_file: fleet.key
+    basic_auth_users:
+      alice: $2b$12$…   # made by: htpasswd -nBC 12 alice
+
+Whoever changes something is a user of this file, or has the token. No cookie is ever set, but a
+browser sends a password by itself. So a change by password must come from our own page, and with
+a header that no other site can send.   SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import hashlib
+import hmac
+import ipaddress
+import os
+import re
+import secrets
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NamedTuple
+
+import bcrypt
+from aiohttp import web
+
+import client
+from fleet import plain_yaml
+from fleet.naming import Wrong
+
+FILE_MAX = 65536  # bytes of the file
+COST_MAX = 14  # of bcrypt: about 1 s a password; a check of cost 31 would take a day
+CHECKS = 2  # passwords that are checked at the same time
+WAITING = 16  # passwords that wait to be checked; more are told to come again
+REMEMBERED = 256  # passwords that were right; a scrape each second must not cost bcrypt each time
+HASH = re.compile(r"\$2[aby]\$([0-9]{2})\$[./A-Za-z0-9]{53}")
+NOBODY = "$2b$10$" + "." * 53  # what an unknown user's password is compared with
+CHANGE_HEADER = "X-Dumpulse-Change"  # its value is "yes"
+READING = ("GET", "HEAD")
+HEADERS = {
+    "Content-Security-Policy":
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin"}
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class WebFile(NamedTuple):
+    """What the file says."""
+
+    users: Mapping[str, str] = {}  # names, and their passwords as bcrypt has them
+    tls: Mapping[str, str] = {}  # keys of tls_server_config; empty: no TLS
+
+
+TLS_KEYS = ("cert_file", "key_file", "client_ca_file", "client_auth_type")
+CLIENT_AUTH = {"": ssl.CERT_NONE, "NoClientCert": ssl.CERT_NONE,
+               "RequireAndVerifyClientCert": ssl.CERT_REQUIRED}
+
+
+def read_file(path: str) -> WebFile:
+    """BadUsage: one line that says what is wrong."""
+    try:
+        with open(path, "rb") as file:
+            content = file.read(FILE_MAX + 1)
+    except OSError as error:
+        raise client.BadUsage(f"cannot read {path!r}: {error.strerror}") from error
+    if len(content) > FILE_MAX:
+        raise client.BadUsage(f"{path!r} is longer than {FILE_MAX} bytes")
+    try:
+        found = plain_yaml.read(content)
+    except Wrong as error:
+        raise client.BadUsage(f"{path!r} {error}") from error
+    whole = table_of(path, "", {} if found is None else found,
+                     ("tls_server_config", "basic_auth_users"))
+    users = table_of(path, "basic_auth_users", whole.get("basic_auth_users") or {})
+    for name, hashed in users.items():
+        match = HASH.fullmatch(hashed)
+        if not name or ":" in name or not name.isprintable():
+            raise client.BadUsage(f"{path!r}: {name!r} cannot be the name of a user")
+        if not match:
+            raise client.BadUsage(f"{path!r}: the password of {name!r} is not one of bcrypt: "
+                                  f"make it with htpasswd -nBC 12 {name}")
+        if not 4 <= int(match[1]) <= COST_MAX:
+            raise client.BadUsage(f"{path!r}: the password of {name!r} has the cost {match[1]}: "
+                                  f"use 10 to {COST_MAX}")
+    tls = table_of(path, "tls_server_config", whole.get("tls_server_config") or {}, TLS_KEYS)
+    if tls and not (tls.get("cert_file") and tls.get("key_file")):
+        raise client.BadUsage(f"{path!r}: tls_server_config needs cert_file and key_file")
+    kind = tls.get("client_auth_type", "")
+    if kind not in CLIENT_AUTH:
+        raise client.BadUsage(f"{path!r}: client_auth_type {kind!r} is not known: "
+                              "use RequireAndVerifyClientCert or NoClientCert")
+    if (CLIENT_AUTH[kind] == ssl.CERT_REQUIRED) != bool(tls.get("client_ca_file")):
+        raise client.BadUsage(f"{path!r}: client_ca_file and client_auth_type: "
+                              "RequireAndVerifyClientCert need each other")
+    folder = os.path.dirname(os.path.abspath(path))
+    return WebFile(users, {key: os.path.join(folder, text) if key.endswith("_file") else text
+                           for key, text in tls.items()})
+
+
+def table_of(path: str, name: str, value: Any, keys: tuple[str, ...] = ()) -> dict[str, Any]:
+    where = f"{path!r}: {name}" if name else repr(path)
+    if not isinstance(value, dict):
+        raise client.BadUsage(f"{where} must have keys and values")
+    for key, inner in value.items():
+        if not isinstance(key, str) or (keys and key not in keys):
+            raise client.BadUsage(f"{where}: {key!r} is not known here: use {', '.join(keys)}"
+                                  if keys else f"{where}: {key!r} must be text")
+        if name and not isinstance(inner, str):
+            raise client.BadUsage(f"{where}: {key}: must be text")
+    return value
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach what listens there."""
+    try:
+        return ipaddress.ip_address(host.strip("[]").partition("%")[0]).is_loopback
+    except ValueError:
+        return host.rstrip(".").lower() == "localhost"
+
+
+class Found(NamedTuple):
+    """All that can be read again: see Access.look."""
+
+    users: Mapping[str, str]
+    context: ssl.SSLContext | None
+    authorities: bytes  # what is in client_ca_file
+
+
+class Access:
+    """The rules, and what is remembered of passwords.
+
+    `host` is what the server listens at. BadUsage: everybody on the network could read.
+    """
+
+    def __init__(self, host: str = "127.0.0.1", path: str = "", token: str = "",
+                 anybody: bool = False) -> None:
+        self.local = is_loopback(host)
+        self.path = path
+        self._anybody = anybody
+        self._host = host
+        self._pepper = secrets.token_bytes(32)
+        self._right: dict[bytes, None] = {}  # digests of passwords that were right, oldest first
+        self._checks = asyncio.Semaphore(CHECKS)
+        self._waiting = 0
+        self._now = self._look()
+        self.ssl = self._now.context  # of the server, which lets each connection have a newer one
+        if self.ssl:
+            self.ssl.sni_callback = self._choose
+        self.take(self._now, token)
+
+    @property
+    def users(self) -> Mapping[str, str]:
+        return self._now.users
+
+    def look(self) -> Found:
+        """Reads the file and the certificates again, and changes nothing. BadUsage: they are wrong,
+        or what they say needs a restart."""
+        found, now = self._look(), self._now
+        if (found.context is None, found.authorities) != (now.context is None, now.authorities):
+            raise client.BadUsage(f"{self.path!r}: TLS as a whole and client_ca_file change only "
+                                  "with a restart")
+        return found
+
+    def take(self, found: Found, token: str) -> None:
+        """From now on, these users and certificates, and this token. For the loop's thread."""
+        self._now = found
+        self._token = hashlib.sha256(token.encode()).digest() if token else b""
+        self._right.clear()
+
+    def _look(self) -> Found:
+        said = read_file(self.path) if self.path else WebFile()
+        if not (self.local or said.users or self._anybody or said.tls.get("client_ca_file")):
+            raise client.BadUsage(
+                f"{self._host or 'every address'} can be reached from other machines, and nobody "
+                "would need a password: listen at 127.0.0.1, or name basic_auth_users in "
+                "--web.config.file")
+        return Found(dict(said.users), *(self._context(said.tls) if said.tls else (None, b"")))
+
+    def _context(self, tls: Mapping[str, str]) -> tuple[ssl.SSLContext, bytes]:
+        """And what is in the file of authorities."""
+        context, authorities = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), b""
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        try:
+            context.load_cert_chain(tls["cert_file"], tls["key_file"], lambda: b"")
+            if tls.get("client_ca_file"):
+                with open(tls["client_ca_file"], "rb") as file:
+                    authorities = file.read()
+                context.load_verify_locations(tls["client_ca_file"])
+                context.verify_mode = ssl.CERT_REQUIRED
+        except (OSError, ssl.SSLError) as error:
+            raise client.BadUsage(f"{self.path!r}: cannot use {tls['cert_file']!r} and "
+                                  f"{tls['key_file']!r}: {error}") from error
+        return context, authorities
+
+    def _choose(self, connection: ssl.SSLSocket | ssl.SSLObject, *_: object) -> None:
+        """Called at the begin of each connection, whatever name it asks for."""
+        assert self._now.context
+        connection.context = self._now.context
+
+    # ---- who asks
+
+    async def identify(self, request: web.Request) -> str:
+        """The user's name, "token", or "" for somebody unknown. A wrong password is an error."""
+        header = request.headers.get("Authorization", "")
+        if not header:
+            return ""
+        kind, _, rest = header.partition(" ")
+        if kind.lower() == "bearer":
+            given = hashlib.sha256(rest.strip().encode("utf-8", "surrogateescape")).digest()
+            if self._token and hmac.compare_digest(given, self._token):
+                return "token"
+        elif kind.lower() == "basic" and self.users:
+            try:
+                name, colon, password = base64.b64decode(
+                    rest.strip(), validate=True).decode().partition(":")
+            except (binascii.Error, ValueError):
+                name, colon, password = "", "", ""
+            if colon and await self._right_password(name, password):
+                return name
+        elif kind.lower() == "basic":
+            return ""  # nobody has a password here, so this one says nothing
+        raise self._unauthorized("the password or the token is wrong")
+
+    async def _right_password(self, name: str, password: str) -> bool:
+        digest = hmac.digest(self._pepper, f"{name}\0{password}".encode(), "sha256")
+        if digest in self._right:
+            return True
+        if self._waiting >= WAITING:
+            raise web.HTTPServiceUnavailable(text="too many passwords to check: try again",
+                                             headers={"Retry-After": "2"})
+        hashed = self.users.get(name)
+        self._waiting += 1
+        try:
+            async with self._checks:
+                right = await asyncio.to_thread(compare, password, hashed or NOBODY)
+        finally:
+            self._waiting -= 1
+        if not right or hashed is None or self.users.get(name) != hashed:
+            return False
+        while len(self._right) >= REMEMBERED:
+            del self._right[next(iter(self._right))]
+        self._right[digest] = None
+        return True
+
+    def _unauthorized(self, text: str) -> web.HTTPUnauthorized:
+        kind = 'Basic realm="Dumpulse", charset="UTF-8"' if self.users else \
+            'Bearer realm="Dumpulse"'
+        return web.HTTPUnauthorized(text=text, headers={"WWW-Authenticate": kind})
+
+    # ---- what they may do
+
+    async def allow(self, request: web.Request) -> str:
+        """Who asks, if they may. It raises what the answer is if they may not."""
+        self._check_host(request)
+        who = await self.identify(request)
+        if self.users and not who:
+            raise self._unauthorized("a password is needed")
+        if request.method not in READING:
+            self._check_change(request, who)
+        return who
+
+    def may_change(self, who: str) -> bool:
+        return bool(who)
+
+    def _check_host(self, request: web.Request) -> None:
+        """A page of another site may have a name that points to this machine. Its requests would
+        look as if they came from here, but they have its name."""
+        if self.local and not is_loopback(host_of(request.headers.get("Host", ""))):
+            raise web.HTTPMisdirectedRequest(
+                text="this server listens at this machine only: ask it as localhost")
+
+    def _check_change(self, request: web.Request, who: str) -> None:
+        site = request.headers.get("Sec-Fetch-Site", "none")
+        origin = request.headers.get("Origin")
+        ours = f"{'https' if self.ssl else 'http'}://{request.headers.get('Host', '')}"
+        if site not in ("same-origin", "none") or origin not in (None, ours):
+            raise web.HTTPForbidden(text="a change must not come from a page of another site")
+        if not who:
+            raise self._unauthorized("a change needs a token or a password") \
+                if self.users or self._token else web.HTTPForbidden(
+                    text="nobody may change anything here: the fleet has neither token_file in "
+                         "[web] nor users")
+        if who != "token" and request.headers.get(CHANGE_HEADER) != "yes":
+            raise web.HTTPForbidden(
+                text=f"a change by password needs the header {CHANGE_HEADER}: yes")
+
+
+def compare(password: str, hashed: str) -> bool:
+    encoded = password.encode()
+    # bcrypt sees 72 bytes at most, and none after a zero.
+    fits = len(encoded) <= 72 and b"\0" not in encoded
+    return bcrypt.checkpw(encoded if fits else b"-", hashed.encode()) and fits
+
+
+def host_of(header: str) -> str:
+    """Without the port."""
+    if header.startswith("["):
+        return header[1:].partition("]")[0]
+    return header.rpartition(":")[0] if header.count(":") == 1 else header

@@ -1,0 +1,425 @@
+"""Decides who hears of what, and when: the rules of alerts, without a clock and without I/O.
+
+The core is told the state of each agent and variable, and is asked once a second for messages. It
+looks at states, not at events, so that it cannot miss one: a lost event, a restart or a full disk
+change nothing. These are its rules:
+
+- A bad state is told when it has lasted for `wait`, and once. When it was told and has been good
+  for `settle`, its resolution is told, once. Unknown is neither good nor bad.
+- All that happens in one site comes in one message. It waits until nothing more is on its way, but
+  no longer than `wait` or the longest period there. While something is open, the next message of
+  the site comes after `again` at the earliest, or when all is over.
+- While an agent is unreachable, its variables are unknown. While its parent is, it is not told.
+- The members of a group are not told when they are dead: the group is, if too few are left.
+- If too many agents fell silent of late, the collector is blind: only that is told.
+- A mute holds back what is bad and not told yet, and reminders. It never holds back a resolution.
+- What comes and goes several times within FLAP_S must be good for longer and longer until it is
+  over. The fifth time it is told without `wait`: an agent after one period, a variable at once.
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import enum
+import fnmatch
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Optional
+
+from fleet.model import Agent, Group, Mute, State
+from fleet.naming import matches
+
+FLAP_S = 900.0  # what is bad again within this time flaps; also the longest time to settle
+FLAPS = 5  # what has been bad so often is told without a wait
+RECENT_S = 900.0  # an agent that has been silent for longer is no sign that the collector is blind
+BLIND_LEAST = 10  # agents; with fewer, nobody can tell
+SPREAD_S = 300.0  # a message waits at most this long for what is on its way
+SEVERITY = {State.LATE: 1, State.OUT_OF_RANGE: 1, State.NEVER: 2, State.DEAD: 2,
+            State.UNREACHABLE: 2}
+GONE = frozenset((State.NEVER, State.DEAD, State.UNREACHABLE))  # does not live, for its group
+UNSURE = frozenset((State.PENDING, State.UNKNOWN))
+
+
+class Level(enum.Enum):
+    GOOD, UNSURE, BAD = range(3)
+
+
+@dataclasses.dataclass(frozen=True)
+class Rules:
+    """Times in seconds."""
+
+    wait: float = 30.0
+    settle: float = 30.0
+    again: float = 300.0
+    remind: float = 4 * 3600.0  # 0: never
+    grace: float = 60.0  # after the start, nothing is told
+    blind: float = 50.0  # percent
+    tell: frozenset[State] = frozenset((State.OUT_OF_RANGE, State.NEVER, State.DEAD,
+                                        State.UNREACHABLE))
+
+
+class Subject(NamedTuple):
+    """What an alert is about."""
+
+    kind: str  # agent, group, collector
+    name: str
+    variable: int = -1  # -1: the agent itself
+
+
+class Key(NamedTuple):
+    """What has messages of its own."""
+
+    kind: str  # site, group, collector
+    name: str
+
+
+COLLECTOR = Subject("collector", "")
+
+
+@dataclasses.dataclass(eq=False)
+class Problem:
+    """Something that is bad, or was told and is not over."""
+
+    subject: Subject
+    key: Key
+    began: float  # Unix time
+    onsets: int  # how often it was bad within FLAP_S before this time
+    state: State = State.UNKNOWN
+    level: Level = Level.UNSURE
+    told: int = 0  # the severity that was told; 0: nothing was
+    good: float = 0.0  # since when it is good
+    free: Optional[float] = None  # since when nothing but `wait` holds it back
+    muted: bool = False
+
+
+class Item(NamedTuple):
+    """A line of a message."""
+
+    subject: Subject
+    state: State
+    began: float  # Unix time
+    flapping: bool
+    agents: tuple[Agent, ...]  # the agent, the group's members; empty if it was removed
+
+
+@dataclasses.dataclass(frozen=True)
+class Message:
+    """One notification."""
+
+    kind: str  # problem, resolved, reminder; resolved also if only some of it is over
+    key: Key
+    incident: str  # from the first problem of a site until all is over
+    number: int  # of the message in its incident, from 1
+    at: float  # Unix time
+    new: tuple[Item, ...]
+    over: tuple[Item, ...]
+    open: tuple[Item, ...]  # all that was told and is not over, `new` too
+    muted: int  # problems here that a mute holds back
+
+    @property
+    def id(self) -> str:
+        return f"{self.incident}-{self.number}"
+
+
+@dataclasses.dataclass
+class Incident:
+    """What is open at one key."""
+
+    id: str
+    sent: float  # when the last message was
+    messages: int = 0
+
+
+class Tally:
+    """What one step finds at one key."""
+
+    def __init__(self) -> None:
+        self.new: list[Problem] = []
+        self.over: list[Problem] = []
+        self.open: list[Problem] = []
+        self.muted = 0
+        self.coming = False  # something will soon be new or over
+
+
+class Core:
+    """`now` is a clock that nobody sets; `wall` is Unix time."""
+
+    def __init__(self, rules: Rules, agents: Iterable[Agent], groups: Iterable[Group], now: float
+                 ) -> None:
+        self.blind = False
+        self.counts: Mapping[str, int] = {"open": 0, "muted": 0, "held": 0}  # problems
+        self._rules = rules
+        self._quiet_until = now + rules.grace
+        self._problems: dict[Subject, Problem] = {}
+        self._incidents: dict[Key, Incident] = {}
+        self._ripe: dict[Key, float] = {}  # since when there is something to tell
+        self._onsets: dict[Subject, tuple[int, float]] = {}  # how often, and the last time
+        self._forget_at = now + FLAP_S
+        self._state: dict[str, State] = {}  # of each agent
+        self._silent: dict[str, float] = {}  # unreachable agents, since when
+        self._answering = 0
+        self._mutes: tuple[Mute, ...] = ()
+        self.replace(rules, agents, groups)
+
+    def replace(self, rules: Rules, agents: Iterable[Agent], groups: Iterable[Group]) -> None:
+        """A new configuration. What is told of agents and groups that are gone is over. Call
+        `see` for all agents after it."""
+        self._rules = rules
+        self._agents = {agent.name: agent for agent in agents}
+        self._groups = {group.name: group for group in groups}
+        self._members = {group.name: [agent.name for agent in self._agents.values()
+                                      if matches(group.match, agent)]
+                         for group in self._groups.values()}
+        self._grouped = {name for members in self._members.values() for name in members}
+        self._spread: dict[Key, float] = {}
+        for agent in self._agents.values():
+            key = Key("site", agent.site)
+            self._spread[key] = min(SPREAD_S, max(self._spread.get(key, 0.0), agent.period))
+        self._ancestors = {name: self._up(name) for name in self._agents}
+        self._state = {name: self._state.get(name, State.PENDING) for name in self._agents}
+        self._silent = {name: since for name, since in self._silent.items() if name in self._state}
+        self._answering = sum(_answers(state) for state in self._state.values())
+        self._mutes = ()
+        for subject, problem in list(self._problems.items()):
+            problem.muted = False
+            if not self._exists(subject):
+                self._set(subject, Level.GOOD, State.UNWATCHED, 0.0, -math.inf)
+
+    def _up(self, name: str) -> tuple[Agent, ...]:
+        """Its parent, its parent's parent and so on. A circle ends where it closes."""
+        found: dict[str, Agent] = {}
+        parent = self._agents[name].parent
+        while parent in self._agents and parent not in found and parent != name:
+            found[parent] = self._agents[parent]
+            parent = found[parent].parent
+        return tuple(found.values())
+
+    def _exists(self, subject: Subject) -> bool:
+        if subject.kind == "group":
+            return subject.name in self._groups
+        agent = self._agents.get(subject.name)
+        return subject == COLLECTOR or agent is not None and (
+            subject.variable < 0 or bool(agent.profile.expected[subject.variable]))
+
+    # ---------------------------------------------------------------- what is
+
+    def see(self, agent: str, variable: int, state: State, since: float, now: float, wall: float
+            ) -> None:
+        """An agent (variable -1) or a variable is in this state since that Unix time."""
+        if variable < 0:
+            self._answering += _answers(state) - _answers(self._state[agent])
+            self._state[agent] = state
+            if state != State.UNREACHABLE:
+                self._silent.pop(agent, None)
+            elif agent not in self._silent:
+                self._silent[agent] = now - max(0.0, wall - since)
+        told = state in self._rules.tell and (state == State.UNREACHABLE) == (variable < 0)
+        unsure = state in UNSURE or (variable >= 0 and state == State.UNREACHABLE)
+        self._set(Subject("agent", agent, variable),
+                  Level.BAD if told else Level.UNSURE if unsure else Level.GOOD, state, since, now)
+
+    def troubled(self) -> set[str]:
+        """The agents whose variables `see` must hear of, whatever their states are."""
+        return {subject.name for subject in self._problems if subject.variable >= 0}
+
+    def _set(self, subject: Subject, level: Level, state: State, began: float, now: float) -> None:
+        problem = self._problems.get(subject)
+        if problem is None and level is Level.BAD:
+            problem = self._problems[subject] = Problem(
+                subject, self._key(subject), began, self._count_onset(subject, now))
+            problem.muted = any(self._is_muted(mute, subject) for mute in self._mutes)
+        elif problem is None:
+            return
+        elif not problem.told and level is not Level.BAD:
+            del self._problems[subject]
+            return
+        elif level is Level.BAD and problem.level is Level.GOOD:
+            problem.onsets = self._count_onset(subject, now)
+        elif level is Level.GOOD and problem.level is not Level.GOOD:
+            problem.good = now
+        problem.level, problem.state = level, state
+
+    def _count_onset(self, subject: Subject, now: float) -> int:
+        if now >= self._forget_at:
+            self._forget_at = now + FLAP_S
+            self._onsets = {each: onset for each, onset in self._onsets.items()
+                            if now - onset[1] < FLAP_S}
+        count, last = self._onsets.get(subject, (0, -math.inf))
+        count = count if now - last < FLAP_S else 0
+        self._onsets[subject] = (count + 1, now)
+        return count
+
+    def _key(self, subject: Subject) -> Key:
+        if subject.kind == "agent":
+            return Key("site", self._agents[subject.name].site)
+        return Key(subject.kind, subject.name)
+
+    def _look_at_groups(self, now: float, wall: float) -> None:
+        for name, group in self._groups.items():
+            states = [self._state[member] for member in self._members[name]]
+            unsure = sum(state in UNSURE for state in states)
+            living = len(states) - unsure - sum(state in GONE for state in states)
+            level = (Level.GOOD if living >= group.at_least else
+                     Level.UNSURE if living + unsure >= group.at_least else Level.BAD)
+            self._set(Subject("group", name), level, State.DEAD, wall, now)
+
+    def _look_at_collector(self, now: float, wall: float) -> None:
+        silent = len(self._silent)
+        recent = sum(now - since < RECENT_S for since in self._silent.values())
+        counted = recent if self._answering else silent
+        self.blind = (counted >= BLIND_LEAST
+                      and counted * 100 >= self._rules.blind * (counted + self._answering))
+        self._set(COLLECTOR, Level.BAD if self.blind else Level.GOOD, State.UNREACHABLE, wall, now)
+
+    # ---------------------------------------------------------------- what is told
+
+    def step(self, now: float, wall: float, mutes: Sequence[Mute]) -> list[Message]:
+        """What is to be told now. It counts as told."""
+        self._look_at_groups(now, wall)
+        self._look_at_collector(now, wall)
+        self._look_at_mutes(tuple(mute for mute in mutes if mute.begins <= wall < mute.ends))
+        tallies: dict[Key, Tally] = collections.defaultdict(Tally)
+        held = 0
+        for problem in self._problems.values():
+            tally = tallies[problem.key]
+            if problem.told:
+                tally.open.append(problem)
+            if problem.level is Level.BAD and SEVERITY[problem.state] > problem.told:
+                if self._is_held(problem):
+                    problem.free = None
+                    held += 1
+                elif problem.muted:
+                    tally.muted += 1
+                else:
+                    problem.free = now if problem.free is None else problem.free
+                    if now - problem.free >= self._wait(problem):
+                        tally.new.append(problem)
+                    else:
+                        tally.coming = True
+            elif problem.level is Level.GOOD:
+                if now - problem.good >= self._settle(problem):
+                    tally.over.append(problem)
+                else:
+                    tally.coming = True
+        self.counts = {"open": sum(len(tally.open) for tally in tallies.values()),
+                       "muted": sum(tally.muted for tally in tallies.values()), "held": held}
+        if now < self._quiet_until:
+            return []
+        return [message for key, tally in tallies.items()
+                if (message := self._message(key, tally, now, wall))]
+
+    def _is_held(self, problem: Problem) -> bool:
+        """Something worse explains it."""
+        subject = problem.subject
+        if subject.kind == "agent":
+            return (self.blind and subject.variable < 0
+                    or problem.state in GONE and subject.name in self._grouped
+                    or any(self._state[parent.name] == State.UNREACHABLE
+                           for parent in self._ancestors[subject.name]))
+        return self.blind and subject.kind == "group"
+
+    def _wait(self, problem: Problem) -> float:
+        """Until then, others that would explain it are noticed, too: parents, most agents."""
+        wait = 0.0 if problem.onsets + 1 >= FLAPS else self._rules.wait
+        if problem.subject.kind == "agent" and problem.subject.variable < 0:
+            name = problem.subject.name
+            wait = max(wait, self._agents[name].period,
+                       *(parent.period * (parent.misses + 1) for parent in self._ancestors[name]))
+        return wait
+
+    def _settle(self, problem: Problem) -> float:
+        return max(self._rules.settle,
+                   min(self._rules.settle * 2.0 ** min(problem.onsets, 60), FLAP_S))
+
+    def _look_at_mutes(self, mutes: tuple[Mute, ...]) -> None:
+        if mutes != self._mutes:
+            self._mutes = mutes
+            for problem in self._problems.values():
+                problem.muted = any(self._is_muted(mute, problem.subject) for mute in mutes)
+
+    def _is_muted(self, mute: Mute, subject: Subject) -> bool:
+        """A group is muted by its name, or if all its members are. The collector is muted by the
+        name "collector" alone."""
+        if subject.kind != "agent":
+            members = [self._agents[name] for name in self._members.get(subject.name, ())]
+            return (mute.match.keys() == {"name"}
+                    and fnmatch.fnmatchcase(subject.name or "collector", mute.match["name"])
+                    or bool(members) and "variable" not in mute.match
+                    and all(matches(mute.match, member) for member in members))
+        agent = self._agents.get(subject.name)
+        return agent is not None and matches(mute.match, agent) and (
+            "variable" not in mute.match or subject.variable >= 0 and any(
+                fnmatch.fnmatchcase(text, mute.match["variable"]) for text in (
+                    str(subject.variable),
+                    agent.profile.settings.variables[subject.variable].name)))
+
+    def _message(self, key: Key, tally: Tally, now: float, wall: float) -> Optional[Message]:
+        incident = self._incidents.get(key)
+        if tally.new or tally.over:
+            ripe = self._ripe.setdefault(key, now)
+            if tally.coming and now < ripe + max(self._rules.wait, self._spread.get(key, 0.0)):
+                return None
+            ends = not tally.new and len(tally.over) == len(tally.open)
+            if incident and not ends and now < incident.sent + self._rules.again:
+                return None
+            kind = "problem" if tally.new else "resolved"
+        elif (incident and self._rules.remind and now >= incident.sent + self._rules.remind
+              and any(problem.level is Level.BAD and not problem.muted for problem in tally.open)):
+            kind = "reminder"
+        else:
+            self._ripe.pop(key, None)
+            return None
+        self._ripe.pop(key, None)
+        for problem in tally.new:
+            problem.told = SEVERITY[problem.state]
+        for problem in tally.over:
+            del self._problems[problem.subject]
+        opened = {problem.subject: problem for problem in (*tally.open, *tally.new)
+                  if problem.subject in self._problems}
+        if incident is None:
+            incident = Incident(f"{int(wall * 1000):x}-{key.kind}-{key.name}", now)
+        incident.sent, incident.messages = now, incident.messages + 1
+        self._incidents[key] = incident
+        if not opened:
+            del self._incidents[key]
+        return Message(kind, key, incident.id, incident.messages, wall,
+                       self._items(tally.new), self._items(tally.over),
+                       self._items(opened.values()),
+                       tally.muted)
+
+    def _items(self, problems: Iterable[Problem]) -> tuple[Item, ...]:
+        """The worst first."""
+        return tuple(sorted((Item(
+            problem.subject, problem.state, problem.began, problem.onsets + 1 >= FLAPS,
+            tuple(self._agents[name] for name in self._members.get(problem.subject.name, ())
+                  ) if problem.subject.kind == "group"
+            else tuple(agent for agent in (self._agents.get(problem.subject.name),) if agent))
+            for problem in problems), key=lambda item: (-SEVERITY.get(item.state, 0), item)))
+
+    # ---------------------------------------------------------------- over a restart
+
+    def dump(self, now: float, wall: float) -> dict[str, Any]:
+        """What was told, as JSON has it."""
+        return {"problems": [[*problem.subject, *problem.key, problem.began, problem.onsets,
+                              int(problem.state), problem.told]
+                             for problem in self._problems.values() if problem.told],
+                "incidents": [[*key, incident.id, wall - (now - incident.sent), incident.messages]
+                              for key, incident in self._incidents.items()]}
+
+    def load(self, data: Mapping[str, Any], now: float, wall: float) -> None:
+        """What another core has dumped. Call `see` for all agents after it."""
+        for kind, name, variable, site, of, began, onsets, state, told in data["problems"]:
+            subject = Subject(kind, name, variable)
+            self._problems[subject] = Problem(subject, Key(site, of), began, onsets, State(state),
+                                              told=told)
+            if not self._exists(subject):
+                self._set(subject, Level.GOOD, State.UNWATCHED, 0.0, -math.inf)
+        for kind, name, incident, sent, messages in data["incidents"]:
+            self._incidents[Key(kind, name)] = Incident(
+                incident, now - max(0.0, wall - sent), messages)
+
+
+def _answers(state: State) -> bool:
+    return state != State.UNREACHABLE and state not in UNSURE

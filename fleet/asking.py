@@ -1,0 +1,142 @@
+"""Asks a running fleet over its JSON interface: what the commands ls, show, events and mute share.
+
+Nothing that comes is believed: it may be another server, or a broken one.
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import os
+import ssl
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping
+from typing import Any
+
+import client
+from fleet.config import LARGEST_SECRET, WEB_PORT, read_file, shown_url
+from fleet.naming import Wrong
+
+ADDRESS = f"http://127.0.0.1:{WEB_PORT}"
+LARGEST = 64 << 20  # bytes of an answer
+ADDRESS_WORD = "DUMPULSE_FLEET"  # in the environment
+TOKEN_WORD = "DUMPULSE_FLEET_TOKEN_FILE"
+NOT_OURS = "what answers is no fleet: is the address right?"
+
+
+class NotThere(client.BadUsage):
+    """The fleet knows nothing of this name."""
+
+
+class _Stay(urllib.request.HTTPRedirectHandler):
+    """Goes nowhere else: the token would go there, too."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+def secret_in(path: str) -> str:
+    """The first line of a file."""
+    try:
+        lines = read_file(path, LARGEST_SECRET).decode().splitlines()
+    except (Wrong, UnicodeDecodeError) as error:
+        raise client.BadUsage(str(error) if isinstance(error, Wrong) else
+                              f"{path!r} is not UTF-8") from error
+    if not lines or not lines[0].strip().isascii() or not lines[0].strip().isprintable():
+        raise client.BadUsage(f"{path!r} must have the token or password in its first line")
+    return lines[0].strip()
+
+
+class Fleet:
+    """A running service, and how we may ask it."""
+
+    def __init__(self, address: str = "", token_file: str = "", user: str = "",
+                 password_file: str = "", ca_file: str = "", timeout: float = 10.0) -> None:
+        address = (address or os.environ.get(ADDRESS_WORD, "") or ADDRESS).rstrip("/")
+        if "://" not in address:
+            address = f"http://{address}"
+        try:
+            parts = urllib.parse.urlsplit(address)
+            fine = parts.scheme in ("http", "https") and parts.hostname and address.isascii() \
+                and address.isprintable() and " " not in address and (parts.port or 1) \
+                and not (parts.path or parts.query or parts.fragment or parts.username)
+        except ValueError:
+            fine = False
+        if not fine:
+            raise client.BadUsage("the address of the fleet must be like http://127.0.0.1:9061, "
+                                  "without a path and without a password")
+        self.address, self._timeout = address, timeout
+        self._headers = {"Accept": "application/json", "User-Agent": "dumpulse-fleet"}
+        token_file = token_file or os.environ.get(TOKEN_WORD, "")
+        if user and not password_file:
+            raise client.BadUsage("--user needs --password-file")
+        if user:
+            pair = f"{user}:{secret_in(password_file)}".encode()
+            self._headers["Authorization"] = f"Basic {base64.b64encode(pair).decode()}"
+            self._headers["X-Dumpulse-Change"] = "yes"
+        elif token_file:
+            self._headers["Authorization"] = f"Bearer {secret_in(token_file)}"
+        handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({}), _Stay()]
+        if parts.scheme == "https":
+            try:
+                handlers.append(urllib.request.HTTPSHandler(
+                    context=ssl.create_default_context(cafile=ca_file or None)))
+            except OSError as error:  # also ssl.SSLError
+                raise client.BadUsage(f"cannot use the certificates of {ca_file!r}: "
+                                      f"{error.strerror or error}") from error
+        self._opener = urllib.request.build_opener(*handlers)
+
+    def ask(self, path: str, query: Mapping[str, Any] | None = None, method: str = "GET",
+            body: Any = None) -> dict[str, Any]:
+        """NoAnswer, BadReport: it is no fleet; BadUsage: the fleet says that this is wrong."""
+        text = urllib.parse.urlencode(
+            {key: value for key, value in (query or {}).items() if value not in (None, "", [])},
+            doseq=True)
+        request = urllib.request.Request(
+            f"{self.address}{path}{f'?{text}' if text else ''}", method=method,
+            headers=self._headers, data=None if body is None else json.dumps(body).encode())
+        if body is not None:
+            request.add_header("Content-Type", "application/json")
+        try:
+            with self._opener.open(request, timeout=self._timeout) as response:
+                return self._object(response.read(LARGEST + 1))
+        except urllib.error.HTTPError as error:
+            with error:
+                raise self._refused(error) from error
+        except (OSError, http.client.HTTPException) as error:
+            reason = getattr(error, "reason", error)
+            why = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
+            raise client.NoAnswer(f"no answer from {shown_url(self.address)}: {line(why)}: "
+                                  "does dumpulse-fleet serve run there?") from error
+
+    def _object(self, content: bytes) -> dict[str, Any]:
+        try:
+            found = json.loads(content) if len(content) <= LARGEST else None
+        except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict):
+            raise client.BadReport("answer", NOT_OURS)
+        return found
+
+    def _refused(self, error: urllib.error.HTTPError) -> client.Error:
+        try:
+            said = self._object(error.read(65536)).get("error")
+        except (client.BadReport, OSError, http.client.HTTPException):
+            said = None
+        if not isinstance(said, str):
+            return client.BadReport("answer", f"{NOT_OURS} (status {error.code})")
+        said = line(said.replace("\n", "; "))
+        if error.code == 404:
+            return NotThere(said)
+        if error.code == 401:
+            said += ": name a token with --token-file, or a user with --user and --password-file"
+        return client.BadUsage(said) if error.code < 500 else client.NoAnswer(said)
+
+
+def line(text: Any) -> str:
+    """What may come from anybody, for a terminal."""
+    return "".join(character if character.isprintable() else "?" for character in str(text))

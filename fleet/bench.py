@@ -1,0 +1,340 @@
+"""Measures the collector and the whole service against a fake fleet on this machine, paired with
+the loop of client.py. Then it says what a million agents take.
+
+    python -m fleet.bench [SECONDS]         30 seconds for each line unless given
+    python -m fleet.bench keyed [SECONDS]   only the first two lines
+
+The first lines are the collector alone: the CPU of its thread, with the system calls in it. In the
+second one, all agents have keys, and a new epoch every 10 s. The next ones are `dumpulse-fleet
+serve` with web, store, alerts and a webhook: the CPU of the whole process. MiB is the memory of the
+process, Python and numpy included. The fake fleet runs in a process of its own.
+
+The sums follow from these figures, from the sizes of packets, from the pages that Prometheus would
+read, and from the room that a day takes in blocks of Prometheus, which promtool writes.
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+import zlib
+from collections.abc import Iterator
+
+import numpy as np
+
+import client
+from fleet.collector import Collector
+from fleet.fake import Fake
+from fleet.judge import Judge
+from fleet.metrics import Metrics
+from fleet.model import Agent, Event, Profile, ReaderKeys
+from fleet.store import Store
+from fleet.table import Table
+
+SIZES = [(10_000, 1.0), (100_000, 10.0)]  # agents, s
+MOST_CPU, MOST_MIB = 25.0, 200.0  # of the first line: µs a report, MiB
+MOST_KEYED_CPU = 60.0  # of the second one
+EPOCH = 10  # s of an epoch of agents with keys
+NAMES = "[dumpulse]\nnow-from = 0\n" + "".join(f"[{number}]\n" for number in range(1, 16))
+MILLION, PERIOD, SCRAPE = 1_000_000, 10.0, 30.0  # agents, s, s
+HEADERS = 14 + 20 + 8  # bytes of Ethernet, IPv4 and UDP
+TRIED = 40  # agents whose series are written for a day
+DAY = 86_400
+CHANGES = 10  # of an agent in a day: a guess, which is easy to scale
+
+
+@dataclasses.dataclass
+class Measured:
+    """One line of the table."""
+
+    what: str
+    agents: int
+    period: float
+    seconds: float
+    reports: int
+    cpu: float  # s
+    mib: float
+    lost: int
+    more: str = ""
+
+    @property
+    def cost(self) -> float:
+        """µs of CPU a report."""
+        return self.cpu / max(1, self.reports) * 1e6
+
+    @property
+    def right(self) -> bool:
+        most = MOST_KEYED_CPU if self.what == "keyed" else MOST_CPU
+        return self.lost == 0 and self.cost <= most and (
+            self.agents > 10_000 or self.mib <= MOST_MIB)
+
+    def __str__(self) -> str:
+        return (f"{self.what:9} {self.agents:7,} agents {self.period:4g} s "
+                f"{self.reports / self.seconds:7,.0f}/s {self.cost:5.1f} µs "
+                f"{self.cpu / self.seconds * 100:4.0f} % {self.mib:5.0f} MiB  {self.lost} lost"
+                f"{self.more}")
+
+
+def memory(process: int | str = "self") -> float:
+    """MiB of a process now."""
+    with open(f"/proc/{process}/status", encoding="ascii", errors="replace") as file:
+        fields = dict(line.split(":", 1) for line in file)
+    return int(fields["VmRSS"].split()[0]) / 1024
+
+
+def cpu_of(process: int) -> float:
+    """Seconds of CPU that a process has taken."""
+    with open(f"/proc/{process}/stat", encoding="ascii", errors="replace") as file:
+        fields = file.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def settings() -> client.Settings:
+    return client.make_settings(argparse.Namespace(now_from="0", expect="1-15"))
+
+
+def keys_of_fakes(count: int) -> list[ReaderKeys]:
+    """Those of the fake agents, by way of a file, as always."""
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "key"
+        path.touch(0o600)
+        for row in range(count):
+            path.write_text(f"{row:032x}\n")
+            found.append(ReaderKeys(str(path)))
+    return found
+
+
+def collect(what: str, count: int, period: float, seconds: float) -> Measured:
+    """The collector alone."""
+    profile = Profile(settings())
+    keyed = what == "keyed"
+    keys = keys_of_fakes(count) if keyed else [None] * count
+    with Fake(count, keyed=EPOCH * keyed) as fake:
+        collector = Collector(Table([Agent(f"agent{row}", fake.address(row), profile,
+                                           period=period, keys=keys[row])
+                                     for row in range(count)]), lambda _: None)
+        collector.start()
+        time.sleep(period + 2)  # the first reports of all
+        figures = collector.figures
+        before, cpu = figures.received, figures.cpu
+        time.sleep(seconds)
+        found = Measured(what, count, period, seconds, figures.received - before,
+                         figures.cpu - cpu, memory(), figures.lost,
+                         f", {figures.repeated} repeated, "
+                         f"{figures.worst_lateness * 1000:.0f} ms late")
+        collector.stop()
+    if collector.failure:
+        sys.exit(collector.failure)
+    return found
+
+
+@contextlib.contextmanager
+def service(folder: pathlib.Path, fake: Fake, count: int, period: float
+            ) -> Iterator[tuple[int, str]]:
+    """dumpulse-fleet with all its parts: its process and its address."""
+    first, last = fake.address(0).partition(":")[0], fake.address(count - 1)
+    (folder / "names.ini").write_text(NAMES)
+    (folder / "fleet.toml").write_text(
+        "[collector]\nstate = 'state'\n[defaults]\nnames = 'names.ini'\n"
+        f"period = '{period:g}s'\n[[agents]]\naddresses = ['{first}-{last}']\nsite = 'here'\n"
+        "[[notify]]\nwebhook = 'http://127.0.0.1:9/'\n")
+    with subprocess.Popen(
+            [sys.executable, "-m", "fleet", "serve", "--config.file", str(folder / "fleet.toml"),
+             "--web.listen-address", "127.0.0.1:0"], stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr
+        try:
+            for line in process.stderr:
+                if found := re.search(r"the page is (http://\S+)/$", line):
+                    yield process.pid, found[1]
+                    break
+            else:
+                sys.exit("the service did not start")
+        finally:
+            process.terminate()
+            process.stderr.close()
+
+
+def page(address: str) -> bytes:
+    with urllib.request.urlopen(address, timeout=120) as answer:
+        content: bytes = answer.read()
+    return content
+
+
+def number(text: bytes, series: str) -> int:
+    found = re.search(rf"^{series} (\S+)$", text.decode(), re.M)
+    assert found, series
+    return int(float(found[1]))
+
+
+@dataclasses.dataclass
+class Scrape:
+    """What one reading of all agents takes."""
+
+    cpu: float  # s of the service
+    series: int
+    size: int  # bytes of the text
+    packed: int  # and with gzip
+
+
+def serve(count: int, period: float, seconds: float) -> tuple[Measured, Scrape]:
+    """The whole service; then it is scraped once."""
+    with tempfile.TemporaryDirectory() as folder, Fake(count) as fake, \
+            service(pathlib.Path(folder), fake, count, period) as (process, address):
+        time.sleep(period + 2)
+        reports, lost = "dumpulse_collector_reports_total", "dumpulse_collector_lost_rounds_total"
+        before, cpu = number(page(f"{address}/metrics"), reports), cpu_of(process)
+        time.sleep(seconds)
+        cpu = cpu_of(process) - cpu
+        after = page(f"{address}/metrics")
+        found = Measured("service", count, period, seconds, number(after, reports) - before, cpu,
+                         memory(process), number(after, lost))
+        part = max(1, count // 10_000)  # at most 10,000 agents: a tenth of the larger fleet
+        cpu, begun = cpu_of(process), time.monotonic()
+        text = page(f"{address}/metrics/agents?shard=0&of={part}")
+        cpu = cpu_of(process) - cpu - found.cpu / seconds * (time.monotonic() - begun)
+        agents = text.count(b"\ndumpulse_agent_state{")
+        series = sum(not line.startswith(b"#") for line in text.splitlines())
+        share = count / agents
+        return found, Scrape(max(cpu, 0.0) * share, round(series * share),
+                             round(len(text) * share), round(len(zlib.compress(text, 1)) * share))
+
+
+def ask_one_by_one(seconds: float) -> float:
+    """µs of CPU a report, with the module client.py, an agent after the other."""
+    wanted = settings()
+    with Fake(1000) as fake:
+        clocks = [(client.Agent(fake.address(row)), client.Clock(wanted), client.History())
+                  for row in range(1000)]
+        reports, begun, cpu = 0, time.monotonic(), time.thread_time()
+        while time.monotonic() < begun + seconds:
+            agent, clock, history = clocks[reports % 1000]
+            clock.ask(agent, client.TIMEOUT)
+            client.interpret(clock, history)
+            reports += 1
+        return (time.thread_time() - cpu) / reports * 1e6
+
+
+def event_size() -> float:
+    """Bytes of an event on the disk."""
+    count = 20_000
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store(pathlib.Path(folder) / "events.sqlite")
+        for first in range(0, count, 1000):
+            store.publish([Event(1.7e9 + each, f"agent{each % 1000}", each % 16, "state", "alive",
+                                 "late", 1.5) for each in range(first, first + 1000)])
+        assert store.flush(60)
+        store.close()
+        return (pathlib.Path(folder) / "events.sqlite").stat().st_size / count
+
+
+def sample_size() -> float:
+    """Bytes that a sample takes in Prometheus: promtool writes a day of some agents, whose 15 nodes
+    beat each second, and whose values change now and then."""
+    profile, chance = Profile(settings()), np.random.default_rng(1)
+    table = Table([Agent(f"agent{row}", "127.0.0.1:9", profile) for row in range(TRIED)])
+    judge, writer, rows = Judge(table), Metrics(table), np.arange(TRIED)
+    begin = time.time() // 7200 * 7200 - DAY - 7200
+    value, samples = np.zeros((TRIED, 16), np.uint32), 0
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "day.txt"
+        with path.open("wb") as file:
+            for step in range(int(DAY / SCRAPE)):
+                when = begin + step * SCRAPE - chance.uniform(0, PERIOD, TRIED)
+                own = np.floor(when).astype(np.uint32)
+                value[chance.random(value.shape) < 0.01] += 1
+                entry = np.zeros((TRIED, 64), np.uint32)
+                entry[:, 0] = own << 16 | 1 << 8
+                beat = own[:, None] - (chance.random((TRIED, 15)) < 0.5)
+                entry[:, 1:16] = beat << 16 | 1 << 8 | value[:, 1:] & 255
+                judge.take(rows, when, when + 0.001, when, entry)
+                end = f" {begin + step * SCRAPE:.0f}\n".encode()
+                for block in writer.write(rows):
+                    text = [line for line in block.splitlines() if line[:1] != b"#"]
+                    file.writelines(line + end for line in text)
+                    samples += len(text)
+            file.write(b"# EOF\n")
+        blocks = pathlib.Path(folder) / "blocks"
+        subprocess.run(["promtool", "tsdb", "create-blocks-from", "openmetrics", path, blocks],
+                       check=True, stdout=subprocess.DEVNULL)
+        size = sum(each.stat().st_size for each in blocks.rglob("*") if each.is_file())
+    return size / samples
+
+
+def say_sums(small: Measured, large: Measured, scrape: Scrape) -> None:
+    """A million agents, asked each 10 s and scraped each 30 s."""
+    each = MILLION / large.agents
+    grown = (large.mib - small.mib) / (large.agents - small.agents)  # MiB an agent
+    alone = small.mib - grown * small.agents
+    rate, series = MILLION / PERIOD, scrape.series * each
+    cpu = large.cpu / large.seconds * each
+    scraped = scrape.cpu * each / SCRAPE
+    request, report = (size + HEADERS for size in (len(client.REQUEST), client.REPORT_SIZE))
+    day = series * DAY / SCRAPE
+    event, sample = event_size(), sample_size()
+    mega = 8 / 1e6
+    print(f"""
+A million agents, asked each {PERIOD:g} s and scraped each {SCRAPE:g} s, by {each:.0f} \
+collectors of {large.agents:,}:
+  requests and reports    {rate:,.0f} a second
+  CPU of the collectors   {cpu:.1f} cores, and {scraped:.1f} for the scrapes
+  memory                  {alone:.0f} MiB a process and {grown * 1024:.1f} KiB an agent: \
+{(alone + grown * large.agents) / 1024 * each:.1f} GiB
+  to the agents           {rate * request * mega:.0f} Mbit/s, {request} bytes a request
+  from the agents         {rate * report * mega:.0f} Mbit/s, {report} bytes a report
+  series of Prometheus    {series / 1e6:.0f} million, {series / MILLION:.0f} an agent
+  samples                 {series / SCRAPE / 1e6:.2f} million a second
+  scrapes                 {scrape.packed * each / SCRAPE * mega:.0f} Mbit/s with gzip, \
+{scrape.size * each / SCRAPE * mega:.0f} without
+  disk of Prometheus      {day * sample / 1e9:,.0f} GB a day, {sample:.2f} bytes a sample
+  disk of the events      {event * CHANGES * MILLION / 1e9:.1f} GB a day, {event:.0f} bytes each, \
+if each agent has {CHANGES}""")
+
+
+def run_apart(what: str, *words: object) -> str:
+    """A line in a process of its own, so that each has its own memory."""
+    return subprocess.run([sys.executable, "-m", "fleet.bench", what, *map(str, words)], check=True,
+                          stdout=subprocess.PIPE, text=True).stdout
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["collect"]:
+        print(repr(collect(sys.argv[2], int(sys.argv[3]), float(sys.argv[4]),
+                           float(sys.argv[5]))))
+        return
+    short = sys.argv[1:2] == ["keyed"]
+    seconds = float([*sys.argv[1 + short:], "30"][0])
+    print("                                reports  CPU a report, of a core, memory", flush=True)
+    plain = [ask_one_by_one(min(seconds, 5.0))] if not short else []
+    right = True
+    lines = [("collector", *SIZES[0]), ("keyed", *SIZES[0]), ("collector", *SIZES[1])]
+    for what, count, period in lines[:2] if short else lines:
+        line = eval(run_apart("collect", what, count, period, seconds))  # pylint: disable=eval-used
+        right &= line.right
+        print(line, flush=True)
+    if short:
+        sys.exit(not right)
+    served = [serve(count, period, seconds) for count, period in SIZES]
+    for line, _ in served:
+        right &= line.lost == 0
+        print(line, flush=True)
+    plain.append(ask_one_by_one(min(seconds, 5.0)))
+    whole = served[0][0].cost
+    print(f"client.py one by one: {plain[0]:.0f} µs before, {plain[1]:.0f} µs after: "
+          f"{sum(plain) / 2 / whole:.1f} times the service")
+    say_sums(served[0][0], *served[1])
+    sys.exit(not right)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,694 @@
+"""Asks all agents, each one once in its period, and takes what they say into the table.
+
+One thread does it. The requests are spread over the period, because answers that come all at once
+do not fit into a receive buffer. A request is repeated once within the round. An agent that has
+missed a round is asked up to five times in the next ones, until it is unreachable: if each packet
+gets lost with 5 %, ten thousand agents that are asked every 10 s give no false alarm in a month.
+Each round uses the next of RING ports, so that an answer that is a round late is not taken for a
+new one: a report has nothing that would tell.
+
+Names of hosts are looked up by other threads, and serial lines and CAN are waited for by others,
+too. Nothing that an agent does or does not do delays the others.
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import queue
+import socket
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+import client
+from fleet import keep, wire
+from fleet.judge import Expectations, Judge
+from fleet.keys import CAUSES, Readers, Verdict
+from fleet.model import Agent, Event, State
+from fleet.table import Table, copy_rows
+from fleet.wire import Batch, Book, Rows
+
+Publish = Callable[[Sequence[Event]], None]
+
+RING = 16  # ports; an answer has to be so many rounds late to be mistaken
+BATCH = 1024  # datagrams
+TICK = 0.05  # s from one look at the agents to the next; shorter if the buffers are small
+SHORTEST_TICK = 0.002
+BUFFER = 4 << 20  # bytes that we ask for, for a socket's receive buffer
+ENOUGH = 1000  # reports that should fit into it
+REPEAT = (1.0, 0.3)  # seconds, or part of the period, after which a request is repeated,
+GIVE_UP = (3.0, 0.9)  # and after which the round is lost: the shorter of both
+TRIES, MORE_TRIES = 2, 5  # requests in a round; the second number is for agents in doubt
+AT_ONCE = 64  # serial lines and CAN agents that are waited for at the same time
+RESOLVERS = 4  # threads that look up names
+AGAIN = 60.0  # s until a name is looked up again, if its agent does not answer
+RECEIVE_FOR = 0.25  # s at most, until the next requests are sent
+
+
+@dataclasses.dataclass
+class Figures:
+    """What the collector has done since it was started."""
+
+    rounds: int = 0  # of single agents
+    lateness: float = 0.0  # s by which the last rounds began too late
+    worst_lateness: float = 0.0
+    sent: int = 0  # requests, those that were repeated included
+    repeated: int = 0
+    received: int = 0  # reports that were used
+    lost: int = 0  # rounds without an answer
+    bad: int = 0  # damaged reports
+    unknown: int = 0  # packets from strangers
+    late: int = 0  # answers that nobody waited for, or not at this port
+    stale: int = 0  # reports that the next one proved to be old
+    refused: int = 0  # requests that a network or a machine refused
+    unsent: int = 0  # requests for which the kernel had no room; they were sent later
+    lookups: int = 0  # of names
+    lookups_failed: int = 0
+    batches: int = 0
+    cpu: float = 0.0  # s of the collector's thread
+
+
+def most_tries(table: Table, rows: Rows) -> NDArray[np.uint8]:
+    """How many requests each of these agents gets in a round, until one is answered."""
+    doubt = (table.misses[rows] > 0) & (table.agent_state[rows] != State.UNREACHABLE)
+    return np.where(doubt, np.uint8(MORE_TRIES), np.uint8(TRIES))
+
+
+class Roster:
+    """The agents of a table: where they are, and when they are asked."""
+
+    def __init__(self, table: Table) -> None:
+        agents = table.agents
+        count = len(agents)
+        self.table = table
+        self.judge = Judge(table)
+        self.readers = Readers([agent.keys for agent in agents])
+        self.keyed = self.readers.at >= 0
+        self.names = np.zeros((count, wire.NAME), np.uint8)
+        self.hosts: dict[int, tuple[str, int]] = {}  # of agents whose address is a name
+        self.choices: dict[int, list[bytes]] = {}  # all addresses of these hosts
+        self.looked_up = np.full(count, -np.inf)
+        self.devices: dict[int, client.Agent] = {}
+        self.is_device = np.zeros(count, np.bool_)
+        self.period = np.array([agent.period for agent in agents], np.float64)
+        self.repeat = np.minimum(REPEAT[0], self.period * REPEAT[1])
+        self.give_up = np.minimum(GIVE_UP[0], self.period * GIVE_UP[1])
+        self.extra = np.zeros(count, np.bool_)  # ask once more, at once
+        self.tries = np.zeros(count, np.uint8)  # requests of this round; 0: nobody waits
+        self.most_tries = np.zeros(count, np.uint8)
+        self.wait = np.zeros(count, np.float64)  # s from one of them to the next
+        self.asked = np.zeros(count, np.float64)  # the first of them
+        self.deadline = np.full(count, np.inf)
+        self.port = np.zeros(count, np.uint8)  # of the ring
+        for row, agent in enumerate(agents):
+            self._place(row, agent)
+        self.make_book()
+        self.due = table.now() + self.period * self._phases()  # all that took a while
+
+    def _phases(self) -> NDArray[np.float64]:
+        """Spreads the agents of each period evenly over it."""
+        phases = np.zeros(len(self.period))
+        for period in np.unique(self.period):
+            here = np.flatnonzero(self.period == period)
+            phases[here] = (np.arange(len(here)) + 0.5) / len(here)
+        return phases
+
+    def _place(self, row: int, agent: Agent) -> None:
+        if client.prefix_of(agent.address):
+            self.devices[row] = client.Agent(agent.address, keys=agent.keys)
+            self.is_device[row] = True
+            return
+        host, port = client.parse_udp(agent.address)
+        for family in (socket.AF_INET, socket.AF_INET6):
+            with contextlib.suppress(OSError):
+                socket.inet_pton(family, host)
+                self.names[row] = np.frombuffer(wire.pack(family, (host, port)), np.uint8)
+                return
+        self.hosts[row] = host, port
+
+    def make_book(self) -> None:
+        self.family = wire.family_of(self.names)
+        self.placed = self.family != 0
+        self.book = Book.of(self.names, np.flatnonzero(self.placed))
+        twins = self.book.keys[1:] == self.book.keys[:-1]
+        self.twin = np.zeros(len(self.names), np.bool_)
+        self.twin[self.book.rows[1:][twins]] = self.twin[self.book.rows[:-1][twins]] = True
+
+    def move(self, row: int) -> bool:
+        """Takes the next address of this agent's host, if it has another one. Then the book must be
+        made again."""
+        choices, now = self.choices.get(row, []), self.names[row].tobytes()
+        if not choices or choices == [now]:
+            return False
+        after = choices[(choices.index(now) + 1) % len(choices)] if now in choices else choices[0]
+        self.names[row] = np.frombuffer(after, np.uint8)
+        return True
+
+
+class Collector:
+    """Asks the agents of a table. `publish` gets the events, in this thread: it must not wait.
+
+    `kept` is the file that keeps what is known over a restart. For `grace` seconds after a start no
+    agent becomes unreachable, because the network may not be up yet.
+    """
+
+    def __init__(self, table: Table, publish: Publish, kept: str = "",
+                 complain: Callable[[str], None] = client.complain, grace: float = 0.0) -> None:
+        self.table = table
+        self.figures = Figures()
+        self.failure = ""  # why the thread has ended, if nobody stopped it
+        self._publish, self._kept, self._complain = publish, kept, complain
+        self._grace, self._grace_ends = grace, 0.0  # s, and a time of client.uptime()
+        self._ending = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._keeper: threading.Thread | None = None
+        self._orders: queue.SimpleQueue[tuple[Table, threading.Event]] = queue.SimpleQueue()
+        self._sockets: dict[tuple[int, int], socket.socket] = {}  # by family and place in the ring
+        self._broken: set[int] = set()  # families that this machine does not have
+        self._room = 0  # reports for which each buffer has room
+        self._incoming = Batch(BATCH)
+        self._outgoing = Batch(BATCH, client.REQUEST)
+        self._keyed_outgoing = Batch(BATCH, client.HELLO, apart=True)
+        self._errors = Batch(64)
+        self._roster: Roster
+        self._helpers = Helpers()
+
+    @property
+    def running(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def start(self, newer: Iterable[Event] = ()) -> None:
+        """`newer` are the events that may have come after the file was written: see catch_up."""
+        if self._kept:
+            trouble = keep.load(self._kept, self.table)
+            if trouble:
+                self._complain(trouble)
+            keep.catch_up(self.table, newer)
+        self._ending.clear()
+        self._grace_ends = client.uptime() + self._grace
+        self.failure = ""
+        self._thread = threading.Thread(target=self._run, name="collector", daemon=True)
+        self._thread.start()
+        if self._kept:
+            self._keeper = threading.Thread(target=self._keep, name="keeper", daemon=True)
+            self._keeper.start()
+
+    def stop(self) -> None:
+        """Waits until the thread has ended and what is known is kept."""
+        self._ending.set()
+        for thread in (self._thread, self._keeper):
+            if thread is not None:
+                thread.join()
+        self._thread = self._keeper = None
+        self._helpers.stop()
+
+    def replace(self, table: Table) -> None:
+        """From now on, asks the agents of this table. What is known of agents that stay is kept:
+        it is in the new table when this returns."""
+        if not self.running:
+            carry_over(self.table, table, self._publish)
+            self.table = table
+            return
+        done = threading.Event()
+        self._orders.put((table, done))
+        while not done.wait(0.1) and self.running:
+            pass
+
+    # ---- the thread
+
+    def _run(self) -> None:
+        try:
+            self._roster = Roster(self.table)
+            while not self._ending.is_set():
+                begun = time.monotonic()
+                self._turn()
+                self.figures.cpu = time.thread_time()
+                self._ending.wait(max(self._tick() - (time.monotonic() - begun), SHORTEST_TICK))
+        except Exception:  # whoever watches others must not fall silent
+            self.failure = traceback.format_exc()
+            self._complain(f"the collector has ended: {self.failure}")
+        finally:
+            for each in self._sockets.values():
+                each.close()
+            self._sockets.clear()
+
+    def _turn(self) -> None:
+        with contextlib.suppress(queue.Empty):
+            while True:
+                table, done = self._orders.get_nowait()
+                self._take_over(table)
+                done.set()
+        self._receive_all()
+        self._take_from_helpers()
+        self._end_rounds()
+        self._begin_rounds()
+
+    def _tick(self) -> float:
+        """Half a buffer of reports may come in a tick."""
+        rate = float((1 / self._roster.period).sum())
+        return min(TICK, max(SHORTEST_TICK, (self._room or ENOUGH) / 2 / max(rate, 1e-9)))
+
+    def _take_over(self, table: Table) -> None:
+        old = self._roster
+        carry_over(self.table, table, self._publish)
+        new = Roster(table)
+        same: list[tuple[int, int]] = []
+        for row, agent in enumerate(table.agents):
+            before = self.table.row.get(agent.name)
+            if before is None or self.table.agents[before].address != agent.address:
+                continue
+            same.append((row, before))
+            if old.period[before] == new.period[row]:
+                new.due[row] = old.due[before]
+            new.port[row] = old.port[before]
+            if row in new.hosts and old.placed[before]:
+                new.names[row] = old.names[before]
+                new.choices[row] = old.choices[before]
+                new.looked_up[row] = old.looked_up[before]
+        new.make_book()
+        if same:
+            to, whence = (np.array(each, np.intp) for each in zip(*same))
+            new.readers.carry(to, old.readers, whence)
+        self.table, self._roster = table, new
+
+    # ---- rounds
+
+    def _begin_rounds(self) -> None:
+        roster, now = self._roster, self.table.now()
+        due = np.flatnonzero(((roster.due <= now) | roster.extra) & (roster.tries == 0))
+        if not due.size:
+            return
+        regular = due[roster.due[due] <= now]
+        if regular.size:
+            self.figures.lateness = float((now - roster.due[regular]).max())
+            self.figures.worst_lateness = max(self.figures.worst_lateness, self.figures.lateness)
+        lost = due[~roster.placed[due] & ~roster.is_device[due]]
+        if lost.size:
+            self._look_up(lost, now)
+            self._begun(lost, now)
+            self._lose(lost)
+        for row in due[roster.is_device[due]].tolist():
+            roster.tries[row], roster.asked[row] = 1, now
+            self._begun(np.array([row]), now)
+            self._helpers.ask(roster, row)
+        placed = due[roster.placed[due]]
+        roster.port[placed] = (roster.port[placed] + 1) % RING
+        roster.readers.begin(placed[roster.keyed[placed]], now)
+        sent = self._send(placed)
+        self._begun(sent, now)
+        most = roster.most_tries[sent] = most_tries(self.table, sent)
+        roster.wait[sent] = np.where(most > TRIES, roster.give_up[sent] / most, roster.repeat[sent])
+        roster.tries[sent], roster.asked[sent] = 1, now
+        roster.deadline[sent] = now + roster.wait[sent]
+
+    def _begun(self, rows: Rows, now: float) -> None:
+        roster = self._roster
+        self.figures.rounds += len(rows)
+        roster.extra[rows] = False
+        passed = np.ceil((now - roster.due[rows]) / roster.period[rows] + 1e-9)
+        roster.due[rows] += np.maximum(passed, 0) * roster.period[rows]
+
+    def _end_rounds(self) -> None:
+        roster, now = self._roster, self.table.now()
+        over = np.flatnonzero(roster.deadline <= now)
+        if not over.size:
+            return
+        more = roster.tries[over] < roster.most_tries[over]
+        again = self._send(over[more], probing=True)
+        self.figures.repeated += len(again)
+        roster.tries[again] += 1
+        last = roster.tries[again] == roster.most_tries[again]
+        end = np.where(last, roster.asked[again] + roster.give_up[again], 0)
+        roster.deadline[again] = np.maximum(end, now + roster.wait[again])
+        self._lose(over[~more])
+
+    def _lose(self, rows: Rows) -> None:
+        roster = self._roster
+        roster.tries[rows] = 0
+        roster.deadline[rows] = np.inf
+        if not len(rows):
+            return
+        self.figures.lost += len(rows)
+        self._tell([*self._beliefs(rows, False), *roster.judge.miss(
+            rows, time.time(), client.uptime() < self._grace_ends)])
+        if roster.hosts:
+            if any([roster.move(row) for row in rows.tolist() if row in roster.choices]):
+                roster.make_book()
+            gone = rows[self.table.agent_state[rows] == State.UNREACHABLE]
+            self._look_up(gone, self.table.now())
+
+    def _beliefs(self, rows: Rows, believed: bool) -> list[Event]:
+        """At most one in a round of an agent, whatever others send in its name."""
+        agents = self.table.agents
+        return [Event(time.time(), agents[row].name, -1, "key", was.words, now.words, -1.0,
+                      agents[row].site) for row, was, now in self._roster.readers.news(
+                          rows, believed)]
+
+    def _tell(self, events: Sequence[Event]) -> None:
+        if events:
+            self._publish(events)
+
+    # ---- packets
+
+    def _socket(self, family: int, place: int) -> socket.socket | None:
+        if (family, place) not in self._sockets and family not in self._broken:
+            try:
+                self._sockets[family, place], room = wire.open_socket(family, BUFFER)
+            except OSError as error:
+                self._broken.add(family)
+                self._complain(f"cannot open a socket: {error.strerror}: agents of "
+                               f"IPv{4 if family == socket.AF_INET else 6} are not asked")
+                return None
+            if not self._room and room < ENOUGH:
+                self._complain(
+                    f"the receive buffers have room for {room} reports only: reports may get lost. "
+                    f"Let this program have more: sysctl -w net.core.rmem_max={BUFFER}")
+            self._room = room
+        return self._sockets.get((family, place))
+
+    def _send(self, rows: Rows, probing: bool = False) -> Rows:
+        """Sends a request to each of these agents. Returns those to whom it was sent, or who cannot
+        be sent to. The others must wait until the kernel has room. `probing`: the last request of a
+        round that looks lost may ask in version 1, to find out that an agent has no key."""
+        keyed = self._roster.keyed[rows]
+        if not keyed.any():
+            return self._send_all(rows, self._outgoing)
+        probe = keyed & probing & (self._roster.tries[rows] == MORE_TRIES - 1)
+        return np.concatenate([
+            self._send_all(rows[~keyed | probe], self._outgoing),
+            self._send_all(rows[keyed & ~probe], self._keyed_outgoing)])
+
+    def _send_all(self, rows: Rows, outgoing: Batch) -> Rows:
+        roster = self._roster
+        done: list[Rows] = []
+        for family in (socket.AF_INET, socket.AF_INET6):
+            for place in range(RING):
+                here = rows[(roster.family[rows] == family) & (roster.port[rows] == place)]
+                where = self._socket(family, place) if here.size else None
+                if where is None:
+                    done.append(here)
+                    continue
+                for start in range(0, len(here), BATCH):
+                    part = here[start:start + BATCH]
+                    count = self._send_batch(where, part, outgoing)
+                    done.append(part[:count])
+                    if count < len(part):
+                        self.figures.unsent += len(here) - start - count
+                        break
+        sent: Rows = np.concatenate(done)
+        return sent
+
+    def _send_batch(self, where: socket.socket, rows: Rows, outgoing: Batch) -> int:
+        outgoing.address(len(rows), self._roster.names[rows])
+        if outgoing is self._keyed_outgoing:
+            outgoing.packets[:len(rows)] = self._roster.readers.requests(rows)
+        at, failures = 0, 0
+        while at < len(rows):
+            count, error = outgoing.send(where, at, len(rows))
+            at += count
+            self.figures.sent += count
+            if not error:
+                failures = 0
+            elif error in wire.NO_ROOM:
+                break
+            elif not self._drain_errors(where) or failures >= 3:
+                # It is not an error of another packet, which waited at the socket.
+                self._refuse(rows[at:at + 1])
+                at, failures = at + 1, 0
+            else:
+                failures += 1
+        return at
+
+    def _refuse(self, rows: Rows) -> None:
+        self.figures.refused += len(rows)
+        np.add.at(self.table.refused, rows, 1)
+
+    def _drain_errors(self, where: socket.socket) -> int:
+        """What networks and machines have refused; each error names the agent."""
+        drained = 0
+        for _ in range(1000):
+            count, _ = self._errors.receive(where, 0, wire.MSG_ERRQUEUE_)
+            if not count:
+                break
+            drained += count
+            rows = self._roster.book.find(self._errors.names[:count], self._roster.names)
+            self._refuse(rows[rows >= 0])
+        return drained
+
+    def _receive_all(self) -> None:
+        end = time.monotonic() + RECEIVE_FOR
+        batch, filled = self._incoming, 0
+        places = np.zeros(BATCH, np.uint8)
+        for (_, place), where in self._sockets.items():
+            errors = 0
+            while time.monotonic() < end:
+                count, error = batch.receive(where, filled)
+                places[filled:filled + count] = place
+                filled += count
+                if error and error not in wire.NO_ROOM and errors < 10:
+                    errors += 1
+                    self._drain_errors(where)
+                    continue
+                if filled < BATCH:
+                    break
+                self._take(places)
+                filled = 0
+        self._take(places[:filled])
+
+    def _take(self, places: NDArray[np.uint8]) -> None:
+        """The packets at the beginning of the batch; they came to these ports of the ring."""
+        count = len(places)
+        if not count:
+            return
+        batch, roster, figures = self._incoming, self._roster, self.figures
+        figures.batches += 1
+        now, unix_now = self.table.now(), time.time()
+        packets = batch.packets[:count]
+        rows = roster.book.find(batch.names[:count], roster.names)
+        right = wire.good(packets, batch.lengths(count))
+        known = rows >= 0
+        figures.unknown += int(count - known.sum())
+        wrong, again = known & ~right, np.zeros(0, np.intp)
+        keyed = known & roster.keyed[rows]
+        if keyed.any():
+            some = np.flatnonzero(keyed)
+            verdicts = roster.readers.take(rows[some], packets[some], batch.lengths(count)[some],
+                                           right[some], now)
+            right[some], wrong[some] = verdicts == Verdict.BELIEVED, verdicts > Verdict.AGAIN
+            again = np.unique(rows[some[verdicts == Verdict.AGAIN]])
+        bad = rows[wrong]
+        figures.bad += len(bad)
+        np.add.at(self.table.bad, bad, 1)
+        if roster.twin[rows[known]].any():
+            self._tell_twins_apart(rows, places)
+        awaited = known & right & (roster.tries[rows] > 0) & (roster.port[rows] == places)
+        figures.late += int((known & right & ~awaited).sum())
+        use = np.flatnonzero(awaited)
+        rows, firsts = np.unique(rows[use], return_index=True)
+        figures.late += len(use) - len(rows)
+        use = use[firsts]
+        unix = batch.times(count)[use]
+        asked = roster.asked[rows]
+        received = now - (unix_now - unix)
+        # Unless Unix time was set meanwhile: then it came now, at the latest.
+        wrong = (received < asked - 0.001) | (received > now + 0.001)
+        received = np.maximum(np.where(wrong, now, received), asked)
+        unix = np.where(wrong, unix_now, unix)
+        entry = wire.entries(packets[use])
+        if keyed.any():
+            some = np.flatnonzero(keyed[use])
+            entry[some] = wire.entries(packets[use[some], 4:])
+        self._use(rows, asked, received, unix, entry)
+        self._send(again[roster.tries[again] > 0])
+
+    def _tell_twins_apart(self, rows: Rows, places: NDArray[np.uint8]) -> None:
+        """Several agents of the table have the same address: each answer is for one that waits."""
+        roster = self._roster
+        given: set[int] = set()
+        for at in np.flatnonzero((rows >= 0) & roster.twin[rows]).tolist():
+            for twin in roster.book.twins(int(rows[at])).tolist():
+                if twin not in given and roster.tries[twin] and roster.port[twin] == places[at]:
+                    rows[at] = twin
+                    given.add(twin)
+                    break
+
+    def _use(self, rows: Rows, asked: NDArray[np.float64], received: NDArray[np.float64],
+             unix: NDArray[np.float64], entry: NDArray[np.uint32]) -> None:
+        if not len(rows):
+            return
+        roster = self._roster
+        roster.tries[rows] = 0
+        roster.deadline[rows] = np.inf
+        self.figures.received += len(rows)
+        events, out = roster.judge.take(rows, asked, received, unix, entry)
+        roster.extra[rows[~out.used]] = True
+        self.figures.stale += int(out.stale.sum())
+        self._tell([*self._beliefs(rows, True), *events])
+
+    # ---- names, serial lines and CAN
+
+    def _look_up(self, rows: Rows, now: float) -> None:
+        roster = self._roster
+        for row in rows[now - roster.looked_up[rows] > AGAIN].tolist():
+            if row in roster.hosts:
+                roster.looked_up[row] = now
+                self.figures.lookups += 1
+                self._helpers.look_up(roster, row, *roster.hosts[row])
+
+    def _take_from_helpers(self) -> None:
+        roster, moved = self._roster, False
+        for owner, row, found in self._helpers.found():
+            if owner is not roster:
+                continue
+            self.figures.lookups_failed += not found
+            roster.choices[row] = found
+            moved |= roster.names[row].tobytes() not in found and roster.move(row)
+        if moved:
+            roster.make_book()
+        for owner, row, answer in self._helpers.answers():
+            if owner is not roster:
+                continue
+            if isinstance(answer, Answer):
+                self.figures.sent += 1
+                self._use(np.array([row]), np.array([answer.asked + self.table.zero]),
+                          np.array([answer.received + self.table.zero]), np.array([answer.unix]),
+                          answer.entry)
+                continue
+            if isinstance(answer, client.BadReport):
+                self.figures.bad += 1
+                self.table.bad[row] += 1
+                if roster.keyed[row]:
+                    roster.readers.why[roster.readers.at[row]] = CAUSES.get(
+                        answer.cause, Verdict.LENGTH)
+            elif isinstance(answer, client.Refused):
+                self._refuse(np.array([row]))
+            self._lose(np.array([row]))
+
+    # ---- over a restart
+
+    def _keep(self) -> None:
+        while not self._ending.wait(keep.EVERY):
+            self._save()
+        if self._thread is not None:
+            self._thread.join()
+        self._save()
+
+    def _save(self) -> None:
+        try:
+            keep.save(self._kept, self.table)
+        except OSError as error:
+            self._complain(f"cannot keep what is known in {self._kept!r}: {error.strerror}")
+
+
+def carry_over(old: Table, new: Table, publish: Publish) -> None:
+    """Copies what is known of agents that are in both tables. An agent that is at another place,
+    or counts otherwise, begins anew with its clock. What is wrong with agents that go is over."""
+    same = [(row, old.row[agent.name]) for row, agent in enumerate(new.agents)
+            if agent.name in old.row]
+    to, whence = (np.array(each, np.intp) for each in (zip(*same) if same else ((), ())))
+    wanted, had = Expectations(new.agents), Expectations(old.agents)
+    with old.lock, new.lock:
+        new.zero, new.version = old.zero, old.version + 1
+        for name in keep.ARRAYS:
+            copy_rows(getattr(new, name), to, getattr(old, name), whence)
+        moved = np.array([new.agents[row].address != old.agents[before].address
+                          for row, before in same], np.bool_)
+        moved |= wanted.tick[to] != had.tick[whence]
+        moved |= wanted.now_from[to] != had.now_from[whence]
+        new.kind[to[moved]] = 0
+        new.changed[:] = new.version
+    events, now = [], time.time()
+    for row, agent in enumerate(old.agents):
+        if agent.name in new.row:
+            continue
+        told = [(-1, old.agent_told[row], old.agent_since[row]),
+                *zip(range(64), old.told[row], old.since[row])]
+        events += [Event(now, agent.name, variable, "state", State(was).words,
+                         State.UNWATCHED.words, max(0.0, now - since) if since else -1.0,
+                         agent.site)
+                   for variable, was, since in told if was > State.PENDING]
+    if events:
+        publish(events)
+
+
+# ---------------------------------------------------------------- what may wait
+
+
+@dataclasses.dataclass
+class Answer:
+    """Of an agent on a serial line or CAN. Times are those of client.uptime()."""
+
+    asked: float
+    received: float
+    unix: float
+    entry: NDArray[np.uint32]
+
+
+class Helpers:
+    """Threads for what may wait. They are started when there is work, and never hold up the
+    collector."""
+
+    def __init__(self) -> None:
+        self._names: queue.SimpleQueue[tuple[Roster, int, str, int] | None] = queue.SimpleQueue()
+        self._rows: queue.SimpleQueue[tuple[Roster, int] | None] = queue.SimpleQueue()
+        self._found: deque[tuple[Roster, int, list[bytes]]] = deque()
+        self._answers: deque[tuple[Roster, int, Answer | client.Error]] = deque()
+        self._threads = {"resolver": 0, "device": 0}
+        self._busy = 0
+
+    def stop(self) -> None:
+        for _ in range(self._threads["resolver"]):
+            self._names.put(None)
+        for _ in range(self._threads["device"]):
+            self._rows.put(None)
+        self._threads = {"resolver": 0, "device": 0}
+
+    def _start(self, kind: str, limit: int, work: Callable[[], None]) -> None:
+        if self._threads[kind] < limit:
+            self._threads[kind] += 1
+            threading.Thread(target=work, name=kind, daemon=True).start()
+
+    def look_up(self, roster: Roster, row: int, host: str, port: int) -> None:
+        self._names.put((roster, row, host, port))
+        self._start("resolver", RESOLVERS, self._resolve)
+
+    def ask(self, roster: Roster, row: int) -> None:
+        self._rows.put((roster, row))
+        self._start("device", min(AT_ONCE, len(roster.devices)), self._ask)
+
+    def found(self) -> list[tuple[Roster, int, list[bytes]]]:
+        return [self._found.popleft() for _ in range(len(self._found))]
+
+    def answers(self) -> list[tuple[Roster, int, Answer | client.Error]]:
+        return [self._answers.popleft() for _ in range(len(self._answers))]
+
+    def _resolve(self) -> None:
+        while (work := self._names.get()) is not None:
+            roster, row, host, port = work
+            try:
+                found = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
+            except (OSError, ValueError):  # ValueError: this cannot be a name
+                found = []
+            self._found.append((roster, row, [
+                wire.pack(family, address) for family, _, _, _, address in found  # type: ignore
+                if family in client.RECEIVE_ERRORS]))
+
+    def _ask(self) -> None:
+        while (work := self._rows.get()) is not None:
+            roster, row = work
+            asked = client.uptime()
+            try:
+                entries = roster.devices[row].ask(float(roster.give_up[row]))
+                received = client.uptime()
+                entry = np.array([[one.timestamp << 16 | one.sender << 8 | one.value
+                                   for one in entries]], np.uint32)
+                self._answers.append((roster, row, Answer(asked, received, time.time(), entry)))
+            except client.Error as error:
+                self._answers.append((roster, row, error))

@@ -1,0 +1,445 @@
+"""The command dumpulse-fleet.   SPDX-License-Identifier: MIT"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import io
+import json
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NoReturn
+from urllib.parse import quote
+
+import client
+from fleet import config
+from fleet.asking import ADDRESS, ADDRESS_WORD, NOT_OURS, TOKEN_WORD, Fleet, NotThere, line
+from fleet.model import State
+from fleet.naming import Wrong
+
+CONFIG_FILE = "/etc/dumpulse/fleet.toml"
+PAGE = 1000  # agents or events of one answer
+WORST = [state.words for state in sorted(State, reverse=True) if state != State.UNWATCHED]
+COLOURS = {"alive": "32", "pending": "36", "unknown": "36", "late": "33", "out of range": "33",
+           "never": "31", "dead": "31", "unreachable": "1;31"}
+
+# ---------------------------------------------------------------- what is printed
+
+
+def columns() -> int:
+    """Lines are cut only where they would wrap."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 10_000
+
+
+def painted(text: str, state: str) -> str:
+    if not sys.stdout.isatty() or os.environ.get("NO_COLOR") or state not in COLOURS:
+        return text
+    return f"\033[{COLOURS[state]}m{text}\033[0m"
+
+
+def cut(text: str, width: int) -> str:
+    text = line(text)
+    return text if len(text) <= width else f"{text[:max(0, width - 3)]}..."
+
+
+def for_how_long(seconds: float) -> str:
+    """At most seven characters."""
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{int(seconds // length)} {unit}"
+    return f"{max(0, int(seconds))} s"
+
+
+def since(moment: float | None) -> str:
+    return "-" if moment is None else for_how_long(time.time() - moment)
+
+
+def clock(moment: float) -> str:
+    return time.strftime("%m-%d %H:%M:%S", time.localtime(moment))
+
+
+def counted(counts: Mapping[str, int], leave: Sequence[str] = ()) -> str:
+    """2 dead, 1 late."""
+    return ", ".join(f"{int(counts[state])} {state}" for state in WORST
+                     if counts.get(state) and state not in leave)
+
+
+def table(rows: Sequence[Sequence[str]], head: Sequence[str], states: Sequence[str] = ()
+          ) -> Iterator[str]:
+    """In columns that are as wide as they must be. If the terminal is narrow, the widest ones give
+    way, but not the first one. That has the colours of these states."""
+    rows = [[line(text) for text in row] for row in (head, *rows)]
+    widths = [max(len(row[at]) for row in rows) for at in range(len(head))]
+    while sum(widths) + 2 * (len(widths) - 1) > columns() and max(widths[1:]) > 4:
+        widths[widths.index(max(widths[1:]), 1)] -= 1
+    for row, state in zip(rows, ("", *(states or [""] * len(rows)))):
+        first, *others = [cut(text, width).ljust(width) for text, width in zip(row, widths)]
+        yield "  ".join([painted(first, state), *others]).rstrip()
+
+
+# ---------------------------------------------------------------- commands that ask
+
+
+def fleet_of(options: argparse.Namespace) -> Fleet:
+    return Fleet(options.fleet or "", options.token_file or "", options.user or "",
+                 options.password_file or "", options.ca_file or "", options.timeout / 1000)
+
+
+def all_pages(fleet: Fleet, path: str, key: str, query: Mapping[str, Any], limit: int,
+              ) -> tuple[list[dict[str, Any]], int]:
+    """Up to so many (0: all) agents, and how many there are."""
+    found: list[dict[str, Any]] = []
+    total = 1
+    while len(found) < total and (not limit or len(found) < limit):
+        count = min(PAGE, limit - len(found)) if limit else PAGE
+        answer = fleet.ask(path, {**query, "offset": len(found), "limit": count})
+        total = int(answer["total"])
+        if not answer[key]:
+            break
+        found += answer[key]
+    return found, total
+
+
+def run_ls(options: argparse.Namespace) -> int:
+    fleet = fleet_of(options)
+    agents, total = all_pages(fleet, "/api/v1/agents", "agents", {
+        "q": " ".join(options.words), "state": options.state, "site": options.site,
+        "label": options.label}, options.limit)
+    if options.json:
+        return print_json({"total": total, "agents": agents})
+    summary = fleet.ask("/api/v1/summary")
+    if agents:
+        rows = [[str(each["state"]) + " (muted)" * bool(each["muted"]), since(each["since"]),
+                 str(each["name"]), str(each["site"]) or "-",
+                 counted(each["counts"], ("alive", "unknown")) or "-"] for each in agents]
+        print(*table(rows, ["state", "since", "agent", "site", "variables"],
+                     [str(each["state"]) for each in agents]), sep="\n")
+    if total > len(agents):
+        print(f"and {total - len(agents):,} more: --limit 0 shows all")
+    trouble = f"; {summary['trouble']}" if summary["trouble"] else ""
+    whole = sum(summary["agents"].values())
+    print(line(f"{whole:,} agent{'s' * (whole != 1)}: "
+               f"{counted(summary['agents']) or 'none'}{trouble}"))
+    return 0
+
+
+def run_show(options: argparse.Namespace) -> int:
+    fleet = fleet_of(options)
+    try:
+        agent = fleet.ask(f"/api/v1/agents/{quote(options.name, safe='')}")
+    except NotThere as error:
+        names = [str(each["name"]) for each in all_pages(
+            fleet, "/api/v1/agents", "agents", {"sort": "name"}, 5 * PAGE)[0]]
+        near = difflib.get_close_matches(options.name, names, 1)
+        raise NotThere(f"{error}: {options.name}" + (f" (do you mean {line(near[0])!r}?)"
+                                                     if near else "")) from error
+    if options.json:
+        return print_json(agent)
+    state = str(agent["state"])
+    lasts = "" if agent["since"] is None else f" for {since(agent['since'])}"
+    print(painted(f"{cut(agent['name'], 60)}: {line(state)}{lasts}", state)
+          + ", muted" * bool(agent["muted"]))
+    labels = [f"{key}={text}" for key, text in agent["labels"].items()]
+    for what, text in (
+            ("address", agent["address"]), ("site", agent["site"]), ("labels", ", ".join(labels)),
+            ("parent", agent["parent"]), ("names", agent["profile"]),
+            ("reports", f"{agent['reports']}, {agent['lost']} lost, {agent['bad']} damaged, "
+                        f"{agent['reboots']} reboots, the last "
+                        + (f"{since(agent['heard_at'])} ago" if agent["heard_at"] else "never"))):
+        if text:
+            print(f"{what:9}{cut(text, columns() - 9)}")
+    shown = [each for each in agent["variables"]
+             if each["expected"] or each["heard_at"] is not None]
+    rows = [[str(each["state"]), f"{each['variable']} {each['name']}".strip(),
+             "-" if each["value"] is None else str(each["value"]),
+             "-" if each["sender"] is None else str(each["sender"]),
+             "never" if each["heard_at"] is None else
+             f"{'over ' * bool(each['at_least'])}{since(each['heard_at'])} ago",
+             f"{each['low']}..{each['high']}"] for each in shown]
+    if rows:
+        print(*table(rows, ["state", "variable", "value", "sender", "heard", "range"],
+                     [str(each["state"]) for each in shown]), sep="\n")
+    return 0
+
+
+def run_events(options: argparse.Namespace) -> int:
+    begins = None if options.since is None else round(time.time() - options.since / 1000, 3)
+    query = {"agent": options.agent, "site": options.site, "what": options.what, "since": begins,
+             "variable": options.variable}
+    fleet = fleet_of(options)
+    found: list[dict[str, Any]] = []
+    while len(found) < options.limit:
+        more = fleet.ask("/api/v1/events", {
+            **query, "limit": min(PAGE, options.limit - len(found)),
+            "before": found[-1]["number"] if found else None})["events"]
+        found += more
+        if len(more) < min(PAGE, options.limit):
+            break
+    if options.json:
+        return print_json({"events": found})
+    rows = []
+    for each in reversed(found):  # the newest at the bottom, as in a log
+        who = str(each["agent"]) + (f" {each['variable']}" if each["variable"] is not None else "")
+        lasted = f" after {for_how_long(each['lasted'])}" if each["lasted"] is not None else ""
+        change = f"{each['was']} -> {each['now']}" if each["was"] and each["now"] else \
+            f"{each['was']}{each['now']}"
+        kind = "" if each["what"] == "state" else f"{each['what']}: " if change else each["what"]
+        rows.append([clock(each["at"]), who or "-", str(each["site"]) or "-",
+                     f"{kind}{change}{lasted}"])
+    if rows:
+        print(*table(rows, ["time", "agent", "site", "what"]), sep="\n")
+    else:
+        print("no events")
+    return 0
+
+
+def run_mute(options: argparse.Namespace) -> int:
+    fleet = fleet_of(options)
+    if options.end is not None:
+        if options.match:
+            raise client.BadUsage("--end ends one mute, so name nothing else")
+        return finish(options, fleet.ask(f"/api/v1/mutes/{options.end}", method="DELETE"))
+    if options.match:
+        if options.duration is None:
+            raise client.BadUsage("for how long? write --for 2h")
+        match = dict(map(parse_match, options.match))
+        if len(match) < len(options.match):
+            raise client.BadUsage("each label can be named once; values may have * in them")
+        made = fleet.ask("/api/v1/mutes", method="POST", body={
+            "match": match, "seconds": options.duration / 1000, "why": options.why or ""})
+        return finish(options, made, f"mute {made.get('number')} is in force until "
+                                     f"{clock(made['ends'])}; end it with --end")
+    mutes = fleet.ask("/api/v1/mutes")
+    if options.json:
+        return print_json(mutes)
+    rows = [[str(each["number"] or "-"), clock(each["begins"]), clock(each["ends"]),
+             " ".join(f"{key}={text}" for key, text in each["match"].items()),
+             f"{each['why']} ({each['by'] or '?'})".strip()] for each in mutes["mutes"]]
+    print(*table(rows, ["mute", "from", "until", "what", "why"]) if rows else ["no mutes"],
+          sep="\n")
+    return 0
+
+
+def run_reload(options: argparse.Namespace) -> int:
+    return finish(options, fleet_of(options).ask("/-/reload", method="POST"))
+
+
+def finish(options: argparse.Namespace, answer: dict[str, Any], words: str = "") -> int:
+    return print_json(answer) if options.json else print(line(words or answer["done"])) or 0
+
+
+def print_json(data: Any) -> int:
+    print(json.dumps(data))
+    return 0
+
+
+# ---------------------------------------------------------------- serve
+
+
+def run_serve(options: argparse.Namespace) -> int:
+    try:
+        found = config.load(options.config_file)
+    except config.Mistakes as error:
+        for each in error.all:
+            client.complain(str(each))
+        count = len(error.all)
+        if error.all[0].file:
+            client.complain(f"{count} mistake{'s' * (count != 1)} in {options.config_file!r}")
+        return client.BadUsage.STATUS
+    from fleet import service  # what the other commands do not need takes a while to load
+    return service.run(found, service.Given(options.shard, options.listen, options.web_file),
+                       options.check)
+
+
+# ---------------------------------------------------------------- the command line
+
+
+def parse_match(text: str) -> tuple[str, str]:
+    label, equals, glob = text.partition("=")
+    if not (label and equals and glob):
+        raise client.BadUsage(f"{text!r} says not what to mute: write it like site=north, "
+                              "name=pump-* or variable=tank")
+    return label, glob
+
+
+def parse_state(text: str) -> str:
+    words = text.replace("-", " ")
+    if words not in WORST:
+        raise client.BadUsage(f"{text!r} is no state: use {', '.join(WORST)}"
+                              + config.similar(words, WORST).replace(":", ";", 1))
+    return words
+
+
+def parse_config(parse: Callable[[Any], Any], text: str) -> Any:
+    try:
+        return parse(text)
+    except Wrong as error:
+        raise client.BadUsage(str(error)) from error
+
+
+STATUSES = f"""\
+Each command has its own --help. ls, show, events, mute and reload ask the fleet
+at --fleet, or at ${ADDRESS_WORD}, or at {ADDRESS}.
+
+exit status: 0 fine; 1 it cannot start now, the collector failed, or the output
+could not be written; 2 bad usage, a mistake in the configuration, or the fleet
+refuses; 3 no answer; 4 a bad answer."""
+
+COMMANDS = {
+    "serve": client.Command(run_serve, "", "ask the agents, and tell who asks", """\
+Ask all agents of a configuration again and again. Show them on a page, to
+Prometheus and over MQTT, and send alerts. SIGHUP reads the configuration again,
+SIGTERM ends."""),
+    "ls": client.Command(run_ls, "[WORD]...", "list agents, the worst first",
+                         "List the agents in whose name, site, address or labels all words are."),
+    "show": client.Command(run_show, "NAME", "one agent and its variables",
+                           "Show all that is known of an agent."),
+    "events": client.Command(run_events, "", "what has changed",
+                             "List what has changed, the newest at the bottom."),
+    "mute": client.Command(run_mute, "[LABEL=VALUE]...", "hold back alerts for a while", """\
+Hold back the alerts about all that has these labels; `name`, `site` and
+`variable` work, too. Values may have * in them. Without labels, list the mutes.
+Monitoring goes on."""),
+    "reload": client.Command(run_reload, "", "read the configuration again", """\
+Let the fleet read its configuration again. If it is wrong, the old one stays."""),
+}
+ASKERS = ("ls", "show", "events", "mute", "reload")
+COUNT = partial(client.parse_number, low=0, high=10**7)
+
+OPTIONS = [
+    client.Option(("serve",), "--config.file", "FILE", f"the configuration ({CONFIG_FILE})",
+                  more={"dest": "config_file", "default": CONFIG_FILE}),
+    client.Option(("serve",), "--config.check", "", "say what is wrong with it, and end",
+                  more={"dest": "check"}),
+    client.Option(("serve",), "--web.listen-address", "HOST:PORT",
+                  "where the page is (as in the file)", partial(parse_config, config.listening),
+                  {"dest": "listen"}),
+    client.Option(("serve",), "--web.config.file", "FILE",
+                  "TLS and passwords, as exporters have it", more={"dest": "web_file"}),
+    client.Option(("serve",), "--shard", "N/M", "ask only the agents of part N of M",
+                  partial(parse_config, config.shard)),
+    client.Option(("ls",), "words", "WORD", "in the name, site, address or labels",
+                  more={"nargs": "*", "default": []}),
+    client.Option(("ls",), "--state", "STATE", "only in this state", parse_state,
+                  {"action": "append"}),
+    client.Option(("ls",), "--label", "LABEL=VALUE", "only with this label",
+                  more={"action": "append"}),
+    client.Option(("ls",), "--site", "SITE", "only of this site", more={"action": "append"}),
+    client.Option(("ls",), "--limit", "N", "at most so many; 0: all (100)", COUNT,
+                  {"default": 100}),
+    client.Option(("show",), "name", "NAME", "of the agent"),
+    client.Option(("events",), "--agent", "NAME", "only of these agents; may have * in it"),
+    client.Option(("events",), "--site", "SITE", "only of these sites; may have * in it"),
+    client.Option(("events",), "--variable", "VARIABLE", "only of this variable, 0 to 63",
+                  client.parse_variable),
+    client.Option(("events",), "--what", "KIND", "only this kind: state, rebooted, alert, ..."),
+    client.Option(("events",), "--since", "TIME", "only of the last 10min, 2h, ...",
+                  client.parse_duration),
+    client.Option(("events",), "--limit", "N", "the last so many (50)",
+                  partial(client.parse_number, low=1, high=10**6), {"default": 50}),
+    client.Option(("mute",), "match", "LABEL=VALUE", "what to mute: site=north name=pump-*",
+                  more={"nargs": "*", "default": []}),
+    client.Option(("mute",), "--for", "TIME", "for so long: 30min, 2h", client.parse_duration,
+                  {"dest": "duration"}),
+    client.Option(("mute",), "--why", "TEXT", "for those who wonder"),
+    client.Option(("mute",), "--end", "N", "end the mute with this number",
+                  partial(client.parse_number, low=1, high=10**9 - 1)),
+    client.Option(ASKERS, "--fleet", "ADDRESS", f"the fleet ({ADDRESS})"),
+    client.Option(ASKERS, "--token-file", "FILE", f"its first line is the token (${TOKEN_WORD})"),
+    client.Option(ASKERS, "--user", "NAME", "a user of the fleet's web.config.file"),
+    client.Option(ASKERS, "--password-file", "FILE", "its first line is the user's password"),
+    client.Option(ASKERS, "--ca-file", "FILE", "certificates that the fleet's may be signed by"),
+    client.Option(ASKERS, "-t --timeout", "TIME", "give up after this time (10s)",
+                  client.parse_duration, {"default": 10_000}),
+    client.Option(ASKERS, "--json", "", "print JSON"),
+]
+
+
+def build_parser(name: str) -> client.Parser:
+    """The parser of a command, or for "" of none."""
+    if name:
+        command = COMMANDS[name]
+        prog = f"{client.PROGRAM} {name}"
+        about, usage, epilog = command.about, f"{prog} {command.arguments} [OPTION]...", ""
+    else:
+        prog = client.PROGRAM
+        about = "\n".join(["Asks thousands of Dumpulse agents, and says what changed.", "", *(
+            f"  %(prog)s {f'{each} {command.arguments}':28} {command.summary}"
+            for each, command in COMMANDS.items())])
+        usage, epilog = f"{prog} COMMAND ...", STATUSES
+    parser = client.Parser(prog=prog, usage=" ".join(usage.split()), description=about,
+                           epilog=epilog, allow_abbrev=False,
+                           formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("-V", "--version", action="version", help="show the version and exit",
+                        version=f"{client.PROGRAM} {client.VERSION}")
+    if not name:
+        parser.add_argument("command", nargs="?", default="", help=argparse.SUPPRESS)
+    for option in OPTIONS:
+        if name in option.commands:
+            keywords: dict[str, Any] = {"type": option.parse, "metavar": option.metavar} \
+                if option.metavar else {"action": "store_true"}
+            parser.add_argument(*option.flags.split(), help=option.help,
+                                **{**keywords, **option.more})
+    return parser
+
+
+def run_command(arguments: Sequence[str]) -> int:
+    name = arguments[0] if arguments and arguments[0] in COMMANDS else ""
+    try:
+        if not name:
+            typed = build_parser("").parse_known_args(arguments)[0].command
+            wrong = "name a command first" if not typed or arguments[0].startswith("-") else \
+                f"{line(typed)!r} is no command"
+            raise client.BadUsage(wrong + (config.similar(typed, COMMANDS)
+                                           or f": {', '.join(COMMANDS)}")
+                                  + f" (see {client.PROGRAM} --help)")
+        parser = build_parser(name)
+        options, unknown = parser.parse_known_intermixed_args(arguments[1:])
+        if unknown:
+            known = [flag for option in OPTIONS if name in option.commands
+                     for flag in option.flags.split() if flag.startswith("-")]
+            word = unknown[0].partition("=")[0]
+            if name == "serve" and not word.startswith("-"):
+                raise client.BadUsage(f"name the configuration with --config.file {line(word)}")
+            raise client.BadUsage(f"{line(word)!r} is not known here{config.similar(word, known)} "
+                                  f"(see {parser.prog} --help)")
+        try:
+            return COMMANDS[name].run(options)
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            if name not in ASKERS or isinstance(error, UnicodeError):
+                raise
+            raise client.BadReport("answer", NOT_OURS) from error
+    except client.Error as error:
+        client.complain(str(error))
+        return error.STATUS
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+
+
+def main() -> NoReturn:
+    if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:  # see __main__.py
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    client.PROGRAM = "dumpulse-fleet"
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # it may be closed
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # ? for what the locale does not have
+    try:
+        try:
+            status = run_command(sys.argv[1:])
+        except SystemExit as end:  # after --help and --version
+            status = int(end.code or 0)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        status = 128 + 13  # as if by SIGPIPE
+    except OSError as error:
+        client.complain(f"cannot write: {error.strerror}")
+        status = 1
+    else:
+        sys.exit(status)
+    client.discard(sys.stdout)
+    sys.exit(status)

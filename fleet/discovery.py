@@ -1,0 +1,305 @@
+"""Finds agents in files and pages, in the form of Prometheus' file_sd and http_sd, and shares a
+fleet among several collectors.
+
+A source that fails keeps its last good list: the fleet must not vanish because the inventory is
+down. One wrong target does not keep the others away. SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import glob
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import aiohttp
+
+from fleet import plain_yaml
+from fleet.config import Config, Shard, Shared, Source, read_file, wrong_parents
+from fleet.model import Agent
+from fleet.naming import MOST_AGENTS, Wrong, check_labels, check_name, shown
+
+LARGEST = 16 << 20  # bytes of a file or a page
+LARGEST_YAML = 2 << 20  # YAML takes a hundred times as long as JSON
+MOST_FILES = 1_000  # that one pattern finds
+MOST_PROBLEMS = 20  # that are told of one source
+TIMEOUT = 10.0  # s for a page
+IGNORED = ("instance", "job")  # labels that Prometheus makes itself
+
+
+# ---------------------------------------------------------------- what a source says
+
+
+def parse_targets(content: bytes, shared: Shared, in_yaml: bool = False
+                  ) -> tuple[list[Agent], list[str]]:
+    """The agents of [{"targets": ["HOST:PORT"], "labels": {}}], and what is wrong with others.
+
+    The labels name, site and parent are the agent's. Wrong: it is something else.
+    """
+    if in_yaml:
+        groups = plain_yaml.read(content, as_texts=True)
+    else:
+        try:
+            groups = json.loads(content)
+        except (ValueError, RecursionError) as error:
+            raise Wrong("it is not JSON") from error
+    if not isinstance(groups, list):
+        raise Wrong("it is not a list of targets")
+    agents: list[Agent] = []
+    problems: list[str] = []
+    for position, group in enumerate(groups):
+        try:
+            own, labels = _shared(group, shared)
+        except Wrong as error:
+            problems.append(f"entry {position + 1}: {error}")
+            continue
+        for target in group["targets"]:
+            try:
+                if not isinstance(target, str):
+                    raise Wrong(f"{shown(target)} is no target: it must be text")
+                agents.append(own.agent(target, labels.get("name", "")))
+            except Wrong as error:
+                problems.append(f"entry {position + 1}: {error}")
+        if len(agents) > MOST_AGENTS:
+            raise Wrong(f"it has more than {MOST_AGENTS:,} targets")
+    return agents, problems
+
+
+def _shared(group: Any, shared: Shared) -> tuple[Shared, dict[str, str]]:
+    """What the targets of an entry have in common; its labels."""
+    if not isinstance(group, dict) or not isinstance(group.get("targets"), list):
+        raise Wrong("it has no list of targets")
+    labels = group.get("labels") or {}
+    if not isinstance(labels, dict) or not all(isinstance(each, str) for each in labels.values()):
+        raise Wrong("its labels must be texts")
+    site, parent = labels.get("site", shared.site), labels.get("parent", shared.parent)
+    for what, name in (("site", site), ("parent", parent)):
+        if name:
+            check_name(name, what)
+    others = {key: value for key, value in labels.items() if not key.startswith("__")
+              and key not in (*IGNORED, "name", "site", "parent")}
+    return dataclasses.replace(shared, site=site, parent=parent, labels={
+        **shared.labels, **check_labels(others)}), labels
+
+
+class Watched:
+    """A source, and the last good list of its agents."""
+
+    def __init__(self, source: Source, folder: str = "") -> None:
+        self.source = source
+        self.agents: list[Agent] = []
+        self.problems: list[str] = []  # of the last look
+        self.failures = 0  # looks that gave no list
+        self.good_at = 0.0  # Unix time of the last look that gave one
+        self._due = 0.0  # on the monotonic clock
+        self._files: dict[str, tuple[Any, list[Agent], list[str]]] = {}  # by path
+        # The page is kept over a restart: the inventory may be down then.
+        name = hashlib.sha256(source.url.encode()).hexdigest()[:16]
+        self._kept = os.path.join(folder, f"targets-{name}.json") if folder and source.url else ""
+        self._body = b""
+
+    async def look(self, session: aiohttp.ClientSession | None, now: float) -> bool:
+        """Reads or asks again if it is time, on the monotonic clock. Whether the list changed."""
+        if now < self._due:
+            return False
+        self._due = now + self.source.every
+        before = self.agents
+        try:
+            if self.source.files:
+                await asyncio.to_thread(self._look_at_files)
+            elif session is not None:
+                await self._take(await self._fetch(session))
+        except (Wrong, aiohttp.ClientError, OSError, ValueError, TimeoutError) as error:
+            self.failures += 1
+            why = str(error) if isinstance(error, Wrong) else _reason(error)
+            self.problems = [f"{self.source.name}: {why}"]
+            if not self.good_at and self._kept:
+                with contextlib.suppress(Wrong):  # there is none, so there are no agents yet
+                    self._body = await asyncio.to_thread(read_file, self._kept, LARGEST)
+                    self.agents, _ = parse_targets(self._body, self.source.shared)
+        return self.agents != before
+
+    async def _fetch(self, session: aiohttp.ClientSession) -> bytes:
+        headers = {"Accept": "application/json", "User-Agent": "dumpulse-fleet",
+                   "X-Prometheus-Refresh-Interval-Seconds": f"{self.source.every:g}"}
+        if self.source.token:
+            headers["Authorization"] = f"Bearer {str(self.source.token)}"
+        async with session.get(str(self.source.url), headers=headers, max_redirects=3,
+                               timeout=aiohttp.ClientTimeout(TIMEOUT)) as response:
+            if response.status != 200:
+                raise Wrong(f"it answers with status {response.status}")
+            body = b""
+            async for chunk in response.content.iter_chunked(65536):
+                body += chunk
+                if len(body) > LARGEST:
+                    raise Wrong(f"it is longer than {LARGEST:,} bytes")
+            return body
+
+    async def _take(self, body: bytes) -> None:
+        if body != self._body or not self.good_at:
+            self.agents, problems = await asyncio.to_thread(
+                parse_targets, body, self.source.shared)
+            self.problems = self._told(problems)
+            self._body = body
+            if self._kept:
+                await asyncio.to_thread(self._keep, body)
+        self.good_at = time.time()
+
+    def _keep(self, body: bytes) -> None:
+        new = f"{self._kept}.new"
+        with contextlib.suppress(OSError), open(
+                new, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+            file.write(body)
+            file.flush()
+            os.fsync(file.fileno())
+            os.replace(new, self._kept)
+
+    def _told(self, problems: Sequence[str], where: str = "") -> list[str]:
+        more = len(problems) - MOST_PROBLEMS
+        return [f"{where or self.source.name}: {problem}" for problem in problems[:MOST_PROBLEMS]] \
+            + [f"{where or self.source.name}: {more} more targets are wrong"] * (more > 0)
+
+    def _look_at_files(self) -> None:
+        """Reads the files that have changed. One that is wrong keeps its last good list."""
+        folder, name = os.path.split(self.source.files)
+        paths = sorted(glob.glob(os.path.join(glob.escape(folder), name)))
+        if not paths:
+            raise Wrong("there is no such file")
+        if len(paths) > MOST_FILES:
+            raise Wrong(f"these are more than {MOST_FILES:,} files")
+        new, problems, bad = {}, [], False
+        for path in paths:
+            seen, agents, told = self._files.get(path, (None, [], []))
+            try:
+                found = os.stat(path)
+                now = (found.st_mtime_ns, found.st_size, found.st_ino)
+                if now != seen:
+                    in_yaml = not path.endswith(".json")
+                    content = read_file(path, LARGEST_YAML if in_yaml else LARGEST)
+                    agents, wrong = parse_targets(content, self.source.shared, in_yaml)
+                    seen, told = now, self._told(wrong, path)
+            except (Wrong, OSError) as error:
+                bad, seen, told = True, None, [f"{path}: {_reason(error)}"]
+            new[path] = (seen, agents, told)
+            problems += told
+        self._files, self.problems = new, problems
+        self.agents = [agent for _, agents, _ in new.values() for agent in agents]
+        self.failures += bad
+        self.good_at = self.good_at if bad else time.time()
+
+
+def _reason(error: BaseException) -> str:
+    """In one line that can be shown, without an address, which may have a password in it."""
+    if isinstance(error, Wrong):
+        return str(error)
+    if isinstance(error, TimeoutError):
+        return f"no answer in {TIMEOUT:g} s"
+    return getattr(error, "strerror", None) or f"no good answer ({type(error).__name__})"
+
+
+# ---------------------------------------------------------------- the whole fleet
+
+
+def belongs(name: str, shard: Shard) -> bool:
+    """Whether an agent is in this shard, by rendezvous hashing.
+
+    For each shard, BLAKE2b of 8 bytes over "SHARD/NAME" in UTF-8 is its number; the greatest wins.
+    So of eight shards, a ninth takes an eighth of each, and no other agent moves. This must never
+    change: all collectors of a fleet must agree.
+    """
+    own = _score(name, shard.number)
+    return all(own >= _score(name, other) for other in range(1, shard.of + 1))
+
+
+def _score(name: str, number: int) -> bytes:
+    return hashlib.blake2b(f"{number}/{name}".encode(), digest_size=8).digest()
+
+
+def roots(agents: Sequence[Agent]) -> dict[str, str]:
+    """By name: the parent of the parent, and so on. The parents must be right."""
+    parents = {agent.name: agent.parent for agent in agents}
+    found: dict[str, str] = {}
+    for name in parents:
+        way = []
+        while name not in found and parents.get(name):
+            way.append(name)
+            name = parents[name]
+        root = found.get(name, name)
+        found.update(dict.fromkeys([*way, name], root))
+    return found
+
+
+def in_shard(agents: Sequence[Agent], shard: Shard) -> tuple[Agent, ...]:
+    """Those of this shard. An agent is where its first parent is: otherwise nobody there would
+    know that it cannot be reached."""
+    if shard.of == 1:
+        return tuple(agents)
+    root = roots(agents)
+    here = {name: belongs(name, shard) for name in set(root.values())}
+    return tuple(agent for agent in agents if here[root[agent.name]])
+
+
+def merged(config: Config, lists: Iterable[Sequence[Agent]]) -> tuple[tuple[Agent, ...], list[str]]:
+    """The agents of the configuration and of these lists, and what is wrong. The first one with a
+    name or an address wins."""
+    names = {agent.name: agent for agent in config.agents}
+    addresses = {agent.address for agent in config.agents}
+    problems = []
+    for agents in lists:
+        for agent in agents:
+            if agent.name in names or agent.address in addresses:
+                if names.get(agent.name) != agent:
+                    problems.append(f"{agent.name} at {agent.address} is left out: another agent "
+                                    f"has this {'name' if agent.name in names else 'address'}")
+                continue
+            if len(names) >= MOST_AGENTS:
+                problems.append(f"there are more than {MOST_AGENTS:,} agents: the rest is left out")
+                break
+            names[agent.name] = agent
+            addresses.add(agent.address)
+    while wrong := list(wrong_parents(list(names.values()))):  # again: a circle may hide another
+        for agent, message in wrong:
+            problems.append(f"{agent.name} has no parent now: {message}")
+            names[agent.name] = dataclasses.replace(agent, parent="")
+    return tuple(names.values()), problems
+
+
+class Discovery:
+    """All sources of a configuration."""
+
+    def __init__(self, config: Config, folder: str = "") -> None:
+        """`folder` is where good pages are kept over a restart; empty: nowhere."""
+        self.config = config
+        self.watched = [Watched(source, folder) for source in config.sources]
+        self.problems: list[str] = []  # of the sources, and of their lists together
+        self._wrong: list[str] = []  # of their lists together
+        self._looked = False
+        self.everyone: tuple[Agent, ...] = ()  # the agents of all shards
+
+    @property
+    def failures(self) -> int:
+        return sum(each.failures for each in self.watched)
+
+    async def look(self, now: float | None = None) -> tuple[Agent, ...] | None:
+        """The agents of this shard if any source has changed, or at the first look; else None."""
+        now = time.monotonic() if now is None else now
+        pages = any(each.source.url for each in self.watched)
+        async with aiohttp.ClientSession() if pages else contextlib.nullcontext() as session:
+            changed = await asyncio.gather(*(each.look(session, now) for each in self.watched))
+        told = [problem for each in self.watched for problem in each.problems]
+        agents = None
+        if not self._looked or any(changed):
+            agents, self._wrong = await asyncio.to_thread(self._merge)
+        self._looked = True
+        self.problems = told + self._wrong
+        return agents
+
+    def _merge(self) -> tuple[tuple[Agent, ...], list[str]]:
+        self.everyone, problems = merged(self.config, [each.agents for each in self.watched])
+        return in_shard(self.everyone, self.config.shard), problems

@@ -1,0 +1,159 @@
+"""What is known of all agents, over a restart of the collector: one file.
+
+The file is replaced as a whole, so a crash leaves the old one or the new one. It has a checksum,
+and each number in it is checked before it is used.
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+import client
+from fleet.ages import Kind
+from fleet.model import Event, State
+from fleet.table import VARIABLES, Table, copy_rows
+
+EVERY = 60.0  # s
+MAGIC = b"dumpulse fleet 1\n"
+HEADER = len(MAGIC) + 32  # a SHA-256 of all that follows
+PART = 4096  # agents that are copied while the table is locked
+LONGEST_FILE = 4 << 30  # bytes: 2 million agents
+LONGEST = 1 << 62  # of numbers of ticks
+# The fields of a table, and the greatest number that each may have.
+ARRAYS: dict[str, float] = {
+    "entry": 0xFFFFFFFF, "stamped": LONGEST, "at_least": 1, "state": max(State),
+    "told": max(State), "since": 1e12, "sender_before": 255, "agent_state": max(State),
+    "agent_told": max(State), "agent_since": 1e12, "misses": 1 << 30, "kind": max(Kind),
+    "strikes": 255, "began": 1e12, "asked": 1e12, "received": 1e12, "clock": LONGEST,
+    "heard_at": 1e12, "round_trip": 1e9, "reports": LONGEST, "lost": LONGEST, "bad": LONGEST,
+    "refused": LONGEST, "reboots": LONGEST}
+
+
+class Unusable(Exception):
+    """Why a file cannot be used."""
+
+
+def save(path: str, table: Table) -> None:
+    """OSError: it cannot be written."""
+    agents = [[agent.name, agent.address, round(agent.profile.tick * 1000),
+               agent.profile.settings.now_from] for agent in table.agents]
+    head = json.dumps({"agents": agents, "zero": table.zero, "boot": client.boot(),
+                       "now": table.now(), "unix": time.time()}).encode()
+    parts = [len(head).to_bytes(8, "little"), head]
+    copies = {name: np.empty_like(getattr(table, name)) for name in ARRAYS}
+    for start in range(0, len(agents), PART):
+        part = slice(start, start + PART)
+        with table.lock:
+            for name, copy in copies.items():
+                copy[part] = getattr(table, name)[part]
+    parts += [copy.astype(copy.dtype.newbyteorder("<"), copy=False).tobytes()
+              for copy in copies.values()]
+    digest = hashlib.sha256()
+    for each in parts:
+        digest.update(each)
+    new = f"{path}.new"
+    with open(new, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        for each in (MAGIC, digest.digest(), *parts):
+            file.write(each)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(new, path)
+    client.sync_folder(os.path.dirname(os.path.abspath(path)))
+
+
+def load(path: str, table: Table) -> str:
+    """Puts what was kept into the table. Returns what is wrong with the file, if something is;
+    then the table stays as it is."""
+    try:
+        with open(path, "rb", opener=lambda name, flags: os.open(
+                name, flags | os.O_NONBLOCK | os.O_NOFOLLOW)) as file:
+            state = os.fstat(file.fileno())
+            if not stat.S_ISREG(state.st_mode) or state.st_size > LONGEST_FILE:
+                raise Unusable("it is not a file of this program")
+            content = file.read()
+        _use(content, table)
+    except FileNotFoundError:
+        return ""
+    except (OSError, Unusable) as error:
+        return f"cannot use what was kept in {path!r}, so all agents are new: " \
+            f"{getattr(error, 'strerror', None) or error}"
+    return ""
+
+
+def _use(content: bytes, table: Table) -> None:
+    if not content.startswith(MAGIC):
+        raise Unusable("it is not a file of this version")
+    if hashlib.sha256(content[HEADER:]).digest() != content[len(MAGIC):HEADER]:
+        raise Unusable("its checksum is wrong")
+    length = int.from_bytes(content[HEADER:HEADER + 8], "little")
+    at = HEADER + 8 + length
+    try:
+        head = json.loads(content[HEADER + 8:at])
+        agents = [(str(name), str(address), int(tick), None if own is None else int(own))
+                  for name, address, tick, own in head["agents"]]
+        zero, now, unix = (float(head[key]) for key in ("zero", "now", "unix"))
+        boot = str(head["boot"])
+    except (ValueError, KeyError, TypeError, RecursionError, UnicodeError) as error:
+        raise Unusable("its beginning makes no sense") from error
+    if not all(abs(number) < 1e12 for number in (zero, now, unix)):
+        raise Unusable("its times make no sense")
+    values: dict[str, Any] = {}
+    for name, most in ARRAYS.items():
+        like = getattr(table, name)
+        shape = (len(agents), *like.shape[1:])
+        size = int(np.prod(shape)) * like.itemsize
+        if at + size > len(content):
+            raise Unusable("it is too short")
+        kept = np.frombuffer(content, like.dtype.newbyteorder("<") if like.dtype != np.bool_
+                             else np.uint8, int(np.prod(shape)), at).reshape(shape)
+        least = -most if kept.dtype.kind == "i" else 0
+        if not ((kept >= least) & (kept <= most)).all():  # also not if it is no number
+            raise Unusable(f"its {name} makes no sense")
+        values[name] = kept
+        at += size
+    if at != len(content):
+        raise Unusable("it is too long")
+    known = {agent[0]: row for row, agent in enumerate(agents)}
+    stay = [(row, known[agent.name]) for row, agent in enumerate(table.agents)
+            if agent.name in known]
+    to, whence = (np.array(each, np.intp) for each in (zip(*stay) if stay else ((), ())))
+    # Our clock goes on. If the machine was started again, only Unix time tells how long it took.
+    if boot == client.boot() != "-":
+        now = client.uptime() + zero
+    else:
+        now += max(0.0, time.time() - unix)
+    with table.lock:
+        table.zero = now - client.uptime()
+        for name, kept in values.items():
+            copy_rows(getattr(table, name), to, kept, whence)
+        table.misses[:] = 0  # a grace: what did not answer then may answer now
+        for row, before in stay:
+            agent = table.agents[row]
+            if agents[before][1:] != (agent.address, round(agent.profile.tick * 1000),
+                                      agent.profile.settings.now_from):
+                table.kind[row] = Kind.NONE
+
+
+def catch_up(table: Table, events: Iterable[Event]) -> None:
+    """After a crash, events may be newer than the file. With them, nothing is told twice."""
+    states = {state.words: state for state in State}
+    with table.lock:
+        for event in events:
+            row = table.row.get(event.agent)
+            if row is None or event.what != "state" or event.now not in states:
+                continue
+            if event.variable < 0:
+                table.agent_told[row] = states[event.now]
+                table.agent_since[row] = event.at
+            elif event.variable < VARIABLES:
+                table.told[row, event.variable] = states[event.now]
+                table.since[row, event.variable] = event.at

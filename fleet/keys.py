@@ -1,0 +1,221 @@
+"""Requests and reports of version 2, with keys: those of many agents at once.
+
+It is the reader of SPEC-keyed.md, as client.Keyed is, with a row for each agent. A tag of a few
+agents comes from the client's Chaskey-12, that of many from numpy.
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+import client
+from fleet.model import ReaderKeys
+from fleet.wire import Bytes, Rows
+
+Words = NDArray[np.uint32]
+
+FEW = 13  # agents: for fewer, plain Python is faster
+HELLO = np.frombuffer(client.HELLO, np.uint8)
+
+
+class Verdict(enum.IntEnum):
+    """What a packet is. From LENGTH on, it is why it is not believed: the causes of
+    client.BadReport."""
+
+    BELIEVED = 0
+    AGAIN = 1  # it is an answer to which a new request should be sent at once
+    LENGTH = 2
+    VERSION = 3
+    TAG = 4
+    BEACON = 5
+    OLD = 6
+    REFUSED = 7
+
+    @property
+    def words(self) -> str:
+        return {"BELIEVED": "believed", "LENGTH": "not believed: it is no report",
+                "VERSION": "not believed: this agent has no key",
+                "TAG": "not believed: a wrong tag", "OLD": "not believed: an old beacon",
+                "BEACON": "not believed: its key is another one",
+                "REFUSED": "not believed: requests are refused"}[self.name]
+
+
+CAUSES = {**{each.name.lower(): each for each in Verdict}, "full": Verdict.REFUSED}
+
+
+def words_of(blocks: Sequence[bytes]) -> Words:
+    """A row for each of them. They are all as long as the first; without any, a row has 4 words."""
+    width = len(blocks[0]) // 4 if blocks else 4
+    return np.frombuffer(b"".join(blocks), "<u4").reshape(-1, width).astype(np.uint32)
+
+
+def turn(word: Words, by: int) -> Words:
+    """To the left."""
+    turned: Words = (word << np.uint32(by)) | (word >> np.uint32(32 - by))
+    return turned
+
+
+def chaskey(keys: Words, message: Words) -> Words:
+    """Chaskey-12 of each row under the key in its row. A row of the message has 4 words, or a
+    multiple of that."""
+    if len(keys) < FEW:
+        return words_of([client.chaskey(key.astype("<u4").tobytes(), text.astype("<u4").tobytes())
+                         for key, text in zip(keys, message)])
+    a, b, c, d = keys.T
+    last = np.stack([a << 1 ^ (d >> 31) * np.uint32(0x87), b << 1 | a >> 31, c << 1 | b >> 31,
+                     d << 1 | c >> 31])  # the key, doubled
+    blocks = np.ascontiguousarray(message.T)  # each word of all agents lies together
+    for at in range(0, len(blocks), 4):
+        ends = at + 4 == len(blocks)
+        a, b, c, d = (state ^ word ^ mask if ends else state ^ word
+                      for state, word, mask in zip((a, b, c, d), blocks[at:at + 4], last))
+        for _ in range(12):
+            a = a + b
+            b = turn(b, 5) ^ a
+            c = c + d
+            d = turn(d, 8) ^ c
+            a = turn(a, 16) + d
+            d = turn(d, 13) ^ a
+            c = c + b
+            b = turn(b, 7) ^ c
+            c = turn(c, 16)
+    tags: Words = (np.stack([a, b, c, d]) ^ last).T
+    return tags
+
+
+class Readers:
+    """What a reader knows of each agent that has a key. `at` is the place of an agent's row in the
+    other arrays, and -1 if it has no key."""
+
+    def __init__(self, keys: Sequence[ReaderKeys | None]) -> None:
+        known = [each for each in keys if each]
+        self.at = np.full(len(keys), -1, np.intp)
+        self.at[[row for row, each in enumerate(keys) if each]] = np.arange(len(known))
+        self._of = {label: words_of([each.of(label) for each in known])
+                    for label in (client.OF_READERS, client.OF_BEACONS)}
+        count = len(known)
+        self.epoch = np.zeros(count, np.uint32)  # 0: none is known
+        self.count = np.zeros(count, np.int64)  # the last one of this epoch
+        self.skip = np.zeros(count, np.int64)  # counts to leave out: other readers have used them
+        self.asked = np.zeros((count, 8), np.uint8)  # the last request,
+        self.asked_in = np.zeros(count, np.uint32)  # its epoch,
+        self.waits = np.zeros(count, np.bool_)  # whether its report is still welcome,
+        self.repeat = np.zeros(count, np.bool_)  # and whether it may be sent again
+        self.old_at = np.full(count, np.inf)  # the first old beacon since we believed something new
+        self.why = np.zeros(count, np.uint8)  # Verdict of what came since the last report
+        self.told = np.zeros(count, np.uint8)  # and the one of the last event
+
+    def carry(self, rows: Rows, old: Readers, old_rows: Rows) -> None:
+        """What is known of agents that have the same key as before."""
+        to, whence = self.at[rows], old.at[old_rows]
+        both = (to >= 0) & (whence >= 0)
+        to, whence = to[both], whence[both]
+        same = np.all([(self._of[label][to] == old._of[label][whence]).all(axis=1)
+                       for label in self._of], axis=0)
+        for name in ("epoch", "count", "skip", "asked", "asked_in", "waits", "repeat",
+                     "old_at", "why", "told"):
+            getattr(self, name)[to[same]] = getattr(old, name)[whence[same]]
+
+    def _tags(self, label: int, at: Rows, number: Words, four: Bytes,
+              tables: Bytes | None = None) -> Words:
+        """`four` are bytes 4 to 7 of each packet."""
+        block = np.empty((len(at), 4), np.uint32)
+        block[:, :2], block[:, 2] = label * 0x01010101, number
+        block[:, 3] = np.ascontiguousarray(four).view("<u4")[:, 0]
+        message = block if tables is None else np.concatenate(
+            [np.ascontiguousarray(tables).view("<u4").astype(np.uint32), block], axis=1)
+        return chaskey(self._of[label][at], message)
+
+    def begin(self, rows: Rows, now: float) -> None:
+        """A round begins: only an answer to a new request counts."""
+        at = self.at[rows]
+        self.waits[at] = self.repeat[at] = False
+        far = at[now - self.old_at[at] > client.FORGET]  # an epoch that somebody has made up
+        self.epoch[far] = self.count[far] = self.skip[far] = 0
+        self.old_at[far] = np.inf
+
+    def requests(self, rows: Rows) -> Bytes:
+        """For each agent the last request once more, until something refuses it; else a new one,
+        if possible; else the one that asks for the beacon."""
+        at = self.at[rows]
+        new = at[~self.repeat[at] & (self.epoch[at] > 0) & (self.count[at] < client.FULL)]
+        if new.size:
+            self.count[new] = np.minimum(client.FULL, self.count[new] + 1 + self.skip[new])
+            asked = np.empty((len(new), 8), np.uint8)
+            asked[:, 4], asked[:, 5] = client.IS_REQUEST, self.count[new]
+            asked[:, 6:] = np.frombuffer(os.urandom(2 * len(new)), np.uint8).reshape(-1, 2)
+            tags = self._tags(client.OF_READERS, new, self.epoch[new], asked[:, 4:])
+            asked[:, :4] = tags[:, :1].astype("<u4").view(np.uint8)
+            self.asked[new], self.asked_in[new] = asked, self.epoch[new]
+            self.waits[new] = self.repeat[new] = True
+        found: Bytes = np.where(self.repeat[at, None], self.asked[at], HELLO)
+        return found
+
+    def take(self, rows: Rows, packets: Bytes, lengths: NDArray[np.uint32],
+             version_1: NDArray[np.bool_], now: float) -> NDArray[np.uint8]:
+        """The Verdict of each packet, and what follows from it."""
+        at = self.at[rows]
+        found = np.full(len(rows), Verdict.LENGTH, np.uint8)
+        found[version_1] = Verdict.VERSION
+        report = lengths == client.KEYED_REPORT_SIZE
+        found[report] = Verdict.TAG
+        some = np.flatnonzero(report & self.waits[at])
+        if some.size:
+            of = at[some]
+            tags = self._tags(client.OF_READERS, of, self.asked_in[of], self.asked[of, 4:],
+                              packets[some, 8:client.KEYED_REPORT_SIZE])
+            some = some[(tags[:, :2] == np.ascontiguousarray(packets[some, :8]).view("<u4")
+                         ).all(axis=1)]
+            of = at[some]
+            found[some] = Verdict.BELIEVED
+            self.waits[of] = self.repeat[of] = False
+            self.skip[of], self.old_at[of] = 0, np.inf
+        some = np.flatnonzero((lengths == 8) & (packets[:, 4] < client.IS_ANNOUNCE))
+        if some.size:
+            found[some] = self._hear(at[some], packets[some, :8], now)
+        wrong = (found > Verdict.AGAIN) & (found != Verdict.REFUSED)
+        self.why[at[wrong]] = found[wrong]
+        return found
+
+    def _hear(self, at: Rows, packets: Bytes, now: float) -> NDArray[np.uint8]:
+        """Beacons."""
+        epoch = np.ascontiguousarray(packets[:, 4:]).view(">u4")[:, 0].astype(np.uint32)
+        tags = self._tags(client.OF_BEACONS, at, epoch, packets[:, 4:])[:, 0]
+        right = tags == np.ascontiguousarray(packets[:, :4]).view("<u4")[:, 0]
+        before = self.epoch[at]
+        refused = right & (epoch == before)
+        again = refused & self.repeat[at]
+        newer = right & (epoch > before)
+        first = np.unique(at[again])
+        self.repeat[first], self.skip[first] = False, np.maximum(1, self.skip[first] * 2)
+        np.maximum.at(self.epoch, at[newer], epoch[newer])
+        of = at[newer]
+        self.count[of] = self.skip[of] = 0
+        old = at[right & (epoch < before)]
+        self.old_at[old] = np.minimum(self.old_at[old], now)
+        self.repeat[of], self.old_at[of] = False, np.inf
+        # A request that is repeated after a bad report is refused: that is not the reason.
+        self.why[at[refused & (self.why[at] == Verdict.BELIEVED)]] = Verdict.REFUSED
+        return np.where(again | newer, Verdict.AGAIN, np.where(
+            refused, Verdict.REFUSED, np.where(right, Verdict.OLD, Verdict.BEACON))
+            ).astype(np.uint8)
+
+    def news(self, rows: Rows, believed: bool) -> list[tuple[int, Verdict, Verdict]]:
+        """The agents of which it is new why they are not believed, or that they are again: their
+        rows, what was told before, and what is to tell now."""
+        rows = rows[self.at[rows] >= 0]
+        at = self.at[rows]
+        if believed:
+            self.why[at] = Verdict.BELIEVED
+        changed = (self.told[at] != self.why[at]) & (believed | (self.why[at] > Verdict.AGAIN))
+        rows, at = rows[changed], at[changed]
+        found = [(int(row), Verdict(was), Verdict(now)) for row, was, now in zip(
+            rows, self.told[at].tolist(), self.why[at].tolist())]
+        self.told[at] = self.why[at]
+        return found

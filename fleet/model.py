@@ -1,0 +1,127 @@
+"""What the fleet consists of: agents, what is expected of them, and what happens to them.
+
+Nothing here changes after it was made. The configuration makes agents, groups and mutes; the
+collector makes events; the table (fleet/table.py) has what changes.
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+import client
+
+
+class State(enum.IntEnum):
+    """From good to bad, so that the worst of several is the greatest.
+
+    A variable has any of them but UNREACHABLE. An agent has the worst of its expected variables,
+    unless it does not answer.
+    """
+
+    UNWATCHED = 0  # nobody expects anything of this variable
+    ALIVE = 1
+    PENDING = 2  # nothing is known yet
+    UNKNOWN = 3  # its agent does not answer, or its age cannot be told
+    LATE = 4  # silent for longer than `warn`
+    OUT_OF_RANGE = 5  # it speaks, and its value is not in `value-warn`
+    NEVER = 6  # the agent has never heard it
+    DEAD = 7  # silent for longer than `crit`
+    UNREACHABLE = 8  # the agent does not answer
+
+    @property
+    def words(self) -> str:
+        return self.name.lower().replace("_", " ")
+
+
+class Profile:
+    """What is expected of the 64 variables of an agent: a file of names, as arrays.
+
+    Many agents share one. Ages are compared in ticks: an age of more than `warn` ticks is late.
+    """
+
+    def __init__(self, settings: client.Settings, name: str = "") -> None:
+        self.name = name  # of its file; empty if there is none
+        self.settings = settings
+        self.tick = settings.tick_ms / 1000  # s
+        variables = settings.variables
+        self.expected: NDArray[np.bool_] = np.array([each.expected for each in variables])
+        # An age is a whole number of ticks, so it exceeds a deadline that is rounded down at the
+        # same tick.
+        self.warn: NDArray[np.int64] = np.array(
+            [each.warn_ms // settings.tick_ms for each in variables], np.int64)
+        self.crit: NDArray[np.int64] = np.array(
+            [each.crit_ms // settings.tick_ms for each in variables], np.int64)
+        self.low: NDArray[np.uint8] = np.array([each.warn_low for each in variables], np.uint8)
+        self.high: NDArray[np.uint8] = np.array([each.warn_high for each in variables], np.uint8)
+
+
+class ReaderKeys(client.KeyFile):
+    """What a reader needs of a file of keys, and no more. BadUsage."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.known = {label: self.of(label) for label in (client.OF_READERS, client.OF_BEACONS)}
+        self.master = b""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ReaderKeys) and self.known == other.known
+
+    def __hash__(self) -> int:
+        return hash(self.known[client.OF_READERS])
+
+
+@dataclasses.dataclass(frozen=True)
+class Agent:
+    """One agent that the fleet asks."""
+
+    name: str  # unique in the fleet
+    address: str  # as client.py takes it: HOST:PORT, serial:…, can:…
+    profile: Profile
+    site: str = ""
+    labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    period: float = 10.0  # seconds between two rounds
+    misses: int = 3  # rounds without an answer until the agent is unreachable
+    parent: str = ""  # the agent without which this one cannot be reached
+    keys: ReaderKeys | None = None  # it speaks version 2, and nothing else is believed
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """Agents of which some must live."""
+
+    name: str
+    match: Mapping[str, str]  # labels (and `site`, `name`) that its members have
+    at_least: int  # so many members must be alive
+
+
+@dataclasses.dataclass(frozen=True)
+class Mute:
+    """Holds back alerts, never the monitoring."""
+
+    match: Mapping[str, str]  # labels, `site`, `name`, `variable`; a value may be a glob
+    begins: float  # Unix time
+    ends: float
+    why: str = ""
+    by: str = ""  # who made it; "configuration" if it is in a file
+    number: int = 0  # of a mute that was made at run time
+
+
+class Event(NamedTuple):
+    """Something changed. `number` is 0 until the event is stored."""
+
+    at: float  # Unix time, s
+    agent: str
+    variable: int  # -1: the agent itself
+    what: str  # state, rebooted, clock, sender, group, collector, …
+    was: str
+    now: str
+    lasted: float  # seconds that `was` lasted; -1 if unknown
+    site: str = ""
+    number: int = 0

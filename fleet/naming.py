@@ -1,0 +1,147 @@
+"""Which addresses, names and labels agents may have, and patterns that stand for many of them.
+
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import ipaddress
+import itertools
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import client
+from fleet.model import Agent
+
+LONGEST_NAME = 100  # characters of an agent's name, a site, a label's name
+LONGEST_VALUE = 200  # characters of a label's value
+MOST_LABELS = 32
+MOST_AGENTS = 1_000_000  # of one configuration, before it is shared by --shard
+# Labels with these names would hide what the fleet says itself, in queries and on the wall.
+RESERVED = ("agent", "address", "instance", "job", "name", "parent", "site", "state", "variable")
+PLAIN = re.compile(r"[A-Za-z0-9 ._:()@-]*+")  # most names, checked in one go
+
+
+class Wrong(Exception):
+    """A value is not what it must be. The text says what it must be."""
+
+
+def shown(value: Any, longest: int = 60) -> str:
+    """A value from outside, for a message of one line."""
+    text = repr(value)
+    return text if len(text) <= longest else f"{text[:longest // 2]} ... {text[-longest // 4:]}"
+
+
+def check_name(text: str, what: str = "name") -> str:
+    """Names appear in addresses of pages, in topics of MQTT, and in columns of terminals."""
+    for character in "" if PLAIN.fullmatch(text) else text:
+        if not (character.isalnum() or character in " ._-:()@") \
+                or unicodedata.east_asian_width(character) in "WF":
+            raise Wrong(f"the {what} {shown(text)} has {character!r} in it: "
+                        "use letters, digits, spaces and ._-:()@")
+    if not 1 <= len(text) <= LONGEST_NAME or text != text.strip() or text.strip(".") == "":
+        raise Wrong(f"{shown(text)} is not a {what}: it needs 1 to {LONGEST_NAME} characters, "
+                    "no space at its ends, and not only dots")
+    return text
+
+
+def check_labels(labels: Mapping[str, Any]) -> dict[str, str]:
+    if len(labels) > MOST_LABELS:
+        raise Wrong(f"there are {len(labels)} labels: use at most {MOST_LABELS}")
+    for key, value in labels.items():
+        if not re.fullmatch(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*", key) or len(key) > LONGEST_NAME:
+            raise Wrong(f"{shown(key)} is not a label's name: use letters, digits and _, "
+                        "no digit first, and not __ first")
+        if key in RESERVED:
+            raise Wrong(f"{key!r} cannot be a label: the fleet uses this word itself")
+        if not isinstance(value, str):
+            raise Wrong(f"the label {key!r} must be text in quotes, like {str(value)[:20]!r}")
+        if not value.isprintable() or len(value) > LONGEST_VALUE:
+            raise Wrong(f"the label {key!r} has a value that is longer than {LONGEST_VALUE} "
+                        "characters, or cannot be shown")
+    return dict(labels)
+
+
+def check_address(text: str) -> str:
+    """The address in full, as client.py takes it."""
+    if len(text) > 300 or re.search(r"\s", text):
+        raise Wrong(f"{shown(text)} is not an address: it is too long, or has a space in it")
+    try:
+        return client.Agent(text).name
+    except client.BadUsage as error:
+        raise Wrong(str(error)) from error
+
+
+def name_of(address: str) -> str:
+    """What an agent is called if nobody gives it a name: its host or its device."""
+    prefix = client.prefix_of(address)
+    if prefix == "serial:":
+        return check_name(client.parse_serial(address)[0].removeprefix("/dev/").replace("/", "-"))
+    return check_name(client.parse_udp(address)[0] if prefix == "" else address[len(prefix):])
+
+
+# ---------------------------------------------------------------- patterns
+
+BRACES = re.compile(r"\{([^{}]*)\}")
+SPAN = re.compile(r"([0-9]{1,9})\.\.([0-9]{1,9})")
+FROM_TO = re.compile(r"([0-9]+\.[0-9.]+)-([0-9]+\.[0-9.]+)(:[0-9]+)?")
+
+
+def expand(pattern: str) -> Iterator[str]:
+    """node-{1..50}, node-{01..50}, {north,south}-{1..3}, 10.0.0.1-10.0.1.254:9060, or a text
+    without braces, which stands for itself. Wrong: too many, or an empty range."""
+    match = FROM_TO.fullmatch(pattern)
+    if match:
+        return _between(pattern, match[1], match[2], match[3] or "")
+    parts = BRACES.split(pattern)  # every second one was in braces
+    if "{" in "".join(parts[::2]) or "}" in "".join(parts[::2]):
+        raise Wrong(f"{shown(pattern)} is not a pattern: write it like node-{{1..50}}")
+    choices = [_choices(part, pattern) if position % 2 else [part]
+               for position, part in enumerate(parts)]
+    count = 1
+    for each in choices:
+        count *= len(each)
+    if count > MOST_AGENTS:
+        raise Wrong(f"{shown(pattern)} stands for more than {MOST_AGENTS:,} agents")
+    return ("".join(chosen) for chosen in itertools.product(*choices))
+
+
+def _choices(inside: str, pattern: str) -> list[str]:
+    match = SPAN.fullmatch(inside)
+    if match is None:
+        words = inside.split(",")
+        if len(words) < 2 or "" in words:
+            raise Wrong(f"{shown(pattern)}: {{{inside[:40]}}} is neither a range like {{1..50}} "
+                        "nor words like {north,south}")
+        return words
+    first, last = int(match[1]), int(match[2])
+    if first > last or last - first >= MOST_AGENTS:
+        raise Wrong(f"{shown(pattern)}: {{{inside}}} is empty, or stands for more than "
+                    f"{MOST_AGENTS:,} agents: write the lower number first")
+    width = len(match[1]) if match[1].startswith("0") else 0  # {01..50}: all as wide as 01
+    return [f"{number:0{width}}" for number in range(first, last + 1)]
+
+
+def _between(pattern: str, first: str, last: str, port: str) -> Iterator[str]:
+    try:
+        low, high = ipaddress.IPv4Address(first), ipaddress.IPv4Address(last)
+    except ValueError as error:
+        raise Wrong(f"{shown(pattern)} is not a range of IPv4 addresses: {error}") from error
+    if low > high or int(high) - int(low) >= MOST_AGENTS:
+        raise Wrong(f"{shown(pattern)} is empty, or stands for more than {MOST_AGENTS:,} agents: "
+                    "write the lower address first")
+    return (f"{ipaddress.IPv4Address(number)}{port}" for number in range(int(low), int(high) + 1))
+
+
+# ---------------------------------------------------------------- matching
+
+
+def matches(match: Mapping[str, str], agent: Agent) -> bool:
+    """Whether an agent has all these labels; each value may be a glob. `variable` is about what
+    an agent has, so it does not count here."""
+    own = {**agent.labels, "name": agent.name, "site": agent.site}
+    return all(key == "variable" or fnmatch.fnmatchcase(own.get(key, ""), glob)
+               for key, glob in match.items())

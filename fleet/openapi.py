@@ -1,0 +1,294 @@
+"""The description of the JSON interface, made from the table of its routes: as OpenAPI 3.1, and as
+a page to read.   SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import html
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import client
+from fleet.model import State
+
+Json = dict[str, Any]
+LONGEST = 500  # characters of a parameter
+STATES = [state.words for state in State]
+
+
+class Parameter(NamedTuple):
+    about: str
+    schema: Json
+    parse: Callable[[str], Any]  # ValueError: it is not what it must be
+    many: bool = False
+    default: Any = None
+
+
+class Route(NamedTuple):
+    method: str
+    path: str
+    handler: str  # the method of Site
+    about: str
+    parameters: Sequence[str] = ()
+    answer: str = ""  # a schema; empty: not JSON
+    kind: str = "application/json"  # of the answer
+    body: str = ""  # a schema
+    errors: Sequence[int] = ()  # besides those that every route may give
+
+
+def whole(low: int, high: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        if not re.fullmatch("[0-9]{1,18}", text) or not low <= int(text) <= high:
+            raise ValueError(f"must be a whole number from {low} to {high}")
+        return int(text)
+    return parse
+
+
+def moment(text: str) -> float:
+    value = float(text) if re.fullmatch(r"[0-9]{1,12}(\.[0-9]{1,9})?", text) else math.nan
+    if math.isnan(value):
+        raise ValueError("must be a Unix time in seconds")
+    return value
+
+
+def state_of(text: str) -> State:
+    name = re.sub("[ _-]", "_", text).upper()
+    if name not in State.__members__:
+        raise ValueError(f"must be one of: {', '.join(STATES)}")
+    return State[name]
+
+
+def label_of(text: str) -> tuple[str, str]:
+    key, equals, glob = text.partition("=")
+    if not key or not equals:
+        raise ValueError("must be like rack=r1; the value may have * and ? in it")
+    return key, glob
+
+
+def number(low: int, high: int) -> Json:
+    return {"type": "integer", "minimum": low, "maximum": high}
+
+
+TEXT: Json = {"type": "string", "maxLength": LONGEST}
+PARAMETERS: Mapping[str, Parameter] = {
+    "q": Parameter("words, all of which are in the name, site, address or labels", TEXT, str,
+                   default=""),
+    "state": Parameter("only agents in this state", {"type": "string", "enum": STATES}, state_of,
+                       many=True),
+    "site": Parameter("only agents of this site", TEXT, str, many=True),
+    "label": Parameter("only agents with this label: rack=r1; the value may be a glob",
+                       {**TEXT, "pattern": "^[^=]+="}, label_of, many=True),
+    "sort": Parameter("the worst state first, or by name",
+                      {"type": "string", "enum": ["worst", "name"]},
+                      lambda text: {"worst": "worst", "name": "name"}[text], default="worst"),
+    "offset": Parameter("skip so many agents", number(0, 10_000_000), whole(0, 10_000_000),
+                        default=0),
+    "limit": Parameter("at most so many", number(1, 1000), whole(1, 1000), default=100),
+    "agent": Parameter("only events of this agent; it may be a glob", TEXT, str, default=""),
+    "variable": Parameter("only events of this variable", number(0, 63), whole(0, 63)),
+    "what": Parameter("only events of this kind: state, rebooted, clock, …", TEXT, str,
+                      default=""),
+    "since": Parameter("only events at or after this Unix time, in seconds",
+                       {"type": "number", "minimum": 0, "maximum": 999_999_999_999}, moment),
+    "until": Parameter("only events before this Unix time, in seconds",
+                       {"type": "number", "minimum": 0, "maximum": 999_999_999_999}, moment),
+    "before": Parameter("only events with a lower number, for the next page",
+                        number(1, 10 ** 18 - 1), whole(1, 10 ** 18 - 1)),
+    "name": Parameter("the agent's name", TEXT, str),
+    "number": Parameter("the mute's number", number(1, 10 ** 18 - 1), whole(1, 10 ** 18 - 1)),
+    "seen": Parameter("the version that was seen last: as the header Last-Event-ID", TEXT, str,
+                      default=""),
+    "shard": Parameter("the shard, from 0", number(0, 4095), whole(0, 4095), default=0),
+    "of": Parameter("of so many shards", number(1, 4096), whole(1, 4096), default=1),
+    "target": Parameter("the agent's name, or its address as it is configured", TEXT, str)}
+
+
+def record(properties: Json, optional: Sequence[str] = ()) -> Json:
+    return {"type": "object", "properties": properties, "additionalProperties": False,
+            "required": [name for name in properties if name not in optional]}
+
+
+def of(name: str) -> Json:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def several(item: Json) -> Json:
+    return {"type": "array", "items": item}
+
+
+STRING: Json = {"type": "string"}
+YES: Json = {"type": "boolean"}
+COUNT: Json = {"type": "integer", "minimum": 0}
+SECONDS: Json = {"type": "number", "minimum": 0}
+MOMENT: Json = {"type": ["number", "null"], "minimum": 0, "description": "Unix time in seconds"}
+BYTE: Json = {"type": ["integer", "null"], "minimum": 0, "maximum": 255}
+MATCH: Json = {"type": "object", "additionalProperties": {**STRING, "minLength": 1,
+                                                          "maxLength": 200},
+               "minProperties": 1, "maxProperties": 32,
+               "description": "labels, name, site or variable; values may be globs"}
+CHANGING: Json = {"name": STRING, "state": of("State"), "since": MOMENT, "heard_at": MOMENT,
+                  "muted": YES, "counts": of("Counts")}
+AGENT: Json = {**CHANGING, "address": STRING, "site": STRING,
+               "labels": {"type": "object", "additionalProperties": STRING}}
+MUTE: Json = {"match": MATCH, "why": {**STRING, "maxLength": LONGEST}}
+
+SCHEMAS: Json = {
+    "State": {"type": "string", "enum": STATES},
+    "Counts": {"type": "object", "description": "how many are in which state",
+               "propertyNames": of("State"), "additionalProperties": COUNT},
+    "Error": record({"error": STRING}),
+    "Done": record({"done": STRING}),
+    "Agent": record(AGENT),
+    "Agents": record({"version": STRING, "total": COUNT, "agents": several(of("Agent"))}),
+    "Variable": record({
+        "variable": number(0, 63), "name": STRING, "expected": YES, "state": of("State"),
+        "since": MOMENT, "value": BYTE, "sender": BYTE, "heard_at": MOMENT,
+        "at_least": {**YES, "description": "it may have been heard even earlier"},
+        "warn": SECONDS, "crit": SECONDS, "low": BYTE, "high": BYTE}),
+    "AgentInFull": record({
+        **AGENT, "profile": STRING, "tick": SECONDS, "period": SECONDS, "misses": COUNT,
+        "parent": STRING, "round_trip": {"type": ["number", "null"]}, "reports": COUNT,
+        "lost": COUNT, "bad": COUNT, "reboots": COUNT,
+        "variables": {**several(of("Variable")), "minItems": 64, "maxItems": 64}}),
+    "History": record({
+        "times": {**several({"type": "number"}), "description": "of the samples"},
+        "variables": several(record({
+            "variable": number(0, 63), "values": several(BYTE),
+            "states": several({"anyOf": [of("State"), {"type": "null"}]})}))}),
+    "Event": record({
+        "number": COUNT, "at": {"type": "number"}, "agent": STRING,
+        "variable": {"type": ["integer", "null"]}, "what": STRING, "was": STRING, "now": STRING,
+        "lasted": {"type": ["number", "null"]}, "site": STRING}),
+    "Events": record({"events": several(of("Event"))}),
+    "Mute": record({**MUTE, "number": COUNT, "begins": {"type": "number"},
+                    "ends": {"type": "number"}, "by": STRING}),
+    "Mutes": record({"mutes": several(of("Mute"))}),
+    "NewMute": record({
+        **MUTE, "seconds": {"type": "number", "minimum": 1, "maximum": 366 * 86400},
+        "begins": {"type": "number", "minimum": 0, "maximum": 999_999_999_999,
+                   "description": "Unix time; now, if it is not given"}}, ("why", "begins")),
+    "Group": record({"name": STRING, "match": {"type": "object"}, "members": COUNT,
+                     "alive": COUNT, "at_least": COUNT, "enough": YES}),
+    "Groups": record({"groups": several(of("Group"))}),
+    "Summary": record({
+        "version": STRING, "now": {"type": "number"}, "heard_at": MOMENT,
+        "period": {**SECONDS, "description": "the shortest of all agents"},
+        "trouble": {**STRING, "description": "what is wrong with the fleet itself; empty: nothing"},
+        "agents": of("Counts"), "variables": of("Counts"), "muted": COUNT,
+        "sites": several(record({"site": STRING, "agents": of("Counts")})),
+        "you": record({"name": STRING, "may_change": YES})}),
+    "Targets": several(record({"targets": several(STRING),
+                               "labels": {"type": "object", "additionalProperties": STRING}})),
+    "Document": {"type": "object"}}
+
+ERRORS = {400: "a parameter or the body is wrong", 401: "a password or a token is needed, or wrong",
+          403: "this must not be done, or not from there", 404: "there is no such thing",
+          413: "the body is too long", 415: "the body must be application/json",
+          421: "the name of the host is not one of this machine",
+          503: "too much is asked at once: try again"}
+EVERY = (400, 401, 421, 503)  # any route may give these
+CHANGES = (403, 413, 415)  # and these, if it changes something
+
+
+def error_statuses(route: Route) -> list[int]:
+    return sorted({*EVERY, *(CHANGES if route.method != "GET" else ()), *route.errors})
+
+
+def document(routes: Sequence[Route]) -> Json:
+    paths: Json = {}
+    for route in routes:
+        operation: Json = {"operationId": route.handler, "summary": route.about, "parameters": [
+            {"name": name, "in": "path" if f"{{{name}}}" in route.path else "query",
+             "required": f"{{{name}}}" in route.path or name == "target",
+             "description": PARAMETERS[name].about,
+             "schema": several(PARAMETERS[name].schema) if PARAMETERS[name].many else
+                {**PARAMETERS[name].schema, **({} if PARAMETERS[name].default is None else
+                                               {"default": PARAMETERS[name].default})}}
+            for name in route.parameters]}
+        if route.body:
+            operation["requestBody"] = {"required": True, "content": {
+                "application/json": {"schema": of(route.body)}}}
+        if route.method != "GET":
+            operation["security"] = [{"token": []}, {"password": []}]
+        operation["responses"] = {"200": {"description": "fine", "content": {
+            route.kind: {"schema": of(route.answer) if route.answer else STRING}}}}
+        for status in error_statuses(route):
+            operation["responses"][str(status)] = {"description": ERRORS[status], "content": {
+                "application/json": {"schema": of("Error")}}}
+        paths.setdefault(route.path, {})[route.method.lower()] = operation
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Dumpulse fleet", "version": client.VERSION,
+                 "license": {"name": "MIT", "identifier": "MIT"},
+                 "description": "Asks thousands of agents, and says what changed."},
+        "servers": [{"url": "/"}],
+        "security": [{}, {"password": []}, {"token": []}],
+        "paths": paths,
+        "components": {"schemas": SCHEMAS, "securitySchemes": {
+            "password": {"type": "http", "scheme": "basic"},
+            "token": {"type": "http", "scheme": "bearer"}}}}
+
+
+def page(routes: Sequence[Route]) -> str:
+    """The same for people, without a script."""
+    parts = []
+    for route in routes:
+        rows = "".join(f"<tr><td><code>{html.escape(name)}</code></td>"
+                       f"<td>{html.escape(PARAMETERS[name].about)}</td></tr>"
+                       for name in route.parameters)
+        answer = (f'<a href="#{route.answer}">{route.answer}</a>' if route.answer
+                  else html.escape(route.kind))
+        body = f' Body: <a href="#{route.body}">{route.body}</a>.' if route.body else ""
+        parts.append(f"<section><h2><span>{route.method}</span> {html.escape(route.path)}</h2>"
+                     f"<p>{html.escape(route.about)}.{body} Answer: {answer}.</p>"
+                     f"{f'<table>{rows}</table>' if rows else ''}</section>")
+    schemas = "".join(schema_section(name, schema) for name, schema in SCHEMAS.items())
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Dumpulse fleet: the interface</title>
+<meta name="viewport" content="width=device-width"><link rel="stylesheet" href="/wall.css"></head>
+<body class="manual"><main><h1>The JSON interface</h1>
+<p>All times are Unix times in seconds. All errors are <a href="#Error">Error</a>.
+The same as <a href="/api/openapi.json">OpenAPI 3.1</a>, for programs. <a href="/">The wall</a>.</p>
+<p>What changes something needs <code>Authorization: Bearer TOKEN</code>, or the password of a user
+and the header <code>X-Dumpulse-Change: yes</code>.</p>
+{"".join(parts)}
+<h1>What the answers have in them</h1>
+{schemas}</main></body></html>
+"""
+
+
+def schema_section(name: str, schema: Json) -> str:
+    lines = html.escape("\n".join(outline(schema)))
+    return f'<section id="{name}"><h2>{name}</h2><pre>{lines}</pre></section>'
+
+
+def outline(schema: Json, depth: int = 0) -> list[str]:
+    """A schema in lines of text."""
+    if "properties" not in schema:
+        return [" " * depth + kind_of(schema)]
+    lines = []
+    for name, inner in schema["properties"].items():
+        nested = inner.get("items", inner)
+        optional = "" if name in schema["required"] else ", may be missing"
+        lines.append(f"{' ' * depth}{name}: {kind_of(inner)}{optional}")
+        if "properties" in nested:
+            lines += outline(nested, depth + 4)
+    return lines
+
+
+def kind_of(schema: Json) -> str:
+    if "$ref" in schema:
+        return str(schema["$ref"]).rpartition("/")[2]
+    if "anyOf" in schema:
+        return " or ".join(kind_of(each) for each in schema["anyOf"])
+    kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+    text = " or ".join(kinds)
+    if "enum" in schema:
+        text = ", ".join(schema["enum"])
+    if "items" in schema and "properties" not in schema["items"]:
+        text += f" of {kind_of(schema['items'])}"
+    if "description" in schema:
+        text += f" ({schema['description']})"
+    return text

@@ -1,0 +1,498 @@
+"""The whole fleet in one process: puts its parts together, and takes them apart again.
+
+    run(load("fleet.toml"))     # until SIGTERM
+
+The loop's thread has the web, the alerts and MQTT. The collector and the store have threads of
+their own. SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Any, NoReturn
+
+import client
+from fleet.access import Access
+from fleet.collector import Collector
+from fleet.config import Config, Mistakes, Secret, Shard, load
+from fleet.deliver import Alerts, Receiver
+from fleet.discovery import Discovery
+from fleet.history import History
+from fleet.jetstream import Stream
+from fleet.model import Agent, Event, Group, Mute
+from fleet.mqtt import Publisher
+from fleet.naming import matches
+from fleet.store import Store, Trouble, lock
+from fleet.table import Table
+from fleet.web import Listening, listen, make_app
+
+STOP_S = 5.0  # s from SIGTERM to the end, at most
+SAMPLE_S = 60.0  # s between two points of the history
+SAVE_S = 600.0  # s between two times that the history is written
+MUTES_S = 60.0  # s between two looks at the mutes that come back each week
+CLOCKS_S = 5.0  # s by which the times of a file and of an event may differ
+NEWER = 100_000  # events after the state was kept that are looked at
+LOOK_S = 1.0  # s between two looks whether a source is due
+
+
+class Unusable(Exception):
+    """The fleet cannot start now, but later it may. One line says what to do."""
+
+
+def say(text: str) -> None:
+    """To the log, which the service manager keeps."""
+    client.complain(text, "dumpulse-fleet")
+
+
+def lock_folder(path: str) -> int:
+    """Makes the folder for the state if it is missing, and sees to it that it is ours alone. The
+    descriptor holds the lock. Unusable: somebody else has it, or it cannot be written."""
+    try:
+        os.makedirs(path, 0o700, exist_ok=True)
+        descriptor = lock(os.path.join(path, "lock"))
+    except OSError as error:
+        raise Unusable(f"cannot use the folder {path!r}: {error.strerror}: "
+                       "make it, or name another one, like state = 'state' in [collector]"
+                       ) from error
+    if descriptor is None:
+        raise Unusable(f"another fleet uses {path!r}: stop it, or name another folder as state "
+                       "in [collector]")
+    return descriptor
+
+
+def notify(text: str) -> None:
+    """Tells systemd, if it waits for that."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if address:
+        with contextlib.suppress(OSError), \
+                socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as manager:
+            manager.setblocking(False)
+            manager.sendto(text.encode(), address.replace("@", "\0", 1)
+                           if address.startswith("@") else address)
+
+
+def groups_here(config: Config, agents: Sequence[Agent], everyone: Sequence[Agent]
+                ) -> tuple[tuple[Group, ...], list[str]]:
+    """The groups that this shard can judge, because it has all their members. And which not."""
+    if len(agents) == len(everyone):
+        return config.groups, []
+    here = {agent.name for agent in agents}
+    found, problems = [], []
+    for group in config.groups:
+        members = [agent.name for agent in everyone if matches(group.match, agent)]
+        if here.issuperset(members):
+            found.append(group)
+        elif not here.isdisjoint(members):
+            problems.append(f"the group {group.name!r} has members in other shards, so nobody "
+                            "watches it here: use a rule of Prometheus")
+    return tuple(found), problems
+
+
+@dataclasses.dataclass(frozen=True)
+class Given:
+    """What the command line says. It wins over the file, also when that is read again."""
+
+    shard: Shard | None = None
+    listen: tuple[str, int] | None = None
+    web_file: str | None = None
+
+    def over(self, config: Config) -> Config:
+        host, port = self.listen or (config.web.host, config.web.port)
+        web_file = config.web.config_file if self.web_file is None else self.web_file
+        return dataclasses.replace(
+            config, shard=self.shard or config.shard,
+            web=dataclasses.replace(config.web, host=host, port=port, config_file=web_file))
+
+
+# What a running fleet cannot change, and how messages call it.
+FIXED: Mapping[str, Callable[[Config], object]] = {
+    "state in [collector]": lambda config: config.state,
+    # What its files say may change: passwords, certificates and the token.
+    "[web]": lambda config: dataclasses.replace(config.web, token=Secret()),
+    "[events]": lambda config: (config.keep_days, config.keep_rows)}
+
+
+# The collector's figures, by the words of OWN in metrics.py.
+FIGURES = {"rounds": "rounds", "requests": "sent", "repeated": "repeated", "reports": "received",
+           "lost": "lost", "bad": "bad", "late": "late", "stale": "stale", "strange": "unknown",
+           "refused": "refused", "unsent": "unsent", "lookups_failed": "lookups_failed",
+           "lateness": "lateness", "cpu": "cpu"}
+
+
+class Service:
+    """The parts of a fleet that runs. Only the loop's thread uses it."""
+
+    # Made by _start; a reload or a change of the sources makes others of some.
+    access: Access
+    store: Store
+    discovery: Discovery
+    table: Table
+    groups: tuple[Group, ...]
+    history: History
+    collector: Collector
+    alerts: Alerts
+    mqtt: Publisher | None = None
+    nats: Stream | None = None
+
+    def __init__(self, config: Config, given: Given = Given()) -> None:
+        self.config = given.over(config)
+        self._given = given
+        self.ready = False
+        self._changing = asyncio.Lock()  # a reload, or a change of the sources
+        self._ending = asyncio.Event()
+        self._reloaded, self._reloaded_at = True, time.time()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._stops: list[Callable[[], Awaitable[object]]] = []  # what can end at the same time
+        self._nats_task: asyncio.Task[None] | None = None
+        self._stopper = threading.Timer(STOP_S, self._give_up)
+        self._progress = (-1, 0.0)  # rounds of the collector, and when there were more
+        self._fixed_mutes: tuple[Mute, ...] = ()
+        self._mutes_at = -MUTES_S
+        self._left_out: list[str] = []  # groups that this shard cannot judge, and why
+        self._told: list[str] = []  # what is wrong with the sources and the groups
+
+    # ---------------------------------------------------------------- for the web server
+
+    def mutes(self) -> Sequence[Mute]:
+        """Of the configuration and of the store."""
+        if time.monotonic() - self._mutes_at >= MUTES_S:
+            self._mutes_at = time.monotonic()
+            self._fixed_mutes = self.config.mutes(time.time())
+        return (*self._fixed_mutes, *self.store.mutes())
+
+    @property
+    def trouble(self) -> str:
+        """What is wrong with the fleet itself; empty: nothing."""
+        return "; ".join(filter(None, (
+            self.store.trouble and f"events cannot be written: {self.store.trouble}",
+            "" if self._reloaded else "the configuration is wrong, and the old one stays",
+            self.alerts.trouble,
+            f"mqtt: {self.mqtt.trouble}" if self.mqtt and self.mqtt.trouble else "",
+            f"nats: {self.nats.trouble}" if self.nats and self.nats.trouble else "",
+            *self._told[:1])))
+
+    def numbers(self) -> Mapping[str, float]:
+        figures = self.collector.figures
+        return {**{name: getattr(figures, field) for name, field in FIGURES.items()},
+                **self.alerts.numbers(), **(self.mqtt.numbers() if self.mqtt else {}),
+                **(self.nats.numbers() if self.nats else {}),
+                "events": self.store.stored, "events_lost": self.store.lost + self.store.unstored,
+                "sources_failed": self.discovery.failures,
+                "reloaded": self._reloaded, "reloaded_at": self._reloaded_at}
+
+    # ---------------------------------------------------------------- changes
+
+    async def reload(self) -> Sequence[str]:
+        """Reads the configuration again. What is wrong with it; empty: it is in force."""
+        async with self._changing:
+            problems = await self._reload()
+        self._reloaded = not problems
+        for problem in problems:
+            say(problem)
+        if problems:
+            say("the configuration is wrong, and the old one stays")
+        else:
+            self._reloaded_at = time.time()
+            say(f"the configuration was read again: {len(self.table.agents):,} agents")
+        return problems
+
+    async def _reload_by_signal(self) -> None:
+        await self.reload()
+
+    async def _reload(self) -> Sequence[str]:
+        """Whatever may fail comes first. Nothing is changed until all of it is right."""
+        try:
+            config = self._given.over(await asyncio.to_thread(load, self.config.path))
+        except Mistakes as error:
+            return [str(each) for each in error.all]
+        wrong = [f"{name} changes only with a restart" for name, part in FIXED.items()
+                 if part(config) != part(self.config)]
+        if wrong:
+            return wrong
+        discovery = Discovery(config, config.state)
+        agents = await discovery.look() or ()
+        try:
+            self.alerts.check(config.alerts)
+            same = (config.mqtt, config.shard) == (self.config.mqtt, self.config.shard)
+            mqtt = self.mqtt if same else self._publisher(config)
+            same = (config.nats, config.shard) == (self.config.nats, self.config.shard)
+            nats = self.nats if same else self._stream(config)
+            may = await asyncio.to_thread(self.access.look)  # passwords and certificates
+        except (Trouble, client.BadUsage) as error:
+            return [str(error)]
+        self.config, self.discovery, self._mutes_at = config, discovery, -MUTES_S
+        self.access.take(may, config.web.token)
+        await self._connect(mqtt, nats)
+        await self._change(agents)
+        return ()
+
+    def _publisher(self, config: Config) -> Publisher | None:
+        shard = f"{config.shard.number}/{config.shard.of}" if config.shard.of > 1 else ""
+        return Publisher(config.mqtt, self.table, self.store, say, shard) if config.mqtt else None
+
+    def _stream(self, config: Config) -> Stream | None:
+        return Stream(config.nats, self.store, say, config.shard) if config.nats else None
+
+    async def _connect(self, mqtt: Publisher | None, nats: Stream | None) -> None:
+        """From now on, with these. Those that are gone say goodbye first."""
+        if mqtt is not self.mqtt:
+            await self._end_mqtt()
+            self.mqtt = mqtt
+            if mqtt:
+                await asyncio.to_thread(mqtt.start)
+        if nats is not self.nats:
+            if self._nats_task:
+                self._nats_task.cancel()
+            self.nats = nats
+            self._nats_task = self._do(nats.run()) if nats else None
+
+    async def _end_mqtt(self) -> None:
+        if self.mqtt:
+            await asyncio.to_thread(self.mqtt.stop)
+
+    async def _look(self) -> None:
+        """Reads files and pages again when they are due."""
+        async with self._changing:
+            agents = await self.discovery.look()
+            if agents is not None:
+                await self._change(agents)
+            else:
+                self._tell()
+
+    async def _change(self, agents: Sequence[Agent]) -> None:
+        """From now on, asks these."""
+        table = Table(agents)
+        history = self.history.moved(table)
+        groups, self._left_out = groups_here(self.config, agents, self.discovery.everyone)
+        await asyncio.to_thread(self.collector.replace, table)
+        self.table, self.history, self.groups = table, history, groups
+        self.alerts.configure(self.config.alerts, self.config.grace, table, groups)
+        if self.mqtt:
+            self.mqtt.replace(table)
+        self._tell()
+
+    def _tell(self) -> None:
+        """What is new of what is wrong with the sources and the groups."""
+        problems = self.discovery.problems + self._left_out
+        for problem in problems:
+            if problem not in self._told:
+                say(problem)
+        self._told = problems
+
+    # ---------------------------------------------------------------- from start to end
+
+    async def run(self) -> int:
+        """Until SIGTERM or SIGINT. Unusable, client.BadUsage: it cannot start. The exit status."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._end)
+        loop.add_signal_handler(signal.SIGHUP, lambda: self._do(self._reload_by_signal()))
+        async with contextlib.AsyncExitStack() as parts:
+            try:
+                await self._start(parts)
+            except Trouble as error:
+                raise Unusable(str(error)) from error
+            except OSError as error:
+                raise Unusable(f"cannot start: {error.strerror or error}") from error
+            await self._ending.wait()
+            self.ready = False
+            notify("STOPPING=1")
+        failure = self.collector.failure
+        if failure:
+            say(f"the collector has failed: {failure}")
+        return 1 if failure else 0
+
+    async def _start(self, parts: contextlib.AsyncExitStack) -> None:
+        """What starts here ends in the opposite order."""
+        config = self.config
+        self.access = Access(config.web.host, config.web.config_file, config.web.token)
+        parts.callback(os.close, lock_folder(config.state))
+        self.store = await asyncio.to_thread(
+            Store, os.path.join(config.state, "events.sqlite"), days=config.keep_days,
+            rows=config.keep_rows, say=say)
+        parts.push_async_callback(asyncio.to_thread, self.store.close, STOP_S / 2)
+        self.discovery = Discovery(config, config.state)
+        agents = await self.discovery.look() or ()
+        self.table = Table(agents)
+        self.groups, self._left_out = groups_here(config, agents, self.discovery.everyone)
+        self._tell()
+        self.history = History(self.table)
+        kept = os.path.join(config.state, "history.npz")
+        await asyncio.to_thread(self.history.load, kept)
+        parts.push_async_callback(self._save_history, kept)
+        parts.push_async_callback(self._stop)
+        self.alerts = Alerts(self.store, say)
+        self.alerts.configure(config.alerts, config.grace, self.table, self.groups)
+        known = os.path.join(config.state, "known")
+        self.collector = Collector(self.table, self._publish, known, say, config.grace)
+        listening = await self._listen()
+        self._stops.append(listening.end)
+        await asyncio.to_thread(lambda: self.collector.start(self._newer(known)))
+        self._stops.append(lambda: asyncio.to_thread(self.collector.stop))
+        self._stops.append(self._end_mqtt)
+        await self._connect(self._publisher(config), self._stream(config))
+        loop = asyncio.get_running_loop()
+        self.store.subscribe(lambda events: loop.call_soon_threadsafe(self._heard, events))
+        self._do(self._every(LOOK_S, lambda: self.alerts.run(self.mutes, self._healthy)))
+        self._do(self._every(LOOK_S, self._look))
+        self._do(self._every(SAMPLE_S, self._sample))
+        self._do(self._every(SAVE_S, lambda: self._save_history(kept)))
+        self._do(self._watch())
+        self.ready = True
+        host = f"[{config.web.host}]" if ":" in config.web.host else config.web.host
+        say(f"asks {len(agents):,} agent{'s' * (len(agents) != 1)}; the page is "
+            f"http{'s' if self.access.ssl else ''}://{host or 'localhost'}:{listening.port}/")
+
+    async def _listen(self) -> Listening:
+        web = self.config.web
+        try:
+            return await listen(make_app(self, self.access), web.host, web.port)
+        except OSError as error:
+            number = error.errno or 0  # < 0: of the name service; asyncio's own texts are long
+            reason = os.strerror(number) if number > 0 else error.strerror or str(error)
+            raise Unusable(
+                f"cannot listen at {web.host or '*'}:{web.port}: {reason}: choose another address "
+                "with --web.listen-address, or as listen in [web]") from error
+
+    def _newer(self, known: str) -> list[Event]:
+        """The events since what is known was kept, the oldest first. There are some after a
+        crash."""
+        since = None
+        with contextlib.suppress(FileNotFoundError):  # it was not kept yet
+            since = os.stat(known).st_mtime - CLOCKS_S
+        try:
+            return self.store.select(since=since, limit=NEWER)[::-1]
+        except Trouble as error:
+            say(str(error))
+            return []
+
+    def _publish(self, events: Sequence[Event]) -> None:
+        """In the collector's thread. The store counts what it cannot take."""
+        self.store.publish(events)
+
+    def _heard(self, events: Sequence[Event]) -> None:
+        self.history.heard(events)
+
+    def _healthy(self) -> bool:
+        """Whether the dead man's ping may be sent: the agents are being asked."""
+        rounds, since = self._progress
+        if self.collector.figures.rounds != rounds or not self.table.agents:
+            self._progress = self.collector.figures.rounds, time.monotonic()
+            return self.collector.running
+        longest = max(agent.period for agent in self.table.agents)
+        return self.collector.running and time.monotonic() - since < 3 * longest + 10
+
+    async def _sample(self) -> None:
+        self.history.add(self.table, time.time())
+
+    async def _save_history(self, path: str) -> None:
+        try:
+            await asyncio.to_thread(self.history.save, path)
+        except OSError as error:
+            say(f"cannot keep the history in {path!r}: {error.strerror}")
+
+    async def _watch(self) -> None:
+        """Tells systemd that all is well. Without a collector, there is nothing to serve: the
+        service manager starts us again."""
+        notify(f"READY=1\nMAINPID={os.getpid()}")
+        pause = min(1.0, int(os.environ.get("WATCHDOG_USEC", "") or 10**9) / 3e6)
+        while self.collector.running:
+            notify("WATCHDOG=1")
+            await asyncio.sleep(pause)
+        self._end()
+
+    def _do(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            say(f"this should not happen: {task.exception()!r}")
+
+    async def _every(self, seconds: float, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """One failure does not end it: the next round may work."""
+        while True:
+            try:
+                await work()
+            except Exception as error:  # pylint: disable=broad-except
+                say(f"{getattr(work, '__name__', 'a task')} failed: {error!r}")
+            await asyncio.sleep(seconds)
+
+    async def _stop(self) -> None:
+        """All at the same time: one that hangs must not keep the others from their end."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        for result in await asyncio.gather(
+                *tasks, *(stop() for stop in self._stops), return_exceptions=True):
+            if isinstance(result, Exception):
+                say(f"this should not happen: {result!r}")
+
+    def _end(self) -> None:
+        """Also while it starts, which may wait for pages."""
+        if not self._ending.is_set():
+            self._ending.set()
+            self._stopper.daemon = True
+            self._stopper.start()
+
+    def ended(self) -> None:
+        """Call it when the loop has ended, too: that waits for threads, which may hang."""
+        self._stopper.cancel()
+
+    @staticmethod
+    def _give_up() -> NoReturn:
+        """Something hangs: a device, a disk, the name service."""
+        say(f"something has not ended in {STOP_S:g} s: leaving without it")
+        os._exit(0)
+
+
+def check(config: Config) -> int:
+    """Says what is wrong with what the configuration names: the web server's file, and files of
+    targets. Pages are not asked."""
+    problems = []
+    try:
+        Access(config.web.host, config.web.config_file, config.web.token)
+    except client.BadUsage as error:
+        problems.append(str(error))
+    try:
+        for number, receiver in enumerate(config.alerts.notify, 1):
+            Receiver(receiver, number)
+    except Trouble as error:
+        problems.append(str(error))
+    files = dataclasses.replace(config, sources=tuple(
+        source for source in config.sources if source.files))
+    found = Discovery(files)
+    agents = asyncio.run(found.look()) or ()
+    for problem in (*problems, *found.problems):
+        say(problem)
+    if problems or found.problems:
+        return client.BadUsage.STATUS
+    pages = len(config.sources) - len(files.sources)
+    print(f"{config.path} is right: {len(agents):,} agent{'s' * (len(agents) != 1)} here"
+          + (f", and those of {pages} page{'s' * (pages != 1)}" if pages else ""))
+    return 0
+
+
+def run(config: Config, given: Given = Given(), only_check: bool = False) -> int:
+    """The exit status."""
+    if only_check:
+        return check(given.over(config))
+    service = Service(config, given)
+    try:
+        return asyncio.run(service.run())
+    except Unusable as error:
+        say(str(error))
+        return 1
+    finally:
+        service.ended()

@@ -1,0 +1,321 @@
+"""A simulator that knows the truth, and compares with it what fleet/ages.py says.
+
+Its agents have clocks of odd rates, which count from their start or Unix time. They reboot with
+their tables and without, their clocks are set, and they forget what is old, as agents on Linux do.
+Their answers get lost or come a round late, and they are not reached for longer than a timestamp
+can tell. Now and then the collector forgets all about an agent.
+
+    python -m fleet.simulator [REPORTS [SEED]]      10000000 reports unless given
+
+It ends with a table of what it saw, or with the first thing that is wrong.
+
+What cannot be known is not called wrong, but counted:
+    again    An entry looks the same, but its node beat again at the same timestamp with the same
+             value, a whole number of wraps later, while nobody asked.
+    hidden   A clock was set by so little that it may as well have run a little fast or slow, or
+             by whole wraps. Ages differ by this much; who forgets all then seems to have rebooted.
+    before   A clock was set before we ever asked this agent, or while its state was lost.
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import collections
+import random
+import sys
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from client import SKEW, WRAP
+from fleet.ages import (
+    FORGETS, RATE, ZEROS, Flags, Kind, Memory, Real, Reports, advance, choose)
+
+Rows = NDArray[np.intp]
+
+VARIABLES = 64
+OFFSET = 1_700_000_000.0  # s: Unix time when our own clock is at 0
+OWN, UNIX, OTHER = 0, 1, 2  # what clock an agent has; only the first stamps a variable of its own
+OWN_UNIX = 3  # both: it stamps a variable of its own, by Unix time
+
+
+class Wrong(Exception):
+    """What the rule said is not the truth."""
+
+
+class Truth(NamedTuple):
+    """What the agents' reports say, and what is true when they are made: arrays."""
+
+    entry: Any
+    beaten: Any  # s: when each entry was stamped,
+    ticks: Any  # and how many ticks of its clock had really passed then,
+    epoch: Any  # and how often its clock had been set
+    made: Any  # s: the report
+    shown: Any  # its clock, in ticks that never wrap
+    passed: Any  # ticks that have really passed
+    now_epoch: Any
+    boots: Any  # how often it has lost its table
+
+
+class World:
+    """Agents, as they really are, and what fleet.ages knows of them."""
+
+    def __init__(self, count: int, seed: int) -> None:
+        self.seed, self.count = seed, count
+        self.draw = np.random.default_rng(seed)
+        draw, whole = self.draw, (count, VARIABLES)
+        sort = draw.choice([OWN, OWN, OWN_UNIX, UNIX, OTHER], count)
+        self.sort = sort
+        self.unix = (sort == UNIX) | (sort == OWN_UNIX)
+        self.now_from = np.where((sort == OWN) | (sort == OWN_UNIX), 0, -1)
+        self.own_sender = draw.choice(np.array([0, 99 << 8], np.uint32), count)
+        self.tick = draw.choice([0.01, 0.1, 1.0, 1.0, 10.0], count)
+        self.period = self.tick * draw.choice([0.3, 1.0, 10.0, 10.0, 100.0], count)
+        odd = draw.uniform(-RATE, RATE, count) * draw.choice([0.001, 0.1, 0.99], count)
+        self.rate = np.where(self.unix, 1.0, 1 + odd)
+        self.forgets = self.unix & (draw.random(count) < 0.7)
+        self.time = np.full(count, 1e5)  # s of our own clock
+        # Its clock shows floor((time - begun) * rate / tick).
+        skew = draw.integers(-SKEW + 2, SKEW - 2, count) * self.tick
+        self.begun = np.where(self.unix, skew - OFFSET,
+                              self.time - draw.integers(0, 3 * WRAP, count) * self.tick)
+        self.set_by = np.zeros(count)  # ticks: how much more it shows than have passed
+        self.epoch, self.boots = np.zeros(count), np.zeros(count)
+        # Nodes: seconds between two heartbeats; some never beat; some die.
+        self.beat = self.tick[:, None] * draw.choice([0.7, 3, 20, 200, 3000, 1e5, 4e5], whole)
+        self.phase = draw.random(whole) * self.beat
+        self.mute = draw.random(whole) < 0.4
+        self.quiet = np.full(whole, np.inf)
+        # The table of each agent.
+        self.entry = np.zeros(whole, np.uint32)
+        self.beaten, self.shown, self.ticks, self.since = np.zeros((4, *whole))
+        # What fleet.ages knows, and the truth of the report from which it knows it.
+        self.known = Memory(
+            np.zeros(count, np.uint8), np.zeros(count, np.uint8), np.zeros(count), np.zeros(count),
+            np.zeros(count), np.zeros(count, np.int64), np.zeros(whole, np.uint32),
+            np.zeros(whole, np.int64), np.zeros(whole, np.bool_))
+        self.past = [self.truth()] * 3
+        self.used = self.truth()
+        self.error = np.zeros(whole)  # ticks: hidden changes of the clock
+        self.off = np.zeros(whole)  # ticks: what an age without a clock may be wrong
+        self.twin, self.lame = np.zeros((2, *whole), np.bool_)  # "again" and "before"
+        self.waits = np.zeros(count, np.bool_)  # it has rebooted; what says so may come later
+        self.seen: collections.Counter[str] = collections.Counter()
+
+    def some(self, share: float) -> Flags:
+        flags: Flags = self.draw.random(self.count) < share
+        return flags
+
+    def show(self, when: Any, begun: Any) -> Any:
+        """What the clocks show, in ticks that never wrap."""
+        more = (slice(None), None) if when.ndim > 1 else slice(None)
+        shown: Any = np.floor((when - begun[more]) * self.rate[more] / self.tick[more])
+        return shown
+
+    def truth(self) -> Truth:
+        shown = self.show(self.time, self.begun)
+        return Truth(*(each.copy() for each in (
+            self.entry, self.beaten, self.ticks, self.since, self.time, shown,
+            shown - self.set_by, self.epoch, self.boots)))
+
+    def go_on(self) -> None:
+        """Time passes until each agent is asked again. On the way, something may happen to it."""
+        draw, before, count = self.draw, self.time, self.count
+        long = self.tick * draw.choice([2e3, 4e4, 1e5, 4e5], count) * draw.uniform(0.5, 1.5, count)
+        wait = np.where(self.some(0.003), long, self.period * draw.uniform(0.9, 1.1, count))
+        self.time = before + wait
+        self.forget(before)
+        happens = before + wait * draw.random(count)
+        reboot = self.some(0.004)
+        empty = reboot & self.some(0.7)
+        size = np.rint(draw.choice([2, 30, 3e3, 9e4], count) * draw.uniform(-1, 1, count))
+        size[~(self.some(0.002) & self.unix)] = 0
+        restarted = reboot & ~self.unix
+        begun, set_by, epoch = self.begun, self.set_by, self.epoch
+        self.begun = np.where(restarted, happens, begun - size * self.tick)
+        self.set_by = set_by + np.where(restarted, -self.show(happens, begun), size)
+        self.epoch = epoch + (restarted | (size != 0))
+        self.boots = self.boots + (empty | restarted)
+        self.seen["reboots"] += int(empty.sum())
+        self.seen["clocks set"] += int((self.epoch != epoch).sum())
+        fate = draw.random(self.entry.shape)
+        self.quiet[fate < 0.001] = 0
+        self.quiet[fate > 0.9995] = np.inf
+        last = np.floor((self.time[:, None] - self.phase) / self.beat) * self.beat + self.phase
+        heard = (last > before[:, None]) & ~self.mute & (last < self.quiet) & (fate < 0.98)
+        after = last >= happens[:, None]
+        shown = np.where(after, self.show(last, self.begun), self.show(last, begun))
+        value = np.where(draw.random(last.shape) < 0.05, draw.integers(0, 4, last.shape), 1)
+        self.entry[empty] = 0
+        self.write(heard & ~(empty[:, None] & ~after),
+                   pack(shown) | np.uint32(76 << 8) | value.astype(np.uint32), last, shown,
+                   shown - np.where(after, self.set_by[:, None], set_by[:, None]),
+                   np.where(after, self.epoch[:, None], epoch[:, None]))
+        self.forget(self.time)
+        shown = self.show(self.time, self.begun)
+        own = np.zeros(last.shape, np.bool_)
+        own[:, 0] = self.now_from == 0
+        self.write(own, (pack(shown) | self.own_sender)[:, None], *(each[:, None] for each in (
+            self.time, shown, shown - self.set_by, self.epoch)))
+
+    def write(self, where: Flags, entry: NDArray[np.uint32], beaten: Real, shown: Real,
+              ticks: Any, since: Real) -> None:
+        for mine, new in ((self.entry, entry), (self.beaten, beaten), (self.shown, shown),
+                          (self.ticks, ticks), (self.since, since)):
+            np.copyto(mine, new, where=where)
+
+    def forget(self, when: Real) -> None:
+        """Agents on Linux forget what is too old by their clock."""
+        view = self.show(when, self.begun)[:, None] - self.shown
+        view = np.where(view < -240, view + WRAP, view)  # it seems to be in the future
+        old = self.forgets[:, None] & (view >= FORGETS + 60) & (self.entry != 0)
+        self.seen["forgotten"] += int(old.sum())
+        self.entry[old] = 0
+
+    def step(self) -> int:
+        """One round. Returns how many reports came."""
+        self.go_on()
+        now = self.truth()
+        slow = np.where(self.some(0.9), 0.02, 0.4) * self.period
+        asked = np.maximum(self.time - slow * self.draw.random(self.count), self.known.received)
+        received = self.time + slow * self.draw.random(self.count)
+        self.past = [*self.past[1:], now]
+        late = self.some(0.002) & (self.past[0].made < self.used.made) \
+            & (now.made - self.past[0].made < 5 * self.period)
+        forgotten = self.some(0.0003)  # then the ports are new, too, and nothing comes late
+        self.known.kind[forgotten] = Kind.NONE
+        late &= self.known.kind != Kind.NONE
+        report = Truth._make(map(partial(choose, late), self.past[0], now))
+        rows = np.flatnonzero(~self.some(0.03))
+        was = Memory._make(each[rows] for each in self.known)
+        new = Reports(self.tick[rows], self.now_from[rows], asked[rows], received[rows],
+                      received[rows] + OFFSET, report.entry[rows])
+        out = advance(was, new)
+        self.seen["late"] += int(late[rows].sum())
+        self.seen["late, refused"] += int((late[rows] & ~out.used).sum())
+        use = np.flatnonzero(out.used)
+        self.check(rows[use], Memory._make(each[use] for each in was),
+                   Reports._make(each[use] for each in new), out.rebooted[use], out.reset[use],
+                   Memory._make(each[use] for each in out.memory),
+                   Truth._make(each[rows[use]] for each in report))
+        mine: Any
+        for mine, theirs in zip(self.known, out.memory):
+            mine[rows] = theirs
+        for mine, theirs in zip(self.used, report):
+            mine[rows[out.used]] = theirs[rows[out.used]]
+        self.time[rows] = received[rows]
+        return len(rows)
+
+    def check(self, rows: Rows, was: Memory, new: Reports, rebooted: Flags, reset: Flags,
+              memory: Memory, report: Truth) -> None:
+        """Compares what the rule says of these reports, which it has used, with the truth."""
+        used = Truth._make(each[rows] for each in self.used)  # of the reports before
+        first, own = was.kind == Kind.NONE, memory.kind == Kind.OWN
+        anew = first | (own & (memory.strikes > 1)) | (own != (was.kind == Kind.OWN))
+        was_set = report.now_epoch != used.now_epoch
+        booted = (report.boots != used.boots) | self.waits[rows]
+        self.waits[rows] = booted & (memory.strikes == ZEROS)
+        # Set forward by whole wraps, an agent that forgets looks like one that has rebooted.
+        span = (new.received - was.asked) / new.tick
+        moved = (report.shown - report.passed) - (used.shown - used.passed)
+        wraps = (moved > WRAP // 2) & (
+            np.abs((moved + WRAP // 2) % WRAP - WRAP // 2) < SKEW + span + 3)
+        self.demand(~rebooted | booted | wraps, rows, "a reboot that was none")
+        skew = np.abs(report.shown - np.floor((report.made + OFFSET) / new.tick))
+        earlier = (was.kind >= Kind.ARRIVAL) & (report.now_epoch > 0)
+        self.demand(~reset | was_set | booted | (~own & (skew >= SKEW - 1)) | earlier, rows,
+                    "a clock that nobody set")
+        self.seen["reboots to see"] += int((booted & ~first).sum())
+        self.seen["clocks to see"] += int((was_set & ~first).sum())
+        self.seen["reboots seen"] += int((booted & (rebooted | reset) & ~first).sum())
+        self.seen["clocks seen"] += int((was_set & (rebooted | reset) & ~first).sum())
+        # By how much its time goes wrong in this step: only if its clock was set, or if we were
+        # away for so long that we must not be sure of any age.
+        passed = report.passed - used.passed
+        wrong = np.where(own & ~anew, memory.clock - was.clock - passed, 0)
+        vague = (span * 2 * RATE > WRAP - 8) & memory.at_least.all(axis=1) & (wrong < 0)
+        self.demand((wrong == 0) | was_set | vague, rows, "a wrong time", wrong, span)
+        wrong[vague] = 0
+        self.seen["hidden"] += int((wrong != 0).sum())
+
+        heard = report.entry != 0
+        same = heard & (report.entry == was.entry)
+        again = same & ~(first | anew)[:, None] & (
+            (report.ticks != used.ticks) | (report.epoch != used.epoch))
+        self.demand(~again | (report.ticks - used.ticks >= WRAP) | (report.epoch != used.epoch),
+                    rows, "two heartbeats within a wrap cannot look the same")
+        twin = again | (same & self.twin[rows])
+        lame = np.where((first | ((was.kind == Kind.NEW) & (memory.kind == Kind.UNIX)))[:, None],
+                        report.epoch != report.now_epoch[:, None], same & self.lame[rows])
+        lame |= same & anew[:, None] & (report.epoch != used.epoch) \
+            & (report.now_epoch > used.now_epoch + 1)[:, None]
+        age = memory.clock[:, None] - memory.stamped
+        truth = np.where(own[:, None], report.passed[:, None] - report.ticks,
+                         (new.received[:, None] - report.beaten) / new.tick[:, None])
+        fresh = np.where((was_set & own & ~anew)[:, None], age - truth, 0)
+        fresh = np.where(memory.at_least, np.maximum(fresh, 0), fresh)
+        # A heartbeat from before the clock was set is wrong by that, after a long time by wraps.
+        far = np.where((span > WRAP // 2)[:, None], (fresh + WRAP // 2) % WRAP - WRAP // 2, fresh)
+        self.demand(~heard | same | (np.abs(far) <= np.abs(moved)[:, None] + 1),
+                    rows, "a heartbeat far from the truth", age, truth, fresh)
+        error = np.where(same, self.error[rows] + np.where(anew, 0, wrong)[:, None], fresh)
+        off = np.where(own[:, None], 0, np.where(
+            same & ~first[:, None] & (was.kind != Kind.OWN)[:, None], self.off[rows],
+            span[:, None] + 2 * SKEW + 2))
+        sure = heard & ~twin & ~lame
+        exact, least = sure & ~memory.at_least, sure & memory.at_least
+        self.demand(~exact | (np.abs(age - truth - error) <= off), rows, "a wrong age",
+                    age, truth, error, off)
+        # Without a clock, an age is right to two ticks: a node may have beaten twice in one.
+        most = truth + np.where(own, 1, 1 + 1 / (1 - RATE))[:, None]
+        self.demand(~least | (age <= most + np.maximum(error, 0)), rows,
+                    "an age that is more than the truth", age, truth, error, memory.kind, was.kind,
+                    was.strikes, memory.strikes)
+        for mine, each in ((self.error, error), (self.off, off), (self.twin, twin),
+                           (self.lame, lame)):
+            mine[rows] = each
+        for what, flags in (("exact", exact), ("at least", least), ("again", again),
+                            ("before", lame & heard), ("beyond 65536", exact & (truth >= WRAP))):
+            self.seen[what] += int(flags.sum())
+
+    def demand(self, right: Flags, rows: Rows, what: str, *show: NDArray[Any]) -> None:
+        if right.all():
+            return
+        at = np.argwhere(~right)[0]
+        row, of = int(rows[at[0]]), f", variable {at[1]}" if len(at) > 1 else ""
+        raise Wrong(f"{what}: agent {row}{of}, clock {self.sort[row]}, tick {self.tick[row]:g} s, "
+                    f"period {self.period[row]:g} s, rate {self.rate[row]:.4f}: "
+                    f"{', '.join(str(each[tuple(at[:each.ndim])]) for each in show)}; "
+                    f"{self.count} agents, seed {self.seed}")
+
+
+def pack(shown: Real) -> NDArray[np.uint32]:
+    """Timestamps, where an entry has them."""
+    return (shown.astype(np.int64) % WRAP).astype(np.uint32) << np.uint32(16)
+
+
+def run(reports: int, seed: int, count: int = 1000) -> collections.Counter[str]:
+    """Wrong: it was not right."""
+    world = World(count, seed)
+    while world.seen["reports"] < reports:
+        world.seen["reports"] += world.step()
+    return world.seen
+
+
+def main() -> None:
+    numbers = [int(text) for text in sys.argv[1:3]]
+    reports = numbers[0] if numbers else 10_000_000
+    seed = numbers[1] if len(numbers) > 1 else random.randrange(1_000_000)
+    print(f"{reports} reports, seed {seed}", flush=True)
+    try:
+        seen = run(reports, seed)
+    except Wrong as wrong:
+        sys.exit(f"{wrong}\nAgain: python -m fleet.simulator {reports} {seed}")
+    for what, number in seen.items():
+        print(f"{number:12d} {what}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""Mosquitto, and servers of HTTP, as tests need them.   SPDX-License-Identifier: MIT"""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import json
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from paho.mqtt import client as paho
+from paho.mqtt.enums import CallbackAPIVersion
+
+
+def until(what: Callable[[], object], seconds: float = 20.0) -> None:
+    end = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.01)
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def listens(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+        return True
+    return False
+
+
+class Broker:
+    """It forgets everything when it ends."""
+
+    def __init__(self, folder: Path, extra: str = "allow_anonymous true") -> None:
+        self.port = free_port()
+        self._file = folder / "mosquitto.conf"
+        self._file.write_text(f"listener {self.port} 127.0.0.1\nuser root\nmax_queued_messages 0\n"
+                              f"{extra}\n")
+        self.start()
+
+    def start(self) -> None:
+        # pylint: disable-next=consider-using-with
+        self.process = subprocess.Popen(["mosquitto", "-c", str(self._file)],
+                                        stderr=subprocess.DEVNULL)
+        until(lambda: listens(self.port))
+
+    def stop(self) -> None:
+        self.process.send_signal(signal.SIGCONT)
+        self.process.terminate()
+        self.process.wait(20)
+
+
+class Reader:
+    """A client that has read all that is retained, and goes on to read."""
+
+    def __init__(self, port: int, topic: str = "#") -> None:
+        self._topics: dict[str, bytes] = {}
+        self.all: list[tuple[str, bytes]] = []
+        self._ready = threading.Event()
+        self._client = paho.Client(CallbackAPIVersion.VERSION2)
+        self._topic = topic
+        self._client.on_connect = self._on_connect
+        self._client.on_subscribe = lambda *_: self._ready.set()
+        self._client.on_message = self._on_message
+        self._client.reconnect_delay_set(1, 1)
+        self._client.connect("127.0.0.1", port)
+        self._client.loop_start()
+        assert self._ready.wait(20)
+
+    def _on_connect(self, *_: Any) -> None:
+        self._client.subscribe(self._topic, qos=1)
+
+    def _on_message(self, _: Any, __: Any, message: Any) -> None:
+        self.all.append((message.topic, message.payload))
+        if message.payload:
+            self._topics[message.topic] = message.payload
+        else:
+            self._topics.pop(message.topic, None)
+
+    @property
+    def topics(self) -> dict[str, bytes]:
+        return dict(self._topics)
+
+    def close(self) -> None:
+        self._client.disconnect()
+        self._client.loop_stop()
+
+
+@contextlib.contextmanager
+def reading(port: int, topic: str = "#") -> Iterator[Reader]:
+    reader = Reader(port, topic)
+    try:
+        yield reader
+    finally:
+        reader.close()
+
+
+class Taking(http.server.BaseHTTPRequestHandler):
+    """A webhook: it keeps the JSON of each POST."""
+
+    came: list[Any]
+
+    def do_POST(self) -> None:
+        self.came.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        """Quiet."""
+
+
+@contextlib.contextmanager
+def answering(handler: type[http.server.BaseHTTPRequestHandler]) -> Iterator[int]:
+    """A server of HTTP in a thread. Yields its port."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            thread.join()

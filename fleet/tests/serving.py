@@ -1,0 +1,144 @@
+"""Starts the real command with real agents.   SPDX-License-Identifier: MIT"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from fleet.asking import Fleet
+from fleet.fake import Fake
+
+PATIENCE = 120.0  # s: a machine may do much else
+ROOT = Path(__file__).parents[2]
+COMMAND = [sys.executable, "-m", "fleet"]
+NAMES = "[dumpulse]\nnow-from = 0\nwarn = 20s\ncrit = 40s\n[0]\nname = clock\n[1]\nname = engine\n"
+
+
+def until(true: Callable[[], Any], what: Callable[[], object], seconds: float = PATIENCE) -> Any:
+    """Waits until it is true. `what` says what is there instead."""
+    end = time.monotonic() + seconds
+    while not (found := true()):
+        assert time.monotonic() < end, what()
+        time.sleep(0.02)
+    return found
+
+
+def run(*words: str, status: int | None = 0, **environment: str
+        ) -> subprocess.CompletedProcess[str]:
+    """Runs the command to its end."""
+    done = subprocess.run([*COMMAND, *words], capture_output=True, text=True, timeout=PATIENCE,
+                          cwd=ROOT,
+                          env={**os.environ, **environment}, check=False)
+    assert status is None or done.returncode == status, done
+    assert "Traceback" not in done.stderr, done.stderr
+    return done
+
+
+class Serving:
+    """dumpulse-fleet serve, and all that it says. `prefix` is a command that starts it."""
+
+    def __init__(self, folder: Path, *words: str, prefix: Sequence[str] = (),
+                 **environment: str) -> None:
+        self.folder = folder
+        self.process = subprocess.Popen(
+            [*prefix, *COMMAND, "serve", "--config.file", str(folder / "fleet.toml"),
+             "--web.listen-address", "127.0.0.1:0", *words],
+            cwd=ROOT, stderr=subprocess.PIPE, text=True, env={**os.environ, **environment})
+        self.said: list[str] = []
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stderr
+        self.said.extend(iter(self.process.stderr.readline, ""))
+
+    def wait_for(self, words: str, count: int = 1) -> str:
+        return str(until(lambda: sum(words in line for line in self.said) >= count and next(
+            line for line in reversed(self.said) if words in line), lambda: (words, self.said)))
+
+    @property
+    def address(self) -> str:
+        match = re.search(r"https?://[^/]+", self.wait_for("the page is"))
+        assert match
+        return match[0]
+
+    def ask(self, path: str, method: str = "GET") -> dict[str, Any]:
+        token = self.folder / "token"
+        return Fleet(self.address, str(token) if token.exists() else "").ask(path, method=method)
+
+    def agents(self) -> dict[str, str]:
+        """Names and states."""
+        return {each["name"]: each["state"]
+                for each in self.ask("/api/v1/agents?limit=1000")["agents"]}
+
+    def wait_for_agents(self, wanted: dict[str, str]) -> None:
+        until(lambda: self.agents() == wanted, lambda: (wanted, self.agents()))
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        self.process.send_signal(number)
+        return self.wait()
+
+    def wait(self) -> int:
+        status = self.process.wait(PATIENCE)
+        self._reader.join()
+        return status
+
+    def __enter__(self) -> Serving:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait()
+        self._reader.join()
+        assert self.process.stderr
+        self.process.stderr.close()
+        assert "Traceback" not in "".join(self.said), "".join(self.said)
+
+
+def write(folder: Path, fake: Fake, count: int, more: str = "") -> None:
+    """A configuration with the first agents of a fake fleet."""
+    (folder / "names.ini").write_text(NAMES)
+    (folder / "token").write_text("sesame\n")
+    agents = "".join(f"[[agents]]\naddress = '{fake.address(number)}'\nname = 'a{number}'\n"
+                     for number in range(count))
+    (folder / "fleet.toml").write_text(
+        "[collector]\nstate = 'state'\ngrace = '0'\n[defaults]\nnames = 'names.ini'\n"
+        f"period = '500ms'\nmisses = 3\n[web]\ntoken_file = 'token'\n{agents}{more}")
+
+
+@contextlib.contextmanager
+def notified(folder: Path) -> Iterator[tuple[str, list[str]]]:
+    """systemd's end: an address for NOTIFY_SOCKET, and what came."""
+    import socket
+    came: list[str] = []
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(folder / "notify"))
+        manager.settimeout(0.1)
+        ending = threading.Event()
+
+        def receive() -> None:
+            while not ending.is_set():
+                with contextlib.suppress(TimeoutError):
+                    came.append(manager.recv(4096).decode())
+
+        receiver = threading.Thread(target=receive)
+        receiver.start()
+        try:
+            yield str(folder / "notify"), came
+        finally:
+            ending.set()
+            receiver.join()
+
+
+def parsed(done: subprocess.CompletedProcess[str]) -> Any:
+    return json.loads(done.stdout)

@@ -1,0 +1,202 @@
+"""A table that a test fills, and a service without a collector.   SPDX-License-Identifier: MIT"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import dataclasses
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from fnmatch import fnmatchcase
+from typing import TypeVar
+
+import numpy as np
+from aiohttp import web
+from numpy.typing import NDArray
+
+import client
+from fleet.access import Access
+from fleet.model import Agent, Event, Group, Mute, Profile, State
+from fleet.table import Table
+from fleet.web import listen
+
+NAMES = "examples/vehicle.ini"
+Result = TypeVar("Result")
+
+
+def profile(names: str = NAMES, tick_ms: int = 1000) -> Profile:
+    return Profile(client.make_settings(argparse.Namespace(names=names, tick=tick_ms)), names)
+
+
+def fleet(count: int) -> Table:
+    cars = profile()
+    return filled([Agent(f"agent-{number:05}", f"127.0.0.1:{number % 60000 + 1}", cars,
+                         f"site-{number % 20}", {"rack": f"r{number % 7}"})
+                   for number in range(count)])
+
+
+def filled(agents: Sequence[Agent], variables: int = 16, seed: int = 1) -> Table:
+    """All agents have answered, and all that is expected of them is alive."""
+    chance = np.random.default_rng(seed)
+    table = Table(agents)
+    count, now = len(agents), time.time()
+    table.heard_at[:] = now - chance.uniform(0, 10, count)
+    table.round_trip[:] = chance.uniform(0.0002, 0.02, count)
+    table.reports[:] = 1000
+    table.clock[:] = 100_000
+    table.agent_state[:] = State.ALIVE
+    table.agent_since[:] = now - 3600
+    table.since[:] = now - 3600
+    table.state[:] = State.UNWATCHED
+    for row, agent in enumerate(agents):
+        table.state[row, agent.profile.expected] = State.ALIVE
+    ages = chance.integers(0, 4, (count, variables))
+    table.stamped[:, :variables] = 100_000 - ages
+    values = chance.integers(0, 256, (count, variables)).astype(np.uint32)
+    table.entry[:, :variables] = (((100_000 - ages) % 65536) << 16) | (7 << 8) | values
+    table.version = 1
+    return table
+
+
+class Store:
+    """Events and mutes in memory."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.made: list[Mute] = []
+        self.error: Exception | None = None
+
+    def select(self, *, since: float | None = None, until: float | None = None, agent: str = "",
+               site: str = "", variable: int | None = None, what: str = "",
+               before: int | None = None, limit: int = 100) -> list[Event]:
+        if self.error:
+            raise self.error
+        return [event for event in reversed(self.events)
+                if fnmatchcase(event.agent, agent or "*") and fnmatchcase(event.site, site or "*")
+                and variable in (None, event.variable) and what in ("", event.what)
+                and (since or 0) <= event.at < (until or 1e12)
+                and (before is None or event.number < before)][:limit]
+
+    def make_mute(self, mute: Mute) -> Future[Mute]:
+        number = max((each.number for each in self.made), default=0) + 1
+        self.made.append(dataclasses.replace(mute, number=number))
+        return self._done(self.made[-1])
+
+    def end_mute(self, number: int) -> Future[bool]:
+        kept = [mute for mute in self.made if mute.number != number]
+        found, self.made = len(kept) < len(self.made), kept
+        return self._done(found)
+
+    def _done(self, result: Result) -> Future[Result]:
+        done: Future[Result] = Future()
+        if self.error:
+            done.set_exception(self.error)
+        else:
+            done.set_result(result)
+        return done
+
+
+class Past:
+    """A made-up history: each minute of 3 hours. Variables 16 and above have none."""
+
+    def of(self, row: int, variable: int) -> tuple[NDArray[np.float64], NDArray[np.uint8],
+                                                   NDArray[np.uint8]]:
+        count = 180 if variable < 16 else 0
+        chance = np.random.default_rng(row * 64 + variable)
+        steps = np.cumsum(chance.integers(-3, 4, count)) + 60 + 8 * variable
+        states = np.full(count, State.ALIVE, np.uint8)
+        states[:20] = 255  # before the start
+        states[100:110] = (State.LATE, State.DEAD, State.UNKNOWN)[variable % 3]
+        times = np.asarray(time.time() - 60.0 * np.arange(count, 0, -1), np.float64)
+        return times, np.clip(steps, 0, 255).astype(np.uint8), states
+
+
+class Service:
+    """What web.py needs, without a collector: fleet.web.Service."""
+
+    def __init__(self, table: Table, groups: Sequence[Group] = ()) -> None:
+        self.table = table
+        self.groups = groups
+        self.ready = True
+        self.trouble = ""
+        self.mistakes: list[str] = []
+        self.reloads = 0
+        self.asked = 0  # how often the numbers were
+        self.access: Access | None = None  # read again by a reload
+        self.store = Store()
+        self.history = Past()
+        self.fixed = [Mute({"name": "*-00009"}, 0, 4e9, "it is old", "configuration")]
+
+    def mutes(self) -> Sequence[Mute]:
+        return [*self.fixed, *self.store.made]
+
+    def numbers(self) -> Mapping[str, float]:
+        self.asked += 1
+        return {"rounds": 10.0 + self.asked, "lateness": 0.002, **dict.fromkeys(
+            ("requests", "repeated", "reports", "lost", "cpu"), self.asked / 10)}
+
+    async def reload(self) -> Sequence[str]:
+        self.reloads += 1
+        try:
+            if self.access:
+                self.access.take(self.access.look(), "a long token")
+        except client.BadUsage as error:
+            return [str(error)]
+        return self.mistakes
+
+    def change(self, row: int, state: State, variable: int = -1) -> None:
+        """As the judge does it."""
+        table = self.table
+        with table.lock:
+            now = time.time()
+            if variable >= 0:
+                table.state[row, variable] = state
+                table.since[row, variable] = now
+            was = State(int(table.agent_state[row]))
+            table.agent_state[row] = state
+            table.agent_since[row] = now
+            table.version += 1
+            table.changed[row] = table.version
+        agent = table.agents[row]
+        self.store.events.append(Event(now, agent.name, variable, "state", was.words, state.words,
+                                       3600.0, agent.site, len(self.store.events) + 1))
+
+
+@contextlib.contextmanager
+def serving(app: Callable[[], web.Application], at: int = 0) -> Iterator[int]:
+    """The port at which it listens, in a loop in a thread of its own."""
+    loop = asyncio.new_event_loop()
+    ready: queue.Queue[int | BaseException] = queue.Queue()
+    ending = asyncio.Event()
+
+    async def run() -> None:
+        listening = await listen(app(), "127.0.0.1", at)
+        ready.put(listening.port)
+        await ending.wait()
+        await listening.end()
+
+    def work() -> None:
+        try:
+            loop.run_until_complete(run())
+        except BaseException as error:  # the test shall see it
+            ready.put(error)
+        finally:
+            loop.run_until_complete(loop.shutdown_default_executor())
+            loop.close()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    port = ready.get(timeout=30)
+    try:
+        if isinstance(port, BaseException):
+            raise port
+        yield port
+    finally:
+        with contextlib.suppress(RuntimeError):  # it has ended by an error
+            loop.call_soon_threadsafe(ending.set)
+        thread.join(30)
+        assert not thread.is_alive()

@@ -1,0 +1,272 @@
+"""The rule for ages and reboots against a simulator that knows the truth; and the rule broken on
+purpose.   SPDX-License-Identifier: MIT"""
+
+from __future__ import annotations
+
+import pathlib
+import random
+import types
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fleet import ages, simulator
+from fleet.ages import Kind, Memory, Reports, advance
+
+
+def run(reports: int, seed: int) -> dict[str, int]:
+    print(f"Again: python -m fleet.simulator {reports} {seed}")
+    return simulator.run(reports, seed)
+
+
+@pytest.mark.parametrize("seed", [1, random.randrange(1_000_000)], ids=["always", "new"])
+def test_no_wrong_age_and_no_invented_reboot(seed: int) -> None:
+    seen = run(100_000, seed)
+    assert seen["exact"] > 1_000_000 and seen["at least"] > 300_000
+    assert seen["late, refused"] > 20 and seen["beyond 65536"] > 300
+    share = 0.8 if seed == 1 else 0.6  # chance may bring many that are hard to see
+    assert seen["reboots seen"] > share * seen["reboots to see"] > 50
+    assert seen["clocks seen"] > share * seen["clocks to see"] > 50
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("part", range(4))
+def test_ten_million_reports(part: int) -> None:
+    run(2_500_000, random.randrange(1_000_000))
+
+
+# Lines of ages.py, and what breaks them.
+MUTANTS = [
+    ("low + ((n - was.clock - low) & LAST)", "((n - was.clock) & LAST)"),
+    ("impossible = own & (passed > high)", "impossible = own & (passed < 0)"),
+    ("* (1 - RATE) - 1), 0)", "- 1), 0)"),
+    ("/ new.tick * (1 + RATE) + 2)", "/ new.tick + 2)"),
+    ("(new.asked - was.received)", "(new.received - was.received)"),
+    ("strikes % CONFIRMED == 0", "strikes > 0"),
+    ("proof = lost[gone] & (view + since < FORGETS)", "proof = lost[gone] & (view < 1 << 40)"),
+    ("~jumped | silent | (n <= high + 1)", "~jumped | silent | (n >= 0)"),
+    ("(was.kind == Kind.UNIX) & follows & ~misfit)", "True)"),
+    ("np.where(heard, clock[:, None] - age, was.stamped)", "clock[:, None] - age"),
+    ("wraps = (age + WRAP <= longest[:, None]) | ahead", "wraps = ahead & (age < 0)"),
+    ("| (own & (longest > passed))[:, None]", ""),
+    ("np.maximum(old - (SKEW + span)[:, None], 0) * (1 - RATE)", "old"),
+    ("np.minimum(old, least))", "least)"),
+    ("at_least[rows] = True", "at_least[rows] = False"),
+    ("np.where(same, again, 0)", "again"),
+]
+
+
+@pytest.mark.parametrize("line,broken", MUTANTS)
+def test_the_simulator_notices_a_broken_rule(line: str, broken: str,
+                                             monkeypatch: pytest.MonkeyPatch) -> None:
+    path = pathlib.Path(ages.__file__)
+    source = path.read_text()
+    assert source.count(line) == 1, f"{line!r} is not once in {path}"
+    mutant = types.ModuleType("mutant")
+    exec(compile(source.replace(line, broken), "mutant", "exec"), mutant.__dict__)
+    monkeypatch.setattr(simulator, "advance", mutant.__dict__["advance"])
+    with pytest.raises(simulator.Wrong):
+        for seed in (7, 0, 1, 2):  # the first one finds what the others do not
+            run(50_000, seed)
+
+
+# ---------------------------------------------------------------- one agent, step by step
+
+
+class One:
+    """One agent with a tick of a second, whose variable 0 is its own unless told otherwise."""
+
+    def __init__(self, now_from: int = 0, unix: float = 0.0) -> None:
+        self.memory = Memory(
+            np.zeros(1, np.uint8), np.zeros(1, np.uint8), np.zeros(1), np.zeros(1), np.zeros(1),
+            np.zeros(1, np.int64), np.zeros((1, 64), np.uint32), np.zeros((1, 64), np.int64),
+            np.zeros((1, 64), np.bool_))
+        self.now_from, self.unix = now_from, unix
+
+    def hear(self, at: float, **entries: int | None) -> Any:
+        """v3=1234: variable 3 was stamped at 1234 by sender 76; None: four zero bytes."""
+        entry = np.zeros((1, 64), np.uint32)
+        for name, stamp in entries.items():
+            entry[0, int(name[1:])] = 0 if stamp is None else (stamp & 0xFFFF) << 16 | 76 << 8 | 1
+        out = advance(self.memory, Reports(
+            np.ones(1), np.array([self.now_from]), np.array([at]), np.array([at + 0.01]),
+            np.array([at + self.unix]), entry))
+        self.memory = out.memory
+        return out
+
+    def age(self, variable: int) -> tuple[int, bool]:
+        return (int(self.memory.clock[0] - self.memory.stamped[0, variable]),
+                bool(self.memory.at_least[0, variable]))
+
+
+def test_an_age_grows_beyond_the_wrap() -> None:
+    one = One()
+    one.hear(1000, v0=60_000, v3=59_999)
+    assert one.age(3) == (1, True)
+    one.hear(1010, v0=60_010, v3=60_008)
+    assert one.age(3) == (2, False)
+    for wraps in range(1, 20):
+        out = one.hear(1010 + wraps * 40_000, v0=60_010 + wraps * 40_000, v3=60_008)
+        assert out.used[0] and not out.reset[0]
+        assert one.age(3) == (2 + wraps * 40_000, False)
+
+
+def test_a_jump_is_believed_when_it_is_seen_twice() -> None:
+    one = One()
+    one.hear(1000, v0=5000, v3=4990)
+    one.hear(1010, v0=5010, v3=5005)
+    out = one.hear(1020, v0=9000, v3=5005)
+    assert not out.used[0] and one.age(3) == (5, False)
+    out = one.hear(1020.1, v0=9000, v3=5005)
+    assert out.used[0] and out.reset[0] and not out.rebooted[0]
+    assert one.age(3) == (14, True)  # 5, and the ticks that passed for sure: 10.09 * 0.9 - 1
+    out = one.hear(1030, v0=9010, v3=9010)
+    assert out.used[0] and not out.reset[0] and one.age(3) == (0, False)
+
+
+def test_a_late_answer_changes_nothing() -> None:
+    one = One()
+    one.hear(1000, v0=5000, v3=4990)
+    one.hear(1010, v0=5010, v3=5005)
+    assert not one.hear(1020, v0=5000, v3=4990).used[0]
+    out = one.hear(1020.1, v0=5020, v3=5005)
+    assert out.used[0] and out.stale[0] and one.age(3) == (15, False)
+
+
+@pytest.mark.parametrize("sender", [0, 76])
+def test_the_time_zero_is_a_time(sender: int) -> None:
+    """Four zero bytes: an agent that stamps itself as sender 0, with value 0, once in a wrap."""
+    one = One()
+    one.hear(1000, v0=65_530, v3=65_530)
+    out = one.hear(1006, v0=0 if sender else None, v3=65_530)
+    assert out.used[0] and not out.reset[0] and not out.rebooted[0]
+    assert one.age(3) == (6, True) and one.memory.kind[0] == Kind.OWN
+
+
+def test_a_reboot() -> None:
+    one = One()
+    one.hear(1000, v0=5000, v3=4990, v4=4999)
+    one.hear(1010, v0=5010, v3=5005, v4=5010)
+    one.hear(1020, v0=3, v3=None, v4=2)
+    out = one.hear(1020.1, v0=3, v3=None, v4=2)
+    assert out.rebooted[0] and not out.reset[0] and one.age(4) == (0, True)
+
+
+def test_entries_that_were_too_old_are_no_reboot() -> None:
+    one = One()
+    one.hear(1000, v0=100, v3=100)
+    one.hear(1010, v0=110, v3=105)
+    one.hear(65_000, v0=64_100, v3=105)
+    out = one.hear(65_940, v0=65_040, v3=None)
+    assert out.used[0] and not out.rebooted[0] and not out.empty[0]
+
+
+def test_what_came_while_nobody_asked_for_long_may_be_too_old_soon() -> None:
+    one = One(now_from=-1, unix=1e9)
+    base = 10**9 + 30_000  # a clock that nobody knows
+    one.hear(1000, v3=base + 995, v4=base + 999)
+    one.hear(1010, v3=base + 1005, v4=base + 1009)
+    one.hear(58_000, v3=base + 2000, v4=base + 58_000)
+    for late in (0, 0.1):
+        out = one.hear(67_100 + late, v3=None, v4=base + 67_100)
+        assert out.used[0] and not out.empty[0] and not out.reset[0]
+
+
+def test_unix_time_is_recognised() -> None:
+    one = One(now_from=-1, unix=1e9)
+    base = 10**9
+    one.hear(1000, v3=base + 950, v4=base + 990)
+    assert one.memory.kind[0] == Kind.NEW and one.age(4)[1]
+    one.hear(1010, v3=base + 950, v4=base + 1005)
+    assert one.memory.kind[0] == Kind.UNIX and one.age(4) == (5, False)
+    one.hear(1020, v3=base + 950, v4=base + 1020)
+    assert one.age(3)[1] and one.age(4) == (0, False)
+
+
+def test_an_unknown_clock() -> None:
+    one = One(now_from=-1, unix=1e9)
+    one.hear(1000, v3=40_000)
+    one.hear(1010, v3=40_010)
+    assert one.memory.kind[0] == Kind.ARRIVAL and one.age(3) == (0, True)
+    one.hear(1020, v3=40_010)
+    assert one.age(3) == (10, True)
+
+
+def test_a_variable_that_appears_and_an_own_variable_that_comes_later() -> None:
+    one = One()
+    one.hear(1000, v3=70)
+    assert one.memory.kind[0] == Kind.NEW
+    out = one.hear(1010, v0=90, v3=80, v5=85)
+    assert out.used[0] and one.memory.kind[0] == Kind.OWN and not out.reset[0]
+    one.hear(1020, v0=100, v3=80, v5=95, v6=99)
+    assert one.age(5) == (5, False) and one.age(6) == (1, False)
+
+
+def test_a_clock_that_ran_half_as_far_again_has_jumped() -> None:
+    one = One()
+    one.hear(1000, v0=5000, v3=4990)
+    one.hear(1010, v0=5010, v3=5005)
+    assert not one.hear(1020, v0=5026, v3=5005).used[0]
+
+
+def test_a_heartbeat_from_before_the_last_report_contradicts_it() -> None:
+    one = One()
+    one.hear(1000, v0=5000, v3=4990)
+    one.hear(1010, v0=5010, v3=5005)
+    assert not one.hear(1020, v0=5020, v3=4999).used[0]
+
+
+def test_a_heartbeat_ahead_of_the_clock_is_at_least_0_old() -> None:
+    one = One()
+    one.hear(1000, v0=5000, v3=4990)
+    one.hear(1010, v0=5010, v3=5013)
+    assert one.age(3) == (0, True)
+
+
+def test_a_clock_that_fits_once_by_chance_is_not_trusted_yet() -> None:
+    one = One(now_from=-1, unix=1e9)
+    base = 10**9
+    one.hear(1000, v3=40_000)
+    one.hear(1010, v3=40_010)
+    assert one.memory.kind[0] == Kind.ARRIVAL
+    one.hear(1020, v3=base + 1018)
+    assert one.memory.kind[0] == Kind.MAYBE and one.age(3) == (0, True)
+    one.hear(1030, v3=base + 1028)
+    assert one.memory.kind[0] == Kind.UNIX and one.age(3) == (2, False)
+
+
+def test_a_slow_unix_clock_makes_no_heartbeat_older_than_the_report_before() -> None:
+    one = One(now_from=-1, unix=1e9)
+    base = 10**9 - 50
+    for at in (1000, 1010, 1020):
+        one.hear(at, v3=base + at - 1)
+    assert one.memory.kind[0] == Kind.UNIX and one.age(3) == (10, False)
+
+
+def test_a_fast_unix_clock_forgets_earlier_than_ours_would() -> None:
+    one = One(now_from=-1, unix=1e9)
+    base = 10**9 + 239
+    for at in range(1000, 5000, 1000):
+        one.hear(at, v3=base + at, v4=base + at)
+    for at in range(5000, 4000 + 64_400, 3000):
+        assert one.hear(at, v3=base + 4000, v4=base + at).used[0]
+    out = one.hear(4000 + 64_600, v3=None, v4=base + 4000 + 64_600)
+    assert out.used[0] and not out.empty[0] and not out.rebooted[0]
+
+
+def test_an_agent_that_contradicts_itself_again_and_again_is_used_each_second_time() -> None:
+    one = One()
+    one.hear(1000, v0=0, v3=0)
+    for number in range(1, 301):
+        out = one.hear(1000 + number, v0=number * 5000, v3=0)
+        assert out.used[0] == (number % 2 == 0) and one.memory.strikes[0] < 128
+        assert out.reset[0] == (number == 2)  # told once
+
+
+def test_an_own_variable_that_is_not_configured_any_more() -> None:
+    one = One()
+    one.hear(1000, v0=5000, v3=4990)
+    one.now_from = -1
+    assert one.hear(1010, v0=5000, v3=4990).used[0]
+    assert one.memory.kind[0] != Kind.OWN and one.memory.at_least[0, 3]

@@ -1,0 +1,298 @@
+"""The command line.   SPDX-License-Identifier: MIT"""
+
+from __future__ import annotations
+
+import http.server
+import json
+import os
+import pty
+import re
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import client
+from fleet import asking, command
+from fleet.fake import Fake
+from fleet.tests.serving import COMMAND, PATIENCE, ROOT, Serving, run, until, write
+
+quick = settings(max_examples=100, deadline=None, derandomize=True)
+OWN = "[[agents]]\naddress = '127.0.0.1:1'\nname = 'nobody.north'\nsite = 'north'\n" \
+      "labels = { role = 'gateway' }\n"
+
+
+@pytest.fixture(scope="module")
+def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    folder = tmp_path_factory.mktemp("fleet")
+    with Fake(12) as fake:
+        write(folder, fake, 12, OWN)
+        with Serving(folder) as running:
+            running.wait_for_agents({
+                **{f"a{number}": "alive" for number in range(12)}, "nobody.north": "unreachable"})
+            until(lambda: running.ask("/api/v1/events?agent=nobody.north")["events"],
+                  lambda: "no event")
+            yield running
+
+
+class Ask:
+    """Runs commands in this process, which is faster: `run` starts another one."""
+
+    def __init__(self, serving: Serving, monkeypatch: pytest.MonkeyPatch,
+                 capsys: pytest.CaptureFixture[str]) -> None:
+        self.serving, self._capsys = serving, capsys
+        monkeypatch.setenv("DUMPULSE_FLEET", serving.address)
+        monkeypatch.setenv("DUMPULSE_FLEET_TOKEN_FILE", str(serving.folder / "token"))
+        monkeypatch.setattr(client, "PROGRAM", "dumpulse-fleet")
+
+    def __call__(self, *words: str, status: int = 0) -> str:
+        """What is printed, or if the status is not 0, what is said."""
+        self._capsys.readouterr()
+        assert command.run_command(words) == status
+        out, err = self._capsys.readouterr()
+        assert not (out if status else err), (out, err)
+        return err if status else out
+
+
+@pytest.fixture
+def ask(serving: Serving, monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str]) -> Ask:
+    return Ask(serving, monkeypatch, capsys)
+
+
+# ---------------------------------------------------------------- with a real fleet
+
+
+def test_ls(ask: Ask) -> None:
+    lines = ask("ls").splitlines()
+    assert len(lines) == 1 + 13 + 1 and max(map(len, lines)) <= 80
+    assert lines[0].split() == ["state", "since", "agent", "site", "variables"]
+    assert re.fullmatch(r"unreachable  \d+ s +nobody.north  north +-", lines[1])
+    assert lines[-1] == "13 agents: 1 unreachable, 12 alive"
+    assert "\033" not in "".join(lines)
+    lines = ask("ls", "--limit", "3").splitlines()
+    assert len(lines) == 1 + 3 + 2 and lines[-2] == "and 10 more: --limit 0 shows all"
+    assert len(ask("ls", "--limit", "0").splitlines()) == 15
+
+
+@pytest.mark.parametrize("words, names", [
+    (["--state", "unreachable"], ["nobody.north"]), (["--site", "north"], ["nobody.north"]),
+    (["--label", "role=gate*"], ["nobody.north"]), (["nobo", "gateway"], ["nobody.north"]),
+    (["--state", "dead"], []), (["a7"], ["a7"]), (["a7", "--state", "alive"], ["a7"]),
+    (["--state", "alive", "--state", "unreachable", "--site", "north"], ["nobody.north"])])
+def test_ls_chooses(ask: Ask, words: list[str], names: list[str]) -> None:
+    found = json.loads(ask("ls", "--json", *words))
+    assert [each["name"] for each in found["agents"]] == names and found["total"] == len(names)
+
+
+def test_show(ask: Ask) -> None:
+    lines = ask("show", "a3").splitlines()
+    assert re.fullmatch(r"a3: alive for \d+ s", lines[0])
+    assert max(map(len, lines)) <= 80 and any("1 engine" in line for line in lines)
+    assert json.loads(ask("show", "a3", "--json"))["name"] == "a3"
+    done = ask("show", "a333", status=2)
+    assert "there is no agent of this name: a333 (do you mean 'a3'?)" in done
+    assert "there is no agent" in ask("show", "../../metrics", status=2)
+
+
+def test_events(ask: Ask) -> None:
+    lines = ask("events", "--agent", "nobody*").splitlines()
+    assert re.search(r"\d\d-\d\d \d\d:\d\d:\d\d +nobody.north +north +.*unreachable", lines[-1])
+    found = json.loads(ask("events", "--json", "--limit", "1", "--since", "1h"))["events"]
+    assert len(found) == 1
+    assert ask("events", "--agent", "nobody.south") == "no events\n"
+
+
+def test_mute(ask: Ask) -> None:
+    assert ask("mute") == "no mutes\n"
+    done = ask("mute", "site=north", "name=nobody*", "--for", "2h", "--why", "we know")
+    number = re.match(r"mute (\d+) is in force until ", done)
+    assert number
+    until(lambda: ask("ls", "nobody").splitlines()[1].startswith("unreachable (muted)"),
+          lambda: "it is not muted")
+    lines = ask("mute").splitlines()
+    assert len(lines) == 2 and "  site=north name=nobody*  we know (token)" in lines[1]
+    assert ask("mute", "--end", number[1]) == f"mute {number[1]} has ended\n"
+    assert ask("mute") == "no mutes\n"
+    assert "no mute with this number" in ask("mute", "--end", number[1], status=2)
+
+
+@pytest.mark.parametrize("words, part", [
+    (["mute", "north", "--for", "2h"], "'north' says not what to mute: write it like site=north"),
+    (["mute", "site=north"], "for how long? write --for 2h"),
+    (["mute", "site=north", "site=south", "--for", "2h"], "each label can be named once"),
+    (["mute", "site=north", "--end", "3"], "--end ends one mute"),
+    (["mute", "site=north", "--for", "20000h"], "seconds must be a number"),
+    (["ls", "--state", "ded"], "do you mean 'dead'?"), (["sl"], "'sl' is no command"),
+    (["evnts"], "do you mean 'events'?"), (["ls", "--sit=x"], "do you mean '--site'?"),
+    (["ls", "--limit", "x"], "not a number"), (["events", "--variable", "64"], "0 to 63"),
+    (["ls", "--user", "x"], "--user needs --password-file"),
+    (["ls", "--token-file", "nowhere"], "No such file"),
+    (["ls", "--fleet", "https://x", "--ca-file", "nowhere"], "nowhere"),
+    (["ls", "--fleet", "http://x/path"], "without a path"),
+    (["ls", "--fleet", "http://[x"], "like http://127.0.0.1:9061"),
+    (["ls", "--fleet", "ftp://x"], "like"), (["ls", "--fleet", "x:99999"], "like"),
+    (["ls", "--fleet", "http://u:hunter2@x"], "without a password"),
+    ([], "name a command first: serve, ls"), (["-v"], "name a command first: serve, ls"),
+    (["--config.file", "x"], "name a command first"), (["help"], "(see dumpulse-fleet --help)"),
+    (["serve", "x.toml"], "name the configuration with --config.file x.toml"),
+    (["serve", "--config.file", "none"], "cannot read 'none': No such file or directory: name"),
+    (["serve", "--config.file", "/"], "cannot read '/': Is a directory: name your own with"),
+    (["show"], "required"), (["serve", "--shard", "9/8"], "is not a shard")])
+def test_usage(ask: Ask, words: list[str], part: str) -> None:
+    done = ask(*words, status=2)
+    assert part in done and "hunter2" not in done
+    assert done.count("\n") == 1 and done.startswith("dumpulse-fleet: ")
+
+
+def test_help(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for name in ("", *command.COMMANDS):
+        with pytest.raises(SystemExit, match="0"):
+            command.run_command([*name.split(), "--help"])
+        lines = capsys.readouterr().out.splitlines()
+        assert len(lines) > 5 and max(map(len, lines)) <= 80, name
+    assert run("--version").stdout == f"dumpulse-fleet {client.VERSION}\n"
+
+
+def test_no_answer_and_no_right(ask: Ask) -> None:
+    done = run("ls", "--fleet", "127.0.0.1:1", status=3)
+    assert "no answer from http://127.0.0.1:1: Connection refused" in done.stderr
+    done = run("mute", "site=x", "--for", "1h", status=2, DUMPULSE_FLEET_TOKEN_FILE="")
+    assert "--token-file" in done.stderr
+
+
+def test_the_output_cannot_be_written(ask: Ask) -> None:
+    with open("/dev/full", "w", encoding="ascii") as full:
+        done = subprocess.run([*COMMAND, "ls"], stdout=full, stderr=subprocess.PIPE, text=True,
+                              cwd=ROOT, timeout=PATIENCE, check=False)
+    assert done.returncode == 1 and "cannot write" in done.stderr
+
+
+def test_on_a_terminal(ask: Ask) -> None:
+    """80 x 24: no line wraps, and states have colours, unless nobody wants them."""
+    for environment, coloured in (({}, True), ({"NO_COLOR": "1"}, False)):
+        ours, theirs = pty.openpty()
+        with subprocess.Popen([*COMMAND, "ls", "--limit", "20"], stdout=theirs, cwd=ROOT,
+                              env={**os.environ, "COLUMNS": "40", **environment}) as process:
+            os.close(theirs)
+            output = b""
+            while True:
+                try:
+                    more = os.read(ours, 65536)
+                except OSError:  # the other end is closed
+                    break
+                output += more
+            os.close(ours)
+            assert process.wait() == 0
+        text = output.decode().replace("\r\n", "\n")
+        assert ("\033[1;31munreachable\033[0m" in text) == coloured
+        assert max(len(re.sub("\033.*?m", "", line)) for line in text.splitlines()) <= 40
+
+
+# ---------------------------------------------------------------- with something else
+
+
+class Hostile:
+    """A server that answers each request with the same bytes, after a pause."""
+
+    def __init__(self, status: int, body: bytes, pause: float = 0, **headers: str) -> None:
+        self.headers_seen: list[dict[str, str]] = []
+        outer = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                outer.headers_seen.append(dict(self.headers))
+                time.sleep(pause)
+                self.send_response(status)
+                for name, text in headers.items():
+                    self.send_header(name, text)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            do_POST = do_DELETE = do_GET
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self._thread = threading.Thread(target=self._server.serve_forever)
+
+    def __enter__(self) -> Hostile:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+JSON = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False),
+              st.sampled_from(["", "dead", "\x1b[2J", "\ud800", "a" * 200])),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
+        st.sampled_from(["agents", "total", "name", "state", "since", "counts", "site", "muted",
+                         "events", "mutes", "match", "ends", "trouble", "variables", "dead"]),
+        inner, max_size=6), max_leaves=12)
+CALLS = [["ls"], ["show", "x"], ["events"], ["mute"], ["mute", "a=b", "--for", "1h"],
+         ["mute", "--end", "1"], ["reload"], ["ls", "--json"]]
+
+
+@quick
+@given(JSON, st.sampled_from(CALLS))
+def test_any_answer(answer: Any, words: list[str]) -> None:
+    """Whatever a server says, the command ends with one line and the right status, and sends no
+    control characters to the terminal."""
+    def say(*_: Any, **__: Any) -> Any:
+        if not isinstance(answer, dict):
+            raise client.BadReport("answer", asking.NOT_OURS)
+        return answer
+
+    with pytest.MonkeyPatch.context() as patch:
+        printed: list[str] = []
+        patch.setattr(asking.Fleet, "ask", say)
+        patch.setattr("builtins.print", lambda *texts, sep=" ", **_: printed.append(
+            sep.join(map(str, texts))))
+        assert command.run_command(words) in (0, 4)
+        assert all(line.isprintable() for text in printed for line in text.split("\n"))
+
+
+@pytest.mark.parametrize("status, body, wanted, part", [
+    (200, b"hello", 4, "what answers is no fleet"), (200, b"[" * 100_000, 4, "no fleet"),
+    (200, b"{}", 4, "no fleet"), (404, b"<html>", 4, "is the address right? (status 404)"),
+    (500, b'{"error": "it \\u001b[2Jis broken"}', 3, "it ?[2Jis broken"),
+    (401, b'{"error": "no"}', 2, "no: name a token"), (302, b"", 4, "status 302"),
+    (403, b'{"error": "no"}', 2, "dumpulse-fleet: no\n"),
+    (200, b'{"total": 1e999, "agents": []}', 4, "no fleet"), (999, b"", 4, "no fleet")])
+def test_other_servers(tmp_path: Path, status: int, body: bytes, wanted: int, part: str) -> None:
+    (tmp_path / "token").write_text("sesame")
+    with Hostile(200, b"{}") as elsewhere, \
+            Hostile(status, body, Location=f"{elsewhere.address}/x") as server:
+        done = run("ls", "--fleet", server.address, "--token-file", str(tmp_path / "token"),
+                   status=wanted)
+        assert part in done.stderr and done.stderr.count("\n") == 1
+        assert server.headers_seen[0]["Authorization"] == "Bearer sesame"
+        assert not elsewhere.headers_seen  # nobody else gets the token
+
+
+def test_a_server_that_waits() -> None:
+    with Hostile(200, b"{}", 3.0) as server:
+        done = run("ls", "--fleet", server.address, "--timeout", "500ms", status=3)
+        assert "no answer from" in done.stderr
+
+
+def test_no_proxy_gets_the_token(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("sesame")
+    with Hostile(200, json.dumps({"error": "x"}).encode()) as proxy:
+        run("ls", "--fleet", "127.0.0.1:1", "--token-file", str(tmp_path / "token"), status=3,
+            http_proxy=proxy.address, HTTP_PROXY=proxy.address, ALL_PROXY=proxy.address)
+        assert not proxy.headers_seen

@@ -1,0 +1,671 @@
+"""The configuration: what it says, and what is wrong in it, with the right line.
+
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import re
+import time
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+import client
+from fleet import config
+from fleet.config import Config, Mistakes, load
+from fleet.naming import Wrong, check_name, expand, matches, name_of
+from fleet.toml_lines import Lines, TooDeep
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "fleet" / "examples" / "fleet.toml"
+AGENT = "[[agents]]\naddress = 'a'\n"
+
+quick = settings(max_examples=150, deadline=None, derandomize=True,
+                 suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def read(folder: Path, text: str | bytes) -> Config:
+    path = folder / "fleet.toml"
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return load(str(path))
+
+
+def mistakes(folder: Path, text: str | bytes) -> list[tuple[int, str]]:
+    with pytest.raises(Mistakes) as caught:
+        read(folder, text)
+    for each in caught.value.all:
+        assert each.file == str(folder / "fleet.toml")
+        assert str(each).isprintable() and len(str(each)) < 1000, each
+    return [(each.line, each.text) for each in caught.value.all]
+
+
+def mistake(folder: Path, text: str | bytes) -> tuple[int, str]:
+    (only,) = mistakes(folder, text)
+    return only
+
+
+# ---------------------------------------------------------------- lines
+
+ODD = '''\
+# a comment with [brackets] and "quotes"
+title = "x" # [not.a.table]
+a.b . "c.d" = 1
+a.b.e = { f = 1, "g h" = { i = [1, {j = 2}] } }
+
+[ table . sub ]   # spaces
+text = """
+[not_a_table]
+key = 1 \\""" still ""\\"
+"""
+literal = \'\'\'
+[[not]] """ \\\'\'\'
+after = [ # comment ]
+  "]", \'[\', # [x]
+  [ 1, 2,
+    3 ],
+  { k = 1, l = [
+     2 ] },
+]
+when = 1979-05-27 07:32:00
+zone = 1979-05-27T07:32:00Z
+[table]
+late = inf
+"quoted \\u0041" = 2
+'literal.key' = 0x1F
+[[array]]
+one = 1
+[array.inner]
+two = 2
+[[array.list]]
+three = 3
+[[array.list]]
+four = 4
+[[array]]
+[array.inner]
+five = 5
+[[inline.list]]
+six = 6'''
+ODD_LINES: dict[tuple[str | int, ...], int] = {
+    ("title",): 2, ("a",): 3, ("a", "b"): 3, ("a", "b", "c.d"): 3, ("a", "b", "e"): 4,
+    ("a", "b", "e", "f"): 4, ("a", "b", "e", "g h", "i"): 4, ("a", "b", "e", "g h", "i", 1, "j"): 4,
+    ("table",): 22, ("table", "sub"): 6, ("table", "sub", "text"): 7,
+    ("table", "sub", "literal"): 11, ("table", "sub", "after"): 13,
+    ("table", "sub", "after", 0): 14, ("table", "sub", "after", 1): 14,
+    ("table", "sub", "after", 2): 15, ("table", "sub", "after", 2, 1): 15,
+    ("table", "sub", "after", 2, 2): 16, ("table", "sub", "after", 3): 17,
+    ("table", "sub", "after", 3, "k"): 17, ("table", "sub", "after", 3, "l", 0): 18,
+    ("table", "sub", "when"): 20, ("table", "sub", "zone"): 21, ("table", "late"): 23,
+    ("table", "quoted A"): 24, ("table", "literal.key"): 25, ("array",): 26, ("array", 0): 26,
+    ("array", 0, "one"): 27, ("array", 0, "inner"): 28, ("array", 0, "inner", "two"): 29,
+    ("array", 0, "list"): 30, ("array", 0, "list", 0, "three"): 31, ("array", 0, "list", 1): 32,
+    ("array", 0, "list", 1, "four"): 33, ("array", 1): 34, ("array", 1, "inner"): 35,
+    ("array", 1, "inner", "five"): 36, ("inline", "list", 0): 37, ("inline", "list", 0, "six"): 38}
+
+
+@pytest.mark.parametrize("first", ["", "\n\n", "z = 1\n"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_lines_of_odd_toml(first: str, end: str) -> None:
+    text = (first + ODD).replace("\n", end)
+    data = tomllib.loads(text)
+    lines = Lines(text.replace("\r\n", "\n"))
+    for where, line in ODD_LINES.items():
+        value: Any = data
+        for part in where:
+            value = value[part]  # the place exists, says the real parser
+        assert lines[where] - first.count("\n") == line, where
+
+
+KEYS = st.one_of(st.from_regex(r"[A-Za-z0-9_-]{1,5}", fullmatch=True), st.text(max_size=5))
+SCALARS = st.sampled_from([
+    "1", "-1.5e3", "true", "inf", "1979-05-27", "1979-05-27 07:32:00", "07:32:00", '""', "''",
+    '"]"', "'}'", '"\\"#"', '"""a"""', "''''a'''", '""""a"""""', '"""\n]\n"""', "'''\n\n[a]\n'''"])
+
+
+def quoted(key: str, draw: Any) -> str:
+    plain = re.fullmatch("[A-Za-z0-9_-]+", key)
+    return key if plain and draw(st.booleans()) else '"' + "".join(
+        f"\\U{ord(character):08x}" for character in key) + '"'
+
+
+@st.composite
+def documents(draw: Any) -> tuple[str, dict[tuple[str | int, ...], int]]:
+    """A text of TOML, and the lines where its writer put each key."""
+    lines: dict[tuple[str | int, ...], int] = {}
+    text = ""
+
+    def add(more: str) -> None:
+        nonlocal text
+        text += more
+
+    def note(where: tuple[str | int, ...]) -> None:
+        lines.setdefault(where, text.count("\n") + 1)
+
+    def value(where: tuple[str | int, ...], depth: int) -> None:
+        shape = draw(st.integers(0, 5 if depth else 3))
+        if shape == 4:
+            add("[")
+            for position in range(draw(st.integers(0, 3))):
+                add(draw(st.sampled_from(["", "\n", " # ]\n", "\n\n  "])))
+                note((*where, position))
+                value((*where, position), depth - 1)
+                add(draw(st.sampled_from([",", " ,", "\n,\n", ", # [\n"])))
+            add("]")
+        elif shape == 5:
+            add("{")
+            for position, key in enumerate(draw(st.lists(KEYS, max_size=3, unique=True))):
+                add(", " if position else "")
+                pair(where, [key], depth - 1)
+            add("}")
+        else:
+            add(draw(SCALARS))
+
+    def pair(table: tuple[str | int, ...], keys: list[str], depth: int) -> None:
+        for length in range(1, len(keys) + 1):
+            note((*table, *keys[:length]))
+        add(draw(st.sampled_from([".", " . "])).join(quoted(key, draw) for key in keys))
+        add(draw(st.sampled_from(["=", " = ", "\t=\t"])))
+        value((*table, *keys), depth)
+
+    counts: dict[str, int] = {}
+    used: set[str] = set()
+    table: tuple[str | int, ...] = ()
+    for _ in range(draw(st.integers(0, 8))):
+        name = draw(KEYS)
+        shape = draw(st.integers(0, 3))
+        if shape == 0 and name not in used:
+            used.add(name)
+            table = (name, "own") if draw(st.booleans()) else (name,)
+            note(table)
+            add("[" + ".".join(quoted(str(part), draw) for part in table) + "]")
+        elif shape == 1 and (name in counts or name not in used):
+            used.add(name)
+            note((name,))
+            note((name, counts.get(name, 0)))
+            table = (name, counts.get(name, 0))
+            counts[name] = counts.get(name, 0) + 1
+            add(f"[[ {quoted(name, draw)} ]]")
+        elif (*table, name) not in lines and (table or name not in used):
+            used |= {name} if not table else set()
+            pair(table, [name, *draw(st.lists(KEYS, max_size=2))], 2)
+        add(draw(st.sampled_from(["\n", " # x\n", "\n\n"])))
+    return text, lines
+
+
+@settings(quick, max_examples=100)
+@given(documents())
+def test_lines_of_any_toml(document: tuple[str, dict[tuple[str | int, ...], int]]) -> None:
+    text, lines = document
+    tomllib.loads(text)  # it is right
+    found = Lines(text)
+    assert {where: found[where] for where in lines} == lines
+
+
+@quick
+@given(st.text("ab.=[]{}\"'#\n ,1\\", max_size=40) | st.text(max_size=40))
+@example('"""' * 9)
+def test_lines_of_any_text(text: str) -> None:
+    assert Lines(text)["x",] >= 1
+
+
+@pytest.mark.parametrize("text", [
+    "a." * 1_000_000, "[" + "a." * 1_000_000, "a = " + "[" * 1_000_000, "a = " + "{b=" * 1_000_000,
+    "x = 1\n" + "a = " + "[" * 17], ids=range(5))
+def test_too_deep_is_told_at_once(tmp_path: Path, text: str) -> None:
+    begun = time.process_time()
+    line, message = mistake(tmp_path, text)
+    assert (line, message) == (text.count("\n") + 1, "is nested too deeply")
+    assert time.process_time() - begun < 2
+    with pytest.raises(TooDeep):
+        Lines(text)
+
+
+# Each makes a careless parser slow, or fill the memory.
+@pytest.mark.parametrize("text", [
+    '"""\\' * 500_000, "a = '''" + "''x" * 500_000, 'a = """' + '""\\"' * 500_000,
+    "a = [" + "1," * 100_000, "#" * 4_000_000, "\n" * 4_000_000, "a = " + "1" * 1_000_000,
+    "[[agents]]\n" * 30_000, "a" * 4_000_000, "=" * 4_000_000, '"' * 4_000_000], ids=range(11))
+def test_long_files_end_soon(tmp_path: Path, text: str) -> None:
+    begun = time.process_time()
+    assert mistakes(tmp_path, text)
+    assert time.process_time() - begun < 10  # all of them take a second or two
+
+
+# ---------------------------------------------------------------- any bytes
+
+
+@quick
+@given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
+def test_any_bytes(tmp_path: Path, content: bytes) -> None:
+    try:
+        read(tmp_path, content)
+    except Mistakes as error:
+        assert error.all
+
+
+VALUES = st.recursive(
+    st.one_of(
+        st.text(max_size=12), st.integers(), st.floats(), st.booleans(),
+        st.datetimes(timezones=st.just(datetime.UTC)), st.dates(), st.times(), st.sampled_from(
+            ["10s", "0", "a", "a{1..3}", "http://[", "http://h:99999", "1/0", "3/8", "x.json", ".",
+             "sun 25:00-26:00", "mon-mon-tue 01:00-02:00", "daily 01:00-01:00", "\0", "*",
+             "serial:", "can:", "[::1]:9060", "/dev/zero", "/dev/null", "/", "{", "1.1.1.1-0.0.0.0",
+             datetime.datetime.min.replace(tzinfo=datetime.UTC), "{1..999999}{1..999999}", "\u00e9",
+             "a" * 300, "nats://x", "mailto://", "[::]:1", ":0"])),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner,
+                                                                max_size=3), max_leaves=4)
+
+
+def toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return {"inf": "inf", "-inf": "-inf", "nan": "nan"}.get(str(value), f"{value:.3f}")
+    if isinstance(value, (datetime.date, datetime.time)):
+        return value.isoformat()
+    if isinstance(value, list):
+        return f"[{', '.join(map(toml, value))}]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{toml(str(key))} = {toml(each)}"
+                               for key, each in value.items()) + "}"
+    return str(value) if isinstance(value, int) else '"' + "".join(
+        f"\\U{ord(character):08x}" for character in value
+        if not 0xD800 <= ord(character) < 0xE000) + '"'
+
+
+def example_keys() -> list[tuple[str, str]]:
+    """Each key of the example with its section, also those that are commented out."""
+    section, found = "", []
+    for line in EXAMPLE.read_text().splitlines():
+        if heading := re.match(r"\[+(\w+)\]", line):
+            section = heading[1]
+        elif key := re.match(r"(?:# )?(\w+) = ", line):
+            found.append((section, key[1]))
+    return found
+
+
+@settings(quick, max_examples=100)
+@given(st.lists(st.tuples(st.sampled_from(example_keys()), VALUES), min_size=1, max_size=4),
+       st.booleans())
+def test_any_value_of_any_key(tmp_path: Path, chosen: list[tuple[tuple[str, str], Any]],
+                              agent: bool) -> None:
+    lists = ("agents", "groups", "mutes", "notify")
+    text = AGENT * agent
+    sections: dict[str, dict[str, Any]] = {}
+    for (section, key), value in chosen:
+        sections.setdefault(section, {})[key] = value
+    for section, keys in sections.items():
+        text += f"[[{section}]]\n" if section in lists else f"[{section}]\n"
+        text += "".join(f"{key} = {toml(value)}\n" for key, value in keys.items())
+    tomllib.loads(text)
+    try:
+        assert read(tmp_path, text).agents
+    except Mistakes as error:
+        assert all(str(each).isprintable() and each.line for each in error.all)
+
+
+# ---------------------------------------------------------------- what it says
+
+
+def test_the_example() -> None:
+    """It can be used as it is, and has every key. Keys that are commented out can be used, too."""
+    found = load(str(EXAMPLE))
+    assert [agent.name for agent in found.agents][:3] == ["gateway-north", "north-1", "north-2"]
+    assert len(found.agents) == 1 + 50 + 11
+    assert found.agents[50].address == "node-50.north.example:12345"
+    assert found.agents[1].parent == "gateway-north" and found.agents[1].labels == {"role": "node"}
+    assert {agent.period for agent in found.agents if agent.site == "south"} == {1.0}
+    assert found.groups[0].at_least == 40 and found.mqtt and found.mqtt.port == 8883
+    assert [bool(source.url) for source in found.sources] == [False, True]
+
+
+def test_the_example_has_every_key(tmp_path: Path) -> None:
+    """The list of keys comes from the messages about unknown ones."""
+    text = "zzzzz = 1\n" + "".join(
+        f"[[{name}]]\nzzzzz = 1\n" for name in ("agents", "groups", "mutes", "notify")) + "".join(
+        f"[{name}]\nzzzzz = 1\n" for name in (
+            "collector", "defaults", "alerts", "mqtt", "nats", "web", "events"))
+    in_example = set(example_keys())
+    count = 0
+    for _, message in mistakes(tmp_path, text):
+        if match := re.fullmatch(r"(\w+): 'zzzzz' is not known here: use (.*)", message):
+            for key in match[2].split(", "):
+                shared = match[1] == "agents" and ("defaults", key) in in_example
+                shared |= match[1] == "defaults" and ("agents", key) in in_example
+                assert shared or (match[1], key) in in_example, (match[1], key)
+                count += 1
+    assert count == 66
+
+
+def test_keys_that_are_commented_out(tmp_path: Path) -> None:
+    """Each of them alone, in place of what excludes it."""
+    (tmp_path / "vehicle.ini").write_bytes((ROOT / "examples" / "vehicle.ini").read_bytes())
+    (tmp_path / "web.yml").write_text("")
+    (tmp_path / "ca.pem").write_text("")
+    (tmp_path / "keys").mkdir()
+    (tmp_path / "keys" / "gateway-north.key").write_text("00112233445566778899aabbccddeeff\n")
+    (tmp_path / "keys" / "gateway-north.key").chmod(0o600)
+    for name in ("inventory.token", "webhook.token", "mqtt.password", "web.token"):
+        (tmp_path / name).write_text("hunter2\n")
+    for name, url in (("ping.url", "https://x/1"), ("webhook.url", "http://x"),
+                      ("apprise.url", "tgram://x/y"), ("nats.url", "nats://x")):
+        (tmp_path / name).write_text(f"  {url}  \r\nmore")
+    lines = EXAMPLE.read_text().splitlines()
+    hidden = [number for number, line in enumerate(lines) if re.match(r"# \w+ = ", line)]
+    assert len(hidden) > 10
+    excludes = {"webhook_file": "webhook", "apprise_file": "apprise", "url_file": "url"}
+    for number in hidden:
+        now = lines.copy()
+        now[number] = now[number][2:]
+        other = excludes.get(now[number].split()[0])
+        for at in (number - 1, number - 1):
+            if other and now[at].startswith(f"{other} = "):
+                now[at] = ""
+        found = read(tmp_path, "\n".join(now))
+        assert "hunter2" not in repr(found) and "password@" not in repr(found)
+
+
+def test_defaults_are_those_of_the_example(tmp_path: Path) -> None:
+    """What the example writes as a default is one: an almost empty file means the same."""
+    found, empty = load(str(EXAMPLE)), read(tmp_path, AGENT)
+    for name in ("state", "grace", "shard", "keep_days", "keep_rows", "web"):
+        assert getattr(found, name) == getattr(empty, name), name
+    assert empty.alerts == config.Alerts()
+    for key in ("wait", "remind", "blind", "ping_every"):
+        assert getattr(found.alerts, key) == getattr(empty.alerts, key)
+    assert empty.agents[0].period == 10 and empty.agents[0].misses == 3
+    assert empty.mqtt is None and empty.nats is None and not empty.mutes(0)
+    assert read(tmp_path, AGENT + "[mqtt]\nhost = 'x'").mqtt == config.Mqtt("x", 1883)
+
+
+def test_the_page_of_the_fleet(tmp_path: Path) -> None:
+    """Its example is right, and its mistakes look like this."""
+    page = (ROOT / "fleet" / "README.md").read_text()
+    (example,) = re.findall(r"This is a whole one:\n\n((?:    .*\n|\n)+)", page)
+    (tmp_path / "vehicle.ini").write_text("")
+    found = read(tmp_path, re.sub("(?m)^    ", "", example))
+    assert len(found.agents) == 51 and found.alerts.notify
+    told = re.findall(r"dumpulse-fleet: fleet.toml:(\d+): (.*)", page)
+    assert mistake(tmp_path, "[[agents]]\nadress = 'a'\n" + "[[agents]]\naddress = 'b'\n") \
+        == (int(told[0][0]), told[0][1])
+    assert mistake(tmp_path, "\n" * 4 + AGENT + "parent = 'b'\n" + AGENT.replace("'a'", "'b'")
+                   + "parent = 'a'\n") == (int(told[1][0]), told[1][1])
+    for address in re.findall(r'`address = "(.*?)"`', page):
+        assert read(tmp_path, AGENT.replace("'a'", f'"{address}"')).agents
+
+
+def test_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "names.ini").write_text("[3]\nname = engine\n")
+    (tmp_path / "etc").mkdir()
+    monkeypatch.chdir("/")
+    found = read(tmp_path / "etc", "[collector]\nstate = 'state'\n[defaults]\n"
+                 "names = '../names.ini'\n[[agents]]\naddresses = ['a', 'b']\n[[agents]]\n"
+                 f"address = 'c'\nnames = '../names.ini'\n")
+    assert found.state == str(tmp_path / "etc" / "state")
+    assert len({id(agent.profile) for agent in found.agents}) == 1
+    assert found.agents[0].profile.settings.variables[3].name == "engine"
+
+
+def test_labels_add_up(tmp_path: Path) -> None:
+    found = read(tmp_path, "[defaults]\nsite = 'x'\nlabels = { a = '1', b = '2' }\n[[agents]]\n"
+                 "address = 'n'\nsite = 'y'\nlabels = { b = '3' }")
+    assert found.agents[0].labels == {"a": "1", "b": "3"} and found.agents[0].site == "y"
+
+
+def test_windows(tmp_path: Path) -> None:
+    found = read(tmp_path, AGENT + "[[mutes]]\nmatch = { site = '*' }\nwhen = 'sat,sun 22:00-02:00'"
+                 "\nzone = 'Europe/Berlin'\n[[mutes]]\nmatch = { site = '*' }\n"
+                 "from = 1970-01-01T00:00:00Z\nuntil = 1970-01-01T01:00:00+01:00\n"
+                 .replace("01:00:00+01:00", "03:00:00+01:00"))
+    assert found.fixed_mutes[0].begins == 0 and found.fixed_mutes[0].ends == 7200
+    # In this night the clocks go forward from 02:00 to 03:00: it ends when they do.
+    sunday = datetime.datetime(2026, 3, 29, 12, tzinfo=datetime.UTC).timestamp()
+    spans = [(mute.begins, mute.ends) for mute in found.windows[0].mutes(sunday)]
+    assert [[datetime.datetime.fromtimestamp(each, datetime.UTC).isoformat()[:16] for each in span]
+            for span in spans] == [["2026-03-28T21:00", "2026-03-29T01:00"],
+                                   ["2026-03-29T20:00", "2026-03-30T00:00"]]
+    for hour in range(24 * 14):  # whenever one asks, all that hold now are there
+        now = sunday + hour * 3600
+        local = datetime.datetime.fromtimestamp(now, found.windows[0].zone)
+        night = local - datetime.timedelta(hours=2)
+        held = any(mute.begins <= now < mute.ends for mute in found.mutes(now))
+        assert held == (night.weekday() in (5, 6) and (local.hour >= 22 or local.hour < 2)
+                        and night.hour not in range(1, 20)), local
+
+
+@pytest.mark.parametrize("text, days", [
+    ("daily", {0, 1, 2, 3, 4, 5, 6}), ("fri-mon", {4, 5, 6, 0}), ("wed", {2}),
+    ("mon-tue,thu", {0, 1, 3}), ("sun-sat", {0, 1, 2, 3, 4, 5, 6})])
+def test_days(text: str, days: set[int]) -> None:
+    assert config.when(f"{text} 01:30-02:00") == (frozenset(days), 90, 120)
+
+
+# ---------------------------------------------------------------- what is wrong
+
+WRONG = [
+    # text, line, a part of the message
+    ("", 1, "there are no agents: write [[agents]]"),
+    ("agent = 1\n", 1, "'agent' is not known here: do you mean 'agents'?"),
+    ("[agents]\naddress = 'a'\n", 1, "agents: must be tables that begin with [[agents]]"),
+    ("[[agents]]\naddres = 'b'\n", 2, "agents: 'addres' is not known here: do you mean 'address'"),
+    ("[[agents]]\nname = 'x'\n", 1, "needs exactly one of address, addresses, files, url"),
+    (AGENT + "url = 'http://x'\n", 1, "files, url, not address and url"),
+    (AGENT + "period = 10\n", 3, "period: must be a time in quotes like '10s', not a number"),
+    (AGENT + "period = '10 parsecs'\n", 3, "'10 parsecs' is not a time: write it like 500ms"),
+    (AGENT + "period = '2h'\n", 3, "period: must be 0.1 s to 3600 s, not 7200 s"),
+    (AGENT + "misses = true\n", 3, "misses: must be a whole number, not true or false"),
+    (AGENT + "misses = 0\n", 3, "misses: must be 1 to 1,000"),
+    (AGENT + "labels = { site = 'x' }\n", 3, "'site' cannot be a label"),
+    (AGENT + "labels = { a = 7 }\n", 3, "the label 'a' must be text in quotes, like '7'"),
+    (AGENT + "labels = { 1a = '7' }\n", 3, "'1a' is not a label's name"),
+    (AGENT + "labels = 'x'\n", 3, "labels: must be a table like"),
+    (AGENT + "name = 'x{1..2}'\n", 3, "1 addresses, but the name stands for 2"),
+    (AGENT + "name = 'a/b'\n", 2, "the name 'a/b' has '/' in it"),
+    (AGENT + "name = 'a\\nb'\n".replace("'", '"'), 3, "must have 1 to 200 characters, in one line"),
+    (AGENT + "every = '10s'\n", 3, "'every' goes only with files or url"),
+    (AGENT + AGENT, 4, "the name 'a' is that of line 2, too"),
+    (AGENT + "[[agents]]\naddress = 'a:9060'\nname = 'b'\n", 4, "is the address of 'a', too"),
+    (AGENT + "[[agents]]\naddresses = [\n'b',\n'c d']\n", 6, "'c d' is not an address"),
+    (AGENT + "[[agents]]\naddresses = [\n'b',\n7]\n", 4, "must be text in quotes"),
+    (AGENT.replace("'a'", "'a:99999'"), 2, "port 99999 is out of range"),
+    (AGENT.replace("'a'", "'serial:x'"), 2, "is not a serial line"),
+    (AGENT.replace("'a'", "'can:can0:681'"), 2, "cannot be the first of 128 identifiers"),
+    (AGENT.replace("'a'", "'a{1..2'"), 2, "is not a pattern"),
+    (AGENT.replace("'a'", "'a{2..1}'"), 2, "{2..1} is empty"),
+    (AGENT.replace("'a'", "'{1..9999}{1..9999}'"), 2, "stands for more than 1,000,000 agents"),
+    (AGENT.replace("'a'", "'192.0.2.9-192.0.2.1'"), 2, "write the lower address first"),
+    (AGENT.replace("'a'", "'192.0.2.9-192.0.2.256'"), 2, "is not a range of IPv4 addresses"),
+    (AGENT + "parent = 'b'\n", 2, "there is no agent 'b' to be its parent"),
+    (AGENT + "parent = 'a'\n", 2, "a: it is its own parent: a -> a"),
+    (AGENT + "names = 'nowhere.ini'\n", 3, "nowhere.ini': No such file"),
+    ("[[agents]]\nfiles = 'x.toml'\n", 2, "must end in .json, .yml or .yaml"),
+    ("[[agents]]\nfiles = '*/x.json'\n", 2, "* may only be in the file's name"),
+    ("[[agents]]\nurl = 'ftp://x'\n", 2, "begins with https:// or http://, then a host"),
+    ("[[agents]]\nurl = 'http://x'\nname = 'y'\n", 3, "'name' goes only with other agents"),
+    ("[[agents]]\nfiles = 'x.json'\ntoken_file = 'fleet.toml'\n", 3, "goes only with url"),
+    ("[[agents]]\naddresses = []\n", 2, "must be a list of addresses in brackets"),
+    (AGENT + "[collector]\nshard = '9/8'\n", 4, "'9/8' is not a shard: write it like '3/8'"),
+    (AGENT + "[collector]\ngrace = '2000h'\n", 4, "must be 0 s to 86400 s"),
+    (AGENT + "[[groups]]\nname = 'g'\nmatch = { sight = 'x' }\nat_least = 1\n", 5, None),
+    (AGENT + "[[groups]]\nname = 'g'\nmatch = { name = 'a' }\nat_least = 2\n", 6, "has only 1 mem"),
+    (AGENT + "[[groups]]\nname = 'g'\nmatch = {}\nat_least = 1\n", 5, "is empty"),
+    (AGENT + "[[groups]]\nname = 'g'\nat_least = 1\n", 3, "groups: 'match' is missing"),
+    (AGENT + "[[mutes]]\nmatch = { name = 'a' }\n", 3, "needs 'from' and 'until', or else 'when'"),
+    (AGENT + "[[mutes]]\nmatch = { name = 'a' }\nwhen = 'sunday'\n", 5, "time of the week"),
+    (AGENT + "[[mutes]]\nmatch = { name = 'a' }\nwhen = 'sun 24:00-01:00'\n", 5, "of the week"),
+    (AGENT + "[[mutes]]\nmatch = { name = 'a' }\nwhen = 'sun 02:00-01:00'\nzone = 'X'", 6, "zone"),
+    (AGENT + "[[mutes]]\nmatch = { name = 'a' }\nfrom = 2026-01-01\nuntil = 2026-01-02T00:00:00Z\n",
+     5, "must be a time with its zone"),
+    (AGENT + "[[mutes]]\nmatch = { name = 'a' }\nfrom = 2026-01-03T00:00:00Z\n"
+     "until = 2026-01-02T00:00:00Z\n", 6, "'until' must be after 'from'"),
+    (AGENT + "[mqtt]\nport = 1\n", 3, "mqtt: 'host' is missing"),
+    (AGENT + "[mqtt]\nhost = 'x'\nprefix = 'a/#'\n", 5, "cannot begin a topic"),
+    (AGENT + "[nats]\nsubject = 'x'\n", 3, "nats: needs exactly one of url, url_file"),
+    (AGENT + "[web]\nlisten = '9061'\n", 4, "is not HOST:PORT"),
+    (AGENT + "[web]\nconfig_file = 'nowhere.yml'\n", 4, "nowhere.yml': No such file"),
+    (AGENT + "[events]\nkeep_days = 0\n", 4, "must be 1 to 36,500"),
+    (AGENT + "[[notify]]\nmatch = {}\n", 3, "webhook, apprise, webhook_file, apprise_file"),
+    ("a = 1\nb = \n", 2, "this is not TOML: Invalid value"),
+    ("a = '''\n\n", 3, "this is not TOML"),
+    ("a = 1\na = 2\n", 2, "this is not TOML"),
+    ("x = 1\n\xff".encode("latin-1"), 2, "this is not UTF-8")]
+
+
+@pytest.mark.parametrize("text, line, part", WRONG, ids=range(len(WRONG)))
+def test_one_mistake(tmp_path: Path, text: str | bytes, line: int, part: str | None) -> None:
+    found = mistake(tmp_path, text)
+    assert found[0] == line and (part or "no agent has a label 'sight': do you mean 'site'") \
+        in found[1], found
+
+
+def test_all_mistakes_at_once(tmp_path: Path) -> None:
+    (tmp_path / "bad.ini").write_text("[3]\nvalue = 9..1\n")
+    text = """\
+[collector]
+grace = 5
+stat = "x"
+
+[[agents]]
+address = "a"
+names = "bad.ini"
+
+[[agents]]
+address = "b"
+period = "1 s"
+misses = "x"
+
+[web]
+listen = 1
+[colector]
+""".replace("\n", "\r\n")
+    found = mistakes(tmp_path, "\ufeff" + text)
+    assert [line for line, _ in found] == [2, 3, 7, 12, 15, 16]
+    assert "do you mean 'state'?" in found[1][1] and "do you mean 'collector'?" in found[5][1]
+    assert "bad.ini', [3]: value: no value is in 9..1" in found[2][1]
+
+
+def test_at_most_a_thousand_mistakes(tmp_path: Path) -> None:
+    found = mistakes(tmp_path, "[[agents]]\n" * 1_234)
+    assert len(found) == 1001 and found[-1] == (1000, "and 234 more mistakes")
+
+
+def test_no_mistakes_that_follow_from_others(tmp_path: Path) -> None:
+    """The gateway's table is wrong. That its children lack a parent is no news."""
+    assert mistake(tmp_path, "[[agents]]\naddress = 'gw'\nperiod = 1\n[[agents]]\naddress = 'x'\n"
+                   "parent = 'gw'\n[[groups]]\nname = 'g'\nmatch = { a = 'b' }\nat_least = 3") \
+        == (3, "agents: period: must be a time in quotes like '10s', not a number")
+
+
+def test_circles_are_told_once(tmp_path: Path) -> None:
+    text = "".join(f"[[agents]]\naddress = '{name}'\nparent = '{parent}'\n"
+                   for name, parent in ("ab", "bc", "ca", "da", "ed", "fg", "gf"))
+    assert mistakes(tmp_path, text) == [(2, "agents: a: it is its own parent: a -> b -> c -> a"),
+                                        (17, "agents: f: it is its own parent: f -> g -> f")]
+
+
+def test_a_tick_that_is_too_short(tmp_path: Path) -> None:
+    (tmp_path / "fast.ini").write_text("[dumpulse]\ntick = 1ms\n")
+    fast = "names = 'fast.ini'\nperiod = '19s'\n"
+    assert read(tmp_path, AGENT + fast)
+    line, message = mistake(tmp_path, AGENT + fast.replace("19", "20"))
+    assert line == 1 and "an agent must be asked every 58.9824 s" in message
+
+
+@pytest.mark.parametrize("text", [
+    "[[notify]]\nwebhook = 'hunter2'", "[[notify]]\nwebhook = 'ftp://u:hunter2@x/'",
+    "[[notify]]\nwebhook = 'http://x:hunter2/'", "[[notify]]\napprise = 'hunter2'",
+    "[[notify]]\nwebhook = ['hunter2']", "[alerts]\nping = 'hunter2'", "[nats]\nurl = 'hunter2'",
+    "[[agents]]\nurl = 'http://u:hunter2@ x'", "[[notify]]\nwebhook = hunter2",
+    "[[notify]]\nwebhook = 'http://hunter2", "[[notify]]\nwebhook_file = 'secret'",
+    "[alerts]\nping_file = 'secret'", "[nats]\nurl_file = 'secret'",
+    "[[notify]]\nwebhook = 'http://hunter2'\nwebhook = 1",
+    "[mqtt]\nhost = 'x'\npassword_file = 'secret'"], ids=range(15))
+def test_no_secret_in_a_message(tmp_path: Path, text: str) -> None:
+    (tmp_path / "secret").write_text("hunter2\n")
+    assert "hunter2" not in str(mistakes(tmp_path, text + "\n" + AGENT))
+
+
+@pytest.mark.parametrize("content, part", [
+    (b"", "must have the secret in its first line"), (b"\nhunter2", "in its first line"),
+    (b"hunter2\0\n", "in its first line"), (b"hunter2\xff", "is not UTF-8"),
+    (b"hunter2" * 10_000, "is longer than")], ids=range(5))
+def test_bad_secret_files(tmp_path: Path, content: bytes, part: str) -> None:
+    (tmp_path / "secret").write_bytes(content)
+    _, message = mistake(tmp_path, AGENT + "[web]\ntoken_file = 'secret'")
+    assert part in message and "hunter2" not in message
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    for path, part in ((tmp_path, "Is a directory"), (tmp_path / "none", "No such file"),
+                       ("/dev/zero", "is longer than"), ("a\0b", "null byte"),
+                       ("a\nb", "'a\\nb'")):
+        with pytest.raises(Mistakes) as caught:
+            load(str(path))
+        assert part in str(caught.value) and str(caught.value).isprintable()
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(Mistakes, match="nothing comes from it"):
+        load(str(tmp_path / "pipe"))
+
+
+# ---------------------------------------------------------------- names and patterns
+
+
+@pytest.mark.parametrize("pattern, expected", [
+    ("a", ["a"]), ("n{1..3}", ["n1", "n2", "n3"]), ("{08..11}", ["08", "09", "10", "11"]),
+    ("{a,b}-{1..2}:5", ["a-1:5", "a-2:5", "b-1:5", "b-2:5"]), ("{0..1}", ["0", "1"]),
+    ("10.0.0.254-10.0.1.1:7", ["10.0.0.254:7", "10.0.0.255:7", "10.0.1.0:7", "10.0.1.1:7"]),
+    ("[fd00::{1..2}]:7", ["[fd00::1]:7", "[fd00::2]:7"]), ("can:can{0..1}:700",
+                                                           ["can:can0:700", "can:can1:700"])])
+def test_patterns(pattern: str, expected: list[str]) -> None:
+    assert list(expand(pattern)) == expected
+
+
+@pytest.mark.parametrize("pattern", ["{", "}", "{}", "{a}", "{a,}", "{1..}", "{{1..2}}", "{-1..2}"])
+def test_wrong_patterns(pattern: str) -> None:
+    with pytest.raises(Wrong):
+        list(expand(pattern))
+
+
+@pytest.mark.parametrize("address, name", [
+    ("a.lan:7", "a.lan"), ("[fd00::1]:7", "fd00::1"), ("can:can0:700", "can0:700"),
+    ("serial:/dev/ttyACM0@9600", "ttyACM0"), ("serial:/dev/serial/by-id/x", "serial-by-id-x")])
+def test_names_of_addresses(address: str, name: str) -> None:
+    assert name_of(client.Agent(address).name) == name
+
+
+@quick
+@given(st.text(min_size=1, max_size=6))
+def test_names_can_be_shown_anywhere(name: str) -> None:
+    try:
+        check_name(name)
+    except Wrong as error:
+        assert str(error).isprintable()
+    else:
+        assert name.isprintable() and not set(name) & set("/+#*?[]{}\"'\\<>&\n\t,=")
+        assert name not in (".", "..") and name == name.strip()
+
+
+@pytest.mark.parametrize("name", [
+    "", " a", "a ", ".", "..", "a/b", "a\nb", "a*", "\u6f22", "a" * 101])
+def test_wrong_names(name: str) -> None:
+    with pytest.raises(Wrong):
+        check_name(name)
+
+
+@pytest.mark.parametrize("name", ["a", "a b", "a.b", "-1", "fd00::1", "\u00fcmlaut", "a" * 100])
+def test_right_names(name: str) -> None:
+    assert check_name(name) == name
+
+
+def test_matching() -> None:
+    agent = config.Shared(config.make_profile(), "north", {"role": "web"}).agent("a.lan", "a-1")
+    for match, expected in (({"site": "north"}, True), ({"site": "nor*", "role": "web"}, True),
+                            ({"name": "a-?", "variable": "3"}, True), ({"role": "db"}, False),
+                            ({"other": "x"}, False), ({"site": "NORTH"}, False)):
+        assert matches(match, agent) == expected, match

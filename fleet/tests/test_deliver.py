@@ -1,0 +1,405 @@
+"""Delivery to real servers on this machine: nothing is lost, nothing is told of secrets.
+SPDX-License-Identifier: MIT"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import collections
+import contextlib
+import json
+import logging
+import sqlite3
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from aiohttp import web
+
+import client
+from fleet import deliver
+from fleet.alerts import Core, Rules
+from fleet.config import Alerts as Settings
+from fleet.config import Notify, Secret
+from fleet.deliver import Alerts
+from fleet.model import Agent, Mute, Profile, State
+from fleet.store import Store, Trouble
+from fleet.table import Table
+from fleet.tests import standins
+
+PROFILE = Profile(client.make_settings(argparse.Namespace()))
+PROFILE.expected = np.arange(64) < 5
+SECRET = "hunter2"
+
+
+@pytest.fixture(autouse=True)
+def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deliver, "BEAT_S", 0.02)
+    monkeypatch.setattr(deliver, "BACKOFF_S", (0.05, 0.1))
+    monkeypatch.setattr(deliver, "SETTLE_S", 0.05)
+    monkeypatch.setattr(deliver, "TIMEOUT_S", 1.0)
+
+
+class Receiver:
+    """A web server that keeps what it is sent, and answers as a test wants."""
+
+    def __init__(self) -> None:
+        self.got: list[dict[str, Any]] = []
+        self.headers: list[Any] = []
+        self.status = 200
+        self.delay = 0.0
+        self.gets = 0
+        self.port = 0
+
+    async def _post(self, request: web.Request) -> web.Response:
+        self.headers.append(request.headers)
+        body = await request.json()
+        await asyncio.sleep(self.delay)
+        self.got.append(body)
+        return web.Response(status=self.status, headers={"Location": "/elsewhere"})
+
+    async def _get(self, _: web.Request) -> web.Response:
+        self.gets += 1
+        return web.Response(status=self.status)
+
+    @contextlib.asynccontextmanager
+    async def serving(self) -> AsyncIterator[None]:
+        app = web.Application()
+        app.router.add_route("POST", "/{path:.*}", self._post)
+        app.router.add_get("/{path:.*}", self._get)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", self.port)
+        await site.start()
+        server = site._server
+        assert isinstance(server, asyncio.base_events.Server)
+        self.port = server.sockets[0].getsockname()[1]
+        try:
+            yield
+        finally:
+            await runner.cleanup()
+
+    def notify(self, match: dict[str, str] | None = None, **more: Any) -> Notify:
+        return Notify("webhook", Secret(f"http://127.0.0.1:{self.port}/{SECRET}"), match or {},
+                      **more)
+
+
+class Fleet:
+    """A table that a test changes, and alerts that watch it."""
+
+    def __init__(self, path: Path, sites: Sequence[str] = ("berlin", "berlin", "bern")) -> None:
+        self.said: list[str] = []
+        self.path = path
+        self.table = Table([Agent(f"pump {number}", "127.0.0.1", PROFILE, site, {"rack": "7"}, 0.05)
+                            for number, site in enumerate(sites)])
+        self.table.agent_state[:] = State.ALIVE
+        self.mutes: list[Mute] = []
+        self.healthy = True
+        self.alerts: Alerts
+
+    @contextlib.asynccontextmanager
+    async def running(self, *notify: Notify, **settings: Any) -> AsyncIterator[Alerts]:
+        self.settings = Settings(notify, **{"wait": 0.05, **settings})
+        store = await asyncio.to_thread(Store, self.path, say=self.said.append)
+        alerts = Alerts(store, self.said.append)
+        self.alerts = alerts
+        alerts.configure(self.settings, 0.0, self.table, [])
+        task = asyncio.create_task(alerts.run(lambda: self.mutes, lambda: self.healthy))
+        try:
+            yield alerts
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            await asyncio.to_thread(store.close)
+
+    def put(self, row: int, state: State, variable: int = -1) -> None:
+        with self.table.lock:
+            now = time.time()
+            if variable < 0:
+                self.table.agent_state[row], self.table.agent_since[row] = state, now
+            else:
+                self.table.state[row, variable] = state
+                self.table.since[row, variable] = now
+            self.table.version += 1
+            self.table.changed[row] = self.table.version
+
+    @property
+    def shows(self) -> str:
+        return json.dumps([self.said, self.alerts.trouble, dict(self.alerts.numbers())])
+
+
+async def until(what: Callable[[], object], seconds: float = 15.0) -> None:
+    end = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < end, "it did not happen"
+        await asyncio.sleep(0.01)
+
+
+def rows(path: Path) -> list[Any]:
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        return database.execute("SELECT * FROM outbox").fetchall()
+
+
+def async_test(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    def run(tmp_path: Path) -> None:
+        asyncio.run(test(tmp_path / "fleet.sqlite"))
+    run.__name__ = test.__name__
+    return run
+
+
+@async_test
+async def test_a_webhook_gets_json(path: Path) -> None:
+    fleet, receiver = Fleet(path), Receiver()
+    async with receiver.serving(), fleet.running(receiver.notify(token=Secret(SECRET))) as alerts:
+        before = time.time()
+        fleet.put(0, State.UNREACHABLE)
+        fleet.put(1, State.DEAD, 3)
+        await until(lambda: receiver.got)
+        (body,) = receiver.got
+        assert body == {
+            "version": 1, "id": f"{body['incident']}-1", "incident": body["incident"],
+            "kind": "problem", "about": "site", "name": "berlin", "at": body["at"],
+            "counts": {"new": 2, "resolved": 0, "open": 2, "muted": 0}, "resolved": [],
+            "new": body["open"], "open": [
+                {"kind": "agent", "name": "pump 0", "variable": -1, "variable_name": "",
+                 "state": "unreachable", "severity": "critical", "flapping": False,
+                 "since": body["open"][0]["since"], "site": "berlin", "labels": {"rack": "7"}},
+                {"kind": "agent", "name": "pump 1", "variable": 3, "variable_name": "",
+                 "state": "dead", "severity": "critical", "flapping": False,
+                 "since": body["open"][1]["since"], "site": "berlin", "labels": {"rack": "7"}}],
+            "title": "berlin: 2 new, 2 open", "text": body["text"]}
+        assert before <= body["open"][0]["since"] <= body["at"] <= time.time()
+        assert body["text"].splitlines()[1].startswith("pump 1 variable 3 dead since 20")
+        assert receiver.headers[0]["Authorization"] == f"Bearer {SECRET}"
+        assert receiver.headers[0]["Idempotency-Key"] == body["id"]
+        fleet.put(0, State.ALIVE)
+        fleet.put(1, State.ALIVE, 3)
+        await until(lambda: len(receiver.got) == 2)
+        assert receiver.got[1]["title"] == "berlin: 2 resolved, 0 open"
+        await until(lambda: not rows(path))
+        assert alerts.sent == 2 and not alerts.trouble and not fleet.said
+        stored = alerts._store.select(what="alert")
+        assert [(each.now, each.site) for each in stored][::-1] == [
+            ("problem: 2 new, 0 resolved, 2 open", "berlin"),
+            ("resolved: 0 new, 2 resolved, 0 open", "berlin")]
+
+
+@async_test
+async def test_each_is_told_what_concerns_them(path: Path) -> None:
+    fleet = Fleet(path)
+    bern, every, brief = Receiver(), Receiver(), Receiver()
+    async with bern.serving(), every.serving(), brief.serving():
+        notify = [bern.notify({"site": "bern"}), every.notify(), brief.notify(resolved=False)]
+        async with fleet.running(*notify):
+            for row in range(3):
+                fleet.put(row, State.UNREACHABLE)
+            await until(lambda: len(every.got) == len(brief.got) == 2 and bern.got)
+            for row in range(3):
+                fleet.put(row, State.ALIVE)
+            await until(lambda: len(every.got) == 4 and len(bern.got) == 2)
+            assert {each["name"] for each in bern.got} == {"bern"}
+            assert [each["kind"] for each in brief.got] == ["problem", "problem"]
+
+
+@async_test
+async def test_what_fails_is_tried_again_and_a_slow_one_delays_no_other(path: Path) -> None:
+    fleet, broken, good = Fleet(path), Receiver(), Receiver()
+    broken.status = 503
+    async with broken.serving(), good.serving():
+        async with fleet.running(broken.notify(), good.notify()) as alerts:
+            fleet.put(0, State.UNREACHABLE)
+            await until(lambda: len(broken.got) >= 3 and good.got)
+            assert len({each["id"] for each in broken.got}) == 1
+            assert "the answer was 503" in alerts.trouble and len(rows(path)) == 1
+            for status in (302, 404):
+                broken.status = status
+                await until(lambda: f"the answer was {status}" in alerts.trouble)
+            broken.delay = 3.0  # longer than the timeout
+            await until(lambda: "no answer in" in alerts.trouble)
+            fleet.put(2, State.UNREACHABLE)
+            await until(lambda: len(good.got) == 2)
+            broken.status, broken.delay = 200, 0.0
+            await until(lambda: not rows(path))
+            assert not alerts.trouble and alerts.failed >= 4
+            assert [each["name"] for each in broken.got if each][-2:] == ["berlin", "bern"]
+    assert SECRET not in fleet.shows
+
+
+@async_test
+async def test_no_alert_is_lost_over_a_restart(path: Path) -> None:
+    """Nobody listens; the monitor ends, and begins again."""
+    fleet, receiver = Fleet(path), Receiver()
+    async with receiver.serving():
+        pass  # now it has a port, and does not listen
+    async with fleet.running(receiver.notify()) as alerts:
+        fleet.put(0, State.UNREACHABLE)
+        await until(lambda: alerts.failed >= 2)
+        assert "cannot connect" in alerts.trouble
+    (row,) = rows(path)
+    fleet.put(0, State.ALIVE)  # it comes back while the monitor is away
+    async with fleet.running(receiver.notify()):
+        async with receiver.serving():
+            await until(lambda: len(receiver.got) == 2)
+            assert receiver.got[0] == json.loads(row[3])
+            assert [each["kind"] for each in receiver.got] == ["problem", "resolved"]
+            assert receiver.got[1]["incident"] == receiver.got[0]["incident"]
+            await until(lambda: not rows(path))
+    async with fleet.running(receiver.notify()):
+        await asyncio.sleep(0.3)
+    assert len(receiver.got) == 2 and SECRET not in fleet.shows
+    async with fleet.running():  # a receiver that is gone gets nothing, and keeps nothing
+        pass
+    assert not rows(path)
+
+
+@async_test
+async def test_a_reload_keeps_what_is_told_and_what_waits(path: Path) -> None:
+    fleet, receiver, other = Fleet(path), Receiver(), Receiver()
+    receiver.status = 500
+    async with receiver.serving(), other.serving():
+        async with fleet.running(receiver.notify()) as alerts:
+            fleet.put(0, State.UNREACHABLE)
+            await until(lambda: receiver.got)
+            table = Table(fleet.table.agents[:2])
+            table.agent_state[:] = fleet.table.agent_state[:2]
+            alerts.configure(Settings((receiver.notify(token=Secret("new")), other.notify()),
+                                      wait=0.05), 0.0, table, [])
+            with pytest.raises(Trouble, match="Apprise does not know"):
+                alerts.configure(Settings((Notify("apprise", Secret(f"no-{SECRET}"), {}),)),
+                                 0.0, table, [])
+            receiver.status = 200
+            await until(lambda: not rows(path))
+            assert receiver.headers[-1]["Authorization"] == "Bearer new"
+            fleet.table = table
+            fleet.put(0, State.ALIVE)
+            await until(lambda: other.got)
+            assert other.got[0]["kind"] == "resolved"
+            assert len({each["id"] for each in receiver.got}) <= 2
+
+
+@async_test
+async def test_too_many_and_too_old_messages_are_given_up(path: Path) -> None:
+    fleet, receiver = Fleet(path, [f"site {number}" for number in range(8)]), Receiver()
+    receiver.status = 500
+    patch = pytest.MonkeyPatch()
+    try:
+        patch.setattr(deliver, "MOST_WAITING", 3)
+        async with receiver.serving(), fleet.running(receiver.notify()) as alerts:
+            for row in range(8):
+                fleet.put(row, State.UNREACHABLE)
+            await until(lambda: alerts.given_up == 5)
+            await until(lambda: len(rows(path)) == 3)
+            patch.setattr(deliver, "OLDEST_S", 0.0)
+            await until(lambda: alerts.given_up == 8 and not rows(path))
+            assert any("gave up" in each for each in fleet.said)
+    finally:
+        patch.undo()
+    assert SECRET not in fleet.shows
+
+
+@async_test
+async def test_a_full_disk_holds_back_no_alert(path: Path) -> None:
+    fleet, receiver = Fleet(path), Receiver()
+    async with receiver.serving(), fleet.running(receiver.notify()):
+        with contextlib.closing(sqlite3.connect(path)) as database:
+            database.execute("CREATE TRIGGER full BEFORE INSERT ON outbox "
+                             "BEGIN SELECT RAISE(FAIL, 'disk is full'); END")
+            database.commit()
+        fleet.put(0, State.UNREACHABLE)
+        await until(lambda: receiver.got)
+        assert any("not kept over a restart" in each for each in fleet.said)
+
+
+@async_test
+async def test_a_ping_only_while_all_is_well(path: Path) -> None:
+    fleet, receiver = Fleet(path), Receiver()
+    async with receiver.serving():
+        ping = Secret(f"http://127.0.0.1:{receiver.port}/{SECRET}")
+        async with fleet.running(ping=ping, ping_every=0.05) as alerts:
+            await until(lambda: receiver.gets >= 3)
+            fleet.healthy = False
+            await asyncio.sleep(0.1)
+            count = receiver.gets
+            await asyncio.sleep(0.3)
+            assert receiver.gets == count
+            receiver.status = 500
+            fleet.healthy = True
+            await until(lambda: alerts.pings_failed)
+    assert "ping: the answer was 500" in fleet.said and SECRET not in fleet.shows
+
+
+@async_test
+async def test_apprise_tells_a_real_service(path: Path) -> None:
+    """Its service `json` is a web server."""
+    fleet, receiver = Fleet(path), Receiver()
+    root = logging.getLogger()
+    records: list[logging.LogRecord] = []
+    handler = logging.Handler(0)
+    handler.emit = records.append  # type: ignore[assignment,method-assign]
+    level = root.level
+    root.addHandler(handler)
+    root.setLevel(0)
+    try:
+        async with receiver.serving():
+            notify = Notify("apprise", Secret(f"json://127.0.0.1:{receiver.port}/{SECRET}"), {})
+            async with fleet.running(notify) as alerts:
+                receiver.status = 500
+                fleet.put(0, State.UNREACHABLE)
+                await until(lambda: alerts.failed)
+                receiver.status = 200
+                await until(lambda: alerts.sent)
+                assert receiver.got[-1]["title"] == "berlin: 1 new, 1 open"
+                assert receiver.got[-1]["message"].startswith("pump 0 unreachable since ")
+        async with fleet.running(notify) as alerts:
+            fleet.put(0, State.ALIVE)  # nobody listens
+            await until(lambda: alerts.failed)
+    finally:
+        root.removeHandler(handler)
+        root.setLevel(level)
+    assert SECRET not in fleet.shows
+    # The connection's own library may say something at the level of debugging.
+    assert not [each for each in records if SECRET in each.getMessage()
+                and each.levelno >= logging.INFO]
+
+
+def test_apprise_is_needed_only_by_who_configures_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "apprise", None)
+    with pytest.raises(Trouble, match="notify 7 .apprise.: Apprise is not installed: pip install"):
+        deliver.Receiver(Notify("apprise", Secret(f"json://{SECRET}"), {}), 7)
+
+
+@pytest.mark.parametrize("url", [
+    "http://127.0.0.1:1/x", f"http://no-such-host.invalid/{SECRET}", f"http://[bad/{SECRET}",
+    f"https://127.0.0.1:1/{SECRET}", f"http://user:{SECRET}@127.0.0.1:1/"])
+def test_no_error_tells_the_address(tmp_path: Path, url: str) -> None:
+    async def run() -> None:
+        fleet = Fleet(tmp_path / "fleet.sqlite")
+        async with fleet.running(Notify("webhook", Secret(url), {})) as alerts:
+            fleet.put(0, State.UNREACHABLE)
+            await until(lambda: alerts.trouble)
+        assert SECRET not in fleet.shows and fleet.said
+
+    asyncio.run(run())
+    with contextlib.closing(sqlite3.connect(tmp_path / "fleet.sqlite")) as database:
+        assert SECRET not in "".join(database.iterdump())
+
+
+def test_variables_that_were_always_well_are_not_looked_at() -> None:
+    """After a start, 100,000 agents would have more than a million."""
+    table = standins.filled([Agent(name, "127.0.0.1", standins.profile()) for name in "abc"])
+    table.changed[:] = 5
+    table.state[1, 3] = State.DEAD
+    version, found = deliver.changes(table, 4, {"c"})
+    assert version == table.version and deliver.changes(table, 5, set())[1] == []
+    of = collections.Counter(name for name, *_ in found)
+    watched = 1 + int((table.state[0] != State.UNWATCHED).sum())
+    assert of == {"a": 1, "b": watched, "c": watched}
+    assert ("b", 3, State.DEAD, table.since[1, 3]) in found
+    core = Core(Rules(), table.agents, [], 0.0)
+    for each in found:
+        core.see(*each, 0.0, 0.0)
+    assert core.troubled() == {"b"}

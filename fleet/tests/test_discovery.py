@@ -1,0 +1,389 @@
+"""Agents from files and pages, and shards.   SPDX-License-Identifier: MIT"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import gzip
+import hashlib
+import json
+import os
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fleet import discovery
+from fleet.config import Config, Shard, Shared, load, make_profile, wrong_parents
+from fleet.discovery import Discovery, belongs, in_shard, parse_targets
+from fleet.model import Agent
+from fleet.naming import Wrong
+
+quick = settings(max_examples=150, deadline=None, derandomize=True)
+SHARED = Shared(make_profile(), "north", {"role": "node"}, 5.0, 4, "gw")
+
+
+def names(agents: Sequence[Agent] | None) -> list[str]:
+    assert agents is not None
+    return [agent.name for agent in agents]
+
+
+def config(folder: Path, text: str) -> Config:
+    path = folder / "fleet.toml"
+    path.write_text(text)
+    return load(str(path))
+
+
+# ---------------------------------------------------------------- targets
+
+
+def test_targets() -> None:
+    agents, problems = parse_targets(json.dumps([
+        {"targets": ["a:1", "b"]},
+        {"targets": ["c"], "labels": {"site": "south", "parent": "gw2", "name": "see", "x": "y",
+                                      "__meta_x": "1", "job": "j", "instance": "i"}},
+        {"targets": ["d e", 7, "f:0"]}, {"targets": "a"}, 7, {"labels": {}},
+        {"targets": [], "labels": {"a": 1}}, {"targets": [], "labels": {"address": "x"}},
+        {"targets": ["g"], "labels": {"name": "a/b"}}]).encode(), SHARED)
+    assert [(each.name, each.address, each.site, each.parent, dict(each.labels), each.period,
+             each.misses) for each in agents] == [
+        ("a", "a:1", "north", "gw", {"role": "node"}, 5.0, 4),
+        ("b", "b:9060", "north", "gw", {"role": "node"}, 5.0, 4),
+        ("see", "c:9060", "south", "gw2", {"role": "node", "x": "y"}, 5.0, 4)]
+    assert [problem.split(":")[0] for problem in problems] == [
+        f"entry {number}" for number in (3, 3, 3, 4, 5, 6, 7, 8, 9)]
+
+
+JSON = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5),
+              st.sampled_from(["a", "b:1", "serial:", "can:can0", "\ud800"])),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
+        st.sampled_from(["targets", "labels", "name", "site", "parent", "x"]), inner, max_size=3),
+    max_leaves=8)
+
+
+@quick
+@given(st.binary(max_size=50)
+       | st.lists(JSON, max_size=3).map(lambda data: json.dumps(data).encode()), st.booleans())
+def test_any_targets(content: bytes, in_yaml: bool) -> None:
+    try:
+        agents, problems = parse_targets(content, SHARED, in_yaml)
+    except Wrong as error:
+        assert str(error)
+    else:
+        assert all(problem.isprintable() and len(problem) < 1000 for problem in problems)
+
+
+@pytest.mark.parametrize("content", [b"[" * 1_000_000, b"9" * 1_000_000, b"{}", b"", b"\xff",
+                                     b'[{"targets": ' * 100_000], ids=range(6))
+def test_wrong_targets(content: bytes) -> None:
+    with pytest.raises(Wrong):
+        parse_targets(content, SHARED)
+
+
+IN_YAML = b"""
+# Values are texts, as for Prometheus, whatever they look like.
+- targets: ['a:1', b]
+  labels: {site: on, rack: 007, parent: 1e3}
+- targets:
+  - c
+  labels:
+"""
+
+
+def test_targets_in_yaml() -> None:
+    agents, problems = parse_targets(IN_YAML, SHARED, True)
+    assert not problems
+    assert [(each.name, each.address, each.site, each.parent, dict(each.labels))
+            for each in agents] == [
+        ("a", "a:1", "on", "1e3", {"role": "node", "rack": "007"}),
+        ("b", "b:9060", "on", "1e3", {"role": "node", "rack": "007"}),
+        ("c", "c:9060", "north", "gw", {"role": "node"})]
+    # Nothing is made but texts, whatever a tag says.
+    agents, problems = parse_targets(b"!!python/object/apply:os.abort []", SHARED, True)
+    assert not agents and not problems
+    # JSON is YAML, too.
+    assert parse_targets(b'[{"targets": ["a"]}]', SHARED, True)[0][0].name == "a"
+
+
+BOMB = b"".join(b"%c: &%c [%s]\n" % (name, name, b",".join(
+    [b"*%c" % (name - 1) if name > 97 else b"x"] * 9)) for name in b"abcdefghi")
+
+
+@pytest.mark.parametrize("content, about", [
+    (BOMB, "alias"), (b"- &a [*a]", "alias"), (b"[" * 1_000_000, "brackets"),
+    (b"- " * 100_000, "brackets"), (b"- targets: [\t", "not YAML"), (b"", "not a list"),
+    (b"!!python/name:os.system x", "not a list"), (b"\0", "not YAML"), (b"\xff", "not YAML"),
+    (b"{}", "not a list"), (b"? [a]\n: b", "not YAML"), (b"a: b\n---\nc: d", "not YAML")])
+def test_wrong_yaml(content: bytes, about: str) -> None:
+    begun = time.process_time()
+    with pytest.raises(Wrong, match=about) as error:
+        parse_targets(content, SHARED, True)
+    assert time.process_time() - begun < 2 and "\n" not in str(error.value)
+
+
+# ---------------------------------------------------------------- files
+
+
+def test_files(tmp_path: Path) -> None:
+    async def run() -> None:
+        found = Discovery(config(tmp_path, "[[agents]]\nfiles = 'd/*.json'\nevery = '10s'"))
+        assert await found.look(0) == ()
+        assert found.failures == 1 and "there is no such file" in found.problems[0]
+        (tmp_path / "d").mkdir()
+        one, two = tmp_path / "d" / "1.json", tmp_path / "d" / "2.json"
+        one.write_text('[{"targets": ["a", "b"]}]')
+        two.write_text('[{"targets": ["c", "a:1", "x y"]}]')
+        assert await found.look(9) is None  # it is not time yet
+        assert names(await found.look(10)) == ["a", "b", "c"]
+        assert ["a:1 is left out" in each for each in found.problems] == [False, True]
+        assert await found.look(20) is None and len(found.problems) == 2  # still told
+        two.write_text("[")  # half written: the last good list holds
+        assert await found.look(30) is None
+        assert found.failures == 2 and found.problems[0] == f"{two}: it is not JSON"
+        two.write_text('[{"targets": ["d"]}]')
+        assert names(await found.look(40)) == ["a", "b", "d"]
+        os.utime(two, ns=(1, 1))
+        assert await found.look(50) is None  # read, and the same
+        two.unlink()
+        assert names(await found.look(60)) == ["a", "b"]
+        one.unlink()  # all of them are gone: more likely a mistake than an empty fleet
+        assert await found.look(70) is None and found.failures == 3
+    asyncio.run(run())
+
+
+def test_files_with_odd_names(tmp_path: Path) -> None:
+    folder = tmp_path / "[x]*"
+    folder.mkdir()
+    (folder / "t.json").write_text('[{"targets": ["a"]}]')
+    found = Discovery(config(folder, "[[agents]]\nfiles = '?.json'"))
+    assert names(asyncio.run(found.look(0))) == ["a"]
+
+
+def test_files_in_yaml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(discovery, "LARGEST_YAML", 1000)
+    (tmp_path / "a.yml").write_bytes(IN_YAML)
+    (tmp_path / "b.yml").write_bytes(IN_YAML + b" " * 1000)
+    (tmp_path / "c.yaml").write_text("[{targets: [d]}]")
+    found = Discovery(config(
+        tmp_path, "[[agents]]\nfiles = '*.yml'\n[[agents]]\nfiles = 'c.yaml'"))
+    assert names(asyncio.run(found.look(0))) == ["a", "b", "c", "d"]
+    assert "b.yml' is longer than 1,000 bytes" in found.problems[0]
+
+
+def test_a_pipe_and_a_large_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(discovery, "LARGEST", 1000)
+    os.mkfifo(tmp_path / "a.json")
+    (tmp_path / "b.json").write_text(" " * 1001)
+    (tmp_path / "c.json").write_text('[{"targets": ["a"]}]')
+    found = Discovery(config(tmp_path, "[[agents]]\nfiles = '*.json'"))
+    assert names(asyncio.run(found.look(0))) == ["a"]
+    assert ["nothing comes" in found.problems[0], "longer" in found.problems[1]] == [True, True]
+
+
+# ---------------------------------------------------------------- pages
+
+Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def with_page(answer: Answer, test: Callable[[int], Awaitable[None]]) -> None:
+    """Runs a test with a real server on loopback."""
+    async def run() -> None:
+        app = web.Application()
+        app.router.add_get("/{path:.*}", answer)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        try:
+            site = web.TCPSite(runner, "127.0.0.1", 0)
+            await site.start()
+            await test(runner.addresses[0][1])
+        finally:
+            await runner.cleanup()
+    asyncio.run(run())
+
+
+def page(port: int, more: str = "") -> str:
+    return f"[[agents]]\nurl = 'http://user:hunter2@127.0.0.1:{port}/t'\nevery = '10s'\n{more}"
+
+
+def test_a_page(tmp_path: Path) -> None:
+    seen: list[Any] = []
+    body: list[Any] = [[{"targets": ["a"]}]]
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        seen.append(dict(request.headers))
+        if isinstance(body[0], int):  # an error, but with a list that looks good
+            return web.json_response([{"targets": ["b"]}], status=body[0])
+        return web.json_response(body[0])
+
+    async def test(port: int) -> None:
+        kept = tmp_path / "state"
+        kept.mkdir()
+        own = config(tmp_path, page(port))
+        found = Discovery(own, str(kept))
+        assert names(await found.look(0)) == ["a"] and not found.problems
+        assert seen[0]["X-Prometheus-Refresh-Interval-Seconds"] == "10"
+        assert seen[0]["Authorization"].startswith("Basic ")
+        for body[0] in (500, 404, {}, [[]], 201):
+            result = await found.look(found.watched[0]._due)
+            assert result is None or body[0] == [[]] and result == ()
+            assert found.problems and "hunter2" not in str(found.problems)
+            if body[0] == [[]]:  # one bad entry, none good: a list, but an empty one
+                body[0] = [{"targets": ["a"]}]
+                assert names(await found.look(found.watched[0]._due)) == ["a"]
+        assert found.failures == 4
+        again = Discovery(own, str(kept))  # after a restart, while the page is still broken
+        assert names(await again.look(0)) == ["a"] and again.failures == 1
+        assert [each.stat().st_mode & 0o777 for each in kept.iterdir()] == [0o600]
+        body[0] = [{"targets": ["a", "b"]}]
+        assert names(await again.look(10)) == ["a", "b"] and not again.problems
+    with_page(answer, test)
+
+
+def test_a_token(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("sesame\n")
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        fine = request.headers.get("Authorization") == "Bearer sesame"
+        return web.json_response([{"targets": ["a"]}], status=200 if fine else 401)
+
+    async def test(port: int) -> None:
+        text = page(port, "token_file = 'token'").replace("user:hunter2@", "")
+        assert names(await Discovery(config(tmp_path, text)).look(0)) == ["a"]
+    with_page(answer, test)
+
+
+def test_hostile_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Endless ones, slow ones, bombs and circles end soon, and use little memory."""
+    monkeypatch.setattr(discovery, "TIMEOUT", 1.0)
+    monkeypatch.setattr(discovery, "LARGEST", 1 << 20)
+    bomb = gzip.compress(b" " * (50 << 20))
+    kinds: dict[str, str] = {"endless": "longer than", "slow": "no answer in 1 s",
+                             "bomb": "longer than", "circle": "no good answer",
+                             "cut": "no good answer"}
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        kind = request.path.strip("/")
+        if kind == "circle":
+            raise web.HTTPFound("/circle")
+        headers = {"Content-Encoding": "gzip"} if kind == "bomb" else {}
+        if kind == "cut":
+            headers = {"Content-Length": "1000"}
+        response = web.StreamResponse(headers=headers)
+        await response.prepare(request)
+        if kind == "bomb":
+            await response.write(bomb)
+        elif kind == "cut":
+            await response.write(b"[")
+            assert request.transport
+            request.transport.abort()
+        else:
+            for _ in range(10_000 if kind == "endless" else 100):
+                await response.write(b" " * (65536 if kind == "endless" else 1))
+                await asyncio.sleep(0.05 if kind == "slow" else 0)
+        return response
+
+    async def test(port: int) -> None:
+        text = "".join(f"[[agents]]\nurl = 'http://127.0.0.1:{port}/{kind}'\n" for kind in kinds)
+        found = Discovery(config(tmp_path, text + "[[agents]]\naddress = 'a'"))
+        assert names(await asyncio.wait_for(found.look(0), 20)) == ["a"]
+        assert found.failures == len(kinds)
+        for problem, part in zip(found.problems, kinds.values()):
+            assert part in problem, problem
+    with_page(answer, test)
+
+
+def test_nobody_listens(tmp_path: Path) -> None:
+    found = Discovery(config(tmp_path, page(1)))
+    assert asyncio.run(found.look(0)) == ()
+    assert found.failures == 1 and found.problems[0].startswith("http://127.0.0.1:1: ")
+
+
+# ---------------------------------------------------------------- together
+
+
+def test_merging(tmp_path: Path) -> None:
+    (tmp_path / "t.json").write_text(json.dumps([
+        {"targets": ["a", "b:7"]}, {"targets": ["c", "d"], "labels": {"parent": "b"}},
+        {"targets": ["e"], "labels": {"parent": "nobody"}},
+        {"targets": ["f"], "labels": {"parent": "g"}},
+        {"targets": ["g"], "labels": {"parent": "f"}}]))
+    found = Discovery(config(tmp_path, "[[agents]]\naddress = 'x:1'\nname = 'a'\nparent = 'c'\n"
+                             "[[agents]]\nfiles = 't.json'"))
+    agents = asyncio.run(found.look(0))
+    assert agents is not None
+    assert {agent.name: agent.parent for agent in agents} == {
+        "a": "c", "b": "", "c": "b", "d": "b", "e": "", "f": "", "g": "f"}
+    assert len(found.problems) == 3 and not list(wrong_parents(agents))
+
+
+def agents_of(parents: dict[str, str]) -> list[Agent]:
+    return [Agent(name, name, SHARED.profile, parent=parent) for name, parent in parents.items()]
+
+
+@quick
+@given(st.dictionaries(st.sampled_from("abcdefgh"), st.sampled_from(["", *"abcdefghi"]),
+                       min_size=1))
+def test_parents(parents: dict[str, str]) -> None:
+    """The circles and the missing ones, by walking from each agent for itself."""
+    circles = set()
+    for start in parents:
+        way, name = [start], parents[start]
+        while name in parents and name not in way:
+            way.append(name)
+            name = parents[name]
+        if name == start:
+            circles.add(frozenset(way))
+    found = list(wrong_parents(agents_of(parents)))
+    missing = {agent.name for agent, text in found if "there is no agent" in text}
+    assert missing == {name for name, parent in parents.items() if parent and parent not in parents}
+    told = [agent.name for agent, text in found if "its own parent" in text]
+    assert len(told) == len(circles)
+    assert all(sum(name in circle for name in told) == 1 for circle in circles)
+
+
+# ---------------------------------------------------------------- shards
+
+
+def test_shards_never_change() -> None:
+    """Collectors of different versions must agree. This is the rule, written a second time."""
+    def shard_of(name: str, of: int) -> int:
+        return max(range(1, of + 1), key=lambda number: hashlib.blake2b(
+            f"{number}/{name}".encode(), digest_size=8).hexdigest())
+
+    for of in (1, 2, 3, 8):
+        for name in ("node-1", "gateway.north", "Ünïcode 7"):
+            assert [number for number in range(1, of + 1) if belongs(name, Shard(number, of))] \
+                == [shard_of(name, of)]
+    assert [shard_of(f"node-{number}", 8) for number in range(12)] \
+        == [int(digit) for digit in "478473162343"]
+
+
+def test_shards_are_even_and_move_little() -> None:
+    where = {of: {f"node-{number}.lan": next(shard for shard in range(1, of + 1)
+                                             if belongs(f"node-{number}.lan", Shard(shard, of)))
+                  for number in range(4000)} for of in (8, 9)}
+    counts = collections.Counter(where[8].values())
+    assert len(counts) == 8 and all(abs(count - 500) < 100 for count in counts.values())  # 4.8 σ
+    moved = {name for name in where[8] if where[8][name] != where[9][name]}
+    assert all(where[9][name] == 9 for name in moved) and 350 < len(moved) < 540
+
+
+@quick
+@given(st.dictionaries(st.sampled_from("abcdefgh"), st.sampled_from(["", *"abcdefgh"]), min_size=1),
+       st.integers(1, 4))
+def test_each_agent_is_in_one_shard_with_its_parents(parents: dict[str, str], of: int) -> None:
+    agents = agents_of(parents)
+    while wrong := {agent.name for agent, _ in wrong_parents(agents)}:
+        agents = agents_of({agent.name: "" if agent.name in wrong else agent.parent
+                            for agent in agents})
+    shards = [in_shard(agents, Shard(number, of)) for number in range(1, of + 1)]
+    assert sorted(agent.name for shard in shards for agent in shard) == sorted(parents)
+    for shard in shards:
+        here = {agent.name for agent in shard}
+        assert all(agent.parent in here for agent in shard if agent.parent)

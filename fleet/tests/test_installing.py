@@ -1,0 +1,183 @@
+"""The manual and the unit of systemd.   SPDX-License-Identifier: MIT"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import struct
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+import client
+from fleet import command, config
+from fleet.tests.serving import ROOT
+from tools import completion
+
+PAGE = ROOT / "fleet" / "README.md"
+MANUAL = ROOT / "man" / "dumpulse-fleet.1"
+UNIT = ROOT / "systemd" / "dumpulse-fleet.service"
+
+
+def test_the_manual_has_all_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "PROGRAM", "dumpulse-fleet")
+    wanted = completion.manual_options(command.build_parser, command.COMMANDS)
+    found = re.search(r'from here\n(.*)\n\.\\" to here', MANUAL.read_text(), re.S)
+    assert found and found[1] == wanted, f"write this into it:\n{wanted}"
+
+
+def test_the_manual_has_all_commands() -> None:
+    """With the arguments that --help shows, the files and the words of the environment."""
+    text = re.sub(r"\\f[BIR]|\\&", "", MANUAL.read_text()).replace("\\-", "-")
+    synopsis = text.partition(".SH SYNOPSIS")[2].partition(".SH")[0]
+    lines = [" ".join(re.sub(r"^\.\w+", "", line).replace(" ", "") for line in part.splitlines())
+             for part in synopsis.replace(".B dumpulse-fleet ", "").split(".br\n")]
+    assert [line.split() for line in lines] == [
+        f"{name} {each.arguments} [OPTION]...".split() for name, each in command.COMMANDS.items()]
+    for name in command.COMMANDS:
+        assert f"\n.TP\n.B {name}\n" in text, name
+    for word in (command.CONFIG_FILE, "DUMPULSE_FLEET", "DUMPULSE_FLEET_TOKEN_FILE", "NO_COLOR"):
+        assert re.search(rf"^\.[BI] {re.escape(word)}$", text, re.M), word
+
+
+def test_the_manual_can_be_read(tmp_path: Path) -> None:
+    shown = subprocess.run(["groff", "-man", "-Tutf8", "-ww", "-rLL=80n", MANUAL], check=True,
+                           capture_output=True, text=True)
+    assert shown.stderr == ""
+    text = re.sub("\033.*?m|.\b", "", shown.stdout)
+    assert max(map(len, text.splitlines())) <= 80
+    toml = re.search(r"\[\[agents\]\]\n.*?hooks/dumpulse\"\n", MANUAL.read_text(), re.S)
+    assert toml
+    (tmp_path / "fleet.toml").write_text(toml[0].replace("\\-", "-"))
+    assert len(config.load(str(tmp_path / "fleet.toml")).agents) == 50
+
+
+def settings(text: str) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, value in re.findall(r"^(\w+)=(.*)$", text, re.M):
+        found.setdefault(name, []).append(value)
+    return found
+
+
+def test_the_unit(tmp_path: Path) -> None:
+    """systemd takes it, also with what the manual adds, and finds little that could be abused."""
+    text, manual = UNIT.read_text(), MANUAL.read_text().replace("\\-", "-")
+    unit = tmp_path / UNIT.name
+    unit.write_text(text.replace("/opt/dumpulse-fleet/bin/dumpulse-fleet", "/bin/true"))
+    page = re.sub("^    ", "", PAGE.read_text(), flags=re.M)
+    drop_ins = re.findall(r"^\[Service\]\n(?:\w+=.*\n)+", manual + page, re.M)
+    assert len(drop_ins) == 3  # for devices, and for keys in two ways
+    for more in ("", *drop_ins):
+        (tmp_path / f"{UNIT.name}.d").mkdir(exist_ok=True)
+        (tmp_path / f"{UNIT.name}.d" / "manual.conf").write_text(more)
+        checked = subprocess.run(["systemd-analyze", "verify", "--man=no", unit],
+                                 capture_output=True, text=True, check=False)
+        assert (checked.returncode, checked.stderr) == (0, "")
+    rate = "systemd-analyze", "security", "--offline=true", "--threshold=15"
+    rated = subprocess.run([*rate, UNIT], capture_output=True, text=True, check=False)
+    assert rated.returncode == 0, rated.stdout[-300:]  # an exposure of at most 1.5 in 10
+    given = settings(text)
+    # It has no right that the agent's unit does not have, either.
+    agent = settings((UNIT.parent / "dumpulse.service").read_text().partition("DynamicUser")[2])
+    for name in agent.keys() - {"StateDirectory", "MemoryMax", "TasksMax", "OOMPolicy",
+                                "RuntimeDirectory", "RuntimeDirectoryMode"}:
+        assert given[name] == agent[name], name
+    # It tells systemd, which starts it again, but not with a configuration that is wrong.
+    assert given["Type"] == ["notify"] and given["RestartPreventExitStatus"] == ["2"]
+    assert given["StartLimitIntervalSec"] == ["0"]
+    (folder,) = given["StateDirectory"]
+    (tmp_path / "fleet.toml").write_text("[[agents]]\naddress = 'localhost'\n")
+    assert config.load(str(tmp_path / "fleet.toml")).state == f"/var/lib/{folder}"
+    (start,) = given["ExecStart"]
+    _, *words = start.replace("$DUMPULSE_FLEET_OPTIONS", "--shard 3/8").split()
+    options = command.build_parser(words[0]).parse_args(words[1:])
+    assert (options.config_file, options.shard) == (command.CONFIG_FILE, (3, 8))
+
+
+# Becomes the user of a service with the unit's PrivateUsers=: only root and itself have names.
+AS_THE_SERVICE = """
+import ctypes, os, sys
+from fleet import config
+group = int(sys.argv[2])
+
+def told():
+    try:
+        return len(config.load(sys.argv[1]).agents)
+    except config.Mistakes as mistakes:
+        return mistakes
+
+told() # Python may be where only root can read it: now it has all that it needs
+ready, go, mapped, done = *os.pipe(), *os.pipe()
+if os.fork() == 0:
+    os.read(ready, 1)
+    for kind in "uid", "gid":
+        with open(f"/proc/{os.getppid()}/{kind}_map", "w") as file:
+            file.write("0 0 1\\n61234 61234 1\\n")
+    os.write(done, b"x")
+    os._exit(0)
+os.setgroups([group] * (group != 0))
+CLONE_NEWUSER = 0x10000000
+assert ctypes.CDLL(None).unshare(CLONE_NEWUSER) == 0
+os.write(go, b"x")
+os.read(mapped, 1)
+os.setresgid(61234, 61234, 61234)
+os.setresuid(61234, 61234, 61234)
+assert os.getgroups() == [65534] * (group != 0)
+print(told())
+"""
+
+
+# Version 2 of the kernel's form of an access control list: tag, rights and user of each entry.
+LENT = struct.pack("<L" + "HHL" * 5, 2, 0x01, 4, 0xFFFFFFFF, 0x02, 4, 61234, 0x04, 0, 0xFFFFFFFF,
+                   0x10, 4, 0xFFFFFFFF, 0x20, 0, 0xFFFFFFFF)
+
+
+def as_the_service(path: Path, group: int) -> str:
+    return subprocess.run([sys.executable, "-c", AS_THE_SERVICE, path, str(group)], check=True,
+                          cwd=ROOT, capture_output=True, text=True).stdout
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_the_service_reads_keys() -> None:
+    """As the page gives them to it, and not otherwise."""
+    (commands,) = re.findall(r"^    groupadd .*\n((?:    .*\n)+)", PAGE.read_text(), re.M)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        for words in ("key new pump-1.key pump-2.key",
+                      "key split pump-1.key pump-2.key --out for-the-fleet --readers"):
+            subprocess.run([sys.executable, ROOT / "client.py", *words.split()], cwd=folder,
+                           check=True, stdout=subprocess.PIPE)
+        (folder / "fleet.toml").write_text(
+            '[[agents]]\naddress = "pump-{1..2}"\nkeys = "dumpulse-fleet-keys"\n')
+        (folder / "fleet.toml").chmod(0o644)
+        before = folder / "dumpulse-fleet-keys"
+        before.symlink_to("for-the-fleet")
+        assert "Permission denied" in as_the_service(folder / "fleet.toml", 61235)
+        before.unlink()
+        script = commands.replace("root:dumpulse-keys", "0:61235").replace(
+            "/etc", shlex.quote(name))
+        subprocess.run(["sh", "-euc", script], cwd=folder, check=True)
+        assert as_the_service(folder / "fleet.toml", 61235) == "2\n"
+        assert "Permission denied" in as_the_service(folder / "fleet.toml", 0)
+        # LoadCredential= lends a file of root by an access control list, which looks like a group.
+        before.chmod(0o755)
+        for path in before.glob("*.key"):
+            os.chown(path, 0, 0)
+            os.setxattr(path, "system.posix_acl_access", LENT)
+            assert path.stat().st_mode & 0o777 == 0o440
+        assert as_the_service(folder / "fleet.toml", 0) == "2\n"
+        os.chown(before / "pump-1-readers.key", 61236, 61235)
+        assert "it must belong to you or to root" in as_the_service(folder / "fleet.toml", 61235)
+
+
+def test_what_the_unit_hides_is_not_read() -> None:
+    """ProcSubset=pid leaves of /proc only the processes."""
+    assert settings(UNIT.read_text())["ProcSubset"] == ["pid"]
+    for path in (ROOT / "fleet").glob("*.py"):
+        if path.stem not in ("bench", "simulator", "demo", "fake"):
+            assert not re.search(r'"/proc/(?!self/)|"/sys/', path.read_text()), path

@@ -1,0 +1,464 @@
+"""Agents with keys: fleet.keys and a collector, against the model and the C library.
+
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import client
+from fleet import config, wire
+from fleet import keys as fleet_keys
+from fleet.collector import Collector
+from fleet.discovery import parse_targets
+from fleet.fake import Fake
+from fleet.keys import Readers, Verdict, chaskey, words_of
+from fleet.model import Agent, ReaderKeys, State
+from fleet.table import Table
+from fleet.tests.core import Heard, profile, wait_for
+from sim import keyed
+from sim.model import REQUEST
+from tests.agents import GOOD, OTHER_MASTER, FakeAgent, KeyedFake
+
+ANY = profile()  # nothing is expected: an agent that answers is alive
+REPORT, BEACON = 264, 8
+
+
+def master(number: int) -> bytes:
+    return bytes(15) + bytes((number,))
+
+
+def key_file(folder: Path, name: str, secret: bytes, readers: bool = False) -> str:
+    keys = keyed.Keys(secret)
+    path = folder / f"{name}.key"
+    path.write_text(f"readers {keys.of(64).hex()}\nbeacons {keys.of(65).hex()}\n" if readers else
+                    f"{secret.hex()}\n")
+    path.chmod(0o600)
+    return str(path)
+
+
+@pytest.fixture(params=[2, fleet_keys.FEW + 1])
+def count(request: pytest.FixtureRequest) -> int:
+    """Of agents: few of them are computed otherwise than many."""
+    return int(request.param)
+
+
+def test_chaskey_is_the_models(count: int) -> None:
+    for blocks in (1, 2, 17):
+        keys, texts = ([os.urandom(size) for _ in range(count)] for size in (16, 16 * blocks))
+        found = chaskey(words_of(keys), words_of(texts))
+        assert [row.astype("<u4").tobytes() for row in found] == [
+            keyed.chaskey12(key, text) for key, text in zip(keys, texts)]
+
+
+class World:
+    """Agents, which are the model, and what the fleet's readers know of them. Some rows of the
+    table have no key."""
+
+    def __init__(self, folder: Path, count: int) -> None:
+        self.count = count
+        self.models = [keyed.Agent(keyed.Keys(master(number)), keyed.Numbers())
+                       for number in range(count)]
+        for number, each in enumerate(self.models):
+            assert each.begin()
+            each.entries[number % 64] = bytes((1, 2, 3, number))
+        paths = [key_file(folder, str(number), master(number), number % 2 == 0)
+                 for number in range(count)]
+        self.keys = [ReaderKeys(path) for path in paths]
+        self.readers = Readers([each for key in self.keys for each in (None, key)])
+        self.rows = np.arange(count) * 2 + 1
+        self.now = 1000.0
+
+    def begin(self) -> None:
+        self.readers.begin(self.rows, self.now)
+
+    def ask(self) -> list[bytes]:
+        """What the agents answer."""
+        return [model.process(7, request.tobytes())[1] or b""
+                for model, request in zip(self.models, self.readers.requests(self.rows))]
+
+    def take(self, answers: list[bytes]) -> list[Verdict]:
+        batch = np.zeros((len(answers), wire.ROOM), np.uint8)
+        for row, answer in zip(batch, answers):
+            row[:len(answer)] = np.frombuffer(answer, np.uint8)
+        lengths = np.array([len(answer) for answer in answers], np.uint32)
+        found = self.readers.take(self.rows, batch, lengths, wire.good(batch, lengths), self.now)
+        return [Verdict(each) for each in found]
+
+
+def test_asking(tmp_path: Path, count: int) -> None:
+    world = World(tmp_path, count)
+    world.begin()
+    assert (world.readers.requests(world.rows) == np.frombuffer(client.HELLO, np.uint8)).all()
+    assert world.take(world.ask()) == [Verdict.AGAIN] * count
+    assert not world.readers.news(world.rows, False)  # nothing is wrong
+    requests = world.readers.requests(world.rows)
+    assert (requests[:, 4] == 0xC0).all() and (requests[:, 5] == 1).all()
+    assert len({each.tobytes() for each in requests}) == count
+    assert (world.readers.requests(world.rows) == requests).all()  # they are repeated
+    reports = world.ask()
+    assert {len(each) for each in reports} == {REPORT}
+    assert world.take([each[:-1] + bytes((each[-1] ^ 1,)) for each in reports]) \
+        == [Verdict.TAG] * count
+    assert world.take(reports) == [Verdict.BELIEVED] * count
+    assert world.take(reports) == [Verdict.TAG] * count  # each report is believed once
+    for number in range(2, 5):
+        world.begin()
+        assert world.take(world.ask()) == [Verdict.BELIEVED] * count
+        assert (world.readers.count == number).all()
+    for model in world.models:
+        model.tick()
+    world.begin()
+    assert world.take(world.ask()) == [Verdict.AGAIN] * count
+    assert world.take(world.ask()) == [Verdict.BELIEVED] * count
+    assert (world.readers.count == 1).all() and (world.readers.epoch == 257).all()
+
+
+def test_nonces(tmp_path: Path, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two bytes of the system's random numbers for each agent, and the rest of the request is the
+    model's."""
+    world = World(tmp_path, count)
+    assert world.take([model.keys.beacon(1) for model in world.models]) == [Verdict.AGAIN] * count
+    monkeypatch.setattr(os, "urandom", lambda size: bytes(range(7, 7 + size)))
+    assert [each.tobytes() for each in world.readers.requests(world.rows)] == [
+        model.keys.counted(64, 1, 1, 7 + 2 * number, 8 + 2 * number)
+        for number, model in enumerate(world.models)]
+
+
+def test_other_readers_use_counts(tmp_path: Path, count: int) -> None:
+    """The same counts as those of client.py."""
+    world = World(tmp_path, count)
+    world.begin()
+    world.take(world.ask())
+    for model in world.models:
+        model.last[64] = 254
+    counts = []
+    while True:
+        answers = world.ask()
+        counts.append(int(world.readers.count[0]))
+        verdicts = world.take(answers)
+        if verdicts[0] == Verdict.BELIEVED:
+            break
+        assert verdicts == [Verdict.AGAIN] * count
+    assert counts == [1, 3, 6, 11, 20, 37, 70, 135, 255]
+    world.begin()
+    assert world.take(world.ask()) == [Verdict.REFUSED] * count  # all are used up
+    assert (world.readers.requests(world.rows) == np.frombuffer(client.HELLO, np.uint8)).all()
+    for model in world.models:
+        model.tick()
+    world.begin()
+    world.take(world.ask())
+    assert world.take(world.ask()) == [Verdict.BELIEVED] * count
+
+
+LIES: list[tuple[Verdict, Callable[[keyed.Agent], bytes]]] = [
+    (Verdict.LENGTH, lambda model: b""), (Verdict.LENGTH, lambda model: bytes(7)),
+    (Verdict.LENGTH, lambda model: bytes(4) + b"\x40" + bytes(3)),
+    (Verdict.LENGTH, lambda model: bytes(263)), (Verdict.LENGTH, lambda model: bytes(265)),
+    (Verdict.LENGTH, lambda model: bytes(260)), (Verdict.VERSION, lambda model: GOOD),
+    (Verdict.TAG, lambda model: bytes(264)),
+    (Verdict.TAG, lambda model: model.keys.report(bytes(256), model.epoch, bytes(8))),
+    (Verdict.BEACON, lambda model: bytes(7) + b"\1"),
+    (Verdict.BEACON, lambda model: keyed.Keys(OTHER_MASTER).beacon(model.epoch + 1)),
+    (Verdict.OLD, lambda model: model.keys.beacon(model.epoch - 1)),
+    (Verdict.REFUSED, lambda model: model.beacon())]
+
+
+@pytest.mark.parametrize("verdict, lie", LIES)
+def test_lies(verdict: Verdict, lie: Callable[[keyed.Agent], bytes], tmp_path: Path,
+              count: int) -> None:
+    """Each has its reason, which is told once. The true answer counts after it."""
+    world = World(tmp_path, count)
+    world.begin()
+    world.take(world.ask())
+    if verdict != Verdict.REFUSED:
+        reports = world.ask()
+    assert world.take([lie(model) for model in world.models]) == [verdict] * count
+    told = world.readers.news(world.rows, False)
+    assert told == [(row, Verdict.BELIEVED, verdict) for row in world.rows.tolist()]
+    assert not world.readers.news(world.rows, False)
+    if verdict == Verdict.REFUSED:
+        reports = world.ask()
+    assert world.take(reports) == [Verdict.BELIEVED] * count
+    assert world.readers.news(world.rows, True) == [
+        (row, verdict, Verdict.BELIEVED) for row in world.rows.tolist()]
+    assert not world.readers.news(world.rows, True)
+    assert verdict.words.startswith("not believed: ")
+
+
+def test_several_packets_of_one_agent_at_once(tmp_path: Path) -> None:
+    """Beacons in any order: the latest counts. A refusal that comes three times is one."""
+    world = World(tmp_path, 1)
+    world.begin()
+    beacon = world.models[0].keys.beacon
+    world.rows = np.array([1] * 4)
+    assert world.take([beacon(5), beacon(7), beacon(6), beacon(5)]) == [Verdict.AGAIN] * 4
+    assert world.readers.epoch.tolist() == [7]
+    world.readers.requests(world.rows[:1])
+    assert world.take([beacon(7)] * 3 + [beacon(6)]) == [Verdict.AGAIN] * 3 + [Verdict.OLD]
+    assert world.readers.skip.tolist() == [1]
+
+
+def test_a_far_epoch_is_forgotten(tmp_path: Path, count: int) -> None:
+    """After 5 minutes of old beacons, and not because the rounds are far apart."""
+    world = World(tmp_path, count)
+    for now in (1000.0, 5000.0, 9000.0):
+        world.now = now
+        world.begin()
+        world.take(world.ask())
+        if now == 1000.0:
+            world.take(world.ask())
+        assert (world.readers.epoch == 256).all()
+    assert world.take([model.keys.beacon(70_000) for model in world.models]) \
+        == [Verdict.AGAIN] * count
+    for now, epoch in ((9001.0, 70_000), (9301.0, 70_000), (9302.0, 0)):
+        world.now = now
+        world.begin()
+        assert (world.readers.epoch == epoch).all()
+        assert world.take(world.ask()) == [Verdict.OLD if epoch else Verdict.AGAIN] * count
+
+
+def test_what_is_carried_over(tmp_path: Path) -> None:
+    """To the same key only."""
+    world = World(tmp_path, 3)
+    world.begin()
+    world.take(world.ask())
+    (tmp_path / "other").mkdir()
+    new = Readers([world.keys[2], None, ReaderKeys(key_file(tmp_path / "other", "x", master(9))),
+                   world.keys[0], world.keys[2]])
+    # Row 0 of the old table had no key, and what is known of the last row is not for it.
+    new.carry(np.array([0, 1, 2, 3, 4]), world.readers, np.array([5, 2, 3, 1, 0]))
+    assert new.epoch.tolist() == [256, 0, 256, 0]
+    assert not Readers([None]).at[0] >= 0
+
+
+# ---------------------------------------------------------------- the collector
+
+
+@contextlib.contextmanager
+def collecting(agents: list[Agent]) -> Iterator[tuple[Collector, Heard]]:
+    heard = Heard()
+    collector = Collector(Table(agents), heard, complain=lambda text: None)
+    collector.start()
+    try:
+        yield collector, heard
+    finally:
+        collector.stop()
+    assert not collector.failure
+
+
+def agent(fake: KeyedFake | FakeAgent, path: str, name: str = "a") -> Agent:
+    return Agent(name, fake.address, ANY, period=0.4, misses=3,
+                 keys=ReaderKeys(path) if path else None)
+
+
+def state_of(collector: Collector, row: int = 0) -> State:
+    return State(int(collector.table.agent_state[row]))
+
+
+def test_agents_with_keys_and_without(tmp_path: Path) -> None:
+    """Over ticks. Others listen in vain: requests are new each time."""
+    with contextlib.ExitStack() as stack:
+        fakes = [stack.enter_context(KeyedFake(master=master(number))) for number in range(3)]
+        plain = stack.enter_context(FakeAgent([GOOD]))
+        listed = [agent(fake, key_file(tmp_path, str(number), master(number)), str(number))
+                  for number, fake in enumerate(fakes)]
+        collector, heard = stack.enter_context(collecting([*listed, agent(plain, "", "plain")]))
+        wait_for(lambda: (collector.table.reports >= 3).all())
+        for fake in fakes:
+            fake.tick()
+        before = collector.table.reports.copy()
+        wait_for(lambda: (collector.table.reports >= before + 3).all())
+        assert (collector.table.agent_state == State.ALIVE).all()
+        assert collector.table.entry[0, 3] == 0x12344C09
+        assert collector.figures.bad == 0 and not heard.of("key")
+        for fake in fakes:
+            assert len(set(fake.requests)) == len(fake.requests)
+            assert fake.heard.count(client.HELLO) <= 2 and REQUEST not in fake.heard
+
+
+def test_hundreds_of_agents(tmp_path: Path) -> None:
+    """These are the C library. A new epoch begins every second, and packets are lost."""
+    path = tmp_path / "key"
+    path.touch(0o600)
+    listed = []
+    with Fake(200, keyed=1, loss=5, twice=5) as fake:
+        for row in range(200):
+            path.write_text(f"{row:032x}\n")
+            listed.append(Agent(str(row), fake.address(row), ANY, period=0.3, misses=5,
+                                keys=ReaderKeys(str(path))))
+        with collecting(listed) as (collector, heard):
+            wait_for(lambda: (collector.table.reports >= 5).all())
+            assert {event.now for event in heard.events} == {State.ALIVE.words}
+            fake.tell("reboot", 0, 99)
+            fake.tell("lie", 100, 199)  # in beacons nothing of a lie shows
+            wait_for(lambda: (collector.table.agent_state[100:200] == State.UNREACHABLE).all())
+            assert (collector.table.bad[100:200] > 0).all()
+            assert {event.now for event in heard.of("key")} == {Verdict.TAG.words}
+            fake.tell("honest", 100, 199)
+            wait_for(lambda: (collector.table.agent_state == State.ALIVE).all())
+
+
+def test_why_an_agent_is_not_believed(tmp_path: Path) -> None:
+    """One event says why, before the one that it is unreachable. One says that it is over."""
+    path = key_file(tmp_path, "a", OTHER_MASTER)
+    with KeyedFake() as fake, collecting([agent(fake, path)]) as (collector, heard):
+        wait_for(lambda: state_of(collector) == State.UNREACHABLE)
+        wait_for(lambda: len(heard.of("key")) == 1)
+        (said,) = heard.of("key")
+        assert (said.was, said.now, said.variable) == (
+            "believed", "not believed: its key is another one", -1)
+        assert heard.events.index(said) < heard.events.index(heard.of("state")[0])
+        assert collector.table.bad[0] > 0 and collector.table.reports[0] == 0
+        collector.replace(Table([agent(fake, key_file(tmp_path, "b", bytes(range(16))))]))
+        wait_for(lambda: state_of(collector) == State.ALIVE)
+        assert len(heard.of("key")) == 1  # it is another key: nothing was told of it
+
+
+def test_an_agent_that_has_no_key(tmp_path: Path) -> None:
+    path = key_file(tmp_path, "a", bytes(range(16)))
+    with FakeAgent([GOOD]) as fake, collecting([agent(fake, path)]) as (collector, heard):
+        wait_for(lambda: heard.of("key", now="not believed: this agent has no key"))
+        assert state_of(collector) != State.ALIVE and collector.table.reports[0] == 0
+
+
+def test_replays(tmp_path: Path) -> None:
+    """Somebody answers with what he has recorded. Then the agent speaks again."""
+    path = key_file(tmp_path, "a", bytes(range(16)))
+    with KeyedFake() as fake, collecting([agent(fake, path)]) as (collector, heard):
+        wait_for(lambda: collector.table.reports[0] >= 2)
+        recorded = [each for each in fake.answered if each]
+        fake.tick()
+        wait_for(lambda: collector.table.reports[0] >= 4)
+        fake.hooks = [lambda packet, answer: recorded]
+        wait_for(lambda: state_of(collector) == State.UNREACHABLE)
+        reports = collector.table.reports[0]
+        wait_for(lambda: heard.of("key"))
+        assert heard.of("key")[0].now in ("not believed: a wrong tag",
+                                          "not believed: an old beacon")
+        fake.hooks = []
+        wait_for(lambda: state_of(collector) == State.ALIVE)
+        assert heard.of("key")[-1].now == "believed" and collector.table.reports[0] > reports
+        heard.check_chains()
+
+
+def test_lost_packets_and_other_readers(tmp_path: Path) -> None:
+    """Each third answer is lost, and somebody else uses counts, too."""
+    path = key_file(tmp_path, "a", bytes(range(16)))
+    turns = iter(range(10**9))
+
+    def lossy(packet: bytes, answer: bytes) -> list[bytes]:
+        return [answer] if answer and next(turns) % 3 else []
+    with KeyedFake(lossy) as fake, collecting([agent(fake, path)]) as (collector, heard):
+        end = time.monotonic() + 2
+        while time.monotonic() < end:
+            with fake.lock:
+                fake.agent.last[64] = min(255, fake.agent.last[64] + 3)
+            time.sleep(0.1)
+            if fake.agent.last[64] > 200:
+                fake.tick()
+        wait_for(lambda: collector.table.reports[0] >= 5)
+        assert not [event for event in heard.events if event.now == State.UNREACHABLE.words]
+
+
+def test_a_device_with_a_key(tmp_path: Path) -> None:
+    """On a serial line: here nobody answers in version 2."""
+    end, other = os.openpty()
+    try:
+        listed = Agent("line", f"serial:{os.ttyname(other)}", ANY, period=0.4, misses=2,
+                       keys=ReaderKeys(key_file(tmp_path, "a", bytes(range(16)))))
+        with collecting([listed]) as (collector, heard):
+            frame = os.read(end, 10)
+            assert frame == bytes((0xFF,)) + client.HELLO + bytes((-(0xFF + 0xC0) & 255,))
+            beacon = keyed.Keys(OTHER_MASTER).beacon(1)
+            other_key = bytes((0x80 + 97,)) + beacon
+            wait_for(lambda: os.write(end, other_key + bytes((-sum(other_key) & 255,)))
+                     and heard.of("key", now="not believed: its key is another one"))
+            assert state_of(collector) != State.ALIVE
+    finally:
+        os.close(end)
+        os.close(other)
+
+
+# ---------------------------------------------------------------- the configuration
+
+
+def load(folder: Path, text: str) -> config.Config:
+    (folder / "fleet.toml").write_text(text)
+    return config.load(str(folder / "fleet.toml"))
+
+
+def wrong(folder: Path, text: str) -> list[str]:
+    with pytest.raises(config.Mistakes) as caught:
+        load(folder, text)
+    assert "0001" not in str(caught.value)
+    return [f"{each.line}: {each.text}" for each in caught.value.all]
+
+
+def test_keys_in_the_configuration(tmp_path: Path) -> None:
+    """Of one agent, of a folder, and in the defaults. A reload reads them again."""
+    folder = tmp_path / "keys"
+    folder.mkdir()
+    for number, name in enumerate(("a", "n-1-readers", "n-2-readers")):
+        key_file(folder, name, master(number), number == 1)
+    text = "[[agents]]\naddress = 'a'\nkey = 'keys/a.key'\n" \
+        "[[agents]]\naddress = 'n-{1..2}'\nkeys = 'keys'\n[[agents]]\naddress = 'b'\n"
+    found = load(tmp_path, text)
+    assert [each.keys and each.keys.of(64) for each in found.agents] == [
+        *(keyed.Keys(master(number)).of(64) for number in range(3)), None]
+    assert not any(each.keys and each.keys.master for each in found.agents)  # it is not needed
+    assert load(tmp_path, text).agents[0].keys == found.agents[0].keys
+    assert "0001" not in repr(found)
+    default = load(tmp_path, "[defaults]\nkeys = 'keys'\n[[agents]]\naddresses = ['n-1', 'n-2']\n"
+                   "[[agents]]\naddress = 'c'\nkey = 'keys/a.key'\n")
+    assert [each.keys for each in default.agents] == [
+        found.agents[each].keys for each in (1, 2, 0)]
+    key_file(folder, "a", master(9))
+    assert load(tmp_path, text).agents[0].keys != found.agents[0].keys
+
+
+@pytest.mark.parametrize("text, line, part", [
+    ("[[agents]]\naddress = 'a'\nkey = 'open.key'\n", 3,
+     "key: cannot use '.*open.key': other users"),
+    ("[[agents]]\naddress = 'a'\nkey = 'none.key'\n", 3, "key: cannot read '.*none.key': No such"),
+    ("[[agents]]\naddress = 'a'\nkey = 'bad.key'\n", 3, "key: '.*bad.key', line 1: no key"),
+    ("[[agents]]\naddress = 'a'\nkey = 'node.key'\n", 3, "has no key of the readers"),
+    ("[[agents]]\naddress = 'a'\nkey = 3\n", 3, "key: must be text in quotes"),
+    ("[[agents]]\naddress = 'a'\nkey = 'a.key'\nkeys = '.'\n", 4, "use one of key and keys"),
+    ("[[agents]]\naddress = 'a-{1..2}'\nkey = 'a.key'\n", 3, "2 agents cannot have one key"),
+    ("[[agents]]\naddress = 'b'\nkey = 'a.key'\n[[agents]]\naddress = 'c'\nkey = 'a.key'\n", 5,
+     "c has the key of 'b', in line 2, too"),
+    ("[[agents]]\naddresses = ['a', 'open', 'none']\nkeys = '.'\n", 2,
+     "cannot use '.*open-readers.key'"),
+    ("[[agents]]\nfiles = 'x.json'\nkey = 'a.key'\n", 3, "'key' goes only with address")])
+def test_mistakes(tmp_path: Path, text: str, line: int, part: str) -> None:
+    """Each has its line. A file that is missing in the folder never means that there is no key."""
+    key_file(tmp_path, "a", master(1))
+    for name in ("open", "open-readers"):
+        os.chmod(key_file(tmp_path, name, master(1)), 0o640)
+    key_file(tmp_path, "a-readers", master(1))
+    for name, content in (("bad", "x"), ("node", f"3 {master(1).hex()}\nbeacons {'00' * 16}\n")):
+        (tmp_path / f"{name}.key").write_text(content)
+        (tmp_path / f"{name}.key").chmod(0o600)
+    found = wrong(tmp_path, text)
+    assert re.match(f"{line}: agents: .*{part}", found[0]), found
+    assert len(found) == (2 if "none'" in text else 1)
+
+
+def test_targets_of_files(tmp_path: Path) -> None:
+    """A target without its key is left out, and the others are asked."""
+    key_file(tmp_path, "a-readers", master(1))
+    shared = config.Shared(config.make_profile(), keys=str(tmp_path))
+    found, problems = parse_targets(
+        b'[{"targets": ["a:1", "b:1"]}, {"targets": ["x:1"], "labels": {"name": "a"}}]', shared)
+    assert [each.name for each in found] == ["a", "a"] and all(each.keys for each in found)
+    assert len(problems) == 1 and "b-readers.key': No such file" in problems[0]

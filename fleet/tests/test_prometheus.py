@@ -1,0 +1,209 @@
+"""The examples for Prometheus and Grafana, with Debian's real Prometheus.
+
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import re
+import shutil
+import socket
+import subprocess
+import tarfile
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleet import metrics, web
+from fleet.model import State
+from fleet.tests import standins
+from fleet.tests.browser import wait
+
+CONFIG = Path("fleet/examples/prometheus.yml")
+DASHBOARD = Path("fleet/examples/grafana-dashboard.json")
+# By the npm client, into build/: the name, the version, and SHA-512 of the archive.
+TOOLS = (("@grafana/schema", "13.2.3",
+          "ae4f0510eef2b857d14cafc90f7f7be3b499150fa209341ba66e8c8763a39ea1"
+          "b1fe0fee410171e7ab7ae1e08b5d6132a11ebcaeee1c8a07062ab5e4fa8ceb2e"),
+         ("typescript", "5.9.3",
+          "8e5d6f6733c38a72ebf5e52ddc9feded5e8580d130f508ef04f772b33f4a7d00"
+          "c3e357d0ac2d98e2f290762694a454f86d795bd511e12e9a7cc2d9ba3394e04b"))
+
+
+def program(name: str) -> str:
+    found = shutil.which(name)
+    assert found, f"{name} is in a package of Debian: see tools/packages.txt"
+    return found
+
+
+@contextlib.contextmanager
+def prometheus(folder: Path, fleet_port: int) -> Iterator[str]:
+    """A server with the example; only the port and the times are others. Its address."""
+    text = CONFIG.read_text("utf-8").replace("interval: 30s", "interval: 1s").replace(
+        "127.0.0.1:9061/sd", f"127.0.0.1:{fleet_port}/sd\n        refresh_interval: 5s")
+    path = folder / "prometheus.yml"
+    path.write_text(text, "utf-8")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    with open(folder / "log", "wb") as log, subprocess.Popen(
+            [program("prometheus"), f"--config.file={path}", f"--web.listen-address={address}",
+             f"--storage.tsdb.path={folder / 'data'}"], stdout=log, stderr=log) as process:
+        try:
+            yield f"http://{address}"
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+def query(address: str, text: str) -> list[dict[str, Any]]:
+    parts = urllib.parse.urlencode({"query": text})
+    with urllib.request.urlopen(f"{address}/api/v1/query?{parts}", timeout=10) as answer:
+        found: list[dict[str, Any]] = json.loads(answer.read())["data"]["result"]
+        return found
+
+
+def first(address: str, text: str) -> float:
+    with contextlib.suppress(OSError):
+        for series in query(address, text):
+            return float(series["value"][1])
+    return -1
+
+
+def dashboard() -> Any:
+    return json.loads(DASHBOARD.read_text("utf-8"))
+
+
+def expressions() -> list[str]:
+    return [target["expr"] for panel in dashboard()["panels"] for target in panel["targets"]]
+
+
+def test_promtool_takes_the_example() -> None:
+    subprocess.run([program("promtool"), "check", "config", CONFIG], check=True,
+                   capture_output=True, timeout=60)
+
+
+def test_victoriametrics_takes_the_example() -> None:
+    subprocess.run([program("victoria-metrics"), f"-promscrape.config={CONFIG}",
+                    "-promscrape.config.dryRun"], check=True, capture_output=True, timeout=60)
+
+
+def test_prometheus_reads_the_whole_fleet_and_every_panel_has_data(tmp_path: Path) -> None:
+    service = standins.Service(standins.fleet(300))
+    service.change(5, State.DEAD, 2)
+    service.change(6, State.LATE, 1)
+    table = service.table
+    with standins.serving(lambda: web.make_app(service)) as port, \
+            prometheus(tmp_path, port) as address:
+        # 300 agents are 4 shards; the fifth target is the fleet itself.
+        wait(lambda: first(address, "count(up == 1)") == 5, "5 targets", 40)
+        wait(lambda: first(address, "count(dumpulse_agent_state)") == 300, "300 agents", 40)
+        assert first(address, "count(count by (shard) (up))") == 5
+        assert query(address, 'dumpulse_agent_state{shard!=""}') == []
+        found = {series["metric"]["agent"]: float(series["value"][1])
+                 for series in query(address, 'dumpulse_variable_value{variable="3"}')}
+        assert found == {agent.name: int(table.entry[row, 3]) & 255
+                         for row, agent in enumerate(table.agents)}
+        age = first(address, 'time() - dumpulse_variable_last_heartbeat_timestamp_seconds'
+                             '{agent="agent-00007",variable="2"}')
+        assert age == pytest.approx(time.time() - table.heard_at[7] + table.clock[7]
+                                    - table.stamped[7, 2], abs=5)
+        wait(lambda: query(address, "rate(process_cpu_seconds_total[5m])"), "two scrapes")
+        for text in expressions():
+            given = text.replace("$job", "dumpulse").replace("$site", ".*").replace(
+                "$agent", "agent-00005")
+            assert query(address, given), given
+
+
+def test_the_dashboard_asks_for_what_there_is() -> None:
+    families = [each for each in vars(metrics).values() if isinstance(each, metrics.Family)]
+    families += [family for family, _ in metrics.COUNTERS]
+    known = {family.name for family in (*families, *metrics.OWN.values())}
+    asked = {name for text in expressions() for name in re.findall("dumpulse_[a-z_]+", text)}
+    assert asked <= known
+    assert len(asked) >= 10
+
+
+def test_the_panels_do_not_overlap() -> None:
+    taken: set[tuple[int, int]] = set()
+    panels = dashboard()["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels) >= 10
+    for panel in panels:
+        place = panel["gridPos"]
+        cells = {(x, y) for x in range(place["x"], place["x"] + place["w"])
+                 for y in range(place["y"], place["y"] + place["h"])}
+        assert not cells & taken and max(x for x, _ in cells) < 24
+        taken |= cells
+
+
+CHECK = """
+import type { Dashboard } from "./schema/dist/types/raw/dashboard/x/types.gen";
+import type * as stat from "./schema/dist/types/raw/composable/stat/panelcfg/x/types.gen";
+import type * as table from "./schema/dist/types/raw/composable/table/panelcfg/x/types.gen";
+import type * as series from "./schema/dist/types/raw/composable/timeseries/panelcfg/x/types.gen";
+import type * as time from "./schema/dist/types/raw/composable/statetimeline/panelcfg/x/types.gen";
+type Plain<T> = T extends string ? `${T}` : T extends (infer U)[] ? Plain<U>[]
+    : T extends object ? {[K in keyof T]: Plain<T[K]>} : T;
+interface Options { stat: stat.Options; timeseries: series.Options; table: table.Options;
+    "state-timeline": time.Options }
+interface Custom { stat: {}; timeseries: series.FieldConfig; table: table.FieldConfig;
+    "state-timeline": time.FieldConfig }
+type Deep<T> = T extends object ? {[K in keyof T]?: Deep<T[K]>} : T;
+"""
+
+
+def unpacked(folder: Path, name: str, version: str, right: str) -> Path:
+    assert shutil.which("npm") and shutil.which("node"), "apt-get install npm, which has node, too"
+    archive = folder / f"{name.strip('@').replace('/', '-')}-{version}.tgz"
+    if not archive.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["npm", "pack", "--silent", f"{name}@{version}"], cwd=folder, check=True,
+                       timeout=300)
+    assert hashlib.sha512(archive.read_bytes()).hexdigest() == right
+    target = folder / name.rpartition("/")[2]
+    if not target.exists():
+        with tarfile.open(archive) as opened:
+            opened.extractall(folder / "new")  # its hash is right
+        (folder / "new" / "package").rename(target)
+    return target
+
+
+def compiled(folder: Path, compiler: Path, content: Any) -> str:
+    """What TypeScript says of a dashboard."""
+    lines = [CHECK, f"export const whole: Plain<Dashboard> = {json.dumps(content)};"]
+    for panel in content["panels"]:
+        kind, name = json.dumps(panel["type"]), f"panel{panel['id']}"
+        custom = panel["fieldConfig"]["defaults"].get("custom", {})
+        lines += [f"export const {name}: Deep<Plain<Options[{kind}]>> = "
+                  f"{json.dumps(panel['options'])};",
+                  f"export const custom_{name}: Deep<Plain<Custom[{kind}]>> = "
+                  f"{json.dumps(custom)};"]
+    path = folder / "check.ts"
+    path.write_text("\n".join(lines), "utf-8")
+    done = subprocess.run(
+        ["node", compiler / "lib" / "tsc.js", "--noEmit", "--strict", "--skipLibCheck",
+         "--target", "es2022", "--module", "es2022", "--moduleResolution", "bundler", path],
+        capture_output=True, text=True, timeout=300, check=False)
+    return done.stdout + done.stderr
+
+
+@pytest.mark.long
+def test_the_dashboard_fits_grafana_s_own_types() -> None:
+    folder = Path("build/grafana").absolute()
+    schema, compiler = (unpacked(folder, *tool) for tool in TOOLS)
+    assert schema.name == "schema"
+    content = dashboard()
+    assert compiled(folder, compiler, content) == ""
+    content["panels"][0]["gridPos"]["w"] = "wide"
+    assert "not assignable" in compiled(folder, compiler, content)
+    content = dashboard()
+    content["panels"][0]["options"]["colorMode"] = "loud"
+    assert "not assignable" in compiled(folder, compiler, content)

@@ -1,0 +1,339 @@
+"""The whole fleet as a process: start, changes, end.   SPDX-License-Identifier: MIT"""
+
+from __future__ import annotations
+
+import http.server
+import json
+import os
+import pty
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleet import command
+from fleet.config import Shard, load
+from fleet.discovery import in_shard
+from fleet.fake import Fake
+from fleet.service import groups_here
+from fleet.tests.brokers import Broker, reading
+from fleet.tests.serving import Serving, notified, run, until, write
+
+
+BUSY_S = 15.0  # s in which it ends, and in which 5 s pass on a machine that does much else
+
+
+@pytest.fixture(scope="module")
+def fake() -> Iterator[Fake]:
+    with Fake(40) as running:
+        yield running
+
+
+def call(status: int, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[str, str]:
+    """Runs a command that ends by itself in this process, which is faster."""
+    capsys.readouterr()
+    assert command.run_command(words) == status
+    return capsys.readouterr()
+
+
+def test_from_start_to_end(tmp_path: Path, fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+    """It tells systemd, keeps what it knows, ends at once, and is the only one in its folder. After
+    a crash, nothing is told twice."""
+    write(tmp_path, fake, 3, "[[agents]]\naddress = '127.0.0.1:1'\nname = 'nobody'\n")
+    alive = {"a0": "alive", "a1": "alive", "a2": "alive", "nobody": "unreachable"}
+
+    def since(serving: Serving) -> dict[str, float]:
+        return {each["name"]: each["since"] for each in serving.ask("/api/v1/agents")["agents"]}
+
+    def told(serving: Serving, name: str) -> list[str]:
+        return [each["now"] for each in serving.ask(f"/api/v1/events?agent={name}")["events"]
+                if each["variable"] is None]
+
+    with notified(tmp_path) as (address, came):
+        with Serving(tmp_path, NOTIFY_SOCKET=address, WATCHDOG_USEC="600000") as serving:
+            serving.wait_for_agents(alive)
+            assert came[0] == f"READY=1\nMAINPID={serving.process.pid}"
+            until(lambda: came.count("WATCHDOG=1") > 4, lambda: came)
+            assert call(1, capsys, "serve", "--config.file", str(tmp_path / "fleet.toml")) == (
+                "", f"dumpulse-fleet: another fleet uses '{tmp_path / 'state'}': "
+                "stop it, or name another folder as state in [collector]\n")
+            before = since(serving)
+            begun = time.monotonic()
+            assert serving.end() == 0 and time.monotonic() - begun < BUSY_S
+            assert "STOPPING=1" in came
+    assert {"events.sqlite", "history.npz", "known", "lock"} <= {
+        path.name for path in (tmp_path / "state").iterdir()}
+    with Serving(tmp_path) as serving:
+        serving.wait_for_agents(alive)
+        assert since(serving) == before  # nothing has changed, so nothing has begun anew
+        assert told(serving, "nobody") == ["unreachable"]
+        fake.tell("die", 1, 1)
+        try:
+            serving.wait_for_agents({**alive, "a1": "unreachable"})
+            until(lambda: "unreachable" in told(serving, "a1"), lambda: "no event")
+            before_crash = told(serving, "a1")
+            serving.process.kill()
+            serving.wait()
+            with Serving(tmp_path) as again:
+                again.wait_for_agents({**alive, "a1": "unreachable"})
+                fake.tell("live", 1, 1)
+                again.wait_for_agents(alive)
+                until(lambda: told(again, "a1") == ["alive", *before_crash],
+                      lambda: (before_crash, told(again, "a1")))
+                assert again.end(signal.SIGINT) == 0
+        finally:
+            fake.tell("live", 1, 1)
+
+
+def test_reload_is_all_or_nothing(tmp_path: Path, fake: Fake) -> None:
+    write(tmp_path, fake, 2)
+    (tmp_path / "web.yml").write_text("")
+    with Serving(tmp_path, "--web.config.file", str(tmp_path / "web.yml")) as serving:
+        serving.wait_for_agents({"a0": "alive", "a1": "alive"})
+        write(tmp_path, fake, 3, "[[agents]]\naddres = 'x'\n")
+        serving.process.send_signal(signal.SIGHUP)
+        assert "fleet.toml:20: agents: 'addres' is not known here: do you mean" \
+            in serving.wait_for("'addres'")
+        serving.wait_for("the configuration is wrong, and the old one stays")
+        assert serving.agents() == {"a0": "alive", "a1": "alive"}
+        assert "the old one stays" in serving.ask("/api/v1/summary")["trouble"]
+        write(tmp_path, fake, 3, "[events]\nkeep_days = 1\n")
+        done = run("reload", "--fleet", serving.address, "--token-file", str(tmp_path / "token"),
+                   status=2)
+        assert "[events] changes only with a restart" in done.stderr
+        write(tmp_path, fake, 3)
+        (tmp_path / "web.yml").write_text("users: x")
+        serving.process.send_signal(signal.SIGHUP)
+        serving.wait_for("web.yml': 'users' is not known here")
+        assert len(serving.agents()) == 2
+        (tmp_path / "web.yml").write_text("")
+        done = run("reload", "--fleet", serving.address, status=2)
+        assert "--token-file" in done.stderr and len(serving.agents()) == 2
+        done = run("reload", "--fleet", serving.address, "--token-file", str(tmp_path / "token"))
+        assert done.stdout == "the new configuration is in force\n"
+        serving.wait_for_agents({"a0": "alive", "a1": "alive", "a2": "alive"})
+        assert serving.ask("/api/v1/summary")["trouble"] == ""
+        write(tmp_path, fake, 1)
+        serving.process.send_signal(signal.SIGHUP)
+        serving.wait_for_agents({"a0": "alive"})
+        for count in range(20):  # while another reload is under way
+            write(tmp_path, fake, 1 + count % 5)
+            serving.process.send_signal(signal.SIGHUP)
+            time.sleep(0.01)
+        write(tmp_path, fake, 4)
+        serving.process.send_signal(signal.SIGHUP)
+        serving.wait_for_agents({f"a{number}": "alive" for number in range(4)})
+        reload = "reload", "--fleet", serving.address, "--token-file"
+        for _ in range(2):  # then none of those before is under way, which would read the new token
+            run(*reload, str(tmp_path / "token"))
+        (tmp_path / "token").rename(tmp_path / "old token")
+        (tmp_path / "token").write_text("another\n")  # what the file says is read again
+        assert "the token is wrong" in run(*reload, str(tmp_path / "token"), status=2).stderr
+        run(*reload, str(tmp_path / "old token"))
+        assert "the token is wrong" in run(*reload, str(tmp_path / "old token"), status=2).stderr
+        run(*reload, str(tmp_path / "token"))
+        assert serving.end() == 0
+
+
+def test_targets_that_come_and_go(tmp_path: Path, fake: Fake) -> None:
+    targets = tmp_path / "targets.json"
+    targets.write_text(json.dumps([{"targets": [fake.address(5)], "labels": {"name": "new"}}]))
+    write(tmp_path, fake, 1, "[[agents]]\nfiles = 'targets.json'\nevery = '1s'\n")
+    with Serving(tmp_path) as serving:
+        serving.wait_for_agents({"a0": "alive", "new": "alive"})
+        assert serving.ask("/api/v1/summary")["trouble"] == ""
+        targets.write_text("[")
+        serving.wait_for("targets.json: it is not JSON")
+        assert len(serving.agents()) == 2
+        targets.write_text(json.dumps([
+            {"targets": [fake.address(number)], "labels": {"name": f"t{number}"}}
+            for number in (6, 7)]))
+        serving.wait_for_agents({"a0": "alive", "t6": "alive", "t7": "alive"})
+        assert serving.end() == 0
+
+
+@pytest.mark.long
+def test_shards_together_are_the_fleet(tmp_path: Path, fake: Fake) -> None:
+    names = {f"a{number}" for number in range(40)}
+    found: list[str] = []
+    for number in (1, 2, 3):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        write(folder, fake, 40)
+        with Serving(folder, "--shard", f"{number}/3") as serving:
+            serving.wait_for_agents({agent.name: "alive" for agent in in_shard(
+                load(str(folder / "fleet.toml")).agents, Shard(number, 3))})
+            found += serving.agents()
+    assert len(found) == 40 and set(found) == names
+
+
+def test_groups_of_several_shards(tmp_path: Path, fake: Fake) -> None:
+    write(tmp_path, fake, 20, "[[groups]]\nname = 'all'\nmatch = { name = '*' }\nat_least = 1\n"
+          "[[groups]]\nname = 'one'\nmatch = { name = 'a7' }\nat_least = 1\n")
+    config = load(str(tmp_path / "fleet.toml"))
+    assert groups_here(config, config.agents, config.agents) == (config.groups, [])
+    kept: list[str] = []
+    for number in (1, 2, 3):
+        groups, problems = groups_here(
+            config, in_shard(config.agents, Shard(number, 3)), config.agents)
+        kept += [group.name for group in groups]
+        assert len(problems) == 1 and "'all' has members in other shards" in problems[0]
+    assert kept == ["one"]
+
+
+def test_what_hangs_does_not_hold_up_the_end(tmp_path: Path, fake: Fake) -> None:
+    """A serial line that says nothing, a page that never answers, readers that read nothing, and a
+    connection that never asks."""
+    ours, theirs = pty.openpty()
+    silent = socket.create_server(("127.0.0.1", 0))
+    write(tmp_path, fake, 1, f"""
+[[agents]]
+address = "serial:{os.ttyname(theirs)}"
+[[agents]]
+url = "http://127.0.0.1:{silent.getsockname()[1]}/"
+every = "1s"
+""")
+    try:
+        with Serving(tmp_path) as serving:
+            until(lambda: Path(tmp_path, "state", "events.sqlite").exists(), lambda: serving.said)
+            begun = time.monotonic()
+            assert serving.end() == 0  # while it starts, and waits for the page
+            assert time.monotonic() - begun < BUSY_S
+        with Serving(tmp_path) as serving:
+            host, _, port = serving.address.removeprefix("http://").partition(":")
+            with socket.create_connection((host, int(port))), \
+                    socket.create_connection((host, int(port))) as reader:
+                reader.sendall(b"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                time.sleep(1.5)  # so that the page is asked again
+                begun = time.monotonic()
+                assert serving.end() == 0
+                assert time.monotonic() - begun < BUSY_S
+    finally:
+        silent.close()
+        os.close(ours)
+        os.close(theirs)
+
+
+@pytest.mark.parametrize("status, text, part", [
+    (1, "[collector]\nstate = 'fleet.toml'\n", "cannot use the folder"),
+    (1, "[web]\nlisten = '127.0.0.1:{taken}'\n",
+     "cannot listen at 127.0.0.1:{taken}: Address already in use: choose another address with"),
+    (1, "[web]\nlisten = '[::ffff:0:0]:1'\nconfig_file = 'users.yml'\n", "cannot listen at"),
+    (1, "[web]\nlisten = 'no.such.invalid:1'\nconfig_file = 'users.yml'\n", "cannot listen at no"),
+    (2, "[web]\nlisten = '0.0.0.0:0'\n", "nobody would need a password"),
+    (2, "[web]\nconfig_file = 'bad.yml'\n", "bad.yml"),
+    (2, "x = 1\n", "fleet.toml:1: 'x' is not kno")])
+def test_what_prevents_the_start(tmp_path: Path, capsys: pytest.CaptureFixture[str], status: int,
+                                 text: str, part: str) -> None:
+    """With status 1, systemd tries again later."""
+    (tmp_path / "users.yml").write_text(f"basic_auth_users: {{a: '$2b$10${'a' * 53}'}}\n")
+    (tmp_path / "bad.yml").write_text("no: keys\n")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        (tmp_path / "fleet.toml").write_text(
+            text.format(taken=taken.getsockname()[1])
+            + ("" if "state" in text else "[collector]\nstate = 'state'\n")
+            + "[[agents]]\naddress = '127.0.0.1:1'\n")
+        out, said = call(status, capsys, "serve", "--config.file", str(tmp_path / "fleet.toml"))
+        assert part.format(taken=taken.getsockname()[1]) in said and out == ""
+
+
+def test_check(tmp_path: Path, fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(tmp_path / "fleet.toml")
+    check = "serve", "--config.check", "--config.file"
+    write(tmp_path, fake, 3, "[[agents]]\nurl = 'http://127.0.0.1:1/'\n")
+    assert call(0, capsys, *check, path) == (
+        f"{path} is right: 3 agents here, and those of 1 page\n", "")
+    (tmp_path / "bad.yml").write_text("users: x\n")
+    write(tmp_path, fake, 3, "[[agents]]\nfiles = 't.json'\n")
+    (tmp_path / "t.json").write_text("7")
+    out, said = call(2, capsys, *check, path, "--web.config.file", str(tmp_path / "bad.yml"))
+    assert "bad.yml" in said and "it is not a list of targets" in said and out == ""
+    assert not (tmp_path / "state").exists()
+    example = Path(__file__).parents[1] / "examples" / "fleet.toml"
+    _, said = call(2, capsys, *check, str(example))
+    assert said.count("\n") == 1 and "targets/*.json: there is no such file" in said
+
+
+def test_a_collector_that_fails_ends_all(tmp_path: Path, fake: Fake) -> None:
+    """A fleet that asks nobody looks well. So it ends, and the service manager starts it again."""
+    write(tmp_path, fake, 1)
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    # This runs in the command's process before it begins, and breaks the judge after a while.
+    (broken / "sitecustomize.py").write_text("""
+import threading, time
+def later():
+    time.sleep(3)
+    import fleet.judge
+    def fail(*_):
+        raise RuntimeError("broken on purpose")
+    fleet.judge.Judge.take = fail
+threading.Thread(target=later, daemon=True).start()
+""")
+    with Serving(tmp_path, PYTHONPATH=str(broken)) as serving:
+        assert serving.wait() == 1
+        assert any("the collector has failed" in line for line in serving.said)
+        serving.said[:] = [line for line in serving.said if "Traceback" not in line]
+
+
+def test_who_is_told(tmp_path: Path, fake: Fake) -> None:
+    """A webhook, a dead man's switch and a broker, from a death to the life after it."""
+    heard: list[tuple[str, dict[str, Any]]] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"] or 0))
+            heard.append((self.path, json.loads(body) if body else {}))
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        do_GET = do_POST
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    def messages(kind: str) -> list[str]:
+        return [problem["name"] for path, body in list(heard) if path == "/hook"
+                and body["kind"] == kind for problem in body["new"] + body["resolved"]]
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    url = f"http://127.0.0.1:{server.server_address[1]}"
+    alerts = f"[alerts]\nwait = '0'\nping = '{url}/ping'\nping_every = '1s'\n" \
+        f"[[notify]]\nwebhook = '{url}/hook'\n"
+    broker = Broker(tmp_path)
+    try:
+        write(tmp_path, fake, 3, alerts)
+        with Serving(tmp_path) as serving:
+            serving.wait_for_agents({"a0": "alive", "a1": "alive", "a2": "alive"})
+            until(lambda: ("/ping", {}) in heard, lambda: heard)
+            fake.tell("die", 2, 2)
+            until(lambda: messages("problem") == ["a2"], lambda: heard)
+            # Now a broker comes, and the webhook goes.
+            write(tmp_path, fake, 3, f"[mqtt]\nhost = '127.0.0.1'\nport = {broker.port}\n")
+            serving.ask("/-/reload", "POST")
+            with reading(broker.port) as reader:
+                def state() -> str:
+                    text = reader.topics.get("dumpulse/a2/state", b"{}")
+                    return str(json.loads(text).get("state"))
+                until(lambda: state() == "unreachable", lambda: reader.topics)
+                fake.tell("live", 2, 2)
+                until(lambda: state() == "alive", lambda: reader.topics)
+                (status,) = [topic for topic in reader.topics if topic.endswith("/status")]
+                assert reader.topics[status] == b"online"
+                assert serving.ask("/api/v1/summary")["trouble"] == ""
+                assert serving.end() == 0
+                until(lambda: reader.topics[status] == b"offline", lambda: reader.topics)
+    finally:
+        fake.tell("live", 2, 2)
+        broker.stop()
+        server.shutdown()
+        thread.join()
+        server.server_close()

@@ -1,0 +1,621 @@
+"""The store of events: nothing acknowledged is lost, whatever happens.
+SPDX-License-Identifier: MIT"""
+
+from __future__ import annotations
+
+import ctypes
+import fnmatch
+import json
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies
+
+from fleet import store as module
+from fleet.model import Event, Mute
+from fleet.store import Store, Trouble
+
+ROOT = Path(__file__).resolve().parents[2]
+NONE = strategies.none()
+NOW = float(int(time.time()) - 100_000)
+
+
+def event(number: int = 0, **fields: Any) -> Event:
+    return Event(NOW + number, "pump", 3, "state", "alive", str(number), 1.5)._replace(**fields)
+
+
+def until(what: Callable[[], object], seconds: float = 20.0) -> None:
+    end = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.005)
+
+
+def unnumbered(events: Sequence[Event]) -> list[Event]:
+    return [each._replace(number=0) for each in events]
+
+
+@pytest.fixture(name="said")
+def _said() -> list[str]:
+    return []
+
+
+@pytest.fixture(name="path")
+def _path(tmp_path: Path) -> Path:
+    return tmp_path / "fleet.sqlite"
+
+
+@pytest.fixture(name="store")
+def _store(path: Path, said: list[str]) -> Iterator[Store]:
+    store = Store(path, say=said.append)
+    yield store
+    store.close()
+
+
+# ---------------------------------------------------------------- what goes in comes out
+
+
+def test_events_come_back_with_numbers_that_grow(store: Store, path: Path) -> None:
+    seen: list[Event] = []
+    store.subscribe(seen.extend).result()
+    for number in range(0, 5_000, 50):
+        assert store.publish([event(each) for each in range(number, number + 50)])
+    assert store.flush()
+    wanted = [event(number) for number in range(5_000)]
+    assert unnumbered(seen) == wanted
+    assert unnumbered(store.select(limit=9_999)) == wanted[::-1]
+    numbers = [each.number for each in seen]
+    assert numbers == sorted(set(numbers))
+    assert numbers == sorted(each.number for each in store.select(limit=9_999))
+    assert store.commits < 100, "they are not written in batches"
+    assert (store.stored, store.rows, store.lost) == (5_000, 5_000, 0)
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_subscriber_is_called_after_the_commit(store: Store, path: Path) -> None:
+    """Another connection, which knows nothing of the store, sees what the subscriber was told."""
+    missing: list[int] = []
+
+    def check(events: Sequence[Event]) -> None:
+        with sqlite3.connect(path) as database:
+            have = {row for row, in database.execute("SELECT number FROM event")}
+        missing.extend(each.number for each in events if each.number not in have)
+
+    store.subscribe(check).result()
+    for number in range(300):
+        store.publish([event(number)])
+        time.sleep(0.0003)
+    assert store.flush() and not missing
+
+
+def test_a_subscriber_that_fails_stops_nobody(store: Store, said: list[str]) -> None:
+    seen: list[Event] = []
+
+    def fail(_: Sequence[Event]) -> None:
+        raise RuntimeError("broken")
+
+    store.subscribe(fail).result()
+    store.subscribe(seen.extend).result()
+    store.publish([event()])
+    assert store.flush() and len(seen) == 1 and "broken" in said[0]
+
+
+def test_subscribing_after_a_number_misses_nothing_and_repeats_nothing(store: Store) -> None:
+    """Consumers come and go while events pour in; each remembers its last number."""
+    stop = threading.Event()
+
+    def pour() -> None:
+        number = 0
+        while not stop.is_set():
+            number += store.publish([event(number)])
+            time.sleep(0.0002)
+
+    thread = threading.Thread(target=pour)
+    thread.start()
+    seen: list[Event] = []
+    for _ in range(20):
+        end = store.subscribe(seen.extend, after=seen[-1].number if seen else 0).result()
+        count = len(seen)
+        until(lambda: len(seen) > count)
+        end()
+        store.flush()
+    stop.set()
+    thread.join()
+    store.subscribe(seen.extend, after=seen[-1].number).result()
+    assert [each.now for each in seen] == [str(number) for number in range(len(seen))]
+    assert len(seen) == store.stored
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=strategies.data())
+def test_select_is_a_plain_filter(data: strategies.DataObject, tmp_path_factory: Any) -> None:
+    """Compared with a loop over all events."""
+    names = ["pump", "pump 1", "pump-2", "Büro/3", "a[b]", "*"]
+    sites = ["", "berlin", "bern"]
+    draw = data.draw
+    folder = tmp_path_factory.mktemp("select")
+    store = Store(folder / "f.sqlite")
+    try:
+        events = draw(strategies.lists(strategies.builds(
+            Event, strategies.integers(0, 20).map(lambda each: NOW + each),
+            strategies.sampled_from(names), strategies.integers(-1, 3),
+            strategies.sampled_from(["state", "rebooted"]), strategies.just("alive"),
+            strategies.just("dead"), strategies.floats(-1, 1e9), strategies.sampled_from(sites),
+            strategies.just(0)),
+            max_size=40))
+        store.publish(events)
+        assert store.flush()
+        stored = store.select(limit=1000)
+        assert unnumbered(stored) == events[::-1]
+        for _ in range(12):
+            ask: dict[str, Any] = {
+                "since": draw(NONE | (strategies.integers(0, 20).map(lambda at: NOW + at))),
+                "until": draw(NONE | (strategies.integers(0, 20).map(lambda at: NOW + at))),
+                "agent": draw(strategies.sampled_from(["", "*", "pump*", "p?mp", "[!p]*", *names])),
+                "site": draw(strategies.sampled_from(["", "ber*", "berlin"])),
+                "variable": draw(NONE | (strategies.integers(-1, 3))),
+                "what": draw(strategies.sampled_from(["", "state"])),
+                "before": draw(NONE | (strategies.sampled_from(
+                    [each.number for each in stored] or [1]))),
+                "limit": draw(strategies.integers(0, 10))}
+            assert store.select(**ask) == [
+                each for each in stored
+                if (ask["since"] is None or each.at >= ask["since"])
+                and (ask["until"] is None or each.at < ask["until"])
+                and fnmatch.fnmatchcase(each.agent, ask["agent"] or "*")
+                and fnmatch.fnmatchcase(each.site, ask["site"] or "*")
+                and ask["variable"] in (None, each.variable)
+                and ask["what"] in ("", each.what)
+                and (ask["before"] is None or each.number < ask["before"])][:ask["limit"]]
+            after = ask["before"] or 0
+            assert store.select(after=after) == [
+                each for each in stored[::-1] if each.number > after][:100]
+    finally:
+        store.close()
+        shutil.rmtree(folder)
+
+
+def test_a_glob_with_many_stars_costs_little(store: Store) -> None:
+    store.publish([event(agent="a" * 200 + f" {number}") for number in range(200)])
+    assert store.flush()
+    begun = time.monotonic()
+    assert not store.select(agent="*a" * 40 + "b")
+    assert time.monotonic() - begun < 5
+
+
+@pytest.mark.parametrize("bad", [
+    event(at=float("nan")), event(at=float("inf")), event(lasted=float("nan")),
+    event(variable=64), event(variable=-2), event(variable=10 ** 30), event(agent=None),
+    event(at="soon"), event(now=5), (1, 2, 3)])
+def test_an_event_that_makes_no_sense_stops_no_other(store: Store, bad: Any) -> None:
+    store.publish([event(1), bad, event(2)])
+    assert store.flush()
+    assert unnumbered(store.select()) == [event(2), event(1)]
+    assert store.refused == 1
+
+
+@settings(max_examples=200, deadline=None)
+@given(text=strategies.text(strategies.characters(), max_size=600))
+def test_any_text_can_be_stored(text: str) -> None:
+    row = module._text(text)
+    row.encode()
+    assert len(row) <= module.TEXT
+    if len(text) <= module.TEXT and not any(0xD800 <= ord(each) < 0xE000 for each in text):
+        assert row == text
+
+
+def test_half_a_pair_of_utf_16_is_no_poison(store: Store) -> None:
+    store.publish([event(agent="\ud800", now="\0")])
+    assert store.flush()
+    assert store.select()[0][:6] == (NOW, "?", 3, "state", "alive", "\0")
+    assert store.select(agent="\ud800") == []
+
+
+def test_numpy_numbers_are_numbers(store: Store) -> None:
+    numpy = pytest.importorskip("numpy")
+    store.publish([event(at=numpy.float64(NOW), variable=numpy.int64(4),
+                         lasted=numpy.float32(2))])
+    assert store.flush() and store.select()[0][:3] == (NOW, "pump", 4)
+
+
+# ---------------------------------------------------------------- limits
+
+
+def test_a_full_queue_is_counted_and_told(path: Path, said: list[str]) -> None:
+    store = Store(path, queue=100, say=said.append)
+    gate = threading.Event()
+    store.subscribe(lambda _: gate.wait(20)).result()
+    store.publish([event(0)])
+    until(lambda: not store._queue)  # the writer waits in its subscriber now
+    assert store.publish([event(number) for number in range(100)])
+    begun = time.monotonic()
+    assert not store.publish([event(0)]) and not store.publish([event(0), event(1)])
+    assert time.monotonic() - begun < 1, "publish() must not wait"
+    assert store.lost == 3
+    gate.set()
+    assert store.flush()
+    told = [each for each in store.select() if each.what == "store"]
+    assert [each.now for each in told] == ["3 events lost: the queue was full"]
+    assert store.rows == 102
+    store.close()
+
+
+def test_old_events_and_too_many_go(path: Path) -> None:
+    now = time.time()
+    store = Store(path, days=90, rows=2_500)
+    store.publish([event(at=now - 91 * 86_400 - each, now="old") for each in range(3_000)])
+    store.publish([event(each, at=now) for each in range(5_000)])
+    assert store.flush()
+    until(lambda: store.rows == 2_500)
+    rows = store.select(limit=9_999)
+    assert [int(each.now) for each in rows] == list(range(4_999, 2_499, -1))
+    until(lambda: free_pages(path) < 50)
+    store.close()
+    again = Store(path, days=90, rows=2_500)
+    assert again.rows == 2_500
+    again.close()
+
+
+def free_pages(path: Path) -> int:
+    with sqlite3.connect(path) as database:
+        (count,) = database.execute("PRAGMA freelist_count").fetchone()
+        return int(count)
+
+
+def test_publishing_goes_on_while_old_events_are_deleted(path: Path) -> None:
+    store = Store(path, rows=10)
+    store.publish([event(each) for each in range(30_000)])
+    slowest = 0.0
+    while store.rows != 10:
+        begun = time.monotonic()
+        assert store.publish([event(1)])
+        slowest = max(slowest, time.monotonic() - begun)
+        time.sleep(0.002)
+    assert slowest < 0.5
+    store.close()
+
+
+def test_numbers_grow_over_restarts_and_when_the_file_is_lost(path: Path) -> None:
+    numbers: list[int] = []
+    for attempt in range(4):
+        store = Store(path)
+        store.subscribe(lambda events: numbers.extend(each.number for each in events)).result()
+        store.publish([event(1), event(2)])
+        store.close()
+        if attempt == 1:
+            path.unlink()
+        if attempt == 2:  # all events are gone, as after 90 days
+            with sqlite3.connect(path) as database:
+                database.execute("DELETE FROM event")
+    assert len(numbers) == 8 and numbers == sorted(set(numbers))
+    assert numbers[-1] < 2 ** 53, "JavaScript would round it"
+
+
+# ---------------------------------------------------------------- what goes wrong
+
+
+def corrupt(path: Path) -> None:
+    """Writes over every page but the first."""
+    size = path.stat().st_size
+    with path.open("r+b") as file:
+        file.seek(4096)
+        file.write(random.Random(1).randbytes(size - 4096))
+
+
+def test_a_damaged_file_is_set_aside_at_the_start(path: Path, said: list[str]) -> None:
+    for content in (b"no database" * 1000, b"SQLite format 3\0" + b"\xff" * 5000):
+        path.write_bytes(content)
+        store = Store(path, say=said.append)
+        store.publish([event(1)])
+        assert store.flush() and len(store.select()) == 1
+        store.close()
+        path.with_name("fleet.sqlite.damaged").read_bytes().index(content)
+        assert "fleet.sqlite.damaged" in said.pop()
+
+
+def test_damaged_pages_are_found_at_the_start(path: Path, said: list[str]) -> None:
+    store = Store(path)
+    store.publish([event(each) for each in range(3_000)])
+    store.close()
+    corrupt(path)
+    store = Store(path, say=said.append)
+    assert store.rows == 0 and "is damaged" in said[0]
+    store.close()
+
+
+def test_damage_at_run_time_loses_no_new_event(store: Store, path: Path, said: list[str]) -> None:
+    seen: list[Event] = []
+    store.publish([event(each) for each in range(3_000)])
+    store.subscribe(seen.extend).result()
+    assert store.flush()
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    corrupt(path)
+    for number in range(3_000, 6_000):  # until the writer meets a bad page
+        store.publish([event(number)])
+    until(lambda: said)
+    until(lambda: not store.trouble and store.flush())
+    assert "is damaged" in said[0] and path.with_name("fleet.sqlite.damaged").exists()
+    states = [each for each in seen if each.what == "state"]
+    assert [each.now for each in states] == [str(each) for each in range(3_000, 6_000)]
+    with sqlite3.connect(path) as database:
+        assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    new = [each for each in store.select(limit=9_999) if each.what == "state"]
+    assert new and [each.now for each in new][::-1] == [
+        str(each) for each in range(6_000 - len(new), 6_000)]
+
+
+def test_a_full_disk_stops_no_alert_and_loses_nothing(path: Path) -> None:
+    """A limit on the size of files is a disk that is full, for this process alone."""
+    result = subprocess.run([sys.executable, "-c", f"""
+import resource, signal
+from fleet.tests.test_store import *
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+said, seen = [], []
+store = Store({str(path)!r}, say=said.append)
+store.subscribe(seen.extend).result()
+resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY))
+for number in range(10_000):
+    store.publish([event(number)])
+until(lambda: store.trouble and len(seen) == 10_000)
+assert "cannot write" in said[0], said
+assert store.stored < 10_000, store.stored
+assert not store.flush()
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+future = store.make_mute(Mute({{"site": "x"}}, 0.0, time.time() + 99))
+assert isinstance(future.exception(), sqlite3.Error)
+assert store.mutes() == ()
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+until(lambda: not store.trouble)
+assert store.flush()
+kept = store.select(limit=99_999)[::-1]
+assert [each.now for each in kept if each.what == "state"] == [str(n) for n in range(10_000)]
+assert [each.number for each in kept] == [each.number for each in seen]
+(told,) = [each for each in kept if each.what == "store"]
+assert told.now == "works again" and told.lasted > 0, told
+store.close()
+"""], cwd=ROOT, timeout=60)
+    assert result.returncode == 0
+
+
+def test_what_the_disk_never_took_is_bounded_and_counted(path: Path, said: list[str]) -> None:
+    store = Store(path, queue=500, say=said.append)
+    seen: list[Event] = []
+    store.subscribe(seen.extend).result()
+    hold = sqlite3.connect(path, isolation_level=None)
+    hold.execute("CREATE TRIGGER full BEFORE INSERT ON event "
+                 "BEGIN SELECT RAISE(FAIL, 'disk is full'); END")
+    for number in range(2_000):
+        until(lambda: store.publish([event(number)]))
+    until(lambda: len([each for each in seen if each.what == "state"]) == 2_000)
+    until(lambda: store.unstored >= 1_500)
+    assert "disk is full" in store.trouble
+    hold.execute("DROP TRIGGER full")
+    hold.close()
+    until(lambda: not store.trouble)
+    assert store.flush()
+    states = [each for each in store.select(limit=9_999) if each.what == "state"]
+    assert 0 < len(states) <= 500 and len(states) + store.unstored >= 2_000
+    store.close()
+
+
+def test_a_file_that_was_removed_is_made_again(store: Store, path: Path, said: list[str]) -> None:
+    store.publish([event(1)])
+    assert store.flush()
+    for end in ("", "-wal", "-shm"):
+        Path(f"{path}{end}").unlink()
+    until(lambda: said)
+    store.publish([event(2)])
+    until(lambda: store.flush() and path.exists())
+    assert "2" in {each.now for each in store.select()}
+
+
+def test_reasons_not_to_start(path: Path, tmp_path: Path) -> None:
+    def refuses(words: str, where: Path = path) -> None:
+        with pytest.raises(Trouble, match=words):
+            Store(where)
+
+    refuses("the folder must exist", tmp_path / "no" / "f.sqlite")
+    refuses("is not a file", tmp_path)
+    os.mkfifo(tmp_path / "fifo")
+    refuses("is not a file", tmp_path / "fifo")
+    first = Store(path)
+    refuses("another dumpulse-fleet uses")
+    first.close()
+    Store(path).close()
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA user_version = 99")
+    before = path.read_bytes()
+    refuses("newer version, which has schema 99")
+    assert path.read_bytes() == before, "a newer file must stay as it is"
+    path.unlink()
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE theirs (x)")
+    database.close()
+    before = path.read_bytes()
+    refuses("belongs to another program")
+    assert path.read_bytes() == before, "another program's file must stay as it is"
+
+
+def test_what_may_not_be_written_is_refused(tmp_path: Path) -> None:
+    """As another user, because root may write everything."""
+    path = tmp_path / "f.sqlite"
+    Store(path).close()
+    tmp_path.chmod(0o755)
+    path.chmod(0o644)
+    if os.geteuid() == 0:
+        for parent in tmp_path.parents[:2]:
+            parent.chmod(0o755)
+    shell = f"""
+import os, sys
+from fleet.store import Store, Trouble
+if os.geteuid() == 0:
+    os.setegid(65534); os.seteuid(65534)
+else:
+    os.chmod({str(path)!r}, 0o444), os.chmod({str(tmp_path)!r}, 0o555)
+for path in ({str(path)!r}, {str(tmp_path / "new.sqlite")!r}):
+    try:
+        Store(path)
+    except Trouble as error:
+        assert "must" in str(error) and "writable" in str(error), error
+    else:
+        sys.exit("it started")
+"""
+    result = subprocess.run([sys.executable, "-B", "-c", shell], cwd=ROOT, timeout=60)
+    assert result.returncode == 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_file_with_any_damage_starts(path: Path, said: list[str], seed: int) -> None:
+    """It opens, or is set aside; what can be read is as it was written."""
+    chance = random.Random(seed)
+    print(f"seed {seed}")
+    store = Store(path)
+    store.publish([event(each) for each in range(200)])
+    store.make_mute(Mute({"site": "x"}, 0.0, time.time() + 1e6)).result()
+    store.close()
+    good = path.read_bytes()
+    for _ in range(12):
+        damaged = bytearray(good)
+        for _ in range(chance.choice((1, 1, 5))):
+            damaged[chance.randrange(len(good))] = chance.randrange(256)
+        path.write_bytes(damaged[:chance.choice((len(good), chance.randrange(len(good))))])
+        try:
+            store = Store(path, say=said.append)
+        except Trouble as error:
+            assert "newer version" in str(error) or "belongs to another" in str(error)
+        else:
+            try:
+                store.publish([event(201)])
+                until(lambda: store.flush())
+                assert "201" in {each.now for each in store.select()}
+            finally:
+                store.close()
+
+
+# ---------------------------------------------------------------- kill -9
+
+
+def crash(path: Path, times: int) -> None:
+    seed = random.randrange(1_000_000)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    number = first = 0
+    with subprocess.Popen([sys.executable, "-m", "fleet.tests.crash", str(path)], cwd=ROOT,
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdin and program.stdout
+        for _ in range(times):
+            program.stdin.write(f"{first}\n")
+            program.stdin.flush()
+            lines = [program.stdout.readline(), program.stdout.readline()]  # now it works
+            (child,) = [int(line.split()[1]) for line in lines if line.startswith("child ")]
+            time.sleep(chance.uniform(0.0, 0.15))
+            os.kill(child, signal.SIGKILL)
+            lines += iter(program.stdout.readline, "over\n")
+            acknowledged = [int(line) for line in lines if line.strip().isdigit()][-1]
+            with sqlite3.connect(path) as database:
+                values = [int(now) for now, in database.execute(
+                    "SELECT now FROM event WHERE what = 'state' AND number > ? ORDER BY number",
+                    (number,))]
+                (number,) = database.execute("SELECT max(number) FROM event").fetchone()
+            database.close()
+            # None is lost, none is there twice, and they are in order.
+            assert values == list(range(first, first + len(values)))
+            first += len(values)
+            assert acknowledged < first
+        program.stdin.close()
+    with sqlite3.connect(path) as database:
+        assert database.execute("SELECT count(*), count(DISTINCT now) FROM event "
+                                "WHERE what = 'state'").fetchone() == (first, first)
+        assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    database.close()
+    print(f"{first:,} events, {times} times killed")
+    assert first > 100 * times, "there was no load"
+
+
+def test_kill_9_ten_times(path: Path) -> None:
+    crash(path, 10)
+
+
+@pytest.mark.long
+def test_kill_9_a_hundred_times(path: Path) -> None:
+    crash(path, 100)
+
+
+# ---------------------------------------------------------------- mutes
+
+
+def test_mutes_live_on_and_end(path: Path) -> None:
+    store = Store(path)
+    end = time.time() + 1000
+    first = store.make_mute(Mute({"site": "berlin*", "name": "pump"}, 0.0, end, "works", "ada"))
+    second = store.make_mute(Mute({"variable": "3"}, end, end + 1))
+    assert (first.result(), second.result()) == store.mutes() != ()
+    store.close()
+    store = Store(path)
+    assert store.mutes() == (first.result(), second.result())
+    assert store.end_mute(first.result().number).result()
+    assert not store.end_mute(first.result().number).result()
+    assert store.mutes() == (second.result(),)
+    third = store.make_mute(Mute({"name": "x"}, 0.0, time.time() + 0.2)).result()
+    assert third.number > second.result().number
+    until(lambda: store.mutes() == (second.result(),))
+    store.flush()
+    told = [each.now for each in store.select(what="mute")][::-1]
+    number = first.result().number
+    assert told[0] == f"muted: {number}, site=berlin* name=pump, works, by ada"
+    assert told[2] == f"ended: {number}, site=berlin* name=pump, works, by ada"
+    assert told[4].startswith("over: ")
+    store.close()
+    store = Store(path)
+    assert store.mutes() == (second.result(),)
+    store.close()
+
+
+@pytest.mark.parametrize("mute", [
+    Mute({}, 0.0, 9e12), Mute({"site": ""}, 0.0, 9e12), Mute({"": "x"}, 0.0, 9e12),
+    Mute({"site": "x"}, 5.0, 4.0), Mute({"site": "x"}, 1.0, 2.0),
+    Mute({"site": "x"}, 0.0, float("nan")), Mute({"site": "x"}, float("-inf"), 9e12),
+    Mute({str(each): "x" for each in range(21)}, 0.0, 9e12), Mute({"site": "x" * 501}, 0.0, 9e12),
+    Mute({"site": 5}, 0.0, 9e12)])  # type: ignore[dict-item]
+def test_mutes_that_make_no_sense(store: Store, mute: Mute) -> None:
+    with pytest.raises(ValueError):
+        store.make_mute(mute)
+    assert store.mutes() == ()
+
+
+def test_there_is_a_most_of_mutes(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MUTES", 2)
+    for _ in range(2):
+        store.make_mute(Mute({"site": "x"}, 0.0, time.time() + 99)).result()
+    with pytest.raises(ValueError, match="end some first"):
+        store.make_mute(Mute({"site": "x"}, 0.0, time.time() + 99))
+
+
+# ---------------------------------------------------------------- figures
+
+
+def test_what_an_event_costs(path: Path) -> None:
+    """Printed with -s. The bound is far away, because other programs may run, too."""
+    store = Store(path)
+    events = [event(each, agent=f"agent {each % 1000}") for each in range(50_000)]
+    begun = time.process_time()
+    for first in range(0, len(events), 1_000):
+        store.publish(events[first:first + 1_000])
+    assert store.flush(60)
+    cost = (time.process_time() - begun) / len(events)
+    store.close()
+    size = path.stat().st_size / len(events)
+    print(f"{cost * 1e6:.1f} us of CPU and {size:.0f} bytes an event")
+    assert cost < 100e-6 and size < 150

@@ -1,0 +1,127 @@
+"""The whole service while much goes wrong at once: a site that is gone, kill -9, a full disk.
+
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import signal
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleet.fake import Fake
+from fleet.tests.brokers import Taking, answering
+from fleet.tests.serving import Serving, until, write
+
+# A command that begins with this has a small disk of its own in the folder that comes next.
+MOUNTED = ["unshare", "-rm", "sh", "-c", 'mount -t tmpfs -o size=3m none "$0" && exec "$@"']
+
+
+@contextlib.contextmanager
+def webhook() -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Its address, and what came."""
+    came: list[dict[str, Any]] = []
+
+    with answering(type("Handler", (Taking,), {"came": came})) as port:
+        yield f"http://127.0.0.1:{port}/", came
+
+
+def addresses(fake: Fake, first: int, last: int) -> str:
+    return f"{fake.address(first).partition(':')[0]}-{fake.address(last)}"
+
+
+def counts(serving: Serving) -> dict[str, int]:
+    """How many agents are in which state, if there are any."""
+    summary = serving.ask("/api/v1/summary")["agents"]
+    return {state: count for state, count in summary.items() if count}
+
+
+@pytest.mark.parametrize("count", [1000, pytest.param(10_000, marks=pytest.mark.long)])
+def test_a_site_that_is_gone_at_once_is_one_notification_and_so_is_its_end(
+        tmp_path: Path, count: int) -> None:
+    """Also if the fleet is killed between both. Each event is there once."""
+    others = 20
+    with Fake(count + others) as fake, webhook() as (url, came):
+        (tmp_path / "fleet.toml").write_text(f"""
+[collector]
+state = 'state'
+grace = '0'
+[defaults]
+period = '2s'
+misses = 2
+[[agents]]
+addresses = ['{addresses(fake, 0, count - 1)}']
+site = 'berlin'
+[[agents]]
+addresses = ['{addresses(fake, count, count + others - 1)}']
+site = 'bern'
+[alerts]
+wait = '3s'
+blind = 100
+[[notify]]
+webhook = '{url}'
+""")
+        with Serving(tmp_path) as serving:
+            until(lambda: counts(serving) == {"alive": count + others}, lambda: counts(serving))
+            fake.tell("die", 0, count - 1)
+            until(lambda: came, lambda: counts(serving))
+            until(lambda: counts(serving) == {"alive": others, "unreachable": count},
+                  lambda: counts(serving))
+            serving.end(signal.SIGKILL)
+        fake.tell("die", 0, 0)
+        with Serving(tmp_path) as serving:
+            until(lambda: counts(serving) == {"alive": others, "unreachable": count},
+                  lambda: counts(serving))
+            fake.tell("live", 0, count - 1)
+            until(lambda: came[-1]["kind"] == "resolved", lambda: counts(serving))
+            assert counts(serving) == {"alive": count + others}
+            assert serving.end() == 0
+    # A message that was sent just before the end may come twice, with the same id.
+    messages = {each["id"]: each for each in came}.values()
+    assert [(each["kind"], each["name"], each["counts"]) for each in messages] == [
+        ("problem", "berlin", {"new": count, "resolved": 0, "open": count, "muted": 0}),
+        ("resolved", "berlin", {"new": 0, "resolved": count, "open": 0, "muted": 0})]
+    with contextlib.closing(sqlite3.connect(tmp_path / "state" / "events.sqlite")) as database:
+        told = collections.Counter(database.execute(
+            "SELECT was, now FROM event WHERE what = 'state' AND variable < 0"))
+    assert told == {("pending", "alive"): count + others, ("alive", "unreachable"): count,
+                    ("unreachable", "alive"): count}
+
+
+def test_a_full_disk_stops_nothing_and_loses_nothing(tmp_path: Path) -> None:
+    """The folder for the state is a small file system of its own, which somebody fills."""
+    state = tmp_path / "state"
+    state.mkdir()
+    with Fake(20) as fake, webhook() as (url, came):
+        write(tmp_path, fake, 20, f"[alerts]\nwait = '0'\nblind = 100\n[[notify]]\n"
+              f"webhook = '{url}'\n")
+        with Serving(tmp_path, prefix=[*MOUNTED, str(state)]) as serving:
+            until(lambda: counts(serving) == {"alive": 20}, lambda: counts(serving))
+            full = Path(f"/proc/{serving.process.pid}/root{state}/full")
+
+            def fill() -> None:
+                with contextlib.suppress(OSError), full.open("ab", buffering=0) as file:
+                    while file.write(bytes(4096)):
+                        pass
+
+            fill()
+            fake.tell("die", 5, 9)
+            until(lambda: came, lambda: serving.said)
+            until(lambda: serving.ask("/api/v1/summary")["trouble"], lambda: serving.said)
+            assert came[0]["counts"]["new"] == 5 and not list(tmp_path.glob("state/*"))
+            full.unlink()
+            until(lambda: not serving.ask("/api/v1/summary")["trouble"], lambda: serving.said)
+            gone = {each["agent"] for each in serving.ask("/api/v1/events?limit=1000")["events"]
+                    if each["now"] == "unreachable"}
+            assert gone == {f"a{number}" for number in range(5, 10)}
+            fill()
+            fake.tell("live", 5, 9)
+            until(lambda: len(came) > 1, lambda: serving.said)
+            assert came[1]["counts"]["resolved"] == 5
+            assert serving.end() == 0

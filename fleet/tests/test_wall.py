@@ -1,0 +1,355 @@
+"""The wall, in Debian's Chromium: what people see, do with keys, and are told when it is old.
+
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import time
+import urllib.parse
+from collections.abc import Iterator
+from pathlib import Path
+
+import bcrypt
+import numpy as np
+import pytest
+
+from fleet import web
+from fleet.access import Access
+from fleet.model import State
+from fleet.tests import browser as browsers
+from fleet.tests import standins
+from fleet.tests.browser import Browser, wait
+from fleet.tests.wall import (COUNT, HOSTILE, IN_FULL, LIVE, STALE, TOKEN, Running, cut_off, leave,
+                              make_service, running, trouble, violations)
+
+
+@pytest.fixture(name="browser", scope="module")
+def make_browser() -> Iterator[Browser]:
+    with browsers.driver() as one:
+        one.screen(1280, 800)
+        yield one
+
+
+@pytest.fixture(name="wall")
+def make_wall(browser: Browser) -> Iterator[Running]:
+    with running(browser, make_service()) as wall:
+        yield wall
+        assert leave(browser) == []
+
+
+# ---------------------------------------------------------------- what is seen
+
+
+def test_every_agent_is_a_tile_and_the_worst_come_first(wall: Running) -> None:
+    trouble(wall.service)
+    wall.open()
+    tiles = wall.tiles()
+    assert sorted(name for _, name, _ in tiles) == \
+        sorted(agent.name for agent in wall.service.table.agents)
+    assert [state for _, _, state in tiles[:2]] == ["unreachable", "unknown"]  # of Cape Town
+    sites = list(dict.fromkeys(site for site, _, _ in tiles))
+    assert sites == ["Cape Town", "Amsterdam", "without a site", "Berlin", f"{HOSTILE}site"]
+    assert wall.browser.text("#headline") == "7 of 60 agents need a look"
+    chips = wall.browser.run("""return [...document.querySelectorAll('#states button')].filter(
+        (chip) => !chip.hidden).map((chip) => chip.textContent)""")
+    assert chips == ["1 unreachable", "1 dead", "1 never", "1 out of range", "2 late", "1 unknown",
+                     "1 pending", "52 alive"]
+    assert wall.browser.run("return document.title") == "(7) Dumpulse fleet"
+    heard = [node["name"]["value"] for node in wall.browser.cdp(
+        "Accessibility.getFullAXTree")["nodes"] if node.get("role", {}).get("value") == "option"]
+    assert any(each.startswith("pump-0002 unreachable · ") for each in heard)
+    assert "pump-0008 alive" in heard
+    wall.browser.until("!document.getElementById('groups').hidden")
+    assert wall.browser.text("#groups") == f"▲ Group half{HOSTILE}: 17 of 20 alive, 50 needed"
+
+
+def test_changes_come_by_themselves(wall: Running) -> None:
+    wall.open()
+    browser, service = wall.browser, wall.service
+    assert browser.text("#headline") == "All 60 agents are alive"
+    service.change(13, State.DEAD, 2)
+    browser.until("document.querySelector('.tile').classList.contains('dead')")
+    assert wall.tiles()[0] == ["Berlin", "pump-0013", "dead"]
+    assert browser.text("#headline") == "1 of 60 agents needs a look"
+    service.change(13, State.ALIVE, 2)
+    browser.until("document.querySelector('#headline').textContent.startsWith('All')")
+    assert not browser.run("return document.querySelector('.tile.dead')")
+    berlin = [name for site, name, _ in wall.tiles() if site == "Berlin"]
+    assert berlin == sorted(berlin)
+    service.table = make_service(20).table  # another configuration
+    browser.until("document.querySelectorAll('.tile').length === 20")
+    assert browser.text("#headline") == "All 20 agents are alive"
+    service.table = make_service(0).table
+    browser.until("document.querySelectorAll('.tile').length === 0")
+    assert browser.text("#headline") == "No agents are configured"
+
+
+def test_many_changes_leave_the_same_as_a_new_page(wall: Running) -> None:
+    """The order after changes is the order after a load."""
+    wall.open()
+    chance = np.random.default_rng(3)
+    for _ in range(6):
+        for row in chance.integers(0, COUNT, 20).tolist():
+            wall.service.change(row, State(int(chance.integers(1, 9))), 1)
+        time.sleep(0.4)
+    states = {agent.name: State(int(state)).words.replace(" ", "-") for agent, state in zip(
+        wall.service.table.agents, wall.service.table.agent_state)}
+    wait(lambda: {name: state for _, name, state in wall.tiles()} == states, "the states")
+    before = wall.tiles()
+    wall.open()
+    assert wall.tiles() == before
+
+
+def test_names_are_text(wall: Running) -> None:
+    """Also those of labels, of which some are words that every object of JavaScript knows."""
+    wall.service.change(COUNT - 1, State.DEAD, 1)
+    wall.open(f"?agent={urllib.parse.quote(HOSTILE)}&by=label:constructor")
+    browser = wall.browser
+    browser.until(IN_FULL)
+    assert wall.tiles()[0] == ["x", HOSTILE, "dead"]
+    assert wall.tiles()[1][0] == "without constructor"
+    assert browser.text("#agent-name") == HOSTILE and f"rack={HOSTILE}" in browser.text("#facts")
+    assert browser.run("return document.querySelectorAll('img').length") == 0
+    assert browser.run("return document.title") == "(1) Dumpulse fleet"
+
+
+# ---------------------------------------------------------------- what is chosen
+
+
+def test_choices_are_in_the_address(wall: Running) -> None:
+    trouble(wall.service)
+    wall.open()
+    browser = wall.browser
+    for name in ("pump-0001", "pump-0002"):
+        browser.run("[...document.querySelectorAll('.tile')].find("
+                    "(tile) => tile.agent === arguments[0]).click()", name)
+    browser.run("history.back()")  # closes an agent
+    browser.until("document.getElementById('panel').hidden && location.search === ''")
+    browser.run("history.forward()")
+    browser.until("document.getElementById('facts').textContent.includes('10.0.0.3')")
+    assert browser.text("#agent-name") == "pump-0002"
+    browser.click("#close")
+    browser.run("document.querySelector('#states .late').click()")
+    assert wall.names() == ["pump-0001", "pump-0007"]
+    browser.run("document.querySelector('#states .dead').click()")
+    assert sorted(wall.names()) == ["pump-0000", "pump-0001", "pump-0007"]
+    browser.press("/")
+    browser.press(*"be =r1")
+    assert wall.names() == ["pump-0001"]
+    browser.run("const by = document.getElementById('by'); by.value = 'label:rack';"
+                "by.dispatchEvent(new Event('change'))")
+    address = browser.run("return location.search")
+    assert urllib.parse.parse_qs(address[1:]) == {
+        "q": ["be =r1"], "state": ["late", "dead"], "by": ["label:rack"]}
+    before = wall.tiles()
+    wall.open(f"{address}&as=large&state=happy&agent=nobody&more=%FF%00")  # and some nonsense
+    wait(lambda: any("/nobody" in line for line in browser.complaints()), "a 404")
+    assert "no such agent" in browser.text("#agent-state")
+    browser.click("#close")
+    assert wall.tiles() == before == [["r1", "pump-0001", "late"]]
+    assert browser.run("return document.getElementById('search').value") == "be =r1"
+    browser.press("/")
+    browser.press(*" no")
+    assert wall.names() == [] and "No agent fits" in browser.text("main")
+    browser.click("#clear")
+    assert len(wall.names()) == COUNT
+    assert browser.run("return location.search") == "?by=label%3Arack"
+
+
+FOCUSED = "return document.activeElement.agent ?? document.activeElement.id"
+
+
+def test_keys_alone_do_everything(wall: Running) -> None:
+    trouble(wall.service)
+    wall.open()
+    browser = wall.browser
+
+    def press(*keys: str) -> str:
+        browser.press(*keys)
+        return str(browser.run(FOCUSED))
+
+    assert press("/", *"pump") == "search"
+    for _ in range(10):  # by, as, and then the tiles
+        if (focused := press("Tab")).startswith("pump"):
+            break
+    assert focused == "pump-0002"  # the worst
+    assert browser.run("return document.activeElement.matches(':focus-visible')")
+    assert press("ArrowRight") == "pump-0006"
+    below = press("ArrowDown")
+    assert below not in ("pump-0002", "pump-0006")
+    assert press("ArrowUp") in ("pump-0002", "pump-0006")
+    assert press("Home", "Enter") == "agent-name"
+    assert browser.text("#agent-name") == "pump-0002"
+    assert "agent=pump-0002" in browser.run("return location.search")
+    browser.until(IN_FULL)
+    places = [press("Tab") for _ in range(8)]
+    assert places[:2] == ["close", "agent-body"] and "mute-why" in places
+    assert press("Escape") == "pump-0002"
+    assert browser.run("return document.getElementById('panel').hidden")
+    assert press("End") == wall.names()[-1]
+    assert browser.run("return document.querySelectorAll('.tile[tabindex=\"0\"]').length") == 1
+    last = browser.run(FOCUSED)
+    wall.service.change(wall.service.table.row[last], State.DEAD, 2)
+    browser.until("document.activeElement.classList.contains('dead')")
+    assert wall.names()[0] != last == browser.run(FOCUSED), "it moves, and keeps the focus"
+    assert press("/") == "search"
+    press("Escape")
+    assert browser.run("return document.getElementById('search').value") == ""
+
+
+# ---------------------------------------------------------------- one agent
+
+
+def test_an_agent_in_full(wall: Running) -> None:
+    browser, service = wall.browser, wall.service
+    table = service.table
+    table.heard_at[5] = time.time() - 2
+    table.entry[5, 2] = (1 << 16) | (9 << 8) | 77
+    table.stamped[5, 2] = table.clock[5] - 3 * 3600 - 120
+    table.entry[5, 1] = (1 << 16) | (9 << 8) | 200  # should be 10 to 120
+    table.entry[5, 6] = 0
+    service.change(5, State.DEAD, 2)
+    wall.open("?agent=pump-0005")
+    browser.until("document.querySelectorAll('#variables svg').length === 16")
+    rows = browser.run("""return [...document.querySelectorAll('#variables tbody tr')].map((row) =>
+        [...row.cells].slice(0, 3).map((cell) => cell.textContent))""")
+    assert len(rows) == 16
+    assert rows[2][0].startswith("2 brakesdead for") or rows[2][0].startswith("2 brakesdead")
+    assert rows[2][1] == "77" and rows[2][2].startswith("3 h 2 min")
+    assert rows[1][1] == "200 !" and rows[6][1:] == ["–", "never"]
+    age = browser.run("return document.querySelector('#variables tbody tr').cells[2].textContent")
+    browser.until(f"document.querySelector('#variables tbody tr').cells[2].textContent !== '{age}'",
+                  "ages count up")
+    browser.until("document.getElementById('events').textContent.includes('dead')")
+    assert "2 brakes: alive → dead after 1 h" in browser.text("#events")
+    browser.click("#more")
+    assert browser.run("return document.querySelectorAll('#variables tbody tr').length") == 64
+    table.entry[5, 2] = (1 << 16) | (9 << 8) | 78
+    browser.until("document.querySelector('#variables tbody tr:nth-child(3)').cells[1].textContent"
+                  " === '78'", "values follow")
+
+
+def test_a_mute_from_the_panel(wall: Running) -> None:
+    browser, service = wall.browser, wall.service
+    service.change(9, State.DEAD, 2)
+    wall.open("?agent=pump-0009")
+    browser.until("document.getElementById('events').children.length > 0")
+    submit = "document.getElementById('mute').requestSubmit()"
+    browser.run(submit)
+    browser.until("document.getElementById('mute-answer').textContent.includes('token')")
+    assert not service.store.made
+    browser.run(f"document.getElementById('mute-token').value = '{TOKEN}';"
+                f"document.getElementById('mute-why').value = '<b>repair'; {submit}")
+    browser.until("document.getElementById('mutes').textContent.includes('<b>repair')")
+    assert service.store.made[0].match == {"name": "pump-0009"}
+    browser.until("document.querySelector('.tile.muted')")
+    assert browser.text("#headline") == "60 agents, none in trouble"
+    browser.click("#mutes button")
+    browser.until("!document.querySelector('.tile.muted')")
+    assert not service.store.made
+    refusal = [line for line in browser.complaints() if "401" not in line]
+    assert refusal == []
+
+
+@pytest.mark.long
+def test_a_user_mutes_by_password(browser: Browser, tmp_path: Path) -> None:
+    """The browser itself sends what proves that it is our page."""
+    path = tmp_path / "web.yml"
+    hashed = bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()
+    path.write_text(f"basic_auth_users: {{alice: '{hashed}'}}", "utf-8")
+    service = make_service(10)
+    with standins.serving(lambda: web.make_app(service, Access(path=str(path)))) as port:
+        browser.open(f"http://alice:secret@127.0.0.1:{port}/?agent=pump-0003")
+        browser.until("document.body.classList.contains('live')")
+        browser.until("document.getElementById('events').children.length > 0")
+        assert browser.run("return document.getElementById('mute-token-label').hidden")
+        browser.run("document.getElementById('mute').requestSubmit()")
+        browser.until("document.querySelector('.tile.muted')")
+        assert service.store.made[0].by == "alice"
+        service.change(1, State.DEAD, 1)
+        browser.until("document.querySelector('.tile.dead')")
+        browser.open("about:blank")
+    browser.complaints()
+
+
+# ---------------------------------------------------------------- old data
+
+# Counts what a screen reader would say: changes in the parts of the page that are read out.
+LISTEN = """
+    window.said = [];
+    for (const each of document.querySelectorAll('[aria-live], [role=alert], [role=status]')) {
+        new MutationObserver(() => each.textContent && said.push(each.textContent)).observe(
+            each, {childList: true, characterData: true, subtree: true});
+    }"""
+
+
+def test_what_is_old_never_looks_new(browser: Browser) -> None:
+    """First the collector hears nothing, and then the server goes and comes back."""
+    service = make_service()
+    colour = "return getComputedStyle(document.querySelector('.rest .shape')).backgroundColor"
+
+    def until_older() -> None:
+        age = browser.text("#alarm-age")
+        browser.until(f"document.getElementById('alarm-age').textContent !== '{age}'", "its age")
+
+    with running(browser, service) as wall:
+        wall.open()
+        green = browser.run(colour)
+        browser.run(LISTEN)
+        service.trouble = "9 of 10 agents fell silent in one round"
+        browser.until("document.getElementById('alarm').textContent.includes('9 of 10')")
+        service.table.heard_at[:] = time.time() - 45
+        browser.until(STALE)
+        assert "No agent has answered since" in browser.text("#alarm")
+        assert browser.run(colour) != green
+        until_older()
+        service.table.heard_at[:] = time.time() + 3600
+        service.trouble = ""
+        browser.until(f"{LIVE} && document.getElementById('alarm').hidden")
+        alarms = [text for text in browser.run("return said") if "9 of 10" in text]
+        assert len(alarms) <= 3, "with and without answers of the agents, but not each second"
+    browser.until(STALE, "a sign that the connection is gone")
+    assert "No connection to the fleet since" in browser.text("#alarm")
+    assert browser.text("#link-words") == "no connection"
+    assert browser.run(colour) != green
+    until_older()
+    service.change(3, State.DEAD, 1)
+    with running(browser, service, wall.port):
+        browser.until(f"{LIVE} && document.querySelector('.tile.dead')", "live again")
+        alarms = [text for text in browser.run("return said") if "No connection" in text]
+        assert len(alarms) == 1, "a screen reader hears of it once"
+    leave(browser)
+
+
+# ---------------------------------------------------------------- for everybody
+
+# What somebody might break, and the rule of axe that must notice it.
+BROKEN = {
+    "image-alt": "document.body.append(document.createElement('img'))",
+    "color-contrast": "document.getElementById('headline').style.color = '#333'",
+    "button-name": "document.body.append(document.createElement('button'))",
+    "aria-required-parent": "document.getElementById('wall').role = 'region'",
+}
+
+
+def test_everybody_can_use_it(wall: Running) -> None:
+    """With an agent opened, which shows most. All other states: test_wall_looks.py."""
+    browser = wall.browser
+    trouble(wall.service)
+    wall.open("?agent=pump-0002")
+    browser.until(IN_FULL)
+    assert violations(browser) == {}, "axe finds nothing serious"
+    browser.screen(360, 640, phone=True)
+    try:
+        browser.until("document.querySelector('main').inert", "nobody gets behind the panel")
+        assert cut_off(browser, 360) == []
+        browser.press("Escape")
+        assert cut_off(browser, 360) == [] and browser.run(FOCUSED) == "pump-0002"
+        browser.run("document.getElementById('wall').style.paddingLeft = '400px'")
+        assert cut_off(browser, 360) != [], "it does look"
+    finally:
+        browser.screen(1280, 800)
+    for script in BROKEN.values():
+        browser.run(script)
+    assert set(violations(browser)) >= set(BROKEN), "axe does look"

@@ -1,0 +1,905 @@
+"""The JSON interface: what it says, that it is as it describes itself, and who may ask.
+
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import gzip
+import html
+import http.client
+import itertools
+import json
+import re
+import socket
+import sqlite3
+import ssl
+import subprocess
+import time
+import urllib.parse
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import bcrypt
+import jsonschema
+import openapi_spec_validator
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import client
+from fleet import metrics, openapi, web
+from fleet import stream as live
+from fleet.access import CHECKS, WAITING, Access, is_loopback, read_file
+from fleet.model import Agent, Group, State
+from fleet.store import Trouble
+from fleet.tests import standins
+
+TOKEN = "a long token"
+AUTHORISED = {"Authorization": f"Bearer {TOKEN}"}
+PASSWORD = "correct horse"
+HASHED = bcrypt.hashpw(PASSWORD.encode(), bcrypt.gensalt(4)).decode()
+DOCUMENT = openapi.document(web.ROUTES)
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: http.client.HTTPMessage
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+def ask(port: int, path: str, method: str = "GET", body: Any = None,
+        headers: Mapping[str, str] = {}, **more: str) -> Answer:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    try:
+        sent = body if isinstance(body, (bytes, type(None))) else json.dumps(body).encode()
+        given = {"Content-Type": "application/json"} if body is not None else {}
+        connection.request(method, path, sent, {**given, **headers, **more})
+        response = connection.getresponse()
+        return Answer(response.status, response.headers, response.read())
+    finally:
+        connection.close()
+
+
+class Running(NamedTuple):
+    port: int
+    service: standins.Service
+
+
+@pytest.fixture(name="running", scope="module")
+def make_running() -> Iterator[Running]:
+    groups = [Group("half", {"site": "site-1*"}, 20), Group("none", {"site": "nowhere"}, 1)]
+    service = standins.Service(standins.fleet(100), groups)
+    with standins.serving(lambda: web.make_app(service, Access(token=TOKEN))) as port:
+        yield Running(port, service)
+
+
+@pytest.fixture(name="guarded", scope="module")
+def make_guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """With users."""
+    path = tmp_path_factory.mktemp("web") / "web.yml"
+    path.write_text(f"basic_auth_users:\n  alice: {HASHED}\n", "utf-8")
+    service = standins.Service(standins.fleet(3))
+    with standins.serving(
+            lambda: web.make_app(service, Access(path=str(path), token=TOKEN))) as port:
+        yield Running(port, service)
+
+
+def basic(name: str, password: str) -> dict[str, str]:
+    return {"Authorization":
+            f"Basic {base64.b64encode(f'{name}:{password}'.encode()).decode()}"}
+
+
+# ---------------------------------------------------------------- the description
+
+
+def resolved(schema: Any) -> Any:
+    return {**schema, "components": DOCUMENT["components"]}
+
+
+def check(port: int, method: str, template: str, answer: Answer) -> None:
+    """As any program would that has read the description."""
+    responses = DOCUMENT["paths"][template][method.lower()]["responses"]
+    assert str(answer.status) in responses, (method, template, answer)
+    content = responses[str(answer.status)]["content"]
+    kind = answer.headers["Content-Type"].partition(";")[0]
+    assert kind in content, (kind, content)
+    if kind == "application/json":
+        jsonschema.Draft202012Validator(resolved(content[kind]["schema"])).validate(answer.json)
+
+
+def test_the_description_is_openapi(running: Running) -> None:
+    answer = ask(running.port, "/api/openapi.json")
+    assert answer.json == json.loads(json.dumps(DOCUMENT))
+    openapi_spec_validator.validate(answer.json)
+    broken = json.loads(json.dumps(DOCUMENT))
+    del broken["info"]["title"]
+    with pytest.raises(Exception, match="title"):
+        openapi_spec_validator.validate(broken)
+    for schema in openapi.SCHEMAS.values():
+        jsonschema.Draft202012Validator.check_schema(schema)
+
+
+def test_every_route_is_described() -> None:
+    app = web.make_app(standins.Service(standins.fleet(1)))
+    routed = {(route.method.lower(), route.resource.canonical)
+              for route in app.router.routes() if route.resource and route.method != "HEAD"}
+    described = {(method, path) for path, methods in DOCUMENT["paths"].items()
+                 for method in methods}
+    assert routed - described == {("get", path) for path in web.FILES}
+    assert described <= routed
+
+
+EXAMPLES = {
+    "/api/v1/agents": "?q=agent&state=alive&state=out-of-range&site=site-3&label=rack%3Dr*"
+                      "&sort=name&offset=0&limit=5",
+    "/api/v1/agents/{name}": "/api/v1/agents/agent-00007",
+    "/api/v1/agents/{name}/history": "/api/v1/agents/agent-00007/history",
+    "/api/v1/events": "?limit=3", "/probe": "?target=agent-00001"}
+
+
+@pytest.mark.parametrize("route", [route for route in web.ROUTES
+                                   if route.method == "GET" and route.handler != "stream"])
+def test_every_answer_is_as_described(running: Running, route: openapi.Route) -> None:
+    example = EXAMPLES.get(route.path, "")
+    path = example if example.startswith("/") else route.path + example
+    running.service.change(7, State.DEAD, 3)
+    running.service.change(7, State.ALIVE, 3)
+    headers = {"X-Prometheus-Scrape-Timeout-Seconds": "0.6"}  # nobody answers the probe
+    answer = ask(running.port, path, headers=headers)
+    assert answer.status == 200
+    check(running.port, route.method, route.path, answer)
+    strict = ask(running.port, f"{path}{'&' if '?' in path else '?'}unknown=1")
+    assert strict.status == 400 and "unknown" in strict.json["error"]
+    check(running.port, route.method, route.path, strict)
+
+
+def test_the_page_names_every_route(running: Running) -> None:
+    page = ask(running.port, "/api").body.decode()
+    for route in web.ROUTES:
+        assert route.path in page and html.escape(route.about) in page
+    for name in openapi.SCHEMAS:
+        assert f'id="{name}"' in page
+    assert not re.search(r"<script|style=|https?:", page)
+
+
+# ---------------------------------------------------------------- what it says
+
+
+def test_an_agent(running: Running) -> None:
+    table = running.service.table
+    with table.lock:
+        table.entry[8, 5] = 0
+        table.state[8, 5] = State.NEVER
+        table.entry[8, 2] = (1 << 16) | (9 << 8) | 77
+        table.stamped[8, 2] = table.clock[8] - 90_000
+        table.at_least[8, 2] = True
+        table.lost[8] = 5
+    agent = ask(running.port, "/api/v1/agents/agent-00008").json
+    assert agent["address"] == "127.0.0.1:9" and agent["site"] == "site-8"
+    assert agent["lost"] == 5 and agent["profile"] == standins.NAMES
+    never, old = agent["variables"][5], agent["variables"][2]
+    assert never["state"] == "never" and never["value"] is None and never["heard_at"] is None
+    assert old["value"] == 77 and old["sender"] == 9 and old["name"] == "brakes"
+    assert old["at_least"] and old["heard_at"] == pytest.approx(table.heard_at[8] - 90_000, abs=.01)
+    assert ask(running.port, "/api/v1/agents/nobody").status == 404
+    assert ask(running.port, "/api/v1/agents/%2e%2e%2f").status == 404
+
+
+def test_filters(running: Running) -> None:
+    def names(query: str) -> list[str]:
+        found = ask(running.port, f"/api/v1/agents?sort=name&limit=1000&{query}").json
+        assert found["total"] == len(found["agents"])
+        return [agent["name"] for agent in found["agents"]]
+
+    assert len(names("")) == 100
+    assert names("q=AGENT+00042") == ["agent-00042"]
+    assert names("q=site-3+00") == [f"agent-{number:05}" for number in (3, 23, 43, 63, 83)]
+    assert names("site=site-4&label=rack%3Dr4") == ["agent-00004"]
+    assert names("label=rack%3D*&site=site-1&site=site-2&q=00001") == ["agent-00001"]
+    running.service.change(50, State.LATE)
+    running.service.change(51, State.DEAD)
+    assert names("state=late&state=dead") == ["agent-00050", "agent-00051"]
+    worst = ask(running.port, "/api/v1/agents?limit=2").json
+    assert [agent["state"] for agent in worst["agents"]] == ["dead", "late"]
+    assert worst["total"] == 100
+    paged = ask(running.port, "/api/v1/agents?limit=2&offset=1").json["agents"]
+    assert paged[0] == worst["agents"][1]
+    running.service.change(50, State.ALIVE)
+    running.service.change(51, State.ALIVE)
+
+
+def test_summary_and_groups(running: Running) -> None:
+    table = running.service.table
+    summary = ask(running.port, "/api/v1/summary").json
+    assert sum(summary["agents"].values()) == 100
+    assert sum(summary["variables"].values()) == 6400
+    assert len(summary["sites"]) == 20
+    assert summary["muted"] == 1  # agent-00009
+    assert summary["heard_at"] == pytest.approx(table.heard_at.max(), abs=.01)
+    assert summary["you"] == {"name": "", "may_change": False}
+    assert ask(running.port, "/api/v1/summary", headers=AUTHORISED).json["you"]["may_change"]
+    half, none = ask(running.port, "/api/v1/groups").json["groups"]
+    assert half["members"] == 55 and half["enough"]
+    assert none["members"] == 0 and not none["enough"]
+
+
+def test_events(running: Running) -> None:
+    for number in range(5):
+        running.service.change(30 + number, State.LATE, 1)
+        running.service.change(30 + number, State.ALIVE, 1)
+    found = ask(running.port, "/api/v1/events?limit=4").json["events"]
+    assert [event["now"] for event in found] == ["alive", "late"] * 2
+    older = ask(running.port, f"/api/v1/events?limit=1&before={found[-1]['number']}").json["events"]
+    assert older[0]["number"] == found[-1]["number"] - 1
+    own = ask(running.port, "/api/v1/events?agent=agent-00031").json["events"]
+    assert {event["agent"] for event in own} == {"agent-00031"}
+    one = ask(running.port, "/api/v1/events?agent=agent-0003?&site=site-1*&variable=1&what=state"
+                            "&since=1&until=99999999999").json["events"]
+    assert {event["agent"] for event in one} == {f"agent-{number:05}" for number in range(30, 35)}
+
+
+def test_history(running: Running) -> None:
+    past = ask(running.port, "/api/v1/agents/agent-00020/history").json
+    assert [each["variable"] for each in past["variables"]] == list(range(16))
+    values, states = past["variables"][2]["values"], past["variables"][2]["states"]
+    assert len(values) == len(states) == len(past["times"]) == 180
+    assert values[0] is None and states[0] is None
+    assert values[100] is None and states[100] == "unknown"
+    assert values[-1] == running.service.history.of(20, 2)[1][-1] and states[-1] == "alive"
+
+
+@pytest.mark.parametrize("error, status", [
+    (sqlite3.OperationalError("disk I/O error"), 503), (Trouble("this takes too long"), 503),
+    (ValueError("too many mutes"), 400)])
+def test_a_store_that_cannot(running: Running, error: Exception, status: int) -> None:
+    running.service.store.error = error
+    try:
+        for method, path, template in (
+                ("GET", "/api/v1/events", ""), ("POST", "/api/v1/mutes", ""),
+                ("DELETE", "/api/v1/mutes/1", "/api/v1/mutes/{number}")):
+            body = {"match": {"a": "b"}, "seconds": 9} if method == "POST" else None
+            answer = ask(running.port, path, method, body, AUTHORISED)
+            assert answer.status == status and answer.json["error"] == str(error)
+            if status == 503 or method == "POST":
+                check(running.port, method, template or path, answer)
+    finally:
+        running.service.store.error = None
+        running.service.store.made.clear()
+
+
+def test_mutes(running: Running) -> None:
+    path = "/api/v1/mutes"
+    new = {"match": {"site": "site-3", "rack": "r*"}, "seconds": 60, "why": "<b>work</b>"}
+    answer = ask(running.port, path, "POST", new, AUTHORISED)
+    check(running.port, "POST", path, answer)
+    assert answer.json["by"] == "token" and answer.json["match"] == new["match"]
+    listed = ask(running.port, path).json["mutes"]
+    assert answer.json in listed and len(listed) == 2
+    muted = ask(running.port, "/api/v1/agents?site=site-3").json["agents"]
+    assert len(muted) == 5 and all(agent["muted"] for agent in muted)
+    gone = ask(running.port, f"{path}/{answer.json['number']}", "DELETE", headers=AUTHORISED)
+    check(running.port, "DELETE", f"{path}/{{number}}", gone)
+    assert gone.status == 200
+    again = ask(running.port, f"{path}/{answer.json['number']}", "DELETE", headers=AUTHORISED)
+    check(running.port, "DELETE", f"{path}/{{number}}", again)
+    assert again.status == 404
+    assert not any(agent["muted"]
+                   for agent in ask(running.port, "/api/v1/agents?site=site-3").json["agents"])
+
+
+@pytest.mark.parametrize("body, about", [
+    (b"{", "not JSON"), (b"[" * 10_000, "not JSON"), (b"\xff", "not JSON"), ([], "object"),
+    ({"match": {"a": "b"}}, "seconds"), ({"match": {"a": "b"}, "seconds": True}, "seconds"),
+    ({"match": {"a": "b"}, "seconds": 0}, "seconds"),
+    ({"match": {"a": "b"}, "seconds": 1e12}, "seconds"),
+    (b'{"match": {"a": "b"}, "seconds": NaN}', "seconds"),
+    (b'{"match": {"a": "b"}, "seconds": Infinity}', "seconds"),
+    ({"match": {}, "seconds": 1}, "match"), ({"match": {"a": 1}, "seconds": 1}, "match"),
+    ({"match": {"a": "b\n"}, "seconds": 1}, "match"), ({"match": {"": "b"}, "seconds": 1}, "match"),
+    ({"match": {"a": "b"}, "seconds": 1, "why": 1}, "why"),
+    ({"match": {"a": "b"}, "seconds": 1, "begins": -1}, "begins"),
+    ({"match": {"a": "b"}, "seconds": 1, "number": 4}, "number")])
+def test_wrong_mutes(running: Running, body: Any, about: str) -> None:
+    answer = ask(running.port, "/api/v1/mutes", "POST", body, AUTHORISED)
+    assert answer.status == 400 and about in answer.json["error"]
+    check(running.port, "POST", "/api/v1/mutes", answer)
+    assert not running.service.store.made
+
+
+def test_limits(running: Running) -> None:
+    large = ask(running.port, "/api/v1/mutes", "POST", b" " * 20_000, AUTHORISED)
+    assert large.status == 413
+    kind = ask(running.port, "/api/v1/mutes", "POST", b"{}",
+               {**AUTHORISED, "Content-Type": "text/plain"})
+    assert kind.status == 415
+    long = ask(running.port, "/api/v1/agents?q=" + "a" * 501)
+    assert long.status == 400 and "500" in long.json["error"]
+    assert ask(running.port, "/api/v1/agents?q=" + "a" * 9000).status == 400
+    assert ask(running.port, "/api/v1/agents?limit=1&limit=2").status == 400
+    for query in ("limit=0", "limit=1001", "limit=1e3", "offset=-1", "state=fine", "sort=best",
+                  "label=rack", "limit=%D9%A1"):
+        assert ask(running.port, f"/api/v1/agents?{query}").status == 400, query
+    for path in ("/nothing", "/wall.css/../../web.py", "/%2e%2e/web.py", "//"):
+        assert ask(running.port, path).status == 404
+    assert ask(running.port, "/api/v1/summary", "PUT", headers=AUTHORISED).status == 405
+
+
+@settings(max_examples=150, deadline=None,
+          suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_no_request_is_answered_otherwise_than_described(running: Running,
+                                                         data: st.DataObject) -> None:
+    """Hypothesis prints the request that fails. `@reproduce_failure` replays it."""
+    route = data.draw(st.sampled_from([each for each in web.ROUTES
+                                       if each.handler not in ("stream", "probe", "reload")]))
+    texts = st.one_of(st.text(max_size=20), st.integers().map(str),
+                      st.sampled_from(["1", "dead", "a=b", "name", "agent-00001", "1e999", "nan"]))
+    path = route.path
+    for name in re.findall("{(.*?)}", path):
+        segment = urllib.parse.quote(data.draw(texts) or "x", safe="", errors="replace")
+        path = path.replace(f"{{{name}}}", segment if segment.strip(".") else "x")
+    names = st.one_of(st.sampled_from([*openapi.PARAMETERS]), st.text(max_size=5))
+    query = urllib.parse.urlencode(data.draw(st.lists(st.tuples(names, texts), max_size=3)),
+                                   errors="replace")
+    scalars = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5))
+    body = data.draw(st.recursive(scalars, lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(st.sampled_from(["match", "seconds", "why", "begins", "x"]), inner)),
+        max_leaves=8)) if route.body else None
+    answer = ask(running.port, f"{path}?{query}" if query else path, route.method,
+                 json.dumps(body).encode() if route.body else None, AUTHORISED)
+    if answer.status != 404 or "404" in DOCUMENT["paths"][route.path][route.method.lower()][
+            "responses"]:
+        check(running.port, route.method, route.path, answer)
+    assert answer.status < 500
+    running.service.store.made.clear()
+
+
+# ---------------------------------------------------------------- Prometheus
+
+
+def test_metrics_and_shards(running: Running) -> None:
+    whole = ask(running.port, "/metrics/agents").body
+    zipped = ask(running.port, "/metrics/agents", headers={"Accept-Encoding": "gzip"})
+    assert zipped.headers["Content-Encoding"] == "gzip"
+    assert gzip.decompress(zipped.body).count(b"\n") == whole.count(b"\n")
+    assert ask(running.port, "/metrics/agents?shard=2&of=2").status == 400
+    assert b"dumpulse_collector_rounds_total 1" in ask(running.port, "/metrics").body
+    targets = ask(running.port, "/sd").json
+    assert [target["targets"] for target in targets] == [[f"127.0.0.1:{running.port}"]] * 2
+    assert targets[1]["labels"]["__param_of"] == "1"
+
+
+def test_probes_ask_only_agents_that_are_configured(running: Running) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as victim:
+        victim.bind(("127.0.0.1", 0))
+        victim.settimeout(0.3)
+        address = f"127.0.0.1:{victim.getsockname()[1]}"
+        for target in (address, "localhost:9", "serial:/dev/null", ""):
+            answer = ask(running.port, f"/probe?target={urllib.parse.quote(target)}")
+            assert answer.status in (400, 404)
+            check(running.port, "GET", "/probe", answer)
+        with pytest.raises(TimeoutError):
+            victim.recv(100)
+
+
+def test_a_probe_by_its_configured_address() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as agent:
+        agent.bind(("127.0.0.1", 0))
+        agent.settimeout(5)
+        address = f"127.0.0.1:{agent.getsockname()[1]}"
+        service = standins.Service(standins.filled([Agent("a", address, standins.profile())]))
+        with standins.serving(lambda: web.make_app(service)) as port:
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+            connection.request("GET", f"/probe?target={address}")
+            request, source = agent.recvfrom(100)
+            assert request == client.REQUEST
+            body = bytes(256)
+            agent.sendto(zlib.adler32(body).to_bytes(4, "big") + body, source)
+            answer = connection.getresponse()
+            assert b"dumpulse_probe_success 1\n" in answer.read()
+            connection.close()
+
+
+# ---------------------------------------------------------------- who may
+
+
+def test_nobody_unknown_changes_anything(running: Running) -> None:
+    for method, path in (("POST", "/api/v1/mutes"), ("DELETE", "/api/v1/mutes/1"),
+                         ("POST", "/-/reload")):
+        for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Bearer "},
+                        {"Authorization": "Nonsense"}, {"Authorization": "Bearer \udc80".encode(
+                            "utf-8", "surrogateescape").decode("latin-1")}):
+            answer = ask(running.port, path, method, {"match": {"a": "b"}, "seconds": 9}, headers)
+            assert answer.status == 401, (method, path, headers)
+            assert answer.headers["WWW-Authenticate"].startswith("Bearer")
+    assert not running.service.store.made and not running.service.reloads
+
+
+def test_without_a_token_nobody_changes_anything() -> None:
+    service = standins.Service(standins.fleet(1))
+    with standins.serving(lambda: web.make_app(service, Access())) as port:
+        for headers in ({}, {"Authorization": "Bearer "}, basic("", "")):
+            answer = ask(port, "/-/reload", "POST", headers=headers)
+            assert answer.status in (401, 403)
+    assert not service.reloads
+
+
+def test_nobody_unknown_reads_what_is_guarded(guarded: Running) -> None:
+    paths = [*web.FILES, "/nothing", *(route.path for route in web.ROUTES)]
+    for path in paths:
+        method = "POST" if path == "/-/reload" else "GET"
+        answer = ask(guarded.port, path.replace("{name}", "agent-00001"), method)
+        assert answer.status == 401, path
+        assert answer.headers["WWW-Authenticate"].startswith("Basic")
+    for who in (basic("alice", "wrong"), basic("bob", PASSWORD), basic("alice", ""),
+                basic("alice", PASSWORD + "\0"), basic("", ""), basic("alice", "x" * 5000),
+                {"Authorization": "Basic !"}, {"Authorization": "Basic YWxpY2U="}):
+        assert ask(guarded.port, "/api/v1/summary", headers=who).status == 401
+    alice = basic("alice", PASSWORD)
+    assert ask(guarded.port, "/api/v1/summary", headers=alice).json["you"]["name"] == "alice"
+    assert ask(guarded.port, "/api/v1/summary", headers=AUTHORISED).status == 200
+
+
+def test_a_change_by_password_cannot_come_from_another_site(guarded: Running) -> None:
+    alice = basic("alice", PASSWORD)
+    ours = {**alice, "X-Dumpulse-Change": "yes"}
+    here = f"http://127.0.0.1:{guarded.port}"
+    new = {"match": {"name": "*"}, "seconds": 60}
+
+    def status(headers: Mapping[str, str]) -> int:
+        return ask(guarded.port, "/api/v1/mutes", "POST", new, headers).status
+
+    assert status(alice) == 403  # a form of another site can send a password, but no header
+    for foreign in ({"Origin": "http://evil.example"}, {"Origin": "null"},
+                    {"Origin": f"{here}0"}, {"Sec-Fetch-Site": "cross-site"},
+                    {"Sec-Fetch-Site": "same-site"}):
+        assert status({**ours, **foreign}) == 403, foreign
+        assert status({**AUTHORISED, **foreign}) == 403, foreign
+    assert not guarded.service.store.made
+    assert status({**ours, "Origin": here, "Sec-Fetch-Site": "same-origin"}) == 200
+    assert guarded.service.store.made[0].by == "alice"
+    preflight = ask(guarded.port, "/api/v1/mutes", "OPTIONS", headers={
+        **alice, "Origin": "http://evil.example", "Access-Control-Request-Method": "POST"})
+    assert not any(name.lower().startswith("access-control") for name in preflight.headers)
+
+
+def test_another_name_of_this_machine_is_refused(running: Running) -> None:
+    for host in ("evil.example", f"evil.example:{running.port}", "", "127.0.0.1.evil.example",
+                 "localhost.evil", "[::ffff:8.8.8.8]:80", "8.8.8.8", "a:b:c"):
+        answer = ask(running.port, "/api/v1/summary", headers={"Host": host})
+        assert answer.status == 421, host
+    for host in ("localhost", f"LOCALHOST:{running.port}", "127.0.0.1", "127.9.9.9:1", "[::1]:80"):
+        assert ask(running.port, "/api/v1/summary", headers={"Host": host}).status == 200, host
+
+
+def test_every_answer_has_its_headers(running: Running) -> None:
+    for path in ("/", "/wall.js", "/api", "/api/v1/summary", "/nothing", "/metrics"):
+        headers = ask(running.port, path).headers
+        policy = headers["Content-Security-Policy"]
+        assert "default-src 'none'" in policy and "unsafe" not in policy
+        assert headers["X-Content-Type-Options"] == "nosniff"
+        assert "Server" not in headers and headers["Cache-Control"] in ("no-store", "no-cache")
+
+
+def test_passwords_are_not_checked_without_end(guarded: Running) -> None:
+    """Many wrong ones at once wait for a while, or are told to come again; one that was right
+    before does not wait."""
+    alice = basic("alice", PASSWORD)
+    assert ask(guarded.port, "/-/healthy", headers=alice).status == 200
+    many = []
+    for number in range(WAITING + CHECKS + 40):
+        connection = http.client.HTTPConnection("127.0.0.1", guarded.port, timeout=30)
+        connection.request("GET", "/-/healthy", headers=basic("bob", f"wrong{number}"))
+        many.append(connection)
+    assert ask(guarded.port, "/-/healthy", headers=alice).status == 200
+    statuses = []
+    for connection in many:
+        statuses.append(connection.getresponse().status)
+        connection.close()
+    assert set(statuses) == {401, 503}
+
+
+def test_reload(running: Running) -> None:
+    service = running.service
+    assert ask(running.port, "/-/reload", "POST", headers=AUTHORISED).status == 200
+    service.mistakes = ["fleet.toml:3: this is wrong"]
+    answer = ask(running.port, "/-/reload", "POST", headers=AUTHORISED)
+    assert answer.status == 400 and answer.json["error"] == "fleet.toml:3: this is wrong"
+    check(running.port, "POST", "/-/reload", answer)
+    service.mistakes = []
+    assert service.reloads == 2
+    service.reloads = 0
+
+
+def test_ready(running: Running) -> None:
+    running.service.ready = False
+    assert ask(running.port, "/-/ready").status == 503
+    running.service.ready = True
+    assert ask(running.port, "/-/ready").body == b"ready\n"
+    assert ask(running.port, "/-/healthy").body == b"healthy\n"
+
+
+def read_to_the_end(connection: socket.socket) -> bytes:
+    """TimeoutError: the other side does not close it."""
+    connection.settimeout(10)
+    content = b""
+    with contextlib.suppress(ConnectionResetError):
+        while more := connection.recv(1 << 20):
+            content += more
+    return content
+
+
+@pytest.mark.parametrize("start", [b"", b"GET / HTTP/1.1\r\nX: "])
+def test_a_connection_that_asks_nothing_is_closed(
+        start: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web, "FIRST_REQUEST", 0.2)
+    monkeypatch.setattr(web, "CONNECTIONS", 2)
+    service = standins.Service(standins.fleet(1))
+    with standins.serving(lambda: web.make_app(service)) as port:
+        silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(2)]
+        for one in silent:
+            one.sendall(start)
+        for one in silent:
+            assert read_to_the_end(one) == b""
+            one.close()
+        assert ask(port, "/-/healthy").status == 200
+
+
+REQUEST = b"GET /api/v1/summary HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+@pytest.mark.parametrize("next_request", [b"", REQUEST[:-2]])
+def test_a_connection_that_asks_slowly_later_is_closed(
+        next_request: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It asks well, then sends a byte now and then, so that it never looks idle."""
+    monkeypatch.setattr(web, "NEXT_REQUEST", 1.0)
+    service = standins.Service(standins.fleet(1))
+    app = web.make_app(service)
+    with standins.serving(lambda: app) as port, \
+            socket.create_connection(("127.0.0.1", port)) as slow:
+        for _ in range(4):  # for longer than the limit: each request begins it anew
+            time.sleep(0.4)
+            slow.sendall(REQUEST)
+            assert slow.recv(65536).startswith(b"HTTP/1.1 200")
+        slow.sendall(next_request)
+        begun = time.monotonic()
+        with contextlib.suppress(ConnectionError):
+            while next_request and time.monotonic() < begun + 10:
+                slow.sendall(b"X")
+                time.sleep(0.1)
+        assert read_to_the_end(slow) == b""
+        assert time.monotonic() < begun + 9
+        assert ask(port, "/-/healthy").status == 200
+        end = time.monotonic() + 10
+        while app[web.WAITING]:  # nothing is kept of connections that are gone
+            assert time.monotonic() < end
+            time.sleep(0.02)
+
+
+def test_a_connection_that_reads_slowly_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The metrics are many, and nobody takes them."""
+    monkeypatch.setattr(web, "SCRAPE_TIME", 0.5)
+    service = standins.Service(standins.fleet(3000))
+    with standins.serving(lambda: web.make_app(service)) as port, \
+            socket.create_connection(("127.0.0.1", port)) as slow:
+        slow.sendall(b"GET /metrics/agents HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        time.sleep(1.5)
+        content = read_to_the_end(slow)
+        assert content.startswith(b"HTTP/1.1 200") and not content.endswith(b"\r\n0\r\n\r\n")
+
+
+def test_a_stream_is_not_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web, "NEXT_REQUEST", 0.2)
+    monkeypatch.setattr(web, "FIRST_REQUEST", 0.2)
+    service = standins.Service(standins.fleet(3))
+    with standins.serving(lambda: web.make_app(service)) as port, \
+            socket.create_connection(("127.0.0.1", port), 10) as reader:
+        reader.sendall(b"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        time.sleep(1.0)
+        service.change(0, State.DEAD)
+        content = b""
+        while b"event: agents" not in content:
+            more = reader.recv(65536)
+            assert more, content
+            content += more
+
+
+# ---------------------------------------------------------------- the file
+
+
+@pytest.mark.parametrize("text, about", [
+    ("- a", "keys and values"), ("tls: {}", "'tls' is not known"), ("a: [", "not YAML"),
+    ("basic_auth_users: [a]", "keys and values"), ("basic_auth_users: {a: secret}", "bcrypt"),
+    ("basic_auth_users: {a: 1}", "text"), ("basic_auth_users: {1: a}", "text"),
+    (f"basic_auth_users: {{'a:b': '{HASHED}'}}", "name of a user"),
+    ("basic_auth_users: {a: '$2b$31$" + "a" * 53 + "'}", "cost 31"),
+    ("tls_server_config: {cert_file: a}", "key_file"),
+    ("tls_server_config: {cert_file: a, key_file: b, cipher: c}", "cipher"),
+    ("tls_server_config: {cert_file: a, key_file: b, client_auth_type: x}", "client_auth_type"),
+    ("tls_server_config: {cert_file: a, key_file: b, client_ca_file: x}", "need each other"),
+    ("a: &a [1]\nb: *a", "alias"), ("[" * 5000, "brackets"), ("\0", "not YAML"),
+    ("!!python/object/apply:os.system [id]", "not YAML"), ("#" * 70_000, "longer than")],
+    ids=lambda text: text[:20] if HASHED not in text else "name")  # the same in each process
+def test_mistakes_in_the_file(tmp_path: Path, text: str, about: str) -> None:
+    path = tmp_path / "web.yml"
+    path.write_text(text, "utf-8")
+    with pytest.raises(client.BadUsage, match=re.escape(about)) as error:
+        read_file(str(path))
+    assert "\n" not in str(error.value)
+
+
+def test_a_network_without_passwords_is_refused(tmp_path: Path) -> None:
+    for host in ("0.0.0.0", "::", "", "192.0.2.1", "example.org"):
+        with pytest.raises(client.BadUsage, match="password"):
+            Access(host)
+    path = tmp_path / "web.yml"
+    path.write_text(f"basic_auth_users: {{a: '{HASHED}'}}", "utf-8")
+    access = Access("0.0.0.0", str(path))
+    path.write_text("", "utf-8")
+    with pytest.raises(client.BadUsage, match="password"):
+        access.look()
+    assert access.users == {"a": HASHED}
+    assert is_loopback("127.0.0.9") and is_loopback("[::1]") and not is_loopback("10.0.0.1")
+
+
+def certificate(folder: Path, name: str) -> None:
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                    "ec_paramgen_curve:P-256", "-nodes", "-keyout", folder / "key.pem", "-out",
+                    folder / "cert.pem", "-subj", f"/CN={name}", "-addext",
+                    f"subjectAltName=DNS:{name}"], check=True, capture_output=True)
+
+
+def test_tls(tmp_path: Path) -> None:
+    certificate(tmp_path, "first.example")
+    path = tmp_path / "web.yml"
+    path.write_text("tls_server_config: {cert_file: cert.pem, key_file: key.pem}", "utf-8")
+    service = standins.Service(standins.fleet(1))
+
+    def subject(port: int, trusted: str = "cert.pem", name: str | None = None) -> str:
+        context = ssl.create_default_context(cafile=str(tmp_path / trusted))
+        context.check_hostname = False
+        with socket.create_connection(("127.0.0.1", port), 10) as raw, \
+                context.wrap_socket(raw, server_hostname=name) as secure:
+            secure.sendall(b"GET /-/healthy HTTP/1.0\r\nHost: localhost\r\n\r\n")
+            answer = b"".join(iter(lambda: secure.recv(1000), b""))
+            assert b"Strict-Transport-Security" in answer and answer.endswith(b"healthy\n")
+            found: Any = secure.getpeercert()
+            return str(found["subject"][0][0][1])
+
+    secured = Access(path=str(path)).ssl
+    assert secured and secured.minimum_version == ssl.TLSVersion.TLSv1_2
+
+    def make() -> Any:
+        service.access = Access(path=str(path), token=TOKEN)
+        return web.make_app(service, service.access)
+
+    with standins.serving(make) as port:
+        assert subject(port) == "first.example"
+        certificate(tmp_path, "second.example")
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        over_tls = http.client.HTTPSConnection("127.0.0.1", port, timeout=20, context=context)
+        over_tls.request("POST", "/-/reload", headers=AUTHORISED)
+        assert over_tls.getresponse().status == 200
+        over_tls.close()
+        assert subject(port) == subject(port, name="localhost") == "second.example"
+        (tmp_path / "cert.pem").rename(tmp_path / "second.pem")
+        certificate(tmp_path, "third.example")
+        (tmp_path / "key.pem").write_text("damaged", "utf-8")
+        over_tls = http.client.HTTPSConnection("127.0.0.1", port, timeout=20, context=context)
+        over_tls.request("POST", "/-/reload", headers=AUTHORISED)
+        answer = over_tls.getresponse()
+        assert answer.status == 400 and b"key.pem" in answer.read()
+        over_tls.close()
+        assert subject(port, "second.pem") == "second.example"
+
+
+def test_what_needs_a_restart(tmp_path: Path) -> None:
+    """TLS that comes or goes, and whose certificates clients must have. Nothing is half done."""
+    certificate(tmp_path, "first.example")
+    (tmp_path / "ca.pem").write_bytes((tmp_path / "cert.pem").read_bytes())
+    plain, secured = "", "tls_server_config: {cert_file: cert.pem, key_file: key.pem}"
+    of_clients = secured[:-1] + (", client_ca_file: ca.pem, "
+                                 "client_auth_type: RequireAndVerifyClientCert}")
+    path = tmp_path / "web.yml"
+    for before, after in itertools.permutations((plain, secured, of_clients), 2):
+        path.write_text(before, "utf-8")
+        access = Access(path=str(path))
+        context = access.ssl
+        path.write_text(after + f"\nbasic_auth_users: {{a: '{HASHED}'}}", "utf-8")
+        with pytest.raises(client.BadUsage, match="only with a restart"):
+            access.look()
+        assert access.ssl is context and not access.users
+    path.write_text(of_clients, "utf-8")
+    access = Access(path=str(path))
+    access.take(access.look(), "")
+    with (tmp_path / "ca.pem").open("a") as authorities:
+        authorities.write((tmp_path / "cert.pem").read_text())
+    with pytest.raises(client.BadUsage, match="only with a restart"):
+        access.look()
+
+
+def test_clients_need_certificates_also_after_a_reload(tmp_path: Path) -> None:
+    certificate(tmp_path, "client.example")
+    for name in ("cert", "key"):
+        (tmp_path / f"{name}.pem").rename(tmp_path / f"client-{name}.pem")
+    certificate(tmp_path, "server.example")
+    path = tmp_path / "web.yml"
+    path.write_text("tls_server_config: {cert_file: cert.pem, key_file: key.pem, client_ca_file: "
+                    "client-cert.pem, client_auth_type: RequireAndVerifyClientCert}", "utf-8")
+    access = Access(path=str(path))
+    service = standins.Service(standins.fleet(1))
+
+    def asked(port: int, known: bool) -> bytes:
+        context = ssl.create_default_context(cafile=str(tmp_path / "cert.pem"))
+        context.check_hostname = False
+        if known:
+            context.load_cert_chain(tmp_path / "client-cert.pem", tmp_path / "client-key.pem")
+        with socket.create_connection(("127.0.0.1", port), 10) as raw, \
+                context.wrap_socket(raw) as secure:
+            secure.sendall(b"GET /-/healthy HTTP/1.0\r\nHost: localhost\r\n\r\n")
+            return b"".join(iter(lambda: secure.recv(1000), b""))
+
+    with standins.serving(lambda: web.make_app(service, access)) as port:
+        for name in ("server.example", "renewed.example"):
+            certificate(tmp_path, name)
+            access.take(access.look(), "")
+            assert asked(port, True).endswith(b"healthy\n")
+            with contextlib.suppress(ssl.SSLError, ConnectionError):
+                assert asked(port, False) == b""
+
+
+# ---------------------------------------------------------------- live
+
+
+class Stream:
+    """A reader of server-sent events."""
+
+    def __init__(self, port: int, seen: str = "") -> None:
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        self.connection.request("GET", "/api/v1/stream",
+                                headers={"Last-Event-ID": seen} if seen else {})
+        self.response = self.connection.getresponse()
+
+    def next(self) -> dict[str, Any]:
+        fields: dict[str, Any] = {}
+        while True:
+            line = self.response.readline().decode().rstrip("\n")
+            if not line and fields.keys() - {"retry"}:
+                return {**fields, "data": json.loads(fields["data"])}
+            name, _, value = line.partition(": ")
+            if name:
+                fields[name] = value
+
+    def agents(self) -> dict[str, Any]:
+        """The next message with changes."""
+        while True:
+            message = self.next()
+            if message["event"] != "agents" or message["data"]["agents"]:
+                return message
+
+    def close(self) -> None:
+        self.connection.close()
+
+
+def test_changes_come_at_once_and_again_after_a_pause(running: Running) -> None:
+    stream = Stream(running.port)
+    assert stream.response.headers["Content-Type"] == "text/event-stream"
+    stream.next()
+    begun = time.monotonic()
+    running.service.change(60, State.DEAD, 1)
+    message = stream.agents()
+    assert time.monotonic() - begun < 2
+    (agent,) = message["data"]["agents"]
+    assert agent["name"] == "agent-00060" and agent["state"] == "dead"
+    assert agent["counts"]["dead"] == 1
+    stream.close()
+    running.service.change(61, State.LATE)
+    running.service.change(62, State.LATE)
+    again = Stream(running.port, message["id"])
+    names = {agent["name"] for agent in again.agents()["data"]["agents"]}
+    assert names == {"agent-00061", "agent-00062"}
+    for row in (60, 61, 62):
+        running.service.change(row, State.ALIVE, 1)
+    again.close()
+
+
+@pytest.mark.parametrize("seen", ["x", "x.1", "0.0", ".", "9" * 100, "1.-1", "1.²"])
+def test_an_unknown_version_is_told_to_begin_anew(running: Running, seen: str) -> None:
+    stream = Stream(running.port, seen.encode().decode("latin-1"))
+    assert stream.next()["event"] == "reset"
+    stream.close()
+
+
+def test_a_version_of_the_future(running: Running) -> None:
+    version = ask(running.port, "/api/v1/summary").json["version"]
+    stream = Stream(running.port, f"{version.partition('.')[0]}.999999")
+    assert stream.next()["event"] == "reset"
+    stream.close()
+
+
+def test_a_quiet_fleet_says_that_all_is_well(running: Running) -> None:
+    stream = Stream(running.port)
+    stream.next()
+    running.service.trouble = "blind"
+    message = stream.next()
+    running.service.trouble = ""
+    assert message["data"]["agents"] == [] and message["data"]["trouble"] == "blind"
+    stream.close()
+
+
+def test_mutes_are_changes(running: Running) -> None:
+    stream = Stream(running.port)
+    stream.next()
+    number = ask(running.port, "/api/v1/mutes", "POST",
+                 {"match": {"name": "agent-00070"}, "seconds": 60}, AUTHORISED).json["number"]
+    (agent,) = stream.agents()["data"]["agents"]
+    assert agent["name"] == "agent-00070" and agent["muted"]
+    ask(running.port, f"/api/v1/mutes/{number}", "DELETE", headers=AUTHORISED)
+    assert not stream.agents()["data"]["agents"][0]["muted"]
+    stream.close()
+
+
+def test_a_reload_tells_all_readers() -> None:
+    service = standins.Service(standins.fleet(5))
+    with standins.serving(lambda: web.make_app(service)) as port:
+        stream = Stream(port)
+        stream.next()
+        service.table = standins.fleet(6)
+        while (message := stream.next())["event"] != "reset":
+            pass
+        assert len(ask(port, "/api/v1/agents").json["agents"]) == 6
+        version = ask(port, "/api/v1/summary").json["version"]
+        assert version.partition(".")[0] == message["id"].partition(".")[0]
+        stream.close()
+
+
+@pytest.mark.parametrize("patience, backlog", [(0.3, 10 ** 6), (60.0, 16)])
+def test_slow_readers_are_dropped_and_there_is_a_limit(
+        monkeypatch: pytest.MonkeyPatch, patience: float, backlog: int) -> None:
+    """Either by the time that a write takes, or by the messages that wait."""
+    monkeypatch.setattr(live, "CLIENTS", 2)
+    monkeypatch.setattr(live, "PATIENCE", patience)
+    monkeypatch.setattr(live, "BACKLOG", backlog)
+    monkeypatch.setattr(live, "PAUSE", 0.05)
+    service = standins.Service(standins.fleet(3000))
+    app = []
+
+    def make() -> Any:
+        app.append(web.make_app(service))
+        return app[0]
+
+    with standins.serving(make) as port:
+        slow = socket.socket()
+        slow.connect(("127.0.0.1", port))
+        slow.sendall(b"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        good = Stream(port)
+        assert Stream(port).response.status == 503
+        hub = app[0][web.SITE].hub
+        end = time.monotonic() + 30
+        while (hub.dropped == 0 or hub.clients > 1) and time.monotonic() < end:
+            with service.table.lock:
+                service.table.version += 1
+                service.table.changed[:] = service.table.version
+            good.agents()
+        assert hub.dropped == 1 and hub.clients == 1
+        slow.close()
+        good.close()
+
+
+# ---------------------------------------------------------------- parts
+
+
+def test_own_families_have_a_name_each() -> None:
+    names = [family.name for family in metrics.OWN.values()]
+    assert len(names) == len(set(names))

@@ -1,0 +1,187 @@
+"""What web pages and the JSON interface say about the fleet, from the table.
+
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fleet.metrics import Metrics
+from fleet.model import Event, Group, Mute, State
+from fleet.naming import matches
+from fleet.table import VARIABLES, Table
+
+Json = dict[str, Any]
+KNOWN = frozenset(map(int, State))
+VALUELESS = (State.PENDING.words, State.UNKNOWN.words, State.NEVER.words)
+
+
+class Past(Protocol):
+    """Samples of the last hours: fleet/history.py."""
+
+    def of(self, row: int, variable: int) -> tuple[NDArray[np.float64], NDArray[np.uint8],
+                                                   NDArray[np.uint8]]:
+        """Times, values and states, the oldest first; a state may be none."""
+
+
+def when(stamp: float) -> float | None:
+    return round(float(stamp), 3) if stamp > 0 else None
+
+
+class View:
+    """Of one table. A reload of the configuration makes another table, and so another view."""
+
+    def __init__(self, table: Table, groups: Sequence[Group] = ()) -> None:
+        self.table = table
+        self.metrics = Metrics(table)
+        self.epoch = f"{time.time_ns():x}"  # of the versions that the stream counts
+        self._words = [" ".join((agent.name, agent.site, agent.address,
+                                 *(f"{key}={text}" for key, text in agent.labels.items()))
+                                ).casefold() for agent in table.agents]
+        self.period = min((agent.period for agent in table.agents), default=10.0)  # s
+        self._static: list[Json] = [
+            {"name": agent.name, "address": agent.address, "site": agent.site,
+             "labels": dict(agent.labels)} for agent in table.agents]
+        self._by_name = sorted(range(len(table.agents)), key=lambda row: table.agents[row].name)
+        self._groups = [(group, np.array([row for row, agent in enumerate(table.agents)
+                                          if matches(group.match, agent)], np.intp))
+                        for group in groups]
+        self._muted: tuple[object, NDArray[np.bool_]] = (None, np.zeros(len(table.agents), bool))
+
+    def muted(self, mutes: Sequence[Mute], now: float) -> NDArray[np.bool_]:
+        """Agents whose alerts are held back as a whole."""
+        active = tuple((mute.number, tuple(sorted(mute.match.items()))) for mute in mutes
+                       if mute.begins <= now < mute.ends and "variable" not in mute.match)
+        if self._muted[0] != active:
+            matched = [dict(match) for _, match in active]
+            self._muted = (active, np.array(
+                [any(matches(match, agent) for match in matched) for agent in self.table.agents],
+                np.bool_))
+        return self._muted[1]
+
+    # ---- agents
+
+    def chosen(self, words: str = "", states: Sequence[State] = (), sites: Sequence[str] = (),
+               labels: Sequence[tuple[str, str]] = (), worst_first: bool = True) -> list[int]:
+        """Rows of the agents that fit all of this."""
+        table = self.table
+        parts = words.casefold().split()
+        states_now = table.agent_state.copy()
+        rows = [row for row in self._by_name
+                if (not states or states_now[row] in states)
+                and (not sites or table.agents[row].site in sites)
+                and all(part in self._words[row] for part in parts)
+                and all(fnmatchcase(table.agents[row].labels.get(key, ""), glob)
+                        for key, glob in labels)]
+        return sorted(rows, key=lambda row: -int(states_now[row])) if worst_first else rows
+
+    def changing(self, rows: Sequence[int] | NDArray[np.intp],
+                 muted: NDArray[np.bool_]) -> list[Json]:
+        """What changes of these agents, without their addresses and labels."""
+        table, picked = self.table, np.asarray(rows, np.intp)
+        with table.lock:
+            state, since = table.agent_state[picked], table.agent_since[picked]
+            heard, states = table.heard_at[picked], table.state[picked]
+        counts = {each: (states == each).sum(axis=1).tolist()
+                  for each in State if each != State.UNWATCHED}
+        return [{"name": table.agents[row].name, "state": State(own).words,
+                 "since": when(begun), "heard_at": when(at), "muted": quiet,
+                 "counts": {each.words: numbers[index] for each, numbers in counts.items()
+                            if numbers[index]}}
+                for index, (row, own, begun, at, quiet) in enumerate(zip(
+                    picked.tolist(), state.tolist(), since.tolist(), heard.tolist(),
+                    muted[picked].tolist()))]
+
+    def agents(self, rows: Sequence[int], muted: NDArray[np.bool_]) -> list[Json]:
+        return [{**self._static[row], **changes}
+                for row, changes in zip(rows, self.changing(rows, muted))]
+
+    def agent(self, row: int, muted: NDArray[np.bool_]) -> Json:
+        """All that is known of one."""
+        table, agent = self.table, self.table.agents[row]
+        with table.lock:
+            entry, state = table.entry[row].tolist(), table.state[row].tolist()
+            since, at_least = table.since[row].tolist(), table.at_least[row].tolist()
+            ages = (table.clock[row] - table.stamped[row]).tolist()
+            heard_at, round_trip = float(table.heard_at[row]), float(table.round_trip[row])
+            numbers = {name: int(getattr(table, name)[row])
+                       for name in ("reports", "lost", "bad", "reboots")}
+        variables = []
+        for variable in agent.profile.settings.variables:
+            number = variable.number
+            heard = heard_at > 0 and entry[number] != 0
+            variables.append({
+                "variable": number, "name": variable.name, "expected": variable.expected,
+                "state": State(state[number]).words, "since": when(since[number]),
+                "value": entry[number] & 255 if heard else None,
+                "sender": entry[number] >> 8 & 255 if heard else None,
+                "heard_at": when(heard_at - ages[number] * agent.profile.tick) if heard else None,
+                "at_least": heard and at_least[number],
+                "warn": variable.warn_ms / 1000, "crit": variable.crit_ms / 1000,
+                "low": variable.warn_low, "high": variable.warn_high})
+        return {**self.agents([row], muted)[0], "profile": agent.profile.name,
+                "tick": agent.profile.tick, "period": agent.period, "misses": agent.misses,
+                "parent": agent.parent, "round_trip": round(round_trip, 6) if heard_at else None,
+                **numbers, "variables": variables}
+
+    def past(self, row: int, history: Past) -> Json:
+        times: list[float] = []
+        variables = []
+        for number in range(VARIABLES):
+            at, values, states = history.of(row, number)
+            if len(at):
+                times = [round(each, 3) for each in at.tolist()]
+                words = [State(each).words if each in KNOWN else None for each in states.tolist()]
+                variables.append({"variable": number, "states": words, "values": [
+                    None if word in (None, *VALUELESS) else value
+                    for word, value in zip(words, values.tolist())]})
+        return {"times": times, "variables": variables}
+
+    # ---- sums
+
+    def summary(self) -> Json:
+        table = self.table
+        with table.lock:
+            agents, variables = table.agent_state.copy(), table.state.copy()
+            heard_at = float(table.heard_at.max(initial=0))
+        sites: dict[str, NDArray[np.int64]] = {}
+        for agent, state in zip(table.agents, agents.tolist()):
+            sites.setdefault(agent.site, np.zeros(len(State), np.int64))[state] += 1
+        return {"agents": by_state(np.bincount(agents, minlength=len(State))),
+                "variables": by_state(np.bincount(variables.ravel(), minlength=len(State))),
+                "sites": [{"site": site, "agents": by_state(counts)}
+                          for site, counts in sorted(sites.items())],
+                "heard_at": when(heard_at), "period": self.period}
+
+    def groups(self) -> list[Json]:
+        states = self.table.agent_state.copy()
+        found = []
+        for group, rows in self._groups:
+            alive = int(np.count_nonzero(states[rows] == State.ALIVE))
+            found.append({"name": group.name, "match": dict(group.match), "members": len(rows),
+                          "alive": alive, "at_least": group.at_least,
+                          "enough": alive >= group.at_least})
+        return found
+
+
+def by_state(counts: NDArray[Any]) -> Json:
+    return {state.words: int(counts[state]) for state in State if counts[state]}
+
+
+def event(one: Event) -> Json:
+    return {"number": one.number, "at": round(one.at, 3), "agent": one.agent,
+            "variable": one.variable if one.variable >= 0 else None, "what": one.what,
+            "was": one.was, "now": one.now, "lasted": one.lasted if one.lasted >= 0 else None,
+            "site": one.site}
+
+
+def mute(one: Mute) -> Json:
+    return {"number": one.number, "match": dict(one.match), "begins": one.begins,
+            "ends": one.ends, "why": one.why, "by": one.by}

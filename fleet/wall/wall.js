@@ -1,0 +1,930 @@
+// The wall: every agent a tile, the worst first, live. SPDX-License-Identifier: MIT
+//
+// Names and labels come from anywhere, so all text goes through textContent. What arrives is
+// gathered, and drawn once a frame: only tiles that have changed are touched. What is shown can be
+// found again by the address of the page.
+
+const SEVERITY = ["unwatched", "alive", "pending", "unknown", "late", "out of range", "never",
+  "dead", "unreachable"];
+const FIRST_BAD = SEVERITY.indexOf("unknown");
+const FEW = 30; // agents that need a look, and have large tiles on a large screen
+const LONGEST_NAME = 26; // characters of a name that a good tile has room for
+const DOTS_FROM = 300; // agents from which good ones are dots, unless somebody chose
+const SILENCE = 7000; // ms without a message; the server sends one every 2 s
+const FEWEST_POINTS = 30; // that a sparkline has room for
+const SLOW_TICK = 5000; // ms between two looks at "12 min"
+const QUIET = 10_000; // ms between two announcements to who listens
+const FRESH = 2500; // ms for which a change is marked
+const PATIENCE = 20_000; // ms for an answer, or without a message, before everything begins anew
+const LARGE = 200; // agents of a section that takes the whole width of a 4K screen,
+const LARGE_BAD = 8; // or so many that need a look
+const MANY = 60; // bad agents of a section that are dots, too, so that other sections stay in sight
+const MOST_LABELS = 200; // that can be chosen
+
+const $ = (id) => document.getElementById(id);
+const number = new Intl.NumberFormat("en");
+const collator = new Intl.Collator(undefined, { numeric: true });
+const clock = new Intl.DateTimeFormat(undefined, { timeStyle: "medium", hourCycle: "h23" });
+const day = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
+
+const agents = new Map(); // by name: the agent as the server says it, with its tile
+const sections = new Map(); // by site or label; those that need a look have sections of their own
+let order = new Map(); // of sites or labels, by their names
+let chosen = { q: "", states: new Set(), by: "site", size: "", agent: "" };
+let period = 10; // s: the shortest of all agents
+let clockAhead = 0; // ms by which the server's clock is ahead of this one
+let heardAt = 0; // s, Unix time: the newest report of all agents
+let trouble = "";
+let lastMessage = 0; // performance.now()
+let goneSince = ""; // the time of day of the last message, while the connection is gone
+let source = null;
+let loading = 0; // each load has a number; an old one stops
+let dirty = new Map(); // agents that have changed, until the next frame
+let dots = false; // whether good tiles are dots
+let mayChange = false;
+
+const slug = (state) => state.replaceAll(" ", "-");
+const severity = (agent) => SEVERITY.indexOf(agent.state);
+const serverNow = () => (Date.now() + clockAhead) / 1000;
+
+/** A moment, in s of Unix time: without its day if that is today. */
+function moment(seconds) {
+  const date = new Date(seconds * 1000);
+  return date.toDateString() === new Date().toDateString() ? clock.format(date)
+    : `${day.format(date)}, ${clock.format(date)}`;
+}
+
+function make(tag, properties = {}, ...children) {
+  const element = Object.assign(document.createElement(tag), properties);
+  element.append(...children);
+  return element;
+}
+
+const shape = () => make("i", { className: "shape", ariaHidden: "true" });
+
+/** Seconds in words: coarse for tiles, exact for ages. */
+function duration(seconds, exact = false) {
+  const s = Math.max(0, Math.floor(seconds));
+  const parts = [[Math.floor(s / 86400), "d"], [Math.floor(s / 3600) % 24, "h"],
+    [Math.floor(s / 60) % 60, "min"], [s % 60, "s"]];
+  const first = parts.findIndex(([count]) => count > 0);
+  if (first < 0 || (!exact && first === 3)) return exact ? "0 s" : "now";
+  return parts.slice(first, exact ? first + 2 : first + 1)
+    .filter(([count], index) => count > 0 || index === 0)
+    .map(([count, unit]) => `${count} ${unit}`).join(" ");
+}
+
+// ---------------------------------------------------------------- the address of the page
+
+function readAddress() {
+  const query = new URLSearchParams(location.search);
+  chosen = {
+    q: query.get("q") || "", by: query.get("by") || "site", agent: query.get("agent") || "",
+    size: ["names", "dots"].includes(query.get("as")) ? query.get("as") : "",
+    states: new Set(query.getAll("state").filter((state) => SEVERITY.includes(state)
+      || state === "muted")),
+  };
+  $("search").value = chosen.q;
+  $("size").value = chosen.size;
+}
+
+/** `step` is one that the browser can go back. */
+function writeAddress(step = false) {
+  const query = new URLSearchParams();
+  if (chosen.q) query.set("q", chosen.q);
+  for (const state of chosen.states) query.append("state", state);
+  if (chosen.by !== "site") query.set("by", chosen.by);
+  if (chosen.size) query.set("as", chosen.size);
+  if (chosen.agent) query.set("agent", chosen.agent);
+  const text = query.toString();
+  history[step ? "pushState" : "replaceState"](null, "", text ? `?${text}` : location.pathname);
+}
+
+// ---------------------------------------------------------------- what comes from the server
+
+/** Without a password, which the address of the page may have in it. */
+const here = (path) => location.origin + path;
+
+class NoAnswer extends Error {}
+
+async function get(path) {
+  try {
+    const answer = await fetch(here(path), { headers: { Accept: "application/json" },
+      signal: AbortSignal.timeout(PATIENCE) });
+    if (answer.ok) return await answer.json();
+  } catch { /* the network, or what came was no JSON */ }
+  throw new NoAnswer(path);
+}
+
+/** The connection is shown as gone by itself. Anything else is a mistake in this file. */
+function report(error) {
+  if (!(error instanceof NoAnswer)) console.error(error);
+}
+
+/** Everything anew, then what changes. */
+async function load() {
+  const mine = ++loading;
+  source?.close();
+  source = null;
+  try {
+    const found = [];
+    let seen = "";
+    for (let total = 1; found.length < total;) {
+      const page = await get(`/api/v1/agents?sort=name&limit=1000&offset=${found.length}`);
+      if (mine !== loading) return;
+      if (seen && seen.split(".")[0] !== page.version.split(".")[0]) return load();
+      seen ||= page.version; // the oldest: what has changed since comes again
+      total = page.total;
+      if (!page.agents.length) break;
+      found.push(...page.agents);
+    }
+    const summary = await get("/api/v1/summary");
+    if (mine !== loading) return;
+    period = summary.period;
+    mayChange = summary.you.may_change;
+    note(summary);
+    agents.clear();
+    for (const agent of found) agents.set(agent.name, agent);
+    fillChoices();
+    drawAll();
+    document.body.classList.remove("waiting");
+    performance.clearMeasures("load");
+    performance.measure("load", { start: 0 });
+    listen(seen);
+    if (chosen.agent) open(chosen.agent, false);
+  } catch (error) {
+    report(error);
+    if (mine === loading) setTimeout(() => mine === loading && load(), 3000);
+  }
+}
+
+function listen(seen) {
+  const mine = source = new EventSource(
+    here(`/api/v1/stream?seen=${encodeURIComponent(seen)}`));
+  mine.addEventListener("agents", (event) => {
+    const message = JSON.parse(event.data);
+    note(message);
+    for (const agent of message.agents) dirty.set(agent.name, agent);
+    if (message.agents.length) schedule();
+  });
+  mine.addEventListener("reset", () => load());
+  mine.addEventListener("error", () => {
+    // A browser tries again by itself, unless the server has refused it.
+    if (mine.readyState === EventSource.CLOSED && mine === source) {
+      setTimeout(() => mine === source && load(), 3000);
+    }
+  });
+}
+
+function note(message) {
+  clockAhead = message.now * 1000 - Date.now();
+  heardAt = message.heard_at || 0;
+  trouble = message.trouble;
+  lastMessage = performance.now();
+  showLink();
+}
+
+/** A connection can end without a sign, for example while a computer sleeps. */
+function watch() {
+  if (source && performance.now() - lastMessage > PATIENCE) load();
+}
+
+/** Whether what is shown is true now. What is read out changes only if the trouble does. */
+function showLink() {
+  const silence = performance.now() - lastMessage;
+  const gone = silence > SILENCE;
+  const silent = serverNow() - heardAt;
+  const blind = agents.size > 0 && silent > Math.max(30, 3 * period);
+  let alarm = trouble;
+  let age = 0;
+  goneSince = gone && lastMessage ? goneSince || clock.format(Date.now() - silence) : "";
+  if (gone) {
+    age = lastMessage && silence / 1000;
+    alarm = goneSince ? `No connection to the fleet since ${goneSince}.`
+      : "No connection to the fleet. Trying again …";
+  } else if (blind) {
+    age = heardAt && silent;
+    alarm = `${trouble ? `${trouble}. ` : ""}No agent has answered ${
+      heardAt ? `since ${moment(heardAt)}` : "yet"}.`;
+  }
+  document.body.classList.toggle("stale", gone || blind);
+  document.body.classList.toggle("live", !gone && !blind);
+  setText($("link-words"), gone ? "no connection" : blind ? "no news"
+    : `live, ${clock.format(Date.now() + clockAhead)}`);
+  $("alarm").hidden = !alarm;
+  setText($("alarm-words"), alarm);
+  setText($("alarm-age"), age ? `What you see is ${duration(age, true)} old.` : "");
+}
+
+function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+// ---------------------------------------------------------------- tiles
+
+const rank = (agent) => severity(agent) - (agent.muted ? 20 : 0);
+const isBad = (agent) => severity(agent) >= FIRST_BAD;
+const before = (a, b) => rank(b) - rank(a) || byName(a, b);
+const byName = (a, b) => (a.name < b.name ? -1 : 1);
+
+function keyOf(agent) {
+  if (chosen.by === "nothing") return "";
+  if (chosen.by === "site") return agent.site;
+  const label = chosen.by.slice(6); // it may be called "constructor", too
+  return Object.hasOwn(agent.labels, label) ? agent.labels[label] : "";
+}
+
+function wordsOf(agent) {
+  agent.words ||= [agent.name, agent.site, agent.address,
+    ...Object.entries(agent.labels).map(([key, text]) => `${key}=${text}`)]
+    .join(" ").toLowerCase();
+  return agent.words;
+}
+
+function fits(agent) {
+  const { states } = chosen;
+  const muted = agent.muted && states.has("muted");
+  if (states.size && !states.has(agent.state) && !muted) return false;
+  const words = wordsOf(agent);
+  return chosen.parts.every((part) => words.includes(part));
+}
+
+function lineOf(agent) {
+  const bad = ["dead", "never", "out of range", "late"].filter((state) => agent.counts[state]);
+  const counts = agent.state === "unreachable" || !bad.length ? agent.state
+    : bad.map((state) => `${agent.counts[state]} ${state === "never" ? "never heard" : state}`)
+      .join(", ");
+  const since = agent.since ? ` · ${duration(serverNow() - agent.since)}` : "";
+  return `${agent.muted ? "muted · " : ""}${counts}${since}`;
+}
+
+function makeTile(agent) {
+  agent.tile = make("div", { tabIndex: -1, role: "option" });
+  agent.tile.agent = agent.name;
+}
+
+/** All of a tile but its place. A dot is one element: thousands of more take their time. */
+function drawTile(agent) {
+  const { tile } = agent;
+  const kind = `tile ${slug(agent.state)}${agent.muted ? " muted" : ""}`;
+  if (tile.kind !== kind) tile.className = tile.kind = kind;
+  const form = isBad(agent) ? "bad" : dots ? "dot" : "name";
+  if (tile.form !== form) {
+    tile.form = form;
+    tile.replaceChildren(...(form === "dot" ? []
+      : [shape(), make("b", { textContent: agent.name })]));
+    if (form === "bad") tile.append(" ", make("span"));
+    tile.line = "";
+  }
+  // Of a good one nobody needs to hear since when, so its words need not change as time passes.
+  const line = form === "bad" ? lineOf(agent) : `${agent.muted ? "muted · " : ""}${agent.state}`;
+  if (tile.line !== line) {
+    tile.line = line;
+    tile.ariaLabel = `${agent.name} ${line}`; // a dot shows no words
+    if (form === "bad") tile.lastChild.textContent = line;
+  }
+  const selected = agent.name === chosen.agent;
+  if (selected !== (tile.ariaSelected === "true")) tile.ariaSelected = selected;
+}
+
+/** Where an agent is, or was when it was `bad`. */
+function sectionOf(agent, bad = isBad(agent)) {
+  const id = `${bad ? "bad" : "good"} ${agent.key}`;
+  return sections.get(id) || makeSection(id, agent.key, bad);
+}
+
+function makeSection(id, key, bad) {
+  const by = chosen.by === "site" ? "a site" : chosen.by.slice(6);
+  const title = key || (chosen.by === "nothing" ? "" : `without ${by}`);
+  const section = {
+    key, bad, list: [], compare: bad ? before : byName, worst: -1,
+    head: make("div", { className: "group-head", ariaHidden: "true" }), counts: make("span"),
+    tiles: make("div", { className: bad ? "bad" : "rest", role: "presentation" }),
+    element: make("section", { className: bad ? "group" : "group good", role: "group" }),
+  };
+  section.head.append(shape(), make("b", { textContent: title }), section.counts);
+  section.element.append(section.head, section.tiles);
+  section.element.ariaLabel = `${title || "all agents"}${bad ? ", to look at" : ""}`;
+  sections.set(id, section);
+  return section;
+}
+
+/** Where an agent belongs in a sorted list. */
+function search(list, agent, compare) {
+  let low = 0;
+  let high = list.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (compare(list[middle], agent) < 0) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** Moves a tile to where its new state belongs. `old` is the section it was in. */
+function place(agent, old) {
+  const from = old.list.indexOf(agent);
+  old.list.splice(from, 1);
+  const section = sectionOf(agent);
+  const index = search(section.list, agent, section.compare);
+  const next = section.list[index]?.tile || null;
+  section.list.splice(index, 0, agent);
+  if (old === section && from === index) return;
+  const focused = document.activeElement === agent.tile;
+  section.tiles.insertBefore(agent.tile, next);
+  if (focused) agent.tile.focus({ preventScroll: true });
+}
+
+/** Whether its place among the sections may change. */
+function drawSection(section) {
+  const counts = new Map();
+  const was = section.worst;
+  let kind = "fine";
+  let shown = 0;
+  section.worst = section.bad ? 1 : 0; // if all are muted
+  for (const agent of section.list) {
+    if (agent.tile.hidden) continue;
+    shown += 1;
+    if (section.bad && rank(agent) > section.worst) {
+      section.worst = rank(agent);
+      kind = slug(agent.state);
+    }
+    counts.set(agent.state, (counts.get(agent.state) || 0) + 1);
+  }
+  section.element.hidden = !shown;
+  section.element.classList.toggle("large", shown > (section.bad ? LARGE_BAD : LARGE));
+  section.tiles.classList.toggle("many", dots && section.bad && shown > MANY);
+  if (section.kind !== kind) section.head.className = `group-head ${section.kind = kind}`;
+  setText(section.counts, [...counts].sort(([a], [b]) => SEVERITY.indexOf(b) - SEVERITY.indexOf(a))
+    .map(([state, count]) => `${number.format(count)} ${state}`).join(", "));
+  return section.worst !== was;
+}
+
+/** The worst section first. An element that moves would lose the focus. */
+function sortSections() {
+  const sorted = [...sections.values()].sort((a, b) => b.worst - a.worst
+    || order.get(a.key) - order.get(b.key));
+  const focused = document.activeElement;
+  let next = $("wall").firstElementChild;
+  for (const { element } of sorted) {
+    if (element !== next && element === next?.nextElementSibling) { // `next` goes down
+      next.remove();
+      next = element;
+    }
+    if (element === next) next = next.nextElementSibling;
+    else $("wall").insertBefore(element, next);
+  }
+  if (focused?.agent && document.activeElement !== focused) focused.focus({ preventScroll: true });
+}
+
+/** Anew, after a load, or by something else. */
+function drawAll() {
+  dots = chosen.size === "dots" || (chosen.size !== "names" && agents.size > DOTS_FROM);
+  sections.clear();
+  for (const agent of agents.values()) {
+    agent.key = keyOf(agent);
+    if (!agent.tile) makeTile(agent);
+    drawTile(agent);
+    sectionOf(agent).list.push(agent);
+  }
+  const keys = new Set([...sections.values()].map(({ key }) => key));
+  order = new Map([...keys].sort((a, b) => (a === "") - (b === "") || collator.compare(a, b))
+    .map((key, index) => [key, index]));
+  for (const { tiles, list, compare } of sections.values()) {
+    tiles.append(...list.sort(compare).map(({ tile }) => tile));
+  }
+  $("wall").replaceChildren();
+  const lengths = [...agents.keys()].map((name) => name.length).sort((a, b) => a - b);
+  const usual = lengths[Math.floor(lengths.length * 0.95)] || 0; // a few may be cut off
+  $("wall").style.setProperty("--name", `${Math.min(usual, LONGEST_NAME)}ch`);
+  $("wall").classList.toggle("dots", dots);
+  $("wall").classList.toggle("names", !dots);
+  filter();
+}
+
+/** Shows what fits the choices. */
+function filter() {
+  chosen.parts = chosen.q.toLowerCase().split(/\s+/).filter(Boolean);
+  for (const agent of agents.values()) agent.tile.hidden = !fits(agent);
+  for (const section of sections.values()) drawSection(section);
+  sortSections();
+  drawSums();
+  keepOneReachable();
+}
+
+/** A page in the background gets no frames, but its title shall be true. */
+function schedule() {
+  if (schedule.timer) return;
+  const draw = () => {
+    clearTimeout(schedule.timer);
+    cancelAnimationFrame(schedule.frame);
+    schedule.timer = 0;
+    drawChanges();
+  };
+  schedule.timer = setTimeout(draw, 2000);
+  schedule.frame = requestAnimationFrame(draw);
+}
+
+function drawChanges() {
+  const begun = performance.now();
+  const touched = new Set();
+  const fresh = [];
+  for (const [name, changes] of dirty) {
+    const agent = agents.get(name);
+    if (!agent) continue;
+    const was = { state: agent.state, muted: agent.muted };
+    const old = sectionOf(agent);
+    Object.assign(agent, changes);
+    agent.tile.hidden = !fits(agent);
+    drawTile(agent);
+    if (rank(was) !== rank(agent)) place(agent, old);
+    if (was.state !== agent.state) fresh.push(agent.tile);
+    touched.add(old).add(sectionOf(agent));
+  }
+  for (const tile of fresh) tile.classList.add("fresh");
+  setTimeout(() => fresh.forEach((tile) => tile.classList.remove("fresh")), FRESH);
+  const many = dirty.size;
+  dirty = new Map();
+  if ([...touched].map(drawSection).includes(true)) sortSections();
+  drawSums();
+  keepOneReachable();
+  if (chosen.agent) showHead(agents.get(chosen.agent));
+  performance.clearMeasures("update"); // a page may stay open for months
+  performance.measure("update", { start: begun, end: performance.now(), detail: many });
+}
+
+/** Times on tiles pass, too. */
+function drawTimes() {
+  for (const section of sections.values()) {
+    if (section.bad) section.list.forEach(drawTile);
+  }
+}
+
+// ---------------------------------------------------------------- sums, choices, search
+
+const chips = new Map();
+
+function drawSums() {
+  const counts = new Map(SEVERITY.map((state) => [state, 0]));
+  let muted = 0;
+  let bad = 0;
+  let shown = 0;
+  for (const agent of agents.values()) {
+    counts.set(agent.state, counts.get(agent.state) + 1);
+    muted += agent.muted;
+    bad += isBad(agent) && !agent.muted;
+    shown += !agent.tile.hidden;
+  }
+  counts.set("muted", muted);
+  const total = number.format(agents.size);
+  const all = counts.get("alive") === agents.size;
+  const headline = !agents.size ? "No agents are configured"
+    : bad ? `${number.format(bad)} of ${total} agents need${bad === 1 ? "s" : ""} a look`
+      : all ? `${agents.size === 1 ? "The agent is" : `All ${total} agents are`} alive`
+        : `${total} agents, none in trouble`;
+  setText($("headline"), headline);
+  document.title = bad ? `(${bad}) Dumpulse fleet` : "Dumpulse fleet";
+  for (const state of [...SEVERITY].reverse().concat("muted")) {
+    const count = counts.get(state);
+    const chip = chips.get(state) || makeChip(state);
+    chip.hidden = !count && !chosen.states.has(state);
+    setText(chip.count, number.format(count));
+    chip.ariaPressed = chosen.states.has(state);
+  }
+  $("wall").classList.toggle("few", bad <= FEW);
+  $("nothing").hidden = shown > 0 || !agents.size;
+  $("none").hidden = agents.size > 0;
+  $("wall").hidden = !shown;
+}
+
+function makeChip(state) {
+  const chip = make("button", { type: "button", className: state === "muted" ? "muted-state"
+    : slug(state) });
+  chip.count = make("b");
+  chip.append(shape(), chip.count, ` ${state}`);
+  chip.addEventListener("click", () => {
+    if (!chosen.states.delete(state)) chosen.states.add(state);
+    choose(filter);
+  });
+  chips.set(state, chip);
+  $("states").append(chip);
+  return chip;
+}
+
+function fillChoices() {
+  const labels = new Set();
+  for (const agent of agents.values()) for (const key of Object.keys(agent.labels)) labels.add(key);
+  const options = [["site", "site"], ...[...labels].sort().slice(0, MOST_LABELS)
+    .map((key) => [`label:${key}`, key]), ["nothing", "nothing"]];
+  $("by").replaceChildren(...options.map(([value, text]) => make("option", {
+    value, textContent: text, selected: value === chosen.by })));
+  if (!options.some(([value]) => value === chosen.by)) chosen.by = "site";
+}
+
+function choose(draw) {
+  writeAddress();
+  draw();
+}
+
+let announced = "";
+function announce() {
+  const text = $("headline").textContent;
+  if (text !== announced) $("announce").textContent = announced = text;
+}
+
+async function showGroups() {
+  if (document.hidden || !document.body.classList.contains("live")) return;
+  try {
+    const { groups } = await get("/api/v1/groups");
+    const few = groups.filter((group) => !group.enough);
+    $("groups").hidden = !few.length;
+    setText($("groups"), few.map((group) => `▲ Group ${group.name}: ${group.alive} of ${
+      group.members} alive, ${group.at_least} needed`).join(" · "));
+  } catch (error) {
+    report(error);
+  }
+}
+
+// ---------------------------------------------------------------- keys
+
+/** One tile can be reached by Tab, and the arrows move from it. */
+let reachable = null;
+function keepOneReachable(wanted) {
+  const next = wanted || (reachable?.isConnected && !reachable.hidden ? reachable
+    : $("wall").querySelector(".tile:not([hidden])"));
+  if (reachable && reachable !== next) reachable.tabIndex = -1;
+  reachable = next;
+  if (next) next.tabIndex = 0;
+}
+
+function visibleTiles() {
+  return $("wall").querySelectorAll(".tile:not([hidden])");
+}
+
+const MOVES = ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End"];
+
+function step(tile, key) {
+  const tiles = [...visibleTiles()];
+  const here = tiles.indexOf(tile);
+  if (key === "Home") return tiles[0];
+  if (key === "End") return tiles.at(-1);
+  if (key === "ArrowLeft") return tiles[here - 1];
+  if (key === "ArrowRight") return tiles[here + 1];
+  const way = key === "ArrowUp" ? -1 : 1;
+  const box = tile.getBoundingClientRect();
+  const middle = (box.left + box.right) / 2;
+  let best = null;
+  let nearest = Infinity;
+  let row = null;
+  for (let index = here + way; tiles[index]; index += way) {
+    const other = tiles[index].getBoundingClientRect();
+    if (Math.abs(other.top - box.top) < 2) continue;
+    row ??= other.top;
+    if (Math.abs(other.top - row) > 2) break;
+    const distance = Math.abs((other.left + other.right) / 2 - middle);
+    if (distance < nearest) [best, nearest] = [tiles[index], distance];
+  }
+  return best;
+}
+
+function focusTile(tile) {
+  keepOneReachable(tile);
+  tile.focus();
+}
+
+document.addEventListener("keydown", (event) => {
+  const typing = event.target.matches("input, select, textarea");
+  if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey) {
+    event.preventDefault();
+    $("search").focus();
+    $("search").select();
+  } else if (event.key === "Escape") {
+    if (event.target === $("search") && $("search").value) {
+      $("search").value = chosen.q = "";
+      choose(filter);
+    } else if (!$("panel").hidden) close();
+    else if (event.target === $("search")) $("search").blur();
+  }
+});
+
+$("wall").addEventListener("keydown", (event) => {
+  const tile = event.target.closest(".tile");
+  if (!tile || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.key === "Enter" || event.key === " ") {
+    event.preventDefault();
+    open(tile.agent);
+  } else if (MOVES.includes(event.key)) {
+    event.preventDefault();
+    const next = step(tile, event.key);
+    if (next) focusTile(next);
+  }
+});
+
+$("wall").addEventListener("pointerover", (event) => {
+  const tile = event.target.closest(".tile");
+  if (tile) tile.title = `${tile.agent}: ${lineOf(agents.get(tile.agent))}`;
+});
+
+$("wall").addEventListener("click", (event) => {
+  const tile = event.target.closest(".tile");
+  if (tile) {
+    keepOneReachable(tile);
+    open(tile.agent);
+  }
+});
+
+// ---------------------------------------------------------------- one agent
+
+let shown = null; // the agent in the panel, as the server says it
+let pastOf = null; // its history
+let showing = 0;
+let everything = false; // also variables that nobody watches and that were never heard
+const rows = new Map(); // of the table, by variable
+
+function open(name, focus = true) {
+  if (shown?.name !== name) {
+    everything = false;
+    shown = pastOf = null;
+    for (const id of ["facts", "events", "mutes"]) $(id).replaceChildren();
+    $("variables").tBodies[0].replaceChildren();
+    rows.clear();
+    $("mute-answer").textContent = "";
+  }
+  const old = chosen.agent;
+  chosen.agent = name;
+  if (old !== name) writeAddress(!old);
+  for (const each of [old, name]) if (agents.has(each)) drawTile(agents.get(each));
+  showPanel(true);
+  $("mute-token-label").hidden = mayChange;
+  setText($("agent-name"), name);
+  showHead(agents.get(name));
+  if (focus) $("agent-name").focus();
+  refresh(++showing);
+}
+
+function close(write = true) {
+  const tile = agents.get(chosen.agent)?.tile;
+  const name = chosen.agent;
+  chosen.agent = "";
+  showing += 1;
+  if (write) writeAddress();
+  showPanel(false);
+  if (agents.has(name)) drawTile(agents.get(name));
+  if (tile && !tile.hidden) focusTile(tile);
+}
+
+const narrow = matchMedia("(max-width: 999px)"); // the panel is above the wall, see wall.css
+
+/** Nobody shall get to what is behind it. */
+function showPanel(open) {
+  $("panel").hidden = !open;
+  document.body.classList.toggle("beside", open);
+  for (const each of document.querySelectorAll("header, main")) each.inert = open && narrow.matches;
+}
+
+function showHead(agent) {
+  $("agent-head").className = agent ? slug(agent.state) : "";
+  setText($("agent-state"), agent ? lineOf(agent) : "There is no such agent (any more)");
+}
+
+/** Values at each turn, and what changes slowly at each sixth. What failed is tried again. */
+async function refresh(mine, turn = 0) {
+  if (mine !== showing || !chosen.agent) return;
+  let next = turn;
+  const path = `/api/v1/agents/${encodeURIComponent(chosen.agent)}`;
+  try {
+    const agent = await get(path);
+    if (mine !== showing) return;
+    shown = agent;
+    showFacts();
+    if (turn % 6 === 0) {
+      const [past, changes, muted] = await Promise.all([get(`${path}/history`),
+        get(`/api/v1/events?limit=30&agent=${encodeURIComponent(agent.name)}`),
+        get("/api/v1/mutes")]);
+      if (mine !== showing) return;
+      pastOf = past;
+      for (const row of rows.values()) row.drawn = null;
+      showEvents(changes.events);
+      showMutes(muted.mutes);
+    }
+    showVariables();
+    next += 1;
+  } catch (error) {
+    report(error);
+  }
+  setTimeout(() => refresh(mine, next), 1000 * Math.min(5, Math.max(1, shown?.period || 5)));
+}
+
+function showFacts() {
+  const labels = Object.entries(shown.labels).map(([key, text]) => `${key}=${text}`).join(", ");
+  const loss = shown.lost ? `, ${number.format(shown.lost)} lost` : "";
+  const facts = [["address", shown.address], ["site", shown.site], ["labels", labels],
+    ["behind", shown.parent], ["names", shown.profile],
+    ["asked", `every ${shown.period} s, ${number.format(shown.reports)} reports${loss}${
+      shown.bad ? `, ${number.format(shown.bad)} damaged` : ""}`],
+    ["last report", shown.heard_at ? `${moment(shown.heard_at)}, after ${
+      (shown.round_trip * 1000).toFixed(1)} ms` : "none yet"],
+    ["reboots", shown.reboots ? number.format(shown.reboots) : ""]];
+  $("facts").replaceChildren(...facts.filter(([, text]) => text).flatMap(([key, text]) => [
+    make("dt", { textContent: key }), make("dd", { textContent: text })]));
+}
+
+function showVariables() {
+  $("variables").classList.toggle("old", shown.state === "unreachable");
+  const used = shown.variables.filter((variable) => everything || variable.expected
+    || variable.name || variable.value !== null);
+  const body = $("variables").tBodies[0];
+  if (used.length !== body.rows.length) {
+    rows.clear();
+    body.replaceChildren(...used.map(makeRow));
+  }
+  used.forEach(drawRow);
+  const more = 64 - used.length;
+  $("more").hidden = !more;
+  setText($("more"), `Show ${more === 64 ? "all 64 variables" : `${more} more`}: never heard, and `
+    + "nobody watches them");
+  if (pastOf?.times.length) {
+    const minutes = Math.round((serverNow() - pastOf.times[0]) / 60);
+    setText($("hours"), minutes < 90 ? `last ${minutes} min`
+      : `last ${Math.round(minutes / 60)} h`);
+  }
+  drawAges();
+}
+
+function makeRow({ variable, name }) {
+  const row = {
+    value: make("td", { className: "number" }), age: make("td", { className: "number" }),
+    spark: make("td"), line: make("small"),
+    element: make("tr", {}),
+  };
+  row.element.append(make("th", { scope: "row" }, shape(), `${variable} ${name}`.trim(), row.line),
+    row.value, row.age, row.spark);
+  rows.set(variable, row);
+  return row.element;
+}
+
+function drawRow(variable) {
+  const row = rows.get(variable.variable);
+  const bad = SEVERITY.indexOf(variable.state) > FIRST_BAD;
+  row.element.className = `${slug(variable.state)}${bad ? " bad-row" : ""}`;
+  row.line.className = bad || variable.state === "unknown" ? "" : "unseen";
+  setText(row.line, `${variable.state}${bad && variable.since
+    ? ` for ${duration(serverNow() - variable.since, true)}` : ""}`);
+  const out = variable.value !== null && (variable.value < variable.low
+    || variable.value > variable.high);
+  const text = variable.value === null ? "–" : `${variable.value}${out ? " !" : ""}`;
+  if (row.value.textContent !== text) {
+    row.value.replaceChildren(out ? make("b", { textContent: text }) : text);
+  }
+  row.value.title = variable.low > 0 || variable.high < 255
+    ? `should be ${variable.low} to ${variable.high}` : "";
+  const past = pastOf?.variables.find((each) => each.variable === variable.variable);
+  if (row.drawn !== pastOf && pastOf) {
+    row.drawn = pastOf;
+    row.spark.replaceChildren(...(past ? [sparkline(past)] : []));
+  }
+}
+
+/** Ages count up here, between two answers. */
+function drawAges() {
+  if (!shown || $("panel").hidden) return;
+  for (const variable of shown.variables) {
+    const row = rows.get(variable.variable);
+    if (!row) continue;
+    // Of an agent that is silent, nobody knows whether a younger heartbeat came.
+    const sign = variable.at_least ? "≥ " : shown.state === "unreachable"
+      || variable.state === "unknown" ? "≤ " : "";
+    setText(row.age, variable.heard_at === null ? "never"
+      : `${sign}${duration(serverNow() - variable.heard_at, true)}`);
+  }
+}
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function draw(tag, attributes) {
+  const element = document.createElementNS(SVG, tag);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  return element;
+}
+
+function sparkline({ values, states }) {
+  const known = values.filter((value) => value !== null);
+  const low = Math.min(...known);
+  const high = Math.max(...known);
+  const span = Math.max(8, high - low);
+  const bottom = (low + high - span) / 2;
+  const first = Math.min(0, values.length - FEWEST_POINTS); // few points stand at the right
+  const svg = draw("svg", { class: "spark", role: "img",
+    viewBox: `${first} 0 ${values.length - first} 20`,
+    preserveAspectRatio: "none", "aria-label": known.length ? `values from ${low} to ${high}`
+      : "no values" });
+  let begun = 0;
+  states.forEach((state, index) => { // a band for each stretch of a bad state
+    if (index + 1 < states.length && states[index + 1] === state) return;
+    if (SEVERITY.indexOf(state) >= FIRST_BAD) {
+      svg.append(draw("rect", { class: slug(state), x: begun, width: index + 1 - begun, y: 17,
+        height: 3 }));
+    }
+    begun = index + 1;
+  });
+  let path = "";
+  values.forEach((value, index) => {
+    if (value === null) return;
+    const y = (16 - (15 * (value - bottom)) / span).toFixed(1);
+    path += `${index && values[index - 1] !== null ? "L" : "M"}${index} ${y}`;
+  });
+  svg.append(draw("path", { d: path }));
+  return svg;
+}
+
+function showEvents(events) {
+  const names = new Map(shown.variables.map(({ variable, name }) => [variable, name]));
+  $("events").replaceChildren(...events.map((event) => {
+    const what = event.what === "state" ? "" : `${event.what} `;
+    const who = event.variable === null ? "" : `${event.variable} ${names.get(event.variable)}: `;
+    const after = event.lasted === null ? "" : ` after ${duration(event.lasted, true)}`;
+    return make("li", {}, make("time", { textContent: moment(event.at) }),
+      make("span", { textContent: `${who}${what}${event.was ? `${event.was} → ` : ""}${
+        event.now}${after}` }));
+  }));
+  if (!events.length) $("events").append(make("li", { textContent: "none" }));
+}
+
+function showMutes(mutes) {
+  const own = mutes.filter((mute) => mute.match.name === chosen.agent);
+  $("mutes").replaceChildren(...own.map((mute) => {
+    const item = make("li", { textContent: `until ${moment(mute.ends)}, by ${
+      mute.by || "unknown"}${mute.why ? `: ${mute.why}` : ""} ` });
+    if (mute.number) {
+      const end = make("button", { type: "button", textContent: "End" });
+      end.addEventListener("click", () => change(`/api/v1/mutes/${mute.number}`, "DELETE"));
+      item.append(end);
+    }
+    return item;
+  }));
+}
+
+async function change(path, method, body) {
+  const headers = { "X-Dumpulse-Change": "yes", "Content-Type": "application/json" };
+  const token = $("mute-token").value;
+  if (token) headers.Authorization = `Bearer ${token}`;
+  try {
+    const answer = await fetch(here(path), {
+      method, headers, body: body && JSON.stringify(body) });
+    const said = await answer.json();
+    setText($("mute-answer"), answer.ok ? "Done." : `Not done: ${said.error}`);
+  } catch {
+    setText($("mute-answer"), "Not done: no connection");
+  }
+  refresh(++showing);
+}
+
+$("mute").addEventListener("submit", (event) => {
+  event.preventDefault();
+  change("/api/v1/mutes", "POST", { match: { name: chosen.agent }, why: $("mute-why").value,
+    seconds: Number($("mute-time").value) });
+});
+
+// ---------------------------------------------------------------- the rest of the page
+
+$("close").addEventListener("click", () => close());
+$("more").addEventListener("click", () => {
+  everything = true;
+  showVariables();
+});
+$("search").addEventListener("input", () => {
+  chosen.q = $("search").value;
+  choose(filter);
+});
+$("by").addEventListener("change", () => {
+  chosen.by = $("by").value;
+  choose(drawAll);
+});
+$("size").addEventListener("change", () => {
+  chosen.size = $("size").value;
+  choose(drawAll);
+});
+$("clear").addEventListener("click", () => {
+  chosen.q = $("search").value = "";
+  chosen.states.clear();
+  choose(filter);
+});
+
+narrow.addEventListener("change", () => showPanel(!$("panel").hidden));
+addEventListener("popstate", () => {
+  close(false);
+  readAddress();
+  fillChoices();
+  drawAll();
+  if (chosen.agent) open(chosen.agent);
+});
+
+readAddress();
+load();
+setInterval(showLink, 1000);
+setInterval(drawAges, 1000);
+setInterval(watch, SLOW_TICK);
+setInterval(drawTimes, SLOW_TICK);
+setInterval(announce, QUIET);
+setInterval(showGroups, 15_000);
+setTimeout(showGroups, 1500);

@@ -1,0 +1,571 @@
+"""The web server: the wall, the JSON interface, live changes, and what Prometheus reads.
+
+ROUTES is the list of all that can be asked. The page /api and /api/openapi.json are made from it.
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import hashlib
+import json
+import logging
+import math
+import os
+import sqlite3
+import time
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+from numpy.typing import NDArray
+
+from fleet import metrics, openapi, view
+from fleet.access import HEADERS, Access, Handler
+from fleet.model import Agent, Event, Group, Mute
+from fleet.openapi import PARAMETERS, Json, Route
+from fleet.store import Trouble
+from fleet.stream import Hub
+from fleet.table import Table
+from fleet.view import Past, View
+
+BODY_MAX = 16384  # bytes
+STORE_TIME = 10.0  # s for the disk
+BODY_TIME = 10.0  # s for a body to come
+CONNECTIONS = 1000
+FIRST_REQUEST = 15.0  # s after which a connection that has asked nothing is closed
+NEXT_REQUEST = 75.0  # s for taking an answer and asking again; Prometheus asks each 15 or 60 s
+SCRAPE_TIME = 60.0  # s for taking the metrics
+SWEEP = 0.1  # s between two looks at connections that wait for too long
+PROBES = 16  # at the same time
+PROBE_TIME = 10.0  # s, at most
+Result = TypeVar("Result")
+WHO = web.RequestKey("who", str)
+GIVEN: web.RequestKey[dict[str, Any]] = web.RequestKey("given", dict)
+WALL = os.path.join(os.path.dirname(__file__), "wall")
+FILES = {"/": ("index.html", "text/html"), "/wall.css": ("wall.css", "text/css"),
+         "/wall.js": ("wall.js", "text/javascript"),
+         "/favicon.svg": ("favicon.svg", "image/svg+xml")}
+
+
+class Store(Protocol):
+    """What is used of fleet/store.py. `select` waits for the disk."""
+
+    def select(self, *, since: float | None = None, until: float | None = None, agent: str = "",
+               site: str = "", variable: int | None = None, what: str = "",
+               before: int | None = None, limit: int = 100) -> list[Event]: ...
+
+    def make_mute(self, mute: Mute) -> concurrent.futures.Future[Mute]: ...
+
+    def end_mute(self, number: int) -> concurrent.futures.Future[bool]: ...
+
+
+class Service(Protocol):
+    """What this module needs to know and to do. Only the loop's thread asks it."""
+
+    @property
+    def table(self) -> Table:
+        """Another one after a reload."""
+
+    @property
+    def groups(self) -> Sequence[Group]:
+        """Made anew together with the table."""
+
+    @property
+    def history(self) -> Past:
+        """Of this table."""
+
+    @property
+    def store(self) -> Store: ...
+
+    def mutes(self) -> Sequence[Mute]:
+        """Of the configuration and of the store: those in force, and those to come."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether it asks the agents."""
+
+    @property
+    def trouble(self) -> str:
+        """What is wrong with the fleet itself; empty: nothing."""
+
+    def numbers(self) -> Mapping[str, float]:
+        """Its own, by the words of OWN in metrics.py."""
+
+    async def reload(self) -> Sequence[str]:
+        """What is wrong with the new configuration, or with passwords and certificates, which it
+        reads again, too; empty: it is in force."""
+
+
+ROUTES = (
+    Route("GET", "/api/v1/summary", "summary", "How many agents and variables are in which state",
+          answer="Summary"),
+    Route("GET", "/api/v1/agents", "agents", "Agents, the worst first",
+          ("q", "state", "site", "label", "sort", "offset", "limit"), "Agents"),
+    Route("GET", "/api/v1/agents/{name}", "agent", "One agent with its 64 variables", ("name",),
+          "AgentInFull", errors=(404,)),
+    Route("GET", "/api/v1/agents/{name}/history", "history",
+          "Values and states of the last hours, the oldest first", ("name",), "History",
+          errors=(404,)),
+    Route("GET", "/api/v1/events", "events", "What has changed, the newest first",
+          ("agent", "site", "variable", "what", "since", "until", "before", "limit"), "Events"),
+    Route("GET", "/api/v1/groups", "groups", "Groups of which some must live", answer="Groups"),
+    Route("GET", "/api/v1/mutes", "mutes", "Mutes that hold back alerts, or will",
+          answer="Mutes"),
+    Route("POST", "/api/v1/mutes", "add_mute", "Hold back alerts", answer="Mute",
+          body="NewMute"),
+    Route("DELETE", "/api/v1/mutes/{number}", "end_mute", "End a mute that was made here",
+          ("number",), "Done", errors=(404,)),
+    Route("GET", "/api/v1/stream", "stream",
+          "Server-sent events: 'agents' has the agents that have changed, 'reset' says that all "
+          "must be read again", ("seen",), kind="text/event-stream"),
+    Route("GET", "/api/openapi.json", "document", "This description, for programs",
+          answer="Document"),
+    Route("GET", "/api", "manual", "This description, for people", kind="text/html"),
+    Route("GET", "/metrics", "own_metrics", "The fleet as a whole, for Prometheus",
+          kind="text/plain"),
+    Route("GET", "/metrics/agents", "agent_metrics", "All agents of a shard, for Prometheus",
+          ("shard", "of"), kind="text/plain"),
+    Route("GET", "/sd", "targets", "What to scrape, for Prometheus' http_sd", answer="Targets"),
+    Route("GET", "/probe", "probe", "One agent, asked now, for Prometheus", ("target",),
+          kind="text/plain", errors=(404,)),
+    Route("GET", "/-/healthy", "healthy", "Whether the server answers", kind="text/plain"),
+    Route("GET", "/-/ready", "ready", "Whether the agents are asked", kind="text/plain"),
+    Route("POST", "/-/reload", "reload", "Read the configuration again: all or nothing",
+          answer="Done"),
+)
+
+
+class Site:
+    """Answers. Each method that ROUTES names is about one of them."""
+
+    def __init__(self, service: Service, access: Access) -> None:
+        self.service, self.access = service, access
+        self._view = View(service.table, service.groups)
+        self.hub = Hub(self.view, self.muted, lambda: service.trouble)
+        self._probes = asyncio.Semaphore(PROBES)
+        self._document = openapi.document(ROUTES)
+        self._page = openapi.page(ROUTES)
+
+    def view(self) -> View:
+        if self._view.table is not self.service.table:
+            self._view = View(self.service.table, self.service.groups)
+        return self._view
+
+    def muted(self) -> NDArray[np.bool_]:
+        return self.view().muted(self.service.mutes(), time.time())
+
+    # ---- the fleet
+
+    async def summary(self, request: web.Request) -> Json:
+        version = f"{self.view().epoch}.{self.hub.version}"
+        who = request[WHO]
+        return {"version": version, "now": round(time.time(), 3), **self.view().summary(),
+                "trouble": self.service.trouble, "muted": int(np.count_nonzero(self.muted())),
+                "you": {"name": who, "may_change": self.access.may_change(who)}}
+
+    async def agents(self, request: web.Request) -> Json:
+        wanted, shown, muted = request[GIVEN], self.view(), self.muted()
+        version = f"{shown.epoch}.{self.hub.version}"  # what changes meanwhile comes again
+
+        def find() -> Json:
+            rows = shown.chosen(wanted["q"], wanted["state"], wanted["site"],
+                                wanted["label"], wanted["sort"] == "worst")
+            part = rows[wanted["offset"]:wanted["offset"] + wanted["limit"]]
+            return {"version": version, "total": len(rows), "agents": shown.agents(part, muted)}
+
+        return await asyncio.to_thread(find)
+
+    def _row(self, request: web.Request) -> int:
+        name = request[GIVEN]["name"]
+        row = self.view().table.row.get(name)
+        if row is None:
+            raise web.HTTPNotFound(text="there is no agent of this name")
+        return row
+
+    async def agent(self, request: web.Request) -> Json:
+        return self.view().agent(self._row(request), self.muted())
+
+    async def history(self, request: web.Request) -> Json:
+        return self.view().past(self._row(request), self.service.history)
+
+    async def events(self, request: web.Request) -> Json:
+        wanted: dict[str, Any] = request[GIVEN].copy()
+        if len(wanted["site"]) > 1:
+            raise web.HTTPBadRequest(text="site: only one can be chosen here")
+        wanted["site"] = "".join(wanted["site"])
+        found = await stored(asyncio.to_thread(self.service.store.select, **wanted))
+        return {"events": [view.event(each) for each in found]}
+
+    async def groups(self, request: web.Request) -> Json:
+        return {"groups": self.view().groups()}
+
+    async def stream(self, request: web.Request) -> web.StreamResponse:
+        seen = request.headers.get("Last-Event-ID") or request[GIVEN]["seen"]
+        return await self.hub.serve(request, seen)
+
+    # ---- mutes
+
+    async def mutes(self, request: web.Request) -> Json:
+        return {"mutes": [view.mute(each) for each in self.service.mutes()]}
+
+    async def add_mute(self, request: web.Request) -> Json:
+        new = new_mute(await body_of(request), request[WHO])
+        return view.mute(await stored(asyncio.wrap_future(self.service.store.make_mute(new))))
+
+    async def end_mute(self, request: web.Request) -> Json:
+        number = request[GIVEN]["number"]
+        if not await stored(asyncio.wrap_future(self.service.store.end_mute(number))):
+            raise web.HTTPNotFound(text="no mute with this number was made here")
+        return {"done": f"mute {number} has ended"}
+
+    # ---- the description
+
+    async def document(self, request: web.Request) -> Json:
+        return self._document
+
+    async def manual(self, request: web.Request) -> web.Response:
+        return web.Response(text=self._page, content_type="text/html")
+
+    # ---- Prometheus
+
+    async def own_metrics(self, request: web.Request) -> web.StreamResponse:
+        def blocks() -> Iterator[bytes]:
+            yield from metrics.of_fleet(self.view().table)
+            yield from metrics.of_collector(self.service.numbers())
+            yield from metrics.of_process()
+            yield metrics.text(metrics.CLIENTS, [({}, self.hub.clients)])
+            yield metrics.text(metrics.DROPPED, [({}, self.hub.dropped)])
+
+        return await send_metrics(request, blocks())
+
+    async def agent_metrics(self, request: web.Request) -> web.StreamResponse:
+        wanted = request[GIVEN]
+        if wanted["shard"] >= wanted["of"]:
+            raise web.HTTPBadRequest(text=f"shard: must be 0 to {wanted['of'] - 1}")
+        writer = self.view().metrics
+        return await send_metrics(request, writer.write(writer.rows(wanted["shard"],
+                                                                    wanted["of"])))
+
+    async def targets(self, request: web.Request) -> web.Response:
+        """The label `shard` keeps the series `up` of the shards apart."""
+        count = self.view().metrics.shards
+        scheme = "https" if self.access.ssl else "http"
+        whole = {"targets": [request.host], "labels": {
+            "__metrics_path__": "/metrics", "__scheme__": scheme}}
+        return web.json_response([whole, *({"targets": [request.host], "labels": {
+            "__metrics_path__": "/metrics/agents", "__scheme__": scheme,
+            "__param_shard": str(shard), "__param_of": str(count),
+            "shard": f"{shard}/{count}"}} for shard in range(count))])
+
+    async def probe(self, request: web.Request) -> web.StreamResponse:
+        """Only of an agent that is configured. Otherwise anybody could send packets from here to
+        wherever they like."""
+        target = request[GIVEN]["target"]
+        agent = configured(self.view().table, target)
+        if agent is None:
+            raise web.HTTPNotFound(text="target: no agent with this name or address is configured")
+        timeout = PROBE_TIME
+        with contextlib.suppress(ValueError):
+            given = float(request.headers.get("X-Prometheus-Scrape-Timeout-Seconds", "nan"))
+            timeout = min(PROBE_TIME, max(0.1, given - 0.5)) if math.isfinite(given) else timeout
+        if self._probes.locked():
+            raise web.HTTPServiceUnavailable(text=f"{PROBES} probes run already",
+                                             headers={"Retry-After": "5"})
+        async with self._probes:
+            found = await asyncio.to_thread(metrics.probe, agent.address, agent.profile.settings,
+                                            timeout, agent.keys)
+        return await send_metrics(request, iter([found]))
+
+    # ---- its own state
+
+    async def healthy(self, request: web.Request) -> web.Response:
+        return web.Response(text="healthy\n")
+
+    async def ready(self, request: web.Request) -> web.Response:
+        if not self.service.ready:
+            raise web.HTTPServiceUnavailable(text="not ready: the agents are not asked yet")
+        return web.Response(text="ready\n")
+
+    async def reload(self, request: web.Request) -> Json:
+        mistakes = await self.service.reload()
+        if mistakes:
+            raise web.HTTPBadRequest(text="\n".join(mistakes))
+        return {"done": "the new configuration is in force"}
+
+
+# ---------------------------------------------------------------- parts of answers
+
+
+def configured(table: Table, target: str) -> Agent | None:
+    row = table.row.get(target)
+    if row is not None:
+        return table.agents[row]
+    return next((agent for agent in table.agents if agent.address == target), None)
+
+
+async def send_metrics(request: web.Request, blocks: Iterator[bytes]) -> web.StreamResponse:
+    """Each block is made in a thread, so that nobody else has to wait."""
+    zipped = "gzip" in request.headers.get("Accept-Encoding", "")
+    response = web.StreamResponse(headers={"Content-Type": metrics.CONTENT_TYPE,
+                                           "Vary": "Accept-Encoding"})
+    if zipped:
+        response.headers["Content-Encoding"] = "gzip"
+        blocks = metrics.gzipped(blocks)
+    await response.prepare(request)
+    try:
+        async with asyncio.timeout(SCRAPE_TIME):
+            while (block := await asyncio.to_thread(next, blocks, None)) is not None:
+                if block:
+                    await response.write(block)
+            await response.write_eof()
+    except TimeoutError:  # a part must not look like the whole
+        if request.transport is not None:
+            request.transport.abort()
+    return response
+
+
+async def stored(work: Awaitable[Result]) -> Result:
+    """What the store says, in time."""
+    try:
+        async with asyncio.timeout(STORE_TIME):
+            return await work
+    except ValueError as error:  # a mute that makes no sense
+        raise web.HTTPBadRequest(text=str(error)) from error
+    except TimeoutError as error:
+        raise web.HTTPServiceUnavailable(text="the disk is busy: try again") from error
+    except (Trouble, sqlite3.Error) as error:
+        raise web.HTTPServiceUnavailable(text=str(error)) from error
+
+
+async def body_of(request: web.Request) -> Any:
+    if request.content_type != "application/json":
+        raise web.HTTPUnsupportedMediaType(text="the body must be application/json")
+    try:
+        async with asyncio.timeout(BODY_TIME):
+            return json.loads(await request.read())
+    except TimeoutError as error:
+        raise web.HTTPBadRequest(text="the body did not come in time") from error
+    except (ValueError, RecursionError) as error:
+        raise web.HTTPBadRequest(text="the body is not JSON") from error
+
+
+def new_mute(body: Any, who: str) -> Mute:
+    """From the body of a request: see NewMute in openapi.py."""
+    def wrong(text: str) -> web.HTTPBadRequest:
+        return web.HTTPBadRequest(text=text)
+
+    if not isinstance(body, dict):
+        raise wrong("the body must be an object with match and seconds")
+    for key in body:
+        if key not in ("match", "seconds", "why", "begins"):
+            raise wrong(f"{key!r:.50} is not known: use match, seconds, why, begins")
+    match, why = body.get("match"), body.get("why", "")
+    if not isinstance(match, dict) or not 1 <= len(match) <= 32:
+        raise wrong("match must have 1 to 32 labels, like {\"site\": \"north\"}")
+    for key, glob in match.items():
+        if not isinstance(glob, str) or not 1 <= len(glob) <= 200 or not glob.isprintable() \
+                or not 1 <= len(key) <= 200 or not key.isprintable():
+            raise wrong("match: each label and value must be a text of 1 to 200 characters")
+    if not isinstance(why, str) or len(why) > openapi.LONGEST:
+        raise wrong(f"why must be a text of at most {openapi.LONGEST} characters")
+    def number(key: str, default: Any, low: float, high: float) -> float:
+        value = body.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) \
+                or not low <= value <= high:
+            raise wrong(f"{key} must be a number from {low} to {high}")
+        return float(value)
+
+    begins = number("begins", time.time(), 0, 999_999_999_999)
+    return Mute(match, begins, begins + number("seconds", None, 1, 366 * 86400), why, who)
+
+
+def parameters_of(request: web.Request, route: Route) -> dict[str, Any]:
+    """All parameters that the route knows. HTTPBadRequest: one is not known, or wrong."""
+    given: dict[str, list[str]] = {}
+    for name, text in [*request.query.items(), *request.match_info.items()]:
+        if name not in route.parameters:
+            known = ", ".join(route.parameters) or "none"
+            raise web.HTTPBadRequest(text=f"{name!r:.60} is no parameter here; there are: {known}")
+        given.setdefault(name, []).append(text)
+    found: dict[str, Any] = {}
+    for name in route.parameters:
+        parameter, texts = PARAMETERS[name], given.get(name, [])
+        if len(texts) > (20 if parameter.many else 1):
+            raise web.HTTPBadRequest(text=f"{name}: it is given too often")
+        try:
+            if any(len(text) > openapi.LONGEST for text in texts):
+                raise ValueError(f"must have at most {openapi.LONGEST} characters")
+            values = [parameter.parse(text) for text in texts]
+        except (ValueError, KeyError) as error:
+            about = error if isinstance(error, ValueError) else parameter.about
+            raise web.HTTPBadRequest(text=f"{name}: {about}") from error
+        found[name] = values if parameter.many else values[0] if values else parameter.default
+    if "target" in route.parameters and not found["target"]:
+        raise web.HTTPBadRequest(text="target: which agent shall be asked?")
+    return found
+
+
+# ---------------------------------------------------------------- the application
+
+
+def json_error(error: web.HTTPException) -> web.Response:
+    headers = {name: text for name, text in error.headers.items()
+               if name in ("WWW-Authenticate", "Retry-After", "Allow")}
+    return web.json_response({"error": error.text or error.reason}, status=error.status,
+                             headers=headers)
+
+
+SITE = web.AppKey("site", Site)
+# By connection that asks nothing now: when it is closed, on the loop's clock; whether it is new.
+Waiting = dict[Any, tuple[float, bool]]
+WAITING: web.AppKey[Waiting] = web.AppKey("waiting", dict)
+
+
+def make_app(service: Service, access: Access | None = None) -> web.Application:
+    site = Site(service, access or Access())
+
+    @web.middleware
+    async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+        waiting.pop(request.protocol, None)
+        try:
+            request[WHO] = await site.access.allow(request)
+            return await handler(request)
+        except web.HTTPException as error:
+            return json_error(error)
+        finally:
+            end = asyncio.get_running_loop().time() + NEXT_REQUEST
+            waiting[request.protocol] = end, False
+
+    async def prepare(_: web.Request, response: web.StreamResponse) -> None:
+        for name, text in HEADERS.items():
+            response.headers.setdefault(name, text)
+        if site.access.ssl:
+            response.headers["Strict-Transport-Security"] = "max-age=31536000"
+        response.headers.pop("Server", None)
+        response.headers.setdefault("Cache-Control", "no-store")
+
+    def answer(route: Route) -> Handler:
+        method = getattr(site, route.handler)
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            request[GIVEN] = parameters_of(request, route)
+            result = await method(request)
+            if isinstance(result, web.StreamResponse):
+                return result
+            response = web.Response(body=json.dumps(result, separators=(",", ":")).encode(),
+                                    content_type="application/json")
+            if len(response.body or b"") > 4096:  # type: ignore[arg-type]
+                response.enable_compression()
+            return response
+
+        return handle
+
+    def file(name: str, kind: str) -> Handler:
+        with open(os.path.join(WALL, name), "rb") as opened:
+            content = opened.read()
+        tag = hashlib.sha256(content).hexdigest()[:16]
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            headers = {"ETag": f'"{tag}"', "Cache-Control": "no-cache"}
+            if tag in request.headers.get("If-None-Match", ""):
+                return web.Response(status=304, headers=headers)
+            response = web.Response(body=content, content_type=kind, charset="utf-8",
+                                    headers=headers)
+            response.enable_compression()
+            return response
+
+        return handle
+
+    async def close_slow() -> None:
+        """Nobody can keep connections by asking slowly, or by reading slowly."""
+        while True:
+            await asyncio.sleep(SWEEP)
+            now = asyncio.get_running_loop().time()
+            for connection, (end, first) in list(waiting.items()):
+                transport = connection.transport  # a new one has none until TLS is agreed on
+                if end <= now or (transport is None and not first):
+                    del waiting[connection]
+                    if transport is not None:
+                        transport.abort()
+
+    async def background(_: web.Application) -> AsyncIterator[None]:
+        tasks = [asyncio.create_task(site.hub.run()), asyncio.create_task(close_slow())]
+        yield
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def end_streams(_: web.Application) -> None:
+        site.hub.end()
+
+    waiting: Waiting = {}
+    app = web.Application(middlewares=[guard], client_max_size=BODY_MAX)
+    app[SITE], app[WAITING] = site, waiting
+    for route in ROUTES:
+        app.router.add_route(route.method, route.path, answer(route))
+        if route.method == "GET" and route.handler != "stream":
+            app.router.add_route("HEAD", route.path, answer(route))
+    for path, (name, kind) in FILES.items():
+        app.router.add_get(path, file(name, kind))
+    app.on_response_prepare.append(prepare)
+    app.on_shutdown.append(end_streams)
+    app.cleanup_ctx.append(background)
+    return app
+
+
+def not_by_a_reader(record: logging.LogRecord) -> bool:
+    """Nobody shall fill the log with requests that are not HTTP."""
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+
+
+class Refused(asyncio.Protocol):
+    """One connection too many."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport.close()
+
+
+class Listening(NamedTuple):
+    runner: web.AppRunner
+    server: asyncio.Server
+
+    @property
+    def port(self) -> int:
+        return int(self.server.sockets[0].getsockname()[1])
+
+    async def end(self) -> None:
+        self.server.close()
+        await self.runner.cleanup()
+
+
+async def listen(app: web.Application, host: str, port: int) -> Listening:
+    """OSError: it cannot listen there."""
+    log = logging.getLogger("dumpulse.fleet.web")
+    log.addFilter(not_by_a_reader)
+    runner = web.AppRunner(app, access_log=None, logger=log, handler_cancellation=True,
+                           max_line_size=8190, max_field_size=8190, shutdown_timeout=2.0)
+    await runner.setup()
+    loop, waiting, context = asyncio.get_running_loop(), app[WAITING], app[SITE].access.ssl
+    assert runner.server is not None
+    make = runner.server
+
+    def connection() -> asyncio.Protocol:
+        if len(make.connections) >= CONNECTIONS:
+            return Refused()
+        handler = make()
+        waiting[handler] = loop.time() + FIRST_REQUEST, True
+        return handler
+
+    try:
+        server = await loop.create_server(
+            connection, host or None, port, ssl=context, backlog=128,
+            ssl_handshake_timeout=FIRST_REQUEST if context else None)
+    except BaseException:
+        await runner.cleanup()
+        raise
+    return Listening(runner, server)

@@ -1,0 +1,60 @@
+"""What keys cost beside version 1, and beside other tags.    make lab-keyed
+
+The figures of version 1 and 2 are those of performance.md, and the others those of counts.tsv.
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+from bench import figures
+from lab import counts
+
+MACHINES = {"ATmega328P": "ATmega328P, gcc 5.4", "Cortex-M0+": "Cortex-M0+, gcc 12.2"}
+OTHERS = (("Chaskey-12", "ours", "Chaskey-12, in C"), ("SipHash-2-4", "ours", "SipHash-2-4"),
+          ("AES-128-CMAC", "BearSSL", "AES-128-CMAC, as in SecOC"),
+          ("HMAC-SHA-256", "BearSSL", "HMAC-SHA-256"))
+ROW = "{:<28}{:>6}{:>9}{:>9}{:>8}{:>6}  {}"
+
+
+EXPLAINED = """\
+bytes: of a heartbeat with its tag. node, agent: cycles on the ATmega328P, instructions on the
+Cortex-M0+, to make a heartbeat or its tag, and to take it. flash, RAM: bytes that the agent needs
+more than with version 1. Version 2 counts with all of its rules. The rows below it are a tag
+alone, of 8 bytes, with a key that is ready: a counter that survives a reset, and what decides
+what is new, would come on top."""
+
+
+def rows(machine: str) -> list[str]:
+    known = counts.read()
+    here = {(command, column): figure for (command, row, column), figure
+            in figures.parse(figures.FILE.read_text()).items() if row == MACHINES[machine]}
+
+    def keyed(column: str) -> int:
+        return int(here["keyed", column])
+
+    def count(scheme: str, by: str, step: str) -> counts.Count:
+        return known[scheme, by, step, "4", machine]
+
+    flash = int(here["size", "bytes"])
+    lines = [ROW.format(machine, "bytes", "node", "agent", "flash", "RAM", "refuses"),
+             ROW.format("version 1", 8, f"{count('Adler-32', 'ours', 'make').mean:,}",
+                        f"{int(here['cost', 'heartbeat']):,}", 0, 0, "accidents")]
+    for name, agent, ram in (("version 2", "agent", "ram"),
+                             ("version 2, 32 only send", "with_32", "ram_32")):
+        lines.append(ROW.format(name, 8, f"{keyed('beat'):,}", f"{keyed('heartbeat'):,}",
+                                f"{keyed(agent) - flash:,}", keyed(ram), "forged, repeated, late"))
+    for scheme, by, title in OTHERS:
+        accept = count(scheme, by, "accept")
+        lines.append(ROW.format(title, 12, f"{count(scheme, by, 'make').mean:,}",
+                                f"{accept.mean:,}", f"{accept.flash:,}", accept.ram, "forged"))
+    return lines
+
+
+def main() -> None:
+    for machine in MACHINES:
+        print(*rows(machine), "", sep="\n")
+    print(EXPLAINED)
+
+
+if __name__ == "__main__":
+    main()

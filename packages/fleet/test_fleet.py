@@ -1,0 +1,270 @@
+"""The package of the fleet, as users have it.   SPDX-License-Identifier: MIT"""
+
+from __future__ import annotations
+
+import ast
+import email
+import os
+import re
+import signal
+import subprocess
+import sys
+import tarfile
+import tomllib
+import urllib.request
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from packages import project
+from packages.debian import boot
+from packages.debian.make import base
+from packages.fleet import make
+from packages.python.make import TOOLS, run_build
+from packages.python.test_python import environment, pythons, run
+from sim.programs import PATIENCE, wait_until
+from tests.servers import Server
+
+VERSION = project.FORMS["python"](project.version())
+NAME = f"dumpulse_fleet-{VERSION}"
+# What an import is called among packages.
+PACKAGES = {"yaml": "PyYAML", "paho": "paho-mqtt", "nats": "nats-py"}
+
+
+def use(folder: Path, *command: str | Path, modules: Path | None = None) -> None:
+    """Checks a configuration, and lets the command ask a real agent until it is alive."""
+    assert run(*command, "--version", modules=modules) == f"dumpulse-fleet {project.version()}\n"
+    assert run(*command, "ls", "--help", modules=modules).startswith("usage: dumpulse-fleet ls ")
+    wrong = run(*command, "nonsense", fails=True, modules=modules)
+    assert wrong.startswith("dumpulse-fleet: 'nonsense' is no command")
+    with Server("--bind", "127.0.0.1") as server:
+        file = folder / "fleet.toml"
+        file.write_text("[collector]\nstate = 'state'\n[defaults]\nperiod = '200ms'\n"
+                        "[web]\nlisten = '127.0.0.1:0'\n[[agents]]\n"
+                        f"name = 'one'\naddress = '127.0.0.1:{server.port}'\n")
+        serve = (*command, "serve", "--config.file", file)
+        checked = run(*serve, "--config.check", modules=modules)
+        assert checked == f"{file} is right: 1 agent here\n", checked
+        file.write_text(file.read_text().replace("period", "perod"))
+        assert "fleet.toml:4: defaults: 'perod' is not known here: do you mean 'period'?" \
+            in run(*serve, "--config.check", fails=True, modules=modules)
+        file.write_text(file.read_text().replace("perod", "period"))
+        kept = {name: os.environ[name] for name in ("HOME", "PATH") if name in os.environ}
+        with subprocess.Popen(serve, cwd="/", stderr=subprocess.PIPE, text=True, env={
+                **kept, **({"PYTHONPATH": str(modules)} if modules else {}),
+                "PYTHONDONTWRITEBYTECODE": "1"}) as process:
+            try:
+                assert process.stderr
+                said = process.stderr.readline()
+                page = re.search(r"asks 1 agent; the page is (http://\S+/)\n", said)
+                assert page, said + process.stderr.read()
+                wait_until(lambda: "1 agent: 1 alive" in run(
+                    *command, "ls", "--fleet", page[1], modules=modules), "the agent is not alive")
+                with urllib.request.urlopen(page[1], timeout=PATIENCE) as wall:
+                    assert b"wall.js" in wall.read()
+            finally:
+                process.send_signal(signal.SIGTERM)
+                process.wait(PATIENCE)
+        assert process.returncode == 0
+        assert server.stop()["reports"] > 0
+
+
+def test_it_works_before_it_is_packed(tmp_path: Path) -> None:
+    make.tree(tmp_path / "package")
+    run(sys.executable, "-m", "compileall", "-q", tmp_path / "package")  # once, not in each start
+    use(tmp_path, sys.executable, "-m", "dumpulse_fleet", modules=tmp_path / "package")
+
+
+def imports(path: Path) -> set[str]:
+    """The first words of all modules that a file imports."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found.add((node.module or "").partition(".")[0])
+            if node.module == "dumpulse_fleet":
+                found |= {f"dumpulse_fleet.{alias.name}" for alias in node.names}
+    return found
+
+
+def required(manifest: Path) -> dict[str, Requirement]:
+    fields = tomllib.loads(manifest.read_text())["project"]
+    extras = [line for lines in fields["optional-dependencies"].values() for line in lines]
+    return {found.name: found for found in map(Requirement, [*fields["dependencies"], *extras])}
+
+
+def test_it_has_all_that_it_imports(tmp_path: Path) -> None:
+    """Its own modules by the package's name, and each library with bounds that fit to what the
+    tests run with."""
+    make.tree(tmp_path)
+    modules = {path.stem for path in (tmp_path / "dumpulse_fleet").glob("*.py")}
+    assert {"command", "client", "web"} <= modules
+    libraries = set()
+    for path in (tmp_path / "dumpulse_fleet").glob("*.py"):
+        for name in imports(path) - {*sys.stdlib_module_names, "dumpulse_fleet"}:
+            own = name.removeprefix("dumpulse_fleet.")
+            if own == name:
+                libraries.add(PACKAGES.get(name, name))
+            else:
+                assert own in modules, f"{path.name} imports {name}"
+    wanted = required(tmp_path / "pyproject.toml")
+    assert {*wanted} == libraries
+    pins = "".join((project.ROOT / folder / "requirements.txt").read_text()
+                   for folder in ("fleet", "tools"))
+    for name, requirement in wanted.items():
+        (pinned,) = {*re.findall(rf"^{re.escape(name)}==(\S+)$", pins, re.M)}
+        assert pinned in requirement.specifier, f"{requirement} is not {pinned}"
+        assert {each.operator for each in requirement.specifier} == {">=", "<"}, requirement
+
+
+def test_the_manifest_says_what_the_project_does(tmp_path: Path) -> None:
+    text = (make.tree(tmp_path) / "pyproject.toml").read_text()
+    for line in (f'version = "{VERSION}"', f'description = "{make.SUMMARY}"',
+                 f'license = "{project.LICENSE}"', f'Homepage = "{project.URL}"'):
+        assert f"\n{line}\n" in text
+    page = (tmp_path / "README.md").read_text()
+    assert not re.search(r"\]\((?!#)", page)  # a link to a file of the project would lead nowhere
+
+
+# ---------------------------------------------------------------- with the tools of PyPI
+
+
+@pytest.fixture(scope="module", name="made")
+def fixture_made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path]]:
+    """The wheel and the source distribution."""
+    sdist, wheel = sorted(make.build(tmp_path_factory.mktemp("made")),
+                          key=lambda path: path.suffix != ".gz")
+    yield wheel, sdist
+
+
+@pytest.mark.long
+def test_it_is_built_the_same_twice(tmp_path: Path, made: tuple[Path, Path]) -> None:
+    again = {path.name: path.read_bytes() for path in make.build(tmp_path)}
+    assert again == {path.name: path.read_bytes() for path in made}
+    assert sorted(again) == [f"{NAME}-py3-none-any.whl", f"{NAME}.tar.gz"]
+
+
+@pytest.mark.long
+def test_the_source_makes_the_same_wheel(tmp_path: Path, made: tuple[Path, Path]) -> None:
+    wheel, sdist = made
+    with tarfile.open(sdist) as archive:
+        archive.extractall(tmp_path)
+    out = tmp_path / "out"
+    out.mkdir()
+    (again,) = run_build(tmp_path / NAME, out, "--wheel")
+    assert again.read_bytes() == wheel.read_bytes()
+
+
+@pytest.mark.long
+def test_checkers_find_nothing(tmp_path: Path, made: tuple[Path, Path]) -> None:
+    run(TOOLS / "twine", "check", "--strict", *made)
+    run(TOOLS / "check-wheel-contents", made[0])
+    with zipfile.ZipFile(made[0]) as archive:
+        names = {re.sub(r".*\.data/data/", "", name) for name in archive.namelist()}
+        fields = email.message_from_bytes(archive.read(f"{NAME}.dist-info/METADATA"))
+    files = {str(path.relative_to(tmp_path)) for path in make.tree(tmp_path).rglob("*")
+             if path.is_file()}
+    assert {name for name in files if "/" in name} == \
+        {name for name in names if ".dist-info/" not in name}
+    assert (fields["Name"], fields["Version"]) == ("dumpulse-fleet", VERSION)
+    assert fields["Requires-Python"] == ">=3.11"
+    assert fields["License-Expression"] == project.LICENSE
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("oldest", [False, True], ids=["newest", "oldest"])
+def test_it_works_where_it_is_installed(tmp_path: Path, made: tuple[Path, Path], oldest: bool,
+                                        capsys: pytest.CaptureFixture[str]) -> None:
+    """In an environment of its own, with libraries from the registry: the newest that fit in the
+    newest Python at hand, and the oldest in the oldest."""
+    fit = [version for version in pythons() if version >= (3, 11)]
+    version = min(fit) if oldest else max(fit)
+    with capsys.disabled():  # readers of the log shall see what was used
+        print(f"\nthe wheel, in Python {version[0]}.{version[1]}: {pythons()[version]}")
+    python = environment(pythons()[version], tmp_path / "env")
+    limits = tmp_path / "limits.txt"
+    wanted = required(make.tree(tmp_path / "package") / "pyproject.toml")
+    limits.write_text("".join(
+        f"{name}=={bound.version}\n" for name, requirement in wanted.items()
+        for bound in requirement.specifier if bound.operator == ">=") if oldest else "")
+    run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
+        "--constraint", limits, f"{made[0]}[apprise,nats]")
+    run(python, "-m", "pip", "check", "--disable-pip-version-check")
+    use(tmp_path, python.parent / "dumpulse-fleet")
+    run(python, "-c", "import apprise, nats, dumpulse_fleet.service")
+    share = tmp_path / "env" / "share"
+    assert (share / "man" / "man1" / "dumpulse-fleet.1").read_bytes() == \
+        (project.ROOT / "man" / "dumpulse-fleet.1").read_bytes()
+    example = share / "doc" / "dumpulse-fleet" / "examples" / "fleet.toml"
+    assert "there is no such file" in run(
+        python.parent / "dumpulse-fleet", "serve", "--config.check", "--config.file", example,
+        fails=True)  # the example names a list of targets that each user has
+    unit = tmp_path / "env" / "lib" / "systemd" / "system" / "dumpulse-fleet.service"
+    (start,) = re.findall("^ExecStart=/opt/dumpulse-fleet/(.*?) ", unit.read_text(), re.M)
+    assert os.access(tmp_path / "env" / start, os.X_OK)
+    run(python, "-m", "pip", "uninstall", "--quiet", "--yes", "dumpulse-fleet")
+    assert not [path for path in (tmp_path / "env").rglob("*dumpulse*") if path.is_file()]
+
+
+# In a Debian that has booted: the unit starts, reads again, and is started again when it hangs, but
+# not with a configuration that is wrong. First with a user that systemd makes, then with one that
+# may read a secret.
+SCRIPT = r"""
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin:/opt/dumpulse-fleet/bin
+set -eux
+wait_for() {
+    tries=120
+    while ! eval "$1"; do tries=$((tries - 1)); [ $tries != 0 ]; sleep 1; done
+}
+ended() { echo "wrong: exit status $?"; journalctl -u dumpulse-fleet --no-pager -o cat; }
+trap ended EXIT
+show() { systemctl show --value -p "$1" dumpulse-fleet; }
+ip link set lo up
+mkdir -p /opt/dumpulse-fleet /etc/dumpulse
+mount --bind /shared/env /opt/dumpulse-fleet
+cp /shared/fleet.toml /etc/dumpulse
+systemctl enable --now /opt/dumpulse-fleet/lib/systemd/system/dumpulse-fleet.service
+wait_for "dumpulse-fleet ls | grep '1 agent: 1 unreachable'"
+python3 -c "import urllib.request as u; u.urlopen('http://127.0.0.1:9061/metrics').read()"
+[ -d /var/lib/private/dumpulse-fleet ]
+printf '[[agents]]\naddress = "127.0.0.2"\n' >>/etc/dumpulse/fleet.toml
+systemctl reload dumpulse-fleet
+wait_for "dumpulse-fleet ls | grep '2 agents'"
+systemctl stop dumpulse-fleet
+[ "$(show Result)" = success ]
+
+useradd --system --user-group --no-create-home dumpulse-fleet
+echo sesame >/etc/dumpulse/web.token
+chown root:dumpulse-fleet /etc/dumpulse/web.token
+chmod 640 /etc/dumpulse/web.token
+printf '[web]\ntoken_file = "web.token"\n' >>/etc/dumpulse/fleet.toml
+systemctl start dumpulse-fleet
+dumpulse-fleet reload --token-file /etc/dumpulse/web.token
+dumpulse-fleet events | grep unreachable # of before
+
+kill -STOP "$(show MainPID)"
+wait_for '[ "$(show NRestarts)" = 1 ] && dumpulse-fleet ls | grep "2 agents"'
+echo 'x = 1' >>/etc/dumpulse/fleet.toml
+! systemctl restart dumpulse-fleet
+sleep 10
+[ "$(show ActiveState) $(show NRestarts) $(show ExecMainStatus)" = "failed 0 2" ]
+trap - EXIT
+echo "unit: all is well"
+"""
+
+
+@pytest.mark.long
+def test_the_unit_works_under_systemd(tmp_path: Path, made: tuple[Path, Path]) -> None:
+    python = environment(Path("/usr/bin/python3"), tmp_path / "env")
+    run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", made[0])
+    command = python.with_name("dumpulse-fleet")
+    command.write_text(command.read_text().replace(str(python.parent), "/opt/dumpulse-fleet/bin"))
+    (tmp_path / "fleet.toml").write_text(
+        "[collector]\ngrace = '0'\n[defaults]\nperiod = '1s'\n[[agents]]\naddress = '127.0.0.1'\n")
+    (tmp_path / "script").write_text(SCRIPT)
+    status, said = boot.boot(base("system"), tmp_path)
+    assert status == 0 and said.endswith("unit: all is well\n"), said

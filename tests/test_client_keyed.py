@@ -1,0 +1,1094 @@
+"""client.py and agents with keys: against the model, its vectors, and agents and bystanders that do
+wrong things on purpose.   SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+import stat
+import subprocess
+import threading
+import time
+import tty
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Optional
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import client
+from sim import keyed, model
+from sim.programs import PATIENCE
+from sim.targets import ROOT
+from tests.agents import (GOOD, MASTER, OTHER_MASTER, STRANGER, FakeAgent, KeyedFake, run,
+                          unused_port)
+from tests.servers import Server
+from tests.test_can_client import FRAME, FakeBus, bus
+
+KEYS = keyed.Keys(MASTER)
+HELLO = bytes.fromhex("00000000c0000000")  # as in SPEC-keyed.md
+NAMES = {**{str(number): number for number in range(64)}, "readers": 64, "beacons": 65}
+
+
+def file_of(path: Path, keys: keyed.Keys = KEYS, names: str = "") -> str:
+    """A file of keys, as SPEC-keyed.md has them: with names, of these labels."""
+    path.write_text("".join(f"{name} {keys.of(NAMES[name]).hex()}\n" for name in names.split())
+                    or f"{keys.master.hex()}\n")
+    path.chmod(0o600)
+    return str(path)
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> str:
+    return file_of(tmp_path / "agent.key")
+
+
+@pytest.fixture
+def readers(tmp_path: Path) -> str:
+    return file_of(tmp_path / "readers.key", names="readers beacons")
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    def called(*words: str) -> tuple[int, str, str]:
+        return (client.run_command(words), *capsys.readouterr())
+    return called
+
+
+Call = Callable[..., tuple[int, str, str]]
+
+
+def asking(fake: KeyedFake, path: str) -> client.Agent:
+    return client.Agent(fake.address, keys=client.KeyFile(path))
+
+
+# ---------------------------------------------------------------- tags
+
+
+@settings(max_examples=100, deadline=None, derandomize=True, database=None)
+@given(st.binary(min_size=16, max_size=16), st.integers(1, 18), st.randoms(use_true_random=False))
+def test_chaskey_is_the_models(key: bytes, blocks: int, chance: Any) -> None:
+    message = chance.randbytes(16 * blocks)
+    assert client.chaskey(key, message) == keyed.chaskey12(key, message)
+
+
+def test_the_vectors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every step of a reader and of a node that hears."""
+    monkeypatch.setattr(time, "time_ns", lambda: 0)  # counts begin with 1
+    path = tmp_path / "key"
+    done: dict[str, int] = {}
+    who: Optional[client.Keyed] = None
+
+    def heard(packet: bytes) -> str:
+        assert who
+        try:
+            return "yes" if who.hear(packet) else "no"
+        except client.BadReport:
+            return "no"
+
+    for line in (ROOT / "tests/vectors_keyed.tsv").read_text().splitlines():
+        if line.startswith("#"):
+            continue
+        what, *fields = line.split("\t")
+        if what == "master":
+            path.write_text(f"{fields[0]}\n")
+            path.chmod(0o600)
+            keys = client.KeyFile(str(path))
+        elif what == "key":
+            assert keys.of(int(fields[0])).hex() == fields[1]
+        elif what in ("node", "reader"):
+            who = client.Keyed(keys)
+        elif what == "sender":
+            who = None  # a node that only sends: it has no need of an agent's epoch
+        elif what in ("hear", "listen") and who:
+            assert heard(bytes.fromhex(fields[1].replace("-", ""))) == fields[0], line
+        elif what == "beat" and who:
+            try:
+                made = who.heartbeat(*map(int, fields[:3])).hex()
+            except client.NoAnswer:
+                made = "-"
+            assert made == fields[3], line
+        elif what == "request":
+            assert who
+            monkeypatch.setattr(os, "urandom", lambda count: bytes.fromhex(fields[0]))
+            who._repeat = False
+            asked = who.request()
+            assert asked.hex() == fields[1] or (asked, fields[1]) == (HELLO, "-"), line
+        elif what == "check":
+            assert who
+            try:
+                answer = who.take(bytes.fromhex(fields[0].replace("-", "")))
+                assert (answer is not None) == (fields[1] == "yes"), line
+            except client.BadReport:
+                assert fields[1] == "no"
+        else:
+            continue
+        done[what] = done.get(what, 0) + 1
+    assert done["key"] == 726 and done["check"] == 81 and done["request"] == 259 \
+        and done["listen"] == 4 and done["beat"] > 200 and done["hear"] > 1000, done
+
+
+# ---------------------------------------------------------------- asking
+
+
+def test_an_agent_is_asked(key: str, readers: str) -> None:
+    """The first request has count 0, and its answer is the beacon. Later ones need no beacon."""
+    for path in (key, readers):
+        with KeyedFake() as fake:
+            agent = asking(fake, path)
+            assert agent.ask(PATIENCE)[3] == (0x1234, 76, 9) and agent.trust == "report authentic"
+            assert fake.heard[0] == HELLO and len(fake.heard) == 2
+            for count in range(2, 6):
+                assert agent.ask(PATIENCE)[3].value == 9
+                assert fake.heard[-1][4:6] == bytes((0xC0, count))
+            assert len({packet[6:] for packet in fake.requests}) > 3  # new nonces
+            fake.tick()  # a request of the last epoch is refused, and the beacon says why
+            assert agent.ask(PATIENCE)[3].value == 9
+            assert fake.heard[-2][5] == 6 and fake.heard[-1][5] == 1
+
+
+def test_nonces(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = client.Keyed(client.KeyFile(key))
+    assert reader.request() == HELLO and reader.hear(KEYS.beacon(1))
+    monkeypatch.setattr(os, "urandom", lambda size: bytes(range(7, 7 + size)))
+    assert reader.request() == KEYS.counted(64, 1, 1, 7, 8)
+
+
+def silent(*_: bytes) -> list[bytes]:
+    return []
+
+
+def honest(packet: bytes, answer: bytes) -> list[bytes]:
+    return [answer] * bool(answer)
+
+
+@pytest.mark.parametrize("lost", range(4))
+def test_lost_packets(lost: int, key: str) -> None:
+    """A request that was not answered is sent again as it was. If only its report got lost, the
+    agent refuses it, and the next one has another count."""
+    with KeyedFake(*[honest] * lost, silent, honest) as fake:
+        agent = asking(fake, key)
+        for _ in range(3):
+            assert agent.ask(PATIENCE)[3].value == 9
+    counts = [packet[5] for packet in fake.heard]
+    assert counts == [[0, 0, 1, 2, 3], [0, 1, 1, 3, 4, 5], [0, 1, 2, 2, 4, 5],
+                      [0, 1, 2, 3, 3, 5]][lost]
+    assert len(set(fake.heard)) == len(counts) - 1  # the one that was repeated
+
+
+@pytest.mark.parametrize("used, counts", [
+    (1, [0, 1, 3]), (2, [0, 1, 3]), (3, [0, 1, 3, 6]), (100, [0, 1, 3, 6, 11, 20, 37, 70, 135]),
+    (254, [0, 1, 3, 6, 11, 20, 37, 70, 135, 255])])
+def test_other_readers_have_used_counts(used: int, counts: list[int], key: str) -> None:
+    """Each time, it leaves out twice as many: 1, 2, 4."""
+    with KeyedFake() as fake:
+        fake.agent.last[64] = used
+        begun = time.monotonic()
+        agent = asking(fake, key)
+        assert agent.ask(PATIENCE)[3].value == 9
+        assert time.monotonic() - begun < 5
+        assert [packet[5] for packet in fake.heard] == counts
+        if used < 100:  # a report was believed: no count is left out any more
+            agent.ask(PATIENCE)
+            assert fake.heard[-1][5] == counts[-1] + 1
+
+
+def test_all_counts_are_used_until_the_next_epoch(key: str) -> None:
+    with KeyedFake() as fake:
+        fake.agent.last[64] = 255
+        agent = asking(fake, key)
+        with pytest.raises(client.BadReport, match="have used the counts of this epoch") as caught:
+            agent.ask(1.0)
+        assert caught.value.cause == "full"
+        assert len(fake.heard) < 20  # it waits, and does not ask again at once
+        threading.Timer(0.3, fake.tick).start()
+        assert agent.ask(PATIENCE)[3].value == 9
+
+
+def test_two_readers_at_once(key: str) -> None:
+    """Many requests of two readers in one epoch: both get their reports."""
+    with KeyedFake() as fake:
+        results: list[int] = []
+
+        def work() -> None:
+            agent = asking(fake, key)
+            results.extend(agent.ask(PATIENCE)[3].value for _ in range(20))
+        threads = [threading.Thread(target=work) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PATIENCE)
+        assert results == [9] * 40
+
+
+def other(label: int, number: int, four: bytes) -> bytes:
+    return keyed.Keys(OTHER_MASTER).packet(label, number, four)
+
+
+FORGED = other(65, 300, (300).to_bytes(4, "big"))
+LIES: dict[str, tuple[str, Callable[[bytes, bytes], list[bytes]]]] = {
+    "length": (r"it is \d+ bytes long, not 264, and no beacon",
+               lambda packet, answer: [b"", answer[:-1], answer + b"\0", b"x" * 8]),
+    "tag": ("its tag is wrong: it answers another request, or somebody else has made it",
+            lambda packet, answer: [answer] if len(answer) == 8 else
+            [answer[:8] + bytes((answer[8] ^ 1,)) + answer[9:],
+             bytes((answer[0] ^ 1,)) + answer[1:],
+             answer[:7] + bytes((answer[7] ^ 128,)) + answer[8:], bytes(264)]),
+    "beacon": ("its beacon is not authentic: is '.*agent.key' the key of this agent",
+               lambda packet, answer: [FORGED]),
+    "version": ("this agent has no key: it sends a report of version 1, .* leave out --key",
+                lambda packet, answer: [GOOD]),
+    "refused": ("it refuses requests with its beacon: other readers have used the counts of this "
+                "epoch, or the readers' key in '.*agent.key' is wrong",
+                lambda packet, answer: [KEYS.beacon(300)]),
+    "old": ("its beacon is old, of epoch 299, and we know epoch 300: somebody repeats it",
+            lambda packet, answer: [KEYS.beacon(300), KEYS.beacon(299)]),
+    "address": (r"it came from \S+, not from",
+                lambda packet, answer: [b"stranger"]),
+}
+
+
+@pytest.mark.parametrize("cause", LIES)
+def test_why_a_report_is_not_believed(cause: str, key: str, call: Call) -> None:
+    text, lie = LIES[cause]
+    if cause == "address":
+        with FakeAgent([STRANGER + KEYS.beacon(300)]) as plain, \
+                pytest.raises(client.BadReport, match=text) as caught:
+            client.Agent(plain.address, keys=client.KeyFile(key)).ask(1.2)
+        assert caught.value.cause == cause
+        return
+    with KeyedFake(lie) as fake:
+        with pytest.raises(client.BadReport, match=f"bad report from {fake.address}: {text}"
+                           ) as caught:
+            asking(fake, key).ask(0.5)
+        assert caught.value.cause in (cause, "full" if cause == "refused" else cause)
+        status, out, err = call("get", fake.address, "--key", key, "-t", "500ms")
+        assert (status, out) == (4, "") and re.search(text, err) and err.count("\n") == 1, err
+    # Whatever else comes, the true answer counts.
+    with KeyedFake(lambda packet, answer: [
+            *(each for each in lie(packet, answer) if each != KEYS.beacon(300)), answer]) as fake:
+        if cause != "old":
+            assert asking(fake, key).ask(PATIENCE)[3].value == 9
+
+
+def test_an_agent_that_refuses(tmp_path: Path) -> None:
+    """The beacons' key is right, and the readers' is not. It asks no more than an epoch has
+    counts."""
+    wrong = keyed.Keys(MASTER, {64: bytes(16)})
+    with KeyedFake() as fake:
+        path = file_of(tmp_path / "x.key", wrong, "readers beacons")
+        with pytest.raises(client.BadReport, match="or the readers' key in"):
+            asking(fake, path).ask(0.6)
+        assert [packet[5] for packet in fake.requests] == [1, 3, 6, 11, 20, 37, 70, 135, 255]
+
+
+def test_an_agent_of_version_1(key: str, call: Call) -> None:
+    """It never answers a request of version 2. So after some silence, it is asked in version 1, and
+    what it says is not believed."""
+    with Server() as server:
+        status, _, err = call("get", f"127.0.0.1:{server.port}", "--key", key, "-t", "1200ms")
+    assert status == 4 and "this agent has no key: it sends a report of version 1" in err
+
+
+def test_silence(key: str, call: Call) -> None:
+    with KeyedFake(silent) as fake:
+        status, out, err = call("get", fake.address, "--key", key, "-t", "2")
+        assert (status, out) == (3, "") and "no answer in 2 s from" in err
+        assert model.REQUEST in fake.heard  # the third: it may be of version 1
+    status, _, err = call("get", f"127.0.0.1:{unused_port()}", "--key", key, "-t", "300ms")
+    assert status == 3 and "nothing listens at" in err
+
+
+def test_a_wrong_master_key(tmp_path: Path, call: Call) -> None:
+    path = file_of(tmp_path / "other.key", keyed.Keys(OTHER_MASTER))
+    with KeyedFake() as fake:
+        status, out, err = call("get", fake.address, "--key", path, "-t", "300ms")
+        assert (status, out) == (4, "") and "its beacon is not authentic" in err
+        status, out, err = call("check", "-H", fake.address, "--expect", "3", "--key", path,
+                                "-t", "300ms")
+        assert status == 2 and out.startswith("DUMPULSE CRITICAL - ") and "not authentic" in out
+
+
+def test_a_keyed_agent_without_its_key(call: Call) -> None:
+    """Version 2 answers nothing of version 1."""
+    with KeyedFake() as fake:
+        status, _, said = call("get", fake.address, "-t", "300ms")
+        assert status == 3 and said.endswith("; if it has a key, give --key\n")
+        assert set(fake.heard) == {model.REQUEST} and not any(fake.answered)
+
+
+def test_old_reports_are_not_believed(key: str) -> None:
+    """Of the same epoch and count, of another nonce; of an earlier epoch; of another reader; and
+    the same one twice."""
+    with KeyedFake() as fake:
+        agent = asking(fake, key)
+        agent.ask(PATIENCE)
+        recorded = [answer for answer in fake.answered if len(answer) == 264]
+        for _ in range(2):
+            fake.tick()
+            agent.ask(PATIENCE)
+            recorded += [answer for answer in fake.answered if len(answer) == 264]
+        fake.hooks = [lambda packet, answer: recorded if len(answer) == 264 else [answer]]
+        for attempt in (agent, asking(fake, key)):
+            with pytest.raises(client.BadReport):
+                attempt.ask(0.3)
+        # The same report twice: the second one is for nobody.
+        fake.hooks = [lambda packet, answer: [answer, answer]]
+        fake.tick()
+        assert agent.ask(PATIENCE)[3].value == 9
+        report = next(answer for answer in reversed(fake.answered) if len(answer) == 264)
+        assert agent._keyed
+        with pytest.raises(client.BadReport, match="its tag is wrong"):
+            agent._keyed.take(report)
+
+
+def test_old_beacons_are_not_believed(key: str) -> None:
+    """A reader that knows an epoch never goes back, and finds the true one among old ones."""
+    with KeyedFake(epoch=512) as fake:
+        old = [KEYS.beacon(epoch) for epoch in range(756, 768)]
+        agent = asking(fake, key)
+        agent.ask(PATIENCE)
+        assert agent._keyed and agent._keyed.epoch == 768
+        fake.tick()
+        fake.hooks = [lambda packet, answer: [*old, answer]]
+        agent.ask(PATIENCE)
+        assert agent._keyed.epoch == 769
+        fresh = asking(fake, key)  # this one believes each of them, and then the true one
+        fresh.ask(PATIENCE)
+        assert fresh._keyed and fresh._keyed.epoch == 769
+
+
+def test_a_beacon_of_a_far_epoch_is_forgotten(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody has guessed its tag, or stolen the key. After 5 minutes without a report, the reader
+    begins again."""
+    with KeyedFake() as fake:
+        agent = asking(fake, key)
+        agent.ask(PATIENCE)
+        assert agent._keyed and agent._keyed.hear(KEYS.beacon(100_000))
+        with pytest.raises(client.BadReport, match="old, of epoch 256, and we know epoch 100000"):
+            agent.ask(0.3)
+        later = client.uptime() + 299
+        monkeypatch.setattr(client, "uptime", lambda: later)
+        with pytest.raises(client.BadReport):
+            agent.ask(0.1)
+        monkeypatch.setattr(client, "uptime", lambda: later + 2)
+        assert agent.ask(PATIENCE)[3].value == 9 and agent._keyed.epoch == 256
+        # Reports make an old beacon good. Who hears the same epoch for long forgets nothing.
+        fake.hooks = [silent, honest]
+        for _ in range(3):
+            later += 200
+            assert agent.ask(PATIENCE)[3].value == 9
+            with pytest.raises(client.BadReport, match="old"):
+                agent._keyed.hear(KEYS.beacon(255))  # the next report makes it good
+        assert fake.heard.count(HELLO) == 2
+        later += 400
+        node = asking(fake, key)
+        for _ in range(3):  # an epoch that lasts long
+            node.heartbeat(3, 76, 9, PATIENCE)
+            later += 400
+        assert node._keyed and len(node._keyed.counts) == 1 \
+            and node._keyed.counts[3] - node._keyed._begin == 3
+
+
+def test_a_node_forgets_a_far_epoch(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with KeyedFake() as fake:
+        node = asking(fake, key)
+        assert node._keyed and node._keyed.hear(KEYS.beacon(100_000))
+        begun = client.uptime()
+        for passed in (2, 301):  # the first one is in vain
+            monkeypatch.setattr(client, "uptime", lambda passed=passed: begun + passed)
+            with pytest.raises(client.BadReport, match="old, of epoch 256"):
+                node.heartbeat(3, 76, 9, 0.1)
+        monkeypatch.setattr(client, "uptime", lambda: begun + 303)
+        assert node.heartbeat(3, 76, 9, PATIENCE)[4] == 0x83 and node._keyed.epoch == 256
+
+
+# ---------------------------------------------------------------- heartbeats
+
+
+def test_a_heartbeat(key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The beacon is heard first. A program that runs again within the epoch has a larger count, if
+    it runs a quarter of a second later."""
+    node = file_of(tmp_path / "node.key", names="7 beacons")
+    now = [1_000_000_000_000_000_000]
+    monkeypatch.setattr(time, "time_ns", lambda: now[0])
+    with KeyedFake() as fake:
+        for value, path in ((230, key), (231, node), (232, key)):
+            client.Agent(fake.address, keys=client.KeyFile(path)).beat(7, 76, value)
+            deadline = time.monotonic() + PATIENCE
+            while fake.agent.entries[7][2:] != bytes((76, value)):
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            now[0] += 250_000_000
+        assert [packet[4] for packet in fake.heard] == [0xC0, 0x87] * 3
+        agent = client.Agent(fake.address, keys=client.KeyFile(node))
+        for _ in range(4):
+            agent.beat(7, 76, 1)
+        assert [packet[4] for packet in fake.heard[6:8]] == [0xC0, 0x87]
+        assert fake.heard[6:].count(HELLO) == 1  # within a second, the epoch is known
+
+
+def test_counts_of_heartbeats(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the first epoch they begin by the clock, later with 1. After 255 there is an error."""
+    for quarters, first in ((0, 1), (127, 128), (128, 1), (300, 45)):
+        monkeypatch.setattr(time, "time_ns", lambda quarters=quarters: quarters * 250_000_000)
+        node = client.Keyed(client.KeyFile(key))
+        with pytest.raises(client.NoAnswer):
+            node.heartbeat(3, 76, 9)
+        assert node.hear(KEYS.beacon(5))
+        for count in range(first, 256):
+            assert node.heartbeat(3, 76, 9) == KEYS.counted(3, 5, count, 76, 9)
+        with pytest.raises(client.NoAnswer, match="variable 3 has had all 255 heartbeats"):
+            node.heartbeat(3, 76, 9)
+        assert node.heartbeat(4, 76, 9) == KEYS.counted(4, 5, first, 76, 9)
+        assert not node.hear(KEYS.beacon(5)) and node.hear(KEYS.beacon(6))
+        assert node.heartbeat(3, 76, 9) == KEYS.counted(3, 6, 1, 76, 9)
+    with pytest.raises(ValueError, match="a variable is 0 to 63"):
+        node.heartbeat(64, 1, 1)
+
+
+def test_set(key: str, tmp_path: Path, call: Call) -> None:
+    with KeyedFake() as fake:
+        assert call("set", fake.address, "7", "230", "--confirm", "--key", key) == (0, "", "")
+        assert fake.agent.entries[7][2:] == bytes((1, 230))
+        status, out, _ = call("get", fake.address, "7", "--key", key, "--tick", "1s")
+        assert status == 0 and f"{fake.address}: report authentic, 2 of 64 variables heard" in out
+        node = file_of(tmp_path / "node.key", names="7 beacons")
+        status, _, err = call("set", fake.address, "8", "1", "--key", node)
+        assert status == 2 and "has no key of variable 8" in err
+        status, _, err = call("get", fake.address, "--key", node)
+        assert status == 2 and "has no key of the readers" in err
+        readers = file_of(tmp_path / "r.key", names="readers")
+        status, _, err = call("get", fake.address, "--key", readers)
+        assert status == 2 and "has no key of the beacons" in err
+    with KeyedFake(silent) as fake:
+        status, _, err = call("set", fake.address, "7", "230", "--key", key, "-t", "300ms")
+        assert status == 3 and all(packet[4] != 0x87 for packet in fake.heard)
+
+
+def test_watch_and_json_and_the_older_form(key: str, call: Call) -> None:
+    with KeyedFake() as fake:
+        watched = run("watch", fake.address, "--key", key, "--count", "3", "--interval", "50ms")
+        assert (watched.returncode, watched.stderr) == (0, "") and "3: value 9" in watched.stdout
+        assert fake.heard.count(HELLO) == 1  # the epoch is kept from report to report
+        status, out, _ = call("check", fake.address, "--key", key, "--expect", "3", "--json",
+                              "--now-from", "3")
+        assert status == 0 and json.loads(out)["status"] == "OK"
+        status, out, _ = call("127.0.0.1", str(fake.port), "--key", key, "-v", "5")
+        assert status == 0
+        status, _, err = call("get", fake.address, "--key", key, "--accept-bad-sum")
+        assert status == 2 and "--accept-bad-sum is not for agents with keys" in err
+
+
+def test_simulate(key: str, call: Call) -> None:
+    with KeyedFake() as fake:
+        ticking = threading.Timer(0.8, fake.tick)
+        ticking.start()
+        status, out, err = call("simulate", fake.address, "--key", key, "--nodes", "4",
+                                "--seconds", "2s", "--seed", "1", "--corrupt", "4")
+        ticking.join()
+        assert (status, err) == (0, "")
+        beats = [packet for packet in fake.heard if 0x81 <= packet[4] <= 0x84]
+        assert len(beats) > 5 and all(fake.agent.entries[number] != bytes(4)
+                                       for number in (1, 2, 3))
+        assert fake.agent.epoch == 257 and {packet[5] for packet in beats} >= {1, 2}
+        assert 2 <= fake.heard.count(HELLO) <= 5  # about one in a second
+    status, out, err = call("simulate", f"127.0.0.1:{unused_port()}", "--key", key, "--nodes", "1",
+                            "--seconds", "1s")
+    assert status == 3 and "could not be sent" in out and err.count("\n") == 1
+
+
+# ---------------------------------------------------------------- a serial line
+
+
+def framed(number: int, data: bytes) -> bytes:
+    """A frame of SPEC-keyed.md."""
+    frame = bytes((0x80 | number,)) + data
+    return frame + bytes((-sum(frame) & 255,))
+
+
+def test_the_worked_frames(key: str) -> None:
+    line = client.Serial("/dev/null", 9600)
+    line.keyed = True
+    assert line._frame(bytes.fromhex("8107 5c82 8301 4c09")).hex(" ") \
+        == "83 81 07 5c 82 83 01 4c 09 3e"
+    assert line._frame(bytes.fromhex("aceec0eac001beef")).hex(" ") \
+        == "ff ac ee c0 ea c0 01 be ef 4f"
+    assert line._frame(model.REQUEST) == model.REQUEST
+
+
+class KeyedLine:
+    """A pty with the model at its other end. `before` comes before each answer, and `mend` makes
+    the frames of an answer to what is written."""
+
+    def __init__(self, before: bytes = b"",
+                 mend: Callable[[list[bytes]], list[bytes]] = lambda frames: frames) -> None:
+        self.agent = keyed.Agent(KEYS, keyed.Numbers())
+        assert self.agent.begin()
+        self.agent.entries[3] = bytes.fromhex("12344c09")
+        self.before, self.mend = before, mend
+        self.heard: list[bytes] = []
+        self._end, self._kept = os.openpty()
+        tty.setraw(self._kept)
+        self.address = f"serial:{os.ttyname(self._kept)}"
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        waiting = b""
+        with pytest.raises(OSError):
+            while True:
+                waiting += os.read(self._end, 1000)
+                while len(waiting) >= 10:
+                    if sum(waiting[:10]) % 256 or waiting[0] < 0x80:
+                        waiting = waiting[1:]
+                        continue
+                    self.heard.append(waiting[:10])
+                    answer = self.agent.process(7, waiting[1:9])[1] or b""
+                    waiting = waiting[10:]
+                    frames = [framed(97, answer)] * (len(answer) == 8) or [
+                        framed(64 + at // 8, answer[at:at + 8]) for at in range(0, len(answer), 8)]
+                    os.write(self._end, self.before + b"".join(self.mend(frames)))
+
+    def __enter__(self) -> KeyedLine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._kept)
+        self._thread.join(PATIENCE)
+        os.close(self._end)
+        assert not self._thread.is_alive()
+
+
+BEACON = framed(97, KEYS.beacon(256))
+
+
+class Once:
+    """Puts a beacon into the first report."""
+
+    def __call__(self, frames: list[bytes]) -> list[bytes]:
+        self.extra, extra = ([], self.extra) if len(frames) > 1 else (self.extra, [])
+        return [*frames[:5], *extra, *frames[5:]]
+
+    extra = [BEACON]
+
+
+@pytest.mark.parametrize("before, mend", [
+    (b"", lambda frames: frames),
+    (b"\xff\x00 booting...\r\n" + bytes(20) + framed(64, bytes(8))[:-1] + b"\xe1", None),
+    (framed(127, HELLO) + framed(3, KEYS.counted(3, 256, 1, 2, 3)), None),  # of others
+    (b"", Once()),  # a beacon that nobody has asked for
+    (BEACON * 3, None),
+    (framed(70, bytes(8)), None),  # the rest of a report of somebody else
+    (b"", lambda frames: [b"\r\n".join(frames)])])
+def test_a_serial_line(before: bytes, mend: Any, key: str) -> None:
+    with KeyedLine(before, mend or (lambda frames: frames)) as line:
+        agent = client.Agent(line.address, keys=client.KeyFile(key))
+        for _ in range(3):
+            assert agent.ask(PATIENCE)[3] == (0x1234, 76, 9)
+        agent.beat(3, 76, 10, 0.5)
+        assert agent.ask(PATIENCE)[3].value == 10
+        assert {frame[0] for frame in line.heard} == {0xFF, 0x83}
+
+
+def test_a_frame_gets_lost(key: str) -> None:
+    with KeyedLine(mend=lambda frames: frames[:20] + frames[21:]) as line:
+        with pytest.raises(client.BadReport, match="its frame 21 of 33 did not come"):
+            client.Agent(line.address, keys=client.KeyFile(key)).ask(0.6)
+
+
+def test_a_line_that_speaks_otherwise(key: str) -> None:
+    with KeyedLine(mend=lambda frames: [GOOD]) as line:
+        with pytest.raises(client.BadReport, match="[0-9]+ bytes came, and no frame of version 2"):
+            client.Agent(line.address, keys=client.KeyFile(key)).ask(0.4)
+
+
+# ---------------------------------------------------------------- CAN
+
+
+@pytest.mark.parametrize("address, base, reader", [
+    ("can:can0", 0x680, 0x6FF), ("can:can0:680:6E2", 0x680, 0x6E2),
+    ("can:can0:00000680:00000700", 0x80000680, 0)])
+def test_can(address: str, base: int, reader: int, bus: FakeBus, key: str) -> None:
+    """The beacon has an identifier of its own. A beacon that nobody has asked for may come between
+    the frames of a report."""
+    if not reader:
+        with pytest.raises(client.BadUsage, match="must be 6E2 to 6FF"):
+            client.Agent(address)
+        return
+    asking = client.Agent(address, keys=client.KeyFile(key))
+    assert asking.name == address
+    bus.ours.setblocking(True)
+    agent = keyed.Agent(KEYS, keyed.Numbers())
+    assert agent.begin()
+    agent.entries[3] = bytes.fromhex("12344c09")
+
+    def answer() -> None:
+        for _ in range(3):
+            number, length, packet = bus.heard()
+            seen.append((number, length))
+            found = agent.process(5, packet)[1]
+            if found and len(found) == 264:
+                bus.report(found, base, range(10))
+                bus.send(base + 97, agent.beacon())
+                bus.report(found, base, range(10, 33))
+            elif found:
+                bus.send(base + 97, found)
+    seen: list[tuple[int, int]] = []
+    thread = threading.Thread(target=answer)
+    thread.start()
+    assert asking.ask(PATIENCE)[3] == (0x1234, 76, 9)
+    asking.beat(3, 76, 10, 0.2)
+    thread.join(PATIENCE)
+    assert seen == [(reader, 8), (reader, 8), (base + 3, 8)]
+    assert agent.entries[3] == bytes((0, 5, 76, 10))
+
+
+@pytest.mark.parametrize("own", ["6E1", "700", "67F", "", "x", "6E2:6E3", "-1", "0x6E2"])
+def test_identifiers_of_readers(own: str) -> None:
+    with pytest.raises(client.BadUsage, match="cannot be the identifier of this reader"):
+        client.parse_can(f"can:can0:680:{own}")
+    assert client.parse_can("can:can0:680:6e2") == ("can0", 0x680, 98)
+    assert client.Can("can0", 0x680, 98).name == "can:can0:680:6E2"
+    assert client.Can("can0", 1 << 31 | 0x80, 98).name == "can:can0:00000080:000000E2"
+
+
+def test_a_can_agent_of_version_1(bus: FakeBus, key: str) -> None:
+    transport = client.Can("can0", 0x680)
+    transport.keyed = True
+    transport.open(0)
+    transport.send(model.REQUEST)
+    assert bus.heard() == (0x6FF, 8, model.REQUEST)
+    bus.report(GOOD)
+    packet = transport.receive(1)
+    assert packet == GOOD
+    with pytest.raises(client.BadReport, match="this agent has no key"):
+        client.Keyed(client.KeyFile(key)).take(packet)
+    bus.ours.send(FRAME.pack(0x680 + 97, 7, bytes(8)))
+    assert transport.receive(0.1) == bytes(7)
+    transport.close()
+
+
+# ---------------------------------------------------------------- files of keys
+
+
+def test_the_forms_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    for content, labels in ((f"{MASTER.hex()}\n", range(66)), (MASTER.hex(), range(66)),
+                            (f"readers {MASTER.hex()}\nbeacons {bytes(16).hex()}\n", (64, 65)),
+                            (f"0 {MASTER.hex()}\n63 {MASTER.hex()}", (0, 63))):
+        path.write_text(content)
+        path.chmod(0o600)
+        keys = client.KeyFile(str(path))
+        for label in range(66):
+            if label in labels:
+                right = KEYS.of(label) if len(labels) == 66 else \
+                    bytes(16) if label == 65 else MASTER
+                assert keys.of(label) == right
+            else:
+                with pytest.raises(client.BadUsage, match="has no key of (variable|the)"):
+                    keys.of(label)
+
+
+@pytest.mark.parametrize("content", [
+    b"", b"\n", b"00" * 15, b"00" * 17 + b"\n", b"0G" * 16 + b"\n", b"AB" * 16 + b"\n",
+    b" " + b"00" * 16, b"00" * 16 + b"\r\n", b"00" * 16 + b"\n\n", b"00" * 16 + b" \n",
+    b"00" * 16 + b"\n" + b"00" * 16 + b"\n", b"64 " + b"00" * 16, b"readers  " + b"00" * 16,
+    b"Readers " + b"00" * 16, b"00 " + b"00" * 16, b"readers " + b"00" * 16 + b"\x0b",
+    b"readers " + b"00" * 16 + b"\nreaders " + b"11" * 16, b"readers\n", b"\xff\xfe\0\0",
+    "٣ ".encode() + b"00" * 16, b"readers " + b"00" * 16 + b"\n\nbeacons " + b"11" * 16,
+    b"# my key\n" + b"00" * 16, b"x" * 70_000, b"readers " + b"00" * 15 + b"deadbeef\n"])
+def test_what_is_no_file_of_keys(content: bytes, tmp_path: Path) -> None:
+    """One line, which shows nothing of it."""
+    path = tmp_path / "key"
+    path.write_bytes(content)
+    path.chmod(0o600)
+    with pytest.raises(client.BadUsage) as caught:
+        client.KeyFile(str(path))
+    text = str(caught.value)
+    assert "32 digits 0-9a-f, or lines like 'readers 00112233...'" in text and "\n" not in text
+    assert text.startswith(repr(str(path))) and "deadbeef" not in text and "00000000" not in text
+
+
+def test_the_line_of_a_mistake(tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    path.touch(0o600)
+    path.write_text(f"1 {MASTER.hex()}\n2 {MASTER.hex()}\n3 x\n")
+    with pytest.raises(client.BadUsage, match=", line 3: no key; the file must have one line"):
+        client.KeyFile(str(path))
+
+
+@pytest.mark.parametrize("content, wrong", [
+    (f"{MASTER.hex()}\r\n", "line 1: it ends with CR LF, as on Windows: sed "),
+    (f"readers {MASTER.hex()}\nbeacons {MASTER.hex()}\r\n", "line 2: it ends with CR LF"),
+    (f"{MASTER.hex().upper()}\n", "line 1: its key has digits A-F: sed "),
+    (f"3 {MASTER.hex().upper()}", "line 1: its key has digits A-F: sed "),
+    (f"{MASTER.hex()}0\n", "line 1: its key has more than 32 digits"),
+    (f"3 {MASTER.hex()[1:]}\n", "line 1: its key has fewer than 32 digits"),
+    ("\n", "line 1: its key has fewer than 32 digits"),
+    (f"3 {MASTER.hex()}\n{MASTER.hex()}\n", "line 2: a master key must be alone in its file"),
+    (f"reader {MASTER.hex()}\n", "line 1: its name must be readers, beacons, or 0 to 63, and"),
+    (f"3 {MASTER.hex()}\n3 {MASTER.hex()}\n", "line 2: its name must be readers, beacons, or 0"),
+    (f"readers  {MASTER.hex()}\n", "line 1: no key; "), ("\ufeff\n", "line 1: no key; ")])
+def test_what_is_wrong_with_a_line(content: str, wrong: str, tmp_path: Path, call: Call) -> None:
+    """And if it names a command that mends the file, this does."""
+    path = tmp_path / "key"
+    path.touch(0o600)
+    path.write_bytes(content.encode())
+    status, out, err = call("key", "show", str(path))
+    assert (status, out) == (2, "") and f"{str(path)!r}, {wrong}" in err and err.count("\n") == 1
+    for mend in re.findall("sed .* FILE", err):
+        subprocess.run(mend.replace("FILE", str(path)), shell=True, check=True)
+        assert call("key", "show", str(path))[0] == 0
+
+
+@pytest.mark.parametrize("mode", [0o400, 0o600, 0o700, 0o640, 0o604, 0o620, 0o602, 0o610, 0o644,
+                                  0o660, 0o606, 0o777])
+def test_modes(mode: int, key: str, call: Call) -> None:
+    os.chmod(key, mode)
+    if not mode & 0o77:
+        client.KeyFile(key)
+        return
+    status, out, err = call("get", "127.0.0.1:9", "--key", key)
+    assert (status, out) == (2, "") and err.count("\n") == 1
+    assert f"cannot use '{key}': other users may read it: chmod 600 it" in err
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_a_file_that_root_lends(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The group may read it if it is root's, as with a service's credentials. All others never
+    may."""
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    for mode, fine in ((0o440, True), (0o640, True), (0o604, False), (0o601, False)):
+        os.chmod(key, mode)
+        if fine:
+            client.KeyFile(key)
+        else:
+            with pytest.raises(client.BadUsage, match="other users may read it"):
+                client.KeyFile(key)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+@pytest.mark.parametrize("mode", [0o400, 0o600, 0o640])
+def test_a_file_of_somebody_else(mode: int, key: str, call: Call) -> None:
+    """Root can read all files. But this one may have another key by now: udpserver refuses it,
+    too."""
+    os.chown(key, 12345, -1)
+    os.chmod(key, mode)
+    status, out, err = call("key", "show", key)
+    assert (status, out) == (2, "") and err.count("\n") == 1
+    assert f"cannot use '{key}': it must belong to you or to root" in err
+
+
+def test_what_cannot_be_read(tmp_path: Path, key: str, call: Call) -> None:
+    os.mkfifo(tmp_path / "pipe", 0o600)
+    (tmp_path / "link").symlink_to(key)
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    client.KeyFile(str(tmp_path / "link"))
+    begun = time.monotonic()
+    for name, text in ((str(tmp_path), "Is a directory|no ordinary file"),
+                       (str(tmp_path / "pipe"), "it is no ordinary file"),
+                       ("/dev/null", "it is no ordinary file"),
+                       (str(tmp_path / "none"), "No such file or directory"),
+                       (str(tmp_path / "loop"), "symbolic links"), ("a\0b", "null byte"),
+                       ("", "No such file or directory")):
+        status, _, err = call("get", "127.0.0.1:9", "--key", name)
+        assert status == 2 and re.search(text, err) and err.count("\n") == 1, err
+    assert time.monotonic() - begun < 5
+
+
+def test_a_key_instead_of_its_file(call: Call) -> None:
+    """Whoever types the key itself is told what is wrong, and it is not shown once more."""
+    for words in (["get", "127.0.0.1", "--key", MASTER.hex()],
+                  ["key", "show", MASTER.hex().upper()],
+                  ["key", "split", MASTER.hex(), "--out", "x", "--readers"]):
+        status, out, err = call(*words)
+        assert status == 2 and "this is a key and not the name of its file" in err
+        assert MASTER.hex() not in (out + err).lower()
+
+
+# ---------------------------------------------------------------- key new, show and split
+
+
+def test_new(tmp_path: Path, call: Call) -> None:
+    paths = [str(tmp_path / f"{number}.key") for number in range(3)]
+    before = os.umask(0o777)  # the mode does not depend on it
+    try:
+        status, out, err = call("key", "new", *paths)
+    finally:
+        os.umask(before)
+    assert (status, err) == (0, "")
+    contents = [Path(path).read_text() for path in paths]
+    assert len(set(contents)) == 3
+    for path, content, line in zip(paths, contents, out.splitlines(), strict=True):
+        assert re.fullmatch("[0-9a-f]{32}\n", content)
+        assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+        right = keyed.chaskey12(bytes.fromhex(content), b"\xff" * 16)[:8].hex()
+        assert line == f"'{path}': master key, fingerprint {right}"
+        assert content.strip() not in out
+    assert call("key", "show", *paths) == (0, out, "")
+    assert call("key", "show", paths[0], "--secret") == (
+        0, f"'{paths[0]}': master key, {contents[0]}", "")
+
+
+def test_nothing_is_overwritten(tmp_path: Path, key: str, call: Call) -> None:
+    """Not even a link to nowhere is followed, and no other file is made before the error."""
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    before = Path(key).read_bytes()
+    for taken in (key, str(tmp_path / "link"), str(tmp_path)):
+        for words in (["key", "new", str(tmp_path / "fresh"), taken],):
+            status, out, err = call(*words)
+            assert (status, out) == (2, "") and err.count("\n") == 1
+            assert f"cannot make '{taken}': it exists, and keys are never overwritten" in err
+    assert Path(key).read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["agent.key", "link"]
+    # Somebody else makes it at the same moment.
+    with pytest.raises(client.Error, match="File exists"):
+        client.write_new(str(tmp_path / "link"), "", True)
+    status, _, err = call("key", "new", str(tmp_path / "no" / "x"))
+    assert status == 2 and "No such file or directory" in err
+    status, _, err = call("key", "new", "a\0b")
+    assert status == 2 and "null byte" in err
+
+
+@pytest.mark.parametrize("at, text", [(1, "'.*/x'"), (2, "'.*/y'"), (3, "files in '.*'")])
+def test_a_full_disk(at: int, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a key does not stay, and no other file of this command does."""
+    calls = iter(range(1, 9))
+
+    def full(_: int) -> None:
+        if next(calls) == at:
+            raise OSError(28, "No space left on device")
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(client.Error, match=f"cannot make {text}: No space left on device"):
+        client.write_all({str(tmp_path / "x"): "content", str(tmp_path / "y"): ""}, True)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_new_key_survives_a_power_failure(tmp_path: Path, call: Call,
+                                            monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its folder is written to the disk after it, whatever the folder is called."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "other").mkdir()
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda number: synced.append(os.fstat(number).st_ino))
+    assert call("key", "new", "a", "other/b", str(tmp_path / "c"))[0] == 0
+    inodes = [path.stat().st_ino for path in map(Path, ("a", "other/b", "c", "other", "."))]
+    assert synced[:3] == inodes[:3] and {*synced[3:]} == {*inodes[3:]}
+
+
+@pytest.mark.parametrize("again", ["a", "./a", "other/../a", "ABSOLUTE"])
+def test_one_file_that_is_named_twice(again: str, tmp_path: Path, call: Call,
+                                      monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    again = again.replace("ABSOLUTE", str(tmp_path / "a"))
+    status, out, err = call("key", "new", "a", "b", again)
+    assert (status, out) == (2, "") and err.count("\n") == 1
+    assert f"{again!r} is named twice: each key needs a file of its own" in err
+    assert not list(tmp_path.iterdir())
+
+
+def test_split_for_readers_and_programs(tmp_path: Path, key: str, call: Call) -> None:
+    out = tmp_path / "out"
+    before = os.umask(0)
+    try:
+        assert call("key", "split", key, "--out", str(out), "--readers", "--variable", "3,7-8",
+                    "--alone", "5", "--text") == (0, f"5 files in '{out}'\n", "")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(out.stat().st_mode) == 0o700
+    assert (out / ".gitignore").read_text().splitlines()[-1] == "*"
+    found = {path.name: path.read_text() for path in out.glob("agent*")}
+    assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in out.iterdir())
+    assert found == {f"agent-{name}.key": "".join(
+        f"{label} {KEYS.of(NAMES[label]).hex()}\n" for label in labels.split())
+        for name, labels in (("readers", "readers beacons"), ("3", "3 beacons"), ("5", "5"),
+                             ("7", "7 beacons"), ("8", "8 beacons"))}
+    status, shown, _ = call("key", "show", str(out / "agent-3.key"))
+    assert status == 0 and re.sub("fingerprint [0-9a-f]{16}$", "*", shown, flags=re.M) == \
+        f"'{out}/agent-3.key': 3 key, *\n'{out}/agent-3.key': beacons key, *\n"
+    with KeyedFake() as fake:
+        assert call("get", fake.address, "--key", str(out / "agent-readers.key"))[0] == 0
+        assert call("set", fake.address, "3", "4", "--key", str(out / "agent-3.key"))[0] == 0
+
+
+NODE_C = """
+#include <stdio.h>
+#include <string.h>
+#include "dumpulse_keyed.h"
+#include "HEADER"
+void dumpulse_get_key(uint8_t key[16], uint8_t label)
+{
+#ifdef DUMPULSE_KEY_MASTER
+    static const uint8_t master[16] = DUMPULSE_KEY_MASTER;
+    (void)label;
+    memcpy(key, master, 16);
+#else
+    static const uint8_t own[16] = DUMPULSE_KEY_OWN, beacons[16] = DUMPULSE_KEY_BEACONS;
+    memcpy(key, label == DUMPULSE_BEACONS ? beacons : own, 16);
+#endif
+}
+int main(void)
+{
+    dumpulse_node node = {{0}, 0};
+    uint8_t packet[8];
+    for (int i = 0; i < 8; i++) {
+        unsigned byte;
+        if (scanf("%2x", &byte) != 1)
+            return 1;
+        packet[i] = (uint8_t)byte;
+    }
+    if (!dumpulse_hear(&node, packet, 8) || !dumpulse_keyed_heartbeat(&node, packet, 3, 76, 9))
+        return 1;
+    for (int i = 0; i < 8; i++)
+        printf("%02x", packet[i]);
+    return 0;
+}
+"""
+
+
+def test_headers_for_firmware(tmp_path: Path, key: str, call: Call) -> None:
+    """The C library makes the right heartbeat with the header of a node, and with that of an
+    agent. A header for a node that only sends has no other key than its own."""
+    out = tmp_path / "out"
+    assert call("key", "split", key, "--out", str(out), "--variable", "3", "--alone", "5",
+                "--agent")[0] == 0
+    (tmp_path / "node.c").write_text(NODE_C)
+    for header, defined in (("agent-3.h", ["-DDUMPULSE_NODE"]), ("agent-agent.h", [])):
+        (tmp_path / "node.c").write_text(NODE_C.replace("HEADER", header))
+        subprocess.run(["gcc", "-std=c99", "-Wall", "-Wextra", "-Werror", "-ffunction-sections",
+                        "-Wl,--gc-sections", *defined, f"-I{ROOT}", f"-I{out}",
+                        str(tmp_path / "node.c"), str(ROOT / "dumpulse_keyed.c"), "-o",
+                        str(tmp_path / "node")], check=True)
+        made = subprocess.run([str(tmp_path / "node")], input=KEYS.beacon(0x12345).hex(), text=True,
+                              capture_output=True, check=True).stdout
+        assert made == KEYS.counted(3, 0x12345, 1, 76, 9).hex() == "81075c8283014c09"
+    alone = (out / "agent-5.h").read_text()
+    assert len(re.findall("0x", alone)) == 16 and "DUMPULSE_KEY_VARIABLE 5\n" in alone
+    assert MASTER.hex() not in "".join(path.read_text() for path in out.iterdir()
+                                       if path.name != "agent-agent.h")
+    hostile = tmp_path / "*" / "x\n#error"
+    hostile.mkdir(parents=True)
+    os.rename(key, hostile / "*\\")
+    assert call("key", "split", str(hostile / "*\\"), "--out", str(out), "--alone", "5")[0] == 0
+    assert (out / "*\\-5.h").read_text() == alone  # nothing of the file's name is in it
+
+
+@pytest.mark.parametrize("words, text", [
+    (["new"], "the following arguments are required: FILE"),
+    (["old", "x"], "invalid choice: 'old'"),
+    (["new", ""], "the name of the file is empty"),
+    (["new", "x", "--secret"], "--secret goes only with key show"),
+    (["show", "KEY", "--readers"], "--readers goes only with key split"),
+    (["split", "KEY", "--secret", "--out", "x", "--readers"], "--secret goes only with key show"),
+    (["split", "KEY", "--readers"], "name a folder for the keys with --out"),
+    (["split", "KEY", "--out", "x"], "say for whom: --variable, --alone, --readers or --agent"),
+    (["split", "KEY", "--out", "x", "--variable", "64"], "variable 64 is out of range"),
+    (["split", "KEY", "--out", "x", "--variable", "engine"], "'engine' is no variable"),
+    (["split", "KEY", "--out", "x", "--variable", "1-9", "--alone", "9,3"],
+     "variable 3 cannot be in both of --variable and --alone"),
+    (["split", "PART", "--out", "x", "--readers"], "has no master key: only that can be split"),
+    (["split", "KEY", "--out", "KEY", "--readers"], "it is no folder"),
+    (["split", "KEY", "--out", "LINK", "--readers"], "it is no folder"),
+    (["split", "KEY", "--out", "OPEN", "--readers"], "closed to others: chmod 700 it"),
+    (["split", "KEY", "--out", "none/x", "--readers"], "No such file or directory"),
+    (["split", "KEY", "--out", "a\0b", "--readers"], "null byte")])
+def test_wrong_words(words: list[str], text: str, tmp_path: Path, key: str, readers: str,
+                     call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o750)
+    (tmp_path / "closed").mkdir(0o700)
+    (tmp_path / "link").symlink_to(tmp_path / "closed")
+    places = {"KEY": key, "PART": readers, "LINK": str(tmp_path / "link"),
+              "OPEN": str(tmp_path / "open")}
+    status, out, err = call("key", *(places.get(word, word) for word in words))
+    assert (status, out) == (2, "") and text in err and err.count("\n") == 1
+    assert not (tmp_path / "x").exists()
+
+
+def test_git_does_not_see_keys(tmp_path: Path, key: str, call: Call) -> None:
+    """Not in a new folder, nor in one that is empty. A folder that somebody uses for other files,
+    too, is left as it is."""
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    for name, is_there, seen in (("new", False, False), ("empty", True, False),
+                                 ("used", True, True)):
+        out = tmp_path / name
+        if is_there:
+            out.mkdir(mode=0o700)
+        if seen:
+            (out / "other").touch()
+        for role in ("--agent", "--readers"):
+            assert call("key", "split", key, "--out", str(out), role) == (
+                0, f"1 file in '{out}'\n", "")
+        status = subprocess.run(["git", "status", "--porcelain", "--untracked-files=all", name],
+                                cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+        assert status == seen * "".join(
+            f"?? used/{file}\n" for file in ("agent-agent.h", "agent-readers.key", "other"))
+
+
+def test_split_again_and_more(tmp_path: Path, key: str, call: Call) -> None:
+    """The folder may be there already. Of a file that exists, nothing is written."""
+    out = str(tmp_path / "out")
+    assert call("key", "split", key, "--out", out, "--variable", "3")[0] == 0
+    before = {path.name: path.read_text() for path in Path(out).iterdir()}
+    status, _, err = call("key", "split", key, "--out", out, "--variable", "1-9")
+    assert status == 2 and "agent-3.h': it exists" in err
+    assert {path.name: path.read_text() for path in Path(out).iterdir()} == before
+    assert call("key", "split", key, "--out", out, "--readers")[1] == f"1 file in '{out}'\n"
+
+
+def test_two_agents_whose_files_would_be_the_same(tmp_path: Path, call: Call) -> None:
+    """One of them must not lose its keys to the other."""
+    paths = [str(tmp_path / name) for name in ("x.key", "x.txt", "x-readers.key")]
+    assert call("key", "new", *paths)[0] == 0
+    out = tmp_path / "out"
+    assert call("key", "split", *paths[:2], "--out", str(out), "--readers") == (
+        2, "", f"client.py: {paths[1]!r}: '{out}/x-readers.key' would be of two files of keys: "
+               "give them other names, or split them into other folders\n")
+    assert not out.exists()
+    assert call("key", "split", paths[0], paths[2], "--out", str(out), "--readers")[0] == 0
+    assert len(list(out.glob("x-*"))) == 2
+
+
+def test_many_agents(tmp_path: Path, call: Call) -> None:
+    """Ten thousand take as long as 16 times this."""
+    paths = [str(tmp_path / f"{number}.key") for number in range(10)]
+    begun = time.process_time()
+    assert call("key", "new", *paths)[0] == 0
+    assert call("key", "split", *paths, "--out", str(tmp_path / "out"), "--variable", "0-63",
+                "--readers")[1] == f"650 files in '{tmp_path}/out'\n"
+    assert time.process_time() - begun < 5
+    assert len({Path(path).read_text() for path in paths}) == 10
+
+
+def test_the_pages(tmp_path: Path) -> None:
+    """The commands of the README work one after the other, and the files and the fingerprint are
+    those of SPEC-keyed.md."""
+    page = (ROOT / "README.md").read_text()
+    lines = re.findall(r"^    \./client\.py (key [^#\n]+)", page, re.M)
+    assert [line.split()[1] for line in lines] == ["new", "split"]
+    for line in lines:
+        done = run(*line.split(), cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (0, "")
+    assert len(list((tmp_path / "keys").glob("agent*"))) == 9
+    assert "`--key keys/agent-readers.key`" in page
+    spec = (ROOT / "SPEC-keyed.md").read_text()
+    for name in ("readers", "beacons"):
+        assert f"      {name} {KEYS.of(NAMES[name]).hex()}\n" in spec
+    assert f"is `{client.fingerprint(MASTER)}`." in spec
+
+
+def test_as_a_process(tmp_path: Path) -> None:
+    """As any user: no key is on the terminal, and other programs do not see it either."""
+    made = run("key", "new", "x.key", cwd=tmp_path)
+    secret = (tmp_path / "x.key").read_text().strip()
+    assert made.returncode == 0 and secret not in made.stdout + made.stderr
+    assert made.stdout.startswith("'x.key': master key, fingerprint ")
+    again = run("key", "new", "x.key", cwd=tmp_path)
+    assert (again.returncode, again.stdout) == (2, "") and again.stderr.count("\n") == 1

@@ -1,0 +1,323 @@
+"""Takes the programs from the page about keys, compiles them, and hands their packets over.
+
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+import client
+from sim.keyed import Keys
+from sim.programs import built
+from sim.targets import ROOT, run
+from tests.servers import Server
+
+PAGE = (ROOT / "examples" / "keys" / "README.md").read_text()
+SECTION = PAGE[PAGE.index("## In your own firmware\n"):PAGE.index("## Ten thousand nodes\n")]
+NAMES = ["board.h", "hears.c", "numbers.c", "sends.c", "agent.c"]  # in the order of the page
+WARNINGS = ["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror"]
+
+# A board whose EEPROM is a file, and whose bus is this test. It does what each line says.
+BOARD = r"""
+#include <stdbool.h>
+#include <stdio.h>
+#include "board.h"
+static FILE *memory;
+static uint16_t seconds;
+void each_second(void);
+__attribute__((weak)) void received(const uint8_t *packet, size_t length) { (void)packet[length]; }
+__attribute__((weak)) bool in_the_factory(void) { return false; }
+void board_send(const uint8_t *packet, size_t length)
+{
+    while (length-- != 0)
+        printf("%02x", *packet++);
+    puts("");
+}
+uint16_t board_seconds(void) { return seconds; }
+uint8_t board_volts(void) { return (uint8_t)(100 + seconds); }
+void board_read(unsigned at, uint8_t *bytes, unsigned count)
+{
+    fseek(memory, (long)at, SEEK_SET);
+    if (fread(bytes, 1, count, memory) != count)
+        puts("outside of the EEPROM");
+}
+void board_write(unsigned at, const uint8_t *bytes, unsigned count)
+{
+    fseek(memory, (long)at, SEEK_SET);
+    fwrite(bytes, 1, count, memory);
+    fflush(memory);
+}
+int main(int count, char **arguments)
+{
+    char line[99];
+    if (count == 2)
+        memory = fopen(arguments[1], "r+");
+    while (memory != NULL && fgets(line, sizeof line, stdin) != NULL) {
+        uint8_t packet[9] = {0};
+        for (unsigned i = 0, byte; i < 8 && sscanf(line + 2 * i, "%2x", &byte) == 1; i++)
+            packet[i] = (uint8_t)byte;
+        if (line[0] == 'S') {
+            seconds++;
+            each_second();
+        } else if (line[0] == 'F') {
+            puts(in_the_factory() ? "stored" : "failed");
+        } else {
+            received(packet, 8);
+        }
+        puts(".");
+        fflush(stdout);
+    }
+    return 0;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page's files, made and compiled by the page's commands."""
+    to = tmp_path_factory.mktemp("page")
+    blocks = re.findall(r"^```c\n(.*?)^```$", SECTION, re.S | re.M)
+    for name, text in zip(NAMES, map(str, blocks), strict=True):
+        (to / name).write_text(text)
+    (to / "board.c").write_text(BOARD)
+    for name in ("dumpulse.h", "dumpulse_keyed.h", "dumpulse_keyed.c"):
+        (to / name).symlink_to(ROOT / name)
+    (to / "dumpulse").symlink_to(ROOT / "client.py")
+    (commands,) = re.findall(r"^    dumpulse key new.*\n(?:    .+\n)+", SECTION, re.M)
+    script = re.sub(r"^    (dumpulse )", r"./\1", str(commands), flags=re.M)
+    subprocess.run(["sh", "-euc", script.replace("cc $FLAGS", f"gcc {shlex.join(WARNINGS)} $FLAGS")
+                    ], cwd=to, check=True, stdout=subprocess.PIPE)
+    return to
+
+
+class Device:
+    """One of the programs. Killing it is a reset; its EEPROM remains."""
+
+    def __init__(self, folder: Path, name: str, eeprom: Path) -> None:
+        if not eeprom.exists():
+            eeprom.write_bytes(b"\xff" * 1024)
+        self._process = subprocess.Popen([folder / name, eeprom], stdin=subprocess.PIPE,
+                                         stdout=subprocess.PIPE, text=True, bufsize=1)
+
+    def _tell(self, line: str) -> list[str]:
+        assert self._process.stdin and self._process.stdout
+        self._process.stdin.write(f"{line}\n")
+        said = iter(self._process.stdout.readline().rstrip("\n") for _ in range(100))
+        lines = list(iter(lambda: next(said, "."), "."))
+        assert self._process.poll() is None and "" not in lines
+        return lines
+
+    def second(self) -> list[bytes]:
+        return [bytes.fromhex(line) for line in self._tell("S")]
+
+    def take(self, packet: bytes) -> list[bytes]:
+        return [bytes.fromhex(line) for line in self._tell(packet.hex())]
+
+    def in_the_factory(self) -> bool:
+        return self._tell("F") == ["stored"]
+
+    def __enter__(self) -> Device:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+class Bus:
+    """The three devices on a bus that hands over every packet, and a reader."""
+
+    def __init__(self, folder: Path, eeproms: Path) -> None:
+        self._folder, self._eeproms = folder, eeproms
+        self._on = ExitStack()
+        self._reader = client.Keyed(client.KeyFile(str(folder / "for-7" / "agent-7-readers.key")))
+        self.start()
+
+    def start(self) -> None:
+        self.agent, self.hears, self.sends = (
+            self._on.enter_context(Device(self._folder, name, self._eeproms / name))
+            for name in ("agent", "hears", "sends"))
+
+    def stop(self) -> None:
+        self._on.close()
+
+    def second(self) -> list[bytes]:
+        """Returns what nodes sent."""
+        for packet in self.agent.second():
+            assert self.hears.take(packet) == []
+        sent = [*self.hears.second(), *self.sends.second()]
+        for packet in sent:
+            assert self.agent.take(packet) == []
+        return sent
+
+    def entries(self) -> client.Entries:
+        """The report, which the client believes."""
+        self._reader.begin()
+        for _ in range(3):
+            (answer,) = self.agent.take(self._reader.request())
+            entries = self._reader.take(answer)
+            if entries is not None:
+                return entries
+        raise AssertionError("no report")
+
+    def values(self) -> tuple[int, int]:
+        entries = self.entries()
+        return entries[3].value, entries[5].value
+
+
+@pytest.fixture
+def bus(folder: Path, tmp_path: Path) -> Iterator[Bus]:
+    made = Bus(folder, tmp_path)
+    assert made.agent.in_the_factory() and made.sends.in_the_factory()
+    yield made
+    made.stop()
+
+
+def test_the_programs_of_the_page_work_together(bus: Bus) -> None:
+    sent = bus.second()
+    assert bus.values() == (101, 101)  # already the first ones are taken
+    sent += [packet for _ in range(24) for packet in bus.second()]
+    assert bus.values() == (125, 125)
+    assert {entry.sender for entry in bus.entries()} == {0, 76, 77}
+    kinds = [packet[4] for packet in sent]
+    assert kinds.count(0x83) == kinds.count(0x85) == 25 and kinds.count(0x45) == 2
+    counts = [packet[5] for packet in sent if packet[4] == 0x83]
+    assert counts == [*range(1, 11), *range(1, 11), *range(1, 6)]  # an epoch has 10 seconds
+
+
+def test_what_is_forged_or_repeated_is_refused(bus: Bus) -> None:
+    bus.second()
+    for node, place in ((bus.hears, 3), (bus.sends, 5)):
+        bus.second()  # in one second, the agent looks at 100 failures
+        before = bus.values()
+        (packet,) = node.second()
+        for bit in range(64):
+            forged = bytearray(packet)
+            forged[bit // 8] ^= 1 << bit % 8
+            assert bus.agent.take(bytes(forged)) == []
+        assert bus.values() == before
+        assert bus.agent.take(packet) == []
+        assert bus.entries()[place].value == packet[7] != before[place == 5]
+        (later,) = node.second()
+        bus.agent.take(later)
+        bus.agent.take(packet)
+        assert bus.entries()[place].value == later[7] == packet[7] + 1
+
+
+def test_after_each_reset_nothing_old_is_taken(bus: Bus) -> None:
+    sent = [packet for _ in range(12) for packet in bus.second()]
+    for _ in range(3):
+        bus.stop()
+        bus.start()
+        assert bus.agent.second() != []
+        for packet in sent:
+            assert bus.agent.take(packet) == []
+        assert bus.values() == (0, 0)
+        for _ in range(10):
+            sent += bus.second()
+        assert bus.values() == (110, 110)
+
+
+def test_the_agent_stops_to_look_after_100_failures(folder: Path, bus: Bus) -> None:
+    """But in the next second, it takes what is right."""
+    keys = Keys(bytes.fromhex((folder / "agent-7.key").read_text().strip()))
+    (beacon,) = bus.agent.second()
+    epoch = int.from_bytes(beacon[4:], "big")
+    for count in range(101):
+        assert bus.agent.take(bytes(4) + bytes((0x83, 1 + count, 0, 0))) == []
+    assert bus.agent.take(keys.counted(3, epoch, 1, 76, 9)) == []
+    bus.agent.second()
+    assert bus.values()[0] == 0
+    assert bus.agent.take(keys.counted(3, epoch, 1, 76, 9)) == []
+    assert bus.values()[0] == 9
+
+
+def test_a_node_that_hears_no_beacon_forgets_its_epoch(bus: Bus) -> None:
+    bus.second()
+    assert sum(len(bus.hears.second()) for _ in range(300)) == 254  # and then it has to wait
+    for packet in bus.agent.second():  # it is of the same epoch
+        bus.hears.take(packet)
+    assert len(bus.hears.second()) == 1
+
+
+def test_without_its_first_number_nobody_says_or_takes_anything(folder: Path, tmp_path: Path
+                                                                ) -> None:
+    with Device(folder, "agent", tmp_path / "agent") as agent, \
+            Device(folder, "sends", tmp_path / "sends") as sends:
+        for device in (agent, sends):
+            assert [device.second() for _ in range(12)] == [[]] * 12
+
+
+def test_the_programs_of_the_page_fit_a_microcontroller(folder: Path, tmp_path: Path) -> None:
+    for name, setting in (("hears", "-DDUMPULSE_NODE"), ("numbers", "-DDUMPULSE_NODE"),
+                          ("sends", "-DDUMPULSE_NODE"), ("agent", "-DDUMPULSE_ALONE=8")):
+        run(["avr-gcc", "-mmcu=atmega328p", "-Os", *WARNINGS, setting, "-c", folder / f"{name}.c",
+             "-o", tmp_path / f"{name}.o"])
+
+
+def test_the_programs_of_the_page_have_the_form_of_all_others(folder: Path) -> None:
+    (folder / ".clang-format").write_text((ROOT / ".clang-format").read_text())
+    run(["clang-format", "--dry-run", "-Werror", *[folder / name for name in NAMES]])
+
+
+def commands_of(heading: str) -> list[str]:
+    """The blocks of commands in a section of the page."""
+    section = PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    return [re.sub("^    ", "", block, flags=re.M)
+            for block in re.findall(r"(?:^    .+\n)+", section, re.M)]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """Of somebody who has the sources there, and has installed the commands."""
+    (tmp_path / "dumpulse").symlink_to(ROOT)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "dumpulse").symlink_to(ROOT / "client.py")
+    (tmp_path / "bin" / "udpserver").symlink_to(built("build/udpserver"))
+    return tmp_path
+
+
+def shell(script: str, home: Path) -> str:
+    path = f"{home}/bin:{os.environ['PATH']}"
+    return subprocess.run(["bash", "-euc", script], cwd=home, check=True, stdout=subprocess.PIPE,
+                          text=True, env={**os.environ, "PATH": path, "HOME": str(home)}).stdout
+
+
+def test_one_agent_on_linux(home: Path) -> None:
+    first, second = commands_of("One agent on Linux")
+    new, is_new, serve = first.splitlines()
+    shell(f"{new}\n{is_new}", home)
+    with Server(*shlex.split(serve)[1:], cwd=home) as server:
+        script = second.replace("127.0.0.1", f"127.0.0.1:{server.port}")
+        said = shell(script + script.splitlines()[1], home).splitlines()
+        assert "report authentic, 0 of 64" in said[1] and "report authentic, 1 of 64" in said[2]
+        assert said[-1].split()[:2] == ["3", "126"]
+        assert server.stop()["beacons"] > 0
+
+
+def test_ten_thousand_nodes(home: Path) -> None:
+    """Only two agents, and two nodes of each."""
+    blocks = commands_of("Ten thousand nodes")
+    assert [block.split()[0] for block in blocks] == ["dumpulse"] * 3 + ["for", "avrdude"]
+    script = "".join(blocks[:4]).replace("160", "002")
+    script = script.replace("{0..7}", "7").replace("{8..63}", "8")
+    (shred,) = re.findall("`(shred .*?)`", PAGE)
+    shell(script, home)
+    assert (home / "fingerprints.txt").read_text().count("master key, fingerprint ") == 2
+    names = {path.name for path in (home / "keys").iterdir()}
+    assert len(names) == 1 + 2 * (64 + 1 + 1) + 2 * 3
+    assert {f"agent-00{agent}-{role}.eep" for agent in (1, 2) for role in (7, 8, "agent")} < names
+    for name in re.findall("keys/(agent-0.*?)(?::i|`)", PAGE):
+        assert name.replace("017", "001").replace("-3.eep", "-7.eep") in names
+    shell(shred, home)
+    assert {path.name for path in (home / "keys").iterdir()} == {
+        ".gitignore", "agent-001-readers.key", "agent-002-readers.key"}
