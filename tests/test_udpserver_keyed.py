@@ -364,7 +364,8 @@ def test_every_packet_has_the_outcome_that_the_model_has(options: list[str],
                 *(one.heartbeat(number % 256, source.randrange(256)) for one in nodes[:2]),
                 source.choice(nodes).heartbeat(1, 2), sender.heartbeat(7, number % 256),
                 sender.announce(), asking.request(source.randbytes(2)) if number % 9 == 0 else None,
-                source.choice(sent), source.choice(sent), sent[-1]]) or source.choice(sent)
+                source.choice(sent), source.choice(sent), sent[-1], heartbeat(1, 2, 3)]) or \
+                source.choice(sent)
             sent.append(packet)
             if source.randrange(20) == 0:
                 at = source.randrange(64)

@@ -390,7 +390,8 @@ if os.fork() == 0:
 
 def test_a_program_gets_nothing_of_the_server(tmp_path: Path) -> None:
     """No socket, no lock of the state, no blocked or ignored signal, no input. Both its outputs go
-    to the log. No shell sees the arguments."""
+    to the log. No shell sees the arguments. (The server itself must not ignore SIGHUP, which it
+    would do if these tests run under nohup.)"""
     (tmp_path / "names.ini").write_text("[dumpulse]\nwarn=1s\ncrit=1s\n[3]\nname = a (b) ÄÖ")
     program = tmp_path / "program"
     program.write_text("#!/bin/sh\nls -l /proc/$$/fd\necho \"name: $2\"\n"
@@ -401,7 +402,8 @@ def test_a_program_gets_nothing_of_the_server(tmp_path: Path) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as left_open, \
             socket.socket(fileno=os.dup2(left_open.fileno(), 1500)), \
             Server("--watch", str(tmp_path / "names.ini"), "--exec", str(program), "--state",
-                   str(tmp_path / "state"), pass_fds=[left_open.fileno(), 1500]) as server:
+                   str(tmp_path / "state"), wrap=["env", "--default-signal=HUP"],
+                   pass_fds=[left_open.fileno(), 1500]) as server:
         wait_until(lambda: "end" in server.stderr.lines, "the program runs")
         lines = server.stderr.lines
         assert "name: a (b) ÄÖ" in lines
