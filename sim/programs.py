@@ -7,6 +7,7 @@ import os
 import subprocess
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from sim.targets import ROOT
 
@@ -26,3 +27,13 @@ def wait_until(condition: Callable[[], object], what: str) -> None:
     while not condition():
         assert time.monotonic() < deadline, f"not seen in {PATIENCE:.0f} s: {what}"
         time.sleep(0.005)
+
+
+def open_files(pid: int) -> int:
+    """Returns how many descriptors a server has open. For each line it opens its log once more, for
+    a moment: so this is the smallest of some counts."""
+    counts = []
+    for _ in range(10):
+        counts.append(len(list(Path(f"/proc/{pid}/fd").iterdir())))
+        time.sleep(0.01)
+    return min(counts)

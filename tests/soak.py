@@ -16,6 +16,7 @@ from collections import Counter
 from pathlib import Path
 
 from sim.model import Agent, checksummed, heartbeat
+from sim.programs import open_files
 from tests.servers import Counters, Server
 from tests.test_udpserver import Peer
 
@@ -66,7 +67,7 @@ def memory_and_descriptors(server: Server) -> tuple[int, int]:
     process = Path(f"/proc/{server.process.pid}")
     (resident,) = (line.split()[1] for line in (process / "status").read_text().splitlines()
                    if line.startswith("VmRSS:"))
-    return int(resident), len(list((process / "fd").iterdir()))
+    return int(resident), open_files(server.process.pid)
 
 
 def check_table(entries: list[bytes]) -> None:

@@ -28,7 +28,7 @@ from typing import Any
 import pytest
 
 from sim.model import REQUEST, Agent, checksummed, heartbeat
-from sim.programs import PATIENCE, built, wait_until
+from sim.programs import PATIENCE, built, open_files, wait_until
 from sim.targets import ROOT
 from tests.servers import Counters, Server, Talker, command
 
@@ -696,7 +696,7 @@ def test_nobody_who_connects_stops_the_server(tmp_path: Path) -> None:
             assert one.recv(2000).endswith(b"}\n") and one.recv(1) == b""
         late = [opened.enter_context(connect(path)) for _ in range(200)]  # they stay open here
         assert all(one.recv(2000).endswith(b"}\n") for one in late)
-        assert len(os.listdir(f"/proc/{server.process.pid}/fd")) < 30
+        assert open_files(server.process.pid) < 30
         assert read_stats(path)["heartbeats"] == 1
 
 
@@ -758,7 +758,7 @@ def test_too_few_descriptors_are_called_so(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (enough, enough))
 
     with Server() as server:
-        enough = len(os.listdir(f"/proc/{server.process.pid}/fd"))
+        enough = open_files(server.process.pid)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as left:
         left.bind(str(tmp_path / "left"))
     for path in (tmp_path / "new", tmp_path / "left"):
@@ -1093,7 +1093,7 @@ def test_nothing_is_said_into_the_state_file(tmp_path: Path) -> None:
 def test_it_is_written_after_changes_and_only_then(tmp_path: Path) -> None:
     file = tmp_path / "table"
     with Server("--state", str(file), "--state-every", "1") as server, Peer(server) as peer:
-        descriptors = os.listdir(f"/proc/{server.process.pid}/fd")
+        descriptors = open_files(server.process.pid)
         for value in range(2):
             peer.send(heartbeat(0, 1, value))
             wait_until(lambda v=value: file.read_bytes()[26:28] ==  # type: ignore[misc]
@@ -1105,7 +1105,7 @@ def test_it_is_written_after_changes_and_only_then(tmp_path: Path) -> None:
         peer.answer()
         assert (file.stat().st_ino, file.stat().st_mtime_ns) == written
         # No descriptor is left open.
-        assert len(os.listdir(f"/proc/{server.process.pid}/fd")) == len(descriptors)
+        assert open_files(server.process.pid) == descriptors
 
 
 def test_two_servers_cannot_share_a_file(tmp_path: Path) -> None:
