@@ -127,7 +127,8 @@ build/dumpulse.pc: packages/pkgconfig/dumpulse.pc.in dumpulse.h FORCE
 	@sed -e "s|@version@|$$(sed -n 's/^#define DUMPULSE_VERSION "\([^"]*\)".*/\1/p' dumpulse.h)|" \
 	    -e 's|@prefix@|/usr/local|' -e 's|@includedir@|$${prefix}/include|' \
 	    -e 's|@datadir@|$${prefix}/share|' \
-	    -e 's|@libdir@|$(patsubst $(PREFIX)/%,$${prefix}/%,$(LIBDIR))|' $< >$@
+	    -e 's|@libdir@|$(patsubst $(PREFIX)/%,$${prefix}/%,$(LIBDIR))|' $< >$@.$$$$ && \
+	    mv $@.$$$$ $@
 
 build/udpserver-i386: udpserver.c $(SERVICE) $(LIBRARY)
 	@mkdir -p $(@D)
@@ -240,9 +241,12 @@ LEFT_OUT = $(if $(FRAMA_C),,$(filter proof%,$(TESTS)))
 # Three parts run at a time, because some of them mostly wait. Files that several parts need are
 # built before. The output of each part is printed in one piece, and stays in build/log. A part
 # that fails does not end the others: one run shows all that is wrong.
+# The same scenes and power cuts each time, so that a test fails only because of a change. Parts
+# that run by themselves draw new ones.
+test: export DUMPULSE_SEED ?= 1
 test: setup ##! install what is missing, then run every test
 	@$(MAKE) --no-print-directory -j2 $(PROGRAMS) $(SERVER_PROGRAMS) $(SEARCHES) $(COUNTS) \
-	    build/reliability/moved.txt $(FIRMWARE) $(SIMULATORS)
+	    build/libdumpulse.a build/reliability/moved.txt $(FIRMWARE) $(SIMULATORS)
 	@$(MAKE) --no-print-directory -k -j3 $(patsubst %,part-%,$(filter-out $(LEFT_OUT),$(TESTS)))
 	@echo "== all of: $(filter-out $(LEFT_OUT),$(TESTS))"
 	@$(if $(LEFT_OUT),echo "== left out: $(LEFT_OUT): this system has no frama-c")

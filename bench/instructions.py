@@ -19,9 +19,9 @@ from pathlib import Path
 
 from bench import budgets, callgrind, figures, noisy
 from bench.callgrind import ROOM, Counts, agreed, serve
-from bench.udp import free_port, queued_and_dropped
+from bench.udp import queued_and_dropped
 from sim.model import REQUEST, heartbeat
-from sim.programs import built, wait_until
+from sim.programs import built, free_port, wait_until
 from sim.targets import BUILD, TARGETS
 
 PROGRAMS = {"amd64": "build/udpserver", "i386": "build/udpserver-i386"}
@@ -62,7 +62,7 @@ def another(architecture: str, queued: bool) -> dict[str, int]:
 def plain_loop(packets: int, **environment: str) -> Counts:
     """Counts the plain recvfrom loop for a number of heartbeats. It is ended when it waits for the
     next one."""
-    port, output = free_port(), BUILD / "recvfrom_loop.callgrind"
+    port, output = free_port(socket.SOCK_DGRAM), BUILD / "recvfrom_loop.callgrind"
     words = callgrind.command(output, built("build/recvfrom_loop"), f"{port}")
     process = subprocess.Popen(words, env=environment, stderr=subprocess.DEVNULL)
 

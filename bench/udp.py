@@ -17,7 +17,7 @@ import time
 from dataclasses import dataclass
 
 from bench import noisy, xdp
-from sim.programs import built, wait_until
+from sim.programs import built, free_port, wait_until
 
 ROUNDS = 9
 MILLISECONDS = 1000
@@ -40,13 +40,6 @@ class Round:
         return self.cpu / self.taken * 1e9
 
 
-def free_port() -> int:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as unused:
-        unused.bind(("127.0.0.1", 0))
-        port: int = unused.getsockname()[1]
-        return port
-
-
 def queued_and_dropped(port: int) -> tuple[int, int] | None:
     """Returns how many bytes wait in the socket at that port, and how many packets it has lost.
     None: there is no such socket."""
@@ -66,7 +59,7 @@ def pinned(core: int, *command: str) -> subprocess.Popen[str]:
 
 
 def measure(program: str) -> Round:
-    port = free_port()
+    port = free_port(socket.SOCK_DGRAM)
     server = pinned(SERVER_CORE, built(program), str(port))
     try:
         wait_until(lambda: queued_and_dropped(port) is not None, f"{program} listens")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
+import random
+import socket
 import subprocess
 import time
 from collections.abc import Callable
@@ -37,3 +40,13 @@ def open_files(pid: int) -> int:
         counts.append(len(list(Path(f"/proc/{pid}/fd").iterdir())))
         time.sleep(0.01)
     return min(counts)
+
+
+def free_port(kind: socket.SocketKind = socket.SOCK_STREAM) -> int:
+    """A port of 127.0.0.1 that nobody uses. It is below those that the kernel gives to whoever
+    asks for any (/proc/sys/net/ipv4/ip_local_port_range), so it stays free."""
+    for port in random.sample(range(20_000, 32_000), 100):
+        with contextlib.suppress(OSError), socket.socket(socket.AF_INET, kind) as unused:
+            unused.bind(("127.0.0.1", port))
+            return port
+    raise OSError("no port is free")

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any, Union
 
 from sim import keyed, model
-from sim.programs import PATIENCE
+from sim.programs import PATIENCE, free_port
 from sim.targets import ROOT
 
 COMMAND = [sys.executable, str(ROOT / "client.py")]
@@ -146,9 +146,7 @@ class KeyedFake:
 
 
 def unused_port() -> int:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
+    return free_port(socket.SOCK_DGRAM)
 
 
 def run(*arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:

@@ -338,7 +338,7 @@ def test_power_cuts(chance: random.Random) -> None:
             for sends in nodes.send:
                 sends.own = sends.own if chance.random() < 0.5 else 0  # some were reset, too
         rig.end(CUTS + 1)
-    assert torn >= CUTS / 3
+    assert torn >= CUTS / 6
 
 
 FULL_BUS = 500_000 // 111  # frames of 8 bytes in a second, if no bit has to be stuffed

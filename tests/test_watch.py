@@ -20,6 +20,7 @@ import termios
 import threading
 import time
 from collections.abc import Generator, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Callable
 
@@ -874,9 +875,10 @@ def test_a_size_that_no_terminal_has() -> None:
 
 
 def test_json() -> None:
-    """Each look asks from a new port, as often as necessary. The agent's answers depend only on the
-    port."""
-    with FakeAgent(lambda: [[CHECKED], [], [GOOD]][len(set(agent.askers)) - 1]) as agent:
+    """Each look asks from a new port, as often as necessary. The agent's answers depend only on how
+    often the port has changed."""
+    with FakeAgent(lambda: [[CHECKED], [], [GOOD]][
+            sum(one != next_one for one, next_one in pairwise(agent.askers))]) as agent:
         result = run("watch", agent.address, "3", "--now-from", "0", "--json", "--count", "3",
                      "--interval", "10ms",
                      "--timeout", "2s")
@@ -1006,7 +1008,8 @@ def test_demo_in_a_pipe() -> None:
     assert result.returncode == 0 and not result.stderr
     assert re.search(r"^\S+ 5 doors: .*, dead\*$", result.stdout, re.M)
     assert re.search(r"^\S+ 8 radio: .*, late\*$", result.stdout, re.M)
-    assert "9 of 64 variables heard, ages by variable 0" in result.stdout
+    # Half of what the tank sends is damaged, by chance all of it.
+    assert re.search(r"\b[89] of 64 variables heard, ages by variable 0", result.stdout)
     assert re.search(r"^simulate: 7 tank: \d+ heartbeats?, \d+ damaged$", result.stdout, re.M)
     assert re.search(r"^packets \d+: heartbeats \d+, reports \d+; refused", result.stdout, re.M)
 

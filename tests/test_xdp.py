@@ -278,14 +278,15 @@ def test_in_a_machine_with_linux_6_1() -> None:
 
 # ---- Load ------------------------------------------------------------------------------------
 
-def flood(cable: Cable, server: Server, amount: int, core: int = 0) -> subprocess.Popen[str]:
+def flood(cable: Cable, server: Server, amount: int,
+          core: int | None = None) -> subprocess.Popen[str]:
     """Sends as fast as one core can, for ms, or -N packets. They are for variable 7; their sender
     and their value are the same."""
     with cable.node.entered():
         sender = subprocess.Popen([built("build/flood"), f"{server.port}", f"{amount}",
                                    "10.77.0.1", "7"], stdout=subprocess.PIPE,
                                   text=True)
-    os.sched_setaffinity(sender.pid, {core})
+    os.sched_setaffinity(sender.pid, {min(os.sched_getaffinity(0)) if core is None else core})
     return sender
 
 
@@ -334,16 +335,18 @@ def test_after_a_kill_at_full_load_the_socket_has_the_traffic(cable: Cable) -> N
         try:
             server.wait_for(lambda now: now["heartbeats"] > 1000, "heartbeats are taken")
             assert "xdp" in cable.agent.run("ip link show veth1")
-            server.kill()
-            killed = time.monotonic()
-            with cable.agent.udp() as other:
+            with cable.agent.udp() as other, cable.node.raw() as node:
+                other.settimeout(0.05)
+                server.kill()
+                killed = time.monotonic()
                 other.bind(("10.77.0.1", server.port))
-                other.settimeout(1)
-                sender.kill()  # it may have learned that nobody listened
-                sender.wait(PATIENCE)
-                sender = flood(cable, server, 2_000)
-                assert len(other.recv(100)) == 8
-                assert time.monotonic() - killed < 1
+                came = b""
+                while not came:
+                    node.send(frame(ipv4(heartbeat(7, 1, 1), server.port)))
+                    with contextlib.suppress(TimeoutError):
+                        came = other.recv(100)
+                    assert time.monotonic() - killed < 1
+                assert len(came) == 8
             assert "xdp" not in cable.agent.run("ip link show veth1")
         finally:
             sender.kill()
@@ -365,7 +368,8 @@ def test_a_restart_while_packets_flow(cable: Cable, tmp_path: Path) -> None:
         with cable.node.raw() as node:
             while not ending.is_set():
                 for one in frames:
-                    node.send(one)
+                    with contextlib.suppress(OSError):  # a full cable has dropped it
+                        node.send(one)
                 sent += len(frames)
 
     sender = threading.Thread(target=send)
@@ -479,7 +483,7 @@ def test_an_address_that_another_machine_has(cable: Cable) -> None:
     with server, cable.node.raw() as frames:
         wait_until(lambda: "dadfailed" in cable.agent.run("ip address show dev veth1"),
                    "the other side has answered")
-        time.sleep(0.6)
+        time.sleep(2)
         frames.send(frame(ipv6(heartbeat(5, 7, 1), server.port, to="fd77::5"), ETHERNET_IPV6))
         frames.send(frame(ipv6(heartbeat(6, 7, 1), server.port), ETHERNET_IPV6))
         counted(server, 1)
@@ -608,7 +612,7 @@ def test_an_address_that_comes_and_goes(cable: Cable) -> None:
 
         wait_until(lambda: taken(8), "the kernel takes them")
         cable.agent.run("ip address delete 10.77.0.5/24 dev veth1")
-        time.sleep(0.6)
+        time.sleep(2)
         count = server.stats()["heartbeats"]
         frames.send(frame(ipv4(heartbeat(9, 7, 1), server.port, to="10.77.0.5")))
         assert kernel_takes(cable, server)

@@ -227,7 +227,7 @@ def test_a_program_for_each_change(serve: Callable[..., Program], tmp_path: Path
     """A node on the bus speaks, sends a wrong value, falls silent and comes back, while another one
     never speaks."""
     (tmp_path / "names.ini").write_text(
-        "[dumpulse]\ntick = 100ms\nwarn = 1s\ncrit = 2s\n[7]\nname = pump\nvalue = 1..99\n[9]\n")
+        "[dumpulse]\ntick = 100ms\nwarn = 1s\ncrit = 4s\n[7]\nname = pump\nvalue = 1..99\n[9]\n")
     program, told = tmp_path / "program", tmp_path / "told"
     program.write_text('#!/bin/sh\nset -f; echo "$*" >>"${0%/*}/told"\n')
     program.chmod(0o755)
@@ -749,7 +749,7 @@ def beacon_on(bus: socket.socket, node: keyed.Listener) -> None:
 def test_with_a_key(serve: Callable[..., Program], keyed_options: list[str]) -> None:
     """A node, two readers and one of version 1 on the bus. Nobody asks for the first beacon."""
     keys = keyed.Keys(bytes(range(16)))
-    server = serve("vcan0", *keyed_options, "--epoch", "2")
+    server = serve("vcan0", *keyed_options, "--epoch", "5")
     node, readers = keyed.Hearer(keys, 3), [keyed.Reader(keys) for _ in range(2)]
     with opened("vcan0") as bus:
         beacon_on(bus, node)

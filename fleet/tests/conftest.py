@@ -5,6 +5,14 @@ from __future__ import annotations
 import os
 
 import pytest
+from hypothesis import settings
+
+# The same examples each time: a run that tests a change must not fail for another reason.
+# HYPOTHESIS_PROFILE=explore looks for new ones.
+settings.register_profile("default", deadline=None, derandomize=True, database=None,
+                          print_blob=True)
+settings.register_profile("explore", deadline=None, database=None, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
 def pytest_configure(config: pytest.Config) -> None:

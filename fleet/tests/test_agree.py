@@ -71,8 +71,7 @@ class Party(World):
 @pytest.mark.parametrize("worlds", [20, pytest.param(500, marks=pytest.mark.long)])
 def test_the_fleet_judges_as_the_others_do(worlds: int, tmp_path: Path) -> None:
     compiled, judged, younger = Compiled(), Counter[State](), 0
-    for _ in range(worlds):
-        seed = random.randrange(2**32)
+    for seed in range(worlds):
         print(f"seed {seed}")
         world = Party(compiled, tmp_path / "names.ini", random.Random(seed))
         for _ in range(LOOKS):

@@ -22,7 +22,8 @@ from fleet.config import Nats, Secret, Shard
 from fleet.jetstream import Stream
 from fleet.model import Event
 from fleet.store import Store, Trouble
-from fleet.tests.brokers import free_port, listens
+from fleet.tests.brokers import listens
+from sim.programs import free_port
 
 SECRET = "hunter2"
 
@@ -270,7 +271,7 @@ def test_two_replicas_and_another_shard(tmp_path: Path, monkeypatch: pytest.Monk
             got = []
             with contextlib.suppress(nats.errors.TimeoutError):
                 while True:
-                    got.append(json.loads((await reader.next_msg(timeout=2)).data))
+                    got.append(json.loads((await reader.next_msg(timeout=5)).data))
             await client.close()
             return got
         finally:

@@ -30,7 +30,8 @@ from fleet.model import Agent, Event, Profile, State
 from fleet.mqtt import Publisher, escaped, identifier
 from fleet.store import Store, Trouble
 from fleet.table import Table
-from fleet.tests.brokers import Broker, free_port, reading, until
+from fleet.tests.brokers import Broker, reading, until
+from sim.programs import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 PROFILE = Profile(client.make_settings(argparse.Namespace()))

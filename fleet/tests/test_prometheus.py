@@ -26,6 +26,7 @@ from fleet import metrics, web
 from fleet.model import State
 from fleet.tests import standins
 from fleet.tests.browser import wait
+from sim.programs import free_port
 
 CONFIG = Path("fleet/examples/prometheus.yml")
 DASHBOARD = Path("fleet/examples/grafana-dashboard.json")
@@ -51,9 +52,7 @@ def prometheus(folder: Path, fleet_port: int) -> Iterator[str]:
         "127.0.0.1:9061/sd", f"127.0.0.1:{fleet_port}/sd\n        refresh_interval: 5s")
     path = folder / "prometheus.yml"
     path.write_text(text, "utf-8")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     with open(folder / "log", "wb") as log, subprocess.Popen(
             [program("prometheus"), f"--config.file={path}", f"--web.listen-address={address}",
              f"--storage.tsdb.path={folder / 'data'}"], stdout=log, stderr=log) as process:

@@ -14,7 +14,8 @@ import pytest
 
 from fleet import metrics
 from fleet.model import State
-from fleet.tests.brokers import Taking, answering, free_port, listens, until
+from fleet.tests.brokers import Taking, answering, listens, until
+from sim.programs import free_port
 
 HERE = Path(__file__).resolve().parent
 EXAMPLES = HERE.parent / "examples"

@@ -65,7 +65,7 @@ def test_from_start_to_end(tmp_path: Path, fake: Fake, capsys: pytest.CaptureFix
             before = since(serving)
             begun = time.monotonic()
             assert serving.end() == 0 and time.monotonic() - begun < BUSY_S
-            assert "STOPPING=1" in came
+            until(lambda: "STOPPING=1" in came, lambda: came)
     assert {"events.sqlite", "history.npz", "known", "lock"} <= {
         path.name for path in (tmp_path / "state").iterdir()}
     with Serving(tmp_path) as serving:

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from fleet.fake import Fake
-from fleet.tests.brokers import free_port
 from fleet.tests.serving import Serving, until
 from fleet.tests.test_prometheus import CONFIG, first, program
+from sim.programs import free_port
 
 AGENTS, SHARDS = 600, 3
 QUERIES = ("count(dumpulse_agent_state == 1)",

@@ -99,7 +99,7 @@ def test_a_full_disk_stops_nothing_and_loses_nothing(tmp_path: Path) -> None:
     state = tmp_path / "state"
     state.mkdir()
     with Fake(20) as fake, webhook() as (url, came):
-        write(tmp_path, fake, 20, f"[alerts]\nwait = '0'\nblind = 100\n[[notify]]\n"
+        write(tmp_path, fake, 20, f"[alerts]\nwait = '3s'\nblind = 100\n[[notify]]\n"
               f"webhook = '{url}'\n")
         with Serving(tmp_path, prefix=[*MOUNTED, str(state)]) as serving:
             until(lambda: counts(serving) == {"alive": 20}, lambda: counts(serving))

@@ -542,7 +542,7 @@ def read_to_the_end(connection: socket.socket) -> bytes:
 @pytest.mark.parametrize("start", [b"", b"GET / HTTP/1.1\r\nX: "])
 def test_a_connection_that_asks_nothing_is_closed(
         start: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(web, "FIRST_REQUEST", 0.2)
+    monkeypatch.setattr(web, "FIRST_REQUEST", 1.0)
     monkeypatch.setattr(web, "CONNECTIONS", 2)
     service = standins.Service(standins.fleet(1))
     with standins.serving(lambda: web.make_app(service)) as port:
@@ -562,13 +562,13 @@ REQUEST = b"GET /api/v1/summary HTTP/1.1\r\nHost: localhost\r\n\r\n"
 def test_a_connection_that_asks_slowly_later_is_closed(
         next_request: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """It asks well, then sends a byte now and then, so that it never looks idle."""
-    monkeypatch.setattr(web, "NEXT_REQUEST", 1.0)
+    monkeypatch.setattr(web, "NEXT_REQUEST", 3.0)
     service = standins.Service(standins.fleet(1))
     app = web.make_app(service)
     with standins.serving(lambda: app) as port, \
             socket.create_connection(("127.0.0.1", port)) as slow:
         for _ in range(4):  # for longer than the limit: each request begins it anew
-            time.sleep(0.4)
+            time.sleep(1.0)
             slow.sendall(REQUEST)
             assert slow.recv(65536).startswith(b"HTTP/1.1 200")
         slow.sendall(next_request)
@@ -599,13 +599,13 @@ def test_a_connection_that_reads_slowly_is_closed(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_stream_is_not_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(web, "NEXT_REQUEST", 0.2)
-    monkeypatch.setattr(web, "FIRST_REQUEST", 0.2)
+    monkeypatch.setattr(web, "NEXT_REQUEST", 1.0)
+    monkeypatch.setattr(web, "FIRST_REQUEST", 1.0)
     service = standins.Service(standins.fleet(3))
     with standins.serving(lambda: web.make_app(service)) as port, \
             socket.create_connection(("127.0.0.1", port), 10) as reader:
         reader.sendall(b"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        time.sleep(1.0)
+        time.sleep(2.0)
         service.change(0, State.DEAD)
         content = b""
         while b"event: agents" not in content:
@@ -864,7 +864,7 @@ def test_a_reload_tells_all_readers() -> None:
         stream.close()
 
 
-@pytest.mark.parametrize("patience, backlog", [(0.3, 10 ** 6), (60.0, 16)])
+@pytest.mark.parametrize("patience, backlog", [(3.0, 10 ** 6), (60.0, 16)])
 def test_slow_readers_are_dropped_and_there_is_a_limit(
         monkeypatch: pytest.MonkeyPatch, patience: float, backlog: int) -> None:
     """Either by the time that a write takes, or by the messages that wait."""

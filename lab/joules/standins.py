@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.joules.clock import Clock
-from sim.programs import wait_until
+from sim.programs import free_port, wait_until
 
 PATIENCE = 30.0  # seconds that a test waits for something real, such as a broker
 
@@ -132,13 +132,6 @@ def hear_ctrl_c() -> None:
     """In a new process: as from a terminal. What is started by nohup or in the background does not
     hear it."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
 
 
 class Broker:
