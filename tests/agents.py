@@ -5,6 +5,7 @@ SPDX-License-Identifier: MIT
 
 from __future__ import annotations
 
+import itertools
 import signal
 import socket
 import subprocess
@@ -14,6 +15,9 @@ import time
 from collections.abc import Callable
 from typing import Any, Union
 
+import pytest
+
+import client
 from sim import keyed, model
 from sim.programs import PATIENCE, free_port
 from sim.targets import ROOT
@@ -143,6 +147,12 @@ class KeyedFake:
         self._thread.join(PATIENCE)
         assert not self._thread.is_alive()
         self._socket.close()
+
+
+def ask_again_after(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client asks again after so long, and not sooner. With PATIENCE a test sees each request
+    once, however late the answers are."""
+    monkeypatch.setattr(client, "waits", lambda: itertools.repeat(seconds))
 
 
 def unused_port() -> int:

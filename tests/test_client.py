@@ -5,7 +5,6 @@ SPDX-License-Identifier: MIT
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 import os
@@ -31,8 +30,8 @@ import client
 from sim import model
 from sim.programs import PATIENCE, wait_until
 from sim.targets import ROOT
-from tests.agents import (COMMAND, GOOD, STRANGER, VEHICLE, WRONG_SUM, FakeAgent, report, run,
-                          unused_port)
+from tests.agents import (COMMAND, GOOD, STRANGER, VEHICLE, WRONG_SUM, FakeAgent, ask_again_after,
+                          report, run, unused_port)
 from tests.servers import Server
 
 LOOPBACKS = ["127.0.0.1", "::1"]
@@ -149,7 +148,7 @@ def test_waits_grow_and_vary() -> None:
 
 @pytest.mark.parametrize("host", LOOPBACKS)
 def test_an_agent_answers(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "waits", lambda: itertools.repeat(PATIENCE))
+    ask_again_after(PATIENCE, monkeypatch)
     with FakeAgent([GOOD, GOOD, GOOD], host=host) as agent:
         entries = client.Agent(agent.address).ask(PATIENCE)
         assert entries[3] == (0x1234, 76, 9) and sum(not entry.never for entry in entries) == 1
@@ -185,7 +184,7 @@ def test_no_wait_goes_beyond_the_timeout(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_lost_answer_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "waits", lambda: itertools.repeat(1.0))
+    ask_again_after(1.0, monkeypatch)
     with FakeAgent([], [], [GOOD]) as agent:
         assert client.Agent(agent.address).ask(PATIENCE)[3].value == 9
         assert len(agent.asked) == 3
@@ -208,7 +207,7 @@ def test_bad_reports(cause: str, host: str, monkeypatch: pytest.MonkeyPatch) -> 
         with pytest.raises(client.BadReport, match=text) as caught:
             client.Agent(agent.address).ask(0.5)
         assert caught.value.cause == cause
-    monkeypatch.setattr(client, "waits", lambda: itertools.repeat(PATIENCE))
+    ask_again_after(PATIENCE, monkeypatch)
     with FakeAgent([*answers * 20, GOOD], host=host) as agent:
         assert client.Agent(agent.address).ask(PATIENCE)[3].value == 9
         assert len(agent.asked) == 1

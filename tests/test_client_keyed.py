@@ -4,7 +4,6 @@ wrong things on purpose.   SPDX-License-Identifier: MIT
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import re
@@ -25,8 +24,8 @@ import client
 from sim import keyed, model
 from sim.programs import PATIENCE
 from sim.targets import ROOT
-from tests.agents import (GOOD, MASTER, OTHER_MASTER, STRANGER, FakeAgent, KeyedFake, run,
-                          unused_port)
+from tests.agents import (GOOD, MASTER, OTHER_MASTER, STRANGER, FakeAgent, KeyedFake,
+                          ask_again_after, run, unused_port)
 from tests.servers import Server
 from tests.test_can_client import FRAME, FakeBus, bus
 
@@ -138,7 +137,7 @@ def test_the_vectors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_agent_is_asked(key: str, readers: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first request has count 0, and its answer is the beacon. Later ones need no beacon."""
-    monkeypatch.setattr(client, "waits", lambda: itertools.repeat(PATIENCE))
+    ask_again_after(PATIENCE, monkeypatch)
     for path in (key, readers):
         with KeyedFake() as fake:
             agent = asking(fake, path)
@@ -172,7 +171,7 @@ def honest(packet: bytes, answer: bytes) -> list[bytes]:
 def test_lost_packets(lost: int, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A request that was not answered is sent again as it was. If only its report got lost, the
     agent refuses it, and the next one has another count."""
-    monkeypatch.setattr(client, "waits", lambda: itertools.repeat(1.0))
+    ask_again_after(1.0, monkeypatch)
     with KeyedFake(*[honest] * lost, silent, honest) as fake:
         agent = asking(fake, key)
         for _ in range(3):
@@ -189,7 +188,7 @@ def test_lost_packets(lost: int, key: str, monkeypatch: pytest.MonkeyPatch) -> N
 def test_other_readers_have_used_counts(used: int, counts: list[int], key: str,
                                         monkeypatch: pytest.MonkeyPatch) -> None:
     """Each time, it leaves out twice as many: 1, 2, 4."""
-    monkeypatch.setattr(client, "waits", lambda: itertools.repeat(PATIENCE))
+    ask_again_after(PATIENCE, monkeypatch)
     with KeyedFake() as fake:
         fake.agent.last[64] = used
         begun = time.monotonic()
@@ -418,7 +417,7 @@ def test_a_node_forgets_a_far_epoch(key: str, monkeypatch: pytest.MonkeyPatch) -
 def test_a_heartbeat(key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The beacon is heard first. A program that runs again within the epoch has a larger count, if
     it runs a quarter of a second later."""
-    monkeypatch.setattr(client, "waits", lambda: itertools.repeat(PATIENCE))
+    ask_again_after(PATIENCE, monkeypatch)
     node = file_of(tmp_path / "node.key", names="7 beacons")
     now = [1_000_000_000_000_000_000]
     monkeypatch.setattr(time, "time_ns", lambda: now[0])

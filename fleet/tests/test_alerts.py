@@ -784,6 +784,6 @@ class Sequences(RuleBasedStateMachine):
 
 
 Sequences.TestCase.settings = settings(
-    max_examples=40, stateful_step_count=25, deadline=None,
+    max_examples=40, stateful_step_count=25,
     suppress_health_check=list(HealthCheck))
 TestSequences = Sequences.TestCase

@@ -23,7 +23,7 @@ from fleet import asking, command
 from fleet.fake import Fake
 from fleet.tests.serving import COMMAND, PATIENCE, ROOT, Serving, run, until, write
 
-quick = settings(max_examples=100, deadline=None, derandomize=True)
+quick = settings(max_examples=100)
 OWN = "[[agents]]\naddress = '127.0.0.1:1'\nname = 'nobody.north'\nsite = 'north'\n" \
       "labels = { role = 'gateway' }\n"
 

@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "fleet" / "examples" / "fleet.toml"
 AGENT = "[[agents]]\naddress = 'a'\n"
 
-quick = settings(max_examples=150, deadline=None, derandomize=True,
+quick = settings(max_examples=150,
                  suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 

@@ -24,7 +24,7 @@ from fleet.discovery import Discovery, belongs, in_shard, parse_targets
 from fleet.model import Agent
 from fleet.naming import Wrong
 
-quick = settings(max_examples=150, deadline=None, derandomize=True)
+quick = settings(max_examples=150)
 SHARED = Shared(make_profile(), "north", {"role": "node"}, 5.0, 4, "gw")
 
 

@@ -187,7 +187,7 @@ STORY = st.lists(st.tuples(
     *[st.one_of(st.none(), st.floats(0, 10))] * 2), max_size=40)
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300)
 @given(STORY)
 def test_replicas_lose_nothing_together(story: list[tuple[int, float, float | None, float | None]]
                                         ) -> None:

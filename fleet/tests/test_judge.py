@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies
+from hypothesis import given, strategies
 
 import client
 from fleet.judge import Judge
@@ -271,7 +271,6 @@ def test_an_unknown_clock_says_unknown_until_it_knows_more() -> None:
     assert one.states() == "alive late dead alive"
 
 
-@settings(deadline=None)
 @given(strategies.lists(strategies.tuples(
     strategies.integers(1, 3000), strategies.lists(strategies.one_of(
         strategies.none(), strategies.integers(0, 65_000)), min_size=4, max_size=4),

@@ -88,8 +88,7 @@ def reseal(content: bytes) -> bytes:
     return keep.MAGIC + hashlib.sha256(rest).digest() + rest
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None,
-          max_examples=40)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
 @given(strategies.integers(0, 2**32), strategies.booleans(), strategies.integers(1, 30))
 def test_any_file_is_refused_with_one_line_or_makes_sense(
         tmp_path: pathlib.Path, seed: int, sealed: bool, damage: int) -> None:

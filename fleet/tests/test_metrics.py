@@ -152,7 +152,7 @@ def test_small_fleets(count: int) -> None:
     assert len({name for name, _ in series(table)}) == (11 if count else 0)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(name=st.text(min_size=1), site=st.text(), address=st.text(),
        labels=st.dictionaries(st.text(), st.text(), max_size=6))
 @example(name='a"} 1\nevil 2', site="\\n\\", address='"\n\\',

@@ -137,7 +137,7 @@ def test_subscribing_after_a_number_misses_nothing_and_repeats_nothing(store: St
     assert len(seen) == store.stored
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, suppress_health_check=list(HealthCheck))
 @given(data=strategies.data())
 def test_select_is_a_plain_filter(data: strategies.DataObject, tmp_path_factory: Any) -> None:
     """Compared with a loop over all events."""
@@ -205,7 +205,7 @@ def test_an_event_that_makes_no_sense_stops_no_other(store: Store, bad: Any) -> 
     assert store.refused == 1
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(text=strategies.text(strategies.characters(), max_size=600))
 def test_any_text_can_be_stored(text: str) -> None:
     row = module._text(text)

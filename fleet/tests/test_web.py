@@ -333,7 +333,7 @@ def test_limits(running: Running) -> None:
     assert ask(running.port, "/api/v1/summary", "PUT", headers=AUTHORISED).status == 405
 
 
-@settings(max_examples=150, deadline=None,
+@settings(max_examples=150,
           suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_no_request_is_answered_otherwise_than_described(running: Running,
