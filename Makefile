@@ -17,8 +17,12 @@ ALL_CFLAGS = -std=c99 $(CPPFLAGS) $(CFLAGS) -I.
 
 PYTHON := build/venv/bin/python
 READY := build/venv/ready
-# A test with an empty list of cases is an error, and not left out.
-PYTEST := $(PYTHON) -m pytest -q -p no:cacheprovider -o empty_parameter_set_mark=fail_at_collect
+# A test with an empty list of cases is an error, and not left out. Only tests that fail leave files.
+PYTEST := $(PYTHON) -m pytest -q -p no:cacheprovider -o empty_parameter_set_mark=fail_at_collect \
+          -o tmp_path_retention_policy=failed
+# A test that hangs ends after so many seconds, and shows where it was. The parts of `make test` have
+# no test that needs as long.
+IN_TIME := --timeout 600
 # Two files at a time, where there are many that mostly wait.
 IN_TWO := -n 2 --dist loadfile
 LIBRARY := dumpulse.c dumpulse.h
@@ -169,7 +173,7 @@ firmware: $(FIRMWARE) ##! the images for boards: build/firmware
 	@printf '%s\n' $(FIRMWARE)
 
 test-firmware: $(FIRMWARE) ##! boot every image: packets, noise, floods, the real client
-	@$(PYTEST) $(TEST_FIRMWARE)
+	@$(PYTEST) $(IN_TIME) $(TEST_FIRMWARE)
 
 soak-firmware: $(FIRMWARE) ## 100,000 packets on each board, full speed; 4 minutes
 	@DUMPULSE_SOAK=100000 $(PYTEST) $(TEST_FIRMWARE) -k soak
@@ -240,7 +244,8 @@ LEFT_OUT = $(if $(FRAMA_C),,$(filter proof%,$(TESTS)))
 
 # Three parts run at a time, because some of them mostly wait. Files that several parts need are
 # built before. The output of each part is printed in one piece, and stays in build/log. A part
-# that fails does not end the others: one run shows all that is wrong.
+# that fails does not end the others: one run shows all that is wrong. A part that does not end
+# fails after 40 minutes; the longest takes 20 on a busy machine.
 # The same scenes and power cuts each time, so that a test fails only because of a change. Parts
 # that run by themselves draw new ones.
 test: export DUMPULSE_SEED ?= 1
@@ -255,9 +260,11 @@ part-%: SHELL := /bin/bash
 part-%:
 	@echo "== $* begins"; status=0; mkdir -p build/log; \
 	TIMEFORMAT='%0R s; of processors %0U + %0S s'; \
-	{ time MAKEFLAGS= $(MAKE_COMMAND) --no-print-directory $* >build/log/$* 2>&1; } \
+	{ time MAKEFLAGS= timeout --foreground --kill-after=60 40m \
+	    $(MAKE_COMMAND) --no-print-directory $* >build/log/$* 2>&1; } \
 	    2>build/log/$*.time || status=$$?; \
 	cat build/log/$*; \
+	[ $$status != 124 ] || echo "$*: no end after 40 minutes" >&2; \
 	if [ $$status = 0 ]; then echo "== $* passed in $$(cat build/log/$*.time)"; \
 	else echo "== $* FAILED" >&2; exit 1; fi
 
@@ -399,14 +406,14 @@ fleet-keyed: build/fleet-keyed ## a year of 64 nodes with keys: is one locked ou
 	@build/fleet-keyed
 
 python: ## pytest: every target, the README, udpserver, client
-	@$(PYTEST) $(IN_TWO) test_dumpulse.py tests lab $(TEST_FIRMWARE:%=--ignore=%)
+	@$(PYTEST) $(IN_TIME) $(IN_TWO) test_dumpulse.py tests lab $(TEST_FIRMWARE:%=--ignore=%)
 
 # The server's tests with other builds of it. If ASan or valgrind finds an error, the exit status of
 # the server makes the test fail.
 server-checked: server-sanitized server-valgrind ## the server's tests, sanitized and in valgrind
 
 server-sanitized: build/udpserver-sanitized
-	@DUMPULSE_SERVER=$(CURDIR)/$< $(PYTEST) tests/test_udpserver.py \
+	@DUMPULSE_SERVER=$(CURDIR)/$< $(PYTEST) $(IN_TIME) tests/test_udpserver.py \
 	    tests/test_udpserver_keyed.py
 
 # A start in valgrind takes half a second. So there are only some tests of each kind: arguments,
@@ -418,7 +425,7 @@ IN_VALGRIND := arguments3 or every_refusal or stream_of_everything or second_soc
     counters_on_a_socket or left_is_taken_over or restored or busy_is_told
 server-valgrind: build/udpserver
 	@DUMPULSE_SERVER="valgrind --quiet --leak-check=full --error-exitcode=99 $(CURDIR)/$<" \
-	    $(PYTEST) tests/test_udpserver.py -k "$(IN_VALGRIND)"
+	    $(PYTEST) $(IN_TIME) tests/test_udpserver.py -k "$(IN_VALGRIND)"
 
 fuzz-short: build/fuzz/fuzz ## libFuzzer for 20 seconds, from the corpus
 	@mkdir -p build/fuzz/corpus

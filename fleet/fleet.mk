@@ -6,7 +6,7 @@ fleet-demo: ##! 50 simulated agents, and a wall that shows who is alive
 	@python3 -m fleet.demo
 
 fleet-short: ## the quick tests of the fleet, which make test runs
-	@$(PYTEST) $(IN_TWO) fleet -m "not long"
+	@$(PYTEST) $(IN_TIME) $(IN_TWO) fleet -m "not long"
 
 fleet-test: ## all tests of the fleet
 	@$(PYTEST) fleet

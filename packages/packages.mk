@@ -13,7 +13,7 @@ packages-tools: ## packages for all other tools
 	@$(PYTEST) packages $(IN_DEBIAN:%=--ignore=%)
 
 packages-short: ## the quick part of that, which make test runs
-	@$(PYTEST) packages -m "not long"
+	@$(PYTEST) $(IN_TIME) packages -m "not long"
 
 packages-setup: $(READY) ## install what make packages needs, or say what it is
 	@packages/setup

@@ -14,11 +14,15 @@ settings.register_profile("default", deadline=None, derandomize=True, database=N
 settings.register_profile("explore", deadline=None, database=None, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
+ENOUGH = 50_000_000  # bytes; two tests at a time use 8 MB
+
 
 def pytest_configure(config: pytest.Config) -> None:
     # A disk that others keep busy may need seconds for a commit; memory does not. kill -9 cannot
-    # tell them apart.
+    # tell them apart. A container may have little of it.
     memory = "/dev/shm"
-    if os.access(memory, os.W_OK) and not os.statvfs(memory).f_flag & os.ST_NOEXEC:
-        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", memory)
+    if os.access(memory, os.W_OK):
+        about = os.statvfs(memory)
+        if not about.f_flag & os.ST_NOEXEC and about.f_bavail * about.f_frsize >= ENOUGH:
+            os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", memory)
     config.addinivalue_line("markers", "long: takes more than half a minute")

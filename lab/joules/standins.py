@@ -177,11 +177,14 @@ class Plug:
         self.client.reconnect_delay_set(1, 1)
         self.asked: list[tuple[str, bytes]] = []
         self.answer: tuple[float, float] | None = None  # watts and joules, when it is asked
+        self.hears = threading.Event()  # what it is asked before is lost
         self.client.on_connect = lambda *_: self.client.subscribe(f"{prefix}/command/#")
+        self.client.on_subscribe = lambda *_: self.hears.set()
+        self.client.on_disconnect = lambda *_: self.hears.clear()
         self.client.on_message = self._message
         self.client.connect("127.0.0.1", broker.port)
         self.client.loop_start()
-        wait_until(self.client.is_connected, "a plug at its broker")
+        wait_until(self.hears.is_set, "a plug at its broker")
 
     def _message(self, client: object, data: object, said: Any) -> None:
         self.asked.append((said.topic, said.payload))

@@ -172,10 +172,11 @@ def test_a_broker_that_restarts_in_the_midst() -> None:
     bench.run(0, 20)
     broker.stop()
     wait_until(lambda: bench.meter._breaks, "a break that the meter notices")
+    wait_until(lambda: not bench.plug.hears.is_set(), "a break that the plug notices")
     bench.clock.sleep(20)
     broker.start()
     bench.plug.asked.clear()
-    wait_until(bench.plug.client.is_connected, "a plug that is there again")
+    wait_until(bench.plug.hears.is_set, "a plug that is there again")
     wait_until(lambda: bench.meter._client.is_connected(), "a meter that is there again")
     bench.plug.answer = watts(40), 7200 + joules(40)
 
