@@ -113,17 +113,19 @@ def told():
 told() # Python may be where only root can read it: now it has all that it needs
 ready, go, mapped, done = *os.pipe(), *os.pipe()
 if os.fork() == 0:
-    os.read(ready, 1)
+    os.close(go) # so that it reads an end if the other fails
+    assert os.read(ready, 1)
     for kind in "uid", "gid":
         with open(f"/proc/{os.getppid()}/{kind}_map", "w") as file:
             file.write("0 0 1\\n61234 61234 1\\n")
     os.write(done, b"x")
     os._exit(0)
+os.close(done)
 os.setgroups([group] * (group != 0))
 CLONE_NEWUSER = 0x10000000
 assert ctypes.CDLL(None).unshare(CLONE_NEWUSER) == 0
 os.write(go, b"x")
-os.read(mapped, 1)
+assert os.read(mapped, 1)
 os.setresgid(61234, 61234, 61234)
 os.setresuid(61234, 61234, 61234)
 assert os.getgroups() == [65534] * (group != 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import fnmatch
+import itertools
 import json
 import os
 import random
@@ -525,7 +526,7 @@ def crash(path: Path, times: int) -> None:
             (child,) = [int(line.split()[1]) for line in lines if line.startswith("child ")]
             time.sleep(chance.uniform(0.0, 0.15))
             os.kill(child, signal.SIGKILL)
-            lines += iter(program.stdout.readline, "over\n")
+            lines += itertools.takewhile(lambda line: line != "over\n", program.stdout)
             acknowledged = [int(line) for line in lines if line.strip().isdigit()][-1]
             with sqlite3.connect(path) as database:
                 values = [int(now) for now, in database.execute(
