@@ -17,11 +17,12 @@ ALL_CFLAGS = -std=c99 $(CPPFLAGS) $(CFLAGS) -I.
 
 PYTHON := build/venv/bin/python
 READY := build/venv/ready
-# A test with an empty list of cases is an error, and not left out. Only tests that fail leave files.
+# A test with an empty list of cases is an error, and not left out. Only tests that fail leave their
+# files.
 PYTEST := $(PYTHON) -m pytest -q -p no:cacheprovider -o empty_parameter_set_mark=fail_at_collect \
           -o tmp_path_retention_policy=failed
-# A test that hangs ends after so many seconds, and shows where it was. The parts of `make test` have
-# no test that needs as long.
+# A test that hangs fails after so many seconds, and shows where it was. No test of `make test`
+# needs as long.
 IN_TIME := --timeout 600
 # Two files at a time, where there are many that mostly wait.
 IN_TWO := -n 2 --dist loadfile
