@@ -151,5 +151,4 @@ def driver() -> Iterator[Browser]:
                 finally:
                     browser.close()
             finally:
-                process.terminate()
-                process.wait(20)
+                process.kill()

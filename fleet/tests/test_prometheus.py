@@ -59,8 +59,7 @@ def prometheus(folder: Path, fleet_port: int) -> Iterator[str]:
         try:
             yield f"http://{address}"
         finally:
-            process.terminate()
-            process.wait(30)
+            process.kill()
 
 
 def query(address: str, text: str) -> list[dict[str, Any]]:

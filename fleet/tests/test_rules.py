@@ -108,8 +108,7 @@ def program(*command: str, port: int) -> Iterator[None]:
             until(lambda: listens(port), 60)
             yield
         finally:
-            child.terminate()
-            child.wait(30)
+            child.kill()
 
 
 def active(port: int) -> int:
