@@ -22,6 +22,7 @@ that cannot be printed.   SPDX-License-Identifier: MIT
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import re
@@ -139,7 +140,8 @@ class Publisher:
             self._lock.notify()
         self._thread.join(2 * STOP_S)
         self._client.disconnect()
-        self._client.loop_stop()
+        with contextlib.suppress(AttributeError):  # its thread, which it waits for, has just ended
+            self._client.loop_stop()
 
     def numbers(self) -> Mapping[str, float]:
         return {"mqtt_connected": float(self.connected), "mqtt_published": self.published,

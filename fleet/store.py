@@ -513,6 +513,8 @@ class Store:
                                 max(0.0, now - self._trouble_since))])
 
     def _do(self, job: _Job) -> None:
+        if not job.done.set_running_or_notify_cancel():
+            return  # who wanted it waits no longer: a connection is closed, or the time is over
         try:
             result = self._transaction(job.work)
         except Exception as error:  # pylint: disable=broad-except

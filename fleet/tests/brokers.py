@@ -88,7 +88,8 @@ class Reader:
 
     def close(self) -> None:
         self._client.disconnect()
-        self._client.loop_stop()
+        with contextlib.suppress(AttributeError):  # its thread, which it waits for, has just ended
+            self._client.loop_stop()
 
 
 @contextlib.contextmanager

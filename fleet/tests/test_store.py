@@ -3,6 +3,7 @@ SPDX-License-Identifier: MIT"""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import fnmatch
 import itertools
@@ -279,6 +280,7 @@ def test_publishing_goes_on_while_old_events_are_deleted(path: Path) -> None:
     store.publish([event(each) for each in range(30_000)])
     slowest = 0.0
     while store.rows != 10:
+        assert not store.trouble
         begun = time.monotonic()
         assert store.publish([event(1)])
         slowest = max(slowest, time.monotonic() - begun)
@@ -514,7 +516,9 @@ def crash(path: Path, times: int) -> None:
     chance = random.Random(seed)
     number = first = 0
     with subprocess.Popen([sys.executable, "-m", "fleet.tests.crash", str(path)], cwd=ROOT,
-                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                          start_new_session=True) as program, contextlib.ExitStack() as last:
+        last.callback(os.killpg, program.pid, signal.SIGKILL)  # it waits for its child
         assert program.stdin and program.stdout
         for _ in range(times):
             program.stdin.write(f"{first}\n")
@@ -585,6 +589,24 @@ def test_mutes_live_on_and_end(path: Path) -> None:
     store = Store(path)
     assert store.mutes() == (second.result(),)
     store.close()
+
+
+def test_who_waits_no_longer_does_not_stop_the_store(store: Store) -> None:
+    """A connection is closed, or its time is over, while a mute waits for the disk."""
+    began, gate = threading.Event(), threading.Event()
+
+    def work(_: sqlite3.Connection) -> bool:
+        began.set()
+        return gate.wait(20)
+
+    running = store.write(work)
+    assert began.wait(20)
+    waiting = store.make_mute(Mute({"name": "gone"}, 0.0, time.time() + 99))
+    assert waiting.cancel() and not running.cancel()
+    gate.set()
+    assert running.result(20)
+    assert store.make_mute(Mute({"name": "x"}, 0.0, time.time() + 99)).result(20)
+    assert [each.match for each in store.mutes()] == [{"name": "x"}] and store.flush()
 
 
 @pytest.mark.parametrize("mute", [

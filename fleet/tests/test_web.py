@@ -774,7 +774,9 @@ class Stream:
     def next(self) -> dict[str, Any]:
         fields: dict[str, Any] = {}
         while True:
-            line = self.response.readline().decode().rstrip("\n")
+            whole = self.response.readline().decode()
+            assert whole, "the stream has ended"
+            line = whole.rstrip("\n")
             if not line and fields.keys() - {"retry"}:
                 return {**fields, "data": json.loads(fields["data"])}
             name, _, value = line.partition(": ")
