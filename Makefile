@@ -211,7 +211,12 @@ INSTALLED = \
     $(foreach name,vehicle.ini nagios.cfg icinga2.conf, \
         text:examples/$(name):$(EXAMPLES_DIR)/$(name))
 
-install: all build/dumpulse.pc ##! servers, library and client, to DESTDIR and PREFIX
+# A list of make ends its entries at spaces: `/a b` would be the file /a, and b in this folder.
+no-space:
+	@[ -z "$(word 2,$(PREFIX))$(word 2,$(LIBDIR))$(word 2,$(PYTHONDIR))" ] || \
+	    { echo "PREFIX, LIBDIR and PYTHONDIR must have no spaces; DESTDIR may" >&2; exit 2; }
+
+install: no-space all build/dumpulse.pc ##! servers, library and client, to DESTDIR and PREFIX
 	@[ -n "$(PYTHONDIR)" ] || \
 	    { echo "no Python 3 was found: PYTHONDIR=FOLDER says where modules go" >&2; exit 2; }
 	@for entry in $(INSTALLED); do \
@@ -221,7 +226,7 @@ install: all build/dumpulse.pc ##! servers, library and client, to DESTDIR and P
 	    *) cp $$file "$$to" && chmod $$mode "$$to" ;; esac || exit 1; \
 	done
 
-uninstall: ##! remove what make install put there
+uninstall: no-space ##! remove what make install put there
 	@for entry in $(INSTALLED); do rm -f "$(DESTDIR)$${entry##*:}"; done
 	@rm -f "$(DESTDIR)$(PYTHONDIR)"/__pycache__/dumpulse.cpython-*.pyc
 	@rmdir "$(DESTDIR)$(PREFIX)/share/dumpulse" "$(DESTDIR)$(EXAMPLES_DIR)" \
@@ -644,7 +649,7 @@ $(TESTS) $(FIGURES) $(RELIABILITY) vectors-file explore pages soak completion mu
     mutants-server mutants-client xdp-differential $(LAB) $(PACKAGES) $(FLEET): | $(READY)
 
 .PHONY: all check completion layers check-debian13 distclean help help-all demo tour udpserver \
-        canserver install uninstall test setup $(FIGURES) $(RELIABILITY) $(TESTS) \
+        canserver no-space install uninstall test setup $(FIGURES) $(RELIABILITY) $(TESTS) \
         $(VECTOR_RUNS:%=vectors-%) vectors-file pages fuzz fuzz-replay replay-server \
         server-sanitized server-valgrind xdp-differential soak explore completion clean \
         firmware soak-firmware \

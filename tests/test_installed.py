@@ -118,6 +118,25 @@ def test_no_python(tmp_path: Path) -> None:
     assert done.returncode == 2 and "PYTHONDIR=FOLDER says where" in done.stderr
 
 
+@pytest.mark.parametrize("target", ["install", "uninstall"])
+@pytest.mark.parametrize("variable", ["PREFIX", "LIBDIR", "PYTHONDIR"])
+def test_a_space(target: str, variable: str, tmp_path: Path) -> None:
+    half = tmp_path / "a"
+    half.write_text("not of make\n")
+    done = make(target, "/usr", f"{variable}={tmp_path}/a b", f"DESTDIR={tmp_path}/c")
+    assert done.returncode == 2
+    assert done.stderr.startswith("PREFIX, LIBDIR and PYTHONDIR must have no spaces; DESTDIR may\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["a"] and half.read_text()
+
+
+def test_a_space_in_destdir(tmp_path: Path) -> None:
+    there = tmp_path / "a b"
+    assert make("install", "/usr", f"DESTDIR={there}").returncode == 0
+    assert (there / "usr" / "bin" / "dumpulse").is_file() and not (tmp_path / "a").exists()
+    assert make("uninstall", "/usr", f"DESTDIR={there}").returncode == 0
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
 # ---------------------------------------------------------------- the manual
 
 
