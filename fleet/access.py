@@ -25,8 +25,8 @@ import os
 import re
 import secrets
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any, NamedTuple, TypeVar
 
 import bcrypt
 from aiohttp import web
@@ -54,6 +54,7 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin"}
 
+Result = TypeVar("Result")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -242,18 +243,21 @@ class Access:
             raise web.HTTPServiceUnavailable(text="too many passwords to check: try again",
                                              headers={"Retry-After": "2"})
         hashed = self.users.get(name)
-        self._waiting += 1
-        try:
-            async with self._checks:
-                right = await asyncio.to_thread(compare, password, hashed or NOBODY)
-        finally:
-            self._waiting -= 1
+        right = await to_its_end(self._compare(password, hashed or NOBODY))
         if not right or hashed is None or self.users.get(name) != hashed:
             return False
         while len(self._right) >= REMEMBERED:
             del self._right[next(iter(self._right))]
         self._right[digest] = None
         return True
+
+    async def _compare(self, password: str, hashed: str) -> bool:
+        self._waiting += 1
+        try:
+            async with self._checks:
+                return await asyncio.to_thread(compare, password, hashed)
+        finally:
+            self._waiting -= 1
 
     def _unauthorized(self, text: str) -> web.HTTPUnauthorized:
         kind = 'Basic realm="Dumpulse", charset="UTF-8"' if self.users else \
@@ -296,6 +300,18 @@ class Access:
         if who != "token" and request.headers.get(CHANGE_HEADER) != "yes":
             raise web.HTTPForbidden(
                 text=f"a change by password needs the header {CHANGE_HEADER}: yes")
+
+
+async def to_its_end(work: Coroutine[Any, Any, Result]) -> Result:
+    """Also when whoever asked for it closes the connection, which cancels what waits for it here.
+    Half a change is none; and a thread goes on in any case, so it must go on being counted."""
+    task = asyncio.create_task(work)
+    _at_work.add(task)
+    task.add_done_callback(_at_work.discard)
+    return await asyncio.shield(task)
+
+
+_at_work: set[asyncio.Task[Any]] = set()  # the loop alone would forget them
 
 
 def compare(password: str, hashed: str) -> bool:

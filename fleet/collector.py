@@ -639,7 +639,7 @@ class Helpers:
         self._names: queue.SimpleQueue[tuple[Roster, int, str, int] | None] = queue.SimpleQueue()
         self._rows: queue.SimpleQueue[tuple[Roster, int] | None] = queue.SimpleQueue()
         self._found: deque[tuple[Roster, int, list[bytes]]] = deque()
-        self._answers: deque[tuple[Roster, int, Answer | client.Error]] = deque()
+        self._answers: deque[tuple[Roster, int, Answer | Exception]] = deque()
         self._threads = {"resolver": 0, "device": 0}
         self._busy = 0
 
@@ -666,7 +666,7 @@ class Helpers:
     def found(self) -> list[tuple[Roster, int, list[bytes]]]:
         return [self._found.popleft() for _ in range(len(self._found))]
 
-    def answers(self) -> list[tuple[Roster, int, Answer | client.Error]]:
+    def answers(self) -> list[tuple[Roster, int, Answer | Exception]]:
         return [self._answers.popleft() for _ in range(len(self._answers))]
 
     def _resolve(self) -> None:
@@ -690,5 +690,5 @@ class Helpers:
                 entry = np.array([[one.timestamp << 16 | one.sender << 8 | one.value
                                    for one in entries]], np.uint32)
                 self._answers.append((roster, row, Answer(asked, received, time.time(), entry)))
-            except client.Error as error:
+            except Exception as error:  # or nobody would ask the devices any more
                 self._answers.append((roster, row, error))

@@ -27,6 +27,7 @@ import hashlib
 import json
 import re
 import socket
+import sqlite3
 import ssl
 import sys
 import threading
@@ -123,10 +124,17 @@ class Publisher:
 
     def start(self) -> None:
         if self._settings.events:
-            self._consumer = Consumer(self._store, "mqtt")
+            try:
+                self._consume()
+            except (Trouble, sqlite3.Error, OSError) as error:
+                self._is_wrong(str(error))  # the thread tries again
         self._client.connect_async(self._settings.host, self._settings.port, KEEPALIVE_S)
         self._client.loop_start()
         self._thread.start()
+
+    def _consume(self) -> Consumer:
+        self._consumer = self._consumer or Consumer(self._store, "mqtt")
+        return self._consumer
 
     def replace(self, table: Table) -> None:
         with self._lock:
@@ -205,8 +213,12 @@ class Publisher:
                     break
             try:
                 self._beat(table, fresh)
-            except (Trouble, OSError, ValueError, RuntimeError) as error:
-                self._is_wrong(str(error))
+            except Exception as error:  # pylint: disable=broad-except
+                self._is_wrong(str(error) or type(error).__name__)  # the next beat may work
+            else:
+                with self._lock:
+                    if self.connected:
+                        self.trouble = ""
         if self.connected:
             self._client.publish(self._status, "offline", qos=1, retain=True
                                  ).wait_for_publish(STOP_S)
@@ -237,8 +249,8 @@ class Publisher:
         while self._dirty and self._has_room():
             row = next(iter(self._dirty))
             self._publish_agent(row, self._dirty.pop(row))
-        if self._consumer and not self._dirty:
-            self._publish_events(self._consumer)
+        if self._settings.events and not self._dirty:
+            self._publish_events(self._consume())
 
     def _look_for_changes(self) -> None:
         table = self._table

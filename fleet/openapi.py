@@ -126,7 +126,7 @@ MOMENT: Json = {"type": ["number", "null"], "minimum": 0, "description": "Unix t
 BYTE: Json = {"type": ["integer", "null"], "minimum": 0, "maximum": 255}
 MATCH: Json = {"type": "object", "additionalProperties": {**STRING, "minLength": 1,
                                                           "maxLength": 200},
-               "minProperties": 1, "maxProperties": 32,
+               "minProperties": 1, "maxProperties": 20,
                "description": "labels, name, site or variable; values may be globs"}
 CHANGING: Json = {"name": STRING, "state": of("State"), "since": MOMENT, "heard_at": MOMENT,
                   "muted": YES, "counts": of("Counts")}

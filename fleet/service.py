@@ -9,6 +9,7 @@ their own. SPDX-License-Identifier: MIT
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import dataclasses
 import os
@@ -17,7 +18,7 @@ import socket
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import client
 from fleet.access import Access
@@ -32,7 +33,7 @@ from fleet.mqtt import Publisher
 from fleet.naming import matches
 from fleet.store import Store, Trouble, lock
 from fleet.table import Table
-from fleet.web import Listening, listen, make_app
+from fleet.web import PROBES, Listening, listen, make_app
 
 STOP_S = 5.0  # s from SIGTERM to the end, at most
 SAMPLE_S = 60.0  # s between two points of the history
@@ -41,6 +42,8 @@ MUTES_S = 60.0  # s between two looks at the mutes that come back each week
 CLOCKS_S = 5.0  # s by which the times of a file and of an event may differ
 NEWER = 100_000  # events after the state was kept that are looked at
 LOOK_S = 1.0  # s between two looks whether a source is due
+THREADS = PROBES + 16  # probes of dead agents, which take 10 s, must not keep others waiting
+Result = TypeVar("Result")
 
 
 class Unusable(Exception):
@@ -191,7 +194,12 @@ class Service:
     # ---------------------------------------------------------------- changes
 
     async def reload(self) -> Sequence[str]:
-        """Reads the configuration again. What is wrong with it; empty: it is in force."""
+        """Reads the configuration again. What is wrong with it; empty: it is in force. Who asked
+        may close the connection meanwhile, which ends only the waiting: half a change is none.
+        """
+        return await asyncio.shield(self._do(self._read_again()))
+
+    async def _read_again(self) -> Sequence[str]:
         async with self._changing:
             problems = await self._reload()
         self._reloaded = not problems
@@ -203,9 +211,6 @@ class Service:
             self._reloaded_at = time.time()
             say(f"the configuration was read again: {len(self.table.agents):,} agents")
         return problems
-
-    async def _reload_by_signal(self) -> None:
-        await self.reload()
 
     async def _reload(self) -> Sequence[str]:
         """Whatever may fail comes first. Nothing is changed until all of it is right."""
@@ -292,12 +297,14 @@ class Service:
     async def run(self) -> int:
         """Until SIGTERM or SIGINT. Unusable, client.BadUsage: it cannot start. The exit status."""
         loop = asyncio.get_running_loop()
+        loop.set_default_executor(concurrent.futures.ThreadPoolExecutor(THREADS))
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._end)
-        loop.add_signal_handler(signal.SIGHUP, lambda: self._do(self._reload_by_signal()))
+        loop.add_signal_handler(signal.SIGHUP, lambda: self._do(self._read_again()))
         async with contextlib.AsyncExitStack() as parts:
             try:
-                await self._start(parts)
+                async with self._changing:  # SIGHUP has to wait
+                    await self._start(parts)
             except Trouble as error:
                 raise Unusable(str(error)) from error
             except OSError as error:
@@ -409,7 +416,7 @@ class Service:
             await asyncio.sleep(pause)
         self._end()
 
-    def _do(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def _do(self, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)

@@ -25,7 +25,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from numpy.typing import NDArray
 
 from fleet import metrics, openapi, view
-from fleet.access import HEADERS, Access, Handler
+from fleet.access import HEADERS, Access, Handler, to_its_end
 from fleet.model import Agent, Event, Group, Mute
 from fleet.openapi import PARAMETERS, Json, Route
 from fleet.store import Trouble
@@ -215,7 +215,11 @@ class Site:
 
     async def add_mute(self, request: web.Request) -> Json:
         new = new_mute(await body_of(request), request[WHO])
-        return view.mute(await stored(asyncio.wrap_future(self.service.store.make_mute(new))))
+
+        async def make() -> Mute:
+            return await asyncio.wrap_future(self.service.store.make_mute(new))
+
+        return view.mute(await stored(make()))
 
     async def end_mute(self, request: web.Request) -> Json:
         number = request[GIVEN]["number"]
@@ -276,10 +280,13 @@ class Site:
         if self._probes.locked():
             raise web.HTTPServiceUnavailable(text=f"{PROBES} probes run already",
                                              headers={"Retry-After": "5"})
-        async with self._probes:
-            found = await asyncio.to_thread(metrics.probe, agent.address, agent.profile.settings,
-                                            timeout, agent.keys)
-        return await send_metrics(request, iter([found]))
+
+        async def ask() -> bytes:
+            async with self._probes:
+                return await asyncio.to_thread(metrics.probe, agent.address,
+                                               agent.profile.settings, timeout, agent.keys)
+
+        return await send_metrics(request, iter([await to_its_end(ask())]))
 
     # ---- its own state
 
@@ -365,8 +372,8 @@ def new_mute(body: Any, who: str) -> Mute:
         if key not in ("match", "seconds", "why", "begins"):
             raise wrong(f"{key!r:.50} is not known: use match, seconds, why, begins")
     match, why = body.get("match"), body.get("why", "")
-    if not isinstance(match, dict) or not 1 <= len(match) <= 32:
-        raise wrong("match must have 1 to 32 labels, like {\"site\": \"north\"}")
+    if not isinstance(match, dict) or not 1 <= len(match) <= 20:
+        raise wrong("match must have 1 to 20 labels, like {\"site\": \"north\"}")
     for key, glob in match.items():
         if not isinstance(glob, str) or not 1 <= len(glob) <= 200 or not glob.isprintable() \
                 or not 1 <= len(key) <= 200 or not key.isprintable():

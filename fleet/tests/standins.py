@@ -82,6 +82,8 @@ class Store:
                 and (before is None or event.number < before)][:limit]
 
     def make_mute(self, mute: Mute) -> Future[Mute]:
+        if mute.ends <= time.time():
+            raise ValueError("a mute must end later than now")
         number = max((each.number for each in self.made), default=0) + 1
         self.made.append(dataclasses.replace(mute, number=number))
         return self._done(self.made[-1])

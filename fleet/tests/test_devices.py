@@ -164,6 +164,20 @@ def ages(table: Table, row: int) -> Any:
     return found[row, :4]
 
 
+def test_whatever_a_device_raises_the_next_round_asks_again(monkeypatch: pytest.MonkeyPatch
+                                                            ) -> None:
+    asked: list[float] = []
+
+    def ask(_: client.Agent, __: float) -> client.Entries:
+        asked.append(time.monotonic())
+        raise RuntimeError("no device does this")
+
+    monkeypatch.setattr(client.Agent, "ask", ask)
+    table = Table([Agent("line", "serial:/dev/ttyS9", QUICK, period=0.2, misses=2)])
+    with collecting(table):
+        wait_for(lambda: table.agent_state[0] == State.UNREACHABLE and len(asked) > 4)
+
+
 def test_each_kind_of_agent(monkeypatch: pytest.MonkeyPatch) -> None:
     """Alive, a node dies, the agent falls silent, and all is well again: on a line and on a bus as
     over UDP, and none disturbs the others."""

@@ -8,6 +8,7 @@ import contextlib
 import json
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -353,6 +354,36 @@ def test_tls_and_passwords(tmp_path: Path, store: Store, authority: Callable[[st
                       SAID.append)
     finally:
         broker.stop()
+
+
+def test_a_disk_that_fails_ends_nothing(broker: Broker, store: Store,
+                                        monkeypatch: pytest.MonkeyPatch) -> None:
+    """When it begins, and in between. What is wrong is said, until it is over."""
+    failing = {"begin": 3, "batch": 0}
+
+    class Failing(mqtt.Consumer):
+        def __init__(self, *given: Any) -> None:
+            self._fail("begin")
+            super().__init__(*given)
+
+        def batch(self, most: int) -> list[Event]:
+            self._fail("batch")
+            return super().batch(most)
+
+        def _fail(self, what: str) -> None:
+            if failing[what]:
+                failing[what] -= 1
+                raise sqlite3.OperationalError("the disk fails")
+
+    monkeypatch.setattr(mqtt, "Consumer", Failing)
+    with reading(broker.port, "dumpulse/events") as reader, \
+            publishing(broker.port, fleet(["a"]), store, events=True) as publisher:
+        until(lambda: publisher._consumer)
+        for number, fails in enumerate((0, 3)):
+            failing["batch"] = fails
+            store.publish([event(number)])
+            until(lambda: len(reader.all) > number and not publisher.trouble)
+    assert any("the disk fails" in each for each in SAID)
 
 
 def test_no_broker_is_no_trouble_for_others(store: Store) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import http.server
 import json
 import os
@@ -22,7 +23,7 @@ from fleet.discovery import in_shard
 from fleet.fake import Fake
 from fleet.service import groups_here
 from fleet.tests.brokers import Broker, reading
-from fleet.tests.serving import Serving, notified, run, until, write
+from fleet.tests.serving import PATIENCE, Serving, notified, run, until, write
 
 
 BUSY_S = 15.0  # s in which it ends, and in which 5 s pass on a machine that does much else
@@ -138,6 +139,50 @@ def test_reload_is_all_or_nothing(tmp_path: Path, fake: Fake) -> None:
         assert "the token is wrong" in run(*reload, str(tmp_path / "old token"), status=2).stderr
         run(*reload, str(tmp_path / "token"))
         assert serving.end() == 0
+
+
+def answer(page: socket.socket, *addresses: str) -> None:
+    """A page of targets, for whoever has connected."""
+    with page:
+        page.recv(65536)
+        body = json.dumps([{"targets": [address], "labels": {"name": f"t{number}"}}
+                           for number, address in enumerate(addresses)])
+        page.sendall("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n"
+                     f"Content-Length: {len(body)}\r\n\r\n{body}".encode())
+
+
+def test_a_reload_goes_on_when_nobody_waits_for_it(tmp_path: Path, fake: Fake) -> None:
+    write(tmp_path, fake, 1)
+    with socket.create_server(("127.0.0.1", 0)) as pages, Serving(tmp_path) as serving:
+        pages.settimeout(PATIENCE)
+        serving.wait_for_agents({"a0": "alive"})
+        write(tmp_path, fake, 2,
+              f"[[agents]]\nurl = 'http://127.0.0.1:{pages.getsockname()[1]}/'\n")
+        connection = http.client.HTTPConnection(serving.address.removeprefix("http://"))
+        connection.request("POST", "/-/reload", headers={"Authorization": "Bearer sesame"})
+        page = pages.accept()[0]
+        connection.close()
+        time.sleep(0.5)  # then the fleet has seen it
+        answer(page, fake.address(5))
+        serving.wait_for_agents({"a0": "alive", "a1": "alive", "t0": "alive"})
+        assert serving.end() == 0
+
+
+def test_a_reload_waits_for_the_start(tmp_path: Path, fake: Fake) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as pages:
+        pages.settimeout(PATIENCE)
+        write(tmp_path, fake, 1,
+              f"[[agents]]\nurl = 'http://127.0.0.1:{pages.getsockname()[1]}/'\n")
+        with Serving(tmp_path) as serving:
+            page = pages.accept()[0]
+            serving.process.send_signal(signal.SIGHUP)
+            time.sleep(0.5)  # then it has come
+            answer(page)
+            answer(pages.accept()[0], fake.address(5))
+            serving.wait_for("the configuration was read again")
+            serving.wait_for_agents({"a0": "alive", "t0": "alive"})
+            assert serving.end() == 0
+        assert "should not happen" not in "".join(serving.said)
 
 
 def test_targets_that_come_and_go(tmp_path: Path, fake: Fake) -> None:

@@ -17,6 +17,7 @@ import socket
 import sqlite3
 import ssl
 import subprocess
+import threading
 import time
 import urllib.parse
 import zlib
@@ -307,6 +308,8 @@ def test_mutes(running: Running) -> None:
     ({"match": {"a": "b\n"}, "seconds": 1}, "match"), ({"match": {"": "b"}, "seconds": 1}, "match"),
     ({"match": {"a": "b"}, "seconds": 1, "why": 1}, "why"),
     ({"match": {"a": "b"}, "seconds": 1, "begins": -1}, "begins"),
+    ({"match": {"a": "b"}, "seconds": 1, "begins": 1}, "later than now"),
+    ({"match": {f"a{number}": "b" for number in range(21)}, "seconds": 1}, "1 to 20 labels"),
     ({"match": {"a": "b"}, "seconds": 1, "number": 4}, "number")])
 def test_wrong_mutes(running: Running, body: Any, about: str) -> None:
     answer = ask(running.port, "/api/v1/mutes", "POST", body, AUTHORISED)
@@ -410,6 +413,32 @@ def test_a_probe_by_its_configured_address() -> None:
             connection.close()
 
 
+def test_probes_that_nobody_waits_for_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asks and hangs up has no more of them at the same time than whoever waits."""
+    monkeypatch.setattr(web, "PROBES", 2)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.settimeout(20)
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        service = standins.Service(standins.filled([Agent("a", address, standins.profile())]))
+        with standins.serving(lambda: web.make_app(service)) as port:
+            connections = []
+            for _ in range(2):
+                connections.append(http.client.HTTPConnection("127.0.0.1", port, timeout=20))
+                connections[-1].request("GET", "/probe?target=a")
+            asking: set[object] = set()
+            while len(asking) < 2:
+                asking.add(silent.recvfrom(100)[1])
+            for connection in connections:
+                connection.close()
+            time.sleep(0.5)  # then the server has seen it
+            third = ask(port, "/probe?target=a")
+            assert third.status == 503 and "2 probes run already" in third.json["error"]
+            while ask(port, "/probe?target=a",
+                      headers={"X-Prometheus-Scrape-Timeout-Seconds": "0.6"}).status == 503:
+                time.sleep(0.1)
+
+
 # ---------------------------------------------------------------- who may
 
 
@@ -507,6 +536,36 @@ def test_passwords_are_not_checked_without_end(guarded: Running) -> None:
         statuses.append(connection.getresponse().status)
         connection.close()
     assert set(statuses) == {401, 503}
+
+
+def test_passwords_that_nobody_waits_for_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+                                               ) -> None:
+    """Whoever sends some and hangs up has no more of them checked than whoever waits."""
+    checking, go_on = threading.Semaphore(0), threading.Event()
+
+    def compare(*_: str) -> bool:
+        checking.release()
+        return not go_on.wait(60)
+
+    monkeypatch.setattr("fleet.access.compare", compare)
+    monkeypatch.setattr("fleet.access.WAITING", CHECKS)
+    path = tmp_path / "web.yml"
+    path.write_text(f"basic_auth_users: {{alice: '{HASHED}'}}")
+    service = standins.Service(standins.fleet(3))
+    with standins.serving(lambda: web.make_app(
+            service, Access("127.0.0.1", str(path)))) as port:
+        for number in range(CHECKS):
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+            connection.request("GET", "/-/healthy", headers=basic("bob", f"wrong{number}"))
+            assert checking.acquire(timeout=20)
+            connection.close()
+        time.sleep(0.5)  # then the server has seen it
+        more = ask(port, "/-/healthy", headers=basic("bob", "wrong"))
+        go_on.set()
+        assert more.status == 503
+        while (more := ask(port, "/-/healthy", headers=basic("bob", "wrong"))).status == 503:
+            time.sleep(0.1)
+        assert more.status == 401
 
 
 def test_reload(running: Running) -> None:
@@ -800,10 +859,13 @@ def test_changes_come_at_once_and_again_after_a_pause(running: Running) -> None:
     stream.next()
     begun = time.monotonic()
     running.service.change(60, State.DEAD, 1)
-    message = stream.agents()
+    found: list[Any] = []
+    while not found:  # another test may have changed something just before
+        message = stream.agents()
+        found = [each for each in message["data"]["agents"] if each["name"] == "agent-00060"]
     assert time.monotonic() - begun < 2
-    (agent,) = message["data"]["agents"]
-    assert agent["name"] == "agent-00060" and agent["state"] == "dead"
+    (agent,) = found
+    assert agent["state"] == "dead"
     assert agent["counts"]["dead"] == 1
     stream.close()
     running.service.change(61, State.LATE)
