@@ -21,6 +21,8 @@ READY := build/venv/ready
 # files.
 PYTEST := $(PYTHON) -m pytest -q -p no:cacheprovider -o empty_parameter_set_mark=fail_at_collect \
           -o tmp_path_retention_policy=failed
+# Not among the sources, which the tests of packages pack at the same time.
+export HYPOTHESIS_STORAGE_DIRECTORY := $(CURDIR)/build/hypothesis
 # A test that hangs fails after so many seconds, and shows where it was. No test of `make test`
 # needs as long.
 IN_TIME := --timeout 600

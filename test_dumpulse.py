@@ -15,6 +15,7 @@ import random
 import subprocess
 import zlib
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given, settings
@@ -47,16 +48,17 @@ class Recorder(ctypes.Structure):
                 ("call", RecordedCall * CALLS_MAX)]
 
 
-def load_library() -> ctypes.CDLL:
-    path = ROOT / "build" / "libdumpulse-test.so"
-    path.parent.mkdir(exist_ok=True)
-    sources = [ROOT / "dumpulse.c", ROOT / "tests" / "exports.c", ROOT / "tests" / "recorder.c"]
-    subprocess.run(["gcc", "-std=c99", "-Os", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror",
-                    f"-I{ROOT}", *sources, "-o", path], check=True)
-    return ctypes.CDLL(str(path))
+def load_library(*parts: str) -> ctypes.CDLL:
+    """Compiles C files and loads them. Other processes may do the same at this moment, so each has
+    a folder of its own, which nothing needs any more when the library is loaded."""
+    with TemporaryDirectory(prefix="dumpulse-test-") as folder:
+        path = Path(folder, "library.so")
+        subprocess.run(["gcc", "-std=c99", "-Os", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror",
+                        f"-I{ROOT}", *parts, "-o", path], cwd=ROOT, check=True)
+        return ctypes.CDLL(str(path))
 
 
-C = load_library()
+C = load_library("dumpulse.c", "tests/exports.c", "tests/recorder.c")
 RECORDER = Recorder.in_dll(C, "recorded")
 C.dumpulse_process_packet.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t,
                                       ctypes.c_void_p]

@@ -27,7 +27,7 @@ def sources(root: Path = ROOT) -> dict[str, Path]:
         paths = []
         for folder, folders, files in os.walk(root):
             # As in .gitignore, and in that of each folder of keys.
-            folders[:] = [name for name in folders if name != "__pycache__" and
+            folders[:] = [name for name in folders if name not in ("__pycache__", ".hypothesis") and
                           Path(folder, name) != root / "build" and
                           not ignores_all(Path(folder, name, ".gitignore"))]
             links = [name for name in folders if Path(folder, name).is_symlink()]

@@ -102,12 +102,14 @@ def test_outside_of_a_clone_there_is_no_release(original: Path, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("git", [True, False], ids=["git", "archive"])
-def test_no_archive_has_keys(git: bool, tmp_path: Path) -> None:
-    """Somebody may make keys in the folder of the sources."""
+def test_no_archive_has_keys_or_what_tests_found(git: bool, tmp_path: Path) -> None:
+    """Somebody may make keys in the folder of the sources, or run pytest there."""
     if git:
         subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     for name in ".gitignore", "a.c", "agent-7.key", "agent-7-3.eep":
         (tmp_path / name).write_bytes((project.ROOT / ".gitignore").read_bytes())
+    (tmp_path / ".hypothesis" / "constants").mkdir(parents=True)
+    (tmp_path / ".hypothesis" / "constants" / "0027d71c1f3a5b69").touch()
     for words in ("new x.key", "split x.key --out keys --variable 0-3 --agent --readers"):
         subprocess.run([sys.executable, project.ROOT / "client.py", "key", *words.split()],
                        cwd=tmp_path, check=True, stdout=subprocess.PIPE)

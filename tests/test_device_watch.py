@@ -18,24 +18,13 @@ from sim.machine import load
 from sim.model import Agent
 from sim.targets import ROOT
 from sim.watch import DEAD, LATE, LONGEST, MISSING, WAITING, Line, Watch, allowed, line
-from test_dumpulse import CALLS_MAX, GUARD, Recorder, bytes_, times
+from test_dumpulse import CALLS_MAX, GUARD, Recorder, bytes_, load_library, times
 from tests import watching
 
 CHANGED = 3
 ORDER = "<" if sys.byteorder == "little" else ">"
 
-
-def load_library() -> ctypes.CDLL:
-    path = ROOT / "build" / "libwatch-test.so"
-    path.parent.mkdir(exist_ok=True)
-    sources = [ROOT / "dumpulse_watch.c", *(ROOT / "tests" / name for name in (
-        "exports_watch.c", "recorder.c"))]
-    subprocess.run(["gcc", "-std=c99", "-Os", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror",
-                    f"-I{ROOT}", *sources, "-o", path], check=True)
-    return ctypes.CDLL(str(path))
-
-
-C = load_library()
+C = load_library("dumpulse_watch.c", "tests/exports_watch.c", "tests/recorder.c")
 RECORDER = Recorder.in_dll(C, "recorded")
 for name in ("state", "worst", "count", "check"):
     getattr(C, f"export_watch_{name}").restype = ctypes.c_uint8

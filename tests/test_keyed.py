@@ -7,7 +7,6 @@ from __future__ import annotations
 import ctypes
 import random
 import re
-import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
@@ -24,6 +23,7 @@ from sim.keyed import (ANNOUNCE, BEACON, BEACONS, FULL, HEARTBEAT, NAMES, OWN_FI
                        REFUSED, REPORT, Agent, Hearer, Keys, Numbers, Reader, Sender, Sent)
 from sim.machine import Keyed, Machine, load
 from sim.targets import EVERY, ROOT
+from test_dumpulse import load_library
 from tests import keyed_attack
 from tests.keyed_attack import Roles
 from tests.keyed_vectors import ALONE
@@ -210,25 +210,20 @@ def test_the_attacker_finds_each_mutant(mutant: type[Agent | Hearer | Sender | R
 
 # ---- The C code on this computer.
 
-def load_library() -> ctypes.CDLL:
-    path = ROOT / "build" / "libkeyed-test.so"
-    path.parent.mkdir(exist_ok=True)
-    subprocess.run(["gcc", "-std=c99", "-Os", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror",
-                    f"-DDUMPULSE_ALONE={ALONE}", f"-I{ROOT}", ROOT / "dumpulse_keyed.c",
-                    FOLDER / "keyed_host.c", "-o", path], check=True)
-    library = ctypes.CDLL(str(path))
+def library() -> ctypes.CDLL:
+    made = load_library(f"-DDUMPULSE_ALONE={ALONE}", "dumpulse_keyed.c", "tests/keyed_host.c")
     for name in ("keyed_begin", "keyed_tick", "hear", "sender_begin", "keyed_heartbeat",
                  "keyed_request", "keyed_check"):
-        getattr(library, f"dumpulse_{name}").restype = ctypes.c_bool
-    library.dumpulse_keyed_process.restype = ctypes.c_uint8
-    return library
+        getattr(made, f"dumpulse_{name}").restype = ctypes.c_bool
+    made.dumpulse_keyed_process.restype = ctypes.c_uint8
+    return made
 
 
 class Host:
     """An agent, a node that hears, one that only sends, and a reader, all in C."""
 
     def __init__(self) -> None:
-        self.c = load_library()
+        self.c = library()
         self.master = self.array("host_master", 16)
         self.numbers, self.sent = self.array("host_numbers", 66 * 3), self.array("host_sent", 264)
         self.fails = ctypes.c_bool.in_dll(self.c, "host_fails")
