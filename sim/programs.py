@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import functools
 import os
 import random
@@ -20,8 +21,11 @@ PATIENCE = float(os.environ.get("DUMPULSE_PATIENCE", "30"))
 
 @functools.cache
 def built(program: str) -> str:
-    """Builds a file of the Makefile if it is not up to date. Returns its path."""
-    subprocess.run(["make", "--no-print-directory", "-s", "-C", ROOT, program], check=True)
+    """Builds a file of the Makefile if it is not up to date. Returns its path. Other processes
+    may want the same file at this moment: one builds it, and they wait."""
+    with (ROOT / "Makefile").open() as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        subprocess.run(["make", "--no-print-directory", "-s", "-C", ROOT, program], check=True)
     return str(ROOT / program)
 
 

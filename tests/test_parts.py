@@ -1,14 +1,17 @@
-"""Does `make test` run all that this system has tools for, and say what it leaves out?
-
-SPDX-License-Identifier: MIT
+"""Does `make test` run all that this system has tools for, and say what it leaves out? Do its parts
+wait for each other?     SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 from sim.targets import OF_FIGURES, OS_RELEASE, ROOT, run
 
@@ -43,3 +46,14 @@ def test_debian_12_lacks_nothing(tmp_path: Path) -> None:
                           env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"})
     assert done.stderr.splitlines()[-1] == "setup: this release of Debian does not have: nowhere"
     assert done.returncode == (OF_FIGURES <= set(OS_RELEASE.read_text().splitlines()))
+
+
+def test_two_processes_do_not_build_at_the_same_time() -> None:
+    with (ROOT / "Makefile").open() as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        other = subprocess.Popen([sys.executable, "-c", "from sim.programs import built\n"
+                                  "print(built('build/unit'))"], cwd=ROOT, text=True,
+                                 stdout=subprocess.PIPE)
+        with pytest.raises(subprocess.TimeoutExpired):
+            other.communicate(timeout=2)
+    assert other.communicate(timeout=60) == (f"{ROOT}/build/unit\n", None)
