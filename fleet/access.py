@@ -242,6 +242,7 @@ class Access:
         if self._waiting >= WAITING:
             raise web.HTTPServiceUnavailable(text="too many passwords to check: try again",
                                              headers={"Retry-After": "2"})
+        self._waiting += 1  # now: what others ask may come before the task begins
         hashed = self.users.get(name)
         right = await to_its_end(self._compare(password, hashed or NOBODY))
         if not right or hashed is None or self.users.get(name) != hashed:
@@ -252,7 +253,6 @@ class Access:
         return True
 
     async def _compare(self, password: str, hashed: str) -> bool:
-        self._waiting += 1
         try:
             async with self._checks:
                 return await asyncio.to_thread(compare, password, hashed)

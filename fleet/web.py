@@ -280,11 +280,14 @@ class Site:
         if self._probes.locked():
             raise web.HTTPServiceUnavailable(text=f"{PROBES} probes run already",
                                              headers={"Retry-After": "5"})
+        await self._probes.acquire()  # at once: what others ask may come before the task begins
 
         async def ask() -> bytes:
-            async with self._probes:
+            try:
                 return await asyncio.to_thread(metrics.probe, agent.address,
                                                agent.profile.settings, timeout, agent.keys)
+            finally:
+                self._probes.release()
 
         return await send_metrics(request, iter([await to_its_end(ask())]))
 

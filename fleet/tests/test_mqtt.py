@@ -29,7 +29,7 @@ from fleet import mqtt
 from fleet.config import Mqtt, Secret
 from fleet.model import Agent, Event, Profile, State
 from fleet.mqtt import Publisher, escaped, identifier
-from fleet.store import Store, Trouble
+from fleet.store import Consumer, Store, Trouble
 from fleet.table import Table
 from fleet.tests.brokers import Broker, reading, until
 from sim.programs import free_port
@@ -361,7 +361,7 @@ def test_a_disk_that_fails_ends_nothing(broker: Broker, store: Store,
     """When it begins, and in between. What is wrong is said, until it is over."""
     failing = {"begin": 3, "batch": 0}
 
-    class Failing(mqtt.Consumer):
+    class Failing(Consumer):
         def __init__(self, *given: Any) -> None:
             self._fail("begin")
             super().__init__(*given)
@@ -375,7 +375,7 @@ def test_a_disk_that_fails_ends_nothing(broker: Broker, store: Store,
                 failing[what] -= 1
                 raise sqlite3.OperationalError("the disk fails")
 
-    monkeypatch.setattr(mqtt, "Consumer", Failing)
+    monkeypatch.setattr("fleet.mqtt.Consumer", Failing)
     with reading(broker.port, "dumpulse/events") as reader, \
             publishing(broker.port, fleet(["a"]), store, events=True) as publisher:
         until(lambda: publisher._consumer)

@@ -19,8 +19,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Self
 
-# As FOLDER/st-flash, it copies the image to FOLDER/flash, where the board finds it.
-FLASH = '#!/bin/sh\n# st-flash write IMAGE 0x08000000\ncp "$2" "$(dirname "$0")/flash"\n'
+# As FOLDER/st-flash, it copies the image to FOLDER/flash, where the board finds it. A board that
+# still begins finds the old one or the new one, and no half of one.
+FLASH = '#!/bin/sh\n# st-flash write IMAGE 0x08000000\ncp "$2" "$0.new" && ' \
+    'mv "$0.new" "$(dirname "$0")/flash"\n'
 QEMU = ("qemu-system-arm", "-M", "netduinoplus2", "-nographic", "-monitor", "none", "-nodefaults",
         "-serial", "null", "-serial", "stdio", "-icount", "shift=8,sleep=off", "-d", "unimp",
         "-kernel")
