@@ -51,14 +51,14 @@ def test_only_its_step_is_timed_on_new_objects_and_after_a_warm_up(
 
     def run(world: object, meter: Meter, rng: random.Random) -> None:
         with meter("sign"):
-            time.sleep(0.05)
+            time.sleep(0.2)
         with meter("verify"):
             time.sleep(0.002)
         seen.append(rng.randrange(1 << 60))
 
     monkeypatch.setitem(timing.BENCHMARKS, "slow", timing.Benchmark("P-256", "verify", run))
     took = timing.in_this_process("slow", 1, 2, 3, 0)
-    assert len(took) == 3 and min(took) >= 2e6 and min(took) < 50e6
+    assert len(took) == 3 and 2e6 <= min(took) < 200e6
     timing.in_this_process("slow", 1, 2, 3, 1)
     assert len(set(seen)) == 2 * (2 + 3)  # other numbers in each call of each process
 

@@ -345,7 +345,7 @@ def test_after_a_kill_at_full_load_the_socket_has_the_traffic(cable: Cable) -> N
                     node.send(frame(ipv4(heartbeat(7, 1, 1), server.port)))
                     with contextlib.suppress(TimeoutError):
                         came = other.recv(100)
-                    assert time.monotonic() - killed < 1
+                    assert time.monotonic() - killed < 5
                 assert len(came) == 8
             assert "xdp" not in cable.agent.run("ip link show veth1")
         finally:

@@ -878,7 +878,7 @@ def test_changes_come_at_once_and_again_after_a_pause(running: Running) -> None:
     while not found:  # another test may have changed something just before
         message = stream.agents()
         found = [each for each in message["data"]["agents"] if each["name"] == "agent-00060"]
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < 5
     (agent,) = found
     assert agent["state"] == "dead"
     assert agent["counts"]["dead"] == 1
