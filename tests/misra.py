@@ -8,10 +8,12 @@ It uses cppcheck's addon, which does not check every rule. SPDX-License-Identifi
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).resolve().parent.parent
 TABLE = Path(__file__).with_name("misra.tsv")
@@ -28,15 +30,20 @@ def version() -> str:
 def deviations(folder: Path) -> Counter[str]:
     """Returns the number of deviations by part and rule."""
     found: Counter[str] = Counter()
-    for part, prefix in PARTS.items():
-        command = ["cppcheck", "--addon=misra", "--std=c99", "--enable=style", "--quiet",
-                   "--template={file}:{line}: {id}", f"-I{folder}", str(folder / f"{part}.c")]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode or "noValidConfiguration" in done.stderr:
-            raise SystemExit(f"misra: cppcheck failed:\n{done.stdout}{done.stderr}")
-        places = set(re.findall(rf"^(.*\b{part}\.[ch]:\d+): misra-c2012-([0-9.]+)$", done.stderr,
-                                re.M))
-        found.update(prefix + rule for _, rule in places)
+    # cppcheck writes files beside the sources, which others may be packing or compiling.
+    with TemporaryDirectory(prefix="dumpulse-misra-") as copy:
+        for file in folder.glob("dumpulse*.[ch]"):
+            shutil.copy(file, copy)
+        for part, prefix in PARTS.items():
+            done = subprocess.run(
+                ["cppcheck", "--addon=misra", "--std=c99", "--enable=style", "--quiet",
+                 "--template={file}:{line}: {id}", "-I.", f"{part}.c"], cwd=copy,
+                capture_output=True, text=True, check=False)
+            if done.returncode or "noValidConfiguration" in done.stderr:
+                raise SystemExit(f"misra: cppcheck failed:\n{done.stdout}{done.stderr}")
+            places = set(re.findall(rf"^(.*\b{part}\.[ch]:\d+): misra-c2012-([0-9.]+)$",
+                                    done.stderr, re.M))
+            found.update(prefix + rule for _, rule in places)
     return found
 
 
