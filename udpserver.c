@@ -89,6 +89,13 @@ static bool set_bind(const char *text)
     endpoint->scope = *percent == '\0' ? 0 : if_nametoindex(percent + 1);
     if (*percent != '\0' && endpoint->scope == 0)
         return options_wrong("--bind %.60s: there is no such interface", text);
+    const struct endpoint everything = {.address = {0}},
+                          all_ipv4 = {.address = {[10] = 0xFF, 0xFF}};
+    if (*percent != '\0' && (memcmp(endpoint->address, everything.address, ADDRESS_SIZE) == 0 ||
+                             memcmp(endpoint->address, all_ipv4.address, ADDRESS_SIZE) == 0))
+        return options_wrong("--bind %.60s: this address is every interface; name the address that "
+                             "the one interface has",
+                             text);
     for (const struct endpoint *earlier = network.binds; earlier != endpoint; earlier++)
         if (covers(endpoint, earlier) || covers(earlier, endpoint))
             return options_wrong(
@@ -291,6 +298,7 @@ static bool is_first(const struct listener *listener, uint64_t now)
     return true;
 }
 
+/* A heartbeat may have been sent to a multicast or broadcast address: see send_reports(). */
 static void tell_listeners(const uint8_t *beacon)
 {
     const uint64_t now = timing_ns();
@@ -299,14 +307,17 @@ static void tell_listeners(const uint8_t *beacon)
 
     memcpy(bytes, beacon, sizeof bytes);
     for (struct listener *one = listeners; one != listeners + DUMPULSE_VARIABLES; one++) {
-        const struct msghdr message = {.msg_name = one->address,
-                                       .msg_namelen = (socklen_t)one->address_length,
-                                       .msg_iov = &all,
-                                       .msg_iovlen = 1,
-                                       .msg_control = one->control,
-                                       .msg_controllen = one->control_length};
-        if (one->until > now && is_first(one, now))
-            (void)sendmsg(one->descriptor, &message, MSG_DONTWAIT); /* the next one comes soon */
+        struct msghdr message = {.msg_name = one->address,
+                                 .msg_namelen = (socklen_t)one->address_length,
+                                 .msg_iov = &all,
+                                 .msg_iovlen = 1,
+                                 .msg_control = one->control,
+                                 .msg_controllen = one->control_length};
+        if (one->until <= now || !is_first(one, now) ||
+            sendmsg(one->descriptor, &message, MSG_DONTWAIT) >= 0 || errno == EAGAIN)
+            continue; /* what is lost comes again in a second */
+        message.msg_controllen = one->control_length = 0;
+        (void)sendmsg(one->descriptor, &message, MSG_DONTWAIT);
     }
 }
 
@@ -375,18 +386,19 @@ static const uint8_t *source_of(const uint8_t address[ADDRESS_SIZE])
     return address_is_ipv4(address) ? address + ADDRESS_SIZE - LIMITS_SOURCE : address;
 }
 
+static uint64_t requested; /* ns; the clock is read for the first report of a batch */
+
 /* Returns which counter counts the packet. */
 static size_t take_request(const uint8_t *packet, struct msghdr *from)
 {
-    static uint64_t now; /* ns; the clock is read for the first report of a batch */
     uint8_t address[ADDRESS_SIZE];
 
     address_of((const union source *)from->msg_name, address);
     if (!address_is_in(&network.readers, address))
         return COUNT_NOT_ALLOWED;
     if (outgoing_count == 0)
-        now = timing_ns();
-    if (!limits_allow(&report_limits, source_of(address), now))
+        requested = timing_ns();
+    if (!limits_allow(&report_limits, source_of(address), requested))
         return COUNT_RATE;
     if (!set_reply_address(&outgoing[outgoing_count].msg_hdr, from))
         return COUNT_UNSENT;
@@ -450,6 +462,8 @@ __attribute__((always_inline)) static inline unsigned take_batch(int descriptor,
         return 0;
     table_read_clock();
     const uint64_t now = checks_sources ? timing_ns() : 0;
+    if (keyed) /* the first report may be one with a key */
+        requested = now;
     const uint8_t *packet = packets[0];
     for (struct mmsghdr *message = incoming; message != incoming + count; message++) {
         size_t outcome;
@@ -568,8 +582,15 @@ static int open_socket(const struct endpoint *endpoint, union source *here)
     }
     (void)getsockname(descriptor, &here->any, &size);
     network.port = ntohs(here->v4.sin_port); /* IPv6 has it in the same place */
-    (void)add_udp_socket(descriptor);
+    if (add_udp_socket(descriptor) != NULL)
+        return errno; /* it cannot be waited for: nothing else can be wrong with an own socket */
     return 0;
+}
+
+/* EPERM and EACCES come from a sandbox that allows only IPv4. */
+static bool has_no_ipv6(int reason)
+{
+    return reason == EAFNOSUPPORT || reason == EADDRNOTAVAIL || reason == EPERM || reason == EACCES;
 }
 
 /* Opens the sockets that the arguments ask for. All of them get the same port. With PORT 0, the
@@ -587,8 +608,8 @@ static bool open_own_sockets(void)
 
     for (size_t i = 0; i < count; i++) {
         const int reason = open_socket(&endpoints[i], &here);
-        if (reason == 0 || (by_default && i == 1 && reason != EADDRINUSE))
-            continue; /* a machine may have no IPv6 */
+        if (reason == 0 || (by_default && i == 1 && has_no_ipv6(reason)))
+            continue;
         if (reason != EADDRINUSE || !any_port || i == 0 || --tries == 0) {
             log_say("cannot listen on %s: %s", describe(&here),
                     reason == EADDRINUSE

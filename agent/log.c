@@ -14,20 +14,21 @@
 
 #include "program.h"
 
-/* Opens a pipe again, for writing that never waits. Returns -1 if it is no pipe. */
-static int open_pipe(int descriptor)
+/* Opens a pipe or a terminal again, for writing that never waits. Returns -1 if it is neither. */
+static int open_again(int descriptor)
 {
     char path[32];
     struct stat status;
 
-    if (fstat(descriptor, &status) != 0 || !S_ISFIFO(status.st_mode))
+    if (fstat(descriptor, &status) != 0 || !(S_ISFIFO(status.st_mode) || S_ISCHR(status.st_mode)))
         return -1;
     (void)snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
-    return open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    return open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 }
 
 /* Others may write to the same pipe or socket, as the programs of --exec do. They may fill it just
- * after poll() has found room, and then write() would wait for its reader. So this uses calls that
+ * after poll() has found room, and then write() would wait for its reader. A terminal that is not
+ * read has room for a part of a line, and write() waits for the rest. So this uses calls that
  * do not wait. O_NONBLOCK on the descriptor itself would be a change for the others, too. */
 void log_write(int descriptor, const char *line, size_t length)
 {
@@ -35,7 +36,7 @@ void log_write(int descriptor, const char *line, size_t length)
 
     if (poll(&room, 1, 0) != 1 || (room.revents & POLLOUT) == 0)
         return;
-    const int own = open_pipe(descriptor);
+    const int own = open_again(descriptor);
     ssize_t written = own >= 0 ? write(own, line, length)
                                : send(descriptor, line, length, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (own >= 0)

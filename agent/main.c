@@ -30,7 +30,7 @@ static void keep_standard_descriptors(void)
     int descriptor = STDIN_FILENO;
 
     while (descriptor >= 0 && descriptor <= STDERR_FILENO)
-        descriptor = open("/dev/null", O_RDWR | O_CLOEXEC);
+        descriptor = open("/dev/null", O_RDWR); /* not O_CLOEXEC: programs of --exec need it */
     if (descriptor >= 0)
         (void)close(descriptor);
 }

@@ -63,11 +63,22 @@ static bool set_self(const char *text)
                          text);
 }
 
+/* `--state table.lock` would take the lock of the server with `--state table` for a damaged one. */
 static bool set_state(const char *text)
 {
+    static const char *const own[] = {".lock",    ".new",     ".numbers",
+                                      ".damaged", ".changed", ".retired"};
+
     if (*text == '\0' || strlen(text) > OPTIONS_LONGEST_PATH)
         return options_wrong("--state wants the name of a file, of %d bytes at most",
                              OPTIONS_LONGEST_PATH);
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
+        const size_t size = strlen(own[i]), length = strlen(text);
+        if (length > size && strcmp(text + length - size, own[i]) == 0)
+            return options_wrong("--state: a name with %s at its end is one of the server's other "
+                                 "files: '%.60s'",
+                                 own[i], text);
+    }
     options.state = text;
     return true;
 }

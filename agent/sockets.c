@@ -53,7 +53,7 @@ bool sockets_add(int descriptor, unsigned (*take)(int fd))
 {
     if (sockets_poller < 0)
         sockets_poller = epoll_create1(EPOLL_CLOEXEC);
-    if (sockets_count == SOCKETS_MAX)
+    if (sockets_poller < 0 || sockets_count == SOCKETS_MAX)
         return false;
     sockets[sockets_count++] = (struct sockets_one){-1, take};
     return sockets_replace(sockets_count - 1, descriptor);

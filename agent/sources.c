@@ -15,7 +15,7 @@
 enum {
     SOURCES_MAX = 1024,      /* sources that are remembered */
     SLOTS = 2 * SOURCES_MAX, /* half of the slots stay empty, so that a search is short */
-    KINDS = COUNT_TAG + 1,
+    KINDS = COUNT_UNSENT + 1,
     LINES = 100 /* at once; then one a second */
 };
 static const uint64_t DAY = UINT64_C(86400000000000); /* ns */
@@ -33,6 +33,7 @@ static const char *const kinds[KINDS] = {
     [COUNT_RATE] = "refused: too many requests for --burst and --rate, or --rate-total",
     [COUNT_OLD] = "refused: a count or number that is not larger than the last one",
     [COUNT_TAG] = "refused: a wrong tag: another key, another epoch, or forged",
+    [COUNT_UNSENT] = "not answered: its address was cut off by other options of the socket",
 };
 
 static struct {

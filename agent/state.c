@@ -142,14 +142,15 @@ static int open_folder(void)
     return open(slash == NULL ? "." : folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* Root makes the files for a server that runs as somebody else. */
+/* Root makes the files for a server that runs as somebody else. Only for a file whose content was
+ * found to be ours: that somebody may have put another one here. */
 static bool give_away(int file)
 {
     struct stat status;
-    const int folder = open_folder();
+    const int folder = gives_away ? open_folder() : -1;
 
     if (folder < 0)
-        return false;
+        return !gives_away;
     const bool done =
         fstat(folder, &status) == 0 && fchown(file, status.st_uid, status.st_gid) == 0;
     const int reason = errno;
@@ -171,9 +172,9 @@ static int open_file(const char *suffix, int flags, mode_t mode)
         return -1;
     int reason = EINVAL;
     if (fstat(file, &status) == 0 && S_ISREG(status.st_mode)) {
-        if (flags == O_RDONLY || (status.st_nlink <= 1 && (!gives_away || give_away(file))))
+        if (flags == O_RDONLY || status.st_nlink <= 1)
             return file;
-        reason = status.st_nlink <= 1 ? errno : EMLINK;
+        reason = EMLINK;
     }
     (void)close(file);
     errno = reason;
@@ -230,7 +231,7 @@ static bool hold_lock(void)
     int reason = ENOMSG;
     if (content.size == 0) {
         (void)fchmod(lock, 0600); /* somebody may have allowed others to open it */
-        if (flock(lock, LOCK_EX | LOCK_NB) == 0)
+        if (give_away(lock) && flock(lock, LOCK_EX | LOCK_NB) == 0)
             return true;
         reason = errno;
     }
@@ -293,7 +294,7 @@ static bool write_new(const uint8_t *bytes, size_t size)
 
     if (file < 0)
         return false;
-    bool done = read_content(file) && ftruncate(file, 0) == 0;
+    bool done = read_content(file) && give_away(file) && ftruncate(file, 0) == 0;
     if (done) {
         errno = EIO; /* pwrite() may write too few bytes without an error */
         done = pwrite(file, bytes, size, 0) == (ssize_t)size && fsync(file) == 0;

@@ -20,7 +20,7 @@ table_entry *table_entries = (table_entry *)(void *)(table_agent.report + 4);
 bool table_to_prepare;
 uint16_t table_stamp;
 uint64_t table_tick, table_tick_begun;
-static uint64_t last_check, next_check; /* ticks since 1970 */
+static uint64_t last_check; /* ticks since 1970 */
 
 /* The library asks for it only if it takes a heartbeat itself. */
 uint16_t dumpulse_get_timestamp(void)
@@ -96,7 +96,6 @@ static void check_ages(void)
         log_say("forgot %u variable%s: too old for a timestamp to tell", forgotten,
                 forgotten == 1 ? "" : "s");
     last_check = now;
-    next_check = now + INTERVAL;
 }
 
 /* The machine may have slept, or somebody may have set its clock forward. So the ages are checked,
@@ -105,7 +104,7 @@ void table_begin_tick(uint64_t now)
 {
     const uint64_t ticks = now / table_tick;
 
-    if (ticks >= next_check)
+    if (ticks - last_check >= INTERVAL) /* it is due; the clock was set back, if this is below 0 */
         check_ages();
     table_tick_begun = ticks * table_tick;
     table_stamp = (uint16_t)ticks;
@@ -117,7 +116,6 @@ void table_begin(void)
     table_tick = options.tick * 1000000;
     table_to_prepare = options.self;
     last_check = table_ticks();
-    next_check = last_check + INTERVAL;
     table_begin_tick(last_check * table_tick);
     loop_define_task(LOOP_TABLE, check_ages, INTERVAL * table_tick);
 }
@@ -142,7 +140,9 @@ void table_prepare_now(void)
 
 uint64_t table_checked_until(void)
 {
-    if (table_ticks() + TABLE_EARLY >= next_check)
+    const uint64_t ticks = table_ticks();
+
+    if (ticks - last_check >= INTERVAL - TABLE_EARLY)
         check_ages();
-    return next_check * table_tick;
+    return (last_check + INTERVAL) * table_tick;
 }

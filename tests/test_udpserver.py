@@ -28,7 +28,7 @@ from typing import Any
 import pytest
 
 from sim.model import REQUEST, Agent, checksummed, heartbeat
-from sim.programs import PATIENCE, built, open_files, wait_until
+from sim.programs import PATIENCE, built, free_port, open_files, wait_until
 from sim.targets import ROOT
 from tests.servers import Counters, Server, Talker, command
 
@@ -106,6 +106,10 @@ def unix_stamp(tick_ms: int) -> int:
     (["--bnid", "::"], "no option '--bnid'"), (["--bind"], "needs a value"),
     (["--bind", "localhost"], "--bind"), (["--bind", "1.2.3"], "--bind"), (["--bind="], "--bind"),
     (["--bind", "1.2.3.4.5"], "--bind"), (["--bind", "fe80::1%nosuch0"], "interface"),
+    (["--bind", "::%lo"], "--bind ::%lo: this address is every interface"),
+    (["--bind", "0.0.0.0%lo"], "this address is every interface"),
+    *((["--state", f"table{end}"], f"a name with {end} at its end is one of the server's")
+      for end in (".lock", ".new", ".numbers", ".damaged", ".changed", ".retired")),
     (["--bind", "9" * 5000], "--bind"),
     ([f"--bind=127.0.0.{number}" for number in range(17)], "16 times"),
     (["--bind", "0.0.0.0", "--bind", "::"], "--bind ::"),
@@ -204,6 +208,14 @@ def test_a_port_in_use_is_said(server: Server) -> None:
     assert f"127.0.0.1:{server.port}: the port is in use" in line
     done = run("--bind", "192.0.2.77", "0")  # this machine does not have this address
     assert done.returncode == 1 and "cannot listen on 192.0.2.77:0" in said(done)[0]
+
+
+@pytest.mark.parametrize("descriptors", [4, 5])
+def test_it_does_not_begin_without_what_it_needs(descriptors: int) -> None:
+    """The fourth is the socket; the next ones wait for it, and listen at ::1."""
+    done = subprocess.run(["prlimit", f"--nofile={descriptors}", built("build/udpserver"), "0"],
+                          capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 1 and "Too many open files" in done.stderr, done.stderr
 
 
 def test_an_interface_goes_with_an_address() -> None:
@@ -365,6 +377,38 @@ def test_the_address_that_was_asked_on_the_second_socket() -> None:
         peer.send(heartbeat(1, 1, 1), REQUEST)
         server.process.send_signal(signal.SIGCONT)
         peer.answer()
+
+
+def answers(peer: socket.socket) -> bool:
+    with contextlib.suppress(ConnectionRefusedError):
+        peer.send(REQUEST)
+        return len(peer.recv(512)) == 260
+    return False
+
+
+def test_a_terminal_that_is_not_read_stops_nothing() -> None:
+    """It has room for a part of a line, and then the rest of the line is lost."""
+    ours, terminal = os.openpty()
+    port = free_port(socket.SOCK_DGRAM)
+    process = subprocess.Popen([*command(), "--log", "errors", f"{port}"], stdout=terminal,
+                               stdin=subprocess.DEVNULL, stderr=terminal)
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as peer:
+            peer.settimeout(PATIENCE)
+            peer.connect(("127.0.0.1", port))
+            wait_until(lambda: process.poll() is not None or answers(peer), "it listens")
+            for number in range(1000):
+                process.send_signal(signal.SIGUSR1)
+                if number % 20 == 0:
+                    peer.send(REQUEST)
+                    assert len(peer.recv(512)) == 260
+        process.terminate()
+        assert process.wait(PATIENCE) == 0
+    finally:
+        process.kill()
+        process.wait(PATIENCE)
+        os.close(ours)
+        os.close(terminal)
 
 
 @pytest.mark.parametrize("wildcard", ["0.0.0.0", "::"])
@@ -1484,13 +1528,15 @@ def test_a_manager_that_does_not_read_is_not_waited_for(tmp_path: Path) -> None:
 class Activated(Server):
     """A server that gets its sockets as from systemd."""
 
-    def __init__(self, *sockets: socket.socket, pid: str = "$$", port: int | None = None) -> None:
+    def __init__(self, *sockets: socket.socket, pid: str = "$$", port: int | None = None,
+                 options: tuple[str, ...] = ()) -> None:
         passing = " ".join(f"{3 + number}<&{held.fileno() + 100}"
                            for number, held in enumerate(sockets))
         for held in sockets:
             os.dup2(held.fileno(), held.fileno() + 100)
         try:
-            super().__init__(port=port, pass_fds=[held.fileno() + 100 for held in sockets], wrap=[
+            passed = [held.fileno() + 100 for held in sockets]
+            super().__init__(*options, port=port, pass_fds=passed, wrap=[
                 "bash", "-c", f'LISTEN_PID={pid} LISTEN_FDS={len(sockets)} exec "$@" {passing}',
                 "bash"])
         finally:
@@ -1539,6 +1585,23 @@ def test_a_passed_socket_with_options_answers_from_the_address_that_was_asked(
             peer.send(heartbeat(1, 2, 3))
             assert peer.ask()[1][2:] == b"\2\3"
             assert server.stop()["reports"] == 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may send such options")
+def test_a_request_whose_options_have_no_room_is_counted() -> None:
+    """They leave none for the address that was asked. The log names its sender once."""
+    hop_by_hop = bytes([0, 63]) + (bytes([0x1E, 252]) + bytes(252)) * 2 + bytes([1, 0])
+    with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as passed:
+        passed.bind(("::1", 0))
+        passed.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVHOPOPTS, 1)
+        with Activated(passed, options=("--log", "changes")) as server, \
+                Peer(server, "::1") as peer:
+            peer.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_HOPOPTS, hop_by_hop)
+            peer.send(REQUEST, REQUEST)
+            assert settled(server, 2)["unsent"] == 2
+            server.stop()
+        named = [line for line in server.stderr.lines if "not answered: its address" in line]
+        assert len(named) == 1
 
 
 def test_a_report_that_cannot_be_sent_is_counted_and_not_waited_for() -> None:

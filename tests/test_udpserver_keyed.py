@@ -10,6 +10,8 @@ import copy
 import os
 import random
 import re
+import signal
+import socket
 import subprocess
 import time
 import zlib
@@ -333,6 +335,22 @@ def test_whose_files_root_makes(tmp_path: Path) -> None:
         "table.numbers": owner, "table.lock": owner}
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+@pytest.mark.parametrize("suffix", [".lock", ".new"])
+def test_root_gives_nobody_the_files_of_others(tmp_path: Path, suffix: str) -> None:
+    """Whoever owns the folder may have put them there."""
+    folder = tmp_path / "state"
+    folder.mkdir()
+    os.chown(folder, 65534, -1)
+    path = folder / f"table{suffix}"
+    path.write_text("for root alone")
+    path.chmod(0o600)
+    status, lines = run(f"--key={write_key(tmp_path / 'key')}", f"--state={folder}/table",
+                        "--key-is-new")
+    assert status == 1 and "somebody else's" in lines[-1]
+    assert path.read_text() == "for root alone" and path.stat().st_uid == 0
+
+
 # ---- Packets --------------------------------------------------------------------------------
 
 def needs_a_tag(agent: Agent, packet: bytes) -> bool:
@@ -455,6 +473,21 @@ def test_both_versions_for_a_migration(options: list[str]) -> None:
     assert (counters["reports"], counters["not_allowed"]) == (2, 1)
 
 
+def test_a_request_without_a_key_comes_at_its_own_time(options: list[str]) -> None:
+    """Also after one with a key, which is answered at the same moment."""
+    with Server(*options, *LONG, "--also-unkeyed", "--allow", "127.0.0.1", "--burst", "1",
+                "--rate", "1") as server, Peer(server) as peer:
+        beacon = peer.beacon()
+        peer.send(REQUEST)
+        assert len(peer.answer()) == 260
+        time.sleep(1.5)
+        server.process.send_signal(signal.SIGSTOP)
+        peer.send(reader(beacon).request(b"no"), REQUEST)
+        server.process.send_signal(signal.SIGCONT)
+        assert {len(peer.answer()) for _ in range(2)} == {264, 260}
+        server.stop()
+
+
 def test_keyed_only_can_be_said(options: list[str]) -> None:
     with Server(*options, "--keyed-only") as server, Peer(server) as peer:
         assert any("packets without a key are refused" in line for line in server.stderr.lines)
@@ -524,6 +557,24 @@ def test_beacons_leave_from_the_address_that_was_asked(options: list[str], wildc
         peer.send(node(1, beacon).heartbeat(1, 1))
         assert epoch_of(peer.answer()) >= epoch_of(beacon)
         server.stop()
+
+
+@pytest.mark.parametrize("wildcard", ["0.0.0.0", "::"])
+def test_a_node_that_sends_to_everybody_gets_beacons(options: list[str], wildcard: str) -> None:
+    """No beacon can leave from the address that it sends to."""
+    with Server(*options, "--bind", wildcard, "--epoch", "1") as server, \
+            Peer(server, "127.255.255.255") as peer:
+        peer.socket.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+        everybody, here = peer.there, ("127.0.0.1", server.port)
+        peer.there = here
+        one = node(1, peer.beacon())
+        for _ in range(2):
+            peer.there = everybody
+            peer.send(one.heartbeat(1, 2))
+            peer.there = here
+            while not one.hear(peer.answer()):
+                pass
+        assert server.stop()["heartbeats"] >= 2
 
 
 # ---- Epochs ---------------------------------------------------------------------------------

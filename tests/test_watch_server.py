@@ -27,7 +27,7 @@ import pytest
 
 import client
 from sim.model import heartbeat
-from sim.programs import PATIENCE, wait_until
+from sim.programs import PATIENCE, free_port, wait_until
 from sim.targets import ROOT
 from sim.watch import STATES
 from tests import agree
@@ -332,6 +332,32 @@ def test_too_many_changes_at_once_are_counted_in_the_log(tmp_path: Path) -> None
         changes = watched.server.stop()["changes"]
         assert changes > 100
         wait_until(lambda: len(watched.logged()) + sum(unsaid()) == changes, "all are in the log")
+
+
+def test_a_program_has_standard_error_where_the_server_has_none(tmp_path: Path) -> None:
+    """Else the first file that the program opens would get its errors."""
+    names, program, found = tmp_path / "names.ini", tmp_path / "program", tmp_path / "found"
+    names.write_text("[dumpulse]\ntick = 50ms\nwarn = 100s\n[3]\nvalue = 0..9\n")
+    program.write_text('#!/bin/sh\nreadlink /proc/$$/fd/2 >"${0%/*}/found"\n')
+    program.chmod(0o755)
+    port = free_port(socket.SOCK_DGRAM)
+    process = subprocess.Popen(
+        ["bash", "-c", 'exec "$@" 2>&-', "bash", *command(), f"{port}", "--tick", "50", "--watch",
+         str(names), "--exec", str(program)], stdout=subprocess.DEVNULL)
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+
+            def told() -> bool:
+                sender.sendto(heartbeat(3, 1, 5), ("127.0.0.1", port))
+                return found.exists() and found.read_text() != ""
+
+            wait_until(told, "the program has standard error")
+        assert found.read_text() == "/dev/null\n"
+        process.terminate()
+        assert process.wait(PATIENCE) == 0
+    finally:
+        process.kill()
+        process.wait(PATIENCE)
 
 
 def test_a_program_that_floods_the_log(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ static void start(uint64_t now, uint64_t tick)
     logged_count = 0;
     unix_ms = now * tick;
     table_begin();
-    assert_int_equal(next_check, now + INTERVAL);
+    assert_int_equal(last_check, now);
 }
 
 static void beat(uint8_t variable)
@@ -209,6 +209,25 @@ static void a_day_back(void **state)
     assert_true(is_there(4) && !is_there(3));
 }
 
+/* The clock goes forward and back. The next look is not as far away as it was. */
+static void forward_and_back(void **state)
+{
+    (void)state;
+    start(1000000, 1000);
+    unix_ms += UINT64_C(72000) * 1000;
+    beat(4);
+    unix_ms -= UINT64_C(72000) * 1000;
+    beat(3);
+    assert_int_equal(table_checked_until(), (1000000 + INTERVAL) * table_tick);
+    unix_ms += UINT64_C(65536) * 1000;
+    table_read_clock();
+    assert_false(is_there(3));
+
+    unix_ms -= UINT64_C(500) * 1000; /* and where no packet comes */
+    const uint64_t now = unix_ms / 1000;
+    assert_int_equal(table_checked_until(), (now + INTERVAL) * table_tick);
+}
+
 /* With --xdp the kernel writes entries, too. They are reported, and forgotten, like the others. */
 static void shared_entries(void **state)
 {
@@ -256,6 +275,7 @@ int main(void)
         cmocka_unit_test(a_small_step_back_forgets_nobody),
         cmocka_unit_test(a_large_step_back_revives_nobody),
         cmocka_unit_test(a_day_back),
+        cmocka_unit_test(forward_and_back),
         cmocka_unit_test(unless_told_otherwise),
         cmocka_unit_test(the_log_has_the_number),
         cmocka_unit_test(the_limit_is_exact),
