@@ -126,11 +126,17 @@ def test_a_line_in_use(line: FakeLine) -> None:
         release.join()
 
 
-def test_a_line_that_is_pulled_out() -> None:
+def test_a_line_that_is_pulled_out(tmp_path: Path) -> None:
     end, kept = os.openpty()
-    path = os.ttyname(kept)
+    path = tmp_path / "tty"  # its own name: the kernel gives a pty's name to the next one at once
+    path.symlink_to(os.ttyname(kept))
     os.close(kept)
-    threading.Timer(0.3, os.close, (end,)).start()
+
+    def pull() -> None:
+        path.unlink()
+        os.close(end)
+
+    threading.Timer(0.3, pull).start()
     begun = time.process_time()
     with pytest.raises(client.NoAnswer, match="no answer in 1.5 s: .*(is gone|no such device)"):
         client.Agent(f"serial:{path}").ask(1.5)
