@@ -21,6 +21,9 @@ This is how a program uses the module. After `make install`, write `import dumpu
 A timestamp has 16 bits. After 65536 ticks of silence an age starts again from 0, and a dead node
 looks alive for a while: `History` prevents this for those who ask often enough. The clocks here
 and there may differ by SKEW ticks: `Clock` finds out which clock the agent has.
+
+The parts of this file have headings, in this order: packets, keys, transports, agents, names and
+deadlines, clocks, ages, what a report means, each command, and the command line.
 """
 
 from __future__ import annotations
@@ -55,7 +58,7 @@ import unicodedata
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple, NoReturn, Optional, Protocol, TypeVar, Union
+from typing import Any, Generic, NamedTuple, NoReturn, Optional, Protocol, TypeVar, Union
 
 try:
     import fcntl
@@ -165,10 +168,13 @@ def clock(tick_ms: int) -> int:
     return time.time_ns() // (tick_ms * 1_000_000) % WRAP
 
 
-def jump(before: int, now: int, passed_ms: int, tick_ms: int) -> int:
+def measure_jump(before: int, now: int, passed_ms: int, tick_ms: int) -> int:
     """Ticks by which a clock moved too far; 0 if the difference is no more than usual."""
     ticks = (now - before - round(passed_ms / tick_ms) + WRAP // 2) % WRAP - WRAP // 2
     return ticks if abs(ticks) > max(SKEW, JUMP_MS // tick_ms) else 0
+
+
+# ---------------------------------------------------------------- helpers
 
 
 def uptime() -> float:
@@ -194,9 +200,9 @@ def discard(stream: Any) -> None:
 
 # ---------------------------------------------------------------- keys: version 2 of the protocol
 
-OF_READERS, OF_BEACONS = 64, 65  # labels; those below 64 are the variables'
+READER_LABEL, BEACON_LABEL = 64, 65  # labels; those below 64 are the variables'
 LABELS = {**{str(number): number for number in range(VARIABLES)},
-          "readers": OF_READERS, "beacons": OF_BEACONS}
+          "readers": READER_LABEL, "beacons": BEACON_LABEL}
 KEYED_REPORT_SIZE = 8 + VARIABLES * 4
 IS_ANNOUNCE, IS_HEARTBEAT, IS_REQUEST = 0x40, 0x80, 0xC0  # byte 4; a beacon has less
 HELLO = bytes((0, 0, 0, 0, IS_REQUEST, 0, 0, 0))  # a request that is always answered by a beacon
@@ -280,7 +286,7 @@ class KeyFile:
                                    "chmod 600 it, and make a new key if somebody has")
                 content = file.read(FILE_MAX + 1)
         except (OSError, ValueError) as error:
-            raise BadUsage(f"cannot read {self.path!r}: {why(error)}") from error
+            raise BadUsage(f"cannot read {self.path!r}: {explain(error)}") from error
         if len(content) > FILE_MAX:
             raise BadUsage(f"{self.path!r} is too long: it must have {KEY_FORM}")
         return content
@@ -310,18 +316,18 @@ class Keyed:
         self._asked, self._asked_in = b"", 0  # the last request, and its epoch
         self._repeat = False  # whether nothing has refused it
 
-    def _tag(self, label: int, number: int, four: bytes, table: bytes = b"") -> bytes:
+    def _make_tag(self, label: int, number: int, four: bytes, table: bytes = b"") -> bytes:
         block = bytes((label,)) * 8 + struct.pack("<L", number) + four
         return chaskey(self.keys.of(label), table + block)
 
-    def _counted(self, label: int, more: bytes, skip: int = 0) -> bytes:
+    def _make_packet(self, label: int, more: bytes, skip: int = 0) -> bytes:
         """The next packet of this label; empty if there can be none in this epoch."""
-        count = self.counts.get(label, self._begin if label < OF_READERS else 0)
+        count = self.counts.get(label, self._begin if label < READER_LABEL else 0)
         if not self.epoch or count == FULL:
             return b""
         self.counts[label] = count = min(FULL, count + 1 + skip)
         four = bytes((IS_HEARTBEAT + label, count)) + more  # a request is that of label 64
-        return self._tag(label, self.epoch, four)[:4] + four
+        return self._make_tag(label, self.epoch, four)[:4] + four
 
     def begin(self) -> None:
         """From now on, only an answer to a new request counts."""
@@ -332,7 +338,7 @@ class Keyed:
     def request(self) -> bytes:
         """The last request once more, until something refuses it; else a new one, if possible."""
         if not self._repeat:
-            new = self._counted(OF_READERS, os.urandom(2), self._skip)
+            new = self._make_packet(READER_LABEL, os.urandom(2), self._skip)
             if not new:
                 return HELLO
             self._asked, self._asked_in, self._repeat = new, self.epoch, True
@@ -340,14 +346,14 @@ class Keyed:
 
     def heartbeat(self, variable: int, sender: int, value: int) -> bytes:
         heartbeat(variable, sender, value)  # ValueError
-        packet = self._counted(variable, bytes((sender, value)))
+        packet = self._make_packet(variable, bytes((sender, value)))
         if not packet:
             raise NoAnswer(f"variable {variable} has had all {FULL} heartbeats of this epoch: "
                            "wait for the next one")
         return packet
 
     def hear(self, packet: bytes) -> bool:
-        """Takes a beacon. Is it of a later epoch than the last one? BadReport: it is none."""
+        """Takes a beacon. Returns whether its epoch is later than the last one. BadReport."""
         if len(packet) == REPORT_SIZE and packet[:4] == struct.pack(">L", zlib.adler32(packet[4:])):
             raise BadReport("version", "this agent has no key: it sends a report of version 1, "
                                        "which anybody can make: leave out --key to believe it")
@@ -355,7 +361,7 @@ class Keyed:
             raise BadReport("length", f"it is {len(packet)} bytes long, not {KEYED_REPORT_SIZE}, "
                                       "and no beacon")
         epoch = int.from_bytes(packet[4:], "big")
-        if not hmac.compare_digest(packet[:4], self._tag(OF_BEACONS, epoch, packet[4:])[:4]):
+        if not hmac.compare_digest(packet[:4], self._make_tag(BEACON_LABEL, epoch, packet[4:])[:4]):
             raise BadReport("beacon", f"its beacon is not authentic: is {self.keys.path!r} the key "
                                       "of this agent?")
         if epoch < self.epoch:
@@ -375,8 +381,8 @@ class Keyed:
     def take(self, packet: bytes) -> Optional[Entries]:
         """The entries of the report that was asked for. None: ask again. BadReport."""
         if len(packet) == KEYED_REPORT_SIZE:
-            right = self._asked and self._tag(OF_READERS, self._asked_in, self._asked[4:],
-                                              packet[8:])
+            right = self._asked and self._make_tag(READER_LABEL, self._asked_in, self._asked[4:],
+                                                   packet[8:])
             if not right or not hmac.compare_digest(packet[:8], right[:8]):
                 raise BadReport("tag", "its tag is wrong: it answers another request, or somebody "
                                        "else has made it")
@@ -384,7 +390,7 @@ class Keyed:
             return unchecked_entries(packet[4:])
         if self.hear(packet):
             return None
-        full = not self._repeat and self.counts.get(OF_READERS) == FULL
+        full = not self._repeat and self.counts.get(READER_LABEL) == FULL
         if self._repeat:
             self._repeat, self._skip = False, self._skip * 2 or 1
         raise BadReport("full" if full else "refused",
@@ -463,6 +469,9 @@ def within(seconds: float, work: Callable[[], Result]) -> Optional[Result]:
     return results[0] if results else None
 
 
+# ---------------------------------------------------------------- transports: UDP
+
+
 def parse_udp(text: str) -> tuple[str, int]:
     """HOST, HOST:PORT, [IPv6]:PORT or an IPv6 address alone."""
     host, port = text, None
@@ -481,7 +490,7 @@ def parse_udp(text: str) -> tuple[str, int]:
     return host, PORT if port is None else parse_number(port, 1, 65535, "port ")
 
 
-def host_and_port(address: Any) -> str:
+def format_address(address: Any) -> str:
     """A socket's address as users write it."""
     return f"[{address[0]}]:{address[1]}" if ":" in address[0] else f"{address[0]}:{address[1]}"
 
@@ -500,7 +509,7 @@ class Udp(Transport):
     SILENCE = "; an agent does not answer those it does not allow, or who ask too often"
 
     def __init__(self, host: str, port: int) -> None:
-        self.name = host_and_port((host, port))
+        self.name = format_address((host, port))
         self._host, self._port = host, port
         self._found: list[tuple[int, Any]] = []  # families and addresses
         self._sockets: list[tuple[Any, socket.socket]] = []  # one for each address
@@ -527,7 +536,7 @@ class Udp(Transport):
         try:
             found = within(seconds, lambda: socket.getaddrinfo(self._host, self._port,
                                                                type=socket.SOCK_DGRAM))
-            why = f"no answer from the name service in {decimal(round(seconds * 1000))} s"
+            why = f"no answer from the name service in {format_seconds(round(seconds * 1000))} s"
         except (OSError, ValueError) as error:  # ValueError: this cannot be a name
             found, why = None, str(error.args[-1])
         if not found:
@@ -557,7 +566,7 @@ class Udp(Transport):
         except BlockingIOError:
             pass  # the interface is busy, and the packet is lost
         except OSError as error:
-            raise self._unreachable(address, sender, error) from error
+            raise self._read_errors(address, sender, error) from error
 
     def receive(self, seconds: float) -> Optional[bytes]:
         with selectors.DefaultSelector() as ready:
@@ -571,24 +580,27 @@ class Udp(Transport):
                 except BlockingIOError:
                     continue  # the kernel has dropped a damaged packet
                 except OSError as error:
-                    raise self._unreachable(address, receiver, error) from error
+                    raise self._read_errors(address, receiver, error) from error
                 # In IPv6, [2] is a flow label, which means nothing here, and [3] is a scope.
                 if (source[:2], source[3:]) != (address[:2], address[3:]):
-                    raise BadReport("address", f"it came from {host_and_port(source)}, "
-                                               f"not from {host_and_port(address)}")
+                    raise BadReport("address", f"it came from {format_address(source)}, "
+                                               f"not from {format_address(address)}")
                 return packet
         return None
 
     @staticmethod
-    def _unreachable(address: Any, where: socket.socket, error: OSError) -> NoAnswer:
+    def _read_errors(address: Any, where: socket.socket, error: OSError) -> NoAnswer:
         """Also reads all errors that wait at the socket. Otherwise it would stay ready to read."""
         if sys.platform == "linux":
             with contextlib.suppress(OSError):  # no error is left
                 while True:
                     where.recvmsg(0, 0, socket.MSG_ERRQUEUE)
         if error.errno == errno.ECONNREFUSED:
-            return Refused(f"nothing listens at {host_and_port(address)}")
-        return NoAnswer(f"{host_and_port(address)}: {error.strerror}")
+            return Refused(f"nothing listens at {format_address(address)}")
+        return NoAnswer(f"{format_address(address)}: {error.strerror}")
+
+
+# ---------------------------------------------------------------- transports: serial lines and CAN
 
 
 class Device(Transport):
@@ -612,15 +624,15 @@ class Device(Transport):
         if self._descriptor < 0:  # closed or lost: it may be there again
             self.open(0)
         try:
-            os.write(self._descriptor, self._frame(packet))
+            os.write(self._descriptor, self._make_frame(packet))
         except OSError as error:
             if error.errno not in (errno.EAGAIN, errno.ENOBUFS):  # full: the packet is lost
-                raise self._lost(error) from error
+                raise self._lose(error) from error
 
     def receive(self, seconds: float) -> Optional[bytes]:
         """Reads at least once, and once more at most after the time is up."""
         end = time.monotonic() + min(max(0.0, seconds), LONGEST_WAIT)
-        report = self._more()
+        report = self._read_frame()
         while report is None:
             left = max(0.0, end - time.monotonic())
             if self._descriptor < 0:
@@ -634,26 +646,26 @@ class Device(Transport):
             except BlockingIOError:
                 continue
             except OSError as error:
-                raise self._lost(error) from error
-            report = self._add(content)
+                raise self._lose(error) from error
+            report = self._add_bytes(content)
             if report is None and left == 0:
                 self._check_rest()
                 return None
         return report
 
-    def _frame(self, packet: bytes) -> bytes:
+    def _make_frame(self, packet: bytes) -> bytes:
         """What to write for this packet."""
         return packet
 
-    def _add(self, content: bytes) -> Optional[bytes]:
+    def _add_bytes(self, content: bytes) -> Optional[bytes]:
         """The report that is complete now, if there is one."""
         return None
 
-    def _more(self) -> Optional[bytes]:
+    def _read_frame(self) -> Optional[bytes]:
         """The one after it, if that has come, too."""
         return None
 
-    def _number(self, packet: bytes, request: int) -> int:
+    def _choose_identifier(self, packet: bytes, request: int) -> int:
         """The identifier of a packet, counted from the first one of the agent."""
         if packet == REQUEST:
             return CAN_REQUEST
@@ -661,7 +673,7 @@ class Device(Transport):
         return request if self.keyed and packet[4] == IS_REQUEST else \
             packet[4 if self.keyed else 5] % VARIABLES
 
-    def _join(self, at: int, part: bytes) -> Optional[bytes]:
+    def _join_frames(self, at: int, part: bytes) -> Optional[bytes]:
         """The report that is complete with this frame, or a beacon."""
         if at >= CAN_FRAMES:  # a request of somebody else, or something from a later version
             return part if self.keyed and at == CAN_BEACON - CAN_REPORT else None
@@ -683,7 +695,7 @@ class Device(Transport):
     def _check_rest(self) -> None:
         """The time is up. BadReport: something came that is no report."""
 
-    def _lost(self, error: Any) -> NoAnswer:
+    def _lose(self, error: Any) -> NoAnswer:
         self.close()
         advice = self.ADVICE.get(error.args[0], error.args[-1])
         return NoAnswer(f"{self._device}: {advice}".replace("DEVICE", self._device))
@@ -755,18 +767,18 @@ class Serial(Device):
             termios.tcsetattr(self._descriptor, termios.TCSANOW, settings)
             termios.tcflush(self._descriptor, termios.TCIFLUSH)
         except (OSError, termios.error) as error:
-            raise self._lost(error) from error
+            raise self._lose(error) from error
         except Error:
             self.close()
             raise
 
-    def _add(self, content: bytes) -> Optional[bytes]:
+    def _add_bytes(self, content: bytes) -> Optional[bytes]:
         if not content:
-            raise self._lost(OSError(errno.EIO, "it has hung up"))
+            raise self._lose(OSError(errno.EIO, "it has hung up"))
         self._count += len(content)
         self._bytes += content
         if self.keyed:
-            return self._more()
+            return self._read_frame()
         for start in range(len(self._bytes) - REPORT_SIZE + 1):
             report = self._bytes[start:start + REPORT_SIZE]
             if int.from_bytes(report[:4], "big") == zlib.adler32(report[4:]):
@@ -775,22 +787,22 @@ class Serial(Device):
         self._bytes = self._bytes[1 - REPORT_SIZE:]
         return None
 
-    def _more(self) -> Optional[bytes]:
+    def _read_frame(self) -> Optional[bytes]:
         while self.keyed and len(self._bytes) >= SERIAL_FRAME:
             frame, number = self._bytes[:SERIAL_FRAME], self._bytes[0] - 0x80
             right = CAN_REPORT <= number <= CAN_BEACON and sum(frame) % 256 == 0
             self._bytes = self._bytes[SERIAL_FRAME if right else 1:]
             if right:
                 self._count = 0
-                packet = self._join(number - CAN_REPORT, frame[1:9])
+                packet = self._join_frames(number - CAN_REPORT, frame[1:9])
                 if packet is not None:
                     return packet
         return None
 
-    def _frame(self, packet: bytes) -> bytes:
+    def _make_frame(self, packet: bytes) -> bytes:
         if not self.keyed or packet == REQUEST:
             return packet
-        frame = bytes((0x80 + self._number(packet, CAN_REQUEST),)) + packet
+        frame = bytes((0x80 + self._choose_identifier(packet, CAN_REQUEST),)) + packet
         return frame + bytes((-sum(frame) % 256,))
 
     def _check_rest(self) -> None:
@@ -873,17 +885,20 @@ class Can(Device):
                 new.bind((self._device,))
                 self._descriptor = new.detach()
         except OSError as error:
-            raise self._lost(error) from error
+            raise self._lose(error) from error
 
-    def _frame(self, packet: bytes) -> bytes:
-        return CAN_FRAME.pack(self._base + self._number(packet, self._reader), len(packet), packet)
+    def _make_frame(self, packet: bytes) -> bytes:
+        number = self._base + self._choose_identifier(packet, self._reader)
+        return CAN_FRAME.pack(number, len(packet), packet)
 
-    def _add(self, content: bytes) -> Optional[bytes]:
+    def _add_bytes(self, content: bytes) -> Optional[bytes]:
         number, length, data = CAN_FRAME.unpack(content)
         if number & CAN_ERROR:
             raise NoAnswer(f"{self._device} is off the bus: check wiring and bit rate")
-        return self._join(number - self._base - CAN_REPORT, data[:length])
+        return self._join_frames(number - self._base - CAN_REPORT, data[:length])
 
+
+# ---------------------------------------------------------------- transports by their addresses
 
 # What an address begins with, what parses it, and what carries its packets. "" fits all the others.
 TRANSPORTS: dict[str, tuple[Callable[[str], tuple[Any, ...]], Callable[..., Transport]]] = {
@@ -904,7 +919,7 @@ def prefix_of(address: str) -> str:
 FIRST_WAIT, MIDDLE_WAIT, LAST_WAIT = 0.2, 0.5, 2.0
 
 
-def waits(draw: Callable[[float, float], float] = random.uniform) -> Iterator[float]:
+def draw_waits(draw: Callable[[float, float], float] = random.uniform) -> Iterator[float]:
     """Seconds to wait for each answer. They are random: readers that start together drift apart."""
     passed = 0.0
     for doubled in itertools.count():
@@ -912,6 +927,76 @@ def waits(draw: Callable[[float, float], float] = random.uniform) -> Iterator[fl
         wait = min(FIRST_WAIT * 2 ** min(doubled, 16), longest) * draw(0.75, 1.25)
         passed += wait
         yield wait
+
+
+class Talk(Generic[Result]):
+    """Requests to one agent, and what comes instead of a good answer."""
+
+    def __init__(self, transport: Transport, request: Callable[[], bytes],
+                 take: Callable[[bytes], Optional[Result]], end: float) -> None:
+        self._transport = transport
+        self._request, self._take = request, take
+        self._end = end  # when no more requests are sent
+        self._asked = 0  # how many were sent
+        self._came = False  # whether any packet has come
+        self._bad: Optional[BadReport] = None  # the last one, or of refusals the first one
+        self._silence = ""  # the last reason of the network
+        self._kind = NoAnswer
+
+    def ask_until(self, again: float) -> Optional[Result]:
+        """Sends a request, and reads until this time. It asks once more before if take() wants
+        that, if the agent has refused the request, or if the host has another address."""
+        untried = self._transport.addresses
+        asking = True
+        while asking or time.monotonic() < again:
+            try:
+                if asking:
+                    asking = False
+                    self._send()
+                packet = self._transport.receive(again - time.monotonic())
+                if packet is not None:
+                    self._came = True
+                    found = self._take(packet)
+                    if found is not None:
+                        return found
+                    asking = time.monotonic() < self._end
+            except BadReport as error:
+                asking = self._note_bad(error)
+            except NoAnswer as error:
+                untried -= 1
+                asking = untried > 0
+                self._note_silence(error, asking)
+        return None
+
+    def _send(self) -> None:
+        self._asked += 1
+        self._transport.send(self._request())
+        if self._transport.keyed and self._asked > 2 and not self._came:  # is it of version 1?
+            self._transport.send(REQUEST)
+
+    def _note_bad(self, error: BadReport) -> bool:
+        """Returns whether to ask again at once."""
+        refused = error.cause == "refused"
+        self._bad = error if not refused else self._bad or error
+        return refused and not self._transport.SHARED and time.monotonic() < self._end
+
+    def _note_silence(self, error: NoAnswer, more: bool) -> None:
+        """`more`: the host has an address that was not tried."""
+        self._silence = f": {error}"
+        if more:
+            self._transport.next_address()
+        else:
+            self._kind = type(error)
+
+    def explain_failure(self, timeout: float) -> Error:
+        """Returns what the user shall know when the time is up."""
+        name = self._transport.name
+        if self._bad is not None:
+            return BadReport(self._bad.cause, f"bad report from {name}: {self._bad}")
+        hint = "" if self._transport.keyed else "; if it has a key, give --key"
+        silence = self._silence or \
+            f" from {name}, asked {self._asked} times{self._transport.SILENCE}{hint}"
+        return self._kind(f"no answer in {format_seconds(round(timeout * 1000))} s{silence}")
 
 
 class Agent:
@@ -951,7 +1036,7 @@ class Agent:
         A bad report does not end the wait. Otherwise anybody could send one to hide the good one.
         """
         if self._keyed is None:
-            return self._talk(timeout, lambda: REQUEST, self._entries)
+            return self._talk(timeout, lambda: REQUEST, self._read_entries)
         self._keyed.begin()
         return self._talk(timeout, self._keyed.request, self._keyed.take)
 
@@ -968,56 +1053,23 @@ class Agent:
               take: Callable[[bytes], Optional[Result]]) -> Result:
         """Asks until take() makes something of an answer. If it is None, it asks again at once."""
         end = time.monotonic() + timeout
-        bad: Optional[BadReport] = None
-        asked, came = 0, False
-        silence = ""
-        kind = NoAnswer
+        talk = Talk(self._transport, request, take, end)
         try:
             self._transport.open(timeout)
-            for wait in waits():
+            for wait in draw_waits():
                 again = min(end, time.monotonic() + wait)
-                untried = self._transport.addresses
-                asking = True
-                while asking or time.monotonic() < again:
-                    try:
-                        if asking:
-                            asking = False
-                            asked += 1
-                            self._transport.send(request())
-                            if self._keyed and asked > 2 and not came:  # is it of version 1?
-                                self._transport.send(REQUEST)
-                        packet = self._transport.receive(again - time.monotonic())
-                        if packet is not None:
-                            came = True
-                            found = take(packet)
-                            if found is not None:
-                                return found
-                            asking = time.monotonic() < end
-                    except BadReport as error:
-                        bad = error if error.cause != "refused" else bad or error
-                        asking = error.cause == "refused" and not self._transport.SHARED \
-                            and time.monotonic() < end
-                    except NoAnswer as error:
-                        silence = f": {error}"
-                        untried -= 1
-                        asking = untried > 0
-                        if asking:
-                            self._transport.next_address()
-                        else:
-                            kind = type(error)  # all addresses were tried
+                found = talk.ask_until(again)
+                if found is not None:
+                    return found
                 if again >= end:
                     break
                 self._transport.next_address()
             self._transport.forget_addresses()
-            if bad is not None:
-                raise BadReport(bad.cause, f"bad report from {self.name}: {bad}")
-            silence = silence or (f" from {self.name}, asked {asked} times{self._transport.SILENCE}"
-                                  f"{'' if self._keyed else '; if it has a key, give --key'}")
-            raise kind(f"no answer in {decimal(round(timeout * 1000))} s{silence}")
+            raise talk.explain_failure(timeout)
         finally:
             self._transport.close()
 
-    def _entries(self, packet: bytes) -> Entries:
+    def _read_entries(self, packet: bytes) -> Entries:
         self.bad_sum = ""
         try:
             return parse_report(packet)
@@ -1201,24 +1253,10 @@ OF_A_VARIABLE: dict[str, Callable[[str], Any]] = {
 
 def read_names(path: str) -> tuple[Keys, dict[int, Keys]]:
     """The section [dumpulse] of a file of names, and the sections of variables, all checked."""
-    def read_start() -> bytes:
-        with open(path, "rb") as file:
-            return file.read(FILE_MAX + 1)
-
-    try:
-        content = within(TIMEOUT, read_start)  # a pipe may wait for a writer
-    except (OSError, ValueError) as error:
-        raise BadUsage(f"cannot read {path!r}: {getattr(error, 'strerror', error)}") from error
-    if content is None:
-        raise BadUsage(f"cannot read {path!r}: nothing comes from it in {TIMEOUT:g} s")
-    if len(content) > FILE_MAX:
-        raise BadUsage(f"{path!r} is not a file of names: it is longer than {FILE_MAX} bytes")
     parser = configparser.ConfigParser(interpolation=None, delimiters=("=",), default_section="",
                                        empty_lines_in_values=False)
     try:
-        parser.read_string(content.decode("utf-8-sig"), path)
-    except UnicodeDecodeError as error:
-        raise BadUsage(f"{path!r}: byte {error.start} is not UTF-8") from error
+        parser.read_string(read_text(path), path)
     except configparser.Error as error:
         raise BadUsage(" ".join(f"{error}".split())) from error
     general: Keys = {}
@@ -1247,6 +1285,26 @@ def read_names(path: str) -> tuple[Keys, dict[int, Keys]]:
         if names.count(name) > 1:
             raise BadUsage(f"{path!r}: two variables have the name {name!r}")
     return general, sections
+
+
+def read_text(path: str) -> str:
+    """The content of a file of names. BadUsage: it cannot be one."""
+    def read_start() -> bytes:
+        with open(path, "rb") as file:
+            return file.read(FILE_MAX + 1)
+
+    try:
+        content = within(TIMEOUT, read_start)  # a pipe may wait for a writer
+    except (OSError, ValueError) as error:
+        raise BadUsage(f"cannot read {path!r}: {getattr(error, 'strerror', error)}") from error
+    if content is None:
+        raise BadUsage(f"cannot read {path!r}: nothing comes from it in {TIMEOUT:g} s")
+    if len(content) > FILE_MAX:
+        raise BadUsage(f"{path!r} is not a file of names: it is longer than {FILE_MAX} bytes")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BadUsage(f"{path!r}: byte {error.start} is not UTF-8") from error
 
 
 def make_settings(options: argparse.Namespace) -> Settings:
@@ -1312,11 +1370,11 @@ def set_deadlines(variable: Variable, warn_ms: Optional[int], crit_ms: Optional[
     variable.warn_ms = warn_ms or min(WARN_MS, crit_ms or WARN_MS)
     variable.crit_ms = crit_ms or min(max(CRIT_MS, variable.warn_ms), longest - tick_ms)
     if variable.warn_ms > variable.crit_ms:
-        raise BadUsage(f"warn, {seconds(variable.warn_ms)}, is longer than crit, "
-                       f"{seconds(variable.crit_ms)}")
+        raise BadUsage(f"warn, {format_age(variable.warn_ms)}, is longer than crit, "
+                       f"{format_age(variable.crit_ms)}")
     if variable.crit_ms >= longest:
-        raise BadUsage(f"crit, {seconds(variable.crit_ms)}, can never be seen: with this tick, "
-                       f"ages end at {seconds(longest)}")
+        raise BadUsage(f"crit, {format_age(variable.crit_ms)}, can never be seen: with this tick, "
+                       f"ages end at {format_age(longest)}")
 
 
 # ---------------------------------------------------------------- the agent's clock
@@ -1386,7 +1444,7 @@ class Clock:
 
     def take(self, entries: Entries, asked: float, received: float) -> None:
         """The next report, with the times of its request and of its arrival."""
-        newest = self._newest(entries)
+        newest = self._find_newest(entries)
         if newest is not None:
             self._measure(newest, entries[newest], asked, received)
         if self.source == "now-from":
@@ -1397,7 +1455,7 @@ class Clock:
             self.now = None
         self.entries, self.asked, self.received = entries, asked, received
 
-    def _newest(self, entries: Entries) -> Optional[int]:
+    def _find_newest(self, entries: Entries) -> Optional[int]:
         """The variable with the newest timestamp of those that have changed. If several have the
         same timestamp, it is the variable of the last time, if possible."""
         changed = [number for number, (old, new) in enumerate(zip(self.entries, entries))
@@ -1466,7 +1524,8 @@ class Clock:
         fits = min((usual for usual in TICKS_MS if tick.shortest <= usual <= tick.longest),
                    key=lambda usual: abs(math.log(usual / tick.middle)),
                    default=max(1, round(tick.middle)))
-        return f"--tick {seconds(self.settings.tick_ms)} seems to be wrong: {seconds(fits)} fits"
+        return f"--tick {format_age(self.settings.tick_ms)} seems to be wrong: " \
+               f"{format_age(fits)} fits"
 
     @property
     def undecided(self) -> bool:
@@ -1491,7 +1550,7 @@ class Clock:
             tick = self._tick
             near = "which the agent seems to stamp itself" if tick and tick.count \
                 and tick.shortest <= self.settings.tick_ms <= tick.longest else \
-                f"the newest: up to {seconds(self._anchor[2] * self.settings.tick_ms)} too short"
+                f"the newest: up to {format_age(self._anchor[2] * self.settings.tick_ms)} too short"
             return f"ages by variable {self.variable}, {near}"
         if self.now is None:
             return "no ages yet: by this machine's clock, nothing is new"
@@ -1556,7 +1615,7 @@ class History:
         if basis != self.basis:
             self.now, self.entries = None, {number: old._replace(age_ms=None)
                                             for number, old in self.entries.items()}
-        if self._restarted(agent_clock, received_ms):
+        if self._has_restarted(agent_clock, received_ms):
             self.entries = {}
         close = max(SKEW * tick_ms, JUMP_MS)  # clocks may differ by this much
         ages: list[Optional[int]] = []
@@ -1577,7 +1636,7 @@ class History:
         self.basis, self.now, self.at_ms = basis, now, received_ms
         return ages
 
-    def _restarted(self, agent_clock: Clock, received_ms: int) -> bool:
+    def _has_restarted(self, agent_clock: Clock, received_ms: int) -> bool:
         """Whether the agent has restarted with an empty table. Then an entry that looks unchanged
         is a new one. Sender 0 proves nothing, because its entry may be four zero bytes."""
         if any(agent_clock.entries[number].never and old.entry.sender
@@ -1586,7 +1645,7 @@ class History:
         if self.now is None or agent_clock.now is None:
             return False
         passed_ms, tick_ms = received_ms - self.at_ms, agent_clock.settings.tick_ms
-        return jump(self.now, agent_clock.now, passed_ms, tick_ms) != 0 \
+        return measure_jump(self.now, agent_clock.now, passed_ms, tick_ms) != 0 \
             and agent_clock.now <= passed_ms // tick_ms + 2
 
 
@@ -1628,7 +1687,7 @@ class Reading(NamedTuple):
     def age(self) -> str:
         if self.age_ms is None:
             return "-" if self.state == NEVER else "?"
-        return seconds(self.age_ms, self.at_least)
+        return format_age(self.age_ms, self.at_least)
 
     def for_json(self) -> Keys:
         heard: Keys = dict.fromkeys(("value", "value_ok", "value_unusual", "sender", "timestamp"))
@@ -1655,15 +1714,15 @@ def interpret(agent_clock: Clock, history: History) -> list[Reading]:
     return readings
 
 
-def seconds(duration_ms: int, at_least: bool = False) -> str:
+def format_age(duration_ms: int, at_least: bool = False) -> str:
     """At most eight characters for an age with any tick. After > it is rounded down."""
     hours = duration_ms >= 100_000_000
     if at_least:
         return f">{duration_ms // 3_600_000} h" if hours else f">{duration_ms // 1000} s"
-    return f"{duration_ms / 3_600_000:.6g} h" if hours else f"{decimal(duration_ms)} s"
+    return f"{duration_ms / 3_600_000:.6g} h" if hours else f"{format_seconds(duration_ms)} s"
 
 
-def decimal(duration_ms: int) -> str:
+def format_seconds(duration_ms: int) -> str:
     """Seconds without an exponent."""
     return f"{duration_ms / 1000:.3f}".rstrip("0").rstrip(".")
 
@@ -1750,8 +1809,8 @@ def judge(reading: Reading) -> tuple[int, list[str]]:
     variable = reading.variable
     status, silence = {
         OK: (0, ""), NEVER: (2, "never heard"), UNKNOWN: (3, "age unknown"),
-        DEAD: (2, f"dead: silent for {reading.age}, crit {seconds(variable.crit_ms)}"),
-        LATE: (1, f"late: silent for {reading.age}, warn {seconds(variable.warn_ms)}"),
+        DEAD: (2, f"dead: silent for {reading.age}, crit {format_age(variable.crit_ms)}"),
+        LATE: (1, f"late: silent for {reading.age}, warn {format_age(variable.warn_ms)}"),
     }[reading.state]
     wrong = [silence] if silence else []
     if reading.bad_value:
@@ -1764,14 +1823,15 @@ def judge(reading: Reading) -> tuple[int, list[str]]:
     return status, [f"{variable.label} {what}" for what in wrong]
 
 
-def performance(reading: Reading) -> str:
+def format_performance(reading: Reading) -> str:
     """'label'=value[unit];warn;crit;min;max, where U is an unknown value."""
     variable = reading.variable
     label = variable.name or f"variable {variable.number}"
-    silence = "U" if reading.age_ms is None else f"{decimal(reading.age_ms)}s"
+    silence = "U" if reading.age_ms is None else f"{format_seconds(reading.age_ms)}s"
     value = "U" if reading.state == NEVER else str(reading.entry.value)
     warn, crit = f"{variable.warn_low}:{variable.warn_high}", f"{variable.low}:{variable.high}"
-    return (f"'{label} age'={silence};{decimal(variable.warn_ms)};{decimal(variable.crit_ms)};0; "
+    late, dead = format_seconds(variable.warn_ms), format_seconds(variable.crit_ms)
+    return (f"'{label} age'={silence};{late};{dead};0; "
             f"'{label} value'={value};{warn if warn != crit else ''};{crit};0;255")
 
 
@@ -1812,7 +1872,7 @@ def print_check(as_json: bool, status: int, text: str, expected: Sequence[Readin
         print(json.dumps({"status": STATES[status], "text": text, **trust,
                           "variables": [reading.for_json() for reading in expected]}))
     else:
-        data = " | " + " ".join(map(performance, expected)) if expected else ""
+        data = " | " + " ".join(map(format_performance, expected)) if expected else ""
         print(f"DUMPULSE {STATES[status]} - {text}".replace("|", "/") + data)
     return status
 
@@ -1843,7 +1903,7 @@ def boot() -> str:
         return "-"
 
 
-def why(error: Exception) -> str:
+def explain(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error)
 
 
@@ -1865,7 +1925,7 @@ def interpret_with_memory(path: Optional[str], name: str, agent_clock: Clock,
         except BlockingIOError:
             trouble = f"others keep '{path}.lock' locked"
         except (OSError, ValueError) as error:
-            trouble = why(error)
+            trouble = explain(error)
         history = load_history(path, name, received_ms)
         late = history.at_ms > received_ms  # a later check has written meanwhile
         readings = interpret(agent_clock, history)
@@ -1873,7 +1933,7 @@ def interpret_with_memory(path: Optional[str], name: str, agent_clock: Clock,
             try:
                 save_history(path, name, history)
             except OSError as error:
-                trouble = why(error)
+                trouble = explain(error)
     return readings, f"cannot keep {path!r}: {trouble}" if trouble else ""
 
 
@@ -1891,8 +1951,8 @@ def load_history(path: str, name: str, received_ms: int) -> History:
         return history
     except (OSError, ValueError) as error:
         link = getattr(error, "errno", None) == errno.ELOOP
-        raise BadUsage(f"cannot use {path!r}: {'it is a symbolic link' if link else why(error)}") \
-            from error
+        reason = "it is a symbolic link" if link else explain(error)
+        raise BadUsage(f"cannot use {path!r}: {reason}") from error
     found = MEMORY.fullmatch(content.decode("ascii", "replace"))
     if not found or int(found[1], 16) != zlib.adler32(found[2].encode()):
         raise BadUsage(f"{path!r} is no file of --memory, or is damaged: "
@@ -1972,7 +2032,7 @@ class Watched:
 
     def take(self, entries: Entries, at: float, asked: Optional[float] = None) -> None:
         """The next report, which came at this uptime()."""
-        restart = self._restart(entries, at) if self.readings else ""
+        restart = self._explain_restart(entries, at) if self.readings else ""
         self.restarted = bool(restart)
         if self.readings and self.trouble:
             restart = restart or f"no report came for {at - self.heard_at:.0f} s"
@@ -1987,7 +2047,7 @@ class Watched:
         self.readings, self.heard_at = readings, at
         self.trouble, self.refused = None, False
 
-    def _restart(self, entries: Entries, at: float) -> str:
+    def _explain_restart(self, entries: Entries, at: float) -> str:
         """How one can see that the agent has restarted: it forgot variables, nothing listened for
         a while, or its clock has jumped. If none of this happened, nobody can see it."""
         forgotten = sum(new.never and not old.never
@@ -2000,9 +2060,9 @@ class Watched:
         if self.settings.now_from is None or before is None or now is None:
             return ""
         tick_ms = self.settings.tick_ms
-        ticks = jump(before, now, round((at - self.heard_at) * 1000), tick_ms)
-        return f"the agent's clock jumped by {seconds(ticks * tick_ms)}: it restarted, or was set" \
-            if ticks else ""
+        ticks = measure_jump(before, now, round((at - self.heard_at) * 1000), tick_ms)
+        return f"the agent's clock jumped by {format_age(ticks * tick_ms)}: " \
+               "it restarted, or was set" if ticks else ""
 
     def shown(self) -> list[Reading]:
         return worth_showing(self.readings, self.wanted)
@@ -2030,7 +2090,7 @@ GAP = "  "  # between two stacks of rows
 LINES_MAX = 1000  # of a terminal: LINES in the environment may be any number
 
 
-def screen(watched: Watched, columns: int, rows: int) -> list[str]:
+def draw_screen(watched: Watched, columns: int, rows: int) -> list[str]:
     """The lines for a terminal of this size."""
     shown = watched.shown()
     counts = tally(shown)
@@ -2043,7 +2103,7 @@ def screen(watched: Watched, columns: int, rows: int) -> list[str]:
     del head[max(1, rows - 3):]  # variables in trouble are more important than news
     headings = rows >= 5
     room = max(1, rows - len(head) - headings - 1)
-    stacks = max(1, min((columns + len(GAP)) // (row_width(WIDTHS) + len(GAP)),
+    stacks = max(1, min((columns + len(GAP)) // (measure_row(WIDTHS) + len(GAP)),
                         math.ceil(len(shown) / room)))
     hidden = max(0, len(shown) - stacks * room)
     if hidden:  # hide those without trouble first
@@ -2051,10 +2111,10 @@ def screen(watched: Watched, columns: int, rows: int) -> list[str]:
         shown.sort(key=lambda reading: (not reading.bad_value, order.index(reading.state),
                                         not reading.unusual_value))
         shown = sorted(shown[:stacks * room], key=lambda reading: reading.variable.number)
-    widths = fitting_widths((columns + len(GAP)) // stacks - len(GAP))
+    widths = fit_widths((columns + len(GAP)) // stacks - len(GAP))
     heading = " ".join(f"{what:>{width}}" if what in ("#", "age") else f"{what:{width}}"
                        for what, width in widths.items())
-    lines = [row(reading, watched, widths) for reading in shown]
+    lines = [draw_row(reading, watched, widths) for reading in shown]
     height = math.ceil(len(lines) / stacks)
     table = [GAP.join(lines[at::height]) for at in range(height)]
     more = f"; {hidden} hidden, the worst are shown" if hidden else ""
@@ -2062,27 +2122,27 @@ def screen(watched: Watched, columns: int, rows: int) -> list[str]:
             *table, *[""] * (room - len(table)), f"q or Ctrl-C ends{more}"[:columns]]
 
 
-def row_width(widths: dict[str, int]) -> int:
+def measure_row(widths: dict[str, int]) -> int:
     return sum(widths.values()) + len(widths) - 1  # one space between cells
 
 
-def fitting_widths(columns: int) -> dict[str, int]:
+def fit_widths(columns: int) -> dict[str, int]:
     """The widths of the cells that fit. Names get the space that is left."""
     widths = dict(WIDTHS)
     for spare in ("from", "value", "age"):
-        if row_width(widths) > columns:
+        if measure_row(widths) > columns:
             del widths[spare]
-    widths["name"] = max(1, min(24, widths["name"] + columns - row_width(widths)))
+    widths["name"] = max(1, min(24, widths["name"] + columns - measure_row(widths)))
     return widths
 
 
-def shortened(name: str, width: int) -> str:
+def shorten(name: str, width: int) -> str:
     """Long names lose their middle, as they often differ at one end. No name contains ~."""
     end = width // 2
     return name if len(name) <= width else f"{name[:width - end - 1]}~{name[len(name) - end:]}"
 
 
-def row(reading: Reading, watched: Watched, widths: dict[str, int]) -> str:
+def draw_row(reading: Reading, watched: Watched, widths: dict[str, int]) -> str:
     """The cells of a variable. Those that have changed stand out."""
     changed = watched.changed.get(reading.variable.number, set())
     stale = DIM if watched.trouble else ""
@@ -2091,7 +2151,7 @@ def row(reading: Reading, watched: Watched, widths: dict[str, int]) -> str:
     name = widths["name"]
     cells = {  # text and colours
         "#": (f"{reading.variable.number:2}", ""),
-        "name": (f"{shortened(reading.variable.name, name):{name}}", ""),
+        "name": (f"{shorten(reading.variable.name, name):{name}}", ""),
         "value": (f"{reading.value:>5}", value, REVERSE if "value" in changed else ""),
         "from": (f"{reading.sender:>4}", REVERSE if "sender" in changed else ""),
         "age": (f"{reading.age:>8}", BOLD if "timestamp" in changed else ""),
@@ -2153,7 +2213,7 @@ class Terminal:
 
     def show(self, watched: Watched) -> None:
         size = shutil.get_terminal_size()
-        lines = screen(watched, size.columns, min(size.lines, LINES_MAX))[:size.lines]
+        lines = draw_screen(watched, size.columns, min(size.lines, LINES_MAX))[:size.lines]
         # Each line is erased before it is written, because after its last column the cursor is
         # still there. Terminals that know mode 2026 show all changes at once.
         self._write("\x1b[?2026h\x1b[H\x1b[K" + "\r\n\x1b[K".join(lines[:-1])
@@ -2189,10 +2249,10 @@ class Lines:
             "error": str(watched.trouble) if watched.trouble else None,
             "restarted": watched.restarted, **watched.clock.for_json(watched.bad_sum),
             "variables": [reading.for_json() for reading in watched.shown()]})] \
-            if self._as_json else self._changes(watched)
+            if self._as_json else self._list_changes(watched)
         print("".join(f"{line}\n" for line in lines), end="", flush=True)
 
-    def _changes(self, watched: Watched) -> Iterator[str]:
+    def _list_changes(self, watched: Watched) -> Iterator[str]:
         now = time.strftime("%H:%M:%S")
         if watched.event != self._event:
             yield watched.event
@@ -2298,7 +2358,7 @@ def make_nodes(options: argparse.Namespace, settings: Settings) -> list[Node]:
                                    (variable.warn_low + variable.warn_high) // 2)
              for variable in chosen[:options.nodes]}
 
-    def named(text: Optional[str]) -> list[Node]:
+    def find_nodes(text: Optional[str]) -> list[Node]:
         numbers = parse_variables(text, settings.variables) if text is not None else []
         for number in numbers:
             if number not in nodes:
@@ -2310,11 +2370,11 @@ def make_nodes(options: argparse.Namespace, settings: Settings) -> list[Node]:
         which, at, when = text.rpartition("@")
         if not at:
             raise BadUsage(f"{text!r} does not say who dies when: write it like 5@8s")
-        for node in named(which):
+        for node in find_nodes(which):
             node.dies_at = parse_duration(when) / 1000
-    for node in named(options.late):
+    for node in find_nodes(options.late):
         node.period = node.variable.crit_ms * 0.9 / 1000  # late, but not dead
-    for node in named(options.corrupt):
+    for node in find_nodes(options.corrupt):
         node.corrupt = True
     return list(nodes.values())
 
@@ -2370,7 +2430,7 @@ def beat_all(agent: Agent, nodes: Sequence[Node], chance: random.Random, begun: 
 KEY_OPTIONS = {"new": "", "show": "secret", "split": "out variable alone readers agent text"}
 
 
-def fingerprint(key: bytes) -> str:
+def compute_fingerprint(key: bytes) -> str:
     """Tells keys apart, and nothing about them: no tag is made of such a block."""
     return chaskey(key, b"\xff" * 16)[:8].hex()
 
@@ -2391,7 +2451,7 @@ def write_new(path: str, content: str, sync: bool) -> None:
             os.unlink(path)
             raise
     except (OSError, ValueError) as error:
-        raise Error(f"cannot make {path!r}: {why(error)}") from error
+        raise Error(f"cannot make {path!r}: {explain(error)}") from error
 
 
 def write_all(files: dict[str, str], sync: bool) -> None:
@@ -2408,7 +2468,7 @@ def write_all(files: dict[str, str], sync: bool) -> None:
             try:
                 sync_folder(folder)
             except OSError as error:
-                raise Error(f"cannot make files in {folder!r}: {why(error)}") from error
+                raise Error(f"cannot make files in {folder!r}: {explain(error)}") from error
     except BaseException:
         for path in made:
             os.unlink(path)
@@ -2426,7 +2486,7 @@ def sync_folder(path: str) -> None:
         os.close(descriptor)
 
 
-def private_folder(path: str) -> None:
+def make_private_folder(path: str) -> None:
     """Makes a folder that nobody else can read, and that git ignores, if it is not there."""
     try:
         with contextlib.suppress(FileExistsError):
@@ -2434,7 +2494,7 @@ def private_folder(path: str) -> None:
             os.chmod(path, 0o700)  # whatever the umask is
         about = os.lstat(path)
     except (OSError, ValueError) as error:
-        raise Error(f"cannot make the folder {path!r}: {why(error)}") from error
+        raise Error(f"cannot make the folder {path!r}: {explain(error)}") from error
     if not stat.S_ISDIR(about.st_mode):
         raise Error(f"cannot use {path!r}: it is no folder")
     if hasattr(os, "geteuid") and (about.st_mode & 0o077 or about.st_uid != os.geteuid()):
@@ -2444,14 +2504,14 @@ def private_folder(path: str) -> None:
         if not os.listdir(path):
             write_new(os.path.join(path, ".gitignore"), "# Keys are in this folder.\n*\n", False)
     except OSError as error:
-        raise Error(f"cannot use {path!r}: {why(error)}") from error
+        raise Error(f"cannot use {path!r}: {explain(error)}") from error
 
 
-def in_text(keys: dict[str, bytes]) -> str:
+def format_key_file(keys: dict[str, bytes]) -> str:
     return "".join(f"{name} {key.hex()}\n" for name, key in keys.items())
 
 
-def in_c(keys: dict[str, bytes], about: str) -> str:
+def format_header(keys: dict[str, bytes], about: str) -> str:
     """A header for firmware: a variable's key is OWN there."""
     macros = "".join(
         f"#define DUMPULSE_KEY_{'OWN' if name.isdecimal() else name.upper()} \\\n    "
@@ -2460,7 +2520,7 @@ def in_c(keys: dict[str, bytes], about: str) -> str:
     return f"/* SECRET. `dumpulse key split` made it, of the key {about}. */\n{own}{macros}"
 
 
-def split(path: str, options: argparse.Namespace) -> dict[str, str]:
+def split_keys(path: str, options: argparse.Namespace) -> dict[str, str]:
     """What each role needs of a master key, by the names of files."""
     keys = KeyFile(path)
     if not keys.master:
@@ -2473,17 +2533,43 @@ def split(path: str, options: argparse.Namespace) -> dict[str, str]:
     roles = {**{str(number): [str(number), "beacons"] for number in hearing},
              **{str(number): [str(number)] for number in alone}}
     start = os.path.join(options.out, os.path.splitext(os.path.basename(path))[0])
-    made, about = {}, fingerprint(keys.master)
+    made, about = {}, compute_fingerprint(keys.master)
     for role, names in roles.items():
         found = {name: keys.of(LABELS[name]) for name in names}
         made[f"{start}-{role}.{'key' if options.text else 'h'}"] = \
-            in_text(found) if options.text else in_c(found, about)
+            format_key_file(found) if options.text else format_header(found, about)
     if options.readers:
-        made[f"{start}-readers.key"] = in_text(
+        made[f"{start}-readers.key"] = format_key_file(
             {name: keys.of(LABELS[name]) for name in ("readers", "beacons")})
     if options.agent:
-        made[f"{start}-agent.h"] = in_c({"master": keys.master}, about)
+        made[f"{start}-agent.h"] = format_header({"master": keys.master}, about)
     return made
+
+
+def run_split(options: argparse.Namespace) -> int:
+    if not options.out:
+        raise BadUsage("name a folder for the keys with --out")
+    made: dict[str, str] = {}
+    for path in options.files:
+        found = split_keys(path, options)
+        for name in sorted(made.keys() & found.keys())[:1]:
+            raise BadUsage(f"{path!r}: {name!r} would be of two files of keys: give them other "
+                           "names, or split them into other folders")
+        made.update(found)
+    if not made:
+        raise BadUsage("say for whom: --variable, --alone, --readers or --agent")
+    make_private_folder(options.out)
+    write_all(made, False)  # somebody with the master key can make them again
+    print(f"{len(made)} file{'s' * (len(made) != 1)} in {options.out!r}")
+    return 0
+
+
+def make_keys(paths: Sequence[str]) -> None:
+    places = [os.path.abspath(path) for path in paths]
+    for at, path in enumerate(paths):
+        if places[at] in places[:at]:
+            raise BadUsage(f"{path!r} is named twice: each key needs a file of its own")
+    write_all({path: f"{os.urandom(16).hex()}\n" for path in paths}, True)
 
 
 def run_key(options: argparse.Namespace) -> int:
@@ -2492,33 +2578,15 @@ def run_key(options: argparse.Namespace) -> int:
             if getattr(options, name):
                 raise BadUsage(f"--{name} goes only with key {action}")
     if options.action == "split":
-        if not options.out:
-            raise BadUsage("name a folder for the keys with --out")
-        made: dict[str, str] = {}
-        for path in options.files:
-            found = split(path, options)
-            for name in sorted(made.keys() & found.keys())[:1]:
-                raise BadUsage(f"{path!r}: {name!r} would be of two files of keys: give them other "
-                               "names, or split them into other folders")
-            made.update(found)
-        if not made:
-            raise BadUsage("say for whom: --variable, --alone, --readers or --agent")
-        private_folder(options.out)
-        write_all(made, False)  # who has the master key can make them again
-        print(f"{len(made)} file{'s' * (len(made) != 1)} in {options.out!r}")
-        return 0
+        return run_split(options)
     if options.action == "new":
-        places = [os.path.abspath(path) for path in options.files]
-        for at, path in enumerate(options.files):
-            if places[at] in places[:at]:
-                raise BadUsage(f"{path!r} is named twice: each key needs a file of its own")
-        write_all({path: f"{os.urandom(16).hex()}\n" for path in options.files}, True)
+        make_keys(options.files)
     for keys in map(KeyFile, options.files):
         known = {"master": keys.master} if keys.master else {
             name: keys.known[label] for name, label in LABELS.items() if label in keys.known}
         for name, key in known.items():
             print(f"{keys.path!r}: {name} key, "
-                  f"{key.hex() if options.secret else f'fingerprint {fingerprint(key)}'}")
+                  f"{key.hex() if options.secret else f'fingerprint {compute_fingerprint(key)}'}")
     return 0
 
 

@@ -1,6 +1,6 @@
 /* Measures how long a packet takes on this machine, in a loop.   SPDX-License-Identifier: MIT
  *
- * loopbench [--json] [PACKETS]; `make loopbench` builds it in four ways, and runs each.
+ * loopbench [--json] [PACKETS]; `make figures ONLY=loopbench` builds it in four ways.
  *
  * It gives each stream of packets to dumpulse_process_packet in rounds, and compares every result
  * with the right one. Before each round it times the same loop without the library; this time is

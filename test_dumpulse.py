@@ -1,4 +1,4 @@
-"""Property tests: compares the C library with the model in sim/model.py.
+"""Property tests: compares the C library with the model in spec/model.py.
 
     python3 -m pytest test_dumpulse.py
 
@@ -22,13 +22,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from sim.model import HEARTBEAT, REFUSED, REPORT, REQUEST, VARIABLES, Agent, heartbeat
+from spec.model import HEARTBEAT, REFUSED, REPORT, REQUEST, VARIABLES, Agent, heartbeat
+from tests.support.programs import INCLUDES, ROOT
 
-ROOT = Path(__file__).resolve().parent
 GUARD = b"\xe7" * 64
 CALLS_MAX, TIME, SEND = 16, 1, 2
 
-settings.register_profile("default", max_examples=300, stateful_step_count=40, deadline=None,
+settings.register_profile("default", max_examples=150, stateful_step_count=40, deadline=None,
                           derandomize=True, database=None, print_blob=True)
 settings.register_profile("explore", max_examples=20_000, stateful_step_count=80, deadline=None,
                           database=None, print_blob=True)
@@ -54,7 +54,7 @@ def load_library(*parts: str) -> ctypes.CDLL:
     with TemporaryDirectory(prefix="dumpulse-test-") as folder:
         path = Path(folder, "library.so")
         subprocess.run(["gcc", "-std=c99", "-Os", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror",
-                        f"-I{ROOT}", *parts, "-o", path], cwd=ROOT, check=True)
+                        *INCLUDES, *parts, "-o", path], cwd=ROOT, check=True)
         return ctypes.CDLL(str(path))
 
 

@@ -18,10 +18,11 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
 from bench import stack
-from sim.boards import (PATIENCE, REPORT_SIZE, REQUEST_AT, Board, Bus, Line, LiveBus, LiveLine,
-                        eeprom, eeprom_of_node, frame, serial_frame)
-from sim.keyed import READERS, Keys
-from sim.model import REQUEST, heartbeat
+from firmware.simulators.boards import (PATIENCE, REPORT_SIZE, REQUEST_AT, Board, Bus, Line,
+                                        LiveBus, LiveLine, eeprom, eeprom_of_node, frame,
+                                        serial_frame)
+from spec.keyed import READER_LABEL, Keys
+from spec.model import REQUEST, heartbeat
 
 FEW, MANY = 200, 1000  # packets in simavr; the start-up cancels out in the difference of two runs
 PAINT = 0xA5  # the bytes of the stack before they are used
@@ -72,7 +73,7 @@ def keyed_packets() -> dict[str, list[bytes]]:
     junk that only its tag gives away; and a request."""
     beats = [KEYS.counted(at % 64, EPOCH, at // 64 + 1, 76, at % 256) for at in range(MANY)]
     return {"heartbeat": beats, "junk": [bytes([beat[0] ^ 1]) + beat[1:] for beat in beats],
-            "request": [KEYS.counted(READERS, EPOCH, 1, 0xBE, 0xEF)]}
+            "request": [KEYS.counted(READER_LABEL, EPOCH, 1, 0xBE, 0xEF)]}
 
 
 def keyed_cycles(board: Board) -> Counts:

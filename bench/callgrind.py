@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sim.targets import ROOT, scratch
+from tests.support.programs import ROOT, scratch
 
 PATIENCE = 60.0  # seconds
 ATTEMPTS = 3

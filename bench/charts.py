@@ -37,11 +37,21 @@ def prefixed(unit: str) -> Callable[[float], str]:
     return label
 
 
+def packed(elements: Iterable[str], most: int = 1000) -> list[str]:
+    """Puts as many elements into a line as have room: a picture may have hundreds of points."""
+    lines = [""]
+    for element in elements:
+        if lines[-1] and len(lines[-1]) + len(element) > most:
+            lines.append("")
+        lines[-1] += element
+    return lines
+
+
 def document(height: float, lines: Iterable[str], width: float = WIDTH) -> str:
     return "\n".join([
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
         f'viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="13" fill="{INK}">',
-        STYLE, '<rect class="paper" width="100%" height="100%"/>', *lines, "</svg>", ""])
+        STYLE, '<rect class="paper" width="100%" height="100%"/>', *packed(lines), "</svg>", ""])
 
 
 def bars(title: str, rows: Sequence[tuple[str, float, str, str]], top: int,

@@ -1,4 +1,4 @@
-"""Measures what a packet costs on every target.     make cost
+"""Measures what a packet costs on every target.     make figures ONLY=cost
 
 On AVR it counts cycles (simavr's are exact), on other targets instructions (in Unicorn or QEMU).
 It counts from the first instruction of dumpulse_process_packet to its return, without the hooks.
@@ -8,14 +8,15 @@ SPDX-License-Identifier: MIT
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Callable
 from contextlib import closing
 
 from bench import budgets, figures, size
-from sim.machine import Call, Machine, Watching, load
-from sim.model import REQUEST, heartbeat
-from sim.targets import EVERY, Target
-from sim.watch import ALIVE, DEAD, LATE, MISSING, OUT_OF_RANGE, WAITING, line
+from bench.processors.machine import Call, Machine, Watching, load
+from bench.processors.targets import EVERY, Target, chosen
+from spec.model import REQUEST, heartbeat
+from spec.watch import ALIVE, DEAD, LATE, MISSING, OUT_OF_RANGE, WAITING, line
 
 EDGES = (0, 1, 127, 128, 255)  # senders and values to try with each variable
 # In a table of 0xFF, the second sum grows fastest, so it is reduced most often.
@@ -82,7 +83,7 @@ def unchanged(machine: Machine) -> tuple[list[int], int]:
 
 
 def check_stack(target: Target, seen: int, part: tuple[str, str] = size.AGENT) -> None:
-    """Ends the program if the stack was deeper than the bound of `make size` plus the return
+    """Ends the program if the stack was deeper than the bound of the table `size` plus the return
     address that the call of a hook pushes."""
     limit = size.measure(target, part)[2] + target.return_address
     if seen > limit:
@@ -97,7 +98,8 @@ def main() -> None:
     print(f"{'':<44}|{'refused for its':^45}|")
     print(row.format("target", "compiler", "heartbeat", "report", "length", "magic", "sum",
                      "variable", "request", "stack", "look"))
-    for name, target in EVERY.items():
+    measures = chosen(sys.argv[1:])
+    for name, target in measures.items():
         with closing(load(name)) as machine:
             calls = measure(machine)
         cost = {kind: (min(call.cost for call in same), max(call.cost for call in same))
@@ -117,8 +119,11 @@ def main() -> None:
           "differs from\na request in one byte. stack: bytes, from where the caller's stack ends "
           "down to the lowest\nthat was written. look: what the watch takes for one more variable "
           "whose state does not change.")
-    figures.keep("cost", table)
-    budgets.enforce(measured, ("heartbeat", "report", "look"))
+    if measures == EVERY:
+        figures.keep("cost", table)
+    budgets.enforce(measured, ("heartbeat", "report", "look"),
+                    made_by={target.key: target for target in measures.values()},
+                    partly=measures != EVERY)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-/* Calls each function of the library once, so that callgrind can count them: make functions.
+/* Calls each function of the library once, so that callgrind can count them.
  * SPDX-License-Identifier: MIT */
 #include <string.h>
 

@@ -1,4 +1,6 @@
-"""Computes the time and energy of a packet on AVR from the bounds of `make worst`.     make energy
+"""Computes the time and energy of a packet on AVR from the bounds of `make figures ONLY=worst`.
+
+    make figures ONLY=energy
 
 This is a model, not a measurement: cycles times the data sheet's current per MHz, for the core
 alone. SPDX-License-Identifier: MIT
@@ -6,9 +8,8 @@ alone. SPDX-License-Identifier: MIT
 
 from __future__ import annotations
 
-from bench import figures
+from bench.processors.targets import TARGETS
 from bench.worst import KINDS, bounds
-from sim.targets import TARGETS
 
 MHZ = 16
 # The current of an ATmega328P that is active at 8 MHz and 5 V, in mA: typical and the most. From
@@ -37,7 +38,6 @@ def main() -> None:
                                       for kind, (low, high) in cycles.items()}
     for name, cells in table.items():
         print(row.format(name, *(cells[kind] for kind in KINDS)))
-    figures.keep("energy", table)
     print(f"µs at {MHZ} MHz. nJ: a model of the core alone. The lower figure is the fewest cycles, "
           f"at\n{TYPICAL * NJ:.2f} nJ each ({TYPICAL} mA at 8 MHz and 5 V, typical at 25 °C). The "
           f"upper one is the most\ncycles, at {MOST * NJ:.3f} nJ each ({MOST:g} mA, the most that "

@@ -1,8 +1,7 @@
-"""Reads and writes figures.tsv. It has every deterministic figure of performance.md, one in a line.
+"""Keeps what a command has measured, for the commands that show it again or compare it.
 
-A script that prints a table keeps its figures, too. `make check-pages` compares them with those of
-the file, and says which figure was what and is what now. If DUMPULSE_FIGURES is in the environment,
-it names another folder to keep the figures in: tests use that. SPDX-License-Identifier: MIT
+If DUMPULSE_FIGURES is in the environment, it names another folder to keep the figures in: tests use
+that. SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -11,11 +10,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from sim.targets import BUILD
+from tests.support.programs import BUILD
 
-FILE = Path(__file__).with_name("figures.tsv")
-HEAD = ("# What the commands of performance.md print: make pages writes it.\n"
-        "# make\trow\tcolumn\tfigure\n")
 Figures = dict[tuple[str, str, str], str]  # by command, row and column
 
 
@@ -31,6 +27,11 @@ def keep(command: str, table: Mapping[str, Mapping[str, object]]) -> None:
                             for row, cells in table.items() for column, figure in cells.items()))
 
 
+def parse(text: str) -> Figures:
+    rows = (line.split("\t") for line in text.splitlines())
+    return {(command, row, column): figure for command, row, column, figure in rows}
+
+
 def keep_picture(file: Path, picture: str, again: bool) -> None:
     """If `again`, writes the picture to the file. Otherwise ends the program if the file shows
     something else."""
@@ -40,14 +41,9 @@ def keep_picture(file: Path, picture: str, again: bool) -> None:
         raise SystemExit(f"{file.name} does not show these figures: make pages draws it again")
 
 
-def parse(text: str) -> Figures:
-    rows = (line.split("\t") for line in text.splitlines() if not line.startswith("#"))
-    return {(command, row, column): figure for command, row, column, figure in rows}
-
-
 def moved(before: Figures, now: Figures) -> list[str]:
     """Returns a line for each figure that has changed."""
-    return [f"make {command}: {row}: {column} was {before.get(key, 'not there')} "
+    return [f"ONLY={command}: {row}: {column} was {before.get(key, 'not there')} "
             f"and is {now.get(key, 'not there')}"
             for key in before | now if before.get(key) != now.get(key)
             for command, row, column in [key]]

@@ -1,7 +1,7 @@
 """How much flash, RAM, stack and time each firmware image takes.
 
-    make size             flash, RAM and the bound on the stack: python3 -m bench.firmware --size
-    make firmware-size    the same, and what a packet costs while the image runs
+    make figures ONLY=size             flash, RAM and the bound on the stack
+    make figures ONLY=firmware-size    the same, and what a packet costs while the image runs
 
 SPDX-License-Identifier: MIT
 """
@@ -11,12 +11,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from bench import awake, budgets, figures, interrupts, stack
+from bench import awake, budgets, interrupts, stack
 from bench.interrupts import AVR, CORTEX_M, chip_of
+from bench.processors.targets import TARGETS
 from bench.size import sections
-from sim.boards import BOARDS, Board, Line
-from sim.programs import built
-from sim.targets import ROOT, TARGETS
+from firmware.simulators.boards import BOARDS, Board, Line
+from tests.support.programs import ROOT, built
 
 BUDGETS = ROOT / "bench" / "firmware.tsv"
 SIZES = {"flash": "{:>6}", "ram": "{:>6}", "bound": "{:>7}"}  # the columns, and their widths
@@ -86,7 +86,6 @@ def main() -> None:
         print("stack: the most that was seen. heartbeat, junk, report: what a packet of 8 bytes "
               "costs at\nfull speed, with its interrupts and with waking up: in cycles on AVR, in "
               "instructions on the\nothers. The cost of a report ends when its last byte is out.")
-        figures.keep("firmware-size", measured)
     compilers = {target.objdump: target for target in TARGETS.values()}
     made_by = {name: compilers[chip_of(board.image()).objdump] for name, board in BOARDS.items()}
     budgets.enforce(measured, tuple(columns), BUDGETS, made_by)

@@ -1,4 +1,6 @@
-"""Counts the instructions of each function of the library on amd64 and i386.     make functions
+"""Counts the instructions of each function of the library on amd64 and i386.
+
+    make figures ONLY=functions
 
 bench/driver.c, statically linked, calls each function once in callgrind.
 SPDX-License-Identifier: MIT
@@ -8,8 +10,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bench import callgrind, figures
-from sim.targets import BARE, ROOT, run, scratch
+from bench import callgrind
+from bench.processors.targets import BARE
+from tests.support.programs import ROOT, run, scratch
 
 COMPILERS = {"amd64": "x86_64-linux-gnu-gcc", "i386": "i686-linux-gnu-gcc"}
 # The first two compile as for firmware; the last one as the Makefile compiles the servers, but
@@ -59,7 +62,6 @@ def main() -> None:
             for name, cost in measure(architecture, level).items():
                 table.setdefault(name, {})[f"{architecture} {level}"] = cost
     table = dict(sorted(table.items()))  # callgrind's own order is arbitrary
-    figures.keep("functions", table)
     columns = next(iter(table.values()))
     print(f"{'instructions':<18}" + "".join(f"{column:>13}" for column in columns))
     for name in table:

@@ -1,6 +1,6 @@
 """Shows how the cost grows with packets, with variables that are set, and with senders.
 
-    make growth                       prints a table; fails if bench/growth.svg shows other figures
+    make figures ONLY=growth          prints a table; fails if bench/growth.svg shows other figures
     python3 -m bench.growth --draw    draws bench/growth.svg again, as make pages does
 
 The cost of packets is in instructions of udpserver on amd64. The cost of variables and senders is
@@ -14,9 +14,9 @@ from pathlib import Path
 
 from bench import cost, figures, instructions
 from bench.charts import COLOURS, Axis, Series, document, panel
-from sim.machine import load
-from sim.model import REQUEST, heartbeat
-from sim.targets import say_strangers, strangers
+from bench.processors.machine import load
+from bench.processors.targets import say_strangers, strangers
+from spec.model import REQUEST, heartbeat
 
 PICTURE = Path(__file__).with_name("growth.svg")
 POINTS = (0, 16, 32, 48, 64)
@@ -77,7 +77,6 @@ def main() -> None:
         for (title, axis), curves in panels.items() for name, curve in curves.items()}
     for name, curve in table.items():
         print(f"{name}:\n   " + "".join(f"{f'{x}: {y}':>14}" for x, y in curve.items()))
-    figures.keep("growth", table)
     say_strangers(not_compared := strangers())
     if not not_compared:
         figures.keep_picture(PICTURE, draw(panels), again=bool(sys.argv[1:]))

@@ -1,4 +1,6 @@
-"""Measures what keys cost: bytes, RAM, stack, and each packet, on every target.    make keyed
+"""Measures what keys cost: bytes, RAM, stack, and each packet, on every target.
+
+    make figures ONLY=keyed
 
 It measures as size.py and cost.py do, without the hooks. The agent's key hook gives the master key,
 and the nodes' hook gives the keys of labels. SPDX-License-Identifier: MIT
@@ -11,11 +13,12 @@ from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
-from bench import budgets, figures, size, stack
-from sim.keyed import (BEACON, BEACONS, HEARTBEAT, READERS, REFUSED, REPORT, Agent, Keys,
+from bench import budgets, size
+from spec.keyed import (BEACON, BEACON_LABEL, HEARTBEAT, READER_LABEL, REFUSED, REPORT, Agent, Keys,
                        Numbers)
-from sim.machine import Keyed, Machine, load
-from sim.targets import EVERY, ROOT, Target, scratch
+from bench.processors.machine import Keyed, Machine, load
+from bench.processors.targets import EVERY, Target
+from tests.support.programs import library_file, scratch
 
 FILE = Path(__file__).with_name("budgets_keyed.tsv")
 SOURCE = "dumpulse_keyed.c"
@@ -58,7 +61,7 @@ def measure(target: Target, part: str) -> tuple[int, int]:
     flags, begins = PARTS[part]
     with scratch() as folder:
         object_file, image = Path(folder) / "part.o", Path(folder) / "part.elf"
-        target.compile(ROOT / SOURCE, object_file, "-fstack-usage", *flags)
+        target.compile(library_file(SOURCE), object_file, "-fstack-usage", *flags)
         target.link([object_file], image, f"-Wl,-e,{begins[0]}", "-Wl,-Ttext=0x0",
                     *(f"-Wl,-u,{name}" for name in begins),
                     *(f"-Wl,--defsym={hook}={at:#x}" for at, hook in size.HOOKS[SOURCE].items()))
@@ -80,7 +83,7 @@ def ram(target: Target, *flags: str) -> int:
 
 def costs(machine: Machine) -> tuple[dict[str, list[int]], int]:
     """Returns what each kind of packet costs the agent, and how deep its stack was."""
-    chance, numbers = random.Random(1), {BEACONS: 0x122}
+    chance, numbers = random.Random(1), {BEACON_LABEL: 0x122}
     keyed, machine.keys = Keyed(machine, 0), Keys(chance.randbytes(16))
     machine.numbers, agent = Numbers(numbers), Agent(machine.keys, Numbers(numbers), 0)
     machine.write(machine.agent, bytes(keyed.size))
@@ -107,7 +110,7 @@ def costs(machine: Machine) -> tuple[dict[str, list[int]], int]:
             process("wrong", REFUSED, good[:at] + bytes((good[at] ^ 0x80,)) + good[at + 1:])
         process("heartbeat", HEARTBEAT, good)
         process("old", REFUSED, good)
-    request = machine.keys.counted(READERS, agent.epoch, 1, 1, 2)
+    request = machine.keys.counted(READER_LABEL, agent.epoch, 1, 1, 2)
     process("beacon", BEACON, request[:5] + b"\0" + request[6:])
     process("report", REPORT, request)
     return found, deepest
@@ -173,14 +176,13 @@ def main() -> None:
     lines, faults = musts(measured, {target.key: size.measure(target)[1]
                                      for target in EVERY.values() if target.key in (AVR, M0)})
     print(*lines, sep="\n")
-    figures.keep("keyed", measured)
     if faults:
         raise SystemExit("\n".join(faults))
     budgets.enforce(measured, (*BYTES, *COSTS), FILE)
 
 
 EXPLAINED = """\
-Above, bytes of flash that replace the agent of `make size`: of an agent; of one with up to 32 nodes
+Above, bytes of flash that replace the agent of the table `size`: of an agent; of one with 32 nodes
 that only send; of a node that hears, one that only sends, and a reader. Then bytes of RAM more than
 version 1 takes, of both agents; and a bound on the stack, without the hooks. Below, AVR: cycles;
 others: instructions; without the hooks. heartbeat: taken. wrong: refused for its tag. old: refused

@@ -1,4 +1,6 @@
-"""Compiles loopbench in four ways, and shows the results side by side.     make loopbench
+"""Compiles loopbench in four ways, and shows the results side by side.
+
+    make figures ONLY=loopbench
 
     python3 -m bench.loop [PACKETS]
 
@@ -12,7 +14,7 @@ import subprocess
 import sys
 
 from bench import noisy
-from sim.targets import BUILD, ROOT, run
+from tests.support.programs import BUILD, ROOT, run
 
 FLAGS = ("-Os", "-O2", "-O3", "-O2 -flto")
 

@@ -1,11 +1,11 @@
 """Keeps the output of commands in the pages up to date.
 
     python3 -m bench.pages           puts today's output into the pages
-    python3 -m bench.pages --check   fails if a page differs, and says which figure has changed
+    python3 -m bench.pages --check   fails if a page differs, and shows where
     python3 -m bench.pages --noisy   puts in the noisy measurements, too, with their date
 
-If the first line of a fenced block in a page is `$ make TARGET`, the block has that target's
-output. SPDX-License-Identifier: MIT
+If the first line of a fenced block in a page is `$ make figures ONLY=NAME` or `$ make tour`, the
+block has its output. SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -16,53 +16,39 @@ import re
 import subprocess
 import sys
 
-from bench import figures
-from sim.targets import ROOT, run, say_strangers, strangers
+from bench.processors.targets import say_strangers, strangers
+from tests.support.programs import ROOT, run
 
 PAGES = {  # each page and the targets whose output it shows
     "README.md": ["tour"],
-    "CONTRIBUTING.md": ["layers"],
     "performance.md": ["summary", "size", "cost", "keyed", "paths", "worst", "energy", "loopbench",
                        "firmware-size", "instructions", "startup", "functions", "bench", "growth",
                        "accepted", "bias", "bits", "bursts", "moved",
                        "report-damage", "channels", "residual"],
 }
-LAST = "summary"  # it shows figures that the other targets have measured
+LAST = "summary"  # it shows figures that other targets have measured
 # Figures of compilers. With other compilers they are printed and not compared.
 COMPILED = ("size", "cost", "keyed", "paths", "worst", "energy", "firmware-size", "instructions",
-            "functions", "growth")
+            "functions", "growth", "summary")
 NOISY = ("loopbench", "startup", "bench")  # they differ from day to day: never compared
-BLOCK = re.compile(r"^```text\n\$ make (?P<target>[a-z-]+)\n.*?^```$", re.S | re.M)
+BLOCK = re.compile(r"^```text\n\$ make (figures ONLY=)?(?P<target>[a-z-]+)\n.*?^```$", re.S | re.M)
+
+
+def words(target: str) -> list[str]:
+    """What make is given to print this."""
+    return [target] if target == "tour" else ["figures", f"ONLY={target}"]
 
 
 @functools.cache
 def output(target: str) -> str:
-    """Returns what the target prints. If it fails, this first prints which figures have changed."""
-    kept = figures.kept(target)
-    kept.unlink(missing_ok=True)
-    print(f"pages: make {target}", file=sys.stderr)
-    try:
-        return run(["make", "--no-print-directory", "-s", "-C", ROOT, target])
-    except SystemExit:
-        if kept.exists():
-            print("\n".join(moved([target])), file=sys.stderr)
-        raise
+    """Returns what the target prints."""
+    print(f"pages: {target}", file=sys.stderr)
+    return run(["make", "--no-print-directory", "-s", "-C", ROOT, *words(target)])
 
 
 def draw(command: str) -> None:
     subprocess.run([sys.executable, "-m", f"bench.{command}", "--draw"], cwd=ROOT, check=True,
                    stdout=subprocess.DEVNULL)
-
-
-def measured(targets: list[str]) -> figures.Figures:
-    files = [figures.kept(target) for target in targets]
-    return figures.parse("".join(file.read_text() for file in files if file.exists()))
-
-
-def moved(targets: list[str]) -> list[str]:
-    before = figures.parse(figures.FILE.read_text() if figures.FILE.exists() else "")
-    return figures.moved({key: figure for key, figure in before.items() if key[0] in targets},
-                         measured(targets))
 
 
 def refreshed(name: str, targets: list[str], *, check: bool, noisy: bool = False,
@@ -79,16 +65,15 @@ def refreshed(name: str, targets: list[str], *, check: bool, noisy: bool = False
         if target in NOISY and not noisy:
             return match[0]
         if not_compared and target in COMPILED:
-            print(f"$ make {target}\n{output(target)}")
+            print(f"$ make {' '.join(words(target))}\n{output(target)}")
             return match[0]
-        return f"```text\n$ make {target}\n{output(target)}```"
+        return f"```text\n$ make {' '.join(words(target))}\n{output(target)}```"
 
     after = BLOCK.sub(block, before)
     if not check:
         page.write_text(after)
         return []
-    compared = [target for target in targets if not not_compared or target not in COMPILED]
-    return moved(compared) + list(difflib.unified_diff(
+    return list(difflib.unified_diff(
         before.splitlines(), after.splitlines(), name, "what the commands print", lineterm=""))
 
 
@@ -102,12 +87,10 @@ def main() -> None:
             say_strangers(not_compared)
             raise SystemExit("pages: only with Debian 12's compilers can they be written")
         draw("growth")
-        every = [target for targets in PAGES.values() for target in targets if target != LAST]
-        for target in every:
-            if noisy or target not in NOISY:
-                output(target)
-        figures.FILE.write_text(figures.HEAD + "".join("\t".join((*key, figure)) + "\n"
-                                                       for key, figure in measured(every).items()))
+    for target in [target for targets in PAGES.values() for target in targets if target != LAST]:
+        if noisy or target not in NOISY:
+            output(target)
+    if not check:
         draw(LAST)
     faults = [line for name, targets in PAGES.items()
               for line in refreshed(name, targets, check=check, noisy=noisy,

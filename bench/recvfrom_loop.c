@@ -1,4 +1,4 @@
-/* The simplest loop around the same library. `make bench` compares udpserver with it.
+/* The simplest loop around the same library. `make figures ONLY=bench` compares udpserver with it.
  * SPDX-License-Identifier: MIT
  */
 #include <netinet/in.h>

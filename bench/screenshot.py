@@ -1,7 +1,7 @@
-"""Draws the live table of `make demo` as a terminal shows it.    make screenshot
+"""Draws the live table of `make demo` as a terminal shows it.    make figures ONLY=screenshot
 
 It runs the demonstration on a terminal of 64 by 15, which pyte emulates, until one node is dead
-and one is late. Then it draws the screen in examples/watch.svg. SPDX-License-Identifier: MIT
+and one is late. Then it draws the screen in client/examples/watch.svg. SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from html import escape
 
 import pyte
 
-from sim.targets import ROOT
+from tests.support.programs import ROOT
 
-PICTURE = ROOT / "examples" / "watch.svg"
+PICTURE = ROOT / "client" / "examples" / "watch.svg"
 COLUMNS, LINES = 64, 15
 PATIENCE = 90.0  # seconds; normally it takes about 20
 WIDE, HIGH, MARGIN = 8.4, 19, 14  # of a character, and around all of them, in pixels
@@ -37,7 +37,8 @@ def run_demonstration() -> pyte.Screen:
     fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
     environment = {name: value for name, value in os.environ.items()
                    if name not in ("COLUMNS", "LINES", "NO_COLOR")}
-    demo = subprocess.Popen([sys.executable, "examples/demo.py", "build/udpserver"], cwd=ROOT,
+    demo = subprocess.Popen([sys.executable, "client/examples/demo.py", "build/udpserver"],
+                            cwd=ROOT,
                             stdin=theirs,
                             stdout=theirs, stderr=theirs, start_new_session=True,
                             env={**environment, "TERM": "xterm"})

@@ -1,4 +1,6 @@
-"""Measures how many bytes the agent and its watch add to a firmware, on every target.  make size
+"""Measures how many bytes the agent and its watch add to a firmware, on every target.
+
+    make figures ONLY=size
 
 For each row it compiles dumpulse.c with -Os (clang: -Oz) and links it as for a firmware. So the
 total includes everything that the agent needs of libgcc. SPDX-License-Identifier: MIT
@@ -6,12 +8,14 @@ total includes everything that the agent needs of libgcc. SPDX-License-Identifie
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
 
 from bench import budgets, figures, stack
-from sim.targets import EVERY, ROOT, Target, scratch, strangers
+from bench.processors.targets import EVERY, Target, chosen, strangers
+from tests.support.programs import ROOT, library_file, scratch
 
 # Each part: its source, and the function with which it begins.
 AGENT = "dumpulse.c", "dumpulse_process_packet"
@@ -81,7 +85,7 @@ def measure(target: Target, part: tuple[str, str] = AGENT) -> tuple[dict[str, in
     source, begin = part
     with scratch() as folder:
         object_file, image = Path(folder) / "part.o", Path(folder) / "part.elf"
-        target.compile(ROOT / source, object_file, "-fstack-usage")
+        target.compile(library_file(source), object_file, "-fstack-usage")
         hooks = [f"-Wl,--defsym={hook}={at:#x}" for at, hook in HOOKS[source].items()]
         target.link([object_file], image, f"-Wl,-e,{begin}", "-Wl,-Ttext=0x0", *hooks)
         parts, linked = sections(object_file), sum(sections(image).values())
@@ -91,12 +95,14 @@ def measure(target: Target, part: tuple[str, str] = AGENT) -> tuple[dict[str, in
 
 
 def main() -> None:
-    allowed, not_compared = budgets.load(), strangers()
+    measures = chosen(sys.argv[1:])
+    made_by = {target.key: target for target in measures.values()}
+    allowed, not_compared = budgets.load(), strangers(made_by)
     measured: budgets.Budgets = {}
     row = "{:<13}{:<12}{:>4}{:>7}{:>5}{:>4}{:>5}{:>6}{:>7}{:>7}{:>6}{:>6}{:>6}"
     print(row.format("target", "compiler", "code", "rodata", "data", "bss", "link",
                      "total", "budget", "record", "stack", "watch", "deep"))
-    for target in EVERY.values():
+    for target in measures.values():
         parts, total, depth = measure(target)
         _, watch, watch_depth = measure(target, WATCH)
         measured[target.key] = {"bytes": total, "record": record(target), "stack": depth,
@@ -112,8 +118,10 @@ def main() -> None:
           "hooks. The compiler\nreports the stack of each function; this is the sum along the "
           "deepest chain of calls. No\nfunction is recursive. watch: all of "
           "dumpulse_watch.c, without its hook. deep: a bound on\nthe stack of the watch, as stack.")
-    figures.keep("size", measured)
-    budgets.enforce(measured, ("bytes", "record", "stack", "watch", "watch_stack"))
+    if measures == EVERY:
+        figures.keep("size", measured)
+    budgets.enforce(measured, ("bytes", "record", "stack", "watch", "watch_stack"),
+                    made_by=made_by, partly=measures != EVERY)
 
 
 if __name__ == "__main__":

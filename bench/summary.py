@@ -1,9 +1,9 @@
 """Makes the first table and the three pictures of performance.md: what a packet costs.
 
-    make summary                       prints the table; fails if summary.svg shows other figures
+    make figures ONLY=summary          prints the table; fails if summary.svg shows other figures
     python3 -m bench.summary --draw    draws summary.svg again
 
-All figures of this library were measured by the other commands of the page.
+The tables size, cost and instructions have kept the figures of this library: make runs them before.
 SPDX-License-Identifier: MIT
 """
 
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bench import figures
 from bench.charts import FIRST, OURS, ROW_HEIGHT, TOP, bars, document
-from reliability.programs import BITS, HEARTBEATS, by_flips, stored_rows
+from bench.reliability.programs import BITS, HEARTBEATS, by_flips, stored_rows
 
 PICTURE = Path(__file__).with_name("summary.svg")
 AVR, M0, M3, RV = ("ATmega328P, gcc 5.4", "Cortex-M0+, gcc 12.2", "Cortex-M3, gcc 12.2",
@@ -106,7 +106,8 @@ def draw(measured: Figures) -> str:
 def main() -> None:
     if sys.argv[1:] not in ([], ["--draw"]):
         raise SystemExit("usage: python3 -m bench.summary [--draw]")
-    measured = figures.parse(figures.FILE.read_text())
+    measured = figures.parse("".join(figures.kept(command).read_text()
+                                     for command in ("size", "cost", "instructions")))
     print("\n".join(table(measured)))
     figures.keep_picture(PICTURE, draw(measured), again=bool(sys.argv[1:]))
 

@@ -1,4 +1,6 @@
-"""Compares udpserver with a plain recvfrom loop around the same library.     make bench
+"""Compares udpserver with a plain recvfrom loop around the same library.
+
+    make figures ONLY=bench
 
 Both run in turns on this machine's loopback, at full load: one core sends heartbeats as fast as it
 can, another one runs the server. The kernel says how much CPU time the server's process has used.
@@ -17,7 +19,7 @@ import time
 from dataclasses import dataclass
 
 from bench import noisy, xdp
-from sim.programs import built, free_port, wait_until
+from tests.support.programs import built, free_port, wait_until
 
 ROUNDS = 9
 MILLISECONDS = 1000

@@ -1,9 +1,9 @@
-"""Finds the least and the most that any packet costs, on every target.     make worst
+"""Finds the least and the most that any packet costs, on every target.     make figures ONLY=worst
 
-On AVR, it takes the costs of all paths that `make paths` follows, with all packets and tables at
-once. On other targets it takes the control flow of the machine code. It finds the loops there, and
-recognises each by how often a request makes it turn: 8 times to compare the request, 256 times to
-sum a table. dumpulse.c limits how often any packet makes them turn:
+On AVR, it takes the costs of all paths that `make figures ONLY=paths` follows, with all packets and
+tables at once. On other targets it takes the control flow of the machine code. It finds the loops
+there, and recognises each by how often a request makes it turn: 8 times to compare the request, 256
+times to sum a table. dumpulse.c limits how often any packet makes them turn:
 
     packet                     compares    sums
     of another length                 0       0
@@ -16,8 +16,8 @@ There may be ways among them that no packet takes, so these costs are bounds. Pa
 this checks that their ways are in the control flow, and that they reach the bounds and do not
 exceed them.
 
-The agent with keys is followed on AVR, too: see proof/avr_keyed.py. Packets of `make keyed`, and a
-few more, must reach its bounds and not exceed them. SPDX-License-Identifier: MIT
+The agent with keys is followed on AVR, too: see proof/avr/keyed.py. Packets of the table
+`keyed`, and a few more, must reach its bounds and not exceed them. SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -32,11 +32,14 @@ from dataclasses import dataclass, field, replace
 
 import z3
 
-from bench import budgets, cost, figures, keyed, stack
-from proof import avr, avr_keyed
-from sim import model
-from sim.machine import SEND, TIME, Call, Keyed, Machine, load
-from sim.targets import TARGETS, strangers
+from bench import budgets, cost, keyed, stack
+from bench.processors.machine import SEND, TIME, Call, Keyed, Machine, load
+from bench.processors.targets import TARGETS, strangers
+from proof.avr import agent
+from proof.avr import keyed as avr_keyed
+from proof.avr.machine import RAM_BYTES, Code, State, explore
+from proof.avr.symbols import feasible, unknown, vector
+from spec import model
 
 AGENT = "dumpulse_process_packet"
 KINDS = ("length", "magic", "sum", "variable", "heartbeat", "report")
@@ -47,7 +50,7 @@ COMPARE, SUM = 8, 256  # how often a request turns the two loops
 TURNS = {"length": {COMPARE: (0, 0), SUM: (0, 0)}, "magic": {COMPARE: (1, 8), SUM: (0, 0)},
          "sum": {COMPARE: (0, 0), SUM: (4, 4)}, "report": {COMPARE: (8, 8), SUM: (256, 256)}}
 TURNS["variable"] = TURNS["heartbeat"] = TURNS["sum"]
-# Kinds of packets with keys, and those of `make keyed` among them.
+# Kinds of packets with keys, and those of `make figures ONLY=keyed` among them.
 WITH_KEYS = {"refused": "old", "wrong": "wrong", "heartbeat": "heartbeat", "report": "report",
              "beacon": "beacon", "tick": "tick"}
 START, END = -1, -2
@@ -235,27 +238,27 @@ def by_flow(machine: Machine) -> dict[str, dict[str, Range]]:
 
 def by_paths(machine: Machine) -> dict[str, dict[str, Range]]:
     """The bounds on AVR, in cycles. It finds out for each path which kinds of packets take it."""
-    code = avr.Code(machine, pushed=machine.target.return_address)
-    world = avr.World(machine.agent, machine.packet, machine.ram + avr.RAM_BYTES - 1,
-                      avr.unknown("table", 260), avr.unknown("packet", 8), avr.unknown("length", 2),
-                      avr.unknown("context", 2))
+    code = Code(machine, pushed=machine.target.return_address)
+    world = agent.World(machine.agent, machine.packet, machine.ram + RAM_BYTES - 1,
+                        unknown("table", 260), unknown("packet", 8), unknown("length", 2),
+                        unknown("context", 2))
     start = world.process(code, machine.symbols[AGENT])
-    eight = z3.And(avr.vector(world.length[0]) == 8, avr.vector(world.length[1]) == 0)
-    magic = avr.vector(world.bytes[4]) == model.MAGIC
-    in_range = z3.ULT(avr.vector(world.bytes[5]), model.VARIABLES)
+    eight = z3.And(vector(world.length[0]) == 8, vector(world.length[1]) == 0)
+    magic = vector(world.bytes[4]) == model.MAGIC
+    in_range = z3.ULT(vector(world.bytes[5]), model.VARIABLES)
     # A heartbeat with a variable below 64 can only be refused for its checksum.
     refused = {"length": [z3.Not(eight)], "magic": [eight, z3.Not(magic)],
                "sum": [eight, magic, in_range]}
-    found: dict[str, list[avr.State]] = {kind: [] for kind in KINDS}
-    for state in avr.explore(code, start):
+    found: dict[str, list[State]] = {kind: [] for kind in KINDS}
+    for state in explore(code, start):
         kind = {model.HEARTBEAT: "heartbeat", model.REPORT: "report"}.get(state.registers[24])
         kinds = [kind] if kind else [kind for kind, meaning in refused.items()
-                                     if avr.feasible(*state.conditions, *meaning)]
+                                     if feasible(*state.conditions, *meaning)]
         for kind in kinds or ["variable"]:
             found[kind].append(state)
-    # `make paths` proves that all of them are equal.
+    # `make figures ONLY=paths` proves that all of them are equal.
     extra = max(longer for state in found["report"] for longer in state.longer)
-    return {"cycles": {kind: avr.bounds(states, extra) for kind, states in found.items()}}
+    return {"cycles": {kind: agent.bounds(states, extra) for kind, states in found.items()}}
 
 
 def bounds(name: str) -> dict[str, dict[str, Range]]:
@@ -277,7 +280,7 @@ def in_cycles(flow: Flow, machine: Machine, packet: bytes, length: int = 8) -> C
 
 
 def ran(machine: Machine, unit: str) -> dict[str, set[int]]:
-    """The costs of the packets of `make cost`, by kind."""
+    """The costs of the packets of `make figures ONLY=cost`, by kind."""
     run = cost.process if unit == machine.cost_unit else functools.partial(in_cycles, read(machine))
     reached: dict[str, set[int]] = {kind: set() for kind in KINDS}
     for kind, calls in cost.measure(machine, run).items():
@@ -303,7 +306,7 @@ def check(name: str, units: dict[str, dict[str, Range]]) -> None:
 
 
 def ran_keyed(machine: Machine) -> dict[str, list[int]]:
-    """What the packets of `make keyed` cost, by kind, and four more that reach a bound."""
+    """What the packets of the table `keyed` cost, by kind, and four more that reach a bound."""
     found, _ = keyed.costs(machine)
     agent = Keyed(machine, 0)
     found["tick"] = found["tick"][1:]  # the first one is a reset, which does more
@@ -354,13 +357,12 @@ def main() -> None:
             cells = {kind: show(limits[kind]) for kind in WITH_KEYS}
             table[f"{target.name} with keys, cycles"] = cells
             print(row.format(target.name, "cycles", *cells.values()), flush=True)
-    figures.keep("worst", table)
     print("The least and the most that any packet can take, whatever the table holds. The hooks "
           "are not\ncounted. magic: a packet of 8 bytes that has no magic number and is not a "
           "request. On AVR, every\npath was followed. On other targets, the bounds come from the "
           "control flow and from how often\nits loops turn. Cortex-M0+ cycles: computed from Arm's "
-          "table, for memory without wait states.\nWith keys: `make paths` says what its columns "
-          "mean.")
+          "table, for memory without wait states.\nWith keys: the table "
+          "`paths` says what its columns mean.")
 
 
 if __name__ == "__main__":

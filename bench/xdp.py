@@ -1,4 +1,4 @@
-"""Compares udpserver --xdp with udpserver over a veth.     make bench prints this, too
+"""Compares udpserver --xdp with udpserver over a veth.     make figures ONLY=bench prints this, too
 
 One core sends heartbeats as fast as it can, over a cable between two network namespaces. The two
 ways take turns. The kernel says how much processor time the server's process has used, and the
@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from sim.network import Cable
-from sim.programs import built, wait_until
+from tests.support.network import Cable
+from tests.support.programs import built, wait_until
 
 PACKETS, ROUNDS, PORT = 2_000_000, 3, 9060
 STATS = Path("/proc/sys/kernel/bpf_stats_enabled")

@@ -1,4 +1,4 @@
-"""python3 -m fleet is the command dumpulse-fleet.   SPDX-License-Identifier: MIT"""
+"""python3 -m dumpulse_fleet is the command dumpulse-fleet.   SPDX-License-Identifier: MIT"""
 
 import signal
 
@@ -8,7 +8,7 @@ def main() -> None:
     # script ignores it, and shall go on.
     if signal.getsignal(signal.SIGINT) == signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from fleet import command
+    from dumpulse_fleet import command
     command.main()
 
 

@@ -17,9 +17,11 @@ import urllib.request
 from collections.abc import Mapping
 from typing import Any
 
-import client
-from fleet.config import LARGEST_SECRET, WEB_PORT, read_file, shown_url
-from fleet.naming import Wrong
+from dumpulse_fleet import client
+from dumpulse_fleet.config.reading import LARGEST_SECRET, read_file
+from dumpulse_fleet.config.values import shown_url
+from dumpulse_fleet.config.web import WEB_PORT
+from dumpulse_fleet.model.naming import Wrong
 
 ADDRESS = f"http://127.0.0.1:{WEB_PORT}"
 LARGEST = 64 << 20  # bytes of an answer
@@ -29,11 +31,11 @@ NOT_OURS = "what answers is no fleet: is the address right?"
 
 
 class NotThere(client.BadUsage):
-    """The fleet knows nothing of this name."""
+    """The fleet has nothing of this name."""
 
 
 class _Stay(urllib.request.HTTPRedirectHandler):
-    """Goes nowhere else: the token would go there, too."""
+    """Follows no redirection: the token would go there, too."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
@@ -138,5 +140,5 @@ class Fleet:
 
 
 def line(text: Any) -> str:
-    """What may come from anybody, for a terminal."""
+    """Makes a text that anybody may have sent fit for a terminal."""
     return "".join(character if character.isprintable() else "?" for character in str(text))

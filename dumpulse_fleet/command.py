@@ -16,11 +16,13 @@ from functools import partial
 from typing import Any, NoReturn
 from urllib.parse import quote
 
-import client
-from fleet import config
-from fleet.asking import ADDRESS, ADDRESS_WORD, NOT_OURS, TOKEN_WORD, Fleet, NotThere, line
-from fleet.model import State
-from fleet.naming import Wrong
+from dumpulse_fleet import client
+from dumpulse_fleet.asking import ADDRESS, ADDRESS_WORD, NOT_OURS, TOKEN_WORD, Fleet, NotThere, line
+from dumpulse_fleet.config.file import load, shard
+from dumpulse_fleet.config.reading import Mistakes, similar
+from dumpulse_fleet.config.web import listening
+from dumpulse_fleet.model.agents import State
+from dumpulse_fleet.model.naming import Wrong
 
 CONFIG_FILE = "/etc/dumpulse/fleet.toml"
 PAGE = 1000  # agents or events of one answer
@@ -32,7 +34,7 @@ COLOURS = {"alive": "32", "pending": "36", "unknown": "36", "late": "33", "out o
 
 
 def columns() -> int:
-    """Lines are cut only where they would wrap."""
+    """Returns where lines are cut: only where they would wrap."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else 10_000
 
 
@@ -48,7 +50,7 @@ def cut(text: str, width: int) -> str:
 
 
 def for_how_long(seconds: float) -> str:
-    """At most seven characters."""
+    """Returns a time in at most seven characters."""
     for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * length:
             return f"{int(seconds // length)} {unit}"
@@ -64,7 +66,7 @@ def clock(moment: float) -> str:
 
 
 def counted(counts: Mapping[str, int], leave: Sequence[str] = ()) -> str:
-    """2 dead, 1 late."""
+    """Returns words like \"2 dead, 1 late\"."""
     return ", ".join(f"{int(counts[state])} {state}" for state in WORST
                      if counts.get(state) and state not in leave)
 
@@ -92,7 +94,7 @@ def fleet_of(options: argparse.Namespace) -> Fleet:
 
 def all_pages(fleet: Fleet, path: str, key: str, query: Mapping[str, Any], limit: int,
               ) -> tuple[list[dict[str, Any]], int]:
-    """Up to so many (0: all) agents, and how many there are."""
+    """Returns up to so many (0: all) agents, and how many there are."""
     found: list[dict[str, Any]] = []
     total = 1
     while len(found) < total and (not limit or len(found) < limit):
@@ -243,15 +245,15 @@ def print_json(data: Any) -> int:
 
 def run_serve(options: argparse.Namespace) -> int:
     try:
-        found = config.load(options.config_file)
-    except config.Mistakes as error:
+        found = load(options.config_file)
+    except Mistakes as error:
         for each in error.all:
             client.complain(str(each))
         count = len(error.all)
         if error.all[0].file:
             client.complain(f"{count} mistake{'s' * (count != 1)} in {options.config_file!r}")
         return client.BadUsage.STATUS
-    from fleet import service  # what the other commands do not need takes a while to load
+    from dumpulse_fleet import service
     return service.run(found, service.Given(options.shard, options.listen, options.web_file),
                        options.check)
 
@@ -271,7 +273,7 @@ def parse_state(text: str) -> str:
     words = text.replace("-", " ")
     if words not in WORST:
         raise client.BadUsage(f"{text!r} is no state: use {', '.join(WORST)}"
-                              + config.similar(words, WORST).replace(":", ";", 1))
+                              + similar(words, WORST).replace(":", ";", 1))
     return words
 
 
@@ -317,12 +319,12 @@ OPTIONS = [
     client.Option(("serve",), "--config.check", "", "say what is wrong with it, and end",
                   more={"dest": "check"}),
     client.Option(("serve",), "--web.listen-address", "HOST:PORT",
-                  "where the page is (as in the file)", partial(parse_config, config.listening),
+                  "where the page is (as in the file)", partial(parse_config, listening),
                   {"dest": "listen"}),
     client.Option(("serve",), "--web.config.file", "FILE",
                   "TLS and passwords, as exporters have it", more={"dest": "web_file"}),
     client.Option(("serve",), "--shard", "N/M", "ask only the agents of part N of M",
-                  partial(parse_config, config.shard)),
+                  partial(parse_config, shard)),
     client.Option(("ls",), "words", "WORD", "in the name, site, address or labels",
                   more={"nargs": "*", "default": []}),
     client.Option(("ls",), "--state", "STATE", "only in this state", parse_state,
@@ -395,7 +397,7 @@ def run_command(arguments: Sequence[str]) -> int:
             typed = build_parser("").parse_known_args(arguments)[0].command
             wrong = "name a command first" if not typed or arguments[0].startswith("-") else \
                 f"{line(typed)!r} is no command"
-            raise client.BadUsage(wrong + (config.similar(typed, COMMANDS)
+            raise client.BadUsage(wrong + (similar(typed, COMMANDS)
                                            or f": {', '.join(COMMANDS)}")
                                   + f" (see {client.PROGRAM} --help)")
         parser = build_parser(name)
@@ -406,7 +408,7 @@ def run_command(arguments: Sequence[str]) -> int:
             word = unknown[0].partition("=")[0]
             if name == "serve" and not word.startswith("-"):
                 raise client.BadUsage(f"name the configuration with --config.file {line(word)}")
-            raise client.BadUsage(f"{line(word)!r} is not known here{config.similar(word, known)} "
+            raise client.BadUsage(f"{line(word)!r} is not known here{similar(word, known)} "
                                   f"(see {parser.prog} --help)")
         try:
             return COMMANDS[name].run(options)

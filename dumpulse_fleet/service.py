@@ -20,20 +20,22 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
 
-import client
-from fleet.access import Access
-from fleet.collector import Collector
-from fleet.config import Config, Mistakes, Secret, Shard, load
-from fleet.deliver import Alerts, Receiver
-from fleet.discovery import Discovery
-from fleet.history import History
-from fleet.jetstream import Stream
-from fleet.model import Agent, Event, Group, Mute
-from fleet.mqtt import Publisher
-from fleet.naming import matches
-from fleet.store import Store, Trouble, lock
-from fleet.table import Table
-from fleet.web import PROBES, Listening, listen, make_app
+from dumpulse_fleet import client
+from dumpulse_fleet.alert.deliver import Alerts, Receiver
+from dumpulse_fleet.collect.collector import Collector
+from dumpulse_fleet.collect.discovery import Discovery
+from dumpulse_fleet.config.file import Config, Shard, load
+from dumpulse_fleet.config.reading import Mistakes
+from dumpulse_fleet.config.values import Secret
+from dumpulse_fleet.model.agents import Agent, Event, Group, Mute
+from dumpulse_fleet.model.naming import matches
+from dumpulse_fleet.model.table import Table
+from dumpulse_fleet.publish.jetstream import Stream
+from dumpulse_fleet.publish.mqtt import Publisher
+from dumpulse_fleet.record.history import History
+from dumpulse_fleet.record.store import Store, Trouble, lock
+from dumpulse_fleet.web.access import Access
+from dumpulse_fleet.web.server import PROBES, Listening, listen, make_app
 
 STOP_S = 5.0  # s from SIGTERM to the end, at most
 SAMPLE_S = 60.0  # s between two points of the history
@@ -47,7 +49,7 @@ Result = TypeVar("Result")
 
 
 class Unusable(Exception):
-    """The fleet cannot start now, but later it may. One line says what to do."""
+    """The fleet cannot start now, but may start later. One line says what to do."""
 
 
 def say(text: str) -> None:
@@ -84,7 +86,7 @@ def notify(text: str) -> None:
 
 def groups_here(config: Config, agents: Sequence[Agent], everyone: Sequence[Agent]
                 ) -> tuple[tuple[Group, ...], list[str]]:
-    """The groups that this shard can judge, because it has all their members. And which not."""
+    """Returns the groups of which this shard has all members, and says of which it has some."""
     if len(agents) == len(everyone):
         return config.groups, []
     here = {agent.name for agent in agents}
@@ -194,9 +196,8 @@ class Service:
     # ---------------------------------------------------------------- changes
 
     async def reload(self) -> Sequence[str]:
-        """Reads the configuration again. What is wrong with it; empty: it is in force. Who asked
-        may close the connection meanwhile, which ends only the waiting: half a change is none.
-        """
+        """Reads the configuration again. Says what is wrong with it; empty: it is in force. If the
+        asker closes the connection meanwhile, only the waiting ends, not the change."""
         return await asyncio.shield(self._do(self._read_again()))
 
     async def _read_again(self) -> Sequence[str]:
@@ -213,7 +214,7 @@ class Service:
         return problems
 
     async def _reload(self) -> Sequence[str]:
-        """Whatever may fail comes first. Nothing is changed until all of it is right."""
+        """Does first what may fail, and changes nothing until all of that is right."""
         try:
             config = self._given.over(await asyncio.to_thread(load, self.config.path))
         except Mistakes as error:
@@ -247,7 +248,7 @@ class Service:
         return Stream(config.nats, self.store, say, config.shard) if config.nats else None
 
     async def _connect(self, mqtt: Publisher | None, nats: Stream | None) -> None:
-        """From now on, with these. Those that are gone say goodbye first."""
+        """Uses these from now on. Those that go say goodbye first."""
         if mqtt is not self.mqtt:
             await self._end_mqtt()
             self.mqtt = mqtt
@@ -273,7 +274,7 @@ class Service:
                 self._tell()
 
     async def _change(self, agents: Sequence[Agent]) -> None:
-        """From now on, asks these."""
+        """Asks these from now on."""
         table = Table(agents)
         history = self.history.moved(table)
         groups, self._left_out = groups_here(self.config, agents, self.discovery.everyone)
@@ -285,7 +286,7 @@ class Service:
         self._tell()
 
     def _tell(self) -> None:
-        """What is new of what is wrong with the sources and the groups."""
+        """Logs what is newly wrong with the sources and the groups."""
         problems = self.discovery.problems + self._left_out
         for problem in problems:
             if problem not in self._told:
@@ -295,7 +296,8 @@ class Service:
     # ---------------------------------------------------------------- from start to end
 
     async def run(self) -> int:
-        """Until SIGTERM or SIGINT. Unusable, client.BadUsage: it cannot start. The exit status."""
+        """Runs until SIGTERM or SIGINT. Returns the exit status. Unusable, client.BadUsage: it
+        cannot start."""
         loop = asyncio.get_running_loop()
         loop.set_default_executor(concurrent.futures.ThreadPoolExecutor(THREADS))
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -318,7 +320,7 @@ class Service:
         return 1 if failure else 0
 
     async def _start(self, parts: contextlib.AsyncExitStack) -> None:
-        """What starts here ends in the opposite order."""
+        """Starts the parts. They end in the opposite order."""
         config = self.config
         self.access = Access(config.web.host, config.web.config_file, config.web.token)
         parts.callback(os.close, lock_folder(config.state))
@@ -370,8 +372,8 @@ class Service:
                 "with --web.listen-address, or as listen in [web]") from error
 
     def _newer(self, known: str) -> list[Event]:
-        """The events since what is known was kept, the oldest first. There are some after a
-        crash."""
+        """Returns the events since the file of what is known was written, the oldest first. There
+        are some after a crash."""
         since = None
         with contextlib.suppress(FileNotFoundError):  # it was not kept yet
             since = os.stat(known).st_mtime - CLOCKS_S
@@ -437,7 +439,7 @@ class Service:
             await asyncio.sleep(seconds)
 
     async def _stop(self) -> None:
-        """All at the same time: one that hangs must not keep the others from their end."""
+        """Ends all at the same time: one that hangs must not hold up the others."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -447,7 +449,7 @@ class Service:
                 say(f"this should not happen: {result!r}")
 
     def _end(self) -> None:
-        """Also while it starts, which may wait for pages."""
+        """Ends the service, also while it starts, which may wait for pages."""
         if not self._ending.is_set():
             self._ending.set()
             self._stopper.daemon = True
@@ -459,7 +461,7 @@ class Service:
 
     @staticmethod
     def _give_up() -> NoReturn:
-        """Something hangs: a device, a disk, the name service."""
+        """Leaves because something hangs: a device, a disk, the name service."""
         say(f"something has not ended in {STOP_S:g} s: leaving without it")
         os._exit(0)
 

@@ -11,14 +11,10 @@
  */
 #include "dumpulse_keyed.h"
 
-/* Byte 4 of a packet. A beacon has less than IS_ANNOUNCE there. */
-enum { IS_ANNOUNCE = 0x40, IS_HEARTBEAT = 0x80 };
+enum { IS_ANNOUNCE = DUMPULSE_IS_ANNOUNCE_, IS_HEARTBEAT = DUMPULSE_IS_HEARTBEAT_ };
 /* Byte 0 of the last epoch, which is 3f000000. So byte 0 of an epoch is below IS_ANNOUNCE. */
 enum { EPOCH_LAST = 0x3F };
-/* Byte 0 of an own epoch is this at least. So the number of a node that only sends is no epoch. */
-enum { OWN_FIRST = 0x80 };
-/* Byte 0 of what is neither: no packet fits to it. */
-enum { NO_EPOCH = 0x7F };
+enum { OWN_FIRST = DUMPULSE_OWN_FIRST_, NO_EPOCH = DUMPULSE_NO_EPOCH_ };
 enum { FULL = 255 };
 
 #ifdef __GNUC__
@@ -160,8 +156,9 @@ APART void chaskey(uint32_t *at, const uint8_t *report)
 static inline void fill(uint32_t *words, uint8_t label)
 {
     uint8_t left = 32;
+    /* The & keeps the label out of the registers that change, also if it is 32, too. */
     __asm__ volatile("1:\n\tst %a[to]+, %[label]\n\tdec %[left]\n\tbrne 1b"
-                     : [to] "+e"(words), [left] "+r"(left)
+                     : [to] "+&e"(words), [left] "+&r"(left)
                      : [label] "r"(label)
                      : "memory");
 }
@@ -368,7 +365,7 @@ INSIDE void clear_counts(dumpulse_keyed *keyed)
           keyed->last[i] == \at(keyed->last[i], Pre);
         loop assigns label, keyed->last[0 .. 64];
         loop variant 65 - label; */
-    for (label = 0; label <= DUMPULSE_READERS; label++) {
+    for (label = 0; label <= DUMPULSE_READER_LABEL; label++) {
 #if DUMPULSE_ALONE
         if (label < DUMPULSE_ALONE && keyed->own[label][0] != 0) {
             continue;
@@ -380,7 +377,7 @@ INSIDE void clear_counts(dumpulse_keyed *keyed)
 
 INSIDE void make_beacon(dumpulse_keyed *keyed)
 {
-    STORE(keyed, dumpulse_tag_((const uint8_t *)keyed, DUMPULSE_BEACONS, keyed->epoch, NULL));
+    STORE(keyed, dumpulse_tag_((const uint8_t *)keyed, DUMPULSE_BEACON_LABEL, keyed->epoch, NULL));
 }
 
 INSIDE void start_epoch(dumpulse_keyed *keyed, void *context)
@@ -394,7 +391,7 @@ bool dumpulse_keyed_tick(dumpulse_keyed *keyed, void *context)
 {
     if (keyed->epoch[0] < EPOCH_LAST) {
         count_up(keyed);
-        if (keyed->epoch[3] != 0 || dumpulse_store(DUMPULSE_BEACONS, keyed->epoch)) {
+        if (keyed->epoch[3] != 0 || dumpulse_store(DUMPULSE_BEACON_LABEL, keyed->epoch)) {
             start_epoch(keyed, context);
             return true;
         }
@@ -416,7 +413,7 @@ bool dumpulse_keyed_begin(dumpulse_keyed *keyed, void *context)
         keyed->last[variable] = FULL;
     }
 #endif
-    dumpulse_load(DUMPULSE_BEACONS, keyed->epoch);
+    dumpulse_load(DUMPULSE_BEACON_LABEL, keyed->epoch);
     keyed->epoch[3] = FULL;
     /*@ assert \forall integer i; 0 <= i < DUMPULSE_ALONE ==> keyed->last[i] == FULL; */
     return dumpulse_keyed_tick(keyed, context);
@@ -455,7 +452,7 @@ INSIDE void send_report(dumpulse_keyed *keyed, const uint8_t *packet, void *cont
 {
     uint8_t *report = (uint8_t *)&keyed->tag;
 
-    STORE(report, dumpulse_tag_(packet, DUMPULSE_READERS, keyed->epoch, report));
+    STORE(report, dumpulse_tag_(packet, DUMPULSE_READER_LABEL, keyed->epoch, report));
     dumpulse_send_packet(context, report, DUMPULSE_KEYED_REPORT_SIZE);
 }
 
@@ -482,7 +479,7 @@ dumpulse_result dumpulse_keyed_process(dumpulse_keyed *keyed, const uint8_t *pac
         return announced(keyed, packet, label % DUMPULSE_VARIABLES);
     }
 #endif
-    if (label > DUMPULSE_READERS) {
+    if (label > DUMPULSE_READER_LABEL) {
         return DUMPULSE_REFUSED;
     }
 #if DUMPULSE_ALONE
@@ -491,14 +488,14 @@ dumpulse_result dumpulse_keyed_process(dumpulse_keyed *keyed, const uint8_t *pac
     }
 #endif
     if (packet[5] <= keyed->last[label] || !right(packet, label, number)) {
-        if (label != DUMPULSE_READERS) {
+        if (label != DUMPULSE_READER_LABEL) {
             return DUMPULSE_REFUSED;
         }
         dumpulse_keyed_beacon(keyed, context);
         return DUMPULSE_BEACON;
     }
     keyed->last[label] = packet[5];
-    if (label != DUMPULSE_READERS) {
+    if (label != DUMPULSE_READER_LABEL) {
         return dumpulse_record(&keyed->agent, label, packet[6], packet[7]);
     }
     send_report(keyed, packet, context);
@@ -528,7 +525,7 @@ bool dumpulse_hear(dumpulse_node *node, const uint8_t *packet, size_t length)
     while (i != 3 && packet[4 + i] == node->epoch[i]) {
         i++;
     }
-    if (packet[4 + i] <= node->epoch[i] || !right(packet, DUMPULSE_BEACONS, packet + 4)) {
+    if (packet[4 + i] <= node->epoch[i] || !right(packet, DUMPULSE_BEACON_LABEL, packet + 4)) {
         return false;
     }
     /*@ loop invariant 0 <= i <= 4;
@@ -603,7 +600,8 @@ bool dumpulse_keyed_request(dumpulse_reader *reader, uint8_t packet[DUMPULSE_PAC
     uint_fast8_t i;
 
     /* A request is a heartbeat of label 64. */
-    if (!dumpulse_keyed_heartbeat(&reader->heard, packet, DUMPULSE_READERS, nonce[0], nonce[1])) {
+    if (!dumpulse_keyed_heartbeat(&reader->heard, packet, DUMPULSE_READER_LABEL, nonce[0],
+                                  nonce[1])) {
         return false;
     }
     for (i = 0; i != 4; i++) {
@@ -627,7 +625,7 @@ bool dumpulse_keyed_check(dumpulse_reader *reader, dumpulse_keyed_report *report
     for (i = 0; i != 8; i++) {
         had[i] = tag[i];
     }
-    STORE(tag, dumpulse_tag_(reader->asked, DUMPULSE_READERS, reader->epoch, tag));
+    STORE(tag, dumpulse_tag_(reader->asked, DUMPULSE_READER_LABEL, reader->epoch, tag));
     for (i = 0; i != 8; i++) {
         differ |= (uint8_t)(tag[i] ^ had[i]);
         tag[i] = had[i];

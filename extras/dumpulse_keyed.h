@@ -1,8 +1,8 @@
 /* Dumpulse with keys: version 2 of the protocol.   SPDX-License-Identifier: MIT
  *
- * Nobody without the key can speak in another's name: heartbeats that were forged,
- * repeated or held back are refused, and reports are authentic and fresh.
- * SPEC-keyed.md, in the project's repository, has every byte, what each role keeps,
+ * Without the key, nobody can speak in another's name: the agent refuses heartbeats
+ * that were forged, repeated or held back, and reports are authentic and fresh.
+ * spec/keyed.md, in the project's repository, has every byte, what each role keeps,
  * and what 8 bytes cannot do. Read "What 8 bytes cannot do" there before you rely on
  * this. A device that includes only dumpulse.h pays nothing for this file.
  *
@@ -54,17 +54,18 @@
  *   DUMPULSE_ALONE       0 to 64: variables 0 to this - 1 may belong to nodes that
  *                        only send. Each takes 4 bytes of RAM. 0 if it is not defined.
  *   DUMPULSE_NODE        defined: only what nodes need is compiled, which is smaller.
- *   DUMPULSE_LABEL_KEYS  defined: the key hook gives the key of each label. So it does
- *                        with DUMPULSE_NODE. Use one of the two in nodes and readers,
- *                        which must not know the master key. Else it gives the master
- *                        key. That is for an agent.
+ *   DUMPULSE_LABEL_KEYS  defined: the key hook gives the key of each label. With
+ *                        DUMPULSE_NODE it does so, too. Define one of the two for
+ *                        nodes and readers: they must not know the master key. If
+ *                        neither is defined, the hook gives the master key: that is
+ *                        for an agent.
  *   DUMPULSE_OWN_TAG     defined: you write dumpulse_tag_() yourself, for a chip that
  *                        has AES or a secure element. Then it is not version 2 any
  *                        more: all of an agent's nodes and readers must do the same.
  *
  * WHAT BREAKS IF A HOOK LIES
- *   key     If two agents have the same master key, what was sent to one is taken by
- *           the other. If a key is known, SPEC-keyed.md says what is lost.
+ *   key     If two agents have the same master key, each of them takes what was sent
+ *           to the other. If a key is known, spec/keyed.md says what is lost.
  *   store   It must return true only when the number will be read after a reset at
  *           any moment from now on. If it returns true too early, or for a number
  *           that is not there, old heartbeats are taken again after the next reset.
@@ -84,8 +85,9 @@
  *   that does not depend on it.
  *   A packet that has to be checked costs two runs of Chaskey-12 with the master key,
  *   one with DUMPULSE_LABEL_KEYS. A packet that is refused for its length, kind or
- *   count costs none. An agent that is flooded should count what is refused, and stop
- *   to look for the rest of the second: see "Limits on failures" in SPEC-keyed.md.
+ *   count costs none. An agent that is flooded should count what it refuses. If that is
+ *   too much, it should look at no packet for the rest of the second: see
+ *   "Limits on failures" in spec/keyed.md.
  */
 #ifndef DUMPULSE_KEYED_H
 #define DUMPULSE_KEYED_H
@@ -101,8 +103,8 @@ extern "C" {
 #endif
 
 /* The labels are 0 to 63, of the variables, and these two. */
-#define DUMPULSE_READERS 64U
-#define DUMPULSE_BEACONS 65U
+#define DUMPULSE_READER_LABEL 64U
+#define DUMPULSE_BEACON_LABEL 65U
 #define DUMPULSE_KEYED_REPORT_SIZE 264U /* 8 bytes of tag, 64 entries of 4 */
 
 /* What became of a packet, more than DUMPULSE_REFUSED, DUMPULSE_HEARTBEAT and DUMPULSE_REPORT. */
@@ -147,7 +149,7 @@ typedef struct dumpulse_reader {
 void dumpulse_get_key(uint8_t key[16], uint8_t label);
 
 /* Hook, written by the user: gives a number that was stored, 3 bytes, the high byte first. Label
- * DUMPULSE_BEACONS is the agent's; 0 to 63 are the variables of nodes that only send. */
+ * DUMPULSE_BEACON_LABEL is the agent's; 0 to 63 are the variables of nodes that only send. */
 void dumpulse_load(uint8_t label, uint8_t number[3]);
 
 /* Hook, written by the user: stores such a number. Returns whether it is stored. */
@@ -176,7 +178,7 @@ dumpulse_result dumpulse_keyed_process(dumpulse_keyed *keyed, const uint8_t *pac
 
 /* For a node that hears, and for a reader: takes a packet. Returns whether it is the beacon of a
  * later epoch. Then heartbeats of this epoch can be made. If it has not returned true for 30
- * ticks, set the node to zeros: SPEC-keyed.md says why. */
+ * ticks, set the node to zeros: spec/keyed.md says why. */
 bool dumpulse_hear(dumpulse_node *node, const uint8_t *packet, size_t length);
 
 /* For a node that only sends: takes its next own epoch, and stores it. Call it after each reset,
@@ -223,6 +225,15 @@ uint8_t dumpulse_slots_write(const uint8_t memory[2 * DUMPULSE_SLOT_SIZE],
 /* ------------------------------------------------------------------------------
  * The manual ends here.
  */
+
+/* Byte 4 of a packet tells its kind: a beacon has less than the first one there. Byte 0 of a number
+ * tells whose epoch it is. */
+enum {
+    DUMPULSE_IS_ANNOUNCE_ = 0x40,
+    DUMPULSE_IS_HEARTBEAT_ = 0x80, /* and a request */
+    DUMPULSE_OWN_FIRST_ = 0x80,    /* at least: a node's own, which is no epoch of an agent */
+    DUMPULSE_NO_EPOCH_ = 0x7F      /* neither: no packet fits to it */
+};
 
 /* Computes the tag that a packet should have: by the key of this label, over the label, a number
  * of 4 bytes, the high byte first, and bytes 4 to 7 of the packet. Returns bytes 0 to 3 of it, the

@@ -39,7 +39,8 @@ static inline bool equal(stamp one, stamp other)
 
 static inline uint16_t minus(uint16_t now, stamp time)
 {
-    __asm__("sub %A0, %1\n\tsbc %B0, %2" : "+r"(now) : "r"(time.low), "r"(time.high));
+    /* The & keeps the high byte of the time out of the register that the first line changes. */
+    __asm__("sub %A0, %1\n\tsbc %B0, %2" : "+&r"(now) : "r"(time.low), "r"(time.high));
     return now;
 }
 #else

@@ -5,8 +5,9 @@
  * out of range. So the device can act by itself: light a lamp, cut a relay, reset the
  * node. Nothing in the report changes.
  *
- * An agent that wants this compiles dumpulse_watch.c beside dumpulse.c. Who does not
- * compile it pays nothing. What dumpulse.h says about compilers is true here, too.
+ * To use it, compile dumpulse_watch.c beside dumpulse.c. Without it, an agent needs
+ * no more code or RAM than before. What dumpulse.h says about compilers is true here,
+ * too.
  *
  * HOW TO USE IT
  *   1. Write a table in program memory, with one line for each variable to watch:
@@ -17,8 +18,8 @@
  *      Variable 3 may be silent for 20 ticks; then it is late. After 3 such silences,
  *      that is after 60 ticks, it is dead. It has 200 ticks from the start, or up to 63
  *      more (see TIME), to speak for the first time. Its value must be 10 to 120. The
- *      macro below says what each number may be. One that cannot work is refused by the
- *      compiler. A table may have up to 255 lines.
+ *      macro below says what each number may be. The compiler refuses numbers that
+ *      cannot work. A table may have up to 255 lines.
  *   2. Give it RAM that starts as zeros, 3 bytes for each line:
  *          static dumpulse_seen seen[sizeof TABLE / sizeof TABLE[0]];
  *          static const dumpulse_watcher watch = {TABLE, seen, sizeof TABLE / sizeof TABLE[0]};
@@ -35,11 +36,11 @@
  *   late          its last heartbeat is older than one silence
  *   dead          its last heartbeat is older than all the silences that it may miss
  *   All start as waiting. A look at an entry makes at most one change, and calls the
- *   hook once for it. Late and dead, in that order or dead at once, come by time.
- *   They are left by a new heartbeat alone, whatever the clock does: it may wrap,
- *   jump or stand still. Missing is left by the first heartbeat alone. A value out of
- *   range is not silence, and a silent node is late or dead whatever its last value
- *   was. A new heartbeat that is old already makes a dead node late.
+ *   hook once for it. Time makes a node late and then dead, or dead at once. Only a
+ *   new heartbeat ends these states, whatever the clock does: it may wrap, jump or
+ *   stand still. Only the first heartbeat ends missing. A value out of range is not
+ *   silence: a silent node is late or dead, whatever its last value was. A new
+ *   heartbeat that is old already makes a dead node late.
  *
  * TIME
  *   The age of a heartbeat is now - timestamp, in ticks of 16 bits. It wraps around.
@@ -49,19 +50,19 @@
  *   keeps the grace and the variable in one number of 16 bits. DUMPULSE_WATCHED takes
  *   the next longer grace with which the lowest 6 bits of grace + 64 are the variable.
  *   A grace is exact if it is the variable, or more than it by a multiple of 64.
- *   So that no node seems alive when it is not, look at each line again within
- *   65471 ticks less its dead limit. So that none waits for ever, look again within
- *   65471 ticks less its grace. To have that checked, define DUMPULSE_LOOK_WITHIN as
- *   the most ticks that may pass between two looks, before you include this header;
- *   else it is 1024. The compiler refuses a line that does not fit. For a table that
- *   is made at run time, dumpulse_watch_check() says the same. Nothing checks that you
- *   do look so often.
+ *   Look at each line again within 65471 ticks less its dead limit, or a dead node
+ *   may seem alive. Look again within 65471 ticks less its grace, too, or a node may
+ *   wait for ever. To have both checked, define DUMPULSE_LOOK_WITHIN as the most ticks
+ *   that may pass between two looks, before you include this header. Without this, it
+ *   is 1024. The compiler refuses a line that does not fit. For a table that is made
+ *   at run time, dumpulse_watch_check() says the same. Nothing checks that you do look
+ *   so often.
  *   The hook for late, dead and missing comes with the first look after the time. Look
  *   more often than the shortest silence, or it comes later than it could.
  *   A timestamp may be up to 64 ticks ahead of `now`: then its age counts as 0. So it
  *   does no harm if the clock was read a little too early. If the clock is set back
  *   by more, or forward, nodes may be late or dead until their next heartbeat, and
- *   those that have not been heard yet may be missing. While the clock stands still,
+ *   nodes that were never heard may be missing. While the clock stands still,
  *   nobody becomes late, dead or missing.
  *   The grace begins when the clock is at 0, which is right for a clock that starts
  *   with the device. For another clock, call dumpulse_watch_begin(&watch, now) once,
@@ -69,8 +70,8 @@
  *
  * WHAT AN ENTRY CANNOT TELL
  *   The table of an agent has the last heartbeat of each variable: 4 bytes. A
- *   heartbeat is new if its timestamp is not that of the last look. So these are not
- *   noticed:
+ *   heartbeat is new if its timestamp is not that of the last look. So a look does
+ *   not notice:
  *   - Heartbeats that came and were overwritten between two looks.
  *   - A heartbeat with exactly the timestamp of the one before, from a node that is
  *     late or dead: the node stays so until its next heartbeat. There are two ways to
@@ -108,8 +109,8 @@
  *   heartbeats around the call. Read the clock after the mask is set. If a heartbeat
  *   is recorded during a look nevertheless, nothing breaks in memory: a state may be
  *   wrong until the next look.
- *   The hook must not call functions that change the agent or the RAM. It may call
- *   those that ask for a state.
+ *   The hook must not call functions that change the agent or the RAM. It may ask
+ *   for a state.
  *
  * WORK
  *   Each look reads 8 bytes of the table, 4 of the agent and 3 of the RAM. It writes
@@ -119,8 +120,8 @@
  *   it costs.
  *
  * THE COUNT OF THE DEAD IN THE REPORT
- *   So that a reader sees the agent's own judgement, let the agent record it as a
- *   variable of its own, from the main loop, after a round of looks:
+ *   To show readers the agent's own judgement, let the agent record it as a variable
+ *   of its own, from the main loop, after a round of looks:
  *          const uint8_t gone = dumpulse_watch_count(&watch, DUMPULSE_DEAD);
  *          dumpulse_record(&agent, 60, ME, gone);
  */

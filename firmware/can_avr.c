@@ -6,7 +6,7 @@
  * Variable 0 is the agent's own: its timestamp is the current time, its value says how often the
  * controller was off the bus, up to 255.
  *
- * With -DKEYED it speaks version 2 of the protocol, which SPEC-keyed.md has. Then keyed_avr.c knows
+ * With -DKEYED it speaks version 2 of the protocol, which spec/keyed.md has. Then keyed_avr.c knows
  * the keys, and the last frame of the report is the beacon, which can also leave alone.
  */
 #include <avr/interrupt.h>

@@ -17,7 +17,7 @@ enum { SLOTS = 2 * DUMPULSE_SLOT_SIZE };
 /* clang-format on */
 
 /* `make eeprom` defines HOURS, since the beginning of 2020. With numbers from the date, a device
- * that replaces another one uses none again: SPEC-keyed.md, "Replacing". */
+ * that replaces another one uses none again: spec/keyed.md, "Replacing". */
 #define FIRST_BLOCK (8 * HOURS)
 #define FIRST_OWN (0x800000 + 16 * HOURS)
 

@@ -2,7 +2,7 @@
  *
  * It sends a heartbeat each second. The value counts the heartbeats; replace it by what you
  * measure. keyed_attiny85.md says how to wire, flash and try it, and how to bring keys in.
- * SPEC-keyed.md has the frames. The line has 9600 baud, 8 data bits, no parity, 1 stop bit.
+ * spec/keyed.md has the frames. The line has 9600 baud, 8 data bits, no parity, 1 stop bit.
  *
  * There are two builds. One only sends: it sleeps in power-down between heartbeats, and counts its
  * starts in the EEPROM. With -DHEARS, it listens for the agent's beacons instead, never sleeps, and
@@ -58,7 +58,7 @@ static uint8_t variable;
 void dumpulse_get_key(uint8_t key[16], uint8_t label)
 {
 #ifdef HEARS
-    memory_read(key, label == DUMPULSE_BEACONS ? memory.beacons : memory.key, 16);
+    memory_read(key, label == DUMPULSE_BEACON_LABEL ? memory.beacons : memory.key, 16);
 #else
     (void)label;
     memory_read(key, memory.key, 16);

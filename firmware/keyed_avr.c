@@ -1,7 +1,7 @@
 /* The keys of an agent on an AVR, and its numbers, which survive a reset.
  *                                                       SPDX-License-Identifier: MIT
  *
- * can_avr.md says how to bring keys in, and what to know. SPEC-keyed.md has version 2 of the
+ * can_avr.md says how to bring keys in, and what to know. spec/keyed.md has version 2 of the
  * protocol. This file is only what keys add to an agent: can_avr.c hears the nodes.
  *
  * The EEPROM takes 3.4 ms for each byte, and on a CAN bus 15 frames can come in this time. So an
@@ -66,7 +66,7 @@ ISR(EE_READY_vect)
 
 static uint8_t *slots_of(uint8_t label)
 {
-    return label == DUMPULSE_BEACONS ? memory.block : memory.own[label];
+    return label == DUMPULSE_BEACON_LABEL ? memory.block : memory.own[label];
 }
 
 void dumpulse_load(uint8_t label, uint8_t number[3])
@@ -97,7 +97,7 @@ static bool waits; /* for the EEPROM: the packet that is being taken */
  * So this waits for another number, for this one, and once more if it cannot be read. */
 bool dumpulse_store(uint8_t label, const uint8_t number[3])
 {
-    uint8_t times = label == DUMPULSE_BEACONS ? 3 : 0;
+    uint8_t times = label == DUMPULSE_BEACON_LABEL ? 3 : 0;
 
     while (!is_stored(label, number)) {
         if (times-- == 0) {
@@ -146,11 +146,11 @@ void keyed_each_second(keyed_agent *keyed)
         uint8_t next[3] = {keyed->epoch[0], keyed->epoch[1], keyed->epoch[2]};
         if (++next[2] == 0 && ++next[1] == 0)
             next[0]++;
-        (void)is_stored(DUMPULSE_BEACONS, next);
+        (void)is_stored(DUMPULSE_BEACON_LABEL, next);
     }
 }
 
-/* Is it worth a tag or an answer? What is not costs nothing, and does not count as a failure: nodes
+/* Is it worth a tag or an answer? If not, it costs nothing, and does not count as a failure: nodes
  * repeat their announces, and somebody may repeat heartbeats. */
 static bool is_new(const keyed_agent *keyed, const uint8_t *packet)
 {
@@ -163,7 +163,7 @@ static bool is_new(const keyed_agent *keyed, const uint8_t *packet)
     return kind == IS_REQUEST || packet[5] > keyed->last[variable];
 }
 
-/* The limits are those of SPEC-keyed.md, "Limits on failures". Frames on a bus do not show who
+/* The limits are those of spec/keyed.md, "Limits on failures". Frames on a bus do not show who
  * sends them, so all have one limit. */
 dumpulse_result keyed_process(keyed_agent *keyed, const uint8_t *packet)
 {

@@ -12,16 +12,16 @@ import subprocess
 import sys
 
 from bench import pages
-from sim.targets import ROOT
+from tests.support.programs import ROOT
 
 PAGES = {
-    "lab/README.md": ["lab-answer", "lab-fits", "lab-table", "lab-sent", "lab-energy",
-                      "lab-studies", "lab-formats", "lab-trial"],
-    "examples/keys/README.md": ["lab-keyed"],
-    "lab/counting.md": ["lab-operations", "lab-predict"],
-    "lab/misleading.md": ["lab-mislead"],
+    "lab/messages/README.md": ["lab-answer", "lab-fits", "lab-families", "lab-sent",
+                               "lab-published", "lab-studies", "lab-ranking", "lab-trial"],
+    "client/examples/keys/README.md": ["lab-keyed"],
+    "lab/groups/README.md": ["lab-operations", "lab-predict"],
+    "lab/groups/misleading.md": ["lab-mislead"],
 }
-DRAWN_BY = ("answer", "predict", "published")
+DRAWN_BY = ("groups.predict", "messages.answer", "messages.published")
 
 
 def main() -> None:

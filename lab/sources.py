@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from sim.targets import BUILD, run, scratch
+from tests.support.programs import BUILD, run, scratch
 
 TABLE = Path(__file__).with_name("sources.tsv")
 FOLDER = BUILD / "lab" / "sources"

@@ -1,28 +1,29 @@
-"""Runs the command of the lab that lab/command was called as.   SPDX-License-Identifier: MIT"""
+"""Runs a command of the lab for lab/run.   SPDX-License-Identifier: MIT"""
 
 import sys
 
 # Nothing comes from where the user is, nor from this folder: Python has a `profile`, too.
-sys.path[0] = __file__.rpartition("/lab/joules/")[0]
+sys.path[0] = __file__.rpartition("/lab/")[0]
 
 LEAST = (3, 11)
 # The module of each command, whose main() it is.
 MODULES = {"compare": "lab.joules.compare", "formats": "lab.joules.formats",
-           "measure": "lab.joules.measure", "predict": "lab.predict",
+           "measure": "lab.joules.measure", "predict": "lab.groups.predict",
            "profile": "lab.joules.profile", "sandwich": "lab.joules.sandwich",
-           "tables": "lab.joules.tables", "time": "lab.timing"}
+           "tables": "lab.joules.tables", "time": "lab.groups.timing"}
 
 
 def main() -> None:
     import importlib  # not before the path is right
     import os
-    name = sys.argv.pop(1)
-    sys.argv[0] = f"lab/{name}"
     if sys.version_info < LEAST:
-        sys.exit(f"lab/{name}: this is Python {sys.version.split()[0]}; it needs "
+        sys.exit(f"lab/run: this is Python {sys.version.split()[0]}; it needs "
                  "{}.{} or a later one".format(*LEAST))
-    if name not in MODULES:
-        sys.exit(f"lab/{name}: the lab has no such command")
+    if len(sys.argv) < 2 or sys.argv[1] not in MODULES:
+        sys.stderr.write(f"lab/run needs a command of the lab: {', '.join(MODULES)}\n")
+        sys.exit(2)
+    name = sys.argv.pop(1)
+    sys.argv[0] = f"lab/run {name}"
     if sys.stdout is None:  # it was closed
         sys.stdout = open(os.devnull, "w")
     for stream in (sys.stdout, sys.stderr):
@@ -38,9 +39,9 @@ def main() -> None:
     except OSError as fault:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(fault, BrokenPipeError):  # whoever read the output has enough
-            sys.exit(f"lab/{name}: {fault}")
+            sys.exit(f"lab/run {name}: {fault}")
     except ModuleNotFoundError as missing:
-        sys.exit(f"lab/{name}: the Python package {missing.name} is missing. "
+        sys.exit(f"lab/run {name}: the Python package {missing.name} is missing. "
                  "`make setup` installs all that the lab uses.")
 
 

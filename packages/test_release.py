@@ -60,6 +60,7 @@ def write_heading(root: Path, version: str, heading: str) -> None:
     commit(root)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_released_is_refused_with_one_line(clone: Path) -> None:
     assert asked(clone, "--check") == (0, f"release: {project.version()} can be released\n")
     for version, heading, status in (
@@ -72,10 +73,10 @@ def test_what_cannot_be_released_is_refused_with_one_line(clone: Path) -> None:
         assert status == 0 or f'CHANGELOG.md must be "## 7.8.9, ' in said
 
     write_heading(clone, "7.8.9", "7.8.9, 2026-12-24")
-    page = clone / "man" / "dumpulse.1"
+    page = clone / "client" / "dumpulse.1"
     page.write_text(page.read_text().replace("7.8.9", "7.8.8"))
     commit(clone)
-    assert asked(clone) == (2, "release: man/dumpulse.1 does not have version 7.8.9: "
+    assert asked(clone) == (2, "release: client/dumpulse.1 does not have version 7.8.9: "
                                "run make version\n")
     write_heading(clone, "7.8.9", "7.8.9, 2026-12-25")
 
@@ -152,6 +153,7 @@ def test_a_test_that_fails_ends_the_release(tmp_path: Path, monkeypatch: pytest.
     assert "what it said\n" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_two_files_of_one_name_are_noticed(tmp_path: Path,
                                            monkeypatch: pytest.MonkeyPatch) -> None:
     world = ModuleType("world")

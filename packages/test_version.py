@@ -85,12 +85,13 @@ def changed(tree: Path) -> Path:
     return tree
 
 
+@pytest.mark.slow
 def test_the_programs_follow(changed: Path) -> None:
     printed(changed, "make", "-s", "-j2", "all", "CFLAGS=-O0")
     for name in ("udpserver", "canserver"):
         assert printed(changed, f"build/{name}", "--version") == f"{name} {NEW}\n"
     assert printed(changed, "python3", "client.py", "--version") == f"client.py {NEW}\n"
-    page = printed(changed, "groff", "-man", "-Tascii", "man/dumpulse.1")
+    page = printed(changed, "groff", "-man", "-Tascii", "client/dumpulse.1")
     assert f"Dumpulse {NEW}" in page
 
 

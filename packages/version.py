@@ -19,11 +19,11 @@ from packages.project import FORMS, ROOT, version
 # The file, the form of its version, and what stands before and after the version.
 PLACES = (
     ("client.py", "semantic", r'^VERSION = "', r'"$'),
-    ("man/canserver.8", "semantic", r'^\.TH CANSERVER 8 \S+ "Dumpulse ', r'" "Dumpulse"$'),
-    ("man/dumpulse-fleet.1", "semantic", r'^\.TH DUMPULSE-FLEET 1 \S+ "Dumpulse ',
+    ("server/canserver.8", "semantic", r'^\.TH CANSERVER 8 \S+ "Dumpulse ', r'" "Dumpulse"$'),
+    ("dumpulse_fleet/dumpulse-fleet.1", "semantic", r'^\.TH DUMPULSE-FLEET 1 \S+ "Dumpulse ',
      r'" "Dumpulse"$'),
-    ("man/dumpulse.1", "semantic", r'^\.TH DUMPULSE 1 \S+ "Dumpulse ', r'" "Dumpulse"$'),
-    ("man/udpserver.8", "semantic", r'^\.TH UDPSERVER 8 \S+ "Dumpulse ', r'" "Dumpulse"$'),
+    ("client/dumpulse.1", "semantic", r'^\.TH DUMPULSE 1 \S+ "Dumpulse ', r'" "Dumpulse"$'),
+    ("server/udpserver.8", "semantic", r'^\.TH UDPSERVER 8 \S+ "Dumpulse ', r'" "Dumpulse"$'),
 )
 
 

@@ -6,7 +6,7 @@
  *
  *   round    ROUND_IS_KNOWN. A turn of the loop in permute() is one round, as it is defined below.
  *            load32() gives the word of four bytes. The definition gives all tags of
- *            tests/chaskey12.tsv: each of its rows is a lemma in vectors.h, which `prove` writes.
+ *            spec/chaskey12.tsv: each of its rows is a lemma in vectors.h, which `prove` writes.
  *   chaskey  For any function that is a round, and any that is the word of four bytes: permute()
  *            is twelve rounds, and chaskey() is Chaskey with them. */
 #include "protocol.h"

@@ -1,4 +1,6 @@
-"""Asks Spin whether version 2 holds, and whether each of its rules is needed.    make models
+"""Asks Spin whether version 2 holds, and whether each of its rules is needed.
+
+    make part ONLY=models
 
 Spin tries all that an attacker can do in the models of proof/keyed, with short counts and few
 resets. Each model lists properties that must hold, and rules to break: then a property must not
@@ -16,7 +18,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from sim.targets import ROOT, run
+from tests.support.programs import ROOT, run
 
 MODELS = Path(__file__).with_name("keyed")
 OUT = ROOT / "build" / "models"

@@ -3,6 +3,7 @@
 #include "address.h"
 
 #include <arpa/inet.h>
+#include <stdio.h>
 
 #include "options.h"
 
@@ -57,4 +58,15 @@ bool address_add_network(struct address_networks *networks, const char *option, 
     network->text = text;
     networks->count++;
     return true;
+}
+
+const char *address_describe(const struct address_networks *networks)
+{
+    static char text[800]; /* so that the whole line of the log stays below 1 KB */
+    size_t length = 0;
+
+    for (size_t i = 0; i < networks->count && length < sizeof text; i++)
+        length +=
+            (size_t)snprintf(text + length, sizeof text - length, " %s", networks->list[i].text);
+    return text;
 }

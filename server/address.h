@@ -45,6 +45,10 @@ struct address_networks {
 /* Adds a network like 192.0.2.0/24, which is the value of `option`. False: options.wrong says
  * why. */
 bool address_add_network(struct address_networks *networks, const char *option, const char *text);
+/* Returns the texts of the networks, as many as fit, each with a space before it. The next call
+ * overwrites them. */
+const char *address_describe(const struct address_networks *networks);
+
 /* An IPv4 address is only in IPv4 networks: ::/0 has all IPv6 addresses, and no IPv4 address. */
 static inline bool address_is_in(const struct address_networks *networks,
                                  const uint8_t address[ADDRESS_SIZE])

@@ -24,7 +24,7 @@
 #include "table.h"
 #include "timing.h"
 
-/* SPEC.md and SPEC-keyed.md, "Transport: CAN": a block of 128 identifiers. */
+/* SPEC.md and spec/keyed.md, "Transport: CAN": a block of 128 identifiers. */
 enum {
     HEARTBEATS_FROM = 0, /* 64 identifiers */
     REPORT_FROM = 64,    /* 33 identifiers, one for each frame of a report */

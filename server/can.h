@@ -1,6 +1,6 @@
 /* Dumpulse over a Linux CAN interface.   SPDX-License-Identifier: MIT
  *
- * SPEC.md and SPEC-keyed.md say which identifiers carry what. There is one interface. The kernel
+ * SPEC.md and spec/keyed.md say which identifiers carry what. There is one interface. The kernel
  * drops frames with other identifiers. When the interface goes away and comes back, the socket
  * is opened again.
  */

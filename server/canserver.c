@@ -1,16 +1,15 @@
 /* An agent for Linux that takes heartbeats and answers requests on a CAN bus.
  * SPDX-License-Identifier: MIT
  *
- * canserver.8 is its manual. agent/can.c does the work; udpserver uses it, too. agent/program.h
+ * canserver.8 is its manual. server/can.c does the work; udpserver uses it, too. server/program.h
  * lists the other parts.
  */
 #include "dumpulse.h"
 
-#include "agent/can.h"
-#include "agent/keys.h"
-#include "agent/log.h"
-#include "agent/options.h"
-#include "agent/program.h"
+#include "server/can.h"
+#include "server/log.h"
+#include "server/options.h"
+#include "server/program.h"
 
 void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
 {
@@ -18,12 +17,7 @@ void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
     can_send(packet, length);
 }
 
-void keys_send(void *context, const uint8_t *packet, size_t length)
-{
-    dumpulse_send_packet(context, packet, length);
-}
-
-static const struct option_spec own_options[] = {
+static const struct option_spec own_list[] = {
     {"--can-id", "ID", "first of 128 identifiers (680); 8 digits: 29 bits", .set = can_set_id},
     {"--rate", "N", "reports a second (10)", NULL, NULL, &can_rate, 1, 1000},
 };
@@ -40,19 +34,23 @@ static void say_what_is_served(void)
         log_say("listening on %s; %u reports a second", can_describe(), (unsigned)can_rate);
 }
 
-const struct program program = {
-    .name = "canserver",
+static const struct options_own own_options = {
     .usage = "usage: canserver [OPTION]... INTERFACE\n"
              "\n"
              "A Dumpulse agent: takes heartbeats and answers requests on a CAN bus.\n",
     .notes = "The interface must exist. While it is down, canserver waits for it.\n"
              "Without --key, everything on the bus can set variables.\n"
              "udpserver --can answers over UDP.\n",
-    .options = own_options,
-    .option_count = sizeof own_options / sizeof own_options[0],
+    .list = own_list,
+    .count = sizeof own_list / sizeof own_list[0],
     .set_defaults = can_set_defaults,
     .set_operand = can_set_interface,
-    .finish_arguments = finish_arguments,
+    .finish = finish_arguments,
+};
+
+const struct program program = {
+    .name = "canserver",
+    .options = &own_options,
     .open = can_open,
     .say_what_is_served = say_what_is_served,
     .finish = can_finish,

@@ -2,7 +2,6 @@
 #ifndef DUMPULSE_COUNTERS_H
 #define DUMPULSE_COUNTERS_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 /* Every packet is counted once, in one of the counters from COUNT_HEARTBEATS to COUNT_UNSENT.
@@ -37,14 +36,10 @@ enum {
 
 extern uint64_t counters[COUNTERS];
 
-/* A name has at most 25 characters, a number at most 20. */
-enum { COUNTERS_LINE = (COUNTERS + 5) * 48 };
-
-void counters_begin(void); /* the uptime counts from now */
-void counters_print(void); /* on stdout */
-
-/* Writes a line of JSON: the program, its version, start and uptime, the number of variables that
- * are set, and the counters. Returns its length. */
-size_t counters_write_all(char line[COUNTERS_LINE]);
+/* How a counter is called where people read it, with what comes before it; and in JSON. */
+struct counters_name {
+    const char *readable, *key;
+};
+extern const struct counters_name counters_names[COUNTERS];
 
 #endif

@@ -6,6 +6,7 @@
  * state. So the program always learns the newest state, and nothing grows. */
 #define _GNU_SOURCE /* NOLINT: for environ and syscall */
 #include "hook.h"
+#include "hook_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,58 +23,45 @@
 #include <unistd.h>
 
 #include "counters.h"
-#include "dumpulse.h"
+#include "dumpulse_watch.h"
 #include "limits.h"
 #include "log.h"
 #include "names.h"
 #include "options.h"
 #include "timing.h"
-#include "watch.h"
 
 enum {
     AT_ONCE = 8,               /* programs that run at the same time */
-    WAITING = 4,               /* changes of one variable that wait */
     LONGEST = 60,              /* s that a program may run */
     FIRST = STDERR_FILENO + 1, /* descriptor that no program gets */
     INHERITED = 1024           /* descriptors that whoever started the server may have left open */
 };
 
-struct change {
-    uint8_t was, is;
+const char *const hook_states[] = {
+    [DUMPULSE_WAITING] = "waiting", [DUMPULSE_MISSING] = "missing",
+    [DUMPULSE_ALIVE] = "alive",     [DUMPULSE_OUT_OF_RANGE] = "out-of-range",
+    [DUMPULSE_LATE] = "late",       [DUMPULSE_DEAD] = "dead",
 };
 
-static struct {
-    size_t count;   /* how many changes wait */
-    uint64_t begun; /* ns: when the program was started that runs */
-    pid_t child;    /* its process; 0: none runs for this variable */
-    bool killed;
-    struct change told; /* what it was told */
-    struct change waiting[WAITING];
-} hooks[DUMPULSE_VARIABLES];
-
-static size_t running;
-static size_t last;        /* the variable whose program was started last */
-static uint64_t merged;    /* changes that were not told as too many waited, and not yet said */
-static int start_error;    /* why the last try to start a program failed, if that was said; or 0 */
-static struct bucket said; /* limits the lines about trouble */
+struct hook hook;
 
 static bool may_say(void)
 {
     const struct limit limit = limits_make(1, 10); /* lines: 10 at once, and then one a second */
     const uint64_t now = timing_ns();
 
-    if (!limits_has_left(&said, &limit, now))
+    if (!limits_has_left(&hook.said, &limit, now))
         return false;
-    limits_take(&said, &limit, now);
+    limits_take(&hook.said, &limit, now);
     return true;
 }
 
 static void say_merged(void)
 {
-    if (merged != 0 && may_say()) {
-        log_say("%llu change%s not told to %s: it is too slow", (unsigned long long)merged,
-                merged == 1 ? " was" : "s were", options.exec);
-        merged = 0;
+    if (hook.merged != 0 && may_say()) {
+        log_say("%llu change%s not told to %s: it is too slow", (unsigned long long)hook.merged,
+                hook.merged == 1 ? " was" : "s were", options.exec);
+        hook.merged = 0;
     }
 }
 
@@ -102,29 +90,29 @@ void hook_begin(void)
 
 static void count_lost(uint64_t changes)
 {
-    merged += changes;
+    hook.merged += changes;
     counters[COUNT_NOT_TOLD] += changes;
 }
 
 void hook_tell(uint8_t variable, uint8_t was, uint8_t is)
 {
-    struct change *const newest = &hooks[variable].waiting[WAITING - 1];
+    struct hook_change *const newest = &hook.of[variable].waiting[HOOK_WAITING - 1];
 
-    if (hooks[variable].count < WAITING) {
-        hooks[variable].waiting[hooks[variable].count++] = (struct change){was, is};
+    if (hook.of[variable].count < HOOK_WAITING) {
+        hook.of[variable].waiting[hook.of[variable].count++] = (struct hook_change){was, is};
         return;
     }
     newest->is = is;
     count_lost(1);
     if (newest->was == is) { /* it is back to what was told */
-        hooks[variable].count--;
+        hook.of[variable].count--;
         count_lost(1);
     }
 }
 
 /* The program gets no shell, the server's environment, and standard error for both outputs. Signals
  * are as if the server had not changed them. Returns an error number, or 0. */
-static int spawn(size_t variable, const struct change *change, pid_t *child)
+static int spawn(size_t variable, const struct hook_change *change, pid_t *child)
 {
     char number[4], path[PATH_MAX], name[NAMES_ROOM], was[16], is[16];
     char *const arguments[] = {path, number, name, was, is, NULL};
@@ -135,8 +123,8 @@ static int spawn(size_t variable, const struct change *change, pid_t *child)
     (void)snprintf(path, sizeof path, "%s", options.exec);
     (void)snprintf(number, sizeof number, "%u", (unsigned)variable % DUMPULSE_VARIABLES);
     (void)snprintf(name, sizeof name, "%s", names_variables[variable].name);
-    (void)snprintf(was, sizeof was, "%s", watch_states[change->was]);
-    (void)snprintf(is, sizeof is, "%s", watch_states[change->is]);
+    (void)snprintf(was, sizeof was, "%s", hook_states[change->was]);
+    (void)snprintf(is, sizeof is, "%s", hook_states[change->is]);
     if (setenv("DUMPULSE_VARIABLE", number, 1) != 0 || setenv("DUMPULSE_NAME", name, 1) != 0 ||
         setenv("DUMPULSE_WAS", was, 1) != 0 || setenv("DUMPULSE_IS", is, 1) != 0)
         return errno;
@@ -165,28 +153,28 @@ static int spawn(size_t variable, const struct change *change, pid_t *child)
 /* Starts the program for the change of this variable that has waited longest. */
 static bool start(size_t variable)
 {
-    const struct change change = hooks[variable].waiting[0];
+    const struct hook_change change = hook.of[variable].waiting[0];
     pid_t child = 0;
     const int error = spawn(variable, &change, &child);
 
     if (error != 0) {
         counters[COUNT_FAILED_PROGRAMS]++;
-        if (error != start_error && may_say()) {
+        if (error != hook.start_error && may_say()) {
             log_say("cannot run %s: %s; it will be tried again", options.exec, strerror(error));
-            start_error = error;
+            hook.start_error = error;
         }
         return false;
     }
-    start_error = 0;
-    hooks[variable].count--;
-    memmove(hooks[variable].waiting, hooks[variable].waiting + 1,
-            hooks[variable].count * sizeof change);
-    hooks[variable].child = child;
-    hooks[variable].told = change;
-    hooks[variable].begun = timing_ns();
-    hooks[variable].killed = false;
-    running++;
-    last = variable;
+    hook.start_error = 0;
+    hook.of[variable].count--;
+    memmove(hook.of[variable].waiting, hook.of[variable].waiting + 1,
+            hook.of[variable].count * sizeof change);
+    hook.of[variable].child = child;
+    hook.of[variable].told = change;
+    hook.of[variable].begun = timing_ns();
+    hook.of[variable].killed = false;
+    hook.running++;
+    hook.last = variable;
     return true;
 }
 
@@ -195,16 +183,16 @@ void hook_run(void)
     const uint64_t now = timing_ns();
 
     for (size_t i = 0; i < DUMPULSE_VARIABLES; i++) {
-        if (hooks[i].child == 0 || now - hooks[i].begun < LONGEST * TIMING_SECOND)
+        if (hook.of[i].child == 0 || now - hook.of[i].begun < LONGEST * TIMING_SECOND)
             continue;
-        hooks[i].killed = true;
-        (void)kill(-hooks[i].child, SIGKILL); /* its group: also what it has started */
-        (void)kill(hooks[i].child, SIGKILL);  /* it may have left its group */
+        hook.of[i].killed = true;
+        (void)kill(-hook.of[i].child, SIGKILL); /* its group: also what it has started */
+        (void)kill(hook.of[i].child, SIGKILL);  /* it may have left its group */
     }
-    const size_t first = last + 1;
-    for (size_t i = 0; i < DUMPULSE_VARIABLES && running < AT_ONCE; i++) {
+    const size_t first = hook.last + 1;
+    for (size_t i = 0; i < DUMPULSE_VARIABLES && hook.running < AT_ONCE; i++) {
         const size_t variable = (first + i) % DUMPULSE_VARIABLES;
-        if (hooks[variable].child == 0 && hooks[variable].count != 0 && !start(variable))
+        if (hook.of[variable].child == 0 && hook.of[variable].count != 0 && !start(variable))
             break;
     }
     say_merged();
@@ -220,13 +208,13 @@ static void note_failure(size_t variable, int status)
     counters[COUNT_FAILED_PROGRAMS]++;
     if (!may_say())
         return;
-    if (hooks[variable].killed)
+    if (hook.of[variable].killed)
         log_say("%s %zu %s %s: killed after %d s", options.exec, variable,
-                watch_states[hooks[variable].told.was], watch_states[hooks[variable].told.is],
+                hook_states[hook.of[variable].told.was], hook_states[hook.of[variable].told.is],
                 LONGEST);
     else
         log_say("%s %zu %s %s: %s %d", options.exec, variable,
-                watch_states[hooks[variable].told.was], watch_states[hooks[variable].told.is],
+                hook_states[hook.of[variable].told.was], hook_states[hook.of[variable].told.is],
                 ended, number);
 }
 
@@ -238,10 +226,10 @@ void hook_reap(void)
     for (pid_t child = waitpid(-1, &status, WNOHANG); child > 0;
          child = waitpid(-1, &status, WNOHANG))
         for (size_t i = 0; i < DUMPULSE_VARIABLES; i++)
-            if (hooks[i].child == child) {
+            if (hook.of[i].child == child) {
                 note_failure(i, status);
-                hooks[i].child = 0;
-                running--;
+                hook.of[i].child = 0;
+                hook.running--;
             }
     hook_run();
 }
@@ -249,8 +237,8 @@ void hook_reap(void)
 void hook_finish(void)
 {
     for (size_t i = 0; i < DUMPULSE_VARIABLES; i++)
-        count_lost(hooks[i].count);
-    if (merged != 0)
-        log_say("%llu change%s not told to %s", (unsigned long long)merged,
-                merged == 1 ? " was" : "s were", options.exec);
+        count_lost(hook.of[i].count);
+    if (hook.merged != 0)
+        log_say("%llu change%s not told to %s", (unsigned long long)hook.merged,
+                hook.merged == 1 ? " was" : "s were", options.exec);
 }

@@ -5,6 +5,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* The states of dumpulse_watch.h by their numbers, in the words that the program gets. */
+extern const char *const hook_states[];
+
 bool hook_check(void); /* can the program be run? false: options.wrong says why not */
 void hook_begin(void); /* after all files and sockets are open */
 

@@ -6,13 +6,19 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "program.h"
+static const char *name = "";
+
+void log_begin(const char *program)
+{
+    name = program;
+}
 
 /* Opens a pipe or a terminal again, for writing that never waits. Returns -1 if it is neither. */
 static int open_again(int descriptor)
@@ -90,6 +96,6 @@ void log_say(const char *format, ...)
             *at = '?';
         at += length == 0 ? 1 : length;
     }
-    const int length = snprintf(line, sizeof line, "%s: %s\n", program.name, text);
+    const int length = snprintf(line, sizeof line, "%s: %s\n", name, text);
     log_write(STDERR_FILENO, line, (size_t)length);
 }

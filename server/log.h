@@ -4,6 +4,8 @@
 
 #include <stddef.h>
 
+void log_begin(const char *program); /* each line begins with its name */
+
 /* Writes one line to stderr, cut off at 1 KB. The arguments may contain anything: each byte that is
  * not part of a printable UTF-8 character becomes a question mark. */
 __attribute__((format(printf, 1, 2))) void log_say(const char *format, ...);

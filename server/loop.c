@@ -9,26 +9,22 @@
 #include <sys/time.h>
 #include <time.h>
 
-#include "counters.h"
-#include "hook.h"
-#include "program.h"
 #include "sockets.h"
-#include "stats.h"
 #include "timing.h"
 
 /* `signalled` is set with each of the others, so that the loop has to read only that one. */
-static volatile sig_atomic_t ending, counters_asked, connected, tasks_due, child_ended, signalled;
+static volatile sig_atomic_t ending, usr1_came, io_came, tasks_due, child_came, signalled;
 
 static void on_signal(int number)
 {
     if (number == SIGUSR1)
-        counters_asked = 1;
+        usr1_came = 1;
     else if (number == SIGIO)
-        connected = 1;
+        io_came = 1;
     else if (number == SIGALRM)
         tasks_due = 1;
     else if (number == SIGCHLD)
-        child_ended = 1;
+        child_came = 1;
     else
         ending = 1;
     signalled = 1;
@@ -106,18 +102,18 @@ static void run_tasks(void)
 
 /* Does what the signals ask for. Returns false if the program has to end. A signal can come only
  * while the loop waits, so never between these lines. */
-__attribute__((noinline, cold)) static bool handle_signals(void)
+__attribute__((noinline, cold)) static bool handle_signals(const struct loop_handlers *call)
 {
     signalled = 0;
-    if (counters_asked)
-        counters_print();
-    counters_asked = 0;
-    if (connected)
-        stats_answer();
-    connected = 0;
-    if (child_ended)
-        hook_reap();
-    child_ended = 0;
+    if (usr1_came)
+        call->on_usr1();
+    usr1_came = 0;
+    if (io_came)
+        call->on_io();
+    io_came = 0;
+    if (child_came)
+        call->on_child();
+    child_came = 0;
     if (tasks_due)
         run_tasks();
     tasks_due = 0;
@@ -147,12 +143,12 @@ __attribute__((noinline)) static void nap_while_busy(unsigned taken, const sigse
  * sockets. */
 enum { SIGNAL_TURNS = 1024 };
 
-void loop_serve(const sigset_t *waiting)
+void loop_serve(const sigset_t *waiting, const struct loop_handlers *handlers)
 {
     struct epoll_event event; /* the kernel names one ready socket at a time, each in its turn */
     unsigned turns = 0;
 
-    while (!signalled || handle_signals()) {
+    while (!signalled || handle_signals(handlers)) {
         if (++turns % SIGNAL_TURNS == 0)
             (void)ppoll(NULL, 0, &at_once, waiting);
         if (epoll_pwait(sockets_poller, &event, 1, -1, waiting) <= 0)

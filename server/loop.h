@@ -28,6 +28,14 @@ void loop_set_interval(size_t task, uint64_t every); /* a task sets when it runs
 /* Blocks the signals that the program handles. Returns the mask that lets them in: the loop sets it
  * only while it waits. */
 sigset_t loop_catch_signals(void);
-void loop_serve(const sigset_t *waiting);
+
+/* What the loop does when a signal has come. It calls them between packets. */
+struct loop_handlers {
+    void (*on_usr1)(void);  /* SIGUSR1 */
+    void (*on_io)(void);    /* SIGIO: somebody has connected */
+    void (*on_child)(void); /* SIGCHLD */
+};
+/* Takes packets and runs tasks, until a signal ends it. */
+void loop_serve(const sigset_t *waiting, const struct loop_handlers *handlers);
 
 #endif

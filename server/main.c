@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "counters.h"
 #include "dumpulse.h"
+#include "hook.h"
 #include "keys.h"
 #include "log.h"
 #include "loop.h"
@@ -16,6 +16,7 @@
 #include "sockets.h"
 #include "state.h"
 #include "stats.h"
+#include "summary.h"
 #include "table.h"
 #include "timing.h"
 #include "watch.h"
@@ -38,7 +39,8 @@ static void keep_standard_descriptors(void)
 int main(int argc, char **argv)
 {
     keep_standard_descriptors();
-    if (!options_read(argc, argv)) {
+    log_begin(program.name);
+    if (!options_read(program.options, argc, argv)) {
         log_say("%s", options.wrong);
         return EXIT_USAGE;
     }
@@ -55,6 +57,7 @@ int main(int argc, char **argv)
     }
     if (options.key_is_new)
         return keys_make_numbers() ? EXIT_SUCCESS : EXIT_FAILURE;
+    static const struct loop_handlers handlers = {summary_print, stats_answer, hook_reap};
     const sigset_t waiting = loop_catch_signals();
     loop_define_task(LOOP_DROPS, sockets_count_drops, 60 * TIMING_SECOND);
     table_begin();
@@ -62,18 +65,18 @@ int main(int argc, char **argv)
         (options.key != NULL && !keys_begin()) || (program.start != NULL && !program.start()) ||
         (options.stats != NULL && !stats_open()))
         return EXIT_FAILURE;
-    counters_begin();
+    summary_begin(program.name);
     loop_define_task(LOOP_SAVING, state_save_if_changed,
                      options.state == NULL ? 0 : options.state_every * TIMING_SECOND);
     if (options.watch != NULL)
         watch_begin();
     program.say_what_is_served();
     manager_begin();
-    loop_serve(&waiting);
+    loop_serve(&waiting, &handlers);
     manager_end();
     program.finish();
     stats_close();
     watch_finish();
-    counters_print();
+    summary_print();
     return options.state == NULL || state_save() ? EXIT_SUCCESS : EXIT_FAILURE;
 }

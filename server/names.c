@@ -1,7 +1,7 @@
 /* Reads the file of names; see names.h.   SPDX-License-Identifier: MIT
  *
  * client.py reads the same file with Python's configparser. What is accepted here means the same
- * there. `make agree` compares both. */
+ * there. `make part ONLY=agree` compares both. */
 #define _GNU_SOURCE /* NOLINT: for O_CLOEXEC */
 #include "names.h"
 

@@ -8,9 +8,9 @@
 #include <sys/un.h>
 
 #include "dumpulse.h"
-#include "program.h"
 
 struct options options;
+static const struct options_own *of_agent; /* of the agent that reads its arguments */
 
 bool options_wrong(const char *format, ...)
 {
@@ -66,18 +66,18 @@ static bool set_self(const char *text)
 /* `--state table.lock` would take the lock of the server with `--state table` for a damaged one. */
 static bool set_state(const char *text)
 {
-    static const char *const own[] = {".lock",    ".new",     ".numbers",
-                                      ".damaged", ".changed", ".retired"};
+    static const char *const others[] = {".lock",    ".new",     ".numbers",
+                                         ".damaged", ".changed", ".retired"};
 
     if (*text == '\0' || strlen(text) > OPTIONS_LONGEST_PATH)
         return options_wrong("--state wants the name of a file, of %d bytes at most",
                              OPTIONS_LONGEST_PATH);
-    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
-        const size_t size = strlen(own[i]), length = strlen(text);
-        if (length > size && strcmp(text + length - size, own[i]) == 0)
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        const size_t size = strlen(others[i]), length = strlen(text);
+        if (length > size && strcmp(text + length - size, others[i]) == 0)
             return options_wrong("--state: a name with %s at its end is one of the server's other "
                                  "files: '%.60s'",
-                                 own[i], text);
+                                 others[i], text);
     }
     options.state = text;
     return true;
@@ -149,22 +149,22 @@ static const struct option_spec common[] = {
 };
 enum { COMMON = sizeof common / sizeof common[0] };
 
-/* The program's own options come before the common ones. */
+/* The agent's own options come before the common ones. */
 static const struct option_spec *option_at(size_t i)
 {
-    return i < program.option_count ? &program.options[i] : &common[i - program.option_count];
+    return i < of_agent->count ? &of_agent->list[i] : &common[i - of_agent->count];
 }
 
 static size_t option_count(void)
 {
-    return program.option_count + COMMON;
+    return of_agent->count + COMMON;
 }
 
 void options_print_help(void)
 {
     char text[40];
 
-    (void)printf("%s\n", program.usage);
+    (void)printf("%s\n", of_agent->usage);
     for (size_t i = 0; i < option_count(); i++) {
         const struct option_spec *option = option_at(i);
         (void)snprintf(text, sizeof text, "%s %s", option->name,
@@ -174,7 +174,7 @@ void options_print_help(void)
     (void)printf("\n%s"
                  "SIGUSR1 prints the counters. SIGTERM, SIGINT and SIGHUP save FILE and end it.\n"
                  "Exit status: 0 ended by a signal; 1 cannot run; 2 wrong arguments.\n",
-                 program.notes);
+                 of_agent->notes);
 }
 
 /* Sets an option to the value `text` (NULL: the option was given without a value). */
@@ -200,7 +200,7 @@ static int read_argument(const char *given, const char *next)
     const size_t length = (size_t)(equals - argument);
 
     if (argument[0] != '-')
-        return program.set_operand(argument) ? 1 : 0;
+        return of_agent->set_operand(argument) ? 1 : 0;
     for (size_t i = 0; i < option_count(); i++) {
         const struct option_spec *option = option_at(i);
         if (strlen(option->name) != length || memcmp(argument, option->name, length) != 0)
@@ -212,12 +212,13 @@ static int read_argument(const char *given, const char *next)
     return options_wrong("there is no option '%.40s': --help lists them", argument);
 }
 
-bool options_read(int count, char *const *arguments)
+bool options_read(const struct options_own *own, int count, char *const *arguments)
 {
+    of_agent = own;
     memset(&options, 0, sizeof options);
     options.tick = 1000;
     options.log = OPTIONS_LOG_NORMAL;
-    program.set_defaults();
+    of_agent->set_defaults();
     for (int i = 1; i < count;) {
         const int used = read_argument(arguments[i], i + 1 < count ? arguments[i + 1] : NULL);
         if (used == 0)
@@ -240,5 +241,5 @@ bool options_read(int count, char *const *arguments)
         options.state_every = 10;
     if (options.epoch == 0)
         options.epoch = 10;
-    return program.finish_arguments();
+    return of_agent->finish();
 }

@@ -4,6 +4,7 @@
 
 #include <linux/limits.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct option_spec {
@@ -12,6 +13,17 @@ struct option_spec {
     bool (*set)(const char *text); /* reads the value; false: options.wrong says why */
     bool *flag;                    /* an option without a value: it makes this true */
     uint64_t *number, low, high;   /* where a number goes, and its range */
+};
+
+/* What one agent adds to the options that all agents have. */
+struct options_own {
+    const char *usage; /* the help before the options */
+    const char *notes; /* the help after the options */
+    const struct option_spec *list;
+    size_t count;
+    void (*set_defaults)(void);
+    bool (*set_operand)(const char *text); /* reads an argument that is no option */
+    bool (*finish)(void); /* checks them all; false: options.wrong says what is wrong */
 };
 
 /* How much goes to the log: each level has more than the one before. */
@@ -48,7 +60,8 @@ bool options_read_number(const char *text, char end, uint64_t low, uint64_t high
 bool options_set_number(const char *name, const char *text, uint64_t low, uint64_t high,
                         uint64_t *number);
 
-bool options_read(int count, char *const *arguments); /* false: options.wrong says why */
-void options_print_help(void);
+/* Reads the arguments. False: options.wrong says what is wrong with them. */
+bool options_read(const struct options_own *own, int count, char *const *arguments);
+void options_print_help(void); /* of the options that were read last */
 
 #endif

@@ -1,6 +1,6 @@
 /* The parts of an agent for Linux.   SPDX-License-Identifier: MIT
  *
- * Each agent defines `program`. main() in agent/main.c runs it, in one thread with one loop.
+ * Each agent defines `program`. main() in server/main.c runs it, in one thread with one loop.
  *
  *     log       writes messages
  *     options   reads the arguments
@@ -8,41 +8,40 @@
  *     limits    decides how many reports leave
  *     sources   logs who has sent something
  *     counters  counts packets and what became of them
+ *     summary   writes the counters as text
  *     stats     shows the counters to programs that connect
  *     timing    reads the clocks
  *     table     keeps the library's table, and gives it heartbeats
  *     keys      takes packets of version 2, and keeps their numbers
+ *     snapshot  makes the bytes of a state file, and reads them
  *     state     saves the table in a file, and loads it after a restart
  *     names     reads the file of names: limits of variables
  *     watch     decides which variables are late or dead
  *     hook      runs a program for each such change
  *     manager   speaks systemd's protocols
  *     sockets   keeps the sockets that the loop waits for
+ *     udp       reads the addresses of UDP packets, and sets that of an answer
+ *     endpoints opens the UDP sockets, or takes those that are passed
+ *     listeners sends beacons to the nodes that hear them
  *     loop      waits, and runs tasks
  *     can       serves a CAN interface
  *     xdp       has the kernel take heartbeats, before they reach a socket
  *
- * All names that a header declares begin with the header's name.
+ * No two parts use each other. All names that a header declares begin with the header's name. What
+ * only the test of a part needs is in a header of its own, like keys_internal.h for keys.
  */
 #ifndef DUMPULSE_PROGRAM_H
 #define DUMPULSE_PROGRAM_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
 #include "options.h"
 
 struct program {
     const char *name;
-    const char *usage;                 /* the help before the options */
-    const char *notes;                 /* the help after the options */
-    const struct option_spec *options; /* options that only this agent has */
-    size_t option_count;
-    void (*set_defaults)(void);
-    bool (*set_operand)(const char *text); /* reads an argument that is no option */
-    bool (*finish_arguments)(void); /* checks them all; false: options.wrong says what is wrong */
-    bool (*open)(void);             /* false: it cannot run, and it has logged why */
-    bool (*start)(void);            /* the same, after the table is loaded; NULL: nothing to do */
+    const struct options_own *options;
+    bool (*open)(void);  /* false: it cannot run, and it has logged why */
+    bool (*start)(void); /* the same, after the table is loaded; NULL: nothing to do */
     void (*say_what_is_served)(void);
     void (*finish)(void); /* at the end: sends and logs what is left */
 };

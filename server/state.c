@@ -16,22 +16,12 @@
 #include "counters.h"
 #include "log.h"
 #include "options.h"
+#include "snapshot.h"
 #include "table.h"
 #include "timing.h"
 
-/* The file has 8 bytes "Dumpulse", 4 bytes version, 4 bytes tick in ms, 8 bytes Unix time of the
- * writing in ms, 256 bytes entries as in a report, and 4 bytes CRC-32 (the one that zlib has) of
- * all bytes before it. Numbers are big-endian. */
-enum {
-    STATE_VERSION = 1,
-    VERSION_AT = 8,
-    TICK_AT = 12,
-    WRITTEN_AT = 16,
-    ENTRIES_AT = 24,
-    ENTRIES_SIZE = DUMPULSE_REPORT_SIZE - 4,
-    CRC_AT = ENTRIES_AT + ENTRIES_SIZE,
-    STATE_SIZE = CRC_AT + 4
-};
+/* Each of the server's files begins with "Dumpulse", or is empty. */
+enum { BEGINNING = 8 };
 
 /* No state file is longer than this, not even one of a later version. */
 enum { LONGEST = 1024 };
@@ -42,72 +32,14 @@ static struct {
     bool exists;
 } content; /* of the file that was read last */
 
-static char path[PATH_MAX];       /* the file that was used last */
-static uint8_t saved[STATE_SIZE]; /* what this server has last read from FILE, or written to it */
-static int lock = -1;             /* the descriptor of FILE.lock, which it has locked; or -1 */
-static int failure;               /* why the last save failed: an error number; 0: it succeeded */
-static int numbers_failure;       /* the same of FILE.numbers */
+static char path[PATH_MAX]; /* the file that was used last */
+static uint8_t
+    saved[SNAPSHOT_SIZE];   /* what this server has last read from FILE, or written to it */
+static int lock = -1;       /* the descriptor of FILE.lock, which it has locked; or -1 */
+static int failure;         /* why the last save failed: an error number; 0: it succeeded */
+static int numbers_failure; /* the same of FILE.numbers */
 static uint8_t last_numbers[LONGEST]; /* what it last read from there, or wrote to it */
 static bool gives_away;               /* are files made for the owner of the folder? */
-
-static void put_number(uint8_t *bytes, size_t size, uint64_t number)
-{
-    while (size-- != 0) {
-        bytes[size] = (uint8_t)number;
-        number >>= 8;
-    }
-}
-
-static uint64_t get_number(const uint8_t *bytes, size_t size)
-{
-    uint64_t number = 0;
-
-    while (size-- != 0)
-        number = number << 8 | *bytes++;
-    return number;
-}
-
-uint32_t state_crc32(const uint8_t *bytes, size_t size)
-{
-    uint32_t crc = UINT32_MAX;
-
-    while (size-- != 0) {
-        crc ^= *bytes++;
-        for (int bit = 0; bit < 8; bit++)
-            crc = crc >> 1 ^ ((crc & 1) != 0 ? 0xEDB88320U : 0);
-    }
-    return ~crc;
-}
-
-static void encode_state(uint8_t state[STATE_SIZE], const dumpulse *from, uint64_t now_ms)
-{
-    memcpy(state, "Dumpulse", VERSION_AT);
-    put_number(state + VERSION_AT, 4, STATE_VERSION);
-    put_number(state + TICK_AT, 4, options.tick);
-    put_number(state + WRITTEN_AT, 8, now_ms);
-    memcpy(state + ENTRIES_AT, from->report + 4, ENTRIES_SIZE);
-    put_number(state + CRC_AT, 4, state_crc32(state, CRC_AT));
-}
-
-/* What decode_state() has found. It changes the table `to` only if it returns STATE_GOOD. */
-enum state_kind { STATE_GOOD, STATE_DAMAGED, STATE_OTHER_VERSION, STATE_OTHER_TICK };
-
-static enum state_kind decode_state(const uint8_t *state, size_t size, uint64_t now_ms,
-                                    dumpulse *to, unsigned *forgotten)
-{
-    if (size != STATE_SIZE || memcmp(state, "Dumpulse", VERSION_AT) != 0 ||
-        get_number(state + CRC_AT, 4) != state_crc32(state, CRC_AT))
-        return STATE_DAMAGED;
-    if (get_number(state + VERSION_AT, 4) != STATE_VERSION)
-        return STATE_OTHER_VERSION;
-    if (get_number(state + TICK_AT, 4) != options.tick)
-        return STATE_OTHER_TICK;
-    memcpy(to->report + 4, state + ENTRIES_AT, ENTRIES_SIZE);
-
-    const uint64_t written = get_number(state + WRITTEN_AT, 8) / options.tick;
-    *forgotten = table_forget_old(to, written, now_ms / options.tick);
-    return STATE_GOOD;
-}
 
 /* ---- Files ------------------------------------------------------------------------------ */
 
@@ -116,7 +48,7 @@ static enum state_kind decode_state(const uint8_t *state, size_t size, uint64_t 
  * where it is: FILE may be a typing error. */
 static bool is_ours(void)
 {
-    const size_t start = content.size < VERSION_AT ? content.size : VERSION_AT;
+    const size_t start = content.size < BEGINNING ? content.size : BEGINNING;
     size_t zeros = 0;
 
     while (zeros < content.size && content.bytes[zeros] == 0)
@@ -142,8 +74,8 @@ static int open_folder(void)
     return open(slash == NULL ? "." : folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* Root makes the files for a server that runs as somebody else. Only for a file whose content was
- * found to be ours: that somebody may have put another one here. */
+/* Root makes the files for a server that runs as another user. This gives a file to that user. It
+ * must be a file of ours: the user may have put another one here. */
 static bool give_away(int file)
 {
     struct stat status;
@@ -324,14 +256,14 @@ static bool sync_directory(void)
  * is not lost: it gets another name. Packets wait in the sockets' buffers meanwhile. */
 static bool save(void)
 {
-    uint8_t state[STATE_SIZE];
+    uint8_t state[SNAPSHOT_SIZE];
 
     table_collect();
-    encode_state(state, &table_agent, timing_unix_ms());
+    snapshot_encode(state, &table_agent, timing_unix_ms());
     if (!hold_lock() || !write_new(state, sizeof state) || !read_if_exists(""))
         return false;
     if (content.exists &&
-        (content.size != STATE_SIZE || memcmp(content.bytes, saved, STATE_SIZE) != 0) &&
+        (content.size != SNAPSHOT_SIZE || memcmp(content.bytes, saved, SNAPSHOT_SIZE) != 0) &&
         !set_aside("", ".changed",
                    "was put there while this server used it (to restore a state, stop the "
                    "server first)"))
@@ -339,7 +271,7 @@ static bool save(void)
     set_path(".new");
     if (rename(path, options.state) != 0)
         return false;
-    memcpy(saved, state, STATE_SIZE);
+    memcpy(saved, state, SNAPSHOT_SIZE);
     (void)sync_directory(); /* some file systems cannot: for the table, that is no error */
     return true;
 }
@@ -396,7 +328,8 @@ bool state_write_numbers(const uint8_t *bytes, size_t size, later *is_later)
 void state_save_if_changed(void)
 {
     table_collect();
-    if (failure != 0 || memcmp(saved + ENTRIES_AT, table_agent.report + 4, ENTRIES_SIZE) != 0)
+    if (failure != 0 ||
+        memcmp(saved + SNAPSHOT_ENTRIES_AT, table_agent.report + 4, SNAPSHOT_ENTRIES_SIZE) != 0)
         (void)state_save();
 }
 
@@ -415,21 +348,22 @@ static bool take_content(void)
 {
     unsigned forgotten = 0;
 
-    switch (decode_state(content.bytes, content.size, timing_unix_ms(), &table_agent, &forgotten)) {
-    case STATE_DAMAGED:
+    switch (
+        snapshot_decode(content.bytes, content.size, timing_unix_ms(), &table_agent, &forgotten)) {
+    case SNAPSHOT_DAMAGED:
         return set_aside("", ".damaged", "is damaged") || is_temporary(errno) || refuse();
-    case STATE_OTHER_VERSION:
+    case SNAPSHOT_OTHER_VERSION:
         return set_aside("", ".damaged", "is of another version") || is_temporary(errno) ||
                refuse();
-    case STATE_OTHER_TICK: {
-        const unsigned tick = (unsigned)get_number(content.bytes + TICK_AT, 4);
+    case SNAPSHOT_OTHER_TICK: {
+        const unsigned tick = snapshot_tick(content.bytes);
         log_say("%s has ticks of %u ms: give --tick %u, or move it away", options.state, tick,
                 tick);
         return false;
     }
     default: break; /* it is good */
     }
-    memcpy(saved, content.bytes, STATE_SIZE);
+    memcpy(saved, content.bytes, SNAPSHOT_SIZE);
     if (forgotten != 0)
         log_say("forgot %u variable%s of %s: too old for a timestamp to tell", forgotten,
                 forgotten == 1 ? "" : "s", options.state);

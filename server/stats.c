@@ -11,9 +11,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "counters.h"
 #include "log.h"
 #include "options.h"
+#include "summary.h"
 
 enum {
     WAITING = 128, /* connections that the kernel keeps */
@@ -81,13 +81,13 @@ bool stats_open(void)
  * connections there may be more: a new SIGIO lets the loop answer them after the next packets. */
 void stats_answer(void)
 {
-    char line[COUNTERS_LINE];
+    char line[SUMMARY_LINE];
 
     for (unsigned i = 0; i < AT_ONCE; i++) {
         const int reader = accept4(listening, NULL, NULL, SOCK_CLOEXEC);
         if (reader < 0)
             return;
-        (void)send(reader, line, counters_write_all(line), MSG_DONTWAIT | MSG_NOSIGNAL);
+        (void)send(reader, line, summary_write(line), MSG_DONTWAIT | MSG_NOSIGNAL);
         (void)close(reader);
     }
     (void)raise(SIGIO);

@@ -4,6 +4,7 @@
  * a copy of the table. It looks by a timer, so that packets cost the same with it and without. */
 #define _GNU_SOURCE /* NOLINT: for sigset_t, in loop.h */
 #include "watch.h"
+#include "watch_internal.h"
 
 #include <string.h>
 
@@ -25,19 +26,10 @@ enum {
     LINES = 100        /* of the log at once; then one a second */
 };
 
-const char *const watch_states[] = {
-    [DUMPULSE_WAITING] = "waiting", [DUMPULSE_MISSING] = "missing",
-    [DUMPULSE_ALIVE] = "alive",     [DUMPULSE_OUT_OF_RANGE] = "out-of-range",
-    [DUMPULSE_LATE] = "late",       [DUMPULSE_DEAD] = "dead",
-};
-
 static dumpulse_watched lines[DUMPULSE_VARIABLES];
 static dumpulse_seen seen[DUMPULSE_VARIABLES];
-static dumpulse_watcher watcher = {lines, seen, 0};
-
-/* The last heartbeat of each variable, also of those that the table has forgotten: a dead node
- * stays dead. */
-static dumpulse heard;
+dumpulse watch_heard;
+dumpulse_watcher watch_watcher = {lines, seen, 0};
 
 static uint64_t looked;      /* ticks since 1970: the last look */
 static uint64_t within;      /* the most ticks between two looks, so that no age wraps around */
@@ -54,7 +46,7 @@ bool watch_read_names(void)
 {
     if (!names_read(options.watch))
         return false;
-    watcher.count = 0;
+    watch_watcher.count = 0;
     within = UINT16_MAX;
     least_pause = SHORTEST / options.tick;
     for (uint8_t i = 0; i < DUMPULSE_VARIABLES; i++) {
@@ -68,7 +60,7 @@ bool watch_read_names(void)
             within = (uint64_t)(UINT16_MAX - longest);
         if (one->warn < least_pause)
             least_pause = one->warn;
-        lines[watcher.count++] = line;
+        lines[watch_watcher.count++] = line;
     }
     if (least_pause == 0)
         least_pause = 1;
@@ -101,7 +93,7 @@ void dumpulse_changed(dumpulse *context, uint8_t variable, dumpulse_state was, d
     limits_take(&said, &limit, now);
     say_unsaid();
     log_say("variable %u%s%s: %s, was %s", variable, *name == '\0' ? "" : " ", name,
-            watch_states[is], watch_states[was]);
+            hook_states[is], hook_states[was]);
 }
 
 /* The machine may have slept, or its clock was set forward, by more ticks than 16 bits can tell.
@@ -115,11 +107,11 @@ static void look_at_what_was_missed(uint64_t now)
         looked = now - ENOUGH;
     while (now > looked && now - looked > within) {
         looked += within;
-        dumpulse_watch(&watcher, &heard, (uint16_t)looked);
+        dumpulse_watch(&watch_watcher, &watch_heard, (uint16_t)looked);
     }
 }
 
-static void look(void)
+void watch_look(void)
 {
     static const uint8_t unset[4];
     const uint64_t ms = timing_unix_ms(), now = ms / options.tick;
@@ -128,8 +120,8 @@ static void look(void)
     table_collect();
     for (size_t at = 4; at < DUMPULSE_REPORT_SIZE; at += sizeof unset)
         if (memcmp(table_agent.report + at, unset, sizeof unset) != 0)
-            memcpy(heard.report + at, table_agent.report + at, sizeof unset);
-    dumpulse_watch(&watcher, &heard, (uint16_t)now);
+            memcpy(watch_heard.report + at, table_agent.report + at, sizeof unset);
+    dumpulse_watch(&watch_watcher, &watch_heard, (uint16_t)now);
     looked = now;
     if (options.exec != NULL)
         hook_run();
@@ -141,7 +133,7 @@ static void look(void)
 void watch_begin(void)
 {
     looked = table_ticks();
-    for (uint8_t i = 0; i < watcher.count; i++) {
+    for (uint8_t i = 0; i < watch_watcher.count; i++) {
         /* The line has a longer grace than the file. So it begins earlier. */
         const uint8_t variable = (uint8_t)(lines[i].grace % 64U);
         const uint16_t longer =
@@ -152,11 +144,11 @@ void watch_begin(void)
     if (options.exec != NULL)
         hook_begin();
     if (options.log >= OPTIONS_LOG_NORMAL)
-        log_say("watching %u variable%s of %.300s%s%.300s", watcher.count,
-                watcher.count == 1 ? "" : "s", options.watch,
+        log_say("watching %u variable%s of %.300s%s%.300s", watch_watcher.count,
+                watch_watcher.count == 1 ? "" : "s", options.watch,
                 options.exec == NULL ? "" : "; each change runs ",
                 options.exec == NULL ? "" : options.exec);
-    loop_define_task(LOOP_WATCH, look, TIMING_SECOND);
+    loop_define_task(LOOP_WATCH, watch_look, TIMING_SECOND);
 }
 
 void watch_finish(void)

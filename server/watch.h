@@ -4,8 +4,6 @@
 
 #include <stdbool.h>
 
-extern const char *const watch_states[]; /* in words, by the numbers of dumpulse_watch.h */
-
 bool watch_read_names(void); /* false: options.wrong says what is wrong */
 void watch_begin(void);      /* after the table was loaded */
 void watch_finish(void);

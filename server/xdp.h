@@ -1,7 +1,7 @@
 /* Heartbeats that the kernel takes for udpserver, before they reach a socket.
  * SPDX-License-Identifier: MIT
  *
- * agent/xdp/program.bpf.c runs in the kernel, and says which heartbeats it takes. Its table is the
+ * server/xdp/program.bpf.c runs in the kernel, and says which heartbeats it takes. Its table is the
  * server's: memory that both have. If the server ends, in whatever way, the kernel removes the
  * program: so no heartbeat goes into a table that nobody serves.
  *

@@ -1,4 +1,4 @@
-"""The protocol of SPEC-keyed.md, version 2, written a second time, without any of the C code.
+"""The protocol of spec/keyed.md, version 2, written a second time, without any of the C code.
 
 Every role is here: Agent, Hearer (a node that hears beacons), Sender (a node that only sends) and
 Reader. What a role keeps over a reset is in its Numbers, and nothing else is. A reset is a new
@@ -11,13 +11,13 @@ from __future__ import annotations
 import struct
 from typing import Optional
 
-from sim.model import VARIABLES
+from spec.model import VARIABLES
 
 REFUSED, HEARTBEAT, REPORT, BEACON, ANNOUNCE = range(5)
 NAMES = ("refused", "heartbeat", "report", "beacon", "announce")
 
 # The labels: 0 to 63 are the variables'.
-READERS, BEACONS = 64, 65
+READER_LABEL, BEACON_LABEL = 64, 65
 # Byte 4 of a packet. A beacon has 00 to 3f there.
 IS_ANNOUNCE, IS_HEARTBEAT, IS_REQUEST = 0x40, 0x80, 0xC0
 
@@ -96,7 +96,7 @@ class Keys:
         return self.tag(label, number, four)[:4] + four
 
     def beacon(self, epoch: int) -> bytes:
-        return self.packet(BEACONS, epoch, struct.pack(">I", epoch))
+        return self.packet(BEACON_LABEL, epoch, struct.pack(">I", epoch))
 
     def counted(self, label: int, number: int, count: int, first: int, second: int) -> bytes:
         """A heartbeat, or a request if the label is the readers'."""
@@ -106,7 +106,7 @@ class Keys:
         return self.packet(variable, 0, bytes((IS_ANNOUNCE + variable,)) + own.to_bytes(3, "big"))
 
     def report(self, table: bytes, epoch: int, request: bytes) -> bytes:
-        return self.tag(READERS, epoch, request[4:], table)[:8] + table
+        return self.tag(READER_LABEL, epoch, request[4:], table)[:8] + table
 
 
 # ---- What survives a reset.
@@ -143,14 +143,15 @@ class Agent:
     def begin(self) -> Sent:
         self.last[:self.alone] = [FULL] * self.alone
         self.own = [self.numbers.load(variable) for variable in range(self.alone)]
-        self.epoch = self.numbers.load(BEACONS) * BLOCK + BLOCK - 1
+        self.epoch = self.numbers.load(BEACON_LABEL) * BLOCK + BLOCK - 1
         return self.tick()
 
     def tick(self) -> Sent:
         """Begins the next epoch, and returns its beacon. None: that failed."""
         following = self.epoch + (self.epoch < EPOCH_LAST)
         if following == self.epoch or (
-                following % BLOCK == 0 and not self.numbers.store(BEACONS, following // BLOCK)):
+                following % BLOCK == 0
+                and not self.numbers.store(BEACON_LABEL, following // BLOCK)):
             self.epoch = 0x7F << 24 | following & 0xFFFFFF  # no epoch: no packet fits to it
             return None
         self.epoch = following
@@ -173,15 +174,15 @@ class Agent:
         if IS_ANNOUNCE <= packet[4] < IS_HEARTBEAT:
             return self._announce(packet[4] - IS_ANNOUNCE, packet), None
         label = packet[4] - IS_HEARTBEAT
-        if not 0 <= label <= READERS:
+        if not 0 <= label <= READER_LABEL:
             return REFUSED, None
         number = self.epoch
         if label < self.alone and self.own[label]:
             number = self.own[label] * 256
         if packet[5] <= self.last[label] or packet != self.keys.packet(label, number, packet[4:]):
-            return (BEACON, self.beacon()) if label == READERS else (REFUSED, None)
+            return (BEACON, self.beacon()) if label == READER_LABEL else (REFUSED, None)
         self.last[label] = packet[5]
-        if label == READERS:
+        if label == READER_LABEL:
             self.tag = self.keys.report(b"".join(self.entries), number, packet)[:8]
             return REPORT, self.report()
         self.entries[label] = struct.pack(">H", now) + packet[6:]
@@ -265,7 +266,7 @@ class Reader(Listener):
         self.asked: tuple[int, bytes] | None = None  # the epoch and the packet of the last request
 
     def request(self, nonce: bytes) -> Sent:
-        packet = self.counted(READERS, *nonce)
+        packet = self.counted(READER_LABEL, *nonce)
         if packet:
             self.asked = self.epoch, packet
         return packet

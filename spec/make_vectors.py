@@ -1,10 +1,13 @@
 """Writes vectors.tsv, the test vectors that every language's tests read, and vectors_watch.tsv,
 those of dumpulse_watch.h, and vectors_keyed.tsv, those of dumpulse_keyed.h.
 
-    python3 -m tests.make_vectors          writes the files
-    python3 -m tests.make_vectors --check  fails if a file is not what this writes
+    python3 -m spec.make_vectors             writes the files
+    python3 -m spec.make_vectors --check     fails if a file is not what this writes
+    python3 -m spec.make_vectors --long DIR  writes the long form of the three into a folder
 
-They come from model.py, watch.py, keyed.py and zlib, and not from the C code.
+The long form has the same kinds of steps: all values of a byte where the files have flipped bits,
+all lengths and labels, and scenes by chance. The tests of this project run both. They come from
+model.py, watch.py, keyed.py and zlib, and not from the C code.
 SPDX-License-Identifier: MIT
 """
 
@@ -13,18 +16,20 @@ from __future__ import annotations
 import itertools
 import random
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
-from sim.model import HEARTBEAT, REPORT, REQUEST, VARIABLES, Agent, checksummed, heartbeat
-from sim.watch import (ALIVE, BEST_FIRST, DEAD, LATE, LONGEST, MISSING, OUT_OF_RANGE, WAITING, WRAP,
-                       Line, Watch, allowed, line)
-from tests import keyed_vectors
+from spec.model import (HEARTBEAT, MAGIC, REPORT, REQUEST, VARIABLES, Agent, checksummed,
+                        heartbeat)
+from spec.watch import (ALIVE, BEST_FIRST, DEAD, LATE, LONGEST, MISSING, OUT_OF_RANGE, WAITING,
+                        WRAP, Line, Watch, allowed, line)
+from spec import keyed_vectors
+from spec.near import changed, lengths
 
 Step = tuple[object, ...]
 
 HEADER = """\
-# Dumpulse test vectors, made by tests/make_vectors.py. Each line has one step.
+# Dumpulse test vectors, made by spec/make_vectors.py. Each line has one step.
 # There are tabs between the fields. Numbers are decimal, bytes are hexadecimal,
 # "-" means no bytes. Each step works on the table that the step before it has
 # left. What a step does not name must not change.
@@ -40,7 +45,7 @@ HEADER = """\
 """
 
 HEADER_OF_WATCH = """\
-# Test vectors of dumpulse_watch.h, made by tests/make_vectors.py. Each line has
+# Test vectors of dumpulse_watch.h, made by spec/make_vectors.py. Each line has
 # one step. There are tabs between the fields. Numbers are decimal, bytes are
 # hexadecimal, "-" means no bytes. Each step works on what the step before it has
 # left. What a step does not name must not change.
@@ -64,24 +69,16 @@ HEADER_OF_WATCH = """\
 """
 
 
-def near_misses() -> Iterator[bytes]:
+def near_misses(long: bool) -> Iterator[bytes]:
     """Packets that are nearly right."""
     good = heartbeat(3, 76, 9)
     for packet in (good, REQUEST):
-        for at in range(8):
-            for byte in range(256):
-                if byte != packet[at]:
-                    yield packet[:at] + bytes((byte,)) + packet[at + 1:]
-    long = random.Random(7).randbytes(300)
-    for length in range(301):
-        if length != 8:
-            yield (good + long)[:length]
-            yield (REQUEST + long)[:length]
-    for variable in range(VARIABLES, 256):
+        yield from changed(packet, long)
+        yield from lengths(packet, long)
+    for variable in range(VARIABLES, 256) if long else (64, 65, 127, 128, 191, 192, 255):
         yield heartbeat(variable, 1, 2)
-    for magic in range(256):
-        if magic != 0xF1:
-            yield heartbeat(5, 6, 7, magic=magic)
+    for (magic,) in changed(bytes((MAGIC,)), long):
+        yield heartbeat(5, 6, 7, magic=magic)
     for packet in (good, REQUEST):  # the checksum at the wrong end; all bytes reversed
         yield packet[4:] + packet[:4]
         yield packet[::-1]
@@ -89,98 +86,105 @@ def near_misses() -> Iterator[bytes]:
     yield b"\xff" * 8
 
 
-def steps() -> Iterator[Step]:
-    agent = Agent()
-    rng = random.Random("dumpulse")
+class Told:
+    """An agent, and what it must do. The methods give the steps."""
 
-    def table(data: bytes) -> Step:
-        nonlocal agent
-        agent = Agent.of_table(data)
+    def __init__(self) -> None:
+        self.agent, self.rng = Agent(), random.Random("dumpulse")
+
+    def table(self, data: bytes) -> Step:
+        self.agent = Agent.of_table(data)
         return "table", data
 
-    def packet(now: int, data: bytes) -> Step:
-        result = agent.process(now, data)
+    def packet(self, now: int, data: bytes) -> Step:
+        result = self.agent.process(now, data)
         if result == REPORT:
-            return "report", now, data, agent.table()
+            return "report", now, data, self.agent.table()
         if result == HEARTBEAT:
-            return "heartbeat", now, data, data[5], agent.entries[data[5]]
+            return "heartbeat", now, data, data[5], self.agent.entries[data[5]]
         return "refused", now, data
 
-    def record(now: int, variable: int, sender: int, value: int) -> Step:
-        if agent.record(now, variable, sender, value):
-            return "record", now, variable, sender, value, agent.entries[variable]
+    def record(self, now: int, variable: int, sender: int, value: int) -> Step:
+        if self.agent.record(now, variable, sender, value):
+            return "record", now, variable, sender, value, self.agent.entries[variable]
         return "record", now, variable, sender, value, b""
 
-    def report_and_checks() -> Iterator[Step]:
-        yield packet(0, REQUEST)
-        good = agent.table()
+    def report_and_checks(self) -> Iterator[Step]:
+        yield self.packet(0, REQUEST)
+        good, rng = self.agent.table(), self.rng
         yield "check", good, "yes"
         at = rng.randrange(260)
         yield "check", good[:at] + bytes((good[at] ^ 1 << rng.randrange(8),)) + good[at + 1:], "no"
         yield "check", good[:-1], "no"
 
-    yield table(bytes(260))
-    yield from report_and_checks()
-    yield packet(0x1234, bytes.fromhex("0472014af1034c09"))
-    yield from report_and_checks()
 
-    for variable in range(VARIABLES):  # each with its own time, sender and value
-        yield packet(rng.randrange(65536), heartbeat(variable, rng.randrange(256),
-                                                     rng.randrange(256)))
-    for now in (0, 1, 255, 256, 32767, 32768, 65535):
-        yield packet(now, heartbeat(63, 0, 0))
-        yield packet(now, heartbeat(0, 255, 255))
-    for low in (0, 255):  # sums with a low byte of 0 or 255, where the high byte changes
-        for at in (1, 3):
-            wanted = (good for good in iter(lambda: heartbeat(rng.randrange(64), rng.randrange(256),
-                                                              rng.randrange(256)), b"")
-                      if good[at] == low)
-            for good in itertools.islice(wanted, 4):
-                yield packet(rng.randrange(65536), good)
-    for variable in (0, 1, 62, 63, 64, 65, 127, 128, 191, 192, 255):
-        yield record(rng.randrange(65536), variable, rng.randrange(256), rng.randrange(256))
-    yield from report_and_checks()
-
+def steps(long: bool) -> Iterator[Step]:
+    told = Told()
+    yield told.table(bytes(260))
+    yield from told.report_and_checks()
+    yield told.packet(0x1234, bytes.fromhex("0472014af1034c09"))
+    yield from told.report_and_checks()
+    for at in range(4):  # one byte of the checksum alone
+        good = told.agent.table()
+        yield "check", good[:at] + bytes((good[at] ^ 1,)) + good[at + 1:], "no"
+    yield from heartbeats(told)
+    yield from told.report_and_checks()
     for variable, sender, value in ((0, 0, 0), (3, 76, 9), (63, 255, 255), (64, 0, 1),
                                     (255, 255, 255)):
         yield "make", variable, sender, value, heartbeat(variable, sender, value)
     for variable in (0, 1, 3, 62, 63, 64, 255):
-        yield "read", variable, agent.entries[variable] if variable < VARIABLES else bytes(4)
-
+        yield "read", variable, told.agent.entries[variable] if variable < VARIABLES else bytes(4)
     # Tables with more and more bytes 0xFF: the second sum of Adler-32 is reduced more and more
     # often.
-    for full in range(0, 257, 8):
-        yield table(b"\xaa" * 4 + b"\xff" * full + bytes(256 - full))
-        yield packet(0, REQUEST)
-    yield from report_and_checks()
-    for _ in range(16):
-        yield table(rng.randbytes(260))
-        yield from report_and_checks()
-    yield from extreme_sums(table, packet, rng)
-
-    yield table(rng.randbytes(260))
-    for data in near_misses():
-        yield packet(0xBEEF, data)
+    for full in range(0, 257, 8 if long else 32):
+        yield told.table(b"\xaa" * 4 + b"\xff" * full + bytes(256 - full))
+        yield told.packet(0, REQUEST)
+    yield from told.report_and_checks()
+    for _ in range(16 if long else 2):
+        yield told.table(told.rng.randbytes(260))
+        yield from told.report_and_checks()
+    yield from extreme_sums(told)
+    yield told.table(told.rng.randbytes(260))
+    for data in near_misses(long):
+        yield told.packet(0xBEEF, data)
     yield "check", b"", "no"
     yield "check", bytes(260), "no"
     yield "check", checksummed(bytes(256)) + b"\0", "no"
     yield "check", checksummed(bytes(252)), "no"
 
 
-def extreme_sums(table: Callable[[bytes], Step], packet: Callable[[int, bytes], Step],
-                 rng: random.Random) -> Iterator[Step]:
+def heartbeats(told: Told) -> Iterator[Step]:
+    rng = told.rng
+    for variable in range(VARIABLES):  # each with its own time, sender and value
+        yield told.packet(rng.randrange(65536), heartbeat(variable, rng.randrange(256),
+                                                          rng.randrange(256)))
+    for now in (0, 1, 255, 256, 32767, 32768, 65535):
+        yield told.packet(now, heartbeat(63, 0, 0))
+        yield told.packet(now, heartbeat(0, 255, 255))
+    for low in (0, 255):  # sums with a low byte of 0 or 255, where the high byte changes
+        for at in (1, 3):
+            wanted = (good for good in iter(lambda: heartbeat(rng.randrange(64), rng.randrange(256),
+                                                              rng.randrange(256)), b"")
+                      if good[at] == low)
+            for good in itertools.islice(wanted, 4):
+                yield told.packet(rng.randrange(65536), good)
+    for variable in (0, 1, 62, 63, 64, 65, 127, 128, 191, 192, 255):
+        yield told.record(rng.randrange(65536), variable, rng.randrange(256), rng.randrange(256))
+
+
+def extreme_sums(told: Told) -> Iterator[Step]:
     """Tables whose second sum is 0, 1, 65519 or 65520, at the ends of its range."""
     for wanted in (0, 1, 65519, 65520):
         while True:
-            rest = bytearray(rng.randbytes(256))
+            rest = bytearray(told.rng.randbytes(256))
             # If byte k is one higher, the sum is 256 - k higher. So the last bytes set it exactly.
             for at in range(256):
                 lack = (wanted - (int.from_bytes(checksummed(bytes(rest))[:2], "big"))) % 65521
                 rest[at] = min(255, rest[at] + lack // (256 - at))
             if checksummed(bytes(rest))[:2] == wanted.to_bytes(2, "big"):
                 break
-        yield table(b"\x55" * 4 + bytes(rest))
-        yield packet(0, REQUEST)
+        yield told.table(b"\x55" * 4 + bytes(rest))
+        yield told.packet(0, REQUEST)
 
 
 # ---- The watch.
@@ -217,25 +221,27 @@ class Watched:
             yield "count", state, self.watch.states.count(state)
 
 
-def steps_of_watch() -> Iterator[Step]:
+def steps_of_watch(long: bool) -> Iterator[Step]:
     rng = random.Random("watch")
     sensible = [line(3, 20, 60, 200, 10, 120), line(63, 1000, 3000, 60000, 255, 255),
                 line(0, 1, 1, 0, 0, 0), line(3, 40, 80, 63, 0, 255), line(31, 30000, LONGEST, 1)]
     hostile = [Line(0xFFFF, 200, 255, 0, 0), Line(0, 0, 0, 0xFFFF, 0xFFFF),
                Line(69, 9, 3, 48, 40), Line(70, 250, 10, 100, 90), Line(7, 0, 255, 65, 66)]
     for lines in (sensible, hostile):
-        yield from ages(lines)
+        yield from ages(lines, long)
         yield from graces(lines)
-        yield from (step for _ in range(10) for step in by_chance(lines, rng))
+        yield from (step for _ in range(10 if long else 1)
+                    for step in by_chance(lines, rng))
     yield from values_and_bytes()
-    yield from questions()
+    yield from questions(long)
     yield from checks(sensible, hostile)
 
 
-def ages(lines: list[Line]) -> Iterator[Step]:
+def ages(lines: list[Line], long: bool) -> Iterator[Step]:
     """Each limit of each line, and a tick more, until the age has wrapped around."""
     for number, one in enumerate(lines):
-        for start in (1, 255, 1000, WRAP - 40):
+        starts = (1, 255, 1000, WRAP - 40)
+        for start in starts if long else starts[number % 4:][:1]:
             it = Watched(lines)
             yield it.lines()
             yield it.entry(one.variable, start, 7, one.lowest)
@@ -299,12 +305,12 @@ def values_and_bytes() -> Iterator[Step]:
         yield it.look(1000)
 
 
-def questions() -> Iterator[Step]:
+def questions(long: bool) -> Iterator[Step]:
     it = Watched([line(variable, 20, 60, 200) for variable in (4, 9, 4)])
     yield it.lines()
     yield from it.answers()
     for bad, good in itertools.product(BEST_FIRST, repeat=2):
-        for place in range(3):
+        for place in range(3) if long else ((bad + good) % 3,):
             yield it.states(*(bad if at == place else good for at in range(3)))
             yield "worst", it.watch.worst()
     for states in ((WAITING, MISSING, ALIVE), (OUT_OF_RANGE, LATE, DEAD), (DEAD, DEAD, DEAD)):
@@ -342,29 +348,32 @@ def checks(*tables: list[Line]) -> Iterator[Step]:
 
 # ---- The files.
 
-FILES = {Path(__file__).with_name("vectors.tsv"): (HEADER, steps),
-         Path(__file__).with_name("vectors_watch.tsv"): (HEADER_OF_WATCH, steps_of_watch),
-         Path(__file__).with_name("vectors_keyed.tsv"): (keyed_vectors.HEADER, keyed_vectors.steps)}
+HERE = Path(__file__).parent
+FILES = {"vectors.tsv": (HEADER, steps), "vectors_watch.tsv": (HEADER_OF_WATCH, steps_of_watch),
+         "vectors_keyed.tsv": (keyed_vectors.HEADER, keyed_vectors.steps)}
 
 
-def text(header: str, steps: Callable[[], Iterator[Step]]) -> str:
+def text(name: str, long: bool) -> str:
     def cell(value: object) -> str:
         return (value.hex() or "-") if isinstance(value, bytes) else str(value)
 
-    return header + "".join("\t".join(map(cell, step)) + "\n" for step in steps())
+    header, steps = FILES[name]
+    return header + "".join("\t".join(map(cell, step)) + "\n" for step in steps(long))
 
 
 def main() -> None:
-    if sys.argv[1:] not in ([], ["--check"]):
-        raise SystemExit("usage: python3 -m tests.make_vectors [--check]")
-    for file, (header, steps) in FILES.items():
-        if not sys.argv[1:]:
-            file.write_text(text(header, steps))
-        elif file.read_text() != text(header, steps):
-            raise SystemExit(
-                f"{file.name} is not what make_vectors.py writes: run `make vectors-file`")
+    words = sys.argv[1:]
+    if words not in ([], ["--check"]) and (len(words) != 2 or words[0] != "--long"):
+        raise SystemExit("usage: python3 -m spec.make_vectors [--check | --long DIR]")
+    for name in FILES:
+        if words != ["--check"]:
+            folder = Path(words[1]) if words else HERE
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(text(name, bool(words)))
+        elif (HERE / name).read_text() != text(name, False):
+            raise SystemExit(f"{name} is not what make_vectors.py writes: run `make vectors-file`")
         else:
-            print(f"{file.name}: {sum(1 for _ in steps())} passed, 0 failed")
+            print(f"{name}: as make_vectors.py writes it")
 
 
 if __name__ == "__main__":

@@ -1,29 +1,26 @@
-/* What tests/agree.py needs of agent/watch.c and dumpulse_watch.c: clocks that it sets, and the
+/* What tests/agree.py needs of server/watch.c and dumpulse_watch.c: clocks that it sets, and the
  * changes that the hook is told.   SPDX-License-Identifier: MIT */
-#define _GNU_SOURCE         /* NOLINT: as agent/ has it */
-#include "../agent/watch.c" /* NOLINT: its variables are static */
+#define _GNU_SOURCE /* NOLINT: for sigset_t, in loop.h */
+#include <string.h>
 
-#include "../agent/counters.h"
-#include "../agent/hook.h"
-#include "../agent/log.h"
-#include "../agent/loop.h"
-#include "../agent/names.h"
-#include "../agent/options.h"
-#include "../agent/program.h"
-#include "../agent/table.h"
-#include "../agent/timing.h"
+#include "../server/hook.h"
+#include "../server/log.h"
+#include "../server/loop.h"
+#include "../server/names.h"
+#include "../server/options.h"
+#include "../server/table.h"
+#include "../server/timing.h"
+#include "../server/watch.h"
+#include "../server/watch_internal.h"
 
 void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
 {
     (void)context, (void)packet, (void)length;
 }
 
-const struct program program = {.name = "agree"};
-uint64_t counters[COUNTERS];
-
 /* The linker gives all calls of log_say() to this: the server says what it forgets. */
-void __wrap_log_say(const char *format, ...); /* NOLINT: the linker knows this name */
-void __wrap_log_say(const char *format, ...)  /* NOLINT */
+void __wrap_log_say(const char *format, ...);
+void __wrap_log_say(const char *format, ...)
 {
     (void)format;
 }
@@ -72,6 +69,7 @@ unsigned agree_changes(uint8_t *changes)
     return count;
 }
 
+const char *const hook_states[DUMPULSE_DEAD + 1];
 bool hook_check(void)
 {
     return true;
@@ -107,8 +105,8 @@ void agree_begin(uint64_t now)
     unix_ms = now;
     told_count = 0;
     memset(&table_agent, 0, sizeof table_agent);
-    memset(&heard, 0, sizeof heard);
-    memset(seen, 0, sizeof seen);
+    memset(&watch_heard, 0, sizeof watch_heard);
+    memset(watch_watcher.seen, 0, DUMPULSE_VARIABLES * sizeof *watch_watcher.seen);
     table_begin();
     watch_begin();
 }
@@ -127,12 +125,12 @@ uint64_t agree_look(uint64_t now)
 {
     unix_ms = now;
     table_read_clock();
-    look();
+    watch_look();
     return pause_ns;
 }
 
 uint8_t agree_state(uint8_t variable);
 uint8_t agree_state(uint8_t variable)
 {
-    return dumpulse_watch_state(&watcher, variable);
+    return dumpulse_watch_state(&watch_watcher, variable);
 }

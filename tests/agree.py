@@ -1,13 +1,15 @@
-"""Do the device, the server and client.py call the same nodes late and dead?     make agree
+"""Do the device, the server and client.py call the same nodes late and dead?
+
+    make part ONLY=agree
 
     python3 -m tests.agree [--seed N] [--count N]
 
 COUNT runs. A run is one variable with random limits, from the start of its agent on: heartbeats
 and silences, values in and out of range, looks at random times, and a clock that wraps, stands
 still and jumps. 64 runs share an agent and its clock. At each look these must agree:
-- the model, sim/watch.py,
+- the model, spec/watch.py,
 - the device's code, dumpulse_watch.c, which gets the limits as a table,
-- the server's code, agent/watch.c and agent/names.c, which read them from a file,
+- the server's code, server/watch.c and server/names.c, which read them from a file,
 - client.py, which reads the same file: as `watch` does, with its memory of earlier reports, and as
   `check` does, with one report.
 
@@ -38,9 +40,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import client
-from sim.model import Agent
-from sim.programs import built
-from sim.watch import (ALIVE, DEAD, LATE, LONGEST, MISSING, OUT_OF_RANGE, STATES, WAITING, Change,
+from spec.model import Agent
+from tests.support.programs import built
+from spec.watch import (ALIVE, DEAD, LATE, LONGEST, MISSING, OUT_OF_RANGE, STATES, WAITING, Change,
                        Line, Watch, line)
 from tests.differential import natural
 
@@ -55,7 +57,7 @@ STRICTER = ("is indented", "that is expected", "printable UTF-8", "but --tick is
 
 
 class Names(ctypes.Structure):
-    """struct names_variable of agent/names.h"""
+    """struct names_variable of server/names.h"""
 
     _fields_ = [("expected", ctypes.c_bool), ("warn", ctypes.c_uint64), ("crit", ctypes.c_uint64),
                 ("low", ctypes.c_uint8), ("high", ctypes.c_uint8), ("name", ctypes.c_char * 97)]

@@ -1,6 +1,6 @@
 """Measures what the unit tests alone reach in the library, its watch and its part with keys.
 
-    make coverage
+    make part ONLY=coverage
 
 They must reach every line that this machine can run, and both outcomes of every condition. Each
 decision of the library is one condition, or a chain of only `&&` or only `||`. In such a chain,
@@ -17,7 +17,7 @@ import json
 import shutil
 from collections import defaultdict
 
-from sim.targets import BUILD, ROOT, run
+from tests.support.programs import BUILD, ROOT, library_file, run
 
 FILES = ("dumpulse.c", "dumpulse.h", "dumpulse_watch.c", "dumpulse_watch.h")
 KEYED = ("dumpulse_keyed.c", "dumpulse_keyed.h")
@@ -36,7 +36,7 @@ def measure(width: str, lines: Lines, branches: Branches) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     for name in (*FILES, *KEYED):
-        text = (ROOT / name).read_text()
+        text = library_file(name).read_text()
         assert name != "dumpulse.h" or text.count(WIDTH) == 1
         (folder / name).write_text(text.replace(WIDTH, WIDTHS[width]))
     # Inline functions that no test calls are kept, so that they are found to be missed.
@@ -67,7 +67,7 @@ def main() -> None:
     branches: Branches = defaultdict(int)
     for width in WIDTHS:
         measure(width, lines, branches)
-    text = {name: (ROOT / name).read_text().splitlines() for name in (*FILES, *KEYED)}
+    text = {name: library_file(name).read_text().splitlines() for name in (*FILES, *KEYED)}
     missed = [f"{name}:{number}: never run: {text[name][number - 1].strip()}"
               for (name, number), count in sorted(lines.items()) if count == 0]
     missed += [f"{name}:{number}: outcome {index} never taken: {text[name][number - 1].strip()}"

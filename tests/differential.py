@@ -1,4 +1,6 @@
-"""Compares the compiled agent with the Python model, on every target.     make differential
+"""Compares the compiled agent with the Python model, on every target.
+
+    make part ONLY=differential
 
     python3 -m tests.differential [--seed N] [--count N] [--target NAME]…
 
@@ -15,9 +17,9 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 
-from sim.machine import Machine, load
-from sim.model import HEARTBEAT, NAMES, REPORT, REQUEST, Agent, heartbeat
-from sim.targets import TARGETS
+from bench.processors.machine import Machine, load
+from bench.processors.targets import TARGETS
+from spec.model import HEARTBEAT, NAMES, REPORT, REQUEST, Agent, heartbeat
 
 RANDOM_LENGTHS = (0, 1, 4, 7, 9, 16, 255, 256 + 8, 260)
 ROOM = 64  # bytes of a longer packet that are put into memory; the agent reads none of them

@@ -1,4 +1,4 @@
-/* A year of 64 nodes and an agent with keys: is anybody locked out for longer than SPEC-keyed.md
+/* A year of 64 nodes and an agent with keys: is anybody locked out for longer than spec/keyed.md
  * says?   SPDX-License-Identifier: MIT
  *
  *     fleet_keyed [SEED]
@@ -75,7 +75,7 @@ void dumpulse_get_key(uint8_t key[16], uint8_t label)
 
 static uint8_t *eeprom_of(uint8_t label)
 {
-    return label == DUMPULSE_BEACONS ? eeproms[2 * NODES] : eeproms[side + label];
+    return label == DUMPULSE_BEACON_LABEL ? eeproms[2 * NODES] : eeproms[side + label];
 }
 
 void dumpulse_load(uint8_t label, uint8_t number[3])

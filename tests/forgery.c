@@ -113,7 +113,7 @@ static bool request(unsigned at)
     uint8_t packet[8] = {0, 0, 0, 0, 0xC0, 1, byte(), byte()};
 
     memset(keyed.last, 0, sizeof keyed.last);
-    put_tag(packet, DUMPULSE_READERS, keyed.epoch);
+    put_tag(packet, DUMPULSE_READER_LABEL, keyed.epoch);
     packet[at] = byte();
     return dumpulse_keyed_process(&keyed, packet, 8, NULL) == DUMPULSE_REPORT;
 }
@@ -123,7 +123,7 @@ static bool beacon(unsigned at)
     uint8_t packet[8] = {0, 0, 0, 0, byte() % 64, byte(), byte(), 1};
 
     memset(&node, 0, sizeof node);
-    put_tag(packet, DUMPULSE_BEACONS, packet + 4);
+    put_tag(packet, DUMPULSE_BEACON_LABEL, packet + 4);
     packet[at] = byte();
     return dumpulse_hear(&node, packet, 8);
 }
@@ -193,7 +193,7 @@ static unsigned of_no_kind(void)
         if (kind >= 0x40 && kind <= 0xC0) {
             continue;
         }
-        for (uint8_t label = 0; label <= DUMPULSE_BEACONS; label++) {
+        for (uint8_t label = 0; label <= DUMPULSE_BEACON_LABEL; label++) {
             uint8_t packet[8] = {0, 0, 0, 0, (uint8_t)kind, 0xFF, byte(), byte()};
             put_tag(packet, label, keyed.epoch);
             taken += dumpulse_keyed_process(&keyed, packet, 8, NULL) != DUMPULSE_REFUSED;

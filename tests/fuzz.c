@@ -4,7 +4,7 @@
  * An input is a sequence of commands. A command has a byte that says what to do (see below) and how
  * many bytes follow (0 to 50; 51: all that are left), two bytes of timestamp, and these bytes. A
  * failure prints a command that runs it again:
- *     make fuzz-replay INPUT=build/fuzz/crash-…
+ *     make part ONLY=replay INPUT=build/fuzz/crash-…
  */
 #include <stdbool.h>
 #include <stdio.h>

@@ -77,8 +77,8 @@ static void give(uint8_t packet[8], bool tagged)
             number = keyed.own[variable];
         if (packet[4] >= 0x40 && packet[4] < 0x80)
             number = ZEROS;
-        const uint32_t tag =
-            dumpulse_tag_(packet, packet[4] == 0xC0 ? DUMPULSE_READERS : variable, number, NULL);
+        const uint32_t tag = dumpulse_tag_(
+            packet, packet[4] == 0xC0 ? DUMPULSE_READER_LABEL : variable, number, NULL);
         for (unsigned i = 0; i != 4; i++)
             packet[i] = (uint8_t)(tag >> 8 * i & 0xFFU);
     }

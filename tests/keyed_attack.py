@@ -1,4 +1,4 @@
-"""An attacker against the roles of sim/keyed.py, by chance.     python3 -m tests.keyed_attack
+"""An attacker against the roles of spec/keyed.py, by chance.     python3 -m tests.keyed_attack
 
 The attacker is the network. He keeps each packet for ever, delivers any of them at any time, any
 number of times, to anybody, or never. He cuts the power of each role at any moment, also while a
@@ -10,7 +10,7 @@ What must never happen, and is returned if it does:
 replay    a heartbeat or a request is taken twice
 old       a heartbeat of a node that hears is taken in a later epoch than it was made in
 order     a heartbeat is taken after a later one of the same node. A node that hears, and was reset
-          in this epoch, is excused: SPEC-keyed.md says so.
+          in this epoch, is excused: spec/keyed.md says so.
 forged    something is taken that nobody has made
 reused    the agent is in an epoch that it has been in before
 stale     a reader believes a report that was made before its request
@@ -28,8 +28,8 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sim import keyed
-from sim.keyed import ANNOUNCE, BEACON, HEARTBEAT, REPORT, Agent, Hearer, Keys, Numbers, Reader, \
+from spec import keyed
+from spec.keyed import ANNOUNCE, BEACON, HEARTBEAT, REPORT, Agent, Hearer, Keys, Numbers, Reader, \
     Sender
 
 FULL, BLOCK = 3, 2
@@ -81,7 +81,7 @@ class World:
     def __init__(self, seed: int, roles: Roles) -> None:
         self.chance, self.roles, self.keys = random.Random(seed), roles, IdealKeys(bytes(16))
         self.agents, self.nodes = (CutNumbers(numbers, self.chance) for numbers in (
-            {keyed.BEACONS: 0, ALONE: keyed.OWN_FIRST}, {ALONE: keyed.OWN_FIRST}))
+            {keyed.BEACON_LABEL: 0, ALONE: keyed.OWN_FIRST}, {ALONE: keyed.OWN_FIRST}))
         self.network: list[bytes] = []
         self.reports: list[tuple[bytes, int]] = []  # and when each was made
         self.made: dict[bytes, tuple[int, int]] = {}  # of a heartbeat: its number, the epoch then

@@ -15,7 +15,8 @@ from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests.support.programs import ROOT, library_file
+
 TABLE = Path(__file__).with_name("misra.tsv")
 # Each source with its own header, and what stands before a rule in the table.
 PARTS = {"dumpulse": "", "dumpulse_watch": "watch ", "dumpulse_keyed": "keyed "}
@@ -32,8 +33,8 @@ def deviations(folder: Path) -> Counter[str]:
     found: Counter[str] = Counter()
     # cppcheck writes files beside the sources, which others may be packing or compiling.
     with TemporaryDirectory(prefix="dumpulse-misra-") as copy:
-        for file in folder.glob("dumpulse*.[ch]"):
-            shutil.copy(file, copy)
+        for file in (f"{part}.{kind}" for part in PARTS for kind in "ch"):
+            shutil.copy(library_file(file, folder), copy)
         for part, prefix in PARTS.items():
             done = subprocess.run(
                 ["cppcheck", "--addon=misra", "--std=c99", "--enable=style", "--quiet",

@@ -10,7 +10,7 @@
   simulated AVR. The watch has other code for AVR, so its unit tests also run in a copy of the
   header that claims to have such an int, as in coverage.py.
 - keyed: the same with dumpulse_keyed.c and dumpulse_keyed.h.
-- server: it changes udpserver.c, canserver.c and agent/. First the unit tests and the deterministic
+- server: it changes udpserver.c and server/. First the unit tests and the deterministic
   part of the fuzzer run, if they include the changed source, then the Python tests, then the
   virtual machine with CAN.
 - client: it changes client.py, and the Python tests run.
@@ -32,6 +32,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -42,8 +43,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from sim.targets import BUILD, ROOT
-from tests import coverage, mutation, vm
+from server.tests import vm
+from tests import coverage, mutation
+from tests.support.programs import BUILD, ROOT, library_file
 from tests.mutation import (STILLBORN, SURVIVED, Limits, Mutant, Stillborn, Verdict, compiled,
                             run_step)
 
@@ -116,7 +118,7 @@ class Library:
         mutants = []
         for name, start in (("dumpulse.c", ""), ("dumpulse.h", CODE_OF_HEADER),
                             ("dumpulse_watch.c", ""), ("dumpulse_watch.h", CODE_OF_WATCH)):
-            text = (ROOT / name).read_text()
+            text = library_file(name).read_text()
             mutants += mutation.c_mutants(name, text, text.index(start), thorough=True)
         return mutants
 
@@ -125,7 +127,7 @@ class Library:
 
     def test(self, mutant: Mutant | None, folder: Path, patient: bool, only: Only) -> Verdict:
         for name in LIBRARY:
-            shutil.copy(ROOT / name, folder)
+            shutil.copy(library_file(name), folder)
         if mutant is not None:
             (folder / mutant.file).write_text(mutant.text)
         # As if an int had 16 bits: that finds in a moment what takes AVR's simulator seconds.
@@ -140,7 +142,7 @@ class Library:
             steps += [("unit", ("dumpulse.c", "unit.c", CMOCKA), [folder / "unit"]),
                       ("narrow/unit", ("dumpulse.c", "unit.c", CMOCKA), [narrow / "unit"]),
                       ("vectors", ("dumpulse.c", "vectors.c"),
-                       [folder / "vectors", "tests/vectors.tsv"]),
+                       [folder / "vectors", "spec/vectors.tsv"]),
                       ("AVR", (), [*pytest, "([ATmega328P] or [Cortex-M0+]) and not watch"])]
         if mutant is None or "watch" in mutant.file:
             steps += [("unit_watch", ("dumpulse_watch.c", "unit_watch.c", CMOCKA),
@@ -148,7 +150,7 @@ class Library:
                       ("narrow/unit_watch", ("dumpulse_watch.c", "unit_watch.c", CMOCKA),
                        [narrow / "unit_watch"]),
                       ("vectors_watch", ("dumpulse_watch.c", "vectors_watch.c"),
-                       [folder / "vectors_watch", "tests/vectors_watch.tsv"]),
+                       [folder / "vectors_watch", "spec/vectors_watch.tsv"]),
                       ("AVR_watch", (), [*pytest, "([ATmega328P] or [Cortex-M0+]) and watch"]),
                       ("watching", (), [sys.executable, "-m", "tests.watching", "--seed", "1",
                                         "--count", "500", "--target", "ATmega328P",
@@ -165,7 +167,7 @@ class Keyed:
     def mutants(self) -> list[Mutant]:
         return [mutant for name, start in (("dumpulse_keyed.c", ""),
                                            ("dumpulse_keyed.h", CODE_OF_KEYED))
-                for text in [(ROOT / name).read_text()]
+                for text in [library_file(name).read_text()]
                 for mutant in mutation.c_mutants(name, text, text.index(start), thorough=True)]
 
     def prepare(self, folder: Path) -> None:
@@ -173,11 +175,11 @@ class Keyed:
 
     def test(self, mutant: Mutant | None, folder: Path, patient: bool, only: Only) -> Verdict:
         for name in ("dumpulse.h", "dumpulse_keyed.h", "dumpulse_keyed.c"):
-            shutil.copy(ROOT / name, folder)
+            shutil.copy(library_file(name), folder)
         if mutant is not None:
             (folder / mutant.file).write_text(mutant.text)
         keyed = "-DDUMPULSE_ALONE=8", "dumpulse_keyed.c"
-        vectors = "tests/vectors_keyed.tsv"
+        vectors = "spec/vectors_keyed.tsv"
         return run_steps([
             ("unit_keyed", (*SANITIZERS, *keyed, "unit_keyed.c", CMOCKA),
              [folder / "unit_keyed"]),
@@ -266,9 +268,7 @@ class Client:
 
     def __init__(self) -> None:
         self._tests = PythonTests(
-            [f"tests/{name}.py" for name in (
-                "test_client", "test_client_time", "test_watch", "test_serial_client",
-                "test_client_keyed", "test_can_client", "test_can")],
+            ["client/tests", "tests/test_watch.py", "server/tests/test_can.py"],
             without="machine_with_can or cannot_be_fetched",
             slow="commands_of_the_readme or demo or says_what_it_sent or any_file or "
                  "changed_cells or over_the_wrap"
@@ -291,38 +291,44 @@ class Client:
 
 
 SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-SERVER_FLAGS = ["-std=c99", "-O1", "-g1", "-w", "-I.", *SANITIZERS]
-AGENT = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "agent").glob("*.c"))
-IN_CALLS = ("udpserver.c", "agent/loop.c", "agent/state.c")  # tests/calls.c includes these
-# These are included by tests/fuzz_udpserver.c.
-IN_FUZZ = ("udpserver.c", "agent/options.c", "agent/state.c", "agent/keys.c")
-# Each program, and the sources that it is linked from.
+SERVER_FLAGS = ["-std=c99", "-O1", "-g1", "-w", "-I.", "-Iextras", "-include", "server/settings.h",
+                *SANITIZERS]
+PARTS = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "server").glob("*.c")
+               if path.name != "canserver.c")
+AGENT = [*PARTS, "dumpulse.c", "extras/dumpulse_keyed.c", "extras/dumpulse_watch.c"]
+# Each program that Python's tests start, and the sources that it is linked from.
 SERVER_PROGRAMS = {
-    "udpserver": ["udpserver.c", *AGENT, "dumpulse.c", "dumpulse_watch.c"],
-    "canserver": ["canserver.c", *AGENT, "dumpulse.c", "dumpulse_watch.c"],
-    "udpserver-calls": ["tests/calls.c", *(source for source in AGENT if source not in IN_CALLS),
-                        "dumpulse.c", "dumpulse_watch.c"],
+    "udpserver": ["udpserver.c", *AGENT],
+    "canserver": ["server/canserver.c", *AGENT],
+    "udpserver-calls": ["server/tests/calls.c", "udpserver.c", *AGENT],
 }
-# Tests in C of some sources: the sources, how to compile the test, how to run it. A test includes
-# the sources that it tests. The fuzzer is linked with the other ones.
-SERVER_STEPS = {
-    "unit-can": (["agent/can.c"], ["gcc", "tests/unit_can.c", "dumpulse.c", "-lcmocka"],
-                 ["build/unit-can"]),
-    "unit-table": (["agent/table.c"], ["gcc", "tests/unit_table.c", "-lcmocka"],
-                   ["build/unit-table"]),
-    "unit-udpserver": (["agent/address.c", "agent/limits.c", "agent/sources.c"],
-                       ["gcc", "tests/unit_udpserver.c", "-lcmocka"], ["build/unit-udpserver"]),
-    "unit-hook": (["agent/hook.c"], ["gcc", "tests/unit_hook.c", "-lcmocka"],
-                  ["build/unit-hook"]),
-    "unit-log": (["agent/log.c"], ["gcc", "tests/unit_log.c", "-lcmocka"], ["build/unit-log"]),
-    "fuzz": ([*IN_FUZZ, "agent/address.c"],
-             ["clang", "-fsanitize=fuzzer", "-Wno-everything", "tests/fuzz_udpserver.c"],
-             ["build/fuzz", "-runs=2000", "-seed=1", "-max_len=1600", "-artifact_prefix=build/",
-              "-dict=tests/fuzz_udpserver.dict", "tests/corpus_udpserver"]),
+# Tests in C, the sources that each one tests, and the other ones that it is linked from.
+COMMON = ("server/tests/stand_ins.c", "server/counters.c", "server/options.c")
+UNITS = {
+    "unit-can": (["server/can.c"], ["server/tests/unit_can.c", *COMMON, "dumpulse.c"]),
+    "unit-table": (["server/table.c"], ["server/tests/unit_table.c", *COMMON]),
+    "unit-udpserver": (["server/address.c", "server/limits.c", "server/sources.c"],
+                       ["server/tests/unit_udpserver.c", *COMMON]),
+    "unit-hook": (["server/hook.c", "server/limits.c"], ["server/tests/unit_hook.c", *COMMON]),
+    "unit-log": (["server/log.c"], ["server/tests/unit_log.c"]),
 }
+FUZZER = "server/tests/fuzz_udpserver.c"
+# clang compiles these, so that the fuzzer sees where it gets in them.
+IN_FUZZ = ("udpserver.c", "extras/dumpulse_keyed.c",
+           *(f"server/{part}.c" for part in ("endpoints", "keys", "options", "snapshot")))
+OF_FUZZER = (*IN_FUZZ, "server/address.c")
+RUN_FUZZER = ["build/fuzz", "-runs=2000", "-seed=1", "-max_len=1600", "-artifact_prefix=build/",
+              "-dict=server/tests/fuzz_udpserver.dict", "build/fuzz-seeds"]
 # Only a machine with CAN can test these completely.
-IN_VM = ("agent/can.c", "agent/sockets.c", "canserver.c")
-HEADERS_WITH_CODE = ("agent/address.h", "agent/limits.h", "agent/table.h")
+IN_VM = ("server/can.c", "server/sockets.c", "server/canserver.c")
+HEADERS_WITH_CODE = tuple(f"server/{part}.h" for part in (
+    "address", "hook_internal", "keys_internal", "limits", "snapshot", "table", "udp"))
+
+
+def wraps(folder: Path, source: str) -> list[str]:
+    """Returns what the linker is told for a test that replaces functions, as the Makefile does."""
+    return [f"-Wl,--wrap={name}" for name in
+            re.findall(r"^[a-z].*__wrap_([a-z_]*)", (folder / source).read_text(), re.M)]
 
 
 class Server:
@@ -331,22 +337,25 @@ class Server:
     def __init__(self) -> None:
         self._limits = Limits()
         self._tests = PythonTests(
-            ["tests/test_udpserver.py", "tests/test_udpserver_keyed.py",
-             "tests/test_watch_server.py", "tests/test_can.py"],
+            ["server/tests/test_udpserver.py", "server/tests/test_udpserver_keyed.py",
+             "server/tests/test_watch_server.py", "server/tests/test_can.py"],
             without="machine_with_can or install_units or addresses_that_cannot or "
                     "cannot_be_fetched",
             slow="only_then or kills_amid or fails_later or during_a_flood or "
                  "wastes_no_processor or watchdog")
 
     def mutants(self) -> list[Mutant]:
-        return [mutant for file in ("udpserver.c", "canserver.c", *AGENT, *HEADERS_WITH_CODE)
+        return [mutant for file in ("udpserver.c", "server/canserver.c", *PARTS, *HEADERS_WITH_CODE)
                 for mutant in mutation.c_mutants(file, (ROOT / file).read_text())]
 
     def prepare(self, folder: Path) -> None:
         copy_of_the_project(folder)
         (folder / "build" / "objects").mkdir()
         (folder / "build" / "vm").symlink_to(ROOT / "build" / "vm")
-        subprocess.run(["make", "-s", "build/flood"], cwd=folder, check=True)
+        subprocess.run(["make", "-s", "build/flood", "build/fuzz/server-seeds"], cwd=folder,
+                       check=True)
+        (folder / "build" / "fuzz" / "server-seeds").rename(folder / "build" / "fuzz-seeds")
+        (folder / "build" / "fuzz").rmdir()  # the fuzzer gets this name
 
     def test(self, mutant: Mutant | None, folder: Path, patient: bool, only: Only) -> Verdict:
         original = None if mutant is None else (folder / mutant.file).read_text()
@@ -364,39 +373,56 @@ class Server:
 
     def _built_and_tested(self, mutant: Mutant | None, folder: Path, patient: bool,
                           only: Only) -> Verdict:
-        sources = {source for program in SERVER_PROGRAMS.values() for source in program}
-        changed = sources if mutant is None or mutant.file.endswith(".h") else {
-            mutant.file, "tests/calls.c" if mutant.file in IN_CALLS else mutant.file} & sources
+        units = {unit: [*tested, *others] for unit, (tested, others) in UNITS.items()}
+        sources = {source for parts in (*SERVER_PROGRAMS.values(), *units.values())
+                   for source in parts}
+        changed = sources
+        if mutant is not None and not mutant.file.endswith(".h"):
+            changed = {mutant.file} & sources
         objects = {source: f"build/objects/{source.replace('/', '-')}.o" for source in sources}
         for source in changed:
             object_file = objects[source]
             if mutant is not None:  # the other objects are those of the unchanged program
                 objects[source] = object_file = object_file.replace(".o", ".mutant.o")
             compiled(["gcc", *SERVER_FLAGS, "-c", source, "-o", object_file], COMPILING, folder)
+
+        def link(program: str, parts: Sequence[str]) -> None:
+            compiled(["gcc", *SANITIZERS, *(objects[source] for source in parts), "-lcmocka",
+                      *(wrap for source in parts for wrap in wraps(folder, source)),
+                      "-o", f"build/{program}"], COMPILING, folder)
+
         for program, parts in SERVER_PROGRAMS.items():
-            compiled(["gcc", *SANITIZERS, *(objects[source] for source in parts), "-o",
-                      f"build/{program}"], COMPILING, folder)
-        for step, (files, compiler, command) in SERVER_STEPS.items():
-            if step not in only if only else mutant is not None \
-                    and mutant.file not in (*files, *HEADERS_WITH_CODE):
-                continue
-            rest = [objects[source] for source in SERVER_PROGRAMS["udpserver"]
-                    if source not in (*IN_FUZZ, "agent/main.c")] if step == "fuzz" else []
-            compiled([*compiler, *SERVER_FLAGS, *rest, "-o", f"build/{step}"], COMPILING, folder)
-            verdict = run_step(step, command, self._limits, folder, learn=mutant is None)
+            link(program, parts)
+        for step, (tested, _) in UNITS.items():
+            if step in only if only else mutant is None or mutant.file in (*tested,
+                                                                           *HEADERS_WITH_CODE):
+                link(step, units[step])
+                verdict = run_step(step, [f"build/{step}"], self._limits, folder,
+                                   learn=mutant is None)
+                if verdict != SURVIVED:
+                    return verdict, step
+        if "fuzz" in only if only else mutant is None or mutant.file in (*OF_FUZZER,
+                                                                         *HEADERS_WITH_CODE):
+            rest = [objects[source] for source in AGENT
+                    if source not in (*IN_FUZZ, "server/main.c")]
+            compiled(["clang", "-fsanitize=fuzzer", "-Wno-everything", *SERVER_FLAGS, FUZZER,
+                      *IN_FUZZ, *rest, *wraps(folder, FUZZER), "-o", "build/fuzz"], COMPILING,
+                     folder)
+            verdict = run_step("fuzz", RUN_FUZZER, self._limits, folder, learn=mutant is None)
             if verdict != SURVIVED:
-                return verdict, step
+                return verdict, "fuzz"
         verdict, step = self._tests.test(mutant, folder, patient, only)
         if verdict == SURVIVED and not only and (mutant is None or mutant.file in IN_VM):
             if mutant is None:
                 vm.kernel()  # fetches it, if it is not here yet
             step = "VM"
-            verdict = run_step(step, [folder / "build/venv/bin/python", "-m", "tests.vm", "env",
-                                      "PYTEST_DISABLE_PLUGIN_AUTOLOAD=1", "build/venv/bin/python",
+            verdict = run_step(step, [folder / "build/venv/bin/python", "-m", "server.tests.vm",
+                                      "env", "PYTEST_DISABLE_PLUGIN_AUTOLOAD=1",
+                                      "build/venv/bin/python",
                                       "-m", "pytest", "-q",
                                       "-x", "-p", "no:cacheprovider", "--assert=plain", "-k",
                                       "not firmware",
-                                      "tests/vm_can.py"], self._limits, folder,
+                                      "server/tests/vm_can.py"], self._limits, folder,
                                learn=mutant is None)
         return verdict, step
 

@@ -1,4 +1,4 @@
-"""Property tests of dumpulse_watch.h: compares the C code with the model in sim/watch.py. Clocks
+"""Property tests of dumpulse_watch.h: compares the C code with the model in spec/watch.py. Clocks
 go on, wrap, jump and stand still. SPDX-License-Identifier: MIT
 """
 
@@ -14,17 +14,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from sim.machine import load
-from sim.model import Agent
-from sim.targets import ROOT
-from sim.watch import DEAD, LATE, LONGEST, MISSING, WAITING, Line, Watch, allowed, line
+from bench.processors.machine import load
+from spec.model import Agent
+from spec.watch import DEAD, LATE, LONGEST, MISSING, WAITING, Line, Watch, allowed, line
 from test_dumpulse import CALLS_MAX, GUARD, Recorder, bytes_, load_library, times
 from tests import watching
+from tests.support.programs import INCLUDES
 
 CHANGED = 3
 ORDER = "<" if sys.byteorder == "little" else ">"
 
-C = load_library("dumpulse_watch.c", "tests/exports_watch.c", "tests/recorder.c")
+C = load_library("extras/dumpulse_watch.c", "tests/exports_watch.c", "tests/recorder.c")
 RECORDER = Recorder.in_dll(C, "recorded")
 for name in ("state", "worst", "count", "check"):
     getattr(C, f"export_watch_{name}").restype = ctypes.c_uint8
@@ -178,13 +178,14 @@ GOOD_LINE = "3, 20, 3, 200, 10, 120"
     ("0, 1, 1, 64385, 0, 0", False)])
 @pytest.mark.parametrize("compiler", [
     ["gcc", "-x", "c", "-std=c99"], ["avr-gcc", "-mmcu=atmega328p", "-x", "c", "-std=c99"],
-    ["g++", "-x", "c++", "-std=c++98", "-Wno-long-long"]], ids=["C", "AVR", "C++"])
+    pytest.param(["g++", "-x", "c++", "-std=c++98", "-Wno-long-long"], marks=pytest.mark.slow)],
+    ids=["C", "AVR", "C++"])
 def test_a_line_that_cannot_work_does_not_compile(compiler: list[str], numbers: str,
                                                   compiles: bool) -> None:
     text = ('#include "dumpulse_watch.h"\nextern const dumpulse_watched table[];\n'
             "const dumpulse_watched table[] DUMPULSE_IN_FLASH = {\n"
             f"    DUMPULSE_WATCHED({numbers})\n}};\n")
-    done = subprocess.run([*compiler, "-Wall", "-Wextra", "-Wpedantic", "-Werror", f"-I{ROOT}",
+    done = subprocess.run([*compiler, "-Wall", "-Wextra", "-Wpedantic", "-Werror", *INCLUDES,
                            "-fsyntax-only", "-"], input=text, capture_output=True, text=True,
                           check=False)
     assert (done.returncode == 0) == compiles, done.stderr

@@ -17,11 +17,10 @@ from pathlib import Path
 import pytest
 
 import client
-from sim.programs import PATIENCE
-from sim.targets import ROOT
-from tests.agents import GOOD, FakeAgent
+from tests.support.agents import GOOD, FakeAgent
+from tests.support.programs import PATIENCE, ROOT
 from tests.test_watch import in_tmux
-from tools import completion
+from tests.tools import completion
 
 SYSTEM_PYTHON = "/usr/bin/python3"
 
@@ -145,6 +144,7 @@ def test_what_is_made_from_the_parser_is_up_to_date() -> None:
         assert path.read_text() == text, f"{path} is old: make completion"
 
 
+@pytest.mark.slow
 def test_the_manual_has_every_option_command_and_status(prefix: Path) -> None:
     shown = run("groff", "-man", "-Tascii", "-P-cbou",
                 str(prefix / "share" / "man" / "man1" / "dumpulse.1"))
@@ -201,7 +201,7 @@ def test_the_command_for_icinga(prefix: Path) -> None:
     flags = re.findall(r'^        "(-\S+)" = \{\n            value = "\$(\w+)\$"$', text, re.M)
     assert len(flags) == text.count(" = {\n            value")
     for flag, variable in flags:
-        value = sample.get(variable, {"dumpulse_names": str(ROOT / "examples" / "vehicle.ini"),
+        value = sample.get(variable, {"dumpulse_names": str(ROOT / "client/examples/vehicle.ini"),
                                       "dumpulse_now_from": "0",
                                       "dumpulse_tick": "100ms"}.get(variable))
         assert value, variable
@@ -266,6 +266,7 @@ def test_bash_completes(typed: str, offered: str, prefix: Path, hosts: str, tmp_
         [offered] if " b." in offered else offered.split())
 
 
+@pytest.mark.slow
 def test_zsh_completes(prefix: Path, tmp_path: Path) -> None:
     """Presses the Tab key in a terminal."""
     functions = prefix / "share" / "zsh" / "site-functions"

@@ -1,4 +1,4 @@
-"""Tests of version 2: the model against SPEC-keyed.md and an attacker, and dumpulse_keyed.c against
+"""Tests of version 2: the model against spec/keyed.md and an attacker, and dumpulse_keyed.c against
 the model, here and in simulators. SPDX-License-Identifier: MIT
 """
 
@@ -8,7 +8,6 @@ import ctypes
 import random
 import re
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -18,18 +17,21 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from bench.keyed import SOURCE
-from sim import keyed
-from sim.keyed import (ANNOUNCE, BEACON, BEACONS, FULL, HEARTBEAT, NAMES, OWN_FIRST, READERS,
-                       REFUSED, REPORT, Agent, Hearer, Keys, Numbers, Reader, Sender, Sent)
-from sim.machine import Keyed, Machine, load
-from sim.targets import EVERY, ROOT
+from spec import keyed
+from spec.keyed import (ANNOUNCE, BEACON, BEACON_LABEL, FULL, HEARTBEAT, NAMES, OWN_FIRST,
+                        READER_LABEL, REFUSED, REPORT, Agent, Hearer, Keys, Numbers, Reader, Sender,
+                        Sent)
+from bench.processors.machine import Keyed, Machine, image_of, load
+from bench.processors.targets import EVERY
+from spec.keyed_vectors import ALONE
 from test_dumpulse import load_library
 from tests import keyed_attack
 from tests.keyed_attack import Roles
-from tests.keyed_vectors import ALONE
+from tests.support.programs import ROOT, vectors
+from tests.support.tiers import tiered
 
-FOLDER = Path(__file__).parent
-PAGE = ROOT / "SPEC-keyed.md"
+FOLDER = ROOT / "spec"
+PAGE = ROOT / "spec/keyed.md"
 GUARD = b"\xe7" * Machine.GUARD
 
 
@@ -47,7 +49,7 @@ def test_chaskey() -> None:
 def test_the_examples_of_the_page() -> None:
     keys, epoch = Keys(bytes(range(16))), 0x012345
     beat = keys.counted(3, epoch, 1, 76, 9)
-    request = keys.counted(READERS, epoch, 1, 0xBE, 0xEF)
+    request = keys.counted(READER_LABEL, epoch, 1, 0xBE, 0xEF)
     table = bytes(12) + bytes.fromhex("12344c09") + bytes(240)
     shown = [keys.beacon(epoch), beat, request, keys.announce(5, 0x800001),
              keys.counted(5, 0x80000100, 1, 77, 200)]
@@ -63,19 +65,19 @@ def test_the_examples_of_the_page() -> None:
         assert f"`{0x680 + number:X}#{packet.hex().upper()}`" in page
 
 
-# ---- The attacker. Each mutant takes back one thing that SPEC-keyed.md asks for.
+# ---- The attacker. Each mutant takes back one thing that spec/keyed.md asks for.
 
 class BeginsAtTheStoredBlock(Agent):
     def begin(self) -> Sent:
         self.last[:self.alone] = [keyed.FULL] * self.alone
         self.own = [self.numbers.load(variable) for variable in range(self.alone)]
-        self.epoch = self.numbers.load(BEACONS) * keyed.BLOCK - 1
+        self.epoch = self.numbers.load(BEACON_LABEL) * keyed.BLOCK - 1
         return self.tick()
 
 
 class KeepsNoBlock(Agent):
     def begin(self) -> Sent:
-        self.numbers.numbers[BEACONS] = 0
+        self.numbers.numbers[BEACON_LABEL] = 0
         return super().begin()
 
 
@@ -87,15 +89,15 @@ class StoresTheBlockLate(Agent):
 
     def process(self, now: int, packet: bytes) -> tuple[int, Sent]:
         block = self.epoch // keyed.BLOCK
-        if self.numbers.load(BEACONS) != block:
-            self.numbers.store(BEACONS, block)
+        if self.numbers.load(BEACON_LABEL) != block:
+            self.numbers.store(BEACON_LABEL, block)
         return super().process(now, packet)
 
 
 class GoesOnWhenStoringFails(Agent):
     def tick(self) -> Sent:
         if (self.epoch + 1) % keyed.BLOCK == 0:
-            self.numbers.store(BEACONS, (self.epoch + 1) // keyed.BLOCK)
+            self.numbers.store(BEACON_LABEL, (self.epoch + 1) // keyed.BLOCK)
         truthful, self.numbers = self.numbers, Numbers()
         sent, self.numbers = super().tick(), truthful
         return sent
@@ -211,7 +213,8 @@ def test_the_attacker_finds_each_mutant(mutant: type[Agent | Hearer | Sender | R
 # ---- The C code on this computer.
 
 def library() -> ctypes.CDLL:
-    made = load_library(f"-DDUMPULSE_ALONE={ALONE}", "dumpulse_keyed.c", "tests/keyed_host.c")
+    made = load_library(f"-DDUMPULSE_ALONE={ALONE}", "extras/dumpulse_keyed.c",
+                        "tests/keyed_host.c")
     for name in ("keyed_begin", "keyed_tick", "hear", "sender_begin", "keyed_heartbeat",
                  "keyed_request", "keyed_check"):
         getattr(made, f"dumpulse_{name}").restype = ctypes.c_bool
@@ -282,7 +285,7 @@ class Roles4(RuleBasedStateMachine):
         HOST.master[:] = list(master)
         keys = Keys(master)
         # The agent and the node have numbers of their own, here in one place: labels 2 and 3.
-        self.numbers = Numbers({BEACONS: block, 3: own})
+        self.numbers = Numbers({BEACON_LABEL: block, 3: own})
         HOST.numbers[:] = [0] * (66 * 3)
         for label, number in self.numbers.numbers.items():
             HOST.numbers[3 * label:3 * label + 3] = list(number.to_bytes(3, "big"))
@@ -392,21 +395,6 @@ TestRoles.settings = settings(max_examples=60, stateful_step_count=50, deadline=
 
 
 # ---- The C code on all targets.
-
-def vectors() -> Iterator[tuple[int, list[str]]]:
-    """A part of the vectors: the examples, one run by chance, and some of all others. What is
-    refused changes nothing, so most of it can be left out."""
-    world = 0
-    for number, line in enumerate((FOLDER / "vectors_keyed.tsv").read_text().splitlines(), 1):
-        cells = line.split("\t")
-        world += cells[0] == "master"
-        seldom = cells[0] in ("refused", "beacon", "slots", "slot") or cells[:2] == ["hear", "no"]
-        if not line.startswith("#") and world in (1, 5, 11) and not (seldom and number % 12):
-            yield number, cells
-
-
-SOME_VECTORS = list(vectors())
-
 
 def data(cell: str) -> bytes:
     return bytes.fromhex("" if cell == "-" else cell)
@@ -535,15 +523,52 @@ class Stepper:
         return call.result == int(cell[2]) and machine.read(room + 4, 6) == data(cell[3])
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", tiered(EVERY, lambda name: EVERY[name].quick))
 def test_vectors_on_every_target(name: str) -> None:
     with closing(load(name, SOURCE, f"-DDUMPULSE_ALONE={ALONE}")) as machine:
         machine.counted = False
         # An ATtiny has 512 bytes of RAM. With ALONE the agent and its stack need more.
         stepper = Stepper(machine, not name.startswith("ATtiny"))
-        for number, (kind, *cell) in SOME_VECTORS:
-            assert stepper.step(kind, cell), f"line {number}: {kind} {cell}"
-    assert len(SOME_VECTORS) > 1500
+        lines = vectors("vectors_keyed.tsv").read_text().splitlines()
+        for number, line in enumerate(lines, 1):
+            kind, *cell = line.split("\t")
+            assert line.startswith("#") or stepper.step(kind, cell), f"line {number}: {line}"
+    assert number > 2500
+
+
+# A node in one piece with the library, as -flto makes it.
+NODE = """
+#include "dumpulse_keyed.c"
+#ifdef __clang__
+#define CALLED
+#else
+#define CALLED __attribute__((externally_visible))
+#endif
+CALLED void tag(uint8_t *packet, const uint8_t *number);
+CALLED void tag(uint8_t *packet, const uint8_t *number)
+{
+    store32(packet, dumpulse_tag_(packet, LABEL, number, NULL));
+}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in EVERY
+                                  if name.startswith(("ATmega328P", "Cortex-M0+"))])
+def test_a_label_that_the_compiler_knows(name: str, tmp_path: Path) -> None:
+    """The tag is right for each, also where the compiler reuses a register that has this number."""
+    chance = random.Random(9)
+    (tmp_path / "node.c").write_text(NODE)
+    whole = ["-fwhole-program"] if not EVERY[name].clang else []
+    for label in range(66):
+        with closing(image_of(name, [tmp_path / "node.c"], ["tag"],
+                              ["-DDUMPULSE_NODE", f"-DLABEL={label}", *whole])) as machine:
+            machine.keys, machine.label_keys = Keys(chance.randbytes(16)), True
+            number, four = chance.randbytes(4), chance.randbytes(4)
+            machine.write(machine.packet, bytes(4) + four + number)
+            machine.call("tag", machine.packet, machine.packet + 8)
+            packet = machine.keys.packet(label, int.from_bytes(number, "big"), four)
+            assert machine.read(machine.packet, 8) == packet, label
 
 
 def test_time_does_not_depend_on_keys() -> None:
@@ -553,7 +578,7 @@ def test_time_does_not_depend_on_keys() -> None:
         place, costs = Keyed(machine, 0), {kind: Counter[int]() for kind in (HEARTBEAT, REFUSED)}
         for _ in range(40):
             machine.keys = Keys(chance.randbytes(16))
-            machine.numbers = Numbers({BEACONS: chance.randrange(0x3EFF00)})
+            machine.numbers = Numbers({BEACON_LABEL: chance.randrange(0x3EFF00)})
             agent = Agent(machine.keys, Numbers(machine.numbers.numbers), 0)
             machine.write(machine.agent, bytes(place.size))
             assert machine.call("dumpulse_keyed_begin", machine.agent, 0).result

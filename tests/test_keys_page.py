@@ -16,12 +16,11 @@ from pathlib import Path
 import pytest
 
 import client
-from sim.keyed import Keys
-from sim.programs import built
-from sim.targets import ROOT, run
-from tests.servers import Server
+from spec.keyed import Keys
+from tests.support.programs import ROOT, built, library_file, run
+from tests.support.servers import Server
 
-PAGE = (ROOT / "examples" / "keys" / "README.md").read_text()
+PAGE = (ROOT / "client" / "examples" / "keys" / "README.md").read_text()
 SECTION = PAGE[PAGE.index("## In your own firmware\n"):PAGE.index("## Ten thousand nodes\n")]
 NAMES = ["board.h", "hears.c", "numbers.c", "sends.c", "agent.c"]  # in the order of the page
 WARNINGS = ["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror"]
@@ -90,7 +89,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (to / name).write_text(text)
     (to / "board.c").write_text(BOARD)
     for name in ("dumpulse.h", "dumpulse_keyed.h", "dumpulse_keyed.c"):
-        (to / name).symlink_to(ROOT / name)
+        (to / name).symlink_to(library_file(name))
     (to / "dumpulse").symlink_to(ROOT / "client.py")
     (commands,) = re.findall(r"^    dumpulse key new.*\n(?:    .+\n)+", SECTION, re.M)
     script = re.sub(r"^    (dumpulse )", r"./\1", str(commands), flags=re.M)
@@ -264,8 +263,9 @@ def test_the_programs_of_the_page_fit_a_microcontroller(folder: Path, tmp_path: 
              "-o", tmp_path / f"{name}.o"])
 
 
+@pytest.mark.slow
 def test_the_programs_of_the_page_have_the_form_of_all_others(folder: Path) -> None:
-    (folder / ".clang-format").write_text((ROOT / ".clang-format").read_text())
+    (folder / ".clang-format").write_text((ROOT / "tests/tools/clang-format").read_text())
     run(["clang-format", "--dry-run", "-Werror", *[folder / name for name in NAMES]])
 
 

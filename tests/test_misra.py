@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests import misra
+from tests.support.programs import library_file
 
 UNDECLARED = "int dumpulse_twice(int n)\n{\n    return 2 * n;\n}\n"
 RETURN = "    if (variable >= DUMPULSE_VARIABLES) {\n        return DUMPULSE_REFUSED;\n    }\n"
@@ -21,7 +22,7 @@ RETURN = "    if (variable >= DUMPULSE_VARIABLES) {\n        return DUMPULSE_REF
 def library(folder: Path) -> Path:
     for part in misra.PARTS:
         for kind in "ch":
-            shutil.copy(misra.ROOT / f"{part}.{kind}", folder)
+            shutil.copy(library_file(f"{part}.{kind}"), folder)
     return folder
 
 
@@ -33,6 +34,7 @@ def faults(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return str(ended.value)
 
 
+@pytest.mark.slow
 def test_another_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with (library(tmp_path) / "dumpulse.c").open("a") as file:
         file.write(UNDECLARED)
@@ -40,6 +42,7 @@ def test_another_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "misra: rule 8.4: 1 places deviate, and misra.tsv has 0 for cppcheck " in said
 
 
+@pytest.mark.slow
 def test_another_place_of_a_rule_that_has_some(tmp_path: Path,
                                                monkeypatch: pytest.MonkeyPatch) -> None:
     header = library(tmp_path) / "dumpulse.h"
@@ -49,6 +52,7 @@ def test_another_place_of_a_rule_that_has_some(tmp_path: Path,
     assert "misra: rule 15.5: 9 places deviate, and misra.tsv has 8 for cppcheck " in said
 
 
+@pytest.mark.slow
 def test_another_place_in_the_watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with (library(tmp_path) / "dumpulse_watch.c").open("a") as file:
         file.write(UNDECLARED)

@@ -14,10 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from sim.programs import wait_until
-from sim.targets import ROOT
 from tests import mutants, mutation
 from tests.mutation import KILLED, LATE, STILLBORN, SURVIVED, Limits, Mutant, Stillborn, Verdict
+from tests.support.programs import ROOT, wait_until
 
 C_SOURCE = """\
 /* a + b is a comment, and so is: if (a) x = 1; */
@@ -156,6 +155,7 @@ def toy_verdict(limits: Limits, mutant: Mutant, folder: Path) -> Verdict:
     return mutation.run_step("toy", ["./toy"], limits, folder), "toy"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verdict", mutation.VERDICTS)
 def test_verdicts(limits: Limits, tmp_path: Path, verdict: str) -> None:
     assert toy_verdict(limits, toy(TOY_MUTANTS[verdict]), tmp_path)[0] == verdict
@@ -202,6 +202,7 @@ def campaign(limits: Limits, folder: Path, verdicts: list[str],
                              least)
 
 
+@pytest.mark.slow
 def test_what_a_campaign_says(limits: Limits, tmp_path: Path,
                               capsys: pytest.CaptureFixture[str]) -> None:
     survivor, killed = (toy(TOY_MUTANTS[verdict]) for verdict in (SURVIVED, KILLED))
@@ -263,6 +264,7 @@ def test_a_list_that_is_no_list(tmp_path: Path, row: str, complaint: str) -> Non
 
 # ---- Commands -----------------------------------------------------------------------------
 
+@pytest.mark.slow
 def test_the_command_lists_the_same_for_a_seed() -> None:
     def listed(*more: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run([sys.executable, "-m", "tests.mutants", *more], cwd=ROOT,
@@ -270,16 +272,17 @@ def test_the_command_lists_the_same_for_a_seed() -> None:
                               text=True, check=False)
 
     for subject, files in (("library", "dumpulse(_watch)?.[ch]"),
-                           ("server", "(udp|can)server.c|agent/.*"), ("client", "client.py")):
+                           ("server", "(udp|can)server.c|server/.*"), ("client", "client.py")):
         lines = listed(subject, "--list", "--count", "5").stdout.splitlines()
         assert len(lines) == 5 and all(re.fullmatch(rf"({files}):\d+\t.+\t.+", line)
                                        for line in lines)
         assert lines == listed(subject, "--list", "--count", "5", "--seed", "1").stdout.splitlines()
     done = listed("server", "--file", "client.py")
     assert done.returncode == 2 \
-        and "no mutant is of client.py: they are of agent/address.c, " in done.stderr
+        and "no mutant is of client.py: they are of server/address.c, " in done.stderr
 
 
+@pytest.mark.slow
 def test_a_sample_names_mutants_that_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                                          capsys: pytest.CaptureFixture[str]) -> None:
     """Each row needs a mutant. If its line has changed, that is an error, and not one mutant
@@ -328,6 +331,7 @@ def ordered(folder: Path, good: bool = True, hang: float = 0.0) -> tuple[int, li
     return done.returncode, re.findall(r"::(test_\w+) (?:PASSED|FAILED)", done.stdout)
 
 
+@pytest.mark.slow
 def test_the_order_of_tests_and_their_limits(tmp_path: Path) -> None:
     assert ordered(tmp_path)[0] == 0
     order = json.loads((tmp_path / "order").read_text())

@@ -1,4 +1,4 @@
-"""Does `make test` run all that this system has tools for, and say what it leaves out? Do its parts
+"""Does `make full` run all that this system has tools for, and say what it leaves out? Do its parts
 wait for each other?     SPDX-License-Identifier: MIT
 """
 
@@ -13,14 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from sim.targets import OF_FIGURES, OS_RELEASE, ROOT, run
+from bench.processors.targets import OF_FIGURES, OS_RELEASE
+from tests.support.programs import ROOT, run
 
 PROOFS = ["proof", "proof-eva", "proof-mutants", "proof-smoke"]
 
 
 def would_say(*settings: str) -> tuple[list[str], list[tuple[str, str]]]:
     """The parts that begin, and the lines at the end."""
-    said = run(["make", "-n", "--no-print-directory", "-C", ROOT, "test", *settings])
+    said = run(["make", "-n", "--no-print-directory", "-C", ROOT, "full", *settings])
     return (re.findall(r'echo "== (\S+) begins"', said),
             re.findall(r'^echo "== (all of|left out): (.*)"$', said, re.M))
 
@@ -36,13 +37,43 @@ def test_what_frama_c_is_needed_for_is_left_out_without_it() -> None:
     assert (what, sorted(left.split()), why) == ("left out", PROOFS, "this system has no frama-c")
 
 
+SLEEPS = """
+import time, pytest
+def burn():
+    end = time.process_time() + 0.3
+    while time.process_time() < end: pass
+def test_quick(): pass
+def test_of_no_tier(): burn()
+@pytest.mark.slow
+def test_slow(): burn()
+@pytest.mark.long
+def test_long(): burn()
+"""
+
+
+@pytest.mark.slow
+def test_what_takes_long_needs_a_mark(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(SLEEPS)
+    script = ("import sys, pytest; from tests.support import tiers\n"
+              "tiers.LIMIT, tiers.LOOP = 0.2, 1\n"
+              "sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', sys.argv[1]], [tiers]))")
+    done = subprocess.run([sys.executable, "-c", script, tmp_path], cwd=ROOT, text=True,
+                          capture_output=True, check=False,
+                          env={**os.environ, "TIMES": str(tmp_path / "times")})
+    assert re.search(r"^this took 0\.[3-9] s of processor time", done.stdout, re.M), done.stdout
+    assert "::test_of_no_tier" in done.stdout and "1 failed, 3 passed" in done.stdout, done.stdout
+    assert "Warning" not in done.stdout, done.stdout
+    times = [line.split("\t") for line in (tmp_path / "times").read_text().splitlines()]
+    assert [float(used) > 0.2 for used, _ in times] == [False, True, True, True]
+
+
 def test_debian_12_lacks_nothing(tmp_path: Path) -> None:
     """What its mirror does not have is an error there, and elsewhere a line."""
     for command, does in {"id": "echo 0", "dpkg-query": "", "apt-cache": "", "apt-get": ""}.items():
         (tmp_path / command).write_text(f"#!/bin/sh\n{does}\n")
         (tmp_path / command).chmod(0o755)
-    done = subprocess.run([ROOT / "tools" / "setup", "nowhere"], capture_output=True, text=True,
-                          check=False,
+    done = subprocess.run([ROOT / "tests" / "tools" / "setup", "nowhere"], capture_output=True,
+                          text=True, check=False,
                           env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"})
     assert done.stderr.splitlines()[-1] == "setup: this release of Debian does not have: nowhere"
     assert done.returncode == (OF_FIGURES <= set(OS_RELEASE.read_text().splitlines()))
@@ -51,7 +82,7 @@ def test_debian_12_lacks_nothing(tmp_path: Path) -> None:
 def test_two_processes_do_not_build_at_the_same_time() -> None:
     with (ROOT / "Makefile").open() as turn:
         fcntl.flock(turn, fcntl.LOCK_EX)
-        other = subprocess.Popen([sys.executable, "-c", "from sim.programs import built\n"
+        other = subprocess.Popen([sys.executable, "-c", "from tests.support.programs import built\n"
                                   "print(built('build/unit'))"], cwd=ROOT, text=True,
                                  stdout=subprocess.PIPE)
         with pytest.raises(subprocess.TimeoutExpired):

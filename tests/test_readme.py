@@ -1,4 +1,4 @@
-"""Takes the firmware from the README, compiles it, and talks to it. Checks the README's figures.
+"""Takes the programs from the pages, compiles them, and talks to them. Checks the README's figures.
 
 SPDX-License-Identifier: MIT
 """
@@ -14,16 +14,17 @@ from pathlib import Path
 
 import client
 from bench import budgets
-from sim.boards import Board, Line
-from sim.model import REQUEST, heartbeat
-from sim.programs import built, wait_until
-from sim.targets import BUILD, ROOT, TARGETS, run
-from tests.servers import Server
+from bench.processors.targets import TARGETS
+from firmware.simulators.boards import Board, Line
+from spec.model import REQUEST, heartbeat
+from tests.support.programs import BUILD, INCLUDES, ROOT, built, library_file, run, wait_until
+from tests.support.servers import Server
 
 
 def block_of_the_page(text: str) -> str:
     """The block of C in which this text is."""
-    blocks = re.findall(r"^```c\n(.*?)^```$", (ROOT / "README.md").read_text(), re.S | re.M)
+    page = (ROOT / "firmware" / "README.md").read_text()
+    blocks = re.findall(r"^```c\n(.*?)^```$", page, re.S | re.M)
     (found,) = (str(block) for block in blocks if text in block)
     return found
 
@@ -45,8 +46,8 @@ def compiled(program: str, name: str, *others: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     source, image = folder / f"{name}.c", folder / f"{name}.elf"
     source.write_text(program)
-    run(["avr-gcc", "-mmcu=atmega328p", "-Os", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}",
-         source, ROOT / "dumpulse.c", *[ROOT / other for other in others], "-o", image])
+    run(["avr-gcc", "-mmcu=atmega328p", "-Os", "-Wall", "-Wextra", "-Werror", *INCLUDES,
+         source, *map(library_file, ("dumpulse.c", *others)), "-o", image])
     return image
 
 
@@ -65,6 +66,41 @@ def run_firmware(*pauses_and_packets: float | bytes) -> bytes:
     with script.open() as line:
         return subprocess.run([built("build/sim/avr_uart"), "atmega328p", "16000000", image],
                               stdin=line, capture_output=True, timeout=60, check=True).stdout
+
+
+def test_the_node_and_the_agent_of_the_readme(tmp_path: Path) -> None:
+    """With the functions of the user, they compile and the agent takes what the node makes."""
+    node, agent = re.findall(r"^```c\n(.*?)^```$", (ROOT / "README.md").read_text(), re.S | re.M)
+    source = tmp_path / "both.c"
+    source.write_text(agent.replace("#include", """
+#include <stdint.h>
+#include <stddef.h>
+enum { MY_ADDRESS = 5 };
+static uint16_t seconds(void) { return 0x1234; }
+static void send_to_reader(void *, const uint8_t *, size_t);
+static void send_it(const uint8_t *, size_t);
+#include""") + """
+#include <stdio.h>
+static void send_to_reader(void *to, const uint8_t *packet, size_t length)
+{
+    (void)fwrite(packet, 1, length, to);
+}
+static void send_it(const uint8_t *packet, size_t length)
+{
+    when_a_packet_came(stdout, packet, length);
+}
+int main(void)
+{
+    uint8_t battery_volts = 126;
+""" + node + """
+    send_it((const uint8_t *)"AreyouOK", 8);
+    return 0;
+}
+""")
+    run(["gcc", "-std=c2x", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}", source, ROOT / "dumpulse.c",
+         "-o", tmp_path / "both"])
+    report = subprocess.run([tmp_path / "both"], capture_output=True, check=True).stdout
+    assert entries_of(report)[7] == bytes((0x12, 0x34, 5, 126))
 
 
 def entries_of(report: bytes) -> list[bytes]:
@@ -117,10 +153,10 @@ def test_the_firmware_of_the_readme_watches() -> None:
 
 
 def test_the_server_of_the_readme_runs_a_program_for_each_change(tmp_path: Path) -> None:
-    text = (ROOT / "README.md").read_text()
+    text = (ROOT / "server" / "README.md").read_text()
     (options,) = re.findall(r"^    build/udpserver (.* --exec .*)$", text, re.M)
     (number, name, was, state), = map(str.split, re.findall(r"`\./alarm (.*)`", text))
-    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    (tmp_path / "client").symlink_to(ROOT / "client")
     (tmp_path / "alarm").write_text('#!/bin/sh\necho "$@" >>told\n')
     (tmp_path / "alarm").chmod(0o755)
     told = tmp_path / "told"

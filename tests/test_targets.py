@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from sim.machine import Call, Machine, Watching, load
-from sim.model import HEARTBEAT, REFUSED, REPORT, REQUEST, heartbeat
-from sim.targets import EVERY, ROOT, strangers
-from sim.watch import Line
+from bench.processors.machine import Call, Machine, Watching, load
+from bench.processors.targets import EVERY, strangers
+from spec.model import HEARTBEAT, REFUSED, REPORT, REQUEST, heartbeat
+from spec.watch import Line
+from tests.support.programs import ROOT, vectors
+from tests.support.tiers import tiered
 
-VECTORS = Path(__file__).with_name("vectors.tsv")
-VECTORS_OF_WATCH = Path(__file__).with_name("vectors_watch.tsv")
 CONTEXT = 0x1234
 # The smallest AVR has 512 bytes of RAM. A packet of another length is never read, so not more than
 # this of it has to be there.
@@ -30,7 +30,11 @@ AVRS = [name for name in EVERY if EVERY[name].machine == "Avr"]
 GUARDS = bytes(range(1, 1 + Machine.GUARD))
 
 
-@pytest.fixture(scope="module", params=EVERY)
+def is_quick(name: str) -> bool:
+    return EVERY[name].quick
+
+
+@pytest.fixture(scope="module", params=tiered(EVERY, is_quick))
 def machine(request: pytest.FixtureRequest) -> Iterator[Machine]:
     machine = load(request.param)
     machine.counted = False
@@ -50,13 +54,22 @@ def process(machine: Machine, now: int, packet: bytes) -> Call:
 
 
 def test_vectors(machine: Machine) -> None:
-    table = bytes(260)
+    assert take(machine, vectors("vectors.tsv")) > 300
+
+
+@pytest.mark.slow
+def test_long_vectors(machine: Machine) -> None:
+    assert take(machine, vectors("vectors.tsv", long=True)) > 5000
+
+
+def take(machine: Machine, steps: Path) -> int:
+    """Takes each step of the vectors; returns how many there are."""
+    table, count = bytes(260), 0
     sent = ("send", CONTEXT, machine.agent, 260)
     before, behind = machine.agent - Machine.GUARD, machine.agent + 260
     machine.write(before, GUARDS)
     machine.write(behind, GUARDS)
-    count = 0
-    for number, line in enumerate(VECTORS.read_text().splitlines(), 1):
+    for number, line in enumerate(steps.read_text().splitlines(), 1):
         if line.startswith("#"):
             continue
         kind, *cell = line.split("\t")
@@ -104,12 +117,22 @@ def test_vectors(machine: Machine) -> None:
             packet = data(cell[1])[:PACKET_ROOM]
             assert machine.read(machine.packet, len(packet)) == packet, f"line {number}"
         count += 1
-    assert count > 5000
-    print(f"{machine.target.name}: {count} vectors")
+    return count
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", tiered(EVERY, is_quick))
 def test_vectors_of_the_watch(name: str) -> None:
+    assert watch(name, vectors("vectors_watch.tsv")) > 500
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EVERY)
+def test_long_vectors_of_the_watch(name: str) -> None:
+    assert watch(name, vectors("vectors_watch.tsv", long=True)) > 1500
+
+
+def watch(name: str, steps: Path) -> int:
+    """As take()."""
     with closing(load(name, "dumpulse_watch.c")) as machine:
         machine.counted = False
         watching = Watching(machine)
@@ -122,7 +145,7 @@ def test_vectors_of_the_watch(name: str) -> None:
             return call.hooks == [("changed", machine.agent, *every[at:at + 3])
                                   for at in range(0, len(every), 3)]
 
-        for number, text in enumerate(VECTORS_OF_WATCH.read_text().splitlines(), 1):
+        for number, text in enumerate(steps.read_text().splitlines(), 1):
             if text.startswith("#"):
                 continue
             kind, *cell = text.split("\t")
@@ -162,8 +185,7 @@ def test_vectors_of_the_watch(name: str) -> None:
             assert machine.read(before, 260 + 2 * Machine.GUARD) == GUARDS + agent + GUARDS, \
                 f"line {number}"
             count += 1
-        assert count > 1000
-        print(f"{name}: {count} vectors")
+        return count
 
 
 def test_length_is_not_cut(machine: Machine) -> None:
@@ -177,7 +199,7 @@ def test_length_is_not_cut(machine: Machine) -> None:
         assert (call.result, call.hooks) == (REFUSED, [])
 
 
-@pytest.mark.parametrize("machine", AVRS, indirect=True)
+@pytest.mark.parametrize("machine", tiered(AVRS, is_quick), indirect=True)
 def test_stack_on_avr(machine: Machine) -> None:
     """At most 20 bytes with all return addresses, and without the hooks."""
     good = heartbeat(3, 76, 9)
@@ -190,6 +212,7 @@ def test_stack_on_avr(machine: Machine) -> None:
         assert machine.call("export_record", machine.agent, variable, 1, 2).stack <= 20
 
 
+@pytest.mark.slow
 def test_what_link_time_optimisation_may_cost(monkeypatch: pytest.MonkeyPatch) -> None:
     """dumpulse.h says so: then the functions of tests/exports.c share the sum with the agent."""
     if strangers():
@@ -210,6 +233,7 @@ def test_an_int_of_8_bits_is_refused(tmp_path: Path) -> None:
         EVERY["ATmega328P"].compile(ROOT / "dumpulse.c", tmp_path / "dumpulse.o", "-mint8")
 
 
+@pytest.mark.slow
 def test_the_request_lies_in_flash_whoever_compiles(tmp_path: Path) -> None:
     """clang always reads it with lpm, from the flash. In a section for RAM it would not be
     found."""
@@ -222,7 +246,8 @@ def test_the_request_lies_in_flash_whoever_compiles(tmp_path: Path) -> None:
         assert sections == {".progmem.data"}, name
 
 
-@pytest.mark.parametrize("machine", ["Cortex-M0+", "Xtensa lx106"], indirect=True)
+@pytest.mark.parametrize("machine", tiered(["Cortex-M0+", "Xtensa lx106"], is_quick),
+                         indirect=True)
 def test_a_stack_that_is_used_up_is_noticed(machine: Machine,
                                             monkeypatch: pytest.MonkeyPatch) -> None:
     deepest = process(machine, 1, REQUEST).stack

@@ -28,11 +28,11 @@ import pyte
 import pytest
 
 import client
-from sim import model
-from sim.programs import PATIENCE, wait_until
-from sim.targets import ROOT
-from tests.agents import COMMAND, GOOD, VEHICLE, WRONG_SUM, FakeAgent, report, run, unused_port
-from tests.servers import Server
+from spec import model
+from tests.support.agents import (COMMAND, GOOD, VEHICLE, WRONG_SUM, FakeAgent, report, run,
+                                  unused_port)
+from tests.support.programs import PATIENCE, ROOT, wait_until
+from tests.support.servers import Server
 
 NOW = 40_000
 UNSIZED = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
@@ -545,7 +545,7 @@ ENDS = "q or Ctrl-C ends; {} hidden, the worst are shown"
     (13, [TITLE, "ages by variable 0", "", HEADING], [*range(8)]),
     (15, [TITLE, "ages by variable 0", "", HEADING], [*range(8)])])
 def test_what_a_low_window_shows(rows: int, head: list[str], shown: list[int], noon: None) -> None:
-    text = plain(client.screen(eight(), 41, rows))
+    text = plain(client.draw_screen(eight(), 41, rows))
     assert text[:len(head)] == head and len(text) == max(3, rows)
     assert [int(line[:2]) for line in text[len(head):-1] if line] == shown
     assert text[-1] == (ENDS.format(8 - len(shown))[:41] if len(shown) < 8 else "q or Ctrl-C ends")
@@ -566,7 +566,7 @@ def test_what_a_low_window_shows(rows: int, head: list[str], shown: list[int], n
     (22, "5 ok, 1 late, 2 dead", f" # {'name':13} state"),
     (12, "5 ok, 1 late", " # name state"[:12]), (3, "5 o", " # ")])
 def test_what_a_narrow_window_shows(columns: int, title: str, heading: str, noon: None) -> None:
-    text = plain(client.screen(eight(), columns, 10))
+    text = plain(client.draw_screen(eight(), columns, 10))
     assert (text[0], text[3]) == (title, heading)
     assert columns < 12 or all(len(line) <= columns for line in text)
     assert columns >= 12 or text[4].startswith(" 0 ")
@@ -576,10 +576,10 @@ def test_what_a_narrow_window_shows(columns: int, title: str, heading: str, noon
 
 
 def test_cells_of_a_narrow_window_lose_their_middle() -> None:
-    assert client.shortened("12345678", 8) == "12345678"
-    assert client.shortened("123456789", 8) == "123~6789"
-    assert client.shortened("123456789", 7) == "123~789"
-    assert client.fitting_widths(1)["name"] == 1 and client.fitting_widths(500)["name"] == 24
+    assert client.shorten("12345678", 8) == "12345678"
+    assert client.shorten("123456789", 8) == "123~6789"
+    assert client.shorten("123456789", 7) == "123~789"
+    assert client.fit_widths(1)["name"] == 1 and client.fit_widths(500)["name"] == 24
 
 
 def test_news_that_are_too_long_go_on_below(noon: None) -> None:
@@ -587,10 +587,10 @@ def test_news_that_are_too_long_go_on_below(noon: None) -> None:
     state.trouble = client.NoAnswer("silence " * 9)
     state.heard_at = client.uptime()
     news = "no report for 0 s; " + "silence " * 9
-    head = client.screen(state, 41, 24)
+    head = client.draw_screen(state, 41, 24)
     assert head[1] == f"\x1b[7m{news[:41]}\x1b[0m" and plain(head)[2] == news[41:82].lstrip()
     state.event = "12:00:00 the agent restarted"
-    assert client.screen(state, 41, 24)[2] == f"\x1b[1m{state.event}\x1b[0m"
+    assert client.draw_screen(state, 41, 24)[2] == f"\x1b[1m{state.event}\x1b[0m"
 
 
 def test_the_worst_of_those_that_are_hidden_are_shown(tmp_path: Path, noon: None) -> None:
@@ -600,7 +600,7 @@ def test_the_worst_of_those_that_are_hidden_are_shown(tmp_path: Path, noon: None
     state = eight("--names", str(names))
     order: list[str] = []
     for rows in range(6, 14):
-        text = plain(client.screen(state, 41, rows))
+        text = plain(client.draw_screen(state, 41, rows))
         order += sorted({line[:2] for line in text[4:-1]} - {*order})
     assert [int(number) for number in order] == [1, 5, 6, 7, 9, 2, 0, 3]
 
@@ -609,7 +609,7 @@ def test_the_worst_of_those_that_are_hidden_are_shown(tmp_path: Path, noon: None
 
 
 def cells(state: client.Watched, number: int) -> str:
-    return client.row(state.readings[number], state, client.WIDTHS)
+    return client.draw_row(state.readings[number], state, client.WIDTHS)
 
 
 def test_colours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -659,7 +659,8 @@ class Written:
 def test_what_a_screen_is_sent(lines: int, text: str, tmp_path: Path, noon: None,
                                monkeypatch: pytest.MonkeyPatch) -> None:
     """Each line is erased before it is written. The lines below the last one are erased, too."""
-    monkeypatch.setattr(client, "screen", lambda state, columns, rows: ["TITLE", "ROW", "ENDS"])
+    monkeypatch.setattr(client, "draw_screen",
+                        lambda state, columns, rows: ["TITLE", "ROW", "ENDS"])
     monkeypatch.setenv("COLUMNS", "41")
     monkeypatch.setenv("LINES", str(lines))
     written = Written(monkeypatch, tmp_path / "written")
@@ -674,7 +675,7 @@ def test_a_size_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     def screen(state: client.Watched, columns: int, rows: int) -> list[str]:
         sizes.append((columns, rows))
         return ["TITLE"]
-    monkeypatch.setattr(client, "screen", screen)
+    monkeypatch.setattr(client, "draw_screen", screen)
     monkeypatch.setenv("COLUMNS", "41")
     written = Written(monkeypatch, tmp_path / "written")
     for lines in (999, 1000, 1001, 10**9):
@@ -981,7 +982,7 @@ def test_an_interrupt_is_not_a_traceback() -> None:
 
 # ---------------------------------------------------------------- make demo
 
-DEMO = [sys.executable, str(ROOT / "examples" / "demo.py"), str(ROOT / "build" / "udpserver")]
+DEMO = [sys.executable, str(ROOT / "client/examples/demo.py"), str(ROOT / "build/udpserver")]
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ static int bus;                 /* the context of the agent */
 
 void dumpulse_get_key(uint8_t key[16], uint8_t label)
 {
-    assert_true(label <= DUMPULSE_BEACONS);
+    assert_true(label <= DUMPULSE_BEACON_LABEL);
     keys++;
     for (uint8_t i = 0; i != 16; i++)
         key[i] = i;
@@ -69,7 +69,7 @@ static void stored(uint8_t label, uint8_t high, uint8_t middle, uint8_t low)
     memcpy(numbers[label], number, 3);
 }
 
-/* An agent in epoch 00012345, as in the examples of SPEC-keyed.md. */
+/* An agent in epoch 00012345, as in the examples of spec/keyed.md. */
 static int fresh(void **state)
 {
     (void)state;
@@ -78,7 +78,7 @@ static int fresh(void **state)
     memset(&reader, 0, sizeof reader);
     memset(numbers, 0, sizeof numbers);
     storing_fails = false;
-    stored(DUMPULSE_BEACONS, 0, 1, 0x22);
+    stored(DUMPULSE_BEACON_LABEL, 0, 1, 0x22);
     if (!dumpulse_keyed_begin(&keyed, &bus))
         return -1;
     keyed.epoch[3] = 0x44;
@@ -216,7 +216,7 @@ static void test_a_number_is_stored_before_it_counts(void **state)
     keyed.epoch[3] = 255;
     assert_true(dumpulse_keyed_tick(&keyed, &bus));
     assert_int_equal(stores, 2);
-    assert_memory_equal(numbers[DUMPULSE_BEACONS], "\x00\x01\x24", 3);
+    assert_memory_equal(numbers[DUMPULSE_BEACON_LABEL], "\x00\x01\x24", 3);
     assert_int_equal(at_store.beacon, before.beacon);
     stored(5, 0x80, 0, 0);
     assert_true(dumpulse_sender_begin(&node, 5));
@@ -272,7 +272,7 @@ static void test_reset_of_the_agent(void **state)
     assert_true(dumpulse_sender_begin(&node, 5));
     dumpulse_sender_announce(&node, packet, 5);
     assert_int_equal(process(packet), DUMPULSE_REFUSED);
-    stored(DUMPULSE_BEACONS, 0xFF, 0xFF, 0xFF);
+    stored(DUMPULSE_BEACON_LABEL, 0xFF, 0xFF, 0xFF);
     memset(&keyed, 0, sizeof keyed);
     assert_false(dumpulse_keyed_begin(&keyed, &bus));
 }

@@ -118,7 +118,7 @@ static void expect_state(bytes state)
     expect(memcmp(memory.after, guard, sizeof guard) == 0, "memory after the agent");
 }
 
-static bool processed(const char **field)
+static bool process(const char **field)
 {
     static const char *const RESULTS[] = {"refused", "heartbeat", "report", "beacon", "announce"};
     dumpulse_result result = 0;
@@ -151,7 +151,7 @@ static bool processed(const char **field)
     return true;
 }
 
-static void ticked(const char **field, bool result)
+static void run_tick(const char **field, bool result)
 {
     const bytes sent = bytes_of(field[2]), state = bytes_of(field[3]);
 
@@ -162,7 +162,7 @@ static void ticked(const char **field, bool result)
     free(state.data);
 }
 
-static void made(const char *hex, const uint8_t *packet, bool result)
+static void check_made(const char *hex, const uint8_t *packet, bool result)
 {
     const bytes wanted = bytes_of(hex);
 
@@ -171,7 +171,7 @@ static void made(const char *hex, const uint8_t *packet, bool result)
     free(wanted.data);
 }
 
-static void heard(const char **field, dumpulse_node *who)
+static void hear_beacon(const char **field, dumpulse_node *who)
 {
     const bytes packet = bytes_of(field[2]);
     const dumpulse_node before = *who;
@@ -184,7 +184,7 @@ static void heard(const char **field, dumpulse_node *who)
     free(packet.data);
 }
 
-static void checked(const char **field)
+static void check_report(const char **field)
 {
     const bytes report = bytes_of(field[1]);
     uint8_t *copy = (uint8_t *)malloc(report.length + 1);
@@ -201,7 +201,7 @@ static void checked(const char **field)
     free(report.data);
 }
 
-static void sliced(const char **field)
+static void read_slots(const char **field)
 {
     const bytes data = bytes_of(field[1]), wanted = bytes_of(field[2]);
 
@@ -259,9 +259,9 @@ static void step(const char **field, int fields)
         memset(&memory.agent, 0, sizeof memory.agent);
         memset(&expected, 0, sizeof expected);
     } else if (strcmp(what, "begin") == 0) {
-        ticked(field, dumpulse_keyed_begin(&memory.agent, &bus));
+        run_tick(field, dumpulse_keyed_begin(&memory.agent, &bus));
     } else if (strcmp(what, "tick") == 0) {
-        ticked(field, dumpulse_keyed_tick(&memory.agent, &bus));
+        run_tick(field, dumpulse_keyed_tick(&memory.agent, &bus));
     } else if (strcmp(what, "beacon") == 0 && fields == 2) {
         dumpulse_keyed_beacon(&memory.agent, &bus);
         const bytes sent = bytes_of(field[1]), none = {0, NULL};
@@ -274,30 +274,30 @@ static void step(const char **field, int fields)
     } else if (strcmp(what, "node") == 0) {
         memset(&node, 0, sizeof node);
     } else if (strcmp(what, "hear") == 0) {
-        heard(field, &node);
+        hear_beacon(field, &node);
     } else if (strcmp(what, "sender") == 0) {
         expect(dumpulse_sender_begin(&node, byte_of(field[1])) == (strcmp(field[2], "yes") == 0),
                "whether the node may send");
         expect(seen.loads == 1 && seen.stores <= 1, "loading and storing");
     } else if (strcmp(what, "announced") == 0) {
         dumpulse_sender_announce(&node, packet, byte_of(field[1]));
-        made(field[2], packet, true);
+        check_made(field[2], packet, true);
     } else if (strcmp(what, "beat") == 0) {
-        made(field[4], packet,
-             dumpulse_keyed_heartbeat(&node, packet, byte_of(field[1]), byte_of(field[2]),
-                                      byte_of(field[3])));
+        check_made(field[4], packet,
+                   dumpulse_keyed_heartbeat(&node, packet, byte_of(field[1]), byte_of(field[2]),
+                                            byte_of(field[3])));
     } else if (strcmp(what, "reader") == 0) {
         memset(&reader, 0, sizeof reader);
     } else if (strcmp(what, "listen") == 0) {
-        heard(field, &reader.heard);
+        hear_beacon(field, &reader.heard);
     } else if (strcmp(what, "request") == 0) {
         copied(field[1], nonce, 2);
-        made(field[2], packet, dumpulse_keyed_request(&reader, packet, nonce));
+        check_made(field[2], packet, dumpulse_keyed_request(&reader, packet, nonce));
     } else if (strcmp(what, "check") == 0) {
-        checked(field);
+        check_report(field);
     } else if (strcmp(what, "slots") == 0 || strcmp(what, "slot") == 0) {
-        sliced(field);
-    } else if (!processed(field)) {
+        read_slots(field);
+    } else if (!process(field)) {
         quit("unknown step");
     }
 }

@@ -1,4 +1,6 @@
-"""Compares the compiled watch with the Python model, on every target.     make watching
+"""Compares the compiled watch with the Python model, on every target.
+
+    make part ONLY=watching
 
     python3 -m tests.watching [--seed N] [--count N] [--target NAME]…
 
@@ -13,10 +15,10 @@ import argparse
 import random
 from collections import Counter
 
-from sim.machine import Machine, Watching, load
-from sim.model import Agent
-from sim.targets import TARGETS
-from sim.watch import STATES, Line, Watch, line
+from bench.processors.machine import Machine, Watching, load
+from bench.processors.targets import TARGETS
+from spec.model import Agent
+from spec.watch import STATES, Line, Watch, line
 from tests.differential import natural
 
 GUARD = bytes(range(1, 1 + Machine.GUARD))

@@ -18,7 +18,7 @@ import struct
 import subprocess
 import tempfile
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -27,11 +27,11 @@ import unicorn
 from elftools.elf.elffile import ELFFile
 from unicorn import arm_const, ppc_const, riscv_const, x86_const
 
-from sim.gdb import Debugged
-from sim.keyed import Keys, Numbers
-from sim.programs import built
-from sim.targets import BUILD, EVERY, ROOT, Target, run
-from sim.watch import Line
+from bench.processors.gdb import Debugged
+from bench.processors.targets import EVERY, Target
+from spec.keyed import Keys, Numbers
+from spec.watch import Line
+from tests.support.programs import BUILD, ROOT, built, library_file, run
 
 TIME, SEND, CHANGED, KEY, LOAD, STORE = HOOKS = (
     "dumpulse_get_timestamp", "dumpulse_send_packet", "dumpulse_changed", "dumpulse_get_key",
@@ -488,22 +488,30 @@ def load(name: str, part: str = "dumpulse.c", *more: str) -> Machine:
     DUMPULSE_SOURCE in the environment names another folder to take the library from:
     that of a mutant.
     """
-    target = EVERY[name]
     source = Path(os.environ.get("DUMPULSE_SOURCE", ROOT))
+    files = library_file(part, source), ROOT / "tests" / part.replace("dumpulse", "exports")
+    return image_of(name, files, KEPT[part], more, source)
+
+
+def image_of(name: str, files: Iterable[Path], kept: Sequence[str], more: Sequence[str] = (),
+             include: Path = ROOT) -> Machine:
+    """Compiles these files for a target, and puts them in its simulator. These functions of them
+    are kept; the first is where the image begins."""
+    target = EVERY[name]
     # A new folder, as several tests may load the same target at the same time.
     (BUILD / "sim").mkdir(parents=True, exist_ok=True)
     folder = tempfile.TemporaryDirectory(prefix=target.folder, dir=BUILD / "sim")
     path = Path(folder.name)
     objects = []
-    for file in (source / part, ROOT / "tests" / part.replace("dumpulse", "exports")):
+    for file in files:
         objects.append(path / f"{file.stem}.o")
-        target.compile(file, objects[-1], *more, include=source)
+        target.compile(file, objects[-1], *more, include=include)
     image = path / "image.elf"
     machines = {cls.__name__: cls for cls in (Avr, Thumb, Riscv, Amd64, I386, PowerPC, Xtensa)}
     kind = machines[target.machine]
-    keep = [f"-Wl,-u,{name}" for name in KEPT[part]]
+    keep = [f"-Wl,-u,{function}" for function in kept]
     hooks = dict(zip(HOOKS, kind.HOOKS, strict=True))
-    target.link(objects, image, f"-Wl,-Ttext={kind.TEXT:#x}", f"-Wl,-e,{KEPT[part][0]}",
+    target.link(objects, image, f"-Wl,-Ttext={kind.TEXT:#x}", f"-Wl,-e,{kept[0]}",
                 *keep, *(f"-Wl,--defsym={hook}={at:#x}" for hook, at in hooks.items()))
     with image.open("rb") as elf:
         table = ELFFile(elf).get_section_by_name(".symtab")

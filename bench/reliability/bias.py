@@ -1,4 +1,4 @@
-"""Shows which checksums the valid heartbeats have.                         make bias
+"""Shows which checksums the valid heartbeats have.                         make figures ONLY=bias
 
 SPDX-License-Identifier: MIT
 """
@@ -9,8 +9,8 @@ import zlib
 from collections import Counter
 from math import log2
 
-from reliability.programs import HEARTBEATS
-from sim.model import MAGIC, VARIABLES
+from bench.reliability.programs import HEARTBEATS
+from spec.model import MAGIC, VARIABLES
 
 
 def checksums() -> Counter[int]:

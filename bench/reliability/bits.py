@@ -1,4 +1,6 @@
-"""Shows how many ways to flip bits of a valid heartbeat give another valid one.   make bits
+"""Shows how many ways to flip bits of a valid heartbeat give another valid one.
+
+    make figures ONLY=bits
 
 distances.c computes the counts. For up to 4 flips, fewbits.c tries each way, and must find the
 same. SPDX-License-Identifier: MIT
@@ -8,8 +10,8 @@ from __future__ import annotations
 
 from math import comb
 
-from reliability.programs import BITS, HEARTBEATS, by_flips, searched, stored_rows
-from sim.model import heartbeat
+from bench.reliability.programs import BITS, HEARTBEATS, by_flips, searched, stored_rows
+from spec.model import heartbeat
 
 SHOWN = 12  # flips: CRC-32 lets some of these through, too
 ROW = "{:>5}{:>16,}{:>10.1e}{:>14,}{:>10.1e}"

@@ -1,4 +1,6 @@
-"""Shows how many bursts of up to 32 bits turn a valid heartbeat into another.  make bursts
+"""Shows how many bursts of up to 32 bits turn a valid heartbeat into another.
+
+    make figures ONLY=bursts
 
 A burst of n bits flips the first and the last of them, and any of those between.
 SPDX-License-Identifier: MIT
@@ -6,7 +8,7 @@ SPDX-License-Identifier: MIT
 
 from __future__ import annotations
 
-from reliability.programs import BITS, HEARTBEATS, by_burst, stored_rows
+from bench.reliability.programs import BITS, HEARTBEATS, by_burst, stored_rows
 
 ORDERS = ("high", "low")
 

@@ -1,5 +1,5 @@
 """Computes how many years it takes on a line that flips bits until one heartbeat is mistaken for
-another.  make channels
+another.  make figures ONLY=channels
 
 It assumes that bits flip independently of each other, and all equally often. These are the 64 bits
 of a heartbeat, and the bits of the line's own check. Start bits, stop bits and all else in headers
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import comb
 
-from reliability.programs import BITS, HEARTBEATS, by_flips, searched, stored_rows
+from bench.reliability.programs import BITS, HEARTBEATS, by_flips, searched, stored_rows
 
 A_SECOND = 100
 YEAR = 365.25 * 86400  # seconds

@@ -1,5 +1,5 @@
 /* Flips up to 4 of the 64 bits of every valid heartbeat in every way, and counts which results are
- * valid, too.                                                                make bits
+ * valid, too.                                                                make figures ONLY=bits
  *
  * This is a plain search. It takes all 2^22 heartbeats, and all 9108 ways to flip 1 to 4 of the 22
  * bits that can differ between two heartbeats; from these follow the flipped bits of the checksum.

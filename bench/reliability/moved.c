@@ -1,5 +1,5 @@
 /* Counts which swapped, doubled and dropped bytes turn valid heartbeats into one that nobody sent.
- *                                                                           make moved
+ *                                                                           make figures ONLY=moved
  *
  * The receiver has no framing: it cuts a stream of heartbeats every 8 bytes. All heartbeats are
  * equally likely, and all 2^44 pairs are counted. When a byte is doubled, the last byte does not

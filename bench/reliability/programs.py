@@ -8,7 +8,7 @@ from __future__ import annotations
 import subprocess
 from functools import cache
 
-from sim.targets import BUILD
+from tests.support.programs import BUILD
 
 HEARTBEATS = 2**22  # all valid ones
 BITS = 64  # of a heartbeat

@@ -1,4 +1,4 @@
-/* Damages reports of 260 bytes at random, and counts how many a reader takes.  make report-damage
+/* Damages reports of 260 bytes at random, and counts how many a reader takes: for `report-damage`.
  *
  *     report SEED TRIALS
  *

@@ -1,4 +1,6 @@
-"""Shows how many damaged reports a reader takes.     make report-damage ARGS="SEED TRIALS"
+"""Shows how many damaged reports a reader takes.
+
+    make figures ONLY=report-damage ARGS="SEED TRIALS"
 
 SPDX-License-Identifier: MIT
 """
@@ -8,7 +10,7 @@ from __future__ import annotations
 import sys
 from math import exp, lgamma, log, log1p
 
-from reliability.programs import program_rows
+from bench.reliability.programs import program_rows
 
 SEED, TRIALS = "1", "400000"
 DOUBT = 0.05  # the probability that an interval does not contain the true share
@@ -40,8 +42,8 @@ def main() -> None:
     arguments = sys.argv[1:] or [SEED, TRIALS]
     if len(arguments) != 2 or not all(word.isascii() and word.isdecimal() for word in arguments) \
             or not 0 < int(arguments[1]) <= 10**12 or int(arguments[0]) >= 2**64:
-        raise SystemExit('usage: make report-damage ARGS="SEED TRIALS": a number below 2^64, '
-                         "and one from 1 to 10^12")
+        raise SystemExit('usage: make figures ONLY=report-damage ARGS="SEED TRIALS": '
+                         "a number below 2^64, and one from 1 to 10^12")
     found = program_rows("report", *arguments)
     trials = int(arguments[1])
     tables = list(dict.fromkeys(table for table, *_ in found))

@@ -1,4 +1,6 @@
-"""Computes how often a reader sees a wrong value before the next heartbeat.      make residual
+"""Computes how often a reader sees a wrong value before the next heartbeat.
+
+    make figures ONLY=residual
 
 A node sends once in each period. A wrong heartbeat has just been taken in the place of one of its
 own. Each later heartbeat is lost with the probability `lost`; the first that is not lost corrects
@@ -13,7 +15,7 @@ from __future__ import annotations
 
 import random
 
-from reliability.channels import A_SECOND, bare, years
+from bench.reliability.channels import A_SECOND, bare, years
 
 SEED = 1
 TRIALS = 50_000

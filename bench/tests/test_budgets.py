@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from bench import budgets, figures, keyed, pages
-from sim import targets
-from sim.targets import EVERY, ROOT, TARGETS, Target, strangers
+from bench import budgets, keyed, pages
+from bench.processors import targets
+from bench.processors.targets import EVERY, TARGETS, Target, strangers
+from tests.support.programs import ROOT
 
 HEAD = "# target\tcompiler\tbytes\tstack\n"
 OLD = "# target\tbytes\tstack\nchip\t100\t4\n"  # before there was a column for the compiler
@@ -45,6 +46,7 @@ def test_budgets_are_of_a_target_and_a_compiler(file: Path) -> None:
                         file) == ["chip, clang 1: bytes 121, over its budget of 120"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rows", "fault"), [
     ("chip\tgcc 5\t91\t4\nchip\tclang 1\t120\t4\n", "chip, gcc 5: the budget for bytes was 90"),
     ("chip\tgcc 5\t90\t4\nchip\tclang 1\t-\t4\n", "chip, clang 1: the budget for bytes was 120"),
@@ -63,6 +65,7 @@ def test_a_budget_that_goes_up_needs_a_reason(file: Path, rows: str, fault: str)
         budgets.enforce({}, (), file)
 
 
+@pytest.mark.slow
 def test_a_budget_goes_up_with_a_reason(file: Path) -> None:
     file.write_text(HEAD + "chip\tgcc 5\t91\t4\n"
                     "raised\tchip, gcc 5\tbytes\t90\t91\ta byte was wrong\n"
@@ -130,22 +133,15 @@ def test_pages_of_another_compiler(release: Path, monkeypatch: pytest.MonkeyPatc
                for target, block in shown.items()}
     printed |= dict.fromkeys(pages.COMPILED, "another figure\n")
     monkeypatch.setattr(pages, "output", lambda target: printed[target])
-    moved: set[str] = set()
-
-    def remember(names: list[str]) -> list[str]:
-        moved.update(names)
-        return []
-
-    monkeypatch.setattr(pages, "moved", remember)
     monkeypatch.setattr(Target, "version", lambda _: "gcc 99.0.1")
     monkeypatch.setattr("sys.argv", ["pages", "--check"])
     pages.main()
     said = capsys.readouterr().out
-    assert all(f"$ make {target}\nanother figure\n" in said for target in pages.COMPILED)
+    assert all(f"$ make figures ONLY={target}\nanother figure\n" in said
+               for target in pages.COMPILED)
     assert ("not compared, as the figures are of gcc 5.4, and this is gcc 99.0.1: "
             "ATmega328P, gcc 5.4; ATtiny88, ") in said
     assert said.endswith(f" passed, 0 failed, {len(pages.COMPILED)} not compared\n")
-    assert not moved & set(pages.COMPILED) and {"accepted", "tour"} <= moved
     printed["accepted"] = "another number\n"
     with pytest.raises(SystemExit, match=r"\+another number"):
         pages.main()
@@ -158,6 +154,7 @@ def test_pages_of_another_compiler(release: Path, monkeypatch: pytest.MonkeyPatc
         pages.main()
 
 
+@pytest.mark.slow
 def test_each_target_has_budgets_of_the_compiler_that_is_here() -> None:
     assert list(budgets.load()) == [target.key for target in EVERY.values()]
     assert {target.by for target in EVERY.values()} == {"gcc 5.4", "gcc 7.3", "gcc 14.2",
@@ -169,14 +166,9 @@ def test_each_target_has_budgets_of_the_compiler_that_is_here() -> None:
 
 
 def test_what_keys_must_cost_at_most() -> None:
-    """The figures of `make keyed` keep each must, and one that does not is found by its name."""
-    recorded = figures.parse(figures.FILE.read_text())
-    measured: budgets.Budgets = {}
-    for (command, row, column), figure in recorded.items():
-        if command == "keyed":
-            measured.setdefault(row, {})[column] = int(figure)
-    version_1 = {row: int(figure) for (command, row, column), figure in recorded.items()
-                 if (command, column) == ("size", "bytes")}
+    """The table `keyed` keeps each must, and a figure that does not is found by its name."""
+    measured = budgets.load(keyed.FILE)
+    version_1 = {target: most["bytes"] for target, most in budgets.load().items()}
     lines, faults = keyed.musts(measured, version_1)
     assert faults == [] and len(lines) == 2 + len(keyed.MUSTS)
     for what, target, columns, most in keyed.MUSTS:

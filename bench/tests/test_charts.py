@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.charts import STYLE, Axis, Series, bars, document, panel, prefixed
-from sim.targets import ROOT
+from tests.support.programs import ROOT
 
 PICTURES = [path for folder in ("bench", "lab") for path in sorted((ROOT / folder).rglob("*.svg"))]
 SVG = "{http://www.w3.org/2000/svg}"

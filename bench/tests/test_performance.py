@@ -16,14 +16,16 @@ from typing import NoReturn
 import pytest
 
 from bench import budgets, callgrind, cost, figures, functions, pages, size, worst
-from sim.machine import Machine, load
-from sim.targets import ROOT, TARGETS, run, strangers
+from bench.processors.machine import Machine, load
+from bench.processors.targets import TARGETS, strangers
+from tests.support.programs import ROOT, library_file, run
+from tests.support.tiers import tiered
 
 
 def library_with(folder: Path, before: str, after: str) -> Path:
     """Makes a copy of the library with a changed line in dumpulse.c."""
     for name in ("dumpulse.c", "dumpulse.h", "dumpulse_watch.c", "dumpulse_watch.h"):
-        shutil.copy(ROOT / name, folder)
+        shutil.copy(library_file(name), folder)
     text = (folder / "dumpulse.c").read_text()
     assert text.count(before) == 1
     (folder / "dumpulse.c").write_text(text.replace(before, after))
@@ -33,21 +35,20 @@ def library_with(folder: Path, before: str, after: str) -> Path:
 CHECK = "    if (length != DUMPULSE_PACKET_SIZE) {\n"
 
 
-def test_a_cycle_more_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                               capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.slow
+def test_a_cycle_more_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if strangers():
         pytest.skip("figures of other compilers are not compared")
     slower = library_with(tmp_path, CHECK, '    __asm__ volatile("nop");\n' + CHECK)
     monkeypatch.setenv("DUMPULSE_SOURCE", str(slower))
     monkeypatch.setenv("DUMPULSE_FIGURES", str(tmp_path))
-    with pytest.raises(SystemExit):  # a budget is exceeded, so make cost itself fails
+    with pytest.raises(SystemExit) as ended:  # a budget is exceeded, so the command itself fails
         pages.output.__wrapped__("cost")
     now = figures.parse(figures.kept("cost").read_text())
-    key = "cost", "ATmega328P, gcc 5.4", "heartbeat"
-    was = int(figures.parse(figures.FILE.read_text())[key])
-    assert now[key] == str(was + 1)
-    assert f"make cost: ATmega328P, gcc 5.4: heartbeat was {was} and is {was + 1}\n" in \
-        capsys.readouterr().err
+    was = budgets.load()["ATmega328P, gcc 5.4"]["heartbeat"]
+    assert now["cost", "ATmega328P, gcc 5.4", "heartbeat"] == str(was + 1)
+    assert f"ATmega328P, gcc 5.4: heartbeat {was + 1}, over its budget of {was}\n" in \
+        str(ended.value)
 
 
 def test_what_has_moved() -> None:
@@ -55,9 +56,9 @@ def test_what_has_moved() -> None:
               ("cost", "AVR", "same"): "3"}
     now = {("cost", "AVR", "report"): "11", ("cost", "AVR", "new"): "2",
            ("cost", "AVR", "same"): "3"}
-    assert figures.moved(before, now) == ["make cost: AVR: report was 10 and is 11",
-                                          "make cost: AVR: gone was 1 and is not there",
-                                          "make cost: AVR: new was not there and is 2"]
+    assert figures.moved(before, now) == ["ONLY=cost: AVR: report was 10 and is 11",
+                                          "ONLY=cost: AVR: gone was 1 and is not there",
+                                          "ONLY=cost: AVR: new was not there and is 2"]
 
 
 def test_the_distance_to_assembly() -> None:
@@ -73,6 +74,7 @@ def test_the_distance_to_assembly() -> None:
             f"ATmega328P, and {now_m0['bytes'] - int(least_m0)} bytes on the Cortex-M0+") in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "unit", "kinds"), [
     ("rv32imc", "instructions", worst.KINDS), ("Cortex-M0+", "cycles", ("magic", "report"))])
 def test_a_bound_that_does_not_hold_is_noticed(name: str, unit: str,
@@ -85,14 +87,16 @@ def test_a_bound_that_does_not_hold_is_noticed(name: str, unit: str,
             worst.check(name, {unit: units[unit] | {kind: (low, high - 1)}})
 
 
+@pytest.mark.slow
 def test_a_machine_is_closed_whatever_happens(monkeypatch: pytest.MonkeyPatch) -> None:
     """If an Xtensa machine is not closed, it crashes later and prints more after the message."""
     def fail(*_: object) -> NoReturn:
         raise SystemExit("wrong")
 
     closed: list[Machine] = []
-    monkeypatch.setattr("sim.machine.Xtensa.close", lambda machine: closed.append(machine))
-    monkeypatch.setattr("sim.machine.Xtensa.start",
+    monkeypatch.setattr("bench.processors.machine.Xtensa.close",
+                        lambda machine: closed.append(machine))
+    monkeypatch.setattr("bench.processors.machine.Xtensa.start",
                         lambda machine, image: setattr(machine, "ram", 0))
     monkeypatch.setattr(worst, "read", fail)
     monkeypatch.setattr(cost, "measure", fail)
@@ -105,8 +109,9 @@ def test_a_machine_is_closed_whatever_happens(monkeypatch: pytest.MonkeyPatch) -
         assert len(closed) == number
 
 
-@pytest.mark.parametrize(("name", "pushed"), [
-    ("ATmega328P", 2), ("ATmega2560", 3), ("i386", 4), ("amd64", 8), ("rv32imc", 0)])
+@pytest.mark.parametrize(("name", "pushed"), tiered([
+    ("ATmega328P", 2), ("ATmega2560", 3), ("i386", 4), ("amd64", 8), ("rv32imc", 0)],
+    lambda case: TARGETS[str(case[0])].quick))
 def test_a_stack_deeper_than_the_bound_is_noticed(name: str, pushed: int) -> None:
     target = TARGETS[name]
     limit = size.measure(target)[2] + pushed
@@ -115,7 +120,7 @@ def test_a_stack_deeper_than_the_bound_is_noticed(name: str, pushed: int) -> Non
         cost.check_stack(target, limit + 1)
 
 
-@pytest.mark.parametrize("name", functions.COMPILERS)
+@pytest.mark.parametrize("name", tiered(functions.COMPILERS, lambda name: name == "amd64"))
 def test_valgrind_counts_what_unicorn_does(name: str) -> None:
     counted = functions.measure(name, "-Os")
     with closing(load(name)) as machine:

@@ -14,12 +14,13 @@ from math import comb
 
 import pytest
 
-from reliability import bias, channels, report_damage, residual
-from reliability.programs import (BITS, HEARTBEATS, by_burst, by_flips, program_rows, searched,
-                                  stored_rows)
-from sim.model import heartbeat
-from sim.targets import BUILD, ROOT, run
+from bench.reliability import bias, channels, report_damage, residual
+from bench.reliability.programs import (BITS, HEARTBEATS, by_burst, by_flips, program_rows,
+                                        searched, stored_rows)
+from spec.model import MAGIC, heartbeat
+from tests.support.programs import BUILD, ROOT, run
 
+pytestmark = pytest.mark.slow  # the searches take half a minute
 FOLDER = BUILD / "reliability"
 
 
@@ -40,6 +41,7 @@ def on_the_line(difference: int, order: str) -> int:
     return number(bytes(int(f"{byte:08b}"[::-1], 2) for byte in difference.to_bytes(8, "big")))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("widths", [(6, 1, 2), (1, 8, 0), (1, 0, 8), (3, 3, 3), (0, 0, 0)])
 def test_distances_against_plain_counting(widths: tuple[int, int, int]) -> None:
     """Counts all pairs of heartbeats whose fields have only a few bits, by zlib's Adler-32."""
@@ -80,7 +82,7 @@ def test_few_flips_from_a_few_heartbeats_at_random() -> None:
         taken = 0
         for mask in masks:
             got = packet ^ mask
-            if got >> 22 & 0x3FF == 0xF1 << 2:  # the magic number, a variable below 64
+            if got >> 22 & 0x3FF == MAGIC << 2:  # the magic number, a variable below 64
                 taken += zlib.adler32((got & 0xFFFFFFFF).to_bytes(4, "big")) == got >> 32
         shares.append(taken)
     mean = by_flips(stored_rows("adler"))[3] / HEARTBEATS
@@ -93,10 +95,10 @@ def test_few_flips_from_a_few_heartbeats_at_random() -> None:
 def test_crc_is_zlibs() -> None:
     """Counts CRC-32's pairs again, from zlib's CRC of each mask with few bits, and of all masks in
     the value."""
-    zero = zlib.crc32(bytes((0xF1, 0, 0, 0)))
+    zero = zlib.crc32(bytes((MAGIC, 0, 0, 0)))
 
     def weight(mask: int) -> int:
-        changed = zlib.crc32((0xF1 << 24 | mask).to_bytes(4, "big")) ^ zero
+        changed = zlib.crc32((MAGIC << 24 | mask).to_bytes(4, "big")) ^ zero
         return changed.bit_count() + mask.bit_count()
 
     weights = Counter(weight(mask) for mask in range(1, HEARTBEATS) if mask.bit_count() <= 10)
@@ -151,7 +153,7 @@ def test_moved_bytes_against_plain_counting() -> None:
     for checksum, count in bias.checksums().items():
         start = checksum.to_bytes(4, "big")
         wanted = zlib.adler32(start[1:] + b"\xf1").to_bytes(4, "big")
-        if start[1] == 0xF1 and start[2] < 64 and wanted[0] < 64 and wanted[3] == start[0]:
+        if start[1] == MAGIC and start[2] < 64 and wanted[0] < 64 and wanted[3] == start[0]:
             between += count
     (line,) = (line.split() for line in lines if "without the first 5 bytes" in line)
     assert int(line[-4]) == between
@@ -220,7 +222,7 @@ def test_parity_of_some_errors_by_hand() -> None:
         packet = number(heartbeat(17, sender, value))
         for mask in (1 << i | 1 << j | 1 << k for i, j, k in combinations(range(BITS), 3)):
             got = packet ^ mask
-            if got >> 22 & 0x3FF == 0xF1 << 2 and \
+            if got >> 22 & 0x3FF == MAGIC << 2 and \
                     zlib.adler32((got & 0xFFFFFFFF).to_bytes(4, "big")) == got >> 32:
                 seen[3 + sum(byte.bit_count() % 2 for byte in mask.to_bytes(8, "big"))] += 1
     assert set(seen) == {flips for flips, pairs in zip((2, 4, 6, 8), counts, strict=True) if pairs}

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from bench import firmware, stack
+from bench.processors.targets import TARGETS
 from bench.size import AGENT, HOOKS, bound
 from bench.stack import frames
-from sim.targets import ROOT, TARGETS, run
+from tests.support.programs import ROOT, run
+from tests.support.tiers import tiered
 
 SOURCE, BEGIN = AGENT
 CHAIN = """
@@ -26,6 +28,14 @@ int dumpulse_process_packet(int i)
 """
 
 
+def is_quick(name: str) -> bool:
+    return TARGETS[name].quick
+
+
+def is_on_arm(case: tuple[str | int, ...]) -> bool:
+    return case[0] != "virt"
+
+
 def depth(folder: Path, name: str, inside: str) -> tuple[int, dict[str, int]]:
     target = TARGETS[name]
     source, image = folder / "chain.c", folder / "chain.elf"
@@ -36,20 +46,22 @@ def depth(folder: Path, name: str, inside: str) -> tuple[int, dict[str, int]]:
     return bound(target, folder / "chain.o", image, AGENT), frames(folder / "chain.su")
 
 
-@pytest.mark.parametrize("name", ["ATmega328P", "Cortex-M0+", "rv32imc", "amd64", "i386"])
+@pytest.mark.parametrize("name", tiered(["ATmega328P", "Cortex-M0+", "rv32imc", "amd64", "i386"],
+                                        is_quick))
 def test_frames_add_up_along_calls(tmp_path: Path, name: str) -> None:
     deepest, frame = depth(tmp_path, name, "i")
     assert set(frame) == {BEGIN, "part", "leaf"}
     assert deepest == sum(frame.values()) > max(frame.values())
 
 
-@pytest.mark.parametrize("name", ["ATmega328P", "Cortex-M0+", "rv32imc", "amd64", "i386"])
+@pytest.mark.parametrize("name", tiered(["ATmega328P", "Cortex-M0+", "rv32imc", "amd64", "i386"],
+                                        is_quick))
 def test_recursion_has_no_bound(tmp_path: Path, name: str) -> None:
     with pytest.raises(SystemExit, match="calls part calls part"):
         depth(tmp_path, name, "i ? part(i - 1) : 1")
 
 
-@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize("name", tiered(TARGETS, is_quick))
 def test_a_call_by_a_pointer_has_no_bound(tmp_path: Path, name: str) -> None:
     with pytest.raises(SystemExit, match="part calls by a pointer"):
         depth(tmp_path, name, "((int (*)(int))(long)i)(1)")
@@ -190,9 +202,9 @@ TICK = "    if (++ticks == TICKS) {"
 LOOP, ALARM = "    TICK_CONTROL = 7;\n", "    set_alarm();\n    if"
 
 
-@pytest.mark.parametrize(("chip", "loop", "interrupt", "pushed"), [
+@pytest.mark.parametrize(("chip", "loop", "interrupt", "pushed"), tiered([
     ("m0plus", "reset", "on_received", 32), ("m4", "reset", "on_received", 32),
-    ("virt", "begin", "trap", 0)])
+    ("virt", "begin", "trap", 0)], is_on_arm))
 def test_the_stack_of_a_firmware(tmp_path: Path, chip: str, loop: str, interrupt: str,
                                  pushed: int) -> None:
     deepest = changed_bound(tmp_path, chip, TICK, TICK)
@@ -202,7 +214,7 @@ def test_the_stack_of_a_firmware(tmp_path: Path, chip: str, loop: str, interrupt
     assert deepest == aligned + pushed + frame[interrupt]
 
 
-@pytest.mark.parametrize(("chip", "before", "after", "why"), [
+@pytest.mark.parametrize(("chip", "before", "after", "why"), tiered([
     ("m0plus", LOOP, LOOP + "REGISTER(0xE000ED20) = 1U << 30;",
      "reset sets an interrupt's priority"),
     ("m4", LOOP, LOOP + "REGISTER(0xE000ED20) = 1U << 30;", "reset sets an interrupt's priority"),
@@ -218,7 +230,7 @@ def test_the_stack_of_a_firmware(tmp_path: Path, chip: str, loop: str, interrupt
     ("virt", ALARM, '__asm__ volatile("jalr a5");' + ALARM, "trap calls by a pointer"),
     ("virt", ALARM, '__asm__ volatile("jr a5");' + ALARM, "trap calls by a pointer"),
     ("virt", "__attribute__((interrupt, aligned(4)))", "__attribute__((aligned(4)))",
-     "interrupts were not found")])
+     "interrupts were not found")], is_on_arm))
 def test_a_firmware_without_a_bound(tmp_path: Path, chip: str, before: str, after: str,
                                     why: str) -> None:
     with pytest.raises(SystemExit, match=why):

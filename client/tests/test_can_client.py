@@ -1,4 +1,5 @@
-"""client.py on a CAN interface, which is a pair of sockets here: tests/vm_can.py has a real one.
+"""client.py on a CAN interface, which is a pair of sockets here. server/tests/vm_can.py has a real
+one.
 
 SPDX-License-Identifier: MIT
 """
@@ -12,75 +13,16 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Iterator
 from typing import Any, Optional
 
 import pytest
 
 import client
-from sim import model
-from tests.agents import GOOD
+from spec import model
+from tests.support.agents import GOOD
+from tests.support.lines import FRAME, FakeBus, bus
 
-FRAME = struct.Struct("=LB3x8s")  # the kernel's struct can_frame
 OTHER = model.checksummed(bytes(range(256)))
-
-
-class FakeBus:
-    """Replaces the socket that socket.socket() makes for AF_CAN."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.asked: list[Any] = []  # of the kernel
-        self.fails: dict[str, int] = {}  # by name: the errno
-        self.ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.ours.setblocking(False)
-        monkeypatch.setattr(socket, "socket", self.made)
-
-    def made(self, *kind: int) -> FakeBus:
-        self._note("socket", *kind)
-        return self
-
-    def _note(self, *what: Any) -> None:
-        self.asked.append(what)
-        if what[0] in self.fails:
-            raise OSError(self.fails[what[0]], os.strerror(self.fails[what[0]]))
-
-    def setsockopt(self, *option: Any) -> None:
-        self._note("setsockopt", *option)
-
-    def bind(self, address: tuple[str]) -> None:
-        self._note("bind", address)
-
-    def setblocking(self, blocking: bool) -> None:
-        self._note("setblocking", blocking)
-        self._theirs.setblocking(blocking)
-
-    def detach(self) -> int:
-        return os.dup(self._theirs.fileno())
-
-    def __enter__(self) -> FakeBus:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._note("close")
-
-    def send(self, number: int, part: bytes) -> None:
-        self.ours.send(FRAME.pack(number, len(part), part))
-
-    def report(self, packet: bytes, base: int = 0x680, frames: range = range(33)) -> None:
-        for at in frames:
-            self.send(base + 64 + at, packet[8 * at:8 * at + 8])
-
-    def heard(self) -> tuple[int, int, bytes]:
-        frame: tuple[int, int, bytes] = FRAME.unpack(self.ours.recv(100))
-        return frame
-
-
-@pytest.fixture
-def bus(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeBus]:
-    made = FakeBus(monkeypatch)
-    yield made
-    made.ours.close()
-    made._theirs.close()
 
 
 def opened(address: str = "can:can0") -> client.Can:
@@ -245,7 +187,7 @@ class Line(client.Device):
         self._descriptor = 7
         self.waited = seconds
 
-    def _add(self, content: bytes) -> Optional[bytes]:
+    def _add_bytes(self, content: bytes) -> Optional[bytes]:
         return content if content.startswith(b"r") else None
 
     def _check_rest(self) -> None:

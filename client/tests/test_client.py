@@ -27,12 +27,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import client
-from sim import model
-from sim.programs import PATIENCE, wait_until
-from sim.targets import ROOT
-from tests.agents import (COMMAND, GOOD, STRANGER, VEHICLE, WRONG_SUM, FakeAgent, ask_again_after,
-                          report, run, unused_port)
-from tests.servers import Server
+from spec import model
+from tests.support.programs import PATIENCE, ROOT, wait_until
+from tests.support.agents import (COMMAND, GOOD, STRANGER, VEHICLE, WRONG_SUM, FakeAgent,
+                                  ask_again_after, report, run, unused_port)
+from tests.support.servers import Server
 
 LOOPBACKS = ["127.0.0.1", "::1"]
 
@@ -133,7 +132,7 @@ def test_the_clock_is_unix_time(tick_ms: int, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_waits_grow_and_vary() -> None:
-    usual = [wait for wait, _ in zip(client.waits(lambda low, high: 1.0), range(24))]
+    usual = [wait for wait, _ in zip(client.draw_waits(lambda low, high: 1.0), range(24))]
     assert usual[:7] == pytest.approx([0.2, 0.4, 0.5, 0.5, 0.5, 0.525, 0.65625])
     assert usual == sorted(usual) and usual[-1] == 2.0
     drawn: list[tuple[float, float]] = []
@@ -141,9 +140,9 @@ def test_waits_grow_and_vary() -> None:
     def draw(low: float, high: float) -> float:
         drawn.append((low, high))
         return 1.0
-    next(client.waits(draw))
+    next(client.draw_waits(draw))
     assert drawn == [(0.75, 1.25)]
-    assert len({wait for wait, _ in zip(client.waits(), range(20))}) > 10
+    assert len({wait for wait, _ in zip(client.draw_waits(), range(20))}) > 10
 
 
 @pytest.mark.parametrize("host", LOOPBACKS)
@@ -177,7 +176,7 @@ def test_no_wait_goes_beyond_the_timeout(monkeypatch: pytest.MonkeyPatch) -> Non
         return receive(self, min(seconds, 0.3))
 
     monkeypatch.setattr(client.Udp, "receive", noted)
-    monkeypatch.setattr(client, "waits", lambda: iter([10.0]))
+    monkeypatch.setattr(client, "draw_waits", lambda: iter([10.0]))
     with FakeAgent([]) as agent, pytest.raises(client.NoAnswer):
         client.Agent(agent.address).ask(0.3)
     assert 0 < max(waited) <= 0.3
@@ -372,7 +371,8 @@ def test_a_long_error_loses_its_middle(length: int) -> None:
 def test_by_how_much_a_clock_jumped(before: int, now: int, passed_ms: int, tick_ms: int,
                                     ticks: int) -> None:
     """Up to 64 ticks or 5 s are no jump."""
-    assert client.jump(before, now, passed_ms, tick_ms) == (0 if abs(ticks) == 64 else ticks)
+    found = client.measure_jump(before, now, passed_ms, tick_ms)
+    assert found == (0 if abs(ticks) == 64 else ticks)
 
 
 def test_uptime_is_of_the_clock_that_counts_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -451,7 +451,8 @@ def test_variables_are_numbers_ranges_and_names(text: str, numbers: list[int]) -
     (99_999_999, "99999.999 s", ">99999 s"), (100_000_000, "27.7778 h", ">27 h"),
     (235_695_600_000, "65471 h", ">65471 h")])
 def test_how_times_are_shown(duration_ms: int, text: str, at_least: str) -> None:
-    assert (client.seconds(duration_ms), client.seconds(duration_ms, True)) == (text, at_least)
+    assert client.format_age(duration_ms) == text
+    assert client.format_age(duration_ms, True) == at_least
 
 
 @pytest.mark.parametrize("listed, expected, state, wanted, shown", [
@@ -572,7 +573,7 @@ class Scripted(client.Transport):
         self.steps, self.now, self._addresses = list(steps), 50.0, addresses
         self.calls: list[Any] = []
         monkeypatch.setattr(time, "monotonic", lambda: self.now)
-        monkeypatch.setattr(client, "waits", lambda: iter([1.0, 2.0, 4.0, 8.0]))
+        monkeypatch.setattr(client, "draw_waits", lambda: iter([1.0, 2.0, 4.0, 8.0]))
 
     def open(self, seconds: float) -> None:
         self.calls.append(("open", seconds))
@@ -1023,6 +1024,7 @@ lines = st.one_of(st.sampled_from([
     st.text(max_size=12))
 
 
+@pytest.mark.slow
 @settings(examples, max_examples=500)
 @given(st.one_of(st.lists(lines, max_size=8).map("\n".join).map(
     lambda text: text.encode("utf-8", "surrogatepass")),
@@ -1495,8 +1497,8 @@ def test_simulate_outlives_its_agent() -> None:
 def test_the_commands_of_the_readme() -> None:
     """Runs the commands as a reader would type them, except that the port is another one. After a
     few seconds, one node of the vehicle is dead."""
-    page = (ROOT / "README.md").read_text()
-    (server_options,) = re.findall(r"make udpserver\n    build/udpserver (.*)$", page, re.M)
+    readme, page = ((ROOT / name).read_text() for name in ("README.md", "client/README.md"))
+    (server_options,) = re.findall(r"make udpserver\n    build/udpserver (.*)$", readme, re.M)
     lines = re.findall(r"^    \./client\.py (?!serial:|can:|key )([^#\n]+)", page, re.M)
     assert len(lines) == 5
     endings = {"watch": ["--count", "1"], "simulate": ["--seconds", "1s", "--seed", "1"]}

@@ -21,21 +21,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import client
-from sim import keyed, model
-from sim.programs import PATIENCE
-from sim.targets import ROOT
-from tests.agents import (GOOD, MASTER, OTHER_MASTER, STRANGER, FakeAgent, KeyedFake,
+from spec import keyed, model
+from tests.support.programs import EXTRAS, INCLUDES, PATIENCE, ROOT, vectors
+from tests.support.agents import (GOOD, MASTER, OTHER_MASTER, STRANGER, FakeAgent, KeyedFake,
                           ask_again_after, run, unused_port)
-from tests.servers import Server
-from tests.test_can_client import FRAME, FakeBus, bus
+from tests.support.lines import FRAME, FakeBus, bus
+from tests.support.servers import Server
 
 KEYS = keyed.Keys(MASTER)
-HELLO = bytes.fromhex("00000000c0000000")  # as in SPEC-keyed.md
+HELLO = bytes.fromhex("00000000c0000000")  # as in spec/keyed.md
 NAMES = {**{str(number): number for number in range(64)}, "readers": 64, "beacons": 65}
 
 
 def file_of(path: Path, keys: keyed.Keys = KEYS, names: str = "") -> str:
-    """A file of keys, as SPEC-keyed.md has them: with names, of these labels."""
+    """A file of keys, as spec/keyed.md has them: with names, of these labels."""
     path.write_text("".join(f"{name} {keys.of(NAMES[name]).hex()}\n" for name in names.split())
                     or f"{keys.master.hex()}\n")
     path.chmod(0o600)
@@ -90,7 +89,7 @@ def test_the_vectors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         except client.BadReport:
             return "no"
 
-    for line in (ROOT / "tests/vectors_keyed.tsv").read_text().splitlines():
+    for line in vectors("vectors_keyed.tsv", long=True).read_text().splitlines():
         if line.startswith("#"):
             continue
         what, *fields = line.split("\t")
@@ -511,7 +510,7 @@ def test_simulate(key: str, call: Call) -> None:
 
 
 def framed(number: int, data: bytes) -> bytes:
-    """A frame of SPEC-keyed.md."""
+    """A frame of spec/keyed.md."""
     frame = bytes((0x80 | number,)) + data
     return frame + bytes((-sum(frame) & 255,))
 
@@ -519,11 +518,11 @@ def framed(number: int, data: bytes) -> bytes:
 def test_the_worked_frames(key: str) -> None:
     line = client.Serial("/dev/null", 9600)
     line.keyed = True
-    assert line._frame(bytes.fromhex("8107 5c82 8301 4c09")).hex(" ") \
+    assert line._make_frame(bytes.fromhex("8107 5c82 8301 4c09")).hex(" ") \
         == "83 81 07 5c 82 83 01 4c 09 3e"
-    assert line._frame(bytes.fromhex("aceec0eac001beef")).hex(" ") \
+    assert line._make_frame(bytes.fromhex("aceec0eac001beef")).hex(" ") \
         == "ff ac ee c0 ea c0 01 be ef 4f"
-    assert line._frame(model.REQUEST) == model.REQUEST
+    assert line._make_frame(model.REQUEST) == model.REQUEST
 
 
 class KeyedLine:
@@ -799,7 +798,7 @@ def test_what_cannot_be_read(tmp_path: Path, key: str, call: Call) -> None:
                        (str(tmp_path / "pipe"), "it is no ordinary file"),
                        ("/dev/null", "it is no ordinary file"),
                        (str(tmp_path / "none"), "No such file or directory"),
-                       (str(tmp_path / "loop"), "symbolic links"), ("a\0b", "null byte"),
+                       (str(tmp_path / "loop"), "symbolic links"), ("a\0b", "null "),
                        ("", "No such file or directory")):
         status, _, err = call("get", "127.0.0.1:9", "--key", name)
         assert status == 2 and re.search(text, err) and err.count("\n") == 1, err
@@ -807,7 +806,7 @@ def test_what_cannot_be_read(tmp_path: Path, key: str, call: Call) -> None:
 
 
 def test_a_key_instead_of_its_file(call: Call) -> None:
-    """Whoever types the key itself is told what is wrong, and it is not shown once more."""
+    """If a user types the key itself, an error says so, and does not show the key again."""
     for words in (["get", "127.0.0.1", "--key", MASTER.hex()],
                   ["key", "show", MASTER.hex().upper()],
                   ["key", "split", MASTER.hex(), "--out", "x", "--readers"]):
@@ -857,7 +856,7 @@ def test_nothing_is_overwritten(tmp_path: Path, key: str, call: Call) -> None:
     status, _, err = call("key", "new", str(tmp_path / "no" / "x"))
     assert status == 2 and "No such file or directory" in err
     status, _, err = call("key", "new", "a\0b")
-    assert status == 2 and "null byte" in err
+    assert status == 2 and "null " in err
 
 
 @pytest.mark.parametrize("at, text", [(1, "'.*/x'"), (2, "'.*/y'"), (3, "files in '.*'")])
@@ -934,7 +933,7 @@ void dumpulse_get_key(uint8_t key[16], uint8_t label)
     memcpy(key, master, 16);
 #else
     static const uint8_t own[16] = DUMPULSE_KEY_OWN, beacons[16] = DUMPULSE_KEY_BEACONS;
-    memcpy(key, label == DUMPULSE_BEACONS ? beacons : own, 16);
+    memcpy(key, label == DUMPULSE_BEACON_LABEL ? beacons : own, 16);
 #endif
 }
 int main(void)
@@ -966,8 +965,8 @@ def test_headers_for_firmware(tmp_path: Path, key: str, call: Call) -> None:
     for header, defined in (("agent-3.h", ["-DDUMPULSE_NODE"]), ("agent-agent.h", [])):
         (tmp_path / "node.c").write_text(NODE_C.replace("HEADER", header))
         subprocess.run(["gcc", "-std=c99", "-Wall", "-Wextra", "-Werror", "-ffunction-sections",
-                        "-Wl,--gc-sections", *defined, f"-I{ROOT}", f"-I{out}",
-                        str(tmp_path / "node.c"), str(ROOT / "dumpulse_keyed.c"), "-o",
+                        "-Wl,--gc-sections", *defined, *INCLUDES, f"-I{out}",
+                        str(tmp_path / "node.c"), str(EXTRAS / "dumpulse_keyed.c"), "-o",
                         str(tmp_path / "node")], check=True)
         made = subprocess.run([str(tmp_path / "node")], input=KEYS.beacon(0x12345).hex(), text=True,
                               capture_output=True, check=True).stdout
@@ -1001,7 +1000,7 @@ def test_headers_for_firmware(tmp_path: Path, key: str, call: Call) -> None:
     (["split", "KEY", "--out", "LINK", "--readers"], "it is no folder"),
     (["split", "KEY", "--out", "OPEN", "--readers"], "closed to others: chmod 700 it"),
     (["split", "KEY", "--out", "none/x", "--readers"], "No such file or directory"),
-    (["split", "KEY", "--out", "a\0b", "--readers"], "null byte")])
+    (["split", "KEY", "--out", "a\0b", "--readers"], "null ")])
 def test_wrong_words(words: list[str], text: str, tmp_path: Path, key: str, readers: str,
                      call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -1072,9 +1071,9 @@ def test_many_agents(tmp_path: Path, call: Call) -> None:
 
 
 def test_the_pages(tmp_path: Path) -> None:
-    """The commands of the README work one after the other, and the files and the fingerprint are
-    those of SPEC-keyed.md."""
-    page = (ROOT / "README.md").read_text()
+    """The commands of the page work one after the other, and the files and the fingerprint are
+    those of spec/keyed.md."""
+    page = (ROOT / "client" / "README.md").read_text()
     lines = re.findall(r"^    \./client\.py (key [^#\n]+)", page, re.M)
     assert [line.split()[1] for line in lines] == ["new", "split"]
     for line in lines:
@@ -1082,10 +1081,10 @@ def test_the_pages(tmp_path: Path) -> None:
         assert (done.returncode, done.stderr) == (0, "")
     assert len(list((tmp_path / "keys").glob("agent*"))) == 9
     assert "`--key keys/agent-readers.key`" in page
-    spec = (ROOT / "SPEC-keyed.md").read_text()
+    spec = (ROOT / "spec/keyed.md").read_text()
     for name in ("readers", "beacons"):
         assert f"      {name} {KEYS.of(NAMES[name]).hex()}\n" in spec
-    assert f"is `{client.fingerprint(MASTER)}`." in spec
+    assert f"is `{client.compute_fingerprint(MASTER)}`." in spec
 
 
 def test_as_a_process(tmp_path: Path) -> None:

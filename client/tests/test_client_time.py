@@ -22,11 +22,10 @@ from typing import Optional
 import pytest
 
 import client
-from sim import model
-from sim.programs import PATIENCE
-from sim.targets import ROOT
-from tests.agents import COMMAND, WRONG_SUM, FakeAgent, report, run
-from tests.test_serial_client import FakeLine
+from spec import model
+from tests.support.agents import COMMAND, WRONG_SUM, FakeAgent, report, run
+from tests.support.lines import FakeLine
+from tests.support.programs import PATIENCE, ROOT
 
 UNIX = 1_700_000_000.0  # when these tests begin, by this machine's clock
 HOUR = 3600.0
@@ -269,7 +268,7 @@ def test_a_dead_variable_0_is_not_taken_for_a_clock(monkeypatch: pytest.MonkeyPa
 def test_a_wrong_tick_is_found(tick: float, told: str, fits: str,
                                monkeypatch: pytest.MonkeyPatch) -> None:
     """The client says so, but does not change the tick. It shows ages only if --tick was given."""
-    says = f"--tick {client.seconds(client.parse_tick(told))} seems to be wrong: {fits} fits"
+    says = f"--tick {client.format_age(client.parse_tick(told))} seems to be wrong: {fits} fits"
     for boots in (True, False):
         for options in ([], ["--tick", told]):
             if not options and told != "1s":
@@ -845,7 +844,7 @@ def boot_agent(*stale: int) -> Callable[[], list[bytes]]:
 def test_the_serial_line_of_the_readme() -> None:
     """Runs the command as it stands there, on the README's agent, with another device."""
     (words,) = re.findall(r"^    \./client\.py (serial:[^#\n]+?) *#",
-                          (ROOT / "README.md").read_text(), re.M)
+                          (ROOT / "client" / "README.md").read_text(), re.M)
     line = FakeLine()
     try:
         line.script = [boot_agent(9)]
@@ -1244,7 +1243,7 @@ def test_requests_that_are_refused_are_repeated_in_time() -> None:
     chance = random.Random(2)
     for _ in range(20):
         turns = sorted((chance.uniform(0, 0.1), reader) for reader in range(63))
-        waits = [client.waits(chance.uniform) for _ in turns]
+        waits = [client.draw_waits(chance.uniform) for _ in turns]
         begun = {reader: at for at, reader in turns}
         allowed, last, requests = 20.0, 0.0, 0
         while turns:

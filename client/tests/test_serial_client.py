@@ -12,58 +12,16 @@ import re
 import termios
 import threading
 import time
-import tty
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import client
-from sim import model
-from sim.programs import PATIENCE, wait_until
-from tests.agents import GOOD, WRONG_SUM, Answer, run
-
-
-class FakeLine:
-    """Answers the first request with script[0], the next one with script[1], and so on. It repeats
-    the last answer."""
-
-    def __init__(self) -> None:
-        self.end, self.kept = os.openpty()
-        tty.setraw(self.kept)
-        self.path = os.ttyname(self.kept)
-        self.address = f"serial:{self.path}"
-        self.script: list[Answer] = [[GOOD]]
-        self.heard = b""
-        self._asked = 0
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        try:
-            while fresh := os.read(self.end, 1000):
-                self.heard += fresh
-                while self.heard.count(model.REQUEST) > self._asked:
-                    step = self.script[min(self._asked, len(self.script) - 1)]
-                    for answer in step() if callable(step) else step:
-                        os.write(self.end, answer)
-                    self._asked += 1
-        except OSError as error:
-            assert error.errno == errno.EIO  # it has been pulled out
-
-    def pull_out(self) -> None:
-        os.close(self.kept)
-        self._thread.join(PATIENCE)
-        os.close(self.end)
-
-
-@pytest.fixture
-def line() -> Iterator[FakeLine]:
-    made = FakeLine()
-    yield made
-    made.pull_out()
-    assert not made._thread.is_alive()
+from spec import model
+from tests.support.agents import GOOD, WRONG_SUM, run
+from tests.support.lines import FakeLine, line
+from tests.support.programs import PATIENCE, wait_until
 
 
 NOISE = b"\xff\x00 booting...\r\n" + GOOD[:100]
@@ -230,7 +188,7 @@ def test_what_is_left_of_the_bytes(line: FakeLine) -> None:
         else:
             assert transport.receive(0) is None
     for _ in range(20):
-        assert transport._add(bytes(100)) is None
+        assert transport._add_bytes(bytes(100)) is None
     assert len(transport._bytes) == 259
     transport.close()
 

@@ -1,20 +1,21 @@
 """Decides who hears of what, and when: the rules of alerts, without a clock and without I/O.
 
-The core is told the state of each agent and variable, and is asked once a second for messages. It
-looks at states, not at events, so that it cannot miss one: a lost event, a restart or a full disk
+Its caller says the state of each agent and variable, and asks once a second for messages. The core
+looks at states, not at events, so it cannot miss one: a lost event, a restart or a full disk
 change nothing. These are its rules:
 
-- A bad state is told when it has lasted for `wait`, and once. When it was told and has been good
-  for `settle`, its resolution is told, once. Unknown is neither good nor bad.
+- It tells a bad state once, when that has lasted for `wait`. It tells the end of what it told once,
+  when all has been good for `settle`. Unknown is neither good nor bad.
 - All that happens in one site comes in one message. It waits until nothing more is on its way, but
   no longer than `wait` or the longest period there. While something is open, the next message of
-  the site comes after `again` at the earliest, or when all is over.
-- While an agent is unreachable, its variables are unknown. While its parent is, it is not told.
-- The members of a group are not told when they are dead: the group is, if too few are left.
-- If too many agents fell silent of late, the collector is blind: only that is told.
-- A mute holds back what is bad and not told yet, and reminders. It never holds back a resolution.
-- What comes and goes several times within FLAP_S must be good for longer and longer until it is
-  over. The fifth time it is told without `wait`: an agent after one period, a variable at once.
+  the site comes after `again` at the earliest, or when everything has ended.
+- While an agent is unreachable, its variables are unknown. While its parent is unreachable, the
+  core does not tell the agent.
+- The core does not tell dead members of a group: it tells the group, if too few are left.
+- If too many agents fell silent of late, the collector is blind: the core tells only that.
+- A mute holds back bad states that are not told yet, and reminders. It never holds back an end.
+- If a problem comes back within FLAP_S, it must be good for longer each time until it ends. The
+  core tells the fifth time without `wait`: an agent after one period, a variable at once.
 SPDX-License-Identifier: MIT
 """
 
@@ -28,8 +29,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Optional
 
-from fleet.model import Agent, Group, Mute, State
-from fleet.naming import matches
+from dumpulse_fleet.model.agents import Agent, Group, Mute, State
+from dumpulse_fleet.model.naming import matches
 
 FLAP_S = 900.0  # what is bad again within this time flaps; also the longest time to settle
 FLAPS = 5  # what has been bad so often is told without a wait
@@ -80,7 +81,7 @@ COLLECTOR = Subject("collector", "")
 
 @dataclasses.dataclass(eq=False)
 class Problem:
-    """Something that is bad, or was told and is not over."""
+    """Something that is bad, or that was told and has not ended."""
 
     subject: Subject
     key: Key
@@ -164,8 +165,8 @@ class Core:
         self.replace(rules, agents, groups)
 
     def replace(self, rules: Rules, agents: Iterable[Agent], groups: Iterable[Group]) -> None:
-        """A new configuration. What is told of agents and groups that are gone is over. Call
-        `see` for all agents after it."""
+        """Takes a new configuration, and ends what was told of agents and groups that are gone.
+        Call `see` for all agents after it."""
         self._rules = rules
         self._agents = {agent.name: agent for agent in agents}
         self._groups = {group.name: group for group in groups}
@@ -188,7 +189,7 @@ class Core:
                 self._set(subject, Level.GOOD, State.UNWATCHED, 0.0, -math.inf)
 
     def _up(self, name: str) -> tuple[Agent, ...]:
-        """Its parent, its parent's parent and so on. A circle ends where it closes."""
+        """Yields its parent, its parent's parent and so on. A circle ends where it closes."""
         found: dict[str, Agent] = {}
         parent = self._agents[name].parent
         while parent in self._agents and parent not in found and parent != name:
@@ -311,7 +312,7 @@ class Core:
                 if (message := self._message(key, tally, now, wall))]
 
     def _is_held(self, problem: Problem) -> bool:
-        """Something worse explains it."""
+        """Says whether something worse explains it."""
         subject = problem.subject
         if subject.kind == "agent":
             return (self.blind and subject.variable < 0
@@ -321,7 +322,7 @@ class Core:
         return self.blind and subject.kind == "group"
 
     def _wait(self, problem: Problem) -> float:
-        """Until then, others that would explain it are noticed, too: parents, most agents."""
+        """Returns the time until others that explain it are noticed: parents, most agents."""
         wait = 0.0 if problem.onsets + 1 >= FLAPS else self._rules.wait
         if problem.subject.kind == "agent" and problem.subject.variable < 0:
             name = problem.subject.name
@@ -409,7 +410,7 @@ class Core:
                               for key, incident in self._incidents.items()]}
 
     def load(self, data: Mapping[str, Any], now: float, wall: float) -> None:
-        """What another core has dumped. Call `see` for all agents after it."""
+        """Takes what another core has dumped. Call `see` for all agents after it."""
         for kind, name, variable, site, of, began, onsets, state, told in data["problems"]:
             subject = Subject(kind, name, variable)
             self._problems[subject] = Problem(subject, Key(site, of), began, onsets, State(state),

@@ -1,13 +1,13 @@
-"""Delivers alerts to webhooks and by Apprise, and none is lost over a restart.
+"""Delivers alerts to webhooks and by Apprise, and loses none over a restart.
 
     alerts = Alerts(store)
     alerts.configure(config.alerts, config.grace, table, groups)  # again after each reload
     await alerts.run(mutes, healthy)                              # until it is cancelled
 
-fleet/alerts.py decides; this asks it once a second, and keeps in the store what it has decided:
-what was told and the messages that wait, in one transaction. Each receiver has a queue of its own,
-so a slow one delays no other. What fails is tried again, for a day. A message may come twice, after
-a crash or when an answer is lost; then it has the same `id`.
+decide.py decides; this asks it once a second, and keeps in the store what it has decided: what was
+told and the messages that wait, in one transaction. Each receiver has a queue of its own, so a slow
+one delays no other. What fails is tried again, for a day. A message may come
+twice, after a crash or when an answer is lost; then it has the same `id`.
 
 No address of a receiver is ever written to a log, because addresses often have secrets in them.
 SPDX-License-Identifier: MIT
@@ -31,14 +31,14 @@ from typing import Any, Optional
 import aiohttp
 import numpy as np
 
-import client
-from fleet.alerts import SEVERITY, Core, Item, Message, Rules
-from fleet.config import Alerts as Settings
-from fleet.config import Notify
-from fleet.model import Event, Group, Mute, State
-from fleet.naming import matches
-from fleet.store import Store, Trouble
-from fleet.table import Table
+from dumpulse_fleet import client
+from dumpulse_fleet.alert.decide import SEVERITY, Core, Item, Message, Rules
+from dumpulse_fleet.config.alerts import Alerts as Settings
+from dumpulse_fleet.config.notify import Notify
+from dumpulse_fleet.model.agents import Event, Group, Mute, State
+from dumpulse_fleet.model.naming import matches
+from dumpulse_fleet.model.table import Table
+from dumpulse_fleet.record.store import Store, Trouble
 
 BEAT_S = 1.0
 TIMEOUT_S = 10.0  # for one delivery
@@ -82,7 +82,7 @@ class Receiver:
             matches(self.settings.match, agent) for agent in item.agents)
 
     def body(self, message: Message) -> Optional[dict[str, Any]]:
-        """What of a message is for this receiver, as JSON; None: nothing."""
+        """Returns the part of a message for this receiver, as JSON; None: it has none."""
         new, over, opened = ([item for item in items if self.wants(item)]
                              for items in (message.new, message.over, message.open))
         if not (new or over and self.settings.resolved
@@ -188,7 +188,7 @@ class Alerts:
 
     def configure(self, settings: Settings, grace: float, table: Table, groups: Sequence[Group]
                   ) -> None:
-        """From now on, with these. Trouble: a receiver cannot be used, and nothing has changed."""
+        """Uses these from now on. Trouble: a receiver cannot be used, and nothing has changed."""
         known = {each.key: each for each in self._receivers}
         receivers = self.check(settings)
         for at, receiver in enumerate(receivers):
@@ -220,7 +220,7 @@ class Alerts:
 
     @property
     def trouble(self) -> str:
-        """Who cannot be told, and why."""
+        """Says which receiver cannot be told, and why."""
         return "; ".join(f"{each.title}: {each.trouble}" for each in self._receivers
                          if each.trouble)
 
@@ -247,7 +247,7 @@ class Alerts:
                 self._session = None
 
     def _start(self) -> None:
-        """One task for each receiver, and none for those that are gone."""
+        """Starts a task for each receiver, and ends those of receivers that are gone."""
         for gone in self._tasks.keys() - set(self._receivers):
             self._tasks.pop(gone).cancel()
         for receiver in self._receivers:
@@ -295,8 +295,8 @@ class Alerts:
                   message.key.name if message.key.kind == "site" else "") for message in messages])
 
     def _forget(self, receiver: Receiver, waiting: Waiting, given_up: bool = False) -> None:
-        """It is delivered, or will not be. The store does things in their order, so a row that is
-        not written yet is written before it is deleted."""
+        """Deletes what was delivered, or was given up. The store does things in their order, so it
+        writes a row before it deletes it."""
         receiver.waiting.remove(waiting)
         self._store.write(lambda database: database.execute(
             "DELETE FROM outbox WHERE id = ?", (waiting.row,)).rowcount)
@@ -306,8 +306,8 @@ class Alerts:
                       f"{receiver.trouble or 'too many wait'}")
 
     async def _load(self) -> None:
-        """What was told before the restart, and what waits. Messages to somebody who is not
-        configured any more are deleted."""
+        """Reads what was told before the restart, and what waits. Deletes messages to receivers
+        that are not configured any more."""
         def read(database: sqlite3.Connection) -> tuple[list[Any], list[Any]]:
             keys = json.dumps([each.key for each in self._receivers])
             database.execute("DELETE FROM outbox WHERE receiver NOT IN "
@@ -354,7 +354,7 @@ class Alerts:
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
 
     async def _send(self, receiver: Receiver, body: Mapping[str, Any]) -> str:
-        """What went wrong; empty: nothing. Never an address."""
+        """Says what went wrong, without an address; empty: nothing."""
         try:
             if receiver.apprise:
                 async with asyncio.timeout(3 * TIMEOUT_S):

@@ -1,14 +1,14 @@
 """Asks all agents, each one once in its period, and takes what they say into the table.
 
-One thread does it. The requests are spread over the period, because answers that come all at once
-do not fit into a receive buffer. A request is repeated once within the round. An agent that has
-missed a round is asked up to five times in the next ones, until it is unreachable: if each packet
-gets lost with 5 %, ten thousand agents that are asked every 10 s give no false alarm in a month.
-Each round uses the next of RING ports, so that an answer that is a round late is not taken for a
-new one: a report has nothing that would tell.
+One thread does it. It spreads the requests over the period, because answers that come all at once
+do not fit into a receive buffer. It repeats a request once within the round. If an agent has missed
+a round, it gets up to five requests in the next ones, until it is unreachable: if 5 % of the
+packets get lost, ten thousand agents that are asked every 10 s give no false alarm in a month. Each
+round uses the next of RING ports. So the collector does not take an answer that is a round late for
+a new one: a report has nothing that would tell.
 
-Names of hosts are looked up by other threads, and serial lines and CAN are waited for by others,
-too. Nothing that an agent does or does not do delays the others.
+Other threads look up names of hosts, and others wait for serial lines and CAN. So no agent can
+delay the others.
 SPDX-License-Identifier: MIT
 """
 
@@ -27,13 +27,13 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-import client
-from fleet import keep, wire
-from fleet.judge import Expectations, Judge
-from fleet.keys import CAUSES, Readers, Verdict
-from fleet.model import Agent, Event, State
-from fleet.table import Table, copy_rows
-from fleet.wire import Batch, Book, Rows
+from dumpulse_fleet import client
+from dumpulse_fleet.collect import keep, wire
+from dumpulse_fleet.collect.judge import Expectations, Judge
+from dumpulse_fleet.collect.keys import CAUSES, Readers, Verdict
+from dumpulse_fleet.collect.wire import Batch, Book, Rows
+from dumpulse_fleet.model.agents import Agent, Event, State
+from dumpulse_fleet.model.table import Table, copy_rows
 
 Publish = Callable[[Sequence[Event]], None]
 
@@ -210,8 +210,8 @@ class Collector:
         self._helpers.stop()
 
     def replace(self, table: Table) -> None:
-        """From now on, asks the agents of this table. What is known of agents that stay is kept:
-        it is in the new table when this returns."""
+        """Asks the agents of this table from now on. It keeps what it knows of agents that stay:
+        that is in the new table when this returns."""
         if not self.running:
             carry_over(self.table, table, self._publish)
             self.table = table
@@ -251,7 +251,7 @@ class Collector:
         self._begin_rounds()
 
     def _tick(self) -> float:
-        """Half a buffer of reports may come in a tick."""
+        """Returns the length of a tick: half a buffer of reports may come in it."""
         rate = float((1 / self._roster.period).sum())
         return min(TICK, max(SHORTEST_TICK, (self._room or ENOUGH) / 2 / max(rate, 1e-9)))
 
@@ -345,7 +345,7 @@ class Collector:
             self._look_up(gone, self.table.now())
 
     def _beliefs(self, rows: Rows, believed: bool) -> list[Event]:
-        """At most one in a round of an agent, whatever others send in its name."""
+        """Returns at most one event in a round of an agent, whatever others send in its name."""
         agents = self.table.agents
         return [Event(time.time(), agents[row].name, -1, "key", was.words, now.words, -1.0,
                       agents[row].site) for row, was, now in self._roster.readers.news(
@@ -374,9 +374,10 @@ class Collector:
         return self._sockets.get((family, place))
 
     def _send(self, rows: Rows, probing: bool = False) -> Rows:
-        """Sends a request to each of these agents. Returns those to whom it was sent, or who cannot
-        be sent to. The others must wait until the kernel has room. `probing`: the last request of a
-        round that looks lost may ask in version 1, to find out that an agent has no key."""
+        """Sends a request to each of these agents. Returns those that got it, and those to which
+        nothing can be sent. The others must wait until the kernel has room. `probing`: the last
+        request of a round that looks lost may ask in version 1, to find out that an agent has no
+        key."""
         keyed = self._roster.keyed[rows]
         if not keyed.any():
             return self._send_all(rows, self._outgoing)
@@ -431,7 +432,7 @@ class Collector:
         np.add.at(self.table.refused, rows, 1)
 
     def _drain_errors(self, where: socket.socket) -> int:
-        """What networks and machines have refused; each error names the agent."""
+        """Counts what networks and machines have refused; each error names the agent."""
         drained = 0
         for _ in range(1000):
             count, _ = self._errors.receive(where, 0, wire.MSG_ERRQUEUE_)
@@ -463,7 +464,7 @@ class Collector:
         self._take(places[:filled])
 
     def _take(self, places: NDArray[np.uint8]) -> None:
-        """The packets at the beginning of the batch; they came to these ports of the ring."""
+        """Takes the packets at the beginning of the batch; they came to these ports of the ring."""
         count = len(places)
         if not count:
             return
@@ -498,9 +499,9 @@ class Collector:
         asked = roster.asked[rows]
         received = now - (unix_now - unix)
         # Unless Unix time was set meanwhile: then it came now, at the latest.
-        wrong = (received < asked - 0.001) | (received > now + 0.001)
-        received = np.maximum(np.where(wrong, now, received), asked)
-        unix = np.where(wrong, unix_now, unix)
+        was_set = (received < asked - 0.001) | (received > now + 0.001)
+        received = np.maximum(np.where(was_set, now, received), asked)
+        unix = np.where(was_set, unix_now, unix)
         entry = wire.entries(packets[use])
         if keyed.any():
             some = np.flatnonzero(keyed[use])
@@ -509,7 +510,7 @@ class Collector:
         self._send(again[roster.tries[again] > 0])
 
     def _tell_twins_apart(self, rows: Rows, places: NDArray[np.uint8]) -> None:
-        """Several agents of the table have the same address: each answer is for one that waits."""
+        """Gives each answer to one that waits, where several agents have the same address."""
         roster = self._roster
         given: set[int] = set()
         for at in np.flatnonzero((rows >= 0) & roster.twin[rows]).tolist():
@@ -589,7 +590,8 @@ class Collector:
 
 def carry_over(old: Table, new: Table, publish: Publish) -> None:
     """Copies what is known of agents that are in both tables. An agent that is at another place,
-    or counts otherwise, begins anew with its clock. What is wrong with agents that go is over."""
+    or counts otherwise, begins anew with its clock. Of an agent that goes, an event ends each state
+    that was told."""
     same = [(row, old.row[agent.name]) for row, agent in enumerate(new.agents)
             if agent.name in old.row]
     to, whence = (np.array(each, np.intp) for each in (zip(*same) if same else ((), ())))
@@ -632,7 +634,7 @@ class Answer:
 
 
 class Helpers:
-    """Threads for what may wait. They are started when there is work, and never hold up the
+    """Threads for what may wait. They start when there is work, and never hold up the
     collector."""
 
     def __init__(self) -> None:

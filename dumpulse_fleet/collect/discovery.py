@@ -2,7 +2,7 @@
 fleet among several collectors.
 
 A source that fails keeps its last good list: the fleet must not vanish because the inventory is
-down. One wrong target does not keep the others away. SPDX-License-Identifier: MIT
+down. If one target is wrong, the others come all the same. SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ from typing import Any
 
 import aiohttp
 
-from fleet import plain_yaml
-from fleet.config import Config, Shard, Shared, Source, read_file, wrong_parents
-from fleet.model import Agent
-from fleet.naming import MOST_AGENTS, Wrong, check_labels, check_name, shown
+from dumpulse_fleet.config import plain_yaml
+from dumpulse_fleet.config.agents import Shared, Source, wrong_parents
+from dumpulse_fleet.config.file import Config, Shard
+from dumpulse_fleet.config.reading import read_file
+from dumpulse_fleet.model.agents import Agent
+from dumpulse_fleet.model.naming import MOST_AGENTS, Wrong, check_labels, check_name, shown
 
 LARGEST = 16 << 20  # bytes of a file or a page
 LARGEST_YAML = 2 << 20  # YAML takes a hundred times as long as JSON

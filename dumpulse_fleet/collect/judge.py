@@ -1,12 +1,12 @@
 """In which state each variable and each agent is, and the events when that changes.
 
-A state is judged when a report comes, from the ages of the entries and the deadlines of the
-agent's profile. An agent that misses several rounds is unreachable, and its variables are unknown.
+When a report comes, the judge compares the ages of the entries with the deadlines of the agent's
+profile. If an agent misses several rounds, it is unreachable, and its variables are unknown.
 
 Each change makes one event. The events of one variable form a chain: `was` is the `now` of the
-event before. So these make none: pending, since it only means that nothing is known yet; unknown
-and back, since the agent has an event of its own; and a variable that is alive when it is heard
-first, or begins or ends to be watched while it is well.
+event before. These changes make none: pending, which only means that nothing is known yet; unknown
+and back, because the agent has an event of its own; a variable that is alive at its first
+heartbeat; and a variable that begins or ends to be watched while it is well.
 SPDX-License-Identifier: MIT
 """
 
@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fleet.ages import Flags, Kind, Memory, Outcome, Reports, Whole, advance
-from fleet.model import Agent, Event, Profile, State
-from fleet.table import VARIABLES, Table
+from dumpulse_fleet.collect.ages import Flags, Kind, Memory, Outcome, Reports, Whole, advance
+from dumpulse_fleet.model.agents import Agent, Event, Profile, State
+from dumpulse_fleet.model.table import VARIABLES, Table
 
 Rows = NDArray[np.intp]
 RESET = "rebooted, or its clock was set"
@@ -66,7 +66,7 @@ class Judge:
     def take(self, rows: Rows, asked: NDArray[np.float64], received: NDArray[np.float64],
              unix: NDArray[np.float64], entry: NDArray[np.uint32]
              ) -> tuple[list[Event], Outcome]:
-        """New reports of these agents, none of them twice. Unix times are when they came."""
+        """Takes new reports of these agents, none of them twice. Unix times are when they came."""
         table, all_rows = self.table, self.expectations
         self._widen(np.any(entry, axis=0))
         entry = entry[:, :self.width]
@@ -107,7 +107,7 @@ class Judge:
 
     def _states(self, rows: Rows, out: Outcome, new: Reports
                 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-        """The states of the variables, and what was told of them before."""
+        """Returns the states of the variables, and what was told of them before."""
         wanted, memory = self.expectations, out.memory
         profile = wanted.profile[rows]
         low, high, warn, crit, expected = (each[:, :self.width][profile] for each in (
@@ -166,7 +166,7 @@ class Judge:
 
     def _news(self, rows: Rows, out: Outcome, new: Reports, was: Memory,
               state: NDArray[np.uint8], told: NDArray[np.uint8]) -> list[Event]:
-        """The events of a batch, before it is in the table. It notes new senders there."""
+        """Returns the events of a batch, before it is in the table. Notes new senders there."""
         table = self.table
         events: list[Event] = []
 
@@ -210,7 +210,7 @@ class Judge:
         return news
 
     def miss(self, rows: Rows, unix: float, grace: bool = False) -> list[Event]:
-        """These agents did not answer in a round. In a grace, nobody becomes unreachable."""
+        """Notes that these agents did not answer. In a grace, no agent becomes unreachable."""
         table = self.table
         events: list[Event] = []
         with table.lock:

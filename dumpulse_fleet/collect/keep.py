@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-import client
-from fleet.ages import Kind
-from fleet.model import Event, State
-from fleet.table import VARIABLES, Table, copy_rows
+from dumpulse_fleet import client
+from dumpulse_fleet.collect.ages import Kind
+from dumpulse_fleet.model.agents import Event, State
+from dumpulse_fleet.model.table import VARIABLES, Table, copy_rows
 
 EVERY = 60.0  # s
 MAGIC = b"dumpulse fleet 1\n"
@@ -71,7 +71,7 @@ def save(path: str, table: Table) -> None:
 
 
 def load(path: str, table: Table) -> str:
-    """Puts what was kept into the table. Returns what is wrong with the file, if something is;
+    """Puts what was kept into the table. Says what is wrong with the file, if something is;
     then the table stays as it is."""
     try:
         with open(path, "rb", opener=lambda name, flags: os.open(

@@ -1,6 +1,6 @@
 """Requests and reports of version 2, with keys: those of many agents at once.
 
-It is the reader of SPEC-keyed.md, as client.Keyed is, with a row for each agent. A tag of a few
+It is the reader of spec/keyed.md, as client.Keyed is, with a row for each agent. A tag of a few
 agents comes from the client's Chaskey-12, that of many from numpy.
 SPDX-License-Identifier: MIT
 """
@@ -14,9 +14,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-import client
-from fleet.model import ReaderKeys
-from fleet.wire import Bytes, Rows
+from dumpulse_fleet import client
+from dumpulse_fleet.collect.wire import Bytes, Rows
+from dumpulse_fleet.model.agents import ReaderKeys
 
 Words = NDArray[np.uint32]
 
@@ -98,7 +98,7 @@ class Readers:
         self.at = np.full(len(keys), -1, np.intp)
         self.at[[row for row, each in enumerate(keys) if each]] = np.arange(len(known))
         self._of = {label: words_of([each.of(label) for each in known])
-                    for label in (client.OF_READERS, client.OF_BEACONS)}
+                    for label in (client.READER_LABEL, client.BEACON_LABEL)}
         count = len(known)
         self.epoch = np.zeros(count, np.uint32)  # 0: none is known
         self.count = np.zeros(count, np.int64)  # the last one of this epoch
@@ -150,7 +150,7 @@ class Readers:
             asked = np.empty((len(new), 8), np.uint8)
             asked[:, 4], asked[:, 5] = client.IS_REQUEST, self.count[new]
             asked[:, 6:] = np.frombuffer(os.urandom(2 * len(new)), np.uint8).reshape(-1, 2)
-            tags = self._tags(client.OF_READERS, new, self.epoch[new], asked[:, 4:])
+            tags = self._tags(client.READER_LABEL, new, self.epoch[new], asked[:, 4:])
             asked[:, :4] = tags[:, :1].astype("<u4").view(np.uint8)
             self.asked[new], self.asked_in[new] = asked, self.epoch[new]
             self.waits[new] = self.repeat[new] = True
@@ -168,7 +168,7 @@ class Readers:
         some = np.flatnonzero(report & self.waits[at])
         if some.size:
             of = at[some]
-            tags = self._tags(client.OF_READERS, of, self.asked_in[of], self.asked[of, 4:],
+            tags = self._tags(client.READER_LABEL, of, self.asked_in[of], self.asked[of, 4:],
                               packets[some, 8:client.KEYED_REPORT_SIZE])
             some = some[(tags[:, :2] == np.ascontiguousarray(packets[some, :8]).view("<u4")
                          ).all(axis=1)]
@@ -186,7 +186,7 @@ class Readers:
     def _hear(self, at: Rows, packets: Bytes, now: float) -> NDArray[np.uint8]:
         """Beacons."""
         epoch = np.ascontiguousarray(packets[:, 4:]).view(">u4")[:, 0].astype(np.uint32)
-        tags = self._tags(client.OF_BEACONS, at, epoch, packets[:, 4:])[:, 0]
+        tags = self._tags(client.BEACON_LABEL, at, epoch, packets[:, 4:])[:, 0]
         right = tags == np.ascontiguousarray(packets[:, :4]).view("<u4")[:, 0]
         before = self.epoch[at]
         refused = right & (epoch == before)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-import client
+from dumpulse_fleet import client
 
 Bytes = NDArray[np.uint8]
 Rows = NDArray[np.intp]

@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from fleet.naming import Wrong
+from dumpulse_fleet.model.naming import Wrong
 
 DEPTH_MAX = 10  # of lists and tables
 SAFE = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast

@@ -1,7 +1,7 @@
 """What the fleet consists of: agents, what is expected of them, and what happens to them.
 
 Nothing here changes after it was made. The configuration makes agents, groups and mutes; the
-collector makes events; the table (fleet/table.py) has what changes.
+collector makes events; the table (dumpulse_fleet/model/table.py) has what changes.
 SPDX-License-Identifier: MIT
 """
 
@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-import client
+from dumpulse_fleet import client
 
 
 class State(enum.IntEnum):
@@ -67,14 +67,14 @@ class ReaderKeys(client.KeyFile):
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
-        self.known = {label: self.of(label) for label in (client.OF_READERS, client.OF_BEACONS)}
+        self.known = {label: self.of(label) for label in (client.READER_LABEL, client.BEACON_LABEL)}
         self.master = b""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ReaderKeys) and self.known == other.known
 
     def __hash__(self) -> int:
-        return hash(self.known[client.OF_READERS])
+        return hash(self.known[client.READER_LABEL])
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,8 +13,8 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import client
-from fleet.model import Agent
+from dumpulse_fleet import client
+from dumpulse_fleet.model.agents import Agent
 
 LONGEST_NAME = 100  # characters of an agent's name, a site, a label's name
 LONGEST_VALUE = 200  # characters of a label's value

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import client
-from fleet.model import Agent, State
+from dumpulse_fleet import client
+from dumpulse_fleet.model.agents import Agent, State
 
 VARIABLES = 64
 Array = NDArray[Any]
@@ -51,7 +51,7 @@ class Table:
         self.agent_told = np.full(count, State.PENDING, np.uint8)
         self.agent_since = np.zeros(count, np.float64)
         self.misses = np.zeros(count, np.int32)  # rounds in a row without an answer
-        self.kind = np.zeros(count, np.uint8)  # fleet.ages.Kind: how its time is known
+        self.kind = np.zeros(count, np.uint8)  # ages.Kind: how its time is known
         self.strikes = np.zeros(count, np.uint8)  # reports in a row that contradict the last one
         # Seconds of a clock that nobody sets (`now`): when its first report came, or the first one
         # after a reboot; when the last one was asked for; and when that came.

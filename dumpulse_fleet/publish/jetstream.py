@@ -18,10 +18,11 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, Optional
 
-from fleet.config import Nats, Shard
-from fleet.model import Event
-from fleet.mqtt import event_json
-from fleet.store import Consumer, Store, Trouble
+from dumpulse_fleet.config.file import Shard
+from dumpulse_fleet.config.nats import Nats
+from dumpulse_fleet.model.agents import Event
+from dumpulse_fleet.publish.mqtt import event_json
+from dumpulse_fleet.record.store import Consumer, Store, Trouble
 
 BATCH = 100  # events on their way at once
 TICK_S = 0.5  # between two looks for new events
@@ -72,8 +73,8 @@ class Ids:
 
 
 async def _apart(*work: Coroutine[Any, Any, Any]) -> list[Any]:
-    """The results of work of nats-py, which may take a cancellation for itself: of our task, or
-    one that is none of ours."""
+    """Returns the results of work of nats-py, which may take a cancellation of our task for its
+    own, and may be cancelled by itself."""
     tasks = [asyncio.create_task(each) for each in work]
     try:
         await asyncio.wait(tasks, timeout=GIVE_UP_S)
@@ -136,9 +137,10 @@ class Stream:
                                   * SLOT_S - SLOT_S)[::-1] if newest else []
 
     async def _publish(self, consumer: Consumer) -> None:
-        """Until something fails. Then the batch comes again, and the stream drops what it has."""
+        """Goes on until something fails. Then the batch comes again, and the stream drops what it
+        has already."""
         async def ignore(_: Exception) -> None:
-            """What matters is raised, too."""
+            """Does nothing: what matters is raised, too."""
 
         connection, = await _apart(self._nats.connect(
             str(self._settings.url), allow_reconnect=False, max_reconnect_attempts=1,

@@ -40,11 +40,11 @@ import numpy as np
 from paho.mqtt import client as paho
 from paho.mqtt.enums import CallbackAPIVersion
 
-import client
-from fleet.config import Mqtt
-from fleet.model import Event, State
-from fleet.store import Consumer, Store, Trouble
-from fleet.table import VARIABLES, Table
+from dumpulse_fleet import client
+from dumpulse_fleet.config.mqtt import Mqtt
+from dumpulse_fleet.model.agents import Event, State
+from dumpulse_fleet.model.table import VARIABLES, Table
+from dumpulse_fleet.record.store import Consumer, Store, Trouble
 
 WINDOW = 200  # messages that the broker has not acknowledged yet
 TICK_S = 0.2
@@ -190,7 +190,7 @@ class Publisher:
             self._lock.notify()
 
     def _on_message(self, _: Any, __: Any, message: Any) -> None:
-        """What the broker remembers. It may be anything."""
+        """Takes what the broker remembers, which may be anything."""
         parts = message.topic.removeprefix(f"{self._settings.prefix}/").split("/")
         try:
             ours = json.loads(message.payload).get("collector") == self._id
@@ -280,7 +280,7 @@ class Publisher:
         return message
 
     def _bury(self, name: str) -> None:
-        """The broker forgets an agent that is not there any more."""
+        """Makes the broker forget an agent that has left the configuration."""
         if name not in self._table.row:
             self._publish(self._topic(name), b"")
             if self._settings.discovery:
@@ -294,7 +294,7 @@ class Publisher:
                       json.dumps(self._state(row)))
 
     def _publish_events(self, consumer: Consumer) -> None:
-        """One batch after the other. The broker has a batch when it has acknowledged all of it."""
+        """Sends a batch after the other: the broker has one when it has acknowledged all of it."""
         with self._lock:
             if self._unacknowledged & self._sent.keys():
                 return

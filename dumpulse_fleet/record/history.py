@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fleet.model import Event, State
-from fleet.table import Table
+from dumpulse_fleet.model.agents import Event, State
+from dumpulse_fleet.model.table import Table
 
 MINUTES = 360
 MOST_BYTES = 64 * 1024 * 1024

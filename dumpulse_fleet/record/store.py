@@ -39,7 +39,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Optional, TypeVar
 
-from fleet.model import Event, Mute
+from dumpulse_fleet.model.agents import Event, Mute
 
 BATCH_S = 0.05  # an event waits at most this long until it is written
 BATCH = 2_000  # events in one commit
@@ -142,8 +142,8 @@ class Store:
     # ---------------------------------------------------------------- for everyone
 
     def publish(self, events: Sequence[Event]) -> bool:
-        """Takes all events, or none if the queue is full: then they are counted as lost, an event
-        tells how many, and the answer is no. It never waits for the disk."""
+        """Takes all events, or none if the queue is full. Then it returns False and counts them as
+        lost, and an event tells how many. It never waits for the disk."""
         with self._some:
             before = len(self._queue)
             if self._closing or before + len(events) > self._most_queued:
@@ -210,7 +210,7 @@ class Store:
                 (*wanted.values(), max(0, min(limit, 100_000)))))
 
     def flush(self, seconds: float = 10.0) -> bool:
-        """Waits until all that was published is on the disk. No: it is not."""
+        """Waits until all published events are on the disk. False: they are not."""
         try:
             self.write(lambda _: None).result(seconds)
         except (concurrent.futures.TimeoutError, sqlite3.Error, Trouble):
@@ -227,7 +227,7 @@ class Store:
     # ---------------------------------------------------------------- mutes
 
     def mutes(self) -> tuple[Mute, ...]:
-        """Those made at run time that are not over, by number."""
+        """Returns the mutes of run time that have not ended, by number."""
         return self._mutes
 
     def make_mute(self, mute: Mute) -> concurrent.futures.Future[Mute]:
@@ -258,7 +258,7 @@ class Store:
         return self.write(work, then)
 
     def end_mute(self, number: int) -> concurrent.futures.Future[bool]:
-        """Whether there was such a mute."""
+        """Ends a mute. Says whether there was one of this number."""
         return self._end_mutes(lambda mute: mute.number == number, "ended")
 
     def _end_mutes(self, over: Callable[[Mute], bool], word: str
@@ -350,7 +350,8 @@ class Store:
         return database
 
     def _set_aside(self, why: str) -> None:
-        """An older damaged file is overwritten, so that a failing disk does not fill up."""
+        """Renames a damaged file. It replaces an older one, so that a failing disk does not fill
+        up."""
         for end in ("", "-wal", "-shm"):
             with contextlib.suppress(FileNotFoundError):
                 os.replace(f"{self.path}{end}", f"{self.path}.damaged{end}")
@@ -481,7 +482,7 @@ class Store:
         return result
 
     def _failed(self, error: Exception) -> None:
-        """What cannot be written waits, for as long as there is room."""
+        """Lets events wait that cannot be written, for as long as there is room."""
         self.failures += 1
         if _damaged(error):
             self._forget_file()
@@ -575,7 +576,7 @@ class Consumer:
         return self._store.select(after=self.last, limit=most)
 
     def done(self, number: int) -> None:
-        """All up to this event are handed on."""
+        """Notes that all events up to this one are handed on."""
         self.last = number
         self._store.write(lambda database: database.execute(
             "INSERT OR REPLACE INTO kept VALUES (?, ?)", (self._name, str(number))).rowcount)

@@ -9,22 +9,15 @@ import signal
 import socket
 import subprocess
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from paho.mqtt import client as paho
 from paho.mqtt.enums import CallbackAPIVersion
 
-from sim.programs import free_port
-
-
-def until(what: Callable[[], object], seconds: float = 20.0) -> None:
-    end = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.01)
+from dumpulse_fleet.tests.core import until
+from tests.support.programs import free_port
 
 
 def listens(port: int) -> bool:
@@ -101,26 +94,39 @@ def reading(port: int, topic: str = "#") -> Iterator[Reader]:
         reader.close()
 
 
-class Taking(http.server.BaseHTTPRequestHandler):
-    """A webhook: it keeps the JSON of each POST."""
+class Answering(http.server.BaseHTTPRequestHandler):
+    """A handler that says nothing by itself."""
+
+    def answer(self, status: int = 200, body: bytes = b"", **headers: str) -> None:
+        self.send_response(status)
+        for name, text in headers.items():
+            self.send_header(name, text)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Quiet."""
+
+
+class Taking(Answering):
+    """A webhook: it keeps the JSON of each POST, and {} of each GET."""
 
     came: list[Any]
 
     def do_POST(self) -> None:
-        self.came.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-        self.send_response(200)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
+        self.came.append(json.loads(self.rfile.read(int(self.headers["Content-Length"] or 0))
+                                    or "{}"))
+        self.answer()
 
-    def log_message(self, *_: Any) -> None:
-        """Quiet."""
+    do_GET = do_POST
 
 
 @contextlib.contextmanager
 def answering(handler: type[http.server.BaseHTTPRequestHandler]) -> Iterator[int]:
     """A server of HTTP in a thread. Yields its port."""
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
         try:
             yield server.server_port

@@ -1,4 +1,4 @@
-"""`make test` runs the tests without the mark `long`.   SPDX-License-Identifier: MIT"""
+"""What all tests of the fleet share.   SPDX-License-Identifier: MIT"""
 
 from __future__ import annotations
 
@@ -25,4 +25,12 @@ def pytest_configure(config: pytest.Config) -> None:
         about = os.statvfs(memory)
         if not about.f_flag & os.ST_NOEXEC and about.f_bavail * about.f_frsize >= ENOUGH:
             os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", memory)
-    config.addinivalue_line("markers", "long: takes more than half a minute")
+
+
+# These mostly wait, so they begin first: the workers are busy with the others meanwhile.
+WAITING = ("test_collector", "test_web", "test_service", "test_faults", "test_rounds",
+           "test_devices")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.stem not in WAITING)

@@ -1,6 +1,6 @@
 """A program that test_store.py kills: it stores events, and prints what is acknowledged.
 
-    python3 -m fleet.tests.crash FILE
+    python3 -m dumpulse_fleet.tests.crash FILE
 
 Each line of its input is a number. Then a child of it stores events, which count up from there,
 until somebody kills it. Lines of the output: "child PID", "over" when it is dead, and numbers: the
@@ -16,8 +16,8 @@ import time
 from collections.abc import Sequence
 from typing import NoReturn
 
-from fleet.model import Event
-from fleet.store import Store
+from dumpulse_fleet.model.agents import Event
+from dumpulse_fleet.record.store import Store
 
 
 def say(text: object) -> None:

@@ -1,7 +1,9 @@
 """The collector behind a bad network, which the kernel makes: netem on the loopback. It also sets
 the clock of the machine.
 
-    python3 -m tests.vm build/venv/bin/python -m fleet.tests.netem      in a machine of its own
+    python3 -m server.tests.vm build/venv/bin/python -m dumpulse_fleet.tests.netem
+
+in a machine of its own
 
 The answers say less than the fake fleet knows. So each report is compared with that: ages in
 milliseconds wrap each 65.5 s, and half of the nodes fall silent at a known time.
@@ -16,11 +18,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fleet.collector import Collector
-from fleet.fake import Fake
-from fleet.model import Event, State
-from fleet.table import Table
-from fleet.tests.core import Heard, agents, profile, wait_for
+from dumpulse_fleet.collect.collector import Collector
+from dumpulse_fleet.model.agents import Event, State
+from dumpulse_fleet.model.table import Table
+from dumpulse_fleet.tests.core import Heard, agents, profile, until
+from dumpulse_fleet.trials.fake import Fake
 
 AGENTS, PERIOD = 200, 4.0  # s
 BEAT = 1.0  # s
@@ -99,11 +101,11 @@ def main() -> None:
         table, heard = Table(agents(fake, AGENTS, patient, period=PERIOD)), Heard()
         collector = Collector(table, heard)
         collector.start()
-        wait_for(lambda: (table.reports > 1).all(), 60)
+        until(lambda: (table.reports > 1).all(), 60)
         before = table.now()
         fake.tell("silence", 0, SILENT - 1)
         silent_at = table.now()
-        wait_for(lambda: (table.asked > silent_at).all(), 60)
+        until(lambda: (table.asked > silent_at).all(), 60)
         truth = Truth(table, (before, silent_at))
         first = len(heard.events)
         for said in phases(truth, collector, heard):
@@ -111,10 +113,10 @@ def main() -> None:
         for by in (3 * HOUR, -7 * HOUR, 4 * HOUR):
             time.clock_settime(time.CLOCK_REALTIME, time.time() + by)
             reports = table.reports.copy()
-            wait_for(lambda: (table.reports > reports + 1).all(), 60)
+            until(lambda: (table.reports > reports + 1).all(), 60)
             truth.check()
             print(f"the clock was set by {by / HOUR:+.0f} h")
-        wait_for(lambda: (table.agent_state == State.ALIVE).all(), 60)
+        until(lambda: (table.agent_state == State.ALIVE).all(), 60)
         collector.stop()
     assert all(right(event) for event in heard.events), heard.events
     heard.check_chains()

@@ -3,34 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from fleet.asking import Fleet
-from fleet.fake import Fake
+from dumpulse_fleet.asking import Fleet
+from dumpulse_fleet.tests.core import PATIENCE, until
+from dumpulse_fleet.trials.fake import Fake
 
-PATIENCE = 120.0  # s: a machine may do much else
 ROOT = Path(__file__).parents[2]
-COMMAND = [sys.executable, "-m", "fleet"]
+COMMAND = [sys.executable, "-m", "dumpulse_fleet"]
 NAMES = "[dumpulse]\nnow-from = 0\nwarn = 20s\ncrit = 40s\n[0]\nname = clock\n[1]\nname = engine\n"
-
-
-def until(true: Callable[[], Any], what: Callable[[], object], seconds: float = PATIENCE) -> Any:
-    """Waits until it is true. `what` says what is there instead."""
-    end = time.monotonic() + seconds
-    while not (found := true()):
-        assert time.monotonic() < end, what()
-        time.sleep(0.02)
-    return found
 
 
 def run(*words: str, status: int | None = 0, **environment: str
@@ -138,7 +127,3 @@ def notified(folder: Path) -> Iterator[tuple[str, list[str]]]:
         finally:
             ending.set()
             receiver.join()
-
-
-def parsed(done: subprocess.CompletedProcess[str]) -> Any:
-    return json.loads(done.stdout)

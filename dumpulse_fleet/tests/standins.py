@@ -18,13 +18,13 @@ import numpy as np
 from aiohttp import web
 from numpy.typing import NDArray
 
-import client
-from fleet.access import Access
-from fleet.model import Agent, Event, Group, Mute, Profile, State
-from fleet.table import Table
-from fleet.web import listen
+from dumpulse_fleet import client
+from dumpulse_fleet.model.agents import Agent, Event, Group, Mute, Profile, State
+from dumpulse_fleet.model.table import Table
+from dumpulse_fleet.web.access import Access
+from dumpulse_fleet.web.server import listen
 
-NAMES = "examples/vehicle.ini"
+NAMES = "client/examples/vehicle.ini"
 Result = TypeVar("Result")
 
 
@@ -118,7 +118,7 @@ class Past:
 
 
 class Service:
-    """What web.py needs, without a collector: fleet.web.Service."""
+    """What the web server needs, without a collector: dumpulse_fleet.web.server.Service."""
 
     def __init__(self, table: Table, groups: Sequence[Group] = ()) -> None:
         self.table = table

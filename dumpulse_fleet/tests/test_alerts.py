@@ -17,10 +17,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as some
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-import client
-from fleet.alerts import (BLIND_LEAST, COLLECTOR, FLAP_S, FLAPS, RECENT_S, SEVERITY, SPREAD_S, Core,
-                          Item, Key, Message, Rules, Subject)
-from fleet.model import Agent, Group, Mute, Profile, State
+from dumpulse_fleet import client
+from dumpulse_fleet.alert.decide import (BLIND_LEAST, COLLECTOR, FLAP_S, FLAPS, RECENT_S, SEVERITY,
+                                         SPREAD_S, Core, Item, Key, Message, Rules, Subject)
+from dumpulse_fleet.model.agents import Agent, Group, Mute, Profile, State
 
 RULES = Rules(wait=30, settle=30, again=300, remind=3600, grace=60)
 PROFILE = Profile(client.make_settings(argparse.Namespace()))

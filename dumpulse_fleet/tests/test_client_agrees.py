@@ -15,13 +15,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fleet.judge import Judge
-from fleet.model import Agent, Profile, State
-from fleet.table import Table
+from dumpulse_fleet import client
+from dumpulse_fleet.collect.judge import Judge
+from dumpulse_fleet.model.agents import Agent, Profile, State
+from dumpulse_fleet.model.table import Table
 from tests.agree import LOOKS, Compiled, Difference, World
 
 BEGIN = 1e6  # s of our clock
-# The states of sim/watch.py: waiting, missing, alive, out of range, late, dead.
+# The states of spec/watch.py: waiting, missing, alive, out of range, late, dead.
 MEANING = (State.PENDING, State.NEVER, State.ALIVE, State.OUT_OF_RANGE, State.LATE, State.DEAD)
 SILENCE = {State.ALIVE: 0, State.OUT_OF_RANGE: 0, State.LATE: 1, State.DEAD: 2}
 
@@ -33,7 +34,9 @@ class Party(World):
         super().__init__(compiled, path, chance)
         # One that nobody watches, if there is one, is the agent's own.
         self.own = next((one.number for one in self.settings.variables if not one.expected), 0)
-        profile = Profile(self.settings._replace(now_from=self.own))
+        # The fleet's client is another module than that of tests/agree.py, with the same text.
+        settings = client.Settings(**{**self.settings._asdict(), "now_from": self.own})
+        profile = Profile(settings)
         profile.expected[self.own] = False
         self.table = Table([Agent("one", "127.0.0.1", profile)])
         self.fleet = Judge(self.table)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import http.server
+import contextlib
 import json
 import os
 import pty
 import re
 import subprocess
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,10 +17,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import client
-from fleet import asking, command
-from fleet.fake import Fake
-from fleet.tests.serving import COMMAND, PATIENCE, ROOT, Serving, run, until, write
+from dumpulse_fleet import asking, client, command
+from dumpulse_fleet.tests.brokers import Answering, answering
+from dumpulse_fleet.tests.core import PATIENCE, until
+from dumpulse_fleet.tests.serving import COMMAND, ROOT, Serving, run, write
+from dumpulse_fleet.trials.fake import Fake
 
 quick = settings(max_examples=100)
 OWN = "[[agents]]\naddress = '127.0.0.1:1'\nname = 'nobody.north'\nsite = 'north'\n" \
@@ -199,41 +199,23 @@ def test_on_a_terminal(ask: Ask) -> None:
 # ---------------------------------------------------------------- with something else
 
 
-class Hostile:
-    """A server that answers each request with the same bytes, after a pause."""
+@contextlib.contextmanager
+def hostile(status: int, body: bytes, pause: float = 0, **headers: str
+            ) -> Iterator[tuple[str, list[Any]]]:
+    """A server that answers each request with the same bytes, after a pause. Yields its address,
+    and the headers that came."""
+    seen: list[Any] = []
 
-    def __init__(self, status: int, body: bytes, pause: float = 0, **headers: str) -> None:
-        self.headers_seen: list[dict[str, str]] = []
-        outer = self
+    class Handler(Answering):
+        def do_GET(self) -> None:
+            seen.append(self.headers)
+            time.sleep(pause)
+            self.answer(status, body, **headers)
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                outer.headers_seen.append(dict(self.headers))
-                time.sleep(pause)
-                self.send_response(status)
-                for name, text in headers.items():
-                    self.send_header(name, text)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
+        do_POST = do_DELETE = do_GET
 
-            do_POST = do_DELETE = do_GET
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.address = f"http://127.0.0.1:{self._server.server_address[1]}"
-        self._thread = threading.Thread(target=self._server.serve_forever)
-
-    def __enter__(self) -> Hostile:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+    with answering(Handler) as port:
+        yield f"http://127.0.0.1:{port}", seen
 
 
 JSON = st.recursive(
@@ -275,24 +257,24 @@ def test_any_answer(answer: Any, words: list[str]) -> None:
     (200, b'{"total": 1e999, "agents": []}', 4, "no fleet"), (999, b"", 4, "no fleet")])
 def test_other_servers(tmp_path: Path, status: int, body: bytes, wanted: int, part: str) -> None:
     (tmp_path / "token").write_text("sesame")
-    with Hostile(200, b"{}") as elsewhere, \
-            Hostile(status, body, Location=f"{elsewhere.address}/x") as server:
-        done = run("ls", "--fleet", server.address, "--token-file", str(tmp_path / "token"),
+    with hostile(200, b"{}") as (elsewhere, others), \
+            hostile(status, body, Location=f"{elsewhere}/x") as (address, seen):
+        done = run("ls", "--fleet", address, "--token-file", str(tmp_path / "token"),
                    status=wanted)
         assert part in done.stderr and done.stderr.count("\n") == 1
-        assert server.headers_seen[0]["Authorization"] == "Bearer sesame"
-        assert not elsewhere.headers_seen  # nobody else gets the token
+        assert seen[0]["Authorization"] == "Bearer sesame"
+        assert not others  # nobody else gets the token
 
 
 def test_a_server_that_waits() -> None:
-    with Hostile(200, b"{}", 3.0) as server:
-        done = run("ls", "--fleet", server.address, "--timeout", "500ms", status=3)
+    with hostile(200, b"{}", 3.0) as (address, _):
+        done = run("ls", "--fleet", address, "--timeout", "500ms", status=3)
         assert "no answer from" in done.stderr
 
 
 def test_no_proxy_gets_the_token(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("sesame")
-    with Hostile(200, json.dumps({"error": "x"}).encode()) as proxy:
+    with hostile(200, json.dumps({"error": "x"}).encode()) as (proxy, seen):
         run("ls", "--fleet", "127.0.0.1:1", "--token-file", str(tmp_path / "token"), status=3,
-            http_proxy=proxy.address, HTTP_PROXY=proxy.address, ALL_PROXY=proxy.address)
-        assert not proxy.headers_seen
+            http_proxy=proxy, HTTP_PROXY=proxy, ALL_PROXY=proxy)
+        assert not seen

@@ -20,16 +20,17 @@ import numpy as np
 import pytest
 from aiohttp import web
 
-import client
-from fleet import deliver
-from fleet.alerts import Core, Rules
-from fleet.config import Alerts as Settings
-from fleet.config import Notify, Secret
-from fleet.deliver import Alerts
-from fleet.model import Agent, Mute, Profile, State
-from fleet.store import Store, Trouble
-from fleet.table import Table
-from fleet.tests import standins
+from dumpulse_fleet import client
+from dumpulse_fleet.alert import deliver
+from dumpulse_fleet.alert.decide import Core, Rules
+from dumpulse_fleet.alert.deliver import Alerts
+from dumpulse_fleet.config.alerts import Alerts as Settings
+from dumpulse_fleet.config.notify import Notify
+from dumpulse_fleet.config.values import Secret
+from dumpulse_fleet.model.agents import Agent, Mute, Profile, State
+from dumpulse_fleet.model.table import Table
+from dumpulse_fleet.record.store import Store, Trouble
+from dumpulse_fleet.tests import standins
 
 PROFILE = Profile(client.make_settings(argparse.Namespace()))
 PROFILE.expected = np.arange(64) < 5

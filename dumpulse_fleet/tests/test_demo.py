@@ -15,16 +15,18 @@ from pathlib import Path
 
 import pytest
 
-import client
-from fleet import demo
-from fleet.asking import Fleet
-from fleet.config import load
-from fleet.tests.serving import PATIENCE, ROOT, until
+from dumpulse_fleet import client
+from dumpulse_fleet.asking import Fleet
+from dumpulse_fleet.config.file import load
+from dumpulse_fleet.tests.core import PATIENCE, until
+from dumpulse_fleet.tests.serving import ROOT
+from dumpulse_fleet.trials import demo
 
 
 def test_the_demo(tmp_path: Path) -> None:
     """From the command to the page and its troubles, and back to nothing."""
-    with subprocess.Popen([sys.executable, "-m", "fleet.demo", "--agents", "40", "--port", "29061"],
+    with subprocess.Popen([sys.executable, "-m", "dumpulse_fleet.trials.demo", "--agents", "40",
+                           "--port", "29061"],
                           stdout=subprocess.PIPE, text=True, cwd=ROOT, start_new_session=True,
                           env={**os.environ, "TMPDIR": str(tmp_path)}) as process:
         try:
@@ -124,14 +126,14 @@ def test_ctrl_c_while_it_installs(tmp_path: Path, number: int) -> None:
     with subprocess.Popen(
             [sys.executable, "-c", f"""
 import pathlib, subprocess, sys
-from fleet import demo
+from dumpulse_fleet.trials import demo
 demo.VENV = demo.ROOT / "build" / "{tmp_path.name}"
 demo.is_complete = lambda wanted: False
 def install(python):
     demo.VENV.mkdir(parents=True)
     subprocess.run(["sh", "-c", "sleep 0.5; echo $$; exec sleep 99"])  # run() waits by then
 demo.install = install
-sys.argv = ["fleet.demo"]
+sys.argv = ["dumpulse_fleet.trials.demo"]
 demo.main()
 """], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         assert process.stdout

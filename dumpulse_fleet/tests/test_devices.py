@@ -17,14 +17,13 @@ from typing import Any
 
 import pytest
 
-import client
-from fleet.fake import Fake
-from fleet.model import Agent, State
-from fleet.table import Table
-from fleet.tests.core import profile, wait_for
-from fleet.tests.test_collector import collecting
-from tests.agents import report
-from tests.test_can_client import FakeBus
+from dumpulse_fleet import client
+from dumpulse_fleet.model.agents import Agent, State
+from dumpulse_fleet.model.table import Table
+from dumpulse_fleet.tests.core import collecting, profile, until
+from dumpulse_fleet.trials.fake import Fake
+from tests.support.agents import report
+from tests.support.lines import FakeBus
 
 QUICK = profile(now_from="0", expect="1-3", warn="2s", crit="3s")
 FRAME = struct.Struct("=LB3x8s")  # the kernel's struct can_frame
@@ -175,7 +174,7 @@ def test_whatever_a_device_raises_the_next_round_asks_again(monkeypatch: pytest.
     monkeypatch.setattr(client.Agent, "ask", ask)
     table = Table([Agent("line", "serial:/dev/ttyS9", QUICK, period=0.2, misses=2)])
     with collecting(table):
-        wait_for(lambda: table.agent_state[0] == State.UNREACHABLE and len(asked) > 4)
+        until(lambda: table.agent_state[0] == State.UNREACHABLE and len(asked) > 4)
 
 
 def test_each_kind_of_agent(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,25 +190,25 @@ def test_each_kind_of_agent(monkeypatch: pytest.MonkeyPatch) -> None:
                        Agent("no line", "serial:/dev/no-such-line", QUICK, period=0.5),
                        Agent("no bus", "can:can7", QUICK, period=0.5)])
         with collecting(table) as (_, heard, _):
-            wait_for(lambda: (table.agent_state[:4] == State.ALIVE).all()
+            until(lambda: (table.agent_state[:4] == State.ALIVE).all()
                      and (table.agent_state[4:] == State.UNREACHABLE).all())
             assert table.entry[2, 3] & 0xFFFF == 13 << 8 | 103
             line.kill(2)
             can.kill(3)
-            wait_for(lambda: table.state[1, 2] == State.DEAD and table.state[2, 3] == State.DEAD)
+            until(lambda: table.state[1, 2] == State.DEAD and table.state[2, 3] == State.DEAD)
             for row in (1, 2):
                 assert abs(ages(table, row)[row + 1] - (time.time() - (line, can)[row - 1].dead_at)
                            ) < 3 and ages(table, row)[1] <= 2
             line.answers = can.answers = False
-            wait_for(lambda: (table.agent_state[1:3] == State.UNREACHABLE).all())
+            until(lambda: (table.agent_state[1:3] == State.UNREACHABLE).all())
             assert (table.state[1:3, 1:4] == State.UNKNOWN).all()
             before = table.reports.copy()
-            wait_for(lambda: (table.reports[[0, 3]] > before[[0, 3]] + 4).all())  # nobody waits
+            until(lambda: (table.reports[[0, 3]] > before[[0, 3]] + 4).all())  # nobody waits
             assert (table.agent_state[[0, 3]] == State.ALIVE).all()
             assert (table.lost[[0, 3]] <= 3).all()
             line.dead, can.dead = set(), set()
             line.answers = can.answers = True
-            wait_for(lambda: (table.agent_state[:4] == State.ALIVE).all())
+            until(lambda: (table.agent_state[:4] == State.ALIVE).all())
             assert not heard.of("rebooted") and not heard.of("clock")
             told = [event.now for event in heard.of("state", agent="bus", variable=-1)]
             assert (told[0], told[-1]) == ("alive", "alive")
@@ -236,11 +235,11 @@ def test_a_line_with_noise_that_is_pulled_out() -> None:
         writer.start()
         try:
             with collecting(table):
-                wait_for(lambda: table.agent_state[0] == State.ALIVE
+                until(lambda: table.agent_state[0] == State.ALIVE
                          and table.agent_state[1] == State.UNREACHABLE)
                 before = int(table.reports[0])
                 os.close(theirs)
-                wait_for(lambda: table.reports[0] > before + 6)
+                until(lambda: table.reports[0] > before + 6)
         finally:
             ending.set()
             writer.join()

@@ -18,11 +18,13 @@ from aiohttp import web
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleet import discovery
-from fleet.config import Config, Shard, Shared, load, make_profile, wrong_parents
-from fleet.discovery import Discovery, belongs, in_shard, parse_targets
-from fleet.model import Agent
-from fleet.naming import Wrong
+from dumpulse_fleet import client
+from dumpulse_fleet.collect import discovery
+from dumpulse_fleet.collect.discovery import Discovery, belongs, in_shard, parse_targets
+from dumpulse_fleet.config.agents import Shared, make_profile, wrong_parents
+from dumpulse_fleet.config.file import Config, Shard, load
+from dumpulse_fleet.model.agents import Agent
+from dumpulse_fleet.model.naming import Wrong
 
 quick = settings(max_examples=150)
 SHARED = Shared(make_profile(), "north", {"role": "node"}, 5.0, 4, "gw")
@@ -178,6 +180,7 @@ def test_files_in_yaml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_pipe_and_a_large_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(discovery, "LARGEST", 1000)
+    monkeypatch.setattr(client, "TIMEOUT", 0.5)
     os.mkfifo(tmp_path / "a.json")
     (tmp_path / "b.json").write_text(" " * 1001)
     (tmp_path / "c.json").write_text('[{"targets": ["a"]}]')

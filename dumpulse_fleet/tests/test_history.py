@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import client
-from fleet.history import MOST_BYTES, NOTHING, History
-from fleet.model import Agent, Event, Profile, State
-from fleet.table import Table
+from dumpulse_fleet import client
+from dumpulse_fleet.model.agents import Agent, Event, Profile, State
+from dumpulse_fleet.model.table import Table
+from dumpulse_fleet.record.history import MOST_BYTES, NOTHING, History
 
 ROOT = Path(__file__).resolve().parents[2]
 

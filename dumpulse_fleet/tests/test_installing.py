@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-import client
-from fleet import command, config
-from fleet.tests.serving import ROOT
-from tools import completion
+from dumpulse_fleet import client, command
+from dumpulse_fleet.config.file import load
+from dumpulse_fleet.tests.serving import ROOT
+from tests.tools import completion
 
-PAGE = ROOT / "fleet" / "README.md"
-MANUAL = ROOT / "man" / "dumpulse-fleet.1"
-UNIT = ROOT / "systemd" / "dumpulse-fleet.service"
+PAGE = ROOT / "dumpulse_fleet" / "README.md"
+MANUAL = ROOT / "dumpulse_fleet" / "dumpulse-fleet.1"
+UNIT = ROOT / "dumpulse_fleet" / "dumpulse-fleet.service"
 
 
 def test_the_manual_has_all_options(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,6 +44,7 @@ def test_the_manual_has_all_commands() -> None:
         assert re.search(rf"^\.[BI] {re.escape(word)}$", text, re.M), word
 
 
+@pytest.mark.slow
 def test_the_manual_can_be_read(tmp_path: Path) -> None:
     shown = subprocess.run(["groff", "-man", "-Tutf8", "-ww", "-rLL=80n", MANUAL], check=True,
                            capture_output=True, text=True)
@@ -53,7 +54,7 @@ def test_the_manual_can_be_read(tmp_path: Path) -> None:
     toml = re.search(r"\[\[agents\]\]\n.*?hooks/dumpulse\"\n", MANUAL.read_text(), re.S)
     assert toml
     (tmp_path / "fleet.toml").write_text(toml[0].replace("\\-", "-"))
-    assert len(config.load(str(tmp_path / "fleet.toml")).agents) == 50
+    assert len(load(str(tmp_path / "fleet.toml")).agents) == 50
 
 
 def settings(text: str) -> dict[str, list[str]]:
@@ -63,6 +64,7 @@ def settings(text: str) -> dict[str, list[str]]:
     return found
 
 
+@pytest.mark.slow
 def test_the_unit(tmp_path: Path) -> None:
     """systemd takes it, also with what the manual adds, and finds little that could be abused."""
     text, manual = UNIT.read_text(), MANUAL.read_text().replace("\\-", "-")
@@ -82,7 +84,8 @@ def test_the_unit(tmp_path: Path) -> None:
     assert rated.returncode == 0, rated.stdout[-300:]  # an exposure of at most 1.5 in 10
     given = settings(text)
     # It has no right that the agent's unit does not have, either.
-    agent = settings((UNIT.parent / "dumpulse.service").read_text().partition("DynamicUser")[2])
+    others = (ROOT / "server" / "units" / "dumpulse.service").read_text()
+    agent = settings(others.partition("DynamicUser")[2])
     for name in agent.keys() - {"StateDirectory", "MemoryMax", "TasksMax", "OOMPolicy",
                                 "RuntimeDirectory", "RuntimeDirectoryMode"}:
         assert given[name] == agent[name], name
@@ -91,7 +94,7 @@ def test_the_unit(tmp_path: Path) -> None:
     assert given["StartLimitIntervalSec"] == ["0"]
     (folder,) = given["StateDirectory"]
     (tmp_path / "fleet.toml").write_text("[[agents]]\naddress = 'localhost'\n")
-    assert config.load(str(tmp_path / "fleet.toml")).state == f"/var/lib/{folder}"
+    assert load(str(tmp_path / "fleet.toml")).state == f"/var/lib/{folder}"
     (start,) = given["ExecStart"]
     _, *words = start.replace("$DUMPULSE_FLEET_OPTIONS", "--shard 3/8").split()
     options = command.build_parser(words[0]).parse_args(words[1:])
@@ -101,13 +104,14 @@ def test_the_unit(tmp_path: Path) -> None:
 # Becomes the user of a service with the unit's PrivateUsers=: only root and itself have names.
 AS_THE_SERVICE = """
 import ctypes, os, sys
-from fleet import config
+from dumpulse_fleet.config.file import load
+from dumpulse_fleet.config.reading import Mistakes
 group = int(sys.argv[2])
 
 def told():
     try:
-        return len(config.load(sys.argv[1]).agents)
-    except config.Mistakes as mistakes:
+        return len(load(sys.argv[1]).agents)
+    except Mistakes as mistakes:
         return mistakes
 
 told() # Python may be where only root can read it: now it has all that it needs
@@ -139,10 +143,13 @@ LENT = struct.pack("<L" + "HHL" * 5, 2, 0x01, 4, 0xFFFFFFFF, 0x02, 4, 61234, 0x0
 
 
 def as_the_service(path: Path, group: int) -> str:
-    return subprocess.run([sys.executable, "-c", AS_THE_SERVICE, path, str(group)], check=True,
-                          cwd=ROOT, capture_output=True, text=True).stdout
+    done = subprocess.run([sys.executable, "-c", AS_THE_SERVICE, path, str(group)], check=False,
+                          cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_the_service_reads_keys() -> None:
     """As the page gives them to it, and not otherwise."""
@@ -180,6 +187,6 @@ def test_the_service_reads_keys() -> None:
 def test_what_the_unit_hides_is_not_read() -> None:
     """ProcSubset=pid leaves of /proc only the processes."""
     assert settings(UNIT.read_text())["ProcSubset"] == ["pid"]
-    for path in (ROOT / "fleet").glob("*.py"):
-        if path.stem not in ("bench", "simulator", "demo", "fake"):
+    for path in (ROOT / "dumpulse_fleet").rglob("*.py"):
+        if path.parent.name not in ("tests", "trials") and path.stem != "client":
             assert not re.search(r'"/proc/(?!self/)|"/sys/', path.read_text()), path

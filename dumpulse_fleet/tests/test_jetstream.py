@@ -17,13 +17,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleet import jetstream
-from fleet.config import Nats, Secret, Shard
-from fleet.jetstream import Stream
-from fleet.model import Event
-from fleet.store import Store, Trouble
-from fleet.tests.brokers import listens
-from sim.programs import free_port
+from dumpulse_fleet.config.file import Shard
+from dumpulse_fleet.config.nats import Nats
+from dumpulse_fleet.config.values import Secret
+from dumpulse_fleet.model.agents import Event
+from dumpulse_fleet.publish import jetstream
+from dumpulse_fleet.publish.jetstream import Stream
+from dumpulse_fleet.record.store import Store, Trouble
+from dumpulse_fleet.tests.brokers import listens
+from tests.support.programs import free_port
 
 SECRET = "hunter2"
 
@@ -69,6 +71,7 @@ def event(number: int) -> Event:
     return Event(time.time(), "a", 3, "state", "alive", str(number), 1.0)
 
 
+@pytest.mark.slow
 def test_every_event_is_in_the_stream_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
                                            ) -> None:
     monkeypatch.setattr(jetstream, "TICK_S", 0.02)
@@ -234,6 +237,7 @@ def test_nothing_is_kept_for_ever() -> None:
     assert len(made._seen) < 3 * jetstream.SLOT_S
 
 
+@pytest.mark.slow
 def test_two_replicas_and_another_shard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A real stream has what the replicas saw once, also after a restart of one. It has what the
     other shard saw, though that has the same numbers."""

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies
 
-import client
-from fleet import keep
-from fleet.ages import Kind
-from fleet.model import Agent, Event, State
-from fleet.table import Table
-from fleet.tests.core import profile
+from dumpulse_fleet import client
+from dumpulse_fleet.collect import keep
+from dumpulse_fleet.collect.ages import Kind
+from dumpulse_fleet.model.agents import Agent, Event, State
+from dumpulse_fleet.model.table import Table
+from dumpulse_fleet.tests.core import profile
 
 WELL = profile(now_from="0", expect="1-3")
 

@@ -9,25 +9,28 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-import client
-from fleet import config, wire
-from fleet import keys as fleet_keys
-from fleet.collector import Collector
-from fleet.discovery import parse_targets
-from fleet.fake import Fake
-from fleet.keys import Readers, Verdict, chaskey, words_of
-from fleet.model import Agent, ReaderKeys, State
-from fleet.table import Table
-from fleet.tests.core import Heard, profile, wait_for
-from sim import keyed
-from sim.model import REQUEST
-from tests.agents import GOOD, OTHER_MASTER, FakeAgent, KeyedFake
+from dumpulse_fleet import client
+from dumpulse_fleet.collect import keys as fleet_keys
+from dumpulse_fleet.collect import wire
+from dumpulse_fleet.collect.collector import Collector
+from dumpulse_fleet.collect.discovery import parse_targets
+from dumpulse_fleet.collect.keys import Readers, Verdict, chaskey, words_of
+from dumpulse_fleet.config.agents import Shared, make_profile
+from dumpulse_fleet.config.file import Config, load
+from dumpulse_fleet.config.reading import Mistakes
+from dumpulse_fleet.model.agents import Agent, ReaderKeys, State
+from dumpulse_fleet.model.table import Table
+from dumpulse_fleet.tests.core import collecting, profile, until
+from dumpulse_fleet.trials.fake import Fake
+from spec import keyed
+from spec.model import REQUEST
+from tests.support.agents import GOOD, OTHER_MASTER, FakeAgent, KeyedFake
 
 ANY = profile()  # nothing is expected: an agent that answers is alive
 REPORT, BEACON = 264, 8
@@ -244,18 +247,6 @@ def test_what_is_carried_over(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- the collector
 
 
-@contextlib.contextmanager
-def collecting(agents: list[Agent]) -> Iterator[tuple[Collector, Heard]]:
-    heard = Heard()
-    collector = Collector(Table(agents), heard, complain=lambda text: None)
-    collector.start()
-    try:
-        yield collector, heard
-    finally:
-        collector.stop()
-    assert not collector.failure
-
-
 def agent(fake: KeyedFake | FakeAgent, path: str, name: str = "a") -> Agent:
     return Agent(name, fake.address, ANY, period=0.4, misses=3,
                  keys=ReaderKeys(path) if path else None)
@@ -272,12 +263,13 @@ def test_agents_with_keys_and_without(tmp_path: Path) -> None:
         plain = stack.enter_context(FakeAgent([GOOD]))
         listed = [agent(fake, key_file(tmp_path, str(number), master(number)), str(number))
                   for number, fake in enumerate(fakes)]
-        collector, heard = stack.enter_context(collecting([*listed, agent(plain, "", "plain")]))
-        wait_for(lambda: (collector.table.reports >= 3).all())
+        collector, heard, _ = stack.enter_context(collecting(
+            Table([*listed, agent(plain, "", "plain")])))
+        until(lambda: (collector.table.reports >= 3).all())
         for fake in fakes:
             fake.tick()
         before = collector.table.reports.copy()
-        wait_for(lambda: (collector.table.reports >= before + 3).all())
+        until(lambda: (collector.table.reports >= before + 3).all())
         assert (collector.table.agent_state == State.ALIVE).all()
         assert collector.table.entry[0, 3] == 0x12344C09
         assert collector.figures.bad == 0 and not heard.of("key")
@@ -296,57 +288,57 @@ def test_hundreds_of_agents(tmp_path: Path) -> None:
             path.write_text(f"{row:032x}\n")
             listed.append(Agent(str(row), fake.address(row), ANY, period=0.3, misses=5,
                                 keys=ReaderKeys(str(path))))
-        with collecting(listed) as (collector, heard):
-            wait_for(lambda: (collector.table.reports >= 5).all())
+        with collecting(Table(listed)) as (collector, heard, _):
+            until(lambda: (collector.table.reports >= 5).all())
             assert {event.now for event in heard.events} == {State.ALIVE.words}
             fake.tell("reboot", 0, 99)
             fake.tell("lie", 100, 199)  # in beacons nothing of a lie shows
-            wait_for(lambda: (collector.table.agent_state[100:200] == State.UNREACHABLE).all())
+            until(lambda: (collector.table.agent_state[100:200] == State.UNREACHABLE).all())
             assert (collector.table.bad[100:200] > 0).all()
             assert {event.now for event in heard.of("key")} == {Verdict.TAG.words}
             fake.tell("honest", 100, 199)
-            wait_for(lambda: (collector.table.agent_state == State.ALIVE).all())
+            until(lambda: (collector.table.agent_state == State.ALIVE).all())
 
 
 def test_why_an_agent_is_not_believed(tmp_path: Path) -> None:
     """One event says why, before the one that it is unreachable. One says that it is over."""
     path = key_file(tmp_path, "a", OTHER_MASTER)
-    with KeyedFake() as fake, collecting([agent(fake, path)]) as (collector, heard):
-        wait_for(lambda: state_of(collector) == State.UNREACHABLE)
-        wait_for(lambda: len(heard.of("key")) == 1)
+    with KeyedFake() as fake, collecting(Table([agent(fake, path)])) as (collector, heard, _):
+        until(lambda: state_of(collector) == State.UNREACHABLE)
+        until(lambda: len(heard.of("key")) == 1)
         (said,) = heard.of("key")
         assert (said.was, said.now, said.variable) == (
             "believed", "not believed: its key is another one", -1)
         assert heard.events.index(said) < heard.events.index(heard.of("state")[0])
         assert collector.table.bad[0] > 0 and collector.table.reports[0] == 0
         collector.replace(Table([agent(fake, key_file(tmp_path, "b", bytes(range(16))))]))
-        wait_for(lambda: state_of(collector) == State.ALIVE)
+        until(lambda: state_of(collector) == State.ALIVE)
         assert len(heard.of("key")) == 1  # it is another key: nothing was told of it
 
 
 def test_an_agent_that_has_no_key(tmp_path: Path) -> None:
     path = key_file(tmp_path, "a", bytes(range(16)))
-    with FakeAgent([GOOD]) as fake, collecting([agent(fake, path)]) as (collector, heard):
-        wait_for(lambda: heard.of("key", now="not believed: this agent has no key"))
+    with FakeAgent([GOOD]) as fake, collecting(Table([agent(fake, path)])) as (collector, heard, _):
+        until(lambda: heard.of("key", now="not believed: this agent has no key"))
         assert state_of(collector) != State.ALIVE and collector.table.reports[0] == 0
 
 
 def test_replays(tmp_path: Path) -> None:
     """Somebody answers with what he has recorded. Then the agent speaks again."""
     path = key_file(tmp_path, "a", bytes(range(16)))
-    with KeyedFake() as fake, collecting([agent(fake, path)]) as (collector, heard):
-        wait_for(lambda: collector.table.reports[0] >= 2)
+    with KeyedFake() as fake, collecting(Table([agent(fake, path)])) as (collector, heard, _):
+        until(lambda: collector.table.reports[0] >= 2)
         recorded = [each for each in fake.answered if each]
         fake.tick()
-        wait_for(lambda: collector.table.reports[0] >= 4)
+        until(lambda: collector.table.reports[0] >= 4)
         fake.hooks = [lambda packet, answer: recorded]
-        wait_for(lambda: state_of(collector) == State.UNREACHABLE)
+        until(lambda: state_of(collector) == State.UNREACHABLE)
         reports = collector.table.reports[0]
-        wait_for(lambda: heard.of("key"))
+        until(lambda: heard.of("key"))
         assert heard.of("key")[0].now in ("not believed: a wrong tag",
                                           "not believed: an old beacon")
         fake.hooks = []
-        wait_for(lambda: state_of(collector) == State.ALIVE)
+        until(lambda: state_of(collector) == State.ALIVE)
         assert heard.of("key")[-1].now == "believed" and collector.table.reports[0] > reports
         heard.check_chains()
 
@@ -358,7 +350,7 @@ def test_lost_packets_and_other_readers(tmp_path: Path) -> None:
 
     def lossy(packet: bytes, answer: bytes) -> list[bytes]:
         return [answer] if answer and next(turns) % 3 else []
-    with KeyedFake(lossy) as fake, collecting([agent(fake, path)]) as (collector, heard):
+    with KeyedFake(lossy) as fake, collecting(Table([agent(fake, path)])) as (collector, heard, _):
         end = time.monotonic() + 2
         while time.monotonic() < end:
             with fake.lock:
@@ -366,7 +358,7 @@ def test_lost_packets_and_other_readers(tmp_path: Path) -> None:
             time.sleep(0.1)
             if fake.agent.last[64] > 200:
                 fake.tick()
-        wait_for(lambda: collector.table.reports[0] >= 5)
+        until(lambda: collector.table.reports[0] >= 5)
         assert not [event for event in heard.events if event.now == State.UNREACHABLE.words]
 
 
@@ -376,12 +368,12 @@ def test_a_device_with_a_key(tmp_path: Path) -> None:
     try:
         listed = Agent("line", f"serial:{os.ttyname(other)}", ANY, period=0.4, misses=2,
                        keys=ReaderKeys(key_file(tmp_path, "a", bytes(range(16)))))
-        with collecting([listed]) as (collector, heard):
+        with collecting(Table([listed])) as (collector, heard, _):
             frame = os.read(end, 10)
             assert frame == bytes((0xFF,)) + client.HELLO + bytes((-(0xFF + 0xC0) & 255,))
             beacon = keyed.Keys(OTHER_MASTER).beacon(1)
             other_key = bytes((0x80 + 97,)) + beacon
-            wait_for(lambda: os.write(end, other_key + bytes((-sum(other_key) & 255,)))
+            until(lambda: os.write(end, other_key + bytes((-sum(other_key) & 255,)))
                      and heard.of("key", now="not believed: its key is another one"))
             assert state_of(collector) != State.ALIVE
     finally:
@@ -392,14 +384,14 @@ def test_a_device_with_a_key(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- the configuration
 
 
-def load(folder: Path, text: str) -> config.Config:
+def read(folder: Path, text: str) -> Config:
     (folder / "fleet.toml").write_text(text)
-    return config.load(str(folder / "fleet.toml"))
+    return load(str(folder / "fleet.toml"))
 
 
 def wrong(folder: Path, text: str) -> list[str]:
-    with pytest.raises(config.Mistakes) as caught:
-        load(folder, text)
+    with pytest.raises(Mistakes) as caught:
+        read(folder, text)
     assert "0001" not in str(caught.value)
     return [f"{each.line}: {each.text}" for each in caught.value.all]
 
@@ -412,18 +404,18 @@ def test_keys_in_the_configuration(tmp_path: Path) -> None:
         key_file(folder, name, master(number), number == 1)
     text = "[[agents]]\naddress = 'a'\nkey = 'keys/a.key'\n" \
         "[[agents]]\naddress = 'n-{1..2}'\nkeys = 'keys'\n[[agents]]\naddress = 'b'\n"
-    found = load(tmp_path, text)
+    found = read(tmp_path, text)
     assert [each.keys and each.keys.of(64) for each in found.agents] == [
         *(keyed.Keys(master(number)).of(64) for number in range(3)), None]
     assert not any(each.keys and each.keys.master for each in found.agents)  # it is not needed
-    assert load(tmp_path, text).agents[0].keys == found.agents[0].keys
+    assert read(tmp_path, text).agents[0].keys == found.agents[0].keys
     assert "0001" not in repr(found)
-    default = load(tmp_path, "[defaults]\nkeys = 'keys'\n[[agents]]\naddresses = ['n-1', 'n-2']\n"
+    default = read(tmp_path, "[defaults]\nkeys = 'keys'\n[[agents]]\naddresses = ['n-1', 'n-2']\n"
                    "[[agents]]\naddress = 'c'\nkey = 'keys/a.key'\n")
     assert [each.keys for each in default.agents] == [
         found.agents[each].keys for each in (1, 2, 0)]
     key_file(folder, "a", master(9))
-    assert load(tmp_path, text).agents[0].keys != found.agents[0].keys
+    assert read(tmp_path, text).agents[0].keys != found.agents[0].keys
 
 
 @pytest.mark.parametrize("text, line, part", [
@@ -457,7 +449,7 @@ def test_mistakes(tmp_path: Path, text: str, line: int, part: str) -> None:
 def test_targets_of_files(tmp_path: Path) -> None:
     """A target without its key is left out, and the others are asked."""
     key_file(tmp_path, "a-readers", master(1))
-    shared = config.Shared(config.make_profile(), keys=str(tmp_path))
+    shared = Shared(make_profile(), keys=str(tmp_path))
     found, problems = parse_targets(
         b'[{"targets": ["a:1", "b:1"]}, {"targets": ["x:1"], "labels": {"name": "a"}}]', shared)
     assert [each.name for each in found] == ["a", "a"] and all(each.keys for each in found)

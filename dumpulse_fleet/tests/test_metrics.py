@@ -19,10 +19,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fleet import metrics
-from fleet.model import Agent, State
-from fleet.table import Table
-from fleet.tests import standins
+from dumpulse_fleet.model.agents import Agent, State
+from dumpulse_fleet.model.table import Table
+from dumpulse_fleet.tests import standins
+from dumpulse_fleet.web import metrics
 
 Series = dict[tuple[str, frozenset[tuple[str, str]]], float]
 LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\["\\n])*)"(?:,|$)')
@@ -178,12 +178,13 @@ def test_a_lone_surrogate_is_written_as_something() -> None:
 
 def promtool(data: bytes) -> str:
     tool = shutil.which("promtool")
-    assert tool, "promtool is in Debian's package prometheus: see tools/packages.txt"
+    assert tool, "promtool is in Debian's package prometheus: see tests/tools/packages.txt"
     done = subprocess.run([tool, "check", "metrics"], input=data, capture_output=True, timeout=60,
                           check=False)
     return f"{done.returncode} {(done.stdout + done.stderr).decode()}"
 
 
+@pytest.mark.slow
 def test_promtool_has_nothing_to_say() -> None:
     table = fleet(10)
     table.entry[:5, 3] = 0
@@ -251,6 +252,7 @@ def make_answering() -> Iterator[tuple[str, dict[int, bytes]]]:
         thread.join()
 
 
+@pytest.mark.slow
 def test_a_probe(answering: tuple[str, dict[int, bytes]]) -> None:
     address, entries = answering
     entries[0] = (1000).to_bytes(2, "big") + bytes((1, 2))   # the agent's clock

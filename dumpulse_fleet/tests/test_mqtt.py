@@ -24,15 +24,19 @@ from hypothesis import strategies as some
 from paho.mqtt import client as paho
 from paho.mqtt.enums import CallbackAPIVersion
 
-import client
-from fleet import mqtt
-from fleet.config import Mqtt, Secret
-from fleet.model import Agent, Event, Profile, State
-from fleet.mqtt import Publisher, escaped, identifier
-from fleet.store import Consumer, Store, Trouble
-from fleet.table import Table
-from fleet.tests.brokers import Broker, reading, until
-from sim.programs import free_port
+from dumpulse_fleet import client
+from dumpulse_fleet.config.mqtt import Mqtt
+from dumpulse_fleet.config.values import Secret
+from dumpulse_fleet.model.agents import Agent, Event, Profile, State
+from dumpulse_fleet.model.table import Table
+from dumpulse_fleet.publish import mqtt
+from dumpulse_fleet.publish.mqtt import Publisher, escaped, identifier
+from dumpulse_fleet.record.store import Consumer, Store, Trouble
+from dumpulse_fleet.tests.brokers import Broker, reading
+from dumpulse_fleet.tests.core import until
+from tests.support.programs import free_port
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
 PROFILE = Profile(client.make_settings(argparse.Namespace()))
@@ -191,7 +195,8 @@ def test_the_last_will_says_that_the_collector_is_gone(broker: Broker, tmp_path:
     with reading(broker.port) as reader:
         with subprocess.Popen([sys.executable, "-c", f"""
 import time
-from fleet.tests.test_mqtt import *
+from dumpulse_fleet.tests.core import until
+from dumpulse_fleet.tests.test_mqtt import *
 with publishing({broker.port}, fleet(), Store({str(tmp_path / "f")!r}), client_id="one/two"):
     time.sleep(60)
 """], cwd=ROOT) as child:
@@ -358,7 +363,7 @@ def test_tls_and_passwords(tmp_path: Path, store: Store, authority: Callable[[st
 
 def test_a_disk_that_fails_ends_nothing(broker: Broker, store: Store,
                                         monkeypatch: pytest.MonkeyPatch) -> None:
-    """When it begins, and in between. What is wrong is said, until it is over."""
+    """When it begins, and in between. It says what is wrong, until that ends."""
     failing = {"begin": 3, "batch": 0}
 
     class Failing(Consumer):
@@ -375,7 +380,7 @@ def test_a_disk_that_fails_ends_nothing(broker: Broker, store: Store,
                 failing[what] -= 1
                 raise sqlite3.OperationalError("the disk fails")
 
-    monkeypatch.setattr("fleet.mqtt.Consumer", Failing)
+    monkeypatch.setattr("dumpulse_fleet.publish.mqtt.Consumer", Failing)
     with reading(broker.port, "dumpulse/events") as reader, \
             publishing(broker.port, fleet(["a"]), store, events=True) as publisher:
         until(lambda: publisher._consumer)

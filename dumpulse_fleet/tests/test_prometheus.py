@@ -10,7 +10,6 @@ import hashlib
 import json
 import re
 import shutil
-import socket
 import subprocess
 import tarfile
 import time
@@ -22,14 +21,16 @@ from typing import Any
 
 import pytest
 
-from fleet import metrics, web
-from fleet.model import State
-from fleet.tests import standins
-from fleet.tests.browser import wait
-from sim.programs import free_port
+from dumpulse_fleet.model.agents import State
+from dumpulse_fleet.tests import standins
+from dumpulse_fleet.tests.core import until
+from dumpulse_fleet.web import metrics, server
+from tests.support.programs import free_port
 
-CONFIG = Path("fleet/examples/prometheus.yml")
-DASHBOARD = Path("fleet/examples/grafana-dashboard.json")
+pytestmark = pytest.mark.slow
+
+CONFIG = Path("dumpulse_fleet/examples/prometheus.yml")
+DASHBOARD = Path("dumpulse_fleet/examples/grafana-dashboard.json")
 # By the npm client, into build/: the name, the version, and SHA-512 of the archive.
 TOOLS = (("@grafana/schema", "13.2.3",
           "ae4f0510eef2b857d14cafc90f7f7be3b499150fa209341ba66e8c8763a39ea1"
@@ -41,7 +42,7 @@ TOOLS = (("@grafana/schema", "13.2.3",
 
 def program(name: str) -> str:
     found = shutil.which(name)
-    assert found, f"{name} is in a package of Debian: see tools/packages.txt"
+    assert found, f"{name} is in a package of Debian: see tests/tools/packages.txt"
     return found
 
 
@@ -99,11 +100,11 @@ def test_prometheus_reads_the_whole_fleet_and_every_panel_has_data(tmp_path: Pat
     service.change(5, State.DEAD, 2)
     service.change(6, State.LATE, 1)
     table = service.table
-    with standins.serving(lambda: web.make_app(service)) as port, \
+    with standins.serving(lambda: server.make_app(service)) as port, \
             prometheus(tmp_path, port) as address:
         # 300 agents are 4 shards; the fifth target is the fleet itself.
-        wait(lambda: first(address, "count(up == 1)") == 5, "5 targets", 40)
-        wait(lambda: first(address, "count(dumpulse_agent_state)") == 300, "300 agents", 40)
+        until(lambda: first(address, "count(up == 1)") == 5, "5 targets", 40)
+        until(lambda: first(address, "count(dumpulse_agent_state)") == 300, "300 agents", 40)
         assert first(address, "count(count by (shard) (up))") == 5
         assert query(address, 'dumpulse_agent_state{shard!=""}') == []
         found = {series["metric"]["agent"]: float(series["value"][1])
@@ -114,7 +115,7 @@ def test_prometheus_reads_the_whole_fleet_and_every_panel_has_data(tmp_path: Pat
                              '{agent="agent-00007",variable="2"}')
         assert age == pytest.approx(time.time() - table.heard_at[7] + table.clock[7]
                                     - table.stamped[7, 2], abs=5)
-        wait(lambda: query(address, "rate(process_cpu_seconds_total[5m])"), "two scrapes")
+        until(lambda: query(address, "rate(process_cpu_seconds_total[5m])"), "two scrapes")
         for text in expressions():
             given = text.replace("$job", "dumpulse").replace("$site", ".*").replace(
                 "$agent", "agent-00005")

@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
-from fleet import metrics
-from fleet.model import State
-from fleet.tests.brokers import Taking, answering, listens, until
-from sim.programs import free_port
+from dumpulse_fleet.model.agents import State
+from dumpulse_fleet.tests.brokers import Taking, answering, listens
+from dumpulse_fleet.tests.core import until
+from dumpulse_fleet.web import metrics
+from tests.support.programs import free_port
 
 HERE = Path(__file__).resolve().parent
 EXAMPLES = HERE.parent / "examples"
@@ -28,12 +29,14 @@ def run(*command: str) -> str:
     return result.stdout + result.stderr
 
 
+@pytest.mark.slow
 def test_promtool_passes_the_rules() -> None:
     assert "7 rules found" in run("promtool", "check", "rules",
                                   str(EXAMPLES / "prometheus-rules.yml"))
     run("promtool", "test", "rules", str(HERE / "prometheus_rules.yml"))
 
 
+@pytest.mark.slow
 def test_a_broken_rule_is_noticed(tmp_path: Path) -> None:
     """The test of the rules can fail."""
     rules = (EXAMPLES / "prometheus-rules.yml").read_text()
@@ -90,12 +93,7 @@ def serving(page: Page) -> Iterator[int]:
         came = page.got
 
         def do_GET(self) -> None:
-            body = page.text()
-            self.send_response(200)
-            self.send_header("Content-Type", metrics.CONTENT_TYPE)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.answer(200, page.text(), **{"Content-Type": metrics.CONTENT_TYPE})
 
     with answering(Handler) as port:
         yield port

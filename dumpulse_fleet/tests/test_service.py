@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
-import http.server
 import json
 import os
 import pty
@@ -17,14 +17,14 @@ from typing import Any
 
 import pytest
 
-from fleet import command
-from fleet.config import Shard, load
-from fleet.discovery import in_shard
-from fleet.fake import Fake
-from fleet.service import groups_here
-from fleet.tests.brokers import Broker, reading
-from fleet.tests.serving import PATIENCE, Serving, notified, run, until, write
-
+from dumpulse_fleet import command
+from dumpulse_fleet.collect.discovery import in_shard
+from dumpulse_fleet.config.file import Shard, load
+from dumpulse_fleet.service import groups_here
+from dumpulse_fleet.tests.brokers import Broker, Taking, answering, reading
+from dumpulse_fleet.tests.core import PATIENCE, until
+from dumpulse_fleet.tests.serving import Serving, notified, run, write
+from dumpulse_fleet.trials.fake import Fake
 
 BUSY_S = 15.0  # s in which it ends, and in which 5 s pass on a machine that does much else
 
@@ -42,6 +42,7 @@ def call(status: int, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[
     return capsys.readouterr()
 
 
+@pytest.mark.slow
 def test_from_start_to_end(tmp_path: Path, fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
     """It tells systemd, keeps what it knows, ends at once, and is the only one in its folder. After
     a crash, nothing is told twice."""
@@ -91,6 +92,7 @@ def test_from_start_to_end(tmp_path: Path, fake: Fake, capsys: pytest.CaptureFix
             fake.tell("live", 1, 1)
 
 
+@pytest.mark.slow
 def test_reload_is_all_or_nothing(tmp_path: Path, fake: Fake) -> None:
     write(tmp_path, fake, 2)
     (tmp_path / "web.yml").write_text("")
@@ -236,6 +238,16 @@ def test_what_hangs_does_not_hold_up_the_end(tmp_path: Path, fake: Fake) -> None
     connection that never asks."""
     ours, theirs = pty.openpty()
     silent = socket.create_server(("127.0.0.1", 0))
+
+    def answer_once() -> None:
+        """The requests of the first start are still here; the second start has its answer soon."""
+        with contextlib.suppress(OSError):
+            for _ in range(2):
+                with silent.accept()[0] as page:
+                    page.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+                                 b"Content-Length: 2\r\n\r\n[]")
+
+    answerer = threading.Thread(target=answer_once)
     write(tmp_path, fake, 1, f"""
 [[agents]]
 address = "serial:{os.ttyname(theirs)}"
@@ -249,6 +261,7 @@ every = "1s"
             begun = time.monotonic()
             assert serving.end() == 0  # while it starts, and waits for the page
             assert time.monotonic() - begun < BUSY_S
+        answerer.start()
         with Serving(tmp_path) as serving:
             host, _, port = serving.address.removeprefix("http://").partition(":")
             with socket.create_connection((host, int(port))), \
@@ -260,6 +273,7 @@ every = "1s"
                 assert time.monotonic() - begun < BUSY_S
     finally:
         silent.close()
+        answerer.join()
         os.close(ours)
         os.close(theirs)
 
@@ -309,15 +323,15 @@ def test_a_collector_that_fails_ends_all(tmp_path: Path, fake: Fake) -> None:
     write(tmp_path, fake, 1)
     broken = tmp_path / "broken"
     broken.mkdir()
-    # This runs in the command's process before it begins, and breaks the judge after a while.
+    # This runs in the command's process before it begins, and breaks the judge once it is loaded.
     (broken / "sitecustomize.py").write_text("""
-import threading, time
+import sys, threading, time
 def later():
-    time.sleep(3)
-    import fleet.judge
+    while not hasattr(sys.modules.get("dumpulse_fleet.collect.judge"), "Judge"):
+        time.sleep(0.01)
     def fail(*_):
         raise RuntimeError("broken on purpose")
-    fleet.judge.Judge.take = fail
+    sys.modules["dumpulse_fleet.collect.judge"].Judge.take = fail
 threading.Thread(target=later, daemon=True).start()
 """)
     with Serving(tmp_path, PYTHONPATH=str(broken)) as serving:
@@ -326,39 +340,27 @@ threading.Thread(target=later, daemon=True).start()
         serving.said[:] = [line for line in serving.said if "Traceback" not in line]
 
 
+@pytest.mark.slow
 def test_who_is_told(tmp_path: Path, fake: Fake) -> None:
     """A webhook, a dead man's switch and a broker, from a death to the life after it."""
-    heard: list[tuple[str, dict[str, Any]]] = []
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"] or 0))
-            heard.append((self.path, json.loads(body) if body else {}))
-            self.send_response(200)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        do_GET = do_POST
-
-        def log_message(self, *_: Any) -> None:
-            pass
+    heard: list[Any] = []
 
     def messages(kind: str) -> list[str]:
-        return [problem["name"] for path, body in list(heard) if path == "/hook"
-                and body["kind"] == kind for problem in body["new"] + body["resolved"]]
+        return [problem["name"] for body in list(heard) if body and body["kind"] == kind
+                for problem in body["new"] + body["resolved"]]
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    url = f"http://127.0.0.1:{server.server_address[1]}"
-    alerts = f"[alerts]\nwait = '0'\nping = '{url}/ping'\nping_every = '1s'\n" \
-        f"[[notify]]\nwebhook = '{url}/hook'\n"
     broker = Broker(tmp_path)
-    try:
+    with answering(type("Handler", (Taking,), {"came": heard})) as port, \
+            contextlib.ExitStack() as after:
+        after.callback(broker.stop)
+        after.callback(fake.tell, "live", 2, 2)
+        url = f"http://127.0.0.1:{port}"
+        alerts = f"[alerts]\nwait = '0'\nping = '{url}/ping'\nping_every = '1s'\n" \
+            f"[[notify]]\nwebhook = '{url}/hook'\n"
         write(tmp_path, fake, 3, alerts)
         with Serving(tmp_path) as serving:
             serving.wait_for_agents({"a0": "alive", "a1": "alive", "a2": "alive"})
-            until(lambda: ("/ping", {}) in heard, lambda: heard)
+            until(lambda: {} in heard, lambda: heard)
             fake.tell("die", 2, 2)
             until(lambda: messages("problem") == ["a2"], lambda: heard)
             # Now a broker comes, and the webhook goes.
@@ -376,9 +378,3 @@ def test_who_is_told(tmp_path: Path, fake: Fake) -> None:
                 assert serving.ask("/api/v1/summary")["trouble"] == ""
                 assert serving.end() == 0
                 until(lambda: reader.topics[status] == b"offline", lambda: reader.topics)
-    finally:
-        fake.tell("live", 2, 2)
-        broker.stop()
-        server.shutdown()
-        thread.join()
-        server.server_close()

@@ -15,10 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from fleet.fake import Fake
-from fleet.tests.serving import Serving, until
-from fleet.tests.test_prometheus import CONFIG, first, program
-from sim.programs import free_port
+from dumpulse_fleet.tests.core import until
+from dumpulse_fleet.tests.serving import Serving
+from dumpulse_fleet.tests.test_prometheus import CONFIG, first, program
+from dumpulse_fleet.trials.fake import Fake
+from tests.support.programs import free_port
 
 AGENTS, SHARDS = 600, 3
 QUERIES = ("count(dumpulse_agent_state == 1)",

@@ -4,10 +4,8 @@ SPDX-License-Identifier: MIT"""
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import fnmatch
 import itertools
-import json
 import os
 import random
 import shutil
@@ -24,9 +22,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies
 
-from fleet import store as module
-from fleet.model import Event, Mute
-from fleet.store import Store, Trouble
+from dumpulse_fleet.model.agents import Event, Mute
+from dumpulse_fleet.record import store as module
+from dumpulse_fleet.record.store import Store, Trouble
 
 ROOT = Path(__file__).resolve().parents[2]
 NONE = strategies.none()
@@ -363,7 +361,7 @@ def test_a_full_disk_stops_no_alert_and_loses_nothing(path: Path) -> None:
     """A limit on the size of files is a disk that is full, for this process alone."""
     result = subprocess.run([sys.executable, "-c", f"""
 import resource, signal
-from fleet.tests.test_store import *
+from dumpulse_fleet.tests.test_store import *
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 said, seen = [], []
 store = Store({str(path)!r}, say=said.append)
@@ -462,7 +460,7 @@ def test_what_may_not_be_written_is_refused(tmp_path: Path) -> None:
             parent.chmod(0o755)
     shell = f"""
 import os, sys
-from fleet.store import Store, Trouble
+from dumpulse_fleet.record.store import Store, Trouble
 if os.geteuid() == 0:
     os.setegid(65534); os.seteuid(65534)
 else:
@@ -515,7 +513,7 @@ def crash(path: Path, times: int) -> None:
     print(f"seed {seed}")
     chance = random.Random(seed)
     number = first = 0
-    with subprocess.Popen([sys.executable, "-m", "fleet.tests.crash", str(path)], cwd=ROOT,
+    with subprocess.Popen([sys.executable, "-m", "dumpulse_fleet.tests.crash", str(path)], cwd=ROOT,
                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                           start_new_session=True) as program, contextlib.ExitStack() as last:
         last.callback(os.killpg, program.pid, signal.SIGKILL)  # it waits for its child

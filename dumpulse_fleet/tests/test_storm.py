@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 
-from fleet.fake import Fake
-from fleet.tests.brokers import Taking, answering
-from fleet.tests.serving import Serving, until, write
+from dumpulse_fleet.tests.brokers import Taking, answering
+from dumpulse_fleet.tests.core import until
+from dumpulse_fleet.tests.serving import Serving, write
+from dumpulse_fleet.trials.fake import Fake
 
 # A command that begins with this has a small disk of its own in the folder that comes next.
 MOUNTED = ["unshare", "-rm", "sh", "-c", 'mount -t tmpfs -o size=3m none "$0" && exec "$@"']
@@ -42,6 +43,7 @@ def counts(serving: Serving) -> dict[str, int]:
     return {state: count for state, count in summary.items() if count}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1000, pytest.param(10_000, marks=pytest.mark.long)])
 def test_a_site_that_is_gone_at_once_is_one_notification_and_so_is_its_end(
         tmp_path: Path, count: int) -> None:
@@ -94,6 +96,7 @@ webhook = '{url}'
                     ("unreachable", "alive"): count}
 
 
+@pytest.mark.slow
 def test_a_full_disk_stops_nothing_and_loses_nothing(tmp_path: Path) -> None:
     """The folder for the state is a small file system of its own, which somebody fills."""
     state = tmp_path / "state"

@@ -14,19 +14,21 @@ import bcrypt
 import numpy as np
 import pytest
 
-from fleet import web
-from fleet.access import Access
-from fleet.model import State
-from fleet.tests import browser as browsers
-from fleet.tests import standins
-from fleet.tests.browser import Browser, wait
-from fleet.tests.wall import (COUNT, HOSTILE, IN_FULL, LIVE, STALE, TOKEN, Running, cut_off, leave,
-                              make_service, running, trouble, violations)
+from dumpulse_fleet.model.agents import State
+from dumpulse_fleet.tests import standins
+from dumpulse_fleet.tests.core import until
+from dumpulse_fleet.tests.wall import (
+    COUNT, HOSTILE, IN_FULL, LIVE, STALE, TOKEN, Browser, Running, cut_off, driver, leave,
+    make_service, running, trouble, violations)
+from dumpulse_fleet.web.access import Access
+from dumpulse_fleet.web import server
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(name="browser", scope="module")
 def make_browser() -> Iterator[Browser]:
-    with browsers.driver() as one:
+    with driver() as one:
         one.screen(1280, 800)
         yield one
 
@@ -95,7 +97,7 @@ def test_many_changes_leave_the_same_as_a_new_page(wall: Running) -> None:
         time.sleep(0.4)
     states = {agent.name: State(int(state)).words.replace(" ", "-") for agent, state in zip(
         wall.service.table.agents, wall.service.table.agent_state)}
-    wait(lambda: {name: state for _, name, state in wall.tiles()} == states, "the states")
+    until(lambda: {name: state for _, name, state in wall.tiles()} == states, "the states")
     before = wall.tiles()
     wall.open()
     assert wall.tiles() == before
@@ -144,7 +146,7 @@ def test_choices_are_in_the_address(wall: Running) -> None:
         "q": ["be =r1"], "state": ["late", "dead"], "by": ["label:rack"]}
     before = wall.tiles()
     wall.open(f"{address}&as=large&state=happy&agent=nobody&more=%FF%00")  # and some nonsense
-    wait(lambda: any("/nobody" in line for line in browser.complaints()), "a 404")
+    until(lambda: any("/nobody" in line for line in browser.complaints()), "a 404")
     assert "no such agent" in browser.text("#agent-state")
     browser.click("#close")
     assert wall.tiles() == before == [["r1", "pump-0001", "late"]]
@@ -259,7 +261,7 @@ def test_a_user_mutes_by_password(browser: Browser, tmp_path: Path) -> None:
     hashed = bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()
     path.write_text(f"basic_auth_users: {{alice: '{hashed}'}}", "utf-8")
     service = make_service(10)
-    with standins.serving(lambda: web.make_app(service, Access(path=str(path)))) as port:
+    with standins.serving(lambda: server.make_app(service, Access(path=str(path)))) as port:
         browser.open(f"http://alice:secret@127.0.0.1:{port}/?agent=pump-0003")
         browser.until("document.body.classList.contains('live')")
         browser.until("document.getElementById('events').children.length > 0")

@@ -1,7 +1,7 @@
 """The wall in each of its states and sizes, for the eyes and for axe; how fast it is, and whether
 it grows.
 
-    build/venv/bin/python -m pytest -s fleet/tests/test_wall_looks.py
+    build/venv/bin/python -m pytest -s dumpulse_fleet/tests/test_wall_looks.py
 
 prints the figures, and leaves the pictures in build/fleet-wall.
 SPDX-License-Identifier: MIT
@@ -22,12 +22,12 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from fleet.model import Mute, State
-from fleet.tests import browser as browsers
-from fleet.tests import standins
-from fleet.tests.browser import Browser, wait
-from fleet.tests.wall import (IN_FULL, LIVE, STALE, cut_off, leave, make_service, running,
-                              trouble, violations)
+from dumpulse_fleet.model.agents import Mute, State
+from dumpulse_fleet.tests import standins
+from dumpulse_fleet.tests.core import until
+from dumpulse_fleet.tests.wall import (
+    IN_FULL, LIVE, STALE, Browser, cut_off, driver, leave, make_service, running, trouble,
+    violations)
 
 pytestmark = pytest.mark.long
 PICTURES = Path("build/fleet-wall")  # for people
@@ -36,7 +36,7 @@ SCREENS = {"phone": (390, 844), "desk": (1280, 800), "4k": (3840, 2160)}
 
 @pytest.fixture(name="browser", scope="module")
 def make_browser() -> Iterator[Browser]:
-    with browsers.driver() as one:
+    with driver() as one:
         one.screen(1280, 800)
         yield one
 
@@ -123,7 +123,7 @@ def test_looks(browser: Browser, name: str) -> None:
                 for dark in (True, False):
                     browser.screen(width, height, dark, screen == "phone")
                     colours = "dark" if dark else "light"
-                    browser.picture(str(PICTURES / f"{name}-{screen}-{colours}.png"))
+                    browser.chrome.save_screenshot(str(PICTURES / f"{name}-{screen}-{colours}.png"))
                     where = f"{name} on {screen}"
                     assert cut_off(browser, width) == [], where
                     # Of thousands of tiles, axe looks at one colour for half a minute.
@@ -227,7 +227,7 @@ def test_without_stutter(browser: Browser, beating: Callable[[standins.Service],
                           f"{count // 4 - 1}")
             time.sleep(3)
             storm = page(browser)
-            memory = browser.cost()[1]
+            memory = browser.memory()
     finally:
         leave(browser)
         browser.cdp("Performance.disable")
@@ -391,7 +391,7 @@ def test_who_listens_hears_little(browser: Browser) -> None:
         for round_ in range(44):
             service.change(round_, State.DEAD, 1)
             time.sleep(0.5)
-        said = wait(lambda: browser.run("return said.length > 2 && said"), "three announcements")
+        said = until(lambda: browser.run("return said.length > 2 && said"), "three announcements")
         leave(browser)
     assert all("agents need" in words for _, words in said)
     assert all(later - before > 9000 for (before, _), (later, _) in zip(said, said[1:])), said

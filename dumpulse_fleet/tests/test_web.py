@@ -31,22 +31,22 @@ import bcrypt
 import jsonschema
 import openapi_spec_validator
 import pytest
-from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings
 
-import client
-from fleet import metrics, openapi, web
-from fleet import stream as live
-from fleet.access import CHECKS, WAITING, Access, is_loopback, read_file
-from fleet.model import Agent, Group, State
-from fleet.store import Trouble
-from fleet.tests import standins
+from dumpulse_fleet import client
+from dumpulse_fleet.model.agents import Agent, Group, State
+from dumpulse_fleet.record.store import Trouble
+from dumpulse_fleet.tests import standins
+from dumpulse_fleet.web.access import CHECKS, WAITING, Access, is_loopback, read_file
+from dumpulse_fleet.web import stream as live
+from dumpulse_fleet.web import metrics, openapi, server
 
 TOKEN = "a long token"
 AUTHORISED = {"Authorization": f"Bearer {TOKEN}"}
 PASSWORD = "correct horse"
 HASHED = bcrypt.hashpw(PASSWORD.encode(), bcrypt.gensalt(4)).decode()
-DOCUMENT = openapi.document(web.ROUTES)
+DOCUMENT = openapi.document(server.ROUTES)
 
 
 class Answer(NamedTuple):
@@ -81,7 +81,7 @@ class Running(NamedTuple):
 def make_running() -> Iterator[Running]:
     groups = [Group("half", {"site": "site-1*"}, 20), Group("none", {"site": "nowhere"}, 1)]
     service = standins.Service(standins.fleet(100), groups)
-    with standins.serving(lambda: web.make_app(service, Access(token=TOKEN))) as port:
+    with standins.serving(lambda: server.make_app(service, Access(token=TOKEN))) as port:
         yield Running(port, service)
 
 
@@ -92,7 +92,7 @@ def make_guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     path.write_text(f"basic_auth_users:\n  alice: {HASHED}\n", "utf-8")
     service = standins.Service(standins.fleet(3))
     with standins.serving(
-            lambda: web.make_app(service, Access(path=str(path), token=TOKEN))) as port:
+            lambda: server.make_app(service, Access(path=str(path), token=TOKEN))) as port:
         yield Running(port, service)
 
 
@@ -132,12 +132,12 @@ def test_the_description_is_openapi(running: Running) -> None:
 
 
 def test_every_route_is_described() -> None:
-    app = web.make_app(standins.Service(standins.fleet(1)))
+    app = server.make_app(standins.Service(standins.fleet(1)))
     routed = {(route.method.lower(), route.resource.canonical)
               for route in app.router.routes() if route.resource and route.method != "HEAD"}
     described = {(method, path) for path, methods in DOCUMENT["paths"].items()
                  for method in methods}
-    assert routed - described == {("get", path) for path in web.FILES}
+    assert routed - described == {("get", path) for path in server.FILES}
     assert described <= routed
 
 
@@ -149,7 +149,7 @@ EXAMPLES = {
     "/api/v1/events": "?limit=3", "/probe": "?target=agent-00001"}
 
 
-@pytest.mark.parametrize("route", [route for route in web.ROUTES
+@pytest.mark.parametrize("route", [route for route in server.ROUTES
                                    if route.method == "GET" and route.handler != "stream"])
 def test_every_answer_is_as_described(running: Running, route: openapi.Route) -> None:
     example = EXAMPLES.get(route.path, "")
@@ -167,7 +167,7 @@ def test_every_answer_is_as_described(running: Running, route: openapi.Route) ->
 
 def test_the_page_names_every_route(running: Running) -> None:
     page = ask(running.port, "/api").body.decode()
-    for route in web.ROUTES:
+    for route in server.ROUTES:
         assert route.path in page and html.escape(route.about) in page
     for name in openapi.SCHEMAS:
         assert f'id="{name}"' in page
@@ -344,7 +344,7 @@ def test_limits(running: Running) -> None:
 def test_no_request_is_answered_otherwise_than_described(running: Running,
                                                          data: st.DataObject) -> None:
     """Hypothesis prints the request that fails. `@reproduce_failure` replays it."""
-    route = data.draw(st.sampled_from([each for each in web.ROUTES
+    route = data.draw(st.sampled_from([each for each in server.ROUTES
                                        if each.handler not in ("stream", "probe", "reload")]))
     texts = st.one_of(st.text(max_size=20), st.integers().map(str),
                       st.sampled_from(["1", "dead", "a=b", "name", "agent-00001", "1e999", "nan"]))
@@ -403,7 +403,7 @@ def test_a_probe_by_its_configured_address() -> None:
         agent.settimeout(5)
         address = f"127.0.0.1:{agent.getsockname()[1]}"
         service = standins.Service(standins.filled([Agent("a", address, standins.profile())]))
-        with standins.serving(lambda: web.make_app(service)) as port:
+        with standins.serving(lambda: server.make_app(service)) as port:
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
             connection.request("GET", f"/probe?target={address}")
             request, source = agent.recvfrom(100)
@@ -417,17 +417,18 @@ def test_a_probe_by_its_configured_address() -> None:
 
 def test_probes_that_nobody_waits_for_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever asks and hangs up has no more of them at the same time than whoever waits."""
-    monkeypatch.setattr(web, "PROBES", 2)
+    monkeypatch.setattr(server, "PROBES", 2)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
         silent.bind(("127.0.0.1", 0))
         silent.settimeout(20)
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         service = standins.Service(standins.filled([Agent("a", address, standins.profile())]))
-        with standins.serving(lambda: web.make_app(service)) as port:
+        with standins.serving(lambda: server.make_app(service)) as port:
             connections = []
             for _ in range(2):
                 connections.append(http.client.HTTPConnection("127.0.0.1", port, timeout=20))
-                connections[-1].request("GET", "/probe?target=a")
+                connections[-1].request("GET", "/probe?target=a", headers={
+                    "X-Prometheus-Scrape-Timeout-Seconds": "5"})
             asking: set[object] = set()
             while len(asking) < 2:
                 asking.add(silent.recvfrom(100)[1])
@@ -458,7 +459,7 @@ def test_nobody_unknown_changes_anything(running: Running) -> None:
 
 def test_without_a_token_nobody_changes_anything() -> None:
     service = standins.Service(standins.fleet(1))
-    with standins.serving(lambda: web.make_app(service, Access())) as port:
+    with standins.serving(lambda: server.make_app(service, Access())) as port:
         for headers in ({}, {"Authorization": "Bearer "}, basic("", "")):
             answer = ask(port, "/-/reload", "POST", headers=headers)
             assert answer.status in (401, 403)
@@ -466,7 +467,7 @@ def test_without_a_token_nobody_changes_anything() -> None:
 
 
 def test_nobody_unknown_reads_what_is_guarded(guarded: Running) -> None:
-    paths = [*web.FILES, "/nothing", *(route.path for route in web.ROUTES)]
+    paths = [*server.FILES, "/nothing", *(route.path for route in server.ROUTES)]
     for path in paths:
         method = "POST" if path == "/-/reload" else "GET"
         answer = ask(guarded.port, path.replace("{name}", "agent-00001"), method)
@@ -529,7 +530,7 @@ def test_passwords_are_not_checked_without_end(guarded: Running, monkeypatch: py
     alice = basic("alice", PASSWORD)
     assert ask(guarded.port, "/-/healthy", headers=alice).status == 200
     go_on = threading.Event()
-    monkeypatch.setattr("fleet.access.compare", lambda *_: not go_on.wait(60))
+    monkeypatch.setattr("dumpulse_fleet.web.access.compare", lambda *_: not go_on.wait(60))
     many = []
     for number in range(WAITING + 40):
         connection = http.client.HTTPConnection("127.0.0.1", guarded.port, timeout=30)
@@ -562,12 +563,12 @@ def test_passwords_that_nobody_waits_for_count(tmp_path: Path, monkeypatch: pyte
         checking.release()
         return not go_on.wait(60)
 
-    monkeypatch.setattr("fleet.access.compare", compare)
-    monkeypatch.setattr("fleet.access.WAITING", CHECKS)
+    monkeypatch.setattr("dumpulse_fleet.web.access.compare", compare)
+    monkeypatch.setattr("dumpulse_fleet.web.access.WAITING", CHECKS)
     path = tmp_path / "web.yml"
     path.write_text(f"basic_auth_users: {{alice: '{HASHED}'}}")
     service = standins.Service(standins.fleet(3))
-    with standins.serving(lambda: web.make_app(
+    with standins.serving(lambda: server.make_app(
             service, Access("127.0.0.1", str(path)))) as port:
         for number in range(CHECKS):
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
@@ -616,10 +617,10 @@ def read_to_the_end(connection: socket.socket) -> bytes:
 @pytest.mark.parametrize("start", [b"", b"GET / HTTP/1.1\r\nX: "])
 def test_a_connection_that_asks_nothing_is_closed(
         start: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(web, "FIRST_REQUEST", 1.0)
-    monkeypatch.setattr(web, "CONNECTIONS", 2)
+    monkeypatch.setattr(server, "FIRST_REQUEST", 1.0)
+    monkeypatch.setattr(server, "CONNECTIONS", 2)
     service = standins.Service(standins.fleet(1))
-    with standins.serving(lambda: web.make_app(service)) as port:
+    with standins.serving(lambda: server.make_app(service)) as port:
         silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(2)]
         for one in silent:
             one.sendall(start)
@@ -636,13 +637,13 @@ REQUEST = b"GET /api/v1/summary HTTP/1.1\r\nHost: localhost\r\n\r\n"
 def test_a_connection_that_asks_slowly_later_is_closed(
         next_request: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """It asks well, then sends a byte now and then, so that it never looks idle."""
-    monkeypatch.setattr(web, "NEXT_REQUEST", 6.0)
+    monkeypatch.setattr(server, "NEXT_REQUEST", 3.0)
     service = standins.Service(standins.fleet(1))
-    app = web.make_app(service)
+    app = server.make_app(service)
     with standins.serving(lambda: app) as port, \
             socket.create_connection(("127.0.0.1", port)) as slow:
         for _ in range(7):  # for longer than the limit: each request begins it anew
-            time.sleep(1.0)
+            time.sleep(0.5)
             slow.sendall(REQUEST)
             assert slow.recv(65536).startswith(b"HTTP/1.1 200")
         slow.sendall(next_request)
@@ -655,16 +656,16 @@ def test_a_connection_that_asks_slowly_later_is_closed(
         assert time.monotonic() < begun + 19
         assert ask(port, "/-/healthy").status == 200
         end = time.monotonic() + 10
-        while app[web.WAITING]:  # nothing is kept of connections that are gone
+        while app[server.WAITING]:  # nothing is kept of connections that are gone
             assert time.monotonic() < end
             time.sleep(0.02)
 
 
 def test_a_connection_that_reads_slowly_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The metrics are many, and nobody takes them."""
-    monkeypatch.setattr(web, "SCRAPE_TIME", 0.5)
+    monkeypatch.setattr(server, "SCRAPE_TIME", 0.5)
     service = standins.Service(standins.fleet(3000))
-    with standins.serving(lambda: web.make_app(service)) as port, \
+    with standins.serving(lambda: server.make_app(service)) as port, \
             socket.create_connection(("127.0.0.1", port)) as slow:
         slow.sendall(b"GET /metrics/agents HTTP/1.1\r\nHost: localhost\r\n\r\n")
         time.sleep(1.5)
@@ -673,10 +674,10 @@ def test_a_connection_that_reads_slowly_is_closed(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_stream_is_not_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(web, "NEXT_REQUEST", 1.0)
-    monkeypatch.setattr(web, "FIRST_REQUEST", 1.0)
+    monkeypatch.setattr(server, "NEXT_REQUEST", 1.0)
+    monkeypatch.setattr(server, "FIRST_REQUEST", 1.0)
     service = standins.Service(standins.fleet(3))
-    with standins.serving(lambda: web.make_app(service)) as port, \
+    with standins.serving(lambda: server.make_app(service)) as port, \
             socket.create_connection(("127.0.0.1", port), 10) as reader:
         reader.sendall(b"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
         time.sleep(2.0)
@@ -755,7 +756,7 @@ def test_tls(tmp_path: Path) -> None:
 
     def make() -> Any:
         service.access = Access(path=str(path), token=TOKEN)
-        return web.make_app(service, service.access)
+        return server.make_app(service, service.access)
 
     with standins.serving(make) as port:
         assert subject(port) == "first.example"
@@ -824,7 +825,7 @@ def test_clients_need_certificates_also_after_a_reload(tmp_path: Path) -> None:
             secure.sendall(b"GET /-/healthy HTTP/1.0\r\nHost: localhost\r\n\r\n")
             return b"".join(iter(lambda: secure.recv(1000), b""))
 
-    with standins.serving(lambda: web.make_app(service, access)) as port:
+    with standins.serving(lambda: server.make_app(service, access)) as port:
         for name in ("server.example", "renewed.example"):
             certificate(tmp_path, name)
             access.take(access.look(), "")
@@ -931,7 +932,7 @@ def test_mutes_are_changes(running: Running) -> None:
 
 def test_a_reload_tells_all_readers() -> None:
     service = standins.Service(standins.fleet(5))
-    with standins.serving(lambda: web.make_app(service)) as port:
+    with standins.serving(lambda: server.make_app(service)) as port:
         stream = Stream(port)
         stream.next()
         service.table = standins.fleet(6)
@@ -943,6 +944,7 @@ def test_a_reload_tells_all_readers() -> None:
         stream.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("patience, backlog", [(3.0, 10 ** 6), (60.0, 16)])
 def test_slow_readers_are_dropped_and_there_is_a_limit(
         monkeypatch: pytest.MonkeyPatch, patience: float, backlog: int) -> None:
@@ -955,7 +957,7 @@ def test_slow_readers_are_dropped_and_there_is_a_limit(
     app = []
 
     def make() -> Any:
-        app.append(web.make_app(service))
+        app.append(server.make_app(service))
         return app[0]
 
     with standins.serving(make) as port:
@@ -964,7 +966,7 @@ def test_slow_readers_are_dropped_and_there_is_a_limit(
         slow.sendall(b"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
         good = Stream(port)
         assert Stream(port).response.status == 503
-        hub = app[0][web.SITE].hub
+        hub = app[0][server.SITE].hub
         end = time.monotonic() + 30
         while (hub.dropped == 0 or hub.clients > 1) and time.monotonic() < end:
             with service.table.lock:

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies
 
-import client
-from fleet import wire
+from dumpulse_fleet import client
+from dumpulse_fleet.collect import wire
 
 REPORT = strategies.one_of(
     strategies.binary(min_size=256, max_size=256),

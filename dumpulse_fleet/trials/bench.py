@@ -1,8 +1,8 @@
 """Measures the collector and the whole service against a fake fleet on this machine, paired with
 the loop of client.py. Then it says what a million agents take.
 
-    python -m fleet.bench [SECONDS]         30 seconds for each line unless given
-    python -m fleet.bench keyed [SECONDS]   only the first two lines
+    python -m dumpulse_fleet.trials.bench [SECONDS]         30 seconds for each line unless given
+    python -m dumpulse_fleet.trials.bench keyed [SECONDS]   only the first two lines
 
 The first lines are the collector alone: the CPU of its thread, with the system calls in it. In the
 second one, all agents have keys, and a new epoch every 10 s. The next ones are `dumpulse-fleet
@@ -32,14 +32,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-import client
-from fleet.collector import Collector
-from fleet.fake import Fake
-from fleet.judge import Judge
-from fleet.metrics import Metrics
-from fleet.model import Agent, Event, Profile, ReaderKeys
-from fleet.store import Store
-from fleet.table import Table
+from dumpulse_fleet import client
+from dumpulse_fleet.collect.collector import Collector
+from dumpulse_fleet.collect.judge import Judge
+from dumpulse_fleet.model.agents import Agent, Event, Profile, ReaderKeys
+from dumpulse_fleet.model.table import Table
+from dumpulse_fleet.record.store import Store
+from dumpulse_fleet.trials.fake import Fake
+from dumpulse_fleet.web.metrics import Metrics
 
 SIZES = [(10_000, 1.0), (100_000, 10.0)]  # agents, s
 MOST_CPU, MOST_MIB = 25.0, 200.0  # of the first line: µs a report, MiB
@@ -150,7 +150,8 @@ def service(folder: pathlib.Path, fake: Fake, count: int, period: float
         f"period = '{period:g}s'\n[[agents]]\naddresses = ['{first}-{last}']\nsite = 'here'\n"
         "[[notify]]\nwebhook = 'http://127.0.0.1:9/'\n")
     with subprocess.Popen(
-            [sys.executable, "-m", "fleet", "serve", "--config.file", str(folder / "fleet.toml"),
+            [sys.executable, "-m", "dumpulse_fleet", "serve",
+             "--config.file", str(folder / "fleet.toml"),
              "--web.listen-address", "127.0.0.1:0"], stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr
         try:
@@ -303,8 +304,8 @@ if each agent has {CHANGES}""")
 
 def run_apart(what: str, *words: object) -> str:
     """A line in a process of its own, so that each has its own memory."""
-    return subprocess.run([sys.executable, "-m", "fleet.bench", what, *map(str, words)], check=True,
-                          stdout=subprocess.PIPE, text=True).stdout
+    return subprocess.run([sys.executable, "-m", "dumpulse_fleet.trials.bench", what,
+                           *map(str, words)], check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 def main() -> None:

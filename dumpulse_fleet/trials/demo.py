@@ -1,6 +1,6 @@
 """Runs a fleet of 50 simulated agents and dumpulse-fleet, until Ctrl-C: `make fleet-demo`.
 
-    python3 -m fleet.demo [--agents N] [--port N] [--seed N]
+    python3 -m dumpulse_fleet.trials.demo [--agents N] [--port N] [--seed N]
 
 Some agents die, reboot, lie and come back. Nothing is left when it ends but build/venv-fleet, the
 libraries, which the first start installs. SPDX-License-Identifier: MIT
@@ -29,11 +29,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 VENV = ROOT / "build" / "venv-fleet"
-REQUIREMENTS = ROOT / "fleet" / "requirements.txt"
+REQUIREMENTS = ROOT / "dumpulse_fleet" / "requirements.txt"
 VARIABLES, REQUEST = 64, b"AreyouOK"
-NODES = range(1, 9)  # variables of examples/vehicle.ini; 0 is the agent's own clock
+NODES = range(1, 9)  # variables of client/examples/vehicle.ini; 0 is the agent's own clock
 SITES = ("harbour", "hill", "mill", "north field", "south field")
 # What may happen to an agent, how often of a hundred times, and for how many seconds.
 TROUBLES = {"silent": (20, (25, 60)), "a node dies": (30, (15, 60)), "rebooted": (20, (1, 1)),
@@ -165,7 +165,7 @@ class World:
 
 def names() -> str:
     """With a tick of a second and a beat each second, 1.5 s of silence are usual."""
-    text = (ROOT / "examples" / "vehicle.ini").read_text()
+    text = (ROOT / "client" / "examples" / "vehicle.ini").read_text()
     return text.replace("warn = 1500ms\ncrit = 3s", "warn = 3s\ncrit = 8s")
 
 
@@ -247,7 +247,7 @@ def end(*_: object) -> NoReturn:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="fleet.demo", description=(
+    parser = argparse.ArgumentParser(prog="dumpulse_fleet.trials.demo", description=(
         "Starts simulated agents and dumpulse-fleet. Ctrl-C ends both."))
     parser.add_argument("--agents", type=int, default=50, metavar="N", help="how many (50)")
     parser.add_argument("--port", type=int, default=9061, metavar="N", help="of the page (9061)")
@@ -278,7 +278,7 @@ def run(options: argparse.Namespace) -> int:
         (folder / "fleet.toml").write_text(configuration(world.lives, port))
         # In a group of its own, so that Ctrl-C does not reach it before we end it.
         service = parts.enter_context(subprocess.Popen(
-            [python, "-m", "fleet", "serve", "--config.file", str(folder / "fleet.toml")],
+            [python, "-m", "dumpulse_fleet", "serve", "--config.file", str(folder / "fleet.toml")],
             cwd=ROOT, start_new_session=True, stderr=subprocess.PIPE, text=True))
         parts.callback(service.terminate)
         assert service.stderr
@@ -301,9 +301,9 @@ Soon some agents will die, reboot, lie and come back. Ask on another terminal,
 in this folder:
   export DUMPULSE_FLEET=127.0.0.1:{port}
   export DUMPULSE_FLEET_TOKEN_FILE={folder}/token
-  {python} -m fleet ls
-  {python} -m fleet events --since 5min
-  {python} -m fleet mute site=harbour --for 10min --why "we know"
+  {python} -m dumpulse_fleet ls
+  {python} -m dumpulse_fleet events --since 5min
+  {python} -m dumpulse_fleet mute site=harbour --for 10min --why "we know"
 Ctrl-C ends all of it.
 """
 

@@ -7,8 +7,10 @@ import pathlib
 import subprocess
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-SOURCES = [ROOT / "fleet" / "fake.c", ROOT / "dumpulse.c", ROOT / "dumpulse_keyed.c"]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+EXTRAS = ROOT / "extras"
+SOURCES = [pathlib.Path(__file__).with_name("fake.c"), ROOT / "dumpulse.c",
+           EXTRAS / "dumpulse_keyed.c"]
 PROGRAM = ROOT / "build" / "fleet" / "fake"
 FIRST = 0x7F010000  # the address of the first agent
 
@@ -16,13 +18,13 @@ FIRST = 0x7F010000  # the address of the first agent
 def build() -> pathlib.Path:
     """Compiles it if it is older than its source."""
     newest = max(path.stat().st_mtime for path in (
-        *SOURCES, ROOT / "dumpulse.h", ROOT / "dumpulse_keyed.h"))
+        *SOURCES, ROOT / "dumpulse.h", EXTRAS / "dumpulse_keyed.h"))
     if not PROGRAM.exists() or PROGRAM.stat().st_mtime < newest:
         PROGRAM.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=PROGRAM.parent) as folder:
             new = pathlib.Path(folder) / "fake"
-            subprocess.run([os.environ.get("CC", "cc"), "-O2", f"-I{ROOT}", "-o", new, *SOURCES,
-                            "-lm"], check=True)
+            subprocess.run([os.environ.get("CC", "cc"), "-O2", f"-I{ROOT}", f"-I{EXTRAS}",
+                            "-o", new, *SOURCES, "-lm"], check=True)
             new.replace(PROGRAM)
     return PROGRAM
 

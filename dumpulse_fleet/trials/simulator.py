@@ -1,11 +1,11 @@
-"""A simulator that knows the truth, and compares with it what fleet/ages.py says.
+"""A simulator that knows the truth, and compares with it what dumpulse_fleet/collect/ages.py says.
 
 Its agents have clocks of odd rates, which count from their start or Unix time. They reboot with
 their tables and without, their clocks are set, and they forget what is old, as agents on Linux do.
 Their answers get lost or come a round late, and they are not reached for longer than a timestamp
 can tell. Now and then the collector forgets all about an agent.
 
-    python -m fleet.simulator [REPORTS [SEED]]      10000000 reports unless given
+    python -m dumpulse_fleet.trials.simulator [REPORTS [SEED]]      10000000 reports unless given
 
 It ends with a table of what it saw, or with the first thing that is wrong.
 
@@ -29,8 +29,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from client import SKEW, WRAP
-from fleet.ages import (
+from dumpulse_fleet.client import SKEW, WRAP
+from dumpulse_fleet.collect.ages import (
     FORGETS, RATE, ZEROS, Flags, Kind, Memory, Real, Reports, advance, choose)
 
 Rows = NDArray[np.intp]
@@ -60,7 +60,7 @@ class Truth(NamedTuple):
 
 
 class World:
-    """Agents, as they really are, and what fleet.ages knows of them."""
+    """Agents, as they really are, and what dumpulse_fleet.collect.ages knows of them."""
 
     def __init__(self, count: int, seed: int) -> None:
         self.seed, self.count = seed, count
@@ -91,7 +91,7 @@ class World:
         # The table of each agent.
         self.entry = np.zeros(whole, np.uint32)
         self.beaten, self.shown, self.ticks, self.since = np.zeros((4, *whole))
-        # What fleet.ages knows, and the truth of the report from which it knows it.
+        # What ages.py knows, and the truth of the report from which it knows it.
         self.known = Memory(
             np.zeros(count, np.uint8), np.zeros(count, np.uint8), np.zeros(count), np.zeros(count),
             np.zeros(count), np.zeros(count, np.int64), np.zeros(whole, np.uint32),
@@ -276,8 +276,11 @@ class World:
         for mine, each in ((self.error, error), (self.off, off), (self.twin, twin),
                            (self.lame, lame)):
             mine[rows] = each
-        for what, flags in (("exact", exact), ("at least", least), ("again", again),
-                            ("before", lame & heard), ("beyond 65536", exact & (truth >= WRAP))):
+        self.tally({"exact": exact, "at least": least, "again": again, "before": lame & heard,
+                    "beyond 65536": exact & (truth >= WRAP)})
+
+    def tally(self, found: dict[str, Flags]) -> None:
+        for what, flags in found.items():
             self.seen[what] += int(flags.sum())
 
     def demand(self, right: Flags, rows: Rows, what: str, *show: NDArray[Any]) -> None:
@@ -312,7 +315,7 @@ def main() -> None:
     try:
         seen = run(reports, seed)
     except Wrong as wrong:
-        sys.exit(f"{wrong}\nAgain: python -m fleet.simulator {reports} {seed}")
+        sys.exit(f"{wrong}\nAgain: python -m dumpulse_fleet.trials.simulator {reports} {seed}")
     for what, number in seen.items():
         print(f"{number:12d} {what}")
 

@@ -8,7 +8,7 @@
     basic_auth_users:
       alice: $2b$12$…   # made by: htpasswd -nBC 12 alice
 
-Whoever changes something is a user of this file, or has the token. No cookie is ever set, but a
+A change needs a user of this file, or the token. The server never sets a cookie, but a
 browser sends a password by itself. So a change by password must come from our own page, and with
 a header that no other site can send.   SPDX-License-Identifier: MIT
 """
@@ -31,9 +31,9 @@ from typing import Any, NamedTuple, TypeVar
 import bcrypt
 from aiohttp import web
 
-import client
-from fleet import plain_yaml
-from fleet.naming import Wrong
+from dumpulse_fleet import client
+from dumpulse_fleet.config import plain_yaml
+from dumpulse_fleet.model.naming import Wrong
 
 FILE_MAX = 65536  # bytes of the file
 COST_MAX = 14  # of bcrypt: about 1 s a password; a check of cost 31 would take a day

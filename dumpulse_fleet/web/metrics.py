@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-import client
-from fleet.model import Agent, Profile, State
-from fleet.table import VARIABLES, Table
+from dumpulse_fleet import client
+from dumpulse_fleet.model.agents import Agent, State
+from dumpulse_fleet.model.table import VARIABLES, Table
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 BLOCK = 256  # agents that are written at once: about 1 MB of text

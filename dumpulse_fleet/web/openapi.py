@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import client
-from fleet.model import State
+from dumpulse_fleet import client
+from dumpulse_fleet.model.agents import State
 
 Json = dict[str, Any]
 LONGEST = 500  # characters of a parameter

@@ -24,14 +24,14 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from numpy.typing import NDArray
 
-from fleet import metrics, openapi, view
-from fleet.access import HEADERS, Access, Handler, to_its_end
-from fleet.model import Agent, Event, Group, Mute
-from fleet.openapi import PARAMETERS, Json, Route
-from fleet.store import Trouble
-from fleet.stream import Hub
-from fleet.table import Table
-from fleet.view import Past, View
+from dumpulse_fleet.model.agents import Agent, Event, Group, Mute
+from dumpulse_fleet.model.table import Table
+from dumpulse_fleet.record.store import Trouble
+from dumpulse_fleet.web.access import HEADERS, Access, Handler, to_its_end
+from dumpulse_fleet.web.openapi import PARAMETERS, Json, Route
+from dumpulse_fleet.web import metrics, openapi, view
+from dumpulse_fleet.web.stream import Hub
+from dumpulse_fleet.web.view import Past, View
 
 BODY_MAX = 16384  # bytes
 STORE_TIME = 10.0  # s for the disk
@@ -53,7 +53,7 @@ FILES = {"/": ("index.html", "text/html"), "/wall.css": ("wall.css", "text/css")
 
 
 class Store(Protocol):
-    """What is used of fleet/store.py. `select` waits for the disk."""
+    """What is used of dumpulse_fleet/record/store.py. `select` waits for the disk."""
 
     def select(self, *, since: float | None = None, until: float | None = None, agent: str = "",
                site: str = "", variable: int | None = None, what: str = "",
@@ -436,8 +436,55 @@ Waiting = dict[Any, tuple[float, bool]]
 WAITING: web.AppKey[Waiting] = web.AppKey("waiting", dict)
 
 
+def answer(site: Site, route: Route) -> Handler:
+    method = getattr(site, route.handler)
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        request[GIVEN] = parameters_of(request, route)
+        result = await method(request)
+        if isinstance(result, web.StreamResponse):
+            return result
+        response = web.Response(body=json.dumps(result, separators=(",", ":")).encode(),
+                                content_type="application/json")
+        if len(response.body or b"") > 4096:  # type: ignore[arg-type]
+            response.enable_compression()
+        return response
+
+    return handle
+
+
+def file(name: str, kind: str) -> Handler:
+    with open(os.path.join(WALL, name), "rb") as opened:
+        content = opened.read()
+    tag = hashlib.sha256(content).hexdigest()[:16]
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        headers = {"ETag": f'"{tag}"', "Cache-Control": "no-cache"}
+        if tag in request.headers.get("If-None-Match", ""):
+            return web.Response(status=304, headers=headers)
+        response = web.Response(body=content, content_type=kind, charset="utf-8", headers=headers)
+        response.enable_compression()
+        return response
+
+    return handle
+
+
+async def close_slow(waiting: Waiting) -> None:
+    """Closes connections of those who ask slowly, or read slowly."""
+    while True:
+        await asyncio.sleep(SWEEP)
+        now = asyncio.get_running_loop().time()
+        for connection, (end, first) in list(waiting.items()):
+            transport = connection.transport  # a new one has none until TLS is agreed on
+            if end <= now or (transport is None and not first):
+                del waiting[connection]
+                if transport is not None:
+                    transport.abort()
+
+
 def make_app(service: Service, access: Access | None = None) -> web.Application:
     site = Site(service, access or Access())
+    waiting: Waiting = {}
 
     @web.middleware
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -459,52 +506,8 @@ def make_app(service: Service, access: Access | None = None) -> web.Application:
         response.headers.pop("Server", None)
         response.headers.setdefault("Cache-Control", "no-store")
 
-    def answer(route: Route) -> Handler:
-        method = getattr(site, route.handler)
-
-        async def handle(request: web.Request) -> web.StreamResponse:
-            request[GIVEN] = parameters_of(request, route)
-            result = await method(request)
-            if isinstance(result, web.StreamResponse):
-                return result
-            response = web.Response(body=json.dumps(result, separators=(",", ":")).encode(),
-                                    content_type="application/json")
-            if len(response.body or b"") > 4096:  # type: ignore[arg-type]
-                response.enable_compression()
-            return response
-
-        return handle
-
-    def file(name: str, kind: str) -> Handler:
-        with open(os.path.join(WALL, name), "rb") as opened:
-            content = opened.read()
-        tag = hashlib.sha256(content).hexdigest()[:16]
-
-        async def handle(request: web.Request) -> web.StreamResponse:
-            headers = {"ETag": f'"{tag}"', "Cache-Control": "no-cache"}
-            if tag in request.headers.get("If-None-Match", ""):
-                return web.Response(status=304, headers=headers)
-            response = web.Response(body=content, content_type=kind, charset="utf-8",
-                                    headers=headers)
-            response.enable_compression()
-            return response
-
-        return handle
-
-    async def close_slow() -> None:
-        """Nobody can keep connections by asking slowly, or by reading slowly."""
-        while True:
-            await asyncio.sleep(SWEEP)
-            now = asyncio.get_running_loop().time()
-            for connection, (end, first) in list(waiting.items()):
-                transport = connection.transport  # a new one has none until TLS is agreed on
-                if end <= now or (transport is None and not first):
-                    del waiting[connection]
-                    if transport is not None:
-                        transport.abort()
-
     async def background(_: web.Application) -> AsyncIterator[None]:
-        tasks = [asyncio.create_task(site.hub.run()), asyncio.create_task(close_slow())]
+        tasks = [asyncio.create_task(site.hub.run()), asyncio.create_task(close_slow(waiting))]
         yield
         for task in tasks:
             task.cancel()
@@ -513,13 +516,13 @@ def make_app(service: Service, access: Access | None = None) -> web.Application:
     async def end_streams(_: web.Application) -> None:
         site.hub.end()
 
-    waiting: Waiting = {}
     app = web.Application(middlewares=[guard], client_max_size=BODY_MAX)
     app[SITE], app[WAITING] = site, waiting
     for route in ROUTES:
-        app.router.add_route(route.method, route.path, answer(route))
+        handle = answer(site, route)
+        app.router.add_route(route.method, route.path, handle)
         if route.method == "GET" and route.handler != "stream":
-            app.router.add_route("HEAD", route.path, answer(route))
+            app.router.add_route("HEAD", route.path, handle)
     for path, (name, kind) in FILES.items():
         app.router.add_get(path, file(name, kind))
     app.on_response_prepare.append(prepare)
@@ -529,7 +532,7 @@ def make_app(service: Service, access: Access | None = None) -> web.Application:
 
 
 def not_by_a_reader(record: logging.LogRecord) -> bool:
-    """Nobody shall fill the log with requests that are not HTTP."""
+    """Keeps requests that are not HTTP out of the log, which they would fill."""
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from aiohttp import web
 from numpy.typing import NDArray
 
-from fleet.view import View
+from dumpulse_fleet.web.view import View
 
 PAUSE = 1 / 3  # s between two looks at the table
 BEAT = 2.0  # s after which a message without changes says that all is well

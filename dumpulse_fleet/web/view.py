@@ -13,10 +13,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fleet.metrics import Metrics
-from fleet.model import Event, Group, Mute, State
-from fleet.naming import matches
-from fleet.table import VARIABLES, Table
+from dumpulse_fleet.model.agents import Event, Group, Mute, State
+from dumpulse_fleet.model.naming import matches
+from dumpulse_fleet.model.table import VARIABLES, Table
+from dumpulse_fleet.web.metrics import Metrics
 
 Json = dict[str, Any]
 KNOWN = frozenset(map(int, State))
@@ -24,7 +24,7 @@ VALUELESS = (State.PENDING.words, State.UNKNOWN.words, State.NEVER.words)
 
 
 class Past(Protocol):
-    """Samples of the last hours: fleet/history.py."""
+    """Samples of the last hours: dumpulse_fleet/record/history.py."""
 
     def of(self, row: int, variable: int) -> tuple[NDArray[np.float64], NDArray[np.uint8],
                                                    NDArray[np.uint8]]:

@@ -32,10 +32,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from sim.keyed import BEACONS, OWN_FIRST, SLOT, Hearer, Keys, Reader, slot
-from sim.model import REQUEST, checksummed, heartbeat
-from sim.programs import built
-from sim.targets import ROOT
+from spec.keyed import BEACON_LABEL, OWN_FIRST, SLOT, Hearer, Keys, Reader, slot
+from spec.model import REQUEST, checksummed, heartbeat
+from tests.support.programs import ROOT, built
 
 PATIENCE = 120.0  # seconds until something has failed; long, as a machine may be busy
 REPORT_SIZE = 260  # bytes
@@ -65,7 +64,7 @@ class Board:
 
     def image(self, folder: str = "") -> Path:
         """Builds the image first if it is not up to date. The folder "hanging" has images whose
-        loop a test can make hang, and "varied" those with other settings: firmware/images.mk."""
+        loop a test can make hang, and "varied" those with other settings: firmware/room.mk."""
         return Path(built(str(Path("build/firmware", folder, f"{self.name}.elf"))))
 
     def command(self, image: Path) -> list[str]:
@@ -208,7 +207,7 @@ class Line(Simulated):
 
 class Bus(Simulated):
     """A board that runs, and its CAN bus. The lines of the script say what happens on the bus:
-    frames that come, pauses, and faults. sim/can_board.c has the list."""
+    frames that come, pauses, and faults. firmware/simulators/can_board.c has the list."""
 
     def __init__(self, board: Board, script: Iterable[str], image: Path | None = None) -> None:
         self._frames = tempfile.TemporaryFile("w+")
@@ -295,7 +294,7 @@ def eeprom(master: bytes, block: int, own: Sequence[int]) -> bytes:
 def eeprom_of_node(keys: Keys, variable: int, hears: bool) -> bytes:
     """That of a node, as firmware/keyed_attiny85.c has it before its first start."""
     return bytes([variable]) + keys.of(variable) + (
-        keys.of(BEACONS) if hears else slot(OWN_FIRST) + bytes([255]) * SLOT)
+        keys.of(BEACON_LABEL) if hears else slot(OWN_FIRST) + bytes([255]) * SLOT)
 
 
 def serial_frame(offset: int, packet: bytes) -> bytes:

@@ -64,8 +64,8 @@ static FILE *frames_out;
 static avr_cycle_count_t last_sent;
 static avr_cycle_count_t sending_since; /* 0: nothing is being sent */
 static avr_spi_t *spi;
-static avr_io_write_t write_spi; /* simavr's own */
-static uint32_t frame_us = FRAME_US;
+static avr_io_write_t write_spi;                        /* simavr's own */
+static uint32_t frame_us = FRAME_US, gap_us = FRAME_US; /* for a frame, and after it */
 static enum { TOGETHER, ALONE, FAILING, STUCK } bus;
 
 /* Lets the controller's time go on as far as the AVR's. */
@@ -189,21 +189,9 @@ static void receive(const char *text)
     show_interrupt();
 }
 
-int main(int argc, char **argv)
+/* Wires the chip to the pins and to the SPI of the AVR. */
+static void connect_chip(void)
 {
-    const char *const pins = pins_option(&argc, &argv);
-    if (argc != 4 && argc != 5)
-        fail("usage: can_board [--pins=C0D3...] MCU HERTZ IMAGE [EEPROM]");
-    frames_out = fdopen(dup(STDOUT_FILENO), "w");
-    if (frames_out == NULL ||
-        dup2(STDERR_FILENO, STDOUT_FILENO) < 0) /* simavr itself prints on the standard output */
-        fail("cannot set up the output");
-    setvbuf(frames_out, NULL, _IOLBF, BUFSIZ); /* whoever writes the script may wait for a frame */
-    avr = load_chip(argv[1], argv[3]);
-    avr->frequency = (uint32_t)strtoul(argv[2], NULL, 10);
-    avr->sleep = on_sleep;
-    watch_pins(avr, pins);
-    on_boot = start_bus;
     for (avr_io_t *io = avr->io_port; io != NULL; io = io->next)
         if (strcmp(io->kind, "spi") == 0)
             spi = (avr_spi_t *)io; /* the io is its first member */
@@ -216,54 +204,76 @@ int main(int argc, char **argv)
     avr_irq_register_notify(avr_io_getirq(avr, AVR_IOCTL_SPI_GETIRQ(0), SPI_IRQ_OUTPUT), on_spi,
                             NULL);
     avr_irq_register_notify(avr_io_getirq(avr, AVR_IOCTL_IOPORT_GETIRQ('B'), 2), on_select, NULL);
+}
+
+/* Does what a line of the script says, or sends the frame that it has. */
+static void run_line(const char *line)
+{
+    unsigned number, address;
+
+    if (sscanf(line, "wait %u", &number) == 1) {
+        run_for(avr, number);
+    } else if (sscanf(line, "until %u", &number) == 1) {
+        while (avr->cycle < avr_usec_to_cycles(avr, number))
+            step(avr);
+    } else if (sscanf(line, "gap %u", &number) == 1) {
+        gap_us = number;
+    } else if (sscanf(line, "frame %u", &number) == 1) {
+        frame_us = number;
+    } else if (strcmp(line, "alone") == 0) {
+        bus = ALONE;
+    } else if (strcmp(line, "fail") == 0) {
+        bus = FAILING;
+    } else if (strcmp(line, "together") == 0) {
+        bus = TOGETHER;
+    } else if (strcmp(line, "idle") == 0) {
+        mcp2515_bus_idle(&chip);
+    } else if (strcmp(line, "stuck") == 0) {
+        bus = STUCK;
+    } else if (sscanf(line, "set %x %x", &address, &number) == 2 && address < MCP2515_REGISTERS) {
+        chip.registers[address] = (uint8_t)number;
+    } else if (sscanf(line, "show %x", &address) == 1 && address < MCP2515_REGISTERS) {
+        fprintf(frames_out, "%02X#%02X\n", address, chip.registers[address]);
+    } else if (sscanf(line, "writing %u", &number) == 1) {
+        run_until_writing(avr, number);
+    } else if (sscanf(line, "cut %x", &number) == 1) {
+        catch_up();
+        cut_power((uint8_t)number);
+        mcp2515_reset(&chip);
+        sending_since = 0;
+    } else if (strcmp(line, "reset") == 0) {
+        catch_up();
+        mcp2515_reset(&chip);
+        show_interrupt();
+    } else {
+        receive(line);
+        run_for(avr, gap_us);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const char *const pins = pins_option(&argc, &argv);
+    if (argc != 4 && argc != 5)
+        fail("usage: can_board [--pins=C0D3...] MCU HERTZ IMAGE [EEPROM]");
+    frames_out = fdopen(dup(STDOUT_FILENO), "w");
+    if (frames_out == NULL ||
+        dup2(STDERR_FILENO, STDOUT_FILENO) < 0) /* simavr itself prints on the standard output */
+        fail("cannot set up the output");
+    setvbuf(frames_out, NULL, _IOLBF, BUFSIZ); /* the writer of the script may wait for a frame */
+    avr = load_chip(argv[1], argv[3]);
+    avr->frequency = (uint32_t)strtoul(argv[2], NULL, 10);
+    avr->sleep = on_sleep;
+    watch_pins(avr, pins);
+    on_boot = start_bus;
+    connect_chip();
     mcp2515_reset(&chip);
     start_eeprom(avr, argc == 5 ? argv[4] : "");
 
     char line[64];
-    uint32_t gap = FRAME_US;
     run_for(avr, 20000); /* time to start */
-    while (scanf(" %63[^\n]", line) == 1) {
-        unsigned number, address;
-        if (sscanf(line, "wait %u", &number) == 1) {
-            run_for(avr, number);
-        } else if (sscanf(line, "until %u", &number) == 1) {
-            while (avr->cycle < avr_usec_to_cycles(avr, number))
-                step(avr);
-        } else if (sscanf(line, "gap %u", &number) == 1) {
-            gap = number;
-        } else if (sscanf(line, "frame %u", &number) == 1) {
-            frame_us = number;
-        } else if (strcmp(line, "alone") == 0) {
-            bus = ALONE;
-        } else if (strcmp(line, "fail") == 0) {
-            bus = FAILING;
-        } else if (strcmp(line, "together") == 0) {
-            bus = TOGETHER;
-        } else if (strcmp(line, "idle") == 0) {
-            mcp2515_bus_idle(&chip);
-        } else if (strcmp(line, "stuck") == 0) {
-            bus = STUCK;
-        } else if (sscanf(line, "set %x %x", &address, &number) == 2 &&
-                   address < MCP2515_REGISTERS) {
-            chip.registers[address] = (uint8_t)number;
-        } else if (sscanf(line, "show %x", &address) == 1 && address < MCP2515_REGISTERS) {
-            fprintf(frames_out, "%02X#%02X\n", address, chip.registers[address]);
-        } else if (sscanf(line, "writing %u", &number) == 1) {
-            run_until_writing(avr, number);
-        } else if (sscanf(line, "cut %x", &number) == 1) {
-            catch_up();
-            cut_power((uint8_t)number);
-            mcp2515_reset(&chip);
-            sending_since = 0;
-        } else if (strcmp(line, "reset") == 0) {
-            catch_up();
-            mcp2515_reset(&chip);
-            show_interrupt();
-        } else {
-            receive(line);
-            run_for(avr, gap);
-        }
-    }
+    while (scanf(" %63[^\n]", line) == 1)
+        run_line(line);
     do
         run_for(avr, SILENCE_US);
     while (avr->cycle - last_sent < avr_usec_to_cycles(avr, SILENCE_US));

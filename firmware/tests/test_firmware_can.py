@@ -16,11 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from bench import figures, firmware
-from sim.boards import BOARDS, REPORT_AT, REQUEST_AT, Board, Bus, frame
-from sim.model import REQUEST, Agent, checksummed, heartbeat
-from sim.programs import built
-from sim.targets import ROOT
+from bench import budgets, firmware
+from firmware.simulators.boards import BOARDS, REPORT_AT, REQUEST_AT, Board, Bus, frame
+from spec.model import REQUEST, Agent, checksummed, heartbeat
+from tests.support.programs import ROOT, built
 
 CAN, CAN_29 = BOARDS["can_avr"], BOARDS["can_avr-29"]  # identifiers of 11 bits, and of 29
 CAN_WATCH, CAN_KEYED = BOARDS["can_avr-watch"], BOARDS["can_avr-keyed"]
@@ -39,15 +38,13 @@ ENOUGH = "wait 20000"  # microseconds: a report takes less
 
 
 def measured(board: Board) -> dict[str, int]:
-    """The figures of `make firmware-size` for this board."""
-    rows = figures.parse(figures.FILE.read_text()).items()
-    return {column: int(figure) for (command, row, column), figure in rows
-            if (command, row) == ("firmware-size", board.name)}
+    """The figures of `make figures ONLY=firmware-size` for this board."""
+    return budgets.load(firmware.BUDGETS)[board.name]
 
 
 @functools.cache
 def most_stack(board: Board) -> int:
-    """The bound of `make firmware-size`, by the compiler that is here."""
+    """The bound of `make figures ONLY=firmware-size`, by the compiler that is here."""
     return firmware.sizes(board)["bound"]
 
 
@@ -85,7 +82,7 @@ def tables_of(frames: Sequence[tuple[str, str]], board: Board = CAN) -> list[lis
 
 
 def test_make_try_shows_a_conversation() -> None:
-    done = subprocess.run([sys.executable, "-m", "sim.boards", CAN.name], cwd=ROOT,
+    done = subprocess.run([sys.executable, "-m", "firmware.simulators.boards", CAN.name], cwd=ROOT,
                           capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     shown = re.findall(r"^  can0  ([0-9A-F]{3})   \[([48])\]  ((?:[0-9A-F]{2} ?)+)$",
@@ -299,6 +296,7 @@ def test_the_watchdog_resets_a_loop_that_hangs() -> None:
     assert [after[at][2:] for at in (3, 4, 7)] == [bytes(2), bytes(2), b"\x08\x09"]
 
 
+@pytest.mark.slow
 def test_soak() -> None:
     """100,000 frames in 25 s, without a pause. A tenth are requests, a fifth are damaged. Nothing
     is lost, and the watchdog never resets the chip."""

@@ -1,7 +1,7 @@
 """The firmware with keys, in simavr: power cuts at any moment, replays after each, floods of junk.
 
-DUMPULSE_CUTS says how often the power is cut: `make power-cuts` does it often. DUMPULSE_SEED
-repeats a run. SPDX-License-Identifier: MIT
+DUMPULSE_CUTS says how often the power is cut: `make part ONLY=power-cuts` does it often.
+DUMPULSE_SEED repeats a run. SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ import pytest
 
 from bench import firmware
 from bench.awake import KEYS
-from sim.boards import (BOARDS, REPORT_AT, REQUEST_AT, Board, LiveBus, LiveLine, eeprom,
-                        eeprom_of_node, frame, serial_frame)
-from sim.keyed import (ANNOUNCE, BEACONS, HEARTBEAT, IS_REQUEST, REFUSED, Agent, Hearer, Keys,
+from firmware.simulators.boards import (BOARDS, REPORT_AT, REQUEST_AT, Board, LiveBus, LiveLine,
+                                        eeprom, eeprom_of_node, frame, serial_frame)
+from spec.keyed import (ANNOUNCE, BEACON_LABEL, HEARTBEAT, IS_REQUEST, REFUSED, Agent, Hearer, Keys,
                        Numbers, Reader, Sender, slot, slots_read)
-from sim.model import REQUEST, heartbeat
-from sim.targets import ROOT
-from tests.test_firmware_can import measured
+from firmware.tests.test_firmware_can import measured
+from spec.model import REQUEST, heartbeat
+from tests.support.programs import ROOT
 
 SEED = int(os.environ.get("DUMPULSE_SEED") or random.randrange(10**6))
 CUTS = int(os.environ.get("DUMPULSE_CUTS") or 25)
@@ -105,7 +105,7 @@ class Rig:
 
 
 def test_a_conversation() -> None:
-    """The worked packets of SPEC-keyed.md."""
+    """The worked packets of spec/keyed.md."""
     with Rig(KEYS, 0x122, [0] * 5 + [0x800000] + [0] * 26) as rig:
         rig.do("wait 900000")
         assert rig.beacons == []
@@ -178,7 +178,7 @@ def test_one_refused_announce_a_second() -> None:
 
 
 def test_what_is_repeated_is_no_flood() -> None:
-    """Whoever repeats what was on the bus does not use up the failures of a second: the agent looks
+    """Packets that are repeated do not use up the failures of a second: the agent looks
     at no tag of it."""
     with Rig(KEYS, 0x122, [0x800000] * 32) as rig:
         rig.do("until 1100000")
@@ -233,6 +233,7 @@ def test_the_watchdog_resets_a_loop_that_hangs() -> None:
         rig.end(2)
 
 
+@pytest.mark.slow
 def test_a_block_ends() -> None:
     """The next block is stored within the last epoch of a block, in 20 ms, while heartbeats come.
     The tick then does not wait for the EEPROM. If the power is cut before the tick, a block is
@@ -281,6 +282,7 @@ class Nodes:
                 self.last[variable] = said
 
 
+@pytest.mark.slow
 def test_power_cuts(chance: random.Random) -> None:
     """The power is cut while a block or a number is stored, within a byte and between bytes, and at
     other moments. After each cut, much of what was ever on the bus is repeated. Nothing is taken a
@@ -401,7 +403,7 @@ def test_a_flood_without_a_limit(chance: random.Random, share: float) -> None:
 # ---------------------------------------------------------------- nodes on an ATtiny85
 
 def packets(sent: bytes) -> list[bytes]:
-    """The packets in frames of SPEC-keyed.md, of variable 7. What the power cut off is left out."""
+    """The packets in frames of spec/keyed.md, of variable 7. What the power cut off is left out."""
     found, at = [], 0
     while at + 10 <= len(sent):
         if sent[at] == 0x87 and sum(sent[at:at + 10]) % 256 == 0:
@@ -467,11 +469,12 @@ def test_a_node_without_its_number_is_silent(memory: bytes) -> None:
         line.end()
 
 
+@pytest.mark.slow
 def test_a_node_that_hears(chance: random.Random) -> None:
     """It speaks only after an authentic beacon, of a later epoch; begins to count again with each
     epoch; and knows nothing after a power cut. An agent takes what it sends."""
     keys = Keys(chance.randbytes(16))
-    agent = Agent(keys, Numbers({BEACONS: 0x122}), 0)
+    agent = Agent(keys, Numbers({BEACON_LABEL: 0x122}), 0)
     beacon = agent.begin()
     assert beacon is not None
     damaged = bytearray(serial_frame(97, beacon))
@@ -576,7 +579,8 @@ def test_the_page_of_the_nodes_has_their_size() -> None:
 
 
 def make_try(board: Board) -> str:
-    done = subprocess.run([sys.executable, "-m", "sim.boards", board.name], cwd=ROOT,
+    done = subprocess.run([sys.executable, "-m", "firmware.simulators.boards", board.name],
+                          cwd=ROOT,
                           capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from bench import figures
-from sim.boards import BOARDS, REQUEST_AT, Board, Bus, Line, PinChange, frame
-from sim.model import HEARTBEAT, REQUEST, Agent, heartbeat
-from sim.targets import ROOT, run
-from sim.watch import ALIVE, DEAD, MISSING, WAITING, Watch, line
+from bench import budgets, firmware
+from firmware.simulators.boards import BOARDS, REQUEST_AT, Board, Bus, Line, PinChange, frame
+from spec.model import HEARTBEAT, REQUEST, Agent, heartbeat
+from spec.watch import ALIVE, DEAD, MISSING, WAITING, Watch, line
+from tests.support.programs import INCLUDES, ROOT, run
 
 SEED = int(os.environ.get("DUMPULSE_SEED") or random.randrange(10**6))
 SERIAL, CAN = BOARDS["watch_atmega328p"], BOARDS["can_avr-watch"]
@@ -206,10 +206,10 @@ def compiled(folder: Path, board: Board, before: str, after: str,
     assert text.count(before) == 1, before
     changed, image = folder / Path(file).name, folder / "watch.elf"
     changed.write_text(text.replace(before, after))
-    sources = ["firmware/watch_atmega328p.c", "dumpulse.c", "dumpulse_watch.c",
+    sources = ["firmware/watch_atmega328p.c", "dumpulse.c", "extras/dumpulse_watch.c",
                "firmware/uart_atmega328p.c" if board is SERIAL else "firmware/can_avr.c"]
     run(["avr-gcc", "-mmcu=atmega328p", "-DF_CPU=16000000UL", "-std=c11", "-Os", "-DWATCH",
-         *["-DWATCH_ON_C"] * (board is CAN), f"-I{ROOT}", f"-I{ROOT / 'firmware'}",
+         *["-DWATCH_ON_C"] * (board is CAN), *INCLUDES, f"-I{ROOT / 'firmware'}",
          *[changed if source == file else ROOT / source for source in sources], "-o", image])
     return image
 
@@ -233,7 +233,8 @@ def test_a_fault_in_the_firmware_is_noticed(fault: str, tmp_path: Path) -> None:
 FAULT_OF_SCENE = {  # one that this scene notices, and where it is
     "all speak": ("firmware/watch_atmega328p.c", "state != DUMPULSE_WAITING &&", ""),
     "nobody ever speaks": ("firmware/watch_atmega328p.c", "state == DUMPULSE_MISSING ||", ""),
-    "one dies and comes back": ("dumpulse_watch.c", "is = DUMPULSE_DEAD;", "is = DUMPULSE_LATE;"),
+    "one dies and comes back": ("extras/dumpulse_watch.c", "is = DUMPULSE_DEAD;",
+                                "is = DUMPULSE_LATE;"),
     "a damaged packet brings nobody back": ("dumpulse.c", "if (!starts_with(summed, b, a)) {",
                                             "if (!starts_with(summed, b, a) && a == 0) {"),
     "a value out of range is not silence": ("firmware/watch_atmega328p.c",
@@ -245,6 +246,7 @@ FAULT_OF_SCENE = {  # one that this scene notices, and where it is
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("port", RUNS)
 @pytest.mark.parametrize("scene", SCENES)
 def test_each_scene_notices_a_fault(scene: str, port: str, tmp_path: Path) -> None:
@@ -313,9 +315,9 @@ def test_the_page_has_the_table_and_the_size() -> None:
                  int(highest))
             for variable, silence, misses, grace, lowest, highest, _, _ in told] == LINES
     (size,) = re.findall(r"\| flash, RAM, stack \| ([\d,]+), (\d+), (\d+) bytes \|", page)
-    kept = figures.parse(figures.FILE.read_text())
-    assert [number.replace(",", "") for number in size] == [
-        kept["firmware-size", SERIAL.name, column] for column in ("flash", "ram", "bound")]
+    kept = budgets.load(firmware.BUDGETS)[SERIAL.name]
+    assert [int(number.replace(",", "")) for number in size] == [
+        kept[column] for column in ("flash", "ram", "bound")]
 
 
 def test_the_clock_wraps() -> None:

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "../sim/mcp2515.h"
+#include "../simulators/mcp2515.h"
 
 static mcp2515 chip;
 

@@ -11,14 +11,15 @@ import functools
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
 
-from lab import schemes
-from lab.opcount import Group
-from lab.operations import ORDERS
-from lab.papers.groups import leftmost
-from lab.schemes import Code, Scheme, Step
+from lab.groups.opcount import Group
+from lab.groups.operations import ORDERS
+from lab.groups.papers.groups import leftmost
+from lab.messages import schemes
+from lab.messages.schemes import Code, Scheme, Step
 
+C = Path(__file__).with_name("c")
 Count = Counter[str]
 
 # Field operations of each group operation; bridge_ecc.c and bridge_blst.c say what they are.
@@ -123,7 +124,7 @@ LEVELS: dict[str, Callable[[Bridge, Count], Count]] = {
 }
 
 
-# -- the numbers of the samples, as lab/c/operation.h makes them -----------------------------------
+# -- the numbers of the samples, as operation.h makes them -----------------------------------------
 def filled(length: int, number: int) -> bytes:
     """lab_fill()"""
     state, made = 0x9E3779B9 * (number + 1) & 0xFFFFFFFF, bytearray()
@@ -257,7 +258,7 @@ MICRO_ECC = ("nothing", "field multiply", "field square", "field add", "field su
 
 
 def by_the_book(name: str, whole: Whole, number: int) -> dict[str, Count]:
-    """As counted in lab/operations.py, with this library's operations: a wNAF of window 4, and
+    """As counted in operations.py, with this library's operations: a wNAF of window 4, and
     squaring and multiplying bit by bit. Jacobian points are added as in Shamir's trick."""
     powers: dict[str, Callable[[Sample], list[int]]] = {
         "sign": lambda now: [now.nonce], "verify": lambda now: [now.u, now.v],
@@ -290,7 +291,7 @@ def micro_ecc(name: str, known: str, by_target: Mapping[str, tuple[str, ...]], k
     flags = (f"-DLAB_{known.upper()}", "-DLAB_REPEAT=16",
              *(f"-DuECC_SUPPORTS_{each}={int(each == known)}" for each in schemes.UECC_CURVES))
     title = f"{name}, micro-ecc{kind}"
-    scheme = Scheme(f"bridge {name}", f"micro-ecc{kind}", "bridge", "bridge_ecc.c",
+    scheme = Scheme(f"bridge {name}", f"micro-ecc{kind}", "bridge", str(C / "bridge_ecc.c"),
                     (Step("operations"),), 0, code=(code,), flags=flags, by_target=dict(by_target))
     wholes = tuple(Whole(whole, functools.partial(counted, name)) for whole, counted in (
         ("sign", signing), ("verify", verifying), ("agree", agreeing),
@@ -313,7 +314,7 @@ BLST = ("nothing", "Fp multiply", "Fp square", "Fp add", "Fp subtract", "Fp trip
         "G2 affine", "Miller loop", "final power")
 BLST_WINDOW = 5
 # It takes the same time for all numbers, so one sample will do. On the M0+ only operations are
-# measured: what is made of them is predicted alone.
+# measured: the wholes are only predicted there.
 SAMPLES_BLST = {"amd64": 1, "Cortex-M4": 1, "Cortex-M0+": 0}
 
 
@@ -376,13 +377,13 @@ def ps18(messages: int) -> tuple[Whole, ...]:
 
 
 def blst(*machines: str) -> Bridge:
-    """In assembly on amd64, as it has no C for words of 64 bits; else in C."""
+    """In assembly on amd64, because blst has no C for words of 64 bits. On the others in C."""
     in_assembly = machines == ("amd64",)
     files = ("blst/build/assembly.S",) if in_assembly else ()
     code = Code("blst", files, ("blst/src",), ("-D__BLST_NO_CPUID__",))
     by = "blst, asm" if in_assembly else "blst"
-    scheme = Scheme("bridge BLS12-381", by, "bridge", "bridge_blst.c", (Step("operations"),), 0,
-                    code=(code,), flags=("-DLAB_REPEAT=2",))
+    scheme = Scheme("bridge BLS12-381", by, "bridge", str(C / "bridge_blst.c"),
+                    (Step("operations"),), 0, code=(code,), flags=("-DLAB_REPEAT=2",))
     bls = Whole("BLS sign", bls_sign), Whole("BLS verify", bls_verify)
     return Bridge(f"BLS12-381, {by}", scheme, BLST, (*ps18(1), *ps18(10), *bls), machines,
                   "BLS12-381, blst, asm", repeat=2, samples=SAMPLES_BLST,

@@ -1,6 +1,6 @@
-"""Benchmarks that mislead: each beside one that does not.     make lab-mislead
+"""Benchmarks that mislead: each beside one that does not.     make figures ONLY=lab-mislead
 
-lab/misleading.md says what happens in each, and what the lab does against it.
+lab/groups/misleading.md says what happens in each, and what the lab does against it.
 SPDX-License-Identifier: MIT
 """
 
@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from pathlib import Path
 
-from lab import counts, schemes, targets
-from lab.opcount import Bilinear, Element
-from lab.operations import ORDERS
-from lab.papers import ps18
-from lab.schemes import Code, Scheme, Step
+from lab.groups.opcount import Bilinear, Element
+from lab.groups.operations import ORDERS
+from lab.groups.papers import ps18
+from lab.messages import counts, machines, schemes
+from lab.messages.schemes import Code, Scheme, Step
 
 CASES = ("nothing", "first hash", "later hash", "first RSA verification",
          "second RSA verification", "parsing and verification", "verification", "parsing",
          "message 1", "message 1 again", "message 2", "message 3", "message 4",
          "sums that nobody reads", "sums")  # of mislead.c
+C = Path(__file__).with_name("c")
 SCHEME = Scheme(
-    "mislead", "OpenSSL 3", "mislead", "mislead.c", (Step("cases", len(CASES), (0,)),), 0,
+    "mislead", "OpenSSL 3", "mislead", str(C / "mislead.c"), (Step("cases", len(CASES), (0,)),), 0,
     code=(Code("micro-ecc-sys", schemes.UECC.files, schemes.UECC.include),),
     flags=schemes.IN_C["amd64"], link={"amd64": ("-lcrypto",)}, targets=("amd64",))
 
@@ -39,7 +41,7 @@ class Pair:
 
 def measured() -> dict[str, int]:
     """Instructions of each case on amd64."""
-    builder = counts.Builder(SCHEME, targets.MACHINES["amd64"], "amd64")
+    builder = counts.Builder(SCHEME, machines.MACHINES["amd64"], "amd64")
     runs = builder.machine.runs(builder.image(SCHEME.steps[0], 0))
     nothing = runs[0].cost
     return {case: run.cost - nothing for case, run in zip(CASES, runs, strict=True)}

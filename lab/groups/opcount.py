@@ -12,7 +12,7 @@ has all operations, `outside` those that are not inside of a power or of a produ
 Evaluation is lazy: nothing is worked out before compute(), serialize(), == or precompute() asks
 for it. Who reads the counters before that would miss work, so counts() then fails.
 
-lab/counting.md is its page. SPDX-License-Identifier: MIT
+README.md is its page. SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -259,7 +259,7 @@ class Settings:
     window: int = WINDOW
     precomputed: int = PRECOMPUTED  # window of precompute() without one
     lazy: bool = True
-    # Cryptimeleon counts g**a * h as nothing outside. That is its fault; only comparing needs it.
+    # Cryptimeleon counts g**a * h as nothing outside. That is wrong; only comparisons need it.
     as_original: bool = False
 
     def __post_init__(self) -> None:

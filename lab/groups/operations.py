@@ -1,4 +1,6 @@
-"""What the schemes of lab/papers need of a group, whatever the chip.     make lab-operations
+"""Counts what the schemes of papers/ need of a group. No chip changes that.
+
+    make figures ONLY=lab-operations
 
 Each scheme is run on the counting group, RUNS times with other keys and messages. Before each step
 its elements are restored from bytes, as they come over a network: an element that was used before
@@ -15,10 +17,10 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from lab import programs
-from lab.opcount import ALGORITHMS, Bilinear, Counts, Group
-from lab.papers import bls, ecdh, ecdsa, groups, pedersen, ps18, schnorr
-from lab.papers.groups import E, E1, E2, ET
+from lab.groups import programs
+from lab.groups.opcount import ALGORITHMS, Bilinear, Counts, Group
+from lab.groups.papers import bls, ecdh, ecdsa, groups, pedersen, ps18, schnorr
+from lab.groups.papers.groups import E, E1, E2, ET
 
 ORDERS = {
     "secp160r1": 0x0100000000000000000001F4C8F927AED3CA752257,

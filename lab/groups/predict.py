@@ -1,10 +1,10 @@
 """Predicts what a scheme costs on a chip: counts of operations, times what one costs there.
 
-    python -m lab.predict [--scheme NAME] [--messages N] [--target NAME]   make lab-predict ARGS=…
-    python -m lab.predict --measure [--only WORDS] [--write]               make lab-bridge ARGS=…
+    python -m lab.groups.predict [--scheme NAME] [--messages N] [--target NAME]
+    python -m lab.groups.predict --measure [--only WORDS] [--write]
 
 The counts follow the algorithm of the library, from the curve and the numbers alone. The costs of
-one operation are measured, and kept in bridge.tsv with the measured wholes. lab/counting.md is its
+one operation are measured, and kept in bridge.tsv with the measured wholes. README.md is its
 page. SPDX-License-Identifier: MIT
 """
 
@@ -22,17 +22,18 @@ from statistics import fmean
 
 from bench import figures
 from bench.charts import FIRST, INK, LEFT, OURS, ROW_HEIGHT, TOP, WIDTH, document, text
-from lab import counts, targets
-from lab.bridges import BRIDGES, LEVELS, SAMPLES, Bridge, Whole
-from lab.schemes import Step
-from lab.targets import MACHINES
-from sim.targets import say_strangers, strangers
+from bench.processors.targets import say_strangers, strangers
+from lab.groups.bridges import BRIDGES, LEVELS, SAMPLES, Bridge, Whole
+from lab.messages import counts, machines
+from lab.messages.machines import MACHINES
+from lab.messages.schemes import Step
 
 FILE = Path(__file__).with_name("bridge.tsv")
 PICTURE = Path(__file__).with_name("predict.svg")
 HEAD = ("# What one operation costs, and what is made of it: instructions, or cycles on AVR.\n"
-        "# make lab-bridge ARGS=--write makes this file. An operation is the mean of several.\n"
-        "# library\tmachine\twhat\tcost\n")
+        "# ONLY=lab-bridge ARGS=--write makes this file. An operation is the mean of several.\n"
+        + "\t".join(("library", "what", *MACHINES)) + "\n")
+NONE = "-"  # was measured
 
 Costs = dict[str, float]  # of operations and wholes
 Kept = dict[tuple[str, str], Costs]  # by bridge and target
@@ -45,13 +46,13 @@ def measure(bridge: Bridge, target: str) -> Costs:
     step = Step("operations", bridge.runs(target), (0,))
     for machine in counts.chips(target):
         image = counts.Builder(scheme, machine, target).image(step, 0)
-        size = targets.size(image)
+        size = machines.size(image)
         if size.flash > (machine.flash or size.flash) or size.ram > (machine.ram or size.ram):
             continue
         try:
             runs = [run.cost for run in machine.runs(image)]
             break
-        except targets.DoesNotFit:
+        except machines.DoesNotFit:
             continue
     else:
         raise SystemExit(f"lab: {bridge.name} fits no chip like the {target}")
@@ -66,14 +67,17 @@ def measure(bridge: Bridge, target: str) -> Costs:
 
 
 def parse(text: str) -> Kept:
+    """The first line names the machines, each of which has a column."""
     found: Kept = {}
-    for line in text.splitlines():
-        if line and not line.startswith("#"):
-            try:
-                bridge, target, name, cost = line.split("\t")
-                found.setdefault((bridge, target), {})[name] = float(cost)
-            except ValueError as fault:
-                raise ValueError(f"{line!r} is no line of costs") from fault
+    head, *lines = [line for line in text.splitlines() if line and not line.startswith("#")] or [""]
+    for line in lines:
+        try:
+            bridge, name, *cells = line.split("\t")
+            for target, cell in zip(head.split("\t")[2:], cells, strict=True):
+                if cell != NONE:
+                    found.setdefault((bridge, target), {})[name] = float(cell)
+        except ValueError as fault:
+            raise ValueError(f"{line!r} is no line of costs") from fault
     return found
 
 
@@ -82,9 +86,13 @@ def read() -> Kept:
 
 
 def written(kept: Kept) -> str:
-    pairs = [(bridge.name, target) for bridge in BRIDGES for target in bridge.targets]
-    return HEAD + "".join(f"{bridge}\t{target}\t{name}\t{cost:.1f}\n" for bridge, target in pairs
-                          for name, cost in kept.get((bridge, target), {}).items())
+    lines = []
+    for bridge in dict.fromkeys(bridge.name for bridge in BRIDGES):
+        columns = [kept.get((bridge, target), {}) for target in MACHINES]
+        for name in dict.fromkeys(name for costs in columns for name in costs):
+            cells = [f"{costs[name]:.1f}" if name in costs else NONE for costs in columns]
+            lines.append("\t".join((bridge, name, *cells)) + "\n")
+    return HEAD + "".join(lines)
 
 
 def as_figures(kept: Kept) -> figures.Figures:
@@ -281,7 +289,7 @@ def predict_scheme(scheme: str, messages: int, target: str, kept: Kept) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        prog="lab/predict", description="Predicts what a scheme costs on a chip, from counts "
+        prog="lab/run predict", description="Predicts what a scheme costs on a chip, from counts "
         "of operations and from what one operation costs there.")
     add = parser.add_argument
     add("--scheme", choices=sorted({name for bridge in BRIDGES for name in bridge.schemes}),
@@ -290,7 +298,7 @@ def main() -> None:
     add("--target", default="", metavar="NAME", help="this machine alone: m4, avr, Cortex-M4, …")
     add("--costs", type=Path, metavar="FILE",
         help="with --scheme: what operations cost on your own chip; its lines are as in "
-        "lab/bridge.tsv")
+        "lab/groups/bridge.tsv")
     add("--draw", action="store_true", help="draw predict.svg again")
     add("--measure", action="store_true", help="measure again, and compare with bridge.tsv")
     add("--write", action="store_true", help="measure again, and write bridge.tsv")

@@ -1,6 +1,6 @@
 """Runs programs of group operations on the counting group, and compares with the original's counts.
 
-    python -m lab.programs [FILE]       make lab-programs ARGS=FILE
+    python -m lab.groups.programs [FILE]       make figures ONLY=lab-programs ARGS=FILE
 
 A line of the file is a program and, after a tab, the counts that it should have; without them,
 this prints the counts, as the original makes them. Before the first semicolon of a program are the
@@ -35,8 +35,8 @@ from pathlib import Path
 from typing import Any
 
 from lab import arguments
-from lab.opcount import Bilinear, Counts, CountingError, Element, Group
-from lab.papers import ps18
+from lab.groups.opcount import Bilinear, Counts, CountingError, Element, Group
+from lab.groups.papers import ps18
 
 FILE = Path(__file__).with_name("oracle") / "programs.tsv"
 Known = tuple[Any, ...]  # counts

@@ -1,4 +1,4 @@
-"""Real groups for the schemes of lab/papers: P-256 and secp160r1 by micro-ecc, BLS12-381 by blst.
+"""Real groups for the schemes of papers/: P-256 and secp160r1 by micro-ecc, BLS12-381 by blst.
 
 They prove that the schemes are right, which the counting group cannot: its logarithms are known.
 For keys they are not: Python's numbers and these libraries' products take a time that tells of the
@@ -14,25 +14,27 @@ import os
 from pathlib import Path
 from typing import Any
 
-from lab import schemes, sources, targets
-from lab.operations import ORDERS
-from sim.targets import BUILD, run
+from lab import sources
+from lab.groups.operations import ORDERS
+from lab.messages import machines, schemes
+from tests.support.programs import BUILD, run
 
+SOURCE = Path(__file__).with_name("c") / "group.c"
 FOLDER = BUILD / "lab" / "real"
 MICRO_ECC = {"secp160r1": "secp160r1", "P-256": "secp256r1"}  # their names there
 
 
 class NotAnElement(ValueError):
-    """Bytes, or a point, that are of another group or of none."""
+    """These bytes, or this point, do not belong to the group."""
 
 
-@targets.once
+@machines.once
 def library(name: str, sources_of: Path, *words: object) -> ctypes.CDLL:
     """Compiled once for these sources and words."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     command = ["gcc", "-O2", "-w", "-fPIC", "-shared", *map(str, words)]
     state = [*command, *(f"{file} {file.stat().st_mtime_ns}"
-                         for file in (*sorted(sources_of.rglob("*")), targets.C / "group.c"))]
+                         for file in (*sorted(sources_of.rglob("*")), SOURCE))]
     made = FOLDER / f"{name}-{hashlib.sha256(repr(state).encode()).hexdigest()[:16]}.so"
     if not made.exists():
         new = made.with_suffix(f".{os.getpid()}")  # another process may do the same
@@ -85,7 +87,7 @@ class Curve:
         known = MICRO_ECC[name]
         folder = sources.fetched(schemes.UECC.source) / "micro-ecc"
         self.code = library(
-            f"micro-ecc-{known}", folder, targets.C / "group.c", "-I", targets.C, "-I", folder,
+            f"micro-ecc-{known}", folder, SOURCE, "-I", machines.C, "-I", folder,
             f"-DLAB_{known.upper()}", "-DuECC_ENABLE_VLI_API=1", *schemes.IN_C["amd64"],
             *(f"-DuECC_SUPPORTS_{each}={int(each == known)}" for each in schemes.UECC_CURVES))
         self.generator = Point(self, self.called("generator"))

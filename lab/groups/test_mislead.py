@@ -9,8 +9,8 @@ import re
 
 import pytest
 
-from lab import mislead
-from sim.targets import ROOT
+from lab.groups import mislead
+from tests.support.programs import ROOT
 
 PAIRS = {pair.what: pair for pair in mislead.pairs()}
 TIMES = {  # what misleads, by what is right: from, to
@@ -35,6 +35,7 @@ def test_it_misleads(what: str) -> None:
     assert pair.figure > 100 and least <= pair.misleads / pair.figure <= most, pair
 
 
+@pytest.mark.slow
 def test_parsing_explains_what_parsing_adds() -> None:
     cost = mislead.measured()
     both = cost["parsing"] + cost["verification"]
@@ -48,7 +49,7 @@ def test_what_leaks_is_a_signature() -> None:
 
 
 def test_the_page_tells_each_pair() -> None:
-    page = (ROOT / "lab" / "misleading.md").read_text()
+    page = (ROOT / "lab/groups/misleading.md").read_text()
     told = re.findall(r"^\*\*(.*?)\.\*\* ", page, re.M)
     assert all(any(pair.casefold().startswith(each.casefold()[:18]) for pair in PAIRS)
                for each in told)

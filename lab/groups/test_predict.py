@@ -14,18 +14,20 @@ from pathlib import Path
 import pytest
 
 from bench import callgrind
-from lab import counts, predict, targets
-from lab.bridges import BRIDGES, FIELD_OPERATIONS, Bridge, Whole, in_fields, sample
-from lab.predict import MUST
-from lab.schemes import Step
-from sim.targets import BUILD, ROOT, strangers
+from bench.processors.targets import strangers
+from lab.groups import predict
+from lab.groups.bridges import BRIDGES, FIELD_OPERATIONS, Bridge, Whole, in_fields, sample
+from lab.groups.predict import MUST
+from lab.messages import counts, machines
+from lab.messages.schemes import Step
+from tests.support.programs import BUILD, ROOT
 
 KEPT = predict.read()
 KNOWN = predict.predictions(KEPT)
 
 
 def lab(*words: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "lab.predict", *map(str, words)], cwd=ROOT,
+    return subprocess.run([sys.executable, "-m", "lab.groups.predict", *map(str, words)], cwd=ROOT,
                           text=True, capture_output=True, check=False)
 
 
@@ -38,7 +40,7 @@ def test_every_whole_is_predicted_on_every_machine() -> None:
     assert {(each.bridge, each.target, each.whole) for each in KNOWN} == {
         (one.name, target, whole.name) for one in BRIDGES for target in one.targets
         for whole in one.wholes if one.samples.get(target, 1)}
-    assert {each.target for each in KNOWN} == set(targets.MACHINES)
+    assert {each.target for each in KNOWN} == set(machines.MACHINES)
     assert {each.whole for each in KNOWN} >= {"sign", "verify", "agree", "decompress"}
 
 
@@ -64,6 +66,7 @@ def test_a_prediction_that_misses_is_named(way: str) -> None:
         assert predict.WAYS[way] in missed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name, target", [
     ("secp160r1, micro-ecc", "amd64"), ("P-256, micro-ecc, asm", "Cortex-M4"),
     ("secp160r1, micro-ecc, asm", "ATmega328P")])
@@ -99,11 +102,11 @@ def called(one: Bridge, tmp_path: Path) -> dict[str, Counter[str]]:
     scheme = replace(one.scheme, name=f"{one.scheme.name}, calls",
                      flags=(*flags, "-DLAB_REPEAT=1", "-fno-inline"))
     runs = len(one.operations) + len(one.wholes)
-    image = counts.Builder(scheme, targets.MACHINES["amd64"], "amd64").image(
+    image = counts.Builder(scheme, machines.MACHINES["amd64"], "amd64").image(
         Step("operations", runs, (0,)), 0)
     # Each run makes two files: what was done to prepare it, and the run.
     subprocess.run(callgrind.command(tmp_path / "out", "--dump-before=operations_run", image),
-                   env=targets.ENVIRONMENT, check=True, capture_output=True, cwd=BUILD)
+                   env=machines.ENVIRONMENT, check=True, capture_output=True, cwd=BUILD)
     return {whole.name: callgrind.parse(
         (tmp_path / f"out.{2 * (len(one.operations) + number)}").read_text()).calls
         for number, whole in enumerate(one.wholes, start=1)}
@@ -118,6 +121,7 @@ def expected(whole: Whole, names: dict[str, tuple[str, ...]]) -> dict[str, int]:
             for function, operations in names.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name, names", [
     ("secp160r1, micro-ecc", CALLED), ("P-256, micro-ecc", CALLED),
     ("BLS12-381, blst, asm", CALLED_BLST)])
@@ -143,9 +147,9 @@ def test_a_chip_on_which_only_the_operations_were_measured(tmp_path: Path) -> No
     costs = tmp_path / "mine.tsv"
     library = "BLS12-381, blst"
     operations = bridge(library).operations
-    costs.write_text("".join(f"{library}\tmy board\t{name}\t{cost}\n"
-                             for name, cost in KEPT[library, "Cortex-M4"].items()
-                             if name in operations))
+    costs.write_text("library\twhat\tmy board\n" + "".join(
+        f"{library}\t{name}\t{cost}\n" for name, cost in KEPT[library, "Cortex-M4"].items()
+        if name in operations))
     said = lab("--scheme", "ps18", "--messages", 10, "--target", "my board", "--costs", costs)
     assert said.returncode == 0 and "measured" not in said.stdout, said
     lines = [line.split() for line in said.stdout.splitlines() if "by group operation" in line]
@@ -195,17 +199,18 @@ def test_a_target_may_be_in_small_letters(name: str) -> None:
 
 @pytest.mark.parametrize("text, complaint", [
     (None, "No such file"), ("one\ttwo\n", "is no line of costs"),
-    ("BLS12-381, blst\tm\tG1 add\tmany\n", "is no line of costs"),
-    ("BLS12-381, blst\tm\tG1 add\t-1\n", "a cost must be more than 0"),
-    ("BLS12-381, blst\tm\tG1 add\tnan\n", "a cost must be more than 0"),
-    ("BLS12-381, blst\tm\tG1 add\t5\n", "there is no cost of: G1 add or double, G1 beta"),
+    ("one\n", "is no line of costs"), ("one\ttwo\t3\t4\n", "is no line of costs"),
+    ("BLS12-381, blst\tG1 add\tmany\n", "is no line of costs"),
+    ("BLS12-381, blst\tG1 add\t-1\n", "a cost must be more than 0"),
+    ("BLS12-381, blst\tG1 add\tnan\n", "a cost must be more than 0"),
+    ("BLS12-381, blst\tG1 add\t5\n", "there is no cost of: G1 add or double, G1 beta"),
     ("", "no operation of ps18 was measured"),
 ])
 def test_costs_that_say_too_little_are_refused(tmp_path: Path, text: str | None,
                                                complaint: str) -> None:
     file = tmp_path / "costs.tsv"
     if text is not None:
-        file.write_text(text)
+        file.write_text(f"library\twhat\tm\n{text}")
     said = lab("--scheme", "ps18", "--costs", file)
     assert said.returncode == 1 and complaint in said.stderr, said
     assert "Traceback" not in said.stderr
@@ -214,9 +219,3 @@ def test_costs_that_say_too_little_are_refused(tmp_path: Path, text: str | None,
 def test_the_kept_file_and_the_picture_are_what_the_program_writes() -> None:
     assert predict.FILE.read_text() == predict.written(KEPT)
     assert predict.PICTURE.read_text() == predict.picture(KNOWN)
-
-
-def test_the_page_has_the_table(capsys: pytest.CaptureFixture[str]) -> None:
-    said = "\n".join(predict.table(KNOWN)) + "\n"
-    assert f"```text\n$ make lab-predict\n{said}```" in (ROOT / "lab/counting.md").read_text()
-    assert max(map(len, said.splitlines())) <= 100

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from lab import operations, real
-from lab.opcount import Bilinear, Group
-from lab.papers import bls, ecdh, ecdsa, ps18, schnorr
-from lab.papers.groups import hashed, leftmost
-from lab.real import NotAnElement
+from lab.groups import operations, real
+from lab.groups.opcount import Bilinear, Group
+from lab.groups.papers import bls, ecdh, ecdsa, ps18, schnorr
+from lab.groups.papers.groups import hashed, leftmost
+from lab.groups.real import NotAnElement
 
 A = -3  # of both curves
 CURVES = sorted(real.MICRO_ECC)

@@ -12,13 +12,13 @@ import time
 
 import pytest
 
-from lab import timing
-from lab.operations import Meter
-from sim.targets import ROOT
+from lab.groups import timing
+from lab.groups.operations import Meter
+from tests.support.programs import ROOT
 
 
 def timed(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "lab.timing", *words], cwd=ROOT, text=True,
+    return subprocess.run([sys.executable, "-m", "lab.groups.timing", *words], cwd=ROOT, text=True,
                           capture_output=True, check=False)
 
 

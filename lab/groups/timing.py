@@ -1,6 +1,8 @@
-"""How long a step of a scheme takes on this machine, where counts do not tell.     make lab-time
+"""How long a step of a scheme takes on this machine, where counts do not tell.
 
-    python -m lab.timing ps18-verify --messages 1,10
+    make figures ONLY=lab-time
+
+    python -m lab.groups.timing ps18-verify --messages 1,10
 
 It is noisy, and gates nothing. Against the worst, each benchmark runs in several processes, warms
 up first, and works on new objects in each call; the error is the half of an interval that holds the
@@ -24,8 +26,8 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Any
 
-from lab import operations, real
-from sim.targets import ROOT
+from lab.groups import operations, real
+from tests.support.programs import ROOT
 
 PROCESSES, WARM_UP, CALLS = 3, 5, 20
 MOST_MESSAGES = 1000  # a call with a million would take minutes
@@ -36,7 +38,7 @@ MODES: dict[str, tuple[str, Callable[[int], float]]] = {
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A step of a scheme of lab/operations.py, on a real group."""
+    """A step of a scheme of operations.py, on a real group."""
 
     world: str
     step: str
@@ -116,7 +118,7 @@ def in_processes(name: str, messages: int, warm_up: int, calls: int, processes: 
     """One after the other."""
     found: list[int] = []
     for seed in range(processes):
-        words = [sys.executable, "-m", "lab.timing", name, "--messages", str(messages),
+        words = [sys.executable, "-m", "lab.groups.timing", name, "--messages", str(messages),
                  "--warm-up", str(warm_up), "--calls", str(calls), "--only-process", str(seed)]
         done = subprocess.run(words, cwd=ROOT, text=True, capture_output=True, check=False)
         if done.returncode:
@@ -153,7 +155,7 @@ def several(word: str) -> list[int]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        prog="lab/time", description="Times a step of a scheme on this machine.",
+        prog="lab/run time", description="Times a step of a scheme on this machine.",
         epilog=f"benchmarks: {', '.join(BENCHMARKS)}")
     add = parser.add_argument
     add("names", nargs="*", metavar="BENCHMARK", help="all, if none is named")

@@ -1,4 +1,4 @@
-"""Builds the images of the power sandwich, one for each scheme.     make lab-board
+"""Builds the images of the power sandwich, one for each scheme.     make figures ONLY=lab-board
 
     python -m lab.joules.board [--only WORDS]
 
@@ -17,18 +17,18 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab import counts, targets
-from lab.schemes import SCHEMES, Scheme
-from sim.targets import BUILD, ROOT, run
+from lab.messages import counts, machines
+from lab.messages.schemes import SCHEMES, Scheme
+from tests.support.programs import BUILD, ROOT, run
 
 CORE = "Cortex-M4"  # whose instructions counts.tsv has
-SOURCES = ROOT / "lab" / "board"
+SOURCES = Path(__file__).parent
 FOLDER = BUILD / "lab" / "board"
 FLASH, RAM, STACK = 512 << 10, 128 << 10, 104 << 10  # bytes; the stack's are those of board.ld
 STEPS = {"signature": ("key", "sign", "verify"),
          "key agreement": ("key", "encapsulate", "decapsulate")}
 BOARD = dataclasses.replace(
-    targets.MACHINES[CORE], name="NUCLEO-F411RE",
+    machines.MACHINES[CORE], name="NUCLEO-F411RE",
     link=("-nostartfiles", "--specs=nano.specs", f"-T{SOURCES / 'board.ld'}"))
 
 
@@ -51,14 +51,14 @@ class Image:
 
 
 def build(scheme: Scheme, folder: Path = FOLDER) -> Image:
-    """The whole image is made anew: it takes seconds."""
+    """Makes the whole image anew, which takes seconds."""
     builder = counts.Builder(scheme, BOARD, CORE)
     name = name_of(scheme)
     refuses = any(step.name == "refuse" for step in scheme.steps)
     defines = (f'-DBOARD_NAME="{name}"', f"-DBOARD_IS_KEM={int(scheme.family != 'signature')}",
                f"-DBOARD_REFUSES={int(refuses)}")
     objects = [counts.compiled(BOARD, source, *builder.options, *defines)
-               for source in (targets.C / scheme.file, SOURCES / "board.c")]
+               for source in (machines.C / scheme.file, SOURCES / "board.c")]
     folder.mkdir(parents=True, exist_ok=True)
     elf, raw = folder / f"{name}.elf", folder / f"{name}.bin"
     BOARD.build([*objects, *builder.library], elf, *scheme.link.get(CORE, ()))
@@ -87,18 +87,18 @@ def table(images: list[Image]) -> Iterator[str]:
     yield f"{'STM32F411RE, bytes':<42}{'flash':>9}{'RAM':>9}{'stack':>9}{'free':>9}"
     stack_of = stacks()
     for image in images:
-        size, stack = targets.size(image.path.with_suffix(".elf")), stack_of[image.name]
+        size, stack = machines.size(image.path.with_suffix(".elf")), stack_of[image.name]
         free = RAM - size.ram - stack
         fits = size.flash <= FLASH and stack <= STACK and free >= 0
         yield (f"{image.name:<42}{size.flash:>9,}{size.ram:>9,}{stack:>9,}{free:>9,}"
                f"{'' if fits else '  does not fit'}")
     yield f"of{'':<40}{FLASH:>9,}{RAM:>9,}{STACK:>9,}"
-    yield "The stack is that of the deepest step, which lab/counts.tsv has; free is RAM."
+    yield "The stack is that of the deepest step, which lab/messages/counts.tsv has; free is RAM."
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        prog="make lab-board", description="Builds the images of the power sandwich.")
+        prog="make figures ONLY=lab-board", description="Builds the images of the power sandwich.")
     parser.add_argument("--only", default="", metavar="WORDS",
                         help="schemes with these words in their name")
     options = parser.parse_args()

@@ -1,4 +1,4 @@
-"""Says whether two results of the lab differ, and by how much.                  lab/compare A B
+"""Says whether two results of the lab differ, and by how much.                  lab/run compare A B
 
 SPDX-License-Identifier: MIT
 """
@@ -33,8 +33,9 @@ def alike(run: Run) -> dict[str, str]:
 def of_measure(file: Path) -> Measured:
     run, turns, times = results.read(file)
     if times:
-        raise Unreadable("these are times of lab/profile, which measures each operation once, and "
-                         "so cannot tell a difference from chance. lab/measure --operation NAME "
+        raise Unreadable("these are times of lab/run profile, which measures each operation once, "
+                         "and so cannot tell a difference from chance. lab/run measure "
+                         "--operation NAME "
                          "measures several times")
     net = run.unit.endswith(results.NET)
     found = measuring.values(measuring.whole(turns, net), net)
@@ -45,12 +46,13 @@ def of_measure(file: Path) -> Measured:
 
 def of_formats(file: Path) -> Measured:
     """Of each format the time of a fetch, and its joules if there was a meter."""
-    from lab.joules import codecs, formats  # they need the library of every format
+    from lab.joules import formats  # both need the library of every format
+    from lab.messages.codecs import CODECS
     plan, done = formats.read(file)
     values: dict[str, tuple[str, list[Value]]] = {}
     for name in dict.fromkeys(plan.order):
         some = [result for result in done if result.format == name]
-        title = codecs.CODECS[name].title
+        title = CODECS[name].title
         if not some:
             raise Unreadable(f"{file} has no result of {title}")
         values[f"{title}, s a fetch"] = "s", [
@@ -74,8 +76,8 @@ def of_sandwich(file: Path) -> Measured:
 
 
 # By the kind of the first line: whose results these are, and what reads them.
-KINDS = {"run": ("lab/measure", of_measure), "formats": ("lab/formats", of_formats),
-         "sandwich": ("lab/tables", of_sandwich)}
+KINDS = {"run": ("lab/run measure", of_measure), "formats": ("lab/run formats", of_formats),
+         "sandwich": ("lab/run tables", of_sandwich)}
 
 
 def kind_of(file: Path) -> str:
@@ -121,10 +123,11 @@ def head(a: Run, b: Run, chosen: int) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        prog="lab/compare", description="Says whether two results of lab/measure, lab/formats or "
-        "lab/tables --results differ, and by how much. They must be alike in "
-        + ", ".join(results.ALIKE) + "; those of lab/formats also in formats and fetches, and "
-        "those of lab/tables in operations.")
+        prog="lab/run compare",
+        description="Says whether two results of lab/run measure, formats or "
+        "lab/run tables --results differ, and by how much. They must be alike in "
+        + ", ".join(results.ALIKE) + "; those of lab/run formats also in formats and fetches, and "
+        "those of lab/run tables in operations.")
     parser.add_argument("a", type=Path, metavar="A", help="a file of results")
     parser.add_argument("b", type=Path, metavar="B", help="another one")
     parser.add_argument("--seed", type=seed, help="of the bootstrap; else a random one")
@@ -142,7 +145,7 @@ def main() -> None:
             raise Unreadable("A and B are not alike, so nothing follows from comparing them:\n  "
                              + "\n  ".join(apart))
     except Unreadable as fault:
-        print(f"lab/compare: {fault}", file=sys.stderr)
+        print(f"lab/run compare: {fault}", file=sys.stderr)
         raise SystemExit(2) from None
     print("\n".join(head(a.run, b.run, chosen)))
     for what in a.values:

@@ -1,4 +1,4 @@
-"""A serial line with somebody at its other end who may say anything.
+"""A serial line. The device at its other end may say anything.
 
 Every wait ends: after its time, or after so many lines that nobody who keeps to the protocol would
 send them. What comes is cut into lines of printable ASCII; bytes of NUL are dropped, as a
@@ -32,7 +32,7 @@ class Gone(Trouble):
 
 
 def printable(raw: bytes) -> str:
-    """What is left of a line: ASCII that changes nothing on a terminal."""
+    """Returns only the ASCII of a line that changes nothing on a terminal."""
     text = raw.replace(b"\0", b"").strip().decode("latin-1")
     if text.isascii() and text.isprintable():
         return text
@@ -99,8 +99,8 @@ class Line:
         return True
 
     def forget(self) -> None:
-        """What has come so far answers nothing that is asked from now on. A line keeps 64 KB at
-        most; who says more than this many times 4 KB does not stop."""
+        """Drops what came before, because it does not answer the next command. A line keeps at most
+        64 KB. If more than this many times 4 KB come, the device does not stop."""
         for _ in range(100):
             if not self._read(0):
                 break

@@ -1,4 +1,4 @@
-"""The experiment of study 3: a list, fetched over HTTP in each format.           lab/formats
+"""The experiment of study 3: a list, fetched over HTTP in each format.           lab/run formats
 
 A server and a client on this machine, with one connection. For each format, in random order: a time
 of idleness, which is measured; the fetches, which are measured; a rest.
@@ -10,11 +10,10 @@ from __future__ import annotations
 import argparse
 import math
 import random
-import re
 import statistics
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from importlib import metadata
 from itertools import accumulate
@@ -25,13 +24,13 @@ from bench.charts import COLOURS, INK, WIDTH, Axis, Series, document, panel
 from lab.arguments import number
 from lab.joules import meters, results, uncertainty
 from lab.joules.clock import Clock
-from lab.joules.codecs import CODECS
 from lab.joules.loopback import Pair
 from lab.joules.measure import INTERRUPTED
 from lab.joules.measuring import PAIRS, Failed, duration, net_of, say
 from lab.joules.meters import Absent, Lost, Meter, without_login
 from lab.joules.results import IDLE, WORK, Run, Turn, Unreadable, turn_of
 from lab.joules.uncertainty import Value
+from lab.messages.codecs import CODECS
 
 FETCHES, POINTS = 100_000, 100
 MOST_BLOCKS = 10_000  # of a format in a round: more points than anybody can see
@@ -224,7 +223,7 @@ def read(file: Path) -> tuple[Plan, list[Result]]:
             else:
                 done.append(result_of(found, plan, len(done)))
         except (ValueError, TypeError, OverflowError) as fault:
-            raise Unreadable(f"{file}: line {number} is no result of lab/formats: {fault}") \
+            raise Unreadable(f"{file}: line {number} is no result of lab/run formats: {fault}") \
                 from None
     if plan is None:
         raise Unreadable(f"{file} has no results")
@@ -245,7 +244,7 @@ def plan_of(found: dict[str, Any]) -> Plan:
 
 
 def turn(found: dict[str, Any] | None) -> Turn | None:
-    """As lab/measure keeps it."""
+    """As lab/run measure keeps it."""
     if found is None:
         return None
     turn: Turn = results.checked(Turn, dict(found))
@@ -368,7 +367,7 @@ def formats(text: str) -> list[str]:
 
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
-        prog="lab/formats", description="Fetches a list over HTTP in each format, and says how "
+        prog="lab/run formats", description="Fetches a list over HTTP in each format, and says how "
         "long that takes and what it draws.")
     made.add_argument("--formats", type=formats, metavar="NAMES",
                       help=f"some of {','.join(CODECS)}; else all")
@@ -495,8 +494,8 @@ def main() -> None:
     finally:
         if meter:
             meter.close()
-    goes_on = f". What is done is kept: lab/formats --results {file} goes on" if going else ""
-    print(f"lab/formats: {said}{goes_on}.", file=sys.stderr)
+    goes_on = f". What is done is kept: lab/run formats --results {file} goes on" if going else ""
+    print(f"lab/run formats: {said}{goes_on}.", file=sys.stderr)
     sys.exit(status)
 
 

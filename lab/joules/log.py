@@ -67,7 +67,7 @@ class Log:
 
 
 def put_aside(part: Path) -> Path:
-    """A log that was not completed keeps what it has, under a name that is in nobody's way."""
+    """Keeps a log that was not completed under another name, so that the next run has its own."""
     number = 1
     while (aside := part.with_suffix(f".broken-{number}")).exists():
         number += 1

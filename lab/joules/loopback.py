@@ -1,4 +1,4 @@
-"""The two processes of lab/formats: a server of the list, and a client that fetches it.
+"""The two processes of lab/run formats: a server of the list, and a client that fetches it.
 
     python -m lab.joules.loopback serve DESCRIPTOR    aiohttp, on a listening socket
     python -m lab.joules.loopback fetch PORT          http.client, over one connection
@@ -20,10 +20,10 @@ import tempfile
 import time
 from dataclasses import dataclass
 
-from lab.joules.codecs import CODECS, LIST
 from lab.joules.measure import ended
 from lab.joules.measuring import Failed
-from sim.targets import ROOT
+from lab.messages.codecs import CODECS, LIST
+from tests.support.programs import ROOT
 
 HOST = "127.0.0.1"
 PATIENCE = 60  # seconds that a single answer may take

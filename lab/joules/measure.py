@@ -1,4 +1,4 @@
-"""Measures the joules of a command, or of an operation of the lab.           lab/measure --help
+"""Measures the joules of a command, or of an operation of the lab.           lab/run measure --help
 
 SPDX-License-Identifier: MIT
 """
@@ -6,7 +6,6 @@ SPDX-License-Identifier: MIT
 from __future__ import annotations
 
 import argparse
-import math
 import shlex
 import shutil
 import signal
@@ -82,8 +81,8 @@ def run(command: Sequence[str]) -> int:
 
 def arguments(words: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
     parser = argparse.ArgumentParser(
-        prog="lab/measure", usage="lab/measure [OPTION …] -- COMMAND …\n"
-        "       lab/measure [OPTION …] --operation NAME",
+        prog="lab/run measure", usage="lab/run measure [OPTION …] -- COMMAND …\n"
+        "       lab/run measure [OPTION …] --operation NAME",
         description="Measures the joules of a command or of an operation of the lab.")
     meters.add_options(parser)
     parser.add_argument("--net", action="store_true",
@@ -98,7 +97,7 @@ def arguments(words: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.N
     parser.add_argument("--seconds", type=number(0.001, DAY, float), metavar="S",
                         help=f"of a turn of the operation; else {SECONDS:.0f}")
     parser.add_argument("--calls", type=count, metavar="N", help="of a turn, instead of seconds")
-    parser.add_argument("--name", help="of what the command does, for lab/compare")
+    parser.add_argument("--name", help="of what the command does, for lab/run compare")
     parser.add_argument("--results", type=Path, metavar="FILE",
                         help="where turns are kept; a run that is there is gone on with")
     parser.add_argument("--chart", type=Path, metavar="FILE",
@@ -126,20 +125,20 @@ def work_of(options: argparse.Namespace) -> tuple[str, Work]:
     """What it is called, and what does it. Raises ValueError."""
     if options.command:
         return options.name or shlex.join(options.command), lambda _: run(options.command)
-    from lab.joules import operations  # it needs what builds images
-    operation = operations.chosen(options.operation)
+    from lab.joules import steps  # it needs what builds images
+    operation = steps.chosen(options.operation)
     program = operation.program()
     how, much = ("calls", float(options.calls)) if options.calls else \
         ("seconds", options.seconds or SECONDS)
-    return operation.name, lambda _: operations.repeated(program, how, much)
+    return operation.name, lambda _: steps.repeated(program, how, much)
 
 
 def main() -> None:
     clock = Clock()
     parser, options = arguments(sys.argv[1:])
     if options.list:
-        from lab.joules import operations
-        print("\n".join(operations.operations()))
+        from lab.joules import steps
+        print("\n".join(steps.operations()))
         return
     signal.signal(signal.SIGTERM, terminate)
     try:
@@ -163,13 +162,13 @@ def main() -> None:
             pairs = options.repeat or (measuring.PAIRS if options.net else 1)
             measured.take(range(pairs), options.net, work)
         except (Failed, Lost, OSError) as fault:  # a disk may be full
-            measuring.say(f"lab/measure: {fault}. This turn is no measurement.")
+            measuring.say(f"lab/run measure: {fault}. This turn is no measurement.")
             status = 1
         except KeyboardInterrupt as stop:
-            measuring.say("lab/measure: stopped. This turn is no measurement.")
+            measuring.say("lab/run measure: stopped. This turn is no measurement.")
             status = TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
     except (Unreadable, OSError) as fault:
-        print(f"lab/measure: {fault}", file=sys.stderr)
+        print(f"lab/run measure: {fault}", file=sys.stderr)
         raise SystemExit(2) from None
     finally:
         meter.close()
@@ -178,7 +177,7 @@ def main() -> None:
         try:
             options.chart.write_text(chart.chart(run, measured.turns), encoding="utf-8")
         except OSError as fault:
-            measuring.say(f"lab/measure: {fault}")
+            measuring.say(f"lab/run measure: {fault}")
             status = status or 1
     measuring.say(f"lab: kept in {file}" +
                   (f"; the same command with --results {file} goes on" if status else ""))

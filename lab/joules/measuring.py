@@ -220,7 +220,7 @@ def verdict(turns: Sequence[Turn], seed: int) -> list[str]:
 
 
 def report(run: Run, turns: Sequence[Turn], net: bool) -> list[str]:
-    """What lab/measure prints: every joule with its label and its meter."""
+    """What lab/run measure prints: every joule with its label and its meter."""
     turns = whole(turns, net)
     if not turns:
         return ["Nothing was measured to its end."]

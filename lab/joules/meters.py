@@ -36,7 +36,7 @@ class Absent(Exception):
 
 
 class Lost(Exception):
-    """The meter failed in the midst of a measurement. What it has of that is no result."""
+    """The meter failed during a measurement. What it read before is no result."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Meter(ABC):
         """Takes the last reading, and reckons. Raises Lost if the meter failed."""
 
     def release(self) -> None:
-        """Lets go of what open() took; nothing may have been taken."""
+        """Closes what open() opened, if it opened something."""
 
     def what(self) -> str:
         """What exactly measures: two runs are alike only if this is the same."""
@@ -146,7 +146,7 @@ def find(name: str | None, at: str | None = None, clock: Clock | None = None) ->
 
 
 def without_login(at: str | None) -> str:
-    """Neither results nor messages are secret, so no user and no password go into them."""
+    """Everybody may read results and messages, so they must not have the user or the password."""
     return re.sub(r"^(\w+://)?.*@", r"\1", at or "")
 
 

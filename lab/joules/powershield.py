@@ -33,7 +33,7 @@ PATIENT = 40  # tries until its status must be ok, and until it must have taken 
 START = 5.0  # seconds after a trigger until the first sample must have come
 VOLTS = Fraction(3)  # what study 2 fed its board with
 VOLTS_OFF = Fraction(1, 100)  # how far it may be off
-# It gives at most 50 mA, and sees no less than 100 nA. What is outside of this is no measurement.
+# It gives at most 50 mA, and sees no less than 100 nA. A value outside of this is no measurement.
 LEAST_WATTS, MOST_WATTS = Fraction(1, 10**9), Fraction(1)
 FINISHED = "Acquisition completed"
 

@@ -1,4 +1,4 @@
-/* Times each call of an operation by itself, for lab/profile, which explains the figures.
+/* Times each call of an operation by itself, for lab/run profile, which explains the figures.
  *
  *     profile OPERATION CALLS CURVE INPUTS [TIMES]
  *

@@ -1,4 +1,4 @@
-"""Times every call of some operations, and shares out the joules.                lab/profile --help
+"""Times every call of some operations, and shares out the joules.     lab/run profile --help
 
 Each operation has its calls apart from the others, with inputs that are made and held in memory
 before the first call: so many messages, whatever the number of calls. If there is a meter, it is
@@ -22,10 +22,10 @@ from pathlib import Path
 from lab.joules import measuring, meters, results, uncertainty
 from lab.joules.clock import Clock
 from lab.joules.measure import INTERRUPTED, count
-from lab.joules.measuring import Failed, Measurement, duration, plural, say, scaled
+from lab.joules.measuring import Failed, Measurement, duration, say, scaled
 from lab.joules.meters import Absent, Lost, Meter
 from lab.joules.results import Run, Times, Unreadable
-from sim.targets import BUILD
+from tests.support.programs import BUILD
 
 SOURCE = Path(__file__).with_suffix(".c")
 OPERATIONS = ("sha256", "ecdsa-sign", "ecdsa-verify", "tcp-send")
@@ -40,7 +40,7 @@ SAYS = (r"calls (\d+)\nmin (\d+)\nmedian ([\d.]+)\nmad ([\d.]+)\nmax (\d+)\nsum 
 
 @functools.cache
 def program(source: Path = SOURCE, folder: Path = BUILD / "lab") -> Path:
-    """Compiled beside the old one, which another lab/profile may be running."""
+    """Compiled beside the old one, which another lab/run profile may be running."""
     folder.mkdir(parents=True, exist_ok=True)
     made = folder / f"profile-{os.getpid()}"
     try:
@@ -175,7 +175,8 @@ def report(run: Run, turns: Sequence[results.Turn], times: Sequence[Times]) -> l
              f"may be off by {scaled(bound, 'J')}.",
              "Each operation has its share of the net by its share of the time: as if all drew the "
              "same watts.",
-             "No interval: each operation was measured once. lab/measure --operation NAME --net",
+             "No interval: each operation was measured once. "
+             "lab/run measure --operation NAME --net",
              "measures one by itself, with an interval."]
     if net <= bound:
         lines.append("Not measurable with this meter in this time: the net is not more than the "
@@ -189,7 +190,8 @@ def report(run: Run, turns: Sequence[results.Turn], times: Sequence[Times]) -> l
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="lab/profile", description="Times every call of some operations by OpenSSL and TCP, "
+        prog="lab/run profile",
+        description="Times every call of some operations by OpenSSL and TCP, "
         "each of 1 kB. With a meter, it shares out the net joules.")
     parser.add_argument("--operations", default=",".join(OPERATIONS), metavar="A,B",
                         help="some of " + ", ".join(OPERATIONS))
@@ -285,13 +287,13 @@ def main() -> None:
         try:
             profile.run()
         except (Failed, Lost, OSError) as fault:  # a disk may be full
-            say(f"lab/profile: {fault}")
+            say(f"lab/run profile: {fault}")
             status = 1
         except KeyboardInterrupt:
-            say("lab/profile: stopped")
+            say("lab/run profile: stopped")
             status = INTERRUPTED
     except (Unreadable, OSError) as fault:
-        print(f"lab/profile: {fault}", file=sys.stderr)
+        print(f"lab/run profile: {fault}", file=sys.stderr)
         raise SystemExit(2) from None
     finally:
         if meter:

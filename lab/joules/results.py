@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lab.joules.meters import Energy
-from sim.targets import BUILD, ROOT
+from tests.support.programs import BUILD, ROOT
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -79,7 +79,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class Times:
-    """How long the calls of an operation took, by lab/profile: in nanoseconds."""
+    """How long the calls of an operation took, by lab/run profile: in nanoseconds."""
 
     operation: str
     wanted: int  # calls

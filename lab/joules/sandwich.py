@@ -1,10 +1,10 @@
 """Drives the power sandwich: a PowerShield that feeds and measures a NUCLEO-F411RE.
 
-    lab/sandwich [--meter DEVICE] [--target DEVICE] [--runs 4] [--logs FOLDER]
+    lab/run sandwich [--meter DEVICE] [--target DEVICE] [--runs 4] [--logs FOLDER]
 
 For each scheme and each run, in random order: it writes the image into the flash, measures each
-operation for 10 s, and keeps a log. lab/joules/sandwich.md says how to wire it. lab/tables makes
-tables of the logs. After a break, the same command goes on where it was.
+operation for 10 s, and keeps a log. lab/joules/sandwich.md says how to wire it. lab/run tables
+makes tables of the logs. After a break, the same command goes on where it was.
 SPDX-License-Identifier: MIT
 """
 
@@ -29,7 +29,7 @@ from lab.joules.console import Gone, Line, Trouble, printable
 from lab.joules.log import Log
 from lab.joules.powershield import DEVICES, PowerShield
 from lab.joules.target import Target
-from sim.targets import ROOT
+from tests.support.programs import ROOT
 
 SECONDS = 10  # of an acquisition: 100 samples
 ATTEMPTS = 3  # for each measurement
@@ -96,7 +96,7 @@ def left_to_do(jobs: Iterable[Job], folder: Path) -> list[Job]:
 
 
 def kept_seed(folder: Path) -> int | None:
-    """That of the logs which are there already."""
+    """The seed of the logs that are there already."""
     for path in sorted(folder.glob("*.log")):
         if re.fullmatch(r"\d{1,18}", text := noted(path, "seed")):
             return int(text)
@@ -276,7 +276,8 @@ def arguments(words: Sequence[str] | None) -> argparse.Namespace:
         return int(text)
 
     parser = argparse.ArgumentParser(
-        prog="lab/sandwich", description="Measures the joules of each scheme on a NUCLEO-F411RE "
+        prog="lab/run sandwich",
+        description="Measures the joules of each scheme on a NUCLEO-F411RE "
         "that a PowerShield feeds. The same command goes on after a break.",
         formatter_class=lambda prog: argparse.HelpFormatter(prog, width=80))
     parser.add_argument("--meter", metavar="DEVICE", help="the PowerShield's line, if it is not "
@@ -291,7 +292,7 @@ def arguments(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--logs", type=Path, default=Path("logs"), metavar="FOLDER",
                         help="where the logs go (logs)")
     parser.add_argument("--images", type=Path, default=FOLDER, metavar="FOLDER",
-                        help="the images, as `make lab-board` builds them")
+                        help="the images, as `make figures ONLY=lab-board` builds them")
     parser.add_argument("--flash", default="auto", choices=["auto", *FLASHERS],
                         help="what writes the flash (auto: the first that is installed)")
     return parser.parse_args(words)
@@ -301,7 +302,7 @@ def images_of(folder: Path, only: str) -> list[Image]:
     images = [Image(path.stem, path) for path in sorted(folder.glob("*.bin"))]
     if not images:
         shown = folder.relative_to(ROOT) if folder.is_relative_to(ROOT) else folder
-        raise Usage(f"no images in {shown}: make lab-board builds them")
+        raise Usage(f"no images in {shown}: make figures ONLY=lab-board builds them")
     chosen = [image for image in images if only.casefold() in image.name.casefold()]
     if not chosen:
         raise Usage(f"no image has {only!r} in its name")

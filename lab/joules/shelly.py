@@ -90,7 +90,7 @@ def second_generation(payload: bytes) -> tuple[float, float]:
 
 
 def first_generation(payload: bytes) -> tuple[float, float]:
-    """Of /meter/0. What is not valid is no reading."""
+    """Of /meter/0. A reading counts only if the plug says that it is valid."""
     found = parsed(payload)
     if field(found, "is_valid") is not True:
         raise Refused("not valid")

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.joules.clock import Clock
-from sim.programs import free_port, wait_until
+from tests.support.programs import free_port, wait_until
 
 PATIENCE = 30.0  # seconds that a test waits for something real, such as a broker
 

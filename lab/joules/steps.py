@@ -1,7 +1,7 @@
 """Every operation of the lab's table, as a program that repeats it on this computer.
 
 Here the processor runs all that it can, with its own instructions for SHA or AES. The counts of
-lab/counts.tsv are made without them, so the two do not belong into one column.
+lab/messages/counts.tsv are made without them, so the two do not belong into one column.
 SPDX-License-Identifier: MIT
 """
 
@@ -13,10 +13,10 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.counts import Builder
 from lab.joules.measuring import Failed
-from lab.schemes import SCHEMES, Scheme, Step
-from lab.targets import MACHINES
+from lab.messages.counts import Builder
+from lab.messages.machines import MACHINES
+from lab.messages.schemes import SCHEMES, Scheme, Step
 
 HERE = "amd64"  # what the lab can build that also runs here
 SHOWN = 8  # of the operations that a wrong name is like

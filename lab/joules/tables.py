@@ -1,6 +1,6 @@
 """Makes tables of the logs of the power sandwich.
 
-    lab/tables LOGS… [--tsv FILE] [--draw FILE] [--results FILE]
+    lab/run tables LOGS… [--tsv FILE] [--draw FILE] [--results FILE]
 
 The joules of an operation are watts × cycles / clock: the watts are those of its measurement, the
 cycles are what the board counted. Signatures are sorted by the joules of a verification, key
@@ -18,10 +18,10 @@ from fractions import Fraction
 from pathlib import Path
 
 from bench import charts
-from lab import counts, published
 from lab.joules import board, log, powershield, results, target
 from lab.joules.console import Trouble
 from lab.joules.log import Entry
+from lab.messages import counts, published
 
 BOARD = "NUCLEO-F411RE"
 KIND = "sandwich"  # of the first line of the results
@@ -388,7 +388,7 @@ def how(found: Sequence[One]) -> results.Run:
 
 
 def keep(path: Path, found: Sequence[One]) -> bool:
-    """Writes the results as lines of JSON, which lab/compare reads."""
+    """Writes the results as lines of JSON, which lab/run compare reads."""
     lines: list[results.Run | Kept] = [how(found), *(
         Kept(one.board.name, one.operation, one.run, one.cycles, float(one.watts),
              float(one.joules), one.notes.get("began", ""))
@@ -413,7 +413,7 @@ def kept(path: Path) -> tuple[results.Run, list[Kept]]:
 
 def command(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
-        prog="lab/tables", description="Makes tables of the logs of the power sandwich.",
+        prog="lab/run tables", description="Makes tables of the logs of the power sandwich.",
         formatter_class=lambda prog: argparse.HelpFormatter(prog, width=80))
     parser.add_argument("logs", nargs="+", type=Path, metavar="LOGS", help="the logs of all runs")
     parser.add_argument("--tsv", type=Path, metavar="FILE",
@@ -421,7 +421,7 @@ def command(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--draw", type=Path, metavar="FILE",
                         help="joules against instructions, as SVG, into this file")
     parser.add_argument("--results", type=Path, metavar="FILE",
-                        help="each run of each operation, as lines of JSON, for lab/compare")
+                        help="each run of each operation, as lines of JSON, for lab/run compare")
     options = parser.parse_args(words)
     found: list[One] = []
     complaints: list[str] = []

@@ -1,4 +1,4 @@
-"""The console of lab/board: what the board says of itself, and of each measurement.
+"""The console of lab/joules/board.c: what the board says of itself, and of each measurement.
 
 SPDX-License-Identifier: MIT
 """

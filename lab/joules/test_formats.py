@@ -1,4 +1,4 @@
-"""lab/formats: real fetches between real processes, and a meter that knows what it measures.
+"""lab/run formats: real fetches between real processes, and a meter that knows what it measures.
 
 SPDX-License-Identifier: MIT
 """
@@ -25,7 +25,6 @@ import pytest
 
 from lab.joules import formats, loopback, meters, results
 from lab.joules.clock import Clock
-from lab.joules.codecs import CODECS, LIST
 from lab.joules.formats import Plan, Result
 from lab.joules.loopback import Pair
 from lab.joules.measure import INTERRUPTED
@@ -33,7 +32,8 @@ from lab.joules.measuring import Failed
 from lab.joules.meters import Energy, Lost, Meter
 from lab.joules.results import Turn, Unreadable
 from lab.joules.standins import hear_ctrl_c
-from sim.targets import ROOT
+from lab.messages.codecs import CODECS, LIST
+from tests.support.programs import ROOT
 
 PATIENCE = 60  # seconds, on a machine that has much else to do
 IDLE_WATTS, EACH = 8.0, 0.002  # of the machine that the simulated meter measures; J of a fetch
@@ -77,7 +77,7 @@ def made(name: str, plan: Plan, micro: float = 100.0, idle: Turn | None = None,
 
 
 def command(*words: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([ROOT / "lab" / "formats", *map(str, words)], capture_output=True,
+    return subprocess.run([ROOT / "lab" / "run", "formats", *map(str, words)], capture_output=True,
                           text=True, check=False, timeout=PATIENCE)
 
 
@@ -158,7 +158,7 @@ def test_a_run_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.Monk
     assert [result.format for result in first] == ["json"]
     with file.open("a") as opened:
         opened.write('{"format": "cbor", "began')  # cut, as by a battery that is empty
-    monkeypatch.setattr(sys, "argv", ["lab/formats", "--results", str(file)])
+    monkeypatch.setattr(sys, "argv", ["lab/run formats", "--results", str(file)])
     formats.main()
     assert [result.format for result in formats.read(file)[1]] == ["json", "cbor"]
     assert formats.read(file)[1][0] == first[0]
@@ -170,7 +170,8 @@ def test_a_run_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.Monk
 def tampered(monkeypatch: pytest.MonkeyPatch, change: str) -> None:
     """Both processes run this first. It must change only what the server does."""
     monkeypatch.setattr(loopback, "COMMAND", (
-        sys.executable, "-c", "import sys\nfrom lab.joules import codecs, loopback\n"
+        sys.executable, "-c", "import sys\nfrom lab.joules import loopback\n"
+        "from lab.messages import codecs\n"
         f"if sys.argv[1] == 'serve':\n    {change}\nloopback.main()"))
 
 
@@ -275,7 +276,7 @@ def gone(process: int) -> bool:
 def in_the_midst(file: Path) -> Iterator[tuple[subprocess.Popen[str], dict[str, int]]]:
     """A run of minutes, which fetches. It heeds Ctrl-C, even if the tests do not."""
     process = subprocess.Popen(
-        [ROOT / "lab" / "formats", "--formats", "orjson,json", "--fetches", "400000",
+        [ROOT / "lab" / "run", "formats", "--formats", "orjson,json", "--fetches", "400000",
          "--block", "50", "--results", file, "--at", file.parent],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
         preexec_fn=hear_ctrl_c)
@@ -292,6 +293,7 @@ def in_the_midst(file: Path) -> Iterator[tuple[subprocess.Popen[str], dict[str, 
     wait_until(lambda: all(map(gone, both.values())))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("who, says", [
     ("serve", "the server was ended by SIGKILL"), ("fetch", "the client was ended by SIGKILL")])
 def test_a_process_that_is_killed_ends_the_run(tmp_path: Path, who: str, says: str) -> None:
@@ -301,10 +303,12 @@ def test_a_process_that_is_killed_ends_the_run(tmp_path: Path, who: str, says: s
         _, said = process.communicate(timeout=PATIENCE)
         assert process.returncode == 1
         assert said.splitlines()[1:] == [
-            f"lab/formats: {says}. What is done is kept: lab/formats --results {file} goes on."]
+            f"lab/run formats: {says}. What is done is kept: "
+            f"lab/run formats --results {file} goes on."]
         assert all(map(gone, both.values()))
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_the_run(tmp_path: Path) -> None:
     file = tmp_path / "run.jsonl"
     with in_the_midst(file) as (process, both):
@@ -312,7 +316,8 @@ def test_ctrl_c_ends_the_run(tmp_path: Path) -> None:
         _, said = process.communicate(timeout=PATIENCE)
         assert process.returncode == INTERRUPTED
         assert said.splitlines()[1:] == [
-            f"lab/formats: stopped. What is done is kept: lab/formats --results {file} goes on."]
+            f"lab/run formats: stopped. What is done is kept: "
+            f"lab/run formats --results {file} goes on."]
         assert all(map(gone, both.values()))
     assert formats.read(file)[1] == []
 
@@ -328,7 +333,7 @@ def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
         port = taken.getsockname()[1]
         said = command("--port", port, "--results", tmp_path / "run.jsonl", "--at", tmp_path)
     assert said.returncode == 1
-    assert said.stderr.startswith(f"lab/formats: port {port} of 127.0.0.1 cannot be used: "
+    assert said.stderr.startswith(f"lab/run formats: port {port} of 127.0.0.1 cannot be used: "
                                   "Address already in use")
     assert len(said.stderr.splitlines()) == 1
 
@@ -365,7 +370,7 @@ def test_a_meter_that_fails_in_the_midst_gives_no_joules(tmp_path: Path) -> None
     (["x"], "unrecognized arguments")])
 def test_bad_arguments_are_refused(monkeypatch: pytest.MonkeyPatch, words: list[str], says: str,
                                    capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(sys, "argv", ["lab/formats", *words])
+    monkeypatch.setattr(sys, "argv", ["lab/run formats", *words])
     with pytest.raises(SystemExit) as ended:
         formats.main()
     assert ended.value.code == 2 and says in capsys.readouterr().err
@@ -451,7 +456,7 @@ def test_another_run_is_not_gone_on_with(
     file = tmp_path / "run.jsonl"
     results.append(file, replace(PLAN, **changed))
     before = file.read_bytes()
-    monkeypatch.setattr(sys, "argv", ["lab/formats", "--results", str(file), *words])
+    monkeypatch.setattr(sys, "argv", ["lab/run formats", "--results", str(file), *words])
     with pytest.raises(SystemExit) as ended:
         formats.main()
     assert ended.value.code == 2 and says in capsys.readouterr().err
@@ -475,7 +480,7 @@ def test_a_run_that_is_over_is_shown_anywhere(tmp_path: Path, monkeypatch: pytes
     plan = replace(plan_for("json", 1000, "rapl"), machine="another", at=str(tmp_path))
     results.append(file, plan)
     results.append(file, made("json", plan, 200, NOTHING, drew(50.0)))
-    monkeypatch.setattr(sys, "argv", ["lab/formats", "--results", str(file)])
+    monkeypatch.setattr(sys, "argv", ["lab/run formats", "--results", str(file)])
     formats.main()
     assert re.search(r"^JSON, json .* 10 ± 0\.7$", capsys.readouterr().out, re.M)
 
@@ -560,10 +565,10 @@ def test_progress_says_what_is_left(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_commands_of_the_page_are_right() -> None:
     page = (ROOT / "lab" / "joules" / "formats.md").read_text()
-    lines = re.findall(r"^lab/formats.*", page, re.M)
+    lines = re.findall(r"^lab/run formats.*", page, re.M)
     assert len(lines) > 5
     for line in lines:
-        formats.parser().parse_args(shlex.split(line, comments=True)[1:])
+        formats.parser().parse_args(shlex.split(line, comments=True)[2:])
     for name, codec in CODECS.items():
         assert f"\n| {name} | " in page and f"\n| {codec.title} | " in page
 
@@ -614,7 +619,7 @@ def kept(file: Path, plan: Plan, each: dict[str, list[tuple[float, float]]]) -> 
 
 
 def comparison(*words: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([ROOT / "lab" / "compare", *map(str, words), "--seed", "5"],
+    return subprocess.run([ROOT / "lab" / "run", "compare", *map(str, words), "--seed", "5"],
                           capture_output=True, text=True, check=False, timeout=PATIENCE)
 
 

@@ -1,4 +1,4 @@
-"""Idle and work in turns, results, and lab/measure and lab/compare as commands.
+"""Idle and work in turns, results, and lab/run measure and lab/run compare as commands.
 
 SPDX-License-Identifier: MIT
 """
@@ -30,8 +30,7 @@ from lab.joules.meters import Absent, Lost
 from lab.joules.rapl import Rapl
 from lab.joules.results import IDLE, WORK, Run, Turn, Unreadable
 from lab.joules.standins import Counter, SimulatedClock, hear_ctrl_c, moving, write
-from sim.programs import wait_until
-from sim.targets import ROOT
+from tests.support.programs import ROOT, wait_until
 
 RUN = Run("work", "J a run, net", "rapl: package-0", "here", "none", {}, 7, "2020-01-01")
 
@@ -330,8 +329,8 @@ def test_the_chart_has_every_reading_at_its_time() -> None:
 # The commands.
 
 
-def command(name: str, *words: object, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([ROOT / "lab" / name, *map(str, words)], cwd=cwd, capture_output=True,
+def command(*words: object, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([ROOT / "lab" / "run", *map(str, words)], cwd=cwd, capture_output=True,
                           text=True, check=False)
 
 
@@ -438,7 +437,7 @@ def test_a_full_disk_does_not_hide_what_was_measured(
 
 def test_ctrl_c_keeps_what_was_measured_and_it_goes_on(live: Path, tmp_path: Path) -> None:
     file = tmp_path / "kept.jsonl"
-    words = [str(ROOT / "lab" / "measure"), "--at", str(live), "--net", "--repeat", "6",
+    words = [str(ROOT / "lab" / "run"), "measure", "--at", str(live), "--net", "--repeat", "6",
              "--results", str(file), "--", "sleep", "0.2"]
     with subprocess.Popen(words, start_new_session=True, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True,
@@ -449,7 +448,7 @@ def test_ctrl_c_keeps_what_was_measured_and_it_goes_on(live: Path, tmp_path: Pat
     assert process.returncode == 130 and f"--results {file} goes on" in errors, errors
     before = measuring.whole(results.read(file)[1], True)
     assert 2 <= len(before) < 12
-    said = command("measure", *words[1:])
+    said = command(*words[1:])
     assert said.returncode == 0, said
     after = measuring.whole(results.read(file)[1], True)
     assert after[:len(before)] == before and len(after) == 12
@@ -458,7 +457,8 @@ def test_ctrl_c_keeps_what_was_measured_and_it_goes_on(live: Path, tmp_path: Pat
 
 
 def test_sigterm_ends_the_command_that_is_measured(live: Path, tmp_path: Path) -> None:
-    words = [str(ROOT / "lab" / "measure"), "--at", str(live), "--results", str(tmp_path / "kept"),
+    words = [str(ROOT / "lab" / "run"), "measure", "--at", str(live),
+             "--results", str(tmp_path / "kept"),
              "--", "sh", "-c", 'echo $$; exec sleep 600']
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           text=True) as process:
@@ -514,7 +514,7 @@ def test_times_of_a_profile_are_not_compared(tmp_path: Path) -> None:
         write_run(tmp_path / name, [1.0] * 4)
         results.append(tmp_path / name, results.Times("sha256", 1, 1, 1, 1.0, 1.0, 1, 1, 1, ""))
     said = inside(compare, tmp_path / "a", tmp_path / "b")
-    assert said.returncode == 2 and "times of lab/profile" in said.stderr
+    assert said.returncode == 2 and "times of lab/run profile" in said.stderr
 
 
 def test_a_run_without_turns_is_not_compared(tmp_path: Path) -> None:
@@ -523,22 +523,23 @@ def test_a_run_without_turns_is_not_compared(tmp_path: Path) -> None:
 
 
 def test_a_name_that_is_no_command_is_refused() -> None:
-    said = command("command")
-    assert said.returncode == 1 and "the lab has no such command" in said.stderr
+    for words in ("command",), ():
+        said = command(*words)
+        assert said.returncode == 2 and "a command of the lab: compare, " in said.stderr
 
 
 def test_a_reader_that_has_enough_is_no_fault() -> None:
-    said = subprocess.run(f"{ROOT}/lab/measure --list | head -n 1", shell=True, check=False,
+    said = subprocess.run(f"{ROOT}/lab/run measure --list | head -n 1", shell=True, check=False,
                           capture_output=True, text=True)
     assert said.stdout == "adler-32-ours-make-4\n" and said.stderr == ""
 
 
 @pytest.mark.parametrize("where, status, says", [
     ("| true", 0, ""), (">&-", 0, ""), ("2>&-", 0, ""),
-    (">/dev/full", 1, "lab/measure: [Errno 28] No space left on device\n")])
+    (">/dev/full", 1, "lab/run measure: [Errno 28] No space left on device\n")])
 def test_an_output_that_takes_nothing_is_said_in_one_line(where: str, status: int,
                                                           says: str) -> None:
-    said = subprocess.run(f"{ROOT}/lab/measure --list {where}", shell=True, check=False,
+    said = subprocess.run(f"{ROOT}/lab/run measure --list {where}", shell=True, check=False,
                           stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     assert (said.returncode, said.stderr) == (status, says)
 
@@ -549,18 +550,17 @@ def test_bytes_of_a_command_that_are_no_text_are_shown(live: Path, tmp_path: Pat
     assert said.returncode == 0 and said.stdout.startswith("test '\\udcff': measured"), said
 
 
-def test_every_command_is_a_link_to_the_launcher() -> None:
+def test_every_command_has_a_help() -> None:
     for name in ("measure", "profile", "compare"):
-        assert (ROOT / "lab" / name).is_symlink() and os.access(ROOT / "lab" / name, os.X_OK)
         said = command(name, "--help")
-        assert said.returncode == 0 and f"usage: lab/{name}" in said.stdout
+        assert said.returncode == 0 and f"usage: lab/run {name}" in said.stdout
         assert max(map(len, said.stdout.splitlines())) <= 80
 
 
 def test_a_package_that_is_missing_is_named(tmp_path: Path) -> None:
     """With a Python that has none: the meters of Linux need none, the lab's operations do."""
     lone = "/usr/bin/python3"
-    start = ROOT / "lab" / "joules" / "start.py"
+    start = ROOT / "lab" / "start.py"
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run([lone, "-S", start, "measure", *words], capture_output=True,
@@ -578,7 +578,7 @@ PAGE = (ROOT / "lab" / "joules" / "README.md").read_text()
 def test_the_page_shows_what_is_said_without_a_meter(tmp_path: Path) -> None:
     with pytest.raises(Absent) as absent:
         meters.find(None, str(tmp_path))
-    shown = PAGE.partition("$ lab/measure -- true\n")[2].partition("```")[0]
+    shown = PAGE.partition("$ lab/run measure -- true\n")[2].partition("```")[0]
     assert shown.split() == str(absent.value).replace(str(tmp_path), "/sys").replace(
         "/sys is no place of a plug; ", "").replace("/sys is no serial line; ", "").split()
 
@@ -592,9 +592,9 @@ def test_the_page_names_only_options_that_there_are_and_every_meter() -> None:
 
 def test_the_launcher_takes_the_projects_python_or_else_python3(tmp_path: Path) -> None:
     (tmp_path / "lab" / "joules").mkdir(parents=True)
-    (tmp_path / "lab" / "joules" / "start.py").write_text("import sys; print(*sys.argv[1:])\n")
-    launcher = tmp_path / "lab" / "command"
-    launcher.write_bytes((ROOT / "lab" / "command").read_bytes())
+    (tmp_path / "lab" / "start.py").write_text("import sys; print(*sys.argv[1:])\n")
+    launcher = tmp_path / "lab" / "run"
+    launcher.write_bytes((ROOT / "lab" / "run").read_bytes())
     launcher.chmod(0o755)
     (tmp_path / "a link").symlink_to(launcher)
 
@@ -603,14 +603,14 @@ def test_the_launcher_takes_the_projects_python_or_else_python3(tmp_path: Path) 
                               capture_output=True, check=False, cwd="/")
         return said.returncode, said.stdout + said.stderr
 
-    assert run("/usr/bin:/bin") == (0, "a link x y *\n")
+    assert run("/usr/bin:/bin") == (0, "x y *\n")
     own = tmp_path / "build" / "venv" / "bin" / "python"
     own.parent.mkdir(parents=True)
     own.write_text("#!/bin/sh\necho own\n")
     own.chmod(0o755)
     assert run("/usr/bin:/bin") == (0, "own\n")
     own.unlink()
-    for name in ("dirname", "realpath", "basename"):
+    for name in ("dirname", "realpath"):
         (tmp_path / name).symlink_to(f"/usr/bin/{name}")
     status, said = run(str(tmp_path))
     assert status == 1 and "there is no python3; `make setup` installs" in said

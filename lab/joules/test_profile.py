@@ -1,4 +1,4 @@
-"""lab/profile: the times of single calls against a plain sum over them, and its limits.
+"""lab/run profile: the times of single calls against a plain sum over them, and its limits.
 
 SPDX-License-Identifier: MIT
 """
@@ -22,8 +22,7 @@ from lab.joules.measuring import Failed
 from lab.joules.profile import OPERATIONS, Operation, program, report
 from lab.joules.results import IDLE, WORK, Run, Times, Turn
 from lab.joules.standins import hear_ctrl_c, moving
-from sim.programs import wait_until
-from sim.targets import ROOT
+from tests.support.programs import ROOT, wait_until
 
 RUN = Run("all", "J of all, net", "rapl: package-0", "here", "none", {}, 7, "2020-01-01")
 
@@ -153,7 +152,7 @@ def test_without_a_meter_there_are_times_and_no_joules() -> None:
 
 
 def command(*words: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([ROOT / "lab" / "profile", *map(str, words)], capture_output=True,
+    return subprocess.run([ROOT / "lab" / "run", "profile", *map(str, words)], capture_output=True,
                           text=True, check=False)
 
 
@@ -189,7 +188,8 @@ def test_ctrl_c_keeps_the_operations_that_are_done(tmp_path: Path) -> None:
     file = tmp_path / "kept.jsonl"
     words = ["--operations", "sha256,ecdsa-verify", "--calls", "60000", "--results", str(file),
              "--at", str(tmp_path)]
-    with subprocess.Popen([ROOT / "lab" / "profile", *words], start_new_session=True, text=True,
+    with subprocess.Popen([ROOT / "lab" / "run", "profile", *words], text=True,
+                          start_new_session=True,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           preexec_fn=hear_ctrl_c) as process:
         assert process.stderr
@@ -227,7 +227,7 @@ def test_an_operation_that_the_file_has_is_not_done_again(tmp_path: Path) -> Non
     (["--meter", "rapl", "--at", "/no/such"], "has no counter of a processor"), (["x"], "unrec")])
 def test_bad_arguments_are_refused(words: list[str], says: str, monkeypatch: pytest.MonkeyPatch,
                                    capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("sys.argv", ["lab/profile", *words])
+    monkeypatch.setattr("sys.argv", ["lab/run profile", *words])
     with pytest.raises(SystemExit) as end:
         profile.main()
     assert end.value.code == 2 and says in " ".join(capsys.readouterr().err.split())
@@ -237,14 +237,15 @@ def test_ctrl_c_while_inputs_are_made_is_no_fault(tmp_path: Path) -> None:
     """65,536 signatures take more than a second."""
     words = ["--operations", "ecdsa-verify", "--inputs", "65536", "--calls", "1", "--results",
              str(tmp_path / "kept.jsonl"), "--at", str(tmp_path)]
-    with subprocess.Popen([ROOT / "lab" / "profile", *words], start_new_session=True, text=True,
+    with subprocess.Popen([ROOT / "lab" / "run", "profile", *words], text=True,
+                          start_new_session=True,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           preexec_fn=hear_ctrl_c) as process:
         assert process.stderr and "inputs are made" in process.stderr.readline()
         wait_until(lambda: "profile\0ecdsa-verify" in commands_below(process.pid), "its child")
         os.killpg(process.pid, signal.SIGINT)
         said, errors = process.communicate(timeout=60)
-    assert process.returncode == 130 and "lab/profile: stopped" in errors, errors
+    assert process.returncode == 130 and "lab/run profile: stopped" in errors, errors
     assert "Nothing was timed" in said
 
 

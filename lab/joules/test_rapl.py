@@ -17,7 +17,7 @@ from lab.joules import meters, rapl
 from lab.joules.meters import Absent, Energy, Lost
 from lab.joules.rapl import Rapl
 from lab.joules.standins import Counter, SimulatedClock, write
-from sim.targets import ROOT
+from tests.support.programs import ROOT
 
 
 def machine(sys: Path) -> list[Counter]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import os
-import random
 import re
 import select
 import shutil
@@ -27,11 +26,11 @@ import pytest
 import unicorn
 from unicorn import arm_const
 
-from lab import counts, published
 from lab.joules import board, console, log, meters, powershield, sandwich, simulated, tables, target
 from lab.joules.board import Image
 from lab.joules.standins import hear_ctrl_c
-from sim.targets import ROOT
+from lab.messages import published
+from tests.support.programs import ROOT
 
 STRICT = ("-std=gnu11", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wsign-conversion",
           "-Wcast-align", "-Wcast-qual", "-Wshadow", "-Werror")
@@ -110,8 +109,8 @@ def desk(tmp_path: Path, flash: Path) -> Iterator[Sandwich]:
 def test_the_firmware_has_no_warning() -> None:
     for kem in (0, 1):
         subprocess.run([board.BOARD.compiler, *board.BOARD.flags, *STRICT, f"-DBOARD_IS_KEM={kem}",
-                        "-DBOARD_REFUSES=1", '-DBOARD_NAME="a"', "-Ilab/c", "-c",
-                        "lab/board/board.c", "-o", os.devnull], cwd=ROOT, check=True)
+                        "-DBOARD_REFUSES=1", '-DBOARD_NAME="a"', "-Ilab/messages/c", "-c",
+                        "lab/joules/board.c", "-o", os.devnull], cwd=ROOT, check=True)
 
 
 def test_every_scheme_has_room_on_the_board() -> None:
@@ -319,6 +318,7 @@ def published_rows() -> Rows:
     return found
 
 
+@pytest.mark.slow
 def test_study_2_comes_out_to_the_digit(tmp_path: Path, flash: Path,
                                         capsys: pytest.CaptureFixture[str]) -> None:
     """All that it published goes in: its cycles by a board that is played, its watts by the meter.
@@ -653,7 +653,7 @@ def test_no_hardware_is_said_in_one_line(desk: Sandwich, capsys: pytest.CaptureF
         "sandwich: st-flash or openocd is needed to write the flash, and is not installed: "
         "apt install stlink-tools\n")
     assert sandwich.command(["--images", str(desk.logs)]) == 2
-    assert "make lab-board builds them" in capsys.readouterr().err
+    assert "make figures ONLY=lab-board builds them" in capsys.readouterr().err
     assert sandwich.command([*images, "--only", "lemon"]) == 2
     assert "no image has 'lemon' in its name" in capsys.readouterr().err
 
@@ -715,7 +715,7 @@ def test_ctrl_c_keeps_what_is_there_and_the_same_command_goes_on(
 
 
 def test_the_meter_of_other_commands(desk: Sandwich, monkeypatch: pytest.MonkeyPatch) -> None:
-    """lab/measure --meter powershield: joules and seconds are exact, twice in a row."""
+    """lab/run measure --meter powershield: joules and seconds are exact, twice in a row."""
     desk.shield.volts = "3000-03"
     desk.shield.samples = lambda: ["5017-06"] * 300
     meter = meters.find("powershield", desk.shield.path)

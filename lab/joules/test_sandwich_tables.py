@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lab.joules import board, console, log, powershield, tables, target
-from sim.targets import ROOT
+from tests.support.programs import ROOT
 
 CYCLES = {"KeyGen": 96_000, "Sign": 480_000, "Verify": 288_000}
 LETTERS = {"a": CYCLES | {"Total": 960_000}, "k": {"KeyGen": 96_000}, "s": {"Sign": 480_000},
@@ -275,7 +275,7 @@ def kept(folder: Path, samples: list[str], **facts: str) -> Path:
 
 
 def compared(a: Path, b: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([ROOT / "lab" / "compare", a, b, "--seed", "5"], check=False,
+    return subprocess.run([ROOT / "lab" / "run", "compare", a, b, "--seed", "5"], check=False,
                           capture_output=True, text=True)
 
 

@@ -45,7 +45,7 @@ class Interval:
 
 
 def seed() -> int:
-    """One that nobody has chosen."""
+    """Draws a seed, if the user has chosen none."""
     return random.SystemRandom().randrange(2**32)
 
 

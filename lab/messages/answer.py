@@ -1,9 +1,11 @@
-"""What does a verified message cost a node? Shows how long a battery lasts.     make lab-answer
+"""What does a verified message cost a node? Shows how long a battery lasts.
 
-    python -m lab.answer [--target NAME] [--every TIME] [--battery NAME] [--sleep µA]
+    make figures ONLY=lab-answer
+
+    python -m lab.messages.answer [--target NAME] [--every TIME] [--battery NAME] [--sleep µA]
                          [--bitrate N]
-    python -m lab.answer --fits
-    python -m lab.answer --draw
+    python -m lab.messages.answer --fits
+    python -m lab.messages.answer --draw
 
 The counts are those of counts.tsv. The energy is a model. SPDX-License-Identifier: MIT
 """
@@ -17,13 +19,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from bench import figures
+from bench import budgets, figures
 from bench.charts import FIRST, INK, OURS, ROW_HEIGHT, TOP, bars, document
-from lab import arguments, counts
-from lab.counts import Count
-from lab.energy import BATTERIES, MODELS, SECONDS_A_YEAR, Model, years
-from lab.schemes import HEARTBEAT, SCHEMES, Scheme
-from lab.targets import MACHINES, Machine
+from bench.processors.targets import TARGETS
+from lab import arguments
+from lab.messages import counts
+from lab.messages.counts import Count
+from lab.messages.energy import BATTERIES, MODELS, SECONDS_A_YEAR, Model, years
+from lab.messages.machines import MACHINES, Machine
+from lab.messages.schemes import HEARTBEAT, SCHEMES, Scheme
 
 MAKES = ("make", "sign")  # what a node does for each message
 VERIFIES = ("accept", "verify")  # what the agent does for each message
@@ -34,7 +38,7 @@ UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0}
 PICTURE = Path(__file__).with_name("answer.svg")
 TOO_SLOW = "too slow"
 MARGIN = 110  # pixels right of the longest bar, for its number
-AGENT, NEWER = "ATmega328P, gcc 5.4", "ATmega328P, gcc 14.2"  # of bench/figures.tsv
+AGENT, NEWER = "ATmega328P, gcc 5.4", "ATmega328P, gcc 14.2"  # of bench/budgets.tsv
 EMPTY = 156  # bytes of flash of a program that does nothing: interrupt vectors, and what starts it
 
 
@@ -146,9 +150,9 @@ def row(scheme: Scheme, count: Count, model: Model, every: float, battery: str, 
 def fits() -> list[str]:
     """What an ATmega328P has room for beside the agent: its 260 bytes of RAM and its own stack."""
     known = counts.read()
-    own = figures.parse(figures.FILE.read_text())
-    flash = int(own["size", AGENT, "bytes"])
-    ram = 260 + int(own["cost", AGENT, "stack"])
+    own = budgets.load()
+    flash = own[AGENT]["bytes"]
+    ram = 260 + own[AGENT]["stack"] + TARGETS["ATmega328P"].return_address
     machine = MACHINES["ATmega328P"]
     lines = [f"Beside the agent, which takes {flash} bytes of flash and {ram} of RAM, "
              "on an ATmega328P:",
@@ -159,7 +163,7 @@ def fits() -> list[str]:
             over = missing(count, machine, flash + EMPTY, ram)
             lines.append(f"{scheme.title:<33}{count.step:<9}{count.flash:>8,}{count.ram:>7,}"
                          f"{count.stack:>7,}  " + (f"no room: {over}" if over else "fits"))
-    newer = int(own["size", NEWER, "bytes"])
+    newer = own[NEWER]["bytes"]
     return [*lines, "", f"A program that does nothing takes {EMPTY} bytes of flash beside these.",
             f"avr-gcc 14.2 makes {newer} bytes of the agent: {newer / flash - 1:.0%} more."]
 

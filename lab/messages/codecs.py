@@ -20,10 +20,10 @@ import msgpack
 import orjson
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-from sim.targets import ROOT
+from tests.support.programs import ROOT
 
 Record = dict[str, Any]
-# As lab/c/format.h has it: what a microcontroller sends and what a server sends are the same.
+# The list of c/format.h: a microcontroller and a server send the same.
 LIST: list[Record] = [{"id": number, "name": name, "amount": amount} for number, name, amount in (
     (1, "boiler", 215), (2, "freezer", -40), (17, 'pump "2"', 998), (300, "pressure", 1013250),
     (301, "fan & light", 4512), (4095, "door", 0), (70000, "probe", -273150),
@@ -44,7 +44,7 @@ def messages() -> dict[str, type[Any]]:
     types = {"uint32": 13, "string": 9, "sint32": 17}  # their numbers in descriptor.proto
     nested, once, often = 11, 1, 3
     file = descriptor_pb2.FileDescriptorProto(name="message.proto", syntax="proto3")
-    text = (ROOT / "lab/c/protobuf/message.proto").read_text()
+    text = (ROOT / "lab/messages/c/protobuf/message.proto").read_text()
     for name, body in re.findall(r"^message (\w+) {\n(.*?)^}", text, re.S | re.M):
         described = file.message_type.add(name=name)
         for repeated, kind, field, number in re.findall(
@@ -91,6 +91,6 @@ CODECS = {
     "protobuf": Codec("Protobuf, protobuf", "protobuf", to_protobuf, from_protobuf),
     "cbor": Codec("CBOR, cbor2", "cbor2", cbor2.dumps, cbor2.loads),
     "msgpack": Codec("MessagePack, msgpack", "msgpack", msgpack.packb, msgpack.unpackb),
-    # Only between processes of one's own: whoever makes what is unpickled can run any program.
+    # Use it only between your own processes: a sender of pickles can run any program here.
     "pickle": Codec("Python's pickle", "", pickle.dumps, pickle.loads),
 }

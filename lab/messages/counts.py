@@ -1,6 +1,8 @@
-"""Builds every step of every scheme for every machine, runs it, and counts.     make lab-counts
+"""Builds every step of every scheme for every machine, runs it, and counts.
 
-    python -m lab.counts [--only WORDS] [--target NAME] [--quick] [--write]
+    make figures ONLY=lab-counts
+
+    python -m lab.messages.counts [--only WORDS] [--target NAME] [--quick] [--write]
 
 Without options it measures all and compares with counts.tsv: what differs is said, and is a
 failure. --only compares what has these words in its name, --target what is of that machine.
@@ -21,10 +23,12 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
 from bench import figures
-from lab import arguments, schemes, targets
-from lab.schemes import NOTHING, SCHEMES, Scheme, Step
-from lab.targets import LARGER, MACHINES, DoesNotFit, Machine, Run, Size, once
-from sim.targets import say_strangers, scratch, strangers
+from bench.processors.targets import say_strangers, strangers
+from lab import arguments
+from lab.messages import machines, schemes
+from lab.messages.machines import LARGER, MACHINES, DoesNotFit, Machine, Run, Size, once
+from lab.messages.schemes import NOTHING, SCHEMES, Scheme, Step
+from tests.support.programs import scratch
 
 FILE = Path(__file__).with_name("counts.tsv")
 
@@ -52,14 +56,14 @@ class Count:
 
 
 Work = tuple[Scheme, str]  # and the target
-# What `make test` counts: each family and each target, in less than a minute.
+# What `make full` counts: each family and each target, in less than a minute.
 QUICK = ("Adler-32, ours", "CRC-16, ours", "CRC-32, bitwise, ours", "SipHash-2-4, ours",
          "Chaskey-12, ours", "Ascon-AEAD128, ours", "HMAC-SHA-256, BearSSL",
          "AES-128-CMAC, BearSSL", "Dumpulse, ours", "SHA-256, BearSSL",
          "ECDSA P-256, P256-Cortex-M4", "ECDH P-256, P256-Cortex-M4")
 COLUMNS = [field.name for field in fields(Count)]
 HEAD = ("# What each step costs: instructions, or cycles on AVR; bytes of flash, of static RAM\n"
-        "# and of stack. make lab-counts ARGS=--write makes this file.\n"
+        "# and of stack. make figures ONLY=lab-counts ARGS=--write makes this file.\n"
         "# " + "\t".join(COLUMNS) + "\n")
 
 
@@ -106,7 +110,7 @@ class Builder:
         self.options = scheme.options(target)
         self.library = [compiled(machine, path, *self.options)
                         for code in scheme.code for path in code.paths()]
-        self.library.append(shared(machine, targets.C / machine.marks))
+        self.library.append(shared(machine, machines.C / machine.marks))
         self.steps: dict[int, Path] = {}  # the scheme's own file has all steps, for a length
 
     def image(self, step: Step, length: int, *, size: bool = False,
@@ -114,12 +118,12 @@ class Builder:
         """The program that runs a step, or what a node needs for it, for its size."""
         length = length or schemes.HEARTBEAT
         if length not in self.steps:
-            self.steps[length] = compiled(self.machine, targets.C / self.scheme.file,
+            self.steps[length] = compiled(self.machine, machines.C / self.scheme.file,
                                           *self.options, f"-DLAB_LENGTH={length}")
         needs = [f"-DLAB_NEEDS={step.needs}"] if step.needs else []
         defines = ["-DLAB_SIZE", *needs] if size else [
             f"-DLAB_RUNS={self.scheme.runs(step, self.target)}"]
-        begins = shared(self.machine, targets.C / program, f"-DLAB_STEP={step.name}", *defines)
+        begins = shared(self.machine, machines.C / program, f"-DLAB_STEP={step.name}", *defines)
         name = f"{self.scheme.key}, {step.name} {length}, {Path(program).stem}, {self.machine.name}"
         image = Path(place().name) / f"{name}{' size' * size}.elf"
         self.machine.build([begins, self.steps[length], *self.library], image,
@@ -143,7 +147,7 @@ def run_on(scheme: Scheme, step: Step, length: int, target: str) -> tuple[list[R
     """On the first chip that has room for it."""
     for machine in chips(target):
         image = builder(scheme.key, machine.name, target).image(step, length)
-        size = targets.size(image)
+        size = machines.size(image)
         if size.flash > (machine.flash or size.flash) or size.ram > (machine.ram or size.ram):
             continue
         try:
@@ -159,7 +163,7 @@ def nothing(target: str, chip: str) -> tuple[Run, Size]:
     machine, = (one for one in chips(target) if one.name == chip)
     step, made = NOTHING.steps[0], builder(NOTHING.key, chip, target)
     run, *_ = machine.runs(made.image(step, 0))
-    return run, targets.size(made.image(step, 0, size=True))
+    return run, machines.size(made.image(step, 0, size=True))
 
 
 def measure(scheme: Scheme, step: Step, length: int, target: str) -> Count:
@@ -167,7 +171,7 @@ def measure(scheme: Scheme, step: Step, length: int, target: str) -> Count:
     if not step.random and len({run.cost for run in runs}) != 1:
         raise SystemExit(f"lab: {scheme.key}: {step.name} on {target} is not deterministic: "
                          f"{[run.cost for run in runs]}")
-    size = targets.size(builder(scheme.key, target, target).image(step, length, size=True))
+    size = machines.size(builder(scheme.key, target, target).image(step, length, size=True))
     empty, _ = nothing(target, chip)
     _, empty_size = nothing(target, target)
     costs = [run.cost - empty.cost for run in runs]
@@ -205,7 +209,7 @@ def keys() -> Iterator[tuple[str, ...]]:
 
 
 def longest_first(work: list[Work], before: dict[tuple[str, ...], Count]) -> list[Work]:
-    """So that all processors end at about the same time. What is new may be long."""
+    """So all processors end at about the same time. New work may be long, so it comes first."""
     def takes(pair: Work) -> float:
         scheme, target = pair
         kept = [before.get((scheme.name, scheme.by, step.name, str(length), target))

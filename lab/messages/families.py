@@ -1,4 +1,4 @@
-"""The counts of counts.tsv as a table for each family.     make lab-table
+"""The counts of counts.tsv as a table for each family.     make figures ONLY=lab-families
 
 SPDX-License-Identifier: MIT
 """
@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import textwrap
 
-from lab import counts
-from lab.counts import Count
-from lab.schemes import SCHEMES, Scheme
-from lab.targets import MACHINES
+from lab.messages import counts
+from lab.messages.counts import Count
+from lab.messages.machines import MACHINES
+from lab.messages.schemes import SCHEMES, Scheme
 
 HEADS = ("amd64", "M4", "M0+", "AVR")  # of MACHINES
-TITLES = {  # formats have a table of their own: make lab-formats
+TITLES = {  # formats have a table of their own: make figures ONLY=lab-ranking
     "check": "Checks, of the 4 bytes of a heartbeat",
     "MAC": "MACs, of the 4 bytes of a heartbeat, with a tag of 8 bytes",
     "hash": "Hash",

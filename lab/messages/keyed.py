@@ -1,4 +1,4 @@
-"""What keys cost beside version 1, and beside other tags.    make lab-keyed
+"""What keys cost beside version 1, and beside other tags.    make figures ONLY=lab-keyed
 
 The figures of version 1 and 2 are those of performance.md, and the others those of counts.tsv.
 SPDX-License-Identifier: MIT
@@ -6,8 +6,8 @@ SPDX-License-Identifier: MIT
 
 from __future__ import annotations
 
-from bench import figures
-from lab import counts
+from bench import budgets, keyed
+from lab.messages import counts
 
 MACHINES = {"ATmega328P": "ATmega328P, gcc 5.4", "Cortex-M0+": "Cortex-M0+, gcc 12.2"}
 OTHERS = (("Chaskey-12", "ours", "Chaskey-12, in C"), ("SipHash-2-4", "ours", "SipHash-2-4"),
@@ -26,23 +26,20 @@ what is new, would come on top."""
 
 def rows(machine: str) -> list[str]:
     known = counts.read()
-    here = {(command, column): figure for (command, row, column), figure
-            in figures.parse(figures.FILE.read_text()).items() if row == MACHINES[machine]}
-
-    def keyed(column: str) -> int:
-        return int(here["keyed", column])
+    version_1 = budgets.load()[MACHINES[machine]]
+    version_2 = budgets.load(keyed.FILE)[MACHINES[machine]]
 
     def count(scheme: str, by: str, step: str) -> counts.Count:
         return known[scheme, by, step, "4", machine]
 
-    flash = int(here["size", "bytes"])
     lines = [ROW.format(machine, "bytes", "node", "agent", "flash", "RAM", "refuses"),
              ROW.format("version 1", 8, f"{count('Adler-32', 'ours', 'make').mean:,}",
-                        f"{int(here['cost', 'heartbeat']):,}", 0, 0, "accidents")]
+                        f"{version_1['heartbeat']:,}", 0, 0, "accidents")]
     for name, agent, ram in (("version 2", "agent", "ram"),
                              ("version 2, 32 only send", "with_32", "ram_32")):
-        lines.append(ROW.format(name, 8, f"{keyed('beat'):,}", f"{keyed('heartbeat'):,}",
-                                f"{keyed(agent) - flash:,}", keyed(ram), "forged, repeated, late"))
+        lines.append(ROW.format(name, 8, f"{version_2['beat']:,}", f"{version_2['heartbeat']:,}",
+                                f"{version_2[agent] - version_1['bytes']:,}", version_2[ram],
+                                "forged, repeated, late"))
     for scheme, by, title in OTHERS:
         accept = count(scheme, by, "accept")
         lines.append(ROW.format(title, 12, f"{count(scheme, by, 'make').mean:,}",

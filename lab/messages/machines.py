@@ -20,7 +20,8 @@ import unicorn
 from elftools.elf.elffile import ELFFile
 
 from bench import callgrind
-from sim.targets import BARE, BUILD, ROOT, TARGETS, run
+from bench.processors.targets import BARE, TARGETS
+from tests.support.programs import BUILD, run
 
 HERE = Path(__file__).resolve().parent
 C = HERE / "c"
@@ -29,7 +30,8 @@ PATIENCE = 1800.0  # seconds for all runs of one step; the longest takes about 6
 MARKS = ("lab_begin", "lab_end", "lab_result", "lab_over")
 SECTIONS = ("-std=gnu11", "-ffunction-sections", "-fdata-sections", "-fno-common")
 LINK = ("-Wl,--gc-sections", "-Wl,--build-id=none")
-# Neither libc nor OpenSSL chooses by the processor, and all is linked before the first run.
+# libc and OpenSSL must not choose code by the processor. The linker must be done before the first
+# run.
 ENVIRONMENT = dict([callgrind.TUNABLES.split("=", 1), ["OPENSSL_ia32cap", "0:0"],
                     ["LD_BIND_NOW", "1"]])
 
@@ -95,9 +97,9 @@ def symbols(image: Path) -> dict[str, int]:
 
 
 def size(image: Path) -> Size:
-    """Flash is what is loaded, RAM what is written; initial values of variables need both.
+    """Code and constants need flash, and variables RAM. Initial values of variables need both.
 
-    What starts as zeros counts by its symbols: a section of it is padded."""
+    Variables that start as zeros count by their symbols, because their section is padded."""
     flash = ram = lab_flash = lab_ram = 0
     with image.open("rb") as file:
         elf = ELFFile(file)
@@ -143,7 +145,7 @@ R = TypeVar("R")
 
 
 def once(make: Callable[P, R]) -> Callable[P, R]:
-    """Calls it once for the same arguments, however many threads want it at the same time."""
+    """Calls it once for the same arguments, even if many threads want it at the same time."""
     lock, made = threading.Lock(), functools.cache(make)
 
     @functools.wraps(make)
@@ -232,7 +234,8 @@ def thumb(name: str, core: str, *flags: str, flash: int, ram: int) -> Thumb:
                   "-Wl,-Tdata=0x20000000"), core=core)
 
 
-# What is too big for a chip is linked all the same: its size can be told, and a larger one tried.
+# An image that is too big for a chip is linked, too: so the lab can tell its size, and try a larger
+# chip.
 UNBOUNDED = ("-Wl,--defsym=__DATA_REGION_LENGTH__=0xff00",
              "-Wl,--defsym=__TEXT_REGION_LENGTH__=1M")
 
@@ -252,8 +255,8 @@ MACHINES: dict[str, Machine] = {machine.name: machine for machine in (
     thumb("Cortex-M0+", "m0", flash=256 << 10, ram=32 << 10),
     avr("ATmega328P", "atmega328p", 32 << 10, 2 << 10),
 )}
-# Where the ATmega328P has too little: the same core with 16 KB of RAM, and one that nobody makes,
-# with all that an address of 16 bits can reach.
+# These run what does not fit into an ATmega328P: the same core with 16 KB of RAM, and a chip that
+# nobody makes, with all the RAM that an address of 16 bits can reach.
 LARGER: dict[str, tuple[Machine, ...]] = {"ATmega328P": (
     avr("ATmega1284P", "atmega1284p", 128 << 10, 16 << 10),
     avr("an ATmega1284P with 63 KB of RAM", "atmega1284p", 128 << 10, 0xFF00 - 0x100,

@@ -1,7 +1,9 @@
-"""Study 2's joules on a Cortex-M4, beside what the lab's counts predict.     make lab-energy
+"""Study 2's joules on a Cortex-M4, beside what the lab's counts predict.
 
-    python -m lab.published          prints the fit, the outliers and the comparison
-    python -m lab.published --draw   draws published.svg again
+    make figures ONLY=lab-published
+
+    python -m lab.messages.published          prints the fit, the outliers and the comparison
+    python -m lab.messages.published --draw   draws published.svg again
 
 Two lines through the origin are fitted to the published joules: one over all published cycles,
 and one over the instructions of those operations that the lab has counted.
@@ -19,8 +21,8 @@ from pathlib import Path
 
 from bench import figures
 from bench.charts import COLOURS, FIRST, WIDTH, Axis, Series, document, panel, prefixed
-from lab import counts
-from lab.energy import MODELS
+from lab.messages import counts
+from lab.messages.energy import MODELS
 
 FILE = Path(__file__).with_name("published-m4-energy.tsv")
 PICTURE = Path(__file__).with_name("published.svg")
@@ -171,7 +173,7 @@ def picture(operations: list[Operation], rows: list[tuple[Operation, int, str]])
 
 def main() -> None:
     if sys.argv[1:] not in ([], ["--draw"]):
-        raise SystemExit("usage: python3 -m lab.published [--draw]")
+        raise SystemExit("usage: python3 -m lab.messages.published [--draw]")
     operations, rows = published(), counted()
     print("\n".join(by_cycles(operations)))
     same = [(instructions, operation.joules) for operation, instructions, differs in rows

@@ -1,6 +1,6 @@
 """Study 3's question, answered by counts.tsv: which format is best, and is it best everywhere?
 
-    python -m lab.formats
+    python -m lab.messages.ranking
 
 For each message and machine, this prints the formats by the cost of making and reading the message
 together, the cheapest first. Then it prints the pairs whose order differs on a microcontroller.
@@ -12,9 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import combinations
 
-from lab import counts
-from lab.counts import Count
-from lab.schemes import BARE_CHIPS, EVERYWHERE, SCHEMES
+from lab.messages import counts
+from lab.messages.counts import Count
+from lab.messages.schemes import BARE_CHIPS, EVERYWHERE, SCHEMES
 
 MESSAGES = ("heartbeat", "report", "list")
 COMPUTER = "amd64"

@@ -1,6 +1,6 @@
 """The schemes of the lab, one entry each: whose code it is, its steps, and what it protects from.
 
-The steps themselves are in lab/c; CONTRIBUTING.md says how to add a scheme.
+The steps themselves are in lab/messages/c; README.md says how to add a scheme.
 SPDX-License-Identifier: MIT
 """
 
@@ -11,14 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lab.messages import protobuf
 from lab.sources import fetched
-from sim.targets import ROOT
+from tests.support.programs import ROOT
 
 HEARTBEAT, KILOBYTE = 4, 1024  # bytes; a heartbeat is without its checksum
 HEAP = 10  # runs of a step whose work depends on what malloc has kept of the runs before
 RANDOM = 25  # runs of a step whose work depends much on random numbers
 FEW = 3  # of one whose work depends on them a little
-# What a scheme protects a message from. A MAC's key is shared: who can verify can forge.
+# What a scheme protects a message from. A MAC's key is shared: everybody who can verify can forge.
 ACCIDENT = "accidents"
 FORGERY = "forgery"
 SIGNED = "forgery by all"
@@ -26,6 +27,7 @@ SIGNED = "forgery by all"
 BARE_CHIPS = ("Cortex-M4", "Cortex-M0+", "ATmega328P")
 EVERYWHERE = ("amd64", *BARE_CHIPS)
 NOT_AVR = ("amd64", "Cortex-M4", "Cortex-M0+")
+GENERATED = "generated"  # protobuf.py makes it
 
 
 @dataclass(frozen=True)
@@ -44,13 +46,15 @@ class Step:
 class Code:
     """Code that a scheme stands on: where it comes from, and how it is compiled."""
 
-    source: str  # a name of sources.tsv; "": the project's own
+    source: str  # a name of sources.tsv; "": the project's own; GENERATED
     files: tuple[str, ...]
     include: tuple[str, ...] = (".",)
     flags: tuple[str, ...] = ()
 
     @property
     def folder(self) -> Path:
+        if self.source == GENERATED:
+            return protobuf.generated()
         return fetched(self.source) if self.source else ROOT
 
     def paths(self) -> list[Path]:
@@ -65,7 +69,7 @@ class Scheme:
     name: str
     by: str  # whose code
     family: str
-    file: str  # in lab/c
+    file: str  # in lab/messages/c, or a whole path
     steps: tuple[Step, ...]
     adds: int  # bytes to a message
     against: str = ""  # what it protects from
@@ -113,7 +117,7 @@ def mac(name: str, by: str, file: str, *code: Code, flags: tuple[str, ...] = ())
     return Scheme(name, by, "MAC", file, KEYED, 8, FORGERY, code, flags)
 
 
-# Bytes of each message and their CRC-32, as other encoders make them: lab/test_formats.py.
+# Bytes of each message and their CRC-32, as other encoders make them: test_codecs.py.
 WIRE: dict[str, tuple[tuple[str, int, int], ...]] = {  # what it holds, bytes, CRC-32
     "Dumpulse": (("heartbeat", 8, 0x318B1CAB), ("report", 260, 0x4B0CB107)),
     "CBOR": (
@@ -150,7 +154,6 @@ def form(name: str, by: str, file: str, *code: Code, targets: tuple[str, ...] = 
 
 
 
-
 # Signatures and key agreements. How long they take depends on random numbers, mostly a little; a
 # run takes a tenth of a second in valgrind, and seconds in simavr.
 MOST = {"ATmega328P": 1}
@@ -165,7 +168,7 @@ def public(family: str, steps: tuple[Step, ...], against: str) -> Callable[..., 
 
 
 def signing(runs: int) -> Callable[..., Scheme]:
-    """`runs` to sign: what throws its first attempts away needs many for a mean."""
+    """`runs` to sign: a scheme that throws attempts away needs many runs for a mean."""
     both = HEARTBEAT, KILOBYTE
     return public("signature", (Step("key", FEW, (0,)), Step("sign", runs, both),
                                 Step("verify", FEW, both), Step("refuse", FEW, both)), SIGNED)
@@ -229,7 +232,7 @@ def ml_kem(size: int, sent: int) -> tuple[Scheme, Scheme]:
 
 
 def ml_dsa(size: int, adds: int) -> tuple[Scheme, ...]:
-    """In C; with less RAM, for which it works things out twice; and with SHA-3 in assembly."""
+    """In C; with less RAM, where it works some things out twice; and with SHA-3 in assembly."""
     name, flags = f"ML-DSA-{size}", (f"-DMLD_CONFIG_PARAMETER_SET={size}",)
     return (signature_by_trials(
                 name, "mldsa-native", "mldsa.c", adds, MLDSA, SHA3, flags=flags, targets=NOT_AVR,
@@ -318,10 +321,10 @@ SCHEMES: tuple[Scheme, ...] = (
          targets=("amd64",), without=ALLOCATES, runs=HEAP),
     form("Protobuf", "nanopb", "nanopb.c",
          Code("nanopb", ("pb_common.c", "pb_encode.c", "pb_decode.c")),
-         Code("", ("lab/c/protobuf/message.pb.c",), ("lab/c/protobuf",))),
+         Code(GENERATED, ("message.pb.c",))),
     form("Protobuf", "protobuf-c", "protobuf_c.c",
          Code("protobuf-c", ("protobuf-c/protobuf-c.c",)),
-         Code("", ("lab/c/protobuf/message.pb-c.c",), ("lab/c/protobuf",)),
+         Code(GENERATED, ("message.pb-c.c",)),
          targets=("amd64",), without=ALLOCATES, runs=HEAP),
     form("MessagePack", "libmpack", "libmpack.c",
          Code("libmpack", ("src/core.c", "src/conv.c"), ("src",))),

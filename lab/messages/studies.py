@@ -1,13 +1,15 @@
-"""Study 1's questions, answered by the lab's counts. Its mistakes are corrected.   make lab-studies
+"""Study 1's questions, answered by the lab's counts. Its mistakes are corrected.
+
+    make figures ONLY=lab-studies
 
 What one hash, signature, verification and message over TCP takes. SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
 
-from lab import counts, wire
-from lab.counts import Count
-from lab.energy import MODELS
+from lab.messages import counts, wire
+from lab.messages.counts import Count
+from lab.messages.energy import MODELS
 
 # The study's last run: microseconds of one operation, and how many there were.
 OPERATIONS = {"SHA-256": (66, 1_000_000), "sign": (398, 1_000_000), "verify": (890, 1_000_000),

@@ -1,6 +1,6 @@
-"""The messages of lab/c/format.h by Python's own encoders: what every image must make.
+"""The messages of lab/messages/c/format.h by Python's own encoders: what every image must make.
 
-An image compares each message with its length and CRC-32 in lab/schemes.py; here these are
+An image compares each message with its length and CRC-32 in lab/messages/schemes.py; here these are
 compared with the bytes that others make. SPDX-License-Identifier: MIT
 """
 
@@ -17,9 +17,10 @@ import cbor2
 import msgpack
 import pytest
 
-from lab import counts, formats, schemes
-from lab.counts import Count
-from lab.joules.codecs import LIST, messages
+from lab.messages import counts, ranking, schemes
+from lab.messages.codecs import LIST, messages
+from lab.messages.counts import Count
+from spec.model import MAGIC
 
 HEARTBEAT = {"var": 42, "sender": 99, "val": 77}
 REPORT = [{"time": i * 991, "sender": 100 + i, "val": i * 37 % 256} for i in range(64)]
@@ -28,7 +29,7 @@ VALUES: dict[str, Any] = {"heartbeat": HEARTBEAT, "report": REPORT, "list": LIST
 
 def own(what: str) -> bytes:
     if what == "heartbeat":
-        summed = bytes([0xF1, *HEARTBEAT.values()])
+        summed = bytes([MAGIC, *HEARTBEAT.values()])
     else:
         summed = b"".join(struct.pack(">HBB", *entry.values()) for entry in REPORT)
     return struct.pack(">I", zlib.adler32(summed)) + summed
@@ -95,10 +96,10 @@ def test_the_order_and_where_it_turns_round() -> None:
             *counted("cJSON", 1, 1, "amd64"),
             *counted("TinyCBOR", 40, 1, "Cortex-M4"), *counted("nanopb", 10, 30, "Cortex-M4")]
     found = {count.key: count for count in each}
-    assert [cost.both for cost in formats.costs(found, "list", "amd64")] == [2, 20, 21]
-    assert formats.turned(found, "list", "Cortex-M4") == [("CBOR, TinyCBOR", "Protobuf, nanopb")]
-    assert formats.turned(found, "list", "Cortex-M0+") == []
-    page = "\n".join(formats.page(found))
+    assert [cost.both for cost in ranking.costs(found, "list", "amd64")] == [2, 20, 21]
+    assert ranking.turned(found, "list", "Cortex-M4") == [("CBOR, TinyCBOR", "Protobuf, nanopb")]
+    assert ranking.turned(found, "list", "Cortex-M0+") == []
+    page = "\n".join(ranking.page(found))
     assert "list on Cortex-M4: Protobuf, nanopb before CBOR, TinyCBOR" in page
 
 

@@ -5,7 +5,6 @@ SPDX-License-Identifier: MIT
 
 from __future__ import annotations
 
-import hashlib
 import re
 import statistics
 import subprocess
@@ -14,11 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from lab import (answer, counts, energy, published, schemes, sources, studies, targets, trial,
-                 wire)
-from lab.counts import Count
-from lab.schemes import SCHEMES, Scheme, Step
-from sim.targets import ROOT
+from lab.messages import answer, counts, energy, machines, published, schemes, studies, trial
+from lab.messages.counts import Count
+from lab.messages.schemes import SCHEMES, Scheme, Step
+from tests.support.programs import ROOT
 
 
 def lab(*words: str) -> subprocess.CompletedProcess[str]:
@@ -26,7 +24,7 @@ def lab(*words: str) -> subprocess.CompletedProcess[str]:
                           check=False)
 
 
-def image_of(source: Path, machine: targets.Machine, run: str, *, right: str = "true",
+def image_of(source: Path, machine: machines.Machine, run: str, *, right: str = "true",
              beside: str = "", size: bool = False) -> Path:
     """A program whose only step does this; `beside` are its variables."""
     source.write_text('#include "operation.h"\nSTEP(one)\n'
@@ -56,11 +54,11 @@ def test_a_scheme_of_which_part_is_elsewhere_says_why() -> None:
         assert bool(scheme.without) == (set(scheme.targets) != set(schemes.EVERYWHERE)), scheme.key
 
 
-@pytest.mark.parametrize("target", targets.MACHINES)
+@pytest.mark.parametrize("target", machines.MACHINES)
 def test_instructions_of_a_known_number_are_counted_exactly(target: str, tmp_path: Path) -> None:
     """Each takes one cycle on AVR. No compiler can change them."""
     cost = {}
-    machine = targets.MACHINES[target]
+    machine = machines.MACHINES[target]
     for number in (1000, 2000):
         first, second = machine.runs(image_of(
             tmp_path / "nops.c", machine, f'__asm__ volatile(".rept {number}\\nnop\\n.endr");'))
@@ -70,30 +68,30 @@ def test_instructions_of_a_known_number_are_counted_exactly(target: str, tmp_pat
 
 
 def test_a_step_that_does_not_do_its_work_ends_the_program(tmp_path: Path) -> None:
-    for machine in targets.MACHINES.values():
+    for machine in machines.MACHINES.values():
         image = image_of(tmp_path / "wrong.c", machine, "", right="false")
         with pytest.raises(SystemExit, match="did not do its work"):
             machine.runs(image)
 
 
 def test_a_stack_that_meets_the_variables_is_seen(tmp_path: Path) -> None:
-    def deep(machine: targets.Machine) -> Path:
+    def deep(machine: machines.Machine) -> Path:
         return image_of(tmp_path / "deep.c", machine,
                         "volatile uint8_t more[900]; more[0] = own[0]; own[1] = more[899];",
                         beside="static volatile uint8_t own[1200];")
 
-    machine = targets.MACHINES["ATmega328P"]
-    with pytest.raises(targets.DoesNotFit):
+    machine = machines.MACHINES["ATmega328P"]
+    with pytest.raises(machines.DoesNotFit):
         machine.runs(deep(machine))
-    larger = targets.LARGER["ATmega328P"][0]
+    larger = machines.LARGER["ATmega328P"][0]
     run, _ = larger.runs(deep(larger))
     assert 900 <= run.stack < 910
 
 
 def test_what_the_lab_adds_to_an_image_is_no_part_of_its_size(tmp_path: Path) -> None:
     def sizes(name: str) -> tuple[int, int]:
-        found = targets.size(image_of(
-            tmp_path / "size.c", targets.MACHINES["ATmega328P"], f"{name}[0] = 1;",
+        found = machines.size(image_of(
+            tmp_path / "size.c", machines.MACHINES["ATmega328P"], f"{name}[0] = 1;",
             beside=f"volatile uint8_t {name}[100];", size=True))
         return found.own_flash, found.own_ram
 
@@ -134,7 +132,7 @@ def test_years_of_a_battery() -> None:
 
 
 def test_every_heartbeat_has_its_row() -> None:
-    said = lab("lab.answer")
+    said = lab("lab.messages.answer")
     assert said.returncode == 0, said.stderr
     named = {scheme.title for scheme in SCHEMES
              if {"make", "sign"} & {step.name for step in scheme.steps}
@@ -155,15 +153,17 @@ def test_every_heartbeat_has_its_row() -> None:
     (["--battery", "lemon"], "invalid choice"), (["--ev", "1s"], "unrecognized"),
     (["x"], "unrecognized")])
 def test_bad_arguments_are_refused_in_one_line(words: list[str], says: str) -> None:
-    said = lab("lab.answer", *words)
+    said = lab("lab.messages.answer", *words)
     assert said.returncode == 2 and says in said.stderr and not said.stdout, said
-    assert re.fullmatch(r'make lab-answer: .* \(see make lab-answer ARGS="--help"\)\n', said.stderr)
+    made = "make figures ONLY=lab-answer"
+    assert re.fullmatch(rf'{made}: .* \(see {made} ARGS="--help"\)\n', said.stderr)
 
 
 @pytest.mark.parametrize("module, command", [("counts", "lab-counts"), ("wire", "lab-wire")])
 def test_other_commands_refuse_in_one_line_too(module: str, command: str) -> None:
-    said = lab(f"lab.{module}", "--typo")
-    assert said.returncode == 2 and said.stderr.startswith(f"make {command}: unrecognized"), said
+    said = lab(f"lab.messages.{module}", "--typo")
+    assert said.returncode == 2, said
+    assert said.stderr.startswith(f"make figures ONLY={command}: unrecognized"), said
     assert said.stderr.count("\n") == 1
 
 
@@ -171,7 +171,7 @@ def test_other_commands_refuse_in_one_line_too(module: str, command: str) -> Non
     ["--every", "1ms", "--bitrate", "1000"], ["--every", "8766h", "--sleep", "0.001"],
     ["--sleep", "1000000", "--bitrate", "1000000", "--battery", "er14505"]])
 def test_extreme_options_keep_the_columns_apart(words: list[str]) -> None:
-    said = lab("lab.answer", *words)
+    said = lab("lab.messages.answer", *words)
     assert said.returncode == 0, said
     table = [line for line in said.stdout.splitlines() if re.match(r"\S.{32} +\d+ ", line)]
     assert len(table) > 10
@@ -185,7 +185,7 @@ def test_a_fit_is_the_median() -> None:
 
 
 def test_modelled_joules_are_like_the_published_ones_or_say_why_not() -> None:
-    said = lab("lab.published")
+    said = lab("lab.messages.published")
     assert said.returncode == 0, said.stderr
     assert "not explained" not in said.stdout
     assert re.search(r"^189 operations of 63 schemes", said.stdout)
@@ -205,92 +205,6 @@ def test_a_node_needs_the_stack_of_its_deepest_step() -> None:
     stacks = {step: known[scheme.name, scheme.by, step, length, "ATmega328P"].stack
               for step, length in (("key", "0"), ("accept", "4"))}
     assert found and found.stack == stacks["key"] > stacks["accept"]
-
-
-def test_an_archive_is_not_unpacked_before_its_hash_is_right(
-        monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "inside").mkdir()
-    (tmp_path / "inside" / "file.c").write_text("int right;\n")
-    archive = tmp_path / "right-1.crate"
-    subprocess.run(["tar", "-czf", archive, "-C", tmp_path, "inside"], check=True)
-    right = sources.Source("crate", "right", "1",
-                           hashlib.sha256(archive.read_bytes()).hexdigest(), "MIT")
-    monkeypatch.setattr(sources, "FOLDER", tmp_path / "sources")
-    monkeypatch.setattr(sources, "table", lambda: {"right": right})
-    monkeypatch.setattr(sources, "CLIENTS", {"crate": ("pip", lambda source, folder: archive)})
-    good = archive.read_bytes()
-    archive.write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
-    says = f"right-1.crate has the SHA-256 .*must have {right.sha256}"
-    with pytest.raises(SystemExit, match=says):
-        sources.fetched("right")
-    assert not right.folder.exists()
-    archive.write_bytes(good)
-    assert (sources.fetched("right") / "file.c").read_text() == "int right;\n"
-    archive.unlink()
-    assert sources.fetched("right") == right.folder  # and is not fetched again
-
-
-def test_what_cargo_keeps_is_compared_with_the_table(monkeypatch: pytest.MonkeyPatch,
-                                                     tmp_path: Path) -> None:
-    """cargo trusts what it has downloaded before; the lab does not."""
-    kept = tmp_path / "registry" / "cache" / "a-registry" / "any-1.crate"
-    kept.parent.mkdir(parents=True)
-    kept.write_bytes(b"tampered")
-    monkeypatch.setenv("CARGO_HOME", str(tmp_path))
-    monkeypatch.setattr(sources, "run", lambda command, cwd: "")
-    monkeypatch.setattr(sources, "FOLDER", tmp_path / "sources")
-    wanted = sources.Source("crate", "any", "1", "0" * 64, "MIT")
-    monkeypatch.setattr(sources, "table", lambda: {"any": wanted})
-    monkeypatch.setattr("shutil.which", lambda client: client)
-    with pytest.raises(SystemExit, match="any-1.crate has the SHA-256 "
-                                         + hashlib.sha256(b"tampered").hexdigest()):
-        sources.fetched("any")
-
-
-def test_a_missing_client_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(sources, "FOLDER", tmp_path)
-    monkeypatch.setattr("shutil.which", lambda client, path=None: None)
-    with pytest.raises(SystemExit, match="is fetched by cargo, which is not installed"):
-        sources.fetched("micro-ecc-sys")
-
-
-def test_no_process_is_left_when_no_network_can_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    started: list[subprocess.Popen[bytes]] = []
-    begin = subprocess.Popen
-
-    def begun(words: list[str]) -> subprocess.Popen[bytes]:
-        started.append(begin(["sleep", "60"]))
-        return started[-1]
-
-    def refused(*_: object) -> int:
-        raise SystemExit("no network")
-
-    monkeypatch.setattr("os.geteuid", lambda: 0)
-    monkeypatch.setattr("subprocess.Popen", begun)
-    monkeypatch.setattr(wire.Wire, "end", refused)
-    with pytest.raises(SystemExit, match="no network"):
-        wire.Wire(0)
-    assert started and all(process.returncode is not None for process in started)
-
-
-def test_instructions_may_differ_by_a_thousandth_and_nothing_else_may() -> None:
-    """These two were counted on two days. Rounded to four digits they would differ."""
-    calls, instructions = (("lab-wire", "a way", what) for what in ("system calls", "instructions"))
-    before = {calls: "3000", instructions: "172954"}
-    assert wire.steady(before, {calls: "3000", instructions: "172898"}) == before
-    for moved in ({calls: "3001", instructions: "172954"}, {calls: "3000", instructions: "173128"},
-                  {instructions: "172954"}):
-        assert wire.steady(before, moved) != before
-
-
-def test_bare_acknowledgements_are_told_apart() -> None:
-    def packet(protocol: int, flags: int, data: bytes) -> bytes:
-        return bytes([0x45, *bytes(8), protocol, *bytes(10)]) + bytes(
-            [*bytes(12), 0x80, flags, *bytes(18)]) + data
-
-    assert wire.is_bare_acknowledgement(packet(6, 0x10, b""))
-    for protocol, flags, data in ((6, 0x10, b"x"), (6, 0x12, b""), (6, 0x11, b""), (17, 0x10, b"")):
-        assert not wire.is_bare_acknowledgement(packet(protocol, flags, data))
 
 
 @pytest.mark.parametrize("times, differs, mark", [
@@ -362,17 +276,17 @@ def test_study_1_in_watts_and_joules() -> None:
 
 def test_an_empty_program_has_the_size_that_the_agent_has_beside_it() -> None:
     made = counts.builder(schemes.NOTHING.key, "ATmega328P", "ATmega328P")
-    assert targets.size(made.image(schemes.NOTHING.steps[0], 0, size=True)).flash == answer.EMPTY
+    assert machines.size(made.image(schemes.NOTHING.steps[0], 0, size=True)).flash == answer.EMPTY
 
 
-@pytest.mark.parametrize("module", ["answer", "published", "studies", "table", "trial"])
+@pytest.mark.parametrize("module", ["answer", "published", "families", "studies", "trial"])
 def test_a_table_has_lines_of_at_most_100_columns(module: str) -> None:
-    said = lab(f"lab.{module}")
+    said = lab(f"lab.messages.{module}")
     assert said.returncode == 0 and max(map(len, said.stdout.splitlines())) <= 100, said
 
 
 @pytest.mark.parametrize("words", [["--draw", "--every", "2s"], ["--fits", "--every", "2s"],
                                    ["--every", f"0.{'0' * 322}1ms"], ["--every", f"{'9' * 400}s"]])
 def test_options_that_cannot_be_obeyed_are_refused(words: list[str]) -> None:
-    said = lab("lab.answer", *words)
+    said = lab("lab.messages.answer", *words)
     assert said.returncode == 2 and "Traceback" not in said.stderr, said

@@ -1,6 +1,6 @@
 """Each scheme's checks of itself notice when its work is not done, or is done wrongly.
 
-A copy of lab/c gets one fault. Its steps then run on this machine, as they are, without a
+A copy of lab/messages/c gets one fault. Its steps then run on this machine, as they are, without a
 simulator: one of them must say that it was not right. SPDX-License-Identifier: MIT
 """
 
@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from lab import counts, schemes, targets
-from lab.schemes import Scheme, Step
+from lab.messages import counts, machines, schemes
+from lab.messages.schemes import Scheme, Step
 
 MACHINE = "amd64"
 VECTORS = Step("vectors")
@@ -169,12 +169,12 @@ def scheme_of(name: str) -> Scheme:
 
 @pytest.fixture
 def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A copy of lab/c, which the lab now takes for its own."""
+    """A copy of lab/messages/c, which the lab now takes for its own."""
     copy = tmp_path / "c"
-    shutil.copytree(targets.C, copy)
+    shutil.copytree(machines.C, copy)
     for name, (text, _) in TOYS.items():
         (copy / name).write_text(text)
-    monkeypatch.setattr(targets, "C", copy)
+    monkeypatch.setattr(machines, "C", copy)
     counts.builder.cache_clear()
     yield copy
     counts.builder.cache_clear()
@@ -189,7 +189,7 @@ def put(file: Path, there: str, instead: str) -> None:
 def rights(name: str) -> Iterator[bool]:
     """Whether each step does its work, the vectors first."""
     scheme = replace(scheme_of(name), by="with a fault")
-    builder = counts.Builder(scheme, targets.MACHINES[MACHINE], MACHINE)
+    builder = counts.Builder(scheme, machines.MACHINES[MACHINE], MACHINE)
     for step in (VECTORS, *scheme.steps):
         for length in step.lengths:
             done = subprocess.run([builder.image(step, length)], capture_output=True, text=True,
@@ -203,18 +203,21 @@ def test_without_a_fault_all_is_right(name: str, code: Path) -> None:
     assert all(rights(name))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file, there, instead, name", FAULTS)
 def test_a_fault_is_noticed(file: str, there: str, instead: str, name: str, code: Path) -> None:
     put(code / file, there, instead)
     assert not all(rights(name))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KINDS)
 def test_each_step_that_is_left_out_is_noticed(name: str, code: Path) -> None:
     put(code / "image.c", *LEFT_OUT)
     assert not any(rights(name))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WITH_VECTORS)
 def test_vectors_compare_something(name: str, code: Path) -> None:
     put(code / "operation.h", *NEVER_SAME)
@@ -224,7 +227,7 @@ def test_vectors_compare_something(name: str, code: Path) -> None:
 def test_the_vectors_of_a_tag_do_not_change_what_it_costs(code: Path) -> None:
     """gcc knows who calls a static function, and compiles it for size if it seems to run once."""
     def cost() -> int:
-        machine, scheme = targets.MACHINES["Cortex-M4"], REAL[SIPHASH]
+        machine, scheme = machines.MACHINES["Cortex-M4"], REAL[SIPHASH]
         image = counts.Builder(replace(scheme, by="with other vectors"), machine,
                                machine.name).image(Step("make"), schemes.HEARTBEAT)
         first, *_ = machine.runs(image)

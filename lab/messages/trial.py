@@ -1,4 +1,6 @@
-"""Figures of an earlier trial of the same schemes, beside the lab's counts.     make lab-trial
+"""Figures of an earlier trial of the same schemes, beside the lab's counts.
+
+    make figures ONLY=lab-trial
 
 Where the two differ by more than a tenth, there is a reason. SPDX-License-Identifier: MIT
 """
@@ -8,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab import counts
-from lab.counts import Count
+from lab.messages import counts
+from lab.messages.counts import Count
 
 FILE = Path(__file__).with_name("trial.tsv")
 ALLOWED = (0.9, 1.1)  # of our count to the trial's figure

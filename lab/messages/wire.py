@@ -1,6 +1,8 @@
-"""What sending costs: bytes, packets, instructions, system calls, round trips.     make lab-wire
+"""What sending costs: bytes, packets, instructions, system calls, round trips.
 
-    python -m lab.wire [--write | --kept]
+    make figures ONLY=lab-wire
+
+    python -m lab.messages.wire [--write | --kept]
 
 A client and a server run in two network namespaces. The wire between them is this program: it
 counts each packet of both directions, from its IP header on, and can delay them. Needs root.
@@ -36,8 +38,8 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from bench import callgrind, figures
 from lab import arguments
-from lab.energy import NETWORK_MILLIJOULES_A_BYTE
-from sim.targets import BUILD, ROOT, run
+from lab.messages.energy import NETWORK_MILLIJOULES_A_BYTE
+from tests.support.programs import BUILD, ROOT, run
 
 FILE = Path(__file__).with_name("wire.tsv")
 SOURCE = Path(__file__).parent / "net" / "wire.c"
@@ -48,7 +50,6 @@ QUIET = 0.3  # seconds without a packet, after which there will be no more
 PATIENCE = 60.0  # seconds
 REPEATED = 5
 SLACK = 0.001  # the share by which instructions may differ from day to day
-HEAD = "# What sending costs: make lab-wire ARGS=--write makes this file.\n# way\twhat\tcount\n"
 TUNSETIFF, IFF_TUN, IFF_NO_PI = 0x400454CA, 0x0001, 0x1000
 
 
@@ -70,6 +71,8 @@ WAYS = (Way("a heartbeat, UDP", "udp"), Way("1 kB, TCP", "tcp"),
         Way("1 kB, TLS 1.3, ML-KEM", "tls", "X25519MLKEM768", in_python=True))
 COLUMNS = ("bytes there", "bytes back", "packets there", "packets back", "round trips",
            "instructions", "system calls")
+HEAD = ("# What sending costs: make figures ONLY=lab-wire ARGS=--write makes this file.\n"
+        "# " + "\t".join(("way", *COLUMNS)) + "\n")
 WIDTHS = (7, 6, 6, 5, 7, 12, 8)
 Row = dict[str, int]
 
@@ -172,7 +175,7 @@ class Wire:
         return ["nsenter", "--net", "--target", str(self.holders[side].pid), *map(str, words)]
 
     def settle(self) -> None:
-        """What has been sent just now may not have been seen yet."""
+        """Waits: a packet that was sent just now may not have been counted yet."""
         asked = time.monotonic()
         while time.monotonic() < max(asked, self.last) + QUIET + 4 * self.delay:
             time.sleep(0.01)
@@ -291,12 +294,13 @@ def minus(more: Sequence[int], less: Sequence[int]) -> Row:
 
 def parse(text: str) -> figures.Figures:
     lines = (line.split("\t") for line in text.splitlines() if not line.startswith("#"))
-    return {("lab-wire", name, column): cell for name, column, cell in lines}
+    return {("lab-wire", name, column): cell for name, *cells in lines
+            for column, cell in zip(COLUMNS, cells, strict=False)}
 
 
 def steady(before: figures.Figures, now: figures.Figures) -> figures.Figures:
-    """What is counted now, but for instructions that have hardly moved: some depend on how TLS
-    records fall into packets."""
+    """Returns today's counts. If instructions have hardly moved, they stay as before: some depend
+    on how TLS records fall into packets."""
     def close(key: tuple[str, str, str]) -> bool:
         return (key[2] == "instructions" and key in before
                 and abs(int(now[key]) - int(before[key])) <= SLACK * int(before[key]))
@@ -341,8 +345,7 @@ def main() -> None:
     print("\n".join(table(found)))
     print("Packets from the IP header on, without TCP's bare acknowledgements, of 52 bytes each:\n"
           "how many of these there are depends on timers.")
-    now = "".join(f"{name}\t{column}\t{cell}\n" for name, row in found.items()
-                  for column, cell in row.items())
+    now = "".join("\t".join([name, *map(str, row.values())]) + "\n" for name, row in found.items())
     if options.write:
         FILE.write_text(HEAD + now)
         return

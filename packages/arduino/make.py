@@ -32,7 +32,7 @@ def properties() -> str:
 def keywords() -> str:
     """Returns the text of keywords.txt: the names in the headers that the editor colours. Names
     that end in an underscore are not for users."""
-    text = "".join((project.ROOT / name).read_text() for name in project.LIBRARY_FILES
+    text = "".join(path.read_text() for name, path in project.LIBRARY_FILES.items()
                    if name.endswith(".h"))
     kinds = {"KEYWORD1": r"^(?:typedef .*|\} )\b(dumpulse(?:_\w+[a-z])?);",
              "KEYWORD2": r"^[a-z].*\b(dumpulse_\w+[a-z])\(",
@@ -49,7 +49,7 @@ def write_library(folder: Path) -> dict[str, Path]:
     return {**archive.files_of(folder),
             "LICENSE": project.ROOT / "LICENSE",
             "README.md": HERE / "README.md",
-            **{f"src/{name}": project.ROOT / name for name in project.LIBRARY_FILES},
+            **{f"src/{name}": path for name, path in project.LIBRARY_FILES.items()},
             **archive.files_of(EXAMPLES, "examples/")}
 
 

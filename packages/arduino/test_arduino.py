@@ -17,12 +17,12 @@ from pathlib import Path
 
 import pytest
 
+from firmware.simulators.boards import BOARDS, Board, Bus, Line, frame
+from firmware.tests.test_serial_firmware import straddled
 from packages import project
-from packages.arduino import builder, make, rules, sizes
-from sim.boards import BOARDS, Board, Bus, Line, frame
-from sim.model import REQUEST, Agent, checksummed, heartbeat
-from tests.agents import run as client
-from tests.test_serial_firmware import straddled
+from packages.arduino import builder, make, rules
+from spec.model import REQUEST, checksummed, heartbeat
+from tests.support.agents import run as client
 
 HERE = Path(__file__).resolve().parent
 EXAMPLES = ("CanNode", "SerialAgent", "SerialNode", "SilentNodeLed", "UdpAgent")
@@ -82,9 +82,11 @@ def test_the_zip_has_what_git_has(work: Path) -> None:
         *(f"src/{name}" for name in project.LIBRARY_FILES),
         *(f"examples/{name}/{name}.ino" for name in EXAMPLES)])
     for name, path in names.items():
-        folder = project.ROOT if name == "LICENSE" or name.startswith("src/") else HERE
         if name not in ("keywords.txt", "library.properties"):
-            assert path.read_bytes() == (folder / name.replace("src/", "")).read_bytes(), name
+            ours = {"LICENSE": project.ROOT / name, **{
+                f"src/{file}": of for file, of in project.LIBRARY_FILES.items()}}.get(
+                    name, HERE / name)
+            assert path.read_bytes() == ours.read_bytes(), name
     fields, wrong = rules.fields_of((library / "library.properties").read_text())
     assert fields["version"] == project.version() and not wrong
 
@@ -310,6 +312,7 @@ CHECKS: dict[str, tuple[Callable[[Path], object], ...]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("example", ["SerialAgent", *(
     pytest.param(name, marks=pytest.mark.long) for name in EXAMPLES if name != "SerialAgent")])
 def test_an_example_on_an_uno(work: Path, example: str) -> None:
@@ -317,6 +320,7 @@ def test_an_example_on_an_uno(work: Path, example: str) -> None:
         check(compiled(work, sketch_of(work, example)).image)
 
 
+@pytest.mark.slow
 def test_the_client_asks_an_agent_that_hears_a_node(work: Path) -> None:
     """What the node's sketch sends goes to the agent's sketch. client.py asks that one."""
     heard = check_node(compiled(work, sketch_of(work, "SerialNode")).image)

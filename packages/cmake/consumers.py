@@ -16,10 +16,10 @@ from types import MappingProxyType
 from typing import Union
 
 from packages import project
-from sim.keyed import Keys
-from sim.model import REQUEST, Agent, heartbeat
-from sim.programs import PATIENCE
-from sim.watch import ALIVE, DEAD, LATE, MISSING, OUT_OF_RANGE, Watch, line
+from spec.keyed import Keys
+from spec.model import REQUEST, Agent, heartbeat
+from spec.watch import ALIVE, DEAD, LATE, MISSING, OUT_OF_RANGE, Watch, line
+from tests.support.programs import EXTRAS, PATIENCE
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
 WORLDS = project.ROOT / "packages"
@@ -74,8 +74,9 @@ def damage(file: Path, old: str, new: str, times: int = -1) -> None:
 
 
 def library(kind: str) -> list[str]:
-    """Returns the library's files of a kind, such as h, as the root folder has them."""
-    return sorted(path.name for path in project.ROOT.glob(f"dumpulse*.{kind}"))
+    """Returns the library's files of a kind, such as h, as the folders have them."""
+    return sorted(path.name for folder in (project.ROOT, EXTRAS)
+                  for path in folder.glob(f"dumpulse*.{kind}"))
 
 
 def copy(to: Path, version: str = "") -> Path:

@@ -14,7 +14,8 @@ add_library(dumpulse_header INTERFACE)
 add_library(dumpulse::header ALIAS dumpulse_header)
 include(GNUInstallDirs)
 target_include_directories(dumpulse_header INTERFACE
-    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/extras>
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 
 # It is static, so that it finds the hooks in the user's program.
 add_library(dumpulse STATIC ${DUMPULSE_COMPILED})
@@ -28,7 +29,7 @@ add_library(dumpulse_keyed INTERFACE)
 add_library(dumpulse::keyed ALIAS dumpulse_keyed)
 target_link_libraries(dumpulse_keyed INTERFACE dumpulse_header)
 target_sources(dumpulse_keyed INTERFACE
-    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/dumpulse_keyed.c>
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/${DUMPULSE_KEYED}>
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_DATADIR}/dumpulse/dumpulse_keyed.c>)
 set_target_properties(dumpulse_keyed PROPERTIES EXPORT_NAME keyed)
 
@@ -37,7 +38,7 @@ if(DUMPULSE_INSTALL)
     install(TARGETS dumpulse dumpulse_header dumpulse_keyed EXPORT dumpulse
             ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
     install(FILES ${DUMPULSE_HEADERS} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-    install(FILES dumpulse_keyed.c DESTINATION ${CMAKE_INSTALL_DATADIR}/dumpulse)
+    install(FILES ${DUMPULSE_KEYED} DESTINATION ${CMAKE_INSTALL_DATADIR}/dumpulse)
     install(EXPORT dumpulse NAMESPACE dumpulse:: FILE dumpulseConfig.cmake DESTINATION ${package})
     include(CMakePackageConfigHelpers)
     write_basic_package_version_file(dumpulseConfigVersion.cmake COMPATIBILITY SameMajorVersion)
@@ -65,9 +66,9 @@ if(DUMPULSE_TESTS)
     enable_testing()
     foreach(test unit vectors)
         add_executable(dumpulse_${test} tests/${test}.c)
-        target_include_directories(dumpulse_${test} PRIVATE tests/runner)
+        target_include_directories(dumpulse_${test} PRIVATE tests/support)
         target_link_libraries(dumpulse_${test} PRIVATE dumpulse)
         add_test(NAME dumpulse_${test}
-                 COMMAND dumpulse_${test} ${PROJECT_SOURCE_DIR}/tests/vectors.tsv)
+                 COMMAND dumpulse_${test} ${PROJECT_SOURCE_DIR}/spec/vectors.tsv)
     endforeach()
 endif()

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from firmware.simulators.boards import Board, Line
 from packages import project
 from packages.cmake import consumers
 from packages.cmake.consumers import NOTHING, fails, run
-from sim.boards import Board, Line
-from sim.model import heartbeat
+from spec.model import heartbeat
+
+pytestmark = pytest.mark.slow
 
 TOOLCHAINS = consumers.WORLDS / "cmake" / "toolchains"
 OLDEST = project.ROOT / "build" / "venv-packages" / "bin"
@@ -49,6 +51,7 @@ def test_find_package(tmp_path: Path) -> None:
                           f"-DCMAKE_PREFIX_PATH={tmp_path / 'moved'}"))
 
 
+@pytest.mark.slow
 def test_fetch_content(tmp_path: Path) -> None:
     address = consumers.repository(tmp_path / "repository")
     built = build(consumers.consumer(tmp_path / "consumer"), tmp_path / "built",

@@ -13,11 +13,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from packages import making, project
+from spec import model
 
 BASE = "680"
-VARIABLES, IDENTIFIERS = 64, 128
+VARIABLES, IDENTIFIERS = model.VARIABLES, 128
 FIRST_OF_REPORT, REQUEST = 64, 127  # from the base
-MAGIC, ARE_YOU_OK = 0xF1, int.from_bytes(b"AreyouOK", "big")
+MAGIC, ARE_YOU_OK = model.MAGIC, int.from_bytes(model.REQUEST, "big")
 EXTENDED = 1 << 31  # the flag of an identifier of 29 bits
 
 

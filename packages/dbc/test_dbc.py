@@ -11,7 +11,7 @@ import pytest
 
 from packages import project
 from packages.dbc import make
-from sim import model
+from spec import model
 
 TOOLS = project.ROOT / "build" / "venv-packages" / "bin" / "python"
 # Decodes frames, and tries to make one that the DBC file does not allow.
@@ -53,8 +53,8 @@ def traffic() -> list[tuple[int, bytes, str, Values]]:
         packet = model.heartbeat(variable, sender, value)
         agent.process(60000 + variable * 77, packet)
         found.append((variable, packet, f"Heartbeat_{variable}", {
-            "Checksum": int.from_bytes(packet[:4], "big"), "Magic": 0xF1, "Variable": variable,
-            "Sender": sender, "Value": value}))
+            "Checksum": int.from_bytes(packet[:4], "big"), "Magic": model.MAGIC,
+            "Variable": variable, "Sender": sender, "Value": value}))
     assert agent.process(0, model.REQUEST) == model.REPORT
     report = agent.table()
     for frame in range(33):  # as SPEC.md says: bytes 8k to 8k + 7
@@ -68,7 +68,7 @@ def traffic() -> list[tuple[int, bytes, str, Values]]:
                      {"AreYouOK": int.from_bytes(b"AreyouOK", "big")})]
 
 
-GOOD: Values = {"Checksum": 0, "Magic": 0xF1, "Variable": 3, "Sender": 76, "Value": 9}
+GOOD: Values = {"Checksum": 0, "Magic": model.MAGIC, "Variable": 3, "Sender": 76, "Value": 9}
 OUT_OF_RANGE: list[tuple[str, Values]] = [
     ("Heartbeat_3", {**GOOD, name: value}) for name, value in
     (("Magic", 0xF2), ("Variable", 4), ("Sender", 256), ("Value", -1), ("Checksum", 2**32))]

@@ -1,7 +1,7 @@
 """Boots a Debian with its own systemd in QEMU, and runs a script there as root.
 
-The kernel is that of tests/vm.py. The machine reads the Debian from a folder. What it writes is in
-its memory, and is gone when it ends.     SPDX-License-Identifier: MIT
+The kernel is that of server/tests/vm.py. The machine reads the Debian from a folder. What it writes
+is in its memory, and is gone when it ends.     SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from tests import vm
+from server.tests import vm
 
 SECONDS = 900.0  # after which the machine is ended; a quarter is enough if nothing else runs
 BEGINS, STATUS = "boot: begins\n", "boot: exit status "

@@ -29,8 +29,7 @@ REGISTER = "idf_component_register(SRCS {sources} INCLUDE_DIRS .)\n"
 
 def files() -> dict[str, Path]:
     """The component's files that are somewhere in the tree, by their names in the component."""
-    library = project.LIBRARY_FILES
-    return {**{name: project.ROOT / name for name in [*library, "LICENSE"]},
+    return {**project.LIBRARY_FILES, "LICENSE": project.ROOT / "LICENSE",
             "README.md": HERE / "README.md",
             **archive.files_of(HERE / "examples", "examples/")}
 

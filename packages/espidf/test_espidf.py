@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from firmware.tests.test_serial_firmware import straddled
 from packages import project
 from packages.cmake import consumers
 from packages.cmake.consumers import damage, run, try_run
 from packages.espidf import make
-from sim.model import REFUSED, REPORT, REQUEST, Agent, heartbeat
-from sim.programs import PATIENCE
-from sim.watch import ALIVE, DEAD, LATE, MISSING, WAITING
-from tests.test_serial_firmware import straddled
+from spec.model import REFUSED, REPORT, REQUEST, Agent, heartbeat
+from spec.watch import ALIVE, DEAD, LATE, MISSING, WAITING
+from tests.support.programs import PATIENCE
 
 COMPOTE = project.ROOT / "build" / "venv-packages" / "bin" / "compote"
 STANDIN = consumers.WORLDS / "espidf" / "standin"
@@ -245,16 +245,19 @@ def test_a_clone_is_a_component(tmp_path: Path) -> None:
     assert run([built(clone, tmp_path, example)], tmp_path, line) == expected(line)
 
 
+@pytest.mark.slow
 def test_the_scan_for_requirements(tmp_path: Path) -> None:
     """Before a build, ESP-IDF reads the file of each component as a script, in another folder."""
-    for folder in (project.ROOT, unpacked(tmp_path)):
+    of_the_tree = [path.relative_to(project.ROOT) for path in project.LIBRARY_FILES.values()]
+    for folder, files, folders in ((project.ROOT, of_the_tree, ".;extras"),
+                                   (unpacked(tmp_path), project.LIBRARY_FILES, ".")):
         (tmp_path / "scan.cmake").write_text(
             "set(ESP_PLATFORM 1)\nmacro(idf_component_register)\n"
             'message(STATUS "got: ${ARGN}")\nreturn()\nendmacro()\n'
             f'include("{folder}/CMakeLists.txt")\n')
-        sources = ";".join(consumers.library("c"))
+        sources = ";".join(str(name) for name in files if str(name).endswith(".c"))
         assert run(["cmake", "-P", "scan.cmake"], tmp_path).decode() == \
-            f"-- got: SRCS;{sources};INCLUDE_DIRS;.\n"
+            f"-- got: SRCS;{sources};INCLUDE_DIRS;{folders}\n"
 
 
 @pytest.mark.parametrize("version", ["4.5.6", "4.5.6-dev"])

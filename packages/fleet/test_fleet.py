@@ -25,8 +25,8 @@ from packages.debian.make import base
 from packages.fleet import make
 from packages.python.make import TOOLS, run_build
 from packages.python.test_python import environment, pythons, run
-from sim.programs import PATIENCE, wait_until
-from tests.servers import Server
+from tests.support.programs import PATIENCE, wait_until
+from tests.support.servers import Server
 
 VERSION = project.FORMS["python"](project.version())
 NAME = f"dumpulse_fleet-{VERSION}"
@@ -72,22 +72,23 @@ def use(folder: Path, *command: str | Path, modules: Path | None = None) -> None
         assert server.stop()["reports"] > 0
 
 
+@pytest.mark.slow
 def test_it_works_before_it_is_packed(tmp_path: Path) -> None:
     make.tree(tmp_path / "package")
     run(sys.executable, "-m", "compileall", "-q", tmp_path / "package")  # once, not in each start
     use(tmp_path, sys.executable, "-m", "dumpulse_fleet", modules=tmp_path / "package")
 
 
-def imports(path: Path) -> set[str]:
-    """The first words of all modules that a file imports."""
+def imports(path: Path, modules: set[str]) -> set[str]:
+    """The first words of the libraries that a file imports, and its own modules in full."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             found |= {alias.name.partition(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            found.add((node.module or "").partition(".")[0])
-            if node.module == "dumpulse_fleet":
-                found |= {f"dumpulse_fleet.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            first = node.module.partition(".")[0]
+            found |= {first} if first != "dumpulse_fleet" else {node.module} \
+                if node.module in modules else {f"{node.module}.{each.name}" for each in node.names}
     return found
 
 
@@ -101,20 +102,20 @@ def test_it_has_all_that_it_imports(tmp_path: Path) -> None:
     """Its own modules by the package's name, and each library with bounds that fit to what the
     tests run with."""
     make.tree(tmp_path)
-    modules = {path.stem for path in (tmp_path / "dumpulse_fleet").glob("*.py")}
-    assert {"command", "client", "web"} <= modules
+    files = {".".join(path.relative_to(tmp_path).with_suffix("").parts): path
+             for path in tmp_path.glob("dumpulse_fleet/**/*.py")}
+    assert {f"dumpulse_fleet.{name}" for name in ("command", "client", "web.server")} <= {*files}
     libraries = set()
-    for path in (tmp_path / "dumpulse_fleet").glob("*.py"):
-        for name in imports(path) - {*sys.stdlib_module_names, "dumpulse_fleet"}:
-            own = name.removeprefix("dumpulse_fleet.")
-            if own == name:
-                libraries.add(PACKAGES.get(name, name))
+    for path in files.values():
+        for name in imports(path, {*files}) - {*sys.stdlib_module_names}:
+            if name.startswith("dumpulse_fleet."):
+                assert name in files, f"{path} imports {name}"
             else:
-                assert own in modules, f"{path.name} imports {name}"
+                libraries.add(PACKAGES.get(name, name))
     wanted = required(tmp_path / "pyproject.toml")
     assert {*wanted} == libraries
     pins = "".join((project.ROOT / folder / "requirements.txt").read_text()
-                   for folder in ("fleet", "tools"))
+                   for folder in ("dumpulse_fleet", "tests/tools"))
     for name, requirement in wanted.items():
         (pinned,) = {*re.findall(rf"^{re.escape(name)}==(\S+)$", pins, re.M)}
         assert pinned in requirement.specifier, f"{requirement} is not {pinned}"
@@ -198,7 +199,7 @@ def test_it_works_where_it_is_installed(tmp_path: Path, made: tuple[Path, Path],
     run(python, "-c", "import apprise, nats, dumpulse_fleet.service")
     share = tmp_path / "env" / "share"
     assert (share / "man" / "man1" / "dumpulse-fleet.1").read_bytes() == \
-        (project.ROOT / "man" / "dumpulse-fleet.1").read_bytes()
+        (project.ROOT / "dumpulse_fleet" / "dumpulse-fleet.1").read_bytes()
     example = share / "doc" / "dumpulse-fleet" / "examples" / "fleet.toml"
     assert "there is no such file" in run(
         python.parent / "dumpulse-fleet", "serve", "--config.check", "--config.file", example,

@@ -41,6 +41,7 @@ def try_it(source: Path, more: Mapping[str, str] = NOTHING) -> None:
     consumers.check(built)
 
 
+@pytest.mark.slow
 def test_a_wrap(tmp_path: Path) -> None:
     try_it(with_wrap(tmp_path, "dumpulse.wrap"))
 

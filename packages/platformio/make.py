@@ -3,7 +3,8 @@
     python3 -m packages.platformio.make    writes it into build/packages
 
 library.json in the root folder says how the library is compiled, for those who take it from git.
-Here it gets the version and what else the registry of PlatformIO wants to know.
+Here the library is in one folder, and gets the version and what else the registry of PlatformIO
+wants to know.
 SPDX-License-Identifier: MIT
 """
 
@@ -18,12 +19,13 @@ from packages import archive, making, project
 from packages.arduino.make import EXAMPLES
 
 HERE = Path(__file__).resolve().parent
+BUILD = {"srcDir": ".", "includeDir": ".", "srcFilter": "+<dumpulse*.c>"}
 
 
 def manifest() -> dict[str, Any]:
     """Returns the whole library.json."""
     return {**json.loads((project.ROOT / "library.json").read_text()),
-            "version": project.version(), "description": f"{project.SUMMARY}. "
+            "build": BUILD, "version": project.version(), "description": f"{project.SUMMARY}. "
             f"{project.DESCRIPTION}", "keywords": list(project.KEYWORDS),
             "authors": [{"name": project.TEAM, "email": project.EMAIL, "maintainer": True}],
             "license": project.LICENSE, "homepage": project.URL,
@@ -38,7 +40,7 @@ def build(to: Path) -> list[Path]:
         generated.write_text(json.dumps(manifest(), indent=2) + "\n")
         files = {"library.json": generated, "LICENSE": project.ROOT / "LICENSE",
                  "README.md": HERE / "README.md",
-                 **{name: project.ROOT / name for name in project.LIBRARY_FILES},
+                 **project.LIBRARY_FILES,
                  **archive.files_of(EXAMPLES, "examples/")}
         name = f"{project.NAME}-platformio-{project.version()}.tar.gz"
         return [archive.write_tar(to / name, files)]

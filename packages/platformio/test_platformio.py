@@ -21,7 +21,7 @@ from packages import project
 from packages.arduino.test_arduino import CHECKS
 from packages.cmake import consumers
 from packages.platformio import make
-from sim.model import Agent, heartbeat
+from spec.model import Agent, heartbeat
 
 HERE = Path(__file__).resolve().parent
 PYTHON = project.ROOT / "build" / "venv-packages" / "bin" / "python"
@@ -130,8 +130,8 @@ def test_the_package_has_what_it_needs_and_nothing_else(tmp_path: Path) -> None:
     manifest = json.loads(found["library.json"])
     assert manifest["version"] == project.version()
     assert manifest["headers"] == consumers.library("h")  # PlatformIO does not check this one
-    for name in ("LICENSE", *project.LIBRARY_FILES):
-        assert found[name] == (project.ROOT / name).read_bytes()
+    for name, path in {"LICENSE": project.ROOT / "LICENSE", **project.LIBRARY_FILES}.items():
+        assert found[name] == path.read_bytes()
 
 
 def test_the_package_is_the_same_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,21 +205,22 @@ def test_a_project_that_watches(pio: PlatformIO, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_a_project_with_the_repository(pio: PlatformIO, agent: Path, tmp_path: Path) -> None:
-    """From git it gets the whole tree. PlatformIO must compile the library alone."""
+def test_a_project_with_the_repository(pio: PlatformIO, tmp_path: Path) -> None:
+    """From git it gets the whole tree. PlatformIO must compile the library alone, and find the
+    headers in both folders."""
     tree = tmp_path / "tree"
     shutil.copytree(project.ROOT, tree, symlinks=True, ignore=shutil.ignore_patterns(
-        "build", ".git", "__pycache__", ".*cache", "corpus*"))
+        "build", ".git", "__pycache__", ".*cache"))
     for words in (["init", "--quiet"], ["add", "--all"],
                   ["-c", "user.name=Test", "-c", "user.email=test@dumpulse.example",
                    "commit", "--quiet", "--message=All"]):
         subprocess.run(["git", *words], cwd=tree, check=True)
-    made = pio.compile(agent, f"git+file://{tree}")
-    check_agent(made / "program")
+    made = pio.compile(consumers.SOURCES / "watcher.c", f"git+file://{tree}")
+    consumers.check_watcher(made / "program")
     (installed,) = (made.parent.parent / "libdeps" / "tried").rglob(".piopm")
     assert json.loads(installed.read_text())["version"].startswith("0.0.0+sha.")
     sources = {path.name for path in made.rglob("*.o")}
-    assert sources == {"main.o", *(name.replace(".c", ".o") for name in project.LIBRARY_FILES
+    assert sources == {"watcher.o", *(name.replace(".c", ".o") for name in project.LIBRARY_FILES
                                    if name.endswith(".c"))}
 
 

@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -23,9 +22,9 @@ TOOLS = project.ROOT / "build" / "venv-packages" / "bin"
 COPIED = {
     "client.py": "dumpulse/__init__.py",
     "LICENSE": "LICENSE",
-    "man/dumpulse.1": "share/man/man1/dumpulse.1",
-    "completion/dumpulse.bash": "share/bash-completion/completions/dumpulse",
-    "completion/_dumpulse": "share/zsh/site-functions/_dumpulse",
+    "client/dumpulse.1": "share/man/man1/dumpulse.1",
+    "client/completion/dumpulse.bash": "share/bash-completion/completions/dumpulse",
+    "client/completion/_dumpulse": "share/zsh/site-functions/_dumpulse",
     "packages/python/package/README.md": "README.md",
     "packages/python/package/pyproject.toml": "pyproject.toml",
 }

@@ -20,8 +20,8 @@ import pytest
 import client
 from packages import project
 from packages.python import make
-from sim import model
-from tests.servers import Server
+from spec import model
+from tests.support.servers import Server
 
 VERSION = project.FORMS["python"](project.version())
 
@@ -174,7 +174,7 @@ def test_it_works_where_it_is_installed(tmp_path: Path, which: int,
     use(python, python.parent / "dumpulse")
     share = tmp_path / "env" / "share"
     assert (share / "man" / "man1" / "dumpulse.1").read_bytes() == \
-        (project.ROOT / "man" / "dumpulse.1").read_bytes()
+        (project.ROOT / "client" / "dumpulse.1").read_bytes()
     run(python, "-m", "pip", "uninstall", "--quiet", "--yes", "dumpulse")
     assert not [path for path in (tmp_path / "env").rglob("*dumpulse*") if path.is_file()]
 

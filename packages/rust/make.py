@@ -15,7 +15,7 @@ from packages import making, project
 
 HERE = Path(__file__).resolve().parent
 # What users get beside what is kept here.
-COPIED = {"dumpulse.c": "c", "dumpulse.h": "c", "tests/vectors.tsv": "tests", "LICENSE": ""}
+COPIED = {"dumpulse.c": "c", "dumpulse.h": "c", "spec/vectors.tsv": "tests", "LICENSE": ""}
 
 
 # rustup puts its programs where only a shell of its user looks.

@@ -13,7 +13,7 @@ import pytest
 
 from packages import project
 from packages.rust import make
-from sim import model
+from spec import model
 
 # What cargo has compiled of other crates is kept for the next run.
 TARGET = project.ROOT / "build" / "cargo"
@@ -49,7 +49,7 @@ def passes(rustc: str | Path, crate: Path) -> None:
 
     compiled("--crate-type=rlib", "--crate-name=dumpulse", "-lstatic=dumpulse_rust", "src/lib.rs",
              "-o", "libdumpulse.rlib")
-    steps = [line for line in (project.ROOT / "tests" / "vectors.tsv").read_text().splitlines()
+    steps = [line for line in (project.ROOT / "spec" / "vectors.tsv").read_text().splitlines()
              if not line.startswith("#")]
     for test, told in (("vectors", f"\n{len(steps)} steps passed"), ("transports", "8 passed")):
         compiled("--test", f"tests/{test}.rs", "-o", test)
@@ -58,6 +58,7 @@ def passes(rustc: str | Path, crate: Path) -> None:
         assert told in shown, shown[-2000:]
 
 
+@pytest.mark.slow
 def test_the_crate_passes_all_vectors(tmp_path: Path) -> None:
     passes(make.installed("rustc"), make.tree(tmp_path))
 

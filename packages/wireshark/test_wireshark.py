@@ -13,7 +13,8 @@ import pytest
 from packages import project
 from packages.wireshark import captures, make
 from packages.wireshark.captures import ETHERNET, EXTENDED, REMOTE, SOCKETCAN, can, udp
-from sim import model
+from spec import model
+from tests.support.programs import vectors
 
 pytestmark = pytest.mark.long
 SCRIPT = make.SCRIPT
@@ -67,7 +68,7 @@ def of_vectors() -> list[bytes]:
     """All packets and reports of the vectors."""
     at = {"refused": 2, "heartbeat": 2, "report": 3, "make": 4, "check": 1}
     packets = []
-    for line in (project.ROOT / "tests" / "vectors.tsv").read_text().splitlines():
+    for line in vectors("vectors.tsv", long=True).read_text().splitlines():
         fields = line.split("\t")
         if fields[0] in at and fields[at[fields[0]]] != "-":  # tshark gives away no empty datagram
             packets.append(bytes.fromhex(fields[at[fields[0]]]))

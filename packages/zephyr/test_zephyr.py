@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from firmware.simulators.boards import frame
 from packages import project
 from packages.cmake import consumers
 from packages.cmake.consumers import damage, run, try_run
-from sim.boards import frame
-from sim.model import REPORT, REQUEST, Agent, heartbeat
-from sim.watch import ALIVE, DEAD, LATE, MISSING, WAITING
+from spec.model import REPORT, REQUEST, Agent, heartbeat
+from spec.watch import ALIVE, DEAD, LATE, MISSING, WAITING
 
 PROGRAMS = project.ROOT / "build" / "venv-packages" / "bin"
 STANDIN = consumers.WORLDS / "zephyr" / "standin"
@@ -41,8 +41,9 @@ def module(tmp_path: Path) -> Path:
     for name in ("zephyr", "packages/zephyr", "packages/cmake"):
         shutil.copytree(project.ROOT / name, copy / name,
                         ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("packages/library.txt", *project.LIBRARY_FILES):
-        shutil.copy(project.ROOT / name, copy / name)
+    (copy / "extras").mkdir()
+    for path in (project.ROOT / "packages" / "library.txt", *project.LIBRARY_FILES.values()):
+        shutil.copy(path, copy / path.relative_to(project.ROOT))
     return copy
 
 

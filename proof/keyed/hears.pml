@@ -3,7 +3,7 @@
  * The attacker has the keys of all other variables. An insider has the beacons' key, too. */
 #include "model.h"
 
-#define BLOCK 2     /* epochs in a block: 256 in SPEC-keyed.md */
+#define BLOCK 2     /* epochs in a block: 256 in spec/keyed.md */
 #define LAST 6      /* the last epoch: 3f000000 */
 #define TOP 7       /* the last epoch of its block: 3f0000ff. A beacon could have it */
 #define NO_EPOCH 15 /* 7f000000 */

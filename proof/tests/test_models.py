@@ -39,12 +39,14 @@ def check(folder: Path, monkeypatch: pytest.MonkeyPatch, **changed: object) -> i
     return spin.check(model)
 
 
+@pytest.mark.slow
 def test_a_model_that_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                             capsys: pytest.CaptureFixture[str]) -> None:
     assert check(tmp_path, monkeypatch) == 2
     assert capsys.readouterr().out.splitlines()[1] == "model: 1 rules broken, and each was noticed"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("changed", "said"), [
     ({"limit": 9}, "model: a property does not hold:\nit does not hold"),
     ({"broken": 8}, "model: LIMIT does not break BELOW: the limit is 9\nit holds"),

@@ -1,4 +1,4 @@
-"""Does `make paths` notice a wrong agent, with and without keys, and a wrong watch?
+"""Does `make figures ONLY=paths` notice a wrong agent, with and without keys, and a wrong watch?
 
 SPDX-License-Identifier: MIT
 """
@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from bench import budgets, worst
-from proof import avr_keyed
-from proof.avr import follow, follow_watch
-from sim.targets import ROOT, TARGETS
+from bench.processors.targets import TARGETS
+from proof.avr import agent, keyed, tags, watch
+from tests.support.programs import library_file
 
 
 KEYED, WATCH = "dumpulse_keyed.c", "dumpulse_watch.c"
@@ -22,15 +22,16 @@ TELL = "dumpulse_changed(agent, variable, was, is);"
 
 def break_source(folder: Path, monkeypatch: pytest.MonkeyPatch, file: str, before: str,
                  after: str) -> None:
-    """Has `make paths` take the library from this folder, where one thing is different."""
+    """Has the table `paths` take the library from this folder, where one thing is different."""
     for name in ("dumpulse.c", "dumpulse.h", WATCH, "dumpulse_watch.h", KEYED, "dumpulse_keyed.h"):
-        shutil.copy(ROOT / name, folder)
+        shutil.copy(library_file(name), folder)
     text = (folder / file).read_text()
     assert before in text
     (folder / file).write_text(text.replace(before, after))
     monkeypatch.setenv("DUMPULSE_SOURCE", str(folder))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("file", "before", "after", "complaint"), [
     ("dumpulse.c", "length != DUMPULSE_PACKET_SIZE", "length < DUMPULSE_PACKET_SIZE",
      "need another result"),
@@ -82,17 +83,19 @@ def test_a_wrong_agent_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
                                   after: str, complaint: str) -> None:
     break_source(tmp_path, monkeypatch, file, before, after)
     with pytest.raises(SystemExit, match=complaint):
-        (follow_watch if file == WATCH else follow)("ATmega328P")
+        (watch if file == WATCH else agent).follow("ATmega328P")
 
 
+@pytest.mark.slow
 def test_the_bounds_of_the_watch_are_its_budgets() -> None:
-    """For any line, entry, RAM and time: also for what `make cost` does not try."""
+    """For any line, entry, RAM and time: also for what `make figures ONLY=cost` does not try."""
     target = TARGETS["ATmega328P"]
     budget = budgets.load()[target.key]
-    _, ((_, look), *_), stack = follow_watch(target.name)
+    _, ((_, look), *_), stack = watch.follow(target.name)
     assert (look, stack) == (budget["look"], budget["watch_stack"] + target.return_address)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("alone", "before", "after", "complaint"), [
     # Chaskey-12, in the assembler
     (0, r"sbrc r24, 0\n\tldi r25, 7", r"sbrc r24, 0\n\tldi r25, 6", "not half a round"),
@@ -135,28 +138,29 @@ def test_a_wrong_agent_with_keys_is_noticed(tmp_path: Path, monkeypatch: pytest.
                                             complaint: str) -> None:
     break_source(tmp_path, monkeypatch, KEYED, before, after)
     with pytest.raises(SystemExit, match=complaint):
-        avr_keyed.follow("ATmega328P", alone)
+        keyed.follow("ATmega328P", alone)
 
 
 def test_a_wrong_definition_of_a_tag_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(avr_keyed, "doubled", lambda key: key)
-    with pytest.raises(SystemExit, match=r"not that of sim/keyed\.py"):
-        avr_keyed.check_definition()
+    monkeypatch.setattr(tags, "doubled", lambda key: key)
+    with pytest.raises(SystemExit, match=r"not that of spec/keyed\.py"):
+        tags.check_definition()
 
 
 def test_what_keys_may_cost_is_a_must() -> None:
-    fine = dict.fromkeys(avr_keyed.KINDS, (7000, 7000)) | {"report": (57877, 57877)}
-    avr_keyed.check_musts(fine, 170)
+    fine = dict.fromkeys(keyed.KINDS, (7000, 7000)) | {"report": (57877, 57877)}
+    keyed.check_musts(fine, 170)
     for kind in ("heartbeat", "wrong", "refused", "beacon"):
         with pytest.raises(SystemExit, match="must be at most 7000"):
-            avr_keyed.check_musts(fine | {kind: (54, 7001)})
+            keyed.check_musts(fine | {kind: (54, 7001)})
     with pytest.raises(SystemExit, match="must be at most 170"):
-        avr_keyed.check_musts(fine, 171)
+        keyed.check_musts(fine, 171)
 
 
+@pytest.mark.slow
 def test_a_bound_with_keys_that_no_packet_reaches_is_noticed() -> None:
     name = "ATmega328P"
-    limits = avr_keyed.bounds(name)
+    limits = keyed.bounds(name)
     worst.check_keyed(name, limits)
     for kind, (low, high) in (("heartbeat", (0, 1)), ("beacon", (0, 1)), ("tick", (1, 0)),
                               ("refused", (0, -1))):

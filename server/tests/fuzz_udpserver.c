@@ -5,26 +5,72 @@
  * Before that, it checks with fixed data who may ask, from which address a report leaves, which
  * block of epochs a date has, and that nobody else can read the memory with the key. The
  * first byte of an input says what it is. A failure prints a command that runs it again:
- *     make replay-server INPUT=build/fuzz/server-crash-…
+ *     make part ONLY=replay PROGRAM=server INPUT=build/fuzz/server-crash-…
  */
-#define _GNU_SOURCE           /* NOLINT: as udpserver.c has it */
-#include "../agent/options.c" /* NOLINT: its functions are static */
-#include "../agent/state.c"   /* NOLINT: so are these */
-#include "../udpserver.c"     /* NOLINT: and these */
+#define _GNU_SOURCE /* NOLINT: for struct in6_pktinfo */
+#include <arpa/inet.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 
-/* Numbers are stored here, and not in a file. */
+#include "server/can.h"
+#include "server/counters.h"
+#include "server/endpoints.h"
+#include "server/keys.h"
+#include "server/keys_internal.h"
+#include "server/names.h"
+#include "server/options.h"
+#include "server/program.h"
+#include "server/snapshot.h"
+#include "server/table.h"
+#include "server/timing.h"
+#include "server/udp.h"
+#include "server/udpserver_internal.h"
+#include "tests/fuzz_check.h"
+
+/* The linker gives all calls of state_write_numbers() to this: no number gets into a file. */
 static bool has_room; /* to store a number */
-static bool store_numbers(const uint8_t *bytes, size_t size,
-                          bool (*is_later)(const uint8_t *file, const uint8_t *known, size_t size))
+typedef bool later(const uint8_t *file, const uint8_t *known, size_t size);
+bool __wrap_state_write_numbers(const uint8_t *bytes, size_t size, later *is_later);
+bool __wrap_state_write_numbers(const uint8_t *bytes, size_t size, later *is_later)
 {
     (void)bytes, (void)size, (void)is_later;
     return has_room;
 }
-#define state_write_numbers store_numbers
-#include "../agent/keys.c" /* NOLINT: and these */
 
-#include "../agent/names.h"
-#include "fuzz_check.h"
+static uint64_t get_number(const uint8_t *bytes, size_t size)
+{
+    uint64_t number = 0;
+
+    while (size-- != 0)
+        number = number << 8 | *bytes++;
+    return number;
+}
+
+/* Writes the right CRC into a state. */
+static void put_crc(uint8_t *state)
+{
+    const uint32_t crc = snapshot_crc32(state, SNAPSHOT_CRC_AT);
+
+    for (unsigned i = 0; i < 4; i++)
+        state[SNAPSHOT_CRC_AT + i] = (uint8_t)(crc >> (24 - 8 * i));
+}
+
+static uint32_t get_tag(const uint8_t *bytes)
+{
+    return bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
+}
+
+static void put_tag(uint8_t *bytes, uint32_t tag)
+{
+    for (unsigned i = 0; i < 4; i++)
+        bytes[i] = (uint8_t)(tag >> (8 * i));
+}
 
 static void check_networks(const struct address_networks *networks)
 {
@@ -45,19 +91,19 @@ static void try_arguments(char *text, size_t size)
 
     for (size_t i = 0; i < size && count < 100; i += strlen(text + i) + 1)
         arguments[count++] = text + i;
-    if (!options_read(count, arguments)) {
+    if (!options_read(program.options, count, arguments)) {
         CHECK(options.wrong[0] != '\0' && strlen(options.wrong) < sizeof options.wrong);
         return;
     }
     CHECK(options.wrong[0] == '\0');
-    CHECK(network.port <= UINT16_MAX);
-    CHECK(network.bind_count <= MAX_BINDS);
-    CHECK(network.readers.count >= 1);
-    check_networks(&network.readers);
-    check_networks(&network.senders);
-    CHECK(network.burst >= 1 && network.burst <= 1000000);
-    CHECK(network.rate >= 1 && network.rate <= 1000000);
-    CHECK(network.rate_total >= 1 && network.rate_total <= 1000000);
+    CHECK(endpoints_port <= UINT16_MAX);
+    CHECK(endpoints_count <= ENDPOINTS_MAX);
+    CHECK(udpserver.readers.count >= 1);
+    check_networks(&udpserver.readers);
+    check_networks(&udpserver.senders);
+    CHECK(udpserver.burst >= 1 && udpserver.burst <= 1000000);
+    CHECK(udpserver.rate >= 1 && udpserver.rate <= 1000000);
+    CHECK(udpserver.rate_total >= 1 && udpserver.rate_total <= 1000000);
     CHECK(can_interface == NULL || (can_interface[0] != '\0' && strlen(can_interface) < IFNAMSIZ));
     CHECK(options.log <= OPTIONS_LOG_CHANGES);
     CHECK(options.tick >= 1 && options.tick <= 3600000);
@@ -78,14 +124,14 @@ static void try_arguments(char *text, size_t size)
 static void try_state(const uint8_t *bytes, size_t size)
 {
     dumpulse read = {{0}};
-    uint8_t again[STATE_SIZE];
+    uint8_t again[SNAPSHOT_SIZE];
     unsigned forgotten = 0;
 
     options.keep_old = true;
-    const uint64_t written = size == STATE_SIZE ? get_number(bytes + WRITTEN_AT, 8) : 0;
-    if (decode_state(bytes, size, written, &read, &forgotten) == STATE_GOOD) {
+    const uint64_t written = size == SNAPSHOT_SIZE ? get_number(bytes + SNAPSHOT_WRITTEN_AT, 8) : 0;
+    if (snapshot_decode(bytes, size, written, &read, &forgotten) == SNAPSHOT_GOOD) {
         CHECK(forgotten == 0); /* no time has passed */
-        encode_state(again, &read, written);
+        snapshot_encode(again, &read, written);
         CHECK(memcmp(bytes, again, sizeof again) == 0);
     } else {
         for (size_t i = 0; i < sizeof read; i++)
@@ -99,14 +145,14 @@ static void try_state(const uint8_t *bytes, size_t size)
 static void try_time(const uint8_t *bytes, uint64_t written, uint64_t passed, bool keep_old)
 {
     dumpulse table = {{0}}, read = {{0}};
-    uint8_t state[STATE_SIZE];
+    uint8_t state[SNAPSHOT_SIZE];
     unsigned forgotten = 0, gone = 0;
 
     options.keep_old = keep_old;
-    memcpy(table.report + 4, bytes, ENTRIES_SIZE);
-    encode_state(state, &table, written * options.tick);
-    CHECK(decode_state(state, sizeof state, (written + passed) * options.tick, &read, &forgotten) ==
-          STATE_GOOD);
+    memcpy(table.report + 4, bytes, SNAPSHOT_ENTRIES_SIZE);
+    snapshot_encode(state, &table, written * options.tick);
+    CHECK(snapshot_decode(state, sizeof state, (written + passed) * options.tick, &read,
+                          &forgotten) == SNAPSHOT_GOOD);
     for (unsigned i = 0; i < 64; i++) {
         const uint8_t *before = table.report + 4 + 4 * (size_t)i;
         const uint8_t *after = read.report + 4 + 4 * (size_t)i;
@@ -127,7 +173,7 @@ static void set_arguments(char *option, char *value)
 {
     char *arguments[] = {"udpserver", option, value, NULL};
 
-    CHECK(options_read(option == NULL ? 1 : 3, arguments));
+    CHECK(options_read(program.options, option == NULL ? 1 : 3, arguments));
 }
 
 static bool is_allowed_text(const char *text)
@@ -135,7 +181,7 @@ static bool is_allowed_text(const char *text)
     uint8_t address[ADDRESS_SIZE];
 
     CHECK(address_read(text, strlen(text), address));
-    return address_is_in(&network.readers, address);
+    return address_is_in(&udpserver.readers, address);
 }
 
 /* Tries rules of every length, with addresses that differ from them in each single bit. */
@@ -153,11 +199,11 @@ static void try_rule(const char *text)
         CHECK(inet_ntop(AF_INET6, address, host, sizeof host) != NULL);
         (void)snprintf(rule, sizeof rule, "%s/%u", host, bits - before);
         set_arguments("--allow", rule);
-        CHECK(address_is_in(&network.readers, whole));
+        CHECK(address_is_in(&udpserver.readers, whole));
         for (unsigned bit = 0; bit < 8 * ADDRESS_SIZE; bit++) {
             memcpy(address, whole, sizeof address);
             address[bit / 8] ^= (uint8_t)(0x80U >> bit % 8);
-            CHECK(address_is_in(&network.readers, address) == (bit >= bits));
+            CHECK(address_is_in(&udpserver.readers, address) == (bit >= bits));
         }
     }
 }
@@ -166,8 +212,8 @@ static void try_rule(const char *text)
  * address that the request was sent to, if there is room for both. Returns the interface. */
 static unsigned interface_of_answer(const char *text, size_t room, bool expected)
 {
-    size_t control[CONTROL_ROOM / sizeof(size_t)] = {0};
-    struct msghdr reply, request = {.msg_control = control, .msg_controllen = CONTROL_ROOM};
+    size_t control[UDP_CONTROL_ROOM / sizeof(size_t)] = {0};
+    struct msghdr reply, request = {.msg_control = control, .msg_controllen = UDP_CONTROL_ROOM};
     struct in6_pktinfo info = {.ipi6_ifindex = 1};
     struct cmsghdr *header = CMSG_FIRSTHDR(&request);
 
@@ -184,7 +230,7 @@ static unsigned interface_of_answer(const char *text, size_t room, bool expected
         request.msg_flags = MSG_CTRUNC;
     }
     request.msg_controllen = CMSG_SPACE(sizeof(struct timeval)) + room;
-    CHECK(set_reply_address(&reply, &request) == expected);
+    CHECK(udp_set_reply_address(&reply, &request) == expected);
     if (!expected)
         return 0;
     CHECK(reply.msg_control == header && reply.msg_controllen == CMSG_LEN(sizeof info));
@@ -195,7 +241,7 @@ static unsigned interface_of_answer(const char *text, size_t room, bool expected
 /* The same for IPv4, with no other control message. */
 static int interface_of_ipv4_answer(void)
 {
-    size_t control[CONTROL_ROOM / sizeof(size_t)] = {0};
+    size_t control[UDP_CONTROL_ROOM / sizeof(size_t)] = {0};
     struct msghdr reply,
         request = {.msg_control = control, .msg_controllen = CMSG_SPACE(sizeof(struct in_pktinfo))};
     struct in_pktinfo info = {.ipi_ifindex = 1, .ipi_spec_dst = {htonl(INADDR_LOOPBACK)}};
@@ -204,7 +250,7 @@ static int interface_of_ipv4_answer(void)
     *header = (struct cmsghdr){
         .cmsg_len = CMSG_LEN(sizeof info), .cmsg_level = IPPROTO_IP, .cmsg_type = IP_PKTINFO};
     memcpy(CMSG_DATA(header), &info, sizeof info);
-    CHECK(set_reply_address(&reply, &request));
+    CHECK(udp_set_reply_address(&reply, &request));
     CHECK(reply.msg_control == header && reply.msg_controllen == CMSG_LEN(sizeof info));
     memcpy(&info, CMSG_DATA(header), sizeof info);
     CHECK(info.ipi_spec_dst.s_addr == htonl(INADDR_LOOPBACK));
@@ -217,7 +263,7 @@ static void try_answer_from_anywhere(void)
 {
     struct msghdr reply = {.msg_control = &reply, .msg_controllen = 99}, request = {0};
 
-    CHECK(set_reply_address(&reply, &request));
+    CHECK(udp_set_reply_address(&reply, &request));
     CHECK(reply.msg_control == NULL && reply.msg_controllen == 0);
 }
 
@@ -267,19 +313,19 @@ static void try_names(char *text, size_t length)
 
 static uint64_t block(void)
 {
-    return read24(number_of(DUMPULSE_BEACONS));
+    return get_number(keys_number_of(DUMPULSE_BEACON_LABEL), KEYS_NUMBER_SIZE);
 }
 
 static void try_blocks(void)
 {
     static const uint64_t year_2020 = 1577836800, hour = 3600;
 
-    CHECK(choose_block(year_2020) && block() == 0);
-    CHECK(choose_block(year_2020 + hour - 1) && block() == 0);
-    CHECK(choose_block(year_2020 + hour) && block() == 8);
-    CHECK(choose_block(year_2020 + hour * 0x7DFFF) && block() == 0x3EFFF8);
-    CHECK(!choose_block(year_2020 + hour * 0x7E000));
-    CHECK(!choose_block(year_2020 - 1) && !choose_block(0));
+    CHECK(keys_choose_block(year_2020) && block() == 0);
+    CHECK(keys_choose_block(year_2020 + hour - 1) && block() == 0);
+    CHECK(keys_choose_block(year_2020 + hour) && block() == 8);
+    CHECK(keys_choose_block(year_2020 + hour * 0x7DFFF) && block() == 0x3EFFF8);
+    CHECK(!keys_choose_block(year_2020 + hour * 0x7E000));
+    CHECK(!keys_choose_block(year_2020 - 1) && !keys_choose_block(0));
 }
 
 static void try_memory(void)
@@ -291,48 +337,48 @@ static void try_memory(void)
 
 static void try_digits(const char *text, size_t size)
 {
-    char again[2 * sizeof master + 1];
+    char again[2 * sizeof keys.master + 1];
 
-    if (size < DIGITS || !read_digits(text))
+    if (size < KEYS_DIGITS || !keys_read_digits(text))
         return;
-    for (size_t i = 0; i < sizeof master; i++)
-        (void)snprintf(again + 2 * i, 3, "%02x", master[i]);
-    CHECK(strncasecmp(text, again, DIGITS) == 0);
+    for (size_t i = 0; i < sizeof keys.master; i++)
+        (void)snprintf(again + 2 * i, 3, "%02x", keys.master[i]);
+    CHECK(strncasecmp(text, again, KEYS_DIGITS) == 0);
 }
 
 /* If numbers are accepted, the server must write the same bytes again. */
 static void try_numbers(const uint8_t *bytes, size_t size, bool mend)
 {
-    uint8_t before[NUMBERS_SIZE];
+    uint8_t before[KEYS_NUMBERS_SIZE];
 
-    memset(numbers, 0, sizeof numbers);
-    memcpy(numbers, bytes, size < sizeof numbers ? size : sizeof numbers);
+    memset(keys.numbers, 0, sizeof keys.numbers);
+    memcpy(keys.numbers, bytes, size < sizeof keys.numbers ? size : sizeof keys.numbers);
     if (mend) {
-        memcpy(numbers, "Dumpulsekeys", KEY_AT);
-        store32(numbers + KEY_AT, key_mark());
-        seal_numbers();
+        memcpy(keys.numbers, "Dumpulsekeys", KEYS_MARK_AT);
+        keys_mark(keys.numbers + KEYS_MARK_AT);
+        keys_seal_numbers();
     }
-    memcpy(before, numbers, sizeof before);
-    CHECK(!mend || size != sizeof numbers || check_numbers(size) == NUMBERS_GOOD);
-    if (check_numbers(size) != NUMBERS_GOOD)
+    memcpy(before, keys.numbers, sizeof before);
+    CHECK(!mend || size != sizeof keys.numbers || keys_check_numbers(size) == KEYS_GOOD);
+    if (keys_check_numbers(size) != KEYS_GOOD)
         return;
-    CHECK(size == sizeof numbers);
+    CHECK(size == sizeof keys.numbers);
     has_room = true;
-    for (unsigned label = 0; label <= DUMPULSE_BEACONS; label++)
-        CHECK(dumpulse_store((uint8_t)label, number_of((uint8_t)label)));
-    CHECK(memcmp(before, numbers, sizeof before) == 0);
+    for (unsigned label = 0; label <= DUMPULSE_BEACON_LABEL; label++)
+        CHECK(dumpulse_store((uint8_t)label, keys_number_of((uint8_t)label)));
+    CHECK(memcmp(before, keys.numbers, sizeof before) == 0);
     has_room = false;
     CHECK(!dumpulse_store(3, (const uint8_t *)"new"));
-    CHECK(memcmp(before, numbers, sizeof before) == 0);
+    CHECK(memcmp(before, keys.numbers, sizeof before) == 0);
 }
 
 static bool is_unchanged(const dumpulse_keyed *before)
 {
-    return before->beacon == keyed.beacon && before->tag == keyed.tag &&
-           memcmp(before->epoch, keyed.epoch, sizeof keyed.epoch) == 0 &&
-           memcmp(before->last, keyed.last, sizeof keyed.last) == 0 &&
-           memcmp(before->own, keyed.own, sizeof keyed.own) == 0 &&
-           memcmp(&before->agent, &keyed.agent, sizeof keyed.agent) == 0;
+    return before->beacon == keys.keyed.beacon && before->tag == keys.keyed.tag &&
+           memcmp(before->epoch, keys.keyed.epoch, sizeof keys.keyed.epoch) == 0 &&
+           memcmp(before->last, keys.keyed.last, sizeof keys.keyed.last) == 0 &&
+           memcmp(before->own, keys.keyed.own, sizeof keys.keyed.own) == 0 &&
+           memcmp(&before->agent, &keys.keyed.agent, sizeof keys.keyed.agent) == 0;
 }
 
 /* Each step has 8 bytes of a packet, a source, the time that passes before it, and what is done
@@ -344,16 +390,16 @@ static void try_packets(const uint8_t *steps, size_t size)
     uint64_t now = TIMING_SECOND, begun = now;
     unsigned wrong = 0, wrong_announced = 0, stored = 0, sent = 0;
 
-    memset(&keyed, 0, sizeof keyed);
-    memset(&wrong_packets, 0, sizeof wrong_packets);
-    memset(&beacons, 0, sizeof beacons);
-    memset(&wrong_announces, 0, sizeof wrong_announces);
-    memset(&stored_announces, 0, sizeof stored_announces);
-    limits_set(&wrong_packets, EACH, BURST, ALL);
-    limits_set(&beacons, EACH, BURST, ALL);
-    memset(numbers, 0, sizeof numbers);
+    memset(&keys.keyed, 0, sizeof keys.keyed);
+    memset(&keys.wrong, 0, sizeof keys.wrong);
+    memset(&keys.beacons, 0, sizeof keys.beacons);
+    memset(&keys.wrong_announces, 0, sizeof keys.wrong_announces);
+    memset(&keys.stored_announces, 0, sizeof keys.stored_announces);
+    limits_set(&keys.wrong, KEYS_EACH, KEYS_BURST, KEYS_ALL);
+    limits_set(&keys.beacons, KEYS_EACH, KEYS_BURST, KEYS_ALL);
+    memset(keys.numbers, 0, sizeof keys.numbers);
     has_room = true;
-    CHECK(dumpulse_keyed_begin(&keyed, NULL));
+    CHECK(dumpulse_keyed_begin(&keys.keyed, NULL));
     for (; size >= STEP; size -= STEP, steps += STEP) {
         const uint8_t source[LIMITS_SOURCE] = {steps[8]}, how = steps[10];
         uint8_t packet[DUMPULSE_PACKET_SIZE];
@@ -361,32 +407,34 @@ static void try_packets(const uint8_t *steps, size_t size)
         now += steps[9] * (uint64_t)4000000;
         has_room = how % 8 != 0;
         if (how % 64 == 63)
-            (void)dumpulse_keyed_tick(&keyed, NULL);
-        const dumpulse_keyed before = keyed;
+            (void)dumpulse_keyed_tick(&keys.keyed, NULL);
+        const dumpulse_keyed before = keys.keyed;
         const bool announces = packet[4] >= 0x40 && packet[4] < 0x80;
         const uint8_t label = announces ? packet[4] - 0x40 : (uint8_t)(packet[4] - 0x80);
         static const uint8_t zeros[4];
         uint32_t tag = 0;
-        if (label <= DUMPULSE_READERS)
+        if (label <= DUMPULSE_READER_LABEL)
             tag = dumpulse_tag_(packet, label,
                                 announces ? zeros
-                                : label < DUMPULSE_READERS && keyed.own[label][0] != 0
-                                    ? keyed.own[label]
-                                    : keyed.epoch,
+                                : label < DUMPULSE_READER_LABEL && keys.keyed.own[label][0] != 0
+                                    ? keys.keyed.own[label]
+                                    : keys.keyed.epoch,
                                 NULL);
         if (how % 4 != 1) /* most tags are right, so that all kinds of packets are taken */
-            store32(packet, tag);
-        const bool right_tag = label <= DUMPULSE_READERS && load32(packet) == tag;
+            put_tag(packet, tag);
+        const bool right_tag = label <= DUMPULSE_READER_LABEL && get_tag(packet) == tag;
         const size_t outcome = keys_take(packet, source, now, NULL);
         const bool taken =
             outcome == COUNT_HEARTBEATS || outcome == COUNT_REPORTS || outcome == COUNT_ANNOUNCES;
         if (taken) {
             CHECK(right_tag);
             CHECK(outcome != COUNT_ANNOUNCES ||
-                  (announces && has_room && read24(before.own[label]) < read24(packet + 5) &&
-                   read24(number_of(label)) == read24(packet + 5) && packet[5] >= 0x80));
-            CHECK(outcome == COUNT_ANNOUNCES ||
-                  (!announces && before.last[label] < packet[5] && keyed.last[label] == packet[5]));
+                  (announces && has_room &&
+                   get_number(before.own[label], 3) < get_number(packet + 5, 3) &&
+                   get_number(keys_number_of(label), 3) == get_number(packet + 5, 3) &&
+                   packet[5] >= 0x80));
+            CHECK(outcome == COUNT_ANNOUNCES || (!announces && before.last[label] < packet[5] &&
+                                                 keys.keyed.last[label] == packet[5]));
         } else {
             CHECK(is_unchanged(&before));
             CHECK(outcome == COUNT_MAGIC || outcome == COUNT_OLD || outcome == COUNT_RATE ||
@@ -397,8 +445,9 @@ static void try_packets(const uint8_t *steps, size_t size)
         if (outcome == COUNT_TAG)
             wrong++, wrong_announced += announces;
         const double seconds = (double)(now - begun) / 1e9;
-        CHECK(wrong <= ALL + ALL * seconds && sent <= ALL + ALL * seconds + wrong);
-        CHECK(wrong_announced <= 1 + seconds && stored <= BURST + STORES * seconds);
+        CHECK(wrong <= KEYS_ALL + KEYS_ALL * seconds &&
+              sent <= KEYS_ALL + KEYS_ALL * seconds + wrong);
+        CHECK(wrong_announced <= 1 + seconds && stored <= KEYS_BURST + KEYS_STORES * seconds);
     }
 }
 
@@ -440,13 +489,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     case 0: try_arguments(copy, size); break;
     case 1:
         set_arguments(NULL, NULL);
-        if (size > STATE_SIZE && data[0] >= 128) /* writes the right CRC, which is seldom found */
-            put_number((uint8_t *)copy + CRC_AT, 4, state_crc32((uint8_t *)copy, CRC_AT));
+        if (size > SNAPSHOT_SIZE && data[0] >= 128) /* chance seldom finds the right CRC */
+            put_crc((uint8_t *)copy);
         try_state((uint8_t *)copy, size - 1);
         break;
     default:
         set_arguments(NULL, NULL);
-        if (size >= TIMES + ENTRIES_SIZE)
+        if (size >= TIMES + SNAPSHOT_ENTRIES_SIZE)
             try_time(data + TIMES, get_number(data + 1, 4), get_number(data + 5, 3),
                      data[0] >= 128);
     }

@@ -1,4 +1,6 @@
-"""Sends a million heartbeats from several sources at full speed, mixed with junk.     make soak
+"""Sends a million heartbeats from several sources at full speed, mixed with junk.
+
+    make part ONLY=soak
 
 It checks that the server accepts nothing wrong, that its memory does not grow, that it leaks no
 descriptor, and that the counters add up: their sum is the number of packets sent, minus those that
@@ -15,10 +17,10 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from sim.model import Agent, checksummed, heartbeat
-from sim.programs import open_files
-from tests.servers import Counters, Server
-from tests.test_udpserver import Peer
+from server.tests.test_udpserver import Peer
+from spec.model import MAGIC, Agent, checksummed, heartbeat
+from tests.support.programs import open_files
+from tests.support.servers import Counters, Server
 
 SOURCES = 4
 HEARTBEATS = 1_000_000
@@ -46,9 +48,9 @@ def cycle_of(source: int, seed: int) -> list[tuple[bytes, str]]:
         cycle.append(chance.choice([
             (bad[:chance.randrange(8)], "length"),
             (bad + chance.randbytes(chance.randrange(1, 500)), "length"),
-            (heartbeat(variable, source, wrong, magic=chance.randrange(0xF1)), "magic"),
+            (heartbeat(variable, source, wrong, magic=chance.randrange(MAGIC)), "magic"),
             (bytes((bad[0] ^ 1 << chance.randrange(8),)) + bad[1:], "checksum"),
-            (checksummed(bytes((0xF1, chance.randrange(64, 256), source, wrong))), "variable")]))
+            (checksummed(bytes((MAGIC, chance.randrange(64, 256), source, wrong))), "variable")]))
     chance.shuffle(cycle)
     return cycle
 
@@ -141,7 +143,7 @@ def soak(seed: int, server: Server) -> Counters:
 
 def main() -> None:
     seed = int(sys.argv[1]) if sys.argv[1:] else random.randrange(2**32)
-    print(f"soak: seed {seed} (python3 -m tests.soak {seed} does it again)")
+    print(f"soak: seed {seed} (python3 -m server.tests.soak {seed} does it again)")
     with Server() as server:
         soak(seed, server)
     print("soak: 1 passed, 0 failed")

@@ -16,16 +16,16 @@ from pathlib import Path
 import pytest
 
 import client
-from sim.model import REQUEST, checksummed
-from sim.programs import PATIENCE, built
-from sim.targets import ROOT, run
-from tests import vm
+from server.tests import vm
+from spec.model import REQUEST, checksummed
+from tests.support.programs import PATIENCE, ROOT, built, run
 
 # Python is slow in an emulated machine, so pytest runs without plugins and rewritten assertions.
 GUEST = ("PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 build/venv/bin/python -m pytest -q -p no:cacheprovider "
-         "--assert=plain --color=no --tb=short --durations=8 tests/vm_can.py")
+         "--assert=plain --color=no --tb=short --durations=8 server/tests/vm_can.py")
 
 
+@pytest.mark.slow
 def test_in_a_machine_with_can() -> None:
     for program in ("canserver", "udpserver", "sim/can_board", "firmware/can_avr.elf"):
         built(f"build/{program}")
@@ -41,7 +41,7 @@ def test_help_fits_the_terminal_and_the_manual_has_every_option() -> None:
                                capture_output=True,
                                text=True).stdout
     assert max(map(len, help_text.splitlines())) < 80 and len(help_text.splitlines()) < 30
-    manual = (ROOT / "man" / "canserver.8").read_text().replace("\\-", "-")
+    manual = (ROOT / "server" / "canserver.8").read_text().replace("\\-", "-")
     options = re.findall(r"^  (--[a-z-]+)", help_text, re.M)
     assert len(options) == 19 and all(option in manual for option in options)
 
@@ -121,6 +121,7 @@ def test_addresses_that_can_be(address: str, interface: str, base: int) -> None:
     assert client.parse_can(address) == (interface, base)
 
 
+@pytest.mark.slow
 def test_a_kernel_that_cannot_be_fetched_is_a_failure(monkeypatch: pytest.MonkeyPatch,
                                                       tmp_path: Path) -> None:
     """The failure has apt's reason, and no test is skipped."""

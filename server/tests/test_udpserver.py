@@ -27,10 +27,9 @@ from typing import Any
 
 import pytest
 
-from sim.model import REQUEST, Agent, checksummed, heartbeat
-from sim.programs import PATIENCE, built, free_port, open_files, wait_until
-from sim.targets import ROOT
-from tests.servers import Counters, Server, Talker, command
+from spec.model import REQUEST, Agent, checksummed, heartbeat
+from tests.support.programs import PATIENCE, ROOT, built, free_port, open_files, wait_until
+from tests.support.servers import Counters, Server, Talker, command
 
 UNSET = bytes(4)
 GOOD = heartbeat(3, 76, 9)
@@ -174,7 +173,7 @@ def test_help_fits_the_terminal_and_the_manual_has_every_option() -> None:
     assert max(map(len, done.stdout.splitlines())) < 80 and len(done.stdout.splitlines()) < 38
     options = re.findall(r"^  (--[a-z-]+)", done.stdout, re.M)
     assert len(options) == 27
-    manual = (ROOT / "man" / "udpserver.8").read_text().replace("\\-", "-")
+    manual = (ROOT / "server" / "udpserver.8").read_text().replace("\\-", "-")
     assert set(options) == set(re.findall(r"^\.BI? (--[a-z-]+)", manual, re.M))
     burst, rate, total = (int(re.findall(rf"^  {option} .*\((\d+)\)", done.stdout, re.M)[0])
                           for option in ("--burst N", "--rate N", "--rate-total N"))
@@ -183,15 +182,15 @@ def test_help_fits_the_terminal_and_the_manual_has_every_option() -> None:
     most = burst + rate
     assert f"at most {most} reports within any second, {most * 288:,} bytes" in text
     assert f"at most {2 * total} within any second, {2 * total * 288:,} bytes" in text
-    tests = "".join(Path(__file__).with_name(name).read_text() for name in (
-        "test_udpserver.py", "test_udpserver_keyed.py", "test_xdp.py", "test_watch_server.py",
-        "servers.py"))
+    tests = "".join(path.read_text() for path in (
+        *Path(__file__).parent.glob("test_*.py"), ROOT / "tests" / "support" / "servers.py"))
     assert all(f'"{option}"' in tests for option in options)
     (version,) = re.findall(r'^#define DUMPULSE_VERSION "(.*?)"',
                             (ROOT / "dumpulse.h").read_text(), re.M)
     assert run("--version").stdout == f"udpserver {version}\n"
-    for page in ("udpserver.8", "canserver.8", "dumpulse.1", "dumpulse-fleet.1"):
-        assert f' "Dumpulse {version}" ' in (ROOT / "man" / page).read_text().splitlines()[1]
+    for page in ("server/udpserver.8", "server/canserver.8", "client/dumpulse.1",
+                 "dumpulse_fleet/dumpulse-fleet.1"):
+        assert f' "Dumpulse {version}" ' in (ROOT / page).read_text().splitlines()[1]
 
 
 def test_a_gateway_needs_a_can_interface() -> None:
@@ -538,6 +537,7 @@ print(*(os.waitstatus_to_exitcode(os.waitpid(check, 0)[1]) for check in checks))
 """
 
 
+@pytest.mark.slow
 def test_a_monitoring_host_may_check_every_variable_at_once() -> None:
     """63 processes have been started before. All of them get an answer to their first request."""
     with Server("--self", "0") as server, Peer(server) as peer:
@@ -744,6 +744,7 @@ def test_nobody_who_connects_stops_the_server(tmp_path: Path) -> None:
         assert read_stats(path)["heartbeats"] == 1
 
 
+@pytest.mark.slow
 def test_the_counters_on_a_socket_under_load(server_load: tuple[Server, Path]) -> None:
     """It naps under load, and then waits for no socket."""
     server, path = server_load
@@ -888,6 +889,7 @@ def test_a_socket_that_always_has_more_does_not_hold_up_the_others() -> None:
         assert server.stop()["length"] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("packets", [1, 15])
 def test_a_socket_that_is_always_ready_does_not_hold_up_signals(packets: int,
                                                                 tmp_path: Path) -> None:
@@ -949,6 +951,7 @@ def test_a_reader_that_does_not_read_stops_nothing() -> None:
             os.close(reading)
 
 
+@pytest.mark.slow
 def test_a_report_during_a_flood(server: Server, peer: Peer) -> None:
     """Complete reports arrive. A request that is lost because the buffer is full is sent again."""
     flood = subprocess.Popen([built("build/flood"), str(server.port), "2000"],
@@ -976,7 +979,7 @@ def test_a_report_during_a_flood(server: Server, peer: Peer) -> None:
 
 def state_bytes(entries: bytes, tick: int = 1000, written_ms: int | None = None,
                 version: int = 1) -> bytes:
-    """Makes a state file, as agent/state.c describes it."""
+    """Makes a state file, as server/state.c describes it."""
     written = int(time.time() * 1000) if written_ms is None else written_ms
     body = struct.pack(">8sLLQ256s", b"Dumpulse", version, tick, written, entries)
     return body + struct.pack(">L", zlib.crc32(body))
@@ -1667,7 +1670,7 @@ def test_a_socket_that_is_not_bound_is_refused(family: int) -> None:
 def test_the_unit_reads_options_from_a_file(tmp_path: Path) -> None:
     """Reads them like systemd: ${X} is one word, $X may be several, and a missing file is no
     error."""
-    unit = (ROOT / "systemd" / "dumpulse.service").read_text()
+    unit = (ROOT / "server" / "units" / "dumpulse.service").read_text()
     assert re.findall("^EnvironmentFile=(.*)", unit, re.M) == ["-/etc/default/dumpulse"]
     (line,) = re.findall("^ExecStart=(.*)", unit, re.M)
     variables = {"DUMPULSE_OPTIONS": "--tick 7 --allow-heartbeats 192.0.2.0/24",
@@ -1686,6 +1689,7 @@ def test_the_unit_reads_options_from_a_file(tmp_path: Path) -> None:
     assert int.from_bytes(content[12:16], "big") == 7
 
 
+@pytest.mark.slow
 def test_install_units_and_uninstall(tmp_path: Path) -> None:
     """All files are installed below DESTDIR and PREFIX, systemd accepts the units, and make
     uninstall removes all files."""
@@ -1741,7 +1745,7 @@ def test_install_units_and_uninstall(tmp_path: Path) -> None:
                                 unit],
                                check=False, capture_output=True, text=True)
         assert rated.returncode == 0, rated.stdout[-300:]  # an exposure of at most 1.5 in 10
-    manual = (ROOT / "man" / "udpserver.8").read_text().replace("\\", "")
+    manual = (ROOT / "server" / "udpserver.8").read_text().replace("\\", "")
     drop_ins = re.findall(r"^\[Service\]\n(?:\w+=.*\n)+", manual, re.M)
     assert len(drop_ins) == 3  # for XDP, for programs, and for a key
     for text in drop_ins:

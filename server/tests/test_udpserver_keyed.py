@@ -1,4 +1,4 @@
-"""Tests udpserver --key over real sockets, against the roles of sim/keyed.py.
+"""Tests udpserver --key over real sockets, against the roles of spec/keyed.py.
 
 DUMPULSE_SERVER names another command to test, as in test_udpserver.py.
 SPDX-License-Identifier: MIT
@@ -20,11 +20,11 @@ from pathlib import Path
 
 import pytest
 
-from sim import keyed
-from sim.keyed import Agent, Hearer, Keys, Numbers, Reader, Sender
-from sim.model import REQUEST, heartbeat
-from sim.programs import PATIENCE, built, wait_until
-from tests.servers import Server, Talker, command
+from spec import keyed
+from spec.keyed import Agent, Hearer, Keys, Numbers, Reader, Sender
+from spec.model import REQUEST, heartbeat
+from tests.support.programs import INCLUDES, PATIENCE, ROOT, built, wait_until
+from tests.support.servers import Server, Talker, command
 
 MASTER = bytes(range(16))
 KEYS = Keys(MASTER)
@@ -368,7 +368,7 @@ def test_every_packet_has_the_outcome_that_the_model_has(options: list[str],
     seed = random.randrange(2**32)
     print(f"seed {seed}")
     source = random.Random(seed)
-    agent = Agent(KEYS, Numbers({keyed.BEACONS: block_of(tmp_path)}))
+    agent = Agent(KEYS, Numbers({keyed.BEACON_LABEL: block_of(tmp_path)}))
     beacon = agent.begin()
     assert beacon is not None
     expected = dict.fromkeys(("heartbeats", "reports", "announces", "beacons", "magic", "old",
@@ -415,7 +415,7 @@ def test_every_packet_has_the_outcome_that_the_model_has(options: list[str],
         counters = server.wait_for(lambda now: now["packets"] >= total, "all are counted")
         assert {name: counters[name] for name in expected} == expected
         assert counters["rate"] == 0 and all(expected.values()) and guesses < 45
-        while asking.count <= agent.last[keyed.READERS]:
+        while asking.count <= agent.last[keyed.READER_LABEL]:
             asking.request(b"no")
         entries = peer.report(asking)
         assert [entry[2:] for entry in entries] == [entry[2:] for entry in agent.entries]
@@ -458,7 +458,8 @@ def test_both_versions_for_a_migration(options: list[str]) -> None:
                 "--self", "0:7") as server, Peer(server) as peer, \
             Peer(server, source="127.0.0.9") as stranger:
         assert any("packets without a key are taken, too" in line for line in server.stderr.lines)
-        assert "reports without a key to 127.0.0.1; " in server.stderr.lines[-1]
+        wait_until(lambda: any("reports without a key to 127.0.0.1; " in line
+                               for line in server.stderr.lines), "it says whom it answers")
         beacon = peer.beacon()
         peer.send(heartbeat(1, 10, 11), node(2, beacon).heartbeat(20, 21))
         entries = peer.report(reader(beacon))
@@ -792,3 +793,22 @@ def test_how_many_beacons_leave(server: Server, asked: bytes) -> None:
     assert counters["beacons"] == answers
     assert 100 <= answers <= 100 + 100 * (time.monotonic() - begun) + 1
     assert counters["rate"] == 800 - answers
+
+
+def test_other_settings_cannot_be_linked(tmp_path: Path) -> None:
+    """dumpulse_keyed.c has other structures without the settings of the server. Then the linker
+    does not find what keys.c calls."""
+    def symbols(kind: str, *arguments: str) -> set[str]:
+        subprocess.run(["gcc", "-std=c99", *INCLUDES, *arguments, "-c", "-o",
+                        tmp_path / "object"], cwd=ROOT, check=True)
+        lines = subprocess.run(["nm", f"--{kind}-only", tmp_path / "object"], check=True,
+                               capture_output=True, text=True).stdout.splitlines()
+        return {line.split()[-1] for line in lines}
+
+    wanted = symbols("undefined", "server/keys.c")
+    begin = {name for name in wanted if name.startswith("dumpulse_keyed_begin")}
+    assert len(begin) == 1
+    assert begin <= symbols("defined", "-include", "server/settings.h",
+                            "extras/dumpulse_keyed.c")
+    for other in ([], ["-DDUMPULSE_ALONE=64"], ["-DDUMPULSE_ALONE=8"]):
+        assert not begin & symbols("defined", *other, "extras/dumpulse_keyed.c")

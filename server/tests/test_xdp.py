@@ -24,12 +24,14 @@ from pathlib import Path
 
 import pytest
 
-from sim.model import REQUEST, heartbeat
-from sim.network import ETHERNET_IPV4, ETHERNET_IPV6, Cable, frame, ipv4, ipv6
-from sim.programs import PATIENCE, built, wait_until
-from tests import vm
-from tests.servers import Server
-from tests.xdp_differential import FAST, OPTIONS, PORT, Way, compare, run
+from server.tests import vm
+from server.tests.xdp_differential import FAST, OPTIONS, PORT, Way, compare, run
+from spec.model import REQUEST, heartbeat
+from tests.support.network import ETHERNET_IPV4, ETHERNET_IPV6, Cable, frame, ipv4, ipv6
+from tests.support.programs import PATIENCE, built, vectors, wait_until
+from tests.support.servers import Server
+
+pytestmark = pytest.mark.slow
 
 HERE = ("--bind", "10.77.0.1", "--bind", "fd77::1", "--allow", "10.77.0.0/24")
 XDP = ("--xdp", "veth1")
@@ -93,7 +95,8 @@ def test_frames_of_every_kind_make_no_difference() -> None:
 
 
 def test_the_vectors_make_no_difference() -> None:
-    packets = {bytes.fromhex(cell) for line in Path("tests/vectors.tsv").read_text().splitlines()
+    lines = vectors("vectors.tsv", long=True).read_text().splitlines()
+    packets = {bytes.fromhex(cell) for line in lines
                if not line.startswith("#") for cell in line.split("\t")
                if re.fullmatch(r"([0-9a-f]{2}){1,400}", cell)}
     assert len(packets) > 1000
@@ -268,11 +271,12 @@ def test_watching_and_the_watchdog(cable: Cable, tmp_path: Path) -> None:
             assert messages.count(b"WATCHDOG=1") >= 3 and b"READY=1" in messages
 
 
+@pytest.mark.slow
 def test_in_a_machine_with_linux_6_1() -> None:
     """There, the clock may be set. And an older verifier accepts the program."""
     built("build/udpserver")
     status, output = vm.run_in_vm(
-        "DUMPULSE_SERVER=build/udpserver build/venv/bin/python -m tests.vm_xdp")
+        "DUMPULSE_SERVER=build/udpserver build/venv/bin/python -m server.tests.vm_xdp")
     assert status == 0 and "vm_xdp: passed" in output.splitlines(), output
 
 
@@ -290,6 +294,7 @@ def flood(cable: Cable, server: Server, amount: int,
     return sender
 
 
+@pytest.mark.slow
 def test_no_heartbeat_is_lost_and_no_entry_torn_on_several_cores() -> None:
     """All cores send, for the same variable. A reader checks each report."""
     cores = sorted(os.sched_getaffinity(0))
@@ -568,7 +573,7 @@ def test_vlan_tags_that_the_interface_takes_off_are_told(cable: Cable) -> None:
 
 def test_the_rights_in_the_manual_are_enough(cable: Cable) -> None:
     """The service has no others, and most of /proc is hidden from it."""
-    manual = Path("man/udpserver.8").read_text()
+    manual = Path("server/udpserver.8").read_text()
     rights = re.findall(r"^AmbientCapabilities=(.+)$", manual, re.M)[0].lower().split()
     assert all(one.upper() in manual.replace("AmbientCapabilities", "") for one in rights)
     some = "-all," + ",".join(f"+{one.removeprefix('cap_')}" for one in rights)

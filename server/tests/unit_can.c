@@ -1,13 +1,14 @@
-/* Unit tests of agent/can.c with a simulated kernel and clock, which do what a test says.
+/* Unit tests of server/can.c with a simulated kernel and clock, which do what a test says.
  *                                                             SPDX-License-Identifier: MIT
  * They test what happens to reports when an interface goes away while they leave, and at the end of
  * the program. With a real interface, it is chance whether send() or recvmmsg() gets the error.
- * tests/vm_can.py tests the rest, with the real kernel. The functions of other files of agent/ are
- * replaced here by simple ones.
+ * vm_can.py tests the rest, with the real kernel. The functions of other parts that matter to these
+ * tests are replaced here by simple ones.
  */
-#define _GNU_SOURCE /* NOLINT: as agent/can.c has it */
+#define _GNU_SOURCE /* NOLINT: for struct mmsghdr */
 #include <errno.h>
 #include <linux/can.h>
+#include <linux/can/error.h>
 #include <linux/can/raw.h>
 #include <net/if.h>
 #include <setjmp.h>
@@ -19,18 +20,21 @@
 
 #include <cmocka.h>
 
-#include "agent/counters.h"
-#include "agent/keys.h"
-#include "agent/loop.h"
-#include "agent/options.h"
-#include "agent/sockets.h"
-#include "agent/table.h"
-#include "agent/timing.h"
-#include "unit_logged.h"
+#include "server/can.h"
+#include "server/counters.h"
+#include "server/keys.h"
+#include "server/loop.h"
+#include "server/options.h"
+#include "server/sockets.h"
+#include "server/table.h"
+#include "server/timing.h"
+#include "stand_ins.h"
 
 /* ---- The kernel: one interface, its socket, and the time --------------------------------- */
 
 enum { SOCKET = 7, REPORT_FRAMES = 33 };
+static const uint64_t RETRY = 1000000;     /* ns until a full queue is tried again */
+static const uint64_t QUIET = 10000000000; /* ns between two lines about a bus that is off */
 
 static struct {
     enum { UP, DOWN, GONE } state;
@@ -46,8 +50,8 @@ static struct {
     unsigned times; /* how often this frame comes */
 } can0;
 
+static uint64_t started; /* ns: when the test has begun */
 static const uint8_t BEACON[] = {9, 9, 9, 9, 1, 2, 3, 4};
-static uint64_t clock_now;
 
 static void become(int state)
 {
@@ -70,7 +74,8 @@ static int fail_as_told(void)
     return fail_with(reason);
 }
 
-static ssize_t fake_send(int descriptor, const void *bytes, size_t size, int flags)
+/* The linker gives all calls of these system calls to the functions here. */
+ssize_t __wrap_send(int descriptor, const void *bytes, size_t size, int flags)
 {
     const struct can_frame *frame = bytes;
 
@@ -102,10 +107,12 @@ static ssize_t fake_send(int descriptor, const void *bytes, size_t size, int fla
     return (ssize_t)size;
 }
 
-static int fake_recvmmsg(int descriptor, struct mmsghdr *messages, unsigned count)
+int __wrap_recvmmsg(int descriptor, struct mmsghdr *messages, unsigned count, int flags,
+                    struct timespec *timeout)
 {
     unsigned taken = 0;
 
+    (void)flags, (void)timeout;
     assert_int_equal(descriptor, SOCKET);
     if (can0.pending_error != 0)
         return fail_as_told();
@@ -116,8 +123,9 @@ static int fake_recvmmsg(int descriptor, struct mmsghdr *messages, unsigned coun
     return taken == 0 ? fail_with(EAGAIN) : (int)taken;
 }
 
-static int fake_ioctl(struct ifreq *interface)
+int __wrap_ioctl(int descriptor, unsigned long request, struct ifreq *interface)
 {
+    (void)descriptor, (void)request;
     interface->ifr_flags = can0.state == UP ? IFF_UP : 0;
     return 0;
 }
@@ -125,8 +133,9 @@ static int fake_ioctl(struct ifreq *interface)
 static struct can_filter filters_set[8];
 static size_t filters_count;
 
-static int fake_setsockopt(int name, const void *value, size_t size)
+int __wrap_setsockopt(int descriptor, int level, int name, const void *value, socklen_t size)
 {
+    (void)descriptor, (void)level;
     if (name == CAN_RAW_FILTER) {
         assert_in_range(size, 1, sizeof filters_set);
         memcpy(filters_set, value, size);
@@ -135,50 +144,50 @@ static int fake_setsockopt(int name, const void *value, size_t size)
     return 0;
 }
 
-static int fake_nanosleep(const struct timespec *time)
+int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
 {
-    clock_now += (uint64_t)time->tv_nsec;
+    (void)left;
+    clock_ns += (uint64_t)time->tv_nsec;
     can0.room += can0.drains ? 1 : 0;
-    if (clock_now > 60 * TIMING_SECOND)
+    if (clock_ns > started + 60 * TIMING_SECOND)
         fail_msg("it sleeps for ever");
     return 0;
 }
 
-#define send fake_send
-#define recvmmsg(descriptor, messages, count, flags, timeout)                                      \
-    fake_recvmmsg(descriptor, messages, count)
-#define socket(family, type, protocol) SOCKET
-#define setsockopt(descriptor, level, name, value, size) fake_setsockopt(name, value, size)
-#define bind(descriptor, address, size) 0
-#define if_nametoindex(name) (can0.state == GONE ? (errno = ENODEV, 0U) : 1U)
-#define ioctl(descriptor, request, interface) fake_ioctl(interface)
-#define nanosleep(time, left) fake_nanosleep(time)
-#define close(descriptor) 0
-#undef _GNU_SOURCE
-#include "../agent/can.c" /* NOLINT: it calls these */
+int __wrap_socket(int family, int type, int protocol)
+{
+    (void)family, (void)type, (void)protocol;
+    return SOCKET;
+}
+
+int __wrap_bind(int descriptor, const struct sockaddr *address, socklen_t size)
+{
+    (void)descriptor, (void)address, (void)size;
+    return 0;
+}
+
+int __wrap_close(int descriptor)
+{
+    (void)descriptor;
+    return 0;
+}
+
+unsigned __wrap_if_nametoindex(const char *name)
+{
+    (void)name;
+    errno = ENODEV;
+    return can0.state == GONE ? 0 : 1;
+}
 
 /* ---- The service ------------------------------------------------------------------------ */
 
 dumpulse table_agent __attribute__((aligned(sizeof(table_entry))));
 table_entry *table_entries = (table_entry *)(void *)(table_agent.report + 4);
-uint64_t counters[COUNTERS], sockets_capacity;
+uint64_t sockets_capacity;
 size_t sockets_count;
 struct sockets_one sockets[SOCKETS_MAX];
 static void (*task_run)(void); /* the task LOOP_TRANSPORT */
 static uint64_t task_every;    /* ns between two runs of it */
-struct options options;
-
-bool options_wrong(const char *format, ...)
-{
-    fail_msg("%s", format);
-    return false;
-}
-
-uint64_t timing_ns(void)
-{
-    return clock_now;
-}
-
 void loop_define_task(size_t task, void (*run)(void), uint64_t every)
 {
     task_run = run;
@@ -210,16 +219,10 @@ bool sockets_replace(size_t socket, int descriptor)
 
 uint16_t table_stamp;
 uint64_t table_tick = 1, table_tick_begun;
-struct options options = {.tick = 1};
 
 void table_begin_tick(uint64_t now)
 {
     assert_int_equal(now, 0);
-}
-
-uint64_t timing_unix_ns(void)
-{
-    return 0;
 }
 
 bool table_to_prepare;
@@ -240,7 +243,7 @@ void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
     can_send(packet, length);
 }
 
-/* The other side of agent/keys.h: every request is right, and every heartbeat is taken. A report
+/* The other side of server/keys.h: every request is right, and every heartbeat is taken. A report
  * has the request's count in all bytes. */
 static unsigned keyed_taken;
 
@@ -259,7 +262,7 @@ size_t keys_take(const uint8_t *packet, const uint8_t *source, uint64_t now, voi
     uint8_t bytes[DUMPULSE_KEYED_REPORT_SIZE];
 
     assert_int_equal(source[0], 0xFF);
-    assert_int_equal(now, clock_now);
+    assert_int_equal(now, clock_ns);
     keyed_taken++;
     if (packet[4] != 0xC0)
         return COUNT_HEARTBEATS;
@@ -294,11 +297,10 @@ static int stuck(void **state)
 {
     (void)state;
     memset(&can0, 0, sizeof can0);
-    memset(&report, 0, sizeof report);
     memset(counters, 0, sizeof counters);
     sockets_count = 0;
     sockets_capacity = 1000;
-    clock_now = TIMING_SECOND;
+    started = clock_ns += 3600 * TIMING_SECOND;
     can_set_defaults();
     assert_true(can_set_interface("can0") && can_open());
     can0.room = 10;
@@ -341,11 +343,10 @@ static int with_key(void **state)
 {
     (void)state;
     memset(&can0, 0, sizeof can0);
-    memset(&report, 0, sizeof report);
     memset(counters, 0, sizeof counters);
     sockets_count = keyed_taken = 0;
     sockets_capacity = 1000;
-    clock_now = TIMING_SECOND;
+    started = clock_ns += 3600 * TIMING_SECOND;
     can_set_defaults();
     options.key = "key";
     assert_true(can_set_interface("can0") && can_open());
@@ -353,9 +354,13 @@ static int with_key(void **state)
     return 0;
 }
 
-static int without_key(void **state)
+/* Nothing is left of what was asked for. */
+static int end(void **state)
 {
     (void)state;
+    become(DOWN);
+    if (sockets[0].fd >= 0)
+        (void)sockets[0].take(sockets[0].fd);
     options.key = NULL;
     options.also_unkeyed = false;
     return 0;
@@ -400,7 +405,7 @@ static void test_with_a_key_reports_have_a_rate(void **state)
     assert_report(10, 10);
     assert_int_equal(counters[COUNT_RATE], 20);
     assert_int_equal(keyed_taken, 10); /* the others have used up no count */
-    clock_now += TIMING_SECOND / 10;
+    clock_ns += TIMING_SECOND / 10;
     come(keyed_request(31), 1);
     come_round();
     assert_report(11, 31);
@@ -480,7 +485,8 @@ static void test_which_identifiers_pass(void **state)
     (void)state;
     for (int keyed = 0; keyed < 2; keyed++) {
         options.key = keyed ? "key" : NULL;
-        (void)open_socket();
+        sockets_count = 0;
+        assert_true(can_open());
         for (canid_t id = 0; id < 0x800; id++) {
             unsigned passes = 0;
             for (size_t i = 0; i < filters_count; i++)
@@ -502,14 +508,14 @@ static void lose(int how, bool sending_first, const char *message)
         come_round();
     if (sockets[0].fd >= 0)
         (void)sockets[0].take(sockets[0].fd);
-    assert_string_equal(logged, message);
+    assert_string_equal(last_logged(), message);
     assert_int_equal(sockets[0].fd, -1);
     assert_all_unsent();
     come_round();
     assert_int_equal(sockets[0].fd, -1);
     become(UP);
     come_round();
-    assert_string_equal(logged, "can0 is back");
+    assert_string_equal(last_logged(), "can0 is back");
     assert_that_the_next_report_leaves();
 }
 
@@ -563,7 +569,7 @@ static void test_a_flood_does_not_keep_a_lost_interface(void **state)
     become(DOWN);
     come(empty, 1000 * 1000);
     assert_int_equal(sockets[0].fd, -1);
-    assert_in_range(counters[COUNT_LENGTH], sockets_capacity, sockets_capacity + BATCH - 1);
+    assert_in_range(counters[COUNT_LENGTH], sockets_capacity, sockets_capacity + SOCKETS_BATCH - 1);
 }
 
 static void test_a_bus_that_is_off(void **state)
@@ -573,12 +579,13 @@ static void test_a_bus_that_is_off(void **state)
     (void)state;
     come(off, 1);
     assert_all_unsent();
-    assert_ptr_equal(strstr(logged, "can0 is off the bus after too many errors"), logged);
+    assert_ptr_equal(strstr(last_logged(), "can0 is off the bus after too many errors"),
+                     last_logged());
     logged_count = 0;
-    clock_now += QUIET - 1;
+    clock_ns += QUIET - 1;
     come(off, 1);
     assert_int_equal(logged_count, 0);
-    clock_now += QUIET;
+    clock_ns += QUIET;
     come(off, 1);
     assert_int_equal(logged_count, 1);
     can0.sent = 0;
@@ -597,23 +604,23 @@ static void test_at_the_end_all_that_was_asked_for_leaves(void **state)
 
 static void test_the_end_takes_two_seconds_at_most(void **state)
 {
-    const uint64_t begun = clock_now;
+    const uint64_t begun = clock_ns;
 
     (void)state;
     can_finish();
     assert_all_unsent();
-    assert_in_range(clock_now - begun, 0, 2 * TIMING_SECOND + 2 * RETRY);
+    assert_in_range(clock_ns - begun, 0, 2 * TIMING_SECOND + 2 * RETRY);
 }
 
 static void test_the_end_while_it_is_down(void **state)
 {
-    const uint64_t begun = clock_now;
+    const uint64_t begun = clock_ns;
 
     (void)state;
     become(DOWN);
     can_finish();
     assert_all_unsent();
-    assert_in_range(clock_now - begun, 0, 2 * RETRY);
+    assert_in_range(clock_ns - begun, 0, 2 * RETRY);
 }
 
 static void test_each_sender_is_named_once_on_request(void **state)
@@ -632,21 +639,21 @@ static void test_each_sender_is_named_once_on_request(void **state)
         assert_int_equal(logged_count, options.log == OPTIONS_LOG_CHANGES ? 2 : 0);
     }
     options.log = OPTIONS_LOG_NORMAL;
-    assert_string_equal(logged, "can0: first heartbeat from sender 22, variable 62");
+    assert_string_equal(last_logged(), "can0: first heartbeat from sender 22, variable 62");
 }
 
 static void test_which_identifiers_it_says(void **state)
 {
     (void)state;
     assert_string_equal(can_describe(), "can0, identifiers 680 to 6ff");
-    base = CAN_EFF_FLAG | 0x1FFFFF80;
+    assert_true(can_set_id("1fffff80"));
     assert_string_equal(can_describe(), "can0, identifiers 1fffff80 to 1fffffff");
-    base = CAN_EFF_FLAG | 0x80;
+    assert_true(can_set_id("00000080"));
     assert_string_equal(can_describe(), "can0, identifiers 00000080 to 000000ff");
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, stuck)
-#define TEST_KEYED(name) cmocka_unit_test_setup_teardown(name, with_key, without_key)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, stuck, end)
+#define TEST_KEYED(name) cmocka_unit_test_setup_teardown(name, with_key, end)
 
 int main(void)
 {

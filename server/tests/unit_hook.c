@@ -1,9 +1,10 @@
-/* Unit tests of agent/hook.c, which runs the program of --exec, with a simulated kernel and clock.
+/* Unit tests of server/hook.c, which runs the program of --exec, with a simulated kernel and clock.
  *                                                             SPDX-License-Identifier: MIT
- * Here a minute passes at once, and a test says when a program ends. tests/test_watch_server.py
+ * Here a minute passes at once, and a test says when a program ends. test_watch_server.py
  * tests the rest, with real programs.
  */
-#define _GNU_SOURCE /* NOLINT: as agent/hook.c has it */
+#define _GNU_SOURCE /* NOLINT: for environ */
+#include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -19,14 +20,13 @@
 
 #include <cmocka.h>
 
-#include "agent/counters.h"
-#include "agent/hook.h"
-#include "agent/limits.h"
-#include "agent/names.h"
-#include "agent/options.h"
-#include "agent/timing.h"
-#include "agent/watch.h"
-#include "unit_logged.h"
+#include "server/counters.h"
+#include "server/hook.h"
+#include "server/hook_internal.h"
+#include "server/names.h"
+#include "server/options.h"
+#include "server/timing.h"
+#include "stand_ins.h"
 
 enum { VARIABLES = 64, STATES = 6, PROGRAMS = 8, FIRST_PID = 1000 };
 
@@ -40,7 +40,6 @@ static struct {
 } programs[PROGRAMS];
 
 static pid_t last_pid;
-static uint64_t clock_now;
 static int spawn_error;
 static unsigned spawned;
 static int current[VARIABLES], told[VARIABLES]; /* states: the newest, and as the program knows */
@@ -78,9 +77,9 @@ static int state_of(const char *word)
 
 /* The program for a variable never runs twice at a time, and its first state is always the last one
  * that it was told before. */
-static int fake_spawn(pid_t *child, const char *path, const posix_spawn_file_actions_t *files,
-                      const posix_spawnattr_t *attributes, char *const arguments[],
-                      char *const environment[])
+int __wrap_posix_spawn(pid_t *child, const char *path, const posix_spawn_file_actions_t *files,
+                       const posix_spawnattr_t *attributes, char *const arguments[],
+                       char *const environment[])
 {
     const int variable = atoi(arguments[1]);
     size_t free_one = PROGRAMS;
@@ -117,7 +116,7 @@ static int fake_spawn(pid_t *child, const char *path, const posix_spawn_file_act
     return 0;
 }
 
-static int fake_kill(pid_t pid, int number)
+int __wrap_kill(pid_t pid, int number)
 {
     assert_int_equal(number, SIGKILL);
     for (size_t i = 0; i < PROGRAMS; i++)
@@ -131,7 +130,7 @@ static int fake_kill(pid_t pid, int number)
 
 static bool stranger; /* a child that the server did not start has ended */
 
-static pid_t fake_waitpid(pid_t pid, int *status, int flags)
+pid_t __wrap_waitpid(pid_t pid, int *status, int flags)
 {
     assert_int_equal(pid, -1);
     assert_int_equal(flags, WNOHANG);
@@ -155,7 +154,7 @@ static long old_kernel; /* what close_range() returns */
 static int closed_from, closed_to;
 static unsigned ambient_cleared;
 
-static long fake_syscall(long number, ...)
+long __wrap_syscall(long number, ...)
 {
     va_list arguments;
 
@@ -168,7 +167,7 @@ static long fake_syscall(long number, ...)
     return old_kernel;
 }
 
-static int fake_fcntl(int descriptor, int command, int value)
+int __wrap_fcntl(int descriptor, int command, int value)
 {
     assert_int_equal(command, F_SETFD);
     assert_int_equal(value, FD_CLOEXEC);
@@ -180,7 +179,7 @@ static int fake_fcntl(int descriptor, int command, int value)
     return 0;
 }
 
-static int fake_prctl(int option, long what, ...)
+int __wrap_prctl(int option, long what, ...)
 {
     va_list arguments;
 
@@ -196,49 +195,21 @@ static int fake_prctl(int option, long what, ...)
 
 /* ---- The service -------------------------------------------------------------------------- */
 
-struct options options;
-uint64_t counters[COUNTERS];
 struct names_variable names_variables[VARIABLES];
-
-bool options_wrong(const char *format, ...)
-{
-    fail_msg("%s", format);
-    return false;
-}
-
-uint64_t timing_ns(void)
-{
-    return clock_now;
-}
-
-#define posix_spawn fake_spawn
-#define kill fake_kill
-#define waitpid fake_waitpid
-#define syscall fake_syscall
-#define fcntl fake_fcntl
-#define prctl fake_prctl
-#undef _GNU_SOURCE
-#include "../agent/hook.c"   /* NOLINT: the simulated kernel must come before it */
-#include "../agent/limits.c" /* NOLINT: all that it needs is here */
-#undef kill
-
-const char *const watch_states[] = {"waiting", "missing", "alive", "out-of-range", "late", "dead"};
 
 static int start_again(void **state)
 {
     (void)state;
-    memset(hooks, 0, sizeof hooks);
+    memset(&hook, 0, sizeof hook);
     memset(programs, 0, sizeof programs);
     memset(counters, 0, sizeof counters);
     memset(current, 0, sizeof current);
     memset(told, 0, sizeof told);
-    memset(&said, 0, sizeof said);
-    running = last = 0;
     logged_count = spawned = 0;
-    merged = given = 0;
-    start_error = spawn_error = 0;
+    given = 0;
+    spawn_error = 0;
     last_pid = FIRST_PID;
-    clock_now = 1000 * TIMING_SECOND;
+    clock_ns = 1000 * TIMING_SECOND;
     options.exec = "/bin/lamp";
     memcpy(names_variables[3].name, "engine", sizeof "engine");
     return 0;
@@ -299,7 +270,7 @@ static void test_one_program_for_a_variable_at_a_time(void **state)
     for (int i = 0; i < 10; i++)
         hook_run();
     assert_int_equal(spawned, 1);
-    for (unsigned i = 2; i <= 5; i++) { /* fake_spawn() looks at their order */
+    for (unsigned i = 2; i <= 5; i++) { /* posix_spawn() looks at their order */
         end(find(3), 0);
         hook_reap();
         assert_int_equal(spawned, i);
@@ -322,9 +293,9 @@ static void test_the_newest_state_is_told_when_changes_pile_up(void **state)
     tell(3, 5);
     tell(3, 3);
     assert_int_equal(counters[COUNT_NOT_TOLD], 2);
-    clock_now += TIMING_SECOND;
+    clock_ns += TIMING_SECOND;
     hook_run();
-    assert_string_equal(logged, "2 changes were not told to /bin/lamp: it is too slow");
+    assert_string_equal(last_logged(), "2 changes were not told to /bin/lamp: it is too slow");
     for (int i = 0; i < 5; i++)
         end_all();
     assert_int_equal(spawned, 5);
@@ -359,7 +330,7 @@ static void test_one_change_that_was_not_told_is_said(void **state)
     for (int i = 0; i < 5; i++)
         tell(3, 2 + i % 3);
     hook_run();
-    assert_string_equal(logged, "1 change was not told to /bin/lamp: it is too slow");
+    assert_string_equal(last_logged(), "1 change was not told to /bin/lamp: it is too slow");
     hook_run();
     assert_int_equal(logged_count, 1);
 }
@@ -385,7 +356,7 @@ static void test_a_storm(void **state)
     for (int variable = 0; variable < VARIABLES; variable++)
         assert_int_equal(told[variable], 4);
     assert_int_equal(counters[COUNT_NOT_TOLD], 0);
-    assert_int_equal(running, 0);
+    assert_int_equal(hook.running, 0);
 }
 
 /* The variables whose programs were started last have their next turn after all others. */
@@ -430,14 +401,14 @@ static void test_any_order(void **state)
             spawn_error = chance(30) == 0 ? EAGAIN : 0;
             if (programs[program].pid != 0 && chance(3) == 0)
                 end(program, 0);
-            clock_now += chance(2) * 10000000;
+            clock_ns += chance(2) * 10000000;
             if (chance(2) == 0)
                 hook_reap();
             else
                 hook_run();
         }
         spawn_error = 0;
-        for (unsigned i = 0; i < VARIABLES * 5 && (i == 0 || running != 0); i++)
+        for (unsigned i = 0; i < VARIABLES * 5 && (i == 0 || hook.running != 0); i++)
             end_all();
         for (int variable = 0; variable < VARIABLES; variable++)
             assert_int_equal(told[variable], current[variable]);
@@ -453,13 +424,13 @@ static void test_a_program_is_killed_after_a_minute(void **state)
     tell(3, 2);
     tell(0, 2);
     hook_run();
-    clock_now += TIMING_SECOND;
+    clock_ns += TIMING_SECOND;
     tell(63, 2);
     hook_run();
-    clock_now += 59 * TIMING_SECOND - 1;
+    clock_ns += 59 * TIMING_SECOND - 1;
     hook_run();
     assert_int_equal(programs[find(3)].kill, 0);
-    clock_now++;
+    clock_ns++;
     hook_run();
     assert_int_equal(programs[find(3)].kill, 101); /* its group, and itself */
     assert_int_equal(programs[find(0)].kill, 101);
@@ -467,14 +438,14 @@ static void test_a_program_is_killed_after_a_minute(void **state)
     assert_int_equal(logged_count, 0);
     end(find(3), SIGKILL);
     hook_reap();
-    assert_string_equal(logged, "/bin/lamp 3 waiting alive: killed after 60 s");
+    assert_string_equal(last_logged(), "/bin/lamp 3 waiting alive: killed after 60 s");
     assert_int_equal(counters[COUNT_FAILED_PROGRAMS], 1);
     tell(3, 4);
     hook_run(); /* the next one has its own minute */
     assert_int_equal(programs[find(3)].kill, 0);
     end(find(3), SIGKILL);
     hook_reap();
-    assert_string_equal(logged, "/bin/lamp 3 alive late: ended by signal 9");
+    assert_string_equal(last_logged(), "/bin/lamp 3 alive late: ended by signal 9");
     assert_int_equal(counters[COUNT_FAILED_PROGRAMS], 2);
     assert_int_equal(logged_count, 2);
 }
@@ -488,10 +459,10 @@ static void test_failures_are_said_and_counted(void **state)
         end(find(3), i < 20 ? 0x300 : 0);
         hook_reap();
     }
-    assert_string_equal(logged, "/bin/lamp 3 alive late: exit status 3");
+    assert_string_equal(last_logged(), "/bin/lamp 3 alive late: exit status 3");
     assert_int_equal(logged_count, 10);
     assert_int_equal(counters[COUNT_FAILED_PROGRAMS], 20);
-    clock_now += 2 * TIMING_SECOND;
+    clock_ns += 2 * TIMING_SECOND;
     for (unsigned i = 0; i < 4; i++) {
         tell(3, i % 2 == 0 ? 2 : 4);
         hook_run();
@@ -510,15 +481,16 @@ static void test_a_program_that_cannot_start(void **state)
     tell(4, 2);
     for (unsigned i = 0; i < 1000; i++) {
         hook_run();
-        clock_now += TIMING_SECOND;
+        clock_ns += TIMING_SECOND;
     }
-    assert_string_equal(logged,
+    assert_string_equal(last_logged(),
                         "cannot run /bin/lamp: No such file or directory; it will be tried again");
     assert_int_equal(logged_count, 1);
     assert_int_equal(counters[COUNT_FAILED_PROGRAMS], 1000); /* one for each look */
     spawn_error = EACCES;
     hook_run();
-    assert_string_equal(logged, "cannot run /bin/lamp: Permission denied; it will be tried again");
+    assert_string_equal(last_logged(),
+                        "cannot run /bin/lamp: Permission denied; it will be tried again");
     assert_int_equal(logged_count, 2);
     spawn_error = 0;
     hook_run();
@@ -539,11 +511,12 @@ static void test_a_program_that_cannot_start(void **state)
         hook_run();
     }
     assert_int_equal(logged_count, 11); /* 10 at once, and the first one was long ago */
-    clock_now += TIMING_SECOND;
+    clock_ns += TIMING_SECOND;
     spawn_error = ENOMEM;
     hook_run();
-    assert_string_equal(logged, "cannot run /bin/lamp: Cannot allocate memory; it will be tried "
-                                "again");
+    assert_string_equal(last_logged(),
+                        "cannot run /bin/lamp: Cannot allocate memory; it will be tried "
+                        "again");
 }
 
 static void test_children_of_others_are_reaped(void **state)
@@ -559,7 +532,7 @@ static void test_children_of_others_are_reaped(void **state)
     end(find(0), 0);
     hook_reap();
     assert_false(stranger);
-    assert_int_equal(running, 0);
+    assert_int_equal(hook.running, 0);
     assert_int_equal(logged_count, 0);
     assert_int_equal(counters[COUNT_FAILED_PROGRAMS], 0);
 }
@@ -576,13 +549,13 @@ static void test_what_is_left_at_the_end_is_said(void **state)
         tell(63, 2 + (i + 1) % 3);
     }
     hook_finish();
-    assert_string_equal(logged, "12 changes were not told to /bin/lamp");
+    assert_string_equal(last_logged(), "12 changes were not told to /bin/lamp");
     assert_int_equal(counters[COUNT_NOT_TOLD], 12);
 
     (void)start_again(state);
     tell(63, 2);
     hook_finish();
-    assert_string_equal(logged, "1 change was not told to /bin/lamp");
+    assert_string_equal(last_logged(), "1 change was not told to /bin/lamp");
 }
 
 static void test_programs_get_no_descriptors_and_no_capabilities(void **state)

@@ -1,44 +1,19 @@
-/* Unit tests of the parts of agent/ that only udpserver uses: who gets how many reports, and who is
+/* Unit tests of the parts that only udpserver uses: who gets how many reports, and who is
  * named in the log. A test chooses the times and the secrets.   SPDX-License-Identifier: MIT
  */
-#define _GNU_SOURCE /* NOLINT: as agent/address.c has it */
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
-#undef _GNU_SOURCE
-#include "../agent/address.c" /* NOLINT: all that it needs is here */
-#include "../agent/limits.c"  /* NOLINT: the test empties its buckets */
-#include "../agent/sources.c" /* NOLINT: and its list */
-
-/* ---- What other files do for these ------------------------------------------------------- */
-
-static char said[2048][128];
-static size_t said_count;
-
-void log_say(const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    (void)vsnprintf(said[said_count++ % 2048], sizeof said[0], format, arguments);
-    va_end(arguments);
-}
-
-bool options_wrong(const char *format, ...)
-{
-    fail_msg("%s", format);
-    return false;
-}
-
-bool options_read_number(const char *text, char end, uint64_t low, uint64_t high, uint64_t *number)
-{
-    *number = (uint64_t)strtol(text, NULL, 10);
-    return end == '\0' && *number >= low && *number <= high;
-}
+#include "server/address.h"
+#include "server/counters.h"
+#include "server/limits.h"
+#include "server/sources.h"
+#include "server/timing.h"
+#include "stand_ins.h"
 
 /* ---- Secrets, sources and times ---------------------------------------------------------- */
 
@@ -240,6 +215,8 @@ static void test_each_start_has_its_own_secret(void **state)
 
 /* ---- Who is named in the log ------------------------------------------------------------- */
 
+enum { LINES = 100, KINDS = COUNT_UNSENT + 1 };
+static const uint64_t DAY = UINT64_C(86400000000000); /* ns */
 static const uint8_t packet[] = {0, 0, 0, 0, 0xF1, 7, 3, 0};
 
 static void note(unsigned number, size_t outcome, uint64_t now)
@@ -252,62 +229,64 @@ static void note(unsigned number, size_t outcome, uint64_t now)
     sources_note(address, outcome, packet, now);
 }
 
-static void test_each_kind_of_packet_is_said_once_for_each_source(void **state)
-{
-    static const uint8_t ipv6[ADDRESS_SIZE] = {0x20, 0x01, 0x0d, 0xb8, [15] = 1};
-    size_t outcomes = 0;
-
-    (void)state;
-    start(10, 128);
-    for (unsigned round = 0; round < 3; round++)
-        for (size_t outcome = COUNT_HEARTBEATS; outcome < KINDS; outcome++)
-            note(1, outcome, TIMING_SECOND);
-    outcomes = KINDS - COUNT_HEARTBEATS;
-    assert_int_equal(said_count, outcomes);
-    assert_string_equal(said[0], "10.0.0.1: first heartbeat, variable 7 from sender 3");
-    assert_string_equal(said[1], "10.0.0.1: first report");
-    assert_string_equal(said[2], "10.0.0.1: first announce");
-    assert_string_equal(said[3], "10.0.0.1: first request that a beacon answers");
-    for (size_t i = 4; i < outcomes - 1; i++)
-        assert_ptr_equal(strstr(said[i], "10.0.0.1: refused: "), said[i]);
-    assert_ptr_equal(strstr(said[outcomes - 1], "10.0.0.1: not answered: "), said[outcomes - 1]);
-    sources_note(ipv6, COUNT_REPORTS, packet, TIMING_SECOND);
-    assert_string_equal(said[outcomes], "2001:db8::1: first report");
-}
-
 /* There are a hundred lines, then one a second. When the list is full, it is emptied after a day.
- * */
+ * Nobody is in the list yet. */
 static void test_forged_sources_fill_neither_the_log_nor_the_memory(void **state)
 {
-    const uint64_t day = 86400 * TIMING_SECOND;
     uint64_t now = 1000 * TIMING_SECOND;
     size_t before;
 
     (void)state;
-    memset(list, 0, sizeof list);
-    source_count = said_count = 0;
+    logged_count = 0;
     for (unsigned number = 0; number < 500; number++)
         note(number, COUNT_HEARTBEATS, now);
-    assert_int_equal(said_count, LINES);
+    assert_int_equal(logged_count, LINES);
     note(0, COUNT_HEARTBEATS, now + TIMING_SECOND); /* known; a line is allowed again */
-    assert_int_equal(said_count, LINES + 1);
-    assert_string_equal(said[LINES], "400 more were not named: too many came at once");
+    assert_int_equal(logged_count, LINES + 1);
+    assert_string_equal(logged[LINES], "400 more were not named: too many came at once");
     for (unsigned number = 500; number < 1000000; number++)
         note(number, COUNT_HEARTBEATS, now + TIMING_SECOND);
-    assert_int_equal(said_count, LINES + 3); /* the one that was due, and "the list is full" */
-    assert_non_null(strstr(said[LINES + 2], "1024 sources are known"));
-    before = said_count;
-    note(2000000, COUNT_MAGIC, now + day - 1);
-    assert_int_equal(said_count, before + 1); /* how many were not named, and no name */
-    assert_non_null(strstr(said[before], "523 more were not named"));
-    note(2000000, COUNT_MAGIC, now + day);
-    assert_int_equal(said_count, before + 2);
-    assert_non_null(strstr(said[before + 1], "10.30.132.128: refused: neither"));
-    note(0, COUNT_HEARTBEATS, now + day); /* it was named a day ago, so it is named again, */
-    note(0, COUNT_HEARTBEATS, now + day); /* but only once */
-    assert_int_equal(said_count, before + 3);
+    assert_int_equal(logged_count, LINES + 3); /* the one that was due, and "the list is full" */
+    assert_non_null(strstr(logged[LINES + 2], "1024 sources are known"));
+    before = logged_count;
+    note(2000000, COUNT_MAGIC, now + DAY - 1);
+    assert_int_equal(logged_count, before + 1); /* how many were not named, and no name */
+    assert_non_null(strstr(logged[before], "523 more were not named"));
+    note(2000000, COUNT_MAGIC, now + DAY);
+    assert_int_equal(logged_count, before + 2);
+    assert_non_null(strstr(logged[before + 1], "10.30.132.128: refused: neither"));
+    note(0, COUNT_HEARTBEATS, now + DAY); /* it was named a day ago, so it is named again, */
+    note(0, COUNT_HEARTBEATS, now + DAY); /* but only once */
+    assert_int_equal(logged_count, before + 3);
     sources_finish();
-    assert_int_equal(said_count, before + 3);
+    assert_int_equal(logged_count, before + 3);
+}
+
+/* None of these sources is in the list that the test before has left. */
+static void test_each_kind_of_packet_is_said_once_for_each_source(void **state)
+{
+    static const uint8_t ipv6[ADDRESS_SIZE] = {0x20, 0x01, 0x0d, 0xb8, [15] = 1};
+    const uint64_t now = 10 * DAY;
+    size_t outcomes = 0;
+
+    (void)state;
+    start(10, 128);
+    logged_count = 0;
+    for (unsigned round = 0; round < 3; round++)
+        for (size_t outcome = COUNT_HEARTBEATS; outcome < KINDS; outcome++)
+            note(1, outcome, now);
+    outcomes = KINDS - COUNT_HEARTBEATS;
+    assert_int_equal(logged_count, outcomes);
+    assert_string_equal(logged[0], "10.0.0.1: first heartbeat, variable 7 from sender 3");
+    assert_string_equal(logged[1], "10.0.0.1: first report");
+    assert_string_equal(logged[2], "10.0.0.1: first announce");
+    assert_string_equal(logged[3], "10.0.0.1: first request that a beacon answers");
+    for (size_t i = 4; i < outcomes - 1; i++)
+        assert_ptr_equal(strstr(logged[i], "10.0.0.1: refused: "), logged[i]);
+    assert_ptr_equal(strstr(logged[outcomes - 1], "10.0.0.1: not answered: "),
+                     logged[outcomes - 1]);
+    sources_note(ipv6, COUNT_REPORTS, packet, now);
+    assert_string_equal(logged[outcomes], "2001:db8::1: first report");
 }
 
 int main(void)
@@ -320,8 +299,8 @@ int main(void)
         cmocka_unit_test(test_the_limit_for_all),
         cmocka_unit_test(test_who_is_refused_for_all_is_not_charged),
         cmocka_unit_test(test_each_start_has_its_own_secret),
-        cmocka_unit_test(test_each_kind_of_packet_is_said_once_for_each_source),
         cmocka_unit_test(test_forged_sources_fill_neither_the_log_nor_the_memory),
+        cmocka_unit_test(test_each_kind_of_packet_is_said_once_for_each_source),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,6 @@
-"""Has the kernel verify the program of udpserver --xdp, and prints its words.    make verify-xdp
+"""Has the kernel verify the program of udpserver --xdp, and prints its words.
+
+    make part ONLY=verify-xdp
 
 The last lines of the verifier's log say how long it took, the bytes of stack, and how many
 instructions and states it has followed. The whole log is in build/xdp-verifier.log.
@@ -11,8 +13,7 @@ import platform
 import re
 import subprocess
 
-from sim.programs import built
-from sim.targets import BUILD
+from tests.support.programs import BUILD, built
 
 LOG = BUILD / "xdp-verifier.log"
 # The program is pinned in a file system that is gone when the command ends.
@@ -31,7 +32,7 @@ def main() -> None:
         tail = "\n".join(said.splitlines()[-20:])
         raise SystemExit(f"{tail}\nverify-xdp: this machine did not load the program. It needs "
                          "root, and a kernel that may load programs (CONFIG_BPF_SYSCALL)")
-    print(f"Linux {platform.release()} accepts agent/xdp/program.bpf.c, with dumpulse.c in it:",
+    print(f"Linux {platform.release()} accepts server/xdp/program.bpf.c, with dumpulse.c in it:",
           *words, "verify-xdp: 1 passed, 0 failed", sep="\n")
 
 

@@ -1,4 +1,4 @@
-"""Tests Dumpulse on Linux's own CAN stack. tests/test_can.py runs this in a virtual machine.
+"""Tests Dumpulse on Linux's own CAN stack. server/tests/test_can.py runs this in a virtual machine.
 
 vcan0 is a bus in software; can0 and can1 are two SJA1000 controllers on one bus. cansend and
 candump from can-utils are other programs on the bus, without any of our code.
@@ -27,11 +27,11 @@ from pathlib import Path
 import pytest
 
 import client
-from sim import keyed
-from sim.model import REQUEST, Agent, checksummed, heartbeat
-from sim.programs import open_files
+from spec import keyed
+from spec.model import REQUEST, Agent, checksummed, heartbeat
+from tests.support.programs import open_files
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 30.0  # seconds; this is an emulated machine on one that may be busy
 FRAME = struct.Struct("=LB3x8s")
 BASE, REPORT_AT, REQUEST_AT = 0x680, 64, 127
@@ -666,7 +666,7 @@ def test_an_interface_that_goes_while_a_report_leaves(serve: Callable[..., Progr
 
 def test_how_the_kernel_tells_that_an_interface_goes() -> None:
     """If it is down, the first call gets that error, once. If it is gone, receiving gets that
-    error, even after sending has failed. tests/unit_can.c relies on this."""
+    error, even after sending has failed. server/tests/unit_can.c relies on this."""
     run("ip", "link", "add", "vcan9", "type", "vcan")
     run("ip", "link", "set", "vcan9", "up")
     bus = opened("vcan9")

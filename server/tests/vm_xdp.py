@@ -1,4 +1,4 @@
-"""Tests udpserver --xdp in a virtual machine, where the clock may be set; see tests/test_xdp.py.
+"""Tests udpserver --xdp in a virtual machine, where the clock may be set; see test_xdp.py.
 
 Its kernel is that of Debian 12, Linux 6.1: the oldest one that --xdp is for. Python is slow there,
 so this needs no pytest. SPDX-License-Identifier: MIT
@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import time
 
-from sim.model import REQUEST, heartbeat
-from sim.network import Cable, frame, ipv4
-from sim.programs import PATIENCE
-from tests.servers import Server
+from spec.model import REQUEST, heartbeat
+from tests.support.network import Cable, frame, ipv4
+from tests.support.programs import PATIENCE
+from tests.support.servers import Server
 
 TICK, JIFFY = 100, 10  # ms; a stamp may be a jiffy early
 JUMPS = [0, 17, -40, 3, 4000, -4000, 9]  # s

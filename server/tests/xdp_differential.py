@@ -1,11 +1,11 @@
 """Sends the same frames to a udpserver with --xdp and to one without, and compares what they did.
 
-    python3 -m tests.xdp_differential [--count N] [--seed N]
+    python3 -m server.tests.xdp_differential [--count N] [--seed N]
 
-make xdp-differential sends a million frames, and tests/test_xdp.py some thousands. Most of them are
-heartbeats in frames of every kind: with options, extension headers, fragments, lengths that lie,
-wrong checksums, addresses of others. Some have flipped bits, or are cut. After each batch, both
-servers must have the same table and the same counters.
+make part ONLY=xdp-differential sends a million frames, and test_xdp.py some thousands. Most of
+them are heartbeats in frames of every kind: with options, extension headers, fragments, lengths
+that lie, wrong checksums, addresses of others. Some have flipped bits, or are cut. After each
+batch, both servers must have the same table and the same counters.
 
 A packet may overtake another one on its way through the socket. So all heartbeats of a batch for
 one variable are the same. SPDX-License-Identifier: MIT
@@ -16,16 +16,15 @@ from __future__ import annotations
 import argparse
 import errno
 import random
-import socket
 import struct
 import time
 from collections import Counter
 from collections.abc import Callable
 
-from sim.model import REQUEST, heartbeat
-from sim.programs import PATIENCE
-from sim.network import ETHERNET_IPV4, ETHERNET_IPV6, Cable, frame, ipv4, ipv6
-from tests.servers import Server
+from spec.model import REQUEST, heartbeat
+from tests.support.network import ETHERNET_IPV4, ETHERNET_IPV6, Cable, frame, ipv4, ipv6
+from tests.support.programs import PATIENCE
+from tests.support.servers import Server
 
 PORT, BATCH = 9060, 1000
 FAST = ("--rate", "1000000", "--burst", "1000000", "--rate-total", "1000000")

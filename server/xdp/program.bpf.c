@@ -1,4 +1,4 @@
-/* Takes heartbeats in the kernel, for udpserver --xdp; see agent/xdp.h.
+/* Takes heartbeats in the kernel, for udpserver --xdp; see server/xdp.h.
  * SPDX-License-Identifier: MIT
  *
  * The kernel runs this for each packet that an interface receives, before its own network code sees
@@ -47,7 +47,7 @@ INLINE uint8_t dumpulse_process_packet(struct dumpulse *agent, const uint8_t *pa
                                        void *context);
 #include "dumpulse.c"
 
-#include "agent/xdp/shared.h"
+#include "server/xdp/shared.h"
 
 char LICENSE[] SEC("license") = "MIT";
 

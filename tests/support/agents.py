@@ -18,12 +18,11 @@ from typing import Any, Union
 import pytest
 
 import client
-from sim import keyed, model
-from sim.programs import PATIENCE, free_port
-from sim.targets import ROOT
+from spec import keyed, model
+from tests.support.programs import PATIENCE, ROOT, free_port
 
 COMMAND = [sys.executable, str(ROOT / "client.py")]
-VEHICLE = str(ROOT / "examples" / "vehicle.ini")
+VEHICLE = str(ROOT / "client" / "examples" / "vehicle.ini")
 
 # A background job of a script ignores these signals. So would all programs that it starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -101,7 +100,8 @@ class KeyedFake:
 
     def __init__(self, *hooks: Callable[[bytes, bytes], list[bytes]], master: bytes = MASTER,
                  host: str = "127.0.0.1", epoch: int = 0) -> None:
-        self.agent = keyed.Agent(keyed.Keys(master), keyed.Numbers({keyed.BEACONS: epoch // 256}))
+        numbers = keyed.Numbers({keyed.BEACON_LABEL: epoch // 256})
+        self.agent = keyed.Agent(keyed.Keys(master), numbers)
         assert self.agent.begin()
         self.agent.entries[3] = bytes.fromhex("12344c09")
         self.hooks = list(hooks)
@@ -152,7 +152,7 @@ class KeyedFake:
 def ask_again_after(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """The client asks again after so long, and not sooner. With PATIENCE a test sees each request
     once, however late the answers are."""
-    monkeypatch.setattr(client, "waits", lambda: itertools.repeat(seconds))
+    monkeypatch.setattr(client, "draw_waits", lambda: itertools.repeat(seconds))
 
 
 def unused_port() -> int:

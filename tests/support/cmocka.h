@@ -64,8 +64,7 @@ static uintmax_t runner_take(int kind, const char *function, const char *paramet
     runner_check(memcmp(one, other, size) == 0, #one " equals " #other, __FILE__, __LINE__)
 
 #define expect_function_call(function) runner_announce(RUNNER_CALL, #function, "", 0)
-#define function_called()                                                                          \
-    (void)runner_take(RUNNER_CALL, __func__, "", __FILE__, __LINE__)
+#define function_called() (void)runner_take(RUNNER_CALL, __func__, "", __FILE__, __LINE__)
 #define will_return(function, value) runner_announce(RUNNER_RESULT, #function, "", (value))
 #define mock_type(type) (type) runner_take(RUNNER_RESULT, __func__, "", __FILE__, __LINE__)
 #define expect_value(function, parameter, value)                                                   \
@@ -83,7 +82,7 @@ struct CMUnitTest {
 
 #define cmocka_unit_test(function)                                                                 \
     {                                                                                              \
-        #function, function                                                                        \
+#function, function                                                                        \
     }
 #define cmocka_run_group_tests_name(group, tests, set_up, tear_down)                               \
     runner_run(group, tests, sizeof(tests) / sizeof(tests)[0])

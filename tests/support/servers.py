@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import IO, Self
 
-from sim.programs import PATIENCE, built, wait_until
+from tests.support.programs import PATIENCE, built, wait_until
 
 Counters = dict[str, int]
 

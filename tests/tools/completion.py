@@ -1,7 +1,7 @@
 """Makes, from the parser of client.py, the files of completion/ for bash and zsh, and the section
 OPTIONS of its manual.   SPDX-License-Identifier: MIT
 
-    python3 -m tools.completion    # or make completion
+    python3 -m tests.tools.completion    # or make completion
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from pathlib import Path
 
 import client
 
-ROOT = Path(__file__).resolve().parent.parent
-MANUAL = ROOT / "man" / "dumpulse.1"
+ROOT = Path(__file__).resolve().parents[2]
+MANUAL = ROOT / "client" / "dumpulse.1"
 NAMES = ("dumpulse", "client.py")  # the names by which users call the client
 MADE = "Made by `make completion` from the parser of client.py.   SPDX-License-Identifier: MIT"
 HOSTS = ("host", "address", "plugin_host")  # the parser's names for an agent's address
@@ -214,7 +214,8 @@ def manual() -> str:
 
 
 def files() -> dict[Path, str]:
-    return {ROOT / "completion" / "dumpulse.bash": bash(), ROOT / "completion" / "_dumpulse": zsh(),
+    completions = ROOT / "client" / "completion"
+    return {completions / "dumpulse.bash": bash(), completions / "_dumpulse": zsh(),
             MANUAL: manual()}
 
 

@@ -1,5 +1,5 @@
 /* What each operation of blst costs, and each whole that is made of them: signatures of Pointcheval
- * and Sanders (2018), and BLS signatures. lab/bridges.py counts the operations of a whole. One file
+ * and Sanders (2018), and BLS signatures. bridges.py counts the operations of a whole. One file
  * with blst, whose operations on points and fields are static.
  *
  * A run is one operation, or one whole. First come LAB_REPEAT runs of each operation, then all
@@ -104,7 +104,7 @@ static LAB_APART void g1_beta(void)
     vec_copy(lab_p_out->Z, lab_p->Z, sizeof(lab_p->Z));
 }
 
-/* In the order of BLST in lab/bridges.py. */
+/* In the order of BLST in bridges.py. */
 static void (*const lab_operations[])(void) = {
     nothing,      fp_multiply,         fp_square,       fp_add,           fp_subtract,
     fp_triple,    fp_times_8,          fp2_multiply,    fp2_square,       fp2_add,
@@ -180,7 +180,7 @@ static LAB_APART void whole_bls_verify(void)
     lab_answer = blst_fp12_finalverify(one, two) != 0;
 }
 
-/* In the order of the wholes in lab/bridges.py. */
+/* In the order of the wholes in bridges.py. */
 static const struct {
     void (*run)(void);
     unsigned messages;

@@ -1,4 +1,4 @@
-/* What each operation of micro-ecc costs, and each whole that is made of them. lab/bridges.py
+/* What each operation of micro-ecc costs, and each whole that is made of them. bridges.py
  * counts the operations of a whole. One file with micro-ecc, whose operations are static.
  *
  * A run is one operation on other numbers, or one whole. First come LAB_REPEAT runs of each
@@ -75,7 +75,7 @@ static LAB_APART void field_power(void)
     lab_answer = --lab_bit > 1;
 }
 
-/* In the order of MICRO_ECC in lab/bridges.py. */
+/* In the order of MICRO_ECC in bridges.py. */
 static void (*const lab_operations[])(void) = {
     nothing,     field_multiply,      field_square, field_add,   field_subtract,  field_copy,
     field_halve, field_bytes,         field_invert, field_power, scalar_multiply, scalar_invert,
@@ -108,13 +108,13 @@ static LAB_APART void whole_decompress(void)
     lab_answer = lab_same(lab_found, lab_public, sizeof lab_found);
 }
 
-/* In the order of the wholes in lab/bridges.py. */
+/* In the order of the wholes in bridges.py. */
 static void (*const lab_wholes[])(void) = {whole_sign, whole_verify, whole_agree, whole_decompress};
 enum { WHOLES = sizeof lab_wholes / sizeof *lab_wholes };
 
 static void (*lab_now)(void);
 
-/* lab/bridges.py makes the same numbers. The order of secp160r1 has 161 bits, and these have 160.
+/* bridges.py makes the same numbers. The order of secp160r1 has 161 bits, and these have 160.
  */
 static void make_inputs(unsigned sample)
 {

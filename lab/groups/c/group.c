@@ -1,4 +1,4 @@
-/* The group of a curve, by micro-ecc, as a shared library: lab/real.py calls it. It is one file
+/* The group of a curve, by micro-ecc, as a shared library: real.py calls it. It is one file
  * with micro-ecc, whose operations on points are static. Points are x and y, big-endian; the
  * neutral element has none, and stays in Python.   SPDX-License-Identifier: MIT */
 #include "uECC.c"

@@ -1,4 +1,4 @@
-/* Measurements that mislead, beside those that do not: lab/mislead.py says why. A run is one case,
+/* Measurements that mislead, beside those that do not: mislead.py says why. A run is one case,
  * and the cases go on from each other, as the runs of a benchmark do. amd64 only.
  * SPDX-License-Identifier: MIT */
 #include <openssl/evp.h>
@@ -142,7 +142,7 @@ static void sign(unsigned number)
     uECC_sign(lab_secret, lab_message, 32, lab_signature, uECC_secp160r1());
 }
 
-/* In the order of CASES in lab/mislead.py. */
+/* In the order of CASES in mislead.py. */
 static const struct {
     void (*prepare)(unsigned);
     void (*run)(void);

@@ -18,7 +18,7 @@ import operator
 import random
 from collections.abc import Sequence
 
-from lab.papers.groups import E1, E2, ET, Bilinear, exponent
+from lab.groups.papers.groups import E1, E2, ET, Bilinear, exponent
 
 
 def key(pairing: Bilinear[E1, E2, ET], rng: random.Random) -> tuple[int, E2]:

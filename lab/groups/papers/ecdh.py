@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 
-from lab.papers.groups import E, Group, exponent
+from lab.groups.papers.groups import E, Group, exponent
 
 
 def key(group: Group[E], rng: random.Random) -> tuple[int, bytes]:
@@ -19,7 +19,7 @@ def key(group: Group[E], rng: random.Random) -> tuple[int, bytes]:
 
 
 def agree(group: Group[E], a: int, theirs: bytes) -> bytes:
-    """Parsing refuses what is no element."""
+    """Parsing refuses bytes that are no element."""
     shared = group.parse(theirs) ** a
     if shared == group.neutral():
         raise ValueError("the other's key gives no secret")

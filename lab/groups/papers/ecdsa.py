@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import random
 
-from lab.papers.groups import E, Group, exponent, leftmost
+from lab.groups.papers.groups import E, Group, exponent, leftmost
 
 Signature = tuple[int, int]
 

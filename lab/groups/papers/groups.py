@@ -20,7 +20,7 @@ class Element(Protocol):
     def inv(self) -> Self: ...
 
     def compute(self) -> Self:
-        """Works it out now. Who is lazy moves the cost of signing into verifying."""
+        """Works it out now. Without this, verifying would pay for a part of signing."""
 
     def serialize(self) -> bytes: ...
 
@@ -46,7 +46,7 @@ class Group(Protocol[E]):
         """Of a point, its x coordinate, as a number below the order."""
 
     def parse(self, data: bytes) -> E:
-        """From what serialize() made. What is no element is a ValueError."""
+        """Reads what serialize() made. Raises ValueError if the bytes are no element."""
 
 
 class Bilinear(Protocol[E1, E2, ET]):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import random
 
-from lab.papers.groups import E, Group
+from lab.groups.papers.groups import E, Group
 
 
 def setup(group: Group[E]) -> E:

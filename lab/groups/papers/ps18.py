@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic
 
-from lab.papers.groups import E1, E2, ET, Bilinear, exponent
+from lab.groups.papers.groups import E1, E2, ET, Bilinear, exponent
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import random
 
-from lab.papers.groups import E, Group, exponent, hashed
+from lab.groups.papers.groups import E, Group, exponent, hashed
 
 Signature = tuple[int, int]
 
@@ -23,7 +23,7 @@ def key(group: Group[E], rng: random.Random) -> tuple[int, E]:
 
 
 def sign(group: Group[E], x: int, y: bytes, message: bytes, rng: random.Random) -> Signature:
-    """`y` is the public key as bytes: who signs often need not serialise it each time."""
+    """`y` is the public key as bytes: so a signer serialises it once, and not each time."""
     k = exponent(group.order, rng)
     c = hashed(group.order, (group.generator ** k).serialize(), y, message)
     return c, (k + c * x) % group.order

@@ -1,8 +1,8 @@
-/* The steps of a key agreement: make a pair of keys; make a secret for its owner and what tells him
- * of it; find the secret in what came.
+/* The steps of a key agreement: make a pair of keys; make a secret for its owner, and a message
+ * that tells him the secret; find the secret in the message.
  *
  * With ECDH, encapsulate makes a pair of keys that is used once, and sends the public one. The step
- * `refuse` is for those that notice what was changed on its way: both then have different secrets.
+ * `refuse` is for schemes that notice a change on the way: both sides then have different secrets.
  * The file that includes this has defined LAB_PUBLIC, LAB_SECRET and LAB_SENT, in bytes, and the
  * functions below. Each run has other random numbers.   SPDX-License-Identifier: MIT */
 #ifndef AGREE_H
@@ -23,7 +23,7 @@ static uint8_t lab_secret[LAB_SECRET] __attribute__((aligned(8)));
 static uint8_t lab_sent[LAB_SENT] __attribute__((aligned(8)));
 static uint8_t lab_made[LAB_SHARED], lab_found[LAB_SHARED];
 static bool lab_answer;
-const uint32_t lab_sizes[3] = {LAB_SECRET, LAB_PUBLIC, LAB_SENT}; /* for lab/board */
+const uint32_t lab_sizes[3] = {LAB_SECRET, LAB_PUBLIC, LAB_SENT}; /* for lab/joules/board.c */
 
 STEP(key)
 STEP(encapsulate)

@@ -66,7 +66,7 @@ static size_t encode_report(uint8_t *wire, size_t size, const struct entry *in)
     return length_of(&out, wire);
 }
 
-/* What may not stand between quotes as it is; a control character may not stand in XML at all. */
+/* Replaces characters that must not stand between quotes. XML allows no control characters. */
 static const char *escaped(const char *text, char *room)
 {
     char *at = room;

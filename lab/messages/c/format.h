@@ -4,7 +4,7 @@
  * The file that includes this has the two functions of each payload: encode_ and decode_ with its
  * name. What they are given is right; what they read may be anything. The former returns the bytes
  * that it made, or 0. The scheme gives the bytes of each message and their CRC-32, as other
- * encoders make them in lab/test_formats.py: HEARTBEAT_BYTES, HEARTBEAT_CRC and so on. Every image
+ * encoders make them in test_codecs.py: HEARTBEAT_BYTES, HEARTBEAT_CRC and so on. Every image
  * that is counted makes these, or the lab ends.   SPDX-License-Identifier: MIT */
 #ifndef FORMAT_H
 #define FORMAT_H

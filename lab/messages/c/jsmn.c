@@ -69,7 +69,7 @@ static char *put_three(char *at, const char *end, const char *name, uint16_t fir
     return put(at, end, '}');
 }
 
-/* Where there is no room, characters get lost: what is full may not be whole. */
+/* If there is no room, characters get lost. So a full buffer may lack some. */
 static size_t length_of(const char *at, const uint8_t *wire, size_t size)
 {
     const size_t length = (size_t)(at - (const char *)wire);

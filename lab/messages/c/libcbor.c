@@ -4,7 +4,7 @@
 
 #include "cbor.h"
 
-/* An item has a width: the smallest that holds the number, as other encoders have it. */
+/* Gives an item the smallest width that holds the number, as other encoders do. */
 static cbor_item_t *number(uint32_t value)
 {
     return value <= UINT8_MAX    ? cbor_build_uint8((uint8_t)value)

@@ -33,8 +33,8 @@ void lab_main(void (*measure)(void))
         abort();
 }
 
-/* Neither of these two may use the stack itself: they leave no trace there. They take eight bytes
- * at once, as valgrind is slow. */
+/* These two functions do not use the stack, so they leave no trace there. They take eight bytes at
+ * once, because valgrind is slow. */
 void lab_begin(void)
 {
     uint8_t *at = lab_stack;

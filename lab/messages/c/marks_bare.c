@@ -7,7 +7,7 @@ void lab_main(void (*measure)(void))
     measure();
 }
 
-/* Or the compiler would take two functions that do nothing for one. */
+/* Without a difference, the compiler would merge the two functions that do nothing. */
 void lab_begin(void)
 {
     __asm__ volatile("" ::"i"(1));

@@ -4,7 +4,7 @@
 
 #include "message.pb-c.h"
 
-/* The library has no room's end: the size is asked for first. */
+/* The library does not know how much room there is, so this asks for the size first. */
 static size_t encode(uint8_t *wire, size_t size, const void *message)
 {
     return protobuf_c_message_get_packed_size(message) <= size

@@ -1,4 +1,4 @@
-/* Repeats one step of a scheme on the machine that it runs on, for lab/measure: -DLAB_STEP=sign.
+/* Repeats one step of a scheme on this machine, for lab/run measure: -DLAB_STEP=sign.
  *
  *     repeat seconds N | repeat calls N
  *

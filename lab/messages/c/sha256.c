@@ -10,7 +10,7 @@ STEP(hash)
 
 static uint8_t lab_message[LAB_LENGTH], lab_digest[32];
 
-/* Compiled alike whoever calls it: see tag.h. */
+/* The callers must not change how it is compiled: see tag.h. */
 static LAB_APART __attribute__((used)) void digest(const uint8_t *message, size_t length)
 {
     br_sha256_context context;

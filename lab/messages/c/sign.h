@@ -21,7 +21,7 @@ static uint8_t lab_public[LAB_PUBLIC] __attribute__((aligned(8)));
 static uint8_t lab_secret[LAB_SECRET] __attribute__((aligned(8)));
 static uint8_t lab_signature[LAB_SIGNATURE] __attribute__((aligned(8)));
 static bool lab_answer;
-const uint32_t lab_sizes[3] = {LAB_SECRET, LAB_PUBLIC, LAB_SIGNATURE}; /* for lab/board */
+const uint32_t lab_sizes[3] = {LAB_SECRET, LAB_PUBLIC, LAB_SIGNATURE}; /* for lab/joules/board.c */
 
 STEP(key)
 STEP(sign)

@@ -8,12 +8,12 @@
 #include "operation.h"
 #include "vectors.h"
 
-/* 16 bytes; what can be worked out in advance is */
+/* Of 16 bytes. All that can be worked out in advance is worked out here. */
 static void set_key(const uint8_t *key);
 
-/* LAB_TAG bytes, as a function for every length: the compiler must not make one for these few.
- * Neither may it guess from the callers in this file, such as the vectors, how often it runs: what
- * is used from elsewhere, too, is compiled alike whoever calls it. */
+/* LAB_TAG bytes. The compiler must make one function for every length, and none for the few lengths
+ * of this file. It must not guess from the callers in this file, such as the vectors, how often the
+ * function runs. With the attribute `used`, it must expect other callers, too. */
 static void make_tag(uint8_t *tag, const uint8_t *message, size_t length) LAB_APART
     __attribute__((used));
 

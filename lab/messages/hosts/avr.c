@@ -7,7 +7,8 @@
  * the program prints "run CYCLES STACK", then "right 1" or "right 0"; at the end "over".
  * SPDX-License-Identifier: MIT
  */
-#include "../../sim/avr_host.h" /* first: simavr's other headers need what it includes */
+/* First: simavr's other headers need what it includes. */
+#include "../../../bench/processors/avr_host.h"
 
 #include <simavr/sim_core.h>
 

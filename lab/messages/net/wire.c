@@ -1,4 +1,4 @@
-/* Sends messages and takes their answers, over UDP, TCP or TLS 1.3: what `make lab-wire` counts.
+/* Sends messages and takes their answers, over UDP, TCP or TLS 1.3: what lab-wire counts.
  *
  *     wire server udp|tcp|tls ADDRESS PORT [CERTIFICATE KEY]
  *     wire client udp|tcp|tls ADDRESS PORT COUNT [CERTIFICATE GROUP]

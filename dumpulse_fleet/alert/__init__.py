@@ -1,0 +1,1 @@
+"""Tells people, once.   SPDX-License-Identifier: MIT"""

@@ -1,0 +1,1 @@
+"""Asks the agents, and judges what they say.   SPDX-License-Identifier: MIT"""

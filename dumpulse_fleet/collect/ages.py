@@ -1,0 +1,386 @@
+"""How old each entry is, though a timestamp has only 16 bits; and which agents have rebooted.
+
+Pure functions over arrays: a row for each report of a batch, a column for each variable.
+
+If an agent stamps a variable of its own (`now-from`), it tells its time n with each report. We
+measure the time since the report before, to within RATE and the time that requests and answers
+take. So n tells how many ticks of the agent's clock have passed, also when its 16 bits have
+wrapped. X, the agent's time, never wraps. An entry that changes gets E, the time at which it was
+stamped; an entry that does not change keeps it. Its age is X - E. CASES is the table of all rules.
+
+If an agent has no such variable, nobody tells its clock. Then X counts the ticks of our own time.
+If all timestamps that change fit Unix time, as those of agents on Linux do, E is by the timestamp.
+Otherwise E is when the entry was seen first, and its age is "at least" X - E.
+
+No reader can see one case: a node beats again at the same timestamp with the same value, a whole
+number of wraps later, and nobody has asked in between.
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dumpulse_fleet.client import SKEW, WRAP
+
+Whole = NDArray[np.int64]
+Real = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+LAST = WRAP - 1  # the mask that makes a remainder
+RATE = 0.10  # an agent's clock may be this much faster or slower than its tick says
+FORGETS = WRAP - SKEW - 2 * 240 - 60  # ticks: agents on Linux forget what is older, or nearly so
+CONFIRMED = 2  # reports that contradict the last one used, until one is believed
+ZEROS = 128  # a bit of `strikes`: the first of these reports had lost entries
+
+
+class Kind(enum.IntEnum):
+    """How the time of an agent is known."""
+
+    NONE = 0  # no report yet
+    OWN = 1  # by its own variable
+    UNIX = 2  # it counts Unix time
+    ARRIVAL = 3  # not at all: only when its entries are seen first
+    NEW = 4  # the same, and no entry has changed yet, which could tell more
+    MAYBE = 5  # the same, but the last entries that changed fit Unix time; late ones may do so
+
+
+class Memory(NamedTuple):
+    """What is known of some agents after a report. Times are in seconds of our own clock."""
+
+    kind: NDArray[np.uint8]
+    strikes: NDArray[np.uint8]  # reports in a row that contradict this memory
+    began: Real  # its first report, or the first one after a reboot
+    asked: Real  # its last report, which was asked for then,
+    received: Real  # and came then
+    clock: Whole  # X, ticks
+    entry: NDArray[np.uint32]  # two dimensions, as the next two
+    stamped: Whole  # E, ticks
+    at_least: Flags
+
+
+class Reports(NamedTuple):
+    """New reports of the same agents."""
+
+    tick: Real  # s
+    now_from: Whole  # the agent's own variable; -1: it has none
+    asked: Real  # when the first request was sent that this may answer
+    received: Real
+    unix: Real  # Unix time when it came
+    entry: NDArray[np.uint32]
+
+
+class Outcome(NamedTuple):
+    memory: Memory
+    used: Flags  # False: the report contradicts the one before; ask again
+    changed: Flags  # two dimensions: entries that were heard since the report before
+    empty: Flags  # the agent has lost entries that were not too old
+    rebooted: Flags
+    reset: Flags  # it has rebooted, or somebody has set its clock
+    stale: Flags  # this one fits, and the one before did not: that one was too old
+
+
+class Clocks(NamedTuple):
+    """The time of each agent, as its report and our own clock tell it. All but `own` are ticks."""
+
+    own: Flags  # by its own variable
+    n: Whole  # what this variable says, modulo 65536
+    low: Whole  # so many have passed at least since the report before, by our clock,
+    high: Whole  # and so many at most
+    ours: Whole  # since our clock was 0
+    unix: Whole
+    passed: Whole  # what has passed, as far as it is known,
+    longest: Whole  # and what may have passed
+    impossible: Flags  # its own variable says what cannot be
+    silent: Flags  # and has four zero bytes
+
+
+class Entries(NamedTuple):
+    """What has become of each entry since the report before: two dimensions."""
+
+    changed: Flags
+    heard: Flags  # changed, and not by getting lost
+    lost: Flags
+    old: Whole  # ticks since it was stamped, modulo 65536
+    ahead: Flags  # it seems to be stamped a little later than now
+
+
+class Fit(NamedTuple):
+    """Do the entries that changed fit the clock?"""
+
+    kind: NDArray[np.uint8]  # how the time is known from now on
+    span: Whole  # ticks since the report before, without a variable of its own
+    soon: Flags  # that was not long ago
+    follows: Flags  # and entries have changed, without a variable of its own
+    misfit: Flags  # an entry changed that was stamped before the report before
+
+
+class Verdict(NamedTuple):
+    fresh: Flags  # it has no past to compare with
+    jumped: Flags  # its clock is not where it must be
+    strikes: NDArray[np.uint8]
+    suspect: Flags  # the report contradicts the one before,
+    confirmed: Flags  # and so did the last one
+    used: Flags
+    empty: Flags
+    waits: Flags  # it has lost entries, and the next heartbeat shows whether it has rebooted
+    rebooted: Flags
+    reset: Flags
+
+
+def advance(was: Memory, new: Reports) -> Outcome:
+    """Returns what is known after these reports. No agent may have two of them."""
+    own_entry = new.entry[np.arange(len(new.entry)), np.maximum(new.now_from, 0)]
+    clocks = tell_time(was, new, own_entry)
+    entries = compare(was, new, clocks)
+    evidence = lost_too_early(was, new, clocks, entries.lost)
+    fit = judge_fit(was, new, clocks, entries)
+    verdict = decide(was, new, own_entry, clocks, evidence, fit)
+    memory = remember(was, new, clocks, entries, fit, verdict)
+    if not verdict.used.all():  # these agents stay as they were
+        memory = Memory._make(map(partial(choose, verdict.used), memory, was))
+        memory = memory._replace(strikes=np.where(
+            verdict.used, memory.strikes,
+            verdict.strikes | np.where(evidence, np.uint8(ZEROS), np.uint8(0))))
+    stale = verdict.used & ~verdict.suspect & (was.strikes & 1 == 1)
+    return Outcome(memory, verdict.used, entries.changed, verdict.empty, verdict.rebooted,
+                   verdict.reset, stale)
+
+
+def tell_time(was: Memory, new: Reports, own_entry: NDArray[np.uint32]) -> Clocks:
+    n = (own_entry >> 16).astype(np.int64)
+    low = np.maximum(np.ceil((new.asked - was.received) / new.tick * (1 - RATE) - 1), 0)
+    # One tick more, as the report before may have been late by a tick.
+    high = np.floor((new.received - was.asked) / new.tick * (1 + RATE) + 2)
+    low, high = low.astype(np.int64), high.astype(np.int64)
+    own = (was.kind == Kind.OWN) & (new.now_from >= 0)
+    # By its own variable. Four zero bytes are also what is sent at the tick 0 by sender 0.
+    ours = np.floor(new.received / new.tick).astype(np.int64)
+    passed = np.where(own, low + ((n - was.clock - low) & LAST), ours - was.clock)
+    impossible = own & (passed > high)
+    silent = own & impossible & (own_entry == 0)
+    longest = np.where(own & ~impossible, passed + (high - passed) // WRAP * WRAP, passed)
+    unix = np.floor(new.unix / new.tick).astype(np.int64)
+    return Clocks(own, n, low, high, ours, unix, passed, longest, impossible, silent)
+
+
+def compare(was: Memory, new: Reports, clocks: Clocks) -> Entries:
+    # Ticks since each entry was stamped, modulo 65536. It may be a little ahead, as in client.age.
+    now = np.where(clocks.own, clocks.n, clocks.unix)
+    stamps = new.entry >> 16
+    remainder = ((now & LAST).astype(np.uint32)[:, None] - stamps) & np.uint32(LAST)
+    ahead = remainder >= WRAP - SKEW
+    old = np.where(ahead, np.uint32(0), remainder).astype(np.int64)
+    changed = new.entry != was.entry
+    none = new.entry == 0
+    return Entries(changed, changed & ~none, changed & none, old, ahead)
+
+
+def lost_too_early(was: Memory, new: Reports, clocks: Clocks, lost: Flags) -> Flags:
+    """Has an agent lost entries that were not too old? It may have forgotten an entry, by its own
+    view of the time, because it was."""
+    own = clocks.own
+    evidence = np.zeros_like(own)
+    gone = np.flatnonzero(lost.any(axis=1))
+    if not gone.size:
+        return evidence
+    here = Memory._make(each[gone] for each in was)
+    known = here.clock[:, None] - here.stamped
+    before = np.where(own, was.clock, clocks.unix - clocks.passed)[gone, None]
+    view = np.where((here.kind >= Kind.ARRIVAL)[:, None], known,
+                    np.maximum(before - (here.entry >> 16) & LAST, known))
+    view[~own[gone]] += WRAP // 16  # without its own clock, that is not so sure
+    there = here.stamped <= np.floor(here.began / new.tick[gone])[:, None]
+    view[there & ~own[gone, None]] = FORGETS
+    since = np.where(clocks.impossible, clocks.high, clocks.longest)[gone, None]
+    after = np.where(own, clocks.n, 0)[gone, None] - (here.entry >> 16) & LAST
+    seems_old = own[gone, None] & (after >= FORGETS)  # it seems to be in the future
+    proof = lost[gone] & (view + since < FORGETS) & ~seems_old
+    proof[own[gone], new.now_from[gone][own[gone]]] = False  # zeros may be the time 0
+    evidence[gone] = proof.any(axis=1)
+    return evidence
+
+
+def judge_fit(was: Memory, new: Reports, clocks: Clocks, entries: Entries) -> Fit:
+    """Without its own variable: does all that changed fit Unix time?"""
+    own, heard, old = clocks.own, entries.heard, entries.old
+    span = np.where(own, 0, clocks.ours - np.floor(was.asked / new.tick).astype(np.int64))
+    soon = ~own & (span + 2 * SKEW < WRAP // 16)
+    follows = soon & heard.any(axis=1)
+    misfits = heard & np.where(own[:, None], old > clocks.longest[:, None],
+                               follows[:, None] & (old > (span + SKEW)[:, None]))
+    misfit = np.asarray(misfits.any(axis=1))
+    fits = np.where(was.kind == Kind.ARRIVAL, Kind.MAYBE, Kind.UNIX)
+    kind = np.where(follows, np.where(misfit, Kind.ARRIVAL, fits), was.kind).astype(np.uint8)
+    return Fit(kind, span, soon, follows, misfit)
+
+
+def decide(was: Memory, new: Reports, own_entry: NDArray[np.uint32], clocks: Clocks,
+           evidence: Flags, fit: Fit) -> Verdict:
+    """What contradicts the report before may be an answer that is late: ask again. But the time of
+    an agent that goes on is proof enough."""
+    own = clocks.own
+    first = was.kind == Kind.NONE
+    appears = (was.kind != Kind.OWN) & (new.now_from >= 0) & (own_entry != 0)
+    leaves = (was.kind == Kind.OWN) & (new.now_from < 0)
+    jumped = np.where(own, clocks.impossible | fit.misfit, (was.kind == Kind.UNIX) & fit.misfit)
+    fresh = first | appears | leaves
+    suspect = (jumped | (evidence & ~(own & (clocks.passed > 0)))) & ~fresh
+    strikes = was.strikes & np.uint8(ZEROS - 1)
+    strikes = strikes + np.uint8(1) - (strikes > 99) * np.uint8(2)
+    confirmed = suspect & (strikes % CONFIRMED == 0)
+    used = ~suspect | confirmed
+    # Lost entries: it has rebooted, if its clock goes on, or has begun at 0 since the report
+    # before. Otherwise the clock may have been set forward, and an agent on Linux forgot what
+    # seemed old. Without a variable of its own, the next heartbeat shows whether its clock goes on.
+    empty = used & (evidence | (confirmed & (was.strikes >= ZEROS)))
+    waits = was.strikes == ZEROS
+    goes_on = np.where(own, ~jumped | clocks.silent | (clocks.n <= clocks.high + 1),
+                       (was.kind == Kind.UNIX) & fit.follows & ~fit.misfit)
+    rebooted = used & (empty | waits) & goes_on & ~fresh
+    waits = (empty | waits) & ~own & (was.kind == Kind.UNIX) & ~fit.follows
+    reset = confirmed & ~rebooted & ~waits & (strikes == CONFIRMED)
+    return Verdict(fresh, jumped, strikes, suspect, confirmed, used, empty, waits, rebooted, reset)
+
+
+class Seen(NamedTuple):
+    """What the ages after a report follow from. The first fields are of each agent."""
+
+    first: Flags  # it is its first report
+    anew: Flags  # a new clock, and so for the first report, too
+    own: Flags  # its time is known by its own variable,
+    unix: Flags  # or by Unix time; what is neither has another clock
+    found: Flags  # that it counts Unix time is known only now
+    clock: Whole  # X
+    span: Whole  # ticks since the report before: as in Fit,
+    low: Whole  # and as in Clocks
+    high: Whole
+    longest: Whole
+    passed: Whole
+    heard: Flags  # two dimensions, as all that follow
+    same: Flags  # it did not change
+    ahead: Flags
+    old: Whole  # what the timestamp says
+    age: Whole  # of the entry that was there before
+    at_least: Flags  # and whether it was at least that
+
+    def ages(self) -> tuple[Whole, Flags]:
+        """After this report, by CASES."""
+        age, at_least = self.age.copy(), self.at_least.copy()
+        for case in CASES:
+            rows = case.agents(self)
+            if rows.all():
+                case.give(self, age, at_least)
+            elif rows.any():
+                some = age[rows], at_least[rows]
+                case.give(Seen._make(each[rows] for each in self), *some)
+                age[rows], at_least[rows] = some
+        return age, at_least
+
+
+class Case(NamedTuple):
+    """A row of the table of ages: `entries` of these `agents` get this age, or at least this age.
+    All others keep theirs, which has grown."""
+
+    name: str
+    agents: Callable[[Seen], Flags]
+    entries: Callable[[Seen], Flags]
+    ages: Callable[[Seen], Whole | int]
+    at_least: Callable[[Seen], Flags | bool]
+
+    def give(self, seen: Seen, age: Whole, at_least: Flags) -> None:
+        entries = self.entries(seen)
+        np.copyto(age, self.ages(seen), where=entries)
+        np.copyto(at_least, self.at_least(seen), where=entries)
+
+
+# The table of ages in README.md, with the same rows in the same order. Where two rows are about an
+# entry, the later one holds.
+CASES = (
+    Case("an entry changed, and the agent has a variable of its own",
+         lambda seen: seen.own & ~seen.anew, lambda seen: seen.heard, lambda seen: seen.old,
+         lambda seen: seen.ahead),  # what is ahead may be from before the clock was set
+    Case("no variable of its own, but all that changes fits Unix time",
+         lambda seen: seen.unix & ~seen.anew, lambda seen: seen.heard,
+         lambda seen: np.minimum(seen.old, seen.span[:, None]), lambda _: False),
+    Case("the first changes show that it is Unix time",
+         lambda seen: seen.found & ~seen.anew, lambda seen: seen.at_least & seen.same,
+         lambda seen: np.maximum(seen.age, surely_older(seen)), lambda _: True),
+    Case("another clock without a variable of its own",
+         lambda seen: ~(seen.own | seen.unix | seen.anew), lambda seen: seen.heard, lambda _: 0,
+         lambda _: True),
+    Case("nobody could ask for longer than 65,536 ticks",
+         lambda seen: seen.own & (seen.longest >= WRAP - SKEW) & ~seen.anew,
+         lambda seen: may_have_wrapped(seen),
+         lambda seen: np.where(seen.heard, seen.old, seen.age), lambda _: True),
+    Case("the agent's clock was set",
+         lambda seen: seen.anew & ~seen.first, lambda seen: np.ones_like(seen.same),
+         lambda seen: np.where(seen.same, old_on_a_new_clock(seen), 0), lambda _: True),
+    Case("the first report of an agent",
+         lambda seen: seen.first, lambda seen: np.ones_like(seen.same), lambda seen: seen.old,
+         lambda _: True),
+)
+
+
+def surely_older(seen: Seen) -> Whole:
+    """Entries from before we knew the clock may be older than they seemed."""
+    beyond = np.maximum(seen.old - (SKEW + seen.span)[:, None], 0)
+    return np.asarray((beyond * (1 - RATE)).astype(np.int64))
+
+
+def may_have_wrapped(seen: Seen) -> Flags:
+    """What came meanwhile may be older by a wrap; and `passed` itself may be too small."""
+    wraps = (seen.old + WRAP <= seen.longest[:, None]) | seen.ahead
+    return np.asarray(seen.heard & wraps | (seen.longest > seen.passed)[:, None])
+
+
+def old_on_a_new_clock(seen: Seen) -> Whole:
+    """An entry that looks the same may be a new one on the new clock. Then it came since the report
+    before; otherwise it is older than it was then."""
+    least = seen.age - (seen.passed - seen.low)[:, None]
+    return np.where(seen.old > seen.high[:, None], least, np.minimum(seen.old, least))
+
+
+def remember(was: Memory, new: Reports, clocks: Clocks, entries: Entries, fit: Fit,
+             verdict: Verdict) -> Memory:
+    own, kind, clock = clocks.own, fit.kind, was.clock + clocks.passed
+    age, old, ahead = clock[:, None] - was.stamped, entries.old, entries.ahead
+    anew = verdict.fresh | (verdict.confirmed & own & verdict.jumped)
+    if anew.any():
+        kind, clock, old = begin_anew(anew, was, new, clocks, kind, clock, old)
+    unix = fit.soon & (fit.kind == Kind.UNIX)
+    age, at_least = Seen(
+        was.kind == Kind.NONE, anew, own, unix, unix & (was.kind == Kind.NEW), clock, fit.span,
+        clocks.low, clocks.high, clocks.longest, clocks.passed, entries.heard, ~entries.changed,
+        ahead, old, age, was.at_least).ages()
+    blind = ~own & ~fit.soon  # what changed meanwhile is of any age, as at the first report
+    began = np.where(verdict.empty | blind | (was.kind == Kind.NONE), new.received, was.began)
+    strikes = np.where(verdict.suspect, verdict.strikes, np.uint8(0))
+    return Memory(kind, np.where(verdict.waits, np.uint8(ZEROS), strikes), began, new.asked,
+                  new.received, clock, new.entry, clock[:, None] - age, at_least)
+
+
+def begin_anew(anew: Flags, was: Memory, new: Reports, clocks: Clocks, kind: NDArray[np.uint8],
+               clock: Whole, old: Whole) -> tuple[NDArray[np.uint8], Whole, Whole]:
+    """A new clock for these agents: how it is known, what it says, what timestamps say by it."""
+    rows = np.flatnonzero(anew)
+    kind, clock, old = kind.copy(), clock.copy(), old.copy()
+    n, first = clocks.n[rows], was.kind[rows] == Kind.NONE
+    own = (new.now_from[rows] >= 0) & (new.entry[rows, np.maximum(new.now_from[rows], 0)] != 0) \
+        & ~clocks.silent[rows]
+    kind[rows] = np.where(own, Kind.OWN, np.where(first, Kind.NEW, Kind.ARRIVAL))
+    clock[rows] = np.where(own, n, clocks.ours[rows])
+    by_it = (n[:, None] - (new.entry[rows] >> 16)) & LAST
+    old[rows] = np.where((by_it >= WRAP - SKEW) | ~own[:, None], 0, by_it)
+    return kind, clock, old
+
+
+def choose(which: Flags, one: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
+    return np.where(which if one.ndim == 1 else which[:, None], one, other).astype(
+        one.dtype, copy=False)

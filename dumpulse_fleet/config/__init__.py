@@ -1,0 +1,1 @@
+"""Reads and checks the configuration.   SPDX-License-Identifier: MIT"""

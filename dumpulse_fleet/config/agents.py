@@ -1,0 +1,267 @@
+"""[defaults] and [[agents]]: which agents there are, and where more of them come from.
+
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from dumpulse_fleet import client
+from dumpulse_fleet.config.reading import Key, Keys, Mistake, Reader, shown_path, similar
+from dumpulse_fleet.config.toml_lines import Where
+from dumpulse_fleet.config.values import (
+    DAY, HTTP, Secret, duration, kind, named, number, shown_url, text, url)
+from dumpulse_fleet.model.agents import Agent, Profile, ReaderKeys
+from dumpulse_fleet.model.naming import (
+    MOST_AGENTS, Wrong, check_address, check_labels, check_name, expand, name_of, shown)
+
+
+@dataclasses.dataclass(frozen=True)
+class Shared:
+    """What the agents of one [[agents]] have in common."""
+
+    profile: Profile
+    site: str = ""
+    labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    period: float = 10.0  # s
+    misses: int = 3
+    parent: str = ""
+    keys: str = ""  # a folder with NAME-readers.key of each agent
+
+    def agent(self, address: str, name: str = "", key: ReaderKeys | None = None) -> Agent:
+        """Wrong: the address, the name or the agent's file of keys is."""
+        address = check_address(address)
+        name = check_name(name) if name else name_of(address)
+        if self.keys and key is None:
+            key = read_keys(os.path.join(self.keys, f"{name}-readers.key"))
+        return Agent(name, address, self.profile, self.site, self.labels, self.period, self.misses,
+                     self.parent, key)
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """Where more agents come from: files or a page, in the form of Prometheus' file_sd and http_sd.
+
+    Exactly one of `files` and `url` is not empty.
+    """
+
+    shared: Shared
+    line: int  # of the configuration
+    files: str = ""  # a path in full, whose file may have * in its name
+    url: Secret = Secret()
+    token: Secret = Secret()  # sent as "Authorization: Bearer"
+    every: float = 60.0  # s between two looks
+
+    @property
+    def name(self) -> str:
+        """For logs and metrics: without what may be secret in an address."""
+        return self.files or shown_url(self.url)
+
+
+def read_keys(path: str) -> ReaderKeys:
+    """Wrong: it is no file of keys of a reader, or others may read it."""
+    try:
+        return ReaderKeys(path)
+    except client.BadUsage as error:
+        raise Wrong(str(error)) from error
+
+
+def make_profile(path: str = "") -> Profile:
+    """BadUsage: the file of names is wrong. Without a file, nothing is expected."""
+    options = argparse.Namespace(names=path) if path else argparse.Namespace()
+    return Profile(client.make_settings(options), path)
+
+
+class Agents:
+    """Reads [defaults] and all [[agents]]. What is wrong is noted by the reader."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._profiles: dict[str, Profile] = {}
+        self._lines: dict[str, int] = {}  # of the agents, by name
+        self._addresses: dict[str, str] = {}  # whose they are
+        self._keys: dict[ReaderKeys, str] = {}  # the same
+        self._shared_keys: Keys = {
+            "names": Key(self._profile), "site": Key(named("site"), ""),
+            "labels": Key(_labels, {}), "parent": Key(named("parent"), ""),
+            "keys": Key(reader.path_of, ""),
+            "period": Key(partial(duration, low=0.1, high=3600), 10.0),
+            "misses": Key(partial(number, low=1, high=1000), 3)}
+
+    def _profile(self, value: Any) -> Profile:
+        """Agents with the same file of names share one."""
+        path = self._reader.path_of(value)
+        if path not in self._profiles:
+            try:
+                self._profiles[path] = make_profile(path)
+            except client.BadUsage as error:
+                raise Wrong(str(error)) from error
+        return self._profiles[path]
+
+    def read(self) -> tuple[tuple[Agent, ...], tuple[Source, ...]]:
+        reader = self._reader
+        defaults = reader.section("defaults", self._shared_keys)
+        if defaults["names"] is None:
+            defaults["names"] = make_profile()
+        kinds = ("address", "addresses", "files", "url")
+        of_a_page: Keys = {"every": Key(partial(duration, low=1, high=DAY), 60.0),
+                           "token_file": Key(reader.secret, Secret())}
+        keys: Keys = {
+            "address": Key(text), "addresses": Key(_texts), "name": Key(text, ""),
+            "key": Key(lambda value: read_keys(reader.path_of(value))),
+            "files": Key(_targets(reader), ""), "url": Key(partial(url, schemes=HTTP), Secret()),
+            **of_a_page, **self._shared_keys}
+        agents: dict[str, Agent] = {}
+        sources = []
+        for where, values, own in reader.sections("agents", keys):
+            given = reader.one_of(where, own, kinds)
+            if not given:
+                continue
+            values = {**values, **{key: defaults[key] for key in defaults if key not in own},
+                      "labels": {**defaults["labels"], **values["labels"]}}
+            shared = Shared(values["names"], values["site"], values["labels"], values["period"],
+                            values["misses"], values["parent"], values["keys"])
+            if "key" in own and "keys" in own:
+                reader.wrong((*where, "keys"), "agents: use one of key and keys")
+            self._check_wrap(where, shared)
+            if given in ("address", "addresses"):
+                self._refuse(where, own, of_a_page, "files or url")
+                self._listed(agents, where, shared, own[given], values["name"], values["key"])
+            else:
+                self._refuse(where, own, ("key",), "address")
+                self._refuse(where, own, ("name", *["token_file"] * (given == "files")),
+                             "other agents" if "name" in own else "url")
+                sources.append(Source(shared, reader.lines[where], values["files"], values["url"],
+                                      values["token_file"], values["every"]))
+        return tuple(agents.values()), tuple(sources)
+
+    def _refuse(self, where: Where, own: Collection[str], names: Iterable[str], what: str) -> None:
+        for name in names:
+            if name in own:
+                self._reader.wrong((*where, name), f"agents: {name!r} goes only with {what}")
+
+    def _check_wrap(self, where: Where, shared: Shared) -> None:
+        """An age is exact only if a report comes before the timestamps begin again."""
+        silence = shared.period * shared.misses
+        longest = client.WRAP * shared.profile.tick * 0.9  # clocks may differ by a tenth
+        if silence > longest:
+            self._reader.wrong(where, f"agents: {shared.misses} periods of {shared.period:g} s are "
+                               f"too long: with a tick of {shared.profile.tick:g} s, timestamps "
+                               f"begin again, and an agent must be asked every {longest:g} s")
+
+    def _listed(self, agents: dict[str, Agent], where: Where, shared: Shared,
+                patterns: str | list[str], name: str, key_of_one: ReaderKeys | None) -> None:
+        """Adds the agents of address = or addresses = to those so far."""
+        several = isinstance(patterns, list)
+        key = "addresses" if several else "address"
+        found: list[tuple[Where, str]] = []
+        names: list[str] = []
+        for position, pattern in enumerate(patterns if isinstance(patterns, list) else [patterns]):
+            at = (*where, key, position) if several else (*where, key)
+            try:
+                found += [(at, address) for address in islice(expand(pattern), MOST_AGENTS)]
+            except Wrong as error:
+                self._reader.wrong(at, f"agents: {error}")
+        try:
+            names = list(expand(name)) if name else [""] * len(found)
+        except Wrong as error:
+            self._reader.wrong((*where, "name"), f"agents: {error}")
+            return
+        if len(agents) + len(found) > MOST_AGENTS:
+            self._reader.wrong(where, f"agents: these are more than {MOST_AGENTS:,} agents")
+        elif len(names) != len(found):
+            self._reader.wrong((*where, "name"), f"agents: {len(found)} addresses, but the name "
+                               f"stands for {len(names)}: write a pattern like node-{{1..50}}, "
+                               "or no name")
+        elif key_of_one and len(found) > 1:
+            self._reader.wrong((*where, "key"), f"agents: {len(found)} agents cannot have one key: "
+                               "use keys = and a folder with NAME-readers.key of each")
+        else:
+            for (at, address), own_name in zip(found, names):
+                try:
+                    self._add(agents, at, shared.agent(address, own_name, key_of_one))
+                except Wrong as error:
+                    self._reader.wrong(at, f"agents: {error}")
+
+    def _add(self, agents: dict[str, Agent], at: Where, agent: Agent) -> None:
+        if agent.name in agents:
+            raise Wrong(f"the name {agent.name!r} is that of line {self._lines[agent.name]}, too: "
+                        "give one of the agents another name")
+        other = self._addresses.setdefault(agent.address, agent.name)
+        if other != agent.name:
+            raise Wrong(f"{agent.address} is the address of {other!r}, too, "
+                        f"in line {self._lines[other]}")
+        twin = self._keys.setdefault(agent.keys, agent.name) if agent.keys else agent.name
+        if twin != agent.name:
+            raise Wrong(f"{agent.name} has the key of {twin!r}, in line {self._lines[twin]}, too: "
+                        "each agent needs its own")
+        agents[agent.name] = agent
+        self._lines[agent.name] = self._reader.lines[at]
+
+    def check_parents(self, agents: Sequence[Agent], more: bool) -> None:
+        names = {agent.name for agent in agents}
+        for agent, message in wrong_parents(agents, more):
+            hint = "" if agent.parent in names else similar(agent.parent, names)
+            self._reader.mistakes.append(Mistake(
+                shown_path(self._reader.path), self._lines[agent.name],
+                f"agents: {agent.name}: {message}{hint}"))
+
+
+def _targets(reader: Reader) -> Callable[[Any], str]:
+    def path(value: Any) -> str:
+        if not text(value, 1000).endswith((".json", ".yml", ".yaml")) \
+                or re.search(r"[*?\[].*/", value):
+            raise Wrong("must end in .json, .yml or .yaml, and * may only be in the file's name")
+        return reader.path_of(value)
+    return path
+
+
+def _labels(value: Any) -> dict[str, str]:
+    if not isinstance(value, dict):
+        raise Wrong(f"must be a table like {{ rack = '7' }}, not {kind(value)}")
+    return check_labels(value)
+
+
+def _texts(value: Any) -> list[str]:
+    if not isinstance(value, list) or not value:
+        raise Wrong("must be a list of addresses in brackets")
+    return [text(each) for each in value]
+
+
+def wrong_parents(agents: Sequence[Agent], more: bool = False) -> Iterator[tuple[Agent, str]]:
+    """The agents whose parent does not exist (unless there are more agents than these), and of
+    each circle of parents one, with what is wrong."""
+    by_name = {agent.name: agent for agent in agents}
+    done: set[str] = set()  # it leads to no circle, or to one that was told
+    for agent in agents:
+        way: dict[str, None] = {}  # in order
+        name = agent.name
+        while name in by_name and name not in done and name not in way:
+            way[name] = None
+            name = by_name[name].parent
+        if name in way:
+            circle = [*list(way)[list(way).index(name):], name]
+            yield by_name[name], f"it is its own parent: {' -> '.join(circle[:10])}"
+        done.update(way)
+        if agent.parent and agent.parent not in by_name and not more:
+            yield agent, f"there is no agent {shown(agent.parent)} to be its parent"
+
+
+def check_match(reader: Reader, where: Where, match: Mapping[str, str], agents: Sequence[Agent],
+                more: bool, also: Sequence[str] = ()) -> bool:
+    """A label that no agent has is a typing error, unless pages and files name more agents."""
+    before = len(reader.mistakes)
+    known = {"name", "site", *also, *(key for agent in agents for key in agent.labels)}
+    for key in match:
+        if key not in known and not more:
+            reader.wrong((*where, "match", key), f"{where[0]}: no agent has a label "
+                         f"{shown(key)}{similar(key, known)}")
+    return len(reader.mistakes) == before

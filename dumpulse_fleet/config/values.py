@@ -1,0 +1,100 @@
+"""What values of several sections may be.   SPDX-License-Identifier: MIT"""
+
+from __future__ import annotations
+
+import urllib.parse
+from collections.abc import Callable, Collection
+from typing import Any
+
+from dumpulse_fleet import client
+from dumpulse_fleet.model.naming import Wrong, check_name, shown
+
+DAY = 86_400.0  # s
+HTTP = ("https", "http")
+
+
+class Secret(str):
+    """A text that is not for logs: `repr`, which logs and messages use, does not show it."""
+
+    def __repr__(self) -> str:
+        return "'(secret)'"
+
+
+def kind(value: Any) -> str:
+    """What a value of TOML is, in words: its content may be secret."""
+    kinds = {bool: "true or false", int: "a number", float: "a number", str: "text",
+             dict: "a table", list: "a list"}
+    return kinds.get(type(value), "a date or a time")
+
+
+def text(value: Any, longest: int = 200) -> str:
+    if not isinstance(value, str):
+        raise Wrong(f"must be text in quotes, not {kind(value)}")
+    if not value or not value.isprintable() or len(value) > longest:
+        raise Wrong(f"must have 1 to {longest} characters, in one line")
+    return value
+
+
+def yes(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise Wrong(f"must be true or false, not {kind(value)}")
+    return value
+
+
+def number(value: Any, low: int, high: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise Wrong(f"must be a whole number, not {kind(value)}")
+    if not low <= value <= high:
+        raise Wrong(f"must be {low:,} to {high:,}")
+    return value
+
+
+def duration(value: Any, low: float, high: float, zero: bool = False) -> float:
+    """Seconds."""
+    if not isinstance(value, str):
+        raise Wrong(f"must be a time in quotes like '10s', not {kind(value)}")
+    if zero and value == "0":
+        return 0.0
+    try:
+        seconds = client.parse_duration(value) / 1000
+    except client.BadUsage as error:
+        raise Wrong(str(error)) from error
+    if not low <= seconds <= high:
+        raise Wrong(f"must be {low:g} s to {high:g} s, not {seconds:g} s")
+    return seconds
+
+
+def named(what: str) -> Callable[[Any], str]:
+    return lambda value: check_name(text(value), what)
+
+
+def match_of(value: Any, empty: bool = False) -> dict[str, str]:
+    """Labels and globs."""
+    if not isinstance(value, dict):
+        raise Wrong(f"must be a table like {{ site = 'north' }}, not {kind(value)}")
+    if not value and not empty:
+        raise Wrong("is empty, so it would be about all agents: write { name = '*' } if it is")
+    for key, glob in value.items():
+        if not isinstance(glob, str) or not glob.isprintable() or not 1 <= len(glob) <= 200:
+            raise Wrong(f"{shown(key)} must be text in quotes, and may have * and ? in it")
+    return dict(value)
+
+
+def url(value: Any, schemes: Collection[str]) -> Secret:
+    """An address of a page. It may have a password in it, so no message repeats it."""
+    try:
+        parts = urllib.parse.urlsplit(text(value, 2000))
+        fine = parts.scheme in schemes and parts.hostname and parts.port != 0 and " " not in value
+    except ValueError:  # brackets without an IPv6 address in them, or no port is so large
+        fine = False
+    if not fine:
+        raise Wrong(f"must be an address that begins with {' or '.join(f'{s}://' for s in schemes)}"
+                    ", then a host")
+    return Secret(value)
+
+
+def shown_url(address: str) -> str:
+    """Without what may be secret."""
+    parts = urllib.parse.urlsplit(address)
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    return f"{parts.scheme}://{host}{f':{parts.port}' if parts.port else ''}"

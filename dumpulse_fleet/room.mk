@@ -1,0 +1,13 @@
+# The fleet's targets; dumpulse_fleet/README.md is its page.   SPDX-License-Identifier: MIT
+TESTED_dumpulse_fleet := dumpulse_fleet/tests
+WORKERS_dumpulse_fleet := 6 --no-loadscope-reorder # most of its tests wait: see conftest.py
+NIGHTLY += fleet-soak fleet-long
+
+fleet-demo: ##! 50 simulated agents, and a wall that shows who is alive
+	@tests/tools/setup python3 python3-venv
+	@python3 -m dumpulse_fleet.trials.demo
+
+PART_fleet-long = $(PYTEST) dumpulse_fleet -m long ## the fleet's tests that take over half a minute
+PART_fleet-soak = $(PYTHON) -m dumpulse_fleet.trials.simulator $(ARGS)	## ages against the truth; ARGS="REPORTS SEED"
+
+TABLE_fleet-bench = $(PYTHON) -m dumpulse_fleet.trials.bench $(ARGS)	## what a report costs the fleet; ARGS="SECONDS"

@@ -1,0 +1,160 @@
+"""The collector against fake fleets and real agents.   SPDX-License-Identifier: MIT"""
+
+from __future__ import annotations
+
+import pathlib
+import time
+
+import pytest
+
+from dumpulse_fleet import client
+from dumpulse_fleet.collect.collector import Collector
+from dumpulse_fleet.model.agents import Agent, State
+from dumpulse_fleet.model.table import Table
+from dumpulse_fleet.tests.core import ANY, QUICK, WELL, agents, collecting, profile, until
+from dumpulse_fleet.trials.fake import Fake
+from tests.support.agents import GOOD, FakeAgent, unused_port
+from tests.support.servers import Server
+
+
+def test_a_fake_fleet_of_a_thousand() -> None:
+    with Fake(1000) as fake:
+        table = Table(agents(fake, 1000, WELL, period=1.0))
+        with collecting(table) as (collector, heard, _):
+            until(lambda: (table.reports >= 5).all())
+    figures = collector.figures
+    assert (table.agent_state == State.ALIVE).all()
+    assert (table.state[:, 1:16] == State.ALIVE).all()
+    assert figures.bad == figures.unknown == figures.stale == 0
+    assert len(heard.of("state", was="pending", now="alive")) == 1000 == len(heard.events)
+    ages, known = table.ages()
+    assert known[:, :16].all() and not known[:, 16:].any()
+    assert ages[known].min() >= 0 and ages[known].max() <= 3
+    assert figures.rounds - figures.received - figures.lost <= 1000  # of the last round
+
+
+def test_agents_die_lie_reboot_fall_silent_and_come_back() -> None:
+    with Fake(50) as fake:
+        table = Table(agents(fake, 50, QUICK, period=0.5, misses=4))
+        with collecting(table) as (_, heard, _):
+            until(lambda: (table.agent_state == State.ALIVE).all())
+            until(lambda: (table.kind == 1).all())
+            fake.tell("die", 0, 9)
+            fake.tell("lie", 10, 19)
+            fake.tell("reboot", 20, 29)
+            fake.tell("silence", 30, 39)
+            until(lambda: (table.agent_state[:20] == State.UNREACHABLE).all())
+            assert (table.state[:20, 1:16] == State.UNKNOWN).all()
+            assert (table.bad[10:20] > 0).all() and (table.bad[20:] == 0).all()
+            until(lambda: (table.reboots[20:30] == 1).all())
+            until(lambda: (table.state[30:40, 1:16] == State.DEAD).all())
+            assert not [event for event in heard.events if event.variable > 0
+                        and event.agent in {f"agent{row}" for row in range(20)}]
+            assert len(heard.of("rebooted")) == 10
+            fake.tell("live", 0, 9)
+            fake.tell("honest", 10, 19)
+            fake.tell("speak", 30, 39)
+            until(lambda: (table.agent_state == State.ALIVE).all())
+    assert len(heard.of("state", was="alive", now="unreachable")) >= 20
+    assert len(heard.of("state", was="dead", now="alive", variable=7)) == 10
+    assert (table.reboots[:20] == 0).all() and (table.reboots[30:] == 0).all()
+
+
+def test_an_agent_whose_clock_is_set() -> None:
+    with Fake(2) as fake:
+        table = Table(agents(fake, 2, WELL, period=0.5))
+        with collecting(table) as (_, heard, _):
+            until(lambda: (table.reports > 2).all())
+            fake.tell("set 7200", 0, 0)
+            until(lambda: heard.of("clock"))
+            until(lambda: (table.reports > 8).all())
+    assert [event.agent for event in heard.events if event.what != "state"] == ["agent0"]
+    assert not heard.of("state", was="alive")
+
+
+def test_real_agents_of_all_kinds_and_some_that_do_not_answer() -> None:
+    """IPv4, IPv6, a name, several at one host; a closed port, a name that does not exist."""
+    closed = unused_port()
+    with Server("--self", "0:9") as one, Server("--tick", "100") as two:
+        own = profile(expect="3", now_from="0", warn="2s", crit="4s")
+        tenth = profile(expect="3", tick="100ms", warn="2s", crit="4s")
+        table = Table([
+            Agent("four", f"127.0.0.1:{one.port}", own, period=0.5),
+            Agent("six", f"[::1]:{one.port}", own, period=0.5),
+            Agent("named", f"localhost:{two.port}", tenth, period=0.5),
+            Agent("closed", f"127.0.0.1:{closed}", ANY, period=0.5),
+            Agent("nowhere", "no-such-host.invalid:9060", ANY, period=0.5),
+        ])
+        with collecting(table) as (collector, heard, _):
+            for _ in range(6):
+                for port in (one.port, two.port):
+                    client.Agent(f"127.0.0.1:{port}").beat(3, 76, 9)
+                time.sleep(0.3)
+            until(lambda: (table.state[:3, 3] == State.ALIVE).all())
+            until(lambda: (table.agent_state[3:] == State.UNREACHABLE).all())
+            assert table.refused[3] > 0 and (table.refused[[0, 1, 4]] == 0).all()
+            assert collector.figures.lookups >= 2
+            until(lambda: (table.state[:3, 3] == State.DEAD).all() or
+                     (table.state[:3, 3] >= State.LATE).all())
+    assert table.kind.tolist()[:2] == [1, 1] and table.entry[0, 3] & 0xFFFF == 76 << 8 | 9
+    assert len(heard.of("state", agent="closed")) == len(heard.of("state", agent="nowhere")) == 1
+
+
+def test_a_new_table_keeps_what_is_known_and_what_goes_is_over() -> None:
+    with Fake(30) as fake:
+        table = Table(agents(fake, 20, QUICK, period=0.5))
+        with collecting(table) as (collector, heard, _):
+            until(lambda: (table.agent_state == State.ALIVE).all())
+            fake.tell("silence", 0, 5)
+            until(lambda: (table.state[:6, 1:16] == State.DEAD).all())
+            reports = table.reports.copy()
+            new = Table(agents(fake, 25, QUICK, first=5, period=0.5))
+            collector.replace(new)
+            assert collector.table is new
+            assert new.state[0, 1] == State.DEAD and new.since[0, 1] == table.since[5, 1]
+            assert (new.reports[:15] >= reports[5:]).all()
+            ended = heard.of("state", was="dead", now="unwatched")
+            assert {event.agent for event in ended} == {f"agent{row}" for row in range(5)}
+            before = len(heard.events)
+            until(lambda: (new.reports[15:] > 3).all() and (new.reports[:15] > 3).all())
+            assert not [event for event in heard.events[before:] if event.agent in table.row]
+
+
+def test_a_restart_keeps_the_dead_dead_and_tells_nothing_twice(tmp_path: pathlib.Path) -> None:
+    path = str(tmp_path / "kept")
+    with Fake(20) as fake:
+        whole = agents(fake, 20, QUICK, period=0.5)
+        with collecting(Table(whole), kept=path) as (collector, heard, _):
+            table = collector.table
+            until(lambda: (table.agent_state == State.ALIVE).all())
+            until(lambda: not table.at_least[:5, 1:16].any())  # each has beaten again
+            fake.tell("silence", 0, 4)
+            fake.tell("die", 5, 9)
+            until(lambda: (table.state[:5, 1:16] == State.DEAD).all())
+            until(lambda: (table.agent_state[5:10] == State.UNREACHABLE).all())
+        ages = (table.clock[:, None] - table.stamped)[0, 1]
+        time.sleep(1)
+        with collecting(Table(whole), kept=path) as (collector, heard, complaints):
+            again = collector.table
+            until(lambda: (again.reports[10:] > table.reports[10:] + 2).all())
+            until(lambda: (again.lost[5:10] > table.lost[5:10] + 4).all())
+            assert (again.clock[:, None] - again.stamped)[0, 1] >= ages + 1
+            assert not again.at_least[0, 1]
+        assert heard.events == [] and complaints == []
+        pathlib.Path(path).write_bytes(b"rubbish")
+        with collecting(Table(whole), kept=path) as (_, heard, complaints):
+            until(lambda: heard.events)
+        assert len(complaints) == 1 and "all agents are new" in complaints[0]
+
+
+def test_a_collector_that_fails_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    complaints: list[str] = []
+    with FakeAgent([GOOD]) as fake:
+        def publish(_: object) -> None:
+            raise ArithmeticError("on purpose")
+        collector = Collector(Table([Agent("a", fake.address, ANY, period=0.5)]), publish,
+                              complain=complaints.append)
+        collector.start()
+        until(lambda: not collector.running)
+        collector.stop()
+    assert "on purpose" in collector.failure and "on purpose" in complaints[0]

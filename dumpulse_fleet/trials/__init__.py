@@ -1,0 +1,1 @@
+"""Simulated agents: for tests, benches and the demo.   SPDX-License-Identifier: MIT"""

@@ -1,0 +1,106 @@
+# The images for boards, and the programs that simulate boards with an AVR. simulators/boards.py
+# says how each image is simulated.   SPDX-License-Identifier: MIT
+TESTED_firmware := firmware/tests
+QUICK_firmware := unit-mcp2515
+BUILT_firmware = $(filter-out build/firmware/uart_virt.elf,$(FIRMWARE)) $(SIMULATORS) \
+    build/unit-mcp2515
+BUILT_FULL_firmware = $(FIRMWARE)
+NIGHTLY += soak-firmware power-cuts
+IMAGES := uart_atmega328p uart_attiny85 uart_mps2-m0plus uart_mps2-m4 uart_virt sender_attiny13 \
+          can_avr can_avr-29 watch_atmega328p can_avr-watch can_avr-keyed keyed_attiny85 \
+          keyed_attiny85-hears
+FIRMWARE := $(IMAGES:%=build/firmware/%.elf)
+
+AVR_CC := avr-gcc
+ARM_CC := arm-none-eabi-gcc -mthumb -ffreestanding -nostdlib -T firmware/uart_mps2.ld
+RISCV_CC := riscv64-unknown-elf-gcc -march=rv32imac_zicsr -mabi=ilp32 -ffreestanding -nostdlib \
+            -mno-relax -T firmware/uart_virt.ld
+CC_uart_atmega328p := $(AVR_CC) -mmcu=atmega328p -DF_CPU=16000000UL
+CC_uart_attiny85 := $(AVR_CC) -mmcu=attiny85 -DF_CPU=8000000UL
+CC_uart_mps2-m0plus := $(ARM_CC) -mcpu=cortex-m0plus
+CC_uart_mps2-m4 := $(ARM_CC) -mcpu=cortex-m4
+CC_uart_virt := $(RISCV_CC)
+CC_sender_attiny13 := $(AVR_CC) -mmcu=attiny13a -DF_CPU=1200000UL
+CC_can_avr := $(AVR_CC) -mmcu=atmega328p -DF_CPU=16000000UL
+CC_can_avr-29 := $(CC_can_avr) -DCAN_BASE=0x18FF5080 -DCAN_EXTENDED=1
+CC_watch_atmega328p := $(CC_uart_atmega328p) -DWATCH
+CC_can_avr-watch := $(CC_can_avr) -DWATCH -DWATCH_ON_C
+CC_can_avr-keyed := $(CC_can_avr) -DKEYED -DDUMPULSE_ALONE=32
+CC_keyed_attiny85 := $(CC_uart_attiny85) -DDUMPULSE_NODE
+CC_keyed_attiny85-hears := $(CC_keyed_attiny85) -DHEARS
+ALSO_watch_atmega328p := firmware/uart_atmega328p.c $(WATCH)
+ALSO_can_avr-watch := firmware/watch_atmega328p.c $(WATCH)
+ALSO_can_avr-keyed := firmware/keyed_avr.c $(KEYED)
+ALSO_keyed_attiny85 := $(KEYED)
+ALSO_keyed_attiny85-hears := $(KEYED)
+FIRMWARE_FLAGS := -std=c11 -Os -g -ffunction-sections -fdata-sections -Wl,--gc-sections \
+                  -Wl,--build-id=none $(WARNINGS) $(INCLUDES) -Ifirmware
+FIRMWARE_SHARED := $(wildcard firmware/*.h firmware/*.ld) firmware/room.mk $(LIBRARY)
+
+# The source of an image has the image's name up to a "-": uart_mps2-m4 is made from uart_mps2.c.
+# ALSO_ has the other sources of an image.
+IMAGE_SOURCES = firmware/$$(firstword $$(subst -, ,$$*)).c $$(ALSO_$$*) $(FIRMWARE_SHARED)
+$(FIRMWARE): build/firmware/%.elf: $(IMAGE_SOURCES)
+	@mkdir -p $(@D)
+	@$(CC_$*) $(FIRMWARE_FLAGS) $(filter %.c,$^) -lgcc -o $@
+
+# The stack of each function, as the compiler reports it, for bench/firmware.py. The compiler warns
+# that it cannot tell the stack of a naked function. Only -w turns that warning off.
+STACKS := $(IMAGES:%=build/firmware/%.su)
+$(STACKS): build/firmware/%.su: $(IMAGE_SOURCES)
+	@mkdir -p build/firmware/$*
+	@for source in $(filter %.c,$^); do \
+	    object=build/firmware/$*/$$(basename $$source .c).o; \
+	    $(CC_$*) $(FIRMWARE_FLAGS) -w -fstack-usage -c $$source -o $$object || exit 1; \
+	done
+	@cat $(patsubst %.c,build/firmware/$*/%.su,$(notdir $(filter %.c,$^))) >$@
+
+# The same images with one difference: a certain packet makes the loop hang. They test the watchdog.
+HANGING := $(IMAGES:%=build/firmware/hanging/%.elf)
+$(HANGING): build/firmware/hanging/%.elf: firmware/tests/hang.c $(IMAGE_SOURCES)
+	@mkdir -p $(@D)
+	@$(CC_$*) $(FIRMWARE_FLAGS) -Wl,--wrap=dumpulse_process_packet \
+	    -Wl,--wrap=dumpulse_keyed_process $(filter %.c,$^) -lgcc -o $@
+
+# Images with keys for tests: an agent that looks at every packet, however many it has refused, and
+# a node that forgets its epoch after 3 seconds.
+VARIED := $(addprefix build/firmware/varied/,can_avr-keyed.elf keyed_attiny85-hears.elf)
+$(VARIED): build/firmware/varied/%.elf: $(IMAGE_SOURCES)
+	@mkdir -p $(@D)
+	@$(CC_$*) $(FIRMWARE_FLAGS) -DMOST_REFUSED=60000 -DFORGET=3 $(filter %.c,$^) -lgcc -o $@
+
+eeprom: export KEYS := $(KEYS)
+eeprom: ##! an EEPROM with keys: BOARD=keyed_attiny85 KEYS=FILE.h
+	@firmware/eeprom "$(BOARD)" $(CC_$(BOARD)) $(FIRMWARE_FLAGS)
+
+# Programs that run AVR code in simavr. Each gets its name at the end, when it is complete: another
+# process may be running the old one, or building the same.
+SIMULATORS := $(addprefix build/sim/,avr avr_uart serial_board can_board)
+build/sim/avr build/sim/avr_uart: build/sim/%: bench/processors/%.c
+build/sim/can_board: firmware/simulators/can_board.c firmware/simulators/mcp2515.c
+build/sim/serial_board: firmware/simulators/serial_board.c
+$(SIMULATORS): bench/processors/avr_host.h $(wildcard firmware/simulators/*.h)
+	@mkdir -p $(@D)
+	@gcc -std=gnu11 -O2 -Wall -Wextra -Werror -Ibench/processors $(filter %.c,$^) -lsimavr -lelf \
+	    -o $@.$$$$ && mv $@.$$$$ $@
+
+$(call add,unit-mcp2515,gcc,$(SANITIZERS),\
+    firmware/tests/unit_mcp2515.c firmware/simulators/mcp2515.c,-lcmocka)
+NEEDS_unit-mcp2515 = build/unit-mcp2515
+PART_unit-mcp2515 = build/unit-mcp2515 ## the model of the CAN controller, against its data sheet
+
+$(FIRMWARE) $(STACKS) $(HANGING) $(VARIED) $(SIMULATORS): | $(QUICK)
+
+firmware: $(FIRMWARE) ##! the images for boards: build/firmware
+	@printf '%s\n' $(FIRMWARE)
+
+NEEDS_soak-firmware = $(FIRMWARE)
+PART_soak-firmware = DUMPULSE_SOAK=100000 $(PYTEST) firmware/tests -k soak	## 100,000 packets a board
+NEEDS_power-cuts = $(FIRMWARE)
+PART_power-cuts = DUMPULSE_CUTS=500 $(PYTEST) firmware/tests/test_firmware_keyed.py -k power_cuts	## cut the power of images with keys, 2,500 times
+
+NEEDS_firmware-size = $(FIRMWARE)
+TABLE_firmware-size = $(PYTHON) -m bench.firmware	## flash, RAM, stack, cycles of each image, against budgets
+
+try: $(SIMULATORS) | $(QUICK) ##! simulate a board, and ask it: BOARD=uart_atmega328p
+	@$(PYTHON) -m firmware.simulators.boards "$(BOARD)"

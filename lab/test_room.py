@@ -1,0 +1,98 @@
+"""What the three folders share: sources, of which only those with the right hash are used; tables.
+
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from lab import sources
+from tests.support.programs import ROOT
+
+
+@pytest.fixture
+def archive(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Of the only source, "any", which has one file."""
+    (tmp_path / "inside").mkdir()
+    (tmp_path / "inside" / "file.h").write_text("enum { RIGHT = 1 };\n")
+    made = tmp_path / "any-1.crate"
+    subprocess.run(["tar", "-czf", made, "-C", tmp_path, "inside"], check=True)
+    source = sources.Source("crate", "any", "1", hashlib.sha256(made.read_bytes()).hexdigest(),
+                            "MIT")
+    monkeypatch.setattr(sources, "FOLDER", tmp_path / "sources")
+    monkeypatch.setattr(sources, "table", lambda: {"any": source})
+    monkeypatch.setattr(sources, "CLIENTS", {"crate": ("pip", lambda source, folder: made)})
+    return made
+
+
+def test_an_archive_is_not_unpacked_before_its_hash_is_right(archive: Path) -> None:
+    right, good = sources.table()["any"], archive.read_bytes()
+    archive.write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
+    says = f"any-1.crate has the SHA-256 .*must have {right.sha256}"
+    with pytest.raises(SystemExit, match=says):
+        sources.fetched("any")
+    assert not right.folder.exists()
+    archive.write_bytes(good)
+    assert (sources.fetched("any") / "file.h").read_text() == "enum { RIGHT = 1 };\n"
+    archive.unlink()
+    assert sources.fetched("any") == right.folder  # and is not fetched again
+
+
+def test_a_fetched_source_that_has_been_changed_is_not_used(archive: Path) -> None:
+    folder = sources.fetched("any")
+    header = folder / "file.h"
+    for change in (lambda: header.write_text("enum { RIGHT = 2 };\n"),
+                   lambda: header.rename(header.with_name("other.h")),
+                   lambda: (folder / "more.h").write_text("")):
+        sources.seen_contents.cache_clear()  # as a new program would
+        change()
+        with pytest.raises(SystemExit, match="any is not as it was fetched: remove it"):
+            sources.fetched("any")
+        subprocess.run(["rm", "-r", folder], check=True)
+        sources.seen_contents.cache_clear()
+        assert (sources.fetched("any") / "file.h").read_text() == "enum { RIGHT = 1 };\n"
+
+
+def test_what_cargo_keeps_is_compared_with_the_table(monkeypatch: pytest.MonkeyPatch,
+                                                     tmp_path: Path) -> None:
+    """cargo trusts what it has downloaded before; the lab does not."""
+    kept = tmp_path / "registry" / "cache" / "a-registry" / "any-1.crate"
+    kept.parent.mkdir(parents=True)
+    kept.write_bytes(b"tampered")
+    monkeypatch.setenv("CARGO_HOME", str(tmp_path))
+    monkeypatch.setattr(sources, "run", lambda command, cwd: "")
+    monkeypatch.setattr(sources, "FOLDER", tmp_path / "sources")
+    wanted = sources.Source("crate", "any", "1", "0" * 64, "MIT")
+    monkeypatch.setattr(sources, "table", lambda: {"any": wanted})
+    monkeypatch.setattr("shutil.which", lambda client: client)
+    with pytest.raises(SystemExit, match="any-1.crate has the SHA-256 "
+                                         + hashlib.sha256(b"tampered").hexdigest()):
+        sources.fetched("any")
+
+
+def test_a_missing_client_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sources, "FOLDER", tmp_path)
+    monkeypatch.setattr("shutil.which", lambda client, path=None: None)
+    with pytest.raises(SystemExit, match="is fetched by cargo, which is not installed"):
+        sources.fetched("micro-ecc-sys")
+
+
+def test_every_table_is_listed_and_is_printed_by_a_module() -> None:
+    listed = subprocess.run(["make", "-s", "--no-print-directory", "figures"], cwd=ROOT, text=True,
+                            capture_output=True, check=True).stdout
+    names = re.findall(r"^  (lab-\w+) ", listed, re.M)
+    assert len(names) > 15
+    for name in names:
+        started = subprocess.run(["make", "-ns", "--no-print-directory", "figures",
+                                  f"ONLY={name}"], cwd=ROOT, text=True,
+                                 capture_output=True, check=True).stdout
+        ((module,),) = [re.findall(r"-m (lab[.\w]+)", line) for line in started.splitlines()
+                        if " -m " in line]
+        assert importlib.util.find_spec(module)

@@ -1,0 +1,73 @@
+/* The nodes that hear udpserver's beacons; see listeners.h.   SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE /* NOLINT: for struct in6_pktinfo */
+#include "listeners.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "dumpulse.h"
+#include "keys.h"
+#include "options.h"
+#include "timing.h"
+#include "udp.h"
+
+enum { EPOCHS = 3 }; /* without a heartbeat, until a node is forgotten */
+
+static struct listener {
+    uint64_t until; /* ns: then it is forgotten */
+    int descriptor; /* of the socket that heard it */
+    uint8_t address[sizeof(union udp_address)];
+    size_t address_length, control_length;
+    size_t control[CMSG_SPACE(sizeof(struct in6_pktinfo)) / sizeof(size_t)];
+} listeners[DUMPULSE_VARIABLES];
+
+void listeners_note(uint8_t variable, int descriptor, struct msghdr *from, uint64_t now)
+{
+    struct listener *one = &listeners[variable];
+    struct msghdr reply;
+
+    if (!keys_hears(variable) || !udp_set_reply_address(&reply, from) ||
+        reply.msg_controllen > sizeof one->control)
+        return;
+    memset(one, 0, sizeof *one);
+    one->until = now + EPOCHS * options.epoch * TIMING_SECOND;
+    one->descriptor = descriptor;
+    one->address_length = from->msg_namelen;
+    memcpy(one->address, from->msg_name, from->msg_namelen);
+    one->control_length = reply.msg_controllen;
+    if (reply.msg_controllen != 0)
+        memcpy(one->control, reply.msg_control, reply.msg_controllen);
+}
+
+/* One node may have several variables. */
+static bool is_first(const struct listener *listener, uint64_t now)
+{
+    for (const struct listener *one = listeners; one != listener; one++)
+        if (one->until > now && memcmp(one->address, listener->address, sizeof one->address) == 0)
+            return false;
+    return true;
+}
+
+/* A heartbeat may have been sent to a multicast or broadcast address, from which nothing can be
+ * sent: then the kernel chooses the address. */
+void listeners_tell(const uint8_t *beacon)
+{
+    const uint64_t now = timing_ns();
+    uint8_t bytes[DUMPULSE_PACKET_SIZE];
+    struct iovec all = {bytes, sizeof bytes};
+
+    memcpy(bytes, beacon, sizeof bytes);
+    for (struct listener *one = listeners; one != listeners + DUMPULSE_VARIABLES; one++) {
+        struct msghdr message = {.msg_name = one->address,
+                                 .msg_namelen = (socklen_t)one->address_length,
+                                 .msg_iov = &all,
+                                 .msg_iovlen = 1,
+                                 .msg_control = one->control,
+                                 .msg_controllen = one->control_length};
+        if (one->until <= now || !is_first(one, now) ||
+            sendmsg(one->descriptor, &message, MSG_DONTWAIT) >= 0 || errno == EAGAIN)
+            continue; /* what is lost comes again in a second */
+        message.msg_controllen = one->control_length = 0;
+        (void)sendmsg(one->descriptor, &message, MSG_DONTWAIT);
+    }
+}

@@ -1,0 +1,103 @@
+# The agents for Linux: udpserver and canserver.   SPDX-License-Identifier: MIT
+TESTED_server := server/tests
+CHECKED_server := $(SERVERS:%=build/%)
+CHECK_server := $(if $(SERVERS),python3 -m unittest -q tests.check)
+QUICK_server := unit-server
+BUILT_server = $(UNITS_OF_SERVER) build/udpserver build/canserver build/udpserver-calls
+FULL += server-sanitized server-valgrind fuzz-server verify-xdp
+NIGHTLY += soak xdp-differential
+BUILT_FULL_server = build/udpserver-sanitized build/flood build/recvfrom_loop
+
+# What both agents are linked from. dumpulse_keyed.c gets the settings of the server.
+PARTS_C := $(filter-out server/canserver.c,$(wildcard server/*.c)) dumpulse.c $(WATCH_C) $(KEYED_C)
+SERVICE := $(PARTS_C) $(wildcard dumpulse.h extras/*.h server/*.h)
+SETTINGS := -include server/settings.h
+LINKED = $(SETTINGS) $(filter %.c,$^)
+build/udpserver: udpserver.c
+build/canserver: server/canserver.c
+build/udpserver build/canserver: $(SERVICE) build/flags
+	@$(CC) $(ALL_CFLAGS) $(LINKED) $(LDFLAGS) $(LIBBPF) -o $@.new && mv $@.new $@
+udpserver: build/udpserver ##! the agent for Linux: build/udpserver
+canserver: build/canserver ##! the same for a CAN interface: build/canserver
+udpserver canserver:
+	@echo $<
+
+# `udpserver --xdp` needs clang, bpftool and libbpf. Where one of these is missing, or with XDP=no,
+# udpserver is built without it, and says so. A cross compiler has no libbpf. A static udpserver has
+# none, because libbpf.a needs other libraries.
+BPFTOOL := $(shell PATH=$$PATH:/usr/sbin command -v bpftool)
+LIBBPF_FILE := $(if $(filter -static%,$(LDFLAGS)),,$(filter /%,$(shell \
+               $(CC) $(CFLAGS) -print-file-name=libbpf.so 2>/dev/null)))
+XDP ?= $(if $(and $(BPFTOOL),$(LIBBPF_FILE),$(shell command -v clang)),yes,no)
+ifeq ($(XDP),yes)
+# Private: else build/flags would have this, too, or not, and everything would be built again.
+build/udpserver: private CPPFLAGS += -DDUMPULSE_XDP -isystem build
+build/udpserver: LIBBPF := -lbpf
+build/udpserver: build/xdp_program.skel.h
+endif
+
+# Debian has the headers of the kernel in a folder for each kind of processor, which clang does not
+# look into when it compiles for the kernel.
+ASM_HEADERS := $(firstword $(wildcard /usr/include/asm/types.h /usr/include/*/asm/types.h))
+
+# bpftool writes a header that has the program. Its own name becomes part of the names in it. The
+# folder of the sources is not in it: wherever it is built, it is the same.
+build/xdp_program.o: server/xdp/program.bpf.c server/xdp/shared.h $(LIBRARY)
+build/empty_program.o: bench/programs/empty.bpf.c
+build/xdp_program.o build/empty_program.o:
+	@mkdir -p $(@D)
+	@clang -target bpf -O2 -g -ffreestanding $(WARNINGS) -I. '-ffile-prefix-map=$(CURDIR)=.' \
+	    $(ASM_HEADERS:%/asm/types.h=-idirafter %) -c $< -o $@
+
+build/xdp_program.skel.h: build/xdp_program.o
+	@$(BPFTOOL) gen skeleton $< name xdp_program >$@
+
+# i386's is for measurements. `make bench` compares udpserver with recvfrom_loop; flood floods both.
+FAST := -O2 -funroll-loops
+build/udpserver-i386: udpserver.c $(SERVICE)
+	@mkdir -p $(@D)
+	@i686-linux-gnu-gcc -static -std=c99 $(FAST) -flto -g $(INCLUDES) $(LINKED) -o $@
+$(call add,recvfrom_loop,gcc,$(FAST),bench/recvfrom_loop.c dumpulse.c)
+$(call add,flood,gcc,-O2,bench/flood.c)
+$(call add,udpserver-sanitized,clang,$(SANITIZERS) $(SETTINGS),udpserver.c $(PARTS_C))
+$(call add,udpserver-calls,gcc,$(SETTINGS),server/tests/calls.c udpserver.c $(PARTS_C))
+$(call add,fuzz/server,$(FUZZER) $(SETTINGS),,server/tests/fuzz_udpserver.c udpserver.c \
+    $(filter-out server/main.c,$(PARTS_C)))
+# Each unit test, and the parts that it tests. The linker finds what they need in no other part.
+unit_of = $(call add,unit-$1,gcc,$(SANITIZERS),server/tests/unit_$1.c \
+    $(patsubst %,server/%.c,$2 counters options),$3 -lcmocka)
+$(call unit_of,can,can tests/stand_ins,dumpulse.c)
+$(call unit_of,table,table tests/stand_ins)
+$(call unit_of,hook,hook limits tests/stand_ins)
+$(call unit_of,udpserver,address limits sources tests/stand_ins)
+$(call unit_of,log,log)
+UNITS_OF_SERVER := $(addprefix build/unit-,can table udpserver hook log)
+NEEDS_unit-server = $(UNITS_OF_SERVER)
+PART_unit-server = $(UNITS_OF_SERVER:%=% &&) : ## cmocka tests of the server's parts
+
+# The server's tests with other builds of it. If ASan or valgrind finds an error, the exit status of
+# the server makes the test fail.
+NEEDS_server-sanitized = build/udpserver-sanitized
+PART_server-sanitized = $(WITH_SANITIZERS) ## the server's tests, sanitized
+WITH_SANITIZERS = DUMPULSE_SERVER=$(CURDIR)/build/udpserver-sanitized $(PYTEST) -n 2 \
+    --dist loadfile server/tests/test_udpserver.py server/tests/test_udpserver_keyed.py
+
+# A start in valgrind takes half a second. So there are only some tests of each kind: arguments,
+# packets, state and sockets.
+IN_VALGRIND := arguments3 or every_refusal or stream_of_everything or second_socket or \
+    who_may_ask or each_source or tick_and_the_agents or counters_can_be_read or table_survives or \
+    damage1 or too_old or disk_that_fails or readiness or socket_activation or \
+    several_addresses or cannot_share or changes_names or may_send_heartbeats or with_options or \
+    counters_on_a_socket or left_is_taken_over or restored or busy_is_told
+NEEDS_server-valgrind = build/udpserver
+PART_server-valgrind = $(WITH_VALGRIND) ## some of the server's tests, in valgrind
+WITH_VALGRIND = DUMPULSE_SERVER="valgrind --quiet --leak-check=full --error-exitcode=99 \
+    $(CURDIR)/build/udpserver" $(PYTEST) server/tests/test_udpserver.py -k "$(IN_VALGRIND)"
+
+NEEDS_fuzz-server = build/fuzz/server build/fuzz/server-seeds
+PART_fuzz-server = $(call fuzzed,server,1600,10,$(OF_SERVER))	## libFuzzer for 10 s: arguments and state
+OF_SERVER = -dict=server/tests/fuzz_udpserver.dict build/fuzz/server-corpus build/fuzz/server-seeds
+
+PART_verify-xdp = $(PYTHON) -m server.tests.verify_xdp ## what the kernel's verifier says of --xdp
+PART_xdp-differential = $(PYTHON) -m server.tests.xdp_differential $(ARGS)	## a million frames, with and without --xdp
+PART_soak = $(PYTHON) -m server.tests.soak ## a million heartbeats and junk at full speed

@@ -1,0 +1,18 @@
+/* What unit tests have in place of server/log.c and server/timing.c: lines of the log that a test
+ * can read, and clocks that it sets.   SPDX-License-Identifier: MIT */
+#ifndef DUMPULSE_STAND_INS_H
+#define DUMPULSE_STAND_INS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { LOGGED_LINES = 2048 };
+extern char logged[LOGGED_LINES]
+                  [200]; /* the first lines; those after them overwrite the last one */
+extern size_t logged_count;
+const char *last_logged(void);
+
+extern uint64_t clock_ns;      /* what timing_ns() returns */
+extern uint64_t clock_unix_ns; /* what timing_unix_ns() returns */
+
+#endif

@@ -1,0 +1,135 @@
+# The tests of the library, and what looks at the whole project.   SPDX-License-Identifier: MIT
+TESTED_tests := test_dumpulse.py tests
+CHECKED_tests := $(addprefix build/check/,unit vectors vectors-watch vectors-keyed exhaustive)
+CHECK_tests := build/check/unit; build/check/vectors spec/vectors.tsv; \
+    build/check/vectors-watch spec/vectors_watch.tsv; \
+    build/check/vectors-keyed spec/vectors_keyed.tsv; build/check/exhaustive
+QUICK_tests := unit vectors-amd64 vectors-gcc-sanitized vectors-valgrind exhaustive
+BUILT_tests = $(UNITS) $(filter %-amd64 %-gcc-sanitized,$(VECTOR_PROGRAMS)) $(LONG) \
+    build/exhaustive build/downgrade build/forgery build/agree.so build/libdumpulse.a
+FULL += python-slow vectors-i386 vectors-powerpc vectors-sanitized lint builds mutants \
+    mutants-sample differential watching coverage fleet-keyed fuzz-short fuzz-keyed
+NIGHTLY += mutants-keyed mutants-server mutants-client explore agree
+
+build/check/unit: SOURCES = tests/unit.c dumpulse.c
+build/check/vectors: SOURCES = tests/vectors.c dumpulse.c
+build/check/vectors-watch: SOURCES = tests/vectors_watch.c $(WATCH_C)
+build/check/vectors-keyed: SOURCES = -DDUMPULSE_ALONE=8 tests/vectors_keyed.c $(KEYED_C) dumpulse.c
+build/check/exhaustive: SOURCES = tests/exhaustive.c dumpulse.c
+$(CHECKED_tests): build/check/%: $(wildcard dumpulse.[ch] extras/*.[ch] tests/*.[ch]) build/flags
+	@mkdir -p $(@D)
+	@$(CC) $(ALL_CFLAGS) -Itests/support $(SOURCES) $(LDFLAGS) -o $@
+
+$(call add,unit,gcc,,tests/unit.c dumpulse.c,-lcmocka)
+$(call add,unit-watch,gcc,$(SANITIZERS),tests/unit_watch.c $(WATCH_C),-lcmocka)
+$(call add,unit-keyed,gcc,$(SANITIZERS) -DDUMPULSE_ALONE=8,\
+    tests/unit_keyed.c $(KEYED_C) dumpulse.c,-lcmocka)
+UNITS := build/unit build/unit-watch build/unit-keyed
+NEEDS_unit = $(UNITS)
+PART_unit = $(UNITS:%=% &&) : ## cmocka tests of the library
+
+# Programs and their vectors: of the library, of the watch, and of the part with keys, twice: with
+# the master key, and with the keys of the labels.
+VECTORS := vectors:vectors vectors-watch:vectors_watch vectors-keyed:vectors_keyed \
+           vectors-labels:vectors_keyed
+VECTOR_KINDS := amd64 i386 powerpc sanitized gcc-sanitized
+COMPILER_amd64 := gcc
+COMPILER_i386 := i686-linux-gnu-gcc -static
+COMPILER_powerpc := powerpc-linux-gnu-gcc -static
+COMPILER_sanitized := clang $(SANITIZERS)
+COMPILER_gcc-sanitized := gcc $(SANITIZERS)
+OF_VECTORS := -DDUMPULSE_ALONE=8 tests/vectors_keyed.c $(KEYED_C) dumpulse.c
+$(foreach kind,$(VECTOR_KINDS),\
+    $(call add,vectors-$(kind),$(COMPILER_$(kind)),,tests/vectors.c dumpulse.c)\
+    $(call add,vectors-watch-$(kind),$(COMPILER_$(kind)),,tests/vectors_watch.c $(WATCH_C))\
+    $(call add,vectors-keyed-$(kind),$(COMPILER_$(kind)),$(OF_VECTORS))\
+    $(call add,vectors-labels-$(kind),$(COMPILER_$(kind)),-DDUMPULSE_LABEL_KEYS $(OF_VECTORS)))
+VECTOR_PROGRAMS := $(filter build/vectors%,$(PROGRAMS))
+VALGRIND := valgrind --quiet --leak-check=full --error-exitcode=1
+$(foreach kind,$(VECTOR_KINDS),\
+    $(eval NEEDS_vectors-$(kind) = $(filter %-$(kind),$(VECTOR_PROGRAMS)) $(LONG)))
+NEEDS_vectors-valgrind = $(NEEDS_vectors-amd64) build/unit
+# A kind of program, and what runs it.
+run_vectors = for each in $(VECTORS); do echo -n "$1 $${each%:*}: "; \
+    $2 build/$${each%:*}-$1 build/long/$${each\#*:}.tsv || exit 1; done
+PART_vectors-amd64 = $(call run_vectors,amd64) ## the vectors, long, in a plain program
+PART_vectors-i386 = $(call run_vectors,i386) ## the same with 32 bits
+PART_vectors-powerpc = $(call run_vectors,powerpc,qemu-ppc) ## the same with the highest byte first
+PART_vectors-sanitized = $(call run_vectors,sanitized) ## the same, and clang looks for errors
+PART_vectors-gcc-sanitized = $(call run_vectors,gcc-sanitized) ## the same, and gcc does
+PART_vectors-valgrind = $(call run_vectors,amd64,$(VALGRIND)); $(VALGRIND) build/unit ## in valgrind
+
+$(call add,exhaustive,gcc,-O2,tests/exhaustive.c dumpulse.c)
+$(call add,downgrade,gcc,-O2 -DDUMPULSE_ALONE=64,tests/downgrade.c dumpulse.c $(KEYED_C))
+$(call add,forgery,gcc,-O2 -DDUMPULSE_ALONE=64,tests/forgery.c $(KEYED_C) dumpulse.c,-lm)
+NEEDS_exhaustive = build/exhaustive build/downgrade build/forgery
+PART_exhaustive = $(NEEDS_exhaustive:%=% &&) : ## all 2^24 packets with the magic number
+$(call add,fleet-keyed,gcc,-O2 -DDUMPULSE_ALONE=32 -DDUMPULSE_OWN_TAG,\
+    tests/fleet_keyed.c $(KEYED_C) dumpulse.c)
+NEEDS_fleet-keyed = build/fleet-keyed
+PART_fleet-keyed = build/fleet-keyed ## a year of 64 nodes with keys: is one locked out?
+
+# tests/agree.c replaces the clocks, the loop, the hook and the log.
+$(call add,agree.so,gcc,-O2 -shared -fPIC,\
+    tests/agree.c $(patsubst %,server/%.c,counters limits log names options table watch) \
+    dumpulse.c $(WATCH_C))
+PART_differential = $(PYTHON) -m tests.differential $(ARGS)	## code for all targets against the model; ARGS="--count N"
+PART_watching = $(PYTHON) -m tests.watching $(ARGS)	## the same for the watch
+PART_agree = $(PYTHON) -m tests.agree $(ARGS)	## do device, server, client and model agree? 10^6 runs
+PART_explore = HYPOTHESIS_PROFILE=explore $(PYTEST) test_dumpulse.py	## Hypothesis: many new examples
+
+weigh: ## how heavy the project is, and how heavy it may be
+	@git ls-files | awk 'END {print "files         " NR ", at most 760"}'
+	@git ls-files | while read -r file; do [ -L "$$file" ] || cat "$$file"; done | \
+	    awk 'END {print "lines         " NR ", at most 125000"}'
+	@git ls-files | cut -d/ -f1 | sort -u | awk 'END {print "root entries  " NR ", at most 30"}'
+	@cat $(MAKEFILE_LIST) | awk 'END {print "lines of make " NR ", at most 800"}'
+
+PART_lint = tests/lint ## compiler warnings, clang-tidy, cppcheck, formatting
+PART_builds = tests/builds ## make check by gcc, clang, with hardening; make install
+
+check-debian: ## make test in a fresh Debian 12 and 13; root
+	@tests/tools/debian bookworm && tests/tools/debian trixie
+TABLE_layers = python3 -m tests.layers ## the layers of the project, as a picture
+
+# ---- fuzzers: each run has a new seed; a run that fails prints the input that repeats it -------
+
+FUZZER := clang $(SANITIZERS) -fsanitize=fuzzer
+$(call add,fuzz/fuzz,$(FUZZER),,tests/fuzz.c dumpulse.c)
+$(call add,fuzz/keyed,$(FUZZER),-DDUMPULSE_ALONE=8,tests/fuzz_keyed.c $(KEYED_C) dumpulse.c)
+# Runs a fuzzer: its name, the longest input, for how many seconds, and what else it is given.
+fuzzed = mkdir -p build/fuzz/$1-corpus; build/fuzz/$1 -max_len=$2 -max_total_time=$3 \
+    -print_final_stats=1 -artifact_prefix=build/fuzz/$1- $4 2>build/fuzz/$1-log && \
+    grep -q '^Done [1-9]' build/fuzz/$1-log || { tail -40 build/fuzz/$1-log; exit 1; }; \
+    sed -n 's/^Done \([0-9]*\) runs.*/fuzz $1: \1 passed, 0 failed/p' build/fuzz/$1-log
+
+# What the fuzzers begin with: a line of hexadecimal digits for each input.
+build/fuzz/fuzz-seeds: tests/fuzz_seeds.hex
+build/fuzz/server-seeds: server/tests/fuzz_seeds.hex
+build/fuzz/fuzz-seeds build/fuzz/server-seeds:
+	@rm -rf $@ && mkdir -p $@ && python3 -c 'import sys; from pathlib import Path; \
+	    [Path(sys.argv[1], str(n)).write_bytes(bytes.fromhex(line)) \
+	     for n, line in enumerate(sys.stdin)]' $@ <$<
+
+SEEDED := build/fuzz/fuzz-corpus build/fuzz/fuzz-seeds
+NEEDS_fuzz-short = build/fuzz/fuzz build/fuzz/fuzz-seeds
+PART_fuzz-short = $(call fuzzed,fuzz,1024,20,$(SEEDED)) ## libFuzzer for 20 seconds, from the seeds
+NEEDS_fuzz-keyed = build/fuzz/keyed
+PART_fuzz-keyed = $(call fuzzed,keyed,512,10,build/fuzz/keyed-corpus) ## 10 s: an agent with keys
+NEEDS_fuzz = $(NEEDS_fuzz-short)
+PART_fuzz = mkdir -p $(SEEDED) && build/fuzz/fuzz -max_len=1024 -artifact_prefix=build/fuzz/ $(SEEDED)	## the same until Ctrl-C; inputs stay in build/fuzz
+PROGRAM ?= fuzz
+NEEDS_replay = build/fuzz/$(PROGRAM)
+PART_replay = $(if $(wildcard $(INPUT)),build/fuzz/$(PROGRAM) "$(INPUT)",$(NO_INPUT))	## INPUT=FILE PROGRAM=fuzz again
+NO_INPUT = echo "ONLY=replay needs INPUT=FILE, a file that exists" >&2; exit 2
+
+# ---- mutants: ARGS can have --seed N, --count N, --file NAME, --jobs N and --list --------------
+
+BREAK := $(PYTHON) -m tests.mutants
+PART_coverage = $(PYTHON) -m tests.coverage ## what the unit tests alone reach
+PART_mutants = $(BREAK) library $(ARGS)	## break the library: does a test notice?
+PART_mutants-keyed = $(BREAK) keyed $(ARGS)	## break dumpulse_keyed: 15 minutes; ARGS="--count 100"
+PART_mutants-server = $(BREAK) server $(ARGS)	## break udpserver: an hour and a half
+PART_mutants-client = $(BREAK) client $(ARGS)	## break client.py: an hour and a half
+# The mutants of tests/mutants_sample.tsv, each with the one test that notices it.
+PART_mutants-sample = $(BREAK) keyed --count 30 && $(BREAK) server --sample && $(BREAK) client --sample	## a few of each, the same every time: a minute

@@ -1,0 +1,121 @@
+"""Lines for client.py: a CAN interface, which is a pair of sockets here, and a serial
+line, which is a pseudo-terminal with an agent's answers.   SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import struct
+import threading
+import tty
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from spec import model
+from tests.support.agents import GOOD, Answer
+from tests.support.programs import PATIENCE
+
+FRAME = struct.Struct("=LB3x8s")  # the kernel's struct can_frame
+
+
+class FakeBus:
+    """Replaces the socket that socket.socket() makes for AF_CAN."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.asked: list[Any] = []  # of the kernel
+        self.fails: dict[str, int] = {}  # by name: the errno
+        self.ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.ours.setblocking(False)
+        monkeypatch.setattr(socket, "socket", self.made)
+
+    def made(self, *kind: int) -> FakeBus:
+        self._note("socket", *kind)
+        return self
+
+    def _note(self, *what: Any) -> None:
+        self.asked.append(what)
+        if what[0] in self.fails:
+            raise OSError(self.fails[what[0]], os.strerror(self.fails[what[0]]))
+
+    def setsockopt(self, *option: Any) -> None:
+        self._note("setsockopt", *option)
+
+    def bind(self, address: tuple[str]) -> None:
+        self._note("bind", address)
+
+    def setblocking(self, blocking: bool) -> None:
+        self._note("setblocking", blocking)
+        self._theirs.setblocking(blocking)
+
+    def detach(self) -> int:
+        return os.dup(self._theirs.fileno())
+
+    def __enter__(self) -> FakeBus:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._note("close")
+
+    def send(self, number: int, part: bytes) -> None:
+        self.ours.send(FRAME.pack(number, len(part), part))
+
+    def report(self, packet: bytes, base: int = 0x680, frames: range = range(33)) -> None:
+        for at in frames:
+            self.send(base + 64 + at, packet[8 * at:8 * at + 8])
+
+    def heard(self) -> tuple[int, int, bytes]:
+        frame: tuple[int, int, bytes] = FRAME.unpack(self.ours.recv(100))
+        return frame
+
+
+@pytest.fixture
+def bus(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeBus]:
+    made = FakeBus(monkeypatch)
+    yield made
+    made.ours.close()
+    made._theirs.close()
+
+
+class FakeLine:
+    """Answers the first request with script[0], the next one with script[1], and so on. It repeats
+    the last answer."""
+
+    def __init__(self) -> None:
+        self.end, self.kept = os.openpty()
+        tty.setraw(self.kept)
+        self.path = os.ttyname(self.kept)
+        self.address = f"serial:{self.path}"
+        self.script: list[Answer] = [[GOOD]]
+        self.heard = b""
+        self._asked = 0
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            while fresh := os.read(self.end, 1000):
+                self.heard += fresh
+                while self.heard.count(model.REQUEST) > self._asked:
+                    step = self.script[min(self._asked, len(self.script) - 1)]
+                    for answer in step() if callable(step) else step:
+                        os.write(self.end, answer)
+                    self._asked += 1
+        except OSError as error:
+            assert error.errno == errno.EIO  # it has been pulled out
+
+    def pull_out(self) -> None:
+        os.close(self.kept)
+        self._thread.join(PATIENCE)
+        os.close(self.end)
+
+
+@pytest.fixture
+def line() -> Iterator[FakeLine]:
+    made = FakeLine()
+    yield made
+    made.pull_out()
+    assert not made._thread.is_alive()

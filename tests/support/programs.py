@@ -1,0 +1,88 @@
+"""What all scripts and tests share: where the project is, and how to run and build programs.
+
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import functools
+import os
+import random
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build"
+EXTRAS = ROOT / "extras"  # what a firmware may add to the library
+INCLUDES = (f"-I{ROOT}", f"-I{EXTRAS}")
+
+# Seconds until something that we wait for has failed. Machines may be busy.
+PATIENCE = float(os.environ.get("DUMPULSE_PATIENCE", "30"))
+
+
+def scratch() -> tempfile.TemporaryDirectory[str]:
+    """A new folder, as two processes may measure the same thing at the same time."""
+    BUILD.mkdir(exist_ok=True)
+    return tempfile.TemporaryDirectory(dir=BUILD)
+
+
+def library_file(name: str, folder: Path = ROOT) -> Path:
+    """Where a file of the library is. A changed copy has all of them in one folder."""
+    return folder / name if (folder / name).exists() else folder / EXTRAS.name / name
+
+
+def run(command: list[object], cwd: Path | None = None) -> str:
+    """Runs a command, and returns its output. A failure shows the command and its messages."""
+    words = [str(word) for word in command]
+    done = subprocess.run(words, cwd=cwd, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"failed: {' '.join(words)}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+@functools.cache
+def built(program: str) -> str:
+    """Builds a file of the Makefile if it is not up to date. Returns its path. Other processes
+    may want the same file at this moment: one builds it, and they wait."""
+    with (ROOT / "Makefile").open() as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        subprocess.run(["make", "--no-print-directory", "-s", "-C", ROOT, program], check=True)
+    return str(ROOT / program)
+
+
+def vectors(name: str, *, long: bool = False) -> Path:
+    """A file of vectors: the one of spec/, or the long form, which is built."""
+    return Path(built(f"build/long/{name}")) if long else ROOT / "spec" / name
+
+
+def wait_until(condition: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, f"not seen in {PATIENCE:.0f} s: {what}"
+        time.sleep(0.005)
+
+
+def open_files(pid: int) -> int:
+    """Returns how many descriptors a server has open. For each line it opens its log once more, for
+    a moment: so this is the smallest of some counts."""
+    counts = []
+    for _ in range(10):
+        counts.append(len(list(Path(f"/proc/{pid}/fd").iterdir())))
+        time.sleep(0.01)
+    return min(counts)
+
+
+def free_port(kind: socket.SocketKind = socket.SOCK_STREAM) -> int:
+    """A port of 127.0.0.1 that nobody uses. It is below those that the kernel gives to whoever
+    asks for any (/proc/sys/net/ipv4/ip_local_port_range), so it stays free."""
+    for port in random.sample(range(20_000, 32_000), 100):
+        with contextlib.suppress(OSError), socket.socket(socket.AF_INET, kind) as unused:
+            unused.bind(("127.0.0.1", port))
+            return port
+    raise OSError("no port is free")
