@@ -23,6 +23,8 @@ EMAIL = "developers@dumpulse.example"
 # The address of the project's pages. Whoever publishes packages writes the real one here, once:
 # names that end in .example lead nowhere (RFC 2606).
 URL = "https://dumpulse.example"
+REPOSITORY = f"{URL}/dumpulse.git"
+CHANGES = f"{URL}/CHANGELOG.md"
 LICENSE = "MIT"
 # What the package is, in one line, and the same in one paragraph.
 SUMMARY = "A heartbeat monitor so small that it fits anywhere"
