@@ -53,6 +53,18 @@ def say(text: str) -> None:
 
 # ---------------------------------------------------------------- the sources
 
+# The short files of debian/; files/ has the others. The unit that lintian finds unusual is for a CAN
+# interface, and starts when the interface appears.
+SHORT_FILES = {
+    "source/format": "3.0 (quilt)",
+    "python3-dumpulse.install": "usr/lib/python3",
+    "libdumpulse-dev.install": "usr/include\nusr/lib/*-*\nusr/share/dumpulse",
+    "dumpulse.install": "usr/bin\nusr/sbin\nusr/share/bash-completion\n"
+                        "usr/share/doc/dumpulse/examples\nusr/share/man\n"
+                        "usr/share/zsh/site-functions/_dumpulse usr/share/zsh/vendor-completions",
+    "dumpulse.lintian-overrides": "systemd-service-file-refers-to-unusual-wantedby-target "
+                                  "sys-subsystem-net-devices-%i.device *"}
+
 
 def debian_version() -> str:
     return f"{project.FORMS['debian'](project.version())}-{REVISION}"
@@ -104,18 +116,18 @@ def fields() -> dict[str, str]:
 
 
 def write_debian(folder: Path) -> None:
-    """Writes debian/ into a folder of sources."""
-    for name, path in archive.files_of(HERE / "files").items():
-        text = path.read_text()
+    """Writes debian/ into a folder of sources. The modes do not depend on the user's mask."""
+    files = {name: (path.read_text(), archive.mode_of(path))
+             for name, path in archive.files_of(HERE / "files").items()}
+    files |= {name: (f"{text}\n", 0o644) for name, text in SHORT_FILES.items()}
+    files["changelog"] = changelog(), 0o644
+    for name, (text, mode) in files.items():
         for field, value in fields().items():
             text = text.replace(f"@{field}@", value)
         to = folder / "debian" / name
         to.parent.mkdir(parents=True, exist_ok=True)
         to.write_text(text)
-        to.chmod(archive.mode_of(path))
-    (folder / "debian" / "changelog").write_text(changelog())
-    # The modes do not depend on the user's mask.
-    (folder / "debian" / "changelog").chmod(0o644)
+        to.chmod(mode)
     for path in (folder / "debian", *(folder / "debian").rglob("*")):
         if path.is_dir():
             path.chmod(0o755)
