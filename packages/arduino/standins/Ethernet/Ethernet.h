@@ -41,7 +41,8 @@ class EthernetUDP : public UDP
         open = false;
         for (int i = 0; i < 4; i++)
             Serial.write(to[i]);
-        for (uint16_t number : {to_port, here, filled}) {
+        const uint16_t numbers[] = {to_port, here, filled};
+        for (const uint16_t number : numbers) {
             Serial.write((uint8_t)(number / 256U));
             Serial.write((uint8_t)(number % 256U));
         }
@@ -71,7 +72,10 @@ class EthernetUDP : public UDP
     }
     int read()
     {
-        return left == 0 ? -1 : (left--, next_byte());
+        if (left == 0)
+            return -1;
+        left--;
+        return next_byte();
     }
     int read(unsigned char *bytes, size_t size)
     {
