@@ -26,10 +26,11 @@ from packages import archive, making, project, source
 HERE = Path(__file__).resolve().parent
 DEBIAN = project.ROOT / "build" / "debian"  # what is made once, and used each time
 # The Debians in folders, each with mmdebstrap's variant and its packages: one builds (with no more
-# than Build-Depends), one runs Debian's own checkers, and one boots.
-BASES = {
+# than Build-Depends), one runs Debian's own checkers, one is for the container, and one boots.
+BASES: dict[str, tuple[str, tuple[str, ...]]] = {
     "builder": ("buildd", ("bpftool", "clang", "debhelper", "dh-python", "libbpf-dev", "python3")),
     "checker": ("minbase", ("autopkgtest", "gcc", "libbpf1", "libc6-dev", "lintian", "python3")),
+    "container": ("minbase", ()),
     "system": ("minbase", ("dbus", "iproute2", "libbpf1", "python3", "systemd-sysv", "udev")),
 }
 # Debian's own packages of a version begin with revision 1, which is newer than this one.
@@ -169,8 +170,9 @@ def base(name: str) -> Path:
                                Path("/etc/apt/sources.list")) if path.exists()]
     with tempfile.TemporaryDirectory(dir=DEBIAN) as work:
         made = Path(work) / "root"
-        run("mmdebstrap", "--quiet", f"--variant={variant}", f"--include={','.join(include)}",
-            release["VERSION_CODENAME"].strip('"'), made, lists[0])
+        run("mmdebstrap", "--quiet", f"--variant={variant}",
+            *([f"--include={','.join(include)}"] if include else []), release["VERSION_CODENAME"].strip('"'),
+            made, lists[0])
         (made / made_of.name).write_text(packages)
         if folder.exists():
             folder.rename(Path(work) / "old")

@@ -11,7 +11,6 @@ import json
 import shutil
 import subprocess
 import tarfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +120,8 @@ class PlatformIO:
             "spec": {"owner": "platformio", "name": "tool-scons", "id": None,
                      "requirements": None, "uri": None}}))
         (scons / "scons.py").write_text("from SCons.Script import main\nmain()\n")
-        for name, text in {**PLATFORM, "pio.py": PIO}.items():
+        (folder / "pio.py").write_text(PIO)
+        for name, text in PLATFORM.items():
             path = folder / "standin" / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
@@ -129,7 +129,7 @@ class PlatformIO:
     def run(self, *words: str, where: Path | None = None) -> subprocess.CompletedProcess[str]:
         assert PYTHON.exists(), "packages/setup installs PlatformIO; `make packages` runs it"
         return subprocess.run(
-            [str(PYTHON), str(self.folder / "standin" / "pio.py"), *words], cwd=where or self.folder,
+            [str(PYTHON), str(self.folder / "pio.py"), *words], cwd=where or self.folder,
             capture_output=True, text=True, timeout=300,
             env={"PATH": "/usr/bin:/bin", "HOME": str(self.folder), "LC_ALL": "C.UTF-8",
                  "PLATFORMIO_CORE_DIR": str(self.folder / "core"),
@@ -274,29 +274,16 @@ def test_an_arduino_project_with_the_package(pio: PlatformIO, library: Path,
         check(made / "program.elf")
 
 
-def without_source(library: Path) -> None:
-    (library / "dumpulse.c").unlink()
-
-
-def without_header(library: Path) -> None:
-    (library / "dumpulse.h").unlink()
-
-
-def other_source(library: Path) -> None:
-    manifest = library / "library.json"
-    manifest.write_text(manifest.read_text().replace("+<dumpulse*.c>", "+<src/*.c>"))
-
-
-def other_folder(library: Path) -> None:
-    manifest = library / "library.json"
-    manifest.write_text(manifest.read_text().replace('"includeDir": "."', '"includeDir": "inc"')
-                        .replace('"srcDir": "."', '"srcDir": "src"'))
-
-
 @pytest.mark.long
-@pytest.mark.parametrize("damage", [without_source, without_header, other_source, other_folder])
-def test_a_wrong_package_does_not_compile(pio: PlatformIO, library: Path, agent: Path,
-                                          damage: Callable[[Path], None]) -> None:
-    damage(library)
+@pytest.mark.parametrize(("file", "old", "new"), [
+    ("dumpulse.c", "", ""), ("dumpulse.h", "", ""),
+    ("library.json", "+<dumpulse*.c>", "+<src/*.c>"), ("library.json", 'Dir": "."', 'Dir": "src"')])
+def test_a_wrong_package_does_not_compile(pio: PlatformIO, library: Path, agent: Path, file: str,
+                                          old: str, new: str) -> None:
+    """A file is missing, or the manifest says something else."""
+    if old:
+        consumers.damage(library / file, old, new)
+    else:
+        (library / file).unlink()
     with pytest.raises(RuntimeError, match="dumpulse"):
         pio.compile(agent, library)
