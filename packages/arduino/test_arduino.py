@@ -1,7 +1,7 @@
 """The library for the Arduino IDE: its zip file, unpacked elsewhere, and every example in it.
 
-arduino-builder compiles the examples. simavr runs those for the Uno, and one for the Mega, with
-client.py at the other end of the line.   SPDX-License-Identifier: MIT
+arduino-builder compiles the examples. simavr runs those that need no other library on an Uno, and
+one on a Mega, with client.py at the other end of the line.   SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from firmware.simulators.boards import BOARDS, Board, Bus, Line, frame
+from firmware.simulators.boards import BOARDS, Board, Line
 from firmware.tests.test_serial_firmware import straddled
 from packages import project
 from packages.arduino import builder, make
@@ -28,7 +28,6 @@ HERE = Path(__file__).resolve().parent
 EXAMPLES = ("CanNode", "SerialAgent", "SerialNode", "SilentNodeLed", "UdpAgent")
 UNO = replace(BOARDS["uart_atmega328p"], name="uno")
 MEGA = replace(UNO, name="mega", mcu="atmega2560")
-CAN = replace(BOARDS["can_avr"], name="uno")
 HERTZ = UNO.hertz
 FOREVER = "20s"  # the simulated board may be slow
 
@@ -191,53 +190,14 @@ def check_led(image: Path) -> None:
     assert counts["switched"] == 4 and 2.0 <= counts["lit"] / HERTZ < 2.1
 
 
-def check_can_node(image: Path) -> None:
-    """Does it send the next heartbeat each second? While nobody takes its frames, three stay
-    in the controller, which later sends the one in its last buffer first."""
-    script = ["wait 1300000", "alone", "wait 4000000", "together", "wait 2000000",
-              "show 28", "show 29", "show 2A"]
-    with Bus(CAN, script, image) as bus:
-        bus.end()
-        sent = bus.frames()
-    registers = ["28#01", "29#B5", "2A#00"]  # as the stand-in sets 500 kbit/s at 16 MHz
-    beats = [0, 3, 2, 1, 4, 5]
-    assert sent == [frame(0x683, heartbeat(3, 76, beat)) for beat in beats] + registers
-
-
-def datagram(payload: bytes, address: str = "10.0.0.9", port: int = 4242,
-             here: int = 9060) -> bytes:
-    """A datagram as the stand-in for Ethernet has it on its line."""
-    return b"".join((bytes(map(int, address.split("."))), port.to_bytes(2, "big"),
-                     here.to_bytes(2, "big"), len(payload).to_bytes(2, "big"), payload))
-
-
-def check_udp_agent(image: Path) -> None:
-    """Does each answer go to who asked, from the port that was asked?"""
-    askers = (("10.0.0.9", 4242), ("192.168.200.1", 65535))
-    stream = [datagram(payload) for payload in (
-        heartbeat(3, 76, 9), heartbeat(5, 6, 7) + b"\x00", heartbeat(6, 6, 7)[:7], REQUEST[:7],
-        REQUEST + b"K", b"", bytes(40), heartbeat(7, 1, 255), heartbeat(8, 6, 7)[:7] + b"\x08")]
-    stream.append(datagram(REQUEST, here=9061))  # for another program
-    stream += [datagram(REQUEST, *asker) for asker in askers]
-    with Line(UNO, image, script=b"".join(stream)) as line:
-        for asker in askers:
-            answer = line.receive(10 + 260)
-            assert answer == datagram(answer[10:], *asker)
-            assert said(answer[10:]) == {3: (76, 9), 7: (1, 255)}
-        with pytest.raises(AssertionError, match="the board has ended"):
-            line.receive(1)
-
-
 CHECKS: dict[str, tuple[Callable[[Path], object], ...]] = {
     "SerialAgent": (check_agent, check_clock), "SerialNode": (check_node,),
-    "SilentNodeLed": (check_led, check_agent, check_clock), "CanNode": (check_can_node,),
-    "UdpAgent": (check_udp_agent,),
-}
+    "SilentNodeLed": (check_led, check_agent, check_clock)}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("example", ["SerialAgent", *(
-    pytest.param(name, marks=pytest.mark.long) for name in EXAMPLES if name != "SerialAgent")])
+    pytest.param(name, marks=pytest.mark.long) for name in CHECKS if name != "SerialAgent")])
 def test_an_example_on_an_uno(work: Path, example: str) -> None:
     for check in CHECKS[example]:
         check(compiled(work, sketch_of(work, example)).image)
@@ -317,14 +277,6 @@ WRONG = {
     "another node": ("SilentNodeLed", "NODE = 3", "NODE = 4"),
     "another limit": ("SilentNodeLed", "LIMIT = 3", "LIMIT = 2"),
     "no output": ("SilentNodeLed", "pinMode(LED_BUILTIN, OUTPUT);", ""),
-    "another identifier": ("CanNode", "BASE + VARIABLE", "VARIABLE"),
-    "a short frame": ("CanNode", "can_dlc = DUMPULSE_PACKET_SIZE", "can_dlc = 7"),
-    "not on the bus": ("CanNode", "can.setNormalMode();", ""),
-    "the wrong crystal": ("CanNode", "CRYSTAL = MCP_16MHZ", "CRYSTAL = MCP_8MHZ"),
-    "an answer to nobody": ("UdpAgent", "asked->remotePort()", "PORT"),
-    "another port": ("UdpAgent", "PORT = 9060", "PORT = 9061"),
-    "an answer that does not leave": ("UdpAgent", "asked->endPacket();", ""),
-    "the length is not checked": ("UdpAgent", "udp.parsePacket() == length", "udp.parsePacket()"),
 }
 
 

@@ -170,9 +170,9 @@ def base(name: str) -> Path:
                                Path("/etc/apt/sources.list")) if path.exists()]
     with tempfile.TemporaryDirectory(dir=DEBIAN) as work:
         made = Path(work) / "root"
-        run("mmdebstrap", "--quiet", f"--variant={variant}",
-            *([f"--include={','.join(include)}"] if include else []), release["VERSION_CODENAME"].strip('"'),
-            made, lists[0])
+        also = [f"--include={','.join(include)}"] if include else []
+        run("mmdebstrap", "--quiet", f"--variant={variant}", *also,
+            release["VERSION_CODENAME"].strip('"'), made, lists[0])
         (made / made_of.name).write_text(packages)
         if folder.exists():
             folder.rename(Path(work) / "old")
