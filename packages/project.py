@@ -68,6 +68,8 @@ FORMS: dict[str, Callable[[str], str]] = {
     "python": lambda text: text.replace("-dev", ".dev0"),
     "debian": lambda text: text.replace("-dev", "~dev"),
     "numbers": lambda text: text.replace("-dev", ""),
+    "number": lambda text: "{}{:02}{:02}".format(
+        *map(int, text.replace("-dev", "").split("."))).lstrip("0"),  # 0… would be octal in C
 }
 
 
