@@ -107,7 +107,7 @@ def fields() -> dict[str, str]:
     copyrights = re.findall(r"^Copyright \(c\) (.*)$", licence, re.M)
     terms = licence.partition(copyrights[-1])[2].strip()
     return {
-        "maintainer": maintainer(), "url": project.URL,
+        "maintainer": maintainer(), "url": project.URL, "repository": project.REPOSITORY,
         # Debian wants no article, and no capital letter.
         "short": re.sub("^a ", "", project.SUMMARY[:1].lower() + project.SUMMARY[1:]),
         "long": textwrap.indent(textwrap.fill(project.DESCRIPTION, 78), " "),
