@@ -66,8 +66,8 @@ def top() -> str:
 
 
 def write_archive(to: Path) -> Path:
-    library = sorted(path.relative_to(project.ROOT) for path in project.LIBRARY_FILES.values())
-    files = {str(name): project.ROOT / name for name in (*FILES, *library)}
+    paths = [*(project.ROOT / name for name in FILES), *project.LIBRARY_FILES.values()]
+    files = {str(path.relative_to(project.ROOT)): path for path in paths}
     files["README.md"] = HERE / "README.md"
     return archive.write_tar(to / f"{project.NAME}-c-{project.version()}.tar.gz", {
         f"{top()}/{name}": path for name, path in files.items()})

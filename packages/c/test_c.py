@@ -29,7 +29,7 @@ def test_it_is_small_and_has_the_whole_library(tmp_path: Path) -> None:
 def test_cmake_fetches_it_by_its_sum(tmp_path: Path) -> None:
     made = make.write_archive(tmp_path)
     source = consumers.consumer(tmp_path / "consumer")
-    words = ["cmake", "-GNinja", "-S", source, f"-DURL={made.as_uri()}"]
+    words: list[str | Path] = ["cmake", "-GNinja", "-S", source, f"-DURL={made.as_uri()}"]
     right = make.where(made)["sum"]
     run([*words, "-B", "built", f"-DSUM={right}"], tmp_path)
     run(["cmake", "--build", "built"], tmp_path)
