@@ -375,7 +375,7 @@ MUTANTS: dict[str, Sequence[tuple[str, str]]] = {"udp": [
     ("heard_epoch = found", ""), ("buffer(5, 3):uint() * 256", "buffer(5, 3):uint()"),
     ("asked = {", "asked = asked or {"), ("not asked and", "nil and"),
     ("made[2] ==", "made[1] ~="), ("READERS, asked.epoch", "READERS, heard_epoch + 1"),
-    ("key(number), buffer(4, 1)", "key(number), buffer(5, 1)"),
+    ("key_of(number), buffer(4, 1)", "key_of(number), buffer(5, 1)"),
     ("known[number] = known", "known[1] = known"), ("d .. c .. b .. a", "a .. b .. c .. d"),
 ]}
 
