@@ -15,8 +15,8 @@ from bench import pages
 from tests.support.programs import ROOT
 
 PAGES = {
-    "lab/messages/README.md": ["lab-answer", "lab-fits", "lab-families", "lab-sent",
-                               "lab-published", "lab-studies", "lab-ranking", "lab-trial"],
+    "lab/messages/README.md": ["lab-answer", "lab-fits", "lab-sent", "lab-published", "lab-studies",
+                               "lab-ranking"],
     "client/examples/keys/README.md": ["lab-keyed"],
     "lab/groups/README.md": ["lab-operations", "lab-predict"],
     "lab/groups/misleading.md": ["lab-mislead"],

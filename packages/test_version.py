@@ -5,6 +5,7 @@ SPDX-License-Identifier: MIT
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -159,3 +160,20 @@ def test_the_packages_follow(world: str, changed: Path, tmp_path: Path,
         assert any(form in path.name for form in forms) or [*files] == [path.name], path.name
         assert any(form in text for name, text in files.items() for form in forms), path.name
         assert not [line for name, text in files.items() for line in left(name, text)]
+
+
+@pytest.mark.parametrize("world", [world for world in WORLDS if world.values != ("debian",)])
+def test_an_artefact_is_the_same_each_time(world: str, tmp_path: Path) -> None:
+    """Debian's test has more surroundings."""
+    made: list[dict[str, bytes]] = []
+    for mask in (0o022, 0o077):
+        to = tmp_path / str(mask)
+        to.mkdir()
+        before = os.umask(mask)
+        try:
+            made.append({path.name: path.read_bytes() for path in
+                         release.worlds()[world].build(to)})
+        finally:
+            os.umask(before)
+        assert {path.name for path in to.iterdir()} == {*made[-1]}
+    assert made[0] == made[1]

@@ -47,7 +47,8 @@ def write_tree(to: Path, texts: Mapping[str, str], summary: str = project.SUMMAR
     fields = {
         "version": project.FORMS["python"](project.version()), "summary": summary,
         "license": project.LICENSE, "team": project.TEAM, "email": project.EMAIL,
-        "url": project.URL, "keywords": json.dumps(project.KEYWORDS)[1:-1]}
+        "url": project.URL, "repository": project.REPOSITORY, "changes": project.CHANGES,
+        "keywords": json.dumps(project.KEYWORDS)[1:-1]}
     for name, text in texts.items():
         if name == "pyproject.toml":
             text = re.sub(r"@(\w+)@", lambda field: fields[field[1]], text)

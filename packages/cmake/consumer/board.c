@@ -1,4 +1,6 @@
-/* Standard input and output of an AVR are its UART.       SPDX-License-Identifier: MIT */
+/* What a board needs beside agent.c.                      SPDX-License-Identifier: MIT */
+#ifdef __AVR__ /* standard input and output are its UART */
+
 #include <avr/io.h>
 #include <stdio.h>
 
@@ -29,3 +31,19 @@ __attribute__((constructor)) static void open_uart(void)
     UCSR0B = _BV(RXEN0) | _BV(TXEN0);
     fdevopen(send, receive);
 }
+
+#else /* where a Cortex-M begins; QEMU has its standard input and output */
+
+#include <stdint.h>
+
+void _start(void); /* of newlib */
+
+enum { STACK_TOP = 0x400000 }; /* the end of the first RAM of QEMU's board mps2-an385 */
+
+/* The linker puts this at address 0, where the processor looks for it. */
+__attribute__((section(".vectors"))) const struct {
+    uint32_t stack;
+    void (*reset)(void);
+} vectors = {STACK_TOP, _start};
+
+#endif
