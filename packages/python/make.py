@@ -25,8 +25,8 @@ COPIED = {
     "client/dumpulse.1": "share/man/man1/dumpulse.1",
     "client/completion/dumpulse.bash": "share/bash-completion/completions/dumpulse",
     "client/completion/_dumpulse": "share/zsh/site-functions/_dumpulse",
-    "packages/python/package/README.md": "README.md",
-    "packages/python/package/pyproject.toml": "pyproject.toml",
+    "packages/python/README.md": "README.md",
+    "packages/python/pyproject.toml": "pyproject.toml",
 }
 # What is only in the package. The empty file tells type checkers that there are types.
 ADDED = {"dumpulse/__main__.py": '''\
