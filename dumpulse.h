@@ -191,6 +191,14 @@ typedef char dumpulse_needs_an_int_of_16_bits_or_of_32_and_more_
 #define DUMPULSE_DIVIDES_ false
 #endif
 
+/* avr-gcc 8 and later count the turns of a loop and add the count to an address. An instruction of no
+ * bytes, which might change the pointer, makes them step it: 24 bytes and 29 cycles less. */
+#if defined __AVR__ && defined __GNUC__ && __GNUC__ >= 8 /* clang says 4 */
+#define DUMPULSE_STEPPED_(pointer) __asm__("" : "+x"(pointer))
+#else
+#define DUMPULSE_STEPPED_(pointer) ((void)0)
+#endif
+
 static inline unsigned dumpulse_read16_(const uint8_t *bytes)
 {
     return bytes[0] * 256U + bytes[1];
@@ -234,6 +242,7 @@ static inline void dumpulse_sum_(const uint8_t *bytes, uint_fast8_t last, unsign
         loop assigns done, a, b, bytes, last;
         loop variant last; */
     do {
+        DUMPULSE_STEPPED_(bytes);
         a += *bytes++;
         if (DUMPULSE_NARROW_) {
             /* b is kept 15 too high, in 15..65535, so that it overflows exactly when it must be
