@@ -211,10 +211,7 @@ def test_the_example_can_watch(tmp_path: Path) -> None:
     of its clock's unit."""
     component = unpacked(tmp_path)
     main = component / EXAMPLE / "main" / "uart_agent.c"
-    damage(main, "static dumpulse agent;", """static const dumpulse_watched NODES[] = {
-    DUMPULSE_WATCHED(3, 40, 3, 67, 0, 255)};
-static dumpulse_seen seen[1];
-static const dumpulse_watcher watch = {NODES, seen, 1};
+    damage(main, "static dumpulse agent;", """DUMPULSE_WATCH(watch, DUMPULSE_WATCHED(3, 40, 3, 67, 0, 255));
 static uint8_t state;
 
 void dumpulse_changed(dumpulse *context, uint8_t variable, dumpulse_state was, dumpulse_state is)

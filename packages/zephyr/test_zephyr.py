@@ -189,9 +189,7 @@ def test_the_sample_can_watch(tmp_path: Path) -> None:
     main = copy / SAMPLE / "src" / "main.c"
     damage(main, '#include "dumpulse.h"\n', """#include "dumpulse_watch.h"
 
-static const dumpulse_watched NODES[] = {DUMPULSE_WATCHED(3, 20, 3, 67, 0, 255)};
-static dumpulse_seen seen[1];
-static const dumpulse_watcher watch = {NODES, seen, 1};
+DUMPULSE_WATCH(watch, DUMPULSE_WATCHED(3, 20, 3, 67, 0, 255));
 static uint8_t state;
 
 void dumpulse_changed(dumpulse *context, uint8_t variable, dumpulse_state was, dumpulse_state is)
