@@ -133,14 +133,7 @@ void watch_look(void)
 void watch_begin(void)
 {
     looked = table_ticks();
-    for (uint8_t i = 0; i < watch_watcher.count; i++) {
-        /* The line has a longer grace than the file. So it begins earlier. */
-        const uint8_t variable = (uint8_t)(lines[i].grace % 64U);
-        const uint16_t longer =
-            (uint16_t)(lines[i].grace - DUMPULSE_AHEAD - grace_of(&names_variables[variable]));
-        const dumpulse_watcher one = {lines + i, seen + i, 1};
-        dumpulse_watch_begin(&one, (uint16_t)(looked - longer));
-    }
+    dumpulse_watch_begin(&watch_watcher, (uint16_t)looked);
     if (options.exec != NULL)
         hook_begin();
     if (options.log >= OPTIONS_LOG_NORMAL)

@@ -65,7 +65,8 @@ def another(folder: Path, file: str, before: str, after: str) -> str:
 
 @pytest.mark.parametrize("who, file, before, after", [
     ("nothing", "extras/dumpulse_watch.c", "is = DUMPULSE_DEAD;", "is = DUMPULSE_DEAD;"),
-    ("device", "extras/dumpulse_watch.c", "age > READ16(line, dead)", "age >= READ16(line, dead)"),
+    ("device", "extras/dumpulse_watch.c", "age > DUMPULSE_READ16_(line->dead)",
+     "age >= DUMPULSE_READ16_(line->dead)"),
     ("server", "server/watch.c", "table_agent.report + at, unset, sizeof unset) != 0",
      "table_agent.report + at, unset, sizeof unset) != 2"),
     ("server", "server/names.c", "crit / options.tick", "(crit + options.tick - 1) / options.tick"),
