@@ -1244,46 +1244,56 @@ def parse_variables(text: str, variables: Sequence[Variable]) -> list[int]:
 
 Keys = dict[str, Any]
 Range = tuple[int, int]
-GENERAL: dict[str, Callable[[str], Any]] = {
-    "tick": parse_tick, "now-from": parse_variable, "warn": parse_duration, "crit": parse_duration}
-OF_A_VARIABLE: dict[str, Callable[[str], Any]] = {
-    "name": parse_name, "warn": parse_duration, "crit": parse_duration, "value": parse_range,
-    "value-warn": parse_range, "every": parse_duration, "expect": parse_yes}
+OfFile = dict[str, tuple[Callable[[str], Any], str]]  # by key: what reads it, and what it must be
+TIME = (parse_duration, "a time like 500ms, 5s, 2min or 1h")
+RANGE = (parse_range, "two values of 0 to 255 like 0..80, the lower one first")
+GENERAL: OfFile = {"tick": (parse_tick, "a time of 1 ms to 1 h, like 500ms"), "warn": TIME,
+                   "crit": TIME, "now-from": (parse_variable, "a variable, 0 to 63")}
+OF_A_VARIABLE: OfFile = {
+    "name": (parse_name, "1 to 24 letters, digits, spaces and ._-/+(), with a letter"),
+    "warn": TIME, "crit": TIME, "value": RANGE, "value-warn": RANGE, "every": TIME,
+    "expect": (parse_yes, "yes or no")}
 
 
 def read_names(path: str) -> tuple[Keys, dict[int, Keys]]:
-    """The section [dumpulse] of a file of names, and the sections of variables, all checked."""
+    """The section [dumpulse] of a file of names, and the sections of variables, all checked. What
+    is wrong is said without what the file has there: it may be a file of keys."""
     parser = configparser.ConfigParser(interpolation=None, delimiters=("=",), default_section="",
                                        empty_lines_in_values=False)
     try:
         parser.read_string(read_text(path), path)
     except configparser.Error as error:
-        raise BadUsage(" ".join(f"{error}".split())) from error
+        line = getattr(error, "lineno", None) or getattr(error, "errors", [(1,)])[0][0]
+        wrong = "is there twice" if hasattr(error, "section") else \
+            "is no section like [3], and no key and value like: name = engine"
+        raise BadUsage(f"{path!r}, line {line}: this {wrong}") from None
     general: Keys = {}
     sections: dict[int, Keys] = {}
-    for section in parser.sections():
-        where = f"{path!r}, " + f"[{section!r}]".replace("'", "")
-        keys, allowed = general, GENERAL
+    for place, section in enumerate(parser.sections(), 1):
+        where, keys, allowed = f"{path!r}, [dumpulse]", general, GENERAL
         if section != "dumpulse":
             try:
                 number = parse_variable(section)
-            except BadUsage as error:
-                raise BadUsage(f"{where}: a section is [dumpulse] or a variable's number") \
-                    from error
+            except BadUsage:
+                raise BadUsage(f"{path!r}: its section {place} is neither [dumpulse] nor a "
+                               "variable's number like [3]") from None
+            where = f"{path!r}, [{number}]"
             if number in sections:
-                raise BadUsage(f"{where}: variable {number} has a section already")
+                raise BadUsage(f"{where}: this variable has a section already")
             keys, allowed = sections.setdefault(number, {}), OF_A_VARIABLE
-        for key, text in parser[section].items():
+        for at, (key, text) in enumerate(parser[section].items(), 1):
             if key not in allowed:
-                raise BadUsage(f"{where}: {key!r} is not known there: use {', '.join(allowed)}")
+                raise BadUsage(f"{where}: its key {at} is not known there: "
+                               f"use {', '.join(allowed)}")
+            parse, what = allowed[key]
             try:
-                keys[key] = allowed[key](text)
-            except BadUsage as error:
-                raise BadUsage(f"{where}: {key}: {error}") from error
-    names = [keys["name"] for keys in sections.values() if "name" in keys]
-    for name in names:
-        if names.count(name) > 1:
-            raise BadUsage(f"{path!r}: two variables have the name {name!r}")
+                keys[key] = parse(text)
+            except BadUsage:
+                raise BadUsage(f"{where}: {key} must be {what}") from None
+    names: dict[str, int] = {}
+    for number, keys in sections.items():
+        if names.setdefault(keys.get("name", f"{number}"), number) != number:
+            raise BadUsage(f"{path!r}: {names[keys['name']]} and {number} have the same name")
     return general, sections
 
 

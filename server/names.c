@@ -1,5 +1,6 @@
 /* Reads the file of names; see names.h.   SPDX-License-Identifier: MIT
  *
+ * What is wrong is said without what the file has there: it may be a file of keys.
  * client.py reads the same file with Python's configparser. What is accepted here means the same
  * there. `make part ONLY=agree` compares both. */
 #define _GNU_SOURCE /* NOLINT: for O_CLOEXEC */
@@ -99,8 +100,8 @@ static bool read_time(const char *text, uint64_t high, uint64_t *time)
             *time = rounded(strtod(text, NULL) * units[i].ms);
     if (*time >= 1 && *time <= high)
         return true;
-    return refuse("'%.40s' is not a time of at most %llu h: write it like 500ms, 5s, 2min or 1h",
-                  text, (unsigned long long)(high / TICK_MAX));
+    return refuse("this is not a time of at most %llu h: write it like 500ms, 5s, 2min or 1h",
+                  (unsigned long long)(high / TICK_MAX));
 }
 
 static char *stripped(char *text)
@@ -141,7 +142,7 @@ static bool read_now_from(struct section *section, char *text)
 
     (void)section;
     return read_number(text, DUMPULSE_VARIABLES - 1, &variable) ||
-           refuse("'%.40s' is not a variable from 0 to 63", text);
+           refuse("this is not a variable from 0 to 63");
 }
 
 static bool read_warn(struct section *section, char *text)
@@ -176,7 +177,7 @@ static bool read_expect(struct section *section, char *text)
 {
     section->unexpected = strcmp(text, "no") == 0;
     return section->unexpected || strcmp(text, "yes") == 0 ||
-           refuse("'%.40s' is neither yes nor no", text);
+           refuse("this is neither yes nor no");
 }
 
 /* client.py allows fewer characters beyond ASCII: only letters and digits that are one column
@@ -242,7 +243,7 @@ static struct section *begin_section(char *text)
     return &sections[number];
 }
 
-static bool refuse_key(const char *text, unsigned where)
+static bool refuse_key(unsigned where)
 {
     char known[64] = ""; /* has room for all keys of a section */
 
@@ -250,7 +251,7 @@ static bool refuse_key(const char *text, unsigned where)
         if ((keys[i].where & where) != 0)
             (void)snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s",
                            known[0] == '\0' ? "" : ", ", keys[i].name);
-    return refuse("'%.40s' is not known here: use %s", text, known);
+    return refuse("this key is not known here: use %s", known);
 }
 
 static bool read_key(struct section *section, char *text)
@@ -271,7 +272,7 @@ static bool read_key(struct section *section, char *text)
     while (i < KEYS && strcmp(text, keys[i].name) != 0)
         i++;
     if (i == KEYS || (keys[i].where & where) == 0)
-        return refuse_key(text, where);
+        return refuse_key(where);
     if ((section->given >> i & 1U) != 0)
         return refuse("%s is given twice in this section", keys[i].name);
     section->given |= 1U << i;
@@ -322,7 +323,7 @@ static bool check_characters(const char *text, size_t length)
         const bool space = text[at] != '\0' && strchr(SPACES "\n", text[at]) != NULL;
         const size_t size = space ? 1 : log_character_size(text + at);
         if (size == 0)
-            return refuse("byte %02x is no part of a printable UTF-8 character", (uint8_t)text[at]);
+            return refuse("a byte of it is no part of a printable UTF-8 character");
         line += text[at] == '\n';
         at += size;
     }

@@ -193,8 +193,6 @@ static bool set_aside(const char *from, const char *to, const char *why)
 /* Says why the file that was used last cannot be used. */
 static const char *reason_text(int reason)
 {
-    static char text[80];
-
     switch (reason) {
     case EINVAL:
     case ENXIO:
@@ -203,10 +201,7 @@ static const char *reason_text(int reason)
     case EMLINK: return "it is a file of several names: remove it";
     case EWOULDBLOCK: return "another server uses it: give each server its own";
     case ESTALE: return "another server has used larger numbers: start this one again";
-    case ENOMSG:
-        (void)snprintf(text, sizeof text, "it is somebody else's, and begins with '%.*s'",
-                       content.size < 24 ? (int)content.size : 24, (const char *)content.bytes);
-        return text;
+    case ENOMSG: return "it is somebody else's, and no state: give another name";
     default: return strerror(reason);
     }
 }
