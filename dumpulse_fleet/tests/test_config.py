@@ -594,7 +594,7 @@ listen = 1
     found = mistakes(tmp_path, "\ufeff" + text)
     assert [line for line, _ in found] == [2, 3, 7, 12, 15, 16]
     assert "do you mean 'state'?" in found[1][1] and "do you mean 'collector'?" in found[5][1]
-    assert "bad.ini', [3]: value: no value is in 9..1" in found[2][1]
+    assert "bad.ini', [3]: value must be two values" in found[2][1]
 
 
 def test_at_most_a_thousand_mistakes(tmp_path: Path) -> None:
