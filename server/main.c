@@ -66,8 +66,8 @@ int main(int argc, char **argv)
         (options.stats != NULL && !stats_open()))
         return EXIT_FAILURE;
     summary_begin(program.name);
-    loop_define_task(LOOP_SAVING, state_save_if_changed,
-                     options.state == NULL ? 0 : options.state_every * TIMING_SECOND);
+    if (options.state != NULL)
+        state_begin();
     if (options.watch != NULL)
         watch_begin();
     program.say_what_is_served();

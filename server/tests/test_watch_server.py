@@ -7,6 +7,7 @@ runs, and the programs that it starts.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -18,14 +19,16 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import client
 from spec.model import heartbeat
 from tests.support.agents import VEHICLE
-from tests.support.programs import PATIENCE, free_port, wait_until
+from tests.support.programs import PATIENCE, built, free_port, wait_until
 from tests.support.servers import Server, command
 
 TICK = 50  # ms
@@ -60,13 +63,15 @@ class Watched:
 
     def __init__(self, folder: Path, program: str = TELLS, names: str = NAMES,
                  more: tuple[str, ...] = (),
-                 interpreter: str = f"{sys.executable} -IS") -> None:
+                 interpreter: str = f"{sys.executable} -IS", binary: str = "",
+                 **server: Any) -> None:
         self.folder = folder
         (folder / "names.ini").write_text(names)
         (folder / "program").write_text(f"#!{interpreter}\n{program}")
         (folder / "program").chmod(0o755)
         self.server = Server("--tick", str(TICK), "--watch", str(folder / "names.ini"), "--exec",
-                             str(folder / "program"), *more)
+                             str(folder / "program"), *more,
+                             program=[binary] if binary else (), **server)
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 
     def __enter__(self) -> Watched:
@@ -87,6 +92,27 @@ class Watched:
             assert time.monotonic() < deadline, self.server.stderr.lines
             self.beat(variable, value)
             time.sleep(TICK / 1000)
+
+    @contextlib.contextmanager
+    def beating(self, *variables: int) -> Iterator[None]:
+        """These nodes beat in each tick."""
+        ended = threading.Event()
+
+        def beat() -> None:
+            for count in itertools.count():
+                for variable in variables:
+                    self.beat(variable, 50 + count % 2)
+                if ended.wait(TICK / 1000):
+                    return
+
+        thread = threading.Thread(target=beat)
+        thread.start()
+        try:
+            wait_until(lambda: len(self.told()) >= len(variables), "the nodes are alive")
+            yield
+        finally:
+            ended.set()
+            thread.join()
 
     def logged(self) -> list[str]:
         """The changes that the server has logged, as the program gets them."""
@@ -142,6 +168,81 @@ def test_a_node_that_never_speaks_is_missing_once(tmp_path: Path) -> None:
         assert watched.children() == []
         assert "udpserver: watching 2 variables of " in watched.server.stderr.lines[0]
         watched.server.stop()
+
+
+def test_nobody_is_dead_who_waits_in_the_socket(tmp_path: Path) -> None:
+    """The server is stopped for longer than crit. All heartbeats wait for it meanwhile."""
+    with Watched(tmp_path) as watched, watched.beating(3):
+        for _ in range(2):
+            heard = watched.server.stats()["heartbeats"]
+            watched.server.process.send_signal(signal.SIGSTOP)
+            time.sleep(3)
+            watched.server.process.send_signal(signal.SIGCONT)
+            watched.server.wait_for(lambda now, before=heard: now["heartbeats"] > before + 60,  # type: ignore[misc]
+                                    "it takes what waited, and more")
+        assert [line.split()[-1] for line in watched.logged()] == ["alive"]
+
+
+@pytest.mark.parametrize("state_every, slow", [(1, 1500), (1, 2500)])
+def test_nobody_is_dead_while_the_disk_is_slow(tmp_path: Path, state_every: int,
+                                               slow: int) -> None:
+    """Each fsync() takes longer than warn, or crit. Requests are answered meanwhile."""
+    path = tmp_path / "state"
+    more = ("--state", f"{path}", "--state-every", f"{state_every}")
+    calls = {"binary": built("build/udpserver-calls"),
+             "env": {**os.environ, "SLOW": f"{slow}", "CALLS": f"{tmp_path / 'calls'}"}}
+    with Watched(tmp_path, more=more, **calls) as watched, watched.beating(3):
+        synced = (tmp_path / "calls").read_text().count("fsync-file")
+        begun = time.monotonic()
+        asked, longest = begun, 0.0
+        while (tmp_path / "calls").read_text().count("fsync-file") < synced + 3:
+            entries = client.Agent(f"127.0.0.1:{watched.server.port}").ask(PATIENCE)
+            longest, asked = max(longest, time.monotonic() - asked), time.monotonic()
+            assert entries[3].value in (50, 51)
+        assert [line.split()[-1] for line in watched.logged()] == ["alive"]
+        assert longest < slow / 1000 / 2
+
+
+@pytest.mark.parametrize("seconds", [3600, -3600, 10**9])
+def test_a_clock_that_is_set_makes_nobody_dead(tmp_path: Path, seconds: int) -> None:
+    """Nor does it revive anybody: 4 is silent all the time."""
+    clock = tmp_path / "clock"
+    clock.write_text("0")
+    names = NAMES + "".join(f"[{number}]\n" for number in (4, 5))
+    calls = {"binary": built("build/udpserver-calls"),
+             "env": {**os.environ, "CLOCK": f"{clock}"}}
+    with Watched(tmp_path, names=names, **calls) as watched, watched.beating(3, 5):
+        watched.beat_until(4, 1, lambda: "4 waiting alive" in watched.logged()
+                           or "4 missing alive" in watched.logged())
+        begun = len(watched.logged())
+        clock.write_text(f"{seconds}")
+        wait_until(lambda: "4 late dead" in watched.logged(), "the silent one is dead")
+        heard = watched.server.stats()["heartbeats"]
+        clock.write_text("0")
+        watched.server.wait_for(lambda now: now["heartbeats"] > heard + 60, "time passes")
+        assert watched.logged()[begun:] == ["4 alive late", "4 late dead"]
+
+
+def test_a_board_without_a_clock(tmp_path: Path) -> None:
+    """It starts in 1970, and gets the right time late. What the state file has is as old as it was
+    when the file was written."""
+    clock, more = tmp_path / "clock", ("--state", f"{tmp_path / 'state'}")
+    calls = {"binary": built("build/udpserver-calls"),
+             "env": {**os.environ, "CLOCK": f"{clock}"}}
+    clock.write_text("0")
+    with Watched(tmp_path, more=more, **calls) as watched, watched.beating(3):
+        watched.server.stop()
+    (tmp_path / "told").unlink()
+    clock.write_text(f"-{int(time.time()) - 30}")
+    with Watched(tmp_path, more=more, **calls) as watched:
+        wait_until(watched.logged, "something is told")
+        assert watched.logged() == ["3 engine waiting alive"]
+        with watched.beating(3):
+            clock.write_text("0")
+            heard = watched.server.stats()["heartbeats"]
+            watched.server.wait_for(lambda now: now["heartbeats"] > heard + 60, "time passes")
+        assert watched.logged() == ["3 engine waiting alive"] or \
+            watched.logged()[1:] == ["3 engine alive late", "3 engine late alive"]
 
 
 def test_a_table_from_before_a_restart_is_watched(tmp_path: Path) -> None:
