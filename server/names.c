@@ -3,24 +3,18 @@
  * What is wrong is said without what the file has there: it may be a file of keys.
  * client.py reads the same file with Python's configparser. What is accepted here means the same
  * there. `make part ONLY=agree` compares both. */
-#define _GNU_SOURCE /* NOLINT: for O_CLOEXEC */
 #include "names.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "dumpulse.h"
 #include "log.h"
 #include "options.h"
 
 enum {
-    FILE_MAX = 65536,   /* bytes */
     TICK_MAX = 3600000, /* ms */
     WARN = 5000,
     CRIT = 30000 /* ms, where the file gives none */
@@ -385,28 +379,9 @@ bool names_parse(const char *path, char *text, size_t length)
 
 bool names_read(const char *path)
 {
-    static char content[FILE_MAX + 2];
-    size_t length = 0;
-    ssize_t got = 1;
-    struct stat status;
-    const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    static char content[OPTIONS_FILE_MAX + 2];
+    size_t length;
 
-    if (descriptor < 0)
-        return options_wrong("cannot read %.300s: %s", path, strerror(errno));
-    const bool regular = fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
-    while (regular && got > 0 && length <= FILE_MAX) {
-        got = read(descriptor, content + length, FILE_MAX + 1 - length);
-        length += got > 0 ? (size_t)got : 0;
-    }
-    const int reason = errno;
-    (void)close(descriptor);
-    if (!regular)
-        return options_wrong("cannot read %.300s: it is not a regular file", path);
-    if (got < 0)
-        return options_wrong("cannot read %.300s: %s", path, strerror(reason));
-    if (length > FILE_MAX)
-        return options_wrong("%.300s is not a file of names: it is longer than %d bytes", path,
-                             FILE_MAX);
-    content[length] = '\0';
-    return names_parse(path, content, length);
+    return options_read_file(path, "a file of names", content, &length) &&
+           names_parse(path, content, length);
 }

@@ -602,6 +602,21 @@ def test_an_interface_that_goes_and_comes_back(cable: Cable) -> None:
         assert ask(cable, server.port)[63][2:] == b"\7\1"
 
 
+def test_who_may_send_is_read_again(cable: Cable, tmp_path: Path) -> None:
+    senders = tmp_path / "senders"
+    senders.write_text("10.77.0.0/24")
+    with serve(cable, *XDP, "--allow-heartbeats", f"@{senders}", preexec_fn=lambda: signal.signal(
+            signal.SIGHUP, signal.SIG_DFL)) as server:
+        for allowed in (True, False, True):
+            senders.write_text("10.77.0.0/24" if allowed else "192.0.2.0/24")
+            server.process.send_signal(signal.SIGHUP)
+            before = server.stats()  # after the other signal, or with it
+            beat(cable, server, heartbeat(3, 7, 1))
+            after = server.wait_for(lambda now, sum_before=before["packets"]: (  # type: ignore[misc]
+                now["packets"] > sum_before), "it is counted")
+            assert (after["heartbeats"] > before["heartbeats"]) == allowed
+
+
 def test_an_address_that_comes_and_goes(cable: Cable) -> None:
     """An address that the machine does not have is not served."""
     with cable.agent.entered():
