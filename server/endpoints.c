@@ -56,6 +56,11 @@ static bool covers(const struct endpoint *all, const struct endpoint *one)
            memcmp(all->address + prefix, zeros, ADDRESS_SIZE - prefix) == 0;
 }
 
+static bool is_link_local(const uint8_t address[ADDRESS_SIZE])
+{
+    return address[0] == 0xFE && (address[1] & 0xC0U) == 0x80;
+}
+
 bool endpoints_add(const char *text)
 {
     static const struct endpoint everything = {.address = {0}},
@@ -71,6 +76,10 @@ bool endpoints_add(const char *text)
     endpoint->scope = *percent == '\0' ? 0 : if_nametoindex(percent + 1);
     if (*percent != '\0' && endpoint->scope == 0)
         return options_wrong("--bind %.60s: there is no such interface", text);
+    if (*percent == '\0' && is_link_local(endpoint->address))
+        return options_wrong("--bind %.60s: a link-local address needs its interface, like "
+                             "fe80::1%%eth0",
+                             text);
     if (*percent != '\0' && (memcmp(endpoint->address, everything.address, ADDRESS_SIZE) == 0 ||
                              memcmp(endpoint->address, all_ipv4.address, ADDRESS_SIZE) == 0))
         return options_wrong("--bind %.60s: this address is every interface; name the address that "
@@ -91,7 +100,7 @@ bool endpoints_serve(const uint8_t address[ADDRESS_SIZE], unsigned interface)
     struct endpoint here = {.scope = 0};
 
     memcpy(here.address, address, ADDRESS_SIZE);
-    if (address[0] == 0xFE && (address[1] & 0xC0U) == 0x80) /* it is link-local */
+    if (is_link_local(address))
         here.scope = interface;
     for (size_t i = 0; i < endpoints_count; i++)
         if (covers(&binds[i], &here))

@@ -105,6 +105,8 @@ def unix_stamp(tick_ms: int) -> int:
     (["--bnid", "::"], "no option '--bnid'"), (["--bind"], "needs a value"),
     (["--bind", "localhost"], "--bind"), (["--bind", "1.2.3"], "--bind"), (["--bind="], "--bind"),
     (["--bind", "1.2.3.4.5"], "--bind"), (["--bind", "fe80::1%nosuch0"], "interface"),
+    (["--bind", "fe80::1"], "--bind fe80::1: a link-local address needs its interface, like fe80"),
+    (["--bind", "febf::1"], "needs its interface"),
     (["--bind", "::%lo"], "--bind ::%lo: this address is every interface"),
     (["--bind", "0.0.0.0%lo"], "this address is every interface"),
     *((["--state", f"table{end}"], f"a name with {end} at its end is one of the server's")
