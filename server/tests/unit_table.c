@@ -191,6 +191,10 @@ static void the_limit_is_exact(void **state)
     options.keep_old = false;
     assert_int_equal(table_forget_old(&table, 500, TOO_OLD), 1);
     assert_int_equal(table_forget_old(&table, 500, TOO_OLD), 0);
+    table.report[5] = 200; /* set after the last look */
+    table.report[6] = 1;
+    assert_int_equal(table_forget_old(&table, 100, 200 + TOO_OLD - 1), 0);
+    assert_int_equal(table_forget_old(&table, 100, 200 + TOO_OLD), 1);
     table.report[6] = 1;
     options.keep_old = true;
     assert_int_equal(table_forget_old(&table, 500, 65536), 1);
