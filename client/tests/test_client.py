@@ -19,6 +19,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Optional
 
@@ -228,6 +229,38 @@ def test_nobody_listens_and_no_processor_is_wasted() -> None:
     with pytest.raises(client.NoAnswer, match="in 1 s: nothing listens at 127.0.0.1:"):
         client.Agent(f"127.0.0.1:{unused_port()}").ask(1)
     assert time.process_time() - before < 0.1
+
+
+def test_a_timeout_that_is_no_number() -> None:
+    for use in (lambda agent: agent.ask(math.nan), lambda agent: agent.beat(1, 2, 3, math.nan)):
+        for address in ("localhost:1", "serial:/dev/null"):
+            with pytest.raises(client.BadUsage, match="a timeout is a number of seconds, not nan"):
+                use(client.Agent(address))
+
+
+@pytest.mark.parametrize("command", ["get", "set"])
+def test_nobody_listens_is_said_at_once(command: str, call: Call) -> None:
+    """To somebody who waits for it. A check goes on: the agent may just restart."""
+    begun = time.monotonic()
+    more = ("3", "4", "--confirm") if command == "set" else ()
+    result = call(command, f"127.0.0.1:{unused_port()}", *more, "--timeout", "1h")
+    assert result.status == 3 and "nothing listens at 127.0.0.1:" in result.err
+    assert time.monotonic() - begun < PATIENCE
+
+
+def test_threads_share_an_agent() -> None:
+    """Each gets its answer, and no descriptor is closed twice."""
+    with Server("--self", "0", "--burst", "1000") as server:
+        agent = client.Agent(f"127.0.0.1:{server.port}")
+
+        def use(number: int) -> int:
+            for value in range(10):
+                agent.beat(number, 1, value)
+                assert agent.ask(PATIENCE)[number].value == value
+            return number
+
+        with ThreadPoolExecutor(8) as threads:
+            assert list(threads.map(use, range(1, 9))) == list(range(1, 9))
 
 
 def test_who_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -779,7 +812,7 @@ TYPED = [
     ("get nosuch.invalid", 3, "cannot find the host 'nosuch.invalid'"),
     ("get NOBODY --timeout 100001h", 2, "is not a time"),
     ("get HERE --timeout 100000h", 0, "report verified"),
-    ("get NOBODY --timeout 0.2", 3, "no answer in"),
+    ("get NOBODY --timeout 0.2", 3, "no answer: nothing listens at"),
     ("get SHORT --timeout 500ms", 4, "8 bytes long, not 260"),
     ("get SUM --timeout 500ms", 4, "its checksum is"),
     ("get STRANGER --timeout 500ms", 4, "it came from"),

@@ -1816,7 +1816,7 @@ def test_install_units_and_uninstall(tmp_path: Path) -> None:
 
     expected = ["bin/dumpulse", "include/dumpulse.h", "include/dumpulse_keyed.h",
                 "include/dumpulse_watch.h",
-                "lib/PYTHON/dumpulse.py", "lib/libdumpulse.a",
+                "lib/PYTHON/dumpulse/__init__.py", "lib/PYTHON/dumpulse/py.typed", "lib/libdumpulse.a",
                 "lib/pkgconfig/dumpulse.pc", "lib/systemd/system/dumpulse-can@.service",
                 "lib/systemd/system/dumpulse.service", "lib/systemd/system/dumpulse.socket",
                 "sbin/canserver",
