@@ -122,7 +122,7 @@ def test_mypy_finds_the_types(tmp_path: Path) -> None:
     checked = run(sys.executable, "-m", "mypy", "--strict", "--cache-dir", tmp_path / "cache",
                   "--python-executable", tmp_path / "env" / "bin" / "python",
                   tmp_path / "user.py")
-    assert "dumpulse.Entry, ...]" in checked.stdout, checked.stdout
+    assert "dumpulse.Entry" in checked.stdout, checked.stdout
 
 
 def test_no_python(tmp_path: Path) -> None:

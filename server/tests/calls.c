@@ -8,6 +8,7 @@
  *     IN_USE    is the number of the call of bind() that fails because its port is in use.
  *     FULL      names a file: as long as it exists, the disk is full.
  *     ENDLESS   is how many packets the first socket always has.
+ *     UNSENT    is the error number with which the first sendmmsg() fails.
  *     SLOW      is how many ms each fsync() takes.
  *     CLOCK     names a file: its number is added to Unix time, in s.
  */
@@ -35,10 +36,11 @@ int __real_rename(const char *from, const char *to);
 int __real_bind(int descriptor, const struct sockaddr *address, socklen_t length);
 int __real_ppoll(struct pollfd *sockets, nfds_t count, const struct timespec *timeout,
                  const sigset_t *signals);
+int __real_sendmmsg(int descriptor, struct mmsghdr *messages, unsigned count, int flags);
 int __real_recvmmsg(int descriptor, struct mmsghdr *messages, unsigned count, int flags,
                     struct timespec *timeout);
 
-static const char *before, *calls_to, *in_use, *full, *endless, *slow, *clock_in;
+static const char *before, *calls_to, *in_use, *full, *endless, *slow, *clock_in, *unsent;
 
 /* Once, because the server changes its environment while its thread saves. */
 __attribute__((constructor)) static void read_environment(void)
@@ -49,6 +51,7 @@ __attribute__((constructor)) static void read_environment(void)
     full = getenv("FULL");
     endless = getenv("ENDLESS");
     slow = getenv("SLOW");
+    unsent = getenv("UNSENT");
     clock_in = getenv("CLOCK");
 }
 
@@ -160,6 +163,13 @@ int __wrap_ppoll(struct pollfd *sockets, nfds_t count, const struct timespec *ti
                    (long)timeout->tv_sec, timeout->tv_nsec);
     note(line, -1);
     return __real_ppoll(sockets, count, timeout, signals);
+}
+
+int __wrap_sendmmsg(int descriptor, struct mmsghdr *messages, unsigned count, int flags)
+{
+    errno = unsent == NULL ? 0 : (int)strtol(unsent, NULL, 10);
+    unsent = NULL;
+    return errno != 0 ? -1 : __real_sendmmsg(descriptor, messages, count, flags);
 }
 
 /* The endless packets are empty: they are refused for their length, and get no answer. */

@@ -6,6 +6,7 @@ DUMPULSE_SERVER names another command to test: a sanitized build, or valgrind.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -502,6 +503,18 @@ def test_asked_by_broadcast(wildcard: str) -> None:
         assert server.stop()["reports"] == 1
 
 
+@pytest.mark.parametrize("why, unsent", [(errno.EAGAIN, 1), (errno.EINVAL, 0)])
+def test_an_answer_that_the_kernel_does_not_take(why: int, unsent: int) -> None:
+    """A full buffer loses the answer: it must not leave from another address. If the kernel refuses
+    the address, it chooses one."""
+    with Noting("--bind", "0.0.0.0", UNSENT=f"{why}") as server, Peer(server) as peer:
+        peer.send(REQUEST)
+        counters = settled(server, 1)
+        assert (counters["unsent"], counters["reports"]) == (unsent, 1 - unsent)
+        assert peer.has_answer() == (not unsent)
+        server.stop()
+
+
 def test_several_addresses() -> None:
     with Server("--bind", "127.0.0.3", "--bind=127.0.0.4", "--bind", "::1") as server:
         for host in ("127.0.0.3", "127.0.0.4", "::1"):
@@ -577,6 +590,15 @@ def test_a_flood_from_forged_sources_meets_the_limit_for_all() -> None:
         passed = time.monotonic() - started
         assert 20 <= counters["reports"] <= 20 + 20 * passed
         assert counters["rate"] == 2000 - counters["reports"] - counters["drops"]
+
+
+def test_who_may_not_ask_uses_up_nothing() -> None:
+    with Server("--allow", "127.0.0.1", "--rate-total", "1", "--burst", "1") as server, \
+            Peer(server) as peer, Peer(server, source="127.0.0.2") as other:
+        other.send(*[REQUEST] * 100)
+        settled(server, 100)
+        peer.ask()
+        server.stop()
 
 
 def test_no_source_gets_more_though_thousands_ask() -> None:
@@ -1347,6 +1369,7 @@ def test_a_lock_that_somebody_removes_is_made_again(tmp_path: Path) -> None:
         with Server("--state", str(file)) as other:
             peer.send(heartbeat(1, 2, 4))
             server.wait_for(lambda now: now["failed_saves"] >= 1, "it does not save")
+            assert not (tmp_path / "table.new").exists()
             server.process.send_signal(signal.SIGSTOP)  # it tries again each second
             other.stop()
         assert file.read_bytes()[30:32] == b"\2\3"
