@@ -17,6 +17,7 @@ enum {
     LOOP_WATCH,
     LOOP_EPOCH,
     LOOP_BEACON,
+    LOOP_ADDRESSES,
     LOOP_TASKS
 };
 
