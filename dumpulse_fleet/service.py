@@ -181,7 +181,7 @@ class Service:
         self._coming: Sequence[Agent] | None = None  # a list that is not in force yet
         self._left_out: list[str] = []  # groups that this shard cannot judge, and why
         self._told: list[str] = []  # what is wrong with the sources and the groups
-        self._logged: Mapping[str, str] = {}  # troubles
+        self._logged = ""  # the collector's trouble
         self._failed, self._failed_at = 0, -QUIET_S  # logins that were told, and when
         self._odd_until: dict[str, float] = {}  # errors of the loop that are not told again
 
@@ -223,15 +223,11 @@ class Service:
         return not (now["collector"] or now["store"])
 
     def _log_troubles(self) -> None:
-        """What begins and what ends. Other parts log their own beginnings."""
-        now = self.troubles()
-        for part, text in now.items():
-            if part == "collector" and text != STARTING and shape(text) != shape(
-                    self._logged.get(part, "")):
-                say(text or "all agents are watched again")
-            if not text and self._logged.get(part) and part in ("mqtt", "nats"):
-                say(f"{part}: it works again")
-        self._logged = {**now, "collector": ""} if now["collector"] == STARTING else now
+        """What the collector does not see, and who could not log in. Other parts log theirs."""
+        text = self.collector.trouble()
+        if text != STARTING and shape(text) != shape(self._logged):
+            say(text or "all agents are watched again")
+            self._logged = text
         if self.access.failed > self._failed and time.monotonic() >= self._failed_at + QUIET_S:
             say(f"{self.access.failed - self._failed:,} wrong passwords or tokens, the last one "
                 f"from {self.access.failed_from}")
