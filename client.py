@@ -919,6 +919,13 @@ def prefix_of(address: str) -> str:
 FIRST_WAIT, MIDDLE_WAIT, LAST_WAIT = 0.2, 0.5, 2.0
 
 
+def end_of(timeout: float) -> float:
+    """When a time of so many seconds is over. BadUsage."""
+    if math.isnan(timeout):
+        raise BadUsage("a timeout is a number of seconds, not nan")
+    return time.monotonic() + timeout
+
+
 def draw_waits(draw: Callable[[float, float], float] = random.uniform) -> Iterator[float]:
     """Seconds to wait for each answer. They are random: readers that start together drift apart."""
     passed = 0.0
@@ -941,7 +948,7 @@ class Talk(Generic[Result]):
         self._came = False  # whether any packet has come
         self._bad: Optional[BadReport] = None  # the last one, or of refusals the first one
         self._silence = ""  # the last reason of the network
-        self._kind = NoAnswer
+        self.kind = NoAnswer
 
     def ask_until(self, again: float) -> Optional[Result]:
         """Sends a request, and reads until this time. It asks once more before if take() wants
@@ -986,7 +993,7 @@ class Talk(Generic[Result]):
         if more:
             self._transport.next_address()
         else:
-            self._kind = type(error)
+            self.kind = type(error)
 
     def explain_failure(self, timeout: float) -> Error:
         """Returns what the user shall know when the time is up."""
@@ -996,7 +1003,8 @@ class Talk(Generic[Result]):
         hint = "" if self._transport.keyed else "; if it has a key, give --key"
         silence = self._silence or \
             f" from {name}, asked {self._asked} times{self._transport.SILENCE}{hint}"
-        return self._kind(f"no answer in {format_seconds(round(timeout * 1000))} s{silence}")
+        time_is_up = f" in {format_seconds(round(timeout * 1000))} s" if timeout else ""
+        return self.kind(f"no answer{time_is_up}{silence}")
 
 
 class Agent:
@@ -1011,6 +1019,8 @@ class Agent:
     def __init__(self, address: str, accept_bad_sum: bool = False,
                  keys: Optional[KeyFile] = None) -> None:
         self.bad_sum = ""
+        self.patient = True  # if nothing listens: does ask() go on until its time is over?
+        self._lock = threading.RLock()  # threads may share an agent: each call waits for the others
         self._keyed = Keyed(keys) if keys else None
         self._accept_bad_sum = accept_bad_sum
         parse, transport = TRANSPORTS[prefix_of(address)]
@@ -1035,10 +1045,11 @@ class Agent:
 
         A bad report does not end the wait. Otherwise anybody could send one to hide the good one.
         """
-        if self._keyed is None:
-            return self._talk(timeout, lambda: REQUEST, self._read_entries)
-        self._keyed.begin()
-        return self._talk(timeout, self._keyed.request, self._keyed.take)
+        with self._lock:
+            if self._keyed is None:
+                return self._talk(timeout, lambda: REQUEST, self._read_entries)
+            self._keyed.begin()
+            return self._talk(timeout, self._keyed.request, self._keyed.take)
 
     def _hear(self, timeout: float) -> Keyed:
         """Asks an agent with a key which epoch it is, unless we know since just now."""
@@ -1052,7 +1063,7 @@ class Agent:
     def _talk(self, timeout: float, request: Callable[[], bytes],
               take: Callable[[bytes], Optional[Result]]) -> Result:
         """Asks until take() makes something of an answer. If it is None, it asks again at once."""
-        end = time.monotonic() + timeout
+        end = end_of(timeout)
         talk = Talk(self._transport, request, take, end)
         try:
             self._transport.open(timeout)
@@ -1062,6 +1073,9 @@ class Agent:
                 if found is not None:
                     return found
                 if again >= end:
+                    break
+                if talk.kind is Refused and not self.patient:
+                    timeout = 0.0
                     break
                 self._transport.next_address()
             self._transport.forget_addresses()
@@ -1084,17 +1098,19 @@ class Agent:
         BadReport."""
         if self._keyed is None:
             return heartbeat(variable, sender, value)
-        return self._hear(timeout).heartbeat(variable, sender, value)
+        with self._lock:
+            return self._hear(timeout).heartbeat(variable, sender, value)
 
     def beat(self, variable: int, sender: int, value: int, timeout: float = TIMEOUT) -> None:
         """Sends one heartbeat. NoAnswer: it cannot be sent. Nobody says whether it arrives."""
-        packet = self.heartbeat(variable, sender, value, timeout)
-        end = time.monotonic() + timeout
-        try:
-            self._transport.open(timeout)
-            self.send(packet, min(0.1, timeout / 4, max(0.0, end - time.monotonic())))
-        finally:
-            self._transport.close()
+        with self._lock:
+            end = end_of(timeout)
+            packet = self.heartbeat(variable, sender, value, timeout)
+            try:
+                self._transport.open(timeout)
+                self.send(packet, min(0.1, timeout / 4, max(0.0, end - time.monotonic())))
+            finally:
+                self._transport.close()
 
     def send(self, packet: bytes, seconds: float) -> None:
         """Sends a packet, and waits for these seconds whether the network refuses it. Then it
@@ -1244,46 +1260,56 @@ def parse_variables(text: str, variables: Sequence[Variable]) -> list[int]:
 
 Keys = dict[str, Any]
 Range = tuple[int, int]
-GENERAL: dict[str, Callable[[str], Any]] = {
-    "tick": parse_tick, "now-from": parse_variable, "warn": parse_duration, "crit": parse_duration}
-OF_A_VARIABLE: dict[str, Callable[[str], Any]] = {
-    "name": parse_name, "warn": parse_duration, "crit": parse_duration, "value": parse_range,
-    "value-warn": parse_range, "every": parse_duration, "expect": parse_yes}
+OfFile = dict[str, tuple[Callable[[str], Any], str]]  # by key: what reads it, and what it must be
+TIME = (parse_duration, "a time like 500ms, 5s, 2min or 1h")
+RANGE = (parse_range, "two values of 0 to 255 like 0..80, the lower one first")
+GENERAL: OfFile = {"tick": (parse_tick, "a time of 1 ms to 1 h, like 500ms"), "warn": TIME,
+                   "crit": TIME, "now-from": (parse_variable, "a variable, 0 to 63")}
+OF_A_VARIABLE: OfFile = {
+    "name": (parse_name, "1 to 24 letters, digits, spaces and ._-/+(), with a letter"),
+    "warn": TIME, "crit": TIME, "value": RANGE, "value-warn": RANGE, "every": TIME,
+    "expect": (parse_yes, "yes or no")}
 
 
 def read_names(path: str) -> tuple[Keys, dict[int, Keys]]:
-    """The section [dumpulse] of a file of names, and the sections of variables, all checked."""
+    """The section [dumpulse] of a file of names, and the sections of variables, all checked. What
+    is wrong is said without what the file has there: it may be a file of keys."""
     parser = configparser.ConfigParser(interpolation=None, delimiters=("=",), default_section="",
                                        empty_lines_in_values=False)
     try:
         parser.read_string(read_text(path), path)
     except configparser.Error as error:
-        raise BadUsage(" ".join(f"{error}".split())) from error
+        line = getattr(error, "lineno", None) or getattr(error, "errors", [(1,)])[0][0]
+        wrong = "is there twice" if hasattr(error, "section") else \
+            "is no section like [3], and no key and value like: name = engine"
+        raise BadUsage(f"{path!r}, line {line}: this {wrong}") from None
     general: Keys = {}
     sections: dict[int, Keys] = {}
-    for section in parser.sections():
-        where = f"{path!r}, " + f"[{section!r}]".replace("'", "")
-        keys, allowed = general, GENERAL
+    for place, section in enumerate(parser.sections(), 1):
+        where, keys, allowed = f"{path!r}, [dumpulse]", general, GENERAL
         if section != "dumpulse":
             try:
                 number = parse_variable(section)
-            except BadUsage as error:
-                raise BadUsage(f"{where}: a section is [dumpulse] or a variable's number") \
-                    from error
+            except BadUsage:
+                raise BadUsage(f"{path!r}: its section {place} is neither [dumpulse] nor a "
+                               "variable's number like [3]") from None
+            where = f"{path!r}, [{number}]"
             if number in sections:
-                raise BadUsage(f"{where}: variable {number} has a section already")
+                raise BadUsage(f"{where}: this variable has a section already")
             keys, allowed = sections.setdefault(number, {}), OF_A_VARIABLE
-        for key, text in parser[section].items():
+        for at, (key, text) in enumerate(parser[section].items(), 1):
             if key not in allowed:
-                raise BadUsage(f"{where}: {key!r} is not known there: use {', '.join(allowed)}")
+                raise BadUsage(f"{where}: its key {at} is not known there: "
+                               f"use {', '.join(allowed)}")
+            parse, what = allowed[key]
             try:
-                keys[key] = allowed[key](text)
-            except BadUsage as error:
-                raise BadUsage(f"{where}: {key}: {error}") from error
-    names = [keys["name"] for keys in sections.values() if "name" in keys]
-    for name in names:
-        if names.count(name) > 1:
-            raise BadUsage(f"{path!r}: two variables have the name {name!r}")
+                keys[key] = parse(text)
+            except BadUsage:
+                raise BadUsage(f"{where}: {key} must be {what}") from None
+    names: dict[str, int] = {}
+    for number, keys in sections.items():
+        if names.setdefault(keys.get("name", f"{number}"), number) != number:
+            raise BadUsage(f"{path!r}: {names[keys['name']]} and {number} have the same name")
     return general, sections
 
 
@@ -1764,6 +1790,7 @@ def run_get(options: argparse.Namespace) -> int:
     settings = make_settings(options)
     wanted = parse_wanted(options, settings)
     agent = Agent(options.address, options.accept_bad_sum, options.key)
+    agent.patient = False
     agent_clock = find_clock(agent, settings, options.timeout / 1000)
     shown = worth_showing(interpret(agent_clock, History()), wanted)
     if options.json:
@@ -1787,6 +1814,7 @@ def run_set(options: argparse.Namespace) -> int:
     if more:
         raise BadUsage(f"{options.variable!r} is more than one variable: set one at a time")
     agent = Agent(options.address, keys=options.key)
+    agent.patient = False
     end = time.monotonic() + options.timeout / 1000
     agent.beat(variable, options.sender, options.value, options.timeout / 1000)
     if options.confirm:
@@ -2102,9 +2130,12 @@ def draw_screen(watched: Watched, columns: int, rows: int) -> list[str]:
             paint(more_news[:columns], BOLD)]
     del head[max(1, rows - 3):]  # variables in trouble are more important than news
     headings = rows >= 5
+    most = max(1, (columns + len(GAP)) // (measure_row(WIDTHS) + len(GAP)))
     room = max(1, rows - len(head) - headings - 1)
-    stacks = max(1, min((columns + len(GAP)) // (measure_row(WIDTHS) + len(GAP)),
-                        math.ceil(len(shown) / room)))
+    if len(head) > 2 and not more_news and len(shown) > most * room:
+        head.pop()
+        room += 1
+    stacks = max(1, min(most, math.ceil(len(shown) / room)))
     hidden = max(0, len(shown) - stacks * room)
     if hidden:  # hide those without trouble first
         order = (DEAD, LATE, NEVER, UNKNOWN, OK)

@@ -148,9 +148,9 @@ SCHEMAS: Json = {
         "at_least": {**YES, "description": "it may have been heard even earlier"},
         "warn": SECONDS, "crit": SECONDS, "low": BYTE, "high": BYTE}),
     "AgentInFull": record({
-        **AGENT, "profile": STRING, "tick": SECONDS, "period": SECONDS, "misses": COUNT,
-        "parent": STRING, "round_trip": {"type": ["number", "null"]}, "reports": COUNT,
-        "lost": COUNT, "bad": COUNT, "reboots": COUNT,
+        **AGENT, "profile": STRING, "tick": SECONDS, "period": SECONDS,
+        "timeout": SECONDS, "misses": COUNT, "parent": STRING, "round_trip": {"type": ["number", "null"]}, "reports": COUNT,
+        "lost": COUNT, "late": COUNT, "bad": COUNT, "reboots": COUNT,
         "variables": {**several(of("Variable")), "minItems": 64, "maxItems": 64}}),
     "History": record({
         "times": {**several({"type": "number"}), "description": "of the samples"},

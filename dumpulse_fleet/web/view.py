@@ -112,7 +112,7 @@ class View:
             ages = (table.clock[row] - table.stamped[row]).tolist()
             heard_at, round_trip = float(table.heard_at[row]), float(table.round_trip[row])
             numbers = {name: int(getattr(table, name)[row])
-                       for name in ("reports", "lost", "bad", "reboots")}
+                       for name in ("reports", "lost", "late", "bad", "reboots")}
         variables = []
         for variable in agent.profile.settings.variables:
             number = variable.number
@@ -127,7 +127,8 @@ class View:
                 "warn": variable.warn_ms / 1000, "crit": variable.crit_ms / 1000,
                 "low": variable.warn_low, "high": variable.warn_high})
         return {**self.agents([row], muted)[0], "profile": agent.profile.name,
-                "tick": agent.profile.tick, "period": agent.period, "misses": agent.misses,
+                "tick": agent.profile.tick, "period": agent.period, "timeout": agent.timeout,
+                "misses": agent.misses,
                 "parent": agent.parent, "round_trip": round(round_trip, 6) if heard_at else None,
                 **numbers, "variables": variables}
 

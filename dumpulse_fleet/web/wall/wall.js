@@ -5,7 +5,8 @@
 // found again by the address of the page.
 
 const SEVERITY = ["unwatched", "alive", "pending", "unknown", "late", "out of range", "never",
-  "dead", "unreachable"];
+  "dead", "unreachable", "damaged"];
+const MUTE = ["unreachable", "damaged"];  // nothing is known of the variables of such an agent
 const FIRST_BAD = SEVERITY.indexOf("unknown");
 const FEW = 30; // agents that need a look, and have large tiles on a large screen
 const LONGEST_NAME = 26; // characters of a name that a good tile has room for
@@ -251,7 +252,7 @@ function fits(agent) {
 
 function lineOf(agent) {
   const bad = ["dead", "never", "out of range", "late"].filter((state) => agent.counts[state]);
-  const counts = agent.state === "unreachable" || !bad.length ? agent.state
+  const counts = MUTE.includes(agent.state) || !bad.length ? agent.state
     : bad.map((state) => `${agent.counts[state]} ${state === "never" ? "never heard" : state}`)
       .join(", ");
   const since = agent.since ? ` · ${duration(serverNow() - agent.since)}` : "";
@@ -717,7 +718,8 @@ async function refresh(mine, turn = 0) {
 
 function showFacts() {
   const labels = Object.entries(shown.labels).map(([key, text]) => `${key}=${text}`).join(", ");
-  const loss = shown.lost ? `, ${number.format(shown.lost)} lost` : "";
+  const loss = ["lost", "late", "bad"].map((what) => shown[what]
+    ? `, ${number.format(shown[what])} ${what === "bad" ? "damaged" : what}` : "").join("");
   const facts = [["address", shown.address], ["site", shown.site], ["labels", labels],
     ["behind", shown.parent], ["names", shown.profile],
     ["asked", `every ${shown.period} s, ${number.format(shown.reports)} reports${loss}${
@@ -730,7 +732,7 @@ function showFacts() {
 }
 
 function showVariables() {
-  $("variables").classList.toggle("old", shown.state === "unreachable");
+  $("variables").classList.toggle("old", MUTE.includes(shown.state));
   const used = shown.variables.filter((variable) => everything || variable.expected
     || variable.name || variable.value !== null);
   const body = $("variables").tBodies[0];
@@ -792,7 +794,7 @@ function drawAges() {
     const row = rows.get(variable.variable);
     if (!row) continue;
     // Of an agent that is silent, nobody knows whether a younger heartbeat came.
-    const sign = variable.at_least ? "≥ " : shown.state === "unreachable"
+    const sign = variable.at_least ? "≥ " : MUTE.includes(shown.state)
       || variable.state === "unknown" ? "≤ " : "";
     setText(row.age, variable.heard_at === null ? "never"
       : `${sign}${duration(serverNow() - variable.heard_at, true)}`);
