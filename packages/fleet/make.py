@@ -22,7 +22,7 @@ COPIED = {
     "dumpulse_fleet/dumpulse-fleet.service": "lib/systemd/system/dumpulse-fleet.service",
     "client/examples/vehicle.ini": "share/doc/dumpulse-fleet/examples/vehicle.ini",
     "packages/fleet/README.md": "README.md",
-    "packages/fleet/pyproject.toml": "pyproject.toml",
+    "packages/fleet/manifest.toml": "pyproject.toml",
 }
 
 
