@@ -15,6 +15,8 @@ This is how a program uses the module. After `make install`, write `import dumpu
     now = client.clock(tick_ms=1000)                # or entries[0].timestamp, if the agent
     if not entries[3].never:                        # stamps itself as variable 0
         print(entries[3].value, client.age(now, entries[3].timestamp))
+    async for change in agent.changes(names="vehicle.ini"):      # or await agent.ask_async()
+        print(change.error, [(one.variable.name, one.state) for one in change.readings])
 
 `heartbeat` and `parse_report` make and read packets without sending them.
 
@@ -22,8 +24,7 @@ A timestamp has 16 bits. After 65536 ticks of silence an age starts again from 0
 looks alive for a while: `History` prevents this for those who ask often enough. The clocks here
 and there may differ by SKEW ticks: `Clock` finds out which clock the agent has.
 
-The parts of this file have headings, in this order: packets, keys, transports, agents, names and
-deadlines, clocks, ages, what a report means, each command, and the command line.
+The parts of this file have headings. __all__ lists what programs may use.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ import threading
 import time
 import unicodedata
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Generic, NamedTuple, NoReturn, Optional, Protocol, TypeVar, Union
 
@@ -66,7 +67,10 @@ try:
 except ImportError:  # Windows: `watch` prints lines there, and serial lines do not work
     termios = None  # type: ignore[assignment]
 
-VERSION = "1.0.0-dev"
+__all__ = ["Agent", "BadReport", "BadUsage", "Change", "Clock", "Entries", "Entry", "Error", "History",
+           "KeyFile", "NoAnswer", "Reading", "Refused", "Settings", "Variable", "age", "clock",
+           "heartbeat", "interpret", "make_settings", "parse_report"]
+VERSION = __version__ = "1.0.0-dev"
 PROGRAM = "client.py"  # main() changes it to the name that the user typed
 PORT = 9060
 MAGIC = 0xF1
@@ -78,7 +82,6 @@ SKEW = 64     # ticks that a timestamp may be ahead of our clock
 JUMP_MS = 5_000  # a clock may seem to jump by this much, because answers take time
 
 # ---------------------------------------------------------------- packets
-
 
 class Error(Exception):
     """A problem with an agent, as one line for the user. The line may repeat what the user typed.
@@ -175,7 +178,6 @@ def measure_jump(before: int, now: int, passed_ms: int, tick_ms: int) -> int:
 
 
 # ---------------------------------------------------------------- helpers
-
 
 def uptime() -> float:
     """Seconds of a clock that nobody sets, and that runs while this machine sleeps."""
@@ -471,7 +473,6 @@ def within(seconds: float, work: Callable[[], Result]) -> Optional[Result]:
 
 # ---------------------------------------------------------------- transports: UDP
 
-
 def parse_udp(text: str) -> tuple[str, int]:
     """HOST, HOST:PORT, [IPv6]:PORT or an IPv6 address alone."""
     host, port = text, None
@@ -601,7 +602,6 @@ class Udp(Transport):
 
 
 # ---------------------------------------------------------------- transports: serial lines and CAN
-
 
 class Device(Transport):
     """A serial line or a CAN interface: a descriptor whose device may be lost at any time."""
@@ -1051,6 +1051,25 @@ class Agent:
             self._keyed.begin()
             return self._talk(timeout, self._keyed.request, self._keyed.take)
 
+    async def ask_async(self, timeout: float = TIMEOUT) -> Entries:
+        """As ask(), while other tasks run."""
+        import asyncio  # which takes longer than all else that the command imports
+        return await asyncio.to_thread(self.ask, timeout)
+
+    async def changes(self, interval: float = 1.0, names: str = "",
+                      timeout: float = TIMEOUT) -> AsyncIterator[Change]:
+        """Asks again and again, every `interval` seconds. The first change has all variables that
+        are heard, or that the file of names has. BadUsage: that file is wrong."""
+        import asyncio
+        settings = make_settings(argparse.Namespace(**({"names": names} if names else {})))
+        watched = Watched(settings, [], self.name)
+        while True:
+            begun = time.monotonic()
+            await asyncio.to_thread(watched.ask, self, timeout)
+            if watched.trouble or watched.news():
+                yield Change(watched.news(), watched.trouble)
+            await asyncio.sleep(max(0.0, begun + interval - time.monotonic()))
+
     def _hear(self, timeout: float) -> Keyed:
         """Asks an agent with a key which epoch it is, unless we know since just now."""
         keyed = self._keyed
@@ -1213,22 +1232,13 @@ def parse_range(text: str) -> tuple[int, int]:
     return limits
 
 
-def parse_yes(text: str) -> bool:
-    if text not in ("yes", "no"):
-        raise BadUsage(f"{text!r} is neither yes nor no")
-    return text == "yes"
-
-
 def parse_name(text: str) -> str:
     """Names appear on terminals, in lists and in performance data. So no character has a special
     meaning there, and each one is one column wide."""
-    for character in text:
-        if not (character.isalnum() or character in " ._-/+()") \
-                or unicodedata.east_asian_width(character) in "WF":
-            raise BadUsage(f"{text!r} has {character!r} in it: "
-                           "use letters, digits, spaces and ._-/+()")
-    if not 1 <= len(text) <= 24 or re.fullmatch(r"[0-9-]+", text):
-        raise BadUsage(f"{text!r} is not a name: it needs a letter, and at most 24 characters")
+    if not 1 <= len(text) <= 24 or re.fullmatch(r"[0-9-]+", text) or not all(
+            (each.isalnum() or each in " ._-/+()") and unicodedata.east_asian_width(each) not in "WF"
+            for each in text):
+        raise BadUsage(f"{text!r} is not a name")
     return text
 
 
@@ -1268,7 +1278,7 @@ GENERAL: OfFile = {"tick": (parse_tick, "a time of 1 ms to 1 h, like 500ms"), "w
 OF_A_VARIABLE: OfFile = {
     "name": (parse_name, "1 to 24 letters, digits, spaces and ._-/+(), with a letter"),
     "warn": TIME, "crit": TIME, "value": RANGE, "value-warn": RANGE, "every": TIME,
-    "expect": (parse_yes, "yes or no")}
+    "expect": ({"yes": True, "no": False}.__getitem__, "yes or no")}
 
 
 def read_names(path: str) -> tuple[Keys, dict[int, Keys]]:
@@ -1304,7 +1314,7 @@ def read_names(path: str) -> tuple[Keys, dict[int, Keys]]:
             parse, what = allowed[key]
             try:
                 keys[key] = parse(text)
-            except BadUsage:
+            except (BadUsage, KeyError):
                 raise BadUsage(f"{where}: {key} must be {what}") from None
     names: dict[str, int] = {}
     for number, keys in sections.items():
@@ -1610,7 +1620,6 @@ def find_clock(agent: Agent, settings: Settings, timeout: float) -> Clock:
 
 # ---------------------------------------------------------------- ages that outlast the wrap
 
-
 class Unchanged(NamedTuple):
     """An entry, and since when it is like this."""
 
@@ -1773,7 +1782,6 @@ def tally(readings: Sequence[Reading]) -> str:
 
 # ---------------------------------------------------------------- get and set
 
-
 def parse_wanted(options: argparse.Namespace, settings: Settings) -> list[int]:
     """The variables after HOST. Users of the older command line may write a port there."""
     wanted: list[int] = []
@@ -1924,11 +1932,9 @@ NO_FOLLOW = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK"))
 
 def boot() -> str:
     """Names this start of the machine, from which uptime() counts, if the system tells it."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id", "rb") as file:
-            return file.read().decode().strip()
-    except OSError:
-        return "-"
+    with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id", "rb") as file:
+        return file.read().decode().strip()
+    return "-"
 
 
 def explain(error: Exception) -> str:
@@ -2029,6 +2035,13 @@ def save_history(path: str, name: str, history: History) -> None:
 FIELDS = ("timestamp", "sender", "value", "state")
 
 
+class Change(NamedTuple):
+    """What Agent.changes() tells."""
+
+    readings: list[Reading]  # that are new, or whose sender, value or state has changed
+    error: Optional[Error]  # why there was no report this time
+
+
 class Watched:
     """An agent that is asked again and again."""
 
@@ -2094,6 +2107,11 @@ class Watched:
 
     def shown(self) -> list[Reading]:
         return worth_showing(self.readings, self.wanted)
+
+    def news(self) -> list[Reading]:
+        """The readings that are new, or whose sender, value or state has changed."""
+        return [reading for reading in self.shown() if not self.trouble and (
+            self.changed.get(reading.variable.number, {"new"}) - {"timestamp"})]
 
     def trust(self) -> str:
         """What the table depends on."""
@@ -2295,15 +2313,11 @@ class Lines:
         if watched.trouble or summary != self._summary:
             yield f"{now} {summary}"
         self._summary, self._event = summary, watched.event
-        for reading in [] if watched.trouble else watched.shown():
-            first = reading.variable.number not in watched.changed
+        for reading in watched.news():
             changed = watched.changed.get(reading.variable.number, set())
-            if first or changed - {"timestamp"}:
-                value, sender, state = (
-                    "*" * (field in changed) for field in ("value", "sender", "state"))
-                yield (f"{now} {reading.variable.label}: value {reading.value}{value}, "
-                       f"sender {reading.sender}{sender}, age {reading.age}, "
-                       f"{reading.state}{state}")
+            value, sender, state = ("*" * (each in changed) for each in ("value", "sender", "state"))
+            yield (f"{now} {reading.variable.label}: value {reading.value}{value}, sender "
+                   f"{reading.sender}{sender}, age {reading.age}, {reading.state}{state}")
 
     def wait(self, pause: float) -> bool:
         """BrokenPipeError as soon as nobody reads any more, and not only at the next change."""
