@@ -38,10 +38,8 @@ def run_demonstration() -> pyte.Screen:
     environment = {name: value for name, value in os.environ.items()
                    if name not in ("COLUMNS", "LINES", "NO_COLOR")}
     demo = subprocess.Popen([sys.executable, "client/examples/demo.py", "build/udpserver"],
-                            cwd=ROOT,
-                            stdin=theirs,
-                            stdout=theirs, stderr=theirs, start_new_session=True,
-                            env={**environment, "TERM": "xterm"})
+                            cwd=ROOT, stdin=theirs, stdout=theirs, stderr=theirs,
+                            start_new_session=True, env={**environment, "TERM": "xterm"})
     os.close(theirs)
     end = time.monotonic() + PATIENCE
     try:

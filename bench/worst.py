@@ -273,9 +273,8 @@ def in_cycles(flow: Flow, machine: Machine, packet: bytes, length: int = 8) -> C
     cycles = sum(m0_cycles(flow, edge) * count for edge, count in steps.items() if edge[0] != START)
     call = cost.process(machine, packet, length)
     if steps.total() - 1 != call.cost:
-        raise SystemExit(
-            f"{machine.target.name}: {steps.total() - 1} steps of {call.cost} "
-            "instructions were seen")
+        raise SystemExit(f"{machine.target.name}: {steps.total() - 1} steps of {call.cost} "
+                         "instructions were seen")
     return replace(call, cost=cycles)
 
 

@@ -167,8 +167,7 @@ def fetch_once(source: Source) -> None:
                              f"and must have {source.sha256}")
         shutil.rmtree(source.folder, ignore_errors=True)
         source.folder.mkdir(parents=True)
-        run(["tar", "-xf", archive, "-C", source.folder, "--strip-components=1",
-             "--no-same-owner"])
+        run(["tar", "-xf", archive, "-C", source.folder, "--strip-components=1", "--no-same-owner"])
     ready.write_text(f"{source.sha256} {contents(source.folder)}\n")
 
 

@@ -36,10 +36,9 @@ def deviations(folder: Path) -> Counter[str]:
         for file in (f"{part}.{kind}" for part in PARTS for kind in "ch"):
             shutil.copy(library_file(file, folder), copy)
         for part, prefix in PARTS.items():
-            done = subprocess.run(
-                ["cppcheck", "--addon=misra", "--std=c99", "--enable=style", "--quiet",
-                 "--template={file}:{line}: {id}", "-I.", f"{part}.c"], cwd=copy,
-                capture_output=True, text=True, check=False)
+            done = subprocess.run(["cppcheck", "--addon=misra", "--std=c99", "--enable=style",
+                                   "--quiet", "--template={file}:{line}: {id}", "-I.", f"{part}.c"],
+                                  cwd=copy, capture_output=True, text=True, check=False)
             if done.returncode or "noValidConfiguration" in done.stderr:
                 raise SystemExit(f"misra: cppcheck failed:\n{done.stdout}{done.stderr}")
             places = set(re.findall(rf"^(.*\b{part}\.[ch]:\d+): misra-c2012-([0-9.]+)$",

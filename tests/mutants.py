@@ -277,8 +277,7 @@ class Client:
     def prepare(self, folder: Path) -> None:
         copy_of_the_project(folder)
         subprocess.run(["make", "-s", "CFLAGS=-O1", "build/udpserver", "build/canserver"],
-                       cwd=folder,
-                       check=True)
+                       cwd=folder, check=True)
 
     def test(self, mutant: Mutant | None, folder: Path, patient: bool, only: Only) -> Verdict:
         (folder / "client.py").write_text((ROOT / "client.py").read_text() if mutant is None
@@ -414,10 +413,8 @@ class Server:
             step = "VM"
             verdict = run_step(step, [folder / "build/venv/bin/python", "-m", "server.tests.vm",
                                       "env", "PYTEST_DISABLE_PLUGIN_AUTOLOAD=1",
-                                      "build/venv/bin/python",
-                                      "-m", "pytest", "-q",
-                                      "-x", "-p", "no:cacheprovider", "--assert=plain", "-k",
-                                      "not firmware",
+                                      "build/venv/bin/python", "-m", "pytest", "-q", "-x", "-p",
+                                      "no:cacheprovider", "--assert=plain", "-k", "not firmware",
                                       "server/tests/vm_can.py"], self._limits, folder,
                                learn=mutant is None)
         return verdict, step

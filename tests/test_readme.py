@@ -1,7 +1,5 @@
 """Takes the programs from the pages, compiles them, and talks to them. Checks the README's figures.
-
-SPDX-License-Identifier: MIT
-"""
+SPDX-License-Identifier: MIT"""
 
 from __future__ import annotations
 

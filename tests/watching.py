@@ -79,8 +79,7 @@ def compare(machine: Machine, seed: int, count: int) -> Counter[int]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="watching",
-                                     description=(__doc__ or "").split("\n")[0])
+    parser = argparse.ArgumentParser(prog="watching", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
     parser.add_argument("--count", type=natural, default=2_000)
     parser.add_argument("--target", action="append", choices=TARGETS)

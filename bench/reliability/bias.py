@@ -1,7 +1,5 @@
 """Shows which checksums the valid heartbeats have.                         make figures ONLY=bias
-
-SPDX-License-Identifier: MIT
-"""
+SPDX-License-Identifier: MIT"""
 
 from __future__ import annotations
 

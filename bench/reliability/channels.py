@@ -56,9 +56,8 @@ def parity(rate: float) -> float:
 
 def udp(rate: float) -> float:
     """A bound for UDP: if the flips change UDP's checksum, a bit of its field must flip, too."""
-    return beyond_search(rate) + sum(
-        (words + (mistaken - words) * rate) / HEARTBEATS * rate**flips
-        for flips, (mistaken, _, words, *_) in searched().items())
+    return beyond_search(rate) + sum((words + (mistaken - words) * rate) / HEARTBEATS * rate**flips
+                                     for flips, (mistaken, _, words, *_) in searched().items())
 
 
 def can(rate: float) -> float:

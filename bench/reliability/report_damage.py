@@ -1,9 +1,7 @@
 """Shows how many damaged reports a reader takes.
 
     make figures ONLY=report-damage ARGS="SEED TRIALS"
-
-SPDX-License-Identifier: MIT
-"""
+SPDX-License-Identifier: MIT"""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
 """The pictures: what is drawn lies within them, and between their axes.
-
-SPDX-License-Identifier: MIT
-"""
+SPDX-License-Identifier: MIT"""
 
 from __future__ import annotations
 

@@ -153,8 +153,7 @@ def test_counts_that_do_not_add_up_are_noticed() -> None:
 def loopbench(folder: Path, source: Path = ROOT) -> Path:
     program = folder / "loopbench"
     run(["gcc", "-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", '-DFLAGS="-O2"', f"-I{source}",
-         "-iquote", source,
-         "-x", "c", ROOT / "loopbench.c", source / "dumpulse.c", "-o", program])
+         "-iquote", source, "-x", "c", ROOT / "loopbench.c", source / "dumpulse.c", "-o", program])
     return program
 
 

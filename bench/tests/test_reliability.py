@@ -1,7 +1,5 @@
 """Compares the counts of reliability/ with plain counting, where that is possible, and with zlib.
-
-SPDX-License-Identifier: MIT
-"""
+SPDX-License-Identifier: MIT"""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
 """Does the counting group count what the original counted, and are its results right?
-
-SPDX-License-Identifier: MIT
-"""
+SPDX-License-Identifier: MIT"""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
 """Does the harness for times time what it says? Its times gate nothing.
-
-SPDX-License-Identifier: MIT
-"""
+SPDX-License-Identifier: MIT"""
 
 from __future__ import annotations
 

@@ -152,8 +152,7 @@ def without_login(at: str | None) -> str:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Of every command that measures: --meter and --at, for find()."""
-    parser.add_argument("--meter", choices=METERS,
-                        help="else the first that is there")
+    parser.add_argument("--meter", choices=METERS, help="else the first that is there")
     parser.add_argument("--at", metavar="PLACE",
                         help="where it is: for rapl and battery, a folder like /sys; for shelly "
                              "mqtt://BROKER[:PORT]/PREFIX or http://PLUG; for powershield, its "

@@ -1,7 +1,5 @@
 """Processors' counters: a tree of files like /sys, whose joules are known.
-
-SPDX-License-Identifier: MIT
-"""
+SPDX-License-Identifier: MIT"""
 
 from __future__ import annotations
 

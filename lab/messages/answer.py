@@ -191,8 +191,7 @@ def main() -> None:
         print("\n".join(fits()))
         return
     sleep = MODELS[options.target].sleep if options.sleep is None else options.sleep
-    print("\n".join(answer(options.target, options.every, options.battery, sleep,
-                           options.bitrate)))
+    print("\n".join(answer(options.target, options.every, options.battery, sleep, options.bitrate)))
     print(f"\nms and µJ are a model: {MODELS[options.target].source}.\n"
           "The bus and its transceiver take energy, too; it is not in these figures. "
           "forgery: the tag\n"

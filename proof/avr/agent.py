@@ -178,8 +178,7 @@ def check_sums(code: Code, report: State, world: World, sums: tuple[int, int]) -
     path, but with any two sums: it takes them one step of RFC 1950 further, with the next byte, and
     ends in the state in which the next turn begins. After the last turn the sums are stored,
     big-endian. A turn takes longer when it reduces b; nothing else makes a difference. Returns how
-    many cycles longer.
-    """
+    many cycles longer."""
     must(not any("table" in condition.sexpr() for condition in report.conditions),
          "what a report does depends on the table")
     turns, (first, second) = report.heads, sums

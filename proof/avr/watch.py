@@ -77,8 +77,7 @@ def specified_look(world: Watched) -> list[z3.BitVecRef]:
               for old, new in zip(world.seen, (high, low), strict=False)), state]
 
 
-def check_look(state: State, head: State, start: State, world: Watched,
-               saved: set[int]) -> None:
+def check_look(state: State, head: State, start: State, world: Watched, saved: set[int]) -> None:
     """Proves one path through a turn of the loop: what it does, and that the next turn begins as
     this one did, one line further on, or that the function returns after the last line."""
     written = find_written(state, head)

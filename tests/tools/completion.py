@@ -135,8 +135,7 @@ def zsh_escaped(text: str) -> str:
 def zsh_value(action: argparse.Action) -> str:
     """Returns `:what is wanted:how to complete it`, or nothing for an option without a value.
 
-    ( ) offers nothing. A space would do that, too, but then zsh does not insert options, either.
-    """
+    ( ) offers nothing. A space would do that, too, but then zsh does not insert options, either."""
     if not metavar(action):
         return ""
     how = {"FILE": "_files", "FOLDER": "_files -/"}.get(
