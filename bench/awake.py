@@ -4,8 +4,6 @@ simavr counts cycles, QEMU counts instructions. The time in which the image slee
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import json
 import re
 import socket

@@ -5,8 +5,6 @@ here, the server gets its sockets as from a service manager, and libc does not c
 by the processor. The kernel's instructions are not counted.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import re

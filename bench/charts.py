@@ -4,8 +4,6 @@ Axes reach around all that is drawn, so that nothing can lie outside of them. Le
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape

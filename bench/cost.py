@@ -5,8 +5,6 @@ It counts from the first instruction of dumpulse_process_packet to its return, w
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import random
 import sys
 from collections.abc import Callable

@@ -6,8 +6,6 @@ This is a model, not a measurement: cycles times the data sheet's current per MH
 alone. SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 from bench.processors.targets import TARGETS
 from bench.worst import KINDS, bounds
 

@@ -4,8 +4,6 @@ If DUMPULSE_FIGURES is in the environment, it names another folder to keep the f
 that. SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from pathlib import Path

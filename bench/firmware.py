@@ -4,8 +4,6 @@
     make figures ONLY=firmware-size    the same, and what a packet costs while the image runs
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -6,8 +6,6 @@ bench/driver.c, statically linked, calls each function once in callgrind.
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from bench import callgrind

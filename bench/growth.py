@@ -7,8 +7,6 @@ The cost of packets is in instructions of udpserver on amd64. The cost of variab
 in cycles of the library on an ATmega328P. SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

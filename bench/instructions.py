@@ -9,8 +9,6 @@ as many sockets as are needed to hold them. Reports are asked for first, while t
 later the checksum depends on the time. SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import functools
 import math
 import socket

@@ -8,8 +8,6 @@ What ends in a reset does not count as an interrupt here, because a reset clears
 If one of these comes within an interrupt, it may write below the bound on the stack.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import re
 import struct
 from dataclasses import dataclass

@@ -5,8 +5,6 @@
     python3 -m bench.loop [PACKETS]
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,8 +1,6 @@
 """Says when and where a figure was measured, if it differs from day to day and between machines.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import datetime
 import os
 import platform

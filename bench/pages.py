@@ -8,8 +8,6 @@ If the first line of a fenced block in a page is `$ make figures ONLY=NAME` or `
 block has its output. SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import difflib
 import functools
 import re

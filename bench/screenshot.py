@@ -4,8 +4,6 @@ It runs the demonstration on a terminal of 64 by 15, which pyte emulates, until 
 and one is late. Then it draws the screen in client/examples/watch.svg. SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import select

@@ -6,8 +6,6 @@ For each row it compiles dumpulse.c with -Os (clang: -Oz) and links it as for a 
 total includes everything that the agent needs of libgcc. SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 compiler reports the stack of each function. SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path

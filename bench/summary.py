@@ -7,8 +7,6 @@ The tables size, cost and instructions have kept the figures of this library: ma
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import sys
 from math import comb, inf, log10
 from pathlib import Path

@@ -9,8 +9,6 @@ udpserver --xdp.
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import os
 import socket
 import statistics

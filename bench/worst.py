@@ -20,8 +20,6 @@ The agent with keys is followed on AVR, too: see proof/avr/keyed.py. Packets of 
 `keyed`, and a few more, must reach its bounds and not exceed them. SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import functools
 import re
 import sys

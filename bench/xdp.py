@@ -6,8 +6,6 @@ program in the kernel. Timing a program takes time, too: so an empty program is 
 is subtracted. SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

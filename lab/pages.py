@@ -4,8 +4,6 @@
     python -m lab.pages --check   fails if a page or a picture differs
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

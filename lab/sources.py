@@ -7,8 +7,6 @@ already is not fetched again; if somebody has changed it, the program ends.
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import fcntl
 import functools
 import hashlib

@@ -1,8 +1,6 @@
 """What the three folders share: sources, of which only those with the right hash are used; tables.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import re

@@ -26,8 +26,6 @@ Before that, the server's code and client.py read damaged files of names. What t
 client.py must accept with the same meaning. SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import argparse
 import ctypes
 import random

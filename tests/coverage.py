@@ -10,8 +10,6 @@ that claims to have such an int: its arithmetic is right for a wider int, too.
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import shutil

@@ -10,8 +10,6 @@ seed, which a failure prints. After each packet it compares the result, the call
 packet, the agent, and the memory on both sides of the agent. SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 from collections import Counter

@@ -7,8 +7,6 @@ layer and those below it, in the order of LAYERS. tests/test_layers.py checks ev
 import. SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import ast
 import functools
 import graphlib

@@ -5,8 +5,6 @@
 It uses cppcheck's addon, which does not check every rule. SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -26,8 +26,6 @@ if its test does not notice it. To choose others: --record FILE writes what has 
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

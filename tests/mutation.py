@@ -10,8 +10,6 @@ long, or fails without naming an error in the source, something is wrong with th
 everything ends. SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import io

@@ -9,8 +9,6 @@ and `floor` seconds more, everything ends with status 99. The name of the first 
 into the file that DUMPULSE_FAILED names. SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import json
 import os
 import threading

@@ -2,8 +2,6 @@
 go on, wrap, jump and stand still. SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import ctypes
 import re
 import struct

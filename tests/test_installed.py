@@ -1,8 +1,6 @@
 """Tests what `make install` installs for client.py: name, module, manual, examples and completion.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -2,8 +2,6 @@
 only where they must be? Does every link of a page lead to a file and its heading?
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess

@@ -1,8 +1,6 @@
 """Does lint notice a new deviation from MISRA C, and one that is gone?
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from collections import Counter

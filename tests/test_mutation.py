@@ -1,8 +1,6 @@
 """Does tests/mutants.py break programs as it says, and are its results true?
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -2,8 +2,6 @@
 wait for each other?     SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import re

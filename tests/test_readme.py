@@ -1,8 +1,6 @@
 """Takes the programs from the pages, compiles them, and talks to them. Checks the README's figures.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import functools
 import re
 import shlex

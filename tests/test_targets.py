@@ -2,8 +2,6 @@
 relies on. SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import dataclasses
 import struct
 from collections.abc import Iterator

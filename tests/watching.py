@@ -9,8 +9,6 @@ and stand still. Lines are sensible or hostile. After each look it compares the 
 the agent, what the watch knows of each line, and the memory around. SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 from collections import Counter

@@ -4,8 +4,6 @@ It has the parts of that protocol that are needed to call a function: registers,
 steps, and memory, at most 1 KB at a time. SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import socket
 import subprocess
 import tempfile

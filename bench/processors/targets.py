@@ -4,8 +4,6 @@ Every script that compiles for a target uses this table. The flags of a compiler
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Mapping

@@ -1,8 +1,6 @@
 """Shows which checksums the valid heartbeats have.                         make figures ONLY=bias
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import zlib
 from collections import Counter
 from math import log2

@@ -6,8 +6,6 @@ distances.c computes the counts. For up to 4 flips, fewbits.c tries each way, an
 same. SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 from math import comb
 
 from bench.reliability.programs import BITS, HEARTBEATS, by_flips, searched, stored_rows

@@ -6,8 +6,6 @@ A burst of n bits flips the first and the last of them, and any of those between
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 from bench.reliability.programs import BITS, HEARTBEATS, by_burst, stored_rows
 
 ORDERS = ("high", "low")

@@ -7,8 +7,6 @@ never flip. All heartbeats are equally likely. What the line's own check refuses
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from math import comb
 

@@ -3,8 +3,6 @@
     make figures ONLY=report-damage ARGS="SEED TRIALS"
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import sys
 from math import exp, lgamma, log, log1p
 

@@ -11,8 +11,6 @@ periods or more with the probability q^(k-1). So it is seen with the probability
 (1 + q + … + q^(n-1)) / n = (1 - q^n) / (n (1 - q)).   SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import random
 
 from bench.reliability.channels import A_SECOND, bare, years

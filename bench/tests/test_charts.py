@@ -1,8 +1,6 @@
 """The pictures: what is drawn lies within them, and between their axes.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import re
 from math import inf, nan
 from pathlib import Path

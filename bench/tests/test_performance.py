@@ -2,8 +2,6 @@
 must notice a wrong library.   SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

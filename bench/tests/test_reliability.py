@@ -1,8 +1,6 @@
 """Compares the counts of reliability/ with plain counting, where that is possible, and with zlib.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import random
 import subprocess
 import zlib

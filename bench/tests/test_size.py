@@ -1,7 +1,5 @@
 """Are the bounds on the stack true?   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

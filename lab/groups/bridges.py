@@ -5,8 +5,6 @@ step; which branches it takes follows from the numbers, which are the same here 
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import functools
 from collections import Counter
 from collections.abc import Callable, Mapping

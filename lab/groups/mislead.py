@@ -4,8 +4,6 @@ lab/groups/misleading.md says what happens in each, and what the lab does agains
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass
 from pathlib import Path

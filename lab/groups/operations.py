@@ -7,8 +7,6 @@ its elements are restored from bytes, as they come over a network: an element th
 has tables, and would cost less. SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import functools
 import random
 from collections.abc import Callable, Iterator, Sequence

@@ -8,8 +8,6 @@ one operation are measured, and kept in bridge.tsv with the measured wholes. REA
 page. SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

@@ -24,8 +24,6 @@ serialisations), the pairings, and whether it is accepted. The first line of a f
 columns. Lines that begin with # are remarks. SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import ast
 import random
 import re

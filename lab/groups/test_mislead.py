@@ -1,7 +1,5 @@
 """Do the benchmarks that mislead still mislead, and by how much?   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,8 +1,6 @@
 """Does the counting group count what the original counted, and are its results right?
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

@@ -1,8 +1,6 @@
 """Do counts, times what one operation costs, predict what the whole costs?
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections import Counter

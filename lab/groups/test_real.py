@@ -1,8 +1,6 @@
 """Do the schemes of lab/papers work on real groups, and are those groups right?
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import ctypes
 import random
 from collections.abc import Callable, Iterator

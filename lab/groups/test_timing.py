@@ -1,8 +1,6 @@
 """Does the harness for times time what it says? Its times gate nothing.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import random
 import subprocess
 import sys

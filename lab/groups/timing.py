@@ -10,8 +10,6 @@ mean with 99.9 %, if the calls are independent. A call goes through Python and c
 some microseconds of it. SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import gc

@@ -1,8 +1,6 @@
 """Batteries: a tree of files like /sys, whose joules are known; and those of study 1.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 """lab/run formats: real fetches between real processes, and a meter that knows what it measures.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import json
 import math
 import os

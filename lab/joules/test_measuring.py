@@ -1,8 +1,6 @@
 """Idle and work in turns, results, and lab/run measure and lab/run compare as commands.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import io

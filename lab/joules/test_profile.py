@@ -1,8 +1,6 @@
 """lab/run profile: the times of single calls against a plain sum over them, and its limits.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import array
 import os
 import re

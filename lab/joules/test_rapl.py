@@ -1,8 +1,6 @@
 """Processors' counters: a tree of files like /sys, whose joules are known.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,8 +1,6 @@
 """The power sandwich without hardware: the real driver, the real firmware, a simulated meter.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import csv
 import os
 import re

@@ -1,8 +1,6 @@
 """Logs that are damaged in every way: all is said, nothing crashes, no figure is wrong.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from collections.abc import Callable

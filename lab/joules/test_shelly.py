@@ -1,8 +1,6 @@
 """Smart plugs: simulated ones, at a real MQTT broker and over HTTP, whose joules are known.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import threading

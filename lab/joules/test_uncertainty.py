@@ -1,8 +1,6 @@
 """Intervals, against plain sums and against samples whose mean is known.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import math
 import random
 import statistics

@@ -10,8 +10,6 @@
 The counts are those of counts.tsv. The energy is a model. SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import sys

@@ -5,8 +5,6 @@ decoder makes an equal list again, because that is what programs work with: what
 beyond its own objects counts, too. SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import json
 import pickle
 import re

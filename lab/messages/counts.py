@@ -9,8 +9,6 @@ failure. --only compares what has these words in its name, --target what is of t
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 import math

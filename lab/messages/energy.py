@@ -1,8 +1,6 @@
 """What a cycle or an instruction costs: models, from data sheets and published measurements.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -1,8 +1,6 @@
 """The counts of counts.tsv as a table for each family.     make figures ONLY=lab-families
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import textwrap
 
 from lab.messages import counts

@@ -4,8 +4,6 @@ The figures of version 1 and 2 are those of performance.md, and the others those
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 from bench import budgets, keyed
 from lab.messages import counts
 

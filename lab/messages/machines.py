@@ -1,8 +1,6 @@
 """The machines of the lab: how an image is made for each, and how its runs are counted.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import functools
 import os
 import re

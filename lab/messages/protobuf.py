@@ -4,8 +4,6 @@ Debian 12 has nanopb 0.4.7 and protobuf-c 1.4.1, whose libraries sources.tsv fet
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -10,8 +10,6 @@ and one over the instructions of those operations that the lab has counted.
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import csv
 import statistics
 import sys

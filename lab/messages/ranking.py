@@ -7,8 +7,6 @@ together, the cheapest first. Then it prints the pairs whose order differs on a 
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import combinations
 

@@ -4,8 +4,6 @@ The steps themselves are in lab/messages/c; README.md says how to add a scheme.
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -5,8 +5,6 @@
 What one hash, signature, verification and message over TCP takes. SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 from lab.messages import counts, wire
 from lab.messages.counts import Count
 from lab.messages.energy import MODELS

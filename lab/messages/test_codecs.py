@@ -4,8 +4,6 @@ An image compares each message with its length and CRC-32 in lab/messages/scheme
 compared with the bytes that others make. SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import json
 import struct
 import zlib

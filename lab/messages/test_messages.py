@@ -1,8 +1,6 @@
 """The lab's own arithmetic, and that what it says of a program is true.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import re
 import statistics
 import subprocess

@@ -4,8 +4,6 @@ A copy of lab/messages/c gets one fault. Its steps then run on this machine, as 
 simulator: one of them must say that it was not right. SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from collections.abc import Iterator

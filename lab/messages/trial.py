@@ -5,8 +5,6 @@
 Where the two differ by more than a tenth, there is a reason. SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -9,8 +9,6 @@ counts each packet of both directions, from its IP header on, and can delay them
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import datetime
 import fcntl
 import hashlib

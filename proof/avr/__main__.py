@@ -4,8 +4,6 @@ Each path is followed on every chip, and proved: see agent.py, watch.py and keye
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor

@@ -20,8 +20,6 @@ table is proved by induction over the turns of its loop: see check_sums.
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass, replace
 

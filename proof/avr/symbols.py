@@ -1,8 +1,6 @@
 """Bytes and flags of which z3 knows more than we do, and what can be true of them.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 from typing import TypeAlias
 
 import z3

@@ -9,8 +9,6 @@ function, a branch must never depend on an unknown byte, and an address only on 
 asked for. So its cycles depend on the number of blocks alone. SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ look does what dumpulse_watch.h says, and that the next one begins as this one d
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass, field, replace
 

@@ -1,8 +1,6 @@
 """Does proof/spin.py notice a model that does not hold, and a rule that nobody needs?
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -7,8 +7,6 @@ descriptor, and that the counters add up: their sum is the number of packets sen
 the kernel has dropped.     SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import random
 import socket

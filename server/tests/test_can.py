@@ -2,8 +2,6 @@
 no CAN.     SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import os
 import re
 import socket

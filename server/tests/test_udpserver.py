@@ -3,8 +3,6 @@
 DUMPULSE_SERVER names another command to test: a sanitized build, or valgrind.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl

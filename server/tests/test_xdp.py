@@ -1,8 +1,6 @@
 """Tests udpserver --xdp in network namespaces of their own. They need root.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import json

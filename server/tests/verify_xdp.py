@@ -7,8 +7,6 @@ instructions and states it has followed. The whole log is in build/xdp-verifier.
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import platform
 import re
 import subprocess

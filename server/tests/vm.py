@@ -8,8 +8,6 @@ It has vcan0, and two SJA1000 controllers can0 and can1 on one bus. All that is 
 stays in build/vm.     SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import functools
 import lzma
 import shlex

@@ -4,8 +4,6 @@ Its kernel is that of Debian 12, Linux 6.1: the oldest one that --xdp is for. Py
 so this needs no pytest. SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import time
 
 from spec.model import REQUEST, heartbeat

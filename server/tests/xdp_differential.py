@@ -11,8 +11,6 @@ A packet may overtake another one on its way through the socket. So all heartbea
 one variable are the same. SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import argparse
 import errno
 import random

@@ -4,8 +4,6 @@ OPTIONS of its manual.   SPDX-License-Identifier: MIT
     python3 -m tests.tools.completion    # or make completion
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 from collections.abc import Callable, Iterable

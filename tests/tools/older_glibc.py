@@ -7,8 +7,6 @@ names, __isoc23_…, and also read binary numbers. This changes each x86-64 prog
 needs these, so that it needs the old names and their old version. SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import struct
 import sys
 from pathlib import Path

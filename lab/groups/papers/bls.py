@@ -9,8 +9,6 @@ Signatures are in G1, keys in G2.
     verify     accept if the messages are distinct, and e(σ, g~) = e(H(M_1), v_1) … e(H(M_n), v_n)
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import functools
 import operator
 import random

@@ -4,8 +4,6 @@
     agree   Z = B^a; refuse if Z is neutral
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import random
 
 from lab.groups.papers.groups import E, Group, exponent

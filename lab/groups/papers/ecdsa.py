@@ -5,8 +5,6 @@
     verify  u = e s^-1, v = r s^-1; accept if f(G^u Q^v) = r
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import hashlib
 import random
 

@@ -1,8 +1,6 @@
 """What a paper needs of a group: the counting group has it, and so have real groups.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import hashlib
 import random
 from typing import Protocol, Self, TypeVar

@@ -6,8 +6,6 @@ sharing, CRYPTO '91, section 3.
     open    accept if c = g^m h^r
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import random
 
 from lab.groups.papers.groups import E, Group

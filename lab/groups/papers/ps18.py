@@ -8,8 +8,6 @@ randomizable signatures, CT-RSA 2018, section 4.2. (The scheme of 2016 has no m'
             e(σ_1, X~ Y~_1^(m_1) … Y~_r^(m_r) Y~_(r+1)^(m')) = e(σ_2, g~)
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass

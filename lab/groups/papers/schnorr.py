@@ -8,8 +8,6 @@ Journal of Cryptology 4 (1991).
 The key y is hashed, too, as is usual today. SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import random
 
 from lab.groups.papers.groups import E, Group, exponent, hashed

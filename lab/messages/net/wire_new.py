@@ -4,8 +4,6 @@ ML-KEM, which Debian 12's does not.
     wire_new.py server|client tls ADDRESS PORT …   as wire.c
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import socket
 import sys
 
