@@ -35,7 +35,7 @@ def prefixed(unit: str) -> Callable[[float], str]:
     return label
 
 
-def packed(elements: Iterable[str], most: int = 1000) -> list[str]:
+def packed(elements: Iterable[str], most: int = 4000) -> list[str]:
     """Puts as many elements into a line as have room: a picture may have hundreds of points."""
     lines = [""]
     for element in elements:

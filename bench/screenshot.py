@@ -17,6 +17,7 @@ from html import escape
 
 import pyte
 
+from bench import charts
 from tests.support.programs import ROOT
 
 PICTURE = ROOT / "client" / "examples" / "watch.svg"
@@ -91,7 +92,7 @@ def draw(screen: pyte.Screen) -> str:
                 text = text.strip()
                 lines.append(f'<text x="{x:.1f}" y="{y + 14}" textLength="{len(text) * WIDE:.1f}" '
                              f'xml:space="preserve" fill="{ink}"{weight}>{escape(text)}</text>')
-    return "\n".join([*lines, "</svg>", ""])
+    return "\n".join([*charts.packed(lines), "</svg>", ""])
 
 
 def main() -> None:
