@@ -1,8 +1,7 @@
 """Charts as SVG for light and for dark pages: bars, and lines and points between axes.
 
 Axes reach around all that is drawn, so that nothing can lie outside of them. Lengths are in pixels.
-SPDX-License-Identifier: MIT
-"""
+SPDX-License-Identifier: MIT"""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,7 @@
     make figures ONLY=functions
 
 bench/driver.c, statically linked, calls each function once in callgrind.
-SPDX-License-Identifier: MIT
-"""
+SPDX-License-Identifier: MIT"""
 
 from pathlib import Path
 

@@ -17,8 +17,7 @@ this checks that their ways are in the control flow, and that they reach the bou
 exceed them.
 
 The agent with keys is followed on AVR, too: see proof/avr/keyed.py. Packets of the table
-`keyed`, and a few more, must reach its bounds and not exceed them. SPDX-License-Identifier: MIT
-"""
+`keyed`, and a few more, must reach its bounds and not exceed them. SPDX-License-Identifier: MIT"""
 
 import functools
 import re

@@ -4,8 +4,7 @@
 
 Each comes from its registry by the registry's own client: cargo, apt-get, pip. What is there
 already is not fetched again; if somebody has changed it, the program ends.
-SPDX-License-Identifier: MIT
-"""
+SPDX-License-Identifier: MIT"""
 
 import fcntl
 import functools

@@ -2,8 +2,7 @@
 
     make lint
 
-It uses cppcheck's addon, which does not check every rule. SPDX-License-Identifier: MIT
-"""
+It uses cppcheck's addon, which does not check every rule. SPDX-License-Identifier: MIT"""
 
 import re
 import shutil

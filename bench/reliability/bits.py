@@ -3,8 +3,7 @@
     make figures ONLY=bits
 
 distances.c computes the counts. For up to 4 flips, fewbits.c tries each way, and must find the
-same. SPDX-License-Identifier: MIT
-"""
+same. SPDX-License-Identifier: MIT"""
 
 from math import comb
 

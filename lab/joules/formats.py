@@ -2,8 +2,7 @@
 
 A server and a client on this machine, with one connection. For each format, in random order: a time
 of idleness, which is measured; the fetches, which are measured; a rest.
-SPDX-License-Identifier: MIT
-"""
+SPDX-License-Identifier: MIT"""
 
 from __future__ import annotations
 

@@ -7,8 +7,7 @@
     python -m lab.messages.answer --fits
     python -m lab.messages.answer --draw
 
-The counts are those of counts.tsv. The energy is a model. SPDX-License-Identifier: MIT
-"""
+The counts are those of counts.tsv. The energy is a model. SPDX-License-Identifier: MIT"""
 
 import argparse
 import re

@@ -6,8 +6,7 @@
 
 Without options it measures all and compares with counts.tsv: what differs is said, and is a
 failure. --only compares what has these words in its name, --target what is of that machine.
-SPDX-License-Identifier: MIT
-"""
+SPDX-License-Identifier: MIT"""
 
 import functools
 import itertools

@@ -1,8 +1,7 @@
 """The schemes of the lab, one entry each: whose code it is, its steps, and what it protects from.
 
 The steps themselves are in lab/messages/c; README.md says how to add a scheme.
-SPDX-License-Identifier: MIT
-"""
+SPDX-License-Identifier: MIT"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -2,8 +2,7 @@
 
     make figures ONLY=lab-studies
 
-What one hash, signature, verification and message over TCP takes. SPDX-License-Identifier: MIT
-"""
+What one hash, signature, verification and message over TCP takes. SPDX-License-Identifier: MIT"""
 
 from lab.messages import counts, wire
 from lab.messages.counts import Count

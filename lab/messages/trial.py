@@ -2,8 +2,7 @@
 
     make figures ONLY=lab-trial
 
-Where the two differ by more than a tenth, there is a reason. SPDX-License-Identifier: MIT
-"""
+Where the two differ by more than a tenth, there is a reason. SPDX-License-Identifier: MIT"""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -2,8 +2,7 @@
 
 The line, the entry, the RAM, the time and all pointers are unknown. This program proves that the
 look does what dumpulse_watch.h says, and that the next one begins as this one did. See follow.
-SPDX-License-Identifier: MIT
-"""
+SPDX-License-Identifier: MIT"""
 
 import random
 from dataclasses import dataclass, field, replace

@@ -2,8 +2,7 @@
 
 vcan0 is a bus in software; can0 and can1 are two SJA1000 controllers on one bus. cansend and
 candump from can-utils are other programs on the bus, without any of our code.
-SPDX-License-Identifier: MIT
-"""
+SPDX-License-Identifier: MIT"""
 
 from __future__ import annotations
 
