@@ -1,9 +1,5 @@
 """The lab's own arithmetic, and that what it says of a program is true.
-
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import re
 import statistics
@@ -282,7 +278,6 @@ def test_options_that_cannot_be_obeyed_are_refused(words: list[str]) -> None:
 
 # ---------------------------------------------------------------- counting leaves nothing out
 
-
 def test_what_make_test_counts_has_every_target_and_every_family() -> None:
     quick = [scheme for scheme in SCHEMES if scheme.key in counts.QUICK]
     assert {scheme.family for scheme in quick} == {scheme.family for scheme in SCHEMES}
@@ -318,7 +313,6 @@ def test_a_failure_ends_what_has_not_begun(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 # ---------------------------------------------------------------- what the wire counts
-
 
 def packet(protocol: int, flags: int, data: bytes = b"") -> bytes:
     return bytes([0x45, *bytes(8), protocol, *bytes(10)]) + bytes(
