@@ -29,7 +29,6 @@ enum {
 };
 
 static dumpulse_watched lines[DUMPULSE_VARIABLES];
-static uint8_t watched[DUMPULSE_VARIABLES]; /* the variables of the lines */
 static dumpulse_seen seen[DUMPULSE_VARIABLES];
 dumpulse watch_heard;
 dumpulse_watcher watch_watcher = {lines, seen, 0};
@@ -71,7 +70,6 @@ static void make_lines(void)
             within = (uint64_t)(UINT16_MAX - longest);
         if (one->warn < least_pause)
             least_pause = one->warn;
-        watched[watch_watcher.count] = i;
         lines[watch_watcher.count++] = line;
     }
     if (least_pause == 0)
@@ -172,16 +170,6 @@ void watch_look(void)
     loop_set_interval(LOOP_WATCH, (pause < LONGEST ? pause : LONGEST) * 1000000);
 }
 
-static void begin_line(uint8_t i)
-{
-    /* The line has a longer grace than the file. So it begins earlier. */
-    const uint16_t longer =
-        (uint16_t)(lines[i].grace - DUMPULSE_AHEAD - grace_of(&names_variables[watched[i]]));
-    const dumpulse_watcher one = {lines + i, seen + i, 1};
-
-    dumpulse_watch_begin(&one, (uint16_t)(looked - longer));
-}
-
 bool watch_read_again(void)
 {
     struct names_variable names[DUMPULSE_VARIABLES];
@@ -189,15 +177,16 @@ bool watch_read_again(void)
 
     memcpy(names, names_variables, sizeof names);
     for (uint8_t i = 0; i < watch_watcher.count; i++)
-        before[watched[i]] = seen[i];
+        before[lines[i].variable] = seen[i];
     if (!watch_read_names()) {
         memcpy(names_variables, names, sizeof names);
         return false;
     }
     for (uint8_t i = 0; i < watch_watcher.count; i++) {
-        seen[i] = before[watched[i]];
-        if (!names[watched[i]].expected)
-            begin_line(i);
+        const dumpulse_watcher one = {lines + i, seen + i, 1};
+        seen[i] = before[lines[i].variable];
+        if (!names[lines[i].variable].expected)
+            dumpulse_watch_begin(&one, (uint16_t)looked);
     }
     return true;
 }
@@ -220,8 +209,7 @@ void watch_begin(void)
                 (uint16_t)(table_started - dumpulse_read_entry(table, i).timestamp);
             heard_at[i] = looked - (age < 65536 - DUMPULSE_AHEAD ? age : 0);
         }
-    for (uint8_t i = 0; i < watch_watcher.count; i++)
-        begin_line(i);
+    dumpulse_watch_begin(&watch_watcher, (uint16_t)looked);
     if (options.exec != NULL)
         hook_begin();
     if (options.log >= OPTIONS_LOG_NORMAL)

@@ -105,7 +105,7 @@ class Device:
 
     def __init__(self, compiled: Compiled, watch: Watch) -> None:
         self._compiled = compiled
-        self._table = b"".join(one.packed("<") for one in watch.lines)
+        self._table = b"".join(one.packed("<", "x") for one in watch.lines)
         self._seen = ctypes.create_string_buffer(watch.seen(), 3 * len(watch.lines))
         self._watcher = Watcher(self._table, ctypes.addressof(self._seen), len(watch.lines))
 
@@ -158,25 +158,22 @@ class World:
         # later, the server's time in ns does not fit into 64 bits.
         self.clock = chance.randrange(2**40, 2**44) // self.tick
         self.passed = 0  # ticks since the start: this clock does not jump
-        lines, starts = [], []
+        lines = []
         for variable in self.settings.variables:
             if variable.expected:
                 late, dead = variable.warn_ms // self.tick, variable.crit_ms // self.tick
                 grace = min(dead, GRACE_MAX)
                 lines.append(line(variable.number, late, dead, grace, variable.low, variable.high))
-                # A line may have a longer grace than it was made with. So it begins earlier.
-                starts.append((self.clock - (lines[-1].word - 64 - grace)) % 65536)
-        self.watch = Watch(lines)
-        self.watch.times = starts
+        self.watch = Watch(lines, self.clock % 65536)
         self.device = Device(compiled, self.watch)
         self.agent = Agent()
         # The server judges by a clock that does not jump: `heard` has such timestamps.
-        self.begun, self.heard, self.steady = self.clock, Agent(), Watch(lines)
-        self.steady.times = [*starts]
+        self.begun, self.heard = self.clock, Agent()
+        self.steady = Watch(lines, self.clock % 65536)
         self.memory = client.History()
         self.beaten = [0] * 64  # the time of the last heartbeat, by self.passed
         self.doubtful: set[int] = set()  # variables that were not heard since a jump
-        self.within = min(LONGEST - max(one.dead - 64, one.word - 64) for one in lines)
+        self.within = min(LONGEST - max(one.dead - 64, one.grace - 64) for one in lines)
         compiled.begin(self.ms, self.up)
         self.entered: Counter[int] = Counter()
 
@@ -213,7 +210,7 @@ class World:
         """Often a limit of a variable, or one tick more."""
         one: Line = self.chance.choice(self.watch.lines)
         silent = self.passed - self.beaten[one.variable]
-        limit = self.chance.choice((one.late - 64, one.dead - 64, one.word - 64)) \
+        limit = self.chance.choice((one.late - 64, one.dead - 64, one.grace - 64)) \
             + self.chance.randrange(2)
         wanted = self.chance.choice((0, 1, self.chance.randrange(30), limit - silent))
         return min(max(wanted, 0), self.within // 2)

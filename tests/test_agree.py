@@ -65,7 +65,8 @@ def another(folder: Path, file: str, before: str, after: str) -> str:
 
 @pytest.mark.parametrize("who, file, before, after", [
     ("nothing", "extras/dumpulse_watch.c", "is = DUMPULSE_DEAD;", "is = DUMPULSE_DEAD;"),
-    ("device", "extras/dumpulse_watch.c", "age > READ16(line, dead)", "age >= READ16(line, dead)"),
+    ("device", "extras/dumpulse_watch.c", "age > DUMPULSE_READ16_(line->dead)",
+     "age >= DUMPULSE_READ16_(line->dead)"),
     ("server", "server/watch.c", "age <= now - looked ? age : 0", "0"),
     ("server", "server/watch.c", "return timing_ns() / 1000000", "return timing_unix_ms()"),
     ("server", "server/watch.c", "now - looked > within;", "now - looked > WRAPS;"),

@@ -113,6 +113,16 @@ def test_another_place_for_the_module(tmp_path: Path) -> None:
     assert not (tmp_path / "x" / "share" / "doc" / "dumpulse").exists()
 
 
+def test_others_can_read_what_is_installed(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        assert make("install", "/usr", f"DESTDIR={tmp_path / 'to'}").returncode == 0
+    finally:
+        os.umask(before)
+    assert not [path for path in (tmp_path / "to").rglob("*")
+                if path.stat().st_mode & 0o755 not in (0o755, 0o644)]
+
+
 @pytest.mark.slow
 def test_mypy_finds_the_types(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "env"], check=True)

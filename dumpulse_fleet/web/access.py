@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import collections
 import hashlib
 import hmac
 import ipaddress
@@ -153,9 +154,12 @@ class Access:
         self._anybody = anybody
         self._host = host
         self._pepper = secrets.token_bytes(32)
-        self._right: dict[bytes, None] = {}  # digests of passwords that were right, oldest first
+        # Digests of passwords that were right, oldest first, and their hashes in the file.
+        self._right: dict[bytes, str] = {}
+        self.failed = 0  # wrong passwords and tokens
+        self.failed_from = ""  # the address of the last one
         self._checks = asyncio.Semaphore(CHECKS)
-        self._waiting = 0
+        self._waiting: collections.Counter[str] = collections.Counter()  # by address
         self._now = self._look()
         self.ssl = self._now.context  # of the server, which lets each connection have a newer one
         if self.ssl:
@@ -179,7 +183,6 @@ class Access:
         """From now on, these users and certificates, and this token. For the loop's thread."""
         self._now = found
         self._token = hashlib.sha256(token.encode()).digest() if token else b""
-        self._right.clear()
 
     def _look(self) -> Found:
         said = read_file(self.path) if self.path else WebFile()
@@ -229,35 +232,38 @@ class Access:
                     rest.strip(), validate=True).decode().partition(":")
             except (binascii.Error, ValueError):
                 name, colon, password = "", "", ""
-            if colon and await self._right_password(name, password):
+            if colon and await self._right_password(name, password, request.remote or ""):
                 return name
         elif kind.lower() == "basic":
             return ""  # nobody has a password here, so this one says nothing
+        self.failed, self.failed_from = self.failed + 1, request.remote or ""
         raise self._unauthorized("the password or the token is wrong")
 
-    async def _right_password(self, name: str, password: str) -> bool:
+    async def _right_password(self, name: str, password: str, address: str) -> bool:
         digest = hmac.digest(self._pepper, f"{name}\0{password}".encode(), "sha256")
-        if digest in self._right:
+        hashed = self.users.get(name)
+        if hashed and self._right.get(digest) == hashed:
             return True
-        if self._waiting >= WAITING:
+        if self._waiting.total() >= WAITING or \
+                self._waiting[address] >= max(CHECKS, WAITING // 4):
             raise web.HTTPServiceUnavailable(text="too many passwords to check: try again",
                                              headers={"Retry-After": "2"})
-        self._waiting += 1  # now: what others ask may come before the task begins
-        hashed = self.users.get(name)
-        right = await to_its_end(self._compare(password, hashed or NOBODY))
+        self._waiting[address] += 1  # now: what others ask may come before the task begins
+        right = await to_its_end(self._compare(password, hashed or NOBODY, address))
         if not right or hashed is None or self.users.get(name) != hashed:
             return False
         while len(self._right) >= REMEMBERED:
             del self._right[next(iter(self._right))]
-        self._right[digest] = None
+        self._right[digest] = hashed
         return True
 
-    async def _compare(self, password: str, hashed: str) -> bool:
+    async def _compare(self, password: str, hashed: str, address: str) -> bool:
         try:
             async with self._checks:
                 return await asyncio.to_thread(compare, password, hashed)
         finally:
-            self._waiting -= 1
+            self._waiting[address] -= 1
+            self._waiting += collections.Counter()  # forgets those that are 0
 
     def _unauthorized(self, text: str) -> web.HTTPUnauthorized:
         kind = 'Basic realm="Dumpulse", charset="UTF-8"' if self.users else \
