@@ -67,9 +67,9 @@ try:
 except ImportError:  # Windows: `watch` prints lines there, and serial lines do not work
     termios = None  # type: ignore[assignment]
 
-__all__ = ["Agent", "BadReport", "BadUsage", "Change", "Clock", "Entries", "Entry", "Error", "History",
-           "KeyFile", "NoAnswer", "Reading", "Refused", "Settings", "Variable", "age", "clock",
-           "heartbeat", "interpret", "make_settings", "parse_report"]
+__all__ = ["Agent", "BadReport", "BadUsage", "Change", "Clock", "Entries", "Entry", "Error",
+           "History", "KeyFile", "NoAnswer", "Reading", "Refused", "Settings", "Variable", "age",
+           "clock", "heartbeat", "interpret", "make_settings", "parse_report"]
 VERSION = __version__ = "1.0.0-dev"
 PROGRAM = "client.py"  # main() changes it to the name that the user typed
 PORT = 9060
@@ -959,7 +959,10 @@ class Talk(Generic[Result]):
             try:
                 if asking:
                     asking = False
-                    self._send()
+                    self._asked += 1
+                    self._transport.send(self._request())
+                    if self._transport.keyed and self._asked > 2 and not self._came:
+                        self._transport.send(REQUEST)  # is it of version 1?
                 packet = self._transport.receive(again - time.monotonic())
                 if packet is not None:
                     self._came = True
@@ -968,32 +971,18 @@ class Talk(Generic[Result]):
                         return found
                     asking = time.monotonic() < self._end
             except BadReport as error:
-                asking = self._note_bad(error)
+                refused = error.cause == "refused"
+                self._bad = self._bad or error if refused else error
+                asking = refused and not self._transport.SHARED and time.monotonic() < self._end
             except NoAnswer as error:
                 untried -= 1
-                asking = untried > 0
-                self._note_silence(error, asking)
+                self._silence = f": {error}"
+                asking = untried > 0  # at an address that was not tried
+                if asking:
+                    self._transport.next_address()
+                else:
+                    self.kind = type(error)
         return None
-
-    def _send(self) -> None:
-        self._asked += 1
-        self._transport.send(self._request())
-        if self._transport.keyed and self._asked > 2 and not self._came:  # is it of version 1?
-            self._transport.send(REQUEST)
-
-    def _note_bad(self, error: BadReport) -> bool:
-        """Returns whether to ask again at once."""
-        refused = error.cause == "refused"
-        self._bad = error if not refused else self._bad or error
-        return refused and not self._transport.SHARED and time.monotonic() < self._end
-
-    def _note_silence(self, error: NoAnswer, more: bool) -> None:
-        """`more`: the host has an address that was not tried."""
-        self._silence = f": {error}"
-        if more:
-            self._transport.next_address()
-        else:
-            self.kind = type(error)
 
     def explain_failure(self, timeout: float) -> Error:
         """Returns what the user shall know when the time is up."""
@@ -1235,8 +1224,8 @@ def parse_range(text: str) -> tuple[int, int]:
 def parse_name(text: str) -> str:
     """Names appear on terminals, in lists and in performance data. So no character has a special
     meaning there, and each one is one column wide."""
-    if not 1 <= len(text) <= 24 or re.fullmatch(r"[0-9-]+", text) or not all(
-            (each.isalnum() or each in " ._-/+()") and unicodedata.east_asian_width(each) not in "WF"
+    if not 1 <= len(text) <= 24 or re.fullmatch(r"[0-9-]+", text) or any(
+            not (each.isalnum() or each in " ._-/+()") or unicodedata.east_asian_width(each) in "WF"
             for each in text):
         raise BadUsage(f"{text!r} is not a name")
     return text
@@ -2315,7 +2304,8 @@ class Lines:
         self._summary, self._event = summary, watched.event
         for reading in watched.news():
             changed = watched.changed.get(reading.variable.number, set())
-            value, sender, state = ("*" * (each in changed) for each in ("value", "sender", "state"))
+            value, sender, state = (
+                "*" * (field in changed) for field in ("value", "sender", "state"))
             yield (f"{now} {reading.variable.label}: value {reading.value}{value}, sender "
                    f"{reading.sender}{sender}, age {reading.age}, {reading.state}{state}")
 

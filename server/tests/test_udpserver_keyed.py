@@ -814,8 +814,7 @@ def test_who_hears_beacons(options: list[str]) -> None:
         two.send(first.heartbeat(1, 1))
         one.send(*(each.heartbeat(1, 1) for each in others))
         for variable in (1, 2):
-            forger.send(node(variable, beacon).heartbeat(9, 9)[:3] + b"!" + bytes(
-                (0x80 + variable, 200, 9, 9)))
+            forger.send(b"tag?" + bytes((0x80 + variable, 200, 9, 9)))
         server.wait_for(lambda now: now["heartbeats"] == 4 and now["tag"] == 2, "all have come")
         for _ in range(3):
             two.answer()
