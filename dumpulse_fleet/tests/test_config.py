@@ -56,7 +56,6 @@ def mistake(folder: Path, text: str | bytes) -> tuple[int, str]:
 
 
 # ---------------------------------------------------------------- lines
-
 ODD = '''\
 # a comment with [brackets] and "quotes"
 title = "x" # [not.a.table]
@@ -243,8 +242,6 @@ def test_long_files_end_soon(tmp_path: Path, text: str) -> None:
 
 
 # ---------------------------------------------------------------- any bytes
-
-
 @quick
 @given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
 def test_any_bytes(tmp_path: Path, content: bytes) -> None:
@@ -316,8 +313,6 @@ def test_any_value_of_any_key(tmp_path: Path, chosen: list[tuple[tuple[str, str]
 
 
 # ---------------------------------------------------------------- what it says
-
-
 def test_the_example() -> None:
     """It can be used as it is, and has every key. Keys that are commented out can be used, too."""
     found = load(str(EXAMPLE))
@@ -453,7 +448,6 @@ def test_days(text: str, days: set[int]) -> None:
 
 
 # ---------------------------------------------------------------- what is wrong
-
 WRONG = [
     # text, line, a part of the message
     ("", 1, "there are no agents: write [[agents]]"),
@@ -621,8 +615,6 @@ def test_files_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 # ---------------------------------------------------------------- names and patterns
-
-
 @pytest.mark.parametrize("pattern, expected", [
     ("a", ["a"]), ("n{1..3}", ["n1", "n2", "n3"]), ("{08..11}", ["08", "09", "10", "11"]),
     ("{a,b}-{1..2}:5", ["a-1:5", "a-2:5", "b-1:5", "b-2:5"]), ("{0..1}", ["0", "1"]),
