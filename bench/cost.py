@@ -65,8 +65,9 @@ def unchanged(machine: Machine) -> tuple[list[int], int]:
     for state, time, since, now, value in (
             (WAITING, 0, 0, 5, 0), (MISSING, 0, 0, 500, 0), (ALIVE, 9, 9, 10, 60),
             (ALIVE, 9, 8, 10, 60), (OUT_OF_RANGE, 9, 9, 10, 9), (OUT_OF_RANGE, 9, 9, 10, 121),
-            (LATE, 9, 9, 30, 60), (LATE, 9, 8, 30, 60), (LATE, 9, 9, 9, 9), (DEAD, 9, 9, 70, 60),
-            (DEAD, 9, 8, 70, 9), (DEAD, 9, 9, 9, 60), (DEAD, 9, 9, 9, 9), (DEAD, 9, 9, 30, 60)):
+            (LATE, 9, 9, 30, 60), (LATE, 9, 8, 30, 60), (LATE, 9, 8, 30, 9), (LATE, 9, 9, 9, 9),
+            (DEAD, 9, 9, 70, 60), (DEAD, 9, 8, 70, 9), (DEAD, 9, 9, 9, 60), (DEAD, 9, 9, 9, 9),
+            (DEAD, 9, 9, 30, 60)):
         entry = bytes((0, time, min(time, 1), value))
         machine.write(machine.agent, bytes(4) + 64 * entry)
         totals = []

@@ -10,23 +10,20 @@
  * too.
  *
  * HOW TO USE IT
- *   1. Write a table in program memory, with one line for each variable to watch:
- *          static const dumpulse_watched TABLE[] DUMPULSE_IN_FLASH = {
- *              DUMPULSE_WATCHED(3, 20, 3, 200, 10, 120),
- *              DUMPULSE_WATCHED(7, 50, 2, 500, 0, 255),
- *          };
+ *   1. Write a table, with one line for each variable to watch:
+ *          DUMPULSE_WATCH(watch, DUMPULSE_WATCHED(3, 20, 3, 200, 10, 120),
+ *                                DUMPULSE_WATCHED(7, 50, 2, 500, 0, 255));
  *      Variable 3 may be silent for 20 ticks; then it is late. After 3 such silences,
- *      that is after 60 ticks, it is dead. It has 200 ticks from the start, or up to 63
- *      more (see TIME), to speak for the first time. Its value must be 10 to 120. The
- *      macro below says what each number may be. The compiler refuses numbers that
- *      cannot work. A table may have up to 255 lines.
- *   2. Give it RAM that starts as zeros, 3 bytes for each line:
- *          static dumpulse_seen seen[sizeof TABLE / sizeof TABLE[0]];
- *          static const dumpulse_watcher watch = {TABLE, seen, sizeof TABLE / sizeof TABLE[0]};
- *   3. Write the hook dumpulse_changed().
- *   4. Call dumpulse_watch(&watch, &agent, now) again and again, from the main loop
- *   or from a timer. `now` is the time of the same clock that
- *   dumpulse_get_timestamp() reads.
+ *      that is after 60 ticks, it is dead. It has 200 ticks from the start to speak
+ *      for the first time. Its value must be 10 to 120. DUMPULSE_WATCHED below says
+ *      what each number may be. The compiler refuses numbers that cannot work. A table
+ *      may have up to 255 lines.
+ *      This defines the watcher `watch`, its table (on AVR in program memory) and its
+ *      RAM, 3 bytes for each line.
+ *   2. Write the hook dumpulse_changed().
+ *   3. Call dumpulse_watch(&watch, &agent, now) again and again, from the main loop
+ *      or from a timer. `now` is the time of the same clock that
+ *      dumpulse_get_timestamp() reads.
  *
  * STATES
  *   waiting       nobody has sent this variable yet, and the grace is not over
@@ -36,20 +33,20 @@
  *   late          its last heartbeat is older than one silence
  *   dead          its last heartbeat is older than all the silences that it may miss
  *   All start as waiting. A look at an entry makes at most one change, and calls the
- *   hook once for it. Time makes a node late and then dead, or dead at once. Only a
- *   new heartbeat ends these states, whatever the clock does: it may wrap, jump or
- *   stand still. Only the first heartbeat ends missing. A value out of range is not
- *   silence: a silent node is late or dead, whatever its last value was. A new
- *   heartbeat that is old already makes a dead node late.
+ *   hook once for it. The state is new already when the hook is called. Time makes a
+ *   node late and then dead, or dead at once. Only a new heartbeat ends these states,
+ *   whatever the clock does: it may wrap, jump or stand still. Only the first heartbeat
+ *   ends missing. A value out of range is not silence: a silent node is late or dead,
+ *   whatever its last value was. A new heartbeat that is old already makes a dead node
+ *   late.
  *
  * TIME
  *   The age of a heartbeat is now - timestamp, in ticks of 16 bits. It wraps around.
- *   A node is late when this age is more than its silence, and dead when the age is
- *   more than its dead limit, which is silence * misses. Both are exact.
- *   The grace is not exact: it lasts up to 63 ticks longer than the line says. A line
- *   keeps the grace and the variable in one number of 16 bits. DUMPULSE_WATCHED takes
- *   the next longer grace with which the lowest 6 bits of grace + 64 are the variable.
- *   A grace is exact if it is the variable, or more than it by a multiple of 64.
+ *   A node is late when this age is more than its silence, dead when it is more than
+ *   its dead limit, which is silence * misses, and missing when more ticks than its
+ *   grace have passed from the start.
+ *   The tick is that of the agent's timestamps, and readers have to live with it: what
+ *   dumpulse.h says under TIME. With a tick of 10 ms, ages wrap around after 655 s.
  *   Look at each line again within 65471 ticks less its dead limit, or a dead node
  *   may seem alive. Look again within 65471 ticks less its grace, too, or a node may
  *   wait for ever. To have both checked, define DUMPULSE_LOOK_WITHIN as the most ticks
@@ -95,11 +92,12 @@
  *   and writes only the RAM of its entry. The table, the RAM and the count come from
  *   the firmware and are trusted. Numbers that make no sense do no harm: a silence or
  *   misses of 0 make a node dead when it is a tick old; if the lowest value is above
- *   the highest one, values are out of range where they should not be.
- *   DUMPULSE_WATCHED and dumpulse_watch_check() refuse both. A variable of 64 or more
- *   cannot be written: its place in the table has 6 bits. The same variable may be in
- *   several lines, with other limits: each line has its own state and its own calls
- *   of the hook.
+ *   the highest one, values are out of range where they should not be; a variable of 64
+ *   or more reads an entry of another. DUMPULSE_WATCHED and dumpulse_watch_check()
+ *   refuse all three. On AVR, a table that is not in program memory would not be read.
+ *   So there only DUMPULSE_WATCH can make one: the type of a line has no other name.
+ *   The same variable may be in several lines, with other limits: each line has its own
+ *   state and its own calls of the hook.
  *   If you set the agent to zeros again, set the RAM to zeros, too. Otherwise this
  *   counts as a heartbeat at time 0.
  *
@@ -113,7 +111,7 @@
  *   for a state.
  *
  * WORK
- *   Each look reads 8 bytes of the table, 4 of the agent and 3 of the RAM. It writes
+ *   Each look reads 9 bytes of the table, 4 of the agent and 3 of the RAM. It writes
  *   at most 3 bytes of the RAM, and calls the hook at most once. dumpulse_watch() looks
  *   once at each line of the table. To do less in one call, give a part of the table
  *   to dumpulse_watch_part(). performance.md, in the project's repository, says what
@@ -148,12 +146,12 @@ enum {
 };
 typedef uint8_t dumpulse_state;
 
-/* A line of the table. Use DUMPULSE_WATCHED or dumpulse_watched_make() to fill it in. */
-typedef struct dumpulse_watched {
-    uint16_t grace;       /* + 64, rounded up; the lowest 6 bits are the variable */
-    uint8_t lowest, span; /* of values; the highest value is lowest + span */
-    uint16_t late, dead;  /* ticks + 64: an age above this is too old */
-} dumpulse_watched;
+/* A line of the table. */
+typedef struct dumpulse_line_ {
+    uint8_t variable;
+    uint8_t lowest, span;       /* of values; the highest value is lowest + span */
+    uint16_t grace, late, dead; /* ticks + 64: a time above this is too long */
+} dumpulse_line_;
 
 /* What is known of a line. Starts as zeros. */
 typedef struct dumpulse_seen {
@@ -161,18 +159,20 @@ typedef struct dumpulse_seen {
     dumpulse_state state;
 } dumpulse_seen;
 
+/* DUMPULSE_WATCH makes one. */
 typedef struct dumpulse_watcher {
-    const dumpulse_watched *table; /* in program memory */
-    dumpulse_seen *seen;           /* as many as the table has lines */
-    uint8_t count;                 /* lines of the table */
+    const dumpulse_line_ *table; /* on AVR in program memory */
+    dumpulse_seen *seen;         /* as many as the table has lines */
+    uint8_t count;               /* lines of the table */
 } dumpulse_watcher;
 
-/* After the name of a table: puts it into program memory. */
-#ifdef __AVR__
-#define DUMPULSE_IN_FLASH __attribute__((section(".progmem.data")))
-#else
-#define DUMPULSE_IN_FLASH
-#endif
+/* Defines a watcher, static and constant, of these lines: each a DUMPULSE_WATCHED, with commas
+ * between. C++ must be C++11 or later for this. */
+#define DUMPULSE_WATCH(name, ...)                                                                  \
+    static const dumpulse_line_ name##_table_[] DUMPULSE_IN_FLASH_ = {__VA_ARGS__};                \
+    static dumpulse_seen name##_seen_[sizeof name##_table_ / sizeof name##_table_[0]];             \
+    static const dumpulse_watcher name = {name##_table_, name##_seen_,                             \
+                                          DUMPULSE_COUNT_(sizeof name##_seen_ / 3U)}
 
 #define DUMPULSE_AHEAD 64U /* ticks that a timestamp may be ahead of `now` */
 #ifndef DUMPULSE_LOOK_WITHIN
@@ -183,19 +183,18 @@ typedef struct dumpulse_watcher {
  *   variable         0 to 63
  *   silence          ticks that may pass from one heartbeat to the next, from 1
  *   misses           silences until the node is dead, from 1; silence * misses is the dead limit
- *   grace            ticks from the start until the first heartbeat; up to 63 more, see TIME
+ *   grace            ticks from the start until the first heartbeat, from 0
  *   lowest, highest  values, 0 to 255
- * The dead limit, and the grace with up to 63 ticks more, must each be 65471 at most together with
- * DUMPULSE_LOOK_WITHIN. If the compiler says that the size of an array is negative, one of the
- * numbers is not allowed. */
+ * The dead limit and the grace must each be 65471 at most together with DUMPULSE_LOOK_WITHIN. If
+ * the compiler says that the size of an array is negative, one of the numbers is not allowed. */
 #define DUMPULSE_WATCHED(variable, silence, misses, grace, lowest, highest)                        \
     {                                                                                              \
-        (uint16_t)(                                                                                \
-            DUMPULSE_LINE_(variable, grace) *                                                      \
+        (uint8_t)(                                                                                 \
+            (variable) *                                                                           \
             sizeof(char[DUMPULSE_FITS_(variable, silence, misses, grace, lowest, highest) ? 1      \
                                                                                           : -1])), \
             (uint8_t)(lowest), (uint8_t)((highest) - (lowest)),                                    \
-            (uint16_t)((silence) + DUMPULSE_AHEAD),                                                \
+            (uint16_t)((grace) + DUMPULSE_AHEAD), (uint16_t)((silence) + DUMPULSE_AHEAD),          \
             (uint16_t)((uint32_t)(silence) * (misses) + DUMPULSE_AHEAD)                            \
     }
 
@@ -224,13 +223,16 @@ static inline dumpulse_state dumpulse_watch_worst(const dumpulse_watcher *watch)
 /* How many lines are in this state. */
 static inline uint8_t dumpulse_watch_count(const dumpulse_watcher *watch, dumpulse_state state);
 
-/* For tables that are made at run time: a line. The node is late when it is silent for more than
- * `late` ticks, and dead after more than `dead` ticks. The others are as in DUMPULSE_WATCHED. If a
- * number is not allowed, the line is one that dumpulse_watch_check() refuses. On AVR, tables are
- * read from program memory. So there this is only for programs that write their own flash. */
+#ifndef __AVR__
+/* For tables that are made at run time, which AVR does not have: a line, for a watcher that is
+ * written as {lines, seen, count}. The node is late when it is silent for more than `late` ticks,
+ * and dead after more than `dead` ticks. The others are as in DUMPULSE_WATCHED. If a number is not
+ * allowed, the line is one that dumpulse_watch_check() refuses. */
+typedef dumpulse_line_ dumpulse_watched;
 static inline dumpulse_watched dumpulse_watched_make(uint8_t variable, uint16_t late, uint16_t dead,
                                                      uint16_t grace, uint8_t lowest,
                                                      uint8_t highest);
+#endif
 
 /* The number of the first line that is not allowed, counted from 0, if up to `within` ticks may
  * pass between two looks. If all are good: the count of lines. */
@@ -243,36 +245,30 @@ static inline uint8_t dumpulse_watch_check(const dumpulse_watcher *watch, uint16
 /* The largest age that is told from one that has wrapped, + 64. */
 #define DUMPULSE_LONGEST_ 65535U
 
-/* The smallest number that is grace + 64 at least, and whose lowest 6 bits are the variable. */
-#define DUMPULSE_LINE_(variable, grace)                                                            \
-    (((uint32_t)(grace) + DUMPULSE_AHEAD + 63U - (variable)) / 64U * 64U + (variable))
-
 #define DUMPULSE_FITS_(variable, silence, misses, grace, lowest, highest)                          \
     ((int64_t)(variable) >= 0 && (variable) < 64 && (silence) > 0 && (misses) > 0 &&               \
      (misses) <= 65535 && (silence) <= 65535 && (int64_t)(grace) >= 0 && (grace) <= 65535 &&       \
      (uint64_t)(silence) * (misses) + DUMPULSE_AHEAD + (DUMPULSE_LOOK_WITHIN) <=                   \
          DUMPULSE_LONGEST_ &&                                                                      \
-     DUMPULSE_LINE_(variable, grace) + (DUMPULSE_LOOK_WITHIN) <= DUMPULSE_LONGEST_ &&              \
+     (uint32_t)(grace) + DUMPULSE_AHEAD + (DUMPULSE_LOOK_WITHIN) <= DUMPULSE_LONGEST_ &&           \
      (int64_t)(lowest) >= 0 && (highest) <= 255 && (lowest) <= (highest))
+
+/* At most 255 lines. */
+#define DUMPULSE_COUNT_(count) (uint8_t)((count) * sizeof(char[(count) <= 255U ? 1 : -1]))
+
+/* A field of a line. On AVR it is read from program memory. */
+#ifdef __AVR__
+#define DUMPULSE_IN_FLASH_ __attribute__((section(".progmem.data")))
+#define DUMPULSE_READ8_(field) pgm_read_byte(&(field))
+#define DUMPULSE_READ16_(field) pgm_read_word(&(field))
+#else
+#define DUMPULSE_IN_FLASH_
+#define DUMPULSE_READ8_(field) (field)
+#define DUMPULSE_READ16_(field) (field)
+#endif
 
 /* The same for a table that has at least one line. */
 void dumpulse_watch_lines_(const dumpulse_watcher *watch, dumpulse *agent, uint16_t now);
-
-/* A line of the table, read from program memory. */
-static inline dumpulse_watched dumpulse_read_line_(const dumpulse_watched *line)
-{
-#ifdef __AVR__
-    dumpulse_watched copy;
-    copy.grace = pgm_read_word(&line->grace);
-    copy.lowest = pgm_read_byte(&line->lowest);
-    copy.span = pgm_read_byte(&line->span);
-    copy.late = pgm_read_word(&line->late);
-    copy.dead = pgm_read_word(&line->dead);
-    return copy;
-#else
-    return *line;
-#endif
-}
 
 static inline void dumpulse_watch(const dumpulse_watcher *watch, dumpulse *agent, uint16_t now)
 {
@@ -317,11 +313,11 @@ static inline dumpulse_state dumpulse_watch_state(const dumpulse_watcher *watch,
 {
     /*@ loop invariant 0 <= i <= watch->count;
         loop invariant \forall integer k; 0 <= k < i ==>
-          watch->table[k].grace % 64 != variable;
+          watch->table[k].variable != variable;
         loop assigns i;
         loop variant watch->count - i; */
     for (uint8_t i = 0; i != watch->count; i++) {
-        if (dumpulse_read_line_(watch->table + i).grace % 64U == variable) {
+        if (DUMPULSE_READ8_(watch->table[i].variable) == variable) {
             return watch->seen[i].state;
         }
     }
@@ -371,23 +367,26 @@ static inline uint8_t dumpulse_watch_count(const dumpulse_watcher *watch, dumpul
     return found;
 }
 
+#ifndef __AVR__
 static inline dumpulse_watched dumpulse_watched_make(uint8_t variable, uint16_t late, uint16_t dead,
                                                      uint16_t grace, uint8_t lowest,
                                                      uint8_t highest)
 {
-    dumpulse_watched line = {0, 0, 0, 0, 0};
+    const unsigned most = DUMPULSE_LONGEST_ - DUMPULSE_AHEAD;
+    dumpulse_watched line = {0, 0, 0, 0, 0, 0};
 
-    if (variable < DUMPULSE_VARIABLES && lowest <= highest &&
-        late <= DUMPULSE_LONGEST_ - DUMPULSE_AHEAD && dead <= DUMPULSE_LONGEST_ - DUMPULSE_AHEAD &&
-        DUMPULSE_LINE_(variable, grace) <= DUMPULSE_LONGEST_) {
-        line.grace = (uint16_t)DUMPULSE_LINE_(variable, grace);
+    if (variable < DUMPULSE_VARIABLES && lowest <= highest && late <= most && dead <= most &&
+        grace <= most) {
+        line.variable = variable;
         line.lowest = lowest;
         line.span = (uint8_t)(highest - lowest);
+        line.grace = (uint16_t)(grace + DUMPULSE_AHEAD);
         line.late = (uint16_t)(late + DUMPULSE_AHEAD);
         line.dead = (uint16_t)(dead + DUMPULSE_AHEAD);
     }
     return line;
 }
+#endif
 
 static inline uint8_t dumpulse_watch_check(const dumpulse_watcher *watch, uint16_t within)
 {
@@ -396,15 +395,20 @@ static inline uint8_t dumpulse_watch_check(const dumpulse_watcher *watch, uint16
 
     /*@ loop invariant 0 <= i <= watch->count;
         loop invariant \forall integer k; 0 <= k < i ==>
+          watch->table[k].variable < 64 &&
           64 < watch->table[k].late <= watch->table[k].dead <= 65535 - within &&
           64 <= watch->table[k].grace <= 65535 - within &&
           watch->table[k].lowest + watch->table[k].span <= 255;
         loop assigns i;
         loop variant watch->count - i; */
     for (; i != watch->count; i++) {
-        const dumpulse_watched line = dumpulse_read_line_(watch->table + i);
-        if (line.late <= DUMPULSE_AHEAD || line.dead < line.late || line.dead > most ||
-            line.grace < DUMPULSE_AHEAD || line.grace > most || line.span > 255U - line.lowest) {
+        const dumpulse_line_ *line = watch->table + i;
+        const uint16_t grace = DUMPULSE_READ16_(line->grace);
+        const uint16_t late = DUMPULSE_READ16_(line->late);
+        const uint16_t dead = DUMPULSE_READ16_(line->dead);
+        if (DUMPULSE_READ8_(line->variable) >= DUMPULSE_VARIABLES || late <= DUMPULSE_AHEAD ||
+            dead < late || dead > most || grace < DUMPULSE_AHEAD || grace > most ||
+            DUMPULSE_READ8_(line->span) > 255U - DUMPULSE_READ8_(line->lowest)) {
             break;
         }
     }

@@ -19,9 +19,8 @@
 #endif
 enum { NONE = 8 }; /* as a pin: no lamp, or no relay */
 
-/* The nodes. The times are in seconds. dumpulse_watch.h says what the first six numbers mean. The
- * table keeps a grace exactly if it is the variable, or more by a multiple of 64. Lamp and relay
- * are pins of the port, 0 to 5. Nodes may share them. */
+/* The nodes. The times are in seconds. dumpulse_watch.h says what the first six numbers mean. Lamp
+ * and relay are pins of the port, 0 to 5. Nodes may share them. */
 /* clang-format off */
 #define NODES(node) \
     /* variable, silence, misses, grace, lowest, highest, lamp, relay */ \
@@ -38,18 +37,15 @@ enum { NONE = 8 }; /* as a pin: no lamp, or no relay */
 #define OR_RELAY(variable, silence, misses, grace, lowest, highest, lamp, relay)                   \
     | (uint8_t)_BV(relay)
 
-static const dumpulse_watched table[] DUMPULSE_IN_FLASH = {NODES(LINE)};
+DUMPULSE_WATCH(watch, NODES(LINE));
 static const struct {
     uint8_t lamp, relay; /* bits of the port */
 } pins[] PROGMEM = {NODES(PINS)};
-enum { COUNT = sizeof table / sizeof table[0] };
+enum { COUNT = sizeof pins / sizeof pins[0] };
 enum { LAMPS = 0 NODES(OR_LAMP), RELAYS = 0 NODES(OR_RELAY) };
-_Static_assert(COUNT <= 255, "there are too many nodes");
 _Static_assert((LAMPS | RELAYS) <= 0x3F, "the port has the pins 0 to 5");
 _Static_assert((LAMPS & RELAYS) == 0, "a pin cannot have a lamp and a relay");
 
-static dumpulse_seen seen[COUNT]; /* zeros: nobody has been heard yet */
-static const dumpulse_watcher watch = {table, seen, COUNT};
 static bool changed;
 
 void dumpulse_changed(dumpulse *context, uint8_t variable, dumpulse_state was, dumpulse_state is)
@@ -64,7 +60,7 @@ static void set_pins(void)
 {
     uint8_t lit = 0, closed = RELAYS;
     for (uint8_t i = 0; i != COUNT; i++) {
-        const dumpulse_state state = seen[i].state;
+        const dumpulse_state state = watch.seen[i].state;
         if (state != DUMPULSE_WAITING && state != DUMPULSE_ALIVE)
             lit |= pgm_read_byte(&pins[i].lamp);
         if (state == DUMPULSE_MISSING || state == DUMPULSE_DEAD)

@@ -36,6 +36,7 @@ void dumpulse_changed(dumpulse *context, uint8_t variable, dumpulse_state was, d
 static void fill_lines(void)
 {
     for (size_t i = 0; i != LINES; i++) {
+        table[i].variable = anything;
         table[i].grace = any_time;
         table[i].lowest = anything;
         table[i].span = anything;

@@ -32,8 +32,6 @@ static inline void dumpulse_write16_(uint8_t *bytes, unsigned value);
 
 /*@ logic integer ticks(integer from, integer to) = (to + 65536 - from) % 65536;
 
-    lemma ticks_wrap: \forall integer from, to; 0 <= from <= 65535 && 0 <= to <= 131071 ==>
-      ticks(from, to % 65536) == ticks(from, to);
     lemma ticks_cases: \forall integer from, to; 0 <= from <= 65535 && 0 <= to <= 65535 ==>
       ticks(from, to) == (from <= to ? to - from : to + 65536 - from);
 
@@ -52,9 +50,10 @@ static inline void dumpulse_write16_(uint8_t *bytes, unsigned value);
 
     // Late and dead are left by a new heartbeat alone.
     logic integer kept_or(integer was, integer since, integer time, integer next) =
-      since == time && was >= DUMPULSE_LATE && next < was ? was : next;
+      since == time && was >= DUMPULSE_LATE && next != DUMPULSE_DEAD ? was : next;
 
-    logic integer line_variable{L}(dumpulse_watched *line) = line->grace % 64;
+    // A variable that is not allowed reads an entry of another.
+    logic integer entry_of{L}(dumpulse_line_ *line) = line->variable % 64;
     logic integer entry_time{L}(dumpulse *agent, integer v) = number(&agent->report[4 + 4 * v]);
 
     logic integer entry_sender{L}(dumpulse *agent, integer v) = agent->report[6 + 4 * v];
@@ -72,18 +71,18 @@ static inline void dumpulse_write16_(uint8_t *bytes, unsigned value);
                         fresh(late, dead, lowest, span, value, ticks(time, later))) &&
         time_kept == time);
 
-    predicate look_is{L}(dumpulse_watched *line, dumpulse *agent, integer was, integer since,
+    predicate look_is{L}(dumpulse_line_ *line, dumpulse *agent, integer was, integer since,
                          integer later, integer next, integer time_kept) =
       judged(line->grace, line->lowest, line->span, line->late, line->dead,
-             entry_time(agent, line_variable(line)), entry_sender(agent, line_variable(line)),
-             entry_value(agent, line_variable(line)), was, since, later, next, time_kept);
+             entry_time(agent, entry_of(line)), entry_sender(agent, entry_of(line)),
+             entry_value(agent, entry_of(line)), was, since, later, next, time_kept);
 */
 
 /* ---- The hook. Ghost variables keep how often it was called for each line, and what it was told
  * last. `looking` is the number of the line that is looked at, `looks` counts the looks at each,
  * and `watched` is the agent. */
 
-/*@ ghost const dumpulse_watched *first_line; */
+/*@ ghost const dumpulse_line_ *first_line; */
 /*@ ghost dumpulse_seen *first_seen; */
 /*@ ghost unsigned later_now; */
 /*@ ghost int looks[256]; */
@@ -91,7 +90,9 @@ static inline void dumpulse_write16_(uint8_t *bytes, unsigned value);
 /*@ ghost int told[256], told_was[256], told_is[256]; */
 
 /*@ requires 0 <= looking <= 255 && told[looking] < INT_MAX;
-    requires context == watched && variable == line_variable(first_line + looking);
+    requires context == watched && variable == first_line[looking].variable;
+    // The state is new already.
+    requires \valid_read(first_seen + looking) && first_seen[looking].state == is;
     assigns told[looking], told_was[looking], told_is[looking];
     exits \false;
     ensures told[looking] == \old(told[looking]) + 1;
@@ -110,44 +111,32 @@ void dumpulse_changed(dumpulse *context, uint8_t variable, dumpulse_state was, d
         \at(told_was[i], L2) == was && \at(told_is[i], L2) == next);
 */
 
-/* ---- One line. */
+/* ---- One line. What the state of a node becomes that was heard: */
 
-/*@ requires \valid_read(bytes + (0 .. 1));
-    assigns \nothing;
-    exits \false;
-    ensures \result == number(bytes);
-*/
-static inline unsigned load(const uint8_t *bytes);
-
-/*@ requires \valid(bytes + (0 .. 1)) && time <= 65535;
-    assigns bytes[0 .. 1];
-    exits \false;
-    ensures number(bytes) == time;
-*/
-static inline void store(uint8_t *bytes, unsigned time);
+#define BECOMES \
+  kept_or(was, number(&seen->since[0]), high * 256 + low, \
+          fresh(line->late, line->dead, line->lowest, line->span, value, age))
 
 /*@ requires \valid_read(line) && \valid(seen) && \valid_read(agent);
     requires \separated(seen, agent) && \separated(seen, line);
-    requires later <= 65535 + 64;
     requires 0 <= looking <= 255 && told[looking] < INT_MAX;
     requires line == first_line + looking && seen == first_seen + looking;
     requires watched == agent && later == later_now && looks[looking] < INT_MAX;
     assigns *seen, looks[looking], told[looking], told_was[looking], told_is[looking];
     exits \false;
-    ensures \result == line + 1 && looks[looking] == \old(looks[looking]) + 1;
+    ensures looks[looking] == \old(looks[looking]) + 1;
     ensures look_is{Pre}(line, agent, \old(seen->state), \at(number(&seen->since[0]), Pre),
       later, seen->state, number(&seen->since[0]));
     ensures told_once{Pre, Post}(looking, \old(seen->state), seen->state);
 */
-static const dumpulse_watched *look(const dumpulse_watched *line, dumpulse_seen *seen,
-                                    dumpulse *agent, unsigned later);
+static void look(const dumpulse_line_ *line, dumpulse_seen *seen, dumpulse *agent, uint16_t later);
 
-/*@ requires now <= 65535 + 64 && time <= 65535;
+/*@ requires now <= 65535 && since <= 65535;
     assigns \nothing;
     exits \false;
-    ensures \result == ticks(time, now);
+    ensures \result == ticks(since, now);
 */
-static inline uint16_t minus(unsigned now, unsigned time);
+static uint16_t minus(unsigned now, unsigned since);
 
 /* ---- The whole table: there is one look at each line, in order, each with its own RAM. What the
  * look does is above. It writes nothing else, so it does not change what others have done. */
@@ -171,7 +160,7 @@ static inline uint16_t minus(unsigned now, unsigned time);
       looks[0 .. 255], told[0 .. 255], told_was[0 .. 255], told_is[0 .. 255];
     exits \false;
     ensures first_line == \old(watch->table) && first_seen == \old(watch->seen);
-    ensures later_now == (DUMPULSE_NARROW_ ? (now + 64) % 65536 : now + 64);
+    ensures later_now == (now + 64) % 65536;
     ensures \forall integer i; 0 <= i < \old(watch->count) ==> looks[i] == \old(looks[i]) + 1;
     ensures \forall integer i; \old(watch->count) <= i <= 255 ==>
       looks[i] == \old(looks[i]) && told[i] == \old(told[i]);
@@ -180,21 +169,13 @@ void dumpulse_watch_lines_(const dumpulse_watcher *watch, dumpulse *agent, uint1
 
 /* ---- The functions of the header. */
 
-/*@ requires \valid_read(line);
-    assigns \nothing;
-    exits \false;
-    ensures \result.grace == line->grace && \result.lowest == line->lowest &&
-      \result.span == line->span && \result.late == line->late && \result.dead == line->dead;
-*/
-static inline dumpulse_watched dumpulse_read_line_(const dumpulse_watched *line);
-
 /*@ requires may_look(watch, agent);
     assigns watch->seen[0 .. watch->count - 1], looking, first_line, first_seen, later_now,
       looks[0 .. 255], told[0 .. 255], told_was[0 .. 255], told_is[0 .. 255];
     exits \false;
     ensures \old(watch->count) != 0 ==> first_line == \old(watch->table) &&
       first_seen == \old(watch->seen) &&
-      later_now == (DUMPULSE_NARROW_ ? (now + 64) % 65536 : now + 64);
+      later_now == (now + 64) % 65536;
     ensures \forall integer i; 0 <= i < \old(watch->count) ==> looks[i] == \old(looks[i]) + 1;
     ensures \forall integer i; \old(watch->count) <= i <= 255 ==>
       looks[i] == \old(looks[i]) && told[i] == \old(told[i]);
@@ -213,7 +194,7 @@ static inline void dumpulse_watch(const dumpulse_watcher *watch, dumpulse *agent
     exits \false;
     ensures part(\old(watch->count), first, count) != 0 ==>
       first_line == \old(watch->table) + first && first_seen == \old(watch->seen) + first &&
-      later_now == (DUMPULSE_NARROW_ ? (now + 64) % 65536 : now + 64);
+      later_now == (now + 64) % 65536;
     ensures \forall integer i; 0 <= i < part(\old(watch->count), first, count) ==>
       looks[i] == \old(looks[i]) + 1;
     ensures \forall integer i; part(\old(watch->count), first, count) <= i <= 255 ==>
@@ -245,10 +226,10 @@ static inline void dumpulse_watch_begin(const dumpulse_watcher *watch, uint16_t 
     assigns \nothing;
     exits \false;
     ensures (\exists integer i; 0 <= i < watch->count && \result == watch->seen[i].state &&
-        line_variable(watch->table + i) == variable &&
-        \forall integer k; 0 <= k < i ==> line_variable(watch->table + k) != variable) ||
+        watch->table[i].variable == variable &&
+        \forall integer k; 0 <= k < i ==> watch->table[k].variable != variable) ||
       (\result == DUMPULSE_WAITING && \forall integer k; 0 <= k < watch->count ==>
-        line_variable(watch->table + k) != variable);
+        watch->table[k].variable != variable);
 */
 static inline dumpulse_state dumpulse_watch_state(const dumpulse_watcher *watch, uint8_t variable);
 
@@ -275,17 +256,16 @@ static inline uint8_t dumpulse_watch_count(const dumpulse_watcher *watch, dumpul
 /*@ assigns \nothing;
     exits \false;
     behavior allowed:
-      // There must be a number for the grace up to 65535 whose lowest 6 bits are the variable.
       assumes variable < 64 && lowest <= highest && late <= 65471 && dead <= 65471 &&
-        grace <= 65408 + variable;
-      ensures \result.grace % 64 == variable && grace + 64 <= \result.grace <= grace + 64 + 63;
+        grace <= 65471;
+      ensures \result.variable == variable && \result.grace == grace + 64;
       ensures \result.lowest == lowest && \result.span == highest - lowest;
       ensures \result.late == late + 64 && \result.dead == dead + 64;
     behavior refused:
       assumes !(variable < 64 && lowest <= highest && late <= 65471 && dead <= 65471 &&
-        grace <= 65408 + variable);
-      ensures \result.grace == 0 && \result.lowest == 0 && \result.span == 0 &&
-        \result.late == 0 && \result.dead == 0;
+        grace <= 65471);
+      ensures \result.variable == 0 && \result.grace == 0 && \result.lowest == 0 &&
+        \result.span == 0 && \result.late == 0 && \result.dead == 0;
     complete behaviors;
     disjoint behaviors;
 */
@@ -294,7 +274,7 @@ static inline dumpulse_watched dumpulse_watched_make(uint8_t variable, uint16_t 
                                                      uint8_t highest);
 
 /*@ // All that a line has is the ticks + 64.
-    predicate allowed{L}(dumpulse_watched *line, integer within) =
+    predicate allowed{L}(dumpulse_line_ *line, integer within) = line->variable < 64 &&
       64 < line->late <= line->dead <= 65535 - within && 64 <= line->grace <= 65535 - within &&
       line->lowest + line->span <= 255;
 */

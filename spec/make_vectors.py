@@ -50,8 +50,8 @@ HEADER_OF_WATCH = """\
 # hexadecimal, "-" means no bytes. Each step works on what the step before it has
 # left. What a step does not name must not change.
 #
-# LINES    8 bytes for each line of the table: grace, lowest, span, late, dead;
-#          each number big-endian
+# LINES    9 bytes for each line of the table: variable, lowest, span, and two bytes,
+#          big-endian, for each of grace, late and dead
 # SEEN     3 bytes for each line: what its RAM must hold
 # CHANGES  3 bytes for each call of the hook, in order: variable, was, is
 #
@@ -199,6 +199,7 @@ class Watched:
         return "lines", b"".join(one.packed(">") for one in self.watch.lines)
 
     def entry(self, variable: int, time: int, sender: int, value: int) -> Step:
+        variable %= VARIABLES
         self.agent.record(time % WRAP, variable, sender, value)
         return "entry", variable, self.agent.entries[variable]
 
@@ -225,8 +226,9 @@ def steps_of_watch(long: bool) -> Iterator[Step]:
     rng = random.Random("watch")
     sensible = [line(3, 20, 60, 200, 10, 120), line(63, 1000, 3000, 60000, 255, 255),
                 line(0, 1, 1, 0, 0, 0), line(3, 40, 80, 63, 0, 255), line(31, 30000, LONGEST, 1)]
-    hostile = [Line(0xFFFF, 200, 255, 0, 0), Line(0, 0, 0, 0xFFFF, 0xFFFF),
-               Line(69, 9, 3, 48, 40), Line(70, 250, 10, 100, 90), Line(7, 0, 255, 65, 66)]
+    hostile = [Line(0xFF, 200, 255, 0xFFFF, 0, 0), Line(0, 0, 0, 0, 0xFFFF, 0xFFFF),
+               Line(5, 9, 3, 69, 48, 40), Line(70, 250, 10, 70, 100, 90),
+               Line(7, 0, 255, 7, 65, 66)]
     for lines in (sensible, hostile):
         yield from ages(lines, long)
         yield from graces(lines)
@@ -262,7 +264,7 @@ def graces(lines: list[Line]) -> Iterator[Step]:
         yield it.lines()
         if start:
             yield it.begin(start)
-        for grace in sorted({one.word - 64 for one in lines}):
+        for grace in sorted({one.grace - 64 for one in lines}):
             yield it.look(start + grace)
             yield it.look(start + grace + 1)
         yield it.begin(77)  # nobody waits any more, unless the grace is hostile
@@ -329,21 +331,20 @@ def checks(*tables: list[Line]) -> Iterator[Step]:
             yield "check", within, [*good, False].index(False)
     good_line = line(3, 20, 60, 200, 10, 120)
     for one in (good_line, *(good_line._replace(**{name: value}) for name, value in (
-            ("word", 63), ("word", 64), ("word", 65435), ("word", 65436), ("span", 245),
+            ("variable", 63), ("variable", 64), ("grace", 63), ("grace", 64), ("grace", 65435),
+            ("grace", 65436), ("span", 245),
             ("span", 246), ("late", 64), ("late", 65), ("late", 124), ("late", 125),
             ("dead", 84), ("dead", 83), ("dead", 65435), ("dead", 65436), ("late", 65535)))):
         yield Watched([good_line, one]).lines()
         yield "check", 100, 2 if allowed(one, 100) else 1
     for numbers in ((3, 20, 60, 200, 10, 120), (0, 1, 1, 0, 0, 0),
-                    (63, LONGEST, LONGEST, 65408 + 63, 255, 255),
-                    (0, 1, 1, 65408, 0, 255), (0, 1, 1, 65409, 0, 255),
-                    (63, 1, 1, 65472, 0, 255), (64, 1, 1, 0, 0, 255), (255, 1, 1, 0, 0, 255),
+                    (63, LONGEST, LONGEST, LONGEST, 255, 255),
+                    (1, 1, 1, LONGEST + 1, 0, 255), (64, 1, 1, 0, 0, 255), (255, 1, 1, 0, 0, 255),
                     (1, LONGEST + 1, 1, 0, 0, 255), (1, 1, LONGEST + 1, 0, 0, 255),
                     (1, 65535, 65535, 65535, 0, 255), (1, 1, 1, 0, 9, 8), (1, 0, 0, 0, 9, 9)):
         variable, late, dead, grace, lowest, highest = numbers
-        fits = variable < 64 and max(late, dead) <= LONGEST and lowest <= highest \
-            and grace <= 65408 + variable
-        yield "make", *numbers, line(*numbers).packed(">") if fits else bytes(8)
+        fits = variable < 64 and max(late, dead, grace) <= LONGEST and lowest <= highest
+        yield "make", *numbers, line(*numbers).packed(">") if fits else bytes(9)
 
 
 # ---- The files.

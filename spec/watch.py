@@ -25,34 +25,33 @@ Change = tuple[int, int, int]  # variable, was, is
 class Line(NamedTuple):
     """A line of the table: what the C code keeps of it. Any numbers are safe."""
 
-    word: int  # the grace + AHEAD, and in its lowest 6 bits the variable
+    variable: int  # one of 64 or more reads an entry of another
     lowest: int
     span: int  # of the values: from the lowest to the highest
-    late: int  # ticks of silence + AHEAD
+    grace: int  # ticks + AHEAD, as the next two
+    late: int
     dead: int
 
     @property
-    def variable(self) -> int:
-        return self.word % 64
+    def entry(self) -> int:
+        return self.variable % 64
 
-    def packed(self, order: str) -> bytes:
-        """The C structure in memory. order: "<" or ">"."""
-        return struct.pack(order + "HBBHH", *self)
+    def packed(self, order: str, gap: str = "") -> bytes:
+        """The C structure in memory. order: "<" or ">". gap: "x" if 16 bits are aligned."""
+        return struct.pack(f"{order}3B{gap}3H", *self)
 
 
 def line(variable: int, late: int, dead: int, grace: int, lowest: int = 0,
          highest: int = 255) -> Line:
-    """A line as DUMPULSE_WATCHED makes it. The grace becomes longer, until its lowest 6 bits are
-    the variable."""
-    word = next(word for word in range(grace + AHEAD, grace + 2 * AHEAD) if word % 64 == variable)
-    return Line(word, lowest, highest - lowest, late + AHEAD, dead + AHEAD)
+    """A line as DUMPULSE_WATCHED makes it."""
+    return Line(variable, lowest, highest - lowest, grace + AHEAD, late + AHEAD, dead + AHEAD)
 
 
 def allowed(one: Line, within: int) -> bool:
     """Whether a line makes sense, if `within` ticks may pass between two looks."""
     most = LONGEST - within
-    return 0 < one.late - AHEAD <= one.dead - AHEAD <= most and \
-        0 <= one.word - AHEAD <= most and one.lowest + one.span <= 255
+    return one.variable < 64 and 0 < one.late - AHEAD <= one.dead - AHEAD <= most and \
+        0 <= one.grace - AHEAD <= most and one.lowest + one.span <= 255
 
 
 def ticks(since: int, now: int) -> int:
@@ -78,7 +77,7 @@ class Watch:
         changes = []
         for number in range(first, min(first + count, len(self.lines))):
             one, was = self.lines[number], self.states[number]
-            state = self._state(number, one, entries[one.variable], now)
+            state = self._state(number, one, entries[one.entry], now)
             self.states[number] = state
             if state != was:
                 changes.append((one.variable, was, state))
@@ -87,7 +86,7 @@ class Watch:
     def _state(self, number: int, one: Line, entry: bytes, now: int) -> int:
         was, before = self.states[number], self.times[number]
         if entry == bytes(4) and was in (WAITING, MISSING):
-            return MISSING if ticks(before, now) > one.word - AHEAD else was
+            return MISSING if ticks(before, now) > one.grace - AHEAD else was
         timestamp, _, value = struct.unpack(">HBB", entry)
         self.times[number] = timestamp
         silence = ticks(timestamp, now)

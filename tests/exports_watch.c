@@ -9,7 +9,6 @@ dumpulse_state export_watch_state(const dumpulse_watcher *watch, uint8_t variabl
 dumpulse_state export_watch_worst(const dumpulse_watcher *watch);
 uint8_t export_watch_count(const dumpulse_watcher *watch, dumpulse_state state);
 uint8_t export_watch_check(const dumpulse_watcher *watch, uint16_t within);
-void export_watched_make(dumpulse_watched *line, const uint8_t *numbers);
 
 void export_watch(const dumpulse_watcher *watch, dumpulse *agent, uint16_t now)
 {
@@ -47,6 +46,9 @@ uint8_t export_watch_check(const dumpulse_watcher *watch, uint16_t within)
     return dumpulse_watch_check(watch, within);
 }
 
+#ifndef __AVR__
+void export_watched_make(dumpulse_watched *line, const uint8_t *numbers);
+
 static uint16_t number(const uint8_t *bytes)
 {
     return (uint16_t)(bytes[0] * 256U + bytes[1]);
@@ -55,6 +57,14 @@ static uint16_t number(const uint8_t *bytes)
 /* The numbers are variable, late, dead, grace, lowest and highest, big-endian. */
 void export_watched_make(dumpulse_watched *line, const uint8_t *numbers)
 {
-    *line = dumpulse_watched_make(numbers[0], number(numbers + 1), number(numbers + 3),
-                                  number(numbers + 5), numbers[7], numbers[8]);
+    const dumpulse_watched made =
+        dumpulse_watched_make(numbers[0], number(numbers + 1), number(numbers + 3),
+                              number(numbers + 5), numbers[7], numbers[8]);
+    line->variable = made.variable; /* field by field: the image has no memcpy */
+    line->lowest = made.lowest;
+    line->span = made.span;
+    line->grace = made.grace;
+    line->late = made.late;
+    line->dead = made.dead;
 }
+#endif

@@ -65,9 +65,11 @@ def another(folder: Path, file: str, before: str, after: str) -> str:
 
 @pytest.mark.parametrize("who, file, before, after", [
     ("nothing", "extras/dumpulse_watch.c", "is = DUMPULSE_DEAD;", "is = DUMPULSE_DEAD;"),
-    ("device", "extras/dumpulse_watch.c", "age > READ16(line, dead)", "age >= READ16(line, dead)"),
-    ("server", "server/watch.c", "table_agent.report + at, unset, sizeof unset) != 0",
-     "table_agent.report + at, unset, sizeof unset) != 2"),
+    ("device", "extras/dumpulse_watch.c", "age > DUMPULSE_READ16_(line->dead)",
+     "age >= DUMPULSE_READ16_(line->dead)"),
+    ("server", "server/watch.c", "age <= now - looked ? age : 0", "0"),
+    ("server", "server/watch.c", "return timing_ns() / 1000000", "return timing_unix_ms()"),
+    ("server", "server/watch.c", "now - looked > within;", "now - looked > WRAPS;"),
     ("server", "server/names.c", "crit / options.tick", "(crit + options.tick - 1) / options.tick"),
     ("client.py", "client.py", "DEAD if age_ms > variable.crit_ms",
      "DEAD if age_ms >= variable.crit_ms"),

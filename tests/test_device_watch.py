@@ -5,6 +5,7 @@ go on, wrap, jump and stand still. SPDX-License-Identifier: MIT
 from __future__ import annotations
 
 import ctypes
+import re
 import struct
 import subprocess
 import sys
@@ -15,11 +16,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from bench.processors.machine import load
+from bench.processors.targets import AVR_GCC
 from spec.model import Agent
 from spec.watch import DEAD, LATE, LONGEST, MISSING, WAITING, Line, Watch, allowed, line
 from test_dumpulse import CALLS_MAX, GUARD, Recorder, bytes_, load_library, times
 from tests import watching
-from tests.support.programs import INCLUDES
+from tests.support.programs import INCLUDES, library_file
 
 CHANGED = 3
 ORDER = "<" if sys.byteorder == "little" else ">"
@@ -29,7 +31,7 @@ RECORDER = Recorder.in_dll(C, "recorded")
 for name in ("state", "worst", "count", "check"):
     getattr(C, f"export_watch_{name}").restype = ctypes.c_uint8
 
-any_lines = st.builds(Line, times, bytes_, bytes_, times, times)
+any_lines = st.builds(Line, bytes_, bytes_, bytes_, times, times, times)
 
 
 @st.composite
@@ -52,7 +54,7 @@ class Real:
     """A watch in C, with a guard on both sides of its memory."""
 
     def __init__(self, lines: list[Line], seen: bytes) -> None:
-        packed = b"".join(one.packed(ORDER) for one in lines)
+        packed = b"".join(one.packed(ORDER, "x") for one in lines)
         self.size = len(seen)
         self.table = ctypes.create_string_buffer(packed, len(packed))
         self.memory = ctypes.create_string_buffer(GUARD + seen + GUARD, self.size + 2 * len(GUARD))
@@ -116,7 +118,7 @@ class AgainstModel(RuleBasedStateMachine):
           sender=bytes_, value=bytes_)
     def a_heartbeat(self, which: int, back: int, sender: int, value: int) -> None:
         one = self.model.lines[which % len(self.model.lines)]
-        self.agent.record((self.now - back) % 65536, one.variable, sender, value)
+        self.agent.record((self.now - back) % 65536, one.entry, sender, value)
 
     @rule(ticks=st.integers(0, 65535))
     def nothing_new_makes_nobody_better(self, ticks: int) -> None:
@@ -153,21 +155,31 @@ def test_tables_are_checked(lines: list[Line], within: int) -> None:
 @given(variable=bytes_, late=times, dead=times, grace=times, lowest=bytes_, highest=bytes_)
 def test_lines_are_made(variable: int, late: int, dead: int, grace: int, lowest: int,
                         highest: int) -> None:
-    made = ctypes.create_string_buffer(8)
+    made = ctypes.create_string_buffer(10)
     C.export_watched_make(made, struct.pack(">B3H2B", variable, late, dead, grace, lowest, highest))
-    fits = variable < 64 and max(late, dead) <= LONGEST and lowest <= highest
-    expected = line(variable, late, dead, grace, lowest, highest) if fits else None
-    if expected is None or expected.word > 65535:
-        assert made.raw == bytes(8)
-    else:
-        assert made.raw == expected.packed(ORDER)
+    fits = variable < 64 and max(late, dead, grace) <= LONGEST and lowest <= highest
+    assert made.raw == (line(variable, late, dead, grace, lowest, highest).packed(ORDER, "x")
+                        if fits else bytes(10))
 
 
 GOOD_LINE = "3, 20, 3, 200, 10, 120"
+COMPILERS = [
+    pytest.param(["gcc", "-x", "c", "-std=c99"], id="C"),
+    pytest.param(["avr-gcc", "-mmcu=atmega328p", "-x", "c", "-std=c99"], id="AVR"),
+    pytest.param(["g++", "-x", "c++", "-std=c++11"], id="C++", marks=pytest.mark.slow)]
+
+
+def compiled(compiler: list[str], text: str, *more: str) -> subprocess.CompletedProcess[str]:
+    """Compiles a text behind dumpulse_watch.h, for its errors and warnings."""
+    return subprocess.run(
+        [*compiler, "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-Wno-unused", *more, *INCLUDES,
+         "-fsyntax-only", "-"], input=f'#include "dumpulse_watch.h"\n{text}',
+        capture_output=True, text=True, check=False)
+
 
 
 @pytest.mark.parametrize(("numbers", "compiles"), [
-    (GOOD_LINE, True), ("63, 1, 1, 0, 0, 0", True), ("0, 64447, 1, 64384, 255, 255", True),
+    (GOOD_LINE, True), ("63, 1, 1, 0, 0, 0", True), ("0, 64447, 1, 64447, 255, 255", True),
     ("64, 20, 3, 200, 10, 120", False), ("-1, 20, 3, 200, 10, 120", False),
     ("3, 0, 3, 200, 10, 120", False), ("3, 20, 0, 200, 10, 120", False),
     ("3, -20, 3, 200, 10, 120", False), ("3, 20, -3, 200, 10, 120", False),
@@ -175,22 +187,43 @@ GOOD_LINE = "3, 20, 3, 200, 10, 120"
     ("3, 20, 3, 200, 121, 120", False), ("3, 20, 3, 200, 10, 256", False),
     ("3, 20, 3, 200, -1, 120", False), ("0, 64448, 1, 0, 0, 0", False),
     ("0, 1, 64448, 0, 0, 0", False), ("0, 65536, 65536, 0, 0, 0", False),
-    ("0, 1, 1, 64385, 0, 0", False)])
-@pytest.mark.parametrize("compiler", [
-    ["gcc", "-x", "c", "-std=c99"], ["avr-gcc", "-mmcu=atmega328p", "-x", "c", "-std=c99"],
-    pytest.param(["g++", "-x", "c++", "-std=c++98", "-Wno-long-long"], marks=pytest.mark.slow)],
-    ids=["C", "AVR", "C++"])
+    ("0, 1, 1, 64448, 0, 0", False)])
+@pytest.mark.parametrize("compiler", COMPILERS)
 def test_a_line_that_cannot_work_does_not_compile(compiler: list[str], numbers: str,
                                                   compiles: bool) -> None:
-    text = ('#include "dumpulse_watch.h"\nextern const dumpulse_watched table[];\n'
-            "const dumpulse_watched table[] DUMPULSE_IN_FLASH = {\n"
-            f"    DUMPULSE_WATCHED({numbers})\n}};\n")
-    done = subprocess.run([*compiler, "-Wall", "-Wextra", "-Wpedantic", "-Werror", *INCLUDES,
-                           "-fsyntax-only", "-"], input=text, capture_output=True, text=True,
-                          check=False)
+    done = compiled(compiler, f"DUMPULSE_WATCH(watch, DUMPULSE_WATCHED({numbers}));\n")
     assert (done.returncode == 0) == compiles, done.stderr
     if not compiles:
         assert "array" in done.stderr
+
+
+@pytest.mark.parametrize(("lines", "compiles"), [(255, True), (256, False)])
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_a_table_that_is_too_long_does_not_compile(compiler: list[str], lines: int,
+                                                   compiles: bool) -> None:
+    table = ", ".join([f"DUMPULSE_WATCHED({GOOD_LINE})"] * lines)
+    assert (compiled(compiler, f"DUMPULSE_WATCH(watch, {table});\n").returncode == 0) == compiles
+
+
+@pytest.mark.parametrize("kind", ["dumpulse_watched", "const dumpulse_watched"])
+def test_on_avr_no_table_can_lie_outside_of_program_memory(kind: str) -> None:
+    """Only DUMPULSE_WATCH makes a table there: all else has no type for a line."""
+    table = f"static {kind} table[] = {{DUMPULSE_WATCHED({GOOD_LINE})}};\n"
+    watcher = ("static dumpulse_seen seen[1];\n"
+               "const dumpulse_watcher watch = {table, seen, 1};\n")
+    assert compiled(["gcc", "-x", "c", "-std=c99"], table + watcher, "-w").returncode == 0
+    for compiler in (["avr-gcc", "-x", "c", "-std=c99"],
+                     [AVR_GCC["gcc 14.2"], "-x", "c", "-std=c99"]):
+        done = compiled([*compiler, "-mmcu=atmega328p"], table + watcher, "-w")
+        assert "unknown type name" in done.stderr and done.returncode == 1
+
+
+@pytest.mark.parametrize("name", ["dumpulse.h", "dumpulse_watch.h"])
+def test_the_headers_say_what_a_short_tick_costs(name: str) -> None:
+    """One tick is for the watch and for the report: 65536 of 10 ms are 655 s."""
+    _, _, paragraph = library_file(name).read_text().partition(" * TIME\n")
+    text = " ".join(paragraph.partition("\n *\n")[0].replace(" *", " ").split())
+    assert re.search(rf"10 ms.*wrap around after {65536 * 10 // 1000} s", text)
 
 
 @settings(max_examples=1)

@@ -29,6 +29,11 @@ void dumpulse_changed(dumpulse *context, uint8_t variable, dumpulse_state was, d
 {
     if (told.length == sizeof told.changes)
         quit("the hook is called more often than there are lines");
+    /* The state is new already, in one of the lines of this variable. */
+    bool is_new = false;
+    for (size_t i = 0; i != watch.count; i++)
+        is_new = is_new || (table[i].variable == variable && memory.seen[i].state == is);
+    expect(is_new, "the hook is called before the state is new");
     told.changes[told.length++] = variable;
     told.changes[told.length++] = was;
     told.changes[told.length++] = is;
@@ -44,28 +49,29 @@ uint16_t dumpulse_get_timestamp(void)
 static dumpulse_watched line_of(const uint8_t *data)
 {
     dumpulse_watched line;
-    line.grace = (uint16_t)(data[0] * 256U + data[1]);
-    line.lowest = data[2];
-    line.span = data[3];
-    line.late = (uint16_t)(data[4] * 256U + data[5]);
-    line.dead = (uint16_t)(data[6] * 256U + data[7]);
+    line.variable = data[0];
+    line.lowest = data[1];
+    line.span = data[2];
+    line.grace = (uint16_t)(data[3] * 256U + data[4]);
+    line.late = (uint16_t)(data[5] * 256U + data[6]);
+    line.dead = (uint16_t)(data[7] * 256U + data[8]);
     return line;
 }
 
 static void new_table(const char *hex)
 {
     const bytes lines = bytes_of(hex);
-    if (lines.length % 8 != 0 || lines.length > sizeof table)
+    if (lines.length % 9 != 0 || lines.length > 9 * LINES_MAX)
         quit("not a table");
-    for (size_t i = 0; i < lines.length / 8; i++)
-        table[i] = line_of(lines.data + 8 * i);
+    for (size_t i = 0; i < lines.length / 9; i++)
+        table[i] = line_of(lines.data + 9 * i);
     free(lines.data);
     memset(&agent, 0, sizeof agent);
     memset(&memory, GUARD, sizeof memory);
-    memset(memory.seen, 0, sizeof *memory.seen * (lines.length / 8));
+    memset(memory.seen, 0, sizeof *memory.seen * (lines.length / 9));
     watch.table = table;
     watch.seen = memory.seen;
-    watch.count = (uint8_t)(lines.length / 8);
+    watch.count = (uint8_t)(lines.length / 9);
 }
 
 static void write_to(uint8_t *destination, size_t size, const char *hex)
@@ -108,8 +114,9 @@ static void expect_line(dumpulse_watched made, const char *hex)
 {
     const bytes wanted = bytes_of(hex);
     const dumpulse_watched line = line_of(wanted.data);
-    expect(made.grace == line.grace && made.lowest == line.lowest && made.span == line.span &&
-               made.late == line.late && made.dead == line.dead,
+    expect(made.variable == line.variable && made.grace == line.grace &&
+               made.lowest == line.lowest && made.span == line.span && made.late == line.late &&
+               made.dead == line.dead,
            "made another line");
     free(wanted.data);
 }

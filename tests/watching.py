@@ -28,8 +28,7 @@ PER_TABLE = 40  # looks
 
 def some_line(chance: random.Random) -> Line:
     if chance.randrange(4) == 0:
-        return Line(chance.randrange(65536), chance.randrange(256), chance.randrange(256),
-                    chance.randrange(65536), chance.randrange(65536))
+        return Line(*chance.randbytes(3), *(chance.randrange(65536) for _ in range(3)))
     late = chance.choice((1, 2, 5, 40, 1000, 30000))
     lowest = chance.randrange(256)
     return line(chance.randrange(64), late, min(late * chance.randrange(1, 5), 65000),
@@ -61,7 +60,7 @@ def compare(machine: Machine, seed: int, count: int) -> Counter[int]:
         now = (now + step_of_the_clock(chance, watch.lines)) % 65536
         for one in chance.choices(watch.lines, k=chance.randrange(8)):
             when = (now - chance.choice((0, 0, 1, chance.randrange(70), -63, -64, -65))) % 65536
-            agent.record(chance.choice((when, when, when, 0)), one.variable,
+            agent.record(chance.choice((when, when, when, 0)), one.entry,
                          *chance.choice((chance.randbytes(2), bytes(2))))
         machine.write(machine.agent, agent.table())
         expected = [("changed", machine.agent, *change)

@@ -15,7 +15,8 @@
  *                        "changed CONTEXT VARIABLE WAS IS",
  *                        "key POINTER LABEL", "load LABEL POINTER" or "store LABEL POINTER"), then
  *                        "done CYCLES STACK", or "lost PC" if it does not return
- *     g RESULT           go on: the result of a hook "key", "load" or "store", which waits for this
+ *     g RESULT           go on: the result of a hook "changed", "key", "load" or "store", which
+ *                        waits for this
  *
  * CYCLES counts from the function's first instruction to the end of its return. STACK is how many
  * bytes are pushed below the caller's stack pointer, with the return address of the call itself.
@@ -121,7 +122,7 @@ static void call(unsigned function)
         } else if (avr->pc == changed_hook) {
             printf("changed %x %x %x %x\n", pair(R24), avr->data[R22], avr->data[R20],
                    avr->data[R18]);
-            avr->pc = pop_return() * 2;
+            ask();
         } else if (avr->pc == key_hook) {
             printf("key %x %x\n", pair(R24), avr->data[R22]);
             ask();

@@ -18,7 +18,7 @@ import struct
 import subprocess
 import tempfile
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -63,6 +63,7 @@ class Machine:
     STACK_SIZE: int  # bytes that are painted before a call, to see how many it uses
     cost_unit = "instructions"
     label_keys = False  # True: the hook gives the key of each label, and not the master key
+    on_change: Callable[[], None] | None = None  # is called when the hook of the watch is
     counted = True  # False: costs are not needed; some machines take long to count them
 
     def __init__(self, target: Target, image: Path, symbols: dict[str, int]) -> None:
@@ -77,6 +78,11 @@ class Machine:
 
     def start(self, image: Path) -> None:
         raise NotImplementedError
+
+    def changed(self, hooks: list[tuple[object, ...]], *arguments: int) -> None:
+        hooks.append(("changed", *arguments))
+        if self.on_change:
+            self.on_change()
 
     def ask(self, hook: str, first: int, second: int, hooks: list[tuple[object, ...]]) -> int:
         """Does what a hook of dumpulse_keyed.h must do, and returns what it returns."""
@@ -181,7 +187,8 @@ class Avr(Machine):
                 answer = self.ask(hook, int(words[1], 16), int(words[2], 16), hooks)
                 self.tell(f"g {answer:x}")
             elif words[0] == "changed":
-                hooks.append(("changed", *(int(word, 16) for word in words[1:])))
+                self.changed(hooks, *(int(word, 16) for word in words[1:]))
+                self.tell("g 0")
             else:
                 context, pointer, length = (int(word, 16) for word in words[1:4])
                 hooks.append(("send", context, pointer, length, bytes.fromhex(words[4])))
@@ -253,7 +260,7 @@ class Unicorn(Machine):
             self.hooks.append(("send", context, pointer, length, data))
         elif address == self.symbols[CHANGED]:
             context, *bytes_ = (self.argument(number) for number in range(4))
-            self.hooks.append(("changed", context, *(byte & 0xFF for byte in bytes_)))
+            self.changed(self.hooks, context, *(byte & 0xFF for byte in bytes_))
         elif address in self.asking:
             answer = self.ask(self.asking[address], self.argument(0), self.argument(1), self.hooks)
             engine.reg_write(self.result, answer)
@@ -443,7 +450,7 @@ class Xtensa(Machine):
                 now[self.RESULT] = self.now
             elif now[self.PROGRAM_COUNTER] == self.symbols[CHANGED]:
                 bytes_ = (byte & 0xFF for byte in now[self.RESULT + 1:self.RESULT + 4])
-                hooks.append(("changed", context, *bytes_))
+                self.changed(hooks, context, *bytes_)
             else:
                 for hook in (KEY, LOAD, STORE):
                     if now[self.PROGRAM_COUNTER] == self.symbols[hook]:
@@ -538,10 +545,13 @@ class Watching:
             self.wide = 2 if isinstance(machine, Avr) else elf.elfclass // 8
         self.watcher = machine.agent + 260 + machine.GUARD
         self.seen = self.watcher + 2 * self.wide + 8
+        self.told: list[bytes] = []  # the RAM at each call of the hook
+        machine.on_change = lambda: self.told.append(self.known())
 
     def start(self, lines: Sequence[Line], seen: bytes) -> None:
         """Writes a table and what is known of its lines. They take the place of those before."""
-        machine, table = self.machine, b"".join(line.packed(self.order) for line in lines)
+        machine, gap = self.machine, "" if isinstance(self.machine, Avr) else "x"
+        table = b"".join(line.packed(self.order, gap) for line in lines)
         if isinstance(machine, Avr):
             at = self.FLASH
             machine.tell(f"f {at:x} {table.hex()}")
@@ -556,7 +566,15 @@ class Watching:
         machine.write(self.seen, seen)
 
     def look(self, now: int, function: str = "dumpulse_watch_lines_", *part: int) -> Call:
-        return self.machine.call(function, self.watcher, self.machine.agent, now, *part)
+        """Looks, and checks that the hook is called when the RAM is as it stays."""
+        before, self.told = self.known(), []
+        call = self.machine.call(function, self.watcher, self.machine.agent, now, *part)
+        after = self.known()
+        changed = [at for at in range(0, 3 * self.count, 3) if before[at + 2] != after[at + 2]]
+        for at, then in zip(changed, self.told, strict=False):
+            if then[at:at + 3] != after[at:at + 3]:
+                raise RuntimeError("the hook is called before the state is new")
+        return call
 
     def ask(self, function: str, *arguments: int) -> int:
         """What one of the other functions returns."""
@@ -564,12 +582,12 @@ class Watching:
 
     def made(self, variable: int, late: int, dead: int, grace: int, lowest: int,
              highest: int) -> Line:
-        """What dumpulse_watched_make() makes. It overwrites the agent: small RAMs have no room."""
+        """What dumpulse_watched_make() makes, which AVR does not have. It overwrites the agent."""
         numbers, at = self.machine.agent, self.machine.agent + 16
         self.machine.write(numbers, struct.pack(">B3H2B", variable, late, dead, grace, lowest,
                                                 highest))
         self.machine.call("export_watched_make", at, numbers)
-        return Line(*struct.unpack(self.order + "HBBHH", self.machine.read(at, 8)))
+        return Line(*struct.unpack(self.order + "3Bx3H", self.machine.read(at, 10)))
 
     def known(self) -> bytes:
         """What the watch knows of its lines, and the guard behind."""

@@ -34,7 +34,7 @@ from aiohttp import web
 
 from dumpulse_fleet import client
 from dumpulse_fleet.config import plain_yaml
-from dumpulse_fleet.model.naming import Wrong
+from dumpulse_fleet.model.naming import Wrong, shown
 
 FILE_MAX = 65536  # bytes of the file
 COST_MAX = 14  # of bcrypt: about 1 s a password; a check of cost 31 would take a day
@@ -90,19 +90,19 @@ def read_file(path: str) -> WebFile:
     for name, hashed in users.items():
         match = HASH.fullmatch(hashed)
         if not name or ":" in name or not name.isprintable():
-            raise client.BadUsage(f"{path!r}: {name!r} cannot be the name of a user")
+            raise client.BadUsage(f"{path!r}: {shown(name)} cannot be the name of a user")
         if not match:
-            raise client.BadUsage(f"{path!r}: the password of {name!r} is not one of bcrypt: "
-                                  f"make it with htpasswd -nBC 12 {name}")
+            raise client.BadUsage(f"{path!r}: the password of {shown(name)} is not one of bcrypt: "
+                                  "make it with htpasswd -nBC 12 NAME")
         if not 4 <= int(match[1]) <= COST_MAX:
-            raise client.BadUsage(f"{path!r}: the password of {name!r} has the cost {match[1]}: "
+            raise client.BadUsage(f"{path!r}: the password of {shown(name)} has the cost {match[1]}: "
                                   f"use 10 to {COST_MAX}")
     tls = table_of(path, "tls_server_config", whole.get("tls_server_config") or {}, TLS_KEYS)
     if tls and not (tls.get("cert_file") and tls.get("key_file")):
         raise client.BadUsage(f"{path!r}: tls_server_config needs cert_file and key_file")
     kind = tls.get("client_auth_type", "")
     if kind not in CLIENT_AUTH:
-        raise client.BadUsage(f"{path!r}: client_auth_type {kind!r} is not known: "
+        raise client.BadUsage(f"{path!r}: client_auth_type {shown(kind)} is not known: "
                               "use RequireAndVerifyClientCert or NoClientCert")
     if (CLIENT_AUTH[kind] == ssl.CERT_REQUIRED) != bool(tls.get("client_ca_file")):
         raise client.BadUsage(f"{path!r}: client_ca_file and client_auth_type: "
@@ -118,10 +118,10 @@ def table_of(path: str, name: str, value: Any, keys: tuple[str, ...] = ()) -> di
         raise client.BadUsage(f"{where} must have keys and values")
     for key, inner in value.items():
         if not isinstance(key, str) or (keys and key not in keys):
-            raise client.BadUsage(f"{where}: {key!r} is not known here: use {', '.join(keys)}"
-                                  if keys else f"{where}: {key!r} must be text")
+            raise client.BadUsage(f"{where}: {shown(key)} is not known here: use {', '.join(keys)}"
+                                  if keys else f"{where}: {shown(key)} must be text")
         if name and not isinstance(inner, str):
-            raise client.BadUsage(f"{where}: {key}: must be text")
+            raise client.BadUsage(f"{where}: {shown(key)}: must be text")
     return value
 
 

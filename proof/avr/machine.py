@@ -25,8 +25,8 @@ RAM_BYTES = 512  # of the smallest chip
 HOME = 0x1FFE  # the address that the function returns to; it has no code and is no hook
 # Cycles from the data sheets. Calls and returns take one more if the program counter has three
 # bytes. Branches and skips that are taken cost more: see branch() and skip().
-CYCLES = dict.fromkeys(("add adc sub subi sbc sbci and andi or eor cp cpc cpi inc dec mov movw ldi "
-                        "brne breq brcc brcs brpl cpse sbrc sbrs in out cli").split(), 1)
+CYCLES = dict.fromkeys(("add adc sub subi sbc sbci and andi or eor cp cpc cpi inc dec lsr mov movw "
+                        "ldi brne breq brcc brcs brpl cpse sbrc sbrs in out cli").split(), 1)
 CYCLES |= dict.fromkeys("adiw sbiw ld ldd st std push pop rjmp mul".split(), 2)
 CYCLES |= {"lpm": 3, "jmp": 3, "rcall": 3, "call": 4, "ret": 4}
 STACK_LOW, STACK_HIGH, FLAGS = 0x3D, 0x3E, 0x3F  # ports
@@ -397,6 +397,10 @@ class Code:
         elif name in ("inc", "dec"):  # which leave the carry as it was
             r[d], _ = (add if name == "inc" else subtract)(r[d], 1)
             state.zero, state.signed = is_zero(r[d]), r[d]
+        elif name == "lsr":
+            state.carry = bit(r[d], 0)
+            r[d] = r[d] >> 1 if isinstance(r[d], int) else z3.LShR(r[d], 1)
+            state.zero, state.signed = is_zero(r[d]), 0
         elif name in ("mov", "movw"):
             source, count = int(words[1][1:]), 1 if name == "mov" else 2
             r[d:d + count] = r[source:source + count]

@@ -33,18 +33,18 @@ class Watched:
     agent: Bytes = field(default_factory=lambda: unknown("agent", 2))
     now: Bytes = field(default_factory=lambda: unknown("now", 2))
     known: Bytes = field(default_factory=lambda: unknown("known", 5))  # table, RAM, count
-    line: Bytes = field(default_factory=lambda: unknown("line", 8))
+    line: Bytes = field(default_factory=lambda: unknown("line", 9))
     entry: Bytes = field(default_factory=lambda: unknown("entry", 4))
     seen: Bytes = field(default_factory=lambda: unknown("seen", 3))
 
     @property
     def variable(self) -> z3.BitVecRef:
-        return vector(self.line[0]) & 63
+        return vector(self.line[0])
 
     def places(self) -> list[Place]:
-        entry = join(self.agent) + 4 + 4 * z3.ZeroExt(8, self.variable)
+        entry = join(self.agent) + 4 + 4 * z3.ZeroExt(8, self.variable & 63)
         return [Place(WATCHER, 5, join(self.watcher)), Place(ENTRY, 4, entry),
-                Place(SEEN, 3, join(self.known[2:4])), Place(LINE, 8, join(self.known[:2]))]
+                Place(SEEN, 3, join(self.known[2:4])), Place(LINE, 9, join(self.known[:2]))]
 
     def start(self, code: Code, function: int) -> State:
         return code.call(function, self.top, {
@@ -62,8 +62,8 @@ def specified_look(world: Watched) -> list[z3.BitVecRef]:
     was, later = vector(world.seen[2]), join(world.now) + rules.AHEAD
     heard, before = z3.Concat(high, low), z3.Concat(*map(vector, world.seen[:2]))
     waits = z3.And(z3.ULE(was, rules.MISSING), *(vector(byte) == 0 for byte in world.entry))
-    grace, late, dead = (join(world.line[at:at + 2]) for at in (0, 4, 6))
-    lowest, span = map(vector, world.line[2:4])
+    grace, late, dead = (join(world.line[at:at + 2]) for at in (3, 5, 7))
+    lowest, span = map(vector, world.line[1:3])
     age = later - heard
 
     state = z3.If(
@@ -109,7 +109,7 @@ def check_look(state: State, head: State, start: State, world: Watched,
     must(state.sp == head.sp and head.memory.keys() == state.memory.keys(),
          "a turn leaves the stack as it was not")
     expected = head.registers.copy()
-    for pair, size in ((world.known[:2], 8), (world.known[2:4], 3), (world.known[4:], -1)):
+    for pair, size in ((world.known[:2], 9), (world.known[2:4], 3), (world.known[4:], -1)):
         [low] = [at for at in (1, *KEPT) if head.registers[at] is pair[0]] or [0]
         must(low > 0 and all(a is b for a, b in zip(pair, head.registers[low:], strict=False)),
              "no register that the hook keeps has a pointer or the count")
@@ -128,10 +128,10 @@ def check_simulated(machine: Machine, world: Watched, ends: list[State]) -> None
         return chance.choice([0, 1, 64, 65, 100, 65535, chance.randrange(65536)])
 
     for _ in range(60):
-        one = rules.Line(number(), chance.randrange(256), chance.randrange(256), number(), number())
+        one = rules.Line(*chance.randbytes(3), *(number() for _ in range(3)))
         entries = [chance.randbytes(4) for _ in range(model.VARIABLES)]
         heard, now = number(), number()
-        entry = entries[one.variable] = heard.to_bytes(2, "big") + \
+        entry = entries[one.entry] = heard.to_bytes(2, "big") + \
             chance.choice([bytes(2), chance.randbytes(2)])
         watch = rules.Watch([one], chance.choice([heard, number()]))
         watch.states = [chance.randrange(6)]

@@ -61,20 +61,22 @@ def break_source(folder: Path, monkeypatch: pytest.MonkeyPatch, file: str, befor
     ("dumpulse.c", "a, context);", "a, agent);", "context"),
     ("dumpulse.c", "return DUMPULSE_REPORT;", "dumpulse_get_timestamp(); return DUMPULSE_REPORT;",
      "once"),
-    (WATCH, "sbc %B0, %2", "sbc %B0, %1", "RAM of the line"),
-    (WATCH, "or %2, %1", "or %2, %0", "RAM of the line"),
-    (WATCH, "lpm %0, Z+", "lpm %0, Z", "RAM of the line"),
-    (WATCH, "adiw r26, 4", "adiw r26, 5", "outside of what is its own"),
-    (WATCH, "age > READ16(line, dead)", "age >= READ16(line, dead)", "RAM of the line"),
+    (WATCH, "65536U - DUMPULSE_AHEAD", "65535U - DUMPULSE_AHEAD", "RAM of the line"),
+    (WATCH, "was / 2U | high", "was / 2U", "RAM of the line"),
+    (WATCH, "entry[DUMPULSE_VALUE_AT_]", "entry[8]", "outside of what is its own"),
+    (WATCH, "DUMPULSE_READ16_(line->dead)", "DUMPULSE_READ16_(line->late)", "RAM of the line"),
+    (WATCH, "age > DUMPULSE_READ16_(line->dead)", "age >= DUMPULSE_READ16_(line->dead)",
+     "RAM of the line"),
+    ("dumpulse_watch.h", "pgm_read_byte(&(field))", "(field)", "outside of what is its own"),
     (WATCH, "        seen->state = is;\n", "", "RAM of the line"),
-    (WATCH, "    bytes[1] = time.low;", "    bytes[1] = time.low;\n    bytes[3] = time.low;",
+    (WATCH, "seen->since[1] = low;", "seen->since[1] = low;\n    seen[1].since[0] = low;",
      "outside of what is its own"),
     (WATCH, TELL, TELL + TELL, "called twice"),
     (WATCH, TELL, "dumpulse_changed(agent, variable, is, was);", "told something else"),
     (WATCH, "        seen->state = is;\n        " + TELL, TELL + "seen->state = is;",
      "before the RAM"),
     (WATCH, "        " + TELL, "        if (variable != 9) { " + TELL + " }", "exactly when"),
-    (WATCH, "return NEXT(line);", '__asm__ volatile("clr r5"); return NEXT(line);',
+    (WATCH, "left--;", 'left--; __asm__ volatile("clr r5");',
      r"the next one begins: registers \[5\]"),
     (WATCH, "left--;", "left -= 2;", "ends late"),
 ])
@@ -83,7 +85,7 @@ def test_a_wrong_agent_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
                                   after: str, complaint: str) -> None:
     break_source(tmp_path, monkeypatch, file, before, after)
     with pytest.raises(SystemExit, match=complaint):
-        (watch if file == WATCH else agent).follow("ATmega328P")
+        (watch if file.startswith("dumpulse_watch") else agent).follow("ATmega328P")
 
 
 @pytest.mark.slow

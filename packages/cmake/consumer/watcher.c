@@ -5,10 +5,7 @@
 #include <dumpulse_watch.h>
 #include <stdio.h>
 
-static const dumpulse_watched NODES[] DUMPULSE_IN_FLASH = {DUMPULSE_WATCHED(3, 2, 2, 3, 0, 99),
-                                                           DUMPULSE_WATCHED(5, 1, 1, 5, 0, 255)};
-static dumpulse_seen seen[2];
-static const dumpulse_watcher watch = {NODES, seen, 2};
+DUMPULSE_WATCH(watch, DUMPULSE_WATCHED(3, 2, 2, 3, 0, 99), DUMPULSE_WATCHED(5, 1, 1, 5, 0, 255));
 static uint16_t packets; /* how many have come: the clock of this agent */
 
 uint16_t dumpulse_get_timestamp(void)

@@ -2,9 +2,8 @@
  *
  * It is the agent of the example SerialAgent. In addition it watches its own table: if no heartbeat
  * of variable NODE has come for more than LIMIT seconds, it lights the LED. The next heartbeat
- * switches the LED off again. After a start, variable 3 has 3 seconds for its first heartbeat.
- * Other numbers may get up to 63 seconds more: dumpulse_watch.h says why, and what else the table
- * below can do.
+ * switches the LED off again. After a start, the node has as long for its first heartbeat.
+ * dumpulse_watch.h says what else the table below can do.
  */
 #include <dumpulse_watch.h>
 
@@ -19,12 +18,11 @@ static uint8_t unused_bytes;                 // how many of these belong to no p
 static uint16_t seconds;                     // since the start; after 65535 comes 0
 
 // What to watch: a line for each node.
-static const dumpulse_watched NODES[] DUMPULSE_IN_FLASH = {
+DUMPULSE_WATCH(
+    watch,
     // variable, seconds of silence, silences until it is dead, seconds for the first heartbeat,
     // lowest and highest value
-    DUMPULSE_WATCHED(NODE, LIMIT, 3, LIMIT, 0, 255)};
-static dumpulse_seen seen[1]; // as many as there are lines
-static const dumpulse_watcher watch = {NODES, seen, 1};
+    DUMPULSE_WATCHED(NODE, LIMIT, 3, LIMIT, 0, 255));
 
 uint16_t dumpulse_get_timestamp(void)
 {
