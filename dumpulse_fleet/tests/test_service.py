@@ -140,6 +140,7 @@ def test_reload_is_all_or_nothing(tmp_path: Path, fake: Fake) -> None:
         run(*reload, str(tmp_path / "old token"))
         assert "the token is wrong" in run(*reload, str(tmp_path / "old token"), status=2).stderr
         run(*reload, str(tmp_path / "token"))
+        serving.wait_for("wrong passwords or tokens, the last one from 127.0.0.1")
         assert serving.end() == 0
 
 
