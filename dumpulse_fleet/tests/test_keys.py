@@ -245,8 +245,6 @@ def test_what_is_carried_over(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------- the collector
-
-
 def agent(fake: KeyedFake | FakeAgent, path: str, name: str = "a") -> Agent:
     return Agent(name, fake.address, ANY, period=0.4, misses=3,
                  keys=ReaderKeys(path) if path else None)
@@ -383,8 +381,6 @@ def test_a_device_with_a_key(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------- the configuration
-
-
 def read(folder: Path, text: str) -> Config:
     (folder / "fleet.toml").write_text(text)
     return load(str(folder / "fleet.toml"))

@@ -215,7 +215,6 @@ class Access:
         connection.context = self._now.context
 
     # ---- who asks
-
     async def identify(self, request: web.Request) -> str:
         """The user's name, "token", or "" for somebody unknown. A wrong password is an error."""
         header = request.headers.get("Authorization", "")
@@ -271,7 +270,6 @@ class Access:
         return web.HTTPUnauthorized(text=text, headers={"WWW-Authenticate": kind})
 
     # ---- what they may do
-
     async def allow(self, request: web.Request) -> str:
         """Who asks, if they may. It raises what the answer is if they may not."""
         self._check_host(request)
