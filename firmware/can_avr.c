@@ -28,6 +28,8 @@
 #define CAN_EXTENDED 0 /* 1: identifiers have 29 bits */
 #endif
 
+_Static_assert(CAN_BASE % 128 == 0 && CAN_BASE < (CAN_EXTENDED ? 0x20000000 : 0x800),
+               "CAN_BASE is no first identifier of 128");
 enum { SELECT = PB2, MOSI = PB3, SCK = PB5, INTERRUPT = PD2 };
 enum { QUEUE = 16, FRAME = 8, FRAMES = (SENT_SIZE + FRAME - 1) / FRAME, GIVEN_UP = FRAMES + 1 };
 enum { LAST_LENGTH = (SENT_SIZE - 1) % FRAME + 1 };    /* of the last frame of a report */
@@ -371,6 +373,7 @@ int main(void)
     uint16_t looked_after = 0;
 
     wdt_enable(WDTO_2S);
+    wdt_reset(); /* the first second begins */
     DDRB = _BV(SELECT) | _BV(MOSI) | _BV(SCK);
     PORTB = _BV(SELECT);
     PORTD = _BV(INTERRUPT);
@@ -388,6 +391,8 @@ int main(void)
     for (;;) {
         const uint16_t now = dumpulse_get_timestamp();
         if (now != looked_after) {
+            if (watch_is_well())
+                wdt_reset(); /* only here: once a second, if the loop runs and the clock goes on */
             look_after_controller();
             keyed_each_second(&keyed);
         }
@@ -405,7 +410,6 @@ int main(void)
             process(request);
         keyed_go_on(&keyed);
         watch_nodes(&keyed.agent, heard);
-        wdt_reset(); /* only here; the loop runs at least once a second */
         cli();
         if (bit_is_clear(PIND, INTERRUPT)) {
             serve_controller();
