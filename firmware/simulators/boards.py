@@ -397,6 +397,21 @@ def listen_with_keys(board: Board) -> None:
     print("It sends:", *(sent[at:at + 10].hex(" ") for at in range(0, len(sent), 10)), sep="\n")
 
 
+def show_pins(board: Board) -> None:
+    """Shows what a board that watches does when a node falls silent."""
+    port, beat = board.pins[0][0], heartbeat(5, 1, 50)
+    print("Variable 5 sends one heartbeat, and then falls silent. "
+          f"Its lamp is at P{port}5, its relay at P{port}0:")
+    running: Simulated = Line(
+        board, script=beat + bytes(8), arguments=[str(7 * board.hertz)]
+    ) if board.baud else Bus(board, [frame(board.can_id + 5, beat), "wait 7500000"])
+    with running:
+        running.end()
+    for at, pin, level in running.pin_changes:
+        if pin[1] in "05":
+            print(f"{at:6.2f} s  P{pin} {'high' if level else 'low'}")
+
+
 def main(name: str) -> None:
     if name not in BOARDS:
         problem = f"there is no board {name!r}" if name else "make try needs BOARD=NAME"
@@ -408,6 +423,8 @@ def main(name: str) -> None:
     if board.keyed:
         show = listen_with_keys
     show(board)
+    if board.pins:
+        show_pins(board)
 
 
 if __name__ == "__main__":

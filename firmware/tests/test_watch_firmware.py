@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import random
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -372,12 +373,21 @@ def test_the_clock_wraps() -> None:
     check(on_line(events, wrap + 9), wanted)
 
 
+@pytest.mark.parametrize("board", [SERIAL, CAN], ids=lambda board: board.name)
+def test_make_try_shows_the_lamp_and_the_relay(board: Board) -> None:
+    """Variable 5 speaks at about 0 s. It is late after 2, and dead after 6."""
+    said = run([sys.executable, "-m", "firmware.simulators.boards", board.name])
+    port = "P" + board.pins[0][0]
+    changes = re.findall(r"^ *(\d+)\.\d+ s  (\S+) (high|low)$", said, re.M)
+    assert changes[-2:] == [("3", port + "5", "high"), ("7", port + "0", "low")]
+
+
 def test_a_loop_that_lets_the_uart_overflow_is_noticed(tmp_path: Path) -> None:
     """An AVR's UART holds two bytes, and simavr's 64."""
-    events = in_turn([(0.02 + 0.002 * number, heartbeat(DOOR, 1, 1)) for number in range(50)])
+    events = in_turn([(0.02 + 0.01 * number, heartbeat(DOOR, 1, 1)) for number in range(20)])
     for cycles in (1000, 8000):  # with interrupts off; a byte takes 1,389
-        image = compiled(tmp_path, SERIAL, "sei();\n        watch_nodes",
-                         f"__builtin_avr_delay_cycles({cycles});\n        sei();\n        watch_nodes",
+        image = compiled(tmp_path, SERIAL, "        watch_nodes(",
+                         f"cli(); __builtin_avr_delay_cycles({cycles}); sei(); watch_nodes(",
                          "firmware/uart_atmega328p.c")
         if cycles == 1000:
             on_line(events, 0.5, image)
