@@ -136,9 +136,8 @@ PART_python-slow = $(PYTEST) -n 3 --dist loadfile -m "slow and not long" $(PYTES
 FRAMA_C = $(shell command -v frama-c || grep -x 'VERSION_ID="12"' /etc/os-release)
 LEFT_OUT = $(if $(FRAMA_C),,$(filter proof%,$(FULL) $(NIGHTLY)))
 
-# Three parts run at a time, because some of them mostly wait. Files that several parts need are
-# built before. The output of each part is printed in one piece, and stays in build/log. A part
-# that fails does not end the others: one run shows all that is wrong.
+# Three parts run at a time, because some mostly wait. Each part prints its output in one piece, and
+# keeps it in build/log. A part that fails does not end the others: one run shows all that is wrong.
 full: setup ##! all that must pass before a change lands; 25 minutes
 	@$(MAKE) --no-print-directory -j2 $(PROGRAMS) \
 	    $(foreach room,$(ROOMS),$(BUILT_$(room)) $(BUILT_FULL_$(room)))
@@ -181,15 +180,11 @@ contents = echo "make $2 ONLY=NAME, where NAME is one of:" && \
     awk -F: '{printf "  %-21s %s\n", $$1, substr($$0, length($$1) + 2)}'
 
 setup: ##! install what all tests need (as root), or say what it is
-	@tests/tools/setup
-
 setup-quick: ## install only what `make test` needs
-	@tests/tools/setup --quick
-
-$(QUICK): tests/tools/packages.txt tests/tools/requirements.txt
-	@tests/tools/setup --quick
-$(READY): tests/tools/packages.txt tests/tools/requirements.txt tests/tools/toolchains.txt
-	@tests/tools/setup
+$(QUICK) $(READY): tests/tools/packages.txt tests/tools/requirements.txt
+$(READY): tests/tools/toolchains.txt
+setup $(READY): ; @tests/tools/setup
+setup-quick $(QUICK): ; @tests/tools/setup --quick
 
 # All programs of the rooms' tables.
 $(PROGRAMS): | $(QUICK)

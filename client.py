@@ -15,6 +15,8 @@ This is how a program uses the module. After `make install`, write `import dumpu
     now = client.clock(tick_ms=1000)                # or entries[0].timestamp, if the agent
     if not entries[3].never:                        # stamps itself as variable 0
         print(entries[3].value, client.age(now, entries[3].timestamp))
+    async for change in agent.changes(names="vehicle.ini"):      # or await agent.ask_async()
+        print(change.error, [(one.variable.name, one.state) for one in change.readings])
 
 `heartbeat` and `parse_report` make and read packets without sending them.
 
@@ -22,8 +24,7 @@ A timestamp has 16 bits. After 65536 ticks of silence an age starts again from 0
 looks alive for a while: `History` prevents this for those who ask often enough. The clocks here
 and there may differ by SKEW ticks: `Clock` finds out which clock the agent has.
 
-The parts of this file have headings, in this order: packets, keys, transports, agents, names and
-deadlines, clocks, ages, what a report means, each command, and the command line.
+The parts of this file have headings. __all__ lists what programs may use.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ import threading
 import time
 import unicodedata
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Generic, NamedTuple, NoReturn, Optional, Protocol, TypeVar, Union
 
@@ -66,7 +67,10 @@ try:
 except ImportError:  # Windows: `watch` prints lines there, and serial lines do not work
     termios = None  # type: ignore[assignment]
 
-VERSION = "1.0.0-dev"
+__all__ = ["Agent", "BadReport", "BadUsage", "Change", "Clock", "Entries", "Entry", "Error", "History",
+           "KeyFile", "NoAnswer", "Reading", "Refused", "Settings", "Variable", "age", "clock",
+           "heartbeat", "interpret", "make_settings", "parse_report"]
+VERSION = __version__ = "1.0.0-dev"
 PROGRAM = "client.py"  # main() changes it to the name that the user typed
 PORT = 9060
 MAGIC = 0xF1
@@ -78,7 +82,6 @@ SKEW = 64     # ticks that a timestamp may be ahead of our clock
 JUMP_MS = 5_000  # a clock may seem to jump by this much, because answers take time
 
 # ---------------------------------------------------------------- packets
-
 
 class Error(Exception):
     """A problem with an agent, as one line for the user. The line may repeat what the user typed.
@@ -175,7 +178,6 @@ def measure_jump(before: int, now: int, passed_ms: int, tick_ms: int) -> int:
 
 
 # ---------------------------------------------------------------- helpers
-
 
 def uptime() -> float:
     """Seconds of a clock that nobody sets, and that runs while this machine sleeps."""
@@ -471,7 +473,6 @@ def within(seconds: float, work: Callable[[], Result]) -> Optional[Result]:
 
 # ---------------------------------------------------------------- transports: UDP
 
-
 def parse_udp(text: str) -> tuple[str, int]:
     """HOST, HOST:PORT, [IPv6]:PORT or an IPv6 address alone."""
     host, port = text, None
@@ -601,7 +602,6 @@ class Udp(Transport):
 
 
 # ---------------------------------------------------------------- transports: serial lines and CAN
-
 
 class Device(Transport):
     """A serial line or a CAN interface: a descriptor whose device may be lost at any time."""
@@ -919,6 +919,13 @@ def prefix_of(address: str) -> str:
 FIRST_WAIT, MIDDLE_WAIT, LAST_WAIT = 0.2, 0.5, 2.0
 
 
+def end_of(timeout: float) -> float:
+    """When a time of so many seconds is over. BadUsage."""
+    if math.isnan(timeout):
+        raise BadUsage("a timeout is a number of seconds, not nan")
+    return time.monotonic() + timeout
+
+
 def draw_waits(draw: Callable[[float, float], float] = random.uniform) -> Iterator[float]:
     """Seconds to wait for each answer. They are random: readers that start together drift apart."""
     passed = 0.0
@@ -941,7 +948,7 @@ class Talk(Generic[Result]):
         self._came = False  # whether any packet has come
         self._bad: Optional[BadReport] = None  # the last one, or of refusals the first one
         self._silence = ""  # the last reason of the network
-        self._kind = NoAnswer
+        self.kind = NoAnswer
 
     def ask_until(self, again: float) -> Optional[Result]:
         """Sends a request, and reads until this time. It asks once more before if take() wants
@@ -986,7 +993,7 @@ class Talk(Generic[Result]):
         if more:
             self._transport.next_address()
         else:
-            self._kind = type(error)
+            self.kind = type(error)
 
     def explain_failure(self, timeout: float) -> Error:
         """Returns what the user shall know when the time is up."""
@@ -996,7 +1003,8 @@ class Talk(Generic[Result]):
         hint = "" if self._transport.keyed else "; if it has a key, give --key"
         silence = self._silence or \
             f" from {name}, asked {self._asked} times{self._transport.SILENCE}{hint}"
-        return self._kind(f"no answer in {format_seconds(round(timeout * 1000))} s{silence}")
+        time_is_up = f" in {format_seconds(round(timeout * 1000))} s" if timeout else ""
+        return self.kind(f"no answer{time_is_up}{silence}")
 
 
 class Agent:
@@ -1011,6 +1019,8 @@ class Agent:
     def __init__(self, address: str, accept_bad_sum: bool = False,
                  keys: Optional[KeyFile] = None) -> None:
         self.bad_sum = ""
+        self.patient = True  # if nothing listens: does ask() go on until its time is over?
+        self._lock = threading.RLock()  # threads may share an agent: each call waits for the others
         self._keyed = Keyed(keys) if keys else None
         self._accept_bad_sum = accept_bad_sum
         parse, transport = TRANSPORTS[prefix_of(address)]
@@ -1035,10 +1045,30 @@ class Agent:
 
         A bad report does not end the wait. Otherwise anybody could send one to hide the good one.
         """
-        if self._keyed is None:
-            return self._talk(timeout, lambda: REQUEST, self._read_entries)
-        self._keyed.begin()
-        return self._talk(timeout, self._keyed.request, self._keyed.take)
+        with self._lock:
+            if self._keyed is None:
+                return self._talk(timeout, lambda: REQUEST, self._read_entries)
+            self._keyed.begin()
+            return self._talk(timeout, self._keyed.request, self._keyed.take)
+
+    async def ask_async(self, timeout: float = TIMEOUT) -> Entries:
+        """As ask(), while other tasks run."""
+        import asyncio  # which takes longer than all else that the command imports
+        return await asyncio.to_thread(self.ask, timeout)
+
+    async def changes(self, interval: float = 1.0, names: str = "",
+                      timeout: float = TIMEOUT) -> AsyncIterator[Change]:
+        """Asks again and again, every `interval` seconds. The first change has all variables that
+        are heard, or that the file of names has. BadUsage: that file is wrong."""
+        import asyncio
+        settings = make_settings(argparse.Namespace(**({"names": names} if names else {})))
+        watched = Watched(settings, [], self.name)
+        while True:
+            begun = time.monotonic()
+            await asyncio.to_thread(watched.ask, self, timeout)
+            if watched.trouble or watched.news():
+                yield Change(watched.news(), watched.trouble)
+            await asyncio.sleep(max(0.0, begun + interval - time.monotonic()))
 
     def _hear(self, timeout: float) -> Keyed:
         """Asks an agent with a key which epoch it is, unless we know since just now."""
@@ -1052,7 +1082,7 @@ class Agent:
     def _talk(self, timeout: float, request: Callable[[], bytes],
               take: Callable[[bytes], Optional[Result]]) -> Result:
         """Asks until take() makes something of an answer. If it is None, it asks again at once."""
-        end = time.monotonic() + timeout
+        end = end_of(timeout)
         talk = Talk(self._transport, request, take, end)
         try:
             self._transport.open(timeout)
@@ -1062,6 +1092,9 @@ class Agent:
                 if found is not None:
                     return found
                 if again >= end:
+                    break
+                if talk.kind is Refused and not self.patient:
+                    timeout = 0.0
                     break
                 self._transport.next_address()
             self._transport.forget_addresses()
@@ -1084,17 +1117,19 @@ class Agent:
         BadReport."""
         if self._keyed is None:
             return heartbeat(variable, sender, value)
-        return self._hear(timeout).heartbeat(variable, sender, value)
+        with self._lock:
+            return self._hear(timeout).heartbeat(variable, sender, value)
 
     def beat(self, variable: int, sender: int, value: int, timeout: float = TIMEOUT) -> None:
         """Sends one heartbeat. NoAnswer: it cannot be sent. Nobody says whether it arrives."""
-        packet = self.heartbeat(variable, sender, value, timeout)
-        end = time.monotonic() + timeout
-        try:
-            self._transport.open(timeout)
-            self.send(packet, min(0.1, timeout / 4, max(0.0, end - time.monotonic())))
-        finally:
-            self._transport.close()
+        with self._lock:
+            end = end_of(timeout)
+            packet = self.heartbeat(variable, sender, value, timeout)
+            try:
+                self._transport.open(timeout)
+                self.send(packet, min(0.1, timeout / 4, max(0.0, end - time.monotonic())))
+            finally:
+                self._transport.close()
 
     def send(self, packet: bytes, seconds: float) -> None:
         """Sends a packet, and waits for these seconds whether the network refuses it. Then it
@@ -1197,22 +1232,13 @@ def parse_range(text: str) -> tuple[int, int]:
     return limits
 
 
-def parse_yes(text: str) -> bool:
-    if text not in ("yes", "no"):
-        raise BadUsage(f"{text!r} is neither yes nor no")
-    return text == "yes"
-
-
 def parse_name(text: str) -> str:
     """Names appear on terminals, in lists and in performance data. So no character has a special
     meaning there, and each one is one column wide."""
-    for character in text:
-        if not (character.isalnum() or character in " ._-/+()") \
-                or unicodedata.east_asian_width(character) in "WF":
-            raise BadUsage(f"{text!r} has {character!r} in it: "
-                           "use letters, digits, spaces and ._-/+()")
-    if not 1 <= len(text) <= 24 or re.fullmatch(r"[0-9-]+", text):
-        raise BadUsage(f"{text!r} is not a name: it needs a letter, and at most 24 characters")
+    if not 1 <= len(text) <= 24 or re.fullmatch(r"[0-9-]+", text) or not all(
+            (each.isalnum() or each in " ._-/+()") and unicodedata.east_asian_width(each) not in "WF"
+            for each in text):
+        raise BadUsage(f"{text!r} is not a name")
     return text
 
 
@@ -1244,46 +1270,56 @@ def parse_variables(text: str, variables: Sequence[Variable]) -> list[int]:
 
 Keys = dict[str, Any]
 Range = tuple[int, int]
-GENERAL: dict[str, Callable[[str], Any]] = {
-    "tick": parse_tick, "now-from": parse_variable, "warn": parse_duration, "crit": parse_duration}
-OF_A_VARIABLE: dict[str, Callable[[str], Any]] = {
-    "name": parse_name, "warn": parse_duration, "crit": parse_duration, "value": parse_range,
-    "value-warn": parse_range, "every": parse_duration, "expect": parse_yes}
+OfFile = dict[str, tuple[Callable[[str], Any], str]]  # by key: what reads it, and what it must be
+TIME = (parse_duration, "a time like 500ms, 5s, 2min or 1h")
+RANGE = (parse_range, "two values of 0 to 255 like 0..80, the lower one first")
+GENERAL: OfFile = {"tick": (parse_tick, "a time of 1 ms to 1 h, like 500ms"), "warn": TIME,
+                   "crit": TIME, "now-from": (parse_variable, "a variable, 0 to 63")}
+OF_A_VARIABLE: OfFile = {
+    "name": (parse_name, "1 to 24 letters, digits, spaces and ._-/+(), with a letter"),
+    "warn": TIME, "crit": TIME, "value": RANGE, "value-warn": RANGE, "every": TIME,
+    "expect": ({"yes": True, "no": False}.__getitem__, "yes or no")}
 
 
 def read_names(path: str) -> tuple[Keys, dict[int, Keys]]:
-    """The section [dumpulse] of a file of names, and the sections of variables, all checked."""
+    """The section [dumpulse] of a file of names, and the sections of variables, all checked. What
+    is wrong is said without what the file has there: it may be a file of keys."""
     parser = configparser.ConfigParser(interpolation=None, delimiters=("=",), default_section="",
                                        empty_lines_in_values=False)
     try:
         parser.read_string(read_text(path), path)
     except configparser.Error as error:
-        raise BadUsage(" ".join(f"{error}".split())) from error
+        line = getattr(error, "lineno", None) or getattr(error, "errors", [(1,)])[0][0]
+        wrong = "is there twice" if hasattr(error, "section") else \
+            "is no section like [3], and no key and value like: name = engine"
+        raise BadUsage(f"{path!r}, line {line}: this {wrong}") from None
     general: Keys = {}
     sections: dict[int, Keys] = {}
-    for section in parser.sections():
-        where = f"{path!r}, " + f"[{section!r}]".replace("'", "")
-        keys, allowed = general, GENERAL
+    for place, section in enumerate(parser.sections(), 1):
+        where, keys, allowed = f"{path!r}, [dumpulse]", general, GENERAL
         if section != "dumpulse":
             try:
                 number = parse_variable(section)
-            except BadUsage as error:
-                raise BadUsage(f"{where}: a section is [dumpulse] or a variable's number") \
-                    from error
+            except BadUsage:
+                raise BadUsage(f"{path!r}: its section {place} is neither [dumpulse] nor a "
+                               "variable's number like [3]") from None
+            where = f"{path!r}, [{number}]"
             if number in sections:
-                raise BadUsage(f"{where}: variable {number} has a section already")
+                raise BadUsage(f"{where}: this variable has a section already")
             keys, allowed = sections.setdefault(number, {}), OF_A_VARIABLE
-        for key, text in parser[section].items():
+        for at, (key, text) in enumerate(parser[section].items(), 1):
             if key not in allowed:
-                raise BadUsage(f"{where}: {key!r} is not known there: use {', '.join(allowed)}")
+                raise BadUsage(f"{where}: its key {at} is not known there: "
+                               f"use {', '.join(allowed)}")
+            parse, what = allowed[key]
             try:
-                keys[key] = allowed[key](text)
-            except BadUsage as error:
-                raise BadUsage(f"{where}: {key}: {error}") from error
-    names = [keys["name"] for keys in sections.values() if "name" in keys]
-    for name in names:
-        if names.count(name) > 1:
-            raise BadUsage(f"{path!r}: two variables have the name {name!r}")
+                keys[key] = parse(text)
+            except (BadUsage, KeyError):
+                raise BadUsage(f"{where}: {key} must be {what}") from None
+    names: dict[str, int] = {}
+    for number, keys in sections.items():
+        if names.setdefault(keys.get("name", f"{number}"), number) != number:
+            raise BadUsage(f"{path!r}: {names[keys['name']]} and {number} have the same name")
     return general, sections
 
 
@@ -1584,7 +1620,6 @@ def find_clock(agent: Agent, settings: Settings, timeout: float) -> Clock:
 
 # ---------------------------------------------------------------- ages that outlast the wrap
 
-
 class Unchanged(NamedTuple):
     """An entry, and since when it is like this."""
 
@@ -1747,7 +1782,6 @@ def tally(readings: Sequence[Reading]) -> str:
 
 # ---------------------------------------------------------------- get and set
 
-
 def parse_wanted(options: argparse.Namespace, settings: Settings) -> list[int]:
     """The variables after HOST. Users of the older command line may write a port there."""
     wanted: list[int] = []
@@ -1764,6 +1798,7 @@ def run_get(options: argparse.Namespace) -> int:
     settings = make_settings(options)
     wanted = parse_wanted(options, settings)
     agent = Agent(options.address, options.accept_bad_sum, options.key)
+    agent.patient = False
     agent_clock = find_clock(agent, settings, options.timeout / 1000)
     shown = worth_showing(interpret(agent_clock, History()), wanted)
     if options.json:
@@ -1787,6 +1822,7 @@ def run_set(options: argparse.Namespace) -> int:
     if more:
         raise BadUsage(f"{options.variable!r} is more than one variable: set one at a time")
     agent = Agent(options.address, keys=options.key)
+    agent.patient = False
     end = time.monotonic() + options.timeout / 1000
     agent.beat(variable, options.sender, options.value, options.timeout / 1000)
     if options.confirm:
@@ -1896,11 +1932,9 @@ NO_FOLLOW = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK"))
 
 def boot() -> str:
     """Names this start of the machine, from which uptime() counts, if the system tells it."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id", "rb") as file:
-            return file.read().decode().strip()
-    except OSError:
-        return "-"
+    with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id", "rb") as file:
+        return file.read().decode().strip()
+    return "-"
 
 
 def explain(error: Exception) -> str:
@@ -2001,6 +2035,13 @@ def save_history(path: str, name: str, history: History) -> None:
 FIELDS = ("timestamp", "sender", "value", "state")
 
 
+class Change(NamedTuple):
+    """What Agent.changes() tells."""
+
+    readings: list[Reading]  # that are new, or whose sender, value or state has changed
+    error: Optional[Error]  # why there was no report this time
+
+
 class Watched:
     """An agent that is asked again and again."""
 
@@ -2067,6 +2108,11 @@ class Watched:
     def shown(self) -> list[Reading]:
         return worth_showing(self.readings, self.wanted)
 
+    def news(self) -> list[Reading]:
+        """The readings that are new, or whose sender, value or state has changed."""
+        return [reading for reading in self.shown() if not self.trouble and (
+            self.changed.get(reading.variable.number, {"new"}) - {"timestamp"})]
+
     def trust(self) -> str:
         """What the table depends on."""
         return "; ".join(filter(None, (self.bad_sum, str(self.clock))))
@@ -2102,9 +2148,12 @@ def draw_screen(watched: Watched, columns: int, rows: int) -> list[str]:
             paint(more_news[:columns], BOLD)]
     del head[max(1, rows - 3):]  # variables in trouble are more important than news
     headings = rows >= 5
+    most = max(1, (columns + len(GAP)) // (measure_row(WIDTHS) + len(GAP)))
     room = max(1, rows - len(head) - headings - 1)
-    stacks = max(1, min((columns + len(GAP)) // (measure_row(WIDTHS) + len(GAP)),
-                        math.ceil(len(shown) / room)))
+    if len(head) > 2 and not more_news and len(shown) > most * room:
+        head.pop()
+        room += 1
+    stacks = max(1, min(most, math.ceil(len(shown) / room)))
     hidden = max(0, len(shown) - stacks * room)
     if hidden:  # hide those without trouble first
         order = (DEAD, LATE, NEVER, UNKNOWN, OK)
@@ -2264,15 +2313,11 @@ class Lines:
         if watched.trouble or summary != self._summary:
             yield f"{now} {summary}"
         self._summary, self._event = summary, watched.event
-        for reading in [] if watched.trouble else watched.shown():
-            first = reading.variable.number not in watched.changed
+        for reading in watched.news():
             changed = watched.changed.get(reading.variable.number, set())
-            if first or changed - {"timestamp"}:
-                value, sender, state = (
-                    "*" * (field in changed) for field in ("value", "sender", "state"))
-                yield (f"{now} {reading.variable.label}: value {reading.value}{value}, "
-                       f"sender {reading.sender}{sender}, age {reading.age}, "
-                       f"{reading.state}{state}")
+            value, sender, state = ("*" * (each in changed) for each in ("value", "sender", "state"))
+            yield (f"{now} {reading.variable.label}: value {reading.value}{value}, sender "
+                   f"{reading.sender}{sender}, age {reading.age}, {reading.state}{state}")
 
     def wait(self, pause: float) -> bool:
         """BrokenPipeError as soon as nobody reads any more, and not only at the next change."""

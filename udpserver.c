@@ -52,8 +52,8 @@ static bool set_gateway_id(const char *text)
 static const struct option_spec own_list[] = {
     {"--bind", "ADDRESS", "listen here (repeatable); :: is all IPv4 and IPv6",
      .set = endpoints_add},
-    {"--allow", "CIDR", "who may ask for reports (repeatable)", .set = set_allow},
-    {"--allow-heartbeats", "CIDR", "who may send heartbeats (repeatable; default: all)",
+    {"--allow", "CIDR", "who may ask for reports, or @FILE (repeatable)", .set = set_allow},
+    {"--allow-heartbeats", "CIDR", "who may send heartbeats, or @FILE (default: all)",
      .set = set_allow_heartbeats},
     {"--burst", "N", "reports at once for one source (128)", NULL, NULL, &udpserver.burst, 1,
      1000000},
@@ -328,6 +328,7 @@ static bool open_all(void)
         return false;
     }
     limits_set(&report_limits, udpserver.rate, udpserver.burst, udpserver.rate_total);
+    report_limits.takes_turns = true;
     prepare_batches();
     const bool checks_sources = options.log >= OPTIONS_LOG_CHANGES || udpserver.senders.count != 0;
     return endpoints_open(options.key != NULL ? take_with_keys
@@ -363,6 +364,20 @@ static void say_what_is_served(void)
             udpserver.allow ? "" : "; --allow CIDR names others");
 }
 
+static bool read_again(bool now)
+{
+    static struct address_networks readers, senders;
+
+    if (now) {
+        udpserver.readers = readers;
+        udpserver.senders = senders;
+        xdp_read_again();
+        return true;
+    }
+    return address_read_again(&readers, "--allow", &udpserver.readers) &&
+           address_read_again(&senders, "--allow-heartbeats", &udpserver.senders);
+}
+
 static void finish(void)
 {
     xdp_finish();
@@ -390,5 +405,6 @@ const struct program program = {
     .open = open_all,
     .start = start,
     .say_what_is_served = say_what_is_served,
+    .read_again = read_again,
     .finish = finish,
 };

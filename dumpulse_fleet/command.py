@@ -28,7 +28,8 @@ CONFIG_FILE = "/etc/dumpulse/fleet.toml"
 PAGE = 1000  # agents or events of one answer
 WORST = [state.words for state in sorted(State, reverse=True) if state != State.UNWATCHED]
 COLOURS = {"alive": "32", "pending": "36", "unknown": "36", "late": "33", "out of range": "33",
-           "never": "31", "dead": "31", "unreachable": "1;31"}
+           "never": "31", "dead": "31", "unreachable": "1;31",
+           "damaged": "1;31"}
 
 # ---------------------------------------------------------------- what is printed
 
@@ -150,7 +151,8 @@ def run_show(options: argparse.Namespace) -> int:
     for what, text in (
             ("address", agent["address"]), ("site", agent["site"]), ("labels", ", ".join(labels)),
             ("parent", agent["parent"]), ("names", agent["profile"]),
-            ("reports", f"{agent['reports']}, {agent['lost']} lost, {agent['bad']} damaged, "
+            ("reports", f"{agent['reports']}, {agent['lost']} lost, {agent['late']} late, "
+                        f"{agent['bad']} damaged, "
                         f"{agent['reboots']} reboots, the last "
                         + (f"{since(agent['heard_at'])} ago" if agent["heard_at"] else "never"))):
         if text:

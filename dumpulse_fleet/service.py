@@ -13,6 +13,8 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import os
+import re
+import resource
 import signal
 import socket
 import threading
@@ -22,7 +24,7 @@ from typing import Any, NoReturn, TypeVar
 
 from dumpulse_fleet import client
 from dumpulse_fleet.alert.deliver import Alerts, Receiver
-from dumpulse_fleet.collect.collector import Collector
+from dumpulse_fleet.collect.collector import STARTING, Collector
 from dumpulse_fleet.collect.discovery import Discovery
 from dumpulse_fleet.config.file import Config, Shard, load
 from dumpulse_fleet.config.reading import Mistakes
@@ -43,6 +45,9 @@ SAVE_S = 600.0  # s between two times that the history is written
 MUTES_S = 60.0  # s between two looks at the mutes that come back each week
 CLOCKS_S = 5.0  # s by which the times of a file and of an event may differ
 NEWER = 100_000  # events after the state was kept that are looked at
+QUIET_S = 60.0  # s between two lines of the log that say the same
+FILES = 65_536  # descriptors that we ask for
+HANGS_S = 10.0  # s that the disk may take
 LOOK_S = 1.0  # s between two looks whether a source is due
 THREADS = PROBES + 16  # probes of dead agents, which take 10 s, must not keep others waiting
 Result = TypeVar("Result")
@@ -55,6 +60,18 @@ class Unusable(Exception):
 def say(text: str) -> None:
     """To the log, which the service manager keeps."""
     client.complain(text, "dumpulse-fleet")
+
+
+def raise_limit() -> None:
+    """Takes as many descriptors as the system gives: the usual soft limit is for older programs."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, FILES)), hard))
+
+
+def shape(text: str) -> str:
+    """Without what changes all the time."""
+    return re.sub(r"[0-9][0-9.,]*", "", text)
 
 
 def lock_folder(path: str) -> int:
@@ -127,7 +144,8 @@ FIXED: Mapping[str, Callable[[Config], object]] = {
 
 # The collector's figures, by the words of OWN in metrics.py.
 FIGURES = {"rounds": "rounds", "requests": "sent", "repeated": "repeated", "reports": "received",
-           "lost": "lost", "bad": "bad", "late": "late", "stale": "stale", "strange": "unknown",
+           "lost": "lost", "bad": "bad", "late": "late", "skipped": "skipped", "void": "void", "overflowed": "overflowed",
+           "stale": "stale", "strange": "unknown",
            "refused": "refused", "unsent": "unsent", "lookups_failed": "lookups_failed",
            "lateness": "lateness", "cpu": "cpu"}
 
@@ -150,7 +168,7 @@ class Service:
     def __init__(self, config: Config, given: Given = Given()) -> None:
         self.config = given.over(config)
         self._given = given
-        self.ready = False
+        self._running = False
         self._changing = asyncio.Lock()  # a reload, or a change of the sources
         self._ending = asyncio.Event()
         self._reloaded, self._reloaded_at = True, time.time()
@@ -158,11 +176,14 @@ class Service:
         self._stops: list[Callable[[], Awaitable[object]]] = []  # what can end at the same time
         self._nats_task: asyncio.Task[None] | None = None
         self._stopper = threading.Timer(STOP_S, self._give_up)
-        self._progress = (-1, 0.0)  # rounds of the collector, and when there were more
         self._fixed_mutes: tuple[Mute, ...] = ()
         self._mutes_at = -MUTES_S
+        self._coming: Sequence[Agent] | None = None  # a list that is not in force yet
         self._left_out: list[str] = []  # groups that this shard cannot judge, and why
         self._told: list[str] = []  # what is wrong with the sources and the groups
+        self._logged = ""  # the collector's trouble
+        self._failed, self._failed_at = 0, -QUIET_S  # logins that were told, and when
+        self._odd_until: dict[str, float] = {}  # errors of the loop that are not told again
 
     # ---------------------------------------------------------------- for the web server
 
@@ -176,13 +197,41 @@ class Service:
     @property
     def trouble(self) -> str:
         """What is wrong with the fleet itself; empty: nothing."""
-        return "; ".join(filter(None, (
-            self.store.trouble and f"events cannot be written: {self.store.trouble}",
-            "" if self._reloaded else "the configuration is wrong, and the old one stays",
-            self.alerts.trouble,
-            f"mqtt: {self.mqtt.trouble}" if self.mqtt and self.mqtt.trouble else "",
-            f"nats: {self.nats.trouble}" if self.nats and self.nats.trouble else "",
-            *self._told[:1])))
+        return "; ".join(filter(None, self.troubles().values()))
+
+    def troubles(self) -> dict[str, str]:
+        """What is wrong with each part; empty: nothing."""
+        why = self.store.trouble
+        if self.store.hangs() > HANGS_S:
+            why = f"the disk has not answered for {self.store.hangs():.0f} s"
+        return {
+            "collector": self.collector.trouble() if self._running else "the fleet is starting",
+            "store": why and f"events cannot be written: {why}",
+            "configuration": "" if self._reloaded else
+            "the configuration is wrong, and the old one stays",
+            "alerts": self.alerts.trouble,
+            "mqtt": f"mqtt: {self.mqtt.trouble}" if self.mqtt and self.mqtt.trouble else "",
+            "nats": f"nats: {self.nats.trouble}" if self.nats and self.nats.trouble else "",
+            "sources": self._told[0] if self._told else ""}
+
+    @property
+    def ready(self) -> bool:
+        """Requests left, answers came or their lack was judged, and events are written."""
+        if not (self._running and self.collector.running):
+            return False
+        now = self.troubles()
+        return not (now["collector"] or now["store"])
+
+    def _log_troubles(self) -> None:
+        """What the collector does not see, and who could not log in. Other parts log theirs."""
+        text = self.collector.trouble()
+        if text != STARTING and shape(text) != shape(self._logged):
+            say(text or "all agents are watched again")
+            self._logged = text
+        if self.access.failed > self._failed and time.monotonic() >= self._failed_at + QUIET_S:
+            say(f"{self.access.failed - self._failed:,} wrong passwords or tokens, the last one "
+                f"from {self.access.failed_from}")
+            self._failed, self._failed_at = self.access.failed, time.monotonic()
 
     def numbers(self) -> Mapping[str, float]:
         figures = self.collector.figures
@@ -190,7 +239,7 @@ class Service:
                 **self.alerts.numbers(), **(self.mqtt.numbers() if self.mqtt else {}),
                 **(self.nats.numbers() if self.nats else {}),
                 "events": self.store.stored, "events_lost": self.store.lost + self.store.unstored,
-                "sources_failed": self.discovery.failures,
+                "sources_failed": self.discovery.failures, "logins_failed": self.access.failed,
                 "reloaded": self._reloaded, "reloaded_at": self._reloaded_at}
 
     # ---------------------------------------------------------------- changes
@@ -268,8 +317,9 @@ class Service:
         """Reads files and pages again when they are due."""
         async with self._changing:
             agents = await self.discovery.look()
-            if agents is not None:
-                await self._change(agents)
+            self._coming = self._coming if agents is None else agents
+            if self._coming is not None:  # if it fails, the next look tries again
+                await self._change(self._coming)
             else:
                 self._tell()
 
@@ -279,7 +329,7 @@ class Service:
         history = self.history.moved(table)
         groups, self._left_out = groups_here(self.config, agents, self.discovery.everyone)
         await asyncio.to_thread(self.collector.replace, table)
-        self.table, self.history, self.groups = table, history, groups
+        self.table, self.history, self.groups, self._coming = table, history, groups, None
         self.alerts.configure(self.config.alerts, self.config.grace, table, groups)
         if self.mqtt:
             self.mqtt.replace(table)
@@ -298,7 +348,9 @@ class Service:
     async def run(self) -> int:
         """Runs until SIGTERM or SIGINT. Returns the exit status. Unusable, client.BadUsage: it
         cannot start."""
+        raise_limit()
         loop = asyncio.get_running_loop()
+        loop.set_exception_handler(self._odd)
         loop.set_default_executor(concurrent.futures.ThreadPoolExecutor(THREADS))
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._end)
@@ -312,7 +364,7 @@ class Service:
             except OSError as error:
                 raise Unusable(f"cannot start: {error.strerror or error}") from error
             await self._ending.wait()
-            self.ready = False
+            self._running = False
             notify("STOPPING=1")
         failure = self.collector.failure
         if failure:
@@ -350,12 +402,13 @@ class Service:
         await self._connect(self._publisher(config), self._stream(config))
         loop = asyncio.get_running_loop()
         self.store.subscribe(lambda events: loop.call_soon_threadsafe(self._heard, events))
-        self._do(self._every(LOOK_S, lambda: self.alerts.run(self.mutes, self._healthy)))
+        # The dead man's ping says the same as /-/ready.
+        self._do(self._every(LOOK_S, lambda: self.alerts.run(self.mutes, lambda: self.ready)))
         self._do(self._every(LOOK_S, self._look))
         self._do(self._every(SAMPLE_S, self._sample))
         self._do(self._every(SAVE_S, lambda: self._save_history(kept)))
         self._do(self._watch())
-        self.ready = True
+        self._running = True
         host = f"[{config.web.host}]" if ":" in config.web.host else config.web.host
         say(f"asks {len(agents):,} agent{'s' * (len(agents) != 1)}; the page is "
             f"http{'s' if self.access.ssl else ''}://{host or 'localhost'}:{listening.port}/")
@@ -390,15 +443,6 @@ class Service:
     def _heard(self, events: Sequence[Event]) -> None:
         self.history.heard(events)
 
-    def _healthy(self) -> bool:
-        """Whether the dead man's ping may be sent: the agents are being asked."""
-        rounds, since = self._progress
-        if self.collector.figures.rounds != rounds or not self.table.agents:
-            self._progress = self.collector.figures.rounds, time.monotonic()
-            return self.collector.running
-        longest = max(agent.period for agent in self.table.agents)
-        return self.collector.running and time.monotonic() - since < 3 * longest + 10
-
     async def _sample(self) -> None:
         self.history.add(self.table, time.time())
 
@@ -415,6 +459,7 @@ class Service:
         pause = min(1.0, int(os.environ.get("WATCHDOG_USEC", "") or 10**9) / 3e6)
         while self.collector.running:
             notify("WATCHDOG=1")
+            self._log_troubles()
             await asyncio.sleep(pause)
         self._end()
 
@@ -428,6 +473,15 @@ class Service:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
             say(f"this should not happen: {task.exception()!r}")
+
+    def _odd(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """What no task handles. There may be thousands of the same."""
+        text = f"{context['message']}: {context.get('exception')!r}"[:500]
+        now = time.monotonic()
+        self._odd_until = {each: end for each, end in self._odd_until.items() if end > now}
+        if text not in self._odd_until:
+            self._odd_until[text] = now + QUIET_S
+            say(text)
 
     async def _every(self, seconds: float, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """One failure does not end it: the next round may work."""
@@ -488,6 +542,8 @@ def check(config: Config) -> int:
     if problems or found.problems:
         return client.BadUsage.STATUS
     pages = len(config.sources) - len(files.sources)
+    if not (agents or pages):
+        say("there are no agents to ask: see [[agents]], its files, and --shard")
     print(f"{config.path} is right: {len(agents):,} agent{'s' * (len(agents) != 1)} here"
           + (f", and those of {pages} page{'s' * (pages != 1)}" if pages else ""))
     return 0

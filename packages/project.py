@@ -23,6 +23,8 @@ EMAIL = "developers@dumpulse.example"
 # The address of the project's pages. Whoever publishes packages writes the real one here, once:
 # names that end in .example lead nowhere (RFC 2606).
 URL = "https://dumpulse.example"
+REPOSITORY = f"{URL}/dumpulse.git"
+CHANGES = f"{URL}/CHANGELOG.md"
 LICENSE = "MIT"
 # What the package is, in one line, and the same in one paragraph.
 SUMMARY = "A heartbeat monitor so small that it fits anywhere"
@@ -66,6 +68,8 @@ FORMS: dict[str, Callable[[str], str]] = {
     "python": lambda text: text.replace("-dev", ".dev0"),
     "debian": lambda text: text.replace("-dev", "~dev"),
     "numbers": lambda text: text.replace("-dev", ""),
+    "number": lambda text: "{}{:02}{:02}".format(
+        *map(int, text.replace("-dev", "").split("."))).lstrip("0"),  # 0… would be octal in C
 }
 
 

@@ -33,6 +33,7 @@ ROOT, BUILD = project.ROOT, project.ROOT / "build"
 # What is fetched once, and stays in build/ after `make clean`. The builds and tests in other
 # folders use it, too.
 FETCHED = re.findall("^FETCHED := (.*)$", (ROOT / "Makefile").read_text(), re.M)[0].split()
+TESTS = ["check", "test ROOM=packages"]
 
 
 class Refused(Exception):
@@ -67,6 +68,9 @@ def check() -> None:
     number = project.FORMS["numbers"](version)
     wanted, shown = (r"\d{4}-\d\d-\d\d", "DATE") if version == number else \
         ("not released yet", "not released yet")
+    if version == number and re.match(r"https?://[^/]*\.example(/|$)", project.URL):
+        raise Refused(f"{project.URL} leads nowhere, and every package would name it: write the "
+                      "real address into packages/project.py")
     headings = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.M)
     if not headings or not re.fullmatch(f"{re.escape(number)}, {wanted}", headings[0]):
         raise Refused(f'the first heading of CHANGELOG.md must be "## {number}, {shown}", because '
@@ -112,7 +116,15 @@ def run(what: str, *command: str, cwd: Path, environment: Mapping[str, str]) -> 
     say(f"{what}: {time.monotonic() - begun:.0f} s")
 
 
-def release(tests: tuple[str, ...]) -> Path:
+def sign(folder: Path, key: str) -> None:
+    """Signs the sums with a key of the user's gpg, which may ask for its password."""
+    done = subprocess.run(["gpg", "--local-user", key, "--armor", "--detach-sign", "SHA256SUMS"],
+                          cwd=folder, text=True, stderr=subprocess.PIPE, check=False)
+    if done.returncode != 0:
+        raise Failed(f"gpg does not sign with the key {key!r}: {done.stderr.strip()}")
+
+
+def release(tests: tuple[str, ...], key: str) -> Path:
     """Builds twice, compares, tests, and returns the folder of the release."""
     os.environ["SOURCE_DATE_EPOCH"] = str(archive.build_time())
     with tempfile.TemporaryDirectory(prefix="dumpulse-release-") as work:
@@ -138,11 +150,15 @@ def release(tests: tuple[str, ...]) -> Path:
                 os.umask(before)
             folders.append(folder)
             made.append(sums(to))
+        notes = re.split("^## ", (ROOT / "CHANGELOG.md").read_text(), maxsplit=2, flags=re.M)[1]
+        Path(work, "from-one", "NOTES.md").write_text(f"# Dumpulse {notes}")
         compare(made[0], made[1], {packed.name: sum_of(packed)})
         for target in tests:
-            run(f"make {target}", "make", target, cwd=folders[0], environment={})
+            run(f"make {target}", "make", *target.split(), cwd=folders[0], environment={})
         Path(work, "from-one", "SHA256SUMS").write_text(
             "".join(f"{value}  {name}\n" for name, value in made[0].items()))
+        if key:
+            sign(Path(work, "from-one"), key)
         # Whoever finds the folder finds all of it, whatever stops this program.
         to, new = BUILD / "release", BUILD / "release-new"
         shutil.rmtree(new, ignore_errors=True)
@@ -166,10 +182,11 @@ def main() -> int:
         "build/release.", epilog="Give options as in make release ARGS=--check.")
     parser.add_argument("--check", action="store_true",
                         help="only say whether a release can be made of this state")
-    parser.add_argument("--tests", nargs="*", default=["check", "packages-short"],
-                        metavar="TARGET",
+    parser.add_argument("--sign", default="", metavar="KEY",
+                        help="sign SHA256SUMS with this key of your gpg; a release must be signed")
+    parser.add_argument("--tests", nargs="*", default=TESTS, metavar="TARGET",
                         help="the targets of make that test the unpacked sources "
-                        "(check packages-short)")
+                        f"({', '.join(TESTS)})")
     parser.add_argument("--build", type=Path, metavar="FOLDER",
                         help="only build, once, into a folder that exists")
     options = parser.parse_args()
@@ -181,7 +198,10 @@ def main() -> int:
         if options.check:
             print(f"release: {project.version()} can be released")
             return 0
-        folder = release(tuple(options.tests))
+        if not options.sign and not project.version().endswith("-dev"):
+            raise Refused("a release must be signed: make release ARGS='--sign KEY', with the name "
+                          "of a key of your gpg")
+        folder = release(tuple(options.tests), options.sign)
     except (Refused, Failed, OSError, subprocess.CalledProcessError) as why:
         say(str(why))
         return 2 if isinstance(why, Refused) else 1

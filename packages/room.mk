@@ -50,7 +50,8 @@ INSTALLED = \
     text:build/dumpulse.pc:$(LIBDIR)/pkgconfig/dumpulse.pc \
     755:client.py:$(PREFIX)/bin/dumpulse \
     644:client/dumpulse.1:$(PREFIX)/share/man/man1/dumpulse.1 \
-    644:client.py:$(PYTHONDIR)/dumpulse.py \
+    644:client.py:$(PYTHONDIR)/dumpulse/__init__.py \
+    644:/dev/null:$(PYTHONDIR)/dumpulse/py.typed \
     644:client/completion/dumpulse.bash:$(PREFIX)/share/bash-completion/completions/dumpulse \
     644:client/completion/_dumpulse:$(PREFIX)/share/zsh/site-functions/_dumpulse \
     $(foreach name,vehicle.ini nagios.cfg icinga2.conf, \
@@ -64,7 +65,7 @@ no-space:
 install: no-space all build/dumpulse.pc ##! servers, library and client, to DESTDIR and PREFIX
 	@[ -n "$(PYTHONDIR)" ] || \
 	    { echo "no Python 3 was found: PYTHONDIR=FOLDER says where modules go" >&2; exit 2; }
-	@for entry in $(INSTALLED); do \
+	@umask 022; for entry in $(INSTALLED); do \
 	    mode=$${entry%%:*}; rest=$${entry#*:}; file=$${rest%%:*}; to="$(DESTDIR)$${rest#*:}"; \
 	    mkdir -p "$${to%/*}" && rm -f "$$to" && case $$mode in \
 	    text) sed 's|/usr/local|$(PREFIX)|' $$file >"$$to" && chmod 644 "$$to" ;; \
@@ -73,8 +74,8 @@ install: no-space all build/dumpulse.pc ##! servers, library and client, to DEST
 
 uninstall: no-space ##! remove what make install put there
 	@for entry in $(INSTALLED); do rm -f "$(DESTDIR)$${entry##*:}"; done
-	@rm -f "$(DESTDIR)$(PYTHONDIR)"/__pycache__/dumpulse.cpython-*.pyc
-	@rmdir "$(DESTDIR)$(PREFIX)/share/dumpulse" "$(DESTDIR)$(EXAMPLES_DIR)" \
+	@rm -f "$(DESTDIR)$(PYTHONDIR)"/dumpulse/__pycache__/__init__.cpython-*.pyc
+	@rmdir "$(DESTDIR)$(PYTHONDIR)"/dumpulse/__pycache__ "$(DESTDIR)$(PYTHONDIR)/dumpulse" "$(DESTDIR)$(PREFIX)/share/dumpulse" "$(DESTDIR)$(EXAMPLES_DIR)" \
 	    "$(DESTDIR)$(PREFIX)/share/doc/dumpulse" 2>/dev/null || \
 	    true # other files may be in these folders
 

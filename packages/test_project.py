@@ -15,9 +15,12 @@ from packages import archive, making, project, release
 
 
 @pytest.mark.parametrize(("text", "expected"), [
-    ("1.2.3", {"semantic": "1.2.3", "python": "1.2.3", "debian": "1.2.3", "numbers": "1.2.3"}),
+    ("1.2.3", {"semantic": "1.2.3", "python": "1.2.3", "debian": "1.2.3", "numbers": "1.2.3",
+               "number": "10203"}),
     ("1.2.3-dev", {"semantic": "1.2.3-dev", "python": "1.2.3.dev0", "debian": "1.2.3~dev",
-                   "numbers": "1.2.3"}),
+                   "numbers": "1.2.3", "number": "10203"}),
+    ("0.10.2", {"semantic": "0.10.2", "python": "0.10.2", "debian": "0.10.2", "numbers": "0.10.2",
+                "number": "1002"}),
 ])
 def test_each_world_has_its_form(tmp_path: Path, text: str, expected: dict[str, str]) -> None:
     (tmp_path / "dumpulse.h").write_text(f'#define DUMPULSE_VERSION "{text}" /* why */\n')

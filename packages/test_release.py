@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -26,8 +29,11 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def clone(original: Path, tmp_path: Path) -> Path:
-    """A repository of its own, of which everything is committed."""
+    """A repository of its own, of which everything is committed. Its address leads somewhere."""
     root = source.unpack(original, tmp_path)
+    fields = root / "packages" / "project.py"
+    fields.write_text(fields.read_text().replace('URL = "https://dumpulse.example"',
+                                                 'URL = "https://dumpulse.invalid"'))
     git(root, "init", "--quiet")
     commit(root)
     return root
@@ -80,6 +86,14 @@ def test_what_cannot_be_released_is_refused_with_one_line(clone: Path) -> None:
                                "run make version\n")
     write_heading(clone, "7.8.9", "7.8.9, 2026-12-25")
 
+    fields = clone / "packages" / "project.py"
+    fields.write_text(fields.read_text().replace(".invalid", ".example"))
+    commit(clone)
+    assert asked(clone) == (2, "release: https://dumpulse.example leads nowhere, and every package "
+                               "would name it: write the real address into packages/project.py\n")
+    git(clone, "reset", "--quiet", "--hard", "HEAD~")
+    assert asked(clone) == (2, "release: a release must be signed: make release ARGS='--sign KEY', "
+                               "with the name of a key of your gpg\n")
     (clone / "new.txt").touch()
     assert asked(clone) == (2, "release: git has not all of this folder: new.txt: commit or remove "
                                "what is new or changed\n")
@@ -136,6 +150,12 @@ def test_the_archive_of_the_sources_makes_itself(original: Path, tmp_path: Path,
     assert (root / "build" / "packages" / original.name).read_bytes() == original.read_bytes()
 
 
+@pytest.mark.parametrize("target", release.TESTS)
+def test_what_tests_a_release_is_there(target: str) -> None:
+    subprocess.run(["make", "-n", *target.split()], cwd=project.ROOT, check=True,
+                   stdout=subprocess.DEVNULL)
+
+
 def test_builds_that_differ_are_no_release() -> None:
     release.compare({"a": "1", "b": "2"}, {"b": "2", "a": "1"}, {"a": "1"})
     for one, other, sources in (({"a": "1"}, {"a": "2"}, {}), ({"a": "1"}, {}, {}),
@@ -163,15 +183,39 @@ def test_two_files_of_one_name_are_noticed(tmp_path: Path,
         release.build_all(tmp_path)
 
 
+@pytest.fixture
+def key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A key of gpg, which knows no other one."""
+    home = Path(tempfile.mkdtemp(prefix="gpg-"))  # its socket must have a short name
+    monkeypatch.setenv("GNUPGHOME", str(home))
+    subprocess.run(["gpg", "--quiet", "--batch", "--passphrase", "", "--quick-generate-key",
+                    "Tester"], check=True)
+    yield "Tester"
+    subprocess.run(["gpgconf", "--kill", "all"], check=True)
+    shutil.rmtree(home)
+
+
+def test_sums_are_signed(tmp_path: Path, key: str) -> None:
+    sums = tmp_path / "SHA256SUMS"
+    sums.write_text("a sum\n")
+    release.sign(tmp_path, key)
+    verify = ["gpg", "--quiet", "--verify", f"{sums}.asc", str(sums)]
+    assert subprocess.run(verify, check=False, capture_output=True).returncode == 0
+    sums.write_text("another sum\n")
+    assert subprocess.run(verify, check=False, capture_output=True).returncode != 0
+    with pytest.raises(making.Failed, match="gpg does not sign with the key 'Nobody': "):
+        release.sign(tmp_path, "Nobody")
+
+
 @pytest.mark.long
-def test_a_release(clone: Path) -> None:
+def test_a_release(clone: Path, key: str) -> None:
     """Builds all of it twice. `make packages` has the tests of it in any case."""
     (clone / "build").mkdir()
     for name in release.FETCHED:
         if (release.BUILD / name).is_dir():
             (clone / "build" / name).symlink_to((release.BUILD / name).resolve())
     write_heading(clone, "7.8.9", "7.8.9, 2026-12-24")
-    status, said = asked(clone, "--tests", "layers")
+    status, said = asked(clone, "--tests", "layers", "--sign", key)
     assert status == 0, said
     made = clone / "build" / "release"
     assert subprocess.run(["sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS"],
@@ -179,5 +223,6 @@ def test_a_release(clone: Path) -> None:
     names = {path.name for path in made.iterdir()}
     assert {"dumpulse-7.8.9-source.tar.gz", "dumpulse-7.8.9.tar.gz",
             "dumpulse_7.8.9.orig.tar.gz"} <= names
-    assert len(names) - 1 == len((made / "SHA256SUMS").read_text().splitlines())
+    assert "# Dumpulse 7.8.9, 2026-12-24\n" in (made / "NOTES.md").read_text()
+    assert len(names - {"SHA256SUMS.asc", "SHA256SUMS", "NOTES.md"}) == len((made / "SHA256SUMS").read_text().splitlines())
     assert not [name for name in names if project.version() in name]

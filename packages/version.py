@@ -18,6 +18,8 @@ from packages.project import FORMS, ROOT, version
 
 # The file, the form of its version, and what stands before and after the version.
 PLACES = (
+    ("dumpulse.h", "number", "^#define DUMPULSE_VERSION_NUMBER ", "L "),
+    ("meson.build", "semantic", "^        version: '", "'\\)$"),
     ("client.py", "semantic", r'^VERSION = "', r'"$'),
     ("server/canserver.8", "semantic", r'^\.TH CANSERVER 8 \S+ "Dumpulse ', r'" "Dumpulse"$'),
     ("dumpulse_fleet/dumpulse-fleet.1", "semantic", r'^\.TH DUMPULSE-FLEET 1 \S+ "Dumpulse ',
@@ -35,7 +37,7 @@ def behind(root: Path = ROOT) -> dict[Path, str]:
         path = root / name
         text = found.get(path, path.read_text())
         # The group 1 keeps what stands before the version.
-        new, count = re.subn(f"({before})[^\"]*(?={after})",
+        new, count = re.subn(f"({before})[^\"' ]*(?={after})",
                              lambda match: match[1] + FORMS[form](now), text, flags=re.M)
         if count != 1:
             raise SystemExit(f"{name} must have the version once, after {before}: it is there "

@@ -31,32 +31,81 @@ const char *address_write(const uint8_t address[ADDRESS_SIZE])
                : inet_ntop(AF_INET6, address, text, sizeof text);
 }
 
-bool address_add_network(struct address_networks *networks, const char *option, const char *text)
+/* Reads one network into the list. `wrong` becomes what is wrong with it, or NULL. */
+static bool add_network(struct address_networks *networks, const char *text, const char **wrong)
 {
     struct address_network *network = &networks->list[networks->count];
     const char *slash = strchrnul(text, '/');
 
+    *wrong = "are too many networks: there may be 64 at most";
     if (networks->count == ADDRESS_NETWORKS)
-        return options_wrong("%s may be given %d times at most", option, ADDRESS_NETWORKS);
+        return false;
+    *wrong = "wants an address like 192.0.2.0/24 or 2001:db8::/32";
     if (!address_read(text, (size_t)(slash - text), network->address))
-        return options_wrong("%s wants an address like 192.0.2.0/24 or 2001:db8::/32, not '%.60s'",
-                             option, text);
+        return false;
     network->ipv4 = address_is_ipv4(network->address);
     const uint64_t before = network->ipv4 ? MAPPED_BITS : 0;
     uint64_t bits = BITS - before;
+    *wrong = network->ipv4 ? "wants a number from 0 to 32 after the slash of an IPv4 network"
+                           : "wants a number from 0 to 128 after the slash of an IPv6 network";
     if (*slash != '\0' && !options_read_number(slash + 1, '\0', 0, bits, &bits))
-        return options_wrong(
-            "%s %.60s: after the slash of an IPv%c network goes a number from 0 to %u", option,
-            text, network->ipv4 ? '4' : '6', (unsigned)bits);
+        return false;
     memset(network->mask, 0, sizeof network->mask);
     for (size_t bit = 0; bit < before + bits; bit++)
         network->mask[bit / 8] |= (uint8_t)(0x80U >> bit % 8);
+    *wrong = "has bits set beyond those that the number after the slash counts";
     for (size_t i = 0; i < ADDRESS_SIZE; i++)
         if ((network->address[i] & ~network->mask[i]) != 0)
-            return options_wrong("%s %.60s: the address has bits set beyond the first %u", option,
-                                 text, (unsigned)bits);
-    network->text = text;
+            return false;
     networks->count++;
+    return true;
+}
+
+/* A file has one network in a line. What is wrong is said without what the file has there. */
+static bool add_file(struct address_networks *networks, const char *option, const char *given)
+{
+    static char content[OPTIONS_FILE_MAX + 2];
+    const size_t before = networks->count;
+    size_t length;
+    unsigned line = 0;
+
+    if (!options_read_file(given + 1, "a file of networks", content, &length))
+        return false;
+    for (char *text = content, *next; text != NULL; text = next) {
+        const char *wrong;
+        next = strchr(text, '\n');
+        if (next != NULL)
+            *next++ = '\0';
+        line++;
+        text += strspn(text, " \t");
+        text[strcspn(text, " \t\r#")] = '\0';
+        if (*text != '\0' && !add_network(networks, text, &wrong))
+            return options_wrong("%.300s, line %u: %s %s", given + 1, line, option, wrong);
+    }
+    return networks->count > before ||
+           options_wrong("%.300s: %s wants a network in it", given + 1, option);
+}
+
+bool address_add_network(struct address_networks *networks, const char *option, const char *text)
+{
+    const char *wrong;
+
+    if (networks->given_count == ADDRESS_NETWORKS)
+        return options_wrong("%s may be given %d times at most", option, ADDRESS_NETWORKS);
+    networks->given[networks->given_count++] = text;
+    if (text[0] == '@')
+        return add_file(networks, option, text);
+    return add_network(networks, text, &wrong) ||
+           options_wrong("%s %.60s: it %s", option, text, wrong);
+}
+
+bool address_read_again(struct address_networks *networks, const char *option,
+                        const struct address_networks *before)
+{
+    memset(networks, 0, sizeof *networks);
+    for (size_t i = 0; i < before->given_count; i++)
+        if (!address_add_network(networks, option, before->given[i]))
+            return false;
     return true;
 }
 
@@ -65,8 +114,7 @@ const char *address_describe(const struct address_networks *networks)
     static char text[800]; /* so that the whole line of the log stays below 1 KB */
     size_t length = 0;
 
-    for (size_t i = 0; i < networks->count && length < sizeof text; i++)
-        length +=
-            (size_t)snprintf(text + length, sizeof text - length, " %s", networks->list[i].text);
+    for (size_t i = 0; i < networks->given_count && length < sizeof text; i++)
+        length += (size_t)snprintf(text + length, sizeof text - length, " %s", networks->given[i]);
     return text;
 }

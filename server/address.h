@@ -34,19 +34,22 @@ enum { ADDRESS_NETWORKS = 64 };
 struct address_network {
     uint8_t address[ADDRESS_SIZE], mask[ADDRESS_SIZE];
     bool ipv4;
-    const char *text;
 };
 
 struct address_networks {
     struct address_network list[ADDRESS_NETWORKS];
-    size_t count;
+    const char *given[ADDRESS_NETWORKS]; /* the values of the option */
+    size_t count, given_count;
 };
 
-/* Adds a network like 192.0.2.0/24, which is the value of `option`. False: options.wrong says
- * why. */
+/* Adds a network like 192.0.2.0/24, which is the value of `option`, or those in the file @FILE.
+ * False: options.wrong says why. */
 bool address_add_network(struct address_networks *networks, const char *option, const char *text);
-/* Returns the texts of the networks, as many as fit, each with a space before it. The next call
- * overwrites them. */
+/* Makes the list anew from what was given before: files may have changed. False: the same. */
+bool address_read_again(struct address_networks *networks, const char *option,
+                        const struct address_networks *before);
+/* Returns what was given, as much as fits, each with a space before it. The next call overwrites
+ * it. */
 const char *address_describe(const struct address_networks *networks);
 
 /* An IPv4 address is only in IPv4 networks: ::/0 has all IPv6 addresses, and no IPv4 address. */

@@ -10,14 +10,17 @@
 #include <unistd.h>
 
 #include "log.h"
+#include "loop.h"
 #include "manager.h"
 #include "options.h"
 #include "sockets.h"
+#include "timing.h"
 #include "udp.h"
 
 struct endpoint {
     uint8_t address[ADDRESS_SIZE];
-    uint32_t scope; /* the interface of a link-local address */
+    uint32_t scope;        /* the interface of a link-local address, */
+    const char *interface; /* and its name */
 };
 
 uint64_t endpoints_port;
@@ -50,10 +53,15 @@ static bool covers(const struct endpoint *all, const struct endpoint *one)
     /* 0.0.0.0 covers all of IPv4; :: covers IPv4 and IPv6. */
     const size_t prefix = address_is_ipv4(all->address) ? ADDRESS_MAPPED : 0;
 
-    if (memcmp(all, one, sizeof *all) == 0)
+    if (memcmp(all->address, one->address, ADDRESS_SIZE) == 0 && all->scope == one->scope)
         return true;
     return memcmp(all->address, one->address, prefix) == 0 &&
            memcmp(all->address + prefix, zeros, ADDRESS_SIZE - prefix) == 0;
+}
+
+static bool is_link_local(const uint8_t address[ADDRESS_SIZE])
+{
+    return address[0] == 0xFE && (address[1] & 0xC0U) == 0x80;
 }
 
 bool endpoints_add(const char *text)
@@ -68,9 +76,14 @@ bool endpoints_add(const char *text)
     if (!address_read(text, (size_t)(percent - text), endpoint->address))
         return options_wrong(
             "--bind wants an address in numbers like 192.0.2.1 or :: and not '%.60s'", text);
+    endpoint->interface = *percent == '\0' ? NULL : percent + 1;
     endpoint->scope = *percent == '\0' ? 0 : if_nametoindex(percent + 1);
     if (*percent != '\0' && endpoint->scope == 0)
         return options_wrong("--bind %.60s: there is no such interface", text);
+    if (*percent == '\0' && is_link_local(endpoint->address))
+        return options_wrong("--bind %.60s: a link-local address needs its interface, like "
+                             "fe80::1%%eth0",
+                             text);
     if (*percent != '\0' && (memcmp(endpoint->address, everything.address, ADDRESS_SIZE) == 0 ||
                              memcmp(endpoint->address, all_ipv4.address, ADDRESS_SIZE) == 0))
         return options_wrong("--bind %.60s: this address is every interface; name the address that "
@@ -91,7 +104,7 @@ bool endpoints_serve(const uint8_t address[ADDRESS_SIZE], unsigned interface)
     struct endpoint here = {.scope = 0};
 
     memcpy(here.address, address, ADDRESS_SIZE);
-    if (address[0] == 0xFE && (address[1] & 0xC0U) == 0x80) /* it is link-local */
+    if (is_link_local(address))
         here.scope = interface;
     for (size_t i = 0; i < endpoints_count; i++)
         if (covers(&binds[i], &here))
@@ -114,12 +127,26 @@ static const char *describe(const union udp_address *address)
     return text;
 }
 
+/* Asks for the address that each packet was sent to, if the socket has several. */
+static void ask_for_addresses(int descriptor, const union udp_address *bound)
+{
+    const int everywhere = bound->any.sa_family == AF_INET
+                               ? bound->v4.sin_addr.s_addr == htonl(INADDR_ANY)
+                               : IN6_IS_ADDR_UNSPECIFIED(&bound->v6.sin6_addr);
+
+    if (bound->any.sa_family == AF_INET)
+        (void)setsockopt(descriptor, IPPROTO_IP, IP_PKTINFO, &everywhere, sizeof everywhere);
+    else
+        (void)setsockopt(descriptor, IPPROTO_IPV6, IPV6_RECVPKTINFO, &everywhere,
+                         sizeof everywhere);
+}
+
 /* Adds a bound socket. Returns NULL, or what is wrong with the socket. */
 static const char *add_socket(int descriptor, unsigned (*take)(int descriptor))
 {
     union udp_address bound = {.any = {0}};
     socklen_t size = sizeof bound;
-    int protocol = 0, everywhere;
+    int protocol = 0;
     socklen_t int_size = sizeof protocol;
 
     if (getsockname(descriptor, &bound.any, &size) != 0 ||
@@ -130,22 +157,14 @@ static const char *add_socket(int descriptor, unsigned (*take)(int descriptor))
         return "has no address and port: it has to be bound first";
     if (opened == ENDPOINTS_MAX)
         return "is one too many";
-    if (bound.any.sa_family == AF_INET) {
-        everywhere = bound.v4.sin_addr.s_addr == htonl(INADDR_ANY);
-        (void)setsockopt(descriptor, IPPROTO_IP, IP_PKTINFO, &everywhere, sizeof everywhere);
-    } else {
-        everywhere = IN6_IS_ADDR_UNSPECIFIED(&bound.v6.sin6_addr);
-        (void)setsockopt(descriptor, IPPROTO_IPV6, IPV6_RECVPKTINFO, &everywhere,
-                         sizeof everywhere);
-    }
+    ask_for_addresses(descriptor, &bound);
     opened++;
     return sockets_add(descriptor, take) ? NULL : "cannot be waited for";
 }
 
-/* Opens a socket at the endpoint, and adds it. Returns 0 or an error number. `here` becomes the
- * address that it is bound to, or was to be bound to. */
-static int open_socket(const struct endpoint *endpoint, unsigned (*take)(int descriptor),
-                       union udp_address *here)
+/* Opens a socket at the endpoint. Returns its descriptor, or -1. `here` becomes the address that it
+ * is bound to, or was to be bound to. */
+static int open_socket(const struct endpoint *endpoint, union udp_address *here)
 {
     const int off = 0;
     const in_port_t port = htons((uint16_t)endpoints_port);
@@ -161,19 +180,38 @@ static int open_socket(const struct endpoint *endpoint, unsigned (*take)(int des
     }
     const int descriptor = socket(here->any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (descriptor < 0)
-        return errno;
+        return -1;
     if (here->any.sa_family == AF_INET6) /* :: is for IPv4, too */
         (void)setsockopt(descriptor, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
     if (bind(descriptor, &here->any, sizeof *here) != 0) {
         const int reason = errno;
         (void)close(descriptor);
-        return reason;
+        errno = reason;
+        return -1;
     }
     (void)getsockname(descriptor, &here->any, &size);
     endpoints_port = ntohs(here->v4.sin_port); /* IPv6 has it in the same place */
-    if (add_socket(descriptor, take) != NULL)
-        return errno; /* it cannot be waited for: nothing else can be wrong with an own socket */
-    return 0;
+    return descriptor;
+}
+
+/* An interface that went and came back has another number: then a socket at its link-local address
+ * hears nothing any more, and this opens another one. */
+static void attend(void)
+{
+    for (size_t i = 0; i < endpoints_count; i++) {
+        const unsigned now = binds[i].interface == NULL ? 0 : if_nametoindex(binds[i].interface);
+        union udp_address here;
+        if (now == 0 || now == binds[i].scope)
+            continue;
+        struct endpoint wanted = binds[i];
+        wanted.scope = now;
+        const int descriptor = open_socket(&wanted, &here);
+        if (descriptor < 0) /* it has not got the address yet */
+            continue;
+        binds[i].scope = now;
+        if (sockets_replace(i, descriptor))
+            log_say("listening on %s again", describe(&here));
+    }
 }
 
 /* EPERM and EACCES come from a sandbox that allows only IPv4. */
@@ -196,7 +234,9 @@ static bool open_own_sockets(unsigned (*take)(int descriptor))
     union udp_address here;
 
     for (size_t i = 0; i < count; i++) {
-        const int reason = open_socket(&endpoints[i], take, &here);
+        const int descriptor = open_socket(&endpoints[i], &here);
+        /* Nothing else can be wrong with an own socket than that it cannot be waited for. */
+        const int reason = descriptor < 0 || add_socket(descriptor, take) != NULL ? errno : 0;
         if (reason == 0 || (by_default && i == 1 && has_no_ipv6(reason)))
             continue;
         if (reason != EADDRINUSE || !any_port || i == 0 || --tries == 0) {
@@ -219,6 +259,9 @@ bool endpoints_open(unsigned (*take)(int descriptor))
 {
     const size_t passed = manager_passed_sockets();
 
+    for (size_t i = 0; i < endpoints_count; i++)
+        if (binds[i].interface != NULL)
+            loop_define_task(LOOP_ADDRESSES, attend, TIMING_SECOND);
     if (passed == 0)
         return open_own_sockets(take);
     if (port_given || endpoints_count != 0) {

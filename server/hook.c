@@ -3,7 +3,10 @@
  * The changes of a variable are told one after another, in their order: of two programs at the same
  * time, the one that says "dead" might come after the one that says "alive". Some changes of each
  * variable may wait. When there are more, the last one that waits becomes a change to the newest
- * state. So the program always learns the newest state, and nothing grows. */
+ * state. So the program always learns the newest state, and nothing grows.
+ *
+ * If more variables have changed than programs may run, as when a network is cut, one program gets all
+ * that have the same new state. */
 #define _GNU_SOURCE /* NOLINT: for environ and syscall */
 #include "hook.h"
 #include "hook_internal.h"
@@ -34,7 +37,9 @@ enum {
     AT_ONCE = 8,               /* programs that run at the same time */
     LONGEST = 60,              /* s that a program may run */
     FIRST = STDERR_FILENO + 1, /* descriptor that no program gets */
-    INHERITED = 1024           /* descriptors that whoever started the server may have left open */
+    INHERITED = 1024,          /* descriptors that whoever started the server may have left open */
+    CHOSEN = -1,               /* in place of a child: a program is about to start for it */
+    LIST = 4 * DUMPULSE_VARIABLES
 };
 
 const char *const hook_states[] = {
@@ -110,21 +115,41 @@ void hook_tell(uint8_t variable, uint8_t was, uint8_t is)
     }
 }
 
-/* The program gets no shell, the server's environment, and standard error for both outputs. Signals
- * are as if the server had not changed them. Returns an error number, or 0. */
-static int spawn(size_t variable, const struct hook_change *change, pid_t *child)
+/* Writes the variables that a child is for, like 1-3,7. Returns how many there are. */
+static size_t list_variables(pid_t child, char text[LIST])
 {
-    char number[4], path[PATH_MAX], name[NAMES_ROOM], was[16], is[16];
+    size_t count = 0, length = 0;
+
+    text[0] = '\0';
+    for (size_t i = 0; i < DUMPULSE_VARIABLES; i++) {
+        const size_t first = i;
+        if (hook.of[i].child != child)
+            continue;
+        while (i + 1 < DUMPULSE_VARIABLES && hook.of[i + 1].child == child)
+            i++;
+        count += i + 1 - first;
+        length += (size_t)snprintf(text + length, LIST - length, i == first ? "%s%zu" : "%s%zu-%zu",
+                                   length == 0 ? "" : ",", first, i);
+    }
+    return count;
+}
+
+/* Runs the program for the variables that are CHOSEN. It gets no shell, the server's environment,
+ * and standard error for both outputs. Signals are as if the server had not changed them. Returns an
+ * error number, or 0. */
+static int spawn(size_t variable, const char *before, uint8_t after, pid_t *child)
+{
+    char number[LIST], path[PATH_MAX], name[NAMES_ROOM], was[16], is[16];
     char *const arguments[] = {path, number, name, was, is, NULL};
+    const bool alone = list_variables(CHOSEN, number) == 1;
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attributes;
     sigset_t none, broken_pipe;
 
     (void)snprintf(path, sizeof path, "%s", options.exec);
-    (void)snprintf(number, sizeof number, "%u", (unsigned)variable % DUMPULSE_VARIABLES);
-    (void)snprintf(name, sizeof name, "%s", names_variables[variable].name);
-    (void)snprintf(was, sizeof was, "%s", hook_states[change->was]);
-    (void)snprintf(is, sizeof is, "%s", hook_states[change->is]);
+    (void)snprintf(name, sizeof name, "%s", alone ? names_variables[variable].name : "");
+    (void)snprintf(was, sizeof was, "%s", before);
+    (void)snprintf(is, sizeof is, "%s", hook_states[after]);
     if (setenv("DUMPULSE_VARIABLE", number, 1) != 0 || setenv("DUMPULSE_NAME", name, 1) != 0 ||
         setenv("DUMPULSE_WAS", was, 1) != 0 || setenv("DUMPULSE_IS", is, 1) != 0)
         return errno;
@@ -150,13 +175,60 @@ static int spawn(size_t variable, const struct hook_change *change, pid_t *child
     return error;
 }
 
-/* Starts the program for the change of this variable that has waited longest. */
-static bool start(size_t variable)
+static bool is_ready(size_t variable)
+{
+    return hook.of[variable].child == 0 && hook.of[variable].count != 0;
+}
+
+/* Makes one change of all that wait, or none if it is back to what was told. */
+static void merge(size_t variable)
+{
+    struct hook_change *const waiting = hook.of[variable].waiting;
+    const size_t count = hook.of[variable].count;
+
+    waiting[0].is = waiting[count - 1].is;
+    hook.of[variable].count = waiting[0].was != waiting[0].is;
+    count_lost(count - hook.of[variable].count);
+}
+
+/* Chooses the variables that a program starts for: this one, or if there are `many`, all that have
+ * its new state. Returns what they were. */
+static const char *choose(size_t variable, bool many)
 {
     const struct hook_change change = hook.of[variable].waiting[0];
-    pid_t child = 0;
-    const int error = spawn(variable, &change, &child);
+    const char *was = hook_states[change.was];
 
+    hook.of[variable].child = CHOSEN;
+    for (size_t i = 0; many && i < DUMPULSE_VARIABLES; i++) {
+        if (!is_ready(i) || hook.of[i].waiting[0].is != change.is)
+            continue;
+        hook.of[i].child = CHOSEN;
+        if (hook.of[i].waiting[0].was != change.was)
+            was = "several";
+    }
+    return was;
+}
+
+/* Starts the program for the change of this variable that has waited longest, or for many. */
+static bool start(size_t variable, bool many)
+{
+    const char *before = choose(variable, many);
+    const struct hook_change change = hook.of[variable].waiting[0];
+    pid_t child = 0;
+    const int error = spawn(variable, before, change.is, &child);
+
+    for (size_t i = 0; i < DUMPULSE_VARIABLES; i++) {
+        if (hook.of[i].child != CHOSEN)
+            continue;
+        hook.of[i].child = error == 0 ? child : 0;
+        if (error != 0)
+            continue;
+        hook.of[i].count--;
+        hook.of[i].told = hook.of[i].waiting[0];
+        memmove(hook.of[i].waiting, hook.of[i].waiting + 1, hook.of[i].count * sizeof change);
+        hook.of[i].begun = timing_ns();
+        hook.of[i].killed = false;
+    }
     if (error != 0) {
         counters[COUNT_FAILED_PROGRAMS]++;
         if (error != hook.start_error && may_say()) {
@@ -166,33 +238,44 @@ static bool start(size_t variable)
         return false;
     }
     hook.start_error = 0;
-    hook.of[variable].count--;
-    memmove(hook.of[variable].waiting, hook.of[variable].waiting + 1,
-            hook.of[variable].count * sizeof change);
-    hook.of[variable].child = child;
-    hook.of[variable].told = change;
-    hook.of[variable].begun = timing_ns();
-    hook.of[variable].killed = false;
     hook.running++;
     hook.last = variable;
     return true;
 }
 
+/* Is it the first of the variables that its child is for? */
+static bool is_first(size_t variable)
+{
+    size_t first = 0;
+
+    while (hook.of[first].child != hook.of[variable].child)
+        first++;
+    return first == variable;
+}
+
 void hook_run(void)
 {
     const uint64_t now = timing_ns();
+    size_t ready = 0;
 
     for (size_t i = 0; i < DUMPULSE_VARIABLES; i++) {
+        ready += is_ready(i);
         if (hook.of[i].child == 0 || now - hook.of[i].begun < LONGEST * TIMING_SECOND)
             continue;
         hook.of[i].killed = true;
+        if (!is_first(i))
+            continue;
         (void)kill(-hook.of[i].child, SIGKILL); /* its group: also what it has started */
         (void)kill(hook.of[i].child, SIGKILL);  /* it may have left its group */
     }
+    const bool many = ready > AT_ONCE && hook.running < AT_ONCE;
+    for (size_t i = 0; many && i < DUMPULSE_VARIABLES; i++)
+        if (is_ready(i))
+            merge(i);
     const size_t first = hook.last + 1;
     for (size_t i = 0; i < DUMPULSE_VARIABLES && hook.running < AT_ONCE; i++) {
         const size_t variable = (first + i) % DUMPULSE_VARIABLES;
-        if (hook.of[variable].child == 0 && hook.of[variable].count != 0 && !start(variable))
+        if (is_ready(variable) && !start(variable, many))
             break;
     }
     say_merged();
@@ -202,6 +285,7 @@ static void note_failure(size_t variable, int status)
 {
     const char *ended = WIFSIGNALED(status) ? "ended by signal" : "exit status";
     const int number = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
+    char list[LIST], why[40];
 
     if (status == 0)
         return;
@@ -209,13 +293,12 @@ static void note_failure(size_t variable, int status)
     if (!may_say())
         return;
     if (hook.of[variable].killed)
-        log_say("%s %zu %s %s: killed after %d s", options.exec, variable,
-                hook_states[hook.of[variable].told.was], hook_states[hook.of[variable].told.is],
-                LONGEST);
+        (void)snprintf(why, sizeof why, "killed after %d s", LONGEST);
     else
-        log_say("%s %zu %s %s: %s %d", options.exec, variable,
-                hook_states[hook.of[variable].told.was], hook_states[hook.of[variable].told.is],
-                ended, number);
+        (void)snprintf(why, sizeof why, "%s %d", ended, number);
+    (void)list_variables(hook.of[variable].child, list);
+    log_say("%s %s %s %s: %s", options.exec, list, hook_states[hook.of[variable].told.was],
+            hook_states[hook.of[variable].told.is], why);
 }
 
 /* The server may have children that it did not start itself: they are reaped, too. */
@@ -224,13 +307,18 @@ void hook_reap(void)
     int status;
 
     for (pid_t child = waitpid(-1, &status, WNOHANG); child > 0;
-         child = waitpid(-1, &status, WNOHANG))
-        for (size_t i = 0; i < DUMPULSE_VARIABLES; i++)
-            if (hook.of[i].child == child) {
+         child = waitpid(-1, &status, WNOHANG)) {
+        bool ours = false;
+        for (size_t i = 0; i < DUMPULSE_VARIABLES; i++) {
+            if (hook.of[i].child != child)
+                continue;
+            if (!ours)
                 note_failure(i, status);
-                hook.of[i].child = 0;
-                hook.running--;
-            }
+            ours = true;
+            hook.of[i].child = 0;
+        }
+        hook.running -= ours;
+    }
     hook_run();
 }
 

@@ -15,6 +15,7 @@
 #include "dumpulse_keyed.h"
 
 bool keys_read(void);         /* reads the file of --key; false: options.wrong says why not */
+bool keys_read_again(void);   /* the same; false, too, if it has another key */
 bool keys_make_numbers(void); /* for --key-is-new; false: the log has the reason */
 
 /* Reads the numbers, and starts the tasks. These begin epochs, and give beacons to the send hook

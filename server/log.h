@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 void log_begin(const char *program); /* each line begins with its name */
+void log_open_again(void); /* the files of both outputs: they may have other names by now */
 
 /* Writes one line to stderr, cut off at 1 KB. The arguments may contain anything: each byte that is
  * not part of a printable UTF-8 character becomes a question mark. */

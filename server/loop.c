@@ -13,12 +13,14 @@
 #include "timing.h"
 
 /* `signalled` is set with each of the others, so that the loop has to read only that one. */
-static volatile sig_atomic_t ending, usr1_came, io_came, tasks_due, child_came, signalled;
+static volatile sig_atomic_t ending, usr1_came, hup_came, io_came, tasks_due, child_came, signalled;
 
 static void on_signal(int number)
 {
     if (number == SIGUSR1)
         usr1_came = 1;
+    else if (number == SIGHUP)
+        hup_came = 1;
     else if (number == SIGIO)
         io_came = 1;
     else if (number == SIGALRM)
@@ -108,6 +110,9 @@ __attribute__((noinline, cold)) static bool handle_signals(const struct loop_han
     if (usr1_came)
         call->on_usr1();
     usr1_came = 0;
+    if (hup_came)
+        call->on_hup();
+    hup_came = 0;
     if (io_came)
         call->on_io();
     io_came = 0;

@@ -17,6 +17,7 @@ enum {
     LOOP_WATCH,
     LOOP_EPOCH,
     LOOP_BEACON,
+    LOOP_ADDRESSES,
     LOOP_TASKS
 };
 
@@ -32,6 +33,7 @@ sigset_t loop_catch_signals(void);
 /* What the loop does when a signal has come. It calls them between packets. */
 struct loop_handlers {
     void (*on_usr1)(void);  /* SIGUSR1 */
+    void (*on_hup)(void);   /* SIGHUP */
     void (*on_io)(void);    /* SIGIO: somebody has connected */
     void (*on_child)(void); /* SIGCHLD */
 };

@@ -36,6 +36,22 @@ static void keep_standard_descriptors(void)
         (void)close(descriptor);
 }
 
+/* SIGHUP: all files are read again, or nothing changes. */
+static void read_again(void)
+{
+    log_open_again();
+    if ((options.key != NULL && !keys_read_again()) ||
+        (program.read_again != NULL && !program.read_again(false)) ||
+        (options.watch != NULL && !watch_read_again())) {
+        log_say("%s; nothing has changed", options.wrong);
+        return;
+    }
+    if (program.read_again != NULL)
+        (void)program.read_again(true);
+    if (options.log >= OPTIONS_LOG_NORMAL)
+        log_say("has read its files again");
+}
+
 int main(int argc, char **argv)
 {
     keep_standard_descriptors();
@@ -57,7 +73,7 @@ int main(int argc, char **argv)
     }
     if (options.key_is_new)
         return keys_make_numbers() ? EXIT_SUCCESS : EXIT_FAILURE;
-    static const struct loop_handlers handlers = {summary_print, stats_answer, hook_reap};
+    static const struct loop_handlers handlers = {summary_print, read_again, stats_answer, hook_reap};
     const sigset_t waiting = loop_catch_signals();
     loop_define_task(LOOP_DROPS, sockets_count_drops, 60 * TIMING_SECOND);
     table_begin();
@@ -66,8 +82,8 @@ int main(int argc, char **argv)
         (options.stats != NULL && !stats_open()))
         return EXIT_FAILURE;
     summary_begin(program.name);
-    loop_define_task(LOOP_SAVING, state_save_if_changed,
-                     options.state == NULL ? 0 : options.state_every * TIMING_SECOND);
+    if (options.state != NULL)
+        state_begin();
     if (options.watch != NULL)
         watch_begin();
     program.say_what_is_served();

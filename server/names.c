@@ -1,25 +1,20 @@
 /* Reads the file of names; see names.h.   SPDX-License-Identifier: MIT
  *
+ * What is wrong is said without what the file has there: it may be a file of keys.
  * client.py reads the same file with Python's configparser. What is accepted here means the same
  * there. `make part ONLY=agree` compares both. */
-#define _GNU_SOURCE /* NOLINT: for O_CLOEXEC */
 #include "names.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "dumpulse.h"
 #include "log.h"
 #include "options.h"
 
 enum {
-    FILE_MAX = 65536,   /* bytes */
     TICK_MAX = 3600000, /* ms */
     WARN = 5000,
     CRIT = 30000 /* ms, where the file gives none */
@@ -99,8 +94,8 @@ static bool read_time(const char *text, uint64_t high, uint64_t *time)
             *time = rounded(strtod(text, NULL) * units[i].ms);
     if (*time >= 1 && *time <= high)
         return true;
-    return refuse("'%.40s' is not a time of at most %llu h: write it like 500ms, 5s, 2min or 1h",
-                  text, (unsigned long long)(high / TICK_MAX));
+    return refuse("this is not a time of at most %llu h: write it like 500ms, 5s, 2min or 1h",
+                  (unsigned long long)(high / TICK_MAX));
 }
 
 static char *stripped(char *text)
@@ -141,7 +136,7 @@ static bool read_now_from(struct section *section, char *text)
 
     (void)section;
     return read_number(text, DUMPULSE_VARIABLES - 1, &variable) ||
-           refuse("'%.40s' is not a variable from 0 to 63", text);
+           refuse("this is not a variable from 0 to 63");
 }
 
 static bool read_warn(struct section *section, char *text)
@@ -176,7 +171,7 @@ static bool read_expect(struct section *section, char *text)
 {
     section->unexpected = strcmp(text, "no") == 0;
     return section->unexpected || strcmp(text, "yes") == 0 ||
-           refuse("'%.40s' is neither yes nor no", text);
+           refuse("this is neither yes nor no");
 }
 
 /* client.py allows fewer characters beyond ASCII: only letters and digits that are one column
@@ -242,7 +237,7 @@ static struct section *begin_section(char *text)
     return &sections[number];
 }
 
-static bool refuse_key(const char *text, unsigned where)
+static bool refuse_key(unsigned where)
 {
     char known[64] = ""; /* has room for all keys of a section */
 
@@ -250,7 +245,7 @@ static bool refuse_key(const char *text, unsigned where)
         if ((keys[i].where & where) != 0)
             (void)snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s",
                            known[0] == '\0' ? "" : ", ", keys[i].name);
-    return refuse("'%.40s' is not known here: use %s", text, known);
+    return refuse("this key is not known here: use %s", known);
 }
 
 static bool read_key(struct section *section, char *text)
@@ -271,7 +266,7 @@ static bool read_key(struct section *section, char *text)
     while (i < KEYS && strcmp(text, keys[i].name) != 0)
         i++;
     if (i == KEYS || (keys[i].where & where) == 0)
-        return refuse_key(text, where);
+        return refuse_key(where);
     if ((section->given >> i & 1U) != 0)
         return refuse("%s is given twice in this section", keys[i].name);
     section->given |= 1U << i;
@@ -322,7 +317,7 @@ static bool check_characters(const char *text, size_t length)
         const bool space = text[at] != '\0' && strchr(SPACES "\n", text[at]) != NULL;
         const size_t size = space ? 1 : log_character_size(text + at);
         if (size == 0)
-            return refuse("byte %02x is no part of a printable UTF-8 character", (uint8_t)text[at]);
+            return refuse("a byte of it is no part of a printable UTF-8 character");
         line += text[at] == '\n';
         at += size;
     }
@@ -384,28 +379,9 @@ bool names_parse(const char *path, char *text, size_t length)
 
 bool names_read(const char *path)
 {
-    static char content[FILE_MAX + 2];
-    size_t length = 0;
-    ssize_t got = 1;
-    struct stat status;
-    const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    static char content[OPTIONS_FILE_MAX + 2];
+    size_t length;
 
-    if (descriptor < 0)
-        return options_wrong("cannot read %.300s: %s", path, strerror(errno));
-    const bool regular = fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
-    while (regular && got > 0 && length <= FILE_MAX) {
-        got = read(descriptor, content + length, FILE_MAX + 1 - length);
-        length += got > 0 ? (size_t)got : 0;
-    }
-    const int reason = errno;
-    (void)close(descriptor);
-    if (!regular)
-        return options_wrong("cannot read %.300s: it is not a regular file", path);
-    if (got < 0)
-        return options_wrong("cannot read %.300s: %s", path, strerror(reason));
-    if (length > FILE_MAX)
-        return options_wrong("%.300s is not a file of names: it is longer than %d bytes", path,
-                             FILE_MAX);
-    content[length] = '\0';
-    return names_parse(path, content, length);
+    return options_read_file(path, "a file of names", content, &length) &&
+           names_parse(path, content, length);
 }

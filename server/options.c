@@ -1,11 +1,15 @@
 /* The options of an agent for Linux; see options.h.   SPDX-License-Identifier: MIT */
-#define _GNU_SOURCE /* NOLINT: for strchrnul */
+#define _GNU_SOURCE /* NOLINT: for strchrnul and O_CLOEXEC */
 #include "options.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include "dumpulse.h"
 
@@ -46,6 +50,33 @@ bool options_set_number(const char *name, const char *text, uint64_t low, uint64
         return true;
     return options_wrong("%s must be a number from %llu to %llu, not '%.40s'", name,
                          (unsigned long long)low, (unsigned long long)high, text);
+}
+
+bool options_read_file(const char *path, const char *kind, char content[OPTIONS_FILE_MAX + 2],
+                       size_t *length)
+{
+    ssize_t got = 1;
+    struct stat status;
+    const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+
+    if (descriptor < 0)
+        return options_wrong("cannot read %.300s: %s", path, strerror(errno));
+    const bool regular = fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
+    for (*length = 0; regular && got > 0 && *length <= OPTIONS_FILE_MAX;) {
+        got = read(descriptor, content + *length, OPTIONS_FILE_MAX + 1 - *length);
+        *length += got > 0 ? (size_t)got : 0;
+    }
+    const int reason = errno;
+    (void)close(descriptor);
+    if (!regular)
+        return options_wrong("cannot read %.300s: it is not a regular file", path);
+    if (got < 0)
+        return options_wrong("cannot read %.300s: %s", path, strerror(reason));
+    if (*length > OPTIONS_FILE_MAX)
+        return options_wrong("%.300s is not %s: it is longer than %d bytes", path, kind,
+                             OPTIONS_FILE_MAX);
+    content[*length] = '\0';
+    return true;
 }
 
 static bool set_self(const char *text)
@@ -172,7 +203,7 @@ void options_print_help(void)
         (void)printf("  %-24s %s\n", text, option->help);
     }
     (void)printf("\n%s"
-                 "SIGUSR1 prints the counters. SIGTERM, SIGINT and SIGHUP save FILE and end it.\n"
+                 "SIGUSR1 prints the counters. SIGHUP reads files again. SIGTERM, SIGINT end it.\n"
                  "Exit status: 0 ended by a signal; 1 cannot run; 2 wrong arguments.\n",
                  of_agent->notes);
 }

@@ -60,6 +60,12 @@ bool options_read_number(const char *text, char end, uint64_t low, uint64_t high
 bool options_set_number(const char *name, const char *text, uint64_t low, uint64_t high,
                         uint64_t *number);
 
+/* Reads a file that somebody has written, and puts a zero after it. `kind` says what it must be.
+ * False: options.wrong says why that is impossible. */
+enum { OPTIONS_FILE_MAX = 65536 /* bytes */ };
+bool options_read_file(const char *path, const char *kind, char content[OPTIONS_FILE_MAX + 2],
+                       size_t *length);
+
 /* Reads the arguments. False: options.wrong says what is wrong with them. */
 bool options_read(const struct options_own *own, int count, char *const *arguments);
 void options_print_help(void); /* of the options that were read last */

@@ -11,7 +11,7 @@ BUILT_FULL_server = build/udpserver-sanitized build/flood build/recvfrom_loop
 # What both agents are linked from. dumpulse_keyed.c gets the settings of the server.
 PARTS_C := $(filter-out server/canserver.c,$(wildcard server/*.c)) dumpulse.c $(WATCH_C) $(KEYED_C)
 SERVICE := $(PARTS_C) $(wildcard dumpulse.h extras/*.h server/*.h)
-SETTINGS := -include server/settings.h
+SETTINGS := -pthread -include server/settings.h
 LINKED = $(SETTINGS) $(filter %.c,$^)
 build/udpserver: udpserver.c
 build/canserver: server/canserver.c
@@ -33,7 +33,9 @@ ifeq ($(XDP),yes)
 # Private: else build/flags would have this, too, or not, and everything would be built again.
 build/udpserver: private CPPFLAGS += -DDUMPULSE_XDP -isystem build
 build/udpserver: LIBBPF := -lbpf
-build/udpserver: build/xdp_program.skel.h
+build/udpserver build/udpserver-sanitized: build/xdp_program.skel.h
+WITH_XDP := -DDUMPULSE_XDP -isystem build
+WITH_BPF := -lbpf
 endif
 
 # Debian has the headers of the kernel in a folder for each kind of processor, which clang does not
@@ -59,7 +61,7 @@ build/udpserver-i386: udpserver.c $(SERVICE)
 	@i686-linux-gnu-gcc -static -std=c99 $(FAST) -flto -g $(INCLUDES) $(LINKED) -o $@
 $(call add,recvfrom_loop,gcc,$(FAST),bench/recvfrom_loop.c dumpulse.c)
 $(call add,flood,gcc,-O2,bench/flood.c)
-$(call add,udpserver-sanitized,clang,$(SANITIZERS) $(SETTINGS),udpserver.c $(PARTS_C))
+$(call add,udpserver-sanitized,clang,$(SANITIZERS) $(SETTINGS) $(WITH_XDP),udpserver.c $(PARTS_C),$(WITH_BPF))
 $(call add,udpserver-calls,gcc,$(SETTINGS),server/tests/calls.c udpserver.c $(PARTS_C))
 $(call add,fuzz/server,$(FUZZER) $(SETTINGS),,server/tests/fuzz_udpserver.c udpserver.c \
     $(filter-out server/main.c,$(PARTS_C)))
@@ -80,7 +82,7 @@ PART_unit-server = $(UNITS_OF_SERVER:%=% &&) : ## cmocka tests of the server's p
 NEEDS_server-sanitized = build/udpserver-sanitized
 PART_server-sanitized = $(WITH_SANITIZERS) ## the server's tests, sanitized
 WITH_SANITIZERS = DUMPULSE_SERVER=$(CURDIR)/build/udpserver-sanitized $(PYTEST) -n 2 \
-    --dist loadfile server/tests/test_udpserver.py server/tests/test_udpserver_keyed.py
+    --dist loadfile $(patsubst %,server/tests/test_%.py,udpserver udpserver_keyed xdp)
 
 # A start in valgrind takes half a second. So there are only some tests of each kind: arguments,
 # packets, state and sockets.

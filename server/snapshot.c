@@ -60,6 +60,8 @@ enum snapshot_kind snapshot_decode(const uint8_t *state, size_t size, uint64_t n
     memcpy(to->report + 4, state + SNAPSHOT_ENTRIES_AT, SNAPSHOT_ENTRIES_SIZE);
 
     const uint64_t written = get_number(state + SNAPSHOT_WRITTEN_AT, 8) / options.tick;
+    if (written > table_started) /* a clock that is not set yet, or was set back */
+        table_started = written;
     *forgotten = table_forget_old(to, written, now_ms / options.tick);
     return SNAPSHOT_GOOD;
 }

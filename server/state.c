@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 
 #include "counters.h"
 #include "log.h"
+#include "loop.h"
 #include "options.h"
 #include "snapshot.h"
 #include "table.h"
@@ -40,6 +42,17 @@ static int failure;         /* why the last save failed: an error number; 0: it 
 static int numbers_failure; /* the same of FILE.numbers */
 static uint8_t last_numbers[LONGEST]; /* what it last read from there, or wrote to it */
 static bool gives_away;               /* are files made for the owner of the folder? */
+
+/* While the server serves, a thread saves the table: a disk may be slow. Until it has ended, nobody
+ * else uses what is above here. */
+static struct {
+    pthread_t thread;
+    bool runs;   /* it was started, and not joined yet */
+    bool ended;  /* set by the thread, read by the loop */
+    int reason;  /* what the thread found: an error number, or 0 */
+    uint8_t state[SNAPSHOT_SIZE];
+} saver;
+static uint64_t interval; /* ns from one save to the next: see save_if_changed() */
 
 /* ---- Files ------------------------------------------------------------------------------ */
 
@@ -193,8 +206,6 @@ static bool set_aside(const char *from, const char *to, const char *why)
 /* Says why the file that was used last cannot be used. */
 static const char *reason_text(int reason)
 {
-    static char text[80];
-
     switch (reason) {
     case EINVAL:
     case ENXIO:
@@ -203,10 +214,7 @@ static const char *reason_text(int reason)
     case EMLINK: return "it is a file of several names: remove it";
     case EWOULDBLOCK: return "another server uses it: give each server its own";
     case ESTALE: return "another server has used larger numbers: start this one again";
-    case ENOMSG:
-        (void)snprintf(text, sizeof text, "it is somebody else's, and begins with '%.*s'",
-                       content.size < 24 ? (int)content.size : 24, (const char *)content.bytes);
-        return text;
+    case ENOMSG: return "it is somebody else's, and no state: give another name";
     default: return strerror(reason);
     }
 }
@@ -253,14 +261,10 @@ static bool sync_directory(void)
 
 /* Writes FILE.new, and renames it to FILE: so at any moment FILE is complete, the old one or the
  * new one. As this server has the lock, a FILE with another content was put there by a person. It
- * is not lost: it gets another name. Packets wait in the sockets' buffers meanwhile. */
-static bool save(void)
+ * is not lost: it gets another name. */
+static bool save(const uint8_t state[SNAPSHOT_SIZE])
 {
-    uint8_t state[SNAPSHOT_SIZE];
-
-    table_collect();
-    snapshot_encode(state, &table_agent, timing_unix_ms());
-    if (!hold_lock() || !write_new(state, sizeof state) || !read_if_exists(""))
+    if (!hold_lock() || !write_new(state, SNAPSHOT_SIZE) || !read_if_exists(""))
         return false;
     if (content.exists &&
         (content.size != SNAPSHOT_SIZE || memcmp(content.bytes, saved, SNAPSHOT_SIZE) != 0) &&
@@ -289,9 +293,34 @@ static bool note_save(int reason, int *before, const char *suffix)
     return reason == 0;
 }
 
+static void take_state(void)
+{
+    table_collect();
+    snapshot_encode(saver.state, &table_agent, timing_unix_ms());
+}
+
+static void *run_saver(void *unused)
+{
+    saver.reason = save(saver.state) ? 0 : errno;
+    __atomic_store_n(&saver.ended, true, __ATOMIC_RELEASE);
+    return unused;
+}
+
+/* Waits for the thread, if there is one, and notes what it found. */
+static void join_saver(void)
+{
+    if (!saver.runs)
+        return;
+    (void)pthread_join(saver.thread, NULL);
+    saver.runs = false;
+    (void)note_save(saver.reason, &failure, "");
+}
+
 bool state_save(void)
 {
-    return note_save(save() ? 0 : errno, &failure, "");
+    join_saver();
+    take_state();
+    return note_save(save(saver.state) ? 0 : errno, &failure, "");
 }
 
 typedef bool later(const uint8_t *file, const uint8_t *known, size_t size);
@@ -303,6 +332,7 @@ static bool write_numbers(const uint8_t *bytes, size_t size, later *is_later)
 {
     char numbers[PATH_MAX];
 
+    join_saver();
     if (!hold_lock() || !read_if_exists(".numbers"))
         return false;
     if (content.exists && is_later != NULL && is_later(content.bytes, last_numbers, content.size)) {
@@ -325,12 +355,38 @@ bool state_write_numbers(const uint8_t *bytes, size_t size, later *is_later)
                      ".numbers");
 }
 
-void state_save_if_changed(void)
+/* A server that ends soon after each start must save, too: so the first pauses are short. */
+static void save_if_changed(void)
 {
+    enum { OFTEN = 20000000 /* ns from one look at the thread to the next */ };
+    const uint64_t longest = options.state_every * TIMING_SECOND;
+
+    if (saver.runs) {
+        if (!__atomic_load_n(&saver.ended, __ATOMIC_ACQUIRE))
+            return;
+        join_saver();
+        loop_set_interval(LOOP_SAVING, interval);
+        interval = 2 * interval < longest ? 2 * interval : longest;
+        return;
+    }
     table_collect();
-    if (failure != 0 ||
-        memcmp(saved + SNAPSHOT_ENTRIES_AT, table_agent.report + 4, SNAPSHOT_ENTRIES_SIZE) != 0)
+    if (failure == 0 &&
+        memcmp(saved + SNAPSHOT_ENTRIES_AT, table_agent.report + 4, SNAPSHOT_ENTRIES_SIZE) == 0)
+        return;
+    take_state();
+    saver.ended = false;
+    const int reason = pthread_create(&saver.thread, NULL, run_saver, NULL);
+    saver.runs = reason == 0;
+    if (saver.runs)
+        loop_set_interval(LOOP_SAVING, OFTEN);
+    else
         (void)state_save();
+}
+
+void state_begin(void)
+{
+    interval = TIMING_SECOND;
+    loop_define_task(LOOP_SAVING, save_if_changed, interval);
 }
 
 /* ---- Loading ---------------------------------------------------------------------------- */

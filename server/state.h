@@ -12,7 +12,7 @@
 bool state_load(void);
 
 bool state_save(void); /* false: it failed, may be tried again, and has logged a new reason once */
-void state_save_if_changed(void);
+void state_begin(void); /* from now on, a thread saves it when it has changed */
 
 /* FILE.numbers, which server/keys.c keeps beside FILE. It begins with "Dumpulse", too. */
 

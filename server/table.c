@@ -19,7 +19,7 @@ static table_entry *const own_entries = (table_entry *)(void *)(table_agent.repo
 table_entry *table_entries = (table_entry *)(void *)(table_agent.report + 4);
 bool table_to_prepare;
 uint16_t table_stamp;
-uint64_t table_tick, table_tick_begun;
+uint64_t table_tick, table_tick_begun, table_started;
 static uint64_t last_check; /* ticks since 1970 */
 
 /* The library asks for it only if it takes a heartbeat itself. */
@@ -115,7 +115,7 @@ void table_begin(void)
 {
     table_tick = options.tick * 1000000;
     table_to_prepare = options.self;
-    last_check = table_ticks();
+    last_check = table_started = table_ticks();
     table_begin_tick(last_check * table_tick);
     loop_define_task(LOOP_TABLE, check_ages, INTERVAL * table_tick);
 }

@@ -19,6 +19,7 @@ extern dumpulse table_agent;      /* table_prepare() or table_collect() bring it
 extern uint16_t table_stamp;      /* the time now, in ticks: the clock hook returns it */
 extern uint64_t table_tick;       /* ns */
 extern uint64_t table_tick_begun; /* when this tick began, in ns since 1970 */
+extern uint64_t table_started;    /* ticks since 1970 at the start, or when the state was written */
 
 void table_begin(void);     /* must be called before the table is used */
 size_t table_count(void);   /* how many variables are set */

@@ -1,7 +1,7 @@
 /* Addresses of UDP packets: where one comes from, and where its answer leaves from.
  * SPDX-License-Identifier: MIT
  *
- * Who includes it defines _GNU_SOURCE before, for struct in6_pktinfo.
+ * A file that includes it defines _GNU_SOURCE before, for struct in6_pktinfo.
  */
 #ifndef DUMPULSE_UDP_H
 #define DUMPULSE_UDP_H

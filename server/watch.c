@@ -16,6 +16,7 @@
 #include "loop.h"
 #include "names.h"
 #include "options.h"
+#include "sockets.h"
 #include "table.h"
 #include "timing.h"
 
@@ -23,6 +24,7 @@ enum {
     SHORTEST = 100,
     LONGEST = 1000,    /* ms from one look to the next, if the limits allow it */
     GRACE_MAX = 65344, /* ticks: then 64 looks reach each moment of 65536 ticks */
+    WRAPS = 2 * 65536, /* ticks: for longer than this, nobody has to look back */
     LINES = 100        /* of the log at once; then one a second */
 };
 
@@ -31,21 +33,29 @@ static dumpulse_seen seen[DUMPULSE_VARIABLES];
 dumpulse watch_heard;
 dumpulse_watcher watch_watcher = {lines, seen, 0};
 
-static uint64_t looked;      /* ticks since 1970: the last look */
+/* Ages are by a clock that nobody sets. It begins with Unix time, so that its ticks begin with those
+ * of the table, and WRAPS later, so that nothing was heard before 0. */
+static uint64_t ahead;                        /* ms: this clock, minus timing_ns() */
+static uint8_t table[DUMPULSE_REPORT_SIZE];   /* as at the last look */
+static uint64_t heard_at[DUMPULSE_VARIABLES]; /* ticks of this clock */
+static uint64_t looked;                       /* the same: the last look */
 static uint64_t within;      /* the most ticks between two looks, so that no age wraps around */
 static uint64_t least_pause; /* ticks between two looks */
 static struct bucket said;
 static uint64_t unsaid; /* changes that got no line, because too many came at once */
+
+static uint64_t steady_ms(void)
+{
+    return timing_ns() / 1000000 + ahead;
+}
 
 static uint16_t grace_of(const struct names_variable *variable)
 {
     return (uint16_t)(variable->crit < GRACE_MAX ? variable->crit : GRACE_MAX);
 }
 
-bool watch_read_names(void)
+static void make_lines(void)
 {
-    if (!names_read(options.watch))
-        return false;
     watch_watcher.count = 0;
     within = UINT16_MAX;
     least_pause = SHORTEST / options.tick;
@@ -64,7 +74,14 @@ bool watch_read_names(void)
     }
     if (least_pause == 0)
         least_pause = 1;
-    return options.exec == NULL || hook_check();
+}
+
+bool watch_read_names(void)
+{
+    if (!names_read(options.watch) || (options.exec != NULL && !hook_check()))
+        return false;
+    make_lines();
+    return true;
 }
 
 static void say_unsaid(void)
@@ -96,32 +113,55 @@ void dumpulse_changed(dumpulse *context, uint8_t variable, dumpulse_state was, d
             hook_states[is], hook_states[was]);
 }
 
-/* The machine may have slept, or its clock was set forward, by more ticks than 16 bits can tell.
- * Then this looks at moments between, before it takes new heartbeats: a node that was silent for
- * so long is dead. After twice 65536 ticks, everything is dead or missing. */
-static void look_at_what_was_missed(uint64_t now)
+/* Notes what was heard since the last look. The table's timestamp says when that was, unless the
+ * clock was set meanwhile. */
+static void note_heard(uint64_t now)
 {
-    enum { ENOUGH = 2 * 65536 };
+    const uint16_t stamp = (uint16_t)table_ticks();
 
-    if (now > looked && now - looked > ENOUGH)
-        looked = now - ENOUGH;
-    while (now > looked && now - looked > within) {
-        looked += within;
-        dumpulse_watch(&watch_watcher, &watch_heard, (uint16_t)looked);
+    table_collect();
+    for (uint8_t i = 0; i < DUMPULSE_VARIABLES; i++) {
+        static const uint8_t unset[4];
+        const size_t at = 4 + sizeof unset * i;
+        if (memcmp(table + at, table_agent.report + at, sizeof unset) == 0)
+            continue;
+        memcpy(table + at, table_agent.report + at, sizeof unset);
+        if (memcmp(table + at, unset, sizeof unset) == 0) /* too old for the table, and not for us */
+            continue;
+        const uint16_t age = (uint16_t)(stamp - dumpulse_read_entry(table, i).timestamp);
+        heard_at[i] = now - (age <= now - looked ? age : 0);
+        memcpy(watch_heard.report + at, table + at, sizeof unset);
     }
 }
 
+/* Decides as if `moment` were now. Who was heard later was alive then. */
+static void look_at(uint64_t moment)
+{
+    for (uint8_t i = 0; i < DUMPULSE_VARIABLES; i++) {
+        const uint64_t time = moment < heard_at[i] ? moment : heard_at[i];
+        uint8_t *entry = watch_heard.report + 4 + (size_t)4 * i;
+        if (heard_at[i] == 0)
+            continue;
+        entry[0] = (uint8_t)(time >> 8);
+        entry[1] = (uint8_t)time;
+    }
+    dumpulse_watch(&watch_watcher, &watch_heard, (uint16_t)moment);
+}
+
+/* Heartbeats may wait in the sockets, because the server was stopped or did something else: they
+ * are taken first. If it was stopped for so long that 16 bits do not tell how long, it looks at
+ * moments between, too. */
 void watch_look(void)
 {
-    static const uint8_t unset[4];
-    const uint64_t ms = timing_unix_ms(), now = ms / options.tick;
+    sockets_take_waiting();
+    const uint64_t ms = steady_ms(), now = ms / options.tick;
 
-    look_at_what_was_missed(now);
-    table_collect();
-    for (size_t at = 4; at < DUMPULSE_REPORT_SIZE; at += sizeof unset)
-        if (memcmp(table_agent.report + at, unset, sizeof unset) != 0)
-            memcpy(watch_heard.report + at, table_agent.report + at, sizeof unset);
-    dumpulse_watch(&watch_watcher, &watch_heard, (uint16_t)now);
+    note_heard(now);
+    if (now - looked > WRAPS)
+        looked = now - WRAPS;
+    for (; now - looked > within; looked += within)
+        look_at(looked + within);
+    look_at(now);
     looked = now;
     if (options.exec != NULL)
         hook_run();
@@ -130,9 +170,45 @@ void watch_look(void)
     loop_set_interval(LOOP_WATCH, (pause < LONGEST ? pause : LONGEST) * 1000000);
 }
 
+bool watch_read_again(void)
+{
+    struct names_variable names[DUMPULSE_VARIABLES];
+    dumpulse_seen before[DUMPULSE_VARIABLES] = {{{0}, 0}};
+
+    memcpy(names, names_variables, sizeof names);
+    for (uint8_t i = 0; i < watch_watcher.count; i++)
+        before[lines[i].variable] = seen[i];
+    if (!watch_read_names()) {
+        memcpy(names_variables, names, sizeof names);
+        return false;
+    }
+    for (uint8_t i = 0; i < watch_watcher.count; i++) {
+        const dumpulse_watcher one = {lines + i, seen + i, 1};
+        seen[i] = before[lines[i].variable];
+        if (!names[lines[i].variable].expected)
+            dumpulse_watch_begin(&one, (uint16_t)looked);
+    }
+    return true;
+}
+
+/* Of a table from a file, all ages are by Unix time. That may be wrong until somebody sets it: then
+ * they are as old as when the file was written. */
 void watch_begin(void)
 {
-    looked = table_ticks();
+    const uint64_t unix_ms = table_started * options.tick + timing_unix_ms() % options.tick;
+
+    ahead = unix_ms + WRAPS * options.tick - timing_ns() / 1000000;
+    looked = steady_ms() / options.tick;
+    memset(table, 0, sizeof table);
+    memset(heard_at, 0, sizeof heard_at);
+    memset(&watch_heard, 0, sizeof watch_heard);
+    note_heard(looked);
+    for (uint8_t i = 0; i < DUMPULSE_VARIABLES; i++)
+        if (heard_at[i] != 0) {
+            const uint16_t age =
+                (uint16_t)(table_started - dumpulse_read_entry(table, i).timestamp);
+            heard_at[i] = looked - (age < 65536 - DUMPULSE_AHEAD ? age : 0);
+        }
     dumpulse_watch_begin(&watch_watcher, (uint16_t)looked);
     if (options.exec != NULL)
         hook_begin();

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 bool watch_read_names(void); /* false: options.wrong says what is wrong */
+bool watch_read_again(void); /* the same; then nothing has changed */
 void watch_begin(void);      /* after the table was loaded */
 void watch_finish(void);
 

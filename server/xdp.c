@@ -57,6 +57,10 @@ uint64_t xdp_new_heartbeats(void)
     return 0;
 }
 
+void xdp_read_again(void)
+{
+}
+
 void xdp_finish(void)
 {
 }
@@ -220,12 +224,25 @@ static void note_hardware(const struct ifaddrs *one)
                                   : NO_ETHERNET;
 }
 
-/* Lists the addresses that this machine has now. Returns false if there are too many. */
+static void list_networks(void)
+{
+    places.network_count = service.senders->count;
+    for (size_t i = 0; i < service.senders->count; i++) {
+        const struct address_network *one = &service.senders->list[i];
+        memcpy(&places.networks[i].address, one->address, ADDRESS_SIZE);
+        memcpy(&places.networks[i].mask, one->mask, ADDRESS_SIZE);
+        places.networks[i].ipv4 = one->ipv4;
+    }
+}
+
+/* Lists who may send heartbeats, and the addresses that this machine has now. Returns false if there
+ * are too many. */
 static bool list_places(void)
 {
     struct ifaddrs *all = NULL;
 
     memset(&places, 0, sizeof places);
+    list_networks();
     served_count = place_count = 0;
     if (getifaddrs(&all) != 0)
         return false;
@@ -257,6 +274,12 @@ static void tell_places(void)
         return;
     memcpy(&settings->lists[other], &places, sizeof places);
     __atomic_store_n(&settings->list, other, __ATOMIC_RELEASE);
+}
+
+void xdp_read_again(void)
+{
+    if (program != NULL)
+        tell_places();
 }
 
 /* ---- Interfaces ------------------------------------------------------------------------- */
@@ -389,13 +412,6 @@ static int load(void)
     settings->port = htons(service.port);
     settings->tick = table_tick;
     settings->reuse = table_tick >= LONG_TICK;
-    settings->network_count = (uint32_t)service.senders->count;
-    for (size_t i = 0; i < service.senders->count; i++) {
-        const struct address_network *one = &service.senders->list[i];
-        memcpy(&settings->networks[i].address, one->address, ADDRESS_SIZE);
-        memcpy(&settings->networks[i].mask, one->mask, ADDRESS_SIZE);
-        settings->networks[i].ipv4 = one->ipv4;
-    }
     return 0;
 }
 

@@ -40,6 +40,7 @@ struct xdp_service {
 bool xdp_begin(const struct xdp_service *wanted);
 
 uint64_t xdp_new_heartbeats(void); /* how many were taken since the last call */
+void xdp_read_again(void);         /* `senders` has changed */
 void xdp_finish(void); /* detaches the program: from now on, the table does not change */
 
 #endif

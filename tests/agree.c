@@ -8,6 +8,7 @@
 #include "../server/loop.h"
 #include "../server/names.h"
 #include "../server/options.h"
+#include "../server/sockets.h"
 #include "../server/table.h"
 #include "../server/timing.h"
 #include "../server/watch.h"
@@ -25,7 +26,7 @@ void __wrap_log_say(const char *format, ...)
     (void)format;
 }
 
-static uint64_t unix_ms;
+static uint64_t unix_ms, steady_ms;
 uint64_t timing_unix_ns(void)
 {
     return unix_ms * 1000000;
@@ -33,7 +34,11 @@ uint64_t timing_unix_ns(void)
 
 uint64_t timing_ns(void)
 {
-    return 0;
+    return steady_ms * 1000000;
+}
+
+void sockets_take_waiting(void)
+{
 }
 
 static uint64_t pause_ns;
@@ -99,13 +104,13 @@ const char *agree_read(const char *path, uint64_t tick)
     return options.wrong;
 }
 
-void agree_begin(uint64_t now);
-void agree_begin(uint64_t now)
+void agree_begin(uint64_t now, uint64_t up);
+void agree_begin(uint64_t now, uint64_t up)
 {
     unix_ms = now;
+    steady_ms = up;
     told_count = 0;
     memset(&table_agent, 0, sizeof table_agent);
-    memset(&watch_heard, 0, sizeof watch_heard);
     memset(watch_watcher.seen, 0, DUMPULSE_VARIABLES * sizeof *watch_watcher.seen);
     table_begin();
     watch_begin();
@@ -120,10 +125,11 @@ void agree_record(uint64_t now, uint8_t variable, uint8_t sender, uint8_t value)
 }
 
 /* The server looks. Returns the ns until it wants to look again. */
-uint64_t agree_look(uint64_t now);
-uint64_t agree_look(uint64_t now)
+uint64_t agree_look(uint64_t now, uint64_t up);
+uint64_t agree_look(uint64_t now, uint64_t up)
 {
     unix_ms = now;
+    steady_ms = up;
     table_read_clock();
     watch_look();
     return pause_ns;

@@ -1,5 +1,5 @@
 """Does every import go down to a lower layer? Is every function short? Are the numbers of the wire
-only where they must be?
+only where they must be? Does every link of a page lead to a file and its heading?
 
 SPDX-License-Identifier: MIT
 """
@@ -120,3 +120,28 @@ def test_the_page_lists_each_file_that_has_the_magic_number() -> None:
              and NUMBERS.search((ROOT / path).read_text(errors="replace"))}
     assert len(found) > 15 and found - listed == set()
     assert [name for name in sorted(listed) if not (ROOT / name).exists()] == []
+
+
+def anchor(heading: str) -> str:
+    """How the forges call a heading in an address."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def dead_links(page: Path) -> list[str]:
+    text = page.read_text()
+    dead = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"^```.*?^```", "", text, flags=re.S | re.M)):
+        name, _, heading = link.partition("#")
+        target = page.parent / name if name else page
+        if "://" not in link and not (target.exists() and (not heading or heading in map(
+                anchor, re.findall(r"^#+ (.*)", target.read_text(), re.M)))):
+            dead.append(f"{page}: {link}")
+    return dead
+
+
+def test_no_link_is_dead(tmp_path: Path) -> None:
+    pages = run(["git", "-C", ROOT, "ls-files", "*.md"]).splitlines()
+    assert len(pages) > 20 and [link for page in pages for link in dead_links(ROOT / page)] == []
+    page = tmp_path / "page.md"
+    page.write_text("# A `b`\n[1](page.md#a-b) [2](#a-b) [3](#b) [4](lost.md)\n")
+    assert dead_links(page) == [f"{page}: #b", f"{page}: lost.md"]

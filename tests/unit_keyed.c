@@ -304,7 +304,7 @@ static void test_the_last_epoch(void **state)
     assert_int_equal(process(packet), DUMPULSE_REFUSED);
     memset(&keyed, 0, sizeof keyed);
     assert_false(dumpulse_keyed_begin(&keyed, &bus));
-    /* Who has the beacons' key lets a node make heartbeats of any epoch. */
+    /* With the beacons' key, somebody can let a node make heartbeats of any epoch. */
     node = (dumpulse_node){{0x3F, 0x00, 0x00, 0xFF}, 255};
     assert_true(dumpulse_keyed_heartbeat(&node, packet, 3, 76, 9));
     assert_int_equal(process(packet), DUMPULSE_REFUSED);

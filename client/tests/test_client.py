@@ -5,6 +5,9 @@ SPDX-License-Identifier: MIT
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import inspect
 import json
 import math
 import os
@@ -19,6 +22,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Optional
 
@@ -228,6 +232,53 @@ def test_nobody_listens_and_no_processor_is_wasted() -> None:
     with pytest.raises(client.NoAnswer, match="in 1 s: nothing listens at 127.0.0.1:"):
         client.Agent(f"127.0.0.1:{unused_port()}").ask(1)
     assert time.process_time() - before < 0.1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux queues errors")
+def test_all_errors_that_wait_are_read() -> None:
+    """Otherwise the socket would stay ready, and an older error would end the next wait."""
+    transport = client.Udp("127.0.0.1", unused_port())
+    transport.open(PATIENCE)
+    ((address, sender),) = transport._sockets
+    for _ in range(3):
+        with contextlib.suppress(ConnectionRefusedError):  # of the one before
+            sender.sendto(model.REQUEST, address)
+    with pytest.raises(client.Refused):
+        transport.receive(PATIENCE)
+    assert transport.receive(0) is None
+    transport.close()
+
+
+def test_a_timeout_that_is_no_number() -> None:
+    for use in (lambda agent: agent.ask(math.nan), lambda agent: agent.beat(1, 2, 3, math.nan)):
+        for address in ("localhost:1", "serial:/dev/null"):
+            with pytest.raises(client.BadUsage, match="a timeout is a number of seconds, not nan"):
+                use(client.Agent(address))
+
+
+@pytest.mark.parametrize("command", ["get", "set"])
+def test_nobody_listens_is_said_at_once(command: str, call: Call) -> None:
+    """To somebody who waits for it. A check goes on: the agent may just restart."""
+    begun = time.monotonic()
+    more = ("3", "4", "--confirm") if command == "set" else ()
+    result = call(command, f"127.0.0.1:{unused_port()}", *more, "--timeout", "1h")
+    assert result.status == 3 and "nothing listens at 127.0.0.1:" in result.err
+    assert time.monotonic() - begun < PATIENCE
+
+
+def test_threads_share_an_agent() -> None:
+    """Each gets its answer, and no descriptor is closed twice."""
+    with Server("--self", "0", "--burst", "1000") as server:
+        agent = client.Agent(f"127.0.0.1:{server.port}")
+
+        def use(number: int) -> int:
+            for value in range(10):
+                agent.beat(number, 1, value)
+                assert agent.ask(PATIENCE)[number].value == value
+            return number
+
+        with ThreadPoolExecutor(8) as threads:
+            assert list(threads.map(use, range(1, 9))) == list(range(1, 9))
 
 
 def test_who_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -779,13 +830,14 @@ TYPED = [
     ("get nosuch.invalid", 3, "cannot find the host 'nosuch.invalid'"),
     ("get NOBODY --timeout 100001h", 2, "is not a time"),
     ("get HERE --timeout 100000h", 0, "report verified"),
-    ("get NOBODY --timeout 0.2", 3, "no answer in"),
+    ("get NOBODY --timeout 0.2", 3, "nothing listens at"),
     ("get SHORT --timeout 500ms", 4, "8 bytes long, not 260"),
     ("get SUM --timeout 500ms", 4, "its checksum is"),
     ("get STRANGER --timeout 500ms", 4, "it came from"),
     ("set HERE 3", 2, "VALUE"),
     ("set HERE 3 9 --sender 76", 0, ""),
     ("set HERE 3 9 --sender 76 --confirm", 0, ""),
+    ("set HERE 3 9 --confirm", 1, "variable 3 has value 9 from sender 76"),
     ("set HERE 3 8 --confirm", 1, "variable 3 has value 9 from sender 76"),
     ("set HERE 4 8 --confirm", 1, "variable 4 was never heard"),
     ("set HERE 3,4 8", 2, "one at a time"),
@@ -919,39 +971,39 @@ def test_localhost_as_a_newcomer_types_it() -> None:
 # ---------------------------------------------------------------- files of names
 
 WRONG_FILES = [
-    ("[dumpulse]\nwran = 5s\n", "[dumpulse]: 'wran' is not known there: use tick"),
-    ("[3]\ntick = 5s\n", "[3]: 'tick' is not known there: use name"),
-    ("[64]\nname = x\n", "[64]: a section is [dumpulse] or a variable's number"),
-    ("[engine]\n", "[engine]: a section is"),
-    ("[3]\nname : a\n", "line 2]"),
-    ("[3]\nname = a\n\n  b\n", "line 4]"),
-    ("[DEFAULT]\nname = x\n[3]\n", "[DEFAULT]: a section is"),
-    ("[3]\n[03]\n", "[03]: variable 3 has a section already"),
-    ("[3]\nname=a\n[3]\n", "line 3]"),
-    ("[3]\nname=a\nname=b\n", "line 3]"),
-    ("name = x\n", "line: 1"),
-    ("[3]\nname\n", "line 2]"),
-    ("[3]\nname = \x1b[31m\n", "'\\x1b[31m' has '\\x1b' in it"),
-    ("[3]\nname = a|b\n", "has '|' in it"),
-    ("[3]\nname = a=b\n", "has '=' in it"),
-    ("[3]\nname = 漢\n", "in it: use letters"),
-    ("[3]\nname = 12\n", "needs a letter"),
-    ("[3]\nname = " + "a" * 25 + "\n", "at most 24"),
-    ("[3]\nname =\n", "is not a name"),
-    ("[3]\nname = a\n  b\n", "has '\\n' in it"),
-    ("[3]\nname = a\n[4]\nname = a\n", "two variables have the name 'a'"),
-    ("[3]\nvalue = 5\n", "write it like 0..80"),
+    ("[dumpulse]\nwran = 5s\n", "[dumpulse]: its key 1 is not known there: use tick"),
+    ("[3]\ntick = 5s\n", "[3]: its key 1 is not known there: use name"),
+    ("[64]\nname = x\n", "its section 1 is neither [dumpulse] nor a variable's number"),
+    ("[engine]\n", "its section 1 is neither"),
+    ("[3]\nname : a\n", "line 2: this is no section"),
+    ("[3]\nname = a\n\n  b\n", "line 4: this is no section"),
+    ("[DEFAULT]\nname = x\n[3]\n", "its section 1 is neither"),
+    ("[3]\n[03]\n", "[3]: this variable has a section already"),
+    ("[3]\nname=a\n[3]\n", "line 3: this is there twice"),
+    ("[3]\nname=a\nname=b\n", "line 3: this is there twice"),
+    ("name = x\n", "line 1: this is no section"),
+    ("[3]\nname\n", "line 2: this is no section"),
+    ("[3]\nname = \x1b[31m\n", "[3]: name must be 1 to 24 letters"),
+    ("[3]\nname = a|b\n", "name must be"),
+    ("[3]\nname = a=b\n", "name must be"),
+    ("[3]\nname = 漢\n", "name must be"),
+    ("[3]\nname = 12\n", "name must be"),
+    ("[3]\nname = " + "a" * 25 + "\n", "name must be"),
+    ("[3]\nname =\n", "name must be"),
+    ("[3]\nname = a\n  b\n", "name must be"),
+    ("[3]\nname = a\n[4]\nname = a\n", "3 and 4 have the same name"),
+    ("[3]\nvalue = 5\n", "must be two values of 0 to 255 like 0..80"),
     ("[3]\nvalue = 5..4\n", "lower one first"),
-    ("[3]\nvalue = 5..256\n", "must be 0 to 255"),
-    ("[3]\nvalue-warn = 5..256\n", "must be 0 to 255"),
+    ("[3]\nvalue = 5..256\n", "of 0 to 255"),
+    ("[3]\nvalue-warn = 5..256\n", "of 0 to 255"),
     ("[3]\nvalue = 5..9\nvalue-warn = 4..9\n",
      "variable 3: value-warn, 4..9, is not within value, 5..9"),
     ("[3]\nvalue = 5..9\nvalue-warn = 5..10\n",
      "variable 3: value-warn, 5..10, is not within value, 5..9"),
-    ("[3]\nexpect = maybe\n", "neither yes nor no"),
+    ("[3]\nexpect = maybe\n", "expect must be yes or no"),
     ("[3]\nwarn = 50s\n", "variable 3: warn, 50 s, is longer than crit, 40 s"),
     ("[dumpulse]\ntick = 1ms\n[3]\ncrit = 70s\n", "can never be seen"),
-    ("[dumpulse]\nnow-from = 64\n", "[dumpulse]: now-from: variable 64 is out of range"),
+    ("[dumpulse]\nnow-from = 64\n", "[dumpulse]: now-from must be a variable, 0 to 63"),
 ]
 
 
@@ -964,6 +1016,84 @@ def test_wrong_files_of_names(content: str, text: str, tmp_path: Path, call: Cal
     assert result.status == 2 and text in result.err
     assert result.err.count("\n") == 1 and ("names.ini" in result.err or "variable 3" in result.err)
     assert result.err.isprintable() or result.err.rstrip("\n").isprintable()
+
+
+def test_changes_for_a_program(tmp_path: Path) -> None:
+    """The first change has all; then only what is new comes, or why no report came."""
+    names = tmp_path / "names.ini"
+    names.write_text("[dumpulse]\nnow-from = 0\n[3]\nname = engine\n")
+
+    async def follow(address: str, count: int) -> list[client.Change]:
+        found = []
+        async for change in client.Agent(address).changes(0.01, str(names), PATIENCE if count > 1
+                                                          else 0.1):
+            found.append(change)
+            if len(found) == count:
+                break
+        return found
+
+    old = report(v0=(0x1234, 1, 0), v3=(0x1234, 76, 9))
+    new = report(v0=(0x1235, 1, 0), v3=(0x1234, 76, 9), v4=(0x1235, 77, 8))
+    with FakeAgent([old], [old], [old], [new]) as fake:
+        assert asyncio.run(client.Agent(fake.address).ask_async(PATIENCE))[3].value == 9
+        found = asyncio.run(follow(fake.address, 2))
+    assert [[one.variable.number for one in change.readings] for change in found] == [[0, 3], [4]]
+    assert found[0].readings[1].variable.name == "engine" and found[1].error is None
+    (change,) = asyncio.run(follow(f"127.0.0.1:{unused_port()}", 1))
+    assert not change.readings and isinstance(change.error, client.Refused)
+
+
+def test_the_names_for_programs() -> None:
+    """Each has a text, and types."""
+    assert client.__version__ == client.VERSION and len(set(client.__all__)) == len(client.__all__)
+    for name in client.__all__:
+        thing = getattr(client, name)
+        assert name == "Entries" or thing.__doc__, name
+        for each in [thing, *vars(thing).values()] if isinstance(thing, type) else [thing]:
+            if inspect.isfunction(each) and not each.__name__.startswith("_"):
+                assert "return" in each.__annotations__, (name, each)
+
+
+def test_the_example_feeds_a_plot() -> None:
+    with Server() as server:
+        plot = subprocess.Popen([sys.executable, ROOT / "client" / "examples" / "plot.py",
+                                 f"127.0.0.1:{server.port}", "3"], stdout=subprocess.PIPE, text=True)
+        try:
+            for value in (5, 8):
+                client.Agent(f"127.0.0.1:{server.port}").beat(3, 1, value)
+                assert plot.stdout and re.fullmatch(rf"\d+\.\d {value}\n", plot.stdout.readline())
+        finally:
+            plot.kill()
+            plot.communicate()
+
+
+SECRET = "f0e1d2c3b4a5968778695a4b3c2d1e0f"
+
+
+@pytest.mark.parametrize("content", [f"{SECRET}\n", f"readers {SECRET}\n", f"[{SECRET}]",
+                                     f"[3]\n{SECRET}", f"[3]\n{SECRET} = 1", f"[3]\nname={SECRET}",
+                                     f"[3]\nwarn={SECRET}", f"[3]\nvalue={SECRET}..{SECRET}",
+                                     f"[dumpulse]\nnow-from={SECRET}", f"{SECRET.upper()}",
+                                     f"[3]\n{SECRET}=1\n{SECRET}=2", f"{SECRET}0\n"])
+def test_a_key_in_the_place_of_another_file_is_not_printed(content: str, tmp_path: Path,
+                                                           call: Call) -> None:
+    path = tmp_path / "secret"
+    path.write_text(content)
+    path.chmod(0o600)
+    with FakeAgent([GOOD]) as agent:
+        for arguments in ("check HERE --names FILE", "check --json HERE --names FILE",
+                          "get HERE --names FILE", "simulate HERE --names FILE",
+                          "check HERE --expect 3 --memory FILE", "key show FILE",
+                          "key split --out O --readers FILE", "get HERE --key FILE"):
+            if content == f"{SECRET}\n" and " FILE" in arguments and "key" in arguments:
+                continue  # it is in its place there
+            if content.startswith("readers") and arguments.startswith(("key", "get HERE --key")):
+                continue
+            result = call(*arguments.replace("HERE", agent.address).replace(
+                "FILE", f"{path}").split())
+            assert result.status in (2, 3) and f"{path}" in result.out + result.err
+            said = (result.out + result.err).lower()
+            assert not any(SECRET[at:at + 4] in said for at in range(28)), said
 
 
 def test_a_pipe_that_nobody_writes_to(tmp_path: Path, call: Call,
@@ -980,7 +1110,7 @@ def test_a_pipe_that_nobody_writes_to(tmp_path: Path, call: Call,
     monkeypatch.setattr(client, "TIMEOUT", PATIENCE)
     writer = threading.Thread(target=other.write_text, args=("[64]\n",))
     writer.start()
-    assert "[64]: a section is" in call("get", "127.0.0.1:1", "--names", str(other)).err
+    assert "section 1 is neither" in call("get", "127.0.0.1:1", "--names", str(other)).err
     writer.join()
 
 
@@ -1044,7 +1174,7 @@ def test_any_file_is_read_or_refused_in_one_line(content: bytes) -> None:
 
 def test_the_longest_file_of_names(tmp_path: Path, call: Call) -> None:
     path = tmp_path / "names.ini"
-    for length, text in ((65_536, "[64]: a section is"), (65_537, "is longer than 65536 bytes")):
+    for length, text in ((65_536, "section 1 is neither"), (65_537, "is longer than 65536 bytes")):
         path.write_text(f"{'[64]':{length}}")
         result = call("get", "127.0.0.1:1", "--names", str(path))
         assert result.status == 2 and text in result.err

@@ -380,7 +380,7 @@ def test_a_beacon_of_a_far_epoch_is_forgotten(key: str, monkeypatch: pytest.Monk
             agent.ask(0.1)
         monkeypatch.setattr(client, "uptime", lambda: later + 2)
         assert agent.ask(PATIENCE)[3].value == 9 and agent._keyed.epoch == 256
-        # Reports make an old beacon good. Who hears the same epoch for long forgets nothing.
+        # Reports make an old beacon good. A reader that hears one epoch for long forgets nothing.
         fake.hooks = [silent, honest]
         for _ in range(3):
             later += 200

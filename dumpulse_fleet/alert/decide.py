@@ -8,7 +8,8 @@ change nothing. These are its rules:
   when all has been good for `settle`. Unknown is neither good nor bad.
 - All that happens in one site comes in one message. It waits until nothing more is on its way, but
   no longer than `wait` or the longest period there. While something is open, the next message of
-  the site comes after `again` at the earliest, or when everything has ended.
+  the site comes after `again` at the earliest, or when everything has ended, or at once if it is
+  worse than what was told: more severe, or more than all that is open.
 - While an agent is unreachable, its variables are unknown. While its parent is unreachable, the
   core does not tell the agent.
 - The core does not tell dead members of a group: it tells the group, if too few are left.
@@ -29,7 +30,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Optional
 
-from dumpulse_fleet.model.agents import Agent, Group, Mute, State
+from dumpulse_fleet.model.agents import MUTE_STATES, Agent, Group, Mute, State
 from dumpulse_fleet.model.naming import matches
 
 FLAP_S = 900.0  # what is bad again within this time flaps; also the longest time to settle
@@ -38,8 +39,8 @@ RECENT_S = 900.0  # an agent that has been silent for longer is no sign that the
 BLIND_LEAST = 10  # agents; with fewer, nobody can tell
 SPREAD_S = 300.0  # a message waits at most this long for what is on its way
 SEVERITY = {State.LATE: 1, State.OUT_OF_RANGE: 1, State.NEVER: 2, State.DEAD: 2,
-            State.UNREACHABLE: 2}
-GONE = frozenset((State.NEVER, State.DEAD, State.UNREACHABLE))  # does not live, for its group
+            State.UNREACHABLE: 2, State.DAMAGED: 2}
+GONE = frozenset((State.NEVER, State.DEAD, *MUTE_STATES))  # does not live, for its group
 UNSURE = frozenset((State.PENDING, State.UNKNOWN))
 
 
@@ -58,7 +59,7 @@ class Rules:
     grace: float = 60.0  # after the start, nothing is told
     blind: float = 50.0  # percent
     tell: frozenset[State] = frozenset((State.OUT_OF_RANGE, State.NEVER, State.DEAD,
-                                        State.UNREACHABLE))
+                                        *MUTE_STATES))
 
 
 class Subject(NamedTuple):
@@ -216,8 +217,8 @@ class Core:
                 self._silent.pop(agent, None)
             elif agent not in self._silent:
                 self._silent[agent] = now - max(0.0, wall - since)
-        told = state in self._rules.tell and (state == State.UNREACHABLE) == (variable < 0)
-        unsure = state in UNSURE or (variable >= 0 and state == State.UNREACHABLE)
+        told = state in self._rules.tell and (state in MUTE_STATES) == (variable < 0)
+        unsure = state in UNSURE or (variable >= 0 and state in MUTE_STATES)
         self._set(Subject("agent", agent, variable),
                   Level.BAD if told else Level.UNSURE if unsure else Level.GOOD, state, since, now)
 
@@ -363,7 +364,8 @@ class Core:
             if tally.coming and now < ripe + max(self._rules.wait, self._spread.get(key, 0.0)):
                 return None
             ends = not tally.new and len(tally.over) == len(tally.open)
-            if incident and not ends and now < incident.sent + self._rules.again:
+            if incident and not ends and now < incident.sent + self._rules.again \
+                    and not _worse(tally):
                 return None
             kind = "problem" if tally.new else "resolved"
         elif (incident and self._rules.remind and now >= incident.sent + self._rules.remind
@@ -420,6 +422,14 @@ class Core:
         for kind, name, incident, sent, messages in data["incidents"]:
             self._incidents[Key(kind, name)] = Incident(
                 incident, now - max(0.0, wall - sent), messages)
+
+
+def _worse(tally: Tally) -> bool:
+    """Whether what is new may not wait. Each such message is about twice as long as the one before,
+    so there are few."""
+    told = max((problem.told for problem in tally.open), default=0)
+    return len(tally.new) > len(tally.open) or any(
+        SEVERITY[problem.state] > told for problem in tally.new)
 
 
 def _answers(state: State) -> bool:

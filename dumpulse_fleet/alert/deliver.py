@@ -25,7 +25,7 @@ import logging
 import random
 import sqlite3
 import time
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, Optional
 
 import aiohttp
@@ -47,7 +47,7 @@ BACKOFF_S = (5.0, 300.0)  # between two attempts: from, to
 OLDEST_S = 86_400.0  # a message that could not be delivered for so long is given up
 MOST_WAITING = 1_000  # messages for one receiver; then the oldest is given up
 LISTED = 200  # problems that a message lists; it always has the counts
-LINES = 10  # problems that its text lists
+NAMED = 5  # problems that a line of its text names
 COMMIT_S = 2.0  # a message waits so long for the disk, and is then sent all the same
 STATES = tuple(State)  # by their numbers
 STATE = "alerts"  # its row in the store's table `kept`
@@ -140,27 +140,38 @@ def title(message: Message, kind: str, new: Sequence[Item], over: Sequence[Item]
                 "resolved": "The collector sees again",
                 "reminder": "The collector is still blind"}[kind]
     if kind == "problem":
-        return f"{where}: {len(new):,} new, {len(opened):,} open"
+        rest = len(opened) - len(new)
+        states = ", ".join(f"{len(items):,} {state.words}" for state, items in by_state(new))
+        return f"{where}: {states}" + (f"; {rest:,} more open" if rest else "")
     if kind == "resolved":
         return f"{where}: {len(over):,} resolved, {len(opened):,} open"
     return f"{where}: {len(opened):,} still open"
 
 
+def by_state(items: Iterable[Item]) -> list[tuple[State, list[Item]]]:
+    """The worst state first."""
+    found: dict[State, list[Item]] = {}
+    for item in items:
+        found.setdefault(item.state, []).append(item)
+    return sorted(found.items(), key=lambda pair: (-SEVERITY.get(pair[0], 0), -pair[0]))
+
+
 def text(items: Sequence[Item]) -> str:
+    """At most four lines: what is worst, and who."""
     lines = []
-    for item in items[:LINES]:
-        words = [item.subject.name or "the collector"]
-        if item.subject.variable >= 0:
-            words.append(variable_name(item) or f"variable {item.subject.variable}")
-        words.append(item.state.words)
-        if item.flapping:
-            words.append("(it comes and goes)")
-        if item.began > 0:
-            begun = datetime.datetime.fromtimestamp(item.began, datetime.timezone.utc)
-            words.append(begun.strftime("since %Y-%m-%d %H:%M:%S UTC"))
-        lines.append(" ".join(words))
-    if len(items) > LINES:
-        lines.append(f"and {len(items) - LINES:,} more")
+    for state, some in by_state(items):
+        names = [(item.subject.name or "the collector")
+                 + (f" {variable_name(item) or f'variable {item.subject.variable}'}"
+                    if item.subject.variable >= 0 else "")
+                 + " (it comes and goes)" * item.flapping for item in some[:NAMED]]
+        more = f" and {len(some) - NAMED:,} more" if len(some) > NAMED else ""
+        lines.append(f"{len(some):,} {state.words}: {', '.join(names)}{more}")
+    if len(lines) > 3:
+        lines[2:] = ["; ".join(each.partition(":")[0] for each in lines[2:])]
+    began = min((item.began for item in items if item.began > 0), default=0)
+    if began:
+        begun = datetime.datetime.fromtimestamp(began, datetime.timezone.utc)
+        lines.append(begun.strftime("since %Y-%m-%d %H:%M:%S UTC"))
     return "\n".join(lines)
 
 
@@ -197,7 +208,7 @@ class Alerts:
                 receivers[at] = old  # its delivery goes on
             else:
                 receiver.waiting = old.waiting
-        rules = Rules(wait=settings.wait, remind=settings.remind, grace=grace,
+        rules = Rules(wait=settings.wait, again=settings.again, remind=settings.remind, grace=grace,
                       settle=max(SETTLE_S, settings.wait), blind=settings.blind)
         if self._core is None:
             self._core = Core(rules, table.agents, groups, client.uptime())

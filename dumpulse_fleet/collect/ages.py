@@ -63,6 +63,7 @@ class Memory(NamedTuple):
     entry: NDArray[np.uint32]  # two dimensions, as the next two
     stamped: Whole  # E, ticks
     at_least: Flags
+    settable: Flags  # by agent: its own clock has shown Unix time, so somebody may set it
 
 
 class Reports(NamedTuple):
@@ -241,7 +242,9 @@ def decide(was: Memory, new: Reports, own_entry: NDArray[np.uint32], clocks: Clo
     # seemed old. Without a variable of its own, the next heartbeat shows whether its clock goes on.
     empty = used & (evidence | (confirmed & (was.strikes >= ZEROS)))
     waits = was.strikes == ZEROS
-    goes_on = np.where(own, ~jumped | clocks.silent | (clocks.n <= clocks.high + 1),
+    # A clock that can be set may come to show such a time by chance.
+    begun = (clocks.silent | (clocks.n <= clocks.high + 1)) & ~was.settable
+    goes_on = np.where(own, ~jumped | begun,
                        (was.kind == Kind.UNIX) & fit.follows & ~fit.misfit)
     rebooted = used & (empty | waits) & goes_on & ~fresh
     waits = (empty | waits) & ~own & (was.kind == Kind.UNIX) & ~fit.follows
@@ -352,8 +355,12 @@ def remember(was: Memory, new: Reports, clocks: Clocks, entries: Entries, fit: F
     own, kind, clock = clocks.own, fit.kind, was.clock + clocks.passed
     age, old, ahead = clock[:, None] - was.stamped, entries.old, entries.ahead
     anew = verdict.fresh | (verdict.confirmed & own & verdict.jumped)
+    settable = was.settable
     if anew.any():
         kind, clock, old = begin_anew(anew, was, new, clocks, kind, clock, old)
+        trip = np.ceil((new.received - new.asked) / new.tick).astype(np.int64)
+        fits = ((clocks.unix - clocks.n + SKEW) & LAST) <= 2 * SKEW + trip
+        settable = anew & (kind == Kind.OWN) & fits | settable & (was.kind != Kind.NONE)
     unix = fit.soon & (fit.kind == Kind.UNIX)
     age, at_least = Seen(
         was.kind == Kind.NONE, anew, own, unix, unix & (was.kind == Kind.NEW), clock, fit.span,
@@ -363,7 +370,7 @@ def remember(was: Memory, new: Reports, clocks: Clocks, entries: Entries, fit: F
     began = np.where(verdict.empty | blind | (was.kind == Kind.NONE), new.received, was.began)
     strikes = np.where(verdict.suspect, verdict.strikes, np.uint8(0))
     return Memory(kind, np.where(verdict.waits, np.uint8(ZEROS), strikes), began, new.asked,
-                  new.received, clock, new.entry, clock[:, None] - age, at_least)
+                  new.received, clock, new.entry, clock[:, None] - age, at_least, settable)
 
 
 def begin_anew(anew: Flags, was: Memory, new: Reports, clocks: Clocks, kind: NDArray[np.uint8],

@@ -3,9 +3,14 @@
 One thread does it. It spreads the requests over the period, because answers that come all at once
 do not fit into a receive buffer. It repeats a request once within the round. If an agent has missed
 a round, it gets up to five requests in the next ones, until it is unreachable: if 5 % of the
-packets get lost, ten thousand agents that are asked every 10 s give no false alarm in a month. Each
-round uses the next of RING ports. So the collector does not take an answer that is a round late for
-a new one: a report has nothing that would tell.
+packets get lost, ten thousand agents that are asked every 10 s give no false alarm in a month. All
+repeats together are at most a share of the rounds, so that they never become the load themselves.
+Each round uses the next of RING ports, because a report has nothing that would tell which request
+it answers. So a late answer is not taken for a new one, and still proves that the agent lives.
+
+A lack is judged only when all that came before the deadline has been read, and no buffer
+overflowed meanwhile. Otherwise the round is void: nobody knows. `trouble` says what the collector
+does not see.
 
 Other threads look up names of hosts, and others wait for serial lines and CAN. So no agent can
 delay the others.
@@ -16,6 +21,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import queue
 import socket
 import threading
@@ -43,13 +49,22 @@ TICK = 0.05  # s from one look at the agents to the next; shorter if the buffers
 SHORTEST_TICK = 0.002
 BUFFER = 4 << 20  # bytes that we ask for, for a socket's receive buffer
 ENOUGH = 1000  # reports that should fit into it
-REPEAT = (1.0, 0.3)  # seconds, or part of the period, after which a request is repeated,
-GIVE_UP = (3.0, 0.9)  # and after which the round is lost: the shorter of both
+GIVE_UP = 0.9  # part of the period after which a round is lost, if `timeout` is not less
+REPEAT = 1 / 3  # part of this time after which a request is repeated
+REPEATS = 0.5  # for each round, on average,
+SPARE = 64  # and so many more at once
 TRIES, MORE_TRIES = 2, 5  # requests in a round; the second number is for agents in doubt
 AT_ONCE = 64  # serial lines and CAN agents that are waited for at the same time
 RESOLVERS = 4  # threads that look up names
 AGAIN = 60.0  # s until a name is looked up again, if its agent does not answer
 RECEIVE_FOR = 0.25  # s at most, until the next requests are sent
+FAMILIES = (socket.AF_INET, socket.AF_INET6)
+ABSENT = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)  # this machine does not have the family
+REOPEN = 1.0  # s until a socket is tried again, if there were no descriptors
+OVERDUE, SLACK = 2, 1.0  # periods, and s, in which a round of each agent must end
+LATE = (1.0, 0.5)  # s, or part of the period, by which requests may be late: the longer of both
+STARTING = "the agents are not asked yet"
+RECENT = 60.0  # s for which answers that found no room are told
 
 
 @dataclasses.dataclass
@@ -59,13 +74,16 @@ class Figures:
     rounds: int = 0  # of single agents
     lateness: float = 0.0  # s by which the last rounds began too late
     worst_lateness: float = 0.0
+    skipped: int = 0  # rounds that did not begin, because the one before was so late
+    void: int = 0  # rounds of which nobody knows whether there was an answer
+    overflowed: int = 0  # packets that found no room in the receive buffers
     sent: int = 0  # requests, those that were repeated included
     repeated: int = 0
     received: int = 0  # reports that were used
     lost: int = 0  # rounds without an answer
     bad: int = 0  # damaged reports
     unknown: int = 0  # packets from strangers
-    late: int = 0  # answers that nobody waited for, or not at this port
+    late: int = 0  # answers that came after their round, or twice
     stale: int = 0  # reports that the next one proved to be old
     refused: int = 0  # requests that a network or a machine refused
     unsent: int = 0  # requests for which the kernel had no room; they were sent later
@@ -77,7 +95,7 @@ class Figures:
 
 def most_tries(table: Table, rows: Rows) -> NDArray[np.uint8]:
     """How many requests each of these agents gets in a round, until one is answered."""
-    doubt = (table.misses[rows] > 0) & (table.agent_state[rows] != State.UNREACHABLE)
+    doubt = (table.misses[rows] > 0) & (table.agent_state[rows] < State.UNREACHABLE)
     return np.where(doubt, np.uint8(MORE_TRIES), np.uint8(TRIES))
 
 
@@ -98,8 +116,8 @@ class Roster:
         self.devices: dict[int, client.Agent] = {}
         self.is_device = np.zeros(count, np.bool_)
         self.period = np.array([agent.period for agent in agents], np.float64)
-        self.repeat = np.minimum(REPEAT[0], self.period * REPEAT[1])
-        self.give_up = np.minimum(GIVE_UP[0], self.period * GIVE_UP[1])
+        timeout = np.array([agent.timeout for agent in agents], np.float64)
+        self.give_up = np.minimum(timeout, self.period * GIVE_UP)
         self.extra = np.zeros(count, np.bool_)  # ask once more, at once
         self.tries = np.zeros(count, np.uint8)  # requests of this round; 0: nobody waits
         self.most_tries = np.zeros(count, np.uint8)
@@ -107,10 +125,13 @@ class Roster:
         self.asked = np.zeros(count, np.float64)  # the first of them
         self.deadline = np.full(count, np.inf)
         self.port = np.zeros(count, np.uint8)  # of the ring
+        self.asked_at = np.full((RING, count), -np.inf)  # the first request at each port
+        self.damaged = np.zeros(count, np.bool_)  # what came in this round
         for row, agent in enumerate(agents):
             self._place(row, agent)
         self.make_book()
         self.due = table.now() + self.period * self._phases()  # all that took a while
+        self.settled = np.full(count, table.now())  # when an answer came, or its lack was judged
 
     def _phases(self) -> NDArray[np.float64]:
         """Spreads the agents of each period evenly over it."""
@@ -171,13 +192,20 @@ class Collector:
         self._keeper: threading.Thread | None = None
         self._orders: queue.SimpleQueue[tuple[Table, threading.Event]] = queue.SimpleQueue()
         self._sockets: dict[tuple[int, int], socket.socket] = {}  # by family and place in the ring
-        self._broken: set[int] = set()  # families that this machine does not have
+        self._absent: set[int] = set()  # families that this machine does not have
+        self._reopen = 0.0  # when sockets that could not be opened are tried again
+        self._shut = ""  # why there are such sockets
         self._room = 0  # reports for which each buffer has room
+        self._seen = 0.0  # what came before this time has been read
+        self._overflow = 0  # packets without room, of the sockets that are open
+        self._overflow_at = -np.inf  # when there were more of them
+        self._repeats = float(SPARE)  # so many are allowed now
         self._incoming = Batch(BATCH)
         self._outgoing = Batch(BATCH, client.REQUEST)
         self._keyed_outgoing = Batch(BATCH, client.HELLO, apart=True)
         self._errors = Batch(64)
         self._roster: Roster
+        self._asking = False  # the roster is there
         self._helpers = Helpers()
 
     @property
@@ -193,7 +221,8 @@ class Collector:
             keep.catch_up(self.table, newer)
         self._ending.clear()
         self._grace_ends = client.uptime() + self._grace
-        self.failure = ""
+        self.failure, self._reopen = "", 0.0
+        self._open_ring()
         self._thread = threading.Thread(target=self._run, name="collector", daemon=True)
         self._thread.start()
         if self._kept:
@@ -208,6 +237,28 @@ class Collector:
                 thread.join()
         self._thread = self._keeper = None
         self._helpers.stop()
+
+    def trouble(self) -> str:
+        """Says what this collector does not see; empty: it sees all. From any thread."""
+        if not self._asking:
+            return STARTING
+        roster, now = self._roster, self.table.now()
+        if not len(roster.due):
+            return "there are no agents to ask"
+        blind = np.flatnonzero(now - roster.settled > OVERDUE * roster.period + SLACK)
+        lateness = np.where(roster.tries == 0, now - roster.due, 0)
+        late = (lateness > np.maximum(LATE[0], LATE[1] * roster.period)).any()
+        absent = int(np.isin(roster.family, list(self._absent)).sum())
+        return "; ".join(text for wrong, text in (
+            (self._shut, self._shut),
+            (absent, f"this machine lacks the kind of addresses of {absent:,} agents"),
+            (blind.size, f"{blind.size:,} agents are not watched, such as "
+             f"{roster.table.agents[blind[0]].name if blind.size else ''}: "
+             "their last rounds did not end"),
+            (late, f"requests leave {lateness.max():.1f} s late: this machine cannot ask so often"),
+            (now - self._overflow_at < RECENT, f"{self.figures.overflowed:,} answers found no "
+             "room: allow larger receive buffers, "
+             f"sysctl -w net.core.rmem_max={BUFFER}, or longer periods")) if wrong)
 
     def replace(self, table: Table) -> None:
         """Asks the agents of this table from now on. It keeps what it knows of agents that stay:
@@ -225,7 +276,7 @@ class Collector:
 
     def _run(self) -> None:
         try:
-            self._roster = Roster(self.table)
+            self._roster, self._asking = Roster(self.table), True
             while not self._ending.is_set():
                 begun = time.monotonic()
                 self._turn()
@@ -235,9 +286,11 @@ class Collector:
             self.failure = traceback.format_exc()
             self._complain(f"the collector has ended: {self.failure}")
         finally:
+            self._asking = False
             for each in self._sockets.values():
                 each.close()
             self._sockets.clear()
+            self._overflow = 0
 
     def _turn(self) -> None:
         with contextlib.suppress(queue.Empty):
@@ -245,6 +298,8 @@ class Collector:
                 table, done = self._orders.get_nowait()
                 self._take_over(table)
                 done.set()
+        if self._shut and client.uptime() >= self._reopen:
+            self._open_ring()
         self._receive_all()
         self._take_from_helpers()
         self._end_rounds()
@@ -266,8 +321,8 @@ class Collector:
                 continue
             same.append((row, before))
             if old.period[before] == new.period[row]:
-                new.due[row] = old.due[before]
-            new.port[row] = old.port[before]
+                new.due[row], new.settled[row] = old.due[before], old.settled[before]
+            new.port[row], new.asked_at[:, row] = old.port[before], old.asked_at[:, before]
             if row in new.hosts and old.placed[before]:
                 new.names[row] = old.names[before]
                 new.choices[row] = old.choices[before]
@@ -285,6 +340,9 @@ class Collector:
         due = np.flatnonzero(((roster.due <= now) | roster.extra) & (roster.tries == 0))
         if not due.size:
             return
+        most = self._room or ENOUGH  # after a stand-still, answers must not come all at once
+        if due.size > most:
+            due = due[np.argsort(roster.due[due], kind="stable")[:most]]
         regular = due[roster.due[due] <= now]
         if regular.size:
             self.figures.lateness = float((now - roster.due[regular]).max())
@@ -303,17 +361,20 @@ class Collector:
         roster.readers.begin(placed[roster.keyed[placed]], now)
         sent = self._send(placed)
         self._begun(sent, now)
-        most = roster.most_tries[sent] = most_tries(self.table, sent)
-        roster.wait[sent] = np.where(most > TRIES, roster.give_up[sent] / most, roster.repeat[sent])
+        tries = roster.most_tries[sent] = most_tries(self.table, sent)
+        roster.wait[sent] = roster.give_up[sent] * np.where(tries > TRIES, 1 / tries, REPEAT)
         roster.tries[sent], roster.asked[sent] = 1, now
+        roster.asked_at[roster.port[sent], sent] = now
         roster.deadline[sent] = now + roster.wait[sent]
 
     def _begun(self, rows: Rows, now: float) -> None:
         roster = self._roster
         self.figures.rounds += len(rows)
-        roster.extra[rows] = False
-        passed = np.ceil((now - roster.due[rows]) / roster.period[rows] + 1e-9)
-        roster.due[rows] += np.maximum(passed, 0) * roster.period[rows]
+        self._repeats = min(self._repeats + len(rows) * REPEATS, SPARE + len(roster.due) * REPEATS)
+        roster.extra[rows] = roster.damaged[rows] = False
+        passed = np.maximum(np.ceil((now - roster.due[rows]) / roster.period[rows] + 1e-9), 0)
+        self.figures.skipped += int(np.maximum(passed - 1, 0).sum())
+        roster.due[rows] += passed * roster.period[rows]
 
     def _end_rounds(self) -> None:
         roster, now = self._roster, self.table.now()
@@ -321,13 +382,30 @@ class Collector:
         if not over.size:
             return
         more = roster.tries[over] < roster.most_tries[over]
+        more &= np.cumsum(more) <= self._repeats
         again = self._send(over[more], probing=True)
         self.figures.repeated += len(again)
+        self._repeats -= len(again)
         roster.tries[again] += 1
         last = roster.tries[again] == roster.most_tries[again]
         end = np.where(last, roster.asked[again] + roster.give_up[again], 0)
         roster.deadline[again] = np.maximum(end, now + roster.wait[again])
-        self._lose(over[~more])
+        self._judge_lacks(over[~more])
+
+    def _judge_lacks(self, rows: Rows) -> None:
+        """Ends rounds without an answer: they are lost, or void if an answer may be unread or may
+        have found no room."""
+        roster, now = self._roster, self.table.now()
+        over = rows[roster.asked[rows] + roster.give_up[rows] <= now]
+        if not over.size:
+            return
+        self._count_overflow(now)
+        ends = np.maximum(roster.deadline[over], roster.asked[over] + roster.give_up[over])
+        sure = (ends <= self._seen) & (roster.asked[over] > self._overflow_at)
+        void = over[~sure & (roster.due[over] <= now)]
+        self.figures.void += len(void)
+        roster.tries[void], roster.deadline[void] = 0, np.inf
+        self._lose(over[sure])
 
     def _lose(self, rows: Rows) -> None:
         roster = self._roster
@@ -336,12 +414,13 @@ class Collector:
         if not len(rows):
             return
         self.figures.lost += len(rows)
+        roster.settled[rows] = self.table.now()
         self._tell([*self._beliefs(rows, False), *roster.judge.miss(
-            rows, time.time(), client.uptime() < self._grace_ends)])
+            rows, time.time(), client.uptime() < self._grace_ends, roster.damaged[rows])])
         if roster.hosts:
             if any([roster.move(row) for row in rows.tolist() if row in roster.choices]):
                 roster.make_book()
-            gone = rows[self.table.agent_state[rows] == State.UNREACHABLE]
+            gone = rows[self.table.agent_state[rows] >= State.UNREACHABLE]
             self._look_up(gone, self.table.now())
 
     def _beliefs(self, rows: Rows, believed: bool) -> list[Event]:
@@ -357,21 +436,25 @@ class Collector:
 
     # ---- packets
 
-    def _socket(self, family: int, place: int) -> socket.socket | None:
-        if (family, place) not in self._sockets and family not in self._broken:
+    def _open_ring(self) -> None:
+        """Opens all sockets that are missing, before others take the descriptors."""
+        self._shut, self._reopen = "", client.uptime() + REOPEN
+        for family, place in ((family, place) for family in FAMILIES for place in range(RING)):
+            if (family, place) in self._sockets or family in self._absent:
+                continue
             try:
                 self._sockets[family, place], room = wire.open_socket(family, BUFFER)
             except OSError as error:
-                self._broken.add(family)
-                self._complain(f"cannot open a socket: {error.strerror}: agents of "
-                               f"IPv{4 if family == socket.AF_INET else 6} are not asked")
-                return None
+                if error.errno in ABSENT:
+                    self._absent.add(family)
+                    continue
+                self._shut = f"cannot open a socket: {error.strerror}"
+                return
             if not self._room and room < ENOUGH:
                 self._complain(
                     f"the receive buffers have room for {room} reports only: reports may get lost. "
                     f"Let this program have more: sysctl -w net.core.rmem_max={BUFFER}")
             self._room = room
-        return self._sockets.get((family, place))
 
     def _send(self, rows: Rows, probing: bool = False) -> Rows:
         """Sends a request to each of these agents. Returns those that got it, and those to which
@@ -388,13 +471,14 @@ class Collector:
 
     def _send_all(self, rows: Rows, outgoing: Batch) -> Rows:
         roster = self._roster
-        done: list[Rows] = []
-        for family in (socket.AF_INET, socket.AF_INET6):
+        done: list[Rows] = [rows[:0]]
+        for family in FAMILIES:
             for place in range(RING):
                 here = rows[(roster.family[rows] == family) & (roster.port[rows] == place)]
-                where = self._socket(family, place) if here.size else None
+                where = self._sockets.get((family, place))
                 if where is None:
-                    done.append(here)
+                    if family in self._absent:  # nobody can be reached there
+                        done.append(here)
                     continue
                 for start in range(0, len(here), BATCH):
                     part = here[start:start + BATCH]
@@ -444,12 +528,12 @@ class Collector:
         return drained
 
     def _receive_all(self) -> None:
-        end = time.monotonic() + RECEIVE_FOR
-        batch, filled = self._incoming, 0
+        begun, end = self.table.now(), time.monotonic() + RECEIVE_FOR
+        batch, filled, unread = self._incoming, 0, False
         places = np.zeros(BATCH, np.uint8)
         for (_, place), where in self._sockets.items():
-            errors = 0
-            while time.monotonic() < end:
+            errors, more = 0, True
+            while more and time.monotonic() < end:
                 count, error = batch.receive(where, filled)
                 places[filled:filled + count] = place
                 filled += count
@@ -457,11 +541,20 @@ class Collector:
                     errors += 1
                     self._drain_errors(where)
                     continue
-                if filled < BATCH:
-                    break
-                self._take(places)
-                filled = 0
+                more = filled == BATCH
+                if more:
+                    self._take(places)
+                    filled = 0
+            unread |= more
         self._take(places[:filled])
+        if not unread:
+            self._seen = begun
+
+    def _count_overflow(self, now: float) -> None:
+        overflow = sum(map(wire.overflowed, self._sockets.values()))
+        if overflow != self._overflow:
+            self.figures.overflowed += (overflow - self._overflow) % (1 << 32)
+            self._overflow, self._overflow_at = overflow, now
 
     def _take(self, places: NDArray[np.uint8]) -> None:
         """Takes the packets at the beginning of the batch; they came to these ports of the ring."""
@@ -470,44 +563,57 @@ class Collector:
             return
         batch, roster, figures = self._incoming, self._roster, self.figures
         figures.batches += 1
-        now, unix_now = self.table.now(), time.time()
-        packets = batch.packets[:count]
+        packets, lengths = batch.packets[:count], batch.lengths(count)
         rows = roster.book.find(batch.names[:count], roster.names)
-        right = wire.good(packets, batch.lengths(count))
         known = rows >= 0
         figures.unknown += int(count - known.sum())
-        wrong, again = known & ~right, np.zeros(0, np.intp)
-        keyed = known & roster.keyed[rows]
-        if keyed.any():
-            some = np.flatnonzero(keyed)
-            verdicts = roster.readers.take(rows[some], packets[some], batch.lengths(count)[some],
-                                           right[some], now)
+        if not known.any():
+            return
+        if roster.twin[rows[known]].any():
+            self._tell_twins_apart(rows, places)
+        good, timely = wire.good(packets, lengths), roster.port[rows] == places
+        keyed, again = known & roster.keyed[rows], np.zeros(0, np.intp)
+        right, wrong = known & good & ~keyed, known & ~good & ~keyed
+        if keyed.any():  # what comes late proves nothing: its request is forgotten
+            some = np.flatnonzero(keyed & timely)
+            verdicts = roster.readers.take(rows[some], packets[some], lengths[some], good[some],
+                                           self.table.now())
             right[some], wrong[some] = verdicts == Verdict.BELIEVED, verdicts > Verdict.AGAIN
             again = np.unique(rows[some[verdicts == Verdict.AGAIN]])
         bad = rows[wrong]
         figures.bad += len(bad)
         np.add.at(self.table.bad, bad, 1)
-        if roster.twin[rows[known]].any():
-            self._tell_twins_apart(rows, places)
-        awaited = known & right & (roster.tries[rows] > 0) & (roster.port[rows] == places)
-        figures.late += int((known & right & ~awaited).sum())
-        use = np.flatnonzero(awaited)
+        roster.damaged[bad] = ~roster.keyed[bad]  # what is not believed proves nothing
+        awaited = right & timely & (roster.tries[rows] > 0)
+        begun = roster.asked_at[places, rows]
+        late = ~awaited & (right | keyed & ~timely)
+        # A late answer is the newest word of its agent if no later request has been answered.
+        newest = late & right & (begun > self.table.asked[rows])
+        self._take_reports(rows, begun, newest, False)
+        used = self._take_reports(rows, begun, awaited, True)
+        figures.late += int(late.sum() + awaited.sum()) - used
+        self._send(again[roster.tries[again] > 0])
+
+    def _take_reports(self, rows: Rows, begun: NDArray[np.float64], which: NDArray[np.bool_],
+                      timely: bool) -> int:
+        """Takes these reports of the batch, one of each agent, which were asked for then. Says how
+        many."""
+        use = np.flatnonzero(which)
         rows, firsts = np.unique(rows[use], return_index=True)
-        figures.late += len(use) - len(rows)
         use = use[firsts]
-        unix = batch.times(count)[use]
-        asked = roster.asked[rows]
+        batch, now, unix_now = self._incoming, self.table.now(), time.time()
+        unix, asked = batch.times(batch.count)[use], begun[use]
         received = now - (unix_now - unix)
         # Unless Unix time was set meanwhile: then it came now, at the latest.
         was_set = (received < asked - 0.001) | (received > now + 0.001)
         received = np.maximum(np.where(was_set, now, received), asked)
         unix = np.where(was_set, unix_now, unix)
-        entry = wire.entries(packets[use])
-        if keyed.any():
-            some = np.flatnonzero(keyed[use])
-            entry[some] = wire.entries(packets[use[some], 4:])
-        self._use(rows, asked, received, unix, entry)
-        self._send(again[roster.tries[again] > 0])
+        entry = wire.entries(batch.packets[use])
+        keyed = np.flatnonzero(self._roster.keyed[rows])
+        if keyed.size:
+            entry[keyed] = wire.entries(batch.packets[use[keyed], 4:])
+        self._use(rows, asked, received, unix, entry, timely)
+        return len(rows)
 
     def _tell_twins_apart(self, rows: Rows, places: NDArray[np.uint8]) -> None:
         """Gives each answer to one that waits, where several agents have the same address."""
@@ -521,12 +627,17 @@ class Collector:
                     break
 
     def _use(self, rows: Rows, asked: NDArray[np.float64], received: NDArray[np.float64],
-             unix: NDArray[np.float64], entry: NDArray[np.uint32]) -> None:
+             unix: NDArray[np.float64], entry: NDArray[np.uint32], timely: bool = True) -> None:
+        """What is not `timely` ends no round: the answer to the last request may still come."""
         if not len(rows):
             return
         roster = self._roster
-        roster.tries[rows] = 0
-        roster.deadline[rows] = np.inf
+        if timely:
+            roster.tries[rows] = 0
+            roster.deadline[rows] = np.inf
+        else:
+            self.table.late[rows] += 1
+        roster.settled[rows] = self.table.now()
         self.figures.received += len(rows)
         events, out = roster.judge.take(rows, asked, received, unix, entry)
         roster.extra[rows[~out.used]] = True
@@ -565,6 +676,7 @@ class Collector:
             if isinstance(answer, client.BadReport):
                 self.figures.bad += 1
                 self.table.bad[row] += 1
+                roster.damaged[row] = not roster.keyed[row]
                 if roster.keyed[row]:
                     roster.readers.why[roster.readers.at[row]] = CAUSES.get(
                         answer.cause, Verdict.LENGTH)

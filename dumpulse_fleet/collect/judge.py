@@ -1,7 +1,8 @@
 """In which state each variable and each agent is, and the events when that changes.
 
 When a report comes, the judge compares the ages of the entries with the deadlines of the agent's
-profile. If an agent misses several rounds, it is unreachable, and its variables are unknown.
+profile. If an agent misses several rounds, it is unreachable, or damaged if it has answered with
+damaged reports, and its variables are unknown.
 
 Each change makes one event. The events of one variable form a chain: `was` is the `now` of the
 event before. These changes make none: pending, which only means that nothing is known yet; unknown
@@ -34,7 +35,7 @@ class Expectations:
         order = {key: at for at, key in enumerate(profiles)}
         self.profile: Rows = np.array([order[id(agent.profile)] for agent in agents], np.intp)
         each = list(profiles.values())
-        self.expected = np.array([one.expected for one in each]).reshape(-1, 64)
+        self.expected = np.array([one.expected for one in each], np.bool_).reshape(-1, 64)
         self.warn = np.array([one.warn for one in each], np.int64).reshape(-1, 64)
         self.crit = np.array([one.crit for one in each], np.int64).reshape(-1, 64)
         self.low = np.array([one.low for one in each], np.uint8).reshape(-1, 64)
@@ -51,6 +52,7 @@ class Judge:
 
     def __init__(self, table: Table) -> None:
         self.table = table
+        self.spoilt = np.full(len(table.agents), 1 << 30, np.int32)  # rounds since a damaged answer
         wanted = self.expectations = Expectations(table.agents)
         # Only so many variables are used by anybody: those after them cost nothing.
         self.width = 8
@@ -206,29 +208,35 @@ class Judge:
     @staticmethod
     def _agent_news(state: NDArray[np.uint8], told: NDArray[np.uint8]) -> Flags:
         """An agent that answers again is told at once, even if nothing else is known yet."""
-        news: Flags = (state != told) & ((state != State.PENDING) | (told == State.UNREACHABLE))
+        news: Flags = (state != told) & ((state != State.PENDING) | (told >= State.UNREACHABLE))
         return news
 
-    def miss(self, rows: Rows, unix: float, grace: bool = False) -> list[Event]:
-        """Notes that these agents did not answer. In a grace, no agent becomes unreachable."""
+    def miss(self, rows: Rows, unix: float, grace: bool = False,
+             damaged: Flags | None = None) -> list[Event]:
+        """Notes that these agents did not answer, or that what they answered was `damaged`. In a
+        grace, no agent gets worse."""
         table = self.table
-        events: list[Event] = []
         with table.lock:
             table.lost[rows] += 1
             table.misses[rows] += 1
-            late = (table.misses[rows] >= self.expectations.misses[rows]) & (not grace)
-            gone = rows[late & (table.agent_state[rows] != State.UNREACHABLE)]
-            if gone.size:
+            self.spoilt[rows] += self.spoilt[rows] < 1 << 30
+            if damaged is not None:
+                self.spoilt[rows[damaged]] = 0
+            most = self.expectations.misses[rows]
+            found = np.where(self.spoilt[rows] < most, np.uint8(State.DAMAGED),
+                             np.uint8(State.UNREACHABLE))
+            gone = (table.misses[rows] >= most) & (found != table.agent_state[rows]) & (not grace)
+            rows, found = rows[gone], found[gone]
+            if rows.size:
                 table.version += 1
-                table.changed[gone] = table.version
-                expected = self.expectations.expected[self.expectations.profile[gone]]
-                table.state[gone] = np.where(expected, np.uint8(State.UNKNOWN), np.uint8(0))
-                table.agent_state[gone] = State.UNREACHABLE
-            told, since = table.agent_told[gone], table.agent_since[gone]
-            news = told != State.UNREACHABLE
-            table.agent_told[gone] = State.UNREACHABLE
-            table.agent_since[gone[news]] = unix
-        for row, before, begun in zip(gone[news], told[news], since[news]):
-            events.append(self._event(row, unix, -1, "state", State(before).words,
-                                      State.UNREACHABLE.words, begun))
-        return events
+                table.changed[rows] = table.version
+                expected = self.expectations.expected[self.expectations.profile[rows]]
+                table.state[rows] = np.where(expected, np.uint8(State.UNKNOWN), np.uint8(0))
+                table.agent_state[rows] = found
+            told, since = table.agent_told[rows], table.agent_since[rows]
+            news = told != found
+            table.agent_told[rows] = found
+            table.agent_since[rows[news]] = unix
+        return [self._event(row, unix, -1, "state", State(before).words, State(now).words, begun)
+                for row, before, now, begun in zip(rows[news], told[news], found[news],
+                                                   since[news])]

@@ -35,7 +35,7 @@ ARRAYS: dict[str, float] = {
     "agent_told": max(State), "agent_since": 1e12, "misses": 1 << 30, "kind": max(Kind),
     "strikes": 255, "began": 1e12, "asked": 1e12, "received": 1e12, "clock": LONGEST,
     "heard_at": 1e12, "round_trip": 1e9, "reports": LONGEST, "lost": LONGEST, "bad": LONGEST,
-    "refused": LONGEST, "reboots": LONGEST}
+    "late": LONGEST, "refused": LONGEST, "reboots": LONGEST, "settable": 1}
 
 
 class Unusable(Exception):

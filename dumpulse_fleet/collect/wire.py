@@ -27,7 +27,7 @@ ROOM = 268  # bytes for a report of version 2, and a few to see that a packet is
 CONTROL = 32  # bytes of a control message with a time: 16 of header, seconds, nanoseconds
 NO_ROOM = (errno.EAGAIN, errno.EWOULDBLOCK, errno.ENOBUFS)  # or nothing to read
 # Constants of Linux that Python does not name.
-SO_TIMESTAMPNS, SO_RCVBUFFORCE = 35, 33
+SO_TIMESTAMPNS, SO_RCVBUFFORCE, SO_MEMINFO, SK_MEMINFO_DROPS = 35, 33, 55, 8
 MSG_TRUNC_, MSG_DONTWAIT_, MSG_ERRQUEUE_ = 0x20, 0x40, 0x2000
 REPORT_ROOM = 1280  # bytes that a report takes in a receive buffer
 
@@ -117,15 +117,25 @@ class Batch:
 def open_socket(family: int, room: int) -> tuple[socket.socket, int]:
     """A socket for many agents, and for how many reports its buffer has room."""
     new = socket.socket(family, socket.SOCK_DGRAM)
-    new.setblocking(False)
-    new.setsockopt(*client.RECEIVE_ERRORS[family], 1)
-    new.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
     try:
-        new.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, room)
-    except OSError:  # only root may have more than net.core.rmem_max
-        new.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
-    new.bind(("", 0) if family == socket.AF_INET else ("::", 0))
+        new.setblocking(False)
+        new.setsockopt(*client.RECEIVE_ERRORS[family], 1)
+        new.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        try:
+            new.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, room)
+        except OSError:  # only root may have more than net.core.rmem_max
+            new.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
+        new.bind(("", 0) if family == socket.AF_INET else ("::", 0))
+    except OSError:
+        new.close()
+        raise
     return new, new.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // REPORT_ROOM
+
+
+def overflowed(where: socket.socket) -> int:
+    """How many packets found no room in the socket's buffer."""
+    counters = where.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, 4 * (SK_MEMINFO_DROPS + 1))
+    return int.from_bytes(counters[4 * SK_MEMINFO_DROPS:], sys.byteorder)
 
 
 # ---------------------------------------------------------------- reports

@@ -35,6 +35,7 @@ class Shared:
     misses: int = 3
     parent: str = ""
     keys: str = ""  # a folder with NAME-readers.key of each agent
+    timeout: float = 3.0  # s
 
     def agent(self, address: str, name: str = "", key: ReaderKeys | None = None) -> Agent:
         """Wrong: the address, the name or the agent's file of keys is."""
@@ -43,7 +44,7 @@ class Shared:
         if self.keys and key is None:
             key = read_keys(os.path.join(self.keys, f"{name}-readers.key"))
         return Agent(name, address, self.profile, self.site, self.labels, self.period, self.misses,
-                     self.parent, key)
+                     self.parent, key, self.timeout)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,7 +95,8 @@ class Agents:
             "labels": Key(_labels, {}), "parent": Key(named("parent"), ""),
             "keys": Key(reader.path_of, ""),
             "period": Key(partial(duration, low=0.1, high=3600), 10.0),
-            "misses": Key(partial(number, low=1, high=1000), 3)}
+            "misses": Key(partial(number, low=1, high=1000), 3),
+            "timeout": Key(partial(duration, low=0.05, high=3240), 3.0)}
 
     def _profile(self, value: Any) -> Profile:
         """Agents with the same file of names share one."""
@@ -128,10 +130,13 @@ class Agents:
             values = {**values, **{key: defaults[key] for key in defaults if key not in own},
                       "labels": {**defaults["labels"], **values["labels"]}}
             shared = Shared(values["names"], values["site"], values["labels"], values["period"],
-                            values["misses"], values["parent"], values["keys"])
+                            values["misses"], values["parent"], values["keys"], values["timeout"])
             if "key" in own and "keys" in own:
                 reader.wrong((*where, "keys"), "agents: use one of key and keys")
             self._check_wrap(where, shared)
+            if "timeout" in own and shared.timeout > 0.9 * shared.period:
+                reader.wrong((*where, "timeout"), f"agents: {shared.timeout:g} s are more than "
+                             f"nine tenths of the period, {shared.period:g} s: use a longer period")
             if given in ("address", "addresses"):
                 self._refuse(where, own, of_a_page, "files or url")
                 self._listed(agents, where, shared, own[given], values["name"], values["key"])

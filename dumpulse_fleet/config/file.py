@@ -26,7 +26,7 @@ from dumpulse_fleet.config.toml_lines import Lines, TooDeep
 from dumpulse_fleet.config.values import DAY, duration, number, text
 from dumpulse_fleet.config.web import Web, read_web
 from dumpulse_fleet.model.agents import Agent, Group, Mute
-from dumpulse_fleet.model.naming import Wrong, shown
+from dumpulse_fleet.model.naming import Wrong, hide, shown
 
 SECTIONS = ("collector", "defaults", "agents", "groups", "mutes", "alerts", "notify", "mqtt",
             "nats", "web", "events")
@@ -117,7 +117,7 @@ def load(path: str) -> Config:
         message, line = (found[1], int(found[2] or 0)) if found else (str(error), 0)
         message += ": is it text without quotes?" if message == "Invalid value" else ""
         raise Mistakes([Mistake(shown_path(path), line or content.count("\n") + 1,
-                                f"this is not TOML: {message}")]) from None
+                                f"this is not TOML: {hide(message)}")]) from None
     except (ValueError, RecursionError):
         raise Mistakes([Mistake(shown_path(path), 0, "this is not TOML: a number is too long")
                         ]) from None

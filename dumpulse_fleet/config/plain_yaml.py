@@ -21,7 +21,8 @@ def read(content: bytes, as_texts: bool = False) -> Any:
         _refuse_tricks(text)
         return yaml.load(text, TEXTS if as_texts else SAFE)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise Wrong(f"is not YAML: {' '.join(str(error).split())}") from error
+        mark = getattr(error, "problem_mark", None)  # its text may repeat a secret of the file
+        raise Wrong(f"is not YAML{f': see line {mark.line + 1}' if mark else ''}") from error
 
 
 def _refuse_tricks(text: str) -> None:

@@ -21,8 +21,8 @@ from dumpulse_fleet import client
 class State(enum.IntEnum):
     """From good to bad, so that the worst of several is the greatest.
 
-    A variable has any of them but UNREACHABLE. An agent has the worst of its expected variables,
-    unless it does not answer.
+    A variable has any of them but the last two. An agent has the worst of its expected variables,
+    unless nothing is known of them.
     """
 
     UNWATCHED = 0  # nobody expects anything of this variable
@@ -34,10 +34,15 @@ class State(enum.IntEnum):
     NEVER = 6  # the agent has never heard it
     DEAD = 7  # silent for longer than `crit`
     UNREACHABLE = 8  # the agent does not answer
+    DAMAGED = 9  # it answers, but all its reports are damaged
 
     @property
     def words(self) -> str:
         return self.name.lower().replace("_", " ")
+
+
+# An agent in one of these says nothing: its variables are unknown.
+MUTE_STATES = frozenset((State.UNREACHABLE, State.DAMAGED))
 
 
 class Profile:
@@ -90,6 +95,7 @@ class Agent:
     misses: int = 3  # rounds without an answer until the agent is unreachable
     parent: str = ""  # the agent without which this one cannot be reached
     keys: ReaderKeys | None = None  # it speaks version 2, and nothing else is believed
+    timeout: float = 3.0  # s for an answer; at most nine tenths of the period
 
 
 @dataclasses.dataclass(frozen=True)

@@ -28,10 +28,18 @@ PLAIN = re.compile(r"[A-Za-z0-9 ._:()@-]*+")  # most names, checked in one go
 class Wrong(Exception):
     """A value is not what it must be. The text says what it must be."""
 
+    def __init__(self, text: str) -> None:
+        super().__init__(hide(text))
+
+
+def hide(text: str) -> str:
+    """Without what may be a key: somebody may name a file of keys in the place of another one."""
+    return re.sub(r"[0-9a-fA-F]{24,}", "(secret?)", text)
+
 
 def shown(value: Any, longest: int = 60) -> str:
     """A value from outside, for a message of one line."""
-    text = repr(value)
+    text = hide(repr(value))
     return text if len(text) <= longest else f"{text[:longest // 2]} ... {text[-longest // 4:]}"
 
 

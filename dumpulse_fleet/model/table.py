@@ -53,6 +53,7 @@ class Table:
         self.misses = np.zeros(count, np.int32)  # rounds in a row without an answer
         self.kind = np.zeros(count, np.uint8)  # ages.Kind: how its time is known
         self.strikes = np.zeros(count, np.uint8)  # reports in a row that contradict the last one
+        self.settable = np.zeros(count, np.bool_)  # its own clock has shown Unix time
         # Seconds of a clock that nobody sets (`now`): when its first report came, or the first one
         # after a reboot; when the last one was asked for; and when that came.
         self.began = np.zeros(count, np.float64)
@@ -64,6 +65,7 @@ class Table:
         self.reports = np.zeros(count, np.int64)  # good ones
         self.lost = np.zeros(count, np.int64)  # requests without an answer
         self.bad = np.zeros(count, np.int64)  # damaged reports
+        self.late = np.zeros(count, np.int64)  # reports that came after their round
         self.refused = np.zeros(count, np.int64)  # requests that its network or machine refused
         self.reboots = np.zeros(count, np.int64)
         # Added to client.uptime(), this is `now`. It begins at Unix time.

@@ -28,6 +28,7 @@ BATCH = 100  # events on their way at once
 TICK_S = 0.5  # between two looks for new events
 TIMEOUT_S = 5.0
 BACKOFF_S = (1.0, 60.0)  # between two attempts to connect: from, to
+NEW = "not connected yet"
 GIVE_UP_S = 3 * TIMEOUT_S  # nats-py has limits of its own, and has been seen to wait for ever
 
 SLOT_S = 600  # Replicas see a change up to a period apart: seldom in two slots
@@ -99,7 +100,7 @@ class Stream:
         except ImportError as error:
             raise Trouble("nats: the client is not installed: pip install nats-py") from error
         self.published = 0
-        self.trouble = "not connected yet"
+        self.trouble = NEW
         self._nats: Any = nats
         self._settings, self._store, self._say = settings, store, say
         self._collector = socket.gethostname()
@@ -157,6 +158,8 @@ class Stream:
                         headers={"Nats-Msg-Id": self._ids.of(event)}) for event in events))
                     self.published += len(events)
                     consumer.done(events[-1].number)
+                if self.trouble not in ("", NEW):
+                    self._say("nats: the stream takes events again")
                 self.trouble = ""
                 if len(events) < BATCH:
                     if connection.is_closed:

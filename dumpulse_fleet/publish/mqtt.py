@@ -53,8 +53,11 @@ LOOK_S = 5.0  # after a connection, what the broker remembers is looked at for s
 BACKOFF_S = (1, 60)  # between two attempts to connect: from, to
 KEEPALIVE_S = 30
 STOP_S = 2.0
+NEW = "not connected yet"
 REFUSED = "the broker refuses"
 EVENTS = 100  # in flight at once
+SPEAKS = [state.words for state in (State.ALIVE, State.LATE, State.OUT_OF_RANGE)]
+NOT_KNOWN = [state.words for state in (State.PENDING, State.UNKNOWN)]
 PROBLEMS = [state.words for state in (State.LATE, State.OUT_OF_RANGE, State.NEVER, State.DEAD)]
 
 
@@ -77,7 +80,7 @@ class Publisher:
                  shard: str = "") -> None:
         self.published = 0
         self.connected = False
-        self.trouble = "not connected yet"
+        self.trouble = NEW
         self._settings, self._table, self._store, self._say = settings, table, store, say
         self._id = settings.client_id or "-".join(filter(None, (
             "dumpulse-fleet", socket.gethostname(), shard.replace("/", "-of-"))))
@@ -162,8 +165,11 @@ class Publisher:
             self._is_wrong(f"{REFUSED}: {reason}")
             return
         with self._lock:
-            self.connected, self._fresh, self.trouble = True, True, ""
+            again, self.trouble = self.trouble not in ("", NEW), ""
+            self.connected, self._fresh = True, True
             self._lock.notify()
+        if again:
+            self._say(f"mqtt: {self._settings.host}:{self._settings.port}: connected again")
 
     def _on_disconnect(self, _: Any, __: Any, ___: Any, reason: Any, ____: Any) -> None:
         with self._lock:
@@ -341,20 +347,30 @@ class Publisher:
             "p": "sensor", "name": "State", "uniq_id": f"{own}_state", "dev_cla": "enum",
             "ops": [state.words for state in State], "val_tpl": "{{ value_json.state }}"}}
         for number in np.flatnonzero(agent.profile.expected).tolist():
-            name = agent.profile.settings.variables[number].name or f"Variable {number}"
+            name, _, unit = (agent.profile.settings.variables[number].name
+                             or f"Variable {number}").partition(" [")
             entry = f"value_json.variables['{number}']"
             parts[f"value_{number}"] = {
                 "p": "sensor", "name": name, "uniq_id": f"{own}_value_{number}",
-                "val_tpl": f"{{{{ {entry}.value }}}}"}
+                "stat_cla": "measurement", "val_tpl": f"{{{{ {entry}.value }}}}",
+                **({"unit_of_meas": unit[:-1]} if unit.endswith("]") else {}),
+                **self._available(agent.name, f"{entry}.state in {SPEAKS}")}
             parts[f"problem_{number}"] = {
                 "p": "binary_sensor", "name": f"{name} problem", "dev_cla": "problem",
                 "uniq_id": f"{own}_problem_{number}",
-                "val_tpl": f"{{{{ 'ON' if {entry}.state in {PROBLEMS} else 'OFF' }}}}"}
+                "val_tpl": f"{{{{ 'ON' if {entry}.state in {PROBLEMS} else 'OFF' }}}}",
+                **self._available(agent.name, f"{entry}.state not in {NOT_KNOWN}")}
         device = {"ids": [own], "name": agent.name, "mf": "Dumpulse", "mdl": "agent"}
         return {"dev": {**device, "sa": agent.site} if agent.site else device,
                 "o": {"name": "dumpulse-fleet", "sw": client.VERSION},
                 "cmps": parts, "stat_t": self._topic(agent.name), "qos": 1,
                 "avty": [{"t": self._status}]}
+
+    def _available(self, name: str, condition: str) -> dict[str, Any]:
+        """What Home Assistant shows only while the fleet runs and this is true."""
+        return {"avty_mode": "all", "avty": [{"t": self._status}, {
+            "t": self._topic(name),
+            "val_tpl": f"{{{{ 'online' if {condition} else 'offline' }}}}"}]}
 
 
 def event_json(event: Event, collector: str) -> str:

@@ -106,7 +106,8 @@ class History:
               step: int, times: NDArray[np.float64], values: Bytes, states: Bytes) -> None:
         """Points of another history, the oldest first."""
         rows = np.array([self._row.get(name, -1) for name in names], np.int64)[agents]
-        cells = np.where(rows >= 0, self._cell[rows, variables], -1) if len(rows) else rows
+        cells = np.full(len(rows), -1, np.int64)
+        cells[rows >= 0] = self._cell[rows[rows >= 0], variables[rows >= 0]]
         kept = np.flatnonzero(cells >= 0)
         # Several old points become one, or an old one several.
         wanted = np.arange(0, len(times) * step, self.step)[-self.points:] // step

@@ -129,6 +129,7 @@ class Store:
         self._sources: dict[tuple[str, str], int] = {}
         self._database: Optional[sqlite3.Connection] = None
         self._last = 0  # the last number
+        self._turned = time.monotonic()
         self._mutes: tuple[Mute, ...] = ()  # replaced as a whole, so anyone may read it
         self._lock_file = self._lock()
         try:
@@ -208,6 +209,10 @@ class Store:
                 EVENTS.format(few) + "WHERE " + " AND ".join(("true", *wanted))
                 + f" ORDER BY number {'DESC' if after is None else 'ASC'} LIMIT ?",
                 (*wanted.values(), max(0, min(limit, 100_000)))))
+
+    def hangs(self) -> float:
+        """Seconds for which the writer has waited for the disk."""
+        return max(0.0, time.monotonic() - self._turned - 2 * IDLE_S)
 
     def flush(self, seconds: float = 10.0) -> bool:
         """Waits until all published events are on the disk. False: they are not."""
@@ -378,6 +383,7 @@ class Store:
     def _run(self) -> None:
         closing = False
         while not closing:
+            self._turned = time.monotonic()
             events, job, lost, closing = self._take()
             now = time.time()
             if lost:

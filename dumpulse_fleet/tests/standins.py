@@ -136,6 +136,9 @@ class Service:
     def mutes(self) -> Sequence[Mute]:
         return [*self.fixed, *self.store.made]
 
+    def troubles(self) -> Mapping[str, str]:
+        return {"collector": self.trouble}
+
     def numbers(self) -> Mapping[str, float]:
         self.asked += 1
         return {"rounds": 10.0 + self.asked, "lateness": 0.002, **dict.fromkeys(

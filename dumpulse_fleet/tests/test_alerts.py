@@ -152,17 +152,32 @@ def test_a_site_with_long_periods_is_one_message_too() -> None:
 
 
 def test_later_trouble_of_a_site_waits_and_is_told_together() -> None:
-    world = World([agent(f"a{number}", "berlin") for number in range(9)])
+    world = World([agent(f"a{number}", "berlin") for number in range(19)])
     world.run(60)
-    world.silence("a0")
+    world.silence("a0", *(f"a{number}" for number in range(6, 10)))
     first = world.run(40)
     for number in range(1, 6):
         world.silence(f"a{number}")
         assert not world.run(20)
     world.heal("a0")
     second = world.run(1000)
-    assert told(first + second) == [("problem", "berlin", 1, 0, 1), ("problem", "berlin", 5, 1, 5)]
+    assert told(first + second) == [("problem", "berlin", 5, 0, 5), ("problem", "berlin", 5, 1, 9)]
     assert second[0].at - first[0].at >= RULES.again
+
+
+@pytest.mark.parametrize("first, second", [
+    ([("a0", -1, State.UNREACHABLE)], [(f"a{one}", -1, State.DAMAGED) for one in range(1, 31)]),
+    ([(f"a{one}", 3, State.OUT_OF_RANGE) for one in range(9)], [("a20", -1, State.UNREACHABLE)])])
+def test_what_is_worse_than_what_was_told_is_told_at_once(
+        first: list[tuple[str, int, State]], second: list[tuple[str, int, State]]) -> None:
+    world = World([*(agent(f"a{number}", "berlin") for number in range(31)),
+                   *(agent(f"b{number}", "bern") for number in range(40))])
+    world.run(60)
+    world.put(*first)
+    (one,) = world.run(40)
+    world.put(*second)
+    (two,) = world.run(2 * RULES.wait + 5)
+    assert (len(one.new), len(two.new)) == (len(first), len(second))
 
 
 def test_children_of_a_dead_parent_raise_nothing() -> None:
@@ -699,7 +714,11 @@ class Sequences(RuleBasedStateMachine):
     def check(self, message: Message) -> None:
         now = self.world.now
         was_at, was_open = self.last.get(message.key, (-math.inf, False))
-        assert not (was_open and message.open) or now - was_at >= RULES.again, "too many messages"
+        known = [severity for subject, severity in self.told.items()
+                 if self.key(subject) == message.key]
+        assert not (was_open and message.open) or now - was_at >= RULES.again \
+            or len(message.new) > len(known) \
+            or any(SEVERITY[item.state] > max(known) for item in message.new), "too many messages"
         self.last[message.key] = (now, bool(message.open))
         for item in message.new:
             subject = item.subject

@@ -5,6 +5,7 @@ SPDX-License-Identifier: MIT
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import os
 import re
@@ -18,6 +19,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from dumpulse_fleet import client
+from dumpulse_fleet.collect.discovery import parse_targets
 from dumpulse_fleet.config.agents import Shared, make_profile
 from dumpulse_fleet.config.alerts import Alerts
 from dumpulse_fleet.config.file import Config, load
@@ -25,7 +27,9 @@ from dumpulse_fleet.config.mqtt import Mqtt
 from dumpulse_fleet.config.mutes import when
 from dumpulse_fleet.config.reading import Mistakes
 from dumpulse_fleet.config.toml_lines import Lines, TooDeep
+from dumpulse_fleet.model.agents import ReaderKeys
 from dumpulse_fleet.model.naming import Wrong, check_name, expand, matches, name_of
+from dumpulse_fleet.web.access import read_file as read_web
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "dumpulse_fleet" / "examples" / "fleet.toml"
@@ -345,7 +349,7 @@ def test_the_example_has_every_key(tmp_path: Path) -> None:
                 shared |= match[1] == "defaults" and ("agents", key) in in_example
                 assert shared or (match[1], key) in in_example, (match[1], key)
                 count += 1
-    assert count == 66
+    assert count == 69
 
 
 def test_keys_that_are_commented_out(tmp_path: Path) -> None:
@@ -454,6 +458,43 @@ def test_days(text: str, days: set[int]) -> None:
 
 # ---------------------------------------------------------------- what is wrong
 
+
+SECRET = "f0e1d2c3b4a5968778695a4b3c2d1e0f"
+
+
+@pytest.mark.parametrize("content", [
+    f"{SECRET}\n", f"readers {SECRET}\n", f"[{SECRET}]", f"[agents.{SECRET}]", f"{SECRET} = 1",
+    f"[[agents]]\naddress = '{SECRET}:1:2'", f"a = '{SECRET}'", f"a = 1\na.{SECRET} = 1",
+    f"[[agents]]\naddress = 'a'\nperiod = '{SECRET}'", f"{SECRET}: {SECRET}", f"{{{SECRET}: a}}",
+    f"basic_auth_users: {{{SECRET}: {SECRET}}}", f"basic_auth_users: {{a: {SECRET}}}",
+    f"tls_server_config: {{{SECRET}: a}}", f"- targets: [{SECRET}:x]", f"*{SECRET}",
+    f"!{SECRET} a", f'[{{"targets": ["{SECRET}:x"], "labels": {{"a b {SECRET}": ""}}}}]'])
+def test_a_key_in_the_place_of_another_file_is_not_printed(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "secret"
+    path.write_text(content)
+    said = []
+    for read in (load, read_web, make_profile, ReaderKeys,
+                 lambda path: parse_targets(Path(path).read_bytes(), Shared(make_profile())),
+                 lambda path: parse_targets(Path(path).read_bytes(), Shared(make_profile()), True)):
+        try:
+            found: Any = read(str(path))
+        except (Mistakes, Wrong, client.BadUsage) as error:
+            said.append(str(error))
+        else:
+            said += found[1] if isinstance(found, tuple) and len(found) > 1 else []
+    for section, key in (("nats", "url_file"), ("mqtt", "ca_file"), ("mqtt", "password_file"),
+                         ("alerts", "ping_file"), ("web", "token_file"), ("web", "config_file"),
+                         ("defaults", "names"), ("defaults", "keys")):
+        whole = tmp_path / "fleet.toml"
+        whole.write_text(f"{AGENT}[{section}]\n{key} = '{path}'\n")
+        with contextlib.suppress(Mistakes):
+            load(str(whole))
+            continue
+        said += [text for _, text in mistakes(tmp_path, whole.read_text())]
+    assert len(said) > 6
+    assert not any(SECRET[at:at + 8] in line for line in said for at in range(24)), said
+
+
 WRONG = [
     # text, line, a part of the message
     ("", 1, "there are no agents: write [[agents]]"),
@@ -553,7 +594,7 @@ listen = 1
     found = mistakes(tmp_path, "\ufeff" + text)
     assert [line for line, _ in found] == [2, 3, 7, 12, 15, 16]
     assert "do you mean 'state'?" in found[1][1] and "do you mean 'collector'?" in found[5][1]
-    assert "bad.ini', [3]: value: no value is in 9..1" in found[2][1]
+    assert "bad.ini', [3]: value must be two values" in found[2][1]
 
 
 def test_at_most_a_thousand_mistakes(tmp_path: Path) -> None:

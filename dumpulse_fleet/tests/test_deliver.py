@@ -172,9 +172,11 @@ async def test_a_webhook_gets_json(path: Path) -> None:
                 {"kind": "agent", "name": "pump 1", "variable": 3, "variable_name": "",
                  "state": "dead", "severity": "critical", "flapping": False,
                  "since": body["open"][1]["since"], "site": "berlin", "labels": {"rack": "7"}}],
-            "title": "berlin: 2 new, 2 open", "text": body["text"]}
+            "title": "berlin: 1 unreachable, 1 dead", "text": body["text"]}
         assert before <= body["open"][0]["since"] <= body["at"] <= time.time()
-        assert body["text"].splitlines()[1].startswith("pump 1 variable 3 dead since 20")
+        assert body["text"].splitlines()[:2] == ["1 unreachable: pump 0",
+                                                 "1 dead: pump 1 variable 3"]
+        assert body["text"].splitlines()[2].startswith("since 20")
         assert receiver.headers[0]["Authorization"] == f"Bearer {SECRET}"
         assert receiver.headers[0]["Idempotency-Key"] == body["id"]
         fleet.put(0, State.ALIVE)
@@ -353,8 +355,8 @@ async def test_apprise_tells_a_real_service(path: Path) -> None:
                 await until(lambda: alerts.failed)
                 receiver.status = 200
                 await until(lambda: alerts.sent)
-                assert receiver.got[-1]["title"] == "berlin: 1 new, 1 open"
-                assert receiver.got[-1]["message"].startswith("pump 0 unreachable since ")
+                assert receiver.got[-1]["title"] == "berlin: 1 unreachable"
+                assert receiver.got[-1]["message"].startswith("1 unreachable: pump 0\nsince ")
         async with fleet.running(notify) as alerts:
             fleet.put(0, State.ALIVE)  # nobody listens
             await until(lambda: alerts.failed)

@@ -236,7 +236,7 @@ def test_a_line_with_noise_that_is_pulled_out() -> None:
         try:
             with collecting(table):
                 until(lambda: table.agent_state[0] == State.ALIVE
-                         and table.agent_state[1] == State.UNREACHABLE)
+                         and table.agent_state[1] == State.DAMAGED)
                 before = int(table.reports[0])
                 os.close(theirs)
                 until(lambda: table.reports[0] > before + 6)

@@ -104,17 +104,7 @@ def test_the_unit(tmp_path: Path) -> None:
 # Becomes the user of a service with the unit's PrivateUsers=: only root and itself have names.
 AS_THE_SERVICE = """
 import ctypes, os, sys
-from dumpulse_fleet.config.file import load
-from dumpulse_fleet.config.reading import Mistakes
 group = int(sys.argv[2])
-
-def told():
-    try:
-        return len(load(sys.argv[1]).agents)
-    except Mistakes as mistakes:
-        return mistakes
-
-told() # Python may be where only root can read it: now it has all that it needs
 ready, go, mapped, done = *os.pipe(), *os.pipe()
 if os.fork() == 0:
     os.close(go) # so that it reads an end if the other fails
@@ -126,10 +116,20 @@ if os.fork() == 0:
     os._exit(0)
 os.close(done)
 os.setgroups([group] * (group != 0))
-CLONE_NEWUSER = 0x10000000
+CLONE_NEWUSER = 0x10000000 # only for a process with one thread: numpy, imported below, starts more
 assert ctypes.CDLL(None).unshare(CLONE_NEWUSER) == 0
 os.write(go, b"x")
 assert os.read(mapped, 1)
+from dumpulse_fleet.config.file import load
+from dumpulse_fleet.config.reading import Mistakes
+
+def told():
+    try:
+        return len(load(sys.argv[1]).agents)
+    except Mistakes as mistakes:
+        return mistakes
+
+told() # Python may be where only root can read it: now it has all that it needs
 os.setresgid(61234, 61234, 61234)
 os.setresuid(61234, 61234, 61234)
 assert os.getgroups() == [65534] * (group != 0)

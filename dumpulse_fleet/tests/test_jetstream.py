@@ -98,6 +98,7 @@ def test_every_event_is_in_the_stream_once(tmp_path: Path, monkeypatch: pytest.M
                 store.publish([event(number) for number in range(1000, 1500)])
                 await server.start()
                 await until(lambda: not stream.trouble and stream.published >= 600)
+                assert sum("takes events again" in each for each in said) >= 2
             async with handing(server, store, said) as again:  # a restart of the fleet
                 store.publish([event(number) for number in range(1500, 1600)])
                 store.flush()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import json
 import re
 import signal
@@ -33,7 +34,7 @@ from dumpulse_fleet.publish import mqtt
 from dumpulse_fleet.publish.mqtt import Publisher, escaped, identifier
 from dumpulse_fleet.record.store import Consumer, Store, Trouble
 from dumpulse_fleet.tests.brokers import Broker, reading
-from dumpulse_fleet.tests.core import until
+from dumpulse_fleet.tests.core import profile, until
 from tests.support.programs import free_port
 
 pytestmark = pytest.mark.slow
@@ -169,6 +170,7 @@ def test_the_broker_restarts_and_has_all_again(broker: Broker, store: Store) -> 
             put(table, 0, State.DEAD)  # while it is away
             broker.start()
         assert any("the connection is lost" in each for each in SAID)
+        assert sum("connected again" in each for each in SAID) >= 2
 
 
 def test_a_slow_broker_lets_nothing_grow(broker: Broker, store: Store,
@@ -195,7 +197,7 @@ def test_the_last_will_says_that_the_collector_is_gone(broker: Broker, tmp_path:
     with reading(broker.port) as reader:
         with subprocess.Popen([sys.executable, "-c", f"""
 import time
-from dumpulse_fleet.tests.core import until
+from dumpulse_fleet.tests.core import profile, until
 from dumpulse_fleet.tests.test_mqtt import *
 with publishing({broker.port}, fleet(), Store({str(tmp_path / "f")!r}), client_id="one/two"):
     time.sleep(60)
@@ -245,15 +247,60 @@ def test_the_discovery_is_as_home_assistant_wants_it(broker: Broker, store: Stor
             assert len(body["cmps"]) == 1 + 2 * 3
             for part in body["cmps"].values():
                 assert part["p"] in ("sensor", "binary_sensor")
-                assert part.keys() <= {"p", "name", "uniq_id", "val_tpl", "dev_cla", "ops"}
+                assert part.keys() <= {"p", "name", "uniq_id", "val_tpl", "dev_cla", "ops",
+                                       "stat_cla", "unit_of_meas", "avty", "avty_mode"}
                 variable = re.search(r"value_json\.variables\['(\d+)'\]\.(\w+)", part["val_tpl"])
                 if variable:
                     assert variable[2] in state["variables"][variable[1]]
                 else:
                     assert part["val_tpl"] == "{{ value_json.state }}"
                     assert state["state"] in part["ops"]
-            assert len(payload) < 400 * len(body["cmps"])
+            assert len(payload) < 500 * len(body["cmps"])
         assert len(set(identifiers)) == len(identifiers) == 7 * len(NAMES)
+
+
+class Json(dict[str, Any]):
+    """What templates see: an attribute is a key."""
+
+    def __getattr__(self, name: str) -> Any:
+        return self[name]
+
+
+def test_home_assistant_shows_no_value_of_whom_nobody_hears(broker: Broker, store: Store) -> None:
+    """Its templates, with what the topics have: they have only what Python has, too."""
+    table = Table([Agent("a", "a:1", profile(expect="1-3"))])
+    table.agents[0].profile.settings.variables[1] = dataclasses.replace(
+        table.agents[0].profile.settings.variables[1], name="battery [V]")
+    wanted = {State.ALIVE: "online OFF online", State.LATE: "online ON online",
+              State.DEAD: "offline ON online", State.NEVER: "offline ON online",
+              State.UNKNOWN: "offline OFF offline", State.PENDING: "offline OFF offline"}
+    with publishing(broker.port, table, store), reading(broker.port) as reader:
+        for state, words in wanted.items():
+            with table.lock:
+                table.state[0, 1:4], table.entry[0, 1:4] = state, 0x0BCD4C58
+                table.agent_state[0] = State.UNREACHABLE if state == State.UNKNOWN else state
+                table.version += 1
+                table.changed[0] = table.version
+            until(lambda: json.loads(reader.topics.get("dumpulse/a/state", b"{}")).get(
+                "variables", {}).get("1", {}).get("state") == state.words)
+            parts = next(json.loads(payload) for topic, payload in reader.topics.items()
+                         if topic.startswith("homeassistant/"))["cmps"]
+            seen = json.loads(reader.topics["dumpulse/a/state"], object_hook=Json)
+
+            def shown(template: str) -> str:
+                assert template[:3] == "{{ " and template[-3:] == " }}"
+                return str(eval(template[3:-3], {"value_json": seen}))
+
+            value, problem = parts["value_1"], parts["problem_1"]
+            for part in (value, problem):
+                assert part["avty_mode"] == "all"
+                assert reader.topics[part["avty"][0]["t"]] == b"online"
+                assert part["avty"][1]["t"] == "dumpulse/a/state"
+            assert " ".join((shown(value["avty"][1]["val_tpl"]), shown(problem["val_tpl"]),
+                             shown(problem["avty"][1]["val_tpl"]))) == words
+            assert (value["name"], value["unit_of_meas"], value["stat_cla"]) == (
+                "battery", "V", "measurement") and shown(value["val_tpl"]) == "88"
+            assert "avty" not in parts["state"]  # which says that the agent is unreachable
 
 
 def test_discovery_can_be_off(broker: Broker, store: Store) -> None:

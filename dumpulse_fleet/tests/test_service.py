@@ -340,6 +340,98 @@ threading.Thread(target=later, daemon=True).start()
         serving.said[:] = [line for line in serving.said if "Traceback" not in line]
 
 
+def get(serving: Serving, path: str) -> tuple[int, str]:
+    """The status and what the page says."""
+    connection = http.client.HTTPConnection(serving.address.removeprefix("http://"),
+                                            timeout=PATIENCE)
+    with contextlib.closing(connection):
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+
+
+def test_no_agents_are_told_and_are_no_end(tmp_path: Path, fake: Fake,
+                                           capsys: pytest.CaptureFixture[str]) -> None:
+    """A list that becomes empty, also after a start with none, and an empty shard."""
+    targets = tmp_path / "targets.json"
+    targets.write_text("[]")
+    write(tmp_path, fake, 0, "[[agents]]\nfiles = 'targets.json'\nevery = '1s'\n")
+    check = "serve", "--config.check", "--config.file", str(tmp_path / "fleet.toml")
+    for shard in ("1/1", "2/3"):
+        out, said = call(0, capsys, *check, "--shard", shard)
+        assert "is right: 0 agents here" in out and "there are no agents to ask" in said
+    one = json.dumps([{"targets": [fake.address(5)], "labels": {"name": "one"}}])
+    with Serving(tmp_path) as serving:
+        serving.wait_for("there are no agents to ask")
+        for count in (1, 2):
+            until(lambda: get(serving, "/-/ready") == (
+                503, '{"error": "not ready: there are no agents to ask"}'),
+                lambda: get(serving, "/-/ready"), 20)
+            assert serving.ask("/api/v1/summary")["trouble"] == "there are no agents to ask"
+            assert 'dumpulse_fleet_trouble{about="collector"} 1\n' in get(serving, "/metrics")[1]
+            targets.write_text(one)
+            serving.wait_for_agents({"one": "alive"})
+            until(lambda: get(serving, "/-/ready")[0] == 200)
+            serving.wait_for("all agents are watched again", count)
+            targets.write_text("[]")
+        assert serving.end() == 0
+
+
+@pytest.mark.slow
+def test_a_flood_of_connections_costs_no_agent_a_round(tmp_path: Path, fake: Fake) -> None:
+    """More than there are descriptors, for longer than it takes to use each port once."""
+    write(tmp_path, fake, 5)
+    with Serving(tmp_path, prefix=("prlimit", "--nofile=1024:1024")) as serving, \
+            contextlib.ExitStack() as stack:
+        serving.wait_for_agents({f"a{number}": "alive" for number in range(5)})
+        host, _, port = serving.address.removeprefix("http://").partition(":")
+        for _ in range(1100):
+            stack.enter_context(socket.create_connection((host, int(port)),
+                                                         source_address=("127.0.0.2", 0)))
+
+        def reports() -> int:
+            return min(int(serving.ask(f"/api/v1/agents/a{number}")["reports"])
+                       for number in range(5))
+        begun = reports()
+        until(lambda: reports() > begun + 17)
+        assert get(serving, "/-/ready")[0] == 200
+        assert not serving.ask("/api/v1/events?what=state&limit=1000&agent=a*")["events"][5:]
+        assert len(serving.said) < 10 and serving.end() == 0
+
+
+def test_a_fleet_that_asks_nobody_says_so(tmp_path: Path, fake: Fake) -> None:
+    """Within two periods: in its log, by /-/ready, and by the dead man's ping that does not come.
+    It is ready again when agents answer."""
+    broken, stop = tmp_path / "broken", tmp_path / "stop"
+    broken.mkdir()
+    (broken / "sitecustomize.py").write_text(f"""
+import os, sys, threading, time
+def later():
+    while not hasattr(sys.modules.get("dumpulse_fleet.collect.collector"), "carry_over"):
+        time.sleep(0.01)
+    kind = sys.modules["dumpulse_fleet.collect.collector"].Collector
+    real = kind._begin_rounds
+    kind._begin_rounds = lambda self: None if os.path.exists({str(stop)!r}) else real(self)
+threading.Thread(target=later, daemon=True).start()
+""")
+    heard: list[Any] = []
+    with answering(type("Handler", (Taking,), {"came": heard})) as port:
+        write(tmp_path, fake, 2, f"[alerts]\nping = 'http://127.0.0.1:{port}/'\nping_every = '1s'\n")
+        with Serving(tmp_path, PYTHONPATH=str(broken)) as serving:
+            serving.wait_for_agents({"a0": "alive", "a1": "alive"})
+            until(lambda: heard and get(serving, "/-/ready")[0] == 200)
+            stop.touch()
+            until(lambda: get(serving, "/-/ready")[0] == 503)
+            assert "2 agents are not watched, such as a" in serving.wait_for("are not watched")
+            pings = len(heard)
+            time.sleep(3)  # three pings would have come
+            assert len(heard) <= pings + 1 and serving.agents() == {"a0": "alive", "a1": "alive"}
+            stop.unlink()
+            until(lambda: get(serving, "/-/ready")[0] == 200)
+            until(lambda: len(heard) > pings + 1)
+            assert serving.end() == 0
+
+
 @pytest.mark.slow
 def test_who_is_told(tmp_path: Path, fake: Fake) -> None:
     """A webhook, a dead man's switch and a broker, from a death to the life after it."""

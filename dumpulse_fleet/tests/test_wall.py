@@ -5,6 +5,7 @@ SPDX-License-Identifier: MIT
 
 from __future__ import annotations
 
+import re
 import time
 import urllib.parse
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ import bcrypt
 import numpy as np
 import pytest
 
-from dumpulse_fleet.model.agents import State
+from dumpulse_fleet.model.agents import Agent, State
 from dumpulse_fleet.tests import standins
 from dumpulse_fleet.tests.core import until
 from dumpulse_fleet.tests.wall import (
@@ -114,6 +115,32 @@ def test_names_are_text(wall: Running) -> None:
     assert browser.text("#agent-name") == HOSTILE and f"rack={HOSTILE}" in browser.text("#facts")
     assert browser.run("return document.querySelectorAll('img').length") == 0
     assert browser.run("return document.title") == "(1) Dumpulse fleet"
+
+
+def test_a_tile_names_what_is_wrong_and_numbers_have_their_order(wall: Running) -> None:
+    cars = standins.profile()
+    wall.service.table = standins.filled([Agent(f"10.0.0.{number}", "10.0.0.1:9060", cars)
+                                          for number in (10, 2, 1, 30)])
+    wall.service.table.heard_at[:] = time.time() + 3600
+    for variable, state in ((3, State.LATE), (1, State.DEAD)):
+        wall.service.change(2, state, variable)
+    wall.service.change(3, State.DAMAGED)
+    wall.open()
+    names = [each.name for each in cars.settings.variables]
+    assert wall.names() == [f"10.0.0.{number}" for number in (30, 1, 2, 10)]
+    assert re.fullmatch(rf"{names[1]} dead \+ 1 · [0-9]+ s", wall.browser.run(
+        "return document.querySelector('.tile.dead span').textContent"))
+    assert re.fullmatch("damaged · [0-9]+ s", wall.browser.run(
+        "return document.querySelector('.tile.damaged span').textContent"))
+
+
+def test_a_search_counts_what_it_finds(wall: Running) -> None:
+    trouble(wall.service)
+    wall.open("?q=berlin")
+    assert wall.browser.text("#headline") == "1 of 15 agents needs a look: “berlin”"
+    assert wall.browser.run("""return [...document.querySelectorAll('#states button')].filter(
+        (chip) => !chip.hidden).map((chip) => chip.textContent)""") == [
+            "1 late", "1 pending", "13 alive"]
 
 
 # ---------------------------------------------------------------- what is chosen
@@ -313,6 +340,7 @@ def test_what_is_old_never_looks_new(browser: Browser) -> None:
         assert len(alarms) <= 3, "with and without answers of the agents, but not each second"
     browser.until(STALE, "a sign that the connection is gone")
     assert "No connection to the fleet since" in browser.text("#alarm")
+    assert re.match(r"Last known, [0-9]+ s ago: ", browser.text("#headline"))
     assert browser.text("#link-words") == "no connection"
     assert browser.run(colour) != green
     until_older()

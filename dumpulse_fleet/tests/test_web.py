@@ -24,6 +24,7 @@ import urllib.parse
 import zlib
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,6 +44,7 @@ from dumpulse_fleet.web import stream as live
 from dumpulse_fleet.web import metrics, openapi, server
 
 TOKEN = "a long token"
+REQUEST = b"GET /api/v1/summary HTTP/1.1\r\nHost: localhost\r\n\r\n"
 AUTHORISED = {"Authorization": f"Bearer {TOKEN}"}
 PASSWORD = "correct horse"
 HASHED = bcrypt.hashpw(PASSWORD.encode(), bcrypt.gensalt(4)).decode()
@@ -91,8 +93,8 @@ def make_guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     path = tmp_path_factory.mktemp("web") / "web.yml"
     path.write_text(f"basic_auth_users:\n  alice: {HASHED}\n", "utf-8")
     service = standins.Service(standins.fleet(3))
-    with standins.serving(
-            lambda: server.make_app(service, Access(path=str(path), token=TOKEN))) as port:
+    access = service.access = Access(path=str(path), token=TOKEN)
+    with standins.serving(lambda: server.make_app(service, access)) as port:
         yield Running(port, service)
 
 
@@ -526,7 +528,8 @@ def test_every_answer_has_its_headers(running: Running) -> None:
 def test_passwords_are_not_checked_without_end(guarded: Running, monkeypatch: pytest.MonkeyPatch
                                                ) -> None:
     """Of many wrong ones at once, some wait, and all others are told to come again; one that was
-    right before does not wait."""
+    right before does not wait, and one from another address has a place."""
+    counted = int(guarded.service.access.failed) if guarded.service.access else 0
     alice = basic("alice", PASSWORD)
     assert ask(guarded.port, "/-/healthy", headers=alice).status == 200
     go_on = threading.Event()
@@ -544,14 +547,55 @@ def test_passwords_are_not_checked_without_end(guarded: Running, monkeypatch: py
             connection.close()
             many.remove(connection)
 
-    while statuses[503] < 40:
+    while statuses[503] < WAITING * 3 // 4 + 40:
         answered, _, _ = select.select([each.sock for each in many], [], [], 30)
         assert answered, statuses
         take(answered)
     assert ask(guarded.port, "/-/healthy", headers=alice).status == 200
+    elsewhere = http.client.HTTPConnection("127.0.0.1", guarded.port, timeout=30,
+                                           source_address=("127.0.0.2", 0))
+    elsewhere.request("GET", "/-/healthy", headers=basic("bob", "wrong"))
+    many.append(elsewhere)
     go_on.set()
     take([each.sock for each in many])
-    assert statuses == {401: WAITING, 503: 40}
+    assert statuses == {401: WAITING // 4 + 1, 503: WAITING * 3 // 4 + 40}
+    assert guarded.service.access and guarded.service.access.failed == counted + WAITING // 4 + 1
+
+
+def test_a_scraper_that_goes_leaves_no_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    service = standins.Service(standins.fleet(20_000))
+    with standins.serving(lambda: server.make_app(service)) as port:
+        for _ in range(5):
+            with socket.create_connection(("127.0.0.1", port)) as scraper:
+                scraper.sendall(b"GET /metrics/agents HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                assert scraper.recv(100)
+                scraper.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        assert ask(port, "/-/healthy").status == 200
+        time.sleep(1.0)  # then the answers have failed
+    assert not caplog.records
+
+
+def test_one_address_does_not_take_all_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that ask nothing go first."""
+    monkeypatch.setattr(server, "CONNECTIONS", 40)
+    service = standins.Service(standins.fleet(1))
+    with standins.serving(lambda: server.make_app(service)) as port, \
+            contextlib.ExitStack() as stack:
+        connect = partial(socket.create_connection, ("127.0.0.1", port))
+        used = stack.enter_context(connect())
+        used.sendall(REQUEST)
+        assert used.recv(1 << 16).startswith(b"HTTP/1.1 200")
+        silent = [stack.enter_context(connect()) for _ in range(39)]
+        while True:
+            with contextlib.suppress(ConnectionError), connect(
+                    source_address=("127.0.0.2", 0)) as other:
+                other.sendall(REQUEST)
+                if other.recv(1 << 16).startswith(b"HTTP/1.1 200"):
+                    break
+        closed, _, _ = select.select(silent, [], [], 0)
+        assert 25 < len(closed) < 39
+        used.sendall(REQUEST)
+        assert used.recv(1 << 16).startswith(b"HTTP/1.1 200")
 
 
 def test_passwords_that_nobody_waits_for_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -630,7 +674,6 @@ def test_a_connection_that_asks_nothing_is_closed(
         assert ask(port, "/-/healthy").status == 200
 
 
-REQUEST = b"GET /api/v1/summary HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 @pytest.mark.parametrize("next_request", [b"", REQUEST[:-2]])

@@ -5,7 +5,9 @@ their tables and without, their clocks are set, and they forget what is old, as 
 Their answers get lost or come a round late, and they are not reached for longer than a timestamp
 can tell. Now and then the collector forgets all about an agent.
 
-    python -m dumpulse_fleet.trials.simulator [REPORTS [SEED]]      10000000 reports unless given
+    python -m dumpulse_fleet.trials.simulator [REPORTS [SEED]]      100000000 reports unless given
+
+Each process takes PART reports, with the next seed.
 
 It ends with a table of what it saw, or with the first thing that is wrong.
 
@@ -14,13 +16,16 @@ What cannot be known is not called wrong, but counted:
              value, a whole number of wraps later, while nobody asked.
     hidden   A clock was set by so little that it may as well have run a little fast or slow, or
              by whole wraps. Ages differ by this much; who forgets all then seems to have rebooted.
-    before   A clock was set before we ever asked this agent, or while its state was lost.
+    before   A clock was set before we ever asked this agent, or while its state was lost. Nothing
+             says that it counts Unix time: when it is set again, by chance to a time since the last
+             report, it seems to have rebooted.
 SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
 
 import collections
+import concurrent.futures
 import random
 import sys
 from functools import partial
@@ -36,6 +41,7 @@ from dumpulse_fleet.collect.ages import (
 Rows = NDArray[np.intp]
 
 VARIABLES = 64
+PART = 2_500_000  # reports with one seed
 OFFSET = 1_700_000_000.0  # s: Unix time when our own clock is at 0
 OWN, UNIX, OTHER = 0, 1, 2  # what clock an agent has; only the first stamps a variable of its own
 OWN_UNIX = 3  # both: it stamps a variable of its own, by Unix time
@@ -95,13 +101,14 @@ class World:
         self.known = Memory(
             np.zeros(count, np.uint8), np.zeros(count, np.uint8), np.zeros(count), np.zeros(count),
             np.zeros(count), np.zeros(count, np.int64), np.zeros(whole, np.uint32),
-            np.zeros(whole, np.int64), np.zeros(whole, np.bool_))
+            np.zeros(whole, np.int64), np.zeros(whole, np.bool_), np.zeros(count, np.bool_))
         self.past = [self.truth()] * 3
         self.used = self.truth()
         self.error = np.zeros(whole)  # ticks: hidden changes of the clock
         self.off = np.zeros(whole)  # ticks: what an age without a clock may be wrong
         self.twin, self.lame = np.zeros((2, *whole), np.bool_)  # "again" and "before"
         self.waits = np.zeros(count, np.bool_)  # it has rebooted; what says so may come later
+        self.early = np.zeros(count, np.bool_)  # its clock was set before its first report
         self.seen: collections.Counter[str] = collections.Counter()
 
     def some(self, share: float) -> Flags:
@@ -222,7 +229,11 @@ class World:
         moved = (report.shown - report.passed) - (used.shown - used.passed)
         wraps = (moved > WRAP // 2) & (
             np.abs((moved + WRAP // 2) % WRAP - WRAP // 2) < SKEW + span + 3)
-        self.demand(~rebooted | booted | wraps, rows, "a reboot that was none")
+        self.early[rows[first]] = report.now_epoch[first] > 0
+        unseen = self.early[rows] & was_set & rebooted & ~booted & ~wraps \
+            & (report.shown % WRAP <= span * (1 + RATE) + 3)
+        self.seen["before, and set again"] += int(unseen.sum())
+        self.demand(~rebooted | booted | wraps | unseen, rows, "a reboot that was none")
         skew = np.abs(report.shown - np.floor((report.made + OFFSET) / new.tick))
         earlier = (was.kind >= Kind.ARRIVAL) & (report.now_epoch > 0)
         self.demand(~reset | was_set | booted | (~own & (skew >= SKEW - 1)) | earlier, rows,
@@ -307,15 +318,28 @@ def run(reports: int, seed: int, count: int = 1000) -> collections.Counter[str]:
     return world.seen
 
 
+def attempt(reports: int, seed: int) -> collections.Counter[str] | str:
+    """What was seen, or what was wrong."""
+    try:
+        return run(reports, seed)
+    except Wrong as wrong:
+        return f"{wrong}\nAgain: python -m dumpulse_fleet.trials.simulator {reports} {seed}"
+
+
 def main() -> None:
     numbers = [int(text) for text in sys.argv[1:3]]
-    reports = numbers[0] if numbers else 10_000_000
-    seed = numbers[1] if len(numbers) > 1 else random.randrange(1_000_000)
-    print(f"{reports} reports, seed {seed}", flush=True)
-    try:
-        seen = run(reports, seed)
-    except Wrong as wrong:
-        sys.exit(f"{wrong}\nAgain: python -m dumpulse_fleet.trials.simulator {reports} {seed}")
+    reports = numbers[0] if numbers else 100_000_000
+    seed = numbers[1] if len(numbers) > 1 else random.randrange(1_000_000_000)
+    print(f"{reports} reports, seeds from {seed}", flush=True)
+    seen: collections.Counter[str] = collections.Counter()
+    parts = [(min(PART, reports - begin), seed + begin // PART)
+             for begin in range(0, reports, PART)]
+    with concurrent.futures.ProcessPoolExecutor() as pool:
+        for found in pool.map(attempt, *zip(*parts)):
+            if isinstance(found, str):
+                pool.shutdown(cancel_futures=True)
+                sys.exit(found)
+            seen += found
     for what, number in seen.items():
         print(f"{number:12d} {what}")
 

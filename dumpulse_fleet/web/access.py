@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import collections
 import hashlib
 import hmac
 import ipaddress
@@ -33,7 +34,7 @@ from aiohttp import web
 
 from dumpulse_fleet import client
 from dumpulse_fleet.config import plain_yaml
-from dumpulse_fleet.model.naming import Wrong
+from dumpulse_fleet.model.naming import Wrong, shown
 
 FILE_MAX = 65536  # bytes of the file
 COST_MAX = 14  # of bcrypt: about 1 s a password; a check of cost 31 would take a day
@@ -89,19 +90,19 @@ def read_file(path: str) -> WebFile:
     for name, hashed in users.items():
         match = HASH.fullmatch(hashed)
         if not name or ":" in name or not name.isprintable():
-            raise client.BadUsage(f"{path!r}: {name!r} cannot be the name of a user")
+            raise client.BadUsage(f"{path!r}: {shown(name)} cannot be the name of a user")
         if not match:
-            raise client.BadUsage(f"{path!r}: the password of {name!r} is not one of bcrypt: "
-                                  f"make it with htpasswd -nBC 12 {name}")
+            raise client.BadUsage(f"{path!r}: the password of {shown(name)} is not one of bcrypt: "
+                                  "make it with htpasswd -nBC 12 NAME")
         if not 4 <= int(match[1]) <= COST_MAX:
-            raise client.BadUsage(f"{path!r}: the password of {name!r} has the cost {match[1]}: "
+            raise client.BadUsage(f"{path!r}: the password of {shown(name)} has the cost {match[1]}: "
                                   f"use 10 to {COST_MAX}")
     tls = table_of(path, "tls_server_config", whole.get("tls_server_config") or {}, TLS_KEYS)
     if tls and not (tls.get("cert_file") and tls.get("key_file")):
         raise client.BadUsage(f"{path!r}: tls_server_config needs cert_file and key_file")
     kind = tls.get("client_auth_type", "")
     if kind not in CLIENT_AUTH:
-        raise client.BadUsage(f"{path!r}: client_auth_type {kind!r} is not known: "
+        raise client.BadUsage(f"{path!r}: client_auth_type {shown(kind)} is not known: "
                               "use RequireAndVerifyClientCert or NoClientCert")
     if (CLIENT_AUTH[kind] == ssl.CERT_REQUIRED) != bool(tls.get("client_ca_file")):
         raise client.BadUsage(f"{path!r}: client_ca_file and client_auth_type: "
@@ -117,10 +118,10 @@ def table_of(path: str, name: str, value: Any, keys: tuple[str, ...] = ()) -> di
         raise client.BadUsage(f"{where} must have keys and values")
     for key, inner in value.items():
         if not isinstance(key, str) or (keys and key not in keys):
-            raise client.BadUsage(f"{where}: {key!r} is not known here: use {', '.join(keys)}"
-                                  if keys else f"{where}: {key!r} must be text")
+            raise client.BadUsage(f"{where}: {shown(key)} is not known here: use {', '.join(keys)}"
+                                  if keys else f"{where}: {shown(key)} must be text")
         if name and not isinstance(inner, str):
-            raise client.BadUsage(f"{where}: {key}: must be text")
+            raise client.BadUsage(f"{where}: {shown(key)}: must be text")
     return value
 
 
@@ -153,9 +154,12 @@ class Access:
         self._anybody = anybody
         self._host = host
         self._pepper = secrets.token_bytes(32)
-        self._right: dict[bytes, None] = {}  # digests of passwords that were right, oldest first
+        # Digests of passwords that were right, oldest first, and their hashes in the file.
+        self._right: dict[bytes, str] = {}
+        self.failed = 0  # wrong passwords and tokens
+        self.failed_from = ""  # the address of the last one
         self._checks = asyncio.Semaphore(CHECKS)
-        self._waiting = 0
+        self._waiting: collections.Counter[str] = collections.Counter()  # by address
         self._now = self._look()
         self.ssl = self._now.context  # of the server, which lets each connection have a newer one
         if self.ssl:
@@ -179,7 +183,6 @@ class Access:
         """From now on, these users and certificates, and this token. For the loop's thread."""
         self._now = found
         self._token = hashlib.sha256(token.encode()).digest() if token else b""
-        self._right.clear()
 
     def _look(self) -> Found:
         said = read_file(self.path) if self.path else WebFile()
@@ -229,35 +232,38 @@ class Access:
                     rest.strip(), validate=True).decode().partition(":")
             except (binascii.Error, ValueError):
                 name, colon, password = "", "", ""
-            if colon and await self._right_password(name, password):
+            if colon and await self._right_password(name, password, request.remote or ""):
                 return name
         elif kind.lower() == "basic":
             return ""  # nobody has a password here, so this one says nothing
+        self.failed, self.failed_from = self.failed + 1, request.remote or ""
         raise self._unauthorized("the password or the token is wrong")
 
-    async def _right_password(self, name: str, password: str) -> bool:
+    async def _right_password(self, name: str, password: str, address: str) -> bool:
         digest = hmac.digest(self._pepper, f"{name}\0{password}".encode(), "sha256")
-        if digest in self._right:
+        hashed = self.users.get(name)
+        if hashed and self._right.get(digest) == hashed:
             return True
-        if self._waiting >= WAITING:
+        if self._waiting.total() >= WAITING or \
+                self._waiting[address] >= max(CHECKS, WAITING // 4):
             raise web.HTTPServiceUnavailable(text="too many passwords to check: try again",
                                              headers={"Retry-After": "2"})
-        self._waiting += 1  # now: what others ask may come before the task begins
-        hashed = self.users.get(name)
-        right = await to_its_end(self._compare(password, hashed or NOBODY))
+        self._waiting[address] += 1  # now: what others ask may come before the task begins
+        right = await to_its_end(self._compare(password, hashed or NOBODY, address))
         if not right or hashed is None or self.users.get(name) != hashed:
             return False
         while len(self._right) >= REMEMBERED:
             del self._right[next(iter(self._right))]
-        self._right[digest] = None
+        self._right[digest] = hashed
         return True
 
-    async def _compare(self, password: str, hashed: str) -> bool:
+    async def _compare(self, password: str, hashed: str, address: str) -> bool:
         try:
             async with self._checks:
                 return await asyncio.to_thread(compare, password, hashed)
         finally:
-            self._waiting -= 1
+            self._waiting[address] -= 1
+            self._waiting += collections.Counter()  # forgets those that are 0
 
     def _unauthorized(self, text: str) -> web.HTTPUnauthorized:
         kind = 'Basic realm="Dumpulse", charset="UTF-8"' if self.users else \

@@ -62,6 +62,8 @@ COUNTERS = (  # and the array of the table
     (Family("dumpulse_agent_reports_total", "counter", "Good reports."), "reports"),
     (Family("dumpulse_agent_requests_lost_total", "counter", "Requests without an answer."),
      "lost"),
+    (Family("dumpulse_agent_late_reports_total", "counter",
+            "Reports that came after their round."), "late"),
     (Family("dumpulse_agent_bad_reports_total", "counter", "Damaged reports."), "bad"),
     (Family("dumpulse_agent_reboots_total", "counter", "Reboots that were noticed."), "reboots"))
 
@@ -159,7 +161,7 @@ class Metrics:
             times = heard_at[row] - (clock[row] - stamped[which]) * tick[row]
             return np.where(heard[which], np.maximum(times, 0), 0)
 
-        answers = agent_state != State.UNREACHABLE
+        answers = agent_state < State.UNREACHABLE
         for family, shown, of_cells in (
                 (STATE, heard | named, lambda which: state[which]),
                 (VALUE, heard & answers[:, None], lambda which: entry[which].astype(np.uint8)),
@@ -218,6 +220,8 @@ def gzipped(blocks: Iterable[bytes]) -> Iterator[bytes]:
 FLEET_AGENTS = Family("dumpulse_fleet_agents", "gauge", "Agents by state.")
 FLEET_VARIABLES = Family("dumpulse_fleet_variables", "gauge", "Variables by state.")
 CLIENTS = Family("dumpulse_fleet_stream_clients", "gauge", "Readers of live changes.")
+TROUBLE = Family("dumpulse_fleet_trouble", "gauge",
+                 "1 if this part of the fleet does not work: the log says why.")
 DROPPED = Family("dumpulse_fleet_stream_dropped_total", "counter",
                  "Readers of live changes that were too slow.")
 # What the collector says of itself, by its own word.
@@ -230,7 +234,13 @@ OWN = {
     "lost": Family("dumpulse_collector_lost_rounds_total", "counter", "Rounds without an answer."),
     "bad": Family("dumpulse_collector_bad_reports_total", "counter", "Damaged reports."),
     "late": Family("dumpulse_collector_late_reports_total", "counter",
-                   "Reports that nobody waited for any more."),
+                   "Reports that came after their round, or twice."),
+    "skipped": Family("dumpulse_collector_skipped_rounds_total", "counter",
+                      "Rounds that did not begin, because the collector was too late."),
+    "void": Family("dumpulse_collector_void_rounds_total", "counter",
+                   "Rounds of which nobody knows whether there was an answer."),
+    "overflowed": Family("dumpulse_collector_overflowed_packets_total", "counter",
+                         "Packets that found no room in the receive buffers."),
     "stale": Family("dumpulse_collector_stale_reports_total", "counter",
                     "Reports that the next one proved to be old."),
     "strange": Family("dumpulse_collector_strange_packets_total", "counter",
@@ -248,6 +258,8 @@ OWN = {
     "events": Family("dumpulse_fleet_events_total", "counter", "Events that were stored."),
     "events_lost": Family("dumpulse_fleet_events_lost_total", "counter",
                           "Events that could not be kept."),
+    "logins_failed": Family("dumpulse_fleet_failed_logins_total", "counter",
+                            "Wrong passwords and tokens."),
     "notified": Family("dumpulse_fleet_notifications_total", "counter", "Notifications sent."),
     "unnotified": Family("dumpulse_fleet_notifications_failed_total", "counter",
                          "Notifications that could not be sent."),

@@ -129,7 +129,9 @@ MATCH: Json = {"type": "object", "additionalProperties": {**STRING, "minLength":
                "minProperties": 1, "maxProperties": 20,
                "description": "labels, name, site or variable; values may be globs"}
 CHANGING: Json = {"name": STRING, "state": of("State"), "since": MOMENT, "heard_at": MOMENT,
-                  "muted": YES, "counts": of("Counts")}
+                  "muted": YES, "counts": of("Counts"),
+                  "worst": {"type": ["string", "null"], "description": "its worst variable, if one "
+                            "is bad"}}
 AGENT: Json = {**CHANGING, "address": STRING, "site": STRING,
                "labels": {"type": "object", "additionalProperties": STRING}}
 MUTE: Json = {"match": MATCH, "why": {**STRING, "maxLength": LONGEST}}
@@ -148,9 +150,9 @@ SCHEMAS: Json = {
         "at_least": {**YES, "description": "it may have been heard even earlier"},
         "warn": SECONDS, "crit": SECONDS, "low": BYTE, "high": BYTE}),
     "AgentInFull": record({
-        **AGENT, "profile": STRING, "tick": SECONDS, "period": SECONDS, "misses": COUNT,
-        "parent": STRING, "round_trip": {"type": ["number", "null"]}, "reports": COUNT,
-        "lost": COUNT, "bad": COUNT, "reboots": COUNT,
+        **AGENT, "profile": STRING, "tick": SECONDS, "period": SECONDS,
+        "timeout": SECONDS, "misses": COUNT, "parent": STRING, "round_trip": {"type": ["number", "null"]}, "reports": COUNT,
+        "lost": COUNT, "late": COUNT, "bad": COUNT, "reboots": COUNT,
         "variables": {**several(of("Variable")), "minItems": 64, "maxItems": 64}}),
     "History": record({
         "times": {**several({"type": "number"}), "description": "of the samples"},

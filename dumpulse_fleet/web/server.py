@@ -14,6 +14,7 @@ import json
 import logging
 import math
 import os
+import resource
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
@@ -36,7 +37,9 @@ from dumpulse_fleet.web.view import Past, View
 BODY_MAX = 16384  # bytes
 STORE_TIME = 10.0  # s for the disk
 BODY_TIME = 10.0  # s for a body to come
-CONNECTIONS = 1000
+CONNECTIONS = 1000  # at most, if there are descriptors for them
+OURS = 320  # descriptors for other things: sockets of the collector, files, brokers, and 128
+# connections that the loop takes at once, before anybody counts them
 FIRST_REQUEST = 15.0  # s after which a connection that has asked nothing is closed
 NEXT_REQUEST = 75.0  # s for taking an answer and asking again; Prometheus asks each 15 or 60 s
 SCRAPE_TIME = 60.0  # s for taking the metrics
@@ -87,11 +90,14 @@ class Service(Protocol):
 
     @property
     def ready(self) -> bool:
-        """Whether it asks the agents."""
+        """Whether it asks the agents, hears of them, and writes what happens."""
 
     @property
     def trouble(self) -> str:
         """What is wrong with the fleet itself; empty: nothing."""
+
+    def troubles(self) -> Mapping[str, str]:
+        """The same by its parts."""
 
     def numbers(self) -> Mapping[str, float]:
         """Its own, by the words of OWN in metrics.py."""
@@ -241,6 +247,8 @@ class Site:
         def blocks() -> Iterator[bytes]:
             yield from metrics.of_fleet(self.view().table)
             yield from metrics.of_collector(self.service.numbers())
+            yield metrics.text(metrics.TROUBLE, [({"about": part}, bool(text)) for part, text
+                                                 in self.service.troubles().items()])
             yield from metrics.of_process()
             yield metrics.text(metrics.CLIENTS, [({}, self.hub.clients)])
             yield metrics.text(metrics.DROPPED, [({}, self.hub.dropped)])
@@ -298,7 +306,7 @@ class Site:
 
     async def ready(self, request: web.Request) -> web.Response:
         if not self.service.ready:
-            raise web.HTTPServiceUnavailable(text="not ready: the agents are not asked yet")
+            raise web.HTTPServiceUnavailable(text=f"not ready: {self.service.trouble}")
         return web.Response(text="ready\n")
 
     async def reload(self, request: web.Request) -> Json:
@@ -336,6 +344,8 @@ async def send_metrics(request: web.Request, blocks: Iterator[bytes]) -> web.Str
     except TimeoutError:  # a part must not look like the whole
         if request.transport is not None:
             request.transport.abort()
+    except ConnectionError:  # it has gone
+        pass
     return response
 
 
@@ -469,17 +479,31 @@ def file(name: str, kind: str) -> Handler:
     return handle
 
 
+def share() -> int:
+    """How many connections there may be; one address may have a quarter of them."""
+    return min(CONNECTIONS, max(16, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - OURS))
+
+
 async def close_slow(waiting: Waiting) -> None:
-    """Closes connections of those who ask slowly, or read slowly."""
+    """Closes connections of those who ask slowly, or read slowly, or have too many."""
     while True:
         await asyncio.sleep(SWEEP)
         now = asyncio.get_running_loop().time()
+        idle: dict[str, list[Any]] = {}  # by address
         for connection, (end, first) in list(waiting.items()):
             transport = connection.transport  # a new one has none until TLS is agreed on
             if end <= now or (transport is None and not first):
                 del waiting[connection]
                 if transport is not None:
                     transport.abort()
+            elif transport is not None:
+                idle.setdefault((transport.get_extra_info("peername") or ("",))[0], []).append(
+                    (not first, end, connection))
+        for some in idle.values():  # those that have never asked anything go first
+            some.sort(key=lambda each: each[:2])
+            for _, _, connection in some[:max(0, len(some) - max(4, share() // 4))]:
+                del waiting[connection]
+                connection.transport.abort()
 
 
 def make_app(service: Service, access: Access | None = None) -> web.Application:
@@ -565,10 +589,10 @@ async def listen(app: web.Application, host: str, port: int) -> Listening:
     await runner.setup()
     loop, waiting, context = asyncio.get_running_loop(), app[WAITING], app[SITE].access.ssl
     assert runner.server is not None
-    make = runner.server
+    make, most = runner.server, share()
 
     def connection() -> asyncio.Protocol:
-        if len(make.connections) >= CONNECTIONS:
+        if len({*make.connections, *waiting}) >= most:  # some have no transport yet
             return Refused()
         handler = make()
         waiting[handler] = loop.time() + FIRST_REQUEST, True

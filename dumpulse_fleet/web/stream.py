@@ -83,7 +83,7 @@ class Hub:
         data = json.dumps({"now": round(time.time(), 3), "heard_at": round(heard, 3) or None,
                            "trouble": self._trouble(), "agents": agents},
                           separators=(",", ":"))
-        # Who loses the connection between two pieces gets all of them again.
+        # If a client loses the connection between two pieces, it gets all of them again.
         mark = f"id: {view.epoch}.{self.version}\n" if last else ""
         return f"{mark}event: {kind}\ndata: {data}\n\n".encode()
 

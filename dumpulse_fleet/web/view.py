@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dumpulse_fleet.model.agents import Event, Group, Mute, State
+from dumpulse_fleet.model.agents import Agent, Event, Group, Mute, State
 from dumpulse_fleet.model.naming import matches
 from dumpulse_fleet.model.table import VARIABLES, Table
 from dumpulse_fleet.web.metrics import Metrics
@@ -89,9 +89,12 @@ class View:
         with table.lock:
             state, since = table.agent_state[picked], table.agent_since[picked]
             heard, states = table.heard_at[picked], table.state[picked]
+        worst = states.argmax(axis=1).tolist()
+        named = ((states.max(axis=1, initial=0) >= State.LATE) & (state < State.UNREACHABLE)).tolist()
         counts = {each: (states == each).sum(axis=1).tolist()
                   for each in State if each != State.UNWATCHED}
         return [{"name": table.agents[row].name, "state": State(own).words,
+                 "worst": variable_name(table.agents[row], worst[index]) if named[index] else None,
                  "since": when(begun), "heard_at": when(at), "muted": quiet,
                  "counts": {each.words: numbers[index] for each, numbers in counts.items()
                             if numbers[index]}}
@@ -112,7 +115,7 @@ class View:
             ages = (table.clock[row] - table.stamped[row]).tolist()
             heard_at, round_trip = float(table.heard_at[row]), float(table.round_trip[row])
             numbers = {name: int(getattr(table, name)[row])
-                       for name in ("reports", "lost", "bad", "reboots")}
+                       for name in ("reports", "lost", "late", "bad", "reboots")}
         variables = []
         for variable in agent.profile.settings.variables:
             number = variable.number
@@ -127,7 +130,8 @@ class View:
                 "warn": variable.warn_ms / 1000, "crit": variable.crit_ms / 1000,
                 "low": variable.warn_low, "high": variable.warn_high})
         return {**self.agents([row], muted)[0], "profile": agent.profile.name,
-                "tick": agent.profile.tick, "period": agent.period, "misses": agent.misses,
+                "tick": agent.profile.tick, "period": agent.period, "timeout": agent.timeout,
+                "misses": agent.misses,
                 "parent": agent.parent, "round_trip": round(round_trip, 6) if heard_at else None,
                 **numbers, "variables": variables}
 
@@ -169,6 +173,10 @@ class View:
                           "alive": alive, "at_least": group.at_least,
                           "enough": alive >= group.at_least})
         return found
+
+
+def variable_name(agent: Agent, variable: int) -> str:
+    return agent.profile.settings.variables[variable].name or f"variable {variable}"
 
 
 def by_state(counts: NDArray[Any]) -> Json:

@@ -10,7 +10,7 @@ results, and its group operations cost nothing but a count. Two modes are counte
 has all operations, `outside` those that are not inside of a power or of a product of powers.
 
 Evaluation is lazy: nothing is worked out before compute(), serialize(), == or precompute() asks
-for it. Who reads the counters before that would miss work, so counts() then fails.
+for it. Before that, the counters would miss work: counts() then fails.
 
 README.md is its page. SPDX-License-Identifier: MIT
 """

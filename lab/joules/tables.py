@@ -342,7 +342,7 @@ def number(value: Fraction) -> str:
 
 
 def tsv(schemes: dict[str, dict[str, Row]]) -> str:
-    """A line for each operation, as in published-m4-energy.tsv, with runs and spread."""
+    """A line for each operation, as study 2 published them, with runs and spread."""
     lines = ["\t".join(("scheme", "sizes", "operation", "cycles", "seconds", "watts", "joules",
                         "runs", "spread", "label"))]
     for name, has in schemes.items():

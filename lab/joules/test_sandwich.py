@@ -311,9 +311,8 @@ LETTER = {"KeyGen": "k", "Sign": "s", "Verify": "v", "Encaps": "e", "Decaps": "d
 
 def published_rows() -> Rows:
     """By scheme and operation."""
-    lines = [line for line in published.FILE.read_text().splitlines() if not line.startswith("#")]
     found: Rows = {}
-    for row in csv.DictReader(lines, delimiter="\t"):
+    for row in published.rows():
         found.setdefault(row["scheme"], {})[row["operation"].replace("TOTAL", "Total")] = row
     return found
 

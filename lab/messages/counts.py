@@ -64,19 +64,36 @@ QUICK = ("Adler-32, ours", "CRC-16, ours", "CRC-32, bitwise, ours", "SipHash-2-4
 COLUMNS = [field.name for field in fields(Count)]
 HEAD = ("# What each step costs: instructions, or cycles on AVR; bytes of flash, of static RAM\n"
         "# and of stack. make figures ONLY=lab-counts ARGS=--write makes this file.\n"
-        "# " + "\t".join(COLUMNS) + "\n")
+        f"# Of each machine: {', '.join(COLUMNS[5:-1])}, and what ran it, if it is another chip.\n"
+        "# " + "\t".join((*COLUMNS[:4], *MACHINES)) + "\n")
 
 
 def parse(text: str) -> dict[tuple[str, ...], Count]:
     found: dict[tuple[str, ...], Count] = {}
     for line in text.splitlines():
         if line and not line.startswith("#"):
-            scheme, by, step, length, target, *numbers, chip = line.split("\t")
-            least, mean, most, flash, ram, stack = map(int, numbers)
-            count = Count(scheme, by, step, int(length), target, least, mean, most, flash, ram,
-                          stack, chip)
-            found[count.key] = count
+            scheme, by, step, length, *cells = line.split("\t")
+            for target, cell in zip(MACHINES, cells, strict=True):
+                if cell != "-":
+                    *numbers, chip = f"{cell} {target}".split(" ", 6)
+                    chip = chip.removesuffix(f" {target}")
+                    least, mean, most, flash, ram, stack = map(int, numbers)
+                    count = Count(scheme, by, step, int(length), target, least, mean, most, flash,
+                                  ram, stack, chip)
+                    found[count.key] = count
     return found
+
+
+def written(counts: dict[tuple[str, ...], Count]) -> str:
+    """The text of the file: a line for each step, with a cell for each machine."""
+    rows: dict[tuple[str, ...], dict[str, str]] = {}
+    for key in keys():
+        if key in counts:
+            numbers = " ".join(map(str, astuple(counts[key])[5:-1]))
+            elsewhere = f" {counts[key].chip}" if counts[key].chip != counts[key].target else ""
+            rows.setdefault(key[:4], {})[counts[key].target] = numbers + elsewhere
+    return HEAD + "".join("\t".join((*row, *(cells.get(target, "-") for target in MACHINES))) + "\n"
+                          for row, cells in rows.items())
 
 
 def read() -> dict[tuple[str, ...], Count]:
@@ -272,9 +289,7 @@ def main() -> None:
     measured = {key: measured[key] for key in keys() if key in measured}
     print(table(list(measured.values())))
     if options.write:
-        every = before | measured
-        FILE.write_text(HEAD + "".join("\t".join(map(str, astuple(every[key]))) + "\n"
-                                       for key in keys() if key in every))
+        FILE.write_text(written(before | measured))
         return
     if apart := strangers():
         say_strangers(apart)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import csv
 import statistics
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,10 +77,20 @@ class Fit:
     spread: float  # the coefficient of variation of the single ratios
 
 
-def published() -> list[Operation]:
+def rows() -> Iterator[dict[str, str]]:
+    """Each operation as the study had it, with its scheme and the sizes of that."""
     lines = [line for line in FILE.read_text().splitlines() if not line.startswith("#")]
+    for row in csv.DictReader(lines, delimiter="\t"):
+        told = {"scheme": row.pop("scheme"), "sizes": row.pop("sizes")}
+        for operation, cell in row.items():
+            if cell != "-":
+                figures = zip(("cycles", "seconds", "watts", "joules"), cell.split(), strict=True)
+                yield {**told, "operation": operation, **dict(figures)}
+
+
+def published() -> list[Operation]:
     return [Operation(row["scheme"], row["operation"], int(row["cycles"]), float(row["joules"]))
-            for row in csv.DictReader(lines, delimiter="\t") if row["operation"] != "TOTAL"]
+            for row in rows() if row["operation"] != "TOTAL"]
 
 
 def fit(pairs: list[tuple[float, float]]) -> Fit:

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.messages import answer, counts, energy, machines, published, schemes, studies, trial
+from lab.messages import (answer, counts, energy, machines, published, schemes, studies, trial,
+                          wire)
 from lab.messages.counts import Count
 from lab.messages.schemes import SCHEMES, Scheme, Step
 from tests.support.programs import ROOT
@@ -104,8 +105,8 @@ def test_a_moved_figure_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     key = ("CRC-16", "ours", "make", "4", "Cortex-M0+")
     count = counts.parse(text)[key]
     changed = tmp_path / "counts.tsv"
-    costs = f"Cortex-M0+\t{count.least}\t{count.mean}\t{count.most}\t"
-    changed.write_text(text.replace(f"{costs}{count.flash}\t", f"{costs}{count.flash + 1}\t"))
+    costs = f"\t{count.least} {count.mean} {count.most}"
+    changed.write_text(text.replace(f"{costs} {count.flash} ", f"{costs} {count.flash + 1} "))
     assert changed.read_text() != text
     monkeypatch.setattr(counts, "FILE", changed)
     monkeypatch.setattr(sys, "argv", ["counts", "--only", "CRC-16", "--target", "Cortex-M0+"])
@@ -193,7 +194,9 @@ def test_modelled_joules_are_like_the_published_ones_or_say_why_not() -> None:
 
 def test_a_count_that_is_no_number_is_refused() -> None:
     with pytest.raises(ValueError):
-        counts.parse("a\tb\tc\t4\tamd64\tx\t1\t1\t1\t1\t1\tamd64\n")
+        counts.parse("a\tb\tc\t4\tx 1 1 1 1 1\t-\t-\t-\n")
+    with pytest.raises(ValueError):
+        counts.parse("a\tb\tc\t4\t1 1 1 1 1 1\n")
     assert isinstance(next(iter(counts.read().values())), Count)
 
 
@@ -290,3 +293,89 @@ def test_a_table_has_lines_of_at_most_100_columns(module: str) -> None:
 def test_options_that_cannot_be_obeyed_are_refused(words: list[str]) -> None:
     said = lab("lab.messages.answer", *words)
     assert said.returncode == 2 and "Traceback" not in said.stderr, said
+
+
+# ---------------------------------------------------------------- counting leaves nothing out
+
+
+def test_what_make_test_counts_has_every_target_and_every_family() -> None:
+    quick = [scheme for scheme in SCHEMES if scheme.key in counts.QUICK]
+    assert {scheme.family for scheme in quick} == {scheme.family for scheme in SCHEMES}
+    assert {target for scheme in quick for target in scheme.targets} == set(machines.MACHINES)
+    assert {scheme.key for scheme in quick} == set(counts.QUICK)
+
+
+def test_the_longest_work_begins_first() -> None:
+    before = counts.read()
+    work = [(scheme, target) for scheme in SCHEMES for target in scheme.targets]
+    ordered = counts.longest_first(work, before)
+    taken = [sum(count.mean for count in before.values()
+                 if (count.scheme, count.by, count.target) == (scheme.name, scheme.by, target))
+             for scheme, target in ordered]
+    assert len(ordered) == len(work) and taken == sorted(taken, reverse=True) and taken[0] > 1e8
+    new = (schemes.NOTHING, "amd64")
+    assert counts.longest_first([*work, new], before)[0] == new
+
+
+def test_a_failure_ends_what_has_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = []
+
+    def failing(scheme: schemes.Scheme, target: str) -> list[counts.Count]:
+        begun.append((scheme.key, target))
+        raise SystemExit("not deterministic")
+
+    monkeypatch.setattr(counts, "measure_scheme", failing)
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    monkeypatch.setattr(sys, "argv", ["counts", "--quick"])
+    with pytest.raises(SystemExit, match="not deterministic"):
+        counts.main()
+    assert len(begun) < 10 < sum(len(one.targets) for one in SCHEMES if one.key in counts.QUICK)
+
+
+# ---------------------------------------------------------------- what the wire counts
+
+
+def packet(protocol: int, flags: int, data: bytes = b"") -> bytes:
+    return bytes([0x45, *bytes(8), protocol, *bytes(10)]) + bytes(
+        [*bytes(12), 0x80, flags, *bytes(18)]) + data
+
+
+def test_bare_acknowledgements_are_told_apart() -> None:
+    assert wire.is_bare_acknowledgement(packet(6, 0x10))
+    for protocol, flags, data in ((6, 0x10, b"x"), (6, 0x12, b""), (6, 0x11, b""), (17, 0x10, b"")):
+        assert not wire.is_bare_acknowledgement(packet(protocol, flags, data))
+
+
+@pytest.mark.parametrize("protocol, flags, last", [
+    (6, 0x11, True), (6, 0x19, True), (6, 0x10, False), (6, 0x12, False), (17, 0x11, False)])
+def test_the_end_of_a_connection_is_seen(protocol: int, flags: int, last: bool) -> None:
+    assert wire.is_last(packet(protocol, flags)) == last
+
+
+def test_no_process_is_left_when_no_network_can_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+    begin = subprocess.Popen
+
+    def begun(words: list[str]) -> subprocess.Popen[bytes]:
+        started.append(begin(["sleep", "60"]))
+        return started[-1]
+
+    def refused(*_: object) -> int:
+        raise SystemExit("no network")
+
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr("subprocess.Popen", begun)
+    monkeypatch.setattr(wire.Wire, "end", refused)
+    with pytest.raises(SystemExit, match="no network"):
+        wire.Wire(0)
+    assert started and all(process.returncode is not None for process in started)
+
+
+def test_instructions_may_differ_by_a_thousandth_and_nothing_else_may() -> None:
+    """These two were counted on two days. Rounded to four digits they would differ."""
+    calls, instructions = (("lab-wire", "a way", what) for what in ("system calls", "instructions"))
+    before = {calls: "3000", instructions: "172954"}
+    assert wire.steady(before, {calls: "3000", instructions: "172898"}) == before
+    for moved in ({calls: "3001", instructions: "172954"}, {calls: "3000", instructions: "173128"},
+                  {instructions: "172954"}):
+        assert wire.steady(before, moved) != before

@@ -48,13 +48,17 @@ class Row:
 def rows() -> list[Row]:
     known = counts.read()
     found = []
-    for line in FILE.read_text().splitlines():
-        if not line.startswith("#"):
-            scheme, by, step, length, target, figure, *reason = line.split("\t")
-            count = known[scheme, by, step, length, target]
-            name = f"{scheme}, {by}".removesuffix(", ours").replace("assembly", "asm")
-            found.append(Row(f"{name:<34}{step.replace('_heartbeat', '')}", target, int(figure),
-                             count, "".join(reason)))
+    lines = [line for line in FILE.read_text().splitlines() if not line.startswith("#")]
+    head = lines.pop(0).split("\t")
+    for line in lines:
+        scheme, by, step, length, *cells = line.split("\t")
+        for target, cell in zip(head[4:], cells, strict=True):
+            if cell != "-":
+                figure, *reason = cell.split()
+                count = known[scheme, by, step, length, target]
+                name = f"{scheme}, {by}".removesuffix(", ours").replace("assembly", "asm")
+                found.append(Row(f"{name:<34}{step.replace('_heartbeat', '')}", target,
+                                 int(figure), count, "".join(reason)))
     return found
 
 

@@ -13,7 +13,6 @@ import tempfile
 from pathlib import Path
 
 from packages import archive, making, project
-from packages.arduino import rules
 
 HERE = Path(__file__).resolve().parent
 EXAMPLES = HERE / "examples"
@@ -31,12 +30,12 @@ def properties() -> str:
 
 def keywords() -> str:
     """Returns the text of keywords.txt: the names in the headers that the editor colours. Names
-    that end in an underscore are not for users."""
+    that end in an underscore are not for users, nor are those that guard a header."""
     text = "".join(path.read_text() for name, path in project.LIBRARY_FILES.items()
                    if name.endswith(".h"))
     kinds = {"KEYWORD1": r"^(?:typedef .*|\} )\b(dumpulse(?:_\w+[a-z])?);",
              "KEYWORD2": r"^[a-z].*\b(dumpulse_\w+[a-z])\(",
-             "LITERAL1": r"^(?:#define|   ) (DUMPULSE_\w+[A-Z])\b"}
+             "LITERAL1": r"^(?:#define|   ) (DUMPULSE_(?!H\b|\w+_H\b)\w+[A-Z])\b"}
     found = {kind: sorted(set(re.findall(pattern, text, re.M))) for kind, pattern in kinds.items()}
     return "".join(f"{name}\t{kind}\n" for kind, names in found.items() for name in names)
 
@@ -57,9 +56,6 @@ def build(to: Path) -> list[Path]:
     """Writes the zip file. The one folder in it has the name of the library."""
     with tempfile.TemporaryDirectory() as folder:
         files = write_library(Path(folder))
-        wrong = rules.faults(files)
-        if wrong:
-            raise SystemExit("\n".join(wrong))
         name = f"{project.NAME}-arduino-{project.version()}.zip"
         return [archive.write_zip(to / name, {f"{project.NAME}/{file}": path
                                               for file, path in files.items()})]

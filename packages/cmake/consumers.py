@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Union
 
 from packages import project
+from packages import version as versions
 from spec.keyed import Keys
 from spec.model import REQUEST, Agent, heartbeat
 from spec.watch import ALIVE, DEAD, LATE, MISSING, OUT_OF_RANGE, Watch, line
@@ -87,6 +88,8 @@ def copy(to: Path, version: str = "") -> Path:
         header = to / "dumpulse.h"
         header.write_text(re.sub(r'(#define DUMPULSE_VERSION) "[^"]*"', rf'\1 "{version}"',
                                  header.read_text()))
+        for path, text in versions.behind(to).items():
+            path.write_text(text)
     return to
 
 

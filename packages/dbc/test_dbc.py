@@ -140,7 +140,7 @@ def test_it_says_which_version_and_has_every_identifier() -> None:
     assert found[0x683] == ["Heartbeat_3:", "8", "Node"]
     assert found[0x6C0] == ["Report_0:", "8", "Agent"]
     assert found[0x6FF] == ["Request:", "8", "Reader"]
-    # Who receives the signals of each frame.
+    # The nodes that receive the signals of each frame.
     for block in "\n".join(lines).split("\nBO_ ")[1:]:
         to = "Reader" if " Report_" in block else "Agent"
         signals = re.findall(r'^ SG_ .* "" (.*)$', block, re.M)

@@ -26,10 +26,11 @@ from packages import archive, making, project, source
 HERE = Path(__file__).resolve().parent
 DEBIAN = project.ROOT / "build" / "debian"  # what is made once, and used each time
 # The Debians in folders, each with mmdebstrap's variant and its packages: one builds (with no more
-# than Build-Depends), one runs Debian's own checkers, and one boots.
-BASES = {
+# than Build-Depends), one runs Debian's own checkers, one is for the container, and one boots.
+BASES: dict[str, tuple[str, tuple[str, ...]]] = {
     "builder": ("buildd", ("bpftool", "clang", "debhelper", "dh-python", "libbpf-dev", "python3")),
     "checker": ("minbase", ("autopkgtest", "gcc", "libbpf1", "libc6-dev", "lintian", "python3")),
+    "container": ("minbase", ()),
     "system": ("minbase", ("dbus", "iproute2", "libbpf1", "python3", "systemd-sysv", "udev")),
 }
 # Debian's own packages of a version begin with revision 1, which is newer than this one.
@@ -52,6 +53,18 @@ def say(text: str) -> None:
 
 
 # ---------------------------------------------------------------- the sources
+
+# The short files of debian/; files/ has the others. The unit that lintian finds unusual is for a CAN
+# interface, and starts when the interface appears.
+SHORT_FILES = {
+    "source/format": "3.0 (quilt)",
+    "python3-dumpulse.install": "usr/lib/python3",
+    "libdumpulse-dev.install": "usr/include\nusr/lib/*-*\nusr/share/dumpulse",
+    "dumpulse.install": "usr/bin\nusr/sbin\nusr/share/bash-completion\n"
+                        "usr/share/doc/dumpulse/examples\nusr/share/man\n"
+                        "usr/share/zsh/site-functions/_dumpulse usr/share/zsh/vendor-completions",
+    "dumpulse.lintian-overrides": "systemd-service-file-refers-to-unusual-wantedby-target "
+                                  "sys-subsystem-net-devices-%i.device *"}
 
 
 def debian_version() -> str:
@@ -94,7 +107,7 @@ def fields() -> dict[str, str]:
     copyrights = re.findall(r"^Copyright \(c\) (.*)$", licence, re.M)
     terms = licence.partition(copyrights[-1])[2].strip()
     return {
-        "maintainer": maintainer(), "url": project.URL,
+        "maintainer": maintainer(), "url": project.URL, "repository": project.REPOSITORY,
         # Debian wants no article, and no capital letter.
         "short": re.sub("^a ", "", project.SUMMARY[:1].lower() + project.SUMMARY[1:]),
         "long": textwrap.indent(textwrap.fill(project.DESCRIPTION, 78), " "),
@@ -104,18 +117,18 @@ def fields() -> dict[str, str]:
 
 
 def write_debian(folder: Path) -> None:
-    """Writes debian/ into a folder of sources."""
-    for name, path in archive.files_of(HERE / "files").items():
-        text = path.read_text()
+    """Writes debian/ into a folder of sources. The modes do not depend on the user's mask."""
+    files = {name: (path.read_text(), archive.mode_of(path))
+             for name, path in archive.files_of(HERE / "files").items()}
+    files |= {name: (f"{text}\n", 0o644) for name, text in SHORT_FILES.items()}
+    files["changelog"] = changelog(), 0o644
+    for name, (text, mode) in files.items():
         for field, value in fields().items():
             text = text.replace(f"@{field}@", value)
         to = folder / "debian" / name
         to.parent.mkdir(parents=True, exist_ok=True)
         to.write_text(text)
-        to.chmod(archive.mode_of(path))
-    (folder / "debian" / "changelog").write_text(changelog())
-    # The modes do not depend on the user's mask.
-    (folder / "debian" / "changelog").chmod(0o644)
+        to.chmod(mode)
     for path in (folder / "debian", *(folder / "debian").rglob("*")):
         if path.is_dir():
             path.chmod(0o755)
@@ -157,7 +170,8 @@ def base(name: str) -> Path:
                                Path("/etc/apt/sources.list")) if path.exists()]
     with tempfile.TemporaryDirectory(dir=DEBIAN) as work:
         made = Path(work) / "root"
-        run("mmdebstrap", "--quiet", f"--variant={variant}", f"--include={','.join(include)}",
+        also = [f"--include={','.join(include)}"] if include else []
+        run("mmdebstrap", "--quiet", f"--variant={variant}", *also,
             release["VERSION_CODENAME"].strip('"'), made, lists[0])
         (made / made_of.name).write_text(packages)
         if folder.exists():

@@ -31,7 +31,7 @@ PACKAGE_OF = {
     "/usr/share/*": "dumpulse",
     "/usr/include/*.h": "libdumpulse-dev",
     "/usr/lib/*-linux-gnu*/*": "libdumpulse-dev",
-    "/usr/lib/python3/dist-packages/dumpulse.py": "python3-dumpulse",
+    "/usr/lib/python3/dist-packages/dumpulse/*": "python3-dumpulse",
 }
 # debhelper moves these.
 MOVED = {"/usr/share/zsh/site-functions/": "/usr/share/zsh/vendor-completions/"}

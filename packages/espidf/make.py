@@ -7,13 +7,15 @@ from pathlib import Path
 
 from packages import archive, making, project
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
 
 # All values are in quotes, as in JSON, so that YAML takes them as they are.
 MANIFEST = """\
 version: "{version}"
 description: "{summary}"
 url: "{url}"
+repository: "{repository}"
+documentation: "{url}"
 license: "{license}"
 maintainers:
   - "{team} <{email}>"
@@ -37,6 +39,7 @@ def files() -> dict[str, Path]:
 def manifest() -> str:
     return MANIFEST.format(
         version=project.version(), summary=project.SUMMARY, url=project.URL,
+        repository=project.REPOSITORY,
         license=project.LICENSE, team=project.TEAM, email=project.EMAIL,
         tags="\n".join(f'  - "{word}"' for word in project.KEYWORDS))
 

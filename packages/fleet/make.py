@@ -21,8 +21,8 @@ COPIED = {
     "dumpulse_fleet/dumpulse-fleet.1": "share/man/man1/dumpulse-fleet.1",
     "dumpulse_fleet/dumpulse-fleet.service": "lib/systemd/system/dumpulse-fleet.service",
     "client/examples/vehicle.ini": "share/doc/dumpulse-fleet/examples/vehicle.ini",
-    "packages/fleet/package/README.md": "README.md",
-    "packages/fleet/package/pyproject.toml": "pyproject.toml",
+    "packages/fleet/README.md": "README.md",
+    "packages/fleet/manifest.toml": "pyproject.toml",
 }
 
 

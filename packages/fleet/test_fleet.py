@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import ast
-import email
 import os
 import re
 import signal
 import subprocess
 import sys
-import tarfile
 import tomllib
 import urllib.request
-import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,13 +19,10 @@ from packages import project
 from packages.debian import boot
 from packages.debian.make import base
 from packages.fleet import make
-from packages.python.make import TOOLS, run_build
 from packages.python.test_python import environment, pythons, run
 from tests.support.programs import PATIENCE, wait_until
 from tests.support.servers import Server
 
-VERSION = project.FORMS["python"](project.version())
-NAME = f"dumpulse_fleet-{VERSION}"
 # What an import is called among packages.
 PACKAGES = {"yaml": "PyYAML", "paho": "paho-mqtt", "nats": "nats-py"}
 
@@ -122,63 +115,18 @@ def test_it_has_all_that_it_imports(tmp_path: Path) -> None:
         assert {each.operator for each in requirement.specifier} == {">=", "<"}, requirement
 
 
-def test_the_manifest_says_what_the_project_does(tmp_path: Path) -> None:
-    text = (make.tree(tmp_path) / "pyproject.toml").read_text()
-    for line in (f'version = "{VERSION}"', f'description = "{make.SUMMARY}"',
-                 f'license = "{project.LICENSE}"', f'Homepage = "{project.URL}"'):
-        assert f"\n{line}\n" in text
-    page = (tmp_path / "README.md").read_text()
-    assert not re.search(r"\]\((?!#)", page)  # a link to a file of the project would lead nowhere
-
-
 # ---------------------------------------------------------------- with the tools of PyPI
 
 
-@pytest.fixture(scope="module", name="made")
-def fixture_made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path]]:
-    """The wheel and the source distribution."""
-    sdist, wheel = sorted(make.build(tmp_path_factory.mktemp("made")),
-                          key=lambda path: path.suffix != ".gz")
-    yield wheel, sdist
-
-
-@pytest.mark.long
-def test_it_is_built_the_same_twice(tmp_path: Path, made: tuple[Path, Path]) -> None:
-    again = {path.name: path.read_bytes() for path in make.build(tmp_path)}
-    assert again == {path.name: path.read_bytes() for path in made}
-    assert sorted(again) == [f"{NAME}-py3-none-any.whl", f"{NAME}.tar.gz"]
-
-
-@pytest.mark.long
-def test_the_source_makes_the_same_wheel(tmp_path: Path, made: tuple[Path, Path]) -> None:
-    wheel, sdist = made
-    with tarfile.open(sdist) as archive:
-        archive.extractall(tmp_path)
-    out = tmp_path / "out"
-    out.mkdir()
-    (again,) = run_build(tmp_path / NAME, out, "--wheel")
-    assert again.read_bytes() == wheel.read_bytes()
-
-
-@pytest.mark.long
-def test_checkers_find_nothing(tmp_path: Path, made: tuple[Path, Path]) -> None:
-    run(TOOLS / "twine", "check", "--strict", *made)
-    run(TOOLS / "check-wheel-contents", made[0])
-    with zipfile.ZipFile(made[0]) as archive:
-        names = {re.sub(r".*\.data/data/", "", name) for name in archive.namelist()}
-        fields = email.message_from_bytes(archive.read(f"{NAME}.dist-info/METADATA"))
-    files = {str(path.relative_to(tmp_path)) for path in make.tree(tmp_path).rglob("*")
-             if path.is_file()}
-    assert {name for name in files if "/" in name} == \
-        {name for name in names if ".dist-info/" not in name}
-    assert (fields["Name"], fields["Version"]) == ("dumpulse-fleet", VERSION)
-    assert fields["Requires-Python"] == ">=3.11"
-    assert fields["License-Expression"] == project.LICENSE
+@pytest.fixture(scope="module", name="wheel")
+def fixture_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = make.build(tmp_path_factory.mktemp("made"))
+    return next(path for path in made if path.suffix == ".whl")
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("oldest", [False, True], ids=["newest", "oldest"])
-def test_it_works_where_it_is_installed(tmp_path: Path, made: tuple[Path, Path], oldest: bool,
+def test_it_works_where_it_is_installed(tmp_path: Path, wheel: Path, oldest: bool,
                                         capsys: pytest.CaptureFixture[str]) -> None:
     """In an environment of its own, with libraries from the registry: the newest that fit in the
     newest Python at hand, and the oldest in the oldest."""
@@ -193,7 +141,7 @@ def test_it_works_where_it_is_installed(tmp_path: Path, made: tuple[Path, Path],
         f"{name}=={bound.version}\n" for name, requirement in wanted.items()
         for bound in requirement.specifier if bound.operator == ">=") if oldest else "")
     run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
-        "--constraint", limits, f"{made[0]}[apprise,nats]")
+        "--constraint", limits, f"{wheel}[apprise,nats]")
     run(python, "-m", "pip", "check", "--disable-pip-version-check")
     use(tmp_path, python.parent / "dumpulse-fleet")
     run(python, "-c", "import apprise, nats, dumpulse_fleet.service")
@@ -259,9 +207,9 @@ echo "unit: all is well"
 
 
 @pytest.mark.long
-def test_the_unit_works_under_systemd(tmp_path: Path, made: tuple[Path, Path]) -> None:
+def test_the_unit_works_under_systemd(tmp_path: Path, wheel: Path) -> None:
     python = environment(Path("/usr/bin/python3"), tmp_path / "env")
-    run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", made[0])
+    run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wheel)
     command = python.with_name("dumpulse-fleet")
     command.write_text(command.read_text().replace(str(python.parent), "/opt/dumpulse-fleet/bin"))
     (tmp_path / "fleet.toml").write_text(

@@ -1,29 +1,33 @@
-"""Writes dumpulse.wrap, which tells Meson where Dumpulse is.   SPDX-License-Identifier: MIT"""
+"""Writes dumpulse.wrap, which tells Meson where the archive of the C library is, and its sum.
+
+SPDX-License-Identifier: MIT
+"""
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
-from packages import making, project
+from packages import making
+from packages.c import make as library
 
 WRAP = """\
-[wrap-git]
-url = {url}/dumpulse.git
-revision = {revision}
+[wrap-file]
+directory = {top}
+source_url = {address}
+source_filename = {name}
+source_hash = {sum}
 
 [provide]
 dependency_names = dumpulse, dumpulse-keyed
 """
 
 
-def revision(version: str) -> str:
-    """A release has a tag. Before one, the newest state is meant."""
-    return "HEAD" if version.endswith("-dev") else f"v{version}\ndepth = 1"
-
-
 def build(to: Path) -> list[Path]:
     wrap = to / "dumpulse.wrap"
-    wrap.write_text(WRAP.format(url=project.URL, revision=revision(project.version())))
+    with tempfile.TemporaryDirectory() as folder:
+        made = library.write_archive(Path(folder))
+        wrap.write_text(WRAP.format(top=library.top(), name=made.name, **library.where(made)))
     return [wrap]
 
 

@@ -48,10 +48,10 @@ def test_a_makefile_with_pkg_config(tmp_path: Path, install: Callable[[Path, Pat
 
 def test_it_says_what_the_other_packages_say() -> None:
     template = (consumers.WORLDS / "pkgconfig" / "dumpulse.pc.in").read_text()
-    assert re.findall("^(Name|Description): (.*)$", template, re.M) == [
-        ("Name", project.NAME), ("Description", project.SUMMARY)]
+    assert re.findall("^(Name|Description|URL): (.*)$", template, re.M) == [
+        ("Name", project.NAME), ("Description", project.SUMMARY), ("URL", project.URL)]
     meson = (consumers.WORLDS / "meson" / "meson.build").read_text()
-    assert f"description: '{project.SUMMARY}'" in meson
+    assert f"description: '{project.SUMMARY}',\n    url: '{project.URL}'" in meson
 
 
 @pytest.mark.slow

@@ -29,7 +29,7 @@ def manifest() -> dict[str, Any]:
             f"{project.DESCRIPTION}", "keywords": list(project.KEYWORDS),
             "authors": [{"name": project.TEAM, "email": project.EMAIL, "maintainer": True}],
             "license": project.LICENSE, "homepage": project.URL,
-            "repository": {"type": "git", "url": project.URL},
+            "repository": {"type": "git", "url": project.REPOSITORY},
             "headers": [name for name in project.LIBRARY_FILES if name.endswith(".h")],
             "frameworks": "*", "platforms": "*"}
 

@@ -25,8 +25,8 @@ COPIED = {
     "client/dumpulse.1": "share/man/man1/dumpulse.1",
     "client/completion/dumpulse.bash": "share/bash-completion/completions/dumpulse",
     "client/completion/_dumpulse": "share/zsh/site-functions/_dumpulse",
-    "packages/python/package/README.md": "README.md",
-    "packages/python/package/pyproject.toml": "pyproject.toml",
+    "packages/python/README.md": "README.md",
+    "packages/python/manifest.toml": "pyproject.toml",
 }
 # What is only in the package. The empty file tells type checkers that there are types.
 ADDED = {"dumpulse/__main__.py": '''\
@@ -47,7 +47,8 @@ def write_tree(to: Path, texts: Mapping[str, str], summary: str = project.SUMMAR
     fields = {
         "version": project.FORMS["python"](project.version()), "summary": summary,
         "license": project.LICENSE, "team": project.TEAM, "email": project.EMAIL,
-        "url": project.URL, "keywords": json.dumps(project.KEYWORDS)[1:-1]}
+        "url": project.URL, "repository": project.REPOSITORY, "changes": project.CHANGES,
+        "keywords": json.dumps(project.KEYWORDS)[1:-1]}
     for name, text in texts.items():
         if name == "pyproject.toml":
             text = re.sub(r"@(\w+)@", lambda field: fields[field[1]], text)

@@ -12,13 +12,13 @@ import subprocess
 import sys
 import tarfile
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import client
 from packages import project
+from packages.fleet import make as fleet
 from packages.python import make
 from spec import model
 from tests.support.servers import Server
@@ -68,13 +68,23 @@ def use(python: Path, command: Path | None = None, modules: Path | None = None) 
 
 
 def test_the_package_works_before_it_is_packed(tmp_path: Path) -> None:
-    use(Path(sys.executable), modules=make.tree(tmp_path))
+    run(sys.executable, "-m", "compileall", "-q", make.tree(tmp_path))  # once, not in each start
+    use(Path(sys.executable), modules=tmp_path)
 
 
-def test_the_manifest_says_what_the_project_does(tmp_path: Path) -> None:
-    text = (make.tree(tmp_path) / "pyproject.toml").read_text()
-    for line in (f'version = "{VERSION}"', f'description = "{project.SUMMARY}"',
-                 f'license = "{project.LICENSE}"', f'Homepage = "{project.URL}"'):
+# The two packages: what makes each, its name, its summary and the Python that it needs.
+PACKAGES = {"client": (make, project.NAME, project.SUMMARY, ">=3.9"),
+            "fleet": (fleet, "dumpulse-fleet", fleet.SUMMARY, ">=3.11")}
+
+
+@pytest.mark.parametrize("which", PACKAGES)
+def test_the_manifest_says_what_the_project_does(tmp_path: Path, which: str) -> None:
+    maker, name, summary, python = PACKAGES[which]
+    text = (maker.tree(tmp_path) / "pyproject.toml").read_text()
+    for line in (f'version = "{VERSION}"', f'description = "{summary}"', f'name = "{name}"',
+                 f'license = "{project.LICENSE}"', f'Homepage = "{project.URL}"',
+                 f'requires-python = "{python}"', f'Repository = "{project.REPOSITORY}"',
+                 f'Changelog = "{project.CHANGES}"'):
         assert f"\n{line}\n" in text
     assert not re.search(r"@\w+@", text.split("\n[build-system]", 1)[1])
     assert client.VERSION == project.version()
@@ -102,12 +112,10 @@ def pythons() -> dict[tuple[int, int], Path]:
     return {version: found[version] for version in sorted(found) if version >= (3, 9)}
 
 
-@pytest.fixture(scope="module", name="made")
-def fixture_made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path]]:
-    """The wheel and the source distribution."""
-    sdist, wheel = sorted(make.build(tmp_path_factory.mktemp("made")),
-                          key=lambda path: path.suffix != ".gz")
-    yield wheel, sdist
+@pytest.fixture(scope="module", name="wheel")
+def fixture_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = make.build(tmp_path_factory.mktemp("made"))
+    return next(path for path in made if path.suffix == ".whl")
 
 
 def environment(python: Path, folder: Path, *options: str) -> Path:
@@ -122,55 +130,48 @@ def install(wheel: Path, python: Path) -> None:
         "--force-reinstall", wheel)
 
 
-@pytest.mark.long
-def test_it_is_built_the_same_twice(tmp_path: Path, made: tuple[Path, Path]) -> None:
-    again = {path.name: path.read_bytes() for path in make.build(tmp_path)}
-    assert again == {path.name: path.read_bytes() for path in made}
-    assert sorted(again) == [f"dumpulse-{VERSION}-py3-none-any.whl", f"dumpulse-{VERSION}.tar.gz"]
-
-
-@pytest.mark.long
-def test_the_source_makes_the_same_wheel(tmp_path: Path, made: tuple[Path, Path]) -> None:
-    wheel, sdist = made
-    with tarfile.open(sdist) as archive:
-        archive.extractall(tmp_path)
-    out = tmp_path / "out"
-    out.mkdir()
-    (again,) = make.run_build(tmp_path / f"dumpulse-{VERSION}", out, "--wheel")
-    assert again.read_bytes() == wheel.read_bytes()
-
-
-def checks(*files: Path) -> None:
+def checks(tree: Path, *files: Path) -> email.message.Message:
+    """Runs the checkers of PyPI, and looks whether the wheel has all of the tree. Returns its
+    fields."""
     run(make.TOOLS / "twine", "check", "--strict", *files)
     (wheel,) = (file for file in files if file.suffix == ".whl")
     run(make.TOOLS / "check-wheel-contents", wheel)
     with zipfile.ZipFile(wheel) as archive:
-        names = [re.sub(r".*\.data/data/", "", name) for name in archive.namelist()]
-    missing = {name for name in [*make.COPIED.values(), *make.ADDED]
-               if name.startswith(("dumpulse/", "share/"))} - {*names}
-    assert not missing, missing
+        names = {re.sub(r".*\.data/data/", "", name) for name in archive.namelist()}
+        (fields,) = (name for name in names if name.endswith(".dist-info/METADATA"))
+        told = email.message_from_bytes(archive.read(fields))
+    wanted = {str(path.relative_to(tree)) for path in tree.glob("*/**/*") if path.is_file()}
+    assert wanted == {name for name in names if ".dist-info/" not in name}
+    return told
 
 
 @pytest.mark.long
-def test_checkers_find_nothing(made: tuple[Path, Path]) -> None:
-    checks(*made)
-    with zipfile.ZipFile(made[0]) as archive:
-        fields = email.message_from_bytes(archive.read(f"dumpulse-{VERSION}.dist-info/METADATA"))
-    assert (fields["Name"], fields["Version"]) == (project.NAME, VERSION)
-    assert fields["Requires-Python"] == ">=3.9" and fields["Requires-Dist"] is None
+@pytest.mark.parametrize("which", PACKAGES)
+def test_checkers_find_nothing(tmp_path: Path, which: str) -> None:
+    """And the source distribution makes the same wheel."""
+    maker, name, _, python = PACKAGES[which]
+    for folder in ("made", "again"):
+        (tmp_path / folder).mkdir()
+    sdist, wheel = sorted(maker.build(tmp_path / "made"), key=lambda path: path.suffix != ".gz")
+    fields = checks(maker.tree(tmp_path / "tree"), wheel, sdist)
+    assert (fields["Name"], fields["Version"], fields["Requires-Python"]) == (name, VERSION, python)
+    assert (fields["Requires-Dist"] is None) == (which == "client")
     assert fields["License-Expression"] == project.LICENSE
+    with tarfile.open(sdist) as archive:
+        archive.extractall(tmp_path)
+    (again,) = make.run_build(tmp_path / sdist.name.removesuffix(".tar.gz"), tmp_path / "again",
+                              "--wheel")
+    assert again.name == wheel.name and again.read_bytes() == wheel.read_bytes()
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("which", [0, -1], ids=["oldest", "newest"])
-def test_it_works_where_it_is_installed(tmp_path: Path, which: int,
-                                        made: tuple[Path, Path],
-                                        capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_works_where_it_is_installed(tmp_path: Path, which: int, wheel: Path, capsys: pytest.CaptureFixture[str]) -> None:
     version = list(pythons())[which]
     with capsys.disabled():  # readers of the log shall see what was used
         print(f"\nthe wheel, in Python {version[0]}.{version[1]}: {pythons()[version]}")
     python = environment(pythons()[version], tmp_path / "env")
-    run(python, "-m", "pip", "install", "--quiet", "--no-index", made[0])
+    run(python, "-m", "pip", "install", "--quiet", "--no-index", wheel)
     use(python, python.parent / "dumpulse")
     share = tmp_path / "env" / "share"
     assert (share / "man" / "man1" / "dumpulse.1").read_bytes() == \
@@ -194,9 +195,9 @@ def mypy(python: Path, folder: Path, text: str, fails: bool = False) -> str:
 
 
 @pytest.mark.long
-def test_types_are_seen(tmp_path: Path, made: tuple[Path, Path]) -> None:
+def test_types_are_seen(tmp_path: Path, wheel: Path) -> None:
     python = environment(Path(sys.executable), tmp_path / "env", "--without-pip")
-    install(made[0], python)
+    install(wheel, python)
     mypy(python, tmp_path, TYPED)
     wrong = mypy(python, tmp_path, TYPED.replace("value=value", "value='x'"), fails=True)
     assert '"beat" of "Agent" has incompatible type "str"; expected "int"' in wrong
@@ -235,7 +236,7 @@ def test_a_wrong_package_is_noticed(tmp_path: Path) -> None:
         path.write_text(text.replace(old, new, 1))
         with pytest.raises((AssertionError, SystemExit)) as seen:
             made = make.run_build(source, out)
-            checks(*made)
+            checks(source, *made)
             if not said:
                 (wheel,) = (file for file in made if file.suffix == ".whl")
                 install(wheel, python)

@@ -15,9 +15,7 @@ from packages import making, project
 
 HERE = Path(__file__).resolve().parent
 # What users get beside what is kept here.
-COPIED = {"dumpulse.c": "c", "dumpulse.h": "c", "spec/vectors.tsv": "tests", "LICENSE": ""}
-
-
+COPIED = {"spec/vectors.tsv": "tests", "LICENSE": ""}
 # rustup puts its programs where only a shell of its user looks.
 PATH = os.pathsep.join([os.environ["PATH"], str(Path.home() / ".cargo" / "bin")])
 
@@ -30,16 +28,15 @@ def installed(program: str) -> str:
     return found
 
 
-def tree(to: Path, source: Path = HERE) -> Path:
-    """Writes the crate as a folder, and the crate of the random tests beside it."""
+def tree(to: Path) -> Path:
+    """Writes the crate as a folder."""
     fields = {"version": project.version(), "summary": project.SUMMARY,
-              "license": project.LICENSE, "url": project.URL}
+              "license": project.LICENSE, "url": project.URL, "repository": project.REPOSITORY}
     crate = to / project.NAME
-    shutil.copytree(source / "crate", crate)
-    shutil.copytree(source / "against_c", to / "against_c")
+    shutil.copytree(HERE / "crate", crate)
     for name, folder in COPIED.items():
         shutil.copy(project.ROOT / name, crate / folder)
-    for path in (crate / "Cargo.toml", crate / "Cargo.lock", to / "against_c" / "Cargo.lock"):
+    for path in (crate / "Cargo.toml", crate / "Cargo.lock"):
         text = path.read_text()
         for field, value in fields.items():
             text = text.replace(f"@{field}@", value)

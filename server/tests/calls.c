@@ -8,6 +8,9 @@
  *     IN_USE    is the number of the call of bind() that fails because its port is in use.
  *     FULL      names a file: as long as it exists, the disk is full.
  *     ENDLESS   is how many packets the first socket always has.
+ *     UNSENT    is the error number with which the first sendmmsg() fails.
+ *     SLOW      is how many ms each fsync() takes.
+ *     CLOCK     names a file: its number is added to Unix time, in s.
  */
 #define _GNU_SOURCE /* NOLINT: for struct mmsghdr */
 #include <errno.h>
@@ -21,23 +24,40 @@
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 int __real_open(const char *path, int flags, ...);
 int __real_flock(int descriptor, int operation);
 ssize_t __real_pwrite(int descriptor, const void *bytes, size_t size, off_t at);
 int __real_fsync(int descriptor);
+int __real_clock_gettime(clockid_t clock, struct timespec *now);
 int __real_rename(const char *from, const char *to);
 int __real_bind(int descriptor, const struct sockaddr *address, socklen_t length);
 int __real_ppoll(struct pollfd *sockets, nfds_t count, const struct timespec *timeout,
                  const sigset_t *signals);
+int __real_sendmmsg(int descriptor, struct mmsghdr *messages, unsigned count, int flags);
 int __real_recvmmsg(int descriptor, struct mmsghdr *messages, unsigned count, int flags,
                     struct timespec *timeout);
+
+static const char *before, *calls_to, *in_use, *full, *endless, *slow, *clock_in, *unsent;
+
+/* Once, because the server changes its environment while its thread saves. */
+__attribute__((constructor)) static void read_environment(void)
+{
+    before = getenv("BEFORE");
+    calls_to = getenv("CALLS");
+    in_use = getenv("IN_USE");
+    full = getenv("FULL");
+    endless = getenv("ENDLESS");
+    slow = getenv("SLOW");
+    unsent = getenv("UNSENT");
+    clock_in = getenv("CLOCK");
+}
 
 static void note(const char *call, int descriptor)
 {
     static int done;
-    const char *before = getenv("BEFORE"), *path = getenv("CALLS");
     struct stat status = {0};
     char line[64];
 
@@ -46,7 +66,7 @@ static void note(const char *call, int descriptor)
                    S_ISDIR(status.st_mode)   ? "-directory"
                    : S_ISREG(status.st_mode) ? "-file"
                                              : "");
-    FILE *calls = path == NULL ? NULL : fopen(path, "a");
+    FILE *calls = calls_to == NULL ? NULL : fopen(calls_to, "a");
     if (calls != NULL) {
         (void)fprintf(calls, "%s\n", line);
         (void)fclose(calls);
@@ -82,8 +102,6 @@ int __wrap_flock(int descriptor, int operation)
 
 ssize_t __wrap_pwrite(int descriptor, const void *bytes, size_t size, off_t at)
 {
-    const char *full = getenv("FULL");
-
     note("write", descriptor);
     errno = ENOSPC;
     return full != NULL && access(full, F_OK) == 0 ? -1
@@ -92,8 +110,27 @@ ssize_t __wrap_pwrite(int descriptor, const void *bytes, size_t size, off_t at)
 
 int __wrap_fsync(int descriptor)
 {
+    const long ms = slow == NULL ? 0 : strtol(slow, NULL, 10);
+    struct timespec wait = {ms / 1000, ms % 1000 * 1000000};
+
     note("fsync", descriptor);
+    while (nanosleep(&wait, &wait) != 0)
+        ; /* a signal does not make a disk faster */
     return __real_fsync(descriptor);
+}
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
+{
+    FILE *file = clock_in == NULL || clock != CLOCK_REALTIME ? NULL : fopen(clock_in, "r");
+    char text[32] = "0";
+    const int result = __real_clock_gettime(clock, now);
+
+    if (file != NULL) {
+        (void)fgets(text, sizeof text, file);
+        (void)fclose(file);
+    }
+    now->tv_sec += strtol(text, NULL, 10);
+    return result;
 }
 
 int __wrap_rename(const char *from, const char *to)
@@ -107,7 +144,6 @@ static int first_bound = -1;
 int __wrap_bind(int descriptor, const struct sockaddr *address, socklen_t length)
 {
     static long count;
-    const char *in_use = getenv("IN_USE");
 
     if (first_bound < 0)
         first_bound = descriptor;
@@ -129,12 +165,17 @@ int __wrap_ppoll(struct pollfd *sockets, nfds_t count, const struct timespec *ti
     return __real_ppoll(sockets, count, timeout, signals);
 }
 
+int __wrap_sendmmsg(int descriptor, struct mmsghdr *messages, unsigned count, int flags)
+{
+    errno = unsent == NULL ? 0 : (int)strtol(unsent, NULL, 10);
+    unsent = NULL;
+    return errno != 0 ? -1 : __real_sendmmsg(descriptor, messages, count, flags);
+}
+
 /* The endless packets are empty: they are refused for their length, and get no answer. */
 int __wrap_recvmmsg(int descriptor, struct mmsghdr *messages, unsigned count, int flags,
                     struct timespec *timeout)
 {
-    const char *endless = getenv("ENDLESS");
-
     if (descriptor != first_bound || endless == NULL)
         return __real_recvmmsg(descriptor, messages, count, flags, timeout);
     const unsigned long wanted = strtoul(endless, NULL, 10);

@@ -795,6 +795,49 @@ def test_how_many_beacons_leave(server: Server, asked: bytes) -> None:
     assert counters["rate"] == 800 - answers
 
 
+def test_refusals_count_with_the_beacons_that_were_asked_for(server: Server, peer: Peer) -> None:
+    """A beacon that refuses a request is one of the 64 that a source gets at once."""
+    begun = time.monotonic()
+    peer.send(*(junk(number, 0xC0) for number in range(40)), *[ASK] * 40)
+    counters = server.wait_for(lambda now: now["packets"] >= 80, "all are counted")
+    assert 64 <= counters["beacons"] <= 64 + 20 * (time.monotonic() - begun) + 1
+    server.stop()
+
+
+def test_who_hears_beacons(options: list[str]) -> None:
+    """Each node gets each beacon once, whatever the number of its variables. A wrong tag brings its
+    sender none, and takes them from nobody."""
+    with Server(*options, "--epoch", "3600") as server, Peer(server) as one, Peer(server) as two, \
+            Peer(server) as forger:
+        beacon = one.beacon()
+        first, *others = (node(variable, beacon) for variable in range(1, 5))
+        two.send(first.heartbeat(1, 1))
+        one.send(*(each.heartbeat(1, 1) for each in others))
+        for variable in (1, 2):
+            forger.send(node(variable, beacon).heartbeat(9, 9)[:3] + b"!" + bytes(
+                (0x80 + variable, 200, 9, 9)))
+        server.wait_for(lambda now: now["heartbeats"] == 4 and now["tag"] == 2, "all have come")
+        for _ in range(3):
+            two.answer()
+        heard = sum(1 for _ in iter(lambda: one.has_answer() and one.answer(), False))
+        assert 2 <= heard <= 4 and not forger.has_answer()
+        server.stop()
+
+
+def test_sighup_does_not_change_the_key(options: list[str], tmp_path: Path) -> None:
+    """The numbers belong to the old one."""
+    with Server(*options, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL)
+                ) as server, Peer(server) as peer:
+        for text, said in ((MASTER.hex(), "has read its files again"),
+                           (bytes(16).hex(), "has another key: for that, start the server anew"),
+                           ("00" * 9, "it has no master key")):
+            (tmp_path / "key").write_text(text)
+            server.process.send_signal(signal.SIGHUP)
+            wait_until(lambda: said in server.stderr.lines[-1], said)  # noqa: B023
+            epoch_of(peer.beacon())
+        server.stop()
+
+
 def test_other_settings_cannot_be_linked(tmp_path: Path) -> None:
     """dumpulse_keyed.c has other structures without the settings of the server. Then the linker
     does not find what keys.c calls."""

@@ -7,6 +7,7 @@ runs, and the programs that it starts.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -18,14 +19,16 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import client
 from spec.model import heartbeat
 from tests.support.agents import VEHICLE
-from tests.support.programs import PATIENCE, free_port, wait_until
+from tests.support.programs import PATIENCE, built, free_port, wait_until
 from tests.support.servers import Server, command
 
 TICK = 50  # ms
@@ -60,13 +63,15 @@ class Watched:
 
     def __init__(self, folder: Path, program: str = TELLS, names: str = NAMES,
                  more: tuple[str, ...] = (),
-                 interpreter: str = f"{sys.executable} -IS") -> None:
+                 interpreter: str = f"{sys.executable} -IS", binary: str = "",
+                 **server: Any) -> None:
         self.folder = folder
         (folder / "names.ini").write_text(names)
         (folder / "program").write_text(f"#!{interpreter}\n{program}")
         (folder / "program").chmod(0o755)
         self.server = Server("--tick", str(TICK), "--watch", str(folder / "names.ini"), "--exec",
-                             str(folder / "program"), *more)
+                             str(folder / "program"), *more,
+                             program=[binary] if binary else (), **server)
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 
     def __enter__(self) -> Watched:
@@ -88,14 +93,43 @@ class Watched:
             self.beat(variable, value)
             time.sleep(TICK / 1000)
 
+    @contextlib.contextmanager
+    def beating(self, *variables: int) -> Iterator[None]:
+        """These nodes beat in each tick."""
+        ended = threading.Event()
+
+        def beat() -> None:
+            for count in itertools.count():
+                for variable in variables:
+                    self.beat(variable, 50 + count % 2)
+                if ended.wait(TICK / 1000):
+                    return
+
+        thread = threading.Thread(target=beat)
+        thread.start()
+        try:
+            wait_until(lambda: len(self.told()) >= len(variables), "the nodes are alive")
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
     def logged(self) -> list[str]:
         """The changes that the server has logged, as the program gets them."""
         found = (CHANGE.fullmatch(line) for line in self.server.stderr.lines)
         return [f"{each[1]} {each[3]} {each[2]}" for each in found if each]
 
     def told(self) -> list[str]:
+        """A line for each variable, also of those that one program was told of together."""
         path = self.folder / "told"
-        return path.read_text().splitlines() if path.exists() else []
+        found = []
+        for line in path.read_text().splitlines() if path.exists() else []:
+            numbers, _, rest = line.partition(" ")
+            for part in numbers.split(","):
+                first, _, last = part.partition("-")
+                found += [f"{number} {rest}" for number in range(int(first),
+                                                                 int(last or first) + 1)]
+        return found
 
     def children(self) -> list[str]:
         """The states of the server's children, as the kernel has them. Z is a zombie."""
@@ -112,8 +146,8 @@ class Watched:
 
 def check_chain(changes: list[str]) -> None:
     """Each change of a variable begins with the state that the one before ended with."""
-    assert [change.split()[-1] for change in changes[:-1]] == \
-        [change.split()[-2] for change in changes[1:]], changes
+    for before, after in itertools.pairwise(changes):
+        assert after.split()[-2] in (before.split()[-1], "several"), changes
 
 
 def test_a_node_speaks_falls_silent_and_comes_back(tmp_path: Path) -> None:
@@ -142,6 +176,81 @@ def test_a_node_that_never_speaks_is_missing_once(tmp_path: Path) -> None:
         assert watched.children() == []
         assert "udpserver: watching 2 variables of " in watched.server.stderr.lines[0]
         watched.server.stop()
+
+
+def test_nobody_is_dead_who_waits_in_the_socket(tmp_path: Path) -> None:
+    """The server is stopped for longer than crit. All heartbeats wait for it meanwhile."""
+    with Watched(tmp_path) as watched, watched.beating(3):
+        for _ in range(2):
+            heard = watched.server.stats()["heartbeats"]
+            watched.server.process.send_signal(signal.SIGSTOP)
+            time.sleep(3)
+            watched.server.process.send_signal(signal.SIGCONT)
+            watched.server.wait_for(lambda now, before=heard: now["heartbeats"] > before + 60,  # type: ignore[misc]
+                                    "it takes what waited, and more")
+        assert [line.split()[-1] for line in watched.logged()] == ["alive"]
+
+
+@pytest.mark.parametrize("state_every, slow", [(1, 1500), (1, 2500)])
+def test_nobody_is_dead_while_the_disk_is_slow(tmp_path: Path, state_every: int,
+                                               slow: int) -> None:
+    """Each fsync() takes longer than warn, or crit. Requests are answered meanwhile."""
+    path = tmp_path / "state"
+    more = ("--state", f"{path}", "--state-every", f"{state_every}")
+    calls = {"binary": built("build/udpserver-calls"),
+             "env": {**os.environ, "SLOW": f"{slow}", "CALLS": f"{tmp_path / 'calls'}"}}
+    with Watched(tmp_path, more=more, **calls) as watched, watched.beating(3):
+        synced = (tmp_path / "calls").read_text().count("fsync-file")
+        begun = time.monotonic()
+        asked, longest = begun, 0.0
+        while (tmp_path / "calls").read_text().count("fsync-file") < synced + 3:
+            entries = client.Agent(f"127.0.0.1:{watched.server.port}").ask(PATIENCE)
+            longest, asked = max(longest, time.monotonic() - asked), time.monotonic()
+            assert entries[3].value in (50, 51)
+        assert [line.split()[-1] for line in watched.logged()] == ["alive"]
+        assert longest < slow / 1000 / 2
+
+
+@pytest.mark.parametrize("seconds", [3600, -3600, 10**9])
+def test_a_clock_that_is_set_makes_nobody_dead(tmp_path: Path, seconds: int) -> None:
+    """Nor does it revive anybody: 4 is silent all the time."""
+    clock = tmp_path / "clock"
+    clock.write_text("0")
+    names = NAMES + "".join(f"[{number}]\n" for number in (4, 5))
+    calls = {"binary": built("build/udpserver-calls"),
+             "env": {**os.environ, "CLOCK": f"{clock}"}}
+    with Watched(tmp_path, names=names, **calls) as watched, watched.beating(3, 5):
+        watched.beat_until(4, 1, lambda: "4 waiting alive" in watched.logged()
+                           or "4 missing alive" in watched.logged())
+        begun = len(watched.logged())
+        clock.write_text(f"{seconds}")
+        wait_until(lambda: "4 late dead" in watched.logged(), "the silent one is dead")
+        heard = watched.server.stats()["heartbeats"]
+        clock.write_text("0")
+        watched.server.wait_for(lambda now: now["heartbeats"] > heard + 60, "time passes")
+        assert watched.logged()[begun:] == ["4 alive late", "4 late dead"]
+
+
+def test_a_board_without_a_clock(tmp_path: Path) -> None:
+    """It starts in 1970, and gets the right time late. What the state file has is as old as it was
+    when the file was written."""
+    clock, more = tmp_path / "clock", ("--state", f"{tmp_path / 'state'}")
+    calls = {"binary": built("build/udpserver-calls"),
+             "env": {**os.environ, "CLOCK": f"{clock}"}}
+    clock.write_text("0")
+    with Watched(tmp_path, more=more, **calls) as watched, watched.beating(3):
+        watched.server.stop()
+    (tmp_path / "told").unlink()
+    clock.write_text(f"-{int(time.time()) - 30}")
+    with Watched(tmp_path, more=more, **calls) as watched:
+        wait_until(watched.logged, "something is told")
+        assert watched.logged() == ["3 engine waiting alive"]
+        with watched.beating(3):
+            clock.write_text("0")
+            heard = watched.server.stats()["heartbeats"]
+            watched.server.wait_for(lambda now: now["heartbeats"] > heard + 60, "time passes")
+        assert watched.logged() == ["3 engine waiting alive"] or \
+            watched.logged()[1:] == ["3 engine alive late", "3 engine late alive"]
 
 
 def test_a_table_from_before_a_restart_is_watched(tmp_path: Path) -> None:
@@ -178,7 +287,7 @@ def test_an_entry_that_the_table_has_forgotten_stays_dead(tmp_path: Path) -> Non
 @pytest.mark.slow
 def test_programs_do_not_pile_up(tmp_path: Path) -> None:
     """16 variables change again and again, and the program is slow. At most 8 of it run, one for
-    each variable at most. What is told is in order, and what is not is counted."""
+    each variable at most, or one for many. What is told is in order, and what is not is counted."""
     names = "[dumpulse]\ntick = 50ms\nwarn = 100s\n" + "".join(
         f"[{number}]\nvalue = 0..9\n" for number in range(16))
     with Watched(tmp_path, program="import time\ntime.sleep(0.3)\n" + TELLS,
@@ -191,7 +300,7 @@ def test_programs_do_not_pile_up(tmp_path: Path) -> None:
             time.sleep(0.15)
             children = watched.children()
             most = max(most, len(children))
-        assert 2 <= most <= 8
+        assert 1 <= most <= 8
 
         newest = {str(number): "out-of-range" for number in range(16)}
         wait_until(lambda: {line.split()[0]: line.split()[-1] for line in watched.told()} == newest
@@ -239,19 +348,6 @@ def test_a_program_that_fails_is_named(tmp_path: Path, program: str, said: str) 
         assert watched.server.stop()["failed_programs"] >= 1
 
 
-def test_failures_do_not_flood_the_log(tmp_path: Path) -> None:
-    names = "[dumpulse]\ntick = 50ms\n" + "".join(f"[{number}]\n" for number in range(64))
-    with Watched(tmp_path, program="raise SystemExit(3)", names=names) as watched:
-        for number in range(64):
-            watched.beat(number)
-        wait_until(lambda: len(watched.logged()) == 64, "all are alive")
-        began = time.monotonic()
-        wait_until(lambda: watched.children() == [] and time.monotonic() - began > 1, "all ended")
-        passed = time.monotonic() - began
-        failures = [line for line in watched.server.stderr.lines if "exit status 3" in line]
-        assert 10 <= len(failures) <= 16 + passed
-
-
 @pytest.mark.parametrize("change, why", [
     ('rm "$1"', "No such file or directory"), ('chmod 644 "$1"', "Permission denied"),
     ('rm "$1"; mkdir "$1"', "Permission denied"),
@@ -279,7 +375,8 @@ def test_a_program_that_cannot_start_is_tried_again(tmp_path: Path, change: str,
 
 
 def test_64_changes_at_once_in_a_flood(tmp_path: Path) -> None:
-    """All are told, while packets come without a pause. No child is left, not even a dead one."""
+    """All are told, most of them in one program, while packets come without a pause. No child is
+    left, not even a dead one."""
     names = "[dumpulse]\ntick = 50ms\nwarn = 100s\n" + "".join(
         f"[{number}]\n" for number in range(64))
     tells = 'set -f; printf "%s\\n" "$*" >>"${0%/*}/told"\n'
@@ -300,6 +397,7 @@ def test_64_changes_at_once_in_a_flood(tmp_path: Path) -> None:
             flooding.join()
         assert sorted(int(line.split()[0]) for line in watched.told()) == list(range(64))
         assert all(line.endswith(" waiting alive") for line in watched.told())
+        assert len((tmp_path / "told").read_text().splitlines()) < 64
         counters = watched.server.stop()
     assert (counters["changes"], counters["not_told"], counters["failed_programs"]) == (64, 0, 0)
 
@@ -379,11 +477,14 @@ def test_a_program_that_floods_the_log(tmp_path: Path) -> None:
             f"udpserver: watching 1 variable of {names}; each change runs {program}\n"
         (port,) = re.findall(r":(\d+) ", process.stderr.readline())
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
-            for turn in range(100):  # each change wants a line in the log, which is full
-                sender.sendto(heartbeat(3, 1, 5 + 50 * (turn % 2)), ("127.0.0.1", int(port)))
-                time.sleep(0.02)
-        wait_until(lambda: stats()["heartbeats"] == 100, "all heartbeats are taken")
-        assert stats()["changes"] >= 5
+            def changed() -> bool:  # each change wants a line in the log, which is full
+                for turn in range(100):
+                    sender.sendto(heartbeat(3, 1, 5 + 50 * (turn % 2)), ("127.0.0.1", int(port)))
+                    time.sleep(0.02)
+                return stats()["changes"] >= 5
+
+            wait_until(changed, "5 changes")
+        wait_until(lambda: stats()["heartbeats"] % 100 == 0, "all heartbeats are taken")
         process.terminate()
         assert process.wait(PATIENCE) == 0
         assert '; changes ' in process.stdout.read()
@@ -466,9 +567,9 @@ def test_a_program_gets_no_capabilities_of_the_server(tmp_path: Path) -> None:
     ("name = x", 1, "a section comes first"), ("[3]\nname", 2, "no key and value"),
     ("[64]", 1, "a section is [dumpulse] or a variable"), ("[3", 1, "a section is"),
     ("[]", 1, "a section is"), ("[", 1, "a section is"),
-    ("[3]\n\n[0x3]", 3, "began in line 1"), ("[3]\nspeed = 1", 2, "'speed' is not known here"),
+    ("[3]\n\n[0x3]", 3, "began in line 1"), ("[3]\nspeed = 1", 2, "key is not known here"),
     ("[dumpulse]\nname = x", 2, "use tick, now-from"), ("[3]\ntick = 1s", 2, "use name, warn"),
-    ("[3]\nwarn = 5x", 2, "'5x' is not a time"), ("[3]\nwarn = 0", 2, "is not a time"),
+    ("[3]\nwarn = 5x", 2, "this is not a time"), ("[3]\nwarn = 0", 2, "is not a time"),
     ("[3]\nwarn = 0.0000001", 2, "is not a time"), ("[3]\nwarn = 1.s", 2, "is not a time"),
     ("[3]\nevery = 100001h", 2, "is not a time of at most 100000 h"),
     ("[dumpulse]\ntick = 2h", 2, "of at most 1 h"),
@@ -485,11 +586,11 @@ def test_a_program_gets_no_capabilities_of_the_server(tmp_path: Path) -> None:
     ("[3]\nexpect = maybe", 2, "neither yes nor no"),
     ("[3]\nname = a;b", 2, "a name has only"), ("[3]\nname = 33-4", 2, "needs a letter"),
     (f"[3]\nname = {'é' * 25}", 2, "at most 24"), (f"[3]\nname = {'n' * 25}", 2, "at most 24"),
-    ("[3]\nname = a\u202eb", 2, "byte e2"), ("[3]\nname = a\u2028b", 2, "byte e2"),
-    ("[3]\nname = a\u0085b", 2, "byte c2"), ("[3]\nname = 'a'", 2, "a name has only"),
-    ("[3]\nname = a\n\x7f", 3, "byte 7f"), ("[3]\nname = $(reboot)", 2, "a name has only"),
+    ("[3]\nname = a\u202eb", 2, "a byte of it"), ("[3]\nname = a\u2028b", 2, "a byte of it"),
+    ("[3]\nname = a\u0085b", 2, "a byte of it"), ("[3]\nname = 'a'", 2, "a name has only"),
+    ("[3]\nname = a\n\x7f", 3, "a byte of it"), ("[3]\nname = $(reboot)", 2, "a name has only"),
     ("[3]\nname = a\\b", 2, "a name has only"), ('[3]\nname = "a"', 2, "a name has only"),
-    ("\xff\xfe[3]".encode("latin-1").decode(errors="surrogateescape"), 1, "byte ff"),
+    ("\xff\xfe[3]".encode("latin-1").decode(errors="surrogateescape"), 1, "a byte of it"),
     ("[3]\nname =", 2, "needs a letter"),
     ("[3]\nname = x\n[4]\nname = x", 4, "another variable has this name"),
     ("[3]\nname = x\n  y = 3", 3, "is indented"),
@@ -499,8 +600,8 @@ def test_a_program_gets_no_capabilities_of_the_server(tmp_path: Path) -> None:
     ("[3]\ncrit = 65471s", 1, "can never be seen: with this tick, ages end at 65471000 ms"),
     ("[3]\n[dumpulse]\ntick = 100ms", 3, "but --tick is 1000"),
     ("[dumpulse]\nnow-from = 64\n[3]", 2, "not a variable from 0 to 63"),
-    ("[3]\n# \0", 2, "byte 00"), ("[3]\nname = \x1b[2J", 2, "byte 1b"),
-    ("[3]\n\n\udcff", 3, "byte ff"),
+    ("[3]\n# \0", 2, "a byte of it"), ("[3]\nname = \x1b[2J", 2, "a byte of it"),
+    ("[3]\n\n\udcff", 3, "a byte of it"),
 ])
 def test_a_mistake_is_named_with_its_line(tmp_path: Path, names: str, line: int,
                                           said: str) -> None:

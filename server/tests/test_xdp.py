@@ -602,6 +602,50 @@ def test_an_interface_that_goes_and_comes_back(cable: Cable) -> None:
         assert ask(cable, server.port)[63][2:] == b"\7\1"
 
 
+@pytest.mark.parametrize("more", [(), XDP])
+def test_a_link_local_address_after_its_interface_came_back(cable: Cable,
+                                                            more: tuple[str, ...]) -> None:
+    """The interface has another number then, and the old socket hears nothing."""
+    wait_until(lambda: re.search(r"fe80::ff:fe00:1(?!.*tentative)", cable.agent.run(
+        "ip -6 -oneline address show dev veth1")), "the address can be used")
+    with cable.agent.entered():
+        server = Server("--bind", "10.77.0.1", "--bind", "fe80::ff:fe00:1%veth1", "--allow", "::/0",
+                        *more)
+    with server:
+        for turn in range(2):
+            with cable.node.entered():
+                scope = socket.if_nametoindex("veth2")
+
+            def is_heard() -> bool:
+                before = server.stats()["heartbeats"]
+                with cable.node.udp(socket.AF_INET6) as node:
+                    with contextlib.suppress(OSError):  # the address may not be ready yet
+                        node.sendto(heartbeat(3, 7, turn),  # noqa: B023
+                                    ("fe80::ff:fe00:1", server.port, 0, scope))  # noqa: B023
+                return server.stats()["heartbeats"] > before
+
+            wait_until(is_heard, "it is heard")
+            cable.cut()
+            cable.connect()
+        wait_until(lambda: any("listening on [fe80::ff:fe00:1%veth1]" in line and "again" in line
+                               for line in server.stderr.lines), "it says so")
+
+
+def test_who_may_send_is_read_again(cable: Cable, tmp_path: Path) -> None:
+    senders = tmp_path / "senders"
+    senders.write_text("10.77.0.0/24")
+    with serve(cable, *XDP, "--allow-heartbeats", f"@{senders}", preexec_fn=lambda: signal.signal(
+            signal.SIGHUP, signal.SIG_DFL)) as server:
+        for allowed in (True, False, True):
+            senders.write_text("10.77.0.0/24" if allowed else "192.0.2.0/24")
+            server.process.send_signal(signal.SIGHUP)
+            before = server.stats()  # after the other signal, or with it
+            beat(cable, server, heartbeat(3, 7, 1))
+            after = server.wait_for(lambda now, sum_before=before["packets"]: (  # type: ignore[misc]
+                now["packets"] > sum_before), "it is counted")
+            assert (after["heartbeats"] > before["heartbeats"]) == allowed
+
+
 def test_an_address_that_comes_and_goes(cable: Cable) -> None:
     """An address that the machine does not have is not served."""
     with cable.agent.entered():
@@ -725,7 +769,7 @@ def test_where_it_is_built(settings: list[str], wanted: str) -> None:
 
 
 def test_a_server_that_was_built_without_it_says_so() -> None:
-    program = built("build/udpserver-sanitized")
+    program = built("build/udpserver-calls")
     done = subprocess.run([program, "--xdp", "lo", "0"], capture_output=True, text=True,
                           timeout=PATIENCE, check=False)
     assert done.returncode == 1 and done.stderr == (

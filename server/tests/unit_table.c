@@ -4,8 +4,10 @@
  */
 #define _GNU_SOURCE /* NOLINT: for random, and sigset_t in loop.h */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include <cmocka.h>
 
@@ -46,6 +48,7 @@ static void start(uint64_t now, uint64_t tick)
 static void beat(uint8_t variable)
 {
     table_read_clock();
+    assert_int_equal(table_stamp, (uint16_t)(unix_ms / options.tick)); /* also if it went back */
     table_record(variable, 7, 1);
 }
 
@@ -191,6 +194,10 @@ static void the_limit_is_exact(void **state)
     options.keep_old = false;
     assert_int_equal(table_forget_old(&table, 500, TOO_OLD), 1);
     assert_int_equal(table_forget_old(&table, 500, TOO_OLD), 0);
+    table.report[5] = 200; /* set after the last look */
+    table.report[6] = 1;
+    assert_int_equal(table_forget_old(&table, 100, 200 + TOO_OLD - 1), 0);
+    assert_int_equal(table_forget_old(&table, 100, 200 + TOO_OLD), 1);
     table.report[6] = 1;
     options.keep_old = true;
     assert_int_equal(table_forget_old(&table, 500, 65536), 1);
@@ -260,6 +267,37 @@ static void shared_entries(void **state)
     table_entries = before;
 }
 
+static uint32_t *page;
+
+/* The first write to the page is a fault. Just before, the kernel has written another entry. */
+static void on_fault(int number, siginfo_t *about, void *context)
+{
+    (void)number, (void)about, (void)context;
+    (void)mprotect(page, 4096, PROT_READ | PROT_WRITE);
+    page[3] = htonl(0x11220101);
+}
+
+/* A heartbeat that comes while old entries are forgotten stays. */
+static void what_comes_meanwhile_stays(void **state)
+{
+    const struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};
+    table_entry *const before = table_entries;
+    (void)state;
+
+    page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    start(1000000, 1000);
+    beat(3);
+    table_share(page);
+    set_clock(unix_ms + UINT64_C(64992) * 1000);
+    assert_int_equal(sigaction(SIGSEGV, &action, NULL), 0);
+    (void)mprotect(page, 4096, PROT_READ);
+    check_ages();
+    (void)signal(SIGSEGV, SIG_DFL);
+    assert_int_equal(page[3], htonl(0x11220101));
+    table_entries = before;
+    (void)munmap(page, 4096);
+}
+
 /* The program in the kernel stops when the ages have to be checked. They are checked before. */
 static void until_when_the_kernel_may_write(void **state)
 {
@@ -284,6 +322,7 @@ int main(void)
         cmocka_unit_test(the_log_has_the_number),
         cmocka_unit_test(the_limit_is_exact),
         cmocka_unit_test(shared_entries),
+        cmocka_unit_test(what_comes_meanwhile_stays),
         cmocka_unit_test(until_when_the_kernel_may_write),
     };
 

@@ -1,6 +1,7 @@
 /* Unit tests of the parts that only udpserver uses: who gets how many reports, and who is
  * named in the log. A test chooses the times and the secrets.   SPDX-License-Identifier: MIT
  */
+#define _GNU_SOURCE /* NOLINT: for struct in6_pktinfo */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 #include "server/limits.h"
 #include "server/sources.h"
 #include "server/timing.h"
+#include "server/udp.h"
 #include "stand_ins.h"
 
 /* ---- Secrets, sources and times ---------------------------------------------------------- */
@@ -289,6 +291,65 @@ static void test_each_kind_of_packet_is_said_once_for_each_source(void **state)
     assert_string_equal(logged[outcomes], "2001:db8::1: first report");
 }
 
+/* 3000 sources ask each second, and there are 1000 reports a second. Nearly all get as many as the
+ * others, and nobody less. */
+static void test_too_many_sources_take_turns(void **state)
+{
+    enum { SOURCES = 3000, SECONDS = 20 };
+    static unsigned got[SOURCES], counted[SECONDS + 1];
+    uint64_t now = TIMING_SECOND;
+    (void)state;
+
+    start(10, 128);
+    limits_set(&limits, 10, 128, 1000);
+    limits.takes_turns = true;
+    for (unsigned step = 0; step < SECONDS * SOURCES; step++) {
+        const unsigned source = step % SOURCES;
+        got[source] += limits_allow(&limits, source_of(IPV4_BY_CHANCE, source), now);
+        now += TIMING_SECOND / SOURCES;
+    }
+    for (unsigned source = 0; source < SOURCES; source++)
+        counted[got[source] < SECONDS ? got[source] : SECONDS]++;
+    for (unsigned few = 0; few < 6; few++)
+        assert_int_equal(counted[few], 0);
+    assert_true(counted[6] + counted[7] >= SOURCES * 98 / 100);
+}
+
+/* An answer leaves from the address that was asked. The kernel chooses the interface, unless the
+ * address is link-local. */
+static void test_where_an_answer_leaves_from(void **state)
+{
+    static const struct {
+        const char *address;
+        unsigned kept;
+    } cases[] = {{"192.0.2.7", 0}, {"2001:db8::7", 0}, {"fe80::7", 9}, {"febf::7", 9}};
+    (void)state;
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        size_t control[UDP_CONTROL_ROOM / sizeof(size_t)] = {0};
+        uint8_t address[ADDRESS_SIZE];
+        struct msghdr request = {.msg_control = control, .msg_controllen = sizeof control}, reply;
+        struct cmsghdr *header = CMSG_FIRSTHDR(&request);
+        struct in_pktinfo v4 = {.ipi_ifindex = 9};
+        struct in6_pktinfo v6 = {.ipi6_ifindex = 9};
+        assert_true(address_read(cases[i].address, strlen(cases[i].address), address));
+        const bool ipv4 = address_is_ipv4(address);
+        memcpy(&v4.ipi_spec_dst, address + ADDRESS_MAPPED, sizeof v4.ipi_spec_dst);
+        memcpy(&v6.ipi6_addr, address, sizeof v6.ipi6_addr);
+        header->cmsg_level = ipv4 ? IPPROTO_IP : IPPROTO_IPV6;
+        header->cmsg_type = ipv4 ? IP_PKTINFO : IPV6_PKTINFO;
+        header->cmsg_len = ipv4 ? CMSG_LEN(sizeof v4) : CMSG_LEN(sizeof v6);
+        memcpy(CMSG_DATA(header), ipv4 ? (void *)&v4 : (void *)&v6,
+               ipv4 ? sizeof v4 : sizeof v6);
+        assert_true(udp_set_reply_address(&reply, &request));
+        v4.ipi_ifindex = (int)cases[i].kept;
+        v6.ipi6_ifindex = cases[i].kept;
+        assert_ptr_equal(reply.msg_control, header);
+        assert_memory_equal(CMSG_DATA(header), ipv4 ? (void *)&v4 : (void *)&v6,
+                            ipv4 ? sizeof v4 : sizeof v6);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -298,6 +359,8 @@ int main(void)
         cmocka_unit_test(test_the_most_that_one_source_gets_within_a_second),
         cmocka_unit_test(test_the_limit_for_all),
         cmocka_unit_test(test_who_is_refused_for_all_is_not_charged),
+        cmocka_unit_test(test_too_many_sources_take_turns),
+        cmocka_unit_test(test_where_an_answer_leaves_from),
         cmocka_unit_test(test_each_start_has_its_own_secret),
         cmocka_unit_test(test_forged_sources_fill_neither_the_log_nor_the_memory),
         cmocka_unit_test(test_each_kind_of_packet_is_said_once_for_each_source),

@@ -196,16 +196,17 @@ INLINE bool is_from_here(const struct xdp_list *list, const struct xdp_address *
     return false;
 }
 
-INLINE bool may_send_heartbeats(const struct xdp_address *from, bool ipv4)
+INLINE bool may_send_heartbeats(const struct xdp_list *list, const struct xdp_address *from,
+                                bool ipv4)
 {
-    for (unsigned i = 0; i < XDP_NETWORKS && i < settings.network_count; i++) {
-        const struct xdp_network *one = &settings.networks[i];
+    for (unsigned i = 0; i < XDP_NETWORKS && i < list->network_count; i++) {
+        const struct xdp_network *one = &list->networks[i];
         if ((((from->halves[0] ^ one->address.halves[0]) & one->mask.halves[0]) |
              ((from->halves[1] ^ one->address.halves[1]) & one->mask.halves[1])) == 0 &&
             one->ipv4 == ipv4)
             return true;
     }
-    return settings.network_count == 0;
+    return list->network_count == 0;
 }
 
 /* Makes the stamp, unless that of this jiffy can be used again: reading the clock takes longer than
@@ -268,7 +269,7 @@ int heartbeats(struct xdp_md *context)
     const struct xdp_list *list = &settings.lists[settings.list & 1];
     return is_served(list, &packet, context->ingress_ifindex) &&
                    !is_from_here(list, &packet.from) &&
-                   may_send_heartbeats(&packet.from, ethernet->kind == bpf_htons(ETH_P_IP)) &&
+                   may_send_heartbeats(list, &packet.from, ethernet->kind == bpf_htons(ETH_P_IP)) &&
                    take_heartbeat(packet.heartbeat)
                ? XDP_DROP
                : XDP_PASS;

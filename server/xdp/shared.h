@@ -34,7 +34,9 @@ struct xdp_place {
 
 struct xdp_list {
     uint64_t last_bytes[4]; /* bit N: an address ends in N; so most sources have none */
+    uint64_t network_count; /* of --allow-heartbeats; 0: everybody may send heartbeats */
     struct xdp_place places[XDP_PLACES]; /* first those that are served */
+    struct xdp_network networks[XDP_NETWORKS];
 };
 
 /* A hardware address, from its three numbers of 16 bits in the order of the packet. */
@@ -57,10 +59,8 @@ struct xdp_settings {
     /* These are set before the program runs, and do not change. */
     uint64_t tick;          /* ns */
     uint64_t reuse;         /* 1: a stamp is used again in the same jiffy; 0: never */
-    uint32_t network_count; /* of --allow-heartbeats; 0: everybody may send heartbeats */
     uint16_t port;          /* as in a packet */
     struct xdp_list lists[2];
-    struct xdp_network networks[XDP_NETWORKS];
 };
 
 /* What the program keeps on one core. Nobody else writes it. */

@@ -5,7 +5,8 @@
 // found again by the address of the page.
 
 const SEVERITY = ["unwatched", "alive", "pending", "unknown", "late", "out of range", "never",
-  "dead", "unreachable"];
+  "dead", "unreachable", "damaged"];
+const MUTE = ["unreachable", "damaged"];  // nothing is known of the variables of such an agent
 const FIRST_BAD = SEVERITY.indexOf("unknown");
 const FEW = 30; // agents that need a look, and have large tiles on a large screen
 const LONGEST_NAME = 26; // characters of a name that a good tile has room for
@@ -68,7 +69,7 @@ function duration(seconds, exact = false) {
   const parts = [[Math.floor(s / 86400), "d"], [Math.floor(s / 3600) % 24, "h"],
     [Math.floor(s / 60) % 60, "min"], [s % 60, "s"]];
   const first = parts.findIndex(([count]) => count > 0);
-  if (first < 0 || (!exact && first === 3)) return exact ? "0 s" : "now";
+  if (first < 0) return "0 s";
   return parts.slice(first, exact ? first + 2 : first + 1)
     .filter(([count], index) => count > 0 || index === 0)
     .map(([count, unit]) => `${count} ${unit}`).join(" ");
@@ -214,6 +215,7 @@ function showLink() {
   $("alarm").hidden = !alarm;
   setText($("alarm-words"), alarm);
   setText($("alarm-age"), age ? `What you see is ${duration(age, true)} old.` : "");
+  showHeadline();
 }
 
 function setText(element, text) {
@@ -225,7 +227,10 @@ function setText(element, text) {
 const rank = (agent) => severity(agent) - (agent.muted ? 20 : 0);
 const isBad = (agent) => severity(agent) >= FIRST_BAD;
 const before = (a, b) => rank(b) - rank(a) || byName(a, b);
-const byName = (a, b) => (a.name < b.name ? -1 : 1);
+/** pump-2 is before pump-10. */
+const sortKey = (agent) => (agent.sortKey
+  ||= `${agent.name.replace(/\d+/g, (digits) => digits.padStart(12, "0"))} ${agent.name}`);
+const byName = (a, b) => (sortKey(a) < sortKey(b) ? -1 : 1);
 
 function keyOf(agent) {
   if (chosen.by === "nothing") return "";
@@ -245,15 +250,19 @@ function fits(agent) {
   const { states } = chosen;
   const muted = agent.muted && states.has("muted");
   if (states.size && !states.has(agent.state) && !muted) return false;
+  return matches(agent);
+}
+
+function matches(agent) {
   const words = wordsOf(agent);
   return chosen.parts.every((part) => words.includes(part));
 }
 
 function lineOf(agent) {
   const bad = ["dead", "never", "out of range", "late"].filter((state) => agent.counts[state]);
-  const counts = agent.state === "unreachable" || !bad.length ? agent.state
-    : bad.map((state) => `${agent.counts[state]} ${state === "never" ? "never heard" : state}`)
-      .join(", ");
+  const more = bad.reduce((sum, state) => sum + agent.counts[state], -1);
+  const counts = MUTE.includes(agent.state) || !agent.worst ? agent.state
+    : `${agent.worst} ${bad[0] === "never" ? "never heard" : bad[0]}${more ? ` + ${more}` : ""}`;
   const since = agent.since ? ` · ${duration(serverNow() - agent.since)}` : "";
   return `${agent.muted ? "muted · " : ""}${counts}${since}`;
 }
@@ -463,26 +472,31 @@ function drawTimes() {
 // ---------------------------------------------------------------- sums, choices, search
 
 const chips = new Map();
+let sums = "Reading the fleet …"; // the headline
 
 function drawSums() {
   const counts = new Map(SEVERITY.map((state) => [state, 0]));
   let muted = 0;
   let bad = 0;
   let shown = 0;
+  let found = 0; // by the search; chips say what they would show of these
   for (const agent of agents.values()) {
+    shown += !agent.tile.hidden;
+    if (!matches(agent)) continue;
+    found += 1;
     counts.set(agent.state, counts.get(agent.state) + 1);
     muted += agent.muted;
     bad += isBad(agent) && !agent.muted;
-    shown += !agent.tile.hidden;
   }
   counts.set("muted", muted);
-  const total = number.format(agents.size);
-  const all = counts.get("alive") === agents.size;
-  const headline = !agents.size ? "No agents are configured"
-    : bad ? `${number.format(bad)} of ${total} agents need${bad === 1 ? "s" : ""} a look`
-      : all ? `${agents.size === 1 ? "The agent is" : `All ${total} agents are`} alive`
-        : `${total} agents, none in trouble`;
-  setText($("headline"), headline);
+  const total = number.format(found);
+  const all = counts.get("alive") === found;
+  const which = chosen.parts.length ? ` “${chosen.q.trim()}”` : "";
+  sums = !agents.size ? "No agents are configured" : !found ? `No agent fits${which}`
+    : (bad ? `${number.format(bad)} of ${total} agents need${bad === 1 ? "s" : ""} a look`
+      : all ? `${found === 1 ? "The agent is" : `All ${total} agents are`} alive`
+        : `${total} agents, none in trouble`) + (which && `:${which}`);
+  showHeadline();
   document.title = bad ? `(${bad}) Dumpulse fleet` : "Dumpulse fleet";
   for (const state of [...SEVERITY].reverse().concat("muted")) {
     const count = counts.get(state);
@@ -495,6 +509,13 @@ function drawSums() {
   $("nothing").hidden = shown > 0 || !agents.size;
   $("none").hidden = agents.size > 0;
   $("wall").hidden = !shown;
+}
+
+/** Without a connection, it says how old what it says is. */
+function showHeadline() {
+  const silence = performance.now() - lastMessage;
+  setText($("headline"), silence > SILENCE && lastMessage
+    ? `Last known, ${duration(silence / 1000)} ago: ${sums}` : sums);
 }
 
 function makeChip(state) {
@@ -717,11 +738,11 @@ async function refresh(mine, turn = 0) {
 
 function showFacts() {
   const labels = Object.entries(shown.labels).map(([key, text]) => `${key}=${text}`).join(", ");
-  const loss = shown.lost ? `, ${number.format(shown.lost)} lost` : "";
+  const loss = ["lost", "late", "bad"].map((what) => shown[what]
+    ? `, ${number.format(shown[what])} ${what === "bad" ? "damaged" : what}` : "").join("");
   const facts = [["address", shown.address], ["site", shown.site], ["labels", labels],
     ["behind", shown.parent], ["names", shown.profile],
-    ["asked", `every ${shown.period} s, ${number.format(shown.reports)} reports${loss}${
-      shown.bad ? `, ${number.format(shown.bad)} damaged` : ""}`],
+    ["asked", `every ${shown.period} s, ${number.format(shown.reports)} reports${loss}`],
     ["last report", shown.heard_at ? `${moment(shown.heard_at)}, after ${
       (shown.round_trip * 1000).toFixed(1)} ms` : "none yet"],
     ["reboots", shown.reboots ? number.format(shown.reboots) : ""]];
@@ -730,7 +751,7 @@ function showFacts() {
 }
 
 function showVariables() {
-  $("variables").classList.toggle("old", shown.state === "unreachable");
+  $("variables").classList.toggle("old", MUTE.includes(shown.state));
   const used = shown.variables.filter((variable) => everything || variable.expected
     || variable.name || variable.value !== null);
   const body = $("variables").tBodies[0];
@@ -792,7 +813,7 @@ function drawAges() {
     const row = rows.get(variable.variable);
     if (!row) continue;
     // Of an agent that is silent, nobody knows whether a younger heartbeat came.
-    const sign = variable.at_least ? "≥ " : shown.state === "unreachable"
+    const sign = variable.at_least ? "≥ " : MUTE.includes(shown.state)
       || variable.state === "unknown" ? "≤ " : "";
     setText(row.age, variable.heard_at === null ? "never"
       : `${sign}${duration(serverNow() - variable.heard_at, true)}`);

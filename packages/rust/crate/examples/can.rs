@@ -3,7 +3,7 @@
 //! `embedded-can`. Here they run on a bus in memory.
 use dumpulse::{can, Agent, Heartbeat, Outcome, REQUEST};
 use embedded_can::{blocking::Can, ExtendedId, Frame, Id, StandardId};
-use std::{cell::RefCell, collections::VecDeque, rc::Rc};
+use std::collections::VecDeque;
 
 fn send<C: Can>(bus: &mut C, offset: u8, bytes: &[u8]) -> Result<(), C::Error> {
     let id = StandardId::new(can::DEFAULT_BASE as u16 + u16::from(offset)).expect("11 bits");
@@ -78,13 +78,9 @@ impl Frame for Message {
     }
 }
 
-type Queue = Rc<RefCell<VecDeque<Message>>>;
-
-/// One controller. What it sends goes to all the others.
-struct Controller {
-    received: Queue,
-    others: Vec<Queue>,
-}
+/// A controller: what has come, and what it has sent.
+#[derive(Default)]
+struct Controller(VecDeque<Message>, Vec<Message>);
 
 #[derive(Debug)]
 struct NothingCame;
@@ -100,41 +96,34 @@ impl Can for Controller {
     type Error = NothingCame;
 
     fn transmit(&mut self, frame: &Message) -> Result<(), NothingCame> {
-        for queue in &self.others {
-            queue.borrow_mut().push_back(frame.clone());
-        }
+        self.1.push(frame.clone());
         Ok(())
     }
 
     fn receive(&mut self) -> Result<Message, NothingCame> {
-        self.received.borrow_mut().pop_front().ok_or(NothingCame)
+        self.0.pop_front().ok_or(NothingCame)
     }
 }
 
 fn main() {
-    let queues: Vec<Queue> = (0..3).map(|_| Queue::default()).collect();
-    let mut controllers = (0..3).map(|own| Controller {
-        received: queues[own].clone(),
-        others: (0..3).filter(|&other| other != own).map(|at| queues[at].clone()).collect(),
-    });
-    let mut of_node = controllers.next().unwrap();
-    let mut of_agent = controllers.next().unwrap();
-    let mut of_reader = controllers.next().unwrap();
-
+    let (mut of_nodes, mut of_agent, mut of_reader) =
+        (Controller::default(), Controller::default(), Controller::default());
     for (variable, value) in [(3, 9), (63, 255)] {
-        node(&mut of_node, Heartbeat::new(variable, 76, value).unwrap()).unwrap();
+        node(&mut of_nodes, Heartbeat::new(variable, 76, value).unwrap()).unwrap();
     }
     let heartbeat = Heartbeat::new(5, 76, 5).unwrap().encode();
     let elsewhere = Id::Extended(ExtendedId::new(can::DEFAULT_BASE).unwrap());
-    of_node.transmit(&Message(elsewhere, heartbeat.to_vec())).unwrap(); // ignored: 29 bits
-    send(&mut of_node, 97, &heartbeat).unwrap(); // ignored: no such frame
-    send(&mut of_reader, can::REQUEST_OFFSET, &REQUEST).unwrap();
+    of_nodes.transmit(&Message(elsewhere, heartbeat.to_vec())).unwrap(); // ignored: 29 bits
+    send(&mut of_nodes, 97, &heartbeat).unwrap(); // ignored: no such frame
+    send(&mut of_nodes, can::REQUEST_OFFSET, &REQUEST).unwrap();
 
+    of_agent.0.extend(of_nodes.1);
     let mut table = Agent::new();
     let mut seconds = 4660;
     while agent(&mut of_agent, &mut table, seconds).is_ok() {
         seconds += 1;
     }
+    of_reader.0.extend(of_agent.1);
     let mut joiner = can::Joiner::new();
     while !reader(&mut of_reader, &mut joiner).expect("there is a report") {}
 }

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT
 //! An agent and a reader on a serial line. Each function takes any driver with the traits of
-//! `embedded-io`. Here they run on a line in memory.
+//! `embedded-io`. Here they run on slices and vectors, which have them, too.
 use dumpulse::{serial, Agent, Heartbeat, Outcome, REQUEST};
-use embedded_io::{ErrorType, Read, Write};
-use std::{cell::RefCell, collections::VecDeque, convert::Infallible, rc::Rc};
+use embedded_io::{Read, Write};
 
 /// Takes what has come in.
-fn agent<L: Read + Write>(
-    line: &mut L,
+fn agent<R: Read, W: Write<Error = R::Error>>(
+    line: &mut R,
+    back: &mut W,
     packets: &mut serial::Packets,
     agent: &mut Agent,
     seconds: u16,
-) -> Result<(), L::Error> {
+) -> Result<(), R::Error> {
     let mut buffer = [0; 16];
     let length = line.read(&mut buffer)?;
     for &byte in &buffer[..length] {
         if let Some(packet) = packets.take(byte) {
             if let Outcome::Report(report) = agent.process(&packet, || seconds) {
-                line.write_all(report)?;
+                back.write_all(report)?;
             }
         }
     }
@@ -25,7 +25,7 @@ fn agent<L: Read + Write>(
 }
 
 /// Reads until there is a report. A real reader asks again after a while.
-fn reader<L: Read + Write>(line: &mut L) -> Result<(), L::Error> {
+fn reader<R: Read>(line: &mut R) -> Result<(), R::Error> {
     let mut reports = serial::Reports::new();
     let mut byte = [0];
     while line.read(&mut byte)? != 0 {
@@ -40,56 +40,21 @@ fn reader<L: Read + Write>(line: &mut L) -> Result<(), L::Error> {
     Ok(())
 }
 
-// ---- what follows stands in for the line ----
-
-type Wire = Rc<RefCell<VecDeque<u8>>>;
-
-struct End {
-    from: Wire,
-    to: Wire,
-}
-
-impl ErrorType for End {
-    type Error = Infallible;
-}
-
-impl Read for End {
-    fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Infallible> {
-        let mut wire = self.from.borrow_mut();
-        let length = buffer.len().min(wire.len());
-        for (place, byte) in buffer.iter_mut().zip(wire.drain(..length)) {
-            *place = byte;
-        }
-        Ok(length)
-    }
-}
-
-impl Write for End {
-    fn write(&mut self, buffer: &[u8]) -> Result<usize, Infallible> {
-        self.to.borrow_mut().extend(buffer);
-        Ok(buffer.len())
-    }
-    fn flush(&mut self) -> Result<(), Infallible> {
-        Ok(())
-    }
-}
-
+/// The two ends of a line in memory: what has come to the agent, and what it has sent.
 fn main() {
-    let (there, back) = (Wire::default(), Wire::default());
-    let mut here = End { from: back.clone(), to: there.clone() };
-    let mut line = End { from: there.clone(), to: back };
-
+    let mut line = Vec::new();
     for (variable, value) in [(3, 9), (63, 255)] {
-        here.write_all(&Heartbeat::new(variable, 76, value).unwrap().encode()).unwrap();
-        here.write_all(b"noise").unwrap();
+        line.extend(Heartbeat::new(variable, 76, value).unwrap().encode());
+        line.extend(b"noise");
     }
-    here.write_all(&REQUEST).unwrap();
+    line.extend(REQUEST);
 
+    let (mut here, mut back) = (&line[..], Vec::new());
     let (mut table, mut packets) = (Agent::new(), serial::Packets::new());
     let mut seconds = 4660;
-    while !there.borrow().is_empty() {
-        agent(&mut line, &mut packets, &mut table, seconds).unwrap();
+    while !here.is_empty() {
+        agent(&mut here, &mut back, &mut packets, &mut table, seconds).unwrap();
         seconds += 1;
     }
-    reader(&mut here).unwrap();
+    reader(&mut &back[..]).unwrap();
 }

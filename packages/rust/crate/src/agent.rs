@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: MIT
 //! The agent.
-#![forbid(unsafe_code)]
 
 use crate::report::place;
-use crate::{sys, Entry, Heartbeat, Variable, REPORT_SIZE};
+use crate::{checksum, Entry, Heartbeat, Variable, REPORT_SIZE, REQUEST};
 
 /// Keeps the last heartbeat of each variable, in 260 bytes.
 ///
-/// The C library that it calls has two hooks: a clock and a way to send. Here, the clock is given
-/// with each call, and a report is returned. So there are no global functions to write, and agents
-/// know nothing of each other. The compiler sees to it that a report is sent or copied before the
-/// next packet changes it.
+/// The C library has two hooks: a clock and a way to send. Here, the clock is given with each call,
+/// and a report is returned. So there are no global functions to write, and agents know nothing of
+/// each other. The compiler sees to it that a report is sent or copied before the next packet
+/// changes it.
 ///
 /// ```
 /// use dumpulse::{Agent, Heartbeat, Outcome, Report, REQUEST};
@@ -39,13 +38,13 @@ use crate::{sys, Entry, Heartbeat, Variable, REPORT_SIZE};
 /// drop(report);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[repr(transparent)]
 pub struct Agent {
     table: [u8; REPORT_SIZE],
 }
 
 /// What became of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[must_use = "a report must be sent"]
 pub enum Outcome<'a> {
     /// It is not for the agent, or damaged. Nothing has changed.
@@ -83,21 +82,16 @@ impl Agent {
     /// Takes a packet from the network, which may be any bytes. The clock counts in any unit, and
     /// wraps around. It is called once if the packet is a heartbeat, and never otherwise.
     pub fn process(&mut self, packet: &[u8], clock: impl FnOnce() -> u16) -> Outcome<'_> {
-        match sys::process_packet(&mut self.table, packet) {
-            sys::HEARTBEAT => {
-                // The C library has checked all of it: there are 8 bytes.
-                let heartbeat = match *packet {
-                    [.., variable, sender, value] => Heartbeat::new(variable, sender, value),
-                    _ => None,
-                };
-                heartbeat.map_or(Outcome::Refused, |heartbeat| {
-                    self.record(heartbeat, clock);
-                    Outcome::Heartbeat(heartbeat)
-                })
-            }
-            sys::REPORT => Outcome::Report(&self.table),
-            _ => Outcome::Refused,
+        if let Some(heartbeat) = Heartbeat::decode(packet) {
+            self.record(heartbeat, clock);
+            return Outcome::Heartbeat(heartbeat);
         }
+        if packet != REQUEST {
+            return Outcome::Refused;
+        }
+        let sum = checksum(&self.table[4..]).to_be_bytes();
+        self.table[..4].copy_from_slice(&sum);
+        Outcome::Report(&self.table)
     }
 
     /// Records a variable of the agent's own, as if its heartbeat had come in. An agent that does

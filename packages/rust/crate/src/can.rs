@@ -6,7 +6,6 @@
 //! has a node, an agent and a reader on a driver with the traits of `embedded-can`.
 //!
 //! Ignore remote frames, CAN FD frames, and frames whose identifier has the other length.
-#![forbid(unsafe_code)]
 
 use crate::{BadReport, Report, Variable, REPORT_SIZE};
 

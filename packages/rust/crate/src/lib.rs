@@ -1,22 +1,20 @@
 // SPDX-License-Identifier: MIT
 #![doc = include_str!("../README.md")]
 #![no_std]
-#![deny(unsafe_code, missing_docs)]
-#![cfg_attr(not(feature = "agent"), forbid(unsafe_code))]
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
 
-#[cfg(feature = "agent")]
+#[cfg(feature = "std")]
+extern crate std;
+
 mod agent;
 pub mod can;
 mod packet;
 mod report;
 pub mod serial;
-#[cfg(feature = "agent")]
-#[allow(unsafe_code)]
-mod sys;
 
-#[cfg(feature = "agent")]
 pub use agent::{Agent, Outcome};
-pub use packet::{Heartbeat, Variable};
+pub use packet::{Heartbeat, NoVariable, Variable};
 pub use report::{BadReport, Entry, Report};
 
 /// The number of variables of an agent.

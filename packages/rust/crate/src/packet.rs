@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: MIT
 //! Heartbeats.
-#![forbid(unsafe_code)]
 
 use crate::{checksum, PACKET_SIZE, VARIABLES};
+use core::fmt;
 
 const MAGIC: u8 = 0xF1;
 
 /// The number of a variable: 0 to 63.
+///
+/// ```
+/// use dumpulse::{NoVariable, Variable};
+///
+/// assert_eq!(Variable::try_from(63).map(u8::from), Ok(63));
+/// assert_eq!(Variable::try_from(64), Err(NoVariable(64)));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Variable(u8);
 
 impl Variable {
@@ -31,6 +39,34 @@ impl Variable {
     }
 }
 
+impl TryFrom<u8> for Variable {
+    type Error = NoVariable;
+
+    fn try_from(number: u8) -> Result<Self, NoVariable> {
+        Self::new(number).ok_or(NoVariable(number))
+    }
+}
+
+impl From<Variable> for u8 {
+    fn from(variable: Variable) -> Self {
+        variable.get()
+    }
+}
+
+/// This number is no variable: it is above 63.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct NoVariable(pub u8);
+
+impl fmt::Display for NoVariable {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "{} is no variable: they are 0 to 63", self.0)
+    }
+}
+
+#[cfg(feature = "std")]
+impl std::error::Error for NoVariable {}
+
 /// What a node tells the agent: "I am alive", and a value.
 ///
 /// ```
@@ -45,6 +81,7 @@ impl Variable {
 /// assert_eq!(Heartbeat::decode(&PACKET), Some(ALIVE));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Heartbeat {
     /// Which variable it is for.
     pub variable: Variable,

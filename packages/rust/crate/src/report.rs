@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 //! Reports.
-#![forbid(unsafe_code)]
 
 use crate::{checksum, Variable, REPORT_SIZE};
 use core::fmt;
@@ -9,6 +8,7 @@ use core::fmt;
 ///
 /// An entry of four zero bytes is a variable that was never set: then there is no `Entry`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Entry {
     /// The agent's clock when the heartbeat came.
     pub timestamp: u16,
@@ -81,6 +81,7 @@ impl<'a> Report<'a> {
 
 /// Why a packet is not a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum BadReport {
     /// It has this many bytes, not 260.
     Length(usize),
@@ -103,3 +104,6 @@ impl fmt::Display for BadReport {
         }
     }
 }
+
+#[cfg(feature = "std")]
+impl std::error::Error for BadReport {}

@@ -2,7 +2,6 @@
 //! The transport for a serial line: the packets follow each other, with nothing between them.
 //!
 //! `examples/serial.rs` has an agent and a reader on a driver with the traits of `embedded-io`.
-#![forbid(unsafe_code)]
 
 use crate::{Heartbeat, Report, PACKET_SIZE, REPORT_SIZE, REQUEST};
 
