@@ -228,6 +228,9 @@ int main(void)
 {
     uint8_t packet[DUMPULSE_PACKET_SIZE];
 
+#ifdef CALIBRATION
+    OSCCAL = CALIBRATION; /* of this chip's oscillator; README.md, "Fuses" */
+#endif
     MCUSR = 0;            /* or the watchdog keeps its shortest time after it has reset the chip */
     PORTB = (uint8_t)~0U; /* the line rests high; open pins have pull-ups */
     DDRB = _BV(OUT);
@@ -240,6 +243,8 @@ int main(void)
         /* First of all, so that a chip that is reset again and again wears no EEPROM. */
         pass_a_second();
         wdt_reset(); /* only here */
+        if (variable >= DUMPULSE_VARIABLES)
+            continue; /* the EEPROM is empty, or damaged */
         prepare();
         if (dumpulse_keyed_heartbeat(&node, packet, variable, SENDER, beat))
             send_frame(packet);

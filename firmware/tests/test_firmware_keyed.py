@@ -462,8 +462,9 @@ def test_power_cuts_of_a_node_that_only_sends(chance: random.Random) -> None:
 
 
 @pytest.mark.parametrize("memory", [b"\xff" * 512, eeprom_of_node(KEYS, 7, hears=False)[:-12] +
-                                    bytes(12), b"\7" + bytes(16) + slot(0xFFFFFF) * 2])
-def test_a_node_without_its_number_is_silent(memory: bytes) -> None:
+                                    bytes(12), b"\7" + bytes(16) + slot(0xFFFFFF) * 2,
+                                    b"\x40" + eeprom_of_node(KEYS, 7, hears=False)[1:]])
+def test_a_node_without_its_numbers_is_silent(memory: bytes) -> None:
     with LiveLine(SENDS_ALONE, memory) as line:
         assert line.do("wait 5000000") == b""
         line.end()
