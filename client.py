@@ -209,8 +209,10 @@ KEYED_REPORT_SIZE = 8 + VARIABLES * 4
 IS_ANNOUNCE, IS_HEARTBEAT, IS_REQUEST = 0x40, 0x80, 0xC0  # byte 4; a beacon has less
 HELLO = bytes((0, 0, 0, 0, IS_REQUEST, 0, 0, 0))  # a request that is always answered by a beacon
 FULL = 255  # the largest count in an epoch
-FORGET = 300.0  # seconds, 30 usual ticks, with old beacons and nothing new: as after a reset
+FORGET = 300.0  # seconds with old beacons and none of this epoch: as after a reset
 HEAR_AGAIN = 1.0  # seconds until a node asks for the beacon again
+SLOWLY = 2  # refusals, after which a reader leaves out one count more
+BEACONS = 2  # that one ask goes by: who has kept many reports must not choose among many epochs
 KEY_FORM = "one line of 32 digits 0-9a-f, or lines like 'readers 00112233...'"
 KEY_MISTAKES = (  # what a line of a file of keys may have instead of a key
     (r"[^\r]*\r\n?", r"it ends with CR LF, as on Windows: sed -i 's/\r$//' FILE mends that"),
@@ -314,7 +316,8 @@ class Keyed:
         self.heard_at = -math.inf  # the uptime() of the last beacon that we believed
         self._old_at = math.inf  # the same, of the first old one since we believed something new
         self._begin = 0  # the count before the first heartbeat of an epoch
-        self._skip = 0  # counts to leave out, because other readers have used them
+        self._refused = 0  # how often since we believed something: others have used these counts
+        self._later = 0  # beacons of later epochs since begin()
         self._asked, self._asked_in = b"", 0  # the last request, and its epoch
         self._repeat = False  # whether nothing has refused it
 
@@ -333,14 +336,14 @@ class Keyed:
 
     def begin(self) -> None:
         """From now on, only an answer to a new request counts."""
-        self._asked, self._repeat = b"", False
+        self._asked, self._repeat, self._later = b"", False, 0
         if uptime() - self._old_at > FORGET:  # an epoch that somebody has made up ends like this
-            self.epoch, self.counts, self._skip, self._old_at = 0, {}, 0, math.inf
+            self.epoch, self.counts, self._refused, self._old_at = 0, {}, 0, math.inf
 
     def request(self) -> bytes:
         """The last request once more, until something refuses it; else a new one, if possible."""
         if not self._repeat:
-            new = self._make_packet(READER_LABEL, os.urandom(2), self._skip)
+            new = self._make_packet(READER_LABEL, os.urandom(2), self._refused // SLOWLY)
             if not new:
                 return HELLO
             self._asked, self._asked_in, self._repeat = new, self.epoch, True
@@ -372,12 +375,17 @@ class Keyed:
                                    f"{self.epoch}: somebody repeats it")
         self.heard_at = uptime()
         if epoch == self.epoch:
+            self._old_at = math.inf
             return False
+        if self._later == BEACONS:
+            raise BadReport("old", f"it has told more than {BEACONS} epochs: somebody repeats old "
+                                   "beacons, or an epoch is too short")
         # A program that beats once and ends does not know the count of its last run. So its counts
         # follow the clock, 4 in a second. Later epochs begin with 1.
         self._begin = 0 if self.epoch else time.time_ns() // 250_000_000 % 128
-        self.epoch, self.counts, self._skip, self._repeat = epoch, {}, 0, False
-        self._old_at = math.inf
+        self.epoch, self.counts, self._refused, self._repeat = epoch, {}, 0, False
+        self._old_at, self._asked = math.inf, b""  # a report of before may have been held back
+        self._later += 1
         return True
 
     def take(self, packet: bytes) -> Optional[Entries]:
@@ -388,13 +396,13 @@ class Keyed:
             if not right or not hmac.compare_digest(packet[:8], right[:8]):
                 raise BadReport("tag", "its tag is wrong: it answers another request, or somebody "
                                        "else has made it")
-            self._asked, self._skip, self._repeat, self._old_at = b"", 0, False, math.inf
+            self._asked, self._refused, self._repeat, self._old_at = b"", 0, False, math.inf
             return unchecked_entries(packet[4:])
         if self.hear(packet):
             return None
         full = not self._repeat and self.counts.get(READER_LABEL) == FULL
         if self._repeat:
-            self._repeat, self._skip = False, self._skip * 2 or 1
+            self._repeat, self._refused = False, self._refused + 1
         raise BadReport("full" if full else "refused",
                         "it refuses requests with its beacon: other readers have used the counts "
                         f"of this epoch, or the readers' key in {self.keys.path!r} is wrong")
