@@ -15,6 +15,8 @@ This is how a program uses the module. After `make install`, write `import dumpu
     now = client.clock(tick_ms=1000)                # or entries[0].timestamp, if the agent
     if not entries[3].never:                        # stamps itself as variable 0
         print(entries[3].value, client.age(now, entries[3].timestamp))
+    async for change in agent.changes(names="vehicle.ini"):      # or await agent.ask_async()
+        print(change.error, [(one.variable.name, one.state) for one in change.readings])
 
 `heartbeat` and `parse_report` make and read packets without sending them.
 
@@ -22,8 +24,7 @@ A timestamp has 16 bits. After 65536 ticks of silence an age starts again from 0
 looks alive for a while: `History` prevents this for those who ask often enough. The clocks here
 and there may differ by SKEW ticks: `Clock` finds out which clock the agent has.
 
-The parts of this file have headings, in this order: packets, keys, transports, agents, names and
-deadlines, clocks, ages, what a report means, each command, and the command line.
+The parts of this file have headings. __all__ lists what programs may use.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ import threading
 import time
 import unicodedata
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Generic, NamedTuple, NoReturn, Optional, Protocol, TypeVar, Union
 
@@ -66,7 +67,10 @@ try:
 except ImportError:  # Windows: `watch` prints lines there, and serial lines do not work
     termios = None  # type: ignore[assignment]
 
-VERSION = "1.0.0-dev"
+__all__ = ["Agent", "BadReport", "BadUsage", "Change", "Clock", "Entries", "Entry", "Error",
+           "History", "KeyFile", "NoAnswer", "Reading", "Refused", "Settings", "Variable", "age",
+           "clock", "heartbeat", "interpret", "make_settings", "parse_report"]
+VERSION = __version__ = "1.0.0-dev"
 PROGRAM = "client.py"  # main() changes it to the name that the user typed
 PORT = 9060
 MAGIC = 0xF1
@@ -78,7 +82,6 @@ SKEW = 64     # ticks that a timestamp may be ahead of our clock
 JUMP_MS = 5_000  # a clock may seem to jump by this much, because answers take time
 
 # ---------------------------------------------------------------- packets
-
 
 class Error(Exception):
     """A problem with an agent, as one line for the user. The line may repeat what the user typed.
@@ -176,7 +179,6 @@ def measure_jump(before: int, now: int, passed_ms: int, tick_ms: int) -> int:
 
 # ---------------------------------------------------------------- helpers
 
-
 def uptime() -> float:
     """Seconds of a clock that nobody sets, and that runs while this machine sleeps."""
     if sys.platform == "win32":
@@ -207,8 +209,10 @@ KEYED_REPORT_SIZE = 8 + VARIABLES * 4
 IS_ANNOUNCE, IS_HEARTBEAT, IS_REQUEST = 0x40, 0x80, 0xC0  # byte 4; a beacon has less
 HELLO = bytes((0, 0, 0, 0, IS_REQUEST, 0, 0, 0))  # a request that is always answered by a beacon
 FULL = 255  # the largest count in an epoch
-FORGET = 300.0  # seconds, 30 usual ticks, with old beacons and nothing new: as after a reset
+FORGET = 300.0  # seconds with old beacons and none of this epoch: as after a reset
 HEAR_AGAIN = 1.0  # seconds until a node asks for the beacon again
+SLOWLY = 2  # refusals, after which a reader leaves out one count more
+BEACONS = 2  # that one ask goes by: who has kept many reports must not choose among many epochs
 KEY_FORM = "one line of 32 digits 0-9a-f, or lines like 'readers 00112233...'"
 KEY_MISTAKES = (  # what a line of a file of keys may have instead of a key
     (r"[^\r]*\r\n?", r"it ends with CR LF, as on Windows: sed -i 's/\r$//' FILE mends that"),
@@ -312,7 +316,8 @@ class Keyed:
         self.heard_at = -math.inf  # the uptime() of the last beacon that we believed
         self._old_at = math.inf  # the same, of the first old one since we believed something new
         self._begin = 0  # the count before the first heartbeat of an epoch
-        self._skip = 0  # counts to leave out, because other readers have used them
+        self._refused = 0  # how often since we believed something: others have used these counts
+        self._later = 0  # beacons of later epochs since begin()
         self._asked, self._asked_in = b"", 0  # the last request, and its epoch
         self._repeat = False  # whether nothing has refused it
 
@@ -331,14 +336,14 @@ class Keyed:
 
     def begin(self) -> None:
         """From now on, only an answer to a new request counts."""
-        self._asked, self._repeat = b"", False
+        self._asked, self._repeat, self._later = b"", False, 0
         if uptime() - self._old_at > FORGET:  # an epoch that somebody has made up ends like this
-            self.epoch, self.counts, self._skip, self._old_at = 0, {}, 0, math.inf
+            self.epoch, self.counts, self._refused, self._old_at = 0, {}, 0, math.inf
 
     def request(self) -> bytes:
         """The last request once more, until something refuses it; else a new one, if possible."""
         if not self._repeat:
-            new = self._make_packet(READER_LABEL, os.urandom(2), self._skip)
+            new = self._make_packet(READER_LABEL, os.urandom(2), self._refused // SLOWLY)
             if not new:
                 return HELLO
             self._asked, self._asked_in, self._repeat = new, self.epoch, True
@@ -370,12 +375,17 @@ class Keyed:
                                    f"{self.epoch}: somebody repeats it")
         self.heard_at = uptime()
         if epoch == self.epoch:
+            self._old_at = math.inf
             return False
+        if self._later == BEACONS:
+            raise BadReport("old", f"it has told more than {BEACONS} epochs: somebody repeats old "
+                                   "beacons, or an epoch is too short")
         # A program that beats once and ends does not know the count of its last run. So its counts
         # follow the clock, 4 in a second. Later epochs begin with 1.
         self._begin = 0 if self.epoch else time.time_ns() // 250_000_000 % 128
-        self.epoch, self.counts, self._skip, self._repeat = epoch, {}, 0, False
-        self._old_at = math.inf
+        self.epoch, self.counts, self._refused, self._repeat = epoch, {}, 0, False
+        self._old_at, self._asked = math.inf, b""  # a report of before may have been held back
+        self._later += 1
         return True
 
     def take(self, packet: bytes) -> Optional[Entries]:
@@ -386,13 +396,13 @@ class Keyed:
             if not right or not hmac.compare_digest(packet[:8], right[:8]):
                 raise BadReport("tag", "its tag is wrong: it answers another request, or somebody "
                                        "else has made it")
-            self._asked, self._skip, self._repeat, self._old_at = b"", 0, False, math.inf
+            self._asked, self._refused, self._repeat, self._old_at = b"", 0, False, math.inf
             return unchecked_entries(packet[4:])
         if self.hear(packet):
             return None
         full = not self._repeat and self.counts.get(READER_LABEL) == FULL
         if self._repeat:
-            self._repeat, self._skip = False, self._skip * 2 or 1
+            self._repeat, self._refused = False, self._refused + 1
         raise BadReport("full" if full else "refused",
                         "it refuses requests with its beacon: other readers have used the counts "
                         f"of this epoch, or the readers' key in {self.keys.path!r} is wrong")
@@ -470,7 +480,6 @@ def within(seconds: float, work: Callable[[], Result]) -> Optional[Result]:
 
 
 # ---------------------------------------------------------------- transports: UDP
-
 
 def parse_udp(text: str) -> tuple[str, int]:
     """HOST, HOST:PORT, [IPv6]:PORT or an IPv6 address alone."""
@@ -601,7 +610,6 @@ class Udp(Transport):
 
 
 # ---------------------------------------------------------------- transports: serial lines and CAN
-
 
 class Device(Transport):
     """A serial line or a CAN interface: a descriptor whose device may be lost at any time."""
@@ -959,7 +967,10 @@ class Talk(Generic[Result]):
             try:
                 if asking:
                     asking = False
-                    self._send()
+                    self._asked += 1
+                    self._transport.send(self._request())
+                    if self._transport.keyed and self._asked > 2 and not self._came:
+                        self._transport.send(REQUEST)  # is it of version 1?
                 packet = self._transport.receive(again - time.monotonic())
                 if packet is not None:
                     self._came = True
@@ -968,32 +979,18 @@ class Talk(Generic[Result]):
                         return found
                     asking = time.monotonic() < self._end
             except BadReport as error:
-                asking = self._note_bad(error)
+                refused = error.cause == "refused"
+                self._bad = self._bad or error if refused else error
+                asking = refused and not self._transport.SHARED and time.monotonic() < self._end
             except NoAnswer as error:
                 untried -= 1
-                asking = untried > 0
-                self._note_silence(error, asking)
+                self._silence = f": {error}"
+                asking = untried > 0  # at an address that was not tried
+                if asking:
+                    self._transport.next_address()
+                else:
+                    self.kind = type(error)
         return None
-
-    def _send(self) -> None:
-        self._asked += 1
-        self._transport.send(self._request())
-        if self._transport.keyed and self._asked > 2 and not self._came:  # is it of version 1?
-            self._transport.send(REQUEST)
-
-    def _note_bad(self, error: BadReport) -> bool:
-        """Returns whether to ask again at once."""
-        refused = error.cause == "refused"
-        self._bad = error if not refused else self._bad or error
-        return refused and not self._transport.SHARED and time.monotonic() < self._end
-
-    def _note_silence(self, error: NoAnswer, more: bool) -> None:
-        """`more`: the host has an address that was not tried."""
-        self._silence = f": {error}"
-        if more:
-            self._transport.next_address()
-        else:
-            self.kind = type(error)
 
     def explain_failure(self, timeout: float) -> Error:
         """Returns what the user shall know when the time is up."""
@@ -1050,6 +1047,25 @@ class Agent:
                 return self._talk(timeout, lambda: REQUEST, self._read_entries)
             self._keyed.begin()
             return self._talk(timeout, self._keyed.request, self._keyed.take)
+
+    async def ask_async(self, timeout: float = TIMEOUT) -> Entries:
+        """As ask(), while other tasks run."""
+        import asyncio  # which takes longer than all else that the command imports
+        return await asyncio.to_thread(self.ask, timeout)
+
+    async def changes(self, interval: float = 1.0, names: str = "",
+                      timeout: float = TIMEOUT) -> AsyncIterator[Change]:
+        """Asks again and again, every `interval` seconds. The first change has all variables that
+        are heard, or that the file of names has. BadUsage: that file is wrong."""
+        import asyncio
+        settings = make_settings(argparse.Namespace(**({"names": names} if names else {})))
+        watched = Watched(settings, [], self.name)
+        while True:
+            begun = time.monotonic()
+            await asyncio.to_thread(watched.ask, self, timeout)
+            if watched.trouble or watched.news():
+                yield Change(watched.news(), watched.trouble)
+            await asyncio.sleep(max(0.0, begun + interval - time.monotonic()))
 
     def _hear(self, timeout: float) -> Keyed:
         """Asks an agent with a key which epoch it is, unless we know since just now."""
@@ -1213,22 +1229,13 @@ def parse_range(text: str) -> tuple[int, int]:
     return limits
 
 
-def parse_yes(text: str) -> bool:
-    if text not in ("yes", "no"):
-        raise BadUsage(f"{text!r} is neither yes nor no")
-    return text == "yes"
-
-
 def parse_name(text: str) -> str:
     """Names appear on terminals, in lists and in performance data. So no character has a special
     meaning there, and each one is one column wide."""
-    for character in text:
-        if not (character.isalnum() or character in " ._-/+()") \
-                or unicodedata.east_asian_width(character) in "WF":
-            raise BadUsage(f"{text!r} has {character!r} in it: "
-                           "use letters, digits, spaces and ._-/+()")
-    if not 1 <= len(text) <= 24 or re.fullmatch(r"[0-9-]+", text):
-        raise BadUsage(f"{text!r} is not a name: it needs a letter, and at most 24 characters")
+    if not 1 <= len(text) <= 24 or re.fullmatch(r"[0-9-]+", text) or any(
+            not (each.isalnum() or each in " ._-/+()") or unicodedata.east_asian_width(each) in "WF"
+            for each in text):
+        raise BadUsage(f"{text!r} is not a name")
     return text
 
 
@@ -1268,7 +1275,7 @@ GENERAL: OfFile = {"tick": (parse_tick, "a time of 1 ms to 1 h, like 500ms"), "w
 OF_A_VARIABLE: OfFile = {
     "name": (parse_name, "1 to 24 letters, digits, spaces and ._-/+(), with a letter"),
     "warn": TIME, "crit": TIME, "value": RANGE, "value-warn": RANGE, "every": TIME,
-    "expect": (parse_yes, "yes or no")}
+    "expect": ({"yes": True, "no": False}.__getitem__, "yes or no")}
 
 
 def read_names(path: str) -> tuple[Keys, dict[int, Keys]]:
@@ -1304,7 +1311,7 @@ def read_names(path: str) -> tuple[Keys, dict[int, Keys]]:
             parse, what = allowed[key]
             try:
                 keys[key] = parse(text)
-            except BadUsage:
+            except (BadUsage, KeyError):
                 raise BadUsage(f"{where}: {key} must be {what}") from None
     names: dict[str, int] = {}
     for number, keys in sections.items():
@@ -1610,7 +1617,6 @@ def find_clock(agent: Agent, settings: Settings, timeout: float) -> Clock:
 
 # ---------------------------------------------------------------- ages that outlast the wrap
 
-
 class Unchanged(NamedTuple):
     """An entry, and since when it is like this."""
 
@@ -1773,7 +1779,6 @@ def tally(readings: Sequence[Reading]) -> str:
 
 # ---------------------------------------------------------------- get and set
 
-
 def parse_wanted(options: argparse.Namespace, settings: Settings) -> list[int]:
     """The variables after HOST. Users of the older command line may write a port there."""
     wanted: list[int] = []
@@ -1924,11 +1929,9 @@ NO_FOLLOW = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK"))
 
 def boot() -> str:
     """Names this start of the machine, from which uptime() counts, if the system tells it."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id", "rb") as file:
-            return file.read().decode().strip()
-    except OSError:
-        return "-"
+    with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id", "rb") as file:
+        return file.read().decode().strip()
+    return "-"
 
 
 def explain(error: Exception) -> str:
@@ -2029,6 +2032,13 @@ def save_history(path: str, name: str, history: History) -> None:
 FIELDS = ("timestamp", "sender", "value", "state")
 
 
+class Change(NamedTuple):
+    """What Agent.changes() tells."""
+
+    readings: list[Reading]  # that are new, or whose sender, value or state has changed
+    error: Optional[Error]  # why there was no report this time
+
+
 class Watched:
     """An agent that is asked again and again."""
 
@@ -2094,6 +2104,11 @@ class Watched:
 
     def shown(self) -> list[Reading]:
         return worth_showing(self.readings, self.wanted)
+
+    def news(self) -> list[Reading]:
+        """The readings that are new, or whose sender, value or state has changed."""
+        return [reading for reading in self.shown() if not self.trouble and (
+            self.changed.get(reading.variable.number, {"new"}) - {"timestamp"})]
 
     def trust(self) -> str:
         """What the table depends on."""
@@ -2295,15 +2310,12 @@ class Lines:
         if watched.trouble or summary != self._summary:
             yield f"{now} {summary}"
         self._summary, self._event = summary, watched.event
-        for reading in [] if watched.trouble else watched.shown():
-            first = reading.variable.number not in watched.changed
+        for reading in watched.news():
             changed = watched.changed.get(reading.variable.number, set())
-            if first or changed - {"timestamp"}:
-                value, sender, state = (
-                    "*" * (field in changed) for field in ("value", "sender", "state"))
-                yield (f"{now} {reading.variable.label}: value {reading.value}{value}, "
-                       f"sender {reading.sender}{sender}, age {reading.age}, "
-                       f"{reading.state}{state}")
+            value, sender, state = (
+                "*" * (field in changed) for field in ("value", "sender", "state"))
+            yield (f"{now} {reading.variable.label}: value {reading.value}{value}, sender "
+                   f"{reading.sender}{sender}, age {reading.age}, {reading.state}{state}")
 
     def wait(self, pause: float) -> bool:
         """BrokenPipeError as soon as nobody reads any more, and not only at the next change."""

@@ -32,6 +32,8 @@
  *   one interrupt only, or mask that interrupt around the call. A hook must not call
  *   back into its agent. The functions for nodes and readers touch only what they
  *   are given, and may be called anywhere.
+ *   From a UART's receive interrupt, a request must be done before the UART is full. An
+ *   AVR's holds two bytes, so at 16 MHz it loses some above 57,600 baud.
  *   Two calls may meet by mistake: an interrupt takes a heartbeat while a report is
  *   summed or sent, or DMA still reads after the hook returned. Then nothing breaks
  *   in memory, but a report may have an entry that is half old and half new. Its

@@ -328,6 +328,7 @@ static bool open_all(void)
         return false;
     }
     limits_set(&report_limits, udpserver.rate, udpserver.burst, udpserver.rate_total);
+    report_limits.takes_turns = true;
     prepare_batches();
     const bool checks_sources = options.log >= OPTIONS_LOG_CHANGES || udpserver.senders.count != 0;
     return endpoints_open(options.key != NULL ? take_with_keys

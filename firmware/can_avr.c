@@ -28,6 +28,20 @@
 #define CAN_EXTENDED 0 /* 1: identifiers have 29 bits */
 #endif
 
+#ifndef CAN_CRYSTAL
+#define CAN_CRYSTAL 16 /* MHz, of the controller; cheap modules have 8 */
+#endif
+#ifndef CAN_KBITS
+#define CAN_KBITS 500 /* of the bus, in a second */
+#endif
+/* A bit has 16 parts, and is sampled after 14. If the crystal is too slow for that, it has 8, and is
+ * sampled after 6. A part takes 2 * DIVIDER periods of the crystal. */
+enum { PARTS = CAN_CRYSTAL * 1000L >= 32L * CAN_KBITS ? 16 : 8 };
+enum { DIVIDER = CAN_CRYSTAL * 1000L / (2L * PARTS * CAN_KBITS) };
+_Static_assert(CAN_CRYSTAL * 1000L == 2L * PARTS * CAN_KBITS * DIVIDER && DIVIDER <= 64,
+               "this crystal cannot do this bit rate");
+_Static_assert(CAN_BASE % 128 == 0 && CAN_BASE < (CAN_EXTENDED ? 0x20000000 : 0x800),
+               "CAN_BASE is no first identifier of 128");
 enum { SELECT = PB2, MOSI = PB3, SCK = PB5, INTERRUPT = PD2 };
 enum { QUEUE = 16, FRAME = 8, FRAMES = (SENT_SIZE + FRAME - 1) / FRAME, GIVEN_UP = FRAMES + 1 };
 enum { LAST_LENGTH = (SENT_SIZE - 1) % FRAME + 1 };    /* of the last frame of a report */
@@ -36,7 +50,7 @@ enum { GIVE_UP = 2, REFRESH = 60 };                    /* s */
 /* After a RESET the controller takes no SPI for 128 periods of its oscillator (data sheet, section
  * 8.1): 8 us at 16 MHz. We wait twice as long, in case the oscillators are wrong by some
  * percent. */
-enum { HOLD_US = 16 };
+enum { HOLD_US = 256 / CAN_CRYSTAL };
 enum {
     RESET = 0xC0,
     READ = 0x03,
@@ -150,8 +164,8 @@ static const uint8_t settings[ROWS][ROW] PROGMEM = {
     {FILTER(CAN_BASE + REQUESTS_AT), FILTER(CAN_BASE + REQUESTS_AT),
      FILTER(CAN_BASE + REQUESTS_AT)},                                           /* RXF3 to RXF5 */
     {MASK(0x1FFFFFFFUL - (REPORT_AT - 1)), MASK(0x1FFFFFFFUL - (REQUESTS - 1)), /* RXM0, RXM1 */
-     0x01, 0xB5, 0x00,               /* CNF3 to CNF1: 500 kbit/s at 16 MHz, sampled at 87.5 % */
-     RX0IF | RX1IF | TX0IF | ERRIF}, /* CANINTE */
+     0x01, PARTS == 16 ? 0xB5 : 0x91, DIVIDER - 1,                              /* CNF3 to CNF1 */
+     RX0IF | RX1IF | TX0IF | ERRIF},                                            /* CANINTE */
 };
 
 /* Do the registers of a row, from a column on, have their right values? */
@@ -371,6 +385,7 @@ int main(void)
     uint16_t looked_after = 0;
 
     wdt_enable(WDTO_2S);
+    wdt_reset(); /* the first second begins */
     DDRB = _BV(SELECT) | _BV(MOSI) | _BV(SCK);
     PORTB = _BV(SELECT);
     PORTD = _BV(INTERRUPT);
@@ -388,6 +403,8 @@ int main(void)
     for (;;) {
         const uint16_t now = dumpulse_get_timestamp();
         if (now != looked_after) {
+            if (watch_is_well())
+                wdt_reset(); /* only here: once a second, if the loop runs and the clock goes on */
             look_after_controller();
             keyed_each_second(&keyed);
         }
@@ -405,7 +422,6 @@ int main(void)
             process(request);
         keyed_go_on(&keyed);
         watch_nodes(&keyed.agent, heard);
-        wdt_reset(); /* only here; the loop runs at least once a second */
         cli();
         if (bit_is_clear(PIND, INTERRUPT)) {
             serve_controller();

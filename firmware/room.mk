@@ -22,7 +22,7 @@ CC_uart_mps2-m4 := $(ARM_CC) -mcpu=cortex-m4
 CC_uart_virt := $(RISCV_CC)
 CC_sender_attiny13 := $(AVR_CC) -mmcu=attiny13a -DF_CPU=1200000UL
 CC_can_avr := $(AVR_CC) -mmcu=atmega328p -DF_CPU=16000000UL
-CC_can_avr-29 := $(CC_can_avr) -DCAN_BASE=0x18FF5080 -DCAN_EXTENDED=1
+CC_can_avr-29 := $(CC_can_avr) -DCAN_BASE=0x18FF5000 -DCAN_EXTENDED=1
 CC_watch_atmega328p := $(CC_uart_atmega328p) -DWATCH
 CC_can_avr-watch := $(CC_can_avr) -DWATCH -DWATCH_ON_C
 CC_can_avr-keyed := $(CC_can_avr) -DKEYED -DDUMPULSE_ALONE=32
@@ -34,7 +34,7 @@ ALSO_can_avr-keyed := firmware/keyed_avr.c $(KEYED)
 ALSO_keyed_attiny85 := $(KEYED)
 ALSO_keyed_attiny85-hears := $(KEYED)
 FIRMWARE_FLAGS := -std=c11 -Os -g -ffunction-sections -fdata-sections -Wl,--gc-sections \
-                  -Wl,--build-id=none $(WARNINGS) $(INCLUDES) -Ifirmware
+                  -Wl,--build-id=none $(WARNINGS) $(INCLUDES) -Ifirmware $(OPTIONS)
 FIRMWARE_SHARED := $(wildcard firmware/*.h firmware/*.ld) firmware/room.mk $(LIBRARY)
 
 # The source of an image has the image's name up to a "-": uart_mps2-m4 is made from uart_mps2.c.

@@ -34,6 +34,9 @@ int main(void)
 {
     uint8_t packet[DUMPULSE_PACKET_SIZE];
 
+#ifdef CALIBRATION
+    OSCCAL = CALIBRATION; /* of this chip's oscillator; README.md, "Fuses" */
+#endif
     MCUSR = 0; /* or the watchdog keeps its shortest time after it has reset the chip */
     wdt_enable(WDTO_1S);
     PORTB = (uint8_t)~0U; /* the line rests high; open pins have pull-ups */

@@ -23,6 +23,8 @@
 enum { UBRR = (F_CPU / 8 + BAUD / 2) / BAUD - 1 }; /* the nearest divider, at double speed */
 enum { SECOND = F_CPU / 1024 - 1 };                /* the last count of timer 1: 15,625 - 1 */
 _Static_assert(UBRR <= 4095, "the baud rate is too low for this clock");
+_Static_assert((UBRR + 1) * BAUD * 40 <= F_CPU / 8 * 41 && (UBRR + 1) * BAUD * 40 >= F_CPU / 8 * 39,
+               "no divider of this clock is within 2.5 % of the baud rate");
 _Static_assert(SECOND <= 65535, "the clock is too fast for timer 1");
 
 static dumpulse agent; /* zeros: no heartbeat has come yet */
@@ -75,18 +77,26 @@ void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
 
 int main(void)
 {
+    uint8_t fed = 0; /* the low byte of the second in which the watchdog was fed */
+
     MCUSR = 0; /* or the watchdog keeps its shortest time after it has reset the chip */
     wdt_enable(WDTO_2S);
+    wdt_reset(); /* the first second begins */
     OCR1A = SECOND;
     TCCR1B = _BV(WGM12) | _BV(CS12) | _BV(CS10); /* starts again after SECOND; clock / 1024 */
     TIMSK1 = _BV(OCIE1A);
+    PORTD = _BV(PD0); /* a pull-up: without a node, the line rests */
     UCSR0A = _BV(U2X0);
     UBRR0 = UBRR;
     UCSR0B = _BV(RXCIE0) | _BV(RXEN0) | _BV(TXEN0);
     watch_start();
     SMCR = _BV(SE); /* enables sleep; in its mode, idle, the UART and the timer go on */
     for (;;) {
-        wdt_reset(); /* only here: if the loop hangs, the watchdog resets the chip */
+        const uint8_t now = (uint8_t)seconds;
+        if (now != fed && watch_is_well()) {
+            fed = now;
+            wdt_reset(); /* only here, so the watchdog ends a loop or a clock that stands still */
+        }
         cli();
         if (serial_empty(&ring)) {
             sei(); /* works after the next instruction, so no byte can come in between */

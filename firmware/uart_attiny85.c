@@ -121,8 +121,14 @@ void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
 
 int main(void)
 {
+    uint8_t fed = 0; /* the low byte of the half second in which the watchdog was fed */
+
+#ifdef CALIBRATION
+    OSCCAL = CALIBRATION; /* of this chip's oscillator; README.md, "Fuses" */
+#endif
     MCUSR = 0; /* or the watchdog keeps its shortest time after it has reset the chip */
     wdt_enable(WDTO_2S);
+    wdt_reset();                /* the first second begins */
     PORTB = _BV(IN) | _BV(OUT); /* an input that nothing drives is high */
     DDRB = _BV(OUT);
     TCCR0B = _BV(CS01); /* clock / 8 */
@@ -130,7 +136,10 @@ int main(void)
     MCUCR = _BV(SE) | _BV(ISC01); /* enables sleep, mode idle; INT0 at a falling edge */
     listen();
     for (;;) {
-        wdt_reset(); /* only here: if the loop hangs, the watchdog resets the chip */
+        const uint8_t now = (uint8_t)half_seconds;
+        if (now != fed)
+            wdt_reset(); /* only here, so the watchdog ends a loop or a clock that stands still */
+        fed = now;
         cli();
         if (serial_empty(&ring)) {
             sei(); /* works after the next instruction, so no byte can come in between */

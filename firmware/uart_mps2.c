@@ -30,14 +30,13 @@ static serial_ring ring;
 static uint8_t outgoing[DUMPULSE_REPORT_SIZE];
 static volatile uint16_t left; /* bytes of outgoing to send, with the one in the UART */
 static volatile uint16_t seconds;
+static volatile uint8_t ticks; /* it wraps at 256, which is a multiple of TICKS */
 
 static void on_tick(void)
 {
-    static uint8_t ticks;
-    if (++ticks == TICKS) {
-        ticks = 0;
+    ticks++;
+    if (ticks % TICKS == 0)
         seconds++;
-    }
 }
 
 static void on_received(void)
@@ -57,7 +56,7 @@ static void on_received(void)
 static void on_sent(void)
 {
     UART_INTERRUPT = SENT;
-    if (--left != 0)
+    if (left != 0 && --left != 0) /* left is 0 if nothing was sent */
         UART_DATA = outgoing[sizeof outgoing - left];
 }
 
@@ -87,8 +86,11 @@ static void start(void)
     TICK_CONTROL = 7;
     UART_DIVIDER = (CLOCK + BAUD / 2) / BAUD;
     UART_CONTROL = 0xF; /* receives and sends, with interrupts */
-    for (;;) {
-        DOG_LOAD = CLOCK;     /* only here: if the loop hangs, the watchdog resets the chip */
+    for (uint8_t fed = 0;;) {
+        const uint8_t now = ticks;
+        if (now != fed)
+            DOG_LOAD = CLOCK; /* only here: it resets a chip whose loop or clock stands still */
+        fed = now;
         INTERRUPT_ENABLE = 3; /* the ring has room again */
         __asm__ volatile("cpsid i" ::: "memory");
         if (serial_empty(&ring))

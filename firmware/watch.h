@@ -9,8 +9,12 @@
 #include "dumpulse.h"
 
 #ifdef WATCH
-/* Makes the pins outputs: lamps are dark, relays are closed. */
+/* Makes the pins outputs: lamps are dark, relays are closed, or with -DWATCH_OPEN open. */
 void watch_start(void);
+
+/* May the hardware watchdog be fed, as far as the nodes go? With -DWATCH_RESETS, only while none is
+ * dead or missing. Then the agent replaces a task watchdog: let it record its own tasks. */
+bool watch_is_well(void);
 
 /* Looks at the nodes if the clock has ticked since the last call, or if the agent has just heard a
  * heartbeat. To be called in each turn of the loop. */
@@ -18,6 +22,11 @@ void watch_nodes(dumpulse *agent, bool heard);
 #else
 static inline void watch_start(void)
 {
+}
+
+static inline bool watch_is_well(void)
+{
+    return true;
 }
 
 static inline void watch_nodes(dumpulse *agent, bool heard)

@@ -19,6 +19,12 @@
 #endif
 enum { NONE = 8 }; /* as a pin: no lamp, or no relay */
 
+#ifdef WATCH_OPEN /* relays stay open until each of their nodes was heard */
+enum { OPENS = 1 };
+#else
+enum { OPENS = 0 };
+#endif
+
 /* The nodes. The times are in seconds. dumpulse_watch.h says what the first six numbers mean. Lamp
  * and relay are pins of the port, 0 to 5. Nodes may share them. */
 /* clang-format off */
@@ -55,7 +61,7 @@ void dumpulse_changed(dumpulse *context, uint8_t variable, dumpulse_state was, d
 }
 
 /* A lamp is lit if something is wrong with one of its nodes. A relay is cut if one of its nodes is
- * silent for too long, or has never spoken. */
+ * silent for too long, or has never spoken when its grace is over. */
 static void set_pins(void)
 {
     uint8_t lit = 0, closed = RELAYS;
@@ -63,7 +69,8 @@ static void set_pins(void)
         const dumpulse_state state = watch.seen[i].state;
         if (state != DUMPULSE_WAITING && state != DUMPULSE_ALIVE)
             lit |= pgm_read_byte(&pins[i].lamp);
-        if (state == DUMPULSE_MISSING || state == DUMPULSE_DEAD)
+        if (state == DUMPULSE_MISSING || state == DUMPULSE_DEAD ||
+            (OPENS && state == DUMPULSE_WAITING))
             closed &= (uint8_t)~pgm_read_byte(&pins[i].relay);
     }
     PORT = lit | closed; /* in one step, so no relay moves in between */
@@ -73,6 +80,16 @@ void watch_start(void)
 {
     set_pins();
     DIRECTION = LAMPS | RELAYS;
+}
+
+bool watch_is_well(void)
+{
+#ifdef WATCH_RESETS
+    const dumpulse_state worst = dumpulse_watch_worst(&watch);
+    return worst != DUMPULSE_MISSING && worst != DUMPULSE_DEAD;
+#else
+    return true;
+#endif
 }
 
 void watch_nodes(dumpulse *agent, bool heard)

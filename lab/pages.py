@@ -11,10 +11,9 @@ from bench import pages
 from tests.support.programs import ROOT
 
 PAGES = {
-    "lab/messages/README.md": ["lab-answer", "lab-fits", "lab-sent", "lab-published", "lab-studies",
-                               "lab-ranking"],
+    "lab/messages/README.md": ["lab-answer", "lab-fits", "lab-sent", "lab-studies"],
     "client/examples/keys/README.md": ["lab-keyed"],
-    "lab/groups/README.md": ["lab-operations", "lab-predict"],
+    "lab/groups/README.md": ["lab-operations"],
     "lab/groups/misleading.md": ["lab-mislead"],
 }
 DRAWN_BY = ("groups.predict", "messages.answer", "messages.published")

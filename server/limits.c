@@ -26,6 +26,16 @@ void limits_set(struct limits *limits, uint64_t rate, uint64_t burst, uint64_t r
     limits->total = limits_make(rate_total, rate_total);
 }
 
+/* The total is used up. Who has got something in the second before counts as served in the round. */
+static void note_shortage(struct limits *limits, uint64_t now)
+{
+    if (limits_has_come(limits->round_ends, now))
+        limits->round_begun = limits_has_come(limits->round_ends, now - TIMING_SECOND)
+                                  ? now - TIMING_SECOND
+                                  : limits->round_ends;
+    limits->round_ends = now + TIMING_SECOND;
+}
+
 /* Inlined, so that a report costs no calls more. */
 #define INLINED static inline __attribute__((always_inline))
 
@@ -41,22 +51,30 @@ INLINED struct bucket *bucket_of(struct limits *limits, const uint8_t *source, u
             mine = one;
             break;
         }
-        if (mine == NULL && limits_has_come(one->full_at, now))
-            mine = one;
+        if (limits_has_come(one->full_at, now) &&
+            (mine == NULL || !limits_has_come(mine->full_at, one->full_at)))
+            mine = one; /* the one that was used longest ago */
     }
     if (mine == NULL)
         return NULL;
     if (mine->source != name)
-        *mine = (struct bucket){name, now};
-    return limits_has_left(mine, &limits->each, now) &&
-                   limits_has_left(&limits->everybody, &limits->total, now)
-               ? mine
-               : NULL;
+        *mine = (struct bucket){name, now, limits->round_begun - 1};
+    if (!limits_has_left(mine, &limits->each, now))
+        return NULL;
+    if (!limits_has_come(limits->round_ends, now) &&
+        limits_has_come(limits->round_begun, mine->got_at))
+        return NULL;
+    if (limits_has_left(&limits->everybody, &limits->total, now))
+        return mine;
+    if (limits->takes_turns)
+        note_shortage(limits, now);
+    return NULL;
 }
 
 INLINED void count(struct limits *limits, struct bucket *bucket, uint64_t now)
 {
     limits_take(bucket, &limits->each, now);
+    bucket->got_at = now;
     limits_take(&limits->everybody, &limits->total, now);
 }
 

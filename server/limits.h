@@ -19,6 +19,7 @@ struct limit {
 struct bucket {
     uint64_t source;  /* whose things are counted */
     uint64_t full_at; /* when the whole burst is allowed again: each thing makes it later */
+    uint64_t got_at;  /* when it got something last */
 };
 
 static inline bool limits_has_come(uint64_t time, uint64_t now)
@@ -61,11 +62,16 @@ static inline unsigned limits_hash(const uint8_t *bytes, size_t count)
 
 /* A bucket for each of at most 8192 sources at a time. The hash of a source chooses its set. When
  * all buckets of a set are in use, a new source is refused. So whoever forges many sources can stop
- * others (the total limit lets him do that, too), but no source gets more than its limit. */
+ * others (the total limit lets him do that, too), but no source gets more than its limit.
+ *
+ * When the total is used up, a round begins: until no source was refused for the total for a second,
+ * who has got something in this round gets nothing more. So if too many ask, each has its turn. */
 enum { LIMITS_SETS = 1024, LIMITS_SET_SIZE = 8, LIMITS_SOURCE = 8 /* bytes */ };
 struct limits {
     struct limit each, total;
     struct bucket everybody;
+    uint64_t round_begun, round_ends;
+    bool takes_turns;
     struct bucket buckets[LIMITS_SETS][LIMITS_SET_SIZE];
 };
 

@@ -61,6 +61,13 @@ static inline const char *pins_option(int *argc, char ***argv)
 }
 
 static avr_t *watched;
+static const char *watched_pins = "";
+
+static inline avr_irq_t *irq_of(avr_t *chip, const char *pin)
+{
+    avr_irq_t *const port = avr_io_getirq(chip, AVR_IOCTL_IOPORT_GETIRQ(pin[0]), 0);
+    return port == NULL ? NULL : port + (pin[1] - '0');
+}
 
 /* A watched pin may have another level: tells it on the standard error. */
 static inline void on_watched_pin(struct avr_irq_t *irq, uint32_t value, void *name)
@@ -74,11 +81,11 @@ static inline void on_watched_pin(struct avr_irq_t *irq, uint32_t value, void *n
 static inline void watch_pins(avr_t *chip, const char *pins)
 {
     watched = chip;
+    watched_pins = pins;
     for (; pins[0] != 0 && pins[1] >= '0' && pins[1] < '8'; pins += 2) {
-        avr_irq_t *const port = avr_io_getirq(chip, AVR_IOCTL_IOPORT_GETIRQ(pins[0]), 0);
-        if (port == NULL)
+        if (irq_of(chip, pins) == NULL)
             break;
-        avr_irq_register_notify(port + (pins[1] - '0'), on_watched_pin, (void *)pins);
+        avr_irq_register_notify(irq_of(chip, pins), on_watched_pin, (void *)pins);
     }
     if (pins[0] != 0)
         fail("this MCU has no such pin");
@@ -111,6 +118,8 @@ static inline void step(avr_t *chip)
 {
     if (chip->pc == 0 && chip->state == cpu_Running) {
         boots++;
+        for (const char *pin = watched_pins; *pin != 0; pin += 2)
+            avr_raise_irq(irq_of(chip, pin), 0); /* in reset, nothing drives it */
         if (on_boot != NULL)
             on_boot();
     }

@@ -5,7 +5,9 @@ SPDX-License-Identifier: MIT
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import inspect
 import json
 import math
 import os
@@ -21,6 +23,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, Optional
 
@@ -248,10 +251,13 @@ def test_all_errors_that_wait_are_read() -> None:
 
 
 def test_a_timeout_that_is_no_number() -> None:
-    for use in (lambda agent: agent.ask(math.nan), lambda agent: agent.beat(1, 2, 3, math.nan)):
-        for address in ("localhost:1", "serial:/dev/null"):
+    for address in ("localhost:1", "serial:/dev/null"):
+        agent = client.Agent(address)
+        uses: list[Callable[[], object]] = [partial(agent.ask, math.nan),
+                                             partial(agent.beat, 1, 2, 3, math.nan)]
+        for use in uses:
             with pytest.raises(client.BadUsage, match="a timeout is a number of seconds, not nan"):
-                use(client.Agent(address))
+                use()
 
 
 @pytest.mark.parametrize("command", ["get", "set"])
@@ -1014,6 +1020,56 @@ def test_wrong_files_of_names(content: str, text: str, tmp_path: Path, call: Cal
     assert result.status == 2 and text in result.err
     assert result.err.count("\n") == 1 and ("names.ini" in result.err or "variable 3" in result.err)
     assert result.err.isprintable() or result.err.rstrip("\n").isprintable()
+
+
+def test_changes_for_a_program(tmp_path: Path) -> None:
+    """The first change has all; then only what is new comes, or why no report came."""
+    names = tmp_path / "names.ini"
+    names.write_text("[dumpulse]\nnow-from = 0\n[3]\nname = engine\n")
+
+    async def follow(address: str, count: int) -> list[client.Change]:
+        found = []
+        async for change in client.Agent(address).changes(0.01, str(names), PATIENCE if count > 1
+                                                          else 0.1):
+            found.append(change)
+            if len(found) == count:
+                break
+        return found
+
+    old = report(v0=(0x1234, 1, 0), v3=(0x1234, 76, 9))
+    new = report(v0=(0x1235, 1, 0), v3=(0x1234, 76, 9), v4=(0x1235, 77, 8))
+    with FakeAgent([old], [old], [old], [new]) as fake:
+        assert asyncio.run(client.Agent(fake.address).ask_async(PATIENCE))[3].value == 9
+        found = asyncio.run(follow(fake.address, 2))
+    assert [[one.variable.number for one in change.readings] for change in found] == [[0, 3], [4]]
+    assert found[0].readings[1].variable.name == "engine" and found[1].error is None
+    (change,) = asyncio.run(follow(f"127.0.0.1:{unused_port()}", 1))
+    assert not change.readings and isinstance(change.error, client.Refused)
+
+
+def test_the_names_for_programs() -> None:
+    """Each has a text, and types."""
+    assert client.__version__ == client.VERSION and len(set(client.__all__)) == len(client.__all__)
+    for name in client.__all__:
+        thing = getattr(client, name)
+        assert name == "Entries" or thing.__doc__, name
+        for each in [thing, *vars(thing).values()] if isinstance(thing, type) else [thing]:
+            if inspect.isfunction(each) and not each.__name__.startswith("_"):
+                assert "return" in each.__annotations__, (name, each)
+
+
+def test_the_example_feeds_a_plot() -> None:
+    with Server() as server:
+        example = [sys.executable, str(ROOT / "client" / "examples" / "plot.py")]
+        plot = subprocess.Popen([*example, f"127.0.0.1:{server.port}", "3"], text=True,
+                                stdout=subprocess.PIPE)
+        try:
+            for value in (5, 8):
+                client.Agent(f"127.0.0.1:{server.port}").beat(3, 1, value)
+                assert plot.stdout and re.fullmatch(rf"\d+\.\d {value}\n", plot.stdout.readline())
+        finally:
+            plot.kill()
+            plot.communicate()
 
 
 SECRET = "f0e1d2c3b4a5968778695a4b3c2d1e0f"

@@ -129,7 +129,9 @@ MATCH: Json = {"type": "object", "additionalProperties": {**STRING, "minLength":
                "minProperties": 1, "maxProperties": 20,
                "description": "labels, name, site or variable; values may be globs"}
 CHANGING: Json = {"name": STRING, "state": of("State"), "since": MOMENT, "heard_at": MOMENT,
-                  "muted": YES, "counts": of("Counts")}
+                  "muted": YES, "counts": of("Counts"),
+                  "worst": {"type": ["string", "null"], "description": "its worst variable, if one "
+                            "is bad"}}
 AGENT: Json = {**CHANGING, "address": STRING, "site": STRING,
                "labels": {"type": "object", "additionalProperties": STRING}}
 MUTE: Json = {"match": MATCH, "why": {**STRING, "maxLength": LONGEST}}

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dumpulse_fleet.model.agents import Event, Group, Mute, State
+from dumpulse_fleet.model.agents import Agent, Event, Group, Mute, State
 from dumpulse_fleet.model.naming import matches
 from dumpulse_fleet.model.table import VARIABLES, Table
 from dumpulse_fleet.web.metrics import Metrics
@@ -67,7 +67,6 @@ class View:
         return self._muted[1]
 
     # ---- agents
-
     def chosen(self, words: str = "", states: Sequence[State] = (), sites: Sequence[str] = (),
                labels: Sequence[tuple[str, str]] = (), worst_first: bool = True) -> list[int]:
         """Rows of the agents that fit all of this."""
@@ -80,7 +79,8 @@ class View:
                 and all(part in self._words[row] for part in parts)
                 and all(fnmatchcase(table.agents[row].labels.get(key, ""), glob)
                         for key, glob in labels)]
-        return sorted(rows, key=lambda row: -int(states_now[row])) if worst_first else rows
+        ranks = [-state.rank for state in State]
+        return sorted(rows, key=lambda row: ranks[states_now[row]]) if worst_first else rows
 
     def changing(self, rows: Sequence[int] | NDArray[np.intp],
                  muted: NDArray[np.bool_]) -> list[Json]:
@@ -89,9 +89,12 @@ class View:
         with table.lock:
             state, since = table.agent_state[picked], table.agent_since[picked]
             heard, states = table.heard_at[picked], table.state[picked]
+        worst = states.argmax(axis=1).tolist()
+        named = ((states >= State.LATE).any(axis=1) & (state < State.UNREACHABLE)).tolist()
         counts = {each: (states == each).sum(axis=1).tolist()
                   for each in State if each != State.UNWATCHED}
         return [{"name": table.agents[row].name, "state": State(own).words,
+                 "worst": variable_name(table.agents[row], worst[index]) if named[index] else None,
                  "since": when(begun), "heard_at": when(at), "muted": quiet,
                  "counts": {each.words: numbers[index] for each, numbers in counts.items()
                             if numbers[index]}}
@@ -146,7 +149,6 @@ class View:
         return {"times": times, "variables": variables}
 
     # ---- sums
-
     def summary(self) -> Json:
         table = self.table
         with table.lock:
@@ -170,6 +172,10 @@ class View:
                           "alive": alive, "at_least": group.at_least,
                           "enough": alive >= group.at_least})
         return found
+
+
+def variable_name(agent: Agent, variable: int) -> str:
+    return agent.profile.settings.variables[variable].name or f"variable {variable}"
 
 
 def by_state(counts: NDArray[Any]) -> Json:

@@ -88,7 +88,7 @@ BOARDS = {board.name: board for board in (
     Board("uart_virt", 115_200, qemu=("qemu-system-riscv32", "-M", "virt", "-bios", "none")),
     Board("sender_attiny13", 9_600, mcu="attiny13a", hertz=1_200_000, only_sends=True),
     Board("can_avr", can_id=0x680, mcu="atmega328p", hertz=16_000_000),
-    Board("can_avr-29", can_id=0x18FF5080, mcu="atmega328p", hertz=16_000_000),
+    Board("can_avr-29", can_id=0x18FF5000, mcu="atmega328p", hertz=16_000_000),
     Board("watch_atmega328p", 115_200, mcu="atmega328p", hertz=16_000_000,
           pins=("B0", "B1", "B4", "B5")),
     Board("can_avr-watch", can_id=0x680, mcu="atmega328p", hertz=16_000_000,
@@ -98,6 +98,7 @@ BOARDS = {board.name: board for board in (
     Board("keyed_attiny85-hears", 9_600, mcu="attiny85", hertz=8_000_000, keyed=True),
 )}
 PinChange = tuple[float, str, int]  # seconds since the start, the pin, its new level
+UART_HOLDS = 2  # bytes, while the next one arrives
 SILENCE = 2.0  # seconds of the firmware's time until serial_board ends, as serial_board.c says
 
 
@@ -138,7 +139,9 @@ class Simulated:
             (int(cycle) / self.board.hertz, pin, int(level))
             for pin, level, cycle in re.findall(r"^pin (..) ([01]) at (\d+)$", messages, re.M)]
         words = counts[0].split()
-        return dict(zip(words[::2], map(int, words[1::2]), strict=True))
+        numbers = dict(zip(words[::2], map(int, words[1::2]), strict=True))
+        assert numbers.get("unread", 0) <= UART_HOLDS, "an AVR's UART would have lost bytes"
+        return numbers
 
 
 class Line(Simulated):
@@ -394,6 +397,21 @@ def listen_with_keys(board: Board) -> None:
     print("It sends:", *(sent[at:at + 10].hex(" ") for at in range(0, len(sent), 10)), sep="\n")
 
 
+def show_pins(board: Board) -> None:
+    """Shows what a board that watches does when a node falls silent."""
+    port, beat = board.pins[0][0], heartbeat(5, 1, 50)
+    print("Variable 5 sends one heartbeat, and then falls silent. "
+          f"Its lamp is at P{port}5, its relay at P{port}0:")
+    running: Simulated = Line(
+        board, script=beat + bytes(8), arguments=[str(7 * board.hertz)]
+    ) if board.baud else Bus(board, [frame(board.can_id + 5, beat), "wait 7500000"])
+    with running:
+        running.end()
+    for at, pin, level in running.pin_changes:
+        if pin[1] in "05":
+            print(f"{at:6.2f} s  P{pin} {'high' if level else 'low'}")
+
+
 def main(name: str) -> None:
     if name not in BOARDS:
         problem = f"there is no board {name!r}" if name else "make try needs BOARD=NAME"
@@ -405,6 +423,8 @@ def main(name: str) -> None:
     if board.keyed:
         show = listen_with_keys
     show(board)
+    if board.pins:
+        show_pins(board)
 
 
 if __name__ == "__main__":

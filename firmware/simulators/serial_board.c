@@ -13,13 +13,15 @@
  *
  * The program ends after SIGTERM, or when the input is at its end and the line has been silent for
  * SILENCE seconds of the firmware's time. Then it prints one line on the standard error:
- *     cycles N asleep N boots N stack N bytes N resumed N answered N jitter N lit N switched N
+ *     cycles N asleep N boots N stack N bytes N unread N resumed N answered N jitter N lit N
+ *     switched N
  *
  *     cycles      all cycles
  *     asleep      the cycles during which the AVR was asleep
  *     boots       how often the firmware began at address 0
  *     stack       the most bytes that the stack had
  *     bytes       the bytes that went to the firmware
+ *     unread      how many whole bytes waited in the UART at most: an AVR's holds two, simavr's more
  *     resumed     the cycle in which the 9th of them began
  *     answered    the cycle in which the first byte from the output pin began
  *     jitter      by how many cycles an edge at the output pin was early or late at most
@@ -72,6 +74,7 @@ static avr_irq_t *input;
 static avr_uart_t *uart; /* NULL: the line has pins */
 static double cycles_per_bit;
 static uint64_t bytes_in;
+static unsigned unread;
 static avr_cycle_count_t last_event; /* when a byte began or ended on the line, in or out */
 static bool input_ended, scripted;
 static char **rests; /* the arguments; NULL comes after the last one */
@@ -168,8 +171,12 @@ static avr_cycle_count_t on_input(avr_t *chip, avr_cycle_count_t when, void *unu
         }
         frame = (1U << 9) | ((unsigned)byte << 1);
         bits_left = uart == NULL ? BITS : 1;
-        if (uart != NULL)
+        if (uart != NULL) {
+            const unsigned waiting =
+                (unsigned)(uart->input.write - uart->input.read) % uart_fifo_fifo_size;
+            unread = waiting > unread ? waiting : unread;
             avr_raise_irq(input, (uint32_t)byte);
+        }
     }
     if (uart == NULL)
         avr_raise_irq(input, frame & 1);
@@ -321,8 +328,10 @@ int main(int argc, char **argv)
     print_counts(stderr, avr);
     if (led->value)
         lit += avr->cycle - lit_since;
-    fprintf(stderr, " bytes %llu resumed %llu answered %llu jitter %.0f lit %llu switched %llu\n",
-            (unsigned long long)bytes_in, (unsigned long long)resumed, (unsigned long long)answered,
-            jitter, (unsigned long long)lit, (unsigned long long)switched);
+    fprintf(stderr,
+            " bytes %llu unread %u resumed %llu answered %llu jitter %.0f lit %llu switched %llu\n",
+            (unsigned long long)bytes_in, unread, (unsigned long long)resumed,
+            (unsigned long long)answered, jitter, (unsigned long long)lit,
+            (unsigned long long)switched);
     return 0;
 }

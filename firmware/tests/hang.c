@@ -1,5 +1,5 @@
-/* Makes the loop of an image hang when a certain packet comes. It is linked into the image with
- * --wrap.   SPDX-License-Identifier: MIT */
+/* Makes the loop of an image hang when a certain packet comes. When another one comes, the interrupt
+ * of its clock gets lost. It is linked in with --wrap.   SPDX-License-Identifier: MIT */
 #ifdef KEYED
 #include "dumpulse_keyed.h"
 #define AGENT dumpulse_keyed
@@ -12,18 +12,40 @@
 #define WRAPPED __wrap_dumpulse_process_packet
 #endif
 
+#ifdef __AVR__
+#include <avr/io.h>
+#ifdef TIMSK1
+#define CLOCK_INTERRUPT TIMSK1
+#else
+#define CLOCK_INTERRUPT TIMSK
+#endif
+#elif defined __arm__
+#define CLOCK_INTERRUPT (*(volatile uint32_t *)0xE000E010) /* SysTick */
+#endif
+
 /* The linker wants these names:
  * NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 dumpulse_result REAL(AGENT *agent, const uint8_t *packet, size_t length, void *context);
 dumpulse_result WRAPPED(AGENT *agent, const uint8_t *packet, size_t length, void *context);
 
+static bool is(const uint8_t *packet, const char *words)
+{
+    uint8_t i = 0;
+    while (i != 8 && packet[i] == words[i])
+        i++;
+    return i == 8;
+}
+
 dumpulse_result WRAPPED(AGENT *agent, const uint8_t *packet, size_t length, void *context)
 {
     static volatile bool hangs; /* only the loop hangs; interrupts go on */
-    hangs = packet[0] == 'H' && packet[1] == 'a' && packet[2] == 'n' && packet[3] == 'g' &&
-            packet[4] == 'H' && packet[5] == 'e' && packet[6] == 'r' && packet[7] == 'e';
+    hangs = is(packet, "HangHere");
     while (hangs) {
     }
+#ifdef CLOCK_INTERRUPT
+    if (is(packet, "StopTime"))
+        CLOCK_INTERRUPT = 0;
+#endif
     return REAL(agent, packet, length, context);
 }
 /* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */

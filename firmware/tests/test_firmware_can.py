@@ -15,11 +15,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from elftools.elf.elffile import ELFFile
 
 from bench import budgets, firmware
 from firmware.simulators.boards import BOARDS, REPORT_AT, REQUEST_AT, Board, Bus, frame
 from spec.model import REQUEST, Agent, checksummed, heartbeat
-from tests.support.programs import ROOT, built
+from tests.support.programs import INCLUDES, ROOT, built
 
 CAN, CAN_29 = BOARDS["can_avr"], BOARDS["can_avr-29"]  # identifiers of 11 bits, and of 29
 CAN_WATCH, CAN_KEYED = BOARDS["can_avr-watch"], BOARDS["can_avr-keyed"]
@@ -284,6 +285,30 @@ def test_more_than_the_queue_holds() -> None:
     taken = [entry[2:] == bytes((76, variable)) for variable, entry in enumerate(table)][1:61]
     assert all(taken[:16]) and not all(taken)
     assert table[62][2:] == b"\x05\x06" and table[0][3] == 0
+
+
+@pytest.mark.parametrize(("crystal", "kbits", "sampled"), [
+    (16, 500, 14 / 16), (16, 250, 14 / 16), (16, 125, 14 / 16), (8, 500, 6 / 8), (8, 250, 14 / 16),
+    (8, 125, 14 / 16), (8, 1000, 0), (16, 83, 0)])
+def test_bit_timing(crystal: int, kbits: int, sampled: float, tmp_path: Path) -> None:
+    """By sections 5.3 and 5.5 of the controller's data sheet. 0: it does not compile."""
+    image = tmp_path / "can.o"
+    done = subprocess.run(
+        ["avr-gcc", "-mmcu=atmega328p", "-DF_CPU=16000000UL", "-std=c11", "-Os", *INCLUDES,
+         f"-DCAN_CRYSTAL={crystal}", f"-DCAN_KBITS={kbits}", f"-I{ROOT / 'firmware'}", "-c",
+         ROOT / "firmware" / "can_avr.c", "-o", image], capture_output=True, text=True, check=False)
+    if not sampled:
+        assert "this crystal cannot do this bit rate" in done.stderr
+        return
+    with image.open("rb") as file:
+        elf = ELFFile(file)
+        [symbol] = elf.get_section_by_name(".symtab").get_symbol_by_name("settings")
+        cnf3, cnf2, cnf1, _ = elf.get_section(symbol["st_shndx"]).data()[-4:]
+    before = 1 + (cnf2 & 7) + 1 + (cnf2 >> 3 & 7) + 1  # sync, propagation and phase 1
+    after = (cnf3 & 7) + 1
+    assert cnf2 & 0xC0 == 0x80 and 2 <= after <= before - 1  # phase 2 has its own length
+    assert crystal * 1000 / (2 * (cnf1 & 63) + 2) / (before + after) == kbits
+    assert before / (before + after) == sampled
 
 
 def test_the_watchdog_resets_a_loop_that_hangs() -> None:

@@ -5,6 +5,8 @@ SPDX-License-Identifier: MIT
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import json
 import os
 import random
@@ -18,13 +20,14 @@ from pathlib import Path
 
 import pytest
 import unicorn
+import unicorn.arm_const
 from elftools.elf.elffile import ELFFile
 
 from firmware.simulators.boards import BOARDS, SILENCE, Board, Line
 from spec import model
 from spec.model import MAGIC, REQUEST, heartbeat
 from tests.support.agents import run as client
-from tests.support.programs import ROOT, run
+from tests.support.programs import INCLUDES, ROOT, run
 from tests.support.tiers import tiered
 
 SEED = int(os.environ.get("DUMPULSE_SEED") or random.randrange(10**6))
@@ -296,21 +299,23 @@ def test_the_edges_of_a_report_while_bytes_come(chance: random.Random) -> None:
 
 
 @pytest.mark.slow
-def test_the_watchdog_resets_a_loop_that_hangs(board: Board) -> None:
+@pytest.mark.parametrize(("board", "fault"), [
+    *((board, b"HangHere") for board in AGENTS),
+    # On uart_virt the clock is the watchdog. uart_attiny85 sets its clock anew after each report.
+    *((board, b"StopTime") for board in AGENTS if board.name not in ("uart_virt", "uart_attiny85")),
+], ids=lambda it: it.decode() if isinstance(it, bytes) else it.name)
+def test_the_watchdog_resets_a_loop_or_a_clock_that_hangs(board: Board, fault: bytes) -> None:
     with Line(board, board.image("hanging")) as line:
         line.send(heartbeat(3, 76, 9))
         assert ask(line)[3][2:] == b"\x4c\x09"
-        line.send(b"HangHere")
-        deadline = time.monotonic() + 60
-        while True:  # a board that hangs does not hear the request
+        line.send(fault)
+        deadline, table = time.monotonic() + 60, [b"\1"] * 64
+        while table[3] != bytes(4):  # a board that hangs does not hear the request
+            assert time.monotonic() < deadline, "the watchdog has not reset the board"
             line.send(bytes(8) + REQUEST)
-            try:
+            with contextlib.suppress(TimeoutError):
                 first_byte = line.receive(1, 1.0)  # the other bytes of a report may take longer
-                break
-            except TimeoutError:
-                assert time.monotonic() < deadline, "the watchdog has not reset the board"
-        table = entries(first_byte + line.receive(259))
-        assert table[3] == bytes(4)
+                table = entries(first_byte + line.receive(259, 10.0))  # a reset may cut it off
 
 
 @pytest.mark.slow
@@ -328,6 +333,94 @@ def test_a_machine_that_stood_still() -> None:
         assert later[3] == before[3] and later[3][2:] == b"\x4c\x09"
         then, now = (int.from_bytes(table[SELF][:2], "big") for table in (before, later))
         assert now >= then + 3
+
+
+# What the data sheets say: which fuse bits choose the clock, EESAVE and the brown-out level, in
+# volts; and from which voltage a chip may run at a clock, in MHz.
+LEVELS = {"ATmega328P": ("efuse", 0, {7: 0, 6: 1.8, 5: 2.7, 4: 4.3}),
+          "ATtiny85": ("hfuse", 0, {7: 0, 6: 1.8, 5: 2.7, 4: 4.3}),
+          "ATtiny13A": ("hfuse", 1, {3: 0, 2: 1.8, 1: 2.7, 0: 4.3})}
+CLOCKS = {("ATmega328P", 0xFF): 16.0, ("ATtiny85", 0xE2): 8.0, ("ATtiny13A", 0x6A): 1.2}
+VOLTS = {16.0: 3.78, 8.0: 2.4, 1.2: 1.8}  # from the charts of speed against voltage
+EESAVE = {"ATmega328P": 0x08, "ATtiny85": 0x08}  # of hfuse; 1: erasing also erases the EEPROM
+CHIPS = {"m328p": "ATmega328P", "t85": "ATtiny85", "t13": "ATtiny13A"}
+
+
+def test_the_fuses_fit_the_clock() -> None:
+    """The table of the page against the data sheets, and the other pages against the table."""
+    page = (ROOT / "firmware" / "README.md").read_text()
+    rows = [[cell.strip() for cell in row.strip("|").split("|")] for row in
+            re.findall(r"^\|.*\|$", page.partition("## Fuses")[2].partition("\n## ")[0], re.M)][2:]
+    fuses = {}
+    for board, chip, clock, low, high, extended, level, supply in rows:
+        which, shift, levels = LEVELS[chip]
+        told = {"lfuse": int(low, 16), "hfuse": int(high, 16), "efuse": int(extended or "ff", 16)}
+        volts = levels[told[which] >> shift & max(levels)]
+        megahertz = CLOCKS[chip, told["lfuse"]]
+        assert clock.split(", ")[1] == f"{megahertz:g} MHz"
+        assert level == (f"{volts} V" if volts else "off")
+        if "Uno" in board:
+            continue
+        least = float(supply.split()[0])
+        assert least >= VOLTS[megahertz] and (not volts or round(least - volts, 1) >= 0.2)
+        if "keyed" in board:  # a chip that may run below its voltage may write to its EEPROM
+            assert volts - 0.2 >= VOLTS[megahertz] and told["hfuse"] & EESAVE[chip]
+        fuses[chip] = told
+    for file in (ROOT / "firmware").glob("*.md"):
+        for part, command in re.findall(r"avrdude -p (\w+)(.*)", file.read_text()):
+            for fuse, value in re.findall(r"([lhe]fuse):w:0x(\w+)", command):
+                assert fuses[CHIPS[part]][fuse] == int(value, 16), file.name
+
+
+@pytest.mark.parametrize(("image", "option", "good"), [
+    ("uart_atmega328p", "-DBAUD=250000", True), ("uart_atmega328p", "-DBAUD=230400", False),
+    ("can_avr", "-DCAN_BASE=0x700", True), ("can_avr", "-DCAN_BASE=0x6C0", False),
+    ("can_avr", "-DCAN_BASE=0x800", False)])
+def test_options_that_cannot_work_do_not_compile(image: str, option: str, good: bool) -> None:
+    done = subprocess.run(
+        ["avr-gcc", "-mmcu=atmega328p", "-DF_CPU=16000000UL", "-std=c11", "-fsyntax-only", option,
+         *INCLUDES, f"-I{ROOT / 'firmware'}", ROOT / "firmware" / f"{image}.c"],
+        capture_output=True, text=True, check=False)
+    assert (done.returncode == 0) == good and ("static assertion" in done.stderr) != good
+
+
+@pytest.mark.parametrize("image", ["uart_attiny85", "keyed_attiny85", "sender_attiny13"])
+def test_a_chip_can_have_its_own_calibration(image: str, tmp_path: Path) -> None:
+    """OSCCAL is port 0x31."""
+    chip, hertz = ("attiny13a", 1_200_000) if "13" in image else ("attiny85", 8_000_000)
+    run(["avr-gcc", f"-mmcu={chip}", f"-DF_CPU={hertz}UL", "-std=c11", "-Os", "-DCALIBRATION=0x5a",
+         "-DDUMPULSE_NODE", *INCLUDES, f"-I{ROOT / 'firmware'}", "-c",
+         ROOT / "firmware" / f"{image}.c", "-o", tmp_path / "image.o"])
+    code = run(["avr-objdump", "-d", tmp_path / "image.o"])
+    assert re.search(r"ldi\t(r\d+), 0x5A.*\n(?:.*\n){0,3}.*out\t0x31, \1", code)
+
+
+def test_an_open_line_rests() -> None:
+    """PD0 of the ATmega328P has a pull-up."""
+    board = dataclasses.replace(BOARDS["uart_atmega328p"], pins=("D0",))
+    with Line(board, script=b"") as line:
+        line.end()
+        assert [change[1:] for change in line.pin_changes] == [("D0", 1)]
+
+
+@pytest.mark.slow
+def test_a_transmit_interrupt_without_a_cause_sends_nothing() -> None:
+    image = BOARDS["uart_mps2-m4"].image()
+    written = []
+    with image.open("rb") as file:
+        elf = ELFFile(file)
+        engine = unicorn.Uc(unicorn.UC_ARCH_ARM, unicorn.UC_MODE_THUMB | unicorn.UC_MODE_MCLASS)
+        engine.mem_map(0, 0x400000)
+        engine.mem_map(0x20000000, 0x400000)
+        engine.mmio_map(0x40004000, 0x1000, lambda *_: 0, None,
+                        lambda _engine, at, *_: written.append(at), None)
+        for segment in elf.iter_segments("PT_LOAD"):
+            engine.mem_write(segment["p_paddr"], segment.data())
+        [on_sent] = elf.get_section_by_name(".symtab").get_symbol_by_name("on_sent")
+    engine.reg_write(unicorn.arm_const.UC_ARM_REG_SP, 0x20001000)
+    engine.reg_write(unicorn.arm_const.UC_ARM_REG_LR, 0x300001)
+    engine.emu_start(on_sent["st_value"] | 1, 0x300000, count=100)
+    assert written == [0xC]  # it clears the interrupt, and gives the UART no byte
 
 
 def first_tick(image: Path, time_at_reset: int) -> tuple[int, int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import random
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -64,7 +65,8 @@ def expected(events: Sequence[Event], end: float, port: str) -> list[PinChange]:
     return changes
 
 
-def on_line(events: Sequence[Event], end: float, image: Path | None = None) -> list[PinChange]:
+def on_line(events: Sequence[Event], end: float, image: Path | None = None,
+            boots: int = 1) -> list[PinChange]:
     """When the pins change in the simulator, up to the end."""
     starts = [moment for moment, _ in events] + [end]
     taken = PACKET * 10 / SERIAL.baud
@@ -75,18 +77,20 @@ def on_line(events: Sequence[Event], end: float, image: Path | None = None) -> l
     arguments = [str(round(max(0, rest) * SERIAL.hertz)) for rest in rests]
     with Line(SERIAL, image, script=script, arguments=arguments) as board:
         counts = board.end()
-        assert counts["boots"] == 1 and counts["bytes"] == len(script)
+        assert counts["boots"] >= boots and counts["bytes"] == len(script)
+        assert boots > 1 or counts["boots"] == 1
         return [change for change in board.pin_changes if change[0] <= end]
 
 
-def on_bus(events: Sequence[Event], end: float, image: Path | None = None) -> list[PinChange]:
+def on_bus(events: Sequence[Event], end: float, image: Path | None = None,
+           boots: int = 1) -> list[PinChange]:
     script = ["gap 0"]
     for moment, packet in [*events, (end, b"")]:
         script.append(f"until {round(moment * 1e6)}")
         if packet:
             script.append(frame(CAN.can_id + packet[5] % 64, packet))
     with Bus(CAN, script, image) as board:
-        assert board.end()["boots"] == 1
+        assert board.end()["boots"] == boots
         return [change for change in board.pin_changes if change[0] <= end]
 
 
@@ -187,7 +191,7 @@ FAULTS = {  # what is wrong, and the line of the firmware that makes it so
     "a node that never spoke is no alarm": ("state == DUMPULSE_MISSING ||", ""),
     "a value out of range is not told":
         ("state != DUMPULSE_WAITING &&", "state != DUMPULSE_WAITING && state != 3 &&"),
-    "a value out of range cuts the relay": ("state == DUMPULSE_DEAD)", "state >= 3)"),
+    "a value out of range cuts the relay": ("state == DUMPULSE_DEAD ||", "state >= 3 ||"),
     "another variable": ("node(     5,", "node(     6,"),
     "another pin": ("120,    5,", "120,    4,"),
     "the two relays are swapped": ("5,     1)", "5,     0)"),
@@ -199,8 +203,8 @@ FAULTS = {  # what is wrong, and the line of the firmware that makes it so
 }
 
 
-def compiled(folder: Path, board: Board, before: str, after: str,
-             file: str = "firmware/watch_atmega328p.c") -> Path:
+def compiled(folder: Path, board: Board, before: str = TABLE, after: str = TABLE,
+             file: str = "firmware/watch_atmega328p.c", more: Sequence[str] = ()) -> Path:
     """The image of a board with another line in a file."""
     text = (ROOT / file).read_text()
     assert text.count(before) == 1, before
@@ -209,7 +213,7 @@ def compiled(folder: Path, board: Board, before: str, after: str,
     sources = ["firmware/watch_atmega328p.c", "dumpulse.c", "extras/dumpulse_watch.c",
                "firmware/uart_atmega328p.c" if board is SERIAL else "firmware/can_avr.c"]
     run(["avr-gcc", "-mmcu=atmega328p", "-DF_CPU=16000000UL", "-std=c11", "-Os", "-DWATCH",
-         *["-DWATCH_ON_C"] * (board is CAN), *INCLUDES, f"-I{ROOT / 'firmware'}",
+         *["-DWATCH_ON_C"] * (board is CAN), *more, *INCLUDES, f"-I{ROOT / 'firmware'}",
          *[changed if source == file else ROOT / source for source in sources], "-o", image])
     return image
 
@@ -238,7 +242,7 @@ FAULT_OF_SCENE = {  # one that this scene notices, and where it is
     "a damaged packet brings nobody back": ("dumpulse.c", "if (!starts_with(summed, b, a)) {",
                                             "if (!starts_with(summed, b, a) && a == 0) {"),
     "a value out of range is not silence": ("firmware/watch_atmega328p.c",
-                                            "state == DUMPULSE_DEAD)", "state >= 3)"),
+                                            "state == DUMPULSE_DEAD ||", "state >= 3 ||"),
     # It waits 8 ms when it looks. Bytes of a node that is fast are lost then, or wait.
     "one speaks too fast while another dies": (
         "firmware/watch_atmega328p.c", "    looked = now;\n",
@@ -320,6 +324,43 @@ def test_the_page_has_the_table_and_the_size() -> None:
         kept[column] for column in ("flash", "ram", "bound")]
 
 
+STOP = b"StopTime"  # the interrupt of the clock gets lost: firmware/tests/hang.c
+HANGING = [str(ROOT / "firmware" / "tests" / "hang.c"), "-Wl,--wrap=dumpulse_process_packet"]
+
+
+@pytest.mark.parametrize("port", RUNS)
+def test_the_clock_stands_still(port: str) -> None:
+    """Other nodes speak on, and the motor's is dead. The watchdog cuts its relay in 2 s, and in its
+    second life the agent finds that it is missing."""
+    events = in_turn(each(MOTOR, 50, 0.1, 2.9) + each(DOOR, 1, 0.5, 19, 0.3) + [(3.2, STOP)])
+    image = (SERIAL if port == "B" else CAN).image("hanging")
+    relay = [change for change in RUNS[port](events, 20, image, 2) if change[1] == port + "0"]
+    assert [level for *_, level in relay] == [1, 0, 1, 0]
+    assert relay[1][0] < 3.2 + 2.2 and relay[3][0] < relay[1][0] + 5 + 1 + WITHIN
+
+
+def test_relays_stay_open_in_a_loop_of_resets(tmp_path: Path) -> None:
+    """Each life of the agent ends when its clock stops, but no relay of a dead node closes."""
+    image = compiled(tmp_path, SERIAL, more=["-DWATCH_OPEN", *HANGING])
+    events = in_turn(each(MOTOR, 50, 0.1, 2.9) + each(BATTERY, 1, 0.3, 19, 0.5)
+                     + [(3.2 + number, STOP) for number in range(16)])
+    changes = on_line(events, 20, image, 4)
+    motor, battery = ([change for change in changes if change[1] == pin] for pin in ("B0", "B1"))
+    assert [level for *_, level in motor] == [1, 0] and motor[1][0] < 3.2 + 2.2
+    assert motor[0][0] > 0.1 and len(battery) > 6  # one that is alive may close
+
+
+def test_the_watchdog_can_be_fed_by_the_nodes(tmp_path: Path) -> None:
+    """With -DWATCH_RESETS, a node that is dead or missing resets the chip."""
+    image = compiled(tmp_path, SERIAL, more=["-DWATCH_RESETS"])
+    alive = each(BATTERY, 1, 0.3, 12, 0.5) + each(DOOR, 1, 0.4, 12, 0.5)
+    on_line(in_turn(alive + each(MOTOR, 50, 0.1, 12, 0.5)), 13, image)
+    dies = on_line(in_turn(alive + each(MOTOR, 50, 0.1, 2.9)), 13, image, 2)
+    lamp = [change for change in dies if change[1] == "B5"]
+    assert [level for *_, level in lamp] == [1, 0]  # late, and after the reset nobody is
+    assert 9 < lamp[1][0] < 9 + 1 + 2.2
+
+
 def test_the_clock_wraps() -> None:
     """A node that died 18 hours ago stays dead when the clock comes to the time of its last
     heartbeat again."""
@@ -330,3 +371,26 @@ def test_the_clock_wraps() -> None:
     wanted = expected(events, wrap + 9, "B")
     assert wanted[-1] == (wrap - 9.7, "B1", 1)  # the relay of the battery; the motor's stays cut
     check(on_line(events, wrap + 9), wanted)
+
+
+@pytest.mark.parametrize("board", [SERIAL, CAN], ids=lambda board: board.name)
+def test_make_try_shows_the_lamp_and_the_relay(board: Board) -> None:
+    """Variable 5 speaks at about 0 s. It is late after 2, and dead after 6."""
+    said = run([sys.executable, "-m", "firmware.simulators.boards", board.name])
+    port = "P" + board.pins[0][0]
+    changes = re.findall(r"^ *(\d+)\.\d+ s  (\S+) (high|low)$", said, re.M)
+    assert changes[-2:] == [("3", port + "5", "high"), ("7", port + "0", "low")]
+
+
+def test_a_loop_that_lets_the_uart_overflow_is_noticed(tmp_path: Path) -> None:
+    """An AVR's UART holds two bytes, and simavr's 64."""
+    events = in_turn([(0.02 + 0.01 * number, heartbeat(DOOR, 1, 1)) for number in range(20)])
+    for cycles in (1000, 8000):  # with interrupts off; a byte takes 1,389
+        image = compiled(tmp_path, SERIAL, "        watch_nodes(",
+                         f"cli(); __builtin_avr_delay_cycles({cycles}); sei(); watch_nodes(",
+                         "firmware/uart_atmega328p.c")
+        if cycles == 1000:
+            on_line(events, 0.5, image)
+        else:
+            with pytest.raises(AssertionError, match="would have lost bytes"):
+                on_line(events, 0.5, image)

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.messages import (answer, counts, energy, machines, published, schemes, studies, trial,
-                          wire)
+from lab.messages import (answer, counts, energy, machines, published, schemes, studies, wire)
 from lab.messages.counts import Count
 from lab.messages.schemes import SCHEMES, Scheme, Step
 from tests.support.programs import ROOT
@@ -240,20 +239,6 @@ def test_the_model_has_the_cycles_that_the_comparison_prints() -> None:
     assert energy.MODELS[published.TARGET].per_count == round(median, 2)
 
 
-def test_each_figure_of_the_trial_that_differs_has_a_reason_and_no_other_has() -> None:
-    each = trial.rows()
-    assert len(each) > 70
-    for row in each:
-        assert bool(row.reason) == row.differs, row
-    assert {row.reason for row in each if row.reason} == set(trial.REASONS)
-
-
-def test_a_difference_without_a_reason_is_said() -> None:
-    count = next(iter(counts.read().values()))
-    differs = [trial.Row("a scheme", "amd64", count.mean * 2, count, "")]
-    assert any(line.endswith("0.50  not explained") for line in trial.table(differs))
-
-
 def test_what_the_page_says_of_tags_and_signatures() -> None:
     """SHA-256: about fifty times; a signature: thousands of times."""
     made = {(count.scheme, count.step): count.mean for count in counts.read().values()
@@ -278,7 +263,7 @@ def test_an_empty_program_has_the_size_that_the_agent_has_beside_it() -> None:
     assert machines.size(made.image(schemes.NOTHING.steps[0], 0, size=True)).flash == answer.EMPTY
 
 
-@pytest.mark.parametrize("module", ["answer", "published", "families", "studies", "trial"])
+@pytest.mark.parametrize("module", ["answer", "published", "families", "studies"])
 def test_a_table_has_lines_of_at_most_100_columns(module: str) -> None:
     said = lab(f"lab.messages.{module}")
     assert said.returncode == 0 and max(map(len, said.stdout.splitlines())) <= 100, said

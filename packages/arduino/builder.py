@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -18,8 +17,6 @@ BOARDS = {"uno": "", "nano": ":cpu=atmega328", "mega": ":cpu=atmega2560", "leona
 @dataclass(frozen=True)
 class Compiled:
     image: Path
-    flash: int  # bytes, as the builder tells them
-    ram: int
     warnings: list[str]  # of all but Arduino's own core
 
 
@@ -43,13 +40,6 @@ def build(sketch: Path, board: str, libraries: Sequence[Path], to: Path) -> Comp
         env={"PATH": os.defpath, "HOME": str(to), "TMPDIR": str(to), "LC_ALL": "C"})
     if done.returncode != 0:
         raise RuntimeError(f"{sketch.name} does not compile for {board}:\n{done.stderr}")
-    flash, ram = map(int, re.findall(r"^(?:Sketch uses|Global variables use) (\d+) bytes",
-                                     done.stdout, re.M))
     warnings = [line for line in done.stderr.splitlines()
                 if "warning:" in line and not line.startswith(HARDWARE)]
-    return Compiled(out / f"{sketch.name}.elf", flash, ram, warnings)
-
-
-def gcc_version() -> str:
-    return subprocess.run(["avr-gcc", "-dumpversion"], stdout=subprocess.PIPE, text=True,
-                          check=True).stdout.strip()
+    return Compiled(out / f"{sketch.name}.elf", warnings)

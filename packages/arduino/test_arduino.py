@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -246,14 +245,6 @@ def test_the_sketch_in_the_page_is_a_node(tmp_path: Path, work: Path) -> None:
     (tmp_path / "page" / "page.ino").write_text(text)
     with Line(UNO, compiled(work, tmp_path / "page" / "page.ino").image, script=b"") as line:
         assert line.receive(24) == 3 * heartbeat(3, 76, 0)
-
-
-@pytest.mark.long
-def test_the_page_shows_the_sizes() -> None:
-    command = [sys.executable, "-m", "packages.arduino.sizes"]
-    shown = subprocess.run(command, cwd=project.ROOT, capture_output=True, text=True, check=True)
-    assert f"```text\n$ python3 -m packages.arduino.sizes\n{shown.stdout}```" in \
-        (HERE / "README.md").read_text()
 
 
 # ---------------------------------------------------------------- are the checks sharp?

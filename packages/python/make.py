@@ -26,7 +26,7 @@ COPIED = {
     "client/completion/dumpulse.bash": "share/bash-completion/completions/dumpulse",
     "client/completion/_dumpulse": "share/zsh/site-functions/_dumpulse",
     "packages/python/README.md": "README.md",
-    "packages/python/pyproject.toml": "pyproject.toml",
+    "packages/python/manifest.toml": "pyproject.toml",
 }
 # What is only in the package. The empty file tells type checkers that there are types.
 ADDED = {"dumpulse/__main__.py": '''\

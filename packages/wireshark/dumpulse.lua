@@ -1,13 +1,15 @@
--- Shows Dumpulse's packets in Wireshark and tshark: heartbeats, requests and reports over UDP and
--- CAN. packages/wireshark/README.md explains it.   SPDX-License-Identifier: MIT
+-- Shows Dumpulse's packets in Wireshark and tshark: those of version 1, and those of version 2, with
+-- keys, over UDP and CAN. packages/wireshark/README.md explains it.   SPDX-License-Identifier: MIT
 
 set_plugin_info({version = "@version@", description = "Dumpulse"})
 
-local PACKET_SIZE, REPORT_SIZE, VARIABLES = 8, 260, 64
+local PACKET_SIZE, REPORT_SIZE, KEYED_SIZE, VARIABLES = 8, 260, 264, 64
 local MAGIC, REQUEST = 0xf1, "AreyouOK"
 -- On CAN: offsets from the base.
 local IDENTIFIERS, FIRST_OF_REPORT, FRAMES, CAN_REQUEST = 128, 64, 33, 127
-local FRAME_SIZE = 8
+local FRAME_SIZE, CAN_BEACON = 8, 97
+-- Of version 2: labels of keys, the largest epoch, and the first one of a node that only sends.
+local READERS, BEACONS, LAST_EPOCH, FIRST_OWN = 64, 65, 0x3f000000, 0x800000
 
 local dumpulse = Proto("dumpulse", "Dumpulse")
 
@@ -22,8 +24,15 @@ local timestamp = ProtoField.uint16("dumpulse.timestamp", "Timestamp", base.DEC)
 local sender = ProtoField.uint8("dumpulse.sender", "Sender", base.DEC)
 local value = ProtoField.uint8("dumpulse.value", "Value", base.DEC)
 local part = ProtoField.uint8("dumpulse.part", "Frame of the report", base.DEC)
+local tag = ProtoField.bytes("dumpulse.tag", "Tag")
+local status = ProtoField.string("dumpulse.tag.status", "The tag is")
+local label = ProtoField.uint8("dumpulse.label", "Label of its key", base.DEC)
+local epoch = ProtoField.uint32("dumpulse.epoch", "Epoch", base.DEC)
+local own = ProtoField.uint24("dumpulse.own", "Epoch of a node that only sends", base.HEX)
+local count = ProtoField.uint8("dumpulse.count", "Count", base.DEC)
+local nonce = ProtoField.uint16("dumpulse.nonce", "Nonce", base.HEX)
 dumpulse.fields = {kind, checksum, computed, magic, heard, entry, variable, timestamp, sender,
-                   value, part}
+                   value, part, tag, status, label, epoch, own, count, nonce}
 
 local bad_checksum = ProtoExpert.new("dumpulse.checksum.bad", "The checksum is wrong",
                                      expert.group.CHECKSUM, expert.severity.ERROR)
@@ -33,11 +42,14 @@ local gap = ProtoExpert.new("dumpulse.gap", "This frame does not follow: the rep
                             expert.group.SEQUENCE, expert.severity.WARN)
 local cut = ProtoExpert.new("dumpulse.cut", "The capture has only the beginning of this packet",
                             expert.group.UNDECODED, expert.severity.NOTE)
-dumpulse.experts = {bad_checksum, refused, gap, cut}
+local bad_tag = ProtoExpert.new("dumpulse.tag.bad", "The tag is wrong, or of another key or epoch",
+                                expert.group.SECURITY, expert.severity.ERROR)
+dumpulse.experts = {bad_checksum, refused, gap, cut, bad_tag}
 
 dumpulse.prefs.port = Pref.uint("UDP port", 9060, "The agent's port; 0 is none")
 dumpulse.prefs.base = Pref.string("First CAN identifier", "680",
                                   "A multiple of 80, in 3 hexadecimal digits, or in 8")
+dumpulse.prefs.keys = Pref.string("Key file", "", "A file of `dumpulse key`: checks tags")
 
 -- Adler-32 of bytes from `from` to the end: at most 256 bytes, so neither sum exceeds 2^24.
 local function adler32(buffer, from)
@@ -79,17 +91,17 @@ local function request()
     return "Request", "are you OK?"
 end
 
-local function report(buffer, tree)
-    local wrong = add_checksum(buffer, tree)
+-- Adds the entries that were ever set, of which the first one is at `first`.
+local function add_entries(buffer, first, tree)
     local set = {}
     for number = 0, VARIABLES - 1 do
-        if buffer(4 + 4 * number, 4):uint() ~= 0 then -- else it was never set
+        if buffer(first + 4 * number, 4):uint() ~= 0 then -- else it was never set
             set[#set + 1] = number
         end
     end
     tree:add(heard, #set):set_generated()
     for _, number in ipairs(set) do
-        local bytes = buffer(4 + 4 * number, 4)
+        local bytes = buffer(first + 4 * number, 4)
         local branch = tree:add(entry, bytes)
         branch:set_text(string.format("Variable %d: value %d, sender %d, timestamp %d", number,
                                       bytes(3, 1):uint(), bytes(2, 1):uint(), bytes(0, 2):uint()))
@@ -98,18 +110,203 @@ local function report(buffer, tree)
         branch:add(sender, bytes(2, 1))
         branch:add(value, bytes(3, 1))
     end
-    return "Report", string.format("%d of %d variables are set%s", #set, VARIABLES, wrong)
+    return string.format("%d of %d variables are set", #set, VARIABLES)
+end
+
+local function report(buffer, tree)
+    local wrong = add_checksum(buffer, tree)
+    return "Report", add_entries(buffer, 4, tree) .. wrong
+end
+
+-- ---- version 2: spec/keyed.md has it ----
+
+-- Keys, by label, as four words; and what a tag depends on, if its own tag was right: the epoch of the
+-- last beacon, the own epoch of each variable's last announce, and the last request. `verdicts` keeps
+-- what was found when Wireshark came to a frame first.
+local master, known, heard_epoch, heard_own, asked, verdicts
+
+local function permute(w)
+    local a, b, c, d = w[1], w[2], w[3], w[4]
+    for _ = 1, 12 do
+        a = bit.tobit(a + b)
+        b = bit.bxor(bit.rol(b, 5), a)
+        a = bit.rol(a, 16)
+        c = bit.tobit(c + d)
+        d = bit.bxor(bit.rol(d, 8), c)
+        a = bit.tobit(a + d)
+        d = bit.bxor(bit.rol(d, 13), a)
+        c = bit.tobit(c + b)
+        b = bit.bxor(bit.rol(b, 7), c)
+        c = bit.rol(c, 16)
+    end
+    return {a, b, c, d}
+end
+
+-- Chaskey-12 over little-endian words, of which there are 4, 8, 12 …
+local function chaskey(key, words)
+    local mask, state, carry = {}, {key[1], key[2], key[3], key[4]}, 0
+    for i = 1, 4 do
+        mask[i] = bit.bor(bit.lshift(key[i], 1), carry)
+        carry = bit.rshift(key[i], 31)
+    end
+    mask[1] = bit.bxor(mask[1], carry * 0x87)
+    for at = 0, #words - 1, 4 do
+        for i = 1, 4 do
+            local last = at + 4 == #words and mask[i] or 0
+            state[i] = bit.bxor(state[i], bit.tobit(words[at + i]), last)
+        end
+        state = permute(state)
+    end
+    for i = 1, 4 do
+        state[i] = bit.bxor(state[i], mask[i])
+    end
+    return state
+end
+
+local function key_of(number)
+    local word = number * 0x01010101
+    known[number] = known[number] or master and chaskey(master, {word, word, word, word})
+    return known[number]
+end
+
+-- What a tag is made of besides bytes 4 to 7.
+local function block(number, of_what, four)
+    return {number * 0x01010101, number * 0x01010101, of_what, four}
+end
+
+-- Is the tag right, with one of these numbers? Returns that one.
+local function right_number(buffer, key, number, candidates)
+    for _, each in pairs(candidates) do
+        local made = chaskey(key, block(number, each, buffer(4, 4):le_uint()))
+        if made[1] == bit.tobit(buffer(0, 4):le_uint()) then
+            return each
+        end
+    end
+end
+
+local function right_report(buffer, key)
+    local words = {}
+    for at = 8, KEYED_SIZE - 4, 4 do
+        words[#words + 1] = buffer(at, 4):le_uint()
+    end
+    for _, word in ipairs(block(READERS, asked.epoch, asked.four)) do
+        words[#words + 1] = word
+    end
+    local made = chaskey(key, words)
+    return made[1] == bit.tobit(buffer(0, 4):le_uint()) and
+        made[2] == bit.tobit(buffer(4, 4):le_uint())
+end
+
+local function judge(buffer, number)
+    local key, first = key_of(number), buffer(4, 1):uint()
+    if not key then
+        return "not checked"
+    elseif buffer:len() == KEYED_SIZE then
+        return not asked and "not checked: no request came before" or
+            right_report(buffer, key) and "right" or "wrong"
+    end
+    local candidates = {heard_epoch}
+    if number == BEACONS then
+        candidates = {buffer(4, 4):uint()}
+    elseif first < 0x80 then
+        candidates = {0}
+    elseif number < READERS then
+        candidates = {heard_epoch or heard_own[number], heard_own[number]}
+    end
+    if not next(candidates) then
+        return "not checked: no beacon or announce came before"
+    end
+    local found = right_number(buffer, key, number, candidates)
+    if found and number == BEACONS then
+        heard_epoch = found
+    elseif found and first < 0x80 then
+        heard_own[number] = buffer(5, 3):uint() * 256
+    elseif found and number == READERS then
+        asked = {epoch = found, four = buffer(4, 4):le_uint()}
+    end
+    return found and "right" or "wrong"
+end
+
+-- Adds the tag, of `size` bytes, and what is known of it.
+local function add_tag(buffer, tree, pinfo, number, size)
+    local found = verdicts[pinfo.number] or judge(buffer, number)
+    verdicts[pinfo.number] = found
+    local item = tree:add(tag, buffer(0, size))
+    tree:add(status, found):set_generated()
+    tree:add(label, number):set_generated()
+    if found == "wrong" then
+        item:add_proto_expert_info(bad_tag)
+    end
+    return ", tag " .. found
+end
+
+local function keyed_report(buffer, tree, pinfo)
+    local told = add_tag(buffer, tree, pinfo, READERS, 8)
+    return "Keyed report", add_entries(buffer, 8, tree) .. told
+end
+
+local function beacon(buffer, tree, pinfo)
+    tree:add(epoch, buffer(4, 4))
+    return "Beacon", string.format("epoch %d", buffer(4, 4):uint()) ..
+        add_tag(buffer, tree, pinfo, BEACONS, 4)
+end
+
+local function announce(buffer, tree, pinfo)
+    local number = buffer(4, 1):uint() - 0x40
+    tree:add(variable, buffer(4, 1), number)
+    tree:add(own, buffer(5, 3))
+    return "Announce", string.format("variable %d, own epoch %x", number, buffer(5, 3):uint()) ..
+        add_tag(buffer, tree, pinfo, number, 4)
+end
+
+local function keyed_heartbeat(buffer, tree, pinfo)
+    local number = buffer(4, 1):uint() - 0x80
+    tree:add(variable, buffer(4, 1), number)
+    tree:add(count, buffer(5, 1))
+    tree:add(sender, buffer(6, 1))
+    tree:add(value, buffer(7, 1))
+    return "Keyed heartbeat", string.format(
+        "variable %d, sender %d, value %d, count %d", number, buffer(6, 1):uint(),
+        buffer(7, 1):uint(), buffer(5, 1):uint()) .. add_tag(buffer, tree, pinfo, number, 4)
+end
+
+local function keyed_request(buffer, tree, pinfo)
+    tree:add(count, buffer(5, 1))
+    tree:add(nonce, buffer(6, 2))
+    if buffer(5, 1):uint() == 0 then -- with any tag
+        return "Keyed request", "asks for the beacon"
+    end
+    return "Keyed request", string.format("count %d", buffer(5, 1):uint()) ..
+        add_tag(buffer, tree, pinfo, READERS, 4)
+end
+
+-- Of 8 bytes that are no packet of version 1.
+local function keyed_kind_of(buffer)
+    local first, number = buffer(4, 1):uint(), buffer(4, 4):uint()
+    if first < 0x40 then
+        return number > 0 and number <= LAST_EPOCH and beacon or nil
+    elseif first < 0x80 then
+        return buffer(5, 3):uint() >= FIRST_OWN and announce or nil
+    elseif first < 0xc0 then
+        return buffer(5, 1):uint() > 0 and keyed_heartbeat or nil
+    end
+    return first == 0xc0 and keyed_request or nil
 end
 
 -- Chooses by the length, and by what tells a heartbeat from a request.
 local function kind_of(buffer)
     if buffer:len() == REPORT_SIZE then
         return report
-    elseif buffer:len() == PACKET_SIZE and buffer(4, 1):uint() == MAGIC then
+    elseif buffer:len() == KEYED_SIZE then
+        return keyed_report
+    elseif buffer:len() ~= PACKET_SIZE then
+        return nil
+    elseif buffer(4, 1):uint() == MAGIC then
         return heartbeat
-    elseif buffer:len() == PACKET_SIZE and buffer:raw(0, PACKET_SIZE) == REQUEST then
+    elseif buffer:raw(0, PACKET_SIZE) == REQUEST then
         return request
     end
+    return keyed_kind_of(buffer)
 end
 
 local function show(name, text, pinfo, tree)
@@ -124,7 +321,7 @@ local function packet(buffer, pinfo, tree)
         tree:add_proto_expert_info(cut)
         show("Cut", "the capture has " .. buffer:len() .. " bytes of it", pinfo, tree)
     elseif dissect then
-        local name, text = dissect(buffer, tree)
+        local name, text = dissect(buffer, tree, pinfo)
         show(name, text, pinfo, tree)
     else
         tree:add_proto_expert_info(refused)
@@ -155,6 +352,7 @@ local unfinished, seen, finished, gaps
 
 function dumpulse.init()
     unfinished, seen, finished, gaps = {}, {}, {}, {}
+    heard_epoch, heard_own, asked, verdicts = nil, {}, nil, {}
 end
 
 -- Follows the rules of SPEC.md for a reader: frame 0 begins a report, and each other frame must
@@ -166,8 +364,8 @@ local function join(number, buffer, pinfo)
     if number == 0 then
         before = {next = 0, bytes = {}}
     end
-    local size = math.min(FRAME_SIZE, REPORT_SIZE - FRAME_SIZE * number)
-    if before.next ~= number or buffer:len() ~= size then
+    local short = number == FRAMES - 1 and REPORT_SIZE - FRAME_SIZE * number -- in version 1
+    if before.next ~= number or (buffer:len() ~= FRAME_SIZE and buffer:len() ~= short) then
         gaps[pinfo.number] = true
         return
     end
@@ -190,12 +388,17 @@ function can.dissector(buffer, pinfo, tree)
     end
     local offset = id.value - first
     local number = offset - FIRST_OF_REPORT
-    if offset < 0 or offset >= IDENTIFIERS or (number >= FRAMES and offset ~= CAN_REQUEST) then
+    if offset < 0 or offset >= IDENTIFIERS then
         return 0
+    elseif number >= FRAMES and offset ~= CAN_REQUEST then -- of version 2 alone
+        local found = buffer:len() == PACKET_SIZE and kind_of(buffer)
+        if found ~= (offset == CAN_BEACON and beacon or keyed_request) then
+            return 0
+        end
     end
     pinfo.cols.protocol = "Dumpulse"
     local branch = tree:add(dumpulse, buffer())
-    if number < 0 or offset == CAN_REQUEST then
+    if number < 0 or number >= FRAMES then
         packet(buffer, pinfo, branch)
         return buffer:len()
     end
@@ -252,5 +455,40 @@ local function listen()
     end
 end
 
-dumpulse.prefs_changed = listen
-listen()
+local function hex_words(digits)
+    local words = {}
+    for at = 1, #digits, 8 do
+        local a, b, c, d = digits:match("(%x%x)(%x%x)(%x%x)(%x%x)", at)
+        words[#words + 1] = bit.tobit(tonumber(d .. c .. b .. a, 16))
+    end
+    return words
+end
+
+-- A master key is 32 digits. The file of a reader has a line for each of its two labels.
+local function read_keys()
+    master, known = nil, {}
+    if dumpulse.prefs.keys == "" then
+        return
+    end
+    local file, why = io.open(dumpulse.prefs.keys)
+    for line in file and file:lines() or function() end do
+        local name, digits = line:match("^(%a*) ?(%x+)%s*$")
+        local number = ({readers = READERS, beacons = BEACONS})[name]
+        if digits and #digits == 32 and name == "" then
+            master = hex_words(digits)
+        elseif digits and #digits == 32 and number then
+            known[number] = hex_words(digits)
+        end
+    end
+    if not master and not next(known) then
+        report_failure("Dumpulse: " .. (why or dumpulse.prefs.keys .. " has no key"))
+    end
+end
+
+local function settle()
+    listen()
+    read_keys()
+end
+
+dumpulse.prefs_changed = settle
+settle()

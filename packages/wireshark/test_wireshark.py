@@ -13,13 +13,14 @@ import pytest
 from packages import project
 from packages.wireshark import captures, make
 from packages.wireshark.captures import ETHERNET, EXTENDED, REMOTE, SOCKETCAN, can, udp
-from spec import model
+from spec import keyed, model
 from tests.support.programs import vectors
 
 pytestmark = pytest.mark.long
 SCRIPT = make.SCRIPT
 FIELDS = ("kind", "checksum", "checksum.right", "magic", "heard", "variable", "timestamp", "sender",
-          "value", "part", "checksum.bad", "refused", "gap", "cut")
+          "value", "part", "checksum.bad", "refused", "gap", "cut", "tag", "tag.status", "tag.bad",
+          "label", "epoch", "own", "count", "nonce")
 Shown = dict[str, list[str]]
 
 
@@ -36,25 +37,56 @@ def expected(packet: bytes) -> Shown:
         return {"kind": ["Request"]}
     is_report = len(packet) == 260
     if not is_report and (len(packet) != 8 or packet[4] != model.MAGIC):
-        return {"kind": ["Refused"], "refused": ["1"]}
+        return expected_keyed(packet) or {"kind": ["Refused"], "refused": ["1"]}
     right = model.checksummed(packet[4:])[:4]
     shown = {"checksum": [f"0x{packet[:4].hex()}"]}
     if right != packet[:4]:
         shown |= {"checksum.right": [f"0x{right.hex()}"], "checksum.bad": ["1"]}
     if is_report:
-        entries = {variable: entry for variable, entry in enumerate(
-            model.Agent.of_table(packet).entries) if any(entry)}
-        shown |= {"kind": ["Report"], "heard": [str(len(entries))]}
-        columns = {"variable": [*entries],
-                   "timestamp": [entry[0] * 256 + entry[1] for entry in entries.values()],
-                   "sender": [entry[2] for entry in entries.values()],
-                   "value": [entry[3] for entry in entries.values()]}
-        return shown | {name: [*map(str, column)] for name, column in columns.items() if column}
+        return shown | {"kind": ["Report"]} | expected_entries(packet)
     variable, sender, value = packet[5:]
     if variable > 63:
         shown["refused"] = ["1"]
     return shown | {"kind": ["Heartbeat"], "magic": ["0xf1"], "variable": [str(variable)],
                     "sender": [str(sender)], "value": [str(value)]}
+
+
+def expected_entries(report: bytes) -> Shown:
+    entries = {variable: entry for variable, entry in enumerate(
+        model.Agent.of_table(report[-260:]).entries) if any(entry)}
+    columns = {"variable": [*entries],
+               "timestamp": [entry[0] * 256 + entry[1] for entry in entries.values()],
+               "sender": [entry[2] for entry in entries.values()],
+               "value": [entry[3] for entry in entries.values()]}
+    return {"heard": [str(len(entries))],
+            **{name: [*map(str, column)] for name, column in columns.items() if column}}
+
+
+def expected_keyed(packet: bytes) -> Shown:
+    """The same of version 2, from spec/keyed.md, without a key; nothing if it is no such packet."""
+    size = {8: 4, 264: 8}.get(len(packet))
+    if size is None:
+        return {}
+    first, number, rest = packet[4], int.from_bytes(packet[4:8], "big"), packet[5:8]
+    shown: dict[str, object] = {"tag": packet[:size].hex(), "tag.status": "not checked"}
+    if size == 8:
+        shown |= {"kind": "Keyed report", "label": 64}
+    elif first < 0x40 and 1 <= number <= keyed.EPOCH_LAST:
+        shown |= {"kind": "Beacon", "label": 65, "epoch": number}
+    elif 0x40 <= first < 0x80 and rest[0] >= 0x80:
+        shown |= {"kind": "Announce", "label": first - 0x40, "variable": first - 0x40,
+                  "own": f"0x{rest.hex()}"}
+    elif 0x80 <= first < 0xC0 and rest[0]:
+        shown |= {"kind": "Keyed heartbeat", "label": first - 0x80, "variable": first - 0x80,
+                  "count": rest[0], "sender": rest[1], "value": rest[2]}
+    elif first == 0xC0:
+        shown |= {"kind": "Keyed request", "count": rest[0], "nonce": f"0x{rest[1:].hex()}"}
+        shown = {**shown, "label": 64} if rest[0] else {
+            name: shown[name] for name in ("kind", "count", "nonce")}
+    else:
+        return {}
+    return {name: [str(each)] for name, each in shown.items()} | (
+        expected_entries(packet) if size == 8 else {})
 
 
 def shown(script: Path, capture: Path, home: Path, *options: str) -> list[Shown]:
@@ -84,7 +116,7 @@ def hostile(count: int, seed: int) -> list[bytes]:
         packet = bytearray(choose.choice([
             model.heartbeat(variable, sender, value), model.REQUEST,
             model.checksummed(choose.randbytes(256)),
-            choose.randbytes(choose.choice([1, 4, 7, 8, 9, 259, 260, 261, 1400]))]))
+            choose.randbytes(choose.choice([1, 4, 7, 8, 9, 259, 260, 261, 264, 1400]))]))
         for _ in range(choose.randrange(3)):
             packet[choose.randrange(len(packet))] = choose.randrange(256)
         packets.append(bytes(packet[:choose.choice([len(packet), len(packet),
@@ -188,6 +220,61 @@ def test_nothing_makes_it_fail(tmp_path: Path, home: Path) -> None:
             assert "Dumpulse" in text or longest < 45
 
 
+def conversation() -> list[tuple[bytes, str]]:
+    """Of version 2: packets, and what a tag must be with the master key. Then with the readers'."""
+    keys, other, now = keyed.Keys(bytes(range(16))), keyed.Keys(bytes(16)), 0x12345
+    request = keys.counted(64, now, 1, 0xBE, 0xEF)
+    table = bytes(12) + bytes.fromhex("12344c09") + bytes(240)
+    return [(keys.counted(3, now, 1, 76, 9), "not checked: no beacon or announce came before"),
+            (keys.report(table, now, request), "not checked: no request came before"),
+            (other.beacon(now), "wrong"), (keys.beacon(now), "right"),
+            (keys.counted(3, now, 1, 76, 9), "right"), (other.counted(3, now, 2, 76, 9), "wrong"),
+            (keys.counted(3, now - 1, 3, 76, 9), "wrong"), (request, "right"),
+            (keys.report(table, now, request), "right"),
+            (keys.report(table, now - 1, request), "wrong"),
+            (keys.report(table, now, request)[:7] + b"\0" + table, "wrong"),
+            (other.announce(5, 0x800001), "wrong"), (keys.announce(5, 0x800001), "right"),
+            (keys.counted(5, 0x80000100, 1, 77, 200), "right"),
+            (keys.counted(5, 0x80000200, 2, 77, 200), "wrong"),
+            (keys.counted(64, now, 0, 1, 2), ""), (keys.beacon(now + 1), "right"),
+            (keys.counted(63, now, 9, 255, 255), "wrong"),
+            (keys.counted(63, now + 1, 9, 255, 255), "right"),
+            (keys.counted(64, now + 1, 1, 7, 8), "right"),
+            (keys.report(table, now + 1, keys.counted(64, now + 1, 1, 7, 8)), "right")]
+
+
+def with_keys(folder: Path, home: Path, text: str, script: Path = SCRIPT, on_can: bool = False,
+              complains: str = "") -> list[str]:
+    """What is said of the tags of the conversation, with a file of keys."""
+    (folder / "keys").write_text(text)
+    packets = [packet for packet, _ in conversation()]
+    capture = captures.pcap(folder / "keyed.pcap", ETHERNET, map(udp, packets))
+    if on_can:
+        frames = []
+        for packet in packets:
+            at = {0: 97, 3: 98}.get(packet[4] // 64, packet[4] % 64)  # a beacon, a request, others
+            frames += captures.report_frames(packet, 0x680) if len(packet) > 8 else [
+                can(0x680 + at, packet)]
+        capture = captures.pcap(folder / "keyed.pcap", SOCKETCAN, frames)
+    said = captures.tshark(home, "-X", f"lua_script:{script}", "-r", capture, "-T", "fields", "-Y",
+                           'dumpulse.kind != "Part"', "-e", "dumpulse.tag.status", "-2", "-o",
+                           f"dumpulse.keys:{folder / 'keys'}", complains=complains)
+    return said.splitlines()
+
+
+def test_tags_are_checked_with_a_key(tmp_path: Path, home: Path) -> None:
+    keys, wanted = keyed.Keys(bytes(range(16))), [status for _, status in conversation()]
+    for on_can in (False, True):
+        assert with_keys(tmp_path, home, bytes(range(16)).hex() + "\n", on_can=on_can) == wanted
+    readers = f"readers {keys.of(64).hex()}\nbeacons {keys.of(65).hex()}\n"
+    of_readers = [status if len(packet) > 8 or packet[4] in range(0x40) or packet[4] == 0xC0 else
+                  "not checked" for packet, status in conversation()]
+    assert with_keys(tmp_path, home, readers) == of_readers
+    assert {*with_keys(tmp_path, home, bytes(16).hex())} > {"wrong"}
+    without = with_keys(tmp_path, home, "no key\n", complains="has no key")
+    assert {*without} == {"not checked", ""}
+
+
 def test_it_works_where_users_put_it(tmp_path: Path, home: Path) -> None:
     folder = home / "with_plugin" / ".local" / "lib" / "wireshark" / "plugins"
     folder.mkdir(parents=True)
@@ -267,7 +354,7 @@ MUTANTS: dict[str, Sequence[tuple[str, str]]] = {"udp": [
     ("branch:add(timestamp, bytes(0, 2))", "branch:add_le(timestamp, bytes(0, 2))"),
     ("branch:add(value, bytes(3, 1))", "branch:add(value, bytes(2, 1))"),
     ("for number = 0, VARIABLES - 1", "for number = 0, VARIABLES - 2"),
-    ("local bytes = buffer(4 + 4 * number, 4)", "local bytes = buffer(4 * number, 4)"),
+    ("local bytes = buffer(first + 4 * number, 4)", "local bytes = buffer(4 * number, 4)"),
     (":uint() == MAGIC", ":uint() ~= 0"),
     ("== REQUEST then", "~= '' then"),
     ("buffer:len() == REPORT_SIZE", "buffer:len() > PACKET_SIZE"),
@@ -275,7 +362,7 @@ MUTANTS: dict[str, Sequence[tuple[str, str]]] = {"udp": [
 ], "can": [
     ("if number == 0 then", "if before.next == nil then"),
     ("before.next ~= number or", "before.next == nil or"),
-    ("or buffer:len() ~= size", "or buffer:len() > FRAME_SIZE"),
+    ("or (buffer:len() ~= FRAME_SIZE", "or (buffer:len() > FRAME_SIZE"),
     ("    unfinished[bus] = nil\n", ""),
     ("gaps[pinfo.number] = true", ""),
     ("or fd() or", "or"),
@@ -283,11 +370,30 @@ MUTANTS: dict[str, Sequence[tuple[str, str]]] = {"udp": [
     ("number >= FRAMES and", "number > FRAMES and"),
     ("offset ~= CAN_REQUEST", "offset < 120"),
     ("first + IDENTIFIERS - 1", "first + IDENTIFIERS - 2"),
+], "keyed": [
+    ("for _ = 1, 12", "for _ = 1, 8"), ("carry * 0x87", "0"), ("rol(d, 13)", "rol(d, 12)"),
+    ("heard_epoch = found", ""), ("buffer(5, 3):uint() * 256", "buffer(5, 3):uint()"),
+    ("asked = {", "asked = asked or {"), ("not asked and", "nil and"),
+    ("made[2] ==", "made[1] ~="), ("READERS, asked.epoch", "READERS, heard_epoch + 1"),
+    ("key_of(number), buffer(4, 1)", "key_of(number), buffer(5, 1)"),
+    ("known[number] = known", "known[1] = known"), ("d .. c .. b .. a", "a .. b .. c .. d"),
 ]}
 
 
 @pytest.mark.parametrize("transport", MUTANTS)
 def test_the_comparison_notices_mutants(tmp_path: Path, home: Path, transport: str) -> None:
+    if transport == "keyed":
+        wanted_tags = [status for _, status in conversation()]
+        for old, new in MUTANTS[transport]:
+            text = SCRIPT.read_text()
+            assert old in text, old
+            (tmp_path / "mutant.lua").write_text(text.replace(old, new))
+            try:
+                found = with_keys(tmp_path, home, bytes(range(16)).hex(), tmp_path / "mutant.lua")
+            except AssertionError:
+                continue  # tshark has said that the script is wrong
+            assert found != wanted_tags, old
+        return
     some = [*hostile(300, 1), model.heartbeat(64, 1, 2), WORKED, OTHER]
     made = over_udp(tmp_path, some) if transport == "udp" else over_can(tmp_path, [], some[:20])
     assert not faults(SCRIPT, home, *made)

@@ -196,7 +196,7 @@ def test_nobody_is_dead_while_the_disk_is_slow(tmp_path: Path, state_every: int,
     """Each fsync() takes longer than warn, or crit. Requests are answered meanwhile."""
     path = tmp_path / "state"
     more = ("--state", f"{path}", "--state-every", f"{state_every}")
-    calls = {"binary": built("build/udpserver-calls"),
+    calls: dict[str, Any] = {"binary": built("build/udpserver-calls"),
              "env": {**os.environ, "SLOW": f"{slow}", "CALLS": f"{tmp_path / 'calls'}"}}
     with Watched(tmp_path, more=more, **calls) as watched, watched.beating(3):
         synced = (tmp_path / "calls").read_text().count("fsync-file")
@@ -216,7 +216,8 @@ def test_a_clock_that_is_set_makes_nobody_dead(tmp_path: Path, seconds: int) -> 
     clock = tmp_path / "clock"
     clock.write_text("0")
     names = NAMES + "".join(f"[{number}]\n" for number in (4, 5))
-    calls = {"binary": built("build/udpserver-calls"), "env": {**os.environ, "CLOCK": f"{clock}"}}
+    calls: dict[str, Any] = {"binary": built("build/udpserver-calls"),
+                             "env": {**os.environ, "CLOCK": f"{clock}"}}
     with Watched(tmp_path, names=names, **calls) as watched, watched.beating(3, 5):
         watched.beat_until(4, 1, lambda: "4 waiting alive" in watched.logged()
                            or "4 missing alive" in watched.logged())
@@ -233,7 +234,8 @@ def test_a_board_without_a_clock(tmp_path: Path) -> None:
     """It starts in 1970, and gets the right time late. What the state file has is as old as it was
     when the file was written."""
     clock, more = tmp_path / "clock", ("--state", f"{tmp_path / 'state'}")
-    calls = {"binary": built("build/udpserver-calls"), "env": {**os.environ, "CLOCK": f"{clock}"}}
+    calls: dict[str, Any] = {"binary": built("build/udpserver-calls"),
+                             "env": {**os.environ, "CLOCK": f"{clock}"}}
     clock.write_text("0")
     with Watched(tmp_path, more=more, **calls) as watched, watched.beating(3):
         watched.server.stop()

@@ -291,6 +291,30 @@ static void test_each_kind_of_packet_is_said_once_for_each_source(void **state)
     assert_string_equal(logged[outcomes], "2001:db8::1: first report");
 }
 
+/* 3000 sources ask each second, and there are 1000 reports a second. Nearly all get as many as the
+ * others, and nobody less. */
+static void test_too_many_sources_take_turns(void **state)
+{
+    enum { SOURCES = 3000, SECONDS = 20 };
+    static unsigned got[SOURCES], counted[SECONDS + 1];
+    uint64_t now = TIMING_SECOND;
+    (void)state;
+
+    start(10, 128);
+    limits_set(&limits, 10, 128, 1000);
+    limits.takes_turns = true;
+    for (unsigned step = 0; step < SECONDS * SOURCES; step++) {
+        const unsigned source = step % SOURCES;
+        got[source] += limits_allow(&limits, source_of(IPV4_BY_CHANCE, source), now);
+        now += TIMING_SECOND / SOURCES;
+    }
+    for (unsigned source = 0; source < SOURCES; source++)
+        counted[got[source] < SECONDS ? got[source] : SECONDS]++;
+    for (unsigned few = 0; few < 6; few++)
+        assert_int_equal(counted[few], 0);
+    assert_true(counted[6] + counted[7] >= SOURCES * 98 / 100);
+}
+
 /* An answer leaves from the address that was asked. The kernel chooses the interface, unless the
  * address is link-local. */
 static void test_where_an_answer_leaves_from(void **state)
@@ -315,8 +339,7 @@ static void test_where_an_answer_leaves_from(void **state)
         header->cmsg_level = ipv4 ? IPPROTO_IP : IPPROTO_IPV6;
         header->cmsg_type = ipv4 ? IP_PKTINFO : IPV6_PKTINFO;
         header->cmsg_len = ipv4 ? CMSG_LEN(sizeof v4) : CMSG_LEN(sizeof v6);
-        memcpy(CMSG_DATA(header), ipv4 ? (void *)&v4 : (void *)&v6,
-               ipv4 ? sizeof v4 : sizeof v6);
+        memcpy(CMSG_DATA(header), ipv4 ? (void *)&v4 : (void *)&v6, ipv4 ? sizeof v4 : sizeof v6);
         assert_true(udp_set_reply_address(&reply, &request));
         v4.ipi_ifindex = (int)cases[i].kept;
         v6.ipi6_ifindex = cases[i].kept;
@@ -335,6 +358,7 @@ int main(void)
         cmocka_unit_test(test_the_most_that_one_source_gets_within_a_second),
         cmocka_unit_test(test_the_limit_for_all),
         cmocka_unit_test(test_who_is_refused_for_all_is_not_charged),
+        cmocka_unit_test(test_too_many_sources_take_turns),
         cmocka_unit_test(test_where_an_answer_leaves_from),
         cmocka_unit_test(test_each_start_has_its_own_secret),
         cmocka_unit_test(test_forged_sources_fill_neither_the_log_nor_the_memory),

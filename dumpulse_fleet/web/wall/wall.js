@@ -5,7 +5,7 @@
 // found again by the address of the page.
 
 const SEVERITY = ["unwatched", "alive", "pending", "unknown", "late", "out of range", "never",
-  "dead", "unreachable", "damaged"];
+  "dead", "damaged", "unreachable"];
 const MUTE = ["unreachable", "damaged"];  // nothing is known of the variables of such an agent
 const FIRST_BAD = SEVERITY.indexOf("unknown");
 const FEW = 30; // agents that need a look, and have large tiles on a large screen
@@ -69,14 +69,13 @@ function duration(seconds, exact = false) {
   const parts = [[Math.floor(s / 86400), "d"], [Math.floor(s / 3600) % 24, "h"],
     [Math.floor(s / 60) % 60, "min"], [s % 60, "s"]];
   const first = parts.findIndex(([count]) => count > 0);
-  if (first < 0 || (!exact && first === 3)) return exact ? "0 s" : "now";
+  if (first < 0) return "0 s";
   return parts.slice(first, exact ? first + 2 : first + 1)
     .filter(([count], index) => count > 0 || index === 0)
     .map(([count, unit]) => `${count} ${unit}`).join(" ");
 }
 
 // ---------------------------------------------------------------- the address of the page
-
 function readAddress() {
   const query = new URLSearchParams(location.search);
   chosen = {
@@ -102,7 +101,6 @@ function writeAddress(step = false) {
 }
 
 // ---------------------------------------------------------------- what comes from the server
-
 /** Without a password, which the address of the page may have in it. */
 const here = (path) => location.origin + path;
 
@@ -215,6 +213,7 @@ function showLink() {
   $("alarm").hidden = !alarm;
   setText($("alarm-words"), alarm);
   setText($("alarm-age"), age ? `What you see is ${duration(age, true)} old.` : "");
+  showHeadline();
 }
 
 function setText(element, text) {
@@ -222,11 +221,13 @@ function setText(element, text) {
 }
 
 // ---------------------------------------------------------------- tiles
-
 const rank = (agent) => severity(agent) - (agent.muted ? 20 : 0);
 const isBad = (agent) => severity(agent) >= FIRST_BAD;
 const before = (a, b) => rank(b) - rank(a) || byName(a, b);
-const byName = (a, b) => (a.name < b.name ? -1 : 1);
+/** pump-2 is before pump-10. */
+const sortKey = (agent) => (agent.sortKey
+  ||= `${agent.name.replace(/\d+/g, (digits) => digits.padStart(12, "0"))} ${agent.name}`);
+const byName = (a, b) => (sortKey(a) < sortKey(b) ? -1 : 1);
 
 function keyOf(agent) {
   if (chosen.by === "nothing") return "";
@@ -246,15 +247,19 @@ function fits(agent) {
   const { states } = chosen;
   const muted = agent.muted && states.has("muted");
   if (states.size && !states.has(agent.state) && !muted) return false;
+  return matches(agent);
+}
+
+function matches(agent) {
   const words = wordsOf(agent);
   return chosen.parts.every((part) => words.includes(part));
 }
 
 function lineOf(agent) {
   const bad = ["dead", "never", "out of range", "late"].filter((state) => agent.counts[state]);
-  const counts = MUTE.includes(agent.state) || !bad.length ? agent.state
-    : bad.map((state) => `${agent.counts[state]} ${state === "never" ? "never heard" : state}`)
-      .join(", ");
+  const more = bad.reduce((sum, state) => sum + agent.counts[state], -1);
+  const counts = MUTE.includes(agent.state) || !agent.worst ? agent.state
+    : `${agent.worst} ${bad[0] === "never" ? "never heard" : bad[0]}${more ? ` + ${more}` : ""}`;
   const since = agent.since ? ` · ${duration(serverNow() - agent.since)}` : "";
   return `${agent.muted ? "muted · " : ""}${counts}${since}`;
 }
@@ -462,28 +467,32 @@ function drawTimes() {
 }
 
 // ---------------------------------------------------------------- sums, choices, search
-
 const chips = new Map();
+let sums = "Reading the fleet …"; // the headline
 
 function drawSums() {
   const counts = new Map(SEVERITY.map((state) => [state, 0]));
   let muted = 0;
   let bad = 0;
   let shown = 0;
+  let found = 0; // by the search; chips say what they would show of these
   for (const agent of agents.values()) {
+    shown += !agent.tile.hidden;
+    if (!matches(agent)) continue;
+    found += 1;
     counts.set(agent.state, counts.get(agent.state) + 1);
     muted += agent.muted;
     bad += isBad(agent) && !agent.muted;
-    shown += !agent.tile.hidden;
   }
   counts.set("muted", muted);
-  const total = number.format(agents.size);
-  const all = counts.get("alive") === agents.size;
-  const headline = !agents.size ? "No agents are configured"
-    : bad ? `${number.format(bad)} of ${total} agents need${bad === 1 ? "s" : ""} a look`
-      : all ? `${agents.size === 1 ? "The agent is" : `All ${total} agents are`} alive`
-        : `${total} agents, none in trouble`;
-  setText($("headline"), headline);
+  const total = number.format(found);
+  const all = counts.get("alive") === found;
+  const which = chosen.parts.length ? ` “${chosen.q.trim()}”` : "";
+  sums = !agents.size ? "No agents are configured" : !found ? `No agent fits${which}`
+    : (bad ? `${number.format(bad)} of ${total} agents need${bad === 1 ? "s" : ""} a look`
+      : all ? `${found === 1 ? "The agent is" : `All ${total} agents are`} alive`
+        : `${total} agents, none in trouble`) + (which && `:${which}`);
+  showHeadline();
   document.title = bad ? `(${bad}) Dumpulse fleet` : "Dumpulse fleet";
   for (const state of [...SEVERITY].reverse().concat("muted")) {
     const count = counts.get(state);
@@ -496,6 +505,13 @@ function drawSums() {
   $("nothing").hidden = shown > 0 || !agents.size;
   $("none").hidden = agents.size > 0;
   $("wall").hidden = !shown;
+}
+
+/** Without a connection, it says how old what it says is. */
+function showHeadline() {
+  const silence = performance.now() - lastMessage;
+  setText($("headline"), silence > SILENCE && lastMessage
+    ? `Last known, ${duration(silence / 1000)} ago: ${sums}` : sums);
 }
 
 function makeChip(state) {
@@ -547,7 +563,6 @@ async function showGroups() {
 }
 
 // ---------------------------------------------------------------- keys
-
 /** One tile can be reached by Tab, and the arrows move from it. */
 let reachable = null;
 function keepOneReachable(wanted) {
@@ -635,7 +650,6 @@ $("wall").addEventListener("click", (event) => {
 });
 
 // ---------------------------------------------------------------- one agent
-
 let shown = null; // the agent in the panel, as the server says it
 let pastOf = null; // its history
 let showing = 0;
@@ -722,8 +736,7 @@ function showFacts() {
     ? `, ${number.format(shown[what])} ${what === "bad" ? "damaged" : what}` : "").join("");
   const facts = [["address", shown.address], ["site", shown.site], ["labels", labels],
     ["behind", shown.parent], ["names", shown.profile],
-    ["asked", `every ${shown.period} s, ${number.format(shown.reports)} reports${loss}${
-      shown.bad ? `, ${number.format(shown.bad)} damaged` : ""}`],
+    ["asked", `every ${shown.period} s, ${number.format(shown.reports)} reports${loss}`],
     ["last report", shown.heard_at ? `${moment(shown.heard_at)}, after ${
       (shown.round_trip * 1000).toFixed(1)} ms` : "none yet"],
     ["reboots", shown.reboots ? number.format(shown.reboots) : ""]];
@@ -888,7 +901,6 @@ $("mute").addEventListener("submit", (event) => {
 });
 
 // ---------------------------------------------------------------- the rest of the page
-
 $("close").addEventListener("click", () => close());
 $("more").addEventListener("click", () => {
   everything = true;
