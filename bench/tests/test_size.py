@@ -195,7 +195,7 @@ def changed_bound(folder: Path, chip: str, before: str, after: str) -> int:
     return firmware.bound(folder / "image.elf", folder / "both.su")
 
 
-TICK = "    if (++ticks == TICKS) {"
+TICK = "static void on_tick(void)\n{\n"
 LOOP, ALARM = "    TICK_CONTROL = 7;\n", "    set_alarm();\n    if"
 
 
@@ -216,9 +216,9 @@ def test_the_stack_of_a_firmware(tmp_path: Path, chip: str, loop: str, interrupt
      "reset sets an interrupt's priority"),
     ("m4", LOOP, LOOP + "REGISTER(0xE000ED20) = 1U << 30;", "reset sets an interrupt's priority"),
     ("m4", LOOP, LOOP + "REGISTER(0xE000E400) = 0x40;", "reset sets an interrupt's priority"),
-    ("m0plus", TICK, '__asm__ volatile("cpsie i");' + TICK, "on_tick lets in other interrupts"),
-    ("m0plus", TICK, '__asm__ volatile("bx r3");' + TICK, "on_tick calls by a pointer"),
-    ("m4", TICK, '__asm__ volatile("blx r3");' + TICK, "on_tick calls by a pointer"),
+    ("m0plus", TICK, TICK + '__asm__ volatile("cpsie i");', "on_tick lets in other interrupts"),
+    ("m0plus", TICK, TICK + '__asm__ volatile("bx r3");', "on_tick calls by a pointer"),
+    ("m4", TICK, TICK + '__asm__ volatile("blx r3");', "on_tick calls by a pointer"),
     ("m4", LOOP, LOOP + '__asm__ volatile("bl on_tick");', "reset calls on_tick, an interrupt"),
     ("m4", "    for (;;) {\n    }\n", "seconds = 0;",
      "fault comes within interrupts, and is not an endless loop"),

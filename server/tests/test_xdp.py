@@ -473,8 +473,7 @@ def test_the_route_of_the_sender_is_not_checked(cable: Cable) -> None:
 
 
 def test_an_address_that_another_machine_has(cable: Cable) -> None:
-    """Both sides have the same IPv6 address. The server's side asks first, and then must not use
-    it."""
+    """Both sides have the same IPv6 address. The server's asks first, and then must not use it."""
     cable.node.run("ip address add fd77::5/64 dev veth2 nodad")
     cable.agent.run("sysctl -q net.ipv6.conf.veth1.accept_dad=1")
     cable.agent.run("ip address add fd77::5/64 dev veth1")
