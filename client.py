@@ -67,9 +67,9 @@ try:
 except ImportError:  # Windows: `watch` prints lines there, and serial lines do not work
     termios = None  # type: ignore[assignment]
 
-__all__ = ["Agent", "BadReport", "BadUsage", "Change", "Clock", "Entries", "Entry", "Error", "History",
-           "KeyFile", "NoAnswer", "Reading", "Refused", "Settings", "Variable", "age", "clock",
-           "heartbeat", "interpret", "make_settings", "parse_report"]
+__all__ = ["Agent", "BadReport", "BadUsage", "Change", "Clock", "Entries", "Entry", "Error",
+           "History", "KeyFile", "NoAnswer", "Reading", "Refused", "Settings", "Variable", "age",
+           "clock", "heartbeat", "interpret", "make_settings", "parse_report"]
 VERSION = __version__ = "1.0.0-dev"
 PROGRAM = "client.py"  # main() changes it to the name that the user typed
 PORT = 9060
@@ -209,8 +209,10 @@ KEYED_REPORT_SIZE = 8 + VARIABLES * 4
 IS_ANNOUNCE, IS_HEARTBEAT, IS_REQUEST = 0x40, 0x80, 0xC0  # byte 4; a beacon has less
 HELLO = bytes((0, 0, 0, 0, IS_REQUEST, 0, 0, 0))  # a request that is always answered by a beacon
 FULL = 255  # the largest count in an epoch
-FORGET = 300.0  # seconds, 30 usual ticks, with old beacons and nothing new: as after a reset
+FORGET = 300.0  # seconds with old beacons and none of this epoch: as after a reset
 HEAR_AGAIN = 1.0  # seconds until a node asks for the beacon again
+SLOWLY = 2  # refusals, after which a reader leaves out one count more
+BEACONS = 2  # that one ask goes by: who has kept many reports must not choose among many epochs
 KEY_FORM = "one line of 32 digits 0-9a-f, or lines like 'readers 00112233...'"
 KEY_MISTAKES = (  # what a line of a file of keys may have instead of a key
     (r"[^\r]*\r\n?", r"it ends with CR LF, as on Windows: sed -i 's/\r$//' FILE mends that"),
@@ -314,7 +316,8 @@ class Keyed:
         self.heard_at = -math.inf  # the uptime() of the last beacon that we believed
         self._old_at = math.inf  # the same, of the first old one since we believed something new
         self._begin = 0  # the count before the first heartbeat of an epoch
-        self._skip = 0  # counts to leave out, because other readers have used them
+        self._refused = 0  # how often since we believed something: others have used these counts
+        self._later = 0  # beacons of later epochs since begin()
         self._asked, self._asked_in = b"", 0  # the last request, and its epoch
         self._repeat = False  # whether nothing has refused it
 
@@ -333,14 +336,14 @@ class Keyed:
 
     def begin(self) -> None:
         """From now on, only an answer to a new request counts."""
-        self._asked, self._repeat = b"", False
+        self._asked, self._repeat, self._later = b"", False, 0
         if uptime() - self._old_at > FORGET:  # an epoch that somebody has made up ends like this
-            self.epoch, self.counts, self._skip, self._old_at = 0, {}, 0, math.inf
+            self.epoch, self.counts, self._refused, self._old_at = 0, {}, 0, math.inf
 
     def request(self) -> bytes:
         """The last request once more, until something refuses it; else a new one, if possible."""
         if not self._repeat:
-            new = self._make_packet(READER_LABEL, os.urandom(2), self._skip)
+            new = self._make_packet(READER_LABEL, os.urandom(2), self._refused // SLOWLY)
             if not new:
                 return HELLO
             self._asked, self._asked_in, self._repeat = new, self.epoch, True
@@ -372,12 +375,17 @@ class Keyed:
                                    f"{self.epoch}: somebody repeats it")
         self.heard_at = uptime()
         if epoch == self.epoch:
+            self._old_at = math.inf
             return False
+        if self._later == BEACONS:
+            raise BadReport("old", f"it has told more than {BEACONS} epochs: somebody repeats old "
+                                   "beacons, or an epoch is too short")
         # A program that beats once and ends does not know the count of its last run. So its counts
         # follow the clock, 4 in a second. Later epochs begin with 1.
         self._begin = 0 if self.epoch else time.time_ns() // 250_000_000 % 128
-        self.epoch, self.counts, self._skip, self._repeat = epoch, {}, 0, False
-        self._old_at = math.inf
+        self.epoch, self.counts, self._refused, self._repeat = epoch, {}, 0, False
+        self._old_at, self._asked = math.inf, b""  # a report of before may have been held back
+        self._later += 1
         return True
 
     def take(self, packet: bytes) -> Optional[Entries]:
@@ -388,13 +396,13 @@ class Keyed:
             if not right or not hmac.compare_digest(packet[:8], right[:8]):
                 raise BadReport("tag", "its tag is wrong: it answers another request, or somebody "
                                        "else has made it")
-            self._asked, self._skip, self._repeat, self._old_at = b"", 0, False, math.inf
+            self._asked, self._refused, self._repeat, self._old_at = b"", 0, False, math.inf
             return unchecked_entries(packet[4:])
         if self.hear(packet):
             return None
         full = not self._repeat and self.counts.get(READER_LABEL) == FULL
         if self._repeat:
-            self._repeat, self._skip = False, self._skip * 2 or 1
+            self._repeat, self._refused = False, self._refused + 1
         raise BadReport("full" if full else "refused",
                         "it refuses requests with its beacon: other readers have used the counts "
                         f"of this epoch, or the readers' key in {self.keys.path!r} is wrong")
@@ -959,7 +967,10 @@ class Talk(Generic[Result]):
             try:
                 if asking:
                     asking = False
-                    self._send()
+                    self._asked += 1
+                    self._transport.send(self._request())
+                    if self._transport.keyed and self._asked > 2 and not self._came:
+                        self._transport.send(REQUEST)  # is it of version 1?
                 packet = self._transport.receive(again - time.monotonic())
                 if packet is not None:
                     self._came = True
@@ -968,32 +979,18 @@ class Talk(Generic[Result]):
                         return found
                     asking = time.monotonic() < self._end
             except BadReport as error:
-                asking = self._note_bad(error)
+                refused = error.cause == "refused"
+                self._bad = self._bad or error if refused else error
+                asking = refused and not self._transport.SHARED and time.monotonic() < self._end
             except NoAnswer as error:
                 untried -= 1
-                asking = untried > 0
-                self._note_silence(error, asking)
+                self._silence = f": {error}"
+                asking = untried > 0  # at an address that was not tried
+                if asking:
+                    self._transport.next_address()
+                else:
+                    self.kind = type(error)
         return None
-
-    def _send(self) -> None:
-        self._asked += 1
-        self._transport.send(self._request())
-        if self._transport.keyed and self._asked > 2 and not self._came:  # is it of version 1?
-            self._transport.send(REQUEST)
-
-    def _note_bad(self, error: BadReport) -> bool:
-        """Returns whether to ask again at once."""
-        refused = error.cause == "refused"
-        self._bad = error if not refused else self._bad or error
-        return refused and not self._transport.SHARED and time.monotonic() < self._end
-
-    def _note_silence(self, error: NoAnswer, more: bool) -> None:
-        """`more`: the host has an address that was not tried."""
-        self._silence = f": {error}"
-        if more:
-            self._transport.next_address()
-        else:
-            self.kind = type(error)
 
     def explain_failure(self, timeout: float) -> Error:
         """Returns what the user shall know when the time is up."""
@@ -1235,8 +1232,8 @@ def parse_range(text: str) -> tuple[int, int]:
 def parse_name(text: str) -> str:
     """Names appear on terminals, in lists and in performance data. So no character has a special
     meaning there, and each one is one column wide."""
-    if not 1 <= len(text) <= 24 or re.fullmatch(r"[0-9-]+", text) or not all(
-            (each.isalnum() or each in " ._-/+()") and unicodedata.east_asian_width(each) not in "WF"
+    if not 1 <= len(text) <= 24 or re.fullmatch(r"[0-9-]+", text) or any(
+            not (each.isalnum() or each in " ._-/+()") or unicodedata.east_asian_width(each) in "WF"
             for each in text):
         raise BadUsage(f"{text!r} is not a name")
     return text
@@ -2315,7 +2312,8 @@ class Lines:
         self._summary, self._event = summary, watched.event
         for reading in watched.news():
             changed = watched.changed.get(reading.variable.number, set())
-            value, sender, state = ("*" * (each in changed) for each in ("value", "sender", "state"))
+            value, sender, state = (
+                "*" * (field in changed) for field in ("value", "sender", "state"))
             yield (f"{now} {reading.variable.label}: value {reading.value}{value}, sender "
                    f"{reading.sender}{sender}, age {reading.age}, {reading.state}{state}")
 

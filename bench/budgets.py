@@ -15,7 +15,7 @@ from bench.processors.targets import Target, say_strangers, strangers
 
 FILE = Path(__file__).with_name("budgets.tsv")
 HEAD = "# target\t"  # this line continues with the names of the columns
-RAISED = "raised"
+RAISED, EACH = "raised", "*"
 Budgets = dict[str, dict[str, int]]
 Reasons = dict[tuple[str, str], tuple[int, str, str]]  # by name and column: from, to, why
 
@@ -43,7 +43,8 @@ def parse(text: str) -> Budgets:
 
 def parse_reasons(text: str) -> Reasons:
     """Reads the lines "raised, name, column, from, to, why". Each says why a budget is higher than
-    it has once been."""
+    it has once been. With the name "*", it says so for every name: "from" is how much higher they
+    may be at most, and "to" is "-"."""
     reasons: Reasons = {}
     for line in text.splitlines():
         if line.startswith(RAISED):
@@ -120,9 +121,14 @@ def raised(file: Path) -> list[str]:
         print("budgets: their history was not checked: this is a shallow clone")
         return []
     now, reasons = load(file), parse_reasons(file.read_text())
-    lines = []
+    lines, needed = [], set()
     for (name, column), (figure, commit) in lowest(file).items():
         today = now.get(name, {}).get(column)
+        shared = reasons.get((EACH, column))
+        if shared and (name, column) not in reasons and \
+                figure < (today or 0) <= figure + shared[0]:
+            needed.add((EACH, column))
+            continue
         before, after, _ = reasons.pop((name, column), (None, None, None))
         if (today is None or today > figure) != (before is not None):
             lines.append(
@@ -134,8 +140,8 @@ def raised(file: Path) -> list[str]:
             lines.append(
                 f"{name}: {column} went from {figure} to {today}: the reason in {file.name} says "
                 f"from {before} to {after}")
-    return lines + [f"{name}: {column} has a reason in {file.name}, and never had a budget"
-                    for name, column in reasons]
+    return lines + [f"{name}: {column} has a reason in {file.name} that no budget needs"
+                    for name, column in reasons.keys() - needed]
 
 
 def enforce(measured: Budgets, columns: tuple[str, ...], file: Path = FILE,

@@ -5,8 +5,6 @@ here, the server gets its sockets as from a service manager, and libc does not c
 by the processor. The kernel's instructions are not counted.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import re
@@ -100,8 +98,7 @@ class Server:
     """A server in callgrind. This process has its sockets open, too.
 
     The packets are either queued before the server starts, or sent one by one. Then each is sent
-    when the server has taken the one before, and sleeps.
-    """
+    when the server has taken the one before, and sleeps."""
 
     def __init__(self, program: str, *options: str, sockets: int = 1) -> None:
         self.program, self.options = program, options

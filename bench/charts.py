@@ -1,10 +1,7 @@
 """Charts as SVG for light and for dark pages: bars, and lines and points between axes.
 
 Axes reach around all that is drawn, so that nothing can lie outside of them. Lengths are in pixels.
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -37,7 +34,7 @@ def prefixed(unit: str) -> Callable[[float], str]:
     return label
 
 
-def packed(elements: Iterable[str], most: int = 1000) -> list[str]:
+def packed(elements: Iterable[str], most: int = 4000) -> list[str]:
     """Puts as many elements into a line as have room: a picture may have hundreds of points."""
     lines = [""]
     for element in elements:

@@ -2,10 +2,7 @@
 
 On AVR it counts cycles (simavr's are exact), on other targets instructions (in Unicorn or QEMU).
 It counts from the first instruction of dumpulse_process_packet to its return, without the hooks.
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import random
 import sys

@@ -3,10 +3,7 @@
     make figures ONLY=energy
 
 This is a model, not a measurement: cycles times the data sheet's current per MHz, for the core
-alone. SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+alone. SPDX-License-Identifier: MIT"""
 
 from bench.processors.targets import TARGETS
 from bench.worst import KINDS, bounds

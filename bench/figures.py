@@ -1,10 +1,7 @@
 """Keeps what a command has measured, for the commands that show it again or compare it.
 
 If DUMPULSE_FIGURES is in the environment, it names another folder to keep the figures in: tests use
-that. SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+that. SPDX-License-Identifier: MIT"""
 
 import os
 from collections.abc import Mapping

@@ -2,11 +2,7 @@
 
     make figures ONLY=size             flash, RAM and the bound on the stack
     make figures ONLY=firmware-size    the same, and what a packet costs while the image runs
-
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import sys
 from pathlib import Path

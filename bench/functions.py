@@ -3,10 +3,7 @@
     make figures ONLY=functions
 
 bench/driver.c, statically linked, calls each function once in callgrind.
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 from pathlib import Path
 

@@ -4,10 +4,7 @@
     python3 -m bench.growth --draw    draws bench/growth.svg again, as make pages does
 
 The cost of packets is in instructions of udpserver on amd64. The cost of variables and senders is
-in cycles of the library on an ATmega328P. SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+in cycles of the library on an ATmega328P. SPDX-License-Identifier: MIT"""
 
 import sys
 from pathlib import Path

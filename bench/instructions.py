@@ -6,10 +6,7 @@
 
 Packets come one by one, each when the server sleeps. Or all of them wait when the server starts, in
 as many sockets as are needed to hold them. Reports are asked for first, while the table is empty:
-later the checksum depends on the time. SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+later the checksum depends on the time. SPDX-License-Identifier: MIT"""
 
 import functools
 import math

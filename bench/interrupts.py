@@ -6,11 +6,7 @@ What ends in a reset does not count as an interrupt here, because a reset clears
 - the faults and the NMI of a Cortex-M; each must be an endless loop
 - a fault within the trap of the RISC-V
 If one of these comes within an interrupt, it may write below the bound on the stack.
-
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import re
 import struct

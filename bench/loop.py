@@ -3,11 +3,7 @@
     make figures ONLY=loopbench
 
     python3 -m bench.loop [PACKETS]
-
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import json
 import subprocess

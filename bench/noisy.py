@@ -1,9 +1,5 @@
 """Says when and where a figure was measured, if it differs from day to day and between machines.
-
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import datetime
 import os

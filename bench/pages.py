@@ -5,10 +5,7 @@
     python3 -m bench.pages --noisy   puts in the noisy measurements, too, with their date
 
 If the first line of a fenced block in a page is `$ make figures ONLY=NAME` or `$ make tour`, the
-block has its output. SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+block has its output. SPDX-License-Identifier: MIT"""
 
 import difflib
 import functools

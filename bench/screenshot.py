@@ -4,8 +4,6 @@ It runs the demonstration on a terminal of 64 by 15, which pyte emulates, until 
 and one is late. Then it draws the screen in client/examples/watch.svg. SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import select
@@ -19,6 +17,7 @@ from html import escape
 
 import pyte
 
+from bench import charts
 from tests.support.programs import ROOT
 
 PICTURE = ROOT / "client" / "examples" / "watch.svg"
@@ -38,10 +37,8 @@ def run_demonstration() -> pyte.Screen:
     environment = {name: value for name, value in os.environ.items()
                    if name not in ("COLUMNS", "LINES", "NO_COLOR")}
     demo = subprocess.Popen([sys.executable, "client/examples/demo.py", "build/udpserver"],
-                            cwd=ROOT,
-                            stdin=theirs,
-                            stdout=theirs, stderr=theirs, start_new_session=True,
-                            env={**environment, "TERM": "xterm"})
+                            cwd=ROOT, stdin=theirs, stdout=theirs, stderr=theirs,
+                            start_new_session=True, env={**environment, "TERM": "xterm"})
     os.close(theirs)
     end = time.monotonic() + PATIENCE
     try:
@@ -95,7 +92,7 @@ def draw(screen: pyte.Screen) -> str:
                 text = text.strip()
                 lines.append(f'<text x="{x:.1f}" y="{y + 14}" textLength="{len(text) * WIDE:.1f}" '
                              f'xml:space="preserve" fill="{ink}"{weight}>{escape(text)}</text>')
-    return "\n".join([*lines, "</svg>", ""])
+    return "\n".join([*charts.packed(lines), "</svg>", ""])
 
 
 def main() -> None:

@@ -3,10 +3,7 @@
     make figures ONLY=size
 
 For each row it compiles dumpulse.c with -Os (clang: -Oz) and links it as for a firmware. So the
-total includes everything that the agent needs of libgcc. SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+total includes everything that the agent needs of libgcc. SPDX-License-Identifier: MIT"""
 
 import sys
 from pathlib import Path

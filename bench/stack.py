@@ -1,10 +1,5 @@
 """A bound on the stack: the sum of the functions' stacks along the deepest chain of calls. The
-compiler reports the stack of each function.
-
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+compiler reports the stack of each function. SPDX-License-Identifier: MIT"""
 
 import re
 from collections.abc import Collection, Iterable, Mapping

@@ -4,10 +4,7 @@
     python3 -m bench.summary --draw    draws summary.svg again
 
 The tables size, cost and instructions have kept the figures of this library: make runs them before.
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import sys
 from math import comb, inf, log10

@@ -6,10 +6,7 @@ Both run in turns on this machine's loopback, at full load: one core sends heart
 can, another one runs the server. The kernel says how much CPU time the server's process has used.
 The packets taken are those sent, minus those that the kernel says it has dropped. bench/xdp.py adds
 udpserver --xdp.
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import os
 import socket

@@ -17,10 +17,7 @@ this checks that their ways are in the control flow, and that they reach the bou
 exceed them.
 
 The agent with keys is followed on AVR, too: see proof/avr/keyed.py. Packets of the table
-`keyed`, and a few more, must reach its bounds and not exceed them. SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+`keyed`, and a few more, must reach its bounds and not exceed them. SPDX-License-Identifier: MIT"""
 
 import functools
 import re
@@ -273,9 +270,8 @@ def in_cycles(flow: Flow, machine: Machine, packet: bytes, length: int = 8) -> C
     cycles = sum(m0_cycles(flow, edge) * count for edge, count in steps.items() if edge[0] != START)
     call = cost.process(machine, packet, length)
     if steps.total() - 1 != call.cost:
-        raise SystemExit(
-            f"{machine.target.name}: {steps.total() - 1} steps of {call.cost} "
-            "instructions were seen")
+        raise SystemExit(f"{machine.target.name}: {steps.total() - 1} steps of {call.cost} "
+                         "instructions were seen")
     return replace(call, cost=cycles)
 
 

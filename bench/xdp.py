@@ -3,10 +3,7 @@
 One core sends heartbeats as fast as it can, over a cable between two network namespaces. The two
 ways take turns. The kernel says how much processor time the server's process has used, and the
 program in the kernel. Timing a program takes time, too: so an empty program is timed, and its time
-is subtracted. SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+is subtracted. SPDX-License-Identifier: MIT"""
 
 import contextlib
 import os

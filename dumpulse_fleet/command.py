@@ -26,14 +26,13 @@ from dumpulse_fleet.model.naming import Wrong
 
 CONFIG_FILE = "/etc/dumpulse/fleet.toml"
 PAGE = 1000  # agents or events of one answer
-WORST = [state.words for state in sorted(State, reverse=True) if state != State.UNWATCHED]
+WORST = [state.words for state in sorted(State, key=lambda state: -state.rank)
+         if state != State.UNWATCHED]
 COLOURS = {"alive": "32", "pending": "36", "unknown": "36", "late": "33", "out of range": "33",
            "never": "31", "dead": "31", "unreachable": "1;31",
            "damaged": "1;31"}
 
 # ---------------------------------------------------------------- what is printed
-
-
 def columns() -> int:
     """Returns where lines are cut: only where they would wrap."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else 10_000
@@ -86,8 +85,6 @@ def table(rows: Sequence[Sequence[str]], head: Sequence[str], states: Sequence[s
 
 
 # ---------------------------------------------------------------- commands that ask
-
-
 def fleet_of(options: argparse.Namespace) -> Fleet:
     return Fleet(options.fleet or "", options.token_file or "", options.user or "",
                  options.password_file or "", options.ca_file or "", options.timeout / 1000)
@@ -243,8 +240,6 @@ def print_json(data: Any) -> int:
 
 
 # ---------------------------------------------------------------- serve
-
-
 def run_serve(options: argparse.Namespace) -> int:
     try:
         found = load(options.config_file)
@@ -261,8 +256,6 @@ def run_serve(options: argparse.Namespace) -> int:
 
 
 # ---------------------------------------------------------------- the command line
-
-
 def parse_match(text: str) -> tuple[str, str]:
     label, equals, glob = text.partition("=")
     if not (label and equals and glob):

@@ -143,11 +143,9 @@ FIXED: Mapping[str, Callable[[Config], object]] = {
 
 
 # The collector's figures, by the words of OWN in metrics.py.
-FIGURES = {"rounds": "rounds", "requests": "sent", "repeated": "repeated", "reports": "received",
-           "lost": "lost", "bad": "bad", "late": "late", "skipped": "skipped", "void": "void", "overflowed": "overflowed",
-           "stale": "stale", "strange": "unknown",
-           "refused": "refused", "unsent": "unsent", "lookups_failed": "lookups_failed",
-           "lateness": "lateness", "cpu": "cpu"}
+FIGURES = {"requests": "sent", "reports": "received", "strange": "unknown", **{word: word for word in (
+    "rounds", "repeated", "lost", "bad", "late", "skipped", "void", "overflowed", "stale", "refused",
+    "unsent", "lookups_failed", "lateness", "cpu")}}
 
 
 class Service:
@@ -186,7 +184,6 @@ class Service:
         self._odd_until: dict[str, float] = {}  # errors of the loop that are not told again
 
     # ---------------------------------------------------------------- for the web server
-
     def mutes(self) -> Sequence[Mute]:
         """Of the configuration and of the store."""
         if time.monotonic() - self._mutes_at >= MUTES_S:
@@ -243,7 +240,6 @@ class Service:
                 "reloaded": self._reloaded, "reloaded_at": self._reloaded_at}
 
     # ---------------------------------------------------------------- changes
-
     async def reload(self) -> Sequence[str]:
         """Reads the configuration again. Says what is wrong with it; empty: it is in force. If the
         asker closes the connection meanwhile, only the waiting ends, not the change."""
@@ -344,7 +340,6 @@ class Service:
         self._told = problems
 
     # ---------------------------------------------------------------- from start to end
-
     async def run(self) -> int:
         """Runs until SIGTERM or SIGINT. Returns the exit status. Unusable, client.BadUsage: it
         cannot start."""

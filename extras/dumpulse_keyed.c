@@ -389,7 +389,7 @@ INSIDE void start_epoch(dumpulse_keyed *keyed, void *context)
 
 bool dumpulse_keyed_tick(dumpulse_keyed *keyed, void *context)
 {
-    if (keyed->epoch[0] < EPOCH_LAST) {
+    if (keyed->begun && keyed->epoch[0] < EPOCH_LAST) {
         count_up(keyed);
         if (keyed->epoch[3] != 0 || dumpulse_store(DUMPULSE_BEACON_LABEL, keyed->epoch)) {
             start_epoch(keyed, context);
@@ -406,7 +406,7 @@ bool dumpulse_keyed_begin(dumpulse_keyed *keyed, void *context)
     uint_fast8_t variable;
     /*@ loop invariant 0 <= variable <= DUMPULSE_ALONE;
         loop invariant \forall integer i; 0 <= i < variable ==> keyed->last[i] == FULL;
-        loop assigns variable, (&keyed->own[0][0])[0 .. 127], keyed->last[0 .. 31];
+        loop assigns variable, (&keyed->own[0][0])[0 .. 127], keyed->last[0 .. 31], loaded;
         loop variant DUMPULSE_ALONE - variable; */
     for (variable = 0; variable != DUMPULSE_ALONE; variable++) {
         dumpulse_load((uint8_t)variable, keyed->own[variable]);
@@ -415,45 +415,9 @@ bool dumpulse_keyed_begin(dumpulse_keyed *keyed, void *context)
 #endif
     dumpulse_load(DUMPULSE_BEACON_LABEL, keyed->epoch);
     keyed->epoch[3] = FULL;
+    keyed->begun = true;
     /*@ assert \forall integer i; 0 <= i < DUMPULSE_ALONE ==> keyed->last[i] == FULL; */
     return dumpulse_keyed_tick(keyed, context);
-}
-
-#if DUMPULSE_ALONE
-/* The own epoch of a node that only sends. */
-static inline uint32_t read24(const uint8_t *bytes)
-{
-    return (uint32_t)bytes[0] << 16 | (uint32_t)bytes[1] << 8 | bytes[2];
-}
-
-static dumpulse_result announced(dumpulse_keyed *keyed, const uint8_t *packet, uint8_t variable)
-{
-    const uint8_t zeros[4] = {0, 0, 0, 0};
-    uint8_t *own;
-
-    if (variable >= DUMPULSE_ALONE || packet[5] < OWN_FIRST) {
-        return DUMPULSE_REFUSED;
-    }
-    own = keyed->own[variable];
-    if (read24(packet + 5) <= read24(own) || !right(packet, variable, zeros) ||
-        !dumpulse_store(variable, packet + 5)) {
-        return DUMPULSE_REFUSED;
-    }
-    own[0] = packet[5];
-    own[1] = packet[6];
-    own[2] = packet[7];
-    keyed->last[variable] = 0;
-    return DUMPULSE_ANNOUNCE;
-}
-#endif
-
-/* Makes the report that answers this request, and sends it. */
-INSIDE void send_report(dumpulse_keyed *keyed, const uint8_t *packet, void *context)
-{
-    uint8_t *report = (uint8_t *)&keyed->tag;
-
-    STORE(report, dumpulse_tag_(packet, DUMPULSE_READER_LABEL, keyed->epoch, report));
-    dumpulse_send_packet(context, report, DUMPULSE_KEYED_REPORT_SIZE);
 }
 
 /* 0 to 64 in a heartbeat or request, and 192 to 255 in an announce. */
@@ -463,10 +427,61 @@ INSIDE uint8_t label_of(uint8_t byte4)
     return (uint8_t)(byte4 - IS_HEARTBEAT);
 }
 
-dumpulse_result dumpulse_keyed_process(dumpulse_keyed *keyed, const uint8_t *packet, size_t length,
-                                       void *context)
+/* The number that tags of this label are made with: the node's own epoch, or the agent's. */
+static inline const uint8_t *number_of(const dumpulse_keyed *keyed, uint8_t label)
 {
-    const uint8_t *number = keyed->epoch;
+#if DUMPULSE_ALONE
+    if (label < DUMPULSE_ALONE && keyed->own[label][0] != 0) {
+        return keyed->own[label];
+    }
+#else
+    (void)label;
+#endif
+    return keyed->epoch;
+}
+
+#if DUMPULSE_ALONE
+/* The own epoch of a node that only sends. */
+static inline uint32_t read24(const uint8_t *bytes)
+{
+    return (uint32_t)bytes[0] << 16 | (uint32_t)bytes[1] << 8 | bytes[2];
+}
+
+INSIDE dumpulse_result look_at_announce(const dumpulse_keyed *keyed, const uint8_t *packet,
+                                        uint8_t variable)
+{
+    if (variable >= DUMPULSE_ALONE || packet[5] < OWN_FIRST) {
+        return DUMPULSE_REFUSED;
+    }
+    if (!keyed->begun) {
+        return DUMPULSE_NOT_BEGUN;
+    }
+    return read24(packet + 5) <= read24(keyed->own[variable]) ? DUMPULSE_OLD : DUMPULSE_NEW;
+}
+
+/* An announce of a new own epoch. */
+static dumpulse_result announced(dumpulse_keyed *keyed, const uint8_t *packet, uint8_t variable)
+{
+    const uint8_t zeros[4] = {0, 0, 0, 0};
+    uint8_t *own = keyed->own[variable];
+
+    if (!right(packet, variable, zeros)) {
+        return DUMPULSE_WRONG_TAG;
+    }
+    if (!dumpulse_store(variable, packet + 5)) {
+        return DUMPULSE_NOT_STORED;
+    }
+    own[0] = packet[5];
+    own[1] = packet[6];
+    own[2] = packet[7];
+    keyed->last[variable] = 0;
+    return DUMPULSE_ANNOUNCE;
+}
+#endif
+
+dumpulse_result dumpulse_keyed_look(const dumpulse_keyed *keyed, const uint8_t *packet,
+                                    size_t length)
+{
     uint8_t label;
 
     if (length != DUMPULSE_PACKET_SIZE) {
@@ -476,30 +491,58 @@ dumpulse_result dumpulse_keyed_process(dumpulse_keyed *keyed, const uint8_t *pac
 #if DUMPULSE_ALONE
     if (label >= 256 - IS_ANNOUNCE) {
         /*@ assert label % 64 == packet[4] - 64; */
-        return announced(keyed, packet, label % DUMPULSE_VARIABLES);
+        return look_at_announce(keyed, packet, label % DUMPULSE_VARIABLES);
     }
 #endif
     if (label > DUMPULSE_READER_LABEL) {
         return DUMPULSE_REFUSED;
     }
+    if (!keyed->begun || number_of(keyed, label)[0] == NO_EPOCH) {
+        return DUMPULSE_NOT_BEGUN;
+    }
+    return packet[5] <= keyed->last[label] ? DUMPULSE_OLD : DUMPULSE_NEW;
+}
+
+/* Makes the report that answers this request, and sends it. */
+INSIDE void send_report(dumpulse_keyed *keyed, const uint8_t *packet, void *context)
+{
+    uint8_t *report = (uint8_t *)keyed + offsetof(dumpulse_keyed, tag);
+
+    STORE(report, dumpulse_tag_(packet, DUMPULSE_READER_LABEL, keyed->epoch, report));
+    dumpulse_send_packet(context, report, DUMPULSE_KEYED_REPORT_SIZE);
+}
+
+dumpulse_result dumpulse_keyed_process(dumpulse_keyed *keyed, const uint8_t *packet, size_t length,
+                                       void *context)
+{
+    dumpulse_result result = dumpulse_keyed_look(keyed, packet, length);
+    uint8_t label;
+
+    if (result == DUMPULSE_REFUSED || result == DUMPULSE_NOT_BEGUN) {
+        return result;
+    }
+    label = label_of(packet[4]);
 #if DUMPULSE_ALONE
-    if (label < DUMPULSE_ALONE && keyed->own[label][0] != 0) {
-        number = keyed->own[label];
+    if (label > DUMPULSE_READER_LABEL) {
+        return result == DUMPULSE_NEW ? announced(keyed, packet, label % DUMPULSE_VARIABLES)
+                                      : result;
     }
 #endif
-    if (packet[5] <= keyed->last[label] || !right(packet, label, number)) {
-        if (label != DUMPULSE_READER_LABEL) {
-            return DUMPULSE_REFUSED;
+    if (result == DUMPULSE_NEW) {
+        if (right(packet, label, number_of(keyed, label))) {
+            keyed->last[label] = packet[5];
+            if (label != DUMPULSE_READER_LABEL) {
+                return dumpulse_record(&keyed->agent, label, packet[6], packet[7]);
+            }
+            send_report(keyed, packet, context);
+            return DUMPULSE_REPORT;
         }
+        result = DUMPULSE_WRONG_TAG;
+    }
+    if (label == DUMPULSE_READER_LABEL) {
         dumpulse_keyed_beacon(keyed, context);
-        return DUMPULSE_BEACON;
     }
-    keyed->last[label] = packet[5];
-    if (label != DUMPULSE_READER_LABEL) {
-        return dumpulse_record(&keyed->agent, label, packet[6], packet[7]);
-    }
-    send_report(keyed, packet, context);
-    return DUMPULSE_REPORT;
+    return result;
 }
 
 #endif
@@ -539,34 +582,58 @@ bool dumpulse_hear(dumpulse_node *node, const uint8_t *packet, size_t length)
     return true;
 }
 
+/* Makes a heartbeat, or a request if the label is the readers'. At least one must be left. */
+INSIDE void count(dumpulse_node *node, uint8_t *packet, uint8_t label, uint8_t first,
+                  uint8_t second)
+{
+    packet[4] = (uint8_t)(IS_HEARTBEAT + label);
+    packet[5] = (uint8_t)(256U - node->left);
+    packet[6] = first;
+    packet[7] = second;
+    node->left--;
+    make(packet, label, node->epoch);
+}
+
 bool dumpulse_keyed_heartbeat(dumpulse_node *node, uint8_t packet[DUMPULSE_PACKET_SIZE],
                               uint8_t variable, uint8_t sender, uint8_t value)
 {
-    if (node->left == 0) {
+    if (variable >= DUMPULSE_VARIABLES || node->left == 0) {
         return false;
     }
-    packet[4] = (uint8_t)(IS_HEARTBEAT + variable);
-    packet[5] = (uint8_t)(256U - node->left);
-    packet[6] = sender;
-    packet[7] = value;
-    node->left--;
-    make(packet, variable, node->epoch);
+    count(node, packet, variable, sender, value);
     return true;
+}
+
+/* Adds 1 to an own epoch. After the last one comes 0. */
+INSIDE void count_own(uint8_t *number)
+{
+    uint_fast8_t i = 3;
+
+    /*@ loop invariant 1 <= i <= 3;
+        loop invariant \forall integer k; i <= k < 3 ==>
+          number[k] == 0 && \at(number[k], Pre) == 255;
+        loop invariant \forall integer k; 0 <= k < i ==> number[k] == \at(number[k], Pre);
+        loop assigns i, number[0 .. 2];
+        loop variant i; */
+    do {
+        i--;
+    } while (++number[i] == 0 && i != 0);
+    /*@ assert number[0] == 0 && i == 0 || number[i] == \at(number[\at(i, Here)], Pre) + 1; */
+    /*@ assert i == 2 ==> three(number) == \at(three(number), Pre) + 1; */
+    /*@ assert i == 1 ==> three(number) == \at(three(number), Pre) + 1; */
+    /*@ assert i == 0 && number[0] != 0 ==> three(number) == \at(three(number), Pre) + 1; */
+    /*@ assert i == 0 && number[0] == 0 ==> \at(three(number), Pre) == 0xFFFFFF; */
 }
 
 bool dumpulse_sender_begin(dumpulse_node *node, uint8_t variable)
 {
-    uint_fast8_t i = 3;
-
     node->left = 0;
+    if (variable >= DUMPULSE_VARIABLES) {
+        return false;
+    }
     dumpulse_load(variable, node->epoch);
     node->epoch[3] = 0;
-    /*@ loop invariant 1 <= i <= 3;
-        loop assigns i, node->epoch[0 .. 2];
-        loop variant i; */
-    do {
-        i--;
-    } while (++node->epoch[i] == 0 && i != 0);
+    count_own(node->epoch);
     if (node->epoch[0] < OWN_FIRST || !dumpulse_store(variable, node->epoch)) {
         return false;
     }
@@ -599,11 +666,10 @@ bool dumpulse_keyed_request(dumpulse_reader *reader, uint8_t packet[DUMPULSE_PAC
 {
     uint_fast8_t i;
 
-    /* A request is a heartbeat of label 64. */
-    if (!dumpulse_keyed_heartbeat(&reader->heard, packet, DUMPULSE_READER_LABEL, nonce[0],
-                                  nonce[1])) {
+    if (reader->heard.left == 0) {
         return false;
     }
+    count(&reader->heard, packet, DUMPULSE_READER_LABEL, nonce[0], nonce[1]);
     for (i = 0; i != 4; i++) {
         reader->epoch[i] = reader->heard.epoch[i];
     }
@@ -621,6 +687,9 @@ bool dumpulse_keyed_check(dumpulse_reader *reader, dumpulse_keyed_report *report
 
     if (length != DUMPULSE_KEYED_REPORT_SIZE || reader->asked[5] == 0) {
         return false;
+    }
+    for (i = 0; i != 4; i++) { /* a later beacon was heard: the report may have been held back */
+        differ |= (uint8_t)(reader->epoch[i] ^ reader->heard.epoch[i]);
     }
     for (i = 0; i != 8; i++) {
         had[i] = tag[i];

@@ -28,7 +28,7 @@
  *
  * AN AGENT, IN SHORT
  *   static dumpulse_keyed keyed;                   starts as zeros
- *   dumpulse_keyed_begin(&keyed, bus);             after each reset
+ *   dumpulse_keyed_begin(&keyed, bus);             after each reset; nothing is taken before
  *   dumpulse_keyed_tick(&keyed, bus);              every 10 seconds
  *   dumpulse_keyed_beacon(&keyed, bus);            every second
  *   dumpulse_keyed_process(&keyed, packet, 8, bus);
@@ -84,10 +84,10 @@
  *   bound. No branch and no address depends on a key, and a tag is compared in a time
  *   that does not depend on it.
  *   A packet that has to be checked costs two runs of Chaskey-12 with the master key,
- *   one with DUMPULSE_LABEL_KEYS. A packet that is refused for its length, kind or
- *   count costs none. An agent that is flooded should count what it refuses. If that is
- *   too much, it should look at no packet for the rest of the second: see
- *   "Limits on failures" in spec/keyed.md.
+ *   one with DUMPULSE_LABEL_KEYS. Others cost none: dumpulse_keyed_look() says which.
+ *   An agent that is flooded should count wrong tags. If there are too many, it should
+ *   look at no tag for the rest of the second: see "Limits on failures" in
+ *   spec/keyed.md.
  */
 #ifndef DUMPULSE_KEYED_H
 #define DUMPULSE_KEYED_H
@@ -107,16 +107,23 @@ extern "C" {
 #define DUMPULSE_BEACON_LABEL 65U
 #define DUMPULSE_KEYED_REPORT_SIZE 264U /* 8 bytes of tag, 64 entries of 4 */
 
-/* What became of a packet, more than DUMPULSE_REFUSED, DUMPULSE_HEARTBEAT and DUMPULSE_REPORT. */
+/* What became of a packet, more than DUMPULSE_REFUSED, DUMPULSE_HEARTBEAT and DUMPULSE_REPORT.
+ * DUMPULSE_REFUSED means here: it is not for this agent, as it has another length or kind. If a
+ * request is old or has a wrong tag, the beacon was sent. Only a wrong tag can be a guess. */
 enum {
-    DUMPULSE_BEACON = 3,  /* a request was refused, and the beacon was sent */
-    DUMPULSE_ANNOUNCE = 4 /* the number of a node that only sends was stored */
+    DUMPULSE_ANNOUNCE = 3,   /* the number of a node that only sends was stored */
+    DUMPULSE_OLD = 4,        /* its count, or its own epoch, is not larger than the last one */
+    DUMPULSE_WRONG_TAG = 5,  /* somebody else's, of another epoch, damaged, or a guess */
+    DUMPULSE_NOT_BEGUN = 6,  /* the agent has no epoch: see dumpulse_keyed_begin() */
+    DUMPULSE_NOT_STORED = 7, /* it is right, but the store hook has failed */
+    DUMPULSE_NEW = 8         /* only dumpulse_keyed_look(): all but its tag is right */
 };
 
 /* An agent. Starts as zeros. */
 typedef struct dumpulse_keyed {
     uint32_t beacon;                      /* the beacon's tag, as it is sent, */
     uint8_t epoch[4];                     /* and the rest of it, the high byte first */
+    bool begun;                           /* before that, nothing is taken */
     uint8_t last[DUMPULSE_VARIABLES + 1]; /* the last counts: of the variables, of the readers */
     uint32_t tag;                         /* the first half of the report's tag, as it is sent, */
     dumpulse agent;                       /* and the rest of the report */
@@ -174,15 +181,22 @@ void dumpulse_keyed_beacon(const dumpulse_keyed *keyed, void *context);
 dumpulse_result dumpulse_keyed_process(dumpulse_keyed *keyed, const uint8_t *packet, size_t length,
                                        void *context);
 
+/* What would become of a packet, as far as that can be said without a tag: DUMPULSE_REFUSED, _OLD,
+ * _NOT_BEGUN, or _NEW. So an agent that limits how many tags it computes, or how many beacons it
+ * sends, need not repeat these checks. Work: nothing is changed, and no hook is called. */
+dumpulse_result dumpulse_keyed_look(const dumpulse_keyed *keyed, const uint8_t *packet,
+                                    size_t length);
+
 /* ---- Nodes. */
 
 /* For a node that hears, and for a reader: takes a packet. Returns whether it is the beacon of a
- * later epoch. Then heartbeats of this epoch can be made. If it has not returned true for 30
- * ticks, set the node to zeros: spec/keyed.md says why. */
+ * later epoch. Then heartbeats of this epoch can be made. If for 300 seconds no packet has come
+ * whose bytes 4 to 7 are node->epoch, set the node to zeros: spec/keyed.md says why. */
 bool dumpulse_hear(dumpulse_node *node, const uint8_t *packet, size_t length);
 
 /* For a node that only sends: takes its next own epoch, and stores it. Call it after each reset,
- * and when no heartbeat can be made any more. Returns false if that failed. */
+ * and when no heartbeat can be made any more. Returns false if that failed, or if the variable is
+ * not below 64. */
 bool dumpulse_sender_begin(dumpulse_node *node, uint8_t variable);
 
 /* For a node that only sends: makes its announce. Send it after dumpulse_sender_begin() returned
@@ -190,8 +204,8 @@ bool dumpulse_sender_begin(dumpulse_node *node, uint8_t variable);
 void dumpulse_sender_announce(const dumpulse_node *node, uint8_t packet[DUMPULSE_PACKET_SIZE],
                               uint8_t variable);
 
-/* Makes the next heartbeat. Returns false, and makes none, if there is no epoch yet, or if 255 were
- * made in this one. The variable must be below 64. */
+/* Makes the next heartbeat. Returns false, and makes none, if there is no epoch yet, if 255 were
+ * made in this one, or if the variable is not below 64. */
 bool dumpulse_keyed_heartbeat(dumpulse_node *node, uint8_t packet[DUMPULSE_PACKET_SIZE],
                               uint8_t variable, uint8_t sender, uint8_t value);
 
@@ -204,7 +218,8 @@ bool dumpulse_keyed_request(dumpulse_reader *reader, uint8_t packet[DUMPULSE_PAC
                             const uint8_t nonce[2]);
 
 /* Is it the report that was asked for? It has been received into this room, and `length` bytes
- * came. It is believed once. Then dumpulse_read_entry(report->agent.report, variable) reads its
+ * came. It is believed once, and not after the beacon of a later epoch was heard: then ask again.
+ * Then dumpulse_read_entry(report->agent.report, variable) reads its
  * entries. The tag is written to, but in the end it is as before. */
 bool dumpulse_keyed_check(dumpulse_reader *reader, dumpulse_keyed_report *report, size_t length);
 

@@ -16,10 +16,10 @@ enum { SLOTS = 2 * DUMPULSE_SLOT_SIZE };
      BYTE(~(number), 16), BYTE(~(number), 8), BYTE(~(number), 0)}
 /* clang-format on */
 
-/* `make eeprom` defines HOURS, since the beginning of 2020. With numbers from the date, a device
- * that replaces another one uses none again: spec/keyed.md, "Replacing". */
-#define FIRST_BLOCK (8 * HOURS)
-#define FIRST_OWN (0x800000 + 16 * HOURS)
+/* `make eeprom` defines SINCE_2020, in seconds. With numbers from the date, a device that replaces
+ * another one uses none again: spec/keyed.md, "Replacing". */
+#define FIRST_BLOCK (SINCE_2020 / 450)
+#define FIRST_OWN (0x800000 + SINCE_2020 / 225)
 
 /* Waits until nothing is being written. */
 static inline void memory_read(uint8_t *to, const uint8_t *from, uint8_t count)

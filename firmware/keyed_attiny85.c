@@ -25,7 +25,7 @@
 #define SENDER 7
 #endif
 #ifndef FORGET
-#define FORGET 300 /* seconds without a beacon of a later epoch: 30 ticks of the agent */
+#define FORGET 300 /* seconds without a beacon of this epoch or of a later one */
 #endif
 enum { IN = PB2, OUT = PB1, BIT = (F_CPU / 8 + BAUD / 2) / BAUD }; /* counts of timer 0: 104 */
 enum { FRAME = DUMPULSE_PACKET_SIZE + 2 };
@@ -41,7 +41,7 @@ static struct {
     uint8_t own[SLOTS]; /* the last own epoch */
 #endif
 } memory EEMEM
-#ifdef HOURS
+#ifdef SINCE_2020
     = {DUMPULSE_KEY_VARIABLE, DUMPULSE_KEY_OWN,
 #ifdef HEARS
        DUMPULSE_KEY_BEACONS
@@ -119,7 +119,7 @@ static uint8_t receive_byte(void)
     return byte;
 }
 
-/* Takes a byte from the line. Returns whether it ends the beacon of a later epoch. */
+/* Takes a byte from the line. Returns whether it ends a beacon of what is the epoch now. */
 static bool take(uint8_t byte)
 {
     static uint8_t last[FRAME], count; /* the last bytes, and how many of them belong to no frame */
@@ -135,7 +135,8 @@ static bool take(uint8_t byte)
     if (count != FRAME || sum != 0 || last[0] != BEACON)
         return false;
     count = 0;
-    return dumpulse_hear(&node, last + 1, DUMPULSE_PACKET_SIZE);
+    (void)dumpulse_hear(&node, last + 1, DUMPULSE_PACKET_SIZE);
+    return memcmp(last + 5, node.epoch, sizeof node.epoch) == 0;
 }
 
 /* For a second, listens. Timer 0 counts the bits. */

@@ -21,7 +21,8 @@
 #ifndef MOST_REFUSED
 #define MOST_REFUSED 100 /* after one more, no other packet of this second is looked at */
 #endif
-enum { TICK = 10 };                                                  /* seconds of an epoch */
+enum { TICK = 10 };           /* seconds of an epoch */
+enum { MOST_ANSWERED = 100 }; /* old requests of a second that the beacon answers */
 enum { IS_ANNOUNCE = 0x40, IS_HEARTBEAT = 0x80, IS_REQUEST = 0xC0 }; /* byte 4 of a packet */
 
 #define NONE NUMBER(0L)
@@ -33,7 +34,7 @@ static struct {
     uint8_t block[SLOTS];
     uint8_t own[DUMPULSE_ALONE][SLOTS]; /* of the variables of nodes that only send */
 } memory EEMEM
-#ifdef HOURS
+#ifdef SINCE_2020
     = {DUMPULSE_KEY_MASTER, NUMBER(FIRST_BLOCK), {EIGHT, EIGHT, EIGHT, EIGHT}}
 #endif
 ;
@@ -91,8 +92,6 @@ static bool is_stored(uint8_t label, const uint8_t number[3])
     return false;
 }
 
-static bool waits; /* for the EEPROM: the packet that is being taken */
-
 /* An epoch cannot begin before its block is stored. But that has been done, except after a reset.
  * So this waits for another number, for this one, and once more if it cannot be read. */
 bool dumpulse_store(uint8_t label, const uint8_t number[3])
@@ -100,10 +99,8 @@ bool dumpulse_store(uint8_t label, const uint8_t number[3])
     uint8_t times = label == DUMPULSE_BEACON_LABEL ? 3 : 0;
 
     while (!is_stored(label, number)) {
-        if (times-- == 0) {
-            waits = true;
+        if (times-- == 0)
             return false;
-        }
         while (is_writing()) {
         }
     }
@@ -122,6 +119,7 @@ static bool has_begun;
 static uint8_t until_tick = 1; /* seconds; a chip that is reset all the time stores no number */
 static uint16_t refused;       /* packets in this second, up to MOST_REFUSED + 1 */
 static bool refused_announce;  /* in this second */
+static uint16_t answered;      /* requests in this second whose count was old */
 
 static uint8_t announce[DUMPULSE_PACKET_SIZE], request[DUMPULSE_PACKET_SIZE];
 static bool announce_waits, request_waits;
@@ -133,7 +131,7 @@ void keyed_start(void)
 
 void keyed_each_second(keyed_agent *keyed)
 {
-    refused = 0;
+    refused = answered = 0;
     refused_announce = false;
     if (--until_tick == 0) {
         until_tick = TICK;
@@ -150,40 +148,28 @@ void keyed_each_second(keyed_agent *keyed)
     }
 }
 
-/* Is it worth a tag or an answer? If not, it costs nothing, and does not count as a failure: nodes
- * repeat their announces, and somebody may repeat heartbeats. */
-static bool is_new(const keyed_agent *keyed, const uint8_t *packet)
-{
-    const uint8_t kind = packet[4], variable = kind % DUMPULSE_VARIABLES;
-
-    if (kind < IS_ANNOUNCE || kind > IS_REQUEST)
-        return false;
-    if (kind < IS_HEARTBEAT)
-        return variable < DUMPULSE_ALONE && memcmp(packet + 5, keyed->own[variable], 3) > 0;
-    return kind == IS_REQUEST || packet[5] > keyed->last[variable];
-}
-
 /* The limits are those of spec/keyed.md, "Limits on failures". Frames on a bus do not show who
- * sends them, so all have one limit. */
+ * sends them, so all have one limit. Only a wrong tag is a failure: nodes repeat their announces,
+ * and whoever asks for a beacon has signed nothing. */
 dumpulse_result keyed_process(keyed_agent *keyed, const uint8_t *packet)
 {
-    const bool announces = packet[4] >= IS_ANNOUNCE && packet[4] < IS_HEARTBEAT;
+    const bool announces = packet[4] < IS_HEARTBEAT;
+    dumpulse_result result = dumpulse_keyed_look(keyed, packet, DUMPULSE_PACKET_SIZE);
 
-    if (!has_begun || refused > MOST_REFUSED || (announces && refused_announce) ||
-        !is_new(keyed, packet))
+    if (result == DUMPULSE_NEW && (refused > MOST_REFUSED || (announces && refused_announce)))
+        return DUMPULSE_REFUSED;
+    if (result == DUMPULSE_OLD && packet[4] == IS_REQUEST && answered++ >= MOST_ANSWERED)
         return DUMPULSE_REFUSED;
     if (packet[4] == IS_REQUEST && !keyed_may_send()) {
         request_waits = true;
         memcpy(request, packet, sizeof request);
         return DUMPULSE_REFUSED;
     }
-    waits = false;
-    const dumpulse_result result =
-        dumpulse_keyed_process(keyed, packet, DUMPULSE_PACKET_SIZE, NULL);
-    if (waits) {
+    result = dumpulse_keyed_process(keyed, packet, DUMPULSE_PACKET_SIZE, NULL);
+    if (result == DUMPULSE_NOT_STORED) {
         announce_waits = true;
         memcpy(announce, packet, sizeof announce);
-    } else if (result == DUMPULSE_REFUSED || result == DUMPULSE_BEACON) {
+    } else if (result == DUMPULSE_WRONG_TAG) {
         refused++;
         refused_announce |= announces;
     }

@@ -1,7 +1,5 @@
 """How the lab's commands take their options.   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import argparse
 import math
 from collections.abc import Callable

@@ -2,11 +2,7 @@
 
     python -m lab.pages           puts today's output into the pages, and draws their pictures
     python -m lab.pages --check   fails if a page or a picture differs
-
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import subprocess
 import sys

@@ -4,7 +4,7 @@ SETUP_lab := setup # its tests need what only `make full` has
 FULL += lab-short lab-test
 
 lab: ##! what a verified message costs: all counts and tables
-	@set -e; for table in counts wire bridge published families ranking studies trial answer fits \
+	@set -e; for table in counts wire bridge published families ranking studies answer fits \
 	    operations predict mislead; do $(MAKE) --no-print-directory -s figures ONLY=lab-$$table; done
 
 PART_lab-short = $(PYTHON) -m lab.messages.counts --quick	## count what is quick, and compare with what is kept
@@ -20,7 +20,6 @@ TABLE_lab-published = $(PYTHON) -m lab.messages.published	## published joules be
 TABLE_lab-wire = $(PYTHON) -m lab.messages.wire $(ARGS)	## what sending costs, in bytes and packets; as root
 TABLE_lab-sent = $(PYTHON) -m lab.messages.wire --kept	## the counts of lab-wire, as they are kept
 TABLE_lab-studies = $(PYTHON) -m lab.messages.studies	## what an older study asked of a laptop, by counts
-TABLE_lab-trial = $(PYTHON) -m lab.messages.trial	## the counts beside those of an earlier trial
 TABLE_lab-ranking = $(PYTHON) -m lab.messages.ranking	## which format is cheapest on which machine
 TABLE_lab-operations = $(PYTHON) -m lab.groups.operations	## group operations of signatures and commitments
 TABLE_lab-programs = $(PYTHON) -m lab.groups.programs $(ARGS)	## count programs of group operations; ARGS=FILE

@@ -4,10 +4,7 @@
 
 Each comes from its registry by the registry's own client: cargo, apt-get, pip. What is there
 already is not fetched again; if somebody has changed it, the program ends.
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import fcntl
 import functools
@@ -167,8 +164,7 @@ def fetch_once(source: Source) -> None:
                              f"and must have {source.sha256}")
         shutil.rmtree(source.folder, ignore_errors=True)
         source.folder.mkdir(parents=True)
-        run(["tar", "-xf", archive, "-C", source.folder, "--strip-components=1",
-             "--no-same-owner"])
+        run(["tar", "-xf", archive, "-C", source.folder, "--strip-components=1", "--no-same-owner"])
     ready.write_text(f"{source.sha256} {contents(source.folder)}\n")
 
 

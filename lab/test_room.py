@@ -1,9 +1,5 @@
 """What the three folders share: sources, of which only those with the right hash are used; tables.
-
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import hashlib
 import importlib.util
@@ -90,9 +86,8 @@ def test_every_table_is_listed_and_is_printed_by_a_module() -> None:
     names = re.findall(r"^  (lab-\w+) ", listed, re.M)
     assert len(names) > 15
     for name in names:
-        started = subprocess.run(["make", "-ns", "--no-print-directory", "figures",
-                                  f"ONLY={name}"], cwd=ROOT, text=True,
-                                 capture_output=True, check=True).stdout
+        started = subprocess.run(["make", "-ns", "--no-print-directory", "figures", f"ONLY={name}"],
+                                 cwd=ROOT, text=True, capture_output=True, check=True).stdout
         ((module,),) = [re.findall(r"-m (lab[.\w]+)", line) for line in started.splitlines()
                         if " -m " in line]
         assert importlib.util.find_spec(module)

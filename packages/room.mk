@@ -75,7 +75,8 @@ install: no-space all build/dumpulse.pc ##! servers, library and client, to DEST
 uninstall: no-space ##! remove what make install put there
 	@for entry in $(INSTALLED); do rm -f "$(DESTDIR)$${entry##*:}"; done
 	@rm -f "$(DESTDIR)$(PYTHONDIR)"/dumpulse/__pycache__/__init__.cpython-*.pyc
-	@rmdir "$(DESTDIR)$(PYTHONDIR)"/dumpulse/__pycache__ "$(DESTDIR)$(PYTHONDIR)/dumpulse" "$(DESTDIR)$(PREFIX)/share/dumpulse" "$(DESTDIR)$(EXAMPLES_DIR)" \
+	@rmdir "$(DESTDIR)$(PYTHONDIR)/dumpulse/__pycache__" "$(DESTDIR)$(PYTHONDIR)/dumpulse" \
+	    "$(DESTDIR)$(PREFIX)/share/dumpulse" "$(DESTDIR)$(EXAMPLES_DIR)" \
 	    "$(DESTDIR)$(PREFIX)/share/doc/dumpulse" 2>/dev/null || \
 	    true # other files may be in these folders
 

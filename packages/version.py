@@ -20,7 +20,7 @@ from packages.project import FORMS, ROOT, version
 PLACES = (
     ("dumpulse.h", "number", "^#define DUMPULSE_VERSION_NUMBER ", "L "),
     ("meson.build", "semantic", "^        version: '", "'\\)$"),
-    ("client.py", "semantic", r'^VERSION = "', r'"$'),
+    ("client.py", "semantic", r'^VERSION = __version__ = "', r'"$'),
     ("server/canserver.8", "semantic", r'^\.TH CANSERVER 8 \S+ "Dumpulse ', r'" "Dumpulse"$'),
     ("dumpulse_fleet/dumpulse-fleet.1", "semantic", r'^\.TH DUMPULSE-FLEET 1 \S+ "Dumpulse ',
      r'" "Dumpulse"$'),

@@ -30,7 +30,7 @@
 
 #include "dumpulse_keyed.h"
 
-/*@ ghost int beacons, reports; */
+/*@ ghost int beacons, reports, loaded; */
 /* What was to be stored last, and what the agent was then. */
 struct store_call {
     int calls, label, beacons, value;
@@ -69,9 +69,13 @@ struct store_call {
         \at(call.own[i][1], L2) == \at(keyed->own[i][1], L1) &&
         \at(call.own[i][2], L2) == \at(keyed->own[i][2], L1));
 
+    // Is there no epoch to count in?
+    predicate idle{L}(dumpulse_keyed *keyed, integer label) =
+      !keyed->begun || (sends_only(keyed, label) && keyed->own[label][0] == 0x7F) ||
+      (!sends_only(keyed, label) && keyed->epoch[0] == 0x7F);
     // The count is larger, and the tag is made with the node's own epoch or with the agent's.
     predicate counts{L}(dumpulse_keyed *keyed, uint8_t *packet, integer label) =
-      packet[5] > keyed->last[label] &&
+      !idle(keyed, label) && packet[5] > keyed->last[label] &&
       (sends_only(keyed, label) ==> tagged(packet, label, big(&keyed->own[label][0]))) &&
       (!sends_only(keyed, label) ==> tagged(packet, label, big(&keyed->epoch[0])));
     predicate heartbeat{L}(dumpulse_keyed *keyed, uint8_t *packet, integer length) =
@@ -79,11 +83,33 @@ struct store_call {
     predicate asks{L}(uint8_t *packet, integer length) = length == 8 && packet[4] == 0xC0;
     predicate request{L}(dumpulse_keyed *keyed, uint8_t *packet, integer length) =
       asks(packet, length) && counts(keyed, packet, 64);
-    predicate announces{L}(dumpulse_keyed *keyed, uint8_t *packet, integer variable) =
-      variable < 32 && packet[5] >= 0x80 &&
-      three(packet + 5) > three(&keyed->own[variable][0]) && tagged(packet, variable, 0);
+    predicate is_announce{L}(uint8_t *packet, integer length) =
+      length == 8 && 0x40 <= packet[4] < 0x60 && packet[5] >= 0x80;
+    predicate new_own{L}(dumpulse_keyed *keyed, uint8_t *packet, integer variable) =
+      three(packet + 5) > three(&keyed->own[variable][0]);
     predicate announce{L}(dumpulse_keyed *keyed, uint8_t *packet, integer length) =
-      length == 8 && 0x40 <= packet[4] < 0x80 && announces(keyed, packet, packet[4] - 0x40);
+      is_announce(packet, length) && keyed->begun &&
+      new_own(keyed, packet, packet[4] - 0x40) && tagged(packet, packet[4] - 0x40, 0);
+
+    predicate is_counted{L}(uint8_t *packet, integer length) =
+      length == 8 && 0x80 <= packet[4] <= 0xC0;
+
+    // What can be said without a tag; and what becomes of a packet that is not taken.
+    predicate looks{L}(integer result, dumpulse_keyed *keyed, uint8_t *packet, integer length) =
+      (!is_announce(packet, length) && !is_counted(packet, length) ==>
+        result == DUMPULSE_REFUSED) &&
+      (is_announce(packet, length) ==>
+        (!keyed->begun ==> result == DUMPULSE_NOT_BEGUN) &&
+        (keyed->begun && new_own(keyed, packet, packet[4] - 0x40) ==> result == DUMPULSE_NEW) &&
+        (keyed->begun && !new_own(keyed, packet, packet[4] - 0x40) ==> result == DUMPULSE_OLD)) &&
+      (is_counted(packet, length) ==>
+        (idle(keyed, packet[4] - 0x80) ==> result == DUMPULSE_NOT_BEGUN) &&
+        (!idle(keyed, packet[4] - 0x80) ==>
+          result == (packet[5] > keyed->last[packet[4] - 0x80] ? DUMPULSE_NEW : DUMPULSE_OLD)));
+    predicate refused_as{L}(integer result, dumpulse_keyed *keyed, uint8_t *packet,
+                            integer length) =
+      result != DUMPULSE_NEW &&
+      looks(result == DUMPULSE_WRONG_TAG ? DUMPULSE_NEW : result, keyed, packet, length);
 */
 
 /*@ requires report == \null && \valid_read(packet + (4 .. 7)) && \valid_read(number + (0 .. 3));
@@ -95,8 +121,9 @@ uint32_t dumpulse_tag_(const uint8_t *packet, uint8_t label, const uint8_t numbe
                        uint8_t *report);
 
 /*@ requires \valid(number + (0 .. 2));
-    assigns number[0 .. 2];
+    assigns number[0 .. 2], loaded;
     exits \false;
+    ensures loaded == three(number);
 */
 void dumpulse_load(uint8_t label, uint8_t number[3]);
 
@@ -118,6 +145,14 @@ uint16_t dumpulse_get_timestamp(void);
 
 /* ---- The agent. */
 
+/*@ requires \valid_read(keyed) && (length == 8 ==> \valid_read(packet + (0 .. 7)));
+    assigns \nothing;
+    exits \false;
+    ensures looks(\result, keyed, packet, length);
+*/
+dumpulse_result dumpulse_keyed_look(const dumpulse_keyed *keyed, const uint8_t *packet,
+                                    size_t length);
+
 /*@ requires \valid(keyed) && watched == keyed;
     requires length == 8 ==>
       \valid_read(packet + (0 .. 7)) && \separated(keyed, packet + (0 .. 7));
@@ -136,24 +171,29 @@ uint16_t dumpulse_get_timestamp(void);
       ensures \result == DUMPULSE_REPORT && reports == \old(reports) + 1;
       ensures keyed->last[64] == \old(packet[5]);
     behavior beacon:
-      assumes asks(packet, length) && !request(keyed, packet, length);
+      assumes asks(packet, length) && !idle(keyed, 64) && !request(keyed, packet, length);
       assigns beacons;
-      ensures \result == DUMPULSE_BEACON && beacons == \old(beacons) + 1;
+      ensures refused_as{Pre}(\result, \old(keyed), \old(packet), \old(length));
+      ensures beacons == \old(beacons) + 1;
+    behavior no_beacon:
+      assumes asks(packet, length) && idle(keyed, 64);
+      assigns \nothing;
+      ensures \result == DUMPULSE_NOT_BEGUN;
     behavior announce:
       assumes announce(keyed, packet, length);
       ensures call.calls == \old(call.calls) + 1 && call.label == \old(packet[4]) - 0x40;
-      ensures \result == DUMPULSE_ANNOUNCE || \result == DUMPULSE_REFUSED;
-      ensures \result == DUMPULSE_ANNOUNCE <==> call.stored;
+      ensures \result == (call.stored ? DUMPULSE_ANNOUNCE : DUMPULSE_NOT_STORED);
       ensures call.stored ==> keyed->last[\old(packet[4]) - 0x40] == 0;
       ensures !call.stored ==> last_kept{Pre, Post}(keyed) && own_kept{Pre, Post}(keyed);
     behavior refused_announce:
       assumes length == 8 && 0x40 <= packet[4] < 0x80 && !announce(keyed, packet, length);
-      ensures \result == DUMPULSE_REFUSED && call.calls == \old(call.calls);
+      ensures refused_as{Pre}(\result, \old(keyed), \old(packet), \old(length));
+      ensures call.calls == \old(call.calls);
       ensures last_kept{Pre, Post}(keyed) && own_kept{Pre, Post}(keyed);
     behavior refused_heartbeat:
       assumes length == 8 && 0x80 <= packet[4] < 0xC0 && !heartbeat(keyed, packet, length);
       assigns \nothing;
-      ensures \result == DUMPULSE_REFUSED;
+      ensures refused_as{Pre}(\result, \old(keyed), \old(packet), \old(length));
     behavior nothing_known:
       assumes length != 8 || packet[4] < 0x40 || packet[4] > 0xC0;
       assigns \nothing;
@@ -171,12 +211,13 @@ dumpulse_result dumpulse_keyed_process(dumpulse_keyed *keyed, const uint8_t *pac
     ensures \result ==> counts_cleared{Pre, Post}(keyed);
     ensures !\result ==> keyed->epoch[0] == 0x7F && beacons == \old(beacons);
     ensures !\result ==> last_kept{Pre, Post}(keyed);
+    ensures keyed->begun == \old(keyed->begun);
     behavior used_up:
-      assumes keyed->epoch[0] >= 0x3F;
+      assumes keyed->epoch[0] >= 0x3F || !keyed->begun;
       assigns keyed->epoch[0];
       ensures !\result;
     behavior next:
-      assumes keyed->epoch[0] < 0x3F;
+      assumes keyed->epoch[0] < 0x3F && keyed->begun;
       assigns keyed->epoch[0 .. 3], keyed->last[0 .. 64], keyed->beacon, beacons, call;
       ensures \result ==> big(&keyed->epoch[0]) == \old(big(&keyed->epoch[0])) + 1;
       ensures keyed->epoch[3] != 0 ==> \result && call.calls == \old(call.calls);
@@ -193,6 +234,7 @@ bool dumpulse_keyed_tick(dumpulse_keyed *keyed, void *context);
 /*@ requires \valid(keyed) && watched == keyed;
     requires \separated(keyed, &call);
     exits \false;
+    ensures keyed->begun;
     ensures \result ==> keyed->epoch[3] == 0 && call.stored && call.label == 65 &&
       call.beacons == \old(beacons) && beacons == \old(beacons) + 1 &&
       256 * call.value == big(&keyed->epoch[0]);
@@ -225,16 +267,15 @@ bool dumpulse_keyed_begin(dumpulse_keyed *keyed, void *context);
 bool dumpulse_hear(dumpulse_node *node, const uint8_t *packet, size_t length);
 
 /*@ requires \valid(node) && \valid(packet + (0 .. 7)) && \separated(node, packet + (0 .. 7));
-    requires variable <= 64;
     exits \false;
     behavior made:
-      assumes node->left != 0;
+      assumes node->left != 0 && variable < 64;
       assigns node->left, packet[0 .. 7];
       ensures \result && node->left == \old(node->left) - 1;
       ensures packet[4] == 0x80 + variable && packet[5] == 255 - node->left &&
         packet[6] == sender && packet[7] == value;
     behavior none:
-      assumes node->left == 0;
+      assumes node->left == 0 || variable >= 64;
       assigns \nothing;
       ensures !\result;
     complete behaviors;
@@ -245,8 +286,9 @@ bool dumpulse_keyed_heartbeat(dumpulse_node *node, uint8_t packet[DUMPULSE_PACKE
 
 /*@ requires \valid(node) && watched == \null;
     requires \separated(node, &call);
-    assigns node->epoch[0 .. 3], node->left, call;
+    assigns node->epoch[0 .. 3], node->left, call, loaded;
     exits \false;
+    ensures \result ==> three(&node->epoch[0]) == loaded + 1;
     ensures \result ==> call.calls == \old(call.calls) + 1 && call.stored && call.label == variable;
     ensures \result ==> node->epoch[0] >= 0x80 && node->epoch[3] == 0 && node->left == 255;
     ensures \result ==> \forall integer i; 0 <= i < 3 ==> call.number[i] == node->epoch[i];
@@ -284,12 +326,43 @@ static inline bool right(const uint8_t *packet, uint8_t label, const uint8_t num
     ensures word(packet) == tag(label, \old(big(number)), \old(word(packet + 4))); */
 static void make(uint8_t *packet, uint8_t label, const uint8_t number[4]);
 
-/*@ requires \valid(keyed) && watched == keyed && variable < 64;
+/*@ requires \valid(node) && \valid(packet + (0 .. 7)) && \separated(node, packet + (0 .. 7));
+    requires label <= 64 && node->left != 0;
+    assigns node->left, packet[0 .. 7];
+    exits \false;
+    ensures node->left == \old(node->left) - 1;
+    ensures packet[4] == 0x80 + label && packet[5] == 255 - node->left &&
+      packet[6] == first && packet[7] == second; */
+static inline void count(dumpulse_node *node, uint8_t *packet, uint8_t label, uint8_t first,
+                         uint8_t second);
+
+/*@ requires \valid_read(keyed);
+    assigns \nothing;
+    exits \false;
+    behavior own:
+      assumes sends_only(keyed, label);
+      ensures \result == &keyed->own[label][0];
+    behavior agents:
+      assumes !sends_only(keyed, label);
+      ensures \result == &keyed->epoch[0];
+    complete behaviors;
+    disjoint behaviors; */
+static inline const uint8_t *number_of(const dumpulse_keyed *keyed, uint8_t label);
+
+/*@ requires \valid_read(keyed) && \valid_read(packet + (0 .. 7)) && packet[4] == 0x40 + variable;
+    requires variable < 64;
+    assigns \nothing;
+    exits \false;
+    ensures looks(\result, keyed, packet, 8); */
+static inline dumpulse_result look_at_announce(const dumpulse_keyed *keyed, const uint8_t *packet,
+                                               uint8_t variable);
+
+/*@ requires \valid(keyed) && watched == keyed && variable < 32;
     requires \valid_read(packet + (0 .. 7)) && \separated(keyed, packet + (0 .. 7));
     requires \separated(keyed, &call) && \separated(packet + (0 .. 7), &call);
     exits \false;
     behavior announce:
-      assumes announces(keyed, packet, variable);
+      assumes tagged(packet, variable, 0);
       assigns keyed->own[variable][0 .. 2], keyed->last[variable], call;
       ensures call.calls == \old(call.calls) + 1 && call.label == variable;
       ensures \forall integer i; 0 <= i < 3 ==> call.number[i] == \old(packet[5 + i]);
@@ -298,12 +371,12 @@ static void make(uint8_t *packet, uint8_t label, const uint8_t number[4]);
       ensures call.stored ==> keyed->own[variable][0] == \old(packet[5]);
       ensures call.stored ==> keyed->own[variable][1] == \old(packet[6]);
       ensures call.stored ==> keyed->own[variable][2] == \old(packet[7]);
-      ensures !call.stored ==> \result == DUMPULSE_REFUSED;
+      ensures !call.stored ==> \result == DUMPULSE_NOT_STORED;
       ensures !call.stored ==> last_kept{Pre, Post}(keyed) && own_kept{Pre, Post}(keyed);
     behavior refused:
-      assumes !announces(keyed, packet, variable);
+      assumes !tagged(packet, variable, 0);
       assigns \nothing;
-      ensures \result == DUMPULSE_REFUSED && call.calls == \old(call.calls);
+      ensures \result == DUMPULSE_WRONG_TAG && call.calls == \old(call.calls);
       ensures last_kept{Pre, Post}(keyed) && own_kept{Pre, Post}(keyed);
     complete behaviors;
     disjoint behaviors;
@@ -317,6 +390,12 @@ static dumpulse_result announced(dumpulse_keyed *keyed, const uint8_t *packet, u
     ensures \old(keyed->epoch[3]) == 255 <==> keyed->epoch[3] == 0;
     ensures last_kept{Pre, Post}(keyed) && own_kept{Pre, Post}(keyed); */
 static inline void count_up(dumpulse_keyed *keyed);
+
+/*@ requires \valid(number + (0 .. 2));
+    assigns number[0 .. 2];
+    exits \false;
+    ensures three(number) == (\old(three(number)) == 0xFFFFFF ? 0 : \old(three(number)) + 1); */
+static inline void count_own(uint8_t *number);
 
 /*@ requires \valid(keyed);
     assigns keyed->last[0 .. 64], keyed->beacon, beacons;

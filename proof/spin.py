@@ -9,8 +9,6 @@ hold any more. README.md in this folder says what the models say. SPDX-License-I
     python3 -m proof.spin [MODEL...]      for example: python3 -m proof.spin hears
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -5,8 +5,8 @@
  * variable may wait. When there are more, the last one that waits becomes a change to the newest
  * state. So the program always learns the newest state, and nothing grows.
  *
- * If more variables have changed than programs may run, as when a network is cut, one program gets all
- * that have the same new state. */
+ * If more variables have changed than programs may run, as when a network is cut, one program gets
+ * all that have the same new state. */
 #define _GNU_SOURCE /* NOLINT: for environ and syscall */
 #include "hook.h"
 #include "hook_internal.h"
@@ -135,8 +135,8 @@ static size_t list_variables(pid_t child, char text[LIST])
 }
 
 /* Runs the program for the variables that are CHOSEN. It gets no shell, the server's environment,
- * and standard error for both outputs. Signals are as if the server had not changed them. Returns an
- * error number, or 0. */
+ * and standard error for both outputs. Signals are as if the server had not changed them. Returns
+ * an error number, or 0. */
 static int spawn(size_t variable, const char *before, uint8_t after, pid_t *child)
 {
     char number[LIST], path[PATH_MAX], name[NAMES_ROOM], was[16], is[16];

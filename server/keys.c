@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -122,12 +123,6 @@ uint8_t *keys_number_of(uint8_t label)
     return keys.numbers + KEYS_NUMBERS_AT + (size_t)label * KEYS_NUMBER_SIZE;
 }
 
-/* Reads a number of an epoch, which has its high byte first. */
-static uint32_t read24(const uint8_t bytes[KEYS_NUMBER_SIZE])
-{
-    return (uint32_t)bytes[0] << 16 | (uint32_t)bytes[1] << 8 | bytes[2];
-}
-
 static uint32_t crc_in(const uint8_t *file)
 {
     return (uint32_t)file[KEYS_SUM_AT] << 24 | (uint32_t)file[KEYS_SUM_AT + 1] << 16 |
@@ -152,16 +147,26 @@ void keys_mark(uint8_t mark[KEYS_MARK_SIZE])
         mark[i] = (uint8_t)(tag >> (8 * i));
 }
 
-enum keys_kind keys_check_numbers(size_t size)
+/* The mark is in the name, too: so the numbers of a key stay when another key is used meanwhile. */
+static const char *get_suffix(void)
+{
+    static char suffix[sizeof ".00000000.numbers"];
+    uint8_t mark[KEYS_MARK_SIZE];
+
+    keys_mark(mark);
+    (void)snprintf(suffix, sizeof suffix, ".%02x%02x%02x%02x.numbers", mark[0], mark[1], mark[2],
+                   mark[3]);
+    return suffix;
+}
+
+bool keys_are_good(size_t size)
 {
     uint8_t mark[KEYS_MARK_SIZE];
 
-    if (size != KEYS_NUMBERS_SIZE || memcmp(keys.numbers, "Dumpulsekeys", KEYS_MARK_AT) != 0 ||
-        crc_in(keys.numbers) != snapshot_crc32(keys.numbers, KEYS_SUM_AT))
-        return KEYS_DAMAGED;
     keys_mark(mark);
-    return memcmp(keys.numbers + KEYS_MARK_AT, mark, sizeof mark) == 0 ? KEYS_GOOD
-                                                                       : KEYS_OF_ANOTHER_KEY;
+    return size == KEYS_NUMBERS_SIZE && memcmp(keys.numbers, "Dumpulsekeys", KEYS_MARK_AT) == 0 &&
+           memcmp(keys.numbers + KEYS_MARK_AT, mark, sizeof mark) == 0 &&
+           crc_in(keys.numbers) == snapshot_crc32(keys.numbers, KEYS_SUM_AT);
 }
 
 void dumpulse_load(uint8_t label, uint8_t number[3])
@@ -206,29 +211,23 @@ static bool read_numbers(void)
 {
     static const char advice[] = "if this key was never used, run this once with --key-is-new; if "
                                  "it was, KEYS in udpserver(8) says what to do";
+    const char *const suffix = get_suffix();
     ssize_t size;
 
-    if (!state_read_numbers(keys.numbers, sizeof keys.numbers, &size))
+    if (!state_read_numbers(suffix, keys.numbers, sizeof keys.numbers, &size))
         return false;
-    if (size < 0) {
-        log_say("%s.numbers is not there: %s", options.state, advice);
-        return false;
-    }
-    switch (keys_check_numbers((size_t)size)) {
-    case KEYS_DAMAGED: log_say("%s.numbers is damaged: %s", options.state, advice); return false;
-    case KEYS_OF_ANOTHER_KEY:
-        log_say("%s.numbers is of another key than %.300s: %s", options.state, options.key, advice);
-        return false;
-    default: return true;
-    }
+    if (size >= 0 && keys_are_good((size_t)size))
+        return true;
+    log_say("%s%s is %s: %s", options.state, suffix, size < 0 ? "not there" : "damaged", advice);
+    return false;
 }
 
 /* The first block follows from the date, so that it is larger than all that were used before if
  * somebody does this with a key that is not new: see "Replacing" in spec/keyed.md. */
 bool keys_choose_block(uint64_t unix_s)
 {
-    enum { BLOCKS = 8 /* an hour */, LAST = 0x3EFFFF };
-    const uint64_t since_2020 = unix_s - 1577836800, block = since_2020 / 3600 * BLOCKS;
+    enum { BLOCK = 450 /* seconds */, LAST = 0x3EFFFF };
+    const uint64_t since_2020 = unix_s - 1577836800, block = since_2020 / BLOCK;
 
     if (block > LAST) { /* before 2020, it is huge */
         log_say("the clock of this machine is wrong: set it first");
@@ -241,12 +240,13 @@ bool keys_choose_block(uint64_t unix_s)
 
 bool keys_make_numbers(void)
 {
+    const char *const suffix = get_suffix();
     ssize_t size;
 
-    if (!state_read_numbers(keys.numbers, sizeof keys.numbers, &size))
+    if (!state_read_numbers(suffix, keys.numbers, sizeof keys.numbers, &size))
         return false;
-    if (size >= 0 && keys_check_numbers((size_t)size) == KEYS_GOOD) {
-        log_say("%s.numbers is there, and of this key: leave out --key-is-new", options.state);
+    if (size >= 0 && keys_are_good((size_t)size)) {
+        log_say("%s%s is there: leave out --key-is-new", options.state, suffix);
         return false;
     }
     memset(keys.numbers, 0, sizeof keys.numbers);
@@ -257,7 +257,7 @@ bool keys_make_numbers(void)
     keys_seal_numbers();
     if (!state_make_numbers(keys.numbers, sizeof keys.numbers))
         return false;
-    log_say("made %s.numbers: start the server without --key-is-new", options.state);
+    log_say("made %s%s: start the server without --key-is-new", options.state, suffix);
     return true;
 }
 
@@ -277,9 +277,11 @@ static void begin_epoch(void)
         log_say("a new epoch has begun: packets are taken again");
     if (!begun && !stopped)
         log_say("no new epoch can begin: %s",
-                keys.keyed.epoch[0] == DUMPULSE_NO_EPOCH_
+                keys.keyed.epoch[0] != DUMPULSE_NO_EPOCH_
+                    ? "all epochs of this key are used up: make a new one"
+                : keys.keyed.begun
                     ? "until a number can be stored, it takes only nodes that only send"
-                    : "all epochs of this key are used up: make a new one");
+                    : "until a number can be stored, it takes nothing");
     stopped = !begun;
     loop_set_interval(LOOP_EPOCH, (begun ? options.epoch : 1) * TIMING_SECOND);
 }
@@ -351,38 +353,34 @@ static void count_announce(bool stored, uint64_t now)
         limits_take(&keys.wrong_announces, &one, now);
 }
 
-/* The library makes the same checks. Here they tell which packets need a tag: only these may be
- * guesses, and only these count for the limits. */
+/* Only packets that need a tag may be guesses, and only these count for the limits. */
 size_t keys_take(const uint8_t *packet, const uint8_t *source, uint64_t now, void *context)
 {
-    static const size_t counted[] = {[DUMPULSE_REFUSED] = COUNT_TAG,
-                                     [DUMPULSE_HEARTBEAT] = COUNT_HEARTBEATS,
-                                     [DUMPULSE_REPORT] = COUNT_REPORTS,
-                                     [DUMPULSE_BEACON] = COUNT_BEACONS,
-                                     [DUMPULSE_ANNOUNCE] = COUNT_ANNOUNCES};
-    const uint8_t kind = packet[4], label = (uint8_t)(kind - DUMPULSE_IS_HEARTBEAT_);
-    const bool announces = kind >= DUMPULSE_IS_ANNOUNCE_ && kind < DUMPULSE_IS_HEARTBEAT_;
+    static const size_t counted[] = {
+        [DUMPULSE_REFUSED] = COUNT_MAGIC,  [DUMPULSE_HEARTBEAT] = COUNT_HEARTBEATS,
+        [DUMPULSE_REPORT] = COUNT_REPORTS, [DUMPULSE_ANNOUNCE] = COUNT_ANNOUNCES,
+        [DUMPULSE_OLD] = COUNT_OLD,        [DUMPULSE_WRONG_TAG] = COUNT_TAG,
+        [DUMPULSE_NOT_BEGUN] = COUNT_OLD,  [DUMPULSE_NOT_STORED] = COUNT_TAG};
+    const bool announces = packet[4] < DUMPULSE_IS_HEARTBEAT_, asks = keys_is_request(packet);
+    dumpulse_result result = dumpulse_keyed_look(&keys.keyed, packet, DUMPULSE_PACKET_SIZE);
 
-    if (announces ? packet[5] < DUMPULSE_OWN_FIRST_ : label > DUMPULSE_READER_LABEL)
-        return COUNT_MAGIC;
-    if (announces ? read24(packet + 5) <= read24(keys.keyed.own[kind - DUMPULSE_IS_ANNOUNCE_])
-                  : packet[5] <= keys.keyed.last[label])
-        return label == DUMPULSE_READER_LABEL ? answer_with_beacon(source, now, context)
-                                              : COUNT_OLD;
+    if (result != DUMPULSE_NEW)
+        return result == DUMPULSE_OLD && asks ? answer_with_beacon(source, now, context)
+                                              : counted[result];
     struct bucket *const bucket = limits_find(&keys.wrong, source, now);
     if (bucket == NULL || (announces && !may_announce(now)))
         return refuse_unseen(now);
-    if (label == DUMPULSE_READER_LABEL)
+    if (asks)
         table_prepare();
-    const dumpulse_result result =
-        dumpulse_keyed_process(&keys.keyed, packet, DUMPULSE_PACKET_SIZE, context);
-    if (result == DUMPULSE_REFUSED || result == DUMPULSE_BEACON)
+    result = dumpulse_keyed_process(&keys.keyed, packet, DUMPULSE_PACKET_SIZE, context);
+    if (result == DUMPULSE_WRONG_TAG)
         limits_count(&keys.wrong, bucket, now);
-    if (result == DUMPULSE_BEACON)
-        (void)limits_allow(&keys.beacons, source, now); /* it has been sent */
     if (announces)
         count_announce(result == DUMPULSE_ANNOUNCE, now);
-    return counted[result];
+    if (!asks || result == DUMPULSE_REPORT)
+        return counted[result];
+    (void)limits_allow(&keys.beacons, source, now); /* it has been sent */
+    return COUNT_BEACONS;
 }
 
 bool keys_begin(void)

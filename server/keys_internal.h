@@ -9,7 +9,7 @@
 #include "keys.h"
 #include "limits.h"
 
-/* FILE.numbers has 8 bytes "Dumpulse", 4 bytes "keys", 4 bytes that tell keys apart, 66 numbers
+/* FILE.KEY.numbers has 8 bytes "Dumpulse", 4 bytes "keys", 4 bytes that tell keys apart, 66 numbers
  * of 3 bytes by label, big-endian, and 4 bytes CRC-32 of all bytes before it, big-endian. */
 enum {
     KEYS_MARK_AT = 12,
@@ -34,7 +34,7 @@ enum {
 extern struct keys {
     uint8_t master[16]; /* the master key */
     dumpulse_keyed keyed;
-    uint8_t numbers[KEYS_NUMBERS_SIZE]; /* what FILE.numbers has */
+    uint8_t numbers[KEYS_NUMBERS_SIZE]; /* what the file has */
     struct limits wrong, beacons;
     struct bucket wrong_announces, stored_announces;
 } keys;
@@ -49,8 +49,6 @@ bool keys_choose_block(uint64_t unix_s); /* of the first epoch; false: the clock
 
 void keys_mark(uint8_t mark[KEYS_MARK_SIZE]); /* of the master key */
 
-/* What has become of FILE.numbers. */
-enum keys_kind { KEYS_GOOD, KEYS_DAMAGED, KEYS_OF_ANOTHER_KEY };
-enum keys_kind keys_check_numbers(size_t size);
+bool keys_are_good(size_t size); /* are the numbers whole, and of this key? */
 
 #endif

@@ -52,7 +52,7 @@ INLINED struct bucket *bucket_of(struct limits *limits, const uint8_t *source, u
             break;
         }
         if (limits_has_come(one->full_at, now) &&
-            (mine == NULL || limits_has_come(one->full_at, mine->full_at)))
+            (mine == NULL || !limits_has_come(mine->full_at, one->full_at)))
             mine = one; /* the one that was used longest ago */
     }
     if (mine == NULL)
@@ -61,12 +61,13 @@ INLINED struct bucket *bucket_of(struct limits *limits, const uint8_t *source, u
         *mine = (struct bucket){name, now, limits->round_begun - 1};
     if (!limits_has_left(mine, &limits->each, now))
         return NULL;
-    if (limits->takes_turns && !limits_has_come(limits->round_ends, now) &&
+    if (!limits_has_come(limits->round_ends, now) &&
         limits_has_come(limits->round_begun, mine->got_at))
         return NULL;
     if (limits_has_left(&limits->everybody, &limits->total, now))
         return mine;
-    note_shortage(limits, now);
+    if (limits->takes_turns)
+        note_shortage(limits, now);
     return NULL;
 }
 

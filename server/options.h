@@ -42,13 +42,13 @@ extern struct options {
     const char *key;      /* the path of the master key, or NULL: version 1 of the protocol */
     uint64_t epoch;       /* s */
     bool keyed_only, also_unkeyed; /* are packets of version 1 refused, or taken, too? */
-    bool key_is_new;               /* make FILE.numbers, and end */
+    bool key_is_new;               /* make FILE.KEY.numbers, and end */
     bool self, keep_old, json, help, version;
     char wrong[512]; /* what is wrong with the arguments */
 } options;
 
 /* The longest path of a state file: state.c appends suffixes like ".damaged". */
-enum { OPTIONS_LONGEST_PATH = PATH_MAX - (int)sizeof ".damaged" };
+enum { OPTIONS_LONGEST_PATH = PATH_MAX - (int)sizeof ".00000000.numbers" };
 
 /* Writes options.wrong. Returns false, so that a function which reads an option can
  * `return options_wrong(…)`. */

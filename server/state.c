@@ -39,7 +39,8 @@ static uint8_t
     saved[SNAPSHOT_SIZE];   /* what this server has last read from FILE, or written to it */
 static int lock = -1;       /* the descriptor of FILE.lock, which it has locked; or -1 */
 static int failure;         /* why the last save failed: an error number; 0: it succeeded */
-static int numbers_failure; /* the same of FILE.numbers */
+static int numbers_failure; /* the same of FILE.KEY.numbers */
+static const char *numbers; /* ".KEY.numbers" */
 static uint8_t last_numbers[LONGEST]; /* what it last read from there, or wrote to it */
 static bool gives_away;               /* are files made for the owner of the folder? */
 
@@ -325,25 +326,25 @@ bool state_save(void)
 
 typedef bool later(const uint8_t *file, const uint8_t *known, size_t size);
 
-/* As for FILE. But a folder that cannot be synced is an error: an older FILE.numbers would have the
+/* As for FILE. But a folder that cannot be synced is an error: an older file would have the
  * server take old packets again. For the same reason, larger numbers are not replaced. Another
  * server can have stored them if this one did not have the lock all the time. */
 static bool write_numbers(const uint8_t *bytes, size_t size, later *is_later)
 {
-    char numbers[PATH_MAX];
+    char name[PATH_MAX];
 
     join_saver();
-    if (!hold_lock() || !read_if_exists(".numbers"))
+    if (!hold_lock() || !read_if_exists(numbers))
         return false;
     if (content.exists && is_later != NULL && is_later(content.bytes, last_numbers, content.size)) {
         errno = ESTALE;
         return false;
     }
-    memcpy(numbers, path, sizeof numbers);
+    memcpy(name, path, sizeof name);
     if (!write_new(bytes, size))
         return false;
     set_path(".new");
-    if (rename(path, numbers) != 0)
+    if (rename(path, name) != 0)
         return false;
     memcpy(last_numbers, bytes, size); /* at most LONGEST */
     return sync_directory();
@@ -351,8 +352,7 @@ static bool write_numbers(const uint8_t *bytes, size_t size, later *is_later)
 
 bool state_write_numbers(const uint8_t *bytes, size_t size, later *is_later)
 {
-    return note_save(write_numbers(bytes, size, is_later) ? 0 : errno, &numbers_failure,
-                     ".numbers");
+    return note_save(write_numbers(bytes, size, is_later) ? 0 : errno, &numbers_failure, numbers);
 }
 
 /* A server that ends soon after each start must save, too: so the first pauses are short. */
@@ -440,11 +440,12 @@ bool state_load(void)
     return true;
 }
 
-/* ---- FILE.numbers ----------------------------------------------------------------------- */
+/* ---- FILE.KEY.numbers ------------------------------------------------------------------- */
 
-bool state_read_numbers(uint8_t *bytes, size_t room, ssize_t *size)
+bool state_read_numbers(const char *suffix, uint8_t *bytes, size_t room, ssize_t *size)
 {
-    if (!read_if_exists(".numbers"))
+    numbers = suffix;
+    if (!read_if_exists(numbers))
         return refuse();
     *size = content.exists ? (ssize_t)content.size : -1;
     memcpy(bytes, content.bytes, content.exists && content.size < room ? content.size : room);
@@ -455,8 +456,8 @@ bool state_read_numbers(uint8_t *bytes, size_t room, ssize_t *size)
 bool state_make_numbers(const uint8_t *bytes, size_t size)
 {
     gives_away = geteuid() == 0;
-    if (!hold_lock() || !read_if_exists(".numbers") ||
-        (content.exists && !set_aside(".numbers", ".retired", "was of another key, or damaged")))
+    if (!hold_lock() || !read_if_exists(numbers) ||
+        (content.exists && !set_aside(numbers, ".retired", "was damaged")))
         return refuse();
     return state_write_numbers(bytes, size, NULL);
 }

@@ -14,19 +14,19 @@ bool state_load(void);
 bool state_save(void); /* false: it failed, may be tried again, and has logged a new reason once */
 void state_begin(void); /* from now on, a thread saves it when it has changed */
 
-/* FILE.numbers, which server/keys.c keeps beside FILE. It begins with "Dumpulse", too. */
+/* FILE.KEY.numbers, which server/keys.c keeps beside FILE. It begins with "Dumpulse", too. */
 
-/* Reads it. `size` becomes how many bytes it has; -1: there is none. False: it cannot be read, and
- * the log has the reason. */
-bool state_read_numbers(uint8_t *bytes, size_t room, ssize_t *size);
+/* Reads it. The suffix is ".KEY.numbers", also for what follows. `size` becomes how many bytes it
+ * has; -1: there is none. False: it cannot be read, and the log has the reason. */
+bool state_read_numbers(const char *suffix, uint8_t *bytes, size_t room, ssize_t *size);
 /* Writes it. True only if these bytes will be read after a power failure at any moment from now on.
  * False: it failed, may be tried again, and the log has each new reason once. It fails, too, if
  * another server has used the file meanwhile: is_later() compares what the file has with what this
  * server knows that it had. */
 bool state_write_numbers(const uint8_t *bytes, size_t size,
                          bool (*is_later)(const uint8_t *file, const uint8_t *known, size_t size));
-/* Makes it for the first time: so it does not replace another one, which gets the name FILE.retired
- * instead. If root does it, the files will belong to the owner of the folder. */
+/* Makes it for the first time: so a damaged one is not replaced, but gets the name FILE.retired. If
+ * root does it, the files will belong to the owner of the folder. */
 bool state_make_numbers(const uint8_t *bytes, size_t size);
 
 #endif

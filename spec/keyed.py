@@ -13,8 +13,9 @@ from typing import Optional
 
 from spec.model import VARIABLES
 
-REFUSED, HEARTBEAT, REPORT, BEACON, ANNOUNCE = range(5)
-NAMES = ("refused", "heartbeat", "report", "beacon", "announce")
+REFUSED, HEARTBEAT, REPORT, ANNOUNCE, OLD, WRONG_TAG, NOT_BEGUN, NOT_STORED, NEW = range(9)
+NAMES = ("refused", "heartbeat", "report", "announce", "old", "wrong", "not_begun", "not_stored")
+TAKEN = HEARTBEAT, REPORT, ANNOUNCE
 
 # The labels: 0 to 63 are the variables'.
 READER_LABEL, BEACON_LABEL = 64, 65
@@ -22,7 +23,7 @@ READER_LABEL, BEACON_LABEL = 64, 65
 IS_ANNOUNCE, IS_HEARTBEAT, IS_REQUEST = 0x40, 0x80, 0xC0
 
 FULL = 255  # the largest count
-EPOCH_LAST = 0x3F000000
+EPOCH_LAST, NO_EPOCH = 0x3F000000, 0x7F000000
 BLOCK = 256  # epochs that one stored number reserves
 OWN_FIRST, UNREADABLE = 0x800000, 0xFFFFFF  # the epochs of a node that only sends
 
@@ -130,13 +131,14 @@ class Numbers:
 # ---- The roles.
 
 class Agent:
-    """Begin() is the reset. Until it has returned a beacon, the agent takes nothing."""
+    """Begin() is the reset. Before it, the agent takes nothing. If it returns no beacon, the agent
+    takes only nodes that only send."""
 
     def __init__(self, keys: Keys, numbers: Numbers, alone: int = VARIABLES) -> None:
         self.keys, self.numbers, self.alone = keys, numbers, alone
         self.entries = [bytes(4)] * VARIABLES
         self.tag = bytes(8)  # of the last report
-        self.epoch, self.beacon_tag = 0, bytes(4)
+        self.epoch, self.beacon_tag, self.begun = 0, bytes(4), False
         self.last = [0] * (VARIABLES + 1)
         self.own = [0] * alone  # 0: the node of this variable hears beacons
 
@@ -144,15 +146,16 @@ class Agent:
         self.last[:self.alone] = [FULL] * self.alone
         self.own = [self.numbers.load(variable) for variable in range(self.alone)]
         self.epoch = self.numbers.load(BEACON_LABEL) * BLOCK + BLOCK - 1
+        self.begun = True
         return self.tick()
 
     def tick(self) -> Sent:
         """Begins the next epoch, and returns its beacon. None: that failed."""
-        following = self.epoch + (self.epoch < EPOCH_LAST)
+        following = self.epoch + (self.begun and self.epoch < EPOCH_LAST)
         if following == self.epoch or (
                 following % BLOCK == 0
                 and not self.numbers.store(BEACON_LABEL, following // BLOCK)):
-            self.epoch = 0x7F << 24 | following & 0xFFFFFF  # no epoch: no packet fits to it
+            self.epoch = NO_EPOCH | following & 0xFFFFFF  # no packet fits to it
             return None
         self.epoch = following
         for label in range(VARIABLES + 1):
@@ -167,20 +170,40 @@ class Agent:
     def report(self) -> bytes:
         return self.tag + b"".join(self.entries)
 
+    def number_of(self, label: int) -> int:
+        return label < self.alone and self.own[label] * 256 or self.epoch
+
+    def look(self, packet: bytes) -> int:
+        """What would become of the packet, as far as that can be said without a tag."""
+        if len(packet) != 8 or not IS_ANNOUNCE <= packet[4] <= IS_REQUEST:
+            return REFUSED
+        if packet[4] < IS_HEARTBEAT:
+            variable, own = packet[4] - IS_ANNOUNCE, int.from_bytes(packet[5:], "big")
+            if variable >= self.alone or own < OWN_FIRST:
+                return REFUSED
+            has_begun, is_new = self.begun, own > self.own[variable]
+        else:
+            label = packet[4] - IS_HEARTBEAT
+            has_begun = self.begun and self.number_of(label) >> 24 != NO_EPOCH >> 24
+            is_new = packet[5] > self.last[label]
+        return NOT_BEGUN if not has_begun else NEW if is_new else OLD
+
     def process(self, now: int, packet: bytes) -> tuple[int, Sent]:
         """Returns what became of the packet, and what is sent."""
-        if len(packet) != 8:
-            return REFUSED, None
-        if IS_ANNOUNCE <= packet[4] < IS_HEARTBEAT:
+        result, sent = self.look(packet), None
+        if result == NEW and packet[4] < IS_HEARTBEAT:
             return self._announce(packet[4] - IS_ANNOUNCE, packet), None
-        label = packet[4] - IS_HEARTBEAT
-        if not 0 <= label <= READER_LABEL:
-            return REFUSED, None
-        number = self.epoch
-        if label < self.alone and self.own[label]:
-            number = self.own[label] * 256
-        if packet[5] <= self.last[label] or packet != self.keys.packet(label, number, packet[4:]):
-            return (BEACON, self.beacon()) if label == READER_LABEL else (REFUSED, None)
+        label = packet[4] - IS_HEARTBEAT if result != REFUSED else -1
+        if result == NEW:
+            number = self.number_of(label)
+            if packet == self.keys.packet(label, number, packet[4:]):
+                return self._take(now, label, number, packet)
+            result = WRONG_TAG
+        if result in (OLD, WRONG_TAG) and label == READER_LABEL:
+            sent = self.beacon()
+        return result, sent
+
+    def _take(self, now: int, label: int, number: int, packet: bytes) -> tuple[int, Sent]:
         self.last[label] = packet[5]
         if label == READER_LABEL:
             self.tag = self.keys.report(b"".join(self.entries), number, packet)[:8]
@@ -190,10 +213,10 @@ class Agent:
 
     def _announce(self, variable: int, packet: bytes) -> int:
         own = int.from_bytes(packet[5:], "big")
-        if variable >= self.alone or own < OWN_FIRST or own <= self.own[variable]:
-            return REFUSED
-        if packet != self.keys.announce(variable, own) or not self.numbers.store(variable, own):
-            return REFUSED
+        if packet != self.keys.announce(variable, own):
+            return WRONG_TAG
+        if not self.numbers.store(variable, own):
+            return NOT_STORED
         self.own[variable], self.last[variable] = own, 0
         return ANNOUNCE
 
@@ -272,8 +295,8 @@ class Reader(Listener):
         return packet
 
     def check(self, report: bytes) -> bool:
-        """Is it the report that was asked for? It is believed once."""
-        if len(report) != 264 or self.asked is None or \
+        """Is it the report that was asked for? It is believed once, and in the same epoch."""
+        if len(report) != 264 or self.asked is None or self.asked[0] != self.epoch or \
                 report != self.keys.report(report[8:], *self.asked):
             return False
         self.asked = None

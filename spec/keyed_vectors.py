@@ -5,12 +5,13 @@ SPDX-License-Identifier: MIT
 
 from __future__ import annotations
 
+import copy
 import random
 from collections.abc import Iterator
 
 from spec import keyed
-from spec.keyed import (BEACON_LABEL, NAMES, OWN_FIRST, READER_LABEL, SLOT, Agent, Hearer, Keys,
-                       Numbers, Reader, Sender)
+from spec.keyed import (BEACON_LABEL, NAMES, OWN_FIRST, READER_LABEL, SLOT, TAKEN, WRONG_TAG,
+                        Agent, Hearer, Keys, Numbers, Reader, Sender)
 from spec.model import heartbeat as heartbeat_of_version_1
 from spec.model import REQUEST
 from spec.near import changed, lengths
@@ -40,10 +41,12 @@ HEADER = """\
 # tick      yes|no SENT STATE         dumpulse_keyed_tick
 # beacon    SENT                      dumpulse_keyed_beacon
 # table     BYTES                     the test itself writes the 64 entries
-# refused, heartbeat, report, beacon, announce:
+# refused, heartbeat, report, announce, old, wrong, not_begun, not_stored:
 #           TIME PACKET SENT STATE    dumpulse_keyed_process returns this. A heartbeat
 #                                     writes TIME and the last 2 bytes to its entry. A
-#                                     report writes what is sent.
+#                                     report writes what is sent. dumpulse_keyed_look
+#                                     returns the same of what is refused, old or
+#                                     not_begun, and else that it is new.
 # node                                the node becomes zeros
 # hear      yes|no PACKET             dumpulse_hear
 # sender    VARIABLE yes|no           dumpulse_sender_begin
@@ -74,9 +77,10 @@ class World:
         self.agent = Agent(self.keys, self.numbers, ALONE)
         self.before = b""
 
-    def begin_with_keys(self) -> Iterator[Step]:
+    def begin_with_keys(self, *labels: int) -> Iterator[Step]:
+        """The keys of these labels, or of all. No packet of another label has a right tag."""
         yield "master", self.keys.master
-        for label in range(BEACON_LABEL + 1):
+        for label in labels or range(BEACON_LABEL + 1):
             yield "key", label, self.keys.of(label)
 
     def set(self, label: int, value: int) -> Step:
@@ -116,6 +120,25 @@ class World:
         result, sent = self.agent.process(now, packet)
         return NAMES[result], now, packet, sent or b"", self.state()
 
+    def wrong(self, right: bytes, packet: bytes) -> Step:
+        """A packet that differs from a right one in what its tag is made of, and in nothing else.
+        So no other check may refuse it: otherwise the step would test nothing."""
+        assert copy.deepcopy(self.agent).process(0, right)[0] in TAKEN and right[4:] == packet[4:]
+        step = self.process(5, packet)
+        assert step[0] == NAMES[WRONG_TAG]
+        return step
+
+    def wrong_numbers(self, label: int, count: int) -> Iterator[Step]:
+        """The right packet, but with the tag of another number or of another label."""
+        right, epoch = self.counted(label, count), self.agent.epoch
+        owns = [(OWN_FIRST + number) * 256 for number in range(19, 23)]
+        for number in (epoch, epoch - 1, epoch + 1, epoch - 2, epoch - 256, 0, *owns, owns[1] + 1,
+                       OWN_FIRST + 20):
+            if number != self.agent.number_of(label):
+                yield self.wrong(right, self.keys.counted(label, number, count, 76, 9))
+        for other in (label ^ 1, BEACON_LABEL):
+            yield self.wrong(right, self.keys.packet(other, self.agent.number_of(label), right[4:]))
+
     def table(self, entries: bytes) -> Step:
         self.agent.entries = [entries[at:at + 4] for at in range(0, 256, 4)]
         return "table", entries
@@ -127,7 +150,7 @@ class World:
 
 
 def steps(long: bool) -> Iterator[Step]:
-    yield from of_the_page()
+    yield from of_the_page(long)
     yield from near_misses(long)
     yield from all_labels(long)
     yield from ends_of_numbers(long)
@@ -137,10 +160,10 @@ def steps(long: bool) -> Iterator[Step]:
     yield from slots(long)
 
 
-def of_the_page() -> Iterator[Step]:
+def of_the_page(long: bool) -> Iterator[Step]:
     """The worked packets of spec/keyed.md."""
     world = World(bytes(range(16)))
-    yield from world.begin_with_keys()
+    yield from world.begin_with_keys(*(() if long else (3, 5, READER_LABEL, BEACON_LABEL)))
     yield world.set(BEACON_LABEL, 0x000122)
     yield world.reset()
     yield world.begin()
@@ -195,8 +218,11 @@ def all_labels(long: bool) -> Iterator[Step]:
     for variable in range(0, ALONE, 2):
         yield world.set(variable, OWN_FIRST + variable)
     yield world.reset()
+    yield from before_begin(world)
     yield world.begin()
-    for variable in range(64) if long else (0, 1, 4, ALONE, 63):
+    for variable in range(64) if long else (0, 1, ALONE, 63):
+        if variable % 2 or variable >= ALONE:  # it hears
+            yield from world.wrong_numbers(variable, 1)
         for count in (1, 2, 2, 1, 254, 253, 255, 255, 254):
             packet = world.counted(variable, count, *rng.randbytes(2))
             yield world.process(rng.randrange(65536), packet)
@@ -204,26 +230,41 @@ def all_labels(long: bool) -> Iterator[Step]:
         yield world.process(2, world.counted(variable, 1))
         yield world.process(3, world.keys.announce(variable, OWN_FIRST + 20))
         yield world.process(4, world.counted(variable, 1))
-        epoch = world.agent.epoch
-        for value in (epoch - 1, epoch + 1, 0, (OWN_FIRST + 20) * 256, (OWN_FIRST + 21) * 256,
-                      (OWN_FIRST + 20) * 256 + 1, OWN_FIRST + 20, epoch):
-            yield world.process(5, world.keys.counted(variable, value, 3, 1, 2))
-        wrong = world.keys.packet((variable + 1) % 64, epoch, bytes((0x80 + variable, 4, 1, 2)))
-        yield world.process(6, wrong)
+        if variable < ALONE:
+            yield from world.wrong_numbers(variable, 2)
+            right = world.keys.announce(variable, OWN_FIRST + 21)
+            for label, value in ((variable, 1), (variable, world.agent.epoch), (variable ^ 1, 0)):
+                yield world.wrong(right, world.keys.packet(label, value, right[4:]))
+        else:
+            epoch = world.agent.epoch
+            yield world.process(5, world.keys.announce(variable, epoch % 65536 + OWN_FIRST))
     for table in (bytes(256), b"\xff" * 256, rng.randbytes(256)):
         yield world.table(table)
         yield world.tick()
+        yield from world.wrong_numbers(READER_LABEL, 1)
         for nonce in (b"\0\0", b"\xff\xff", rng.randbytes(2)):
             count = world.agent.last[READER_LABEL] + 1
             yield world.process(0, world.counted(READER_LABEL, count, *nonce))
     yield ("beacon", world.agent.beacon())
 
 
+def before_begin(world: World) -> Iterator[Step]:
+    """All that an agent of zeros could take for right, also after a tick that is too early."""
+    for tick in (False, True):
+        if tick:
+            yield world.tick()
+        for packet in (world.keys.announce(1, OWN_FIRST + 9), world.keys.announce(2, OWN_FIRST + 9),
+                       world.counted(1, 1), world.counted(9, 1), world.counted(READER_LABEL, 1),
+                       world.counted(READER_LABEL, 0), world.keys.counted(1, 0, 1, 2, 3)):
+            yield world.process(1, packet)
+    yield world.stored(1)
+
+
 def ends_of_numbers(long: bool) -> Iterator[Step]:
     """The ends of epochs, blocks and own epochs, numbers that cannot be read, and storing that
     fails."""
     world = World(random.Random(3).randbytes(16))
-    yield from world.begin_with_keys()
+    yield from world.begin_with_keys(*(() if long else (4, 9, READER_LABEL, BEACON_LABEL)))
     blocks = (0, 0xFE, 0xFF, 0xFFFE, 0xFFFF, 0x3EFFFE, 0x3EFFFF, 0x3F0000, 0x3FFFFF, 0x400000,
               0x7FFFFF, 0xFFFFFE, 0xFFFFFF)
     for block in blocks if long else blocks[1:8:2] + blocks[-1:]:
@@ -312,7 +353,7 @@ def nodes_and_readers(long: bool) -> Iterator[Step]:
     rng = random.Random("nodes")
     world = World(rng.randbytes(16))
     keys = world.keys
-    yield from world.begin_with_keys()
+    yield from world.begin_with_keys(*(() if long else (0, 7, 9, *range(63, 66))))
     yield ("node",)
     yield "beat", 9, 1, 2, b""
     node = Hearer(keys, 9)
@@ -330,11 +371,18 @@ def nodes_and_readers(long: bool) -> Iterator[Step]:
                    keys.beacon(0x01020304) + b"\0", b"", keys.counted(9, 5, 1, 2, 3)):
         yield "hear", yes(node.hear(packet)), packet
     packet = keys.beacon(0x01020304)
+    for label, epoch in ((BEACON_LABEL, 0x01020303), (BEACON_LABEL, 0x01020305), (63, 0x01020304),
+                         (BEACON_LABEL, 0x01020204), (READER_LABEL, 0x01020304)):
+        wrong = keys.packet(label, epoch, packet[4:])
+        assert not node.hear(wrong) and copy.copy(node).hear(packet)
+        yield "hear", "no", wrong
     yield "hear", yes(node.hear(packet)), packet
+    yield "beat", 64, 1, 2, b""  # no variable
+    yield "beat", 255, 1, 2, b""
     for _ in range(257):
         yield "beat", 63, 255, 0, node.heartbeat(255, 0) or b""
     yield from senders(world, long)
-    yield from readers(world, rng)
+    yield from readers(world, rng, long)
 
 
 def senders(world: World, long: bool) -> Iterator[Step]:
@@ -361,7 +409,7 @@ def senders(world: World, long: bool) -> Iterator[Step]:
         yield "announced", 0, node.announce()
 
 
-def readers(world: World, rng: random.Random) -> Iterator[Step]:
+def readers(world: World, rng: random.Random, long: bool) -> Iterator[Step]:
     keys = world.keys
     yield ("reader",)
     reader = Reader(keys)
@@ -382,11 +430,16 @@ def readers(world: World, rng: random.Random) -> Iterator[Step]:
                     keys.report(table, epoch + 1, request),
                     keys.report(table, epoch, keys.counted(READER_LABEL, epoch, 2, *nonce))):
             yield "check", bad, yes(reader.check(bad))
-        later = keys.beacon(epoch + 1)  # the epoch of the request counts, and not this one
+        later = keys.beacon(epoch + 1)
         yield "listen", yes(reader.hear(later)), later
+        yield "check", good, yes(reader.check(good))  # it may have been held back: it is too late
+        request = reader.request(nonce)
+        assert request is not None
+        yield "request", nonce, request
+        good = keys.report(table, epoch + 1, request)
         yield "check", good, yes(reader.check(good))
         yield "check", good, yes(reader.check(good))
-    for _ in range(256):
+    for _ in range(256 if long else 3):
         yield "request", b"xy", reader.request(b"xy") or b""
 
 

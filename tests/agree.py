@@ -23,10 +23,7 @@ client.py differs on purpose in three cases, which are left out for it:
 All senders are 1 or more: four zero bytes are "never heard" to client.py and to the server.
 
 Before that, the server's code and client.py read damaged files of names. What the server accepts,
-client.py must accept with the same meaning. SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+client.py must accept with the same meaning. SPDX-License-Identifier: MIT"""
 
 import argparse
 import ctypes

@@ -175,7 +175,7 @@ static unsigned flipped(void)
                 packet[second / 8] ^= (uint8_t)(1U << second % 8);
             }
             const dumpulse_result what = dumpulse_keyed_process(&keyed, packet, 8, NULL);
-            taken += what != DUMPULSE_REFUSED && what != DUMPULSE_BEACON;
+            taken += what >= DUMPULSE_HEARTBEAT && what <= DUMPULSE_ANNOUNCE;
         }
     }
     return taken;

@@ -45,7 +45,7 @@ uint16_t dumpulse_get_timestamp(void)
 
 void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
 {
-    const uint8_t *report = (const uint8_t *)&keyed.tag;
+    const uint8_t *report = (const uint8_t *)&keyed + offsetof(dumpulse_keyed, tag);
 
     CHECK(context == &keyed);
     CHECK((length == 8 && packet == (const uint8_t *)&keyed) ||
@@ -84,15 +84,20 @@ static void give(uint8_t packet[8], bool tagged)
     }
     dumpulse_keyed before;
     memcpy(&before, &keyed, sizeof keyed); /* with what lies between its members */
-    const dumpulse_result result = dumpulse_keyed_process(&keyed, packet, 8, &keyed);
-    if (result == DUMPULSE_REFUSED || result == DUMPULSE_BEACON)
+    const dumpulse_result look = dumpulse_keyed_look(&keyed, packet, 8),
+                          result = dumpulse_keyed_process(&keyed, packet, 8, &keyed);
+    const bool taken = result >= DUMPULSE_HEARTBEAT && result <= DUMPULSE_ANNOUNCE;
+    CHECK(look == DUMPULSE_NEW ? taken || result == DUMPULSE_WRONG_TAG ||
+                                     (storing_fails && result == DUMPULSE_NOT_STORED)
+                               : look == result);
+    if (!taken)
         CHECK(memcmp((const uint8_t *)&before, (const uint8_t *)&keyed, sizeof keyed) == 0);
     if (result == DUMPULSE_HEARTBEAT)
         CHECK(times == 1 && before.last[variable] < keyed.last[variable] &&
               packet[7] == dumpulse_read_entry(keyed.agent.report, variable).value);
     if (result == DUMPULSE_ANNOUNCE)
         CHECK(memcmp(numbers[variable], packet + 5, 3) == 0 && keyed.last[variable] == 0);
-    CHECK(sends == (result == DUMPULSE_REPORT || result == DUMPULSE_BEACON));
+    CHECK(sends == (packet[4] == 0xC0 && result != DUMPULSE_NOT_BEGUN));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -14,6 +14,7 @@ order     a heartbeat is taken after a later one of the same node. A node that h
 forged    something is taken that nobody has made
 reused    the agent is in an epoch that it has been in before
 stale     a reader believes a report that was made before its request
+held      a reader believes a report after it has heard a later epoch than that of its request
 lockout   the attacker goes, and a node is not heard after one tick and one beacon, or after the
           next number of a node that only sends
 
@@ -29,8 +30,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from spec import keyed
-from spec.keyed import ANNOUNCE, BEACON, HEARTBEAT, REPORT, Agent, Hearer, Keys, Numbers, Reader, \
-    Sender
+from spec.keyed import ANNOUNCE, HEARTBEAT, REPORT, Agent, Hearer, Keys, Numbers, Reader, Sender
 
 FULL, BLOCK = 3, 2
 HEARS, ALONE = 9, 0  # variables
@@ -90,7 +90,7 @@ class World:
         self.excused = -1  # the epoch in which the node that hears was reset
         self.epochs: set[int] = set()
         self.faults: set[str] = set()
-        self.step, self.asked_at = 0, 0
+        self.step, self.asked_at, self.asked_in = 0, 0, 0
         self.reset_agent()
         self.hearer = roles.hearer(self.keys, HEARS)
         self.reset_sender()
@@ -150,7 +150,7 @@ class World:
     def ask(self) -> None:
         packet = self.reader.request(self.chance.randbytes(2))
         if packet:
-            self.asked_at = self.step
+            self.asked_at, self.asked_in = self.step, self.reader.epoch
             self.send(packet)
 
     # ---- What the attacker does.
@@ -161,7 +161,7 @@ class World:
         except PowerCut:
             self.reset_agent()
             return
-        if result == BEACON:
+        if result != REPORT:
             self.send(sent)
         if result in (REPORT, ANNOUNCE):
             if packet not in self.network:
@@ -196,6 +196,9 @@ class World:
             elif what < 9:
                 self.tick()
             elif what == 9:
+                self.agent = self.roles.agent(self.keys, self.agents, 1)
+                for packet in self.network[-9:]:
+                    self.give_agent(packet)  # before it begins
                 self.reset_agent()
             elif what == 10:
                 self.reset_hearer()
@@ -208,8 +211,9 @@ class World:
                     (0x40, 0x80, 0x89, 0xC0)),)) + chance.randbytes(3))
             elif what < 18 and self.reports:
                 report, made_at = chance.choice(self.reports[-9:])
-                if self.reader.check(report) and made_at < self.asked_at:
-                    self.faults.add("stale")
+                if self.reader.check(report):
+                    self.faults |= {"stale"} if made_at < self.asked_at else set()
+                    self.faults |= {"held"} if self.reader.epoch != self.asked_in else set()
             else:
                 recent = self.network[-chance.choice((3, 12, len(self.network))):]
                 packet = chance.choice(recent or [bytes(8)])

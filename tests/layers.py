@@ -4,10 +4,7 @@
 
 A file belongs to the layer with the longest name that its path begins with. It uses only its own
 layer and those below it, in the order of LAYERS. tests/test_layers.py checks every
-import. SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+import. SPDX-License-Identifier: MIT"""
 
 import ast
 import functools

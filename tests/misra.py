@@ -2,10 +2,7 @@
 
     make lint
 
-It uses cppcheck's addon, which does not check every rule. SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+It uses cppcheck's addon, which does not check every rule. SPDX-License-Identifier: MIT"""
 
 import re
 import shutil
@@ -36,10 +33,9 @@ def deviations(folder: Path) -> Counter[str]:
         for file in (f"{part}.{kind}" for part in PARTS for kind in "ch"):
             shutil.copy(library_file(file, folder), copy)
         for part, prefix in PARTS.items():
-            done = subprocess.run(
-                ["cppcheck", "--addon=misra", "--std=c99", "--enable=style", "--quiet",
-                 "--template={file}:{line}: {id}", "-I.", f"{part}.c"], cwd=copy,
-                capture_output=True, text=True, check=False)
+            done = subprocess.run(["cppcheck", "--addon=misra", "--std=c99", "--enable=style",
+                                   "--quiet", "--template={file}:{line}: {id}", "-I.", f"{part}.c"],
+                                  cwd=copy, capture_output=True, text=True, check=False)
             if done.returncode or "noValidConfiguration" in done.stderr:
                 raise SystemExit(f"misra: cppcheck failed:\n{done.stdout}{done.stderr}")
             places = set(re.findall(rf"^(.*\b{part}\.[ch]:\d+): misra-c2012-([0-9.]+)$",

@@ -23,10 +23,7 @@ that file is noticed, or does not exist. The same --seed and --count choose the 
 --sample: takes only the mutants of mutants_sample.tsv. Each has the step or the test that notices
 it, and only that one runs, so this takes a minute. It is a failure if a mutant does not exist, or
 if its test does not notice it. To choose others: --record FILE writes what has noticed each mutant.
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import argparse
 import json
@@ -277,8 +274,7 @@ class Client:
     def prepare(self, folder: Path) -> None:
         copy_of_the_project(folder)
         subprocess.run(["make", "-s", "CFLAGS=-O1", "build/udpserver", "build/canserver"],
-                       cwd=folder,
-                       check=True)
+                       cwd=folder, check=True)
 
     def test(self, mutant: Mutant | None, folder: Path, patient: bool, only: Only) -> Verdict:
         (folder / "client.py").write_text((ROOT / "client.py").read_text() if mutant is None
@@ -414,10 +410,8 @@ class Server:
             step = "VM"
             verdict = run_step(step, [folder / "build/venv/bin/python", "-m", "server.tests.vm",
                                       "env", "PYTEST_DISABLE_PLUGIN_AUTOLOAD=1",
-                                      "build/venv/bin/python",
-                                      "-m", "pytest", "-q",
-                                      "-x", "-p", "no:cacheprovider", "--assert=plain", "-k",
-                                      "not firmware",
+                                      "build/venv/bin/python", "-m", "pytest", "-q", "-x", "-p",
+                                      "no:cacheprovider", "--assert=plain", "-k", "not firmware",
                                       "server/tests/vm_can.py"], self._limits, folder,
                                learn=mutant is None)
         return verdict, step

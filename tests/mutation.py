@@ -7,10 +7,7 @@ tests/mutants.py says what is changed, and by which steps it is tested.
 A step may take several times as long as without any change, on the processor and on the clock. If
 it takes longer, that is not a failed test: it has a verdict of its own. If a compiler takes so
 long, or fails without naming an error in the source, something is wrong with the machine, and
-everything ends. SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+everything ends. SPDX-License-Identifier: MIT"""
 
 import ast
 import hashlib
@@ -311,8 +308,7 @@ class Limits:
 
 
 def run_step(step: str, command: Sequence[object], limits: Limits, cwd: Path, *,
-             learn: bool = False,
-             no_verdict: Sequence[int] = (), **environment: str) -> str:
+             learn: bool = False, no_verdict: Sequence[int] = (), **environment: str) -> str:
     """Runs a step. Returns SURVIVED, KILLED or LATE. `no_verdict`: the statuses which say that
     nothing was tested. `learn`: the program is unchanged, so its times are kept."""
     processor, wall = limits.of(step)
@@ -414,8 +410,7 @@ def campaign(name: str, every: Sequence[Mutant], chosen: Sequence[Mutant],
             results.append((mutant, result))
             if result[0] == SURVIVED and mutant.key not in reasons:
                 print(f"{mutant.file}:{mutant.line}: no test notices\n    {mutant.before}\n    "
-                      f"{mutant.after}",
-                      file=sys.stderr, flush=True)
+                      f"{mutant.after}", file=sys.stderr, flush=True)
             now = time.monotonic()
             if now - shown > (1 if sys.stderr.isatty() else 60) or len(results) == len(chosen):
                 shown = now

@@ -103,13 +103,13 @@ fuzzed = mkdir -p build/fuzz/$1-corpus; build/fuzz/$1 -max_len=$2 -max_total_tim
     grep -q '^Done [1-9]' build/fuzz/$1-log || { tail -40 build/fuzz/$1-log; exit 1; }; \
     sed -n 's/^Done \([0-9]*\) runs.*/fuzz $1: \1 passed, 0 failed/p' build/fuzz/$1-log
 
-# What the fuzzers begin with: a line of hexadecimal digits for each input.
+# What the fuzzers begin with: each word of hexadecimal digits is an input.
 build/fuzz/fuzz-seeds: tests/fuzz_seeds.hex
 build/fuzz/server-seeds: server/tests/fuzz_seeds.hex
 build/fuzz/fuzz-seeds build/fuzz/server-seeds:
 	@rm -rf $@ && mkdir -p $@ && python3 -c 'import sys; from pathlib import Path; \
-	    [Path(sys.argv[1], str(n)).write_bytes(bytes.fromhex(line)) \
-	     for n, line in enumerate(sys.stdin)]' $@ <$<
+	    [Path(sys.argv[1], str(n)).write_bytes(bytes.fromhex(word)) \
+	     for n, word in enumerate(sys.stdin.read().split())]' $@ <$<
 
 SEEDED := build/fuzz/fuzz-corpus build/fuzz/fuzz-seeds
 NEEDS_fuzz-short = build/fuzz/fuzz build/fuzz/fuzz-seeds

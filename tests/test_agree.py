@@ -1,7 +1,5 @@
 """Do device, server, client and model judge alike?   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import argparse
 import importlib.util
 import re

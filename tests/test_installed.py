@@ -1,9 +1,5 @@
 """Tests what `make install` installs for client.py: name, module, manual, examples and completion.
-
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import contextlib
 import os
@@ -47,7 +43,6 @@ def run(*argv: str | Path, **environment: str) -> subprocess.CompletedProcess[st
 
 # ---------------------------------------------------------------- its name
 
-
 @pytest.mark.parametrize("command", ["", *client.COMMANDS])
 def test_its_help_and_errors_have_the_name_that_was_typed(command: str, prefix: Path) -> None:
     called = prefix / "bin" / "dumpulse"
@@ -67,9 +62,8 @@ def test_other_errors_have_it_too(prefix: Path) -> None:
                    "--confirm").stderr.startswith("dumpulse: not confirmed: ")
         assert run(called, "localhost", "-n",
                    "3").stderr == "dumpulse: -n and -s go with -v VALUE (see dumpulse --help)\n"
-        result = subprocess.run([called, "get", agent.address], stdout=full,
-                                stderr=subprocess.PIPE, text=True,
-                                check=False, timeout=PATIENCE)
+        result = subprocess.run([called, "get", agent.address], stdout=full, stderr=subprocess.PIPE,
+                                text=True, check=False, timeout=PATIENCE)
         assert result.stderr.startswith("dumpulse: cannot write: ")
 
 
@@ -80,7 +74,6 @@ def test_a_name_that_a_terminal_would_obey(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------- the module
-
 
 def test_the_module_can_be_imported(prefix: Path) -> None:
     (module,) = prefix.rglob("dumpulse/__init__.py")
@@ -130,8 +123,7 @@ def test_mypy_finds_the_types(tmp_path: Path) -> None:
     assert make("install", tmp_path / "x", f"PYTHONDIR={modules}").returncode == 0
     (tmp_path / "user.py").write_text("import dumpulse\nreveal_type(dumpulse.Agent('a').ask())\n")
     checked = run(sys.executable, "-m", "mypy", "--strict", "--cache-dir", tmp_path / "cache",
-                  "--python-executable", tmp_path / "env" / "bin" / "python",
-                  tmp_path / "user.py")
+                  "--python-executable", tmp_path / "env" / "bin" / "python", tmp_path / "user.py")
     assert "dumpulse.Entry" in checked.stdout, checked.stdout
 
 
@@ -161,7 +153,6 @@ def test_a_space_in_destdir(tmp_path: Path) -> None:
 
 # ---------------------------------------------------------------- the manual
 
-
 def test_what_is_made_from_the_parser_is_up_to_date() -> None:
     for path, text in completion.files().items():
         assert path.read_text() == text, f"{path} is old: make completion"
@@ -185,7 +176,6 @@ def test_the_manual_has_every_option_command_and_status(prefix: Path) -> None:
 
 
 # ---------------------------------------------------------------- Nagios and Icinga
-
 
 def checked(words: list[str]) -> tuple[client.Settings, str]:
     """The settings that `check` reads from the command line of a monitor, from its third word
@@ -235,7 +225,6 @@ def test_the_command_for_icinga(prefix: Path) -> None:
 
 
 # ---------------------------------------------------------------- completion
-
 
 @pytest.fixture(scope="module")
 def hosts(tmp_path_factory: pytest.TempPathFactory) -> str:

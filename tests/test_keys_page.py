@@ -248,6 +248,16 @@ def test_a_node_that_hears_no_beacon_forgets_its_epoch(bus: Bus) -> None:
     assert len(bus.hears.second()) == 1
 
 
+def test_a_node_forgets_no_epoch_that_lasts_long(bus: Bus) -> None:
+    """An agent may have epochs of an hour. A node that forgot one would count from 1 again."""
+    beacons, sent = bus.agent.second(), 0
+    for _ in range(400):
+        for packet in beacons:
+            bus.hears.take(packet)
+        sent += len(bus.hears.second())
+    assert sent == 255
+
+
 def test_without_its_first_number_nobody_says_or_takes_anything(folder: Path, tmp_path: Path
                                                                 ) -> None:
     with Device(folder, "agent", tmp_path / "agent") as agent, \

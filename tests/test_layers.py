@@ -1,10 +1,6 @@
 """Does every import go down to a lower layer? Is every function short? Are the numbers of the wire
 only where they must be? Does every link of a page lead to a file and its heading?
-
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import ast
 import re

@@ -1,9 +1,5 @@
 """Does lint notice a new deviation from MISRA C, and one that is gone?
-
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import shutil
 import sys

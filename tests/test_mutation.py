@@ -1,9 +1,5 @@
 """Does tests/mutants.py break programs as it says, and are its results true?
-
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import json
 import os
@@ -268,8 +264,7 @@ def test_a_list_that_is_no_list(tmp_path: Path, row: str, complaint: str) -> Non
 def test_the_command_lists_the_same_for_a_seed() -> None:
     def listed(*more: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run([sys.executable, "-m", "tests.mutants", *more], cwd=ROOT,
-                              capture_output=True,
-                              text=True, check=False)
+                              capture_output=True, text=True, check=False)
 
     for subject, files in (("library", "dumpulse(_watch)?.[ch]"),
                            ("server", "(udp|can)server.c|server/.*"), ("client", "client.py")):
@@ -294,9 +289,8 @@ def test_a_sample_names_mutants_that_are(tmp_path: Path, monkeypatch: pytest.Mon
     file = tmp_path / "sample.tsv"
     file.write_text("client.py\tPORT = 9060\tPORT = 9061\ttests/test_client.py\n")
     monkeypatch.setattr(mutants, "SAMPLE", file)
-    with pytest.raises(SystemExit,
-                       match="no mutant is this; choose another: client.py | PORT = "
-                             "9060 | PORT = 9061"):
+    with pytest.raises(SystemExit, match="no mutant is this; choose another: client.py | PORT = "
+                       "9060 | PORT = 9061"):
         mutants.main()
 
 

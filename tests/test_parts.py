@@ -1,8 +1,5 @@
 """Does `make full` run all that this system has tools for, and say what it leaves out? Do its parts
-wait for each other?     SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+wait for each other?     SPDX-License-Identifier: MIT"""
 
 import fcntl
 import os

@@ -1,8 +1,5 @@
 """Tests the compiled library in simulators, on every target: every vector, and all that a firmware
-relies on. SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+relies on. SPDX-License-Identifier: MIT"""
 
 import dataclasses
 import struct
@@ -247,8 +244,7 @@ def test_the_request_lies_in_flash_whoever_compiles(tmp_path: Path) -> None:
         assert sections == {".progmem.data"}, name
 
 
-@pytest.mark.parametrize("machine", tiered(["Cortex-M0+", "Xtensa lx106"], is_quick),
-                         indirect=True)
+@pytest.mark.parametrize("machine", tiered(["Cortex-M0+", "Xtensa lx106"], is_quick), indirect=True)
 def test_a_stack_that_is_used_up_is_noticed(machine: Machine,
                                             monkeypatch: pytest.MonkeyPatch) -> None:
     deepest = process(machine, 1, REQUEST).stack

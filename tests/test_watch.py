@@ -1,7 +1,5 @@
 """`client.py watch` and `make demo`, in a terminal of their own and in a pipe.
-
-SPDX-License-Identifier: MIT
-"""
+SPDX-License-Identifier: MIT"""
 
 from __future__ import annotations
 
@@ -55,10 +53,9 @@ class Terminal:
         self._ours, theirs = os.openpty()
         self.resize(columns, lines)
         self.attributes = termios.tcgetattr(theirs)
-        self.process = subprocess.Popen(
-            argv, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
-            preexec_fn=take_terminal,
-            env={**UNSIZED, "TERM": "xterm", **environment})
+        self.process = subprocess.Popen(argv, stdin=theirs, stdout=theirs, stderr=theirs,
+                                        start_new_session=True, preexec_fn=take_terminal,
+                                        env={**UNSIZED, "TERM": "xterm", **environment})
         self._theirs = theirs
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -427,7 +424,6 @@ def test_bad_reports_are_shown() -> None:
 
 # ---------------------------------------------------------------- what tells of a restart
 
-
 def watched(*options: str) -> client.Watched:
     settings = client.make_settings(client.build_parser("watch").parse_args(["x", *options]))
     return client.Watched(settings, [], "x")
@@ -510,7 +506,6 @@ def test_a_line_of_json(monkeypatch: pytest.MonkeyPatch,
 
 
 # ---------------------------------------------------------------- what a window has room for
-
 
 def plain(lines: Sequence[str]) -> list[str]:
     return [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in lines]
@@ -607,7 +602,6 @@ def test_the_worst_of_those_that_are_hidden_are_shown(tmp_path: Path, noon: None
 
 # ---------------------------------------------------------------- colours
 
-
 def cells(state: client.Watched, number: int) -> str:
     return client.draw_row(state.readings[number], state, client.WIDTHS)
 
@@ -638,7 +632,6 @@ def test_colours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # ---------------------------------------------------------------- what a terminal is sent
-
 
 class Written:
     """Replaces the standard output by a file that takes only some bytes at a time."""
@@ -686,7 +679,6 @@ def test_a_size_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 # ---------------------------------------------------------------- how long it waits
-
 
 class Clocked:
     """A time that passes only while somebody sleeps, or waits in select() or poll()."""
@@ -781,7 +773,6 @@ def test_from_one_request_to_the_next(options: list[str], timeout: float, pauses
 
 # ---------------------------------------------------------------- lines, one by one
 
-
 def said(lines: client.Lines, state: client.Watched,
          capsys: pytest.CaptureFixture[str]) -> list[str]:
     lines.show(state)
@@ -810,9 +801,8 @@ def test_each_thing_is_said_once(noon: None, capsys: pytest.CaptureFixture[str])
         assert said(lines, state, capsys) == ["12:00:00 no report for 5 s; silence"]
     state.take(client.parse_report(report(v0=(NOW + 11, 1, 0), v3=(NOW + 11, 77, 9))),
                state.heard_at + 7)
-    assert said(lines, state, capsys) == [
-        "12:00:00 no report came for 7 s", "12:00:00 2 ok",
-        "12:00:00 3: value 9, sender 77, age 0 s, ok*"]
+    assert said(lines, state, capsys) == ["12:00:00 no report came for 7 s", "12:00:00 2 ok",
+                                          "12:00:00 3: value 9, sender 77, age 0 s, ok*"]
 
 
 def test_a_doubt_about_the_clock_is_said_once(noon: None,
@@ -834,7 +824,6 @@ def test_a_doubt_about_the_clock_is_said_once(noon: None,
 
 
 # ---------------------------------------------------------------- in a pipe
-
 
 def test_plain_text() -> None:
     """Each change gets one line. There are no control characters."""
@@ -881,8 +870,7 @@ def test_json() -> None:
     with FakeAgent(lambda: [[CHECKED], [], [GOOD]][
             sum(one != next_one for one, next_one in pairwise(agent.askers))]) as agent:
         result = run("watch", agent.address, "3", "--now-from", "0", "--json", "--count", "3",
-                     "--interval", "10ms",
-                     "--timeout", "2s")
+                     "--interval", "10ms", "--timeout", "2s")
     first, second, third = map(json.loads, result.stdout.splitlines())
     assert first["variables"][0]["state"] == "dead" and not first["error"] \
         and not first["restarted"]
@@ -895,9 +883,8 @@ def test_json() -> None:
 def test_nobody_reads_any_more(options: list[str]) -> None:
     """As with `| head -1`, the program ends even if nothing changes any more."""
     with FakeAgent([CHECKED]) as agent:
-        process = subprocess.Popen(
-            [*COMMAND, "watch", agent.address, "--interval", "50ms", *options],
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process = subprocess.Popen([*COMMAND, "watch", agent.address, "--interval", "50ms",
+                                    *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         assert process.stdout and process.stderr
         assert process.stdout.readline()
         process.stdout.close()
@@ -947,8 +934,7 @@ def test_a_closed_output(command: str) -> None:
     with FakeAgent([CHECKED]) as agent:
         word, *options = command.split()
         result = subprocess.run(["sh", "-c", '"$@" >&-', "sh", *COMMAND, word, agent.address,
-                                 *options],
-                                stderr=subprocess.PIPE, timeout=PATIENCE, check=False)
+                                 *options], stderr=subprocess.PIPE, timeout=PATIENCE, check=False)
         assert (result.returncode, result.stderr) == (0, b"")
 
 
@@ -961,8 +947,7 @@ def test_other_locales(environment: dict[str, str], tmp_path: Any) -> None:
     with FakeAgent([CHECKED]) as agent:
         for command in (["get"], ["watch", "--count", "1"]):
             result = subprocess.run([*COMMAND, *command[:1], agent.address, *command[1:], "--names",
-                                     str(names)],
-                                    capture_output=True, timeout=PATIENCE,
+                                     str(names)], capture_output=True, timeout=PATIENCE,
                                     env={**os.environ, **environment}, check=False)
             assert result.returncode == 0 and not result.stderr
             assert re.search("1 T(ü|\\?)ren".encode(), result.stdout)

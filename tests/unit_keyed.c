@@ -36,6 +36,7 @@ void dumpulse_get_key(uint8_t key[16], uint8_t label)
 
 void dumpulse_load(uint8_t label, uint8_t number[3])
 {
+    assert_true(label <= DUMPULSE_BEACON_LABEL);
     memcpy(number, numbers[label], 3);
 }
 
@@ -94,10 +95,11 @@ static dumpulse_result process(const uint8_t packet[8])
 }
 
 /* A packet that must be refused without any tag, and change nothing. */
-static void refuse_cheaply(const uint8_t *packet, size_t length)
+static void refuse_cheaply(const uint8_t *packet, size_t length, dumpulse_result why)
 {
     const dumpulse_keyed before = keyed;
-    assert_int_equal(dumpulse_keyed_process(&keyed, packet, length, &bus), DUMPULSE_REFUSED);
+    assert_int_equal(dumpulse_keyed_look(&keyed, packet, length), why);
+    assert_int_equal(dumpulse_keyed_process(&keyed, packet, length, &bus), why);
     assert_memory_equal(&keyed, &before, sizeof keyed);
     assert_int_equal(keys + sends + stores, 0);
 }
@@ -159,25 +161,25 @@ static void test_cheap_checks_come_first(void **state)
     (void)state;
     for (size_t length = 0; length <= 16; length++)
         if (length != 8)
-            refuse_cheaply(HEARTBEAT, length > 8 ? 8 + length : length);
+            refuse_cheaply(HEARTBEAT, length > 8 ? 8 + length : length, DUMPULSE_REFUSED);
     for (unsigned kind = 0; kind <= 0xFF; kind++) {
         memset(packet, 0xFF, 8);
         packet[4] = (uint8_t)kind;
         if (kind < 0x40 || kind > 0xC0 || (kind >= 0x48 && kind < 0x80))
-            refuse_cheaply(packet, 8);
+            refuse_cheaply(packet, 8, DUMPULSE_REFUSED);
     }
     memcpy(packet, ANNOUNCE, 8);
     packet[5] = 0x7F; /* no own epoch */
-    refuse_cheaply(packet, 8);
+    refuse_cheaply(packet, 8, DUMPULSE_REFUSED);
     assert_int_equal(process(HEARTBEAT), DUMPULSE_HEARTBEAT);
     assert_int_equal(process(ANNOUNCE), DUMPULSE_ANNOUNCE);
     assert_int_equal(keys, 2);
     keys = stores = 0;
-    refuse_cheaply(HEARTBEAT, 8);
-    refuse_cheaply(ANNOUNCE, 8);
+    refuse_cheaply(HEARTBEAT, 8, DUMPULSE_OLD);
+    refuse_cheaply(ANNOUNCE, 8, DUMPULSE_OLD);
     memcpy(packet, REQUEST, 8);
     packet[5] = 0;
-    assert_int_equal(process(packet), DUMPULSE_BEACON);
+    assert_int_equal(process(packet), DUMPULSE_OLD);
     assert_int_equal(keys, 0);
     assert_int_equal(sends, 1);
     assert_memory_equal(sent, BEACON, 8);
@@ -197,7 +199,7 @@ static void test_each_byte_of_a_tag_counts(void **state)
                 memcpy(packet, good[which], 8);
                 packet[at] = (uint8_t)value;
                 const dumpulse_result result = process(packet);
-                taken += result != DUMPULSE_REFUSED && result != DUMPULSE_BEACON;
+                taken += result != DUMPULSE_WRONG_TAG;
             }
             assert_int_equal(taken, 1);
         }
@@ -228,13 +230,14 @@ static void test_storing_that_fails(void **state)
     (void)state;
     storing_fails = true;
     const dumpulse_keyed before = keyed;
-    assert_int_equal(process(ANNOUNCE), DUMPULSE_REFUSED);
+    assert_int_equal(process(ANNOUNCE), DUMPULSE_NOT_STORED);
     assert_memory_equal(&keyed, &before, sizeof keyed);
     keyed.epoch[3] = 255;
     assert_false(dumpulse_keyed_tick(&keyed, &bus));
     assert_false(dumpulse_keyed_tick(&keyed, &bus)); /* it does not go on by itself */
-    assert_int_equal(sends, 0);
-    assert_int_equal(process(HEARTBEAT), DUMPULSE_REFUSED);
+    assert_int_equal(process(HEARTBEAT), DUMPULSE_NOT_BEGUN);
+    assert_int_equal(process(REQUEST), DUMPULSE_NOT_BEGUN);
+    assert_int_equal(sends, 0); /* there is no beacon */
     assert_false(dumpulse_keyed_begin(&keyed, &bus));
     storing_fails = false;
     assert_true(dumpulse_keyed_begin(&keyed, &bus));
@@ -258,10 +261,10 @@ static void test_reset_of_the_agent(void **state)
     assert_int_equal(process(ANNOUNCE), DUMPULSE_ANNOUNCE);
     memset(&keyed, 0, sizeof keyed);
     assert_true(dumpulse_keyed_begin(&keyed, &bus));
-    assert_int_equal(process(HEARTBEAT), DUMPULSE_REFUSED);
-    assert_int_equal(process(OWN_HEARTBEAT), DUMPULSE_REFUSED);
-    assert_int_equal(process(ANNOUNCE), DUMPULSE_REFUSED);
-    assert_int_equal(process(REQUEST), DUMPULSE_BEACON);
+    assert_int_equal(process(HEARTBEAT), DUMPULSE_WRONG_TAG);
+    assert_int_equal(process(OWN_HEARTBEAT), DUMPULSE_OLD);
+    assert_int_equal(process(ANNOUNCE), DUMPULSE_OLD);
+    assert_int_equal(process(REQUEST), DUMPULSE_WRONG_TAG);
     assert_true(dumpulse_hear(&node, sent, sent_length));
     assert_true(dumpulse_keyed_heartbeat(&node, packet, 3, 76, 9));
     assert_int_equal(process(packet), DUMPULSE_HEARTBEAT);
@@ -271,20 +274,33 @@ static void test_reset_of_the_agent(void **state)
     stored(5, 0xFF, 0xFF, 0xFE);
     assert_true(dumpulse_sender_begin(&node, 5));
     dumpulse_sender_announce(&node, packet, 5);
-    assert_int_equal(process(packet), DUMPULSE_REFUSED);
+    assert_int_equal(process(packet), DUMPULSE_OLD);
     stored(DUMPULSE_BEACON_LABEL, 0xFF, 0xFF, 0xFF);
     memset(&keyed, 0, sizeof keyed);
     assert_false(dumpulse_keyed_begin(&keyed, &bus));
 }
 
-/* An agent that has not begun takes nothing. */
+/* An agent that has not begun takes nothing: no announce that was recorded long ago, and nothing
+ * that is right for the epoch 0. Nor does a tick let it begin. */
 static void test_an_agent_of_zeros(void **state)
 {
+    static const dumpulse_node of_zeros = {{0}, 255};
+    uint8_t heartbeat[8];
+    dumpulse_node early = of_zeros;
+
     (void)state;
+    stored(5, 0x80, 0, 2);
+    assert_true(dumpulse_keyed_heartbeat(&early, heartbeat, 3, 76, 9));
     memset(&keyed, 0, sizeof keyed);
-    assert_int_equal(process(HEARTBEAT), DUMPULSE_REFUSED);
-    assert_int_equal(process(REQUEST), DUMPULSE_BEACON);
-    assert_false(dumpulse_hear(&node, sent, 8));
+    for (unsigned tick = 0; tick != 2; tick++) {
+        assert_int_equal(process(ANNOUNCE), DUMPULSE_NOT_BEGUN);
+        assert_int_equal(process(OWN_HEARTBEAT), DUMPULSE_NOT_BEGUN);
+        assert_int_equal(process(heartbeat), DUMPULSE_NOT_BEGUN);
+        assert_int_equal(process(REQUEST), DUMPULSE_NOT_BEGUN);
+        assert_int_equal(sends + stores, 0);
+        assert_false(dumpulse_keyed_tick(&keyed, &bus));
+    }
+    assert_memory_equal(numbers[5], "\x80\x00\x02", 3);
 }
 
 static void test_the_last_epoch(void **state)
@@ -301,13 +317,13 @@ static void test_the_last_epoch(void **state)
     assert_true(dumpulse_hear(&node, sent, 8));
     assert_true(dumpulse_keyed_heartbeat(&node, packet, 3, 76, 9));
     assert_false(dumpulse_keyed_tick(&keyed, &bus));
-    assert_int_equal(process(packet), DUMPULSE_REFUSED);
+    assert_int_equal(process(packet), DUMPULSE_NOT_BEGUN);
     memset(&keyed, 0, sizeof keyed);
     assert_false(dumpulse_keyed_begin(&keyed, &bus));
     /* With the beacons' key, somebody can let a node make heartbeats of any epoch. */
     node = (dumpulse_node){{0x3F, 0x00, 0x00, 0xFF}, 255};
     assert_true(dumpulse_keyed_heartbeat(&node, packet, 3, 76, 9));
-    assert_int_equal(process(packet), DUMPULSE_REFUSED);
+    assert_int_equal(process(packet), DUMPULSE_NOT_BEGUN);
 }
 
 static void test_255_heartbeats_in_an_epoch(void **state)
@@ -347,6 +363,24 @@ static void test_what_is_no_beacon(void **state)
     }
     assert_false(dumpulse_keyed_request(&reader, packet, BEACON)); /* no beacon was heard */
     assert_false(dumpulse_keyed_heartbeat(&node, packet, 3, 1, 2));
+}
+
+/* The node of no variable makes nothing: it would be a packet of another kind. */
+static void test_no_variable(void **state)
+{
+    const dumpulse_node ready = {{0, 1, 0x23, 0x45}, 255};
+    uint8_t packet[8] = {0}, zeros[8] = {0};
+
+    (void)state;
+    for (unsigned variable = 64; variable != 256; variable++) {
+        node = ready;
+        assert_false(dumpulse_keyed_heartbeat(&node, packet, (uint8_t)variable, 1, 2));
+        assert_int_equal(node.left, 255);
+        assert_false(dumpulse_sender_begin(&node, (uint8_t)variable)); /* its number is not read */
+        assert_int_equal(node.left, 0);
+    }
+    assert_memory_equal(packet, zeros, 8);
+    assert_int_equal(keys + stores, 0);
 }
 
 /* A number grows by one over all its bytes, and ends at ff ff ff. */
@@ -402,9 +436,15 @@ static void test_reader(void **state)
     assert_int_equal(process(packet), DUMPULSE_REPORT);
     assert_true(dumpulse_keyed_check(&reader, &room, 264));
     assert_false(dumpulse_keyed_check(&reader, &room, 264)); /* also with a nonce of zeros */
+    assert_true(dumpulse_keyed_request(&reader, packet, (const uint8_t *)"gh"));
+    assert_int_equal(process(packet), DUMPULSE_REPORT);
+    report = room;
+    assert_true(dumpulse_keyed_tick(&keyed, &bus));
+    assert_true(dumpulse_hear(&reader.heard, sent, 8));
+    assert_false(dumpulse_keyed_check(&reader, &report, 264)); /* it may have been held back */
     reader.heard.left -= 10; /* counts that another reader has used */
     assert_true(dumpulse_keyed_request(&reader, packet, (const uint8_t *)"ef"));
-    assert_int_equal(packet[5], 14);
+    assert_int_equal(packet[5], 11);
 }
 
 /* The power fails after each byte of a slot, and the byte after that has any value. */
@@ -480,6 +520,7 @@ int main(void)
         cmocka_unit_test_setup(test_the_last_epoch, fresh),
         cmocka_unit_test_setup(test_255_heartbeats_in_an_epoch, fresh),
         cmocka_unit_test_setup(test_what_is_no_beacon, fresh),
+        cmocka_unit_test_setup(test_no_variable, fresh),
         cmocka_unit_test_setup(test_own_epochs, fresh),
         cmocka_unit_test_setup(test_reader, fresh),
         cmocka_unit_test_setup(test_torn_slots, fresh),

@@ -120,15 +120,21 @@ static void expect_state(bytes state)
 
 static bool process(const char **field)
 {
-    static const char *const RESULTS[] = {"refused", "heartbeat", "report", "beacon", "announce"};
+    static const char *const RESULTS[] = {"refused", "heartbeat", "report",    "announce",
+                                          "old",     "wrong",     "not_begun", "not_stored"};
     dumpulse_result result = 0;
 
-    while (result < 5 && strcmp(field[0], RESULTS[result]) != 0)
+    while (result < 8 && strcmp(field[0], RESULTS[result]) != 0)
         result++;
-    if (result == 5)
+    if (result == 8)
         return false;
     const bytes packet = bytes_of(field[2]), sent = bytes_of(field[3]);
+    const bool needs_tag =
+        result != DUMPULSE_REFUSED && result != DUMPULSE_OLD && result != DUMPULSE_NOT_BEGUN;
     now = word_of(field[1]);
+    expect(dumpulse_keyed_look(&memory.agent, packet.data, packet.length) ==
+               (needs_tag ? DUMPULSE_NEW : result),
+           "what can be said without a tag");
     expect(dumpulse_keyed_process(&memory.agent, packet.data, packet.length, &bus) == result,
            "the result");
     expect(seen.times == (result == DUMPULSE_HEARTBEAT), "the clock");
@@ -238,7 +244,7 @@ static void step(const char **field, int fields)
     const char *what = field[0];
     uint8_t packet[8] = {0}, nonce[2];
 
-    (void)fields;
+    (void)fields; /* each kind of step has its number of them */
     memset(&seen, 0, sizeof seen);
     if (strcmp(what, "master") == 0) {
         copied(field[1], master, 16);
@@ -262,7 +268,7 @@ static void step(const char **field, int fields)
         run_tick(field, dumpulse_keyed_begin(&memory.agent, &bus));
     } else if (strcmp(what, "tick") == 0) {
         run_tick(field, dumpulse_keyed_tick(&memory.agent, &bus));
-    } else if (strcmp(what, "beacon") == 0 && fields == 2) {
+    } else if (strcmp(what, "beacon") == 0) {
         dumpulse_keyed_beacon(&memory.agent, &bus);
         const bytes sent = bytes_of(field[1]), none = {0, NULL};
         expect_sent(sent);

@@ -6,10 +6,7 @@
 
 Each target gets COUNT looks at random tables, of random agents, with clocks that go on, wrap, jump
 and stand still. Lines are sensible or hostile. After each look it compares the calls of the hook,
-the agent, what the watch knows of each line, and the memory around. SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+the agent, what the watch knows of each line, and the memory around. SPDX-License-Identifier: MIT"""
 
 import argparse
 import random
@@ -79,8 +76,7 @@ def compare(machine: Machine, seed: int, count: int) -> Counter[int]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="watching",
-                                     description=(__doc__ or "").split("\n")[0])
+    parser = argparse.ArgumentParser(prog="watching", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
     parser.add_argument("--count", type=natural, default=2_000)
     parser.add_argument("--target", action="append", choices=TARGETS)

@@ -598,13 +598,13 @@ class Keyed:
     """An agent with keys in a simulator, with a guard on both sides, or a node or reader in its
     place. The packet lies behind it."""
 
-    # Bytes of each: where the epoch, the counts, the report and the own epochs lie in an agent.
-    EPOCH, LAST, REPORT = 4, 8, 8 + 65
+    # Where the epoch, `begun`, the counts, the report and the own epochs lie in an agent.
+    EPOCH, BEGUN, LAST, REPORT = 4, 8, 9, 9 + 65
 
     def __init__(self, machine: Machine, alone: int) -> None:
         self.machine, self.alone = machine, alone
         # The report begins with a word, and only AVR does not align words.
-        self.report = self.REPORT if isinstance(machine, Avr) else self.REPORT + 3
+        self.report = self.REPORT if isinstance(machine, Avr) else self.REPORT + 2
         self.size = self.report + 264 + 4 * alone
         self.packet = machine.agent + self.size + machine.GUARD
 

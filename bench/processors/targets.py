@@ -1,10 +1,7 @@
 """The targets: how to compile for each, with which compilers, and what can run its code.
 
 Every script that compiles for a target uses this table. The flags of a compiler are only here.
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import dataclasses
 import re

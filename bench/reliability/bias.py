@@ -1,9 +1,5 @@
 """Shows which checksums the valid heartbeats have.                         make figures ONLY=bias
-
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import zlib
 from collections import Counter

@@ -3,10 +3,7 @@
     make figures ONLY=bits
 
 distances.c computes the counts. For up to 4 flips, fewbits.c tries each way, and must find the
-same. SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+same. SPDX-License-Identifier: MIT"""
 
 from math import comb
 

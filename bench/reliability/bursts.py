@@ -3,10 +3,7 @@
     make figures ONLY=bursts
 
 A burst of n bits flips the first and the last of them, and any of those between.
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 from bench.reliability.programs import BITS, HEARTBEATS, by_burst, stored_rows
 

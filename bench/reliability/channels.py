@@ -4,10 +4,7 @@ another.  make figures ONLY=channels
 It assumes that bits flip independently of each other, and all equally often. These are the 64 bits
 of a heartbeat, and the bits of the line's own check. Start bits, stop bits and all else in headers
 never flip. All heartbeats are equally likely. What the line's own check refuses is lost.
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 from collections.abc import Iterable
 from math import comb
@@ -56,9 +53,8 @@ def parity(rate: float) -> float:
 
 def udp(rate: float) -> float:
     """A bound for UDP: if the flips change UDP's checksum, a bit of its field must flip, too."""
-    return beyond_search(rate) + sum(
-        (words + (mistaken - words) * rate) / HEARTBEATS * rate**flips
-        for flips, (mistaken, _, words, *_) in searched().items())
+    return beyond_search(rate) + sum((words + (mistaken - words) * rate) / HEARTBEATS * rate**flips
+                                     for flips, (mistaken, _, words, *_) in searched().items())
 
 
 def can(rate: float) -> float:

@@ -8,10 +8,7 @@ the value. A reader asks once every n periods, at a time that does not depend on
 
 The model is simulated, and must agree with its formula. With q for `lost`, a wrong value lasts k
 periods or more with the probability q^(k-1). So it is seen with the probability
-(1 + q + … + q^(n-1)) / n = (1 - q^n) / (n (1 - q)).   SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+(1 + q + … + q^(n-1)) / n = (1 - q^n) / (n (1 - q)).   SPDX-License-Identifier: MIT"""
 
 import random
 

@@ -58,7 +58,11 @@ def test_budgets_are_of_a_target_and_a_compiler(file: Path) -> None:
     ("chip\tgcc 5\t89\t4\nchip\tclang 1\t120\t4\nraised\tchip, gcc 5\tbytes\t90\t89\twhy\n",
      "reason in .* can go"),
     ("chip\tgcc 5\t90\t4\nchip\tclang 1\t120\t4\nraised\tchip, gcc 6\tbytes\t90\t91\twhy\n",
-     "never had a budget")])
+     "that no budget needs"),
+    ("chip\tgcc 5\t93\t4\nchip\tclang 1\t120\t4\nraised\t*\tbytes\t2\t-\twhy\n",
+     "chip, gcc 5: the budget for bytes was 90"),
+    ("chip\tgcc 5\t90\t4\nchip\tclang 1\t120\t4\nraised\t*\tbytes\t2\t-\twhy\n",
+     "that no budget needs")])
 def test_a_budget_that_goes_up_needs_a_reason(file: Path, rows: str, fault: str) -> None:
     file.write_text(HEAD + rows)
     with pytest.raises(SystemExit, match=fault):
@@ -72,6 +76,11 @@ def test_a_budget_goes_up_with_a_reason(file: Path) -> None:
                     "raised\tchip, clang 1\tbytes\t120\t-\tnobody has it\n"
                     "raised\tchip, clang 1\tstack\t4\t-\tthe same\n")
     budgets.enforce({}, (), file)
+    file.write_text(HEAD + "chip\tgcc 5\t92\t4\nchip\tclang 1\t121\t4\n"
+                    "raised\t*\tbytes\t2\t-\ttwo bytes at most, everywhere\n")
+    budgets.enforce({}, (), file)
+    file.write_text(HEAD + "chip\tgcc 5\t91\t4\n"
+                    "raised\tchip, gcc 5\tbytes\t90\t91\ta byte was wrong\n")
     assert budgets.parse_reasons(file.read_text())["chip, gcc 5",
                                                    "bytes"] == (90, "91", "a byte was wrong")
 

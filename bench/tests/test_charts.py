@@ -1,9 +1,5 @@
 """The pictures: what is drawn lies within them, and between their axes.
-
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import re
 from math import inf, nan

@@ -1,8 +1,5 @@
 """Does performance.md stay true? A changed figure must be named, bounds must hold, and loopbench
-must notice a wrong library.   SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+must notice a wrong library.   SPDX-License-Identifier: MIT"""
 
 import json
 import re
@@ -153,8 +150,7 @@ def test_counts_that_do_not_add_up_are_noticed() -> None:
 def loopbench(folder: Path, source: Path = ROOT) -> Path:
     program = folder / "loopbench"
     run(["gcc", "-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", '-DFLAGS="-O2"', f"-I{source}",
-         "-iquote", source,
-         "-x", "c", ROOT / "loopbench.c", source / "dumpulse.c", "-o", program])
+         "-iquote", source, "-x", "c", ROOT / "loopbench.c", source / "dumpulse.c", "-o", program])
     return program
 
 

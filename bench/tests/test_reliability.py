@@ -1,9 +1,5 @@
 """Compares the counts of reliability/ with plain counting, where that is possible, and with zlib.
-
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import random
 import subprocess

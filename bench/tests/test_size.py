@@ -1,7 +1,5 @@
 """Are the bounds on the stack true?   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -191,8 +189,7 @@ def changed_bound(folder: Path, chip: str, before: str, after: str) -> int:
     for source in (folder / "image.c", ROOT / "dumpulse.c"):
         run([*compiler, *GCC, "-c", source, "-o", folder / f"{source.stem}.o"])
     run([*compiler, *GCC, "-T", ROOT / "firmware" / f"{name}.ld", folder / "image.o",
-         folder / "dumpulse.o", "-lgcc",
-         "-o", folder / "image.elf"])
+         folder / "dumpulse.o", "-lgcc", "-o", folder / "image.elf"])
     (folder / "both.su").write_text("".join((folder / f"{stem}.su").read_text()
                                             for stem in ("image", "dumpulse")))
     return firmware.bound(folder / "image.elf", folder / "both.su")

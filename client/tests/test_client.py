@@ -23,6 +23,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, Optional
 
@@ -250,10 +251,13 @@ def test_all_errors_that_wait_are_read() -> None:
 
 
 def test_a_timeout_that_is_no_number() -> None:
-    for use in (lambda agent: agent.ask(math.nan), lambda agent: agent.beat(1, 2, 3, math.nan)):
-        for address in ("localhost:1", "serial:/dev/null"):
+    for address in ("localhost:1", "serial:/dev/null"):
+        agent = client.Agent(address)
+        uses: list[Callable[[], object]] = [partial(agent.ask, math.nan),
+                                             partial(agent.beat, 1, 2, 3, math.nan)]
+        for use in uses:
             with pytest.raises(client.BadUsage, match="a timeout is a number of seconds, not nan"):
-                use(client.Agent(address))
+                use()
 
 
 @pytest.mark.parametrize("command", ["get", "set"])
@@ -1056,8 +1060,9 @@ def test_the_names_for_programs() -> None:
 
 def test_the_example_feeds_a_plot() -> None:
     with Server() as server:
-        plot = subprocess.Popen([sys.executable, ROOT / "client" / "examples" / "plot.py",
-                                 f"127.0.0.1:{server.port}", "3"], stdout=subprocess.PIPE, text=True)
+        example = [sys.executable, str(ROOT / "client" / "examples" / "plot.py")]
+        plot = subprocess.Popen([*example, f"127.0.0.1:{server.port}", "3"], text=True,
+                                stdout=subprocess.PIPE)
         try:
             for value in (5, 8):
                 client.Agent(f"127.0.0.1:{server.port}").beat(3, 1, value)

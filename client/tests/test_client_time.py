@@ -1,7 +1,5 @@
 """client.py and time: whose clock it is, and what gets older though a timestamp does not tell.
-
-SPDX-License-Identifier: MIT
-"""
+SPDX-License-Identifier: MIT"""
 
 from __future__ import annotations
 
@@ -84,7 +82,6 @@ def look(watch: client.Watched, world: World) -> list[client.Reading]:
 
 
 # ---------------------------------------- what is watched never gets younger
-
 
 @pytest.mark.parametrize("options", [[], ["--now-from", "0"]])
 def test_a_dead_node_stays_dead_over_the_wrap(options: list[str],
@@ -184,7 +181,6 @@ def test_sender_0_at_tick_0_is_no_restart(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 # ---------------------------------------------------------------- whose clock
-
 
 def known_after(world: World, *options: str, timeout: float = 3.0) -> tuple[client.Clock,
                                                                             list[client.Reading]]:
@@ -419,7 +415,6 @@ def test_no_dead_node_looks_alive_and_no_live_one_dead(seed: int,
 
 # ---------------------------------------------------------------- how long a tick is
 
-
 def measured(stamp: int, first: int = 100) -> tuple[client.TickMeasure, bool]:
     """A measurement between two reports: requests at 10 and 14 s, answers at 10.5 and 14.5 s."""
     tick = client.TickMeasure(0, first, 10.0, 10.5, first)
@@ -569,8 +564,7 @@ def test_the_agents_clock_goes_on_between_its_beats(tick: str, since: float, now
     assert told.take(12.25 + since, 20, v3=65_530).now == (65_530 + now) % 65536
 
 
-@pytest.mark.parametrize("stamp, now", [
-    (600, 600), (598, 602), (597, 597), (603, 603)])
+@pytest.mark.parametrize("stamp, now", [(600, 600), (598, 602), (597, 597), (603, 603)])
 def test_a_beat_may_show_that_the_agents_clock_is_later(stamp: int, now: int,
                                                         monkeypatch: pytest.MonkeyPatch) -> None:
     """At the third report, the guess is 602. The agent's clock may be 4 ticks later than the newest
@@ -675,7 +669,6 @@ def test_it_stamps_itself_if_its_tick_may_be_ours(tick: str, asked: float, itsel
 
 # ---------------------------------------------------------------- when it asks again
 
-
 class Asked:
     """An agent that stamps itself, and has a short tick. Each request takes some time."""
 
@@ -732,7 +725,6 @@ def test_a_request_that_fails_is_the_last(good: int, source: str, trouble: clien
 
 
 # ---------------------------------------------------------------- ages, report by report
-
 
 def ages(history: client.History, now: Optional[int], asked: float, *options: str,
          received: Optional[float] = None, **entries: tuple[int, int, int]) -> list[Optional[int]]:
@@ -898,7 +890,6 @@ def test_what_a_check_says_of_the_clock(typed: Run, monkeypatch: pytest.MonkeyPa
 
 # ---------------------------------------------------------------- check --memory
 
-
 Check = Callable[..., tuple[int, str]]
 
 
@@ -982,9 +973,8 @@ def written(tmp_path: Path, check: Check, monkeypatch: pytest.MonkeyPatch) -> tu
     return world, tmp_path / "memory"
 
 
-FOREIGN: list[bytes] = [
-    b"", b"\0" * 300, b"hello\n", b"[" * 65536, b"x" * 10**6, b"dumpulse memory 1 00000001\n",
-    b"\xff" * 300]
+FOREIGN: list[bytes] = [b"", b"\0" * 300, b"hello\n", b"[" * 65536, b"x" * 10**6,
+                        b"dumpulse memory 1 00000001\n", b"\xff" * 300]
 
 
 def test_a_damaged_or_foreign_file_is_refused(tmp_path: Path, check: Check,
@@ -1078,8 +1068,7 @@ def test_a_locked_memory_is_not_waited_for_long(tmp_path: Path) -> None:
         fcntl.flock(held, fcntl.LOCK_EX)
         begun = time.monotonic()
         done = run("check", agent.address, "--expect", "3", "--now-from", "0", "--memory",
-                   str(memory),
-                   "--timeout", "1s")
+                   str(memory), "--timeout", "1s")
         assert done.returncode == 3 and "others keep " in done.stdout \
             and time.monotonic() - begun < PATIENCE / 2
         assert "'variable 3 age'=1s" in done.stdout and not memory.exists()
@@ -1198,7 +1187,6 @@ def test_a_lock_that_is_a_link_and_a_system_without_locks(
 
 # ---------------------------------------------------------------- wrong checksums, believed
 
-
 def test_a_wrong_checksum_is_believed_only_if_told_to(typed: Run) -> None:
     text = "report NOT verified: its checksum is "
     with FakeAgent([WRONG_SUM]) as agent:
@@ -1214,8 +1202,7 @@ def test_a_wrong_checksum_is_believed_only_if_told_to(typed: Run) -> None:
         done, said = typed("watch", agent.address, *short, "--count", "1", "--accept-bad-sum")
         assert done == 0 and text in said
         assert json.loads(typed("watch", agent.address, *short, "--count", "1", "--accept-bad-sum",
-                                "--json")[1])[
-            "checksum_ok"] is False
+                                "--json")[1])["checksum_ok"] is False
 
 
 def test_nothing_else_is_believed(typed: Run) -> None:
@@ -1235,7 +1222,6 @@ def test_no_wrong_checksum_on_a_serial_line(typed: Run) -> None:
 
 
 # ---------------------------------------------------------------- an agent that refuses some
-
 
 def test_requests_that_are_refused_are_repeated_in_time() -> None:
     """There are 63 readers, and 20 reports a second. All readers get an answer within 3 s, because

@@ -206,7 +206,6 @@ class Core:
             subject.variable < 0 or bool(agent.profile.expected[subject.variable]))
 
     # ---------------------------------------------------------------- what is
-
     def see(self, agent: str, variable: int, state: State, since: float, now: float, wall: float
             ) -> None:
         """An agent (variable -1) or a variable is in this state since that Unix time."""
@@ -276,7 +275,6 @@ class Core:
         self._set(COLLECTOR, Level.BAD if self.blind else Level.GOOD, State.UNREACHABLE, wall, now)
 
     # ---------------------------------------------------------------- what is told
-
     def step(self, now: float, wall: float, mutes: Sequence[Mute]) -> list[Message]:
         """What is to be told now. It counts as told."""
         self._look_at_groups(now, wall)
@@ -402,7 +400,6 @@ class Core:
             for problem in problems), key=lambda item: (-SEVERITY.get(item.state, 0), item)))
 
     # ---------------------------------------------------------------- over a restart
-
     def dump(self, now: float, wall: float) -> dict[str, Any]:
         """What was told, as JSON has it."""
         return {"problems": [[*problem.subject, *problem.key, problem.began, problem.onsets,

@@ -236,7 +236,6 @@ class Alerts:
                          if each.trouble)
 
     # ---------------------------------------------------------------- the loop
-
     async def run(self, mutes: Callable[[], Sequence[Mute]], healthy: Callable[[], bool]) -> None:
         """Until it is cancelled."""
         await self._load()
@@ -337,7 +336,6 @@ class Alerts:
             self._say(f"what was told before the restart is unknown: {error}")
 
     # ---------------------------------------------------------------- deliveries
-
     async def _deliver(self, receiver: Receiver) -> None:
         pause = 0.0
         while True:

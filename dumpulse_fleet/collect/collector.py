@@ -273,7 +273,6 @@ class Collector:
             pass
 
     # ---- the thread
-
     def _run(self) -> None:
         try:
             self._roster, self._asking = Roster(self.table), True
@@ -334,7 +333,6 @@ class Collector:
         self.table, self._roster = table, new
 
     # ---- rounds
-
     def _begin_rounds(self) -> None:
         roster, now = self._roster, self.table.now()
         due = np.flatnonzero(((roster.due <= now) | roster.extra) & (roster.tries == 0))
@@ -435,7 +433,6 @@ class Collector:
             self._publish(events)
 
     # ---- packets
-
     def _open_ring(self) -> None:
         """Opens all sockets that are missing, before others take the descriptors."""
         self._shut, self._reopen = "", client.uptime() + REOPEN
@@ -645,7 +642,6 @@ class Collector:
         self._tell([*self._beliefs(rows, True), *events])
 
     # ---- names, serial lines and CAN
-
     def _look_up(self, rows: Rows, now: float) -> None:
         roster = self._roster
         for row in rows[now - roster.looked_up[rows] > AGAIN].tolist():
@@ -685,7 +681,6 @@ class Collector:
             self._lose(np.array([row]))
 
     # ---- over a restart
-
     def _keep(self) -> None:
         while not self._ending.wait(keep.EVERY):
             self._save()
@@ -733,8 +728,6 @@ def carry_over(old: Table, new: Table, publish: Publish) -> None:
 
 
 # ---------------------------------------------------------------- what may wait
-
-
 @dataclasses.dataclass
 class Answer:
     """Of an agent on a serial line or CAN. Times are those of client.uptime()."""

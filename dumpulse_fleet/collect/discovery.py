@@ -36,8 +36,6 @@ IGNORED = ("instance", "job")  # labels that Prometheus makes itself
 
 
 # ---------------------------------------------------------------- what a source says
-
-
 def parse_targets(content: bytes, shared: Shared, in_yaml: bool = False
                   ) -> tuple[list[Agent], list[str]]:
     """The agents of [{"targets": ["HOST:PORT"], "labels": {}}], and what is wrong with others.
@@ -206,8 +204,6 @@ def _reason(error: BaseException) -> str:
 
 
 # ---------------------------------------------------------------- the whole fleet
-
-
 def belongs(name: str, shard: Shard) -> bool:
     """Whether an agent is in this shard, by rendezvous hashing.
 

@@ -102,7 +102,8 @@ class Readers:
         count = len(known)
         self.epoch = np.zeros(count, np.uint32)  # 0: none is known
         self.count = np.zeros(count, np.int64)  # the last one of this epoch
-        self.skip = np.zeros(count, np.int64)  # counts to leave out: other readers have used them
+        self.refused = np.zeros(count, np.int64)  # requests: other readers have used their counts
+        self.later = np.zeros(count, np.int64)  # times that a later epoch was heard in this round
         self.asked = np.zeros((count, 8), np.uint8)  # the last request,
         self.asked_in = np.zeros(count, np.uint32)  # its epoch,
         self.waits = np.zeros(count, np.bool_)  # whether its report is still welcome,
@@ -118,7 +119,7 @@ class Readers:
         to, whence = to[both], whence[both]
         same = np.all([(self._of[label][to] == old._of[label][whence]).all(axis=1)
                        for label in self._of], axis=0)
-        for name in ("epoch", "count", "skip", "asked", "asked_in", "waits", "repeat",
+        for name in ("epoch", "count", "refused", "later", "asked", "asked_in", "waits", "repeat",
                      "old_at", "why", "told"):
             getattr(self, name)[to[same]] = getattr(old, name)[whence[same]]
 
@@ -136,8 +137,9 @@ class Readers:
         """A round begins: only an answer to a new request counts."""
         at = self.at[rows]
         self.waits[at] = self.repeat[at] = False
+        self.later[at] = 0
         far = at[now - self.old_at[at] > client.FORGET]  # an epoch that somebody has made up
-        self.epoch[far] = self.count[far] = self.skip[far] = 0
+        self.epoch[far] = self.count[far] = self.refused[far] = 0
         self.old_at[far] = np.inf
 
     def requests(self, rows: Rows) -> Bytes:
@@ -146,7 +148,8 @@ class Readers:
         at = self.at[rows]
         new = at[~self.repeat[at] & (self.epoch[at] > 0) & (self.count[at] < client.FULL)]
         if new.size:
-            self.count[new] = np.minimum(client.FULL, self.count[new] + 1 + self.skip[new])
+            self.count[new] = np.minimum(client.FULL, self.count[new] + 1
+                                         + self.refused[new] // client.SLOWLY)
             asked = np.empty((len(new), 8), np.uint8)
             asked[:, 4], asked[:, 5] = client.IS_REQUEST, self.count[new]
             asked[:, 6:] = np.frombuffer(os.urandom(2 * len(new)), np.uint8).reshape(-1, 2)
@@ -175,7 +178,7 @@ class Readers:
             of = at[some]
             found[some] = Verdict.BELIEVED
             self.waits[of] = self.repeat[of] = False
-            self.skip[of], self.old_at[of] = 0, np.inf
+            self.refused[of], self.old_at[of] = 0, np.inf
         some = np.flatnonzero((lengths == 8) & (packets[:, 4] < client.IS_ANNOUNCE))
         if some.size:
             found[some] = self._hear(at[some], packets[some, :8], now)
@@ -190,16 +193,20 @@ class Readers:
         right = tags == np.ascontiguousarray(packets[:, :4]).view("<u4")[:, 0]
         before = self.epoch[at]
         refused = right & (epoch == before)
+        self.old_at[at[refused]] = np.inf
         again = refused & self.repeat[at]
-        newer = right & (epoch > before)
+        newer = right & (epoch > before) & (self.later[at] < client.BEACONS)
         first = np.unique(at[again])
-        self.repeat[first], self.skip[first] = False, np.maximum(1, self.skip[first] * 2)
+        self.repeat[first] = False
+        self.refused[first] += 1
         np.maximum.at(self.epoch, at[newer], epoch[newer])
-        of = at[newer]
-        self.count[of] = self.skip[of] = 0
+        of = np.unique(at[newer])
+        self.count[of] = self.refused[of] = 0
+        self.later[of] += 1
         old = at[right & (epoch < before)]
         self.old_at[old] = np.minimum(self.old_at[old], now)
-        self.repeat[of], self.old_at[of] = False, np.inf
+        # A report to a request of before may have been held back.
+        self.repeat[of], self.waits[of], self.old_at[of] = False, False, np.inf
         # A request that is repeated after a bad report is refused: that is not the reason.
         self.why[at[refused & (self.why[at] == Verdict.BELIEVED)]] = Verdict.REFUSED
         return np.where(again | newer, Verdict.AGAIN, np.where(

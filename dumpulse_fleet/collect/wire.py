@@ -139,7 +139,6 @@ def overflowed(where: socket.socket) -> int:
 
 
 # ---------------------------------------------------------------- reports
-
 WEIGHTS = np.arange(256, 0, -1, dtype=np.float32)
 
 
@@ -167,8 +166,6 @@ def entries(packets: Bytes) -> NDArray[np.uint32]:
 
 
 # ---------------------------------------------------------------- addresses
-
-
 def pack(family: int, address: tuple[str, int] | tuple[str, int, int, int]) -> bytes:
     """A socket address of IPv4 or IPv6 as the kernel has it, NAME bytes long."""
     start = family.to_bytes(2, sys.byteorder) \

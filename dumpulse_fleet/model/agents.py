@@ -19,7 +19,7 @@ from dumpulse_fleet import client
 
 
 class State(enum.IntEnum):
-    """From good to bad, so that the worst of several is the greatest.
+    """From good to bad, so that the worst of several variables is the greatest.
 
     A variable has any of them but the last two. An agent has the worst of its expected variables,
     unless nothing is known of them.
@@ -39,6 +39,11 @@ class State(enum.IntEnum):
     @property
     def words(self) -> str:
         return self.name.lower().replace("_", " ")
+
+    @property
+    def rank(self) -> int:
+        """For lists with the worst first: who does not answer at all is worse than who does."""
+        return len(State) if self is State.UNREACHABLE else int(self)
 
 
 # An agent in one of these says nothing: its variables are unknown.

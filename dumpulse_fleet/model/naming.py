@@ -92,7 +92,6 @@ def name_of(address: str) -> str:
 
 
 # ---------------------------------------------------------------- patterns
-
 BRACES = re.compile(r"\{([^{}]*)\}")
 SPAN = re.compile(r"([0-9]{1,9})\.\.([0-9]{1,9})")
 FROM_TO = re.compile(r"([0-9]+\.[0-9.]+)-([0-9]+\.[0-9.]+)(:[0-9]+)?")
@@ -145,8 +144,6 @@ def _between(pattern: str, first: str, last: str, port: str) -> Iterator[str]:
 
 
 # ---------------------------------------------------------------- matching
-
-
 def matches(match: Mapping[str, str], agent: Agent) -> bool:
     """Whether an agent has all these labels; each value may be a glob. `variable` is about what
     an agent has, so it does not count here."""

@@ -124,7 +124,6 @@ class Publisher:
         return made
 
     # ---------------------------------------------------------------- for the service
-
     def start(self) -> None:
         if self._settings.events:
             try:
@@ -159,7 +158,6 @@ class Publisher:
                 "mqtt_waiting": len(self._dirty), "mqtt_unacknowledged": len(self._unacknowledged)}
 
     # ---------------------------------------------------------------- called by paho's thread
-
     def _on_connect(self, _: Any, __: Any, ___: Any, reason: Any, ____: Any) -> None:
         if reason.is_failure:
             self._is_wrong(f"{REFUSED}: {reason}")
@@ -207,7 +205,6 @@ class Publisher:
                 self._ghosts.add(urllib.parse.unquote(parts[0]))
 
     # ---------------------------------------------------------------- the thread
-
     def _run(self) -> None:
         while True:
             with self._lock:
@@ -312,7 +309,6 @@ class Publisher:
                                      event_json(event, self._id), retain=False)] = event.number
 
     # ---------------------------------------------------------------- what is published
-
     def _topic(self, name: str) -> str:
         return f"{self._settings.prefix}/{escaped(name)}/state"
 

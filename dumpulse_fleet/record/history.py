@@ -118,7 +118,6 @@ class History:
         self._added = count * self.step
 
     # ---------------------------------------------------------------- over a restart
-
     def save(self, path: str | Path) -> None:
         """Replaces the file as a whole. OSError: it cannot be written."""
         new = f"{path}.new"

@@ -141,7 +141,6 @@ class Store:
         self._writer.start()
 
     # ---------------------------------------------------------------- for everyone
-
     def publish(self, events: Sequence[Event]) -> bool:
         """Takes all events, or none if the queue is full. Then it returns False and counts them as
         lost, and an event tells how many. It never waits for the disk."""
@@ -230,7 +229,6 @@ class Store:
         self._writer.join(seconds)
 
     # ---------------------------------------------------------------- mutes
-
     def mutes(self) -> tuple[Mute, ...]:
         """Returns the mutes of run time that have not ended, by number."""
         return self._mutes
@@ -289,7 +287,6 @@ class Store:
                             f"by {mute.by or 'unknown'}", -1)])
 
     # ---------------------------------------------------------------- the file
-
     def _lock(self) -> int:
         """Two processes must not number events in one file. The lock goes when the process ends."""
         path = f"{self.path}.lock"
@@ -379,7 +376,6 @@ class Store:
             raise Trouble(f"cannot read {self.path}: {error}") from error
 
     # ---------------------------------------------------------------- the writer
-
     def _run(self) -> None:
         closing = False
         while not closing:
@@ -533,7 +529,6 @@ class Store:
             job.done.set_result(result)
 
     # ---------------------------------------------------------------- upkeep
-
     def _upkeep(self) -> None:
         """Deletes what is too old or too much, a little at a time, and gives the space back."""
         now = time.time()

@@ -87,8 +87,6 @@ def test_the_table_of_the_page_is_that_of_the_code() -> None:
 
 
 # ---------------------------------------------------------------- one agent, step by step
-
-
 class One:
     """One agent with a tick of a second, whose variable 0 is its own unless told otherwise."""
 

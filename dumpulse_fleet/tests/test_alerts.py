@@ -91,8 +91,6 @@ def told(messages: Iterable[Message]) -> list[tuple[str, str, int, int, int]]:
 
 
 # ---------------------------------------------------------------- one rule after the other
-
-
 def test_a_bad_state_is_told_once_and_its_end_once() -> None:
     world = World([agent("a", "berlin"), agent("b", "berlin")])
     world.run(60)
@@ -377,8 +375,6 @@ def test_what_is_not_configured_any_more_is_over() -> None:
 
 
 # ---------------------------------------------------------------- the edges of these rules
-
-
 def test_who_is_asked_seldom_is_told_later() -> None:
     """Until a period is over, others that would explain it may not be noticed; a parent needs all
     its rounds."""
@@ -591,7 +587,6 @@ def test_a_step_over_a_fleet_costs_little() -> None:
 
 
 # ---------------------------------------------------------------- any sequence
-
 CAST = [agent("door", "A"), *(agent(f"a{each}", "A", "door") for each in range(4)),
         *(agent(f"b{each}", "B") for each in range(6)),
         *(agent(f"g{each}", "C", role="trio") for each in range(3))]
@@ -619,7 +614,6 @@ class Sequences(RuleBasedStateMachine):
         self.pass_time(60)
 
     # ---- what happens
-
     def put(self, name: str, variable: int, state: State) -> None:
         subject = Subject("agent", name, variable)
         was = self.truth.get(subject, State.PENDING)
@@ -703,7 +697,6 @@ class Sequences(RuleBasedStateMachine):
             self.world.put((subject.name, subject.variable, state))
 
     # ---- what is told
-
     @rule(seconds=some.sampled_from([5, 30, 60, 400, 1000]))
     def pass_time(self, seconds: float) -> None:
         end = self.world.now + seconds

@@ -67,8 +67,6 @@ def ask(serving: Serving, monkeypatch: pytest.MonkeyPatch,
 
 
 # ---------------------------------------------------------------- with a real fleet
-
-
 def test_ls(ask: Ask) -> None:
     lines = ask("ls").splitlines()
     assert len(lines) == 1 + 13 + 1 and max(map(len, lines)) <= 80
@@ -197,8 +195,6 @@ def test_on_a_terminal(ask: Ask) -> None:
 
 
 # ---------------------------------------------------------------- with something else
-
-
 @contextlib.contextmanager
 def hostile(status: int, body: bytes, pause: float = 0, **headers: str
             ) -> Iterator[tuple[str, list[Any]]]:

@@ -60,7 +60,6 @@ def mistake(folder: Path, text: str | bytes) -> tuple[int, str]:
 
 
 # ---------------------------------------------------------------- lines
-
 ODD = '''\
 # a comment with [brackets] and "quotes"
 title = "x" # [not.a.table]
@@ -247,8 +246,6 @@ def test_long_files_end_soon(tmp_path: Path, text: str) -> None:
 
 
 # ---------------------------------------------------------------- any bytes
-
-
 @quick
 @given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
 def test_any_bytes(tmp_path: Path, content: bytes) -> None:
@@ -320,8 +317,6 @@ def test_any_value_of_any_key(tmp_path: Path, chosen: list[tuple[tuple[str, str]
 
 
 # ---------------------------------------------------------------- what it says
-
-
 def test_the_example() -> None:
     """It can be used as it is, and has every key. Keys that are commented out can be used, too."""
     found = load(str(EXAMPLE))
@@ -457,8 +452,6 @@ def test_days(text: str, days: set[int]) -> None:
 
 
 # ---------------------------------------------------------------- what is wrong
-
-
 SECRET = "f0e1d2c3b4a5968778695a4b3c2d1e0f"
 
 
@@ -662,8 +655,6 @@ def test_files_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 # ---------------------------------------------------------------- names and patterns
-
-
 @pytest.mark.parametrize("pattern, expected", [
     ("a", ["a"]), ("n{1..3}", ["n1", "n2", "n3"]), ("{08..11}", ["08", "09", "10", "11"]),
     ("{a,b}-{1..2}:5", ["a-1:5", "a-2:5", "b-1:5", "b-2:5"]), ("{0..1}", ["0", "1"]),

@@ -42,8 +42,6 @@ def config(folder: Path, text: str) -> Config:
 
 
 # ---------------------------------------------------------------- targets
-
-
 def test_targets() -> None:
     agents, problems = parse_targets(json.dumps([
         {"targets": ["a:1", "b"]},
@@ -130,8 +128,6 @@ def test_wrong_yaml(content: bytes, about: str) -> None:
 
 
 # ---------------------------------------------------------------- files
-
-
 def test_files(tmp_path: Path) -> None:
     async def run() -> None:
         found = Discovery(config(tmp_path, "[[agents]]\nfiles = 'd/*.json'\nevery = '10s'"))
@@ -190,7 +186,6 @@ def test_a_pipe_and_a_large_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 # ---------------------------------------------------------------- pages
-
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -308,8 +303,6 @@ def test_nobody_listens(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------- together
-
-
 def test_merging(tmp_path: Path) -> None:
     (tmp_path / "t.json").write_text(json.dumps([
         {"targets": ["a", "b:7"]}, {"targets": ["c", "d"], "labels": {"parent": "b"}},
@@ -351,8 +344,6 @@ def test_parents(parents: dict[str, str]) -> None:
 
 
 # ---------------------------------------------------------------- shards
-
-
 def test_shards_never_change() -> None:
     """Collectors of different versions must agree. This is the rule, written a second time."""
     def shard_of(name: str, of: int) -> int:

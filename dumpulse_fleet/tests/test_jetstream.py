@@ -174,8 +174,6 @@ def test_cancellations_of_the_client_are_its_own(tmp_path: Path, monkeypatch: py
 
 
 # ---------------------------------------------------------------- ids
-
-
 def ids(events: list[Event], shard: Shard = Shard(), subject: str = "s") -> list[str]:
     made = jetstream.Ids(subject, shard, "host")
     return [made.of(event) for event in events]

@@ -30,7 +30,7 @@ from dumpulse_fleet.tests.core import collecting, profile, until
 from dumpulse_fleet.trials.fake import Fake
 from spec import keyed
 from spec.model import REQUEST
-from tests.support.agents import GOOD, OTHER_MASTER, FakeAgent, KeyedFake
+from tests.support.agents import GOOD, LADDER, OTHER_MASTER, FakeAgent, KeyedFake
 
 ANY = profile()  # nothing is expected: an agent that answers is alive
 REPORT, BEACON = 264, 8
@@ -152,7 +152,7 @@ def test_other_readers_use_counts(tmp_path: Path, count: int) -> None:
         if verdicts[0] == Verdict.BELIEVED:
             break
         assert verdicts == [Verdict.AGAIN] * count
-    assert counts == [1, 3, 6, 11, 20, 37, 70, 135, 255]
+    assert counts == LADDER
     world.begin()
     assert world.take(world.ask()) == [Verdict.REFUSED] * count  # all are used up
     assert (world.readers.requests(world.rows) == np.frombuffer(client.HELLO, np.uint8)).all()
@@ -208,7 +208,25 @@ def test_several_packets_of_one_agent_at_once(tmp_path: Path) -> None:
     assert world.readers.epoch.tolist() == [7]
     world.readers.requests(world.rows[:1])
     assert world.take([beacon(7)] * 3 + [beacon(6)]) == [Verdict.AGAIN] * 3 + [Verdict.OLD]
-    assert world.readers.skip.tolist() == [1]
+    assert world.readers.refused.tolist() == [1]
+
+
+def test_who_has_kept_many_reports(tmp_path: Path, count: int) -> None:
+    """A round asks again for two later epochs, and for no more. A report that was asked for before
+    a later beacon may have been held back."""
+    world = World(tmp_path, count)
+    for first in (300, 400):
+        world.begin()
+        for epoch in range(first, first + 4):
+            expected = Verdict.AGAIN if epoch < first + 2 else Verdict.OLD
+            assert world.take([model.keys.beacon(epoch) for model in world.models]) \
+                == [expected] * count
+        assert (world.readers.epoch == first + 1).all()
+    requests = [each.tobytes() for each in world.readers.requests(world.rows)]
+    world.begin()
+    world.take([model.keys.beacon(500) for model in world.models])
+    assert world.take([model.keys.report(bytes(256), 401, request) for model, request in zip(
+        world.models, requests)]) == [Verdict.TAG] * count
 
 
 def test_a_far_epoch_is_forgotten(tmp_path: Path, count: int) -> None:
@@ -245,8 +263,6 @@ def test_what_is_carried_over(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------- the collector
-
-
 def agent(fake: KeyedFake | FakeAgent, path: str, name: str = "a") -> Agent:
     return Agent(name, fake.address, ANY, period=0.4, misses=3,
                  keys=ReaderKeys(path) if path else None)
@@ -383,8 +399,6 @@ def test_a_device_with_a_key(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------- the configuration
-
-
 def read(folder: Path, text: str) -> Config:
     (folder / "fleet.toml").write_text(text)
     return load(str(folder / "fleet.toml"))

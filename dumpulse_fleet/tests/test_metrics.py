@@ -226,8 +226,6 @@ def test_numbers_that_are_not_finite() -> None:
 
 
 # ---------------------------------------------------------------- probes
-
-
 @pytest.fixture(name="answering")
 def make_answering() -> Iterator[tuple[str, dict[int, bytes]]]:
     """An agent: its address, and its entries."""
@@ -283,8 +281,6 @@ def test_a_probe_without_an_answer() -> None:
 
 
 # ---------------------------------------------------------------- the cost
-
-
 def test_a_scrape_of_a_large_fleet_is_cheap() -> None:
     """10,000 agents, 16 variables, 3 series: 0.3 s of CPU on an idle core. Others may share this
     one, so a plain loop that writes the same number of lines says how fast it is now."""

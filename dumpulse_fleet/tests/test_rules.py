@@ -69,8 +69,6 @@ def test_the_rules_name_what_the_fleet_exports() -> None:
 
 
 # ---------------------------------------------------------------- the real ones
-
-
 class Page:
     """The metrics of a fleet, and the receiver of notifications."""
 

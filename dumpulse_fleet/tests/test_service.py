@@ -140,6 +140,7 @@ def test_reload_is_all_or_nothing(tmp_path: Path, fake: Fake) -> None:
         run(*reload, str(tmp_path / "old token"))
         assert "the token is wrong" in run(*reload, str(tmp_path / "old token"), status=2).stderr
         run(*reload, str(tmp_path / "token"))
+        serving.wait_for("wrong passwords or tokens, the last one from 127.0.0.1")
         assert serving.end() == 0
 
 
@@ -318,23 +319,30 @@ def test_check(tmp_path: Path, fake: Fake, capsys: pytest.CaptureFixture[str]) -
     assert said.count("\n") == 1 and "targets/*.json: there is no such file" in said
 
 
+def breaking(folder: Path, name: str, last: str, code: str) -> str:
+    """For PYTHONPATH: a module that runs in the command's process before it begins, and runs this
+    code when dumpulse_fleet.collect has this module, whose last name this is."""
+    path = folder / "broken" / "sitecustomize.py"
+    path.parent.mkdir()
+    path.write_text(f"""
+import os, sys, threading, time
+def later():
+    while not hasattr(module := sys.modules.get("dumpulse_fleet.collect.{name}"), "{last}"):
+        time.sleep(0.01)
+{code}
+threading.Thread(target=later, daemon=True).start()
+""")
+    return str(path.parent)
+
+
 def test_a_collector_that_fails_ends_all(tmp_path: Path, fake: Fake) -> None:
     """A fleet that asks nobody looks well. So it ends, and the service manager starts it again."""
     write(tmp_path, fake, 1)
-    broken = tmp_path / "broken"
-    broken.mkdir()
-    # This runs in the command's process before it begins, and breaks the judge once it is loaded.
-    (broken / "sitecustomize.py").write_text("""
-import sys, threading, time
-def later():
-    while not hasattr(sys.modules.get("dumpulse_fleet.collect.judge"), "Judge"):
-        time.sleep(0.01)
+    broken = breaking(tmp_path, "judge", "Judge", """
     def fail(*_):
         raise RuntimeError("broken on purpose")
-    sys.modules["dumpulse_fleet.collect.judge"].Judge.take = fail
-threading.Thread(target=later, daemon=True).start()
-""")
-    with Serving(tmp_path, PYTHONPATH=str(broken)) as serving:
+    module.Judge.take = fail""")
+    with Serving(tmp_path, PYTHONPATH=broken) as serving:
         assert serving.wait() == 1
         assert any("the collector has failed" in line for line in serving.said)
         serving.said[:] = [line for line in serving.said if "Traceback" not in line]
@@ -402,22 +410,15 @@ def test_a_flood_of_connections_costs_no_agent_a_round(tmp_path: Path, fake: Fak
 def test_a_fleet_that_asks_nobody_says_so(tmp_path: Path, fake: Fake) -> None:
     """Within two periods: in its log, by /-/ready, and by the dead man's ping that does not come.
     It is ready again when agents answer."""
-    broken, stop = tmp_path / "broken", tmp_path / "stop"
-    broken.mkdir()
-    (broken / "sitecustomize.py").write_text(f"""
-import os, sys, threading, time
-def later():
-    while not hasattr(sys.modules.get("dumpulse_fleet.collect.collector"), "carry_over"):
-        time.sleep(0.01)
-    kind = sys.modules["dumpulse_fleet.collect.collector"].Collector
-    real = kind._begin_rounds
-    kind._begin_rounds = lambda self: None if os.path.exists({str(stop)!r}) else real(self)
-threading.Thread(target=later, daemon=True).start()
-""")
+    stop = tmp_path / "stop"
+    broken = breaking(tmp_path, "collector", "carry_over", f"""
+    real = module.Collector._begin_rounds
+    module.Collector._begin_rounds = \\
+        lambda self: None if os.path.exists({str(stop)!r}) else real(self)""")
     heard: list[Any] = []
     with answering(type("Handler", (Taking,), {"came": heard})) as port:
         write(tmp_path, fake, 2, f"[alerts]\nping = 'http://127.0.0.1:{port}/'\nping_every = '1s'\n")
-        with Serving(tmp_path, PYTHONPATH=str(broken)) as serving:
+        with Serving(tmp_path, PYTHONPATH=broken) as serving:
             serving.wait_for_agents({"a0": "alive", "a1": "alive"})
             until(lambda: heard and get(serving, "/-/ready")[0] == 200)
             stop.touch()

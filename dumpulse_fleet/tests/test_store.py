@@ -64,8 +64,6 @@ def _store(path: Path, said: list[str]) -> Iterator[Store]:
 
 
 # ---------------------------------------------------------------- what goes in comes out
-
-
 def test_events_come_back_with_numbers_that_grow(store: Store, path: Path) -> None:
     seen: list[Event] = []
     store.subscribe(seen.extend).result()
@@ -230,8 +228,6 @@ def test_numpy_numbers_are_numbers(store: Store) -> None:
 
 
 # ---------------------------------------------------------------- limits
-
-
 def test_a_full_queue_is_counted_and_told(path: Path, said: list[str]) -> None:
     store = Store(path, queue=100, say=said.append)
     gate = threading.Event()
@@ -304,8 +300,6 @@ def test_numbers_grow_over_restarts_and_when_the_file_is_lost(path: Path) -> Non
 
 
 # ---------------------------------------------------------------- what goes wrong
-
-
 def corrupt(path: Path) -> None:
     """Writes over every page but the first."""
     size = path.stat().st_size
@@ -506,8 +500,6 @@ def test_a_file_with_any_damage_starts(path: Path, said: list[str], seed: int) -
 
 
 # ---------------------------------------------------------------- kill -9
-
-
 def crash(path: Path, times: int) -> None:
     seed = random.randrange(1_000_000)
     print(f"seed {seed}")
@@ -560,8 +552,6 @@ def test_kill_9_a_hundred_times(path: Path) -> None:
 
 
 # ---------------------------------------------------------------- mutes
-
-
 def test_mutes_live_on_and_end(path: Path) -> None:
     store = Store(path)
     end = time.time() + 1000
@@ -628,8 +618,6 @@ def test_there_is_a_most_of_mutes(store: Store, monkeypatch: pytest.MonkeyPatch)
 
 
 # ---------------------------------------------------------------- figures
-
-
 def test_what_an_event_costs(path: Path) -> None:
     """Printed with -s. The bound is far away, because other programs may run, too."""
     store = Store(path)

@@ -42,8 +42,6 @@ def make_wall(browser: Browser) -> Iterator[Running]:
 
 
 # ---------------------------------------------------------------- what is seen
-
-
 def test_every_agent_is_a_tile_and_the_worst_come_first(wall: Running) -> None:
     trouble(wall.service)
     wall.open()
@@ -120,14 +118,15 @@ def test_names_are_text(wall: Running) -> None:
 def test_a_tile_names_what_is_wrong_and_numbers_have_their_order(wall: Running) -> None:
     cars = standins.profile()
     wall.service.table = standins.filled([Agent(f"10.0.0.{number}", "10.0.0.1:9060", cars)
-                                          for number in (10, 2, 1, 30)])
+                                          for number in (10, 22, 1, 30, 2)])
     wall.service.table.heard_at[:] = time.time() + 3600
     for variable, state in ((3, State.LATE), (1, State.DEAD)):
         wall.service.change(2, state, variable)
     wall.service.change(3, State.DAMAGED)
+    wall.service.change(0, State.UNREACHABLE)
     wall.open()
     names = [each.name for each in cars.settings.variables]
-    assert wall.names() == [f"10.0.0.{number}" for number in (30, 1, 2, 10)]
+    assert wall.names() == [f"10.0.0.{number}" for number in (10, 30, 1, 2, 22)]
     assert re.fullmatch(rf"{names[1]} dead \+ 1 · [0-9]+ s", wall.browser.run(
         "return document.querySelector('.tile.dead span').textContent"))
     assert re.fullmatch("damaged · [0-9]+ s", wall.browser.run(
@@ -144,8 +143,6 @@ def test_a_search_counts_what_it_finds(wall: Running) -> None:
 
 
 # ---------------------------------------------------------------- what is chosen
-
-
 def test_choices_are_in_the_address(wall: Running) -> None:
     trouble(wall.service)
     wall.open()
@@ -228,8 +225,6 @@ def test_keys_alone_do_everything(wall: Running) -> None:
 
 
 # ---------------------------------------------------------------- one agent
-
-
 def test_an_agent_in_full(wall: Running) -> None:
     browser, service = wall.browser, wall.service
     table = service.table
@@ -303,7 +298,6 @@ def test_a_user_mutes_by_password(browser: Browser, tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------- old data
-
 # Counts what a screen reader would say: changes in the parts of the page that are read out.
 LISTEN = """
     window.said = [];
@@ -353,7 +347,6 @@ def test_what_is_old_never_looks_new(browser: Browser) -> None:
 
 
 # ---------------------------------------------------------------- for everybody
-
 # What somebody might break, and the rule of axe that must notice it.
 BROKEN = {
     "image-alt": "document.body.append(document.createElement('img'))",

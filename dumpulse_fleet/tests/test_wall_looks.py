@@ -42,8 +42,6 @@ def make_browser() -> Iterator[Browser]:
 
 
 # ---------------------------------------------------------------- each state
-
-
 def nothing(_: standins.Service) -> None:
     """All are alive."""
 
@@ -140,7 +138,6 @@ def test_looks(browser: Browser, name: str) -> None:
 
 
 # ---------------------------------------------------------------- how fast it is
-
 UPDATES, CHANGES = 20, 100  # messages, and agents that change in each
 WATCH = """
     window.tasks = []; window.updates = [];
@@ -252,7 +249,6 @@ def test_without_stutter(browser: Browser, beating: Callable[[standins.Service],
 
 
 # ---------------------------------------------------------------- left open for weeks
-
 # Messages come as fast as they are drawn: thousands of them stand for weeks.
 FLOOD = """
     window.EventSource = class extends EventTarget {
@@ -319,8 +315,6 @@ def test_it_does_not_grow(browser: Browser) -> None:
 
 
 # ---------------------------------------------------------------- a connection that is half open
-
-
 class Cable:
     """Carries bytes between a browser and a server, until it is cut: then none, and no error."""
 

@@ -120,8 +120,6 @@ def driver() -> Iterator[Browser]:
 
 
 # ---------------------------------------------------------------- the fleet
-
-
 def make_service(count: int = COUNT) -> standins.Service:
     """The last agent's name and labels try to be more than text."""
     cars = standins.profile()
@@ -180,8 +178,6 @@ def leave(browser: Browser) -> list[str]:
 
 
 # ---------------------------------------------------------------- axe
-
-
 def axe() -> str:
     """From the package axe-playwright-python, without Playwright."""
     return (files("axe_playwright_python") / "axe.min.js").read_text("utf-8")

@@ -161,8 +161,6 @@ class World:
 
 
 # ---------------------------------------------------------------- the fleet
-
-
 def names() -> str:
     """With a tick of a second and a beat each second, 1.5 s of silence are usual."""
     text = (ROOT / "client" / "examples" / "vehicle.ini").read_text()

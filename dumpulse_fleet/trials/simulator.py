@@ -224,24 +224,10 @@ class World:
         was_set = report.now_epoch != used.now_epoch
         booted = (report.boots != used.boots) | self.waits[rows]
         self.waits[rows] = booted & (memory.strikes == ZEROS)
-        # Set forward by whole wraps, an agent that forgets looks like one that has rebooted.
         span = (new.received - was.asked) / new.tick
         moved = (report.shown - report.passed) - (used.shown - used.passed)
-        wraps = (moved > WRAP // 2) & (
-            np.abs((moved + WRAP // 2) % WRAP - WRAP // 2) < SKEW + span + 3)
         self.early[rows[first]] = report.now_epoch[first] > 0
-        unseen = self.early[rows] & was_set & rebooted & ~booted & ~wraps \
-            & (report.shown % WRAP <= span * (1 + RATE) + 3)
-        self.seen["before, and set again"] += int(unseen.sum())
-        self.demand(~rebooted | booted | wraps | unseen, rows, "a reboot that was none")
-        skew = np.abs(report.shown - np.floor((report.made + OFFSET) / new.tick))
-        earlier = (was.kind >= Kind.ARRIVAL) & (report.now_epoch > 0)
-        self.demand(~reset | was_set | booted | (~own & (skew >= SKEW - 1)) | earlier, rows,
-                    "a clock that nobody set")
-        self.seen["reboots to see"] += int((booted & ~first).sum())
-        self.seen["clocks to see"] += int((was_set & ~first).sum())
-        self.seen["reboots seen"] += int((booted & (rebooted | reset) & ~first).sum())
-        self.seen["clocks seen"] += int((was_set & (rebooted | reset) & ~first).sum())
+        self.check_told(rows, was, report, span, moved, rebooted, reset, own, booted, was_set)
         # By how much its time goes wrong in this step: only if its clock was set, or if we were
         # away for so long that we must not be sure of any age.
         passed = report.passed - used.passed
@@ -289,6 +275,26 @@ class World:
             mine[rows] = each
         self.tally({"exact": exact, "at least": least, "again": again, "before": lame & heard,
                     "beyond 65536": exact & (truth >= WRAP)})
+
+    def check_told(self, rows: Rows, was: Memory, report: Truth, span: Real, moved: Any,
+                   rebooted: Flags, reset: Flags, own: Flags, booted: Flags, was_set: Flags
+                   ) -> None:
+        """Reboots and clocks that were set."""
+        # Set forward by whole wraps, an agent that forgets looks like one that has rebooted.
+        wraps = (moved > WRAP // 2) & (
+            np.abs((moved + WRAP // 2) % WRAP - WRAP // 2) < SKEW + span + 3)
+        unseen = self.early[rows] & was_set & rebooted & ~booted & ~wraps \
+            & (report.shown % WRAP <= span * (1 + RATE) + 3)
+        self.demand(~rebooted | booted | wraps | unseen, rows, "a reboot that was none")
+        skew = np.abs(report.shown - np.floor((report.made + OFFSET) / self.tick[rows]))
+        earlier = (was.kind >= Kind.ARRIVAL) & (report.now_epoch > 0)
+        self.demand(~reset | was_set | booted | (~own & (skew >= SKEW - 1)) | earlier, rows,
+                    "a clock that nobody set")
+        known = was.kind != Kind.NONE
+        seen = (rebooted | reset) & known
+        self.tally({"before, and set again": unseen, "reboots to see": booted & known,
+                    "clocks to see": was_set & known, "reboots seen": booted & seen,
+                    "clocks seen": was_set & seen})
 
     def tally(self, found: dict[str, Flags]) -> None:
         for what, flags in found.items():

@@ -95,8 +95,8 @@ def read_file(path: str) -> WebFile:
             raise client.BadUsage(f"{path!r}: the password of {shown(name)} is not one of bcrypt: "
                                   "make it with htpasswd -nBC 12 NAME")
         if not 4 <= int(match[1]) <= COST_MAX:
-            raise client.BadUsage(f"{path!r}: the password of {shown(name)} has the cost {match[1]}: "
-                                  f"use 10 to {COST_MAX}")
+            raise client.BadUsage(f"{path!r}: the password of {shown(name)} has the cost "
+                                  f"{match[1]}: use 10 to {COST_MAX}")
     tls = table_of(path, "tls_server_config", whole.get("tls_server_config") or {}, TLS_KEYS)
     if tls and not (tls.get("cert_file") and tls.get("key_file")):
         raise client.BadUsage(f"{path!r}: tls_server_config needs cert_file and key_file")
@@ -215,7 +215,6 @@ class Access:
         connection.context = self._now.context
 
     # ---- who asks
-
     async def identify(self, request: web.Request) -> str:
         """The user's name, "token", or "" for somebody unknown. A wrong password is an error."""
         header = request.headers.get("Authorization", "")
@@ -271,7 +270,6 @@ class Access:
         return web.HTTPUnauthorized(text=text, headers={"WWW-Authenticate": kind})
 
     # ---- what they may do
-
     async def allow(self, request: web.Request) -> str:
         """Who asks, if they may. It raises what the answer is if they may not."""
         self._check_host(request)

@@ -216,7 +216,6 @@ def gzipped(blocks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 # ---------------------------------------------------------------- the fleet's own
-
 FLEET_AGENTS = Family("dumpulse_fleet_agents", "gauge", "Agents by state.")
 FLEET_VARIABLES = Family("dumpulse_fleet_variables", "gauge", "Variables by state.")
 CLIENTS = Family("dumpulse_fleet_stream_clients", "gauge", "Readers of live changes.")
@@ -340,7 +339,6 @@ def of_process() -> Iterator[bytes]:
 
 
 # ---------------------------------------------------------------- one agent, asked now
-
 PROBE_SUCCESS = Family("dumpulse_probe_success", "gauge", "1 if a good report came.")
 PROBE_TIME = Family("dumpulse_probe_duration_seconds", "gauge", "How long the probe took.")
 WORDS = {client.OK: State.ALIVE, client.LATE: State.LATE, client.DEAD: State.DEAD,

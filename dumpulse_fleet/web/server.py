@@ -166,7 +166,6 @@ class Site:
         return self.view().muted(self.service.mutes(), time.time())
 
     # ---- the fleet
-
     async def summary(self, request: web.Request) -> Json:
         version = f"{self.view().epoch}.{self.hub.version}"
         who = request[WHO]
@@ -215,7 +214,6 @@ class Site:
         return await self.hub.serve(request, seen)
 
     # ---- mutes
-
     async def mutes(self, request: web.Request) -> Json:
         return {"mutes": [view.mute(each) for each in self.service.mutes()]}
 
@@ -234,7 +232,6 @@ class Site:
         return {"done": f"mute {number} has ended"}
 
     # ---- the description
-
     async def document(self, request: web.Request) -> Json:
         return self._document
 
@@ -242,7 +239,6 @@ class Site:
         return web.Response(text=self._page, content_type="text/html")
 
     # ---- Prometheus
-
     async def own_metrics(self, request: web.Request) -> web.StreamResponse:
         def blocks() -> Iterator[bytes]:
             yield from metrics.of_fleet(self.view().table)
@@ -300,7 +296,6 @@ class Site:
         return await send_metrics(request, iter([await to_its_end(ask())]))
 
     # ---- its own state
-
     async def healthy(self, request: web.Request) -> web.Response:
         return web.Response(text="healthy\n")
 
@@ -317,8 +312,6 @@ class Site:
 
 
 # ---------------------------------------------------------------- parts of answers
-
-
 def configured(table: Table, target: str) -> Agent | None:
     row = table.row.get(target)
     if row is not None:
@@ -431,8 +424,6 @@ def parameters_of(request: web.Request, route: Route) -> dict[str, Any]:
 
 
 # ---------------------------------------------------------------- the application
-
-
 def json_error(error: web.HTTPException) -> web.Response:
     headers = {name: text for name, text in error.headers.items()
                if name in ("WWW-Authenticate", "Retry-After", "Allow")}

@@ -67,7 +67,6 @@ class View:
         return self._muted[1]
 
     # ---- agents
-
     def chosen(self, words: str = "", states: Sequence[State] = (), sites: Sequence[str] = (),
                labels: Sequence[tuple[str, str]] = (), worst_first: bool = True) -> list[int]:
         """Rows of the agents that fit all of this."""
@@ -80,7 +79,8 @@ class View:
                 and all(part in self._words[row] for part in parts)
                 and all(fnmatchcase(table.agents[row].labels.get(key, ""), glob)
                         for key, glob in labels)]
-        return sorted(rows, key=lambda row: -int(states_now[row])) if worst_first else rows
+        ranks = [-state.rank for state in State]
+        return sorted(rows, key=lambda row: ranks[states_now[row]]) if worst_first else rows
 
     def changing(self, rows: Sequence[int] | NDArray[np.intp],
                  muted: NDArray[np.bool_]) -> list[Json]:
@@ -90,7 +90,7 @@ class View:
             state, since = table.agent_state[picked], table.agent_since[picked]
             heard, states = table.heard_at[picked], table.state[picked]
         worst = states.argmax(axis=1).tolist()
-        named = ((states.max(axis=1, initial=0) >= State.LATE) & (state < State.UNREACHABLE)).tolist()
+        named = ((states >= State.LATE).any(axis=1) & (state < State.UNREACHABLE)).tolist()
         counts = {each: (states == each).sum(axis=1).tolist()
                   for each in State if each != State.UNWATCHED}
         return [{"name": table.agents[row].name, "state": State(own).words,
@@ -149,7 +149,6 @@ class View:
         return {"times": times, "variables": variables}
 
     # ---- sums
-
     def summary(self) -> Json:
         table = self.table
         with table.lock:

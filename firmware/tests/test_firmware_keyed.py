@@ -21,7 +21,7 @@ from bench import firmware
 from bench.awake import KEYS
 from firmware.simulators.boards import (BOARDS, REPORT_AT, REQUEST_AT, Board, LiveBus, LiveLine,
                                         eeprom, eeprom_of_node, frame, serial_frame)
-from spec.keyed import (ANNOUNCE, BEACON_LABEL, HEARTBEAT, IS_REQUEST, REFUSED, Agent, Hearer, Keys,
+from spec.keyed import (ANNOUNCE, BEACON_LABEL, HEARTBEAT, IS_REQUEST, OLD, Agent, Hearer, Keys,
                        Numbers, Reader, Sender, slot, slots_read)
 from firmware.tests.test_firmware_can import measured
 from spec.model import REQUEST, heartbeat
@@ -32,6 +32,7 @@ CUTS = int(os.environ.get("DUMPULSE_CUTS") or 25)
 CAN = BOARDS["can_avr-keyed"]
 SENDS_ALONE, HEARS_BEACONS = BOARDS["keyed_attiny85"], BOARDS["keyed_attiny85-hears"]
 BASE, BEACON_AT = CAN.can_id, 97
+HELLO = bytes((0, 0, 0, 0, IS_REQUEST, 0, 0, 0))
 # A second after its start, the agent begins its first epoch, which takes 20 ms of its EEPROM.
 STARTED = "wait 1050000"
 
@@ -178,13 +179,15 @@ def test_one_refused_announce_a_second() -> None:
 
 
 def test_what_is_repeated_is_no_flood() -> None:
-    """Packets that are repeated do not use up the failures of a second: the agent looks
-    at no tag of it."""
+    """Packets that are repeated, and requests for a beacon, do not use up the failures of a second:
+    the agent looks at no tag of them. At most 100 such requests are answered."""
     with Rig(KEYS, 0x122, [0x800000] * 32) as rig:
         rig.do("until 1100000")
         beat, more = (KEYS.counted(40, 0x12300, count, 7, count) for count in (1, 2))
-        rig.send(beat, *[beat, KEYS.announce(5, 0x800000), KEYS.beacon(0x12300)] * 500, more)
+        rig.send(beat, *[beat, KEYS.announce(5, 0x800000), KEYS.beacon(0x12300)] * 500,
+                 *[HELLO] * 150, more)
         assert rig.table()[40][2:] == b"\7\2"
+        assert 40 < len(rig.beacons) < 60  # those that must wait for the bus become one
         rig.end(1)
 
 
@@ -431,7 +434,7 @@ def test_a_node_that_only_sends() -> None:
     beats = results.count(HEARTBEAT)
     assert 540 <= beats <= 660  # the watchdog is not that exact
     assert results[0] == ANNOUNCE and results.count(ANNOUNCE) == (beats + 254) // 255 == 3
-    assert results.count(REFUSED) == sum(beat % 255 % 16 == 0 and beat % 255 != 0
+    assert results.count(OLD) == sum(beat % 255 % 16 == 0 and beat % 255 != 0
                                          for beat in range(beats))  # repeated announces
     assert agent.own[7] == 0x800003
 
@@ -500,8 +503,19 @@ def test_a_node_that_hears(chance: random.Random) -> None:
     assert counts["boots"] == 3 and counts["stack"] <= firmware.sizes(HEARS_BEACONS)["bound"]
 
 
+def test_a_node_forgets_no_epoch_that_lasts_long() -> None:
+    """It hears the same beacon each second, for longer than it takes to forget one: an agent may
+    have epochs of an hour. So it never begins to count at 1 again."""
+    with LiveLine(HEARS_BEACONS, eeprom_of_node(KEYS, 7, hears=True),
+                  HEARS_BEACONS.image("varied")) as line:
+        beats = [beat for _ in range(8) for beat in packets(line.do(
+            "wait 1000000", send=serial_frame(97, KEYS.beacon(5))))]
+        assert [beat[5] for beat in beats] == list(range(1, len(beats) + 1)) and len(beats) > 5
+        line.end()
+
+
 def test_a_node_forgets_an_epoch_that_nobody_confirms() -> None:
-    """This build does so after 3 seconds, the real one after 30 ticks. It is the way out after a
+    """This build does so after 3 seconds, the real one after 300. It is the way out after a
     beacon of a far epoch that somebody has guessed."""
     with LiveLine(HEARS_BEACONS, eeprom_of_node(KEYS, 7, hears=True),
                   HEARS_BEACONS.image("varied")) as line:
@@ -555,10 +569,10 @@ def test_make_eeprom(board: Board, tmp_path: Path) -> None:
     assert done.stdout == f"{file}\n" and file.stat().st_mode & 0o777 == 0o600
     rows = [bytes.fromhex(row[1:]) for row in file.read_text().split()]
     memory = b"".join(row[4:-1] for row in rows if row[3] == 0)
-    hours = int(time.time() - datetime(2020, 1, 1, tzinfo=timezone.utc).timestamp()) // 3600
+    seconds = int(time.time() - datetime(2020, 1, 1, tzinfo=timezone.utc).timestamp())
     if board is CAN:
         block = slots_read(memory[16:28])
-        assert 8 * (hours - 1) <= block <= 8 * hours
+        assert seconds // 450 - 1 <= block <= seconds // 450
         with LiveBus(board, memory) as bus:
             assert bus.do("wait 1500000") == [(BASE + BEACON_AT, KEYS.beacon((block + 1) * 256))]
     else:
@@ -566,10 +580,15 @@ def test_make_eeprom(board: Board, tmp_path: Path) -> None:
             (first, *_) = packets(line.do("wait 2500000", send=serial_frame(97, KEYS.beacon(9))))
         own = slots_read(memory[17:29])
         if board.only_sends:
-            assert 16 * (hours - 1) <= own - 0x800000 <= 16 * hours
+            assert seconds // 225 - 1 <= own - 0x800000 <= seconds // 225
             assert first == KEYS.announce(7, own + 1)
         else:
             assert first == KEYS.counted(7, 9, 1, 7, first[7])
+    # A second file has larger numbers, or there is none: a device may have used those of the first.
+    for age, is_made in ((-449, board is HEARS_BEACONS), (450, True)):
+        os.utime(file, (time.time() - age,) * 2)
+        done = subprocess.run([*make, f"KEYS={header}"], capture_output=True, text=True)
+        assert is_made == (done.returncode == 0) and is_made != ("has just made" in done.stderr)
 
 
 def test_the_page_of_the_nodes_has_their_size() -> None:

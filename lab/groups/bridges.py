@@ -2,10 +2,7 @@
 
 A count is of operations that bridge_*.c measures. It follows the library's own algorithm, step by
 step; which branches it takes follows from the numbers, which are the same here and there.
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import functools
 from collections import Counter

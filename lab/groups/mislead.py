@@ -1,10 +1,7 @@
 """Benchmarks that mislead: each beside one that does not.     make figures ONLY=lab-mislead
 
 lab/groups/misleading.md says what happens in each, and what the lab does against it.
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import random
 from dataclasses import dataclass

@@ -12,8 +12,7 @@ has all operations, `outside` those that are not inside of a power or of a produ
 Evaluation is lazy: nothing is worked out before compute(), serialize(), == or precompute() asks
 for it. Before that, the counters would miss work: counts() then fails.
 
-README.md is its page. SPDX-License-Identifier: MIT
-"""
+README.md is its page. SPDX-License-Identifier: MIT"""
 
 from __future__ import annotations
 
@@ -95,8 +94,7 @@ def whole(number: object, what: str) -> int:
 
 def window_in_range(window: object, what: str) -> int:
     if whole(window, what) not in WINDOWS:
-        raise CountingError(
-            f"{what} must be from {WINDOWS[0]} to {WINDOWS[-1]} bits, not {window}")
+        raise CountingError(f"{what} must be from {WINDOWS[0]} to {WINDOWS[-1]} bits, not {window}")
     return whole(window, what)
 
 
@@ -234,8 +232,7 @@ def sliding(work: Arithmetic, terms: list[Term], window: int) -> int:
 def binary(work: Arithmetic, terms: list[Term], window: int) -> int:
     """Square and multiply, bit by bit, without tables. It has no window."""
     del window
-    bases = [term.table.base if term.sign == 1 else work.invert(term.table.base)
-             for term in terms]
+    bases = [term.table.base if term.sign == 1 else work.invert(term.table.base) for term in terms]
     result, top = 0, max(term.exponent.bit_length() for term in terms) - 1
     for place in range(top, -1, -1):
         if place < top:

@@ -5,10 +5,7 @@
 
 The counts follow the algorithm of the library, from the curve and the numbers alone. The costs of
 one operation are measured, and kept in bridge.tsv with the measured wholes. README.md is its
-page. SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+page. SPDX-License-Identifier: MIT"""
 
 import argparse
 import os

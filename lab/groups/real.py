@@ -2,8 +2,7 @@
 
 They prove that the schemes are right, which the counting group cannot: its logarithms are known.
 For keys they are not: Python's numbers and these libraries' products take a time that tells of the
-secret. SPDX-License-Identifier: MIT
-"""
+secret. SPDX-License-Identifier: MIT"""
 
 from __future__ import annotations
 

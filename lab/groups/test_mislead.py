@@ -1,9 +1,4 @@
-"""Do the benchmarks that mislead still mislead, and by how much?
-
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+"""Do the benchmarks that mislead still mislead, and by how much?   SPDX-License-Identifier: MIT"""
 
 import re
 

@@ -1,9 +1,5 @@
 """Do counts, times what one operation costs, predict what the whole costs?
-
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import subprocess
 import sys
@@ -185,8 +181,7 @@ def test_a_receipt_adds_up(words: tuple[object, ...]) -> None:
     (("--costs", "mine.tsv"), "--costs goes with --scheme"),
     (("--only", "blst"), "--only goes with --measure"),
 ])
-def test_options_that_cannot_be_obeyed_are_refused(words: tuple[str, ...],
-                                                   complaint: str) -> None:
+def test_options_that_cannot_be_obeyed_are_refused(words: tuple[str, ...], complaint: str) -> None:
     said = lab(*words)
     assert said.returncode == 2 and complaint in said.stderr, said
     assert "Traceback" not in said.stderr

@@ -1,9 +1,5 @@
 """Do the schemes of lab/papers work on real groups, and are those groups right?
-
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import ctypes
 import random

@@ -1,9 +1,5 @@
 """Does the harness for times time what it says? Its times gate nothing.
-
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import random
 import subprocess

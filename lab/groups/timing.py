@@ -7,10 +7,7 @@
 It is noisy, and gates nothing. Against the worst, each benchmark runs in several processes, warms
 up first, and works on new objects in each call; the error is the half of an interval that holds the
 mean with 99.9 %, if the calls are independent. A call goes through Python and ctypes, which take
-some microseconds of it. SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+some microseconds of it. SPDX-License-Identifier: MIT"""
 
 import argparse
 import contextlib

@@ -1,7 +1,5 @@
 """Draws each reading of a run: a fan that starts late shows, where a mean would hide it.
-
-SPDX-License-Identifier: MIT
-"""
+SPDX-License-Identifier: MIT"""
 
 from __future__ import annotations
 

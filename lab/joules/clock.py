@@ -1,7 +1,5 @@
 """The clock that meters and measurements go by. Tests have one that they set forward themselves.
-
-SPDX-License-Identifier: MIT
-"""
+SPDX-License-Identifier: MIT"""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
 """Says whether two results of the lab differ, and by how much.                  lab/run compare A B
-
-SPDX-License-Identifier: MIT
-"""
+SPDX-License-Identifier: MIT"""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 A server and a client on this machine, with one connection. For each format, in random order: a time
 of idleness, which is measured; the fetches, which are measured; a rest.
-SPDX-License-Identifier: MIT
-"""
+SPDX-License-Identifier: MIT"""
 
 from __future__ import annotations
 
@@ -77,8 +76,7 @@ class Result:
 
     def each(self, plan: Plan) -> list[float]:
         """Seconds of a fetch, in each block."""
-        return [seconds / count for seconds, count in
-                zip(self.seconds, plan.blocks(), strict=True)]
+        return [seconds / count for seconds, count in zip(self.seconds, plan.blocks(), strict=True)]
 
     def net(self) -> Value | None:
         """Joules of the work less those of an idle time that is as long."""
@@ -274,8 +272,7 @@ def result_of(found: dict[str, Any], plan: Plan, place: int) -> Result:
 
 def cells(row: Row, fastest: float, plan: Plan) -> list[str]:
     cells = [f"{row.bytes:,}", f"{row.seconds * 1e6:,.1f}", f"{row.spread / row.seconds:.1%}",
-             f"{row.seconds / fastest:.2f}", f"{row.server * 1e6:,.1f}",
-             f"{row.client * 1e6:,.1f}"]
+             f"{row.seconds / fastest:.2f}", f"{row.server * 1e6:,.1f}", f"{row.client * 1e6:,.1f}"]
     if not plan.name:
         return [*cells, "no meter"]
     return [*cells, f"{row.joules:,.1f}", f"{row.watts:.2f}",

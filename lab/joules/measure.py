@@ -1,7 +1,5 @@
 """Measures the joules of a command, or of an operation of the lab.           lab/run measure --help
-
-SPDX-License-Identifier: MIT
-"""
+SPDX-License-Identifier: MIT"""
 
 from __future__ import annotations
 
@@ -100,8 +98,7 @@ def arguments(words: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.N
     parser.add_argument("--name", help="of what the command does, for lab/run compare")
     parser.add_argument("--results", type=Path, metavar="FILE",
                         help="where turns are kept; a run that is there is gone on with")
-    parser.add_argument("--chart", type=Path, metavar="FILE",
-                        help="draw every reading, as SVG")
+    parser.add_argument("--chart", type=Path, metavar="FILE", help="draw every reading, as SVG")
     parser.add_argument("--seed", type=seed, help="of the bootstrap; else a random one")
     split = list(words).index("--") if "--" in words else len(words)
     options = parser.parse_args(words[:split])

@@ -7,8 +7,7 @@
     meter.close()
 
 A meter can be started again after each stop. A class has open(), begin(), end(), and if it needs
-them read(), release() and what(). SPDX-License-Identifier: MIT
-"""
+them read(), release() and what(). SPDX-License-Identifier: MIT"""
 
 from __future__ import annotations
 
@@ -152,8 +151,7 @@ def without_login(at: str | None) -> str:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Of every command that measures: --meter and --at, for find()."""
-    parser.add_argument("--meter", choices=METERS,
-                        help="else the first that is there")
+    parser.add_argument("--meter", choices=METERS, help="else the first that is there")
     parser.add_argument("--at", metavar="PLACE",
                         help="where it is: for rapl and battery, a folder like /sys; for shelly "
                              "mqtt://BROKER[:PORT]/PREFIX or http://PLUG; for powershield, its "

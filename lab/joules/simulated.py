@@ -3,8 +3,7 @@
 `Shield` speaks as a PowerShield does, on a pty. It feeds a `Board`: either the real firmware in
 QEMU, or one that plays a scheme. A board tells the shield when it raises D7, and the shield tells
 the board when its power is switched off and on. `FLASH` stands in for st-flash.
-SPDX-License-Identifier: MIT
-"""
+SPDX-License-Identifier: MIT"""
 
 from __future__ import annotations
 

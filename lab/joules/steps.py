@@ -2,8 +2,7 @@
 
 Here the processor runs all that it can, with its own instructions for SHA or AES. The counts of
 lab/messages/counts.tsv are made without them, so the two do not belong into one column.
-SPDX-License-Identifier: MIT
-"""
+SPDX-License-Identifier: MIT"""
 
 from __future__ import annotations
 

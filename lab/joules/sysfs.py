@@ -1,7 +1,5 @@
 """Reads the small files in which Linux shows its counters. They may be missing, or vanish.
-
-SPDX-License-Identifier: MIT
-"""
+SPDX-License-Identifier: MIT"""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
 """The console of lab/joules/board.c: what the board says of itself, and of each measurement.
-
-SPDX-License-Identifier: MIT
-"""
+SPDX-License-Identifier: MIT"""
 
 from __future__ import annotations
 

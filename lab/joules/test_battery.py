@@ -1,9 +1,5 @@
 """Batteries: a tree of files like /sys, whose joules are known; and those of study 1.
-
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import shutil
 from pathlib import Path
@@ -189,8 +185,7 @@ def test_a_gauge_that_shows_nothing_any_more_is_said(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("file, says", [
     ("voltage_now", "does not show its volts"), ("charge_now", "shows no number")])
-def test_numbers_that_no_battery_has_are_not_believed(tmp_path: Path, file: str,
-                                                      says: str) -> None:
+def test_numbers_that_no_battery_has_are_not_believed(tmp_path: Path, file: str, says: str) -> None:
     cell = Cell(tmp_path, "BAT0", 3_000_000, form="charge")
     clock, meter = opened(tmp_path, cell)
     meter.start()

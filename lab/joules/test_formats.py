@@ -1,9 +1,5 @@
 """lab/run formats: real fetches between real processes, and a meter that knows what it measures.
-
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import json
 import math
@@ -182,8 +178,7 @@ def tampered(monkeypatch: pytest.MonkeyPatch, change: str) -> None:
     ("del codecs.CODECS['json']", "answered json with the status 404"),
     ("sys.exit('no room')", "the server ended with status 1: no room"),
 ])
-def test_a_wrong_answer_is_noticed(monkeypatch: pytest.MonkeyPatch, change: str,
-                                   says: str) -> None:
+def test_a_wrong_answer_is_noticed(monkeypatch: pytest.MonkeyPatch, change: str, says: str) -> None:
     tampered(monkeypatch, change)
     pair = Pair(0)
     try:
@@ -275,11 +270,10 @@ def gone(process: int) -> bool:
 @contextmanager
 def in_the_midst(file: Path) -> Iterator[tuple[subprocess.Popen[str], dict[str, int]]]:
     """A run of minutes, which fetches. It heeds Ctrl-C, even if the tests do not."""
-    process = subprocess.Popen(
-        [ROOT / "lab" / "run", "formats", "--formats", "orjson,json", "--fetches", "400000",
-         "--block", "50", "--results", file, "--at", file.parent],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-        preexec_fn=hear_ctrl_c)
+    process = subprocess.Popen([ROOT / "lab" / "run", "formats", "--formats", "orjson,json",
+                                "--fetches", "400000", "--block", "50", "--results", file, "--at",
+                                file.parent], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               text=True, start_new_session=True, preexec_fn=hear_ctrl_c)
     try:
         wait_until(lambda: process.poll() is not None or
                    set(children(process.pid)) == {"serve", "fetch"})
@@ -302,9 +296,8 @@ def test_a_process_that_is_killed_ends_the_run(tmp_path: Path, who: str, says: s
         os.kill(both[who], signal.SIGKILL)
         _, said = process.communicate(timeout=PATIENCE)
         assert process.returncode == 1
-        assert said.splitlines()[1:] == [
-            f"lab/run formats: {says}. What is done is kept: "
-            f"lab/run formats --results {file} goes on."]
+        assert said.splitlines()[1:] == [f"lab/run formats: {says}. What is done is kept: "
+                                         f"lab/run formats --results {file} goes on."]
         assert all(map(gone, both.values()))
 
 
@@ -315,9 +308,8 @@ def test_ctrl_c_ends_the_run(tmp_path: Path) -> None:
         os.killpg(process.pid, signal.SIGINT)  # as a terminal sends it
         _, said = process.communicate(timeout=PATIENCE)
         assert process.returncode == INTERRUPTED
-        assert said.splitlines()[1:] == [
-            f"lab/run formats: stopped. What is done is kept: "
-            f"lab/run formats --results {file} goes on."]
+        assert said.splitlines()[1:] == [f"lab/run formats: stopped. What is done is kept: "
+                                         f"lab/run formats --results {file} goes on."]
         assert all(map(gone, both.values()))
     assert formats.read(file)[1] == []
 

@@ -1,9 +1,5 @@
 """Idle and work in turns, results, and lab/run measure and lab/run compare as commands.
-
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import contextlib
 import errno
@@ -440,8 +436,7 @@ def test_ctrl_c_keeps_what_was_measured_and_it_goes_on(live: Path, tmp_path: Pat
     words = [str(ROOT / "lab" / "run"), "measure", "--at", str(live), "--net", "--repeat", "6",
              "--results", str(file), "--", "sleep", "0.2"]
     with subprocess.Popen(words, start_new_session=True, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True,
-                          preexec_fn=hear_ctrl_c) as process:
+                          stderr=subprocess.PIPE, text=True, preexec_fn=hear_ctrl_c) as process:
         wait_until(lambda: file.exists() and file.read_text().count('"turn"') >= 4, "two turns")
         os.killpg(process.pid, signal.SIGINT)
         _, errors = process.communicate(timeout=60)
@@ -457,9 +452,8 @@ def test_ctrl_c_keeps_what_was_measured_and_it_goes_on(live: Path, tmp_path: Pat
 
 
 def test_sigterm_ends_the_command_that_is_measured(live: Path, tmp_path: Path) -> None:
-    words = [str(ROOT / "lab" / "run"), "measure", "--at", str(live),
-             "--results", str(tmp_path / "kept"),
-             "--", "sh", "-c", 'echo $$; exec sleep 600']
+    words = [str(ROOT / "lab" / "run"), "measure", "--at", str(live), "--results",
+             str(tmp_path / "kept"), "--", "sh", "-c", 'echo $$; exec sleep 600']
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           text=True) as process:
         assert process.stdout is not None

@@ -1,9 +1,5 @@
 """lab/run profile: the times of single calls against a plain sum over them, and its limits.
-
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import array
 import os
@@ -68,9 +64,8 @@ def test_a_descriptor_that_stays_open_is_a_fault(monkeypatch: pytest.MonkeyPatch
     """The study's own fault, put in again."""
     text = profile.SOURCE.read_text()
     leaks = tmp_path / "profile.c"
-    leaks.write_text(text.replace(
-        'recv(fd, &rest, 1, 0) == 0, "to be received");\n    close(fd);',
-        'recv(fd, &rest, 1, 0) == 0, "to be received");'))
+    leaks.write_text(text.replace('recv(fd, &rest, 1, 0) == 0, "to be received");\n    close(fd);',
+                                  'recv(fd, &rest, 1, 0) == 0, "to be received");'))
     assert leaks.read_text() != text
     monkeypatch.setattr(profile, "program", lambda: program(leaks, tmp_path))
     operation = Operation("tcp-send", 20, "P-256", 1)
@@ -189,8 +184,7 @@ def test_ctrl_c_keeps_the_operations_that_are_done(tmp_path: Path) -> None:
     words = ["--operations", "sha256,ecdsa-verify", "--calls", "60000", "--results", str(file),
              "--at", str(tmp_path)]
     with subprocess.Popen([ROOT / "lab" / "run", "profile", *words], text=True,
-                          start_new_session=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           preexec_fn=hear_ctrl_c) as process:
         assert process.stderr
         for line in process.stderr:
@@ -238,8 +232,7 @@ def test_ctrl_c_while_inputs_are_made_is_no_fault(tmp_path: Path) -> None:
     words = ["--operations", "ecdsa-verify", "--inputs", "65536", "--calls", "1", "--results",
              str(tmp_path / "kept.jsonl"), "--at", str(tmp_path)]
     with subprocess.Popen([ROOT / "lab" / "run", "profile", *words], text=True,
-                          start_new_session=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           preexec_fn=hear_ctrl_c) as process:
         assert process.stderr and "inputs are made" in process.stderr.readline()
         wait_until(lambda: "profile\0ecdsa-verify" in commands_below(process.pid), "its child")

@@ -1,9 +1,5 @@
 """Processors' counters: a tree of files like /sys, whose joules are known.
-
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import os
 import subprocess

@@ -1,9 +1,5 @@
 """The power sandwich without hardware: the real driver, the real firmware, a simulated meter.
-
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import csv
 import os
@@ -34,8 +30,7 @@ from tests.support.programs import ROOT
 
 STRICT = ("-std=gnu11", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wsign-conversion",
           "-Wcast-align", "-Wcast-qual", "-Wshadow", "-Werror")
-THREE = ("ML-KEM-512, mlkem-native, assembly", "ECDSA P-256, P256-Cortex-M4",
-         "X25519, Monocypher")
+THREE = ("ML-KEM-512, mlkem-native, assembly", "ECDSA P-256, P256-Cortex-M4", "X25519, Monocypher")
 WATTS = Fraction(7688, 100_000)  # of 100 samples of 7688 µJ in 10 s
 
 
@@ -104,7 +99,6 @@ def desk(tmp_path: Path, flash: Path) -> Iterator[Sandwich]:
 
 
 # ---------------------------------------------------------------- the real firmware
-
 
 def test_the_firmware_has_no_warning() -> None:
     for kem in (0, 1):
@@ -277,7 +271,6 @@ def test_the_clock_is_set_as_the_manual_wants_it(three: Path, hse: bool, pll: bo
 
 # ---------------------------------------------------------------- published figures
 
-
 def samples_for(nanojoules: int) -> list[str]:
     """100 samples of 4 digits with this sum. The last one has what is left of a microjoule."""
     each, rest = divmod(nanojoules // 1000, 99)
@@ -394,7 +387,6 @@ UNIT = {"µJ": 1e-6, "mJ": 1e-3, "J": 1.0}
 
 
 # ---------------------------------------------------------------- the driver
-
 
 def notes(path: Path) -> list[str]:
     return [entry.text for entry in log.read(path)[0] if entry.who == "note"]

@@ -1,9 +1,5 @@
 """Logs that are damaged in every way: all is said, nothing crashes, no figure is wrong.
-
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import re
 import subprocess
@@ -426,7 +422,6 @@ def test_watts_are_joules_over_the_time_that_the_meter_says() -> None:
 
 
 # ---------------------------------------------------------------- what is printed
-
 
 @pytest.mark.parametrize("joules, says", [
     ("0.000344838", "344.838 µJ"), ("0.000999999", "999.999 µJ"), ("0.0009999996", "1.000 mJ"),

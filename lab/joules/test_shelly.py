@@ -1,9 +1,5 @@
 """Smart plugs: simulated ones, at a real MQTT broker and over HTTP, whose joules are known.
-
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import contextlib
 import socket
@@ -61,8 +57,7 @@ class Bench:
         self.plug.say(power, 7200 + counter)
         wait_until(lambda: self.meter.samples > samples, "a reading that arrives")
 
-    def run(self, begin: int, end: int, *, times: int = 1,
-            power: Callable[[float], float] = watts,
+    def run(self, begin: int, end: int, *, times: int = 1, power: Callable[[float], float] = watts,
             counter: Callable[[float], float] = joules) -> None:
         for second in range(begin + 1, end + 1):
             self.clock.sleep(1)

@@ -1,9 +1,5 @@
 """Intervals, against plain sums and against samples whose mean is known.
-
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import math
 import random
@@ -11,14 +7,8 @@ import statistics
 
 import pytest
 
-from lab.joules.uncertainty import (
-    Value,
-    by_meter,
-    interval,
-    mad,
-    variance_of_mean,
-    without_outliers,
-)
+from lab.joules.uncertainty import (Value, by_meter, interval, mad, variance_of_mean,
+                                    without_outliers)
 
 
 def plain(values: list[float]) -> list[Value]:

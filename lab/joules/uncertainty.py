@@ -1,7 +1,5 @@
 """How far a mean can be trusted: outliers by MAD, intervals by bootstrap with a seed that is known.
-
-SPDX-License-Identifier: MIT
-"""
+SPDX-License-Identifier: MIT"""
 
 from __future__ import annotations
 

@@ -7,10 +7,7 @@
     python -m lab.messages.answer --fits
     python -m lab.messages.answer --draw
 
-The counts are those of counts.tsv. The energy is a model. SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+The counts are those of counts.tsv. The energy is a model. SPDX-License-Identifier: MIT"""
 
 import argparse
 import re
@@ -191,8 +188,7 @@ def main() -> None:
         print("\n".join(fits()))
         return
     sleep = MODELS[options.target].sleep if options.sleep is None else options.sleep
-    print("\n".join(answer(options.target, options.every, options.battery, sleep,
-                           options.bitrate)))
+    print("\n".join(answer(options.target, options.every, options.battery, sleep, options.bitrate)))
     print(f"\nms and µJ are a model: {MODELS[options.target].source}.\n"
           "The bus and its transceiver take energy, too; it is not in these figures. "
           "forgery: the tag\n"

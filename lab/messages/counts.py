@@ -6,10 +6,7 @@
 
 Without options it measures all and compares with counts.tsv: what differs is said, and is a
 failure. --only compares what has these words in its name, --target what is of that machine.
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import functools
 import itertools

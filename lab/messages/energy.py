@@ -1,9 +1,5 @@
 """What a cycle or an instruction costs: models, from data sheets and published measurements.
-
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 from dataclasses import dataclass
 

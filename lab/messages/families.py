@@ -1,9 +1,5 @@
 """The counts of counts.tsv as a table for each family.     make figures ONLY=lab-families
-
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import textwrap
 

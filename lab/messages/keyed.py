@@ -1,10 +1,7 @@
 """What keys cost beside version 1, and beside other tags.    make figures ONLY=lab-keyed
 
 The figures of version 1 and 2 are those of performance.md, and the others those of counts.tsv.
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 from bench import budgets, keyed
 from lab.messages import counts

@@ -1,9 +1,5 @@
 """The machines of the lab: how an image is made for each, and how its runs are counted.
-
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import functools
 import os
@@ -236,8 +232,7 @@ def thumb(name: str, core: str, *flags: str, flash: int, ram: int) -> Thumb:
 
 # An image that is too big for a chip is linked, too: so the lab can tell its size, and try a larger
 # chip.
-UNBOUNDED = ("-Wl,--defsym=__DATA_REGION_LENGTH__=0xff00",
-             "-Wl,--defsym=__TEXT_REGION_LENGTH__=1M")
+UNBOUNDED = ("-Wl,--defsym=__DATA_REGION_LENGTH__=0xff00", "-Wl,--defsym=__TEXT_REGION_LENGTH__=1M")
 
 
 def avr(name: str, mcu: str, flash: int, ram: int, ramend: int = 0) -> Avr:

@@ -1,10 +1,7 @@
 """What nanopb and protobuf-c make of message.proto, in build/lab/protobuf.
 
 Debian 12 has nanopb 0.4.7 and protobuf-c 1.4.1, whose libraries sources.tsv fetches.
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import shutil
 from pathlib import Path

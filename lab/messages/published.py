@@ -7,10 +7,7 @@
 
 Two lines through the origin are fitted to the published joules: one over all published cycles,
 and one over the instructions of those operations that the lab has counted.
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import csv
 import statistics

@@ -4,10 +4,7 @@
 
 For each message and machine, this prints the formats by the cost of making and reading the message
 together, the cheapest first. Then it prints the pairs whose order differs on a microcontroller.
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 from dataclasses import dataclass
 from itertools import combinations

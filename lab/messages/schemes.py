@@ -1,10 +1,7 @@
 """The schemes of the lab, one entry each: whose code it is, its steps, and what it protects from.
 
 The steps themselves are in lab/messages/c; README.md says how to add a scheme.
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -192,8 +189,7 @@ UNROLLED = ("-DuECC_SQUARE_FUNC=1", "-DuECC_OPTIMIZATION_LEVEL=3")
 IN_ASSEMBLY = {"Cortex-M4": ("-DuECC_PLATFORM=uECC_arm_thumb2", *UNROLLED),
                "Cortex-M0+": ("-DuECC_PLATFORM=uECC_arm_thumb", *UNROLLED),
                "ATmega328P": ("-DuECC_PLATFORM=uECC_avr", *UNROLLED, "-DuECC_SUPPORTS_secp160r1=1")}
-IN_ASSEMBLY_160 = IN_ASSEMBLY | {
-    "ATmega328P": ("-DuECC_PLATFORM=uECC_avr", "-DuECC_SQUARE_FUNC=1")}
+IN_ASSEMBLY_160 = IN_ASSEMBLY | {"ATmega328P": ("-DuECC_PLATFORM=uECC_avr", "-DuECC_SQUARE_FUNC=1")}
 NO_ASSEMBLY = "its assembly is for AVR and Arm"
 SLOW_IN_C = "in C, an ATmega takes 400 million cycles for one signature"
 P256_M4 = Code("p256-cortex-m4-sys",

@@ -2,10 +2,7 @@
 
     make figures ONLY=lab-studies
 
-What one hash, signature, verification and message over TCP takes. SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+What one hash, signature, verification and message over TCP takes. SPDX-License-Identifier: MIT"""
 
 from lab.messages import counts, wire
 from lab.messages.counts import Count
@@ -75,17 +72,16 @@ def rows() -> list[str]:
 
 def mistakes() -> list[str]:
     """What the study has wrong, and what it should say."""
-    return [
-        "", "The study: a laptop in 2018, the JVM, secp160r2. Its joules are corrected here.",
-        "Milliampere-hours times volts are milliwatt-hours, not joules. "
-        f"Its joules lack a factor of {MILLIWATT_HOUR}.",
-        "Its last baseline leaves out the second battery.",
-        f"By the lines of both batteries, ten idle minutes took {IDLE[1]:,.0f} J, or "
-        f"{IDLE[1] / IDLE_SECONDS:.1f} W. It says {IDLE[0]:,.0f} J.",
-        f"The last run took {NET[1]:,.0f} J net, or {WATTS:.2f} W for {BUSY:,.0f} s. "
-        f"It says {NET[0]:,.0f} J.",
-        f"It cites {CITED * 1e6:.0f} µJ for a signature of {CITED_SECONDS} s at 7.37 MHz. "
-        f"At 8 mA and 3 V that is {CITED_SECONDS * CITED_WATTS * 1e3:.1f} mJ."]
+    return ["", "The study: a laptop in 2018, the JVM, secp160r2. Its joules are corrected here.",
+            "Milliampere-hours times volts are milliwatt-hours, not joules. "
+            f"Its joules lack a factor of {MILLIWATT_HOUR}.",
+            "Its last baseline leaves out the second battery.",
+            f"By the lines of both batteries, ten idle minutes took {IDLE[1]:,.0f} J, or "
+            f"{IDLE[1] / IDLE_SECONDS:.1f} W. It says {IDLE[0]:,.0f} J.",
+            f"The last run took {NET[1]:,.0f} J net, or {WATTS:.2f} W for {BUSY:,.0f} s. "
+            f"It says {NET[0]:,.0f} J.",
+            f"It cites {CITED * 1e6:.0f} µJ for a signature of {CITED_SECONDS} s at 7.37 MHz. "
+            f"At 8 mA and 3 V that is {CITED_SECONDS * CITED_WATTS * 1e3:.1f} mJ."]
 
 
 def main() -> None:

@@ -1,10 +1,7 @@
 """The messages of lab/messages/c/format.h by Python's own encoders: what every image must make.
 
 An image compares each message with its length and CRC-32 in lab/messages/schemes.py; here these are
-compared with the bytes that others make. SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+compared with the bytes that others make. SPDX-License-Identifier: MIT"""
 
 import json
 import struct

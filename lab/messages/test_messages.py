@@ -1,9 +1,5 @@
 """The lab's own arithmetic, and that what it says of a program is true.
-
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import re
 import statistics
@@ -13,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.messages import (answer, counts, energy, machines, published, schemes, studies, trial,
-                          wire)
+from lab.messages import (answer, counts, energy, machines, published, schemes, studies, wire)
 from lab.messages.counts import Count
 from lab.messages.schemes import SCHEMES, Scheme, Step
 from tests.support.programs import ROOT
@@ -244,20 +239,6 @@ def test_the_model_has_the_cycles_that_the_comparison_prints() -> None:
     assert energy.MODELS[published.TARGET].per_count == round(median, 2)
 
 
-def test_each_figure_of_the_trial_that_differs_has_a_reason_and_no_other_has() -> None:
-    each = trial.rows()
-    assert len(each) > 70
-    for row in each:
-        assert bool(row.reason) == row.differs, row
-    assert {row.reason for row in each if row.reason} == set(trial.REASONS)
-
-
-def test_a_difference_without_a_reason_is_said() -> None:
-    count = next(iter(counts.read().values()))
-    differs = [trial.Row("a scheme", "amd64", count.mean * 2, count, "")]
-    assert any(line.endswith("0.50  not explained") for line in trial.table(differs))
-
-
 def test_what_the_page_says_of_tags_and_signatures() -> None:
     """SHA-256: about fifty times; a signature: thousands of times."""
     made = {(count.scheme, count.step): count.mean for count in counts.read().values()
@@ -282,7 +263,7 @@ def test_an_empty_program_has_the_size_that_the_agent_has_beside_it() -> None:
     assert machines.size(made.image(schemes.NOTHING.steps[0], 0, size=True)).flash == answer.EMPTY
 
 
-@pytest.mark.parametrize("module", ["answer", "published", "families", "studies", "trial"])
+@pytest.mark.parametrize("module", ["answer", "published", "families", "studies"])
 def test_a_table_has_lines_of_at_most_100_columns(module: str) -> None:
     said = lab(f"lab.messages.{module}")
     assert said.returncode == 0 and max(map(len, said.stdout.splitlines())) <= 100, said
@@ -296,7 +277,6 @@ def test_options_that_cannot_be_obeyed_are_refused(words: list[str]) -> None:
 
 
 # ---------------------------------------------------------------- counting leaves nothing out
-
 
 def test_what_make_test_counts_has_every_target_and_every_family() -> None:
     quick = [scheme for scheme in SCHEMES if scheme.key in counts.QUICK]
@@ -333,7 +313,6 @@ def test_a_failure_ends_what_has_not_begun(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 # ---------------------------------------------------------------- what the wire counts
-
 
 def packet(protocol: int, flags: int, data: bytes = b"") -> bytes:
     return bytes([0x45, *bytes(8), protocol, *bytes(10)]) + bytes(

@@ -1,10 +1,7 @@
 """Each scheme's checks of itself notice when its work is not done, or is done wrongly.
 
 A copy of lab/messages/c gets one fault. Its steps then run on this machine, as they are, without a
-simulator: one of them must say that it was not right. SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+simulator: one of them must say that it was not right. SPDX-License-Identifier: MIT"""
 
 import shutil
 import subprocess

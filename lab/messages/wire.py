@@ -6,10 +6,7 @@
 
 A client and a server run in two network namespaces. The wire between them is this program: it
 counts each packet of both directions, from its IP header on, and can delay them. Needs root.
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import datetime
 import fcntl

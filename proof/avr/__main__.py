@@ -1,10 +1,7 @@
 """Prints what is proved of the machine code on AVR.    make figures ONLY=paths
 
 Each path is followed on every chip, and proved: see agent.py, watch.py and keyed.py.
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import argparse
 from collections.abc import Iterable

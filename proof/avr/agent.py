@@ -17,10 +17,7 @@ ways, both are followed. For each path to the function's return, this program pr
 It also proves that all paths together cover every packet and every length. So the cycles and the
 stack of the longest path are bounds for any input. That the report's checksum is Adler-32 for every
 table is proved by induction over the turns of its loop: see check_sums.
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import random
 from dataclasses import dataclass, replace
@@ -178,8 +175,7 @@ def check_sums(code: Code, report: State, world: World, sums: tuple[int, int]) -
     path, but with any two sums: it takes them one step of RFC 1950 further, with the next byte, and
     ends in the state in which the next turn begins. After the last turn the sums are stored,
     big-endian. A turn takes longer when it reduces b; nothing else makes a difference. Returns how
-    many cycles longer.
-    """
+    many cycles longer."""
     must(not any("table" in condition.sexpr() for condition in report.conditions),
          "what a report does depends on the table")
     turns, (first, second) = report.heads, sums

@@ -35,10 +35,11 @@ from spec import keyed
 PROCESS, TICK, BEACON = "dumpulse_keyed_process", "dumpulse_keyed_tick", "dumpulse_keyed_beacon"
 RAM_BYTES = 1024
 MOST, DEEPEST = 7000, 170  # cycles of a heartbeat, and of what is refused; bytes of stack
-# What becomes of a packet: keyed.NAMES; and wrong, if it is refused for its tag, or as its number
-# was not stored. What becomes of a tick: it begins an epoch, or not.
-WRONG, TICKED, STOPPED = "wrong", "tick", "stop"
-KINDS = ("refused", WRONG, *keyed.NAMES[1:], TICKED, STOPPED)
+# What becomes of a packet: it is refused before a tag is made, or after it; it is taken; or it is a
+# request that a beacon answers. What becomes of a tick: it begins an epoch, or not.
+WRONG, BEACON_SENT, TICKED, STOPPED = "wrong", "beacon", "tick", "stop"
+KINDS = ("refused", WRONG, "heartbeat", "report", BEACON_SENT, "announce", TICKED, STOPPED)
+REFUSED_BEFORE = keyed.REFUSED, keyed.OLD, keyed.NOT_BEGUN
 
 
 @dataclass
@@ -61,7 +62,8 @@ class KeyedWorld(World):
 
     def given(self) -> list[z3.BoolRef]:
         """An own epoch is 0, or one that such a node can have."""
-        return [z3.Or(own == 0, z3.UGE(own, keyed.OWN_FIRST)) for own in self.owns()]
+        return [z3.ULE(vector(self.state[Keyed.BEGUN]), 1),
+                *(z3.Or(own == 0, z3.UGE(own, keyed.OWN_FIRST)) for own in self.owns())]
 
 
 def make_world(agent: int, packet: int, top: int, alone: int) -> KeyedWorld:
@@ -91,12 +93,11 @@ class Said:
         own, new = at_index(kind, keyed.IS_ANNOUNCE, owns), z3.Concat(*p[5:])
         self.announce = z3.And(
             self.eight, z3.UGE(kind, keyed.IS_ANNOUNCE),
-            z3.ULT(kind, keyed.IS_ANNOUNCE + world.alone),
-            z3.UGE(new, keyed.OWN_FIRST), z3.UGT(new, own))
+            z3.ULT(kind, keyed.IS_ANNOUNCE + world.alone), z3.UGE(new, keyed.OWN_FIRST))
+        is_later = z3.UGT(new, own)
         last = at_index(kind, keyed.IS_HEARTBEAT, [*map(vector, world.part(Keyed.LAST, 65))])
         self.counted = z3.And(
-            self.eight, z3.UGE(kind, keyed.IS_HEARTBEAT), z3.ULE(kind, keyed.IS_REQUEST),
-            z3.UGT(p[5], last))
+            self.eight, z3.UGE(kind, keyed.IS_HEARTBEAT), z3.ULE(kind, keyed.IS_REQUEST))
         self.label = kind - z3.If(self.announce, z3.BitVecVal(keyed.IS_ANNOUNCE, 8),
                                   z3.BitVecVal(keyed.IS_HEARTBEAT, 8))
         own = at_index(kind, keyed.IS_HEARTBEAT, owns)
@@ -105,15 +106,21 @@ class Said:
             z3.If(z3.And(z3.ULT(self.label, world.alone), own != 0),
                   z3.Concat(own, z3.BitVecVal(0, 8)), epoch))
         self.is_request = z3.And(self.eight, kind == keyed.IS_REQUEST)
+        self.begun = z3.And(world.state[Keyed.BEGUN] != 0, z3.Or(
+            self.announce, z3.Extract(31, 24, self.number) != keyed.NO_EPOCH >> 24))
+        self.new = z3.If(self.announce, is_later, z3.UGT(p[5], last))
+        self.needs_tag = z3.And(z3.Or(self.announce, self.counted), self.begun, self.new)
 
     def result(self, right: Flag, stored: Flag) -> z3.BitVecRef:
         """Right: its tag is. Stored: its number was."""
-        taken = z3.And(self.counted, right)
-        return z3.If(self.is_request,
-                     z3.If(taken, vector(keyed.REPORT), vector(keyed.BEACON)),
-                     z3.If(taken, vector(keyed.HEARTBEAT),
-                           z3.If(z3.And(self.announce, right, stored), vector(keyed.ANNOUNCE),
-                                 vector(keyed.REFUSED))))
+        found = z3.If(self.is_request, vector(keyed.REPORT), z3.If(
+            self.counted, vector(keyed.HEARTBEAT),
+            z3.If(stored, vector(keyed.ANNOUNCE), vector(keyed.NOT_STORED))))
+        for otherwise, is_so in ((keyed.WRONG_TAG, right), (keyed.OLD, self.new),
+                                 (keyed.NOT_BEGUN, self.begun),
+                                 (keyed.REFUSED, z3.Or(self.announce, self.counted))):
+            found = z3.If(is_so, found, vector(otherwise))
+        return found
 
 
 def check_memory(state: State, start: State, world: KeyedWorld, expected: Bytes) -> None:
@@ -144,7 +151,7 @@ def check_packet(code: KeyedCode, state: State, start: State, world: KeyedWorld,
     tags = [hook for hook in state.hooks if isinstance(hook, Tag)]
     hooks = [hook for hook in state.hooks if not isinstance(hook, Tag)]
     p, label = world.bytes, said.label
-    must(done_when(state, tags, z3.Or(said.announce, said.counted)),
+    must(done_when(state, tags, said.needs_tag),
          "a tag is made of what should be refused before, or it is not")
     right: Flag = False
     if tags:
@@ -165,11 +172,12 @@ def check_packet(code: KeyedCode, state: State, start: State, world: KeyedWorld,
          f"result {result} for packets that need another result")
     if feasible(*state.conditions, z3.Not(said.eight)):
         must(state.loads == 0, "reads a packet of another length")
-    check_effects(code, state, start, world, tags, [hook for hook in hooks if hook[0] != "store"])
+    check_effects(code, state, start, world, said, tags,
+                  [hook for hook in hooks if hook[0] != "store"])
 
 
-def check_effects(code: KeyedCode, state: State, start: State, world: KeyedWorld, tags: list[Tag],
-                  hooks: list[tuple[Any, ...]]) -> None:
+def check_effects(code: KeyedCode, state: State, start: State, world: KeyedWorld, said: Said,
+                  tags: list[Tag], hooks: list[tuple[Any, ...]]) -> None:
     """Proves what a path with this result does to the agent, and which hooks it calls."""
     result, p, expected = state.registers[24], world.bytes, world.state.copy()
     first, count = (keyed.IS_HEARTBEAT, p[5]) if result != keyed.ANNOUNCE else (
@@ -196,15 +204,16 @@ def check_effects(code: KeyedCode, state: State, start: State, world: KeyedWorld
              "the report's tag is one of something else")
         expected[Keyed.REPORT:Keyed.REPORT + 8] = tags[1].made
         check_sent(hooks[0], world, world.agent + Keyed.REPORT, REPORT, state.memory)
-    elif result == keyed.BEACON:
-        must(len(names) == 1, "the send hook is not called once")
-        check_sent(hooks[0], world, world.agent, 8, start.memory)
     elif result == keyed.ANNOUNCE:
         must(not names and len(tags) == 1, "an announce calls another hook")
         for at in range(3 * world.alone):
             put(Keyed.REPORT + REPORT + at // 3 * 4 + at % 3, at // 3, p[5 + at % 3])
     else:
-        must(not names, "a refused packet calls a hook")
+        answered = z3.And(said.is_request, result in (keyed.OLD, keyed.WRONG_TAG))
+        must(len(names) < 2 and done_when(state, names, answered),
+             "the beacon answers something else, or not once")
+        if names:
+            check_sent(hooks[0], world, world.agent, 8, start.memory)
     check_memory(state, start, world, expected)
 
 
@@ -287,7 +296,8 @@ def check_tick(code: KeyedCode, state: State, start: State, world: KeyedWorld) -
     result = state.registers[24]
     must(result in (0, 1), f"the result may be {result}")
     epoch = z3.Concat(*map(vector, world.epoch))
-    ended, following = z3.UGE(epoch, keyed.EPOCH_LAST), epoch + 1
+    ended = z3.Or(world.state[Keyed.BEGUN] == 0, z3.UGE(epoch, keyed.EPOCH_LAST))
+    following = epoch + 1
     stores = z3.And(z3.Not(ended), z3.URem(following, keyed.BLOCK) == 0)
     fails = z3.Or(ended, z3.And(stores, code.stored == 0))
     must(proved(fails if not result else z3.Not(fails), state), "a tick has another result")
@@ -338,8 +348,9 @@ class Followed:
         """What becomes of what takes each path."""
         for state in self.packets:
             result = int(state.registers[24])
-            tags = any(isinstance(hook, Tag) for hook in state.hooks)
-            yield WRONG if tags and not result else keyed.NAMES[result], state
+            sends = any(not isinstance(hook, Tag) and hook[0] == "send" for hook in state.hooks)
+            yield (keyed.NAMES[result] if result in keyed.TAKEN else BEACON_SENT if sends else
+                   "refused" if result in REFUSED_BEFORE else WRONG), state
         for state in self.ticks:
             yield TICKED if state.registers[24] else STOPPED, state
 
@@ -365,9 +376,11 @@ def follow_agent(machine: Machine, alone: int, places: Sequence[tuple[int, int]]
         world = make_world(agent, packet, top, alone)
         start = world.call(code, machine.symbols[PROCESS], split(agent), split(packet),
                            world.length, world.context)
+        start.conditions = world.given()
         packets = list(explore(code, start))
         code.head = find_counts(code, world, machine.symbols[TICK])
         tick_start = world.call(code, machine.symbols[TICK], split(agent), world.context)
+        tick_start.conditions = world.given()
         ticks = list(follow_tick(code, tick_start))
         code.head = -1
         yield Followed(machine, code, world, start, packets, ticks, tick_start)
@@ -394,7 +407,7 @@ def check_simulated(it: Followed) -> None:
                 for _ in range(world.alone)]
         epoch = chance.choice([chance.randrange(0x3F000000), chance.randrange(0x3F) << 24 | 0xFFFF,
                                0x3F000000, 0x7F000000, chance.randrange(0x3F0000) << 8 | 0xFF])
-        state = (chance.randbytes(4) + epoch.to_bytes(4, "big") +
+        state = (chance.randbytes(4) + epoch.to_bytes(4, "big") + bytes((number % 8 != 7,)) +
                  bytes(chance.randrange(2) * 200 for _ in range(65)) + chance.randbytes(264) +
                  b"".join((own << 8).to_bytes(4, "big") for own in owns))
         machine.write(world.agent, state)
@@ -454,8 +467,6 @@ def follow(name: str, alone: int) -> Proved:
     for it in follow_agent(machine, alone, places[alone > 0:]):
         said, world, code = Said(it.world), it.world, it.code
         given = world.given()
-        for state in (*it.packets, *it.ticks):
-            state.conditions = [*given, *state.conditions]
         for state in it.packets:
             check_packet(code, state, it.start, world, said)
         for state in it.ticks:

@@ -18,7 +18,7 @@ from elftools.elf.elffile import ELFFile
 
 from bench.processors.machine import CHANGED, SEND, TIME, Machine
 from proof.avr.symbols import (Byte, Bytes, Flag, add, bit, both, choose, feasible, halve, is_zero,
-                               join, must, negate, split, subtract, unknown)
+                               join, must, negate, split, subtract, unknown, vector)
 from tests.support.programs import run
 
 RAM_BYTES = 512  # of the smallest chip
@@ -394,6 +394,11 @@ class Code:
             r[d:d + 2] = [low, high]
             state.carry, state.zero = carry, both(is_zero(low), is_zero(high))
             state.signed = high
+        elif name == "mul":  # which leaves the sign as it was
+            product = z3.simplify(z3.ZeroExt(8, vector(r[d])) *
+                                  z3.ZeroExt(8, vector(r[int(words[1][1:])])))
+            r[0:2] = halve(product)
+            state.carry, state.zero = z3.Extract(15, 15, product) == 1, product == 0
         elif name in ("inc", "dec"):  # which leave the carry as it was
             r[d], _ = (add if name == "inc" else subtract)(r[d], 1)
             state.zero, state.signed = is_zero(r[d]), r[d]

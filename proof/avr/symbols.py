@@ -1,9 +1,5 @@
 """Bytes and flags of which z3 knows more than we do, and what can be true of them.
-
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 from typing import TypeAlias
 

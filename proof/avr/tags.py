@@ -6,10 +6,7 @@ as spec/keyed.md says. Where a round begins, the state is replaced by 16 unknown
 the loop is proved to be half a round. So each question for z3 is small. The definition used is
 compared with spec/keyed.py on numbers, which passes the vectors of spec/chaskey12.tsv. In the tag
 function, a branch must never depend on an unknown byte, and an address only on which number was
-asked for. So its cycles depend on the number of blocks alone. SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+asked for. So its cycles depend on the number of blocks alone. SPDX-License-Identifier: MIT"""
 
 import random
 from collections.abc import Callable, Sequence

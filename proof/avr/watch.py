@@ -2,10 +2,7 @@
 
 The line, the entry, the RAM, the time and all pointers are unknown. This program proves that the
 look does what dumpulse_watch.h says, and that the next one begins as this one did. See follow.
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import random
 from dataclasses import dataclass, field, replace
@@ -77,8 +74,7 @@ def specified_look(world: Watched) -> list[z3.BitVecRef]:
               for old, new in zip(world.seen, (high, low), strict=False)), state]
 
 
-def check_look(state: State, head: State, start: State, world: Watched,
-               saved: set[int]) -> None:
+def check_look(state: State, head: State, start: State, world: Watched, saved: set[int]) -> None:
     """Proves one path through a turn of the loop: what it does, and that the next turn begins as
     this one did, one line further on, or that the function returns after the last line."""
     written = find_written(state, head)

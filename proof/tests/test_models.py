@@ -1,9 +1,5 @@
 """Does proof/spin.py notice a model that does not hold, and a rule that nobody needs?
-
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import shutil
 from pathlib import Path

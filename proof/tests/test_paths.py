@@ -118,7 +118,11 @@ def test_the_bounds_of_the_watch_are_its_budgets() -> None:
      "branch depends on what a tag is made of"),
     # packets
     (0, "packet[5] <= keyed->last", "packet[5] < keyed->last", "should be refused before"),
-    (0, "length != DUMPULSE_PACKET_SIZE", "length < DUMPULSE_PACKET_SIZE", "another length"),
+    (0, "length != DUMPULSE_PACKET_SIZE", "length < DUMPULSE_PACKET_SIZE",
+     "should be refused before"),
+    (0, "if (!keyed->begun || number_of", "if (number_of", "should be refused before"),
+    (32, "    if (!keyed->begun) {\n        return DUMPULSE_NOT_BEGUN;\n    }\n", "",
+     "need another result"),
     (0, "    differ |= (uint8_t)(made >> 16) ^ packet[2];\n", "", "need another result"),
     (0, "uint8_t differ = (uint8_t)made ^ packet[0];",
      "uint8_t differ = 0;\n    if ((uint8_t)made != packet[0]) { return false; }",

@@ -4,10 +4,7 @@
 
 It checks that the server accepts nothing wrong, that its memory does not grow, that it leaks no
 descriptor, and that the counters add up: their sum is the number of packets sent, minus those that
-the kernel has dropped.     SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+the kernel has dropped.     SPDX-License-Identifier: MIT"""
 
 import multiprocessing
 import random

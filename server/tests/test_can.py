@@ -1,8 +1,5 @@
 """Tests everything over CAN: in a virtual machine whose kernel has CAN, and here, if the test needs
-no CAN.     SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+no CAN.     SPDX-License-Identifier: MIT"""
 
 import os
 import re
@@ -38,8 +35,7 @@ def test_in_a_machine_with_can() -> None:
 
 def test_help_fits_the_terminal_and_the_manual_has_every_option() -> None:
     help_text = subprocess.run([built("build/canserver"), "--help"], check=True,
-                               capture_output=True,
-                               text=True).stdout
+                               capture_output=True, text=True).stdout
     assert max(map(len, help_text.splitlines())) < 80 and len(help_text.splitlines()) < 30
     manual = (ROOT / "server" / "canserver.8").read_text().replace("\\-", "-")
     options = re.findall(r"^  (--[a-z-]+)", help_text, re.M)
@@ -49,8 +45,7 @@ def test_help_fits_the_terminal_and_the_manual_has_every_option() -> None:
 def canserver(*arguments: str, before: str = "") -> subprocess.CompletedProcess[str]:
     """Runs canserver. `before` is shell code that may change its descriptors."""
     return subprocess.run(["bash", "-c", f'{before} "$@"', "bash", built("build/canserver"),
-                           *arguments],
-                          capture_output=True, text=True, timeout=PATIENCE)
+                           *arguments], capture_output=True, text=True, timeout=PATIENCE)
 
 
 @pytest.mark.parametrize("arguments, why", [

@@ -3,8 +3,6 @@
 DUMPULSE_SERVER names another command to test: a sanitized build, or valgrind.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl
@@ -1825,8 +1823,7 @@ def test_install_units_and_uninstall(tmp_path: Path) -> None:
     uninstall removes all files."""
     def make(target: str, prefix: Path, destination: str = "") -> None:
         subprocess.run(["make", "-s", "-C", ROOT, target, f"PREFIX={prefix}",
-                        f"DESTDIR={destination}"],
-                       check=True)
+                        f"DESTDIR={destination}"], check=True)
 
     def files(folder: Path) -> list[str]:
         return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
@@ -1838,17 +1835,16 @@ def test_install_units_and_uninstall(tmp_path: Path) -> None:
                 for name in names]
 
     expected = ["bin/dumpulse", "include/dumpulse.h", "include/dumpulse_keyed.h",
-                "include/dumpulse_watch.h",
-                "lib/PYTHON/dumpulse/__init__.py", "lib/PYTHON/dumpulse/py.typed", "lib/libdumpulse.a",
-                "lib/pkgconfig/dumpulse.pc", "lib/systemd/system/dumpulse-can@.service",
-                "lib/systemd/system/dumpulse.service", "lib/systemd/system/dumpulse.socket",
-                "sbin/canserver",
-                "sbin/udpserver", "share/bash-completion/completions/dumpulse",
+                "include/dumpulse_watch.h", "lib/PYTHON/dumpulse/__init__.py",
+                "lib/PYTHON/dumpulse/py.typed", "lib/libdumpulse.a", "lib/pkgconfig/dumpulse.pc",
+                "lib/systemd/system/dumpulse-can@.service", "lib/systemd/system/dumpulse.service",
+                "lib/systemd/system/dumpulse.socket", "sbin/canserver", "sbin/udpserver",
+                "share/bash-completion/completions/dumpulse",
                 "share/doc/dumpulse/examples/icinga2.conf",
-                "share/doc/dumpulse/examples/nagios.cfg",
-                "share/doc/dumpulse/examples/vehicle.ini", "share/dumpulse/dumpulse_keyed.c",
-                "share/man/man1/dumpulse.1", "share/man/man8/canserver.8",
-                "share/man/man8/udpserver.8", "share/zsh/site-functions/_dumpulse"]
+                "share/doc/dumpulse/examples/nagios.cfg", "share/doc/dumpulse/examples/vehicle.ini",
+                "share/dumpulse/dumpulse_keyed.c", "share/man/man1/dumpulse.1",
+                "share/man/man8/canserver.8", "share/man/man8/udpserver.8",
+                "share/zsh/site-functions/_dumpulse"]
     make("install", Path("/opt/x"), str(tmp_path / "stage"))
     assert sorted(lib_python(files(tmp_path / "stage" / "opt" / "x"))) == expected
     client = tmp_path / "stage" / "opt" / "x" / expected[0]
@@ -1872,8 +1868,7 @@ def test_install_units_and_uninstall(tmp_path: Path) -> None:
                    capture_output=True)
     for unit in units[:2]:
         rated = subprocess.run(["systemd-analyze", "security", "--offline=true", "--threshold=15",
-                                unit],
-                               check=False, capture_output=True, text=True)
+                                unit], check=False, capture_output=True, text=True)
         assert rated.returncode == 0, rated.stdout[-300:]  # an exposure of at most 1.5 in 10
     manual = (ROOT / "server" / "udpserver.8").read_text().replace("\\", "")
     drop_ins = re.findall(r"^\[Service\]\n(?:\w+=.*\n)+", manual, re.M)

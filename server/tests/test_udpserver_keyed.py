@@ -38,12 +38,16 @@ def write_key(path: Path, text: str | bytes = MASTER.hex() + "\n", mode: int = 0
     return path
 
 
+# A tag of a label that the protocol does not have, in the order of its bytes.
+NUMBERS = f"table.{KEYS.tag(255, 0, bytes(4))[:4].hex()}.numbers"
+
+
 @pytest.fixture
 def options(tmp_path: Path) -> list[str]:
     """A key and its first numbers."""
     options = ["--key", str(write_key(tmp_path / "key")), "--state", str(tmp_path / "table")]
     assert run(*options, "--key-is-new") == (
-        0, [f"made {tmp_path}/table.numbers: start the server without --key-is-new"])
+        0, [f"made {tmp_path}/{NUMBERS}: start the server without --key-is-new"])
     return options
 
 
@@ -119,7 +123,7 @@ def epoch_of(beacon: bytes) -> int:
 
 def block_of(tmp_path: Path) -> int:
     """The block that is stored."""
-    return int.from_bytes((tmp_path / "table.numbers").read_bytes()[16 + 3 * 65:][:3], "big")
+    return int.from_bytes((tmp_path / NUMBERS).read_bytes()[16 + 3 * 65:][:3], "big")
 
 
 # ---- Arguments and the file of the key ------------------------------------------------------
@@ -213,7 +217,7 @@ def test_a_credential_of_systemd(options: list[str], tmp_path: Path) -> None:
     key = write_key(tmp_path / "credentials" / "key", mode=0o440)
     folder = str(tmp_path / "credentials")
     arguments = [f"--key={key}", *options[2:], "--key-is-new"]
-    assert "is there, and of this key" in run(*arguments, CREDENTIALS_DIRECTORY=folder)[1][0]
+    assert "is there: leave out" in run(*arguments, CREDENTIALS_DIRECTORY=folder)[1][0]
     for other in (folder[:-1], folder + "/key", str(tmp_path / "x"), ""):
         assert run(*arguments, CREDENTIALS_DIRECTORY=other)[0] == 2
     for mode in (0o460, 0o450, 0o444, 0o442, 0o441):
@@ -228,20 +232,20 @@ def test_without_numbers_it_does_not_begin(tmp_path: Path) -> None:
     for _ in range(2):
         status, (line,) = run(*arguments, "0")
         assert status == 1 and line.startswith(
-            f"{tmp_path}/table.numbers is not there: if this key was never used, run this once "
+            f"{tmp_path}/{NUMBERS} is not there: if this key was never used, run this once "
             "with --key-is-new; ")
     assert run(*arguments, "--key-is-new")[0] == 0
-    before = (tmp_path / "table.numbers").read_bytes()
-    # The first block is the date's: 8 for each hour since 2020.
-    assert abs(block_of(tmp_path) - (time.time() - 1577836800) // 3600 * 8) <= 8
+    before = (tmp_path / NUMBERS).read_bytes()
+    # The first block is the date's: one for each 450 s since 2020.
+    assert abs(block_of(tmp_path) - (time.time() - 1577836800) // 450) <= 1
     status, (line,) = run(*arguments, "--key-is-new")
-    assert status == 1 and "is there, and of this key: leave out --key-is-new" in line
-    assert (tmp_path / "table.numbers").read_bytes() == before
+    assert status == 1 and f"{NUMBERS} is there: leave out --key-is-new" in line
+    assert (tmp_path / NUMBERS).read_bytes() == before
 
 
 def test_numbers_that_are_cut_or_changed_anywhere(options: list[str], tmp_path: Path) -> None:
     """Cut off at each byte, and with another bit."""
-    numbers = tmp_path / "table.numbers"
+    numbers = tmp_path / NUMBERS
     whole = numbers.read_bytes()
     assert len(whole) == 218 and zlib.crc32(whole[:-4]) == int.from_bytes(whole[-4:], "big")
     torn = [whole[:at] for at in range(len(whole))] + [whole + b"\0", bytes(218)] + [
@@ -259,31 +263,58 @@ def test_numbers_that_are_cut_or_changed_anywhere(options: list[str], tmp_path: 
     assert (tmp_path / "table.retired").read_bytes() == torn[100]
 
 
-def test_numbers_of_another_key(options: list[str], tmp_path: Path) -> None:
-    numbers = (tmp_path / "table.numbers").read_bytes()
+def test_another_key_meanwhile(options: list[str], tmp_path: Path) -> None:
+    """Key A, key B, and A again within seconds: nothing that A has taken is taken again, and the
+    numbers of A are those that it had."""
+    other = ["--key", str(write_key(tmp_path / "other", bytes(15).hex() + "01\n")), *options[2:]]
+    alone = Sender(KEYS, 2, Numbers({2: 0x800000}))
+    assert alone.begin()
+    with Server(*options, *LONG) as server, Peer(server) as peer:
+        first = peer.beacon()
+        old = [packet or b"" for packet in (alone.announce(), alone.heartbeat(1, 2),
+                                            node(3, first).heartbeat(3, 4))]
+        peer.send(*old)
+        server.wait_for(lambda now: now["heartbeats"] == 2, "both are taken")
+        server.stop()
+    numbers = (tmp_path / NUMBERS).read_bytes()
+    status, (line,) = run(*other, "0")
+    assert status == 1 and re.search(r"table\.[0-9a-f]{8}\.numbers is not there: ", line)
+    assert run(*other, "--key-is-new")[0] == 0
+    with Server(*other, *LONG) as server:
+        server.stop()
+    status, (line,) = run(*options, "--key-is-new")
+    assert status == 1 and "leave out --key-is-new" in line
+    assert (tmp_path / NUMBERS).read_bytes() == numbers
+    with Server(*options, *LONG) as server, Peer(server) as peer:
+        assert epoch_of(peer.beacon()) // 256 == epoch_of(first) // 256 + 1
+        peer.send(*old)
+        counters = server.wait_for(lambda now: now["old"] + now["tag"] == 3, "all are refused")
+        assert counters["heartbeats"] == counters["announces"] == 0
+        server.stop()
+
+
+def test_numbers_under_the_name_of_another_key(options: list[str], tmp_path: Path) -> None:
     write_key(tmp_path / "key", bytes(15).hex() + "01\n")
-    status, (line,) = run(*options, "0")
-    assert status == 1 and f"table.numbers is of another key than {tmp_path}/key: " in line
-    status, lines = run(*options, "--key-is-new")
-    assert status == 0 and "was of another key, or damaged: set aside as" in lines[0]
-    assert (tmp_path / "table.retired").read_bytes() == numbers
-    assert (tmp_path / "table.numbers").read_bytes() != numbers
+    assert run(*options, "--key-is-new")[0] == 0
+    made = next(path for path in tmp_path.glob("*.numbers") if path.name != NUMBERS)
+    made.write_bytes((tmp_path / NUMBERS).read_bytes())
+    assert f"{made.name} is damaged: " in run(*options, "0")[1][0]
 
 
 def test_the_table_is_no_file_of_numbers(options: list[str], tmp_path: Path) -> None:
     with Server(*options) as server:
         server.stop()
-    (tmp_path / "table.numbers").write_bytes((tmp_path / "table").read_bytes())
-    assert "table.numbers is damaged" in run(*options, "0")[1][0]
+    (tmp_path / NUMBERS).write_bytes((tmp_path / "table").read_bytes())
+    assert f"{NUMBERS} is damaged" in run(*options, "0")[1][0]
 
 
 def test_somebody_elses_file_stays(options: list[str], tmp_path: Path) -> None:
-    for name in ("table.numbers", "table.new", "table.retired"):
+    for name in (NUMBERS, "table.new", "table.retired"):
         path = tmp_path / name
         before = path.read_bytes() if path.exists() else None
         path.write_text("my diary")
         if name == "table.retired":
-            write_key(tmp_path / "key", bytes(15).hex() + "01\n")
+            (tmp_path / NUMBERS).write_bytes(b"Dumpulse")
         status, lines = run(*options, "0" if name != "table.retired" else "--key-is-new")
         assert status == 1 and "somebody else's" in lines[-1] and path.read_text() == "my diary"
         path.unlink()
@@ -294,8 +325,8 @@ def test_somebody_elses_file_stays(options: list[str], tmp_path: Path) -> None:
 def test_two_servers_cannot_share_the_numbers(options: list[str], server: Server) -> None:
     for more in ((), ("--key-is-new",)):
         status, (line,) = run(*options, *more, "0")
-        assert status == 1 and re.search("another server uses it|is there, and of this key", line)
-    Path(options[3] + ".numbers").unlink()
+        assert status == 1 and re.search("another server uses it|is there: leave out", line)
+    Path(options[3]).with_name(NUMBERS).unlink()
     status, (line,) = run(*options, "--key-is-new")
     assert status == 1 and "another server uses it" in line
     server.stop()
@@ -312,13 +343,13 @@ def test_numbers_of_a_later_server_stay(options: list[str], tmp_path: Path) -> N
         (tmp_path / "table.lock").unlink()
         with Server(*options, *LONG) as second:
             second.stop()
-        later = (tmp_path / "table.numbers").read_bytes()
+        later = (tmp_path / NUMBERS).read_bytes()
         peer.send(alone[1].announce())
         counters = first.wait_for(lambda now: now["tag"] == 1, "it cannot be stored")
         assert counters["announces"] == 1
-        assert (tmp_path / "table.numbers").read_bytes() == later
+        assert (tmp_path / NUMBERS).read_bytes() == later
         first.stop()
-    assert "cannot write state: " + str(tmp_path / "table.numbers") + ": another server has used " \
+    assert "cannot write state: " + str(tmp_path / NUMBERS) + ": another server has used " \
         "larger numbers: start this one again" in "\n".join(first.stderr.all())
 
 
@@ -332,7 +363,7 @@ def test_whose_files_root_makes(tmp_path: Path) -> None:
                     "--key-is-new")
     assert status == 0
     assert {path.name: path.stat().st_uid for path in folder.iterdir()} == {
-        "table.numbers": owner, "table.lock": owner}
+        NUMBERS: owner, "table.lock": owner}
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
@@ -352,14 +383,6 @@ def test_root_gives_nobody_the_files_of_others(tmp_path: Path, suffix: str) -> N
 
 
 # ---- Packets --------------------------------------------------------------------------------
-
-def needs_a_tag(agent: Agent, packet: bytes) -> bool:
-    """Is a tag needed to refuse it? There is a limit on such packets."""
-    if packet[4] >> 6 == 1:
-        own = int.from_bytes(packet[5:], "big")
-        return own >= keyed.OWN_FIRST and own > agent.own[packet[4] % 64]
-    return 0x80 <= packet[4] <= 0xC0 and packet[5] > agent.last[packet[4] - 0x80]
-
 
 def test_every_packet_has_the_outcome_that_the_model_has(options: list[str],
                                                          tmp_path: Path) -> None:
@@ -395,16 +418,16 @@ def test_every_packet_has_the_outcome_that_the_model_has(options: list[str],
                 at = source.randrange(64)
                 packet = packet[:at // 8] + bytes((packet[at // 8] ^ 1 << at % 8,)) + \
                     packet[at // 8 + 1:]
-            looked, before = needs_a_tag(agent, packet), copy.deepcopy(agent)
+            before = copy.deepcopy(agent)
             outcome, answer = agent.process(0, packet)
-            if looked and outcome in (keyed.REFUSED, keyed.BEACON):
+            if outcome == keyed.WRONG_TAG:
                 if guesses == 0 or packet[4] >> 6 == 1:
                     agent = before
                     continue
                 guesses -= 1
-            expected[keyed.NAMES[outcome] + "s" if outcome else "tag" if looked else
-                     "old" if 0x80 <= packet[4] <= 0xC0 or
-                     (packet[4] >> 6 == 1 and packet[5] >= 0x80) else "magic"] += 1
+            expected["beacons" if answer and outcome != keyed.REPORT else
+                     {keyed.REFUSED: "magic", keyed.OLD: "old", keyed.WRONG_TAG: "tag"}.get(
+                         outcome, keyed.NAMES[outcome] + "s")] += 1
             peer.send(packet)
             if answer is not None:
                 came = peer.answer()
@@ -420,7 +443,7 @@ def test_every_packet_has_the_outcome_that_the_model_has(options: list[str],
         entries = peer.report(asking)
         assert [entry[2:] for entry in entries] == [entry[2:] for entry in agent.entries]
         assert server.stop()["failed_saves"] == 0
-    stored = (tmp_path / "table.numbers").read_bytes()[16:-4]
+    stored = (tmp_path / NUMBERS).read_bytes()[16:-4]
     assert {label: int.from_bytes(stored[3 * label:][:3], "big") for label in range(66)} == {
         label: agent.numbers.load(label) for label in range(66)}
 
@@ -660,7 +683,7 @@ def noted(options: list[str], *more: str, **environment: str) -> tuple[Server, d
     return Server(*options, *more, program=[built("build/udpserver-calls")], env=calls), calls
 
 
-STORED = "table.numbers\ntable.new\nwrite-file\nfsync-file\nrename\n\nfsync-directory\n"
+STORED = f"{NUMBERS}\ntable.new\nwrite-file\nfsync-file\nrename\n\nfsync-directory\n"
 
 
 def test_a_number_is_on_the_disk_before_it_is_used(options: list[str], tmp_path: Path) -> None:
@@ -685,18 +708,18 @@ def test_a_disk_that_is_full(options: list[str], tmp_path: Path) -> None:
     full.touch()
     with noted(options, *LONG, FULL=str(full))[0] as server, Peer(server) as peer:
         wait_until(lambda: any("no new epoch can begin: until a number can be stored, it takes "
-                               "only nodes that only send" in line
-                               for line in server.stderr.lines), "it says so")
-        peer.send(ASK)
-        assert int.from_bytes(peer.answer()[4:], "big") > keyed.EPOCH_LAST
+                               "nothing" in line for line in server.stderr.lines), "it says so")
+        alone = Sender(KEYS, 2, Numbers({2: 0x800000}))
+        assert alone.begin()
+        peer.send(ASK, alone.announce(), alone.heartbeat(3, 4))
+        counters = server.wait_for(lambda now: now["old"] == 3, "none of them is looked at")
+        assert counters["beacons"] == counters["announces"] == counters["heartbeats"] == 0
         before = block_of(tmp_path)
         full.unlink()
         wait_until(lambda: any("a new epoch has begun" in line for line in server.stderr.lines),
                    "it goes on")
         beacon = peer.beacon()
         assert epoch_of(beacon) // 256 == before + 1 == block_of(tmp_path)
-        alone = Sender(KEYS, 2, Numbers({2: 0x800000}))
-        assert alone.begin()
         full.touch()
         peer.send(alone.announce(), node(1, beacon).heartbeat(1, 1))
         counters = server.wait_for(lambda now: now["heartbeats"] == 1, "a heartbeat needs no disk")
@@ -814,8 +837,7 @@ def test_who_hears_beacons(options: list[str]) -> None:
         two.send(first.heartbeat(1, 1))
         one.send(*(each.heartbeat(1, 1) for each in others))
         for variable in (1, 2):
-            forger.send(node(variable, beacon).heartbeat(9, 9)[:3] + b"!" + bytes(
-                (0x80 + variable, 200, 9, 9)))
+            forger.send(b"tag?" + bytes((0x80 + variable, 200, 9, 9)))
         server.wait_for(lambda now: now["heartbeats"] == 4 and now["tag"] == 2, "all have come")
         for _ in range(3):
             two.answer()

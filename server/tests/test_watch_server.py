@@ -192,12 +192,11 @@ def test_nobody_is_dead_who_waits_in_the_socket(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("state_every, slow", [(1, 1500), (1, 2500)])
-def test_nobody_is_dead_while_the_disk_is_slow(tmp_path: Path, state_every: int,
-                                               slow: int) -> None:
+def test_nobody_is_dead_while_the_disk_is_slow(tmp_path: Path, state_every: int, slow: int) -> None:
     """Each fsync() takes longer than warn, or crit. Requests are answered meanwhile."""
     path = tmp_path / "state"
     more = ("--state", f"{path}", "--state-every", f"{state_every}")
-    calls = {"binary": built("build/udpserver-calls"),
+    calls: dict[str, Any] = {"binary": built("build/udpserver-calls"),
              "env": {**os.environ, "SLOW": f"{slow}", "CALLS": f"{tmp_path / 'calls'}"}}
     with Watched(tmp_path, more=more, **calls) as watched, watched.beating(3):
         synced = (tmp_path / "calls").read_text().count("fsync-file")
@@ -217,8 +216,8 @@ def test_a_clock_that_is_set_makes_nobody_dead(tmp_path: Path, seconds: int) -> 
     clock = tmp_path / "clock"
     clock.write_text("0")
     names = NAMES + "".join(f"[{number}]\n" for number in (4, 5))
-    calls = {"binary": built("build/udpserver-calls"),
-             "env": {**os.environ, "CLOCK": f"{clock}"}}
+    calls: dict[str, Any] = {"binary": built("build/udpserver-calls"),
+                             "env": {**os.environ, "CLOCK": f"{clock}"}}
     with Watched(tmp_path, names=names, **calls) as watched, watched.beating(3, 5):
         watched.beat_until(4, 1, lambda: "4 waiting alive" in watched.logged()
                            or "4 missing alive" in watched.logged())
@@ -235,8 +234,8 @@ def test_a_board_without_a_clock(tmp_path: Path) -> None:
     """It starts in 1970, and gets the right time late. What the state file has is as old as it was
     when the file was written."""
     clock, more = tmp_path / "clock", ("--state", f"{tmp_path / 'state'}")
-    calls = {"binary": built("build/udpserver-calls"),
-             "env": {**os.environ, "CLOCK": f"{clock}"}}
+    calls: dict[str, Any] = {"binary": built("build/udpserver-calls"),
+                             "env": {**os.environ, "CLOCK": f"{clock}"}}
     clock.write_text("0")
     with Watched(tmp_path, more=more, **calls) as watched, watched.beating(3):
         watched.server.stop()
@@ -342,9 +341,8 @@ def test_the_server_answers_while_programs_hang(tmp_path: Path) -> None:
 ])
 def test_a_program_that_fails_is_named(tmp_path: Path, program: str, said: str) -> None:
     with Watched(tmp_path, program=program) as watched:
-        watched.beat_until(3, 50, lambda: [
-            line for line in watched.server.stderr.lines
-            if re.search(rf"/program 3 \w+ alive: {said}$", line)])
+        watched.beat_until(3, 50, lambda: [line for line in watched.server.stderr.lines
+                                           if re.search(rf"/program 3 \w+ alive: {said}$", line)])
         assert watched.server.stop()["failed_programs"] >= 1
 
 
@@ -355,8 +353,7 @@ def test_a_program_that_fails_is_named(tmp_path: Path, program: str, said: str) 
     ('echo no program >"$1"', "Exec format error"),
     ('echo "#!/nowhere/sh" >"$1"', "No such file or directory"),
 ])
-def test_a_program_that_cannot_start_is_tried_again(tmp_path: Path, change: str,
-                                                    why: str) -> None:
+def test_a_program_that_cannot_start_is_tried_again(tmp_path: Path, change: str, why: str) -> None:
     """The server says once why."""
     path = tmp_path / "program"
     with Watched(tmp_path) as watched:
@@ -603,8 +600,7 @@ def test_a_program_gets_no_capabilities_of_the_server(tmp_path: Path) -> None:
     ("[3]\n# \0", 2, "a byte of it"), ("[3]\nname = \x1b[2J", 2, "a byte of it"),
     ("[3]\n\n\udcff", 3, "a byte of it"),
 ])
-def test_a_mistake_is_named_with_its_line(tmp_path: Path, names: str, line: int,
-                                          said: str) -> None:
+def test_a_mistake_is_named_with_its_line(tmp_path: Path, names: str, line: int, said: str) -> None:
     path = tmp_path / "names.ini"
     path.write_bytes(names.encode(errors="surrogateescape"))
     done = run("--watch", str(path))
@@ -625,8 +621,7 @@ def test_a_mistake_is_named_with_its_line(tmp_path: Path, names: str, line: int,
     (["--watch", VEHICLE, "--exec", "/"], "it is not a program"),
     (["--watch", VEHICLE, "--exec", VEHICLE], "Permission denied"),
 ])
-def test_what_cannot_be_watched_is_refused(tmp_path: Path, arguments: list[str],
-                                           said: str) -> None:
+def test_what_cannot_be_watched_is_refused(tmp_path: Path, arguments: list[str], said: str) -> None:
     (tmp_path / "HERE").write_text("[dumpulse]\n[3]\nexpect = no\n")
     (tmp_path / "LONG").write_text("[3]\n" + "#" * 65533)
     os.mkfifo(tmp_path / "FIFO")

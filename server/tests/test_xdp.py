@@ -1,9 +1,5 @@
 """Tests udpserver --xdp in network namespaces of their own. They need root.
-
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import contextlib
 import fcntl
@@ -287,9 +283,8 @@ def flood(cable: Cable, server: Server, amount: int,
     """Sends as fast as one core can, for ms, or -N packets. They are for variable 7; their sender
     and their value are the same."""
     with cable.node.entered():
-        sender = subprocess.Popen([built("build/flood"), f"{server.port}", f"{amount}",
-                                   "10.77.0.1", "7"], stdout=subprocess.PIPE,
-                                  text=True)
+        sender = subprocess.Popen([built("build/flood"), f"{server.port}", f"{amount}", "10.77.0.1",
+                                   "7"], stdout=subprocess.PIPE, text=True)
     os.sched_setaffinity(sender.pid, {min(os.sched_getaffinity(0)) if core is None else core})
     return sender
 

@@ -339,8 +339,7 @@ static void test_where_an_answer_leaves_from(void **state)
         header->cmsg_level = ipv4 ? IPPROTO_IP : IPPROTO_IPV6;
         header->cmsg_type = ipv4 ? IP_PKTINFO : IPV6_PKTINFO;
         header->cmsg_len = ipv4 ? CMSG_LEN(sizeof v4) : CMSG_LEN(sizeof v6);
-        memcpy(CMSG_DATA(header), ipv4 ? (void *)&v4 : (void *)&v6,
-               ipv4 ? sizeof v4 : sizeof v6);
+        memcpy(CMSG_DATA(header), ipv4 ? (void *)&v4 : (void *)&v6, ipv4 ? sizeof v4 : sizeof v6);
         assert_true(udp_set_reply_address(&reply, &request));
         v4.ipi_ifindex = (int)cases[i].kept;
         v6.ipi6_ifindex = cases[i].kept;

@@ -4,10 +4,7 @@
 
 The last lines of the verifier's log say how long it took, the bytes of stack, and how many
 instructions and states it has followed. The whole log is in build/xdp-verifier.log.
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import platform
 import re

@@ -2,8 +2,7 @@
 
 vcan0 is a bus in software; can0 and can1 are two SJA1000 controllers on one bus. cansend and
 candump from can-utils are other programs on the bus, without any of our code.
-SPDX-License-Identifier: MIT
-"""
+SPDX-License-Identifier: MIT"""
 
 from __future__ import annotations
 
@@ -277,8 +276,7 @@ def test_what_is_refused(serve: Callable[..., Program]) -> None:
     server = serve("vcan0")
     good = heartbeat(3, 76, 9)
     for frame in ("683#", f"683#{text(good[:7])}", f"683#{text(good[:7])}08",
-                  f"683#{text(b'12345678')}",
-                  f"683#{text(heartbeat(64, 1, 1))}"):
+                  f"683#{text(b'12345678')}", f"683#{text(heartbeat(64, 1, 1))}"):
         cansend("vcan0", frame)
     other_traffic = ("683#R", "683#R8", "00000683#" + text(good), "67F#" + text(good),
                      "6C0#" + text(good), "6FE#" + text(REQUEST), "7FF#" + text(good),
@@ -806,9 +804,8 @@ def test_a_gateway_with_a_key(serve: Callable[..., Program], keyed_options: list
 def test_the_firmware_answers_the_real_client(programs: list[Program]) -> None:
     """Connects the bus of an ATmega328P in simavr to vcan0, where client.py asks it."""
     chip = subprocess.Popen([ROOT / "build/sim/can_board", "atmega328p", "16000000",
-                             ROOT / "build/firmware/can_avr.elf"], text=True,
-                            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                            stderr=subprocess.DEVNULL)
+                             ROOT / "build/firmware/can_avr.elf"], text=True, stdin=subprocess.PIPE,
+                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     script, output = chip.stdin, chip.stdout
     assert script is not None and output is not None
     bus = opened("vcan0")

@@ -1,10 +1,7 @@
 """Tests udpserver --xdp in a virtual machine, where the clock may be set; see test_xdp.py.
 
 Its kernel is that of Debian 12, Linux 6.1: the oldest one that --xdp is for. Python is slow there,
-so this needs no pytest. SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+so this needs no pytest. SPDX-License-Identifier: MIT"""
 
 import time
 

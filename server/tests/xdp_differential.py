@@ -8,10 +8,7 @@ that lie, wrong checksums, addresses of others. Some have flipped bits, or are c
 batch, both servers must have the same table and the same counters.
 
 A packet may overtake another one on its way through the socket. So all heartbeats of a batch for
-one variable are the same. SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+one variable are the same. SPDX-License-Identifier: MIT"""
 
 import argparse
 import errno

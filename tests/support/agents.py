@@ -94,6 +94,10 @@ MASTER = bytes(range(16))
 OTHER_MASTER = bytes(range(100, 116))
 
 
+# The counts of a reader whose requests are refused.
+LADDER = [(turn // 2 + 1) * ((turn + 1) // 2 + 1) for turn in range(30)] + [255]
+
+
 class KeyedFake:
     """An agent of version 2, the model, over UDP. Each of `hooks` gets a packet and the model's
     answer, and returns what is sent instead; the last one stays for all further packets."""

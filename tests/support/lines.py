@@ -1,6 +1,5 @@
 """Lines for client.py: a CAN interface, which is a pair of sockets here, and a serial
-line, which is a pseudo-terminal with an agent's answers.   SPDX-License-Identifier: MIT
-"""
+line, which is a pseudo-terminal with an agent's answers.   SPDX-License-Identifier: MIT"""
 
 from __future__ import annotations
 

@@ -6,8 +6,7 @@
         frames = cable.node.raw()  # a socket that sends frames as they are
 
 The namespaces end with the processes and sockets that use them. The cable is a veth: two interfaces
-in software. It needs root. SPDX-License-Identifier: MIT
-"""
+in software. It needs root. SPDX-License-Identifier: MIT"""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
 """What all scripts and tests share: where the project is, and how to run and build programs.
-
-SPDX-License-Identifier: MIT
-"""
+SPDX-License-Identifier: MIT"""
 
 from __future__ import annotations
 

@@ -4,8 +4,6 @@ OPTIONS of its manual.   SPDX-License-Identifier: MIT
     python3 -m tests.tools.completion    # or make completion
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 from collections.abc import Callable, Iterable
@@ -135,8 +133,7 @@ def zsh_escaped(text: str) -> str:
 def zsh_value(action: argparse.Action) -> str:
     """Returns `:what is wanted:how to complete it`, or nothing for an option without a value.
 
-    ( ) offers nothing. A space would do that, too, but then zsh does not insert options, either.
-    """
+    ( ) offers nothing. A space would do that, too, but then zsh does not insert options, either."""
     if not metavar(action):
         return ""
     how = {"FILE": "_files", "FOLDER": "_files -/"}.get(

@@ -5,7 +5,7 @@
 // found again by the address of the page.
 
 const SEVERITY = ["unwatched", "alive", "pending", "unknown", "late", "out of range", "never",
-  "dead", "unreachable", "damaged"];
+  "dead", "damaged", "unreachable"];
 const MUTE = ["unreachable", "damaged"];  // nothing is known of the variables of such an agent
 const FIRST_BAD = SEVERITY.indexOf("unknown");
 const FEW = 30; // agents that need a look, and have large tiles on a large screen
@@ -76,7 +76,6 @@ function duration(seconds, exact = false) {
 }
 
 // ---------------------------------------------------------------- the address of the page
-
 function readAddress() {
   const query = new URLSearchParams(location.search);
   chosen = {
@@ -102,7 +101,6 @@ function writeAddress(step = false) {
 }
 
 // ---------------------------------------------------------------- what comes from the server
-
 /** Without a password, which the address of the page may have in it. */
 const here = (path) => location.origin + path;
 
@@ -223,7 +221,6 @@ function setText(element, text) {
 }
 
 // ---------------------------------------------------------------- tiles
-
 const rank = (agent) => severity(agent) - (agent.muted ? 20 : 0);
 const isBad = (agent) => severity(agent) >= FIRST_BAD;
 const before = (a, b) => rank(b) - rank(a) || byName(a, b);
@@ -470,7 +467,6 @@ function drawTimes() {
 }
 
 // ---------------------------------------------------------------- sums, choices, search
-
 const chips = new Map();
 let sums = "Reading the fleet …"; // the headline
 
@@ -567,7 +563,6 @@ async function showGroups() {
 }
 
 // ---------------------------------------------------------------- keys
-
 /** One tile can be reached by Tab, and the arrows move from it. */
 let reachable = null;
 function keepOneReachable(wanted) {
@@ -655,7 +650,6 @@ $("wall").addEventListener("click", (event) => {
 });
 
 // ---------------------------------------------------------------- one agent
-
 let shown = null; // the agent in the panel, as the server says it
 let pastOf = null; // its history
 let showing = 0;
@@ -907,7 +901,6 @@ $("mute").addEventListener("submit", (event) => {
 });
 
 // ---------------------------------------------------------------- the rest of the page
-
 $("close").addEventListener("click", () => close());
 $("more").addEventListener("click", () => {
   everything = true;

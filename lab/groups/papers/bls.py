@@ -7,11 +7,7 @@ Signatures are in G1, keys in G2.
     verify     accept if e(σ, g~) = e(H(M), v)
     aggregate  σ = σ_1 … σ_n
     verify     accept if the messages are distinct, and e(σ, g~) = e(H(M_1), v_1) … e(H(M_n), v_n)
-
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import functools
 import operator
@@ -42,7 +38,6 @@ def verify_all(pairing: Bilinear[E1, E2, ET], keys: Sequence[E2], messages: Sequ
                signature: E1) -> bool:
     if not keys or len(keys) != len(messages) or len(set(messages)) != len(messages):
         return False
-    right = functools.reduce(operator.mul, (
-        pairing.pair(pairing.g1.hash(message), v)
-        for v, message in zip(keys, messages, strict=True)))
+    right = functools.reduce(operator.mul, (pairing.pair(pairing.g1.hash(message), v)
+                                            for v, message in zip(keys, messages, strict=True)))
     return pairing.pair(signature, pairing.g2.generator) == right

@@ -2,11 +2,7 @@
 
     key     a random, A = G^a
     agree   Z = B^a; refuse if Z is neutral
-
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import random
 

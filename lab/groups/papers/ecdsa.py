@@ -3,11 +3,7 @@
     key     d random, Q = G^d
     sign    e = H(M); k random; r = f(G^k); s = k^-1 (e + r d)
     verify  u = e s^-1, v = r s^-1; accept if f(G^u Q^v) = r
-
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import hashlib
 import random

@@ -1,9 +1,5 @@
 """What a paper needs of a group: the counting group has it, and so have real groups.
-
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import hashlib
 import random

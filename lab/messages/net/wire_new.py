@@ -2,11 +2,7 @@
 ML-KEM, which Debian 12's does not.
 
     wire_new.py server|client tls ADDRESS PORT …   as wire.c
-
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import socket
 import sys
