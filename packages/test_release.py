@@ -224,5 +224,6 @@ def test_a_release(clone: Path, key: str) -> None:
     assert {"dumpulse-7.8.9-source.tar.gz", "dumpulse-7.8.9.tar.gz",
             "dumpulse_7.8.9.orig.tar.gz"} <= names
     assert "# Dumpulse 7.8.9, 2026-12-24\n" in (made / "NOTES.md").read_text()
-    assert len(names - {"SHA256SUMS.asc", "SHA256SUMS", "NOTES.md"}) == len((made / "SHA256SUMS").read_text().splitlines())
+    sums = (made / "SHA256SUMS").read_text().splitlines()
+    assert len(names - {"SHA256SUMS.asc", "SHA256SUMS", "NOTES.md"}) == len(sums)
     assert not [name for name in names if project.version() in name]

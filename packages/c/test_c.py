@@ -34,7 +34,8 @@ def test_cmake_fetches_it_by_its_sum(tmp_path: Path) -> None:
     run([*words, "-B", "built", f"-DSUM={right}"], tmp_path)
     run(["cmake", "--build", "built"], tmp_path)
     consumers.check(tmp_path / "built")
-    fails([*words, "-B", "other", f"-DSUM={right[::-1]}"], tmp_path, "does not match expected value")
+    fails([*words, "-B", "other", f"-DSUM={right[::-1]}"], tmp_path,
+          "does not match expected value")
 
 
 @pytest.mark.long

@@ -54,8 +54,8 @@ def say(text: str) -> None:
 
 # ---------------------------------------------------------------- the sources
 
-# The short files of debian/; files/ has the others. The unit that lintian finds unusual is for a CAN
-# interface, and starts when the interface appears.
+# The short files of debian/; files/ has the others. The unit that lintian finds unusual is for a
+# CAN interface, and starts when the interface appears.
 SHORT_FILES = {
     "source/format": "3.0 (quilt)",
     "python3-dumpulse.install": "usr/lib/python3",

@@ -1,5 +1,5 @@
-/* What the example uses of ESP-IDF 5, by its documentation: so that a compiler can check the example
- * where there is no ESP-IDF. It cannot run.               SPDX-License-Identifier: MIT */
+/* What the example uses of ESP-IDF 5, by its documentation: so that a compiler can check the
+ * example where there is no ESP-IDF. It cannot run.               SPDX-License-Identifier: MIT */
 #ifndef ESPIDF_STANDIN_H
 #define ESPIDF_STANDIN_H
 

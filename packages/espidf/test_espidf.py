@@ -1,7 +1,7 @@
 """Is the component of ESP-IDF right, and does its example compile?   SPDX-License-Identifier: MIT
 
-There is no ESP-IDF here. Its component manager reads the component, and a compiler reads the example
-with the declarations of standin.h.
+There is no ESP-IDF here. Its component manager reads the component, and a compiler reads the
+example with the declarations of standin.h.
 """
 
 from __future__ import annotations

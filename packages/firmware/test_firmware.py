@@ -62,5 +62,6 @@ def test_the_client_asks_an_image(images: Path, name: str) -> None:
         assert client("set", address, "7", "9", "--sender", "12").returncode == 0
         done = client("get", address, "--json", "--now-from", "0", "--timeout", "60s")
         assert done.returncode == 0, done.stderr
-        found = {entry["variable"]: entry["value"] for entry in json.loads(done.stdout)["variables"]}
+        found = {entry["variable"]: entry["value"]
+                 for entry in json.loads(done.stdout)["variables"]}
         assert found[7] == 9 and 0 in found

@@ -24,8 +24,8 @@ from spec.model import Agent, heartbeat
 
 PYTHON = project.ROOT / "build" / "venv-packages" / "bin" / "python"
 SCONS = "4.41101.0"  # PlatformIO's name for SCons 4.11.1
-# PlatformIO's own platforms are on its registry alone. This one uses Debian's compilers and its copy
-# of Arduino's core, and fetches nothing.
+# PlatformIO's own platforms are on its registry alone. This one uses Debian's compilers and its
+# copy of Arduino's core, and fetches nothing.
 PLATFORM = {"platform.json": json.dumps({
     "name": "standin", "version": "1.0.0", "title": "Stand-in", "description": "For tests",
     "packages": {}, "frameworks": {"arduino": {"script": "builder/frameworks/arduino.py"}}}),

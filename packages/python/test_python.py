@@ -166,7 +166,8 @@ def test_checkers_find_nothing(tmp_path: Path, which: str) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("which", [0, -1], ids=["oldest", "newest"])
-def test_it_works_where_it_is_installed(tmp_path: Path, which: int, wheel: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_works_where_it_is_installed(tmp_path: Path, which: int, wheel: Path,
+                                     capsys: pytest.CaptureFixture[str]) -> None:
     version = list(pythons())[which]
     with capsys.disabled():  # readers of the log shall see what was used
         print(f"\nthe wheel, in Python {version[0]}.{version[1]}: {pythons()[version]}")

@@ -1,6 +1,6 @@
-/* For tests: what the example uses of the library Ethernet, so that the builder can check the example.
- * Its class EthernetUDP is made from the core's class UDP, as the real one is. It does nothing.
- * SPDX-License-Identifier: MIT */
+/* For tests: what the example uses of the library Ethernet, so that the builder can check the
+ * example. Its class EthernetUDP is made from the core's class UDP, as the real one is. It does
+ * nothing.   SPDX-License-Identifier: MIT */
 #ifndef ETHERNET_STANDIN_H
 #define ETHERNET_STANDIN_H
 
