@@ -35,7 +35,7 @@ ALSO_keyed_attiny85 := $(KEYED)
 ALSO_keyed_attiny85-hears := $(KEYED)
 FIRMWARE_FLAGS := -std=c11 -Os -g -ffunction-sections -fdata-sections -Wl,--gc-sections \
                   -Wl,--build-id=none $(WARNINGS) $(INCLUDES) -Ifirmware $(OPTIONS)
-FIRMWARE_SHARED := $(wildcard firmware/*.h firmware/*.ld) firmware/room.mk $(LIBRARY)
+FIRMWARE_SHARED := $(wildcard firmware/*.h firmware/*.ld) firmware/room.mk build/flags $(LIBRARY)
 
 # The source of an image has the image's name up to a "-": uart_mps2-m4 is made from uart_mps2.c.
 # ALSO_ has the other sources of an image.

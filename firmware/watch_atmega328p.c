@@ -18,11 +18,11 @@
 #define DIRECTION DDRB
 #endif
 enum { NONE = 8 }; /* as a pin: no lamp, or no relay */
-
-#ifdef WATCH_OPEN /* relays stay open until each of their nodes was heard */
-enum { OPENS = 1 };
-#else
-enum { OPENS = 0 };
+#ifndef WATCH_OPEN
+#define WATCH_OPEN 0 /* 1: relays stay open until each of their nodes was heard */
+#endif
+#ifndef WATCH_RESETS
+#define WATCH_RESETS 0 /* 1: the watchdog is not fed while a node is dead or missing */
 #endif
 
 /* The nodes. The times are in seconds. dumpulse_watch.h says what the first six numbers mean. Lamp
@@ -70,7 +70,7 @@ static void set_pins(void)
         if (state != DUMPULSE_WAITING && state != DUMPULSE_ALIVE)
             lit |= pgm_read_byte(&pins[i].lamp);
         if (state == DUMPULSE_MISSING || state == DUMPULSE_DEAD ||
-            (OPENS && state == DUMPULSE_WAITING))
+            (WATCH_OPEN && state == DUMPULSE_WAITING))
             closed &= (uint8_t)~pgm_read_byte(&pins[i].relay);
     }
     PORT = lit | closed; /* in one step, so no relay moves in between */
@@ -84,12 +84,8 @@ void watch_start(void)
 
 bool watch_is_well(void)
 {
-#ifdef WATCH_RESETS
     const dumpulse_state worst = dumpulse_watch_worst(&watch);
-    return worst != DUMPULSE_MISSING && worst != DUMPULSE_DEAD;
-#else
-    return true;
-#endif
+    return !WATCH_RESETS || (worst != DUMPULSE_MISSING && worst != DUMPULSE_DEAD);
 }
 
 void watch_nodes(dumpulse *agent, bool heard)

@@ -230,8 +230,9 @@ def steps_of_watch(long: bool) -> Iterator[Step]:
                Line(5, 9, 3, 69, 48, 40), Line(70, 250, 10, 70, 100, 90),
                Line(7, 0, 255, 7, 65, 66)]
     for lines in (sensible, hostile):
-        yield from ages(lines, long)
-        yield from graces(lines)
+        if long or lines is sensible:
+            yield from ages(lines, long)
+            yield from graces(lines)
         yield from (step for _ in range(10 if long else 1)
                     for step in by_chance(lines, rng))
     yield from values_and_bytes()

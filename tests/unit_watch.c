@@ -358,43 +358,27 @@ static uint8_t checked(dumpulse_watched line, uint16_t within)
 
 static void test_check(void **state)
 {
-    dumpulse_watched line = watch.table[0];
+    static const struct {
+        dumpulse_watched line;
+        uint16_t within;
+        uint8_t good; /* 1: the line is refused; 2: it is not */
+    } CASES[] = {
+        {{64, 10, 110, 264, 84, 124}, 0, 1},       {{63, 10, 110, 264, 84, 124}, 0, 2},
+        {{3, 10, 110, 63, 84, 124}, 0, 1},         {{3, 10, 110, 64, 84, 124}, 0, 2},
+        {{3, 10, 246, 264, 84, 124}, 0, 1},        {{3, 10, 245, 264, 84, 124}, 0, 2},
+        {{3, 10, 110, 264, 84, 65435}, 101, 1},    {{3, 10, 110, 264, 84, 65435}, 100, 2},
+        {{3, 10, 110, 65435, 84, 124}, 101, 1},    {{3, 10, 110, 65435, 84, 124}, 100, 2},
+        {{3, 10, 110, 264, 64, 124}, 0, 1},        {{3, 10, 110, 264, 65, 124}, 0, 2},
+        {{3, 10, 110, 264, 125, 124}, 0, 1},       {{3, 10, 110, 264, 124, 124}, 0, 2},
+        {{63, 255, 0, 65535, 65535, 65535}, 1, 1}, {{63, 255, 0, 65535, 65535, 65535}, 0, 2},
+    };
 
     (void)state;
     assert_int_equal(dumpulse_watch_check(&watch, 100), LINES);
     assert_int_equal(dumpulse_watch_check(&watch, 101), 1);
     assert_int_equal(dumpulse_watch_check(&watch, 65535), 0);
-    assert_int_equal(checked(dumpulse_watched_make(63, 1, 1, 0, 255, 255), 0), 2);
-    assert_int_equal(checked(dumpulse_watched_make(63, 65471, 65471, 65471, 0, 255), 0), 2);
-    assert_int_equal(checked(dumpulse_watched_make(63, 65471, 65471, 65471, 0, 255), 1), 1);
-    assert_int_equal(checked(dumpulse_watched_make(64, 20, 60, 200, 10, 120), 0), 1);
-    assert_int_equal(checked(dumpulse_watched_make(3, 0, 60, 200, 10, 120), 0), 1);
-    assert_int_equal(checked(dumpulse_watched_make(3, 61, 60, 200, 10, 120), 0), 1);
-    assert_int_equal(checked(dumpulse_watched_make(3, 65472, 65471, 200, 10, 120), 0), 1);
-    assert_int_equal(checked(dumpulse_watched_make(3, 20, 65472, 200, 10, 120), 0), 1);
-    assert_int_equal(checked(dumpulse_watched_make(3, 20, 60, 65535, 10, 120), 0), 1);
-    assert_int_equal(checked(dumpulse_watched_make(3, 20, 60, 200, 120, 119), 0), 1);
-    assert_int_equal(checked(dumpulse_watched_make(3, 20, 60, 200, 120, 120), 0), 2);
-    line.variable = 64;
-    assert_int_equal(checked(line, 0), 1);
-    line.variable = 63;
-    assert_int_equal(checked(line, 0), 2);
-    line.grace = 63;
-    assert_int_equal(checked(line, 0), 1);
-    line.grace = 64;
-    assert_int_equal(checked(line, 0), 2);
-    line.span = 245;
-    assert_int_equal(checked(line, 0), 2);
-    line.span = 246;
-    assert_int_equal(checked(line, 0), 1);
-    line = watch.table[0];
-    line.dead = 65435;
-    assert_int_equal(checked(line, 100), 2);
-    assert_int_equal(checked(line, 101), 1);
-    line = watch.table[0];
-    line.grace = 65435;
-    assert_int_equal(checked(line, 100), 2);
-    assert_int_equal(checked(line, 101), 1);
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++)
+        assert_int_equal(checked(CASES[i].line, CASES[i].within), CASES[i].good);
 }
 
 /* Lines that make no sense, and states that no look makes, do no harm. */

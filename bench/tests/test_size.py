@@ -195,7 +195,7 @@ def changed_bound(folder: Path, chip: str, before: str, after: str) -> int:
     return firmware.bound(folder / "image.elf", folder / "both.su")
 
 
-TICK = "static void on_tick(void)\n{\n"
+TICK, RING = "    ticks++;\n", "static serial_ring ring;"
 LOOP, ALARM = "    TICK_CONTROL = 7;\n", "    set_alarm();\n    if"
 
 
@@ -204,7 +204,7 @@ LOOP, ALARM = "    TICK_CONTROL = 7;\n", "    set_alarm();\n    if"
     ("virt", "begin", "trap", 0)], is_on_arm))
 def test_the_stack_of_a_firmware(tmp_path: Path, chip: str, loop: str, interrupt: str,
                                  pushed: int) -> None:
-    deepest = changed_bound(tmp_path, chip, TICK, TICK)
+    deepest = changed_bound(tmp_path, chip, RING, RING)
     frame = frames(tmp_path / "both.su")
     chain = frame[loop] + frame[BEGIN] + frame["dumpulse_send_packet"]
     aligned = -(-chain // 8) * 8 if pushed else chain

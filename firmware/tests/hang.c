@@ -1,5 +1,5 @@
-/* Makes the loop of an image hang when a certain packet comes. When another one comes, the interrupt
- * of its clock gets lost. It is linked in with --wrap.   SPDX-License-Identifier: MIT */
+/* Makes the loop of an image hang when a certain packet comes. When another one comes, the
+ * interrupt of its clock gets lost. It is linked in with --wrap.   SPDX-License-Identifier: MIT */
 #ifdef KEYED
 #include "dumpulse_keyed.h"
 #define AGENT dumpulse_keyed
@@ -14,11 +14,9 @@
 
 #ifdef __AVR__
 #include <avr/io.h>
+#endif
 #ifdef TIMSK1
 #define CLOCK_INTERRUPT TIMSK1
-#else
-#define CLOCK_INTERRUPT TIMSK
-#endif
 #elif defined __arm__
 #define CLOCK_INTERRUPT (*(volatile uint32_t *)0xE000E010) /* SysTick */
 #endif
@@ -28,22 +26,14 @@
 dumpulse_result REAL(AGENT *agent, const uint8_t *packet, size_t length, void *context);
 dumpulse_result WRAPPED(AGENT *agent, const uint8_t *packet, size_t length, void *context);
 
-static bool is(const uint8_t *packet, const char *words)
-{
-    uint8_t i = 0;
-    while (i != 8 && packet[i] == words[i])
-        i++;
-    return i == 8;
-}
-
 dumpulse_result WRAPPED(AGENT *agent, const uint8_t *packet, size_t length, void *context)
 {
-    static volatile bool hangs; /* only the loop hangs; interrupts go on */
-    hangs = is(packet, "HangHere");
+    static volatile bool hangs;                   /* only the loop hangs; interrupts go on */
+    hangs = packet[0] == 'H' && packet[7] == 'e'; /* "HangHere" */
     while (hangs) {
     }
 #ifdef CLOCK_INTERRUPT
-    if (is(packet, "StopTime"))
+    if (packet[0] == 'S' && packet[7] == 'e') /* "StopTime" */
         CLOCK_INTERRUPT = 0;
 #endif
     return REAL(agent, packet, length, context);

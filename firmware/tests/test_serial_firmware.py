@@ -335,8 +335,7 @@ def test_a_machine_that_stood_still() -> None:
         assert now >= then + 3
 
 
-# What the data sheets say: which fuse bits choose the clock, EESAVE and the brown-out level, in
-# volts; and from which voltage a chip may run at a clock, in MHz.
+# By the data sheets: the bits of the brown-out level, and from which voltage a clock is allowed.
 LEVELS = {"ATmega328P": ("efuse", 0, {7: 0, 6: 1.8, 5: 2.7, 4: 4.3}),
           "ATtiny85": ("hfuse", 0, {7: 0, 6: 1.8, 5: 2.7, 4: 4.3}),
           "ATtiny13A": ("hfuse", 1, {3: 0, 2: 1.8, 1: 2.7, 0: 4.3})}

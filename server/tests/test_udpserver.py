@@ -297,7 +297,8 @@ def test_sighup_reads_files_again_all_or_nothing(tmp_path: Path) -> None:
                             (names, "[3]\nname = motor\n[4]\n[")):
             good = path.read_text()
             for each, text in ((readers, "127.0.0.4/30"), (senders, "127.0.0.5"),
-                               (names, f"{calm}[3]\nname = motor\nvalue = 0..50\n[5]\n"), (path, wrong)):
+                               (names, f"{calm}[3]\nname = motor\nvalue = 0..50\n[5]\n"),
+                               (path, wrong)):
                 kept = each.read_text()
                 each.write_text(text)
                 each.with_suffix(".kept").write_text(kept if not each.with_suffix(".kept").exists()
@@ -329,8 +330,9 @@ def test_sighup_opens_the_log_again(tmp_path: Path) -> None:
     """As logrotate wants it: the file has another name by now."""
     log, rotated = tmp_path / "log", tmp_path / "log.1"
     with log.open("w") as opened:
-        process = subprocess.Popen([*command(), "0"], stdout=opened, stderr=opened, preexec_fn=lambda:
-                                   signal.signal(signal.SIGHUP, signal.SIG_DFL))
+        process = subprocess.Popen(
+            [*command(), "0"], stdout=opened, stderr=opened,
+            preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL))
     try:
         wait_until(lambda: "reports to" in log.read_text(), "it has started")
         log.rename(rotated)
