@@ -34,8 +34,8 @@
 #ifndef CAN_KBITS
 #define CAN_KBITS 500 /* of the bus, in a second */
 #endif
-/* A bit has 16 parts, and is sampled after 14. If the crystal is too slow for that, it has 8, and is
- * sampled after 6. A part takes 2 * DIVIDER periods of the crystal. */
+/* A bit has 16 parts, and is sampled after 14. If the crystal is too slow for that, it has 8, and
+ * is sampled after 6. A part takes 2 * DIVIDER periods of the crystal. */
 enum { PARTS = CAN_CRYSTAL * 1000L >= 32L * CAN_KBITS ? 16 : 8 };
 enum { DIVIDER = CAN_CRYSTAL * 1000L / (2L * PARTS * CAN_KBITS) };
 _Static_assert(CAN_CRYSTAL * 1000L == 2L * PARTS * CAN_KBITS * DIVIDER && DIVIDER <= 64,

@@ -12,8 +12,8 @@
 /* Makes the pins outputs: lamps are dark, relays are closed, or with -DWATCH_OPEN open. */
 void watch_start(void);
 
-/* May the hardware watchdog be fed? With -DWATCH_RESETS, only while no node is dead or missing: then
- * the agent replaces a task watchdog, if it records its own tasks. */
+/* May the hardware watchdog be fed? With -DWATCH_RESETS, only while no node is dead or missing:
+ * then the agent replaces a task watchdog, if it records its own tasks. */
 bool watch_is_well(void);
 
 /* Looks at the nodes if the clock has ticked since the last call, or if the agent has just heard a

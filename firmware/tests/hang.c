@@ -1,5 +1,5 @@
-/* Makes the loop of an image hang when a certain packet comes. When another one comes, the interrupt
- * of its clock gets lost. It is linked in with --wrap.   SPDX-License-Identifier: MIT */
+/* Makes the loop of an image hang when a certain packet comes. When another one comes, the
+ * interrupt of its clock gets lost. It is linked in with --wrap.   SPDX-License-Identifier: MIT */
 #ifdef KEYED
 #include "dumpulse_keyed.h"
 #define AGENT dumpulse_keyed
