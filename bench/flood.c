@@ -1,8 +1,7 @@
 /* Sends heartbeats to a port of 127.0.0.1, or of another IPv4 address, as fast as one core can. It
  * ends after some milliseconds, or after `-N` packets, and prints how many were sent.
  * With SAME, all heartbeats are for that variable, and their sender and their value are the same.
- *     flood PORT MILLISECONDS|-N [ADDRESS [SAME]]      SPDX-License-Identifier: MIT
- */
+ *     flood PORT MILLISECONDS|-N [ADDRESS [SAME]]      SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE /* NOLINT: sendmmsg */
 #include <arpa/inet.h>
 #include <netinet/in.h>

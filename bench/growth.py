@@ -41,8 +41,7 @@ def by_variables() -> dict[str, Curve]:
 
 
 def by_senders() -> dict[str, Curve]:
-    """The cost of the most expensive of 64 heartbeats, which come from a number of senders in
-    turn."""
+    """The cost of the most expensive of 64 heartbeats, which a number of senders send in turn."""
     machine, curve = load("ATmega328P"), Curve()
     for count in POINTS[1:]:
         curve.append((count, max(cost.process(machine, heartbeat(number, number % count, 9)).cost

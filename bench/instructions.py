@@ -59,8 +59,7 @@ def another(architecture: str, queued: bool) -> dict[str, int]:
 
 
 def plain_loop(packets: int, **environment: str) -> Counts:
-    """Counts the plain recvfrom loop for a number of heartbeats. It is ended when it waits for the
-    next one."""
+    """Counts the plain recvfrom loop for some heartbeats. It ends when none is left."""
     port, output = free_port(socket.SOCK_DGRAM), BUILD / "recvfrom_loop.callgrind"
     words = callgrind.command(output, built("build/recvfrom_loop"), f"{port}")
     process = subprocess.Popen(words, env=environment, stderr=subprocess.DEVNULL)

@@ -169,8 +169,7 @@ def edges_of(machine: Machine, packet: bytes, length: int = 8) -> Counter[Edge]:
 
 def extremes(flow: Flow, kind: str, turns: dict[int, int], own: set[Edge],
              weight: Callable[[Edge], int]) -> Range:
-    """The costs of the cheapest and of the most expensive way that a packet of this kind may
-    take."""
+    """The costs of the cheapest and of the dearest way that a packet of this kind may take."""
     after = {at: flow.out_of(at) for at in (START, *flow.names)}
     heads = list(turns)
     allowed = [TURNS[kind][turns[head]] for head in heads]

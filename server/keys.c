@@ -106,11 +106,11 @@ bool keys_read_again(void)
     uint8_t before[sizeof keys.master];
 
     memcpy(before, keys.master, sizeof before);
-    const bool same = keys_read() &&
-                      (memcmp(keys.master, before, sizeof before) == 0 ||
-                       options_wrong("--key %.300s has another key: for that, start the server "
-                                     "anew, with --key-is-new once",
-                                     options.key));
+    const bool same =
+        keys_read() && (memcmp(keys.master, before, sizeof before) == 0 ||
+                        options_wrong("--key %.300s has another key: for that, start the server "
+                                      "anew, with --key-is-new once",
+                                      options.key));
     memcpy(keys.master, before, sizeof before);
     explicit_bzero(before, sizeof before);
     return same;

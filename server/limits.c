@@ -26,7 +26,7 @@ void limits_set(struct limits *limits, uint64_t rate, uint64_t burst, uint64_t r
     limits->total = limits_make(rate_total, rate_total);
 }
 
-/* The total is used up. Who has got something in the second before counts as served in the round. */
+/* The total is used up. Who has got something in the second before is served in the round. */
 static void note_shortage(struct limits *limits, uint64_t now)
 {
     if (limits_has_come(limits->round_ends, now))

@@ -170,8 +170,7 @@ static bool read_value_warn(struct section *section, char *text)
 static bool read_expect(struct section *section, char *text)
 {
     section->unexpected = strcmp(text, "no") == 0;
-    return section->unexpected || strcmp(text, "yes") == 0 ||
-           refuse("this is neither yes nor no");
+    return section->unexpected || strcmp(text, "yes") == 0 || refuse("this is neither yes nor no");
 }
 
 /* client.py allows fewer characters beyond ASCII: only letters and digits that are one column

@@ -43,8 +43,8 @@ struct program {
     bool (*open)(void);  /* false: it cannot run, and it has logged why */
     bool (*start)(void); /* the same, after the table is loaded; NULL: nothing to do */
     void (*say_what_is_served)(void);
-    /* Reads again the files that its options name; false: options.wrong says why that is impossible.
-     * Only if `now`, what they say holds from now on. NULL: it has no such options. */
+    /* Reads again the files that its options name; false: options.wrong says why it cannot. Only if
+     * `now`, what they say holds from now on. NULL: it has no such options. */
     bool (*read_again)(bool now);
     void (*finish)(void); /* at the end: sends and logs what is left */
 };

@@ -61,7 +61,8 @@ build/udpserver-i386: udpserver.c $(SERVICE)
 	@i686-linux-gnu-gcc -static -std=c99 $(FAST) -flto -g $(INCLUDES) $(LINKED) -o $@
 $(call add,recvfrom_loop,gcc,$(FAST),bench/recvfrom_loop.c dumpulse.c)
 $(call add,flood,gcc,-O2,bench/flood.c)
-$(call add,udpserver-sanitized,clang,$(SANITIZERS) $(SETTINGS) $(WITH_XDP),udpserver.c $(PARTS_C),$(WITH_BPF))
+$(call add,udpserver-sanitized,clang,$(SANITIZERS) $(SETTINGS) $(WITH_XDP),\
+    udpserver.c $(PARTS_C),$(WITH_BPF))
 $(call add,udpserver-calls,gcc,$(SETTINGS),server/tests/calls.c udpserver.c $(PARTS_C))
 $(call add,fuzz/server,$(FUZZER) $(SETTINGS),,server/tests/fuzz_udpserver.c udpserver.c \
     $(filter-out server/main.c,$(PARTS_C)))

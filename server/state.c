@@ -48,9 +48,9 @@ static bool gives_away;               /* are files made for the owner of the fol
  * else uses what is above here. */
 static struct {
     pthread_t thread;
-    bool runs;   /* it was started, and not joined yet */
-    bool ended;  /* set by the thread, read by the loop */
-    int reason;  /* what the thread found: an error number, or 0 */
+    bool runs;  /* it was started, and not joined yet */
+    bool ended; /* set by the thread, read by the loop */
+    int reason; /* what the thread found: an error number, or 0 */
     uint8_t state[SNAPSHOT_SIZE];
 } saver;
 static uint64_t interval; /* ns from one save to the next: see save_if_changed() */

@@ -11,7 +11,7 @@
  * whether that is possible. False: the server must not start, and the log has the reason. */
 bool state_load(void);
 
-bool state_save(void); /* false: it failed, may be tried again, and has logged a new reason once */
+bool state_save(void);  /* false: it failed, may be tried again, and has logged a new reason once */
 void state_begin(void); /* from now on, a thread saves it when it has changed */
 
 /* FILE.KEY.numbers, which server/keys.c keeps beside FILE. It begins with "Dumpulse", too. */

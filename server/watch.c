@@ -33,8 +33,8 @@ static dumpulse_seen seen[DUMPULSE_VARIABLES];
 dumpulse watch_heard;
 dumpulse_watcher watch_watcher = {lines, seen, 0};
 
-/* Ages are by a clock that nobody sets. It begins with Unix time, so that its ticks begin with those
- * of the table, and WRAPS later, so that nothing was heard before 0. */
+/* Ages are by a clock that nobody sets. It begins with Unix time, so that its ticks begin with
+ * those of the table, and WRAPS later, so that nothing was heard before 0. */
 static uint64_t ahead;                        /* ms: this clock, minus timing_ns() */
 static uint8_t table[DUMPULSE_REPORT_SIZE];   /* as at the last look */
 static uint64_t heard_at[DUMPULSE_VARIABLES]; /* ticks of this clock */
@@ -126,7 +126,8 @@ static void note_heard(uint64_t now)
         if (memcmp(table + at, table_agent.report + at, sizeof unset) == 0)
             continue;
         memcpy(table + at, table_agent.report + at, sizeof unset);
-        if (memcmp(table + at, unset, sizeof unset) == 0) /* too old for the table, and not for us */
+        if (memcmp(table + at, unset, sizeof unset) ==
+            0) /* too old for the table, and not for us */
             continue;
         const uint16_t age = (uint16_t)(stamp - dumpulse_read_entry(table, i).timestamp);
         heard_at[i] = now - (age <= now - looked ? age : 0);

@@ -235,8 +235,8 @@ static void list_networks(void)
     }
 }
 
-/* Lists who may send heartbeats, and the addresses that this machine has now. Returns false if there
- * are too many. */
+/* Lists who may send heartbeats, and the addresses that this machine has now. Returns false if
+ * there are too many. */
 static bool list_places(void)
 {
     struct ifaddrs *all = NULL;

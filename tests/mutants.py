@@ -199,8 +199,7 @@ def copy_of_the_project(folder: Path) -> None:
 
 
 class PythonTests:
-    """Runs some of the Python tests in copies of the project: first the fast ones, then the
-    slow."""
+    """Runs some of the Python tests in copies of the project: the fast ones, then the slow."""
 
     def __init__(self, files: Sequence[str], without: str, slow: str) -> None:
         self._steps = {"tests": [*files, "-k", f"not ({without}) and not ({slow})"],

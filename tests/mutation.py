@@ -162,8 +162,7 @@ def more_c_changes(text: str) -> Iterator[Change]:
 
 
 def c_mutants(file: str, text: str, begin: int = 0, thorough: bool = False) -> list[Mutant]:
-    """Makes mutants of the text from `begin` on. `thorough`: changes a constant twice, to one more
-    and one less."""
+    """Mutants of the text from `begin` on. `thorough`: constants become one more and one less."""
     changes = set(c_changes(text, (lambda value: (value + 1, value - 1)) if thorough else
                             (lambda value: (other_number(value),))))
     alone = [match.span() for match in re.finditer(r"/\*.*?\*/", text, re.S)]
@@ -354,8 +353,7 @@ Verdict = tuple[str, str]  # one of VERDICTS, and the step that gave it
 
 
 def sample(every: Sequence[Mutant], seed: int, count: int | None) -> list[Mutant]:
-    """Chooses `count` mutants by the seed. If the source changes elsewhere, the choice stays the
-    same."""
+    """Chooses `count` mutants by the seed. Changes elsewhere leave the choice the same."""
     def rank(numbered: tuple[int, Mutant]) -> bytes:
         earlier = sum(mutant.key == numbered[1].key for mutant in every[:numbered[0]])
         return hashlib.sha256(repr((seed, numbered[1].key, earlier)).encode()).digest()

@@ -178,8 +178,7 @@ def test_the_manual_has_every_option_command_and_status(prefix: Path) -> None:
 # ---------------------------------------------------------------- Nagios and Icinga
 
 def checked(words: list[str]) -> tuple[client.Settings, str]:
-    """The settings that `check` reads from the command line of a monitor, from its third word
-    on."""
+    """What `check` reads from the command line of a monitor, from its third word on."""
     assert Path(words[0]).name == "dumpulse" and words[1] == "check"
     options = client.build_parser("check").parse_intermixed_args(words[2:])
     return client.make_settings(options), options.plugin_host

@@ -41,6 +41,7 @@ def test_every_import_goes_downwards() -> None:
     assert ("udpserver.c server/canserver.c", "server") in layers.c_includes()
 
 
+@pytest.mark.slow
 def test_the_picture_has_every_layer() -> None:
     drawn = layers.picture()
     assert all(f"│ {layer}: " in drawn for layer in (*layers.LAYERS, *layers.C_LAYERS))

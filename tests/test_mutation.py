@@ -280,8 +280,7 @@ def test_the_command_lists_the_same_for_a_seed() -> None:
 @pytest.mark.slow
 def test_a_sample_names_mutants_that_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                                          capsys: pytest.CaptureFixture[str]) -> None:
-    """Each row needs a mutant. If its line has changed, that is an error, and not one mutant
-    less."""
+    """Each row needs a mutant. A line that has changed is an error, and not one mutant less."""
     for subject in ("server", "client"):
         monkeypatch.setattr(sys, "argv", ["mutants", subject, "--sample", "--list"])
         mutants.main()
@@ -295,8 +294,7 @@ def test_a_sample_names_mutants_that_are(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_no_row_of_the_survivors_is_stale() -> None:
-    """Who changes a line must learn that from `make test`, and not only after an hour of
-    mutants."""
+    """Who changes a line must learn that from `make test`, not after an hour of mutants."""
     keys = {mutant.key for subject in mutants.SUBJECTS.values() for mutant in subject().mutants()}
     assert not [key for key in mutation.rows(mutants.SURVIVORS) if key not in keys]
 

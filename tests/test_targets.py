@@ -187,8 +187,7 @@ def watch(name: str, steps: Path) -> int:
 
 
 def test_length_is_not_cut(machine: Machine) -> None:
-    """A length of 256 + 8 is not 8. 65536 + 8 is not 8, either, on targets that have such
-    lengths."""
+    """A length of 256 + 8 is not 8. 65536 + 8 is not, either, on targets with such lengths."""
     machine.write(machine.agent, bytes(260))
     machine.write(machine.packet, heartbeat(3, 76, 9))
     lengths = [256 + 8] if machine.cost_unit == "cycles" else [256 + 8, 65536 + 8, 2**32 - 8]
@@ -233,8 +232,7 @@ def test_an_int_of_8_bits_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_request_lies_in_flash_whoever_compiles(tmp_path: Path) -> None:
-    """clang always reads it with lpm, from the flash. In a section for RAM it would not be
-    found."""
+    """clang reads it with lpm, from the flash. In a section for RAM it would not be found."""
     for name in AVRS:
         compiled = tmp_path / "dumpulse.o"
         EVERY[name].compile(ROOT / "dumpulse.c", compiled)

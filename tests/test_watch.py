@@ -82,8 +82,7 @@ class Terminal:
             return self.screen.buffer[line][self.screen.display[line].index(text)]
 
     def wait_for(self, condition: Callable[[list[str]], object]) -> list[str]:
-        """Returns the screen as soon as it fulfils the condition, and nothing more is on its
-        way."""
+        """Returns the screen once it fulfils the condition, and nothing more is on its way."""
         deadline = time.monotonic() + PATIENCE
         while not condition(text := self.text()) or not self.raw.endswith(b"\x1b[?2026l"):
             assert time.monotonic() < deadline, "\n".join(text)
@@ -94,8 +93,7 @@ class Terminal:
         os.write(self._ours, keys)
 
     def end(self) -> int:
-        """Waits for the program's end, and checks that the terminal is in the state that it had
-        before."""
+        """Waits for the program's end, and checks that the terminal is as it was before."""
         status = self.process.wait(PATIENCE)
         for on, off in ((b"\x1b[?1049h", b"\x1b[?1049l"), (b"\x1b[?25l", b"\x1b[?25h"),
                         (b"\x1b[?7l", b"\x1b[?7h")):
@@ -192,8 +190,7 @@ def test_an_interrupt_at_any_moment(moment: int) -> None:
 
 
 def test_many_signals_at_once() -> None:
-    """Only the first signal counts. Another one must not interrupt the way back to the first
-    screen."""
+    """Only the first signal counts. Another must not interrupt the way back to the first screen."""
     for moment in range(6):
         with FakeAgent([CHECKED]) as agent, watch(agent.address) as terminal:
             wait_until(lambda: b"\x1b[?1049h" in terminal.raw, "the second screen shows")
@@ -216,8 +213,7 @@ client.main()
 
 
 def test_many_signals_while_a_host_is_looked_up() -> None:
-    """A thread does that. It is still there when the interpreter ends, and must not get a
-    signal."""
+    """A thread does that. It is there when the interpreter ends, and must not get a signal."""
     with Terminal(sys.executable, "-c", SLOW_NAMES, str(ROOT), "watch", "127.0.0.1:9") as terminal:
         wait_until(lambda: b"\x1b[?1049h" in terminal.raw, "the second screen shows")
         while terminal.process.poll() is None:
@@ -312,8 +308,7 @@ def in_tmux(socket: Path, columns: int, lines: int, *argv: str) -> Generator[lis
         tmux("kill-server")
 
 
-# For each size of a window: which variables show, what each of them is like (# is its number), and
-# the headings.
+# For each size of a window: which variables show, what each is like (#: its number), the heads.
 SIZES = [
     (80, 24, [*range(21), *range(26, 45)], r"node~er-#  +\d+ +\d+ +\d+ s (ok|dead)",
      " # name       value from      age state   # name       value from      age state"),
@@ -352,8 +347,7 @@ def test_screens_in_tmux(columns: int, lines: int, variables: list[int], cells: 
                          [(80, "no report yet for 0 s; no answer in 1 s: nothing listens at "),
                                            (40, "no report yet for 0 s; no answer in 1 s:")])
 def test_why_there_is_no_report_stays(columns: int, said: str) -> None:
-    """It stays on the second screen in any window, and on the first screen after the program has
-    ended."""
+    """It stays on the second screen in any window, and on the first one after the end."""
     address = f"127.0.0.1:{unused_port()}"
     with watch(address, columns=columns) as terminal:
         text = terminal.wait_for(lambda text: "no report yet" in text[1])
@@ -476,8 +470,7 @@ def test_what_is_said_after_trouble(trouble: client.Error, refused: bool) -> Non
 
 
 def test_what_is_no_restart() -> None:
-    """The agent's clock is heard for the first time, or time passes while this machine's clock is
-    used."""
+    """The agent's clock is first heard, or time passes while this machine's clock is used."""
     state = watched("--now-from", "0")
     state.take(client.parse_report(report(v3=(NOW, 76, 9))), 100.0)
     state.take(client.parse_report(report(v0=(9, 1, 0), v3=(NOW, 76, 9))), 101.0, 100.5)
@@ -696,8 +689,7 @@ class Clocked:
 
 
 def test_keys_do_not_make_a_pause_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each key is read, even if nothing is left of the pause. Only q and the end of the input end
-    it."""
+    """Each key is read, even if no pause is left. Only q and the end of the input end it."""
     clocked = Clocked(monkeypatch)
     keys: list[bytes] = []
 
@@ -913,8 +905,7 @@ def test_a_full_disk() -> None:
     ("simulate NOBODY --seconds 0.5 --seed 4 2>&-", 3),
     ("check NOBODY --expect 1 --timeout 0.1 2>&- <&-", 2), ("get 2>&- >&- <&-", 2)])
 def test_descriptors_that_are_closed_or_full(command: str, status: int, unbuffered: str) -> None:
-    """Each status is the same as with good descriptors. Only a help text that nobody can read
-    changes it."""
+    """The status is that with good descriptors. Only an unreadable help text changes it."""
     command = command.replace("NOBODY", f"127.0.0.1:{unused_port()}")
     # The interpreter itself, because a wrapper in a shell may open descriptors 0 to 2.
     program = os.path.realpath(sys.executable)

@@ -10,8 +10,7 @@ from spec.model import MAGIC, VARIABLES
 
 
 def checksums() -> Counter[int]:
-    """How many heartbeats have each checksum. If the value is one higher, both sums are one
-    higher."""
+    """Heartbeats of each checksum. If the value is one higher, both sums are one higher."""
     counts: Counter[int] = Counter()
     for variable in range(VARIABLES):
         for sender in range(256):

@@ -58,8 +58,7 @@ def udp(rate: float) -> float:
 
 
 def can(rate: float) -> float:
-    """A bound for CAN: all frames that its own check lets through have the worst number of
-    flips."""
+    """For CAN: all frames that its own check lets through have the worst number of flips."""
     return (1 - (1 - rate)**CAN_BITS) * CAN_MISSES * worst_share()
 
 

@@ -1,5 +1,4 @@
-/* Counts the pairs of valid heartbeats that differ in 1, 2, 3 … 64 bits, and in bursts of each
- * length.
+/* Counts the pairs of valid heartbeats that differ in 1, 2, 3 … 64 bits, and in bursts by length.
  *
  *     distances                                 with Adler-32, all 2^44 pairs
  *     distances VARIABLE SENDER VALUE           the fields have this many bits: for the tests

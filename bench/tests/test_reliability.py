@@ -89,8 +89,7 @@ def test_few_flips_from_a_few_heartbeats_at_random() -> None:
 
 
 def test_crc_is_zlibs() -> None:
-    """Counts CRC-32's pairs again, from zlib's CRC of each mask with few bits, and of all masks in
-    the value."""
+    """Counts CRC-32's pairs again, from zlib's CRC of masks with few bits, and of all values."""
     zero = zlib.crc32(bytes((MAGIC, 0, 0, 0)))
 
     def weight(mask: int) -> int:

@@ -1,8 +1,5 @@
 """client.py on a CAN interface, which is a pair of sockets here. server/tests/vm_can.py has a real
-one.
-
-SPDX-License-Identifier: MIT
-"""
+one. SPDX-License-Identifier: MIT"""
 
 from __future__ import annotations
 
@@ -175,7 +172,6 @@ def test_opening_and_closing_again_keeps_no_descriptor(bus: FakeBus) -> None:
 
 
 # ---------------------------------------------------------------- any descriptor, and any time
-
 
 class Line(client.Device):
     """A device. Its report is any text that begins with an r."""

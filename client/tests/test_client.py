@@ -1,7 +1,5 @@
 """client.py: against the model, an agent that misbehaves on purpose, and the real udpserver.
-
-SPDX-License-Identifier: MIT
-"""
+SPDX-License-Identifier: MIT"""
 
 from __future__ import annotations
 
@@ -68,7 +66,6 @@ def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) ->
 
 # ---------------------------------------------------------------- packets and ages
 
-
 def test_the_worked_heartbeat() -> None:
     assert client.heartbeat(3, 76, 9) == bytes.fromhex("0472014af1034c09")
 
@@ -134,7 +131,6 @@ def test_the_clock_is_unix_time(tick_ms: int, monkeypatch: pytest.MonkeyPatch) -
 
 
 # ---------------------------------------------------------------- asking
-
 
 def test_waits_grow_and_vary() -> None:
     usual = [wait for wait, _ in zip(client.draw_waits(lambda low, high: 1.0), range(24))]
@@ -375,10 +371,9 @@ def test_addresses(text: str, host: str, port: int) -> None:
     assert client.parse_udp(text) == (host, port)
 
 
-@pytest.mark.parametrize("text", [
-    "", ":9060", "here:", "here:0", "here:65536", "here:-1", "here:1e3", "here:٣", "[::1",
-    "[::1]9060",
-    "[]:1", "[::1]:x", "serial:/dev/ttyACM0", "::1:9060"])
+@pytest.mark.parametrize("text", ["", ":9060", "here:", "here:0", "here:65536", "here:-1",
+                                  "here:1e3", "here:٣", "[::1", "[::1]9060", "[]:1", "[::1]:x",
+                                  "serial:/dev/ttyACM0", "::1:9060"])
 def test_wrong_addresses(text: str) -> None:
     with pytest.raises(client.BadUsage):
         client.parse_udp(text)
@@ -409,7 +404,6 @@ def test_one_table_of_prefixes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # ---------------------------------------------------------------- small parts
-
 
 @pytest.mark.parametrize("length", [0, 600, 601, 10_000])
 def test_a_long_error_loses_its_middle(length: int) -> None:
@@ -523,7 +517,6 @@ def test_what_is_worth_showing(listed: bool, expected: bool, state: str, wanted:
 
 # ---------------------------------------------------------------- sockets
 
-
 def places_of(monkeypatch: pytest.MonkeyPatch, *ports: int) -> client.Udp:
     """A host that has an address for each of these ports."""
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [
@@ -616,7 +609,6 @@ def test_sockets_do_not_block(monkeypatch: pytest.MonkeyPatch) -> None:
 
 # ---------------------------------------- what an agent is asked for, and when
 
-
 class Scripted(client.Transport):
     """Answers each packet with the next step: a report, an error, or nothing until the time is
     up."""
@@ -698,8 +690,7 @@ SHORT = client.BadReport("length", "short")
         ("send", 1.0), ("receive", 2.0), "next", ("send", 3.0), ("receive", 0.5), "forget"],
      "Refused: no answer in 3.5 s: b")])
 def test_what_is_asked_and_when(steps: list[Any], addresses: int, calls: list[Any],
-                                ending: Optional[str],
-                                monkeypatch: pytest.MonkeyPatch) -> None:
+                                ending: Optional[str], monkeypatch: pytest.MonkeyPatch) -> None:
     transport = Scripted(monkeypatch, *steps, addresses=addresses)
     said = None
     try:
@@ -926,7 +917,6 @@ def test_help_fits(command: str) -> None:
 
 
 # ---------------------------------------------------------------- against the real server
-
 
 @pytest.mark.parametrize("host", LOOPBACKS)
 def test_set_and_get_the_real_server(host: str, call: Call) -> None:
@@ -1409,7 +1399,6 @@ def test_check_by_this_machines_clock(call: Call) -> None:
 
 # ---------------------------------------------------------------- simulate
 
-
 def test_simulate_says_what_it_sent() -> None:
     """The server counts the same: it refuses the damaged heartbeats, and takes the others."""
     with Server("--self", "0", "--tick", "100") as server:
@@ -1614,8 +1603,7 @@ def test_long_waits(tmp_path: Path) -> None:
 def test_simulate_outlives_its_agent() -> None:
     port = unused_port()
     process = subprocess.Popen([*COMMAND, "simulate", f"127.0.0.1:{port}"], text=True,
-                               stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE)
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         assert process.stderr and "nothing listens at" in process.stderr.readline()
         with Server(port=port) as server:
@@ -1645,8 +1633,7 @@ def test_the_commands_of_the_readme() -> None:
                 words = [f"localhost:{server.port}" if word == "localhost" else word for word
                          in words]
             return subprocess.run(["./client.py", *words, *endings.get(name, ())], cwd=ROOT,
-                                  text=True,
-                                  capture_output=True, timeout=PATIENCE, check=False)
+                                  text=True, capture_output=True, timeout=PATIENCE, check=False)
 
         assert type_("set").returncode == 0
         simulated = type_("simulate")

@@ -328,8 +328,7 @@ def test_looks_take_a_bounded_time(tick: str, timeout: float,
 
 
 def test_watch_asks_no_more_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ages are unknown at first. From the second report on they are right, even if the agent
-    restarts."""
+    """Ages are unknown at first. From the second report on they are right, even if it restarts."""
     world, watch = World(monkeypatch, boots=True, self_=0), watched()
     world.passed += 5000
     world.beat(3)
@@ -368,8 +367,7 @@ def test_watch_goes_on_when_the_variable_it_reckons_by_dies(
 @pytest.mark.parametrize("seed", range(40))
 def test_no_dead_node_looks_alive_and_no_live_one_dead(seed: int,
                                                        monkeypatch: pytest.MonkeyPatch) -> None:
-    """There are agents of all kinds, which restart. Their nodes die, come back and lose
-    heartbeats."""
+    """Agents of all kinds restart. Their nodes die, come back and lose heartbeats."""
     chance = random.Random(seed)
     tick = chance.choice((0.1, 1.0, 1.0, 2.0))
     boots = chance.random() < 0.7
@@ -567,8 +565,7 @@ def test_the_agents_clock_goes_on_between_its_beats(tick: str, since: float, now
 @pytest.mark.parametrize("stamp, now", [(600, 600), (598, 602), (597, 597), (603, 603)])
 def test_a_beat_may_show_that_the_agents_clock_is_later(stamp: int, now: int,
                                                         monkeypatch: pytest.MonkeyPatch) -> None:
-    """At the third report, the guess is 602. The agent's clock may be 4 ticks later than the newest
-    heartbeat."""
+    """At the third report, the guess is 602. The clock may be 4 ticks past the newest heartbeat."""
     told = Told(monkeypatch)
     told.take(10, 10.25, v3=500)
     told.take(12, 12.25, v3=600)
@@ -623,8 +620,7 @@ def test_of_now_from_only_its_own_changes_measure_the_tick(monkeypatch: pytest.M
 
 def test_after_an_impossible_timestamp_the_tick_is_measured_anew(
         monkeypatch: pytest.MonkeyPatch) -> None:
-    """This happens when an agent that stamps itself restarts, and when it was never heard
-    before."""
+    """It happens when an agent that stamps itself restarts, or was never heard before."""
     told = Told(monkeypatch)
     stamps = "which the agent seems to stamp itself"
     newest = r"the newest: up to \d s too short"
@@ -818,8 +814,7 @@ def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
 
 
 def boot_agent(*stale: int) -> Callable[[], list[bytes]]:
-    """The README's agent in real time, an hour after its start. Variable 3 sent a heartbeat a
-    second ago."""
+    """The README's agent in real time, an hour after its start. Variable 3 beat a second ago."""
     begun = time.monotonic()
 
     def answer() -> list[bytes]:
@@ -867,8 +862,7 @@ def test_check_says_by_which_clock(typed: Run, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_what_a_check_says_of_the_clock(typed: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It always names a clock that is not ours. It names our clock if that may be why a node seems
-    to be dead."""
+    """It always names a clock that is not ours, and ours if a node may seem dead by it."""
     world = World(monkeypatch, boots=True, self_=0)
     status, said = typed("check", "127.0.0.1", "--expect", "0", world=world)
     assert status == 0 and "- 1 alive at 127.0.0.1:9060; ages by variable 0, which" in said
@@ -918,8 +912,7 @@ def test_check_remembers_a_dead_node(check: Check, monkeypatch: pytest.MonkeyPat
 
 
 def test_without_a_memory_it_does_not(check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After 65536 ticks, a timestamp of 16 bits makes a dead node look alive. This is why there is
-    --memory."""
+    """After 65536 ticks, a time of 16 bits makes a dead node look alive: hence --memory."""
     world = World(monkeypatch, self_=0)
     world.beat(3)
     world.passed += 65536
@@ -998,8 +991,7 @@ def test_a_damaged_or_foreign_file_is_refused(tmp_path: Path, check: Check,
 
 def test_hostile_numbers_with_a_right_checksum(tmp_path: Path, check: Check,
                                                monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the numbers are, one line is printed and nothing crashes. The next file is a good
-    one."""
+    """Whatever the numbers are, it prints one line and does not crash. The next file is good."""
     world, path = written(tmp_path, check, monkeypatch)
     head, rest = path.read_text().split("\n", 1)
     chance = random.Random(6)

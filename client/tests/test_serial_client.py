@@ -1,7 +1,5 @@
 """client.py on a serial line, a pty here, whose other end misbehaves on purpose.
-
-SPDX-License-Identifier: MIT
-"""
+SPDX-License-Identifier: MIT"""
 
 from __future__ import annotations
 

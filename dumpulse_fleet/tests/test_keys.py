@@ -288,7 +288,7 @@ def test_agents_with_keys_and_without(tmp_path: Path) -> None:
         until(lambda: (collector.table.reports >= before + 3).all())
         assert (collector.table.agent_state == State.ALIVE).all()
         assert collector.table.entry[0, 3] == 0x12344C09
-        # Only an answer to a request that was repeated meanwhile, as the machine stood still, is bad.
+        # Only an answer to a request that was repeated, as the machine stood still, is bad.
         assert collector.figures.bad <= collector.figures.repeated and not heard.of("key")
         for fake in fakes:
             assert len(fake.requests) - len({*fake.requests}) <= collector.figures.repeated

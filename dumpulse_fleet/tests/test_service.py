@@ -417,7 +417,8 @@ def test_a_fleet_that_asks_nobody_says_so(tmp_path: Path, fake: Fake) -> None:
         lambda self: None if os.path.exists({str(stop)!r}) else real(self)""")
     heard: list[Any] = []
     with answering(type("Handler", (Taking,), {"came": heard})) as port:
-        write(tmp_path, fake, 2, f"[alerts]\nping = 'http://127.0.0.1:{port}/'\nping_every = '1s'\n")
+        write(tmp_path, fake, 2, f"[alerts]\nping = 'http://127.0.0.1:{port}/'\n"
+                                 "ping_every = '1s'\n")
         with Serving(tmp_path, PYTHONPATH=broken) as serving:
             serving.wait_for_agents({"a0": "alive", "a1": "alive"})
             until(lambda: heard and get(serving, "/-/ready")[0] == 200)

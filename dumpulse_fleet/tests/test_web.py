@@ -561,7 +561,7 @@ def test_a_scraper_that_goes_leaves_no_traceback(caplog: pytest.LogCaptureFixtur
 
     service = standins.Service(standins.fleet(1))
     with standins.serving(lambda: server.make_app(service)) as port:
-        monkeypatch.setattr(server.web.StreamResponse, "write", gone)
+        monkeypatch.setattr("aiohttp.web.StreamResponse.write", gone)
         with socket.create_connection(("127.0.0.1", port)) as scraper:
             scraper.sendall(b"GET /metrics/agents HTTP/1.0\r\nHost: localhost\r\n\r\n")
             read_to_the_end(scraper)

@@ -21,7 +21,7 @@
  *     boots       how often the firmware began at address 0
  *     stack       the most bytes that the stack had
  *     bytes       the bytes that went to the firmware
- *     unread      the most whole bytes that waited in the UART: an AVR's holds two, simavr's 64
+ *     unread      how many whole bytes waited in the UART at most: an AVR's holds two
  *     resumed     the cycle in which the 9th of them began
  *     answered    the cycle in which the first byte from the output pin began
  *     jitter      by how many cycles an edge at the output pin was early or late at most

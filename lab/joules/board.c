@@ -5,8 +5,7 @@
  * starts a measurement. Then pin D7 rises for a moment, and the operation is repeated for 10 s.
  *
  * The same image runs in QEMU, on its STM32F405. That has the same USART, but no clock tree, no
- * pins and no cycle counter. There, time stands for instructions: with `-icount`, each takes the
- * same time.
+ * pins and no cycle counter. There, time stands for instructions: `-icount` makes them equal.
  *
  * The build defines BOARD_NAME (a text), BOARD_IS_KEM (0 or 1), and BOARD_REFUSES (0 or 1: the
  * scheme notices what was changed).   SPDX-License-Identifier: MIT */

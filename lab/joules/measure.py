@@ -49,8 +49,7 @@ def ended(status: int) -> str:
 
 
 def run(command: Sequence[str]) -> int:
-    """Runs the command once, which is one call. It gets Ctrl-C and SIGTERM, too, and some time to
-    end."""
+    """Runs the command once, which is one call. It gets Ctrl-C and SIGTERM, and time to end."""
     early: list[int] = []  # SIGTERM, before the child is known to this process
     before = signal.signal(signal.SIGTERM, lambda number, _: early.append(number))
     try:

@@ -7,8 +7,7 @@
  * then, and at the end how many calls there were, and of a call, in nanoseconds: the least, the
  * median, the median distance from it, the most, the sum; how long all took; and how many
  * descriptors were open before and after. SIGINT ends it early, after a call. TIMES is a file for
- * the time of each call: 8 bytes, in the machine's order.   SPDX-License-Identifier: MIT
- */
+ * the time of each call: 8 bytes, in the machine's order.   SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <dirent.h>

@@ -168,8 +168,7 @@ def is_number(value: object) -> bool:
         abs(value) <= MOST
 
 
-# By the type of a field: what a value from a file must be, and whether it is. Others are not known
-# here.
+# By the type of a field: what a value from a file must be, and whether it is.
 KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "int": ("number", lambda value: is_number(value) and isinstance(value, int)),
     "float": ("number", is_number),

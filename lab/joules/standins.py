@@ -128,8 +128,7 @@ class Cell:
 
 
 def hear_ctrl_c() -> None:
-    """In a new process: as from a terminal. What is started by nohup or in the background does not
-    hear it."""
+    """In a new process: as from a terminal. What nohup or & has started does not hear it."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 

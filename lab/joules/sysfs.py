@@ -16,8 +16,7 @@ def opened(file: Path) -> BinaryIO:
 
 
 def text(file: Path) -> str | None:
-    """What is in the file, or nothing if it is not there or cannot be read now. It may be shown on
-    a terminal."""
+    """What is in the file, or nothing if it cannot be read now. It may be shown on a terminal."""
     try:
         with opened(file) as now:
             found = now.read(MOST) or b""

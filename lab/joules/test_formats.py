@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -29,9 +29,8 @@ from lab.joules.meters import Energy, Lost, Meter
 from lab.joules.results import Turn, Unreadable
 from lab.joules.standins import hear_ctrl_c
 from lab.messages.codecs import CODECS, LIST
-from tests.support.programs import ROOT
+from tests.support.programs import PATIENCE, ROOT, wait_until
 
-PATIENCE = 60  # seconds, on a machine that has much else to do
 IDLE_WATTS, EACH = 8.0, 0.002  # of the machine that the simulated meter measures; J of a fetch
 
 
@@ -163,12 +162,22 @@ def test_a_run_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.Monk
 # What goes wrong.
 
 
-def tampered(monkeypatch: pytest.MonkeyPatch, change: str) -> None:
+def tamper(monkeypatch: pytest.MonkeyPatch, change: str) -> None:
     """Both processes run this first. It must change only what the server does."""
     monkeypatch.setattr(loopback, "COMMAND", (
         sys.executable, "-c", "import sys\nfrom lab.joules import loopback\n"
         "from lab.messages import codecs\n"
         f"if sys.argv[1] == 'serve':\n    {change}\nloopback.main()"))
+
+
+@contextmanager
+def tampered(monkeypatch: pytest.MonkeyPatch, change: str) -> Iterator[Pair]:
+    tamper(monkeypatch, change)
+    pair = Pair(0)
+    try:
+        yield pair
+    finally:
+        pair.end()
 
 
 @pytest.mark.parametrize("change, says", [
@@ -179,33 +188,24 @@ def tampered(monkeypatch: pytest.MonkeyPatch, change: str) -> None:
     ("sys.exit('no room')", "the server ended with status 1: no room"),
 ])
 def test_a_wrong_answer_is_noticed(monkeypatch: pytest.MonkeyPatch, change: str, says: str) -> None:
-    tampered(monkeypatch, change)
-    pair = Pair(0)
-    try:
-        with pytest.raises(Failed, match=re.escape(says)):
-            pair.fetch("json", 5)
-    finally:
-        pair.end()
+    with tampered(monkeypatch, change) as pair, pytest.raises(Failed, match=re.escape(says)):
+        pair.fetch("json", 5)
 
 
 def test_only_the_last_answer_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    tampered(monkeypatch, "right, count = codecs.CODECS['json'].encode, iter(range(20))\n"
-             "    codecs.CODECS['json'] = codecs.Codec('', '', lambda records: "
-             "right(records[next(count) == 19:]), None)")
-    pair = Pair(0)
-    try:
+    with tampered(monkeypatch, "right, count = codecs.CODECS['json'].encode, iter(range(20))\n"
+                  "    codecs.CODECS['json'] = codecs.Codec('', '', lambda records: "
+                  "right(records[next(count) == 19:]), None)") as pair:
         assert pair.fetch("json", 10).bytes == 10 * len(CODECS["json"].encode(LIST))
         with pytest.raises(Failed, match="answer 10 in json is not the list"):
             pair.fetch("json", 10)
-    finally:
-        pair.end()
 
 
 def test_the_server_s_time_is_not_the_client_s(tmp_path: Path,
                                                monkeypatch: pytest.MonkeyPatch) -> None:
-    tampered(monkeypatch, "right = codecs.CODECS['json'].encode\n"
-             "    codecs.CODECS['json'] = codecs.Codec('', '', lambda records: "
-             "right(records) if sum(range(300_000)) else b'', None)")
+    tamper(monkeypatch, "right = codecs.CODECS['json'].encode\n"
+           "    codecs.CODECS['json'] = codecs.Codec('', '', lambda records: "
+           "right(records) if sum(range(300_000)) else b'', None)")
     done: list[Result] = []
     formats.run(plan_for("json", 20), done, tmp_path / "run.jsonl", None, 0, Clock())
     assert done[0].server > 3 * done[0].client > 0
@@ -213,27 +213,19 @@ def test_the_server_s_time_is_not_the_client_s(tmp_path: Path,
 
 def test_there_is_never_a_second_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody else could answer it, and pickle would believe him."""
-    tampered(monkeypatch, "from aiohttp import web\n    begin = web.Response.__init__\n"
-             "    web.Response.__init__ = lambda self, **more: "
-             "(begin(self, **more), self.force_close())[0]")
-    pair = Pair(0)
-    try:
+    with tampered(monkeypatch, "from aiohttp import web\n    begin = web.Response.__init__\n"
+                  "    web.Response.__init__ = lambda self, **more: "
+                  "(begin(self, **more), self.force_close())[0]") as pair:
         with pytest.raises(Failed, match="the connection broke in the midst of pickle"):
             pair.fetch("pickle", 2)
-    finally:
-        pair.end()
 
 
 def test_the_connection_lasts_through_a_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    tampered(monkeypatch, "loopback.LONG = 0.01")
-    pair = Pair(0)
-    try:
+    with tampered(monkeypatch, "loopback.LONG = 0.01") as pair:
         pair.fetch("json", 1)
         time.sleep(0.5)  # aiohttp's own limit is that of a browser; this is a shorter one
         with pytest.raises(Failed, match="the connection broke in the midst of json"):
             pair.fetch("json", 1)
-    finally:
-        pair.end()
     assert loopback.LONG > 10 * 86400
 
 
@@ -250,13 +242,6 @@ def children(parent: int) -> dict[str, int]:
             found[next((word for word in words if word in ("serve", "fetch")), "")] = \
                 int(folder.name)
     return found
-
-
-def wait_until(true: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def gone(process: int) -> bool:
@@ -276,15 +261,15 @@ def in_the_midst(file: Path) -> Iterator[tuple[subprocess.Popen[str], dict[str, 
                                text=True, start_new_session=True, preexec_fn=hear_ctrl_c)
     try:
         wait_until(lambda: process.poll() is not None or
-                   set(children(process.pid)) == {"serve", "fetch"})
+                   set(children(process.pid)) == {"serve", "fetch"}, "both")
         both = children(process.pid)
         begun = time.clock_gettime(~both["serve"] << 3 | 2)
-        wait_until(lambda: time.clock_gettime(~both["serve"] << 3 | 2) > begun + 0.5)
+        wait_until(lambda: time.clock_gettime(~both["serve"] << 3 | 2) > begun + 0.5, "it works")
         yield process, both
     finally:
         process.kill()
         process.communicate()
-    wait_until(lambda: all(map(gone, both.values())))
+    wait_until(lambda: all(map(gone, both.values())), "both are gone")
 
 
 @pytest.mark.slow
@@ -317,7 +302,7 @@ def test_ctrl_c_ends_the_run(tmp_path: Path) -> None:
 def test_nothing_is_left_when_the_parent_is_killed(tmp_path: Path) -> None:
     with in_the_midst(tmp_path / "run.jsonl") as (process, both):
         process.kill()
-        wait_until(lambda: all(map(gone, both.values())))
+        wait_until(lambda: all(map(gone, both.values())), "both are gone")
 
 
 def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:

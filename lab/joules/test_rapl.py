@@ -96,15 +96,21 @@ def test_a_counter_that_stands_still_is_none(tmp_path: Path) -> None:
         measured(tmp_path, [Counter(tmp_path, "intel-rapl:0", "package-0", 0.0)], 10.0)
 
 
-def test_a_counter_that_vanishes_is_said(tmp_path: Path) -> None:
+@pytest.mark.parametrize("vanishes", [True, False])
+def test_a_counter_that_vanishes_or_leaves_its_range_is_said(tmp_path: Path,
+                                                             vanishes: bool) -> None:
+    """Taken modulo its range, the number would look like a small step."""
     clock, counter = SimulatedClock(), Counter(tmp_path, "intel-rapl:0", "package-0", 7.0)
     meter = Rapl(str(tmp_path), clock)
     meter.open()
     meter.start()
     clock.sleep(1.5)
-    (counter.folder / "energy_uj").unlink()
+    if vanishes:
+        (counter.folder / "energy_uj").unlink()
+    else:
+        write(counter.folder / "energy_uj", 2 * counter.span)
     clock.sleep(10)
-    with pytest.raises(Lost, match="energy_uj cannot be read any more"):
+    with pytest.raises(Lost, match="energy_uj cannot be read any more, or has left its range"):
         meter.stop()
 
 
@@ -134,18 +140,6 @@ def test_a_counter_that_is_no_number_is_refused(tmp_path: Path, value: str) -> N
     write(counter.folder / "energy_uj", value)
     with pytest.raises(Absent, match="energy_uj holds no number"):
         meters.find("rapl", str(tmp_path))
-
-
-def test_a_counter_that_leaves_its_range_is_said(tmp_path: Path) -> None:
-    """Taken modulo its range, such a number would look like a small step."""
-    clock, counter = SimulatedClock(), Counter(tmp_path, "intel-rapl:0", "package-0", 7.0)
-    meter = Rapl(str(tmp_path), clock)
-    meter.open()
-    meter.start()
-    clock.sleep(1.5)
-    write(counter.folder / "energy_uj", 2 * counter.span)
-    with pytest.raises(Lost, match="energy_uj cannot be read any more, or has left its range"):
-        meter.stop()
 
 
 def test_a_range_that_no_reader_could_follow_is_refused(tmp_path: Path) -> None:

@@ -92,8 +92,8 @@ def test_it_makes_and_reads_what_the_model_does(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("old", "new"), [
     ("65521", "65520"), ("a, b = 1, 0", "a, b = 0, 0"), ("< 64", "< 65"),
-    ("bytes((0x", "bytes((1 + 0x"), ("== packet[:4]", "!= b''"), ("high << 8 | low", "low << 8 | high"),
-    ("4 + 4 *", "4 *")])
+    ("bytes((0x", "bytes((1 + 0x"), ("== packet[:4]", "!= b''"),
+    ("high << 8 | low", "low << 8 | high"), ("4 + 4 *", "4 *")])
 def test_a_mistake_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str,
                               new: str) -> None:
     text = make.MODULE.read_text()

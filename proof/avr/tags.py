@@ -119,8 +119,7 @@ def check_definition() -> None:
 
 @dataclass
 class Rounds:
-    """The loop of the half rounds: where it begins and ends, and the registers of its state and of
-    its counter."""
+    """The loop of the half rounds: where it begins and ends, the registers of state and counter."""
 
     head: int
     end: int

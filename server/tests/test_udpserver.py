@@ -297,7 +297,8 @@ def test_sighup_reads_files_again_all_or_nothing(tmp_path: Path) -> None:
                             (names, "[3]\nname = motor\n[4]\n[")):
             good = path.read_text()
             for each, text in ((readers, "127.0.0.4/30"), (senders, "127.0.0.5"),
-                               (names, f"{calm}[3]\nname = motor\nvalue = 0..50\n[5]\n"), (path, wrong)):
+                               (names, f"{calm}[3]\nname = motor\nvalue = 0..50\n[5]\n"),
+                               (path, wrong)):
                 kept = each.read_text()
                 each.write_text(text)
                 each.with_suffix(".kept").write_text(kept if not each.with_suffix(".kept").exists()
@@ -329,8 +330,9 @@ def test_sighup_opens_the_log_again(tmp_path: Path) -> None:
     """As logrotate wants it: the file has another name by now."""
     log, rotated = tmp_path / "log", tmp_path / "log.1"
     with log.open("w") as opened:
-        process = subprocess.Popen([*command(), "0"], stdout=opened, stderr=opened, preexec_fn=lambda:
-                                   signal.signal(signal.SIGHUP, signal.SIG_DFL))
+        process = subprocess.Popen(
+            [*command(), "0"], stdout=opened, stderr=opened,
+            preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL))
     try:
         wait_until(lambda: "reports to" in log.read_text(), "it has started")
         log.rename(rotated)
@@ -600,8 +602,7 @@ def test_who_may_not_ask_uses_up_nothing() -> None:
 
 
 def test_no_source_gets_more_though_thousands_ask() -> None:
-    """More sources ask than can be remembered at a time. No source's count is forgotten too
-    early."""
+    """More sources ask than it can remember at a time. No source's count is forgotten too early."""
     with Server("--rate-total", "1000000", "--burst", "1", "--rate", "1", "--tick", "1") as server:
         with Peer(server, source="127.77.77.77") as victim:
             victim.ask()
@@ -1292,8 +1293,7 @@ def test_a_file_that_is_written_in_part_is_none(tmp_path: Path) -> None:
 
 
 def test_a_symbolic_link_is_not_followed(tmp_path: Path) -> None:
-    """The link may be FILE itself, or have the name of the new file. Nobody knows whose file it
-    leads to."""
+    """The link may be FILE itself, or have the new file's name. It may lead to anybody's file."""
     content = state_bytes(FIVES)
     (tmp_path / "elsewhere").write_bytes(content)
     for link, target, option in (("link", "elsewhere", "link"), ("table.new", "elsewhere", "table"),
@@ -1539,8 +1539,7 @@ def test_a_disk_that_fails_later_stops_nothing(tmp_path: Path) -> None:
 def test_a_hundred_kills_amid_writes_leave_a_whole_file(tmp_path: Path) -> None:
     """Kills the server while the new file still has its other name. Then there is always a complete
     table, the old one or the new one, and the server starts with it. In a file system in memory, a
-    write is so short that few kills come during one: there, 300 kills at any time must be
-    enough."""
+    write is so short that few kills come during one: there 300 kills must be enough."""
     file, unfinished = tmp_path / "table", tmp_path / "table.new"
     source = random.Random(1)
     content = b""
@@ -1796,8 +1795,7 @@ def test_a_socket_that_is_not_bound_is_refused(family: int) -> None:
 
 
 def test_the_unit_reads_options_from_a_file(tmp_path: Path) -> None:
-    """Reads them like systemd: ${X} is one word, $X may be several, and a missing file is no
-    error."""
+    """Like systemd: ${X} is one word, $X may be several, and a missing file is no error."""
     unit = (ROOT / "server" / "units" / "dumpulse.service").read_text()
     assert re.findall("^EnvironmentFile=(.*)", unit, re.M) == ["-/etc/default/dumpulse"]
     (line,) = re.findall("^ExecStart=(.*)", unit, re.M)
@@ -1829,8 +1827,7 @@ def test_install_units_and_uninstall(tmp_path: Path) -> None:
         return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
     def lib_python(names: list[str]) -> list[str]:
-        """Replaces the folder of the system's Python modules, which is another one on each
-        system."""
+        """Replaces the folder of the system's Python modules, which differs on each system."""
         return [re.sub(r"^(local/)?lib/python[^/]*/[a-z]+-packages/", "lib/PYTHON/", name)
                 for name in names]
 

@@ -420,7 +420,8 @@ static void test_many_with_several_states(void **state)
     hook_reap();
     assert_int_equal(spawned, 4);
     assert_int_equal(counters[COUNT_FAILED_PROGRAMS], 2);
-    assert_string_equal(logged[1], "/bin/lamp 0,2,4,6,8,10,12,14,16 waiting alive: killed after 60 s");
+    assert_string_equal(logged[1],
+                        "/bin/lamp 0,2,4,6,8,10,12,14,16 waiting alive: killed after 60 s");
     end_all();
     assert_int_equal(hook.running, 0);
     for (int variable = 0; variable < VARIABLES; variable++)

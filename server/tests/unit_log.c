@@ -1,7 +1,6 @@
 /* Unit tests of log_write() in server/log.c: it never waits for whoever reads the log, not even if
  * somebody else fills the pipe or socket just after poll() has found room in it.
- *                                                             SPDX-License-Identifier: MIT
- */
+ *                                                             SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE /* NOLINT: for mkstemp and alarm */
 #include <fcntl.h>
 #include <poll.h>

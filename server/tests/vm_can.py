@@ -89,8 +89,7 @@ class Program:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def inherited(self) -> list[str]:
-        """Returns the descriptors, besides the standard ones, that a program would get which it
-        starts."""
+        """The descriptors, besides the standard ones, that a program would get which it starts."""
         found = []
         for file in Path(f"/proc/{self.process.pid}/fdinfo").iterdir():
             with contextlib.suppress(FileNotFoundError):  # it was open for a moment, for the log
@@ -223,8 +222,7 @@ def test_the_client_in_and_out(serve: Callable[..., Program]) -> None:
     ("canserver", ["vcan0"]), ("udpserver", ["0", "--can", "vcan0"])])
 def test_a_program_for_each_change(serve: Callable[..., Program], tmp_path: Path, name: str,
                                    arguments: list[str]) -> None:
-    """A node on the bus speaks, sends a wrong value, falls silent and comes back, while another one
-    never speaks."""
+    """A node speaks, sends a wrong value, falls silent and comes back. Another one never speaks."""
     (tmp_path / "names.ini").write_text(
         "[dumpulse]\ntick = 100ms\nwarn = 1s\ncrit = 4s\n[7]\nname = pump\nvalue = 1..99\n[9]\n")
     program, told = tmp_path / "program", tmp_path / "told"
@@ -296,8 +294,7 @@ def test_what_is_refused(serve: Callable[..., Program]) -> None:
 
 
 def test_many_senders_against_the_model(serve: Callable[..., Program]) -> None:
-    """Heartbeats for every variable come, with junk between them. Each of three reports has the
-    whole table."""
+    """Heartbeats of all variables come, and junk between them. Each of three reports has all."""
     seed = time.time_ns()
     print(f"replay: random.Random({seed})")
 
@@ -321,8 +318,7 @@ def test_many_senders_against_the_model(serve: Callable[..., Program]) -> None:
 
 
 def reports_begun(bus: socket.socket) -> int:
-    """Waits until nothing more comes. Returns how many reports have begun since `bus` was
-    opened."""
+    """Waits until nothing more comes. Returns how many reports began since `bus` was opened."""
     begun = 0
     bus.settimeout(0.5)
     with contextlib.suppress(TimeoutError):
@@ -442,8 +438,7 @@ def test_a_reader_believes_whole_reports_only(name: str, frames: list[tuple[int,
 
 
 def test_the_table_survives(serve: Callable[..., Program], tmp_path: Path) -> None:
-    """The table goes from one server to the next, with each signal that ends it. A damaged one is
-    set aside."""
+    """The table goes from one server to the next, by each signal. A damaged one is set aside."""
     file, bus = tmp_path / "table", opened("vcan0")
     kept = bytes(2)
     for value, number in enumerate((signal.SIGHUP, signal.SIGINT, signal.SIGTERM), 1):
@@ -504,8 +499,7 @@ def test_closed_descriptors(programs: list[Program], tmp_path: Path) -> None:
 
 def test_the_last_that_came_over_an_interface(serve: Callable[..., Program]) -> None:
     """Frames that waited in the socket when the interface was removed are still taken. Frames that
-    were dropped because the socket was full are counted. Without special rights, it holds about 500
-    frames."""
+    a full socket dropped are counted. Without special rights, it holds about 500 frames."""
     run("ip", "link", "add", "vcan8", "type", "vcan")
     run("ip", "link", "set", "vcan8", "up")
     server = serve("vcan8", wrap=("setpriv", "--bounding-set", "-net_admin"))
@@ -775,8 +769,7 @@ def test_with_a_key(serve: Callable[..., Program], keyed_options: list[str]) -> 
 
 
 def test_a_gateway_with_a_key(serve: Callable[..., Program], keyed_options: list[str]) -> None:
-    """One epoch, one table and one count of readers for both ways; and version 1, for a
-    migration."""
+    """One epoch, one table, one count of readers for both; and version 1, for a migration."""
     keys = keyed.Keys(bytes(range(16)))
     server = serve("--can", "vcan0", *keyed_options, "--epoch", "3600", "--also-unkeyed", "0",
                    name="udpserver", ready="reports without a key to")

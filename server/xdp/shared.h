@@ -57,9 +57,9 @@ struct xdp_settings {
     uint64_t until;  /* ns of Unix time: from then on, the program takes no heartbeat */
     uint64_t list;   /* 0 or 1: which list holds now; the other one can be changed */
     /* These are set before the program runs, and do not change. */
-    uint64_t tick;          /* ns */
-    uint64_t reuse;         /* 1: a stamp is used again in the same jiffy; 0: never */
-    uint16_t port;          /* as in a packet */
+    uint64_t tick;  /* ns */
+    uint64_t reuse; /* 1: a stamp is used again in the same jiffy; 0: never */
+    uint16_t port;  /* as in a packet */
     struct xdp_list lists[2];
 };
 

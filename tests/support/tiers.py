@@ -23,8 +23,7 @@ LOOP = 0.06  # seconds that slowness() counts for on the machine for which LIMIT
 
 
 def tiered(cases: Iterable[T], quick: Callable[[T], bool]) -> list[ParameterSet]:
-    """The cases of a test, each a value or a tuple of them: those that are not quick get the mark
-    `slow`."""
+    """The cases of a test, each a value or a tuple. Those that are not quick are `slow`."""
     return [pytest.param(*(case if isinstance(case, tuple) else (case,)),
                          marks=[] if quick(case) else pytest.mark.slow) for case in cases]
 
