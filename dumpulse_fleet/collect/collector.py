@@ -571,11 +571,12 @@ class Collector:
         good, timely = wire.good(packets, lengths), roster.port[rows] == places
         keyed, again = known & roster.keyed[rows], np.zeros(0, np.intp)
         right, wrong = known & good & ~keyed, known & ~good & ~keyed
-        if keyed.any():  # what comes late proves nothing: its request is forgotten
-            some = np.flatnonzero(keyed & timely)
+        if keyed.any():
+            some = np.flatnonzero(keyed)
             verdicts = roster.readers.take(rows[some], packets[some], lengths[some], good[some],
-                                           self.table.now())
-            right[some], wrong[some] = verdicts == Verdict.BELIEVED, verdicts > Verdict.AGAIN
+                                           timely[some], self.table.now())
+            right[some] = verdicts == Verdict.BELIEVED
+            wrong[some] = timely[some] & (verdicts > Verdict.AGAIN)
             again = np.unique(rows[some[verdicts == Verdict.AGAIN]])
         bad = rows[wrong]
         figures.bad += len(bad)

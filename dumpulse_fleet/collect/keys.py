@@ -104,10 +104,11 @@ class Readers:
         self.count = np.zeros(count, np.int64)  # the last one of this epoch
         self.refused = np.zeros(count, np.int64)  # requests: other readers have used their counts
         self.later = np.zeros(count, np.int64)  # times that a later epoch was heard in this round
-        self.asked = np.zeros((count, 8), np.uint8)  # the last request,
-        self.asked_in = np.zeros(count, np.uint32)  # its epoch,
-        self.waits = np.zeros(count, np.bool_)  # whether its report is still welcome,
-        self.repeat = np.zeros(count, np.bool_)  # and whether it may be sent again
+        # The last request of this round, and that of the round before, to which a report may be late:
+        self.asked = np.zeros((2, count, 8), np.uint8)
+        self.asked_in = np.zeros((2, count), np.uint32)  # its epoch,
+        self.waits = np.zeros((2, count), np.bool_)  # and whether its report is still welcome
+        self.repeat = np.zeros(count, np.bool_)  # whether that of this round may be sent again
         self.old_at = np.full(count, np.inf)  # the first old beacon since we believed something new
         self.why = np.zeros(count, np.uint8)  # Verdict of what came since the last report
         self.told = np.zeros(count, np.uint8)  # and the one of the last event
@@ -121,7 +122,8 @@ class Readers:
                        for label in self._of], axis=0)
         for name in ("epoch", "count", "refused", "later", "asked", "asked_in", "waits", "repeat",
                      "old_at", "why", "told"):
-            getattr(self, name)[to[same]] = getattr(old, name)[whence[same]]
+            of = (..., to[same], slice(None)) if name == "asked" else (..., to[same])
+            getattr(self, name)[of] = getattr(old, name)[(..., whence[same], *of[2:])]
 
     def _tags(self, label: int, at: Rows, number: Words, four: Bytes,
               tables: Bytes | None = None) -> Words:
@@ -134,9 +136,11 @@ class Readers:
         return chaskey(self._of[label][at], message)
 
     def begin(self, rows: Rows, now: float) -> None:
-        """A round begins: only an answer to a new request counts."""
+        """A round begins: what answers a request of before is late."""
         at = self.at[rows]
-        self.waits[at] = self.repeat[at] = False
+        for part in (self.asked, self.asked_in, self.waits):
+            part[1, at] = part[0, at]
+        self.waits[0, at] = self.repeat[at] = False
         self.later[at] = 0
         far = at[now - self.old_at[at] > client.FORGET]  # an epoch that somebody has made up
         self.epoch[far] = self.count[far] = self.refused[far] = 0
@@ -155,38 +159,42 @@ class Readers:
             asked[:, 6:] = np.frombuffer(os.urandom(2 * len(new)), np.uint8).reshape(-1, 2)
             tags = self._tags(client.READER_LABEL, new, self.epoch[new], asked[:, 4:])
             asked[:, :4] = tags[:, :1].astype("<u4").view(np.uint8)
-            self.asked[new], self.asked_in[new] = asked, self.epoch[new]
-            self.waits[new] = self.repeat[new] = True
-        found: Bytes = np.where(self.repeat[at, None], self.asked[at], HELLO)
+            self.asked[0, new], self.asked_in[0, new] = asked, self.epoch[new]
+            self.waits[0, new] = self.repeat[new] = True
+        found: Bytes = np.where(self.repeat[at, None], self.asked[0, at], HELLO)
         return found
 
     def take(self, rows: Rows, packets: Bytes, lengths: NDArray[np.uint32],
-             version_1: NDArray[np.bool_], now: float) -> NDArray[np.uint8]:
-        """The Verdict of each packet, and what follows from it."""
-        at = self.at[rows]
+             version_1: NDArray[np.bool_], timely: NDArray[np.bool_], now: float
+             ) -> NDArray[np.uint8]:
+        """The Verdict of each packet, and what follows from it. What is not timely answers a round
+        of before. Then only a right tag says something."""
+        at, of_round = self.at[rows], (~timely).astype(np.intp)
         found = np.full(len(rows), Verdict.LENGTH, np.uint8)
         found[version_1] = Verdict.VERSION
         report = lengths == client.KEYED_REPORT_SIZE
         found[report] = Verdict.TAG
-        some = np.flatnonzero(report & self.waits[at])
+        some = np.flatnonzero(report & self.waits[of_round, at])
         if some.size:
-            of = at[some]
-            tags = self._tags(client.READER_LABEL, of, self.asked_in[of], self.asked[of, 4:],
-                              packets[some, 8:client.KEYED_REPORT_SIZE])
+            which = of_round[some], at[some]
+            tags = self._tags(client.READER_LABEL, at[some], self.asked_in[which],
+                              self.asked[which][:, 4:], packets[some, 8:client.KEYED_REPORT_SIZE])
             some = some[(tags[:, :2] == np.ascontiguousarray(packets[some, :8]).view("<u4")
                          ).all(axis=1)]
             of = at[some]
             found[some] = Verdict.BELIEVED
-            self.waits[of] = self.repeat[of] = False
+            self.waits[of_round[some], of] = False
+            self.repeat[of[timely[some]]] = False
             self.refused[of], self.old_at[of] = 0, np.inf
         some = np.flatnonzero((lengths == 8) & (packets[:, 4] < client.IS_ANNOUNCE))
         if some.size:
-            found[some] = self._hear(at[some], packets[some, :8], now)
-        wrong = (found > Verdict.AGAIN) & (found != Verdict.REFUSED)
+            found[some] = self._hear(at[some], packets[some, :8], timely[some], now)
+        wrong = timely & (found > Verdict.AGAIN) & (found != Verdict.REFUSED)
         self.why[at[wrong]] = found[wrong]
         return found
 
-    def _hear(self, at: Rows, packets: Bytes, now: float) -> NDArray[np.uint8]:
+    def _hear(self, at: Rows, packets: Bytes, timely: NDArray[np.bool_], now: float
+              ) -> NDArray[np.uint8]:
         """Beacons."""
         epoch = np.ascontiguousarray(packets[:, 4:]).view(">u4")[:, 0].astype(np.uint32)
         tags = self._tags(client.BEACON_LABEL, at, epoch, packets[:, 4:])[:, 0]
@@ -194,7 +202,7 @@ class Readers:
         before = self.epoch[at]
         refused = right & (epoch == before)
         self.old_at[at[refused]] = np.inf
-        again = refused & self.repeat[at]
+        again = timely & refused & self.repeat[at]
         newer = right & (epoch > before) & (self.later[at] < client.BEACONS)
         first = np.unique(at[again])
         self.repeat[first] = False
@@ -203,12 +211,12 @@ class Readers:
         of = np.unique(at[newer])
         self.count[of] = self.refused[of] = 0
         self.later[of] += 1
-        old = at[right & (epoch < before)]
+        old = at[timely & right & (epoch < before)]
         self.old_at[old] = np.minimum(self.old_at[old], now)
         # A report to a request of before may have been held back.
-        self.repeat[of], self.waits[of], self.old_at[of] = False, False, np.inf
+        self.repeat[of], self.waits[:, of], self.old_at[of] = False, False, np.inf
         # A request that is repeated after a bad report is refused: that is not the reason.
-        self.why[at[refused & (self.why[at] == Verdict.BELIEVED)]] = Verdict.REFUSED
+        self.why[at[timely & refused & (self.why[at] == Verdict.BELIEVED)]] = Verdict.REFUSED
         return np.where(again | newer, Verdict.AGAIN, np.where(
             refused, Verdict.REFUSED, np.where(right, Verdict.OLD, Verdict.BEACON))
             ).astype(np.uint8)

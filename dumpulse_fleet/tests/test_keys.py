@@ -89,12 +89,13 @@ class World:
         return [model.process(7, request.tobytes())[1] or b""
                 for model, request in zip(self.models, self.readers.requests(self.rows))]
 
-    def take(self, answers: list[bytes]) -> list[Verdict]:
+    def take(self, answers: list[bytes], timely: bool = True) -> list[Verdict]:
         batch = np.zeros((len(answers), wire.ROOM), np.uint8)
         for row, answer in zip(batch, answers):
             row[:len(answer)] = np.frombuffer(answer, np.uint8)
         lengths = np.array([len(answer) for answer in answers], np.uint32)
-        found = self.readers.take(self.rows, batch, lengths, wire.good(batch, lengths), self.now)
+        found = self.readers.take(self.rows, batch, lengths, wire.good(batch, lengths),
+                                  np.full(len(answers), timely), self.now)
         return [Verdict(each) for each in found]
 
 
@@ -124,6 +125,38 @@ def test_asking(tmp_path: Path, count: int) -> None:
     assert world.take(world.ask()) == [Verdict.AGAIN] * count
     assert world.take(world.ask()) == [Verdict.BELIEVED] * count
     assert (world.readers.count == 1).all() and (world.readers.epoch == 257).all()
+
+
+def test_late_answers(tmp_path: Path, count: int) -> None:
+    """Those to the round before are believed, once. The others say nothing, not even that something
+    is wrong."""
+    world = World(tmp_path, count)
+    world.begin()
+    beacons = world.ask()
+    world.begin()
+    assert world.take(beacons, False) == [Verdict.AGAIN] * count  # late, and still new
+    first = world.ask()
+    assert world.take(beacons, False) == [Verdict.REFUSED] * count
+    assert world.readers.repeat.all() and not world.readers.refused.any()
+    world.begin()
+    second = world.ask()
+    assert world.take(first) == world.take(second, False) == [Verdict.TAG] * count
+    world.readers.why[:] = Verdict.BELIEVED
+    assert world.take([bytes(264)] * count, False) == [Verdict.TAG] * count
+    assert not world.readers.news(world.rows, False)
+    assert world.take(first, False) == [Verdict.BELIEVED] * count
+    assert world.take(first, False) == [Verdict.TAG] * count
+    assert world.take(second) == [Verdict.BELIEVED] * count  # and its own round goes on
+    world.begin()
+    third = world.ask()
+    world.begin()
+    world.begin()
+    assert world.take(third, False) == [Verdict.TAG] * count  # two rounds late
+    fourth = world.ask()
+    world.begin()
+    assert world.take([model.keys.beacon(500) for model in world.models]) \
+        == [Verdict.AGAIN] * count
+    assert world.take(fourth, False) == [Verdict.TAG] * count  # it may have been held back
 
 
 def test_nonces(tmp_path: Path, count: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,34 +9,38 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from dumpulse_fleet.collect import wire
 from dumpulse_fleet.collect.collector import Roster
-from dumpulse_fleet.model.agents import Agent, State
+from dumpulse_fleet.model.agents import Agent, ReaderKeys, State
 from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.tests.core import ANY, QUICK, WELL, agents, collecting, until
 from dumpulse_fleet.trials.fake import Fake
+from spec import keyed
 from tests.support.agents import GOOD, WRONG_SUM, FakeAgent, unused_port
 
 
 @contextlib.contextmanager
-def delayed(seconds: float) -> Iterator[str]:
+def delayed(seconds: float, answer: Callable[[bytes], bytes | None] = lambda _: GOOD
+            ) -> Iterator[str]:
     """An agent behind a slow link: its address."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as agent:
         agent.bind(("127.0.0.1", 0))
         agent.settimeout(0.05)
-        ending, waiting = threading.Event(), deque[tuple[float, tuple[str, int]]]()
+        ending, waiting = threading.Event(), deque[tuple[float, bytes, tuple[str, int]]]()
 
         def serve() -> None:
             while not ending.is_set():
                 with contextlib.suppress(TimeoutError):
-                    waiting.append((time.monotonic() + seconds, agent.recvfrom(100)[1]))
+                    waiting.append((time.monotonic() + seconds, *agent.recvfrom(100)))
                 while waiting and waiting[0][0] <= time.monotonic():
-                    agent.sendto(GOOD, waiting.popleft()[1])
+                    _, packet, asker = waiting.popleft()
+                    agent.sendto(answer(packet) or b"", asker)
 
         server = threading.Thread(target=serve)
         server.start()
@@ -55,6 +59,25 @@ def test_a_late_answer_proves_life() -> None:
             until(lambda: table.reports[0] > 8)
             assert table.late[0] == table.reports[0] and collector.trouble() == ""
     assert heard.of("state", now="unreachable") == [] and table.round_trip[0] > 0.6
+
+
+def test_a_late_answer_with_a_right_tag_proves_life(tmp_path: Path) -> None:
+    """Beacons come a round late, too."""
+    (tmp_path / "key").write_text("01" * 16)
+    (tmp_path / "key").chmod(0o600)
+    model = keyed.Agent(keyed.Keys(b"\1" * 16), keyed.Numbers())
+    assert model.begin()
+    model.entries[3] = GOOD[-4:]
+    with delayed(0.7, lambda packet: model.process(7, packet)[1]) as address:
+        table = Table([Agent("far", address, ANY, period=0.5, misses=2,
+                             keys=ReaderKeys(str(tmp_path / "key")))])
+        with collecting(table) as (collector, heard, _):
+            until(lambda: table.reports[0] > 0)
+            before = len(heard.events)
+            until(lambda: table.reports[0] > 8)
+            assert table.late[0] == table.reports[0]
+    assert "unreachable" not in [event.now for event in heard.events[before + 1:]]
+    assert heard.of("key") == []
 
 
 def test_a_timeout_of_its_own() -> None:
