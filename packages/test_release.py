@@ -195,6 +195,7 @@ def key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     shutil.rmtree(home)
 
 
+@pytest.mark.slow
 def test_sums_are_signed(tmp_path: Path, key: str) -> None:
     sums = tmp_path / "SHA256SUMS"
     sums.write_text("a sum\n")

@@ -37,7 +37,6 @@ LAST = WRAP - 1  # the mask that makes a remainder
 RATE = 0.10  # an agent's clock may be this much faster or slower than its tick says
 FORGETS = WRAP - SKEW - 2 * 240 - 60  # ticks: agents on Linux forget what is older, or nearly so
 CONFIRMED = 2  # reports that contradict the last one used, until one is believed
-ZEROS = 128  # a bit of `strikes`: the first of these reports had lost entries
 
 
 class Kind(enum.IntEnum):
@@ -56,6 +55,8 @@ class Memory(NamedTuple):
 
     kind: NDArray[np.uint8]
     strikes: NDArray[np.uint8]  # reports in a row that contradict this memory
+    # Entries were lost: in the last of these reports; without one, in the report that was used.
+    emptied: Flags
     began: Real  # its first report, or the first one after a reboot
     asked: Real  # its last report, which was asked for then,
     received: Real  # and came then
@@ -146,9 +147,8 @@ def advance(was: Memory, new: Reports) -> Outcome:
     memory = remember(was, new, clocks, entries, fit, verdict)
     if not verdict.used.all():  # these agents stay as they were
         memory = Memory._make(map(partial(choose, verdict.used), memory, was))
-        memory = memory._replace(strikes=np.where(
-            verdict.used, memory.strikes,
-            verdict.strikes | np.where(evidence, np.uint8(ZEROS), np.uint8(0))))
+        memory = memory._replace(strikes=np.where(verdict.used, memory.strikes, verdict.strikes),
+                                 emptied=np.where(verdict.used, memory.emptied, evidence))
     stale = verdict.used & ~verdict.suspect & (was.strikes & 1 == 1)
     return Outcome(memory, verdict.used, entries.changed, verdict.empty, verdict.rebooted,
                    verdict.reset, stale)
@@ -233,15 +233,14 @@ def decide(was: Memory, new: Reports, own_entry: NDArray[np.uint32], clocks: Clo
     jumped = np.where(own, clocks.impossible | fit.misfit, (was.kind == Kind.UNIX) & fit.misfit)
     fresh = first | appears | leaves
     suspect = (jumped | (evidence & ~(own & (clocks.passed > 0)))) & ~fresh
-    strikes = was.strikes & np.uint8(ZEROS - 1)
-    strikes = strikes + np.uint8(1) - (strikes > 99) * np.uint8(2)
+    strikes = was.strikes + np.uint8(1) - (was.strikes > 99) * np.uint8(2)
     confirmed = suspect & (strikes % CONFIRMED == 0)
     used = ~suspect | confirmed
     # Lost entries: it has rebooted, if its clock goes on, or has begun at 0 since the report
     # before. Otherwise the clock may have been set forward, and an agent on Linux forgot what
     # seemed old. Without a variable of its own, the next heartbeat shows whether its clock goes on.
-    empty = used & (evidence | (confirmed & (was.strikes >= ZEROS)))
-    waits = was.strikes == ZEROS
+    empty = used & (evidence | (confirmed & was.emptied))
+    waits = was.emptied & (was.strikes == 0)
     # A clock that can be set may come to show such a time by chance.
     begun = (clocks.silent | (clocks.n <= clocks.high + 1)) & ~was.settable
     goes_on = np.where(own, ~jumped | begun,
@@ -369,8 +368,9 @@ def remember(was: Memory, new: Reports, clocks: Clocks, entries: Entries, fit: F
     blind = ~own & ~fit.soon  # what changed meanwhile is of any age, as at the first report
     began = np.where(verdict.empty | blind | (was.kind == Kind.NONE), new.received, was.began)
     strikes = np.where(verdict.suspect, verdict.strikes, np.uint8(0))
-    return Memory(kind, np.where(verdict.waits, np.uint8(ZEROS), strikes), began, new.asked,
-                  new.received, clock, new.entry, clock[:, None] - age, at_least, settable)
+    return Memory(kind, np.where(verdict.waits, np.uint8(0), strikes), verdict.waits, began,
+                  new.asked, new.received, clock, new.entry, clock[:, None] - age, at_least,
+                  settable)
 
 
 def begin_anew(anew: Flags, was: Memory, new: Reports, clocks: Clocks, kind: NDArray[np.uint8],

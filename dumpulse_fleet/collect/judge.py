@@ -88,6 +88,7 @@ class Judge:
         with table.lock:  # what contradicts the report before changes nothing yet
             odd = ~out.used
             table.strikes[rows[odd]] = out.memory.strikes[odd]
+            table.emptied[rows[odd]] = out.memory.emptied[odd]
             self._count(rows[odd], asked[odd], received[odd], unix[odd])
         good = out.used
         if not good.any():

@@ -33,7 +33,7 @@ ARRAYS: dict[str, float] = {
     "entry": 0xFFFFFFFF, "stamped": LONGEST, "at_least": 1, "state": max(State),
     "told": max(State), "since": 1e12, "sender_before": 255, "agent_state": max(State),
     "agent_told": max(State), "agent_since": 1e12, "misses": 1 << 30, "kind": max(Kind),
-    "strikes": 255, "began": 1e12, "asked": 1e12, "received": 1e12, "clock": LONGEST,
+    "strikes": 255, "emptied": 1, "began": 1e12, "asked": 1e12, "received": 1e12, "clock": LONGEST,
     "heard_at": 1e12, "round_trip": 1e9, "reports": LONGEST, "lost": LONGEST, "bad": LONGEST,
     "late": LONGEST, "refused": LONGEST, "reboots": LONGEST, "settable": 1}
 

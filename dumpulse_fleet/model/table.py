@@ -53,6 +53,7 @@ class Table:
         self.misses = np.zeros(count, np.int32)  # rounds in a row without an answer
         self.kind = np.zeros(count, np.uint8)  # ages.Kind: how its time is known
         self.strikes = np.zeros(count, np.uint8)  # reports in a row that contradict the last one
+        self.emptied = np.zeros(count, np.bool_)  # ages.Memory: entries were lost
         self.settable = np.zeros(count, np.bool_)  # its own clock has shown Unix time
         # Seconds of a clock that nobody sets (`now`): when its first report came, or the first one
         # after a reboot; when the last one was asked for; and when that came.

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 
 from dumpulse_fleet.client import SKEW, WRAP
 from dumpulse_fleet.collect.ages import (
-    FORGETS, RATE, ZEROS, Flags, Kind, Memory, Real, Reports, advance, choose)
+    FORGETS, RATE, Flags, Kind, Memory, Real, Reports, advance, choose)
 
 Rows = NDArray[np.intp]
 
@@ -99,9 +99,10 @@ class World:
         self.beaten, self.shown, self.ticks, self.since = np.zeros((4, *whole))
         # What ages.py knows, and the truth of the report from which it knows it.
         self.known = Memory(
-            np.zeros(count, np.uint8), np.zeros(count, np.uint8), np.zeros(count), np.zeros(count),
-            np.zeros(count), np.zeros(count, np.int64), np.zeros(whole, np.uint32),
-            np.zeros(whole, np.int64), np.zeros(whole, np.bool_), np.zeros(count, np.bool_))
+            np.zeros(count, np.uint8), np.zeros(count, np.uint8), np.zeros(count, np.bool_),
+            np.zeros(count), np.zeros(count), np.zeros(count), np.zeros(count, np.int64),
+            np.zeros(whole, np.uint32), np.zeros(whole, np.int64), np.zeros(whole, np.bool_),
+            np.zeros(count, np.bool_))
         self.past = [self.truth()] * 3
         self.used = self.truth()
         self.error = np.zeros(whole)  # ticks: hidden changes of the clock
@@ -223,7 +224,7 @@ class World:
         anew = first | (own & (memory.strikes > 1)) | (own != (was.kind == Kind.OWN))
         was_set = report.now_epoch != used.now_epoch
         booted = (report.boots != used.boots) | self.waits[rows]
-        self.waits[rows] = booted & (memory.strikes == ZEROS)
+        self.waits[rows] = booted & memory.emptied
         span = (new.received - was.asked) / new.tick
         moved = (report.shown - report.passed) - (used.shown - used.passed)
         self.early[rows[first]] = report.now_epoch[first] > 0
@@ -263,8 +264,8 @@ class World:
             span[:, None] + 2 * SKEW + 2))
         sure = heard & ~twin & ~lame
         exact, least = sure & ~memory.at_least, sure & memory.at_least
-        self.demand(~exact | (np.abs(age - truth - error) <= off), rows, "a wrong age",
-                    age, truth, error, off)
+        self.demand(~exact | (np.abs(age - truth - error) <= off) | (age == truth), rows,
+                    "a wrong age", age, truth, error, off)
         # Without a clock, an age is right to two ticks: a node may have beaten twice in one.
         most = truth + np.where(own, 1, 1 + 1 / (1 - RATE))[:, None]
         self.demand(~least | (age <= most + np.maximum(error, 0)), rows,
