@@ -144,8 +144,9 @@ FIXED: Mapping[str, Callable[[Config], object]] = {
 
 # The collector's figures, by the words of OWN in metrics.py.
 FIGURES = {"requests": "sent", "reports": "received", "strange": "unknown", **{
-    word: word for word in ("rounds", "repeated", "lost", "bad", "late", "skipped", "void", "stale",
-                            "overflowed", "refused", "unsent", "lookups_failed", "lateness", "cpu")}}
+    word: word for word in (
+        "rounds", "repeated", "lost", "bad", "late", "skipped", "void", "stale", "overflowed",
+        "refused", "unsent", "lookups_failed", "lateness", "cpu")}}
 
 
 class Service:

@@ -65,7 +65,8 @@ static inline unsigned limits_hash(const uint8_t *bytes, size_t count)
  * others (the total limit lets him do that, too), but no source gets more than its limit.
  *
  * When the total is used up, a round begins. Until no source was refused for the total for a
- * second, who has got something in this round gets nothing more. So if too many ask, each has its turn. */
+ * second, who has got something in this round gets nothing more. So if too many ask, each
+ * has its turn. */
 enum { LIMITS_SETS = 1024, LIMITS_SET_SIZE = 8, LIMITS_SOURCE = 8 /* bytes */ };
 struct limits {
     struct limit each, total;

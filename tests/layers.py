@@ -47,8 +47,8 @@ LAYERS = {
     "dumpulse_fleet/collect": "asks the agents, and judges what they say",
     "dumpulse_fleet/config": "reads and checks the configuration",
     "dumpulse_fleet/model": "what a fleet consists of, and what is known of it",
-    "client.py": "asks agents: one file, which uses no other",
     "client/examples": "show how to begin",
+    "client.py": "asks agents: one file, which uses no other",
 }
 # The same for C. A name without a .c file is only a header.
 C_LAYERS = {

@@ -831,17 +831,10 @@ def test_plain_text() -> None:
         "2: value 8, sender 12, age 0 s, ok*"]
 
 
-def test_plain_text_on_a_dumb_terminal() -> None:
-    with FakeAgent([CHECKED]) as agent, watch(agent.address, "--count", "2",
-                                              TERM="dumb") as terminal:
-        assert terminal.process.wait(PATIENCE) == 0
-        wait_until(lambda: b"sender 13" in terminal.raw, "all is read")
-        assert b"\x1b" not in terminal.raw
-
-
-def test_plain_text_if_nobody_knows_the_terminal() -> None:
-    with FakeAgent([CHECKED]) as agent, watch(
-            agent.address, "--count", "1", command=["env", "-u", "TERM", *COMMAND]) as terminal:
+@pytest.mark.parametrize("how", [{"TERM": "dumb"}, {"command": ["env", "-u", "TERM", *COMMAND]}],
+                         ids=["dumb", "unknown"])
+def test_plain_text_on_a_terminal_that_can_nothing_else(how: dict[str, Any]) -> None:
+    with FakeAgent([CHECKED]) as agent, watch(agent.address, "--count", "2", **how) as terminal:
         assert terminal.process.wait(PATIENCE) == 0
         wait_until(lambda: b"sender 13" in terminal.raw, "all is read")
         assert b"\x1b" not in terminal.raw

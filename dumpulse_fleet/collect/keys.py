@@ -104,7 +104,7 @@ class Readers:
         self.count = np.zeros(count, np.int64)  # the last one of this epoch
         self.refused = np.zeros(count, np.int64)  # requests: other readers have used their counts
         self.later = np.zeros(count, np.int64)  # times that a later epoch was heard in this round
-        # The last request of this round, and that of the round before, whose report may be late:
+        # The last request of this round, and of the round before: a report may be late. Of each:
         self.asked = np.zeros((2, count, 8), np.uint8)
         self.asked_in = np.zeros((2, count), np.uint32)  # its epoch,
         self.waits = np.zeros((2, count), np.bool_)  # and whether its report is still welcome

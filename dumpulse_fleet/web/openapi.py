@@ -152,7 +152,8 @@ SCHEMAS: Json = {
     "AgentInFull": record({
         **AGENT, "profile": STRING, "tick": SECONDS, "period": SECONDS,
         "timeout": SECONDS, "misses": COUNT, "parent": STRING,
-        "round_trip": {"type": ["number", "null"]}, "reports": COUNT, "lost": COUNT, "late": COUNT, "bad": COUNT, "reboots": COUNT,
+        "round_trip": {"type": ["number", "null"]}, "reports": COUNT, "lost": COUNT,
+        "late": COUNT, "bad": COUNT, "reboots": COUNT,
         "variables": {**several(of("Variable")), "minItems": 64, "maxItems": 64}}),
     "History": record({
         "times": {**several({"type": "number"}), "description": "of the samples"},

@@ -150,21 +150,16 @@ def test_a_gauge_that_looks_seldom_is_as_uncertain_as_it_is_behind(tmp_path: Pat
     assert abs(energy.joules - 20 * 600) <= energy.uncertainty
 
 
-def test_a_battery_that_vanishes_is_said(tmp_path: Path) -> None:
-    cell = Cell(tmp_path, "BAT1", 3e7, watts=20)
-    clock, meter = opened(tmp_path, Cell(tmp_path, "BAT0", 3e7), cell)
+@pytest.mark.parametrize("comes", [True, False])
+def test_a_battery_that_comes_or_vanishes_is_said(tmp_path: Path, comes: bool) -> None:
+    cells = [Cell(tmp_path, name, 3e7, watts=20) for name in ("BAT0", "BAT1")[:1 if comes else 2]]
+    clock, meter = opened(tmp_path, *cells)
     meter.start()
     clock.sleep(100)
-    shutil.rmtree(cell.folder)
-    clock.sleep(100)
-    with pytest.raises(Lost, match="BAT1 came or vanished"):
-        meter.stop()
-
-
-def test_a_battery_that_comes_is_said(tmp_path: Path) -> None:
-    clock, meter = opened(tmp_path, Cell(tmp_path, "BAT0", 3e7))
-    meter.start()
-    Cell(tmp_path, "BAT1", 3e7)  # into an empty bay
+    if comes:
+        Cell(tmp_path, "BAT1", 3e7)  # into an empty bay
+    else:
+        shutil.rmtree(cells[1].folder)
     clock.sleep(100)
     with pytest.raises(Lost, match="BAT1 came or vanished"):
         meter.stop()
