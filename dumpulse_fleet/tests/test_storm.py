@@ -7,8 +7,12 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import os
 import signal
 import sqlite3
+import subprocess
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -127,4 +131,48 @@ def test_a_full_disk_stops_nothing_and_loses_nothing(tmp_path: Path) -> None:
             fake.tell("live", 5, 9)
             until(lambda: len(came) > 1, lambda: serving.said)
             assert came[1]["counts"]["resolved"] == 5
+            assert serving.end() == 0
+
+
+HANGING = r"""
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+int fdatasync(int file)
+{
+    while (access(getenv("HANGS"), F_OK) == 0)
+        usleep(10000);
+    return syscall(SYS_fdatasync, file);
+}
+"""
+
+
+@pytest.mark.slow
+def test_a_disk_that_hangs_is_told_and_loses_nothing(tmp_path: Path) -> None:
+    """What is written does not reach the disk while a file is there."""
+    hangs, library = tmp_path / "hangs", tmp_path / "hanging.so"
+    subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-xc", "-", "-o", library],
+                   input=HANGING, text=True, check=True)
+    with Fake(9) as fake, webhook() as (url, came):
+        write(tmp_path, fake, 9, f"[alerts]\nwait = '3s'\nblind = 100\n[[notify]]\n"
+              f"webhook = '{url}'\n")
+        with Serving(tmp_path, LD_PRELOAD=str(library), HANGS=str(hangs)) as serving:
+            until(lambda: counts(serving) == {"alive": 9}, lambda: counts(serving))
+            ready = f"{serving.address}/-/ready"
+            with urllib.request.urlopen(ready) as answer:
+                assert answer.status == 200
+            hangs.touch()
+            fake.tell("die", 5, 7)
+            until(lambda: came, lambda: serving.said)
+            until(lambda: "events cannot be written: the disk has not answered for" in
+                  serving.ask("/api/v1/summary")["trouble"], lambda: serving.said)
+            with pytest.raises(urllib.error.HTTPError, match="503"):
+                urllib.request.urlopen(ready)
+            assert counts(serving) == {"alive": 6, "unreachable": 3}
+            hangs.unlink()
+            until(lambda: not serving.ask("/api/v1/summary")["trouble"], lambda: serving.said)
+            until(lambda: sorted(each["agent"] for each in serving.ask("/api/v1/events")["events"]
+                                 if each["now"] == "unreachable") == ["a5", "a6", "a7"])
             assert serving.end() == 0

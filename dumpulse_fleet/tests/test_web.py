@@ -39,6 +39,7 @@ from dumpulse_fleet import client
 from dumpulse_fleet.model.agents import Agent, Group, State
 from dumpulse_fleet.record.store import Trouble
 from dumpulse_fleet.tests import standins
+from dumpulse_fleet.tests.core import until
 from dumpulse_fleet.web.access import CHECKS, WAITING, Access, is_loopback, read_file
 from dumpulse_fleet.web import stream as live
 from dumpulse_fleet.web import metrics, openapi, server
@@ -667,8 +668,6 @@ def test_a_connection_that_asks_nothing_is_closed(
         assert ask(port, "/-/healthy").status == 200
 
 
-
-
 @pytest.mark.parametrize("next_request", [b"", REQUEST[:-2]])
 def test_a_connection_that_asks_slowly_later_is_closed(
         next_request: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -811,6 +810,35 @@ def test_tls(tmp_path: Path) -> None:
         assert answer.status == 400 and b"key.pem" in answer.read()
         over_tls.close()
         assert subject(port, "second.pem") == "second.example"
+
+
+def test_half_handshakes_of_one_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have 4 of them here. The oldest are closed, so there is room for others."""
+    monkeypatch.setattr(server, "CONNECTIONS", 8)
+    monkeypatch.setattr(server, "FIRST_REQUEST", 1e6)
+    certificate(tmp_path, "first.example")
+    path = tmp_path / "web.yml"
+    path.write_text("tls_server_config: {cert_file: cert.pem, key_file: key.pem}", "utf-8")
+    access = Access(path=str(path))
+    context = ssl.create_default_context(cafile=str(tmp_path / "cert.pem"))
+    context.check_hostname = False
+    app = server.make_app(standins.Service(standins.fleet(1)), access)
+    with standins.serving(lambda: app) as port, contextlib.ExitStack() as stack:
+        half = []
+        for _ in range(7):
+            half.append(stack.enter_context(socket.create_connection(
+                ("127.0.0.1", port), 10, source_address=("127.0.0.2", 0))))
+            half[-1].sendall(b"\x16\x03\x01")
+        assert [read_to_the_end(one) for one in half[:3]] == [b""] * 3
+        raw = socket.create_connection(("127.0.0.1", port), 10)
+        with context.wrap_socket(raw) as secure:
+            secure.sendall(b"GET /-/healthy HTTP/1.0\r\nHost: localhost\r\n\r\n")
+            assert b"healthy" in read_to_the_end(secure)
+        assert not select.select(half[3:], [], [], 0)[0]
+        half[6].sendall(b"no TLS at all")
+        assert read_to_the_end(half[6])[:1] in (b"", b"\x15")  # an alert
+        half[5].close()
+        until(lambda: len(app[server.WAITING]) == 2)  # nothing is kept of those that are gone
 
 
 def test_what_needs_a_restart(tmp_path: Path) -> None:

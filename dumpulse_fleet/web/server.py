@@ -16,6 +16,7 @@ import math
 import os
 import resource
 import sqlite3
+import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -482,7 +483,7 @@ async def close_slow(waiting: Waiting) -> None:
         now = asyncio.get_running_loop().time()
         idle: dict[str, list[Any]] = {}  # by address
         for connection, (end, first) in list(waiting.items()):
-            transport = connection.transport  # a new one has none until TLS is agreed on
+            transport = connection.transport  # a new one has none for a moment
             if end <= now or (transport is None and not first):
                 del waiting[connection]
                 if transport is not None:
@@ -558,6 +559,34 @@ class Refused(asyncio.Protocol):
         transport.close()
 
 
+class Handshake(asyncio.Protocol):
+    """A connection until TLS is agreed on. So close_slow knows from which address it comes."""
+
+    def __init__(self, handler: Any, context: ssl.SSLContext, waiting: Waiting) -> None:
+        self._handler, self._context, self._waiting = handler, context, waiting
+        self.transport: asyncio.Transport | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        transport.pause_reading()  # what comes is for TLS
+        self._task = asyncio.create_task(self._agree(transport))
+
+    async def _agree(self, transport: asyncio.Transport) -> None:
+        secure = None
+        with contextlib.suppress(OSError):  # the other side has gone, or speaks no TLS
+            secure = await asyncio.get_running_loop().start_tls(
+                transport, self._handler, self._context, server_side=True,
+                ssl_handshake_timeout=FIRST_REQUEST)
+        until = self._waiting.pop(self, None)
+        if secure and until:
+            self._waiting[self._handler] = until
+            self._handler.connection_made(secure)
+        else:
+            transport.abort()
+
+
 class Listening(NamedTuple):
     runner: web.AppRunner
     server: asyncio.Server
@@ -585,14 +614,12 @@ async def listen(app: web.Application, host: str, port: int) -> Listening:
     def connection() -> asyncio.Protocol:
         if len({*make.connections, *waiting}) >= most:  # some have no transport yet
             return Refused()
-        handler = make()
-        waiting[handler] = loop.time() + FIRST_REQUEST, True
-        return handler
+        new = make() if context is None else Handshake(make(), context, waiting)
+        waiting[new] = loop.time() + FIRST_REQUEST, True
+        return new
 
     try:
-        server = await loop.create_server(
-            connection, host or None, port, ssl=context, backlog=128,
-            ssl_handshake_timeout=FIRST_REQUEST if context else None)
+        server = await loop.create_server(connection, host or None, port, backlog=128)
     except BaseException:
         await runner.cleanup()
         raise
