@@ -161,7 +161,7 @@ def check_keyed(agent: Path) -> None:
     packets = keys.announce(7, 0x800001) + keys.announce(8, 0x800001) + \
         keys.counted(7, 0x80000100, 1, 76, 9) + keys.counted(7, 0x100, 1, 76, 9)
     assert run([agent], agent.parent, packets).decode().split() == [
-        keys.beacon(0x100).hex(), "4", "0", "1", "0"]
+        keys.beacon(0x100).hex(), "3", "0", "1", "4"]
 
 
 def path_with(folder: Path) -> str:
