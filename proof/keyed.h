@@ -8,10 +8,9 @@
 #define DUMPULSE_ALONE 32
 #define DUMPULSE_OWN_TAG
 
-/*@ // Four bytes, little-endian and big-endian; and three.
+/*@ // Four bytes, little-endian and big-endian.
     logic integer word{L}(uint8_t *s) = s[0] + 256 * s[1] + 65536 * s[2] + 16777216 * s[3];
     logic integer big{L}(uint8_t *s) = 16777216 * s[0] + 65536 * s[1] + 256 * s[2] + s[3];
-    logic integer three{L}(uint8_t *s) = 65536 * s[0] + 256 * s[1] + s[2];
 
     // What the C standard says of a number that is made a byte. WP knows it of 0 to 255 only.
     axiomatic bytes {

@@ -1,4 +1,4 @@
-/* The protocol in ACSL, for spec.h and watch.h.   SPDX-License-Identifier: MIT */
+/* The protocol in ACSL, for spec.h, watch.h and keyed.h.   SPDX-License-Identifier: MIT */
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,8 +12,9 @@
     logic integer adler_b{L}(uint8_t *s, integer n) =
       n <= 0 ? 0 : (adler_b(s, n - 1) + adler_a(s, n)) % 65521;
 
-    // Two bytes, big-endian.
+    // Two bytes, big-endian; and three.
     logic integer number{L}(uint8_t *s) = s[0] * 256 + s[1];
+    logic integer three{L}(uint8_t *s) = 65536 * s[0] + 256 * s[1] + s[2];
 
     // Do these bytes begin with the checksum of the next n bytes?
     predicate summed{L}(uint8_t *s, integer n) =
