@@ -93,8 +93,8 @@ class One:
     def __init__(self, now_from: int = 0, unix: float = 0.0) -> None:
         self.memory = Memory(
             np.zeros(1, np.uint8), np.zeros(1, np.uint8), np.zeros(1, np.bool_), np.zeros(1),
-            np.zeros(1), np.zeros(1), np.zeros(1, np.int64), np.zeros((1, 64), np.uint32), np.zeros((1, 64), np.int64),
-            np.zeros((1, 64), np.bool_), np.zeros(1, np.bool_))
+            np.zeros(1), np.zeros(1), np.zeros(1, np.int64), np.zeros((1, 64), np.uint32),
+            np.zeros((1, 64), np.int64), np.zeros((1, 64), np.bool_), np.zeros(1, np.bool_))
         self.now_from, self.unix = now_from, unix
 
     def hear(self, at: float, **entries: int | None) -> Any:
