@@ -50,7 +50,8 @@ def commit(root: Path) -> None:
 
 
 def asked(root: Path, *options: str) -> tuple[int, str]:
-    done = subprocess.run([sys.executable, "-m", "packages.release", *options], cwd=root,
+    # -B: a module that was compiled in the second in which it changed would be used again.
+    done = subprocess.run([sys.executable, "-B", "-m", "packages.release", *options], cwd=root,
                           text=True, capture_output=True, check=False,
                           env={**os.environ, "DEB_BUILD_OPTIONS": "nocheck"})  # checked elsewhere
     return done.returncode, done.stdout + done.stderr
