@@ -7,61 +7,54 @@
  * this. A device that includes only dumpulse.h pays nothing for this file.
  *
  * WHO NEEDS WHAT
- *   All compile dumpulse_keyed.c, and write hooks. An agent does not need dumpulse.c.
- *   libdumpulse.a does not have dumpulse_keyed.c, as it depends on the SETTINGS below:
- *   compile it with your program. `pkg-config --variable=keyed dumpulse` says where it
- *   was installed.
+ *   A role is a set of files. Compile those of your role, or all of them as a library:
+ *   what a program does not call is not linked, and its hooks are not needed. No macro
+ *   changes what they do. An agent does not need dumpulse.c.
  *
- *   role                    functions                          hooks
- *   agent                   dumpulse_keyed_begin, _tick,       key, load, store, clock,
- *                           _beacon, _process                  send
- *   node that hears         dumpulse_hear,                     key
- *                           dumpulse_keyed_heartbeat
- *   node that only sends    dumpulse_sender_begin, _announce,  key, load, store
- *                           dumpulse_keyed_heartbeat
- *   reader                  dumpulse_hear,                     key
- *                           dumpulse_keyed_request, _check
+ *   role                    files: dumpulse_tag.c, and     hooks
+ *   agent                   dumpulse_agent.c               key, load, store, clock, send
+ *                           dumpulse_report.c
+ *   the same, which takes   dumpulse_alone.c, too          the same
+ *   nodes that only send
+ *   node that hears         dumpulse_node.c                key
+ *   node that only sends    dumpulse_node.c                key, load, store
+ *                           dumpulse_sender.c
+ *   reader                  dumpulse_node.c                key
+ *                           dumpulse_reader.c
+ *                           dumpulse_report.c
  *
- *   The clock and the way to send are the hooks of dumpulse.h. A linker that leaves
- *   out unused functions (-ffunction-sections, --gc-sections) needs only the hooks of
- *   the role.
+ *   For AVR, compile dumpulse_tag_avr.S, too. Whoever has the master key compiles
+ *   dumpulse_master.c. dumpulse_slots.c keeps numbers in an EEPROM. The clock and the
+ *   way to send are the hooks of dumpulse.h.
  *
  * AN AGENT, IN SHORT
  *   static dumpulse_keyed keyed;                   starts as zeros
  *   dumpulse_keyed_begin(&keyed, bus);             after each reset; nothing is taken before
- *   dumpulse_keyed_tick(&keyed, bus);              every 10 seconds
- *   dumpulse_keyed_beacon(&keyed, bus);            every second
+ *   dumpulse_keyed_next(&keyed, bus);              every 150 ms: an epoch is 65 of these
  *   dumpulse_keyed_process(&keyed, packet, 8, bus);
  *   The table is keyed.agent. The functions of dumpulse.h and dumpulse_watch.h that
  *   take a dumpulse take &keyed.agent: dumpulse_record() for the agent's own
  *   variables, dumpulse_read_entry(), dumpulse_watch(). Only dumpulse_process_packet()
  *   must not be called for it: it would take packets without a key.
+ *   With nodes that only send, call dumpulse_alone_begin() and dumpulse_alone_process()
+ *   instead of the two of the same names.
  *
  * A NODE THAT HEARS, IN SHORT
  *   static dumpulse_node node;                     starts as zeros
- *   dumpulse_hear(&node, packet, 8);               each packet that arrives
+ *   dumpulse_hear(&node, 3, packet, 8);            each packet that arrives
  *   if (dumpulse_keyed_heartbeat(&node, packet, 3, MY_ADDRESS, battery_volts)) send it
+ *   If that returns false, or if no beacon has come for longer than an epoch, make a
+ *   question with dumpulse_ask(packet, 3), and send that.
+ *   If node.twice is true, make and send each heartbeat twice: somebody sends junk.
  *
  * A NODE THAT ONLY SENDS, IN SHORT
  *   static dumpulse_node node;                     starts as zeros
- *   bool ready = dumpulse_sender_begin(&node, 5);  after each reset
- *   dumpulse_sender_announce(&node, packet, 5);    if ready: before the first heartbeat,
- *                                                  and after every 16th. Send it
+ *   dumpulse_sender_begin(&node, 5);               after each reset
+ *   if (dumpulse_sender_announce(&node, packet, 5)) send it: just before the first
+ *                                                  heartbeat, and before every 16th
  *   if (dumpulse_keyed_heartbeat(&node, packet, 5, MY_ADDRESS, battery_volts)) send it
- *   If that returns false, begin again with dumpulse_sender_begin().
- *
- * SETTINGS, the same for all files that include this header
- *   DUMPULSE_ALONE       0 to 64: variables 0 to this - 1 may belong to nodes that
- *                        only send. Each takes 4 bytes of RAM. 0 if it is not defined.
- *   DUMPULSE_NODE        defined: only what nodes need is compiled, which is smaller.
- *   DUMPULSE_LABEL_KEYS  defined: the key hook gives the key of each label. With
- *                        DUMPULSE_NODE it does so, too. Define one of the two for
- *                        nodes and readers: they must not know the master key. If
- *                        neither is defined, the hook gives the master key: that is
- *                        for an agent.
- *   DUMPULSE_OWN_TAG     defined: you write dumpulse_tag_() yourself, for a chip that
- *                        has AES or a secure element. Then it is not version 2 any
- *                        more: all of an agent's nodes and readers must do the same.
+ *   If that returns false, begin again with dumpulse_sender_begin(). The node cannot
+ *   hear of junk. If a changed value must arrive nevertheless, send it twice, always.
  *
  * WHAT BREAKS IF A HOOK LIES
  *   key     If two agents have the same master key, each of them takes what was sent
@@ -73,21 +66,29 @@
  *           one was stored, it must give that one or the one before. If it gives an
  *           older one, old heartbeats are taken again. If it gives a larger one, that
  *           is safe, but a node that only sends may stay deaf. If it cannot read a
- *           number, it must give ff ff ff, and not a guess and not 0.
- *   dumpulse_slots_read() and its companions below do all this with 12 bytes of an
- *   EEPROM. Before the first start, the numbers must be there: for an agent 0 and 0,
- *   for a node that only sends 80 00 00.
+ *           number, it must give DUMPULSE_UNREADABLE, and not a guess and not 0.
+ *   dumpulse_slots_read() and its companion do all this with 12 bytes of an EEPROM.
+ *   Before the first start, the numbers must be there: for an agent 0 and 0, for a
+ *   node that only sends 0x800000.
  *
  * TRUST, LIFETIME, INTERRUPTS, WORK
- *   As in dumpulse.h. Make only one call at a time for one object: process, tick,
+ *   As in dumpulse.h. Make only one call at a time for one object: process, next,
  *   beacon and begin of an agent must not interrupt each other. Every loop has a fixed
  *   bound. No branch and no address depends on a key, and a tag is compared in a time
  *   that does not depend on it.
- *   A packet that has to be checked costs two runs of Chaskey-12 with the master key,
- *   one with DUMPULSE_LABEL_KEYS. Others cost none: dumpulse_keyed_look() says which.
- *   An agent that is flooded should count wrong tags. If there are too many, it should
- *   look at no tag for the rest of the second: see "Limits on failures" in
- *   spec/keyed.md.
+ *   A packet that has to be checked costs one run of Chaskey-12, and one more if the key
+ *   hook calls dumpulse_label_key(). A heartbeat of a node that only sends may cost two
+ *   of these. Others cost none, but an answer with a beacon costs as much:
+ *   dumpulse_keyed_look() says which packets get one.
+ *
+ * JUNK
+ *   A tag has 32 bits, so who guesses often enough is right once. When 100 tags of an
+ *   epoch were wrong, keyed.junk is not 0 any more, for 64 epochs after it ends. Then a
+ *   heartbeat is recorded only if one before it in the same epoch had the same sender
+ *   and value, so two have to be guessed. Beacons tell nodes to send each heartbeat
+ *   twice. An announce always waits for a heartbeat of the same node. So no limit is
+ *   needed against guesses. If the processor cannot look at all that comes, it loses
+ *   packets, as with any flood.
  */
 #ifndef DUMPULSE_KEYED_H
 #define DUMPULSE_KEYED_H
@@ -98,47 +99,54 @@
 extern "C" {
 #endif
 
-#ifndef DUMPULSE_ALONE
-#define DUMPULSE_ALONE 0
-#endif
-
-/* The labels are 0 to 63, of the variables, and these two. */
+/* The labels are 0 to 63, of the variables, and this one. */
 #define DUMPULSE_READER_LABEL 64U
-#define DUMPULSE_BEACON_LABEL 65U
+/* Under this, the load and store hooks have the agent's number: its block of epochs. */
+#define DUMPULSE_BLOCK 65U
 #define DUMPULSE_KEYED_REPORT_SIZE 264U /* 8 bytes of tag, 64 entries of 4 */
+#define DUMPULSE_PLACES 8U              /* packets that wait for a second one */
 
 /* What became of a packet, more than DUMPULSE_REFUSED, DUMPULSE_HEARTBEAT and DUMPULSE_REPORT.
  * DUMPULSE_REFUSED means here: it is not for this agent, as it has another length or kind. If a
- * request is old or has a wrong tag, the beacon was sent. Only a wrong tag can be a guess. */
+ * request is old or has a wrong tag, a beacon was sent. Only a wrong tag can be a guess. */
 enum {
-    DUMPULSE_ANNOUNCE = 3,   /* the number of a node that only sends was stored */
+    DUMPULSE_ANNOUNCE = 3,   /* it is right; it waits for a heartbeat of the same own epoch */
     DUMPULSE_OLD = 4,        /* its count, or its own epoch, is not larger than the last one */
     DUMPULSE_WRONG_TAG = 5,  /* somebody else's, of another epoch, damaged, or a guess */
     DUMPULSE_NOT_BEGUN = 6,  /* the agent has no epoch: see dumpulse_keyed_begin() */
     DUMPULSE_NOT_STORED = 7, /* it is right, but the store hook has failed */
-    DUMPULSE_NEW = 8         /* only dumpulse_keyed_look(): all but its tag is right */
+    DUMPULSE_FIRST = 8,      /* it is right, but there is junk: it waits for one that is equal */
+    DUMPULSE_ASKS = 9,       /* it asks for a beacon, which was sent; nobody has signed it */
+    DUMPULSE_NEW = 10        /* only dumpulse_keyed_look(): all but its tag is right */
 };
 
-/* An agent. Starts as zeros. */
+/* An agent. Starts as zeros. An epoch does not begin for all labels at once: each begins it when
+ * its beacon is sent for the first time, one label after the other. */
 typedef struct dumpulse_keyed {
-    uint32_t beacon;                      /* the beacon's tag, as it is sent, */
-    uint8_t epoch[4];                     /* and the rest of it, the high byte first */
-    bool begun;                           /* before that, nothing is taken */
+    uint32_t epoch; /* the largest one: of labels that have reached it */
+    uint8_t
+        reached;   /* labels below this are in the epoch, others in the one before; 0: not begun */
+    uint8_t junk;  /* for so many epochs, heartbeats are taken in pairs */
+    uint8_t wrong; /* tags in this epoch, modulo 256 */
+    uint8_t place; /* of the next packet that has to wait, modulo 8 */
+    uint8_t waiting[DUMPULSE_PLACES][4];  /* bytes 4 to 7 of packets whose tag was right; or 0 */
     uint8_t last[DUMPULSE_VARIABLES + 1]; /* the last counts: of the variables, of the readers */
     uint32_t tag;                         /* the first half of the report's tag, as it is sent, */
     dumpulse agent;                       /* and the rest of the report */
-#if DUMPULSE_ALONE
-    uint8_t own[DUMPULSE_ALONE][4]; /* own epochs of nodes, and a 0; or zeros: the node hears */
-#endif
 } dumpulse_keyed;
+
+/* What an agent knows of a node that only sends: its own epoch times 256, and its last count. Starts
+ * as 0, which it is for all variables whose nodes hear. */
+typedef uint32_t dumpulse_alone;
 
 /* A node. Starts as zeros. */
 typedef struct dumpulse_node {
-    uint8_t epoch[4]; /* the agent's, the high byte first; or the node's own, and then a 0 */
-    uint8_t left;     /* how many heartbeats can be made in this epoch */
+    uint32_t epoch; /* the agent's; or the node's own, times 256 */
+    uint8_t left;   /* how many heartbeats can be made in this epoch */
+    bool twice;     /* each heartbeat should be made and sent twice */
 } dumpulse_node;
 
-/* Room for a report. It begins at an address for words. */
+/* Room for a report. */
 typedef struct dumpulse_keyed_report {
     uint32_t tag;   /* the first half of its tag, */
     dumpulse agent; /* and the rest of the report: the other half, and the entries */
@@ -147,67 +155,90 @@ typedef struct dumpulse_keyed_report {
 /* A reader. Starts as zeros. */
 typedef struct dumpulse_reader {
     dumpulse_node heard;
-    uint8_t epoch[4];                    /* of the last request; zeros: none waits for a report */
+    uint32_t epoch;                      /* of the last request; 0: none waits for a report */
     uint8_t asked[DUMPULSE_PACKET_SIZE]; /* the last request */
 } dumpulse_reader;
 
-/* Hook, written by the user: gives the master key; or that of a label, with DUMPULSE_NODE or with
- * DUMPULSE_LABEL_KEYS. */
+/* Hook, written by the user: gives the key of a label, 0 to 64. It gets room that begins at an
+ * address for words. Who has the master key copies that into it, and calls dumpulse_label_key(). */
 void dumpulse_get_key(uint8_t key[16], uint8_t label);
 
-/* Hook, written by the user: gives a number that was stored, 3 bytes, the high byte first. Label
- * DUMPULSE_BEACON_LABEL is the agent's; 0 to 63 are the variables of nodes that only send. */
-void dumpulse_load(uint8_t label, uint8_t number[3]);
+/* Makes the key of a label out of the master key, in place. The generation is 0 at first: a node
+ * that gets a new key gets the next one. Work: one run of Chaskey-12. */
+void dumpulse_label_key(uint8_t key[16], uint8_t label, uint8_t generation);
+
+/* Hook, written by the user: returns a number that was stored, of 24 bits. Label DUMPULSE_BLOCK is
+ * the agent's; 0 to 63 are the variables of nodes that only send. */
+uint32_t dumpulse_load(uint8_t label);
 
 /* Hook, written by the user: stores such a number. Returns whether it is stored. */
-bool dumpulse_store(uint8_t label, const uint8_t number[3]);
+bool dumpulse_store(uint8_t label, uint32_t number);
 
 /* ---- An agent. */
 
-/* Begins after a reset. Loads the numbers, stores the next block of epochs, begins an epoch and
- * sends its beacon. Returns false if that failed. Then nothing is taken: call it again later. */
+/* Begins after a reset. Loads the block, stores the next one, begins an epoch for all labels, and
+ * sends their 65 beacons. Returns false if that failed. Then nothing is taken: call it again
+ * later. Work: 65 tags and sends. */
 bool dumpulse_keyed_begin(dumpulse_keyed *keyed, void *context);
 
-/* Begins the next epoch, and sends its beacon. Returns false if a number could not be stored, or if
- * all epochs are used up. Then nothing is taken any more: call dumpulse_keyed_begin() later.
- * Work: one tag, 65 bytes written, the send hook; every 256th time the store hook. */
-bool dumpulse_keyed_tick(dumpulse_keyed *keyed, void *context);
+/* Goes on: begins the epoch of the next label, and sends its beacon. After the last label comes the
+ * first one of the next epoch. Returns false if the next block could not be stored, or if all
+ * epochs are used up. Then the epoch goes on: call it again.
+ * Work: one tag, the send hook; every 16640th time the store hook. */
+bool dumpulse_keyed_next(dumpulse_keyed *keyed, void *context);
 
-/* Sends the beacon again. Work: the send hook. */
-void dumpulse_keyed_beacon(const dumpulse_keyed *keyed, void *context);
+/* Sends the beacon of a label again, if the agent has begun. Work: one tag, the send hook. */
+void dumpulse_keyed_beacon(const dumpulse_keyed *keyed, uint8_t label, void *context);
 
 /* Takes a packet from the network, and does what it asks for. The context is for the send hook,
  * which gets a report of DUMPULSE_KEYED_REPORT_SIZE bytes, or a beacon of 8. */
 dumpulse_result dumpulse_keyed_process(dumpulse_keyed *keyed, const uint8_t *packet, size_t length,
                                        void *context);
 
-/* What would become of a packet, as far as that can be said without a tag: DUMPULSE_REFUSED, _OLD,
- * _NOT_BEGUN, or _NEW. So an agent that limits how many tags it computes, or how many beacons it
- * sends, need not repeat these checks. Work: nothing is changed, and no hook is called. */
+/* What would become of a packet of 8 bytes, as far as that can be said without a tag:
+ * DUMPULSE_REFUSED, _NOT_BEGUN, _ASKS, _OLD or _NEW. So an agent that limits how many beacons it
+ * sends need not repeat these checks. Work: nothing is changed, and no hook is called. */
 dumpulse_result dumpulse_keyed_look(const dumpulse_keyed *keyed, const uint8_t *packet,
                                     size_t length);
+
+/* ---- An agent with nodes that only send: of variables 0 to count - 1, at most 64. */
+
+/* As dumpulse_keyed_begin(), and loads the numbers of these nodes first. */
+bool dumpulse_alone_begin(dumpulse_keyed *keyed, dumpulse_alone *alone, uint8_t count,
+                          void *context);
+
+/* As dumpulse_keyed_process(), which it calls for all other packets. */
+dumpulse_result dumpulse_alone_process(dumpulse_keyed *keyed, dumpulse_alone *alone, uint8_t count,
+                                       const uint8_t *packet, size_t length, void *context);
+
+/* Forgets the own epochs of a variable, which must have a new key now: its numbers may begin again,
+ * and its node may hear. Returns false, and has changed nothing, if that could not be stored. */
+bool dumpulse_alone_renew(dumpulse_alone *alone, uint8_t variable);
 
 /* ---- Nodes. */
 
 /* For a node that hears, and for a reader: takes a packet. Returns whether it is the beacon of a
- * later epoch. Then heartbeats of this epoch can be made. If for 300 seconds no packet has come
- * whose bytes 4 to 7 are node->epoch, set the node to zeros: spec/keyed.md says why. */
-bool dumpulse_hear(dumpulse_node *node, const uint8_t *packet, size_t length);
+ * later epoch for this label. Then heartbeats of this epoch can be made. If for 300 seconds no
+ * beacon of node->epoch has come, set the node to zeros: spec/keyed.md says why. */
+bool dumpulse_hear(dumpulse_node *node, uint8_t label, const uint8_t *packet, size_t length);
+
+/* Makes a question for the beacon of a label. It needs no key. Anybody may ask. */
+void dumpulse_ask(uint8_t packet[DUMPULSE_PACKET_SIZE], uint8_t label);
+
+/* Makes the next heartbeat. Returns false, and makes none, if there is no epoch yet, if 255 were
+ * made in this one, or if the variable is not below 64. */
+bool dumpulse_keyed_heartbeat(dumpulse_node *node, uint8_t packet[DUMPULSE_PACKET_SIZE],
+                              uint8_t variable, uint8_t sender, uint8_t value);
 
 /* For a node that only sends: takes its next own epoch, and stores it. Call it after each reset,
  * and when no heartbeat can be made any more. Returns false if that failed, or if the variable is
  * not below 64. */
 bool dumpulse_sender_begin(dumpulse_node *node, uint8_t variable);
 
-/* For a node that only sends: makes its announce. Send it after dumpulse_sender_begin() returned
- * true, and then again and again, for example with every 16th heartbeat. */
-void dumpulse_sender_announce(const dumpulse_node *node, uint8_t packet[DUMPULSE_PACKET_SIZE],
+/* For a node that only sends: makes its announce. Returns false, and makes none, if it has no own
+ * epoch, or if the variable is not below 64. */
+bool dumpulse_sender_announce(const dumpulse_node *node, uint8_t packet[DUMPULSE_PACKET_SIZE],
                               uint8_t variable);
-
-/* Makes the next heartbeat. Returns false, and makes none, if there is no epoch yet, if 255 were
- * made in this one, or if the variable is not below 64. */
-bool dumpulse_keyed_heartbeat(dumpulse_node *node, uint8_t packet[DUMPULSE_PACKET_SIZE],
-                              uint8_t variable, uint8_t sender, uint8_t value);
 
 /* ---- A reader. */
 
@@ -219,8 +250,8 @@ bool dumpulse_keyed_request(dumpulse_reader *reader, uint8_t packet[DUMPULSE_PAC
 
 /* Is it the report that was asked for? It has been received into this room, and `length` bytes
  * came. It is believed once, and not after the beacon of a later epoch was heard: then ask again.
- * Then dumpulse_read_entry(report->agent.report, variable) reads its
- * entries. The tag is written to, but in the end it is as before. */
+ * Then dumpulse_read_entry(report->agent.report, variable) reads its entries. The tag is written
+ * to, but in the end it is as before. */
 bool dumpulse_keyed_check(dumpulse_reader *reader, dumpulse_keyed_report *report, size_t length);
 
 /* ---- A number in 12 bytes of memory: two slots of 6 bytes. Memory is a copy of these 12 bytes. If
@@ -229,13 +260,15 @@ bool dumpulse_keyed_check(dumpulse_reader *reader, dumpulse_keyed_report *report
 
 enum { DUMPULSE_SLOT_SIZE = 6 };
 
-/* Reads the number. ff ff ff: it cannot be read. */
-void dumpulse_slots_read(const uint8_t memory[2 * DUMPULSE_SLOT_SIZE], uint8_t number[3]);
+#define DUMPULSE_UNREADABLE 0xFFFFFFUL
+
+/* Reads the number. DUMPULSE_UNREADABLE: it cannot be read. */
+uint32_t dumpulse_slots_read(const uint8_t memory[2 * DUMPULSE_SLOT_SIZE]);
 
 /* Makes the slot for a number. Returns at which of the 12 bytes it must be written: 0 or 6. Write
  * its bytes in order, and read them back before you say that they are stored. */
 uint8_t dumpulse_slots_write(const uint8_t memory[2 * DUMPULSE_SLOT_SIZE],
-                             uint8_t slot[DUMPULSE_SLOT_SIZE], const uint8_t number[3]);
+                             uint8_t slot[DUMPULSE_SLOT_SIZE], uint32_t number);
 
 /* ------------------------------------------------------------------------------
  * The manual ends here.
@@ -244,19 +277,72 @@ uint8_t dumpulse_slots_write(const uint8_t memory[2 * DUMPULSE_SLOT_SIZE],
 /* Byte 4 of a packet tells its kind: a beacon has less than the first one there. Byte 0 of a number
  * tells whose epoch it is. */
 enum {
+    DUMPULSE_TWICE_ = 0x20, /* in byte 4 of a beacon: send heartbeats twice */
     DUMPULSE_IS_ANNOUNCE_ = 0x40,
-    DUMPULSE_IS_HEARTBEAT_ = 0x80, /* and a request */
-    DUMPULSE_OWN_FIRST_ = 0x80,    /* at least: a node's own, which is no epoch of an agent */
-    DUMPULSE_NO_EPOCH_ = 0x7F      /* neither: no packet fits to it */
+    DUMPULSE_IS_HEARTBEAT_ = 0x80 /* and a request, and a question */
 };
+#define DUMPULSE_EPOCH_LAST_ 0x1FFFFFFFUL /* of an agent */
+#define DUMPULSE_OWN_FIRST_ 0x80000000UL  /* of a node: its own first epoch, times 256 */
 
-/* Computes the tag that a packet should have: by the key of this label, over the label, a number
- * of 4 bytes, the high byte first, and bytes 4 to 7 of the packet. Returns bytes 0 to 3 of it, the
- * lowest byte of the result first. If there is a report, its address is one for words. Then the tag
- * also covers bytes 8 to 263 of the report, and bytes 4 to 7 of the tag are written to its bytes 4
- * to 7. */
-uint32_t dumpulse_tag_(const uint8_t *packet, uint8_t label, const uint8_t number[4],
-                       uint8_t *report);
+/* dumpulse_tag.c. The tag that a packet should have: by the key of this label, over the label, a
+ * number, and bytes 4 to 7 of the packet. Its bytes 0 to 3 are those
+ * of the packet, the lowest byte of the result first. A chip with AES or a secure element may have
+ * another tag: then write these five, instead of dumpulse_tag.c, for all of an agent's nodes and
+ * readers. It is not version 2 any more. */
+bool dumpulse_right_(const uint8_t *packet, uint8_t label, uint32_t number);
+void dumpulse_make_(uint8_t *packet, uint8_t label, uint32_t number);
+
+/* The same, and its steps. In it[12], words 0 to 3 are the block, 4 to 7 the key, and 8 to 11 the
+ * key doubled; the first four become the tag. */
+uint32_t dumpulse_tag_(const uint8_t *packet, uint8_t label, uint32_t number);
+void dumpulse_start_tag_(uint32_t it[12], const uint8_t *packet, uint8_t label, uint32_t number);
+void dumpulse_double_(uint32_t it[12]);
+void dumpulse_last_(uint32_t it[12]);
+void dumpulse_permute_(uint32_t state[4]);
+
+/* A number of 32 bits from bytes, and to bytes, the high byte first. */
+static inline uint32_t dumpulse_read_(const uint8_t *bytes)
+{
+    return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
+}
+
+static inline void dumpulse_write_(uint8_t *bytes, uint32_t number)
+{
+    bytes[0] = (uint8_t)(number >> 24);
+    bytes[1] = (uint8_t)(number >> 16);
+    bytes[2] = (uint8_t)(number >> 8);
+    bytes[3] = (uint8_t)number;
+}
+
+/* Bytes become words, or words bytes. Where the lowest byte comes first, they are that already. */
+static inline void dumpulse_to_words_(uint32_t *words)
+{
+#if defined __BYTE_ORDER__ && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    (void)words;
+#else
+    uint_fast8_t word;
+
+    for (word = 0; word != 4; word++) {
+        const uint8_t *bytes = (const uint8_t *)(words + word);
+        words[word] = bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 |
+                      (uint32_t)bytes[3] << 24;
+    }
+#endif
+}
+
+/* dumpulse_report.c. Writes the tag of the report that answers a request, 8 bytes, to its front. */
+void dumpulse_report_tag_(const uint8_t *request, uint32_t number, uint8_t *report);
+
+/* dumpulse_node.c. Makes a heartbeat or a request. At least one must be left. */
+void dumpulse_count_(dumpulse_node *node, uint8_t *packet, uint8_t label, uint8_t first,
+                     uint8_t second);
+
+/* dumpulse_agent.c. Counts a wrong tag; the place where a right packet with this byte 4 waits, or
+ * NULL; lets one wait; takes a heartbeat whose tag is right. */
+dumpulse_result dumpulse_wrong_(dumpulse_keyed *keyed);
+uint8_t *dumpulse_waiting_(dumpulse_keyed *keyed, uint8_t byte4);
+void dumpulse_wait_(dumpulse_keyed *keyed, const uint8_t *packet);
+dumpulse_result dumpulse_take_(dumpulse_keyed *keyed, const uint8_t *packet);
 
 #ifdef __cplusplus
 }

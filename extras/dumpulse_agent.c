@@ -1,0 +1,187 @@
+/* An agent of version 2. dumpulse_keyed.h is the manual.   SPDX-License-Identifier: MIT */
+#include "dumpulse_keyed.h"
+
+enum { LABELS = DUMPULSE_READER_LABEL + 1 };
+enum { FULL = 255 };  /* the largest count: no packet is new after it */
+enum { BLOCK = 256 }; /* so many epochs are reserved by one stored number */
+
+/* When so many tags of an epoch are wrong, there is junk in it. Fewer guesses in each epoch of 10
+ * seconds find one tag in 13 years. From then on, two must be found. */
+enum { MOST_WRONG = 100 };
+/* So many epochs later it ends. It is long because each beginning costs slow nodes a heartbeat. */
+enum { JUNK_LASTS = 64 };
+
+static uint32_t epoch_of(const dumpulse_keyed *keyed, uint8_t label)
+{
+    return keyed->epoch - (label >= keyed->reached);
+}
+
+void dumpulse_keyed_beacon(const dumpulse_keyed *keyed, uint8_t label, void *context)
+{
+    uint8_t packet[DUMPULSE_PACKET_SIZE];
+    const uint32_t epoch = epoch_of(keyed, label);
+
+    if (keyed->reached == 0) {
+        return;
+    }
+    dumpulse_write_(packet + 4, epoch);
+    if (keyed->junk != 0) {
+        packet[4] |= DUMPULSE_TWICE_;
+    }
+    dumpulse_make_(packet, label, epoch);
+    dumpulse_send_packet(context, packet, sizeof packet);
+}
+
+/* Begins the next epoch. No label has reached it yet. */
+static bool next_epoch(dumpulse_keyed *keyed)
+{
+    const uint32_t next = keyed->epoch + 1;
+    uint_fast8_t i;
+
+    if (next % BLOCK == 0 &&
+        (next > DUMPULSE_EPOCH_LAST_ || !dumpulse_store(DUMPULSE_BLOCK, next / BLOCK))) {
+        return false;
+    }
+    keyed->epoch = next;
+    keyed->reached = 0;
+    keyed->wrong = 0;
+    if (keyed->junk != 0) {
+        keyed->junk--;
+    }
+    for (i = 0; i != DUMPULSE_PLACES; i++) {
+        keyed->waiting[i][0] = 0;
+    }
+    return true;
+}
+
+bool dumpulse_keyed_next(dumpulse_keyed *keyed, void *context)
+{
+    uint8_t label;
+
+    if (keyed->reached == 0 || (keyed->reached == LABELS && !next_epoch(keyed))) {
+        return false;
+    }
+    label = keyed->reached++;
+    keyed->last[label] = 0;
+    dumpulse_keyed_beacon(keyed, label, context);
+    return true;
+}
+
+/* Until its beacon is sent, a label is in the last epoch of the old block, which may have been used
+ * before the reset: so its count is full. */
+bool dumpulse_keyed_begin(dumpulse_keyed *keyed, void *context)
+{
+    uint_fast8_t label;
+
+    for (label = 0; label != LABELS; label++) {
+        keyed->last[label] = FULL;
+    }
+    keyed->epoch = dumpulse_load(DUMPULSE_BLOCK) * BLOCK + (BLOCK - 1);
+    keyed->reached = LABELS;
+    do {
+        if (!dumpulse_keyed_next(keyed, context)) {
+            keyed->reached = 0;
+            return false;
+        }
+    } while (keyed->reached != LABELS);
+    return true;
+}
+
+dumpulse_result dumpulse_wrong_(dumpulse_keyed *keyed)
+{
+    if (++keyed->wrong >= MOST_WRONG) {
+        keyed->junk = JUNK_LASTS;
+    }
+    return DUMPULSE_WRONG_TAG;
+}
+
+uint8_t *dumpulse_waiting_(dumpulse_keyed *keyed, uint8_t byte4)
+{
+    uint_fast8_t i;
+
+    for (i = 0; i != DUMPULSE_PLACES; i++) {
+        if (keyed->waiting[i][0] == byte4) {
+            return keyed->waiting[i];
+        }
+    }
+    return NULL;
+}
+
+void dumpulse_wait_(dumpulse_keyed *keyed, const uint8_t *packet)
+{
+    uint8_t *place = dumpulse_waiting_(keyed, packet[4]);
+    uint_fast8_t i;
+
+    if (place == NULL) {
+        place = keyed->waiting[keyed->place++ % DUMPULSE_PLACES];
+    }
+    for (i = 0; i != 4; i++) {
+        place[i] = packet[4 + i];
+    }
+}
+
+dumpulse_result dumpulse_take_(dumpulse_keyed *keyed, const uint8_t *packet)
+{
+    if (keyed->junk != 0) {
+        const uint8_t *first = dumpulse_waiting_(keyed, packet[4]);
+
+        if (first == NULL || first[2] != packet[6] || first[3] != packet[7]) {
+            dumpulse_wait_(keyed, packet);
+            return DUMPULSE_FIRST;
+        }
+    }
+    return dumpulse_record(&keyed->agent, packet[4] % DUMPULSE_VARIABLES, packet[6], packet[7]);
+}
+
+/* 0 to 64 in a heartbeat, a request or a question; more in all other packets. */
+static uint8_t label_of(const uint8_t *packet)
+{
+    return (uint8_t)(packet[4] - DUMPULSE_IS_HEARTBEAT_);
+}
+
+dumpulse_result dumpulse_keyed_look(const dumpulse_keyed *keyed, const uint8_t *packet,
+                                    size_t length)
+{
+    if (length != DUMPULSE_PACKET_SIZE || label_of(packet) > DUMPULSE_READER_LABEL) {
+        return DUMPULSE_REFUSED;
+    }
+    if (keyed->reached == 0) {
+        return DUMPULSE_NOT_BEGUN;
+    }
+    if (packet[5] == 0) {
+        return DUMPULSE_ASKS;
+    }
+    return packet[5] <= keyed->last[label_of(packet)] ? DUMPULSE_OLD : DUMPULSE_NEW;
+}
+
+dumpulse_result dumpulse_keyed_process(dumpulse_keyed *keyed, const uint8_t *packet, size_t length,
+                                       void *context)
+{
+    dumpulse_result result = dumpulse_keyed_look(keyed, packet, length);
+    uint8_t label;
+
+    if (result == DUMPULSE_REFUSED || result == DUMPULSE_NOT_BEGUN) {
+        return result;
+    }
+    label = label_of(packet);
+    if (result == DUMPULSE_NEW) {
+        const uint32_t epoch = epoch_of(keyed, label);
+
+        if (dumpulse_right_(packet, label, epoch)) {
+            keyed->last[label] = packet[5];
+            if (label == DUMPULSE_READER_LABEL) {
+                uint8_t *report = (uint8_t *)keyed + offsetof(dumpulse_keyed, tag);
+
+                dumpulse_report_tag_(packet, epoch, report);
+                dumpulse_send_packet(context, report, DUMPULSE_KEYED_REPORT_SIZE);
+                return DUMPULSE_REPORT;
+            }
+            return dumpulse_take_(keyed, packet);
+        }
+        result = dumpulse_wrong_(keyed);
+    }
+    if (result == DUMPULSE_ASKS || label == DUMPULSE_READER_LABEL) {
+        dumpulse_keyed_beacon(keyed, label, context);
+    }
+    return result;
+}

@@ -1,0 +1,52 @@
+/* Nodes of version 2. dumpulse_keyed.h is the manual.   SPDX-License-Identifier: MIT */
+#include "dumpulse_keyed.h"
+
+enum { FULL = 255 }; /* so many heartbeats can be made in an epoch */
+
+bool dumpulse_hear(dumpulse_node *node, uint8_t label, const uint8_t *packet, size_t length)
+{
+    uint32_t epoch;
+
+    if (length != DUMPULSE_PACKET_SIZE || packet[4] >= DUMPULSE_IS_ANNOUNCE_) {
+        return false;
+    }
+    epoch = dumpulse_read_(packet + 4) & DUMPULSE_EPOCH_LAST_;
+    if (epoch <= node->epoch || !dumpulse_right_(packet, label, epoch)) {
+        return false;
+    }
+    node->epoch = epoch;
+    node->twice = packet[4] >= DUMPULSE_TWICE_;
+    node->left = FULL;
+    return true;
+}
+
+void dumpulse_count_(dumpulse_node *node, uint8_t *packet, uint8_t label, uint8_t first,
+                     uint8_t second)
+{
+    packet[4] = (uint8_t)(DUMPULSE_IS_HEARTBEAT_ + label);
+    packet[5] = (uint8_t)(FULL + 1U - node->left);
+    packet[6] = first;
+    packet[7] = second;
+    node->left--;
+    dumpulse_make_(packet, label, node->epoch);
+}
+
+bool dumpulse_keyed_heartbeat(dumpulse_node *node, uint8_t packet[DUMPULSE_PACKET_SIZE],
+                              uint8_t variable, uint8_t sender, uint8_t value)
+{
+    if (variable >= DUMPULSE_VARIABLES || node->left == 0) {
+        return false;
+    }
+    dumpulse_count_(node, packet, variable, sender, value);
+    return true;
+}
+
+void dumpulse_ask(uint8_t packet[DUMPULSE_PACKET_SIZE], uint8_t label)
+{
+    uint_fast8_t i;
+
+    for (i = 0; i != DUMPULSE_PACKET_SIZE; i++) {
+        packet[i] = 0;
+    }
+    packet[4] = (uint8_t)(DUMPULSE_IS_HEARTBEAT_ + label);
+}
