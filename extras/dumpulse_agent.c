@@ -11,7 +11,13 @@ enum { MOST_WRONG = 100 };
 /* So many epochs later it ends. It is long because each beginning costs slow nodes a heartbeat. */
 enum { JUNK_LASTS = 64 };
 
-static uint32_t epoch_of(const dumpulse_keyed *keyed, uint8_t label)
+#ifdef __GNUC__
+#define APART static __attribute__((noinline))
+#else
+#define APART static
+#endif
+
+APART uint32_t epoch_of(const dumpulse_keyed *keyed, uint8_t label)
 {
     return keyed->epoch - (label >= keyed->reached);
 }
@@ -107,9 +113,8 @@ uint8_t *dumpulse_waiting_(dumpulse_keyed *keyed, uint8_t byte4)
     return NULL;
 }
 
-void dumpulse_wait_(dumpulse_keyed *keyed, const uint8_t *packet)
+void dumpulse_wait_(dumpulse_keyed *keyed, uint8_t *place, const uint8_t *packet)
 {
-    uint8_t *place = dumpulse_waiting_(keyed, packet[4]);
     uint_fast8_t i;
 
     if (place == NULL) {
@@ -123,10 +128,10 @@ void dumpulse_wait_(dumpulse_keyed *keyed, const uint8_t *packet)
 dumpulse_result dumpulse_take_(dumpulse_keyed *keyed, const uint8_t *packet)
 {
     if (keyed->junk != 0) {
-        const uint8_t *first = dumpulse_waiting_(keyed, packet[4]);
+        uint8_t *first = dumpulse_waiting_(keyed, packet[4]);
 
         if (first == NULL || first[2] != packet[6] || first[3] != packet[7]) {
-            dumpulse_wait_(keyed, packet);
+            dumpulse_wait_(keyed, first, packet);
             return DUMPULSE_FIRST;
         }
     }
@@ -165,14 +170,12 @@ dumpulse_result dumpulse_keyed_process(dumpulse_keyed *keyed, const uint8_t *pac
     }
     label = label_of(packet);
     if (result == DUMPULSE_NEW) {
-        const uint32_t epoch = epoch_of(keyed, label);
-
-        if (dumpulse_right_(packet, label, epoch)) {
+        if (dumpulse_right_(packet, label, epoch_of(keyed, label))) {
             keyed->last[label] = packet[5];
             if (label == DUMPULSE_READER_LABEL) {
                 uint8_t *report = (uint8_t *)keyed + offsetof(dumpulse_keyed, tag);
 
-                dumpulse_report_tag_(packet, epoch, report);
+                dumpulse_report_tag_(packet, epoch_of(keyed, label), report);
                 dumpulse_send_packet(context, report, DUMPULSE_KEYED_REPORT_SIZE);
                 return DUMPULSE_REPORT;
             }

@@ -30,7 +30,7 @@ static uint32_t own_of(const uint8_t *four)
 static dumpulse_result announced(dumpulse_keyed *keyed, const dumpulse_alone *node,
                                  const uint8_t *packet, uint8_t variable)
 {
-    const uint8_t *waits = dumpulse_waiting_(keyed, packet[4]);
+    uint8_t *waits = dumpulse_waiting_(keyed, packet[4]);
     const uint32_t own = own_of(packet + 4);
 
     if (own <= *node || (waits != NULL && own <= own_of(waits))) {
@@ -39,7 +39,7 @@ static dumpulse_result announced(dumpulse_keyed *keyed, const dumpulse_alone *no
     if (!dumpulse_right_(packet, variable, 0)) {
         return dumpulse_wrong_(keyed);
     }
-    dumpulse_wait_(keyed, packet);
+    dumpulse_wait_(keyed, waits, packet);
     return DUMPULSE_ANNOUNCE;
 }
 

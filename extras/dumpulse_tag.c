@@ -8,7 +8,7 @@
  *     it[4..7]     the label's key
  *     it[8..11]    the label's key, doubled
  *
- * For AVR, the rounds are in dumpulse_tag_avr.S.
+ * For AVR, dumpulse_tag_avr.S has the steps.
  */
 #include "dumpulse_keyed.h"
 
@@ -19,45 +19,7 @@ static uint32_t load32(const uint8_t *bytes)
 
 #ifdef __AVR__
 
-/* An AVR has words in memory with the lowest byte first, as Chaskey takes them. avr-gcc would shift
- * words bit by bit: so this goes byte by byte. */
-void dumpulse_double_(uint32_t it[12])
-{
-    uint8_t *byte = (uint8_t *)(it + 4);
-    uint8_t carry = 0, left = 16;
-
-    do {
-        const uint8_t here = *byte;
-        byte[16] = (uint8_t)(here << 1 | carry);
-        carry = here >> 7;
-        byte++;
-    } while (--left != 0);
-    *byte ^= (uint8_t)(-carry & 0x87);
-}
-
-static void mix(uint8_t *to)
-{
-    uint8_t left = 16;
-
-    do {
-        *to ^= to[32];
-        to++;
-    } while (--left != 0);
-}
-
-void dumpulse_last_(uint32_t it[12])
-{
-    uint8_t *byte = (uint8_t *)it, left = 16;
-
-    do {
-        *byte ^= byte[16];
-        byte++;
-    } while (--left != 0);
-    mix((uint8_t *)it);
-    dumpulse_permute_(it);
-    mix((uint8_t *)it);
-}
-
+/* avr-gcc would shift words bit by bit: so this goes byte by byte. */
 static void fill(uint32_t *it, const uint8_t *packet, uint8_t label)
 {
     uint8_t *to = (uint8_t *)it, left = 8;

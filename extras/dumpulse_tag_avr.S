@@ -1,20 +1,78 @@
-/* The rounds of Chaskey-12 for AVR. dumpulse_tag.c has them in C, for all others.
+/* Chaskey-12 for AVR. dumpulse_tag.c has the same in C, for all others.
  * SPDX-License-Identifier: MIT
  *
  * avr-gcc makes code from the C that is larger by half, and takes three times as long.
  *
- * void dumpulse_permute_(uint32_t state[4])
- *
- * By the ABI of avr-gcc, r24 and r25 have the address, r8 to r17 must be as before at the end, r1
- * must be 0, and the other registers that are used here may change. The state is in r8 to r23: a,
- * b, c and d, from the lowest byte on. A round has two halves, which differ in how far b and d are
- * rotated; after each, a and c change places. So 24 halves are 12 rounds.
+ * By the ABI of avr-gcc, r24 and r25 have the first argument. r18 to r27, r30, r31 and r0 may change.
+ * r8 to r17 must be as before at the end, and r1 must be 0. An AVR has words in memory with the
+ * lowest byte first, as Chaskey takes them. No address here is so high that adiw has a carry.
  */
 #ifdef __AVR__
 
-#define LEFT r24  /* how many halves are left: even ones come first in a round */
+#define LEFT r24  /* how many bytes, or halves of rounds, are left */
 #define TIMES r25 /* how many bits are left to rotate by */
 
+/* void dumpulse_double_(uint32_t it[12]): bytes 32 to 47 become the double of bytes 16 to 31, from
+ * the lowest on. A carry out of the last one becomes 0x87 in the first one. */
+    .section .text.dumpulse_double_, "ax", @progbits
+    .global dumpulse_double_
+    .type dumpulse_double_, @function
+dumpulse_double_:
+    movw r30, r24
+    adiw r30, 16
+    ldi LEFT, 16
+    clc
+double_byte:
+    ld r25, Z+
+    rol r25
+    std Z+15, r25
+    dec LEFT
+    brne double_byte
+    sbc r25, r25 /* 255 if there is a carry, else 0 */
+    andi r25, 0x87
+    ld r0, Z
+    eor r0, r25
+    st Z, r0
+    ret
+    .size dumpulse_double_, . - dumpulse_double_
+
+/* void dumpulse_last_(uint32_t it[12]): bytes 0 to 15, the last block, become the tag. */
+    .section .text.dumpulse_last_, "ax", @progbits
+    .global dumpulse_last_
+    .type dumpulse_last_, @function
+dumpulse_last_:
+    push r28
+    push r29
+    movw r28, r24
+    movw r30, r24
+    ldi LEFT, 16
+mix_key:
+    ld r0, Z
+    ldd r25, Z+16
+    eor r0, r25
+    ldd r25, Z+32
+    eor r0, r25
+    st Z+, r0
+    dec LEFT
+    brne mix_key
+    movw r24, r28
+    rcall dumpulse_permute_
+    ldi LEFT, 16
+mix_double:
+    ld r0, Y
+    ldd r25, Y+32
+    eor r0, r25
+    st Y+, r0
+    dec LEFT
+    brne mix_double
+    pop r29
+    pop r28
+    ret
+    .size dumpulse_last_, . - dumpulse_last_
+
+/* void dumpulse_permute_(uint32_t state[4]): 12 rounds. The state is in r8 to r23: a, b, c and d, from
+ * the lowest byte on. A round has two halves, which differ in how far b and d are rotated; after
+ * each, a and c change places. */
     .section .text.dumpulse_permute_, "ax", @progbits
     .global dumpulse_permute_
     .type dumpulse_permute_, @function
