@@ -101,37 +101,36 @@ dumpulse_result dumpulse_wrong_(dumpulse_keyed *keyed)
     return DUMPULSE_WRONG_TAG;
 }
 
-uint8_t *dumpulse_waiting_(dumpulse_keyed *keyed, uint8_t byte4)
+uint8_t dumpulse_waiting_(const dumpulse_keyed *keyed, uint8_t byte4)
 {
-    uint_fast8_t i;
+    uint8_t at = 0;
 
-    for (i = 0; i != DUMPULSE_PLACES; i++) {
-        if (keyed->waiting[i][0] == byte4) {
-            return keyed->waiting[i];
-        }
+    while (at != DUMPULSE_PLACES && keyed->waiting[at][0] != byte4) {
+        at++;
     }
-    return NULL;
+    return at;
 }
 
-void dumpulse_wait_(dumpulse_keyed *keyed, uint8_t *place, const uint8_t *packet)
+void dumpulse_wait_(dumpulse_keyed *keyed, uint8_t at, const uint8_t *packet)
 {
     uint_fast8_t i;
 
-    if (place == NULL) {
-        place = keyed->waiting[keyed->place++ % DUMPULSE_PLACES];
+    if (at == DUMPULSE_PLACES) {
+        at = keyed->place++ % DUMPULSE_PLACES;
     }
     for (i = 0; i != 4; i++) {
-        place[i] = packet[4 + i];
+        keyed->waiting[at][i] = packet[4 + i];
     }
 }
 
 dumpulse_result dumpulse_take_(dumpulse_keyed *keyed, const uint8_t *packet)
 {
     if (keyed->junk != 0) {
-        uint8_t *first = dumpulse_waiting_(keyed, packet[4]);
+        const uint8_t at = dumpulse_waiting_(keyed, packet[4]);
 
-        if (first == NULL || first[2] != packet[6] || first[3] != packet[7]) {
-            dumpulse_wait_(keyed, first, packet);
+        if (at == DUMPULSE_PLACES || keyed->waiting[at][2] != packet[6] ||
+            keyed->waiting[at][3] != packet[7]) {
+            dumpulse_wait_(keyed, at, packet);
             return DUMPULSE_FIRST;
         }
     }

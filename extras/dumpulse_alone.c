@@ -3,7 +3,7 @@
  */
 #include "dumpulse_keyed.h"
 
-enum { FULL = 255 };
+enum { FULL = 255, OWN_FIRST = 0x80 /* in byte 5 of an announce, at least */ };
 
 /* After a reset, nobody knows which counts of the last own epoch were taken: so none is new. */
 bool dumpulse_alone_begin(dumpulse_keyed *keyed, dumpulse_alone *alone, uint8_t count,
@@ -14,61 +14,61 @@ bool dumpulse_alone_begin(dumpulse_keyed *keyed, dumpulse_alone *alone, uint8_t 
     for (variable = 0; variable != count; variable++) {
         const uint32_t own = dumpulse_load(variable);
 
-        alone[variable] = own == 0 ? 0 : own << 8 | FULL;
+        alone[variable] = own == 0 ? 0 : own * 256U + FULL;
     }
     return dumpulse_keyed_begin(keyed, context);
 }
 
-/* The own epoch of an announce, times 256: bytes 1 to 3 of four, and a 0. */
+/* The own epoch of an announce, times 256. */
 static uint32_t own_of(const uint8_t *four)
 {
-    return dumpulse_read_(four) << 8;
+    return dumpulse_read_(four) * 256U;
 }
 
 /* An announce waits until a heartbeat of its own epoch comes, or until the next epoch of the agent.
  * Another one takes its place only with a larger number, as somebody may repeat old ones. */
-static dumpulse_result announced(dumpulse_keyed *keyed, const dumpulse_alone *node,
-                                 const uint8_t *packet, uint8_t variable)
+static dumpulse_result announced(dumpulse_keyed *keyed, dumpulse_alone node, const uint8_t *packet,
+                                 uint8_t variable)
 {
-    uint8_t *waits = dumpulse_waiting_(keyed, packet[4]);
+    const uint8_t at = dumpulse_waiting_(keyed, packet[4]);
     const uint32_t own = own_of(packet + 4);
 
-    if (own <= *node || (waits != NULL && own <= own_of(waits))) {
+    if (own <= node || (at != DUMPULSE_PLACES && own <= own_of(keyed->waiting[at]))) {
         return DUMPULSE_OLD;
     }
     if (!dumpulse_right_(packet, variable, 0)) {
         return dumpulse_wrong_(keyed);
     }
-    dumpulse_wait_(keyed, waits, packet);
+    dumpulse_wait_(keyed, at, packet);
     return DUMPULSE_ANNOUNCE;
 }
 
 /* A heartbeat is of the last own epoch, or of the one that waits. Of that one, two tags were right
  * now: it is stored, and is the last one from now on. */
-static dumpulse_result beaten(dumpulse_keyed *keyed, dumpulse_alone *node, uint8_t *waits,
+static dumpulse_result beaten(dumpulse_keyed *keyed, dumpulse_alone *node, uint8_t at,
                               const uint8_t *packet, uint8_t variable)
 {
     const uint8_t count = packet[5];
     bool is_wrong = false;
 
-    if (*node != 0 && count > (uint8_t)*node) {
-        const uint32_t own = *node & ~(uint32_t)FULL;
+    if (*node != 0 && count > *node % 256U) {
+        const uint32_t own = *node - *node % 256U;
 
         if (dumpulse_right_(packet, variable, own)) {
-            *node = own | count;
+            *node = own + count;
             return dumpulse_take_(keyed, packet);
         }
         is_wrong = true;
     }
-    if (waits != NULL && count != 0) {
-        const uint32_t own = own_of(waits);
+    if (at != DUMPULSE_PLACES && count != 0) {
+        const uint32_t own = own_of(keyed->waiting[at]);
 
         if (dumpulse_right_(packet, variable, own)) {
-            if (!dumpulse_store(variable, own >> 8)) {
+            if (!dumpulse_store(variable, own / 256U)) {
                 return DUMPULSE_NOT_STORED;
             }
-            *node = own | count;
-            waits[0] = 0;
+            *node = own + count;
+            keyed->waiting[at][0] = 0;
             return dumpulse_record(&keyed->agent, variable, packet[6], packet[7]);
         }
         is_wrong = true;
@@ -79,20 +79,18 @@ static dumpulse_result beaten(dumpulse_keyed *keyed, dumpulse_alone *node, uint8
 dumpulse_result dumpulse_alone_process(dumpulse_keyed *keyed, dumpulse_alone *alone, uint8_t count,
                                        const uint8_t *packet, size_t length, void *context)
 {
-    const uint8_t variable = packet[4] % DUMPULSE_VARIABLES;
-
-    if (length == DUMPULSE_PACKET_SIZE && keyed->reached != 0 && variable < count) {
+    if (length == DUMPULSE_PACKET_SIZE && keyed->reached != 0) {
+        const uint8_t variable = packet[4] % DUMPULSE_VARIABLES;
         const uint8_t kind = packet[4] - variable;
-        dumpulse_alone *node = alone + variable;
 
-        if (kind == DUMPULSE_IS_ANNOUNCE_ && packet[5] >= DUMPULSE_OWN_FIRST_ >> 24) {
-            return announced(keyed, node, packet, variable);
+        if (variable < count && kind == DUMPULSE_IS_ANNOUNCE_ && packet[5] >= OWN_FIRST) {
+            return announced(keyed, alone[variable], packet, variable);
         }
-        if (kind == DUMPULSE_IS_HEARTBEAT_) {
-            uint8_t *waits = dumpulse_waiting_(keyed, DUMPULSE_IS_ANNOUNCE_ + variable);
+        if (variable < count && kind == DUMPULSE_IS_HEARTBEAT_) {
+            const uint8_t at = dumpulse_waiting_(keyed, DUMPULSE_IS_ANNOUNCE_ + variable);
 
-            if (waits != NULL || *node != 0) {
-                return beaten(keyed, node, waits, packet, variable);
+            if (at != DUMPULSE_PLACES || alone[variable] != 0) {
+                return beaten(keyed, &alone[variable], at, packet, variable);
             }
         }
     }

@@ -338,11 +338,11 @@ void dumpulse_count_(dumpulse_node *node, uint8_t *packet, uint8_t label, uint8_
                      uint8_t second);
 
 /* dumpulse_agent.c. Counts a wrong tag; finds the place where a right packet with this byte 4 waits,
- * or NULL; lets one wait there, or in the next place if it is NULL; takes a heartbeat whose tag is
- * right. */
+ * or DUMPULSE_PLACES; lets one wait there, or in the next place in turn; takes a heartbeat whose tag
+ * is right. */
 dumpulse_result dumpulse_wrong_(dumpulse_keyed *keyed);
-uint8_t *dumpulse_waiting_(dumpulse_keyed *keyed, uint8_t byte4);
-void dumpulse_wait_(dumpulse_keyed *keyed, uint8_t *place, const uint8_t *packet);
+uint8_t dumpulse_waiting_(const dumpulse_keyed *keyed, uint8_t byte4);
+void dumpulse_wait_(dumpulse_keyed *keyed, uint8_t at, const uint8_t *packet);
 dumpulse_result dumpulse_take_(dumpulse_keyed *keyed, const uint8_t *packet);
 
 #ifdef __cplusplus

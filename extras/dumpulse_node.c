@@ -10,7 +10,7 @@ bool dumpulse_hear(dumpulse_node *node, uint8_t label, const uint8_t *packet, si
     if (length != DUMPULSE_PACKET_SIZE || packet[4] >= DUMPULSE_IS_ANNOUNCE_) {
         return false;
     }
-    epoch = dumpulse_read_(packet + 4) & DUMPULSE_EPOCH_LAST_;
+    epoch = dumpulse_read_(packet + 4) % (DUMPULSE_EPOCH_LAST_ + 1U);
     if (epoch <= node->epoch || !dumpulse_right_(packet, label, epoch)) {
         return false;
     }

@@ -14,7 +14,7 @@ bool dumpulse_sender_begin(dumpulse_node *node, uint8_t variable)
         return false;
     }
     own = dumpulse_load(variable) + 1;
-    node->epoch = own << 8;
+    node->epoch = own * 256U;
     if (node->epoch < DUMPULSE_OWN_FIRST_ || !dumpulse_store(variable, own)) {
         return false;
     }
@@ -29,7 +29,7 @@ bool dumpulse_sender_announce(const dumpulse_node *node, uint8_t packet[DUMPULSE
     if (variable >= DUMPULSE_VARIABLES || node->left == 0) {
         return false;
     }
-    dumpulse_write_(packet + 4, node->epoch >> 8);
+    dumpulse_write_(packet + 4, node->epoch / 256U);
     packet[4] = (uint8_t)(DUMPULSE_IS_ANNOUNCE_ + variable);
     dumpulse_make_(packet, variable, 0);
     return true;
