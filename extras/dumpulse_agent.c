@@ -207,6 +207,7 @@ dumpulse_result dumpulse_keyed_process(dumpulse_keyed *keyed, const uint8_t *pac
         return result;
     }
     label = label_of(packet);
+    /*@ assert label == packet[4] - 0x80; */
     if (result == DUMPULSE_NEW) {
         if (dumpulse_right_(packet, label, epoch_of(keyed, label))) {
             keyed->last[label] = packet[5];

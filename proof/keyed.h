@@ -314,6 +314,7 @@ void dumpulse_wait_(dumpulse_keyed *keyed, uint8_t at, const uint8_t *packet);
 /*@ requires \valid(keyed) && \valid_read(packet + (0 .. 7)) && 0x80 <= packet[4] < 0xC0;
     requires \separated(keyed, packet + (0 .. 7));
     exits \false;
+    ensures last_kept{Pre, Post}(keyed) && packet[5] == \old(packet[5]);
     behavior taken:
       assumes keyed->junk == 0 || waits(keyed, packet);
       assigns keyed->agent.report[4 + 4 * (packet[4] - 0x80) .. 7 + 4 * (packet[4] - 0x80)];
