@@ -50,7 +50,13 @@ def sections(file: Path) -> dict[str, int]:
     return sizes
 
 
-def bound(target: Target, object_file: Path, image: Path, part: tuple[str, str],
+def pushes(code: stack.Code, target: Target) -> dict[str, int]:
+    """The stack of each function in assembly: AVR's pushes, and the return address."""
+    return {name: target.return_address + sum(what == "push" for _, what, _ in body)
+            for name, body in code.items()}
+
+
+def bound(target: Target, objects: list[Path], image: Path, part: tuple[str, str],
           calls_all: bool = True) -> int:
     """Returns the bound on the stack of a part in bytes, without the hooks. If it calls all hooks
     of its source, this is checked."""
@@ -62,9 +68,12 @@ def bound(target: Target, object_file: Path, image: Path, part: tuple[str, str],
         raise SystemExit(f"{image}: the calls of the hooks were not found")
     # libgcc's functions on PowerPC: they use their caller's frame.
     restores = {name for name in graph if name.startswith(("_restgpr_", "_savegpr_"))}
-    frames = stack.frames(object_file.with_suffix(".su"))
+    frames = dict(item for file in objects if file.with_suffix(".su").exists()
+                  for item in stack.frames(file.with_suffix(".su")).items())
     if target.clang:  # gcc's reports include the return address that a call pushes, clang's do not
         frames = {name: frame + target.return_address for name, frame in frames.items()}
+    if target.machine == "Avr":
+        frames = {name: 0 for name in restores} | pushes(code, target) | frames
     return stack.depth(begin, graph, frames, restores | set(hooks.values()))
 
 
@@ -88,7 +97,7 @@ def measure(target: Target, part: tuple[str, str] = AGENT) -> tuple[dict[str, in
         parts, linked = sections(object_file), sum(sections(image).values())
         if parts["data"] or parts["bss"]:
             raise SystemExit(f"{target.key}: {source} must have no data and no bss")
-        return parts, linked, bound(target, object_file, image, part)
+        return parts, linked, bound(target, [object_file], image, part)
 
 
 def main() -> None:
