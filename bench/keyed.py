@@ -69,7 +69,8 @@ def measure(target: Target, part: str) -> tuple[int, int]:
                 raise SystemExit(f"{target.key}: {source} must have no data and no bss")
         target.link(objects, image, f"-Wl,-e,{begins[0]}", "-Wl,-Ttext=0x0",
                     *(f"-Wl,-u,{name}" for name in begins),
-                    *(f"-Wl,--defsym={hook}={at:#x}" for at, hook in size.HOOKS[SOURCE].items()))
+                    *(f"-Wl,--defsym={hook}={at:#x}"
+                      for at, hook in size.hooks_of(target, SOURCE).items()))
         return sum(size.sections(image).values()), max(
             size.bound(target, objects, image, (SOURCE, begin), False) for begin in begins)
 

@@ -61,7 +61,7 @@ $(call add,forgery,gcc,-O2,tests/forgery.c $(KEYED_C) dumpulse.c,-lm)
 NEEDS_exhaustive = build/exhaustive build/downgrade build/forgery
 PART_exhaustive = $(NEEDS_exhaustive:%=% &&) : ## all 2^24 packets with the magic number
 $(call add,fleet-keyed,gcc,-O2,\
-    tests/fleet_keyed.c $(filter-out %_tag.c %_master.c,$(KEYED_C)) dumpulse.c)
+    tests/fleet_keyed.c $(patsubst %,extras/dumpulse_%.c,agent alone node sender slots) dumpulse.c)
 NEEDS_fleet-keyed = build/fleet-keyed
 PART_fleet-keyed = build/fleet-keyed ## a year of 64 nodes with keys: is one locked out?
 

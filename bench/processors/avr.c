@@ -136,8 +136,7 @@ static void call(unsigned function)
             printf("load %x 0\n", avr->data[R24]);
             ask();
         } else if (avr->pc == store_hook) {
-            printf("store %x %lx\n", avr->data[R24],
-                   pair(R20) | (unsigned long)pair(R22) << 16);
+            printf("store %x %lx\n", avr->data[R24], pair(R20) | (unsigned long)pair(R22) << 16);
             ask();
         } else {
             avr->pc = avr_run_one(avr);
