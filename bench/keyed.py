@@ -56,23 +56,25 @@ char room[sizeof(dumpulse_keyed) - sizeof(dumpulse) + %d * sizeof(dumpulse_alone
 """
 
 
-def measure(target: Target, part: str) -> tuple[int, int]:
-    """Returns the bytes of a part when it is linked, and a bound on its stack."""
-    begins = PARTS[part]
+def measure(target: Target) -> dict[str, tuple[int, int]]:
+    """Returns the bytes of each part when it is linked, and a bound on its stack."""
+    found = {}
     with scratch() as folder:
         objects, image = [], Path(folder) / "part.elf"
         for source in sources(SOURCE, target):
             objects.append((Path(folder) / source).with_suffix(".o"))
             target.compile(library_file(source), objects[-1], "-fstack-usage")
-            parts = size.sections(objects[-1])
-            if parts["data"] or parts["bss"]:
+            sections = size.sections(objects[-1])
+            if sections["data"] or sections["bss"]:
                 raise SystemExit(f"{target.key}: {source} must have no data and no bss")
-        target.link(objects, image, f"-Wl,-e,{begins[0]}", "-Wl,-Ttext=0x0",
-                    *(f"-Wl,-u,{name}" for name in begins),
-                    *(f"-Wl,--defsym={hook}={at:#x}"
-                      for at, hook in size.hooks_of(target, SOURCE).items()))
-        return sum(size.sections(image).values()), max(
-            size.bound(target, objects, image, (SOURCE, begin), False) for begin in begins)
+        for part, begins in PARTS.items():
+            target.link(objects, image, f"-Wl,-e,{begins[0]}", "-Wl,-Ttext=0x0",
+                        *(f"-Wl,-u,{name}" for name in begins),
+                        *(f"-Wl,--defsym={hook}={at:#x}"
+                          for at, hook in size.hooks_of(target, SOURCE).items()))
+            found[part] = sum(size.sections(image).values()), max(
+                size.bound(target, objects, image, (SOURCE, begin), False) for begin in begins)
+    return found
 
 
 def ram(target: Target, alone: int) -> int:
@@ -161,7 +163,7 @@ def main() -> None:
     print(row.format("target", "compiler", *("agent", "+32", "hears", "sends", "reads"),
                      *("ram", "+32", "deep")))
     for target in EVERY.values():
-        both = {part: measure(target, part) for part in PARTS}
+        both = measure(target)
         it = {part: linked for part, (linked, _) in both.items()}
         it |= {"ram": ram(target, 0), "ram_32": ram(target, ALONE), "stack": both["agent"][1]}
         measured[target.key] = it
