@@ -566,7 +566,7 @@ class Stepper:
         if kind == "master":
             machine.keys, machine.numbers = Keys(data(cell[0])), Numbers()
         elif kind == "key":
-            return self.of_key(*map(int, cell[:2]), data(cell[2]))
+            return self.of_key(int(cell[0]), int(cell[1]), data(cell[2]))
         elif kind == "number":
             machine.numbers.numbers[int(cell[0])] = int(cell[1], 16)
         elif kind == "stored":
