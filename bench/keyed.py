@@ -37,18 +37,19 @@ PARTS = {
 BYTES = (*PARTS, "ram", "ram_32", "stack")
 COSTS = ("heartbeat", "wrong", "old", "report", "beacon", "next", "label_key", "hear", "beat")
 AVR, M0, TINY = "ATmega328P, gcc 5.4", "Cortex-M0+, gcc 12.2", "ATtiny85, gcc 5.4"
-MUSTS = (  # what keys may cost: what, of which target, in which columns, at most
-    ("flash more than version 1", AVR, ("agent",), 900),
-    ("flash more than version 1", M0, ("agent",), 520),
+# What keys may cost: what, of which target, in which columns or sums of them, at most.
+MUSTS = (
+    ("flash more than version 1", AVR, ("agent",), 1600),
+    ("flash more than version 1", M0, ("agent",), 920),
     ("flash of a node", TINY, ("hears", "sends"), 830),
-    ("flash of a node that only sends", TINY, ("sends",), 640),
+    ("flash of a node that only sends", TINY, ("sends",), 690),
     ("RAM more than version 1", AVR, ("ram",), 120),
     ("RAM more than version 1", M0, ("ram",), 120),
     ("the same, with 32 nodes that only send", AVR, ("ram_32",), 250),
     ("the same, with 32 nodes that only send", M0, ("ram_32",), 250),
     ("stack", AVR, ("stack",), 170),
-    ("a heartbeat, taken or refused", AVR, ("heartbeat", "wrong", "old"), 7000),
-    ("a heartbeat, taken or refused", M0, ("heartbeat", "wrong", "old"), 2000),
+    ("a heartbeat, with its key", AVR, ("heartbeat+label_key", "wrong+label_key"), 7300),
+    ("a heartbeat, with its key", M0, ("heartbeat+label_key", "wrong+label_key"), 1200),
 )
 RAM = """\
 #include "dumpulse_keyed.h"
@@ -149,7 +150,8 @@ def musts(measured: budgets.Budgets, version_1: Mapping[str, int]) -> tuple[list
     lines, faults = [], []
     for what, target, columns, most in MUSTS:
         if target in measured:
-            found = max(measured[target][column] for column in columns)
+            found = max(sum(measured[target][each] for each in column.split("+"))
+                        for column in columns)
             found -= version_1[target] if columns == ("agent",) else 0
             name = f"{what}, {target.partition(',')[0]}"
             lines.append(f"{name:<54}{found:>6}, at most {most:>5}")
