@@ -170,7 +170,7 @@ def main() -> None:
         it |= {"ram": ram(target, 0), "ram_32": ram(target, ALONE), "stack": both["agent"][1]}
         measured[target.key] = it
         print(row.format(target.name, target.by_here, *(it[name] for name in BYTES)))
-    row = "\n".join(["{:<13}{:<10}" + "{:>10}{:>7}{:>5}" + "{:>8}" * 2 + "{:>6}" + "{:>10}" + "{:>6}" * 2])
+    row = "{:<13}{:<10}{:>10}{:>7}{:>5}{:>8}{:>8}{:>6}{:>10}{:>6}{:>6}"
     print()
     print(row.format("target", "compiler", *COSTS))
     for name, target in EVERY.items():
@@ -197,9 +197,9 @@ Above, bytes of flash that replace the agent of the table `size`: of an agent; o
 that only send; of a node that hears, one that only sends, and a reader. Then bytes of RAM more than
 version 1 takes, of both agents; and a bound on the stack, without the hooks. Below, AVR: cycles;
 others: instructions; without the hooks. heartbeat: taken. wrong: refused for its tag. old: refused
-for its count. beacon: a question, or an old request. next: a label begins its epoch. label_key: what
-all but old take more if the key hook makes the key of the label. hear, beat: a node takes a beacon,
-makes a heartbeat."""
+for its count. beacon: a question, or an old request. next: a label begins its epoch. label_key:
+what all but old take more if the key hook makes the key of the label. hear, beat: a node takes a
+beacon, makes a heartbeat."""
 
 if __name__ == "__main__":
     main()

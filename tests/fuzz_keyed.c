@@ -1,7 +1,7 @@
 /* A fuzzer for dumpulse_keyed.h.   SPDX-License-Identifier: MIT
  *
- * An input is a list of steps: the next label, or the next epoch, a reset, a packet as it is, or one
- * that gets its right tag. The sanitizers see what is wrong in memory. After each packet this
+ * An input is a list of steps: the next label, or the next epoch, a reset, a packet as it is, or
+ * one that gets its right tag. The sanitizers see what is wrong in memory. After each packet this
  * program looks at what must hold: what is refused changes nothing, a count grows with each
  * heartbeat, and what is sent is the agent's own. */
 #include "dumpulse_keyed.h"

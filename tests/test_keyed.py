@@ -507,8 +507,8 @@ class Roles4(RuleBasedStateMachine):
         if made:
             self.packets.append(bytes(room))
 
-    @rule(back=small, times=st.sampled_from((1, 1, 2, 100)), flip=st.integers(0, 200), now=st.integers(0, 65535),
-          length=st.sampled_from((8, 8, 8, 8, 8, 8, 0, 7, 9)))
+    @rule(back=small, times=st.sampled_from((1, 1, 2, 100)), flip=st.integers(0, 200),
+          now=st.integers(0, 65535), length=st.sampled_from((8, 8, 8, 8, 8, 8, 0, 7, 9)))
     def deliver(self, back: int, times: int, flip: int, now: int, length: int) -> None:
         packet = self.packets[-1 - back % len(self.packets)]
         if flip < 64:
@@ -753,7 +753,8 @@ def test_a_report_is_sent_from_where_it_lies_and_not_from_its_first_part(tmp_pat
     host = (ROOT / "tests/keyed_host.c").read_text()
     sends = host.index("void dumpulse_send_packet")
     (tmp_path / "keyed_host.c").write_text(host[:sends])
-    (tmp_path / "agent.c").write_text(AGENT % in_one_piece("tag", "master", "report", "node", "agent"))
+    roles = "tag", "master", "report", "node", "agent"
+    (tmp_path / "agent.c").write_text(AGENT % in_one_piece(*roles))
     run(["gcc", "-O2", "-std=gnu11", f"-I{ROOT}", f"-I{EXTRAS}", tmp_path / "agent.c",
          "-o", tmp_path / "agent"])
     run([tmp_path / "agent"])
