@@ -450,7 +450,8 @@ size_t keys_take(const uint8_t *packet, const uint8_t *source, uint64_t now, voi
     keys_keeps_beacons = false;
     if (result == DUMPULSE_WRONG_TAG)
         junk_note(source, keys.keyed.junk != 0, now);
-    if (bucket == NULL || result == DUMPULSE_REPORT || result == DUMPULSE_NOT_BEGUN)
+    const bool refused = result == DUMPULSE_OLD || result == DUMPULSE_WRONG_TAG;
+    if (bucket == NULL || !(result == DUMPULSE_ASKS || (requests && refused)))
         return counted[result];
     limits_count(&keys.beacons, bucket, now); /* a beacon was sent */
     return COUNT_BEACONS;
