@@ -683,15 +683,15 @@ def test_who_hears_beacons(options: list[str]) -> None:
     takes them from nobody. Readers must ask."""
     with Server(*options, "--epoch", "2") as server, Peer(server) as first, \
             Peer(server) as second, Peer(server) as forger:
-        one, *others = (first.new_node(2), *(Hearer(KEYS, variable) for variable in (3, 4, 5)))
+        one, others = first.new_node(5), [Hearer(KEYS, variable) for variable in (2, 3, 4)]
         for each in others:
             assert each.hear(first.beacon(each.label))
         first.send(one.heartbeat(1, 1))
         second.send(one.heartbeat(1, 2), *(each.heartbeat(1, 1) for each in others))
         first.report(reader(first.beacon()))
-        for variable in (2, 3, 9):
+        for variable in (4, 5, 9):
             forger.send(b"tag?" + bytes((0x80 + variable, 200, 9, 9)))
-        for each in (one, *others):
+        for each in (*others, one):
             assert each.hear(second.answer())
         assert not first.has_answer() and not forger.has_answer()
         counters = server.stop()
