@@ -282,11 +282,11 @@ class Client:
 
 
 SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-SERVER_FLAGS = ["-std=c99", "-O1", "-g1", "-w", "-I.", "-Iextras", "-include", "server/settings.h",
-                *SANITIZERS]
+SERVER_FLAGS = ["-std=c99", "-O1", "-g1", "-w", "-I.", "-Iextras", *SANITIZERS]
 PARTS = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "server").glob("*.c")
                if path.name != "canserver.c")
-AGENT = [*PARTS, "dumpulse.c", "extras/dumpulse_keyed.c", "extras/dumpulse_watch.c"]
+KEYED = [f"extras/dumpulse_{part}.c" for part in ("tag", "agent", "alone", "report", "master")]
+AGENT = [*PARTS, "dumpulse.c", *KEYED, "extras/dumpulse_watch.c"]
 # Each program that Python's tests start, and the sources that it is linked from.
 SERVER_PROGRAMS = {
     "udpserver": ["udpserver.c", *AGENT],
@@ -305,7 +305,7 @@ UNITS = {
 }
 FUZZER = "server/tests/fuzz_udpserver.c"
 # clang compiles these, so that the fuzzer sees where it gets in them.
-IN_FUZZ = ("udpserver.c", "extras/dumpulse_keyed.c",
+IN_FUZZ = ("udpserver.c", *KEYED,
            *(f"server/{part}.c" for part in ("endpoints", "keys", "options", "snapshot")))
 OF_FUZZER = (*IN_FUZZ, "server/address.c")
 RUN_FUZZER = ["build/fuzz", "-runs=2000", "-seed=1", "-max_len=1600", "-artifact_prefix=build/",

@@ -13,6 +13,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import time
 import zlib
 from collections.abc import Iterator
@@ -833,6 +834,78 @@ def test_junk_from_many_sources(server: Server) -> None:
         attacker.socket.close()
     assert any("junk comes: 100 wrong tags in 1 s, from many sources; " in line
                for line in server.stderr.all())
+
+
+# Sends junk of every kind to a port at 5,000 packets a second, from eight addresses.
+ATTACKER = """
+import random, socket, sys, time
+sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(8)]
+for number, one in enumerate(sockets):
+    one.bind((f"127.0.0.{number + 2}", 0))
+    one.connect(("127.0.0.1", int(sys.argv[1])))
+begun, sent, total = time.monotonic(), 0, int(sys.argv[2])
+while sent < total:
+    time.sleep(0.002)
+    while sent < min(total, 5000 * (time.monotonic() - begun)):
+        byte4 = random.choice((0x40 + sent % 64, 0x80 + sent % 64, 0x80 + sent % 64, 0xC0))
+        sockets[sent % 8].send(random.randbytes(4) + bytes((byte4, 255, sent % 256, 9)))
+        sent += 1
+print(time.monotonic() - begun)
+"""
+
+
+class Beats:
+    """Nodes that beat four times a second and hear, each with a socket of its own. A value comes
+    again only after 256 heartbeats."""
+
+    def __init__(self, server: Server, count: int) -> None:
+        self.nodes = [(Hearer(KEYS, variable), Peer(server)) for variable in range(count)]
+        self.made = 0
+        for node, peer in self.nodes:
+            assert node.hear(peer.beacon(node.label))
+
+    def beat(self) -> None:
+        self.made += 1
+        for node, peer in self.nodes:
+            while peer.has_answer():
+                node.hear(peer.answer())
+            packets = [node.heartbeat(1, self.made % 256) for _ in range(1 + node.twice)]
+            peer.send(*(packet for packet in packets if packet))
+        time.sleep(0.25)
+
+
+@pytest.mark.slow
+def test_5000_junk_packets_a_second(options: list[str]) -> None:
+    """At least 99 of 100 heartbeats of ten nodes are recorded, as soon as the nodes know that there
+    is junk, which is within an epoch. Ten nodes that only send are heard at once."""
+    seconds = 24
+    with Server(*options, "--epoch", "2") as server:
+        beats = Beats(server, 10)
+        for _ in range(20):
+            beats.beat()
+        assert server.stats()["heartbeats"] >= 198
+        attacker = subprocess.Popen([sys.executable, "-c", ATTACKER, str(server.port),
+                                     str(5000 * seconds)], stdout=subprocess.PIPE, text=True)
+        before = 0
+        while attacker.poll() is None:
+            if before == 0 and all(node.twice for node, _ in beats.nodes):
+                before, beats.made = server.stats()["heartbeats"], 0
+            beats.beat()
+        counters = server.wait_for(lambda now: now["tag"] + now["drops"] >= 5000 * seconds * 7 / 8,
+                                   "all junk is counted")
+        recorded, made = counters["heartbeats"] - before, beats.made * len(beats.nodes)
+        with Peer(server) as peer:
+            for variable in range(10, 20):
+                alone = new_sender(variable)
+                peer.send(alone.announce(), alone.heartbeat(1, 1))
+        server.wait_for(lambda now: now["heartbeats"] == before + recorded + 10, "all are heard")
+        assert attacker.stdout is not None
+        print(f"{recorded} of {made} heartbeats recorded; junk for {attacker.stdout.read()} s: "
+              f"{server.stop()}")
+        attacker.stdout.close()
+        assert before != 0 and made >= recorded >= 0.99 * made > 500
+        for _, peer in beats.nodes:
+            peer.socket.close()
 
 
 @pytest.mark.slow
