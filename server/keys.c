@@ -223,8 +223,7 @@ bool keys_are_good(size_t size)
            crc_in(keys.numbers) == snapshot_crc32(keys.numbers, KEYS_SUM_AT);
 }
 
-/* Has `file` a number or a generation that is larger than in `known`? Both are of the same kind and
- * key. */
+/* Has `file` a number that is larger than in `known`? Both are of the same kind and key. */
 static bool has_larger(const uint8_t *file, const uint8_t *known, size_t size)
 {
     if (size != KEYS_NUMBERS_SIZE || memcmp(file, known, KEYS_NUMBERS_AT) != 0 ||
@@ -232,9 +231,6 @@ static bool has_larger(const uint8_t *file, const uint8_t *known, size_t size)
         return false;
     for (unsigned at = KEYS_NUMBERS_AT; at < KEYS_GENERATIONS_AT; at += KEYS_NUMBER_SIZE)
         if (memcmp(file + at, known + at, KEYS_NUMBER_SIZE) > 0)
-            return true;
-    for (unsigned at = KEYS_GENERATIONS_AT; at < KEYS_SUM_AT; at++)
-        if (file[at] > known[at])
             return true;
     return false;
 }
