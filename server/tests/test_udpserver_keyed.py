@@ -191,9 +191,10 @@ def test_what_is_no_key(tmp_path: Path, text: bytes) -> None:
 
 
 @pytest.mark.parametrize("text", [
-    "\n", " ", "7\n", "7 \n", " 7 2\n", "7  2\n", "7 2", "7 2 \n", "7 2\n\n", "7 2\r\n", "07 2\n",
-    "7 02\n", "64 1\n", "128 1\n", "7 256\n", "7 1000\n", "-1 1\n", "7 -1\n", "7 +1\n", "7 2\n7 2\n",
-    "7 2\n8 1\n7 3\n", "7 2\n# lost\n", "7\t2\n", "7 2\0\n", "7:2\n", "readers 1\n", "4294967303 1\n",
+    "\n", " ", "7\n", "7 \n", " 7 2\n", "7  2\n", "7 2", "7 2 \n", "7 2\n\n", "7 2\r\n", "7\t2\n",
+    "07 2\n", "7 02\n", "64 1\n", "128 1\n", "7 256\n", "7 1000\n", "-1 1\n", "7 -1\n", "7 +1\n",
+    "7 2\n7 2\n", "7 2\n8 1\n7 3\n", "7 2\n# lost\n", "7 2\0\n", "7:2\n", "readers 1\n",
+    "4294967303 1\n",
     "".join(f"{variable} 255\n" for variable in range(64)) + "0"])
 def test_what_is_no_generation(tmp_path: Path, text: str) -> None:
     key = write_key(tmp_path / "key", with_lines(text))
@@ -954,13 +955,13 @@ def test_how_many_beacons_leave(server: Server, asked: bytes, unanswered: str) -
     answers = 0
     with Peer(server, source="127.0.0.99") as peer:
         one = reader(peer.beacon())
-        while not asked:
+        if not asked:
             peer.report(one)
-            _, asked = one.asked or (0, KEYS.counted(READERS, one.epoch, 1, *b"no"))
+            asked = KEYS.counted(READERS, one.epoch, 1, *b"no")
     for number in range(1, 9):
         with Peer(server, source=f"127.0.0.{number}") as peer:
             peer.send(*[asked] * 100)
-            server.wait_for(lambda now: now["packets"] + now["drops"] >= 100 * number + 1, "counted")
+            server.wait_for(lambda now: now["packets"] + now["drops"] > 100 * number, "counted")
             while peer.has_answer():
                 assert len(peer.answer()) == 8
                 answers += 1

@@ -27,6 +27,7 @@ enum { LABELS = 65, EPOCH = 13 /* s */ };
 static void (*task_run)(void);
 static uint64_t task_every;
 static bool disk_fails;
+static uint32_t stored_block;
 static unsigned sent;       /* beacons */
 static int sent_to;         /* the label whose node waits for the last one; -1: only the bus */
 static uint32_t sent_epoch; /* of the last one */
@@ -47,7 +48,14 @@ void loop_set_interval(size_t task, uint64_t every)
 
 bool state_read_numbers(const char *suffix, uint8_t *bytes, size_t room, ssize_t *size)
 {
+    uint8_t mark[KEYS_MARK_SIZE];
+
     assert_true(suffix[0] == '.' && bytes == keys.numbers && room == sizeof keys.numbers);
+    keys_mark(mark);
+    memcpy(bytes, "Dumpulsekeys", KEYS_MARK_AT);
+    memcpy(bytes + KEYS_MARK_AT, mark, sizeof mark);
+    dumpulse_write_(bytes + KEYS_GENERATIONS_AT - 4, stored_block);
+    keys_seal_numbers();
     *size = KEYS_NUMBERS_SIZE;
     return true;
 }
@@ -83,20 +91,12 @@ void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
 /* A server that has not begun yet, and the last block that it has used. */
 static void start(uint32_t block)
 {
-    uint8_t mark[KEYS_MARK_SIZE];
-
     memset(&keys, 0, sizeof keys);
     memset(came, 0, sizeof came);
     logged_count = sent = 0;
     options.epoch = EPOCH;
     options.key = options.state = "file";
-    memcpy(keys.numbers, "Dumpulsekeys", KEYS_MARK_AT);
-    keys_mark(mark);
-    memcpy(keys.numbers + KEYS_MARK_AT, mark, sizeof mark);
-    keys.numbers[KEYS_GENERATIONS_AT - 3] = (uint8_t)(block >> 16);
-    keys.numbers[KEYS_GENERATIONS_AT - 2] = (uint8_t)(block >> 8);
-    keys.numbers[KEYS_GENERATIONS_AT - 1] = (uint8_t)block;
-    keys_seal_numbers();
+    stored_block = block;
     assert_true(keys_begin());
     task_run();
 }
@@ -141,14 +141,14 @@ static void test_the_last_epoch_goes_on(void **state)
         assert_string_equal(last_logged(), "no new epoch can begin: until a number can be stored, "
                                            "the last one goes on");
     }
-    const size_t lines = logged_count;
+    assert_int_equal(logged_count, 1);
     disk_fails = false;
     task_run();
     assert_true(sent == 1 && sent_epoch == 0x200 && sent_to == 0);
     assert_int_equal(task_every, EPOCH * TIMING_SECOND / LABELS);
     assert_string_equal(last_logged(), "a new epoch has begun");
     task_run();
-    assert_int_equal(logged_count, lines + 1);
+    assert_int_equal(logged_count, 2);
 }
 
 static void test_nothing_begins_without_a_number(void **state)
