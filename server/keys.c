@@ -244,7 +244,14 @@ static bool save_numbers(void)
 bool dumpulse_store(uint8_t label, uint32_t number)
 {
     const uint32_t before = dumpulse_load(label);
+    const struct limit limit = limits_make(1, KEYS_STORES);
+    const uint64_t now = timing_ns();
 
+    if (label < DUMPULSE_VARIABLES) {
+        if (!limits_has_left(&keys.stores[label], &limit, now))
+            return false;
+        limits_take(&keys.stores[label], &limit, now);
+    }
     set_number(label, number);
     if (save_numbers())
         return true;

@@ -930,15 +930,29 @@ def test_junk_ends(options: list[str]) -> None:
             ] == ["udpserver: no more junk: 150 wrong tags in 1 s, at least 150 from 127.0.0.1"]
 
 
+def test_an_opened_node_does_not_keep_the_disk_busy(server: Server, peer: Peer) -> None:
+    """Of each variable, 64 numbers are stored at once, and then one a second."""
+    begun, opened, other = time.monotonic(), new_sender(2), new_sender(3)
+    for _ in range(200):
+        peer.send(opened.announce(), opened.heartbeat(1, 1))
+        assert opened.begin()
+    peer.send(other.announce(), other.heartbeat(1, 1))
+    counters = server.wait_for(lambda now: now["packets"] == 402, "all are counted")
+    assert 65 <= counters["heartbeats"] <= 65 + time.monotonic() - begun + 1
+    assert counters["waiting"] == 201 - counters["heartbeats"]
+    server.stop()
+
+
 def test_a_right_announce_needs_no_disk(server: Server, peer: Peer, options: list[str]) -> None:
     """Whoever repeats announces of many own epochs does not keep the server busy with them: only a
     heartbeat of the same own epoch has it stored."""
     alone, numbers = new_sender(2), Path(options[3]).with_name(NUMBERS)
+    peer.beacon()  # it has begun, and stored its block
     stored = numbers.read_bytes()
     for _ in range(200):
         peer.send(alone.announce())
         assert alone.begin()
-    counters = server.wait_for(lambda now: now["packets"] == 200, "all are counted")
+    counters = server.wait_for(lambda now: now["packets"] == 201, "all are counted")
     assert counters["announces"] == 200 and numbers.read_bytes() == stored
     peer.send(alone.announce(), alone.heartbeat(1, 2))
     server.wait_for(lambda now: now["heartbeats"] == 1, "it is taken")
