@@ -276,8 +276,7 @@ class Client:
 
 
 SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-SERVER_FLAGS = ["-std=c99", "-O1", "-g1", "-w", "-I.", "-Iextras", "-include", "server/settings.h",
-                *SANITIZERS]
+SERVER_FLAGS = ["-std=c99", "-O1", "-g1", "-w", "-I.", "-Iextras", *SANITIZERS]
 PARTS = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "server").glob("*.c")
                if path.name != "canserver.c")
 ROLES = [f"{EXTRAS.name}/{file}" for file in KEYED]
