@@ -405,7 +405,8 @@ class Keyed:
         self.known, self.count = epochs.load(keys.of(label)) if epochs else (0, 0)
         self.epoch = self.known
         self.twice = False  # does the agent want each heartbeat twice?
-        self.remark = ""  # what cannot be known of the last report
+        # What cannot be known of the last report.
+        self.remark = "" if self.known else "no earlier one is known here"
         self.heard_at = -math.inf  # the uptime() of the last beacon that we believed
         self._old_at = math.inf  # the same, of the first old one since we believed something new
         self._refused = 0  # how often since we believed something: others have used these counts
@@ -495,8 +496,8 @@ class Keyed:
                 raise BadReport("tag", "its tag is wrong: it answers another request, or somebody "
                                        "else has made it")
             self._asked, self._refused, self._repeat, self._old_at = b"", 0, False, math.inf
-            self.remark = "" if self.known else "no earlier one is known here"
             if self.epoch != self.known:
+                self.remark = "" if self.known else self.remark
                 self._remember()
             return unchecked_entries(packet[4:])
         if self.hear(packet):
