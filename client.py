@@ -391,7 +391,7 @@ class Epochs:
             os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
             replace_file(path, b"%d %d\n" % (epoch, count), False)
         except OSError as error:
-            self.trouble = f"cannot write {path!r}: {explain(error)}"
+            self.trouble = self.trouble or f"cannot write {path!r}: {explain(error)}"
 
 
 class Keyed:
