@@ -2483,8 +2483,8 @@ class Node:
     variable: Variable
     period: float
     value: int
-    make: Callable[..., list[bytes]]  # of a variable, a sender and a value
     corrupt: bool = False
+    make: Callable[..., list[bytes]] = lambda *beat: [heartbeat(*beat)]
     dies_at: float = math.inf
     sent: int = 0
     damaged: int = 0
@@ -2502,8 +2502,7 @@ class Node:
                 for packet in packets]
 
 
-def make_nodes(options: argparse.Namespace, settings: Settings,
-               make: Callable[..., list[bytes]]) -> list[Node]:
+def make_nodes(options: argparse.Namespace, settings: Settings) -> list[Node]:
     """One for each variable in the file of --names, or for 1, 2, 3 and so on."""
     chosen = [variable for variable in settings.variables
               if variable.listed and variable.number != settings.now_from]
@@ -2514,7 +2513,7 @@ def make_nodes(options: argparse.Namespace, settings: Settings,
     if options.nodes and len(chosen) < options.nodes:
         raise BadUsage(f"there are only {len(chosen)} nodes in {options.names!r}")
     nodes = {variable.number: Node(variable, variable.every_ms / 1000,
-                                   (variable.warn_low + variable.warn_high) // 2, make)
+                                   (variable.warn_low + variable.warn_high) // 2)
              for variable in chosen[:options.nodes]}
 
     def find_nodes(text: Optional[str]) -> list[Node]:
@@ -2541,9 +2540,10 @@ def make_nodes(options: argparse.Namespace, settings: Settings,
 def run_simulate(options: argparse.Namespace) -> int:
     seed = random.randrange(1_000_000) if options.seed is None else options.seed
     chance = random.Random(seed)
+    nodes = make_nodes(options, make_settings(options))
     agent = Agent(options.address, keys=options.key)
-    nodes = make_nodes(options, make_settings(options),
-                       partial(agent.heartbeats, timeout=MIDDLE_WAIT))
+    for node in nodes:
+        node.make = partial(agent.heartbeats, timeout=MIDDLE_WAIT)
     beat = "node beats" if len(nodes) == 1 else "nodes beat"
     print(f"simulate: {len(nodes)} {beat} at {agent.name}, --seed {seed}", flush=True)
     begun = time.monotonic()

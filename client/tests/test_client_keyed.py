@@ -1215,7 +1215,7 @@ def test_renew_is_all_or_nothing(tmp_path: Path, key: str, call: Call,
 
 def test_two_that_renew_at_once(key: str, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     """None of both is lost. If the other one takes too long, it is said."""
-    before, others = client.replace_file, []
+    before, others = client.replace_file, list[subprocess.Popen[bytes]]()
 
     def slowly(*words: Any, **more: Any) -> None:
         if not others:
@@ -1353,7 +1353,7 @@ def test_the_pages(tmp_path: Path) -> None:
     those of spec/keyed.md."""
     page = (ROOT / "client" / "README.md").read_text()
     lines = re.findall(r"^    \./client\.py (key [^#\n]+)", page, re.M)
-    assert [line.split()[1] for line in lines] == ["new", "split"]
+    assert [line.split()[1] for line in lines] == ["new", "split", "renew"]
     for line in lines:
         done = run(*line.split(), cwd=tmp_path)
         assert (done.returncode, done.stderr) == (0, "")
