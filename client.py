@@ -376,14 +376,13 @@ class Epochs:
         try:
             with open(path, "rb", opener=lambda file, flags: os.open(file, flags | NO_WAIT)) as file:
                 match = re.fullmatch(rb"([0-9]{1,9}) ([0-9]{1,3})\n", file.read(99))
-        except FileNotFoundError:
-            return 0, 0
-        except OSError as error:
-            self.trouble = f"cannot read {path!r}: {explain(error)}"
-            return 0, 0
-        if not match:
+            if match:
+                return int(match[1]), min(int(match[2]), FULL)
             self.trouble = f"{path!r} is damaged"
-        return (int(match[1]), min(int(match[2]), FULL)) if match else (0, 0)
+        except OSError as error:
+            if error.errno != errno.ENOENT:
+                self.trouble = f"cannot read {path!r}: {explain(error)}"
+        return 0, 0
 
     def save(self, key: bytes, epoch: int, count: int) -> None:
         path = self._name(key)
@@ -2588,11 +2587,6 @@ def beat_all(agent: Agent, nodes: Sequence[Node], chance: random.Random, begun: 
 
 KEY_OPTIONS = {"new": "", "show": "secret", "list": "", "renew": "variable",
                "split": "out variable alone readers agent text epoch"}
-KEY_MEANING = """\
-Whoever has the master key can speak for everybody. Whoever has the key of a
-variable can send its heartbeats. Whoever has the readers' key can ask for
-reports, and can make reports that other readers believe. The generation tells
-how often key renew has replaced a key: only the last one is good."""
 
 
 def compute_fingerprint(key: bytes) -> str:
@@ -2677,10 +2671,8 @@ def format_header(about: str, macros: dict[str, str]) -> str:
         f"#define DUMPULSE_{name} {value}\n" for name, value in macros.items())
 
 
-def format_bytes(numbers: Sequence[int], form: str) -> str:
-    rows = [", ".join(format(each, form) for each in numbers[at:at + 16])
-            for at in range(0, len(numbers), 16)]
-    return "\\\n    {" + ", \\\n     ".join(rows) + "}"
+def format_bytes(key: bytes) -> str:
+    return f"\\\n    {{{', '.join(f'0x{byte:02x}' for byte in key)}}}"
 
 
 def split_keys(path: str, options: argparse.Namespace) -> dict[str, str]:
@@ -2694,7 +2686,7 @@ def split_keys(path: str, options: argparse.Namespace) -> dict[str, str]:
     start = os.path.join(options.out, os.path.splitext(os.path.basename(path))[0])
     made, about = {}, compute_fingerprint(keys.master)
     for number in hearing + alone:
-        macros = {"KEY_VARIABLE": f"{number}", "KEY_OWN": format_bytes(keys.of(number), "#04x")}
+        macros = {"KEY_VARIABLE": f"{number}", "KEY_OWN": format_bytes(keys.of(number))}
         if number in hearing:
             macros["EPOCH_SECONDS"] = f"{options.epoch or EPOCH} /* as --epoch of the agent */"
         made[f"{start}-{number}.{'key' if options.text else 'h'}"] = \
@@ -2702,10 +2694,10 @@ def split_keys(path: str, options: argparse.Namespace) -> dict[str, str]:
     if options.readers:
         made[f"{start}-readers.key"] = f"readers {keys.of(READER_LABEL).hex()}\n"
     if options.agent:
-        generations = [keys.generations.get(label, 0) for label in LABELS.values()]
+        generations = ",".join(f"{keys.generations.get(label, 0)}" for label in LABELS.values())
         made[f"{start}-agent.h"] = format_header(about, {
-            "KEY_MASTER": format_bytes(keys.master, "#04x"),
-            "KEY_GENERATIONS": format_bytes(generations, "") + " /* of labels 0 to 64 */"})
+            "KEY_MASTER": format_bytes(keys.master),
+            "KEY_GENERATIONS": f"{{{generations}}} /* of labels 0 to 64 */"})
     return made
 
 
@@ -2822,14 +2814,17 @@ age, or the output could not be written; also after --help and --version
 """
 
 
-KEY_NOTES = """\
+KEY_MEANING = """\
+Whoever has the master key can speak for everybody. Whoever has the key of a
+variable can send its heartbeats. Whoever has the readers' key can ask for
+reports, and can make reports that other readers believe. The generation tells
+how often `key renew` has replaced a key: only the last one is good."""
+KEY_NOTES = f"""\
   dumpulse key new agent-7.key
   dumpulse key split agent-7.key --out for-7 --variable 0-31 --readers
 makes for-7/agent-7-0.h and so on for the firmware of nodes, and
-for-7/agent-7-readers.key for --key FILE. Whoever has the file of the agent can
-speak for everybody. Whoever has that of a node can speak for its variable.
-  dumpulse key renew agent-7.key --variable 3
-gives variable 3 another key: the agent refuses the old one."""
+for-7/agent-7-readers.key for --key FILE.
+{KEY_MEANING}"""
 
 
 class Command(NamedTuple):
