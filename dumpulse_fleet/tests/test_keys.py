@@ -164,7 +164,8 @@ def test_nonces(tmp_path: Path, count: int, monkeypatch: pytest.MonkeyPatch) -> 
     """Two bytes of the system's random numbers for each agent, and the rest of the request is the
     model's."""
     world = World(tmp_path, count)
-    assert world.take([model.keys.beacon(64, 1) for model in world.models]) == [Verdict.AGAIN] * count
+    beacons = [model.keys.beacon(64, 1) for model in world.models]
+    assert world.take(beacons) == [Verdict.AGAIN] * count
     monkeypatch.setattr(os, "urandom", lambda size: bytes(range(7, 7 + size)))
     assert [each.tobytes() for each in world.readers.requests(world.rows)] == [
         model.keys.counted(64, 1, 1, 7 + 2 * number, 8 + 2 * number)
