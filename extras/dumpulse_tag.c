@@ -12,11 +12,6 @@
  */
 #include "dumpulse_keyed.h"
 
-static uint32_t load32(const uint8_t *bytes)
-{
-    return bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
-}
-
 #ifdef __AVR__
 
 /* avr-gcc would shift words bit by bit: so this goes byte by byte. */
@@ -35,6 +30,11 @@ static void fill(uint32_t *it, const uint8_t *packet, uint8_t label)
 }
 
 #else
+static uint32_t load32(const uint8_t *bytes)
+{
+    return bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
+}
+
 #define ROTATED(word, by) ((word) << (by) | (word) >> (32 - (by)))
 
 void dumpulse_permute_(uint32_t state[4])

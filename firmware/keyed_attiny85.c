@@ -1,12 +1,12 @@
 /* A node with keys on an ATtiny85, on a serial line.   SPDX-License-Identifier: MIT
  *
- * It sends a heartbeat each second. The value counts the heartbeats; replace it by what you
- * measure. keyed_attiny85.md says how to wire, flash and try it, and how to bring keys in.
- * spec/keyed.md has the frames. The line has 9600 baud, 8 data bits, no parity, 1 stop bit.
+ * It sends a heartbeat each second. The value counts the seconds; replace it by what you measure.
+ * keyed_attiny85.md says how to wire, flash and try it, and how to bring keys in. spec/keyed.md has
+ * the frames. The line has 9600 baud, 8 data bits, no parity, 1 stop bit.
  *
- * There are two builds. One only sends: it sleeps in power-down between heartbeats, and counts its
- * starts in the EEPROM. With -DHEARS, it listens for the agent's beacons instead, never sleeps, and
- * writes nothing to the EEPROM.
+ * There are two builds. One only sends: it sleeps in power-down between heartbeats, and keeps its
+ * own epoch in the EEPROM. It cannot hear of junk, so it sends each heartbeat twice. With -DHEARS,
+ * it listens for its beacons instead, never sleeps, and writes nothing to the EEPROM.
  *
  * If the loop hangs, the watchdog resets the chip.
  */
@@ -27,26 +27,28 @@
 #ifndef FORGET
 #define FORGET 300 /* seconds without a beacon of this epoch or of a later one */
 #endif
+#ifndef ASK
+#define ASK 12 /* seconds without one until it asks: more than an epoch of the agent */
+#endif
 enum { IN = PB2, OUT = PB1, BIT = (F_CPU / 8 + BAUD / 2) / BAUD }; /* counts of timer 0: 104 */
-enum { FRAME = DUMPULSE_PACKET_SIZE + 2 };
+enum { FRAME = DUMPULSE_PACKET_SIZE + 2, KEY = 16 };
+/* The number of the own epoch has the rest of the EEPROM: as many slots as there are room for. Each
+ * new number goes to the next one in turn, so that all wear out at the same time. */
+enum { OWN_SLOTS = (E2END + 1 - 1 - KEY) / DUMPULSE_SLOT_SIZE };
 _Static_assert(BIT >= 40 && BIT <= 256, "timer 0 cannot do this baud rate at this clock");
 
 /* The EEPROM, from its first byte on. `make eeprom` writes a file with it. */
 static struct {
     uint8_t variable;
-    uint8_t key[16]; /* of the variable */
-#ifdef HEARS
-    uint8_t beacons[16]; /* the beacons' key */
-#else
-    uint8_t own[SLOTS]; /* the last own epoch */
+    uint8_t key[KEY]; /* of the variable */
+#ifndef HEARS
+    uint8_t own[OWN_SLOTS][DUMPULSE_SLOT_SIZE]; /* the last own epochs */
 #endif
 } memory EEMEM
 #ifdef SINCE_2020
     = {DUMPULSE_KEY_VARIABLE, DUMPULSE_KEY_OWN,
-#ifdef HEARS
-       DUMPULSE_KEY_BEACONS
-#else
-       NUMBER(FIRST_OWN)
+#ifndef HEARS
+       {NUMBER(FIRST_OWN)}
 #endif
 }
 #endif
@@ -57,12 +59,8 @@ static uint8_t variable;
 
 void dumpulse_get_key(uint8_t key[16], uint8_t label)
 {
-#ifdef HEARS
-    memory_read(key, label == DUMPULSE_BEACON_LABEL ? memory.beacons : memory.key, 16);
-#else
     (void)label;
-    memory_read(key, memory.key, 16);
-#endif
+    memory_read(key, memory.key, KEY);
 }
 
 /* ---- The line ---------------------------------------------------------------------------- */
@@ -119,6 +117,13 @@ static uint8_t receive_byte(void)
     return byte;
 }
 
+/* Is it a beacon of what is the epoch now? Others' beacons of this epoch look the same, and their
+ * tags cannot be checked; but nobody else takes them for the agent's. */
+static bool confirms(const uint8_t *packet)
+{
+    return ((dumpulse_read_(packet + 4) ^ node.epoch) & ~((uint32_t)DUMPULSE_TWICE_ << 24)) == 0;
+}
+
 /* Takes a byte from the line. Returns whether it ends a beacon of what is the epoch now. */
 static bool take(uint8_t byte)
 {
@@ -135,8 +140,8 @@ static bool take(uint8_t byte)
     if (count != FRAME || sum != 0 || last[0] != BEACON)
         return false;
     count = 0;
-    (void)dumpulse_hear(&node, last + 1, DUMPULSE_PACKET_SIZE);
-    return memcmp(last + 5, node.epoch, sizeof node.epoch) == 0;
+    (void)dumpulse_hear(&node, variable, last + 1, DUMPULSE_PACKET_SIZE);
+    return confirms(last + 1);
 }
 
 /* For a second, listens. Timer 0 counts the bits. */
@@ -144,6 +149,12 @@ static void pass_a_second(void)
 {
     static uint16_t since_beacon; /* seconds */
 
+    if (since_beacon % ASK == 0 && variable < DUMPULSE_VARIABLES) {
+        uint8_t question[DUMPULSE_PACKET_SIZE];
+
+        dumpulse_ask(question, variable);
+        send_frame(question);
+    }
     if (++since_beacon == FORGET)
         node = (dumpulse_node){0};
     for (uint16_t left = BAUD; left > BITS;) {
@@ -170,29 +181,49 @@ static void prepare(void)
 #else
 /* ---- A node that only sends -------------------------------------------------------------- */
 
-void dumpulse_load(uint8_t label, uint8_t number[3])
+/* Finds the slot with the largest number, and puts it into one half of the copy. In the other half
+ * is none, or a smaller one. Returns the slot after it, where the next number goes: that has the
+ * oldest number, or what a power cut has left. If no slot is whole, that is the first one. */
+static uint8_t find_own(uint8_t copy[SLOTS])
 {
-    (void)label;
-    number_read(memory.own, number);
+    uint8_t unused[DUMPULSE_SLOT_SIZE], other = 0, next = 0;
+
+    memset(copy, 0, SLOTS); /* no slot is whole if it has zeros */
+    for (uint8_t at = 0; at != OWN_SLOTS; at++) {
+        memory_read(copy + other, memory.own[at], DUMPULSE_SLOT_SIZE);
+        const uint8_t smaller = dumpulse_slots_write(copy, unused, 0);
+        if (smaller != other)
+            next = (uint8_t)(at + 1) % OWN_SLOTS;
+        other = smaller;
+    }
+    return next;
 }
 
-bool dumpulse_store(uint8_t label, const uint8_t number[3])
+uint32_t dumpulse_load(uint8_t label)
+{
+    uint8_t copy[SLOTS];
+
+    (void)label;
+    (void)find_own(copy);
+    return dumpulse_slots_read(copy);
+}
+
+bool dumpulse_store(uint8_t label, uint32_t number)
 {
     uint8_t copy[SLOTS], slot[DUMPULSE_SLOT_SIZE];
+    const uint8_t next = find_own(copy);
 
-    memory_read(copy, memory.own, SLOTS);
-    const uint8_t *to = memory.own + dumpulse_slots_write(copy, slot, number);
+    (void)dumpulse_slots_write(copy, slot, number);
     for (uint8_t i = 0; i != sizeof slot; i++) {
         loop_until_bit_is_clear(EECR, EEPE);
-        EEAR = (uint16_t)(to + i);
+        EEAR = (uint16_t)(memory.own[next] + i);
         EEDR = slot[i];
         cli();
         EECR |= _BV(EEMPE);
         EECR |= _BV(EEPE); /* within 4 cycles */
         sei();
     }
-    dumpulse_load(label, copy);
-    return memcmp(copy, number, 3) == 0;
+    return dumpulse_load(label) == number;
 }
 
 EMPTY_INTERRUPT(WDT_vect) /* it only wakes the chip, which turns this interrupt off */
@@ -211,12 +242,13 @@ static void start(void)
     sei();
 }
 
-/* Begins the next own epoch, and tells it: at first, and after every 16th heartbeat. */
+/* Begins the next own epoch when no two heartbeats are left. Tells it at first, and after every 16th
+ * heartbeat. */
 static void prepare(void)
 {
     uint8_t packet[DUMPULSE_PACKET_SIZE];
 
-    if (node.left == 0 && !dumpulse_sender_begin(&node, variable))
+    if (node.left < 2 && !dumpulse_sender_begin(&node, variable))
         return;
     if (node.left % 16 == 15) {
         dumpulse_sender_announce(&node, packet, variable);
@@ -247,7 +279,8 @@ int main(void)
         if (variable >= DUMPULSE_VARIABLES)
             continue; /* the EEPROM is empty, or damaged */
         prepare();
-        if (dumpulse_keyed_heartbeat(&node, packet, variable, SENDER, beat))
-            send_frame(packet);
+        for (uint8_t times = node.twice ? 2 : 1; times != 0; times--)
+            if (dumpulse_keyed_heartbeat(&node, packet, variable, SENDER, beat))
+                send_frame(packet);
     }
 }

@@ -6,10 +6,11 @@
  *
  * The EEPROM takes 3.4 ms for each byte, and on a CAN bus 15 frames can come in this time. So an
  * interrupt writes the bytes, and the loop goes on:
- *   - The number of the next block of epochs is written during the last epoch of this one. When the
- *     next block begins, it is there already.
- *   - An announce waits until its number is written. Then it is taken.
+ *   - If the number of the next block of epochs is not there yet, the epoch lasts a moment longer.
+ *   - The first heartbeat after an announce waits until the number of the announce is there.
  * Only after a reset does the agent wait for its EEPROM.
+ *
+ * A beacon has to wait while a report, or another beacon, leaves. So each label has a bit here.
  */
 #include <avr/interrupt.h>
 #include <avr/io.h>
@@ -18,28 +19,32 @@
 #include "eeprom.h"
 #include "keyed.h"
 
-#ifndef MOST_REFUSED
-#define MOST_REFUSED 100 /* after one more, no other packet of this second is looked at */
-#endif
-enum { TICK = 10 };           /* seconds of an epoch */
-enum { MOST_ANSWERED = 100 }; /* old requests of a second that the beacon answers */
-enum { IS_ANNOUNCE = 0x40, IS_HEARTBEAT = 0x80, IS_REQUEST = 0xC0 }; /* byte 4 of a packet */
+enum { ALONE = 32 };           /* variables from 0 on whose nodes may only send */
+enum { MOST_ANSWERED = 100 };  /* questions, and refused requests, in a second */
+enum { LABELS = DUMPULSE_READER_LABEL + 1, REQUESTS_BYTE = 0x80 + DUMPULSE_READER_LABEL };
+/* Timer 0 has 65 turns in a second, and a label gets its beacon after ten: so an epoch, which has
+ * one for each label, has 10 seconds, less 0.16 %. */
+enum { TURN = 240, TURNS = 10 };
 
 #define NONE NUMBER(0L)
 #define EIGHT NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE
-_Static_assert(DUMPULSE_ALONE == 32, "the EEPROM has another number of variables at first");
+_Static_assert(ALONE == 32, "the EEPROM has another number of variables at first");
 /* The EEPROM, from its first byte on. `make eeprom` writes a file with it. */
 static struct {
     uint8_t key[16]; /* the master key */
     uint8_t block[SLOTS];
-    uint8_t own[DUMPULSE_ALONE][SLOTS]; /* of the variables of nodes that only send */
+    uint8_t own[ALONE][SLOTS];                /* of the variables of nodes that only send */
+    uint8_t generations[DUMPULSE_VARIABLES]; /* of each variable's key */
 } memory EEMEM
 #ifdef SINCE_2020
-    = {DUMPULSE_KEY_MASTER, NUMBER(FIRST_BLOCK), {EIGHT, EIGHT, EIGHT, EIGHT}}
+    = {DUMPULSE_KEY_MASTER,
+       NUMBER(FIRST_BLOCK),
+       {EIGHT, EIGHT, EIGHT, EIGHT},
+       DUMPULSE_KEY_GENERATIONS}
 #endif
 ;
 
-static uint8_t key[16]; /* the EEPROM cannot be read while it is being written */
+static bool has_begun;
 
 /* ---- Numbers that survive a reset -------------------------------------------------------- */
 
@@ -67,24 +72,26 @@ ISR(EE_READY_vect)
 
 static uint8_t *slots_of(uint8_t label)
 {
-    return label == DUMPULSE_BEACON_LABEL ? memory.block : memory.own[label];
+    return label == DUMPULSE_BLOCK ? memory.block : memory.own[label];
 }
 
-void dumpulse_load(uint8_t label, uint8_t number[3])
+uint32_t dumpulse_load(uint8_t label)
 {
-    number_read(slots_of(label), number);
+    uint8_t copy[SLOTS];
+
+    memory_read(copy, slots_of(label), SLOTS);
+    return dumpulse_slots_read(copy);
 }
 
 /* Is this number stored? If not, this begins to write it, if nothing else is being written. */
-static bool is_stored(uint8_t label, const uint8_t number[3])
+static bool is_stored(uint8_t label, uint32_t number)
 {
-    uint8_t copy[SLOTS], has[3];
+    uint8_t copy[SLOTS];
 
     if (is_writing())
         return false;
     memory_read(copy, slots_of(label), SLOTS);
-    dumpulse_slots_read(copy, has);
-    if (memcmp(has, number, 3) == 0)
+    if (dumpulse_slots_read(copy) == number)
         return true;
     slot_at = slots_of(label) + dumpulse_slots_write(copy, slot, number);
     left = DUMPULSE_SLOT_SIZE;
@@ -92,11 +99,11 @@ static bool is_stored(uint8_t label, const uint8_t number[3])
     return false;
 }
 
-/* An epoch cannot begin before its block is stored. But that has been done, except after a reset.
- * So this waits for another number, for this one, and once more if it cannot be read. */
-bool dumpulse_store(uint8_t label, const uint8_t number[3])
+/* After a reset, this waits for another number, for this one, and once more if it cannot be read.
+ * Later, whoever wants to store the number tries again. */
+bool dumpulse_store(uint8_t label, uint32_t number)
 {
-    uint8_t times = label == DUMPULSE_BEACON_LABEL ? 3 : 0;
+    uint8_t times = has_begun ? 0 : 3;
 
     while (!is_stored(label, number)) {
         if (times-- == 0)
@@ -107,83 +114,135 @@ bool dumpulse_store(uint8_t label, const uint8_t number[3])
     return true;
 }
 
-/* ---- The agent --------------------------------------------------------------------------- */
+/* ---- Keys -------------------------------------------------------------------------------- */
+
+/* The EEPROM cannot be read while it is being written: so these are copies. */
+static uint8_t key[16], generations[LABELS]; /* the readers' generation stays 0 */
 
 void dumpulse_get_key(uint8_t to[16], uint8_t label)
 {
-    (void)label;
     memcpy(to, key, sizeof key);
+    dumpulse_label_key(to, label, generations[label]);
 }
-
-static bool has_begun;
-static uint8_t until_tick = 1; /* seconds; a chip that is reset all the time stores no number */
-static uint16_t refused;       /* packets in this second, up to MOST_REFUSED + 1 */
-static bool refused_announce;  /* in this second */
-static uint16_t answered;      /* requests in this second whose count was old */
-
-static uint8_t announce[DUMPULSE_PACKET_SIZE], request[DUMPULSE_PACKET_SIZE];
-static bool announce_waits, request_waits;
 
 void keyed_start(void)
 {
     memory_read(key, memory.key, sizeof key);
+    memory_read(generations, memory.generations, DUMPULSE_VARIABLES);
+    TCCR0A = _BV(WGM01);
+    TCCR0B = _BV(CS02) | _BV(CS00); /* clock / 1024 */
+    OCR0A = TURN - 1;
+    TIMSK0 = _BV(OCIE0A);
 }
 
+/* ---- Beacons ----------------------------------------------------------------------------- */
+
+static volatile uint8_t turns; /* of timer 0 */
+static uint8_t owed[LABELS / 8 + 1]; /* a bit for each label whose beacon still has to leave */
+static bool owes;                    /* perhaps one */
+
+ISR(TIMER0_COMPA_vect)
+{
+    turns++;
+}
+
+static void owe(uint8_t label)
+{
+    owed[label / 8] = (uint8_t)(owed[label / 8] | 1U << label % 8);
+    owes = true;
+}
+
+/* Sends one of them. */
+static void send_owed(const keyed_agent *keyed)
+{
+    for (uint8_t label = 0; label != LABELS; label++) {
+        const uint8_t bit = (uint8_t)(1U << label % 8);
+        if ((owed[label / 8] & bit) != 0) {
+            owed[label / 8] &= (uint8_t)~bit;
+            dumpulse_keyed_beacon(keyed, label, NULL);
+            return;
+        }
+    }
+    owes = false;
+}
+
+/* Begins the epoch of the next label. This does not wait until its beacon can leave: otherwise
+ * somebody who disturbs the bus could make an epoch longer, and what is of it would be taken later
+ * than it may be. */
+static void begin_next(keyed_agent *keyed)
+{
+    static uint8_t begun; /* after so many turns */
+
+    if (!has_begun) {
+        begun = turns;
+    } else if ((uint8_t)(turns - begun) >= TURNS) {
+        begun = (uint8_t)(begun + TURNS);
+        if (!keyed_may_send())
+            owe(keyed->reached % LABELS);
+        (void)dumpulse_keyed_next(keyed, NULL);
+    }
+}
+
+/* ---- The agent --------------------------------------------------------------------------- */
+
+static dumpulse_alone alone[ALONE];
+static uint8_t answered; /* questions and refused requests in this second */
+static uint8_t beat[DUMPULSE_PACKET_SIZE], request[DUMPULSE_PACKET_SIZE];
+static bool beat_waits, request_waits;
+
+/* The agent begins a second after a reset: so a chip that is reset all the time stores no number.
+ * On a busy bus, the controller could not send 65 beacons as fast as they are made. */
 void keyed_each_second(keyed_agent *keyed)
 {
-    refused = answered = 0;
-    refused_announce = false;
-    if (--until_tick == 0) {
-        until_tick = TICK;
-        has_begun =
-            has_begun ? dumpulse_keyed_tick(keyed, NULL) : dumpulse_keyed_begin(keyed, NULL);
-    } else if (has_begun) {
-        dumpulse_keyed_beacon(keyed, NULL);
-    }
-    if (has_begun && keyed->epoch[3] == 255) {
-        uint8_t next[3] = {keyed->epoch[0], keyed->epoch[1], keyed->epoch[2]};
-        if (++next[2] == 0 && ++next[1] == 0)
-            next[0]++;
-        (void)is_stored(DUMPULSE_BEACON_LABEL, next);
-    }
+    answered = 0;
+    if (has_begun)
+        return;
+    has_begun = dumpulse_alone_begin(keyed, alone, ALONE, KEYED_NO_BEACON);
+    for (uint8_t label = 0; has_begun && label != LABELS; label++)
+        owe(label);
 }
 
-/* The limits are those of spec/keyed.md, "Limits on failures". Frames on a bus do not show who
- * sends them, so all have one limit. Only a wrong tag is a failure: nodes repeat their announces,
- * and whoever asks for a beacon has signed nothing. */
+/* Frames on a bus do not show who sends them, so all questions have one limit. Other packets have
+ * none: dumpulse_keyed.h says why, under JUNK. */
 dumpulse_result keyed_process(keyed_agent *keyed, const uint8_t *packet)
 {
-    const bool announces = packet[4] < IS_HEARTBEAT;
+    const bool requests = packet[4] == REQUESTS_BYTE;
     dumpulse_result result = dumpulse_keyed_look(keyed, packet, DUMPULSE_PACKET_SIZE);
 
-    if (result == DUMPULSE_NEW && (refused > MOST_REFUSED || (announces && refused_announce)))
-        return DUMPULSE_REFUSED;
-    if (result == DUMPULSE_OLD && packet[4] == IS_REQUEST && answered++ >= MOST_ANSWERED)
-        return DUMPULSE_REFUSED;
-    if (packet[4] == IS_REQUEST && !keyed_may_send()) {
+    if (result == DUMPULSE_ASKS || (requests && result == DUMPULSE_OLD)) {
+        if (answered != MOST_ANSWERED) {
+            answered++;
+            owe(packet[4] % 128);
+        }
+        return result;
+    }
+    if (requests && !keyed_may_send()) {
         request_waits = true;
         memcpy(request, packet, sizeof request);
         return DUMPULSE_REFUSED;
     }
-    result = dumpulse_keyed_process(keyed, packet, DUMPULSE_PACKET_SIZE, NULL);
-    if (result == DUMPULSE_NOT_STORED) {
-        announce_waits = true;
-        memcpy(announce, packet, sizeof announce);
-    } else if (result == DUMPULSE_WRONG_TAG) {
-        refused++;
-        refused_announce |= announces;
+    result = dumpulse_alone_process(keyed, alone, ALONE, packet, DUMPULSE_PACKET_SIZE,
+                                    answered == MOST_ANSWERED ? KEYED_NO_BEACON : NULL);
+    if (requests && result == DUMPULSE_WRONG_TAG && answered != MOST_ANSWERED)
+        answered++; /* with a beacon */
+    if (result == DUMPULSE_NOT_STORED && !beat_waits) {
+        beat_waits = true;
+        memcpy(beat, packet, sizeof beat);
     }
     return result;
 }
 
 void keyed_go_on(keyed_agent *keyed)
 {
-    if (announce_waits && !is_writing()) { /* its tag was right */
-        announce_waits = false;
-        (void)dumpulse_keyed_process(keyed, announce, sizeof announce, NULL);
+    begin_next(keyed);
+    if (beat_waits && !is_writing()) { /* its tag was right */
+        beat_waits = false;
+        (void)dumpulse_alone_process(keyed, alone, ALONE, beat, sizeof beat, NULL);
     }
     if (request_waits && keyed_may_send()) {
         request_waits = false;
         (void)keyed_process(keyed, request);
     }
+    if (owes && keyed_may_send())
+        send_owed(keyed);
 }

@@ -32,8 +32,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from spec.keyed import BEACON_LABEL, OWN_FIRST, SLOT, Hearer, Keys, Reader, slot
-from spec.model import REQUEST, checksummed, heartbeat
+from spec.keyed import LABELS, OWN_FIRST, SLOT, Hearer, Keys, Reader, slot
+from spec.model import REQUEST, VARIABLES, checksummed, heartbeat
 from tests.support.programs import ROOT, built
 
 PATIENCE = 120.0  # seconds until something has failed; long, as a machine may be busy
@@ -289,15 +289,15 @@ class LiveLine(Live):
         return bytes.fromhex("".join(self.play(*(f"send {byte:x}" for byte in send), *script)))
 
 
-def eeprom(master: bytes, block: int, own: Sequence[int]) -> bytes:
+def eeprom(keys: Keys, block: int, own: Sequence[int]) -> bytes:
     """The EEPROM of an agent with keys, as firmware/keyed_avr.c has it."""
-    return master + b"".join(slot(number) + bytes([255]) * SLOT for number in (block, *own))
+    numbers = b"".join(slot(number) + bytes([255]) * SLOT for number in (block, *own))
+    return keys.master + numbers + bytes(keys.generations.get(at, 0) for at in range(VARIABLES))
 
 
 def eeprom_of_node(keys: Keys, variable: int, hears: bool) -> bytes:
     """That of a node, as firmware/keyed_attiny85.c has it before its first start."""
-    return bytes([variable]) + keys.of(variable) + (
-        keys.of(BEACON_LABEL) if hears else slot(OWN_FIRST) + bytes([255]) * SLOT)
+    return bytes([variable]) + keys.of(variable) + (b"" if hears else slot(OWN_FIRST))
 
 
 def serial_frame(offset: int, packet: bytes) -> bytes:
@@ -366,14 +366,15 @@ def show_entries(table: bytes) -> None:
 
 
 def ask_with_keys(board: Board) -> None:
-    """The same for an agent with keys: first comes its beacon, and all answers are checked."""
+    """The same for an agent with keys: first come its beacons, and all answers are checked."""
     keys, gone = Keys(bytes(range(16))), "which is not authentic"
     node, reader = Hearer(keys, 3), Reader(keys)
-    with LiveBus(board, eeprom(keys.master, 0, [0] * board.alone)) as bus:
-        print("The board stores its block of epochs, and sends a beacon:")
-        (beacon,) = bus.do("wait 1500000")
-        print(candump(frame(*beacon)))
-        if not node.hear(beacon[1]) or not reader.hear(beacon[1]):
+    with LiveBus(board, eeprom(keys, 0, [0] * board.alone)) as bus:
+        print("The board stores its block of epochs, and sends a beacon for each label. That of "
+              "variable 3:")
+        beacons = sorted(bus.do("wait 1120000")[-LABELS:], key=lambda sent: node.hear(sent[1]))
+        print(candump(frame(*beacons[-1])))
+        if not node.epoch or not any([reader.hear(data) for _, data in beacons]):
             raise SystemExit(gone)
         beat, request = node.heartbeat(1, 126) or b"", reader.request(os.urandom(2)) or b""
         script = [frame(board.can_id + 3, beat), frame(board.can_id + REQUEST_AT, request)]
@@ -390,9 +391,10 @@ def listen_with_keys(board: Board) -> None:
     """Shows the frames of a node. One that hears is first given a beacon."""
     keys, hears = Keys(bytes(range(16))), not board.only_sends
     with LiveLine(board, eeprom_of_node(keys, 7, hears)) as line:
-        beacon = serial_frame(97, keys.beacon(0x12345)) if hears else b""
+        beacon = serial_frame(97, keys.beacon(7, 0x12345)) if hears else b""
         if hears:
-            print("The board is silent until it hears a beacon:", beacon.hex(" "), sep="\n")
+            print("The board asks for its beacon:", line.do("wait 500000").hex(" "),
+                  "It hears:", beacon.hex(" "), sep="\n")
         sent = line.do("wait 4500000", send=beacon)
     print("It sends:", *(sent[at:at + 10].hex(" ") for at in range(0, len(sent), 10)), sep="\n")
 
