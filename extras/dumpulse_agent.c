@@ -45,7 +45,7 @@ static bool next_epoch(dumpulse_keyed *keyed)
     uint_fast8_t i;
 
     if (next % BLOCK == 0 &&
-        (next > DUMPULSE_EPOCH_LAST_ || !dumpulse_store(DUMPULSE_BLOCK, next / BLOCK))) {
+        (keyed->epoch >= DUMPULSE_EPOCH_LAST_ || !dumpulse_store(DUMPULSE_BLOCK, next / BLOCK))) {
         return false;
     }
     keyed->epoch = next;
