@@ -18,7 +18,7 @@ from bench import stack
 from firmware.simulators.boards import (PATIENCE, REPORT_SIZE, REQUEST_AT, Board, Bus, Line,
                                         LiveBus, LiveLine, eeprom, eeprom_of_node, frame,
                                         serial_frame)
-from spec.keyed import READER_LABEL, Keys
+from spec.keyed import OWN_FIRST, READER_LABEL, Keys
 from spec.model import REQUEST, heartbeat
 
 FEW, MANY = 200, 1000  # packets in simavr; the start-up cancels out in the difference of two runs
@@ -109,11 +109,21 @@ def cycles(run: Callable[[list[bytes]], Counts]) -> Counts:
     return taken | {"report": report, "stack": max(deepest)}
 
 
-def of_node(board: Board) -> Counts:
-    """The deepest stack of a node with keys, in bytes."""
-    hears = not board.only_sends
-    with LiveLine(board, eeprom_of_node(KEYS, 7, hears)) as line:
-        line.do("wait 5000000", send=serial_frame(97, KEYS.beacon(7, EPOCH)) if hears else b"")
+def with_keys_on_line(board: Board) -> Counts:
+    """The deepest stack of a board with keys, in bytes."""
+    if board.keyed:
+        hears = not board.only_sends
+        memory = eeprom_of_node(KEYS, 7, hears)
+        packets = [serial_frame(97, KEYS.beacon(7, EPOCH))] * hears
+    else:
+        memory = eeprom(KEYS, BLOCK, [OWN_FIRST] * board.alone)
+        packets = [serial_frame(7, packet) for packet in (
+            KEYS.announce(7, OWN_FIRST + 1), KEYS.counted(7, (OWN_FIRST + 1) * 256, 1, 76, 9))]
+        packets.append(serial_frame(REQUEST_AT, KEYS.counted(READER_LABEL, EPOCH, 1, 1, 1)))
+    with LiveLine(board, memory) as line:
+        line.do("wait 1500000")
+        sent = line.do("wait 4000000", send=b"".join(packets))
+        assert board.keyed or len(sent) > 33 * 10, "the report is missing"
         return {"stack": line.end()["stack"]}
 
 

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "eeprom.h"
+#include "keyed_frame.h"
 
 #ifndef BAUD
 #define BAUD 9600UL
@@ -24,14 +25,8 @@
 #ifndef SENDER
 #define SENDER 7
 #endif
-#ifndef FORGET
-#define FORGET 300 /* seconds without a beacon of this epoch or of a later one */
-#endif
-#ifndef ASK
-#define ASK 12 /* seconds without one until it asks: more than an epoch of the agent */
-#endif
 enum { IN = PB2, OUT = PB1, BIT = (F_CPU / 8 + BAUD / 2) / BAUD }; /* counts of timer 0: 104 */
-enum { FRAME = DUMPULSE_PACKET_SIZE + 2, KEY = 16 };
+enum { KEY = 16 };
 /* The number of the own epoch has the rest of the EEPROM: as many slots as there are room for. Each
  * new number goes to the next one in turn, so that all wear out at the same time. */
 enum { OWN_SLOTS = (E2END + 1 - 1 - KEY) / DUMPULSE_SLOT_SIZE };
@@ -41,13 +36,18 @@ _Static_assert(BIT >= 40 && BIT <= 256, "timer 0 cannot do this baud rate at thi
 static struct {
     uint8_t variable;
     uint8_t key[KEY]; /* of the variable */
-#ifndef HEARS
+#ifdef HEARS
+    uint8_t seconds[2]; /* of an epoch of the agent, the low byte first */
+#else
     uint8_t own[OWN_SLOTS][DUMPULSE_SLOT_SIZE]; /* the last own epochs */
 #endif
 } memory EEMEM
 #ifdef SINCE_2020
-    = {DUMPULSE_KEY_VARIABLE, DUMPULSE_KEY_OWN,
-#ifndef HEARS
+    = {DUMPULSE_KEY_VARIABLE,
+       DUMPULSE_KEY_OWN,
+#ifdef HEARS
+       {DUMPULSE_EPOCH_SECONDS % 256, DUMPULSE_EPOCH_SECONDS / 256}
+#else
        {NUMBER(FIRST_OWN)}
 #endif
 }
@@ -84,7 +84,7 @@ static void send_byte(uint8_t byte)
 
 static void send_frame(const uint8_t *packet)
 {
-    uint8_t last = (uint8_t) - (0x80 + variable); /* so that the sum of all bytes is 0 */
+    uint8_t last = (uint8_t) - (KEYED_FIRST + variable); /* so that the sum of all bytes is 0 */
 
     send_byte((uint8_t)-last);
     for (uint8_t i = 0; i != DUMPULSE_PACKET_SIZE; i++) {
@@ -97,8 +97,9 @@ static void send_frame(const uint8_t *packet)
 #ifdef HEARS
 /* ---- A node that hears ------------------------------------------------------------------- */
 
-enum { BEACON = 0x80 + 97 }; /* how the frame of a beacon begins */
-enum { BITS = 10 };          /* of a byte */
+enum { BEACON = KEYED_FIRST + 97 };
+enum { BITS = 10 };   /* of a byte */
+enum { FORGET = 30 }; /* questions; with epochs of 10 s, after 6 minutes */
 
 /* A start bit has begun: takes the byte. Each bit is read at its middle. */
 static uint8_t receive_byte(void)
@@ -127,36 +128,41 @@ static bool confirms(const uint8_t *packet)
 /* Takes a byte from the line. Returns whether it ends a beacon of what is the epoch now. */
 static bool take(uint8_t byte)
 {
-    static uint8_t last[FRAME], count; /* the last bytes, and how many of them belong to no frame */
-    uint8_t sum = byte;
+    static keyed_frame last;
 
-    for (uint8_t i = 0; i != FRAME - 1; i++) {
-        last[i] = last[i + 1];
-        sum = (uint8_t)(sum + last[i]);
-    }
-    last[FRAME - 1] = byte;
-    if (count != FRAME)
-        count++;
-    if (count != FRAME || sum != 0 || last[0] != BEACON)
+    if (!keyed_frame_ends(&last, byte) || last.bytes[0] != BEACON)
         return false;
-    count = 0;
-    (void)dumpulse_hear(&node, variable, last + 1, DUMPULSE_PACKET_SIZE);
-    return confirms(last + 1);
+    last.length = 0;
+    (void)dumpulse_hear(&node, variable, last.bytes + 1, DUMPULSE_PACKET_SIZE);
+    return confirms(last.bytes + 1);
 }
 
-/* For a second, listens. Timer 0 counts the bits. */
+/* A beacon should come in each epoch of the agent, whose clock is another one. */
+static uint16_t patience(void)
+{
+    uint8_t bytes[2];
+
+    memory_read(bytes, memory.seconds, 2);
+    const uint16_t seconds = (uint16_t)(bytes[0] | bytes[1] << 8);
+    return seconds + seconds / 8 + 1;
+}
+
+/* For a second, listens. Timer 0 counts the bits. If no beacon has come for too long, asks for it.
+ * After questions that nobody has answered, forgets its epoch: spec/keyed.md says why. */
 static void pass_a_second(void)
 {
-    static uint16_t since_beacon; /* seconds */
+    static uint16_t left_to_wait; /* seconds */
+    static uint8_t questions;     /* without an answer */
+    uint8_t question[DUMPULSE_PACKET_SIZE];
 
-    if (since_beacon % ASK == 0 && variable < DUMPULSE_VARIABLES) {
-        uint8_t question[DUMPULSE_PACKET_SIZE];
-
+    if (left_to_wait == 0 && variable < DUMPULSE_VARIABLES) {
+        left_to_wait = patience();
+        if (++questions == FORGET)
+            node = (dumpulse_node){0};
         dumpulse_ask(question, variable);
         send_frame(question);
     }
-    if (++since_beacon == FORGET)
-        node = (dumpulse_node){0};
+    left_to_wait--;
     for (uint16_t left = BAUD; left > BITS;) {
         if (TIFR & _BV(OCF0A)) {
             TIFR = _BV(OCF0A);
@@ -164,8 +170,10 @@ static void pass_a_second(void)
         }
         if (bit_is_clear(PINB, IN)) {
             left -= BITS;
-            if (take(receive_byte()))
-                since_beacon = 0;
+            if (take(receive_byte())) {
+                left_to_wait = patience();
+                questions = 0;
+            }
         }
     }
 }
@@ -193,7 +201,7 @@ static uint8_t find_own(uint8_t copy[SLOTS])
         memory_read(copy + other, memory.own[at], DUMPULSE_SLOT_SIZE);
         const uint8_t smaller = dumpulse_slots_write(copy, unused, 0);
         if (smaller != other)
-            next = (uint8_t)(at + 1) % OWN_SLOTS;
+            next = at == OWN_SLOTS - 1 ? 0 : (uint8_t)(at + 1);
         other = smaller;
     }
     return next;

@@ -19,12 +19,14 @@
 #include "eeprom.h"
 #include "keyed.h"
 
-enum { ALONE = 32 };           /* variables from 0 on whose nodes may only send */
-enum { MOST_ANSWERED = 100 };  /* questions, and refused requests, in a second */
-enum { LABELS = DUMPULSE_READER_LABEL + 1, REQUESTS_BYTE = 0x80 + DUMPULSE_READER_LABEL };
-/* Timer 0 has 65 turns in a second, and a label gets its beacon after ten: so an epoch, which has
- * one for each label, has 10 seconds, less 0.16 %. */
+enum { ALONE = 32 }; /* variables from 0 on whose nodes may only send */
+enum { LABELS = DUMPULSE_READER_LABEL + 1, IS_REQUEST = 0x80 + DUMPULSE_READER_LABEL };
+/* Timer 0 has 65 turns in a second, and each tenth one begins the epoch of a label: so an epoch of
+ * all labels has 10 seconds, less 0.16 %. */
 enum { TURN = 240, TURNS = 10 };
+/* In each turn, one question or refused request may be answered, and after a pause some at once.
+ * This is less than 100 in any second. */
+enum { MOST_ANSWERS = 16 };
 
 #define NONE NUMBER(0L)
 #define EIGHT NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE
@@ -33,8 +35,8 @@ _Static_assert(ALONE == 32, "the EEPROM has another number of variables at first
 static struct {
     uint8_t key[16]; /* the master key */
     uint8_t block[SLOTS];
-    uint8_t own[ALONE][SLOTS];                /* of the variables of nodes that only send */
-    uint8_t generations[DUMPULSE_VARIABLES]; /* of each variable's key */
+    uint8_t own[ALONE][SLOTS];   /* of the variables of nodes that only send */
+    uint8_t generations[LABELS]; /* of each label's key */
 } memory EEMEM
 #ifdef SINCE_2020
     = {DUMPULSE_KEY_MASTER,
@@ -117,7 +119,7 @@ bool dumpulse_store(uint8_t label, uint32_t number)
 /* ---- Keys -------------------------------------------------------------------------------- */
 
 /* The EEPROM cannot be read while it is being written: so these are copies. */
-static uint8_t key[16], generations[LABELS]; /* the readers' generation stays 0 */
+static uint8_t key[16], generations[LABELS];
 
 void dumpulse_get_key(uint8_t to[16], uint8_t label)
 {
@@ -128,7 +130,7 @@ void dumpulse_get_key(uint8_t to[16], uint8_t label)
 void keyed_start(void)
 {
     memory_read(key, memory.key, sizeof key);
-    memory_read(generations, memory.generations, DUMPULSE_VARIABLES);
+    memory_read(generations, memory.generations, LABELS);
     TCCR0A = _BV(WGM01);
     TCCR0B = _BV(CS02) | _BV(CS00); /* clock / 1024 */
     OCR0A = TURN - 1;
@@ -137,7 +139,8 @@ void keyed_start(void)
 
 /* ---- Beacons ----------------------------------------------------------------------------- */
 
-static volatile uint8_t turns; /* of timer 0 */
+static volatile uint8_t turns;       /* of timer 0 */
+static uint8_t answers;              /* so many may be given now */
 static uint8_t owed[LABELS / 8 + 1]; /* a bit for each label whose beacon still has to leave */
 static bool owes;                    /* perhaps one */
 
@@ -171,22 +174,46 @@ static void send_owed(const keyed_agent *keyed)
  * than it may be. */
 static void begin_next(keyed_agent *keyed)
 {
-    static uint8_t begun; /* after so many turns */
+    if (!keyed_may_send())
+        owe(keyed->reached == LABELS ? 0 : keyed->reached);
+    (void)dumpulse_keyed_next(keyed, NULL);
+}
 
-    if (!has_begun) {
-        begun = turns;
-    } else if ((uint8_t)(turns - begun) >= TURNS) {
-        begun = (uint8_t)(begun + TURNS);
-        if (!keyed_may_send())
-            owe(keyed->reached % LABELS);
-        (void)dumpulse_keyed_next(keyed, NULL);
+static void pass_turn(keyed_agent *keyed)
+{
+    static uint8_t passed, left_of_label = TURNS;
+
+    if (passed == turns)
+        return;
+    passed++;
+    if (answers != MOST_ANSWERS)
+        answers++;
+    if (--left_of_label == 0) {
+        left_of_label = TURNS;
+        begin_next(keyed);
+    }
+}
+
+/* When junk begins, all labels begin an epoch as soon as there is time. Otherwise nodes would not
+ * know for up to 10 seconds that they have to send twice, and nothing of them would be recorded. */
+static void tell_of_junk(keyed_agent *keyed)
+{
+    static uint8_t untold;
+    static bool had_junk;
+    const bool has_junk = keyed->junk != 0;
+
+    if (has_junk && !had_junk)
+        untold = LABELS;
+    had_junk = has_junk;
+    if (untold != 0 && keyed_is_idle() && keyed_may_send()) {
+        untold--;
+        begin_next(keyed);
     }
 }
 
 /* ---- The agent --------------------------------------------------------------------------- */
 
 static dumpulse_alone alone[ALONE];
-static uint8_t answered; /* questions and refused requests in this second */
 static uint8_t beat[DUMPULSE_PACKET_SIZE], request[DUMPULSE_PACKET_SIZE];
 static bool beat_waits, request_waits;
 
@@ -194,7 +221,6 @@ static bool beat_waits, request_waits;
  * On a busy bus, the controller could not send 65 beacons as fast as they are made. */
 void keyed_each_second(keyed_agent *keyed)
 {
-    answered = 0;
     if (has_begun)
         return;
     has_begun = dumpulse_alone_begin(keyed, alone, ALONE, KEYED_NO_BEACON);
@@ -206,12 +232,12 @@ void keyed_each_second(keyed_agent *keyed)
  * none: dumpulse_keyed.h says why, under JUNK. */
 dumpulse_result keyed_process(keyed_agent *keyed, const uint8_t *packet)
 {
-    const bool requests = packet[4] == REQUESTS_BYTE;
+    const bool requests = packet[4] == IS_REQUEST;
     dumpulse_result result = dumpulse_keyed_look(keyed, packet, DUMPULSE_PACKET_SIZE);
 
     if (result == DUMPULSE_ASKS || (requests && result == DUMPULSE_OLD)) {
-        if (answered != MOST_ANSWERED) {
-            answered++;
+        if (answers != 0) {
+            answers--;
             owe(packet[4] % 128);
         }
         return result;
@@ -221,10 +247,13 @@ dumpulse_result keyed_process(keyed_agent *keyed, const uint8_t *packet)
         memcpy(request, packet, sizeof request);
         return DUMPULSE_REFUSED;
     }
-    result = dumpulse_alone_process(keyed, alone, ALONE, packet, DUMPULSE_PACKET_SIZE,
-                                    answered == MOST_ANSWERED ? KEYED_NO_BEACON : NULL);
-    if (requests && result == DUMPULSE_WRONG_TAG && answered != MOST_ANSWERED)
-        answered++; /* with a beacon */
+    /* To make a beacon that must not leave would double what a wrong request costs. */
+    if (requests && answers == 0 && result == DUMPULSE_NEW &&
+        !dumpulse_right_(packet, DUMPULSE_READER_LABEL, keyed->epoch - (keyed->reached != LABELS)))
+        return dumpulse_wrong_(keyed);
+    result = dumpulse_alone_process(keyed, alone, ALONE, packet, DUMPULSE_PACKET_SIZE, NULL);
+    if (requests && result == DUMPULSE_WRONG_TAG)
+        answers--; /* that was a beacon */
     if (result == DUMPULSE_NOT_STORED && !beat_waits) {
         beat_waits = true;
         memcpy(beat, packet, sizeof beat);
@@ -234,7 +263,8 @@ dumpulse_result keyed_process(keyed_agent *keyed, const uint8_t *packet)
 
 void keyed_go_on(keyed_agent *keyed)
 {
-    begin_next(keyed);
+    pass_turn(keyed);
+    tell_of_junk(keyed);
     if (beat_waits && !is_writing()) { /* its tag was right */
         beat_waits = false;
         (void)dumpulse_alone_process(keyed, alone, ALONE, beat, sizeof beat, NULL);

@@ -8,7 +8,7 @@ BUILT_FULL_firmware = $(FIRMWARE)
 NIGHTLY += soak-firmware power-cuts
 IMAGES := uart_atmega328p uart_attiny85 uart_mps2-m0plus uart_mps2-m4 uart_virt sender_attiny13 \
           can_avr can_avr-29 watch_atmega328p can_avr-watch can_avr-keyed keyed_attiny85 \
-          keyed_attiny85-hears
+          keyed_attiny85-hears keyed_atmega328p
 FIRMWARE := $(IMAGES:%=build/firmware/%.elf)
 
 AVR_CC := avr-gcc
@@ -28,11 +28,13 @@ CC_can_avr-watch := $(CC_can_avr) -DWATCH -DWATCH_ON_C
 CC_can_avr-keyed := $(CC_can_avr) -DKEYED
 CC_keyed_attiny85 := $(CC_uart_attiny85)
 CC_keyed_attiny85-hears := $(CC_keyed_attiny85) -DHEARS
+CC_keyed_atmega328p := $(CC_uart_atmega328p) -DKEYED
 ALSO_watch_atmega328p := firmware/uart_atmega328p.c $(WATCH)
 ALSO_can_avr-watch := firmware/watch_atmega328p.c $(WATCH)
 # The files of some roles in version 2, for AVR.
 ROLES = extras/dumpulse_keyed.h $(patsubst %,extras/dumpulse_%,tag_avr.S $(patsubst %,%.c,tag $1))
 ALSO_can_avr-keyed := firmware/keyed_avr.c $(call ROLES,agent alone report master slots)
+ALSO_keyed_atmega328p := $(ALSO_can_avr-keyed)
 ALSO_keyed_attiny85 := $(call ROLES,node sender slots)
 ALSO_keyed_attiny85-hears := $(call ROLES,node)
 FIRMWARE_FLAGS := -std=c11 -Os -g -ffunction-sections -fdata-sections -Wl,--gc-sections \
@@ -64,12 +66,6 @@ $(HANGING): build/firmware/hanging/%.elf: firmware/tests/hang.c $(IMAGE_SOURCES)
 	@$(CC_$*) $(FIRMWARE_FLAGS) -Wl,--wrap=dumpulse_process_packet \
 	    -Wl,--wrap=dumpulse_keyed_process $(filter %.c %.S,$^) -lgcc -o $@
 
-# A node for tests: it forgets its epoch after 3 seconds.
-VARIED := build/firmware/varied/keyed_attiny85-hears.elf
-$(VARIED): build/firmware/varied/%.elf: $(IMAGE_SOURCES)
-	@mkdir -p $(@D)
-	@$(CC_$*) $(FIRMWARE_FLAGS) -DFORGET=3 $(filter %.c %.S,$^) -lgcc -o $@
-
 eeprom: export KEYS := $(KEYS)
 eeprom: ##! an EEPROM with keys: BOARD=keyed_attiny85 KEYS=FILE.h
 	@firmware/eeprom "$(BOARD)" $(CC_$(BOARD)) $(FIRMWARE_FLAGS)
@@ -90,7 +86,7 @@ $(call add,unit-mcp2515,gcc,$(SANITIZERS),\
 NEEDS_unit-mcp2515 = build/unit-mcp2515
 PART_unit-mcp2515 = build/unit-mcp2515 ## the model of the CAN controller, against its data sheet
 
-$(FIRMWARE) $(STACKS) $(HANGING) $(VARIED) $(SIMULATORS): | $(QUICK)
+$(FIRMWARE) $(STACKS) $(HANGING) $(SIMULATORS): | $(QUICK)
 
 firmware: $(FIRMWARE) ##! the images for boards: build/firmware
 	@printf '%s\n' $(FIRMWARE)
