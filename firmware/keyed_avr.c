@@ -2,7 +2,8 @@
  *                                                       SPDX-License-Identifier: MIT
  *
  * can_avr.md says how to bring keys in, and what to know. spec/keyed.md has version 2 of the
- * protocol. This file is only what keys add to an agent: can_avr.c hears the nodes.
+ * protocol. This file is only what keys add to an agent: can_avr.c and keyed_atmega328p.c hear the
+ * nodes.
  *
  * The EEPROM takes 3.4 ms for each byte, and on a CAN bus 15 frames can come in this time. So an
  * interrupt writes the bytes, and the loop goes on:

@@ -253,6 +253,7 @@ def test_only_answers_have_a_limit() -> None:
         rig.send(more)
         assert rig.table()[60][2:] == b"\7\2"
         assert 40 <= len(rig.beacons) - before <= 65 + 16 + 9  # with those that come by themselves
+        assert rig.ask(*[question(50)] * 40), "a request needs no answer that is left"
         rig.do("wait 300000")
         before = len(rig.beacons)
         rig.send(question(64), question(63))
