@@ -789,13 +789,12 @@ def test_junk_on_the_bus(serve: Callable[..., Program], keyed_options: list[str]
     server = serve("vcan0", *keyed_options, "--epoch", "3600")
     node = keyed.Hearer(keys, 3)
     with opened("vcan0") as bus:
+        beacon_on(bus, node)
+        assert not node.twice
         for number in range(120):
             send(bus, BASE + 5, number.to_bytes(4, "big") + b"\x85\xff\1\1")
         wait_until(lambda: server.stats()["tag"] == 120, "all are looked at")
-        beacon_on(bus, node)
-        assert not node.twice
         send(bus, BASE + 3, keyed.question(3))
-        node.forget()
         while not node.twice:
             node.forget()
             beacon_on(bus, node)
