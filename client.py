@@ -374,8 +374,8 @@ class Epochs:
         """The epoch and the count; 0 and 0 if none is known."""
         path = self._name(key)
         try:
-            with open(path, "rb", opener=lambda file, flags: os.open(file, flags | NO_WAIT)) as file:
-                match = re.fullmatch(rb"([0-9]{1,9}) ([0-9]{1,3})\n", file.read(99))
+            with open(path, "rb", opener=lambda name, flags: os.open(name, flags | NO_WAIT)) as old:
+                match = re.fullmatch(rb"([0-9]{1,9}) ([0-9]{1,3})\n", old.read(99))
             if match:
                 return int(match[1]), min(int(match[2]), FULL)
             self.trouble = f"{path!r} is damaged"
@@ -2914,7 +2914,8 @@ OPTIONS = [
            more={"nargs": "*", "default": []}),
     Option(("set",), "variable", "VARIABLE", "0 to 63, or its name"),
     Option(("set",), "value", "VALUE", "0 to 255", parse_byte),
-    Option(("key",), "action", "new|show|list|renew|split", "what to do", more={"choices": [*KEY_OPTIONS]}),
+    Option(("key",), "action", "|".join(KEY_OPTIONS), "what to do",
+           more={"choices": [*KEY_OPTIONS]}),
     Option(("key",), "files", "FILE", "a file of keys", parse_file, {"nargs": "+"}),
     Option(("key",), "--secret", "", "show: the key itself, and not its fingerprint"),
     Option(("key",), "--out", "FOLDER", "split: write there; git and other users see nothing",

@@ -8,10 +8,10 @@ FULL += server-sanitized server-valgrind fuzz-server verify-xdp
 NIGHTLY += soak xdp-differential
 BUILT_FULL_server = build/udpserver-sanitized build/flood build/recvfrom_loop
 
-# What both agents are linked from. dumpulse_keyed.c gets the settings of the server.
+# What both agents are linked from.
 PARTS_C := $(filter-out server/canserver.c,$(wildcard server/*.c)) dumpulse.c $(WATCH_C) $(KEYED_C)
 SERVICE := $(PARTS_C) $(wildcard dumpulse.h extras/*.h server/*.h)
-SETTINGS := -pthread -include server/settings.h
+SETTINGS := -pthread
 LINKED = $(SETTINGS) $(filter %.c,$^)
 build/udpserver: udpserver.c
 build/canserver: server/canserver.c
@@ -74,7 +74,8 @@ $(call unit_of,table,table tests/stand_ins)
 $(call unit_of,hook,hook limits tests/stand_ins)
 $(call unit_of,udpserver,address limits sources tests/stand_ins)
 $(call unit_of,log,log)
-UNITS_OF_SERVER := $(addprefix build/unit-,can table udpserver hook log)
+$(call unit_of,keys,keys junk address limits snapshot table tests/stand_ins,dumpulse.c $(KEYED_C))
+UNITS_OF_SERVER := $(addprefix build/unit-,can table udpserver hook log keys)
 NEEDS_unit-server = $(UNITS_OF_SERVER)
 PART_unit-server = $(UNITS_OF_SERVER:%=% &&) : ## cmocka tests of the server's parts
 
