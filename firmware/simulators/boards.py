@@ -423,7 +423,7 @@ def hear_a_node(board: Board) -> None:
     print("keyed_attiny85 sends an announce, and each heartbeat twice:",
           *(sent[at:at + 10].hex(" ") for at in range(0, len(sent), 10)), sep="\n")
     with LiveLine(board, eeprom(keys, 0, [OWN_FIRST] * board.alone)) as agent:
-        beacons = serial_frames(agent.do("wait 2000000"))
+        beacons = serial_frames(agent.do("wait 2300000"))
         print(f"The agent has sent {len(beacons)} beacons. It hears the node, and is asked.")
         if not any([reader.hear(data) for _, data in beacons]):
             raise SystemExit("which are not authentic")

@@ -25,7 +25,7 @@ from firmware.simulators.boards import (BOARDS, REPORT_AT, REQUEST_AT, Board, Li
                                         serial_frames)
 from firmware.tests.test_firmware_can import measured
 from spec.keyed import (ANNOUNCE, BLOCK_LABEL, FIRST, HEARTBEAT, IS_ANNOUNCE, IS_HEARTBEAT,
-                        IS_REQUEST, LABELS, OLD, OWN_FIRST, READER_LABEL, TWICE, Agent, Hearer, Keys, Numbers, Reader,
+                        IS_REQUEST, LABELS, OLD, OWN_FIRST, READER_LABEL, TWICE, UNREADABLE, Agent, Hearer, Keys, Numbers, Reader,
                         Sender, question, slot, slots_read)
 from spec.model import REQUEST, heartbeat
 from tests.support.programs import ROOT
@@ -269,6 +269,7 @@ def test_one_more_request_is_kept_while_a_report_leaves() -> None:
         assert [report[:8] for report in rig.reports] == [
             KEYS.report(report[8:], EPOCH, KEYS.counted(64, EPOCH, count, 1, count))[:8]
             for report, count in zip(rig.reports, (1, 3), strict=True)]
+        assert len({*rig.beacons}) == len(rig.beacons), "nobody has asked for one"
         rig.end(1)
 
 
@@ -569,7 +570,13 @@ def test_all_slots_are_used_in_turn(numbers: list[int], following: int) -> None:
         for byte in (1, 3, 6):  # the third number is not stored whole
             line.do(f"writing {byte}", "wait 100", "cut 55", "wait 1")
         assert packets(line.do("wait 1900000"))[0] == KEYS.announce(7, following + 2)
+        memory = line.do("eeprom")[len(worn([])):]
         line.end()
+    largest = max(range(len(numbers)), key=lambda at: numbers[at])
+    expected = dict(enumerate(numbers)) | {(largest + 1 + more) % SLOTS: following + more
+                                           for more in range(3)}
+    assert {at: slots_read(memory[6 * at:6 * at + 6] + bytes(6)) for at in range(SLOTS)} == {
+        at: UNREADABLE if number < 0 else number for at, number in expected.items()}
 
 
 def test_the_number_lasts_for_decades() -> None:
@@ -766,6 +773,8 @@ def test_an_agent_on_a_line_loses_no_byte() -> None:
         table = agent.table()
         assert [table[at][2:] for at in range(32, 64)] == [bytes((7, at)) for at in range(32, 64)]
         assert table[12] == table[13] == bytes(4) and table[0][2:] == b"\1\0"
+        beacons = [packet for offset, packet in agent.frames if offset == BEACON_AT]
+        assert len({*beacons}) == len(beacons), "nobody has asked for one"
 
 
 def test_the_watchdog_of_an_agent_on_a_line() -> None:
@@ -786,6 +795,7 @@ def test_make_try_shows_a_node(board: Board) -> None:
     assert packets(frames)[0][4:6] == first[4:6] and len(packets(frames)) >= 4
 
 
+SINCE_2020 = datetime(2020, 1, 1, tzinfo=timezone.utc).timestamp()
 WANTS = {CAN: "agent", ON_LINE: "agent", SENDS_ALONE: "alone", HEARS_BEACONS: "variable"}
 
 
@@ -838,7 +848,7 @@ def test_make_eeprom(board: Board, tmp_path: Path) -> None:
     assert done.stdout == f"{file}\n" and file.stat().st_mode & 0o777 == 0o600, done.stderr
     rows = [bytes.fromhex(row[1:]) for row in file.read_text().split()]
     memory = b"".join(row[4:-1] for row in rows if row[3] == 0)
-    seconds = int(time.time() - datetime(2020, 1, 1, tzinfo=timezone.utc).timestamp())
+    seconds = int(time.time() - SINCE_2020)
     if WANTS[board] == "agent":
         block = slots_read(memory[16:28])
         assert seconds // 450 - 1 <= block <= seconds // 450
@@ -847,7 +857,7 @@ def test_make_eeprom(board: Board, tmp_path: Path) -> None:
                 sent = [data for _, data in bus.do("wait 1150000")]
         else:
             with LiveLine(board, memory) as line:
-                sent = [data for _, data in serial_frames(line.do("wait 2000000"))]
+                sent = [data for _, data in serial_frames(line.do("wait 2300000"))]
         assert {keys.beacon(label, (block + 1) * 256) for label in range(LABELS)} <= {*sent}
         return
     with LiveLine(board, memory) as line:
@@ -874,10 +884,12 @@ def test_no_number_comes_again(board: Board, tmp_path: Path) -> None:
     for file in (header, other):
         assert make_eeprom(board, tmp_path, f"KEYS={file}").returncode == 0
     header.with_suffix(".eep").unlink()
-    for age, is_made in ((-449, board is HEARS_BEACONS), (450, True)):
-        for made in tmp_path.glob("dumpulse/*.eeprom"):
-            os.utime(made, (time.time() - age,) * 2)
-        done = make_eeprom(board, tmp_path, f"KEYS={copy}")
+    for earlier, is_made in ((0, board is HEARS_BEACONS), (1, True)):
+        now = 0
+        while now != (now := int(time.time() - SINCE_2020) // 450):  # until it has not changed
+            for made in tmp_path.glob("dumpulse/*.eeprom"):
+                os.utime(made, (SINCE_2020 + 450 * (now - earlier) + 449,) * 2)
+            done = make_eeprom(board, tmp_path, f"KEYS={copy}")
         assert is_made == (done.returncode == 0) and is_made != ("has just made" in done.stderr)
 
 
