@@ -30,11 +30,6 @@ static void fill(uint32_t *it, const uint8_t *packet, uint8_t label)
 }
 
 #else
-static uint32_t load32(const uint8_t *bytes)
-{
-    return bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
-}
-
 #define ROTATED(word, by) ((word) << (by) | (word) >> (32 - (by)))
 
 void dumpulse_permute_(uint32_t state[4])
