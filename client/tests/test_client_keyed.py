@@ -1235,6 +1235,7 @@ def test_two_that_renew_at_once(key: str, call: Call, monkeypatch: pytest.Monkey
         monkeypatch.setattr(client, name, watched(name))
     assert call("key", "renew", key, "--variable", "5")[0] == 0
     assert seen[-2:] == [("read_master", True), ("replace_file", True)]
+    monkeypatch.undo()
     fcntl.flock(folder, fcntl.LOCK_EX)
     monkeypatch.setattr(client, "TIMEOUT", 0.0)
     status, _, err = call("key", "renew", key, "--variable", "5")
