@@ -223,8 +223,7 @@ bool keys_are_good(size_t size)
            crc_in(keys.numbers) == snapshot_crc32(keys.numbers, KEYS_SUM_AT);
 }
 
-/* Has `file` a number or a generation that is larger than in `known`? Both are of the same kind and
- * key. */
+/* Has `file` a number that is larger than in `known`? Both are of the same kind and key. */
 static bool has_larger(const uint8_t *file, const uint8_t *known, size_t size)
 {
     if (size != KEYS_NUMBERS_SIZE || memcmp(file, known, KEYS_NUMBERS_AT) != 0 ||
@@ -232,9 +231,6 @@ static bool has_larger(const uint8_t *file, const uint8_t *known, size_t size)
         return false;
     for (unsigned at = KEYS_NUMBERS_AT; at < KEYS_GENERATIONS_AT; at += KEYS_NUMBER_SIZE)
         if (memcmp(file + at, known + at, KEYS_NUMBER_SIZE) > 0)
-            return true;
-    for (unsigned at = KEYS_GENERATIONS_AT; at < KEYS_SUM_AT; at++)
-        if (file[at] > known[at])
             return true;
     return false;
 }
@@ -248,7 +244,14 @@ static bool save_numbers(void)
 bool dumpulse_store(uint8_t label, uint32_t number)
 {
     const uint32_t before = dumpulse_load(label);
+    const struct limit limit = limits_make(1, KEYS_STORES);
+    const uint64_t now = timing_ns();
 
+    if (label < DUMPULSE_VARIABLES) {
+        if (!limits_has_left(&keys.stores[label], &limit, now))
+            return false;
+        limits_take(&keys.stores[label], &limit, now);
+    }
     set_number(label, number);
     if (save_numbers())
         return true;

@@ -364,6 +364,7 @@ static void try_numbers(const uint8_t *bytes, size_t size, bool mend)
     uint8_t before[KEYS_NUMBERS_SIZE];
 
     memset(keys.numbers, 0, sizeof keys.numbers);
+    memset(keys.stores, 0, sizeof keys.stores);
     memcpy(keys.numbers, bytes, size < sizeof keys.numbers ? size : sizeof keys.numbers);
     if (mend) {
         memcpy(keys.numbers, "Dumpulsekeys", KEYS_MARK_AT);
@@ -427,6 +428,7 @@ static void try_packets(const uint8_t *steps, size_t size)
     memset(&keys.beacons, 0, sizeof keys.beacons);
     limits_set(&keys.beacons, KEYS_EACH, KEYS_BURST, KEYS_ALL);
     memset(keys.numbers, 0, sizeof keys.numbers);
+    memset(keys.stores, 0, sizeof keys.stores);
     has_room = true;
     CHECK(dumpulse_alone_begin(&keys.keyed, keys.alone, DUMPULSE_VARIABLES, NULL));
     for (; size >= STEP; size -= STEP, steps += STEP) {
