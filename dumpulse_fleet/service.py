@@ -29,7 +29,7 @@ from dumpulse_fleet.collect.discovery import Discovery
 from dumpulse_fleet.config.file import Config, Shard, load
 from dumpulse_fleet.config.reading import Mistakes
 from dumpulse_fleet.config.values import Secret
-from dumpulse_fleet.model.agents import Agent, Event, Group, Mute
+from dumpulse_fleet.model.agents import Agent, Event, Group, Mute, State
 from dumpulse_fleet.model.naming import matches
 from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.publish.jetstream import Stream
@@ -48,6 +48,7 @@ NEWER = 100_000  # events after the state was kept that are looked at
 QUIET_S = 60.0  # s between two lines of the log that say the same
 FILES = 65_536  # descriptors that we ask for
 HANGS_S = 10.0  # s that the disk may take
+WELL_S = 60.0  # s for which all must be well until what was acknowledged ends
 LOOK_S = 1.0  # s between two looks whether a source is due
 THREADS = PROBES + 16  # probes of dead agents, which take 10 s, must not keep others waiting
 Result = TypeVar("Result")
@@ -116,6 +117,13 @@ def groups_here(config: Config, agents: Sequence[Agent], everyone: Sequence[Agen
             problems.append(f"the group {group.name!r} has members in other shards, so nobody "
                             "watches it here: use a rule of Prometheus")
     return tuple(found), problems
+
+
+def well_again(mutes: Sequence[Mute], table: Table, now: float) -> list[Mute]:
+    """Mutes that acknowledge trouble that is over. Trouble that comes later is not known yet."""
+    well = (table.agent_state == State.ALIVE) & (table.agent_since < now - WELL_S)
+    return [mute for mute in mutes if mute.acknowledges and all(
+        well[row] for row, agent in enumerate(table.agents) if matches(mute.match, agent))]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -401,6 +409,7 @@ class Service:
         # The dead man's ping says the same as /-/ready.
         self._do(self._every(LOOK_S, lambda: self.alerts.run(self.mutes, lambda: self.ready)))
         self._do(self._every(LOOK_S, self._look))
+        self._do(self._every(WELL_S / 10, self._end_acknowledged))
         self._do(self._every(SAMPLE_S, self._sample))
         self._do(self._every(SAVE_S, lambda: self._save_history(kept)))
         self._do(self._watch())
@@ -438,6 +447,10 @@ class Service:
 
     def _heard(self, events: Sequence[Event]) -> None:
         self.history.heard(events)
+
+    async def _end_acknowledged(self) -> None:
+        for mute in well_again(self.store.mutes(), self.table, time.time()):
+            await asyncio.wrap_future(self.store.end_mute(mute.number))
 
     async def _sample(self) -> None:
         self.history.add(self.table, time.time())

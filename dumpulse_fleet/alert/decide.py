@@ -15,6 +15,7 @@ change nothing. These are its rules:
 - The core does not tell dead members of a group: it tells the group, if too few are left.
 - If too many agents fell silent of late, the collector is blind: the core tells only that.
 - A mute holds back bad states that are not told yet, and reminders. It never holds back an end.
+  A mute that acknowledges holds back reminders only.
 - If a problem comes back within FLAP_S, it must be good for longer each time until it ends. The
   core tells the fifth time without `wait`: an agent after one period, a variable at once.
 SPDX-License-Identifier: MIT
@@ -94,6 +95,7 @@ class Problem:
     good: float = 0.0  # since when it is good
     free: Optional[float] = None  # since when nothing but `wait` holds it back
     muted: bool = False
+    known: Optional[Mute] = None  # the mute that acknowledges it, and lasts the longest
 
 
 class Item(NamedTuple):
@@ -104,6 +106,7 @@ class Item(NamedTuple):
     began: float  # Unix time
     flapping: bool
     agents: tuple[Agent, ...]  # the agent, the group's members; empty if it was removed
+    known: Optional[Mute]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -185,7 +188,7 @@ class Core:
         self._answering = sum(_answers(state) for state in self._state.values())
         self._mutes = ()
         for subject, problem in list(self._problems.items()):
-            problem.muted = False
+            problem.muted, problem.known = False, None
             if not self._exists(subject):
                 self._set(subject, Level.GOOD, State.UNWATCHED, 0.0, -math.inf)
 
@@ -230,7 +233,7 @@ class Core:
         if problem is None and level is Level.BAD:
             problem = self._problems[subject] = Problem(
                 subject, self._key(subject), began, self._count_onset(subject, now))
-            problem.muted = any(self._is_muted(mute, subject) for mute in self._mutes)
+            self._mark(problem)
         elif problem is None:
             return
         elif not problem.told and level is not Level.BAD:
@@ -337,9 +340,15 @@ class Core:
         if mutes != self._mutes:
             self._mutes = mutes
             for problem in self._problems.values():
-                problem.muted = any(self._is_muted(mute, problem.subject) for mute in mutes)
+                self._mark(problem)
 
-    def _is_muted(self, mute: Mute, subject: Subject) -> bool:
+    def _mark(self, problem: Problem) -> None:
+        fit = [mute for mute in self._mutes if self._fits(mute, problem.subject)]
+        problem.muted = not all(mute.acknowledges for mute in fit)
+        problem.known = max((mute for mute in fit if mute.acknowledges),
+                            key=lambda mute: mute.ends, default=None)
+
+    def _fits(self, mute: Mute, subject: Subject) -> bool:
         """A group is muted by its name, or if all its members are. The collector is muted by the
         name "collector" alone."""
         if subject.kind != "agent":
@@ -367,7 +376,8 @@ class Core:
                 return None
             kind = "problem" if tally.new else "resolved"
         elif (incident and self._rules.remind and now >= incident.sent + self._rules.remind
-              and any(problem.level is Level.BAD and not problem.muted for problem in tally.open)):
+              and any(problem.level is Level.BAD and not (problem.muted or problem.known)
+                      for problem in tally.open)):
             kind = "reminder"
         else:
             self._ripe.pop(key, None)
@@ -396,7 +406,8 @@ class Core:
             problem.subject, problem.state, problem.began, problem.onsets + 1 >= FLAPS,
             tuple(self._agents[name] for name in self._members.get(problem.subject.name, ())
                   ) if problem.subject.kind == "group"
-            else tuple(agent for agent in (self._agents.get(problem.subject.name),) if agent))
+            else tuple(agent for agent in (self._agents.get(problem.subject.name),) if agent),
+            problem.known)
             for problem in problems), key=lambda item: (-SEVERITY.get(item.state, 0), item)))
 
     # ---------------------------------------------------------------- over a restart

@@ -51,6 +51,7 @@ ASK_S = 5.0  # a question may take this long
 TEXT = 500  # characters of a text that are kept
 DAY = 86_400
 MUTES = 1_000
+MADE = ("muted", "acknowledged")  # what events say of a mute, and of one that acknowledges
 APPLICATION = 0x44706C66  # marks our files: "Dplf"
 # To change the schema, add a script: it is run on files that have had only those before it.
 SCHEMAS = ("""
@@ -66,7 +67,7 @@ CREATE TABLE mute (number INTEGER PRIMARY KEY AUTOINCREMENT, match TEXT NOT NULL
 CREATE TABLE kept (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE outbox (id INTEGER PRIMARY KEY AUTOINCREMENT, receiver TEXT NOT NULL,
                      made REAL NOT NULL, body TEXT NOT NULL);
-""",)
+""", "ALTER TABLE mute ADD COLUMN acknowledges INTEGER NOT NULL DEFAULT 0;")
 EVENTS = """SELECT at, agent, variable, what, was, now, lasted, site, number
             FROM event {} JOIN source ON source.id = event.source """
 Result = TypeVar("Result")
@@ -250,14 +251,15 @@ class Store:
             match = {_text(name): _text(glob) for name, glob in mute.match.items()}
             rest = (mute.begins, mute.ends, _text(mute.why), _text(mute.by))
             number = database.execute(
-                "INSERT INTO mute (match, begins, ends, why, by) VALUES (?, ?, ?, ?, ?)",
-                (json.dumps(match), *rest)).lastrowid or 0
-            made.append(Mute(match, *rest, number))
+                "INSERT INTO mute (match, begins, ends, why, by, acknowledges) "
+                "VALUES (?, ?, ?, ?, ?, ?)",
+                (json.dumps(match), *rest, mute.acknowledges)).lastrowid or 0
+            made.append(Mute(match, *rest, number, mute.acknowledges))
             return made[0]
 
         def then() -> None:
             self._mutes += tuple(made)
-            self._tell_mute(made[0], "", "muted")
+            self._tell_mute(made[0], "", MADE[made[0].acknowledges])
         return self.write(work, then)
 
     def end_mute(self, number: int) -> concurrent.futures.Future[bool]:
@@ -277,7 +279,7 @@ class Store:
         def then() -> None:
             self._mutes = tuple(mute for mute in self._mutes if mute not in gone)
             for mute in gone:
-                self._tell_mute(mute, "muted", word)
+                self._tell_mute(mute, MADE[mute.acknowledges], word)
         return self.write(work, then)
 
     def _tell_mute(self, mute: Mute, was: str, now: str) -> None:
@@ -338,8 +340,10 @@ class Store:
             (self.rows,) = database.execute("SELECT count(*) FROM event").fetchone()
             for (last,) in database.execute("SELECT seq FROM sqlite_sequence WHERE name='event'"):
                 self._last = max(self._last, last)
-            self._mutes = tuple(Mute(json.loads(match), *rest) for match, *rest in database.execute(
-                "SELECT match, begins, ends, why, by, number FROM mute ORDER BY number"))
+            self._mutes = tuple(
+                Mute(json.loads(match), *rest) for match, *rest in database.execute(
+                    "SELECT match, begins, ends, why, by, number, acknowledges FROM mute "
+                    "ORDER BY number"))
             self._inode = os.stat(self.path).st_ino
         except ValueError as error:  # a mute is no JSON
             database.close()

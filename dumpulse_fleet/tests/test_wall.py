@@ -15,7 +15,7 @@ import bcrypt
 import numpy as np
 import pytest
 
-from dumpulse_fleet.model.agents import Agent, State
+from dumpulse_fleet.model.agents import Agent, Mute, State
 from dumpulse_fleet.tests import standins
 from dumpulse_fleet.tests.core import until
 from dumpulse_fleet.tests.wall import (
@@ -274,6 +274,49 @@ def test_a_mute_from_the_panel(wall: Running) -> None:
     assert not service.store.made
     refusal = [line for line in browser.complaints() if "401" not in line]
     assert refusal == []
+
+
+def test_trouble_is_acknowledged_from_the_panel(wall: Running) -> None:
+    browser, service = wall.browser, wall.service
+    for row in (9, 13):
+        service.change(row, State.DEAD, 2)
+    wall.open("?agent=pump-0009")
+    browser.until(IN_FULL)
+    browser.run(f"document.getElementById('mute-token').value = '{TOKEN}';"
+                "document.getElementById('mute-by').value = 'ada'")
+    browser.click("#mute button[value=acknowledge]")
+    browser.until("document.querySelector('.tile.known')")
+    assert re.fullmatch("✓ ada · brakes dead · [0-9]+ s", browser.text(".tile.known span"))
+    assert wall.names()[:2] == ["pump-0013", "pump-0009"], "what nobody knows comes first"
+    assert browser.text("#headline") == "1 of 60 agents needs a look"
+    assert browser.text("#states .acknowledged-state b") == "1"
+    assert "name=pump-0009 acknowledged until" in browser.text("#mutes")
+
+
+def test_the_page_of_events_and_mutes(wall: Running) -> None:
+    browser, service = wall.browser, wall.service
+    service.fixed = [Mute({"rack": HOSTILE}, 0, 4e9, "it is old", "configuration")]
+    for row in (4, 5):
+        service.change(row, State.DEAD, 2)
+    browser.open(f"http://127.0.0.1:{wall.port}/log")
+    browser.until("document.body.classList.contains('live') && "
+                  "document.getElementById('label').options.length > 2")
+    assert f"rack={HOSTILE} muted until" in browser.text("#mutes")
+    assert "pump-0005 2: alive → dead after 1 h" in browser.text("#events li")
+    browser.run(f"document.getElementById('mute-token').value = '{TOKEN}';"
+                "document.getElementById('label').value = 'site';"
+                "document.getElementById('glob').value = 'Ber*'")
+    browser.click("#mute button:last-of-type")
+    browser.until("document.getElementById('mutes').textContent.includes('site=Ber*')")
+    assert service.store.made[0].match == {"site": "Ber*"}
+    browser.run("document.getElementById('agent').value = '*-0004';"
+                "document.getElementById('agent').dispatchEvent(new Event('input',"
+                "{bubbles: true}))")
+    browser.until("document.getElementById('events').children.length === 1")
+    assert "pump-0004" in browser.text("#events")
+    assert violations(browser) == {} and cut_off(browser, 1280) == []
+    browser.click("#mutes button")
+    browser.until("!document.getElementById('mutes').textContent.includes('site=Ber*')")
 
 
 @pytest.mark.long

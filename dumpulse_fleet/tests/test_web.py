@@ -298,6 +298,32 @@ def test_mutes(running: Running) -> None:
                    for agent in ask(running.port, "/api/v1/agents?site=site-3").json["agents"])
 
 
+def test_trouble_is_acknowledged(running: Running) -> None:
+    """By a name of one's own, because many use one token; and only where there is trouble."""
+    path = "/api/v1/mutes"
+    new = {"match": {"name": "agent-00021"}, "seconds": 60, "why": "I go", "by": "ada",
+           "acknowledges": True}
+    healthy = ask(running.port, path, "POST", new, AUTHORISED)
+    check(running.port, "POST", path, healthy)
+    assert healthy.status == 400 and "no agent that fits is in trouble" in healthy.json["error"]
+    running.service.change(21, State.UNREACHABLE)
+    try:
+        made = ask(running.port, path, "POST", new, AUTHORISED)
+        check(running.port, "POST", path, made)
+        assert made.json["by"] == "ada" and made.json["acknowledges"]
+        for url in ("/api/v1/agents?q=agent-00021", "/api/v1/agents/agent-00021"):
+            agent = ask(running.port, url).json
+            agent = agent.get("agents", [agent])[0]
+            assert not agent["muted"] and agent["acknowledged"] == {
+                "by": "ada", "until": made.json["ends"], "why": "I go"}
+        for name, count in (("agent-00021", 1), ("agent-00020", 0), ("nobody", 0), ("", 2)):
+            assert len(ask(running.port, f"{path}?agent={name}").json["mutes"]) == count
+        ask(running.port, f"{path}/{made.json['number']}", "DELETE", headers=AUTHORISED)
+        assert ask(running.port, "/api/v1/agents/agent-00021").json["acknowledged"] is None
+    finally:
+        running.service.change(21, State.ALIVE)
+
+
 @pytest.mark.parametrize("body, about", [
     (b"{", "not JSON"), (b"[" * 10_000, "not JSON"), (b"\xff", "not JSON"), ([], "object"),
     ({"match": {"a": "b"}}, "seconds"), ({"match": {"a": "b"}, "seconds": True}, "seconds"),
@@ -311,6 +337,8 @@ def test_mutes(running: Running) -> None:
     ({"match": {"a": "b"}, "seconds": 1, "begins": -1}, "begins"),
     ({"match": {"a": "b"}, "seconds": 1, "begins": 1}, "later than now"),
     ({"match": {f"a{number}": "b" for number in range(21)}, "seconds": 1}, "1 to 20 labels"),
+    ({"match": {"a": "b"}, "seconds": 1, "by": 1}, "by must"),
+    ({"match": {"a": "b"}, "seconds": 1, "acknowledges": 1}, "acknowledges must"),
     ({"match": {"a": "b"}, "seconds": 1, "number": 4}, "number")])
 def test_wrong_mutes(running: Running, body: Any, about: str) -> None:
     answer = ask(running.port, "/api/v1/mutes", "POST", body, AUTHORISED)

@@ -86,7 +86,7 @@ PARAMETERS: Mapping[str, Parameter] = {
     "offset": Parameter("skip so many agents", number(0, 10_000_000), whole(0, 10_000_000),
                         default=0),
     "limit": Parameter("at most so many", number(1, 1000), whole(1, 1000), default=100),
-    "agent": Parameter("only events of this agent; it may be a glob", TEXT, str, default=""),
+    "agent": Parameter("only of this agent; for events, it may be a glob", TEXT, str, default=""),
     "variable": Parameter("only events of this variable", number(0, 63), whole(0, 63)),
     "what": Parameter("only events of this kind: state, rebooted, clock, …", TEXT, str,
                       default=""),
@@ -129,12 +129,18 @@ MATCH: Json = {"type": "object", "additionalProperties": {**STRING, "minLength":
                "minProperties": 1, "maxProperties": 20,
                "description": "labels, name, site or variable; values may be globs"}
 CHANGING: Json = {"name": STRING, "state": of("State"), "since": MOMENT, "heard_at": MOMENT,
-                  "muted": YES, "counts": of("Counts"),
+                  "muted": YES, "acknowledged": {
+                      **record({"by": STRING, "until": {"type": "number"}, "why": STRING}),
+                      "type": ["object", "null"], "description": "who takes care of its trouble"},
+                  "counts": of("Counts"),
                   "worst": {"type": ["string", "null"], "description": "its worst variable, if one "
                             "is bad"}}
 AGENT: Json = {**CHANGING, "address": STRING, "site": STRING,
                "labels": {"type": "object", "additionalProperties": STRING}}
-MUTE: Json = {"match": MATCH, "why": {**STRING, "maxLength": LONGEST}}
+MUTE: Json = {"match": MATCH, "why": {**STRING, "maxLength": LONGEST},
+              "by": {**STRING, "maxLength": LONGEST},
+              "acknowledges": {**YES, "description": "it holds back reminders only, and ends when "
+                               "all is well"}}
 
 SCHEMAS: Json = {
     "State": {"type": "string", "enum": STATES},
@@ -166,12 +172,13 @@ SCHEMAS: Json = {
         "lasted": {"type": ["number", "null"]}, "site": STRING}),
     "Events": record({"events": several(of("Event"))}),
     "Mute": record({**MUTE, "number": COUNT, "begins": {"type": "number"},
-                    "ends": {"type": "number"}, "by": STRING}),
+                    "ends": {"type": "number"}}),
     "Mutes": record({"mutes": several(of("Mute"))}),
     "NewMute": record({
         **MUTE, "seconds": {"type": "number", "minimum": 1, "maximum": 366 * 86400},
         "begins": {"type": "number", "minimum": 0, "maximum": 999_999_999_999,
-                   "description": "Unix time; now, if it is not given"}}, ("why", "begins")),
+                   "description": "Unix time; now, if it is not given"}},
+        ("why", "begins", "by", "acknowledges")),
     "Group": record({"name": STRING, "match": {"type": "object"}, "members": COUNT,
                      "alive": COUNT, "at_least": COUNT, "enough": YES}),
     "Groups": record({"groups": several(of("Group"))}),
@@ -250,10 +257,10 @@ def page(routes: Sequence[Route]) -> str:
     schemas = "".join(schema_section(name, schema) for name, schema in SCHEMAS.items())
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Dumpulse fleet: the interface</title>
-<meta name="viewport" content="width=device-width"><link rel="stylesheet" href="/wall.css"></head>
+<meta name="viewport" content="width=device-width"><link rel="stylesheet" href="wall.css"></head>
 <body class="manual"><main><h1>The JSON interface</h1>
 <p>All times are Unix times in seconds. All errors are <a href="#Error">Error</a>.
-The same as <a href="/api/openapi.json">OpenAPI 3.1</a>, for programs. <a href="/">The wall</a>.</p>
+The same as <a href="api/openapi.json">OpenAPI 3.1</a>, for programs. <a href="./">The wall</a>.</p>
 <p>What changes something needs <code>Authorization: Bearer TOKEN</code>, or the password of a user
 and the header <code>X-Dumpulse-Change: yes</code>.</p>
 {"".join(parts)}

@@ -24,17 +24,18 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
-from numpy.typing import NDArray
 
-from dumpulse_fleet.model.agents import Agent, Event, Group, Mute
+from dumpulse_fleet.model.agents import Agent, Event, Group, Mute, State
+from dumpulse_fleet.model.naming import matches
 from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.record.store import Trouble
 from dumpulse_fleet.web.access import HEADERS, Access, Handler, to_its_end
 from dumpulse_fleet.web.openapi import PARAMETERS, Json, Route
 from dumpulse_fleet.web import metrics, openapi, view
 from dumpulse_fleet.web.stream import Hub
-from dumpulse_fleet.web.view import Past, View
+from dumpulse_fleet.web.view import Marks, Past, View
 
+NEW_MUTE = ("match", "seconds", "why", "begins", "by", "acknowledges")
 BODY_MAX = 16384  # bytes
 STORE_TIME = 10.0  # s for the disk
 BODY_TIME = 10.0  # s for a body to come
@@ -51,9 +52,11 @@ Result = TypeVar("Result")
 WHO = web.RequestKey("who", str)
 GIVEN: web.RequestKey[dict[str, Any]] = web.RequestKey("given", dict)
 WALL = os.path.join(os.path.dirname(__file__), "wall")
-FILES = {"/": ("index.html", "text/html"), "/wall.css": ("wall.css", "text/css"),
-         "/wall.js": ("wall.js", "text/javascript"),
-         "/favicon.svg": ("favicon.svg", "image/svg+xml")}
+KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript",
+         ".svg": "image/svg+xml"}
+PAGES = {"index.html": "/", "log.html": "/log"}  # the others have the names of their files
+FILES = {PAGES.get(name, f"/{name}"): (name, KINDS[os.path.splitext(name)[1]])
+         for name in os.listdir(WALL)}
 
 
 class Store(Protocol):
@@ -121,9 +124,10 @@ ROUTES = (
     Route("GET", "/api/v1/events", "events", "What has changed, the newest first",
           ("agent", "site", "variable", "what", "since", "until", "before", "limit"), "Events"),
     Route("GET", "/api/v1/groups", "groups", "Groups of which some must live", answer="Groups"),
-    Route("GET", "/api/v1/mutes", "mutes", "Mutes that hold back alerts, or will",
-          answer="Mutes"),
-    Route("POST", "/api/v1/mutes", "add_mute", "Hold back alerts", answer="Mute",
+    Route("GET", "/api/v1/mutes", "mutes", "Mutes that hold back alerts, or will, and what is acknowledged",
+          ("agent",), "Mutes"),
+    Route("POST", "/api/v1/mutes", "add_mute", "Hold back alerts, or acknowledge them",
+          answer="Mute",
           body="NewMute"),
     Route("DELETE", "/api/v1/mutes/{number}", "end_mute", "End a mute that was made here",
           ("number",), "Done", errors=(404,)),
@@ -153,7 +157,7 @@ class Site:
     def __init__(self, service: Service, access: Access) -> None:
         self.service, self.access = service, access
         self._view = View(service.table, service.groups)
-        self.hub = Hub(self.view, self.muted, lambda: service.trouble)
+        self.hub = Hub(self.view, self.marks, lambda: service.trouble)
         self._probes = asyncio.Semaphore(PROBES)
         self._document = openapi.document(ROUTES)
         self._page = openapi.page(ROUTES)
@@ -163,26 +167,26 @@ class Site:
             self._view = View(self.service.table, self.service.groups)
         return self._view
 
-    def muted(self) -> NDArray[np.bool_]:
-        return self.view().muted(self.service.mutes(), time.time())
+    def marks(self) -> Marks:
+        return self.view().marks(self.service.mutes(), time.time())
 
     # ---- the fleet
     async def summary(self, request: web.Request) -> Json:
         version = f"{self.view().epoch}.{self.hub.version}"
         who = request[WHO]
         return {"version": version, "now": round(time.time(), 3), **self.view().summary(),
-                "trouble": self.service.trouble, "muted": int(np.count_nonzero(self.muted())),
+                "trouble": self.service.trouble, "muted": int(np.count_nonzero(self.marks().muted)),
                 "you": {"name": who, "may_change": self.access.may_change(who)}}
 
     async def agents(self, request: web.Request) -> Json:
-        wanted, shown, muted = request[GIVEN], self.view(), self.muted()
+        wanted, shown, marks = request[GIVEN], self.view(), self.marks()
         version = f"{shown.epoch}.{self.hub.version}"  # what changes meanwhile comes again
 
         def find() -> Json:
             rows = shown.chosen(wanted["q"], wanted["state"], wanted["site"],
                                 wanted["label"], wanted["sort"] == "worst")
             part = rows[wanted["offset"]:wanted["offset"] + wanted["limit"]]
-            return {"version": version, "total": len(rows), "agents": shown.agents(part, muted)}
+            return {"version": version, "total": len(rows), "agents": shown.agents(part, marks)}
 
         return await asyncio.to_thread(find)
 
@@ -194,7 +198,7 @@ class Site:
         return row
 
     async def agent(self, request: web.Request) -> Json:
-        return self.view().agent(self._row(request), self.muted())
+        return self.view().agent(self._row(request), self.marks())
 
     async def history(self, request: web.Request) -> Json:
         return self.view().past(self._row(request), self.service.history)
@@ -216,10 +220,18 @@ class Site:
 
     # ---- mutes
     async def mutes(self, request: web.Request) -> Json:
-        return {"mutes": [view.mute(each) for each in self.service.mutes()]}
+        table, name = self.view().table, request[GIVEN]["agent"]
+        return {"mutes": [view.mute(each) for each in self.service.mutes() if not name
+                          or name in table.row
+                          and matches(each.match, table.agents[table.row[name]])]}
 
     async def add_mute(self, request: web.Request) -> Json:
         new = new_mute(await body_of(request), request[WHO])
+        table = self.view().table
+        if new.acknowledges and not any(
+                state > State.ALIVE and matches(new.match, agent)
+                for agent, state in zip(table.agents, table.agent_state.tolist())):
+            raise web.HTTPBadRequest(text="match: no agent that fits is in trouble")
 
         async def make() -> Mute:
             return await asyncio.wrap_future(self.service.store.make_mute(new))
@@ -376,8 +388,8 @@ def new_mute(body: Any, who: str) -> Mute:
     if not isinstance(body, dict):
         raise wrong("the body must be an object with match and seconds")
     for key in body:
-        if key not in ("match", "seconds", "why", "begins"):
-            raise wrong(f"{key!r:.50} is not known: use match, seconds, why, begins")
+        if key not in NEW_MUTE:
+            raise wrong(f"{key!r:.50} is not known: use {', '.join(NEW_MUTE)}")
     match, why = body.get("match"), body.get("why", "")
     if not isinstance(match, dict) or not 1 <= len(match) <= 20:
         raise wrong("match must have 1 to 20 labels, like {\"site\": \"north\"}")
@@ -385,8 +397,15 @@ def new_mute(body: Any, who: str) -> Mute:
         if not isinstance(glob, str) or not 1 <= len(glob) <= 200 or not glob.isprintable() \
                 or not 1 <= len(key) <= 200 or not key.isprintable():
             raise wrong("match: each label and value must be a text of 1 to 200 characters")
-    if not isinstance(why, str) or len(why) > openapi.LONGEST:
-        raise wrong(f"why must be a text of at most {openapi.LONGEST} characters")
+    by, acknowledges = body.get("by", who), body.get("acknowledges", False)
+    for name, given in (("why", why), ("by", by)):
+        if not isinstance(given, str) or len(given) > openapi.LONGEST:
+            raise wrong(f"{name} must be a text of at most {openapi.LONGEST} characters")
+    if not isinstance(acknowledges, bool):
+        raise wrong("acknowledges must be true or false")
+    if who != "token":  # many people may use one token, but a user is one
+        by = who
+
     def number(key: str, default: Any, low: float, high: float) -> float:
         value = body.get(key, default)
         if isinstance(value, bool) or not isinstance(value, (int, float)) \
@@ -395,7 +414,8 @@ def new_mute(body: Any, who: str) -> Mute:
         return float(value)
 
     begins = number("begins", time.time(), 0, 999_999_999_999)
-    return Mute(match, begins, begins + number("seconds", None, 1, 366 * 86400), why, who)
+    return Mute(match, begins, begins + number("seconds", None, 1, 366 * 86400), why, by,
+                acknowledges=acknowledges)
 
 
 def parameters_of(request: web.Request, route: Route) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,13 @@ class Past(Protocol):
     def of(self, row: int, variable: int) -> tuple[NDArray[np.float64], NDArray[np.uint8],
                                                    NDArray[np.uint8]]:
         """Times, values and states, the oldest first; a state may be none."""
+
+
+class Marks(NamedTuple):
+    """What people have said of each agent as a whole. It is another object when it changes."""
+
+    muted: NDArray[np.bool_]  # whether its alerts are held back
+    known: NDArray[np.object_]  # the mute that acknowledges its trouble, or None
 
 
 def when(stamp: float) -> float | None:
@@ -53,18 +60,23 @@ class View:
         self._groups = [(group, np.array([row for row, agent in enumerate(table.agents)
                                           if matches(group.match, agent)], np.intp))
                         for group in groups]
-        self._muted: tuple[object, NDArray[np.bool_]] = (None, np.zeros(len(table.agents), bool))
+        self._active: list[Mute] = []
+        count = len(table.agents)
+        self._marks = Marks(np.zeros(count, np.bool_), np.full(count, None, object))
 
-    def muted(self, mutes: Sequence[Mute], now: float) -> NDArray[np.bool_]:
-        """Agents whose alerts are held back as a whole."""
-        active = tuple((mute.number, tuple(sorted(mute.match.items()))) for mute in mutes
-                       if mute.begins <= now < mute.ends and "variable" not in mute.match)
-        if self._muted[0] != active:
-            matched = [dict(match) for _, match in active]
-            self._muted = (active, np.array(
-                [any(matches(match, agent) for match in matched) for agent in self.table.agents],
-                np.bool_))
-        return self._muted[1]
+    def marks(self, mutes: Sequence[Mute], now: float) -> Marks:
+        active = [mute for mute in mutes
+                  if mute.begins <= now < mute.ends and "variable" not in mute.match]
+        if self._active != active:
+            self._active = active
+            muted, known = self._marks.muted.copy(), self._marks.known.copy()
+            for row, agent in enumerate(self.table.agents):
+                fit = [mute for mute in active if matches(mute.match, agent)]
+                muted[row] = not all(mute.acknowledges for mute in fit)
+                known[row] = max((mute for mute in fit if mute.acknowledges),
+                                 key=lambda mute: mute.ends, default=None)
+            self._marks = Marks(muted, known)
+        return self._marks
 
     # ---- agents
     def chosen(self, words: str = "", states: Sequence[State] = (), sites: Sequence[str] = (),
@@ -82,8 +94,7 @@ class View:
         ranks = [-state.rank for state in State]
         return sorted(rows, key=lambda row: ranks[states_now[row]]) if worst_first else rows
 
-    def changing(self, rows: Sequence[int] | NDArray[np.intp],
-                 muted: NDArray[np.bool_]) -> list[Json]:
+    def changing(self, rows: Sequence[int] | NDArray[np.intp], marks: Marks) -> list[Json]:
         """What changes of these agents, without their addresses and labels."""
         table, picked = self.table, np.asarray(rows, np.intp)
         with table.lock:
@@ -96,17 +107,18 @@ class View:
         return [{"name": table.agents[row].name, "state": State(own).words,
                  "worst": variable_name(table.agents[row], worst[index]) if named[index] else None,
                  "since": when(begun), "heard_at": when(at), "muted": quiet,
+                 "acknowledged": known and {"by": known.by, "until": known.ends, "why": known.why},
                  "counts": {each.words: numbers[index] for each, numbers in counts.items()
                             if numbers[index]}}
-                for index, (row, own, begun, at, quiet) in enumerate(zip(
+                for index, (row, own, begun, at, quiet, known) in enumerate(zip(
                     picked.tolist(), state.tolist(), since.tolist(), heard.tolist(),
-                    muted[picked].tolist()))]
+                    marks.muted[picked].tolist(), marks.known[picked].tolist()))]
 
-    def agents(self, rows: Sequence[int], muted: NDArray[np.bool_]) -> list[Json]:
+    def agents(self, rows: Sequence[int], marks: Marks) -> list[Json]:
         return [{**self._static[row], **changes}
-                for row, changes in zip(rows, self.changing(rows, muted))]
+                for row, changes in zip(rows, self.changing(rows, marks))]
 
-    def agent(self, row: int, muted: NDArray[np.bool_]) -> Json:
+    def agent(self, row: int, marks: Marks) -> Json:
         """All that is known of one."""
         table, agent = self.table, self.table.agents[row]
         with table.lock:
@@ -129,7 +141,7 @@ class View:
                 "at_least": heard and at_least[number],
                 "warn": variable.warn_ms / 1000, "crit": variable.crit_ms / 1000,
                 "low": variable.warn_low, "high": variable.warn_high})
-        return {**self.agents([row], muted)[0], "profile": agent.profile.name,
+        return {**self.agents([row], marks)[0], "profile": agent.profile.name,
                 "tick": agent.profile.tick, "period": agent.period, "timeout": agent.timeout,
                 "misses": agent.misses,
                 "parent": agent.parent, "round_trip": round(round_trip, 6) if heard_at else None,
@@ -191,4 +203,4 @@ def event(one: Event) -> Json:
 
 def mute(one: Mute) -> Json:
     return {"number": one.number, "match": dict(one.match), "begins": one.begins,
-            "ends": one.ends, "why": one.why, "by": one.by}
+            "ends": one.ends, "why": one.why, "by": one.by, "acknowledges": bool(one.acknowledges)}

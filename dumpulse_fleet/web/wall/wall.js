@@ -4,8 +4,10 @@
 // gathered, and drawn once a frame: only tiles that have changed are touched. What is shown can be
 // found again by the address of the page.
 
-const SEVERITY = ["unwatched", "alive", "pending", "unknown", "late", "out of range", "never",
-  "dead", "damaged", "unreachable"];
+import { $, NoAnswer, PATIENCE, SEVERITY, clock, duration, eventItem, get, here, make, makeMuteForm,
+  moment, muteItem, number, report, setText, shape, showWho, slug } from "./common.js";
+
+const CHIPS = [...[...SEVERITY].reverse(), "acknowledged", "muted"];
 const MUTE = ["unreachable", "damaged"];  // nothing is known of the variables of such an agent
 const FIRST_BAD = SEVERITY.indexOf("unknown");
 const FEW = 30; // agents that need a look, and have large tiles on a large screen
@@ -16,18 +18,12 @@ const FEWEST_POINTS = 30; // that a sparkline has room for
 const SLOW_TICK = 5000; // ms between two looks at "12 min"
 const QUIET = 10_000; // ms between two announcements to who listens
 const FRESH = 2500; // ms for which a change is marked
-const PATIENCE = 20_000; // ms for an answer, or without a message, before everything begins anew
 const LARGE = 200; // agents of a section that takes the whole width of a 4K screen,
 const LARGE_BAD = 8; // or so many that need a look
 const MANY = 60; // bad agents of a section that are dots, too, so that other sections stay in sight
 const MOST_LABELS = 200; // that can be chosen
 
-const $ = (id) => document.getElementById(id);
-const number = new Intl.NumberFormat("en");
 const collator = new Intl.Collator(undefined, { numeric: true });
-const clock = new Intl.DateTimeFormat(undefined, { timeStyle: "medium", hourCycle: "h23" });
-const day = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
-
 const agents = new Map(); // by name: the agent as the server says it, with its tile
 const sections = new Map(); // by site or label; those that need a look have sections of their own
 let order = new Map(); // of sites or labels, by their names
@@ -42,38 +38,9 @@ let source = null;
 let loading = 0; // each load has a number; an old one stops
 let dirty = new Map(); // agents that have changed, until the next frame
 let dots = false; // whether good tiles are dots
-let mayChange = false;
 
-const slug = (state) => state.replaceAll(" ", "-");
 const severity = (agent) => SEVERITY.indexOf(agent.state);
 const serverNow = () => (Date.now() + clockAhead) / 1000;
-
-/** A moment, in s of Unix time: without its day if that is today. */
-function moment(seconds) {
-  const date = new Date(seconds * 1000);
-  return date.toDateString() === new Date().toDateString() ? clock.format(date)
-    : `${day.format(date)}, ${clock.format(date)}`;
-}
-
-function make(tag, properties = {}, ...children) {
-  const element = Object.assign(document.createElement(tag), properties);
-  element.append(...children);
-  return element;
-}
-
-const shape = () => make("i", { className: "shape", ariaHidden: "true" });
-
-/** Seconds in words: coarse for tiles, exact for ages. */
-function duration(seconds, exact = false) {
-  const s = Math.max(0, Math.floor(seconds));
-  const parts = [[Math.floor(s / 86400), "d"], [Math.floor(s / 3600) % 24, "h"],
-    [Math.floor(s / 60) % 60, "min"], [s % 60, "s"]];
-  const first = parts.findIndex(([count]) => count > 0);
-  if (first < 0) return "0 s";
-  return parts.slice(first, exact ? first + 2 : first + 1)
-    .filter(([count], index) => count > 0 || index === 0)
-    .map(([count, unit]) => `${count} ${unit}`).join(" ");
-}
 
 // ---------------------------------------------------------------- the address of the page
 function readAddress() {
@@ -81,8 +48,7 @@ function readAddress() {
   chosen = {
     q: query.get("q") || "", by: query.get("by") || "site", agent: query.get("agent") || "",
     size: ["names", "dots"].includes(query.get("as")) ? query.get("as") : "",
-    states: new Set(query.getAll("state").filter((state) => SEVERITY.includes(state)
-      || state === "muted")),
+    states: new Set(query.getAll("state").filter((state) => CHIPS.includes(state))),
   };
   $("search").value = chosen.q;
   $("size").value = chosen.size;
@@ -101,25 +67,6 @@ function writeAddress(step = false) {
 }
 
 // ---------------------------------------------------------------- what comes from the server
-/** Without a password, which the address of the page may have in it. */
-const here = (path) => location.origin + path;
-
-class NoAnswer extends Error {}
-
-async function get(path) {
-  try {
-    const answer = await fetch(here(path), { headers: { Accept: "application/json" },
-      signal: AbortSignal.timeout(PATIENCE) });
-    if (answer.ok) return await answer.json();
-  } catch { /* the network, or what came was no JSON */ }
-  throw new NoAnswer(path);
-}
-
-/** The connection is shown as gone by itself. Anything else is a mistake in this file. */
-function report(error) {
-  if (!(error instanceof NoAnswer)) console.error(error);
-}
-
 /** Everything anew, then what changes. */
 async function load() {
   const mine = ++loading;
@@ -129,7 +76,7 @@ async function load() {
     const found = [];
     let seen = "";
     for (let total = 1; found.length < total;) {
-      const page = await get(`/api/v1/agents?sort=name&limit=1000&offset=${found.length}`);
+      const page = await get(`api/v1/agents?sort=name&limit=1000&offset=${found.length}`);
       if (mine !== loading) return;
       if (seen && seen.split(".")[0] !== page.version.split(".")[0]) return load();
       seen ||= page.version; // the oldest: what has changed since comes again
@@ -137,10 +84,10 @@ async function load() {
       if (!page.agents.length) break;
       found.push(...page.agents);
     }
-    const summary = await get("/api/v1/summary");
+    const summary = await get("api/v1/summary");
     if (mine !== loading) return;
     period = summary.period;
-    mayChange = summary.you.may_change;
+    showWho(summary.you);
     note(summary);
     agents.clear();
     for (const agent of found) agents.set(agent.name, agent);
@@ -159,7 +106,7 @@ async function load() {
 
 function listen(seen) {
   const mine = source = new EventSource(
-    here(`/api/v1/stream?seen=${encodeURIComponent(seen)}`));
+    here(`api/v1/stream?seen=${encodeURIComponent(seen)}`));
   mine.addEventListener("agents", (event) => {
     const message = JSON.parse(event.data);
     note(message);
@@ -216,12 +163,11 @@ function showLink() {
   showHeadline();
 }
 
-function setText(element, text) {
-  if (element.textContent !== text) element.textContent = text;
-}
-
 // ---------------------------------------------------------------- tiles
-const rank = (agent) => severity(agent) - (agent.muted ? 20 : 0);
+/** What is new comes first, then what somebody takes care of, then what is muted. */
+const rank = (agent) => severity(agent) - (agent.muted ? 20 : knownOf(agent) ? 10 : 0);
+/** Who takes care of its trouble. */
+const knownOf = (agent) => isBad(agent) && agent.acknowledged;
 const isBad = (agent) => severity(agent) >= FIRST_BAD;
 const before = (a, b) => rank(b) - rank(a) || byName(a, b);
 /** pump-2 is before pump-10. */
@@ -245,8 +191,9 @@ function wordsOf(agent) {
 
 function fits(agent) {
   const { states } = chosen;
-  const muted = agent.muted && states.has("muted");
-  if (states.size && !states.has(agent.state) && !muted) return false;
+  const marked = (agent.muted && states.has("muted"))
+    || (knownOf(agent) && states.has("acknowledged"));
+  if (states.size && !states.has(agent.state) && !marked) return false;
   return matches(agent);
 }
 
@@ -261,7 +208,8 @@ function lineOf(agent) {
   const counts = MUTE.includes(agent.state) || !agent.worst ? agent.state
     : `${agent.worst} ${bad[0] === "never" ? "never heard" : bad[0]}${more ? ` + ${more}` : ""}`;
   const since = agent.since ? ` · ${duration(serverNow() - agent.since)}` : "";
-  return `${agent.muted ? "muted · " : ""}${counts}${since}`;
+  const known = knownOf(agent) ? `✓ ${agent.acknowledged.by} · ` : "";
+  return `${agent.muted ? "muted · " : ""}${known}${counts}${since}`;
 }
 
 function makeTile(agent) {
@@ -272,7 +220,8 @@ function makeTile(agent) {
 /** All of a tile but its place. A dot is one element: thousands of more take their time. */
 function drawTile(agent) {
   const { tile } = agent;
-  const kind = `tile ${slug(agent.state)}${agent.muted ? " muted" : ""}`;
+  const kind = `tile ${slug(agent.state)}${agent.muted ? " muted" : ""}${
+    knownOf(agent) ? " known" : ""}`;
   if (tile.kind !== kind) tile.className = tile.kind = kind;
   const form = isBad(agent) ? "bad" : dots ? "dot" : "name";
   if (tile.form !== form) {
@@ -438,7 +387,7 @@ function drawChanges() {
   for (const [name, changes] of dirty) {
     const agent = agents.get(name);
     if (!agent) continue;
-    const was = { state: agent.state, muted: agent.muted };
+    const was = { ...agent };
     const old = sectionOf(agent);
     Object.assign(agent, changes);
     agent.tile.hidden = !fits(agent);
@@ -471,8 +420,8 @@ const chips = new Map();
 let sums = "Reading the fleet …"; // the headline
 
 function drawSums() {
-  const counts = new Map(SEVERITY.map((state) => [state, 0]));
-  let muted = 0;
+  const counts = new Map(CHIPS.map((state) => [state, 0]));
+  const count = (state, more) => counts.set(state, counts.get(state) + more);
   let bad = 0;
   let shown = 0;
   let found = 0; // by the search; chips say what they would show of these
@@ -480,11 +429,11 @@ function drawSums() {
     shown += !agent.tile.hidden;
     if (!matches(agent)) continue;
     found += 1;
-    counts.set(agent.state, counts.get(agent.state) + 1);
-    muted += agent.muted;
-    bad += isBad(agent) && !agent.muted;
+    count(agent.state, 1);
+    count("muted", agent.muted);
+    count("acknowledged", Boolean(knownOf(agent)));
+    bad += isBad(agent) && rank(agent) >= 0;
   }
-  counts.set("muted", muted);
   const total = number.format(found);
   const all = counts.get("alive") === found;
   const which = chosen.parts.length ? ` “${chosen.q.trim()}”` : "";
@@ -494,11 +443,10 @@ function drawSums() {
         : `${total} agents, none in trouble`) + (which && `:${which}`);
   showHeadline();
   document.title = bad ? `(${bad}) Dumpulse fleet` : "Dumpulse fleet";
-  for (const state of [...SEVERITY].reverse().concat("muted")) {
-    const count = counts.get(state);
+  for (const state of CHIPS) {
     const chip = chips.get(state) || makeChip(state);
-    chip.hidden = !count && !chosen.states.has(state);
-    setText(chip.count, number.format(count));
+    chip.hidden = !counts.get(state) && !chosen.states.has(state);
+    setText(chip.count, number.format(counts.get(state)));
     chip.ariaPressed = chosen.states.has(state);
   }
   $("wall").classList.toggle("few", bad <= FEW);
@@ -515,8 +463,8 @@ function showHeadline() {
 }
 
 function makeChip(state) {
-  const chip = make("button", { type: "button", className: state === "muted" ? "muted-state"
-    : slug(state) });
+  const chip = make("button", { type: "button", className: SEVERITY.includes(state) ? slug(state)
+    : `${state}-state` });
   chip.count = make("b");
   chip.append(shape(), chip.count, ` ${state}`);
   chip.addEventListener("click", () => {
@@ -552,7 +500,7 @@ function announce() {
 async function showGroups() {
   if (document.hidden || !document.body.classList.contains("live")) return;
   try {
-    const { groups } = await get("/api/v1/groups");
+    const { groups } = await get("api/v1/groups");
     const few = groups.filter((group) => !group.enough);
     $("groups").hidden = !few.length;
     setText($("groups"), few.map((group) => `▲ Group ${group.name}: ${group.alive} of ${
@@ -670,7 +618,6 @@ function open(name, focus = true) {
   if (old !== name) writeAddress(!old);
   for (const each of [old, name]) if (agents.has(each)) drawTile(agents.get(each));
   showPanel(true);
-  $("mute-token-label").hidden = mayChange;
   setText($("agent-name"), name);
   showHead(agents.get(name));
   if (focus) $("agent-name").focus();
@@ -706,7 +653,7 @@ function showHead(agent) {
 async function refresh(mine, turn = 0) {
   if (mine !== showing || !chosen.agent) return;
   let next = turn;
-  const path = `/api/v1/agents/${encodeURIComponent(chosen.agent)}`;
+  const path = `api/v1/agents/${encodeURIComponent(chosen.agent)}`;
   try {
     const agent = await get(path);
     if (mine !== showing) return;
@@ -714,13 +661,17 @@ async function refresh(mine, turn = 0) {
     showFacts();
     if (turn % 6 === 0) {
       const [past, changes, muted] = await Promise.all([get(`${path}/history`),
-        get(`/api/v1/events?limit=30&agent=${encodeURIComponent(agent.name)}`),
-        get("/api/v1/mutes")]);
+        get(`api/v1/events?limit=30&agent=${encodeURIComponent(agent.name)}`),
+        get(`api/v1/mutes?agent=${encodeURIComponent(agent.name)}`)]);
       if (mine !== showing) return;
       pastOf = past;
       for (const row of rows.values()) row.drawn = null;
-      showEvents(changes.events);
-      showMutes(muted.mutes);
+      const names = new Map(agent.variables.map(({ variable, name }) => [variable,
+        `${variable} ${name}`.trim()]));
+      $("events").replaceChildren(...changes.events.map((event) => eventItem(event,
+        names.get(event.variable) || "")));
+      if (!changes.events.length) $("events").append(make("li", { textContent: "none" }));
+      $("mutes").replaceChildren(...muted.mutes.map((mute) => muteItem(mute, refreshNow)));
     }
     showVariables();
     next += 1;
@@ -852,53 +803,8 @@ function sparkline({ values, states }) {
   return svg;
 }
 
-function showEvents(events) {
-  const names = new Map(shown.variables.map(({ variable, name }) => [variable, name]));
-  $("events").replaceChildren(...events.map((event) => {
-    const what = event.what === "state" ? "" : `${event.what} `;
-    const who = event.variable === null ? "" : `${event.variable} ${names.get(event.variable)}: `;
-    const after = event.lasted === null ? "" : ` after ${duration(event.lasted, true)}`;
-    return make("li", {}, make("time", { textContent: moment(event.at) }),
-      make("span", { textContent: `${who}${what}${event.was ? `${event.was} → ` : ""}${
-        event.now}${after}` }));
-  }));
-  if (!events.length) $("events").append(make("li", { textContent: "none" }));
-}
-
-function showMutes(mutes) {
-  const own = mutes.filter((mute) => mute.match.name === chosen.agent);
-  $("mutes").replaceChildren(...own.map((mute) => {
-    const item = make("li", { textContent: `until ${moment(mute.ends)}, by ${
-      mute.by || "unknown"}${mute.why ? `: ${mute.why}` : ""} ` });
-    if (mute.number) {
-      const end = make("button", { type: "button", textContent: "End" });
-      end.addEventListener("click", () => change(`/api/v1/mutes/${mute.number}`, "DELETE"));
-      item.append(end);
-    }
-    return item;
-  }));
-}
-
-async function change(path, method, body) {
-  const headers = { "X-Dumpulse-Change": "yes", "Content-Type": "application/json" };
-  const token = $("mute-token").value;
-  if (token) headers.Authorization = `Bearer ${token}`;
-  try {
-    const answer = await fetch(here(path), {
-      method, headers, body: body && JSON.stringify(body) });
-    const said = await answer.json();
-    setText($("mute-answer"), answer.ok ? "Done." : `Not done: ${said.error}`);
-  } catch {
-    setText($("mute-answer"), "Not done: no connection");
-  }
-  refresh(++showing);
-}
-
-$("mute").addEventListener("submit", (event) => {
-  event.preventDefault();
-  change("/api/v1/mutes", "POST", { match: { name: chosen.agent }, why: $("mute-why").value,
-    seconds: Number($("mute-time").value) });
-});
+const refreshNow = () => refresh(++showing);
+makeMuteForm(() => ({ name: chosen.agent }), refreshNow);
 
 // ---------------------------------------------------------------- the rest of the page
 $("close").addEventListener("click", () => close());
