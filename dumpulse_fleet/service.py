@@ -29,6 +29,7 @@ from dumpulse_fleet.collect.discovery import Discovery
 from dumpulse_fleet.config.file import Config, Shard, load
 from dumpulse_fleet.config.reading import Mistakes
 from dumpulse_fleet.config.values import Secret
+from dumpulse_fleet.config.web import Web
 from dumpulse_fleet.model.agents import Agent, Event, Group, Mute, State
 from dumpulse_fleet.model.naming import matches
 from dumpulse_fleet.model.table import Table
@@ -119,6 +120,11 @@ def groups_here(config: Config, agents: Sequence[Agent], everyone: Sequence[Agen
     return tuple(found), problems
 
 
+def access_of(web: Web) -> Access:
+    """BadUsage: its file is wrong."""
+    return Access(web.host, web.config_file, web.token, web.public, web.proxies)
+
+
 def well_again(mutes: Sequence[Mute], table: Table, now: float) -> list[Mute]:
     """Mutes that acknowledge trouble that is over. Trouble that comes later is not known yet."""
     well = (table.agent_state == State.ALIVE) & (table.agent_since < now - WELL_S)
@@ -166,6 +172,7 @@ class Service:
     discovery: Discovery
     table: Table
     groups: tuple[Group, ...]
+    parts: tuple[Group, ...]
     history: History
     collector: Collector
     alerts: Alerts
@@ -335,6 +342,7 @@ class Service:
         groups, self._left_out = groups_here(self.config, agents, self.discovery.everyone)
         await asyncio.to_thread(self.collector.replace, table)
         self.table, self.history, self.groups, self._coming = table, history, groups, None
+        self.parts = self.config.status
         self.alerts.configure(self.config.alerts, self.config.grace, table, groups)
         if self.mqtt:
             self.mqtt.replace(table)
@@ -378,7 +386,7 @@ class Service:
     async def _start(self, parts: contextlib.AsyncExitStack) -> None:
         """Starts the parts. They end in the opposite order."""
         config = self.config
-        self.access = Access(config.web.host, config.web.config_file, config.web.token)
+        self.access = access_of(config.web)
         parts.callback(os.close, lock_folder(config.state))
         self.store = await asyncio.to_thread(
             Store, os.path.join(config.state, "events.sqlite"), days=config.keep_days,
@@ -389,6 +397,7 @@ class Service:
         self.table = Table(agents)
         self.groups, self._left_out = groups_here(config, agents, self.discovery.everyone)
         self._tell()
+        self.parts = config.status
         self.history = History(self.table)
         kept = os.path.join(config.state, "history.npz")
         await asyncio.to_thread(self.history.load, kept)
@@ -416,7 +425,8 @@ class Service:
         self._running = True
         host = f"[{config.web.host}]" if ":" in config.web.host else config.web.host
         say(f"asks {len(agents):,} agent{'s' * (len(agents) != 1)}; the page is "
-            f"http{'s' if self.access.ssl else ''}://{host or 'localhost'}:{listening.port}/")
+            f"http{'s' if self.access.ssl else ''}://{host or 'localhost'}:{listening.port}/"
+            + f", behind a proxy {config.web.public}/" * bool(config.web.public))
 
     async def _listen(self) -> Listening:
         web = self.config.web
@@ -534,7 +544,7 @@ def check(config: Config) -> int:
     targets. Pages are not asked."""
     problems = []
     try:
-        Access(config.web.host, config.web.config_file, config.web.token)
+        access_of(config.web)
     except client.BadUsage as error:
         problems.append(str(error))
     try:

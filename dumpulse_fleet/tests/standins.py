@@ -123,6 +123,7 @@ class Service:
     def __init__(self, table: Table, groups: Sequence[Group] = ()) -> None:
         self.table = table
         self.groups = groups
+        self.parts: Sequence[Group] = ()
         self.ready = True
         self.trouble = ""
         self.mistakes: list[str] = []

@@ -145,7 +145,7 @@ def test_ack(ask: Ask) -> None:
     (["ls", "--user", "x"], "--user needs --password-file"),
     (["ls", "--token-file", "nowhere"], "No such file"),
     (["ls", "--fleet", "https://x", "--ca-file", "nowhere"], "nowhere"),
-    (["ls", "--fleet", "http://x/path"], "without a path"),
+    (["ls", "--fleet", "http://u:p@x/path"], "without a password"),
     (["ls", "--fleet", "http://[x"], "like http://127.0.0.1:9061"),
     (["ls", "--fleet", "ftp://x"], "like"), (["ls", "--fleet", "x:99999"], "like"),
     (["ls", "--fleet", "http://u:hunter2@x"], "without a password"),

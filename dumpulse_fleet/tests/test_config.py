@@ -6,6 +6,7 @@ SPDX-License-Identifier: MIT
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime
 import os
 import re
@@ -301,7 +302,7 @@ def example_keys() -> list[tuple[str, str]]:
        st.booleans())
 def test_any_value_of_any_key(tmp_path: Path, chosen: list[tuple[tuple[str, str], Any]],
                               agent: bool) -> None:
-    lists = ("agents", "groups", "mutes", "notify")
+    lists = ("agents", "groups", "mutes", "notify", "status")
     text = AGENT * agent
     sections: dict[str, dict[str, Any]] = {}
     for (section, key), value in chosen:
@@ -332,7 +333,8 @@ def test_the_example() -> None:
 def test_the_example_has_every_key(tmp_path: Path) -> None:
     """The list of keys comes from the messages about unknown ones."""
     text = "zzzzz = 1\n" + "".join(
-        f"[[{name}]]\nzzzzz = 1\n" for name in ("agents", "groups", "mutes", "notify")) + "".join(
+        f"[[{name}]]\nzzzzz = 1\n" for name in ("agents", "groups", "mutes", "notify", "status")
+        ) + "".join(
         f"[{name}]\nzzzzz = 1\n" for name in (
             "collector", "defaults", "alerts", "mqtt", "nats", "web", "events"))
     in_example = set(example_keys())
@@ -344,7 +346,7 @@ def test_the_example_has_every_key(tmp_path: Path) -> None:
                 shared |= match[1] == "defaults" and ("agents", key) in in_example
                 assert shared or (match[1], key) in in_example, (match[1], key)
                 count += 1
-    assert count == 69
+    assert count == 73
 
 
 def test_keys_that_are_commented_out(tmp_path: Path) -> None:
@@ -379,8 +381,9 @@ def test_keys_that_are_commented_out(tmp_path: Path) -> None:
 def test_defaults_are_those_of_the_example(tmp_path: Path) -> None:
     """What the example writes as a default is one: an almost empty file means the same."""
     found, empty = load(str(EXAMPLE)), read(tmp_path, AGENT)
-    for name in ("state", "grace", "shard", "keep_days", "keep_rows", "web"):
+    for name in ("state", "grace", "shard", "keep_days", "keep_rows"):
         assert getattr(found, name) == getattr(empty, name), name
+    assert dataclasses.replace(found.web, public="", proxies=()) == empty.web
     assert empty.alerts == Alerts()
     for key in ("wait", "remind", "blind", "ping_every"):
         assert getattr(found.alerts, key) == getattr(empty.alerts, key)
@@ -549,6 +552,12 @@ WRONG = [
     (AGENT + "[nats]\nsubject = 'x'\n", 3, "nats: needs exactly one of url, url_file"),
     (AGENT + "[web]\nlisten = '9061'\n", 4, "is not HOST:PORT"),
     (AGENT + "[web]\nconfig_file = 'nowhere.yml'\n", 4, "nowhere.yml': No such file"),
+    (AGENT + "[web]\npublic = 'https://x'\n", 3, "'public' and 'proxies' need each other"),
+    (AGENT + "[web]\npublic = 'https://x/?y'\nproxies = ['::1']\n", 4, "without ?, #"),
+    (AGENT + "[web]\npublic = 'ftp://x'\nproxies = ['::1']\n", 4, "begins with https://"),
+    (AGENT + "[web]\npublic = 'http://x'\nproxies = ['a']\n", 5, "does not appear to be an"),
+    (AGENT + "[web]\npublic = 'http://x'\nproxies = '::1'\n", 5, "must be a list like"),
+    (AGENT + "[[status]]\nname = 'x'\nmatch = { rack = '7' }\n", 5, "no agent has a label"),
     (AGENT + "[events]\nkeep_days = 0\n", 4, "must be 1 to 36,500"),
     (AGENT + "[[notify]]\nmatch = {}\n", 3, "webhook, apprise, webhook_file, apprise_file"),
     ("a = 1\nb = \n", 2, "this is not TOML: Invalid value"),

@@ -36,7 +36,7 @@ from hypothesis import strategies as st
 from hypothesis import HealthCheck, given, settings
 
 from dumpulse_fleet import client
-from dumpulse_fleet.model.agents import Agent, Group, State
+from dumpulse_fleet.model.agents import Agent, Group, Mute, State
 from dumpulse_fleet.record.store import Trouble
 from dumpulse_fleet.tests import standins
 from dumpulse_fleet.tests.core import until
@@ -84,6 +84,8 @@ class Running(NamedTuple):
 def make_running() -> Iterator[Running]:
     groups = [Group("half", {"site": "site-1*"}, 20), Group("none", {"site": "nowhere"}, 1)]
     service = standins.Service(standins.fleet(100), groups)
+    service.parts = [Group("Pumps <b>north", {"site": "site-1*"}, 0),
+                     Group("The rest", {"rack": "r1"}, 0)]
     with standins.serving(lambda: server.make_app(service, Access(token=TOKEN))) as port:
         yield Running(port, service)
 
@@ -298,30 +300,32 @@ def test_mutes(running: Running) -> None:
                    for agent in ask(running.port, "/api/v1/agents?site=site-3").json["agents"])
 
 
-def test_trouble_is_acknowledged(running: Running) -> None:
+def test_trouble_is_acknowledged(guarded: Running) -> None:
     """By a name of one's own, because many use one token; and only where there is trouble."""
     path = "/api/v1/mutes"
-    new = {"match": {"name": "agent-00021"}, "seconds": 60, "why": "I go", "by": "ada",
+    new = {"match": {"name": "agent-00001"}, "seconds": 60, "why": "I go", "by": "ada",
            "acknowledges": True}
-    healthy = ask(running.port, path, "POST", new, AUTHORISED)
-    check(running.port, "POST", path, healthy)
+    healthy = ask(guarded.port, path, "POST", new, AUTHORISED)
+    check(guarded.port, "POST", path, healthy)
     assert healthy.status == 400 and "no agent that fits is in trouble" in healthy.json["error"]
-    running.service.change(21, State.UNREACHABLE)
+    guarded.service.change(1, State.UNREACHABLE)
     try:
-        made = ask(running.port, path, "POST", new, AUTHORISED)
-        check(running.port, "POST", path, made)
+        made = ask(guarded.port, path, "POST", new, AUTHORISED)
+        check(guarded.port, "POST", path, made)
         assert made.json["by"] == "ada" and made.json["acknowledges"]
-        for url in ("/api/v1/agents?q=agent-00021", "/api/v1/agents/agent-00021"):
-            agent = ask(running.port, url).json
+        for url in ("/api/v1/agents?q=agent-00001", "/api/v1/agents/agent-00001"):
+            agent = ask(guarded.port, url, headers=AUTHORISED).json
             agent = agent.get("agents", [agent])[0]
             assert not agent["muted"] and agent["acknowledged"] == {
                 "by": "ada", "until": made.json["ends"], "why": "I go"}
-        for name, count in (("agent-00021", 1), ("agent-00020", 0), ("nobody", 0), ("", 2)):
-            assert len(ask(running.port, f"{path}?agent={name}").json["mutes"]) == count
-        ask(running.port, f"{path}/{made.json['number']}", "DELETE", headers=AUTHORISED)
-        assert ask(running.port, "/api/v1/agents/agent-00021").json["acknowledged"] is None
+        for name, count in (("agent-00001", 1), ("agent-00002", 0), ("nobody", 0), ("", 2)):
+            found = ask(guarded.port, f"{path}?agent={name}", headers=AUTHORISED).json["mutes"]
+            assert len(found) == count
+        ask(guarded.port, f"{path}/{made.json['number']}", "DELETE", headers=AUTHORISED)
+        assert ask(guarded.port, "/api/v1/agents/agent-00001", headers=AUTHORISED
+                   ).json["acknowledged"] is None
     finally:
-        running.service.change(21, State.ALIVE)
+        guarded.service.change(1, State.ALIVE)
 
 
 @pytest.mark.parametrize("body, about", [
@@ -345,6 +349,45 @@ def test_wrong_mutes(running: Running, body: Any, about: str) -> None:
     assert answer.status == 400 and about in answer.json["error"]
     check(running.port, "POST", "/api/v1/mutes", answer)
     assert not running.service.store.made
+
+
+def test_the_public_page(guarded: Running) -> None:
+    """Everybody may read how the chosen parts are, and no more; and it is never too good."""
+    service = guarded.service
+    assert ask(guarded.port, "/status").status == 401
+    service.parts = [Group("A <pump>", {"name": "agent-00000"}, 0),
+                     Group("The others", {"name": "agent-0000[12]"}, 0)]
+    service.table = standins.fleet(3)
+
+    def said() -> list[str]:
+        answer = ask(guarded.port, "/status")
+        assert answer.status == 200
+        page = answer.body.decode()
+        assert "agent-0" not in page and "127.0.0.1" not in page and "site-" not in page
+        found = re.findall(r"<h1>(.*?)</h1>|</b> (.*?)</li>", page)
+        return [heading or words for heading, words in found]
+
+    try:
+        assert said() == ["Everything works", "works", "works"]
+        assert "A &lt;pump&gt;" in ask(guarded.port, "/status").body.decode()
+        service.change(0, State.UNREACHABLE)
+        service.change(1, State.DEAD, 2)
+        assert said() == ["0 of 2 work", "does not work", "works in part"]
+        service.change(2, State.UNKNOWN)
+        service.fixed = [Mute({"name": "*"}, 0, 4e9)]
+        assert said() == ["0 of 2 work", "is being worked on", "is not known"]
+        service.ready = False
+        assert said() == ["0 of 2 work", "is not known", "is not known"]
+        service.ready = True
+        service.table.heard_at[:] = time.time() - 200
+        assert said() == ["0 of 2 work", "is not known", "is not known"]
+        for path in ("/", "/wall.js", "/api/v1/summary", "/metrics", "/status/", "/log"):
+            assert ask(guarded.port, path).status == 401, path
+        assert ask(guarded.port, "/wall.css").status == 200
+        assert ask(guarded.port, "/status", "POST", {}).status in (401, 405)
+    finally:
+        service.parts, service.ready, service.fixed = (), True, []
+        service.table = standins.fleet(3)
 
 
 def test_limits(running: Running) -> None:

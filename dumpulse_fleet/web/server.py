@@ -18,6 +18,7 @@ import resource
 import sqlite3
 import ssl
 import time
+import urllib.parse
 from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -31,7 +32,7 @@ from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.record.store import Trouble
 from dumpulse_fleet.web.access import HEADERS, Access, Handler, to_its_end
 from dumpulse_fleet.web.openapi import PARAMETERS, Json, Route
-from dumpulse_fleet.web import metrics, openapi, view
+from dumpulse_fleet.web import metrics, openapi, status, view
 from dumpulse_fleet.web.stream import Hub
 from dumpulse_fleet.web.view import Marks, Past, View
 
@@ -81,6 +82,10 @@ class Service(Protocol):
     @property
     def groups(self) -> Sequence[Group]:
         """Made anew together with the table."""
+
+    @property
+    def parts(self) -> Sequence[Group]:
+        """What the public page shows. Made anew together with the table."""
 
     @property
     def history(self) -> Past:
@@ -144,6 +149,8 @@ ROUTES = (
     Route("GET", "/sd", "targets", "What to scrape, for Prometheus' http_sd", answer="Targets"),
     Route("GET", "/probe", "probe", "One agent, asked now, for Prometheus", ("target",),
           kind="text/plain", errors=(404,)),
+    Route("GET", "/status", "status", "How the parts of [[status]] are, for everybody",
+          kind="text/html", errors=(404,)),
     Route("GET", "/-/healthy", "healthy", "Whether the server answers", kind="text/plain"),
     Route("GET", "/-/ready", "ready", "Whether the agents are asked", kind="text/plain"),
     Route("POST", "/-/reload", "reload", "Read the configuration again: all or nothing",
@@ -156,7 +163,7 @@ class Site:
 
     def __init__(self, service: Service, access: Access) -> None:
         self.service, self.access = service, access
-        self._view = View(service.table, service.groups)
+        self._view = View(service.table, service.groups, service.parts)
         self.hub = Hub(self.view, self.marks, lambda: service.trouble)
         self._probes = asyncio.Semaphore(PROBES)
         self._document = openapi.document(ROUTES)
@@ -164,7 +171,7 @@ class Site:
 
     def view(self) -> View:
         if self._view.table is not self.service.table:
-            self._view = View(self.service.table, self.service.groups)
+            self._view = View(self.service.table, self.service.groups, self.service.parts)
         return self._view
 
     def marks(self) -> Marks:
@@ -275,11 +282,11 @@ class Site:
     async def targets(self, request: web.Request) -> web.Response:
         """The label `shard` keeps the series `up` of the shards apart."""
         count = self.view().metrics.shards
-        scheme = "https" if self.access.ssl else "http"
-        whole = {"targets": [request.host], "labels": {
-            "__metrics_path__": "/metrics", "__scheme__": scheme}}
-        return web.json_response([whole, *({"targets": [request.host], "labels": {
-            "__metrics_path__": "/metrics/agents", "__scheme__": scheme,
+        us = urllib.parse.urlsplit(self.access.address(request))
+        whole = {"targets": [us.netloc], "labels": {
+            "__metrics_path__": f"{us.path}/metrics", "__scheme__": us.scheme}}
+        return web.json_response([whole, *({"targets": [us.netloc], "labels": {
+            "__metrics_path__": f"{us.path}/metrics/agents", "__scheme__": us.scheme,
             "__param_shard": str(shard), "__param_of": str(count),
             "shard": f"{shard}/{count}"}} for shard in range(count))])
 
@@ -307,6 +314,13 @@ class Site:
                 self._probes.release()
 
         return await send_metrics(request, iter([await to_its_end(ask())]))
+
+    # ---- for everybody
+    async def status(self, request: web.Request) -> web.Response:
+        if not self.view().parts:
+            raise web.HTTPNotFound(text="the configuration has no [[status]]")
+        return web.Response(text=status.page(self.view(), self.view().parts, self.marks(),
+                                             self.service.ready), content_type="text/html")
 
     # ---- its own state
     async def healthy(self, request: web.Request) -> web.Response:
@@ -496,8 +510,9 @@ def share() -> int:
     return min(CONNECTIONS, max(16, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - OURS))
 
 
-async def close_slow(waiting: Waiting) -> None:
-    """Closes connections of those who ask slowly, or read slowly, or have too many."""
+async def close_slow(waiting: Waiting, access: Access) -> None:
+    """Closes connections of those who ask slowly, or read slowly, or have too many. Our proxies
+    have those of many."""
     while True:
         await asyncio.sleep(SWEEP)
         now = asyncio.get_running_loop().time()
@@ -511,9 +526,10 @@ async def close_slow(waiting: Waiting) -> None:
             elif transport is not None:
                 idle.setdefault((transport.get_extra_info("peername") or ("",))[0], []).append(
                     (not first, end, connection))
-        for some in idle.values():  # those that have never asked anything go first
+        for address, some in idle.items():  # those that have never asked anything go first
             some.sort(key=lambda each: each[:2])
-            for _, _, connection in some[:max(0, len(some) - max(4, share() // 4))]:
+            most = len(some) if access.is_proxy(address) else max(4, share() // 4)
+            for _, _, connection in some[:max(0, len(some) - most)]:
                 del waiting[connection]
                 connection.transport.abort()
 
@@ -526,7 +542,7 @@ def make_app(service: Service, access: Access | None = None) -> web.Application:
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
         waiting.pop(request.protocol, None)
         try:
-            request[WHO] = await site.access.allow(request)
+            request[WHO] = await site.access.allow(request, status.FREE * bool(site.view().parts))
             return await handler(request)
         except web.HTTPException as error:
             return json_error(error)
@@ -534,16 +550,16 @@ def make_app(service: Service, access: Access | None = None) -> web.Application:
             end = asyncio.get_running_loop().time() + NEXT_REQUEST
             waiting[request.protocol] = end, False
 
-    async def prepare(_: web.Request, response: web.StreamResponse) -> None:
+    async def prepare(request: web.Request, response: web.StreamResponse) -> None:
         for name, text in HEADERS.items():
             response.headers.setdefault(name, text)
-        if site.access.ssl:
+        if site.access.address(request).startswith("https:"):
             response.headers["Strict-Transport-Security"] = "max-age=31536000"
         response.headers.pop("Server", None)
         response.headers.setdefault("Cache-Control", "no-store")
 
     async def background(_: web.Application) -> AsyncIterator[None]:
-        tasks = [asyncio.create_task(site.hub.run()), asyncio.create_task(close_slow(waiting))]
+        tasks = [asyncio.create_task(site.hub.run()), asyncio.create_task(close_slow(waiting, site.access))]
         yield
         for task in tasks:
             task.cancel()

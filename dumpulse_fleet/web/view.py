@@ -19,6 +19,7 @@ from dumpulse_fleet.model.table import VARIABLES, Table
 from dumpulse_fleet.web.metrics import Metrics
 
 Json = dict[str, Any]
+Rows = NDArray[np.intp]
 KNOWN = frozenset(map(int, State))
 VALUELESS = (State.PENDING.words, State.UNKNOWN.words, State.NEVER.words)
 
@@ -45,7 +46,8 @@ def when(stamp: float) -> float | None:
 class View:
     """Of one table. A reload of the configuration makes another table, and so another view."""
 
-    def __init__(self, table: Table, groups: Sequence[Group] = ()) -> None:
+    def __init__(self, table: Table, groups: Sequence[Group] = (), parts: Sequence[Group] = ()
+                 ) -> None:
         self.table = table
         self.metrics = Metrics(table)
         self.epoch = f"{time.time_ns():x}"  # of the versions that the stream counts
@@ -57,12 +59,15 @@ class View:
             {"name": agent.name, "address": agent.address, "site": agent.site,
              "labels": dict(agent.labels)} for agent in table.agents]
         self._by_name = sorted(range(len(table.agents)), key=lambda row: table.agents[row].name)
-        self._groups = [(group, np.array([row for row, agent in enumerate(table.agents)
-                                          if matches(group.match, agent)], np.intp))
-                        for group in groups]
+        self._groups = [(group, self._members(group)) for group in groups]
+        self.parts = [(part.name, self._members(part)) for part in parts]  # of the status page
         self._active: list[Mute] = []
         count = len(table.agents)
         self._marks = Marks(np.zeros(count, np.bool_), np.full(count, None, object))
+
+    def _members(self, group: Group) -> Rows:
+        return np.array([row for row, agent in enumerate(self.table.agents)
+                         if matches(group.match, agent)], np.intp)
 
     def marks(self, mutes: Sequence[Mute], now: float) -> Marks:
         active = [mute for mute in mutes
@@ -94,7 +99,7 @@ class View:
         ranks = [-state.rank for state in State]
         return sorted(rows, key=lambda row: ranks[states_now[row]]) if worst_first else rows
 
-    def changing(self, rows: Sequence[int] | NDArray[np.intp], marks: Marks) -> list[Json]:
+    def changing(self, rows: Sequence[int] | Rows, marks: Marks) -> list[Json]:
         """What changes of these agents, without their addresses and labels."""
         table, picked = self.table, np.asarray(rows, np.intp)
         with table.lock:
