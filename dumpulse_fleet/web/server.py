@@ -129,8 +129,8 @@ ROUTES = (
     Route("GET", "/api/v1/events", "events", "What has changed, the newest first",
           ("agent", "site", "variable", "what", "since", "until", "before", "limit"), "Events"),
     Route("GET", "/api/v1/groups", "groups", "Groups of which some must live", answer="Groups"),
-    Route("GET", "/api/v1/mutes", "mutes", "Mutes that hold back alerts, or will, and what is acknowledged",
-          ("agent",), "Mutes"),
+    Route("GET", "/api/v1/mutes", "mutes", "Mutes that hold back alerts, or will, and "
+          "acknowledgements", ("agent",), "Mutes"),
     Route("POST", "/api/v1/mutes", "add_mute", "Hold back alerts, or acknowledge them",
           answer="Mute",
           body="NewMute"),
@@ -559,7 +559,8 @@ def make_app(service: Service, access: Access | None = None) -> web.Application:
         response.headers.setdefault("Cache-Control", "no-store")
 
     async def background(_: web.Application) -> AsyncIterator[None]:
-        tasks = [asyncio.create_task(site.hub.run()), asyncio.create_task(close_slow(waiting, site.access))]
+        tasks = [asyncio.create_task(work) for work in (
+            site.hub.run(), close_slow(waiting, site.access))]
         yield
         for task in tasks:
             task.cancel()

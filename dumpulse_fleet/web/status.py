@@ -56,5 +56,6 @@ def page(view: View, parts: Sequence[tuple[str, Rows]], marks: Marks, ready: boo
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
 <meta name="viewport" content="width=device-width"><meta http-equiv="refresh" content="30">
 <link rel="icon" href="favicon.svg"><link rel="stylesheet" href="wall.css"></head>
-<body class="status"><main><h1>{title}</h1><ul>{items}</ul><p>As of {clock}.</p></main></body></html>
+<body class="status"><main><h1>{title}</h1><ul>{items}</ul><p>As of {clock}.</p></main>
+</body></html>
 """

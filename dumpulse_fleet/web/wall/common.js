@@ -1,4 +1,4 @@
-// What the pages share: words, answers of the server, events, and mutes. SPDX-License-Identifier: MIT
+// What the pages share: words, answers, events and mutes. SPDX-License-Identifier: MIT
 
 export const SEVERITY = ["unwatched", "alive", "pending", "unknown", "late", "out of range",
   "never", "dead", "damaged", "unreachable"];
