@@ -129,6 +129,12 @@ def test_a_tile_names_what_is_wrong_and_numbers_have_their_order(wall: Running) 
     assert wall.names() == [f"10.0.0.{number}" for number in (10, 30, 1, 2, 22)]
     assert re.fullmatch(rf"{names[1]} dead \+ 1 · [0-9]+ s", wall.browser.run(
         "return document.querySelector('.tile.dead span').textContent"))
+    assert wall.browser.text(".tile.dead .pips") == "✕●▲●●●●●", "1, 2, 3, ... 8"
+    assert wall.browser.text(".tile.unreachable .pips") == ""
+    wall.service.change(2, State.LATE, 1)
+    wall.browser.until("document.querySelector('.tile.late .pips')?.textContent === '▲●▲●●●●●'")
+    wall.service.change(2, State.DEAD, 1)
+    wall.browser.until("document.querySelector('.tile.dead .pips')")
     assert re.fullmatch("damaged · [0-9]+ s", wall.browser.run(
         "return document.querySelector('.tile.damaged span').textContent"))
 
@@ -140,6 +146,31 @@ def test_a_search_counts_what_it_finds(wall: Running) -> None:
     assert wall.browser.run("""return [...document.querySelectorAll('#states button')].filter(
         (chip) => !chip.hidden).map((chip) => chip.textContent)""") == [
             "1 late", "1 pending", "13 alive"]
+
+
+def test_a_site_has_its_health_and_folds_on_a_phone(wall: Running) -> None:
+    browser = wall.browser
+    wall.service.change(1, State.DEAD, 3)
+    wall.open()
+    health = ("return [...document.querySelectorAll('section:not([hidden])')].filter("
+              "(each) => each.querySelector('b').textContent === 'Berlin').map("
+              "(each) => each.querySelector('.health').style.background)")
+    one, other = browser.run(health)
+    assert one == other and "var(--dead) 0% 6.66" in one and "var(--alive)" in one
+    wall.service.change(5, State.LATE, 3)
+    browser.until("document.querySelectorAll('.bad .tile').length === 2")
+    assert all("var(--late)" in each for each in browser.run(health))
+    seen = "return [...document.querySelectorAll('.tile')].filter((each) => each.checkVisibility())"
+    browser.screen(390, 844, phone=True)
+    try:
+        browser.until(f"(() => {{ {seen}.length === 2 }})()", "only the bad ones")
+        browser.run("document.querySelector('.good .group-head').click()")
+        assert 2 < browser.run(f"{seen}.length") < 20
+        browser.run("const size = document.getElementById('size'); size.value = 'names';"
+                    "size.dispatchEvent(new Event('change'))")
+        assert browser.run(f"{seen}.length") == COUNT
+    finally:
+        browser.screen(1280, 800)
 
 
 # ---------------------------------------------------------------- what is chosen

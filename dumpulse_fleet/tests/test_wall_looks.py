@@ -31,7 +31,7 @@ from dumpulse_fleet.tests.wall import (
 
 pytestmark = pytest.mark.long
 PICTURES = Path("build/fleet-wall")  # for people
-SCREENS = {"phone": (390, 844), "desk": (1280, 800), "4k": (3840, 2160)}
+SCREENS = {"phone": (390, 844), "desk": (1280, 800), "tv": (1920, 1080), "4k": (3840, 2160)}
 
 
 @pytest.fixture(name="browser", scope="module")

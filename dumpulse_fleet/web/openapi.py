@@ -132,7 +132,9 @@ CHANGING: Json = {"name": STRING, "state": of("State"), "since": MOMENT, "heard_
                   "muted": YES, "acknowledged": {
                       **record({"by": STRING, "until": {"type": "number"}, "why": STRING}),
                       "type": ["object", "null"], "description": "who takes care of its trouble"},
-                  "counts": of("Counts"),
+                  "counts": of("Counts"), "pips": {
+                      **STRING, "description": "of each expected variable its state, as a digit: "
+                      "see the metric dumpulse_variable_state"},
                   "worst": {"type": ["string", "null"], "description": "its worst variable, if one "
                             "is bad"}}
 AGENT: Json = {**CHANGING, "address": STRING, "site": STRING,

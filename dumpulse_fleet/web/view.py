@@ -105,7 +105,7 @@ class View:
         with table.lock:
             state, since = table.agent_state[picked], table.agent_since[picked]
             heard, states = table.heard_at[picked], table.state[picked]
-        worst = states.argmax(axis=1).tolist()
+        worst, digits = states.argmax(axis=1).tolist(), states + ord("0")
         named = ((states >= State.LATE).any(axis=1) & (state < State.UNREACHABLE)).tolist()
         counts = {each: (states == each).sum(axis=1).tolist()
                   for each in State if each != State.UNWATCHED}
@@ -113,6 +113,7 @@ class View:
                  "worst": variable_name(table.agents[row], worst[index]) if named[index] else None,
                  "since": when(begun), "heard_at": when(at), "muted": quiet,
                  "acknowledged": known and {"by": known.by, "until": known.ends, "why": known.why},
+                 "pips": digits[index, table.agents[row].profile.expected].tobytes().decode(),
                  "counts": {each.words: numbers[index] for each, numbers in counts.items()
                             if numbers[index]}}
                 for index, (row, own, begun, at, quiet, known) in enumerate(zip(

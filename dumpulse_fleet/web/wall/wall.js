@@ -7,9 +7,12 @@
 import { $, NoAnswer, PATIENCE, SEVERITY, clock, duration, eventItem, get, here, make, makeMuteForm,
   moment, muteItem, number, report, setText, shape, showWho, slug } from "./common.js";
 
+const phone = matchMedia("(max-width: 640px)"); // see wall.css
 const CHIPS = [...[...SEVERITY].reverse(), "acknowledged", "muted"];
 const MUTE = ["unreachable", "damaged"];  // nothing is known of the variables of such an agent
 const FIRST_BAD = SEVERITY.indexOf("unknown");
+const PIPS = "·●–=▲◆□✕"; // by the numbers of the states that a variable may have
+const COLOURS = { "out of range": "out", unwatched: "pending" }; // others have their own names
 const FEW = 30; // agents that need a look, and have large tiles on a large screen
 const LONGEST_NAME = 26; // characters of a name that a good tile has room for
 const DOTS_FROM = 300; // agents from which good ones are dots, unless somebody chose
@@ -38,6 +41,7 @@ let source = null;
 let loading = 0; // each load has a number; an old one stops
 let dirty = new Map(); // agents that have changed, until the next frame
 let dots = false; // whether good tiles are dots
+let folded = false; // whether good tiles are not shown, but a line for each site
 
 const severity = (agent) => SEVERITY.indexOf(agent.state);
 const serverNow = () => (Date.now() + clockAhead) / 1000;
@@ -47,7 +51,7 @@ function readAddress() {
   const query = new URLSearchParams(location.search);
   chosen = {
     q: query.get("q") || "", by: query.get("by") || "site", agent: query.get("agent") || "",
-    size: ["names", "dots"].includes(query.get("as")) ? query.get("as") : "",
+    size: ["names", "dots", "lines"].includes(query.get("as")) ? query.get("as") : "",
     states: new Set(query.getAll("state").filter((state) => CHIPS.includes(state))),
   };
   $("search").value = chosen.q;
@@ -228,15 +232,25 @@ function drawTile(agent) {
     tile.form = form;
     tile.replaceChildren(...(form === "dot" ? []
       : [shape(), make("b", { textContent: agent.name })]));
-    if (form === "bad") tile.append(" ", make("span"));
-    tile.line = "";
+    if (form === "bad") {
+      tile.lineShown = make("span");
+      tile.pipsShown = make("i", { className: "pips", ariaHidden: "true" });
+      tile.append(" ", tile.lineShown, tile.pipsShown);
+    }
+    tile.line = tile.pips = "";
   }
   // Of a good one nobody needs to hear since when, so its words need not change as time passes.
   const line = form === "bad" ? lineOf(agent) : `${agent.muted ? "muted · " : ""}${agent.state}`;
   if (tile.line !== line) {
     tile.line = line;
     tile.ariaLabel = `${agent.name} ${line}`; // a dot shows no words
-    if (form === "bad") tile.lastChild.textContent = line;
+    if (form === "bad") tile.lineShown.textContent = line;
+  }
+  const pips = form === "bad" && !MUTE.includes(agent.state) ? agent.pips : "";
+  if (tile.pips !== pips) {
+    tile.pips = pips;
+    tile.pipsShown.replaceChildren(...(pips.match(/(.)\1*/g) || []).map((run) => make("span", {
+      className: slug(SEVERITY[run[0]]), textContent: PIPS[run[0]].repeat(run.length) })));
   }
   const selected = agent.name === chosen.agent;
   if (selected !== (tile.ariaSelected === "true")) tile.ariaSelected = selected;
@@ -254,10 +268,12 @@ function makeSection(id, key, bad) {
   const section = {
     key, bad, list: [], compare: bad ? before : byName, worst: -1,
     head: make("div", { className: "group-head", ariaHidden: "true" }), counts: make("span"),
+    health: make("i", { className: "health" }),
     tiles: make("div", { className: bad ? "bad" : "rest", role: "presentation" }),
     element: make("section", { className: bad ? "group" : "group good", role: "group" }),
   };
-  section.head.append(shape(), make("b", { textContent: title }), section.counts);
+  section.head.append(shape(), make("b", { textContent: title }), section.health, section.counts);
+  section.head.addEventListener("click", () => section.element.classList.toggle("opened"));
   section.element.append(section.head, section.tiles);
   section.element.ariaLabel = `${title || "all agents"}${bad ? ", to look at" : ""}`;
   sections.set(id, section);
@@ -315,6 +331,27 @@ function drawSection(section) {
   return section.worst !== was;
 }
 
+/** Of a whole site: its bad agents and its good ones, as far as the search finds them. */
+function drawHealth(section) {
+  const counts = new Map();
+  let sum = 0;
+  for (const kind of ["bad", "good"]) {
+    for (const agent of sections.get(`${kind} ${section.key}`)?.list || []) {
+      if (!matches(agent)) continue;
+      counts.set(agent.state, (counts.get(agent.state) || 0) + 1);
+      sum += 1;
+    }
+  }
+  let at = 0;
+  const stops = CHIPS.filter((state) => counts.has(state)).map((state) => {
+    const begin = at;
+    at += (100 * counts.get(state)) / sum;
+    return `var(--${COLOURS[state] || state}) ${begin}% ${at}%`;
+  });
+  const text = `linear-gradient(90deg, ${stops.join(", ")})`;
+  if (section.text !== text) section.health.style.background = section.text = text;
+}
+
 /** The worst section first. An element that moves would lose the focus. */
 function sortSections() {
   const sorted = [...sections.values()].sort((a, b) => b.worst - a.worst
@@ -334,6 +371,7 @@ function sortSections() {
 
 /** Anew, after a load, or by something else. */
 function drawAll() {
+  folded = chosen.size === "lines" || (!chosen.size && phone.matches);
   dots = chosen.size === "dots" || (chosen.size !== "names" && agents.size > DOTS_FROM);
   sections.clear();
   for (const agent of agents.values()) {
@@ -354,6 +392,7 @@ function drawAll() {
   $("wall").style.setProperty("--name", `${Math.min(usual, LONGEST_NAME)}ch`);
   $("wall").classList.toggle("dots", dots);
   $("wall").classList.toggle("names", !dots);
+  $("wall").classList.toggle("folded", folded);
   filter();
 }
 
@@ -361,7 +400,10 @@ function drawAll() {
 function filter() {
   chosen.parts = chosen.q.toLowerCase().split(/\s+/).filter(Boolean);
   for (const agent of agents.values()) agent.tile.hidden = !fits(agent);
-  for (const section of sections.values()) drawSection(section);
+  for (const section of sections.values()) {
+    drawSection(section);
+    drawHealth(section);
+  }
   sortSections();
   drawSums();
   keepOneReachable();
@@ -401,6 +443,10 @@ function drawChanges() {
   const many = dirty.size;
   dirty = new Map();
   if ([...touched].map(drawSection).includes(true)) sortSections();
+  for (const { key } of [...touched]) {
+    for (const kind of ["bad", "good"]) touched.add(sections.get(`${kind} ${key}`));
+  }
+  for (const section of touched) if (section) drawHealth(section);
   drawSums();
   keepOneReachable();
   if (chosen.agent) showHead(agents.get(chosen.agent));
@@ -515,14 +561,15 @@ async function showGroups() {
 let reachable = null;
 function keepOneReachable(wanted) {
   const next = wanted || (reachable?.isConnected && !reachable.hidden ? reachable
-    : $("wall").querySelector(".tile:not([hidden])"));
+    : visibleTiles()[0]);
   if (reachable && reachable !== next) reachable.tabIndex = -1;
   reachable = next;
   if (next) next.tabIndex = 0;
 }
 
 function visibleTiles() {
-  return $("wall").querySelectorAll(".tile:not([hidden])");
+  const where = folded ? ":is(.bad, .opened .rest) " : "";
+  return $("wall").querySelectorAll(`${where}.tile:not([hidden])`);
 }
 
 const MOVES = ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End"];
@@ -830,6 +877,7 @@ $("clear").addEventListener("click", () => {
   choose(filter);
 });
 
+phone.addEventListener("change", drawAll);
 narrow.addEventListener("change", () => showPanel(!$("panel").hidden));
 addEventListener("popstate", () => {
   close(false);
