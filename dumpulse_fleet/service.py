@@ -36,6 +36,7 @@ from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.publish.jetstream import Stream
 from dumpulse_fleet.publish.mqtt import Publisher
 from dumpulse_fleet.record.history import History
+from dumpulse_fleet.record.past import Past
 from dumpulse_fleet.record.store import Store, Trouble, lock
 from dumpulse_fleet.web.access import Access
 from dumpulse_fleet.web.server import PROBES, Listening, listen, make_app
@@ -174,6 +175,7 @@ class Service:
     groups: tuple[Group, ...]
     parts: tuple[Group, ...]
     history: History
+    past: Past
     collector: Collector
     alerts: Alerts
     mqtt: Publisher | None = None
@@ -338,11 +340,11 @@ class Service:
     async def _change(self, agents: Sequence[Agent]) -> None:
         """Asks these from now on."""
         table = Table(agents)
-        history = self.history.moved(table)
+        history, past = self.history.moved(table), self.past.moved(table, time.time())
         groups, self._left_out = groups_here(self.config, agents, self.discovery.everyone)
         await asyncio.to_thread(self.collector.replace, table)
         self.table, self.history, self.groups, self._coming = table, history, groups, None
-        self.parts = self.config.status
+        self.parts, self.past = self.config.status, past
         self.alerts.configure(self.config.alerts, self.config.grace, table, groups)
         if self.mqtt:
             self.mqtt.replace(table)
@@ -401,6 +403,8 @@ class Service:
         self.history = History(self.table)
         kept = os.path.join(config.state, "history.npz")
         await asyncio.to_thread(self.history.load, kept)
+        self.past = Past(self.store, self.table, time.time())
+        await asyncio.to_thread(self.past.load)
         parts.push_async_callback(self._save_history, kept)
         parts.push_async_callback(self._stop)
         self.alerts = Alerts(self.store, say)
@@ -464,8 +468,11 @@ class Service:
 
     async def _sample(self) -> None:
         self.history.add(self.table, time.time())
+        if not self.collector.trouble():  # who does not see says nothing of those times
+            self.past.add(self.table, time.time())
 
     async def _save_history(self, path: str) -> None:
+        self.past.save()
         try:
             await asyncio.to_thread(self.history.save, path)
         except OSError as error:

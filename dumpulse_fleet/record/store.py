@@ -67,7 +67,11 @@ CREATE TABLE mute (number INTEGER PRIMARY KEY AUTOINCREMENT, match TEXT NOT NULL
 CREATE TABLE kept (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE outbox (id INTEGER PRIMARY KEY AUTOINCREMENT, receiver TEXT NOT NULL,
                      made REAL NOT NULL, body TEXT NOT NULL);
-""", "ALTER TABLE mute ADD COLUMN acknowledges INTEGER NOT NULL DEFAULT 0;")
+""", """
+ALTER TABLE mute ADD COLUMN acknowledges INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE past (agent TEXT NOT NULL, day INTEGER NOT NULL, hours BLOB NOT NULL,
+                   PRIMARY KEY (agent, day)) WITHOUT ROWID;
+""")
 EVENTS = """SELECT at, agent, variable, what, was, now, lasted, site, number
             FROM event {} JOIN source ON source.id = event.source """
 Result = TypeVar("Result")
@@ -209,6 +213,12 @@ class Store:
                 EVENTS.format(few) + "WHERE " + " AND ".join(("true", *wanted))
                 + f" ORDER BY number {'DESC' if after is None else 'ASC'} LIMIT ?",
                 (*wanted.values(), max(0, min(limit, 100_000)))))
+
+    def ask(self, question: str, *values: Any) -> list[Any]:
+        """The rows of any question. Trouble: it took too long, or the file cannot be read."""
+        with self._reader() as database:
+            found: list[Any] = database.execute(question, values).fetchall()
+            return found
 
     def hangs(self) -> float:
         """Seconds for which the writer has waited for the disk."""

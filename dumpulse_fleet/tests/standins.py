@@ -117,6 +117,19 @@ class Past:
         return times, np.clip(steps, 0, 255).astype(np.uint8), states
 
 
+class Uptime:
+    """A made-up month: all known, and of each variable the last hour but one was bad."""
+
+    def of(self, row: int, now: float) -> tuple[dict[int, NDArray[np.uint8]],
+                                                dict[int, NDArray[np.uint8]]]:
+        hours = np.tile(np.array([60, 60, State.ALIVE + 1], np.uint8), (720, 1))
+        hours[-2] = 60, 45, State.DEAD + 1
+        minutes = np.full(60, State.ALIVE + 1, np.uint8)
+        minutes[:5], minutes[-20:-5] = 0, State.DEAD + 1
+        numbers = (255, *range(1, 9))
+        return dict.fromkeys(numbers, hours), dict.fromkeys(numbers, minutes)
+
+
 class Service:
     """What the web server needs, without a collector: dumpulse_fleet.web.server.Service."""
 
@@ -131,7 +144,7 @@ class Service:
         self.asked = 0  # how often the numbers were
         self.access: Access | None = None  # read again by a reload
         self.store = Store()
-        self.history = Past()
+        self.history, self.past = Past(), Uptime()
         self.fixed = [Mute({"name": "*-00009"}, 0, 4e9, "it is old", "configuration")]
 
     def mutes(self) -> Sequence[Mute]:

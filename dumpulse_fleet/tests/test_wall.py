@@ -273,6 +273,13 @@ def test_an_agent_in_full(wall: Running) -> None:
     assert rows[2][0].startswith("2 brakesdead for") or rows[2][0].startswith("2 brakesdead")
     assert rows[2][1] == "77" and rows[2][2].startswith("3 h 2 min")
     assert rows[1][1] == "200 !" and rows[6][1:] == ["–", "never"]
+    assert browser.text("#uptime p") == \
+        "24 h: 98.96 % well · 7 d: 99.85 % well · 30 d: 99.97 % well"
+    assert browser.run("return [...document.querySelectorAll('#uptime .beats')].map("
+                       "(each) => [each.ariaLabel, each.children.length])") == [
+        ["last hour, by minutes: 15 of 60 had trouble", 60],
+        ["last day, by hours: 1 of 24 had trouble", 24]]
+    assert browser.run("return document.querySelectorAll('#variables .beats').length") == 8
     age = browser.run("return document.querySelector('#variables tbody tr').cells[2].textContent")
     browser.until(f"document.querySelector('#variables tbody tr').cells[2].textContent !== '{age}'",
                   "ages count up")

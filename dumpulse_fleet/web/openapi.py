@@ -168,6 +168,14 @@ SCHEMAS: Json = {
         "variables": several(record({
             "variable": number(0, 63), "values": several(BYTE),
             "states": several({"anyOf": [of("State"), {"type": "null"}]})}))}),
+    "Uptime": record({"cells": several(record({
+        "variable": {"type": ["integer", "null"], "description": "null: the agent itself"},
+        **{word: {"type": ["number", "null"], "description": f"percent of the last {hours} hours "
+                  "that were well, of those that are known"}
+           for word, hours in (("day", 24), ("week", 168), ("month", 720))},
+        **{word: {**several({"anyOf": [of("State"), {"type": "null"}]}),
+                  "description": f"the worst state of each of the last {count}, the oldest first"}
+           for word, count in (("hours", 24), ("minutes", 60))}}))}),
     "Event": record({
         "number": COUNT, "at": {"type": "number"}, "agent": STRING,
         "variable": {"type": ["integer", "null"]}, "what": STRING, "was": STRING, "now": STRING,

@@ -34,7 +34,7 @@ from dumpulse_fleet.web.access import HEADERS, Access, Handler, to_its_end
 from dumpulse_fleet.web.openapi import PARAMETERS, Json, Route
 from dumpulse_fleet.web import metrics, openapi, status, view
 from dumpulse_fleet.web.stream import Hub
-from dumpulse_fleet.web.view import Marks, Past, View
+from dumpulse_fleet.web.view import Marks, Past, Uptime, View
 
 NEW_MUTE = ("match", "seconds", "why", "begins", "by", "acknowledges")
 BODY_MAX = 16384  # bytes
@@ -92,6 +92,10 @@ class Service(Protocol):
         """Of this table."""
 
     @property
+    def past(self) -> Uptime:
+        """Of this table."""
+
+    @property
     def store(self) -> Store: ...
 
     def mutes(self) -> Sequence[Mute]:
@@ -125,6 +129,9 @@ ROUTES = (
           "AgentInFull", errors=(404,)),
     Route("GET", "/api/v1/agents/{name}/history", "history",
           "Values and states of the last hours, the oldest first", ("name",), "History",
+          errors=(404,)),
+    Route("GET", "/api/v1/agents/{name}/uptime", "uptime", "How it has been: its last hour by "
+          "minutes, its last day by hours, and how much of 30 days was well", ("name",), "Uptime",
           errors=(404,)),
     Route("GET", "/api/v1/events", "events", "What has changed, the newest first",
           ("agent", "site", "variable", "what", "since", "until", "before", "limit"), "Events"),
@@ -209,6 +216,10 @@ class Site:
 
     async def history(self, request: web.Request) -> Json:
         return self.view().past(self._row(request), self.service.history)
+
+    async def uptime(self, request: web.Request) -> Json:
+        row, past = self._row(request), self.service.past
+        return {"cells": view.uptime(*await stored(asyncio.to_thread(past.of, row, time.time())))}
 
     async def events(self, request: web.Request) -> Json:
         wanted: dict[str, Any] = request[GIVEN].copy()

@@ -6,7 +6,7 @@ SPDX-License-Identifier: MIT
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple, Protocol
 
@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 from dumpulse_fleet.model.agents import Agent, Event, Group, Mute, State
 from dumpulse_fleet.model.naming import matches
 from dumpulse_fleet.model.table import VARIABLES, Table
+from dumpulse_fleet.record.past import AGENT, KNOWN, WELL, WORST, Bytes
 from dumpulse_fleet.web.metrics import Metrics
 
 Json = dict[str, Any]
 Rows = NDArray[np.intp]
-KNOWN = frozenset(map(int, State))
+STATES = frozenset(map(int, State))
 VALUELESS = (State.PENDING.words, State.UNKNOWN.words, State.NEVER.words)
 
 
@@ -30,6 +31,13 @@ class Past(Protocol):
     def of(self, row: int, variable: int) -> tuple[NDArray[np.float64], NDArray[np.uint8],
                                                    NDArray[np.uint8]]:
         """Times, values and states, the oldest first; a state may be none."""
+
+
+class Uptime(Protocol):
+    """dumpulse_fleet/record/past.py."""
+
+    def of(self, row: int, now: float) -> tuple[Mapping[int, Bytes], Mapping[int, Bytes]]:
+        """The last hours and minutes, by variable."""
 
 
 class Marks(NamedTuple):
@@ -160,7 +168,7 @@ class View:
             at, values, states = history.of(row, number)
             if len(at):
                 times = [round(each, 3) for each in at.tolist()]
-                words = [State(each).words if each in KNOWN else None for each in states.tolist()]
+                words = [State(each).words if each in STATES else None for each in states.tolist()]
                 variables.append({"variable": number, "states": words, "values": [
                     None if word in (None, *VALUELESS) else value
                     for word, value in zip(words, values.tolist())]})
@@ -194,6 +202,21 @@ class View:
 
 def variable_name(agent: Agent, variable: int) -> str:
     return agent.profile.settings.variables[variable].name or f"variable {variable}"
+
+
+def uptime(hours: Mapping[int, Bytes], minutes: Mapping[int, Bytes]) -> list[Json]:
+    """The agent first, then its variables."""
+    def share(cells: Bytes) -> float | None:
+        known, well = (int(cells[:, part].sum()) for part in (KNOWN, WELL))
+        return round(100 * well / known, 3) if known else None
+
+    def words(states: Bytes) -> list[str | None]:
+        return [State(state - 1).words if state else None for state in states.tolist()]
+
+    return [{"variable": None if number == AGENT else number, "day": share(cells[-24:]),
+             "week": share(cells[-168:]), "month": share(cells),
+             "hours": words(cells[-24:, WORST]), "minutes": words(minutes[number])}
+            for number, cells in hours.items()]
 
 
 def by_state(counts: NDArray[Any]) -> Json:

@@ -647,6 +647,7 @@ $("wall").addEventListener("click", (event) => {
 // ---------------------------------------------------------------- one agent
 let shown = null; // the agent in the panel, as the server says it
 let pastOf = null; // its history
+let upOf = new Map(); // how it and its variables have been, by variable; null: itself
 let showing = 0;
 let everything = false; // also variables that nobody watches and that were never heard
 const rows = new Map(); // of the table, by variable
@@ -655,7 +656,7 @@ function open(name, focus = true) {
   if (shown?.name !== name) {
     everything = false;
     shown = pastOf = null;
-    for (const id of ["facts", "events", "mutes"]) $(id).replaceChildren();
+    for (const id of ["facts", "uptime", "events", "mutes"]) $(id).replaceChildren();
     $("variables").tBodies[0].replaceChildren();
     rows.clear();
     $("mute-answer").textContent = "";
@@ -707,11 +708,14 @@ async function refresh(mine, turn = 0) {
     shown = agent;
     showFacts();
     if (turn % 6 === 0) {
-      const [past, changes, muted] = await Promise.all([get(`${path}/history`),
+      const [past, up, changes, muted] = await Promise.all([get(`${path}/history`),
+        get(`${path}/uptime`),
         get(`api/v1/events?limit=30&agent=${encodeURIComponent(agent.name)}`),
         get(`api/v1/mutes?agent=${encodeURIComponent(agent.name)}`)]);
       if (mine !== showing) return;
       pastOf = past;
+      upOf = new Map(up.cells.map((cell) => [cell.variable, cell]));
+      showUptime(upOf.get(null));
       for (const row of rows.values()) row.drawn = null;
       const names = new Map(agent.variables.map(({ variable, name }) => [variable,
         `${variable} ${name}`.trim()]));
@@ -764,6 +768,24 @@ function showVariables() {
   drawAges();
 }
 
+const percent = (share) => (share === null ? "not known"
+  : `${share < 100 ? Math.min(99.99, share).toFixed(2) : 100} % well`);
+
+/** A bar of states, the oldest first. What is worse is higher, too. */
+function beats(states, what) {
+  const bad = states.filter((state) => SEVERITY.indexOf(state) >= FIRST_BAD).length;
+  const label = `${what}: ${bad ? `${bad} of ${states.length} had trouble` : "no trouble"}`;
+  return make("span", { className: "beats", role: "img", ariaLabel: label, title: label },
+    ...states.map((state) => make("i", { className: state ? slug(state) : "nothing" })));
+}
+
+function showUptime({ day: share, week, month, hours, minutes }) {
+  $("uptime").replaceChildren(
+    make("p", { textContent: `24 h: ${percent(share)} · 7 d: ${percent(week)} · 30 d: ${
+      percent(month)}` }), beats(minutes, "last hour, by minutes"), beats(hours,
+      "last day, by hours"));
+}
+
 function makeRow({ variable, name }) {
   const row = {
     value: make("td", { className: "number" }), age: make("td", { className: "number" }),
@@ -794,7 +816,9 @@ function drawRow(variable) {
   const past = pastOf?.variables.find((each) => each.variable === variable.variable);
   if (row.drawn !== pastOf && pastOf) {
     row.drawn = pastOf;
-    row.spark.replaceChildren(...(past ? [sparkline(past)] : []));
+    const up = upOf.get(variable.variable);
+    row.spark.replaceChildren(...(past ? [sparkline(past)] : []),
+      ...(up ? [beats(up.hours, `last day, ${percent(up.day)}`)] : []));
   }
 }
 
