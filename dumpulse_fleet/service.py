@@ -35,15 +35,14 @@ from dumpulse_fleet.model.naming import matches
 from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.publish.jetstream import Stream
 from dumpulse_fleet.publish.mqtt import Publisher
-from dumpulse_fleet.record.history import History
 from dumpulse_fleet.record.past import Past
 from dumpulse_fleet.record.store import Store, Trouble, lock
 from dumpulse_fleet.web.access import Access
 from dumpulse_fleet.web.server import PROBES, Listening, listen, make_app
 
 STOP_S = 5.0  # s from SIGTERM to the end, at most
-SAMPLE_S = 60.0  # s between two points of the history
-SAVE_S = 600.0  # s between two times that the history is written
+SAMPLE_S = 60.0  # s between two looks that the past remembers
+SAVE_S = 600.0  # s between two times that it is written
 MUTES_S = 60.0  # s between two looks at the mutes that come back each week
 CLOCKS_S = 5.0  # s by which the times of a file and of an event may differ
 NEWER = 100_000  # events after the state was kept that are looked at
@@ -174,7 +173,6 @@ class Service:
     table: Table
     groups: tuple[Group, ...]
     parts: tuple[Group, ...]
-    history: History
     past: Past
     collector: Collector
     alerts: Alerts
@@ -199,6 +197,7 @@ class Service:
         self._told: list[str] = []  # what is wrong with the sources and the groups
         self._logged = ""  # the collector's trouble
         self._failed, self._failed_at = 0, -QUIET_S  # logins that were told, and when
+        self._saves = 0  # of the past
         self._odd_until: dict[str, float] = {}  # errors of the loop that are not told again
 
     # ---------------------------------------------------------------- for the web server
@@ -340,11 +339,11 @@ class Service:
     async def _change(self, agents: Sequence[Agent]) -> None:
         """Asks these from now on."""
         table = Table(agents)
-        history, past = self.history.moved(table), self.past.moved(table, time.time())
+        past = self.past.moved(table, time.time())
         groups, self._left_out = groups_here(self.config, agents, self.discovery.everyone)
         await asyncio.to_thread(self.collector.replace, table)
-        self.table, self.history, self.groups, self._coming = table, history, groups, None
-        self.parts, self.past = self.config.status, past
+        self.table, self.past, self.groups, self._coming = table, past, groups, None
+        self.parts = self.config.status
         self.alerts.configure(self.config.alerts, self.config.grace, table, groups)
         if self.mqtt:
             self.mqtt.replace(table)
@@ -400,12 +399,9 @@ class Service:
         self.groups, self._left_out = groups_here(config, agents, self.discovery.everyone)
         self._tell()
         self.parts = config.status
-        self.history = History(self.table)
-        kept = os.path.join(config.state, "history.npz")
-        await asyncio.to_thread(self.history.load, kept)
         self.past = Past(self.store, self.table, time.time())
         await asyncio.to_thread(self.past.load)
-        parts.push_async_callback(self._save_history, kept)
+        parts.callback(lambda: self.past.save(points=True))
         parts.push_async_callback(self._stop)
         self.alerts = Alerts(self.store, say)
         self.alerts.configure(config.alerts, config.grace, self.table, self.groups)
@@ -424,7 +420,7 @@ class Service:
         self._do(self._every(LOOK_S, self._look))
         self._do(self._every(WELL_S / 10, self._end_acknowledged))
         self._do(self._every(SAMPLE_S, self._sample))
-        self._do(self._every(SAVE_S, lambda: self._save_history(kept)))
+        self._do(self._every(SAVE_S, self._save_past))
         self._do(self._watch())
         self._running = True
         host = f"[{config.web.host}]" if ":" in config.web.host else config.web.host
@@ -460,23 +456,19 @@ class Service:
         self.store.publish(events)
 
     def _heard(self, events: Sequence[Event]) -> None:
-        self.history.heard(events)
+        self.past.heard(events)
 
     async def _end_acknowledged(self) -> None:
         for mute in well_again(self.store.mutes(), self.table, time.time()):
             await asyncio.wrap_future(self.store.end_mute(mute.number))
 
     async def _sample(self) -> None:
-        self.history.add(self.table, time.time())
-        if not self.collector.trouble():  # who does not see says nothing of those times
-            self.past.add(self.table, time.time())
+        self.past.add(self.table, time.time(), sees=not self.collector.trouble())
 
-    async def _save_history(self, path: str) -> None:
-        self.past.save()
-        try:
-            await asyncio.to_thread(self.history.save, path)
-        except OSError as error:
-            say(f"cannot keep the history in {path!r}: {error.strerror}")
+    async def _save_past(self) -> None:
+        """The points, which change as a whole, only each hour."""
+        self._saves += 1
+        self.past.save(points=self._saves % 6 == 0)
 
     async def _watch(self) -> None:
         """Tells systemd that all is well. Without a collector, there is nothing to serve: the

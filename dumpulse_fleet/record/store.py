@@ -71,6 +71,8 @@ CREATE TABLE outbox (id INTEGER PRIMARY KEY AUTOINCREMENT, receiver TEXT NOT NUL
 ALTER TABLE mute ADD COLUMN acknowledges INTEGER NOT NULL DEFAULT 0;
 CREATE TABLE past (agent TEXT NOT NULL, day INTEGER NOT NULL, hours BLOB NOT NULL,
                    PRIMARY KEY (agent, day)) WITHOUT ROWID;
+CREATE TABLE recent (agent TEXT PRIMARY KEY, step INTEGER NOT NULL, slot INTEGER NOT NULL,
+                     points BLOB NOT NULL) WITHOUT ROWID;
 """)
 EVENTS = """SELECT at, agent, variable, what, was, now, lasted, site, number
             FROM event {} JOIN source ON source.id = event.source """

@@ -103,7 +103,8 @@ class Store:
 
 
 class Past:
-    """A made-up history: each minute of 3 hours. Variables 16 and above have none."""
+    """A made-up one: each minute of 3 hours, but none of variables 16 and above; and a month, all
+    of which is known, and of which the last hour but one was bad."""
 
     def of(self, row: int, variable: int) -> tuple[NDArray[np.float64], NDArray[np.uint8],
                                                    NDArray[np.uint8]]:
@@ -116,12 +117,8 @@ class Past:
         times = np.asarray(time.time() - 60.0 * np.arange(count, 0, -1), np.float64)
         return times, np.clip(steps, 0, 255).astype(np.uint8), states
 
-
-class Uptime:
-    """A made-up month: all known, and of each variable the last hour but one was bad."""
-
-    def of(self, row: int, now: float) -> tuple[dict[int, NDArray[np.uint8]],
-                                                dict[int, NDArray[np.uint8]]]:
+    def hours(self, row: int, now: float) -> tuple[dict[int, NDArray[np.uint8]],
+                                                   dict[int, NDArray[np.uint8]]]:
         hours = np.tile(np.array([60, 60, State.ALIVE + 1], np.uint8), (720, 1))
         hours[-2] = 60, 45, State.DEAD + 1
         minutes = np.full(60, State.ALIVE + 1, np.uint8)
@@ -144,7 +141,7 @@ class Service:
         self.asked = 0  # how often the numbers were
         self.access: Access | None = None  # read again by a reload
         self.store = Store()
-        self.history, self.past = Past(), Uptime()
+        self.past = Past()
         self.fixed = [Mute({"name": "*-00009"}, 0, 4e9, "it is old", "configuration")]
 
     def mutes(self) -> Sequence[Mute]:

@@ -259,7 +259,7 @@ def test_history(running: Running) -> None:
     assert len(values) == len(states) == len(past["times"]) == 180
     assert values[0] is None and states[0] is None
     assert values[100] is None and states[100] == "unknown"
-    assert values[-1] == running.service.history.of(20, 2)[1][-1] and states[-1] == "alive"
+    assert values[-1] == running.service.past.of(20, 2)[1][-1] and states[-1] == "alive"
 
 
 @pytest.mark.parametrize("error, status", [

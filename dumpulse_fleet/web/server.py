@@ -34,7 +34,7 @@ from dumpulse_fleet.web.access import HEADERS, Access, Handler, to_its_end
 from dumpulse_fleet.web.openapi import PARAMETERS, Json, Route
 from dumpulse_fleet.web import metrics, openapi, status, view
 from dumpulse_fleet.web.stream import Hub
-from dumpulse_fleet.web.view import Marks, Past, Uptime, View
+from dumpulse_fleet.web.view import Marks, Past, View
 
 NEW_MUTE = ("match", "seconds", "why", "begins", "by", "acknowledges")
 BODY_MAX = 16384  # bytes
@@ -88,11 +88,7 @@ class Service(Protocol):
         """What the public page shows. Made anew together with the table."""
 
     @property
-    def history(self) -> Past:
-        """Of this table."""
-
-    @property
-    def past(self) -> Uptime:
+    def past(self) -> Past:
         """Of this table."""
 
     @property
@@ -215,11 +211,11 @@ class Site:
         return self.view().agent(self._row(request), self.marks())
 
     async def history(self, request: web.Request) -> Json:
-        return self.view().past(self._row(request), self.service.history)
+        return self.view().past(self._row(request), self.service.past)
 
     async def uptime(self, request: web.Request) -> Json:
         row, past = self._row(request), self.service.past
-        return {"cells": view.uptime(*await stored(asyncio.to_thread(past.of, row, time.time())))}
+        return {"cells": view.uptime(*await stored(asyncio.to_thread(past.hours, row, time.time())))}
 
     async def events(self, request: web.Request) -> Json:
         wanted: dict[str, Any] = request[GIVEN].copy()

@@ -26,18 +26,11 @@ VALUELESS = (State.PENDING.words, State.UNKNOWN.words, State.NEVER.words)
 
 
 class Past(Protocol):
-    """Samples of the last hours: dumpulse_fleet/record/history.py."""
+    """What is used of dumpulse_fleet/record/past.py."""
 
-    def of(self, row: int, variable: int) -> tuple[NDArray[np.float64], NDArray[np.uint8],
-                                                   NDArray[np.uint8]]:
-        """Times, values and states, the oldest first; a state may be none."""
+    def of(self, row: int, variable: int) -> tuple[NDArray[np.float64], Bytes, Bytes]: ...
 
-
-class Uptime(Protocol):
-    """dumpulse_fleet/record/past.py."""
-
-    def of(self, row: int, now: float) -> tuple[Mapping[int, Bytes], Mapping[int, Bytes]]:
-        """The last hours and minutes, by variable."""
+    def hours(self, row: int, now: float) -> tuple[Mapping[int, Bytes], Mapping[int, Bytes]]: ...
 
 
 class Marks(NamedTuple):
@@ -161,11 +154,11 @@ class View:
                 "parent": agent.parent, "round_trip": round(round_trip, 6) if heard_at else None,
                 **numbers, "variables": variables}
 
-    def past(self, row: int, history: Past) -> Json:
+    def past(self, row: int, past: Past) -> Json:
         times: list[float] = []
         variables = []
         for number in range(VARIABLES):
-            at, values, states = history.of(row, number)
+            at, values, states = past.of(row, number)
             if len(at):
                 times = [round(each, 3) for each in at.tolist()]
                 words = [State(each).words if each in STATES else None for each in states.tolist()]
