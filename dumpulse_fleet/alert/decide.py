@@ -2,22 +2,7 @@
 
 Its caller says the state of each agent and variable, and asks once a second for messages. The core
 looks at states, not at events, so it cannot miss one: a lost event, a restart or a full disk
-change nothing. These are its rules:
-
-- It tells a bad state once, when that has lasted for `wait`. It tells the end of what it told once,
-  when all has been good for `settle`. Unknown is neither good nor bad.
-- All that happens in one site comes in one message. It waits until nothing more is on its way, but
-  no longer than `wait` or the longest period there. While something is open, the next message of
-  the site comes after `again` at the earliest, or when everything has ended, or at once if it is
-  worse than what was told: more severe, or more than all that is open.
-- While an agent is unreachable, its variables are unknown. While its parent is unreachable, the
-  core does not tell the agent.
-- The core does not tell dead members of a group: it tells the group, if too few are left.
-- If too many agents fell silent of late, the collector is blind: the core tells only that.
-- A mute holds back bad states that are not told yet, and reminders. It never holds back an end.
-  A mute that acknowledges holds back reminders only.
-- If a problem comes back within FLAP_S, it must be good for longer each time until it ends. The
-  core tells the fifth time without `wait`: an agent after one period, a variable at once.
+change nothing. The section Alerts of dumpulse_fleet/README.md has its rules.
 SPDX-License-Identifier: MIT
 """
 

@@ -5,10 +5,13 @@ a page to read.   SPDX-License-Identifier: MIT
 from __future__ import annotations
 
 import html
+import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
+
+import yaml
 
 from dumpulse_fleet import client
 from dumpulse_fleet.model.agents import State
@@ -264,7 +267,9 @@ def page(routes: Sequence[Route]) -> str:
         parts.append(f"<section><h2><span>{route.method}</span> {html.escape(route.path)}</h2>"
                      f"<p>{html.escape(route.about)}.{body} Answer: {answer}.</p>"
                      f"{f'<table>{rows}</table>' if rows else ''}</section>")
-    schemas = "".join(schema_section(name, schema) for name, schema in SCHEMAS.items())
+    schemas = "".join(
+        f'<section id="{name}"><h2>{name}</h2><pre>{html.escape(plain(schema))}</pre></section>'
+        for name, schema in SCHEMAS.items())
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Dumpulse fleet: the interface</title>
 <meta name="viewport" content="width=device-width"><link rel="stylesheet" href="wall.css"></head>
@@ -279,36 +284,8 @@ and the header <code>X-Dumpulse-Change: yes</code>.</p>
 """
 
 
-def schema_section(name: str, schema: Json) -> str:
-    lines = html.escape("\n".join(outline(schema)))
-    return f'<section id="{name}"><h2>{name}</h2><pre>{lines}</pre></section>'
-
-
-def outline(schema: Json, depth: int = 0) -> list[str]:
-    """A schema in lines of text."""
-    if "properties" not in schema:
-        return [" " * depth + kind_of(schema)]
-    lines = []
-    for name, inner in schema["properties"].items():
-        nested = inner.get("items", inner)
-        optional = "" if name in schema["required"] else ", may be missing"
-        lines.append(f"{' ' * depth}{name}: {kind_of(inner)}{optional}")
-        if "properties" in nested:
-            lines += outline(nested, depth + 4)
-    return lines
-
-
-def kind_of(schema: Json) -> str:
-    if "$ref" in schema:
-        return str(schema["$ref"]).rpartition("/")[2]
-    if "anyOf" in schema:
-        return " or ".join(kind_of(each) for each in schema["anyOf"])
-    kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-    text = " or ".join(kinds)
-    if "enum" in schema:
-        text = ", ".join(schema["enum"])
-    if "items" in schema and "properties" not in schema["items"]:
-        text += f" of {kind_of(schema['items'])}"
-    if "description" in schema:
-        text += f" ({schema['description']})"
-    return text
+def plain(schema: Json) -> str:
+    """A schema without the signs that only programs need."""
+    own = json.loads(json.dumps(schema))  # YAML would name parts that appear twice
+    text = yaml.safe_dump(own, sort_keys=False, default_flow_style=None, width=90)
+    return re.sub(r"'?#/components/schemas/(\w+)'?", r"\1", text)
