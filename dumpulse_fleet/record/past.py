@@ -71,11 +71,6 @@ class Past:
         self._hour = int(now // HOUR)
         self._today = np.zeros((len(self._agents), 24, 3), np.uint8)
 
-    @property
-    def bytes(self) -> int:
-        """What it takes when it is full."""
-        return self._recent.nbytes + self._today.nbytes + self._cell.nbytes
-
     def add(self, table: Table, now: float, sees: bool = True) -> None:
         """Call it once a minute, with the table that this was made for. A fleet that does not see
         says nothing of this minute."""

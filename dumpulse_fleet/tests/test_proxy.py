@@ -11,7 +11,6 @@ import ipaddress
 import json
 import shutil
 import ssl
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,8 +20,7 @@ import pytest
 from dumpulse_fleet.asking import Fleet
 from dumpulse_fleet.model.agents import State
 from dumpulse_fleet.tests import standins
-from dumpulse_fleet.tests.brokers import listens
-from dumpulse_fleet.tests.core import until
+from dumpulse_fleet.tests.brokers import started
 from dumpulse_fleet.tests.serving import ROOT
 from dumpulse_fleet.tests.test_web import (
     AUTHORISED, HASHED, PASSWORD, TOKEN, ask, basic, certificate)
@@ -85,16 +83,10 @@ def make_proxied(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
                     public=f"https://localhost:{port}/fleet",
                     proxies=[ipaddress.ip_network("127.0.0.1")])
     with standins.serving(lambda: server.make_app(service, access)) as own:
-        with subprocess.Popen(command(request.param, folder, port, own), env={
-                "HOME": str(folder), "PATH": "/usr/sbin:/usr/bin"},
-                stderr=subprocess.DEVNULL) as process:
-            try:
-                until(lambda: listens(port), lambda: process.poll())
-                trusting = ssl.create_default_context(cafile=str(folder / "cert.pem"))
-                yield Proxied(port, own, trusting, folder / "cert.pem", service, access)
-            finally:
-                process.terminate()
-                process.wait(20)
+        trusting = ssl.create_default_context(cafile=str(folder / "cert.pem"))
+        with started(*command(request.param, folder, port, own), port=port,
+                     env={"HOME": str(folder), "PATH": "/usr/sbin:/usr/bin"}):
+            yield Proxied(port, own, trusting, folder / "cert.pem", service, access)
 
 
 def test_pages_and_targets_have_the_public_address(proxied: Proxied, tmp_path: Path) -> None:

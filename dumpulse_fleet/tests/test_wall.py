@@ -19,19 +19,12 @@ from dumpulse_fleet.model.agents import Agent, Mute, State
 from dumpulse_fleet.tests import standins
 from dumpulse_fleet.tests.core import until
 from dumpulse_fleet.tests.wall import (
-    COUNT, HOSTILE, IN_FULL, LIVE, STALE, TOKEN, Browser, Running, cut_off, driver, leave,
+    COUNT, HOSTILE, IN_FULL, LIVE, STALE, TOKEN, Browser, Running, cut_off, leave,
     make_service, running, trouble, violations)
 from dumpulse_fleet.web.access import Access
 from dumpulse_fleet.web import server
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(name="browser", scope="module")
-def make_browser() -> Iterator[Browser]:
-    with driver() as one:
-        one.screen(1280, 800)
-        yield one
 
 
 @pytest.fixture(name="wall")

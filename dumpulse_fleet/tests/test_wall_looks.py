@@ -26,19 +26,12 @@ from dumpulse_fleet.model.agents import Mute, State
 from dumpulse_fleet.tests import standins
 from dumpulse_fleet.tests.core import until
 from dumpulse_fleet.tests.wall import (
-    IN_FULL, LIVE, STALE, Browser, cut_off, driver, leave, make_service, running, trouble,
+    IN_FULL, LIVE, STALE, Browser, cut_off, leave, make_service, running, trouble,
     violations)
 
 pytestmark = pytest.mark.long
 PICTURES = Path("build/fleet-wall")  # for people
 SCREENS = {"phone": (390, 844), "desk": (1280, 800), "tv": (1920, 1080), "4k": (3840, 2160)}
-
-
-@pytest.fixture(name="browser", scope="module")
-def make_browser() -> Iterator[Browser]:
-    with driver() as one:
-        one.screen(1280, 800)
-        yield one
 
 
 # ---------------------------------------------------------------- each state

@@ -8,8 +8,6 @@ import html
 import time
 from collections.abc import Sequence
 
-import numpy as np
-
 from dumpulse_fleet.model.agents import State
 from dumpulse_fleet.web.view import Marks, Rows, View
 
