@@ -139,7 +139,7 @@ def test_lines_of_any_text(text: str) -> None:
 
 @pytest.mark.parametrize("text", [
     "a." * 200_000, "[" + "a." * 200_000, "a = " + "[" * 200_000, "a = " + "{b=" * 200_000,
-    "x = 1\n" + "a = " + "[" * 17], ids=range(5))
+    "x = 1\n" + "a = " + "[" * 17, "a = " + "[" * 17 + "]" * 17], ids=range(6))
 def test_too_deep_is_told_at_once(tmp_path: Path, text: str) -> None:
     begun = time.process_time()
     line, message = mistake(tmp_path, text)

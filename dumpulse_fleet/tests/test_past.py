@@ -158,6 +158,9 @@ def test_it_goes_on_over_a_restart_a_reload_and_a_day(store: Store) -> None:
     assert store.flush()
     worst = moved.hours(1, tomorrow)[0][3][:, WORST].tolist()
     assert worst[-24:] == [0] * 11 + [DEAD, ALIVE] + [0] * 10 + [ALIVE]
+    moved.add(fewer, tomorrow + 13 * HOUR)
+    worst = moved.hours(1, tomorrow + 13 * HOUR)[0][3][:, WORST].tolist()
+    assert worst[-14:] == [ALIVE] + [0] * 12 + [ALIVE], "a new day begins empty"
     moved.add(fewer, tomorrow + (DAYS + 1) * DAY)
     assert store.flush()
     assert not store.ask("SELECT * FROM past WHERE day <= ?", NOON // DAY)
