@@ -466,9 +466,10 @@ class Service:
         self.past.add(self.table, time.time(), sees=not self.collector.trouble())
 
     async def _save_past(self) -> None:
-        """The points, which change as a whole, only each hour."""
+        """The points, which change as a whole, only each hour; at the start, nothing is new."""
+        if self._saves:
+            self.past.save(points=self._saves % 6 == 0)
         self._saves += 1
-        self.past.save(points=self._saves % 6 == 0)
 
     async def _watch(self) -> None:
         """Tells systemd that all is well. Without a collector, there is nothing to serve: the

@@ -330,6 +330,7 @@ class Store:
         with contextlib.suppress(FileExistsError, OSError):  # only its owner may read it
             os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         database = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
+        database.text_factory = _readable
         try:
             (version,) = database.execute("PRAGMA user_version").fetchone()
             (application,) = database.execute("PRAGMA application_id").fetchone()
@@ -382,6 +383,7 @@ class Store:
         end = time.monotonic() + ASK_S
         try:
             with contextlib.closing(sqlite3.connect(uri, uri=True)) as database:
+                database.text_factory = _readable
                 database.set_progress_handler(lambda: time.monotonic() > end, 10_000)
                 yield database
         except sqlite3.OperationalError as error:
@@ -630,6 +632,11 @@ def _same(path: Path, inode: int) -> bool:
 def _text(text: str) -> str:
     """As SQLite takes it: not too long, and without halves of UTF-16 pairs."""
     return text[:TEXT] if text.isascii() else text[:TEXT].encode("utf-8", "replace").decode()
+
+
+def _readable(data: bytes) -> str:
+    """A text of a file that may be damaged."""
+    return data.decode("utf-8", "replace")
 
 
 def _events(rows: sqlite3.Cursor) -> list[Event]:
