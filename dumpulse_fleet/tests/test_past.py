@@ -188,11 +188,11 @@ def test_damage_does_no_harm(store: Store) -> None:
 
 
 # ---------------------------------------------------------------- what it takes
-def test_memory() -> None:
+def test_memory(store: Store) -> None:
     """The figures of past.py."""
-    small = Past(None, table([str(each) for each in range(10_000)], 16), 0)  # type: ignore[arg-type]
+    small, large = (Past(store, table([str(each) for each in range(count)], 16), NOON)
+                    for count in (10_000, 50_000))
     assert small.points == 180 and small.step == 2 and 61e6 <= small._recent.nbytes < 62e6
-    large = Past(None, table([str(each) for each in range(50_000)], 16), 0)  # type: ignore[arg-type]
     assert large._recent.nbytes <= MOST_BYTES and large.step * large.points >= 360
 
 

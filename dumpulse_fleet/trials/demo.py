@@ -2,7 +2,8 @@
 
     python3 -m dumpulse_fleet.trials.demo [--agents N] [--port N] [--seed N]
 
-Some agents die, reboot, lie and come back. Nothing is left when it ends. SPDX-License-Identifier: MIT
+Some agents die, reboot, lie and come back. Nothing is left when it ends.
+SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations

@@ -214,8 +214,8 @@ class Site:
         return self.view().past(self._row(request), self.service.past)
 
     async def uptime(self, request: web.Request) -> Json:
-        row, past = self._row(request), self.service.past
-        return {"cells": view.uptime(*await stored(asyncio.to_thread(past.hours, row, time.time())))}
+        found = asyncio.to_thread(self.service.past.hours, self._row(request), time.time())
+        return {"cells": view.uptime(*await stored(found))}
 
     async def events(self, request: web.Request) -> Json:
         wanted: dict[str, Any] = request[GIVEN].copy()
