@@ -116,6 +116,7 @@ def driver(*more: str) -> Iterator[Browser]:
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, Chrome(
             options, Service(program, env={**os.environ, "HOME": folder, "TMPDIR": folder})) as one:
+        one.set_script_timeout(120)  # axe looks at thousands of tiles, and the machine may be busy
         yield Browser(one)
 
 
