@@ -124,7 +124,7 @@ def picture() -> str:
         best.setdefault(name, (name, lasts, label, colours.get(family, INK)))
     shown = list(best.values())
     return document(TOP + len(shown) * ROW_HEIGHT + 12, bars(
-        "Years of a CR2032: an ATmega328P sends a heartbeat each second, checked in these ways",
+        "Years of a CR2032, a model: an ATmega328P sends a heartbeat each second, checked so",
         shown, TOP, MARGIN))
 
 
