@@ -18,7 +18,7 @@ from spec.keyed import (BEACON_LABEL, HEARTBEAT, OLD, READER_LABEL, REPORT, WRON
                         Numbers)
 from bench.processors.machine import Keyed, Machine, load
 from bench.processors.targets import EVERY, Target
-from tests.support.programs import library_file, scratch
+from tests.support.programs import as_program, library_file, scratch
 
 FILE = Path(__file__).with_name("budgets_keyed.tsv")
 SOURCE = "dumpulse_keyed.c"
@@ -189,4 +189,4 @@ others: instructions; without the hooks. heartbeat: taken. wrong: refused for it
 for its count. beacon: a refused request. hear, beat: a node takes a beacon, makes a heartbeat."""
 
 if __name__ == "__main__":
-    main()
+    as_program(main)

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 from bench import pages
-from tests.support.programs import ROOT
+from tests.support.programs import ROOT, as_program
 
 PAGES = {
     "lab/messages/README.md": ["lab-answer", "lab-fits", "lab-sent", "lab-studies"],
@@ -33,4 +33,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_program(main)

@@ -25,6 +25,7 @@ from lab.messages.counts import Count
 from lab.messages.energy import BATTERIES, MODELS, SECONDS_A_YEAR, Model, years
 from lab.messages.machines import MACHINES, Machine
 from lab.messages.schemes import HEARTBEAT, SCHEMES, Scheme
+from tests.support.programs import as_program
 
 MAKES = ("make", "sign")  # what a node does for each message
 VERIFIES = ("accept", "verify")  # what the agent does for each message
@@ -199,4 +200,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_program(main)

@@ -25,7 +25,7 @@ from lab import arguments
 from lab.messages import machines, schemes
 from lab.messages.machines import LARGER, MACHINES, DoesNotFit, Machine, Run, Size, once
 from lab.messages.schemes import NOTHING, SCHEMES, Scheme, Step
-from tests.support.programs import scratch
+from tests.support.programs import as_program, scratch
 
 FILE = Path(__file__).with_name("counts.tsv")
 
@@ -299,4 +299,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_program(main)

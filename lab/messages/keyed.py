@@ -3,9 +3,11 @@
 The figures of version 1 and 2 are those of performance.md, and the others those of counts.tsv.
 SPDX-License-Identifier: MIT"""
 
-from bench import budgets, keyed
+from bench import budgets
 from lab.messages import counts
+from tests.support.programs import ROOT, as_program
 
+KEYED = ROOT / "bench" / "budgets_keyed.tsv"
 MACHINES = {"ATmega328P": "ATmega328P, gcc 5.4", "Cortex-M0+": "Cortex-M0+, gcc 12.2"}
 OTHERS = (("Chaskey-12", "ours", "Chaskey-12, in C"), ("SipHash-2-4", "ours", "SipHash-2-4"),
           ("AES-128-CMAC", "BearSSL", "AES-128-CMAC, as in SecOC"),
@@ -24,7 +26,7 @@ what is new, would come on top."""
 def rows(machine: str) -> list[str]:
     known = counts.read()
     version_1 = budgets.load()[MACHINES[machine]]
-    version_2 = budgets.load(keyed.FILE)[MACHINES[machine]]
+    version_2 = budgets.load(KEYED)[MACHINES[machine]]
 
     def count(scheme: str, by: str, step: str) -> counts.Count:
         return known[scheme, by, step, "4", machine]
@@ -51,4 +53,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_program(main)

@@ -12,9 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-import unicorn
-from elftools.elf.elffile import ELFFile
-
 from bench import callgrind
 from bench.processors.targets import BARE, TARGETS
 from tests.support.programs import BUILD, run
@@ -86,7 +83,9 @@ class Machine:
         return self.name
 
 
+# What prints counts that are kept needs no package of Python's: so these import where they count.
 def symbols(image: Path) -> dict[str, int]:
+    from elftools.elf.elffile import ELFFile
     with image.open("rb") as file:
         table = ELFFile(file).get_section_by_name(".symtab")
         return {symbol.name: symbol["st_value"] for symbol in table.iter_symbols()}
@@ -96,6 +95,7 @@ def size(image: Path) -> Size:
     """Code and constants need flash, and variables RAM. Initial values of variables need both.
 
     Variables that start as zeros count by their symbols, because their section is padded."""
+    from elftools.elf.elffile import ELFFile
     flash = ram = lab_flash = lab_ram = 0
     with image.open("rb") as file:
         elf = ELFFile(file)
@@ -155,6 +155,7 @@ def once(make: Callable[P, R]) -> Callable[P, R]:
 @once
 def host(name: str) -> Path:
     """The program that simulates a chip."""
+    import unicorn
     folder = Path(unicorn.__file__).parent
     more: dict[str, list[object]] = {
         "avr": ["-I/usr/include/simavr", "-lsimavr", "-lelf"],

@@ -20,6 +20,7 @@ from bench import figures
 from bench.charts import COLOURS, FIRST, WIDTH, Axis, Series, document, panel, prefixed
 from lab.messages import counts
 from lab.messages.energy import MODELS
+from tests.support.programs import as_program
 
 FILE = Path(__file__).with_name("published-m4-energy.tsv")
 PICTURE = Path(__file__).with_name("published.svg")
@@ -206,4 +207,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_program(main)

@@ -7,6 +7,7 @@ What one hash, signature, verification and message over TCP takes. SPDX-License-
 from lab.messages import counts, wire
 from lab.messages.counts import Count
 from lab.messages.energy import MODELS
+from tests.support.programs import as_program
 
 # What the study printed. Of its last run: microseconds of one operation, of which there were a
 # million each; the sends over TCP are of another run. Its clock, in seconds. Then watt-hours: what
@@ -96,4 +97,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_program(main)

@@ -29,14 +29,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from cryptography import x509
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ed25519
-
 from bench import callgrind, figures
 from lab import arguments
 from lab.messages.energy import NETWORK_MILLIJOULES_A_BYTE
-from tests.support.programs import BUILD, ROOT, run
+from tests.support.programs import BUILD, ROOT, as_program, run
 
 FILE = Path(__file__).with_name("wire.tsv")
 SOURCE = Path(__file__).parent / "net" / "wire.c"
@@ -198,6 +194,9 @@ def programs(folder: Path) -> None:
     """The client and server, and a certificate. It is the same each time, and so is the length of
     its key's signatures: with ECDSA, bytes on the wire could not be compared. It protects nothing:
     the key is known to all."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import ed25519
     run(["gcc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}", SOURCE,
          "-lssl", "-lcrypto", "-o", folder / "wire"])
     key = ed25519.Ed25519PrivateKey.from_private_bytes(
@@ -352,4 +351,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_program(main)
