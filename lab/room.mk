@@ -4,7 +4,7 @@ SETUP_lab := setup # its tests need what only `make full` has
 FULL += lab-short lab-test
 
 lab: ##! what a verified message costs: all counts and tables
-	@set -e; for table in counts wire bridge published families ranking studies answer fits \
+	@set -e; for table in counts wire bridge published families ranking studies answer choices fits \
 	    operations predict mislead; do $(MAKE) --no-print-directory -s figures ONLY=lab-$$table; done
 
 PART_lab-short = $(PYTHON) -m lab.messages.counts --quick	## count what is quick, and compare with what is kept
@@ -12,12 +12,13 @@ PART_lab-test = $(PYTEST) -n 2 --dist loadfile lab ## all tests of the lab
 
 # These print what is kept, without any package.
 PRINTED += lab-families lab-answer lab-keyed lab-fits lab-published lab-sent lab-studies \
-    lab-ranking lab-operations lab-programs lab-predict
+    lab-ranking lab-operations lab-programs lab-predict lab-choices
 PRINTER = $(or $(wildcard $(PYTHON)),python3)
 TABLE_lab-sources = $(PYTHON) -m lab.sources	## fetch the code of the lab's schemes
 TABLE_lab-counts = $(PYTHON) -m lab.messages.counts $(ARGS)	## count all, and compare; ARGS="--only WORDS --write"
 TABLE_lab-families = $(PRINTER) -m lab.messages.families	## the counts, in one table for each family
 TABLE_lab-answer = $(PRINTER) -m lab.messages.answer $(ARGS)	## what a message costs a node; ARGS="--every 10s"
+TABLE_lab-choices = $(PRINTER) -m lab.messages.choices	## what to take for which node, over which medium
 TABLE_lab-keyed = $(PRINTER) -m lab.messages.keyed	## what version 2 costs beside version 1 and other tags
 TABLE_lab-fits = $(PRINTER) -m lab.messages.answer --fits	## what an ATmega328P has room for beside the agent
 TABLE_lab-published = $(PRINTER) -m lab.messages.published	## published joules beside the lab's model

@@ -18,8 +18,9 @@ RANDOM = 25  # runs of a step whose work depends much on random numbers
 FEW = 3  # of one whose work depends on them a little
 # What a scheme protects a message from. A MAC's key is shared: everybody who can verify can forge.
 ACCIDENT = "accidents"
-FORGERY = "forgery"
-SIGNED = "forgery by all"
+FORGERY = "forged"
+REPLAY = "+ old"  # a forgery, and an old message that somebody sends again
+SIGNED = "forged by all"
 
 BARE_CHIPS = ("Cortex-M4", "Cortex-M0+", "ATmega328P")
 EVERYWHERE = ("amd64", *BARE_CHIPS)
@@ -85,7 +86,12 @@ class Scheme:
     @property
     def title(self) -> str:
         """For tables: what is ours needs no name, and there is little room."""
-        return self.name if self.by == "ours" else self.key.replace("assembly", "asm")
+        return self.name if self.by == "ours" else f"{self.name}, {self.author}"
+
+    @property
+    def author(self) -> str:
+        """Whose code it is, in short."""
+        return self.by.replace(", assembly", " asm").replace(", RAM", " RAM")
 
     def runs(self, step: Step, target: str) -> int:
         return min(step.runs, self.most.get(target, step.runs))
@@ -109,9 +115,51 @@ KEYED = (Step("key", lengths=(0,)),
          *(Step(name, needs="key") for name in ("make", "accept", "refuse")))
 
 
-def mac(name: str, by: str, file: str, *code: Code, flags: tuple[str, ...] = ()) -> Scheme:
+def mac(name: str, by: str, file: str, *code: Code, steps: tuple[Step, ...] = KEYED,
+        **more: Any) -> Scheme:
     """Each with a tag of 8 bytes, so that they can be compared."""
-    return Scheme(name, by, "MAC", file, KEYED, 8, FORGERY, code, flags)
+    return Scheme(name, by, "MAC", file, steps, 8, FORGERY, code, **more)
+
+
+# The best code for a target, where another is portable.
+HERE = "lab/messages/c/"
+ON_AVR = "an AVR has assembly of its own"
+AVR_ALONE: dict[str, Any] = {"targets": ("ATmega328P",), "without": "it is assembly for AVR"}
+AES = (*KEYED, Step("block", lengths=(16,), needs="key"))
+AES_AVR = Code("", (HERE + "aes_avr.S",))
+TABLES = ("-DLAB_TABLES",)
+SHA256_AVR = Code("", (HERE + "sha256_avr.S",))
+ASSEMBLY = ("-DLAB_ASSEMBLY",)
+BEARSSL_AES = Code("bearssl", ("src/symcipher/aes_ct.c", "src/symcipher/aes_ct_enc.c",
+                               "src/codec/dec32le.c", "src/codec/enc32le.c"), ("inc", "src"))
+
+
+By = tuple[str, tuple[Code, ...], dict[str, Any]]  # whose code, the code, and what goes with it
+
+
+def protocol(name: str, macro: str, adds: int, refuses: str, needs: str,
+             *by: By) -> tuple[Scheme, ...]:
+    """How another protocol sends a heartbeat: its counter, its header and its tag."""
+    steps = tuple(Step(step, needs=needs) for step in ("send", "take", "reject"))
+    return tuple(Scheme(name, code_of, "protocol", "protocol.c", steps, adds, refuses, code,
+                        **{**more, "flags": (f"-DLAB_{macro}", *more.get("flags", ()))})
+                 for code_of, code, more in by)
+
+
+AES_BY: tuple[By, ...] = (
+    ("ours, assembly", (AES_AVR,), {"flags": TABLES, **AVR_ALONE}),
+    ("ours, tables", (), {"flags": TABLES, "targets": NOT_AVR, "without": ON_AVR}),
+    ("BearSSL", (BEARSSL_AES,), {}))
+SHA256_BY: tuple[By, ...] = (
+    ("ours, assembly", (SHA256_AVR,), {"flags": ASSEMBLY, **AVR_ALONE}),
+    ("BearSSL", (BEARSSL_SHA256,), {}))
+PROTOCOLS = (
+    *protocol("SecOC", "SECOC", 4, REPLAY, "key", *AES_BY),
+    *protocol("LoRaWAN 1.0", "LORAWAN", 13, REPLAY, "key", *AES_BY),
+    *protocol("MAVLink 2, signed", "MAVLINK", 25, REPLAY, "", *SHA256_BY),
+    *protocol("CANopen Safety", "CANOPEN_SAFETY", 4, ACCIDENT, "", ("ours", (), {})),
+)
+HASH = (Step("hash", lengths=(8, KILOBYTE)),)
 
 
 # Bytes of each message and their CRC-32, as other encoders make them: test_codecs.py.
@@ -293,16 +341,26 @@ SCHEMES: tuple[Scheme, ...] = (
     check("Adler-32", "adler.c", 4),
     check("CRC-16", "crc.c", 2, "-DCRC16"),
     check("CRC-32, bitwise", "crc.c", 4, "-DCRC32_BITWISE"),
-    check("CRC-32, table of 64 bytes", "crc.c", 4, "-DCRC32_NIBBLE"),
-    check("CRC-32, table of 1 kB", "crc.c", 4, "-DCRC32_TABLE"),
+    check("CRC-32, 64 B table", "crc.c", 4, "-DCRC32_NIBBLE"),
+    check("CRC-32, 1 kB table", "crc.c", 4, "-DCRC32_TABLE"),
     mac("SipHash-2-4", "ours", "siphash.c"),
+    mac("HalfSipHash-2-4", "ours", "siphash.c", flags=("-DLAB_HALF",)),
+    mac("Chaskey-12", "version 2's", "chaskey.c", flags=("-DLAB_KEYED",)),
     mac("Chaskey-12", "ours", "chaskey.c"),
     mac("Ascon-PrfShort", "ours", "ascon.c", flags=("-DASCON_SHORT",)),
     mac("Ascon-AEAD128", "ours", "ascon.c"),
-    mac("HMAC-SHA-256", "BearSSL", "hmac.c", BEARSSL_SHA256),
-    mac("AES-128-CMAC", "BearSSL", "cmac.c",
-        Code("bearssl", ("src/symcipher/aes_ct.c", "src/symcipher/aes_ct_enc.c",
+    mac("BLAKE2s", "ours", "blake2s.c"),
+    mac("ChaCha20-Poly1305", "BearSSL", "poly1305.c",
+        Code("bearssl", ("src/symcipher/chacha20_ct.c", "src/symcipher/poly1305_ctmul.c",
                          "src/codec/dec32le.c", "src/codec/enc32le.c"), ("inc", "src"))),
+    mac("HMAC-SHA-256", "ours, assembly", "hmac.c", SHA256_AVR, flags=ASSEMBLY, **AVR_ALONE),
+    mac("HMAC-SHA-256", "BearSSL", "hmac.c", BEARSSL_SHA256),
+    mac("AES-128-CMAC", "ours, tables", "cmac.c", flags=TABLES, targets=NOT_AVR, steps=AES,
+        without=ON_AVR),
+    mac("AES-128-CMAC", "ours, assembly", "cmac.c", AES_AVR, flags=TABLES, steps=AES, **AVR_ALONE),
+    mac("AES-128-CMAC", "ours, assembly, RAM", "cmac.c", AES_AVR, steps=AES,
+        flags=(*TABLES, "-DAES_TABLE_IN_RAM"), **AVR_ALONE),
+    mac("AES-128-CMAC", "BearSSL", "cmac.c", BEARSSL_AES, steps=AES),
     form("Dumpulse", "ours", "own.c", Code("", ("dumpulse.c",))),
     form("CBOR", "TinyCBOR", "tinycbor.c",
          Code("tinycbor", ("src/cborencoder.c", "src/cborparser.c"), ("src",))),
@@ -338,8 +396,10 @@ SCHEMES: tuple[Scheme, ...] = (
          targets=("amd64", "Cortex-M4", "Cortex-M0+"), runs=HEAP, without=TOO_BIG,
          by_target={name: ("-DHEAP_BYTES=9216",) for name in BARE_CHIPS},
          link={name: ("--specs=nosys.specs",) for name in BARE_CHIPS}),
-    Scheme("SHA-256", "BearSSL", "hash", "sha256.c", (Step("hash", lengths=(8, KILOBYTE)),), 0,
-           code=(BEARSSL_SHA256,)),
+    Scheme("SHA-256", "ours, assembly", "hash", "sha256.c", HASH, 0, code=(SHA256_AVR,),
+           flags=ASSEMBLY, **AVR_ALONE),
+    Scheme("SHA-256", "BearSSL", "hash", "sha256.c", HASH, 0, code=(BEARSSL_SHA256,)),
     *SIGNATURES,
     *AGREEMENTS,
+    *PROTOCOLS,
 )
