@@ -13,7 +13,6 @@ from lab.sources import fetched
 from tests.support.programs import ROOT
 
 HEARTBEAT, KILOBYTE = 4, 1024  # bytes; a heartbeat is without its checksum
-HEAP = 10  # runs of a step whose work depends on what malloc has kept of the runs before
 RANDOM = 25  # runs of a step whose work depends much on random numbers
 FEW = 3  # of one whose work depends on them a little
 # What a scheme protects a message from. A MAC's key is shared: everybody who can verify can forge.
@@ -177,26 +176,17 @@ WIRE: dict[str, tuple[tuple[str, int, int], ...]] = {  # what it holds, bytes, C
     "JSON": (
         ("heartbeat", 31, 0x43C71D11), ("report", 2_386, 0x22A080F5),
         ("list", 451, 0xAD5F782A)),
-    "XML": (
-        ("heartbeat", 35, 0x90C1C21D), ("report", 2_530, 0xFF5CC348),
-        ("list", 475, 0x236791CC)),
 }
-CONFIG = Path(__file__).with_name("c") / "config"  # headers that CMake would make
-TOO_BIG = "the tokens of expat alone take 52 kB of flash, and a parser 9 kB of RAM from malloc"
-ALLOCATES = "it allocates what it reads and makes: a library for computers"
 
 
-def form(name: str, by: str, file: str, *code: Code, targets: tuple[str, ...] = EVERYWHERE,
-         without: str = "", runs: int = 2, by_target: dict[str, tuple[str, ...]] | None = None,
-         link: dict[str, tuple[str, ...]] | None = None) -> Scheme:
+def form(name: str, by: str, file: str, *code: Code) -> Scheme:
     """A format. The length of a step is that of its message on the wire."""
-    steps = tuple(Step(f"{step}_{what}", runs, (length,)) for what, length, _ in WIRE[name]
+    steps = tuple(Step(f"{step}_{what}", lengths=(length,)) for what, length, _ in WIRE[name]
                   for step in ("make", "read", "refuse"))
     flags = ("-DNDEBUG", *(f"-D{what.upper()}_{word}" for what, length, crc in WIRE[name]
                            for word in (f"BYTES={length}", f"CRC={crc}U")))
     return Scheme(name, by, "format", file, steps, 0, ACCIDENT if name == "Dumpulse" else "", code,
-                  flags, by_target or {}, link or {}, targets, without)
-
+                  flags)
 
 
 # Signatures and key agreements. How long they take depends on random numbers, mostly a little; a
@@ -364,38 +354,12 @@ SCHEMES: tuple[Scheme, ...] = (
     form("Dumpulse", "ours", "own.c", Code("", ("dumpulse.c",))),
     form("CBOR", "TinyCBOR", "tinycbor.c",
          Code("tinycbor", ("src/cborencoder.c", "src/cborparser.c"), ("src",))),
-    form("CBOR", "libcbor", "libcbor.c",
-         Code("libcbor", tuple(f"src/{name}.c" for name in (
-             "allocators", "cbor", "cbor/arrays", "cbor/bytestrings", "cbor/callbacks",
-             "cbor/common", "cbor/encoding", "cbor/floats_ctrls", "cbor/ints", "cbor/maps",
-             "cbor/serialization", "cbor/streaming", "cbor/strings", "cbor/tags",
-             "cbor/internal/builder_callbacks", "cbor/internal/encoders", "cbor/internal/loaders",
-             "cbor/internal/memory_utils", "cbor/internal/stack", "cbor/internal/unicode")),
-             ("src",), (f"-I{CONFIG}", "-DEIGHT_BYTE_SIZE_T")),
-         targets=("amd64",), without=ALLOCATES, runs=HEAP),
     form("Protobuf", "nanopb", "nanopb.c",
          Code("nanopb", ("pb_common.c", "pb_encode.c", "pb_decode.c")),
          Code(GENERATED, ("message.pb.c",))),
-    form("Protobuf", "protobuf-c", "protobuf_c.c",
-         Code("protobuf-c", ("protobuf-c/protobuf-c.c",)),
-         Code(GENERATED, ("message.pb-c.c",)),
-         targets=("amd64",), without=ALLOCATES, runs=HEAP),
     form("MessagePack", "libmpack", "libmpack.c",
          Code("libmpack", ("src/core.c", "src/conv.c"), ("src",))),
-    form("MessagePack", "msgpack-c", "msgpack.c",
-         Code("msgpack-c", ("src/objectc.c", "src/unpack.c", "src/zone.c"), ("include", "cmake"),
-              (f"-I{CONFIG}", f"-I{CONFIG}/msgpack", "-DMSGPACK_ENDIAN_BIG_BYTE=0",
-               "-DMSGPACK_ENDIAN_LITTLE_BYTE=1")),
-         targets=("amd64",), without=ALLOCATES, runs=HEAP),
     form("JSON", "ours and jsmn", "jsmn.c", Code("jsmn", ())),
-    form("JSON", "cJSON", "cjson.c", Code("cjson", ("cJSON.c",)), targets=("amd64",),
-         without=ALLOCATES, runs=HEAP),
-    form("XML", "printf and expat", "expat.c",
-         Code("expat", ("expat/lib/xmlparse.c", "expat/lib/xmlrole.c", "expat/lib/xmltok.c"),
-              ("expat/lib",), (f"-I{CONFIG}",)),
-         targets=("amd64", "Cortex-M4", "Cortex-M0+"), runs=HEAP, without=TOO_BIG,
-         by_target={name: ("-DHEAP_BYTES=9216",) for name in BARE_CHIPS},
-         link={name: ("--specs=nosys.specs",) for name in BARE_CHIPS}),
     Scheme("SHA-256", "ours, assembly", "hash", "sha256.c", HASH, 0, code=(SHA256_AVR,),
            flags=ASSEMBLY, **AVR_ALONE),
     Scheme("SHA-256", "BearSSL", "hash", "sha256.c", HASH, 0, code=(BEARSSL_SHA256,)),
