@@ -120,7 +120,8 @@ def test_every_command_bears_a_reader_who_leaves() -> None:
     parts = {"lab/messages/net/wire_new.py", "lab/joules/loopback.py"}
     for file in [*ROOT.glob("lab/**/*.py"), *ROOT.glob("bench/**/*.py")]:
         text = file.read_text()
-        if re.search(r'^if __name__ == "__main__":', text, re.M) and str(file.relative_to(ROOT)) not in parts:
+        if re.search(r'^if __name__ == "__main__":', text, re.M) and \
+                str(file.relative_to(ROOT)) not in parts:
             assert text.endswith("    as_program(main)\n"), file
 
 

@@ -30,7 +30,7 @@ from tests.support.programs import ROOT, as_program
 PROCESSES, WARM_UP, CALLS = 3, 5, 20
 MOST_MESSAGES = 1000  # a call with a million would take minutes
 CONFIDENCE = 0.999
-# What study 4 printed for verifying one message and ten, on an i5-4210M: the library mcl, from Java.
+# What study 4 printed for verifying one message and ten, on an i5-4210M: with mcl, from Java.
 PUBLISHED = {("ps18-verify", 1): (5.263, 0.641), ("ps18-verify", 10): (8.157, 1.506)}
 MODES: dict[str, tuple[str, Callable[[int], float]]] = {
     "time": ("ms/call", lambda ns: ns / 1e6), "throughput": ("calls/s", lambda ns: 1e9 / ns)}

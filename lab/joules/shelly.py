@@ -1,5 +1,5 @@
-"""A smart plug of Shelly's, generation 1 or 2, over MQTT or HTTP, or one with Tasmota over MQTT: its
-watts, each second.
+"""A smart plug of Shelly's, generation 1 or 2, over MQTT or HTTP, or one with Tasmota over MQTT:
+its watts, each second.
 
 Its own counter of energy is a second opinion: if the two disagree, the result says so. The plug is
 only asked; nothing here switches it. SPDX-License-Identifier: MIT"""

@@ -90,8 +90,8 @@ class Shield(Pty):
     """`samples` gives those of the next acquisition; a fault changes what is said once.
 
     It behaves as public drivers take it to: an idle one does not answer `stop`, the same TimeStamp
-    comes twice, and after one `start` each rise of D7 is a trigger. With `by_manual` it does none of
-    these."""
+    comes twice, and after one `start` each rise of D7 is a trigger. With `by_manual` it does none
+    of these."""
 
     def __init__(self, board: Board, samples: Samples, seed: int = 0, *,
                  by_manual: bool = False) -> None:

@@ -164,8 +164,8 @@ class Broker:
 
 
 class Plug:
-    """A smart plug of either generation, or 0: one with Tasmota, that says over MQTT what it is told
-    to."""
+    """A smart plug of either generation, or 0: one with Tasmota, that says over MQTT what it is
+    told to."""
 
     def __init__(self, broker: Broker, prefix: str, generation: int) -> None:
         from paho.mqtt import client as mqtt

@@ -97,8 +97,8 @@ def over_uart(frames: list[int], bitrate: float, model: Model) -> Sent:
 
 
 def over_nrf(frames: list[int], bitrate: float, model: Model) -> Sent:
-    """1 Mbit/s: 8 bytes and 9 bits around at most 32 bytes; 130 µs of settling; at most the start of
-    the crystal, too."""
+    """1 Mbit/s: 8 bytes and 9 bits around at most 32 bytes; 130 µs of settling; at most the start
+    of the crystal, too."""
     sizes = [min(32, sum(frames) - at) for at in range(0, sum(frames), 32)]
     seconds, settling = sum(73 + 8 * size for size in sizes) * 1e-6, 130e-6 * len(sizes)
     return Sent(seconds + settling, *(3 * (start + settling * 0.008 + amperes * seconds) for

@@ -68,8 +68,8 @@ def main() -> None:
         print()
     print("amd64, M4 and M0+: instructions. AVR: cycles, and the flash and the RAM (static and\n"
           "stack) that the step needs there. If a step uses random numbers, its figure is a mean.\n"
-          "+: it ran on an ATmega1284P: with what the lab adds to measure it, it does not fit into an\n"
-          "ATmega328P. Whether it does alone, `make figures ONLY=lab-fits` says. *: it ran on a\n"
+          "+: it ran on an ATmega1284P: with what the lab adds to measure it, it does not fit into\n"
+          "an ATmega328P. Whether it does alone, `make figures ONLY=lab-fits` says. *: it ran on a\n"
           "simulated AVR with 63 KB of RAM, which nobody makes. -: it was not brought there, for\n"
           "one of these reasons:\n")
     print("\n".join(reasons()))

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -251,9 +251,11 @@ MACHINES: dict[str, Machine] = {machine.name: machine for machine in (
     thumb("Cortex-M0+", "m0", flash=256 << 10, ram=32 << 10),
     avr("ATmega328P", "atmega328p", 32 << 10, 2 << 10),
 )}
-# These run what does not fit into an ATmega328P: the same core with 16 KB of RAM, and a chip that
-# nobody makes, with all the RAM that an address of 16 bits can reach.
-LARGER: dict[str, tuple[Machine, ...]] = {"ATmega328P": (
+# These run what does not fit into the chip: an AVR with 16 KB of RAM, and one that nobody makes,
+# with all the RAM that an address of 16 bits can reach; and a Cortex-M with 1 MB of flash.
+LARGER: dict[str, tuple[Machine, ...]] = {
+    name: (replace(MACHINES[name], name=f"a {name} with 512 KB of RAM", flash=1 << 20,
+                   ram=512 << 10),) for name in ("Cortex-M4", "Cortex-M0+")} | {"ATmega328P": (
     avr("ATmega1284P", "atmega1284p", 128 << 10, 16 << 10),
     avr("an ATmega1284P with 63 KB of RAM", "atmega1284p", 128 << 10, 0xFF00 - 0x100,
         0xFFFF - 0x100),

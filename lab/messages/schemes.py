@@ -55,7 +55,9 @@ class Code:
         return fetched(self.source) if self.source else ROOT
 
     def paths(self) -> list[Path]:
-        return [self.folder / name for name in self.files]
+        """A name with a * stands for all files like it."""
+        return [path for name in self.files for path in (
+            sorted(self.folder.glob(name)) if "*" in name else [self.folder / name])]
 
     def options(self) -> list[str]:
         return [*(f"-I{self.folder / name}" for name in self.include), *self.flags]
@@ -170,9 +172,6 @@ WIRE: dict[str, tuple[tuple[str, int, int], ...]] = {  # what it holds, bytes, C
     "Protobuf": (
         ("heartbeat", 6, 0x461E93F9), ("report", 684, 0x66B3F222),
         ("list", 181, 0x289C27B2)),
-    "MessagePack": (
-        ("heartbeat", 4, 0xFDD65729), ("report", 451, 0x8352F5A5),
-        ("list", 311, 0xED9FDBF9)),
     "JSON": (
         ("heartbeat", 31, 0x43C71D11), ("report", 2_386, 0x22A080F5),
         ("list", 451, 0xAD5F782A)),
@@ -282,6 +281,31 @@ def ml_dsa(size: int, adds: int) -> tuple[Scheme, ...]:
                 **M4_ALONE))
 
 
+# What PQClean's schemes share. The linker leaves out what a scheme does not use.
+COMMON = ("fips202.c", "sha2.c", "aes.c", "sp800-185.c", "nistseedexpander.c")
+
+
+def foreign(name: str, by: str, prefix: str, kem: bool, adds: int, result: int, code: Code,
+            targets: tuple[str, ...] = NOT_AVR, without: str = "its keys are too large") -> Scheme:
+    """With the interface of SUPERCOP and PQClean. `result` is the CRC-32 of what it makes of the
+    lab's random numbers: foreign.py has it from a computer where the known answers were met."""
+    steps = AGREE if kem else (Step("key", FEW, (0,)), Step("sign", FEW), Step("verify", FEW))
+    flags = (f"-DLAB_PREFIX={prefix}", *["-DLAB_KEM"] * kem, f"-DLAB_CRC={result}UL")
+    return Scheme(name, by, "key agreement" if kem else "signature", "foreign.c", steps, adds,
+                  A_KEY if kem else SIGNED, (code,), flags, targets=targets, without=without,
+                  by_target=dict.fromkeys(BARE_CHIPS, (f"-I{ROOT}/{HERE}newlib",)),
+                  link={chip: ("--specs=nosys.specs",) for chip in BARE_CHIPS},
+                  most=dict.fromkeys(BARE_CHIPS, 1))
+
+
+def pqclean(source: str, folder: str, name: str, prefix: str, adds: int, result: int,
+            *limits: Any) -> Scheme:
+    tree, place = "pqclean/", f"pqclean/{folder}/clean"
+    files = (f"{place}/*.c", *(f"{tree}common/{file}" for file in COMMON))
+    return foreign(name, "PQClean", f"PQCLEAN_{prefix}_CLEAN_", "kem" in folder, adds, result,
+                   Code(source, files, (place, f"{tree}common")), *limits)
+
+
 def micro_ecc(make: Callable[..., Scheme], name: str, file: str, adds: int, curve: str,
               *code: Code) -> tuple[Scheme, Scheme]:
     """In C and in assembly, both with this curve alone."""
@@ -295,21 +319,12 @@ def micro_ecc(make: Callable[..., Scheme], name: str, file: str, adds: int, curv
                  without=NO_ASSEMBLY))
 
 
-# By name: bytes of a signature at most, and the curve. secp160r2 is study 1's.
-OPENSSL = (("ECDSA secp160r1", 48, ("-DLAB_SECP160R1", '-DLAB_GROUP="secp160r1"')),
-           ("ECDSA secp160r2", 48, ("-DLAB_SECP160R2", '-DLAB_GROUP="secp160r2"')),
-           ("ECDSA P-256", 72, ("-DLAB_SECP256R1", '-DLAB_GROUP="prime256v1"')),
-           ("Ed25519", 64, ()))
-
 SIGNATURES = (
     *micro_ecc(signature, "ECDSA secp160r1", "ecdsa.c", 40, "secp160r1", BEARSSL_SHA256),
     *micro_ecc(signature, "ECDSA secp256k1", "ecdsa.c", 64, "secp256k1", BEARSSL_SHA256),
     *micro_ecc(signature, "ECDSA P-256", "ecdsa.c", 64, "secp256r1", BEARSSL_SHA256),
     signature("ECDSA P-256", "P256-Cortex-M4", "ecdsa.c", 64, P256_M4, BEARSSL_SHA256, **M4_ALONE),
     signature("Ed25519", "Monocypher", "ed25519.c", 64, MONOCYPHER, ED25519),
-    *(signature(name, "OpenSSL 3", "openssl.c", adds, flags=flags, link={"amd64": ("-lcrypto",)},
-                targets=("amd64",), without="it is for machines with an operating system")
-      for name, adds, flags in OPENSSL),
     *ml_dsa(44, 2420),
     *ml_dsa(65, 3309),
     signature("FN-DSA-512", "c-fn-dsa", "fndsa.c", 666, FN_DSA_C, SHA3, targets=NOT_AVR,
@@ -325,6 +340,29 @@ AGREEMENTS = (
     *ml_kem(512, 768),
     *ml_kem(768, 1088),
     *ml_kem(1024, 1568),
+)
+
+# Of study 2 and of the last round of NIST. An AVR has no room for their keys. On a Cortex-M0+
+# `make lab-scheme` counts them.
+FALCON, SABER = "pqcrypto-falcon", "pqcrypto-saber"
+SIGNS, AGREES = "crypto_sign/", "crypto_kem/"
+ON_M4: tuple[Any, ...] = (("amd64", "Cortex-M4"), "its keys are too large for small chips")
+ON_AMD64: tuple[Any, ...] = (("amd64",), "it takes more RAM than the chip has")
+FOREIGN = (
+    pqclean(FALCON, SIGNS + "falcon-1024", "Falcon-1024", "FALCON1024", 1462, 2562428640, *ON_M4),
+    pqclean(FALCON, SIGNS + "sphincs-sha2-128f-simple", "SPHINCS+-SHA2-128f",
+            "SPHINCSSHA2128FSIMPLE", 17_088, 1181720754, *ON_M4),
+    pqclean(FALCON, AGREES + "hqc-128", "HQC-128", "HQC128", 4433, 4146295688, *ON_M4),
+    pqclean(FALCON, AGREES + "mceliece348864", "Classic McEliece 348864", "MCELIECE348864", 96,
+            623321473, *ON_AMD64),
+    pqclean(SABER, AGREES + "frodokem640shake", "FrodoKEM-640-SHAKE", "FRODOKEM640SHAKE", 9720,
+            1021252401, *ON_AMD64),
+    pqclean(SABER, AGREES + "lightsaber", "LightSaber", "LIGHTSABER", 736, 1788265863, *ON_M4),
+    pqclean(SABER, AGREES + "saber", "Saber", "SABER", 1088, 3148414737, *ON_M4),
+    pqclean(SABER, AGREES + "ntruhps2048509", "NTRU-HPS2048509", "NTRUHPS2048509", 699, 1367676817,
+            *ON_M4),
+    pqclean(SABER, AGREES + "ntruhrss701", "NTRU-HRSS701", "NTRUHRSS701", 1138, 2471919530, *ON_M4),
+    pqclean(SABER, AGREES + "sntrup761", "sntrup761", "SNTRUP761", 1039, 3435971752, *ON_M4),
 )
 
 SCHEMES: tuple[Scheme, ...] = (
@@ -357,13 +395,12 @@ SCHEMES: tuple[Scheme, ...] = (
     form("Protobuf", "nanopb", "nanopb.c",
          Code("nanopb", ("pb_common.c", "pb_encode.c", "pb_decode.c")),
          Code(GENERATED, ("message.pb.c",))),
-    form("MessagePack", "libmpack", "libmpack.c",
-         Code("libmpack", ("src/core.c", "src/conv.c"), ("src",))),
     form("JSON", "ours and jsmn", "jsmn.c", Code("jsmn", ())),
     Scheme("SHA-256", "ours, assembly", "hash", "sha256.c", HASH, 0, code=(SHA256_AVR,),
            flags=ASSEMBLY, **AVR_ALONE),
     Scheme("SHA-256", "BearSSL", "hash", "sha256.c", HASH, 0, code=(BEARSSL_SHA256,)),
     *SIGNATURES,
     *AGREEMENTS,
+    *FOREIGN,
     *PROTOCOLS,
 )

@@ -1,5 +1,5 @@
-/* BLAKE2s with a key (RFC 7693) and a tag of 64 bits, of messages that are not empty. The key's block
- * is worked out in advance.
+/* BLAKE2s with a key (RFC 7693) and a tag of 64 bits, of messages that are not empty. The key's
+ * block is worked out in advance.
  * SPDX-License-Identifier: MIT */
 #define LAB_TAG 8
 #include "tag.h"

@@ -1,5 +1,5 @@
-/* SipHash-2-4 with a tag of 64 bits, and with -DLAB_HALF HalfSipHash-2-4, which has words of 32 bits
- * and a key of 64: less than what the other schemes have.   SPDX-License-Identifier: MIT */
+/* SipHash-2-4 with a tag of 64 bits, and with -DLAB_HALF HalfSipHash-2-4, which has words of 32
+ * bits and a key of 64: less than what the other schemes have.   SPDX-License-Identifier: MIT */
 #define LAB_TAG 8
 #include "tag.h"
 
