@@ -7,7 +7,7 @@ lab: ##! what a verified message costs: all counts and tables
 	@set -e; for table in counts wire bridge published families ranking studies answer choices fits \
 	    operations predict mislead; do $(MAKE) --no-print-directory -s figures ONLY=lab-$$table; done
 
-lab-scheme: | $(READY) ##! count a scheme that the lab does not have: DIR=folder with api.h
+lab-scheme: | $(READY) ##! count anybody's scheme: DIR=folder with api.h
 	@$(PYTHON) -m lab.joules.scheme $(DIR) $(if $(TARGETS),--targets $(TARGETS))
 
 PART_lab-short = $(PYTHON) -m lab.messages.counts --quick	## count what is quick, and compare with what is kept

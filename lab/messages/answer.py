@@ -276,8 +276,8 @@ def explained(setting: Setting) -> str:
             f"{micro(sent.usual)}. A transceiver that waits is not in it.\n"
             "portable: the same in portable C, if the code is not that. flash: of a node, in bytes."
             f"\n>{shelf:g} years: the battery does not keep longer than that.\n"
-            "forged: by somebody without the key. + old: and an old message, sent again. late: and\n"
-            "one that was held back. forged by all: also by those who can verify.")
+            "forged: by somebody without the key. + old: and an old message, sent again.\n"
+            "late: and one that was held back. forged by all: also by those who can verify.")
 
 
 def main() -> None:

@@ -19,7 +19,6 @@ TITLES = {  # formats have a table of their own: make figures ONLY=lab-ranking
     "key agreement": "Key agreement",
 }
 MARKS = {"ATmega328P": " ", "ATmega1284P": "+"}  # the chip that ran it; another one: "*"
-LEFT_OUT = "refuse", "reject"  # it costs nearly what accept or verify does; counts.tsv has it
 
 
 def short(number: int) -> str:
@@ -40,7 +39,7 @@ def row(name: str, step: str, length: int, found: dict[str, Count]) -> str:
 def rows(scheme: Scheme, known: dict[tuple[str, ...], Count]) -> list[str]:
     lines: list[str] = []
     for step in scheme.steps:
-        for length in () if step.name in LEFT_OUT else step.lengths:
+        for length in step.lengths if step.kept else ():
             found = {name: known[key] for name in MACHINES
                      if (key := (scheme.name, scheme.by, step.name, str(length), name)) in known}
             lines.append(row("" if lines else scheme.title, step.name, length, found))
@@ -68,10 +67,10 @@ def main() -> None:
         print()
     print("amd64, M4 and M0+: instructions. AVR: cycles, and the flash and the RAM (static and\n"
           "stack) that the step needs there. If a step uses random numbers, its figure is a mean.\n"
-          "+: it ran on an ATmega1284P: with what the lab adds to measure it, it does not fit into\n"
-          "an ATmega328P. Whether it does alone, `make figures ONLY=lab-fits` says. *: it ran on a\n"
-          "simulated AVR with 63 KB of RAM, which nobody makes. -: it was not brought there, for\n"
-          "one of these reasons:\n")
+          "+: it ran on an ATmega1284P: with what the lab adds to measure it, it does not fit\n"
+          "into an ATmega328P. Whether it does alone, `make figures ONLY=lab-fits` says. *: it\n"
+          "ran on a simulated AVR with 63 KB of RAM, which nobody makes. -: it was not brought\n"
+          "there, for one of these reasons:\n")
     print("\n".join(reasons()))
 
 
