@@ -199,7 +199,7 @@ $(NEED_ALL): | $(READY)
 figures: $$(NEEDS_$$(ONLY)) | $$(PACKAGES) ##! a table: ONLY=size; else a list of them
 	@{ $(or $(TABLE_$(or $(ONLY),of-contents)),echo "there is no table '$(ONLY)': make figures" \
 	    "lists them" >&2; exit 2); } || { status=$$?; [ $$status = 141 ] || exit $$status; }
-PACKAGES = $(if $(filter-out $(PRINTED),$(ONLY)),$(READY))
+PACKAGES = $(if $(ONLY),$(if $(findstring PRINTER,$(value TABLE_$(ONLY))),,$(READY)))
 TABLE_of-contents = $(call contents,TABLE,figures)
 
 # ---- clean -----------------------------------------------------------------------------------

@@ -2,21 +2,14 @@
 TESTED_lab := lab
 SETUP_lab := setup # its tests need what only `make full` has
 FULL += lab-short lab-test
-
+PRINTER = $(or $(wildcard $(PYTHON)),python3)# of tables that show what is kept: without packages
 lab: ##! what a verified message costs: all counts and tables
-	@set -e; for table in counts wire bridge published families ranking studies answer choices fits \
-	    operations predict mislead; do $(MAKE) --no-print-directory -s figures ONLY=lab-$$table; done
-
+	@set -e; for table in counts wire bridge published families ranking studies answer choices \
+	    fits operations predict mislead; do $(MAKE) -s figures ONLY=lab-$$table; done
 lab-scheme: | $(READY) ##! count anybody's scheme: DIR=folder with api.h
 	@$(PYTHON) -m lab.joules.scheme $(DIR) $(if $(TARGETS),--targets $(TARGETS))
-
 PART_lab-short = $(PYTHON) -m lab.messages.counts --quick	## count what is quick, and compare with what is kept
 PART_lab-test = $(PYTEST) -n 2 --dist loadfile lab ## all tests of the lab
-
-# These print what is kept, without any package.
-PRINTED += lab-families lab-answer lab-keyed lab-fits lab-published lab-sent lab-studies \
-    lab-ranking lab-operations lab-programs lab-predict lab-choices
-PRINTER = $(or $(wildcard $(PYTHON)),python3)
 TABLE_lab-sources = $(PYTHON) -m lab.sources	## fetch the code of the lab's schemes
 TABLE_lab-counts = $(PYTHON) -m lab.messages.counts $(ARGS)	## count all, and compare; ARGS="--only WORDS --write"
 TABLE_lab-families = $(PRINTER) -m lab.messages.families	## the counts, in one table for each family
