@@ -12,7 +12,7 @@ from bench.interrupts import AVR, CORTEX_M, chip_of
 from bench.processors.targets import TARGETS
 from bench.size import sections
 from firmware.simulators.boards import BOARDS, Board, Line
-from tests.support.programs import ROOT, built
+from tests.support.programs import ROOT, as_program, built
 
 BUDGETS = ROOT / "bench" / "firmware.tsv"
 SIZES = {"flash": "{:>6}", "ram": "{:>6}", "bound": "{:>7}"}  # the columns, and their widths
@@ -89,4 +89,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_program(main)

@@ -14,7 +14,7 @@ import textwrap
 from collections import defaultdict
 from pathlib import Path
 
-from tests.support.programs import KEYED, ROOT
+from tests.support.programs import KEYED, ROOT, as_program
 
 # From top to bottom: each may use those that come after it. `client.py` is a layer of its own.
 LAYERS = {
@@ -214,4 +214,4 @@ def faults() -> list[str]:
 
 
 if __name__ == "__main__":
-    print(picture())
+    as_program(lambda: print(picture()))
