@@ -1,16 +1,13 @@
 /* An agent on a serial line, for any Cortex-M.   SPDX-License-Identifier: MIT
  *
  * The file of a chip says UART_IRQ and how many IRQS its table has, includes this file, and defines
- * the functions chip_…(). Then this is the whole program. Nothing is lost at full speed: an interrupt receives
- * the bytes, and the loop sends a report from a copy. No interrupt sends, so only the loop writes
- * what is to be sent. The linker script is cortex_m.ld.
+ * the functions chip_…(). Then this is the whole program. The linker script is cortex_m.ld.
  */
 #ifndef CORTEX_M_H
 #define CORTEX_M_H
 
-#include "serial.h"
+#include "serial_agent.h"
 
-#define REGISTER(address) (*(volatile uint32_t *)(address))
 #define TICK_CONTROL REGISTER(0xE000E010) /* SysTick */
 #define TICK_LOAD REGISTER(0xE000E014)
 #define TICK_VALUE REGISTER(0xE000E018) /* random after a reset; if it is written, it becomes 0 */
@@ -19,17 +16,10 @@
 
 enum { TICKS = 2 }; /* in a second, as SysTick has only 24 bits */
 
-static void chip_start(void);        /* sets its pins, its UART and a watchdog of about 2 s */
-static void chip_feed(void);         /* feeds the watchdog */
-static void chip_receive(void);      /* clears the interrupt, and gives the byte to the ring */
-static bool chip_send(uint8_t byte); /* false: the UART has no room yet */
+static void chip_start(void);   /* sets its pins, its UART and a watchdog of about 2 s */
+static void chip_feed(void);    /* feeds the watchdog */
+static void chip_receive(void); /* clears the interrupt, and gives the byte to the ring */
 
-static dumpulse agent; /* zeros: no heartbeat has come yet */
-static serial_window window;
-static serial_ring ring;
-static uint8_t outgoing[DUMPULSE_REPORT_SIZE];
-static uint16_t left; /* bytes of outgoing to send */
-static volatile uint16_t seconds;
 static volatile uint8_t ticks; /* it wraps at 256, which is a multiple of TICKS */
 
 static inline void start_ticks(uint32_t hertz)
@@ -54,21 +44,6 @@ static void on_received(void)
         chip_receive();
 }
 
-uint16_t dumpulse_get_timestamp(void)
-{
-    return seconds;
-}
-
-void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
-{
-    (void)context; /* there is only one line */
-    if (left != 0)
-        return; /* the last report is still going out, so the reader must ask again */
-    for (size_t i = 0; i != length; i++)
-        outgoing[i] = packet[i];
-    left = (uint16_t)length;
-}
-
 static void start(void)
 {
     chip_start();
@@ -79,12 +54,10 @@ static void start(void)
         fed = now;
         UART_ENABLE = 1U << UART_IRQ % 32; /* the ring has room again */
         __asm__ volatile("cpsid i" ::: "memory");
-        if (serial_empty(&ring) && left == 0)
+        if (is_idle())
             __asm__ volatile("wfi"); /* an interrupt ends it, and runs when enabled */
         __asm__ volatile("cpsie i" ::: "memory");
-        if (left != 0 && chip_send(outgoing[sizeof outgoing - left]))
-            left--;
-        serial_serve(&agent, &window, &ring);
+        serve();
     }
 }
 
