@@ -56,41 +56,17 @@ enum { GIVE_UP = 2, REFRESH = 60 };                    /* s */
  * 8.1): 8 us at 16 MHz. We wait twice as long, in case the oscillators are wrong by some
  * percent. */
 enum { HOLD_US = 256 / CAN_CRYSTAL };
-enum {
-    RESET = 0xC0,
-    READ = 0x03,
-    WRITE = 0x02,
-    MODIFY = 0x05,
-    LOAD = 0x40,
-    SEND = 0x81,
-    READ_RX0 = 0x90,
-    READ_RX1 = 0x94
-}; /* instructions */
-enum {
-    CANSTAT = 0x0E,
-    CANCTRL = 0x0F,
-    CANINTF = 0x2C,
-    EFLG = 0x2D,
-    TXB0CTRL = 0x30,
-    RXB0CTRL = 0x60,
-    RXB1CTRL = 0x70
-}; /* registers */
-enum {
-    RX0IF = 0x01,
-    RX1IF = 0x02,
-    TX0IF = 0x04,
-    ERRIF = 0x20,
-    TXREQ = 0x08,
-    TXBO = 0x20,
-    UNWELL = 0x38, /* the controller is off the bus, or passive */
-    OVERFLOWS = 0xC0,
-    RXM = 0x60,
-    BUKT = 0x04,
-    SRR = 0x10,
-    IDE = 0x08,
-    RTR = 0x40,
-    MODE = 0xE0
-}; /* bits */
+/* Instructions of the controller. */
+enum { RESET = 0xC0, READ = 0x03, WRITE = 0x02, MODIFY = 0x05 };
+enum { LOAD = 0x40, SEND = 0x81, READ_RX0 = 0x90, READ_RX1 = 0x94 };
+/* Its registers, and bits of CANCTRL, CANINTF, EFLG, TXB0CTRL, RXBnCTRL, of SIDL and of DLC. */
+enum { CANSTAT = 0x0E, CANCTRL = 0x0F, CANINTF = 0x2C, EFLG = 0x2D };
+enum { TXB0CTRL = 0x30, RXB0CTRL = 0x60, RXB1CTRL = 0x70 };
+enum { MODE = 0xE0 };
+enum { RX0IF = 0x01, RX1IF = 0x02, TX0IF = 0x04, ERRIF = 0x20 };
+enum { OVERFLOWS = 0xC0, TXBO = 0x20, UNWELL = 0x38 }; /* off the bus; that, or passive */
+enum { TXREQ = 0x08, RXM = 0x60, BUKT = 0x04 };
+enum { SRR = 0x10, IDE = 0x08, RTR = 0x40 };
 
 static keyed_agent keyed;
 static volatile uint16_t seconds;
