@@ -22,6 +22,7 @@ from __future__ import annotations
 import os
 import re
 import select
+import shutil
 import socket
 import subprocess
 import sys
@@ -446,6 +447,9 @@ def main(name: str) -> None:
         print(f"{problem}; the boards are: {', '.join(BOARDS)}", file=sys.stderr)
         raise SystemExit(2)
     board = BOARDS[name]
+    simulator = board.qemu[0] if board.qemu else "make" if board.mcu else str(NODE)
+    if not shutil.which(simulator):
+        raise SystemExit(f"{simulator} is not here: make setup fetches it")
     show = listen if board.only_sends else ask_on_line if board.baud else \
         ask_on_bus if board.alone < 0 else ask_with_keys
     if board.keyed:

@@ -570,10 +570,17 @@ def test_the_sender() -> None:
             heartbeat(7, 7, beat % 256) for beat in range(300))
 
 
-def make_try(name: str) -> subprocess.CompletedProcess[str]:
+def make_try(name: str, path: str = os.environ["PATH"]) -> subprocess.CompletedProcess[str]:
     """Runs what `make try BOARD=name` runs."""
     return subprocess.run([sys.executable, "-m", "firmware.simulators.boards", name], cwd=ROOT,
-                          capture_output=True, text=True, timeout=120)
+                          capture_output=True, text=True, timeout=120,
+                          env={**os.environ, "PATH": path})
+
+
+def test_make_try_says_which_simulator_is_missing() -> None:
+    done = make_try("uart_mps2-m4", "/nowhere")
+    assert done.returncode == 1
+    assert done.stderr == "qemu-system-arm is not here: make setup fetches it\n"
 
 
 @pytest.mark.parametrize("board", tiered(ON_LINES, is_avr), ids=lambda board: board.name)
