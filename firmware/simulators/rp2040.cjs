@@ -63,5 +63,5 @@ function run() {
 }
 
 process.stdin.on('data', (bytes) => coming.push(...bytes));
-process.stdin.on('close', () => process.exit());
+process.stdin.on('end', () => process.exit());
 run();
