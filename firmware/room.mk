@@ -12,7 +12,7 @@ RISCV_CC := riscv64-unknown-elf-gcc -march=rv32imac_zicsr -mabi=ilp32 -ffreestan
             -mno-relax -T firmware/uart_virt.ld
 AVR_KEYED := -DKEYED -DDUMPULSE_ALONE=32
 AT := -Wl,--defsym=flash_begin
-# $(call image,NAME,COMPILER,SOURCES): the sources are those besides firmware/NAME.c and the library.
+# $(call image,NAME,COMPILER,SOURCES): these are the sources besides firmware/NAME.c and dumpulse.c.
 image = $(eval IMAGES += $1)$(eval CC_$1 := $2)$(eval ALSO_$1 := $3)
 $(call image,uart_atmega328p,$(AVR_CC) -mmcu=atmega328p -DF_CPU=16000000UL)
 $(call image,uart_attiny85,$(AVR_CC) -mmcu=attiny85 -DF_CPU=8000000UL)

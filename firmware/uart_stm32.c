@@ -52,8 +52,8 @@ static void set_pins(void)
 
 static void chip_start(void)
 {
-    /* The watchdog counts down from DOG_RELOAD, 256 clocks of its own oscillator each: 2 s at 32 kHz
-     * (STM32F4), 1.6 s at 40 kHz (STM32F1). They differ by half from chip to chip. */
+    /* The watchdog counts down from DOG_RELOAD, each count 256 clocks of its oscillator: 2 s at
+     * 32 kHz (STM32F4), 1.6 s at 40 kHz (STM32F1). They differ by half from chip to chip. */
     DOG_KEY = DOG_UNLOCK;
     DOG_PRESCALER = 6;
     DOG_RELOAD = 250;
