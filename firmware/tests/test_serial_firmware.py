@@ -468,15 +468,11 @@ def test_a_file_for_an_rp2040() -> None:
     """By the specification of UF2, and by the chip's data sheet, which has the number of its
     family. That the bytes are right is shown by the simulator, which starts from such a file."""
     blocks = uf2(BOARDS["uart_rp2040"].image())
-    count = len(blocks) // 512
-    assert len(blocks) % 512 == 0 and count == 6
-    for number in range(count):
-        block = blocks[512 * number:512 * (number + 1)]
-        words = struct.unpack("<7I", block[4:32])
-        assert block[:4] == b"UF2\n" and block[-4:] == bytes.fromhex("306fb10a")
-        assert words == (0x9E5D5157, 0x2000, 0x10000000 + 256 * number, 256, number, count,
-                         0xE48BFF56)
-        assert block[288:508] == bytes(220)
+    starts = range(0, len(blocks), 512)
+    assert [struct.unpack_from("<4s7I", blocks, at) for at in starts] == [
+        (b"UF2\n", 0x9E5D5157, 0x2000, 0x10000000 + 256 * number, 256, number, 6, 0xE48BFF56)
+        for number in range(6)]
+    assert {blocks[at + 288:at + 512] for at in starts} == {bytes(220) + b"\x30\x6f\xb1\x0a"}
 
 
 @pytest.mark.slow
@@ -499,10 +495,13 @@ def test_a_watchdog_that_no_simulator_has(name: str) -> None:
     symbols = file.get_section_by_name(".symtab")
     [ticks], [reset] = (symbols.get_symbol_by_name(symbol) for symbol in ("ticks", "reset"))
     engine.reg_write(unicorn.arm_const.UC_ARM_REG_SP, 0x20001000)
+    counter = 0xE000E018  # SysTick's, which is random after a reset
+    engine.mem_write(counter, b"\x55\x55\x55\0")
     (sleeps,) = (at for at in range(reset["st_value"] & ~1, reset["st_value"] + 0x400, 2)
                  if engine.mem_read(at, 2) == b"\x30\xbf")  # wfi
     engine.emu_start(reset["st_value"] | 1, sleeps)
     assert writes == start
+    assert name == "uart_nrf51" or engine.mem_read(counter, 4) == bytes(4)
     for tick in (0, 1, 1, 1, 2, 2):  # the loop runs as often
         engine.mem_write(ticks["st_value"], bytes([tick]))
         engine.emu_start((sleeps + 2) | 1, sleeps)
