@@ -185,8 +185,9 @@ def changed_bound(folder: Path, chip: str, before: str, after: str) -> int:
     """Returns the bound for the firmware of that chip with one changed line."""
     name, script, compiler = CHIPS[chip]
     text = (ROOT / "firmware" / name).read_text()
-    shared = (ROOT / "firmware" / "cortex_m.h").read_text()
-    text = text.replace('#include "cortex_m.h"\n', shared)
+    for header in ("cortex_m.h", "serial_agent.h"):
+        shared = (ROOT / "firmware" / header).read_text()
+        text = text.replace(f'#include "{header}"\n', shared)
     assert text.count(before) == 1
     (folder / "image.c").write_text(text.replace(before, after))
     for source in (folder / "image.c", ROOT / "dumpulse.c"):
