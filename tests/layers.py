@@ -34,6 +34,7 @@ LAYERS = {
     "bench/reliability": "counts the damage that the checksum does not see",
     "proof": "proves what the library does, and computes bounds",
     "firmware/simulators": "run the images on simulated boards",
+    "firmware": "makes what an image is flashed from",
     "bench/processors": "the targets, and simulators that run their code",
     "tests/support": "what tests share: programs, servers, agents, lines",
     "spec": "the protocol as models, which write the vectors",
