@@ -57,6 +57,7 @@ def linked(path: Path) -> Iterator[Component]:
 
 def needs(path: Path) -> Iterator[Component]:
     """What a file needs of others where it is installed, as its own fields say."""
+    found: list[tuple[str, str | None, str, bool]] = []
     if path.suffix == ".whl":
         with zipfile.ZipFile(path) as wheel:
             (name,) = (name for name in wheel.namelist() if name.endswith("/METADATA"))
@@ -73,8 +74,6 @@ def needs(path: Path) -> Iterator[Component]:
             fields = tomllib.loads(manifest.read().decode()).get("dependencies", {})
         found = [("cargo", None, f"{name} {rule.get('version')}", bool(rule.get("optional")))
                  for name, rule in fields.items()]
-    else:
-        found = []
     for world, group, line, is_optional in found:
         name = re.findall(r"[\w.+-]+", line)[0]
         yield Component(name=name, description=line.strip(), bom_ref=f"{path.name}>{name}",

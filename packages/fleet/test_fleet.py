@@ -19,6 +19,7 @@ from packages import project
 from packages.debian import boot
 from packages.debian.make import base
 from packages.fleet import make
+from packages.python import make as client
 from packages.python.test_python import environment, pythons, run
 from tests.support.programs import PATIENCE, wait_until
 from tests.support.servers import Server
@@ -67,7 +68,7 @@ def use(folder: Path, *command: str | Path, modules: Path | None = None) -> None
 
 @pytest.mark.slow
 def test_it_works_before_it_is_packed(tmp_path: Path) -> None:
-    make.tree(tmp_path / "package")
+    client.tree(make.tree(tmp_path / "package"))
     run(sys.executable, "-m", "compileall", "-q", tmp_path / "package")  # once, not in each start
     use(tmp_path, sys.executable, "-m", "dumpulse_fleet", modules=tmp_path / "package")
 
@@ -107,6 +108,8 @@ def test_it_has_all_that_it_imports(tmp_path: Path) -> None:
                 libraries.add(PACKAGES.get(name, name))
     wanted = required(tmp_path / "pyproject.toml")
     assert {*wanted} == libraries
+    own = project.FORMS["python"](project.version())
+    assert str(wanted.pop("dumpulse").specifier) == f"=={own}"
     pins = "".join((project.ROOT / folder / "requirements.txt").read_text()
                    for folder in ("dumpulse_fleet", "tests/tools"))
     for name, requirement in wanted.items():
@@ -120,8 +123,9 @@ def test_it_has_all_that_it_imports(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module", name="wheel")
 def fixture_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = make.build(tmp_path_factory.mktemp("made"))
-    return next(path for path in made if path.suffix == ".whl")
+    folder = tmp_path_factory.mktemp("made")  # has that of the client, too
+    return next(path for path in make.build(folder) + client.build(folder)
+                if path.suffix == ".whl")
 
 
 @pytest.mark.long
@@ -141,7 +145,7 @@ def test_it_works_where_it_is_installed(tmp_path: Path, wheel: Path, oldest: boo
         f"{name}=={bound.version}\n" for name, requirement in wanted.items()
         for bound in requirement.specifier if bound.operator == ">=") if oldest else "")
     run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
-        "--constraint", limits, f"{wheel}[apprise,nats]")
+        "--find-links", wheel.parent, "--constraint", limits, f"{wheel}[apprise,nats]")
     run(python, "-m", "pip", "check", "--disable-pip-version-check")
     use(tmp_path, python.parent / "dumpulse-fleet")
     run(python, "-c", "import apprise, nats, dumpulse_fleet.service")
@@ -156,7 +160,7 @@ def test_it_works_where_it_is_installed(tmp_path: Path, wheel: Path, oldest: boo
     (start,) = re.findall("^ExecStart=/opt/dumpulse-fleet/(.*?) ", unit.read_text(), re.M)
     assert os.access(tmp_path / "env" / start, os.X_OK)
     run(python, "-m", "pip", "uninstall", "--quiet", "--yes", "dumpulse-fleet")
-    assert not [path for path in (tmp_path / "env").rglob("*dumpulse*") if path.is_file()]
+    assert not [path for path in (tmp_path / "env").rglob("*dumpulse?fleet*") if path.is_file()]
 
 
 # In a Debian that has booted: the unit starts, reads again, and is started again when it hangs, but
@@ -209,7 +213,8 @@ echo "unit: all is well"
 @pytest.mark.long
 def test_the_unit_works_under_systemd(tmp_path: Path, wheel: Path) -> None:
     python = environment(Path("/usr/bin/python3"), tmp_path / "env")
-    run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wheel)
+    run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--find-links",
+        wheel.parent, wheel)
     command = python.with_name("dumpulse-fleet")
     command.write_text(command.read_text().replace(str(python.parent), "/opt/dumpulse-fleet/bin"))
     (tmp_path / "fleet.toml").write_text(
