@@ -69,9 +69,13 @@ def check() -> None:
     number = project.FORMS["numbers"](version)
     wanted, shown = (r"\d{4}-\d\d-\d\d", "DATE") if version == number else \
         ("not released yet", "not released yet")
-    if version == number and re.match(r"https?://[^/]*\.example(/|$)", project.URL):
-        raise Refused(f"{project.URL} leads nowhere, and every package would name it: write the "
-                      "real address into packages/project.py")
+    address = f"{project.NAME}.example"
+    nowhere = [name for name, path in sorted(source.sources().items())
+               if path.is_file() and address.encode() in path.read_bytes() and
+               not path.name.startswith("test_")]
+    if version == number and nowhere:
+        raise Refused(f"{address} leads nowhere, and packages would name it: write the real one "
+                      f"into {', '.join(nowhere)}")
     headings = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.M)
     if not headings or not re.fullmatch(f"{re.escape(number)}, {wanted}", headings[0]):
         raise Refused(f'the first heading of CHANGELOG.md must be "## {number}, {shown}", because '

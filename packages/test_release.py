@@ -33,9 +33,9 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def clone(original: Path, tmp_path: Path) -> Path:
     """A repository of its own, of which everything is committed. Its address leads somewhere."""
     root = source.unpack(original, tmp_path)
-    fields = root / "packages" / "project.py"
-    fields.write_text(fields.read_text().replace('URL = "https://dumpulse.example"',
-                                                 'URL = "https://dumpulse.invalid"'))
+    for path in source.sources(root).values():
+        if path.is_file() and b"dumpulse.example" in path.read_bytes():
+            path.write_text(path.read_text().replace("dumpulse.example", "dumpulse.invalid"))
     git(root, "init", "--quiet")
     commit(root)
     return root
@@ -89,11 +89,13 @@ def test_what_cannot_be_released_is_refused_with_one_line(clone: Path) -> None:
                                "run make version\n")
     write_heading(clone, "7.8.9", "7.8.9, 2026-12-25")
 
-    fields = clone / "packages" / "project.py"
-    fields.write_text(fields.read_text().replace(".invalid", ".example"))
+    for name in ("meson/meson.build", "project.py"):
+        path = clone / "packages" / name
+        path.write_text(path.read_text().replace(".invalid", ".example"))
     commit(clone)
-    assert asked(clone) == (2, "release: https://dumpulse.example leads nowhere, and every package "
-                               "would name it: write the real address into packages/project.py\n")
+    assert asked(clone) == (2, "release: dumpulse.example leads nowhere, and packages would name it: "
+                               "write the real one into packages/meson/meson.build, "
+                               "packages/project.py\n")
     git(clone, "reset", "--quiet", "--hard", "HEAD~")
     assert asked(clone) == (2, "release: a release must be signed: make release ARGS='--sign KEY', "
                                "with the name of a key of your gpg\n")

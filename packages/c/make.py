@@ -20,6 +20,7 @@ FILES = ("CMakeLists.txt", "LICENSE", "library.json", "meson.build", "packages/c
          "packages/pkgconfig/dumpulse.pc.in", "packages/zephyr/CMakeLists.txt",
          "packages/zephyr/Kconfig", "zephyr/module.yml")
 CONAN = """\
+# Run `conan create .` beside this file. Then require {name}/{version}.
 from conan import ConanFile
 from conan.tools.cmake import CMake, cmake_layout
 from conan.tools.files import get

@@ -12,6 +12,8 @@ from packages import making
 from packages.c import make as library
 
 WRAP = """\
+# Put this file into subprojects/. Then dependency('dumpulse') is the library, and
+# dependency('dumpulse-keyed') has the source for version 2, with keys.
 [wrap-file]
 directory = {top}
 source_url = {address}

@@ -252,7 +252,7 @@ def test_a_project_with_the_repository(pio: PlatformIO, tmp_path: Path) -> None:
     shutil.copytree(project.ROOT, tree, symlinks=True, ignore=shutil.ignore_patterns(
         "build", ".git", "__pycache__", ".*cache"))
     for words in (["init", "--quiet"], ["add", "--all"],
-                  ["-c", "user.name=Test", "-c", "user.email=test@dumpulse.example",
+                  ["-c", "user.name=Test", "-c", "user.email=test@tests.example",
                    "commit", "--quiet", "--message=All"]):
         subprocess.run(["git", *words], cwd=tree, check=True)
     made = pio.compile(consumers.SOURCES / "watcher.c", f"git+file://{tree}")
