@@ -91,21 +91,6 @@ def test_the_version_is_the_headers(tmp_path: Path) -> None:
             fails(ask, tmp_path, f'compatible with requested version "{wanted}"')
 
 
-@pytest.mark.parametrize(("damage", "message"), [
-    ({"dumpulse.h": ("DUMPULSE_VERSION", "DUMPULSE_VERSIO")}, "must define DUMPULSE_VERSION"),
-    ({"dumpulse.h": ('-dev"', '-rc1"')}, "must define DUMPULSE_VERSION"),
-    ({"packages/library.txt": (".c\n", "\n")}, "No SOURCES given to target: dumpulse"),
-    ({"packages/library.txt": ("dumpulse.c", "other.c")}, "Cannot find source file"),
-    ({"CMakeLists.txt": ("targets.cmake", "target.cmake")}, "could not find requested file"),
-])
-def test_mistakes_in_these_files(tmp_path: Path, damage: dict[str, tuple[str, str]],
-                                 message: str) -> None:
-    source = consumers.copy(tmp_path / "copy", "1.2.3-dev")
-    for name, (old, new) in damage.items():
-        consumers.damage(source / name, old, new)
-    fails(["cmake", GENERATOR, "-S", source, "-B", tmp_path / "built"], tmp_path, message)
-
-
 @pytest.mark.long
 def test_the_oldest_cmake(tmp_path: Path) -> None:
     old = {"PATH": consumers.path_with(OLDEST)}

@@ -11,7 +11,7 @@ import pytest
 from packages import project
 from packages.c import make as library
 from packages.cmake import consumers
-from packages.cmake.consumers import NOTHING, damage, fails, run
+from packages.cmake.consumers import NOTHING, damage, run
 from packages.meson import make
 
 BUILD_FILE = consumers.WORLDS / "meson" / "consumer" / "meson.build"
@@ -66,16 +66,3 @@ def test_what_it_installs(tmp_path: Path) -> None:
     found = {"PKG_CONFIG_PATH": str(tmp_path / "prefix" / "lib" / "pkgconfig")}
     assert run(["pkg-config", "--modversion", "dumpulse"], source, more=found) == b"4.5.6-dev\n"
     try_it(consumers.consumer(tmp_path / "consumer", BUILD_FILE), more=found)  # without a wrap
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(("old", "new", "message"), [
-    ("dependency_names = dumpulse", "dependency_names = other",
-     'Dependency "dumpulse" not found'),
-    ("source_hash = ", "source_hash = 0", "Incorrect hash"),
-    ("directory = ", "directory = no", "has no meson.build file"),
-    ("wrap-file", "wrap-fiel", "Unknown wrap type"),
-])
-def test_mistakes_in_the_wrap(tmp_path: Path, old: str, new: str, message: str) -> None:
-    fails(["meson", "setup", "built"], with_wrap(tmp_path, "heartbeats.wrap", ((old, new),)),
-          message)

@@ -10,7 +10,7 @@ import pytest
 
 from packages import project
 from packages.cmake import consumers
-from packages.cmake.consumers import fails, run
+from packages.cmake.consumers import run
 
 MAKEFILE = consumers.WORLDS / "pkgconfig" / "consumer" / "Makefile"
 
@@ -52,41 +52,3 @@ def test_it_says_what_the_other_packages_say() -> None:
         ("Name", project.NAME), ("Description", project.SUMMARY), ("URL", project.URL)]
     meson = (consumers.WORLDS / "meson" / "meson.build").read_text()
     assert f"description: '{project.SUMMARY}',\n    url: '{project.URL}'" in meson
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("old", "new", "message"), [
-    ("Name", "Nmae", "Package dumpulse was not found"),
-    ("Description", "Descriptino", "Package dumpulse was not found"),
-    ("Version", "Versoin", "Package dumpulse was not found"),
-    ("@includedir@", "/nonexistent", "dumpulse.h: No such file"),
-    ("@libdir@", "/nonexistent", "cannot find -ldumpulse"),
-    ("-ldumpulse", "-ldumpuls", "cannot find -ldumpuls"),
-    ("keyed=", "keyd=", "undefined reference"),
-])
-def test_a_wrong_field(tmp_path: Path, old: str, new: str, message: str) -> None:
-    """The agents need what the .pc file says. The folder has the library without it."""
-    root = project.ROOT
-    built = consumers.consumer(tmp_path / "consumer", MAKEFILE)
-    found = {"PKG_CONFIG_LIBDIR": str(tmp_path)}
-    # A .pc file cannot have every path as it is, and the sources may be anywhere.
-    headers = tmp_path / "include"
-    headers.mkdir()
-    (tmp_path / "dumpulse").mkdir()
-    for name, path in project.LIBRARY_FILES.items():
-        ((headers if name.endswith(".h") else tmp_path / "dumpulse") / name).symlink_to(path)
-    run(["gcc", "-c", root / "dumpulse.c", "-o", "dumpulse.o"], tmp_path)
-    run(["ar", "rcs", "libdumpulse.a", "dumpulse.o"], tmp_path)
-    text = (root / "packages" / "pkgconfig" / "dumpulse.pc.in").read_text()
-    assert old in text
-    for template, works in ((text, True), (text.replace(old, new), False)):
-        for field, value in (("prefix", "/"), ("libdir", tmp_path), ("includedir", headers),
-                             ("datadir", tmp_path), ("version", "1.2.3")):
-            template = template.replace(f"@{field}@", str(value))
-        (tmp_path / "dumpulse.pc").write_text(template)
-        if works:
-            run(["make", "-s", "agent", "keyed"], built, more=found)
-            (built / "agent").unlink()
-            (built / "keyed").unlink()
-        else:
-            fails(["make", "-s", "agent", "keyed"], built, message, more=found)
