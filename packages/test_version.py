@@ -68,15 +68,6 @@ def test_a_file_that_is_behind_is_named(tree: Path) -> None:
         assert f"{name} does not have version {NEW}: make version\n" in said
 
 
-def test_a_file_without_its_version_is_refused(tmp_path: Path) -> None:
-    for name in ("dumpulse.h", *(name for name, *_ in version.PLACES)):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        shutil.copy(project.ROOT / name, tmp_path / name)
-    (tmp_path / "client.py").write_text("")
-    with pytest.raises(SystemExit, match="client.py must have the version once"):
-        version.behind(tmp_path)
-
-
 @pytest.fixture(scope="module")
 def changed(tree: Path) -> Path:
     """The same, after `make version`."""

@@ -49,7 +49,7 @@ def passes(rustc: str | Path, crate: Path) -> None:
     compiled(rustc, crate, make.HERE / "against_c.rs", "-Clink-arg=dumpulse.o", "-o", "against_c")
     steps = [line for line in (project.ROOT / "spec" / "vectors.tsv").read_text().splitlines()
              if not line.startswith("#")]
-    for test, told in (("vectors", f"\n{len(steps)} steps passed"), ("transports", "8 passed")):
+    for test, told in (("vectors", f"\n{len(steps)} steps passed"), ("transports", "7 passed")):
         compiled(rustc, crate, "--test", f"tests/{test}.rs", "-o", test)
         shown = subprocess.run([crate / test, "--nocapture"], text=True, stdout=subprocess.PIPE,
                                check=True).stdout
