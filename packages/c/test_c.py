@@ -113,13 +113,6 @@ def test_the_oldest_cmake(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_its_own_tests_are_run_if_asked_for(tmp_path: Path) -> None:
-    built = build(project.ROOT, tmp_path / "built", "-DDUMPULSE_TESTS=ON")
-    shown = run(["ctest", "--output-on-failure"], built).decode()
-    assert "100% tests passed, 0 tests failed out of 2" in shown
-
-
-@pytest.mark.long
 def test_a_project_in_cpp(tmp_path: Path) -> None:
     prefix = install(project.ROOT, tmp_path)
     source = tmp_path / "source"

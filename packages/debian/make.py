@@ -20,6 +20,8 @@ import tempfile
 import textwrap
 import time
 from collections.abc import Mapping
+from datetime import datetime, timezone
+from email.utils import format_datetime
 from pathlib import Path
 
 from packages import archive, making, project, source
@@ -96,16 +98,8 @@ def changelog() -> str:
         entries.append(
             f"dumpulse ({full}) unstable; urgency=medium\n\n"
             f"  * Version {number}. changelog.gz, beside this file, says what is new.\n\n"
-            f" -- {maintainer()}  {email_date(seconds)}\n")
+            f" -- {maintainer()}  {format_datetime(datetime.fromtimestamp(seconds, timezone.utc))}\n")
     return "\n".join(entries)
-
-
-def email_date(seconds: int) -> str:
-    day, month = ("Mon Tue Wed Thu Fri Sat Sun".split(),
-                  "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split())
-    at = time.gmtime(seconds)
-    return (f"{day[at.tm_wday]}, {at.tm_mday:02} {month[at.tm_mon - 1]} {at.tm_year} "
-            f"{at.tm_hour:02}:{at.tm_min:02}:{at.tm_sec:02} +0000")
 
 
 def fields() -> dict[str, str]:

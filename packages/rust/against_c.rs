@@ -2,8 +2,16 @@
 //! Does the crate do what the C library does? With 10^6 random tables, each with a random packet.
 //! It is for the tests and not in the crate: test_rust.py compiles it with dumpulse.c, whose inline
 //! functions it lets other files call.
-use dumpulse::{Agent, Heartbeat, Outcome, Report, REQUEST};
+use dumpulse::{Agent, Heartbeat, Outcome, Report, Variable, REQUEST};
 use std::ffi::c_void;
+
+/// dumpulse_entry.
+#[repr(C)]
+struct Entry {
+    timestamp: u16,
+    sender: u8,
+    value: u8,
+}
 
 extern "C" {
     fn dumpulse_process_packet(
@@ -14,6 +22,7 @@ extern "C" {
     ) -> u8;
     fn dumpulse_make_heartbeat(packet: *mut [u8; 8], variable: u8, sender: u8, value: u8);
     fn dumpulse_check_report(report: *const u8, length: usize) -> bool;
+    fn dumpulse_read_entry(report: *const [u8; 260], variable: u8) -> Entry;
 }
 
 const NOW: u16 = 0x1234;
@@ -83,6 +92,13 @@ fn step(random: &mut Random, table: &mut [u8; 260]) -> u8 {
         Outcome::Report(report) => (2, report.len()),
     };
     assert_eq!((ours, agent.as_bytes()), ((result, sent), &*table));
+    let variable = random.byte() % 64;
+    // SAFETY: it reads inside of the table.
+    let theirs = unsafe { dumpulse_read_entry(table, variable) };
+    let ours = Variable::new(variable).and_then(|each| agent.entry(each));
+    let ours = ours.map_or((0, 0, 0), |entry| (entry.timestamp, entry.sender, entry.value));
+    assert_eq!(ours, (theirs.timestamp, theirs.sender, theirs.value));
+
     table[usize::from(random.byte())] ^= random.byte() % 2;
     // SAFETY: it reads the bytes that there are.
     let right = unsafe { dumpulse_check_report(table.as_ptr(), table.len()) };

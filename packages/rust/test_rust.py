@@ -47,13 +47,10 @@ def passes(rustc: str | Path, crate: Path) -> None:
     subprocess.run(["gcc", "-O2", "-Wall", "-Werror", "-Dstatic=", "-Dinline=", "-c",
                     project.ROOT / "dumpulse.c"], cwd=crate, check=True)
     compiled(rustc, crate, make.HERE / "against_c.rs", "-Clink-arg=dumpulse.o", "-o", "against_c")
-    steps = [line for line in (project.ROOT / "spec" / "vectors.tsv").read_text().splitlines()
-             if not line.startswith("#")]
-    for test, told in (("vectors", f"\n{len(steps)} steps passed"), ("transports", "7 passed")):
-        compiled(rustc, crate, "--test", f"tests/{test}.rs", "-o", test)
-        shown = subprocess.run([crate / test, "--nocapture"], text=True, stdout=subprocess.PIPE,
-                               check=True).stdout
-        assert told in shown, shown[-2000:]
+    compiled(rustc, crate, "--test", "tests/transports.rs", "-o", "transports")
+    shown = subprocess.run([crate / "transports"], text=True, stdout=subprocess.PIPE,
+                           check=True).stdout
+    assert "7 passed" in shown, shown
     shown = subprocess.run([crate / "against_c"], text=True, stdout=subprocess.PIPE,
                            check=True).stdout
     counts = [int(count) for count in re.findall(r"\d+", shown)]
@@ -61,7 +58,7 @@ def passes(rustc: str | Path, crate: Path) -> None:
 
 
 @pytest.mark.slow
-def test_it_passes_all_vectors_and_does_what_c_does(tmp_path: Path) -> None:
+def test_it_does_what_c_does(tmp_path: Path) -> None:
     passes(make.installed("rustc"), make.tree(tmp_path))
 
 
