@@ -21,7 +21,7 @@ from packages import project, release, source, version
 NEW = "97.86.75"  # a release: before one, some packages name no version
 # The worlds whose artefacts are built with what packages/setup installs, or for minutes, or with
 # what cargo fetches from its registry: make test must not need that here.
-SLOW = {"debian", "firmware", "fleet", "python", "rust"}
+SLOW = {"debian", "firmware", "fleet", "python", "rust", "static"}
 WORLDS = [pytest.param(name, marks=pytest.mark.long if name in SLOW else ())
           for name in release.worlds()]
 # These tell what versions had, which versions others have, and examples.
