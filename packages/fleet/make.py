@@ -27,7 +27,7 @@ COPIED = {
     "packages/fleet/README.md": "README.md",
     "packages/fleet/manifest.toml": "pyproject.toml",
 }
-CLIENT = '''"""The module dumpulse, by the name that the fleet gives it.   SPDX-License-Identifier: MIT"""
+CLIENT = '''"""The module dumpulse, as the fleet calls it.   SPDX-License-Identifier: MIT"""
 
 import sys
 
