@@ -98,7 +98,7 @@ def repository(to: Path, version: str = "") -> str:
     copy(to, version)
     version = project.version(to)
     for words in (["init", "-q", "-b", "main"], ["add", "-f", "."],
-                  ["-c", "user.name=test", "-c", "user.email=test@dumpulse.example", "commit", "-q",
+                  ["-c", "user.name=test", "-c", "user.email=test@tests.example", "commit", "-q",
                    "-m", "a copy"], ["tag", f"v{version}"]):
         run(["git", *words], to)
     return to.as_uri()

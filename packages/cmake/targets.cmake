@@ -5,7 +5,6 @@ if(CMAKE_SOURCE_DIR STREQUAL PROJECT_SOURCE_DIR)
     set(is_alone ON)
 endif()
 option(DUMPULSE_INSTALL "Install Dumpulse's header, library and package files" ${is_alone})
-option(DUMPULSE_TESTS "Build Dumpulse's quick tests, which ctest runs" OFF)
 
 # If one of these changes, CMake reads them again.
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS dumpulse.h packages/library.txt)
@@ -60,15 +59,4 @@ if(DUMPULSE_INSTALL)
             DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 else()
     set_target_properties(dumpulse PROPERTIES EXCLUDE_FROM_ALL ON) # nodes do not need it
-endif()
-
-if(DUMPULSE_TESTS)
-    enable_testing()
-    foreach(test unit vectors)
-        add_executable(dumpulse_${test} tests/${test}.c)
-        target_include_directories(dumpulse_${test} PRIVATE tests/support)
-        target_link_libraries(dumpulse_${test} PRIVATE dumpulse)
-        add_test(NAME dumpulse_${test}
-                 COMMAND dumpulse_${test} ${PROJECT_SOURCE_DIR}/spec/vectors.tsv)
-    endforeach()
 endif()

@@ -7,7 +7,6 @@ import functools
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tarfile
@@ -124,12 +123,6 @@ def environment(python: Path, folder: Path, *options: str) -> Path:
     return folder / "bin" / "python"
 
 
-def install(wheel: Path, python: Path) -> None:
-    """Installs it by another environment's pip: to make one takes longer than all the rest."""
-    run(make.TOOLS / "pip", "--python", python, "install", "--quiet", "--no-index",
-        "--force-reinstall", wheel)
-
-
 def checks(tree: Path, *files: Path) -> email.message.Message:
     """Runs the checkers of PyPI, and looks whether the wheel has all of the tree. Returns its
     fields."""
@@ -184,63 +177,17 @@ def test_it_works_where_it_is_installed(tmp_path: Path, which: int, wheel: Path,
 TYPED = """
 import dumpulse
 agent = dumpulse.Agent("localhost")
-value: int = agent.ask(timeout=3.0)[7].value
-agent.beat(variable=7, sender=1, value=value)
+agent.beat(variable=7, sender=1, value='x')
 """
-
-
-def mypy(python: Path, folder: Path, text: str, fails: bool = False) -> str:
-    (folder / "program.py").write_text(text)
-    return run(sys.executable, "-m", "mypy", "--strict", "--config-file=", "--python-executable",
-               python, "--cache-dir", folder / "cache", folder / "program.py", fails=fails)
 
 
 @pytest.mark.long
 def test_types_are_seen(tmp_path: Path, wheel: Path) -> None:
     python = environment(Path(sys.executable), tmp_path / "env", "--without-pip")
-    install(wheel, python)
-    mypy(python, tmp_path, TYPED)
-    wrong = mypy(python, tmp_path, TYPED.replace("value=value", "value='x'"), fails=True)
-    assert '"beat" of "Agent" has incompatible type "str"; expected "int"' in wrong
-    (marker,) = (tmp_path / "env").rglob("dumpulse/py.typed")
-    marker.unlink()
-    assert "missing library stubs or py.typed" in mypy(python, tmp_path, TYPED, fails=True)
-
-
-# What is wrong, the file, what to replace, and what a tool says of it, or "" if the user would
-# notice it: the package is built, but does not work.
-WRONG = [
-    ("a name", "pyproject.toml", 'name = "dumpulse"', 'name = "dum pulse"', "must only contain"),
-    ("a version", "pyproject.toml", f'"{VERSION}"', '"1.x"', "Invalid version"),
-    ("a page that is not there", "pyproject.toml", '"README.md"', '"READ.md"', "READ.md"),
-    ("no page", "pyproject.toml", 'readme = "README.md"', "", "long_description"),
-    ("a licence", "pyproject.toml", '"MIT"', '"MTI"', "Unknown license"),
-    ("a class", "pyproject.toml", "Topic ::", "Topics ::", "Topics ::"),
-    ("no folder", "pyproject.toml", '["dumpulse"]', '["dumpuls"]', "dumpuls"),
-    ("no share", "pyproject.toml", '"share" = "share"', '"share" = "shares"', "share/man"),
-    ("an entry point", "pyproject.toml", '"dumpulse:main"', '"dumpulse:start"', ""),
-    ("a Python", "pyproject.toml", '">=3.9"', '">=3.99"', ""),
-    ("no start", "dumpulse/__main__.py", "main()", "", ""),
-    ("another name", "dumpulse/__main__.py", 'sys.argv[0] = "dumpulse"', "", ""),
-]
-
-
-@pytest.mark.long
-def test_a_wrong_package_is_noticed(tmp_path: Path) -> None:
-    python = environment(Path(sys.executable), tmp_path / "env", "--without-pip")
-    for at, (what, file, old, new, said) in enumerate(WRONG):
-        source, out = tmp_path / f"source{at}", tmp_path / f"out{at}"
-        out.mkdir()
-        path = make.tree(source) / file
-        text = path.read_text()
-        assert text.count(old) >= 1, what
-        path.write_text(text.replace(old, new, 1))
-        with pytest.raises((AssertionError, SystemExit)) as seen:
-            made = make.run_build(source, out)
-            checks(source, *made)
-            if not said:
-                (wheel,) = (file for file in made if file.suffix == ".whl")
-                install(wheel, python)
-                use(python, python.parent / "dumpulse")
-        assert said in str(seen.value), (what, str(seen.value))
-        shutil.rmtree(source)
+    # By another environment's pip: to make one takes longer than all the rest.
+    run(make.TOOLS / "pip", "--python", python, "install", "--quiet", "--no-index", wheel)
+    (tmp_path / "program.py").write_text(TYPED)
+    said = run(sys.executable, "-m", "mypy", "--strict", "--config-file=", "--python-executable",
+               python, "--cache-dir", tmp_path / "cache", tmp_path / "program.py", fails=True)
+    assert '"beat" of "Agent" has incompatible type "str"; expected "int"' in said
+    assert "Found 1 error" in said

@@ -14,8 +14,6 @@ from pathlib import Path
 from packages import making, project
 
 HERE = Path(__file__).resolve().parent
-# What users get beside what is kept here.
-COPIED = {"spec/vectors.tsv": "tests", "LICENSE": ""}
 # rustup puts its programs where only a shell of its user looks.
 PATH = os.pathsep.join([os.environ["PATH"], str(Path.home() / ".cargo" / "bin")])
 
@@ -34,8 +32,7 @@ def tree(to: Path) -> Path:
               "license": project.LICENSE, "url": project.URL, "repository": project.REPOSITORY}
     crate = to / project.NAME
     shutil.copytree(HERE / "crate", crate)
-    for name, folder in COPIED.items():
-        shutil.copy(project.ROOT / name, crate / folder)
+    shutil.copy(project.ROOT / "LICENSE", crate)
     for path in (crate / "Cargo.toml", crate / "Cargo.lock"):
         text = path.read_text()
         for field, value in fields.items():

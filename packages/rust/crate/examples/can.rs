@@ -2,7 +2,7 @@
 //! A node, an agent and a reader on a CAN bus. Each function takes any driver with the traits of
 //! `embedded-can`. Here they run on a bus in memory.
 use dumpulse::{can, Agent, Heartbeat, Outcome, REQUEST};
-use embedded_can::{blocking::Can, ExtendedId, Frame, Id, StandardId};
+use embedded_can::{blocking::Can, ErrorKind, ExtendedId, Frame, Id, StandardId};
 use std::collections::VecDeque;
 
 fn send<C: Can>(bus: &mut C, offset: u8, bytes: &[u8]) -> Result<(), C::Error> {
@@ -78,52 +78,41 @@ impl Frame for Message {
     }
 }
 
-/// A controller: what has come, and what it has sent.
+/// What has come, and what was sent.
 #[derive(Default)]
 struct Controller(VecDeque<Message>, Vec<Message>);
 
-#[derive(Debug)]
-struct NothingCame;
-
-impl embedded_can::Error for NothingCame {
-    fn kind(&self) -> embedded_can::ErrorKind {
-        embedded_can::ErrorKind::Other
-    }
-}
-
 impl Can for Controller {
     type Frame = Message;
-    type Error = NothingCame;
+    type Error = ErrorKind;
 
-    fn transmit(&mut self, frame: &Message) -> Result<(), NothingCame> {
+    fn transmit(&mut self, frame: &Message) -> Result<(), ErrorKind> {
         self.1.push(frame.clone());
         Ok(())
     }
 
-    fn receive(&mut self) -> Result<Message, NothingCame> {
-        self.0.pop_front().ok_or(NothingCame)
+    fn receive(&mut self) -> Result<Message, ErrorKind> {
+        self.0.pop_front().ok_or(ErrorKind::Other) // nothing came
     }
 }
 
 fn main() {
-    let (mut of_nodes, mut of_agent, mut of_reader) =
-        (Controller::default(), Controller::default(), Controller::default());
+    let mut bus = Controller::default();
     for (variable, value) in [(3, 9), (63, 255)] {
-        node(&mut of_nodes, Heartbeat::new(variable, 76, value).unwrap()).unwrap();
+        node(&mut bus, Heartbeat::new(variable, 76, value).unwrap()).unwrap();
     }
     let heartbeat = Heartbeat::new(5, 76, 5).unwrap().encode();
     let elsewhere = Id::Extended(ExtendedId::new(can::DEFAULT_BASE).unwrap());
-    of_nodes.transmit(&Message(elsewhere, heartbeat.to_vec())).unwrap(); // ignored: 29 bits
-    send(&mut of_nodes, 97, &heartbeat).unwrap(); // ignored: no such frame
-    send(&mut of_nodes, can::REQUEST_OFFSET, &REQUEST).unwrap();
+    bus.transmit(&Message(elsewhere, heartbeat.to_vec())).unwrap(); // ignored: 29 bits
+    send(&mut bus, 97, &heartbeat).unwrap(); // ignored: no such frame
+    send(&mut bus, can::REQUEST_OFFSET, &REQUEST).unwrap();
 
-    of_agent.0.extend(of_nodes.1);
-    let mut table = Agent::new();
-    let mut seconds = 4660;
-    while agent(&mut of_agent, &mut table, seconds).is_ok() {
+    let mut bus = Controller(bus.1.into(), Vec::new());
+    let (mut table, mut seconds) = (Agent::new(), 4660);
+    while agent(&mut bus, &mut table, seconds).is_ok() {
         seconds += 1;
     }
-    of_reader.0.extend(of_agent.1);
+    let mut bus = Controller(bus.1.into(), Vec::new());
     let mut joiner = can::Joiner::new();
-    while !reader(&mut of_reader, &mut joiner).expect("there is a report") {}
+    while !reader(&mut bus, &mut joiner).expect("there is a report") {}
 }
