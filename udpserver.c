@@ -141,9 +141,11 @@ static void reply_to(const struct msghdr *request)
 
 static void send_keyed(void *context, const uint8_t *packet, size_t length)
 {
-    if (context == keys_everybody)
-        listeners_tell(packet);
-    if (context == NULL || context == keys_everybody) { /* NULL: the request came over CAN */
+    if (length == DUMPULSE_PACKET_SIZE && keys_keeps_beacons)
+        return;
+    if (context == &keys_label)
+        listeners_tell(keys_label, packet);
+    if (context == NULL || context == &keys_label) { /* NULL: the request came over CAN */
         can_send(packet, length);
         return;
     }
@@ -227,24 +229,21 @@ static bool may_send_heartbeats(const struct msghdr *from)
     return udpserver.senders.count == 0 || address_is_in(&udpserver.senders, address);
 }
 
-/* With --key. A request with the count 0 asks only for a beacon, as nodes do: everybody may. The
- * others need a key, so they are allowed to all unless --allow names some. */
+/* With --key. Everybody may ask for a beacon. Requests need a key, so they are allowed to all unless
+ * --allow names some. */
 static size_t take_keyed(const uint8_t *packet, int descriptor, struct msghdr *from, uint64_t now)
 {
+    const bool requests = keys_is_request(packet), asks = keys_is_question(packet);
     uint8_t address[ADDRESS_SIZE];
 
     udp_read_address((const union udp_address *)from->msg_name, address);
-    if (!keys_is_request(packet)) {
-        if (!may_send_heartbeats(from))
-            return COUNT_NOT_ALLOWED;
-    } else {
-        if (packet[5] != 0 && udpserver.allow && !address_is_in(&udpserver.readers, address))
-            return COUNT_NOT_ALLOWED;
-        if (!udp_set_reply_address(&outgoing[outgoing_count].msg_hdr, from))
-            return COUNT_UNSENT;
-    }
+    if (requests ? udpserver.allow && !address_is_in(&udpserver.readers, address)
+                 : !asks && !may_send_heartbeats(from))
+        return COUNT_NOT_ALLOWED;
+    if ((requests || asks) && !udp_set_reply_address(&outgoing[outgoing_count].msg_hdr, from))
+        return COUNT_UNSENT;
     const size_t outcome = keys_take(packet, source_of(address), now, from);
-    if (outcome == COUNT_HEARTBEATS)
+    if (outcome == COUNT_HEARTBEATS || outcome == COUNT_WAITING) /* its tag was right */
         listeners_note(packet[4] % DUMPULSE_VARIABLES, descriptor, from, now);
     return outcome;
 }

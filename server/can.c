@@ -276,14 +276,13 @@ static size_t take_request(void)
 }
 
 /* A packet of version 2. Its report is made at once, and waits if another one is leaving. So at
- * most one waits: another request is refused, and may come again with a larger count. A request
- * with the count 0 asks only for a beacon. */
+ * most one waits: another request is refused, and may come again with a larger count. */
 static size_t take_keyed(const uint8_t *packet)
 {
     static const uint8_t bus[LIMITS_SOURCE] = {0xFF}; /* no address begins like this */
     const uint64_t now = timing_ns();
 
-    if (keys_is_request(packet) && packet[5] != 0 && (report.keyed != 0 || !may_report(now)))
+    if (keys_is_request(packet) && (report.keyed != 0 || !may_report(now)))
         return COUNT_RATE;
     const size_t outcome = keys_take(packet, bus, now, NULL);
     if (outcome == COUNT_REPORTS)

@@ -7,6 +7,7 @@
 #include "dumpulse.h"
 
 #include "server/can.h"
+#include "server/keys.h"
 #include "server/log.h"
 #include "server/options.h"
 #include "server/program.h"
@@ -14,7 +15,8 @@
 void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
 {
     (void)context; /* there is only one bus */
-    can_send(packet, length);
+    if (length != DUMPULSE_PACKET_SIZE || !keys_keeps_beacons)
+        can_send(packet, length);
 }
 
 static const struct option_spec own_list[] = {

@@ -6,15 +6,16 @@
 
 /* Every packet is counted once, in one of the counters from COUNT_HEARTBEATS to COUNT_UNSENT.
  * COUNT_PACKETS is their sum, which is made when somebody wants to see it. The counters after these
- * do not count packets that were taken. Announces, beacons, old and tag are shown only with --key,
- * those from COUNT_CHANGES on only with --watch, and those from COUNT_ERROR_FRAMES on only if there
+ * do not count packets that were taken. Announces, beacons, waiting, old, tag and junk are shown only
+ * with --key, those from COUNT_CHANGES on only with --watch, and those from COUNT_ERROR_FRAMES on only if there
  * is a CAN interface. */
 enum {
     COUNT_PACKETS,
     COUNT_HEARTBEATS,
     COUNT_REPORTS,
     COUNT_ANNOUNCES,
-    COUNT_BEACONS, /* requests that were answered by a beacon */
+    COUNT_BEACONS, /* questions and requests that were answered by a beacon */
+    COUNT_WAITING, /* right heartbeats that are not recorded before a second one comes */
     COUNT_LENGTH,
     COUNT_MAGIC,
     COUNT_CHECKSUM,
@@ -25,6 +26,7 @@ enum {
     COUNT_TAG,
     COUNT_UNSENT,
     COUNT_DROPS,
+    COUNT_JUNK, /* how often it began */
     COUNT_FAILED_SAVES,
     COUNT_CHANGES,         /* of variables that are watched */
     COUNT_NOT_TOLD,        /* changes that the program of --exec did not get */

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "counters.h"
+#include "junk.h"
 #include "limits.h"
 #include "log.h"
 #include "loop.h"
@@ -23,14 +24,16 @@
 #include "timing.h"
 
 struct keys keys;
-char keys_everybody[1];
+uint8_t keys_label;
+bool keys_keeps_beacons;
 
-/* ---- The key ---------------------------------------------------------------------------- */
+/* ---- The keys --------------------------------------------------------------------------- */
 
+/* The room belongs to the library. No copy of a label's key stays here. */
 void dumpulse_get_key(uint8_t key[16], uint8_t label)
 {
-    (void)label; /* the library makes the keys of labels from the master key */
-    memcpy(key, keys.master, sizeof keys.master);
+    memcpy(key, keys.master.key, sizeof keys.master.key);
+    dumpulse_label_key(key, label, label < DUMPULSE_VARIABLES ? keys.master.generations[label] : 0);
 }
 
 /* systemd's LoadCredential= gives the file to root, and lets the service's user read it by an
@@ -57,7 +60,7 @@ static const char *what_is_wrong(const struct stat *status)
     return NULL;
 }
 
-bool keys_read_digits(const char digits[KEYS_DIGITS])
+static bool read_digits(const char *digits, uint8_t key[16])
 {
     for (size_t i = 0; i < KEYS_DIGITS; i++) {
         const char digit = digits[i];
@@ -66,16 +69,53 @@ bool keys_read_digits(const char digits[KEYS_DIGITS])
                                                          : -1;
         if (value < 0)
             return false;
-        keys.master[i / 2] = (uint8_t)(keys.master[i / 2] << 4 | value);
+        key[i / 2] = (uint8_t)(key[i / 2] << 4 | value);
     }
     return true;
 }
 
-/* Neither a core dump nor another process of the same user may show the key. */
-bool keys_read(void)
+/* Reads a decimal number of at most three digits, without zeros before it, and `end` after it.
+ * Returns what follows, or NULL. */
+static const char *read_small(const char *text, const char *after, char end, unsigned most,
+                              unsigned *number)
 {
-    /* The digits, a newline, and one more to find a file that is too long. */
-    char text[KEYS_DIGITS + 2];
+    const char *at = text;
+
+    for (*number = 0; at != after && at - text < 3 && *at >= '0' && *at <= '9'; at++)
+        *number = *number * 10 + (unsigned)(*at - '0');
+    return at == text || at == after || *at != end || *number > most ||
+                   (*text == '0' && at - text > 1)
+               ? NULL
+               : at + 1;
+}
+
+const char *keys_parse(const char *text, size_t length, struct keys_master *master)
+{
+    const char *const after = text + length;
+    bool has[DUMPULSE_VARIABLES] = {false};
+
+    memset(master, 0, sizeof *master);
+    if (length < KEYS_DIGITS || !read_digits(text, master->key) ||
+        (length > KEYS_DIGITS && text[KEYS_DIGITS] != '\n'))
+        return "it has no master key, which is one line of 32 digits 0-9a-f: "
+               "dumpulse key show FILE says what it has";
+    for (const char *at = text + KEYS_DIGITS + (length > KEYS_DIGITS); at != after;) {
+        unsigned variable, generation;
+        at = read_small(at, after, ' ', DUMPULSE_VARIABLES - 1, &variable);
+        at = at == NULL ? NULL : read_small(at, after, '\n', UINT8_MAX, &generation);
+        if (at == NULL || has[variable])
+            return "after the key, each line has a variable from 0 to 63 that no other line has, a "
+                   "space, and the generation of its key from 0 to 255";
+        has[variable] = true;
+        master->generations[variable] = (uint8_t)generation;
+    }
+    return NULL;
+}
+
+/* Neither a core dump nor another process of the same user may show the key. */
+static bool read_master(struct keys_master *master)
+{
+    char text[KEYS_LONGEST + 1]; /* one more to find a file that is too long */
     struct stat status;
 
     (void)prctl(PR_SET_DUMPABLE, 0L, 0L, 0L, 0L);
@@ -88,63 +128,77 @@ bool keys_read(void)
     const char *wrong = fstat(file, &status) == 0 ? what_is_wrong(&status) : strerror(errno);
     if (wrong == NULL) {
         const ssize_t length = read(file, text, sizeof text);
-        if (length < 0)
-            wrong = strerror(errno);
-        else if (!(length == KEYS_DIGITS ||
-                   (length == KEYS_DIGITS + 1 && text[KEYS_DIGITS] == '\n')) ||
-                 !keys_read_digits(text))
-            wrong = "it has no master key, which is one line of 32 digits 0-9a-f: "
-                    "dumpulse key show FILE says what it has";
+        wrong = length < 0 ? strerror(errno) : keys_parse(text, (size_t)length, master);
     }
     explicit_bzero(text, sizeof text);
     (void)close(file);
     return wrong == NULL || options_wrong("cannot use --key %.300s: %s", options.key, wrong);
 }
 
-bool keys_read_again(void)
+bool keys_read(void)
 {
-    uint8_t before[sizeof keys.master];
+    return read_master(&keys.master);
+}
 
-    memcpy(before, keys.master, sizeof before);
+/* The key must be the same: the numbers belong to it. */
+bool keys_read_again(bool now)
+{
+    static uint8_t generations[DUMPULSE_VARIABLES];
+    struct keys_master master = {.generations = {0}};
+
+    if (now)
+        return keys_renew(generations, true);
     const bool same =
-        keys_read() && (memcmp(keys.master, before, sizeof before) == 0 ||
-                        options_wrong("--key %.300s has another key: for that, start the server "
-                                      "anew, with --key-is-new once",
-                                      options.key));
-    memcpy(keys.master, before, sizeof before);
-    explicit_bzero(before, sizeof before);
-    return same;
+        read_master(&master) &&
+        (memcmp(master.key, keys.master.key, sizeof master.key) == 0 ||
+         options_wrong("--key %.300s has another key: for that, start the server anew, with "
+                       "--key-is-new once",
+                       options.key));
+    memcpy(generations, master.generations, sizeof generations);
+    explicit_bzero(&master, sizeof master);
+    return same && keys_renew(generations, false);
 }
 
 /* ---- Numbers ---------------------------------------------------------------------------- */
 
-uint8_t *keys_number_of(uint8_t label)
+static uint8_t *number_of(uint8_t label)
 {
     return keys.numbers + KEYS_NUMBERS_AT + (size_t)label * KEYS_NUMBER_SIZE;
 }
 
+static void set_number(uint8_t label, uint32_t number)
+{
+    for (unsigned i = 0; i < KEYS_NUMBER_SIZE; i++)
+        number_of(label)[i] = (uint8_t)(number >> (16 - 8 * i));
+}
+
+uint32_t dumpulse_load(uint8_t label)
+{
+    const uint8_t *const number = number_of(label);
+
+    return (uint32_t)number[0] << 16 | (uint32_t)number[1] << 8 | number[2];
+}
+
 static uint32_t crc_in(const uint8_t *file)
 {
-    return (uint32_t)file[KEYS_SUM_AT] << 24 | (uint32_t)file[KEYS_SUM_AT + 1] << 16 |
-           (uint32_t)file[KEYS_SUM_AT + 2] << 8 | file[KEYS_SUM_AT + 3];
+    return dumpulse_read_(file + KEYS_SUM_AT);
 }
 
 void keys_seal_numbers(void)
 {
-    const uint32_t crc = snapshot_crc32(keys.numbers, KEYS_SUM_AT);
-
-    for (unsigned i = 0; i < 4; i++)
-        keys.numbers[KEYS_SUM_AT + i] = (uint8_t)(crc >> (24 - 8 * i));
+    dumpulse_write_(keys.numbers + KEYS_SUM_AT, snapshot_crc32(keys.numbers, KEYS_SUM_AT));
 }
 
-/* A tag of a label that the protocol does not have: it says nothing about the other tags. */
+/* The fingerprint, which `dumpulse key show` prints, begins with these bytes. No tag is made of the
+ * same block, so it says nothing about tags. */
 void keys_mark(uint8_t mark[KEYS_MARK_SIZE])
 {
-    static const uint8_t zeros[DUMPULSE_PACKET_SIZE];
-    const uint32_t tag = dumpulse_tag_(zeros, UINT8_MAX, zeros, NULL);
+    uint8_t fingerprint[sizeof keys.master.key];
 
-    for (unsigned i = 0; i < KEYS_MARK_SIZE; i++)
-        mark[i] = (uint8_t)(tag >> (8 * i));
+    memcpy(fingerprint, keys.master.key, sizeof fingerprint);
+    dumpulse_label_key(fingerprint, UINT8_MAX, UINT8_MAX);
+    memcpy(mark, fingerprint, KEYS_MARK_SIZE);
+    explicit_bzero(fingerprint, sizeof fingerprint);
 }
 
 /* The mark is in the name, too: so the numbers of a key stay when another key is used meanwhile. */
@@ -169,40 +223,81 @@ bool keys_are_good(size_t size)
            crc_in(keys.numbers) == snapshot_crc32(keys.numbers, KEYS_SUM_AT);
 }
 
-void dumpulse_load(uint8_t label, uint8_t number[3])
-{
-    memcpy(number, keys_number_of(label), KEYS_NUMBER_SIZE);
-}
-
-/* Has `file` a number that is larger than in `known`? Both are of the same kind and key. */
+/* Has `file` a number or a generation that is larger than in `known`? Both are of the same kind and
+ * key. */
 static bool has_larger(const uint8_t *file, const uint8_t *known, size_t size)
 {
     if (size != KEYS_NUMBERS_SIZE || memcmp(file, known, KEYS_NUMBERS_AT) != 0 ||
         crc_in(file) != snapshot_crc32(file, KEYS_SUM_AT))
         return false;
-    for (unsigned at = KEYS_NUMBERS_AT; at < KEYS_SUM_AT; at += KEYS_NUMBER_SIZE)
+    for (unsigned at = KEYS_NUMBERS_AT; at < KEYS_GENERATIONS_AT; at += KEYS_NUMBER_SIZE)
         if (memcmp(file + at, known + at, KEYS_NUMBER_SIZE) > 0)
+            return true;
+    for (unsigned at = KEYS_GENERATIONS_AT; at < KEYS_SUM_AT; at++)
+        if (file[at] > known[at])
             return true;
     return false;
 }
 
 static bool save_numbers(void)
 {
+    keys_seal_numbers();
     return state_write_numbers(keys.numbers, sizeof keys.numbers, has_larger);
 }
 
-bool dumpulse_store(uint8_t label, const uint8_t number[3])
+bool dumpulse_store(uint8_t label, uint32_t number)
 {
-    uint8_t before[KEYS_NUMBER_SIZE];
+    const uint32_t before = dumpulse_load(label);
 
-    memcpy(before, keys_number_of(label), KEYS_NUMBER_SIZE);
-    memcpy(keys_number_of(label), number, KEYS_NUMBER_SIZE);
-    keys_seal_numbers();
+    set_number(label, number);
     if (save_numbers())
         return true;
-    memcpy(keys_number_of(label), before, KEYS_NUMBER_SIZE);
+    set_number(label, before);
     keys_seal_numbers();
     return false;
+}
+
+/* A new key has taken nothing yet: neither a count, nor a number, nor a packet that waits. */
+static void begin_generation(uint8_t variable, uint8_t generation)
+{
+    keys.numbers[KEYS_GENERATIONS_AT + variable] = generation;
+    set_number(variable, 0);
+    keys.alone[variable] = 0;
+    keys.keyed.last[variable] = 0;
+    for (unsigned i = 0; i < DUMPULSE_PLACES; i++)
+        if (keys.keyed.waiting[i][0] % DUMPULSE_VARIABLES == variable)
+            keys.keyed.waiting[i][0] = 0;
+    log_say("variable %u: its key has generation %u from now on, and no older one is taken",
+            variable, generation);
+}
+
+/* The numbers file remembers each generation: else an old copy of the key's file would bring back
+ * keys that somebody may have stolen, and the old packets that were made with them.
+ *
+ * This needs no disk. If the file cannot be written now, the next number that is stored has the
+ * generations, too, and no number is taken under a new key before it is stored. After a restart
+ * before that, the keys are new once more, and nothing was taken under them that needs a number.
+ * So there is one write for all, and not one by dumpulse_alone_renew() for each. */
+bool keys_renew(const uint8_t generations[DUMPULSE_VARIABLES], bool now)
+{
+    const uint8_t *const known = keys.numbers + KEYS_GENERATIONS_AT;
+    bool any = false;
+
+    for (uint8_t variable = 0; variable < DUMPULSE_VARIABLES; variable++) {
+        if (generations[variable] < known[variable])
+            return options_wrong("--key %.300s: variable %u has generation %u there, but has had "
+                                 "%u: an old key must not be taken again",
+                                 options.key, variable, generations[variable], known[variable]);
+        if (!now || generations[variable] == known[variable])
+            continue;
+        begin_generation(variable, generations[variable]);
+        any = true;
+    }
+    if (now) /* at the start, they are there */
+        memmove(keys.master.generations, generations, sizeof keys.master.generations);
+    if (any && keys.keyed.reached != 0)
+        (void)save_numbers();
+    return true;
 }
 
 /* If the numbers are lost, the server cannot know which epochs were used. It must not guess: after
@@ -226,15 +321,14 @@ static bool read_numbers(void)
  * somebody does this with a key that is not new: see "Replacing" in spec/keyed.md. */
 bool keys_choose_block(uint64_t unix_s)
 {
-    enum { BLOCK = 450 /* seconds */, LAST = 0x3EFFFF };
-    const uint64_t since_2020 = unix_s - 1577836800, block = since_2020 / BLOCK;
+    enum { SECONDS = 450, LAST = DUMPULSE_EPOCH_LAST_ / 256 - 1 };
+    const uint64_t since_2020 = unix_s - 1577836800, block = since_2020 / SECONDS;
 
     if (block > LAST) { /* before 2020, it is huge */
         log_say("the clock of this machine is wrong: set it first");
         return false;
     }
-    for (unsigned i = 0; i < KEYS_NUMBER_SIZE; i++)
-        keys_number_of(DUMPULSE_BEACON_LABEL)[i] = (uint8_t)(block >> (16 - 8 * i));
+    set_number(DUMPULSE_BLOCK, (uint32_t)block);
     return true;
 }
 
@@ -252,6 +346,7 @@ bool keys_make_numbers(void)
     memset(keys.numbers, 0, sizeof keys.numbers);
     memcpy(keys.numbers, "Dumpulsekeys", KEYS_MARK_AT);
     keys_mark(keys.numbers + KEYS_MARK_AT);
+    memcpy(keys.numbers + KEYS_GENERATIONS_AT, keys.master.generations, DUMPULSE_VARIABLES);
     if (!keys_choose_block(timing_unix_ms() / 1000))
         return false;
     keys_seal_numbers();
@@ -263,58 +358,51 @@ bool keys_make_numbers(void)
 
 /* ---- Epochs ----------------------------------------------------------------------------- */
 
-/* Begins the next epoch. If there is none, because the server has just started or could not store a
- * number, it begins as after a start. It tries that each second, but only when it can store a
- * number: each such beginning makes nodes that only send deaf until their next announce. */
-static void begin_epoch(void)
-{
-    static bool stopped;
-    const bool begun = keys.keyed.epoch[0] == DUMPULSE_NO_EPOCH_
-                           ? save_numbers() && dumpulse_keyed_begin(&keys.keyed, keys_everybody)
-                           : dumpulse_keyed_tick(&keys.keyed, keys_everybody);
+enum { LABELS = DUMPULSE_READER_LABEL + 1 };
+static const uint64_t PACE = 5000000; /* ns from one beacon to the next, at the start */
 
-    if (begun && stopped)
-        log_say("a new epoch has begun: packets are taken again");
-    if (!begun && !stopped)
-        log_say("no new epoch can begin: %s",
-                keys.keyed.epoch[0] != DUMPULSE_NO_EPOCH_
-                    ? "all epochs of this key are used up: make a new one"
-                : keys.keyed.begun
-                    ? "until a number can be stored, it takes only nodes that only send"
-                    : "until a number can be stored, it takes nothing");
-    stopped = !begun;
-    loop_set_interval(LOOP_EPOCH, (begun ? options.epoch : 1) * TIMING_SECOND);
+static void say_that_it_stopped(void)
+{
+    log_say("no new epoch can begin: %s",
+            dumpulse_load(DUMPULSE_BLOCK) >= DUMPULSE_EPOCH_LAST_ / 256
+                ? "all epochs of this key are used up: make a new one"
+            : keys.keyed.reached != 0 ? "until a number can be stored, the last one goes on"
+                                      : "until a number can be stored, nothing is taken");
 }
 
-/* While there is no epoch, no beacon may leave: a node would believe it. */
-static void send_beacon(void)
+/* Begins the epoch of one label after the other. If that fails, it tries again each second. At the
+ * start it begins all at once, which is more than the queue of a CAN interface holds: so all these
+ * beacons follow once more. */
+static void go_on(void)
 {
-    if (keys.keyed.epoch[0] != DUMPULSE_NO_EPOCH_)
-        dumpulse_keyed_beacon(&keys.keyed, keys_everybody);
+    static bool stopped;
+    static uint8_t repeated = LABELS;
+    const uint64_t step = options.epoch * TIMING_SECOND / LABELS;
+
+    if (repeated < LABELS) {
+        dumpulse_keyed_beacon(&keys.keyed, repeated++, NULL);
+        if (repeated == LABELS)
+            loop_set_interval(LOOP_EPOCH, step);
+        return;
+    }
+    const bool starts = keys.keyed.reached == 0;
+    keys_label = keys.keyed.reached % LABELS;
+    const bool done = starts
+                          ? dumpulse_alone_begin(&keys.keyed, keys.alone, DUMPULSE_VARIABLES, NULL)
+                          : dumpulse_keyed_next(&keys.keyed, &keys_label);
+    if (done && starts)
+        repeated = 0;
+    if (done && stopped)
+        log_say("a new epoch has begun");
+    if (!done && !stopped)
+        say_that_it_stopped();
+    stopped = !done;
+    if (done && keys_label == 0)
+        junk_begin_epoch(keys.keyed.junk != 0);
+    loop_set_interval(LOOP_EPOCH, !done ? TIMING_SECOND : starts ? PACE : step);
 }
 
 /* ---- Packets ---------------------------------------------------------------------------- */
-
-/* Says it once a minute. */
-static size_t refuse_unseen(uint64_t now)
-{
-    static uint64_t quiet_until;
-
-    if (limits_has_come(quiet_until, now)) {
-        log_say("too many packets are wrong: some are refused without a look; does a node have "
-                "another key, or does somebody guess? --log changes names sources");
-        quiet_until = now + 60 * TIMING_SECOND;
-    }
-    return COUNT_RATE;
-}
-
-static size_t answer_with_beacon(const uint8_t *source, uint64_t now, void *context)
-{
-    if (!limits_allow(&keys.beacons, source, now))
-        return COUNT_RATE;
-    dumpulse_keyed_beacon(&keys.keyed, context);
-    return COUNT_BEACONS;
-}
 
 bool keys_leaves(const uint8_t *packet)
 {
@@ -326,75 +414,61 @@ bool keys_leaves(const uint8_t *packet)
 
 bool keys_is_request(const uint8_t *packet)
 {
-    return packet[4] == DUMPULSE_IS_HEARTBEAT_ + DUMPULSE_READER_LABEL;
+    return packet[4] == DUMPULSE_IS_HEARTBEAT_ + DUMPULSE_READER_LABEL && packet[5] != 0;
+}
+
+bool keys_is_question(const uint8_t *packet)
+{
+    return packet[4] >= DUMPULSE_IS_HEARTBEAT_ &&
+           packet[4] <= DUMPULSE_IS_HEARTBEAT_ + DUMPULSE_READER_LABEL && packet[5] == 0;
 }
 
 bool keys_hears(uint8_t variable)
 {
-    return keys.keyed.own[variable][0] == 0;
+    return keys.alone[variable] == 0;
 }
 
-/* An announce is looked at only within two more limits. */
-static bool may_announce(uint64_t now)
-{
-    const struct limit one = limits_make(1, 1), stores = limits_make(KEYS_STORES, KEYS_BURST);
-
-    return limits_has_left(&keys.wrong_announces, &one, now) &&
-           limits_has_left(&keys.stored_announces, &stores, now);
-}
-
-static void count_announce(bool stored, uint64_t now)
-{
-    const struct limit one = limits_make(1, 1), stores = limits_make(KEYS_STORES, KEYS_BURST);
-
-    if (stored)
-        limits_take(&keys.stored_announces, &stores, now);
-    else
-        limits_take(&keys.wrong_announces, &one, now);
-}
-
-/* Only packets that need a tag may be guesses, and only these count for the limits. */
+/* Only a beacon that answers has a limit: of packets that need a tag, each is looked at, so that no
+ * junk stops a node or a reader. */
 size_t keys_take(const uint8_t *packet, const uint8_t *source, uint64_t now, void *context)
 {
     static const size_t counted[] = {
         [DUMPULSE_REFUSED] = COUNT_MAGIC,  [DUMPULSE_HEARTBEAT] = COUNT_HEARTBEATS,
         [DUMPULSE_REPORT] = COUNT_REPORTS, [DUMPULSE_ANNOUNCE] = COUNT_ANNOUNCES,
         [DUMPULSE_OLD] = COUNT_OLD,        [DUMPULSE_WRONG_TAG] = COUNT_TAG,
-        [DUMPULSE_NOT_BEGUN] = COUNT_OLD,  [DUMPULSE_NOT_STORED] = COUNT_TAG};
-    const bool announces = packet[4] < DUMPULSE_IS_HEARTBEAT_, asks = keys_is_request(packet);
-    dumpulse_result result = dumpulse_keyed_look(&keys.keyed, packet, DUMPULSE_PACKET_SIZE);
+        [DUMPULSE_NOT_BEGUN] = COUNT_OLD,  [DUMPULSE_NOT_STORED] = COUNT_WAITING,
+        [DUMPULSE_FIRST] = COUNT_WAITING,  [DUMPULSE_ASKS] = COUNT_RATE};
+    const bool requests = keys_is_request(packet);
+    struct bucket *const bucket =
+        requests || keys_is_question(packet) ? limits_find(&keys.beacons, source, now) : NULL;
 
-    if (result != DUMPULSE_NEW)
-        return result == DUMPULSE_OLD && asks ? answer_with_beacon(source, now, context)
-                                              : counted[result];
-    struct bucket *const bucket = limits_find(&keys.wrong, source, now);
-    if (bucket == NULL || (announces && !may_announce(now)))
-        return refuse_unseen(now);
-    if (asks)
+    if (requests)
         table_prepare();
-    result = dumpulse_keyed_process(&keys.keyed, packet, DUMPULSE_PACKET_SIZE, context);
+    keys_keeps_beacons = bucket == NULL;
+    const dumpulse_result result = dumpulse_alone_process(
+        &keys.keyed, keys.alone, DUMPULSE_VARIABLES, packet, DUMPULSE_PACKET_SIZE, context);
+    keys_keeps_beacons = false;
     if (result == DUMPULSE_WRONG_TAG)
-        limits_count(&keys.wrong, bucket, now);
-    if (announces)
-        count_announce(result == DUMPULSE_ANNOUNCE, now);
-    if (!asks || result == DUMPULSE_REPORT)
+        junk_note(source, keys.keyed.junk != 0, now);
+    if (bucket == NULL || result == DUMPULSE_REPORT || result == DUMPULSE_NOT_BEGUN)
         return counted[result];
-    (void)limits_allow(&keys.beacons, source, now); /* it has been sent */
+    limits_count(&keys.beacons, bucket, now); /* a beacon was sent */
     return COUNT_BEACONS;
 }
 
 bool keys_begin(void)
 {
-    limits_set(&keys.wrong, KEYS_EACH, KEYS_BURST, KEYS_ALL);
     limits_set(&keys.beacons, KEYS_EACH, KEYS_BURST, KEYS_ALL);
     if (!read_numbers())
         return false;
+    if (!keys_renew(keys.master.generations, true)) {
+        log_say("%s", options.wrong);
+        return false;
+    }
     table_share((table_entry *)(void *)(keys.keyed.agent.report + 4));
-    keys.keyed.epoch[0] = DUMPULSE_NO_EPOCH_;
     if (options.log >= OPTIONS_LOG_NORMAL)
         log_say("with a key, and a new epoch each %u s; packets without a key are %s",
                 (unsigned)options.epoch, options.also_unkeyed ? "taken, too" : "refused");
-    loop_define_task(LOOP_EPOCH, begin_epoch, options.epoch * TIMING_SECOND);
-    loop_define_task(LOOP_BEACON, send_beacon, TIMING_SECOND);
+    loop_define_task(LOOP_EPOCH, go_on, TIMING_SECOND);
     return true;
 }

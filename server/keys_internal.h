@@ -1,4 +1,4 @@
-/* What keys.c shows to its test: all that it keeps, and its file.   SPDX-License-Identifier: MIT */
+/* What keys.c shows to its test: all that it keeps, and its files.   SPDX-License-Identifier: MIT */
 #ifndef DUMPULSE_KEYS_INTERNAL_H
 #define DUMPULSE_KEYS_INTERNAL_H
 
@@ -10,42 +10,52 @@
 #include "limits.h"
 
 /* FILE.KEY.numbers has 8 bytes "Dumpulse", 4 bytes "keys", 4 bytes that tell keys apart, 66 numbers
- * of 3 bytes by label, big-endian, and 4 bytes CRC-32 of all bytes before it, big-endian. */
+ * of 3 bytes by label, big-endian, the generation of each variable's key, and 4 bytes CRC-32 of all
+ * bytes before it, big-endian. */
 enum {
     KEYS_MARK_AT = 12,
     KEYS_NUMBERS_AT = 16,
     KEYS_MARK_SIZE = KEYS_NUMBERS_AT - KEYS_MARK_AT,
     KEYS_NUMBER_SIZE = 3,
-    KEYS_SUM_AT = KEYS_NUMBERS_AT + (DUMPULSE_BEACON_LABEL + 1) * KEYS_NUMBER_SIZE,
+    KEYS_GENERATIONS_AT = KEYS_NUMBERS_AT + (DUMPULSE_BLOCK + 1) * KEYS_NUMBER_SIZE,
+    KEYS_SUM_AT = KEYS_GENERATIONS_AT + DUMPULSE_VARIABLES,
     KEYS_NUMBERS_SIZE = KEYS_SUM_AT + 4
 };
 
-/* "Limits on failures" in spec/keyed.md: of all sources together, 100 wrong packets a second are
- * looked at, and 100 beacons a second answer. One source gets a fifth of that: so it cannot stop
- * the others. But 64 nodes at one address may all be wrong at once, when an epoch has ended. */
+/* 100 beacons a second answer questions and refused requests. One source gets a fifth of that: so
+ * it cannot stop the others. But 64 nodes at one address may all ask at once. */
 enum {
-    KEYS_ALL = 100,  /* a second */
-    KEYS_EACH = 20,  /* a second */
-    KEYS_BURST = 64, /* at once, of one source */
-    KEYS_STORES = 10 /* announces a second that are taken: each has to get to the disk */
+    KEYS_ALL = 100, /* a second */
+    KEYS_EACH = 20, /* a second */
+    KEYS_BURST = 64 /* at once, of one source */
+};
+
+/* What the file of --key has. */
+struct keys_master {
+    uint8_t key[16];
+    uint8_t generations[DUMPULSE_VARIABLES];
 };
 
 /* Starts as zeros. */
 extern struct keys {
-    uint8_t master[16]; /* the master key */
+    struct keys_master master;
     dumpulse_keyed keyed;
-    uint8_t numbers[KEYS_NUMBERS_SIZE]; /* what the file has */
-    struct limits wrong, beacons;
-    struct bucket wrong_announces, stored_announces;
+    dumpulse_alone alone[DUMPULSE_VARIABLES]; /* each variable may be of a node that only sends */
+    uint8_t numbers[KEYS_NUMBERS_SIZE];       /* what the file has */
+    struct limits beacons;
 } keys;
 
-/* Reads the master key. */
-enum { KEYS_DIGITS = 2 * sizeof keys.master };
-bool keys_read_digits(const char digits[KEYS_DIGITS]);
+/* Reads the content of the file of --key: a line with the key in 32 digits, and then for each
+ * variable whose key has another generation than 0 a line with both in decimal digits. Returns
+ * NULL, or what is wrong with it. */
+enum { KEYS_DIGITS = 32, KEYS_LONGEST = KEYS_DIGITS + 1 + DUMPULSE_VARIABLES * 7 };
+const char *keys_parse(const char *text, size_t length, struct keys_master *master);
 
-uint8_t *keys_number_of(uint8_t label); /* in keys.numbers, as the next two */
+/* These three are about keys.numbers. keys_renew() gives new keys to the variables whose
+ * generation is larger than there. False: one is smaller, and options.wrong says which. */
 void keys_seal_numbers(void);
 bool keys_choose_block(uint64_t unix_s); /* of the first epoch; false: the clock is wrong */
+bool keys_renew(const uint8_t generations[DUMPULSE_VARIABLES], bool now);
 
 void keys_mark(uint8_t mark[KEYS_MARK_SIZE]); /* of the master key */
 

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "dumpulse.h"
 #include "keys.h"
 #include "options.h"
 #include "timing.h"
@@ -39,35 +38,25 @@ void listeners_note(uint8_t variable, int descriptor, struct msghdr *from, uint6
         memcpy(one->control, reply.msg_control, reply.msg_controllen);
 }
 
-/* One node may have several variables. */
-static bool is_first(const struct listener *listener, uint64_t now)
-{
-    for (const struct listener *one = listeners; one != listener; one++)
-        if (one->until > now && memcmp(one->address, listener->address, sizeof one->address) == 0)
-            return false;
-    return true;
-}
-
 /* A heartbeat may have been sent to a multicast or broadcast address, from which nothing can be
- * sent: then the kernel chooses the address. */
-void listeners_tell(const uint8_t *beacon)
+ * sent: then the kernel chooses the address. What is lost, the node asks for. */
+void listeners_tell(uint8_t label, const uint8_t *beacon)
 {
-    const uint64_t now = timing_ns();
     uint8_t bytes[DUMPULSE_PACKET_SIZE];
     struct iovec all = {bytes, sizeof bytes};
+    struct listener *const one = &listeners[label % DUMPULSE_VARIABLES];
+    struct msghdr message = {.msg_name = one->address,
+                             .msg_namelen = (socklen_t)one->address_length,
+                             .msg_iov = &all,
+                             .msg_iovlen = 1,
+                             .msg_control = one->control,
+                             .msg_controllen = one->control_length};
 
+    if (label == DUMPULSE_READER_LABEL || one->until <= timing_ns())
+        return; /* readers ask */
     memcpy(bytes, beacon, sizeof bytes);
-    for (struct listener *one = listeners; one != listeners + DUMPULSE_VARIABLES; one++) {
-        struct msghdr message = {.msg_name = one->address,
-                                 .msg_namelen = (socklen_t)one->address_length,
-                                 .msg_iov = &all,
-                                 .msg_iovlen = 1,
-                                 .msg_control = one->control,
-                                 .msg_controllen = one->control_length};
-        if (one->until <= now || !is_first(one, now) ||
-            sendmsg(one->descriptor, &message, MSG_DONTWAIT) >= 0 || errno == EAGAIN)
-            continue; /* what is lost comes again in a second */
-        message.msg_controllen = one->control_length = 0;
-        (void)sendmsg(one->descriptor, &message, MSG_DONTWAIT);
-    }
+    if (sendmsg(one->descriptor, &message, MSG_DONTWAIT) >= 0 || errno == EAGAIN)
+        return;
+    message.msg_controllen = one->control_length = 0;
+    (void)sendmsg(one->descriptor, &message, MSG_DONTWAIT);
 }

@@ -16,7 +16,6 @@ enum {
     LOOP_XDP,
     LOOP_WATCH,
     LOOP_EPOCH,
-    LOOP_BEACON,
     LOOP_ADDRESSES,
     LOOP_TASKS
 };

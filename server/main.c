@@ -40,12 +40,14 @@ static void keep_standard_descriptors(void)
 static void read_again(void)
 {
     log_open_again();
-    if ((options.key != NULL && !keys_read_again()) ||
+    if ((options.key != NULL && !keys_read_again(false)) ||
         (program.read_again != NULL && !program.read_again(false)) ||
         (options.watch != NULL && !watch_read_again())) {
         log_say("%s; nothing has changed", options.wrong);
         return;
     }
+    if (options.key != NULL)
+        (void)keys_read_again(true);
     if (program.read_again != NULL)
         (void)program.read_again(true);
     if (options.log >= OPTIONS_LOG_NORMAL)

@@ -8,10 +8,10 @@ FULL += server-sanitized server-valgrind fuzz-server verify-xdp
 NIGHTLY += soak xdp-differential
 BUILT_FULL_server = build/udpserver-sanitized build/flood build/recvfrom_loop
 
-# What both agents are linked from. dumpulse_keyed.c gets the settings of the server.
+# What both agents are linked from.
 PARTS_C := $(filter-out server/canserver.c,$(wildcard server/*.c)) dumpulse.c $(WATCH_C) $(KEYED_C)
 SERVICE := $(PARTS_C) $(wildcard dumpulse.h extras/*.h server/*.h)
-SETTINGS := -pthread -include server/settings.h
+SETTINGS := -pthread
 LINKED = $(SETTINGS) $(filter %.c,$^)
 build/udpserver: udpserver.c
 build/canserver: server/canserver.c
