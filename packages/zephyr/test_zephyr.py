@@ -43,8 +43,9 @@ foreach(line IN LISTS lines)
     list(GET line 0 name)
     list(GET line 1 ${name})
 endforeach()
-""" + "".join(f'function(zephyr_{name})\n    message("{name} ${{ARGN}}")\nendfunction()\n' for name in (
-    "include_directories", "compile_definitions", "library_named", "library_sources"))
+""" + "".join(f'function(zephyr_{name})\n    message("{name} ${{ARGN}}")\nendfunction()\n'
+              for name in ("include_directories", "compile_definitions", "library_named",
+                           "library_sources"))
 
 
 def check(module: Path, tmp_path: Path, config: str = "", parts: tuple[str, ...] = ("",),
@@ -62,7 +63,8 @@ def check(module: Path, tmp_path: Path, config: str = "", parts: tuple[str, ...]
     (tmp_path / "module.cmake").write_text(
         f"{BEFORE}include({module / said['build']['cmake']}/CMakeLists.txt)\n")
     told = try_run(["cmake", "-P", "module.cmake"], tmp_path).stderr.decode().splitlines()
-    sources = ";".join(f"{module / 'extras' if part else module}/dumpulse{part}.c" for part in parts)
+    sources = ";".join(f"{module / 'extras' if part else module}/dumpulse{part}.c"
+                       for part in parts)
     assert told == [f"include_directories {module};{module / 'extras'}", *more] + [
         "library_named dumpulse", f"library_sources {sources}"] * bool(parts)
     for name in ("device.h", "kernel.h", "drivers/can.h"):
