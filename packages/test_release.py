@@ -93,8 +93,8 @@ def test_what_cannot_be_released_is_refused_with_one_line(clone: Path) -> None:
         path = clone / "packages" / name
         path.write_text(path.read_text().replace(".invalid", ".example"))
     commit(clone)
-    assert asked(clone) == (2, "release: dumpulse.example leads nowhere, and packages would name it: "
-                               "write the real one into packages/meson/meson.build, "
+    assert asked(clone) == (2, "release: dumpulse.example leads nowhere, and packages would name "
+                               "it: write the real one into packages/meson/meson.build, "
                                "packages/project.py\n")
     git(clone, "reset", "--quiet", "--hard", "HEAD~")
     assert asked(clone) == (2, "release: a release must be signed: make release ARGS='--sign KEY', "

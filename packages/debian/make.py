@@ -94,11 +94,12 @@ def changelog() -> str:
         # Noon is the same day nearly everywhere.
         seconds = calendar.timegm(time.strptime(f"{when} 12", "%Y-%m-%d %H")) if entries else \
             archive.build_time()
+        when = format_datetime(datetime.fromtimestamp(seconds, timezone.utc))
         full = debian_version() if not entries else f"{number}-{REVISION}"
         entries.append(
             f"dumpulse ({full}) unstable; urgency=medium\n\n"
             f"  * Version {number}. changelog.gz, beside this file, says what is new.\n\n"
-            f" -- {maintainer()}  {format_datetime(datetime.fromtimestamp(seconds, timezone.utc))}\n")
+            f" -- {maintainer()}  {when}\n")
     return "\n".join(entries)
 
 

@@ -2,8 +2,8 @@
 
     python3 -m packages.fleet.make    writes them into build/packages
 
-In the repository, dumpulse_fleet/client.py is a link to the client. In the package, it stands for the
-module of the package dumpulse: whoever has both has one client.
+In the repository, dumpulse_fleet/client.py is a link to the client. In the package, it stands for
+the module of the package dumpulse: whoever has both has one client.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ COPIED = {
     "packages/fleet/README.md": "README.md",
     "packages/fleet/manifest.toml": "pyproject.toml",
 }
-CLIENT = '''"""The module dumpulse, by the name that the fleet gives it.   SPDX-License-Identifier: MIT"""
+CLIENT = '''"""The module dumpulse, as the fleet calls it.   SPDX-License-Identifier: MIT"""
 
 import sys
 
