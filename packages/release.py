@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import importlib
 import os
 import re
 import shutil
@@ -23,11 +22,10 @@ import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import ModuleType
 
 from packages import archive, project, source
 from packages import version as versions
-from packages.making import Failed
+from packages.making import Failed, worlds
 
 ROOT, BUILD = project.ROOT, project.ROOT / "build"
 TOOLS = BUILD / "venv-packages" / "bin"
@@ -43,12 +41,6 @@ class Refused(Exception):
 
 def say(text: str) -> None:
     print(f"release: {text}", file=sys.stderr, flush=True)
-
-
-def worlds() -> dict[str, ModuleType]:
-    """Returns the modules packages/WORLD/make.py by the names of their worlds."""
-    return {path.parent.name: importlib.import_module(f"packages.{path.parent.name}.make")
-            for path in sorted((ROOT / "packages").glob("*/make.py"))}
 
 
 def check() -> None:

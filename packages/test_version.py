@@ -16,14 +16,14 @@ from pathlib import Path
 
 import pytest
 
-from packages import project, release, source, version
+from packages import making, project, release, source, version
 
 NEW = "97.86.75"  # a release: before one, some packages name no version
 # The worlds whose artefacts are built with what packages/setup installs, or for minutes, or with
 # what cargo fetches from its registry: make test must not need that here.
 SLOW = {"debian", "firmware", "fleet", "python", "rust", "static"}
 WORLDS = [pytest.param(name, marks=pytest.mark.long if name in SLOW else ())
-          for name in release.worlds()]
+          for name in making.worlds()]
 # These tell what versions had, which versions others have, and examples.
 OF_OTHERS = ("*.md", "*.lock", "*requirements.txt", "test_*.py", "standins/*/*")
 
@@ -152,7 +152,7 @@ def test_an_artefact_is_the_same_each_time(world: str, tmp_path: Path) -> None:
         before = os.umask(mask)
         try:
             made.append({path.name: path.read_bytes() for path in
-                         release.worlds()[world].build(to)})
+                         making.worlds()[world].build(to)})
         finally:
             os.umask(before)
         assert {path.name for path in to.iterdir()} == {*made[-1]}

@@ -1,7 +1,5 @@
 """Makes the archive of the C library alone, and the files with which Conan and Meson fetch it.
 
-    python3 -m packages.c.make    writes them into build/packages
-
 Its files are where the project's tree has them, so that CMake and Meson build it as they do there.
 SPDX-License-Identifier: MIT
 """
@@ -12,7 +10,7 @@ import hashlib
 import json
 from pathlib import Path
 
-from packages import archive, making, project
+from packages import archive, project
 
 HERE = Path(__file__).resolve().parent
 FILES = ("CMakeLists.txt", "LICENSE", "library.json", "meson.build", "packages/cmake/library.cmake",
@@ -104,7 +102,3 @@ def build(to: Path) -> list[Path]:
         name=project.NAME, version=project.version(), summary=project.SUMMARY, url=project.URL,
         license=project.LICENSE, topics=json.dumps(project.KEYWORDS), **where(made)))
     return [made, recipe, write_wrap(made, to)]
-
-
-if __name__ == "__main__":
-    making.main(build)

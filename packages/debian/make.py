@@ -1,7 +1,5 @@
 """Makes the packages for Debian: the sources, and .deb files, built in a clean Debian.
 
-    python3 -m packages.debian.make        # writes them into build/packages; root, 5 minutes
-
 The Debian is made by mmdebstrap from the mirrors of this machine, and stays in build/debian. Each
 build begins with it as it was made. Packages for other processors are built there by Debian's cross
 compilers.     SPDX-License-Identifier: MIT
@@ -262,7 +260,3 @@ def build(to: Path) -> list[Path]:
         say(f"building the packages for {machine or native()} in a clean Debian: half a minute")
         made += make_debs(dsc, to, machine)
     return made
-
-
-if __name__ == "__main__":
-    making.main(build)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from packages import archive, making, project
+from packages import archive, project
 
 HERE = Path(__file__).resolve().parent
 
@@ -55,7 +55,3 @@ def build(to: Path) -> list[Path]:
         return [archive.write_tar(
             to / f"dumpulse-espidf-{project.version()}.tar.gz",
             {f"dumpulse/{each}": path for each, path in everything.items()})]
-
-
-if __name__ == "__main__":
-    making.main(build)

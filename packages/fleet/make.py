@@ -1,7 +1,5 @@
 """Makes the wheel and the source distribution of dumpulse-fleet.   SPDX-License-Identifier: MIT
 
-    python3 -m packages.fleet.make    writes them into build/packages
-
 In the repository, dumpulse_fleet/client.py is a link to the client. In the package, it stands for
 the module of the package dumpulse: whoever has both has one client.
 """
@@ -10,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from packages import making, project
+from packages import project
 from packages.python.make import build_tree, write_tree
 
 SUMMARY = "Asks thousands of Dumpulse agents, and says what changed"
@@ -56,7 +54,3 @@ def tree(to: Path) -> Path:
 
 def build(to: Path) -> list[Path]:
     return build_tree(tree, to)
-
-
-if __name__ == "__main__":
-    making.main(build)

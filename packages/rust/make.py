@@ -1,6 +1,4 @@
 """Makes the crate.   SPDX-License-Identifier: MIT
-
-    python3 -m packages.rust.make    writes it into build/packages
 """
 
 from __future__ import annotations
@@ -11,7 +9,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from packages import making, project
+from packages import project
 
 HERE = Path(__file__).resolve().parent
 # rustup puts its programs where only a shell of its user looks.
@@ -50,7 +48,3 @@ def build(to: Path) -> list[Path]:
                        env={**os.environ, "PATH": PATH})
         (made,) = (crate / "target" / "package").glob("*.crate")
         return [Path(shutil.copy(made, to))]
-
-
-if __name__ == "__main__":
-    making.main(build)

@@ -1,7 +1,5 @@
 """Makes the servers for any Linux: an archive of static programs for each kind of processor.
 
-    python3 -m packages.static.make    writes them into build/packages
-
 SPDX-License-Identifier: MIT
 """
 
@@ -11,7 +9,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from packages import archive, making, project, source
+from packages import archive, project, source
 
 HERE = Path(__file__).resolve().parent
 # Debian's names of the processors, and those of their compilers.
@@ -42,7 +40,3 @@ def build(to: Path) -> list[Path]:
             made.append(archive.write_tar(to / f"{top}.tar.gz", {
                 f"{top}/{name}": path for name, path in files.items()}))
     return made
-
-
-if __name__ == "__main__":
-    making.main(build)
