@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 from collections.abc import Callable
@@ -33,21 +32,6 @@ def test_a_header_without_one_version_is_refused(tmp_path: Path, line: str) -> N
     (tmp_path / "dumpulse.h").write_text(line)
     with pytest.raises(SystemExit, match="must define DUMPULSE_VERSION once"):
         project.version(tmp_path)
-
-
-@pytest.mark.parametrize("write", [archive.write_zip, archive.write_tar])
-def test_an_archive_is_the_same_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                          write: Callable[[Path, dict[str, Path]], Path]) -> None:
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
-    written = []
-    for turn, names in enumerate((["b", "a/c"], ["a/c", "b"])):
-        folder = tmp_path / str(turn)
-        for name in names:
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_text(f"the content of {name}")
-            os.utime(folder / name, (turn, turn))
-        written.append(write(tmp_path / f"{turn}.out", archive.files_of(folder, "top/")))
-    assert written[0].read_bytes() == written[1].read_bytes()
 
 
 @pytest.mark.parametrize("told", ["", "x", "1.5", "-1", "+1", " 1", "1_0", "4294967296", "9" * 99])

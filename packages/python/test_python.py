@@ -77,18 +77,9 @@ PACKAGES = {"client": (make, project.NAME, project.SUMMARY, ">=3.9"),
 
 
 @pytest.mark.parametrize("which", PACKAGES)
-def test_the_manifest_says_what_the_project_does(tmp_path: Path, which: str) -> None:
-    maker, name, summary, python = PACKAGES[which]
-    text = (maker.tree(tmp_path) / "pyproject.toml").read_text()
-    for line in (f'version = "{VERSION}"', f'description = "{summary}"', f'name = "{name}"',
-                 f'license = "{project.LICENSE}"', f'Homepage = "{project.URL}"',
-                 f'requires-python = "{python}"', f'Repository = "{project.REPOSITORY}"',
-                 f'Changelog = "{project.CHANGES}"'):
-        assert f"\n{line}\n" in text
-    assert not re.search(r"@\w+@", text.split("\n[build-system]", 1)[1])
-    assert client.VERSION == project.version()
-    page = (tmp_path / "README.md").read_text()
-    assert not re.search(r"\]\((?!#)", page)  # a link to a file of the project would lead nowhere
+def test_the_page_has_no_link_into_the_project(tmp_path: Path, which: str) -> None:
+    PACKAGES[which][0].tree(tmp_path)
+    assert not re.search(r"\]\((?!#)", (tmp_path / "README.md").read_text())
 
 
 # ---------------------------------------------------------------- with the tools of PyPI
@@ -142,12 +133,13 @@ def checks(tree: Path, *files: Path) -> email.message.Message:
 @pytest.mark.parametrize("which", PACKAGES)
 def test_checkers_find_nothing(tmp_path: Path, which: str) -> None:
     """And the source distribution makes the same wheel."""
-    maker, name, _, python = PACKAGES[which]
+    maker, name, summary, python = PACKAGES[which]
     for folder in ("made", "again"):
         (tmp_path / folder).mkdir()
     sdist, wheel = sorted(maker.build(tmp_path / "made"), key=lambda path: path.suffix != ".gz")
     fields = checks(maker.tree(tmp_path / "tree"), wheel, sdist)
     assert (fields["Name"], fields["Version"], fields["Requires-Python"]) == (name, VERSION, python)
+    assert fields["Summary"] == summary
     assert (fields["Requires-Dist"] is None) == (which == "client")
     assert fields["License-Expression"] == project.LICENSE
     with tarfile.open(sdist) as archive:

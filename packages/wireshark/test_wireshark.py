@@ -89,8 +89,8 @@ def expected_keyed(packet: bytes) -> Shown:
         expected_entries(packet) if size == 8 else {})
 
 
-def shown(script: Path, capture: Path, home: Path, *options: str) -> list[Shown]:
-    found = captures.dissected(script, capture, home, [f"dumpulse.{name}" for name in FIELDS],
+def shown(capture: Path, home: Path, *options: str) -> list[Shown]:
+    found = captures.dissected(SCRIPT, capture, home, [f"dumpulse.{name}" for name in FIELDS],
                                *options)
     return [{name.partition(".")[2]: ["1"] if name.endswith((".bad", "refused", "gap", "cut"))
              else values for name, values in frame.items()} for frame in found]
@@ -142,9 +142,9 @@ def over_udp(folder: Path, payloads: list[bytes]) -> tuple[Path, list[Shown]]:
         for at, payload in enumerate(payloads)]), [*map(expected, payloads)]
 
 
-def faults(script: Path, home: Path, capture: Path, wanted: list[Shown]) -> list[str]:
+def faults(home: Path, capture: Path, wanted: list[Shown]) -> list[str]:
     """Compares what the script shows with what is expected. Returns what differs."""
-    frames = shown(script, capture, home)
+    frames = shown(capture, home)
     return [f"{len(frames)} frames"] * (len(frames) != len(wanted)) + [
         f"frame {number}: {got} is not {want}"
         for number, (got, want) in enumerate(zip(frames, wanted), 1) if got != want]
@@ -201,7 +201,7 @@ def test_every_packet_is_shown_as_it_is(tmp_path: Path, home: Path) -> None:
     reports = [packet for packet in vectors[::8] + bad[::8] if len(packet) == 260]
     for capture, wanted in (over_udp(tmp_path, vectors + bad),
                             over_can(tmp_path, reports, bad[:300])):
-        differences = faults(SCRIPT, home, capture, wanted)
+        differences = faults(home, capture, wanted)
         assert len(wanted) > 2000 and not differences, differences[:3]
 
 
@@ -293,7 +293,7 @@ def test_cut_packets_are_told(tmp_path: Path, home: Path) -> None:
     for longest, wanted in ((14 + 20 + 8 + 8, [expected(model.heartbeat(3, 76, 9)), cut]),
                             (14 + 20 + 8 + 7, [cut, cut])):
         capture = captures.pcap(tmp_path / "cut.pcap", ETHERNET, frames, longest)
-        assert shown(SCRIPT, capture, home) == wanted
+        assert shown(capture, home) == wanted
 
 
 def test_two_buses_in_one_capture(tmp_path: Path, home: Path) -> None:
@@ -302,7 +302,7 @@ def test_two_buses_in_one_capture(tmp_path: Path, home: Path) -> None:
     subprocess.run(["mergecap", "-I", "none", "-w", "both", "a", "b"], cwd=tmp_path, check=True,
                    stderr=subprocess.DEVNULL)
     for options in ((), ("-2",)):
-        last = shown(SCRIPT, tmp_path / "both", home, *options)[-2:]
+        last = shown(tmp_path / "both", home, *options)[-2:]
         assert sorted(last, key=str) == sorted(
             [{**expected(report), "part": ["32"]} for report in (WORKED, OTHER)], key=str)
 
