@@ -41,19 +41,23 @@ void dumpulse_keyed_beacon(const dumpulse_keyed *keyed, uint8_t label, void *con
 /* Begins the next epoch. No label has reached it yet. */
 static bool next_epoch(dumpulse_keyed *keyed)
 {
-    const uint32_t next = keyed->epoch + 1;
     uint_fast8_t i;
 
-    if (next % BLOCK == 0 &&
-        (next > DUMPULSE_EPOCH_LAST_ || !dumpulse_store(DUMPULSE_BLOCK, next / BLOCK))) {
+    if (keyed->epoch % BLOCK == BLOCK - 1 &&
+        (keyed->epoch >= DUMPULSE_EPOCH_LAST_ ||
+         !dumpulse_store(DUMPULSE_BLOCK, keyed->epoch / BLOCK + 1))) {
         return false;
     }
-    keyed->epoch = next;
+    keyed->epoch++;
     keyed->reached = 0;
     keyed->wrong = 0;
     if (keyed->junk != 0) {
         keyed->junk--;
     }
+    /*@ loop invariant 0 <= i <= 8;
+        loop invariant \forall integer k; 0 <= k < i ==> keyed->waiting[k][0] == 0;
+        loop assigns i, keyed->waiting[0 .. 7][0];
+        loop variant 8 - i; */
     for (i = 0; i != DUMPULSE_PLACES; i++) {
         keyed->waiting[i][0] = 0;
     }
@@ -79,11 +83,29 @@ bool dumpulse_keyed_begin(dumpulse_keyed *keyed, void *context)
 {
     uint_fast8_t label;
 
+    /*@ loop invariant 0 <= label <= 65;
+        loop assigns label, keyed->last[0 .. 64];
+        loop variant 65 - label; */
     for (label = 0; label != LABELS; label++) {
         keyed->last[label] = FULL;
     }
     keyed->epoch = dumpulse_load(DUMPULSE_BLOCK) * BLOCK + (BLOCK - 1);
     keyed->reached = LABELS;
+    /*@ loop invariant sound(keyed) && 0 < keyed->reached <= 65;
+        loop invariant before: keyed->reached == 65 ==>
+          beacons == \at(beacons, LoopEntry) && call.calls == \at(call.calls, LoopEntry);
+        loop invariant old: keyed->reached == 65 ==> keyed->epoch == 256 * loaded + 255;
+        loop invariant sent: keyed->reached < 65 ==>
+          beacons == \at(beacons, LoopEntry) + keyed->reached;
+        loop invariant stored: keyed->reached < 65 ==> call.stored &&
+          call.calls == \at(call.calls, LoopEntry) + 1;
+        loop invariant block: keyed->reached < 65 ==> call.label == DUMPULSE_BLOCK;
+        loop invariant number: keyed->reached < 65 ==> call.number == loaded + 1;
+        loop invariant new: keyed->reached < 65 ==> keyed->epoch == 256 * call.number;
+        loop invariant zeros: keyed->reached < 65 ==>
+          \forall integer i; 0 <= i < keyed->reached ==> keyed->last[i] == 0;
+        loop assigns keyed->epoch, keyed->reached, keyed->wrong, keyed->junk, keyed->last[0 .. 64],
+          keyed->waiting[0 .. 7][0 .. 3], call, beacons, beacon_of; */
     do {
         if (!dumpulse_keyed_next(keyed, context)) {
             keyed->reached = 0;
@@ -105,6 +127,10 @@ uint8_t dumpulse_waiting_(const dumpulse_keyed *keyed, uint8_t byte4)
 {
     uint8_t at = 0;
 
+    /*@ loop invariant 0 <= at <= 8;
+        loop invariant \forall integer i; 0 <= i < at ==> keyed->waiting[i][0] != byte4;
+        loop assigns at;
+        loop variant 8 - at; */
     while (at != DUMPULSE_PLACES && keyed->waiting[at][0] != byte4) {
         at++;
     }
@@ -118,6 +144,10 @@ void dumpulse_wait_(dumpulse_keyed *keyed, uint8_t at, const uint8_t *packet)
     if (at == DUMPULSE_PLACES) {
         at = keyed->place++ % DUMPULSE_PLACES;
     }
+    /*@ loop invariant 0 <= i <= 4;
+        loop invariant \forall integer k; 0 <= k < i ==> keyed->waiting[at][k] == packet[4 + k];
+        loop assigns i, keyed->waiting[at][0 .. 3];
+        loop variant 4 - i; */
     for (i = 0; i != 4; i++) {
         keyed->waiting[at][i] = packet[4 + i];
     }
@@ -158,6 +188,15 @@ dumpulse_result dumpulse_keyed_look(const dumpulse_keyed *keyed, const uint8_t *
     return packet[5] <= keyed->last[label_of(packet)] ? DUMPULSE_OLD : DUMPULSE_NEW;
 }
 
+/* Makes the report that answers this request, and sends it. */
+static void answer(dumpulse_keyed *keyed, const uint8_t *packet, void *context)
+{
+    uint8_t *report = (uint8_t *)keyed + offsetof(dumpulse_keyed, tag);
+
+    dumpulse_report_tag_(packet, epoch_of(keyed, DUMPULSE_READER_LABEL), report);
+    dumpulse_send_packet(context, report, DUMPULSE_KEYED_REPORT_SIZE);
+}
+
 dumpulse_result dumpulse_keyed_process(dumpulse_keyed *keyed, const uint8_t *packet, size_t length,
                                        void *context)
 {
@@ -168,14 +207,12 @@ dumpulse_result dumpulse_keyed_process(dumpulse_keyed *keyed, const uint8_t *pac
         return result;
     }
     label = label_of(packet);
+    /*@ assert label == packet[4] - 0x80; */
     if (result == DUMPULSE_NEW) {
         if (dumpulse_right_(packet, label, epoch_of(keyed, label))) {
             keyed->last[label] = packet[5];
             if (label == DUMPULSE_READER_LABEL) {
-                uint8_t *report = (uint8_t *)keyed + offsetof(dumpulse_keyed, tag);
-
-                dumpulse_report_tag_(packet, epoch_of(keyed, label), report);
-                dumpulse_send_packet(context, report, DUMPULSE_KEYED_REPORT_SIZE);
+                answer(keyed, packet, context);
                 return DUMPULSE_REPORT;
             }
             return dumpulse_take_(keyed, packet);

@@ -22,7 +22,11 @@ bool dumpulse_alone_begin(dumpulse_keyed *keyed, dumpulse_alone *alone, uint8_t 
 /* The own epoch of an announce, times 256. */
 static uint32_t own_of(const uint8_t *four)
 {
-    return dumpulse_read_(four) * 256U;
+    const uint32_t own = dumpulse_read_(four) % 0x1000000UL;
+
+    /*@ assert 0 <= three(four + 1) < 0x1000000; */
+    /*@ assert big(four) == 0x1000000 * four[0] + three(four + 1); */
+    return own * 256U;
 }
 
 /* An announce waits until a heartbeat of its own epoch comes, or until the next epoch of the agent.
@@ -54,8 +58,10 @@ static dumpulse_result beaten(dumpulse_keyed *keyed, dumpulse_alone *node, uint8
     if (*node != 0 && count > *node % 256U) {
         const uint32_t own = *node - *node % 256U;
 
+        /*@ assert own == base(\at(*node, Pre)) && own <= 0xFFFFFF00; */
         if (dumpulse_right_(packet, variable, own)) {
             *node = own + count;
+            /*@ assert *node == base(\at(*node, Pre)) + \at(packet[5], Pre); */
             return dumpulse_take_(keyed, packet);
         }
         is_wrong = true;
@@ -63,6 +69,8 @@ static dumpulse_result beaten(dumpulse_keyed *keyed, dumpulse_alone *node, uint8
     if (at != DUMPULSE_PLACES && count != 0) {
         const uint32_t own = own_of(keyed->waiting[at]);
 
+        /*@ assert own == own(&keyed->waiting[at][0]); */
+        /*@ assert own == 256 * (own / 256) && own <= 0xFFFFFF00; */
         if (dumpulse_right_(packet, variable, own)) {
             if (!dumpulse_store(variable, own / 256U)) {
                 return DUMPULSE_NOT_STORED;

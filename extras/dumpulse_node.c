@@ -45,6 +45,10 @@ void dumpulse_ask(uint8_t packet[DUMPULSE_PACKET_SIZE], uint8_t label)
 {
     uint_fast8_t i;
 
+    /*@ loop invariant 0 <= i <= 8;
+        loop invariant \forall integer k; 0 <= k < i ==> packet[k] == 0;
+        loop assigns i, packet[0 .. 7];
+        loop variant 8 - i; */
     for (i = 0; i != DUMPULSE_PACKET_SIZE; i++) {
         packet[i] = 0;
     }

@@ -15,6 +15,8 @@ bool dumpulse_sender_begin(dumpulse_node *node, uint8_t variable)
     }
     own = dumpulse_load(variable) + 1;
     node->epoch = own * 256U;
+    /*@ assert own < 0x1000000 ==> node->epoch == 256 * own; */
+    /*@ assert own == 0x1000000 ==> node->epoch == 0; */
     if (node->epoch < DUMPULSE_OWN_FIRST_ || !dumpulse_store(variable, own)) {
         return false;
     }
@@ -30,6 +32,9 @@ bool dumpulse_sender_announce(const dumpulse_node *node, uint8_t packet[DUMPULSE
         return false;
     }
     dumpulse_write_(packet + 4, node->epoch / 256U);
+    /*@ assert 0 <= three(packet + 5) < 0x1000000; */
+    /*@ assert big(packet + 4) == 0x1000000 * packet[4] + three(packet + 5); */
+    /*@ assert three(packet + 5) == node->epoch / 256; */
     packet[4] = (uint8_t)(DUMPULSE_IS_ANNOUNCE_ + variable);
     dumpulse_make_(packet, variable, 0);
     return true;

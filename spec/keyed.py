@@ -13,19 +13,23 @@ from typing import Optional
 
 from spec.model import VARIABLES
 
-REFUSED, HEARTBEAT, REPORT, ANNOUNCE, OLD, WRONG_TAG, NOT_BEGUN, NOT_STORED, NEW = range(9)
-NAMES = ("refused", "heartbeat", "report", "announce", "old", "wrong", "not_begun", "not_stored")
-TAKEN = HEARTBEAT, REPORT, ANNOUNCE
+(REFUSED, HEARTBEAT, REPORT, ANNOUNCE, OLD, WRONG_TAG, NOT_BEGUN, NOT_STORED, FIRST, ASKS,
+ NEW) = range(11)
+NAMES = ("refused", "heartbeat", "report", "announce", "old", "wrong", "not_begun", "not_stored",
+         "first", "asks", "new")
+TAKEN = HEARTBEAT, REPORT, ANNOUNCE, FIRST
 
-# The labels: 0 to 63 are the variables'.
-READER_LABEL, BEACON_LABEL = 64, 65
-# Byte 4 of a packet. A beacon has 00 to 3f there.
-IS_ANNOUNCE, IS_HEARTBEAT, IS_REQUEST = 0x40, 0x80, 0xC0
+# The labels: 0 to 63 are the variables', 64 the readers'. The agent's block is stored under 65.
+READER_LABEL, LABELS, BLOCK_LABEL = 64, 65, 65
+# Byte 4 of a packet. A beacon has less than IS_ANNOUNCE there, and TWICE is a bit of it.
+TWICE, IS_ANNOUNCE, IS_HEARTBEAT, IS_REQUEST = 0x20, 0x40, 0x80, 0xC0
 
 FULL = 255  # the largest count
-EPOCH_LAST, NO_EPOCH = 0x3F000000, 0x7F000000
+EPOCH_LAST = 0x1FFFFFFF
 BLOCK = 256  # epochs that one stored number reserves
 OWN_FIRST, UNREADABLE = 0x800000, 0xFFFFFF  # the epochs of a node that only sends
+MOST_WRONG, JUNK_LASTS = 100, 64  # so many wrong tags in an epoch are junk; so many epochs it lasts
+PLACES, FREE = 8, bytes(4)  # where packets wait
 
 Sent = Optional[bytes]
 
@@ -78,16 +82,32 @@ def chaskey12(key: bytes, message: bytes) -> bytes:
 
 # ---- Keys, tags and packets.
 
+def label_key(master: bytes, label: int, generation: int = 0) -> bytes:
+    return chaskey12(master, bytes((label,)) * 15 + bytes((generation,)))
+
+
+def question(label: int) -> bytes:
+    """Asks for the beacon of a label. Nobody signs it."""
+    return bytes((0, 0, 0, 0, IS_HEARTBEAT + label, 0, 0, 0))
+
+
 class Keys:
     """The keys of one master key. Some labels may have other keys: those of an attacker."""
 
-    def __init__(self, master: bytes, others: dict[int, bytes] | None = None) -> None:
-        self.master, self._known = master, dict(others or {})
+    def __init__(self, master: bytes, others: dict[int, bytes] | None = None,
+                 generations: dict[int, int] | None = None) -> None:
+        self.master, self.generations = master, dict(generations or {})
+        self._known = dict(others or {})
 
     def of(self, label: int) -> bytes:
         if label not in self._known:
-            self._known[label] = chaskey12(self.master, bytes((label,)) * 16)
+            self._known[label] = label_key(self.master, label, self.generations.get(label, 0))
         return self._known[label]
+
+    def renew(self, label: int) -> None:
+        """Gives a label its next key."""
+        self.generations[label] = self.generations.get(label, 0) + 1
+        self._known.pop(label, None)
 
     def tag(self, label: int, number: int, four: bytes, table: bytes = b"") -> bytes:
         last = bytes((label,)) * 8 + struct.pack("<I", number) + four
@@ -96,8 +116,8 @@ class Keys:
     def packet(self, label: int, number: int, four: bytes) -> bytes:
         return self.tag(label, number, four)[:4] + four
 
-    def beacon(self, epoch: int) -> bytes:
-        return self.packet(BEACON_LABEL, epoch, struct.pack(">I", epoch))
+    def beacon(self, label: int, epoch: int, twice: bool = False) -> bytes:
+        return self.packet(label, epoch, struct.pack(">I", epoch | twice * TWICE << 24))
 
     def counted(self, label: int, number: int, count: int, first: int, second: int) -> bytes:
         """A heartbeat, or a request if the label is the readers'."""
@@ -131,129 +151,231 @@ class Numbers:
 # ---- The roles.
 
 class Agent:
-    """Begin() is the reset. Before it, the agent takes nothing. If it returns no beacon, the agent
-    takes only nodes that only send."""
+    """Begin() is the reset, and nothing is taken before it. The nodes of the variables below
+    `alone` may be such that only send. They do if they have an own epoch."""
 
     def __init__(self, keys: Keys, numbers: Numbers, alone: int = VARIABLES) -> None:
         self.keys, self.numbers, self.alone = keys, numbers, alone
         self.entries = [bytes(4)] * VARIABLES
         self.tag = bytes(8)  # of the last report
-        self.epoch, self.beacon_tag, self.begun = 0, bytes(4), False
-        self.last = [0] * (VARIABLES + 1)
+        self.epoch = self.reached = 0  # labels below `reached` are in this epoch; 0: not begun
+        self.junk = self.wrong = 0
+        self.waiting, self.place = [FREE] * PLACES, 0  # bytes 4 to 7 of packets, and the next place
+        self.last = [0] * LABELS
         self.own = [0] * alone  # 0: the node of this variable hears beacons
+        self.own_last = [0] * alone
 
-    def begin(self) -> Sent:
-        self.last[:self.alone] = [FULL] * self.alone
+    # ---- Epochs.
+
+    def begin(self) -> list[bytes]:
+        """Returns the beacons of all labels. None of them: that failed."""
         self.own = [self.numbers.load(variable) for variable in range(self.alone)]
-        self.epoch = self.numbers.load(BEACON_LABEL) * BLOCK + BLOCK - 1
-        self.begun = True
-        return self.tick()
+        self.own_last = [FULL if own else 0 for own in self.own]
+        self.last = [FULL] * LABELS
+        self.epoch = self.numbers.load(BLOCK_LABEL) * BLOCK + BLOCK - 1
+        self.reached = LABELS
+        if not self._begin_epoch():
+            self.reached = 0
+            return []
+        return self._rest()
 
-    def tick(self) -> Sent:
-        """Begins the next epoch, and returns its beacon. None: that failed."""
-        following = self.epoch + (self.begun and self.epoch < EPOCH_LAST)
-        if following == self.epoch or (
-                following % BLOCK == 0
-                and not self.numbers.store(BEACON_LABEL, following // BLOCK)):
-            self.epoch = NO_EPOCH | following & 0xFFFFFF  # no packet fits to it
+    def next(self) -> Sent:
+        """Begins the epoch of the next label, and returns its beacon. None: that failed."""
+        if not self.reached or (self.reached == LABELS and not self._begin_epoch()):
             return None
-        self.epoch = following
-        for label in range(VARIABLES + 1):
-            if not (label < self.alone and self.own[label]):
-                self.last[label] = 0
-        self.beacon_tag = self.keys.beacon(self.epoch)[:4]
-        return self.beacon()
+        return self._reach()
 
-    def beacon(self) -> bytes:
-        return self.beacon_tag + struct.pack(">I", self.epoch)
+    def round(self) -> list[bytes]:
+        """Goes on by one label, and then until all are in the same epoch. Returns their beacons.
+        None: that failed."""
+        first = self.next()
+        return [first, *self._rest()] if first else []
+
+    def _rest(self) -> list[bytes]:
+        return [self._reach() for _ in range(self.reached, LABELS)]
+
+    def _begin_epoch(self) -> bool:
+        """No label has reached the epoch yet."""
+        following = self.epoch + 1
+        if following > EPOCH_LAST or (
+                following % BLOCK == 0
+                and not self.numbers.store(BLOCK_LABEL, following // BLOCK)):
+            return False
+        self.epoch, self.reached, self.wrong = following, 0, 0
+        self.junk = max(0, self.junk - 1)
+        self.waiting = [FREE] * PLACES
+        return True
+
+    def _reach(self) -> bytes:
+        label = self.reached
+        self.reached += 1
+        self.last[label] = 0
+        return self._beacon(label)
+
+    def epoch_of(self, label: int) -> int:
+        return self.epoch - (label >= self.reached)
+
+    def beacon(self, label: int) -> Sent:
+        return self._beacon(label) if self.reached else None
+
+    def _beacon(self, label: int) -> bytes:
+        return self.keys.beacon(label, self.epoch_of(label), self.junk != 0)
+
+    # ---- Packets.
 
     def report(self) -> bytes:
         return self.tag + b"".join(self.entries)
 
+    def sends_only(self, label: int) -> bool:
+        return label < self.alone and self.own[label] != 0
+
     def number_of(self, label: int) -> int:
-        return label < self.alone and self.own[label] * 256 or self.epoch
+        """What the tags of this label's packets are made with now."""
+        return self.own[label] * 256 if self.sends_only(label) else self.epoch_of(label)
+
+    def count_of(self, label: int) -> int:
+        """The last one that was taken."""
+        return self.own_last[label] if self.sends_only(label) else self.last[label]
 
     def look(self, packet: bytes) -> int:
-        """What would become of the packet, as far as that can be said without a tag."""
-        if len(packet) != 8 or not IS_ANNOUNCE <= packet[4] <= IS_REQUEST:
+        """What would become of the packet, as far as an agent whose nodes all hear can say that
+        without a tag."""
+        if len(packet) != 8 or not IS_HEARTBEAT <= packet[4] <= IS_REQUEST:
             return REFUSED
-        if packet[4] < IS_HEARTBEAT:
-            variable, own = packet[4] - IS_ANNOUNCE, int.from_bytes(packet[5:], "big")
-            if variable >= self.alone or own < OWN_FIRST:
-                return REFUSED
-            has_begun, is_new = self.begun, own > self.own[variable]
-        else:
-            label = packet[4] - IS_HEARTBEAT
-            has_begun = self.begun and self.number_of(label) >> 24 != NO_EPOCH >> 24
-            is_new = packet[5] > self.last[label]
-        return NOT_BEGUN if not has_begun else NEW if is_new else OLD
+        if not self.reached:
+            return NOT_BEGUN
+        if packet[5] == 0:
+            return ASKS
+        return NEW if packet[5] > self.last[packet[4] - IS_HEARTBEAT] else OLD
 
     def process(self, now: int, packet: bytes) -> tuple[int, Sent]:
         """Returns what became of the packet, and what is sent."""
+        if len(packet) == 8 and self.reached and IS_ANNOUNCE <= packet[4] < IS_REQUEST and \
+                packet[4] % 64 < self.alone:
+            variable, waits = packet[4] % 64, self._announced(packet[4] % 64)
+            if packet[4] < IS_HEARTBEAT:
+                own = int.from_bytes(packet[5:], "big")
+                return (self._announce(variable, own, packet) if own >= OWN_FIRST else REFUSED), None
+            if self.own[variable] or waits:
+                return self._own_heartbeat(now, variable, waits, packet), None
         result, sent = self.look(packet), None
-        if result == NEW and packet[4] < IS_HEARTBEAT:
-            return self._announce(packet[4] - IS_ANNOUNCE, packet), None
         label = packet[4] - IS_HEARTBEAT if result != REFUSED else -1
         if result == NEW:
-            number = self.number_of(label)
-            if packet == self.keys.packet(label, number, packet[4:]):
-                return self._take(now, label, number, packet)
-            result = WRONG_TAG
-        if result in (OLD, WRONG_TAG) and label == READER_LABEL:
-            sent = self.beacon()
+            if packet == self.keys.packet(label, self.epoch_of(label), packet[4:]):
+                self.last[label] = packet[5]
+                if label == READER_LABEL:
+                    self.tag = self.keys.report(
+                        b"".join(self.entries), self.epoch_of(label), packet)[:8]
+                    return REPORT, self.report()
+                return self._take(now, label, packet), None
+            result = self._wrong()
+        if result == ASKS or (label == READER_LABEL and result in (OLD, WRONG_TAG)):
+            sent = self.beacon(label)
         return result, sent
 
-    def _take(self, now: int, label: int, number: int, packet: bytes) -> tuple[int, Sent]:
-        self.last[label] = packet[5]
-        if label == READER_LABEL:
-            self.tag = self.keys.report(b"".join(self.entries), number, packet)[:8]
-            return REPORT, self.report()
-        self.entries[label] = struct.pack(">H", now) + packet[6:]
-        return HEARTBEAT, None
+    def _wrong(self) -> int:
+        self.wrong = (self.wrong + 1) % 256
+        if self.wrong >= MOST_WRONG:
+            self.junk = JUNK_LASTS
+        return WRONG_TAG
 
-    def _announce(self, variable: int, packet: bytes) -> int:
-        own = int.from_bytes(packet[5:], "big")
+    def _place_of(self, byte4: int) -> int:
+        """Where a packet with this byte 4 waits. -1: nowhere."""
+        return next((at for at, four in enumerate(self.waiting) if four[0] == byte4), -1)
+
+    def _wait(self, four: bytes) -> None:
+        at = self._place_of(four[0])
+        if at < 0:
+            at, self.place = self.place, (self.place + 1) % PLACES
+        self.waiting[at] = four
+
+    def _record(self, now: int, variable: int, packet: bytes) -> int:
+        self.entries[variable] = struct.pack(">H", now) + packet[6:]
+        return HEARTBEAT
+
+    def _take(self, now: int, variable: int, packet: bytes) -> int:
+        """A heartbeat with a right tag. Its count is used up."""
+        is_second = any((four[0], four[2:]) == (packet[4], packet[6:]) for four in self.waiting)
+        if self.junk and not is_second:
+            self._wait(packet[4:])
+            return FIRST
+        return self._record(now, variable, packet)
+
+    # ---- Nodes that only send.
+
+    def _announced(self, variable: int) -> int:
+        """The own epoch that waits, or 0."""
+        at = self._place_of(IS_ANNOUNCE + variable)
+        return int.from_bytes(self.waiting[at][1:], "big") if at >= 0 else 0
+
+    def _announce(self, variable: int, own: int, packet: bytes) -> int:
+        if own <= max(self.own[variable], self._announced(variable)):
+            return OLD
         if packet != self.keys.announce(variable, own):
-            return WRONG_TAG
+            return self._wrong()
+        self._wait(packet[4:])
+        return ANNOUNCE
+
+    def _own_heartbeat(self, now: int, variable: int, waits: int, packet: bytes) -> int:
+        count, tried = packet[5], False
+        if self.own[variable] and count > self.own_last[variable]:
+            tried = True
+            if packet == self.keys.packet(variable, self.own[variable] * 256, packet[4:]):
+                self.own_last[variable] = count
+                return self._take(now, variable, packet)
+        if waits and count:
+            tried = True
+            if packet == self.keys.packet(variable, waits * 256, packet[4:]):
+                return self._own_begins(now, variable, waits, packet)
+        return self._wrong() if tried else OLD
+
+    def _own_begins(self, now: int, variable: int, own: int, packet: bytes) -> int:
+        """Its announce and this heartbeat had right tags."""
         if not self.numbers.store(variable, own):
             return NOT_STORED
-        self.own[variable], self.last[variable] = own, 0
-        return ANNOUNCE
+        self.own[variable], self.own_last[variable] = own, packet[5]
+        self.waiting[self._place_of(IS_ANNOUNCE + variable)] = FREE
+        return self._record(now, variable, packet)
+
+    def renew(self, variable: int) -> bool:
+        """The variable has a new key: its own epochs begin again, or its node hears."""
+        if not self.numbers.store(variable, 0):
+            return False
+        self.own[variable] = self.own_last[variable] = 0
+        return True
 
 
 class Listener:
     """What a node that hears and a reader have in common: the epoch, and a count."""
 
-    def __init__(self, keys: Keys) -> None:
-        self.keys, self.epoch, self.count = keys, 0, 0
+    def __init__(self, keys: Keys, label: int) -> None:
+        self.keys, self.label = keys, label
+        self.epoch, self.count, self.twice = 0, 0, False
 
     def hear(self, packet: bytes) -> bool:
-        """Is it the beacon of a later epoch?"""
+        """Is it the beacon of a later epoch for this label?"""
         if len(packet) != 8 or packet[4] >= IS_ANNOUNCE:
             return False
-        epoch = int.from_bytes(packet[4:], "big")
-        if epoch <= self.epoch or packet != self.keys.beacon(epoch):
+        twice = packet[4] >= TWICE
+        epoch = int.from_bytes(packet[4:], "big") - (twice * TWICE << 24)
+        if epoch <= self.epoch or packet != self.keys.beacon(self.label, epoch, twice):
             return False
-        self.epoch, self.count = epoch, 0
+        self.epoch, self.count, self.twice = epoch, 0, twice
         return True
 
     def forget(self) -> None:
-        self.epoch = self.count = 0
+        self.epoch, self.count, self.twice = 0, 0, False
 
-    def counted(self, label: int, first: int, second: int) -> Sent:
+    def counted(self, first: int, second: int) -> Sent:
         if not self.epoch or self.count == FULL:
             return None
         self.count += 1
-        return self.keys.counted(label, self.epoch, self.count, first, second)
+        return self.keys.counted(self.label, self.epoch, self.count, first, second)
 
 
 class Hearer(Listener):
-    def __init__(self, keys: Keys, variable: int) -> None:
-        super().__init__(keys)
-        self.variable = variable
-
     def heartbeat(self, sender: int, value: int) -> Sent:
-        return self.counted(self.variable, sender, value)
+        return self.counted(sender, value)
 
 
 class Sender:
@@ -274,7 +396,10 @@ class Sender:
         return True
 
     def announce(self) -> Sent:
-        return self.keys.announce(self.variable, self.own) if self.own else None
+        """None if there is no own epoch, or no heartbeat is left in it."""
+        if not self.own or self.count == FULL:
+            return None
+        return self.keys.announce(self.variable, self.own)
 
     def heartbeat(self, sender: int, value: int) -> Sent:
         if not self.own or self.count == FULL:
@@ -285,11 +410,11 @@ class Sender:
 
 class Reader(Listener):
     def __init__(self, keys: Keys) -> None:
-        super().__init__(keys)
+        super().__init__(keys, READER_LABEL)
         self.asked: tuple[int, bytes] | None = None  # the epoch and the packet of the last request
 
     def request(self, nonce: bytes) -> Sent:
-        packet = self.counted(READER_LABEL, *nonce)
+        packet = self.counted(*nonce)
         if packet:
             self.asked = self.epoch, packet
         return packet

@@ -1,59 +1,69 @@
 """The steps of vectors_keyed.tsv, from the model of spec/keyed.md. make_vectors.py writes them.
 
-SPDX-License-Identifier: MIT
+A step that must be refused differs from a right one in one respect. The methods of World see to
+that: they let a copy of the role take the right one first, and fail if it does not, as then another
+check would refuse the step, and it would test nothing.   SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from spec import keyed
-from spec.keyed import (BEACON_LABEL, NAMES, OWN_FIRST, READER_LABEL, SLOT, TAKEN, WRONG_TAG,
-                        Agent, Hearer, Keys, Numbers, Reader, Sender)
+from spec.keyed import (BLOCK_LABEL, LABELS, MOST_WRONG, NAMES, OLD, OWN_FIRST, READER_LABEL, SLOT,
+                        TAKEN, WRONG_TAG, Agent, Hearer, Keys, Listener, Numbers, Reader, Sender,
+                        question)
 from spec.model import heartbeat as heartbeat_of_version_1
 from spec.model import REQUEST
 from spec.near import changed, lengths
 
 Step = tuple[object, ...]
 
-ALONE = 8  # DUMPULSE_ALONE of the tests
+ALONE = 10  # variables whose nodes may only send: more than there are places
 HEADER = """\
 # Test vectors of spec/keyed.md and dumpulse_keyed.h, made by spec/make_vectors.py.
 # Each line has one step. There are tabs between the fields. Numbers are decimal,
 # bytes are hexadecimal, "-" means no bytes. Each step works on what the step before
-# it has left. What a step does not name must not change. DUMPULSE_ALONE is 8.
+# it has left. What a step does not name must not change.
 #
 # NUMBER  a stored number, 3 bytes
-# SENT    what the send hook gets
-# STATE   of the agent: its beacon (8 bytes), its counts (65), the own epochs of nodes
-#         that only send (8 times 4); "-": as before
+# SENT    what the send hook gets, one after the other
+# STATE   of the agent: its epoch (4 bytes), `reached`, `junk`, `wrong`, `place` modulo 8,
+#         8 places (4 each; zeros if it is free), its counts (65), and of each node that
+#         only sends its own epoch and last count (4 each); "-": as before
 #
 # master    KEY                       the master key; all stored numbers become 0, and storing
 #                                     does not fail any more
-# key       LABEL KEY                 the key of a label, which follows from it
+# key       LABEL GENERATION KEY      the key of a label, which dumpulse_label_key makes
 # number    LABEL NUMBER              the test itself stores a number
 # stored    LABEL NUMBER              is this stored?
 # fails     yes|no                    from now on storing fails, or does not
-# agent                               a reset: the agent becomes zeros
+# agent     COUNT                     a reset: the agent becomes zeros. If COUNT is not 0,
+#                                     dumpulse_alone_begin and _process are called from now on
 # begin     yes|no SENT STATE         dumpulse_keyed_begin
-# tick      yes|no SENT STATE         dumpulse_keyed_tick
-# beacon    SENT                      dumpulse_keyed_beacon
+# next      yes|no SENT STATE         dumpulse_keyed_next
+# nexts     TIMES STATE               the same, so often; each returns true
+# beacon    LABEL SENT                dumpulse_keyed_beacon
 # table     BYTES                     the test itself writes the 64 entries
-# refused, heartbeat, report, announce, old, wrong, not_begun, not_stored:
+# refused, heartbeat, report, announce, old, wrong, not_begun, not_stored, first, asks:
 #           TIME PACKET SENT STATE    dumpulse_keyed_process returns this. A heartbeat
 #                                     writes TIME and the last 2 bytes to its entry. A
-#                                     report writes what is sent. dumpulse_keyed_look
-#                                     returns the same of what is refused, old or
-#                                     not_begun, and else that it is new.
+#                                     report writes what is sent. If COUNT is 0,
+#                                     dumpulse_keyed_look returns the same of what is refused,
+#                                     not_begun, asks or old, and else that it is new.
+# guesses   TIMES PACKET STATE        the same, so often; each returns that the tag is wrong
+# renew     VARIABLE yes|no STATE     dumpulse_alone_renew
 # node                                the node becomes zeros
-# hear      yes|no PACKET             dumpulse_hear
+# hear      LABEL no|once|twice PACKET      dumpulse_hear, and what node.twice is then
 # sender    VARIABLE yes|no           dumpulse_sender_begin
-# announced VARIABLE PACKET           dumpulse_sender_announce
-# beat      VARIABLE SENDER VALUE PACKET    dumpulse_keyed_heartbeat; "-": none is made
+# announced VARIABLE PACKET           dumpulse_sender_announce; "-": none is made
+# beat      VARIABLE SENDER VALUE TIMES PACKET    dumpulse_keyed_heartbeat, so often. The last
+#                                     makes this packet, or none: "-"
+# question  LABEL PACKET              dumpulse_ask
 # reader                              the reader becomes zeros
-# listen    yes|no PACKET             dumpulse_hear, of the reader
+# listen    no|once|twice PACKET      dumpulse_hear, of the reader
 # request   NONCE PACKET              dumpulse_keyed_request; "-": none is made
 # check     BYTES yes|no              dumpulse_keyed_check
 # slots     BYTES NUMBER              dumpulse_slots_read
@@ -69,19 +79,28 @@ def number(value: int) -> bytes:
     return value.to_bytes(3, "big")
 
 
+def state_of(agent: Agent) -> bytes:
+    """As STATE in the vectors, but without the counts of nodes that hear when they send only."""
+    return b"".join((agent.epoch.to_bytes(4, "big"),
+                     bytes((agent.reached, agent.junk, agent.wrong, agent.place)), *agent.waiting,
+                     bytes(agent.last),
+                     *(number(own) + bytes((count,))
+                       for own, count in zip(agent.own, agent.own_last, strict=True))))
+
+
 class World:
     """The roles. The methods give the steps."""
 
-    def __init__(self, master: bytes) -> None:
-        self.keys, self.numbers = Keys(master), Numbers()
-        self.agent = Agent(self.keys, self.numbers, ALONE)
-        self.before = b""
+    def __init__(self, seed: object, alone: int) -> None:
+        self.keys, self.numbers = Keys(random.Random(f"keyed {seed}").randbytes(16)), Numbers()
+        self.alone, self.before = alone, b""
+        self.agent = Agent(self.keys, self.numbers, alone)
 
-    def begin_with_keys(self, *labels: int) -> Iterator[Step]:
-        """The keys of these labels, or of all. No packet of another label has a right tag."""
+    def keys_of(self, labels: Iterable[int] = range(LABELS)) -> Iterator[Step]:
+        """No packet of another label has a right tag."""
         yield "master", self.keys.master
-        for label in labels or range(BEACON_LABEL + 1):
-            yield "key", label, self.keys.of(label)
+        for label in labels:
+            yield "key", label, self.keys.generations.get(label, 0), self.keys.of(label)
 
     def set(self, label: int, value: int) -> Step:
         self.numbers.numbers[label] = value
@@ -95,49 +114,91 @@ class World:
         return "fails", yes(fails)
 
     def state(self) -> bytes:
-        agent = self.agent
-        state = agent.beacon() + bytes(agent.last) + b"".join(
-            number(own) + b"\0" for own in agent.own)
+        state = state_of(self.agent)
         if state == self.before:
             return b""
         self.before = state
         return state
 
     def reset(self) -> Step:
-        self.agent = Agent(self.keys, self.numbers, ALONE)
-        self.before = bytes(8 + 65 + 4 * ALONE)
-        return ("agent",)
+        self.agent = Agent(self.keys, self.numbers, self.alone)
+        self.before = bytes(8 + 32 + LABELS + 4 * self.alone)
+        return "agent", self.alone
 
     def begin(self) -> Step:
         sent = self.agent.begin()
-        return "begin", yes(sent), sent or b"", self.state()
+        return "begin", yes(sent), b"".join(sent), self.state()
 
-    def tick(self) -> Step:
-        sent = self.agent.tick()
-        return "tick", yes(sent), sent or b"", self.state()
+    def next(self) -> Step:
+        sent = self.agent.next()
+        return "next", yes(sent), sent or b"", self.state()
+
+    def nexts(self, times: int) -> Step:
+        for _ in range(times):
+            assert self.agent.next()
+        return "nexts", times, self.state()
+
+    def rounds(self, times: int) -> Step:
+        """From one label to the same of a later epoch."""
+        return self.nexts(times * LABELS)
+
+    def rest(self) -> Step:
+        """Until all labels are in one epoch."""
+        return self.nexts(LABELS - self.agent.reached)
+
+    def beacon(self, label: int) -> Step:
+        return "beacon", label, self.agent.beacon(label) or b""
 
     def process(self, now: int, packet: bytes) -> Step:
         result, sent = self.agent.process(now, packet)
         return NAMES[result], now, packet, sent or b"", self.state()
 
+    def guesses(self, times: int) -> Step:
+        """Wrong tags, with a count that is new."""
+        right = self.fresh(60)
+        packet = bytes((right[0] ^ 1,)) + right[1:]
+        for _ in range(times):
+            assert self.agent.process(0, packet)[0] == WRONG_TAG
+        return "guesses", times, packet, self.state()
+
+    def would_take(self, packet: bytes) -> bool:
+        return copy.deepcopy(self.agent).process(0, packet)[0] in TAKEN
+
     def wrong(self, right: bytes, packet: bytes) -> Step:
-        """A packet that differs from a right one in what its tag is made of, and in nothing else.
-        So no other check may refuse it: otherwise the step would test nothing."""
-        assert copy.deepcopy(self.agent).process(0, right)[0] in TAKEN and right[4:] == packet[4:]
+        """A packet that differs from a right one in what its tag is made of, and in nothing
+        else."""
+        assert self.would_take(right) and right[4:] == packet[4:] and right != packet
         step = self.process(5, packet)
         assert step[0] == NAMES[WRONG_TAG]
         return step
 
-    def wrong_numbers(self, label: int, count: int) -> Iterator[Step]:
+    def old(self, packet: bytes, right: bytes) -> Step:
+        """A packet whose tag is right, but not its count or own epoch. The other one would be
+        taken, and differs in that."""
+        assert self.would_take(right) and right[4] == packet[4]
+        step = self.process(6, packet)
+        assert step[0] == NAMES[OLD]
+        return step
+
+    def taken(self, packet: bytes, now: int = 2) -> Step:
+        step = self.process(now, packet)
+        assert step[0] in [NAMES[result] for result in TAKEN], step
+        return step
+
+    def wrong_numbers(self, label: int) -> Iterator[Step]:
         """The right packet, but with the tag of another number or of another label."""
-        right, epoch = self.counted(label, count), self.agent.epoch
-        owns = [(OWN_FIRST + number) * 256 for number in range(19, 23)]
-        for number in (epoch, epoch - 1, epoch + 1, epoch - 2, epoch - 256, 0, *owns, owns[1] + 1,
-                       OWN_FIRST + 20):
-            if number != self.agent.number_of(label):
-                yield self.wrong(right, self.keys.counted(label, number, count, 76, 9))
-        for other in (label ^ 1, BEACON_LABEL):
-            yield self.wrong(right, self.keys.packet(other, self.agent.number_of(label), right[4:]))
+        right, epoch = self.fresh(label), self.agent.epoch_of(label)
+        owns = [(OWN_FIRST + own) * 256 for own in range(19, 23)]
+        for value in (epoch, epoch - 1, epoch + 1, epoch - 2, epoch + 2, epoch - 256, epoch + 256,
+                      0, *owns, owns[1] + 1, OWN_FIRST + 20):
+            if value % 2 ** 32 != self.agent.number_of(label):
+                yield self.wrong(right, self.keys.packet(label, value % 2 ** 32, right[4:]))
+        for other in (label ^ 1, READER_LABEL if label < READER_LABEL else 63):
+            yield self.wrong(right,
+                             self.keys.packet(other, self.agent.number_of(label), right[4:]))
+        reused = {0: self.keys.of(0)} | {label: self.keys.of(label ^ 1)}
+        spoken = Keys(self.keys.master, reused)  # its own label, but a neighbour's key
+        yield self.wrong(right, spoken.packet(label, self.agent.number_of(label), right[4:]))
 
     def table(self, entries: bytes) -> Step:
         self.agent.entries = [entries[at:at + 4] for at in range(0, 256, 4)]
@@ -145,57 +206,81 @@ class World:
 
     def counted(self, label: int, count: int, first: int = 76, second: int = 9) -> bytes:
         """A heartbeat or request that the agent would take if its count were right."""
-        own = self.agent.own[label] if label < ALONE else 0
-        return self.keys.counted(label, own * 256 or self.agent.epoch, count, first, second)
+        return self.keys.counted(label, self.agent.number_of(label), count, first, second)
+
+    def fresh(self, label: int, first: int = 76, second: int = 9) -> bytes:
+        """One that it takes."""
+        return self.counted(label, self.agent.count_of(label) + 1, first, second)
+
+    def announce(self, variable: int, own: int) -> bytes:
+        return self.keys.announce(variable, OWN_FIRST + own)
+
+    def first_of(self, variable: int, own: int, count: int = 1) -> bytes:
+        """A heartbeat of an own epoch that has not begun yet."""
+        return self.keys.counted(variable, (OWN_FIRST + own) * 256, count, 77, 8)
 
 
 def steps(long: bool) -> Iterator[Step]:
     yield from of_the_page(long)
     yield from near_misses(long)
+    yield from epochs(long)
+    yield from alone(long)
+    yield from junk(long)
     yield from all_labels(long)
     yield from ends_of_numbers(long)
     for seed in range(6 if long else 0):
-        yield from by_chance(random.Random(f"keyed {seed}"))
+        yield from by_chance(seed)
     yield from nodes_and_readers(long)
     yield from slots(long)
 
 
 def of_the_page(long: bool) -> Iterator[Step]:
     """The worked packets of spec/keyed.md."""
-    world = World(bytes(range(16)))
-    yield from world.begin_with_keys(*(() if long else (3, 5, READER_LABEL, BEACON_LABEL)))
-    yield world.set(BEACON_LABEL, 0x000122)
+    world = World("page", 0)
+    world.keys = Keys(bytes(range(16)))
+    world.alone = ALONE
+    yield from world.keys_of(range(LABELS) if long else (3, 5, READER_LABEL))
+    yield world.set(BLOCK_LABEL, 0x000122)
     yield world.reset()
     yield world.begin()
-    while world.agent.epoch != 0x012345:
-        yield world.tick()
-    yield world.process(0x1234, bytes.fromhex("81075c8283014c09"))
-    yield world.process(0, bytes.fromhex("aceec0eac001beef"))
-    yield world.process(0, bytes.fromhex("aceec0eac001beef"))
-    yield world.process(7, bytes.fromhex("fc076bf445800001"))
+    yield world.rounds(0x45)
+    assert world.agent.epoch == 0x012345
+    for label in (3, READER_LABEL):
+        yield world.beacon(label)
+        yield world.process(0, question(label))
+    yield world.taken(world.counted(3, 1, 76, 9), 0x1234)
+    request = world.counted(READER_LABEL, 1, 0xBE, 0xEF)
+    yield world.taken(request)
+    yield world.process(0, request)
+    yield world.taken(world.announce(5, 1))
+    yield world.taken(world.first_of(5, 1))
     yield world.stored(5)
-    yield world.process(8, bytes.fromhex("b201299185014dc8"))
-    yield world.process(8, bytes.fromhex("b201299185014dc8"))
+    yield world.taken(world.counted(5, 2, 77, 200), 8)
+    yield world.process(8, world.counted(5, 2, 77, 200))
 
 
 def near_misses(long: bool) -> Iterator[Step]:
     """Packets that are nearly right, and all that version 1 takes of some kinds."""
-    world = World(random.Random(1).randbytes(16))
-    yield from world.begin_with_keys()
-    yield world.set(BEACON_LABEL, 0x3456)
+    world = World("near", ALONE)
+    yield from world.keys_of(range(LABELS) if long else (2, 3, 19, 63, READER_LABEL))
+    yield world.set(BLOCK_LABEL, 0x3456)
     yield world.set(2, OWN_FIRST + 5)
     yield world.reset()
     yield world.begin()
-    yield world.process(1, world.keys.announce(2, OWN_FIRST + 9))
-    for label in (9, 2, READER_LABEL) if long else (2, READER_LABEL):
-        yield world.process(3, world.counted(label, 7))
+    yield world.taken(world.announce(2, 9))
+    yield world.taken(world.first_of(2, 9))
+    for label in (19, 2, READER_LABEL) if long else (2, READER_LABEL):
+        yield world.rounds(1)  # or there were too many wrong tags in one
+        yield world.taken(world.counted(label, 7), 3)
         for packet in changed(world.counted(label, 8), long):
             yield world.process(4, packet)
-    for packet in changed(world.keys.announce(2, OWN_FIRST + 10), long):
+    yield world.rounds(1)
+    for packet in changed(world.announce(2, 10), long):
         yield world.process(5, packet)
-    for packet in lengths(world.counted(9, 9), long):
+    for packet in lengths(world.counted(19, 9), long):
         yield world.process(6, packet)
-    ends = [byte for high in range(0, 256, 64) for byte in (high, high + 1, high + 7, high + 62,
+    yield world.taken(world.counted(19, 9))
+    ends = [byte for high in range(0, 256, 64) for byte in (high, high + 1, high + 9, high + 10,
                                                             high + 63)]
     for byte in range(256) if long else ends:  # the right tag of a packet with this byte 4
         label = byte - keyed.IS_HEARTBEAT if byte >= keyed.IS_HEARTBEAT else byte % 64
@@ -205,184 +290,430 @@ def near_misses(long: bool) -> Iterator[Step]:
     for packet in (REQUEST, *(heartbeat_of_version_1(variable, 76, 9)
                               for variable in range(0, 64, 1 if long else 21))):
         yield world.process(8, packet)
-    yield world.process(9, world.agent.beacon())
-    yield world.process(9, world.counted(READER_LABEL, 0))
+    for label in (0, 9, 10, 63, READER_LABEL):
+        yield "question", label, question(label)
+        yield world.process(9, question(label))
+        beacon = world.agent.beacon(label)
+        assert beacon
+        yield world.process(9, beacon)
+    for four in (b"\x8a\0\xff\xff", b"\xc0\0\1\2"):  # a question may have any tag and any end
+        yield world.process(9, world.keys.packet(four[0] - 128, world.agent.epoch, four))
 
 
-def all_labels(long: bool) -> Iterator[Step]:
-    """Each variable, each of its counts' ends, and the wrong key, epoch and kind of number."""
-    rng = random.Random("labels")
-    world = World(rng.randbytes(16))
-    yield from world.begin_with_keys()
-    yield world.set(BEACON_LABEL, 0x012345)
-    for variable in range(0, ALONE, 2):
-        yield world.set(variable, OWN_FIRST + variable)
+def epochs(long: bool) -> Iterator[Step]:
+    """A label is in the epoch when it was reached, and before that in the one before. Each packet
+    here has a count that is new."""
+    world = World("epochs", 0)
+    near = (0, 1, 31, 62, 63, READER_LABEL)
+    yield from world.keys_of(range(LABELS) if long else (*near, 2, 30))
+    yield world.set(BLOCK_LABEL, 0x012344)
     yield world.reset()
     yield from before_begin(world)
     yield world.begin()
-    for variable in range(64) if long else (0, 1, ALONE, 63):
-        if variable % 2 or variable >= ALONE:  # it hears
-            yield from world.wrong_numbers(variable, 1)
-        for count in (1, 2, 2, 1, 254, 253, 255, 255, 254):
-            packet = world.counted(variable, count, *rng.randbytes(2))
-            yield world.process(rng.randrange(65536), packet)
-        yield world.process(1, world.keys.announce(variable, OWN_FIRST + 20))
-        yield world.process(2, world.counted(variable, 1))
-        yield world.process(3, world.keys.announce(variable, OWN_FIRST + 20))
-        yield world.process(4, world.counted(variable, 1))
-        if variable < ALONE:
-            yield from world.wrong_numbers(variable, 2)
-            right = world.keys.announce(variable, OWN_FIRST + 21)
-            for label, value in ((variable, 1), (variable, world.agent.epoch), (variable ^ 1, 0)):
-                yield world.wrong(right, world.keys.packet(label, value, right[4:]))
-        else:
-            epoch = world.agent.epoch
-            yield world.process(5, world.keys.announce(variable, epoch % 65536 + OWN_FIRST))
-    for table in (bytes(256), b"\xff" * 256, rng.randbytes(256)):
+    for _ in range(LABELS if long else 2):
+        label = world.agent.reached % LABELS
+        yield from world.wrong_numbers(label)
+        yield world.taken(world.fresh(label))
+        before = world.counted(label, 1)
+        yield world.next()
+        yield world.wrong(world.fresh(label), before)
+        yield from world.wrong_numbers(label)
+        yield world.taken(world.fresh(label))
+        yield world.taken(world.fresh(READER_LABEL))  # it is still in the epoch before
+        if not long:
+            yield world.nexts(28)
+    if not long:
+        yield world.nexts(8)
+    for label in near[-3:]:
+        yield from world.wrong_numbers(label)
+        yield world.beacon(label)
+    for table in (bytes(256), b"\xff" * 256, random.Random("table").randbytes(256)):
         yield world.table(table)
-        yield world.tick()
-        yield from world.wrong_numbers(READER_LABEL, 1)
-        for nonce in (b"\0\0", b"\xff\xff", rng.randbytes(2)):
-            count = world.agent.last[READER_LABEL] + 1
-            yield world.process(0, world.counted(READER_LABEL, count, *nonce))
-    yield ("beacon", world.agent.beacon())
+        for nonce in (b"\0\0", b"\xff\xff"):
+            yield world.taken(world.fresh(READER_LABEL, *nonce))
+    for label in (62, READER_LABEL):
+        for _ in range(3):
+            yield world.taken(world.fresh(label))
+        count = world.agent.last[label]
+        for same in (count, count - 1, 1):
+            yield world.old(world.counted(label, same), world.fresh(label))
 
 
 def before_begin(world: World) -> Iterator[Step]:
-    """All that an agent of zeros could take for right, also after a tick that is too early."""
-    for tick in (False, True):
-        if tick:
-            yield world.tick()
-        for packet in (world.keys.announce(1, OWN_FIRST + 9), world.keys.announce(2, OWN_FIRST + 9),
-                       world.counted(1, 1), world.counted(9, 1), world.counted(READER_LABEL, 1),
-                       world.counted(READER_LABEL, 0), world.keys.counted(1, 0, 1, 2, 3)):
-            yield world.process(1, packet)
+    """All that an agent of zeros could take for right, also after the next label, too early."""
+    for early in (False, True):
+        if early:
+            yield world.next()
+        for label in (1, 31, READER_LABEL):
+            yield world.process(1, question(label))
+            for value in (0, 2 ** 32 - 1):
+                yield world.process(1, world.keys.counted(label, value, 1, 2, 3))
+        yield world.process(1, world.announce(1, 9))
+        yield world.process(1, world.keys.counted(1, (OWN_FIRST + 9) * 256, 1, 2, 3))
+        yield world.beacon(1)
     yield world.stored(1)
+
+
+def alone(long: bool) -> Iterator[Step]:
+    """Nodes that only send."""
+    world = World("alone", ALONE)
+    yield from world.keys_of(range(LABELS) if long else range(ALONE + 2))
+    yield world.set(BLOCK_LABEL, 7)
+    yield world.set(4, OWN_FIRST + 19)
+    yield world.reset()
+    yield from before_begin(world)
+    yield world.begin()
+    yield from own_epochs(world)
+    yield from own_epochs_that_wait(world)
+    # A variable whose node hears, until it announces and its heartbeat comes.
+    yield world.taken(world.fresh(6))
+    yield world.taken(world.announce(6, 40))
+    yield world.process(2, world.fresh(6))  # meanwhile it is tried under the own epoch alone
+    yield world.taken(world.first_of(6, 40))
+    yield world.next()
+    # A variable whose node only sends, until it has a new key.
+    for fails in (True, False):
+        yield world.fails(fails)
+        yield "renew", 4, yes(world.agent.renew(4)), world.state()
+        yield world.stored(4)
+    world.keys.renew(4)
+    yield "key", 4, 1, world.keys.of(4)
+    yield world.taken(world.fresh(4))
+    yield world.process(3, world.announce(4, 500))
+    # Of more variables than there are places, the first one that waits must go.
+    yield world.rounds(1)
+    for variable in range(9):
+        yield world.taken(world.announce(variable, 300))
+    yield world.process(4, world.first_of(0, 300))
+    yield world.taken(world.first_of(1, 300))
+    yield world.taken(world.announce(0, 300))
+    yield world.taken(world.first_of(0, 300))
+    yield world.process(5, world.first_of(2, 300))
+    yield world.taken(world.first_of(3, 300))
+    # With the epoch, all that waits goes.
+    assert any(four[0] for four in world.agent.waiting)
+    waits = world.first_of(4, 300)
+    assert world.would_take(waits)
+    yield world.rest()
+    assert world.would_take(waits)
+    yield world.next()
+    assert not world.would_take(waits)
+    yield world.process(6, waits)
+
+
+def own_epochs(world: World) -> Iterator[Step]:
+    """Of variable 4, which had the 19th before the reset."""
+    heartbeat = world.counted(4, 255)
+    yield world.old(world.announce(4, 19), world.announce(4, 20))
+    yield world.old(world.announce(4, 18), world.announce(4, 20))
+    yield world.process(1, heartbeat)  # after a reset it is deaf until the next one
+    for label, value in ((4, 1), (4, world.agent.epoch), (4, OWN_FIRST + 20), (5, 0)):
+        right = world.announce(4, 20)
+        yield world.wrong(right, world.keys.packet(label, value, right[4:]))
+    yield world.taken(world.announce(4, 20))
+    yield world.process(1, heartbeat)
+    yield world.process(1, world.first_of(4, 20, 0))
+    yield world.stored(4)
+    right = world.first_of(4, 20)
+    for value in (19, 21, 0):
+        yield world.wrong(right, world.keys.packet(4, (OWN_FIRST + value) * 256, right[4:]))
+    for value in (world.agent.epoch, (OWN_FIRST + 20) * 256 + 1, OWN_FIRST + 20, 0):
+        yield world.wrong(right, world.keys.packet(4, value, right[4:]))
+    yield world.wrong(right, world.keys.packet(5, (OWN_FIRST + 20) * 256, right[4:]))
+    yield world.fails(True)
+    yield world.process(1, right)
+    yield world.stored(4)
+    yield world.fails(False)
+    yield world.taken(right)
+    yield world.stored(4)
+    yield from world.wrong_numbers(4)
+    yield world.old(right, world.fresh(4))
+    yield world.taken(world.counted(4, 254))
+    yield world.old(world.counted(4, 253), world.fresh(4))
+    yield world.taken(world.fresh(4))
+    yield world.process(1, world.counted(4, 255))
+
+
+def own_epochs_that_wait(world: World) -> Iterator[Step]:
+    """A right announce changes nothing that is stored: somebody may have recorded it."""
+    yield world.taken(world.announce(4, 21))
+    yield world.taken(world.first_of(4, 21, 7))
+    yield world.taken(world.announce(4, 30))
+    yield world.stored(4)
+    yield world.taken(world.counted(4, 8))  # of the one that has begun
+    for own in (30, 29, 22):
+        yield world.old(world.announce(4, own), world.announce(4, 31))
+    yield world.taken(world.announce(4, 31))
+    right = world.first_of(4, 31)
+    yield world.wrong(right, world.keys.packet(4, (OWN_FIRST + 30) * 256, right[4:]))
+    yield world.taken(world.counted(4, 9))
+    yield world.wrong(world.first_of(4, 31, 200), world.first_of(4, 30, 200))  # both are tried
+    yield world.taken(world.first_of(4, 31, 200))
+    yield world.stored(4)
+    yield world.old(world.announce(4, 31), world.announce(4, 32))
+    yield world.process(1, world.keys.counted(4, (OWN_FIRST + 21) * 256, 255, 1, 1))
+
+
+def junk(long: bool) -> Iterator[Step]:
+    """When 100 tags of an epoch are wrong, two heartbeats must be equal."""
+    world = World("junk", ALONE)
+    yield from world.keys_of(range(LABELS) if long else (*range(16), 60, 61, READER_LABEL))
+    yield world.set(BLOCK_LABEL, 9)
+    yield world.reset()
+    yield world.begin()
+    yield world.rounds(250)
+    yield world.guesses(MOST_WRONG - 1)
+    yield world.taken(world.fresh(11))
+    yield world.next()  # with the epoch, it is counted anew
+    yield world.nexts(20)
+    yield world.guesses(MOST_WRONG - 1)
+    yield world.taken(world.fresh(11))
+    yield world.beacon(11)
+    yield world.guesses(1)
+    assert world.agent.junk
+    yield world.beacon(11)
+    yield from pairs(world, 11)
+    yield world.taken(world.fresh(READER_LABEL))  # a request needs no second one
+    yield world.old(world.counted(11, 1), world.fresh(11))
+    # Nodes that only send.
+    yield world.taken(world.announce(3, 50))
+    yield world.taken(world.first_of(3, 50))
+    yield from pairs(world, 3)
+    # More than there are places.
+    for variable in (*range(8, 17), 8, 9):
+        yield world.taken(world.fresh(variable))
+        yield world.taken(world.fresh(variable) if variable == 15 else world.fresh(60))
+    # With the epoch of the first label, all that waits goes, but not the junk.
+    yield world.rest()
+    yield world.taken(world.fresh(12))
+    yield world.next()
+    yield world.taken(world.fresh(12))
+    yield world.taken(world.fresh(12))
+    for _ in range(2):  # it ends after 64 epochs, or so many after the last junk
+        yield world.guesses(MOST_WRONG)
+        yield world.rounds(1)
+    yield world.rounds(keyed.JUNK_LASTS - 2)
+    assert world.agent.junk == 1
+    yield from pairs(world, 13)
+    yield world.rounds(1)
+    assert not world.agent.junk
+    yield world.taken(world.fresh(13))
+    yield world.beacon(13)
+    # An epoch that does not end, as storing fails: wrong tags are counted modulo 256.
+    yield world.rounds(255 - world.agent.epoch % 256)
+    yield world.rest()
+    yield world.fails(True)
+    yield world.next()
+    yield world.guesses(256 + MOST_WRONG)
+    yield world.next()
+    yield world.taken(world.fresh(13))
+    yield world.fails(False)
+    yield world.next()
+    yield world.begin()  # which does not forget it
+    yield world.taken(world.fresh(13))
+    yield world.reset()
+    yield world.begin()
+    yield world.taken(world.fresh(13))
+
+
+def pairs(world: World, variable: int) -> Iterator[Step]:
+    """The first of each value waits."""
+    results = []
+    for first, second in ((1, 2), (1, 2), (1, 2), (1, 3), (1, 2), (1, 3), (2, 3), (2, 3), (1, 3)):
+        packet = world.fresh(variable, first, second)
+        results.append(world.taken(packet))
+        yield results[-1]
+        yield world.old(packet, world.fresh(variable))  # its count is used up in any case
+    assert [step[0] for step in results] == [
+        NAMES[keyed.HEARTBEAT if second else keyed.FIRST]
+        for second in (0, 1, 1, 0, 0, 0, 0, 1, 0)]
+
+
+def all_labels(long: bool) -> Iterator[Step]:
+    """Each variable, and the ends of its counts."""
+    rng = random.Random("labels")
+    world = World("labels", ALONE)
+    yield from world.keys_of()
+    yield world.set(BLOCK_LABEL, 0x012345)
+    for variable in range(0, ALONE, 2):
+        yield world.set(variable, OWN_FIRST + variable)
+    yield world.reset()
+    yield world.begin()
+    for variable in range(64) if long else (0, 1, ALONE - 1, ALONE, 63):
+        if not world.agent.sends_only(variable):
+            yield from world.wrong_numbers(variable)
+            for count in (1, 2, 2, 1, 254, 253, 255, 255, 254):
+                yield world.process(rng.randrange(65536),
+                                    world.counted(variable, count, *rng.randbytes(2)))
+        yield world.process(1, world.announce(variable, 20))
+        yield world.process(2, world.first_of(variable, 20))
+        if variable < ALONE:
+            yield from world.wrong_numbers(variable)
+        else:
+            yield world.process(5, world.announce(variable, world.agent.epoch % 65536))
+        yield world.next()
 
 
 def ends_of_numbers(long: bool) -> Iterator[Step]:
     """The ends of epochs, blocks and own epochs, numbers that cannot be read, and storing that
     fails."""
-    world = World(random.Random(3).randbytes(16))
-    yield from world.begin_with_keys(*(() if long else (4, 9, READER_LABEL, BEACON_LABEL)))
-    blocks = (0, 0xFE, 0xFF, 0xFFFE, 0xFFFF, 0x3EFFFE, 0x3EFFFF, 0x3F0000, 0x3FFFFF, 0x400000,
+    world = World("ends", ALONE)
+    yield from world.keys_of(range(LABELS) if long else (4, 19, 60, 63, READER_LABEL))
+    blocks = (0, 0xFE, 0xFF, 0xFFFE, 0xFFFF, 0x1FFFFD, 0x1FFFFE, 0x1FFFFF, 0x200000, 0x3FFFFF,
               0x7FFFFF, 0xFFFFFE, 0xFFFFFF)
-    for block in blocks if long else blocks[1:8:2] + blocks[-1:]:
-        yield world.set(BEACON_LABEL, block)
+    for block in blocks if long else (0, 0xFF, 0xFFFF, *blocks[6:9], 0xFFFFFF):
+        yield world.set(BLOCK_LABEL, block)
         yield world.reset()
         for fails in (True, False):
             yield world.fails(fails)
             yield world.begin()
-            yield world.stored(BEACON_LABEL)
-            yield world.process(1, world.counted(9, 1))
+            yield world.stored(BLOCK_LABEL)
+            yield world.process(1, world.counted(19, 1))
             yield world.process(1, world.counted(READER_LABEL, 1))
-            yield world.process(1, world.keys.counted(9, block << 8 | 255, 1, 1, 2))
-            yield world.tick()
-    yield world.set(BEACON_LABEL, 5)
-    yield world.reset()
-    yield world.begin()
-    for _ in range(254):
-        yield world.tick()
-    yield world.process(1, world.counted(9, 1))
-    for _ in range(3 if long else 1):
-        yield world.fails(True)
-        yield world.tick()
-        yield world.process(1, world.counted(9, 1))
-        yield world.process(2, world.counted(9, 2))
-        yield world.process(3, world.counted(READER_LABEL, 1))
-        yield world.tick()
-        yield world.fails(False)
-        yield world.tick()
+            yield world.process(1, world.keys.counted(19, block << 8 | 255, 1, 1, 2))
+            yield world.next()
+    for block in (5, 0x1FFFFE):
+        yield world.set(BLOCK_LABEL, block)
+        yield world.reset()
         yield world.begin()
-        yield world.process(4, world.counted(9, 1))
-        for _ in range(255 if long else 0):
-            yield world.tick()
+        for _ in range(3 if long and block == 5 else 1):
+            yield world.rounds(255)
+            yield world.taken(world.counted(19, 1))
+            yield world.fails(True)
+            for count in (2, 3):  # the epoch goes on
+                yield world.next()
+                yield world.taken(world.counted(19, count))
+                yield world.taken(world.counted(READER_LABEL, count))
+                yield world.stored(BLOCK_LABEL)
+            yield world.fails(False)
+            yield world.next()
+            yield world.stored(BLOCK_LABEL)
+            yield world.process(4, world.counted(0, 1))
+            yield world.process(4, world.counted(19, 4))
+            yield world.begin()
+            yield world.process(4, world.counted(19, 1))
     owns = (0, 0x80017F, 0x80FFFF, OWN_FIRST, 0x8000FF, 0xFFFFFE, 0xFFFFFF)
-    for own in owns if long else owns[:3]:
+    for own in owns if long else owns[:3] + owns[-2:]:
+        yield world.set(BLOCK_LABEL, 5)
         yield world.set(4, own)
         yield world.reset()
         yield world.begin()
         for following in (1, OWN_FIRST - 1, OWN_FIRST, own, own + 1, own + 256, own + 65536,
                           0xFFFFFF):
             if following <= 0xFFFFFF:
-                yield world.fails(True)
                 yield world.process(1, world.keys.announce(4, following))
+                yield world.process(3, world.keys.counted(4, following * 256, 255, 1, 2))
                 yield world.stored(4)
-                yield world.fails(False)
-                yield world.process(2, world.keys.announce(4, following))
-                yield world.stored(4)
-                yield world.process(3, world.counted(4, 255))
-                yield world.tick()
-                yield world.process(4, world.counted(4, 255))
 
 
-def by_chance(rng: random.Random) -> Iterator[Step]:
-    world = World(rng.randbytes(16))
-    yield from world.begin_with_keys()
-    yield world.set(BEACON_LABEL, rng.randrange(0x3EFF00))
+def by_chance(seed: int) -> Iterator[Step]:
+    rng, world = random.Random(seed), World(seed, ALONE)
+    yield from world.keys_of()
+    yield world.set(BLOCK_LABEL, rng.randrange(0x1FFF00))
     for variable in range(ALONE):
         yield world.set(variable, rng.choice((0, rng.randrange(OWN_FIRST, 0xFFFF00))))
     yield world.reset()
     yield world.begin()
     for _ in range(300):
-        what = rng.randrange(20)
+        what = rng.randrange(24)
         label = rng.choice((rng.randrange(64), rng.randrange(ALONE), READER_LABEL))
-        last = world.agent.last[label]
+        last = world.agent.count_of(label)
         if what == 0:
             yield world.reset()
             yield world.begin()
         elif what == 1:
-            yield world.tick()
+            for _ in range(rng.choice((1, 1, 40))):
+                yield world.next()
         elif what == 2:
             yield world.fails(rng.randrange(4) == 0)
-        elif what == 3:
-            own = world.agent.own[label] if label < ALONE else OWN_FIRST
-            yield world.process(rng.randrange(65536), world.keys.announce(
-                label % 64, min(max(own, OWN_FIRST) + rng.choice((0, 1, 1, 300)), 0xFFFFFF)))
+        elif what < 6:
+            variable = rng.randrange(ALONE)
+            own = max(world.agent.own[variable], OWN_FIRST) + rng.choice((0, 1, 1, 300))
+            for packet in (world.keys.announce(variable, min(own, 0xFFFFFF)),
+                           world.keys.counted(variable, min(own, 0xFFFFFF) * 256,
+                                              rng.randrange(256), *rng.randbytes(2))):
+                yield world.process(rng.randrange(65536), packet)
+        elif what == 6 and world.agent.reached and world.agent.last[60] < keyed.FULL:
+            yield world.guesses(rng.choice((1, 50, 100)))
         else:
             packet = world.counted(label, min(255, last + rng.choice((0, 1, 1, 2, 30))),
-                                   *rng.randbytes(2))
-            if what == 4:
+                                   *rng.choice((b"ab", rng.randbytes(2))))
+            if what == 7:
                 at = rng.randrange(8)
                 flipped = packet[at] ^ 1 << rng.randrange(8)
                 packet = packet[:at] + bytes((flipped,)) + packet[at + 1:]
             yield world.process(rng.randrange(65536), packet)
 
 
+def heard(who: Listener, packet: bytes) -> str:
+    return "no" if not who.hear(packet) else "twice" if who.twice else "once"
+
+
+def beacons(who: Listener, label: int, long: bool) -> Iterator[tuple[str, bytes]]:
+    """Beacons that a node or a reader hears or not, as answer and packet."""
+    keys = who.keys
+
+    def unheard(right: bytes, wrong: bytes) -> tuple[str, bytes]:
+        """A packet that differs from a right one in one respect."""
+        assert copy.copy(who).hear(right) and not who.hear(wrong)
+        return "no", wrong
+
+    for epoch in (1, 0x12345) if long else (0x12345,):
+        for twice in (False, True):
+            right = keys.beacon(label, epoch + twice, twice)
+            value = epoch + twice
+            for wrong in (value - 1, value + 1, value - 2, value - 256, value + 256,
+                          value | keyed.TWICE << 24, 0):
+                yield unheard(right, keys.packet(label, wrong % 2 ** 32, right[4:]))
+            for other in (label ^ 1, READER_LABEL if label < READER_LABEL else 63):
+                yield unheard(right, keys.packet(other, value, right[4:]))  # a neighbour's
+            for packet in changed(right, long) if long or twice else ():
+                yield unheard(right, packet)
+            for length in (0, 7, 9, 16) if twice else ():
+                yield unheard(right, (right + bytes(8))[:length])
+            yield heard(who, right), right
+            for old in (value, value - 1, value - 256):  # with a right tag, but not later
+                if old > 0:
+                    yield unheard(keys.beacon(label, value + 1), keys.beacon(label, old, True))
+    for epoch in (0x12346, 0x123FF, 0x12400, 0x1123456, 0x1023456, keyed.EPOCH_LAST - 1,
+                  keyed.EPOCH_LAST):
+        for twice in (False, True):
+            right = keys.beacon(label, epoch, twice)
+            yield heard(who, right), right
+
+
 def nodes_and_readers(long: bool) -> Iterator[Step]:
-    rng = random.Random("nodes")
-    world = World(rng.randbytes(16))
-    keys = world.keys
-    yield from world.begin_with_keys(*(() if long else (0, 7, 9, *range(63, 66))))
-    yield ("node",)
-    yield "beat", 9, 1, 2, b""
-    node = Hearer(keys, 9)
-    for epoch in (1, 0, 1, 255, 256, 0x123456, 0x123455, 0x1123456, 0x1023456, 0x3F000000,
-                  0x3FFFFFFF, 0x40000000, 0xFFFFFFFF):
-        packet = keys.beacon(epoch)
-        yield "hear", yes(node.hear(packet)), packet
-        yield "hear", yes(node.hear(packet)), packet
-        for _ in range(2):
-            value = rng.randbytes(2)
-            yield "beat", 9, *value, node.heartbeat(*value)
-    yield ("node",)
-    node = Hearer(keys, 63)
-    for packet in (*changed(keys.beacon(0x01020304), long), keys.beacon(0x01020304)[:7],
-                   keys.beacon(0x01020304) + b"\0", b"", keys.counted(9, 5, 1, 2, 3)):
-        yield "hear", yes(node.hear(packet)), packet
-    packet = keys.beacon(0x01020304)
-    for label, epoch in ((BEACON_LABEL, 0x01020303), (BEACON_LABEL, 0x01020305), (63, 0x01020304),
-                         (BEACON_LABEL, 0x01020204), (READER_LABEL, 0x01020304)):
-        wrong = keys.packet(label, epoch, packet[4:])
-        assert not node.hear(wrong) and copy.copy(node).hear(packet)
-        yield "hear", "no", wrong
-    yield "hear", yes(node.hear(packet)), packet
-    yield "beat", 64, 1, 2, b""  # no variable
-    yield "beat", 255, 1, 2, b""
-    for _ in range(257):
-        yield "beat", 63, 255, 0, node.heartbeat(255, 0) or b""
+    world = World("nodes", 0)
+    keys, rng = world.keys, random.Random("nodes")
+    yield from world.keys_of(range(LABELS) if long else (0, 1, 7, 8, 9, *range(62, LABELS)))
+    for label in (7, 63):
+        for generation in (1, 2, 255):
+            yield "key", label, generation, keyed.label_key(keys.master, label, generation)
+        yield "key", label, 0, keys.of(label)
+    for label in (9, 0, 63) if long else (63,):
+        yield ("node",)
+        yield "beat", label, 1, 2, 1, b""
+        node = Hearer(keys, label)
+        for answer, packet in beacons(node, label, long):
+            yield "hear", label, answer, packet
+            if answer != "no":
+                for _ in range(2):
+                    yield beat(node, label, *rng.randbytes(2))
+    for variable in (64, 255):
+        yield "beat", variable, 1, 2, 1, b""
+    for times in (1, 251, 1, 1, 1):
+        yield beat(node, 63, 255, times, times)
     yield from senders(world, long)
+    yield ("reader",)
+    reader = Reader(keys)
+    for answer, packet in beacons(reader, READER_LABEL, long):
+        yield "listen", answer, packet
     yield from readers(world, rng, long)
+
+
+def beat(node: Hearer | Sender, variable: int, sender: int, value: int, times: int = 1) -> Step:
+    *_, made = (node.heartbeat(sender, value) for _ in range(times))
+    return "beat", variable, sender, value, times, made or b""
 
 
 def senders(world: World, long: bool) -> Iterator[Step]:
@@ -393,20 +724,20 @@ def senders(world: World, long: bool) -> Iterator[Step]:
             yield world.fails(fails)
             yield ("node",)
             node = Sender(world.keys, 7, world.numbers)
-            begun = node.begin()
-            yield "sender", 7, yes(begun)
+            yield "sender", 7, yes(node.begin())
             yield world.stored(7)
-            if begun:
-                yield "announced", 7, node.announce()
-            yield "beat", 7, 3, 4, node.heartbeat(3, 4) or b""
+            yield "announced", 7, node.announce() or b""
+            yield beat(node, 7, 3, 4)
     yield world.set(0, OWN_FIRST)
     node = Sender(world.keys, 0, world.numbers)
     for _ in range(2 if long else 1):
         yield "sender", 0, yes(node.begin())
-        yield "announced", 0, node.announce()
-        for value in range(256 if long else 2):
-            yield "beat", 0, 5, value, node.heartbeat(5, value) or b""
-        yield "announced", 0, node.announce()
+        for times in (1,) * 256 if long else (1, 253, 1, 1):
+            yield "announced", 0, node.announce() or b""
+            yield beat(node, 0, 5, times, times)
+    for variable in (64, 255):
+        yield "sender", variable, "no"
+        yield "announced", variable, b""
 
 
 def readers(world: World, rng: random.Random, long: bool) -> Iterator[Step]:
@@ -415,23 +746,26 @@ def readers(world: World, rng: random.Random, long: bool) -> Iterator[Step]:
     reader = Reader(keys)
     yield "check", bytes(264), "no"
     yield "request", b"ab", b""
-    for epoch in (7, 0x2ABCDEF0):
-        yield "listen", yes(reader.hear(keys.beacon(epoch))), keys.beacon(epoch)
+    for epoch in (7, 0x1ABCDEF0):
+        beacon = keys.beacon(READER_LABEL, epoch)
+        yield "listen", heard(reader, beacon), beacon
         table, nonce = rng.randbytes(256), rng.randbytes(2)
         request = reader.request(nonce)
         assert request is not None
         yield "request", nonce, request
         good = keys.report(table, epoch, request)
-        for at in (*range(8), *(rng.randrange(8, 264) for _ in range(8))):
-            for bit in (0, 7):
-                bad = good[:at] + bytes((good[at] ^ 1 << bit,)) + good[at + 1:]
-                yield "check", bad, yes(reader.check(bad))
-        for bad in (good[:-1], good + b"\0", b"", good[:260],
-                    keys.report(table, epoch + 1, request),
-                    keys.report(table, epoch, keys.counted(READER_LABEL, epoch, 2, *nonce))):
-            yield "check", bad, yes(reader.check(bad))
-        later = keys.beacon(epoch + 1)
-        yield "listen", yes(reader.hear(later)), later
+        bads = [good[:at] + bytes((good[at] ^ 1 << bit,)) + good[at + 1:]
+                for at in (*range(8), *(rng.randrange(8, 264) for _ in range(8)))
+                for bit in (0, 7)]
+        bads += [good[:-1], good + b"\0", b"", good[:260],
+                 *(keys.report(table, epoch + more, request) for more in (-1, 1, -2, 256)),
+                 keys.report(table, epoch, keys.counted(READER_LABEL, epoch, 2, *nonce)),
+                 keys.report(table, epoch, request[:6] + bytes((request[6] ^ 1,)) + request[7:])]
+        for bad in bads:
+            assert copy.copy(reader).check(good) and not reader.check(bad)
+            yield "check", bad, "no"
+        later = keys.beacon(READER_LABEL, epoch + 1)
+        yield "listen", heard(reader, later), later
         yield "check", good, yes(reader.check(good))  # it may have been held back: it is too late
         request = reader.request(nonce)
         assert request is not None

@@ -14,7 +14,7 @@ NIGHTLY += mutants-keyed mutants-server mutants-client explore agree
 build/check/unit: SOURCES = tests/unit.c dumpulse.c
 build/check/vectors: SOURCES = tests/vectors.c dumpulse.c
 build/check/vectors-watch: SOURCES = tests/vectors_watch.c $(WATCH_C)
-build/check/vectors-keyed: SOURCES = -DDUMPULSE_ALONE=8 tests/vectors_keyed.c $(KEYED_C) dumpulse.c
+build/check/vectors-keyed: SOURCES = tests/vectors_keyed.c $(KEYED_C) dumpulse.c
 build/check/exhaustive: SOURCES = tests/exhaustive.c dumpulse.c
 $(CHECKED_tests): build/check/%: $(wildcard dumpulse.[ch] extras/*.[ch] tests/*.[ch]) build/flags
 	@mkdir -p $(@D)
@@ -22,28 +22,24 @@ $(CHECKED_tests): build/check/%: $(wildcard dumpulse.[ch] extras/*.[ch] tests/*.
 
 $(call add,unit,gcc,,tests/unit.c dumpulse.c,-lcmocka)
 $(call add,unit-watch,gcc,$(SANITIZERS),tests/unit_watch.c $(WATCH_C),-lcmocka)
-$(call add,unit-keyed,gcc,$(SANITIZERS) -DDUMPULSE_ALONE=8,\
-    tests/unit_keyed.c $(KEYED_C) dumpulse.c,-lcmocka)
+$(call add,unit-keyed,gcc,$(SANITIZERS),tests/unit_keyed.c $(KEYED_C) dumpulse.c,-lcmocka)
 UNITS := build/unit build/unit-watch build/unit-keyed
 NEEDS_unit = $(UNITS)
 PART_unit = $(UNITS:%=% &&) : ## cmocka tests of the library
 
-# Programs and their vectors: of the library, of the watch, and of the part with keys, twice: with
-# the master key, and with the keys of the labels.
-VECTORS := vectors:vectors vectors-watch:vectors_watch vectors-keyed:vectors_keyed \
-           vectors-labels:vectors_keyed
+# Programs and their vectors: of the library, of the watch, and of the part with keys.
+VECTORS := vectors:vectors vectors-watch:vectors_watch vectors-keyed:vectors_keyed
 VECTOR_KINDS := amd64 i386 powerpc sanitized gcc-sanitized
 COMPILER_amd64 := gcc
 COMPILER_i386 := i686-linux-gnu-gcc -static
 COMPILER_powerpc := powerpc-linux-gnu-gcc -static
 COMPILER_sanitized := clang $(SANITIZERS)
 COMPILER_gcc-sanitized := gcc $(SANITIZERS)
-OF_VECTORS := -DDUMPULSE_ALONE=8 tests/vectors_keyed.c $(KEYED_C) dumpulse.c
 $(foreach kind,$(VECTOR_KINDS),\
     $(call add,vectors-$(kind),$(COMPILER_$(kind)),,tests/vectors.c dumpulse.c)\
     $(call add,vectors-watch-$(kind),$(COMPILER_$(kind)),,tests/vectors_watch.c $(WATCH_C))\
-    $(call add,vectors-keyed-$(kind),$(COMPILER_$(kind)),$(OF_VECTORS))\
-    $(call add,vectors-labels-$(kind),$(COMPILER_$(kind)),-DDUMPULSE_LABEL_KEYS $(OF_VECTORS)))
+    $(call add,vectors-keyed-$(kind),$(COMPILER_$(kind)),,\
+        tests/vectors_keyed.c $(KEYED_C) dumpulse.c))
 VECTOR_PROGRAMS := $(filter build/vectors%,$(PROGRAMS))
 VALGRIND := valgrind --quiet --leak-check=full --error-exitcode=1
 $(foreach kind,$(VECTOR_KINDS),\
@@ -60,12 +56,12 @@ PART_vectors-gcc-sanitized = $(call run_vectors,gcc-sanitized) ## the same, and 
 PART_vectors-valgrind = $(call run_vectors,amd64,$(VALGRIND)); $(VALGRIND) build/unit ## in valgrind
 
 $(call add,exhaustive,gcc,-O2,tests/exhaustive.c dumpulse.c)
-$(call add,downgrade,gcc,-O2 -DDUMPULSE_ALONE=64,tests/downgrade.c dumpulse.c $(KEYED_C))
-$(call add,forgery,gcc,-O2 -DDUMPULSE_ALONE=64,tests/forgery.c $(KEYED_C) dumpulse.c,-lm)
+$(call add,downgrade,gcc,-O2,tests/downgrade.c dumpulse.c $(KEYED_C))
+$(call add,forgery,gcc,-O2,tests/forgery.c $(KEYED_C) dumpulse.c,-lm)
 NEEDS_exhaustive = build/exhaustive build/downgrade build/forgery
 PART_exhaustive = $(NEEDS_exhaustive:%=% &&) : ## all 2^24 packets with the magic number
-$(call add,fleet-keyed,gcc,-O2 -DDUMPULSE_ALONE=32 -DDUMPULSE_OWN_TAG,\
-    tests/fleet_keyed.c $(KEYED_C) dumpulse.c)
+$(call add,fleet-keyed,gcc,-O2,\
+    tests/fleet_keyed.c $(filter-out %_tag.c %_master.c,$(KEYED_C)) dumpulse.c)
 NEEDS_fleet-keyed = build/fleet-keyed
 PART_fleet-keyed = build/fleet-keyed ## a year of 64 nodes with keys: is one locked out?
 
@@ -96,7 +92,7 @@ TABLE_layers = python3 -m tests.layers ## the layers of the project, as a pictur
 
 FUZZER := clang $(SANITIZERS) -fsanitize=fuzzer
 $(call add,fuzz/fuzz,$(FUZZER),,tests/fuzz.c dumpulse.c)
-$(call add,fuzz/keyed,$(FUZZER),-DDUMPULSE_ALONE=8,tests/fuzz_keyed.c $(KEYED_C) dumpulse.c)
+$(call add,fuzz/keyed,$(FUZZER),,tests/fuzz_keyed.c $(KEYED_C) dumpulse.c)
 # Runs a fuzzer: its name, the longest input, for how many seconds, and what else it is given.
 fuzzed = mkdir -p build/fuzz/$1-corpus; build/fuzz/$1 -max_len=$2 -max_total_time=$3 \
     -print_final_stats=1 -artifact_prefix=build/fuzz/$1- $4 2>build/fuzz/$1-log && \

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINE_SIZE = 2048, FIELDS_MAX = 8, BYTES_MAX = 512 };
+enum { LINE_SIZE = 2048, FIELDS_MAX = 8, BYTES_MAX = 520 };
 
 typedef struct bytes {
     size_t length;

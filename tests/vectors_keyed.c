@@ -2,19 +2,14 @@
  * of that file explain its format.   SPDX-License-Identifier: MIT
  *
  *     vectors_keyed FILE
- *
- * It must be compiled with DUMPULSE_ALONE=8. With DUMPULSE_LABEL_KEYS, too, it uses the keys of the
- * labels, and else the master key.
  */
-#ifndef DUMPULSE_ALONE
-#define DUMPULSE_ALONE 8
-#endif
 #include "dumpulse_keyed.h"
 #include "vectors.h"
 
-enum { LABELS = 66, GUARD = 0x5A, STATE_SIZE = 8 + 65 + 4 * DUMPULSE_ALONE };
+enum { LABELS = 66, GUARD = 0x5A, MOST_ALONE = 64, COUNTS = 65, BEFORE_NODES = 8 + 32 + COUNTS };
 
-static uint8_t master[16], label_keys[LABELS][16], numbers[LABELS][3];
+static uint8_t master[16], generations[LABELS];
+static uint32_t numbers[LABELS];
 static bool storing_fails;
 static uint16_t now;
 static int bus; /* the context of the agent */
@@ -23,44 +18,44 @@ static struct {
     uint8_t before[16];
     dumpulse_keyed agent;
     uint8_t after[16];
+    dumpulse_alone alone[MOST_ALONE];
 } memory;
-static dumpulse_keyed expected;
+static uint8_t alone;                                /* how many nodes may only send */
+static uint8_t state[BEFORE_NODES + 4 * MOST_ALONE]; /* what the agent should be */
+static uint8_t report[DUMPULSE_KEYED_REPORT_SIZE];   /* its report */
 static dumpulse_node node;
 static dumpulse_reader reader;
 /* What the hooks were asked for in this step. */
 static struct {
     unsigned sends, times, loads, stores;
-    size_t length;
-    uint8_t data[DUMPULSE_KEYED_REPORT_SIZE];
+    size_t length; /* of all that was sent */
+    uint8_t data[DUMPULSE_KEYED_REPORT_SIZE + 65 * 8];
 } seen;
 
 void dumpulse_get_key(uint8_t key[16], uint8_t label)
 {
     if (label >= LABELS)
         quit("no such label");
-#ifdef DUMPULSE_LABEL_KEYS
-    memcpy(key, label_keys[label], 16);
-#else
     memcpy(key, master, 16);
-#endif
+    dumpulse_label_key(key, label, generations[label]);
 }
 
-void dumpulse_load(uint8_t label, uint8_t number[3])
+uint32_t dumpulse_load(uint8_t label)
 {
     if (label >= LABELS)
         quit("no such number");
     seen.loads++;
-    memcpy(number, numbers[label], 3);
+    return numbers[label];
 }
 
-bool dumpulse_store(uint8_t label, const uint8_t number[3])
+bool dumpulse_store(uint8_t label, uint32_t number)
 {
     if (label >= LABELS)
         quit("no such number");
     seen.stores++;
     if (storing_fails)
         return false;
-    memcpy(numbers[label], number, 3);
+    numbers[label] = number;
     return true;
 }
 
@@ -73,11 +68,11 @@ uint16_t dumpulse_get_timestamp(void)
 void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
 {
     expect(context == &bus, "the context");
-    if (length > sizeof seen.data)
+    if (length > sizeof seen.data - seen.length)
         quit("too much is sent");
     seen.sends++;
-    seen.length = length;
-    memcpy(seen.data, packet, length);
+    memcpy(seen.data + seen.length, packet, length);
+    seen.length += length;
 }
 
 static bool same(bytes data, const void *other, size_t length)
@@ -85,11 +80,14 @@ static bool same(bytes data, const void *other, size_t length)
     return data.length == length && data.data != NULL && memcmp(data.data, other, length) == 0;
 }
 
-/* Has what is sent been sent, once? */
-static void expect_sent(bytes sent)
+/* Has this been sent, in so many packets? */
+static void expect_sent(const char *hex, unsigned packets)
 {
-    expect(seen.sends == (sent.length != 0), "the number of packets that were sent");
-    expect(seen.sends == 0 || same(sent, seen.data, seen.length), "what was sent");
+    const bytes sent = bytes_of(hex);
+
+    expect(seen.sends == packets, "the number of packets that were sent");
+    expect(packets == 0 ? sent.length == 0 : same(sent, seen.data, seen.length), "what was sent");
+    free(sent.data);
 }
 
 static uint8_t *report_of(dumpulse_keyed *agent)
@@ -97,75 +95,115 @@ static uint8_t *report_of(dumpulse_keyed *agent)
     return (uint8_t *)agent + offsetof(dumpulse_keyed, tag);
 }
 
-/* Has the agent become what the step says, and is nothing else changed? */
-static void expect_state(bytes state)
+static void put(uint8_t to[4], uint32_t number)
 {
-    uint8_t guard[16];
+    for (unsigned i = 0; i != 4; i++)
+        to[i] = (uint8_t)(number >> (24 - 8 * i));
+}
 
-    if (state.length != 0) {
-        if (state.length != STATE_SIZE)
+/* The agent, as it is written in the vectors. */
+static void describe(uint8_t *to)
+{
+    const dumpulse_keyed *agent = &memory.agent;
+
+    put(to, agent->epoch);
+    to[4] = agent->reached;
+    to[5] = agent->junk;
+    to[6] = agent->wrong;
+    to[7] = agent->place % DUMPULSE_PLACES;
+    for (unsigned i = 0; i != DUMPULSE_PLACES; i++)
+        if (agent->waiting[i][0] != 0)
+            memcpy(to + 8 + 4 * i, agent->waiting[i], 4);
+    memcpy(to + 8 + 32, agent->last, COUNTS);
+    for (unsigned i = 0; i != alone; i++)
+        put(to + BEFORE_NODES + 4 * i, memory.alone[i]);
+}
+
+/* Has the agent become what the step says, and is nothing else changed? */
+static void expect_state(const char *hex)
+{
+    const bytes wanted = bytes_of(hex);
+    uint8_t guard[16], is[sizeof state] = {0};
+
+    if (wanted.length != 0) {
+        if (wanted.length != BEFORE_NODES + 4U * alone)
             quit("not a state");
-        memcpy(&expected, state.data, 8);
-        memcpy(expected.last, state.data + 8, 65);
-        memcpy(expected.own, state.data + 8 + 65, sizeof expected.own);
+        memcpy(state, wanted.data, wanted.length);
     }
     memset(guard, GUARD, sizeof guard);
-    expect(memcmp(&memory.agent, &expected, 8) == 0, "the beacon");
-    expect(memcmp(memory.agent.last, expected.last, sizeof expected.last) == 0, "the counts");
-    expect(memcmp(report_of(&memory.agent), report_of(&expected), 264) == 0, "the report");
-    expect(memcmp(memory.agent.own, expected.own, sizeof expected.own) == 0, "the own epochs");
+    describe(is);
+    expect(memcmp(is, state, 8) == 0, "the epoch, and what is counted");
+    expect(memcmp(is + 8, state + 8, 32) == 0, "what waits");
+    expect(memcmp(is + 40, state + 40, COUNTS) == 0, "the counts");
+    expect(memcmp(is + BEFORE_NODES, state + BEFORE_NODES, sizeof is - BEFORE_NODES) == 0,
+           "the nodes that only send");
+    expect(memcmp(report_of(&memory.agent), report, sizeof report) == 0, "the report");
     expect(memcmp(memory.before, guard, sizeof guard) == 0, "memory before the agent");
     expect(memcmp(memory.after, guard, sizeof guard) == 0, "memory after the agent");
+    for (unsigned i = alone; i != MOST_ALONE; i++)
+        expect(memory.alone[i] == 0, "memory after the nodes that only send");
+    free(wanted.data);
+}
+
+static bool is_yes(const char *word)
+{
+    return strcmp(word, "yes") == 0;
+}
+
+static dumpulse_result give(const bytes packet)
+{
+    return alone != 0 ? dumpulse_alone_process(&memory.agent, memory.alone, alone, packet.data,
+                                               packet.length, &bus)
+                      : dumpulse_keyed_process(&memory.agent, packet.data, packet.length, &bus);
 }
 
 static bool process(const char **field)
 {
-    static const char *const RESULTS[] = {"refused", "heartbeat", "report",    "announce",
-                                          "old",     "wrong",     "not_begun", "not_stored"};
+    static const char *const RESULTS[] = {"refused", "heartbeat", "report",     "announce", "old",
+                                          "wrong",   "not_begun", "not_stored", "first",    "asks"};
     dumpulse_result result = 0;
 
-    while (result < 8 && strcmp(field[0], RESULTS[result]) != 0)
+    while (result < 10 && strcmp(field[0], RESULTS[result]) != 0)
         result++;
-    if (result == 8)
+    if (result == 10)
         return false;
     const bytes packet = bytes_of(field[2]), sent = bytes_of(field[3]);
-    const bool needs_tag =
-        result != DUMPULSE_REFUSED && result != DUMPULSE_OLD && result != DUMPULSE_NOT_BEGUN;
+    const bool needs_no_tag = result == DUMPULSE_REFUSED || result == DUMPULSE_OLD ||
+                              result == DUMPULSE_NOT_BEGUN || result == DUMPULSE_ASKS;
     now = word_of(field[1]);
-    expect(dumpulse_keyed_look(&memory.agent, packet.data, packet.length) ==
-               (needs_tag ? DUMPULSE_NEW : result),
-           "what can be said without a tag");
-    expect(dumpulse_keyed_process(&memory.agent, packet.data, packet.length, &bus) == result,
-           "the result");
+    if (alone == 0)
+        expect(dumpulse_keyed_look(&memory.agent, packet.data, packet.length) ==
+                   (needs_no_tag ? result : DUMPULSE_NEW),
+               "what can be said without a tag");
+    expect(give(packet) == result, "the result");
     expect(seen.times == (result == DUMPULSE_HEARTBEAT), "the clock");
     expect(seen.loads == 0, "a number is loaded");
-    expect(seen.stores <= 1 && (result != DUMPULSE_ANNOUNCE || seen.stores == 1), "storing");
+    expect(seen.stores <= (result == DUMPULSE_HEARTBEAT || result == DUMPULSE_NOT_STORED),
+           "storing");
     if (result == DUMPULSE_HEARTBEAT) {
-        uint8_t *entry = expected.agent.report + 4 + 4 * (packet.data[4] - 0x80);
+        uint8_t *entry = report + 8 + 4 * (packet.data[4] - 0x80);
         entry[0] = (uint8_t)(now / 256U);
         entry[1] = (uint8_t)(now % 256U);
         memcpy(entry + 2, packet.data + 6, 2);
     }
     if (result == DUMPULSE_REPORT && sent.length == DUMPULSE_KEYED_REPORT_SIZE)
-        memcpy(report_of(&expected), sent.data, 8);
-    expect_sent(sent);
-    const bytes state = bytes_of(field[4]);
-    expect_state(state);
-    free(state.data);
+        memcpy(report, sent.data, 8);
+    expect_sent(field[3], sent.length != 0);
+    expect_state(field[4]);
     free(packet.data);
     free(sent.data);
     return true;
 }
 
-static void run_tick(const char **field, bool result)
+static void guess(const char **field)
 {
-    const bytes sent = bytes_of(field[2]), state = bytes_of(field[3]);
+    const bytes packet = bytes_of(field[2]);
 
-    expect(result == (strcmp(field[1], "yes") == 0), "the result");
-    expect_sent(sent);
-    expect_state(state);
-    free(sent.data);
-    free(state.data);
+    for (unsigned i = 0; i != word_of(field[1]); i++)
+        expect(give(packet) == DUMPULSE_WRONG_TAG, "the result");
+    expect_sent("-", 0);
+    expect_state(field[3]);
+    free(packet.data);
 }
 
 static void check_made(const char *hex, const uint8_t *packet, bool result)
@@ -177,56 +215,74 @@ static void check_made(const char *hex, const uint8_t *packet, bool result)
     free(wanted.data);
 }
 
-static void hear_beacon(const char **field, dumpulse_node *who)
+static void hear_beacon(const char **field, dumpulse_node *who, uint8_t label)
 {
-    const bytes packet = bytes_of(field[2]);
+    const bytes packet = bytes_of(field[1]);
     const dumpulse_node before = *who;
-    const bool later = dumpulse_hear(who, packet.data, packet.length);
+    const bool later = dumpulse_hear(who, label, packet.data, packet.length);
 
-    expect(later == (strcmp(field[1], "yes") == 0), "whether it is a later epoch");
-    expect(later || memcmp(who, &before, sizeof before) == 0, "the node");
-    expect(!later || (memcmp(who->epoch, packet.data + 4, 4) == 0 && who->left == 255),
-           "its epoch");
+    expect(later == (strcmp(field[0], "no") != 0), "whether it is a later epoch");
+    if (later) {
+        uint8_t epoch[4];
+        put(epoch, who->epoch);
+        expect(epoch[0] == packet.data[4] % 0x20 && memcmp(epoch + 1, packet.data + 5, 3) == 0,
+               "its epoch");
+        expect(who->left == 255, "how many are left");
+        expect(who->twice == (strcmp(field[0], "twice") == 0), "whether to send twice");
+    } else {
+        expect(who->epoch == before.epoch && who->left == before.left && who->twice == before.twice,
+               "the node");
+    }
     free(packet.data);
 }
 
 static void check_report(const char **field)
 {
-    const bytes report = bytes_of(field[1]);
-    uint8_t *copy = (uint8_t *)malloc(report.length + 1);
+    const bytes given = bytes_of(field[1]);
+    uint8_t *copy = (uint8_t *)malloc(given.length + 1);
 
     if (copy == NULL)
         quit("out of memory");
-    if (report.length != 0)
-        memcpy(copy, report.data, report.length);
-    expect(dumpulse_keyed_check(&reader, (dumpulse_keyed_report *)(void *)copy, report.length) ==
-               (strcmp(field[2], "yes") == 0),
+    if (given.length != 0)
+        memcpy(copy, given.data, given.length);
+    expect(dumpulse_keyed_check(&reader, (dumpulse_keyed_report *)(void *)copy, given.length) ==
+               is_yes(field[2]),
            "whether it is believed");
-    expect(same(report, copy, report.length), "the report");
+    expect(same(given, copy, given.length), "the report");
     free(copy);
-    free(report.data);
+    free(given.data);
+}
+
+static uint32_t number_of(const char *hex)
+{
+    const bytes number = bytes_of(hex);
+
+    if (number.length != 3)
+        quit("not a number");
+    const uint32_t is =
+        (uint32_t)number.data[0] << 16 | (uint32_t)number.data[1] << 8 | number.data[2];
+    free(number.data);
+    return is;
 }
 
 static void read_slots(const char **field)
 {
-    const bytes data = bytes_of(field[1]), wanted = bytes_of(field[2]);
+    const bytes data = bytes_of(field[1]);
+    const uint32_t number = number_of(field[2]);
 
-    if (data.length != 2 * DUMPULSE_SLOT_SIZE || wanted.length != 3)
+    if (data.length != 2 * DUMPULSE_SLOT_SIZE)
         quit("not slots");
     if (strcmp(field[0], "slots") == 0) {
-        uint8_t number[3];
-        dumpulse_slots_read(data.data, number);
-        expect(same(wanted, number, 3), "the number");
+        expect(dumpulse_slots_read(data.data) == number, "the number");
     } else {
         uint8_t slot[DUMPULSE_SLOT_SIZE];
         const bytes made_of = bytes_of(field[4]);
-        expect(dumpulse_slots_write(data.data, slot, wanted.data) == byte_of(field[3]),
+        expect(dumpulse_slots_write(data.data, slot, number) == byte_of(field[3]),
                "where the slot is");
         expect(same(made_of, slot, sizeof slot), "the slot");
         free(made_of.data);
     }
     free(data.data);
-    free(wanted.data);
 }
 
 static void copied(const char *hex, uint8_t *to, size_t length)
@@ -239,71 +295,143 @@ static void copied(const char *hex, uint8_t *to, size_t length)
     free(data.data);
 }
 
-static void step(const char **field, int fields)
+static void check_key(const char **field)
+{
+    const uint8_t label = byte_of(field[1]) % LABELS;
+    uint8_t wanted[16], key[16];
+
+    copied(field[3], wanted, 16);
+    generations[label] = byte_of(field[2]);
+    dumpulse_get_key(key, label);
+    expect(memcmp(key, wanted, 16) == 0, "the key");
+}
+
+static void reset_agent(const char **field)
+{
+    memset(&memory, GUARD, sizeof memory);
+    memset(&memory.agent, 0, sizeof memory.agent);
+    memset(memory.alone, 0, sizeof memory.alone);
+    memset(state, 0, sizeof state);
+    memset(report, 0, sizeof report);
+    alone = byte_of(field[1]);
+    if (alone > MOST_ALONE)
+        quit("too many nodes");
+}
+
+/* A step that begins an agent's epoch, and has the result, what is sent, and the state. */
+static void begin(const char **field)
+{
+    const bool wanted = is_yes(field[1]), is_next = strcmp(field[0], "next") == 0;
+    const bool did = is_next      ? dumpulse_keyed_next(&memory.agent, &bus)
+                     : alone != 0 ? dumpulse_alone_begin(&memory.agent, memory.alone, alone, &bus)
+                                  : dumpulse_keyed_begin(&memory.agent, &bus);
+
+    expect(did == wanted, "the result");
+    expect(seen.loads == (is_next ? 0 : alone + 1U) && seen.stores <= 1, "loading and storing");
+    expect_sent(field[2], !wanted ? 0 : is_next ? 1 : 65);
+    expect_state(field[3]);
+}
+
+static void go_on(const char **field)
+{
+    for (unsigned i = 0; i != word_of(field[1]); i++) {
+        memset(&seen, 0, sizeof seen);
+        expect(dumpulse_keyed_next(&memory.agent, &bus) && seen.length == 8, "the next label");
+    }
+    expect_state(field[2]);
+}
+
+static bool step_of_agent(const char **field)
+{
+    const char *what = field[0];
+
+    if (strcmp(what, "agent") == 0) {
+        reset_agent(field);
+    } else if (strcmp(what, "begin") == 0 || strcmp(what, "next") == 0) {
+        begin(field);
+    } else if (strcmp(what, "nexts") == 0) {
+        go_on(field);
+    } else if (strcmp(what, "beacon") == 0) {
+        dumpulse_keyed_beacon(&memory.agent, byte_of(field[1]), &bus);
+        expect_sent(field[2], strcmp(field[2], "-") != 0);
+        expect_state("-");
+    } else if (strcmp(what, "table") == 0) {
+        copied(field[1], memory.agent.agent.report + 4, 256);
+        copied(field[1], report + 8, 256);
+    } else if (strcmp(what, "guesses") == 0) {
+        guess(field);
+    } else if (strcmp(what, "renew") == 0) {
+        expect(dumpulse_alone_renew(memory.alone, byte_of(field[1])) == is_yes(field[2]),
+               "whether it is stored");
+        expect_state(field[3]);
+    } else {
+        return process(field);
+    }
+    return true;
+}
+
+static bool step_of_node(const char **field)
 {
     const char *what = field[0];
     uint8_t packet[8] = {0}, nonce[2];
 
-    (void)fields; /* each kind of step has its number of them */
-    memset(&seen, 0, sizeof seen);
-    if (strcmp(what, "master") == 0) {
-        copied(field[1], master, 16);
-        memset(numbers, 0, sizeof numbers);
-        storing_fails = false;
-    } else if (strcmp(what, "key") == 0) {
-        copied(field[2], label_keys[byte_of(field[1]) % LABELS], 16);
-    } else if (strcmp(what, "number") == 0) {
-        copied(field[2], numbers[byte_of(field[1]) % LABELS], 3);
-    } else if (strcmp(what, "stored") == 0) {
-        uint8_t wanted[3];
-        copied(field[2], wanted, 3);
-        expect(memcmp(wanted, numbers[byte_of(field[1]) % LABELS], 3) == 0, "what is stored");
-    } else if (strcmp(what, "fails") == 0) {
-        storing_fails = strcmp(field[1], "yes") == 0;
-    } else if (strcmp(what, "agent") == 0) {
-        memset(&memory, GUARD, sizeof memory);
-        memset(&memory.agent, 0, sizeof memory.agent);
-        memset(&expected, 0, sizeof expected);
-    } else if (strcmp(what, "begin") == 0) {
-        run_tick(field, dumpulse_keyed_begin(&memory.agent, &bus));
-    } else if (strcmp(what, "tick") == 0) {
-        run_tick(field, dumpulse_keyed_tick(&memory.agent, &bus));
-    } else if (strcmp(what, "beacon") == 0) {
-        dumpulse_keyed_beacon(&memory.agent, &bus);
-        const bytes sent = bytes_of(field[1]), none = {0, NULL};
-        expect_sent(sent);
-        expect_state(none);
-        free(sent.data);
-    } else if (strcmp(what, "table") == 0) {
-        copied(field[1], memory.agent.agent.report + 4, 256);
-        copied(field[1], expected.agent.report + 4, 256);
-    } else if (strcmp(what, "node") == 0) {
+    if (strcmp(what, "node") == 0) {
         memset(&node, 0, sizeof node);
     } else if (strcmp(what, "hear") == 0) {
-        hear_beacon(field, &node);
+        hear_beacon(field + 2, &node, byte_of(field[1]));
     } else if (strcmp(what, "sender") == 0) {
-        expect(dumpulse_sender_begin(&node, byte_of(field[1])) == (strcmp(field[2], "yes") == 0),
+        expect(dumpulse_sender_begin(&node, byte_of(field[1])) == is_yes(field[2]),
                "whether the node may send");
-        expect(seen.loads == 1 && seen.stores <= 1, "loading and storing");
+        expect(seen.loads <= 1 && seen.stores <= 1, "loading and storing");
     } else if (strcmp(what, "announced") == 0) {
-        dumpulse_sender_announce(&node, packet, byte_of(field[1]));
-        check_made(field[2], packet, true);
+        check_made(field[2], packet, dumpulse_sender_announce(&node, packet, byte_of(field[1])));
     } else if (strcmp(what, "beat") == 0) {
-        check_made(field[4], packet,
-                   dumpulse_keyed_heartbeat(&node, packet, byte_of(field[1]), byte_of(field[2]),
-                                            byte_of(field[3])));
+        bool is_made = false;
+        for (unsigned i = 0; i != word_of(field[4]); i++)
+            is_made = dumpulse_keyed_heartbeat(&node, packet, byte_of(field[1]), byte_of(field[2]),
+                                               byte_of(field[3]));
+        check_made(field[5], packet, is_made);
+    } else if (strcmp(what, "question") == 0) {
+        memset(packet, GUARD, sizeof packet);
+        dumpulse_ask(packet, byte_of(field[1]));
+        check_made(field[2], packet, true);
     } else if (strcmp(what, "reader") == 0) {
         memset(&reader, 0, sizeof reader);
     } else if (strcmp(what, "listen") == 0) {
-        hear_beacon(field, &reader.heard);
+        hear_beacon(field + 1, &reader.heard, DUMPULSE_READER_LABEL);
     } else if (strcmp(what, "request") == 0) {
         copied(field[1], nonce, 2);
         check_made(field[2], packet, dumpulse_keyed_request(&reader, packet, nonce));
     } else if (strcmp(what, "check") == 0) {
         check_report(field);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static void step(const char **field, int fields)
+{
+    const char *what = field[0];
+
+    (void)fields; /* each kind of step has its number of them */
+    memset(&seen, 0, sizeof seen);
+    if (strcmp(what, "master") == 0) {
+        copied(field[1], master, 16);
+        memset(generations, 0, sizeof generations);
+        memset(numbers, 0, sizeof numbers);
+        storing_fails = false;
+    } else if (strcmp(what, "key") == 0) {
+        check_key(field);
+    } else if (strcmp(what, "number") == 0) {
+        numbers[byte_of(field[1]) % LABELS] = number_of(field[2]);
+    } else if (strcmp(what, "stored") == 0) {
+        expect(numbers[byte_of(field[1]) % LABELS] == number_of(field[2]), "what is stored");
+    } else if (strcmp(what, "fails") == 0) {
+        storing_fails = is_yes(field[1]);
     } else if (strcmp(what, "slots") == 0 || strcmp(what, "slot") == 0) {
         read_slots(field);
-    } else if (!process(field)) {
+    } else if (!step_of_node(field) && !step_of_agent(field)) {
         quit("unknown step");
     }
 }
