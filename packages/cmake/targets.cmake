@@ -16,7 +16,7 @@ target_include_directories(dumpulse_header INTERFACE
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/extras>
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 
-# It is static, so that it finds the hooks in the user's program, which needs only those of its role.
+# It is static, so that it finds the hooks in the user's program: only those of its role are needed.
 add_library(dumpulse STATIC ${DUMPULSE_SOURCES})
 if("${CMAKE_SYSTEM_PROCESSOR} ${CMAKE_C_COMPILER}" MATCHES "avr")
     enable_language(ASM)
