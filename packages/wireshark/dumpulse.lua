@@ -1,8 +1,8 @@
--- Shows Dumpulse's packets in Wireshark and tshark: those of version 1, and those of version 2, with
--- keys, over UDP and CAN. Copy this file into the folder of personal Lua plugins, which Help > About
--- > Folders names, or give it to one command: tshark -X lua_script:dumpulse.lua. Filters begin with
--- "dumpulse.". The port, the first CAN identifier and a file of keys are in Preferences > Protocols.
---                                                                   SPDX-License-Identifier: MIT
+-- Shows Dumpulse's packets in Wireshark and tshark: those of version 1, and those of version 2,
+-- with keys, over UDP and CAN. Copy this file into the folder of personal Lua plugins, which
+-- Help > About > Folders names, or give it to one command: tshark -X lua_script:dumpulse.lua.
+-- Filters begin with "dumpulse.". The port, the first CAN identifier and a file of keys are in
+-- Preferences > Protocols.                                        SPDX-License-Identifier: MIT
 
 set_plugin_info({version = "@version@", description = "Dumpulse"})
 
