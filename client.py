@@ -200,19 +200,44 @@ def discard(stream: Any) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
+def explain(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)
+
+
+def replace_file(path: str, content: bytes, sync: bool = True,
+                 like: Optional[os.stat_result] = None) -> None:
+    """If anything goes wrong, the old file stays. Nobody else can read the new one, or those who
+    can read one like this. `sync`: its content is on the disk, also if the power fails then."""
+    descriptor, new = tempfile.mkstemp("", f"{os.path.basename(path)}.", os.path.dirname(path))
+    try:
+        with open(descriptor, "wb") as file:
+            if like and hasattr(os, "fchown"):
+                os.fchown(descriptor, like.st_uid, like.st_gid)
+                os.fchmod(descriptor, stat.S_IMODE(like.st_mode))
+            file.write(content)
+            file.flush()
+            if sync:
+                os.fsync(descriptor)
+        os.replace(new, path)
+    except BaseException:
+        os.unlink(new)
+        raise
+
+
 # ---------------------------------------------------------------- keys: version 2 of the protocol
 
-READER_LABEL, BEACON_LABEL = 64, 65  # labels; those below 64 are the variables'
-LABELS = {**{str(number): number for number in range(VARIABLES)},
-          "readers": READER_LABEL, "beacons": BEACON_LABEL}
+READER_LABEL = 64  # labels below it are the variables'
+LABELS = {**{str(number): number for number in range(VARIABLES)}, "readers": READER_LABEL}
 KEYED_REPORT_SIZE = 8 + VARIABLES * 4
 IS_ANNOUNCE, IS_HEARTBEAT, IS_REQUEST = 0x40, 0x80, 0xC0  # byte 4; a beacon has less
-HELLO = bytes((0, 0, 0, 0, IS_REQUEST, 0, 0, 0))  # a request that is always answered by a beacon
+TWICE = 0x20  # in byte 4 of a beacon: there is junk, so each heartbeat is to be sent twice
 FULL = 255  # the largest count in an epoch
+EPOCH = 10  # seconds, unless the user gives udpserver or canserver another one
 FORGET = 300.0  # seconds with old beacons and none of this epoch: as after a reset
-HEAR_AGAIN = 1.0  # seconds until a node asks for the beacon again
+HEAR_AGAIN = 1.0  # seconds until a node asks for its beacon again
 SLOWLY = 2  # refusals, after which a reader leaves out one count more
 BEACONS = 2  # that one ask goes by: who has kept many reports must not choose among many epochs
+LAST_GENERATION = 255  # of the key of a variable
 KEY_FORM = "one line of 32 digits 0-9a-f, or lines like 'readers 00112233...'"
 KEY_MISTAKES = (  # what a line of a file of keys may have instead of a key
     (r"[^\r]*\r\n?", r"it ends with CR LF, as on Windows: sed -i 's/\r$//' FILE mends that"),
@@ -220,8 +245,8 @@ KEY_MISTAKES = (  # what a line of a file of keys may have instead of a key
     (r"(\w+ )?[0-9a-fA-F]{0,31}\n?", "its key has fewer than 32 digits"),
     (r"(\w+ )?[0-9a-f]*[A-F][0-9a-fA-F]*\n?",
      "its key has digits A-F: sed -i y/ABCDEF/abcdef/ FILE mends that"),
-    (r"[0-9a-f]*\n?", "a master key must be alone in its file"),
-    (r"\w+ [0-9a-f]*\n?", "its name must be readers, beacons, or 0 to 63, and come once"),
+    (r"[0-9a-f]{32}\n?", "a master key must be in the first line"),
+    (r"\w+ [0-9a-f]{32}\n?", "its name must be readers, or 0 to 63, and come once"),
     (r"(?s).*", "no key"))
 NO_WAIT = getattr(os, "O_NONBLOCK", 0)  # to open a pipe that nobody writes to
 
@@ -248,25 +273,49 @@ def chaskey(key: bytes, message: bytes) -> bytes:
     return (state ^ last).to_bytes(16, "little")
 
 
+def make_question(label: int) -> bytes:
+    """It is answered with the beacon of a label, whoever asks."""
+    return bytes((0, 0, 0, 0, IS_HEARTBEAT + label, 0, 0, 0))
+
+
+HELLO = make_question(READER_LABEL)
+
+
 class KeyFile:
-    """The keys in a file: the master key of an agent, or the keys of some labels. BadUsage."""
+    """The keys in a file: the master key of an agent, and which of its variables have later keys
+    than the first; or the keys of some labels. BadUsage."""
 
     def __init__(self, path: str) -> None:
         self.path, self.master = path, b""
         self.known: dict[int, bytes] = {}  # by label
-        content = self._read()
-        lines = content.decode("ascii", "replace").splitlines(keepends=True)
-        if re.fullmatch(rb"[0-9a-f]{32}\n?", content):
-            self.master = bytes.fromhex(lines.pop().strip())
-        elif not lines:
+        self.generations: dict[int, int] = {}  # by variable, if it is not 0
+        lines = self._read().decode("ascii", "replace").splitlines(keepends=True)
+        if not lines:
             raise BadUsage(f"{path!r} is empty: it must have {KEY_FORM}")
         for number, line in enumerate(lines, 1):
-            match = re.fullmatch(r"(\w+) ([0-9a-f]{32})\n?", line)
-            if not match or match[1] not in LABELS or LABELS[match[1]] in self.known:
-                wrong = next(text for form, text in KEY_MISTAKES if re.fullmatch(form, line))
+            wrong = self._take(line, number == 1)  # which does not show the line
+            if wrong:
                 raise BadUsage(f"{path!r}, line {number}: {wrong}; the file must have {KEY_FORM}")
-                # which does not show the line
-            self.known[LABELS[match[1]]] = bytes.fromhex(match[2])
+
+    def _take(self, line: str, is_first: bool) -> str:
+        """Returns what is wrong with the line."""
+        if is_first and re.fullmatch(r"[0-9a-f]{32}\n?", line):
+            self.master = bytes.fromhex(line.strip())
+            return ""
+        form = r"(\d+) (0|[1-9]\d{0,2})\n?" if self.master else r"(\w+) ([0-9a-f]{32})\n?"
+        match = re.fullmatch(form, line, re.ASCII)
+        label = LABELS.get(match[1], -1) if match else -1
+        if not match or label < 0 or label in self.known or label in self.generations:
+            return "after a master key, a line is like '7 2': variable 7 has its third key" \
+                if self.master else next(text for form, text in KEY_MISTAKES
+                                         if re.fullmatch(form, line))
+        if not self.master:
+            self.known[label] = bytes.fromhex(match[2])
+        elif int(match[2]) > LAST_GENERATION:
+            return f"a generation is 0 to {LAST_GENERATION}"
+        else:
+            self.generations[label] = int(match[2])
+        return ""
 
     def _read(self) -> bytes:
         """Refuses a file that others may read, as ssh does."""
@@ -302,110 +351,162 @@ class KeyFile:
                 name = [*LABELS][label]
                 raise BadUsage(f"{self.path!r} has no key of "
                                + (f"variable {name}" if label < VARIABLES else f"the {name}"))
-            self.known[label] = chaskey(self.master, bytes((label,)) * 16)
+            generation = self.generations.get(label, 0)
+            self.known[label] = chaskey(self.master, bytes((label,) * 15 + (generation,)))
         return self.known[label]
 
 
-class Keyed:
-    """What a reader and a node know of an agent: its epoch, and how far they have counted in it."""
+class Epochs:
+    """Remembers, from run to run, the last epoch that was believed under each key, and the last
+    count in it. There is a small file for each key. It says nothing about the key."""
 
-    def __init__(self, keys: KeyFile) -> None:
-        self.keys = keys
-        self.epoch = 0  # 0: none is known
-        self.counts: dict[int, int] = {}  # by label, in this epoch
+    def __init__(self) -> None:
+        self.trouble = ""  # why something is not remembered
+
+    @staticmethod
+    def _name(key: bytes) -> str:
+        folder = os.environ.get("XDG_STATE_HOME", "")
+        if not os.path.isabs(folder):  # the standard says that such a one does not count
+            folder = os.path.join(os.path.expanduser("~"), ".local", "state")
+        return os.path.join(folder, "dumpulse", f"{compute_fingerprint(key)}.epoch")
+
+    def load(self, key: bytes) -> tuple[int, int]:
+        """The epoch and the count; 0 and 0 if none is known."""
+        path = self._name(key)
+        try:
+            with open(path, "rb", opener=lambda name, flags: os.open(name, flags | NO_WAIT)) as old:
+                match = re.fullmatch(rb"([0-9]{1,9}) ([0-9]{1,3})\n", old.read(99))
+            if match:
+                return int(match[1]), min(int(match[2]), FULL)
+            self.trouble = f"{path!r} is damaged"
+        except OSError as error:
+            if error.errno != errno.ENOENT:
+                self.trouble = f"cannot read {path!r}: {explain(error)}"
+        return 0, 0
+
+    def save(self, key: bytes, epoch: int, count: int) -> None:
+        path = self._name(key)
+        try:
+            os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+            replace_file(path, b"%d %d\n" % (epoch, count), False)
+        except OSError as error:
+            self.trouble = self.trouble or f"cannot write {path!r}: {explain(error)}"
+
+
+class Keyed:
+    """What the readers or a node, by their label, know of an agent: its epoch, and how far they
+    have counted in it."""
+
+    def __init__(self, keys: KeyFile, label: int = READER_LABEL,
+                 epochs: Optional[Epochs] = None) -> None:
+        self.keys, self.label, self._epochs = keys, label, epochs
+        # What is from before this epoch is never believed. 0: there is none
+        self.known, self.count = epochs.load(keys.of(label)) if epochs else (0, 0)
+        self.epoch = self.known
+        self.twice = False  # does the agent want each heartbeat twice?
+        # What cannot be known of the last report.
+        self.remark = "" if self.known else "no earlier one is known here"
         self.heard_at = -math.inf  # the uptime() of the last beacon that we believed
         self._old_at = math.inf  # the same, of the first old one since we believed something new
-        self._begin = 0  # the count before the first heartbeat of an epoch
         self._refused = 0  # how often since we believed something: others have used these counts
         self._later = 0  # beacons of later epochs since begin()
-        self._asked, self._asked_in = b"", 0  # the last request, and its epoch
+        self._asked = b""  # the last request, if it is of this epoch
         self._repeat = False  # whether nothing has refused it
 
-    def _make_tag(self, label: int, number: int, four: bytes, table: bytes = b"") -> bytes:
-        block = bytes((label,)) * 8 + struct.pack("<L", number) + four
-        return chaskey(self.keys.of(label), table + block)
+    def _make_tag(self, number: int, four: bytes, table: bytes = b"") -> bytes:
+        block = bytes((self.label,)) * 8 + struct.pack("<L", number) + four
+        return chaskey(self.keys.of(self.label), table + block)
 
-    def _make_packet(self, label: int, more: bytes, skip: int = 0) -> bytes:
-        """The next packet of this label; empty if there can be none in this epoch."""
-        count = self.counts.get(label, self._begin if label < READER_LABEL else 0)
-        if not self.epoch or count == FULL:
+    def _make_packet(self, more: bytes, skip: int = 0) -> bytes:
+        """The next packet; empty if there can be none in this epoch, or it is not known."""
+        if self.heard_at == -math.inf or self.count == FULL:
             return b""
-        self.counts[label] = count = min(FULL, count + 1 + skip)
-        four = bytes((IS_HEARTBEAT + label, count)) + more  # a request is that of label 64
-        return self._make_tag(label, self.epoch, four)[:4] + four
+        self.count = min(FULL, self.count + 1 + skip)
+        four = bytes((IS_HEARTBEAT + self.label, self.count)) + more
+        return self._make_tag(self.epoch, four)[:4] + four
+
+    def _remember(self) -> None:
+        self.known = self.epoch
+        if self._epochs:
+            self._epochs.save(self.keys.of(self.label), self.epoch, self.count)
 
     def begin(self) -> None:
         """From now on, only an answer to a new request counts."""
         self._asked, self._repeat, self._later = b"", False, 0
-        if uptime() - self._old_at > FORGET:  # an epoch that somebody has made up ends like this
-            self.epoch, self.counts, self._refused, self._old_at = 0, {}, 0, math.inf
+        if uptime() - self._old_at > FORGET and self.epoch != self.known:
+            # An epoch that somebody has made up ends like this.
+            self.epoch, self.count, self._refused = self.known, 0, 0
+            self.heard_at, self._old_at = -math.inf, math.inf
 
     def request(self) -> bytes:
         """The last request once more, until something refuses it; else a new one, if possible."""
         if not self._repeat:
-            new = self._make_packet(READER_LABEL, os.urandom(2), self._refused // SLOWLY)
+            new = self._make_packet(os.urandom(2), self._refused // SLOWLY)
             if not new:
                 return HELLO
-            self._asked, self._asked_in, self._repeat = new, self.epoch, True
+            self._asked, self._repeat = new, True
         return self._asked
 
-    def heartbeat(self, variable: int, sender: int, value: int) -> bytes:
-        heartbeat(variable, sender, value)  # ValueError
-        packet = self._make_packet(variable, bytes((sender, value)))
-        if not packet:
-            raise NoAnswer(f"variable {variable} has had all {FULL} heartbeats of this epoch: "
+    def heartbeats(self, sender: int, value: int) -> list[bytes]:
+        """A heartbeat, and another one that says the same if the agent wants that."""
+        packets = [self._make_packet(bytes((sender, value))) for _ in range(1 + self.twice)]
+        if not packets[0]:
+            raise NoAnswer(f"variable {self.label} has had all {FULL} heartbeats of this epoch: "
                            "wait for the next one")
-        return packet
+        self._remember()  # a program that runs again goes on counting
+        return [packet for packet in packets if packet]
 
     def hear(self, packet: bytes) -> bool:
-        """Takes a beacon. Returns whether its epoch is later than the last one. BadReport."""
+        """Takes a beacon. Returns whether its epoch was not heard before. BadReport."""
         if len(packet) == REPORT_SIZE and packet[:4] == struct.pack(">L", zlib.adler32(packet[4:])):
             raise BadReport("version", "this agent has no key: it sends a report of version 1, "
                                        "which anybody can make: leave out --key to believe it")
         if len(packet) != 8 or packet[4] >= IS_ANNOUNCE:
             raise BadReport("length", f"it is {len(packet)} bytes long, not {KEYED_REPORT_SIZE}, "
                                       "and no beacon")
-        epoch = int.from_bytes(packet[4:], "big")
-        if not hmac.compare_digest(packet[:4], self._make_tag(BEACON_LABEL, epoch, packet[4:])[:4]):
-            raise BadReport("beacon", f"its beacon is not authentic: is {self.keys.path!r} the key "
-                                      "of this agent?")
-        if epoch < self.epoch:
+        epoch = int.from_bytes(packet[4:], "big") & ~(TWICE << 24)
+        twice = packet[4] >= TWICE
+        if not hmac.compare_digest(packet[:4], self._make_tag(epoch, packet[4:])[:4]):
+            who = f"variable {self.label}" if self.label < READER_LABEL else "readers"
+            raise BadReport("beacon", f"its beacon is not authentic for {who}: is "
+                                      f"{self.keys.path!r} the key of this agent?")
+        if epoch < max(self.epoch, 1):
             self._old_at = min(self._old_at, uptime())
             raise BadReport("old", f"its beacon is old, of epoch {epoch}, and we know epoch "
-                                   f"{self.epoch}: somebody repeats it")
-        self.heard_at = uptime()
-        if epoch == self.epoch:
-            self._old_at = math.inf
-            return False
-        if self._later == BEACONS:
+                                   f"{self.epoch}: somebody repeats it, or the agent has lost its "
+                                   "numbers")
+        if epoch > self.epoch and self._later == BEACONS:
             raise BadReport("old", f"it has told more than {BEACONS} epochs: somebody repeats old "
                                    "beacons, or an epoch is too short")
-        # A program that beats once and ends does not know the count of its last run. So its counts
-        # follow the clock, 4 in a second. Later epochs begin with 1.
-        self._begin = 0 if self.epoch else time.time_ns() // 250_000_000 % 128
-        self.epoch, self.counts, self._refused, self._repeat = epoch, {}, 0, False
-        self._old_at, self._asked = math.inf, b""  # a report of before may have been held back
-        self._later += 1
-        return True
+        is_new = epoch > self.epoch or self.heard_at == -math.inf
+        self.heard_at, self._old_at = uptime(), math.inf
+        self.twice = twice or (self.twice and epoch == self.epoch)
+        if epoch > self.epoch:
+            self.epoch, self.count, self._refused, self._repeat = epoch, 0, 0, False
+            self._asked = b""  # a report of before may have been held back
+            self._later += 1
+        return is_new
 
     def take(self, packet: bytes) -> Optional[Entries]:
         """The entries of the report that was asked for. None: ask again. BadReport."""
         if len(packet) == KEYED_REPORT_SIZE:
-            right = self._asked and self._make_tag(READER_LABEL, self._asked_in, self._asked[4:],
-                                                   packet[8:])
+            right = self._asked and self._make_tag(self.epoch, self._asked[4:], packet[8:])
             if not right or not hmac.compare_digest(packet[:8], right[:8]):
                 raise BadReport("tag", "its tag is wrong: it answers another request, or somebody "
                                        "else has made it")
             self._asked, self._refused, self._repeat, self._old_at = b"", 0, False, math.inf
+            if self.epoch != self.known:
+                self.remark = "" if self.known else self.remark
+                self._remember()
             return unchecked_entries(packet[4:])
         if self.hear(packet):
             return None
-        full = not self._repeat and self.counts.get(READER_LABEL) == FULL
+        full = not self._repeat and self.count == FULL
         if self._repeat:
             self._repeat, self._refused = False, self._refused + 1
         raise BadReport("full" if full else "refused",
                         "it refuses requests with its beacon: other readers have used the counts "
-                        f"of this epoch, or the readers' key in {self.keys.path!r} is wrong")
+                        "of this epoch, so ask again in a little while")
 
 
 # ---------------------------------------------------------------- transports
@@ -980,7 +1081,9 @@ class Talk(Generic[Result]):
                     asking = time.monotonic() < self._end
             except BadReport as error:
                 refused = error.cause == "refused"
-                self._bad = self._bad or error if refused else error
+                # On a bus, the beacons of others come, too.
+                is_reason = not refused and (error.cause != "beacon" or not self._transport.SHARED)
+                self._bad = error if is_reason else self._bad or error
                 asking = refused and not self._transport.SHARED and time.monotonic() < self._end
             except NoAnswer as error:
                 untried -= 1
@@ -1011,14 +1114,16 @@ class Agent:
     SPEC.md. Then `bad_sum` says that the last report was such a one.
 
     With `keys`, the agent must speak version 2 of the protocol, and no other report is believed.
+    `epochs` remembers how far it is: if it is not given, in files of this user.
     """
 
     def __init__(self, address: str, accept_bad_sum: bool = False,
-                 keys: Optional[KeyFile] = None) -> None:
+                 keys: Optional[KeyFile] = None, epochs: Optional[Epochs] = None) -> None:
         self.bad_sum = ""
         self.patient = True  # if nothing listens: does ask() go on until its time is over?
         self._lock = threading.RLock()  # threads may share an agent: each call waits for the others
-        self._keyed = Keyed(keys) if keys else None
+        self._keys, self._epochs = keys, epochs or Epochs()
+        self._known: dict[int, Keyed] = {}  # by label
         self._accept_bad_sum = accept_bad_sum
         parse, transport = TRANSPORTS[prefix_of(address)]
         self._transport = transport(*parse(address))
@@ -1035,7 +1140,24 @@ class Agent:
     @property
     def trust(self) -> str:
         """Why the last report was believed."""
-        return self.bad_sum or f"report {'authentic' if self._keyed else 'verified'}"
+        return self.bad_sum or "; ".join(
+            (f"report {'authentic' if self._keys else 'verified'}", *self.remarks))
+
+    @property
+    def remarks(self) -> list[str]:
+        """What cannot be known of the last report of an agent with a key, and what it suffers."""
+        reader = self._known.get(READER_LABEL)
+        remark = reader.remark if reader else ""
+        return [*filter(None, (
+            remark, self._epochs.trouble if remark else "",
+            "somebody sends the agent junk" if reader and reader.twice else ""))]
+
+    def _keyed(self, label: int) -> Keyed:
+        """What is known under this label. BadUsage: its key is not in the file."""
+        assert self._keys
+        if label not in self._known:
+            self._known[label] = Keyed(self._keys, label, self._epochs)
+        return self._known[label]
 
     def ask(self, timeout: float = TIMEOUT) -> Entries:
         """The entries of the first good report within this time, in seconds.
@@ -1043,10 +1165,11 @@ class Agent:
         A bad report does not end the wait. Otherwise anybody could send one to hide the good one.
         """
         with self._lock:
-            if self._keyed is None:
+            if not self._keys:
                 return self._talk(timeout, lambda: REQUEST, self._read_entries)
-            self._keyed.begin()
-            return self._talk(timeout, self._keyed.request, self._keyed.take)
+            reader = self._keyed(READER_LABEL)
+            reader.begin()
+            return self._talk(timeout, reader.request, reader.take)
 
     async def ask_async(self, timeout: float = TIMEOUT) -> Entries:
         """As ask(), while other tasks run."""
@@ -1067,14 +1190,14 @@ class Agent:
                 yield Change(watched.news(), watched.trouble)
             await asyncio.sleep(max(0.0, begun + interval - time.monotonic()))
 
-    def _hear(self, timeout: float) -> Keyed:
+    def _hear(self, variable: int, timeout: float) -> Keyed:
         """Asks an agent with a key which epoch it is, unless we know since just now."""
-        keyed = self._keyed
-        assert keyed
-        if uptime() - keyed.heard_at > HEAR_AGAIN:
-            keyed.begin()
-            self._talk(timeout, lambda: HELLO, lambda packet: (keyed.hear(packet),))
-        return keyed
+        node = self._keyed(variable)
+        if uptime() - node.heard_at > HEAR_AGAIN:
+            node.begin()
+            self._talk(timeout, lambda: make_question(variable),
+                       lambda packet: (node.hear(packet),))
+        return node
 
     def _talk(self, timeout: float, request: Callable[[], bytes],
               take: Callable[[bytes], Optional[Result]]) -> Result:
@@ -1109,22 +1232,25 @@ class Agent:
             self.bad_sum = f"report NOT verified: {error}"
             return unchecked_entries(packet)
 
-    def heartbeat(self, variable: int, sender: int, value: int, timeout: float = TIMEOUT) -> bytes:
-        """What beat() sends. If the agent has a key, it must tell its epoch before: NoAnswer,
-        BadReport."""
-        if self._keyed is None:
-            return heartbeat(variable, sender, value)
+    def heartbeats(self, variable: int, sender: int, value: int,
+                   timeout: float = TIMEOUT) -> list[bytes]:
+        """What beat() sends: two packets if an agent with a key gets junk, and else one. Such an
+        agent must tell its epoch before: NoAnswer, BadReport."""
+        plain = heartbeat(variable, sender, value)
+        if not self._keys:
+            return [plain]
         with self._lock:
-            return self._hear(timeout).heartbeat(variable, sender, value)
+            return self._hear(variable, timeout).heartbeats(sender, value)
 
     def beat(self, variable: int, sender: int, value: int, timeout: float = TIMEOUT) -> None:
         """Sends one heartbeat. NoAnswer: it cannot be sent. Nobody says whether it arrives."""
         with self._lock:
             end = end_of(timeout)
-            packet = self.heartbeat(variable, sender, value, timeout)
+            packets = self.heartbeats(variable, sender, value, timeout)
             try:
                 self._transport.open(timeout)
-                self.send(packet, min(0.1, timeout / 4, max(0.0, end - time.monotonic())))
+                for packet in packets:
+                    self.send(packet, min(0.1, timeout / 4, max(0.0, end - time.monotonic())))
             finally:
                 self._transport.close()
 
@@ -1895,7 +2021,7 @@ def check(options: argparse.Namespace) -> tuple[int, str, list[Reading], Keys]:
         notes.append(str(agent_clock))
     if (agent_clock.wrong_tick or trouble) and status == 0:
         status = 3
-    notes += filter(None, (agent.bad_sum, trouble))
+    notes += filter(None, (agent.bad_sum, trouble, *agent.remarks))
     return status, "; ".join(notes), expected, agent_clock.for_json(agent.bad_sum)
 
 
@@ -1932,10 +2058,6 @@ def boot() -> str:
     with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id", "rb") as file:
         return file.read().decode().strip()
     return "-"
-
-
-def explain(error: Exception) -> str:
-    return getattr(error, "strerror", None) or str(error)
 
 
 def interpret_with_memory(path: Optional[str], name: str, agent_clock: Clock,
@@ -2015,16 +2137,7 @@ def save_history(path: str, name: str, history: History) -> None:
     now = "-" if history.now is None else history.now
     body = (f"agent {json.dumps(name)}\nboot {boot()}\nclock {history.basis}\n"
             f"at {history.at_ms}\nnow {now}\n{rows}").encode()
-    descriptor, new = tempfile.mkstemp("", f"{os.path.basename(path)}.", os.path.dirname(path))
-    try:
-        with open(descriptor, "wb") as file:
-            file.write(b"dumpulse memory 1 %08x\n%b" % (zlib.adler32(body), body))
-            file.flush()
-            os.fsync(descriptor)
-        os.replace(new, path)
-    except BaseException:
-        os.unlink(new)
-        raise
+    replace_file(path, b"dumpulse memory 1 %08x\n%b" % (zlib.adler32(body), body))
 
 
 # ---------------------------------------------------------------- watch
@@ -2370,21 +2483,22 @@ class Node:
     period: float
     value: int
     corrupt: bool = False
-    make: Callable[[int, int, int], bytes] = heartbeat
+    make: Callable[..., list[bytes]] = lambda *beat: [heartbeat(*beat)]
     dies_at: float = math.inf
     sent: int = 0
     damaged: int = 0
     unsent: int = 0
 
-    def next_heartbeat(self, chance: random.Random) -> bytes:
+    def next_heartbeats(self, chance: random.Random) -> list[bytes]:
         low, high = self.variable.warn_low, self.variable.warn_high
         self.value = min(high, max(low, self.value + chance.randint(-3, 3)))
-        packet = self.make(self.variable.number, FIRST_SENDER + self.variable.number, self.value)
+        packets = self.make(self.variable.number, FIRST_SENDER + self.variable.number, self.value)
         if not self.corrupt or chance.random() >= DAMAGED:
-            return packet
+            return packets
         self.damaged += 1
         bit = chance.randrange(64)  # the checksum shows every change of one bit
-        return (int.from_bytes(packet, "big") ^ 1 << bit).to_bytes(8, "big")
+        return [(int.from_bytes(packet, "big") ^ 1 << bit).to_bytes(8, "big")
+                for packet in packets]
 
 
 def make_nodes(options: argparse.Namespace, settings: Settings) -> list[Node]:
@@ -2428,7 +2542,7 @@ def run_simulate(options: argparse.Namespace) -> int:
     nodes = make_nodes(options, make_settings(options))
     agent = Agent(options.address, keys=options.key)
     for node in nodes:
-        node.make = partial(agent.heartbeat, timeout=MIDDLE_WAIT)
+        node.make = partial(agent.heartbeats, timeout=MIDDLE_WAIT)
     beat = "node beats" if len(nodes) == 1 else "nodes beat"
     print(f"simulate: {len(nodes)} {beat} at {agent.name}, --seed {seed}", flush=True)
     begun = time.monotonic()
@@ -2459,7 +2573,8 @@ def beat_all(agent: Agent, nodes: Sequence[Node], chance: random.Random, begun: 
         heapq.heappush(turns, (max(due, time.monotonic()) + pause, turn[1]))
         node.sent += 1  # before Ctrl-C can come, while send() waits
         try:
-            agent.send(node.next_heartbeat(chance), max(0.0, turns[0][0] - time.monotonic()))
+            for packet in node.next_heartbeats(chance):
+                agent.send(packet, max(0.0, turns[0][0] - time.monotonic()))
             failed = False
         except (NoAnswer, BadReport) as error:
             node.unsent += 1
@@ -2470,7 +2585,8 @@ def beat_all(agent: Agent, nodes: Sequence[Node], chance: random.Random, begun: 
 
 # ---------------------------------------------------------------- key
 
-KEY_OPTIONS = {"new": "", "show": "secret", "split": "out variable alone readers agent text"}
+KEY_OPTIONS = {"new": "", "show": "secret", "list": "", "renew": "variable",
+               "split": "out variable alone readers agent text epoch"}
 
 
 def compute_fingerprint(key: bytes) -> str:
@@ -2550,46 +2666,42 @@ def make_private_folder(path: str) -> None:
         raise Error(f"cannot use {path!r}: {explain(error)}") from error
 
 
-def format_key_file(keys: dict[str, bytes]) -> str:
-    return "".join(f"{name} {key.hex()}\n" for name, key in keys.items())
+def format_header(about: str, macros: dict[str, str]) -> str:
+    return f"/* SECRET. `dumpulse key split` made it, of the key {about}. */\n" + "".join(
+        f"#define DUMPULSE_{name} {value}\n" for name, value in macros.items())
 
 
-def format_header(keys: dict[str, bytes], about: str) -> str:
-    """A header for firmware: a variable's key is OWN there."""
-    macros = "".join(
-        f"#define DUMPULSE_KEY_{'OWN' if name.isdecimal() else name.upper()} \\\n    "
-        f"{{{', '.join(f'0x{byte:02x}' for byte in key)}}}\n" for name, key in keys.items())
-    own = next((f"#define DUMPULSE_KEY_VARIABLE {name}\n" for name in keys if name.isdecimal()), "")
-    return f"/* SECRET. `dumpulse key split` made it, of the key {about}. */\n{own}{macros}"
+def format_bytes(key: bytes) -> str:
+    return f"\\\n    {{{', '.join(f'0x{byte:02x}' for byte in key)}}}"
 
 
 def split_keys(path: str, options: argparse.Namespace) -> dict[str, str]:
     """What each role needs of a master key, by the names of files."""
-    keys = KeyFile(path)
-    if not keys.master:
-        raise BadUsage(f"{path!r} has no master key: only that can be split")
+    keys = read_master(path)
     hearing, alone = (parse_variables(text, ()) if text else []
                       for text in (options.variable, options.alone))
-    if {*hearing} & {*alone}:
-        raise BadUsage(f"variable {min({*hearing} & {*alone})} cannot be in both of --variable and "
-                       "--alone: a node hears beacons, or only sends")
-    roles = {**{str(number): [str(number), "beacons"] for number in hearing},
-             **{str(number): [str(number)] for number in alone}}
+    for both in sorted({*hearing} & {*alone})[:1]:
+        raise BadUsage(f"variable {both} cannot be in both of --variable and --alone: a node hears "
+                       "beacons, or only sends")
     start = os.path.join(options.out, os.path.splitext(os.path.basename(path))[0])
     made, about = {}, compute_fingerprint(keys.master)
-    for role, names in roles.items():
-        found = {name: keys.of(LABELS[name]) for name in names}
-        made[f"{start}-{role}.{'key' if options.text else 'h'}"] = \
-            format_key_file(found) if options.text else format_header(found, about)
+    for number in hearing + alone:
+        macros = {"KEY_VARIABLE": f"{number}", "KEY_OWN": format_bytes(keys.of(number))}
+        if number in hearing:
+            macros["EPOCH_SECONDS"] = f"{options.epoch or EPOCH} /* as --epoch of the agent */"
+        made[f"{start}-{number}.{'key' if options.text else 'h'}"] = \
+            f"{number} {keys.of(number).hex()}\n" if options.text else format_header(about, macros)
     if options.readers:
-        made[f"{start}-readers.key"] = format_key_file(
-            {name: keys.of(LABELS[name]) for name in ("readers", "beacons")})
+        made[f"{start}-readers.key"] = f"readers {keys.of(READER_LABEL).hex()}\n"
     if options.agent:
-        made[f"{start}-agent.h"] = format_header({"master": keys.master}, about)
+        generations = ",".join(f"{keys.generations.get(label, 0)}" for label in LABELS.values())
+        made[f"{start}-agent.h"] = format_header(about, {
+            "KEY_MASTER": format_bytes(keys.master),
+            "KEY_GENERATIONS": f"{{{generations}}} /* of labels 0 to 64 */"})
     return made
 
 
-def run_split(options: argparse.Namespace) -> int:
+def run_split(options: argparse.Namespace) -> None:
     if not options.out:
         raise BadUsage("name a folder for the keys with --out")
     made: dict[str, str] = {}
@@ -2604,7 +2716,43 @@ def run_split(options: argparse.Namespace) -> int:
     make_private_folder(options.out)
     write_all(made, False)  # somebody with the master key can make them again
     print(f"{len(made)} file{'s' * (len(made) != 1)} in {options.out!r}")
-    return 0
+    if options.variable and not options.text:
+        print(f"nodes that hear expect a beacon every {options.epoch or EPOCH} s: that must be "
+              "--epoch of the agent")
+
+
+def run_renew(options: argparse.Namespace) -> None:
+    """A key of the next generation for these variables. The agent refuses the old one as soon as
+    it has read the file."""
+    if not options.variable:
+        raise BadUsage("name variables with --variable")
+    for path in options.files:
+        read_master(path)
+        real = os.path.realpath(path)
+        folder = os.open(os.path.dirname(real), os.O_RDONLY)
+        try:  # Two of these at once must not lose what one of them does.
+            lock(folder, time.monotonic() + TIMEOUT)
+            keys = read_master(real)
+            for number in {*parse_variables(options.variable, ())}:
+                keys.generations[number] = keys.generations.get(number, 0) + 1
+                if keys.generations[number] > LAST_GENERATION:
+                    raise Error(f"{path!r}: variable {number} has had all {LAST_GENERATION + 1} "
+                                "keys: make a new master key")
+            lines = "".join(f"{number} {keys.generations[number]}\n"
+                            for number in sorted(keys.generations))
+            replace_file(real, f"{keys.master.hex()}\n{lines}".encode(), like=os.stat(real))
+            sync_folder(os.path.dirname(real))
+        except OSError as error:
+            raise Error(f"cannot write {path!r}: {explain(error)}") from error
+        finally:
+            os.close(folder)
+
+
+def read_master(path: str) -> KeyFile:
+    keys = KeyFile(path)
+    if not keys.master:
+        raise BadUsage(f"{path!r} has no master key: only that can be split or renewed")
+    return keys
 
 
 def make_keys(paths: Sequence[str]) -> None:
@@ -2616,20 +2764,29 @@ def make_keys(paths: Sequence[str]) -> None:
 
 
 def run_key(options: argparse.Namespace) -> int:
-    for action, names in KEY_OPTIONS.items():
-        for name in names.split() if action != options.action else ():
-            if getattr(options, name):
-                raise BadUsage(f"--{name} goes only with key {action}")
+    for name in " ".join(KEY_OPTIONS.values()).split():
+        if getattr(options, name) and name not in KEY_OPTIONS[options.action].split():
+            raise BadUsage(f"--{name} does not go with key {options.action}")
     if options.action == "split":
-        return run_split(options)
+        run_split(options)
+        return 0
     if options.action == "new":
         make_keys(options.files)
+    if options.action == "renew":
+        run_renew(options)
     for keys in map(KeyFile, options.files):
-        known = {"master": keys.master} if keys.master else {
-            name: keys.known[label] for name, label in LABELS.items() if label in keys.known}
+        known = {"master": keys.master} if keys.master else {}
+        for name, label in LABELS.items():
+            if label in keys.known or keys.master and (
+                    options.action == "list" or label in keys.generations):
+                known[name] = keys.of(label)
         for name, key in known.items():
-            print(f"{keys.path!r}: {name} key, "
+            generation = f", generation {keys.generations.get(LABELS[name], 0)}" \
+                if keys.master and name.isdecimal() else ""
+            print(f"{keys.path!r}: {name} key{generation}, "
                   f"{key.hex() if options.secret else f'fingerprint {compute_fingerprint(key)}'}")
+    if options.action == "list":
+        print(KEY_MEANING)
     return 0
 
 
@@ -2657,12 +2814,17 @@ age, or the output could not be written; also after --help and --version
 """
 
 
-KEY_NOTES = """\
+KEY_MEANING = """\
+Whoever has the master key can speak for everybody. Whoever has the key of a
+variable can send its heartbeats. Whoever has the readers' key can ask for
+reports, and can make reports that other readers believe. The generation tells
+how often `key renew` has replaced a key: only the last one is good."""
+KEY_NOTES = f"""\
   dumpulse key new agent-7.key
   dumpulse key split agent-7.key --out for-7 --variable 0-31 --readers
 makes for-7/agent-7-0.h and so on for the firmware of nodes, and
-for-7/agent-7-readers.key for --key FILE. Whoever has the file of the agent can
-speak for everybody. Whoever has that of a node can speak for its variable."""
+for-7/agent-7-readers.key for --key FILE.
+{KEY_MEANING}"""
 
 
 class Command(NamedTuple):
@@ -2688,10 +2850,11 @@ the variables of --expect, --value and --value-warn, or all in the file of
     "simulate": Command(run_simulate, "HOST[:PORT]", "nodes that beat, die or are late", """\
 Send heartbeats of several nodes until Ctrl-C: of the variables in the file of
 --names, or of 1 to 8. The sender is the variable plus 10."""),
-    "key": Command(run_key, "new|show|split FILE...", "make keys for agents and nodes", """\
-Make files with master keys, one for each agent; show which key is in a file,
-by a fingerprint that gives nothing away; or write into a folder what nodes and
-readers need of a master key. No file is overwritten.""", KEY_NOTES),
+    "key": Command(run_key, "new|show|list|renew|split FILE...",
+                   "make keys for agents and nodes", """\
+Make files with master keys, one for each agent; show or list which keys are in
+a file, by fingerprints that give nothing away; replace the keys of variables;
+or write into a folder what nodes and readers need of a master key.""", KEY_NOTES),
 }
 
 
@@ -2751,16 +2914,20 @@ OPTIONS = [
            more={"nargs": "*", "default": []}),
     Option(("set",), "variable", "VARIABLE", "0 to 63, or its name"),
     Option(("set",), "value", "VALUE", "0 to 255", parse_byte),
-    Option(("key",), "action", "new|show|split", "what to do", more={"choices": [*KEY_OPTIONS]}),
+    Option(("key",), "action", "|".join(KEY_OPTIONS), "what to do",
+           more={"choices": [*KEY_OPTIONS]}),
     Option(("key",), "files", "FILE", "a file of keys", parse_file, {"nargs": "+"}),
     Option(("key",), "--secret", "", "show: the key itself, and not its fingerprint"),
     Option(("key",), "--out", "FOLDER", "split: write there; git and other users see nothing",
            parse_file),
-    Option(("key",), "--variable", "VARIABLES", "split: for nodes that hear beacons: 3,7-12"),
+    Option(("key",), "--variable", "VARIABLES", "split: for nodes that hear beacons: 3,7-12; "
+           "renew: of these"),
     Option(("key",), "--alone", "VARIABLES", "split: for nodes that only send: 3,7-12"),
     Option(("key",), "--readers", "", "split: for --key of those who ask, and for the fleet"),
     Option(("key",), "--agent", "", "split: the master key itself, for an agent's firmware"),
     Option(("key",), "--text", "", "split: for --key of set, and not for firmware in C"),
+    Option(("key",), "--epoch", "SECONDS", "split: as the agent has it (10)",
+           partial(parse_number, low=1, high=3600)),
     Option(("",), "-v --value", "VALUE", "send this value, 0 to 255", parse_byte),
     Option(("",), "-n --variable", "VARIABLE", "of this variable, 0 to 63 (0)"),
     Option(("",), "-s --sender", "SENDER", "from this sender, 0 to 255 (1)", parse_byte),

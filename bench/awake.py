@@ -18,7 +18,7 @@ from bench import stack
 from firmware.simulators.boards import (PATIENCE, REPORT_SIZE, REQUEST_AT, Board, Bus, Line,
                                         LiveBus, LiveLine, eeprom, eeprom_of_node, frame,
                                         serial_frame)
-from spec.keyed import READER_LABEL, Keys
+from spec.keyed import OWN_FIRST, READER_LABEL, Keys
 from spec.model import REQUEST, heartbeat
 
 FEW, MANY = 200, 1000  # packets in simavr; the start-up cancels out in the difference of two runs
@@ -74,26 +74,25 @@ def keyed_packets() -> dict[str, list[bytes]]:
 
 
 def keyed_cycles(board: Board) -> Counts:
-    """Returns the same as cycles(), for an agent with keys. Junk goes to one without a limit."""
+    """Returns the same as cycles(), for an agent with keys."""
     deepest, kinds = [0], keyed_packets()
 
-    def awake(packets: list[bytes], image: Path | None = None) -> int:
-        with LiveBus(board, eeprom(KEYS.master, BLOCK, [0] * board.alone), image) as bus:
+    def awake(packets: list[bytes]) -> int:
+        with LiveBus(board, eeprom(KEYS, BLOCK, [0] * board.alone)) as bus:
             sent = bus.do("until 1100000", f"gap {SLOW}", *(frame(
                 board.can_id + (REQUEST_AT if packet in kinds["request"] else packet[4] % 64),
-                packet) for packet in packets), "wait 20000")
-            assert sent[0][1] == KEYS.beacon(EPOCH), "it is in another epoch"
+                packet) for packet in packets), "until 2000000")
+            assert sent[0][1] == KEYS.beacon(0, EPOCH), "it is in another epoch"
             reports = sum(number - board.can_id in range(64, 97) for number, _ in sent)
             assert reports == 33 * (packets[-1:] == kinds["request"]), "a report is missing"
             counts = bus.end()
             deepest[0] = max(deepest[0], counts["stack"])
             return counts["cycles"] - counts["asleep"]
 
-    unlimited = board.image("varied")
     return {"report": awake(kinds["heartbeat"] + kinds["request"]) - awake(kinds["heartbeat"]),
             "stack": deepest[0]} | {
-        kind: round((awake(kinds[kind], image) - awake(kinds[kind][:FEW], image)) / (MANY - FEW))
-        for kind, image in (("heartbeat", None), ("junk", unlimited))}
+        kind: round((awake(kinds[kind]) - awake(kinds[kind][:FEW])) / (MANY - FEW))
+        for kind in ("heartbeat", "junk")}
 
 
 def cycles(run: Callable[[list[bytes]], Counts]) -> Counts:
@@ -110,11 +109,21 @@ def cycles(run: Callable[[list[bytes]], Counts]) -> Counts:
     return taken | {"report": report, "stack": max(deepest)}
 
 
-def of_node(board: Board) -> Counts:
-    """The deepest stack of a node with keys, in bytes."""
-    hears = not board.only_sends
-    with LiveLine(board, eeprom_of_node(KEYS, 7, hears)) as line:
-        line.do("wait 5000000", send=serial_frame(97, KEYS.beacon(EPOCH)) if hears else b"")
+def with_keys_on_line(board: Board) -> Counts:
+    """The deepest stack of a board with keys, in bytes."""
+    if board.keyed:
+        hears = not board.only_sends
+        memory = eeprom_of_node(KEYS, 7, hears)
+        packets = [serial_frame(97, KEYS.beacon(7, EPOCH))] * hears
+    else:
+        memory = eeprom(KEYS, BLOCK, [OWN_FIRST] * board.alone)
+        packets = [serial_frame(7, packet) for packet in (
+            KEYS.announce(7, OWN_FIRST + 1), KEYS.counted(7, (OWN_FIRST + 1) * 256, 1, 76, 9))]
+        packets.append(serial_frame(REQUEST_AT, KEYS.counted(READER_LABEL, EPOCH, 1, 1, 1)))
+    with LiveLine(board, memory) as line:
+        line.do("wait 1500000")
+        sent = line.do("wait 4000000", send=b"".join(packets))
+        assert board.keyed or len(sent) > 33 * 10, "the report is missing"
         return {"stack": line.end()["stack"]}
 
 

@@ -44,7 +44,7 @@ def parse(text: str) -> Budgets:
 def parse_reasons(text: str) -> Reasons:
     """Reads the lines "raised, name, column, from, to, why". Each says why a budget is higher than
     it has once been. With the name "*", it says so for every name: "from" is how much higher they
-    may be at most, and "to" is "-"."""
+    may be at most, or 0 if the column is gone, and "to" is "-"."""
     reasons: Reasons = {}
     for line in text.splitlines():
         if line.startswith(RAISED):
@@ -125,8 +125,9 @@ def raised(file: Path) -> list[str]:
     for (name, column), (figure, commit) in lowest(file).items():
         today = now.get(name, {}).get(column)
         shared = reasons.get((EACH, column))
-        if shared and (name, column) not in reasons and \
-                figure < (today or 0) <= figure + shared[0]:
+        explained = shared and (figure < today <= figure + shared[0] if today is not None
+                                else shared[0] == 0)
+        if explained and (name, column) not in reasons:
             needed.add((EACH, column))
             continue
         before, after, _ = reasons.pop((name, column), (None, None, None))

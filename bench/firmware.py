@@ -33,8 +33,9 @@ def bound(image: Path, report: Path) -> int:
     graph = stack.calls(code)
     served = interrupts.found(image, code)
     interrupts.refuse_nesting(image, code, graph, served, stack.reached([chip.begin], graph))
-    if chip is AVR:  # the compiler does not report avr-libc's functions and naked ones
-        frame = dict.fromkeys(interrupts.leave_stack_alone(code), RETURN) | frame
+    if chip is AVR:  # the compiler does not report assembly, avr-libc's functions and naked ones
+        frame = dict.fromkeys(interrupts.leave_stack_alone(code), RETURN) | {
+            name: RETURN + pushed for name, pushed in interrupts.pushes(code).items()} | frame
     loop = stack.depth(chip.begin, graph, frame)
     if chip is CORTEX_M:
         loop += EXCEPTION + -loop % 8
@@ -51,8 +52,8 @@ def sizes(board: Board) -> dict[str, int]:
 
 def costs(board: Board) -> dict[str, int]:
     """What a packet takes of the running image, and the deepest stack meanwhile."""
-    if board.keyed:
-        return awake.of_node(board)
+    if board.keyed or board.alone >= 0 and board.baud:
+        return awake.with_keys_on_line(board)
     if board.only_sends:
         with Line(board) as line:
             line.receive(2 * 8)

@@ -79,6 +79,19 @@ def leave_stack_alone(code: Code) -> set[str]:
     return found
 
 
+def pushes(code: Code) -> dict[str, int]:
+    """The functions of an AVR that push registers at their beginning, and then change the stack's
+    depth only by calls and as they return: how many bytes."""
+    found = {}
+    for name, body in code.items():
+        words = words_of(body)
+        first = next((at for at, (what, _) in enumerate(words) if what != "push"), 0)
+        if first and not any(what == "push" or writes(what, operands, STACK_POINTER)
+                             for what, operands in words[first:]):
+            found[name] = first
+    return found
+
+
 def restores(words: Words) -> Words:
     """Returns how an interrupt of an AVR ends if it begins as gcc's do, or else nothing. It writes
     to SREG only the value from before, and interrupts are off until then. Since gcc 8, any register

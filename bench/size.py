@@ -17,12 +17,12 @@ from tests.support.programs import ROOT, library_file, scratch
 # Each part: its source, and the function with which it begins.
 AGENT = "dumpulse.c", "dumpulse_process_packet"
 WATCH = "dumpulse_watch.c", "dumpulse_watch_lines_"
-# Addresses that the shortest calls of RISC-V cannot reach, but those of an ATtiny85 can.
 HOOKS = {"dumpulse.c": {0xF00: "dumpulse_get_timestamp", 0xF10: "dumpulse_send_packet"},
          "dumpulse_watch.c": {0xF00: "dumpulse_changed"},
          "dumpulse_keyed.c": {0xF00: "dumpulse_get_timestamp", 0xF10: "dumpulse_send_packet",
                               0xF20: "dumpulse_get_key", 0xF30: "dumpulse_load",
                               0xF40: "dumpulse_store"}}
+FAR = 0x8000  # where RISC-V has them: its shortest calls cannot reach that, as in a firmware
 SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR = 1, 2, 4
 
 
@@ -50,21 +50,36 @@ def sections(file: Path) -> dict[str, int]:
     return sizes
 
 
-def bound(target: Target, object_file: Path, image: Path, part: tuple[str, str],
+def hooks_of(target: Target, source: str) -> dict[int, str]:
+    """The hooks by address."""
+    far = FAR if target.machine == "Riscv" else 0
+    return {far + at: hook for at, hook in HOOKS[source].items()}
+
+
+def pushes(code: stack.Code, target: Target) -> dict[str, int]:
+    """The stack of each function in assembly: AVR's pushes, and the return address."""
+    return {name: target.return_address + sum(what == "push" for _, what, _ in body)
+            for name, body in code.items()}
+
+
+def bound(target: Target, objects: list[Path], image: Path, part: tuple[str, str],
           calls_all: bool = True) -> int:
     """Returns the bound on the stack of a part in bytes, without the hooks. If it calls all hooks
     of its source, this is checked."""
     source, begin = part
-    code, hooks = stack.code(target.objdump, image), HOOKS[source]
+    code, hooks = stack.code(target.objdump, image), hooks_of(target, source)
     graph = stack.calls(code, hooks)
     stack.refuse_pointers(image, code, stack.reached([begin], graph) & code.keys())
     if calls_all and not set(hooks.values()) <= set().union(*graph.values()):
         raise SystemExit(f"{image}: the calls of the hooks were not found")
     # libgcc's functions on PowerPC: they use their caller's frame.
     restores = {name for name in graph if name.startswith(("_restgpr_", "_savegpr_"))}
-    frames = stack.frames(object_file.with_suffix(".su"))
+    frames = dict(item for file in objects if file.with_suffix(".su").exists()
+                  for item in stack.frames(file.with_suffix(".su")).items())
     if target.clang:  # gcc's reports include the return address that a call pushes, clang's do not
         frames = {name: frame + target.return_address for name, frame in frames.items()}
+    if target.machine == "Avr":
+        frames = {name: 0 for name in restores} | pushes(code, target) | frames
     return stack.depth(begin, graph, frames, restores | set(hooks.values()))
 
 
@@ -83,12 +98,12 @@ def measure(target: Target, part: tuple[str, str] = AGENT) -> tuple[dict[str, in
     with scratch() as folder:
         object_file, image = Path(folder) / "part.o", Path(folder) / "part.elf"
         target.compile(library_file(source), object_file, "-fstack-usage")
-        hooks = [f"-Wl,--defsym={hook}={at:#x}" for at, hook in HOOKS[source].items()]
+        hooks = [f"-Wl,--defsym={hook}={at:#x}" for at, hook in hooks_of(target, source).items()]
         target.link([object_file], image, f"-Wl,-e,{begin}", "-Wl,-Ttext=0x0", *hooks)
         parts, linked = sections(object_file), sum(sections(image).values())
         if parts["data"] or parts["bss"]:
             raise SystemExit(f"{target.key}: {source} must have no data and no bss")
-        return parts, linked, bound(target, object_file, image, part)
+        return parts, linked, bound(target, [object_file], image, part)
 
 
 def main() -> None:

@@ -94,7 +94,7 @@ def by_pointer(what: str, operands: str) -> bool:
     if what.startswith("bx") and operands == "lr" or what in ("jr", "jalr") and "<" in operands:
         return False
     if operands.startswith("pc,") or "*" in operands:  # Cortex-M, x86
-        return True
+        return not operands.startswith("pc, [sp], #4")  # that pops the return address
     return bool(BY_POINTER.fullmatch(what))
 
 

@@ -37,6 +37,7 @@ from proof.avr import keyed as avr_keyed
 from proof.avr.machine import RAM_BYTES, Code, State, explore
 from proof.avr.symbols import feasible, unknown, vector
 from spec import model
+from spec.keyed import LABELS
 
 AGENT = "dumpulse_process_packet"
 KINDS = ("length", "magic", "sum", "variable", "heartbeat", "report")
@@ -49,7 +50,7 @@ TURNS = {"length": {COMPARE: (0, 0), SUM: (0, 0)}, "magic": {COMPARE: (1, 8), SU
 TURNS["variable"] = TURNS["heartbeat"] = TURNS["sum"]
 # Kinds of packets with keys, and those of `make figures ONLY=keyed` among them.
 WITH_KEYS = {"refused": "old", "wrong": "wrong", "heartbeat": "heartbeat", "report": "report",
-             "beacon": "beacon", "tick": "tick"}
+             "beacon": "beacon", "next": "next"}
 START, END = -1, -2
 DEPTH = 20000  # of the recursion along a way; a report has 2,200 instructions
 Edge = tuple[int, int]
@@ -303,13 +304,12 @@ def check(name: str, units: dict[str, dict[str, Range]]) -> None:
 def ran_keyed(machine: Machine) -> dict[str, list[int]]:
     """What the packets of the table `keyed` cost, by kind, and four more that reach a bound."""
     found, _ = keyed.costs(machine)
-    agent = Keyed(machine, 0)
-    found["tick"] = found["tick"][1:]  # the first one is a reset, which does more
+    agent = Keyed(machine)
     found["old"].append(agent.process(0, bytes(7)).cost)
     found["beacon"].append(agent.process(0, bytes(4) + b"\xc0\xff\0\0").cost)
-    for epoch in ("0000007f", "00ffffff"):  # no byte goes on to the next one; three do
-        machine.write(machine.agent + Keyed.EPOCH, bytes.fromhex(epoch))
-        found["tick"].append(machine.call(avr_keyed.TICK, machine.agent, 0).cost)
+    for epoch in (0x7F, 0xFFFFFF):  # of the same block, or not; all labels have reached it
+        agent.put(epoch.to_bytes(4, "big") + bytes((LABELS, 0, 0, 0)))
+        found["next"].append(machine.call("dumpulse_keyed_next", machine.agent, 0).cost)
     return {kind: found[its] for kind, its in WITH_KEYS.items()}
 
 

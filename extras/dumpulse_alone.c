@@ -89,13 +89,14 @@ dumpulse_result dumpulse_alone_process(dumpulse_keyed *keyed, dumpulse_alone *al
 {
     if (length == DUMPULSE_PACKET_SIZE && keyed->reached != 0) {
         const uint8_t variable = packet[4] % DUMPULSE_VARIABLES;
-        const uint8_t kind = packet[4] - variable;
+        const uint8_t kind = (uint8_t)(packet[4] - variable);
 
         if (variable < count && kind == DUMPULSE_IS_ANNOUNCE_ && packet[5] >= OWN_FIRST) {
             return announced(keyed, alone[variable], packet, variable);
         }
         if (variable < count && kind == DUMPULSE_IS_HEARTBEAT_) {
-            const uint8_t at = dumpulse_waiting_(keyed, DUMPULSE_IS_ANNOUNCE_ + variable);
+            const uint8_t at =
+                dumpulse_waiting_(keyed, (uint8_t)(DUMPULSE_IS_ANNOUNCE_ + variable));
 
             if (at != DUMPULSE_PLACES || alone[variable] != 0) {
                 return beaten(keyed, &alone[variable], at, packet, variable);

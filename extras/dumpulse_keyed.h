@@ -314,6 +314,12 @@ static inline void dumpulse_write_(uint8_t *bytes, uint32_t number)
     bytes[3] = (uint8_t)number;
 }
 
+/* The same, the low byte first. */
+static inline uint32_t dumpulse_load32_(const uint8_t *bytes)
+{
+    return bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
+}
+
 /* Bytes become words, or words bytes. Where the lowest byte comes first, they are that already. */
 static inline void dumpulse_to_words_(uint32_t *words)
 {
@@ -323,9 +329,7 @@ static inline void dumpulse_to_words_(uint32_t *words)
     uint_fast8_t word;
 
     for (word = 0; word != 4; word++) {
-        const uint8_t *bytes = (const uint8_t *)(words + word);
-        words[word] = bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 |
-                      (uint32_t)bytes[3] << 24;
+        words[word] = dumpulse_load32_((const uint8_t *)(words + word));
     }
 #endif
 }

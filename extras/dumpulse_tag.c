@@ -12,11 +12,6 @@
  */
 #include "dumpulse_keyed.h"
 
-static uint32_t load32(const uint8_t *bytes)
-{
-    return bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
-}
-
 #ifdef __AVR__
 
 /* avr-gcc would shift words bit by bit: so this goes byte by byte. */
@@ -35,6 +30,11 @@ static void fill(uint32_t *it, const uint8_t *packet, uint8_t label)
 }
 
 #else
+static uint32_t load32(const uint8_t *bytes)
+{
+    return bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
+}
+
 #define ROTATED(word, by) ((word) << (by) | (word) >> (32 - (by)))
 
 void dumpulse_permute_(uint32_t state[4])
@@ -68,31 +68,43 @@ void dumpulse_permute_(uint32_t state[4])
 void dumpulse_double_(uint32_t it[12])
 {
     uint32_t carry = (it[7] >> 31) * 0x87U;
-    uint_fast8_t word;
+    uint_fast8_t word = 4;
 
-    for (word = 4; word != 8; word++) {
+    /*@ loop pragma UNROLL 4;
+        loop assigns word, carry, it[8 .. 11];
+        loop variant 8 - word; */
+    do {
         it[word + 4] = it[word] << 1 ^ carry;
         carry = it[word] >> 31;
-    }
+    } while (++word != 8);
 }
 
 void dumpulse_last_(uint32_t it[12])
 {
-    uint_fast8_t word;
+    uint_fast8_t word = 0;
 
-    for (word = 0; word != 4; word++) {
+    /*@ loop pragma UNROLL 4;
+        loop assigns word, it[0 .. 3];
+        loop variant 4 - word; */
+    do {
         it[word] ^= it[word + 4] ^ it[word + 8];
-    }
+    } while (++word != 4);
+    /*@ assert mixed: BLOCK_AT(it) == XORED(\at(BLOCK_AT(it), Pre),
+          XORED(\at(BLOCK_AT(it + 4), Pre), \at(BLOCK_AT(it + 8), Pre))); */
     dumpulse_permute_(it);
-    for (word = 0; word != 4; word++) {
+    word = 0;
+    /*@ loop pragma UNROLL 4;
+        loop assigns word, it[0 .. 3];
+        loop variant 4 - word; */
+    do {
         it[word] ^= it[word + 8];
-    }
+    } while (++word != 4);
 }
 
 static void fill(uint32_t *it, const uint8_t *packet, uint8_t label)
 {
     it[0] = it[1] = label * (uint32_t)0x01010101UL;
-    it[3] = load32(packet + 4);
+    it[3] = dumpulse_load32_(packet + 4);
 }
 #endif
 
@@ -125,7 +137,7 @@ bool dumpulse_right_(const uint8_t *packet, uint8_t label, uint32_t number)
     differ |= (uint8_t)(made >> 24) ^ packet[3];
     return differ == 0;
 #else
-    const uint32_t differ = made ^ load32(packet);
+    const uint32_t differ = made ^ dumpulse_load32_(packet);
     return (differ | (0 - differ)) >> 31 == 0;
 #endif
 }

@@ -22,12 +22,12 @@ dumpulse_double_:
     adiw r30, 16
     ldi LEFT, 16
     clc
-double_byte:
+.Ldouble_byte:
     ld r25, Z+
     rol r25
     std Z+15, r25
     dec LEFT
-    brne double_byte
+    brne .Ldouble_byte
     sbc r25, r25 /* 255 if there is a carry, else 0 */
     andi r25, 0x87
     ld r0, Z
@@ -46,7 +46,7 @@ dumpulse_last_:
     movw r28, r24
     movw r30, r24
     ldi LEFT, 16
-mix_key:
+.Lmix_key:
     ld r0, Z
     ldd r25, Z+16
     eor r0, r25
@@ -54,17 +54,17 @@ mix_key:
     eor r0, r25
     st Z+, r0
     dec LEFT
-    brne mix_key
+    brne .Lmix_key
     movw r24, r28
     rcall dumpulse_permute_
     ldi LEFT, 16
-mix_double:
+.Lmix_double:
     ld r0, Y
     ldd r25, Y+32
     eor r0, r25
     st Y+, r0
     dec LEFT
-    brne mix_double
+    brne .Lmix_double
     pop r29
     pop r28
     ret
@@ -105,7 +105,7 @@ dumpulse_permute_:
     ldd r22, Z+14
     ldd r23, Z+15
     ldi LEFT, 24
-half:
+.Lhalf:
     add r8, r12 /* a += b */
     adc r9, r13
     adc r10, r14
@@ -117,14 +117,14 @@ half:
     ldi TIMES, 5 /* b <<< 5, or 7 in the second half */
     sbrc LEFT, 0
     ldi TIMES, 7
-rotate_b:
+.Lrotate_b:
     lsl r12
     rol r13
     rol r14
     rol r15
     adc r12, r1
     dec TIMES
-    brne rotate_b
+    brne .Lrotate_b
     mov r0, r23 /* d <<< 8, and 5 more in the second half */
     mov r23, r22
     mov r22, r21
@@ -132,16 +132,16 @@ rotate_b:
     mov r20, r0
     sbrc LEFT, 0
     ldi TIMES, 5
-    rjmp is_rotated
-rotate_d:
+    rjmp .Lis_rotated
+.Lrotate_d:
     lsl r20
     rol r21
     rol r22
     rol r23
     adc r20, r1
-is_rotated:
+.Lis_rotated:
     dec TIMES
-    brpl rotate_d
+    brpl .Lrotate_d
     eor r12, r8 /* b ^= a */
     eor r13, r9
     eor r14, r10
@@ -157,7 +157,7 @@ is_rotated:
     movw r18, r0
     clr r1
     dec LEFT
-    brne half
+    brne .Lhalf
     st Z, r8
     std Z+1, r9
     std Z+2, r10

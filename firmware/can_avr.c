@@ -7,7 +7,7 @@
  * controller was off the bus, up to 255.
  *
  * With -DKEYED it speaks version 2 of the protocol, which spec/keyed.md has. Then keyed_avr.c knows
- * the keys, and the last frame of the report is the beacon, which can also leave alone.
+ * the keys, and the frame after a report's last one is a beacon, which leaves alone.
  */
 #include <avr/interrupt.h>
 #include <avr/io.h>
@@ -44,6 +44,7 @@ _Static_assert(CAN_BASE % 128 == 0 && CAN_BASE < (CAN_EXTENDED ? 0x20000000 : 0x
                "CAN_BASE is no first identifier of 128");
 enum { SELECT = PB2, MOSI = PB3, SCK = PB5, INTERRUPT = PD2 };
 enum { QUEUE = 16, FRAME = 8, FRAMES = (SENT_SIZE + FRAME - 1) / FRAME, GIVEN_UP = FRAMES + 1 };
+enum { REPORT_FRAMES = FRAMES - SENDS_BEACONS };
 enum { LAST_LENGTH = (SENT_SIZE - 1) % FRAME + 1 };    /* of the last frame of a report */
 enum { REPORT_AT = 64, REQUESTS_AT = 128 - REQUESTS }; /* identifiers, counted from CAN_BASE */
 enum { GIVE_UP = 2, REFRESH = 60 };                    /* s */
@@ -271,8 +272,10 @@ static void serve_controller(void)
         take_frame(READ_RX1);
     if ((flags & TX0IF) != 0) {
         modify(CANINTF, TX0IF, 0);
-        if (next_frame < FRAMES && ++next_frame < FRAMES)
+        if (next_frame < FRAMES && ++next_frame < REPORT_FRAMES)
             send_frame();
+        else if (SENDS_BEACONS && next_frame == REPORT_FRAMES)
+            next_frame = FRAMES;
     }
     if ((flags & ERRIF) != 0) { /* the controller returns to the bus by itself */
         if ((read_register(EFLG) & TXBO) != 0 && bus_offs < UINT8_MAX)
@@ -305,36 +308,25 @@ uint16_t dumpulse_get_timestamp(void)
     return now;
 }
 
-/* A beacon comes after the last frame of the report. If no report leaves, it leaves alone. */
-static void send_beacon(const uint8_t *beacon)
-{
-    ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
-    {
-        memcpy(report + SENT_SIZE - FRAME, beacon, FRAME);
-        if (next_frame == FRAMES) {
-            report_began = seconds;
-            next_frame = FRAMES - 1;
-            send_frame();
-        }
-    }
-}
-
-/* One report leaves at a time. A request that comes meanwhile gets the next one. */
+/* One report or beacon leaves at a time. A request that comes meanwhile gets the next one. */
 void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
 {
+    const bool is_beacon = SENDS_BEACONS && length == FRAME;
+
     (void)context;
-    if (SENDS_BEACONS && length == FRAME) {
-        send_beacon(packet);
-        return;
+    if (is_beacon) {
+        if (next_frame != FRAMES || context != NULL)
+            return;
+    } else {
+        asked_again = next_frame != FRAMES;
+        if (asked_again)
+            return;
     }
-    asked_again = next_frame != FRAMES;
-    if (asked_again)
-        return;
-    memcpy(report, packet, length);
+    memcpy(is_beacon ? report + SENT_SIZE - FRAME : report, packet, length);
     report_began = dumpulse_get_timestamp();
     ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
     {
-        next_frame = 0;
+        next_frame = is_beacon ? REPORT_FRAMES : 0;
         send_frame();
     }
 }
@@ -342,6 +334,11 @@ void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
 bool keyed_may_send(void)
 {
     return next_frame == FRAMES;
+}
+
+bool keyed_is_idle(void)
+{
+    return queued == 0;
 }
 
 static dumpulse_result process(const uint8_t *packet)

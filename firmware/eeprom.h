@@ -17,9 +17,10 @@ enum { SLOTS = 2 * DUMPULSE_SLOT_SIZE };
 /* clang-format on */
 
 /* `make eeprom` defines SINCE_2020, in seconds. With numbers from the date, a device that replaces
- * another one uses none again: spec/keyed.md, "Replacing". */
+ * another one uses none again: spec/keyed.md, "Replacing". A node that sends two heartbeats each
+ * second uses a number in 127 s. Both last until 2049. */
 #define FIRST_BLOCK (SINCE_2020 / 450)
-#define FIRST_OWN (0x800000 + SINCE_2020 / 225)
+#define FIRST_OWN (0x800000 + SINCE_2020 / 112)
 
 /* Waits until nothing is being written. */
 static inline void memory_read(uint8_t *to, const uint8_t *from, uint8_t count)
@@ -30,13 +31,6 @@ static inline void memory_read(uint8_t *to, const uint8_t *from, uint8_t count)
         EECR |= _BV(EERE);
         *to++ = EEDR;
     }
-}
-
-static inline void number_read(const uint8_t *from, uint8_t number[3])
-{
-    uint8_t copy[SLOTS];
-    memory_read(copy, from, SLOTS);
-    dumpulse_slots_read(copy, number);
 }
 
 #endif /* EEPROM_H */

@@ -10,24 +10,32 @@
 #include "dumpulse_keyed.h"
 
 typedef dumpulse_keyed keyed_agent;
-/* What the agent sends: a report, and then the beacon. And how many identifiers requests have; the
- * first two of them are the last frame of a report and the beacon, and nobody sends these. */
+/* What the agent sends: a report, or the beacon of a label. And how many identifiers requests have;
+ * the first two of them are the last frame of a report and the beacons, and nobody else sends
+ * these. */
 enum { SENDS_BEACONS = 1, SENT_SIZE = DUMPULSE_KEYED_REPORT_SIZE + 8, REQUESTS = 32 };
+/* With this context, the send hook sends no beacon. */
+#define KEYED_NO_BEACON ((void *)1)
 
-/* Reads the key. */
+/* Reads the keys. */
 void keyed_start(void);
 
-/* Begins an epoch if it is time, and else sends the beacon again. */
+/* Begins, if it has not. */
 void keyed_each_second(keyed_agent *keyed);
 
 /* Takes a packet of 8 bytes. */
 dumpulse_result keyed_process(keyed_agent *keyed, const uint8_t *packet);
 
-/* Takes packets that had to wait. To be called in each turn of the loop. */
+/* Begins the epoch of a label if it is time. Takes packets that had to wait, and sends a beacon that
+ * had to. To be called in each turn of the loop. */
 void keyed_go_on(keyed_agent *keyed);
 
-/* The agent's: can a report leave now? If not, requests have to wait. */
+/* The agent's: can a report or a beacon leave now? If not, requests have to wait, and the send hook
+ * drops beacons: keyed_avr.c sends them later. */
 bool keyed_may_send(void);
+
+/* The agent's: is there time, as no packet waits? */
+bool keyed_is_idle(void);
 #else
 #include "dumpulse.h"
 

@@ -1,12 +1,12 @@
 /* A node with keys on an ATtiny85, on a serial line.   SPDX-License-Identifier: MIT
  *
- * It sends a heartbeat each second. The value counts the heartbeats; replace it by what you
- * measure. keyed_attiny85.md says how to wire, flash and try it, and how to bring keys in.
- * spec/keyed.md has the frames. The line has 9600 baud, 8 data bits, no parity, 1 stop bit.
+ * It sends a heartbeat each second. The value counts the seconds; replace it by what you measure.
+ * keyed_attiny85.md says how to wire, flash and try it, and how to bring keys in. spec/keyed.md has
+ * the frames. The line has 9600 baud, 8 data bits, no parity, 1 stop bit.
  *
- * There are two builds. One only sends: it sleeps in power-down between heartbeats, and counts its
- * starts in the EEPROM. With -DHEARS, it listens for the agent's beacons instead, never sleeps, and
- * writes nothing to the EEPROM.
+ * There are two builds. One only sends: it sleeps in power-down between heartbeats, and keeps its
+ * own epoch in the EEPROM. It cannot hear of junk, so it sends each heartbeat twice. With -DHEARS,
+ * it listens for its beacons instead, never sleeps, and writes nothing to the EEPROM.
  *
  * If the loop hangs, the watchdog resets the chip.
  */
@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "eeprom.h"
+#include "keyed_frame.h"
 
 #ifndef BAUD
 #define BAUD 9600UL
@@ -24,29 +25,30 @@
 #ifndef SENDER
 #define SENDER 7
 #endif
-#ifndef FORGET
-#define FORGET 300 /* seconds without a beacon of this epoch or of a later one */
-#endif
 enum { IN = PB2, OUT = PB1, BIT = (F_CPU / 8 + BAUD / 2) / BAUD }; /* counts of timer 0: 104 */
-enum { FRAME = DUMPULSE_PACKET_SIZE + 2 };
+enum { KEY = 16 };
+/* The number of the own epoch has the rest of the EEPROM: as many slots as there are room for. Each
+ * new number goes to the next one in turn, so that all wear out at the same time. */
+enum { OWN_SLOTS = (E2END + 1 - 1 - KEY) / DUMPULSE_SLOT_SIZE };
 _Static_assert(BIT >= 40 && BIT <= 256, "timer 0 cannot do this baud rate at this clock");
 
 /* The EEPROM, from its first byte on. `make eeprom` writes a file with it. */
 static struct {
     uint8_t variable;
-    uint8_t key[16]; /* of the variable */
+    uint8_t key[KEY]; /* of the variable */
 #ifdef HEARS
-    uint8_t beacons[16]; /* the beacons' key */
+    uint8_t seconds[2]; /* of an epoch of the agent, the low byte first */
 #else
-    uint8_t own[SLOTS]; /* the last own epoch */
+    uint8_t own[OWN_SLOTS][DUMPULSE_SLOT_SIZE]; /* the last own epochs */
 #endif
 } memory EEMEM
 #ifdef SINCE_2020
-    = {DUMPULSE_KEY_VARIABLE, DUMPULSE_KEY_OWN,
+    = {DUMPULSE_KEY_VARIABLE,
+       DUMPULSE_KEY_OWN,
 #ifdef HEARS
-       DUMPULSE_KEY_BEACONS
+       {DUMPULSE_EPOCH_SECONDS % 256, DUMPULSE_EPOCH_SECONDS / 256}
 #else
-       NUMBER(FIRST_OWN)
+       {NUMBER(FIRST_OWN)}
 #endif
 }
 #endif
@@ -57,12 +59,8 @@ static uint8_t variable;
 
 void dumpulse_get_key(uint8_t key[16], uint8_t label)
 {
-#ifdef HEARS
-    memory_read(key, label == DUMPULSE_BEACON_LABEL ? memory.beacons : memory.key, 16);
-#else
     (void)label;
-    memory_read(key, memory.key, 16);
-#endif
+    memory_read(key, memory.key, KEY);
 }
 
 /* ---- The line ---------------------------------------------------------------------------- */
@@ -86,7 +84,7 @@ static void send_byte(uint8_t byte)
 
 static void send_frame(const uint8_t *packet)
 {
-    uint8_t last = (uint8_t) - (0x80 + variable); /* so that the sum of all bytes is 0 */
+    uint8_t last = (uint8_t) - (KEYED_FIRST + variable); /* so that the sum of all bytes is 0 */
 
     send_byte((uint8_t)-last);
     for (uint8_t i = 0; i != DUMPULSE_PACKET_SIZE; i++) {
@@ -99,8 +97,9 @@ static void send_frame(const uint8_t *packet)
 #ifdef HEARS
 /* ---- A node that hears ------------------------------------------------------------------- */
 
-enum { BEACON = 0x80 + 97 }; /* how the frame of a beacon begins */
-enum { BITS = 10 };          /* of a byte */
+enum { BEACON = KEYED_FIRST + 97 };
+enum { BITS = 10 };   /* of a byte */
+enum { FORGET = 30 }; /* questions; with epochs of 10 s, after 6 minutes */
 
 /* A start bit has begun: takes the byte. Each bit is read at its middle. */
 static uint8_t receive_byte(void)
@@ -119,33 +118,51 @@ static uint8_t receive_byte(void)
     return byte;
 }
 
+/* Is it a beacon of what is the epoch now? Others' beacons of this epoch look the same, and their
+ * tags cannot be checked; but nobody else takes them for the agent's. */
+static bool confirms(const uint8_t *packet)
+{
+    return ((dumpulse_read_(packet + 4) ^ node.epoch) & ~((uint32_t)DUMPULSE_TWICE_ << 24)) == 0;
+}
+
 /* Takes a byte from the line. Returns whether it ends a beacon of what is the epoch now. */
 static bool take(uint8_t byte)
 {
-    static uint8_t last[FRAME], count; /* the last bytes, and how many of them belong to no frame */
-    uint8_t sum = byte;
+    static keyed_frame last;
 
-    for (uint8_t i = 0; i != FRAME - 1; i++) {
-        last[i] = last[i + 1];
-        sum = (uint8_t)(sum + last[i]);
-    }
-    last[FRAME - 1] = byte;
-    if (count != FRAME)
-        count++;
-    if (count != FRAME || sum != 0 || last[0] != BEACON)
+    if (!keyed_frame_ends(&last, byte) || last.bytes[0] != BEACON)
         return false;
-    count = 0;
-    (void)dumpulse_hear(&node, last + 1, DUMPULSE_PACKET_SIZE);
-    return memcmp(last + 5, node.epoch, sizeof node.epoch) == 0;
+    last.length = 0;
+    (void)dumpulse_hear(&node, variable, last.bytes + 1, DUMPULSE_PACKET_SIZE);
+    return confirms(last.bytes + 1);
 }
 
-/* For a second, listens. Timer 0 counts the bits. */
+/* A beacon should come in each epoch of the agent, whose clock is another one. */
+static uint16_t patience(void)
+{
+    uint8_t bytes[2];
+
+    memory_read(bytes, memory.seconds, 2);
+    const uint16_t seconds = (uint16_t)(bytes[0] | bytes[1] << 8);
+    return seconds + seconds / 8 + 1;
+}
+
+/* For a second, listens. Timer 0 counts the bits. If no beacon has come for too long, asks for it.
+ * After questions that nobody has answered, forgets its epoch: spec/keyed.md says why. */
 static void pass_a_second(void)
 {
-    static uint16_t since_beacon; /* seconds */
+    static uint16_t left_to_wait; /* seconds */
+    static uint8_t questions;     /* without an answer */
+    uint8_t question[DUMPULSE_PACKET_SIZE];
 
-    if (++since_beacon == FORGET)
-        node = (dumpulse_node){0};
+    if (left_to_wait == 0 && variable < DUMPULSE_VARIABLES) {
+        left_to_wait = patience();
+        if (++questions == FORGET)
+            node = (dumpulse_node){0};
+        dumpulse_ask(question, variable);
+        send_frame(question);
+    }
+    left_to_wait--;
     for (uint16_t left = BAUD; left > BITS;) {
         if (TIFR & _BV(OCF0A)) {
             TIFR = _BV(OCF0A);
@@ -153,8 +170,10 @@ static void pass_a_second(void)
         }
         if (bit_is_clear(PINB, IN)) {
             left -= BITS;
-            if (take(receive_byte()))
-                since_beacon = 0;
+            if (take(receive_byte())) {
+                left_to_wait = patience();
+                questions = 0;
+            }
         }
     }
 }
@@ -170,29 +189,49 @@ static void prepare(void)
 #else
 /* ---- A node that only sends -------------------------------------------------------------- */
 
-void dumpulse_load(uint8_t label, uint8_t number[3])
+/* Finds the slot with the largest number, and puts it into one half of the copy. In the other half
+ * is none, or a smaller one. Returns the slot after it, where the next number goes: that has the
+ * oldest number, or what a power cut has left. If no slot is whole, that is the first one. */
+static uint8_t find_own(uint8_t copy[SLOTS])
 {
-    (void)label;
-    number_read(memory.own, number);
+    uint8_t unused[DUMPULSE_SLOT_SIZE], other = 0, next = 0;
+
+    memset(copy, 0, SLOTS); /* no slot is whole if it has zeros */
+    for (uint8_t at = 0; at != OWN_SLOTS; at++) {
+        memory_read(copy + other, memory.own[at], DUMPULSE_SLOT_SIZE);
+        const uint8_t smaller = dumpulse_slots_write(copy, unused, 0);
+        if (smaller != other)
+            next = at == OWN_SLOTS - 1 ? 0 : (uint8_t)(at + 1);
+        other = smaller;
+    }
+    return next;
 }
 
-bool dumpulse_store(uint8_t label, const uint8_t number[3])
+uint32_t dumpulse_load(uint8_t label)
+{
+    uint8_t copy[SLOTS];
+
+    (void)label;
+    (void)find_own(copy);
+    return dumpulse_slots_read(copy);
+}
+
+bool dumpulse_store(uint8_t label, uint32_t number)
 {
     uint8_t copy[SLOTS], slot[DUMPULSE_SLOT_SIZE];
+    const uint8_t next = find_own(copy);
 
-    memory_read(copy, memory.own, SLOTS);
-    const uint8_t *to = memory.own + dumpulse_slots_write(copy, slot, number);
+    (void)dumpulse_slots_write(copy, slot, number);
     for (uint8_t i = 0; i != sizeof slot; i++) {
         loop_until_bit_is_clear(EECR, EEPE);
-        EEAR = (uint16_t)(to + i);
+        EEAR = (uint16_t)(memory.own[next] + i);
         EEDR = slot[i];
         cli();
         EECR |= _BV(EEMPE);
         EECR |= _BV(EEPE); /* within 4 cycles */
         sei();
     }
-    dumpulse_load(label, copy);
-    return memcmp(copy, number, 3) == 0;
+    return dumpulse_load(label) == number;
 }
 
 EMPTY_INTERRUPT(WDT_vect) /* it only wakes the chip, which turns this interrupt off */
@@ -211,12 +250,13 @@ static void start(void)
     sei();
 }
 
-/* Begins the next own epoch, and tells it: at first, and after every 16th heartbeat. */
+/* Begins the next own epoch when no two heartbeats are left. Tells it at first, and after every 16th
+ * heartbeat. */
 static void prepare(void)
 {
     uint8_t packet[DUMPULSE_PACKET_SIZE];
 
-    if (node.left == 0 && !dumpulse_sender_begin(&node, variable))
+    if (node.left < 2 && !dumpulse_sender_begin(&node, variable))
         return;
     if (node.left % 16 == 15) {
         dumpulse_sender_announce(&node, packet, variable);
@@ -247,7 +287,8 @@ int main(void)
         if (variable >= DUMPULSE_VARIABLES)
             continue; /* the EEPROM is empty, or damaged */
         prepare();
-        if (dumpulse_keyed_heartbeat(&node, packet, variable, SENDER, beat))
-            send_frame(packet);
+        for (uint8_t times = node.twice ? 2 : 1; times != 0; times--)
+            if (dumpulse_keyed_heartbeat(&node, packet, variable, SENDER, beat))
+                send_frame(packet);
     }
 }

@@ -8,7 +8,7 @@ BUILT_FULL_firmware = $(FIRMWARE)
 NIGHTLY += soak-firmware power-cuts
 IMAGES := uart_atmega328p uart_attiny85 uart_mps2-m0plus uart_mps2-m4 uart_virt sender_attiny13 \
           can_avr can_avr-29 watch_atmega328p can_avr-watch can_avr-keyed keyed_attiny85 \
-          keyed_attiny85-hears
+          keyed_attiny85-hears keyed_atmega328p
 FIRMWARE := $(IMAGES:%=build/firmware/%.elf)
 
 AVR_CC := avr-gcc
@@ -25,14 +25,18 @@ CC_can_avr := $(AVR_CC) -mmcu=atmega328p -DF_CPU=16000000UL
 CC_can_avr-29 := $(CC_can_avr) -DCAN_BASE=0x18FF5000 -DCAN_EXTENDED=1
 CC_watch_atmega328p := $(CC_uart_atmega328p) -DWATCH
 CC_can_avr-watch := $(CC_can_avr) -DWATCH -DWATCH_ON_C
-CC_can_avr-keyed := $(CC_can_avr) -DKEYED -DDUMPULSE_ALONE=32
-CC_keyed_attiny85 := $(CC_uart_attiny85) -DDUMPULSE_NODE
+CC_can_avr-keyed := $(CC_can_avr) -DKEYED
+CC_keyed_attiny85 := $(CC_uart_attiny85)
 CC_keyed_attiny85-hears := $(CC_keyed_attiny85) -DHEARS
+CC_keyed_atmega328p := $(CC_uart_atmega328p) -DKEYED
 ALSO_watch_atmega328p := firmware/uart_atmega328p.c $(WATCH)
 ALSO_can_avr-watch := firmware/watch_atmega328p.c $(WATCH)
-ALSO_can_avr-keyed := firmware/keyed_avr.c $(KEYED)
-ALSO_keyed_attiny85 := $(KEYED)
-ALSO_keyed_attiny85-hears := $(KEYED)
+# The files of some roles in version 2, for AVR.
+ROLES = extras/dumpulse_keyed.h $(patsubst %,extras/dumpulse_%,tag_avr.S $(patsubst %,%.c,tag $1))
+ALSO_can_avr-keyed := firmware/keyed_avr.c $(call ROLES,agent alone report master slots)
+ALSO_keyed_atmega328p := $(ALSO_can_avr-keyed)
+ALSO_keyed_attiny85 := $(call ROLES,node sender slots)
+ALSO_keyed_attiny85-hears := $(call ROLES,node)
 FIRMWARE_FLAGS := -std=c11 -Os -g -ffunction-sections -fdata-sections -Wl,--gc-sections \
                   -Wl,--build-id=none $(WARNINGS) $(INCLUDES) -Ifirmware $(OPTIONS)
 FIRMWARE_SHARED := $(wildcard firmware/*.h firmware/*.ld) firmware/room.mk build/flags $(LIBRARY)
@@ -42,7 +46,7 @@ FIRMWARE_SHARED := $(wildcard firmware/*.h firmware/*.ld) firmware/room.mk build
 IMAGE_SOURCES = firmware/$$(firstword $$(subst -, ,$$*)).c $$(ALSO_$$*) $(FIRMWARE_SHARED)
 $(FIRMWARE): build/firmware/%.elf: $(IMAGE_SOURCES)
 	@mkdir -p $(@D)
-	@$(CC_$*) $(FIRMWARE_FLAGS) $(filter %.c,$^) -lgcc -o $@
+	@$(CC_$*) $(FIRMWARE_FLAGS) $(filter %.c %.S,$^) -lgcc -o $@
 
 # The stack of each function, as the compiler reports it, for bench/firmware.py. The compiler warns
 # that it cannot tell the stack of a naked function. Only -w turns that warning off.
@@ -60,14 +64,7 @@ HANGING := $(IMAGES:%=build/firmware/hanging/%.elf)
 $(HANGING): build/firmware/hanging/%.elf: firmware/tests/hang.c $(IMAGE_SOURCES)
 	@mkdir -p $(@D)
 	@$(CC_$*) $(FIRMWARE_FLAGS) -Wl,--wrap=dumpulse_process_packet \
-	    -Wl,--wrap=dumpulse_keyed_process $(filter %.c,$^) -lgcc -o $@
-
-# Images with keys for tests: an agent that looks at every packet, however many it has refused, and
-# a node that forgets its epoch after 3 seconds.
-VARIED := $(addprefix build/firmware/varied/,can_avr-keyed.elf keyed_attiny85-hears.elf)
-$(VARIED): build/firmware/varied/%.elf: $(IMAGE_SOURCES)
-	@mkdir -p $(@D)
-	@$(CC_$*) $(FIRMWARE_FLAGS) -DMOST_REFUSED=60000 -DFORGET=3 $(filter %.c,$^) -lgcc -o $@
+	    -Wl,--wrap=dumpulse_keyed_process $(filter %.c %.S,$^) -lgcc -o $@
 
 eeprom: export KEYS := $(KEYS)
 eeprom: ##! an EEPROM with keys: BOARD=keyed_attiny85 KEYS=FILE.h
@@ -89,7 +86,7 @@ $(call add,unit-mcp2515,gcc,$(SANITIZERS),\
 NEEDS_unit-mcp2515 = build/unit-mcp2515
 PART_unit-mcp2515 = build/unit-mcp2515 ## the model of the CAN controller, against its data sheet
 
-$(FIRMWARE) $(STACKS) $(HANGING) $(VARIED) $(SIMULATORS): | $(QUICK)
+$(FIRMWARE) $(STACKS) $(HANGING) $(SIMULATORS): | $(QUICK)
 
 firmware: $(FIRMWARE) ##! the images for boards: build/firmware
 	@printf '%s\n' $(FIRMWARE)

@@ -1,14 +1,14 @@
-/* Chaskey-12 of ISO/IEC 29192-6 in ACSL, and that the C code in dumpulse_keyed.c computes it.
+/* Chaskey-12 of ISO/IEC 29192-6 in ACSL, and that the C code of its files computes it.
  * SPDX-License-Identifier: MIT
  *
- * Frama-C reads this file before dumpulse_keyed.c. The proof has two parts, with the same code and
+ * Frama-C reads this file before dumpulse_tag.c and dumpulse_report.c. The proof has two parts, with the same code and
  * the same contracts. In one, provers would unfold round after round, without end.
  *
- *   round    ROUND_IS_KNOWN. A turn of the loop in permute() is one round, as it is defined below.
- *            load32() gives the word of four bytes. The definition gives all tags of
+ *   round    ROUND_IS_KNOWN. A turn of the loop in dumpulse_permute_() is one round, as it is
+ *            defined below. dumpulse_load32_() gives the word of four bytes. The definition gives all tags of
  *            spec/chaskey12.tsv: each of its rows is a lemma in vectors.h, which `prove` writes.
- *   chaskey  For any function that is a round, and any that is the word of four bytes: permute()
- *            is twelve rounds, and chaskey() is Chaskey with them. */
+ *   chaskey  For any function that is a round, and any that is the word of four bytes:
+ *            dumpulse_permute_() is twelve rounds, and the others are the steps of Chaskey. */
 #include "protocol.h"
 
 /* ---- The definition. It is text, so WP sees all of it at once, and computes it if it has numbers.
@@ -79,42 +79,39 @@ struct block { uint32_t a, b, c, d; };
       n <= 0 ? key : permuted(XORED(mixed(n - 1, key, table), TABLE_BLOCK(table + 16 * (n - 1))));
 */
 
-/* For the loop in chaskey(): the key, after n blocks of the table were mixed into it; and a word of
- * it after i words of the table. */
-#define MIXED(n) mixed(n, \at(BLOCK_AT(at + 4), Pre), \at(report, Pre) + 8)
-#define MIXED_WORD(letter, n) (i % 4 <= n ? MIXED(i / 4).letter : \
-    (uint32_t)(MIXED(i / 4).letter ^ word(\at(report, Pre) + 8 + 16 * (i / 4) + 4 * n)))
+/* For the loop in mix(): the state, after n blocks of the table were mixed into it. */
+#define MIXED(n) mixed(n, \at(BLOCK_AT(state), Pre), \at(report, Pre) + 8)
 
-/* chaskey() is the same in nodes and agents. The annotations of agents would need keyed.h. */
-#define DUMPULSE_NODE
 #include "dumpulse_keyed.h"
 
 /*@ requires \valid_read(bytes + (0 .. 3));
     assigns \nothing;
     exits \false;
     ensures loaded: \result == word(bytes); */
-static uint32_t load32(const uint8_t *bytes);
+static inline uint32_t dumpulse_load32_(const uint8_t *bytes);
 
 /*@ requires \valid(state + (0 .. 3));
     assigns state[0 .. 3];
     exits \false;
     ensures BLOCK_AT(state) == permuted(\old(BLOCK_AT(state))); */
-static void permute(uint32_t *state);
+void dumpulse_permute_(uint32_t state[4]);
 
-/*@ requires \valid(at + (0 .. 11));
-    requires report != \null ==> \valid_read(report + (0 .. 263)) &&
-      \separated(at + (0 .. 11), report + (0 .. 263));
-    assigns at[0 .. 11];
+/*@ requires \valid(it + (0 .. 11));
+    assigns it[8 .. 11];
     exits \false;
-    behavior packet:
-      assumes report == \null;
-      ensures \let key = \old(BLOCK_AT(at + 4));
-        BLOCK_AT(at) == TAG(key, \old(BLOCK_AT(at)), DOUBLED(key));
-    behavior report:
-      assumes report != \null;
-      ensures \let key = \old(BLOCK_AT(at + 4));
-        BLOCK_AT(at) == TAG(mixed(16, key, report + 8), \old(BLOCK_AT(at)), DOUBLED(key));
-    complete behaviors;
-    disjoint behaviors;
-*/
-static void chaskey(uint32_t *at, const uint8_t *report);
+    ensures BLOCK_AT(it + 8) == DOUBLED(\old(BLOCK_AT(it + 4))); */
+void dumpulse_double_(uint32_t it[12]);
+
+/*@ requires \valid(it + (0 .. 11));
+    assigns it[0 .. 3];
+    exits \false;
+    ensures BLOCK_AT(it) ==
+      TAG(\old(BLOCK_AT(it + 4)), \old(BLOCK_AT(it)), \old(BLOCK_AT(it + 8))); */
+void dumpulse_last_(uint32_t it[12]);
+
+/*@ requires \valid(state + (0 .. 3)) && \valid_read(report + (0 .. 263)) &&
+      \separated(state + (0 .. 3), report + (0 .. 263));
+    assigns state[0 .. 3];
+    exits \false;
+    ensures BLOCK_AT(state) == mixed(16, \old(BLOCK_AT(state)), report + 8); */
+static void mix(uint32_t state[4], const uint8_t *report);

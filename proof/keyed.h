@@ -183,19 +183,10 @@ dumpulse_result dumpulse_keyed_look(const dumpulse_keyed *keyed, const uint8_t *
       ensures keyed->last[64] == packet[5];
     behavior heartbeat:
       assumes counted(packet, length) && keyed->reached != 0 && !question(packet) &&
-        is_new(keyed, packet) && right(keyed, packet) && packet[4] != 0xC0 &&
-        (keyed->junk == 0 || waits(keyed, packet));
-      assigns keyed->last[packet[4] - 0x80],
-        keyed->agent.report[4 + 4 * (packet[4] - 0x80) .. 7 + 4 * (packet[4] - 0x80)];
-      ensures \result == DUMPULSE_HEARTBEAT;
-      ensures keyed->last[packet[4] - 0x80] == packet[5];
-    behavior first:
-      assumes counted(packet, length) && keyed->reached != 0 && !question(packet) &&
-        is_new(keyed, packet) && right(keyed, packet) && packet[4] != 0xC0 &&
-        keyed->junk != 0 && !waits(keyed, packet);
-      assigns keyed->last[packet[4] - 0x80], keyed->waiting[0 .. 7][0 .. 3], keyed->place;
-      ensures \result == DUMPULSE_FIRST;
-      ensures keyed->last[packet[4] - 0x80] == packet[5];
+        is_new(keyed, packet) && right(keyed, packet) && packet[4] != 0xC0;
+      assigns keyed->last[0 .. 63], keyed->waiting[0 .. 7][0 .. 3], keyed->place,
+        keyed->agent.report[4 .. 259];
+      ensures \result == DUMPULSE_HEARTBEAT || \result == DUMPULSE_FIRST;
     complete behaviors;
     disjoint behaviors;
 */
@@ -314,7 +305,9 @@ void dumpulse_wait_(dumpulse_keyed *keyed, uint8_t at, const uint8_t *packet);
 /*@ requires \valid(keyed) && \valid_read(packet + (0 .. 7)) && 0x80 <= packet[4] < 0xC0;
     requires \separated(keyed, packet + (0 .. 7));
     exits \false;
-    ensures last_kept{Pre, Post}(keyed) && packet[5] == \old(packet[5]);
+    assigns keyed->agent.report[4 + 4 * (packet[4] - 0x80) .. 7 + 4 * (packet[4] - 0x80)],
+      keyed->waiting[0 .. 7][0 .. 3], keyed->place;
+    ensures \result == DUMPULSE_HEARTBEAT || \result == DUMPULSE_FIRST;
     behavior taken:
       assumes keyed->junk == 0 || waits(keyed, packet);
       assigns keyed->agent.report[4 + 4 * (packet[4] - 0x80) .. 7 + 4 * (packet[4] - 0x80)];

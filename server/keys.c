@@ -223,8 +223,7 @@ bool keys_are_good(size_t size)
            crc_in(keys.numbers) == snapshot_crc32(keys.numbers, KEYS_SUM_AT);
 }
 
-/* Has `file` a number or a generation that is larger than in `known`? Both are of the same kind and
- * key. */
+/* Has `file` a number that is larger than in `known`? Both are of the same kind and key. */
 static bool has_larger(const uint8_t *file, const uint8_t *known, size_t size)
 {
     if (size != KEYS_NUMBERS_SIZE || memcmp(file, known, KEYS_NUMBERS_AT) != 0 ||
@@ -232,9 +231,6 @@ static bool has_larger(const uint8_t *file, const uint8_t *known, size_t size)
         return false;
     for (unsigned at = KEYS_NUMBERS_AT; at < KEYS_GENERATIONS_AT; at += KEYS_NUMBER_SIZE)
         if (memcmp(file + at, known + at, KEYS_NUMBER_SIZE) > 0)
-            return true;
-    for (unsigned at = KEYS_GENERATIONS_AT; at < KEYS_SUM_AT; at++)
-        if (file[at] > known[at])
             return true;
     return false;
 }
@@ -248,7 +244,14 @@ static bool save_numbers(void)
 bool dumpulse_store(uint8_t label, uint32_t number)
 {
     const uint32_t before = dumpulse_load(label);
+    const struct limit limit = limits_make(1, KEYS_STORES);
+    const uint64_t now = timing_ns();
 
+    if (label < DUMPULSE_VARIABLES) {
+        if (!limits_has_left(&keys.stores[label], &limit, now))
+            return false;
+        limits_take(&keys.stores[label], &limit, now);
+    }
     set_number(label, number);
     if (save_numbers())
         return true;
@@ -450,7 +453,8 @@ size_t keys_take(const uint8_t *packet, const uint8_t *source, uint64_t now, voi
     keys_keeps_beacons = false;
     if (result == DUMPULSE_WRONG_TAG)
         junk_note(source, keys.keyed.junk != 0, now);
-    if (bucket == NULL || result == DUMPULSE_REPORT || result == DUMPULSE_NOT_BEGUN)
+    const bool refused = result == DUMPULSE_OLD || result == DUMPULSE_WRONG_TAG;
+    if (bucket == NULL || !(result == DUMPULSE_ASKS || (requests && refused)))
         return counted[result];
     limits_count(&keys.beacons, bucket, now); /* a beacon was sent */
     return COUNT_BEACONS;

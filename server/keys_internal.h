@@ -30,6 +30,10 @@ enum {
     KEYS_BURST = 64 /* at once, of one source */
 };
 
+/* Whoever has opened a node must not keep the disk busy with its numbers: so many are stored at
+ * once, and then one a second. A node needs one for each start, and for 255 heartbeats. */
+enum { KEYS_STORES = 64 };
+
 /* What the file of --key has. */
 struct keys_master {
     uint8_t key[16];
@@ -43,6 +47,7 @@ extern struct keys {
     dumpulse_alone alone[DUMPULSE_VARIABLES]; /* each variable may be of a node that only sends */
     uint8_t numbers[KEYS_NUMBERS_SIZE];       /* what the file has */
     struct limits beacons;
+    struct bucket stores[DUMPULSE_VARIABLES];
 } keys;
 
 /* Reads the content of the file of --key: a line with the key in 32 digits, and then for each

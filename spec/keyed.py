@@ -254,8 +254,7 @@ class Agent:
                 packet[4] % 64 < self.alone:
             variable, waits = packet[4] % 64, self._announced(packet[4] % 64)
             if packet[4] < IS_HEARTBEAT:
-                own = int.from_bytes(packet[5:], "big")
-                return (self._announce(variable, own, packet) if own >= OWN_FIRST else REFUSED), None
+                return self._announce(variable, int.from_bytes(packet[5:], "big"), packet), None
             if self.own[variable] or waits:
                 return self._own_heartbeat(now, variable, waits, packet), None
         result, sent = self.look(packet), None
@@ -309,6 +308,8 @@ class Agent:
         return int.from_bytes(self.waiting[at][1:], "big") if at >= 0 else 0
 
     def _announce(self, variable: int, own: int, packet: bytes) -> int:
+        if own < OWN_FIRST:
+            return REFUSED
         if own <= max(self.own[variable], self._announced(variable)):
             return OLD
         if packet != self.keys.announce(variable, own):

@@ -45,6 +45,7 @@ HEADER = """\
 # begin     yes|no SENT STATE         dumpulse_keyed_begin
 # next      yes|no SENT STATE         dumpulse_keyed_next
 # nexts     TIMES STATE               the same, so often; each returns true
+# put       BYTES                     the test itself writes the first 8 bytes of STATE
 # beacon    LABEL SENT                dumpulse_keyed_beacon
 # table     BYTES                     the test itself writes the 64 entries
 # refused, heartbeat, report, announce, old, wrong, not_begun, not_stored, first, asks:
@@ -146,6 +147,13 @@ class World:
         """Until all labels are in one epoch."""
         return self.nexts(LABELS - self.agent.reached)
 
+    def put(self, **what: int) -> Step:
+        """The epoch, or `junk`."""
+        for name, value in what.items():
+            setattr(self.agent, name, value)
+        self.before = state_of(self.agent)
+        return "put", self.before[:8]
+
     def beacon(self, label: int) -> Step:
         return "beacon", label, self.agent.beacon(label) or b""
 
@@ -243,8 +251,8 @@ def of_the_page(long: bool) -> Iterator[Step]:
     yield world.set(BLOCK_LABEL, 0x000122)
     yield world.reset()
     yield world.begin()
-    yield world.rounds(0x45)
-    assert world.agent.epoch == 0x012345
+    yield world.put(epoch=0x012344)
+    yield world.rounds(1)
     for label in (3, READER_LABEL):
         yield world.beacon(label)
         yield world.process(0, question(label))
@@ -461,7 +469,6 @@ def junk(long: bool) -> Iterator[Step]:
     yield world.set(BLOCK_LABEL, 9)
     yield world.reset()
     yield world.begin()
-    yield world.rounds(250)
     yield world.guesses(MOST_WRONG - 1)
     yield world.taken(world.fresh(11))
     yield world.next()  # with the epoch, it is counted anew
@@ -492,16 +499,17 @@ def junk(long: bool) -> Iterator[Step]:
     for _ in range(2):  # it ends after 64 epochs, or so many after the last junk
         yield world.guesses(MOST_WRONG)
         yield world.rounds(1)
-    yield world.rounds(keyed.JUNK_LASTS - 2)
-    assert world.agent.junk == 1
+    assert world.agent.junk == keyed.JUNK_LASTS - 1
+    yield world.put(junk=2)
+    yield world.rounds(1)
     yield from pairs(world, 13)
     yield world.rounds(1)
     assert not world.agent.junk
     yield world.taken(world.fresh(13))
     yield world.beacon(13)
     # An epoch that does not end, as storing fails: wrong tags are counted modulo 256.
-    yield world.rounds(255 - world.agent.epoch % 256)
     yield world.rest()
+    yield world.put(epoch=world.agent.epoch | 255)
     yield world.fails(True)
     yield world.next()
     yield world.guesses(256 + MOST_WRONG)
@@ -577,7 +585,8 @@ def ends_of_numbers(long: bool) -> Iterator[Step]:
         yield world.reset()
         yield world.begin()
         for _ in range(3 if long and block == 5 else 1):
-            yield world.rounds(255)
+            yield world.put(epoch=world.agent.epoch | 254)
+            yield world.rounds(1)
             yield world.taken(world.counted(19, 1))
             yield world.fails(True)
             for count in (2, 3):  # the epoch goes on

@@ -14,12 +14,12 @@ import json
 import shutil
 from collections import defaultdict
 
-from tests.support.programs import BUILD, ROOT, library_file, run
+from tests.support.programs import BUILD, KEYED, ROOT, library_file, run
 
 FILES = ("dumpulse.c", "dumpulse.h", "dumpulse_watch.c", "dumpulse_watch.h")
-KEYED = ("dumpulse_keyed.c", "dumpulse_keyed.h")
-TESTED = (("dumpulse.c", "unit.c"), ("dumpulse_watch.c", "unit_watch.c"),
-          ("dumpulse_keyed.c", "unit_keyed.c"))  # each with its tests
+WITH_KEYS = (*KEYED, "dumpulse_keyed.h")
+TESTED = ((("dumpulse.c",), "unit.c"), (("dumpulse_watch.c",), "unit_watch.c"),
+          (KEYED, "unit_keyed.c"))  # each part with its tests
 WIDTH = "#define DUMPULSE_NARROW_ (UINT_MAX == 0xFFFFU)"
 WIDTHS = {"wide": WIDTH, "narrow": "#define DUMPULSE_NARROW_ (UINT_MAX != 0xFFFFU)"}
 
@@ -32,26 +32,27 @@ def measure(width: str, lines: Lines, branches: Branches) -> None:
     folder = BUILD / "coverage" / width
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    for name in (*FILES, *KEYED):
+    for name in (*FILES, *WITH_KEYS):
         text = library_file(name).read_text()
         assert name != "dumpulse.h" or text.count(WIDTH) == 1
         (folder / name).write_text(text.replace(WIDTH, WIDTHS[width]))
     # Inline functions that no test calls are kept, so that they are found to be missed.
     compile_one = ["gcc", "-std=c99", "-O0", "--coverage", "-fkeep-inline-functions",
-                   "-DDUMPULSE_ALONE=8", f"-I{folder}", "-c"]
+                   f"-I{folder}", "-c"]
     objects = []
-    for pair in TESTED:
-        for source in (folder / pair[0], ROOT / "tests" / pair[1]):
+    for part, tests in TESTED:
+        before = len(objects)
+        for source in (*(folder / file for file in part), ROOT / "tests" / tests):
             objects.append(folder / f"{source.stem}.o")
             run([*compile_one, source, "-o", objects[-1]])
-        run(["gcc", "--coverage", *objects[-2:], "-lcmocka", "-o", folder / "unit"])
+        run(["gcc", "--coverage", *objects[before:], "-lcmocka", "-o", folder / "unit"])
         run([folder / "unit"])
     for built in objects:
         run(["gcov", "--json-format", "--branch-probabilities", built.name], cwd=folder)
         report = json.loads(gzip.decompress((folder / f"{built.stem}.gcov.json.gz").read_bytes()))
         for file in report["files"]:
             name = file["file"].rsplit("/", 1)[-1]
-            if name not in (*FILES, *KEYED):
+            if name not in (*FILES, *WITH_KEYS):
                 continue
             for line in file["lines"]:
                 lines[name, line["line_number"]] += line["count"]
@@ -64,12 +65,12 @@ def main() -> None:
     branches: Branches = defaultdict(int)
     for width in WIDTHS:
         measure(width, lines, branches)
-    text = {name: library_file(name).read_text().splitlines() for name in (*FILES, *KEYED)}
+    text = {name: library_file(name).read_text().splitlines() for name in (*FILES, *WITH_KEYS)}
     missed = [f"{name}:{number}: never run: {text[name][number - 1].strip()}"
               for (name, number), count in sorted(lines.items()) if count == 0]
     missed += [f"{name}:{number}: outcome {index} never taken: {text[name][number - 1].strip()}"
                for (name, number, index), count in sorted(branches.items()) if count == 0]
-    for name in (*FILES, "dumpulse_keyed.c"):
+    for name in (*FILES, *KEYED):
         total = sum(1 for file, _ in lines if file == name)
         ways = sum(1 for file, _, _ in branches if file == name)
         print(f"{name}: {total} lines, {ways} outcomes of conditions")

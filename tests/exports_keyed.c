@@ -1,12 +1,35 @@
-/* Gives a function of dumpulse_keyed.h that has five arguments a name that a simulator can call,
- * which passes up to four.   SPDX-License-Identifier: MIT */
+/* Gives functions of dumpulse_keyed.h names that a simulator can call, which passes up to four
+ * arguments of 16 bits.   SPDX-License-Identifier: MIT */
 #include "dumpulse_keyed.h"
 
 bool export_keyed_heartbeat(dumpulse_node *node, uint8_t *packet, uint8_t variable, uint16_t more);
+dumpulse_result export_alone_process(dumpulse_keyed *keyed, const uint8_t *packet, uint16_t more,
+                                     void *context);
+void export_slots_read(const uint8_t *memory, uint8_t number[4]);
+uint8_t export_slots_write(const uint8_t *memory, uint8_t *slot, const uint8_t number[4]);
 
 /* More is the sender * 256 + the value. */
 bool export_keyed_heartbeat(dumpulse_node *node, uint8_t *packet, uint8_t variable, uint16_t more)
 {
     return dumpulse_keyed_heartbeat(node, packet, variable, (uint8_t)(more / 256U),
                                     (uint8_t)(more % 256U));
+}
+
+/* The nodes that only send lie behind the agent. More is their count * 512 + the length. */
+dumpulse_result export_alone_process(dumpulse_keyed *keyed, const uint8_t *packet, uint16_t more,
+                                     void *context)
+{
+    return dumpulse_alone_process(keyed, (dumpulse_alone *)(keyed + 1), (uint8_t)(more / 512U),
+                                  packet, more % 512U, context);
+}
+
+/* Numbers as bytes, the high byte first on every machine. */
+void export_slots_read(const uint8_t *memory, uint8_t number[4])
+{
+    dumpulse_write_(number, dumpulse_slots_read(memory));
+}
+
+uint8_t export_slots_write(const uint8_t *memory, uint8_t *slot, const uint8_t number[4])
+{
+    return dumpulse_slots_write(memory, slot, dumpulse_read_(number));
 }

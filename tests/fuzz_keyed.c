@@ -1,39 +1,40 @@
-/* A fuzzer for dumpulse_keyed.c.   SPDX-License-Identifier: MIT
+/* A fuzzer for dumpulse_keyed.h.   SPDX-License-Identifier: MIT
  *
- * An input is a list of steps: a tick, a reset, a packet as it is, or one that gets its right tag.
- * It must be compiled with DUMPULSE_ALONE=8. The sanitizers see what is wrong in memory. After
- * each packet this program looks at what must hold: what is refused changes nothing, a count grows
- * with each heartbeat, and what is sent is the agent's own. */
-#ifndef DUMPULSE_ALONE
-#define DUMPULSE_ALONE 8
-#endif
+ * An input is a list of steps: the next label, or the next epoch, a reset, a packet as it is, or
+ * one that gets its right tag. The sanitizers see what is wrong in memory. After each packet this
+ * program looks at what must hold: what is refused changes nothing, a count grows with each
+ * heartbeat, and what is sent is the agent's own. */
 #include "dumpulse_keyed.h"
 #include "fuzz_check.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+enum { ALONE = 8, LABELS = 65 };
+
 static dumpulse_keyed keyed;
-static uint8_t numbers[66][3];
+static dumpulse_alone alone[ALONE];
+static uint32_t numbers[LABELS + 1];
 static uint32_t epoch; /* the last one whose beacon was sent */
 static bool storing_fails;
-static unsigned sends, times;
+static unsigned sends, stores, times;
 
 void dumpulse_get_key(uint8_t key[16], uint8_t label)
 {
     memset(key, label, 16);
 }
 
-void dumpulse_load(uint8_t label, uint8_t number[3])
+uint32_t dumpulse_load(uint8_t label)
 {
-    memcpy(number, numbers[label], 3);
+    return numbers[label];
 }
 
-bool dumpulse_store(uint8_t label, const uint8_t number[3])
+bool dumpulse_store(uint8_t label, uint32_t number)
 {
-    CHECK(memcmp(number, numbers[label], 3) > 0);
+    CHECK(number > numbers[label] && number <= 0xFFFFFF);
+    stores++;
     if (!storing_fails)
-        memcpy(numbers[label], number, 3);
+        numbers[label] = number;
     return !storing_fails;
 }
 
@@ -48,56 +49,101 @@ void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
     const uint8_t *report = (const uint8_t *)&keyed + offsetof(dumpulse_keyed, tag);
 
     CHECK(context == &keyed);
-    CHECK((length == 8 && packet == (const uint8_t *)&keyed) ||
-          (length == 264 && packet == report));
+    CHECK(length == 264 ? packet == report : length == 8 && packet[4] < 0x40);
+    CHECK(length == 264 || (packet[4] >= 0x20) == (keyed.junk != 0));
     sends++;
 }
 
-/* A tick or a reset. */
-static void begin(bool after_reset)
+static void reset(void)
 {
-    if (after_reset)
-        memset(&keyed, 0, sizeof keyed);
-    if (after_reset ? !dumpulse_keyed_begin(&keyed, &keyed) : !dumpulse_keyed_tick(&keyed, &keyed))
+    memset(&keyed, 0, sizeof keyed);
+    if (!dumpulse_alone_begin(&keyed, alone, ALONE, &keyed))
         return;
-    const uint32_t now = (uint32_t)keyed.epoch[0] << 24 | (uint32_t)keyed.epoch[1] << 16 |
-                         (uint32_t)keyed.epoch[2] << 8 | keyed.epoch[3];
-    CHECK(now > epoch && now <= 0x3F000000U && sends == 1);
-    epoch = now;
+    CHECK(keyed.epoch > epoch && sends == LABELS);
+    epoch = keyed.epoch;
 }
 
-static void give(uint8_t packet[8], bool tagged)
+static void next(void)
 {
-    static const uint8_t ZEROS[4];
-    const uint8_t variable = packet[4] % 64;
-    const uint8_t *number = keyed.epoch;
+    const uint8_t reached = keyed.reached;
 
-    if (tagged) {
-        if (packet[4] < 0xC0 && variable < DUMPULSE_ALONE && keyed.own[variable][0] != 0)
-            number = keyed.own[variable];
-        if (packet[4] >= 0x40 && packet[4] < 0x80)
-            number = ZEROS;
-        const uint32_t tag = dumpulse_tag_(
-            packet, packet[4] == 0xC0 ? DUMPULSE_READER_LABEL : variable, number, NULL);
-        for (unsigned i = 0; i != 4; i++)
-            packet[i] = (uint8_t)(tag >> 8 * i & 0xFFU);
+    sends = 0;
+    if (!dumpulse_keyed_next(&keyed, &keyed)) {
+        CHECK(sends == 0 && keyed.reached == reached);
+        return;
     }
+    CHECK(sends == 1 && keyed.reached == (reached == LABELS ? 1 : reached + 1));
+    CHECK(keyed.epoch == epoch + (reached == LABELS) && keyed.epoch <= 0x1FFFFFFF);
+    epoch = keyed.epoch;
+}
+
+/* The number with which a packet would be right: one of those that the agent tries. */
+static uint32_t number_of(const uint8_t *packet, bool waiting)
+{
+    const uint8_t variable = packet[4] % 64;
+
+    if (packet[4] < 0x80)
+        return 0;
+    if (packet[4] < 0xC0 && variable < ALONE)
+        for (unsigned i = 0; i != DUMPULSE_PLACES && waiting; i++)
+            if (keyed.waiting[i][0] == 0x40 + variable)
+                return dumpulse_read_(keyed.waiting[i]) * 256U;
+    if (packet[4] < 0xC0 && variable < ALONE && alone[variable] != 0)
+        return alone[variable] - alone[variable] % 256;
+    return keyed.epoch - (packet[4] - 0x80U >= keyed.reached);
+}
+
+/* Is the agent what it was, but for what may have changed? */
+static void check_kept(const dumpulse_keyed *before, dumpulse_result result)
+{
+    dumpulse_keyed now;
+
+    memcpy(&now, &keyed, sizeof now); /* with what lies between its members */
+    if (result == DUMPULSE_WRONG_TAG) {
+        CHECK(now.wrong == (uint8_t)(before->wrong + 1));
+        CHECK(now.junk == (now.wrong >= 100 ? 64 : before->junk));
+        now.wrong = before->wrong;
+        now.junk = before->junk;
+    } else if (result == DUMPULSE_ANNOUNCE || result == DUMPULSE_FIRST) {
+        CHECK(now.epoch == before->epoch && now.wrong == before->wrong);
+        CHECK(memcmp(&now.agent, &before->agent, sizeof now.agent) == 0);
+        return;
+    }
+    CHECK(memcmp((const uint8_t *)before, (const uint8_t *)&now, sizeof now) == 0);
+}
+
+static void give(uint8_t packet[8], bool tagged, bool waiting)
+{
+    const uint8_t variable = packet[4] % 64;
+    dumpulse_alone nodes[ALONE];
     dumpulse_keyed before;
-    memcpy(&before, &keyed, sizeof keyed); /* with what lies between its members */
-    const dumpulse_result look = dumpulse_keyed_look(&keyed, packet, 8),
-                          result = dumpulse_keyed_process(&keyed, packet, 8, &keyed);
-    const bool taken = result >= DUMPULSE_HEARTBEAT && result <= DUMPULSE_ANNOUNCE;
-    CHECK(look == DUMPULSE_NEW ? taken || result == DUMPULSE_WRONG_TAG ||
-                                     (storing_fails && result == DUMPULSE_NOT_STORED)
-                               : look == result);
-    if (!taken)
-        CHECK(memcmp((const uint8_t *)&before, (const uint8_t *)&keyed, sizeof keyed) == 0);
+
+    if (tagged)
+        dumpulse_make_(packet, packet[4] == 0xC0 ? DUMPULSE_READER_LABEL : variable,
+                       number_of(packet, waiting));
+    memcpy(&before, &keyed, sizeof keyed);
+    memcpy(nodes, alone, sizeof alone);
+    const dumpulse_result result = dumpulse_alone_process(&keyed, alone, ALONE, packet, 8, &keyed);
+    CHECK(result <= DUMPULSE_ASKS);
+    if (variable >= ALONE || packet[4] < 0x80 || packet[4] >= 0xC0) {
+        const dumpulse_result look = dumpulse_keyed_look(&before, packet, 8);
+        CHECK(look == DUMPULSE_NEW || look == result || packet[4] < 0x80);
+    }
+    CHECK(times == (result == DUMPULSE_HEARTBEAT));
+    CHECK(stores == 0 || (result == (storing_fails ? DUMPULSE_NOT_STORED : DUMPULSE_HEARTBEAT)));
+    CHECK(sends == (result == DUMPULSE_REPORT || result == DUMPULSE_ASKS ||
+                    (packet[4] == 0xC0 && result != DUMPULSE_NOT_BEGUN)));
+    if (result == DUMPULSE_HEARTBEAT || result == DUMPULSE_FIRST) {
+        CHECK(variable < ALONE && alone[variable] != 0
+                  ? alone[variable] > nodes[variable]
+                  : keyed.last[variable] > before.last[variable]);
+    } else {
+        CHECK(memcmp(nodes, alone, sizeof alone) == 0);
+    }
     if (result == DUMPULSE_HEARTBEAT)
-        CHECK(times == 1 && before.last[variable] < keyed.last[variable] &&
-              packet[7] == dumpulse_read_entry(keyed.agent.report, variable).value);
-    if (result == DUMPULSE_ANNOUNCE)
-        CHECK(memcmp(numbers[variable], packet + 5, 3) == 0 && keyed.last[variable] == 0);
-    CHECK(sends == (packet[4] == 0xC0 && result != DUMPULSE_NOT_BEGUN));
+        CHECK(packet[7] == dumpulse_read_entry(keyed.agent.report, variable).value);
+    else if (result != DUMPULSE_REPORT)
+        check_kept(&before, result);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -108,13 +154,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     epoch = 0;
     storing_fails = false;
     sends = 0;
-    begin(true);
+    reset();
     while (size != 0) {
         const uint8_t kind = *data++;
         size--;
-        sends = times = 0;
-        if (kind % 8 < 2) {
-            begin(kind % 8 == 1);
+        sends = stores = times = 0;
+        if (kind % 8 == 0) {
+            for (unsigned i = 0; i != (kind < 64 ? LABELS : 1U); i++)
+                next();
+        } else if (kind % 8 == 1) {
+            reset();
         } else if (kind % 8 == 2) {
             storing_fails = !storing_fails;
         } else if (size >= 8) {
@@ -122,7 +171,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             if (packet == NULL)
                 return 0;
             memcpy(packet, data, 8);
-            give(packet, kind % 8 > 3);
+            /* the same again, with other counts: as many wrong tags as there must be for junk */
+            for (unsigned i = 0; i != (kind >= 240 ? 100U : 1U); i++) {
+                sends = stores = times = 0;
+                give(packet, kind % 8 > 3, kind % 2 == 0);
+            }
             free(packet);
             data += 8;
             size -= 8;

@@ -14,7 +14,7 @@ import textwrap
 from collections import defaultdict
 from pathlib import Path
 
-from tests.support.programs import ROOT
+from tests.support.programs import KEYED, ROOT
 
 # From top to bottom: each may use those that come after it. `client.py` is a layer of its own.
 LAYERS = {
@@ -56,7 +56,7 @@ C_LAYERS = {
     "udpserver.c server/canserver.c": "the parts that are only for UDP, and only for CAN",
     "server": "what both agents for Linux share",
     "firmware": "images for boards",
-    "extras/dumpulse_keyed.c extras/dumpulse_keyed.h": "version 2, with keys; optional",
+    "extras/dumpulse_keyed.h": "version 2, with keys, and a file for each role; optional",
     "extras/dumpulse_watch.c extras/dumpulse_watch.h": "notices silent nodes; optional",
     "dumpulse.c dumpulse.h": "the library, which uses no other file",
 }
@@ -116,6 +116,8 @@ def python_imports() -> dict[tuple[str, str], set[str]]:
 
 def c_layer_of(path: str) -> str:
     """Returns the row of C_LAYERS that a file belongs to, or nothing."""
+    if path.removeprefix("extras/") in KEYED:
+        return "extras/dumpulse_keyed.h"
     for row in C_LAYERS:
         if path in row.split() or path.startswith(f"{row}/"):
             return row

@@ -12,11 +12,12 @@ from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.support.programs import ROOT, library_file
+from tests.support.programs import KEYED, ROOT, library_file
 
 TABLE = Path(__file__).with_name("misra.tsv")
-# Each source with its own header, and what stands before a rule in the table.
-PARTS = {"dumpulse": "", "dumpulse_watch": "watch ", "dumpulse_keyed": "keyed "}
+# What stands before a rule in the table, and the header and the sources of each part.
+PARTS = {"": ("dumpulse.h", "dumpulse.c"), "watch ": ("dumpulse_watch.h", "dumpulse_watch.c"),
+         "keyed ": ("dumpulse_keyed.h", *KEYED)}
 
 
 def version() -> str:
@@ -30,15 +31,17 @@ def deviations(folder: Path) -> Counter[str]:
     found: Counter[str] = Counter()
     # cppcheck writes files beside the sources, which others may be packing or compiling.
     with TemporaryDirectory(prefix="dumpulse-misra-") as copy:
-        for file in (f"{part}.{kind}" for part in PARTS for kind in "ch"):
-            shutil.copy(library_file(file, folder), copy)
-        for part, prefix in PARTS.items():
+        for files in PARTS.values():
+            for file in files:
+                shutil.copy(library_file(file, folder), copy)
+        for prefix, (header, *sources) in PARTS.items():
             done = subprocess.run(["cppcheck", "--addon=misra", "--std=c99", "--enable=style",
-                                   "--quiet", "--template={file}:{line}: {id}", "-I.", f"{part}.c"],
+                                   "--quiet", "--template={file}:{line}: {id}", "-I.", *sources],
                                   cwd=copy, capture_output=True, text=True, check=False)
             if done.returncode or "noValidConfiguration" in done.stderr:
                 raise SystemExit(f"misra: cppcheck failed:\n{done.stdout}{done.stderr}")
-            places = set(re.findall(rf"^(.*\b{part}\.[ch]:\d+): misra-c2012-([0-9.]+)$",
+            own = "|".join(map(re.escape, (header, *sources)))
+            places = set(re.findall(rf"^((?:.*/)?(?:{own}):\d+): misra-c2012-([0-9.]+)$",
                                     done.stderr, re.M))
             found.update(prefix + rule for _, rule in places)
     return found

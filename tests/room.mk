@@ -61,9 +61,10 @@ $(call add,forgery,gcc,-O2,tests/forgery.c $(KEYED_C) dumpulse.c,-lm)
 NEEDS_exhaustive = build/exhaustive build/downgrade build/forgery
 PART_exhaustive = $(NEEDS_exhaustive:%=% &&) : ## all 2^24 packets with the magic number
 $(call add,fleet-keyed,gcc,-O2,\
-    tests/fleet_keyed.c $(filter-out %_tag.c %_master.c,$(KEYED_C)) dumpulse.c)
-NEEDS_fleet-keyed = build/fleet-keyed
-PART_fleet-keyed = build/fleet-keyed ## a year of 64 nodes with keys: is one locked out?
+    tests/fleet_keyed.c $(patsubst %,extras/dumpulse_%.c,agent alone node sender slots) dumpulse.c)
+$(call add,scenes-keyed,gcc,-O2,tests/scenes_keyed.c $(KEYED_C) dumpulse.c)
+NEEDS_fleet-keyed = build/fleet-keyed build/scenes-keyed
+PART_fleet-keyed = $(NEEDS_fleet-keyed:%=% &&) : ## 64 nodes with keys: a year, junk, an insider
 
 # tests/agree.c replaces the clocks, the loop, the hook and the log.
 $(call add,agree.so,gcc,-O2 -shared -fPIC,\

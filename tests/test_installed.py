@@ -250,7 +250,7 @@ OF_SET = "--confirm --help --key --names --sender --timeout --version"
     ("dumpulse watch gateway --names=veh", "vehicle.ini"),
     ("dumpulse watch gateway --names a\\ ", "a b.ini"),
     ("client.py sim", "simulate"),
-    ("dumpulse key ", "new show split"),
+    ("dumpulse key ", "list new renew show split"),
     ("dumpulse key s", "show split"),
     ("dumpulse key show veh", "vehicle.ini"),
     ("dumpulse key split a.key --out veh", "vehicle.ini"),

@@ -16,13 +16,14 @@ from pathlib import Path
 import pytest
 
 import client
-from spec.keyed import Keys
+from spec.keyed import question
 from tests.support.programs import ROOT, built, library_file, run
 from tests.support.servers import Server
 
 PAGE = (ROOT / "client" / "examples" / "keys" / "README.md").read_text()
 SECTION = PAGE[PAGE.index("## In your own firmware\n"):PAGE.index("## Ten thousand nodes\n")]
 NAMES = ["board.h", "hears.c", "numbers.c", "sends.c", "agent.c"]  # in the order of the page
+PARTS = "agent", "alone", "master", "node", "reader", "report", "sender", "slots", "tag"
 WARNINGS = ["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror"]
 
 # A board whose EEPROM is a file, and whose bus is this test. It does what each line says.
@@ -88,7 +89,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, text in zip(NAMES, map(str, blocks), strict=True):
         (to / name).write_text(text)
     (to / "board.c").write_text(BOARD)
-    for name in ("dumpulse.h", "dumpulse_keyed.h", "dumpulse_keyed.c"):
+    for name in ("dumpulse.h", "dumpulse_keyed.h", *(f"dumpulse_{part}.c" for part in PARTS)):
         (to / name).symlink_to(library_file(name))
     (to / "dumpulse").symlink_to(ROOT / "client.py")
     (commands,) = re.findall(r"^    dumpulse key new.*\n(?:    .+\n)+", SECTION, re.M)
@@ -190,19 +191,20 @@ def test_the_programs_of_the_page_work_together(bus: Bus) -> None:
     kinds = [packet[4] for packet in sent]
     assert kinds.count(0x83) == kinds.count(0x85) == 25 and kinds.count(0x45) == 2
     counts = [packet[5] for packet in sent if packet[4] == 0x83]
-    assert counts == [*range(1, 11), *range(1, 11), *range(1, 6)]  # an epoch has 10 seconds
+    assert counts == [1, *range(1, 10), *range(1, 11), *range(1, 6)]  # an epoch has 10 seconds
+    assert not any(packet[5] == 0 for packet in sent)  # no question: beacons come by themselves
 
 
 def test_what_is_forged_or_repeated_is_refused(bus: Bus) -> None:
     bus.second()
     for node, place in ((bus.hears, 3), (bus.sends, 5)):
-        bus.second()  # in one second, the agent looks at 100 failures
         before = bus.values()
         (packet,) = node.second()
         for bit in range(64):
             forged = bytearray(packet)
             forged[bit // 8] ^= 1 << bit % 8
-            assert bus.agent.take(bytes(forged)) == []
+            answers = bus.agent.take(bytes(forged))
+            assert len(answers) == (forged[5] == 0 and packet[4] == 0x83)  # that is a question
         assert bus.values() == before
         assert bus.agent.take(packet) == []
         assert bus.entries()[place].value == packet[7] != before[place == 5]
@@ -210,6 +212,8 @@ def test_what_is_forged_or_repeated_is_refused(bus: Bus) -> None:
         bus.agent.take(later)
         bus.agent.take(packet)
         assert bus.entries()[place].value == later[7] == packet[7] + 1
+        for _ in range(10):  # 100 failures in an epoch would be junk
+            bus.second()
 
 
 def test_after_each_reset_nothing_old_is_taken(bus: Bus) -> None:
@@ -226,36 +230,35 @@ def test_after_each_reset_nothing_old_is_taken(bus: Bus) -> None:
         assert bus.values() == (110, 110)
 
 
-def test_the_agent_stops_to_look_after_100_failures(folder: Path, bus: Bus) -> None:
-    """But in the next second, it takes what is right."""
-    keys = Keys(bytes.fromhex((folder / "agent-7.key").read_text().strip()))
-    (beacon,) = bus.agent.second()
-    epoch = int.from_bytes(beacon[4:], "big")
-    for count in range(101):
-        assert bus.agent.take(bytes(4) + bytes((0x83, 1 + count, 0, 0))) == []
-    assert bus.agent.take(keys.counted(3, epoch, 1, 76, 9)) == []
-    bus.agent.second()
-    assert bus.values()[0] == 0
-    assert bus.agent.take(keys.counted(3, epoch, 1, 76, 9)) == []
-    assert bus.values()[0] == 9
-
-
-def test_a_node_that_hears_no_beacon_forgets_its_epoch(bus: Bus) -> None:
+def test_junk_silences_nobody(bus: Bus) -> None:
+    """After 100 wrong tags, one heartbeat is not enough, and each node that hears sends two."""
     bus.second()
-    assert sum(len(bus.hears.second()) for _ in range(300)) == 254  # and then it has to wait
-    for packet in bus.agent.second():  # it is of the same epoch
-        bus.hears.take(packet)
-    assert len(bus.hears.second()) == 1
+    for number in range(100):
+        assert bus.agent.take(bytes(4) + bytes((0x83, 200, 0, number))) == []
+    for _ in range(12):  # a beacon for each
+        sent = bus.second()
+    beats = [packet for packet in sent if packet[4] == 0x83]
+    assert len(beats) == 2 and beats[0][5] + 1 == beats[1][5]
+    assert beats[0][6:] == beats[1][6:] and bus.values()[0] == beats[0][7]
+    (once, _) = bus.hears.second()
+    bus.agent.take(once)
+    assert bus.values()[0] == beats[0][7]
 
 
-def test_a_node_forgets_no_epoch_that_lasts_long(bus: Bus) -> None:
-    """An agent may have epochs of an hour. A node that forgot one would count from 1 again."""
-    beacons, sent = bus.agent.second(), 0
-    for _ in range(400):
-        for packet in beacons:
-            bus.hears.take(packet)
-        sent += len(bus.hears.second())
-    assert sent == 255
+def test_a_node_that_hears_no_beacon(bus: Bus) -> None:
+    """It asks when the epoch should be over, and forgets the epoch after 30 of them. Then any
+    beacon will do."""
+    bus.second()
+    asked: list[tuple[int, bytes]] = []
+    beats: list[tuple[int, bytes]] = []
+    for second in range(2, 301):
+        for packet in bus.hears.second():
+            (beats if packet[5] else asked).append((second, packet))
+    assert asked == [(second, question(3)) for second in range(11, 301)]
+    assert len(beats) == 254  # and then it has to wait
+    (beacon,) = bus.agent.take(question(3))
+    bus.hears.take(beacon)
+    assert [packet[5] for packet in bus.hears.second()] == [1]
 
 
 def test_without_its_first_number_nobody_says_or_takes_anything(folder: Path, tmp_path: Path
@@ -267,9 +270,8 @@ def test_without_its_first_number_nobody_says_or_takes_anything(folder: Path, tm
 
 
 def test_the_programs_of_the_page_fit_a_microcontroller(folder: Path, tmp_path: Path) -> None:
-    for name, setting in (("hears", "-DDUMPULSE_NODE"), ("numbers", "-DDUMPULSE_NODE"),
-                          ("sends", "-DDUMPULSE_NODE"), ("agent", "-DDUMPULSE_ALONE=8")):
-        run(["avr-gcc", "-mmcu=atmega328p", "-Os", *WARNINGS, setting, "-c", folder / f"{name}.c",
+    for name in ("hears", "numbers", "sends", "agent"):
+        run(["avr-gcc", "-mmcu=atmega328p", "-Os", *WARNINGS, "-c", folder / f"{name}.c",
              "-o", tmp_path / f"{name}.o"])
 
 
@@ -284,6 +286,13 @@ def commands_of(heading: str) -> list[str]:
     section = PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     return [re.sub("^    ", "", block, flags=re.M)
             for block in re.findall(r"(?:^    .+\n)+", section, re.M)]
+
+
+def blocks_of(heading: str) -> list[str]:
+    """The same of a part of a section."""
+    part = PAGE.partition(f"\n### {heading}\n")[2].partition("\n### ")[0]
+    return [re.sub("^    ", "", block, flags=re.M)
+            for block in re.findall(r"(?:^    .+\n)+", part, re.M)]
 
 
 @pytest.fixture
@@ -309,18 +318,70 @@ def test_one_agent_on_linux(home: Path) -> None:
     with Server(*shlex.split(serve)[1:], cwd=home) as server:
         script = second.replace("127.0.0.1", f"127.0.0.1:{server.port}")
         said = shell(script + script.splitlines()[1], home).splitlines()
-        assert "report authentic, 0 of 64" in said[1] and "report authentic, 1 of 64" in said[2]
+        assert "report authentic; no earlier one is known here, 0 of 64" in said[1]
+        assert "report authentic, 1 of 64" in said[2]
         assert said[-1].split()[:2] == ["3", "126"]
         assert server.stop()["beacons"] > 0
+
+
+def test_a_lost_node(home: Path) -> None:
+    """Its key is refused, and nobody else notices."""
+    first, second = commands_of("One agent on Linux")
+    (block,) = blocks_of("A lost node")
+    shell("".join(first.splitlines(True)[:2]), home)
+    with Server(*shlex.split(first.splitlines()[2])[1:], cwd=home) as server:
+        here = f"127.0.0.1:{server.port}"
+        shell(second.replace("127.0.0.1", here), home)
+        script = block.replace("127.0.0.1", here)
+        reload = f"kill -HUP {server.process.pid}"
+        said = shell(script.replace("systemctl reload dumpulse", reload), home)
+        assert "'dumpulse.key': 3 key, generation 1, fingerprint " in said
+        for name, right in (("keys/dumpulse-3", False), ("renewed/dumpulse-3", True),
+                            ("keys/dumpulse-4", True)):
+            number = name[-1]
+            done = shell(f"dumpulse set {here} {number} 99 --key {name}.key -t 1s || echo no; "
+                         f"dumpulse get {here} {number} --key keys/dumpulse-readers.key", home)
+            assert ("\n" + done).count("\nno\n") == (not right)
+            assert (done.splitlines()[-1].split()[1] == "99") == right or not right
+
+
+def test_a_lost_agent(home: Path) -> None:
+    first, second = commands_of("One agent on Linux")
+    shell("".join(first.splitlines(True)[:2]), home)
+    lines = blocks_of("A lost agent")[0].splitlines(True)
+    shell("".join(lines[:3]), home)
+    with Server(*shlex.split(lines[3])[1:], cwd=home) as server:
+        here = f"127.0.0.1:{server.port}"
+        said = shell(f"dumpulse set {here} 3 126 --key second/second-3.key\n"
+                     f"dumpulse get {here} --key second/second-readers.key\n"
+                     f"dumpulse get {here} --key dumpulse.key -t 500ms || echo refused", home)
+        assert "report authentic" in said and said.endswith("refused\n")
+
+
+def test_lost_files(home: Path) -> None:
+    """With new numbers, nothing from before is taken."""
+    first, second = commands_of("One agent on Linux")
+    numbers, again = blocks_of("A lost file")
+    shell("".join(first.splitlines(True)[:2]), home)
+    start = shlex.split(first.splitlines()[2])[1:]
+    with Server(*start, cwd=home) as server:
+        shell(second.replace("127.0.0.1", f"127.0.0.1:{server.port}"), home)
+    (lost,) = home.glob("table.*.numbers")
+    lost.unlink()
+    shell(numbers + again, home)
+    with Server(*start, cwd=home) as server:  # the client remembers an epoch of before
+        script = second.partition("\n")[2].replace("127.0.0.1", f"127.0.0.1:{server.port}")
+        assert "report authentic, " in shell(script.replace("keys/", "again/"), home)
 
 
 def test_ten_thousand_nodes(home: Path) -> None:
     """Only two agents, and two nodes of each."""
     blocks = commands_of("Ten thousand nodes")
-    assert [block.split()[0] for block in blocks] == ["dumpulse"] * 3 + ["for", "avrdude"]
+    assert [block.split()[0] for block in blocks] == ["dumpulse"] * 3 + [
+        "for", "avrdude", "tar", "gpg"]
     script = "".join(blocks[:4]).replace("160", "002")
     script = script.replace("{0..7}", "7").replace("{8..63}", "8")
-    (shred,) = re.findall("`(shred .*?)`", PAGE)
+    (shred, _) = re.findall("`(shred .*?)`", PAGE)
     shell(script, home)
     assert (home / "fingerprints.txt").read_text().count("master key, fingerprint ") == 2
     names = {path.name for path in (home / "keys").iterdir()}
@@ -331,3 +392,23 @@ def test_ten_thousand_nodes(home: Path) -> None:
     shell(shred, home)
     assert {path.name for path in (home / "keys").iterdir()} == {
         ".gitignore", "agent-001-readers.key", "agent-002-readers.key"}
+
+
+def test_an_inventory_in_one_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two agents. Nothing secret is in it for those who do not have the key of GnuPG."""
+    new, show, *_, keep, take = commands_of("Ten thousand nodes")
+    shell(new.replace("160", "002") + show, home)
+    monkeypatch.setenv("GNUPGHOME", str(home / ".gnupg"))
+    (home / ".gnupg").mkdir(mode=0o700)
+    shell("gpg --batch --quiet --passphrase '' --quick-generate-key keys@example.org", home)
+    try:
+        fingerprints = (home / "fingerprints.txt").read_text()
+        assert shell(keep, home) == fingerprints
+        key = (home / "agent-002.key").read_bytes()
+        shred_keys = re.findall("`(shred .*?)`", PAGE)[1]
+        shell(f"{shred_keys}\n{take}", home)
+        assert (home / "agent-002.key").read_bytes() == key
+        assert (home / "agent-002.key").stat().st_mode & 0o777 == 0o600
+        assert key.strip() not in (home / "keys.tar.gpg").read_bytes()
+    finally:
+        shell("gpgconf --kill gpg-agent", home)

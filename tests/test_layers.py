@@ -63,11 +63,10 @@ def test_the_picture_has_every_layer() -> None:
      "dumpulse_fleet/model/low.py: dumpulse_fleet/model must not use dumpulse_fleet/web"),
     ("dumpulse.c", '#include "server/log.h"\n',
      "dumpulse.c: dumpulse.c dumpulse.h must not use server"),
-    ("dumpulse.c", '#include "dumpulse_keyed.h"\n', "dumpulse.c: dumpulse.c dumpulse.h must not "
-     "use extras/dumpulse_keyed.c extras/dumpulse_keyed.h"),
+    ("dumpulse.c", '#include "dumpulse_keyed.h"\n',
+     "dumpulse.c: dumpulse.c dumpulse.h must not use extras/dumpulse_keyed.h"),
     ("extras/dumpulse_watch.c", '#include "dumpulse_keyed.h"\n', "extras/dumpulse_watch.c: "
-     "extras/dumpulse_watch.c extras/dumpulse_watch.h must not use "
-     "extras/dumpulse_keyed.c extras/dumpulse_keyed.h"),
+     "extras/dumpulse_watch.c extras/dumpulse_watch.h must not use extras/dumpulse_keyed.h"),
     ("server/low.c", '#include "../udpserver.c"\n',
      "server/low.c: server must not use udpserver.c server/canserver.c\n"
      "server/low.c: it must be linked with ../udpserver.c, and not include it"),

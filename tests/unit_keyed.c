@@ -599,6 +599,13 @@ static void test_under_junk_two_are_needed(void **state)
     assert_int_equal(beat(9, 3), DUMPULSE_HEARTBEAT);
     assert_int_equal(dumpulse_read_entry(keyed.agent.report, 9).value, 3);
     assert_int_equal(beat(9, 3), DUMPULSE_HEARTBEAT); /* it stays there */
+    packet[4] = 0x80 + 9;
+    packet[5] = (uint8_t)(keyed.last[9] + 1);
+    packet[6] = 77; /* the same value of another sender */
+    packet[7] = 3;
+    dumpulse_make_(packet, 9, keyed.epoch);
+    assert_int_equal(process(packet), DUMPULSE_FIRST);
+    assert_int_equal(beat(9, 3), DUMPULSE_FIRST);
     beaten(packet, 9, 100, 3);
     assert_int_equal(process(packet), DUMPULSE_HEARTBEAT);
     assert_int_equal(process(packet), DUMPULSE_OLD); /* the same packet again is no second one */
@@ -658,6 +665,36 @@ static void test_announces_under_junk(void **state)
         assert_int_equal(process(packet), DUMPULSE_HEARTBEAT);
     }
     assert_int_equal(numbers[2], 0x800014);
+}
+
+/* A heartbeat may be of the own epoch that has begun, or of the one that waits, or a guess. */
+static void test_two_own_epochs(void **state)
+{
+    dumpulse_node later = {0x80000200, 255, true};
+    uint8_t packet[8];
+
+    (void)state;
+    assert_int_equal(process(ANNOUNCE), DUMPULSE_ANNOUNCE);
+    assert_int_equal(process(OWN_HEARTBEAT), DUMPULSE_HEARTBEAT);
+    assert_true(dumpulse_keyed_heartbeat(&later, packet, 5, 77, 1));
+    assert_true(dumpulse_keyed_heartbeat(&later, packet, 5, 77, 1));
+    assert_int_equal(process(packet), DUMPULSE_WRONG_TAG); /* nobody has announced it */
+    assert_true(dumpulse_sender_announce(&later, packet, 5));
+    assert_int_equal(process(packet), DUMPULSE_ANNOUNCE);
+    memset(packet, 0, 4);
+    packet[4] = 0x85;
+    packet[5] = 0;
+    refuse_cheaply(packet, 8, DUMPULSE_OLD); /* the count of no heartbeat */
+    packet[5] = 9;
+    assert_int_equal(process(packet), DUMPULSE_WRONG_TAG);
+    node = (dumpulse_node){0x80000100, 254, true};
+    assert_true(dumpulse_keyed_heartbeat(&node, packet, 5, 77, 2));
+    assert_int_equal(process(packet), DUMPULSE_HEARTBEAT);
+    assert_int_equal(alone[5], 0x80000102);
+    assert_true(dumpulse_keyed_heartbeat(&later, packet, 5, 77, 3));
+    assert_int_equal(process(packet), DUMPULSE_HEARTBEAT);
+    assert_int_equal(alone[5], 0x80000203);
+    assert_int_equal(keyed.wrong, 2);
 }
 
 /* More wait than there are places: the one that has waited longest must go. Who sends much from one
@@ -878,6 +915,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_under_junk_two_are_needed, fresh, untouched),
         cmocka_unit_test_setup_teardown(test_junk_ends, fresh, untouched),
         cmocka_unit_test_setup_teardown(test_announces_under_junk, fresh, untouched),
+        cmocka_unit_test_setup_teardown(test_two_own_epochs, fresh, untouched),
         cmocka_unit_test_setup_teardown(test_places, fresh, untouched),
         cmocka_unit_test_setup_teardown(test_no_variable, fresh, untouched),
         cmocka_unit_test_setup_teardown(test_own_epochs, fresh, untouched),

@@ -351,6 +351,13 @@ static bool step_of_agent(const char **field)
         begin(field);
     } else if (strcmp(what, "nexts") == 0) {
         go_on(field);
+    } else if (strcmp(what, "put") == 0) {
+        copied(field[1], state, 8);
+        memory.agent.epoch = dumpulse_read_(state);
+        memory.agent.reached = state[4];
+        memory.agent.junk = state[5];
+        memory.agent.wrong = state[6];
+        memory.agent.place = state[7];
     } else if (strcmp(what, "beacon") == 0) {
         dumpulse_keyed_beacon(&memory.agent, byte_of(field[1]), &bus);
         expect_sent(field[2], strcmp(field[2], "-") != 0);

@@ -13,7 +13,7 @@
  *     c ADDRESS          call a function: prints a line for each hook that it calls ("time",
  *                        "send CONTEXT POINTER LENGTH BYTES",
  *                        "changed CONTEXT VARIABLE WAS IS",
- *                        "key POINTER LABEL", "load LABEL POINTER" or "store LABEL POINTER"), then
+ *                        "key POINTER LABEL", "load LABEL" or "store LABEL NUMBER"), then
  *                        "done CYCLES STACK", or "lost PC" if it does not return
  *     g RESULT           go on: the result of a hook "changed", "key", "load" or "store", which
  *                        waits for this
@@ -35,6 +35,7 @@ enum { CYCLES_MAX = 1000000, LINE_MAX_BYTES = 4096, R24 = 24, R22 = 22, R20 = 20
 static avr_t *avr;
 static unsigned time_hook, send_hook, changed_hook, key_hook, load_hook, store_hook;
 static uint16_t now;
+static unsigned long answer; /* of a hook */
 
 static void set_stack_pointer(unsigned value)
 {
@@ -90,6 +91,11 @@ static void ask(void)
     fflush(stdout);
     while (serve()) {
     }
+    if (avr->pc == load_hook) /* it returns 32 bits */
+        for (unsigned i = 0; i != 4; i++)
+            avr->data[R22 + i] = (uint8_t)(answer >> 8 * i);
+    else
+        avr->data[R24] = (uint8_t)answer;
     avr->pc = pop_return() * 2;
 }
 
@@ -126,9 +132,11 @@ static void call(unsigned function)
         } else if (avr->pc == key_hook) {
             printf("key %x %x\n", pair(R24), avr->data[R22]);
             ask();
-        } else if (avr->pc == load_hook || avr->pc == store_hook) {
-            printf("%s %x %x\n", avr->pc == load_hook ? "load" : "store", avr->data[R24],
-                   pair(R22));
+        } else if (avr->pc == load_hook) {
+            printf("load %x 0\n", avr->data[R24]);
+            ask();
+        } else if (avr->pc == store_hook) {
+            printf("store %x %lx\n", avr->data[R24], pair(R20) | (unsigned long)pair(R22) << 16);
             ask();
         } else {
             avr->pc = avr_run_one(avr);
@@ -157,7 +165,7 @@ static bool serve(void)
     case 'r': print_bytes(first, (unsigned)strtoul(rest, NULL, 16)); break;
     case 't': now = (uint16_t)first; break;
     case 'c': call(first); break;
-    case 'g': avr->data[R24] = (uint8_t)first; return false;
+    case 'g': answer = first; return false;
     default: fail("unknown command");
     }
     fflush(stdout);

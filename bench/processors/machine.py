@@ -31,7 +31,7 @@ from bench.processors.gdb import Debugged
 from bench.processors.targets import EVERY, Target
 from spec.keyed import Keys, Numbers
 from spec.watch import Line
-from tests.support.programs import BUILD, ROOT, built, library_file, run
+from tests.support.programs import BUILD, KEYED, ROOT, built, library_file, run
 
 TIME, SEND, CHANGED, KEY, LOAD, STORE = HOOKS = (
     "dumpulse_get_timestamp", "dumpulse_send_packet", "dumpulse_changed", "dumpulse_get_key",
@@ -62,7 +62,6 @@ class Machine:
     PAINT = 0xA5
     STACK_SIZE: int  # bytes that are painted before a call, to see how many it uses
     cost_unit = "instructions"
-    label_keys = False  # True: the hook gives the key of each label, and not the master key
     on_change: Callable[[], None] | None = None  # is called when the hook of the watch is
     counted = True  # False: costs are not needed; some machines take long to count them
 
@@ -89,16 +88,14 @@ class Machine:
         if hook == KEY:
             label = second & 0xFF
             hooks.append(("key", label))
-            self.write(first, self.keys.of(label) if self.label_keys else self.keys.master)
+            self.write(first, self.keys.of(label))
             return 0
         label = first & 0xFF
         if hook == LOAD:
             hooks.append(("load", label))
-            self.write(second, self.numbers.load(label).to_bytes(3, "big"))
-            return 0
-        number = int.from_bytes(self.read(second, 3), "big")
-        hooks.append(("store", label, number))
-        return self.numbers.store(label, number)
+            return self.numbers.load(label)
+        hooks.append(("store", label, second & 0xFFFFFFFF))
+        return self.numbers.store(label, second & 0xFFFFFFFF)
 
     def write(self, address: int, data: bytes) -> None:
         raise NotImplementedError
@@ -480,12 +477,21 @@ KEPT = {"dumpulse.c": ("dumpulse_process_packet", "export_record", "export_make_
         "dumpulse_watch.c": ("dumpulse_watch_lines_", "export_watch", "export_watch_part",
                              "export_watch_begin", "export_watch_state", "export_watch_worst",
                              "export_watch_count", "export_watch_check", "export_watched_make"),
-        "dumpulse_keyed.c": ("dumpulse_keyed_process", "dumpulse_keyed_begin",
-                             "dumpulse_keyed_tick", "dumpulse_keyed_beacon", "dumpulse_hear",
-                             "dumpulse_sender_begin", "dumpulse_sender_announce",
+        "dumpulse_keyed.c": ("dumpulse_keyed_process", "dumpulse_keyed_look",
+                             "dumpulse_keyed_begin", "dumpulse_keyed_next", "dumpulse_keyed_beacon",
+                             "dumpulse_alone_begin", "dumpulse_alone_renew", "dumpulse_hear",
+                             "dumpulse_ask", "dumpulse_sender_begin", "dumpulse_sender_announce",
                              "dumpulse_keyed_request", "dumpulse_keyed_check",
-                             "dumpulse_slots_read", "dumpulse_slots_write", "dumpulse_tag_",
-                             "export_keyed_heartbeat")}
+                             "dumpulse_label_key", "export_keyed_heartbeat",
+                             "export_alone_process", "export_slots_read", "export_slots_write")}
+
+
+def sources(part: str, target: Target) -> list[str]:
+    """The files of a part of the library. That with keys is named after its header, and has a file
+    for each role, and one in AVR's assembly."""
+    if part != "dumpulse_keyed.c":
+        return [part]
+    return [*KEYED, *["dumpulse_tag_avr.S"] * (target.machine == "Avr")]
 
 
 def load(name: str, part: str = "dumpulse.c", *more: str) -> Machine:
@@ -496,7 +502,8 @@ def load(name: str, part: str = "dumpulse.c", *more: str) -> Machine:
     that of a mutant.
     """
     source = Path(os.environ.get("DUMPULSE_SOURCE", ROOT))
-    files = library_file(part, source), ROOT / "tests" / part.replace("dumpulse", "exports")
+    files = [library_file(file, source) for file in sources(part, EVERY[name])]
+    files.append(ROOT / "tests" / part.replace("dumpulse", "exports"))
     return image_of(name, files, KEPT[part], more, source)
 
 
@@ -527,7 +534,6 @@ def image_of(name: str, files: Iterable[Path], kept: Sequence[str], more: Sequen
     symbols |= hooks
     machine = kind(target, image, symbols)
     machine.folder = folder  # it is removed with the machine
-    machine.label_keys = not {"-DDUMPULSE_LABEL_KEYS", "-DDUMPULSE_NODE"}.isdisjoint(more)
     return machine
 
 
@@ -596,26 +602,59 @@ class Watching:
 
 class Keyed:
     """An agent with keys in a simulator, with a guard on both sides, or a node or reader in its
-    place. The packet lies behind it."""
+    place. What it knows of nodes that only send lies right behind it, and then the packet."""
 
-    # Where the epoch, `begun`, the counts, the report and the own epochs lie in an agent.
-    EPOCH, BEGUN, LAST, REPORT = 4, 8, 9, 9 + 65
+    # Where the places, the counts and the report lie in an agent.
+    WAITING, LAST, REPORT = 8, 8 + 32, 8 + 32 + 65
 
-    def __init__(self, machine: Machine, alone: int) -> None:
+    def __init__(self, machine: Machine, alone: int = 0) -> None:
         self.machine, self.alone = machine, alone
         # The report begins with a word, and only AVR does not align words.
-        self.report = self.REPORT if isinstance(machine, Avr) else self.REPORT + 2
-        self.size = self.report + 264 + 4 * alone
+        self.report = self.REPORT if isinstance(machine, Avr) else self.REPORT + 3
+        self.nodes = self.report + 264
+        self.size = self.nodes + 4 * alone
         self.packet = machine.agent + self.size + machine.GUARD
+        with machine.image.open("rb") as file:
+            self.order: Literal["little", "big"] = \
+                "little" if ELFFile(file).little_endian else "big"
 
-    def state(self) -> tuple[bytes, bytes, bytes, bytes]:
-        """The beacon, the counts, the report, and the own epochs."""
-        read, at = self.machine.read, self.machine.agent
-        return (read(at, 8), read(at + self.LAST, 65), read(at + self.report, 264),
-                read(at + self.report + 264, 4 * self.alone))
+    def clear(self) -> None:
+        """Lets the agent be zeros."""
+        self.machine.write(self.machine.agent, bytes(self.size))
+
+    def put(self, state: bytes) -> None:
+        """Writes the first 8 bytes of a state."""
+        epoch = int.from_bytes(state[:4], "big").to_bytes(4, self.order)
+        self.machine.write(self.machine.agent, epoch + state[4:8])
+
+    def state(self) -> bytes:
+        """As spec/keyed_vectors.py has it. What lies in a free place does not matter."""
+        def big(words: bytes) -> bytes:
+            return words if self.order == "big" else b"".join(
+                words[at:at + 4][::-1] for at in range(0, len(words), 4))
+
+        agent = self.machine.read(self.machine.agent, self.size)
+        places = [agent[at:at + 4] for at in range(self.WAITING, self.LAST, 4)]
+        return b"".join((big(agent[:4]), agent[4:7], bytes((agent[7] % len(places),)),
+                         *(four if four[0] else bytes(4) for four in places),
+                         agent[self.LAST:self.REPORT], big(agent[self.nodes:])))
+
+    def sent(self) -> bytes:
+        """The last report."""
+        return self.machine.read(self.machine.agent + self.report, 264)
+
+    def begin(self, context: int = 0) -> Call:
+        agent = self.machine.agent
+        if self.alone:
+            return self.machine.call("dumpulse_alone_begin", agent, agent + self.nodes, self.alone,
+                                     context)
+        return self.machine.call("dumpulse_keyed_begin", agent, context)
 
     def process(self, now: int, packet: bytes, context: int = 0) -> Call:
         self.machine.now = now
         self.machine.write(self.packet, packet[:64])
+        if self.alone:
+            return self.machine.call("export_alone_process", self.machine.agent, self.packet,
+                                     self.alone * 512 + len(packet), context)
         return self.machine.call("dumpulse_keyed_process", self.machine.agent, self.packet,
                                  len(packet), context)

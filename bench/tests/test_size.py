@@ -6,7 +6,7 @@ import pytest
 
 from bench import firmware, stack
 from bench.processors.targets import TARGETS
-from bench.size import AGENT, HOOKS, bound
+from bench.size import AGENT, bound, hooks_of
 from bench.stack import frames
 from tests.support.programs import ROOT, run
 from tests.support.tiers import tiered
@@ -40,8 +40,8 @@ def depth(folder: Path, name: str, inside: str) -> tuple[int, dict[str, int]]:
     source.write_text(CHAIN % inside)
     target.compile(source, folder / "chain.o", "-fstack-usage")
     target.link([folder / "chain.o"], image, f"-Wl,-e,{BEGIN}", "-Wl,-Ttext=0x0",
-                *(f"-Wl,--defsym={hook}={at:#x}" for at, hook in HOOKS[SOURCE].items()))
-    return bound(target, folder / "chain.o", image, AGENT), frames(folder / "chain.su")
+                *(f"-Wl,--defsym={hook}={at:#x}" for at, hook in hooks_of(target, SOURCE).items()))
+    return bound(target, [folder / "chain.o"], image, AGENT), frames(folder / "chain.su")
 
 
 @pytest.mark.parametrize("name", tiered(["ATmega328P", "Cortex-M0+", "rv32imc", "amd64", "i386"],
@@ -67,7 +67,7 @@ def test_a_call_by_a_pointer_has_no_bound(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize(("instruction", "does"), [
     ("bx r3", True), ("bxne r3", True), ("blx r3", True), ("blx lr", True),
-    ("ldr pc, [r3, #4]", True),
+    ("ldr pc, [r3, #4]", True), ("ldr.w pc, [sp], #4", False),
     ("jr a5", True), ("jalr a5", True), ("c.jr a5", True), ("eicall", True), ("ijmp", True),
     ("callx0 a2", True),
     ("jx a2", True), ("bctr", True), ("bctrl", True), ("blrl", True), ("notrack jmp *%rax", True),

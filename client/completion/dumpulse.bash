@@ -40,10 +40,10 @@ _dumpulse()
         values="-w --warn -c --crit --nodes --die --late --corrupt --seconds --seed"
         ;;
     key)
-        options="-h --help -V --version --secret --out --variable --alone --readers --agent --text"
+        options="-h --help -V --version --secret --out --variable --alone --readers --agent --text --epoch"
         files="--out"
-        values="--variable --alone"
-        first="new show split"
+        values="--variable --alone --epoch"
+        first="new show list renew split"
         more="files"
         ;;
     *)

@@ -1384,7 +1384,7 @@ def test_unusual_values_elsewhere(tmp_path: Path, call: Call) -> None:
     nodes = client.build_parser("simulate").parse_args(["x", "--names", str(names)])
     (node, _) = client.make_nodes(nodes, client.make_settings(nodes))
     chance = random.Random(1)
-    assert {node.next_heartbeat(chance)[7] for _ in range(1000)} == set(range(91, 101))
+    assert {node.next_heartbeats(chance)[0][7] for _ in range(1000)} == set(range(91, 101))
 
 
 def test_check_by_this_machines_clock(call: Call) -> None:
@@ -1432,7 +1432,7 @@ def test_simulate_again(monkeypatch: pytest.MonkeyPatch) -> None:
         chance = random.Random(seed)
         nodes = client.make_nodes(options, client.make_settings(options))
         assert [node.variable.number for node in nodes] == list(range(1, 9))
-        made = [(node, node.next_heartbeat(chance)) for _ in range(500) for node in nodes]
+        made = [(node, node.next_heartbeats(chance)[0]) for _ in range(500) for node in nodes]
         agent = model.Agent()
         taken = [agent.process(0, packet) == model.HEARTBEAT for _, packet in made]
         assert taken.count(False) == sum(node.damaged for node in nodes) > 0
@@ -1496,8 +1496,8 @@ def test_what_a_node_sends(corrupt: bool, drawn: float, damaged: bool) -> None:
     node = client.Node(client.Variable(63, warn_low=10, warn_high=20), 1.0, 15, corrupt)
     for value in (18, 20, 20):
         right = model.heartbeat(63, 73, value)
-        assert node.next_heartbeat(chance) \
-            == (right[:7] + bytes((right[7] ^ 1,)) if damaged else right)
+        assert node.next_heartbeats(chance) \
+            == [right[:7] + bytes((right[7] ^ 1,)) if damaged else right]
     assert chance.limits == [(-3, 3), *[64] * damaged] * 3 and node.damaged == 3 * damaged
 
 

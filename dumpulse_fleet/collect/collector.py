@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from dumpulse_fleet import client
 from dumpulse_fleet.collect import keep, wire
 from dumpulse_fleet.collect.judge import Expectations, Judge
-from dumpulse_fleet.collect.keys import CAUSES, Readers, Verdict
+from dumpulse_fleet.collect.keys import CAUSES, Epochs, Readers, Verdict
 from dumpulse_fleet.collect.wire import Batch, Book, Rows
 from dumpulse_fleet.model.agents import Agent, Event, State
 from dumpulse_fleet.model.table import Table, copy_rows
@@ -102,12 +102,13 @@ def most_tries(table: Table, rows: Rows) -> NDArray[np.uint8]:
 class Roster:
     """The agents of a table: where they are, and when they are asked."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Table, epochs: Epochs) -> None:
         agents = table.agents
         count = len(agents)
         self.table = table
         self.judge = Judge(table)
-        self.readers = Readers([agent.keys for agent in agents])
+        self._epochs = epochs
+        self.readers = Readers([agent.keys for agent in agents], epochs)
         self.keyed = self.readers.at >= 0
         self.names = np.zeros((count, wire.NAME), np.uint8)
         self.hosts: dict[int, tuple[str, int]] = {}  # of agents whose address is a name
@@ -143,7 +144,8 @@ class Roster:
 
     def _place(self, row: int, agent: Agent) -> None:
         if client.prefix_of(agent.address):
-            self.devices[row] = client.Agent(agent.address, keys=agent.keys)
+            self.devices[row] = client.Agent(agent.address, keys=agent.keys,
+                                             epochs=self._epochs)
             self.is_device[row] = True
             return
         host, port = client.parse_udp(agent.address)
@@ -176,7 +178,8 @@ class Roster:
 class Collector:
     """Asks the agents of a table. `publish` gets the events, in this thread: it must not wait.
 
-    `kept` is the file that keeps what is known over a restart. For `grace` seconds after a start no
+    `kept` is the file that keeps what is known over a restart; `kept`.epochs has the epochs of
+    agents with keys. For `grace` seconds after a start no
     agent becomes unreachable, because the network may not be up yet.
     """
 
@@ -186,6 +189,7 @@ class Collector:
         self.figures = Figures()
         self.failure = ""  # why the thread has ended, if nobody stopped it
         self._publish, self._kept, self._complain = publish, kept, complain
+        self._epochs = Epochs(f"{kept}.epochs" if kept else "")
         self._grace, self._grace_ends = grace, 0.0  # s, and a time of client.uptime()
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
@@ -219,6 +223,10 @@ class Collector:
             if trouble:
                 self._complain(trouble)
             keep.catch_up(self.table, newer)
+            trouble = self._epochs.read()
+            if trouble and any(agent.keys for agent in self.table.agents):
+                self._complain(f"{trouble}: so nobody knows whether the first reports of agents "
+                               "with keys are new")
         self._ending.clear()
         self._grace_ends = client.uptime() + self._grace
         self.failure, self._reopen = "", 0.0
@@ -275,7 +283,7 @@ class Collector:
     # ---- the thread
     def _run(self) -> None:
         try:
-            self._roster, self._asking = Roster(self.table), True
+            self._roster, self._asking = Roster(self.table, self._epochs), True
             while not self._ending.is_set():
                 begun = time.monotonic()
                 self._turn()
@@ -285,6 +293,8 @@ class Collector:
             self.failure = traceback.format_exc()
             self._complain(f"the collector has ended: {self.failure}")
         finally:
+            if self._asking:
+                self._roster.readers.remember()
             self._asking = False
             for each in self._sockets.values():
                 each.close()
@@ -312,7 +322,8 @@ class Collector:
     def _take_over(self, table: Table) -> None:
         old = self._roster
         carry_over(self.table, table, self._publish)
-        new = Roster(table)
+        old.readers.remember()
+        new = Roster(table, self._epochs)
         same: list[tuple[int, int]] = []
         for row, agent in enumerate(table.agents):
             before = self.table.row.get(agent.name)
@@ -692,6 +703,9 @@ class Collector:
     def _save(self) -> None:
         try:
             keep.save(self._kept, self.table)
+            if self._asking:
+                self._roster.readers.remember()
+            self._epochs.write()
         except OSError as error:
             self._complain(f"cannot keep what is known in {self._kept!r}: {error.strerror}")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 import os
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -89,18 +90,65 @@ def chaskey(keys: Words, message: Words) -> Words:
     return tags
 
 
+class Epochs(client.Epochs):
+    """The epoch of the last report that was believed under each key, in one file for all agents.
+    Without a path, nothing is kept over a restart."""
+
+    LONGEST = 64 << 20  # bytes: 2 million agents
+
+    def __init__(self, path: str = "") -> None:
+        super().__init__()
+        self._path = path
+        self.known: dict[str, int] = {}  # by the fingerprint of the key
+        self._written: dict[str, int] = {}
+
+    def read(self) -> str:
+        """Says what is wrong with the file, if something is. Then nothing is known."""
+        if not self._path:
+            return ""
+        try:
+            with open(self._path, "rb", opener=lambda name, flags: os.open(
+                    name, flags | os.O_NONBLOCK | os.O_NOFOLLOW)) as file:
+                content = file.read(self.LONGEST)
+        except OSError as error:
+            return f"cannot read {self._path!r}: {error.strerror}"
+        if not re.fullmatch(rb"(?:[0-9a-f]{16} [0-9]{1,9}\n)*", content):
+            return f"{self._path!r} is damaged"
+        lines = (line.split() for line in content.decode().splitlines())
+        self.known = {fingerprint: int(epoch) for fingerprint, epoch in lines}
+        self._written = dict(self.known)
+        return ""
+
+    def write(self) -> None:
+        """OSError: it cannot be written."""
+        known = dict(self.known)  # other threads go on
+        if self._path and known != self._written:
+            client.replace_file(self._path, "".join(
+                f"{fingerprint} {epoch}\n" for fingerprint, epoch in known.items()).encode())
+            self._written = known
+
+    def load(self, key: bytes) -> tuple[int, int]:
+        return self.known.get(client.compute_fingerprint(key), 0), 0
+
+    def save(self, key: bytes, epoch: int, count: int) -> None:
+        self.known[client.compute_fingerprint(key)] = epoch
+
+
 class Readers:
     """What a reader knows of each agent that has a key. `at` is the place of an agent's row in the
     other arrays, and -1 if it has no key."""
 
-    def __init__(self, keys: Sequence[ReaderKeys | None]) -> None:
-        known = [each for each in keys if each]
+    def __init__(self, keys: Sequence[ReaderKeys | None], epochs: Epochs | None = None) -> None:
+        of = [each.of(client.READER_LABEL) for each in keys if each]
         self.at = np.full(len(keys), -1, np.intp)
-        self.at[[row for row, each in enumerate(keys) if each]] = np.arange(len(known))
-        self._of = {label: words_of([each.of(label) for each in known])
-                    for label in (client.READER_LABEL, client.BEACON_LABEL)}
-        count = len(known)
-        self.epoch = np.zeros(count, np.uint32)  # 0: none is known
+        self.at[[row for row, each in enumerate(keys) if each]] = np.arange(len(of))
+        self._keys, self._epochs, count = words_of(of), epochs or Epochs(), len(of)
+        prints = chaskey(self._keys, np.full((count, 4), 0xFFFFFFFF, np.uint32))
+        self._prints = [row[:2].astype("<u4").tobytes().hex() for row in prints]
+        # What is from before this epoch is never believed. 0: there is none.
+        self.known = np.array([self._epochs.known.get(each, 0) for each in self._prints], np.uint32)
+        self.epoch = self.known.copy()
+        self.heard = np.zeros(count, np.bool_)  # whether a beacon has confirmed this epoch
         self.count = np.zeros(count, np.int64)  # the last one of this epoch
         self.refused = np.zeros(count, np.int64)  # requests: other readers have used their counts
         self.later = np.zeros(count, np.int64)  # times that a later epoch was heard in this round
@@ -118,22 +166,26 @@ class Readers:
         to, whence = self.at[rows], old.at[old_rows]
         both = (to >= 0) & (whence >= 0)
         to, whence = to[both], whence[both]
-        same = np.all([(self._of[label][to] == old._of[label][whence]).all(axis=1)
-                       for label in self._of], axis=0)
-        for name in ("epoch", "count", "refused", "later", "asked", "asked_in", "waits", "repeat",
-                     "old_at", "why", "told"):
+        same = (self._keys[to] == old._keys[whence]).all(axis=1)
+        for name in ("known", "epoch", "heard", "count", "refused", "later", "asked", "asked_in",
+                     "waits", "repeat", "old_at", "why", "told"):
             of = (..., to[same], slice(None)) if name == "asked" else (..., to[same])
             getattr(self, name)[of] = getattr(old, name)[(..., whence[same], *of[2:])]
 
-    def _tags(self, label: int, at: Rows, number: Words, four: Bytes,
-              tables: Bytes | None = None) -> Words:
+    def remember(self) -> None:
+        """For the next run. Any thread may call this."""
+        known = self.known.tolist()
+        self._epochs.known.update((name, epoch) for name, epoch in zip(self._prints, known)
+                                  if epoch > self._epochs.known.get(name, 0))
+
+    def _tags(self, at: Rows, number: Words, four: Bytes, tables: Bytes | None = None) -> Words:
         """`four` are bytes 4 to 7 of each packet."""
         block = np.empty((len(at), 4), np.uint32)
-        block[:, :2], block[:, 2] = label * 0x01010101, number
+        block[:, :2], block[:, 2] = client.READER_LABEL * 0x01010101, number
         block[:, 3] = np.ascontiguousarray(four).view("<u4")[:, 0]
         message = block if tables is None else np.concatenate(
             [np.ascontiguousarray(tables).view("<u4").astype(np.uint32), block], axis=1)
-        return chaskey(self._of[label][at], message)
+        return chaskey(self._keys[at], message)
 
     def begin(self, rows: Rows, now: float) -> None:
         """A round begins: what answers a request of before is late."""
@@ -142,22 +194,23 @@ class Readers:
             part[1, at] = part[0, at]
         self.waits[0, at] = self.repeat[at] = False
         self.later[at] = 0
-        far = at[now - self.old_at[at] > client.FORGET]  # an epoch that somebody has made up
-        self.epoch[far] = self.count[far] = self.refused[far] = 0
-        self.old_at[far] = np.inf
+        far = at[(now - self.old_at[at] > client.FORGET) & (self.epoch[at] > self.known[at])]
+        self.epoch[far] = self.known[far]  # somebody has made up the later one
+        self.count[far] = self.refused[far] = self.heard[far] = 0
+        self.waits[:, far], self.old_at[far] = False, np.inf
 
     def requests(self, rows: Rows) -> Bytes:
         """For each agent the last request once more, until something refuses it; else a new one,
         if possible; else the one that asks for the beacon."""
         at = self.at[rows]
-        new = at[~self.repeat[at] & (self.epoch[at] > 0) & (self.count[at] < client.FULL)]
+        new = at[~self.repeat[at] & self.heard[at] & (self.count[at] < client.FULL)]
         if new.size:
             self.count[new] = np.minimum(client.FULL, self.count[new] + 1
                                          + self.refused[new] // client.SLOWLY)
             asked = np.empty((len(new), 8), np.uint8)
             asked[:, 4], asked[:, 5] = client.IS_REQUEST, self.count[new]
             asked[:, 6:] = np.frombuffer(os.urandom(2 * len(new)), np.uint8).reshape(-1, 2)
-            tags = self._tags(client.READER_LABEL, new, self.epoch[new], asked[:, 4:])
+            tags = self._tags(new, self.epoch[new], asked[:, 4:])
             asked[:, :4] = tags[:, :1].astype("<u4").view(np.uint8)
             self.asked[0, new], self.asked_in[0, new] = asked, self.epoch[new]
             self.waits[0, new] = self.repeat[new] = True
@@ -177,15 +230,15 @@ class Readers:
         some = np.flatnonzero(report & self.waits[of_round, at])
         if some.size:
             which = of_round[some], at[some]
-            tags = self._tags(client.READER_LABEL, at[some], self.asked_in[which],
-                              self.asked[which][:, 4:], packets[some, 8:client.KEYED_REPORT_SIZE])
+            tags = self._tags(at[some], self.asked_in[which], self.asked[which][:, 4:],
+                              packets[some, 8:client.KEYED_REPORT_SIZE])
             some = some[(tags[:, :2] == np.ascontiguousarray(packets[some, :8]).view("<u4")
                          ).all(axis=1)]
             of = at[some]
             found[some] = Verdict.BELIEVED
             self.waits[of_round[some], of] = False
             self.repeat[of[timely[some]]] = False
-            self.refused[of], self.old_at[of] = 0, np.inf
+            self.refused[of], self.old_at[of], self.known[of] = 0, np.inf, self.epoch[of]
         some = np.flatnonzero((lengths == 8) & (packets[:, 4] < client.IS_ANNOUNCE))
         if some.size:
             found[some] = self._hear(at[some], packets[some, :8], timely[some], now)
@@ -197,19 +250,23 @@ class Readers:
               ) -> NDArray[np.uint8]:
         """Beacons."""
         epoch = np.ascontiguousarray(packets[:, 4:]).view(">u4")[:, 0].astype(np.uint32)
-        tags = self._tags(client.BEACON_LABEL, at, epoch, packets[:, 4:])[:, 0]
+        epoch &= ~np.uint32(client.TWICE << 24)
+        tags = self._tags(at, epoch, packets[:, 4:])[:, 0]
         right = tags == np.ascontiguousarray(packets[:, :4]).view("<u4")[:, 0]
         before = self.epoch[at]
-        refused = right & (epoch == before)
+        first = right & (epoch == before) & (before > 0) & ~self.heard[at]  # since the start
+        self.heard[at[first]] = True
+        refused = right & (epoch == before) & ~first
         self.old_at[at[refused]] = np.inf
         again = timely & refused & self.repeat[at]
         newer = right & (epoch > before) & (self.later[at] < client.BEACONS)
-        first = np.unique(at[again])
-        self.repeat[first] = False
-        self.refused[first] += 1
+        of = np.unique(at[again])
+        self.repeat[of] = False
+        self.refused[of] += 1
         np.maximum.at(self.epoch, at[newer], epoch[newer])
         of = np.unique(at[newer])
         self.count[of] = self.refused[of] = 0
+        self.heard[of] = True
         self.later[of] += 1
         old = at[timely & right & (epoch < before)]
         self.old_at[old] = np.minimum(self.old_at[old], now)
@@ -217,7 +274,7 @@ class Readers:
         self.repeat[of], self.waits[:, of], self.old_at[of] = False, False, np.inf
         # A request that is repeated after a bad report is refused: that is not the reason.
         self.why[at[timely & refused & (self.why[at] == Verdict.BELIEVED)]] = Verdict.REFUSED
-        return np.where(again | newer, Verdict.AGAIN, np.where(
+        return np.where(again | newer | first, Verdict.AGAIN, np.where(
             refused, Verdict.REFUSED, np.where(right, Verdict.OLD, Verdict.BEACON))
             ).astype(np.uint8)
 

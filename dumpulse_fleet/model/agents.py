@@ -77,7 +77,7 @@ class ReaderKeys(client.KeyFile):
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
-        self.known = {label: self.of(label) for label in (client.READER_LABEL, client.BEACON_LABEL)}
+        self.known = {client.READER_LABEL: self.of(client.READER_LABEL)}
         self.master = b""
 
     def __eq__(self, other: object) -> bool:

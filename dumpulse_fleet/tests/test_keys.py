@@ -6,6 +6,7 @@ SPDX-License-Identifier: MIT
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import time
@@ -43,7 +44,7 @@ def master(number: int) -> bytes:
 def key_file(folder: Path, name: str, secret: bytes, readers: bool = False) -> str:
     keys = keyed.Keys(secret)
     path = folder / f"{name}.key"
-    path.write_text(f"readers {keys.of(64).hex()}\nbeacons {keys.of(65).hex()}\n" if readers else
+    path.write_text(f"readers {keys.of(64).hex()}\n" if readers else
                     f"{secret.hex()}\n")
     path.chmod(0o600)
     return str(path)
@@ -120,7 +121,7 @@ def test_asking(tmp_path: Path, count: int) -> None:
         assert world.take(world.ask()) == [Verdict.BELIEVED] * count
         assert (world.readers.count == number).all()
     for model in world.models:
-        model.tick()
+        model.round()
     world.begin()
     assert world.take(world.ask()) == [Verdict.AGAIN] * count
     assert world.take(world.ask()) == [Verdict.BELIEVED] * count
@@ -154,7 +155,7 @@ def test_late_answers(tmp_path: Path, count: int) -> None:
     assert world.take(third, False) == [Verdict.TAG] * count  # two rounds late
     fourth = world.ask()
     world.begin()
-    assert world.take([model.keys.beacon(500) for model in world.models]) \
+    assert world.take([model.keys.beacon(64, 500) for model in world.models]) \
         == [Verdict.AGAIN] * count
     assert world.take(fourth, False) == [Verdict.TAG] * count  # it may have been held back
 
@@ -163,7 +164,8 @@ def test_nonces(tmp_path: Path, count: int, monkeypatch: pytest.MonkeyPatch) -> 
     """Two bytes of the system's random numbers for each agent, and the rest of the request is the
     model's."""
     world = World(tmp_path, count)
-    assert world.take([model.keys.beacon(1) for model in world.models]) == [Verdict.AGAIN] * count
+    beacons = [model.keys.beacon(64, 1) for model in world.models]
+    assert world.take(beacons) == [Verdict.AGAIN] * count
     monkeypatch.setattr(os, "urandom", lambda size: bytes(range(7, 7 + size)))
     assert [each.tobytes() for each in world.readers.requests(world.rows)] == [
         model.keys.counted(64, 1, 1, 7 + 2 * number, 8 + 2 * number)
@@ -190,7 +192,7 @@ def test_other_readers_use_counts(tmp_path: Path, count: int) -> None:
     assert world.take(world.ask()) == [Verdict.REFUSED] * count  # all are used up
     assert (world.readers.requests(world.rows) == np.frombuffer(client.HELLO, np.uint8)).all()
     for model in world.models:
-        model.tick()
+        model.round()
     world.begin()
     world.take(world.ask())
     assert world.take(world.ask()) == [Verdict.BELIEVED] * count
@@ -204,9 +206,9 @@ LIES: list[tuple[Verdict, Callable[[keyed.Agent], bytes]]] = [
     (Verdict.TAG, lambda model: bytes(264)),
     (Verdict.TAG, lambda model: model.keys.report(bytes(256), model.epoch, bytes(8))),
     (Verdict.BEACON, lambda model: bytes(7) + b"\1"),
-    (Verdict.BEACON, lambda model: keyed.Keys(OTHER_MASTER).beacon(model.epoch + 1)),
-    (Verdict.OLD, lambda model: model.keys.beacon(model.epoch - 1)),
-    (Verdict.REFUSED, lambda model: model.beacon())]
+    (Verdict.BEACON, lambda model: keyed.Keys(OTHER_MASTER).beacon(64, model.epoch + 1)),
+    (Verdict.OLD, lambda model: model.keys.beacon(64, model.epoch - 1)),
+    (Verdict.REFUSED, lambda model: model.beacon(64) or b"")]
 
 
 @pytest.mark.parametrize("verdict, lie", LIES)
@@ -235,7 +237,7 @@ def test_several_packets_of_one_agent_at_once(tmp_path: Path) -> None:
     """Beacons in any order: the latest counts. A refusal that comes three times is one."""
     world = World(tmp_path, 1)
     world.begin()
-    beacon = world.models[0].keys.beacon
+    beacon = functools.partial(world.models[0].keys.beacon, 64)
     world.rows = np.array([1] * 4)
     assert world.take([beacon(5), beacon(7), beacon(6), beacon(5)]) == [Verdict.AGAIN] * 4
     assert world.readers.epoch.tolist() == [7]
@@ -252,12 +254,12 @@ def test_who_has_kept_many_reports(tmp_path: Path, count: int) -> None:
         world.begin()
         for epoch in range(first, first + 4):
             expected = Verdict.AGAIN if epoch < first + 2 else Verdict.OLD
-            assert world.take([model.keys.beacon(epoch) for model in world.models]) \
+            assert world.take([model.keys.beacon(64, epoch) for model in world.models]) \
                 == [expected] * count
         assert (world.readers.epoch == first + 1).all()
     requests = [each.tobytes() for each in world.readers.requests(world.rows)]
     world.begin()
-    world.take([model.keys.beacon(500) for model in world.models])
+    world.take([model.keys.beacon(64, 500) for model in world.models])
     assert world.take([model.keys.report(bytes(256), 401, request) for model, request in zip(
         world.models, requests)]) == [Verdict.TAG] * count
 
@@ -272,13 +274,81 @@ def test_a_far_epoch_is_forgotten(tmp_path: Path, count: int) -> None:
         if now == 1000.0:
             world.take(world.ask())
         assert (world.readers.epoch == 256).all()
-    assert world.take([model.keys.beacon(70_000) for model in world.models]) \
+    assert world.take([model.keys.beacon(64, 70_000) for model in world.models]) \
         == [Verdict.AGAIN] * count
-    for now, epoch in ((9001.0, 70_000), (9301.0, 70_000), (9302.0, 0)):
+    for now, epoch in ((9001.0, 70_000), (9301.0, 70_000), (9302.0, 256)):
         world.now = now
         world.begin()
         assert (world.readers.epoch == epoch).all()
-        assert world.take(world.ask()) == [Verdict.OLD if epoch else Verdict.AGAIN] * count
+        assert world.take(world.ask()) == [Verdict.OLD if epoch > 256 else Verdict.AGAIN] * count
+
+
+def test_another_run_believes_nothing_from_before(tmp_path: Path, count: int) -> None:
+    """Beacons and reports of an earlier epoch than that of the last report are old. What was only
+    told by a beacon is not remembered."""
+    world = World(tmp_path, count)
+    epochs = fleet_keys.Epochs(str(tmp_path / "epochs"))
+    world.models[0].round()
+    for run in range(3):
+        assert epochs.read() == (run == 0) * \
+            f"cannot read '{tmp_path}/epochs': No such file or directory"
+        world.readers = Readers([each for key in world.keys for each in (None, key)], epochs)
+        right = [run and model.epoch for model in world.models]
+        assert world.readers.epoch.tolist() == right
+        world.begin()
+        if run == 2:
+            assert world.take([model.keys.beacon(64, 255) for model in world.models]) \
+                == [Verdict.OLD] * count
+        assert (world.readers.requests(world.rows) == np.frombuffer(client.HELLO, np.uint8)).all()
+        assert world.take(world.ask()) == [Verdict.AGAIN] * count
+        if run == 0:
+            world.readers.remember()
+            assert not any(epochs.known.values())
+        while (found := world.take(world.ask())) == [Verdict.AGAIN] * count:
+            assert run  # the counts of the run before
+        assert found == [Verdict.BELIEVED] * count
+        world.take([model.keys.beacon(64, 70_000) for model in world.models])
+        world.readers.remember()
+        epochs.write()
+    lines = (tmp_path / "epochs").read_text().splitlines()
+    assert sorted(lines) == sorted(
+        f"{client.compute_fingerprint(model.keys.of(64))} {model.epoch}" for model in world.models)
+    assert (tmp_path / "epochs").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("content", [b"x", b"0123456789abcdef 5", b"0123456789abcdef -5\n",
+                                     b"0123456789abcdef 5\n\n", b"0123456789abcdeF 5\n"])
+def test_known_epochs_that_are_damaged(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "kept.epochs"
+    path.write_bytes(content)
+    assert fleet_keys.Epochs(str(path)).read() == f"'{path}' is damaged"
+    with KeyedFake(master=master(1)) as fake, collecting(
+            Table([agent(fake, key_file(tmp_path, "a", master(1)))]),
+            kept=str(tmp_path / "kept")) as (_, heard, complaints):
+        assert complaints == [f"'{path}' is damaged: so nobody knows whether the first reports of "
+                              "agents with keys are new"]
+        until(lambda: heard.of("state"))
+    assert path.read_text() == f"{client.compute_fingerprint(keyed.Keys(master(1)).of(64))} 256\n"
+    path.unlink()
+    path.symlink_to("nowhere")
+    assert "symbolic links" in fleet_keys.Epochs(str(path)).read()
+
+
+def test_the_collector_remembers(tmp_path: Path) -> None:
+    """Over UDP and on a serial line, over a restart. Then somebody shows it the past."""
+    kept = str(tmp_path / "kept")
+    with KeyedFake(master=master(1), epoch=512) as fake:
+        listed = [agent(fake, key_file(tmp_path, "a", master(1)))]
+        with collecting(Table(listed), kept=kept) as (collector, _, _):
+            until(lambda: collector.table.reports[0] > 0)
+        past = keyed.Agent(keyed.Keys(master(1)), keyed.Numbers())
+        past.begin()
+        fake.hooks = [lambda packet, answer: [past.process(5, packet)[1] or b""]]
+        reports = collector.table.reports[0]
+        with collecting(Table(listed), kept=kept) as (collector, heard, complaints):
+            until(lambda: heard.of("key"))
+            assert collector.table.reports[0] == reports and not complaints
+            assert [event.now for event in heard.of("key")] == ["not believed: an old beacon"]
 
 
 def test_what_is_carried_over(tmp_path: Path) -> None:
@@ -421,7 +491,7 @@ def test_a_device_with_a_key(tmp_path: Path) -> None:
         with collecting(Table([listed])) as (collector, heard, _):
             frame = os.read(end, 10)
             assert frame == bytes((0xFF,)) + client.HELLO + bytes((-(0xFF + 0xC0) & 255,))
-            beacon = keyed.Keys(OTHER_MASTER).beacon(1)
+            beacon = keyed.Keys(OTHER_MASTER).beacon(64, 1)
             other_key = bytes((0x80 + 97,)) + beacon
             until(lambda: os.write(end, other_key + bytes((-sum(other_key) & 255,)))
                      and heard.of("key", now="not believed: its key is another one"))
@@ -486,7 +556,7 @@ def test_mistakes(tmp_path: Path, text: str, line: int, part: str) -> None:
     for name in ("open", "open-readers"):
         os.chmod(key_file(tmp_path, name, master(1)), 0o640)
     key_file(tmp_path, "a-readers", master(1))
-    for name, content in (("bad", "x"), ("node", f"3 {master(1).hex()}\nbeacons {'00' * 16}\n")):
+    for name, content in (("bad", "x"), ("node", f"3 {master(1).hex()}\n")):
         (tmp_path / f"{name}.key").write_text(content)
         (tmp_path / f"{name}.key").chmod(0o600)
     found = wrong(tmp_path, text)

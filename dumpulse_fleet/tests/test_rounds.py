@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from dumpulse_fleet.collect import wire
+from dumpulse_fleet.collect.keys import Epochs
 from dumpulse_fleet.collect.collector import Roster
 from dumpulse_fleet.model.agents import Agent, ReaderKeys, State
 from dumpulse_fleet.model.table import Table
@@ -272,4 +273,4 @@ def test_rounds_begin_when_all_is_prepared(monkeypatch: pytest.MonkeyPatch) -> N
     """To prepare 100,000 agents takes seconds. Those due then must not be asked at once."""
     table = Table([Agent("a", "127.0.0.1:9", QUICK, period=0.01)])
     monkeypatch.setattr(Roster, "make_book", lambda self: time.sleep(0.1))
-    assert (Roster(table).due > table.now() - 0.05).all()
+    assert (Roster(table, Epochs()).due > table.now() - 0.05).all()

@@ -114,23 +114,34 @@ void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
 
 void dumpulse_get_key(uint8_t key[16], uint8_t label)
 {
-    (void)label;
     memset(key, 0, 12);
     for (int i = 0; i < 4; i++)
         key[12 + i] = (uint8_t)((unsigned long)working >> (24 - 8 * i));
+    dumpulse_label_key(key, label, 0);
 }
 
-void dumpulse_load(uint8_t label, uint8_t number[3])
+uint32_t dumpulse_load(uint8_t label)
 {
     (void)label;
-    memset(number, 0, 3);
+    return 0;
 }
 
-bool dumpulse_store(uint8_t label, const uint8_t number[3])
+bool dumpulse_store(uint8_t label, uint32_t number)
 {
     (void)label;
     (void)number;
     return true;
+}
+
+/* The next epoch begins for all labels. Their beacons are for nobody. */
+static void begin_epoch(struct agent *agent, double now)
+{
+    if (agent->ticked == 0)
+        (void)dumpulse_keyed_begin(&agent->keyed, NULL);
+    else
+        for (int label = 0; label <= (int)DUMPULSE_READER_LABEL; label++)
+            (void)dumpulse_keyed_next(&agent->keyed, NULL);
+    agent->ticked = now;
 }
 
 /* The agent's timestamp at a time of CLOCK_BOOTTIME. */
@@ -158,12 +169,8 @@ static void make_answer(struct agent *agent, const uint8_t *packet, double now)
     if (option[OWN])
         (void)dumpulse_record(&agent->keyed.agent, 0, 10, 0);
     if (option[KEYED]) {
-        const bool begins = agent->ticked == 0;
-        if (begins || now - agent->ticked >= (double)option[KEYED]) {
-            agent->ticked = now;
-            (void)(begins ? dumpulse_keyed_begin(&agent->keyed, NULL)
-                          : dumpulse_keyed_tick(&agent->keyed, NULL));
-        }
+        if (agent->ticked == 0 || now - agent->ticked >= (double)option[KEYED])
+            begin_epoch(agent, now);
         answered = 0;
         (void)dumpulse_keyed_process(&agent->keyed, packet, DUMPULSE_PACKET_SIZE, NULL);
     } else {

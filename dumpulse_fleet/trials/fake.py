@@ -10,7 +10,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXTRAS = ROOT / "extras"
 SOURCES = [pathlib.Path(__file__).with_name("fake.c"), ROOT / "dumpulse.c",
-           EXTRAS / "dumpulse_keyed.c"]
+           *(EXTRAS / f"dumpulse_{part}.c" for part in ("agent", "master", "report", "tag"))]
 PROGRAM = ROOT / "build" / "fleet" / "fake"
 FIRST = 0x7F010000  # the address of the first agent
 

@@ -32,7 +32,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from spec.keyed import BEACON_LABEL, OWN_FIRST, SLOT, Hearer, Keys, Reader, slot
+from spec.keyed import LABELS, OWN_FIRST, SLOT, Hearer, Keys, Reader, slot
 from spec.model import REQUEST, checksummed, heartbeat
 from tests.support.programs import ROOT, built
 
@@ -64,7 +64,7 @@ class Board:
 
     def image(self, folder: str = "") -> Path:
         """Builds the image first if it is not up to date. The folder "hanging" has images whose
-        loop a test can make hang, and "varied" those with other settings: firmware/room.mk."""
+        loop a test can make hang: firmware/room.mk."""
         return Path(built(str(Path("build/firmware", folder, f"{self.name}.elf"))))
 
     def command(self, image: Path) -> list[str]:
@@ -73,7 +73,9 @@ class Board:
                     "-kernel", str(image)]
         program = "serial_board" if self.baud else "can_board"
         baud = [str(self.baud)] if self.baud else []
-        pins = [f"--pins={''.join(self.pins)}"] if self.pins else ["--script"] * self.keyed
+        has_keys = self.keyed or self.alone >= 0
+        pins = [f"--pins={''.join(self.pins)}"] if self.pins else \
+            ["--script"] if self.baud and has_keys else []
         return [built(f"build/sim/{program}"), *pins, self.mcu, str(self.hertz), *baud, str(image)]
 
 
@@ -96,6 +98,7 @@ BOARDS = {board.name: board for board in (
     Board("can_avr-keyed", can_id=0x680, mcu="atmega328p", hertz=16_000_000, alone=32),
     Board("keyed_attiny85", 9_600, mcu="attiny85", hertz=8_000_000, only_sends=True, keyed=True),
     Board("keyed_attiny85-hears", 9_600, mcu="attiny85", hertz=8_000_000, keyed=True),
+    Board("keyed_atmega328p", 9_600, mcu="atmega328p", hertz=16_000_000, alone=32),
 )}
 PinChange = tuple[float, str, int]  # seconds since the start, the pin, its new level
 UART_HOLDS = 2  # bytes, while the next one arrives
@@ -281,7 +284,7 @@ class LiveBus(Live):
 
 
 class LiveLine(Live):
-    """A node with keys, and its serial line."""
+    """A board with keys, and its serial line."""
     shows = shown = "show"
 
     def do(self, *script: str, send: bytes = b"") -> bytes:
@@ -289,21 +292,33 @@ class LiveLine(Live):
         return bytes.fromhex("".join(self.play(*(f"send {byte:x}" for byte in send), *script)))
 
 
-def eeprom(master: bytes, block: int, own: Sequence[int]) -> bytes:
+def eeprom(keys: Keys, block: int, own: Sequence[int]) -> bytes:
     """The EEPROM of an agent with keys, as firmware/keyed_avr.c has it."""
-    return master + b"".join(slot(number) + bytes([255]) * SLOT for number in (block, *own))
+    numbers = b"".join(slot(number) + bytes([255]) * SLOT for number in (block, *own))
+    return keys.master + numbers + bytes(keys.generations.get(at, 0) for at in range(LABELS))
 
 
-def eeprom_of_node(keys: Keys, variable: int, hears: bool) -> bytes:
+def eeprom_of_node(keys: Keys, variable: int, hears: bool, epoch: int = 10) -> bytes:
     """That of a node, as firmware/keyed_attiny85.c has it before its first start."""
     return bytes([variable]) + keys.of(variable) + (
-        keys.of(BEACON_LABEL) if hears else slot(OWN_FIRST) + bytes([255]) * SLOT)
+        epoch.to_bytes(2, "little") if hears else slot(OWN_FIRST))
 
 
 def serial_frame(offset: int, packet: bytes) -> bytes:
     """A frame of version 2 on a serial line."""
     start = bytes([0x80 + offset]) + packet
     return start + bytes([-sum(start) % 256])
+
+
+def serial_frames(sent: bytes) -> list[tuple[int, bytes]]:
+    """The identifiers and the packets of the frames in these bytes."""
+    found, at = list[tuple[int, bytes]](), 0
+    while at + 10 <= len(sent):
+        is_frame = sent[at] >= 0x80 and sum(sent[at:at + 10]) % 256 == 0
+        if is_frame:
+            found.append((sent[at] - 0x80, sent[at + 1:at + 9]))
+        at += 10 if is_frame else 1
+    return found
 
 
 def frame(number: int, data: bytes, digits: int = 3) -> str:
@@ -366,14 +381,15 @@ def show_entries(table: bytes) -> None:
 
 
 def ask_with_keys(board: Board) -> None:
-    """The same for an agent with keys: first comes its beacon, and all answers are checked."""
+    """The same for an agent with keys: first come its beacons, and all answers are checked."""
     keys, gone = Keys(bytes(range(16))), "which is not authentic"
     node, reader = Hearer(keys, 3), Reader(keys)
-    with LiveBus(board, eeprom(keys.master, 0, [0] * board.alone)) as bus:
-        print("The board stores its block of epochs, and sends a beacon:")
-        (beacon,) = bus.do("wait 1500000")
-        print(candump(frame(*beacon)))
-        if not node.hear(beacon[1]) or not reader.hear(beacon[1]):
+    with LiveBus(board, eeprom(keys, 0, [0] * board.alone)) as bus:
+        print("The board stores its block of epochs, and sends a beacon for each label. That of "
+              "variable 3:")
+        beacons = sorted(bus.do("wait 1120000")[-LABELS:], key=lambda sent: node.hear(sent[1]))
+        print(candump(frame(*beacons[-1])))
+        if not node.epoch or not any([reader.hear(data) for _, data in beacons]):
             raise SystemExit(gone)
         beat, request = node.heartbeat(1, 126) or b"", reader.request(os.urandom(2)) or b""
         script = [frame(board.can_id + 3, beat), frame(board.can_id + REQUEST_AT, request)]
@@ -390,11 +406,34 @@ def listen_with_keys(board: Board) -> None:
     """Shows the frames of a node. One that hears is first given a beacon."""
     keys, hears = Keys(bytes(range(16))), not board.only_sends
     with LiveLine(board, eeprom_of_node(keys, 7, hears)) as line:
-        beacon = serial_frame(97, keys.beacon(0x12345)) if hears else b""
+        beacon = serial_frame(97, keys.beacon(7, 0x12345)) if hears else b""
         if hears:
-            print("The board is silent until it hears a beacon:", beacon.hex(" "), sep="\n")
+            print("The board asks for its beacon:", line.do("wait 500000").hex(" "),
+                  "It hears:", beacon.hex(" "), sep="\n")
         sent = line.do("wait 4500000", send=beacon)
     print("It sends:", *(sent[at:at + 10].hex(" ") for at in range(0, len(sent), 10)), sep="\n")
+
+
+def hear_a_node(board: Board) -> None:
+    """The simulated keyed_attiny85 sends to an agent on the same line, which is then asked."""
+    keys = Keys(bytes(range(16)))
+    reader = Reader(keys)
+    with LiveLine(BOARDS["keyed_attiny85"], eeprom_of_node(keys, 7, hears=False)) as node:
+        sent = node.do("wait 2500000")
+    print("keyed_attiny85 sends an announce, and each heartbeat twice:",
+          *(sent[at:at + 10].hex(" ") for at in range(0, len(sent), 10)), sep="\n")
+    with LiveLine(board, eeprom(keys, 0, [OWN_FIRST] * board.alone)) as agent:
+        beacons = serial_frames(agent.do("wait 2000000"))
+        print(f"The agent has sent {len(beacons)} beacons. It hears the node, and is asked.")
+        if not any([reader.hear(data) for _, data in beacons]):
+            raise SystemExit("which are not authentic")
+        agent.do("wait 100000", send=sent)
+        request = reader.request(os.urandom(2)) or b""
+        report = serial_frames(agent.do("wait 600000", send=serial_frame(REQUEST_AT, request)))
+    answer = b"".join(data for offset, data in report if REPORT_AT <= offset < REPORT_AT + 33)
+    if not reader.check(answer):
+        raise SystemExit("its report is not authentic")
+    show_entries(answer[8:])
 
 
 def show_pins(board: Board) -> None:
@@ -418,10 +457,12 @@ def main(name: str) -> None:
         print(f"{problem}; the boards are: {', '.join(BOARDS)}", file=sys.stderr)
         raise SystemExit(2)
     board = BOARDS[name]
-    show = listen if board.only_sends else ask_on_line if board.baud else \
-        ask_on_bus if board.alone < 0 else ask_with_keys
     if board.keyed:
         show = listen_with_keys
+    elif board.alone >= 0:
+        show = hear_a_node if board.baud else ask_with_keys
+    else:
+        show = listen if board.only_sends else ask_on_line if board.baud else ask_on_bus
     show(board)
     if board.pins:
         show_pins(board)

@@ -33,7 +33,8 @@ from tests.support.tiers import tiered
 SEED = int(os.environ.get("DUMPULSE_SEED") or random.randrange(10**6))
 SOAK = int(os.environ.get("DUMPULSE_SOAK") or 0)  # packets; 0: as many as take little time
 SELF = 0  # the agent's own variable; its value counts the bytes that the agent has lost
-ON_LINES = [board for board in BOARDS.values() if board.baud and not board.keyed]
+ON_LINES = [board for board in BOARDS.values()
+            if board.baud and not board.keyed and board.alone < 0]
 AGENTS = [board for board in ON_LINES if not board.only_sends]
 
 
@@ -388,7 +389,7 @@ def test_a_chip_can_have_its_own_calibration(image: str, tmp_path: Path) -> None
     """OSCCAL is port 0x31."""
     chip, hertz = ("attiny13a", 1_200_000) if "13" in image else ("attiny85", 8_000_000)
     run(["avr-gcc", f"-mmcu={chip}", f"-DF_CPU={hertz}UL", "-std=c11", "-Os", "-DCALIBRATION=0x5a",
-         "-DDUMPULSE_NODE", *INCLUDES, f"-I{ROOT / 'firmware'}", "-c",
+         *INCLUDES, f"-I{ROOT / 'firmware'}", "-c",
          ROOT / "firmware" / f"{image}.c", "-o", tmp_path / "image.o"])
     code = run(["avr-objdump", "-d", tmp_path / "image.o"])
     assert re.search(r"ldi\t(r\d+), 0x5A.*\n(?:.*\n){0,3}.*out\t0x31, \1", code)

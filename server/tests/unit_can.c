@@ -254,7 +254,7 @@ bool keys_leaves(const uint8_t *packet)
 
 bool keys_is_request(const uint8_t *packet)
 {
-    return packet[4] == 0xC0;
+    return packet[4] == 0xC0 && packet[5] != 0;
 }
 
 size_t keys_take(const uint8_t *packet, const uint8_t *source, uint64_t now, void *context)

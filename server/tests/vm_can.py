@@ -108,7 +108,7 @@ class Program:
     def _checked(line: str) -> dict[str, int]:
         counters: dict[str, int] = json.loads(line)
         names = ("heartbeats", "reports", "length", "magic", "checksum", "variable", "not_allowed",
-                 "rate", "unsent", "announces", "beacons", "old", "tag")
+                 "rate", "unsent", "announces", "beacons", "waiting", "old", "tag")
         assert counters["packets"] == sum(counters.get(name, 0) for name in names), counters
         return counters
 
@@ -743,12 +743,12 @@ def beacon_on(bus: socket.socket, node: keyed.Listener) -> None:
 def test_with_a_key(serve: Callable[..., Program], keyed_options: list[str]) -> None:
     """A node, two readers and one of version 1 on the bus. Nobody asks for the first beacon."""
     keys = keyed.Keys(bytes(range(16)))
-    server = serve("vcan0", *keyed_options, "--epoch", "5")
+    server = serve("vcan0", *keyed_options, "--epoch", "20")
     node, readers = keyed.Hearer(keys, 3), [keyed.Reader(keys) for _ in range(2)]
     with opened("vcan0") as bus:
         beacon_on(bus, node)
         for at, reader in enumerate(readers):
-            assert reader.hear(keys.beacon(node.epoch))
+            assert reader.hear(keys.beacon(keyed.READER_LABEL, node.epoch))
             reader.count = at  # all readers share one last count
             request = reader.request(b"no")
             value = node.heartbeat(76, at)
@@ -757,16 +757,53 @@ def test_with_a_key(serve: Callable[..., Program], keyed_options: list[str]) -> 
             send(bus, BASE + 98 + 29 * at, request)
             report = report_on(bus, last=8)
             assert reader.check(report) and report[8 + 12:8 + 16][2:] == bytes((76, at))
-        send(bus, BASE + 110, bytes(4) + b"\xc0\0\0\0")
+        send(bus, BASE + 110, keyed.question(keyed.READER_LABEL))
+        send(bus, BASE + 3, keyed.question(3))
         send(bus, BASE + REQUEST_AT, REQUEST)
         send(bus, BASE + 3, heartbeat(3, 1, 1))
-        send(bus, BASE + 97, keys.beacon(5))  # not for the server
+        send(bus, BASE + 97, keys.beacon(3, 5))  # not for the server
         send(bus, BASE + 96, bytes(8))
         beacon_on(bus, node)  # of the next epoch
     counters = server.stop()
     assert {name: counters[name] for name in ("packets", "heartbeats", "reports", "beacons",
                                               "magic")} == {
-        "packets": 7, "heartbeats": 2, "reports": 2, "beacons": 1, "magic": 2}
+        "packets": 8, "heartbeats": 2, "reports": 2, "beacons": 2, "magic": 2}
+
+
+def test_each_node_hears_at_the_start(serve: Callable[..., Program],
+                                      keyed_options: list[str]) -> None:
+    """The queue of a real interface takes 10 frames at once. 65 beacons come in the end."""
+    keys = keyed.Keys(bytes(range(16)))
+    with opened("can1") as bus:
+        serve("can0", *keyed_options, "--epoch", "3600")
+        nodes = {label: keyed.Listener(keys, label) for label in range(keyed.LABELS)}
+        while nodes:
+            number, _, data = FRAME.unpack(bus.recv(FRAME.size))
+            assert number == BASE + 97
+            nodes = {label: node for label, node in nodes.items() if not node.hear(data)}
+
+
+def test_junk_on_the_bus(serve: Callable[..., Program], keyed_options: list[str]) -> None:
+    """The log says that it comes from there, and a beacon that nodes should send twice."""
+    keys = keyed.Keys(bytes(range(16)))
+    server = serve("vcan0", *keyed_options, "--epoch", "3600")
+    node = keyed.Hearer(keys, 3)
+    with opened("vcan0") as bus:
+        for number in range(120):
+            send(bus, BASE + 5, number.to_bytes(4, "big") + b"\x85\xff\1\1")
+        wait_until(lambda: server.stats()["tag"] == 120, "all are looked at")
+        beacon_on(bus, node)
+        assert not node.twice
+        send(bus, BASE + 3, keyed.question(3))
+        node.forget()
+        while not node.twice:
+            node.forget()
+            beacon_on(bus, node)
+        send(bus, BASE + 3, node.heartbeat(76, 9) or b"")
+        wait_until(lambda: server.stats()["waiting"] == 1, "the first one waits")
+        send(bus, BASE + 3, node.heartbeat(76, 9) or b"")
+        wait_until(lambda: server.stats()["heartbeats"] == 1, "the second one is taken")
+    assert "at least 100 from the bus;" in server.wait_for("junk comes: 100 wrong tags in ")
 
 
 def test_a_gateway_with_a_key(serve: Callable[..., Program], keyed_options: list[str]) -> None:
@@ -779,7 +816,7 @@ def test_a_gateway_with_a_key(serve: Callable[..., Program], keyed_options: list
     with opened("vcan0") as bus, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
         udp.settimeout(PATIENCE)
         udp.connect(("127.0.0.1", int(port)))
-        udp.send(bytes(4) + b"\xc0\0\0\0")
+        udp.send(keyed.question(keyed.READER_LABEL))
         assert reader.hear(udp.recv(9))
         beacon_on(bus, node)
         assert node.epoch == reader.epoch

@@ -104,7 +104,7 @@ class KeyedFake:
 
     def __init__(self, *hooks: Callable[[bytes, bytes], list[bytes]], master: bytes = MASTER,
                  host: str = "127.0.0.1", epoch: int = 0) -> None:
-        numbers = keyed.Numbers({keyed.BEACON_LABEL: epoch // 256})
+        numbers = keyed.Numbers({keyed.BLOCK_LABEL: epoch // 256})
         self.agent = keyed.Agent(keyed.Keys(master), numbers)
         assert self.agent.begin()
         self.agent.entries[3] = bytes.fromhex("12344c09")
@@ -135,7 +135,7 @@ class KeyedFake:
 
     def tick(self) -> None:
         with self.lock:
-            assert self.agent.tick()
+            assert self.agent.round()
 
     @property
     def requests(self) -> list[bytes]:

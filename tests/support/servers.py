@@ -132,7 +132,7 @@ class Server:
         counters: Counters = json.loads(line)
         kinds = ("heartbeats", "reports", "unsent", "length", "magic", "checksum", "variable",
                  "not_allowed", "rate")
-        with_keys = ("announces", "beacons", "old", "tag")
+        with_keys = ("announces", "beacons", "waiting", "old", "tag")
         assert counters["packets"] == sum(counters[kind] for kind in kinds) + \
             sum(counters.get(kind, 0) for kind in with_keys), counters
         return counters

@@ -7,8 +7,10 @@ environment appends the time of each test to that file.   SPDX-License-Identifie
 
 from __future__ import annotations
 
+import itertools
 import os
 import resource
+import tempfile
 import time
 from collections.abc import Callable, Generator, Iterable
 from typing import TypeVar
@@ -20,6 +22,7 @@ T = TypeVar("T")
 
 LIMIT = 2.0  # seconds of processor time
 LOOP = 0.06  # seconds that slowness() counts for on the machine for which LIMIT is
+HOMES, NUMBERS = tempfile.TemporaryDirectory(), itertools.count()
 
 
 def tiered(cases: Iterable[T], quick: Callable[[T], bool]) -> list[ParameterSet]:
@@ -47,6 +50,12 @@ def slowness() -> float:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "slow: runs in make full")
     config.addinivalue_line("markers", "long: runs in make nightly")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """What the client remembers of an agent is for no other test."""
+    os.environ["XDG_STATE_HOME"] = f"{HOMES.name}/{next(NUMBERS)}"
 
 
 @pytest.hookimpl(wrapper=True)

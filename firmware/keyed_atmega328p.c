@@ -1,0 +1,158 @@
+/* An agent with keys on an ATmega328P's UART, as on an Arduino Uno.   SPDX-License-Identifier: MIT
+ *
+ * keyed_atmega328p.md says how to wire, flash and try it. keyed_avr.c knows the keys. The line has
+ * 8 data bits, no parity, 1 stop bit.
+ *
+ * Interrupts receive and send the bytes, and a report is sent from a copy. A frame leaves at a
+ * time: a beacon, or the next one of a report. Variable 0 is the agent's own: its timestamp is the
+ * current time, its value says how many bytes were lost, up to 255.
+ */
+#include <avr/interrupt.h>
+#include <avr/io.h>
+#include <avr/sleep.h>
+#include <avr/wdt.h>
+#include <string.h>
+#include <util/atomic.h>
+
+#include "keyed.h"
+#include "keyed_frame.h"
+#include "serial.h"
+
+#ifndef BAUD
+#define BAUD 9600UL
+#endif
+enum { UBRR = (F_CPU / 8 + BAUD / 2) / BAUD - 1 }; /* the nearest divider, at double speed */
+_Static_assert(UBRR <= 4095, "the baud rate is too low for this clock");
+_Static_assert((UBRR + 1) * BAUD * 40 <= F_CPU / 8 * 41 && (UBRR + 1) * BAUD * 40 >= F_CPU / 8 * 39,
+               "no divider of this clock is within 2.5 % of the baud rate");
+enum { SECOND = F_CPU / 1024 - 1 }; /* the last count of timer 1: 15,625 - 1 */
+/* The last byte needs ten bits, and then beacons have a pause of 2 ms: a node without a UART hears
+ * nothing while it checks the tag of a beacon. In counts of timer 1. */
+enum { PAUSE = F_CPU / 1024 * 10 / BAUD + F_CPU / 1024 / 500 };
+enum { REPORT_FRAMES = DUMPULSE_KEYED_REPORT_SIZE / DUMPULSE_PACKET_SIZE };
+/* Byte 0 of frames: of a report's first one, behind which is a beacon's; and of requests. */
+enum { REPORT_AT = KEYED_FIRST + 64, REQUESTS_AT = KEYED_FIRST + 98 };
+
+static keyed_agent keyed; /* zeros: it has not begun */
+static keyed_frame window;
+static serial_ring ring;
+static volatile uint16_t seconds;
+
+static uint8_t outgoing[SENT_SIZE]; /* a report, and a beacon */
+static uint8_t frame, place;        /* of outgoing, and within a frame: the next byte */
+static uint16_t ended;              /* timer 1, when the last byte left */
+
+ISR(TIMER1_COMPA_vect)
+{
+    seconds++;
+}
+
+ISR(USART_RX_vect)
+{
+    if (UCSR0A & _BV(DOR0)) /* must be read before the byte */
+        serial_lose(&ring);
+    serial_put(&ring, UDR0);
+}
+
+ISR(USART_UDRE_vect)
+{
+    static uint8_t sum;
+    uint8_t byte;
+
+    if (place == 0) {
+        byte = (uint8_t)(REPORT_AT + frame);
+        sum = 0;
+    } else if (place == KEYED_FRAME - 1) {
+        byte = (uint8_t)-sum;
+    } else {
+        byte = outgoing[(uint16_t)frame * DUMPULSE_PACKET_SIZE + place - 1];
+    }
+    UDR0 = byte;
+    sum = (uint8_t)(sum + byte);
+    if (++place == KEYED_FRAME) {
+        place = 0;
+        if (++frame >= REPORT_FRAMES) {
+            UCSR0B &= (uint8_t)~_BV(UDRIE0);
+            ended = TCNT1;
+        }
+    }
+}
+
+bool keyed_may_send(void)
+{
+    if (UCSR0B & _BV(UDRIE0))
+        return false;
+    const uint16_t now = TCNT1;
+    return (now >= ended ? now - ended : now + SECOND + 1U - ended) >= PAUSE;
+}
+
+bool keyed_is_idle(void)
+{
+    return serial_empty(&ring);
+}
+
+uint16_t dumpulse_get_timestamp(void)
+{
+    uint16_t now;
+    ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
+    {
+        now = seconds;
+    }
+    return now;
+}
+
+void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
+{
+    if (!keyed_may_send() || context != NULL)
+        return; /* keyed_avr.c sends it later */
+    frame = length == DUMPULSE_PACKET_SIZE ? REPORT_FRAMES : 0;
+    memcpy(outgoing + (uint16_t)frame * DUMPULSE_PACKET_SIZE, packet, length);
+    UCSR0B |= _BV(UDRIE0);
+}
+
+/* Takes a byte from the line, if there is one. */
+static void serve(void)
+{
+    if (serial_empty(&ring) || !keyed_frame_ends(&window, serial_get(&ring)))
+        return;
+    const uint8_t at = window.bytes[0];
+    if (at < KEYED_FIRST || (at >= REPORT_AT && at < REQUESTS_AT))
+        return;
+    window.length = 0;
+    (void)dumpulse_record(&keyed.agent, SERIAL_SELF, SERIAL_SELF_SENDER, ring.lost);
+    (void)keyed_process(&keyed, window.bytes + 1);
+}
+
+int main(void)
+{
+    uint8_t fed = 0; /* the low byte of the second in which the watchdog was fed */
+
+    MCUSR = 0; /* or the watchdog keeps its shortest time after it has reset the chip */
+    wdt_enable(WDTO_2S);
+    wdt_reset(); /* the first second begins */
+    OCR1A = SECOND;
+    TCCR1B = _BV(WGM12) | _BV(CS12) | _BV(CS10); /* starts again after SECOND; clock / 1024 */
+    TIMSK1 = _BV(OCIE1A);
+    PORTD = _BV(PD0); /* a pull-up: without a node, the line rests */
+    UCSR0A = _BV(U2X0);
+    UBRR0 = UBRR;
+    UCSR0B = _BV(RXCIE0) | _BV(RXEN0) | _BV(TXEN0);
+    keyed_start();
+    SMCR = _BV(SE); /* enables sleep; in its mode, idle, the UART and the timers go on */
+    for (;;) {
+        const uint8_t now = (uint8_t)seconds;
+        if (now != fed) {
+            fed = now;
+            wdt_reset(); /* only here, so the watchdog ends a loop or a clock that stands still */
+            keyed_each_second(&keyed);
+        }
+        cli();
+        if (serial_empty(&ring)) {
+            sei(); /* works after the next instruction, so no byte can come in between */
+            sleep_cpu();
+        }
+        sei();
+        serve();
+        keyed_go_on(&keyed);
+    }
+}

@@ -1,0 +1,35 @@
+/* Frames of version 2 on a serial line.   SPDX-License-Identifier: MIT
+ *
+ * spec/keyed.md, "Transport: a serial line", has the bytes.
+ */
+#ifndef KEYED_FRAME_H
+#define KEYED_FRAME_H
+
+#include "dumpulse_keyed.h"
+
+enum { KEYED_FRAME = DUMPULSE_PACKET_SIZE + 2 };
+enum { KEYED_FIRST = 0x80 }; /* byte 0 of a frame: this, and its identifier on a CAN bus */
+
+/* The last bytes from a line. All members start as zero. */
+typedef struct keyed_frame {
+    uint8_t bytes[KEYED_FRAME];
+    uint8_t length; /* how many of them belong to no frame yet */
+} keyed_frame;
+
+/* Takes a byte from the line. Are the last bytes a frame, as far as their sum tells? If byte 0 is
+ * one that the caller receives, it sets the length to 0: so no byte is in two frames. */
+static inline bool keyed_frame_ends(keyed_frame *frame, uint8_t byte)
+{
+    uint8_t sum = byte;
+
+    for (uint8_t i = 0; i != KEYED_FRAME - 1; i++) {
+        frame->bytes[i] = frame->bytes[i + 1];
+        sum = (uint8_t)(sum + frame->bytes[i]);
+    }
+    frame->bytes[KEYED_FRAME - 1] = byte;
+    if (frame->length != KEYED_FRAME)
+        frame->length++;
+    return frame->length == KEYED_FRAME && sum == 0;
+}
+
+#endif /* KEYED_FRAME_H */

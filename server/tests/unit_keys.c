@@ -1,0 +1,197 @@
+/* Unit tests of when server/keys.c begins epochs, with a clock and a disk that do what a test says.
+ *                                                             SPDX-License-Identifier: MIT
+ * With a real disk, it would take 256 epochs until a number is needed. test_udpserver_keyed.py tests
+ * the rest, with the real server.
+ */
+#define _GNU_SOURCE /* NOLINT: for sigset_t, in loop.h */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "server/counters.h"
+#include "server/keys.h"
+#include "server/keys_internal.h"
+#include "server/loop.h"
+#include "server/options.h"
+#include "server/state.h"
+#include "server/timing.h"
+#include "stand_ins.h"
+
+enum { LABELS = 65, EPOCH = 13 /* s */ };
+
+/* ---- The other parts -------------------------------------------------------------------- */
+
+static void (*task_run)(void);
+static uint64_t task_every;
+static bool disk_fails;
+static uint32_t stored_block;
+static unsigned sent;       /* beacons */
+static int sent_to;         /* the label whose node waits for the last one; -1: only the bus */
+static uint32_t sent_epoch; /* of the last one */
+static bool came[LABELS];   /* has a beacon come to this label's node? */
+
+void loop_define_task(size_t task, void (*run)(void), uint64_t every)
+{
+    assert_int_equal(task, LOOP_EPOCH);
+    task_run = run;
+    task_every = every;
+}
+
+void loop_set_interval(size_t task, uint64_t every)
+{
+    assert_int_equal(task, LOOP_EPOCH);
+    task_every = every;
+}
+
+bool state_read_numbers(const char *suffix, uint8_t *bytes, size_t room, ssize_t *size)
+{
+    uint8_t mark[KEYS_MARK_SIZE];
+
+    assert_true(suffix[0] == '.' && bytes == keys.numbers && room == sizeof keys.numbers);
+    keys_mark(mark);
+    memcpy(bytes, "Dumpulsekeys", KEYS_MARK_AT);
+    memcpy(bytes + KEYS_MARK_AT, mark, sizeof mark);
+    dumpulse_write_(bytes + KEYS_GENERATIONS_AT - 4, stored_block);
+    keys_seal_numbers();
+    *size = KEYS_NUMBERS_SIZE;
+    return true;
+}
+
+bool state_write_numbers(const uint8_t *bytes, size_t size,
+                         bool (*is_later)(const uint8_t *file, const uint8_t *known, size_t size))
+{
+    assert_true(bytes == keys.numbers && keys_are_good(size) && !is_later(bytes, bytes, size));
+    return !disk_fails;
+}
+
+bool state_make_numbers(const uint8_t *bytes, size_t size)
+{
+    (void)bytes, (void)size;
+    return false;
+}
+
+void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
+{
+    assert_int_equal(length, DUMPULSE_PACKET_SIZE);
+    assert_true(context == NULL || context == &keys_label);
+    sent++;
+    sent_to = context == NULL ? -1 : keys_label;
+    sent_epoch = dumpulse_read_(packet + 4);
+    if (context != NULL) {
+        came[keys_label] = true;
+        assert_true(dumpulse_right_(packet, keys_label, sent_epoch));
+    }
+}
+
+/* ---- The tests -------------------------------------------------------------------------- */
+
+/* A server that has not begun yet, and the last block that it has used. */
+static void start(uint32_t block)
+{
+    memset(&keys, 0, sizeof keys);
+    memset(came, 0, sizeof came);
+    logged_count = sent = 0;
+    options.epoch = EPOCH;
+    options.key = options.state = "file";
+    stored_block = block;
+    assert_true(keys_begin());
+    task_run();
+}
+
+/* All beacons go to the bus at once, and then again, so that a short queue loses none. Each later
+ * one goes to its node, too. A round of them takes as long as an epoch. */
+static void test_beacons_have_their_time(void **state)
+{
+    (void)state;
+    start(0x123);
+    assert_true(sent == LABELS && sent_to == -1 && sent_epoch == 0x12400);
+    for (unsigned i = 0; i < LABELS; i++) {
+        assert_int_equal(task_every, 5000000);
+        task_run();
+        assert_true(sent == LABELS + i + 1 && sent_to == -1 && sent_epoch == 0x12400);
+    }
+    for (int i = 0; i < 3 * LABELS; i++) {
+        assert_int_equal(task_every, EPOCH * TIMING_SECOND / LABELS);
+        task_run();
+        assert_int_equal(sent_to, i % LABELS);
+        assert_int_equal(sent_epoch, 0x12401 + i / LABELS);
+    }
+    for (unsigned label = 0; label < LABELS; label++)
+        assert_true(came[label]);
+}
+
+/* The disk fails when the next block is needed. What belongs to the last epoch is taken until it
+ * works again. */
+static void test_the_last_epoch_goes_on(void **state)
+{
+    (void)state;
+    start(0);
+    for (unsigned i = 0; i < LABELS + 255 * LABELS; i++)
+        task_run();
+    assert_int_equal(sent_epoch, 0x1FF);
+    disk_fails = true;
+    sent = 0;
+    for (unsigned i = 0; i < 3; i++) {
+        task_run();
+        assert_int_equal(task_every, TIMING_SECOND);
+        assert_true(sent == 0 && keys.keyed.reached == LABELS && keys.keyed.epoch == 0x1FF);
+        assert_string_equal(last_logged(), "no new epoch can begin: until a number can be stored, "
+                                           "the last one goes on");
+    }
+    assert_int_equal(logged_count, 1);
+    disk_fails = false;
+    task_run();
+    assert_true(sent == 1 && sent_epoch == 0x200 && sent_to == 0);
+    assert_int_equal(task_every, EPOCH * TIMING_SECOND / LABELS);
+    assert_string_equal(last_logged(), "a new epoch has begun");
+    task_run();
+    assert_int_equal(logged_count, 2);
+}
+
+static void test_nothing_begins_without_a_number(void **state)
+{
+    (void)state;
+    disk_fails = true;
+    start(5);
+    assert_true(sent == 0 && keys.keyed.reached == 0 && task_every == TIMING_SECOND);
+    assert_string_equal(last_logged(),
+                        "no new epoch can begin: until a number can be stored, nothing is taken");
+    disk_fails = false;
+    task_run();
+    assert_true(sent == LABELS && sent_epoch == 0x600);
+    while (task_every != EPOCH * TIMING_SECOND / LABELS)
+        task_run();
+    assert_int_equal(sent, 2 * LABELS);
+}
+
+static void test_epochs_can_be_used_up(void **state)
+{
+    static const char said[] = "no new epoch can begin: all epochs of this key are used up: make a "
+                               "new one";
+    (void)state;
+    start(0x1FFFFF);
+    assert_true(sent == 0 && keys.keyed.reached == 0);
+    assert_string_equal(last_logged(), said);
+    start(0x1FFFFE);
+    for (unsigned i = 0; i < LABELS + 255 * LABELS; i++)
+        task_run();
+    assert_int_equal(sent_epoch, 0x1FFFFFFF);
+    task_run();
+    assert_int_equal(keys.keyed.epoch, 0x1FFFFFFF);
+    assert_string_equal(last_logged(), said);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_beacons_have_their_time),
+        cmocka_unit_test(test_the_last_epoch_goes_on),
+        cmocka_unit_test(test_nothing_begins_without_a_number),
+        cmocka_unit_test(test_epochs_can_be_used_up),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
