@@ -32,7 +32,9 @@ def build(to: Path) -> list[Path]:
     with tempfile.TemporaryDirectory() as folder:
         # A copy of the sources: in build/ may be programs for this machine.
         root = source.unpack(source.build(Path(folder))[0], Path(folder))
-        texts = {"LICENSE": root / "LICENSE", "README.md": HERE / "README.md",
+        page = Path(folder) / "README.md"
+        page.write_text((HERE / "README.md").read_text().replace("VERSION", project.version()))
+        texts = {"LICENSE": root / "LICENSE", "README.md": page,
                  **{f"{name}.8": root / "server" / f"{name}.8" for name in PROGRAMS}}
         for machine in MACHINES:
             top = f"{project.NAME}-servers-{project.version()}-linux-{machine}"
