@@ -20,11 +20,13 @@ from firmware.simulators.boards import BOARDS, Board, Line
 from firmware.tests.test_serial_firmware import straddled
 from packages import project
 from packages.arduino import builder, make
+from packages.cmake import consumers
+from spec.keyed import chaskey12
 from spec.model import REQUEST, checksummed, heartbeat
 from tests.support.agents import run as client
 
 HERE = Path(__file__).resolve().parent
-EXAMPLES = ("CanNode", "SerialAgent", "SerialNode", "SilentNodeLed", "UdpAgent")
+EXAMPLES = ("CanNode", "KeyedNode", "SerialAgent", "SerialNode", "SilentNodeLed", "UdpAgent")
 UNO = replace(BOARDS["uart_atmega328p"], name="uno")
 MEGA = replace(UNO, name="mega", mcu="atmega2560")
 HERTZ = UNO.hertz
@@ -197,6 +199,20 @@ def test_the_sketch_in_the_page_is_a_node(tmp_path: Path, work: Path) -> None:
     (tmp_path / "page" / "page.ino").write_text(text)
     with Line(UNO, compiled(work, tmp_path / "page" / "page.ino").image, script=b"") as line:
         assert line.receive(24) == 3 * heartbeat(3, 76, 0)
+
+
+@pytest.mark.long
+def test_a_node_with_keys_is_heard(work: Path, tmp_path: Path) -> None:
+    """By an agent with the master key, of which the key of variable 7 is made."""
+    text = sketch_of(work, "KeyedNode").read_text()
+    key = ", ".join(map(str, chaskey12(bytes(range(16)), bytes([7] * 15 + [0]))))
+    sketch = tmp_path / "KeyedNode" / "KeyedNode.ino"
+    sketch.parent.mkdir()
+    sketch.write_text(text.replace("KEY[16] = {0}", f"KEY[16] = {{{key}}}").replace(
+        "VARIABLE = 3", "VARIABLE = 7"))
+    image = builder.build(sketch, "uno", [work / "libraries"], work / tmp_path.name).image
+    with Line(UNO, image, script=b"") as line:
+        consumers.are_heard(line.receive(8 * 11))
 
 
 @pytest.mark.long

@@ -59,8 +59,7 @@ class Dumpulse(ConanFile):
 """
 
 WRAP = """\
-# Put this file into subprojects/. Then dependency('dumpulse') is the library, and
-# dependency('dumpulse-keyed') has the source for version 2, with keys.
+# Put this file into subprojects/. Then dependency('dumpulse') is the library.
 [wrap-file]
 directory = {top}
 source_url = {address}
@@ -68,7 +67,7 @@ source_filename = {name}
 source_hash = {sum}
 
 [provide]
-dependency_names = dumpulse, dumpulse-keyed
+dependency_names = dumpulse
 """
 
 

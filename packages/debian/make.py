@@ -66,7 +66,7 @@ def say(text: str) -> None:
 SHORT_FILES = {
     "source/format": "3.0 (quilt)",
     "python3-dumpulse.install": "usr/lib/python3",
-    "libdumpulse-dev.install": "usr/include\nusr/lib/*-*\nusr/share/dumpulse",
+    "libdumpulse-dev.install": "usr/include\nusr/lib/*-*",
     "dumpulse.install": "usr/bin\nusr/sbin\nusr/share/bash-completion\n"
                         "usr/share/doc/dumpulse/examples\nusr/share/man\n"
                         "usr/share/zsh/site-functions/_dumpulse usr/share/zsh/vendor-completions",

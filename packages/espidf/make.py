@@ -31,7 +31,8 @@ REGISTER = "idf_component_register(SRCS {sources} INCLUDE_DIRS .)\n"
 
 def files() -> dict[str, Path]:
     """The component's files that are somewhere in the tree, by their names in the component."""
-    return {**project.LIBRARY_FILES, "LICENSE": project.ROOT / "LICENSE",
+    library = {name: path for name, path in project.LIBRARY_FILES.items() if name[-2:] != ".S"}
+    return {**library, "LICENSE": project.ROOT / "LICENSE",
             "README.md": HERE / "README.md",
             **archive.files_of(HERE / "examples", "examples/")}
 

@@ -17,7 +17,7 @@ from packages import archive, project
 from packages.arduino.make import EXAMPLES
 
 HERE = Path(__file__).resolve().parent
-BUILD = {"srcDir": ".", "includeDir": ".", "srcFilter": "+<dumpulse*.c>"}
+BUILD = {"srcDir": ".", "includeDir": ".", "srcFilter": "+<dumpulse*>"}
 
 
 def manifest() -> dict[str, Any]:

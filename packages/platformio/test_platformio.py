@@ -108,7 +108,7 @@ def test_the_package_has_what_it_needs_and_nothing_else(tmp_path: Path) -> None:
     examples = {name: text for name, text in found.items() if name.startswith("examples/")}
     assert sorted(found) == sorted(["LICENSE", "README.md", "library.json", *examples,
                                     *project.LIBRARY_FILES])
-    assert len(examples) == 5 and all(name.endswith(".ino") for name in examples)
+    assert len(examples) == 6 and all(name.endswith(".ino") for name in examples)
     manifest = json.loads(found["library.json"])
     assert manifest["version"] == project.version()
     assert manifest["headers"] == consumers.library("h")  # PlatformIO does not check this one
@@ -133,6 +133,7 @@ def test_projects_with_the_package(pio: PlatformIO, tmp_path: Path) -> None:
     (packed,) = make.build(tmp_path)
     consumers.check_agent([pio.compile("agent", packed) / "program"], tmp_path)
     consumers.check_watcher(pio.compile("watcher", packed) / "program")
+    consumers.check_keyed(pio.compile("keyed", packed) / "program")
 
 
 @pytest.mark.long
@@ -144,5 +145,5 @@ def test_a_project_with_the_repository(pio: PlatformIO, tmp_path: Path) -> None:
     (installed,) = (made.parent.parent / "libdeps" / "tried").rglob(".piopm")
     assert json.loads(installed.read_text())["version"].startswith("0.0.0+sha.")
     sources = {path.name for path in made.rglob("*.o")}
-    assert sources == {"watcher.o", *(name.replace(".c", ".o") for name in project.LIBRARY_FILES
-                                      if name.endswith(".c"))}
+    assert sources == {"watcher.o", *(f"{name[:-2]}.o" for name in project.LIBRARY_FILES
+                                      if not name.endswith(".h"))}

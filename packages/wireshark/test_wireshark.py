@@ -20,7 +20,7 @@ pytestmark = pytest.mark.long
 SCRIPT = make.SCRIPT
 FIELDS = ("kind", "checksum", "checksum.right", "magic", "heard", "variable", "timestamp", "sender",
           "value", "part", "checksum.bad", "refused", "gap", "cut", "tag", "tag.status", "tag.bad",
-          "label", "epoch", "own", "count", "nonce")
+          "label", "epoch", "twice", "own", "count", "nonce")
 Shown = dict[str, list[str]]
 
 
@@ -71,18 +71,20 @@ def expected_keyed(packet: bytes) -> Shown:
     shown: dict[str, object] = {"tag": packet[:size].hex(), "tag.status": "not checked"}
     if size == 8:
         shown |= {"kind": "Keyed report", "label": 64}
-    elif first < 0x40 and 1 <= number <= keyed.EPOCH_LAST:
-        shown |= {"kind": "Beacon", "label": 65, "epoch": number}
+    elif first < 0x40 and number & keyed.EPOCH_LAST:
+        shown |= {"kind": "Beacon", "epoch": number & keyed.EPOCH_LAST,
+                  "twice": "1" if first >= keyed.TWICE else "0"}
     elif 0x40 <= first < 0x80 and rest[0] >= 0x80:
         shown |= {"kind": "Announce", "label": first - 0x40, "variable": first - 0x40,
                   "own": f"0x{rest.hex()}"}
-    elif 0x80 <= first < 0xC0 and rest[0]:
+    elif 0x80 <= first <= 0xC0 and not rest[0]:
+        return {"kind": ["Question"], "label": [str(first - 0x80)]}
+    elif 0x80 <= first < 0xC0:
         shown |= {"kind": "Keyed heartbeat", "label": first - 0x80, "variable": first - 0x80,
                   "count": rest[0], "sender": rest[1], "value": rest[2]}
     elif first == 0xC0:
-        shown |= {"kind": "Keyed request", "count": rest[0], "nonce": f"0x{rest[1:].hex()}"}
-        shown = {**shown, "label": 64} if rest[0] else {
-            name: shown[name] for name in ("kind", "count", "nonce")}
+        shown |= {"kind": "Keyed request", "label": 64, "count": rest[0],
+                  "nonce": f"0x{rest[1:].hex()}"}
     else:
         return {}
     return {name: [str(each)] for name, each in shown.items()} | (
@@ -221,24 +223,27 @@ def test_nothing_makes_it_fail(tmp_path: Path, home: Path) -> None:
 
 
 def conversation() -> list[tuple[bytes, str]]:
-    """Of version 2: packets, and what a tag must be with the master key. Then with the readers'."""
-    keys, other, now = keyed.Keys(bytes(range(16))), keyed.Keys(bytes(16)), 0x12345
-    request = keys.counted(64, now, 1, 0xBE, 0xEF)
-    table = bytes(12) + bytes.fromhex("12344c09") + bytes(240)
+    """Of version 2: packets, and what a tag must be with the master key, of whose variable 9 it is
+    the third key."""
+    keys, other = keyed.Keys(bytes(range(16)), generations={9: 2}), keyed.Keys(bytes(16))
+    now = 0x12345
+    request, table = keys.counted(64, now, 1, 0xBE, 0xEF), bytes(12) + b"\x124\x4c\t" + bytes(240)
     return [(keys.counted(3, now, 1, 76, 9), "not checked: no beacon or announce came before"),
             (keys.report(table, now, request), "not checked: no request came before"),
-            (other.beacon(now), "wrong"), (keys.beacon(now), "right"),
+            (other.beacon(3, now), "wrong"), (keys.beacon(3, now), "right"),
             (keys.counted(3, now, 1, 76, 9), "right"), (other.counted(3, now, 2, 76, 9), "wrong"),
-            (keys.counted(3, now - 1, 3, 76, 9), "wrong"), (request, "right"),
-            (keys.report(table, now, request), "right"),
+            (keys.counted(3, now - 1, 3, 76, 9), "wrong"), (keys.beacon(64, now, True), "right"),
+            (request, "right"), (keys.report(table, now, request), "right"),
             (keys.report(table, now - 1, request), "wrong"),
             (keys.report(table, now, request)[:7] + b"\0" + table, "wrong"),
             (other.announce(5, 0x800001), "wrong"), (keys.announce(5, 0x800001), "right"),
             (keys.counted(5, 0x80000100, 1, 77, 200), "right"),
             (keys.counted(5, 0x80000200, 2, 77, 200), "wrong"),
-            (keys.counted(64, now, 0, 1, 2), ""), (keys.beacon(now + 1), "right"),
-            (keys.counted(63, now, 9, 255, 255), "wrong"),
+            (keyed.question(64), ""), (keys.beacon(9, now + 1), "right"),
+            (keys.counted(9, now + 1, 1, 1, 1), "right"),  # the others are not there yet, or are
+            (keys.counted(63, now, 9, 255, 255), "right"),
             (keys.counted(63, now + 1, 9, 255, 255), "right"),
+            (keys.counted(63, now + 2, 9, 255, 255), "wrong"),
             (keys.counted(64, now + 1, 1, 7, 8), "right"),
             (keys.report(table, now + 1, keys.counted(64, now + 1, 1, 7, 8)), "right")]
 
@@ -264,15 +269,21 @@ def with_keys(folder: Path, home: Path, text: str, on_can: bool = False,
 
 def test_tags_are_checked_with_a_key(tmp_path: Path, home: Path) -> None:
     keys, wanted = keyed.Keys(bytes(range(16))), [status for _, status in conversation()]
+    master = bytes(range(16)).hex() + "\n9 2\n"
     for on_can in (False, True):
-        assert with_keys(tmp_path, home, bytes(range(16)).hex() + "\n", on_can=on_can) == wanted
-    readers = f"readers {keys.of(64).hex()}\nbeacons {keys.of(65).hex()}\n"
-    of_readers = [status if len(packet) > 8 or packet[4] in range(0x40) or packet[4] == 0xC0 else
-                  "not checked" for packet, status in conversation()]
-    assert with_keys(tmp_path, home, readers) == of_readers
+        assert with_keys(tmp_path, home, master, on_can=on_can) == wanted
+    few = f"readers {keys.of(64).hex()}\n3 {keys.of(3).hex()}\n"
+    of_few = with_keys(tmp_path, home, few)
+    for (packet, status), found in zip(conversation(), of_few, strict=True):
+        if len(packet) == 8 and packet[4] < 0x40:  # a beacon may be for a label that is not there
+            assert found == (status if packet[4:] in (
+                now[4:] for now in (keys.beacon(3, 0x12345), keys.beacon(64, 0x12345, True)))
+                and status == "right" else "not checked: it may be for another label")
+        elif len(packet) == 8 and packet[4] not in (0x83, 0xC0):
+            assert found == "not checked"
     assert {*with_keys(tmp_path, home, bytes(16).hex())} > {"wrong"}
     without = with_keys(tmp_path, home, "no key\n", complains="has no key")
-    assert {*without} == {"not checked", ""}
+    assert {each.partition(":")[0] for each in without} == {"not checked", ""}
 
 
 def test_it_works_where_users_put_it(tmp_path: Path, home: Path) -> None:

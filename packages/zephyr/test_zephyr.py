@@ -49,10 +49,12 @@ endforeach()
                            "library_sources"))
 
 
-def check(module: Path, tmp_path: Path, config: str = "", parts: tuple[str, ...] = ("",),
-          more: tuple[str, ...] = ()) -> None:
+AGENT = "get_timestamp send_packet"
+
+
+def check(module: Path, tmp_path: Path, config: str = "", hooks: str = AGENT) -> None:
     """Checks module.yml, asks Kconfig, and lets CMake read the module and a compiler the sample.
-    The module must compile these parts of the library, and tell these lines more."""
+    All of what the module compiles is linked: these hooks must be missing, and no others."""
     said = json.loads(run([PROGRAMS / "python", "-c", AS_JSON, module / "zephyr/module.yml"],
                           tmp_path))
     assert said == {"name": project.NAME, "samples": [str(Path(SAMPLE).parent)],
@@ -64,10 +66,16 @@ def check(module: Path, tmp_path: Path, config: str = "", parts: tuple[str, ...]
     (tmp_path / "module.cmake").write_text(
         f"{BEFORE}include({module / said['build']['cmake']}/CMakeLists.txt)\n")
     told = try_run(["cmake", "-P", "module.cmake"], tmp_path).stderr.decode().splitlines()
-    sources = ";".join(f"{module / 'extras' if part else module}/dumpulse{part}.c"
-                       for part in parts)
-    assert told == [f"include_directories {module};{module / 'extras'}", *more] + [
-        "library_named dumpulse", f"library_sources {sources}"] * bool(parts)
+    assert told[0] == f"include_directories {module};{module / 'extras'}"
+    missing = set()
+    if hooks:
+        assert told[1] == "library_named dumpulse" and len(told) == 3
+        sources = told[2].removeprefix("library_sources ").split(";")
+        run(["gcc", "-r", "-nostdlib", f"-I{module}", *sources, "-o", "linked.o"], tmp_path)
+        missing = {*run(["nm", "--undefined-only", "--just-symbols", "linked.o"],
+                        tmp_path).decode().split()}
+    assert {name for name in missing if name.startswith("dumpulse_")} == {
+        f"dumpulse_{hook}" for hook in hooks.split()}
     for name in ("device.h", "kernel.h", "drivers/can.h"):
         header = tmp_path / "standin" / "zephyr" / name
         header.parent.mkdir(parents=True, exist_ok=True)
@@ -76,14 +84,14 @@ def check(module: Path, tmp_path: Path, config: str = "", parts: tuple[str, ...]
          f"-I{tmp_path / 'standin'}", sample / "src" / "main.c"], tmp_path)
 
 
-@pytest.mark.parametrize(("config", "parts", "more"), [
-    ("", ("",), ()), ("CONFIG_DUMPULSE_AGENT=n\n", (), ()),
-    ("CONFIG_DUMPULSE_WATCH=y\n", ("", "_watch"), ()),
-    ("CONFIG_DUMPULSE_KEYED=y\nCONFIG_DUMPULSE_ALONE=8\n", ("", "_keyed"),
-     ("compile_definitions DUMPULSE_ALONE=8",))])
-def test_each_setting(tmp_path: Path, config: str, parts: tuple[str, ...],
-                      more: tuple[str, ...]) -> None:
-    check(project.ROOT, tmp_path, config, parts, more)
+@pytest.mark.parametrize(("settings", "hooks"), [
+    ("", AGENT), ("NODE", ""), ("WATCH", f"{AGENT} changed"),
+    ("KEYED_AGENT", f"{AGENT} get_key load store"),
+    ("KEYED_AGENT ALONE WATCH", f"{AGENT} get_key load store changed"),
+    ("KEYED_NODE", "get_key"), ("KEYED_SENDER", "get_key load store"), ("KEYED_READER", "get_key")])
+def test_each_role(tmp_path: Path, settings: str, hooks: str) -> None:
+    config = "".join(f"CONFIG_DUMPULSE_{each}=y\n" for each in settings.split())
+    check(project.ROOT, tmp_path, config, hooks)
 
 
 def test_the_entry_for_west(tmp_path: Path) -> None:
