@@ -195,10 +195,11 @@ $(NEED_ALL): | $(READY)
 
 # ---- tables ----------------------------------------------------------------------------------
 
-# A room's TABLE_name prints a table, for which NEEDS_name is built before.
-figures: $$(NEEDS_$$(ONLY)) | $$(if $$(ONLY),$(READY)) ##! a table: ONLY=size; else a list of them
-	@$(or $(TABLE_$(or $(ONLY),of-contents)),echo "there is no table '$(ONLY)': make figures" \
-	    "lists them" >&2; exit 2)
+# A room's TABLE_name prints a table, for which NEEDS_name is built before. 141: `head` has enough.
+figures: $$(NEEDS_$$(ONLY)) | $$(PACKAGES) ##! a table: ONLY=size; else a list of them
+	@{ $(or $(TABLE_$(or $(ONLY),of-contents)),echo "there is no table '$(ONLY)': make figures" \
+	    "lists them" >&2; exit 2); } || { status=$$?; [ $$status = 141 ] || exit $$status; }
+PACKAGES = $(if $(ONLY),$(if $(findstring PRINTER,$(value TABLE_$(ONLY))),,$(READY)))
 TABLE_of-contents = $(call contents,TABLE,figures)
 
 # ---- clean -----------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from bench.processors.machine import Call, Machine, Watching, load
 from bench.processors.targets import EVERY, Target, chosen
 from spec.model import REQUEST, heartbeat
 from spec.watch import ALIVE, DEAD, LATE, MISSING, OUT_OF_RANGE, WAITING, line
+from tests.support.programs import as_program
 
 EDGES = (0, 1, 127, 128, 255)  # senders and values to try with each variable
 # In a table of 0xFF, the second sum grows fastest, so it is reduced most often.
@@ -125,4 +126,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_program(main)

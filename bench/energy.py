@@ -7,6 +7,7 @@ alone. SPDX-License-Identifier: MIT"""
 
 from bench.processors.targets import TARGETS
 from bench.worst import KINDS, bounds
+from tests.support.programs import as_program
 
 MHZ = 16
 # The current of an ATmega328P that is active at 8 MHz and 5 V, in mA: typical and the most. From
@@ -42,4 +43,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_program(main)

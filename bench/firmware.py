@@ -12,7 +12,7 @@ from bench.interrupts import AVR, CORTEX_M, chip_of
 from bench.processors.targets import TARGETS
 from bench.size import sections
 from firmware.simulators.boards import BOARDS, Board, Line
-from tests.support.programs import ROOT, built
+from tests.support.programs import ROOT, as_program, built
 
 BUDGETS = ROOT / "bench" / "firmware.tsv"
 SIZES = {"flash": "{:>6}", "ram": "{:>6}", "bound": "{:>7}"}  # the columns, and their widths
@@ -58,6 +58,8 @@ def costs(board: Board) -> dict[str, int]:
         with Line(board) as line:
             line.receive(2 * 8)
             return {"stack": line.end(at_once=True)["stack"]}
+    if not board.mcu and not board.qemu:
+        return {}  # rp2040js counts nothing
     if board.qemu:
         return awake.instructions(board, chip_of(board.image()).objdump)
     if board.alone >= 0:
@@ -89,4 +91,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_program(main)

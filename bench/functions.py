@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bench import callgrind
 from bench.processors.targets import BARE
-from tests.support.programs import ROOT, run, scratch
+from tests.support.programs import ROOT, as_program, run, scratch
 
 COMPILERS = {"amd64": "x86_64-linux-gnu-gcc", "i386": "i686-linux-gnu-gcc"}
 # The first two compile as for firmware; the last one as the Makefile compiles the servers, but
@@ -70,4 +70,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_program(main)

@@ -14,6 +14,7 @@ from bench.charts import COLOURS, Axis, Series, document, panel
 from bench.processors.machine import load
 from bench.processors.targets import say_strangers, strangers
 from spec.model import REQUEST, heartbeat
+from tests.support.programs import as_program
 
 PICTURE = Path(__file__).with_name("growth.svg")
 POINTS = (0, 16, 32, 48, 64)
@@ -79,4 +80,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_program(main)

@@ -21,7 +21,7 @@ from bench.callgrind import ROOM, Counts, agreed, serve
 from bench.processors.targets import TARGETS
 from bench.udp import queued_and_dropped
 from spec.model import REQUEST, heartbeat
-from tests.support.programs import BUILD, built, free_port, wait_until
+from tests.support.programs import BUILD, as_program, built, free_port, wait_until
 
 PROGRAMS = {"amd64": "build/udpserver", "i386": "build/udpserver-i386"}
 # By (reports, heartbeats): the figures published for the first implementation, on amd64.
@@ -150,4 +150,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_program(main)

@@ -165,10 +165,15 @@ def lets_in(chip: Chip, body: list[tuple[int, str, str]], interrupt: bool) -> bo
 
 
 def sets_priorities(body: list[tuple[int, str, str]]) -> bool:
-    """Is a constant in a Cortex-M's function, or the sum of two, the address of a priority?"""
-    numbers = {int(number, 0) for _, _, operands in body
-               for number in re.findall(r"(?:#|^)(0x[0-9a-f]+|\d+)", operands)} | {0}
-    return any(base + offset in PRIORITIES for base in numbers & set(SYSTEM) for offset in numbers)
+    """Is a constant in a Cortex-M's function the address of a priority, or is it one together with
+    what an instruction adds to its address or to a register?"""
+    def numbers(lines: list[tuple[int, str, str]]) -> set[int]:
+        return {int(number, 0) for _, _, operands in lines
+                for number in re.findall(r"(?:#|^)(0x[0-9a-f]+|\d+)", operands)} | {0}
+
+    added = numbers([line for line in body if line[1].startswith("add") or "[" in line[2]])
+    return any(base + offset in PRIORITIES for base in numbers(body) & set(SYSTEM)
+               for offset in added)
 
 
 def refuse_nesting(image: Path, code: Code, graph: Graph, interrupts: set[str],

@@ -19,7 +19,7 @@ from spec.keyed import (ASKS, BLOCK_LABEL, HEARTBEAT, OLD, READER_LABEL, REPORT,
                         Keys, Numbers, question)
 from bench.processors.machine import Keyed, Machine, load, sources
 from bench.processors.targets import EVERY, Target
-from tests.support.programs import library_file, scratch
+from tests.support.programs import as_program, library_file, scratch
 
 FILE = Path(__file__).with_name("budgets_keyed.tsv")
 SOURCE = "dumpulse_keyed.c"  # the files of all roles
@@ -202,4 +202,4 @@ what all but old take more if the key hook makes the key of the label. hear, bea
 beacon, makes a heartbeat."""
 
 if __name__ == "__main__":
-    main()
+    as_program(main)

@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 from bench import noisy
-from tests.support.programs import BUILD, ROOT, run
+from tests.support.programs import BUILD, ROOT, as_program, run
 
 FLAGS = ("-Os", "-O2", "-O3", "-O2 -flto")
 
@@ -38,4 +38,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_program(main)

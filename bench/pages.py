@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 from bench.processors.targets import say_strangers, strangers
-from tests.support.programs import ROOT, run
+from tests.support.programs import ROOT, as_program, run
 
 PAGES = {  # each page and the targets whose output it shows
     "README.md": ["tour"],
@@ -101,4 +101,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_program(main)

@@ -18,7 +18,7 @@ from html import escape
 import pyte
 
 from bench import charts
-from tests.support.programs import ROOT
+from tests.support.programs import ROOT, as_program
 
 PICTURE = ROOT / "client" / "examples" / "watch.svg"
 COLUMNS, LINES = 64, 15
@@ -103,4 +103,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_program(main)

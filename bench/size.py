@@ -12,7 +12,7 @@ from elftools.elf.elffile import ELFFile
 
 from bench import budgets, figures, stack
 from bench.processors.targets import EVERY, Target, chosen, strangers
-from tests.support.programs import ROOT, library_file, scratch
+from tests.support.programs import ROOT, as_program, library_file, scratch
 
 # Each part: its source, and the function with which it begins.
 AGENT = "dumpulse.c", "dumpulse_process_packet"
@@ -137,4 +137,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_program(main)

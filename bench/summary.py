@@ -13,6 +13,7 @@ from pathlib import Path
 from bench import figures
 from bench.charts import FIRST, OURS, ROW_HEIGHT, TOP, bars, document
 from bench.reliability.programs import BITS, HEARTBEATS, by_flips, stored_rows
+from tests.support.programs import as_program
 
 PICTURE = Path(__file__).with_name("summary.svg")
 AVR, M0, M3, RV = ("ATmega328P, gcc 5.4", "Cortex-M0+, gcc 12.2", "Cortex-M3, gcc 12.2",
@@ -110,4 +111,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_program(main)

@@ -16,7 +16,7 @@ import time
 from dataclasses import dataclass
 
 from bench import noisy, xdp
-from tests.support.programs import built, free_port, wait_until
+from tests.support.programs import as_program, built, free_port, wait_until
 
 ROUNDS = 9
 MILLISECONDS = 1000
@@ -100,4 +100,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_program(main)

@@ -38,6 +38,7 @@ from proof.avr.machine import RAM_BYTES, Code, State, explore
 from proof.avr.symbols import feasible, unknown, vector
 from spec import model
 from spec.keyed import LABELS
+from tests.support.programs import as_program
 
 AGENT = "dumpulse_process_packet"
 KINDS = ("length", "magic", "sum", "variable", "heartbeat", "report")
@@ -361,4 +362,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_program(main)

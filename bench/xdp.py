@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.network import Cable
-from tests.support.programs import built, wait_until
+from tests.support.programs import as_program, built, wait_until
 
 PACKETS, ROUNDS, PORT = 2_000_000, 3, 9060
 STATS = Path("/proc/sys/kernel/bpf_stats_enabled")
@@ -139,4 +139,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_program(main)

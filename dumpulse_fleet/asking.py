@@ -65,12 +65,12 @@ class Fleet:
             parts = urllib.parse.urlsplit(address)
             fine = parts.scheme in ("http", "https") and parts.hostname and address.isascii() \
                 and address.isprintable() and " " not in address and (parts.port or 1) \
-                and not (parts.path or parts.query or parts.fragment or parts.username)
+                and not (parts.query or parts.fragment or parts.username)
         except ValueError:
             fine = False
         if not fine:
             raise client.BadUsage("the address of the fleet must be like http://127.0.0.1:9061, "
-                                  "without a path and without a password")
+                                  "without a password")
         self.address, self._timeout = address, timeout
         self._headers = {"Accept": "application/json", "User-Agent": "dumpulse-fleet"}
         token_file = token_file or os.environ.get(TOKEN_WORD, "")

@@ -25,6 +25,7 @@ from dumpulse_fleet.model.agents import State
 from dumpulse_fleet.model.naming import Wrong
 
 CONFIG_FILE = "/etc/dumpulse/fleet.toml"
+KNOWN_FOR = 86_400_000  # ms; what is acknowledged for ever is forgotten
 PAGE = 1000  # agents or events of one answer
 WORST = [state.words for state in sorted(State, key=lambda state: -state.rank)
          if state != State.UNWATCHED]
@@ -71,6 +72,10 @@ def counted(counts: Mapping[str, int], leave: Sequence[str] = ()) -> str:
                      if counts.get(state) and state not in leave)
 
 
+def care(known: Mapping[str, Any] | None) -> str:
+    return f" ({line(known['by'])} takes care)" if known else ""
+
+
 def table(rows: Sequence[Sequence[str]], head: Sequence[str], states: Sequence[str] = ()
           ) -> Iterator[str]:
     """In columns that are as wide as they must be. If the terminal is narrow, the widest ones give
@@ -114,7 +119,8 @@ def run_ls(options: argparse.Namespace) -> int:
         return print_json({"total": total, "agents": agents})
     summary = fleet.ask("/api/v1/summary")
     if agents:
-        rows = [[str(each["state"]) + " (muted)" * bool(each["muted"]), since(each["since"]),
+        rows = [[str(each["state"]) + " (muted)" * bool(each["muted"])
+                 + care(each["acknowledged"]), since(each["since"]),
                  str(each["name"]), str(each["site"]) or "-",
                  counted(each["counts"], ("alive", "unknown")) or "-"] for each in agents]
         print(*table(rows, ["state", "since", "agent", "site", "variables"],
@@ -143,7 +149,7 @@ def run_show(options: argparse.Namespace) -> int:
     state = str(agent["state"])
     lasts = "" if agent["since"] is None else f" for {since(agent['since'])}"
     print(painted(f"{cut(agent['name'], 60)}: {line(state)}{lasts}", state)
-          + ", muted" * bool(agent["muted"]))
+          + ", muted" * bool(agent["muted"]) + care(agent["acknowledged"]))
     labels = [f"{key}={text}" for key, text in agent["labels"].items()]
     for what, text in (
             ("address", agent["address"]), ("site", agent["site"]), ("labels", ", ".join(labels)),
@@ -199,31 +205,44 @@ def run_events(options: argparse.Namespace) -> int:
     return 0
 
 
-def run_mute(options: argparse.Namespace) -> int:
+def run_mute(options: argparse.Namespace, acknowledges: bool = False) -> int:
     fleet = fleet_of(options)
     if options.end is not None:
         if options.match:
             raise client.BadUsage("--end ends one mute, so name nothing else")
         return finish(options, fleet.ask(f"/api/v1/mutes/{options.end}", method="DELETE"))
     if options.match:
-        if options.duration is None:
+        if options.duration is None and not acknowledges:
             raise client.BadUsage("for how long? write --for 2h")
-        match = dict(map(parse_match, options.match))
+        match = dict(parse_match(f"name={word}" if acknowledges and "=" not in word else word)
+                     for word in options.match)
         if len(match) < len(options.match):
             raise client.BadUsage("each label can be named once; values may have * in them")
         made = fleet.ask("/api/v1/mutes", method="POST", body={
-            "match": match, "seconds": options.duration / 1000, "why": options.why or ""})
-        return finish(options, made, f"mute {made.get('number')} is in force until "
+            "match": match, "seconds": (options.duration or KNOWN_FOR) / 1000,
+            "why": options.why or "", "by": login(), "acknowledges": acknowledges})
+        words = "acknowledged until all is well, at most" if acknowledges else "is in force"
+        return finish(options, made, f"mute {made.get('number')} {words} until "
                                      f"{clock(made['ends'])}; end it with --end")
     mutes = fleet.ask("/api/v1/mutes")
     if options.json:
         return print_json(mutes)
     rows = [[str(each["number"] or "-"), clock(each["begins"]), clock(each["ends"]),
              " ".join(f"{key}={text}" for key, text in each["match"].items()),
+             "acknowledged" if each["acknowledges"] else "muted",
              f"{each['why']} ({each['by'] or '?'})".strip()] for each in mutes["mutes"]]
-    print(*table(rows, ["mute", "from", "until", "what", "why"]) if rows else ["no mutes"],
+    print(*table(rows, ["mute", "from", "until", "what", "kind", "why"]) if rows else ["no mutes"],
           sep="\n")
     return 0
+
+
+def login() -> str:
+    """Who asks, if many use one token."""
+    return os.environ.get("LOGNAME", "") or os.environ.get("USER", "") or "somebody"
+
+
+def run_ack(options: argparse.Namespace) -> int:
+    return run_mute(options, acknowledges=True)
 
 
 def run_reload(options: argparse.Namespace) -> int:
@@ -259,7 +278,7 @@ def run_serve(options: argparse.Namespace) -> int:
 def parse_match(text: str) -> tuple[str, str]:
     label, equals, glob = text.partition("=")
     if not (label and equals and glob):
-        raise client.BadUsage(f"{text!r} says not what to mute: write it like site=north, "
+        raise client.BadUsage(f"{text!r} says not what it is about: write it like site=north, "
                               "name=pump-* or variable=tank")
     return label, glob
 
@@ -280,8 +299,8 @@ def parse_config(parse: Callable[[Any], Any], text: str) -> Any:
 
 
 STATUSES = f"""\
-Each command has its own --help. ls, show, events, mute and reload ask the fleet
-at --fleet, or at ${ADDRESS_WORD}, or at {ADDRESS}.
+Each command has its own --help. All but serve ask the fleet at --fleet, or at
+${ADDRESS_WORD}, or at {ADDRESS}.
 
 exit status: 0 fine; 1 it cannot start now, the collector failed, or the output
 could not be written; 2 bad usage, a mistake in the configuration, or the fleet
@@ -302,10 +321,14 @@ SIGTERM ends."""),
 Hold back the alerts about all that has these labels; `name`, `site` and
 `variable` work, too. Values may have * in them. Without labels, list the mutes.
 Monitoring goes on."""),
+    "ack": client.Command(run_ack, "[NAME|LABEL=VALUE]...", "say that you take care of it", """\
+Acknowledge the trouble of these agents: others see who takes care of it, and no
+reminders come. It ends when all is well. Without words, list what mute lists."""),
     "reload": client.Command(run_reload, "", "read the configuration again", """\
 Let the fleet read its configuration again. If it is wrong, the old one stays."""),
 }
-ASKERS = ("ls", "show", "events", "mute", "reload")
+ASKERS = ("ls", "show", "events", "mute", "ack", "reload")
+MUTERS = ("mute", "ack")
 COUNT = partial(client.parse_number, low=0, high=10**7)
 
 OPTIONS = [
@@ -339,12 +362,12 @@ OPTIONS = [
                   client.parse_duration),
     client.Option(("events",), "--limit", "N", "the last so many (50)",
                   partial(client.parse_number, low=1, high=10**6), {"default": 50}),
-    client.Option(("mute",), "match", "LABEL=VALUE", "what to mute: site=north name=pump-*",
+    client.Option(MUTERS, "match", "LABEL=VALUE", "about what: site=north name=pump-*",
                   more={"nargs": "*", "default": []}),
-    client.Option(("mute",), "--for", "TIME", "for so long: 30min, 2h", client.parse_duration,
-                  {"dest": "duration"}),
-    client.Option(("mute",), "--why", "TEXT", "for those who wonder"),
-    client.Option(("mute",), "--end", "N", "end the mute with this number",
+    client.Option(MUTERS, "--for", "TIME", "for so long: 30min, 2h (ack: 24h)",
+                  client.parse_duration, {"dest": "duration"}),
+    client.Option(MUTERS, "--why", "TEXT", "for those who wonder"),
+    client.Option(MUTERS, "--end", "N", "end the mute with this number",
                   partial(client.parse_number, low=1, high=10**9 - 1)),
     client.Option(ASKERS, "--fleet", "ADDRESS", f"the fleet ({ADDRESS})"),
     client.Option(ASKERS, "--token-file", "FILE", f"its first line is the token (${TOKEN_WORD})"),

@@ -5,7 +5,9 @@ NIGHTLY += fleet-soak fleet-long
 
 fleet-demo: ##! 50 simulated agents, and a wall that shows who is alive
 	@tests/tools/setup python3 python3-venv
-	@python3 -m dumpulse_fleet.trials.demo
+	@python3 -m venv build/venv-fleet
+	@build/venv-fleet/bin/pip -q install -r dumpulse_fleet/requirements.txt
+	@build/venv-fleet/bin/python -m dumpulse_fleet.trials.demo
 
 PART_fleet-long = $(PYTEST) dumpulse_fleet -m long ## the fleet's tests that take over half a minute
 PART_fleet-soak = $(PYTHON) -m dumpulse_fleet.trials.simulator $(ARGS)	## ages against the truth; ARGS="REPORTS SEED"

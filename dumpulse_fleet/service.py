@@ -29,25 +29,27 @@ from dumpulse_fleet.collect.discovery import Discovery
 from dumpulse_fleet.config.file import Config, Shard, load
 from dumpulse_fleet.config.reading import Mistakes
 from dumpulse_fleet.config.values import Secret
-from dumpulse_fleet.model.agents import Agent, Event, Group, Mute
+from dumpulse_fleet.config.web import Web
+from dumpulse_fleet.model.agents import Agent, Event, Group, Mute, State
 from dumpulse_fleet.model.naming import matches
 from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.publish.jetstream import Stream
 from dumpulse_fleet.publish.mqtt import Publisher
-from dumpulse_fleet.record.history import History
+from dumpulse_fleet.record.past import Past
 from dumpulse_fleet.record.store import Store, Trouble, lock
 from dumpulse_fleet.web.access import Access
 from dumpulse_fleet.web.server import PROBES, Listening, listen, make_app
 
 STOP_S = 5.0  # s from SIGTERM to the end, at most
-SAMPLE_S = 60.0  # s between two points of the history
-SAVE_S = 600.0  # s between two times that the history is written
+SAMPLE_S = 60.0  # s between two looks that the past remembers
+SAVE_S = 600.0  # s between two times that it is written
 MUTES_S = 60.0  # s between two looks at the mutes that come back each week
 CLOCKS_S = 5.0  # s by which the times of a file and of an event may differ
 NEWER = 100_000  # events after the state was kept that are looked at
 QUIET_S = 60.0  # s between two lines of the log that say the same
 FILES = 65_536  # descriptors that we ask for
 HANGS_S = 10.0  # s that the disk may take
+WELL_S = 60.0  # s for which all must be well until what was acknowledged ends
 LOOK_S = 1.0  # s between two looks whether a source is due
 THREADS = PROBES + 16  # probes of dead agents, which take 10 s, must not keep others waiting
 Result = TypeVar("Result")
@@ -118,6 +120,18 @@ def groups_here(config: Config, agents: Sequence[Agent], everyone: Sequence[Agen
     return tuple(found), problems
 
 
+def access_of(web: Web) -> Access:
+    """BadUsage: its file is wrong."""
+    return Access(web.host, web.config_file, web.token, web.public, web.proxies)
+
+
+def well_again(mutes: Sequence[Mute], table: Table, now: float) -> list[Mute]:
+    """Mutes that acknowledge trouble that is over. Trouble that comes later is not known yet."""
+    well = (table.agent_state == State.ALIVE) & (table.agent_since < now - WELL_S)
+    return [mute for mute in mutes if mute.acknowledges and all(
+        well[row] for row, agent in enumerate(table.agents) if matches(mute.match, agent))]
+
+
 @dataclasses.dataclass(frozen=True)
 class Given:
     """What the command line says. It wins over the file, also when that is read again."""
@@ -158,7 +172,8 @@ class Service:
     discovery: Discovery
     table: Table
     groups: tuple[Group, ...]
-    history: History
+    parts: tuple[Group, ...]
+    past: Past
     collector: Collector
     alerts: Alerts
     mqtt: Publisher | None = None
@@ -182,6 +197,7 @@ class Service:
         self._told: list[str] = []  # what is wrong with the sources and the groups
         self._logged = ""  # the collector's trouble
         self._failed, self._failed_at = 0, -QUIET_S  # logins that were told, and when
+        self._saves = 0  # of the past
         self._odd_until: dict[str, float] = {}  # errors of the loop that are not told again
 
     # ---------------------------------------------------------------- for the web server
@@ -323,10 +339,11 @@ class Service:
     async def _change(self, agents: Sequence[Agent]) -> None:
         """Asks these from now on."""
         table = Table(agents)
-        history = self.history.moved(table)
+        past = self.past.moved(table, time.time())
         groups, self._left_out = groups_here(self.config, agents, self.discovery.everyone)
         await asyncio.to_thread(self.collector.replace, table)
-        self.table, self.history, self.groups, self._coming = table, history, groups, None
+        self.table, self.past, self.groups, self._coming = table, past, groups, None
+        self.parts = self.config.status
         self.alerts.configure(self.config.alerts, self.config.grace, table, groups)
         if self.mqtt:
             self.mqtt.replace(table)
@@ -370,7 +387,7 @@ class Service:
     async def _start(self, parts: contextlib.AsyncExitStack) -> None:
         """Starts the parts. They end in the opposite order."""
         config = self.config
-        self.access = Access(config.web.host, config.web.config_file, config.web.token)
+        self.access = access_of(config.web)
         parts.callback(os.close, lock_folder(config.state))
         self.store = await asyncio.to_thread(
             Store, os.path.join(config.state, "events.sqlite"), days=config.keep_days,
@@ -381,10 +398,10 @@ class Service:
         self.table = Table(agents)
         self.groups, self._left_out = groups_here(config, agents, self.discovery.everyone)
         self._tell()
-        self.history = History(self.table)
-        kept = os.path.join(config.state, "history.npz")
-        await asyncio.to_thread(self.history.load, kept)
-        parts.push_async_callback(self._save_history, kept)
+        self.parts = config.status
+        self.past = Past(self.store, self.table, time.time())
+        await asyncio.to_thread(self.past.load)
+        parts.callback(lambda: self.past.save(points=True))
         parts.push_async_callback(self._stop)
         self.alerts = Alerts(self.store, say)
         self.alerts.configure(config.alerts, config.grace, self.table, self.groups)
@@ -401,13 +418,15 @@ class Service:
         # The dead man's ping says the same as /-/ready.
         self._do(self._every(LOOK_S, lambda: self.alerts.run(self.mutes, lambda: self.ready)))
         self._do(self._every(LOOK_S, self._look))
+        self._do(self._every(WELL_S / 10, self._end_acknowledged))
         self._do(self._every(SAMPLE_S, self._sample))
-        self._do(self._every(SAVE_S, lambda: self._save_history(kept)))
+        self._do(self._every(SAVE_S, self._save_past))
         self._do(self._watch())
         self._running = True
         host = f"[{config.web.host}]" if ":" in config.web.host else config.web.host
         say(f"asks {len(agents):,} agent{'s' * (len(agents) != 1)}; the page is "
-            f"http{'s' if self.access.ssl else ''}://{host or 'localhost'}:{listening.port}/")
+            f"http{'s' if self.access.ssl else ''}://{host or 'localhost'}:{listening.port}/"
+            + f", behind a proxy {config.web.public}/" * bool(config.web.public))
 
     async def _listen(self) -> Listening:
         web = self.config.web
@@ -437,16 +456,20 @@ class Service:
         self.store.publish(events)
 
     def _heard(self, events: Sequence[Event]) -> None:
-        self.history.heard(events)
+        self.past.heard(events)
+
+    async def _end_acknowledged(self) -> None:
+        for mute in well_again(self.store.mutes(), self.table, time.time()):
+            await asyncio.wrap_future(self.store.end_mute(mute.number))
 
     async def _sample(self) -> None:
-        self.history.add(self.table, time.time())
+        self.past.add(self.table, time.time(), sees=not self.collector.trouble())
 
-    async def _save_history(self, path: str) -> None:
-        try:
-            await asyncio.to_thread(self.history.save, path)
-        except OSError as error:
-            say(f"cannot keep the history in {path!r}: {error.strerror}")
+    async def _save_past(self) -> None:
+        """The points, which change as a whole, only each hour; at the start, nothing is new."""
+        if self._saves:
+            self.past.save(points=self._saves % 6 == 0)
+        self._saves += 1
 
     async def _watch(self) -> None:
         """Tells systemd that all is well. Without a collector, there is nothing to serve: the
@@ -521,7 +544,7 @@ def check(config: Config) -> int:
     targets. Pages are not asked."""
     problems = []
     try:
-        Access(config.web.host, config.web.config_file, config.web.token)
+        access_of(config.web)
     except client.BadUsage as error:
         problems.append(str(error))
     try:

@@ -24,6 +24,9 @@
 #ifndef CAN_BASE
 #define CAN_BASE 0x680 /* a multiple of 128 */
 #endif
+#ifndef CAN_REPORTS
+#define CAN_REPORTS CAN_BASE /* another multiple, if several agents hear the same nodes */
+#endif
 #ifndef CAN_EXTENDED
 #define CAN_EXTENDED 0 /* 1: identifiers have 29 bits */
 #endif
@@ -42,51 +45,29 @@ _Static_assert(CAN_CRYSTAL * 1000L == 2L * PARTS * CAN_KBITS * DIVIDER && DIVIDE
                "this crystal cannot do this bit rate");
 _Static_assert(CAN_BASE % 128 == 0 && CAN_BASE < (CAN_EXTENDED ? 0x20000000 : 0x800),
                "CAN_BASE is no first identifier of 128");
+_Static_assert(CAN_REPORTS % 128 == 0 && CAN_REPORTS < (CAN_EXTENDED ? 0x20000000 : 0x800),
+               "CAN_REPORTS is no first identifier of 128");
 enum { SELECT = PB2, MOSI = PB3, SCK = PB5, INTERRUPT = PD2 };
 enum { QUEUE = 16, FRAME = 8, FRAMES = (SENT_SIZE + FRAME - 1) / FRAME, GIVEN_UP = FRAMES + 1 };
 enum { REPORT_FRAMES = FRAMES - SENDS_BEACONS };
 enum { LAST_LENGTH = (SENT_SIZE - 1) % FRAME + 1 };    /* of the last frame of a report */
-enum { REPORT_AT = 64, REQUESTS_AT = 128 - REQUESTS }; /* identifiers, counted from CAN_BASE */
+enum { REPORT_AT = 64, REQUESTS_AT = 128 - REQUESTS }; /* identifiers, from CAN_REPORTS */
 enum { GIVE_UP = 2, REFRESH = 60 };                    /* s */
 /* After a RESET the controller takes no SPI for 128 periods of its oscillator (data sheet, section
  * 8.1): 8 us at 16 MHz. We wait twice as long, in case the oscillators are wrong by some
  * percent. */
 enum { HOLD_US = 256 / CAN_CRYSTAL };
-enum {
-    RESET = 0xC0,
-    READ = 0x03,
-    WRITE = 0x02,
-    MODIFY = 0x05,
-    LOAD = 0x40,
-    SEND = 0x81,
-    READ_RX0 = 0x90,
-    READ_RX1 = 0x94
-}; /* instructions */
-enum {
-    CANSTAT = 0x0E,
-    CANCTRL = 0x0F,
-    CANINTF = 0x2C,
-    EFLG = 0x2D,
-    TXB0CTRL = 0x30,
-    RXB0CTRL = 0x60,
-    RXB1CTRL = 0x70
-}; /* registers */
-enum {
-    RX0IF = 0x01,
-    RX1IF = 0x02,
-    TX0IF = 0x04,
-    ERRIF = 0x20,
-    TXREQ = 0x08,
-    TXBO = 0x20,
-    UNWELL = 0x38, /* the controller is off the bus, or passive */
-    OVERFLOWS = 0xC0,
-    RXM = 0x60,
-    BUKT = 0x04,
-    SRR = 0x10,
-    IDE = 0x08,
-    RTR = 0x40,
-    MODE = 0xE0
-}; /* bits */
+/* Instructions of the controller. */
+enum { RESET = 0xC0, READ = 0x03, WRITE = 0x02, MODIFY = 0x05 };
+enum { LOAD = 0x40, SEND = 0x81, READ_RX0 = 0x90, READ_RX1 = 0x94 };
+/* Its registers, and bits of CANCTRL, CANINTF, EFLG, TXB0CTRL, RXBnCTRL, of SIDL and of DLC. */
+enum { CANSTAT = 0x0E, CANCTRL = 0x0F, CANINTF = 0x2C, EFLG = 0x2D };
+enum { TXB0CTRL = 0x30, RXB0CTRL = 0x60, RXB1CTRL = 0x70 };
+enum { MODE = 0xE0 };
+enum { RX0IF = 0x01, RX1IF = 0x02, TX0IF = 0x04, ERRIF = 0x20 };
+enum { OVERFLOWS = 0xC0, TXBO = 0x20, UNWELL = 0x38 }; /* off the bus; that, or passive */
+enum { TXREQ = 0x08, RXM = 0x60, BUKT = 0x04 };
+enum { SRR = 0x10, IDE = 0x08, RTR = 0x40 };
 
 static keyed_agent keyed;
 static volatile uint16_t seconds;
@@ -153,6 +134,11 @@ static void modify(uint8_t address, uint8_t mask, uint8_t value)
 #define MASK(id) REGISTERS(id, 0)
 
 static const uint8_t base[] = {FILTER(CAN_BASE)};
+#if CAN_REPORTS == CAN_BASE
+#define reports base
+#else
+static const uint8_t reports[] = {FILTER(CAN_REPORTS)};
+#endif
 
 /* Row R has the values of the registers from 16 * R on. Heartbeats go to buffer 0, and from there
  * to buffer 1 if buffer 0 is full. Requests go to buffer 1. */
@@ -161,9 +147,9 @@ enum { ROWS = 3, ROW = 12 };
  * before it; they read as 0, except in configuration mode. */
 enum { CNF3 = 8 };
 static const uint8_t settings[ROWS][ROW] PROGMEM = {
-    {FILTER(CAN_BASE), FILTER(CAN_BASE), FILTER(CAN_BASE + REQUESTS_AT)}, /* RXF0 to RXF2 */
-    {FILTER(CAN_BASE + REQUESTS_AT), FILTER(CAN_BASE + REQUESTS_AT),
-     FILTER(CAN_BASE + REQUESTS_AT)},                                           /* RXF3 to RXF5 */
+    {FILTER(CAN_BASE), FILTER(CAN_BASE), FILTER(CAN_REPORTS + REQUESTS_AT)}, /* RXF0 to RXF2 */
+    {FILTER(CAN_REPORTS + REQUESTS_AT), FILTER(CAN_REPORTS + REQUESTS_AT),
+     FILTER(CAN_REPORTS + REQUESTS_AT)},                                        /* RXF3 to RXF5 */
     {MASK(0x1FFFFFFFUL - (REPORT_AT - 1)), MASK(0x1FFFFFFFUL - (REQUESTS - 1)), /* RXM0, RXM1 */
      0x01, PARTS == 16 ? 0xB5 : 0x91, DIVIDER - 1,                              /* CNF3 to CNF1 */
      RX0IF | RX1IF | TX0IF | ERRIF},                                            /* CANINTE */
@@ -228,10 +214,11 @@ static void take_frame(uint8_t instruction)
     for (uint8_t i = 0; i < FRAME; i++)
         packet[i] = exchange(0);
     end();
-    const bool based = CAN_EXTENDED ? sidh == base[0] && (sidl & ~SRR) == base[1] &&
-                                          eid8 == base[2] && (eid0 & 0x80) == base[3]
-                                    : (sidh & 0xF0) == base[0] && (sidl & IDE) == 0;
     const uint8_t offset = (CAN_EXTENDED ? eid0 : sidh << 3 | sidl >> 5) & 0x7F;
+    const uint8_t *from = offset < REPORT_AT ? base : reports;
+    const bool based = CAN_EXTENDED ? sidh == from[0] && (sidl & ~SRR) == from[1] &&
+                                          eid8 == from[2] && (eid0 & 0x80) == from[3]
+                                    : (sidh & 0xF0) == from[0] && (sidl & IDE) == 0;
     const bool remote = CAN_EXTENDED ? (length & RTR) != 0 : (sidl & SRR) != 0;
     if (!based || (offset >= REPORT_AT && (offset | (REQUESTS - 1)) != 127))
         foreign = true; /* right filters would have stopped it */
@@ -246,10 +233,10 @@ static void send_frame(void)
     const uint8_t offset = (uint8_t)(REPORT_AT + at);
 
     begin(LOAD);
-    exchange((uint8_t)(base[0] | (CAN_EXTENDED ? 0 : offset >> 3)));
-    exchange((uint8_t)(base[1] | (CAN_EXTENDED ? 0 : offset << 5)));
-    exchange(base[2]);
-    exchange((uint8_t)(base[3] | (CAN_EXTENDED ? offset : 0)));
+    exchange((uint8_t)(reports[0] | (CAN_EXTENDED ? 0 : offset >> 3)));
+    exchange((uint8_t)(reports[1] | (CAN_EXTENDED ? 0 : offset << 5)));
+    exchange(reports[2]);
+    exchange((uint8_t)(reports[3] | (CAN_EXTENDED ? offset : 0)));
     exchange(length);
     for (uint8_t i = 0; i < length; i++)
         exchange(report[(uint16_t)at * FRAME + i]);

@@ -6,47 +6,48 @@ BUILT_firmware = $(filter-out build/firmware/uart_virt.elf,$(FIRMWARE)) $(SIMULA
     build/unit-mcp2515
 BUILT_FULL_firmware = $(FIRMWARE)
 NIGHTLY += soak-firmware power-cuts
-IMAGES := uart_atmega328p uart_attiny85 uart_mps2-m0plus uart_mps2-m4 uart_virt sender_attiny13 \
-          can_avr can_avr-29 watch_atmega328p can_avr-watch can_avr-keyed keyed_attiny85 \
-          keyed_attiny85-hears keyed_atmega328p
-FIRMWARE := $(IMAGES:%=build/firmware/%.elf)
-
 AVR_CC := avr-gcc
-ARM_CC := arm-none-eabi-gcc -mthumb -ffreestanding -nostdlib -T firmware/uart_mps2.ld
+ARM_CC := arm-none-eabi-gcc -mthumb -ffreestanding -nostdlib -T firmware/cortex_m.ld
 RISCV_CC := riscv64-unknown-elf-gcc -march=rv32imac_zicsr -mabi=ilp32 -ffreestanding -nostdlib \
             -mno-relax -T firmware/uart_virt.ld
-CC_uart_atmega328p := $(AVR_CC) -mmcu=atmega328p -DF_CPU=16000000UL
-CC_uart_attiny85 := $(AVR_CC) -mmcu=attiny85 -DF_CPU=8000000UL
-CC_uart_mps2-m0plus := $(ARM_CC) -mcpu=cortex-m0plus
-CC_uart_mps2-m4 := $(ARM_CC) -mcpu=cortex-m4
-CC_uart_virt := $(RISCV_CC)
-CC_sender_attiny13 := $(AVR_CC) -mmcu=attiny13a -DF_CPU=1200000UL
-CC_can_avr := $(AVR_CC) -mmcu=atmega328p -DF_CPU=16000000UL
-CC_can_avr-29 := $(CC_can_avr) -DCAN_BASE=0x18FF5000 -DCAN_EXTENDED=1
-CC_watch_atmega328p := $(CC_uart_atmega328p) -DWATCH
-CC_can_avr-watch := $(CC_can_avr) -DWATCH -DWATCH_ON_C
-CC_can_avr-keyed := $(CC_can_avr) -DKEYED
-CC_keyed_attiny85 := $(CC_uart_attiny85)
-CC_keyed_attiny85-hears := $(CC_keyed_attiny85) -DHEARS
-CC_keyed_atmega328p := $(CC_uart_atmega328p) -DKEYED
-ALSO_watch_atmega328p := firmware/uart_atmega328p.c $(WATCH)
-ALSO_can_avr-watch := firmware/watch_atmega328p.c $(WATCH)
 # The files of some roles in version 2, for AVR.
 ROLES = extras/dumpulse_keyed.h $(patsubst %,extras/dumpulse_%,tag_avr.S $(patsubst %,%.c,tag $1))
-ALSO_can_avr-keyed := firmware/keyed_avr.c $(call ROLES,agent alone report master slots)
-ALSO_keyed_atmega328p := $(ALSO_can_avr-keyed)
-ALSO_keyed_attiny85 := $(call ROLES,node sender slots)
-ALSO_keyed_attiny85-hears := $(call ROLES,node)
-FIRMWARE_FLAGS := -std=c11 -Os -g -ffunction-sections -fdata-sections -Wl,--gc-sections \
-                  -Wl,--build-id=none $(WARNINGS) $(INCLUDES) -Ifirmware $(OPTIONS)
+KEYED_AGENT := firmware/keyed_avr.c $(call ROLES,agent alone report master slots)
+AT := -Wl,--defsym=flash_begin
+# $(call image,NAME,COMPILER,SOURCES): these are the sources besides firmware/NAME.c and dumpulse.c.
+image = $(eval IMAGES += $1)$(eval CC_$1 := $2)$(eval ALSO_$1 := $3)
+$(call image,uart_atmega328p,$(AVR_CC) -mmcu=atmega328p -DF_CPU=16000000UL)
+$(call image,uart_attiny85,$(AVR_CC) -mmcu=attiny85 -DF_CPU=8000000UL)
+$(call image,uart_mps2-m0plus,$(ARM_CC) -mcpu=cortex-m0plus)
+$(call image,uart_mps2-m4,$(ARM_CC) -mcpu=cortex-m4)
+$(call image,uart_virt,$(RISCV_CC))
+$(call image,sender_attiny13,$(AVR_CC) -mmcu=attiny13a -DF_CPU=1200000UL)
+$(call image,can_avr,$(CC_uart_atmega328p))
+$(call image,can_avr-29,$(CC_can_avr) -DCAN_BASE=0x18FF5000 -DCAN_EXTENDED=1)
+$(call image,watch_atmega328p,$(CC_can_avr) -DWATCH,firmware/uart_atmega328p.c $(WATCH))
+$(call image,can_avr-watch,$(CC_can_avr) -DWATCH -DWATCH_ON_C,firmware/watch_atmega328p.c $(WATCH))
+$(call image,can_avr-keyed,$(CC_can_avr) -DKEYED,$(KEYED_AGENT))
+$(call image,keyed_atmega328p,$(CC_uart_atmega328p) -DKEYED,$(KEYED_AGENT))
+$(call image,keyed_attiny85,$(CC_uart_attiny85),$(call ROLES,node sender slots))
+$(call image,keyed_attiny85-hears,$(CC_keyed_attiny85) -DHEARS,$(call ROLES,node))
+$(call image,uart_stm32-f1,$(ARM_CC) $(AT)=0x08000000 -mcpu=cortex-m3 -DSTM32F1)
+$(call image,uart_stm32-f4,$(ARM_CC) $(AT)=0x08000000 -mcpu=cortex-m4)
+$(call image,uart_nrf51,$(ARM_CC) -mcpu=cortex-m0)
+$(call image,uart_rp2040,$(ARM_CC) $(AT)=0x10000000 -mcpu=cortex-m0plus)
+FIRMWARE := $(IMAGES:%=build/firmware/%.elf)
+FIRMWARE_FLAGS = -std=c11 -Os -g -ffunction-sections -fdata-sections -Wl,--gc-sections \
+                 -Wl,--build-id=none $(WARNINGS) $(INCLUDES) -Ifirmware $(OPTIONS)
 FIRMWARE_SHARED := $(wildcard firmware/*.h firmware/*.ld) firmware/room.mk build/flags $(LIBRARY)
 
 # The source of an image has the image's name up to a "-": uart_mps2-m4 is made from uart_mps2.c.
 # ALSO_ has the other sources of an image.
 IMAGE_SOURCES = firmware/$$(firstword $$(subst -, ,$$*)).c $$(ALSO_$$*) $(FIRMWARE_SHARED)
-$(FIRMWARE): build/firmware/%.elf: $(IMAGE_SOURCES)
+define LINK
 	@mkdir -p $(@D)
 	@$(CC_$*) $(FIRMWARE_FLAGS) $(filter %.c %.S,$^) -lgcc -o $@
+endef
+$(FIRMWARE): build/firmware/%.elf: $(IMAGE_SOURCES)
+	$(LINK)
 
 # The stack of each function, as the compiler reports it, for bench/firmware.py. The compiler warns
 # that it cannot tell the stack of a naked function. Only -w turns that warning off.
@@ -61,10 +62,9 @@ $(STACKS): build/firmware/%.su: $(IMAGE_SOURCES)
 
 # The same images with one difference: a certain packet makes the loop hang. They test the watchdog.
 HANGING := $(IMAGES:%=build/firmware/hanging/%.elf)
+$(HANGING): FIRMWARE_FLAGS += $(addprefix -Wl$(,)--wrap=dumpulse_,process_packet keyed_process)
 $(HANGING): build/firmware/hanging/%.elf: firmware/tests/hang.c $(IMAGE_SOURCES)
-	@mkdir -p $(@D)
-	@$(CC_$*) $(FIRMWARE_FLAGS) -Wl,--wrap=dumpulse_process_packet \
-	    -Wl,--wrap=dumpulse_keyed_process $(filter %.c %.S,$^) -lgcc -o $@
+	$(LINK)
 
 eeprom: export KEYS := $(KEYS)
 eeprom: ##! an EEPROM with keys: BOARD=keyed_attiny85 KEYS=FILE.h
@@ -89,6 +89,7 @@ PART_unit-mcp2515 = build/unit-mcp2515 ## the model of the CAN controller, again
 $(FIRMWARE) $(STACKS) $(HANGING) $(SIMULATORS): | $(QUICK)
 
 firmware: $(FIRMWARE) ##! the images for boards: build/firmware
+	@$(PYTHON) firmware/uf2.py build/firmware/uart_rp2040.elf
 	@printf '%s\n' $(FIRMWARE)
 
 NEEDS_soak-firmware = $(FIRMWARE)

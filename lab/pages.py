@@ -8,15 +8,16 @@ import subprocess
 import sys
 
 from bench import pages
-from tests.support.programs import ROOT
+from tests.support.programs import ROOT, as_program
 
 PAGES = {
     "lab/messages/README.md": ["lab-answer", "lab-fits", "lab-sent", "lab-studies"],
+    "lab/designing.md": ["lab-choices"],
     "client/examples/keys/README.md": ["lab-keyed"],
     "lab/groups/README.md": ["lab-operations"],
     "lab/groups/misleading.md": ["lab-mislead"],
 }
-DRAWN_BY = ("groups.predict", "messages.answer", "messages.published")
+DRAWN_BY = ("groups.predict", "messages.answer", "messages.choices", "messages.published")
 
 
 def main() -> None:
@@ -33,4 +34,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_program(main)

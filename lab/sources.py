@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.programs import BUILD, run, scratch
+from tests.support.programs import BUILD, as_program, run, scratch
 
 TABLE = Path(__file__).with_name("sources.tsv")
 FOLDER = BUILD / "lab" / "sources"
@@ -176,4 +176,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_program(main)

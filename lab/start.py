@@ -29,17 +29,14 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:  # what a command is called may be no text at all
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    from tests.support.programs import as_program
     try:
-        try:
-            importlib.import_module(MODULES[name]).main()
-        finally:
-            sys.stdout.flush()
+        as_program(importlib.import_module(MODULES[name]).main)
     except KeyboardInterrupt:
         sys.exit(130)  # as shells have it
     except OSError as fault:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if not isinstance(fault, BrokenPipeError):  # whoever read the output has enough
-            sys.exit(f"lab/run {name}: {fault}")
+        sys.exit(f"lab/run {name}: {fault}")
     except ModuleNotFoundError as missing:
         sys.exit(f"lab/run {name}: the Python package {missing.name} is missing. "
                  "`make setup` installs all that the lab uses.")

@@ -3,14 +3,16 @@ SPDX-License-Identifier: MIT"""
 
 import hashlib
 import importlib.util
+import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from lab import sources
-from tests.support.programs import ROOT
+from tests.support.programs import ROOT, as_program
 
 
 @pytest.fixture
@@ -91,3 +93,42 @@ def test_every_table_is_listed_and_is_printed_by_a_module() -> None:
         ((module,),) = [re.findall(r"-m (lab[.\w]+)", line) for line in started.splitlines()
                         if " -m " in line]
         assert importlib.util.find_spec(module)
+
+
+PRINTED = re.findall(r"^TABLE_(lab-\w+) = \$\(PRINTER\) -m ([\w.]+)([^$#\t]*)",
+                     (ROOT / "lab" / "room.mk").read_text(), re.M)
+
+
+@pytest.mark.parametrize("name, module, words", PRINTED)
+def test_what_is_kept_is_printed_without_packages_and_to_a_reader_who_leaves(
+        name: str, module: str, words: str) -> None:
+    """-S: Python's own modules alone. The reader has gone before the first line."""
+    listed = subprocess.run(["make", "-ns", "--no-print-directory", "figures", f"ONLY={name}",
+                             "READY=no-package-may-be-wanted"], cwd=ROOT, capture_output=True,
+                            text=True, check=False)
+    assert listed.returncode == 0, listed
+    ours, theirs = os.pipe()
+    os.close(ours)
+    with open(theirs, "wb") as gone:
+        done = subprocess.run([sys.executable, "-S", "-m", module, *words.split()], cwd=ROOT,
+                              stdout=gone, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_every_command_bears_a_reader_who_leaves() -> None:
+    """Those of the lab and of bench that are started alone, but for parts of others."""
+    parts = {"lab/joules/loopback.py"}
+    for file in [*ROOT.glob("lab/**/*.py"), *ROOT.glob("bench/**/*.py")]:
+        text = file.read_text()
+        if re.search(r'^if __name__ == "__main__":', text, re.M) and \
+                str(file.relative_to(ROOT)) not in parts:
+            assert text.endswith("    as_program(main)\n"), file
+
+
+def test_what_a_command_has_found_wrong_is_not_lost_with_its_reader() -> None:
+    def wrong() -> None:
+        print("a table")
+        raise SystemExit("moved")
+
+    with pytest.raises(SystemExit, match="moved"):
+        as_program(wrong)

@@ -45,7 +45,7 @@ static const uint64_t QUIET = 10000000000;  /* ns between two lines about a bus 
 
 const char *can_interface;
 uint64_t can_rate;
-static canid_t base;
+static canid_t base, reports; /* the first identifiers for heartbeats, and for the rest */
 static size_t socket_at;
 static bool is_open;
 
@@ -67,7 +67,7 @@ void can_set_defaults(void)
 {
     can_interface = NULL;
     can_rate = 10;
-    base = DEFAULT_BASE;
+    base = reports = DEFAULT_BASE;
 }
 
 bool can_set_interface(const char *text)
@@ -82,32 +82,42 @@ bool can_set_interface(const char *text)
 
 /* Reads an identifier as cansend writes it: three hexadecimal digits are an identifier of 11 bits,
  * eight digits one of 29 bits. */
-bool can_set_id(const char *text)
+static bool read_id(const char *text, size_t length, canid_t *to)
 {
-    const size_t length = strlen(text);
     char *end;
 
-    if ((length == 3 || length == 8) && strspn(text, "0123456789abcdefABCDEF") == length) {
-        const canid_t id = (canid_t)strtoul(text, &end, 16); /* at most 32 bits */
-        if (id % BLOCK == 0 && id <= (length == 3 ? CAN_SFF_MASK : CAN_EFF_MASK)) {
-            base = id | (length == 3 ? 0 : CAN_EFF_FLAG);
-            return true;
-        }
-    }
+    if ((length != 3 && length != 8) || strspn(text, "0123456789abcdefABCDEF") < length)
+        return false;
+    const canid_t id = (canid_t)strtoul(text, &end, 16); /* at most 32 bits */
+    *to = id | (length == 3 ? 0 : CAN_EFF_FLAG);
+    return id % BLOCK == 0 && id <= (length == 3 ? CAN_SFF_MASK : CAN_EFF_MASK);
+}
+
+bool can_set_id(const char *text)
+{
+    const size_t length = strcspn(text, ":");
+    const char *second = text[length] == '\0' ? text : text + length + 1;
+
+    if (read_id(text, length, &base) && read_id(second, strlen(second), &reports))
+        return true;
     return options_wrong(
         "--can-id wants three hexadecimal digits, or eight for 29 bits, that are a multiple "
-        "of 80, like 680 or 18ff5080: not '%.40s'",
+        "of 80, like 680 or 18ff5080, or two of these like 680:700: not '%.40s'",
         text);
 }
 
 const char *can_describe(void)
 {
     static char text[IFNAMSIZ + 80];
-    const canid_t id = base & CAN_EFF_MASK;
+    const canid_t id = base & CAN_EFF_MASK, second = reports & CAN_EFF_MASK;
     const int digits = (base & CAN_EFF_FLAG) != 0 ? 8 : 3;
 
-    (void)snprintf(text, sizeof text, "%s, identifiers %0*x to %0*x", can_interface, digits, id,
-                   digits, id + BLOCK - 1);
+    if (reports == base)
+        (void)snprintf(text, sizeof text, "%s, identifiers %0*x to %0*x", can_interface, digits, id,
+                       digits, id + BLOCK - 1);
+    else
+        (void)snprintf(text, sizeof text, "%s, heartbeats from %0*x, reports from %0*x",
+                       can_interface, digits, id, (reports & CAN_EFF_FLAG) != 0 ? 8 : 3, second);
     return text;
 }
 
@@ -126,13 +136,13 @@ static int open_socket(void)
     /* Only heartbeats and requests with our identifiers pass, and only in data frames. */
     const canid_t all = CAN_EFF_FLAG | CAN_RTR_FLAG | CAN_EFF_MASK;
     const struct can_filter filters[] = {
-        {base + REQUEST_AT, all},
+        {reports + REQUEST_AT, all},
         {base + HEARTBEATS_FROM, all & ~(canid_t)(REPORT_FROM - 1)},
         /* the requests of version 2, 98 to 127: blocks of 2, 4, 8 and 16 identifiers */
-        {base + KEYED_REQUESTS_FROM, all & ~(canid_t)1},
-        {base + 100, all & ~(canid_t)3},
-        {base + 104, all & ~(canid_t)7},
-        {base + 112, all & ~(canid_t)15}};
+        {reports + KEYED_REQUESTS_FROM, all & ~(canid_t)1},
+        {reports + 100, all & ~(canid_t)3},
+        {reports + 104, all & ~(canid_t)7},
+        {reports + 112, all & ~(canid_t)15}};
     const bool keyed = options.key != NULL; /* then the first filter is a part of the last one */
     struct sockaddr_can here = {.can_family = AF_CAN};
     struct ifreq status = {0};
@@ -180,7 +190,7 @@ static void give_up_reports(void)
 void can_send(const uint8_t *bytes, size_t length)
 {
     if (length == DUMPULSE_PACKET_SIZE && is_open) {
-        struct can_frame frame = {.can_id = base + BEACON_AT, .can_dlc = DUMPULSE_PACKET_SIZE};
+        struct can_frame frame = {.can_id = reports + BEACON_AT, .can_dlc = DUMPULSE_PACKET_SIZE};
         memcpy(frame.data, bytes, length);
         (void)send(sockets[socket_at].fd, &frame, sizeof frame, MSG_DONTWAIT);
     } else if (length == DUMPULSE_REPORT_SIZE) {
@@ -226,7 +236,7 @@ static int send_frames(void)
         begin_report();
     while (report.frame < FRAMES) {
         const size_t at = (size_t)report.frame * CAN_MAX_DLEN, left = report.size - at;
-        struct can_frame frame = {.can_id = base + REPORT_FROM + report.frame,
+        struct can_frame frame = {.can_id = reports + REPORT_FROM + report.frame,
                                   .can_dlc = left < CAN_MAX_DLEN ? (uint8_t)left : CAN_MAX_DLEN};
         memcpy(frame.data, report.bytes + at, frame.can_dlc);
         if (send(sockets[socket_at].fd, &frame, sizeof frame, MSG_DONTWAIT) != sizeof frame) {

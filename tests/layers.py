@@ -14,7 +14,7 @@ import textwrap
 from collections import defaultdict
 from pathlib import Path
 
-from tests.support.programs import KEYED, ROOT
+from tests.support.programs import KEYED, ROOT, as_program
 
 # From top to bottom: each may use those that come after it. `client.py` is a layer of its own.
 LAYERS = {
@@ -34,6 +34,7 @@ LAYERS = {
     "bench/reliability": "counts the damage that the checksum does not see",
     "proof": "proves what the library does, and computes bounds",
     "firmware/simulators": "run the images on simulated boards",
+    "firmware": "makes what an image is flashed from",
     "bench/processors": "the targets, and simulators that run their code",
     "tests/support": "what tests share: programs, servers, agents, lines",
     "spec": "the protocol as models, which write the vectors",
@@ -214,4 +215,4 @@ def faults() -> list[str]:
 
 
 if __name__ == "__main__":
-    print(picture())
+    as_program(lambda: print(picture()))

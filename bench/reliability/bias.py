@@ -7,6 +7,7 @@ from math import log2
 
 from bench.reliability.programs import HEARTBEATS
 from spec.model import MAGIC, VARIABLES
+from tests.support.programs import as_program
 
 
 def checksums() -> Counter[int]:
@@ -54,4 +55,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_program(main)

@@ -13,6 +13,7 @@ periods or more with the probability q^(k-1). So it is seen with the probability
 import random
 
 from bench.reliability.channels import A_SECOND, bare, years
+from tests.support.programs import as_program
 
 SEED = 1
 TRIALS = 50_000
@@ -57,4 +58,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_program(main)

@@ -140,6 +140,15 @@ def test_the_stack_of_an_image(tmp_path: Path) -> None:
     assert deepest == frame["main"] + frame["deep"] + frame["__vector_1"]
 
 
+def test_the_stack_of_assembly(tmp_path: Path) -> None:
+    """A function that pushes registers at its beginning, and then calls another one."""
+    deepest = image_bound(
+        tmp_path, LOOP='asm("call hidden")',
+        MORE='asm("hidden: push r28\\n push r29\\n call deep\\n pop r29\\n pop r28\\n ret");')
+    frame = frames(tmp_path / "image.su")
+    assert deepest == frame["main"] + 2 + firmware.RETURN + frame["deep"] + frame["__vector_1"]
+
+
 NAKED = 'ISR(PCINT0_vect, ISR_NAKED) { asm("%s"); }'
 SERVANT = "__attribute__((noinline)) static void servant(void) { %s; }"
 
@@ -149,7 +158,7 @@ SERVANT = "__attribute__((noinline)) static void servant(void) { %s; }"
     ({"LOOP": "pointer()"}, "main calls by a pointer"),
     ({"MORE": SERVANT % "volatile char a[to[0]]; a[to[1]] = 1", "LOOP": "servant()"},
      "servant\t.*\tdynamic"),
-    ({"MORE": 'asm("hidden: push r24\\n pop r24\\n ret");', "LOOP": 'asm("call hidden")'},
+    ({"MORE": 'asm("hidden: nop\\n push r24\\n pop r24\\n ret");', "LOOP": 'asm("call hidden")'},
      "main calls hidden"),
     ({"SERVED": 'asm("call main + 4")'}, "main lets in other interrupts"),
     ({"LOOP": 'asm("call __vector_1")'}, "main calls __vector_1, an interrupt"),
@@ -161,7 +170,7 @@ SERVANT = "__attribute__((noinline)) static void servant(void) { %s; }"
     ({"MORE": SERVANT % "SREG = to[1]", "SERVED": "servant()"}, "servant lets in other interrupts"),
     ({"MORE": NAKED % "push r24\\n pop r0\\n out 0x3f, r0\\n pop r0\\n pop r1\\n reti"},
      "__vector_3 lets in"),
-    ({"MORE": NAKED % "push r24\\n pop r24\\n reti"}, "on the stack: __vector_3"),
+    ({"MORE": NAKED % "nop\\n push r24\\n pop r24\\n reti"}, "on the stack: __vector_3"),
     ({"MORE": NAKED % "out 0x3d, r1\\n reti"}, "on the stack: __vector_3"),
     ({"MORE": NAKED % "call deep\\n reti"}, "on the stack: __vector_3"),
     ({"MORE": NAKED % "jmp deep\\n reti"}, "on the stack: __vector_3"),
@@ -174,21 +183,25 @@ def test_an_image_without_a_bound(tmp_path: Path, what: dict[str, str], why: str
 GCC = ["-ffreestanding", "-nostdlib", "-std=c11", "-Os", "-w", "-ffunction-sections",
        "-fdata-sections",
        "-Wl,--gc-sections", "-fstack-usage", f"-I{ROOT}", f"-I{ROOT / 'firmware'}"]
-CHIPS = {"m0plus": ("uart_mps2", ["arm-none-eabi-gcc", "-mthumb", "-mcpu=cortex-m0plus"]),
-         "m4": ("uart_mps2", ["arm-none-eabi-gcc", "-mthumb", "-mcpu=cortex-m4"]),
-         "virt": ("uart_virt", ["riscv64-unknown-elf-gcc", "-march=rv32imac_zicsr", "-mabi=ilp32",
-                                "-mno-relax"])}
+CHIPS = {"m0plus": ("uart_mps2.c", "cortex_m",
+                    ["arm-none-eabi-gcc", "-mthumb", "-mcpu=cortex-m0plus"]),
+         "m4": ("uart_mps2.c", "cortex_m", ["arm-none-eabi-gcc", "-mthumb", "-mcpu=cortex-m4"]),
+         "virt": ("uart_virt.c", "uart_virt", [
+             "riscv64-unknown-elf-gcc", "-march=rv32imac_zicsr", "-mabi=ilp32", "-mno-relax"])}
 
 
 def changed_bound(folder: Path, chip: str, before: str, after: str) -> int:
     """Returns the bound for the firmware of that chip with one changed line."""
-    name, compiler = CHIPS[chip]
-    text = (ROOT / "firmware" / f"{name}.c").read_text()
+    name, script, compiler = CHIPS[chip]
+    text = (ROOT / "firmware" / name).read_text()
+    for header in ("cortex_m.h", "serial_agent.h"):
+        shared = (ROOT / "firmware" / header).read_text()
+        text = text.replace(f'#include "{header}"\n', shared)
     assert text.count(before) == 1
     (folder / "image.c").write_text(text.replace(before, after))
     for source in (folder / "image.c", ROOT / "dumpulse.c"):
         run([*compiler, *GCC, "-c", source, "-o", folder / f"{source.stem}.o"])
-    run([*compiler, *GCC, "-T", ROOT / "firmware" / f"{name}.ld", folder / "image.o",
+    run([*compiler, *GCC, "-T", ROOT / "firmware" / f"{script}.ld", folder / "image.o",
          folder / "dumpulse.o", "-lgcc", "-o", folder / "image.elf"])
     (folder / "both.su").write_text("".join((folder / f"{stem}.su").read_text()
                                             for stem in ("image", "dumpulse")))
@@ -196,7 +209,7 @@ def changed_bound(folder: Path, chip: str, before: str, after: str) -> int:
 
 
 TICK, RING = "    ticks++;\n", "static serial_ring ring;"
-LOOP, ALARM = "    TICK_CONTROL = 7;\n", "    set_alarm();\n    if"
+LOOP, ALARM = "    chip_start();\n", "    set_alarm();\n    if"
 
 
 @pytest.mark.parametrize(("chip", "loop", "interrupt", "pushed"), tiered([

@@ -2,21 +2,7 @@
 
 Its caller says the state of each agent and variable, and asks once a second for messages. The core
 looks at states, not at events, so it cannot miss one: a lost event, a restart or a full disk
-change nothing. These are its rules:
-
-- It tells a bad state once, when that has lasted for `wait`. It tells the end of what it told once,
-  when all has been good for `settle`. Unknown is neither good nor bad.
-- All that happens in one site comes in one message. It waits until nothing more is on its way, but
-  no longer than `wait` or the longest period there. While something is open, the next message of
-  the site comes after `again` at the earliest, or when everything has ended, or at once if it is
-  worse than what was told: more severe, or more than all that is open.
-- While an agent is unreachable, its variables are unknown. While its parent is unreachable, the
-  core does not tell the agent.
-- The core does not tell dead members of a group: it tells the group, if too few are left.
-- If too many agents fell silent of late, the collector is blind: the core tells only that.
-- A mute holds back bad states that are not told yet, and reminders. It never holds back an end.
-- If a problem comes back within FLAP_S, it must be good for longer each time until it ends. The
-  core tells the fifth time without `wait`: an agent after one period, a variable at once.
+change nothing. The section Alerts of dumpulse_fleet/README.md has its rules.
 SPDX-License-Identifier: MIT
 """
 
@@ -94,6 +80,7 @@ class Problem:
     good: float = 0.0  # since when it is good
     free: Optional[float] = None  # since when nothing but `wait` holds it back
     muted: bool = False
+    known: Optional[Mute] = None  # the mute that acknowledges it, and lasts the longest
 
 
 class Item(NamedTuple):
@@ -104,6 +91,7 @@ class Item(NamedTuple):
     began: float  # Unix time
     flapping: bool
     agents: tuple[Agent, ...]  # the agent, the group's members; empty if it was removed
+    known: Optional[Mute]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -185,7 +173,7 @@ class Core:
         self._answering = sum(_answers(state) for state in self._state.values())
         self._mutes = ()
         for subject, problem in list(self._problems.items()):
-            problem.muted = False
+            problem.muted, problem.known = False, None
             if not self._exists(subject):
                 self._set(subject, Level.GOOD, State.UNWATCHED, 0.0, -math.inf)
 
@@ -230,7 +218,7 @@ class Core:
         if problem is None and level is Level.BAD:
             problem = self._problems[subject] = Problem(
                 subject, self._key(subject), began, self._count_onset(subject, now))
-            problem.muted = any(self._is_muted(mute, subject) for mute in self._mutes)
+            self._mark(problem)
         elif problem is None:
             return
         elif not problem.told and level is not Level.BAD:
@@ -337,9 +325,15 @@ class Core:
         if mutes != self._mutes:
             self._mutes = mutes
             for problem in self._problems.values():
-                problem.muted = any(self._is_muted(mute, problem.subject) for mute in mutes)
+                self._mark(problem)
 
-    def _is_muted(self, mute: Mute, subject: Subject) -> bool:
+    def _mark(self, problem: Problem) -> None:
+        fit = [mute for mute in self._mutes if self._fits(mute, problem.subject)]
+        problem.muted = not all(mute.acknowledges for mute in fit)
+        problem.known = max((mute for mute in fit if mute.acknowledges),
+                            key=lambda mute: mute.ends, default=None)
+
+    def _fits(self, mute: Mute, subject: Subject) -> bool:
         """A group is muted by its name, or if all its members are. The collector is muted by the
         name "collector" alone."""
         if subject.kind != "agent":
@@ -367,7 +361,8 @@ class Core:
                 return None
             kind = "problem" if tally.new else "resolved"
         elif (incident and self._rules.remind and now >= incident.sent + self._rules.remind
-              and any(problem.level is Level.BAD and not problem.muted for problem in tally.open)):
+              and any(problem.level is Level.BAD and not (problem.muted or problem.known)
+                      for problem in tally.open)):
             kind = "reminder"
         else:
             self._ripe.pop(key, None)
@@ -396,7 +391,8 @@ class Core:
             problem.subject, problem.state, problem.began, problem.onsets + 1 >= FLAPS,
             tuple(self._agents[name] for name in self._members.get(problem.subject.name, ())
                   ) if problem.subject.kind == "group"
-            else tuple(agent for agent in (self._agents.get(problem.subject.name),) if agent))
+            else tuple(agent for agent in (self._agents.get(problem.subject.name),) if agent),
+            problem.known)
             for problem in problems), key=lambda item: (-SEVERITY.get(item.state, 0), item)))
 
     # ---------------------------------------------------------------- over a restart

@@ -98,7 +98,7 @@ class Receiver:
             "resolved": [line(item) for item in over[:LISTED]],
             "open": [line(item) for item in opened[:LISTED]],
             "title": title(message, kind, new, over, opened),
-            "text": text(over if kind == "resolved" else new or opened)}
+            "text": text(over if kind == "resolved" else new or opened, opened)}
 
 
 def load_apprise(receiver: Receiver) -> Any:
@@ -128,6 +128,8 @@ def line(item: Item) -> dict[str, Any]:
             "state": item.state.words, "severity": (
                 "none", "warning", "critical")[SEVERITY.get(item.state, 0)],
             "since": item.began, "flapping": item.flapping,
+            "acknowledged": item.known and {"by": item.known.by, "until": item.known.ends,
+                                            "why": item.known.why},
             "site": agent.site if agent else "", "labels": dict(agent.labels) if agent else {}}
 
 
@@ -156,8 +158,8 @@ def by_state(items: Iterable[Item]) -> list[tuple[State, list[Item]]]:
     return sorted(found.items(), key=lambda pair: (-SEVERITY.get(pair[0], 0), -pair[0]))
 
 
-def text(items: Sequence[Item]) -> str:
-    """At most four lines: what is worst, and who."""
+def text(items: Sequence[Item], opened: Sequence[Item]) -> str:
+    """At most four lines: what is worst, who, since when, and who takes care of what is open."""
     lines = []
     for state, some in by_state(items):
         names = [(item.subject.name or "the collector")
@@ -169,10 +171,22 @@ def text(items: Sequence[Item]) -> str:
     if len(lines) > 3:
         lines[2:] = ["; ".join(each.partition(":")[0] for each in lines[2:])]
     began = min((item.began for item in items if item.began > 0), default=0)
-    if began:
-        begun = datetime.datetime.fromtimestamp(began, datetime.timezone.utc)
-        lines.append(begun.strftime("since %Y-%m-%d %H:%M:%S UTC"))
+    known = [item.known for item in opened if item.known]
+    parts = [f"since {clock(began)}"] if began else []
+    if known:
+        last = max(known, key=lambda mute: mute.ends)
+        others = len({mute.by for mute in known}) - 1
+        parts.append(f"{len(known):,} of {len(opened):,} open acknowledged by {last.by}"
+                     + f" and {others:,} more" * bool(others) + f" until {clock(last.ends)}"
+                     + f": {last.why}" * bool(last.why))
+    if parts:
+        lines.append("; ".join(parts))
     return "\n".join(lines)
+
+
+def clock(moment: float) -> str:
+    return datetime.datetime.fromtimestamp(moment, datetime.timezone.utc).strftime(
+        "%Y-%m-%d %H:%M:%S UTC")
 
 
 class Alerts:

@@ -24,12 +24,12 @@ from dumpulse_fleet.config.reading import (
     LARGEST, Key, Mistake, Mistakes, Reader, read_file, shown_path, similar)
 from dumpulse_fleet.config.toml_lines import Lines, TooDeep
 from dumpulse_fleet.config.values import DAY, duration, number, text
-from dumpulse_fleet.config.web import Web, read_web
+from dumpulse_fleet.config.web import Web, read_status, read_web
 from dumpulse_fleet.model.agents import Agent, Group, Mute
 from dumpulse_fleet.model.naming import Wrong, hide, shown
 
 SECTIONS = ("collector", "defaults", "agents", "groups", "mutes", "alerts", "notify", "mqtt",
-            "nats", "web", "events")
+            "nats", "web", "status", "events")
 
 
 class Shard(NamedTuple):
@@ -51,6 +51,7 @@ class Config:
     mqtt: Mqtt | None
     nats: Nats | None
     web: Web
+    status: tuple[Group, ...]  # the parts of the public page
     state: str  # the folder for the events and for what is known over a restart
     grace: float  # s after the start in which no agent is unreachable, and nothing is told
     shard: Shard
@@ -94,7 +95,8 @@ def read_sections(reader: Reader) -> Config:
         path=reader.path, agents=agents, sources=sources,
         groups=read_groups(reader, agents, more), fixed_mutes=fixed_mutes, windows=windows,
         alerts=read_alerts(reader), mqtt=read_mqtt(reader), nats=read_nats(reader),
-        web=read_web(reader), **collector, **events)
+        web=read_web(reader),
+        status=read_status(reader, agents, more), **collector, **events)
 
 
 def load(path: str) -> Config:

@@ -114,7 +114,10 @@ class Group:
 
 @dataclasses.dataclass(frozen=True)
 class Mute:
-    """Holds back alerts, never the monitoring."""
+    """Holds back alerts, never the monitoring.
+
+    If it acknowledges trouble, it holds back reminders only, and ends when all is well again.
+    """
 
     match: Mapping[str, str]  # labels, `site`, `name`, `variable`; a value may be a glob
     begins: float  # Unix time
@@ -122,6 +125,7 @@ class Mute:
     why: str = ""
     by: str = ""  # who made it; "configuration" if it is in a file
     number: int = 0  # of a mute that was made at run time
+    acknowledges: bool = False  # SQLite says 0 or 1
 
 
 class Event(NamedTuple):

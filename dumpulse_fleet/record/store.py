@@ -51,6 +51,7 @@ ASK_S = 5.0  # a question may take this long
 TEXT = 500  # characters of a text that are kept
 DAY = 86_400
 MUTES = 1_000
+MADE = ("muted", "acknowledged")  # what events say of a mute, and of one that acknowledges
 APPLICATION = 0x44706C66  # marks our files: "Dplf"
 # To change the schema, add a script: it is run on files that have had only those before it.
 SCHEMAS = ("""
@@ -66,7 +67,13 @@ CREATE TABLE mute (number INTEGER PRIMARY KEY AUTOINCREMENT, match TEXT NOT NULL
 CREATE TABLE kept (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE outbox (id INTEGER PRIMARY KEY AUTOINCREMENT, receiver TEXT NOT NULL,
                      made REAL NOT NULL, body TEXT NOT NULL);
-""",)
+""", """
+ALTER TABLE mute ADD COLUMN acknowledges INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE past (agent TEXT NOT NULL, day INTEGER NOT NULL, hours BLOB NOT NULL,
+                   PRIMARY KEY (agent, day)) WITHOUT ROWID;
+CREATE TABLE recent (agent TEXT PRIMARY KEY, step INTEGER NOT NULL, slot INTEGER NOT NULL,
+                     points BLOB NOT NULL) WITHOUT ROWID;
+""")
 EVENTS = """SELECT at, agent, variable, what, was, now, lasted, site, number
             FROM event {} JOIN source ON source.id = event.source """
 Result = TypeVar("Result")
@@ -209,6 +216,12 @@ class Store:
                 + f" ORDER BY number {'DESC' if after is None else 'ASC'} LIMIT ?",
                 (*wanted.values(), max(0, min(limit, 100_000)))))
 
+    def ask(self, question: str, *values: Any) -> list[Any]:
+        """The rows of any question. Trouble: it took too long, or the file cannot be read."""
+        with self._reader() as database:
+            found: list[Any] = database.execute(question, values).fetchall()
+            return found
+
     def hangs(self) -> float:
         """Seconds for which the writer has waited for the disk."""
         return max(0.0, time.monotonic() - self._turned - 2 * IDLE_S)
@@ -250,14 +263,15 @@ class Store:
             match = {_text(name): _text(glob) for name, glob in mute.match.items()}
             rest = (mute.begins, mute.ends, _text(mute.why), _text(mute.by))
             number = database.execute(
-                "INSERT INTO mute (match, begins, ends, why, by) VALUES (?, ?, ?, ?, ?)",
-                (json.dumps(match), *rest)).lastrowid or 0
-            made.append(Mute(match, *rest, number))
+                "INSERT INTO mute (match, begins, ends, why, by, acknowledges) "
+                "VALUES (?, ?, ?, ?, ?, ?)",
+                (json.dumps(match), *rest, mute.acknowledges)).lastrowid or 0
+            made.append(Mute(match, *rest, number, mute.acknowledges))
             return made[0]
 
         def then() -> None:
             self._mutes += tuple(made)
-            self._tell_mute(made[0], "", "muted")
+            self._tell_mute(made[0], "", MADE[made[0].acknowledges])
         return self.write(work, then)
 
     def end_mute(self, number: int) -> concurrent.futures.Future[bool]:
@@ -277,7 +291,7 @@ class Store:
         def then() -> None:
             self._mutes = tuple(mute for mute in self._mutes if mute not in gone)
             for mute in gone:
-                self._tell_mute(mute, "muted", word)
+                self._tell_mute(mute, MADE[mute.acknowledges], word)
         return self.write(work, then)
 
     def _tell_mute(self, mute: Mute, was: str, now: str) -> None:
@@ -316,6 +330,7 @@ class Store:
         with contextlib.suppress(FileExistsError, OSError):  # only its owner may read it
             os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         database = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
+        database.text_factory = _readable
         try:
             (version,) = database.execute("PRAGMA user_version").fetchone()
             (application,) = database.execute("PRAGMA application_id").fetchone()
@@ -338,8 +353,10 @@ class Store:
             (self.rows,) = database.execute("SELECT count(*) FROM event").fetchone()
             for (last,) in database.execute("SELECT seq FROM sqlite_sequence WHERE name='event'"):
                 self._last = max(self._last, last)
-            self._mutes = tuple(Mute(json.loads(match), *rest) for match, *rest in database.execute(
-                "SELECT match, begins, ends, why, by, number FROM mute ORDER BY number"))
+            self._mutes = tuple(
+                Mute(json.loads(match), *rest) for match, *rest in database.execute(
+                    "SELECT match, begins, ends, why, by, number, acknowledges FROM mute "
+                    "ORDER BY number"))
             self._inode = os.stat(self.path).st_ino
         except ValueError as error:  # a mute is no JSON
             database.close()
@@ -366,6 +383,7 @@ class Store:
         end = time.monotonic() + ASK_S
         try:
             with contextlib.closing(sqlite3.connect(uri, uri=True)) as database:
+                database.text_factory = _readable
                 database.set_progress_handler(lambda: time.monotonic() > end, 10_000)
                 yield database
         except sqlite3.OperationalError as error:
@@ -614,6 +632,11 @@ def _same(path: Path, inode: int) -> bool:
 def _text(text: str) -> str:
     """As SQLite takes it: not too long, and without halves of UTF-16 pairs."""
     return text[:TEXT] if text.isascii() else text[:TEXT].encode("utf-8", "replace").decode()
+
+
+def _readable(data: bytes) -> str:
+    """A text of a file that may be damaged."""
+    return data.decode("utf-8", "replace")
 
 
 def _events(rows: sqlite3.Cursor) -> list[Event]:

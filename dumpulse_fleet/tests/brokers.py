@@ -26,6 +26,18 @@ def listens(port: int) -> bool:
     return False
 
 
+@contextlib.contextmanager
+def started(*command: str, port: int, **more: Any) -> Iterator[None]:
+    """A program that listens there."""
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                          **more) as process:
+        try:
+            until(lambda: listens(port), lambda: f"{command[0]} has ended: {process.poll()}", 60)
+            yield
+        finally:
+            process.kill()
+
+
 class Broker:
     """It forgets everything when it ends."""
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
+
+from dumpulse_fleet.tests.wall import Browser, driver
 
 # The same examples each time: a run that tests a change must not fail for another reason.
 # HYPOTHESIS_PROFILE=explore looks for new ones.
@@ -34,3 +37,10 @@ WAITING = ("test_collector", "test_web", "test_service", "test_faults", "test_ro
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.stem not in WAITING)
+
+
+@pytest.fixture(name="browser", scope="module")
+def make_browser() -> Iterator[Browser]:
+    with driver() as one:
+        one.screen(1280, 800)
+        yield one

@@ -103,7 +103,8 @@ class Store:
 
 
 class Past:
-    """A made-up history: each minute of 3 hours. Variables 16 and above have none."""
+    """A made-up one: each minute of 3 hours, but none of variables 16 and above; and a month, all
+    of which is known, and of which the last hour but one was bad."""
 
     def of(self, row: int, variable: int) -> tuple[NDArray[np.float64], NDArray[np.uint8],
                                                    NDArray[np.uint8]]:
@@ -116,6 +117,15 @@ class Past:
         times = np.asarray(time.time() - 60.0 * np.arange(count, 0, -1), np.float64)
         return times, np.clip(steps, 0, 255).astype(np.uint8), states
 
+    def hours(self, row: int, now: float) -> tuple[dict[int, NDArray[np.uint8]],
+                                                   dict[int, NDArray[np.uint8]]]:
+        hours = np.tile(np.array([60, 60, State.ALIVE + 1], np.uint8), (720, 1))
+        hours[-2] = 60, 45, State.DEAD + 1
+        minutes = np.full(60, State.ALIVE + 1, np.uint8)
+        minutes[:5], minutes[-20:-5] = 0, State.DEAD + 1
+        numbers = (255, *range(1, 9))
+        return dict.fromkeys(numbers, hours), dict.fromkeys(numbers, minutes)
+
 
 class Service:
     """What the web server needs, without a collector: dumpulse_fleet.web.server.Service."""
@@ -123,6 +133,7 @@ class Service:
     def __init__(self, table: Table, groups: Sequence[Group] = ()) -> None:
         self.table = table
         self.groups = groups
+        self.parts: Sequence[Group] = ()
         self.ready = True
         self.trouble = ""
         self.mistakes: list[str] = []
@@ -130,7 +141,7 @@ class Service:
         self.asked = 0  # how often the numbers were
         self.access: Access | None = None  # read again by a reload
         self.store = Store()
-        self.history = Past()
+        self.past = Past()
         self.fixed = [Mute({"name": "*-00009"}, 0, 4e9, "it is old", "configuration")]
 
     def mutes(self) -> Sequence[Mute]:

@@ -264,6 +264,23 @@ def test_a_mute_never_holds_back_a_resolution_but_a_reminder() -> None:
     assert told(world.run(100)) == [("resolved", "berlin", 0, 1, 0)]
 
 
+def test_what_is_acknowledged_is_not_repeated_but_what_is_new_is_told() -> None:
+    world = World([agent("a", "berlin"), agent("b", "berlin")])
+    world.silence("a")
+    assert told(world.run(100)) == [("problem", "berlin", 1, 0, 1)]
+    known = Mute({"name": "*"}, 0, world.wall + 9000, "on my way", "ada", 1, acknowledges=True)
+    world.mutes = [known, dataclasses.replace(known, ends=world.wall + 5000, by="bob")]
+    assert not world.run(8000), "no reminder"
+    world.silence("b")
+    (message,) = world.run(100)
+    assert message.new[0].known == message.open[0].known == known, "the one that lasts longest"
+    assert message.muted == 0
+    reminder = world.run(8000)[0]
+    assert reminder.kind == "reminder" and reminder.open[0].known is None
+    world.heal("a", "b")
+    assert told(world.run(100)) == [("resolved", "berlin", 0, 2, 0)]
+
+
 def test_a_mute_of_all_members_mutes_the_group() -> None:
     for match, holds in (({"site": "berlin"}, True), ({"name": "a0"}, False),
                          ({"name": "no*"}, True), ({"site": "berlin", "variable": "3"}, False)):

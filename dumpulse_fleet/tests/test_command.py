@@ -49,6 +49,7 @@ class Ask:
         self.serving, self._capsys = serving, capsys
         monkeypatch.setenv("DUMPULSE_FLEET", serving.address)
         monkeypatch.setenv("DUMPULSE_FLEET_TOKEN_FILE", str(serving.folder / "token"))
+        monkeypatch.setenv("LOGNAME", "ada")
         monkeypatch.setattr(client, "PROGRAM", "dumpulse-fleet")
 
     def __call__(self, *words: str, status: int = 0) -> str:
@@ -115,14 +116,25 @@ def test_mute(ask: Ask) -> None:
     until(lambda: ask("ls", "nobody").splitlines()[1].startswith("unreachable (muted)"),
           lambda: "it is not muted")
     lines = ask("mute").splitlines()
-    assert len(lines) == 2 and "  site=north name=nobody*  we know (token)" in lines[1]
+    assert len(lines) == 2 and "  site=north name=nobody*  muted  we know (ada)" in lines[1]
     assert ask("mute", "--end", number[1]) == f"mute {number[1]} has ended\n"
     assert ask("mute") == "no mutes\n"
     assert "no mute with this number" in ask("mute", "--end", number[1], status=2)
 
 
+def test_ack(ask: Ask) -> None:
+    done = ask("ack", "nobody.north", "--why", "on my way")
+    number = re.match(r"mute (\d+) acknowledged until all is well, at most until ", done)
+    assert number
+    assert "  name=nobody.north  acknowledged  on my way (ada)" in ask("ack")
+    until(lambda: ask("ls", "nobody").splitlines()[1].startswith("unreachable (ada takes care)"))
+    assert ask("show", "nobody.north").splitlines()[0].endswith(" s (ada takes care)")
+    assert "no agent that fits is in trouble" in ask("ack", "a3", status=2)
+    assert ask("ack", "--end", number[1]) == f"mute {number[1]} has ended\n"
+
+
 @pytest.mark.parametrize("words, part", [
-    (["mute", "north", "--for", "2h"], "'north' says not what to mute: write it like site=north"),
+    (["mute", "north", "--for", "2h"], "'north' says not what it is about: write it like site="),
     (["mute", "site=north"], "for how long? write --for 2h"),
     (["mute", "site=north", "site=south", "--for", "2h"], "each label can be named once"),
     (["mute", "site=north", "--end", "3"], "--end ends one mute"),
@@ -133,7 +145,7 @@ def test_mute(ask: Ask) -> None:
     (["ls", "--user", "x"], "--user needs --password-file"),
     (["ls", "--token-file", "nowhere"], "No such file"),
     (["ls", "--fleet", "https://x", "--ca-file", "nowhere"], "nowhere"),
-    (["ls", "--fleet", "http://x/path"], "without a path"),
+    (["ls", "--fleet", "http://u:p@x/path"], "without a password"),
     (["ls", "--fleet", "http://[x"], "like http://127.0.0.1:9061"),
     (["ls", "--fleet", "ftp://x"], "like"), (["ls", "--fleet", "x:99999"], "like"),
     (["ls", "--fleet", "http://u:hunter2@x"], "without a password"),
@@ -222,7 +234,7 @@ JSON = st.recursive(
                          "events", "mutes", "match", "ends", "trouble", "variables", "dead"]),
         inner, max_size=6), max_leaves=12)
 CALLS = [["ls"], ["show", "x"], ["events"], ["mute"], ["mute", "a=b", "--for", "1h"],
-         ["mute", "--end", "1"], ["reload"], ["ls", "--json"]]
+         ["mute", "--end", "1"], ["ack", "x"], ["reload"], ["ls", "--json"]]
 
 
 @quick

@@ -168,9 +168,11 @@ async def test_a_webhook_gets_json(path: Path) -> None:
             "new": body["open"], "open": [
                 {"kind": "agent", "name": "pump 0", "variable": -1, "variable_name": "",
                  "state": "unreachable", "severity": "critical", "flapping": False,
+                 "acknowledged": None,
                  "since": body["open"][0]["since"], "site": "berlin", "labels": {"rack": "7"}},
                 {"kind": "agent", "name": "pump 1", "variable": 3, "variable_name": "",
                  "state": "dead", "severity": "critical", "flapping": False,
+                 "acknowledged": None,
                  "since": body["open"][1]["since"], "site": "berlin", "labels": {"rack": "7"}}],
             "title": "berlin: 1 unreachable, 1 dead", "text": body["text"]}
         assert before <= body["open"][0]["since"] <= body["at"] <= time.time()
@@ -189,6 +191,23 @@ async def test_a_webhook_gets_json(path: Path) -> None:
         assert [(each.now, each.site) for each in stored][::-1] == [
             ("problem: 2 new, 0 resolved, 2 open", "berlin"),
             ("resolved: 0 new, 2 resolved, 0 open", "berlin")]
+
+
+@async_test
+async def test_the_next_text_says_who_takes_care(path: Path) -> None:
+    fleet, receiver = Fleet(path), Receiver()
+    async with receiver.serving(), fleet.running(receiver.notify(), again=0):
+        fleet.put(0, State.UNREACHABLE)
+        await until(lambda: receiver.got)
+        fleet.mutes = [Mute({"name": "pump 0"}, 0, 4e9, "on my way", "ada", acknowledges=True)]
+        fleet.put(1, State.UNREACHABLE)
+        await until(lambda: len(receiver.got) == 2)
+        body = receiver.got[1]
+        assert body["counts"]["new"] == 1
+        assert body["text"].splitlines()[-1].endswith(
+            "UTC; 1 of 2 open acknowledged by ada until 2096-10-02 07:06:40 UTC: on my way")
+        assert [each["acknowledged"] and each["acknowledged"]["by"] for each in body["open"]] == [
+            "ada", None]
 
 
 @async_test

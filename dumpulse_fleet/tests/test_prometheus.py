@@ -6,12 +6,10 @@ SPDX-License-Identifier: MIT
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import re
 import shutil
 import subprocess
-import tarfile
 import time
 import urllib.parse
 import urllib.request
@@ -23,6 +21,7 @@ import pytest
 
 from dumpulse_fleet.model.agents import State
 from dumpulse_fleet.tests import standins
+from dumpulse_fleet.tests.brokers import started
 from dumpulse_fleet.tests.core import until
 from dumpulse_fleet.web import metrics, server
 from tests.support.programs import free_port
@@ -31,13 +30,6 @@ pytestmark = pytest.mark.slow
 
 CONFIG = Path("dumpulse_fleet/examples/prometheus.yml")
 DASHBOARD = Path("dumpulse_fleet/examples/grafana-dashboard.json")
-# By the npm client, into build/: the name, the version, and SHA-512 of the archive.
-TOOLS = (("@grafana/schema", "13.2.3",
-          "ae4f0510eef2b857d14cafc90f7f7be3b499150fa209341ba66e8c8763a39ea1"
-          "b1fe0fee410171e7ab7ae1e08b5d6132a11ebcaeee1c8a07062ab5e4fa8ceb2e"),
-         ("typescript", "5.9.3",
-          "8e5d6f6733c38a72ebf5e52ddc9feded5e8580d130f508ef04f772b33f4a7d00"
-          "c3e357d0ac2d98e2f290762694a454f86d795bd511e12e9a7cc2d9ba3394e04b"))
 
 
 def program(name: str) -> str:
@@ -54,13 +46,10 @@ def prometheus(folder: Path, fleet_port: int) -> Iterator[str]:
     path = folder / "prometheus.yml"
     path.write_text(text, "utf-8")
     address = f"127.0.0.1:{free_port()}"
-    with open(folder / "log", "wb") as log, subprocess.Popen(
-            [program("prometheus"), f"--config.file={path}", f"--web.listen-address={address}",
-             f"--storage.tsdb.path={folder / 'data'}"], stdout=log, stderr=log) as process:
-        try:
-            yield f"http://{address}"
-        finally:
-            process.kill()
+    with started(program("prometheus"), f"--config.file={path}",
+                 f"--web.listen-address={address}", f"--storage.tsdb.path={folder / 'data'}",
+                 port=int(address.rpartition(":")[2])):
+        yield f"http://{address}"
 
 
 def query(address: str, text: str) -> list[dict[str, Any]]:
@@ -141,68 +130,3 @@ def test_the_panels_do_not_overlap() -> None:
                  for y in range(place["y"], place["y"] + place["h"])}
         assert not cells & taken and max(x for x, _ in cells) < 24
         taken |= cells
-
-
-CHECK = """
-import type { Dashboard } from "./schema/dist/types/raw/dashboard/x/types.gen";
-import type * as stat from "./schema/dist/types/raw/composable/stat/panelcfg/x/types.gen";
-import type * as table from "./schema/dist/types/raw/composable/table/panelcfg/x/types.gen";
-import type * as series from "./schema/dist/types/raw/composable/timeseries/panelcfg/x/types.gen";
-import type * as time from "./schema/dist/types/raw/composable/statetimeline/panelcfg/x/types.gen";
-type Plain<T> = T extends string ? `${T}` : T extends (infer U)[] ? Plain<U>[]
-    : T extends object ? {[K in keyof T]: Plain<T[K]>} : T;
-interface Options { stat: stat.Options; timeseries: series.Options; table: table.Options;
-    "state-timeline": time.Options }
-interface Custom { stat: {}; timeseries: series.FieldConfig; table: table.FieldConfig;
-    "state-timeline": time.FieldConfig }
-type Deep<T> = T extends object ? {[K in keyof T]?: Deep<T[K]>} : T;
-"""
-
-
-def unpacked(folder: Path, name: str, version: str, right: str) -> Path:
-    assert shutil.which("npm") and shutil.which("node"), "apt-get install npm, which has node, too"
-    archive = folder / f"{name.strip('@').replace('/', '-')}-{version}.tgz"
-    if not archive.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        subprocess.run(["npm", "pack", "--silent", f"{name}@{version}"], cwd=folder, check=True,
-                       timeout=300)
-    assert hashlib.sha512(archive.read_bytes()).hexdigest() == right
-    target = folder / name.rpartition("/")[2]
-    if not target.exists():
-        with tarfile.open(archive) as opened:
-            opened.extractall(folder / "new")  # its hash is right
-        (folder / "new" / "package").rename(target)
-    return target
-
-
-def compiled(folder: Path, compiler: Path, content: Any) -> str:
-    """What TypeScript says of a dashboard."""
-    lines = [CHECK, f"export const whole: Plain<Dashboard> = {json.dumps(content)};"]
-    for panel in content["panels"]:
-        kind, name = json.dumps(panel["type"]), f"panel{panel['id']}"
-        custom = panel["fieldConfig"]["defaults"].get("custom", {})
-        lines += [f"export const {name}: Deep<Plain<Options[{kind}]>> = "
-                  f"{json.dumps(panel['options'])};",
-                  f"export const custom_{name}: Deep<Plain<Custom[{kind}]>> = "
-                  f"{json.dumps(custom)};"]
-    path = folder / "check.ts"
-    path.write_text("\n".join(lines), "utf-8")
-    done = subprocess.run(
-        ["node", compiler / "lib" / "tsc.js", "--noEmit", "--strict", "--skipLibCheck",
-         "--target", "es2022", "--module", "es2022", "--moduleResolution", "bundler", path],
-        capture_output=True, text=True, timeout=300, check=False)
-    return done.stdout + done.stderr
-
-
-@pytest.mark.long
-def test_the_dashboard_fits_grafana_s_own_types() -> None:
-    folder = Path("build/grafana").absolute()
-    schema, compiler = (unpacked(folder, *tool) for tool in TOOLS)
-    assert schema.name == "schema"
-    content = dashboard()
-    assert compiled(folder, compiler, content) == ""
-    content["panels"][0]["gridPos"]["w"] = "wide"
-    assert "not assignable" in compiled(folder, compiler, content)
-    content = dashboard()
-    content["panels"][0]["options"]["colorMode"] = "loud"
-    assert "not assignable" in compiled(folder, compiler, content)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from dumpulse_fleet.model.agents import State
-from dumpulse_fleet.tests.brokers import Taking, answering, listens
+from dumpulse_fleet.tests.brokers import Taking, answering, started
 from dumpulse_fleet.tests.core import until
 from dumpulse_fleet.web import metrics
 from tests.support.programs import free_port
@@ -98,16 +98,6 @@ def serving(page: Page) -> Iterator[int]:
         yield port
 
 
-@contextlib.contextmanager
-def program(*command: str, port: int) -> Iterator[None]:
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as child:
-        try:
-            until(lambda: listens(port), 60)
-            yield
-        finally:
-            child.kill()
-
-
 def active(port: int) -> int:
     """Alerts that Alertmanager knows."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v2/alerts?active=true") as answer:
@@ -136,10 +126,10 @@ def test_a_storm_of_1000_agents_makes_one_notification(tmp_path: Path) -> None:
                 {"targets": [f"127.0.0.1:{port}"]}]}]}))
         run("amtool", "check-config", str(tmp_path / "alertmanager.yml"))
         run("promtool", "check", "config", str(tmp_path / "prometheus.yml"))
-        with program("prometheus-alertmanager", f"--config.file={tmp_path}/alertmanager.yml",
+        with started("prometheus-alertmanager", f"--config.file={tmp_path}/alertmanager.yml",
                      f"--storage.path={tmp_path}/alertmanager", "--cluster.listen-address=",
                      f"--web.listen-address=127.0.0.1:{alertmanager}", port=alertmanager), \
-                program("prometheus", f"--config.file={tmp_path}/prometheus.yml",
+                started("prometheus", f"--config.file={tmp_path}/prometheus.yml",
                         f"--storage.tsdb.path={tmp_path}/prometheus",
                         f"--web.listen-address=127.0.0.1:{prometheus}", port=prometheus):
             for first in range(0, STORM, 200):  # noticed one after the other, as they are asked

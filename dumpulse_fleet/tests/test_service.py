@@ -20,7 +20,9 @@ import pytest
 from dumpulse_fleet import command
 from dumpulse_fleet.collect.discovery import in_shard
 from dumpulse_fleet.config.file import Shard, load
-from dumpulse_fleet.service import groups_here
+from dumpulse_fleet.model.agents import Mute, State
+from dumpulse_fleet.service import WELL_S, groups_here, well_again
+from dumpulse_fleet.tests import standins
 from dumpulse_fleet.tests.brokers import Broker, Taking, answering, reading
 from dumpulse_fleet.tests.core import PATIENCE, until
 from dumpulse_fleet.tests.serving import Serving, notified, run, write
@@ -68,7 +70,7 @@ def test_from_start_to_end(tmp_path: Path, fake: Fake, capsys: pytest.CaptureFix
             begun = time.monotonic()
             assert serving.end() == 0 and time.monotonic() - begun < BUSY_S
             until(lambda: "STOPPING=1" in came, lambda: came)
-    assert {"events.sqlite", "history.npz", "known", "lock"} <= {
+    assert {"events.sqlite", "known", "lock"} <= {
         path.name for path in (tmp_path / "state").iterdir()}
     with Serving(tmp_path) as serving:
         serving.wait_for_agents(alive)
@@ -90,6 +92,18 @@ def test_from_start_to_end(tmp_path: Path, fake: Fake, capsys: pytest.CaptureFix
                 assert again.end(signal.SIGINT) == 0
         finally:
             fake.tell("live", 1, 1)
+
+
+def test_an_acknowledgement_ends_when_all_is_well() -> None:
+    table, now = standins.fleet(3), time.time()
+    one, every = (Mute({"name": name}, 0, 9e9, acknowledges=True)
+                  for name in ("agent-00001", "agent-*"))
+    mutes = (one, every, Mute({"name": "*"}, 0, 9e9))
+    table.agent_state[2] = State.UNREACHABLE
+    assert well_again(mutes, table, now) == [one]
+    table.agent_state[2], table.agent_since[2] = State.ALIVE, now - WELL_S + 1
+    assert well_again(mutes, table, now) == [one]
+    assert well_again(mutes, table, now + 2) == [one, every]
 
 
 @pytest.mark.slow

@@ -564,7 +564,9 @@ def test_mutes_live_on_and_end(path: Path) -> None:
     assert store.end_mute(first.result().number).result()
     assert not store.end_mute(first.result().number).result()
     assert store.mutes() == (second.result(),)
-    third = store.make_mute(Mute({"name": "x"}, 0.0, time.time() + 0.2)).result()
+    third = store.make_mute(Mute({"name": "x"}, 0.0, time.time() + 0.2,
+                                 acknowledges=True)).result()
+    assert third.acknowledges and not second.result().acknowledges
     assert third.number > second.result().number
     until(lambda: store.mutes() == (second.result(),))
     store.flush()

@@ -15,23 +15,16 @@ import bcrypt
 import numpy as np
 import pytest
 
-from dumpulse_fleet.model.agents import Agent, State
+from dumpulse_fleet.model.agents import Agent, Mute, State
 from dumpulse_fleet.tests import standins
 from dumpulse_fleet.tests.core import until
 from dumpulse_fleet.tests.wall import (
-    COUNT, HOSTILE, IN_FULL, LIVE, STALE, TOKEN, Browser, Running, cut_off, driver, leave,
+    COUNT, HOSTILE, IN_FULL, LIVE, STALE, TOKEN, Browser, Running, cut_off, leave,
     make_service, running, trouble, violations)
 from dumpulse_fleet.web.access import Access
 from dumpulse_fleet.web import server
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(name="browser", scope="module")
-def make_browser() -> Iterator[Browser]:
-    with driver() as one:
-        one.screen(1280, 800)
-        yield one
 
 
 @pytest.fixture(name="wall")
@@ -129,6 +122,12 @@ def test_a_tile_names_what_is_wrong_and_numbers_have_their_order(wall: Running) 
     assert wall.names() == [f"10.0.0.{number}" for number in (10, 30, 1, 2, 22)]
     assert re.fullmatch(rf"{names[1]} dead \+ 1 · [0-9]+ s", wall.browser.run(
         "return document.querySelector('.tile.dead span').textContent"))
+    assert wall.browser.text(".tile.dead .pips") == "✕●▲●●●●●", "1, 2, 3, ... 8"
+    assert wall.browser.text(".tile.unreachable .pips") == ""
+    wall.service.change(2, State.LATE, 1)
+    wall.browser.until("document.querySelector('.tile.late .pips')?.textContent === '▲●▲●●●●●'")
+    wall.service.change(2, State.DEAD, 1)
+    wall.browser.until("document.querySelector('.tile.dead .pips')")
     assert re.fullmatch("damaged · [0-9]+ s", wall.browser.run(
         "return document.querySelector('.tile.damaged span').textContent"))
 
@@ -140,6 +139,31 @@ def test_a_search_counts_what_it_finds(wall: Running) -> None:
     assert wall.browser.run("""return [...document.querySelectorAll('#states button')].filter(
         (chip) => !chip.hidden).map((chip) => chip.textContent)""") == [
             "1 late", "1 pending", "13 alive"]
+
+
+def test_a_site_has_its_health_and_folds_on_a_phone(wall: Running) -> None:
+    browser = wall.browser
+    wall.service.change(1, State.DEAD, 3)
+    wall.open()
+    health = ("return [...document.querySelectorAll('section:not([hidden])')].filter("
+              "(each) => each.querySelector('b').textContent === 'Berlin').map("
+              "(each) => each.querySelector('.health').style.background)")
+    one, other = browser.run(health)
+    assert one == other and "var(--dead) 0% 6.66" in one and "var(--alive)" in one
+    wall.service.change(5, State.LATE, 3)
+    browser.until("document.querySelectorAll('.bad .tile').length === 2")
+    assert all("var(--late)" in each for each in browser.run(health))
+    seen = "return [...document.querySelectorAll('.tile')].filter((each) => each.checkVisibility())"
+    browser.screen(390, 844, phone=True)
+    try:
+        browser.until(f"(() => {{ {seen}.length === 2 }})()", "only the bad ones")
+        browser.run("document.querySelector('.good .group-head').click()")
+        assert 2 < browser.run(f"{seen}.length") < 20
+        browser.run("const size = document.getElementById('size'); size.value = 'names';"
+                    "size.dispatchEvent(new Event('change'))")
+        assert browser.run(f"{seen}.length") == COUNT
+    finally:
+        browser.screen(1280, 800)
 
 
 # ---------------------------------------------------------------- what is chosen
@@ -242,6 +266,13 @@ def test_an_agent_in_full(wall: Running) -> None:
     assert rows[2][0].startswith("2 brakesdead for") or rows[2][0].startswith("2 brakesdead")
     assert rows[2][1] == "77" and rows[2][2].startswith("3 h 2 min")
     assert rows[1][1] == "200 !" and rows[6][1:] == ["–", "never"]
+    assert browser.text("#uptime p") == \
+        "24 h: 98.96 % well · 7 d: 99.85 % well · 30 d: 99.97 % well"
+    assert browser.run("return [...document.querySelectorAll('#uptime .beats')].map("
+                       "(each) => [each.ariaLabel, each.children.length])") == [
+        ["last hour, by minutes: 15 of 60 had trouble", 60],
+        ["last day, by hours: 1 of 24 had trouble", 24]]
+    assert browser.run("return document.querySelectorAll('#variables .beats').length") == 8
     age = browser.run("return document.querySelector('#variables tbody tr').cells[2].textContent")
     browser.until(f"document.querySelector('#variables tbody tr').cells[2].textContent !== '{age}'",
                   "ages count up")
@@ -274,6 +305,49 @@ def test_a_mute_from_the_panel(wall: Running) -> None:
     assert not service.store.made
     refusal = [line for line in browser.complaints() if "401" not in line]
     assert refusal == []
+
+
+def test_trouble_is_acknowledged_from_the_panel(wall: Running) -> None:
+    browser, service = wall.browser, wall.service
+    for row in (9, 13):
+        service.change(row, State.DEAD, 2)
+    wall.open("?agent=pump-0009")
+    browser.until(IN_FULL)
+    browser.run(f"document.getElementById('mute-token').value = '{TOKEN}';"
+                "document.getElementById('mute-by').value = 'ada'")
+    browser.click("#mute button[value=acknowledge]")
+    browser.until("document.querySelector('.tile.known')")
+    assert re.fullmatch("✓ ada · brakes dead · [0-9]+ s", browser.text(".tile.known span"))
+    assert wall.names()[:2] == ["pump-0013", "pump-0009"], "what nobody knows comes first"
+    assert browser.text("#headline") == "1 of 60 agents needs a look"
+    assert browser.text("#states .acknowledged-state b") == "1"
+    assert "name=pump-0009 acknowledged until" in browser.text("#mutes")
+
+
+def test_the_page_of_events_and_mutes(wall: Running) -> None:
+    browser, service = wall.browser, wall.service
+    service.fixed = [Mute({"rack": HOSTILE}, 0, 4e9, "it is old", "configuration")]
+    for row in (4, 5):
+        service.change(row, State.DEAD, 2)
+    browser.open(f"http://127.0.0.1:{wall.port}/log")
+    browser.until("document.body.classList.contains('live') && "
+                  "document.getElementById('label').options.length > 2")
+    assert f"rack={HOSTILE} muted until" in browser.text("#mutes")
+    assert "pump-0005 2: alive → dead after 1 h" in browser.text("#events li")
+    browser.run(f"document.getElementById('mute-token').value = '{TOKEN}';"
+                "document.getElementById('label').value = 'site';"
+                "document.getElementById('glob').value = 'Ber*'")
+    browser.click("#mute button:last-of-type")
+    browser.until("document.getElementById('mutes').textContent.includes('site=Ber*')")
+    assert service.store.made[0].match == {"site": "Ber*"}
+    browser.run("document.getElementById('agent').value = '*-0004';"
+                "document.getElementById('agent').dispatchEvent(new Event('input',"
+                "{bubbles: true}))")
+    browser.until("document.getElementById('events').children.length === 1")
+    assert "pump-0004" in browser.text("#events")
+    assert violations(browser) == {} and cut_off(browser, 1280) == []
+    browser.click("#mutes button")
+    browser.until("!document.getElementById('mutes').textContent.includes('site=Ber*')")
 
 
 @pytest.mark.long

@@ -26,19 +26,12 @@ from dumpulse_fleet.model.agents import Mute, State
 from dumpulse_fleet.tests import standins
 from dumpulse_fleet.tests.core import until
 from dumpulse_fleet.tests.wall import (
-    IN_FULL, LIVE, STALE, Browser, cut_off, driver, leave, make_service, running, trouble,
+    IN_FULL, LIVE, STALE, Browser, cut_off, leave, make_service, running, trouble,
     violations)
 
 pytestmark = pytest.mark.long
 PICTURES = Path("build/fleet-wall")  # for people
-SCREENS = {"phone": (390, 844), "desk": (1280, 800), "4k": (3840, 2160)}
-
-
-@pytest.fixture(name="browser", scope="module")
-def make_browser() -> Iterator[Browser]:
-    with driver() as one:
-        one.screen(1280, 800)
-        yield one
+SCREENS = {"phone": (390, 844), "desk": (1280, 800), "tv": (1920, 1080), "4k": (3840, 2160)}
 
 
 # ---------------------------------------------------------------- each state
@@ -243,7 +236,8 @@ def test_without_stutter(browser: Browser, beating: Callable[[standins.Service],
           f"a site of {count // 4:,} gone: {1000 * stormy:.0f} ms; heap {small:.1f} MB, "
           f"later {large:.1f} MB; page "
           f"{memory:.0f} MB; load average {os.getloadavg()[0]:.1f}")
-    assert 0.005 < loaded < 2 and 1 < frame < 200 and stormy < 1 and longest < 1000
+    assert 0.005 < loaded < 2 and 1 < frame < 200 and stormy < 1
+    assert longest < 1000 * max(1.0, os.getloadavg()[0] / 2), "it waits for others, too"
     assert large < 8 and large - small < 2 and memory < 300
     assert storm["Nodes"] < 6 * count + 5000
 

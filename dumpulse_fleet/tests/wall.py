@@ -105,17 +105,18 @@ class Browser:
 
 
 @contextlib.contextmanager
-def driver() -> Iterator[Browser]:
+def driver(*more: str) -> Iterator[Browser]:
     program = shutil.which("chromedriver")
     assert program, "chromedriver is in Debian's package chromium-driver: run make setup"
     from selenium.webdriver import Chrome, ChromeOptions
     from selenium.webdriver.chrome.service import Service
     options = ChromeOptions()
-    for argument in ARGUMENTS:
+    for argument in (*ARGUMENTS, *more):
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, Chrome(
             options, Service(program, env={**os.environ, "HOME": folder, "TMPDIR": folder})) as one:
+        one.set_script_timeout(120)  # axe looks at thousands of tiles, and the machine may be busy
         yield Browser(one)
 
 

@@ -2,8 +2,8 @@
 
     python3 -m dumpulse_fleet.trials.demo [--agents N] [--port N] [--seed N]
 
-Some agents die, reboot, lie and come back. Nothing is left when it ends but build/venv-fleet, the
-libraries, which the first start installs. SPDX-License-Identifier: MIT
+Some agents die, reboot, lie and come back. Nothing is left when it ends.
+SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -12,10 +12,8 @@ import argparse
 import contextlib
 import dataclasses
 import heapq
-import importlib.metadata
 import random
 import selectors
-import shutil
 import signal
 import socket
 import struct
@@ -30,8 +28,6 @@ from pathlib import Path
 from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parents[2]
-VENV = ROOT / "build" / "venv-fleet"
-REQUIREMENTS = ROOT / "dumpulse_fleet" / "requirements.txt"
 VARIABLES, REQUEST = 64, b"AreyouOK"
 NODES = range(1, 9)  # variables of client/examples/vehicle.ini; 0 is the agent's own clock
 SITES = ("harbour", "hill", "mill", "north field", "south field")
@@ -196,47 +192,6 @@ def free_port(wanted: int) -> int:
         return int(listener.getsockname()[1])
 
 
-def is_complete(wanted: str) -> bool:
-    """Whether this Python has the libraries already, in these versions."""
-    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-        return all(importlib.metadata.version(name) == version for name, _, version in (
-            line.partition("==") for line in wanted.split()))
-    return False
-
-
-def python_with_libraries() -> str:
-    """This one if it has them, or that of build/venv-fleet, which is made if it is not complete."""
-    python, stamp = VENV / "bin" / "python", VENV / "complete"
-    wanted = REQUIREMENTS.read_text()
-    if is_complete(wanted):
-        return sys.executable
-    if stamp.is_file() and stamp.read_text() == wanted:
-        return str(python)
-    print(f"installing the libraries of {REQUIREMENTS.relative_to(ROOT)} into "
-          f"{VENV.relative_to(ROOT)} ...", flush=True)
-    try:
-        install(python)
-    except BaseException:  # also Ctrl-C
-        shutil.rmtree(VENV, ignore_errors=True)
-        raise
-    stamp.write_text(wanted)
-    print("installed", flush=True)
-    return str(python)
-
-
-def install(python: Path) -> None:
-    shutil.rmtree(VENV, ignore_errors=True)
-    for step in ([sys.executable, "-m", "venv", str(VENV)],
-                 [str(python), "-m", "pip", "install", "--disable-pip-version-check", "--no-input",
-                  "--progress-bar", "off", "-r", str(REQUIREMENTS)]):
-        done = subprocess.run(step, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              check=False)
-        if done.returncode:
-            hint = "apt-get install python3-venv" if "ensurepip" in done.stdout else \
-                "is there a network?"
-            sys.exit(f"{done.stdout.strip()[-2000:]}\nfleet-demo: cannot install: {hint}")
-
-
 def end(*_: object) -> NoReturn:
     """Once: a second Ctrl-C does not disturb what tidies up."""
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -265,7 +220,6 @@ def main() -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Until Ctrl-C, or until the fleet ends: its exit status."""
-    python = python_with_libraries()
     with contextlib.ExitStack() as parts:
         folder = Path(parts.enter_context(tempfile.TemporaryDirectory(prefix="dumpulse-fleet-")))
         world = World(options.agents, options.seed)
@@ -276,19 +230,21 @@ def run(options: argparse.Namespace) -> int:
         (folder / "fleet.toml").write_text(configuration(world.lives, port))
         # In a group of its own, so that Ctrl-C does not reach it before we end it.
         service = parts.enter_context(subprocess.Popen(
-            [python, "-m", "dumpulse_fleet", "serve", "--config.file", str(folder / "fleet.toml")],
+            [sys.executable, "-m", "dumpulse_fleet", "serve",
+             "--config.file", str(folder / "fleet.toml")],
             cwd=ROOT, start_new_session=True, stderr=subprocess.PIPE, text=True))
         parts.callback(service.terminate)
         assert service.stderr
         for line in service.stderr:
             if "the page is" in line:
-                print(tell(len(world.lives), port, folder, python), flush=True)
+                print(tell(len(world.lives), port, folder), flush=True)
             else:
                 print(line, end="", flush=True)
         return service.wait()
 
 
-def tell(count: int, port: int, folder: Path, python: str) -> str:
+def tell(count: int, port: int, folder: Path) -> str:
+    python = sys.executable
     with contextlib.suppress(ValueError):  # it is elsewhere
         python = str(Path(python).relative_to(ROOT))
     return f"""

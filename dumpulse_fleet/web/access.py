@@ -26,7 +26,8 @@ import os
 import re
 import secrets
 import ssl
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+import urllib.parse
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import bcrypt
@@ -34,6 +35,7 @@ from aiohttp import web
 
 from dumpulse_fleet import client
 from dumpulse_fleet.config import plain_yaml
+from dumpulse_fleet.config.web import Network
 from dumpulse_fleet.model.naming import Wrong, shown
 
 FILE_MAX = 65536  # bytes of the file
@@ -43,6 +45,7 @@ WAITING = 16  # passwords that wait to be checked; more are told to come again
 REMEMBERED = 256  # passwords that were right; a scrape each second must not cost bcrypt each time
 HASH = re.compile(r"\$2[aby]\$([0-9]{2})\$[./A-Za-z0-9]{53}")
 NOBODY = "$2b$10$" + "." * 53  # what an unknown user's password is compared with
+FORWARDED = "X-Forwarded-For"
 CHANGE_HEADER = "X-Dumpulse-Change"  # its value is "yes"
 READING = ("GET", "HEAD")
 HEADERS = {
@@ -147,11 +150,13 @@ class Access:
     `host` is what the server listens at. BadUsage: everybody on the network could read.
     """
 
-    def __init__(self, host: str = "127.0.0.1", path: str = "", token: str = "",
-                 anybody: bool = False) -> None:
+    def __init__(self, host: str = "127.0.0.1", path: str = "", token: str = "", public: str = "",
+                 proxies: Sequence[Network] = ()) -> None:
         self.local = is_loopback(host)
         self.path = path
-        self._anybody = anybody
+        self.public = public
+        self._public_host = urllib.parse.urlsplit(public).hostname
+        self._proxies = proxies
         self._host = host
         self._pepper = secrets.token_bytes(32)
         # Digests of passwords that were right, oldest first, and their hashes in the file.
@@ -186,7 +191,7 @@ class Access:
 
     def _look(self) -> Found:
         said = read_file(self.path) if self.path else WebFile()
-        if not (self.local or said.users or self._anybody or said.tls.get("client_ca_file")):
+        if not (self.local or said.users or said.tls.get("client_ca_file")):
             raise client.BadUsage(
                 f"{self._host or 'every address'} can be reached from other machines, and nobody "
                 "would need a password: listen at 127.0.0.1, or name basic_auth_users in "
@@ -231,11 +236,11 @@ class Access:
                     rest.strip(), validate=True).decode().partition(":")
             except (binascii.Error, ValueError):
                 name, colon, password = "", "", ""
-            if colon and await self._right_password(name, password, request.remote or ""):
+            if colon and await self._right_password(name, password, self.asker(request)):
                 return name
         elif kind.lower() == "basic":
             return ""  # nobody has a password here, so this one says nothing
-        self.failed, self.failed_from = self.failed + 1, request.remote or ""
+        self.failed, self.failed_from = self.failed + 1, self.asker(request)
         raise self._unauthorized("the password or the token is wrong")
 
     async def _right_password(self, name: str, password: str, address: str) -> bool:
@@ -269,10 +274,36 @@ class Access:
             'Bearer realm="Dumpulse"'
         return web.HTTPUnauthorized(text=text, headers={"WWW-Authenticate": kind})
 
+    # ---- through which door
+    def is_proxy(self, address: str) -> bool:
+        try:
+            here = ipaddress.ip_address(address.strip().partition("%")[0])
+        except ValueError:
+            return False
+        return any(here in network for network in self._proxies)
+
+    def asker(self, request: web.Request) -> str:
+        """The address of who asks: what the nearest proxies say, as far as they are ours."""
+        address = request.remote or ""
+        for said in reversed(",".join(request.headers.getall(FORWARDED, [])).split(",")):
+            if not (said.strip() and self.is_proxy(address)):
+                break
+            address = said.strip()[:100]
+        return address
+
+    def address(self, request: web.Request) -> str:
+        """Where the asker finds us: scheme, host, and the folder that a proxy takes away."""
+        if FORWARDED in request.headers and self.is_proxy(request.remote or ""):
+            return self.public
+        return f"{'https' if self.ssl else 'http'}://{request.headers.get('Host', '')}"
+
     # ---- what they may do
-    async def allow(self, request: web.Request) -> str:
-        """Who asks, if they may. It raises what the answer is if they may not."""
+    async def allow(self, request: web.Request, free: Sequence[str] = ()) -> str:
+        """Who asks, if they may. It raises what the answer is if they may not. `free` are paths
+        that everybody may read."""
         self._check_host(request)
+        if request.path in free and request.method in READING:
+            return ""
         who = await self.identify(request)
         if self.users and not who:
             raise self._unauthorized("a password is needed")
@@ -286,14 +317,15 @@ class Access:
     def _check_host(self, request: web.Request) -> None:
         """A page of another site may have a name that points to this machine. Its requests would
         look as if they came from here, but they have its name."""
-        if self.local and not is_loopback(host_of(request.headers.get("Host", ""))):
+        host = host_of(request.headers.get("Host", "")).lower()
+        if self.local and not is_loopback(host) and host != self._public_host:
             raise web.HTTPMisdirectedRequest(
                 text="this server listens at this machine only: ask it as localhost")
 
     def _check_change(self, request: web.Request, who: str) -> None:
         site = request.headers.get("Sec-Fetch-Site", "none")
         origin = request.headers.get("Origin")
-        ours = f"{'https' if self.ssl else 'http'}://{request.headers.get('Host', '')}"
+        ours = "/".join(self.address(request).split("/")[:3])
         if site not in ("same-origin", "none") or origin not in (None, ours):
             raise web.HTTPForbidden(text="a change must not come from a page of another site")
         if not who:

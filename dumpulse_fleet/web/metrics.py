@@ -223,76 +223,49 @@ TROUBLE = Family("dumpulse_fleet_trouble", "gauge",
                  "1 if this part of the fleet does not work: the log says why.")
 DROPPED = Family("dumpulse_fleet_stream_dropped_total", "counter",
                  "Readers of live changes that were too slow.")
-# What the collector says of itself, by its own word.
-OWN = {
-    "rounds": Family("dumpulse_collector_rounds_total", "counter", "Rounds that have ended."),
-    "requests": Family("dumpulse_collector_requests_total", "counter", "Requests sent."),
-    "repeated": Family("dumpulse_collector_repeated_requests_total", "counter",
-                       "Requests sent again within their round."),
-    "reports": Family("dumpulse_collector_reports_total", "counter", "Good reports."),
-    "lost": Family("dumpulse_collector_lost_rounds_total", "counter", "Rounds without an answer."),
-    "bad": Family("dumpulse_collector_bad_reports_total", "counter", "Damaged reports."),
-    "late": Family("dumpulse_collector_late_reports_total", "counter",
-                   "Reports that came after their round, or twice."),
-    "skipped": Family("dumpulse_collector_skipped_rounds_total", "counter",
-                      "Rounds that did not begin, because the collector was too late."),
-    "void": Family("dumpulse_collector_void_rounds_total", "counter",
-                   "Rounds of which nobody knows whether there was an answer."),
-    "overflowed": Family("dumpulse_collector_overflowed_packets_total", "counter",
-                         "Packets that found no room in the receive buffers."),
-    "stale": Family("dumpulse_collector_stale_reports_total", "counter",
-                    "Reports that the next one proved to be old."),
-    "strange": Family("dumpulse_collector_strange_packets_total", "counter",
-                      "Packets from strangers."),
-    "refused": Family("dumpulse_collector_refused_requests_total", "counter",
-                      "Requests that a network or a machine refused."),
-    "unsent": Family("dumpulse_collector_delayed_requests_total", "counter",
-                     "Requests for which the system had no room at first."),
-    "lookups_failed": Family("dumpulse_collector_failed_lookups_total", "counter",
-                             "Names of hosts that the name service did not find."),
-    "lateness": Family("dumpulse_collector_lateness_seconds", "gauge",
-                       "How long after their time the last requests were sent."),
-    "cpu": Family("dumpulse_collector_cpu_seconds_total", "counter",
-                  "CPU time of the collector's thread."),
-    "events": Family("dumpulse_fleet_events_total", "counter", "Events that were stored."),
-    "events_lost": Family("dumpulse_fleet_events_lost_total", "counter",
-                          "Events that could not be kept."),
-    "logins_failed": Family("dumpulse_fleet_failed_logins_total", "counter",
-                            "Wrong passwords and tokens."),
-    "notified": Family("dumpulse_fleet_notifications_total", "counter", "Notifications sent."),
-    "unnotified": Family("dumpulse_fleet_notifications_failed_total", "counter",
-                         "Notifications that could not be sent."),
-    "given_up": Family("dumpulse_fleet_notifications_given_up_total", "counter",
-                       "Notifications that were tried for too long."),
-    "notifications_waiting": Family("dumpulse_fleet_notifications_waiting", "gauge",
-                                    "Notifications that wait to be sent."),
-    "alerts_open": Family("dumpulse_fleet_alerts_open", "gauge", "Problems that were told."),
-    "alerts_muted": Family("dumpulse_fleet_alerts_muted", "gauge",
-                           "Problems that a mute holds back."),
-    "alerts_held": Family("dumpulse_fleet_alerts_held", "gauge",
-                          "Problems that a parent, a group or a grace holds back."),
-    "blind": Family("dumpulse_fleet_blind", "gauge",
-                    "1 if so many agents are silent that the fleet itself must be at fault."),
-    "pings": Family("dumpulse_fleet_pings_total", "counter", "Pings of the dead man's switch."),
-    "pings_failed": Family("dumpulse_fleet_pings_failed_total", "counter",
-                           "Pings that did not arrive."),
-    "mqtt_connected": Family("dumpulse_fleet_mqtt_connected", "gauge", "1 if the broker is there."),
-    "mqtt_published": Family("dumpulse_fleet_mqtt_published_total", "counter",
-                             "Messages published over MQTT."),
-    "mqtt_waiting": Family("dumpulse_fleet_mqtt_waiting", "gauge",
-                           "Agents whose state waits to be published."),
-    "mqtt_unacknowledged": Family("dumpulse_fleet_mqtt_unacknowledged", "gauge",
-                                  "Messages that the broker has not acknowledged yet."),
-    "nats_connected": Family("dumpulse_fleet_nats_connected", "gauge",
-                             "1 if the stream takes events."),
-    "nats_published": Family("dumpulse_fleet_nats_published_total", "counter",
-                             "Events published to the stream."),
-    "sources_failed": Family("dumpulse_fleet_source_failures_total", "counter",
-                             "Lists of agents that could not be read."),
-    "reloaded": Family("dumpulse_fleet_config_last_reload_successful", "gauge",
-                       "1 if the configuration that was read last is in force."),
-    "reloaded_at": Family("dumpulse_fleet_config_last_reload_success_timestamp_seconds", "gauge",
-                          "Unix time at which a configuration came into force.")}
+# What the parts say of themselves: the part's own word, the series, and what it is.
+OWN = {word: Family(f"dumpulse_{name}", "counter" if name.endswith("_total") else "gauge", about)
+       for word, name, about in (line.split(" ", 2) for line in """\
+rounds collector_rounds_total Rounds that have ended.
+requests collector_requests_total Requests sent.
+repeated collector_repeated_requests_total Requests sent again within their round.
+reports collector_reports_total Good reports.
+lost collector_lost_rounds_total Rounds without an answer.
+bad collector_bad_reports_total Damaged reports.
+late collector_late_reports_total Reports that came after their round, or twice.
+skipped collector_skipped_rounds_total Rounds that did not begin: the collector was too late.
+void collector_void_rounds_total Rounds of which nobody knows whether there was an answer.
+overflowed collector_overflowed_packets_total Packets that found no room in the receive buffers.
+stale collector_stale_reports_total Reports that the next one proved to be old.
+strange collector_strange_packets_total Packets from strangers.
+refused collector_refused_requests_total Requests that a network or a machine refused.
+unsent collector_delayed_requests_total Requests for which the system had no room at first.
+lookups_failed collector_failed_lookups_total Names of hosts that the name service did not find.
+lateness collector_lateness_seconds How long after their time the last requests were sent.
+cpu collector_cpu_seconds_total CPU time of the collector's thread.
+events fleet_events_total Events that were stored.
+events_lost fleet_events_lost_total Events that could not be kept.
+logins_failed fleet_failed_logins_total Wrong passwords and tokens.
+notified fleet_notifications_total Notifications sent.
+unnotified fleet_notifications_failed_total Notifications that could not be sent.
+given_up fleet_notifications_given_up_total Notifications that were tried for too long.
+notifications_waiting fleet_notifications_waiting Notifications that wait to be sent.
+alerts_open fleet_alerts_open Problems that were told.
+alerts_muted fleet_alerts_muted Problems that a mute holds back.
+alerts_held fleet_alerts_held Problems that a parent, a group or a grace holds back.
+blind fleet_blind 1 if so many agents are silent that the fleet itself must be at fault.
+pings fleet_pings_total Pings of the dead man's switch.
+pings_failed fleet_pings_failed_total Pings that did not arrive.
+mqtt_connected fleet_mqtt_connected 1 if the broker is there.
+mqtt_published fleet_mqtt_published_total Messages published over MQTT.
+mqtt_waiting fleet_mqtt_waiting Agents whose state waits to be published.
+mqtt_unacknowledged fleet_mqtt_unacknowledged Messages that the broker has not acknowledged yet.
+nats_connected fleet_nats_connected 1 if the stream takes events.
+nats_published fleet_nats_published_total Events published to the stream.
+sources_failed fleet_source_failures_total Lists of agents that could not be read.
+reloaded fleet_config_last_reload_successful 1 if the configuration that was read last is in force.
+reloaded_at fleet_config_last_reload_success_timestamp_seconds When a configuration came in force.
+""".splitlines())}
 Samples = Iterable[tuple[Mapping[str, str], float]]
 
 

@@ -5,10 +5,13 @@ a page to read.   SPDX-License-Identifier: MIT
 from __future__ import annotations
 
 import html
+import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
+
+import yaml
 
 from dumpulse_fleet import client
 from dumpulse_fleet.model.agents import State
@@ -86,7 +89,7 @@ PARAMETERS: Mapping[str, Parameter] = {
     "offset": Parameter("skip so many agents", number(0, 10_000_000), whole(0, 10_000_000),
                         default=0),
     "limit": Parameter("at most so many", number(1, 1000), whole(1, 1000), default=100),
-    "agent": Parameter("only events of this agent; it may be a glob", TEXT, str, default=""),
+    "agent": Parameter("only of this agent; for events, it may be a glob", TEXT, str, default=""),
     "variable": Parameter("only events of this variable", number(0, 63), whole(0, 63)),
     "what": Parameter("only events of this kind: state, rebooted, clock, …", TEXT, str,
                       default=""),
@@ -129,12 +132,20 @@ MATCH: Json = {"type": "object", "additionalProperties": {**STRING, "minLength":
                "minProperties": 1, "maxProperties": 20,
                "description": "labels, name, site or variable; values may be globs"}
 CHANGING: Json = {"name": STRING, "state": of("State"), "since": MOMENT, "heard_at": MOMENT,
-                  "muted": YES, "counts": of("Counts"),
+                  "muted": YES, "acknowledged": {
+                      **record({"by": STRING, "until": {"type": "number"}, "why": STRING}),
+                      "type": ["object", "null"], "description": "who takes care of its trouble"},
+                  "counts": of("Counts"), "pips": {
+                      **STRING, "description": "of each expected variable its state, as a digit: "
+                      "see the metric dumpulse_variable_state"},
                   "worst": {"type": ["string", "null"], "description": "its worst variable, if one "
                             "is bad"}}
 AGENT: Json = {**CHANGING, "address": STRING, "site": STRING,
                "labels": {"type": "object", "additionalProperties": STRING}}
-MUTE: Json = {"match": MATCH, "why": {**STRING, "maxLength": LONGEST}}
+MUTE: Json = {"match": MATCH, "why": {**STRING, "maxLength": LONGEST},
+              "by": {**STRING, "maxLength": LONGEST},
+              "acknowledges": {**YES, "description": "it holds back reminders only, and ends when "
+                               "all is well"}}
 
 SCHEMAS: Json = {
     "State": {"type": "string", "enum": STATES},
@@ -160,18 +171,27 @@ SCHEMAS: Json = {
         "variables": several(record({
             "variable": number(0, 63), "values": several(BYTE),
             "states": several({"anyOf": [of("State"), {"type": "null"}]})}))}),
+    "Uptime": record({"cells": several(record({
+        "variable": {"type": ["integer", "null"], "description": "null: the agent itself"},
+        **{word: {"type": ["number", "null"], "description": f"percent of the last {hours} hours "
+                  "that were well, of those that are known"}
+           for word, hours in (("day", 24), ("week", 168), ("month", 720))},
+        **{word: {**several({"anyOf": [of("State"), {"type": "null"}]}),
+                  "description": f"the worst state of each of the last {count}, the oldest first"}
+           for word, count in (("hours", 24), ("minutes", 60))}}))}),
     "Event": record({
         "number": COUNT, "at": {"type": "number"}, "agent": STRING,
         "variable": {"type": ["integer", "null"]}, "what": STRING, "was": STRING, "now": STRING,
         "lasted": {"type": ["number", "null"]}, "site": STRING}),
     "Events": record({"events": several(of("Event"))}),
     "Mute": record({**MUTE, "number": COUNT, "begins": {"type": "number"},
-                    "ends": {"type": "number"}, "by": STRING}),
+                    "ends": {"type": "number"}}),
     "Mutes": record({"mutes": several(of("Mute"))}),
     "NewMute": record({
         **MUTE, "seconds": {"type": "number", "minimum": 1, "maximum": 366 * 86400},
         "begins": {"type": "number", "minimum": 0, "maximum": 999_999_999_999,
-                   "description": "Unix time; now, if it is not given"}}, ("why", "begins")),
+                   "description": "Unix time; now, if it is not given"}},
+        ("why", "begins", "by", "acknowledges")),
     "Group": record({"name": STRING, "match": {"type": "object"}, "members": COUNT,
                      "alive": COUNT, "at_least": COUNT, "enough": YES}),
     "Groups": record({"groups": several(of("Group"))}),
@@ -247,13 +267,15 @@ def page(routes: Sequence[Route]) -> str:
         parts.append(f"<section><h2><span>{route.method}</span> {html.escape(route.path)}</h2>"
                      f"<p>{html.escape(route.about)}.{body} Answer: {answer}.</p>"
                      f"{f'<table>{rows}</table>' if rows else ''}</section>")
-    schemas = "".join(schema_section(name, schema) for name, schema in SCHEMAS.items())
+    schemas = "".join(
+        f'<section id="{name}"><h2>{name}</h2><pre>{html.escape(plain(schema))}</pre></section>'
+        for name, schema in SCHEMAS.items())
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Dumpulse fleet: the interface</title>
-<meta name="viewport" content="width=device-width"><link rel="stylesheet" href="/wall.css"></head>
+<meta name="viewport" content="width=device-width"><link rel="stylesheet" href="wall.css"></head>
 <body class="manual"><main><h1>The JSON interface</h1>
 <p>All times are Unix times in seconds. All errors are <a href="#Error">Error</a>.
-The same as <a href="/api/openapi.json">OpenAPI 3.1</a>, for programs. <a href="/">The wall</a>.</p>
+The same as <a href="api/openapi.json">OpenAPI 3.1</a>, for programs. <a href="./">The wall</a>.</p>
 <p>What changes something needs <code>Authorization: Bearer TOKEN</code>, or the password of a user
 and the header <code>X-Dumpulse-Change: yes</code>.</p>
 {"".join(parts)}
@@ -262,36 +284,8 @@ and the header <code>X-Dumpulse-Change: yes</code>.</p>
 """
 
 
-def schema_section(name: str, schema: Json) -> str:
-    lines = html.escape("\n".join(outline(schema)))
-    return f'<section id="{name}"><h2>{name}</h2><pre>{lines}</pre></section>'
-
-
-def outline(schema: Json, depth: int = 0) -> list[str]:
-    """A schema in lines of text."""
-    if "properties" not in schema:
-        return [" " * depth + kind_of(schema)]
-    lines = []
-    for name, inner in schema["properties"].items():
-        nested = inner.get("items", inner)
-        optional = "" if name in schema["required"] else ", may be missing"
-        lines.append(f"{' ' * depth}{name}: {kind_of(inner)}{optional}")
-        if "properties" in nested:
-            lines += outline(nested, depth + 4)
-    return lines
-
-
-def kind_of(schema: Json) -> str:
-    if "$ref" in schema:
-        return str(schema["$ref"]).rpartition("/")[2]
-    if "anyOf" in schema:
-        return " or ".join(kind_of(each) for each in schema["anyOf"])
-    kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-    text = " or ".join(kinds)
-    if "enum" in schema:
-        text = ", ".join(schema["enum"])
-    if "items" in schema and "properties" not in schema["items"]:
-        text += f" of {kind_of(schema['items'])}"
-    if "description" in schema:
-        text += f" ({schema['description']})"
-    return text
+def plain(schema: Json) -> str:
+    """A schema without the signs that only programs need."""
+    own = json.loads(json.dumps(schema))  # YAML would name parts that appear twice
+    text = yaml.safe_dump(own, sort_keys=False, default_flow_style=None, width=90)
+    return re.sub(r"'?#/components/schemas/(\w+)'?", r"\1", text)

@@ -18,23 +18,25 @@ import resource
 import sqlite3
 import ssl
 import time
+import urllib.parse
 from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
-from numpy.typing import NDArray
 
-from dumpulse_fleet.model.agents import Agent, Event, Group, Mute
+from dumpulse_fleet.model.agents import Agent, Event, Group, Mute, State
+from dumpulse_fleet.model.naming import matches
 from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.record.store import Trouble
 from dumpulse_fleet.web.access import HEADERS, Access, Handler, to_its_end
 from dumpulse_fleet.web.openapi import PARAMETERS, Json, Route
-from dumpulse_fleet.web import metrics, openapi, view
+from dumpulse_fleet.web import metrics, openapi, status, view
 from dumpulse_fleet.web.stream import Hub
-from dumpulse_fleet.web.view import Past, View
+from dumpulse_fleet.web.view import Marks, Past, View
 
+NEW_MUTE = ("match", "seconds", "why", "begins", "by", "acknowledges")
 BODY_MAX = 16384  # bytes
 STORE_TIME = 10.0  # s for the disk
 BODY_TIME = 10.0  # s for a body to come
@@ -51,9 +53,11 @@ Result = TypeVar("Result")
 WHO = web.RequestKey("who", str)
 GIVEN: web.RequestKey[dict[str, Any]] = web.RequestKey("given", dict)
 WALL = os.path.join(os.path.dirname(__file__), "wall")
-FILES = {"/": ("index.html", "text/html"), "/wall.css": ("wall.css", "text/css"),
-         "/wall.js": ("wall.js", "text/javascript"),
-         "/favicon.svg": ("favicon.svg", "image/svg+xml")}
+KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript",
+         ".svg": "image/svg+xml"}
+PAGES = {"index.html": "/", "log.html": "/log"}  # the others have the names of their files
+FILES = {PAGES.get(name, f"/{name}"): (name, KINDS[os.path.splitext(name)[1]])
+         for name in os.listdir(WALL)}
 
 
 class Store(Protocol):
@@ -80,7 +84,11 @@ class Service(Protocol):
         """Made anew together with the table."""
 
     @property
-    def history(self) -> Past:
+    def parts(self) -> Sequence[Group]:
+        """What the public page shows. Made anew together with the table."""
+
+    @property
+    def past(self) -> Past:
         """Of this table."""
 
     @property
@@ -118,12 +126,16 @@ ROUTES = (
     Route("GET", "/api/v1/agents/{name}/history", "history",
           "Values and states of the last hours, the oldest first", ("name",), "History",
           errors=(404,)),
+    Route("GET", "/api/v1/agents/{name}/uptime", "uptime", "How it has been: its last hour by "
+          "minutes, its last day by hours, and how much of 30 days was well", ("name",), "Uptime",
+          errors=(404,)),
     Route("GET", "/api/v1/events", "events", "What has changed, the newest first",
           ("agent", "site", "variable", "what", "since", "until", "before", "limit"), "Events"),
     Route("GET", "/api/v1/groups", "groups", "Groups of which some must live", answer="Groups"),
-    Route("GET", "/api/v1/mutes", "mutes", "Mutes that hold back alerts, or will",
-          answer="Mutes"),
-    Route("POST", "/api/v1/mutes", "add_mute", "Hold back alerts", answer="Mute",
+    Route("GET", "/api/v1/mutes", "mutes", "Mutes that hold back alerts, or will, and "
+          "acknowledgements", ("agent",), "Mutes"),
+    Route("POST", "/api/v1/mutes", "add_mute", "Hold back alerts, or acknowledge them",
+          answer="Mute",
           body="NewMute"),
     Route("DELETE", "/api/v1/mutes/{number}", "end_mute", "End a mute that was made here",
           ("number",), "Done", errors=(404,)),
@@ -140,6 +152,8 @@ ROUTES = (
     Route("GET", "/sd", "targets", "What to scrape, for Prometheus' http_sd", answer="Targets"),
     Route("GET", "/probe", "probe", "One agent, asked now, for Prometheus", ("target",),
           kind="text/plain", errors=(404,)),
+    Route("GET", "/status", "status", "How the parts of [[status]] are, for everybody",
+          kind="text/html", errors=(404,)),
     Route("GET", "/-/healthy", "healthy", "Whether the server answers", kind="text/plain"),
     Route("GET", "/-/ready", "ready", "Whether the agents are asked", kind="text/plain"),
     Route("POST", "/-/reload", "reload", "Read the configuration again: all or nothing",
@@ -152,37 +166,37 @@ class Site:
 
     def __init__(self, service: Service, access: Access) -> None:
         self.service, self.access = service, access
-        self._view = View(service.table, service.groups)
-        self.hub = Hub(self.view, self.muted, lambda: service.trouble)
+        self._view = View(service.table, service.groups, service.parts)
+        self.hub = Hub(self.view, self.marks, lambda: service.trouble)
         self._probes = asyncio.Semaphore(PROBES)
         self._document = openapi.document(ROUTES)
         self._page = openapi.page(ROUTES)
 
     def view(self) -> View:
         if self._view.table is not self.service.table:
-            self._view = View(self.service.table, self.service.groups)
+            self._view = View(self.service.table, self.service.groups, self.service.parts)
         return self._view
 
-    def muted(self) -> NDArray[np.bool_]:
-        return self.view().muted(self.service.mutes(), time.time())
+    def marks(self) -> Marks:
+        return self.view().marks(self.service.mutes(), time.time())
 
     # ---- the fleet
     async def summary(self, request: web.Request) -> Json:
         version = f"{self.view().epoch}.{self.hub.version}"
         who = request[WHO]
         return {"version": version, "now": round(time.time(), 3), **self.view().summary(),
-                "trouble": self.service.trouble, "muted": int(np.count_nonzero(self.muted())),
+                "trouble": self.service.trouble, "muted": int(np.count_nonzero(self.marks().muted)),
                 "you": {"name": who, "may_change": self.access.may_change(who)}}
 
     async def agents(self, request: web.Request) -> Json:
-        wanted, shown, muted = request[GIVEN], self.view(), self.muted()
+        wanted, shown, marks = request[GIVEN], self.view(), self.marks()
         version = f"{shown.epoch}.{self.hub.version}"  # what changes meanwhile comes again
 
         def find() -> Json:
             rows = shown.chosen(wanted["q"], wanted["state"], wanted["site"],
                                 wanted["label"], wanted["sort"] == "worst")
             part = rows[wanted["offset"]:wanted["offset"] + wanted["limit"]]
-            return {"version": version, "total": len(rows), "agents": shown.agents(part, muted)}
+            return {"version": version, "total": len(rows), "agents": shown.agents(part, marks)}
 
         return await asyncio.to_thread(find)
 
@@ -194,10 +208,14 @@ class Site:
         return row
 
     async def agent(self, request: web.Request) -> Json:
-        return self.view().agent(self._row(request), self.muted())
+        return self.view().agent(self._row(request), self.marks())
 
     async def history(self, request: web.Request) -> Json:
-        return self.view().past(self._row(request), self.service.history)
+        return self.view().past(self._row(request), self.service.past)
+
+    async def uptime(self, request: web.Request) -> Json:
+        found = asyncio.to_thread(self.service.past.hours, self._row(request), time.time())
+        return {"cells": view.uptime(*await stored(found))}
 
     async def events(self, request: web.Request) -> Json:
         wanted: dict[str, Any] = request[GIVEN].copy()
@@ -216,10 +234,18 @@ class Site:
 
     # ---- mutes
     async def mutes(self, request: web.Request) -> Json:
-        return {"mutes": [view.mute(each) for each in self.service.mutes()]}
+        table, name = self.view().table, request[GIVEN]["agent"]
+        return {"mutes": [view.mute(each) for each in self.service.mutes() if not name
+                          or name in table.row
+                          and matches(each.match, table.agents[table.row[name]])]}
 
     async def add_mute(self, request: web.Request) -> Json:
         new = new_mute(await body_of(request), request[WHO])
+        table = self.view().table
+        if new.acknowledges and not any(
+                state > State.ALIVE and matches(new.match, agent)
+                for agent, state in zip(table.agents, table.agent_state.tolist())):
+            raise web.HTTPBadRequest(text="match: no agent that fits is in trouble")
 
         async def make() -> Mute:
             return await asyncio.wrap_future(self.service.store.make_mute(new))
@@ -263,11 +289,11 @@ class Site:
     async def targets(self, request: web.Request) -> web.Response:
         """The label `shard` keeps the series `up` of the shards apart."""
         count = self.view().metrics.shards
-        scheme = "https" if self.access.ssl else "http"
-        whole = {"targets": [request.host], "labels": {
-            "__metrics_path__": "/metrics", "__scheme__": scheme}}
-        return web.json_response([whole, *({"targets": [request.host], "labels": {
-            "__metrics_path__": "/metrics/agents", "__scheme__": scheme,
+        us = urllib.parse.urlsplit(self.access.address(request))
+        whole = {"targets": [us.netloc], "labels": {
+            "__metrics_path__": f"{us.path}/metrics", "__scheme__": us.scheme}}
+        return web.json_response([whole, *({"targets": [us.netloc], "labels": {
+            "__metrics_path__": f"{us.path}/metrics/agents", "__scheme__": us.scheme,
             "__param_shard": str(shard), "__param_of": str(count),
             "shard": f"{shard}/{count}"}} for shard in range(count))])
 
@@ -295,6 +321,13 @@ class Site:
                 self._probes.release()
 
         return await send_metrics(request, iter([await to_its_end(ask())]))
+
+    # ---- for everybody
+    async def status(self, request: web.Request) -> web.Response:
+        if not self.view().parts:
+            raise web.HTTPNotFound(text="the configuration has no [[status]]")
+        return web.Response(text=status.page(self.view(), self.view().parts, self.marks(),
+                                             self.service.ready), content_type="text/html")
 
     # ---- its own state
     async def healthy(self, request: web.Request) -> web.Response:
@@ -376,8 +409,8 @@ def new_mute(body: Any, who: str) -> Mute:
     if not isinstance(body, dict):
         raise wrong("the body must be an object with match and seconds")
     for key in body:
-        if key not in ("match", "seconds", "why", "begins"):
-            raise wrong(f"{key!r:.50} is not known: use match, seconds, why, begins")
+        if key not in NEW_MUTE:
+            raise wrong(f"{key!r:.50} is not known: use {', '.join(NEW_MUTE)}")
     match, why = body.get("match"), body.get("why", "")
     if not isinstance(match, dict) or not 1 <= len(match) <= 20:
         raise wrong("match must have 1 to 20 labels, like {\"site\": \"north\"}")
@@ -385,8 +418,15 @@ def new_mute(body: Any, who: str) -> Mute:
         if not isinstance(glob, str) or not 1 <= len(glob) <= 200 or not glob.isprintable() \
                 or not 1 <= len(key) <= 200 or not key.isprintable():
             raise wrong("match: each label and value must be a text of 1 to 200 characters")
-    if not isinstance(why, str) or len(why) > openapi.LONGEST:
-        raise wrong(f"why must be a text of at most {openapi.LONGEST} characters")
+    by, acknowledges = body.get("by", who), body.get("acknowledges", False)
+    for name, given in (("why", why), ("by", by)):
+        if not isinstance(given, str) or len(given) > openapi.LONGEST:
+            raise wrong(f"{name} must be a text of at most {openapi.LONGEST} characters")
+    if not isinstance(acknowledges, bool):
+        raise wrong("acknowledges must be true or false")
+    if who != "token":  # many people may use one token, but a user is one
+        by = who
+
     def number(key: str, default: Any, low: float, high: float) -> float:
         value = body.get(key, default)
         if isinstance(value, bool) or not isinstance(value, (int, float)) \
@@ -395,7 +435,8 @@ def new_mute(body: Any, who: str) -> Mute:
         return float(value)
 
     begins = number("begins", time.time(), 0, 999_999_999_999)
-    return Mute(match, begins, begins + number("seconds", None, 1, 366 * 86400), why, who)
+    return Mute(match, begins, begins + number("seconds", None, 1, 366 * 86400), why, by,
+                acknowledges=acknowledges)
 
 
 def parameters_of(request: web.Request, route: Route) -> dict[str, Any]:
@@ -476,8 +517,9 @@ def share() -> int:
     return min(CONNECTIONS, max(16, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - OURS))
 
 
-async def close_slow(waiting: Waiting) -> None:
-    """Closes connections of those who ask slowly, or read slowly, or have too many."""
+async def close_slow(waiting: Waiting, access: Access) -> None:
+    """Closes connections of those who ask slowly, or read slowly, or have too many. Our proxies
+    have those of many."""
     while True:
         await asyncio.sleep(SWEEP)
         now = asyncio.get_running_loop().time()
@@ -491,9 +533,10 @@ async def close_slow(waiting: Waiting) -> None:
             elif transport is not None:
                 idle.setdefault((transport.get_extra_info("peername") or ("",))[0], []).append(
                     (not first, end, connection))
-        for some in idle.values():  # those that have never asked anything go first
+        for address, some in idle.items():  # those that have never asked anything go first
             some.sort(key=lambda each: each[:2])
-            for _, _, connection in some[:max(0, len(some) - max(4, share() // 4))]:
+            most = len(some) if access.is_proxy(address) else max(4, share() // 4)
+            for _, _, connection in some[:max(0, len(some) - most)]:
                 del waiting[connection]
                 connection.transport.abort()
 
@@ -506,7 +549,7 @@ def make_app(service: Service, access: Access | None = None) -> web.Application:
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
         waiting.pop(request.protocol, None)
         try:
-            request[WHO] = await site.access.allow(request)
+            request[WHO] = await site.access.allow(request, status.FREE * bool(site.view().parts))
             return await handler(request)
         except web.HTTPException as error:
             return json_error(error)
@@ -514,16 +557,17 @@ def make_app(service: Service, access: Access | None = None) -> web.Application:
             end = asyncio.get_running_loop().time() + NEXT_REQUEST
             waiting[request.protocol] = end, False
 
-    async def prepare(_: web.Request, response: web.StreamResponse) -> None:
+    async def prepare(request: web.Request, response: web.StreamResponse) -> None:
         for name, text in HEADERS.items():
             response.headers.setdefault(name, text)
-        if site.access.ssl:
+        if site.access.address(request).startswith("https:"):
             response.headers["Strict-Transport-Security"] = "max-age=31536000"
         response.headers.pop("Server", None)
         response.headers.setdefault("Cache-Control", "no-store")
 
     async def background(_: web.Application) -> AsyncIterator[None]:
-        tasks = [asyncio.create_task(site.hub.run()), asyncio.create_task(close_slow(waiting))]
+        tasks = [asyncio.create_task(work) for work in (
+            site.hub.run(), close_slow(waiting, site.access))]
         yield
         for task in tasks:
             task.cancel()

@@ -17,7 +17,7 @@ import numpy as np
 from aiohttp import web
 from numpy.typing import NDArray
 
-from dumpulse_fleet.web.view import View
+from dumpulse_fleet.web.view import Marks, View
 
 PAUSE = 1 / 3  # s between two looks at the table
 BEAT = 2.0  # s after which a message without changes says that all is well
@@ -28,11 +28,11 @@ PIECE = 1000  # agents of one message
 
 
 class Hub:
-    """One for the server. `view` gives the present view, and `muted` which agents are."""
+    """One for the server. `view` and `marks` give what they are now."""
 
-    def __init__(self, view: Callable[[], View], muted: Callable[[], NDArray[np.bool_]],
+    def __init__(self, view: Callable[[], View], marks: Callable[[], Marks],
                  trouble: Callable[[], str]) -> None:
-        self._view, self._muted, self._trouble = view, muted, trouble
+        self._view, self._marks, self._trouble = view, marks, trouble
         self._clients: set[asyncio.Queue[bytes | None]] = set()
         self.dropped = 0
         self._watched: View | None = None
@@ -46,11 +46,11 @@ class Hub:
 
     def look(self) -> None:
         """Sends what has changed since the last look."""
-        view, muted = self._view(), self._muted()
+        view, marks = self._view(), self._marks()
         table = view.table
         if view is not self._watched:  # the configuration was read again
             first = self._watched is None
-            self._watched, self._seen, self._were_muted = view, table.version, muted
+            self._watched, self._seen, self._were = view, table.version, marks
             self.version, self._stamp = 1, np.ones(len(table.agents), np.int64)
             if not first:
                 self._send(self._message("reset", [], view))
@@ -58,9 +58,9 @@ class Hub:
         with table.lock:
             changed = table.changed > self._seen
             self._seen = table.version
-        if muted is not self._were_muted:
-            changed |= muted != self._were_muted
-            self._were_muted = muted
+        if marks is not self._were:
+            changed |= (marks.muted != self._were.muted) | (marks.known != self._were.known)
+            self._were = marks
         rows = np.flatnonzero(changed)
         if len(rows):
             self.version += 1
@@ -73,7 +73,7 @@ class Hub:
 
     def _messages(self, rows: NDArray[np.intp]) -> list[bytes]:
         view = self._view()
-        items = view.changing(rows, self._were_muted)
+        items = view.changing(rows, self._were)
         pieces = [items[begin:begin + PIECE] for begin in range(0, len(items), PIECE)] or [[]]
         return [self._message("agents", piece, view, piece is pieces[-1]) for piece in pieces]
 

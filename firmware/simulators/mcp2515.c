@@ -6,73 +6,24 @@
 
 #include <string.h>
 
-enum {
-    RXF0 = 0x00,
-    RXF3 = 0x10,
-    BFPCTRL = 0x0C,
-    TXRTSCTRL = 0x0D,
-    CANSTAT = 0x0E,
-    CANCTRL = 0x0F,
-    TEC = 0x1C,
-    REC = 0x1D,
-    RXM0 = 0x20,
-    RXM1 = 0x24,
-    CNF3 = 0x28,
-    CNF1 = 0x2A,
-    CANINTE = 0x2B,
-    CANINTF = 0x2C,
-    EFLG = 0x2D,
-    TXB0 = 0x30,
-    RXB0 = 0x60,
-    RXB1 = 0x70,
-    BUFFER = 0x10
-};
-enum { /* bits of CANCTRL, CANINTF, EFLG, TXBnCTRL, RXBnCTRL, and of a buffer's SIDL and DLC */
-       REQOP = 0xE0,
-       NORMAL = 0x00,
-       SLEEP = 0x20,
-       LOOPBACK = 0x40,
-       CONFIGURATION = 0x80,
-       ABAT = 0x10,
-       OSM = 0x08,
-       MERRF = 0x80,
-       ERRIF = 0x20,
-       TX0IF = 0x04,
-       RX1IF = 0x02,
-       RX0IF = 0x01,
-       RX1OVR = 0x80,
-       RX0OVR = 0x40,
-       TXBO = 0x20,
-       TXEP = 0x10,
-       RXEP = 0x08,
-       TXWAR = 0x04,
-       RXWAR = 0x02,
-       EWARN = 0x01,
-       ABTF = 0x40,
-       TXERR = 0x10,
-       TXREQ = 0x08,
-       TXP = 0x03,
-       RXM = 0x60,
-       RXRTR = 0x08,
-       BUKT = 0x04,
-       BUKT1 = 0x02,
-       SID_LOW = 0xE0,
-       SRR = 0x10,
-       IDE = 0x08,
-       EID_HIGH = 0x03,
-       RTR = 0x40
-};
-enum {
-    I_RESET = 0xC0,
-    I_WRITE = 0x02,
-    I_READ = 0x03,
-    I_MODIFY = 0x05,
-    I_STATUS = 0xA0,
-    I_RX_STATUS = 0xB0,
-    I_READ_RX = 0x90,
-    I_LOAD_TX = 0x40,
-    I_RTS = 0x80
-};
+/* Registers. */
+enum { RXF0 = 0x00, BFPCTRL = 0x0C, TXRTSCTRL = 0x0D, CANSTAT = 0x0E, CANCTRL = 0x0F, RXF3 = 0x10 };
+enum { TEC = 0x1C, REC = 0x1D, RXM0 = 0x20, RXM1 = 0x24, CNF3 = 0x28, CNF1 = 0x2A };
+enum { CANINTE = 0x2B, CANINTF = 0x2C, EFLG = 0x2D };
+enum { TXB0 = 0x30, RXB0 = 0x60, RXB1 = 0x70, BUFFER = 0x10 }; /* a buffer takes BUFFER of them */
+/* Bits of CANCTRL, its modes, and bits of CANINTF, EFLG, TXBnCTRL, RXBnCTRL, SIDL, and DLC. */
+enum { REQOP = 0xE0, ABAT = 0x10, OSM = 0x08 };
+enum { NORMAL = 0x00, SLEEP = 0x20, LOOPBACK = 0x40, CONFIGURATION = 0x80 };
+enum { MERRF = 0x80, ERRIF = 0x20, TX0IF = 0x04, RX1IF = 0x02, RX0IF = 0x01 };
+enum { RX1OVR = 0x80, RX0OVR = 0x40, TXBO = 0x20, TXEP = 0x10, RXEP = 0x08 };
+enum { TXWAR = 0x04, RXWAR = 0x02, EWARN = 0x01 };
+enum { ABTF = 0x40, TXERR = 0x10, TXREQ = 0x08, TXP = 0x03 };
+enum { RXM = 0x60, RXRTR = 0x08, BUKT = 0x04, BUKT1 = 0x02 };
+enum { SID_LOW = 0xE0, SRR = 0x10, IDE = 0x08, EID_HIGH = 0x03 };
+enum { RTR = 0x40 };
+/* Instructions. */
+enum { I_RESET = 0xC0, I_WRITE = 0x02, I_READ = 0x03, I_MODIFY = 0x05, I_STATUS = 0xA0 };
+enum { I_RX_STATUS = 0xB0, I_READ_RX = 0x90, I_LOAD_TX = 0x40, I_RTS = 0x80 };
 
 static uint8_t mode_of(const mcp2515 *chip)
 {

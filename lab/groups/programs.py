@@ -34,6 +34,7 @@ from typing import Any
 from lab import arguments
 from lab.groups.opcount import Bilinear, Counts, CountingError, Element, Group
 from lab.groups.papers import ps18
+from tests.support.programs import as_program
 
 FILE = Path(__file__).with_name("oracle") / "programs.tsv"
 Known = tuple[Any, ...]  # counts
@@ -199,4 +200,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_program(main)

@@ -1,10 +1,12 @@
 """Does the harness for times time what it says? Its times gate nothing.
 SPDX-License-Identifier: MIT"""
 
+import json
 import random
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -31,14 +33,24 @@ def test_the_error_is_that_of_the_mean() -> None:
     assert timing.error(scores) == pytest.approx(12.924 / 2, rel=1e-4)
 
 
-def test_its_columns() -> None:
+def test_its_columns_and_its_json(tmp_path: Path) -> None:
+    file = tmp_path / "results.json"
     said = timed("ps18-verify", "--messages", "1,2", "--processes", "2", "--warm-up", "1",
-                 "--calls", "2")
+                 "--calls", "2", "--json", str(file))
     assert said.returncode == 0, said
     head, *rows = (line.split() for line in said.stdout.splitlines())
     assert head == ["benchmark", "messages", "mode", "count", "score", "error", "unit"]
-    assert [row[:4] for row in rows] == [["ps18-verify", number, "time", "4"] for number in "12"]
-    assert all(float(row[4]) > 0 and row[5][0] == "±" and row[6] == "ms/call" for row in rows)
+    one, published, two = rows
+    assert [row[:4] for row in (one, two)] == [["ps18-verify", number, "time", "4"]
+                                               for number in "12"]
+    assert published[:6] == ["published", "1", "time", "50", "5.263", "±0.641"]
+    for row, kept in zip((one, two), json.loads(file.read_text()), strict=True):
+        metric = kept["primaryMetric"]
+        assert float(row[4]) == pytest.approx(metric["score"], abs=6e-4) and float(row[4]) > 0
+        assert float(row[5][1:].replace(",", "")) == pytest.approx(metric["scoreError"], abs=6e-4)
+        assert (row[6], metric["scoreUnit"], kept["mode"]) == ("ms/call", "ms/op", "avgt")
+        assert [len(fork) for fork in metric["rawData"]] == [2, 2] and kept["forks"] == 2
+        assert kept["params"] == {"numMessages": row[1]}
 
 
 def test_only_its_step_is_timed_on_new_objects_and_after_a_warm_up(

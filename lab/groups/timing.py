@@ -20,15 +20,18 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
 from lab.groups import operations, real
-from tests.support.programs import ROOT
+from tests.support.programs import ROOT, as_program
 
 PROCESSES, WARM_UP, CALLS = 3, 5, 20
 MOST_MESSAGES = 1000  # a call with a million would take minutes
 CONFIDENCE = 0.999
+# What study 4 printed for verifying one message and ten, on an i5-4210M: with mcl, from Java.
+PUBLISHED = {("ps18-verify", 1): (5.263, 0.641), ("ps18-verify", 10): (8.157, 1.506)}
 MODES: dict[str, tuple[str, Callable[[int], float]]] = {
     "time": ("ms/call", lambda ns: ns / 1e6), "throughput": ("calls/s", lambda ns: 1e9 / ns)}
 
@@ -111,16 +114,17 @@ def in_this_process(name: str, messages: int, warm_up: int, calls: int, seed: in
     return took[warm_up:]
 
 
-def in_processes(name: str, messages: int, warm_up: int, calls: int, processes: int) -> list[int]:
+def in_processes(name: str, messages: int, warm_up: int, calls: int,
+                 processes: int) -> list[list[int]]:
     """One after the other."""
-    found: list[int] = []
+    found: list[list[int]] = []
     for seed in range(processes):
         words = [sys.executable, "-m", "lab.groups.timing", name, "--messages", str(messages),
                  "--warm-up", str(warm_up), "--calls", str(calls), "--only-process", str(seed)]
         done = subprocess.run(words, cwd=ROOT, text=True, capture_output=True, check=False)
         if done.returncode:
             raise SystemExit(f"lab: {name} failed:\n{done.stderr}")
-        found += json.loads(done.stdout)
+        found.append(json.loads(done.stdout))
     return found
 
 
@@ -134,6 +138,21 @@ def report(name: str, messages: int, mode: str, took: list[int]) -> str:
     shown = messages if BENCHMARKS[name].messages else "-"
     return row(name, shown, mode, len(scores), f"{fmean(scores):,.3f}",
                f"±{error(scores):,.3f}", unit)
+
+
+def as_jmh(name: str, messages: int, mode: str, took: list[list[int]], warm_up: int) -> object:
+    """One result as the JSON of Java's JMH has it. Each process is a fork."""
+    unit, of = MODES[mode]
+    scores = [of(ns) for fork in took for ns in fork]
+    score, off = fmean(scores), error(scores)
+    return {"benchmark": name, "mode": {"time": "avgt", "throughput": "thrpt"}[mode], "threads": 1,
+            "forks": len(took), "warmupIterations": warm_up,
+            "measurementIterations": len(took[0]),
+            **({"params": {"numMessages": str(messages)}} if BENCHMARKS[name].messages else {}),
+            "primaryMetric": {"score": score, "scoreError": off,
+                              "scoreConfidence": [score - off, score + off],
+                              "scoreUnit": unit.replace("call", "op"),
+                              "rawData": [[of(ns) for ns in fork] for fork in took]}}
 
 
 def positive(word: str) -> int:
@@ -162,6 +181,7 @@ def main() -> None:
     add("--warm-up", type=positive, default=WARM_UP, metavar="N",
         help=f"calls of each process that do not count; {WARM_UP}")
     add("--calls", type=positive, default=CALLS, metavar="N", help=f"that count; {CALLS}")
+    add("--json", type=Path, metavar="FILE", help="keep the results as JMH writes them")
     add("--only-process", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     names = options.names or list(BENCHMARKS)
@@ -176,11 +196,18 @@ def main() -> None:
     if options.processes * options.calls < 2:
         parser.error("an error needs at least two calls")
     print(row("benchmark", "messages", "mode", "count", "score", "error", "unit"), flush=True)
+    kept: list[object] = []
     for name in names:
         for messages in options.messages if BENCHMARKS[name].messages else [1]:
             took = in_processes(name, messages, options.warm_up, options.calls, options.processes)
-            print(report(name, messages, options.mode, took), flush=True)
+            print(report(name, messages, options.mode, sum(took, [])), flush=True)
+            kept.append(as_jmh(name, messages, options.mode, took, options.warm_up))
+            if options.mode == "time" and (known := PUBLISHED.get((name, messages))):
+                print(row("  published", messages, "time", 50, f"{known[0]:.3f}",
+                          f"±{known[1]:.3f}", "ms/call, an i5-4210M, Java"), flush=True)
+    if options.json:
+        options.json.write_text(json.dumps(kept, indent=1) + "\n")
 
 
 if __name__ == "__main__":
-    main()
+    as_program(main)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from lab.messages import counts, machines
 from lab.messages.schemes import SCHEMES, Scheme
-from tests.support.programs import BUILD, ROOT, run
+from tests.support.programs import BUILD, ROOT, as_program, run
 
 CORE = "Cortex-M4"  # whose instructions counts.tsv has
 SOURCES = Path(__file__).parent
@@ -110,4 +110,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_program(main)

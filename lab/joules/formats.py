@@ -30,6 +30,7 @@ from lab.joules.meters import Absent, Lost, Meter, without_login
 from lab.joules.results import IDLE, WORK, Run, Turn, Unreadable, turn_of
 from lab.joules.uncertainty import Value
 from lab.messages.codecs import CODECS
+from tests.support.programs import as_program
 
 FETCHES, POINTS = 100_000, 100
 MOST_BLOCKS = 10_000  # of a format in a round: more points than anybody can see
@@ -497,4 +498,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_program(main)

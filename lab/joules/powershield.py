@@ -26,7 +26,7 @@ from lab.joules.meters import Absent, Energy, Lost, Meter
 DEVICES = "/dev/serial/by-id/*PowerShield*"
 HERTZ = 10  # of the samples
 ANSWER = 2.0  # seconds until a command is sent again
-PAUSE = 0.5  # seconds after a refusal
+PAUSE = 0.5  # seconds after a refusal, and for an answer that may not come
 TRIES = 5
 PATIENT = 40  # tries until its status must be ok, and until it must have taken its trigger
 START = 5.0  # seconds after a trigger until the first sample must have come
@@ -80,12 +80,16 @@ def acquisition(lines: Iterable[str]) -> Acquisition:
     samples: list[Fraction] = []
     said: dict[str, Fraction] = {}
     begun = ended = finished = False
+    at = ""  # the TimeStamp
     width = 0  # of each sample, in characters
     for line in lines:
         if line.startswith("TimeStamp"):
-            if begun:
+            # The same one may come twice, before the samples. A later one says how far they are.
+            # Any other is of a second acquisition.
+            stamp = line.partition(",")[0]
+            if ended or (begun and (stamp < at or (stamp == at and samples))):
                 raise NoAcquisition("a second TimeStamp comes before the end of the first")
-            begun = True
+            begun, at = True, stamp
         elif FINISHED in line:
             finished = True
         elif found := SAID.search(line):
@@ -124,11 +128,13 @@ class PowerShield:
         self.line = line
         self.seconds = 0  # of an acquisition; 0: until it is stopped
         self.heard: list[str] = []  # of the acquisition that goes on
+        self.armed = ""  # the trigger that it waits for
+        # Each rise of D7 begins an acquisition, once it has been started: so public drivers have
+        # it. By its manual, each wants a start of its own. Which of them is true shows itself.
+        self.start_each = False
 
-    def ask(self, command: str, answer: str = "", *, tries: int = TRIES,
-            refusable: bool = False) -> str:
-        """Sends the command until it is acknowledged. What may be refused may fail, too: it only
-        makes sure of something."""
+    def ask(self, command: str, answer: str = "", *, tries: int = TRIES) -> str:
+        """Sends the command until it is acknowledged."""
         wanted = answer or "ack " + command.partition(' "')[0]
         trouble = ""
         for _ in range(tries):
@@ -142,17 +148,31 @@ class PowerShield:
             except Trouble as error:
                 trouble = str(error)
                 continue
-            if wanted in said or (refusable and "error" in said):
+            if wanted in said:
                 return said
             trouble = f'{self.line.name}: it answers "{command}" with "{said[:60]}"'
             time.sleep(PAUSE)
         raise Trouble(f"{trouble}; tried {tries} times")
 
+    def hush(self) -> None:
+        """Ends what it does. While it does nothing, it may refuse that, or say nothing at all; and
+        an acquisition that ends may be all that it answers."""
+        self.armed = ""
+        self.line.forget()
+        self.line.send("stop\n")
+        try:
+            self.line.until(lambda text: "ack" in text or "error" in text or FINISHED in text,
+                            PAUSE, 'answer to "stop"')
+        except Gone:
+            raise
+        except Trouble:
+            pass
+
     def take_control(self) -> None:
         """From its own buttons; then it is quiet."""
         self.ask("status", "status ok", tries=PATIENT)
         self.ask("htc")
-        self.ask("stop", refusable=True)
+        self.hush()
         self.ask("trigsrc sw")
         self.ask("temp degc")
 
@@ -190,16 +210,25 @@ class PowerShield:
 
     def arm(self, trigger: str) -> None:
         """From now on it waits for the trigger: `d7`, a pin of the board, or `sw`, which is now."""
+        self.heard = []
+        if trigger == self.armed and not self.start_each:
+            self.line.forget()
+            return
         self.ask(f"trigsrc {trigger}", tries=PATIENT)
         self.line.forget()
         self.line.send("start\n")
         self.line.until(lambda text: "ack start" in text, ANSWER, '"ack start"')
-        self.heard = []
+        self.armed = trigger if trigger != "sw" else ""
 
     def collect(self) -> Acquisition:
         """What it samples, to the end of its time."""
-        return acquisition(self.line.until(lambda text: FINISHED in text, START + self.seconds,
-                                           f'"{FINISHED}"'))
+        try:
+            said = self.line.until(lambda text: FINISHED in text, START + self.seconds,
+                                   f'"{FINISHED}"')
+        except Trouble:
+            self.start_each = True  # perhaps that was missing
+            raise
+        return acquisition(said)
 
     def listen(self) -> None:
         """Takes what has come: the line keeps the samples of about 40 s, and loses more."""
@@ -216,7 +245,7 @@ class PowerShield:
 
     def rest(self) -> None:
         """Whatever it does, it ends it, and waits for no pin."""
-        self.ask("stop", refusable=True)
+        self.hush()
         self.ask("trigsrc sw")
 
 

@@ -28,7 +28,7 @@ from lab.joules.console import Gone, Line, Trouble, printable
 from lab.joules.log import Log
 from lab.joules.powershield import DEVICES, PowerShield
 from lab.joules.target import Target
-from tests.support.programs import ROOT
+from tests.support.programs import ROOT, as_program
 
 SECONDS = 10  # of an acquisition: 100 samples
 ATTEMPTS = 3  # for each measurement
@@ -356,4 +356,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_program(main)

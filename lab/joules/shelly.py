@@ -1,4 +1,5 @@
-"""A smart plug of Shelly's, generation 1 or 2, over MQTT or HTTP: its watts, each second.
+"""A smart plug of Shelly's, generation 1 or 2, over MQTT or HTTP, or one with Tasmota over MQTT:
+its watts, each second.
 
 Its own counter of energy is a second opinion: if the two disagree, the result says so. The plug is
 only asked; nothing here switches it. SPDX-License-Identifier: MIT"""
@@ -28,7 +29,7 @@ PATIENCE = 40.0  # seconds for the first reading: generation 1 may report every 
 TIMEOUT = 3.0  # seconds for an answer over HTTP
 AGREED = 0.02  # of the joules, by which watts and counter may differ
 USAGE = ("say where it is: --meter shelly --at mqtt://BROKER[:PORT]/PREFIX, with the PREFIX "
-         "shellies/ID for generation 1, or --at http://PLUG")
+         "shellies/ID for generation 1 or Tasmota's topic, or --at http://PLUG")
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,9 @@ class Generation:
     counter_step: float  # joules
 
 
-GENERATIONS = {1: Generation(0.01, 60.0), 2: Generation(0.1, 3.6)}
+TASMOTA = 0  # no generation of Shelly's; it shows whole watts, and thousandths of a kWh
+GENERATIONS = {TASMOTA: Generation(1.0, 3600.0), 1: Generation(0.01, 60.0),
+               2: Generation(0.1, 3.6)}
 
 
 class Refused(Exception):
@@ -86,6 +89,15 @@ def second_generation(payload: bytes) -> tuple[float, float]:
     """Watts and joules of a switch's status, over MQTT or HTTP."""
     found = parsed(payload)
     return watts_of(field(found, "apower")), joules_of(field(found, "aenergy", "total"), 3600)
+
+
+def tasmota(payload: bytes) -> tuple[float, float]:
+    """Of its topic SENSOR, or of the answer to `Status 8`, which has the same one level deeper."""
+    found = parsed(payload)
+    if isinstance(found, dict) and "StatusSNS" in found:
+        found = found["StatusSNS"]
+    return watts_of(field(found, "ENERGY", "Power")), joules_of(field(found, "ENERGY", "Total"),
+                                                                3.6e6)
 
 
 def first_generation(payload: bytes) -> tuple[float, float]:
@@ -198,7 +210,8 @@ class Shelly(Meter):
 
     def what(self) -> str:
         port = f":{self.place.port}" if self.place.port else ""
-        return (f"shelly: generation {self.generation}, {self.place.scheme}://"
+        kind = f"generation {self.generation}" if self.generation != TASMOTA else "Tasmota"
+        return (f"shelly: {kind}, {self.place.scheme}://"
                 f"{self.place.hostname}{port}{self.place.path}")
 
     # Over MQTT.
@@ -242,8 +255,9 @@ class Shelly(Meter):
         if reason.is_failure:
             self._refusal = str(reason)
             return
-        client.subscribe([(f"{self._prefix}/{topic}", 0) for topic in (
-            "relay/0/power", "relay/0/energy", "status/switch:0")])
+        client.subscribe([*((f"{self._prefix}/{topic}", 0) for topic in (
+            "relay/0/power", "relay/0/energy", "status/switch:0")),
+            (f"tele/{self._prefix}/SENSOR", 0), (f"stat/{self._prefix}/STATUS8", 0)])
         self._ask()
 
     def _disconnected(self, *_: object) -> None:
@@ -251,10 +265,11 @@ class Shelly(Meter):
             self._breaks += 1
 
     def _ask(self) -> None:
-        """Both generations report at once when they are asked to; else only after a change."""
+        """All of them report at once when they are asked to; else only after a change."""
         if self._client.is_connected():
             self._client.publish(f"{self._prefix}/command", "update")
             self._client.publish(f"{self._prefix}/command/switch:0", "status_update")
+            self._client.publish(f"cmnd/{self._prefix}/Status", "8")
 
     def _message(self, client: object, data: object, message: Any) -> None:
         if message.retain:  # the broker kept it: nobody knows from when it is
@@ -267,9 +282,10 @@ class Shelly(Meter):
             elif message.topic.endswith("/energy"):
                 self._take(None, joules_of(parsed(message.payload), 60))
             else:
-                watts, joules = second_generation(message.payload)
-                self.generation = 2
-                self._take(watts, joules)
+                shelly = message.topic.endswith("/switch:0")
+                reading = (second_generation if shelly else tasmota)(message.payload)
+                self.generation = 2 if shelly else TASMOTA
+                self._take(*reading)
         except Refused as why:
             self._drop(str(why))
 

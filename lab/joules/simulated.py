@@ -87,10 +87,16 @@ Samples = Callable[[], Iterable[str]]
 
 
 class Shield(Pty):
-    """`samples` gives those of the next acquisition; a fault changes what is said once."""
+    """`samples` gives those of the next acquisition; a fault changes what is said once.
 
-    def __init__(self, board: Board, samples: Samples, seed: int = 0) -> None:
+    It behaves as public drivers take it to: an idle one does not answer `stop`, the same TimeStamp
+    comes twice, and after one `start` each rise of D7 is a trigger. With `by_manual` it does none
+    of these."""
+
+    def __init__(self, board: Board, samples: Samples, seed: int = 0, *,
+                 by_manual: bool = False) -> None:
         super().__init__()
+        self.by_manual = by_manual
         self.board, self.samples = board, samples
         self.random = random.Random(seed)
         board.raises_d7 = self.triggered
@@ -152,7 +158,7 @@ class Shield(Pty):
             self.armed = True
             self.tell("PowerShield > ack start")
             if self.source == "sw":  # goes on until it is stopped
-                self.tell("TimeStamp: 000s 000ms, buff 00%")
+                self.stamp()
                 self.running = list(self.samples())
                 for text in self.running:
                     self.tell(text)
@@ -161,7 +167,8 @@ class Shield(Pty):
             self.tell("PowerShield > ack stop")
             self.summary(count)
         elif word == "stop" and not self.armed:
-            self.tell("PowerShield > error stop")
+            if self.by_manual:
+                self.tell("PowerShield > error stop")
         elif word in ("htc", "stop", "temp", "lcd", "output", "format", "freq", "acqtime",
                       "acqmode"):
             self.armed = False
@@ -175,7 +182,7 @@ class Shield(Pty):
             self.rises += 1
             if not self.armed:
                 return
-            self.armed = False
+            self.armed = not self.by_manual
             said = list(self.samples())
             count = len(said)
             if self.fault("no trigger"):
@@ -184,12 +191,16 @@ class Shield(Pty):
                 del said[-1]
             if self.fault("cut"):
                 said[len(said) // 2] = said[len(said) // 2][2:]
-            self.tell("TimeStamp: 000s 000ms, buff 00%")
+            self.stamp()
             for text in said:
                 self.tell(text)
             if self.fault("no end"):
                 return
             self.summary(count)
+
+    def stamp(self) -> None:
+        for _ in range(1 if self.by_manual else 2):
+            self.tell("TimeStamp: 000s 000ms, buff 00%")
 
     def summary(self, count: int) -> None:
         for text in ("end", f"Acquisition time: {count * 100:05d}-03",

@@ -21,6 +21,7 @@ from lab.joules import board, log, powershield, results, target
 from lab.joules.console import Trouble
 from lab.joules.log import Entry
 from lab.messages import counts, published
+from tests.support.programs import as_program
 
 BOARD = "NUCLEO-F411RE"
 KIND = "sandwich"  # of the first line of the results
@@ -455,4 +456,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_program(main)

@@ -10,6 +10,7 @@ from lab.joules import meters
 from lab.joules.battery import Battery
 from lab.joules.meters import Absent, Energy, Lost
 from lab.joules.standins import Cell, SimulatedClock, write
+from lab.messages import studies
 
 
 def opened(sys: Path, *cells: Cell) -> tuple[SimulatedClock, Battery]:
@@ -27,42 +28,35 @@ def measured(sys: Path, seconds: float, *cells: Cell) -> Energy:
     return meter.stop()
 
 
-# What study 1 printed, corrected: its ten idle minutes took 9,648 J, and its last run 4,428 J net.
-# These are whole steps of 10 mWh: 2,680 and 1,230 mWh. It printed 2,530 "J" for the run: that is
-# in mWh, and leaves 1,300 mWh of the second battery out of the idle time, as 2,530 - 1,300 = 1,230.
-# That much is known. How the two batteries shared the rest is constructed, and so are the seconds
-# of the last run: a million of each operation, by the study's means.
-IDLE_MWH, LEFT_OUT_MWH, PRINTED_NET_MWH = 2680, 1300, 2530
-RUN_SECONDS = 890 + 398 + 66
-
-
-def turn(sys: Path, seconds: float, *drops: tuple[int, int]) -> Energy:
-    """The batteries go from so many mWh to so many."""
-    cells = [Cell(sys, f"BAT{number}", before * 1000) for number, (before, _) in enumerate(drops)]
+def turn(sys: Path, seconds: float, *drops: tuple[float, float]) -> Energy:
+    """The batteries go from so many Wh to so many, as study 1 printed them."""
+    cells = [Cell(sys, f"BAT{number}", round(before * 1e6)) for number, (before, _) in
+             enumerate(drops)]
     clock, meter = opened(sys)
     meter.start()
     clock.sleep(seconds / 2)
     for cell, (before, after) in zip(cells, drops, strict=True):
-        write(cell.folder / "energy_now", (before + after) // 20 * 10_000)
+        write(cell.folder / "energy_now", round((before + after) * 50) * 10_000)
     clock.sleep(seconds / 2)
     for cell, (_, after) in zip(cells, drops, strict=True):
-        write(cell.folder / "energy_now", after * 1000)
+        write(cell.folder / "energy_now", round(after * 1e6))
     return meter.stop()
 
 
 def test_the_ten_idle_minutes_of_study_1_took_9648_joules(tmp_path: Path) -> None:
-    energy = turn(tmp_path, 600, (23_480, 23_480 - IDLE_MWH), (9_990, 9_990))
+    full = 30.0  # Wh; how much they had at first changes nothing
+    energy = turn(tmp_path, studies.TEN_MINUTES_SECONDS, (full, full - studies.TEN_MINUTES),
+                  (full, full))
     assert energy.joules == pytest.approx(9648)
     assert energy.watts == pytest.approx(16.08)
 
 
-def test_the_last_run_of_study_1_took_4428_joules_net(tmp_path: Path) -> None:
-    first = 4750  # mWh of the first battery, when idle: constructed
-    idle = turn(tmp_path, RUN_SECONDS, (20_000, 20_000 - first), (9_990, 9_990 - LEFT_OUT_MWH))
-    work = turn(tmp_path, RUN_SECONDS, (15_000, 15_000 - first - PRINTED_NET_MWH), (8_690, 8_690))
-    assert work.joules - idle.joules == pytest.approx(4428)
-    # Its two slips: without the second battery, and without the factor, it is what was printed.
-    assert (work.joules - dict(idle.parts)["BAT0"]) / 3.6 == pytest.approx(PRINTED_NET_MWH)
+def test_the_last_run_of_study_1_took_4356_joules_net(tmp_path: Path) -> None:
+    """Without the second battery, which it left out when idle, it would be 1.89 Wh."""
+    idle = turn(tmp_path, studies.CLOCK, *((20.0, 20.0 - given) for given in studies.IDLE))
+    work = turn(tmp_path, studies.CLOCK, studies.RUN, (20.0, 20.0))
+    assert work.joules - idle.joules == pytest.approx(4356)
+    assert work.joules - dict(idle.parts)["BAT0"] == pytest.approx(1.89 * 3600)
 
 
 @pytest.mark.parametrize("form, step", [("energy", 10_000), ("energy", 1), ("charge", 1_000)])

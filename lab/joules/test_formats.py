@@ -201,16 +201,6 @@ def test_only_the_last_answer_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
             pair.fetch("json", 10)
 
 
-def test_the_server_s_time_is_not_the_client_s(tmp_path: Path,
-                                               monkeypatch: pytest.MonkeyPatch) -> None:
-    tamper(monkeypatch, "right = codecs.CODECS['json'].encode\n"
-           "    codecs.CODECS['json'] = codecs.Codec('', '', lambda records: "
-           "right(records) if sum(range(300_000)) else b'', None)")
-    done: list[Result] = []
-    formats.run(plan_for("json", 20), done, tmp_path / "run.jsonl", None, 0, Clock())
-    assert done[0].server > 3 * done[0].client > 0
-
-
 def test_there_is_never_a_second_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody else could answer it, and pickle would believe him."""
     with tampered(monkeypatch, "from aiohttp import web\n    begin = web.Response.__init__\n"
@@ -218,15 +208,6 @@ def test_there_is_never_a_second_connection(monkeypatch: pytest.MonkeyPatch) -> 
                   "(begin(self, **more), self.force_close())[0]") as pair:
         with pytest.raises(Failed, match="the connection broke in the midst of pickle"):
             pair.fetch("pickle", 2)
-
-
-def test_the_connection_lasts_through_a_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    with tampered(monkeypatch, "loopback.LONG = 0.01") as pair:
-        pair.fetch("json", 1)
-        time.sleep(0.5)  # aiohttp's own limit is that of a browser; this is a shorter one
-        with pytest.raises(Failed, match="the connection broke in the midst of json"):
-            pair.fetch("json", 1)
-    assert loopback.LONG > 10 * 86400
 
 
 def children(parent: int) -> dict[str, int]:
@@ -370,14 +351,6 @@ def test_the_order_is_that_of_the_seed() -> None:
     for plan in plans:
         assert plan.order == formats.shuffled(["json", "cbor", "xml"], plan.seed, 2)
         assert plan.rounds == 2
-
-
-def test_points_are_a_hundredth_of_the_fetches() -> None:
-    for words, block in ((["--fetches", "1001"], 11), (["--fetches", "7"], 1),
-                         (["--fetches", "1000", "--rounds", "50"], 500),
-                         (["--fetches", "10", "--rounds", "1000"], 10),
-                         (["--fetches", "10", "--block", "20"], 10)):
-        assert formats.planned(formats.parser().parse_args(words), None).block == block
 
 
 ENERGY = {"pair": 0, "turn": "idle", "joules": 1.0, "seconds": 1.0, "uncertainty": 0.0,
@@ -572,14 +545,6 @@ def test_a_password_is_not_kept_and_is_given_again(
         formats.gone_on_with(tmp_path / "run", other)
 
 
-def test_the_table_comes_also_if_the_chart_cannot_be_written(
-        tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "run.svg").mkdir()
-    with pytest.raises(OSError):
-        formats.show(PLAN, [made("json", PLAN)], tmp_path / "run.jsonl", "")
-    assert "JSON, json" in capsys.readouterr().out
-
-
 # Two runs.
 
 
@@ -622,15 +587,6 @@ def test_two_runs_are_compared_format_by_format(tmp_path: Path) -> None:
     assert "less than A: by 100.0 mJ, -50.0% of A." in found["JSON, json, J a fetch, net"]
     for name in ("CBOR, cbor2, s a fetch", "CBOR, cbor2, J a fetch, net"):
         assert "the difference may be zero" in found[name]
-
-
-def test_without_a_meter_times_are_compared_and_no_joules(tmp_path: Path) -> None:
-    plan = replace(plan_for("json", 30), order=("json",) * 3)
-    said = comparison(*(kept(tmp_path / name, plan, {"json": rounds(100, 0)}) for name in "ab"))
-    assert said.returncode == 0 and said.stdout.startswith(
-        "fetches of a list over HTTP: times alone, as there was no meter."), said
-    assert " J" not in said.stdout
-    assert "Fewer than 4 rounds cannot tell whether A and B differ." in said.stdout
 
 
 @pytest.mark.parametrize("changed, says", [

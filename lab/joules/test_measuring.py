@@ -552,16 +552,16 @@ def test_every_command_has_a_help() -> None:
 
 
 def test_a_package_that_is_missing_is_named(tmp_path: Path) -> None:
-    """With a Python that has none: the meters of Linux need none, the lab's operations do."""
+    """With a Python that has none: the meters of Linux need none, the formats do."""
     lone = "/usr/bin/python3"
     start = ROOT / "lab" / "start.py"
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([lone, "-S", start, "measure", *words], capture_output=True,
-                              text=True, check=False, cwd=tmp_path)
+        return subprocess.run([lone, "-S", start, *words], capture_output=True, text=True,
+                              check=False, cwd=tmp_path)
 
-    assert "There is no meter" in run("--at", str(tmp_path), "--", "true").stderr
-    said = run("--list")
+    assert "There is no meter" in run("measure", "--at", str(tmp_path), "--", "true").stderr
+    said = run("formats", "--fetches", "10")
     assert said.returncode == 1 and "the Python package" in said.stderr
     assert "make setup" in said.stderr and "Traceback" not in said.stderr
 

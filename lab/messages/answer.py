@@ -3,48 +3,58 @@
     make figures ONLY=lab-answer
 
     python -m lab.messages.answer [--target NAME] [--every TIME] [--battery NAME] [--sleep µA]
-                         [--bitrate N]
+                         [--over MEDIUM] [--bitrate N] [--all] [--json]
     python -m lab.messages.answer --fits
     python -m lab.messages.answer --draw
 
-The counts are those of counts.tsv. The energy is a model. SPDX-License-Identifier: MIT"""
+The counts are those of counts.tsv and of bench/budgets_keyed.tsv. The energy is a model.
+SPDX-License-Identifier: MIT"""
 
 import argparse
+import json
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from bench import budgets, figures
-from bench.charts import FIRST, INK, OURS, ROW_HEIGHT, TOP, bars, document
+from bench.charts import FIRST, INK, LETTER, OURS, ROW_HEIGHT, TOP, bars, document
 from bench.processors.targets import TARGETS
 from lab import arguments
 from lab.messages import counts
 from lab.messages.counts import Count
-from lab.messages.energy import BATTERIES, MODELS, SECONDS_A_YEAR, Model, years
+from lab.messages.energy import BATTERIES, MEDIA, MODELS, SECONDS_A_YEAR, Medium, Sent, years
+from lab.messages.families import short
 from lab.messages.machines import MACHINES, Machine
-from lab.messages.schemes import HEARTBEAT, SCHEMES, Scheme
+from lab.messages.schemes import (ACCIDENT, EVERYWHERE, HEARTBEAT, NOT_AVR, REPLAY, SCHEMES, Scheme)
+from tests.support.programs import ROOT, as_program
 
-MAKES = ("make", "sign")  # what a node does for each message
+MAKES = ("make", "sign", "send")  # what a node does for each message
 VERIFIES = ("accept", "verify")  # what the agent does for each message
 SHORTEST = 0.001  # seconds between two messages
 SLEEP = 0.001, 1e6  # µA
 BITRATE = 1e3, 1e6  # of a classical CAN bus
-UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0}
+UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 PICTURE = Path(__file__).with_name("answer.svg")
 TOO_SLOW = "too slow"
 MARGIN = 110  # pixels right of the longest bar, for its number
 AGENT, NEWER = "ATmega328P, gcc 5.4", "ATmega328P, gcc 14.2"  # of bench/budgets.tsv
 EMPTY = 156  # bytes of flash of a program that does nothing: interrupt vectors, and what starts it
+# Where version 2 is measured, for each machine; and where another protocol needs two frames.
+KEYED = ROOT / "bench" / "budgets_keyed.tsv"
+KEYED_TARGETS = {"ATmega328P": AGENT, "Cortex-M0+": "Cortex-M0+, gcc 12.2",
+                 "Cortex-M4": "Cortex-M4, gcc 12.2"}
+TWO_FRAMES = {"CANopen Safety": [4, 4]}
+ROW = "{:<19}{:<17.16}{:>4}{:>9}{:>9}{:>7}{:>7}{:>7}{:>6}  {}"
 
 
 def seconds(text: str) -> float:
-    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(ms|s|min|h)", text)
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(ms|s|min|h|d)", text)
     value = float(found[1]) * UNITS[found[2]] if found else 0.0
     if not SHORTEST <= value <= SECONDS_A_YEAR:
         raise argparse.ArgumentTypeError(
-            f"{text!r}: it must be a time like 100ms, 1s, 10min or 2h, from 1ms to a year")
+            f"{text!r}: it must be a time like 100ms, 1s, 10min, 2h or 1d, from 1ms to a year")
     return value
 
 
@@ -52,8 +62,15 @@ def target(text: str) -> str:
     for name in MODELS:
         if text.casefold() == name.casefold():
             return name
-    known = " and ".join(MODELS)
+    known = ", ".join(MODELS)
     raise argparse.ArgumentTypeError(f"{text!r}: only {known} have a model of their energy")
+
+
+def micro(joules: float) -> str:
+    """In microjoules, with at most 6 characters."""
+    joules *= 1e6
+    return (f"{joules / 1e6:.1f} J" if joules >= 99_999 else f"{joules:,.0f}" if joules >= 100 else
+            f"{joules:.2g}" if joules < 1 else f"{joules:.1f}")
 
 
 def number(least: float, most: float) -> Callable[[str], float]:
@@ -64,13 +81,6 @@ def number(least: float, most: float) -> Callable[[str], float]:
                 f"{text!r}: it must be a number from {least:g} to {most:,.0f}")
         return value
     return between
-
-
-def can_bits(message: int) -> int:
-    """The bits of a message on the bus: in frames of at most 8 bytes with short identifiers, with
-    the most bits that stuffing can add, and 3 bits between frames."""
-    whole, rest = divmod(message, 8)
-    return sum(47 + 8 * size + (33 + 8 * size) // 4 for size in [8] * whole + [rest] * (rest > 0))
 
 
 def of_heartbeat(scheme: Scheme, name: str, steps: tuple[str, ...],
@@ -94,54 +104,146 @@ def missing(count: Count, machine: Machine, flash: int = 0, ram: int = 0) -> str
     return ", ".join(f"{what} +{by:,}" for what, by in over.items() if by > 0)
 
 
-def ranked(name: str, every: float, battery: str, sleep: float,
-           bitrate: float) -> list[tuple[float, str, str]]:
-    """The schemes by years of battery, longest first: the years, the scheme, its line."""
+@dataclass(frozen=True)
+class Way:
+    """A way to send a heartbeat, by one program."""
+
+    name: str
+    by: str  # whose code
+    family: str
+    frames: list[int]  # bytes of each, on the medium
+    count: int  # of making it: instructions, or cycles
+    flash: int
+    refuses: str
+    lacks: str = ""  # flash or RAM that the machine does not have
+    portable: int | None = None  # the count of the same in portable C, if this is not it
+    more: float = 0.0  # other messages that come with it, for each heartbeat
+
+
+def frames_of(size: int) -> list[int]:
+    """CAN has at most 8 bytes in a frame; other media do not look at this."""
+    return [8] * (size // 8) + [size % 8] * (size % 8 > 0)
+
+
+def ours(name: str, known: dict[tuple[str, ...], Count]) -> list[Way]:
+    """Version 1, and a node of version 2 that only sends: with all of its rules. It announces
+    itself with every 16th heartbeat, which takes as much again."""
+    one = known["Dumpulse", "ours", "make_heartbeat", "8", name]
+    two = budgets.load(KEYED)[KEYED_TARGETS[name]]
+    by = "ours asm" if name == "ATmega328P" else "ours"
+    return [Way("Dumpulse version 1", "ours", "protocol", [8], one.mean, one.flash, ACCIDENT),
+            Way("Dumpulse version 2", by, "protocol", [8], two["beat"], two["sends"],
+                f"{REPLAY}, late", more=1 / 16)]
+
+
+def ways(name: str) -> list[Way]:
+    """Each program that protects a heartbeat on this machine."""
     known = counts.read()
-    rows = [row(scheme, count, MODELS[name], every, battery, sleep, bitrate)
-            for scheme in SCHEMES if scheme.against
-            and (count := of_heartbeat(scheme, name, MAKES, known)) is not None]
-    return sorted(rows, key=lambda row: -row[0])
+    found = ours(name, known)
+    for scheme in SCHEMES:
+        count = of_heartbeat(scheme, name, MAKES, known) if scheme.against else None
+        if count is not None:
+            frames = TWO_FRAMES.get(scheme.name) or frames_of(HEARTBEAT + scheme.adds)
+            found.append(Way(scheme.name, scheme.author, scheme.family, frames, count.mean,
+                             count.flash, scheme.against, missing(count, MACHINES[name])))
+    return found
 
 
-def answer(name: str, every: float, battery: str, sleep: float, bitrate: float) -> list[str]:
-    unit = MACHINES[name].unit
-    head = [f"{name}, a heartbeat every {every:.10g} s, {BATTERIES[battery].name}, "
-            f"{sleep:g} µA asleep.", "",
-            f"{'':<33}{'bytes':>5}{unit:>13}{'ms':>10}{'bus':>8}{'µJ':>11}{'years':>8}  against"]
-    return head + [line for _, _, line in ranked(name, every, battery, sleep, bitrate)]
+def best(found: list[Way]) -> list[Way]:
+    """Of each scheme the program with the lowest count, beside the one in portable C."""
+    chosen = []
+    for name in dict.fromkeys(way.name for way in found):
+        same = [way for way in found if way.name == name]
+        first = min(same, key=lambda way: way.count)
+        portable = [way.count for way in same
+                    if (name, way.by) in PORTABLE and way.by != first.by]
+        chosen.append(replace(first, portable=min(portable, default=None)))
+    return chosen
+
+
+PORTABLE = {(scheme.name, scheme.author) for scheme in SCHEMES
+            if set(scheme.targets) in (set(EVERYWHERE), set(NOT_AVR)) and "tables" not in scheme.by}
+
+
+@dataclass(frozen=True)
+class Line:
+    """What a way takes, and how long the battery lasts with it."""
+
+    way: Way
+    seconds: float  # of the processor
+    joules: float  # of the processor
+    sent: Sent
+    years: float
+    notes: str
+
+
+@dataclass(frozen=True)
+class Setting:
+    name: str
+    every: float
+    battery: str
+    sleep: float
+    medium: Medium
+    bitrate: float
+
+    def line(self, way: Way) -> Line:
+        model = MODELS[self.name]
+        joules = way.count * model.nanojoules * 1e-9 * (1 + way.more)
+        took = way.count * model.per_count / model.hertz
+        sent = self.medium.send(way.frames, self.bitrate, model).times(1 + way.more)
+        lasts = years(BATTERIES[self.battery], joules + sent.usual, self.every, self.sleep)
+        notes = (TOO_SLOW if took + sent.seconds > self.every else
+                 "no room" if way.lacks else way.refuses)
+        return Line(way, took, joules, sent, lasts, notes)
+
+    def shown(self, line: Line) -> str:
+        way, shelf = line.way, BATTERIES[self.battery].shelf
+        lasts = ("-" if line.notes == TOO_SLOW else
+                 f">{shelf:g}" if line.years > shelf else f"{line.years:.2f}")
+        portable = "" if way.portable is None else short(way.portable)
+        return ROW.format(way.name, way.by, sum(way.frames), short(way.count), portable,
+                          f"{way.flash:,}", micro(line.joules), micro(line.sent.usual), lasts,
+                          line.notes)
+
+    def table(self, everything: bool) -> list[str]:
+        unit = MACHINES[self.name].unit.replace("instructions", "instr.")
+        lines = [f"{self.name}, a heartbeat every {self.every:.10g} s over {self.medium.title}, "
+                 f"{BATTERIES[self.battery].name}, {self.sleep:g} µA asleep. A model.", "",
+                 ROW.format("", "code", "bytes", unit, "portable", "flash", "µJ", "sent", "years",
+                            "refuses")]
+        for title, lot in self.lots(everything):
+            lines += [title, *map(self.shown, lot)]
+        return lines
+
+    def lots(self, everything: bool) -> list[tuple[str, list[Line]]]:
+        """The protocols in a fixed order, and then the tags, the cheapest first."""
+        found = ways(self.name)
+        lines = [self.line(way) for way in (found if everything else best(found))]
+        whole = [line for line in lines if line.way.family == "protocol"]
+        tags = sorted((line for line in lines if line.way.family != "protocol"),
+                      key=lambda line: line.joules + line.sent.usual)
+        return [("whole protocols, with their counters:", whole),
+                ("a checksum, a tag of 8 bytes or a signature alone:", tags)]
+
+
+def setting_of(name: str, every: float = 1.0, battery: str = "cr2032", sleep: float | None = None,
+               over: str = "can", bitrate: float = 500_000.0) -> Setting:
+    return Setting(name, every, battery, MODELS[name].sleep if sleep is None else sleep,
+                   MEDIA[over], bitrate)
 
 
 def picture() -> str:
-    """The years on the default machine, with the default battery."""
-    schemes = {scheme.title: scheme for scheme in SCHEMES}
-    colours = {"signature": FIRST, "MAC": OURS}
-    rows = ranked("ATmega328P", 1.0, "cr2032", MODELS["ATmega328P"].sleep, 500_000)
-    best: dict[str, tuple[str, float, str, str]] = {}  # the best program of each scheme
-    for lasts, title, line in rows:
-        name, family = schemes[title].name, schemes[title].family
-        label = TOO_SLOW if line.endswith(TOO_SLOW) else f"{lasts:.2f}"
-        best.setdefault(name, (name, lasts, label, colours.get(family, INK)))
-    shown = list(best.values())
+    """The years on the default machine, with the default battery, over the default medium."""
+    colours = {"signature": FIRST, "MAC": OURS, "protocol": OURS}
+    lines = [line for _, lot in setting_of("ATmega328P").lots(False) for line in lot]
+    shown = [(line.way.name, 0.0 if line.notes == TOO_SLOW else line.years,
+              TOO_SLOW if line.notes == TOO_SLOW else f"{line.years:.2f}",
+              colours.get(line.way.family, INK))
+             for line in sorted(lines, key=lambda line: -line.years)]
+    assert max(len(name) for name, *_ in shown) * LETTER < 2 * MARGIN
     return document(TOP + len(shown) * ROW_HEIGHT + 12, bars(
-        "Years of a CR2032: an ATmega328P sends a heartbeat each second, checked in these ways",
+        "Years of a CR2032, a model: an ATmega328P sends a heartbeat each second over CAN",
         shown, TOP, MARGIN))
-
-
-def row(scheme: Scheme, count: Count, model: Model, every: float, battery: str, sleep: float,
-        bitrate: float) -> tuple[float, str, str]:
-    message = HEARTBEAT + scheme.adds
-    joules = count.mean * model.nanojoules * 1e-9
-    took = count.mean * model.per_count / model.hertz
-    lasts = years(BATTERIES[battery], joules, every, sleep)
-    share = can_bits(message) / bitrate / every
-    over = missing(count, MACHINES[count.target])
-    notes = (TOO_SLOW if took > every else "the bus is too slow" if share > 1 else
-             f"no room: {over}" if over else scheme.against)
-    return lasts, scheme.title, (
-        f"{scheme.title:<33}{message:>5}{count.mean:>13,}{took * 1e3:>10,.2f}"
-        f"{'>100%' if share > 1 else f'{share:.3%}':>8}{joules * 1e6:>11,.2f}"
-        f"{'-' if took > every else f'{lasts:.2f}':>8}  {notes}")
 
 
 def fits() -> list[str]:
@@ -165,17 +267,33 @@ def fits() -> list[str]:
             f"avr-gcc 14.2 makes {newer} bytes of the agent: {newer / flash - 1:.0%} more."]
 
 
+def explained(setting: Setting) -> str:
+    sent = setting.medium.send([8], setting.bitrate, MODELS[setting.name])
+    shelf = BATTERIES[setting.battery].shelf
+    return (f"\nprocessor: {MODELS[setting.name].source}.\n"
+            f"sent: {setting.medium.source}.\n"
+            f"    8 bytes take {micro(sent.least)} to {micro(sent.most)} µJ; the table has "
+            f"{micro(sent.usual)}. A transceiver that waits is not in it.\n"
+            "portable: the same in portable C, if the code is not that. flash: of a node, in bytes."
+            f"\n>{shelf:g} years: the battery does not keep longer than that.\n"
+            "forged: by somebody without the key. + old: and an old message, sent again.\n"
+            "late: and one that was held back. forged by all: also by those who can verify.")
+
+
 def main() -> None:
     parser = arguments.Parser("lab-answer", __doc__.partition("     ")[0])
     parser.add_argument("--target", type=target, default="ATmega328P",
-                        help="atmega328p or cortex-m4")
+                        help="atmega328p, cortex-m0+ or cortex-m4")
     parser.add_argument("--every", type=seconds, default=1.0, metavar="TIME",
-                        help="100ms, 1s, 10min, 2h")
+                        help="100ms, 1s, 10min, 2h, 1d")
     parser.add_argument("--battery", choices=BATTERIES, default="cr2032")
     parser.add_argument("--sleep", type=number(*SLEEP), metavar="µA",
                         help="current between messages; if not given, that of the data sheet")
+    parser.add_argument("--over", choices=MEDIA, default="can", help="what it is sent over")
     parser.add_argument("--bitrate", type=number(*BITRATE), default=500_000.0,
                         help="of the CAN bus, in bits a second")
+    parser.add_argument("--all", action="store_true", help="every program, not only the best")
+    parser.add_argument("--json", action="store_true", help="for other programs")
     parser.add_argument("--fits", action="store_true",
                         help="what an ATmega328P has room for beside the agent; without other "
                              "options")
@@ -187,16 +305,17 @@ def main() -> None:
     if options.fits:
         print("\n".join(fits()))
         return
-    sleep = MODELS[options.target].sleep if options.sleep is None else options.sleep
-    print("\n".join(answer(options.target, options.every, options.battery, sleep, options.bitrate)))
-    print(f"\nms and µJ are a model: {MODELS[options.target].source}.\n"
-          "The bus and its transceiver take energy, too; it is not in these figures. "
-          "forgery: the tag\n"
-          "protects from everybody who does not have the key. forgery by all: also from those who "
-          "can\nverify.")
+    setting = setting_of(options.target, options.every, options.battery, options.sleep,
+                         options.over, options.bitrate)
+    if options.json:
+        print(json.dumps([asdict(line) for _, lot in setting.lots(options.all) for line in lot],
+                         indent=1))
+        return
+    print("\n".join(setting.table(options.all)))
+    print(explained(setting))
     if sys.argv[1:] in ([], ["--draw"]):
         figures.keep_picture(PICTURE, picture(), again=options.draw)
 
 
 if __name__ == "__main__":
-    main()
+    as_program(main)

@@ -7,17 +7,18 @@ from lab.messages import counts
 from lab.messages.counts import Count
 from lab.messages.machines import MACHINES
 from lab.messages.schemes import SCHEMES, Scheme
+from tests.support.programs import as_program
 
 HEADS = ("amd64", "M4", "M0+", "AVR")  # of MACHINES
 TITLES = {  # formats have a table of their own: make figures ONLY=lab-ranking
     "check": "Checks, of the 4 bytes of a heartbeat",
     "MAC": "MACs, of the 4 bytes of a heartbeat, with a tag of 8 bytes",
+    "protocol": "A heartbeat of 4 bytes in other protocols, with their counters",
     "hash": "Hash",
     "signature": "Signatures",
     "key agreement": "Key agreement",
 }
 MARKS = {"ATmega328P": " ", "ATmega1284P": "+"}  # the chip that ran it; another one: "*"
-LEFT_OUT = "refuse"  # it costs nearly what accept or verify does; counts.tsv has it
 
 
 def short(number: int) -> str:
@@ -38,7 +39,7 @@ def row(name: str, step: str, length: int, found: dict[str, Count]) -> str:
 def rows(scheme: Scheme, known: dict[tuple[str, ...], Count]) -> list[str]:
     lines: list[str] = []
     for step in scheme.steps:
-        for length in () if step.name == LEFT_OUT else step.lengths:
+        for length in step.lengths if step.kept else ():
             found = {name: known[key] for name in MACHINES
                      if (key := (scheme.name, scheme.by, step.name, str(length), name)) in known}
             lines.append(row("" if lines else scheme.title, step.name, length, found))
@@ -66,11 +67,12 @@ def main() -> None:
         print()
     print("amd64, M4 and M0+: instructions. AVR: cycles, and the flash and the RAM (static and\n"
           "stack) that the step needs there. If a step uses random numbers, its figure is a mean.\n"
-          "+: it ran on an ATmega1284P, because an ATmega328P has too little flash or RAM. *: it\n"
+          "+: it ran on an ATmega1284P: with what the lab adds to measure it, it does not fit\n"
+          "into an ATmega328P. Whether it does alone, `make figures ONLY=lab-fits` says. *: it\n"
           "ran on a simulated AVR with 63 KB of RAM, which nobody makes. -: it was not brought\n"
           "there, for one of these reasons:\n")
     print("\n".join(reasons()))
 
 
 if __name__ == "__main__":
-    main()
+    as_program(main)

@@ -3,13 +3,14 @@
 The figures of version 1 and 2 are those of performance.md, and the others those of counts.tsv.
 SPDX-License-Identifier: MIT"""
 
-from bench import budgets, keyed
+from bench import budgets
 from lab.messages import counts
+from lab.messages.schemes import SCHEMES
+from tests.support.programs import ROOT, as_program
 
+KEYED = ROOT / "bench" / "budgets_keyed.tsv"
 MACHINES = {"ATmega328P": "ATmega328P, gcc 5.4", "Cortex-M0+": "Cortex-M0+, gcc 12.2"}
-OTHERS = (("Chaskey-12", "ours", "Chaskey-12, in C"), ("SipHash-2-4", "ours", "SipHash-2-4"),
-          ("AES-128-CMAC", "BearSSL", "AES-128-CMAC, as in SecOC"),
-          ("HMAC-SHA-256", "BearSSL", "HMAC-SHA-256"))
+OTHERS = ("Chaskey-12", "SipHash-2-4", "AES-128-CMAC", "HMAC-SHA-256")
 ROW = "{:<28}{:>6}{:>9}{:>9}{:>8}{:>6}  {}"
 
 
@@ -24,7 +25,7 @@ what is new, would come on top."""
 def rows(machine: str) -> list[str]:
     known = counts.read()
     version_1 = budgets.load()[MACHINES[machine]]
-    version_2 = budgets.load(keyed.FILE)[MACHINES[machine]]
+    version_2 = budgets.load(KEYED)[MACHINES[machine]]
 
     def count(scheme: str, by: str, step: str) -> counts.Count:
         return known[scheme, by, step, "4", machine]
@@ -37,9 +38,11 @@ def rows(machine: str) -> list[str]:
         lines.append(ROW.format(name, 8, f"{version_2['beat']:,}", f"{version_2['heartbeat']:,}",
                                 f"{version_2[agent] - version_1['bytes']:,}", version_2[ram],
                                 "forged, repeated, late"))
-    for scheme, by, title in OTHERS:
-        accept = count(scheme, by, "accept")
-        lines.append(ROW.format(title, 12, f"{count(scheme, by, 'make').mean:,}",
+    for scheme in OTHERS:  # by the best code that the lab has for this machine
+        by = min((one for one in SCHEMES if one.name == scheme and machine in one.targets),
+                 key=lambda one: count(scheme, one.by, "make").mean)
+        accept = count(scheme, by.by, "accept")
+        lines.append(ROW.format(by.title, 12, f"{count(scheme, by.by, 'make').mean:,}",
                                 f"{accept.mean:,}", f"{accept.flash:,}", accept.ram, "forged"))
     return lines
 
@@ -51,4 +54,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_program(main)

@@ -8,12 +8,9 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ParamSpec, TypeVar
-
-import unicorn
-from elftools.elf.elffile import ELFFile
 
 from bench import callgrind
 from bench.processors.targets import BARE, TARGETS
@@ -86,7 +83,9 @@ class Machine:
         return self.name
 
 
+# What prints counts that are kept needs no package of Python's: so these import where they count.
 def symbols(image: Path) -> dict[str, int]:
+    from elftools.elf.elffile import ELFFile
     with image.open("rb") as file:
         table = ELFFile(file).get_section_by_name(".symtab")
         return {symbol.name: symbol["st_value"] for symbol in table.iter_symbols()}
@@ -96,6 +95,7 @@ def size(image: Path) -> Size:
     """Code and constants need flash, and variables RAM. Initial values of variables need both.
 
     Variables that start as zeros count by their symbols, because their section is padded."""
+    from elftools.elf.elffile import ELFFile
     flash = ram = lab_flash = lab_ram = 0
     with image.open("rb") as file:
         elf = ELFFile(file)
@@ -155,6 +155,7 @@ def once(make: Callable[P, R]) -> Callable[P, R]:
 @once
 def host(name: str) -> Path:
     """The program that simulates a chip."""
+    import unicorn
     folder = Path(unicorn.__file__).parent
     more: dict[str, list[object]] = {
         "avr": ["-I/usr/include/simavr", "-lsimavr", "-lelf"],
@@ -250,9 +251,11 @@ MACHINES: dict[str, Machine] = {machine.name: machine for machine in (
     thumb("Cortex-M0+", "m0", flash=256 << 10, ram=32 << 10),
     avr("ATmega328P", "atmega328p", 32 << 10, 2 << 10),
 )}
-# These run what does not fit into an ATmega328P: the same core with 16 KB of RAM, and a chip that
-# nobody makes, with all the RAM that an address of 16 bits can reach.
-LARGER: dict[str, tuple[Machine, ...]] = {"ATmega328P": (
+# These run what does not fit into the chip: an AVR with 16 KB of RAM, and one that nobody makes,
+# with all the RAM that an address of 16 bits can reach; and a Cortex-M with 1 MB of flash.
+LARGER: dict[str, tuple[Machine, ...]] = {
+    name: (replace(MACHINES[name], name=f"a {name} with 512 KB of RAM", flash=1 << 20,
+                   ram=512 << 10),) for name in ("Cortex-M4", "Cortex-M0+")} | {"ATmega328P": (
     avr("ATmega1284P", "atmega1284p", 128 << 10, 16 << 10),
     avr("an ATmega1284P with 63 KB of RAM", "atmega1284p", 128 << 10, 0xFF00 - 0x100,
         0xFFFF - 0x100),

@@ -1,7 +1,6 @@
-"""What nanopb and protobuf-c make of message.proto, in build/lab/protobuf.
+"""What nanopb makes of message.proto, in build/lab/protobuf.
 
-Debian 12 has nanopb 0.4.7 and protobuf-c 1.4.1, whose libraries sources.tsv fetches.
-SPDX-License-Identifier: MIT"""
+Debian 12 has nanopb 0.4.7, whose library sources.tsv fetches.   SPDX-License-Identifier: MIT"""
 
 import shutil
 from pathlib import Path
@@ -11,19 +10,16 @@ from tests.support.programs import BUILD, run, scratch
 
 PROTO = Path(__file__).with_name("c") / "protobuf" / "message.proto"
 FOLDER = BUILD / "lab" / "protobuf"
-# The command of each generator, and the package that has it.
-GENERATORS = {("protoc", "--nanopb_out"): "nanopb", ("protoc-c", "--c_out"): "protobuf-c-compiler"}
 
 
 @once
 def generated() -> Path:
     """Makes the files anew in each run of a program, so that none is older than message.proto."""
     FOLDER.mkdir(parents=True, exist_ok=True)
+    if shutil.which("protoc") is None:
+        raise SystemExit("lab: protoc is missing: `make setup` installs nanopb")
     with scratch() as folder:
-        for (command, option), package in GENERATORS.items():
-            if shutil.which(command) is None:
-                raise SystemExit(f"lab: {command} is missing: `make setup` installs {package}")
-            run([command, f"{option}={folder}", PROTO.name], cwd=PROTO.parent)
+        run(["protoc", f"--nanopb_out={folder}", PROTO.name], cwd=PROTO.parent)
         for file in Path(folder).iterdir():
             file.replace(FOLDER / file.name)  # at once, as another program may read the old one
     return FOLDER

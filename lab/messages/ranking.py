@@ -12,6 +12,7 @@ from itertools import combinations
 from lab.messages import counts
 from lab.messages.counts import Count
 from lab.messages.schemes import BARE_CHIPS, EVERYWHERE, SCHEMES
+from tests.support.programs import as_program
 
 MESSAGES = ("heartbeat", "report", "list")
 COMPUTER = "amd64"
@@ -81,4 +82,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_program(main)

@@ -13,13 +13,13 @@ from lab.sources import fetched
 from tests.support.programs import ROOT
 
 HEARTBEAT, KILOBYTE = 4, 1024  # bytes; a heartbeat is without its checksum
-HEAP = 10  # runs of a step whose work depends on what malloc has kept of the runs before
 RANDOM = 25  # runs of a step whose work depends much on random numbers
 FEW = 3  # of one whose work depends on them a little
 # What a scheme protects a message from. A MAC's key is shared: everybody who can verify can forge.
 ACCIDENT = "accidents"
-FORGERY = "forgery"
-SIGNED = "forgery by all"
+FORGERY = "forged"
+REPLAY = "+ old"  # a forgery, and an old message that somebody sends again
+SIGNED = "forged by all"
 
 BARE_CHIPS = ("Cortex-M4", "Cortex-M0+", "ATmega328P")
 EVERYWHERE = ("amd64", *BARE_CHIPS)
@@ -33,6 +33,7 @@ class Step:
     runs: int = 2  # of a step that is deterministic: both must cost the same
     lengths: tuple[int, ...] = (HEARTBEAT,)  # of the message; 0: there is none
     needs: str = ""  # another step, without which a node cannot take this one: its code counts, too
+    kept: bool = True  # in counts.tsv. What refuses costs as much as what accepts, and is only run
 
     @property
     def random(self) -> bool:
@@ -55,7 +56,9 @@ class Code:
         return fetched(self.source) if self.source else ROOT
 
     def paths(self) -> list[Path]:
-        return [self.folder / name for name in self.files]
+        """A name with a * stands for all files like it."""
+        return [path for name in self.files for path in (
+            sorted(self.folder.glob(name)) if "*" in name else [self.folder / name])]
 
     def options(self) -> list[str]:
         return [*(f"-I{self.folder / name}" for name in self.include), *self.flags]
@@ -85,7 +88,12 @@ class Scheme:
     @property
     def title(self) -> str:
         """For tables: what is ours needs no name, and there is little room."""
-        return self.name if self.by == "ours" else self.key.replace("assembly", "asm")
+        return self.name if self.by == "ours" else f"{self.name}, {self.author}"
+
+    @property
+    def author(self) -> str:
+        """Whose code it is, in short."""
+        return self.by.replace(", assembly", " asm").replace(", RAM", " RAM")
 
     def runs(self, step: Step, target: str) -> int:
         return min(step.runs, self.most.get(target, step.runs))
@@ -100,18 +108,64 @@ BEARSSL_SHA256 = Code("bearssl", ("src/hash/sha2small.c", "src/codec/dec32be.c",
                                   "src/codec/enc32be.c", "src/mac/hmac.c"), ("inc", "src"))
 
 
+REFUSE = Step("refuse", kept=False)
+
+
 def check(name: str, file: str, adds: int, *flags: str) -> Scheme:
-    return Scheme(name, "ours", "check", file, (Step("make"), Step("accept"), Step("refuse")), adds,
+    return Scheme(name, "ours", "check", file, (Step("make"), Step("accept"), REFUSE), adds,
                   ACCIDENT, flags=flags)
 
 
 KEYED = (Step("key", lengths=(0,)),
-         *(Step(name, needs="key") for name in ("make", "accept", "refuse")))
+         *(Step(name, needs="key", kept=name != "refuse") for name in ("make", "accept", "refuse")))
 
 
-def mac(name: str, by: str, file: str, *code: Code, flags: tuple[str, ...] = ()) -> Scheme:
+def mac(name: str, by: str, file: str, *code: Code, steps: tuple[Step, ...] = KEYED,
+        **more: Any) -> Scheme:
     """Each with a tag of 8 bytes, so that they can be compared."""
-    return Scheme(name, by, "MAC", file, KEYED, 8, FORGERY, code, flags)
+    return Scheme(name, by, "MAC", file, steps, 8, FORGERY, code, **more)
+
+
+# The best code for a target, where another is portable.
+HERE = "lab/messages/c/"
+ON_AVR = "an AVR has assembly of its own"
+AVR_ALONE: dict[str, Any] = {"targets": ("ATmega328P",), "without": "it is assembly for AVR"}
+AES = (*KEYED, Step("block", lengths=(16,), needs="key"))
+AES_AVR = Code("", (HERE + "aes_avr.S",))
+TABLES = ("-DLAB_TABLES",)
+SHA256_AVR = Code("", (HERE + "sha256_avr.S",))
+ASSEMBLY = ("-DLAB_ASSEMBLY",)
+BEARSSL_AES = Code("bearssl", ("src/symcipher/aes_ct.c", "src/symcipher/aes_ct_enc.c",
+                               "src/codec/dec32le.c", "src/codec/enc32le.c"), ("inc", "src"))
+
+
+By = tuple[str, tuple[Code, ...], dict[str, Any]]  # whose code, the code, and what goes with it
+
+
+def protocol(name: str, macro: str, adds: int, refuses: str, needs: str,
+             *by: By) -> tuple[Scheme, ...]:
+    """How another protocol sends a heartbeat: its counter, its header and its tag."""
+    steps = tuple(Step(step, needs=needs, kept=step != "reject")
+                  for step in ("send", "take", "reject"))
+    return tuple(Scheme(name, code_of, "protocol", "protocol.c", steps, adds, refuses, code,
+                        **{**more, "flags": (f"-DLAB_{macro}", *more.get("flags", ()))})
+                 for code_of, code, more in by)
+
+
+AES_BY: tuple[By, ...] = (
+    ("ours, assembly", (AES_AVR,), {"flags": TABLES, **AVR_ALONE}),
+    ("ours, tables", (), {"flags": TABLES, "targets": NOT_AVR, "without": ON_AVR}),
+    ("BearSSL", (BEARSSL_AES,), {}))
+SHA256_BY: tuple[By, ...] = (
+    ("ours, assembly", (SHA256_AVR,), {"flags": ASSEMBLY, **AVR_ALONE}),
+    ("BearSSL", (BEARSSL_SHA256,), {}))
+PROTOCOLS = (
+    *protocol("SecOC", "SECOC", 4, REPLAY, "key", *AES_BY),
+    *protocol("LoRaWAN 1.0", "LORAWAN", 13, REPLAY, "key", *AES_BY),
+    *protocol("MAVLink 2, signed", "MAVLINK", 25, REPLAY, "", *SHA256_BY),
+    *protocol("CANopen Safety", "CANOPEN_SAFETY", 4, ACCIDENT, "", ("ours", (), {})),
+)
+HASH = (Step("hash", lengths=(8, KILOBYTE)),)
 
 
 # Bytes of each message and their CRC-32, as other encoders make them: test_codecs.py.
@@ -123,32 +177,20 @@ WIRE: dict[str, tuple[tuple[str, int, int], ...]] = {  # what it holds, bytes, C
     "Protobuf": (
         ("heartbeat", 6, 0x461E93F9), ("report", 684, 0x66B3F222),
         ("list", 181, 0x289C27B2)),
-    "MessagePack": (
-        ("heartbeat", 4, 0xFDD65729), ("report", 451, 0x8352F5A5),
-        ("list", 311, 0xED9FDBF9)),
     "JSON": (
         ("heartbeat", 31, 0x43C71D11), ("report", 2_386, 0x22A080F5),
         ("list", 451, 0xAD5F782A)),
-    "XML": (
-        ("heartbeat", 35, 0x90C1C21D), ("report", 2_530, 0xFF5CC348),
-        ("list", 475, 0x236791CC)),
 }
-CONFIG = Path(__file__).with_name("c") / "config"  # headers that CMake would make
-TOO_BIG = "the tokens of expat alone take 52 kB of flash, and a parser 9 kB of RAM from malloc"
-ALLOCATES = "it allocates what it reads and makes: a library for computers"
 
 
-def form(name: str, by: str, file: str, *code: Code, targets: tuple[str, ...] = EVERYWHERE,
-         without: str = "", runs: int = 2, by_target: dict[str, tuple[str, ...]] | None = None,
-         link: dict[str, tuple[str, ...]] | None = None) -> Scheme:
+def form(name: str, by: str, file: str, *code: Code) -> Scheme:
     """A format. The length of a step is that of its message on the wire."""
-    steps = tuple(Step(f"{step}_{what}", runs, (length,)) for what, length, _ in WIRE[name]
+    steps = tuple(Step(f"{step}_{what}", lengths=(length,)) for what, length, _ in WIRE[name]
                   for step in ("make", "read", "refuse"))
     flags = ("-DNDEBUG", *(f"-D{what.upper()}_{word}" for what, length, crc in WIRE[name]
                            for word in (f"BYTES={length}", f"CRC={crc}U")))
     return Scheme(name, by, "format", file, steps, 0, ACCIDENT if name == "Dumpulse" else "", code,
-                  flags, by_target or {}, link or {}, targets, without)
-
+                  flags)
 
 
 # Signatures and key agreements. How long they take depends on random numbers, mostly a little; a
@@ -168,13 +210,13 @@ def signing(runs: int) -> Callable[..., Scheme]:
     """`runs` to sign: a scheme that throws attempts away needs many runs for a mean."""
     both = HEARTBEAT, KILOBYTE
     return public("signature", (Step("key", FEW, (0,)), Step("sign", runs, both),
-                                Step("verify", FEW, both), Step("refuse", FEW, both)), SIGNED)
+                                Step("verify", FEW, both), REFUSE), SIGNED)
 
 
 signature, signature_by_trials = signing(FEW), signing(RANDOM)
 AGREE = tuple(Step(name, FEW, (0,)) for name in ("key", "encapsulate", "decapsulate"))
 ecdh = public("key agreement", AGREE, A_KEY)
-kem = public("key agreement", (*AGREE, Step("refuse", FEW, (0,))), A_KEY)
+kem = public("key agreement", (*AGREE, Step("refuse", FEW, (0,), kept=False)), A_KEY)
 
 # micro-ecc in portable C, with words as long as the machine's; and in assembly at the fastest level
 # that is right: on AVR, secp160r1 fails its vectors at level 3. There a curve of 256 bits compiles
@@ -244,6 +286,31 @@ def ml_dsa(size: int, adds: int) -> tuple[Scheme, ...]:
                 **M4_ALONE))
 
 
+# What PQClean's schemes share. The linker leaves out what a scheme does not use.
+COMMON = ("fips202.c", "sha2.c", "aes.c", "sp800-185.c", "nistseedexpander.c")
+
+
+def foreign(name: str, by: str, prefix: str, kem: bool, adds: int, result: int, code: Code,
+            targets: tuple[str, ...] = NOT_AVR, without: str = "its keys are too large") -> Scheme:
+    """With the interface of SUPERCOP and PQClean. `result` is the CRC-32 of what it makes of the
+    lab's random numbers: foreign.py has it from a computer where the known answers were met."""
+    steps = AGREE if kem else (Step("key", FEW, (0,)), Step("sign", FEW), Step("verify", FEW))
+    flags = (f"-DLAB_PREFIX={prefix}", *["-DLAB_KEM"] * kem, f"-DLAB_CRC={result}UL")
+    return Scheme(name, by, "key agreement" if kem else "signature", "foreign.c", steps, adds,
+                  A_KEY if kem else SIGNED, (code,), flags, targets=targets, without=without,
+                  by_target=dict.fromkeys(BARE_CHIPS, (f"-I{ROOT}/{HERE}newlib",)),
+                  link={chip: ("--specs=nosys.specs",) for chip in BARE_CHIPS},
+                  most=dict.fromkeys(BARE_CHIPS, 1))
+
+
+def pqclean(source: str, folder: str, name: str, prefix: str, adds: int, result: int,
+            *limits: Any) -> Scheme:
+    tree, place = "pqclean/", f"pqclean/{folder}/clean"
+    files = (f"{place}/*.c", *(f"{tree}common/{file}" for file in COMMON))
+    return foreign(name, "PQClean", f"PQCLEAN_{prefix}_CLEAN_", "kem" in folder, adds, result,
+                   Code(source, files, (place, f"{tree}common")), *limits)
+
+
 def micro_ecc(make: Callable[..., Scheme], name: str, file: str, adds: int, curve: str,
               *code: Code) -> tuple[Scheme, Scheme]:
     """In C and in assembly, both with this curve alone."""
@@ -257,21 +324,12 @@ def micro_ecc(make: Callable[..., Scheme], name: str, file: str, adds: int, curv
                  without=NO_ASSEMBLY))
 
 
-# By name: bytes of a signature at most, and the curve. secp160r2 is study 1's.
-OPENSSL = (("ECDSA secp160r1", 48, ("-DLAB_SECP160R1", '-DLAB_GROUP="secp160r1"')),
-           ("ECDSA secp160r2", 48, ("-DLAB_SECP160R2", '-DLAB_GROUP="secp160r2"')),
-           ("ECDSA P-256", 72, ("-DLAB_SECP256R1", '-DLAB_GROUP="prime256v1"')),
-           ("Ed25519", 64, ()))
-
 SIGNATURES = (
     *micro_ecc(signature, "ECDSA secp160r1", "ecdsa.c", 40, "secp160r1", BEARSSL_SHA256),
     *micro_ecc(signature, "ECDSA secp256k1", "ecdsa.c", 64, "secp256k1", BEARSSL_SHA256),
     *micro_ecc(signature, "ECDSA P-256", "ecdsa.c", 64, "secp256r1", BEARSSL_SHA256),
     signature("ECDSA P-256", "P256-Cortex-M4", "ecdsa.c", 64, P256_M4, BEARSSL_SHA256, **M4_ALONE),
     signature("Ed25519", "Monocypher", "ed25519.c", 64, MONOCYPHER, ED25519),
-    *(signature(name, "OpenSSL 3", "openssl.c", adds, flags=flags, link={"amd64": ("-lcrypto",)},
-                targets=("amd64",), without="it is for machines with an operating system")
-      for name, adds, flags in OPENSSL),
     *ml_dsa(44, 2420),
     *ml_dsa(65, 3309),
     signature("FN-DSA-512", "c-fn-dsa", "fndsa.c", 666, FN_DSA_C, SHA3, targets=NOT_AVR,
@@ -289,57 +347,65 @@ AGREEMENTS = (
     *ml_kem(1024, 1568),
 )
 
+# Of study 2 and of the last round of NIST. An AVR has no room for their keys. On a Cortex-M0+
+# `make lab-scheme` counts them.
+FALCON, SABER = "pqcrypto-falcon", "pqcrypto-saber"
+SIGNS, AGREES = "crypto_sign/", "crypto_kem/"
+ON_M4: tuple[Any, ...] = (("amd64", "Cortex-M4"), "its keys are too large for small chips")
+ON_AMD64: tuple[Any, ...] = (("amd64",), "it takes more RAM than the chip has")
+MINUTES: tuple[Any, ...] = (("amd64",), "to make its keys takes minutes in a simulator")
+FOREIGN = (
+    pqclean(FALCON, SIGNS + "falcon-1024", "Falcon-1024", "FALCON1024", 1462, 2562428640,
+            *MINUTES),
+    pqclean(FALCON, SIGNS + "sphincs-sha2-128f-simple", "SPHINCS+-SHA2-128f",
+            "SPHINCSSHA2128FSIMPLE", 17_088, 1181720754, *ON_M4),
+    pqclean(FALCON, AGREES + "hqc-128", "HQC-128", "HQC128", 4433, 4146295688, *ON_M4),
+    pqclean(SABER, AGREES + "frodokem640shake", "FrodoKEM-640-SHAKE", "FRODOKEM640SHAKE", 9720,
+            1021252401, *ON_AMD64),
+    pqclean(SABER, AGREES + "lightsaber", "LightSaber", "LIGHTSABER", 736, 1788265863, *ON_M4),
+    pqclean(SABER, AGREES + "saber", "Saber", "SABER", 1088, 3148414737, *ON_M4),
+    pqclean(SABER, AGREES + "ntruhps2048509", "NTRU-HPS2048509", "NTRUHPS2048509", 699, 1367676817,
+            *ON_M4),
+    pqclean(SABER, AGREES + "ntruhrss701", "NTRU-HRSS701", "NTRUHRSS701", 1138, 2471919530, *ON_M4),
+    pqclean(SABER, AGREES + "sntrup761", "sntrup761", "SNTRUP761", 1039, 3435971752, *ON_M4),
+)
+
 SCHEMES: tuple[Scheme, ...] = (
     check("Adler-32", "adler.c", 4),
     check("CRC-16", "crc.c", 2, "-DCRC16"),
     check("CRC-32, bitwise", "crc.c", 4, "-DCRC32_BITWISE"),
-    check("CRC-32, table of 64 bytes", "crc.c", 4, "-DCRC32_NIBBLE"),
-    check("CRC-32, table of 1 kB", "crc.c", 4, "-DCRC32_TABLE"),
+    check("CRC-32, 64 B table", "crc.c", 4, "-DCRC32_NIBBLE"),
+    check("CRC-32, 1 kB table", "crc.c", 4, "-DCRC32_TABLE"),
     mac("SipHash-2-4", "ours", "siphash.c"),
+    mac("HalfSipHash-2-4", "ours", "siphash.c", flags=("-DLAB_HALF",)),
+    mac("Chaskey-12", "version 2's", "chaskey.c", flags=("-DLAB_KEYED",)),
     mac("Chaskey-12", "ours", "chaskey.c"),
     mac("Ascon-PrfShort", "ours", "ascon.c", flags=("-DASCON_SHORT",)),
     mac("Ascon-AEAD128", "ours", "ascon.c"),
-    mac("HMAC-SHA-256", "BearSSL", "hmac.c", BEARSSL_SHA256),
-    mac("AES-128-CMAC", "BearSSL", "cmac.c",
-        Code("bearssl", ("src/symcipher/aes_ct.c", "src/symcipher/aes_ct_enc.c",
+    mac("BLAKE2s", "ours", "blake2s.c"),
+    mac("ChaCha20-Poly1305", "BearSSL", "poly1305.c",
+        Code("bearssl", ("src/symcipher/chacha20_ct.c", "src/symcipher/poly1305_ctmul.c",
                          "src/codec/dec32le.c", "src/codec/enc32le.c"), ("inc", "src"))),
+    mac("HMAC-SHA-256", "ours, assembly", "hmac.c", SHA256_AVR, flags=ASSEMBLY, **AVR_ALONE),
+    mac("HMAC-SHA-256", "BearSSL", "hmac.c", BEARSSL_SHA256),
+    mac("AES-128-CMAC", "ours, tables", "cmac.c", flags=TABLES, targets=NOT_AVR, steps=AES,
+        without=ON_AVR),
+    mac("AES-128-CMAC", "ours, assembly", "cmac.c", AES_AVR, flags=TABLES, steps=AES, **AVR_ALONE),
+    mac("AES-128-CMAC", "ours, assembly, RAM", "cmac.c", AES_AVR, steps=AES,
+        flags=(*TABLES, "-DAES_TABLE_IN_RAM"), **AVR_ALONE),
+    mac("AES-128-CMAC", "BearSSL", "cmac.c", BEARSSL_AES, steps=AES),
     form("Dumpulse", "ours", "own.c", Code("", ("dumpulse.c",))),
     form("CBOR", "TinyCBOR", "tinycbor.c",
          Code("tinycbor", ("src/cborencoder.c", "src/cborparser.c"), ("src",))),
-    form("CBOR", "libcbor", "libcbor.c",
-         Code("libcbor", tuple(f"src/{name}.c" for name in (
-             "allocators", "cbor", "cbor/arrays", "cbor/bytestrings", "cbor/callbacks",
-             "cbor/common", "cbor/encoding", "cbor/floats_ctrls", "cbor/ints", "cbor/maps",
-             "cbor/serialization", "cbor/streaming", "cbor/strings", "cbor/tags",
-             "cbor/internal/builder_callbacks", "cbor/internal/encoders", "cbor/internal/loaders",
-             "cbor/internal/memory_utils", "cbor/internal/stack", "cbor/internal/unicode")),
-             ("src",), (f"-I{CONFIG}", "-DEIGHT_BYTE_SIZE_T")),
-         targets=("amd64",), without=ALLOCATES, runs=HEAP),
     form("Protobuf", "nanopb", "nanopb.c",
          Code("nanopb", ("pb_common.c", "pb_encode.c", "pb_decode.c")),
          Code(GENERATED, ("message.pb.c",))),
-    form("Protobuf", "protobuf-c", "protobuf_c.c",
-         Code("protobuf-c", ("protobuf-c/protobuf-c.c",)),
-         Code(GENERATED, ("message.pb-c.c",)),
-         targets=("amd64",), without=ALLOCATES, runs=HEAP),
-    form("MessagePack", "libmpack", "libmpack.c",
-         Code("libmpack", ("src/core.c", "src/conv.c"), ("src",))),
-    form("MessagePack", "msgpack-c", "msgpack.c",
-         Code("msgpack-c", ("src/objectc.c", "src/unpack.c", "src/zone.c"), ("include", "cmake"),
-              (f"-I{CONFIG}", f"-I{CONFIG}/msgpack", "-DMSGPACK_ENDIAN_BIG_BYTE=0",
-               "-DMSGPACK_ENDIAN_LITTLE_BYTE=1")),
-         targets=("amd64",), without=ALLOCATES, runs=HEAP),
     form("JSON", "ours and jsmn", "jsmn.c", Code("jsmn", ())),
-    form("JSON", "cJSON", "cjson.c", Code("cjson", ("cJSON.c",)), targets=("amd64",),
-         without=ALLOCATES, runs=HEAP),
-    form("XML", "printf and expat", "expat.c",
-         Code("expat", ("expat/lib/xmlparse.c", "expat/lib/xmlrole.c", "expat/lib/xmltok.c"),
-              ("expat/lib",), (f"-I{CONFIG}",)),
-         targets=("amd64", "Cortex-M4", "Cortex-M0+"), runs=HEAP, without=TOO_BIG,
-         by_target={name: ("-DHEAP_BYTES=9216",) for name in BARE_CHIPS},
-         link={name: ("--specs=nosys.specs",) for name in BARE_CHIPS}),
-    Scheme("SHA-256", "BearSSL", "hash", "sha256.c", (Step("hash", lengths=(8, KILOBYTE)),), 0,
-           code=(BEARSSL_SHA256,)),
+    Scheme("SHA-256", "ours, assembly", "hash", "sha256.c", HASH, 0, code=(SHA256_AVR,),
+           flags=ASSEMBLY, **AVR_ALONE),
+    Scheme("SHA-256", "BearSSL", "hash", "sha256.c", HASH, 0, code=(BEARSSL_SHA256,)),
     *SIGNATURES,
     *AGREEMENTS,
+    *FOREIGN,
+    *PROTOCOLS,
 )

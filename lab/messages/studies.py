@@ -7,15 +7,19 @@ What one hash, signature, verification and message over TCP takes. SPDX-License-
 from lab.messages import counts, wire
 from lab.messages.counts import Count
 from lab.messages.energy import MODELS
+from tests.support.programs import as_program
 
-# The study's last run: microseconds of one operation, and how many there were.
-OPERATIONS = {"SHA-256": (66, 1_000_000), "sign": (398, 1_000_000), "verify": (890, 1_000_000),
-              "TCP": (239, 40_000)}
-BUSY = sum(microseconds * 1e-6 * count for microseconds, count in OPERATIONS.values())  # seconds
-# Joules: as it printed them, and by the lines of both its batteries.
-NET, IDLE = (2530.0, 4428.0), (3037.0, 9648.0)
-IDLE_SECONDS = 600.0
-WATTS = NET[1] / BUSY  # of an operation, more than when idle
+# What the study printed. Of its last run: microseconds of one operation, of which there were a
+# million each; the sends over TCP are of another run. Its clock, in seconds. Then watt-hours: what
+# the batteries had before and after the run, and what each battery gave in as long an idle time.
+MICROSECONDS = {"SHA-256": 66, "sign": 398, "verify": 890, "TCP": 239}
+CLOCK = 1360.0
+RUN, IDLE = (22.56, 11.67), (9.00, 0.68)
+# What ten idle minutes took by its lines, in watt-hours; and both results as it says them, in "J".
+TEN_MINUTES, TEN_MINUTES_SECONDS = 2.68, 600.0
+SAYS = {"net": 2530.0, "ten minutes": 3037.0}
+NET = (RUN[0] - RUN[1] - sum(IDLE)) * 3600  # joules
+WATTS = NET / CLOCK  # of an operation, more than when idle
 # A figure that it cites, in joules, of a chip of the ATmega family, which takes about 8 mA at 3 V.
 CITED, CITED_SECONDS, CITED_WATTS = 46e-6, 1.91, 0.008 * 3.0
 MILLIWATT_HOUR = 3.6  # joules
@@ -50,10 +54,10 @@ def line(question: str, cells: list[str]) -> str:
 
 def rows() -> list[str]:
     known = counts.read()
-    lines = [line("", ["published", "amd64", "M4", "M4, mJ", "AVR", "AVR, mJ"])]
+    lines = [line("", ["published", "amd64", "M4", "model, mJ", "AVR", "model, mJ"])]
     for question, scheme, step, length, row in QUESTIONS:
-        microseconds, _ = OPERATIONS.get(row, (0, 0))
-        cells = [f"{microseconds} µs, {microseconds * WATTS * 1e-3:.2g} mJ" if row else ""]
+        microseconds = MICROSECONDS.get(row, 0)
+        cells = [f"{microseconds} µs, {microseconds * WATTS * 1e-3:.2f} mJ" if row else ""]
         for name in MACHINES:
             count = found(known, scheme, step, length, name)
             cells.append(f"{count.mean:,}" if count else "-")
@@ -64,7 +68,7 @@ def rows() -> list[str]:
     for way in ("1 kB, TCP, with its connection", "1 kB, TCP, one more"):
         instructions, trips, calls = (int(sent["lab-wire", way, what]) for what in (
             "instructions", "round trips", "system calls"))
-        took = f"{OPERATIONS['TCP'][0]} µs"
+        took = f"{MICROSECONDS['TCP']} µs"
         lines.append(f"{way:<32}{took:>9}{instructions:>12,}  and {calls} system calls, "
                      f"{trips * 2 * wire.DELAY * 1000:.0f} ms of round trips")
     return lines
@@ -76,10 +80,13 @@ def mistakes() -> list[str]:
             "Milliampere-hours times volts are milliwatt-hours, not joules. "
             f"Its joules lack a factor of {MILLIWATT_HOUR}.",
             "Its last baseline leaves out the second battery.",
-            f"By the lines of both batteries, ten idle minutes took {IDLE[1]:,.0f} J, or "
-            f"{IDLE[1] / IDLE_SECONDS:.1f} W. It says {IDLE[0]:,.0f} J.",
-            f"The last run took {NET[1]:,.0f} J net, or {WATTS:.2f} W for {BUSY:,.0f} s. "
-            f"It says {NET[0]:,.0f} J.",
+            f"By the lines of both batteries, ten idle minutes took {TEN_MINUTES * 3600:,.0f} J, "
+            f"or {TEN_MINUTES * 3600 / TEN_MINUTES_SECONDS:.1f} W. It says "
+            f"{SAYS['ten minutes']:,.0f} J.",
+            f"The last run took {RUN[0]:.2f} - {RUN[1]:.2f} = {RUN[0] - RUN[1]:.2f} Wh, and as "
+            f"long an idle time {IDLE[0]:.2f} + {IDLE[1]:.2f} Wh.",
+            f"So its net is {NET / 3600:.2f} Wh = {NET:,.0f} J, or {WATTS:.2f} W for "
+            f"{CLOCK:,.0f} s. It says {SAYS['net']:,.0f} J.",
             f"It cites {CITED * 1e6:.0f} µJ for a signature of {CITED_SECONDS} s at 7.37 MHz. "
             f"At 8 mA and 3 V that is {CITED_SECONDS * CITED_WATTS * 1e3:.1f} mJ."]
 
@@ -90,4 +97,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_program(main)

@@ -29,18 +29,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from cryptography import x509
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ed25519
-
 from bench import callgrind, figures
 from lab import arguments
 from lab.messages.energy import NETWORK_MILLIJOULES_A_BYTE
-from tests.support.programs import BUILD, ROOT, run
+from tests.support.programs import BUILD, ROOT, as_program, run
 
 FILE = Path(__file__).with_name("wire.tsv")
 SOURCE = Path(__file__).parent / "net" / "wire.c"
-IN_PYTHON = SOURCE.with_name("wire_new.py")
 NEAR, FAR, PORT = "10.7.0.1", "10.7.0.2", 7000
 DELAY = 0.035  # seconds each way, from New York to London
 QUIET = 0.3  # seconds without a packet, after which there will be no more
@@ -57,15 +52,10 @@ class Way:
     name: str
     protocol: str
     group: str = ""
-    in_python: bool = False  # then instructions and system calls would be Python's, too
-
-    def program(self, folder: Path) -> list[object]:
-        return [sys.executable, IN_PYTHON] if self.in_python else [folder / "wire"]
 
 
 WAYS = (Way("a heartbeat, UDP", "udp"), Way("1 kB, TCP", "tcp"),
-        Way("1 kB, TLS 1.3, P-256", "tls", "P-256"), Way("1 kB, TLS 1.3, X25519", "tls", "X25519"),
-        Way("1 kB, TLS 1.3, ML-KEM", "tls", "X25519MLKEM768", in_python=True))
+        Way("1 kB, TLS 1.3, P-256", "tls", "P-256"), Way("1 kB, TLS 1.3, X25519", "tls", "X25519"))
 COLUMNS = ("bytes there", "bytes back", "packets there", "packets back", "round trips",
            "instructions", "system calls")
 HEAD = ("# What sending costs: make figures ONLY=lab-wire ARGS=--write makes this file.\n"
@@ -198,6 +188,9 @@ def programs(folder: Path) -> None:
     """The client and server, and a certificate. It is the same each time, and so is the length of
     its key's signatures: with ECDSA, bytes on the wire could not be compared. It protects nothing:
     the key is known to all."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import ed25519
     run(["gcc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}", SOURCE,
          "-lssl", "-lcrypto", "-o", folder / "wire"])
     key = ed25519.Ed25519PrivateKey.from_private_bytes(
@@ -220,14 +213,14 @@ class Sender:
         """A client sends so many messages to a new server."""
         place: list[object] = [self.way.protocol, FAR, PORT]
         server = subprocess.Popen(
-            self.wire.inside(1, *self.way.program(self.folder), "server", *place,
+            self.wire.inside(1, self.folder / "wire", "server", *place,
                              self.folder / "certificate", self.folder / "key"),
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         assert server.stdout is not None
         try:
             if server.stdout.readline() != "ready\n":
                 raise SystemExit(f"lab-wire: no server: {server.communicate()[1]}")
-            client = [*before, *self.way.program(self.folder), "client", *place, count,
+            client = [*before, self.folder / "wire", "client", *place, count,
                       self.folder / "certificate", self.way.group]
             environment = {"LD_BIND_NOW": "1", "OPENSSL_ia32cap": "0", "PATH": os.environ["PATH"],
                            **dict([callgrind.TUNABLES.split("=", 1)])}
@@ -268,10 +261,7 @@ class Sender:
         return len(re.findall(r"^\w+\(", output.read_text(), re.M))
 
     def measured(self, count: int) -> list[int]:
-        counted = self.crossing(count)
-        if self.way.in_python:
-            return counted
-        return [*counted, callgrind.agreed(lambda: self.instructions(count)),
+        return [*self.crossing(count), callgrind.agreed(lambda: self.instructions(count)),
                 callgrind.agreed(lambda: self.system_calls(count))]
 
 
@@ -352,4 +342,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_program(main)

@@ -2,6 +2,7 @@
 
     python3 -m packages.dbc.make           writes dumpulse.dbc into build/packages
     python3 -m packages.dbc.make 00001000  the same for another first identifier: 3 digits, or 8
+    python3 -m packages.dbc.make 680 700   the same for an agent whose reports begin elsewhere
 
 SPDX-License-Identifier: MIT
 """
@@ -55,26 +56,32 @@ def messages() -> Iterator[tuple[int, str, int, str, list[str]]]:
         signal("AreYouOK", 0, 8, ARE_YOU_OK, ARE_YOU_OK, "Agent")]
 
 
-def text(base: str = BASE) -> str:
+def first_of(base: str) -> int:
+    """The first of 128 identifiers as a DBC file has it."""
     if not re.fullmatch(r"[0-9a-fA-F]{3}|[0-9a-fA-F]{8}", base):
         raise ValueError(f"{base!r} has neither 3 hexadecimal digits nor 8")
     number, extended = int(base, 16), len(base) == 8
     if number % IDENTIFIERS or number >= 1 << (29 if extended else 11):
         raise ValueError(f"{base!r} cannot be the first of {IDENTIFIERS} identifiers: it must be "
                          f"a multiple of {IDENTIFIERS:x} hexadecimal, like {BASE}")
+    return number | EXTENDED * extended
+
+
+def text(base: str = BASE, reports: str = "") -> str:
+    heartbeats, others = first_of(base), first_of(reports or base)
     lines = [f'VERSION "{project.version()}"', "", "NS_ :", "", "BS_:", "",
              "BU_: Node Agent Reader", ""]
     for offset, name, length, sender, signals in messages():
-        lines += [f"BO_ {number + offset | EXTENDED * extended} {name}: {length} {sender}",
-                  *signals, ""]
+        first = heartbeats if offset < FIRST_OF_REPORT else others
+        lines += [f"BO_ {first + offset} {name}: {length} {sender}", *signals, ""]
     lines.append(f'CM_ "{project.SUMMARY}. A checksum is Adler-32 of the bytes that follow it: in '
                  f'a heartbeat 4, in a report 256.";')
     return "\n".join(lines) + "\n"
 
 
-def build(to: Path, base: str = BASE) -> list[Path]:
+def build(to: Path, base: str = BASE, reports: str = "") -> list[Path]:
     path = to / "dumpulse.dbc"
-    path.write_text(text(base))
+    path.write_text(text(base, reports))
     return [path]
 
 
@@ -83,12 +90,14 @@ def main() -> None:
     parser.add_argument("base", nargs="?", default=BASE, metavar="BASE",
                         help="the first identifier: 3 hexadecimal digits, or 8 if identifiers "
                         f"have 29 bits ({BASE})")
-    base = parser.parse_args().base
+    parser.add_argument("reports", nargs="?", default="", metavar="REPORTS",
+                        help="the same for reports and requests, if it is another one")
+    found = parser.parse_args()
     try:
-        text(base)
+        text(found.base, found.reports)
     except ValueError as error:
         parser.error(str(error))
-    making.run(parser.prog, lambda to: build(to, base))
+    making.run(parser.prog, lambda to: build(to, found.base, found.reports))
 
 
 if __name__ == "__main__":

@@ -121,6 +121,13 @@ def test_a_wrong_file_is_noticed(tmp_path: Path) -> None:
     assert not [old for old, fault in zip(mutants.values(), found) if not fault]
 
 
+def test_reports_that_begin_elsewhere() -> None:
+    """Only heartbeats have the identifiers of the first base."""
+    both = make.text("680", "700")
+    numbers = [int(number) for number in re.findall(r"^BO_ (\d+) ", both, re.M)]
+    assert numbers == [*range(0x680, 0x6C0), *range(0x740, 0x761), 0x77F]
+
+
 @pytest.mark.parametrize("base", ["", "68", "0680", "681", "800", "20000000", "x80", "680 "])
 def test_a_wrong_base_is_refused(base: str, monkeypatch: pytest.MonkeyPatch,
                                  capsys: pytest.CaptureFixture[str]) -> None:

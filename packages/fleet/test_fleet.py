@@ -24,7 +24,8 @@ from tests.support.programs import PATIENCE, wait_until
 from tests.support.servers import Server
 
 # What an import is called among packages.
-PACKAGES = {"yaml": "PyYAML", "paho": "paho-mqtt", "nats": "nats-py"}
+PACKAGES = {"yaml": "PyYAML", "paho": "paho-mqtt", "nats": "nats-py",
+            "tree_sitter": "tree-sitter", "tree_sitter_toml": "tree-sitter-toml"}
 
 
 def use(folder: Path, *command: str | Path, modules: Path | None = None) -> None:

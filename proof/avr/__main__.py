@@ -9,6 +9,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 from bench.processors.targets import TARGETS
 from proof.avr import agent, keyed, tags, watch
+from tests.support.programs import as_program
 
 CHIPS = [target.name for target in TARGETS.values() if target.machine == "Avr"]
 # A chip, and how many nodes may only send.
@@ -72,4 +73,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_program(main)

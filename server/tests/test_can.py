@@ -55,7 +55,8 @@ def canserver(*arguments: str, before: str = "") -> subprocess.CompletedProcess[
     ([""], "a CAN interface has a name like can0, not ''"),
     (["--can-id"], "--can-id needs a value: ID"),
     *[(["--can-id", wrong, "can0"], f"not '{wrong}'") for wrong in (
-        "681", "880", "20000000", "0x680", "0680", "68g", " 680", "+680", "", "000000680")],
+        "681", "880", "20000000", "0x680", "0680", "68g", " 680", "+680", "", "000000680",
+        "680:", ":680", "680:701", "680:700:780")],
     *[(["--rate", wrong, "can0"], f"--rate must be a number from 1 to 1000, not '{wrong}'")
       for wrong in ("0", "1001", "-1", "1.5", "ten", "")],
     (["--tick", "0", "can0"], "--tick must be a number from 1 to 3600000, not '0'"),

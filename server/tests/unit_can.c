@@ -483,9 +483,11 @@ static void test_both_versions_at_once(void **state)
 static void test_which_identifiers_pass(void **state)
 {
     (void)state;
-    for (int keyed = 0; keyed < 2; keyed++) {
+    for (int kind = 0; kind < 4; kind++) {
+        const bool keyed = kind % 2 != 0, apart = kind >= 2;
         options.key = keyed ? "key" : NULL;
         sockets_count = 0;
+        assert_true(can_set_id(apart ? "680:700" : "680"));
         assert_true(can_open());
         for (canid_t id = 0; id < 0x800; id++) {
             unsigned passes = 0;
@@ -494,10 +496,12 @@ static void test_which_identifiers_pass(void **state)
                                   (filters_set[i].can_id & filters_set[i].can_mask)
                               ? 1
                               : 0;
-            const canid_t at = id - 0x680;
-            assert_int_equal(passes, at < 64 || at == 127 || (keyed && at >= 98 && at < 128));
+            const canid_t at = id - (apart ? 0x700 : 0x680);
+            assert_int_equal(passes,
+                             id - 0x680 < 64 || at == 127 || (keyed && at >= 98 && at < 128));
         }
     }
+    assert_true(can_set_id("680"));
 }
 
 /* The interface is lost. The error comes first to sending or to receiving. */

@@ -269,6 +269,21 @@ def test_identifiers_are_options(serve: Callable[..., Program], digits: str) -> 
     assert server.stop()["packets"] >= 2  # packets of others do not count
 
 
+def test_two_agents_hear_the_same_nodes(serve: Callable[..., Program]) -> None:
+    """Their reports do not mix, though both send them at the same time, and either may die."""
+    first, second = serve("vcan0"), serve("vcan0", "--can-id", "680:700")
+    assert "heartbeats from 680, reports from 700" in "\n".join(second.lines)
+    agents = [client.Agent("can:vcan0"), client.Agent("can:vcan0:700")]
+    agents[0].beat(5, 6, 7)
+    for request in ("6FF#", "77F#"):
+        cansend("vcan0", request + text(REQUEST))
+    for agent in agents:
+        assert agent.ask(PATIENCE)[5][1:] == (6, 7)
+    assert first.stop()["reports"] == 2
+    agents[0].beat(5, 6, 8)
+    assert agents[1].ask(PATIENCE)[5][1:] == (6, 8)
+
+
 def test_what_is_refused(serve: Callable[..., Program]) -> None:
     """The kernel keeps other traffic away. The rest is counted for the first error."""
     server = serve("vcan0")
@@ -789,13 +804,12 @@ def test_junk_on_the_bus(serve: Callable[..., Program], keyed_options: list[str]
     server = serve("vcan0", *keyed_options, "--epoch", "3600")
     node = keyed.Hearer(keys, 3)
     with opened("vcan0") as bus:
+        beacon_on(bus, node)
+        assert not node.twice
         for number in range(120):
             send(bus, BASE + 5, number.to_bytes(4, "big") + b"\x85\xff\1\1")
         wait_until(lambda: server.stats()["tag"] == 120, "all are looked at")
-        beacon_on(bus, node)
-        assert not node.twice
         send(bus, BASE + 3, keyed.question(3))
-        node.forget()
         while not node.twice:
             node.forget()
             beacon_on(bus, node)

@@ -8,8 +8,10 @@ import fcntl
 import functools
 import os
 import random
+import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -45,6 +47,22 @@ def run(command: list[object], cwd: Path | None = None) -> str:
     if done.returncode:
         raise SystemExit(f"failed: {' '.join(words)}\n{done.stdout}{done.stderr}")
     return done.stdout
+
+
+def as_program(main: Callable[[], object]) -> None:
+    """Runs what prints a table. Whoever reads it may have enough, as `head` has: that is no fault,
+    and ends the program as SIGPIPE ends others. What a table has found wrong is said even so."""
+    status: object = 0
+    try:
+        try:
+            main()
+        except SystemExit as end:
+            status = end.code
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the rest of the output
+        status = status or 128 + signal.SIGPIPE
+    sys.exit(status)  # type: ignore[arg-type]
 
 
 @functools.cache

@@ -6,6 +6,7 @@ OPTIONS of its manual.   SPDX-License-Identifier: MIT
 
 import argparse
 import re
+import textwrap
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -199,7 +200,8 @@ def manual_options(build_parser: Parser = client.build_parser,
     for (flags, value, meaning), having in found.items():
         named = f'.BI "{roff(flags)}" " {roff(value)}"' if value else f'.B "{roff(flags)}"'
         sentence = roff(meaning[0].upper() + meaning[1:])
-        lines += [".TP", named, f"{sentence}.", f"({', '.join(having)})"]
+        about = textwrap.wrap(f"{sentence}. ({', '.join(having)})", 100, break_on_hyphens=False)
+        lines += [".TP", named, *about]
     return "\n".join(lines)
 
 

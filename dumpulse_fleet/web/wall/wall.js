@@ -4,10 +4,15 @@
 // gathered, and drawn once a frame: only tiles that have changed are touched. What is shown can be
 // found again by the address of the page.
 
-const SEVERITY = ["unwatched", "alive", "pending", "unknown", "late", "out of range", "never",
-  "dead", "damaged", "unreachable"];
+import { $, NoAnswer, PATIENCE, SEVERITY, clock, duration, eventItem, get, here, make, makeMuteForm,
+  moment, muteItem, number, report, setText, shape, showWho, slug } from "./common.js";
+
+const phone = matchMedia("(max-width: 640px)"); // see wall.css
+const CHIPS = [...[...SEVERITY].reverse(), "acknowledged", "muted"];
 const MUTE = ["unreachable", "damaged"];  // nothing is known of the variables of such an agent
 const FIRST_BAD = SEVERITY.indexOf("unknown");
+const PIPS = "·●–=▲◆□✕"; // by the numbers of the states that a variable may have
+const COLOURS = { "out of range": "out", unwatched: "pending" }; // others have their own names
 const FEW = 30; // agents that need a look, and have large tiles on a large screen
 const LONGEST_NAME = 26; // characters of a name that a good tile has room for
 const DOTS_FROM = 300; // agents from which good ones are dots, unless somebody chose
@@ -16,18 +21,12 @@ const FEWEST_POINTS = 30; // that a sparkline has room for
 const SLOW_TICK = 5000; // ms between two looks at "12 min"
 const QUIET = 10_000; // ms between two announcements to who listens
 const FRESH = 2500; // ms for which a change is marked
-const PATIENCE = 20_000; // ms for an answer, or without a message, before everything begins anew
 const LARGE = 200; // agents of a section that takes the whole width of a 4K screen,
 const LARGE_BAD = 8; // or so many that need a look
 const MANY = 60; // bad agents of a section that are dots, too, so that other sections stay in sight
 const MOST_LABELS = 200; // that can be chosen
 
-const $ = (id) => document.getElementById(id);
-const number = new Intl.NumberFormat("en");
 const collator = new Intl.Collator(undefined, { numeric: true });
-const clock = new Intl.DateTimeFormat(undefined, { timeStyle: "medium", hourCycle: "h23" });
-const day = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
-
 const agents = new Map(); // by name: the agent as the server says it, with its tile
 const sections = new Map(); // by site or label; those that need a look have sections of their own
 let order = new Map(); // of sites or labels, by their names
@@ -42,47 +41,18 @@ let source = null;
 let loading = 0; // each load has a number; an old one stops
 let dirty = new Map(); // agents that have changed, until the next frame
 let dots = false; // whether good tiles are dots
-let mayChange = false;
+let folded = false; // whether good tiles are not shown, but a line for each site
 
-const slug = (state) => state.replaceAll(" ", "-");
 const severity = (agent) => SEVERITY.indexOf(agent.state);
 const serverNow = () => (Date.now() + clockAhead) / 1000;
-
-/** A moment, in s of Unix time: without its day if that is today. */
-function moment(seconds) {
-  const date = new Date(seconds * 1000);
-  return date.toDateString() === new Date().toDateString() ? clock.format(date)
-    : `${day.format(date)}, ${clock.format(date)}`;
-}
-
-function make(tag, properties = {}, ...children) {
-  const element = Object.assign(document.createElement(tag), properties);
-  element.append(...children);
-  return element;
-}
-
-const shape = () => make("i", { className: "shape", ariaHidden: "true" });
-
-/** Seconds in words: coarse for tiles, exact for ages. */
-function duration(seconds, exact = false) {
-  const s = Math.max(0, Math.floor(seconds));
-  const parts = [[Math.floor(s / 86400), "d"], [Math.floor(s / 3600) % 24, "h"],
-    [Math.floor(s / 60) % 60, "min"], [s % 60, "s"]];
-  const first = parts.findIndex(([count]) => count > 0);
-  if (first < 0) return "0 s";
-  return parts.slice(first, exact ? first + 2 : first + 1)
-    .filter(([count], index) => count > 0 || index === 0)
-    .map(([count, unit]) => `${count} ${unit}`).join(" ");
-}
 
 // ---------------------------------------------------------------- the address of the page
 function readAddress() {
   const query = new URLSearchParams(location.search);
   chosen = {
     q: query.get("q") || "", by: query.get("by") || "site", agent: query.get("agent") || "",
-    size: ["names", "dots"].includes(query.get("as")) ? query.get("as") : "",
-    states: new Set(query.getAll("state").filter((state) => SEVERITY.includes(state)
-      || state === "muted")),
+    size: ["names", "dots", "lines"].includes(query.get("as")) ? query.get("as") : "",
+    states: new Set(query.getAll("state").filter((state) => CHIPS.includes(state))),
   };
   $("search").value = chosen.q;
   $("size").value = chosen.size;
@@ -101,25 +71,6 @@ function writeAddress(step = false) {
 }
 
 // ---------------------------------------------------------------- what comes from the server
-/** Without a password, which the address of the page may have in it. */
-const here = (path) => location.origin + path;
-
-class NoAnswer extends Error {}
-
-async function get(path) {
-  try {
-    const answer = await fetch(here(path), { headers: { Accept: "application/json" },
-      signal: AbortSignal.timeout(PATIENCE) });
-    if (answer.ok) return await answer.json();
-  } catch { /* the network, or what came was no JSON */ }
-  throw new NoAnswer(path);
-}
-
-/** The connection is shown as gone by itself. Anything else is a mistake in this file. */
-function report(error) {
-  if (!(error instanceof NoAnswer)) console.error(error);
-}
-
 /** Everything anew, then what changes. */
 async function load() {
   const mine = ++loading;
@@ -129,7 +80,7 @@ async function load() {
     const found = [];
     let seen = "";
     for (let total = 1; found.length < total;) {
-      const page = await get(`/api/v1/agents?sort=name&limit=1000&offset=${found.length}`);
+      const page = await get(`api/v1/agents?sort=name&limit=1000&offset=${found.length}`);
       if (mine !== loading) return;
       if (seen && seen.split(".")[0] !== page.version.split(".")[0]) return load();
       seen ||= page.version; // the oldest: what has changed since comes again
@@ -137,10 +88,10 @@ async function load() {
       if (!page.agents.length) break;
       found.push(...page.agents);
     }
-    const summary = await get("/api/v1/summary");
+    const summary = await get("api/v1/summary");
     if (mine !== loading) return;
     period = summary.period;
-    mayChange = summary.you.may_change;
+    showWho(summary.you);
     note(summary);
     agents.clear();
     for (const agent of found) agents.set(agent.name, agent);
@@ -159,7 +110,7 @@ async function load() {
 
 function listen(seen) {
   const mine = source = new EventSource(
-    here(`/api/v1/stream?seen=${encodeURIComponent(seen)}`));
+    here(`api/v1/stream?seen=${encodeURIComponent(seen)}`));
   mine.addEventListener("agents", (event) => {
     const message = JSON.parse(event.data);
     note(message);
@@ -216,12 +167,11 @@ function showLink() {
   showHeadline();
 }
 
-function setText(element, text) {
-  if (element.textContent !== text) element.textContent = text;
-}
-
 // ---------------------------------------------------------------- tiles
-const rank = (agent) => severity(agent) - (agent.muted ? 20 : 0);
+/** What is new comes first, then what somebody takes care of, then what is muted. */
+const rank = (agent) => severity(agent) - (agent.muted ? 20 : knownOf(agent) ? 10 : 0);
+/** Who takes care of its trouble. */
+const knownOf = (agent) => isBad(agent) && agent.acknowledged;
 const isBad = (agent) => severity(agent) >= FIRST_BAD;
 const before = (a, b) => rank(b) - rank(a) || byName(a, b);
 /** pump-2 is before pump-10. */
@@ -245,8 +195,9 @@ function wordsOf(agent) {
 
 function fits(agent) {
   const { states } = chosen;
-  const muted = agent.muted && states.has("muted");
-  if (states.size && !states.has(agent.state) && !muted) return false;
+  const marked = (agent.muted && states.has("muted"))
+    || (knownOf(agent) && states.has("acknowledged"));
+  if (states.size && !states.has(agent.state) && !marked) return false;
   return matches(agent);
 }
 
@@ -261,7 +212,8 @@ function lineOf(agent) {
   const counts = MUTE.includes(agent.state) || !agent.worst ? agent.state
     : `${agent.worst} ${bad[0] === "never" ? "never heard" : bad[0]}${more ? ` + ${more}` : ""}`;
   const since = agent.since ? ` · ${duration(serverNow() - agent.since)}` : "";
-  return `${agent.muted ? "muted · " : ""}${counts}${since}`;
+  const known = knownOf(agent) ? `✓ ${agent.acknowledged.by} · ` : "";
+  return `${agent.muted ? "muted · " : ""}${known}${counts}${since}`;
 }
 
 function makeTile(agent) {
@@ -272,22 +224,33 @@ function makeTile(agent) {
 /** All of a tile but its place. A dot is one element: thousands of more take their time. */
 function drawTile(agent) {
   const { tile } = agent;
-  const kind = `tile ${slug(agent.state)}${agent.muted ? " muted" : ""}`;
+  const kind = `tile ${slug(agent.state)}${agent.muted ? " muted" : ""}${
+    knownOf(agent) ? " known" : ""}`;
   if (tile.kind !== kind) tile.className = tile.kind = kind;
   const form = isBad(agent) ? "bad" : dots ? "dot" : "name";
   if (tile.form !== form) {
     tile.form = form;
     tile.replaceChildren(...(form === "dot" ? []
       : [shape(), make("b", { textContent: agent.name })]));
-    if (form === "bad") tile.append(" ", make("span"));
-    tile.line = "";
+    if (form === "bad") {
+      tile.lineShown = make("span");
+      tile.pipsShown = make("i", { className: "pips", ariaHidden: "true" });
+      tile.append(" ", tile.lineShown, tile.pipsShown);
+    }
+    tile.line = tile.pips = "";
   }
   // Of a good one nobody needs to hear since when, so its words need not change as time passes.
   const line = form === "bad" ? lineOf(agent) : `${agent.muted ? "muted · " : ""}${agent.state}`;
   if (tile.line !== line) {
     tile.line = line;
     tile.ariaLabel = `${agent.name} ${line}`; // a dot shows no words
-    if (form === "bad") tile.lastChild.textContent = line;
+    if (form === "bad") tile.lineShown.textContent = line;
+  }
+  const pips = form === "bad" && !MUTE.includes(agent.state) ? agent.pips : "";
+  if (tile.pips !== pips) {
+    tile.pips = pips;
+    tile.pipsShown.replaceChildren(...(pips.match(/(.)\1*/g) || []).map((run) => make("span", {
+      className: slug(SEVERITY[run[0]]), textContent: PIPS[run[0]].repeat(run.length) })));
   }
   const selected = agent.name === chosen.agent;
   if (selected !== (tile.ariaSelected === "true")) tile.ariaSelected = selected;
@@ -305,10 +268,12 @@ function makeSection(id, key, bad) {
   const section = {
     key, bad, list: [], compare: bad ? before : byName, worst: -1,
     head: make("div", { className: "group-head", ariaHidden: "true" }), counts: make("span"),
+    health: make("i", { className: "health" }),
     tiles: make("div", { className: bad ? "bad" : "rest", role: "presentation" }),
     element: make("section", { className: bad ? "group" : "group good", role: "group" }),
   };
-  section.head.append(shape(), make("b", { textContent: title }), section.counts);
+  section.head.append(shape(), make("b", { textContent: title }), section.health, section.counts);
+  section.head.addEventListener("click", () => section.element.classList.toggle("opened"));
   section.element.append(section.head, section.tiles);
   section.element.ariaLabel = `${title || "all agents"}${bad ? ", to look at" : ""}`;
   sections.set(id, section);
@@ -366,6 +331,27 @@ function drawSection(section) {
   return section.worst !== was;
 }
 
+/** Of a whole site: its bad agents and its good ones, as far as the search finds them. */
+function drawHealth(section) {
+  const counts = new Map();
+  let sum = 0;
+  for (const kind of ["bad", "good"]) {
+    for (const agent of sections.get(`${kind} ${section.key}`)?.list || []) {
+      if (!matches(agent)) continue;
+      counts.set(agent.state, (counts.get(agent.state) || 0) + 1);
+      sum += 1;
+    }
+  }
+  let at = 0;
+  const stops = CHIPS.filter((state) => counts.has(state)).map((state) => {
+    const begin = at;
+    at += (100 * counts.get(state)) / sum;
+    return `var(--${COLOURS[state] || state}) ${begin}% ${at}%`;
+  });
+  const text = `linear-gradient(90deg, ${stops.join(", ")})`;
+  if (section.text !== text) section.health.style.background = section.text = text;
+}
+
 /** The worst section first. An element that moves would lose the focus. */
 function sortSections() {
   const sorted = [...sections.values()].sort((a, b) => b.worst - a.worst
@@ -385,6 +371,7 @@ function sortSections() {
 
 /** Anew, after a load, or by something else. */
 function drawAll() {
+  folded = chosen.size === "lines" || (!chosen.size && phone.matches);
   dots = chosen.size === "dots" || (chosen.size !== "names" && agents.size > DOTS_FROM);
   sections.clear();
   for (const agent of agents.values()) {
@@ -405,6 +392,7 @@ function drawAll() {
   $("wall").style.setProperty("--name", `${Math.min(usual, LONGEST_NAME)}ch`);
   $("wall").classList.toggle("dots", dots);
   $("wall").classList.toggle("names", !dots);
+  $("wall").classList.toggle("folded", folded);
   filter();
 }
 
@@ -412,7 +400,10 @@ function drawAll() {
 function filter() {
   chosen.parts = chosen.q.toLowerCase().split(/\s+/).filter(Boolean);
   for (const agent of agents.values()) agent.tile.hidden = !fits(agent);
-  for (const section of sections.values()) drawSection(section);
+  for (const section of sections.values()) {
+    drawSection(section);
+    drawHealth(section);
+  }
   sortSections();
   drawSums();
   keepOneReachable();
@@ -438,7 +429,7 @@ function drawChanges() {
   for (const [name, changes] of dirty) {
     const agent = agents.get(name);
     if (!agent) continue;
-    const was = { state: agent.state, muted: agent.muted };
+    const was = { ...agent };
     const old = sectionOf(agent);
     Object.assign(agent, changes);
     agent.tile.hidden = !fits(agent);
@@ -452,6 +443,10 @@ function drawChanges() {
   const many = dirty.size;
   dirty = new Map();
   if ([...touched].map(drawSection).includes(true)) sortSections();
+  for (const { key } of [...touched]) {
+    for (const kind of ["bad", "good"]) touched.add(sections.get(`${kind} ${key}`));
+  }
+  for (const section of touched) if (section) drawHealth(section);
   drawSums();
   keepOneReachable();
   if (chosen.agent) showHead(agents.get(chosen.agent));
@@ -471,8 +466,8 @@ const chips = new Map();
 let sums = "Reading the fleet …"; // the headline
 
 function drawSums() {
-  const counts = new Map(SEVERITY.map((state) => [state, 0]));
-  let muted = 0;
+  const counts = new Map(CHIPS.map((state) => [state, 0]));
+  const count = (state, more) => counts.set(state, counts.get(state) + more);
   let bad = 0;
   let shown = 0;
   let found = 0; // by the search; chips say what they would show of these
@@ -480,11 +475,11 @@ function drawSums() {
     shown += !agent.tile.hidden;
     if (!matches(agent)) continue;
     found += 1;
-    counts.set(agent.state, counts.get(agent.state) + 1);
-    muted += agent.muted;
-    bad += isBad(agent) && !agent.muted;
+    count(agent.state, 1);
+    count("muted", agent.muted);
+    count("acknowledged", Boolean(knownOf(agent)));
+    bad += isBad(agent) && rank(agent) >= 0;
   }
-  counts.set("muted", muted);
   const total = number.format(found);
   const all = counts.get("alive") === found;
   const which = chosen.parts.length ? ` “${chosen.q.trim()}”` : "";
@@ -494,11 +489,10 @@ function drawSums() {
         : `${total} agents, none in trouble`) + (which && `:${which}`);
   showHeadline();
   document.title = bad ? `(${bad}) Dumpulse fleet` : "Dumpulse fleet";
-  for (const state of [...SEVERITY].reverse().concat("muted")) {
-    const count = counts.get(state);
+  for (const state of CHIPS) {
     const chip = chips.get(state) || makeChip(state);
-    chip.hidden = !count && !chosen.states.has(state);
-    setText(chip.count, number.format(count));
+    chip.hidden = !counts.get(state) && !chosen.states.has(state);
+    setText(chip.count, number.format(counts.get(state)));
     chip.ariaPressed = chosen.states.has(state);
   }
   $("wall").classList.toggle("few", bad <= FEW);
@@ -515,8 +509,8 @@ function showHeadline() {
 }
 
 function makeChip(state) {
-  const chip = make("button", { type: "button", className: state === "muted" ? "muted-state"
-    : slug(state) });
+  const chip = make("button", { type: "button", className: SEVERITY.includes(state) ? slug(state)
+    : `${state}-state` });
   chip.count = make("b");
   chip.append(shape(), chip.count, ` ${state}`);
   chip.addEventListener("click", () => {
@@ -552,7 +546,7 @@ function announce() {
 async function showGroups() {
   if (document.hidden || !document.body.classList.contains("live")) return;
   try {
-    const { groups } = await get("/api/v1/groups");
+    const { groups } = await get("api/v1/groups");
     const few = groups.filter((group) => !group.enough);
     $("groups").hidden = !few.length;
     setText($("groups"), few.map((group) => `▲ Group ${group.name}: ${group.alive} of ${
@@ -567,14 +561,15 @@ async function showGroups() {
 let reachable = null;
 function keepOneReachable(wanted) {
   const next = wanted || (reachable?.isConnected && !reachable.hidden ? reachable
-    : $("wall").querySelector(".tile:not([hidden])"));
+    : visibleTiles()[0]);
   if (reachable && reachable !== next) reachable.tabIndex = -1;
   reachable = next;
   if (next) next.tabIndex = 0;
 }
 
 function visibleTiles() {
-  return $("wall").querySelectorAll(".tile:not([hidden])");
+  const where = folded ? ":is(.bad, .opened .rest) " : "";
+  return $("wall").querySelectorAll(`${where}.tile:not([hidden])`);
 }
 
 const MOVES = ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End"];
@@ -652,6 +647,7 @@ $("wall").addEventListener("click", (event) => {
 // ---------------------------------------------------------------- one agent
 let shown = null; // the agent in the panel, as the server says it
 let pastOf = null; // its history
+let upOf = new Map(); // how it and its variables have been, by variable; null: itself
 let showing = 0;
 let everything = false; // also variables that nobody watches and that were never heard
 const rows = new Map(); // of the table, by variable
@@ -660,7 +656,7 @@ function open(name, focus = true) {
   if (shown?.name !== name) {
     everything = false;
     shown = pastOf = null;
-    for (const id of ["facts", "events", "mutes"]) $(id).replaceChildren();
+    for (const id of ["facts", "uptime", "events", "mutes"]) $(id).replaceChildren();
     $("variables").tBodies[0].replaceChildren();
     rows.clear();
     $("mute-answer").textContent = "";
@@ -670,7 +666,6 @@ function open(name, focus = true) {
   if (old !== name) writeAddress(!old);
   for (const each of [old, name]) if (agents.has(each)) drawTile(agents.get(each));
   showPanel(true);
-  $("mute-token-label").hidden = mayChange;
   setText($("agent-name"), name);
   showHead(agents.get(name));
   if (focus) $("agent-name").focus();
@@ -706,21 +701,28 @@ function showHead(agent) {
 async function refresh(mine, turn = 0) {
   if (mine !== showing || !chosen.agent) return;
   let next = turn;
-  const path = `/api/v1/agents/${encodeURIComponent(chosen.agent)}`;
+  const path = `api/v1/agents/${encodeURIComponent(chosen.agent)}`;
   try {
     const agent = await get(path);
     if (mine !== showing) return;
     shown = agent;
     showFacts();
     if (turn % 6 === 0) {
-      const [past, changes, muted] = await Promise.all([get(`${path}/history`),
-        get(`/api/v1/events?limit=30&agent=${encodeURIComponent(agent.name)}`),
-        get("/api/v1/mutes")]);
+      const [past, up, changes, muted] = await Promise.all([get(`${path}/history`),
+        get(`${path}/uptime`),
+        get(`api/v1/events?limit=30&agent=${encodeURIComponent(agent.name)}`),
+        get(`api/v1/mutes?agent=${encodeURIComponent(agent.name)}`)]);
       if (mine !== showing) return;
       pastOf = past;
+      upOf = new Map(up.cells.map((cell) => [cell.variable, cell]));
+      showUptime(upOf.get(null));
       for (const row of rows.values()) row.drawn = null;
-      showEvents(changes.events);
-      showMutes(muted.mutes);
+      const names = new Map(agent.variables.map(({ variable, name }) => [variable,
+        `${variable} ${name}`.trim()]));
+      $("events").replaceChildren(...changes.events.map((event) => eventItem(event,
+        names.get(event.variable) || "")));
+      if (!changes.events.length) $("events").append(make("li", { textContent: "none" }));
+      $("mutes").replaceChildren(...muted.mutes.map((mute) => muteItem(mute, refreshNow)));
     }
     showVariables();
     next += 1;
@@ -766,6 +768,24 @@ function showVariables() {
   drawAges();
 }
 
+const percent = (share) => (share === null ? "not known"
+  : `${share < 100 ? Math.min(99.99, share).toFixed(2) : 100} % well`);
+
+/** A bar of states, the oldest first. What is worse is higher, too. */
+function beats(states, what) {
+  const bad = states.filter((state) => SEVERITY.indexOf(state) >= FIRST_BAD).length;
+  const label = `${what}: ${bad ? `${bad} of ${states.length} had trouble` : "no trouble"}`;
+  return make("span", { className: "beats", role: "img", ariaLabel: label, title: label },
+    ...states.map((state) => make("i", { className: state ? slug(state) : "nothing" })));
+}
+
+function showUptime({ day: share, week, month, hours, minutes }) {
+  $("uptime").replaceChildren(
+    make("p", { textContent: `24 h: ${percent(share)} · 7 d: ${percent(week)} · 30 d: ${
+      percent(month)}` }), beats(minutes, "last hour, by minutes"), beats(hours,
+      "last day, by hours"));
+}
+
 function makeRow({ variable, name }) {
   const row = {
     value: make("td", { className: "number" }), age: make("td", { className: "number" }),
@@ -796,7 +816,9 @@ function drawRow(variable) {
   const past = pastOf?.variables.find((each) => each.variable === variable.variable);
   if (row.drawn !== pastOf && pastOf) {
     row.drawn = pastOf;
-    row.spark.replaceChildren(...(past ? [sparkline(past)] : []));
+    const up = upOf.get(variable.variable);
+    row.spark.replaceChildren(...(past ? [sparkline(past)] : []),
+      ...(up ? [beats(up.hours, `last day, ${percent(up.day)}`)] : []));
   }
 }
 
@@ -852,53 +874,8 @@ function sparkline({ values, states }) {
   return svg;
 }
 
-function showEvents(events) {
-  const names = new Map(shown.variables.map(({ variable, name }) => [variable, name]));
-  $("events").replaceChildren(...events.map((event) => {
-    const what = event.what === "state" ? "" : `${event.what} `;
-    const who = event.variable === null ? "" : `${event.variable} ${names.get(event.variable)}: `;
-    const after = event.lasted === null ? "" : ` after ${duration(event.lasted, true)}`;
-    return make("li", {}, make("time", { textContent: moment(event.at) }),
-      make("span", { textContent: `${who}${what}${event.was ? `${event.was} → ` : ""}${
-        event.now}${after}` }));
-  }));
-  if (!events.length) $("events").append(make("li", { textContent: "none" }));
-}
-
-function showMutes(mutes) {
-  const own = mutes.filter((mute) => mute.match.name === chosen.agent);
-  $("mutes").replaceChildren(...own.map((mute) => {
-    const item = make("li", { textContent: `until ${moment(mute.ends)}, by ${
-      mute.by || "unknown"}${mute.why ? `: ${mute.why}` : ""} ` });
-    if (mute.number) {
-      const end = make("button", { type: "button", textContent: "End" });
-      end.addEventListener("click", () => change(`/api/v1/mutes/${mute.number}`, "DELETE"));
-      item.append(end);
-    }
-    return item;
-  }));
-}
-
-async function change(path, method, body) {
-  const headers = { "X-Dumpulse-Change": "yes", "Content-Type": "application/json" };
-  const token = $("mute-token").value;
-  if (token) headers.Authorization = `Bearer ${token}`;
-  try {
-    const answer = await fetch(here(path), {
-      method, headers, body: body && JSON.stringify(body) });
-    const said = await answer.json();
-    setText($("mute-answer"), answer.ok ? "Done." : `Not done: ${said.error}`);
-  } catch {
-    setText($("mute-answer"), "Not done: no connection");
-  }
-  refresh(++showing);
-}
-
-$("mute").addEventListener("submit", (event) => {
-  event.preventDefault();
-  change("/api/v1/mutes", "POST", { match: { name: chosen.agent }, why: $("mute-why").value,
-    seconds: Number($("mute-time").value) });
-});
+const refreshNow = () => refresh(++showing);
+makeMuteForm(() => ({ name: chosen.agent }), refreshNow);
 
 // ---------------------------------------------------------------- the rest of the page
 $("close").addEventListener("click", () => close());
@@ -924,6 +901,7 @@ $("clear").addEventListener("click", () => {
   choose(filter);
 });
 
+phone.addEventListener("change", drawAll);
 narrow.addEventListener("change", () => showPanel(!$("panel").hidden));
 addEventListener("popstate", () => {
   close(false);

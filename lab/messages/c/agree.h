@@ -3,8 +3,9 @@
  *
  * With ECDH, encapsulate makes a pair of keys that is used once, and sends the public one. The step
  * `refuse` is for schemes that notice a change on the way: both sides then have different secrets.
- * The file that includes this has defined LAB_PUBLIC, LAB_SECRET and LAB_SENT, in bytes, and the
- * functions below. Each run has other random numbers.   SPDX-License-Identifier: MIT */
+ * The file that includes this has defined LAB_PUBLIC, LAB_SECRET and LAB_SENT, in bytes, and
+ * LAB_SHARED, if a secret has not 32, and the functions below. Each run has other random numbers.
+ * SPDX-License-Identifier: MIT */
 #ifndef AGREE_H
 #define AGREE_H
 
@@ -12,7 +13,9 @@
 #include "random.h"
 #include "vectors.h"
 
-enum { LAB_SHARED = 32 };
+#ifndef LAB_SHARED
+#define LAB_SHARED 32
+#endif
 
 static bool make_keys(uint8_t *public_key, uint8_t *secret_key);
 static bool make_shared(uint8_t *sent, uint8_t *shared, const uint8_t *public_key);

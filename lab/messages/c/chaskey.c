@@ -4,6 +4,30 @@
 
 #include <string.h>
 
+#ifdef LAB_KEYED
+/* What version 2 has: in assembly on an AVR. Its messages all have the length of a block, so this
+ * one is filled up with zeros, and there is no second way to end one. */
+#define DUMPULSE_NODE
+#include "extras/dumpulse_keyed.c"
+
+enum { BLOCK = 16 };
+
+static uint32_t kept[4];
+
+static void set_key(const uint8_t *key)
+{
+    memcpy(kept, key, BLOCK);
+}
+
+static void make_tag(uint8_t *tag, const uint8_t *message, size_t length)
+{
+    uint32_t at[12] = {0}; /* the block, the key, and room for the key doubled */
+    memcpy(at, message, length < BLOCK ? length : BLOCK);
+    memcpy(at + 4, kept, BLOCK);
+    chaskey(at, NULL);
+    memcpy(tag, at, LAB_TAG);
+}
+#else
 enum { BLOCK = 16, WORDS = 4 };
 
 static uint32_t keys[3][WORDS]; /* the key, and the two that end a message */
@@ -76,6 +100,7 @@ static void make_tag(uint8_t *tag, const uint8_t *message, size_t length)
     for (uint8_t i = 0; i < LAB_TAG; i++)
         tag[i] = (uint8_t)(v[i / 4] >> (i % 4 * 8));
 }
+#endif
 
 /* The designers' vectors for 12 rounds: the messages 0 1 2 …, of so many bytes. */
 static bool vectors_agree(void)
@@ -83,12 +108,14 @@ static bool vectors_agree(void)
     static const uint8_t lab_key_of_vectors[] = {0x33, 0x34, 0x3D, 0x83, 0x9F, 0x38, 0x9F, 0x00,
                                                  0x4F, 0xE6, 0x98, 0x23, 0x39, 0xCF, 0x7A, 0x41};
     static const struct vector lab_vectors[] = {
+#ifndef LAB_KEYED
         {0, {0x41, 0x1F, 0xCB, 0x43, 0xC2, 0xA0, 0xEB, 0x51}},
         {4, {0xDB, 0x62, 0x2B, 0x0B, 0x50, 0x3F, 0x9E, 0x1E}},
         {15, {0x4B, 0xB4, 0xCF, 0x03, 0x63, 0x81, 0x3C, 0x28}},
-        {16, {0xA9, 0xE2, 0xD0, 0x5D, 0x8C, 0xAC, 0x5E, 0xFB}},
         {17, {0x5A, 0x6D, 0x5F, 0x8B, 0xF6, 0x14, 0x23, 0x20}},
-        {63, {0xE1, 0x72, 0xD0, 0x2D, 0xFE, 0x9E, 0xB8, 0x42}}};
+        {63, {0xE1, 0x72, 0xD0, 0x2D, 0xFE, 0x9E, 0xB8, 0x42}},
+#endif
+        {16, {0xA9, 0xE2, 0xD0, 0x5D, 0x8C, 0xAC, 0x5E, 0xFB}}};
     uint8_t message[63];
     count_upwards(message, sizeof message);
     set_key(lab_key_of_vectors);

@@ -18,7 +18,7 @@ enum {
     ENTRIES = 64,
     RECORDS = 10,
     NAME_BYTES = 16, /* with the zero that ends it */
-    SPARE = 8        /* room behind a message: cJSON and printf end it with a zero */
+    SPARE = 8        /* room behind a message, which an encoder may end with a zero */
 };
 
 struct heartbeat {
@@ -91,7 +91,7 @@ static inline void fill_list(struct record *values)
 }
 
 /* The steps of a payload: the values, what was read, and the message between them. Each has been
- * taken once before it is counted: the first time, malloc asks for memory and printf for tables. */
+ * taken once before it is counted: the first time, a library may make tables. */
 #define PAYLOAD(what, type, count, bytes, crc)                                                     \
     static type lab_##what[count], lab_##what##_read[count];                                       \
     static uint8_t lab_##what##_wire[bytes + SPARE];                                               \

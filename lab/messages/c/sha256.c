@@ -1,10 +1,10 @@
-/* SHA-256 by BearSSL.   SPDX-License-Identifier: MIT */
+/* SHA-256.   SPDX-License-Identifier: MIT */
 #include "operation.h"
 #include "vectors.h"
 
 #include <string.h>
 
-#include "bearssl_hash.h"
+#include "sha256.h"
 
 STEP(hash)
 

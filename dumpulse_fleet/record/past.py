@@ -1,0 +1,233 @@
+"""How each agent and each watched variable has been: its values and states in points of the last
+hours, and for 30 days how well each hour was.   SPDX-License-Identifier: MIT
+
+    past = Past(store, table, time.time())
+    past.add(table, time.time(), sees=True)            # once a minute
+    past.save(points=False)                            # now and then; with points at the end
+    times, values, states = past.of(row, variable)     # the oldest first
+    hours, minutes = past.hours(row, time.time())
+
+A point has two bytes: the value, and the worst state since the point before. 10,000 agents with 16
+watched variables take 61 MB for 6 hours: 180 points of 2 minutes. A larger fleet gets fewer points,
+so that their memory stays below MOST_BYTES; the hours stay the same.
+
+An hour has three bytes: how many minutes were known, how many of these were well, and the worst
+state. On the disk, an agent has a row for each day, which is compressed: 10,000 agents with 8
+watched variables take 20 MB for 30 days if one of a hundred hours is bad, and 6 MB of memory.
+"""
+
+from __future__ import annotations
+
+import functools
+import sqlite3
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dumpulse_fleet.model.agents import Event, State
+from dumpulse_fleet.model.table import Table
+from dumpulse_fleet.record.store import Store
+
+MINUTES = 360  # that have points
+MOST_BYTES = 64 * 1024 * 1024
+NOTHING = 255  # the state of a point that has none, for example before an agent was added
+DAYS = 30
+HOUR, DAY = 3600, 86_400  # s
+AT_ONCE = 500  # agents that are written in one transaction
+VALUE, STATE = range(2)  # of a point; the state is its number + 1, or 0 if there is none
+KNOWN, WELL, WORST = range(3)  # of an hour; the worst state is its number + 1, or 0
+UNSURE = (State.PENDING, State.UNKNOWN)
+AGENT = 255  # the number of the agent itself, among its variables
+SEVERITY = {state.words: int(state) for state in State}
+Bytes = NDArray[np.uint8]
+Slots = NDArray[np.int64]
+
+
+class Past:
+    """Of one table. Not for several threads."""
+
+    def __init__(self, store: Store, table: Table, now: float, most_bytes: int = MOST_BYTES
+                 ) -> None:
+        self._store, self._most_bytes = store, most_bytes
+        self._names, self._row = [agent.name for agent in table.agents], table.row
+        # The agent itself is in the column 0, its variables are after it. A cell is one of them.
+        kept = np.ones((len(self._names), 65), np.bool_)
+        for row, agent in enumerate(table.agents):
+            kept[row, 1:] = agent.profile.expected
+        self._agents, self._columns = np.nonzero(kept)
+        self._cell = np.full(kept.shape, -1, np.int32)
+        self._cell[kept] = np.arange(len(self._agents))
+        self._first = np.searchsorted(self._agents, np.arange(len(kept) + 1))  # cell of each agent
+        self._numbers = (self._columns - 1).astype(np.uint8)  # AGENT, or the variable
+        room = most_bytes // (2 * max(1, len(self._agents)))
+        self.step = -(-MINUTES // max(1, min(room, MINUTES)))  # minutes a point
+        self.points = -(-MINUTES // self.step)
+        # A ring. The system gives memory for a point when it is written for the first time.
+        self._recent = np.zeros((self.points, len(self._agents), 2), np.uint8)
+        self._slot = self._begun = int(now // (60 * self.step))  # of the newest and oldest point
+        self._hour = int(now // HOUR)
+        self._today = np.zeros((len(self._agents), 24, 3), np.uint8)
+
+    def add(self, table: Table, now: float, sees: bool = True) -> None:
+        """Call it once a minute, with the table that this was made for. A fleet that does not see
+        says nothing of this minute."""
+        self._turn(now)
+        with table.lock:
+            values = (table.entry[self._agents, self._columns - 1] & 0xFF).astype(np.uint8)
+            states = np.concatenate([table.agent_state[:, None], table.state], axis=1)[
+                self._agents, self._columns]
+        point, hour = self._recent[self._slot % self.points], self._today[:, self._hour % 24]
+        point[:, VALUE] = values
+        if sees:
+            point[:, STATE] = np.maximum(point[:, STATE], states + 1)
+            known = ~np.isin(states, UNSURE) & (hour[:, KNOWN] < 60)
+            hour[:, KNOWN] += known
+            hour[:, WELL] += known & (states <= State.ALIVE)
+            hour[:, WORST] = np.maximum(hour[:, WORST], states + 1)
+
+    def heard(self, events: Iterable[Event]) -> None:
+        """A state that began and ended between two minutes counts, too."""
+        point, hour = self._recent[self._slot % self.points], self._today[:, self._hour % 24]
+        for event in events:
+            row, worst = self._row.get(event.agent, -1), SEVERITY.get(event.was, -1) + 1
+            if event.what == "state" and row >= 0:
+                cell = self._cell[row, event.variable + 1]
+                if cell >= 0 and point[cell, STATE]:
+                    point[cell, STATE] = max(point[cell, STATE], worst)
+                    hour[cell, WORST] = max(hour[cell, WORST], worst)
+
+    def _turn(self, now: float) -> None:
+        """Points that nobody has seen are empty; a new day begins empty."""
+        slot = int(now // (60 * self.step))
+        for gone in range(max(self._slot + 1, slot - self.points + 1), slot + 1):
+            self._recent[gone % self.points] = 0
+        self._slot = slot
+        day, self._hour = self._hour // 24, int(now // HOUR)
+        if self._hour // 24 != day:
+            self._save_hours(day)
+            self._today = np.zeros_like(self._today)
+            self._write(lambda database: database.execute(
+                "DELETE FROM past WHERE day < ?", (self._hour // 24 - DAYS,)).rowcount)
+
+    # ---------------------------------------------------------------- questions
+    def _slots(self) -> Slots:
+        """Of the points, the oldest first."""
+        return np.arange(self._slot - self.points + 1, self._slot + 1)
+
+    def of(self, row: int, variable: int) -> tuple[NDArray[np.float64], Bytes, Bytes]:
+        """Times, values and states of one variable, the oldest first; empty if nobody watches it.
+        A state of NOTHING says that there is no point."""
+        cell, slots = self._cell[row, variable + 1], self._slots()
+        slots = slots[(slots >= self._begun) & (cell >= 0)]
+        points = self._recent[slots % self.points, cell]
+        return slots * 60.0 * self.step, points[:, VALUE], points[:, STATE] - np.uint8(1)
+
+    def hours(self, row: int, now: float) -> tuple[Mapping[int, Bytes], Mapping[int, Bytes]]:
+        """Of the agent (AGENT) and of each variable: the last 30 days, hour by hour, and the last
+        hour as states + 1. The present hour is the last. It waits for the disk. Trouble: it cannot
+        be read."""
+        numbers, hour = self._numbers[self._part(row)].tolist(), int(now // HOUR)
+        days = {day: dict(decoded(data, 24, 3)) for day, data in self._store.ask(
+            "SELECT day, hours FROM past WHERE agent = ?", self._names[row])}
+        days[self._hour // 24] = dict(zip(numbers, self._today[self._part(row)].copy()))
+        first = hour - DAYS * 24 + 1
+        nothing = np.zeros((24, 3), np.uint8)
+        whole = range(first // 24, hour // 24 + 1)
+        last = self._slots()[-max(1, 60 // self.step):] % self.points
+        return ({number: np.concatenate([days.get(day, {}).get(number, nothing) for day in whole])[
+                    first % 24:][:DAYS * 24] for number in numbers},
+                dict(zip(numbers, self._recent[last, self._part(row), STATE].T)))
+
+    def _part(self, row: int) -> slice:
+        return slice(self._first[row], self._first[row + 1])
+
+    # ---------------------------------------------------------------- over changes and restarts
+    def moved(self, table: Table, now: float) -> Past:
+        """For a new configuration: what is still watched goes on."""
+        self._turn(now)
+        self._save_hours(self._hour // 24)
+        new = Past(self._store, table, now, self._most_bytes)
+        rows = np.array([table.row.get(name, -1) for name in self._names], np.int64)[self._agents]
+        cells = np.where(rows >= 0, new._cell[rows, self._columns], -1) if len(new._names) else \
+            np.full(len(rows), -1)
+        kept = np.flatnonzero(cells >= 0)
+        new._today[cells[kept]] = self._today[kept]
+        to, whence = new._shared(self.step, self._slots())
+        new._recent[to[:, None], cells[kept]] = self._recent[
+            (self._slots()[whence] % self.points)[:, None], kept]
+        new._begun = min(new._slot, self._begun * self.step // new.step)
+        return new
+
+    def _shared(self, step: int, slots: Slots) -> tuple[Slots, Slots]:
+        """The places of those points here that other ones of `step` minutes have, and which."""
+        own = self._slots()
+        whence = own * self.step // step - slots[0]
+        fits = (whence >= 0) & (whence < len(slots))
+        return own[fits] % self.points, whence[fits]
+
+    def save(self, points: bool) -> None:
+        """Writes today, and perhaps the points, without waiting for it. The store says if it
+        cannot."""
+        self._save_hours(self._hour // 24)
+        if points:
+            whole = self._recent[self._slots() % self.points].transpose(1, 0, 2)
+            self._save_rows("recent VALUES (?, ?, ?, ?)", whole, self.step, self._slot)
+
+    def _save_hours(self, day: int) -> None:
+        self._save_rows("past VALUES (?, ?, ?)", self._today.copy(), day)
+
+    def _save_rows(self, where: str, whole: Bytes, *more: int) -> None:
+        def write(rows: Sequence[int], database: sqlite3.Connection) -> int:
+            return database.executemany(f"INSERT OR REPLACE INTO {where}", (
+                (self._names[row], *more, zlib.compress(
+                    bytes([part.stop - part.start]) + self._numbers[part].tobytes()
+                    + whole[part].tobytes(), 1))
+                for row in rows for part in [self._part(row)])).rowcount
+
+        for first in range(0, len(self._names), AT_ONCE):
+            self._write(functools.partial(write, range(len(self._names))[first:first + AT_ONCE]))
+
+    def _write(self, work: Callable[[sqlite3.Connection], int]) -> None:
+        done: Future[int] = self._store.write(work)
+        done.add_done_callback(lambda each: each.cancelled() or each.exception())
+
+    def load(self) -> None:
+        """Goes on with what was written. Trouble: it cannot be read."""
+        for name, data in self._store.ask("SELECT agent, hours FROM past WHERE day = ?",
+                                          self._hour // 24):
+            for cell, hours in self._cells(name, decoded(data, 24, 3)):
+                self._today[cell] = hours
+        for name, step, slot, data in self._store.ask(
+                "SELECT * FROM recent WHERE step BETWEEN 1 AND ?", MINUTES):
+            count = -(-MINUTES // step)
+            to, whence = self._shared(step, np.arange(slot - count + 1, slot + 1))
+            for cell, points in self._cells(name, decoded(data, count, 2)):
+                self._recent[to, cell] = points[whence]
+        slots = self._slots()
+        some = np.flatnonzero(self._recent[slots % self.points, :, STATE].max(axis=1, initial=0))
+        self._begun = int(slots[some[0]]) if len(some) else self._begun
+
+    def _cells(self, name: str, found: Iterable[tuple[int, Bytes]]
+               ) -> Iterator[tuple[int, Bytes]]:
+        """Of what is still watched."""
+        for number, data in found if name in self._row else ():
+            cell = int(self._cell[self._row[name], (number + 1) % 256])
+            if cell >= 0:
+                yield cell, data
+
+
+def decoded(data: bytes, count: int, width: int) -> Iterator[tuple[int, Bytes]]:
+    """Arrays of an agent and of its variables; nothing if it makes no sense."""
+    try:
+        content = zlib.decompress(data)
+    except zlib.error:
+        return
+    cells = content[0] if content else 0
+    size = cells * count * width
+    if len(content) == 1 + cells + size and all(
+            number < 64 or number == AGENT for number in content[1:1 + cells]):
+        yield from zip(content[1:1 + cells], np.frombuffer(
+            content, np.uint8, size, 1 + cells).reshape(cells, count, width))

@@ -1,0 +1,133 @@
+// What the pages share: words, answers, events and mutes. SPDX-License-Identifier: MIT
+
+export const SEVERITY = ["unwatched", "alive", "pending", "unknown", "late", "out of range",
+  "never", "dead", "damaged", "unreachable"];
+export const PATIENCE = 20_000; // ms for an answer, or for a message
+const TIMES = [[3600, "1 hour"], [14400, "4 hours"], [86400, "1 day"], [604800, "1 week"]];
+
+export const $ = (id) => document.getElementById(id);
+export const number = new Intl.NumberFormat("en");
+export const clock = new Intl.DateTimeFormat(undefined, { timeStyle: "medium", hourCycle: "h23" });
+const day = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
+
+export const slug = (state) => state.replaceAll(" ", "-");
+
+/** A moment, in s of Unix time: without its day if that is today. */
+export function moment(seconds) {
+  const date = new Date(seconds * 1000);
+  return date.toDateString() === new Date().toDateString() ? clock.format(date)
+    : `${day.format(date)}, ${clock.format(date)}`;
+}
+
+export function make(tag, properties = {}, ...children) {
+  const element = Object.assign(document.createElement(tag), properties);
+  element.append(...children);
+  return element;
+}
+
+export const shape = () => make("i", { className: "shape", ariaHidden: "true" });
+
+/** Seconds in words: coarse for tiles, exact for ages. */
+export function duration(seconds, exact = false) {
+  const s = Math.max(0, Math.floor(seconds));
+  const parts = [[Math.floor(s / 86400), "d"], [Math.floor(s / 3600) % 24, "h"],
+    [Math.floor(s / 60) % 60, "min"], [s % 60, "s"]];
+  const first = parts.findIndex(([count]) => count > 0);
+  if (first < 0) return "0 s";
+  return parts.slice(first, exact ? first + 2 : first + 1)
+    .filter(([count], index) => count > 0 || index === 0)
+    .map(([count, unit]) => `${count} ${unit}`).join(" ");
+}
+
+/** Without a password, which the address of the page may have in it. A proxy may have put the page
+ * into a folder, so paths begin where the page is. */
+export const here = (path) => location.origin + location.pathname.replace(/[^/]*$/, "") + path;
+
+export class NoAnswer extends Error {}
+
+export async function get(path) {
+  try {
+    const answer = await fetch(here(path), { headers: { Accept: "application/json" },
+      signal: AbortSignal.timeout(PATIENCE) });
+    if (answer.ok) return await answer.json();
+  } catch { /* the network, or what came was no JSON */ }
+  throw new NoAnswer(path);
+}
+
+/** The connection is shown as gone by itself. Anything else is a mistake in a script. */
+export function report(error) {
+  if (!(error instanceof NoAnswer)) console.error(error);
+}
+
+export function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+/** `who` says of what the event is; `what` happened. */
+export function eventItem(event, who) {
+  const kind = event.what === "state" ? "" : `${event.what} `;
+  const after = event.lasted === null ? "" : ` after ${duration(event.lasted, true)}`;
+  return make("li", { className: slug(event.what === "state" ? event.now : "pending") },
+    make("time", { textContent: moment(event.at) }), make("span", {}, shape(),
+      ` ${who}${who && ": "}${kind}${event.was && `${event.was} → `}${event.now}${after}`));
+}
+
+// ---------------------------------------------------------------- mutes and acknowledgements
+/** Asks the server to change something, says what came of it, and calls `done`. */
+async function change(path, method, body, done) {
+  const headers = { "X-Dumpulse-Change": "yes", "Content-Type": "application/json" };
+  const token = $("mute-token").value;
+  if (token) headers.Authorization = `Bearer ${token}`;
+  try {
+    const answer = await fetch(here(path), {
+      method, headers, body: body && JSON.stringify(body) });
+    const said = await answer.json();
+    setText($("mute-answer"), answer.ok ? "Done." : `Not done: ${said.error}`);
+  } catch {
+    setText($("mute-answer"), "Not done: no connection");
+  }
+  done();
+}
+
+/** A line about a mute, with a button that ends it, unless the configuration has it. */
+export function muteItem(mute, done) {
+  const what = Object.entries(mute.match).map(([key, glob]) => `${key}=${glob}`).join(" ");
+  const item = make("li", {}, make("b", { textContent: what }), ` ${
+    mute.acknowledges ? "acknowledged" : "muted"}${mute.begins * 1000 > Date.now()
+    ? ` from ${moment(mute.begins)}` : ""} until ${moment(mute.ends)}, by ${
+    mute.by || "unknown"}${mute.why && `: ${mute.why}`} `);
+  if (mute.number) {
+    const end = make("button", { type: "button", textContent: "End", ariaLabel: `End ${what}` });
+    end.addEventListener("click", () => change(`api/v1/mutes/${mute.number}`, "DELETE", null,
+      done));
+    item.append(end);
+  }
+  return item;
+}
+
+/** Fills the form. `match` says what a new mute is about. */
+export function makeMuteForm(match, done) {
+  const form = $("mute");
+  const field = (id, text, properties) => make("label", { id: `${id}-label` }, `${text} `,
+    make("input", { id, autocomplete: "off", maxLength: 200, ...properties }));
+  form.append(
+    make("label", {}, "for ", make("select", { id: "mute-time" }, ...TIMES.map(
+      ([value, textContent]) => make("option", { value, textContent })))),
+    field("mute-why", "because"), field("mute-by", "your name"),
+    field("mute-token", "token", { type: "password", maxLength: 500 }),
+    make("button", { value: "acknowledge", textContent: "I take care of it" }),
+    make("button", { textContent: "Hold back alerts" }),
+    make("p", { id: "mute-answer", role: "status" }));
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const by = $("mute-by").value;
+    change("api/v1/mutes", "POST", { match: match(), why: $("mute-why").value,
+      seconds: Number($("mute-time").value), ...(by && { by }),
+      acknowledges: event.submitter?.value === "acknowledge" }, done);
+  });
+}
+
+/** Who is logged in needs no token. */
+export function showWho(you) {
+  for (const id of ["mute-by-label", "mute-token-label"]) $(id).hidden = you.may_change;
+}

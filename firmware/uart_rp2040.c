@@ -1,0 +1,102 @@
+/* The agent on an RP2040, on the Raspberry Pi Pico.   SPDX-License-Identifier: MIT
+ *
+ * uart_rp2040.md says how to wire and flash it. UART 0 sends at GP0 and receives at GP1, 115,200
+ * baud, 8 data bits, no parity, 1 stop bit. The crystal of 12 MHz is the clock. Core 1 sleeps on.
+ */
+enum { CLOCK = 12000000, BAUD = 115200, UART_IRQ = 20, IRQS = 21 };
+#include "cortex_m.h"
+
+#define SET 0x2000   /* writing to a register's address plus this sets these bits, */
+#define CLEAR 0x3000 /* and plus this clears them */
+#define RESET_AT_DOG REGISTER(0x40010008) /* PSM_WDSEL: what the watchdog resets */
+#define CLOCK_REFERENCE REGISTER(0x40008030)
+#define CLOCK_REFERENCE_IS REGISTER(0x40008038)
+#define CLOCK_PERIPHERALS REGISTER(0x40008048)
+#define RESETS 0x4000C000
+#define RESET_DONE REGISTER(0x4000C008)
+#define PIN_FUNCTION(pin) REGISTER(0x40014004 + 8 * (pin))
+#define PAD(pin) REGISTER(0x4001C004 + 4 * (pin))
+#define CRYSTAL REGISTER(0x40024000)
+#define CRYSTAL_STATE REGISTER(0x40024004)
+#define CRYSTAL_STARTUP REGISTER(0x4002400C)
+#define UART(offset) REGISTER(0x40034000 + (offset)) /* a PL011 */
+#define UART_DATA UART(0x00)
+#define UART_STATE UART(0x18)
+#define DOG_CONTROL 0x40058000
+#define DOG_LOAD REGISTER(0x40058004)
+#define DOG_TICK REGISTER(0x4005802C)
+
+enum { NOTHING = 0x10, FULL = 0x20, OVERRUN = 0x800 }; /* bits of UART_STATE, and of UART_DATA */
+enum { DIVIDER = (CLOCK * 8LL / BAUD + 1) / 2 };       /* of 16 times the baud rate, in 64ths */
+enum { DOG_TIME = 2 * 2000000 }; /* 2 s: it counts each microsecond twice, erratum RP2040-E1 */
+enum { STABLE = 31, DOG_ENABLE = 30 };      /* numbers of bits of CRYSTAL_STATE and DOG_CONTROL */
+enum { PARTS = 1 << 5 | 1 << 8 | 1 << 22 }; /* of RESETS: the pins, their pads, UART 0 */
+
+/* The chip's ROM copies the first 256 bytes of the flash into its RAM, checks their CRC, and runs
+ * them. These set the flash so that the core can read its code there, with the command 03 that all
+ * flash chips know, and give the program its table of vectors. A test checks the CRC. */
+__asm__(".syntax unified\n .section .boot, \"a\"\n .balign 4\n"
+        " ldr r3, ssi\n"
+        " movs r0, 0\n str r0, [r3, 0x08]\n" /* SSIENR: off, to be set */
+        " movs r1, 4\n str r1, [r3, 0x14]\n" /* BAUDR: a quarter of the clock */
+        " ldr r1, frames\n str r1, [r3]\n"   /* CTRLR0: it sends a command, and reads 32 bits */
+        " str r0, [r3, 0x04]\n"              /* CTRLR1: one of them */
+        " ldr r1, command\n adds r3, 0xF4\n str r1, [r3]\n" /* SPI_CTRLR0: 03, 24-bit address */
+        " subs r3, 0xF4\n movs r0, 1\n str r0, [r3, 0x08]\n"
+        " ldr r0, program\n ldr r1, table\n str r0, [r1]\n"
+        " ldmia r0!, {r1, r2}\n msr msp, r1\n bx r2\n"
+        " .hword 0\n"
+        "ssi: .word 0x18000000\nframes: .word 0x001F0300\ncommand: .word 0x03000218\n"
+        "program: .word vectors\ntable: .word 0xE000ED08\n"
+        " .org 252\n .word 0x30EC0D22\n .text\n");
+
+static void chip_start(void)
+{
+    CRYSTAL_STARTUP = 47; /* 1 ms, in 256 clocks */
+    CRYSTAL = 0xFABAA0;   /* on, for 1 to 15 MHz */
+    while (!(CRYSTAL_STATE >> STABLE)) {
+    }
+    CLOCK_REFERENCE = 2; /* the crystal, and the core's clock follows it */
+    while (!(CLOCK_REFERENCE_IS & 1 << 2)) {
+    }
+    DOG_TICK = 1 << 9 | CLOCK / 1000000;
+    DOG_LOAD = DOG_TIME;
+    RESET_AT_DOG = 0x1FFFC; /* everything but the oscillators */
+    REGISTER(DOG_CONTROL + SET) = 1U << DOG_ENABLE;
+    CLOCK_PERIPHERALS = 1 << 11;
+    REGISTER(RESETS + CLEAR) = PARTS;
+    while ((RESET_DONE & PARTS) != PARTS) {
+    }
+    start_ticks(CLOCK);
+    UART(0x24) = DIVIDER / 64;
+    UART(0x28) = DIVIDER % 64;
+    UART(0x2C) = 0x70;  /* 8 bits, and it holds 32 bytes */
+    UART(0x30) = 0x301; /* on: it receives and sends */
+    UART(0x38) = 0x50;  /* bytes that came cause an interrupt */
+    PAD(1) = 0x5A;      /* an input with a pull-up: an open line rests */
+    PIN_FUNCTION(0) = 2;
+    PIN_FUNCTION(1) = 2;
+}
+
+static void chip_feed(void)
+{
+    DOG_LOAD = DOG_TIME;
+}
+
+static void chip_receive(void)
+{
+    while (!(UART_STATE & NOTHING) && !serial_full(&ring)) {
+        const uint32_t data = UART_DATA;
+        if (data & OVERRUN)
+            serial_lose(&ring);
+        serial_put(&ring, (uint8_t)data);
+    }
+}
+
+static bool chip_send(uint8_t byte)
+{
+    if (UART_STATE & FULL)
+        return false;
+    UART_DATA = byte;
+    return true;
+}

@@ -1,0 +1,88 @@
+/* The agent on an STM32F4, or with -DSTM32F1 on an STM32F1.   SPDX-License-Identifier: MIT
+ *
+ * uart_stm32.md says how to wire and flash it. USART 1 sends at PA9 and receives at PA10, 115,200
+ * baud, 8 data bits, no parity, 1 stop bit. The chip stays on its internal oscillator.
+ */
+#ifdef STM32F1
+enum { CLOCK = 8000000, USART = 0x40013800 };
+#else
+enum { CLOCK = 16000000, USART = 0x40011000 };
+#endif
+enum { BAUD = 115200, UART_IRQ = 37, IRQS = 38 };
+#include "cortex_m.h"
+
+#define UART_STATE REGISTER(USART)
+#define UART_DATA REGISTER(USART + 0x04)
+#define UART_DIVIDER REGISTER(USART + 0x08)
+#define UART_CONTROL REGISTER(USART + 0x0C) /* CR1 */
+#define DOG_KEY REGISTER(0x40003000)        /* of the independent watchdog, IWDG */
+#define DOG_PRESCALER REGISTER(0x40003004)
+#define DOG_RELOAD REGISTER(0x40003008)
+#ifdef STM32F1
+#define CLOCKS REGISTER(0x40021018) /* RCC_APB2ENR */
+#define PINS_HIGH REGISTER(0x40010804)
+#define PINS_SET REGISTER(0x40010810)
+#else
+#define CLOCKS REGISTER(0x40023844) /* RCC_APB2ENR */
+#define CLOCKS_OF_PINS REGISTER(0x40023830)
+#define PINS_MODE REGISTER(0x40020000)
+#define PINS_PULL REGISTER(0x4002000C)
+#define PINS_FUNCTION REGISTER(0x40020024) /* of pins 8 to 15 */
+#endif
+
+enum { READY = 0x20, OVERRUN = 0x08, EMPTY = 0x80 };                   /* bits of UART_STATE */
+enum { ON = 0x2000, SENDS = 8, RECEIVES = 4, INTERRUPT_READY = 0x20 }; /* of UART_CONTROL */
+enum { DOG_UNLOCK = 0x5555, DOG_FEED = 0xAAAA, DOG_START = 0xCCCC };
+
+static void set_pins(void)
+{
+#ifdef STM32F1
+    CLOCKS |= 1U << 14 | 1U << 2; /* USART 1 and port A */
+    PINS_SET = 1U << 10;          /* the input has a pull-up: an open line rests */
+    PINS_HIGH = 0x444448B4;       /* PA10 is an input, PA9 an output of the USART */
+#else
+    CLOCKS_OF_PINS |= 1;
+    CLOCKS |= 1U << 4; /* USART 1 */
+    (void)CLOCKS;      /* a clock runs only after a moment */
+    PINS_FUNCTION |= 0x770;
+    PINS_PULL |= 1U << 20; /* the input has a pull-up: an open line rests */
+    PINS_MODE |= 2U << 20 | 2U << 18;
+#endif
+}
+
+static void chip_start(void)
+{
+    /* The watchdog counts down from DOG_RELOAD, each count 256 clocks of its oscillator: 2 s at
+     * 32 kHz (STM32F4), 1.6 s at 40 kHz (STM32F1). They differ by half from chip to chip. */
+    DOG_KEY = DOG_UNLOCK;
+    DOG_PRESCALER = 6;
+    DOG_RELOAD = 250;
+    DOG_KEY = DOG_START;
+    set_pins();
+    start_ticks(CLOCK);
+    UART_DIVIDER = (CLOCK + BAUD / 2) / BAUD;
+    UART_CONTROL = ON | SENDS | RECEIVES | INTERRUPT_READY;
+}
+
+static void chip_feed(void)
+{
+    DOG_KEY = DOG_FEED;
+}
+
+static void chip_receive(void)
+{
+    const uint32_t state = UART_STATE;
+    const uint8_t byte = (uint8_t)UART_DATA; /* reading both clears OVERRUN */
+    if (state & OVERRUN)
+        serial_lose(&ring);
+    if (state & READY)
+        serial_put(&ring, byte);
+}
+
+static bool chip_send(uint8_t byte)
+{
+    if (!(UART_STATE & EMPTY))
+        return false;
+    UART_DATA = byte;
+    return true;
+}

@@ -1,0 +1,33 @@
+"""Makes a file that an RP2040 takes when it is a USB drive.
+
+    python3 firmware/uf2.py IMAGE.elf    writes IMAGE.uf2
+
+Microsoft's specification of UF2: blocks of 512 bytes, each with 256 bytes for the flash.
+SPDX-License-Identifier: MIT"""
+
+import struct
+import sys
+from pathlib import Path
+
+from elftools.elf.elffile import ELFFile
+
+PART = 256
+FIRST, SECOND, LAST = 0x0A324655, 0x9E5D5157, 0x0AB16F30  # the words that mark a block
+HAS_FAMILY, RP2040 = 0x2000, 0xE48BFF56
+
+
+def uf2(elf: Path) -> bytes:
+    with elf.open("rb") as stream:
+        (segment,) = (segment for segment in ELFFile(stream).iter_segments("PT_LOAD")
+                      if segment["p_filesz"])
+        address, data = segment["p_paddr"], segment.data()
+    count = -(-len(data) // PART)
+    return b"".join(
+        struct.pack("<8I476sI", FIRST, SECOND, HAS_FAMILY, address + PART * number, PART, number,
+                    count, RP2040, data[PART * number:PART * (number + 1)], LAST)
+        for number in range(count))
+
+
+if __name__ == "__main__":
+    image = Path(sys.argv[1])
+    image.with_suffix(".uf2").write_bytes(uf2(image))

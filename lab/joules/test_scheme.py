@@ -1,0 +1,95 @@
+"""make lab-scheme: a scheme that the lab does not know, with the interface of SUPERCOP and PQClean.
+SPDX-License-Identifier: MIT"""
+
+import hashlib
+import sys
+from pathlib import Path
+
+import pytest
+
+from lab.joules import scheme
+from lab.messages import foreign
+
+API = """#include <stdint.h>
+#define {0}CRYPTO_ALGNAME "A toy"
+#define {0}CRYPTO_PUBLICKEYBYTES 4
+#define {0}CRYPTO_SECRETKEYBYTES 4
+#define {0}CRYPTO_CIPHERTEXTBYTES 4
+#define {0}CRYPTO_BYTES 16
+int {0}crypto_kem_keypair(uint8_t *pk, uint8_t *sk);
+int {0}crypto_kem_enc(uint8_t *ct, uint8_t *ss, const uint8_t *pk);
+int {0}crypto_kem_dec(uint8_t *ss, const uint8_t *ct, const uint8_t *sk);
+"""
+# It protects nothing: the secret is the message, added to the key.
+TOY = """#include "api.h"
+int {1}randombytes(uint8_t *, {2});
+int {0}crypto_kem_keypair(uint8_t *pk, uint8_t *sk)
+{{ {1}randombytes(sk, 4); for (int i = 0; i < 4; i++) pk[i] = sk[i]; return 0; }}
+int {0}crypto_kem_dec(uint8_t *ss, const uint8_t *ct, const uint8_t *sk)
+{{ for (int i = 0; i < 16; i++) ss[i] = (uint8_t)(ct[i % 4] + sk[i % 4]); return 0; }}
+int {0}crypto_kem_enc(uint8_t *ct, uint8_t *ss, const uint8_t *pk)
+{{ {1}randombytes(ct, 4); return {0}crypto_kem_dec(ss, ct, pk); }}
+"""
+
+
+def written(folder: Path, prefix: str, random: str, size: str) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "api.h").write_text(API.format(prefix))
+    (folder / "toy.c").write_text(TOY.format(prefix, random, size))
+    return folder
+
+
+def test_a_folder_of_supercop_gets_its_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                           capsys: pytest.CaptureFixture[str]) -> None:
+    """On a computer and on a Cortex-M4, with an image for the board."""
+    folder = written(tmp_path / "toy" / "ref", "", "", "unsigned long long")
+    monkeypatch.setattr(sys, "argv", ["scheme", str(folder)])
+    scheme.main()
+    said = capsys.readouterr().out
+    assert said.startswith("A toy: it has no known answers here")
+    for target in ("amd64", "Cortex-M4"):
+        (own,) = [line for line in said.splitlines() if line.startswith("A toy, ref  <--")
+                  and target in line]
+        assert all(int(cell) > 20 for cell in own.split()[5:8])
+        assert any(line.startswith("ML-KEM-512, mlkem-native ") and target in line
+                   for line in said.splitlines())
+    assert "Image for the power sandwich: build/lab/board/A-toy-ref.bin" in said
+
+
+def test_known_answers_of_pqclean_are_met_or_end_it(tmp_path: Path) -> None:
+    folder = written(tmp_path / "crypto_kem" / "toy" / "clean", "TOY_", "PQCLEAN_",
+                     "__SIZE_TYPE__")
+    (tmp_path / "common").mkdir()
+    (tmp_path / "test" / "crypto_kem").mkdir(parents=True)
+    (tmp_path / "test" / "common").mkdir()
+    (tmp_path / "test" / "crypto_kem" / "nistkat.c").write_text(
+        '#include <stdio.h>\n#include "api.h"\nint main(void) { uint8_t ss[16], ct[4] = {1}, '
+        'sk[4] = {2}; TOY_crypto_kem_dec(ss, ct, sk); printf("%d\\n", ss[0]); return 0; }\n')
+    (tmp_path / "test" / "common" / "nistkatrng.c").write_text(
+        "#include <stdint.h>\nint PQCLEAN_randombytes(uint8_t *x, __SIZE_TYPE__ n) "
+        "{ (void)x; (void)n; return 0; }\n")
+    meta = folder.parent / "META.yml"
+    meta.write_text(f"nistkat-sha256: {hashlib.sha256(b'3' + bytes([10])).hexdigest()}\n")
+    assert "it meets its known answers" in foreign.known_answers(foreign.looked_at(str(folder)))
+    meta.write_text(f"nistkat-sha256: {'0' * 64}\n")
+    with pytest.raises(SystemExit, match="A toy does not meet its known answers"):
+        foreign.known_answers(foreign.looked_at(str(folder)))
+
+
+def test_what_does_not_agree_with_itself_is_refused(tmp_path: Path) -> None:
+    folder = written(tmp_path / "toy", "", "", "unsigned long long")
+    file = folder / "toy.c"
+    file.write_text(file.read_text().replace("return crypto_kem_dec(ss, ct, pk);",
+                                             "crypto_kem_dec(ss, ct, pk); ss[3] ^= 1; return 0;"))
+    with pytest.raises(SystemExit, match="does not accept on this computer"):
+        foreign.scheme_of(foreign.looked_at(str(folder)))
+
+
+@pytest.mark.parametrize("text, says", [
+    (None, "has no api.h"), ("int main(void);", "declares neither crypto_kem_keypair nor")])
+def test_a_folder_without_the_interface_is_refused(tmp_path: Path, text: str | None,
+                                                   says: str) -> None:
+    if text:
+        (tmp_path / "api.h").write_text(text)
+    with pytest.raises(SystemExit, match=says):
+        foreign.looked_at(str(tmp_path))
