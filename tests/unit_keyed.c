@@ -724,6 +724,7 @@ static void test_no_variable(void **state)
     uint8_t packet[8] = {0}, zeros[8] = {0};
 
     (void)state;
+    numbers[64] = 0x800000; /* a number that would do */
     for (unsigned variable = 64; variable != 256; variable++) {
         node = ready;
         assert_false(dumpulse_keyed_heartbeat(&node, packet, (uint8_t)variable, 1, 2));
@@ -753,8 +754,10 @@ static void test_own_epochs(void **state)
         assert_int_equal(dumpulse_sender_begin(&node, 5), cases[i].gets != 0);
         assert_int_equal(node.left, cases[i].gets != 0 ? 255 : 0);
         assert_int_equal(numbers[5], cases[i].gets != 0 ? cases[i].gets : cases[i].had);
-        if (cases[i].gets != 0)
+        if (cases[i].gets != 0) {
             assert_int_equal(node.epoch, cases[i].gets * 256);
+            assert_true(node.twice); /* it cannot hear of junk */
+        }
     }
 }
 
@@ -794,6 +797,7 @@ static void test_reader(void **state)
 
     (void)state;
     memset(&report, 0, sizeof report);
+    dumpulse_report_tag_(reader.asked, 0, bytes); /* what a reader of zeros has asked for */
     assert_false(dumpulse_keyed_check(&reader, &report, 264));
     assert_true(dumpulse_hear(&reader.heard, 64, READERS_BEACON, 8));
     assert_false(dumpulse_keyed_check(&reader, &report, 264));
