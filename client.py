@@ -2721,31 +2721,36 @@ def run_split(options: argparse.Namespace) -> None:
               "--epoch of the agent")
 
 
+def renew_keys(path: str, variables: Sequence[int]) -> None:
+    """Keys of the next generation. The agent refuses the old ones as soon as it has read the file,
+    which keeps its mode and its owner. OSError: it stays as it was."""
+    real = os.path.realpath(path)
+    with contextlib.ExitStack() as stack:
+        if termios is not None:  # two of these at once must not lose what one of them does
+            folder = os.open(os.path.dirname(real), os.O_RDONLY)
+            stack.callback(os.close, folder)
+            lock(folder, time.monotonic() + TIMEOUT)
+        keys = read_master(real)
+        for number in {*variables}:
+            keys.generations[number] = keys.generations.get(number, 0) + 1
+            if keys.generations[number] > LAST_GENERATION:
+                raise Error(f"{path!r}: variable {number} has had all {LAST_GENERATION + 1} keys: "
+                            "make a new master key")
+        lines = "".join(f"{number} {generation}\n"
+                        for number, generation in sorted(keys.generations.items()))
+        replace_file(real, f"{keys.master.hex()}\n{lines}".encode(), like=os.stat(real))
+        sync_folder(os.path.dirname(real))
+
+
 def run_renew(options: argparse.Namespace) -> None:
-    """A key of the next generation for these variables. The agent refuses the old one as soon as
-    it has read the file."""
     if not options.variable:
         raise BadUsage("name variables with --variable")
-    for path in options.files:
-        read_master(path)
-        real = os.path.realpath(path)
-        folder = os.open(os.path.dirname(real), os.O_RDONLY)
-        try:  # Two of these at once must not lose what one of them does.
-            lock(folder, time.monotonic() + TIMEOUT)
-            keys = read_master(real)
-            for number in {*parse_variables(options.variable, ())}:
-                keys.generations[number] = keys.generations.get(number, 0) + 1
-                if keys.generations[number] > LAST_GENERATION:
-                    raise Error(f"{path!r}: variable {number} has had all {LAST_GENERATION + 1} "
-                                "keys: make a new master key")
-            lines = "".join(f"{number} {keys.generations[number]}\n"
-                            for number in sorted(keys.generations))
-            replace_file(real, f"{keys.master.hex()}\n{lines}".encode(), like=os.stat(real))
-            sync_folder(os.path.dirname(real))
+    variables = parse_variables(options.variable, ())
+    for path in [each.path for each in map(read_master, options.files)]:
+        try:
+            renew_keys(path, variables)
         except OSError as error:
             raise Error(f"cannot write {path!r}: {explain(error)}") from error
-        finally:
-            os.close(folder)
 
 
 def read_master(path: str) -> KeyFile:

@@ -81,7 +81,10 @@ static dumpulse_result beaten(dumpulse_keyed *keyed, dumpulse_alone *node, uint8
         }
         is_wrong = true;
     }
-    return is_wrong ? dumpulse_wrong_(keyed) : DUMPULSE_OLD;
+    if (is_wrong) {
+        return dumpulse_wrong_(keyed);
+    }
+    return DUMPULSE_OLD;
 }
 
 dumpulse_result dumpulse_alone_process(dumpulse_keyed *keyed, dumpulse_alone *alone, uint8_t count,

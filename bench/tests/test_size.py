@@ -140,6 +140,15 @@ def test_the_stack_of_an_image(tmp_path: Path) -> None:
     assert deepest == frame["main"] + frame["deep"] + frame["__vector_1"]
 
 
+def test_the_stack_of_assembly(tmp_path: Path) -> None:
+    """A function that pushes registers at its beginning, and then calls another one."""
+    deepest = image_bound(
+        tmp_path, LOOP='asm("call hidden")',
+        MORE='asm("hidden: push r28\\n push r29\\n call deep\\n pop r29\\n pop r28\\n ret");')
+    frame = frames(tmp_path / "image.su")
+    assert deepest == frame["main"] + 2 + firmware.RETURN + frame["deep"] + frame["__vector_1"]
+
+
 NAKED = 'ISR(PCINT0_vect, ISR_NAKED) { asm("%s"); }'
 SERVANT = "__attribute__((noinline)) static void servant(void) { %s; }"
 
@@ -149,7 +158,7 @@ SERVANT = "__attribute__((noinline)) static void servant(void) { %s; }"
     ({"LOOP": "pointer()"}, "main calls by a pointer"),
     ({"MORE": SERVANT % "volatile char a[to[0]]; a[to[1]] = 1", "LOOP": "servant()"},
      "servant\t.*\tdynamic"),
-    ({"MORE": 'asm("hidden: push r24\\n pop r24\\n ret");', "LOOP": 'asm("call hidden")'},
+    ({"MORE": 'asm("hidden: nop\\n push r24\\n pop r24\\n ret");', "LOOP": 'asm("call hidden")'},
      "main calls hidden"),
     ({"SERVED": 'asm("call main + 4")'}, "main lets in other interrupts"),
     ({"LOOP": 'asm("call __vector_1")'}, "main calls __vector_1, an interrupt"),
@@ -161,7 +170,7 @@ SERVANT = "__attribute__((noinline)) static void servant(void) { %s; }"
     ({"MORE": SERVANT % "SREG = to[1]", "SERVED": "servant()"}, "servant lets in other interrupts"),
     ({"MORE": NAKED % "push r24\\n pop r0\\n out 0x3f, r0\\n pop r0\\n pop r1\\n reti"},
      "__vector_3 lets in"),
-    ({"MORE": NAKED % "push r24\\n pop r24\\n reti"}, "on the stack: __vector_3"),
+    ({"MORE": NAKED % "nop\\n push r24\\n pop r24\\n reti"}, "on the stack: __vector_3"),
     ({"MORE": NAKED % "out 0x3d, r1\\n reti"}, "on the stack: __vector_3"),
     ({"MORE": NAKED % "call deep\\n reti"}, "on the stack: __vector_3"),
     ({"MORE": NAKED % "jmp deep\\n reti"}, "on the stack: __vector_3"),

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 import client
 from spec import keyed, model
 from tests.support.programs import EXTRAS, INCLUDES, PATIENCE, ROOT, vectors
-from tests.support.agents import (COMMAND, GOOD, LADDER, MASTER, OTHER_MASTER, STRANGER, FakeAgent,
+from tests.support.agents import (GOOD, LADDER, MASTER, OTHER_MASTER, STRANGER, FakeAgent,
                                   KeyedFake, ask_again_after, run, unused_port)
 from tests.support.lines import FRAME, FakeBus, bus
 from tests.support.servers import Server
@@ -1214,23 +1214,35 @@ def test_renew_is_all_or_nothing(tmp_path: Path, key: str, call: Call,
 
 
 def test_two_that_renew_at_once(key: str, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    """None of both is lost. If the other one takes too long, it is said."""
-    before, others = client.replace_file, list[subprocess.Popen[bytes]]()
-
-    def slowly(*words: Any, **more: Any) -> None:
-        if not others:
-            others.append(subprocess.Popen([*COMMAND, "key", "renew", key, "--variable", "4"]))
-            time.sleep(0.3)  # a race that is lost without the lock, on most machines
-        before(*words, **more)
-    monkeypatch.setattr(client, "replace_file", slowly)
-    assert call("key", "renew", key, "--variable", "5")[0] == 0
-    assert others[0].wait(PATIENCE) == 0
-    assert Path(key).read_text() == f"{MASTER.hex()}\n4 1\n5 1\n"
+    """None of both is lost: from the moment at which one reads the file until it has replaced it,
+    the other one waits. If that takes too long, it is said."""
     folder = os.open(os.path.dirname(key), os.O_RDONLY)
+    seen: list[tuple[str, bool]] = []
+
+    def watched(name: str) -> Callable[..., Any]:
+        before = getattr(client, name)
+
+        def wrapper(*words: Any, **more: Any) -> Any:
+            try:
+                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(folder, fcntl.LOCK_UN)
+                seen.append((name, False))
+            except BlockingIOError:
+                seen.append((name, True))
+            return before(*words, **more)
+        return wrapper
+    for name in ("read_master", "replace_file"):
+        monkeypatch.setattr(client, name, watched(name))
+    assert call("key", "renew", key, "--variable", "5")[0] == 0
+    assert seen[-2:] == [("read_master", True), ("replace_file", True)]
+    monkeypatch.undo()
     fcntl.flock(folder, fcntl.LOCK_EX)
     monkeypatch.setattr(client, "TIMEOUT", 0.0)
-    assert call("key", "renew", key, "--variable", "5")[0] == 2
+    status, _, err = call("key", "renew", key, "--variable", "5")
+    assert status == 2 and f"cannot write '{key}': " in err
     os.close(folder)
+    monkeypatch.setattr(client, "termios", None)  # Windows has no such locks
+    assert call("key", "renew", key, "--variable", "5")[0] == 0
 
 
 def test_list(key: str, readers: str, call: Call) -> None:

@@ -350,8 +350,8 @@ def test_soak() -> None:
 
 def test_the_page_has_its_size() -> None:
     page = (ROOT / "firmware" / "can_avr.md").read_text()
-    rows = re.findall(r"\| flash, RAM, stack(?:; [a-z0-9 ]+)? \| ([\d,]+), ([\d,]+), (\d+) bytes \|",
-                      page)
+    rows = re.findall(
+        r"\| flash, RAM, stack(?:; [a-z0-9 ]+)? \| ([\d,]+), ([\d,]+), (\d+) bytes \|", page)
     said = [[int(number.replace(",", "")) for number in row] for row in rows]
     assert said == [[measured(board)[column] for column in ("flash", "ram", "bound")]
                     for board in (CAN, CAN_29, CAN_WATCH, CAN_KEYED)]

@@ -25,8 +25,8 @@ from firmware.simulators.boards import (BOARDS, REPORT_AT, REQUEST_AT, Board, Li
                                         serial_frames)
 from firmware.tests.test_firmware_can import measured
 from spec.keyed import (ANNOUNCE, BLOCK_LABEL, FIRST, HEARTBEAT, IS_ANNOUNCE, IS_HEARTBEAT,
-                        IS_REQUEST, LABELS, OLD, OWN_FIRST, READER_LABEL, TWICE, UNREADABLE, Agent, Hearer, Keys, Numbers, Reader,
-                        Sender, question, slot, slots_read)
+                        IS_REQUEST, LABELS, OLD, OWN_FIRST, READER_LABEL, TWICE, UNREADABLE, Agent,
+                        Hearer, Keys, Numbers, Reader, Sender, question, slot, slots_read)
 from spec.model import REQUEST, heartbeat
 from tests.support.programs import ROOT
 
@@ -140,7 +140,8 @@ def test_a_conversation() -> None:
         rig.do("wait 900000")
         assert rig.beacons == []
         rig.do("wait 250000")
-        assert {*rig.beacons} - {(EPOCH + 1, 0)} == {(EPOCH, label) for label in range(LABELS)}
+        begun = [beacon for beacon in rig.beacons if beacon != (EPOCH + 1, 0)]
+        assert sorted(begun) == [(EPOCH, label) for label in range(LABELS)]
         rig.beacons.clear()
         hears, sends = Hearer(KEYS, 3), Sender(KEYS, 5, Numbers({5: OWN_FIRST}))
         rig.hearers.append(hears)
@@ -310,8 +311,8 @@ def test_the_watchdog_resets_a_loop_that_hangs() -> None:
 @pytest.mark.slow
 def test_a_block_ends() -> None:
     """Then the number of the next one is written in 20 ms, while heartbeats come, and the first
-    label begins its epoch when it is there. If the power is cut meanwhile, no epoch is used a second
-    time, either."""
+    label begins its epoch when it is there. If the power is cut meanwhile, no epoch is used
+    again, either."""
     for cut_in in (False, True):
         with Rig(KEYS, 0x122, [0] * 32) as rig:
             rig.do("wait 2540000000", "writing 1", "wait 2000")
@@ -417,7 +418,7 @@ def test_power_cuts(chance: random.Random) -> None:
 FRAME = 256  # microseconds, as a frame has 128 bits
 JUNK = round(0.4 * 10**6 / FRAME)  # packets in a second, on 40 % of a bus
 STEP = 20_000  # microseconds; a node on this bus hears a beacon that much too late at most
-SLOW, AT_ONCE, LATER = 20, range(1, 6), range(6, 11)  # variables; the last two are of nodes that
+SLOW, AT_ONCE, LATER = 20, range(1, 6), range(6, 16)  # variables; the last two are of nodes that
 EACH_SECOND = range(21, 64)  # only send, and begin before the junk and within it
 
 
@@ -480,8 +481,8 @@ class Scene:
 
 
 def scene(chance: random.Random, rate: int, seconds: int) -> tuple[float, int, int]:
-    """Returns which part of the heartbeats was recorded, how many seconds five nodes that only
-    send take until they are heard, and how many heartbeats of the slow node were not recorded."""
+    """Returns which part of the heartbeats was recorded; how many seconds ten nodes that only send
+    take until they are heard, together; and how many heartbeats of the slow node were lost."""
     with Rig(KEYS, 0x122, [OWN_FIRST] * 16 + [0] * 16) as rig:
         rig.do("gap 0", "until 2000000")
         it = Scene(rig, chance, rate)
@@ -501,16 +502,17 @@ def scene(chance: random.Random, rate: int, seconds: int) -> tuple[float, int, i
                             if of == variable and is_taken), default=last) for variable in LATER}
     fates = [is_taken for (_, of), is_taken in it.fates.items() if of not in LATER]
     lost = sum(not is_taken for (_, of), is_taken in it.fates.items() if of == SLOW)
-    return sum(fates) / len(fates), max(heard.values()) - 14, lost
+    return sum(fates) / len(fates), sum(second - 14 for second in heard.values()), lost
 
 
 @pytest.mark.slow
 def test_junk_silences_nobody(chance: random.Random) -> None:
     """Junk has 40 % of the bus, for 40 seconds."""
     quiet, junky = scene(chance, 1, 6), scene(chance, JUNK, 40)
-    print(f"{JUNK} packets of junk a second: {junky[0]:.2%} of the heartbeats are recorded; five "
-          f"nodes that only send are heard after {junky[1]} s, without junk after {quiet[1]} s")
-    assert quiet[0] == 1 and junky[0] >= 0.99
+    print(f"{JUNK} packets of junk a second: {junky[0]:.2%} of the heartbeats are recorded; ten "
+          f"nodes that only send are heard after {junky[1] / 10} s, without junk after "
+          f"{quiet[1] / 10} s")
+    assert min(quiet[0], junky[0]) >= 0.99  # some are on their way when their epoch ends
     assert junky[1] <= 1.5 * quiet[1] and junky[2] == 0
 
 
@@ -669,7 +671,7 @@ def test_a_node_that_hears_of_junk_sends_twice() -> None:
 
 @pytest.mark.slow
 def test_a_node_asks_and_forgets() -> None:
-    """While it hears a beacon of its epoch, it does neither: so it never begins to count at 1 again.
+    """While it hears a beacon of its epoch, it does neither: so it never counts from 1 again.
     Otherwise it asks after a bit more than an epoch, here 2 s, and forgets its epoch after 30
     questions. That is the way out after a beacon of a far epoch that somebody has guessed."""
     with LiveLine(HEARS_BEACONS, eeprom_of_node(KEYS, 7, hears=True, epoch=1)) as line:

@@ -1,12 +1,13 @@
 /* An agent, and a node that hears.   SPDX-License-Identifier: MIT
  *
- * The attacker has the keys of all other variables. An insider has the beacons' key, too. */
+ * The attacker has the keys of all other variables. An insider can make this node's beacons, too: he
+ * has guessed a tag. */
 #include "model.h"
 
 #define BLOCK 2     /* epochs in a block: 256 in spec/keyed.md */
-#define LAST 6      /* the last epoch: 3f000000 */
-#define TOP 7       /* the last epoch of its block: 3f0000ff. A beacon could have it */
-#define NO_EPOCH 15 /* 7f000000 */
+#define LAST 7      /* the last epoch: 1fffffff */
+#define TOP 7       /* of a beacon */
+#define NO_EPOCH 15 /* the agent has not begun */
 #define FULL 2      /* the largest count: 255 */
 #define BEATS 3     /* heartbeats that the node makes, and one more when the attacker has gone */
 #define RESETS 2    /* of the agent. The node is reset once */
@@ -41,11 +42,10 @@
 #define NODE_GOES_ON 17     // HEARD: in a new epoch the node goes on to count
 #define COUNTS_KEPT 18      // TICK: the count does not become 0 at a tick
 #define SILENT 19           // TICK: no beacon is sent at a tick
-#define EPOCH_KEPT 20       // insider REPLAY: an epoch stays after its block could not be stored
+#define EPOCH_KEPT 20       // REPLAY: an agent that could not begin is in the last epoch before it
 #define NO_WAY_OUT 21       // insider TICK: without beacons, the node does not begin again
-#define IN_ADVANCE 22       // insider AGE: who has the beacons' key has heartbeats made in advance
-#define END_KEPT 23         // insider REPLAY: the epoch stays after all are used up
-#define FORGED 25           // insider BEACON: and has beacons taken that the agent did not send
+#define IN_ADVANCE 22       // insider AGE: all nodes share a key for beacons, and one was opened
+#define FORGED 23           // insider BEACON: the same
 #define TAKEN 24            // NEVER: a heartbeat is taken
 
 byte block;                  /* the agent's memory */
@@ -54,6 +54,7 @@ byte last;
 byte resets;
 bool begun;                  /* an epoch, when the attacker has gone */
 bool unsaved;                /* LATE alone: the block still waits to be stored */
+bool failed;                 /* the last tick */
 byte heard, count;           /* the node's RAM */
 byte boots;                  /* of the node */
 byte made;                   /* heartbeats. The value of each is its number, so also its time */
@@ -68,32 +69,30 @@ inline power_fails()
     epoch = NO_EPOCH; last = 0; unsaved = false
 }
 
+/* This label comes to the next epoch. If that fails, the epoch goes on. */
 inline tick()
 {
     outcome = STORED;
+    i = epoch;
     if
-    :: epoch >= LAST && broken == WRAPS -> epoch = BLOCK
+    :: epoch >= LAST && broken == WRAPS -> i = BLOCK
     :: epoch >= LAST && broken != WRAPS -> outcome = FAILED
     :: epoch < LAST ->
-        epoch++;
+        i++;
         if
-        :: epoch % BLOCK != 0 || broken == FORGETS
-        :: epoch % BLOCK == 0 && broken == LATE -> unsaved = true
-        :: epoch % BLOCK == 0 && broken != LATE && broken != FORGETS ->
-            store(block, epoch / BLOCK, resets < RESETS)
+        :: i % BLOCK != 0 || broken == FORGETS
+        :: i % BLOCK == 0 && broken == LATE -> unsaved = true
+        :: i % BLOCK == 0 && broken != LATE && broken != FORGETS ->
+            store(block, i / BLOCK, resets < RESETS)
         fi
     fi;
+    failed = outcome == FAILED && broken != FAILURE_IGNORED;
     if
     :: outcome == CUT -> resets++; power_fails()
-    :: outcome == FAILED && broken != FAILURE_IGNORED ->
-        if
-        :: epoch > LAST && broken == END_KEPT
-        :: epoch <= LAST && broken == EPOCH_KEPT
-        :: else -> epoch = NO_EPOCH
-        fi
-    :: else -> epoch_begins()
+    :: failed
+    :: else -> epoch = i; epoch_begins()
     fi;
-    outcome = 0
+    outcome = 0; i = 0
 }
 
 inline epoch_begins()
@@ -109,11 +108,17 @@ inline epoch_begins()
     fi
 }
 
-/* After a reset, and after a number could not be stored. */
+/* After a reset. Until the next block begins, no count is new. */
 inline begin()
 {
     epoch = block * BLOCK + (broken == RESERVED -> 0 : BLOCK - 1);
-    tick()
+    last = (broken == EPOCH_KEPT -> 0 : FULL);
+    tick();
+    if
+    :: failed && broken != EPOCH_KEPT -> epoch = NO_EPOCH
+    :: else
+    fi;
+    failed = false
 }
 
 /* Was a heartbeat with these four and this tag made by somebody who has the key? */
@@ -216,7 +221,7 @@ init {
     :: atomic { /* the attacker goes, and a tick comes */
         calm = true;
         if
-        :: insider && broken != NO_WAY_OUT -> heard = 0; count = 0 /* 30 ticks without a beacon */
+        :: insider && broken != NO_WAY_OUT -> heard = 0; count = 0 /* 300 seconds without a beacon */
         :: else
         fi;
         if

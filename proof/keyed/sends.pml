@@ -1,7 +1,7 @@
 /* An agent, and a node that only sends.   SPDX-License-Identifier: MIT
  *
- * The attacker has the keys of all other variables. Own epochs begin at 1 here, and at 800001 in
- * spec/keyed.md. */
+ * The attacker has the keys of all other variables. An insider has guessed tags of announces, too. Own
+ * epochs begin at 1 here, and at 800001 in spec/keyed.md. */
 #include "model.h"
 
 #define LAST 6   /* the last own epoch: ffffff. A number that cannot be read is read as this */
@@ -44,13 +44,15 @@
 #define NODE_WRAPS 20      // ORDER: after its largest count the node begins with 1 again
 #define NODE_UNREADABLE 21 // ORDER: a number of the node that cannot be read is read as 0
 #define NODE_OVERFLOWS 22  // ORDER: after the last own epoch comes the first one
-#define COUNT_KEPT 23      // ANNOUNCE: the count does not become 0 at an announce
+#define COUNT_KEPT 23      // REPLAY: the count does not become that of the first heartbeat
 #define NODE_SILENT 24     // REST: the node announces nothing after its count was full
 #define TAKEN 25           // NEVER: a heartbeat is taken
 #define OWN_TAKEN 26       // OTHERS: an announce is taken
+#define AT_ONCE 27         // insider REST: an announce is taken without a heartbeat
 
 byte cell;                 /* the agent's memory */
 byte own, last;            /* the agent's RAM */
+byte waits;                /* the own epoch of an announce that waits; or 0 */
 byte resets;
 bool was_reset;            /* the agent, since it has taken this own epoch */
 bool unsaved;              /* LATE alone: it still waits to be stored */
@@ -70,7 +72,7 @@ inline agent_reset()
 {
     own = (unreadable && cell == LAST && broken == UNREADABLE_0 -> 0 : cell);
     last = (broken == COUNT_LOST || own == 0 -> 0 : FULL);
-    was_reset = true; unsaved = false
+    was_reset = true; unsaved = false; waits = 0
 }
 
 inline node_reset()
@@ -133,57 +135,77 @@ inline beat()
     fi
 }
 
-/* The agent gets an announce of i. */
+/* The agent gets an announce of i: it waits. */
 inline hear_announce()
 {
     if
-    :: (announced[i] || broken == ANNOUNCE_KEY || broken == ONE_KEY) &&
-       (i > own || (i == own && broken == OWN_EQUAL) || (broken == OWN_OLDER)) ->
-        outcome = STORED;
+    :: (announced[i] || insider || broken == ANNOUNCE_KEY || broken == ONE_KEY) && i > waits &&
+       (i > own || (i == own && broken == OWN_EQUAL) || broken == OWN_OLDER) ->
+        waits = i;
         if
-        :: broken == FORGETS
-        :: broken == LATE -> unsaved = true
-        :: else -> store(cell, i, resets < RESETS)
-        fi;
-        if
-        :: outcome == CUT -> resets++; agent_reset()
-        :: outcome == FAILED && broken != FAILURE_IGNORED
-        :: else ->
-            must(ANNOUNCED, announced[i]);
-            must(OTHERS, broken != OWN_TAKEN);
-            own = i; was_reset = false;
-            last = (broken == COUNT_KEPT -> last : 0)
+        :: broken == AT_ONCE -> own = i; last = 0; cell = i
+        :: else
         fi
     :: else
+    fi
+}
+
+/* Was a heartbeat with this value, count and tag made by somebody who has the key? */
+#define right_tag(n) \
+    ((value < made && \
+      (number[value] == (n) || broken == NO_NUMBER) && \
+      (counted[value] == got || broken == NO_COUNT)) || \
+     broken == ONE_KEY || \
+     (broken == NO_VALUE && made > 0 && number[0] == (n) && counted[0] == got))
+
+inline take()
+{
+    must(AGREEMENT, value < made && counted[value] == got && number[value] == own);
+    must(REPLAY, !taken[value]);
+    must(NEVER, broken != TAKEN);
+    i = value + 1;
+    do
+    :: i < made -> must(ORDER, !taken[i]); i++
+    :: else -> break
+    od;
+    taken[value] = true
+}
+
+/* The first heartbeat of the own epoch that waits: two tags were right. */
+inline renewed()
+{
+    outcome = STORED;
+    if
+    :: broken == FORGETS
+    :: broken == LATE -> unsaved = true
+    :: else -> store(cell, waits, resets < RESETS)
+    fi;
+    if
+    :: outcome == CUT -> resets++; agent_reset()
+    :: outcome == FAILED && broken != FAILURE_IGNORED
+    :: else ->
+        must(ANNOUNCED, announced[waits] || insider);
+        must(OTHERS, broken != OWN_TAKEN);
+        own = waits; was_reset = false; waits = 0;
+        last = (broken == COUNT_KEPT -> last : got);
+        take()
     fi;
     outcome = 0
 }
-
-/* Was a heartbeat with these four and this tag made by somebody who has the key? */
-#define right_tag \
-    ((value < made && \
-      (number[value] == own || broken == NO_NUMBER) && \
-      (counted[value] == got || broken == NO_COUNT)) || \
-     broken == ONE_KEY || \
-     (broken == NO_VALUE && made > 0 && number[0] == own && counted[0] == got))
 
 /* The agent gets a heartbeat. */
 inline process()
 {
     if
-    :: own != 0 && right_tag &&
+    :: own != 0 && right_tag(own) &&
        (got > last || (broken == COUNT_EQUAL && got == last) || broken == COUNT_ANY) ->
         last = got;
-        must(AGREEMENT, value < made && counted[value] == got && number[value] == own);
-        must(REPLAY, !taken[value]);
-        must(NEVER, broken != TAKEN);
-        i = value + 1;
-        do
-        :: i < made -> must(ORDER, !taken[i]); i++
-        :: else -> break
-        od;
-        taken[value] = true
-    :: else
+        take()
+    :: else ->
+        if
+        :: waits != 0 && got != 0 && right_tag(waits) -> renewed()
+        :: else
+        fi
     fi
 }
 
@@ -224,11 +246,12 @@ init {
     :: atomic { unsaved -> cell = own; unsaved = false }
     :: atomic { node_unsaved -> node_cell = number_; node_unsaved = false }
     :: atomic { broken == TICK_AGES && own != 0 -> last = 0 }
+    :: atomic { waits != 0 -> waits = 0 } /* the agent's next epoch begins */
     :: atomic { !unreadable -> unreadable = true; cell = LAST }
     :: atomic { !unreadable -> unreadable = true; node_cell = LAST }
     :: atomic { /* the attacker goes */
         number_ != 0 && count < FULL && !unreadable && !(was_reset && own == number_);
-        calm = true;
+        calm = true; waits = 0;
         announce_comes();
         beat_comes();
         must(ANNOUNCE, done)
@@ -241,6 +264,7 @@ init {
         :: else -> break
         od;
         renew();
+        waits = 0;
         announce_comes();
         beat_comes();
         must(REST, done)
