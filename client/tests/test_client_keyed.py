@@ -481,6 +481,9 @@ def test_another_run_believes_nothing_from_before(key: str, readers: str, call: 
         assert "report authentic, 1 of 64" in out and state_of(64).read_text() == "769 1\n"
         assert call(*words)[0] == 0  # in the same epoch
         assert [packet[5] for packet in fake.requests] == [1, 1, 2]
+    reader = client.Keyed(client.KeyFile(readers), 64, client.Epochs())
+    assert (reader.epoch, reader.request()) == (769, HELLO)
+    assert reader.take(KEYS.beacon(64, 769)) is None  # it is no refusal
     past = keyed.Agent(KEYS, keyed.Numbers({keyed.BLOCK_LABEL: 2}))
     past.begin()
     with KeyedFake(lambda packet, answer: [past.process(5, packet)[1] or b""]) as fake:
