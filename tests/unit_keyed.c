@@ -767,7 +767,7 @@ static void test_nodes_that_only_send_by_number(void **state)
     uint8_t packet[8];
 
     (void)state;
-    for (uint8_t count = 1; count <= ALONE; count++) {
+    for (uint8_t count = 1; count != ALONE + 1; count++) {
         memset(&keyed, 0, sizeof keyed);
         for (unsigned i = 0; i <= ALONE; i++)
             alone[i] = 0x5A5A5A5A;
