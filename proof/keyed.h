@@ -173,7 +173,6 @@ dumpulse_result dumpulse_keyed_look(const dumpulse_keyed *keyed, const uint8_t *
       assumes counted(packet, length) && keyed->reached != 0 && !question(packet) &&
         is_new(keyed, packet) && !right(keyed, packet);
       assigns keyed->wrong, keyed->junk, beacons, beacon_of;
-      ensures \result == DUMPULSE_WRONG_TAG;
       ensures beacons == \old(beacons) + (packet[4] == 0xC0 ? 1 : 0);
     behavior request:
       assumes counted(packet, length) && keyed->reached != 0 && !question(packet) &&
