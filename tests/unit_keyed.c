@@ -767,9 +767,9 @@ static void test_nodes_that_only_send_by_number(void **state)
     uint8_t packet[8];
 
     (void)state;
-    for (uint8_t count = 1; count <= ALONE; count++) {
+    for (uint8_t count = 1; count != ALONE + 1; count++) {
         memset(&keyed, 0, sizeof keyed);
-        for (uint8_t i = 0; i <= ALONE; i++)
+        for (unsigned i = 0; i <= ALONE; i++)
             alone[i] = 0x5A5A5A5A;
         for (uint8_t i = 0; i != ALONE; i++)
             numbers[i] = 0x900000;
@@ -783,7 +783,7 @@ static void test_nodes_that_only_send_by_number(void **state)
             assert_int_equal(dumpulse_alone_process(&keyed, alone, count, packet, 8, &bus),
                              i < count ? DUMPULSE_HEARTBEAT : DUMPULSE_WRONG_TAG);
         }
-        for (uint8_t i = count; i <= ALONE; i++)
+        for (unsigned i = count; i <= ALONE; i++)
             assert_int_equal(alone[i], 0x5A5A5A5A);
     }
 }
