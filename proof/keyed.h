@@ -370,7 +370,8 @@ static uint32_t own_of(const uint8_t *four);
     ensures \result == DUMPULSE_ANNOUNCE ==> own{Pre}(packet + 4) > node;
     ensures \result == DUMPULSE_ANNOUNCE ==> keyed->wrong == \old(keyed->wrong);
     ensures \result != DUMPULSE_ANNOUNCE ==> waiting_kept{Pre, Post}(keyed);
-    ensures \result == DUMPULSE_ANNOUNCE || \result == DUMPULSE_OLD || \result == DUMPULSE_WRONG_TAG;
+    ensures \result == DUMPULSE_ANNOUNCE || \result == DUMPULSE_OLD ||
+      \result == DUMPULSE_WRONG_TAG;
 */
 static dumpulse_result announced(dumpulse_keyed *keyed, dumpulse_alone node, const uint8_t *packet,
                                  uint8_t variable);
