@@ -227,8 +227,10 @@ static void test_cheap_checks_come_first(void **state)
 
     (void)state;
     for (size_t length = 0; length <= 16; length++)
-        if (length != 8)
+        if (length != 8) {
             refuse_cheaply(HEARTBEAT, length > 8 ? 8 + length : length, DUMPULSE_REFUSED);
+            refuse_cheaply(REQUEST, length, DUMPULSE_REFUSED); /* no beacon either */
+        }
     for (unsigned kind = 0; kind <= 0xFF; kind++) {
         memset(packet, 0xFF, 8);
         packet[4] = (uint8_t)kind;
@@ -510,6 +512,11 @@ static void test_what_is_no_beacon(void **state)
     for (unsigned bit = 0; bit != 64; bit++) {
         memcpy(packet, BEACON, 8);
         packet[bit / 8] ^= (uint8_t)(1U << bit % 8);
+        assert_false(dumpulse_hear(&node, 3, packet, 8));
+    }
+    for (uint32_t byte4 = 0x40; byte4 != 0x100; byte4++) { /* another kind, with a right tag */
+        dumpulse_write_(packet + 4, byte4 << 24 | 0x12345);
+        dumpulse_make_(packet, 3, (byte4 % 0x20) << 24 | 0x12345);
         assert_false(dumpulse_hear(&node, 3, packet, 8));
     }
     assert_false(dumpulse_keyed_request(&reader, packet, BEACON)); /* no beacon was heard */
