@@ -2,7 +2,8 @@
  * SPDX-License-Identifier: MIT
  *
  * Frama-C reads this file before dumpulse_tag.c and dumpulse_report.c. The proof has two parts,
- * with the same code and the same contracts. In one, provers would unfold round after round, without end.
+ * with the same code and the same contracts. In one, provers would unfold round after round,
+ * without end.
  *
  *   round    ROUND_IS_KNOWN. A turn of the loop in dumpulse_permute_() is one round, as it is
  *            defined below. dumpulse_load32_() gives the word of four bytes. The definition gives
