@@ -133,6 +133,7 @@ AVR_ALONE: dict[str, Any] = {"targets": ("ATmega328P",), "without": "it is assem
 AES = (*KEYED, Step("block", lengths=(16,), needs="key"))
 AES_AVR = Code("", (HERE + "aes_avr.S",))
 TABLES = ("-DLAB_TABLES",)
+VERSION_2 = Code("", ("extras/dumpulse_tag.c", "extras/dumpulse_tag_avr.S"))
 SHA256_AVR = Code("", (HERE + "sha256_avr.S",))
 ASSEMBLY = ("-DLAB_ASSEMBLY",)
 BEARSSL_AES = Code("bearssl", ("src/symcipher/aes_ct.c", "src/symcipher/aes_ct_enc.c",
@@ -378,7 +379,7 @@ SCHEMES: tuple[Scheme, ...] = (
     check("CRC-32, 1 kB table", "crc.c", 4, "-DCRC32_TABLE"),
     mac("SipHash-2-4", "ours", "siphash.c"),
     mac("HalfSipHash-2-4", "ours", "siphash.c", flags=("-DLAB_HALF",)),
-    mac("Chaskey-12", "version 2's", "chaskey.c", flags=("-DLAB_KEYED",)),
+    mac("Chaskey-12", "version 2's", "chaskey.c", VERSION_2, flags=("-DLAB_KEYED",)),
     mac("Chaskey-12", "ours", "chaskey.c"),
     mac("Ascon-PrfShort", "ours", "ascon.c", flags=("-DASCON_SHORT",)),
     mac("Ascon-AEAD128", "ours", "ascon.c"),
