@@ -22,8 +22,8 @@ from proof.avr.symbols import (Byte, Bytes, Flag, differ, equal, feasible, must,
 from spec import keyed
 
 TAG, RIGHT, REPORT_TAG = "dumpulse_tag_", "dumpulse_right_", "dumpulse_report_tag_"
-LABEL_KEY, PERMUTATION = "dumpulse_label_key", "dumpulse_permute_"
-PARTS = (TAG, RIGHT, REPORT_TAG, LABEL_KEY, "dumpulse_start_tag_", "dumpulse_double_",
+MAKE, LABEL_KEY, PERMUTATION = "dumpulse_make_", "dumpulse_label_key", "dumpulse_permute_"
+PARTS = (TAG, RIGHT, MAKE, REPORT_TAG, LABEL_KEY, "dumpulse_start_tag_", "dumpulse_double_",
          "dumpulse_last_", PERMUTATION)
 HALVES = 24  # of the 12 rounds
 TABLE_BLOCKS = 16
@@ -299,6 +299,13 @@ def check_tags(it: Followed, packet: int, report: int) -> None:
              proved(right if end.registers[24] else z3.Not(right), end),
              "a tag is not compared as it should be")
 
+    own = range(packet, packet + 4)
+    _, [end] = it.follow(MAKE, memory, own, *arguments)
+    made = code.expected(code.key, last)[:4]
+    must([*end.hooks] == [("key", label)]
+         and not feasible(differ([end.memory[at] for at in own], made)),
+         "a packet gets another tag")
+
     memory |= dict(zip(range(report + 8, report + REPORT), table, strict=True))
     _, [end] = it.follow(REPORT_TAG, memory, range(report, report + 8), split(packet), number[2:],
                          number[:2], split(report))
@@ -331,6 +338,8 @@ def check_simulated(it: Followed) -> None:
         calls = {TAG: machine.call(TAG, packet, label, *words)}
         made = machine.read(22, 4)
         calls[RIGHT] = machine.call(RIGHT, packet, label, *words)
+        calls[MAKE] = machine.call(MAKE, packet, label, *words)
+        must(machine.read(packet, 8) == sent, f"{machine.target.name}: {sent.hex()} is not made")
         calls[REPORT_TAG] = machine.call(REPORT_TAG, packet, *words, report)
         answer = machine.read(report, REPORT)
         machine.write(report, keys.master)

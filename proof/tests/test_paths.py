@@ -123,6 +123,8 @@ def test_the_bounds_of_the_watch_are_its_budgets() -> None:
     (TAG, "    dumpulse_last_(it);\n    return",
      "    if (packet[7] == 9) { it[0] = 0; }\n    dumpulse_last_(it);\n    return",
      "branch depends on what a tag is made of"),
+    (TAG, "packet[3] = (uint8_t)(made / 16777216U)", "packet[3] = (uint8_t)(made / 65536U)",
+     "a packet gets another tag"),
     # how it is compared
     (TAG, "    differ |= (uint8_t)(made >> 16) ^ packet[2];\n", "", "not compared"),
     (TAG, "uint8_t differ = (uint8_t)made ^ packet[0];",
