@@ -74,10 +74,10 @@ build/tour: client/examples/tour.c $(LIBRARY) build/flags
 	@$(CC) $(ALL_CFLAGS) $(filter %.c,$^) $(LDFLAGS) -o $@
 
 # It is compiled without -flto, because only the same compiler could use the objects.
-build/libdumpulse.a: $(LIBRARY) $(WATCH) build/flags
+build/libdumpulse.a: $(LIBRARY) $(WATCH) $(KEYED) build/flags
 	@for source in $(filter %.c,$^); do $(CC) $(filter-out -flto%,$(ALL_CFLAGS)) -c $$source \
 	    -o build/$$(basename $$source .c).o || exit 1; done
-	@rm -f $@ && $(AR) rcs $@ build/dumpulse.o build/dumpulse_watch.o
+	@rm -f $@ && $(AR) rcs $@ $(patsubst %.c,build/%.o,$(notdir $(filter %.c,$^)))
 
 # ---- the programs of the tests ---------------------------------------------------------------
 

@@ -410,7 +410,7 @@ class Keyed:
         self._old_at = math.inf  # the same, of the first old one since we believed something new
         self._refused = 0  # how often since we believed something: others have used these counts
         self._later = 0  # beacons of later epochs since begin()
-        self._asked = b""  # the last request, if it is of this epoch
+        self._asked = b""  # the last request
         self._repeat = False  # whether nothing has refused it
 
     def _make_tag(self, number: int, four: bytes, table: bytes = b"") -> bytes:
@@ -483,13 +483,13 @@ class Keyed:
         self.twice = twice or (self.twice and epoch == self.epoch)
         if epoch > self.epoch:
             self.epoch, self.count, self._refused, self._repeat = epoch, 0, 0, False
-            self._asked = b""  # a report of before may have been held back
             self._later += 1
         return is_new
 
     def take(self, packet: bytes) -> Optional[Entries]:
         """The entries of the report that was asked for. None: ask again. BadReport."""
         if len(packet) == KEYED_REPORT_SIZE:
+            # With this epoch: a report of one before may have been held back.
             right = self._asked and self._make_tag(self.epoch, self._asked[4:], packet[8:])
             if not right or not hmac.compare_digest(packet[:8], right[:8]):
                 raise BadReport("tag", "its tag is wrong: it answers another request, or somebody "

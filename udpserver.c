@@ -229,8 +229,8 @@ static bool may_send_heartbeats(const struct msghdr *from)
     return udpserver.senders.count == 0 || address_is_in(&udpserver.senders, address);
 }
 
-/* With --key. Everybody may ask for a beacon. Requests need a key, so they are allowed to all unless
- * --allow names some. */
+/* With --key. Everybody may ask for a beacon. Requests need a key, so they are allowed to all
+ * unless --allow names some. */
 static size_t take_keyed(const uint8_t *packet, int descriptor, struct msghdr *from, uint64_t now)
 {
     const bool requests = keys_is_request(packet), asks = keys_is_question(packet);

@@ -135,8 +135,8 @@ typedef struct dumpulse_keyed {
     dumpulse agent;                       /* and the rest of the report */
 } dumpulse_keyed;
 
-/* What an agent knows of a node that only sends: its own epoch times 256, and its last count. Starts
- * as 0, which it is for all variables whose nodes hear. */
+/* What an agent knows of a node that only sends: its own epoch times 256, and its last count. It
+ * starts as 0, which it is for all variables whose nodes hear. */
 typedef uint32_t dumpulse_alone;
 
 /* A node. Starts as zeros. */
@@ -218,7 +218,7 @@ bool dumpulse_alone_renew(dumpulse_alone *alone, uint8_t variable);
 /* ---- Nodes. */
 
 /* For a node that hears, and for a reader: takes a packet. Returns whether it is the beacon of a
- * later epoch for this label. Then heartbeats of this epoch can be made. If for 300 seconds no
+ * later epoch for this label. Then heartbeats of this epoch can be made. If for 30 epochs no
  * beacon of node->epoch has come, set the node to zeros: spec/keyed.md says why. */
 bool dumpulse_hear(dumpulse_node *node, uint8_t label, const uint8_t *packet, size_t length);
 
@@ -341,9 +341,9 @@ void dumpulse_report_tag_(const uint8_t *request, uint32_t number, uint8_t *repo
 void dumpulse_count_(dumpulse_node *node, uint8_t *packet, uint8_t label, uint8_t first,
                      uint8_t second);
 
-/* dumpulse_agent.c. Counts a wrong tag; finds the place where a right packet with this byte 4 waits,
- * or DUMPULSE_PLACES; lets one wait there, or in the next place in turn; takes a heartbeat whose tag
- * is right. */
+/* dumpulse_agent.c. Counts a wrong tag; finds the place where a right packet with this byte 4
+ * waits, or DUMPULSE_PLACES; lets one wait there, or in the next place in turn; takes a heartbeat
+ * whose tag is right. */
 dumpulse_result dumpulse_wrong_(dumpulse_keyed *keyed);
 uint8_t dumpulse_waiting_(const dumpulse_keyed *keyed, uint8_t byte4);
 void dumpulse_wait_(dumpulse_keyed *keyed, uint8_t at, const uint8_t *packet);

@@ -25,7 +25,7 @@ static void mix(uint32_t state[4], const uint8_t *report)
             loop assigns i, state[0 .. 3];
             loop variant 4 - i; */
         do {
-            state[i] ^= dumpulse_load32_(report + 8 + 4 * i);
+            state[i] ^= dumpulse_load32_(report + 8 + (size_t)4 * i);
         } while (++i != 4);
 #endif
         dumpulse_permute_(state);

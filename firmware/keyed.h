@@ -26,7 +26,8 @@ void keyed_each_second(keyed_agent *keyed);
 /* Takes a packet of 8 bytes. */
 dumpulse_result keyed_process(keyed_agent *keyed, const uint8_t *packet);
 
-/* Begins the epoch of a label if it is time. Takes packets that had to wait, and sends a beacon that
+/* Begins the epoch of a label if it is time. Takes packets that had to wait, and sends a beacon
+ * that
  * had to. To be called in each turn of the loop. */
 void keyed_go_on(keyed_agent *keyed);
 

@@ -250,8 +250,8 @@ static void start(void)
     sei();
 }
 
-/* Begins the next own epoch when no two heartbeats are left. Tells it at first, and after every 16th
- * heartbeat. */
+/* Begins the next own epoch when no two heartbeats are left. Tells it at first, and after every
+ * 16th heartbeat. */
 static void prepare(void)
 {
     uint8_t packet[DUMPULSE_PACKET_SIZE];

@@ -1,7 +1,6 @@
 """What every package says of Dumpulse: its name, its version, who makes it, and where it is.
 
-    python3 -m packages.project            prints the version in each form
-    python3 -m packages.project NAME       prints one field, as a build file or a script reads it
+    python3 -m packages.project            prints the version
 
 dumpulse.h has the version. Nothing else does, except what is generated from it.
 SPDX-License-Identifier: MIT
@@ -11,7 +10,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -73,21 +71,5 @@ FORMS: dict[str, Callable[[str], str]] = {
 }
 
 
-def main() -> int:
-    fields = {"name": NAME, "team": TEAM, "email": EMAIL, "url": URL, "license": LICENSE,
-              "summary": SUMMARY, "description": DESCRIPTION, "keywords": " ".join(KEYWORDS),
-              **{f"version-{form}": write(version()) for form, write in FORMS.items()}}
-    if len(sys.argv) == 2 and sys.argv[1] in fields:
-        print(fields[sys.argv[1]])
-        return 0
-    if len(sys.argv) > 1:
-        print(f"packages.project: it has the fields {', '.join(fields)}", file=sys.stderr)
-        return 2
-    for field in fields:
-        if field.startswith("version-"):
-            print(f"{field.partition('-')[2]:9} {fields[field]}")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    print(version())

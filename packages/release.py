@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import importlib
 import os
 import re
 import shutil
@@ -23,13 +22,13 @@ import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import ModuleType
 
 from packages import archive, project, source
 from packages import version as versions
-from packages.making import Failed
+from packages.making import Failed, worlds
 
 ROOT, BUILD = project.ROOT, project.ROOT / "build"
+TOOLS = BUILD / "venv-packages" / "bin"
 # What is fetched once, and stays in build/ after `make clean`. The builds and tests in other
 # folders use it, too.
 FETCHED = re.findall("^FETCHED := (.*)$", (ROOT / "Makefile").read_text(), re.M)[0].split()
@@ -42,12 +41,6 @@ class Refused(Exception):
 
 def say(text: str) -> None:
     print(f"release: {text}", file=sys.stderr, flush=True)
-
-
-def worlds() -> dict[str, ModuleType]:
-    """Returns the modules packages/WORLD/make.py by the names of their worlds."""
-    return {path.parent.name: importlib.import_module(f"packages.{path.parent.name}.make")
-            for path in sorted((ROOT / "packages").glob("*/make.py"))}
 
 
 def check() -> None:
@@ -68,9 +61,13 @@ def check() -> None:
     number = project.FORMS["numbers"](version)
     wanted, shown = (r"\d{4}-\d\d-\d\d", "DATE") if version == number else \
         ("not released yet", "not released yet")
-    if version == number and re.match(r"https?://[^/]*\.example(/|$)", project.URL):
-        raise Refused(f"{project.URL} leads nowhere, and every package would name it: write the "
-                      "real address into packages/project.py")
+    address = f"{project.NAME}.example"
+    nowhere = [name for name, path in sorted(source.sources().items())
+               if path.is_file() and address.encode() in path.read_bytes() and
+               not path.name.startswith("test_")]
+    if version == number and nowhere:
+        raise Refused(f"{address} leads nowhere, and packages would name it: write the real one "
+                      f"into {', '.join(nowhere)}")
     headings = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.M)
     if not headings or not re.fullmatch(f"{re.escape(number)}, {wanted}", headings[0]):
         raise Refused(f'the first heading of CHANGELOG.md must be "## {number}, {shown}", because '
@@ -116,6 +113,15 @@ def run(what: str, *command: str, cwd: Path, environment: Mapping[str, str]) -> 
     say(f"{what}: {time.monotonic() - begun:.0f} s")
 
 
+def bill_of_materials(folder: Path) -> Path:
+    """Writes what the files of a folder contain and need. Its tool is among those of packages."""
+    done = subprocess.run([TOOLS / "python", "-m", "packages.sbom", folder], cwd=ROOT, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+    if done.returncode != 0:
+        raise Failed(f"there is no bill of materials: {done.stderr.strip()}")
+    return Path(done.stdout.strip())
+
+
 def sign(folder: Path, key: str) -> None:
     """Signs the sums with a key of the user's gpg, which may ask for its password."""
     done = subprocess.run(["gpg", "--local-user", key, "--armor", "--detach-sign", "SHA256SUMS"],
@@ -150,13 +156,15 @@ def release(tests: tuple[str, ...], key: str) -> Path:
                 os.umask(before)
             folders.append(folder)
             made.append(sums(to))
+        bill = bill_of_materials(Path(work, "from-one"))
         notes = re.split("^## ", (ROOT / "CHANGELOG.md").read_text(), maxsplit=2, flags=re.M)[1]
         Path(work, "from-one", "NOTES.md").write_text(f"# Dumpulse {notes}")
         compare(made[0], made[1], {packed.name: sum_of(packed)})
         for target in tests:
             run(f"make {target}", "make", *target.split(), cwd=folders[0], environment={})
         Path(work, "from-one", "SHA256SUMS").write_text(
-            "".join(f"{value}  {name}\n" for name, value in made[0].items()))
+            "".join(f"{value}  {name}\n" for name, value in
+                    {**made[0], bill.name: sum_of(bill)}.items()))
         if key:
             sign(Path(work, "from-one"), key)
         # Whoever finds the folder finds all of it, whatever stops this program.

@@ -46,7 +46,6 @@ INSTALLED = \
     644:dumpulse.h:$(PREFIX)/include/dumpulse.h \
     644:extras/dumpulse_watch.h:$(PREFIX)/include/dumpulse_watch.h \
     644:extras/dumpulse_keyed.h:$(PREFIX)/include/dumpulse_keyed.h \
-    644:extras/dumpulse_keyed.c:$(PREFIX)/share/dumpulse/dumpulse_keyed.c \
     text:build/dumpulse.pc:$(LIBDIR)/pkgconfig/dumpulse.pc \
     755:client.py:$(PREFIX)/bin/dumpulse \
     644:client/dumpulse.1:$(PREFIX)/share/man/man1/dumpulse.1 \
@@ -76,7 +75,7 @@ uninstall: no-space ##! remove what make install put there
 	@for entry in $(INSTALLED); do rm -f "$(DESTDIR)$${entry##*:}"; done
 	@rm -f "$(DESTDIR)$(PYTHONDIR)"/dumpulse/__pycache__/__init__.cpython-*.pyc
 	@rmdir "$(DESTDIR)$(PYTHONDIR)/dumpulse/__pycache__" "$(DESTDIR)$(PYTHONDIR)/dumpulse" \
-	    "$(DESTDIR)$(PREFIX)/share/dumpulse" "$(DESTDIR)$(EXAMPLES_DIR)" \
+	    "$(DESTDIR)$(EXAMPLES_DIR)" \
 	    "$(DESTDIR)$(PREFIX)/share/doc/dumpulse" 2>/dev/null || \
 	    true # other files may be in these folders
 
@@ -85,6 +84,5 @@ build/dumpulse.pc: packages/pkgconfig/dumpulse.pc.in dumpulse.h FORCE
 	@mkdir -p $(@D)
 	@sed -e "s|@version@|$$(sed -n 's/^#define DUMPULSE_VERSION "\([^"]*\)".*/\1/p' dumpulse.h)|" \
 	    -e 's|@prefix@|/usr/local|' -e 's|@includedir@|$${prefix}/include|' \
-	    -e 's|@datadir@|$${prefix}/share|' \
 	    -e 's|@libdir@|$(patsubst $(PREFIX)/%,$${prefix}/%,$(LIBDIR))|' $< >$@.$$$$ && \
 	    mv $@.$$$$ $@

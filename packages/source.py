@@ -1,7 +1,5 @@
 """Writes the archive of the sources: all files that git has, and no others.
 
-    python3 -m packages.source             # writes build/packages/dumpulse-VERSION-source.tar.gz
-
 It also works where there is no git, in the unpacked archive, and writes the same bytes there.
 SPDX-License-Identifier: MIT
 """
@@ -12,7 +10,6 @@ import os
 import subprocess
 from pathlib import Path
 
-from packages import making
 from packages.archive import write_tar
 from packages.project import NAME, ROOT, git, version
 
@@ -61,7 +58,3 @@ def unpack(archive: Path, to: Path) -> Path:
     to.mkdir(parents=True, exist_ok=True)
     subprocess.run(["tar", "-xf", archive, "-C", to], check=True)
     return to / archive.name.removesuffix(END)
-
-
-if __name__ == "__main__":
-    making.main(build)

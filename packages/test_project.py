@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from packages import archive, making, project, release
+from packages import archive, making, project
 
 
 @pytest.mark.parametrize(("text", "expected"), [
@@ -36,21 +34,6 @@ def test_a_header_without_one_version_is_refused(tmp_path: Path, line: str) -> N
         project.version(tmp_path)
 
 
-@pytest.mark.parametrize("write", [archive.write_zip, archive.write_tar])
-def test_an_archive_is_the_same_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                          write: Callable[[Path, dict[str, Path]], Path]) -> None:
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
-    written = []
-    for turn, names in enumerate((["b", "a/c"], ["a/c", "b"])):
-        folder = tmp_path / str(turn)
-        for name in names:
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_text(f"the content of {name}")
-            os.utime(folder / name, (turn, turn))
-        written.append(write(tmp_path / f"{turn}.out", archive.files_of(folder, "top/")))
-    assert written[0].read_bytes() == written[1].read_bytes()
-
-
 @pytest.mark.parametrize("told", ["", "x", "1.5", "-1", "+1", " 1", "1_0", "4294967296", "9" * 99])
 @pytest.mark.parametrize("write", [archive.write_zip, archive.write_tar])
 def test_a_wrong_time_of_the_build_is_refused(
@@ -73,26 +56,14 @@ def test_git_that_is_missing_or_refuses_is_told(tmp_path: Path,
         project.git("log")
 
 
-@pytest.mark.parametrize("module", ["source", *(f"{name}.make" for name in release.worlds())])
-def test_commands_have_help_and_refuse_what_they_do_not_know(module: str) -> None:
-    command = [sys.executable, "-m", f"packages.{module}"]
-    done = subprocess.run([*command, "--help"], cwd=project.ROOT, text=True, check=True,
-                          capture_output=True)
-    assert done.stdout.startswith(f"usage: python3 -m packages.{module} [-h]")
-    assert max(map(len, done.stdout.splitlines())) <= 80 and not done.stderr
-    done = subprocess.run([*command, "--unknown"], cwd=project.ROOT, text=True, check=False,
-                          capture_output=True)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.endswith("error: unrecognized arguments: --unknown\n")
-
-
 @pytest.mark.parametrize("why", [OSError("the disk is full"), making.Failed("it broke"),
                                  subprocess.CalledProcessError(3, "cargo")])
-def test_a_build_that_fails_is_told_in_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                              why: Exception) -> None:
+def test_a_build_that_fails_is_told_in_a_line(monkeypatch: pytest.MonkeyPatch, why: Exception,
+                                              capsys: pytest.CaptureFixture[str]) -> None:
     def fails(to: Path) -> list[Path]:
-        assert to == tmp_path / "build" / "packages" and to.is_dir()
+        assert to == project.ROOT / "build" / "packages" and to.is_dir()
         raise why
-    monkeypatch.setattr(making, "ROOT", tmp_path)
-    with pytest.raises(SystemExit, match=re.escape(f"make x: {why}")):
-        making.run("make x", fails)
+    monkeypatch.setattr(making.worlds()["rust"], "build", fails)
+    monkeypatch.setattr("sys.argv", ["making", "rust"])
+    assert making.main() == 1
+    assert capsys.readouterr() == ("", f"packages.making: rust: {why}\n")

@@ -5,6 +5,7 @@ SPDX-License-Identifier: MIT
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -13,9 +14,9 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+import yaml
 
 from packages import making, project, release, source
 
@@ -31,9 +32,9 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def clone(original: Path, tmp_path: Path) -> Path:
     """A repository of its own, of which everything is committed. Its address leads somewhere."""
     root = source.unpack(original, tmp_path)
-    fields = root / "packages" / "project.py"
-    fields.write_text(fields.read_text().replace('URL = "https://dumpulse.example"',
-                                                 'URL = "https://dumpulse.invalid"'))
+    for path in source.sources(root).values():
+        if path.is_file() and b"dumpulse.example" in path.read_bytes():
+            path.write_text(path.read_text().replace("dumpulse.example", "dumpulse.invalid"))
     git(root, "init", "--quiet")
     commit(root)
     return root
@@ -87,11 +88,13 @@ def test_what_cannot_be_released_is_refused_with_one_line(clone: Path) -> None:
                                "run make version\n")
     write_heading(clone, "7.8.9", "7.8.9, 2026-12-25")
 
-    fields = clone / "packages" / "project.py"
-    fields.write_text(fields.read_text().replace(".invalid", ".example"))
+    for name in ("meson/meson.build", "project.py"):
+        path = clone / "packages" / name
+        path.write_text(path.read_text().replace(".invalid", ".example"))
     commit(clone)
-    assert asked(clone) == (2, "release: https://dumpulse.example leads nowhere, and every package "
-                               "would name it: write the real address into packages/project.py\n")
+    assert asked(clone) == (2, "release: dumpulse.example leads nowhere, and packages would name "
+                               "it: write the real one into packages/meson/meson.build, "
+                               "packages/project.py\n")
     git(clone, "reset", "--quiet", "--hard", "HEAD~")
     assert asked(clone) == (2, "release: a release must be signed: make release ARGS='--sign KEY', "
                                "with the name of a key of your gpg\n")
@@ -144,17 +147,12 @@ def test_the_archive_of_the_sources_makes_itself(original: Path, tmp_path: Path,
     monkeypatch.delenv("SOURCE_DATE_EPOCH", raising=False)
     before = os.umask(0o077)
     try:
-        subprocess.run([sys.executable, "-m", "packages.source"], cwd=root, check=True,
-                       stdout=subprocess.DEVNULL, env={**os.environ, "TZ": "Asia/Tokyo"})
+        subprocess.run([sys.executable, "-c", "from packages import project, source\n"
+                        "source.build(project.ROOT / 'build')"], cwd=root, check=True,
+                       env={**os.environ, "TZ": "Asia/Tokyo"})
     finally:
         os.umask(before)
-    assert (root / "build" / "packages" / original.name).read_bytes() == original.read_bytes()
-
-
-@pytest.mark.parametrize("target", release.TESTS)
-def test_what_tests_a_release_is_there(target: str) -> None:
-    subprocess.run(["make", "-n", *target.split()], cwd=project.ROOT, check=True,
-                   stdout=subprocess.DEVNULL)
+    assert (root / "build" / original.name).read_bytes() == original.read_bytes()
 
 
 def test_builds_that_differ_are_no_release() -> None:
@@ -172,16 +170,6 @@ def test_a_test_that_fails_ends_the_release(tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(making.Failed, match="make it: exit status 7: .*/log/release-make-it has"):
         release.run("make it", *command, cwd=tmp_path, environment={})
     assert "what it said\n" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_two_files_of_one_name_are_noticed(tmp_path: Path,
-                                           monkeypatch: pytest.MonkeyPatch) -> None:
-    world = ModuleType("world")
-    world.build = source.build  # type: ignore[attr-defined]
-    monkeypatch.setattr(release, "worlds", lambda: {"world": world})
-    with pytest.raises(making.Failed, match="world has written dumpulse-.*, which was there"):
-        release.build_all(tmp_path)
 
 
 @pytest.fixture
@@ -217,7 +205,7 @@ def test_a_release(clone: Path, key: str) -> None:
         if (release.BUILD / name).is_dir():
             (clone / "build" / name).symlink_to((release.BUILD / name).resolve())
     write_heading(clone, "7.8.9", "7.8.9, 2026-12-24")
-    status, said = asked(clone, "--tests", "layers", "--sign", key)
+    status, said = asked(clone, "--tests", "tour", "--sign", key)
     assert status == 0, said
     made = clone / "build" / "release"
     assert subprocess.run(["sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS"],
@@ -229,3 +217,81 @@ def test_a_release(clone: Path, key: str) -> None:
     sums = (made / "SHA256SUMS").read_text().splitlines()
     assert len(names - {"SHA256SUMS.asc", "SHA256SUMS", "NOTES.md"}) == len(sums)
     assert not [name for name in names if project.version() in name]
+
+
+# ---------------------------------------------------------------- the forge's workflow
+
+WORKFLOW = project.ROOT / "packages" / "forge.yml"
+# These change the machine, take minutes and have tests of their own, or need the forge.
+NOT_HERE = ("apt-get ", "make test", "make release ", "gh release ", "echo \"$KEY\"")
+
+
+@pytest.mark.slow
+def test_the_workflow_runs(clone: Path, tmp_path: Path) -> None:
+    jobs = yaml.safe_load(WORKFLOW.read_text())["jobs"]
+    forge = {"GITHUB_SERVER_URL": clone.parent.as_uri(), "GITHUB_REPOSITORY": clone.name,
+             "GITHUB_SHA": project.git("rev-parse", "HEAD", root=clone).strip()}
+    for job, tag, status in (("readme", "", 0), ("release", f"v{project.version()}", 0),
+                             ("release", "v7.8.9", 1)):
+        folder = tmp_path / f"{job}-{tag}"
+        folder.mkdir()
+        script = [step["run"] for step in jobs[job]["steps"]
+                  if not step["run"].startswith(NOT_HERE)]
+        assert len(script) == 2
+        done = subprocess.run(["sh", "-ec", "\n".join(script)], cwd=folder, check=False,
+                              env={**os.environ, **forge, "GITHUB_REF_NAME": tag})
+        assert done.returncode == status
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("old", "new", "fails"), [
+    ("", "", False), ("runs-on: ubuntu-latest\n", "", True), ("- run:", "- runs:", True),
+    ("on: push", "on: pushed", True)])
+def test_the_forge_would_take_the_workflow(tmp_path: Path, old: str, new: str, fails: bool) -> None:
+    """As the schema of such files says."""
+    path = tmp_path / "forge.yml"
+    path.write_text(WORKFLOW.read_text().replace(old, new, 1))
+    done = subprocess.run([release.TOOLS / "check-jsonschema",
+                           "--builtin-schema", "vendor.github-workflows", path], check=False)
+    assert (done.returncode != 0) == fails
+
+
+# ---------------------------------------------------------------- the bill of materials
+WRONG_SUM = """
+import pathlib, sys
+from packages import sbom
+right = sbom.HashType
+sbom.HashType = lambda alg, content: right(alg=alg, content="no sum")
+sbom.write(pathlib.Path(sys.argv[1]))
+"""
+
+
+@pytest.mark.long
+def test_the_bill_of_materials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each file is there with its sum, and what others have made is told. The tool's own check
+    refuses a damaged one."""
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+    for name in ("firmware", "fleet", "static"):
+        making.worlds()[name].build(tmp_path)
+    files = release.sums(tmp_path)
+    bills = []
+    for _ in range(2):
+        made = release.bill_of_materials(tmp_path)
+        bills.append(made.read_bytes())
+        made.unlink()
+    assert bills[0] == bills[1]
+    told = json.loads(bills[0])
+    listed = {each["name"]: each for each in told["components"]}
+    for name, value in files.items():
+        assert listed[name]["hashes"] == [{"alg": "SHA-256", "content": value}]
+    inside = {name: [part["name"] for part in each.get("components", [])]
+              for name, each in listed.items()}
+    version = project.version()
+    assert inside[f"dumpulse-servers-{version}-linux-arm64.tar.gz"] == [
+        "gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross"]
+    assert inside[f"dumpulse-firmware-{version}.zip"] == ["avr-libc", "gcc-avr"]
+    (wheel,) = (each for each in told["dependencies"] if each["ref"].endswith(".whl"))
+    assert f"{wheel['ref']}>aiohttp" in wheel["dependsOn"]
+    wrong = subprocess.run([release.TOOLS / "python", "-c", WRONG_SUM, tmp_path], text=True,
+                           cwd=project.ROOT, stderr=subprocess.PIPE, check=False)
+    assert "this is no bill of materials: 'no sum' does not match" in wrong.stderr

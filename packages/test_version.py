@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tarfile
@@ -17,14 +16,14 @@ from pathlib import Path
 
 import pytest
 
-from packages import project, release, source, version
+from packages import making, project, release, source, version
 
 NEW = "97.86.75"  # a release: before one, some packages name no version
 # The worlds whose artefacts are built with what packages/setup installs, or for minutes, or with
 # what cargo fetches from its registry: make test must not need that here.
-SLOW = {"debian", "firmware", "fleet", "python", "rust"}
+SLOW = {"debian", "firmware", "fleet", "python", "rust", "static"}
 WORLDS = [pytest.param(name, marks=pytest.mark.long if name in SLOW else ())
-          for name in release.worlds()]
+          for name in making.worlds()]
 # These tell what versions had, which versions others have, and examples.
 OF_OTHERS = ("*.md", "*.lock", "*requirements.txt", "test_*.py", "standins/*/*")
 
@@ -68,15 +67,6 @@ def test_a_file_that_is_behind_is_named(tree: Path) -> None:
         assert f"{name} does not have version {NEW}: make version\n" in said
 
 
-def test_a_file_without_its_version_is_refused(tmp_path: Path) -> None:
-    for name in ("dumpulse.h", *(name for name, *_ in version.PLACES)):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        shutil.copy(project.ROOT / name, tmp_path / name)
-    (tmp_path / "client.py").write_text("")
-    with pytest.raises(SystemExit, match="client.py must have the version once"):
-        version.behind(tmp_path)
-
-
 @pytest.fixture(scope="module")
 def changed(tree: Path) -> Path:
     """The same, after `make version`."""
@@ -84,16 +74,6 @@ def changed(tree: Path) -> Path:
     assert all(f"{name} has version {NEW} now\n" in said for name, *_ in version.PLACES)
     assert printed(tree, "make", "--no-print-directory", "version") == ""
     return tree
-
-
-@pytest.mark.slow
-def test_the_programs_follow(changed: Path) -> None:
-    printed(changed, "make", "-s", "-j2", "all", "CFLAGS=-O0")
-    for name in ("udpserver", "canserver"):
-        assert printed(changed, f"build/{name}", "--version") == f"{name} {NEW}\n"
-    assert printed(changed, "python3", "client.py", "--version") == f"client.py {NEW}\n"
-    page = printed(changed, "groff", "-man", "-Tascii", "client/dumpulse.1")
-    assert f"Dumpulse {NEW}" in page
 
 
 def left(name: str, text: str) -> Iterator[str]:
@@ -172,7 +152,7 @@ def test_an_artefact_is_the_same_each_time(world: str, tmp_path: Path) -> None:
         before = os.umask(mask)
         try:
             made.append({path.name: path.read_bytes() for path in
-                         release.worlds()[world].build(to)})
+                         making.worlds()[world].build(to)})
         finally:
             os.umask(before)
         assert {path.name for path in to.iterdir()} == {*made[-1]}

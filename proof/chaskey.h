@@ -1,12 +1,14 @@
 /* Chaskey-12 of ISO/IEC 29192-6 in ACSL, and that the C code of its files computes it.
  * SPDX-License-Identifier: MIT
  *
- * Frama-C reads this file before dumpulse_tag.c and dumpulse_report.c. The proof has two parts, with the same code and
- * the same contracts. In one, provers would unfold round after round, without end.
+ * Frama-C reads this file before dumpulse_tag.c and dumpulse_report.c. The proof has two parts,
+ * with the same code and the same contracts. In one, provers would unfold round after round,
+ * without end.
  *
  *   round    ROUND_IS_KNOWN. A turn of the loop in dumpulse_permute_() is one round, as it is
- *            defined below. dumpulse_load32_() gives the word of four bytes. The definition gives all tags of
- *            spec/chaskey12.tsv: each of its rows is a lemma in vectors.h, which `prove` writes.
+ *            defined below. dumpulse_load32_() gives the word of four bytes. The definition gives
+ *            all tags of spec/chaskey12.tsv: each of its rows is a lemma in vectors.h, which
+ *            `prove` writes.
  *   chaskey  For any function that is a round, and any that is the word of four bytes:
  *            dumpulse_permute_() is twelve rounds, and the others are the steps of Chaskey. */
 #include "protocol.h"

@@ -173,7 +173,6 @@ dumpulse_result dumpulse_keyed_look(const dumpulse_keyed *keyed, const uint8_t *
       assumes counted(packet, length) && keyed->reached != 0 && !question(packet) &&
         is_new(keyed, packet) && !right(keyed, packet);
       assigns keyed->wrong, keyed->junk, beacons, beacon_of;
-      ensures \result == DUMPULSE_WRONG_TAG;
       ensures beacons == \old(beacons) + (packet[4] == 0xC0 ? 1 : 0);
     behavior request:
       assumes counted(packet, length) && keyed->reached != 0 && !question(packet) &&
@@ -371,7 +370,8 @@ static uint32_t own_of(const uint8_t *four);
     ensures \result == DUMPULSE_ANNOUNCE ==> own{Pre}(packet + 4) > node;
     ensures \result == DUMPULSE_ANNOUNCE ==> keyed->wrong == \old(keyed->wrong);
     ensures \result != DUMPULSE_ANNOUNCE ==> waiting_kept{Pre, Post}(keyed);
-    ensures \result == DUMPULSE_ANNOUNCE || \result == DUMPULSE_OLD || \result == DUMPULSE_WRONG_TAG;
+    ensures \result == DUMPULSE_ANNOUNCE || \result == DUMPULSE_OLD ||
+      \result == DUMPULSE_WRONG_TAG;
 */
 static dumpulse_result announced(dumpulse_keyed *keyed, dumpulse_alone node, const uint8_t *packet,
                                  uint8_t variable);

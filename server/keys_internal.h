@@ -1,4 +1,5 @@
-/* What keys.c shows to its test: all that it keeps, and its files.   SPDX-License-Identifier: MIT */
+/* What keys.c shows to its test: all that it keeps, and its files.
+ * SPDX-License-Identifier: MIT */
 #ifndef DUMPULSE_KEYS_INTERNAL_H
 #define DUMPULSE_KEYS_INTERNAL_H
 

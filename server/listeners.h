@@ -1,7 +1,7 @@
 /* The nodes that hear udpserver's beacons, with --key.   SPDX-License-Identifier: MIT
  *
- * A node is where its variable was last heard. It gets the beacon of each epoch, so that it does not
- * have to ask for one. Else its heartbeats would be refused from each new epoch on until it has
+ * A node is where its variable was last heard. It gets the beacon of each epoch, so that it does
+ * not have to ask for one. Else its heartbeats would be refused from each new epoch on until it has
  * asked. Only somebody with the key can put an address here, or bring a heartbeat here from another
  * address before it comes from its own; and that address gets 8 bytes in each of three epochs.
  */

@@ -13,6 +13,7 @@ import gzip
 import json
 import shutil
 from collections import defaultdict
+from pathlib import Path
 
 from tests.support.programs import BUILD, KEYED, ROOT, library_file, run
 
@@ -39,7 +40,7 @@ def measure(width: str, lines: Lines, branches: Branches) -> None:
     # Inline functions that no test calls are kept, so that they are found to be missed.
     compile_one = ["gcc", "-std=c99", "-O0", "--coverage", "-fkeep-inline-functions",
                    f"-I{folder}", "-c"]
-    objects = []
+    objects: list[Path] = []
     for part, tests in TESTED:
         before = len(objects)
         for source in (*(folder / file for file in part), ROOT / "tests" / tests):

@@ -104,7 +104,7 @@ DECLARATION = re.compile(
 BRACKETS = re.compile(r"(?<=\w)\[[^\]\n]*\]|(?<=\])\[[^\]\n]*\]")
 COMPARED = re.compile(r"[<>]=? \d\w*|[!=]= 0\b|\bsizeof [\w.]+\[0")
 # The size of an array that is a parameter means nothing to a compiler.
-PARAMETER = re.compile(r"\buint8_t \w+(\[[^\]\n]*\])+(?=[,)])")
+PARAMETER = re.compile(r"\buint\d+_t \w+(\[[^\]\n]*\])+(?=[,)])")
 CONDITION = re.compile(r"\b(?:if|while) (?=\()")
 FLAG = re.compile(r"(?<=[(, ])[A-Z][A-Z0-9_]+ \| | \| [A-Z][A-Z0-9_]+\b")
 

@@ -16,9 +16,9 @@ RETURN = "    if (variable >= DUMPULSE_VARIABLES) {\n        return DUMPULSE_REF
 
 
 def library(folder: Path) -> Path:
-    for part in misra.PARTS:
-        for kind in "ch":
-            shutil.copy(library_file(f"{part}.{kind}"), folder)
+    for files in misra.PARTS.values():
+        for file in files:
+            shutil.copy(library_file(file), folder)
     return folder
 
 

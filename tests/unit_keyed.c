@@ -227,8 +227,10 @@ static void test_cheap_checks_come_first(void **state)
 
     (void)state;
     for (size_t length = 0; length <= 16; length++)
-        if (length != 8)
+        if (length != 8) {
             refuse_cheaply(HEARTBEAT, length > 8 ? 8 + length : length, DUMPULSE_REFUSED);
+            refuse_cheaply(REQUEST, length, DUMPULSE_REFUSED); /* no beacon either */
+        }
     for (unsigned kind = 0; kind <= 0xFF; kind++) {
         memset(packet, 0xFF, 8);
         packet[4] = (uint8_t)kind;
@@ -512,6 +514,11 @@ static void test_what_is_no_beacon(void **state)
         packet[bit / 8] ^= (uint8_t)(1U << bit % 8);
         assert_false(dumpulse_hear(&node, 3, packet, 8));
     }
+    for (uint32_t byte4 = 0x40; byte4 != 0x100; byte4++) { /* another kind, with a right tag */
+        dumpulse_write_(packet + 4, byte4 << 24 | 0x12345);
+        dumpulse_make_(packet, 3, (byte4 % 0x20) << 24 | 0x12345);
+        assert_false(dumpulse_hear(&node, 3, packet, 8));
+    }
     assert_false(dumpulse_keyed_request(&reader, packet, BEACON)); /* no beacon was heard */
     assert_false(dumpulse_keyed_heartbeat(&node, packet, 3, 1, 2));
 }
@@ -724,6 +731,7 @@ static void test_no_variable(void **state)
     uint8_t packet[8] = {0}, zeros[8] = {0};
 
     (void)state;
+    numbers[64] = 0x800000; /* a number that would do */
     for (unsigned variable = 64; variable != 256; variable++) {
         node = ready;
         assert_false(dumpulse_keyed_heartbeat(&node, packet, (uint8_t)variable, 1, 2));
@@ -753,8 +761,10 @@ static void test_own_epochs(void **state)
         assert_int_equal(dumpulse_sender_begin(&node, 5), cases[i].gets != 0);
         assert_int_equal(node.left, cases[i].gets != 0 ? 255 : 0);
         assert_int_equal(numbers[5], cases[i].gets != 0 ? cases[i].gets : cases[i].had);
-        if (cases[i].gets != 0)
+        if (cases[i].gets != 0) {
             assert_int_equal(node.epoch, cases[i].gets * 256);
+            assert_true(node.twice); /* it cannot hear of junk */
+        }
     }
 }
 
@@ -764,9 +774,9 @@ static void test_nodes_that_only_send_by_number(void **state)
     uint8_t packet[8];
 
     (void)state;
-    for (uint8_t count = 1; count <= ALONE; count++) {
+    for (uint8_t count = 1; count != ALONE + 1; count++) {
         memset(&keyed, 0, sizeof keyed);
-        for (uint8_t i = 0; i <= ALONE; i++)
+        for (unsigned i = 0; i <= ALONE; i++)
             alone[i] = 0x5A5A5A5A;
         for (uint8_t i = 0; i != ALONE; i++)
             numbers[i] = 0x900000;
@@ -780,7 +790,7 @@ static void test_nodes_that_only_send_by_number(void **state)
             assert_int_equal(dumpulse_alone_process(&keyed, alone, count, packet, 8, &bus),
                              i < count ? DUMPULSE_HEARTBEAT : DUMPULSE_WRONG_TAG);
         }
-        for (uint8_t i = count; i <= ALONE; i++)
+        for (unsigned i = count; i <= ALONE; i++)
             assert_int_equal(alone[i], 0x5A5A5A5A);
     }
 }
@@ -794,6 +804,7 @@ static void test_reader(void **state)
 
     (void)state;
     memset(&report, 0, sizeof report);
+    dumpulse_report_tag_(reader.asked, 0, bytes); /* what a reader of zeros has asked for */
     assert_false(dumpulse_keyed_check(&reader, &report, 264));
     assert_true(dumpulse_hear(&reader.heard, 64, READERS_BEACON, 8));
     assert_false(dumpulse_keyed_check(&reader, &report, 264));

@@ -222,7 +222,7 @@ static void hear_beacon(const char **field, dumpulse_node *who, uint8_t label)
     const bool later = dumpulse_hear(who, label, packet.data, packet.length);
 
     expect(later == (strcmp(field[0], "no") != 0), "whether it is a later epoch");
-    if (later) {
+    if (later && packet.length == 8) {
         uint8_t epoch[4];
         put(epoch, who->epoch);
         expect(epoch[0] == packet.data[4] % 0x20 && memcmp(epoch + 1, packet.data + 5, 3) == 0,

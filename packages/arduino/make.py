@@ -1,7 +1,5 @@
 """Makes the library for the Arduino IDE: a zip file for "Add .ZIP Library".
 
-    python3 -m packages.arduino.make    writes it into build/packages
-
 The same folder, unpacked, is what the mirror repository of the Library Manager has.
 SPDX-License-Identifier: MIT
 """
@@ -12,7 +10,7 @@ import re
 import tempfile
 from pathlib import Path
 
-from packages import archive, making, project
+from packages import archive, project
 
 HERE = Path(__file__).resolve().parent
 EXAMPLES = HERE / "examples"
@@ -59,7 +57,3 @@ def build(to: Path) -> list[Path]:
         name = f"{project.NAME}-arduino-{project.version()}.zip"
         return [archive.write_zip(to / name, {f"{project.NAME}/{file}": path
                                               for file, path in files.items()})]
-
-
-if __name__ == "__main__":
-    making.main(build)

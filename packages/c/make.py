@@ -1,6 +1,4 @@
-"""Makes the archive of the C library alone, and the recipe with which Conan fetches it.
-
-    python3 -m packages.c.make    writes them into build/packages
+"""Makes the archive of the C library alone, and the files with which Conan and Meson fetch it.
 
 Its files are where the project's tree has them, so that CMake and Meson build it as they do there.
 SPDX-License-Identifier: MIT
@@ -12,7 +10,7 @@ import hashlib
 import json
 from pathlib import Path
 
-from packages import archive, making, project
+from packages import archive, project
 
 HERE = Path(__file__).resolve().parent
 FILES = ("CMakeLists.txt", "LICENSE", "library.json", "meson.build", "packages/cmake/library.cmake",
@@ -20,6 +18,7 @@ FILES = ("CMakeLists.txt", "LICENSE", "library.json", "meson.build", "packages/c
          "packages/pkgconfig/dumpulse.pc.in", "packages/zephyr/CMakeLists.txt",
          "packages/zephyr/Kconfig", "zephyr/module.yml")
 CONAN = """\
+# Run `conan create .` beside this file. Then require {name}/{version}.
 from conan import ConanFile
 from conan.tools.cmake import CMake, cmake_layout
 from conan.tools.files import get
@@ -59,6 +58,18 @@ class Dumpulse(ConanFile):
         self.cpp_info.libs = ["dumpulse"]
 """
 
+WRAP = """\
+# Put this file into subprojects/. Then dependency('dumpulse') is the library.
+[wrap-file]
+directory = {top}
+source_url = {address}
+source_filename = {name}
+source_hash = {sum}
+
+[provide]
+dependency_names = dumpulse
+"""
+
 
 def top() -> str:
     """The name of the folder in the archive."""
@@ -79,13 +90,15 @@ def where(archive: Path) -> dict[str, str]:
             "sum": hashlib.sha256(archive.read_bytes()).hexdigest()}
 
 
+def write_wrap(archive: Path, to: Path) -> Path:
+    wrap = to / "dumpulse.wrap"
+    wrap.write_text(WRAP.format(top=top(), name=archive.name, **where(archive)))
+    return wrap
+
+
 def build(to: Path) -> list[Path]:
     made, recipe = write_archive(to), to / "conanfile.py"
     recipe.write_text(CONAN.format(
         name=project.NAME, version=project.version(), summary=project.SUMMARY, url=project.URL,
         license=project.LICENSE, topics=json.dumps(project.KEYWORDS), **where(made)))
-    return [made, recipe]
-
-
-if __name__ == "__main__":
-    making.main(build)
+    return [made, recipe, write_wrap(made, to)]

@@ -1,6 +1,6 @@
 """Projects outside of the tree that use Dumpulse: what they are built from, and whether they work.
 
-Every build system builds the same three programs, those of packages/cmake/consumer.
+Every build system builds the same programs, those of packages/cmake/consumer.
 SPDX-License-Identifier: MIT
 """
 
@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
 import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -17,10 +19,10 @@ from typing import Union
 
 from packages import project
 from packages import version as versions
-from spec.keyed import Keys
 from spec.model import REQUEST, Agent, heartbeat
 from spec.watch import ALIVE, DEAD, LATE, MISSING, OUT_OF_RANGE, Watch, line
 from tests.support.programs import EXTRAS, PATIENCE
+from tests.support.servers import Server, command
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
 WORLDS = project.ROOT / "packages"
@@ -98,7 +100,7 @@ def repository(to: Path, version: str = "") -> str:
     copy(to, version)
     version = project.version(to)
     for words in (["init", "-q", "-b", "main"], ["add", "-f", "."],
-                  ["-c", "user.name=test", "-c", "user.email=test@dumpulse.example", "commit", "-q",
+                  ["-c", "user.name=test", "-c", "user.email=test@tests.example", "commit", "-q",
                    "-m", "a copy"], ["tag", f"v{version}"]):
         run(["git", *words], to)
     return to.as_uri()
@@ -154,14 +156,29 @@ def check(folder: Path) -> None:
     check_keyed(folder / "keyed")
 
 
-def check_keyed(agent: Path) -> None:
-    """The agent with keys, which its own project compiles, has room for the number of variable 7,
-    and none for that of variable 8."""
-    keys = Keys(bytes(range(16)))
-    packets = keys.announce(7, 0x800001) + keys.announce(8, 0x800001) + \
-        keys.counted(7, 0x80000100, 1, 76, 9) + keys.counted(7, 0x100, 1, 76, 9)
-    assert run([agent], agent.parent, packets).decode().split() == [
-        keys.beacon(0x100).hex(), "3", "0", "1", "4"]
+def check_keyed(node: Path) -> None:
+    """Is a node with keys heard? It must have written an announce and a heartbeat."""
+    are_heard(run([node, "7", "76", "9"], node.parent))
+
+
+def are_heard(packets: bytes) -> None:
+    """Does `udpserver --key` take an announce and a heartbeat of variable 7, value 9? Each byte of
+    its master key says where it is."""
+    with tempfile.TemporaryDirectory() as folder:
+        key = Path(folder, "key")
+        key.write_text(bytes(range(16)).hex())
+        key.chmod(0o600)
+        options = ("--key", str(key), "--state", f"{folder}/table")
+        run([*command(), *options, "--key-is-new"], Path(folder))
+        with Server(*options) as server, \
+                socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as there:
+            for at in range(0, len(packets), 8):
+                there.sendto(packets[at:at + 8], ("127.0.0.1", server.port))
+            server.wait_for(lambda now: now["packets"] == len(packets) // 8, "all have come")
+            counters = server.stop()
+        assert (counters["announces"], counters["heartbeats"]) == (1, len(packets) // 8 - 1)
+        # The 4 bytes of each variable are in the file of the table: the last two are what was sent.
+        assert b"\x4c\x09" in Path(folder, "table").read_bytes()
 
 
 def path_with(folder: Path) -> str:

@@ -3,12 +3,7 @@
 get_filename_component(DUMPULSE_ROOT ${CMAKE_CURRENT_LIST_DIR}/../.. ABSOLUTE)
 file(STRINGS ${DUMPULSE_ROOT}/packages/library.txt DUMPULSE_SOURCES REGEX "\\.c$")
 file(STRINGS ${DUMPULSE_ROOT}/packages/library.txt DUMPULSE_HEADERS REGEX "\\.h$")
-# The part with keys has settings on which the sizes of its structures depend. So whoever uses it
-# compiles it, with the same settings as the rest of the program.
-set(DUMPULSE_WATCH extras/dumpulse_watch.c)
-set(DUMPULSE_KEYED extras/dumpulse_keyed.c)
-set(DUMPULSE_COMPILED ${DUMPULSE_SOURCES})
-list(REMOVE_ITEM DUMPULSE_COMPILED ${DUMPULSE_KEYED})
+set(DUMPULSE_AVR extras/dumpulse_tag_avr.S) # and what only AVR needs
 
 file(STRINGS ${DUMPULSE_ROOT}/dumpulse.h line REGEX "^#define DUMPULSE_VERSION ")
 if(NOT line MATCHES "^#define DUMPULSE_VERSION \"(([0-9]+\\.[0-9]+\\.[0-9]+)(-dev)?)\"")

@@ -1,9 +1,5 @@
 """Makes the DBC file, which tells CAN tools what each frame of Dumpulse has.
 
-    python3 -m packages.dbc.make           writes dumpulse.dbc into build/packages
-    python3 -m packages.dbc.make 00001000  the same for another first identifier: 3 digits, or 8
-    python3 -m packages.dbc.make 680 700   the same for an agent whose reports begin elsewhere
-
 SPDX-License-Identifier: MIT
 """
 
@@ -13,7 +9,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from packages import making, project
+from packages import project
+from packages.making import Failed
 from spec import model
 
 BASE = "680"
@@ -59,10 +56,10 @@ def messages() -> Iterator[tuple[int, str, int, str, list[str]]]:
 def first_of(base: str) -> int:
     """The first of 128 identifiers as a DBC file has it."""
     if not re.fullmatch(r"[0-9a-fA-F]{3}|[0-9a-fA-F]{8}", base):
-        raise ValueError(f"{base!r} has neither 3 hexadecimal digits nor 8")
+        raise Failed(f"{base!r} has neither 3 hexadecimal digits nor 8")
     number, extended = int(base, 16), len(base) == 8
     if number % IDENTIFIERS or number >= 1 << (29 if extended else 11):
-        raise ValueError(f"{base!r} cannot be the first of {IDENTIFIERS} identifiers: it must be "
+        raise Failed(f"{base!r} cannot be the first of {IDENTIFIERS} identifiers: it must be "
                          f"a multiple of {IDENTIFIERS:x} hexadecimal, like {BASE}")
     return number | EXTENDED * extended
 
@@ -83,22 +80,3 @@ def build(to: Path, base: str = BASE, reports: str = "") -> list[Path]:
     path = to / "dumpulse.dbc"
     path.write_text(text(base, reports))
     return [path]
-
-
-def main() -> None:
-    parser = making.arguments("dumpulse.dbc")
-    parser.add_argument("base", nargs="?", default=BASE, metavar="BASE",
-                        help="the first identifier: 3 hexadecimal digits, or 8 if identifiers "
-                        f"have 29 bits ({BASE})")
-    parser.add_argument("reports", nargs="?", default="", metavar="REPORTS",
-                        help="the same for reports and requests, if it is another one")
-    found = parser.parse_args()
-    try:
-        text(found.base, found.reports)
-    except ValueError as error:
-        parser.error(str(error))
-    making.run(parser.prog, lambda to: build(to, found.base, found.reports))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,9 +1,8 @@
 """Makes the packages for Debian: the sources, and .deb files, built in a clean Debian.
 
-    python3 -m packages.debian.make        # writes them into build/packages; root, 3 minutes
-
 The Debian is made by mmdebstrap from the mirrors of this machine, and stays in build/debian. Each
-build begins with it as it was made.     SPDX-License-Identifier: MIT
+build begins with it as it was made. Packages for other processors are built there by Debian's cross
+compilers.     SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -19,16 +18,24 @@ import tempfile
 import textwrap
 import time
 from collections.abc import Mapping
+from datetime import datetime, timezone
+from email.utils import format_datetime
 from pathlib import Path
 
 from packages import archive, making, project, source
 
 HERE = Path(__file__).resolve().parent
 DEBIAN = project.ROOT / "build" / "debian"  # what is made once, and used each time
+CROSS = {"arm64": "aarch64", "armhf": "arm"}  # other processors, and their names in QEMU
 # The Debians in folders, each with mmdebstrap's variant and its packages: one builds (with no more
-# than Build-Depends), one runs Debian's own checkers, one is for the container, and one boots.
+# than Build-Depends), one builds for other processors, one runs Debian's own checkers, one is for
+# the container, and one boots.
+BUILD_DEPENDS = ("bpftool", "clang", "debhelper", "dh-python", "libbpf-dev", "python3")
 BASES: dict[str, tuple[str, tuple[str, ...]]] = {
-    "builder": ("buildd", ("bpftool", "clang", "debhelper", "dh-python", "libbpf-dev", "python3")),
+    "builder": ("buildd", BUILD_DEPENDS),
+    "cross": ("buildd", (*BUILD_DEPENDS, "gcc-aarch64-linux-gnu", "gcc-arm-linux-gnueabihf",
+                         *(f"{name}:{machine}" for name in ("libc6-dev", "libbpf-dev")
+                           for machine in CROSS))),
     "checker": ("minbase", ("autopkgtest", "gcc", "libbpf1", "libc6-dev", "lintian", "python3")),
     "container": ("minbase", ()),
     "system": ("minbase", ("dbus", "iproute2", "libbpf1", "python3", "systemd-sysv", "udev")),
@@ -59,7 +66,7 @@ def say(text: str) -> None:
 SHORT_FILES = {
     "source/format": "3.0 (quilt)",
     "python3-dumpulse.install": "usr/lib/python3",
-    "libdumpulse-dev.install": "usr/include\nusr/lib/*-*\nusr/share/dumpulse",
+    "libdumpulse-dev.install": "usr/include\nusr/lib/*-*",
     "dumpulse.install": "usr/bin\nusr/sbin\nusr/share/bash-completion\n"
                         "usr/share/doc/dumpulse/examples\nusr/share/man\n"
                         "usr/share/zsh/site-functions/_dumpulse usr/share/zsh/vendor-completions",
@@ -85,20 +92,13 @@ def changelog() -> str:
         # Noon is the same day nearly everywhere.
         seconds = calendar.timegm(time.strptime(f"{when} 12", "%Y-%m-%d %H")) if entries else \
             archive.build_time()
+        when = format_datetime(datetime.fromtimestamp(seconds, timezone.utc))
         full = debian_version() if not entries else f"{number}-{REVISION}"
         entries.append(
             f"dumpulse ({full}) unstable; urgency=medium\n\n"
             f"  * Version {number}. changelog.gz, beside this file, says what is new.\n\n"
-            f" -- {maintainer()}  {email_date(seconds)}\n")
+            f" -- {maintainer()}  {when}\n")
     return "\n".join(entries)
-
-
-def email_date(seconds: int) -> str:
-    day, month = ("Mon Tue Wed Thu Fri Sat Sun".split(),
-                  "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split())
-    at = time.gmtime(seconds)
-    return (f"{day[at.tm_wday]}, {at.tm_mday:02} {month[at.tm_mon - 1]} {at.tm_year} "
-            f"{at.tm_hour:02}:{at.tm_min:02}:{at.tm_sec:02} +0000")
 
 
 def fields() -> dict[str, str]:
@@ -168,16 +168,33 @@ def base(name: str) -> Path:
                    Path("/etc/os-release").read_text().splitlines() if "=" in line)
     lists = [path for path in (Path("/etc/apt/sources.list.d/debian.sources"),
                                Path("/etc/apt/sources.list")) if path.exists()]
+    also = [f"--include={','.join(include)}"] if include else []
     with tempfile.TemporaryDirectory(dir=DEBIAN) as work:
-        made = Path(work) / "root"
-        also = [f"--include={','.join(include)}"] if include else []
+        made, list_of_apt = Path(work) / "root", lists[0]
+        if others := {each.partition(":")[2] for each in include} - {""}:
+            also.append(f"--architectures={','.join([native(), *sorted(others)])}")
+            # A library has the same version for all processors, and security updates do not come
+            # for all at once.
+            list_of_apt = Path(work) / lists[0].name
+            list_of_apt.write_text(without_security(lists[0].read_text()))
         run("mmdebstrap", "--quiet", f"--variant={variant}", *also,
-            release["VERSION_CODENAME"].strip('"'), made, lists[0])
+            release["VERSION_CODENAME"].strip('"'), made, list_of_apt)
         (made / made_of.name).write_text(packages)
         if folder.exists():
             folder.rename(Path(work) / "old")
         made.rename(folder)
     return folder
+
+
+def native() -> str:
+    """The processor of this machine, as Debian calls it."""
+    return run("dpkg", "--print-architecture").strip()
+
+
+def without_security(text: str) -> str:
+    """A list of apt has an archive in each paragraph, or, in its old form, in each line."""
+    between = "\n\n" if "URIs:" in text else "\n"
+    return between.join(each for each in text.split(between) if "-security" not in each) + "\n"
 
 
 def in_debian(root: Path, script: str, shared: Path, hostname: str = "debian") -> str:
@@ -209,23 +226,27 @@ exec chroot . /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root \\
 # ---------------------------------------------------------------- .deb files
 
 
-def make_debs(dsc: Path, to: Path, around: str = "", place: str = "/build",
+def make_debs(dsc: Path, to: Path, machine: str = "", around: str = "", place: str = "/build",
               hostname: str = "debian") -> list[Path]:
-    """Builds a source package in a clean Debian. `around` is what a script does before, and
-    `place` the folder in which it builds: the results must not depend on them."""
-    root = base("builder")
+    """Builds a source package in a clean Debian, for another machine only what depends on the
+    machine. `around` is what a script does before, and `place` the folder in which it builds: the
+    results must not depend on them."""
+    root, kind = base("cross" if machine else "builder"), f"-B -a{machine}" if machine else "-b"
+    # Programs for another processor do not run here: test_debian.py has QEMU.
+    options = "nocheck" if machine else os.environ.get("DEB_BUILD_OPTIONS", "")
     with tempfile.TemporaryDirectory() as shared:
         for path in dsc.parent.glob("dumpulse_*"):
-            shutil.copy(path, shared)
+            if path.suffix != ".deb":
+                shutil.copy(path, shared)
         in_debian(root, f"""
-export DEB_BUILD_OPTIONS={shlex.quote(os.environ.get("DEB_BUILD_OPTIONS", ""))}
+export DEB_BUILD_OPTIONS={shlex.quote(options)}
 {around}
 useradd --create-home --home-dir {place} builder
 cd {place}
 cp /shared/* .
 chown -R builder: .
 su builder -c {shlex.quote(f'''cd {place} && dpkg-source --extract {dsc.name} sources &&
-    cd sources && dpkg-buildpackage -us -uc -b''')}
+    cd sources && dpkg-buildpackage -us -uc {kind}''')}
 cp ./*.deb /shared/
 """, Path(shared), hostname)
         return [Path(shutil.copy(path, to / path.name))
@@ -235,9 +256,7 @@ cp ./*.deb /shared/
 def build(to: Path) -> list[Path]:
     made = make_sources(to)
     (dsc,) = [path for path in made if path.suffix == ".dsc"]
-    say("building the packages in a clean Debian: half a minute")
-    return made + make_debs(dsc, to)
-
-
-if __name__ == "__main__":
-    making.main(build)
+    for machine in ("", *CROSS):
+        say(f"building the packages for {machine or native()} in a clean Debian: half a minute")
+        made += make_debs(dsc, to, machine)
+    return made

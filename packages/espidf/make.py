@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from packages import archive, making, project
+from packages import archive, project
 
 HERE = Path(__file__).resolve().parent
 
@@ -31,7 +31,8 @@ REGISTER = "idf_component_register(SRCS {sources} INCLUDE_DIRS .)\n"
 
 def files() -> dict[str, Path]:
     """The component's files that are somewhere in the tree, by their names in the component."""
-    return {**project.LIBRARY_FILES, "LICENSE": project.ROOT / "LICENSE",
+    library = {name: path for name, path in project.LIBRARY_FILES.items() if name[-2:] != ".S"}
+    return {**library, "LICENSE": project.ROOT / "LICENSE",
             "README.md": HERE / "README.md",
             **archive.files_of(HERE / "examples", "examples/")}
 
@@ -54,7 +55,3 @@ def build(to: Path) -> list[Path]:
         return [archive.write_tar(
             to / f"dumpulse-espidf-{project.version()}.tar.gz",
             {f"dumpulse/{each}": path for each, path in everything.items()})]
-
-
-if __name__ == "__main__":
-    making.main(build)

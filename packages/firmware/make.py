@@ -1,7 +1,5 @@
 """Makes the firmware images that users can flash: a zip file of .hex files, with a page.
 
-    python3 -m packages.firmware.make    writes it into build/packages
-
 SPDX-License-Identifier: MIT
 """
 
@@ -12,7 +10,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from packages import archive, making, project
+from packages import archive, project
 
 HERE = Path(__file__).resolve().parent
 # The page has a row for each.
@@ -38,7 +36,3 @@ def build(to: Path) -> list[Path]:
         files = {**images(made), "LICENSE": project.ROOT / "LICENSE"}
         return [archive.write_zip(to / f"{top}.zip", {f"{top}/{name}": path
                                                       for name, path in files.items()})]
-
-
-if __name__ == "__main__":
-    making.main(build)

@@ -1,15 +1,14 @@
 """Makes the wheel and the source distribution of dumpulse-fleet.   SPDX-License-Identifier: MIT
 
-    python3 -m packages.fleet.make    writes them into build/packages
-
-In the repository, dumpulse_fleet/client.py is a link to the client, and in the package a file.
+In the repository, dumpulse_fleet/client.py is a link to the client. In the package, it stands for
+the module of the package dumpulse: whoever has both has one client.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from packages import making, project
+from packages import project
 from packages.python.make import build_tree, write_tree
 
 SUMMARY = "Asks thousands of Dumpulse agents, and says what changed"
@@ -26,6 +25,14 @@ COPIED = {
     "packages/fleet/README.md": "README.md",
     "packages/fleet/manifest.toml": "pyproject.toml",
 }
+CLIENT = '''"""The module dumpulse, as the fleet calls it.   SPDX-License-Identifier: MIT"""
+
+import sys
+
+import dumpulse
+
+sys.modules[__name__] = dumpulse
+'''
 
 
 def modules() -> dict[str, Path]:
@@ -42,12 +49,8 @@ def tree(to: Path) -> Path:
                          ("examples", "share/doc/dumpulse-fleet/examples")):
         files |= {f"{name}/{path.name}": path for path in sorted((FLEET / folder).iterdir())}
     texts = {name: path.read_text() for name, path in (files | modules()).items()}
-    return write_tree(to, texts, SUMMARY)
+    return write_tree(to, texts | {"dumpulse_fleet/client.py": CLIENT}, SUMMARY)
 
 
 def build(to: Path) -> list[Path]:
     return build_tree(tree, to)
-
-
-if __name__ == "__main__":
-    making.main(build)

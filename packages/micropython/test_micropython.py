@@ -79,30 +79,11 @@ def questions() -> list[list[object]]:
     return asked
 
 
-def faults(tmp_path: Path) -> int:
+def test_it_makes_and_reads_what_the_model_does(tmp_path: Path) -> None:
     asked = questions()
     answers = run(tmp_path, ANSWERS, given="".join(f"{json.dumps(each)}\n" for each in asked))
     assert len(answers) == len(asked) > 100
-    return sum(json.loads(answer) != expected(each) for answer, each in zip(answers, asked))
-
-
-def test_it_makes_and_reads_what_the_model_does(tmp_path: Path) -> None:
-    assert faults(tmp_path) == 0
-
-
-@pytest.mark.parametrize(("old", "new"), [
-    ("65521", "65520"), ("a, b = 1, 0", "a, b = 0, 0"), ("< 64", "< 65"),
-    ("bytes((0x", "bytes((1 + 0x"), ("== packet[:4]", "!= b''"),
-    ("high << 8 | low", "low << 8 | high"), ("4 + 4 *", "4 *")])
-def test_a_mistake_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str,
-                              new: str) -> None:
-    text = make.MODULE.read_text()
-    assert old in text
-    mutant = tmp_path / "mutant" / "dumpulse.py"
-    mutant.parent.mkdir()
-    mutant.write_text(text.replace(old, new))
-    monkeypatch.setattr(make, "MODULE", mutant)
-    assert faults(tmp_path) > 0
+    assert [*map(json.loads, answers)] == [*map(expected, asked)]
 
 
 def test_it_talks_to_an_agent(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """Makes the library for PlatformIO: a .tar.gz file as `pio pkg pack` makes it.
 
-    python3 -m packages.platformio.make    writes it into build/packages
-
 library.json in the root folder says how the library is compiled, for those who take it from git.
 Here the library is in one folder, and gets the version and what else the registry of PlatformIO
 wants to know.
@@ -15,11 +13,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from packages import archive, making, project
+from packages import archive, project
 from packages.arduino.make import EXAMPLES
 
 HERE = Path(__file__).resolve().parent
-BUILD = {"srcDir": ".", "includeDir": ".", "srcFilter": "+<dumpulse*.c>"}
+BUILD = {"srcDir": ".", "includeDir": ".", "srcFilter": "+<dumpulse*>"}
 
 
 def manifest() -> dict[str, Any]:
@@ -44,7 +42,3 @@ def build(to: Path) -> list[Path]:
                  **archive.files_of(EXAMPLES, "examples/")}
         name = f"{project.NAME}-platformio-{project.version()}.tar.gz"
         return [archive.write_tar(to / name, files)]
-
-
-if __name__ == "__main__":
-    making.main(build)

@@ -1,6 +1,4 @@
 """Makes the wheel and the source distribution for PyPI.   SPDX-License-Identifier: MIT
-
-    python3 -m packages.python.make    writes them into build/packages
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from packages import archive, making, project
+from packages import archive, project
 
 HERE = Path(__file__).resolve().parent
 TOOLS = project.ROOT / "build" / "venv-packages" / "bin"
@@ -88,7 +86,3 @@ def build_tree(tree_of: Callable[[Path], Path], to: Path) -> list[Path]:
 
 def build(to: Path) -> list[Path]:
     return build_tree(tree, to)
-
-
-if __name__ == "__main__":
-    making.main(build)

@@ -7,7 +7,6 @@ import functools
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tarfile
@@ -78,18 +77,9 @@ PACKAGES = {"client": (make, project.NAME, project.SUMMARY, ">=3.9"),
 
 
 @pytest.mark.parametrize("which", PACKAGES)
-def test_the_manifest_says_what_the_project_does(tmp_path: Path, which: str) -> None:
-    maker, name, summary, python = PACKAGES[which]
-    text = (maker.tree(tmp_path) / "pyproject.toml").read_text()
-    for line in (f'version = "{VERSION}"', f'description = "{summary}"', f'name = "{name}"',
-                 f'license = "{project.LICENSE}"', f'Homepage = "{project.URL}"',
-                 f'requires-python = "{python}"', f'Repository = "{project.REPOSITORY}"',
-                 f'Changelog = "{project.CHANGES}"'):
-        assert f"\n{line}\n" in text
-    assert not re.search(r"@\w+@", text.split("\n[build-system]", 1)[1])
-    assert client.VERSION == project.version()
-    page = (tmp_path / "README.md").read_text()
-    assert not re.search(r"\]\((?!#)", page)  # a link to a file of the project would lead nowhere
+def test_the_page_has_no_link_into_the_project(tmp_path: Path, which: str) -> None:
+    PACKAGES[which][0].tree(tmp_path)
+    assert not re.search(r"\]\((?!#)", (tmp_path / "README.md").read_text())
 
 
 # ---------------------------------------------------------------- with the tools of PyPI
@@ -124,12 +114,6 @@ def environment(python: Path, folder: Path, *options: str) -> Path:
     return folder / "bin" / "python"
 
 
-def install(wheel: Path, python: Path) -> None:
-    """Installs it by another environment's pip: to make one takes longer than all the rest."""
-    run(make.TOOLS / "pip", "--python", python, "install", "--quiet", "--no-index",
-        "--force-reinstall", wheel)
-
-
 def checks(tree: Path, *files: Path) -> email.message.Message:
     """Runs the checkers of PyPI, and looks whether the wheel has all of the tree. Returns its
     fields."""
@@ -149,12 +133,13 @@ def checks(tree: Path, *files: Path) -> email.message.Message:
 @pytest.mark.parametrize("which", PACKAGES)
 def test_checkers_find_nothing(tmp_path: Path, which: str) -> None:
     """And the source distribution makes the same wheel."""
-    maker, name, _, python = PACKAGES[which]
+    maker, name, summary, python = PACKAGES[which]
     for folder in ("made", "again"):
         (tmp_path / folder).mkdir()
     sdist, wheel = sorted(maker.build(tmp_path / "made"), key=lambda path: path.suffix != ".gz")
     fields = checks(maker.tree(tmp_path / "tree"), wheel, sdist)
     assert (fields["Name"], fields["Version"], fields["Requires-Python"]) == (name, VERSION, python)
+    assert fields["Summary"] == summary
     assert (fields["Requires-Dist"] is None) == (which == "client")
     assert fields["License-Expression"] == project.LICENSE
     with tarfile.open(sdist) as archive:
@@ -184,63 +169,17 @@ def test_it_works_where_it_is_installed(tmp_path: Path, which: int, wheel: Path,
 TYPED = """
 import dumpulse
 agent = dumpulse.Agent("localhost")
-value: int = agent.ask(timeout=3.0)[7].value
-agent.beat(variable=7, sender=1, value=value)
+agent.beat(variable=7, sender=1, value='x')
 """
-
-
-def mypy(python: Path, folder: Path, text: str, fails: bool = False) -> str:
-    (folder / "program.py").write_text(text)
-    return run(sys.executable, "-m", "mypy", "--strict", "--config-file=", "--python-executable",
-               python, "--cache-dir", folder / "cache", folder / "program.py", fails=fails)
 
 
 @pytest.mark.long
 def test_types_are_seen(tmp_path: Path, wheel: Path) -> None:
     python = environment(Path(sys.executable), tmp_path / "env", "--without-pip")
-    install(wheel, python)
-    mypy(python, tmp_path, TYPED)
-    wrong = mypy(python, tmp_path, TYPED.replace("value=value", "value='x'"), fails=True)
-    assert '"beat" of "Agent" has incompatible type "str"; expected "int"' in wrong
-    (marker,) = (tmp_path / "env").rglob("dumpulse/py.typed")
-    marker.unlink()
-    assert "missing library stubs or py.typed" in mypy(python, tmp_path, TYPED, fails=True)
-
-
-# What is wrong, the file, what to replace, and what a tool says of it, or "" if the user would
-# notice it: the package is built, but does not work.
-WRONG = [
-    ("a name", "pyproject.toml", 'name = "dumpulse"', 'name = "dum pulse"', "must only contain"),
-    ("a version", "pyproject.toml", f'"{VERSION}"', '"1.x"', "Invalid version"),
-    ("a page that is not there", "pyproject.toml", '"README.md"', '"READ.md"', "READ.md"),
-    ("no page", "pyproject.toml", 'readme = "README.md"', "", "long_description"),
-    ("a licence", "pyproject.toml", '"MIT"', '"MTI"', "Unknown license"),
-    ("a class", "pyproject.toml", "Topic ::", "Topics ::", "Topics ::"),
-    ("no folder", "pyproject.toml", '["dumpulse"]', '["dumpuls"]', "dumpuls"),
-    ("no share", "pyproject.toml", '"share" = "share"', '"share" = "shares"', "share/man"),
-    ("an entry point", "pyproject.toml", '"dumpulse:main"', '"dumpulse:start"', ""),
-    ("a Python", "pyproject.toml", '">=3.9"', '">=3.99"', ""),
-    ("no start", "dumpulse/__main__.py", "main()", "", ""),
-    ("another name", "dumpulse/__main__.py", 'sys.argv[0] = "dumpulse"', "", ""),
-]
-
-
-@pytest.mark.long
-def test_a_wrong_package_is_noticed(tmp_path: Path) -> None:
-    python = environment(Path(sys.executable), tmp_path / "env", "--without-pip")
-    for at, (what, file, old, new, said) in enumerate(WRONG):
-        source, out = tmp_path / f"source{at}", tmp_path / f"out{at}"
-        out.mkdir()
-        path = make.tree(source) / file
-        text = path.read_text()
-        assert text.count(old) >= 1, what
-        path.write_text(text.replace(old, new, 1))
-        with pytest.raises((AssertionError, SystemExit)) as seen:
-            made = make.run_build(source, out)
-            checks(source, *made)
-            if not said:
-                (wheel,) = (file for file in made if file.suffix == ".whl")
-                install(wheel, python)
-                use(python, python.parent / "dumpulse")
-        assert said in str(seen.value), (what, str(seen.value))
-        shutil.rmtree(source)
+    # By another environment's pip: to make one takes longer than all the rest.
+    run(make.TOOLS / "pip", "--python", python, "install", "--quiet", "--no-index", wheel)
+    (tmp_path / "program.py").write_text(TYPED)
+    said = run(sys.executable, "-m", "mypy", "--strict", "--config-file=", "--python-executable",
+               python, "--cache-dir", tmp_path / "cache", tmp_path / "program.py", fails=True)
+    assert '"beat" of "Agent" has incompatible type "str"; expected "int"' in said
+    assert "Found 1 error" in said

@@ -1,6 +1,4 @@
 """Makes the crate.   SPDX-License-Identifier: MIT
-
-    python3 -m packages.rust.make    writes it into build/packages
 """
 
 from __future__ import annotations
@@ -11,11 +9,9 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from packages import making, project
+from packages import project
 
 HERE = Path(__file__).resolve().parent
-# What users get beside what is kept here.
-COPIED = {"spec/vectors.tsv": "tests", "LICENSE": ""}
 # rustup puts its programs where only a shell of its user looks.
 PATH = os.pathsep.join([os.environ["PATH"], str(Path.home() / ".cargo" / "bin")])
 
@@ -34,8 +30,7 @@ def tree(to: Path) -> Path:
               "license": project.LICENSE, "url": project.URL, "repository": project.REPOSITORY}
     crate = to / project.NAME
     shutil.copytree(HERE / "crate", crate)
-    for name, folder in COPIED.items():
-        shutil.copy(project.ROOT / name, crate / folder)
+    shutil.copy(project.ROOT / "LICENSE", crate)
     for path in (crate / "Cargo.toml", crate / "Cargo.lock"):
         text = path.read_text()
         for field, value in fields.items():
@@ -53,7 +48,3 @@ def build(to: Path) -> list[Path]:
                        env={**os.environ, "PATH": PATH})
         (made,) = (crate / "target" / "package").glob("*.crate")
         return [Path(shutil.copy(made, to))]
-
-
-if __name__ == "__main__":
-    making.main(build)

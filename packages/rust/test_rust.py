@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -21,7 +20,7 @@ TARGET = project.ROOT / "build" / "cargo"
 OLD_RUST, CORE = Path("/usr/bin/rustc"), "/usr/src/rustc-*/library/core/src/lib.rs"
 
 
-def cargo(folder: Path, *arguments: str, fails: bool = False, **more: str) -> str:
+def cargo(folder: Path, *arguments: str, **more: str) -> str:
     kept = {name: value for name, value in os.environ.items()
             if not name.startswith(("CARGO_", "RUST")) or name in ("CARGO_HOME", "RUSTUP_HOME")}
     kept.pop("CC", None)
@@ -29,7 +28,7 @@ def cargo(folder: Path, *arguments: str, fails: bool = False, **more: str) -> st
                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                            env={**kept, "PATH": make.PATH, "CARGO_TARGET_DIR": str(TARGET),
                                 **more})
-    assert (ended.returncode != 0) == fails, ended.stdout
+    assert ended.returncode == 0, ended.stdout
     return ended.stdout
 
 
@@ -48,13 +47,10 @@ def passes(rustc: str | Path, crate: Path) -> None:
     subprocess.run(["gcc", "-O2", "-Wall", "-Werror", "-Dstatic=", "-Dinline=", "-c",
                     project.ROOT / "dumpulse.c"], cwd=crate, check=True)
     compiled(rustc, crate, make.HERE / "against_c.rs", "-Clink-arg=dumpulse.o", "-o", "against_c")
-    steps = [line for line in (project.ROOT / "spec" / "vectors.tsv").read_text().splitlines()
-             if not line.startswith("#")]
-    for test, told in (("vectors", f"\n{len(steps)} steps passed"), ("transports", "8 passed")):
-        compiled(rustc, crate, "--test", f"tests/{test}.rs", "-o", test)
-        shown = subprocess.run([crate / test, "--nocapture"], text=True, stdout=subprocess.PIPE,
-                               check=True).stdout
-        assert told in shown, shown[-2000:]
+    compiled(rustc, crate, "--test", "tests/transports.rs", "-o", "transports")
+    shown = subprocess.run([crate / "transports"], text=True, stdout=subprocess.PIPE,
+                           check=True).stdout
+    assert "7 passed" in shown, shown
     shown = subprocess.run([crate / "against_c"], text=True, stdout=subprocess.PIPE,
                            check=True).stdout
     counts = [int(count) for count in re.findall(r"\d+", shown)]
@@ -62,62 +58,19 @@ def passes(rustc: str | Path, crate: Path) -> None:
 
 
 @pytest.mark.slow
-def test_it_passes_all_vectors_and_does_what_c_does(tmp_path: Path) -> None:
+def test_it_does_what_c_does(tmp_path: Path) -> None:
     passes(make.installed("rustc"), make.tree(tmp_path))
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("example", ["can", "serial"])
-def test_examples_report_what_the_model_does(tmp_path: Path, example: str) -> None:
-    shown = cargo(make.tree(tmp_path), "run", "--quiet", "--locked", "--example", example)
+def test_the_example_reports_what_the_model_does(tmp_path: Path) -> None:
+    shown = cargo(make.tree(tmp_path), "run", "--quiet", "--locked", "--example", "serial")
     agent = model.Agent()
     for now, (variable, value) in enumerate([(3, 9), (63, 255)], 4660):
         assert agent.process(now, model.heartbeat(variable, 76, value)) == model.HEARTBEAT
     expected = [f"{variable} {entry[0] * 256 + entry[1]} {entry[2]} {entry[3]}"
                 for variable, entry in enumerate(agent.entries) if any(entry)]
     assert shown.splitlines() == expected
-
-
-# A change in the code, and its file: at least one test must notice it.
-MUTANTS = [
-    ("src/lib.rs", "b % 65521", "b % 65520"),
-    ("src/packet.rs", "< VARIABLES", "<= VARIABLES"),
-    ("src/packet.rs", "(packet == heartbeat.encode())", "(packet != [0])"),
-    ("src/packet.rs", "0xF1", "0xF2"),
-    ("src/report.rs", "told == right", "told != 0"),
-    ("src/report.rs", "from_be_bytes([table[at]", "from_le_bytes([table[at]"),
-    ("src/report.rs", "    4 + 4 *", "    8 + 4 *"),
-    ("src/report.rs", "now.wrapping_sub(self.timestamp)", "self.timestamp.wrapping_sub(now)"),
-    ("src/agent.rs", "clock().to_be_bytes()", "clock().to_le_bytes()"),
-    ("src/agent.rs", "            self.record(heartbeat, clock);\n", ""),
-    ("src/agent.rs", "checksum(&self.table[4..]).to_be", "checksum(&self.table[4..]).to_le"),
-    ("src/agent.rs", "packet != REQUEST", "packet.is_empty()"),
-    ("src/can.rs", "number == 0 || number == self.next", "true"),
-    ("src/can.rs", "|| bytes.len() != part.len()", "|| bytes.len() > part.len()"),
-    ("src/can.rs", "        self.next = 0;\n", ""),
-    ("src/can.rs", "|| offset == REQUEST_OFFSET", "|| offset > 96"),
-    ("src/can.rs", "difference < IDENTIFIERS", "difference <= IDENTIFIERS"),
-    ("src/serial.rs", "        *self = Self::new(); // no byte", "        // no byte"),
-    ("src/serial.rs", "self.last != REQUEST && ", ""),
-    ("src/serial.rs", "        self.missing = REPORT_SIZE; // no", "        // no"),
-]
-
-
-@pytest.mark.long
-def test_tests_notice_each_mutant(tmp_path: Path) -> None:
-    crate, survivors = make.tree(tmp_path), []
-    for file, old, new in MUTANTS:
-        path = crate / file
-        text = path.read_text()
-        assert text.count(old) >= 1, (file, old)
-        path.write_text(text.replace(old, new, 1))
-        try:
-            passes(make.installed("rustc"), crate)
-            survivors.append((file, old))
-        except subprocess.CalledProcessError:
-            pass
-        path.write_text(text)
-    assert not survivors, "\n".join(map(str, survivors))
 
 
 @pytest.mark.long
@@ -132,41 +85,13 @@ def test_checkers_find_nothing(tmp_path: Path) -> None:
         assert "0 failed" in cargo(crate, "test", "--locked", feature)
 
 
-PUBLISH = ("publish", "--dry-run", "--locked", "--all-features")
-# What is wrong, what to replace in Cargo.toml, and what cargo says of it.
-WRONG = [
-    ("a name", 'name = "dumpulse"', 'name = "dum pulse"', "invalid character"),
-    ("a version", f'version = "{project.version()}"', 'version = "1.0"', "version"),
-    ("a missing file", '"src/", ', "", "src/lib.rs"),
-    ("a wrong path", '"README.md"', '"READ.md"', "READ.md"),
-    ("a Rust that is no version", 'rust-version = "1.63"', 'rust-version = "old"', "rust-version"),
-    ("an unknown edition", 'edition = "2021"', 'edition = "2020"', "edition"),
-    ("no description", "description = ", "# description = ", "description"),
-    ("no licence", "license = ", "# license = ", "license"),
-    ("a feature of nothing", "std = []", 'std = ["alloc"]', "alloc"),
-    ("a dependency that is not in the lock", '"0.6.1"', '"0.5.0"', "because --locked was passed"),
-]
-
-
 @pytest.mark.long
 def test_cargo_would_publish_it(tmp_path: Path) -> None:
     crate = make.tree(tmp_path)
-    manifest = crate / "Cargo.toml"
-    text = manifest.read_text()
-    assert "@" not in text.split("\n[package]", 1)[1]
-    shown = cargo(crate, *PUBLISH)
+    assert "@" not in (crate / "Cargo.toml").read_text().split("\n[package]", 1)[1]
+    shown = cargo(crate, "publish", "--dry-run", "--locked", "--all-features")
     assert "aborting upload due to dry run" in shown
     assert not [line for line in shown.splitlines() if "warning" in line and "aborting" not in line]
-    for what, old, new, said in WRONG:
-        assert text.count(old) >= 1, what
-        manifest.write_text(text.replace(old, new, 1))
-        try:
-            shown = cargo(crate, *PUBLISH, fails=True)
-        except AssertionError:
-            # Without these, cargo only warns, and the registry refuses the crate.
-            shown = cargo(crate, *PUBLISH)
-            assert re.search(f"warning: .*{said}", shown), (what, shown)
-        assert said in shown, (what, shown)
 
 
 # A machine, how to link a program for it, and how to run it.

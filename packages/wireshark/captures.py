@@ -28,29 +28,18 @@ def pcap(to: Path, link: int, frames: Iterable[bytes], longest: int = 65535) -> 
     return to
 
 
-def ones_complement(data: bytes) -> int:
-    total: int = sum(struct.unpack(f">{len(data) // 2}H", data))
-    while total > 0xFFFF:
-        total = (total >> 16) + (total & 0xFFFF)
-    return ~total & 0xFFFF
-
-
 def udp(payload: bytes, port: int = 9060, source: str = "192.0.2.1",
         reply: bool = False) -> bytes:
     """An Ethernet frame with a UDP datagram to the port, or from it, over IPv4 or IPv6."""
     address = ipaddress.ip_address(source)
     both = address.packed + (address + 1).packed
     ports = (port, 40000) if reply else (40000, port)
-    length = 8 + len(payload)
+    length = 8 + len(payload)  # tshark does not check the checksums of IP and UDP
     datagram = struct.pack(">HHHH", *ports, length, 0) + payload
-    pseudo = both + struct.pack(">LL", length, 17) + datagram + bytes(length % 2)
-    check = ones_complement(pseudo) or 0xFFFF
-    datagram = datagram[:6] + struct.pack(">H", check) + payload
     if address.version == 6:
         header, kind = struct.pack(">LHBB", 6 << 28, length, 17, 64) + both, 0x86DD
     else:
         header, kind = struct.pack(">BBHHHBBH", 0x45, 0, 20 + length, 0, 0, 64, 17, 0) + both, 0x800
-        header = header[:10] + struct.pack(">H", ones_complement(header)) + header[12:]
     return struct.pack(">6s6sH", bytes(6), bytes(6), kind) + header + datagram
 
 

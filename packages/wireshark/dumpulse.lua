@@ -1,5 +1,8 @@
--- Shows Dumpulse's packets in Wireshark and tshark: those of version 1, and those of version 2, with
--- keys, over UDP and CAN. packages/wireshark/README.md explains it.   SPDX-License-Identifier: MIT
+-- Shows Dumpulse's packets in Wireshark and tshark: those of version 1, and those of version 2,
+-- with keys, over UDP and CAN. Copy this file into the folder of personal Lua plugins, which
+-- Help > About > Folders names, or give it to one command: tshark -X lua_script:dumpulse.lua.
+-- Filters begin with "dumpulse.". The port, the first CAN identifier and a file of keys are in
+-- Preferences > Protocols.                                        SPDX-License-Identifier: MIT
 
 set_plugin_info({version = "@version@", description = "Dumpulse"})
 
@@ -8,8 +11,9 @@ local MAGIC, REQUEST = 0xf1, "AreyouOK"
 -- On CAN: offsets from the base.
 local IDENTIFIERS, FIRST_OF_REPORT, FRAMES, CAN_REQUEST = 128, 64, 33, 127
 local FRAME_SIZE, CAN_BEACON = 8, 97
--- Of version 2: labels of keys, the largest epoch, and the first one of a node that only sends.
-local READERS, BEACONS, LAST_EPOCH, FIRST_OWN = 64, 65, 0x3f000000, 0x800000
+-- Of version 2: the label of readers, how many epochs there are, the bit of a beacon that asks for
+-- each heartbeat twice, and the first epoch of a node that only sends.
+local READERS, EPOCHS, TWICE, FIRST_OWN = 64, 0x20000000, 0x20, 0x800000
 
 local dumpulse = Proto("dumpulse", "Dumpulse")
 
@@ -28,11 +32,12 @@ local tag = ProtoField.bytes("dumpulse.tag", "Tag")
 local status = ProtoField.string("dumpulse.tag.status", "The tag is")
 local label = ProtoField.uint8("dumpulse.label", "Label of its key", base.DEC)
 local epoch = ProtoField.uint32("dumpulse.epoch", "Epoch", base.DEC)
+local twice = ProtoField.bool("dumpulse.twice", "Send each heartbeat twice")
 local own = ProtoField.uint24("dumpulse.own", "Epoch of a node that only sends", base.HEX)
 local count = ProtoField.uint8("dumpulse.count", "Count", base.DEC)
 local nonce = ProtoField.uint16("dumpulse.nonce", "Nonce", base.HEX)
 dumpulse.fields = {kind, checksum, computed, magic, heard, entry, variable, timestamp, sender,
-                   value, part, tag, status, label, epoch, own, count, nonce}
+                   value, part, tag, status, label, epoch, twice, own, count, nonce}
 
 local bad_checksum = ProtoExpert.new("dumpulse.checksum.bad", "The checksum is wrong",
                                      expert.group.CHECKSUM, expert.severity.ERROR)
@@ -120,10 +125,11 @@ end
 
 -- ---- version 2: spec/keyed.md has it ----
 
--- Keys, by label, as four words; and what a tag depends on, if its own tag was right: the epoch of the
--- last beacon, the own epoch of each variable's last announce, and the last request. `verdicts` keeps
--- what was found when Wireshark came to a frame first.
-local master, known, heard_epoch, heard_own, asked, verdicts
+-- Keys, by label, as four words, and the generations of those that are not the first. And what a
+-- tag depends on, if its own tag was right: the epoch of each label's last beacon, the latest of
+-- them, the own epoch of each variable's last announce, and the last request. `verdicts` keeps what
+-- was found when Wireshark came to a frame first.
+local master, known, generations, heard, latest, heard_own, asked, verdicts
 
 local function permute(w)
     local a, b, c, d = w[1], w[2], w[3], w[4]
@@ -165,7 +171,8 @@ end
 
 local function key_of(number)
     local word = number * 0x01010101
-    known[number] = known[number] or master and chaskey(master, {word, word, word, word})
+    local last = bit.bor(bit.band(word, 0xffffff), bit.lshift(generations[number] or 0, 24))
+    known[number] = known[number] or master and chaskey(master, {word, word, word, last})
     return known[number]
 end
 
@@ -197,58 +204,80 @@ local function right_report(buffer, key)
         made[2] == bit.tobit(buffer(4, 4):le_uint())
 end
 
+-- Of a beacon, which does not say its label: finds that by the tag.
+local function judge_beacon(buffer)
+    local each = buffer(4, 4):uint() % EPOCHS
+    for number = 0, READERS do
+        local key = key_of(number)
+        if key and right_number(buffer, key, number, {each}) then
+            heard[number] = each
+            latest = math.max(latest or 0, each)
+            return "right", number
+        end
+    end
+    return master and "wrong" or
+        next(known) and "not checked: it may be for another label" or "not checked"
+end
+
 local function judge(buffer, number)
     local key, first = key_of(number), buffer(4, 1):uint()
     if not key then
-        return "not checked"
+        return "not checked", number
     elseif buffer:len() == KEYED_SIZE then
         return not asked and "not checked: no request came before" or
-            right_report(buffer, key) and "right" or "wrong"
+            right_report(buffer, key) and "right" or "wrong", number
     end
-    local candidates = {heard_epoch}
-    if number == BEACONS then
-        candidates = {buffer(4, 4):uint()}
-    elseif first < 0x80 then
-        candidates = {0}
-    elseif number < READERS then
-        candidates = {heard_epoch or heard_own[number], heard_own[number]}
+    local candidates = {0} -- of an announce
+    if first >= 0x80 then
+        candidates = {heard[number] or heard_own[number], heard_own[number]}
+        if latest and heard[number] ~= latest then -- it is in the latest one, or in the last
+            candidates = {latest, latest - 1, heard_own[number]}
+        end
     end
     if not next(candidates) then
-        return "not checked: no beacon or announce came before"
+        return "not checked: no beacon or announce came before", number
     end
     local found = right_number(buffer, key, number, candidates)
-    if found and number == BEACONS then
-        heard_epoch = found
-    elseif found and first < 0x80 then
+    if found and first < 0x80 then
         heard_own[number] = buffer(5, 3):uint() * 256
     elseif found and number == READERS then
         asked = {epoch = found, four = buffer(4, 4):le_uint()}
     end
-    return found and "right" or "wrong"
+    return found and "right" or "wrong", number
 end
 
 -- Adds the tag, of `size` bytes, and what is known of it.
-local function add_tag(buffer, tree, pinfo, number, size)
-    local found = verdicts[pinfo.number] or judge(buffer, number)
+local function add_tag(buffer, tree, pinfo, judged, number, size)
+    local found = verdicts[pinfo.number] or {judged(buffer, number)}
     verdicts[pinfo.number] = found
     local item = tree:add(tag, buffer(0, size))
-    tree:add(status, found):set_generated()
-    tree:add(label, number):set_generated()
-    if found == "wrong" then
+    tree:add(status, found[1]):set_generated()
+    if found[2] then
+        tree:add(label, found[2]):set_generated()
+    end
+    if found[1] == "wrong" then
         item:add_proto_expert_info(bad_tag)
     end
-    return ", tag " .. found
+    return ", tag " .. found[1]
 end
 
 local function keyed_report(buffer, tree, pinfo)
-    local told = add_tag(buffer, tree, pinfo, READERS, 8)
+    local told = add_tag(buffer, tree, pinfo, judge, READERS, 8)
     return "Keyed report", add_entries(buffer, 8, tree) .. told
 end
 
 local function beacon(buffer, tree, pinfo)
-    tree:add(epoch, buffer(4, 4))
-    return "Beacon", string.format("epoch %d", buffer(4, 4):uint()) ..
-        add_tag(buffer, tree, pinfo, BEACONS, 4)
+    local number = buffer(4, 4):uint() % EPOCHS
+    tree:add(epoch, buffer(4, 4), number)
+    tree:add(twice, buffer(4, 1), buffer(4, 1):uint() >= TWICE)
+    return "Beacon", string.format("epoch %d", number) ..
+        add_tag(buffer, tree, pinfo, judge_beacon, nil, 4)
+end
+
+-- Anybody may ask for the beacon of a label.
+local function question(buffer, tree)
+    tree:add(label, buffer(4, 1), buffer(4, 1):uint() - 0x80)
+    return "Question", string.format("which epoch has label %d?", buffer(4, 1):uint() - 0x80)
 end
 
 local function announce(buffer, tree, pinfo)
@@ -256,7 +285,7 @@ local function announce(buffer, tree, pinfo)
     tree:add(variable, buffer(4, 1), number)
     tree:add(own, buffer(5, 3))
     return "Announce", string.format("variable %d, own epoch %x", number, buffer(5, 3):uint()) ..
-        add_tag(buffer, tree, pinfo, number, 4)
+        add_tag(buffer, tree, pinfo, judge, number, 4)
 end
 
 local function keyed_heartbeat(buffer, tree, pinfo)
@@ -267,30 +296,29 @@ local function keyed_heartbeat(buffer, tree, pinfo)
     tree:add(value, buffer(7, 1))
     return "Keyed heartbeat", string.format(
         "variable %d, sender %d, value %d, count %d", number, buffer(6, 1):uint(),
-        buffer(7, 1):uint(), buffer(5, 1):uint()) .. add_tag(buffer, tree, pinfo, number, 4)
+        buffer(7, 1):uint(), buffer(5, 1):uint()) .. add_tag(buffer, tree, pinfo, judge, number, 4)
 end
 
 local function keyed_request(buffer, tree, pinfo)
     tree:add(count, buffer(5, 1))
     tree:add(nonce, buffer(6, 2))
-    if buffer(5, 1):uint() == 0 then -- with any tag
-        return "Keyed request", "asks for the beacon"
-    end
     return "Keyed request", string.format("count %d", buffer(5, 1):uint()) ..
-        add_tag(buffer, tree, pinfo, READERS, 4)
+        add_tag(buffer, tree, pinfo, judge, READERS, 4)
 end
 
 -- Of 8 bytes that are no packet of version 1.
 local function keyed_kind_of(buffer)
-    local first, number = buffer(4, 1):uint(), buffer(4, 4):uint()
+    local first = buffer(4, 1):uint()
     if first < 0x40 then
-        return number > 0 and number <= LAST_EPOCH and beacon or nil
+        return buffer(4, 4):uint() % EPOCHS > 0 and beacon or nil
     elseif first < 0x80 then
         return buffer(5, 3):uint() >= FIRST_OWN and announce or nil
-    elseif first < 0xc0 then
-        return buffer(5, 1):uint() > 0 and keyed_heartbeat or nil
+    elseif first > 0x80 + READERS then
+        return nil
+    elseif buffer(5, 1):uint() == 0 then
+        return question
     end
-    return first == 0xc0 and keyed_request or nil
+    return first < 0xc0 and keyed_heartbeat or keyed_request
 end
 
 -- Chooses by the length, and by what tells a heartbeat from a request.
@@ -352,7 +380,7 @@ local unfinished, seen, finished, gaps
 
 function dumpulse.init()
     unfinished, seen, finished, gaps = {}, {}, {}, {}
-    heard_epoch, heard_own, asked, verdicts = nil, {}, nil, {}
+    heard, latest, heard_own, asked, verdicts = {}, nil, {}, nil, {}
 end
 
 -- Follows the rules of SPEC.md for a reader: frame 0 begins a report, and each other frame must
@@ -392,7 +420,9 @@ function can.dissector(buffer, pinfo, tree)
         return 0
     elseif number >= FRAMES and offset ~= CAN_REQUEST then -- of version 2 alone
         local found = buffer:len() == PACKET_SIZE and kind_of(buffer)
-        if found ~= (offset == CAN_BEACON and beacon or keyed_request) then
+        local of_reader = found and buffer(4, 1):uint() == 0x80 + READERS
+        if (offset == CAN_BEACON) ~= (found == beacon) or
+            offset ~= CAN_BEACON and not of_reader then
             return 0
         end
     end
@@ -457,27 +487,30 @@ end
 
 local function hex_words(digits)
     local words = {}
-    for at = 1, #digits, 8 do
+    for at = 1, 32, 8 do
         local a, b, c, d = digits:match("(%x%x)(%x%x)(%x%x)(%x%x)", at)
         words[#words + 1] = bit.tobit(tonumber(d .. c .. b .. a, 16))
     end
     return words
 end
 
--- A master key is 32 digits. The file of a reader has a line for each of its two labels.
+-- A master key is 32 digits, and lines after it are like "7 2": variable 7 has its third key. Else
+-- a line is a label and its key: a variable, or "readers".
 local function read_keys()
-    master, known = nil, {}
+    master, known, generations = nil, {}, {}
     if dumpulse.prefs.keys == "" then
         return
     end
     local file, why = io.open(dumpulse.prefs.keys)
     for line in file and file:lines() or function() end do
-        local name, digits = line:match("^(%a*) ?(%x+)%s*$")
-        local number = ({readers = READERS, beacons = BEACONS})[name]
-        if digits and #digits == 32 and name == "" then
-            master = hex_words(digits)
-        elseif digits and #digits == 32 and number then
+        local name, digits = line:match("^(%w+) (%x+)%s*$")
+        local number = name == "readers" and READERS or tonumber(name)
+        if #line:match("^%x*") == 32 and not name then
+            master = hex_words(line)
+        elseif number and #digits == 32 then
             known[number] = hex_words(digits)
+        elseif number then
+            generations[number] = tonumber(digits)
         end
     end
     if not master and not next(known) then

@@ -7,14 +7,14 @@ the declarations of standin.h.
 from __future__ import annotations
 
 import json
-import shutil
+import re
 from pathlib import Path
 
 import pytest
 
 from packages import project
 from packages.cmake import consumers
-from packages.cmake.consumers import damage, run, try_run
+from packages.cmake.consumers import run, try_run
 
 pytestmark = pytest.mark.long
 
@@ -35,143 +35,82 @@ tree.write_config(".config")
 sys.exit("\\n".join(tree.warnings) or 0)
 """
 AS_JSON = "import json, sys, yaml; print(json.dumps(yaml.safe_load(open(sys.argv[1]))))"
-# The functions of Zephyr's build system that the module and the sample call.
-BUILD_SYSTEM = """\
-project(Zephyr-Standin LANGUAGES C)
-file(STRINGS ${DOTCONFIG} lines REGEX "^CONFIG_[A-Z_]+=[a-z0-9]+$")
+# What reads .config before the module, and Zephyr's functions that the module calls: these tell
+# what they are given.
+BEFORE = """\
+file(STRINGS .config lines REGEX "^CONFIG_[A-Z_]+=[a-z0-9]+$")
 foreach(line IN LISTS lines)
     string(REPLACE "=" ";" line ${line})
     list(GET line 0 name)
     list(GET line 1 ${name})
 endforeach()
-add_compile_options(-std=gnu11 -Wall -Wextra -Werror)
-set_property(GLOBAL PROPERTY folders ${CMAKE_CURRENT_LIST_DIR})
-function(zephyr_include_directories)
-    set_property(GLOBAL APPEND PROPERTY folders ${ARGN})
-endfunction()
-function(zephyr_compile_definitions)
-    set_property(GLOBAL APPEND PROPERTY definitions ${ARGN})
-endfunction()
-macro(zephyr_library_named name)
-    add_library(${name} OBJECT)
-    set_property(GLOBAL APPEND PROPERTY parts ${name})
-endmacro()
-function(zephyr_library_sources)
-    target_sources(dumpulse PRIVATE ${ARGN})
-endfunction()
-add_subdirectory(${MODULE} module)
-add_library(app OBJECT)
-get_property(parts GLOBAL PROPERTY parts)
-get_property(folders GLOBAL PROPERTY folders)
-get_property(definitions GLOBAL PROPERTY definitions)
-foreach(part app ${parts})
-    target_include_directories(${part} PRIVATE ${folders})
-    target_compile_definitions(${part} PRIVATE ${definitions})
-endforeach()
-"""
+""" + "".join(f'function(zephyr_{name})\n    message("{name} ${{ARGN}}")\nendfunction()\n'
+              for name in ("include_directories", "compile_definitions", "library_named",
+                           "library_sources"))
 
 
-def module(tmp_path: Path) -> Path:
-    """A copy of what belongs to the module."""
-    copy = tmp_path / "module"
-    for name in ("zephyr", "packages/zephyr", "packages/cmake"):
-        shutil.copytree(project.ROOT / name, copy / name,
-                        ignore=shutil.ignore_patterns("__pycache__"))
-    (copy / "extras").mkdir()
-    for path in (project.ROOT / "packages" / "library.txt", *project.LIBRARY_FILES.values()):
-        shutil.copy(path, copy / path.relative_to(project.ROOT))
-    return copy
+AGENT = "get_timestamp send_packet"
 
 
-def check(copy: Path, tmp_path: Path, config: str = "", parts: tuple[str, ...] = ("",)) -> None:
-    """Checks module.yml, asks Kconfig, and compiles the sample with these parts of the library."""
-    said = json.loads(run([PROGRAMS / "python", "-c", AS_JSON, copy / "zephyr/module.yml"],
+def check(module: Path, tmp_path: Path, config: str = "", hooks: str = AGENT) -> None:
+    """Checks module.yml, asks Kconfig, and lets CMake read the module and a compiler the sample.
+    All of what the module compiles is linked: these hooks must be missing, and no others."""
+    said = json.loads(run([PROGRAMS / "python", "-c", AS_JSON, module / "zephyr/module.yml"],
                           tmp_path))
     assert said == {"name": project.NAME, "samples": [str(Path(SAMPLE).parent)],
                     "build": {"cmake": "packages/zephyr", "kconfig": "packages/zephyr/Kconfig"}}
-    assert (copy / said["samples"][0]).is_dir()
-    standin, sample = tmp_path / "standin", copy / SAMPLE
+    sample = module / SAMPLE
+    (tmp_path / "prj.conf").write_text((sample / "prj.conf").read_text() + config)
+    run([PROGRAMS / "python", "-c", SETTINGS, module / said["build"]["kconfig"],
+         tmp_path / "prj.conf"], tmp_path)
+    (tmp_path / "module.cmake").write_text(
+        f"{BEFORE}include({module / said['build']['cmake']}/CMakeLists.txt)\n")
+    told = try_run(["cmake", "-P", "module.cmake"], tmp_path).stderr.decode().splitlines()
+    assert told[0] == f"include_directories {module};{module / 'extras'}"
+    missing = set()
+    if hooks:
+        assert told[1] == "library_named dumpulse" and len(told) == 3
+        sources = told[2].removeprefix("library_sources ").split(";")
+        run(["gcc", "-r", "-nostdlib", f"-I{module}", *sources, "-o", "linked.o"], tmp_path)
+        missing = {*run(["nm", "--undefined-only", "--just-symbols", "linked.o"],
+                        tmp_path).decode().split()}
+    assert {name for name in missing if name.startswith("dumpulse_")} == {
+        f"dumpulse_{hook}" for hook in hooks.split()}
     for name in ("device.h", "kernel.h", "drivers/can.h"):
-        header = standin / "zephyr" / name
+        header = tmp_path / "standin" / "zephyr" / name
         header.parent.mkdir(parents=True, exist_ok=True)
         header.write_text(f'#include "{HERE}/standin.h"\n')
-    (standin / "ZephyrConfig.cmake").write_text(BUILD_SYSTEM)
-    (tmp_path / "prj.conf").write_text((sample / "prj.conf").read_text() + config)
-    run([PROGRAMS / "python", "-c", SETTINGS, copy / said["build"]["kconfig"],
-         tmp_path / "prj.conf"], tmp_path)
-    run(["cmake", "-G", "Ninja", "-S", sample, "-B", tmp_path / "built",
-         f"-DMODULE={copy / said['build']['cmake']}", f"-DDOTCONFIG={tmp_path / '.config'}"],
-        tmp_path, more={"ZEPHYR_BASE": str(standin)})
-    run(["cmake", "--build", tmp_path / "built"], tmp_path)
-    compiled = {path.name for path in (tmp_path / "built").rglob("*.o")}
-    wanted = {"main.c.o", *(f"dumpulse{part}.c.o" for part in parts)}
-    assert compiled == wanted, f"compiled: {sorted(compiled)}"
+    run(["gcc", "-fsyntax-only", "-std=gnu11", "-Wall", "-Wextra", "-Werror", f"-I{module}",
+         f"-I{tmp_path / 'standin'}", sample / "src" / "main.c"], tmp_path)
 
 
-@pytest.mark.parametrize(("config", "parts"), [
-    ("", ("",)), ("CONFIG_DUMPULSE_AGENT=n\n", ()), ("CONFIG_DUMPULSE_WATCH=y\n", ("", "_watch")),
-    ("CONFIG_DUMPULSE_KEYED=y\nCONFIG_DUMPULSE_ALONE=8\n", ("", "_keyed"))])
-def test_each_setting(tmp_path: Path, config: str, parts: tuple[str, ...]) -> None:
-    check(project.ROOT, tmp_path, config, parts)
+@pytest.mark.parametrize(("settings", "hooks"), [
+    ("", AGENT), ("NODE", ""), ("WATCH", f"{AGENT} changed"),
+    ("KEYED_AGENT", f"{AGENT} get_key load store"),
+    ("KEYED_AGENT ALONE WATCH", f"{AGENT} get_key load store changed"),
+    ("KEYED_NODE", "get_key"), ("KEYED_SENDER", "get_key load store"), ("KEYED_READER", "get_key")])
+def test_each_role(tmp_path: Path, settings: str, hooks: str) -> None:
+    config = "".join(f"CONFIG_DUMPULSE_{each}=y\n" for each in settings.split())
+    check(project.ROOT, tmp_path, config, hooks)
 
 
-@pytest.mark.parametrize(("name", "old", "new", "message"), [
-    ("zephyr/module.yml", "name: dumpulse", "name: dumpluse", "'dumpluse'"),
-    ("zephyr/module.yml", "cmake:", "cmak:", "'cmak'"),
-    ("zephyr/module.yml", "zephyr/samples", "zephyr/sample", "packages/zephyr/sample'"),
-    ("packages/zephyr/Kconfig", "menuconfig DUMPULSE\n", "menuconfig DUMPLUSE\n",
-     "undefined symbol DUMPULSE"),
-    ("packages/zephyr/Kconfig", "\tbool \"Agent\"\n", "\tbol \"Agent\"\n", "couldn't parse"),
-    ("packages/zephyr/Kconfig", "default y", "default n", "compiled: ['main.c.o']"),
-    (f"{SAMPLE}/prj.conf", "CONFIG_DUMPULSE=y", "CONFIG_DUMPLUSE=y", "undefined symbol DUMPLUSE"),
-    ("packages/zephyr/CMakeLists.txt", "zephyr_include_directories", "set",
-     "dumpulse.h: No such file"),
-    ("packages/zephyr/CMakeLists.txt", "CONFIG_DUMPULSE_AGENT", "CONFIG_DUMPULSE_AGNT",
-     "compiled: ['main.c.o']"),
-    ("packages/library.txt", "dumpulse.c", "dumpluse.c", "dumpluse.c"),
-    (f"{SAMPLE}/src/main.c", "zephyr_canbus", "zephyr_can", "chosen_zephyr_can"),
-])
-def test_mistakes(tmp_path: Path, name: str, old: str, new: str, message: str) -> None:
-    copy = module(tmp_path)
-    damage(copy / name, old, new)
-    with pytest.raises(AssertionError) as caught:
-        check(copy, tmp_path)
-    assert message in str(caught.value), str(caught.value)
+def test_the_entry_for_west(tmp_path: Path) -> None:
+    page = (HERE / "README.md").read_text()
+    entry = page.partition("```yaml\n")[2].partition("```")[0]
+    assert project.REPOSITORY in entry
+    entry = entry.replace(project.REPOSITORY, consumers.repository(tmp_path / "repository"))
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "west.yml").write_text(
+        f"manifest:\n  projects:\n{entry}  self:\n    path: own\n")
+    for words in (["init", "-l", "own"], ["update", "--narrow"], ["manifest", "--validate"]):
+        run([PROGRAMS / "west", *words], tmp_path)
+    check(tmp_path / "modules" / "lib" / "dumpulse", tmp_path)
 
 
 def test_the_overlay(tmp_path: Path) -> None:
     """Zephyr puts an overlay behind the board's device tree, and lets dtc compile both."""
     board = '/dts-v1/;\n/ { can1: can { compatible = "a"; status = "disabled"; }; };\n'
-    overlay = (project.ROOT / SAMPLE / "canbus.overlay").read_text()
-    words = ["dtc", "-I", "dts", "-O", "dts", "-@", "-"]
-    tree = run(words, tmp_path, (board + overlay).encode()).decode()
+    (overlay,) = re.findall("^```dts\n(.*?)^```", (HERE / "README.md").read_text(), re.M | re.S)
+    tree = run(["dtc", "-I", "dts", "-O", "dts", "-@", "-"], tmp_path,
+               (board + overlay).encode()).decode()
     assert 'zephyr,canbus = "/can";' in tree and 'status = "okay";' in tree
-    assert "bitrate = <0x7a120>;" in tree
-    done = try_run(words, tmp_path, (board + overlay.replace("&can1", "&can2")).encode())
-    assert done.returncode != 0 and b"can2" in done.stderr
-
-
-def west(tmp_path: Path, manifest: str) -> Path:
-    (tmp_path / "own").mkdir()
-    (tmp_path / "own" / "west.yml").write_text(manifest)
-    run([PROGRAMS / "west", "init", "-l", "own"], tmp_path)
-    run([PROGRAMS / "west", "update", "--narrow"], tmp_path)
-    run([PROGRAMS / "west", "manifest", "--validate"], tmp_path)
-    return tmp_path / "modules" / "lib" / "dumpulse"
-
-
-@pytest.mark.parametrize(("old", "new", "message"), [
-    ("", "", ""), ("revision: main", "revision: mian", "mian"), ("path:", "paht:", "paht"),
-    ("name: dumpulse", "nmae: dumpulse", "nmae")])
-def test_the_entry_for_west(tmp_path: Path, old: str, new: str, message: str) -> None:
-    address = consumers.repository(tmp_path / "repository")
-    page = (HERE / "README.md").read_text()
-    entry = page.partition("```yaml\n")[2].partition("```")[0]
-    assert project.REPOSITORY in entry and old in entry
-    entry = entry.replace(project.REPOSITORY, address).replace(old, new)
-    manifest = f"manifest:\n  projects:\n{entry}  self:\n    path: own\n"
-    if message:
-        with pytest.raises(AssertionError, match=message):
-            west(tmp_path, manifest)
-        return
-    check(west(tmp_path, manifest), tmp_path)

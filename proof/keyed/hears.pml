@@ -1,7 +1,7 @@
 /* An agent, and a node that hears.   SPDX-License-Identifier: MIT
  *
- * The attacker has the keys of all other variables. An insider can make this node's beacons, too: he
- * has guessed a tag. */
+ * The attacker has the keys of all other variables. An insider can make this node's beacons, too:
+ * he has guessed a tag. */
 #include "model.h"
 
 #define BLOCK 2     /* epochs in a block: 256 in spec/keyed.md */
@@ -221,7 +221,7 @@ init {
     :: atomic { /* the attacker goes, and a tick comes */
         calm = true;
         if
-        :: insider && broken != NO_WAY_OUT -> heard = 0; count = 0 /* 300 seconds without a beacon */
+        :: insider && broken != NO_WAY_OUT -> heard = 0; count = 0 /* no beacon for long */
         :: else
         fi;
         if

@@ -1,7 +1,7 @@
 /* An agent, and a node that only sends.   SPDX-License-Identifier: MIT
  *
- * The attacker has the keys of all other variables. An insider has guessed tags of announces, too. Own
- * epochs begin at 1 here, and at 800001 in spec/keyed.md. */
+ * The attacker has the keys of all other variables. An insider has guessed tags of announces, too.
+ * Own epochs begin at 1 here, and at 800001 in spec/keyed.md. */
 #include "model.h"
 
 #define LAST 6   /* the last own epoch: ffffff. A number that cannot be read is read as this */

@@ -1,7 +1,7 @@
 /* Unit tests of when server/keys.c begins epochs, with a clock and a disk that do what a test says.
  *                                                             SPDX-License-Identifier: MIT
- * With a real disk, it would take 256 epochs until a number is needed. test_udpserver_keyed.py tests
- * the rest, with the real server.
+ * With a real disk, it would take 256 epochs until a number is needed. test_udpserver_keyed.py
+ * tests the rest, with the real server.
  */
 #define _GNU_SOURCE /* NOLINT: for sigset_t, in loop.h */
 #include <setjmp.h>

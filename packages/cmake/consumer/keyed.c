@@ -1,60 +1,49 @@
-/* An agent with keys, for up to 8 nodes that only send.   SPDX-License-Identifier: MIT
+/* A node with keys that only sends.                       SPDX-License-Identifier: MIT
  *
- * Each 8 bytes of the input are a packet. For each, a line with its result goes to the output; and
- * also each packet that the agent sends. It is only an example: its key is known to everybody, and
- * it keeps no number over a reset.
+ *     keyed VARIABLE SENDER VALUE   writes an announce and a heartbeat to the output
+ *
+ * It is only an example: its key is known to everybody, and it keeps no number over a reset.
  */
 #include <dumpulse_keyed.h>
 #include <stdio.h>
-#include <string.h>
-
-static dumpulse_keyed keyed;
-
-uint16_t dumpulse_get_timestamp(void)
-{
-    return 0;
-}
-
-void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
-{
-    (void)context;
-    while (length-- != 0) {
-        printf("%02x", *packet++);
-    }
-    printf("\n");
-}
+#include <stdlib.h>
 
 void dumpulse_get_key(uint8_t key[16], uint8_t label)
 {
-    uint8_t i;
-
-    (void)label;
-    for (i = 0; i != 16; i++) {
-        key[i] = i;
+    for (uint8_t i = 0; i != 16; i++) {
+        key[i] = i; /* the master key, of which only the agent should know */
     }
+    dumpulse_label_key(key, label, 0);
 }
 
-void dumpulse_load(uint8_t label, uint8_t number[3])
+uint32_t dumpulse_load(uint8_t label)
 {
     (void)label;
-    memset(number, 0, 3);
+    return 0x800000; /* as before the first start */
 }
 
-bool dumpulse_store(uint8_t label, const uint8_t number[3])
+bool dumpulse_store(uint8_t label, uint32_t number)
 {
     (void)label, (void)number;
     return true;
 }
 
-int main(void)
+static uint8_t byte(const char *text)
 {
-    uint8_t packet[DUMPULSE_PACKET_SIZE];
+    return (uint8_t)strtoul(text, NULL, 10);
+}
 
-    if (!dumpulse_keyed_begin(&keyed, NULL)) {
+int main(int count, char **words)
+{
+    static dumpulse_node node;
+    uint8_t packets[2][DUMPULSE_PACKET_SIZE];
+
+    if (count != 4 || !dumpulse_sender_begin(&node, byte(words[1])) ||
+        !dumpulse_sender_announce(&node, packets[0], byte(words[1])) ||
+        !dumpulse_keyed_heartbeat(&node, packets[1], byte(words[1]), byte(words[2]),
+                                  byte(words[3]))) {
+        fputs("keyed: it cannot make these packets\n", stderr);
         return 1;
     }
-    while (fread(packet, sizeof packet, 1, stdin) == 1) {
-        printf("%d\n", dumpulse_keyed_process(&keyed, packet, sizeof packet, NULL));
-    }
-    return 0;
+    return fwrite(packets, sizeof packets, 1, stdout) == 1 ? 0 : 1;
 }

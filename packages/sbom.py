@@ -1,0 +1,118 @@
+"""Writes the bill of materials of a release: what each of its files contains and needs of others.
+
+    build/venv-packages/bin/python -m packages.sbom FOLDER
+
+FOLDER has the files of a release, and gets dumpulse-VERSION.cdx.json: CycloneDX 1.6, as its own
+library writes and checks it. The same files give the same bytes.     SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import subprocess
+import sys
+import tarfile
+import tomllib
+import uuid
+import zipfile
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+
+from cyclonedx.model import HashAlgorithm, HashType
+from cyclonedx.model.bom import Bom, BomMetaData
+from cyclonedx.model.component import Component, ComponentScope, ComponentType
+from cyclonedx.model.license import LicenseExpression
+from cyclonedx.output import BaseOutput, make_outputter
+from cyclonedx.schema import OutputFormat, SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+from packageurl import PackageURL
+
+from packages import archive, making, project
+
+# Whose code a linker has put into the programs of an archive: by a part of its name, the packages
+# of Debian that it comes from.
+LINKED = {
+    "linux-amd64": ("libc6-dev", "gcc"),
+    "linux-arm64": ("libc6-dev-arm64-cross", "gcc-aarch64-linux-gnu"),
+    "linux-armhf": ("libc6-dev-armhf-cross", "gcc-arm-linux-gnueabihf"),
+    "-firmware-": ("avr-libc", "gcc-avr"),
+}
+LICENSES = {"avr-libc": "BSD-3-Clause", "gcc": "GPL-3.0-or-later WITH GCC-exception-3.1",
+            "libc6": "LGPL-2.1-or-later"}
+
+
+def linked(path: Path) -> Iterator[Component]:
+    """What a file contains of others."""
+    for part, packages in LINKED.items():
+        for name in packages if part in path.name else ():
+            version = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", name], text=True,
+                                     stdout=subprocess.PIPE, check=True).stdout
+            (licence,) = (LICENSES[begin] for begin in LICENSES if name.startswith(begin))
+            yield Component(name=name, version=version, bom_ref=f"{path.name}/{name}",
+                            purl=PackageURL("deb", "debian", name, version),
+                            licenses=[LicenseExpression(licence)])
+
+
+def needs(path: Path) -> Iterator[Component]:
+    """What a file needs of others where it is installed, as its own fields say."""
+    found: list[tuple[str, str | None, str, bool]] = []
+    if path.suffix == ".whl":
+        with zipfile.ZipFile(path) as wheel:
+            (name,) = (name for name in wheel.namelist() if name.endswith("/METADATA"))
+            lines = re.findall("^Requires-Dist: (.*)$", wheel.read(name).decode(), re.M)
+        found = [("pypi", None, line, "extra ==" in line) for line in lines]
+    elif path.suffix == ".deb":
+        fields = subprocess.run(["dpkg-deb", "--field", path, "Depends"], text=True,
+                                stdout=subprocess.PIPE, check=True).stdout
+        found = [("deb", "debian", line, False) for line in fields.split(",") if line.strip()]
+    elif path.suffix == ".crate":
+        with tarfile.open(path) as crate:
+            manifest = crate.extractfile(f"{path.stem}/Cargo.toml")
+            assert manifest
+            fields = tomllib.loads(manifest.read().decode()).get("dependencies", {})
+        found = [("cargo", None, f"{name} {rule.get('version')}", bool(rule.get("optional")))
+                 for name, rule in fields.items()]
+    for world, group, line, is_optional in found:
+        name = re.findall(r"[\w.+-]+", line)[0]
+        yield Component(name=name, description=line.strip(), bom_ref=f"{path.name}>{name}",
+                        purl=PackageURL(world, group, name),
+                        scope=ComponentScope.OPTIONAL if is_optional else ComponentScope.REQUIRED)
+
+
+def bill(folder: Path) -> Bom:
+    licence = LicenseExpression(project.LICENSE)
+    whole = Component(name=project.NAME, version=project.version(), type=ComponentType.APPLICATION,
+                      bom_ref=project.NAME, description=project.SUMMARY, licenses=[licence])
+    made = Bom(metadata=BomMetaData(
+        component=whole, timestamp=datetime.fromtimestamp(archive.build_time(), timezone.utc)))
+    sums, files = hashlib.sha256(), []
+    for path in sorted(folder.iterdir()):
+        content = path.read_bytes()
+        sums.update(content)
+        value = hashlib.sha256(content).hexdigest()
+        file = Component(name=path.name, version=project.version(), type=ComponentType.FILE,
+                         bom_ref=path.name, licenses=[licence], components=linked(path),
+                         hashes=[HashType(alg=HashAlgorithm.SHA_256, content=value)])
+        others = [*needs(path)]
+        made.components.update([file, *others])
+        made.register_dependency(file, others)
+        files.append(file)
+    made.register_dependency(whole, files)
+    made.serial_number = uuid.UUID(bytes=sums.digest()[:16], version=4)
+    return made
+
+
+def write(folder: Path) -> Path:
+    out: BaseOutput = make_outputter(bill(folder), OutputFormat.JSON, SchemaVersion.V1_6)
+    text = out.output_as_string(indent=1)
+    if wrong := JsonStrictValidator(SchemaVersion.V1_6).validate_str(text):
+        raise making.Failed(f"this is no bill of materials: {wrong}")
+    to = folder / f"{project.NAME}-{project.version()}.cdx.json"
+    to.write_text(f"{text}\n")
+    return to
+
+
+if __name__ == "__main__":
+    print(write(Path(sys.argv[1])))

@@ -1,0 +1,69 @@
+"""The servers for any Linux, as users unpack them. QEMU runs those for other processors.
+
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from packages import project
+from packages.static import make
+
+pytestmark = pytest.mark.long
+RUN = {"amd64": (), "arm64": ("qemu-aarch64",), "armhf": ("qemu-arm",)}
+# QEMU's Linux tells no drops, and not that a packet has no room for an address.
+NOT_IN_QEMU = "not kernels_drops and not options_have_no_room"
+
+
+@pytest.fixture(scope="module", name="unpacked")
+def fixture_unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("static")
+    for made in make.build(folder):
+        with tarfile.open(made) as archive:
+            archive.extractall(folder)
+    return folder
+
+
+def programs(unpacked: Path, machine: str) -> Path:
+    (folder,) = unpacked.glob(f"*-{machine}")
+    return folder
+
+
+@pytest.mark.parametrize("machine", make.MACHINES)
+def test_each_is_one_file_for_its_processor(unpacked: Path, machine: str) -> None:
+    folder = programs(unpacked, machine)
+    assert {path.name for path in folder.iterdir()} == {
+        "LICENSE", "README.md", "canserver", "canserver.8", "udpserver", "udpserver.8"}
+    kind = {"amd64": "X86-64", "arm64": "AArch64", "armhf": "ARM"}[machine]
+    for name in make.PROGRAMS:
+        told = subprocess.run(["readelf", "--file-header", "--program-headers", folder / name],
+                              text=True, stdout=subprocess.PIPE, check=True).stdout
+        assert f"{kind}\n" in told and "INTERP" not in told  # the loader of libraries
+        said = subprocess.run([*RUN[machine], folder / name, "--version"], text=True,
+                              stdout=subprocess.PIPE, check=True).stdout
+        assert said == f"{name} {project.version()}\n"
+    wrong = subprocess.run([*RUN[machine], folder / "canserver", "nocan0"], text=True,
+                           stderr=subprocess.PIPE, check=False)
+    assert wrong.returncode == 1 and "nocan0" in wrong.stderr, wrong.stderr
+
+
+@pytest.mark.parametrize("machine", make.MACHINES)
+def test_udpserver_passes_the_tests_of_the_server(unpacked: Path, machine: str) -> None:
+    command = " ".join([*RUN[machine], str(programs(unpacked, machine) / "udpserver")])
+    tests = [f"server/tests/test_{name}.py" for name in ("udpserver", "udpserver_keyed")]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p",
+         "tests.support.tiers", "-n", "2", "--dist", "loadfile", "--timeout", "600", "-m",
+         "not slow", "-k", NOT_IN_QEMU if RUN[machine] else "", *tests],
+        cwd=project.ROOT, env={**os.environ, "DUMPULSE_SERVER": command}, text=True,
+        stdout=subprocess.PIPE, check=False)
+    told = re.search(r"^(\d+) passed in ", done.stdout, re.M)
+    assert done.returncode == 0 and told and int(told[1]) > 300, done.stdout[-4000:]
