@@ -21,6 +21,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 
 import z3

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import z3
 
 from bench.processors.machine import KEY, Machine, load
-from proof.avr.machine import (HOME, RAM_BYTES, Code, State, check_return, check_reached,
+from proof.avr.machine import (HOME, RAM_BYTES, Code, State, check_reached, check_return,
                                check_written, explore, proved)
 from proof.avr.symbols import (Byte, Bytes, Flag, differ, equal, feasible, must, split, unknown,
                                vector)
@@ -280,10 +280,10 @@ class Followed:
 def check_tags(it: Followed, packet: int, report: int) -> None:
     """Proves what each function makes, with its packet, and its report or key, at these places."""
     code = it.code
-    label, number, bytes_ = z3.BitVec("label", 8), unknown("number", 4), unknown("packet", 8)
-    memory: dict[int, Byte] = dict(zip(range(packet, packet + 8), bytes_, strict=True))
+    label, number, sent = z3.BitVec("label", 8), unknown("number", 4), unknown("packet", 8)
+    memory: dict[int, Byte] = dict(zip(range(packet, packet + 8), sent, strict=True))
     table = unknown("table", 16 * TABLE_BLOCKS)
-    last = [last_block(label, number, bytes_[4:])]
+    last = [last_block(label, number, sent[4:])]
     arguments = split(packet), [label, z3.BitVec("any", 8)], number[2:], number[:2]
 
     _, [end] = it.follow(TAG, memory, range(0), *arguments)
@@ -292,7 +292,7 @@ def check_tags(it: Followed, packet: int, report: int) -> None:
     must([*end.hooks] == [("key", label)], "another key is asked for")
 
     _, ends = it.follow(RIGHT, memory, range(0), *arguments)
-    right = equal(code.expected(code.key, last)[:4], bytes_[:4])
+    right = equal(code.expected(code.key, last)[:4], sent[:4])
     must(len(ends) == 2, "the time depends on a tag")
     for end in ends:
         must(end.registers[24] in (0, 1) and [*end.hooks] == [("key", label)] and
@@ -310,7 +310,7 @@ def check_tags(it: Followed, packet: int, report: int) -> None:
     _, [end] = it.follow(REPORT_TAG, memory, range(report, report + 8), split(packet), number[2:],
                          number[:2], split(report))
     blocks = [table[at:at + 16] for at in range(0, len(table), 16)]
-    made = code.expected(code.key, [*blocks, last_block(keyed.READER_LABEL, number, bytes_[4:])])
+    made = code.expected(code.key, [*blocks, last_block(keyed.READER_LABEL, number, sent[4:])])
     must(not feasible(differ([end.memory[report + at] for at in range(8)], made[:8])),
          "the tag of a report is not as it should be")
     must([*end.hooks] == [("key", keyed.READER_LABEL)], "another key is asked for")
