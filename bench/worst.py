@@ -14,10 +14,7 @@ times to sum a table. dumpulse.c limits how often any packet makes them turn:
 The least and the most are taken over all ways through the code that turn its loops that often.
 There may be ways among them that no packet takes, so these costs are bounds. Packets are run, too:
 this checks that their ways are in the control flow, and that they reach the bounds and do not
-exceed them.
-
-The agent with keys is followed on AVR, too: see proof/avr/keyed.py. Packets of the table
-`keyed`, and a few more, must reach its bounds and not exceed them. SPDX-License-Identifier: MIT"""
+exceed them. SPDX-License-Identifier: MIT"""
 
 import functools
 import re
@@ -29,15 +26,13 @@ from dataclasses import dataclass, field, replace
 
 import z3
 
-from bench import budgets, cost, keyed, stack
-from bench.processors.machine import SEND, TIME, Call, Keyed, Machine, load
+from bench import budgets, cost, stack
+from bench.processors.machine import SEND, TIME, Call, Machine, load
 from bench.processors.targets import TARGETS, strangers
 from proof.avr import agent
-from proof.avr import keyed as avr_keyed
 from proof.avr.machine import RAM_BYTES, Code, State, explore
 from proof.avr.symbols import feasible, unknown, vector
 from spec import model
-from spec.keyed import LABELS
 from tests.support.programs import as_program
 
 AGENT = "dumpulse_process_packet"
@@ -49,9 +44,6 @@ COMPARE, SUM = 8, 256  # how often a request turns the two loops
 TURNS = {"length": {COMPARE: (0, 0), SUM: (0, 0)}, "magic": {COMPARE: (1, 8), SUM: (0, 0)},
          "sum": {COMPARE: (0, 0), SUM: (4, 4)}, "report": {COMPARE: (8, 8), SUM: (256, 256)}}
 TURNS["variable"] = TURNS["heartbeat"] = TURNS["sum"]
-# Kinds of packets with keys, and those of `make figures ONLY=keyed` among them.
-WITH_KEYS = {"refused": "old", "wrong": "wrong", "heartbeat": "heartbeat", "report": "report",
-             "beacon": "beacon", "next": "next"}
 START, END = -1, -2
 DEPTH = 20000  # of the recursion along a way; a report has 2,200 instructions
 Edge = tuple[int, int]
@@ -302,31 +294,6 @@ def check(name: str, units: dict[str, dict[str, Range]]) -> None:
                 f"{name}: a {kind} may take {most} {machine.cost_unit}; its budget is {budget}")
 
 
-def ran_keyed(machine: Machine) -> dict[str, list[int]]:
-    """What the packets of the table `keyed` cost, by kind, and four more that reach a bound."""
-    found, _ = keyed.costs(machine)
-    agent = Keyed(machine)
-    found["old"].append(agent.process(0, bytes(7)).cost)
-    found["beacon"].append(agent.process(0, bytes(4) + b"\xc0\xff\0\0").cost)
-    for epoch in (0x7F, 0xFFFFFF):  # of the same block, or not; all labels have reached it
-        agent.put(epoch.to_bytes(4, "big") + bytes((LABELS, 0, 0, 0)))
-        found["next"].append(machine.call("dumpulse_keyed_next", machine.agent, 0).cost)
-    return {kind: found[its] for kind, its in WITH_KEYS.items()}
-
-
-def check_keyed(name: str, limits: dict[str, Range]) -> None:
-    """Ends the program unless the packets that were run reach the bounds and do not exceed them,
-    and unless the bounds keep what keys may cost."""
-    avr_keyed.check_musts(limits)
-    with closing(load(name, keyed.SOURCE)) as machine:
-        reached = ran_keyed(machine)
-    for kind, costs in reached.items():
-        if (min(costs), max(costs)) != limits[kind]:
-            raise SystemExit(
-                f"{name} with keys: a {kind} took {min(costs)} to {max(costs)} cycles, "
-                f"where the bounds are {limits[kind][0]} and {limits[kind][1]}")
-
-
 def show(limits: Range) -> str:
     return str(limits[0]) if limits[0] == limits[1] else f"{limits[0]}-{limits[1]}"
 
@@ -343,22 +310,11 @@ def main() -> None:
             cells = {kind: show(kinds[kind]) for kind in KINDS}
             table[f"{target.name} {unit}"] = cells
             print(row.format(target.name, unit, *cells.values()), flush=True)
-    row = "{:<13}{:<13}{:>8}{:>9}{:>11}{:>8}{:>10}{:>11}"
-    print()
-    print(row.format("with keys", "", *WITH_KEYS))
-    for target in TARGETS.values():
-        if target.machine == "Avr":
-            limits = avr_keyed.bounds(target.name)
-            check_keyed(target.name, limits)
-            cells = {kind: show(limits[kind]) for kind in WITH_KEYS}
-            table[f"{target.name} with keys, cycles"] = cells
-            print(row.format(target.name, "cycles", *cells.values()), flush=True)
     print("The least and the most that any packet can take, whatever the table holds. The hooks "
           "are not\ncounted. magic: a packet of 8 bytes that has no magic number and is not a "
           "request. On AVR, every\npath was followed. On other targets, the bounds come from the "
           "control flow and from how often\nits loops turn. Cortex-M0+ cycles: computed from Arm's "
-          "table, for memory without wait states.\nWith keys: the table "
-          "`paths` says what its columns mean.")
+          "table, for memory without wait states.")
 
 
 if __name__ == "__main__":

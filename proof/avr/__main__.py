@@ -1,31 +1,28 @@
 """Prints what is proved of the machine code on AVR.    make figures ONLY=paths
 
-Each path is followed on every chip, and proved: see agent.py, watch.py and keyed.py.
+Each path is followed on every chip, and proved: see agent.py, watch.py and tags.py.
 SPDX-License-Identifier: MIT"""
 
 import argparse
-from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 
 from bench.processors.targets import TARGETS
-from proof.avr import agent, keyed, tags, watch
+from proof.avr import agent, tags, watch
 from tests.support.programs import as_program
 
 CHIPS = [target.name for target in TARGETS.values() if target.machine == "Avr"]
-# A chip, and how many nodes may only send.
-KEYED_BUILDS = [*((chip, 0) for chip in CHIPS), ("ATmega328P", 32)]
-
+TAGS = {"tag": tags.TAG, "compared": tags.RIGHT, "report": tags.REPORT_TAG,
+        "label's key": tags.LABEL_KEY}
 EXPLAINED = """\
 Cycles without the hooks: the least and the most that any packet takes, whatever the table
 holds. stack: the most bytes, with return addresses. Each path is proved to do what SPEC.md says.
 look: dumpulse_watch(), for a line whose state does not change; change: for one whose state does;
 rest: for all but its lines; deep: its stack. Each path is proved to do what dumpulse_watch.h says.\
 """
-KEYED_EXPLAINED = """\
-Cycles without the hooks, as above. 32: with up to 32 nodes that only send. refused: before a tag is
-made. wrong: for its tag, or as a number was not stored. beacon: the answer to a refused request.
-stop: a tick that begins no epoch. Each path is proved to do what spec/keyed.md says, and each tag
-to be Chaskey-12. No tag's time depends on a key, a packet or a table."""
+TAGS_EXPLAINED = """\
+Cycles of every call, and bytes of stack, without the key hook. tag: of a packet; compared: the same
+and the comparison; report: its tag; label's key: from the master key. Each is proved to be
+Chaskey-12 of what spec/keyed.md says. No time depends on a key, a label, a packet or a table."""
 
 
 def show(limits: tuple[int, int]) -> str:
@@ -46,20 +43,14 @@ def print_agents(pool: ProcessPoolExecutor, chips: list[str]) -> None:
     print(EXPLAINED)
 
 
-def print_agents_with_keys(pool: ProcessPoolExecutor, builds: Iterable[tuple[str, int]]) -> None:
-    row = "{:<11}{:>3}{:>6}{:>8}{:>10}{:>10}{:>7}{:>9}{:>9}{:>10}{:>6}{:>6}"
-    print(row.format("with keys", "", "paths", "refused", keyed.WRONG, "heartbeat", "report",
-                     "beacon", "announce", "tick", "stop", "stack"), flush=True)
+def print_tags(pool: ProcessPoolExecutor, chips: list[str]) -> None:
+    row = "{:<11}" + "{:>12}{:>7}" * len(TAGS)
+    print(row.format("tags", *(word for name in TAGS for word in (name, "stack"))), flush=True)
     tags.check_definition()
-    costs = {}
-    for (chip, alone), it in zip(builds, pool.map(keyed.follow, *zip(*builds, strict=True)),
-                                 strict=True):
-        cells = [show(it.limits[kind]) if kind in it.limits else "" for kind in keyed.KINDS]
-        print(row.format(chip, alone or "", it.paths, *cells, it.stack), flush=True)
-        costs[chip] = it.tags
-    for chip, (one, many) in costs.items():
-        print(f"{chip}: every tag of a packet takes {one} cycles, every one of a report {many}")
-    print(KEYED_EXPLAINED)
+    for chip, costs in zip(chips, pool.map(tags.follow, chips), strict=True):
+        print(row.format(chip, *(cell for part in TAGS.values() for cell in costs[part])),
+              flush=True)
+    print(TAGS_EXPLAINED)
 
 
 def main() -> None:
@@ -69,7 +60,7 @@ def main() -> None:
     chips = parser.parse_args().chip or CHIPS
     with ProcessPoolExecutor() as pool:
         print_agents(pool, chips)
-        print_agents_with_keys(pool, [build for build in KEYED_BUILDS if build[0] in chips])
+        print_tags(pool, chips)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ HOME = 0x1FFE  # the address that the function returns to; it has no code and is
 # Cycles from the data sheets. Calls and returns take one more if the program counter has three
 # bytes. Branches and skips that are taken cost more: see branch() and skip().
 CYCLES = dict.fromkeys(("add adc sub subi sbc sbci and andi or eor cp cpc cpi inc dec lsr mov movw "
-                        "ldi brne breq brcc brcs brpl cpse sbrc sbrs in out cli").split(), 1)
+                        "ldi brne breq brcc brcs brpl cpse sbrc sbrs in out cli clc").split(), 1)
 CYCLES |= dict.fromkeys("adiw sbiw ld ldd st std push pop rjmp mul".split(), 2)
 CYCLES |= {"lpm": 3, "jmp": 3, "rcall": 3, "call": 4, "ret": 4}
 STACK_LOW, STACK_HIGH, FLAGS = 0x3D, 0x3E, 0x3F  # ports
@@ -436,6 +436,8 @@ class Code:
             r[d] = self.read_port(state, int(words[1], 0))
         elif name == "out":
             self.write_port(state, int(words[0], 0), r[int(words[1][1:])])
+        elif name == "clc":
+            state.carry = False
         elif name == "cli":
             pass  # nothing here interrupts
         else:

@@ -1,4 +1,4 @@
-"""Does `make figures ONLY=paths` notice a wrong agent, with and without keys, and a wrong watch?
+"""Does `make figures ONLY=paths` notice a wrong agent, a wrong watch and a wrong tag?
 
 SPDX-License-Identifier: MIT
 """
@@ -10,20 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from bench import budgets, worst
+from bench import budgets
 from bench.processors.targets import TARGETS
-from proof.avr import agent, keyed, tags, watch
-from tests.support.programs import library_file
+from proof.avr import agent, tags, watch
+from tests.support.programs import KEYED, library_file
 
 
-KEYED, WATCH = "dumpulse_keyed.c", "dumpulse_watch.c"
+WATCH, TAG, ASSEMBLER = "dumpulse_watch.c", "dumpulse_tag.c", "dumpulse_tag_avr.S"
 TELL = "dumpulse_changed(agent, variable, was, is);"
 
 
 def break_source(folder: Path, monkeypatch: pytest.MonkeyPatch, file: str, before: str,
                  after: str) -> None:
     """Has the table `paths` take the library from this folder, where one thing is different."""
-    for name in ("dumpulse.c", "dumpulse.h", WATCH, "dumpulse_watch.h", KEYED, "dumpulse_keyed.h"):
+    for name in ("dumpulse.c", "dumpulse.h", WATCH, "dumpulse_watch.h", "dumpulse_keyed.h",
+                 ASSEMBLER, *KEYED):
         shutil.copy(library_file(name), folder)
     text = (folder / file).read_text()
     assert before in text
@@ -98,78 +99,54 @@ def test_the_bounds_of_the_watch_are_its_budgets() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("alone", "before", "after", "complaint"), [
-    # Chaskey-12, in the assembler
-    (0, r"sbrc r24, 0\n\tldi r25, 7", r"sbrc r24, 0\n\tldi r25, 6", "not half a round"),
-    (0, r"eor r12, r8\n\t", "", "not half a round"),
-    (0, r"clr r1\n\t", r"mov r6, r8\n\tclr r1\n\t", "changes more than its state"),
-    (0, '"ldi r24, 24', '"ldi r24, 22', "no loop turns 24 times"),
-    (0, "andi r25, 0x87", "andi r25, 0x86", "registers of the rounds"),
-    (0, "adiw r26, 8", "adiw r26, 7", "a block of a tag of 17 is not"),
-    (0, r"ld r0, Z\n\tldd r25, Z+32", r"ld r0, Z\n\tldd r25, Z+16", "a block of a tag of 1 is not"),
-    (0, r"ldi r25, 5\n\tsbrc r24", r"sbrc r8, 0\n\tmov r0, r0\n\tldi r25, 5\n\tsbrc r24",
+@pytest.mark.parametrize(("file", "before", "after", "complaint"), [
+    # the rounds
+    (ASSEMBLER, "sbrc LEFT, 0\n    ldi TIMES, 7", "sbrc LEFT, 0\n    ldi TIMES, 6",
+     "not half a round"),
+    (ASSEMBLER, "    eor r13, r9\n", "", "not half a round"),
+    (ASSEMBLER, "    clr r1\n", "    mov r6, r8\n    clr r1\n", "changes more than its state"),
+    (ASSEMBLER, "ldi LEFT, 24", "ldi LEFT, 22", "no loop turns 24 times"),
+    (ASSEMBLER, "    std Z+9, r17\n", "", "a block|a tag is not"),
+    (ASSEMBLER, "    lsl r20\n", "    sbrc r20, 0\n    mov r0, r0\n    lsl r20\n",
      "branch depends on what a tag is made of"),
-    # tags
-    (0, "byte[1] = number[2]", "byte[1] = number[1]", "a block of a tag of 1 is not"),
-    (0, "(it + 8), label)", "(it + 8), 0)", "another key"),
-    (0, "STORE(report + 4, it[1])", "STORE(report + 4, it[2])", "a tag is not"),
-    (0, "    chaskey(it, report);",
-     "    if (packet[7] == 9) { it[8] = 0; }\n    chaskey(it, report);",
+    # the last block, and the double of the key
+    (ASSEMBLER, "andi r25, 0x87", "andi r25, 0x86", "a block of a tag of 1 is not"),
+    (ASSEMBLER, "ldd r25, Z+32", "ldd r25, Z+16", "a block of a tag of 1 is not"),
+    (ASSEMBLER, "ldd r25, Y+32", "ldd r25, Y+16", "a tag is not"),
+    (ASSEMBLER, "    pop r29\n    pop r28\n    ret", "    pop r28\n    pop r29\n    ret",
+     "is not kept|depends on what|not read"),
+    # what a tag is made of
+    (TAG, "it[2] = number", "it[2] = number ^ label", "a block of a tag of 1 is not"),
+    (TAG, "left = 8;", "left = 7;", "must not read"),
+    (TAG, "(it + 4), label)", "(it + 4), 0)", "another key"),
+    (TAG, "return it[0];", "return it[1];", "a tag is not as"),
+    (TAG, "    dumpulse_last_(it);\n    return",
+     "    if (packet[7] == 9) { it[0] = 0; }\n    dumpulse_last_(it);\n    return",
      "branch depends on what a tag is made of"),
-    # packets
-    (0, "packet[5] <= keyed->last", "packet[5] < keyed->last", "should be refused before"),
-    (0, "length != DUMPULSE_PACKET_SIZE", "length < DUMPULSE_PACKET_SIZE",
-     "should be refused before"),
-    (0, "if (!keyed->begun || number_of", "if (number_of", "should be refused before"),
-    (32, "    if (!keyed->begun) {\n        return DUMPULSE_NOT_BEGUN;\n    }\n", "",
-     "need another result"),
-    (0, "    differ |= (uint8_t)(made >> 16) ^ packet[2];\n", "", "need another result"),
-    (0, "uint8_t differ = (uint8_t)made ^ packet[0];",
+    (TAG, "packet[3] = (uint8_t)(made / 16777216U)", "packet[3] = (uint8_t)(made / 65536U)",
+     "a packet gets another tag"),
+    # how it is compared
+    (TAG, "    differ |= (uint8_t)(made >> 16) ^ packet[2];\n", "", "not compared"),
+    (TAG, "uint8_t differ = (uint8_t)made ^ packet[0];",
      "uint8_t differ = 0;\n    if ((uint8_t)made != packet[0]) { return false; }",
-     "time depends on a tag"),
-    (0, "    keyed->last[label] = packet[5];\n", "", "agent has not become"),
-    (0, "context, report, DUMPULSE_KEYED_REPORT_SIZE", "context, report, 260", "sends something"),
-    (32, "!dumpulse_store(variable, packet + 5)",
-     "!(own[0] = packet[5], dumpulse_store(variable, packet + 5))", "before its number is stored"),
-    (32, "    own[1] = packet[6];\n", "", "agent has not become"),
-    # ticks
-    (0, "keyed->epoch[0] < EPOCH_LAST", "keyed->epoch[0] <= EPOCH_LAST", "another block|result"),
-    (0, "keyed->epoch[0] = NO_EPOCH", "keyed->epoch[0] = 0x3E", "agent has not become"),
-    (32, "if (label < DUMPULSE_ALONE && keyed->own[label][0] != 0) {\n            continue",
-     "if (label < 31 && keyed->own[label][0] != 0) {\n            continue",
-     "agent has not become"),
+     "depends on a tag"),
+    # reports and keys
+    ("dumpulse_report.c", "i != 24", "i != 23", "a block of a tag of 17 is not"),
+    ("dumpulse_report.c", "i != 8;", "i != 7;", "leaves bytes out"),
+    ("dumpulse_report.c", "DUMPULSE_READER_LABEL, number", "63, number",
+     "a block of a tag of 17 is not"),
+    ("dumpulse_master.c", "i != 15", "i != 14", "must not read"),
+    ("dumpulse_master.c", "block[15] = generation", "block[15] = 0",
+     "a block of a tag of 1 is not"),
 ])
-def test_a_wrong_agent_with_keys_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                            alone: int, before: str, after: str,
-                                            complaint: str) -> None:
-    break_source(tmp_path, monkeypatch, KEYED, before, after)
+def test_a_wrong_tag_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str,
+                                before: str, after: str, complaint: str) -> None:
+    break_source(tmp_path, monkeypatch, file, before, after)
     with pytest.raises(SystemExit, match=complaint):
-        keyed.follow("ATmega328P", alone)
+        tags.follow("ATmega328P")
 
 
 def test_a_wrong_definition_of_a_tag_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tags, "doubled", lambda key: key)
     with pytest.raises(SystemExit, match=r"not that of spec/keyed\.py"):
         tags.check_definition()
-
-
-def test_what_keys_may_cost_is_a_must() -> None:
-    fine = dict.fromkeys(keyed.KINDS, (7000, 7000)) | {"report": (57877, 57877)}
-    keyed.check_musts(fine, 170)
-    for kind in ("heartbeat", "wrong", "refused", "beacon"):
-        with pytest.raises(SystemExit, match="must be at most 7000"):
-            keyed.check_musts(fine | {kind: (54, 7001)})
-    with pytest.raises(SystemExit, match="must be at most 170"):
-        keyed.check_musts(fine, 171)
-
-
-@pytest.mark.slow
-def test_a_bound_with_keys_that_no_packet_reaches_is_noticed() -> None:
-    name = "ATmega328P"
-    limits = keyed.bounds(name)
-    worst.check_keyed(name, limits)
-    for kind, (low, high) in (("heartbeat", (0, 1)), ("beacon", (0, 1)), ("tick", (1, 0)),
-                              ("refused", (0, -1))):
-        wrong = limits[kind][0] + low, limits[kind][1] + high
-        with pytest.raises(SystemExit, match=f"a {kind} took"):
-            worst.check_keyed(name, limits | {kind: wrong})
