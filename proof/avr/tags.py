@@ -262,7 +262,7 @@ class Followed:
     costs: dict[str, tuple[int, int]]
 
     def follow(self, name: str, memory: dict[int, Byte], own: range, *arguments: Bytes
-               ) -> tuple[State, list[State]]:
+               ) -> list[State]:
         """Follows a call to its ends, which may write only into `own` and their stack. All cost
         the same, wherever the arguments point."""
         code = self.code
@@ -274,7 +274,7 @@ class Followed:
             must(check_written(end, start, own, self.top) == [*own], f"{name} leaves bytes out")
             cost = end.cycles, self.top - end.lowest
             must(self.costs.setdefault(name, cost) == cost, f"the time of {name} depends on a tag")
-        return start, ends
+        return ends
 
 
 def check_tags(it: Followed, packet: int, report: int) -> None:
@@ -286,12 +286,12 @@ def check_tags(it: Followed, packet: int, report: int) -> None:
     last = [last_block(label, number, sent[4:])]
     arguments = split(packet), [label, z3.BitVec("any", 8)], number[2:], number[:2]
 
-    _, [end] = it.follow(TAG, memory, range(0), *arguments)
+    [end] = it.follow(TAG, memory, range(0), *arguments)
     made = code.expected(code.key, last)[:4]
     must(not feasible(differ(end.registers[22:26], made)), "a tag is not as it should be")
     must([*end.hooks] == [("key", label)], "another key is asked for")
 
-    _, ends = it.follow(RIGHT, memory, range(0), *arguments)
+    ends = it.follow(RIGHT, memory, range(0), *arguments)
     right = equal(code.expected(code.key, last)[:4], sent[:4])
     must(len(ends) == 2, "the time depends on a tag")
     for end in ends:
@@ -300,15 +300,15 @@ def check_tags(it: Followed, packet: int, report: int) -> None:
              "a tag is not compared as it should be")
 
     own = range(packet, packet + 4)
-    _, [end] = it.follow(MAKE, memory, own, *arguments)
+    [end] = it.follow(MAKE, memory, own, *arguments)
     made = code.expected(code.key, last)[:4]
     must([*end.hooks] == [("key", label)]
          and not feasible(differ([end.memory[at] for at in own], made)),
          "a packet gets another tag")
 
     memory |= dict(zip(range(report + 8, report + REPORT), table, strict=True))
-    _, [end] = it.follow(REPORT_TAG, memory, range(report, report + 8), split(packet), number[2:],
-                         number[:2], split(report))
+    [end] = it.follow(REPORT_TAG, memory, range(report, report + 8), split(packet), number[2:],
+                      number[:2], split(report))
     blocks = [table[at:at + 16] for at in range(0, len(table), 16)]
     made = code.expected(code.key, [*blocks, last_block(keyed.READER_LABEL, number, sent[4:])])
     must(not feasible(differ([end.memory[report + at] for at in range(8)], made[:8])),
@@ -316,8 +316,8 @@ def check_tags(it: Followed, packet: int, report: int) -> None:
     must([*end.hooks] == [("key", keyed.READER_LABEL)], "another key is asked for")
 
     own, generation = range(report, report + 16), z3.BitVec("generation", 8)
-    _, [end] = it.follow(LABEL_KEY, dict(zip(own, code.key, strict=True)), own, split(report),
-                         [label, z3.BitVec("any", 8)], [generation, z3.BitVec("any", 8)])
+    [end] = it.follow(LABEL_KEY, dict(zip(own, code.key, strict=True)), own, split(report),
+                      [label, z3.BitVec("any", 8)], [generation, z3.BitVec("any", 8)])
     made = code.expected(code.key, [[label] * 15 + [generation]])
     must(not end.hooks and not feasible(differ([end.memory[at] for at in own], made)),
          "a label's key is not as it should be")
