@@ -828,6 +828,14 @@ static void test_reader(void **state)
     assert_int_equal(process(packet), DUMPULSE_REPORT);
     assert_true(dumpulse_keyed_check(&reader, &room, 264));
     assert_false(dumpulse_keyed_check(&reader, &room, 264)); /* also with a nonce of zeros */
+    /* In the first epoch of all, too. */
+    memset(&reader, 0, sizeof reader);
+    reader.heard.epoch = 1;
+    reader.heard.left = 255;
+    assert_true(dumpulse_keyed_request(&reader, packet, (const uint8_t *)"ef"));
+    dumpulse_report_tag_(reader.asked, 1, bytes);
+    assert_true(dumpulse_keyed_check(&reader, &report, 264));
+    assert_false(dumpulse_keyed_check(&reader, &report, 264));
 }
 
 /* A report may be held back: after a later beacon, it is not believed, however many there were. */
