@@ -1839,7 +1839,7 @@ def test_install_units_and_uninstall(tmp_path: Path) -> None:
                 "share/bash-completion/completions/dumpulse",
                 "share/doc/dumpulse/examples/icinga2.conf",
                 "share/doc/dumpulse/examples/nagios.cfg", "share/doc/dumpulse/examples/vehicle.ini",
-                "share/dumpulse/dumpulse_keyed.c", "share/man/man1/dumpulse.1",
+                "share/man/man1/dumpulse.1",
                 "share/man/man8/canserver.8", "share/man/man8/udpserver.8",
                 "share/zsh/site-functions/_dumpulse"]
     make("install", Path("/opt/x"), str(tmp_path / "stage"))
